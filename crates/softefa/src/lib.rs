@@ -1,0 +1,1 @@
+//! The EFA adapter in software: protection domains, memory regions, queue pairs and completion queues over UDP
