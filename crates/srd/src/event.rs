@@ -1,0 +1,103 @@
+//! What goes into the engine and what comes out of it.
+
+use crate::{Address, MsgId, PathId, PeerId, Psn, Status};
+
+/// A message to send. It fits one datagram; the host keeps its bytes until it completes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    /// The host's name for it, handed back in [`Transmit`] and [`Event::Completed`].
+    pub id: MsgId,
+    /// Payload length in bytes.
+    pub len: u32,
+    /// Operation, opaque to the engine.
+    pub op: u8,
+    /// The host's flags, opaque to the engine (immediate data present, solicited, ...).
+    pub flags: u8,
+    /// Queue key, opaque to the engine.
+    pub qkey: u32,
+    /// Immediate data, opaque to the engine.
+    pub imm: u32,
+    /// How often to try again when the receiver is not ready: 0..=6, or 7 for ever (SRD-6.1).
+    pub rnr_retry: u8,
+}
+
+/// What a datagram brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Who sent it.
+    pub peer: PeerId,
+    /// The payload starts this many bytes into the datagram.
+    pub header_len: usize,
+    /// A new message that the host must accept or reject before its next call; `None` when the
+    /// datagram only acknowledged something, or repeated a message that was already taken.
+    pub data: Option<Arrival>,
+}
+
+/// A message seen for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Who sent it.
+    pub peer: PeerId,
+    /// Its sequence number, to be given to `accept` or `reject`.
+    pub psn: Psn,
+    /// Operation, as the sender gave it.
+    pub op: u8,
+    /// The sender host's flags.
+    pub flags: u8,
+    /// Queue key, as the sender gave it; the host checks it.
+    pub qkey: u32,
+    /// Immediate data.
+    pub imm: u32,
+    /// Payload length in bytes.
+    pub len: u32,
+}
+
+/// One datagram to send now: the header is in the caller's buffer, the payload is the message's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// The context it belongs to; `None` for an answer to a stranger (RESET).
+    pub peer: Option<PeerId>,
+    /// Where to.
+    pub addr: Address,
+    /// Which of the host's paths (source ports) to use.
+    pub path: PathId,
+    /// Bytes of the header buffer in use.
+    pub header_len: usize,
+    /// The message whose payload follows the header; `None` when there is no payload.
+    pub msg: Option<MsgId>,
+    /// Payload bytes that follow the header.
+    pub payload_len: u32,
+    /// This is a repetition.
+    pub retransmission: bool,
+}
+
+/// Something the host should know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A message ended. Each message given to `send` ends exactly once, unless the endpoint was
+    /// closed first.
+    Completed {
+        /// Toward whom it was sent.
+        peer: PeerId,
+        /// The host's name for it.
+        msg: MsgId,
+        /// How it ended.
+        status: Status,
+    },
+    /// No acknowledgement for [`Config::dead_after_ns`](crate::Config::dead_after_ns); the
+    /// messages to this peer have ended with 13 or 15. Later messages try afresh.
+    PeerUnresponsive {
+        /// The silent peer.
+        peer: PeerId,
+    },
+    /// The peer lost its state; messages in flight have ended with 8.
+    PeerReset {
+        /// The restarted peer.
+        peer: PeerId,
+    },
+    /// Repeated silence or many bad paths toward the peer; nothing ended yet.
+    PeerImpaired {
+        /// The peer in question.
+        peer: PeerId,
+    },
+}

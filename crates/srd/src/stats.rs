@@ -1,0 +1,69 @@
+//! Counters.
+
+use crate::DropReason;
+
+/// What one endpoint has done since it was made. All counters only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Datagrams transmitted, of every kind.
+    pub tx_datagrams: u64,
+    /// Datagrams with data transmitted, repetitions included.
+    pub tx_data: u64,
+    /// Payload bytes transmitted, repetitions included.
+    pub tx_payload_bytes: u64,
+    /// Datagrams that carried nothing but an acknowledgement.
+    pub tx_pure_acks: u64,
+    /// RESETs transmitted.
+    pub tx_resets: u64,
+    /// Datagrams received and understood.
+    pub rx_datagrams: u64,
+    /// New messages accepted by the host.
+    pub rx_accepted: u64,
+    /// Payload bytes of accepted messages.
+    pub rx_accepted_bytes: u64,
+    /// Messages received again after they had been accepted or finally refused.
+    pub rx_duplicates: u64,
+    /// Messages refused because no receive was posted.
+    pub rx_rnr: u64,
+    /// Messages refused finally.
+    pub rx_rejected: u64,
+    /// Acknowledgement blocks used.
+    pub rx_acks: u64,
+    /// Acknowledgement blocks of a connection that is not current any more.
+    pub rx_stale_acks: u64,
+    /// RESETs that ended a connection of ours.
+    pub rx_resets: u64,
+    /// Data datagrams transmitted again.
+    pub retrans_pkts: u64,
+    /// Payload bytes transmitted again.
+    pub retrans_bytes: u64,
+    /// Times the retransmission timer found no acknowledgement at all.
+    pub retrans_timeout_events: u64,
+    /// Repetitions that turned out to be unnecessary.
+    pub spurious_retrans: u64,
+    /// Receiver-not-ready answers received.
+    pub rnr_received: u64,
+    /// Peers declared dead.
+    pub unresponsive_remote_events: u64,
+    /// Times a peer became impaired.
+    pub impaired_remote_conn_events: u64,
+    /// Messages that ended well.
+    pub completed_ok: u64,
+    /// Messages that ended with an error.
+    pub completed_error: u64,
+    /// Datagrams dropped, by [`DropReason`] as an index.
+    pub dropped: [u64; DropReason::COUNT],
+}
+
+/// What is known of one path toward one peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathStats {
+    /// Latest round-trip time measured over it in nanoseconds, 0 before the first.
+    pub rtt_ns: u64,
+    /// Data datagrams sent over it.
+    pub tx_packets: u64,
+    /// Packets declared lost on it.
+    pub lost_packets: u64,
+    /// It is avoided at present because it lost packets.
+    pub quarantined: bool,
+}
