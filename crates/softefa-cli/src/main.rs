@@ -1,2 +1,37 @@
-//! The softefa command: runs unmodified programs on a software EFA device
-fn main() {}
+//! The `softefa` command: runs unmodified programs on a software EFA adapter.
+//!
+//! `softefa run` prepares a private directory (sysfs tree, counters), preloads the verbs library
+//! into the program, and stays as its parent: it passes signals on, returns its exit code, collects
+//! the counters of all processes of the run and tidies up.
+#![forbid(unsafe_code)]
+
+mod args;
+mod counters;
+mod devices;
+mod failure;
+mod info;
+mod launch;
+mod library;
+mod program;
+mod run;
+mod run_dir;
+mod supervise;
+
+use std::process::ExitCode;
+
+use args::Command;
+
+fn main() -> ExitCode {
+    let result = args::parse().and_then(|command| match command {
+        None => Ok(0),
+        Some(Command::Run(args)) => run::run(&args),
+        Some(Command::Info(args)) => info::info(&args),
+    });
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            eprintln!("softefa: {failure}");
+            ExitCode::from(failure.code())
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::{ContextKind, ErrorKind};
+use clap::{Args, Parser, Subcommand};
+
+use crate::failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  softefa run -- fi_info -p efa -v
+  softefa run -- ib_send_bw -c SRD -x 0                    # server
+  softefa run -- ib_send_bw -c SRD -x 0 127.0.0.1          # client, second terminal
+  softefa run --fault loss=1%,reorder=20%,seed=1 -- fi_pingpong -p efa -e rdm
+  softefa run --device rdmap0s6=127.0.0.1 --device rdmap1s6=127.0.0.2 -- ibv_devices
+  softefa info --profile efa0";
+
+const EXIT_CODES: &str = "\
+Exit codes of 'softefa run':
+  the program's own, or 128 + N when signal N ended it
+  125  softefa itself failed: bad option, no adapter library, counters not written
+  126  the program was found but cannot be executed
+  127  the program was not found";
+
+/// An EFA adapter in software: gives unmodified programs an EFA device that speaks SRD over UDP.
+#[derive(Debug, Parser)]
+#[command(name = "softefa", version, after_help = EXAMPLES, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a program with an EFA device.
+    #[command(
+        after_help = EXIT_CODES,
+        override_usage = "softefa run [OPTIONS] -- PROGRAM [ARGS]..."
+    )]
+    Run(RunArgs),
+    /// Show devices, limits, capabilities, and the counters of running devices.
+    Info(InfoArgs),
+}
+
+/// Which devices there are.
+#[derive(Debug, Args, Default)]
+pub(crate) struct DeviceArgs {
+    /// A device and the local IPv4 address it lives at; may be repeated [default:
+    /// rdmap0s6=127.0.0.1].
+    #[arg(long = "device", value_name = "NAME=IP")]
+    pub(crate) devices: Vec<String>,
+    /// Generation to play: efa0 (c5n), efa1 (p4d), efa2 (p5) [default: efa2].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Faults on purpose, for example loss=1%,reorder=20%,dup=1%,delay=50us,seed=1.
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) fault: Option<String>,
+    /// UDP source ports to spray over, 1 to 256 [default: chosen by the kind of link].
+    #[arg(long, value_name = "N")]
+    pub(crate) paths: Option<String>,
+}
+
+/// `softefa run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Write the counters of the run, summed over its processes, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) counters: Option<PathBuf>,
+    /// Print the counters of the run to standard error when it ends.
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// Keep the private directory of the run (sysfs tree, counters) and say where it is.
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// The adapter library; also SOFTEFA_LIBRARY [default: found beside this program].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) library: Option<PathBuf>,
+    /// The program and its arguments.
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// `softefa info`.
+#[derive(Debug, Args)]
+pub(crate) struct InfoArgs {
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Reads the command line; `None` when help or the version was asked for and has been printed.
+///
+/// # Errors
+/// One line that names the argument and says where help is.
+pub(crate) fn parse() -> Result<Option<Command>, Failure> {
+    match Cli::try_parse() {
+        Ok(cli) => Ok(Some(cli.command)),
+        Err(error) => match error.kind() {
+            ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => print_help(&error),
+            _ => Err(Failure::own(one_line(&error))),
+        },
+    }
+}
+
+/// Help that was asked for is a success; help shown because nothing was given is a usage error.
+fn print_help(error: &clap::Error) -> Result<Option<Command>, Failure> {
+    // A closed pipe (`softefa --help | head`) is no reason to complain.
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            Err(Failure::own("no command given; write for example: softefa run -- PROGRAM"))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// clap's report in one line: what is wrong, its tip when it has one, where to read on.
+fn one_line(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::MissingRequiredArgument {
+        return "no program given; usage: softefa run [OPTIONS] -- PROGRAM [ARGS]...".into();
+    }
+    let text = error.to_string();
+    let what = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    let mut line = what.trim_end_matches(':').to_owned();
+    for kind in [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand] {
+        if let Some(suggestion) = error.get(kind) {
+            line.push_str(&format!("; did you mean {suggestion}?"));
+        }
+    }
+    line + "; see softefa --help"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_run(words: &[&str]) -> Result<RunArgs, String> {
+        let words = ["softefa", "run"].iter().chain(words);
+        match Cli::try_parse_from(words) {
+            Ok(Cli { command: Command::Run(args) }) => Ok(args),
+            Ok(_) => unreachable!("the words start with run"),
+            Err(error) => Err(one_line(&error)),
+        }
+    }
+
+    #[test]
+    fn definition_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn program_keeps_its_own_options() {
+        for words in [&["--", "fi_info", "-p", "efa"][..], &["fi_info", "-p", "efa"]] {
+            assert_eq!(parse_run(words).unwrap().program, ["fi_info", "-p", "efa"]);
+        }
+    }
+
+    #[test]
+    fn missing_program_is_usage() {
+        assert!(parse_run(&[]).unwrap_err().contains("usage"));
+        assert!(parse_run(&["--stats"]).unwrap_err().contains("no program given"));
+    }
+
+    #[test]
+    fn misspelt_option_is_not_taken_for_the_program() {
+        let line = parse_run(&["--fautl", "loss=1%", "--", "true"]).unwrap_err();
+        assert!(line.contains("--fautl") && line.contains("--fault"), "{line}");
+        assert_eq!(line.lines().count(), 1);
+    }
+}

@@ -1,0 +1,81 @@
+//! From options and environment to a checked configuration.
+
+use std::net::UdpSocket;
+
+use softefa::{Config, DeviceSpec, config};
+
+use crate::args::DeviceArgs;
+use crate::failure::Failure;
+
+/// The configuration of the options, over that of the `SOFTEFA_*` variables, over the defaults.
+///
+/// # Errors
+/// The first option or variable that cannot be used, or a device address that is not local.
+pub(crate) fn config(args: &DeviceArgs) -> Result<Config, Failure> {
+    let mut config = Config::from_env()?;
+    if !args.devices.is_empty() {
+        config.devices = args.devices.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+    }
+    if let Some(profile) = &args.profile {
+        config.profile = profile.parse()?;
+    }
+    if let Some(fault) = &args.fault {
+        config.faults = fault.parse()?;
+    }
+    if let Some(paths) = &args.paths {
+        config.paths = config::parse_paths(paths)?;
+    }
+    config.check()?;
+    config.devices.iter().try_for_each(check_local)?;
+    Ok(config)
+}
+
+/// A queue pair is a UDP socket on the device's address, so an address that cannot be bound here
+/// would only fail later, inside the program, without a word.
+fn check_local(device: &DeviceSpec) -> Result<(), Failure> {
+    match UdpSocket::bind((device.addr, 0)) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrNotAvailable => {
+            Err(Failure::own(format!(
+                "address {} of device {} is not local; use one that `ip -4 addr` shows, or 127.0.0.N",
+                device.addr, device.name
+            )))
+        }
+        Err(error) => Err(Failure::own(format!(
+            "address {} of device {} cannot be used: {error}",
+            device.addr, device.name
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(devices: &[&str]) -> DeviceArgs {
+        let devices = devices.iter().map(|&text| text.to_owned()).collect();
+        DeviceArgs { devices, ..DeviceArgs::default() }
+    }
+
+    #[test]
+    fn foreign_address_is_named() {
+        // 192.0.2.0/24 is reserved for documentation: no machine owns it.
+        let failure = config(&args(&["rdmap0s6=192.0.2.1"])).unwrap_err();
+        assert!(failure.to_string().contains("192.0.2.1"), "{failure}");
+        assert_eq!(failure.code(), 125);
+    }
+
+    #[test]
+    fn several_devices_keep_their_order() {
+        let config = config(&args(&["b=127.0.0.2", "a=127.0.0.1"])).unwrap();
+        assert_eq!(config.devices[0].name, "b");
+        assert_eq!(config.devices[1].name, "a");
+    }
+
+    #[test]
+    fn unknown_profile_lists_the_known_ones() {
+        let args = DeviceArgs { profile: Some("efa9".into()), ..DeviceArgs::default() };
+        let text = config(&args).unwrap_err().to_string();
+        assert!(text.contains("efa9") && text.contains("efa0"), "{text}");
+    }
+}

@@ -1,0 +1,152 @@
+//! `softefa info`: devices as a program would find them, and the counters of running ones.
+
+use std::io::{self, Write};
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use softefa::counters::{self as nic_counters, ProcessCounters};
+use softefa::{Config, Device, DeviceAttr};
+
+use crate::args::InfoArgs;
+use crate::failure::Failure;
+use crate::run_dir::{self, LiveRun};
+use crate::{counters, devices};
+
+/// A live run and what its processes count.
+type Running = (LiveRun, Vec<ProcessCounters>);
+
+/// Prints the devices of the given options and the runs that are alive.
+///
+/// # Errors
+/// A device that cannot be opened.
+pub(crate) fn info(args: &InfoArgs) -> Result<u8, Failure> {
+    let config = devices::config(&args.device)?;
+    let devices = open(&config)?;
+    let running: Vec<Running> = run_dir::live_runs()
+        .into_iter()
+        .map(|run| {
+            // A run may end and take its directory along while we look.
+            let processes = nic_counters::read_dir(&run.path).unwrap_or_default();
+            (run, processes)
+        })
+        .collect();
+    let text = if args.json {
+        format!("{:#}\n", to_json(&config, &devices, &running))
+    } else {
+        to_text(&config, &devices, &running)
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::own(format!("standard output: {error}")))
+        }
+        _ => Ok(0),
+    }
+}
+
+fn open(config: &Config) -> Result<Vec<Arc<Device>>, Failure> {
+    config
+        .devices
+        .iter()
+        .map(|spec| {
+            Device::open(spec, config)
+                .map_err(|error| Failure::own(format!("device {}: {error}", spec.name)))
+        })
+        .collect()
+}
+
+/// Name, value and unit of each limit, in the order they are shown.
+fn limits(attr: &DeviceAttr) -> Vec<(&'static str, u64, &'static str)> {
+    vec![
+        ("max_msg_bytes", attr.max_msg_bytes.into(), "bytes of one message"),
+        ("inline_bytes", attr.inline_bytes.into(), "bytes of an inline send"),
+        ("max_sq_wr", attr.max_sq_wr.into(), "sends of one queue pair"),
+        ("max_rq_wr", attr.max_rq_wr.into(), "receives of one queue pair"),
+        ("max_sq_sge", attr.max_sq_sge.into(), "pieces of a send"),
+        ("max_rq_sge", attr.max_rq_sge.into(), "pieces of a receive"),
+        ("max_qp", attr.max_qp.into(), "queue pairs"),
+        ("max_cq", attr.max_cq.into(), "completion queues"),
+        ("max_cqe", attr.max_cqe.into(), "completions of one queue"),
+        ("max_mr", attr.max_mr.into(), "memory regions"),
+        ("max_mr_bytes", attr.max_mr_bytes, "bytes of one memory region"),
+        ("max_pd", attr.max_pd.into(), "protection domains"),
+        ("max_ah", attr.max_ah.into(), "address handles"),
+        ("max_rdma_bytes", attr.max_rdma_bytes.into(), "bytes of one RDMA operation, 0 = none"),
+    ]
+}
+
+/// Name of each capability and whether the device has it.
+fn capabilities(attr: &DeviceAttr) -> [(&'static str, bool); 5] {
+    let caps = &attr.caps;
+    [
+        ("rdma_read", caps.rdma_read),
+        ("rdma_write", caps.rdma_write),
+        ("unsolicited_write_recv", caps.unsolicited_write_recv),
+        ("rnr_retry", caps.rnr_retry),
+        ("cq_with_sgid", caps.cq_with_sgid),
+    ]
+}
+
+fn to_text(config: &Config, devices: &[Arc<Device>], running: &[Running]) -> String {
+    let mut lines = Vec::new();
+    for device in devices {
+        let attr = device.attr();
+        lines.push(format!("device {}", device.name()));
+        let mut row = |name: &str, value: String| lines.push(format!("  {name:<24}{value}"));
+        row("address", device.addr().to_string());
+        row("gid", Ipv6Addr::from(device.gid().0).to_string());
+        row("profile", attr.profile.to_string());
+        row("pci_id", format!("{:04x}:{:04x}", attr.vendor_id, attr.part_id));
+        for (name, value, unit) in limits(attr) {
+            row(name, format!("{value:<14} {unit}"));
+        }
+        for (name, present) in capabilities(attr) {
+            row(name, if present { "yes" } else { "no" }.to_owned());
+        }
+    }
+    if config.faults.is_active() {
+        lines.push(format!("faults  {}", config.faults));
+    }
+    if running.is_empty() {
+        lines.push("no running programs".to_owned());
+    }
+    for (run, processes) in running {
+        lines.push(format!("running {} ({})", run.program, run.path.display()));
+        for line in counters::to_lines(processes) {
+            lines.push(format!("  {line}"));
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+fn to_json(config: &Config, devices: &[Arc<Device>], running: &[Running]) -> Value {
+    let devices: Vec<Value> = devices.iter().map(|device| device_json(device)).collect();
+    let running: Vec<Value> = running
+        .iter()
+        .map(|(run, processes)| {
+            let mut entry = counters::to_json(processes);
+            entry["program"] = json!(run.program);
+            entry
+        })
+        .collect();
+    json!({ "devices": devices, "faults": config.faults.to_string(), "running": running })
+}
+
+fn device_json(device: &Device) -> Value {
+    let attr = device.attr();
+    let mut value = json!({
+        "name": device.name(),
+        "address": device.addr().to_string(),
+        "gid": Ipv6Addr::from(device.gid().0).to_string(),
+        "profile": attr.profile.name(),
+        "vendor_id": attr.vendor_id,
+        "part_id": attr.part_id,
+    });
+    for (name, limit, _) in limits(attr) {
+        value["limits"][name] = json!(limit);
+    }
+    for (name, present) in capabilities(attr) {
+        value["capabilities"][name] = json!(present);
+    }
+    value
+}

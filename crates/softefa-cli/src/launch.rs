@@ -1,0 +1,123 @@
+//! The environment that puts the adapter under a program.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use softefa::Config;
+
+use crate::failure::Failure;
+use crate::library;
+use crate::program;
+use crate::run_dir::RunDir;
+
+const ENV_PRELOAD: &str = "LD_PRELOAD";
+const ENV_SYSFS: &str = "SYSFS_PATH";
+/// libfabric sends between processes of one host through shared memory unless told otherwise
+/// (efa-device peers with the same GID): the device would never see a packet.
+const ENV_SHM_TRANSFER: &str = "FI_EFA_ENABLE_SHM_TRANSFER";
+
+/// The program with its arguments and the environment of the run; not started yet.
+///
+/// # Errors
+/// The program or a usable library path is missing.
+pub(crate) fn command(
+    words: &[OsString],
+    config: &Config,
+    library: &Path,
+    run: &RunDir,
+) -> Result<Command, Failure> {
+    let Some((name, args)) = words.split_first() else {
+        return Err(Failure::own("no program given; usage: softefa run -- PROGRAM"));
+    };
+    let mut command = Command::new(program::find(name)?);
+    std::os::unix::process::CommandExt::arg0(&mut command, name);
+    command.args(args);
+    command.envs(config.to_env());
+    command.env(ENV_SYSFS, run.sysfs());
+    let library = loadable(library, run.path())?;
+    command.env(ENV_PRELOAD, prepend(&library, env::var_os(ENV_PRELOAD).as_deref()));
+    if env::var_os(ENV_SHM_TRANSFER).is_none() {
+        command.env(ENV_SHM_TRANSFER, "0");
+    }
+    Ok(command)
+}
+
+/// Starts the program; `words[0]` names it in the error.
+///
+/// # Errors
+/// The kernel refused to execute it.
+pub(crate) fn spawn(command: &mut Command) -> Result<std::process::Child, Failure> {
+    command.spawn().map_err(|error| {
+        let name = command.get_program().display();
+        match error.kind() {
+            io::ErrorKind::NotFound => Failure::not_found(format!(
+                "program {name} cannot be run: {error}; is its interpreter (first line) there?"
+            )),
+            _ => Failure::not_executable(format!(
+                "program {name} cannot be run: {error}; is it built for this machine?"
+            )),
+        }
+    })
+}
+
+/// The preload list has no quoting: spaces and colons separate, `$` expands. A library in such a
+/// place is preloaded through a link in the run directory.
+fn loadable(library: &Path, run_dir: &Path) -> Result<PathBuf, Failure> {
+    if is_plain(library) {
+        return Ok(library.to_path_buf());
+    }
+    let link = run_dir.join(library::NAME);
+    if !is_plain(&link) {
+        return Err(Failure::own(format!(
+            "neither {} nor {} can be preloaded: space, ':' or '$' in the path; set XDG_RUNTIME_DIR",
+            library.display(),
+            link.display()
+        )));
+    }
+    symlink(library, &link)
+        .map_err(|error| Failure::own(format!("cannot link {}: {error}", link.display())))?;
+    Ok(link)
+}
+
+fn is_plain(path: &Path) -> bool {
+    !path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':' | b'$'))
+}
+
+/// Ours first: the first definition of a symbol wins.
+fn prepend(library: &Path, existing: Option<&OsStr>) -> OsString {
+    let mut list = library.as_os_str().to_owned();
+    if let Some(existing) = existing.filter(|list| !list.is_empty()) {
+        list.push(":");
+        list.push(existing);
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn existing_preloads_stay_behind_ours() {
+        let library = Path::new("/x/libsoftefa_verbs.so");
+        assert_eq!(prepend(library, None), library.as_os_str());
+        assert_eq!(prepend(library, Some(OsStr::new(""))), library.as_os_str());
+        let both = prepend(library, Some(OsStr::new("/y/z.so")));
+        assert_eq!(both, "/x/libsoftefa_verbs.so:/y/z.so");
+    }
+
+    #[test]
+    fn library_in_an_awkward_place_is_linked() {
+        let dir = tempfile::tempdir().unwrap();
+        let awkward = dir.path().join("my libs/libsoftefa_verbs.so");
+        let link = loadable(&awkward, dir.path()).unwrap();
+        assert_eq!(std::fs::read_link(&link).unwrap(), awkward);
+        let plain = Path::new("/usr/lib/libsoftefa_verbs.so");
+        assert_eq!(loadable(plain, dir.path()).unwrap(), plain);
+    }
+}

@@ -1,0 +1,74 @@
+//! Finding the adapter library that is preloaded.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// File name of the adapter library.
+pub(crate) const NAME: &str = "libsoftefa_verbs.so";
+/// Names the library when `--library` does not.
+const ENV_LIBRARY: &str = "SOFTEFA_LIBRARY";
+
+/// The adapter library: `--library`, else `SOFTEFA_LIBRARY`, else near this program.
+///
+/// # Errors
+/// The named file does not exist, or none was found and where it was looked for.
+pub(crate) fn find(option: Option<&Path>) -> Result<PathBuf, Failure> {
+    let named = option
+        .map(Path::to_path_buf)
+        .or_else(|| env::var_os(ENV_LIBRARY).filter(|value| !value.is_empty()).map(PathBuf::from));
+    if let Some(path) = named {
+        return absolute(&path).ok_or_else(|| {
+            Failure::own(format!(
+                "adapter library {} not found; check --library and {ENV_LIBRARY}",
+                path.display()
+            ))
+        });
+    }
+    let program = env::current_exe()
+        .map_err(|error| Failure::own(format!("own path unknown: {error}; use --library")))?;
+    let places = places_near(&program);
+    places.iter().find_map(|dir| absolute(&dir.join(NAME))).ok_or_else(|| {
+        let places: Vec<_> = places.iter().map(|dir| dir.display().to_string()).collect();
+        Failure::own(format!(
+            "{NAME} not found in {}; build it (cargo build -p softefa-verbs) or use --library",
+            places.join(", ")
+        ))
+    })
+}
+
+/// Beside the program (a cargo target directory), or in the `lib` of its prefix (installed).
+fn places_near(program: &Path) -> Vec<PathBuf> {
+    let dir = program.parent().unwrap_or_else(|| Path::new("/"));
+    let mut places = vec![dir.to_path_buf()];
+    if let Some(prefix) = dir.parent() {
+        places.push(prefix.join("lib"));
+        places.push(prefix.join("lib/softefa"));
+    }
+    places
+}
+
+/// The loader resolves a relative preload against the program's directory at that time: make it
+/// independent of that. `None` when there is no such file.
+fn absolute(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok().filter(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_beside_the_program_and_in_its_prefix() {
+        let places = places_near(Path::new("/opt/x/bin/softefa"));
+        assert_eq!(places[0], Path::new("/opt/x/bin"));
+        assert_eq!(places[1], Path::new("/opt/x/lib"));
+    }
+
+    #[test]
+    fn named_library_must_exist() {
+        let failure = find(Some(Path::new("/nonexistent/lib.so"))).unwrap_err();
+        assert!(failure.to_string().contains("/nonexistent/lib.so"), "{failure}");
+    }
+}

@@ -1,0 +1,75 @@
+//! `softefa run`: prepare, start, wait, collect.
+
+use std::path::Path;
+
+use softefa::{Config, counters as nic_counters, sysfs};
+
+use crate::args::RunArgs;
+use crate::counters::{self, Output};
+use crate::failure::Failure;
+use crate::run_dir::RunDir;
+use crate::supervise::{self, Supervisor};
+use crate::{devices, launch, library, program};
+
+/// Runs the program and returns its exit code. Everything the user wrote is checked before the
+/// program starts.
+///
+/// # Errors
+/// See [`Failure`]: one line and an exit code.
+pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
+    let mut config = devices::config(&args.device)?;
+    let name = args.program.first().map(|word| word.to_string_lossy().into_owned());
+    let name = name.unwrap_or_default();
+    args.program.first().map(|word| program::find(word)).transpose()?;
+    let library = library::find(args.library.as_deref())?;
+    let output = args.counters.as_deref().map(Output::open).transpose()?;
+    let run = RunDir::create(&name, args.keep)?;
+    prepare(&mut config, &run)?;
+
+    let mut command = launch::command(&args.program, &config, &library, &run)?;
+    let supervisor = Supervisor::new()?;
+    let mut child = launch::spawn(&mut command)?;
+    let status = supervisor.wait(&mut child)?;
+
+    if let Some(line) = supervise::obituary(&name, status) {
+        eprintln!("softefa: {line}");
+    }
+    let code = supervise::exit_code(status);
+    match collect(args, run.path(), output) {
+        Err(failure) if code != 0 => eprintln!("softefa: {failure}"),
+        result => result?,
+    }
+    if args.keep {
+        eprintln!("softefa: run directory kept: {}", run.path().display());
+    }
+    Ok(code)
+}
+
+fn prepare(config: &mut Config, run: &RunDir) -> Result<(), Failure> {
+    config.run_dir = Some(run.path().to_path_buf());
+    sysfs::create(&run.sysfs(), &config.devices, config.profile).map_err(|error| {
+        Failure::own(format!(
+            "cannot write the device tree in {}: {error}; is the disk full?",
+            run.path().display()
+        ))
+    })
+}
+
+/// Writes and prints what the processes of the run counted.
+fn collect(args: &RunArgs, run_dir: &Path, output: Option<Output>) -> Result<(), Failure> {
+    if output.is_none() && !args.stats {
+        return Ok(());
+    }
+    let processes = nic_counters::read_dir(run_dir).map_err(|error| {
+        Failure::own(format!("counters in {} cannot be read: {error}", run_dir.display()))
+    })?;
+    if args.stats {
+        if processes.is_empty() {
+            eprintln!("softefa: no process of this run opened a device");
+        }
+        for line in counters::to_lines(&processes) {
+            eprintln!("softefa: {line}");
+        }
+    }
+    output.map_or(Ok(()), |output| output.write(&counters::to_json(&processes)))
+}

@@ -1,0 +1,202 @@
+//! The private directory of one run: the sysfs tree its programs read and the counters they write.
+//!
+//! A run holds a lock on its directory as long as it lives. A directory nobody holds is what a
+//! killed run left behind: the next run removes it.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+const RUN_PREFIX: &str = "run-";
+const LOCK_FILE: &str = "lock";
+const KEEP_FILE: &str = "keep";
+const PROGRAM_FILE: &str = "program";
+
+/// A run directory, removed when dropped unless it is to be kept.
+#[derive(Debug)]
+pub(crate) struct RunDir {
+    path: PathBuf,
+    keep: bool,
+    _lock: File,
+}
+
+/// Another run that is alive now.
+#[derive(Debug)]
+pub(crate) struct LiveRun {
+    /// Its directory.
+    pub(crate) path: PathBuf,
+    /// The program it runs, as given.
+    pub(crate) program: String,
+}
+
+impl RunDir {
+    /// Makes a directory for this run under the user's base directory.
+    ///
+    /// # Errors
+    /// The base cannot be made, belongs to somebody else, or is full.
+    pub(crate) fn create(program: &str, keep: bool) -> Result<Self, Failure> {
+        let base = base();
+        Self::create_in(&base, program, keep).map_err(|error| {
+            Failure::own(format!(
+                "cannot make a run directory in {}: {error}; set XDG_RUNTIME_DIR to a directory of yours",
+                base.display()
+            ))
+        })
+    }
+
+    fn create_in(base: &Path, program: &str, keep: bool) -> io::Result<Self> {
+        make_private(base)?;
+        // One at a time: a fresh directory must be locked before others look for stale ones.
+        let base_lock = File::create(base.join(LOCK_FILE))?;
+        base_lock.lock()?;
+        remove_stale(base)?;
+        let path = make_unique(base)?;
+        let lock = File::create(path.join(LOCK_FILE))?;
+        lock.lock()?;
+        let run = Self { path, keep, _lock: lock };
+        fs::write(run.path.join(PROGRAM_FILE), program)?;
+        if keep {
+            fs::write(run.path.join(KEEP_FILE), "")?;
+        }
+        Ok(run)
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Root of the sysfs tree (`SYSFS_PATH`).
+    pub(crate) fn sysfs(&self) -> PathBuf {
+        self.path.join("sysfs")
+    }
+}
+
+impl Drop for RunDir {
+    fn drop(&mut self) {
+        if self.keep {
+            return;
+        }
+        if let Err(error) = fs::remove_dir_all(&self.path) {
+            eprintln!("softefa: run directory {} left behind: {error}", self.path.display());
+        }
+    }
+}
+
+/// The runs of this user that are alive now, oldest name first.
+pub(crate) fn live_runs() -> Vec<LiveRun> {
+    let mut runs: Vec<LiveRun> = run_paths(&base())
+        .into_iter()
+        .filter(|path| is_locked(path))
+        .map(|path| {
+            let program = fs::read_to_string(path.join(PROGRAM_FILE)).unwrap_or_default();
+            LiveRun { path, program }
+        })
+        .collect();
+    runs.sort_by(|a, b| a.path.cmp(&b.path));
+    runs
+}
+
+/// `$XDG_RUNTIME_DIR/softefa`, else `softefa-UID` in the temporary directory.
+fn base() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from) {
+        Some(dir) if dir.is_absolute() && dir.is_dir() => dir.join("softefa"),
+        _ => {
+            let uid = rustix::process::getuid().as_raw();
+            std::env::temp_dir().join(format!("softefa-{uid}"))
+        }
+    }
+}
+
+/// Makes `dir` for this user only. Anybody may have made it first in a shared temporary directory,
+/// so a symbolic link or another owner is refused.
+fn make_private(dir: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        result => return result,
+    }
+    let meta = fs::symlink_metadata(dir)?;
+    if !meta.is_dir() || meta.uid() != rustix::process::getuid().as_raw() {
+        return Err(io::Error::other("it exists and is not a directory of this user"));
+    }
+    Ok(())
+}
+
+fn make_unique(base: &Path) -> io::Result<PathBuf> {
+    let pid = std::process::id();
+    for attempt in 0..1000 {
+        let path = base.join(format!("{RUN_PREFIX}{pid}-{attempt}"));
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(()) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("1000 kept runs of one process id; remove some"))
+}
+
+fn run_paths(base: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(base) else { return Vec::new() };
+    entries
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(RUN_PREFIX))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+fn remove_stale(base: &Path) -> io::Result<()> {
+    for path in run_paths(base) {
+        if !path.join(KEEP_FILE).exists() && !is_locked(&path) {
+            fs::remove_dir_all(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_locked(run: &Path) -> bool {
+    match File::open(run.join(LOCK_FILE)).map(|file| file.try_lock()) {
+        Ok(Err(TryLockError::WouldBlock)) => true,
+        Ok(Err(TryLockError::Error(_)) | Ok(())) | Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_removes_itself_and_what_killed_runs_left() {
+        let base = tempfile::tempdir().unwrap();
+        let base = base.path().join("base");
+        make_private(&base).unwrap();
+        fs::create_dir(base.join("run-1-0")).unwrap();
+        let live = RunDir::create_in(&base, "live", false).unwrap();
+        assert!(!base.join("run-1-0").exists(), "stale run is still there");
+        let second = RunDir::create_in(&base, "second", false).unwrap();
+        assert!(live.path().exists(), "a run removed another that is alive");
+        let path = second.path().to_path_buf();
+        drop(second);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn kept_run_survives_the_next() {
+        let base = tempfile::tempdir().unwrap();
+        let kept = RunDir::create_in(base.path(), "kept", true).unwrap();
+        let path = kept.path().to_path_buf();
+        drop(kept);
+        drop(RunDir::create_in(base.path(), "next", false).unwrap());
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn base_that_is_a_link_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+        assert!(RunDir::create_in(&link, "x", false).is_err());
+    }
+}

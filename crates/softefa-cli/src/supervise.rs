@@ -1,0 +1,107 @@
+//! The parent of the program: passes signals on and turns its end into an exit code.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
+
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
+
+use crate::failure::Failure;
+
+/// Shells report a program ended by signal N as this plus N.
+const SIGNAL_CODE_BASE: i32 = 128;
+
+/// Signals for the program, caught from before it starts until it has ended.
+pub(crate) struct Supervisor {
+    signals: SignalsInfo<WithOrigin>,
+}
+
+impl Supervisor {
+    /// Call before the program starts, so that neither a signal nor its end is missed.
+    ///
+    /// # Errors
+    /// Handlers cannot be installed.
+    pub(crate) fn new() -> Result<Self, Failure> {
+        let caught = [SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
+        let signals = SignalsInfo::new(caught)
+            .map_err(|error| Failure::own(format!("signals cannot be handled: {error}")))?;
+        Ok(Self { signals })
+    }
+
+    /// Waits for the end of `child`, passing signals on; the same thread reaps it, so no signal
+    /// can reach a process that took over its id.
+    ///
+    /// # Errors
+    /// The child cannot be waited for.
+    pub(crate) fn wait(mut self, child: &mut Child) -> Result<ExitStatus, Failure> {
+        let failed = |error: io::Error| Failure::own(format!("lost the program: {error}"));
+        loop {
+            if let Some(status) = child.try_wait().map_err(failed)? {
+                return Ok(status);
+            }
+            for origin in self.signals.wait() {
+                if is_for_program(&origin) {
+                    pass_on(origin.signal, child);
+                }
+            }
+        }
+    }
+}
+
+/// The terminal sends its signals to the whole foreground group: the program has them already.
+/// What somebody sent to `softefa` alone is meant for the program.
+fn is_for_program(origin: &Origin) -> bool {
+    origin.signal != SIGCHLD && origin.process.is_some()
+}
+
+fn pass_on(signal: i32, child: &Child) {
+    let (Some(signal), Ok(pid)) = (Signal::from_named_raw(signal), i32::try_from(child.id()))
+    else {
+        return;
+    };
+    if let Some(pid) = Pid::from_raw(pid) {
+        // The program may have ended meanwhile; the next turn of the loop sees that.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// The exit code of `softefa run`: the program's, or 128 + N after signal N.
+pub(crate) fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|n| SIGNAL_CODE_BASE + n));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+/// What to tell the user when a signal ended the program: shells stay silent, because they see
+/// only an exit code. `None` for ends somebody asked for.
+pub(crate) fn obituary(name: &str, status: ExitStatus) -> Option<String> {
+    let signal = status.signal()?;
+    if [SIGINT, SIGTERM, SIGHUP, SIGPIPE].contains(&signal) {
+        return None;
+    }
+    let title = signal_hook::low_level::signal_name(signal).unwrap_or("unnamed");
+    let core = if status.core_dumped() { ", core dumped" } else { "" };
+    Some(format!("{name} was ended by signal {signal} ({title}{core})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_a_shell() {
+        assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), 3);
+        assert_eq!(exit_code(ExitStatus::from_raw(9)), 137);
+        assert_eq!(exit_code(ExitStatus::from_raw(0)), 0);
+    }
+
+    #[test]
+    fn only_unexpected_signals_are_announced() {
+        let line = obituary("prog", ExitStatus::from_raw(11)).unwrap();
+        assert!(line.contains("SIGSEGV"), "{line}");
+        assert_eq!(obituary("prog", ExitStatus::from_raw(15)), None);
+        assert_eq!(obituary("prog", ExitStatus::from_raw(1 << 8)), None);
+    }
+}
