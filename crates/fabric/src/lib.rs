@@ -1,1 +1,46 @@
-//! Safe libfabric: info, domain, endpoint, address vector, completion queue, messages
+//! Safe libfabric: info, domain, endpoint, address vector, completion queue, messages.
+//!
+//! [`Node`] is what most programs need: one endpoint and one peer, set up in the phases of the
+//! thesis that introduced EFA benchmarks (its figure 3.1): `get_fabric_info`, `open_fabric_res`,
+//! `enable_endpoint`, out-of-band address exchange, `init_address_vector`, `sync`.
+//!
+//! # Who owns a buffer
+//! libfabric reads and writes application memory long after the call that named it returned. Here
+//! no call takes a borrowed buffer. Every [`Endpoint`] owns one registered [`Buffers`] pool that is
+//! cut into slots; operations name a slot. While an operation is in flight its slot cannot be
+//! borrowed or used again (`Error::SlotBusy`), and the pool is released only after the endpoint
+//! was closed. Should the provider refuse to close, the pool is leaked rather than freed.
+//!
+//! # Threads
+//! Objects are single-threaded (`!Send`): libfabric is asked for `FI_THREAD_DOMAIN` and manual
+//! progress, so a thread that wants to communicate opens its own [`Domain`]. Nothing happens
+//! between calls: poll [`Endpoint::poll`] until every expected completion came.
+
+mod buffers;
+mod cq;
+mod domain;
+mod endpoint;
+mod error;
+mod fabric_root;
+mod hints;
+mod info;
+mod node;
+mod object;
+
+pub use buffers::{Buffers, Geometry};
+pub use cq::{Completion, CompletionKind};
+pub use domain::{Domain, Region};
+pub use endpoint::{AddressVector, Endpoint, Peer, Post};
+pub use error::Error;
+pub use fabric_root::Fabric;
+pub use hints::{EndpointType, Hints, MessageKind};
+pub use info::Info;
+pub use node::{Node, NodeConfig, OutOfBand, PhaseTime, Prepared};
+
+/// The version of the loaded libfabric as (major, minor).
+#[must_use]
+pub fn library_version() -> (u32, u32) {
+    // SAFETY: takes no argument and reads a constant of the library.
+    let version = unsafe { fabric_sys::fi_version() };
+    (version >> 16, version & 0xffff)
+}

@@ -1,0 +1,180 @@
+//! Completion queue of an endpoint.
+
+use std::ffi::{CStr, c_int, c_void};
+
+use fabric_sys as sys;
+
+use crate::domain::Domain;
+use crate::error::Error;
+use crate::hints::MessageKind;
+use crate::object::Owned;
+
+/// What completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompletionKind {
+    /// The message left (transmit complete by the provider's default level).
+    Send,
+    /// A message arrived.
+    Receive,
+}
+
+/// One completed operation; its slot is free again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completion {
+    /// Send or receive.
+    pub kind: CompletionKind,
+    /// The slot.
+    pub slot: usize,
+    /// Payload bytes received; 0 for sends.
+    pub len_bytes: usize,
+    /// Tag of a tagged message received; else 0.
+    pub tag: u64,
+}
+
+/// How many entries one read asks for.
+pub(crate) const BURST: usize = 64;
+
+/// A queue whose entries carry at least context and length.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    raw: Owned<sys::fid_cq>,
+    tagged: bool,
+    // Room for BURST entries of the largest format, aligned for pointers.
+    entries: Box<[u64]>,
+    _domain: Domain,
+}
+
+/// One raw entry.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) context: *mut c_void,
+    pub(crate) len_bytes: usize,
+    pub(crate) tag: u64,
+}
+
+/// A raw failed entry.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) context: *mut c_void,
+    pub(crate) code: c_int,
+    pub(crate) provider_code: c_int,
+    pub(crate) provider_text: String,
+}
+
+/// What a read found.
+pub(crate) enum Read {
+    /// This many entries.
+    Entries(usize),
+    /// Nothing yet.
+    Empty,
+    /// A failed operation is at the head.
+    Failed(Failure),
+}
+
+impl Queue {
+    pub(crate) fn open(domain: &Domain, messages: MessageKind, size: usize) -> Result<Self, Error> {
+        let tagged = messages == MessageKind::Tagged;
+        let mut attr = sys::fi_cq_attr {
+            size,
+            flags: 0,
+            format: if tagged { sys::FI_CQ_FORMAT_TAGGED } else { sys::FI_CQ_FORMAT_MSG },
+            wait_obj: sys::FI_WAIT_NONE,
+            signaling_vector: 0,
+            wait_cond: 0,
+            wait_set: std::ptr::null_mut(),
+        };
+        // SAFETY: the domain is alive, the attributes live during the call.
+        let raw = Owned::open("fi_cq_open", |out| unsafe {
+            sys::call::fi_cq_open(domain.0.raw.raw(), &raw mut attr, out)
+        })?;
+        let words = BURST * size_of::<sys::fi_cq_tagged_entry>() / size_of::<u64>();
+        let entries = vec![0; words].into_boxed_slice();
+        Ok(Self { raw, tagged, entries, _domain: domain.clone() })
+    }
+
+    pub(crate) const fn object(&self) -> &Owned<sys::fid_cq> {
+        &self.raw
+    }
+
+    /// Makes progress and reads up to `max` entries (at most [`BURST`]).
+    #[inline]
+    pub(crate) fn read(&mut self, max: usize) -> Result<Read, Error> {
+        let space = self.entries.as_mut_ptr().cast();
+        // SAFETY: `entries` has room for BURST entries of either format.
+        let ret = unsafe { sys::call::fi_cq_read(self.raw.raw(), space, max.min(BURST)) };
+        if ret > 0 {
+            return Ok(Read::Entries(ret.unsigned_abs()));
+        }
+        if ret == 0 || ret == -(sys::FI_EAGAIN as isize) {
+            return Ok(Read::Empty);
+        }
+        if ret == -(sys::FI_EAVAIL as isize) {
+            return self.read_error();
+        }
+        Err(Error::call("fi_cq_read", ret))
+    }
+
+    /// Entry `index` of the last read.
+    #[inline]
+    pub(crate) fn entry(&self, index: usize) -> Entry {
+        assert!(index < BURST);
+        let start = self.entries.as_ptr();
+        if self.tagged {
+            // SAFETY: the last read stored tagged entries here; index < BURST.
+            let e = unsafe { &*start.cast::<sys::fi_cq_tagged_entry>().add(index) };
+            Entry { context: e.op_context, len_bytes: e.len, tag: e.tag }
+        } else {
+            // SAFETY: the last read stored message entries here; index < BURST.
+            let e = unsafe { &*start.cast::<sys::fi_cq_msg_entry>().add(index) };
+            Entry { context: e.op_context, len_bytes: e.len, tag: 0 }
+        }
+    }
+
+    #[cold]
+    fn read_error(&self) -> Result<Read, Error> {
+        let mut error = sys::fi_cq_err_entry {
+            op_context: std::ptr::null_mut(),
+            flags: 0,
+            len: 0,
+            buf: std::ptr::null_mut(),
+            data: 0,
+            tag: 0,
+            olen: 0,
+            err: 0,
+            prov_errno: 0,
+            err_data: std::ptr::null_mut(),
+            err_data_size: 0,
+        };
+        // SAFETY: the queue is alive and the entry is ours.
+        let ret = unsafe { sys::call::fi_cq_readerr(self.raw.raw(), &raw mut error) };
+        if ret == -(sys::FI_EAGAIN as isize) || ret == 0 {
+            return Ok(Read::Empty);
+        }
+        if ret < 0 {
+            return Err(Error::call("fi_cq_readerr", ret));
+        }
+        Ok(Read::Failed(Failure {
+            context: error.op_context,
+            code: error.err,
+            provider_code: error.prov_errno,
+            provider_text: self.provider_text(&error),
+        }))
+    }
+
+    fn provider_text(&self, error: &sys::fi_cq_err_entry) -> String {
+        // SAFETY: the queue is alive; err_data is valid until the queue is read again; a null
+        // buffer asks for the provider's static text (fi_cq(3)).
+        let text = unsafe {
+            let ops = (*self.raw.raw()).ops;
+            let Some(strerror) = ops.as_ref().and_then(|o| o.strerror) else {
+                return String::new();
+            };
+            strerror(self.raw.raw(), error.prov_errno, error.err_data, std::ptr::null_mut(), 0)
+        };
+        if text.is_null() {
+            return String::new();
+        }
+        // SAFETY: not null, a C string by contract.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+}

@@ -1,0 +1,73 @@
+//! A device opened for use, and memory registered with it.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use fabric_sys as sys;
+
+use crate::error::Error;
+use crate::fabric_root::Fabric;
+use crate::info::Info;
+use crate::object::Owned;
+
+/// An open domain; cheap to clone, keeps its fabric alive.
+#[derive(Debug, Clone)]
+pub struct Domain(pub(crate) Rc<Inner>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    // Field order is closing order: the domain before its fabric.
+    pub(crate) raw: Owned<sys::fid_domain>,
+    next_key: Cell<u64>,
+    _fabric: Fabric,
+}
+
+impl Domain {
+    /// Opens the domain that `info` describes.
+    ///
+    /// # Errors
+    /// [`Error::Call`] with the provider's reason.
+    pub fn open(fabric: &Fabric, info: &Info) -> Result<Self, Error> {
+        // SAFETY: fabric and info are alive during the call.
+        let raw = Owned::open("fi_domain", |out| unsafe {
+            sys::call::fi_domain(fabric.0.raw(), info.raw(), out)
+        })?;
+        Ok(Self(Rc::new(Inner { raw, next_key: Cell::new(1), _fabric: fabric.clone() })))
+    }
+
+    /// Registers memory for sending and receiving.
+    pub(crate) fn register(&self, memory: NonNull<u8>, len_bytes: usize) -> Result<Region, Error> {
+        let key = self.0.next_key.get();
+        self.0.next_key.set(key + 1);
+        // SAFETY: the caller owns `len_bytes` bytes at `memory` and keeps them until the region
+        // is closed (Buffers drops its region before its memory).
+        let raw = Owned::open("fi_mr_reg", |out| unsafe {
+            sys::call::fi_mr_reg(
+                self.0.raw.raw(),
+                memory.as_ptr().cast(),
+                len_bytes,
+                sys::FI_SEND | sys::FI_RECV,
+                key,
+                out,
+            )
+        })?;
+        Ok(Region { raw, _domain: self.clone() })
+    }
+}
+
+/// Registered memory, released on drop.
+#[derive(Debug)]
+pub struct Region {
+    raw: Owned<sys::fid_mr>,
+    _domain: Domain,
+}
+
+impl Region {
+    /// The descriptor that operations on this memory carry.
+    pub(crate) fn descriptor(&self) -> *mut c_void {
+        // SAFETY: the registration is alive.
+        unsafe { (*self.raw.raw()).mem_desc }
+    }
+}

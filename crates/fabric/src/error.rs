@@ -1,0 +1,95 @@
+//! What can go wrong, always with the call that failed.
+
+use std::ffi::{CStr, c_int};
+
+use thiserror::Error;
+
+/// A failed libfabric call or a misuse that was refused before it reached libfabric.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Error {
+    /// No provider offers what the hints ask for.
+    #[error("no libfabric provider offers {wanted}: see `fi_info -l`")]
+    NoProvider {
+        /// The hints in words.
+        wanted: String,
+    },
+    /// A call failed.
+    #[error("{call} failed: {text} (error {code})")]
+    Call {
+        /// Name of the libfabric function.
+        call: &'static str,
+        /// Positive libfabric error number.
+        code: i32,
+        /// `fi_strerror` of the number.
+        text: String,
+    },
+    /// An operation completed in error.
+    #[error(
+        "{kind} of slot {slot} failed: {text} (error {code}, provider error {provider_code}: {provider_text})"
+    )]
+    Completion {
+        /// "send" or "receive".
+        kind: &'static str,
+        /// The slot of the operation; it is free again.
+        slot: usize,
+        /// Positive libfabric error number.
+        code: i32,
+        /// `fi_strerror` of the number.
+        text: String,
+        /// The provider's own error number.
+        provider_code: i32,
+        /// The provider's own text.
+        provider_text: String,
+    },
+    /// The slot has an operation in flight.
+    #[error("slot {0} has an operation in flight")]
+    SlotBusy(usize),
+    /// The slot does not exist.
+    #[error("slot {0} does not exist")]
+    NoSuchSlot(usize),
+    /// More bytes than a slot or the provider takes.
+    #[error("message of {len} bytes does not fit: at most {max}")]
+    TooLong {
+        /// Asked for, in bytes.
+        len: usize,
+        /// Possible, in bytes.
+        max: usize,
+    },
+    /// The provider demands something this wrapper does not do.
+    #[error("provider {provider} demands {what}, which is not supported here")]
+    Unsupported {
+        /// Provider name.
+        provider: String,
+        /// The demand.
+        what: String,
+    },
+    /// A text contains a zero byte.
+    #[error("{0} contains a zero byte")]
+    ZeroByte(&'static str),
+    /// Memory for buffers could not be had.
+    #[error("cannot allocate {0} bytes for message buffers")]
+    NoMemory(usize),
+    /// The out-of-band channel failed.
+    #[error("out-of-band exchange failed: {0}")]
+    OutOfBand(String),
+}
+
+impl Error {
+    /// Builds [`Error::Call`] from the return value of a libfabric call (negative error number).
+    pub(crate) fn call(call: &'static str, ret: isize) -> Self {
+        let code = i32::try_from(ret.unsigned_abs()).unwrap_or(i32::MAX);
+        Self::Call { call, code, text: strerror(code) }
+    }
+}
+
+/// The text of a positive libfabric error number.
+pub(crate) fn strerror(code: c_int) -> String {
+    // SAFETY: fi_strerror accepts any number and answers a static string, never null.
+    let text = unsafe { CStr::from_ptr(fabric_sys::fi_strerror(code)) };
+    text.to_string_lossy().into_owned()
+}
+
+/// Turns the `int` result of a libfabric call into a `Result`.
+pub(crate) fn check(call: &'static str, ret: c_int) -> Result<(), Error> {
+    if ret == 0 { Ok(()) } else { Err(Error::call(call, ret as isize)) }
+}

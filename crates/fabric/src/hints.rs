@@ -1,0 +1,134 @@
+//! What the application asks a provider for.
+
+use std::ffi::{CString, c_char};
+use std::ptr::NonNull;
+
+use fabric_sys::{self as sys, fi_info};
+
+use crate::error::Error;
+
+/// Connection-less endpoint types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EndpointType {
+    /// Reliable datagrams (EFA: SRD and a protocol above it).
+    #[default]
+    Rdm,
+    /// Unreliable datagrams (EFA: UD).
+    Dgram,
+}
+
+impl EndpointType {
+    /// The name `fi_info -t` takes, without `FI_EP_`, in lower case.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rdm => "rdm",
+            Self::Dgram => "dgram",
+        }
+    }
+
+    const fn raw(self) -> u32 {
+        match self {
+            Self::Rdm => sys::FI_EP_RDM,
+            Self::Dgram => sys::FI_EP_DGRAM,
+        }
+    }
+}
+
+/// Plain or tag-matched messages; an endpoint is opened for one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MessageKind {
+    /// `fi_send`, `fi_recv`.
+    #[default]
+    Plain,
+    /// `fi_tsend`, `fi_trecv`.
+    Tagged,
+}
+
+/// The search for a fabric.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// libfabric provider name ("efa", "tcp", "shm", ...); `None`: any.
+    pub provider: Option<String>,
+    /// Domain (device) name, for example "rdmap0s6-rdm"; `None`: any.
+    pub domain: Option<String>,
+    /// Kind of endpoint.
+    pub endpoint: EndpointType,
+    /// Kind of messages.
+    pub messages: MessageKind,
+    /// Local IP address to use, for providers that speak over IP; others ignore it.
+    pub source: Option<String>,
+}
+
+impl Hints {
+    /// The wish in words, for error messages.
+    pub(crate) fn in_words(&self) -> String {
+        let provider = self.provider.as_deref().unwrap_or("any provider");
+        let kind = match self.messages {
+            MessageKind::Plain => "plain",
+            MessageKind::Tagged => "tagged",
+        };
+        let domain = self.domain.as_ref().map_or_else(String::new, |d| format!(" on domain {d}"));
+        format!("{provider}, {} endpoint, {kind} messages{domain}", self.endpoint.name())
+    }
+}
+
+/// An owned `fi_info` with the hints filled in.
+pub(crate) struct RawHints(NonNull<fi_info>);
+
+impl RawHints {
+    pub(crate) fn new(hints: &Hints) -> Result<Self, Error> {
+        // SAFETY: a null argument makes an empty entry; answers null only without memory.
+        let raw = unsafe { sys::fi_dupinfo(std::ptr::null()) };
+        let this = Self(NonNull::new(raw).ok_or(Error::NoMemory(size_of::<fi_info>()))?);
+        let provider = c_text("provider name", hints.provider.as_deref())?;
+        let domain = c_text("domain name", hints.domain.as_deref())?;
+        // SAFETY: fi_dupinfo(NULL) allocates the entry together with all its attribute
+        // structures (fi_getinfo(3)); nobody else has a pointer to them.
+        unsafe {
+            let info = &mut *raw;
+            info.caps = match hints.messages {
+                MessageKind::Plain => sys::FI_MSG,
+                MessageKind::Tagged => sys::FI_TAGGED,
+            };
+            info.mode = sys::FI_CONTEXT | sys::FI_CONTEXT2;
+            if hints.endpoint == EndpointType::Dgram {
+                info.mode |= sys::FI_MSG_PREFIX;
+            }
+            (*info.ep_attr).type_ = hints.endpoint.raw();
+            let domain_attr = &mut *info.domain_attr;
+            domain_attr.threading = sys::FI_THREAD_DOMAIN;
+            domain_attr.data_progress = sys::FI_PROGRESS_MANUAL;
+            domain_attr.control_progress = sys::FI_PROGRESS_MANUAL;
+            domain_attr.mr_mode = sys::FI_MR_LOCAL
+                | sys::FI_MR_VIRT_ADDR
+                | sys::FI_MR_ALLOCATED
+                | sys::FI_MR_PROV_KEY;
+            domain_attr.name = c_copy(domain.as_ref());
+            (*info.fabric_attr).prov_name = c_copy(provider.as_ref());
+        }
+        Ok(this)
+    }
+
+    pub(crate) const fn raw(&self) -> *const fi_info {
+        self.0.as_ptr()
+    }
+}
+
+impl Drop for RawHints {
+    fn drop(&mut self) {
+        // SAFETY: made by fi_dupinfo, released once; frees the names with free(3).
+        unsafe { sys::fi_freeinfo(self.0.as_ptr()) }
+    }
+}
+
+/// Copies an optional Rust text into a C string.
+pub(crate) fn c_text(what: &'static str, text: Option<&str>) -> Result<Option<CString>, Error> {
+    text.map(|t| CString::new(t).map_err(|_| Error::ZeroByte(what))).transpose()
+}
+
+/// A copy that fi_freeinfo can release (malloc), or null.
+fn c_copy(text: Option<&CString>) -> *mut c_char {
+    // SAFETY: strdup reads a valid C string and answers memory of malloc or null.
+    text.map_or(std::ptr::null_mut(), |t| unsafe { libc::strdup(t.as_ptr()) })
+}

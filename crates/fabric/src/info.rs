@@ -1,0 +1,214 @@
+//! One fabric that `fi_getinfo` found.
+
+use std::ffi::{CStr, c_char};
+use std::ptr::NonNull;
+
+use fabric_sys::{self as sys, fi_info};
+
+use crate::error::Error;
+use crate::hints::{Hints, RawHints, c_text};
+
+/// Providers whose addresses are IP addresses, so that a source address means something to them.
+const IP_PROVIDERS: [&str; 5] = ["tcp", "udp", "sockets", "net", "verbs"];
+
+/// Properties of one fabric, as the provider offers them for the hints given.
+#[derive(Debug)]
+pub struct Info(NonNull<fi_info>);
+
+impl Info {
+    /// Searches for fabrics; the best is first.
+    ///
+    /// # Errors
+    /// [`Error::NoProvider`] when nothing fits; [`Error::Call`] when the search itself failed.
+    pub fn find(hints: &Hints) -> Result<Vec<Self>, Error> {
+        let speaks_ip = hints
+            .provider
+            .as_deref()
+            .is_some_and(|name| IP_PROVIDERS.contains(&name.split(';').next().unwrap_or_default()));
+        if let Some(source) = hints.source.as_deref().filter(|_| speaks_ip) {
+            match Self::search(hints, Some(source)) {
+                Err(Error::NoProvider { .. }) => {}
+                found => return found,
+            }
+        }
+        Self::search(hints, None)
+    }
+
+    fn search(hints: &Hints, source: Option<&str>) -> Result<Vec<Self>, Error> {
+        let raw_hints = RawHints::new(hints)?;
+        let node = c_text("source address", source)?;
+        let node_ptr = node.as_ref().map_or(std::ptr::null(), |n| n.as_ptr());
+        let flags = if source.is_some() { sys::FI_SOURCE | sys::FI_NUMERICHOST } else { 0 };
+        let mut list: *mut fi_info = std::ptr::null_mut();
+        // SAFETY: the strings and hints outlive the call; the result is stored in `list`.
+        let ret = unsafe {
+            sys::fi_getinfo(
+                sys::fi_make_version(1, 17),
+                node_ptr,
+                std::ptr::null(),
+                flags,
+                raw_hints.raw(),
+                &raw mut list,
+            )
+        };
+        if ret == -sys::FI_ENODATA {
+            return Err(Error::NoProvider { wanted: hints.in_words() });
+        }
+        if ret != 0 {
+            return Err(Error::call("fi_getinfo", ret as isize));
+        }
+        let mut found = Vec::new();
+        let mut next = list;
+        while !next.is_null() {
+            // SAFETY: `next` walks the list that fi_getinfo made; fi_dupinfo copies one entry.
+            let copy = unsafe { sys::fi_dupinfo(next) };
+            found.extend(NonNull::new(copy).map(Self));
+            // SAFETY: as above.
+            next = unsafe { (*next).next };
+        }
+        // SAFETY: the list is ours and the copies do not point into it.
+        unsafe { sys::fi_freeinfo(list) };
+        Ok(found)
+    }
+
+    pub(crate) const fn raw(&self) -> *mut fi_info {
+        self.0.as_ptr()
+    }
+
+    const fn get(&self) -> &fi_info {
+        // SAFETY: owned by self, never changed after fi_dupinfo.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Full provider name, for example "tcp;ofi_rxm".
+    #[must_use]
+    pub fn provider(&self) -> String {
+        // SAFETY: fi_getinfo fills fabric_attr; its names are null or C strings.
+        unsafe { text((*self.get().fabric_attr).prov_name) }
+    }
+
+    /// Name of the fabric.
+    #[must_use]
+    pub fn fabric_name(&self) -> String {
+        // SAFETY: as in `provider`.
+        unsafe { text((*self.get().fabric_attr).name) }
+    }
+
+    /// Name of the domain (the device).
+    #[must_use]
+    pub fn domain_name(&self) -> String {
+        // SAFETY: fi_getinfo fills domain_attr; its name is null or a C string.
+        unsafe { text((*self.get().domain_attr).name) }
+    }
+
+    /// The device's MTU in bytes, where the provider tells.
+    #[must_use]
+    pub fn mtu_bytes(&self) -> Option<usize> {
+        // SAFETY: nic and link_attr are null or valid for the life of the entry.
+        unsafe { self.get().nic.as_ref()?.link_attr.as_ref().map(|link| link.mtu) }
+    }
+
+    /// Longest message in bytes, without any prefix.
+    #[must_use]
+    pub fn max_message_bytes(&self) -> usize {
+        // SAFETY: fi_getinfo fills ep_attr.
+        let max = unsafe { (*self.get().ep_attr).max_msg_size };
+        max.saturating_sub(if self.get().mode & sys::FI_MSG_PREFIX != 0 {
+            self.prefix_bytes()
+        } else {
+            0
+        })
+    }
+
+    /// Bytes in front of each message that belong to the provider (`FI_MSG_PREFIX`), else 0.
+    #[must_use]
+    pub fn prefix_bytes(&self) -> usize {
+        if self.get().mode & sys::FI_MSG_PREFIX == 0 {
+            return 0;
+        }
+        // SAFETY: fi_getinfo fills ep_attr.
+        unsafe { (*self.get().ep_attr).msg_prefix_size }
+    }
+
+    /// Longest message that can be injected, in bytes.
+    #[must_use]
+    pub fn inject_bytes(&self) -> usize {
+        // SAFETY: fi_getinfo fills tx_attr.
+        unsafe { (*self.get().tx_attr).inject_size }.saturating_sub(self.prefix_bytes())
+    }
+
+    /// Sends that may be outstanding.
+    #[must_use]
+    pub fn tx_depth(&self) -> usize {
+        // SAFETY: fi_getinfo fills tx_attr.
+        unsafe { (*self.get().tx_attr).size }
+    }
+
+    /// Receives that may be outstanding.
+    #[must_use]
+    pub fn rx_depth(&self) -> usize {
+        // SAFETY: fi_getinfo fills rx_attr.
+        unsafe { (*self.get().rx_attr).size }
+    }
+
+    /// Whether buffers must be registered (`FI_MR_LOCAL`).
+    #[must_use]
+    pub fn needs_registration(&self) -> bool {
+        // SAFETY: fi_getinfo fills domain_attr.
+        unsafe { (*self.get().domain_attr).mr_mode & sys::FI_MR_LOCAL != 0 }
+    }
+
+    /// Mode bits that this wrapper does not know and therefore cannot honour.
+    pub(crate) fn unknown_mode(&self) -> u64 {
+        self.get().mode & !(sys::FI_CONTEXT | sys::FI_CONTEXT2 | sys::FI_MSG_PREFIX)
+    }
+
+    /// The text `fi_info -v` prints.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        const SPACE: usize = 16 * 1024;
+        let mut space = vec![0_u8; SPACE];
+        // SAFETY: `space` has SPACE bytes, the entry is alive; the text is cut to fit with a
+        // closing zero (fi_tostr(3)).
+        unsafe {
+            sys::fi_tostr_r(
+                space.as_mut_ptr().cast(),
+                SPACE,
+                self.raw().cast_const().cast(),
+                sys::FI_TYPE_INFO,
+            );
+        }
+        CStr::from_bytes_until_nul(&space)
+            .map(|t| t.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    }
+}
+
+impl Clone for Info {
+    fn clone(&self) -> Self {
+        // SAFETY: the entry is alive.
+        let copy = unsafe { sys::fi_dupinfo(self.raw()) };
+        Self(NonNull::new(copy).unwrap_or_else(|| {
+            std::alloc::handle_alloc_error(std::alloc::Layout::new::<fi_info>())
+        }))
+    }
+}
+
+impl Drop for Info {
+    fn drop(&mut self) {
+        // SAFETY: made by fi_dupinfo, released once.
+        unsafe { sys::fi_freeinfo(self.raw()) }
+    }
+}
+
+/// A C string as text; null gives "".
+///
+/// # Safety
+/// `raw` is null or a valid C string.
+unsafe fn text(raw: *const c_char) -> String {
+    if raw.is_null() {
+        return String::new();
+    }
+    // SAFETY: promised by the caller.
+    unsafe { CStr::from_ptr(raw) }.to_string_lossy().into_owned()
+}

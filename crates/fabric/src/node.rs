@@ -1,0 +1,224 @@
+//! One endpoint, one peer, set up in named phases.
+
+use std::time::{Duration, Instant};
+
+use crate::buffers::Buffers;
+use crate::cq::Completion;
+use crate::domain::Domain;
+use crate::endpoint::{AddressVector, Endpoint, Peer, Post};
+use crate::error::Error;
+use crate::fabric_root::Fabric;
+use crate::hints::Hints;
+use crate::info::Info;
+
+/// The second channel between the two nodes (usually TCP) that set-up needs.
+pub trait OutOfBand {
+    /// Gives the peer our address and answers the peer's.
+    ///
+    /// # Errors
+    /// A text that says what went wrong.
+    fn exchange(&mut self, address: &[u8]) -> Result<Vec<u8>, String>;
+
+    /// Returns when the peer has called it, too.
+    ///
+    /// # Errors
+    /// A text that says what went wrong.
+    fn barrier(&mut self) -> Result<(), String>;
+}
+
+/// What a node is made of.
+#[derive(Debug, Clone, Default)]
+pub struct NodeConfig {
+    /// Which fabric.
+    pub hints: Hints,
+    /// Sends that may be in flight; their slots are `0..tx_slots`. 0: the provider's depth.
+    pub tx_slots: usize,
+    /// Receives that may be posted; their slots follow the send slots. 0: the provider's depth.
+    pub rx_slots: usize,
+    /// Longest message in bytes.
+    pub payload_bytes: usize,
+}
+
+/// How long one phase of set-up took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PhaseTime {
+    /// Name of the phase as in the thesis' figure 3.1.
+    pub phase: &'static str,
+    /// Its duration.
+    pub took: Duration,
+}
+
+/// A connected pair's local half.
+#[derive(Debug)]
+pub struct Node {
+    endpoint: Endpoint,
+    peer: Peer,
+    info: Info,
+    tx_slots: usize,
+    rx_slots: usize,
+    phases: Vec<PhaseTime>,
+}
+
+impl Node {
+    /// Runs all phases; returns when the peer's node is ready as well.
+    ///
+    /// # Errors
+    /// The error of the phase that failed.
+    pub fn set_up(config: &NodeConfig, oob: &mut dyn OutOfBand) -> Result<Self, Error> {
+        Self::prepare(config)?.connect(oob)
+    }
+
+    /// The local phases only: nothing is exchanged yet, so that a server can refuse a fabric it
+    /// does not have before its peer waits for it.
+    ///
+    /// # Errors
+    /// The error of the phase that failed.
+    pub fn prepare(config: &NodeConfig) -> Result<Prepared, Error> {
+        let mut clock = PhaseClock::start();
+        let info = Info::find(&config.hints)?
+            .into_iter()
+            .next()
+            .ok_or_else(|| Error::NoProvider { wanted: config.hints.in_words() })?;
+        clock.done("get_fabric_info");
+        let depth = |asked: usize, limit: usize| if asked == 0 { limit } else { asked.min(limit) };
+        let tx_slots = depth(config.tx_slots, info.tx_depth());
+        let rx_slots = depth(config.rx_slots, info.rx_depth());
+        let fabric = Fabric::open(&info)?;
+        let domain = Domain::open(&fabric, &info)?;
+        let av = AddressVector::open(&domain, 1)?;
+        clock.done("open_fabric_res");
+        let messages = config.hints.messages;
+        let slots = tx_slots + rx_slots;
+        let endpoint = Endpoint::open(&domain, &info, &av, messages, slots, config.payload_bytes)?;
+        clock.done("enable_endpoint");
+        Ok(Prepared { endpoint, av, info, tx_slots, rx_slots, clock })
+    }
+
+    /// The fabric in use.
+    #[must_use]
+    pub const fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// Sends that may be in flight: slots `0..tx_slots()`.
+    #[must_use]
+    pub const fn tx_slots(&self) -> usize {
+        self.tx_slots
+    }
+
+    /// Receives that may be posted: slots `tx_slots()..tx_slots() + rx_slots()`.
+    #[must_use]
+    pub const fn rx_slots(&self) -> usize {
+        self.rx_slots
+    }
+
+    /// Durations of the set-up phases.
+    #[must_use]
+    pub fn phases(&self) -> &[PhaseTime] {
+        &self.phases
+    }
+
+    /// The message memory.
+    #[must_use]
+    pub fn buffers(&self) -> &Buffers {
+        self.endpoint.buffers()
+    }
+
+    /// The message memory, to fill free slots.
+    pub fn buffers_mut(&mut self) -> &mut Buffers {
+        self.endpoint.buffers_mut()
+    }
+
+    /// Posts a send to the peer; see [`Endpoint::send`].
+    ///
+    /// # Errors
+    /// As [`Endpoint::send`].
+    #[inline]
+    pub fn post_send(&mut self, slot: usize, len_bytes: usize, tag: u64) -> Result<Post, Error> {
+        self.endpoint.send(slot, len_bytes, self.peer, tag)
+    }
+
+    /// Injects a message to the peer; see [`Endpoint::inject`].
+    ///
+    /// # Errors
+    /// As [`Endpoint::send`].
+    #[inline]
+    pub fn inject(&mut self, slot: usize, len_bytes: usize, tag: u64) -> Result<Post, Error> {
+        self.endpoint.inject(slot, len_bytes, self.peer, tag)
+    }
+
+    /// Posts a receive; see [`Endpoint::receive`].
+    ///
+    /// # Errors
+    /// As [`Endpoint::send`].
+    #[inline]
+    pub fn post_receive(&mut self, slot: usize, tag: u64, ignore: u64) -> Result<Post, Error> {
+        self.endpoint.receive(slot, tag, ignore)
+    }
+
+    /// Collects completions; see [`Endpoint::poll`].
+    ///
+    /// # Errors
+    /// As [`Endpoint::poll`].
+    #[inline]
+    pub fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Error> {
+        self.endpoint.poll(out)
+    }
+}
+
+/// A node whose local phases are done; [`Prepared::connect`] does the others.
+#[derive(Debug)]
+pub struct Prepared {
+    endpoint: Endpoint,
+    av: std::rc::Rc<AddressVector>,
+    info: Info,
+    tx_slots: usize,
+    rx_slots: usize,
+    clock: PhaseClock,
+}
+
+impl Prepared {
+    /// The fabric that was chosen.
+    #[must_use]
+    pub const fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// Exchanges addresses and waits for the peer.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBand`] or what the address vector says.
+    pub fn connect(self, oob: &mut dyn OutOfBand) -> Result<Node, Error> {
+        let Self { endpoint, av, info, tx_slots, rx_slots, mut clock } = self;
+        clock.restart();
+        let theirs = oob.exchange(&endpoint.address()?).map_err(Error::OutOfBand)?;
+        clock.done("address_exchange");
+        let peer = av.insert(&theirs)?;
+        clock.done("init_address_vector");
+        oob.barrier().map_err(Error::OutOfBand)?;
+        clock.done("sync");
+        Ok(Node { endpoint, peer, info, tx_slots, rx_slots, phases: clock.phases })
+    }
+}
+
+#[derive(Debug)]
+struct PhaseClock {
+    started: Instant,
+    phases: Vec<PhaseTime>,
+}
+
+impl PhaseClock {
+    fn start() -> Self {
+        Self { started: Instant::now(), phases: Vec::new() }
+    }
+
+    fn restart(&mut self) {
+        self.started = Instant::now();
+    }
+
+    fn done(&mut self, phase: &'static str) {
+        let now = Instant::now();
+        self.phases.push(PhaseTime { phase, took: now - self.started });
+        self.started = now;
+    }
+}
