@@ -23,6 +23,7 @@ mod event;
 mod id;
 mod stats;
 mod time;
+pub mod wire;
 
 pub use config::{Config, CongestionKind};
 pub use endpoint::Endpoint;

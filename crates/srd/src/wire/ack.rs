@@ -1,0 +1,332 @@
+//! The acknowledgement block (SRD-2.7).
+//!
+//! ```text
+//!  0               4               8
+//! +-------------------------------+
+//! |             conn              |   token of the direction it acknowledges
+//! +---------------+---------------+
+//! |    cum_psn    |    ref_psn    |   all below cum resolved; the packet that is echoed
+//! +---------------+---------------+
+//! |    echo_ts    |     rx_ts     |   its tx_ts; receiver's clock at its arrival
+//! +---------------+---------------+
+//! |          rcvd_bytes           |   accepted payload and overhead so far
+//! +-------+-------+-------+-------+
+//! |refpath|rxdelay| hint  |sackoff|   16 ns ticks from arrival to here; sack base - cum
+//! +-+-+---+-------+-------+-------+
+//! |w|r| ce|  w x 64 sack bits  |  r x { psn u32, count u16, status u8, 0 u8 }
+//! +-+-+---+--------------------+
+//! ```
+
+use super::take;
+use crate::{DropReason, PSN_WINDOW, PathId, Psn, Status};
+
+mod field {
+    pub(super) const CONN: usize = 0;
+    pub(super) const CUM: usize = 8;
+    pub(super) const REF_PSN: usize = 12;
+    pub(super) const ECHO: usize = 16;
+    pub(super) const RX_TS: usize = 20;
+    pub(super) const RCVD: usize = 24;
+    pub(super) const REF_PATH: usize = 32;
+    pub(super) const RX_DELAY: usize = 34;
+    pub(super) const HINT: usize = 36;
+    pub(super) const SACK_OFF: usize = 38;
+    pub(super) const WORDS: usize = 40;
+    pub(super) const RANGES: usize = 41;
+    pub(super) const CE: usize = 42;
+    pub(super) const END: usize = 44;
+}
+
+/// Most 64-bit SACK words in one block.
+pub const SACK_WORDS_MAX: usize = 16;
+/// Most drop ranges in one block.
+pub const RANGES_MAX: usize = 12;
+/// The `rx_delay` that says "this is no round-trip sample".
+pub const RX_DELAY_UNKNOWN: u16 = u16::MAX;
+/// Bit of a range's status byte: not consumed, try again (SRD-6.2).
+const RETRY_BIT: u8 = 0x80;
+
+/// Consecutive messages the receiver refused for the same reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DropRange {
+    /// First of them.
+    pub psn: Psn,
+    /// How many, at least 1.
+    pub count: u16,
+    /// Why.
+    pub status: Status,
+    /// They were not consumed: the sender may try again.
+    pub retry: bool,
+}
+
+impl DropRange {
+    /// Length in bytes on the wire.
+    pub const LEN: usize = 8;
+
+    /// The first number after the range.
+    #[must_use]
+    pub const fn end(&self) -> Psn {
+        self.psn.plus(self.count as u32)
+    }
+}
+
+/// An acknowledgement to emit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckRepr {
+    /// Token of the direction it acknowledges.
+    pub conn: u64,
+    /// Every number below is resolved: accepted, or in a drop range of this block.
+    pub cum: Psn,
+    /// The packet that is echoed.
+    pub ref_psn: Psn,
+    /// The path that brought it.
+    pub ref_path: PathId,
+    /// Its `tx_ts`.
+    pub echo_ts: u32,
+    /// Receiver's clock at its arrival, ticks of 16 ns.
+    pub rx_ts: u32,
+    /// Ticks of 16 ns from its arrival to this block, or [`RX_DELAY_UNKNOWN`].
+    pub rx_delay: u16,
+    /// Bytes accepted on this connection so far.
+    pub rcvd_bytes: u64,
+    /// Log-coded fair rate in bytes per microsecond, 0 for none.
+    pub hint: u16,
+    /// Datagrams that arrived with a congestion mark, wrapping.
+    pub ce: u16,
+    /// Number of the first SACK bit minus `cum`, below [`PSN_WINDOW`].
+    pub sack_offset: u16,
+    /// SACK bits; the lowest bit of the first word is `cum + sack_offset`.
+    pub words: [u64; SACK_WORDS_MAX],
+    /// Words in use.
+    pub words_len: usize,
+    /// Refused messages.
+    pub ranges: [DropRange; RANGES_MAX],
+    /// Ranges in use.
+    pub ranges_len: usize,
+}
+
+impl AckRepr {
+    /// Writes the block to the start of `out`, which has room; returns its length.
+    pub fn emit(&self, out: &mut [u8]) -> usize {
+        out[field::CONN..field::CUM].copy_from_slice(&self.conn.to_be_bytes());
+        out[field::CUM..field::REF_PSN].copy_from_slice(&self.cum.0.to_be_bytes());
+        out[field::REF_PSN..field::ECHO].copy_from_slice(&self.ref_psn.0.to_be_bytes());
+        out[field::ECHO..field::RX_TS].copy_from_slice(&self.echo_ts.to_be_bytes());
+        out[field::RX_TS..field::RCVD].copy_from_slice(&self.rx_ts.to_be_bytes());
+        out[field::RCVD..field::REF_PATH].copy_from_slice(&self.rcvd_bytes.to_be_bytes());
+        out[field::REF_PATH..field::RX_DELAY].copy_from_slice(&self.ref_path.0.to_be_bytes());
+        out[field::RX_DELAY..field::HINT].copy_from_slice(&self.rx_delay.to_be_bytes());
+        out[field::HINT..field::SACK_OFF].copy_from_slice(&self.hint.to_be_bytes());
+        out[field::SACK_OFF..field::WORDS].copy_from_slice(&self.sack_offset.to_be_bytes());
+        out[field::WORDS] = self.words_len as u8;
+        out[field::RANGES] = self.ranges_len as u8;
+        out[field::CE..field::END].copy_from_slice(&self.ce.to_be_bytes());
+        let mut at = field::END;
+        for word in &self.words[..self.words_len] {
+            out[at..at + 8].copy_from_slice(&word.to_be_bytes());
+            at += 8;
+        }
+        for range in &self.ranges[..self.ranges_len] {
+            let retry = if range.retry { RETRY_BIT } else { 0 };
+            out[at..at + 4].copy_from_slice(&range.psn.0.to_be_bytes());
+            out[at + 4..at + 6].copy_from_slice(&range.count.to_be_bytes());
+            out[at + 6] = range.status.code() | retry;
+            out[at + 7] = 0;
+            at += DropRange::LEN;
+        }
+        at
+    }
+}
+
+/// A received acknowledgement block whose lengths have been checked.
+#[derive(Clone, Copy, Debug)]
+pub struct AckView<'a> {
+    fixed: &'a [u8; field::END],
+    words: &'a [u8],
+    ranges: &'a [u8],
+}
+
+impl<'a> AckView<'a> {
+    /// Checks the block at the start of `bytes`.
+    ///
+    /// # Errors
+    /// [`DropReason::Short`], or [`DropReason::Malformed`] for counts or offsets out of range.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, DropReason> {
+        let (fixed, rest) = bytes.split_first_chunk().ok_or(DropReason::Short)?;
+        let words_len = usize::from(fixed[field::WORDS]);
+        let ranges_len = usize::from(fixed[field::RANGES]);
+        if words_len > SACK_WORDS_MAX || ranges_len > RANGES_MAX {
+            return Err(DropReason::Malformed);
+        }
+        let (words, rest) = rest.split_at_checked(words_len * 8).ok_or(DropReason::Short)?;
+        let (ranges, _) =
+            rest.split_at_checked(ranges_len * DropRange::LEN).ok_or(DropReason::Short)?;
+        let view = Self { fixed, words, ranges };
+        if u32::from(view.sack_offset()) >= PSN_WINDOW {
+            return Err(DropReason::Malformed);
+        }
+        if view.ranges().any(|r| r.count == 0 || u32::from(r.count) > PSN_WINDOW) {
+            return Err(DropReason::Malformed);
+        }
+        Ok(view)
+    }
+
+    /// Length of the block in bytes.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a block is never empty")]
+    pub fn len(&self) -> usize {
+        field::END + self.words.len() + self.ranges.len()
+    }
+
+    fn u16_at(&self, at: usize) -> u16 {
+        u16::from_be_bytes(take(self.fixed, at))
+    }
+
+    fn u32_at(&self, at: usize) -> u32 {
+        u32::from_be_bytes(take(self.fixed, at))
+    }
+
+    fn u64_at(&self, at: usize) -> u64 {
+        u64::from_be_bytes(take(self.fixed, at))
+    }
+
+    /// See [`AckRepr::conn`].
+    #[must_use]
+    pub fn conn(&self) -> u64 {
+        self.u64_at(field::CONN)
+    }
+
+    /// See [`AckRepr::cum`].
+    #[must_use]
+    pub fn cum(&self) -> Psn {
+        Psn(self.u32_at(field::CUM))
+    }
+
+    /// See [`AckRepr::ref_psn`].
+    #[must_use]
+    pub fn ref_psn(&self) -> Psn {
+        Psn(self.u32_at(field::REF_PSN))
+    }
+
+    /// See [`AckRepr::ref_path`].
+    #[must_use]
+    pub fn ref_path(&self) -> PathId {
+        PathId(self.u16_at(field::REF_PATH))
+    }
+
+    /// See [`AckRepr::echo_ts`].
+    #[must_use]
+    pub fn echo_ts(&self) -> u32 {
+        self.u32_at(field::ECHO)
+    }
+
+    /// See [`AckRepr::rx_ts`].
+    #[must_use]
+    pub fn rx_ts(&self) -> u32 {
+        self.u32_at(field::RX_TS)
+    }
+
+    /// Nanoseconds from the arrival of the echoed packet to this block; `None` when the
+    /// receiver says that it is no sample.
+    #[must_use]
+    pub fn rx_delay_ns(&self) -> Option<u64> {
+        let ticks = self.u16_at(field::RX_DELAY);
+        (ticks != RX_DELAY_UNKNOWN).then_some(u64::from(ticks) << 4)
+    }
+
+    /// See [`AckRepr::rcvd_bytes`].
+    #[must_use]
+    pub fn rcvd_bytes(&self) -> u64 {
+        self.u64_at(field::RCVD)
+    }
+
+    /// See [`AckRepr::hint`].
+    #[must_use]
+    pub fn hint(&self) -> u16 {
+        self.u16_at(field::HINT)
+    }
+
+    /// See [`AckRepr::ce`].
+    #[must_use]
+    pub fn ce(&self) -> u16 {
+        self.u16_at(field::CE)
+    }
+
+    /// See [`AckRepr::sack_offset`].
+    #[must_use]
+    pub fn sack_offset(&self) -> u16 {
+        self.u16_at(field::SACK_OFF)
+    }
+
+    /// The SACK words, each with the number of its lowest bit.
+    pub fn words(&self) -> impl Iterator<Item = (Psn, u64)> + 'a {
+        let base = self.cum().plus(u32::from(self.sack_offset()));
+        let psns = (0..).map(move |i: u32| base.plus(i * 64));
+        psns.zip(self.words.chunks_exact(8).map(|w| u64::from_be_bytes(take(w, 0))))
+    }
+
+    /// The drop ranges.
+    pub fn ranges(&self) -> impl Iterator<Item = DropRange> + 'a {
+        self.ranges.chunks_exact(DropRange::LEN).map(|r| DropRange {
+            psn: Psn(u32::from_be_bytes(take(r, 0))),
+            count: u16::from_be_bytes(take(r, 4)),
+            status: Status::from_wire(r[6] & !RETRY_BIT),
+            retry: r[6] & RETRY_BIT != 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RANGE: DropRange = DropRange { psn: Psn(41), count: 3, status: Status::Rnr, retry: true };
+
+    fn sample() -> AckRepr {
+        let mut repr = AckRepr {
+            conn: 99,
+            cum: Psn(40),
+            ref_psn: Psn(50),
+            ref_path: PathId(3),
+            echo_ts: 1,
+            rx_ts: 2,
+            rx_delay: 4,
+            rcvd_bytes: 1 << 40,
+            hint: 6,
+            ce: 7,
+            sack_offset: 64,
+            words: [0; SACK_WORDS_MAX],
+            words_len: 2,
+            ranges: [RANGE; RANGES_MAX],
+            ranges_len: 2,
+        };
+        repr.words[1] = 0xF0;
+        repr
+    }
+
+    #[test]
+    fn survives_a_round_trip() {
+        let repr = sample();
+        let mut out = [0; 320];
+        let len = repr.emit(&mut out);
+        let view = AckView::parse(&out[..len]).unwrap();
+        assert_eq!(view.len(), len);
+        assert_eq!((view.conn(), view.cum(), view.ref_psn()), (99, Psn(40), Psn(50)));
+        assert_eq!((view.echo_ts(), view.rx_ts(), view.rcvd_bytes()), (1, 2, 1 << 40));
+        assert_eq!((view.ref_path(), view.hint(), view.ce()), (PathId(3), 6, 7));
+        assert_eq!(view.rx_delay_ns(), Some(64));
+        assert_eq!(view.words().collect::<Vec<_>>(), [(Psn(104), 0), (Psn(168), 0xF0)]);
+        assert_eq!(view.ranges().collect::<Vec<_>>(), [RANGE, RANGE]);
+        assert!((0..len).all(|n| AckView::parse(&out[..n]).is_err()));
+    }
+
+    #[test]
+    fn refuses_impossible_counts() {
+        let mut out = [0; 512];
+        let len = AckRepr { sack_offset: 8192, ..sample() }.emit(&mut out);
+        assert!(matches!(AckView::parse(&out[..len]), Err(DropReason::Malformed)));
+        sample().emit(&mut out);
+        out[field::WORDS] = 17;
+        assert!(matches!(AckView::parse(&out), Err(DropReason::Malformed)));
+    }
+}
