@@ -1,2 +1,59 @@
-//! Project chores.
-fn main() {}
+//! Project chores: `cargo xtask tidy`.
+#![forbid(unsafe_code)]
+
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Result, bail, ensure};
+
+const USAGE: &str = "usage: cargo xtask tidy    check the rules of the project";
+
+fn main() -> ExitCode {
+    match dispatch() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["tidy"] => run_tidy(),
+        ["--help" | "-h" | "help"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => bail!("unknown chore '{}'; {USAGE}", words.join(" ")),
+    }
+}
+
+fn run_tidy() -> Result<()> {
+    let findings = tidy::check(&root())?;
+    for finding in &findings {
+        eprintln!("{finding}");
+    }
+    ensure!(findings.is_empty(), "{} findings", findings.len());
+    println!("tidy: no findings");
+    Ok(())
+}
+
+/// The root of the workspace: this crate lives one level below it.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+#[cfg(test)]
+mod tests {
+    /// The rules hold for this very checkout; the same as `cargo xtask tidy`.
+    #[test]
+    fn workspace_is_tidy() {
+        let findings = super::tidy::check(&super::root()).unwrap();
+        let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
+        assert!(findings.is_empty(), "{} findings:\n{}", findings.len(), lines.join("\n"));
+    }
+}

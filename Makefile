@@ -1,0 +1,39 @@
+# Two commands do everything: `make run` and `make test`. Both may be repeated and ask nothing.
+
+CARGO ?= cargo
+BIN := target/release
+REPORT ?= report
+FUZZ_SECONDS ?= 60
+FUZZ_VERSION := 0.13.2
+
+.DEFAULT_GOAL := help
+.PHONY: help run test bench consumers fuzz setup build
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: setup build ## Measure Soft-EFA beside TCP and published hardware; writes report/index.html
+	@$(BIN)/efa-bench plan quick --softefa $(BIN)/softefa --out $(REPORT)
+
+test: setup ## Everything a change must pass: format, lints, documents, tests, consumers
+	@.ci/steps
+
+bench: setup build ## Latency and bandwidth against the floors of this machine, as ratios
+	@$(BIN)/bench --softefa $(BIN)/softefa --json bench/results/latest.json
+
+consumers: setup build ## The long matrix: perftest and libfabric in every size, depth and fault
+	@SOFTEFA_MATRIX=long $(CARGO) test --release -p softefa-cli --test consumers -- --test-threads=1 --nocapture
+
+fuzz: ## Fuzz the parser and the engine, FUZZ_SECONDS (60) each
+	@.ci/setup fuzz
+	@$(CARGO) fuzz --version >/dev/null 2>&1 || { \
+	  echo "installing cargo-fuzz $(FUZZ_VERSION): drives the fuzz targets"; \
+	  $(CARGO) install --quiet --locked cargo-fuzz --version $(FUZZ_VERSION); }
+	@for target in $$(RUSTC_BOOTSTRAP=1 $(CARGO) fuzz list); do \
+	  RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; done
+
+setup:
+	@.ci/setup run
+
+build:
+	@$(CARGO) build --release --quiet -p softefa-cli -p softefa-verbs -p efa-bench -p bench

@@ -1,0 +1,115 @@
+//! Rules on manifests: versions in one place, lints inherited, every dependency justified.
+
+use super::Finding;
+use super::tree::Tree;
+
+const ROOT_MANIFEST: &str = "Cargo.toml";
+const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
+/// A workspace of its own, because it needs another toolchain.
+const OWN_WORKSPACE: &str = "fuzz/";
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.files() {
+        let member = file.path.ends_with("/Cargo.toml") && !file.path.starts_with(OWN_WORKSPACE);
+        if member {
+            findings.extend(check_member(&file.path, &file.text));
+        }
+    }
+    findings.extend(check_justified(tree));
+    findings
+}
+
+/// `(line number, section, line)` of every line that is neither blank, comment nor header.
+fn entries(text: &str) -> impl Iterator<Item = (usize, &str, &str)> {
+    let mut section = "";
+    (1..).zip(text.lines()).filter_map(move |(number, line)| {
+        let line = line.trim();
+        if let Some(header) = line.strip_prefix('[') {
+            section = header.trim_end_matches(']');
+            return None;
+        }
+        (!line.is_empty() && !line.starts_with('#')).then_some((number, section, line))
+    })
+}
+
+fn check_member(path: &str, text: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut inherits_lints = false;
+    for (number, section, line) in entries(text) {
+        let inherits = line.contains("workspace = true");
+        if section.ends_with("dependencies") && !inherits {
+            let what = "a version belongs in [workspace.dependencies]: write name.workspace = true";
+            findings.push(Finding::at(path, number, what));
+        }
+        inherits_lints |= section == "lints" && inherits;
+    }
+    if !inherits_lints {
+        findings.push(Finding::new(path, "lints are not inherited: [lints] workspace = true"));
+    }
+    findings
+}
+
+/// Every outside dependency has its line in the documents, and no line without a dependency.
+fn check_justified(tree: &Tree) -> Vec<Finding> {
+    let manifest = tree.text(ROOT_MANIFEST).unwrap_or_default();
+    let outside: Vec<(usize, &str)> = entries(manifest)
+        .filter(|(_, section, line)| {
+            *section == "workspace.dependencies" && !line.contains("path =")
+        })
+        .filter_map(|(number, _, line)| line.split_once('=').map(|(name, _)| (number, name.trim())))
+        .collect();
+    let chapter = chapter(tree.text(ARCHITECTURE).unwrap_or_default(), "Dependencies");
+    let listed: Vec<&str> = chapter
+        .lines()
+        .filter_map(|line| line.strip_prefix("* `").and_then(|line| line.split('`').next()))
+        .collect();
+    let missing = outside.iter().filter(|(_, name)| !listed.contains(name)).map(|(line, name)| {
+        let what = format!("{name} is not in {ARCHITECTURE}, Dependencies: say what it is for");
+        Finding::at(ROOT_MANIFEST, *line, what)
+    });
+    let gone = listed
+        .iter()
+        .filter(|name| !outside.iter().any(|(_, known)| known == *name))
+        .map(|name| Finding::new(ARCHITECTURE, format!("{name} is no dependency any more")));
+    missing.chain(gone).collect()
+}
+
+/// Text below the second-level heading `title`, up to the next one.
+fn chapter<'a>(text: &'a str, title: &str) -> &'a str {
+    let heading = format!("## {title}\n");
+    let Some(at) = text.find(&heading) else { return "" };
+    let body = &text[at + heading.len()..];
+    body.find("\n## ").map_or(body, |end| &body[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_in_a_member_is_found() {
+        let good = "[dependencies]\nlibc.workspace = true\n[lints]\nworkspace = true\n";
+        assert_eq!(check_member("crates/x/Cargo.toml", good), []);
+        let bad = "[dev-dependencies]\nlibc = \"0.2\"\n[lints]\nworkspace = true\n";
+        assert_eq!(check_member("crates/x/Cargo.toml", bad)[0].place, "crates/x/Cargo.toml:2");
+    }
+
+    #[test]
+    fn lints_must_be_inherited() {
+        assert_eq!(check_member("crates/x/Cargo.toml", "[package]\nname = \"x\"\n").len(), 1);
+    }
+
+    #[test]
+    fn dependencies_and_their_reasons_match_both_ways() {
+        let manifest = "[workspace.dependencies]\nsrd = { path = \"x\" }\nlibc = \"0.2\"\n";
+        let document = |list: &str| format!("# A\n## Dependencies\n{list}\n## Next\n* `x`: y\n");
+        let check = |list: &str| {
+            let document = document(list);
+            check_justified(&Tree::of(&[(ROOT_MANIFEST, manifest), (ARCHITECTURE, &document)]))
+        };
+        assert_eq!(check("* `libc`: sockets\n"), []);
+        assert_eq!(check("").len(), 1);
+        assert_eq!(check("* `libc`: sockets\n* `rand`: dice\n").len(), 1);
+    }
+}
