@@ -1,1 +1,50 @@
-//! The EFA adapter in software: protection domains, memory regions, queue pairs and completion queues over UDP
+//! The EFA adapter in software: protection domains, memory regions, address handles, queue pairs
+//! and completion queues that speak SRD over UDP.
+//!
+//! The caller drives: posting transmits, polling a completion queue runs one turn of the adapter
+//! ([`Cq::poll`]). One service thread per process takes over for queue pairs nobody polls.
+//! `softefa-verbs` puts the libibverbs ABI over this crate; it can also be used directly.
+#![deny(unsafe_code)]
+
+pub mod config;
+pub mod counters;
+pub mod fault;
+pub mod sysfs;
+
+mod ah;
+mod cq;
+mod device;
+mod driver;
+mod gid;
+mod host;
+mod lifecycle;
+mod limits;
+mod mr;
+mod pd;
+mod qp;
+mod qp_state;
+mod rq;
+mod service;
+mod sq;
+mod status;
+mod ud;
+mod wire;
+
+pub use ah::{Ah, CreateAhError};
+pub use config::{Config, ConfigError, DeviceSpec};
+pub use cq::{Completion, CompletionOp, Cq, CreateCqError};
+pub use device::{Device, OpenError};
+pub use gid::Gid;
+pub use limits::{DeviceAttr, DeviceCaps, Profile};
+pub use mr::{Access, Mr, RegMrError, Sge};
+pub use pd::{AllocPdError, Pd};
+pub use qp::{
+    CreateQpError, ModifyError, ModifyQp, PostError, Qp, QpInit, QpKind, QpQuery, QpState,
+    SendData, SendOp, SendWr,
+};
+pub use status::Status;
+
+/// Value of [`Completion::ahn`] when the receiver owns no address handle for the sender.
+pub const AHN_UNKNOWN: u16 = 0xffff;
+/// Bytes reserved at the head of each UD receive buffer for the global routing header.
+pub const UD_GRH_BYTES: usize = 40;

@@ -1,0 +1,227 @@
+//! What a user may choose: devices, profile, faults, paths; carried from `softefa run` to the
+//! preloaded library in environment variables.
+
+use std::ffi::OsString;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::fault::FaultSpec;
+use crate::limits::Profile;
+
+/// Devices as `NAME=IPV4[,NAME=IPV4...]`.
+pub const ENV_DEVICES: &str = "SOFTEFA_DEVICES";
+/// Profile name.
+pub const ENV_PROFILE: &str = "SOFTEFA_PROFILE";
+/// Fault specification.
+pub const ENV_FAULT: &str = "SOFTEFA_FAULT";
+/// Paths per device.
+pub const ENV_PATHS: &str = "SOFTEFA_PATHS";
+/// Directory of the sysfs tree and the counters.
+pub const ENV_RUN_DIR: &str = "SOFTEFA_RUN_DIR";
+
+/// Upper bound of `--paths`.
+pub const MAX_PATHS: u16 = 256;
+
+/// A value the user gave that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// Not a known profile.
+    #[error("unknown profile '{value}': allowed are {}", Profile::NAMES.join(", "))]
+    Profile {
+        /// As written.
+        value: String,
+    },
+    /// Not `NAME=IPV4`.
+    #[error("device '{value}' is not NAME=IPV4 ({reason}); write for example rdmap0s6=127.0.0.1")]
+    Device {
+        /// As written.
+        value: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// Two devices share a name or an address.
+    #[error("device '{value}' is given twice: each needs its own name and address")]
+    DuplicateDevice {
+        /// The repeated name or address.
+        value: String,
+    },
+    /// Not a path count.
+    #[error("paths '{value}' is not a number from 1 to {MAX_PATHS}")]
+    Paths {
+        /// As written.
+        value: String,
+    },
+    /// Not a known fault.
+    #[error("unknown fault '{key}': allowed are {}", FaultSpec::KEYS.join(", "))]
+    FaultKey {
+        /// As written.
+        key: String,
+    },
+    /// A fault whose value cannot be read.
+    #[error("fault {key}='{value}': {expected}")]
+    FaultValue {
+        /// The fault.
+        key: String,
+        /// As written.
+        value: String,
+        /// What may be written instead.
+        expected: &'static str,
+    },
+}
+
+/// One device: the name programs see and the local address it lives at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceSpec {
+    /// Device name, e.g. `rdmap0s6`; letters, digits, `_` and `-`, at most 63 bytes.
+    pub name: String,
+    /// A local IPv4 address.
+    pub addr: Ipv4Addr,
+}
+
+impl FromStr for DeviceSpec {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let error = |reason| ConfigError::Device { value: text.to_owned(), reason };
+        let (name, addr) = text.split_once('=').ok_or_else(|| error("no '='"))?;
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if name.is_empty() || name.len() > 63 || !name.chars().all(fits) {
+            return Err(error("the name must be 1 to 63 letters, digits, '_' or '-'"));
+        }
+        let addr: Ipv4Addr = addr.parse().map_err(|_| error("the address is not IPv4"))?;
+        if addr.is_unspecified() || addr.is_multicast() || addr.is_broadcast() {
+            return Err(error("the address must be one of this machine's own"));
+        }
+        Ok(Self { name: name.to_owned(), addr })
+    }
+}
+
+/// Everything a process needs to know to bring its devices up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Devices in the order programs list them; never empty.
+    pub devices: Vec<DeviceSpec>,
+    /// Generation all devices play.
+    pub profile: Profile,
+    /// Faults on purpose.
+    pub faults: FaultSpec,
+    /// Paths per device, 0 = chosen by the kind of link.
+    pub paths: u16,
+    /// Where the sysfs tree and counters live; `None` = no counters on disk.
+    pub run_dir: Option<PathBuf>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            devices: vec![DeviceSpec { name: "rdmap0s6".into(), addr: Ipv4Addr::LOCALHOST }],
+            profile: Profile::default(),
+            faults: FaultSpec::default(),
+            paths: 0,
+            run_dir: None,
+        }
+    }
+}
+
+impl Config {
+    /// Reads the `SOFTEFA_*` variables; what is not set has its default.
+    ///
+    /// # Errors
+    /// The first variable that cannot be read.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        let text = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+        let mut config = Self::default();
+        if let Some(value) = text(ENV_DEVICES) {
+            config.devices = value.split(',').map(str::parse).collect::<Result<_, _>>()?;
+        }
+        if let Some(value) = text(ENV_PROFILE) {
+            config.profile = value.parse()?;
+        }
+        if let Some(value) = text(ENV_FAULT) {
+            config.faults = value.parse()?;
+        }
+        if let Some(value) = text(ENV_PATHS) {
+            config.paths = parse_paths(&value)?;
+        }
+        config.run_dir = std::env::var_os(ENV_RUN_DIR).filter(|v| !v.is_empty()).map(PathBuf::from);
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The variables that make [`Config::from_env`] return this configuration in a child.
+    #[must_use]
+    pub fn to_env(&self) -> Vec<(&'static str, OsString)> {
+        let devices: Vec<String> =
+            self.devices.iter().map(|d| format!("{}={}", d.name, d.addr)).collect();
+        let mut env = vec![
+            (ENV_DEVICES, devices.join(",").into()),
+            (ENV_PROFILE, self.profile.name().into()),
+            (ENV_FAULT, self.faults.to_string().into()),
+        ];
+        if self.paths > 0 {
+            env.push((ENV_PATHS, self.paths.to_string().into()));
+        }
+        if let Some(dir) = &self.run_dir {
+            env.push((ENV_RUN_DIR, dir.into()));
+        }
+        env
+    }
+
+    /// Checks what single values cannot show: two devices must not share a name or an address.
+    ///
+    /// # Errors
+    /// [`ConfigError::DuplicateDevice`].
+    pub fn check(&self) -> Result<(), ConfigError> {
+        for (i, device) in self.devices.iter().enumerate() {
+            for other in &self.devices[..i] {
+                if other.name == device.name {
+                    return Err(ConfigError::DuplicateDevice { value: device.name.clone() });
+                }
+                if other.addr == device.addr {
+                    return Err(ConfigError::DuplicateDevice { value: device.addr.to_string() });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a path count: 1 to [`MAX_PATHS`].
+///
+/// # Errors
+/// [`ConfigError::Paths`].
+pub fn parse_paths(text: &str) -> Result<u16, ConfigError> {
+    match text.parse() {
+        Ok(n) if (1..=MAX_PATHS).contains(&n) => Ok(n),
+        _ => Err(ConfigError::Paths { value: text.to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_needs_name_and_own_address() {
+        let spec: DeviceSpec = "rdmap1s6=127.0.0.2".parse().unwrap();
+        assert_eq!(spec.addr, Ipv4Addr::new(127, 0, 0, 2));
+        for bad in ["rdmap0", "=127.0.0.1", "a/b=127.0.0.1", "a=localhost", "a=0.0.0.0"] {
+            assert!(bad.parse::<DeviceSpec>().is_err(), "{bad} was accepted");
+        }
+    }
+
+    #[test]
+    fn two_devices_cannot_share_an_address() {
+        let mut config = Config::default();
+        config.devices.push(DeviceSpec { name: "other".into(), addr: Ipv4Addr::LOCALHOST });
+        assert!(matches!(config.check(), Err(ConfigError::DuplicateDevice { .. })));
+    }
+
+    #[test]
+    fn path_count_is_bounded() {
+        assert_eq!(parse_paths("16"), Ok(16));
+        assert!(parse_paths("0").is_err() && parse_paths("257").is_err());
+    }
+}

@@ -1,0 +1,257 @@
+//! Completion queues. Polling an empty one runs a turn for its queue pairs: the caller drives.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use crate::status::Status;
+
+use crate::device::Device;
+use crate::gid::Gid;
+use crate::host;
+use crate::qp::Qp;
+
+/// What a completion is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompletionOp {
+    /// A send finished (work request of the send queue).
+    Send,
+    /// A message arrived (work request of the receive queue).
+    Recv,
+}
+
+/// One finished work request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completion {
+    /// As given when the work request was posted.
+    pub wr_id: u64,
+    /// Outcome; [`Status::Ok`] or an EFA error code.
+    pub status: Status,
+    /// Which queue it is from.
+    pub op: CompletionOp,
+    /// Queue pair that completed it.
+    pub qpn: u16,
+    /// Sender's queue pair; receives only.
+    pub src_qpn: u16,
+    /// Number of our address handle for the sender, [`crate::AHN_UNKNOWN`] without one; receives
+    /// only.
+    pub ahn: u16,
+    /// Sender's device; receives only.
+    pub src_addr: Ipv4Addr,
+    /// Bytes in the receive buffer (with the GRH area on UD); 0 for sends.
+    pub byte_len: u32,
+    /// Immediate data of the message.
+    pub imm: Option<u32>,
+    /// The buffer starts with a GRH area (UD receives).
+    pub has_grh: bool,
+    /// Place of the owner in the completion queue's list.
+    pub(crate) owner: u16,
+}
+
+impl Completion {
+    /// GID of the sender; receives only.
+    #[must_use]
+    pub fn sgid(&self) -> Gid {
+        Gid::from_addr(self.src_addr)
+    }
+}
+
+/// Why a completion queue cannot be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CreateCqError {
+    /// No entries, or more than the device has.
+    #[error("a completion queue of {depth} entries is not possible: 1 to {max}")]
+    BadDepth {
+        /// As asked.
+        depth: u32,
+        /// The device's limit.
+        max: u32,
+    },
+    /// All completion queues of the device are in use.
+    #[error("all {max} completion queues of the device are in use; destroy some")]
+    TooMany {
+        /// The device's limit.
+        max: u32,
+    },
+}
+
+/// Send queue entries a queue pair has given out; a completion returns one when it is polled.
+pub(crate) type Credits = Arc<AtomicU32>;
+
+#[derive(Debug, Default)]
+struct Ring {
+    entries: VecDeque<Completion>,
+    owners: Vec<Option<Credits>>,
+}
+
+impl Ring {
+    fn pop(&mut self) -> Option<Completion> {
+        let completion = self.entries.pop_front()?;
+        if completion.op == CompletionOp::Send
+            && let Some(Some(used)) = self.owners.get(completion.owner as usize)
+        {
+            used.fetch_sub(1, Ordering::Release);
+        }
+        Some(completion)
+    }
+}
+
+/// Completion queue.
+#[derive(Debug)]
+pub struct Cq {
+    device: Arc<Device>,
+    depth: u32,
+    ring: Mutex<Ring>,
+    attached: RwLock<Arc<[Arc<Qp>]>>,
+}
+
+impl Cq {
+    /// A queue of at least `depth` entries.
+    ///
+    /// # Errors
+    /// [`CreateCqError`].
+    pub fn create(device: &Arc<Device>, depth: u32) -> Result<Arc<Self>, CreateCqError> {
+        let attr = device.attr();
+        if depth == 0 || depth > attr.max_cqe {
+            return Err(CreateCqError::BadDepth { depth, max: attr.max_cqe });
+        }
+        if device.live.cqs.fetch_add(1, Ordering::Relaxed) >= attr.max_cq {
+            device.live.cqs.fetch_sub(1, Ordering::Relaxed);
+            return Err(CreateCqError::TooMany { max: attr.max_cq });
+        }
+        let depth = depth.next_power_of_two();
+        let attached: Arc<[Arc<Qp>]> = Arc::new([]);
+        Ok(Arc::new(Self {
+            device: Arc::clone(device),
+            depth,
+            ring: Mutex::default(),
+            attached: RwLock::new(attached),
+        }))
+    }
+
+    /// Entries, rounded up to a power of two as the device does.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// The device it belongs to.
+    #[must_use]
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// Queue pairs still using this queue; destroy them first.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        !self.attached().is_empty()
+    }
+
+    /// Takes finished work requests, oldest first. When none is there, runs one turn of the
+    /// adapter first; call it again until it returns 0 and then whenever progress is wanted.
+    pub fn poll(&self, out: &mut [Completion]) -> usize {
+        let taken = self.take(out);
+        if taken > 0 || out.is_empty() {
+            return taken;
+        }
+        self.drive();
+        self.take(out)
+    }
+
+    /// Takes one finished work request without running the adapter.
+    pub fn pop(&self) -> Option<Completion> {
+        self.lock().pop()
+    }
+
+    /// Takes one finished work request; runs one turn of the adapter first when none is there.
+    pub fn poll_one(&self) -> Option<Completion> {
+        if let Some(completion) = self.pop() {
+            return Some(completion);
+        }
+        self.drive();
+        self.pop()
+    }
+
+    fn take(&self, out: &mut [Completion]) -> usize {
+        let mut ring = self.lock();
+        let mut taken = 0;
+        while taken < out.len()
+            && let Some(completion) = ring.pop()
+        {
+            out[taken] = completion;
+            taken += 1;
+        }
+        taken
+    }
+
+    fn drive(&self) {
+        let now = host::now();
+        for qp in self.attached().iter() {
+            qp.app_turn(now);
+        }
+    }
+
+    fn attached(&self) -> Arc<[Arc<Qp>]> {
+        Arc::clone(&self.attached.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Registers a queue pair's credits; the number marks its completions.
+    pub(crate) fn register(&self, credits: &Credits) -> u16 {
+        let mut ring = self.lock();
+        let vacant = ring.owners.iter().position(Option::is_none);
+        let place = vacant.unwrap_or_else(|| {
+            ring.owners.push(None);
+            ring.owners.len() - 1
+        });
+        ring.owners[place] = Some(Arc::clone(credits));
+        u16::try_from(place).unwrap_or(u16::MAX)
+    }
+
+    /// From now on polling drives `qp`.
+    pub(crate) fn attach(&self, qp: &Arc<Qp>) {
+        let mut attached = self.attached.write().unwrap_or_else(PoisonError::into_inner);
+        if !attached.iter().any(|other| Arc::ptr_eq(other, qp)) {
+            *attached = attached.iter().chain([qp]).cloned().collect();
+        }
+    }
+
+    /// Forgets `qp` and the completions it left: a program must not see a destroyed queue pair.
+    pub(crate) fn detach(&self, qp: &Qp, owner: u16) {
+        let mut attached = self.attached.write().unwrap_or_else(PoisonError::into_inner);
+        *attached = attached
+            .iter()
+            .filter(|other| !std::ptr::eq(Arc::as_ptr(other), qp))
+            .cloned()
+            .collect();
+        drop(attached);
+        let mut ring = self.lock();
+        ring.entries.retain(|completion| completion.owner != owner);
+        if let Some(place) = ring.owners.get_mut(owner as usize) {
+            *place = None;
+        }
+    }
+
+    /// Forgets the completions of `owner`: its queue pair starts afresh.
+    pub(crate) fn purge(&self, owner: u16) {
+        self.lock().entries.retain(|completion| completion.owner != owner);
+    }
+
+    /// Appends and empties `done`.
+    pub(crate) fn push(&self, done: &mut Vec<Completion>) {
+        if !done.is_empty() {
+            self.lock().entries.extend(done.drain(..));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Cq {
+    fn drop(&mut self) {
+        self.device.live.cqs.fetch_sub(1, Ordering::Relaxed);
+    }
+}

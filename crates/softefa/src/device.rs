@@ -1,0 +1,269 @@
+//! A device: one local address, its limits, its tables, its sending sockets.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::ah::AhnTable;
+use crate::config::{Config, DeviceSpec};
+use crate::counters::Counters;
+use crate::fault::FaultSpec;
+use crate::gid::Gid;
+use crate::host;
+use crate::limits::DeviceAttr;
+use crate::mr::MrTable;
+use crate::pd::{AllocPdError, Pd};
+use crate::qp::CreateQpError;
+use crate::wire::{PathSockets, UdpWire, link_mtu_bytes};
+
+/// Why a device cannot be brought up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// No interface has the address.
+    #[error("device {name}: {addr} is no address of this machine; choose one that `ip addr` shows")]
+    NotLocal {
+        /// Device name.
+        name: String,
+        /// The address.
+        addr: Ipv4Addr,
+    },
+    /// The operating system refused a socket or a file.
+    #[error("device {name}: {what} failed")]
+    Io {
+        /// Device name.
+        name: String,
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// What is in use of a device.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    pub(crate) pds: AtomicU32,
+    pub(crate) cqs: AtomicU32,
+    pub(crate) qps: AtomicU32,
+}
+
+/// Paths of a device on loopback: batching per path matters more there than diversity.
+const PATHS_LOOPBACK: u16 = 4;
+/// Paths of a device elsewhere.
+const PATHS_NETWORK: u16 = 16;
+/// First port that may become a queue pair number. Below are the ports services listen on.
+const QPN_FIRST: u16 = 16_384;
+/// Ports to try before giving up.
+const QPN_TRIES: usize = 4096;
+
+/// A software EFA device.
+#[derive(Debug)]
+pub struct Device {
+    name: String,
+    addr: Ipv4Addr,
+    attr: DeviceAttr,
+    path_count: u16,
+    paths: OnceLock<Arc<PathSockets>>,
+    qpns: Mutex<QpnPool>,
+    pub(crate) faults: FaultSpec,
+    pub(crate) streams: AtomicU64,
+    pub(crate) counters: Counters,
+    pub(crate) mrs: Arc<MrTable>,
+    pub(crate) ahns: AhnTable,
+    pub(crate) live: Live,
+}
+
+impl Device {
+    /// Brings a device up; sockets are opened with its first queue pair.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open(spec: &DeviceSpec, config: &Config) -> Result<Arc<Self>, OpenError> {
+        let (name, addr) = (spec.name.clone(), spec.addr);
+        let Some(mtu_bytes) = link_mtu_bytes(addr) else {
+            return Err(OpenError::NotLocal { name, addr });
+        };
+        let counters = match &config.run_dir {
+            None => Counters::private(),
+            Some(dir) => Counters::in_dir(dir, &name).map_err(|source| OpenError::Io {
+                name: name.clone(),
+                what: "creating its counters file",
+                source,
+            })?,
+        };
+        let attr = DeviceAttr::new(config.profile, mtu_bytes);
+        let usual = if addr.is_loopback() { PATHS_LOOPBACK } else { PATHS_NETWORK };
+        Ok(Arc::new(Self {
+            name,
+            addr,
+            path_count: if config.paths == 0 { usual } else { config.paths },
+            paths: OnceLock::new(),
+            qpns: Mutex::new(QpnPool::new(attr.max_qp)),
+            faults: config.faults,
+            streams: AtomicU64::new(0),
+            counters,
+            mrs: MrTable::new(attr.max_mr, attr.max_mr_bytes),
+            ahns: AhnTable::default(),
+            live: Live::default(),
+            attr,
+        }))
+    }
+
+    /// Name, as in `ibv_get_device_name`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Local address.
+    #[must_use]
+    pub fn addr(&self) -> Ipv4Addr {
+        self.addr
+    }
+
+    /// GID at index 0 of port 1.
+    #[must_use]
+    pub fn gid(&self) -> Gid {
+        Gid::from_addr(self.addr)
+    }
+
+    /// Node GUID: the interface id of the GID.
+    #[must_use]
+    pub fn guid(&self) -> [u8; 8] {
+        let mut guid = [0; 8];
+        guid.copy_from_slice(&self.gid().0[8..]);
+        guid
+    }
+
+    /// Limits and identity.
+    #[must_use]
+    pub fn attr(&self) -> &DeviceAttr {
+        &self.attr
+    }
+
+    /// What it counted in this process.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// A new protection domain.
+    ///
+    /// # Errors
+    /// [`AllocPdError`].
+    pub fn alloc_pd(self: &Arc<Self>) -> Result<Arc<Pd>, AllocPdError> {
+        Pd::new(self)
+    }
+
+    /// The sending sockets; opened by the first caller.
+    fn paths(&self) -> io::Result<Arc<PathSockets>> {
+        if let Some(paths) = self.paths.get() {
+            return Ok(Arc::clone(paths));
+        }
+        let paths = PathSockets::bind(self.addr, self.path_count)?;
+        Ok(Arc::clone(self.paths.get_or_init(|| paths)))
+    }
+
+    /// A number for a new queue pair and the socket that is bound to it.
+    pub(crate) fn bind_qp(&self) -> Result<(u16, UdpWire), CreateQpError> {
+        let max = self.attr.max_qp;
+        if self.live.qps.fetch_add(1, Ordering::Relaxed) >= max {
+            self.live.qps.fetch_sub(1, Ordering::Relaxed);
+            return Err(CreateQpError::TooMany { max });
+        }
+        let bound = self.paths().and_then(|paths| self.try_bind_qp(&paths));
+        bound.map_err(|error| {
+            self.live.qps.fetch_sub(1, Ordering::Relaxed);
+            CreateQpError::Socket(error)
+        })
+    }
+
+    fn try_bind_qp(&self, paths: &Arc<PathSockets>) -> io::Result<(u16, UdpWire)> {
+        let mut pool = self.qpns.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..QPN_TRIES {
+            let Some(qpn) = pool.candidate() else { continue };
+            match UdpWire::bind(SocketAddrV4::new(self.addr, qpn), Arc::clone(paths)) {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+                Err(error) => return Err(error),
+                Ok(wire) => {
+                    pool.take(qpn);
+                    return Ok((qpn, wire));
+                }
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::AddrInUse, "no free UDP port for a queue pair"))
+    }
+
+    /// The number may be given out again: its queue pair has stopped lingering.
+    pub(crate) fn release_qpn(&self, qpn: u16) {
+        self.qpns.lock().unwrap_or_else(PoisonError::into_inner).release(qpn);
+    }
+}
+
+/// Numbers in use. Live ones differ modulo the power of two above `max_qp`, because libfabric
+/// finds queue pairs in a table of that size; they are drawn at random, so that a successor
+/// hardly ever inherits the number of a queue pair that peers still remember.
+#[derive(Debug)]
+struct QpnPool {
+    /// Queue pairs per residue: a lingering one may share its residue with one live successor.
+    residues: Vec<u8>,
+    state: u64,
+}
+
+impl QpnPool {
+    fn new(max_qp: u32) -> Self {
+        let size = max_qp.next_power_of_two() as usize;
+        Self { residues: vec![0; size], state: host::random_u64() }
+    }
+
+    fn candidate(&mut self) -> Option<u16> {
+        // An LCG step (Knuth's MMIX); only the well-mixed high bits are used.
+        self.state = self
+            .state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let qpn = (self.state >> 48) as u16;
+        (qpn >= QPN_FIRST && self.residues[self.residue(qpn)] == 0).then_some(qpn)
+    }
+
+    fn take(&mut self, qpn: u16) {
+        let residue = self.residue(qpn);
+        self.residues[residue] += 1;
+    }
+
+    fn release(&mut self, qpn: u16) {
+        let residue = self.residue(qpn);
+        assert!(self.residues[residue] > 0, "queue pair number {qpn} released twice");
+        self.residues[residue] -= 1;
+    }
+
+    fn residue(&self, qpn: u16) -> usize {
+        qpn as usize % self.residues.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn live_numbers_differ_modulo_the_table_size() {
+        let mut pool = QpnPool::new(256);
+        let mut seen = std::collections::HashSet::new();
+        while seen.len() < 200 {
+            let Some(qpn) = pool.candidate() else { continue };
+            pool.take(qpn);
+            assert!(qpn >= QPN_FIRST && seen.insert(qpn % 256), "{qpn}");
+        }
+    }
+
+    #[test]
+    fn a_foreign_address_is_refused_by_name() {
+        let spec: DeviceSpec = "rdmap0=192.0.2.7".parse().unwrap();
+        let error = Device::open(&spec, &Config::default()).unwrap_err().to_string();
+        assert!(error.contains("rdmap0") && error.contains("192.0.2.7"), "{error}");
+    }
+}

@@ -1,0 +1,33 @@
+//! What the engine must be told by its host: time and randomness. One clock read serves a turn.
+
+use srd::Instant;
+
+/// Monotonic time of this host.
+#[allow(unsafe_code)]
+pub(crate) fn now() -> Instant {
+    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `ts` is a valid timespec; CLOCK_MONOTONIC always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut ts) };
+    #[expect(clippy::cast_sign_loss, reason = "monotonic time is never negative")]
+    Instant::from_ns(ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64)
+}
+
+/// Nanoseconds of wall-clock time: orders incarnations of a queue pair number.
+pub(crate) fn epoch_ns() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Random bits from the operating system.
+#[allow(unsafe_code)]
+pub(crate) fn random_u64() -> u64 {
+    let mut raw = [0u8; 8];
+    // SAFETY: `raw` is valid for 8 bytes of writing.
+    let got = unsafe { libc::getrandom(raw.as_mut_ptr().cast(), raw.len(), 0) };
+    if got == 8 {
+        return u64::from_ne_bytes(raw);
+    }
+    // A kernel without getrandom: the address space layout and the clock are all there is.
+    (&raw const raw as usize as u64).rotate_left(32) ^ epoch_ns()
+}

@@ -1,0 +1,174 @@
+//! Device values: what a real EFA reports, per generation.
+//!
+//! Sources: the kernel driver's `efa_query_device`, rdma-core's `efadv.h`, and the thesis'
+//! `fi_info` of a c5n instance, which one set of values reproduces exactly.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::config::ConfigError;
+
+/// Generation of the adapter, by its PCI part id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Profile {
+    /// c5n of the thesis: SEND and RECV only (part 0xefa0).
+    Efa0,
+    /// p4d: adds RDMA READ (part 0xefa1).
+    Efa1,
+    /// p5: adds RDMA WRITE and unsolicited write receive (part 0xefa2).
+    #[default]
+    Efa2,
+}
+
+impl Profile {
+    /// Names a user may write, in order of generation.
+    pub const NAMES: [&'static str; 3] = ["efa0", "efa1", "efa2"];
+
+    /// PCI part id.
+    #[must_use]
+    pub fn part_id(self) -> u32 {
+        match self {
+            Self::Efa0 => 0xefa0,
+            Self::Efa1 => 0xefa1,
+            Self::Efa2 => 0xefa2,
+        }
+    }
+
+    /// Name as given to `--profile`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        match text {
+            "efa0" => Ok(Self::Efa0),
+            "efa1" => Ok(Self::Efa1),
+            "efa2" => Ok(Self::Efa2),
+            _ => Err(ConfigError::Profile { value: text.to_owned() }),
+        }
+    }
+}
+
+/// Capability bits (`efadv_device_attr::device_caps`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "mirrors the capability bits of efadv.h")]
+pub struct DeviceCaps {
+    /// RDMA READ. Off until the adapter serves it, whatever the profile.
+    pub rdma_read: bool,
+    /// The RNR retry count of a queue pair can be set.
+    pub rnr_retry: bool,
+    /// Receive completions can carry the sender's GID.
+    pub cq_with_sgid: bool,
+    /// RDMA WRITE. Off until the adapter serves it, whatever the profile.
+    pub rdma_write: bool,
+    /// WRITE with immediate without consuming a receive.
+    pub unsolicited_write_recv: bool,
+}
+
+/// Limits and identity of a device. Byte counts are payload bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceAttr {
+    /// Generation this device plays.
+    pub profile: Profile,
+    /// PCI vendor id (Amazon).
+    pub vendor_id: u32,
+    /// PCI part id, see [`Profile::part_id`].
+    pub part_id: u32,
+    /// Hardware revision.
+    pub hw_ver: u32,
+    /// Longest message of a SEND: 8,928 unless the link is too narrow.
+    pub max_msg_bytes: u32,
+    /// Work requests a send queue holds.
+    pub max_sq_wr: u32,
+    /// Work requests a receive queue holds.
+    pub max_rq_wr: u32,
+    /// Scatter-gather entries of a send.
+    pub max_sq_sge: u16,
+    /// Scatter-gather entries of a receive.
+    pub max_rq_sge: u16,
+    /// Inline bytes of a send.
+    pub inline_bytes: u16,
+    /// Live queue pairs.
+    pub max_qp: u32,
+    /// Live completion queues.
+    pub max_cq: u32,
+    /// Entries of a completion queue.
+    pub max_cqe: u32,
+    /// Live memory regions.
+    pub max_mr: u32,
+    /// Longest memory region in bytes.
+    pub max_mr_bytes: u64,
+    /// Live protection domains.
+    pub max_pd: u32,
+    /// Live address handles.
+    pub max_ah: u32,
+    /// Longest RDMA operation in bytes, 0 without RDMA.
+    pub max_rdma_bytes: u32,
+    /// Page sizes a memory region may have, as a bit mask.
+    pub page_size_cap: u64,
+    /// What the device can do.
+    pub caps: DeviceCaps,
+}
+
+/// Payload of one message on a loopback or jumbo link.
+const MAX_MSG_BYTES: u32 = 8928;
+/// IPv4 and UDP headers in front of our own.
+const IP_UDP_BYTES: u32 = 28;
+
+impl DeviceAttr {
+    /// Values of `profile` on a link that carries `link_mtu_bytes` of IP packet.
+    pub(crate) fn new(profile: Profile, link_mtu_bytes: u32) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "HEADER_MAX is a few hundred")]
+        let overhead = IP_UDP_BYTES + srd::HEADER_MAX as u32;
+        Self {
+            profile,
+            vendor_id: 0x1d0f,
+            part_id: profile.part_id(),
+            hw_ver: 0,
+            max_msg_bytes: MAX_MSG_BYTES.min(link_mtu_bytes.saturating_sub(overhead)),
+            max_sq_wr: 4096,
+            max_rq_wr: 32768,
+            max_sq_sge: 2,
+            max_rq_sge: 3,
+            inline_bytes: 32,
+            max_qp: 256,
+            max_cq: 512,
+            max_cqe: 32768,
+            max_mr: 262_144,
+            max_mr_bytes: 103_079_215_104,
+            max_pd: 256,
+            max_ah: 1024,
+            max_rdma_bytes: 0,
+            page_size_cap: 4_294_963_200,
+            caps: DeviceCaps { rnr_retry: true, cq_with_sgid: true, ..DeviceCaps::default() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrow_link_shortens_messages_instead_of_fragmenting() {
+        assert_eq!(DeviceAttr::new(Profile::Efa0, 65536).max_msg_bytes, 8928);
+        assert!(DeviceAttr::new(Profile::Efa0, 1500).max_msg_bytes < 1472);
+    }
+
+    #[test]
+    fn unknown_profile_is_named() {
+        let error = "efa9".parse::<Profile>().unwrap_err();
+        assert!(error.to_string().contains("efa9"), "{error}");
+    }
+}

@@ -1,0 +1,285 @@
+//! Memory regions: what a program allowed the adapter to touch.
+//!
+//! Registering touches no page (libfabric registers about 110 MB per endpoint). The two functions
+//! that do touch registered memory are here, with the reason why they may.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// What may be done to a region. Receiving needs `local_write`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Access {
+    /// The adapter may write (receive, RDMA READ into it).
+    pub local_write: bool,
+    /// A peer may read.
+    pub remote_read: bool,
+    /// A peer may write.
+    pub remote_write: bool,
+}
+
+/// One scatter-gather entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sge {
+    /// Virtual address.
+    pub addr: u64,
+    /// Bytes.
+    pub len: u32,
+    /// [`Mr::lkey`] of the region that holds it.
+    pub lkey: u32,
+}
+
+/// Why a region cannot be registered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegMrError {
+    /// Empty, wraps around the address space, or longer than the device takes.
+    #[error("a memory region of {len} bytes at {addr:#x} is not possible")]
+    BadRange {
+        /// Start.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// All regions of the device are in use.
+    #[error("all {max} memory regions of the device are in use; deregister some")]
+    TooMany {
+        /// The device's limit.
+        max: u32,
+    },
+}
+
+/// A registered region.
+#[derive(Debug)]
+pub struct Mr {
+    key: u32,
+    addr: u64,
+    len: u64,
+    access: Access,
+    live: AtomicBool,
+    table: Arc<MrTable>,
+}
+
+impl Mr {
+    /// Key for local entries.
+    #[must_use]
+    pub fn lkey(&self) -> u32 {
+        self.key
+    }
+
+    /// Key for peers; unique among the live regions of the device.
+    #[must_use]
+    pub fn rkey(&self) -> u32 {
+        self.key
+    }
+
+    /// Start address.
+    #[must_use]
+    pub fn addr(&self) -> u64 {
+        self.addr
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// A region is never empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Ends the registration: later work requests that name it fail. Idempotent.
+    pub fn deregister(&self) {
+        if self.live.swap(false, Ordering::AcqRel) {
+            self.table.remove(self.key);
+        }
+    }
+
+    fn covers(&self, sge: &Sge, write: bool) -> bool {
+        let end = sge.addr.checked_add(u64::from(sge.len));
+        self.live.load(Ordering::Acquire)
+            && (!write || self.access.local_write)
+            && sge.addr >= self.addr
+            && end.is_some_and(|end| end <= self.addr + self.len)
+    }
+}
+
+impl Drop for Mr {
+    fn drop(&mut self) {
+        self.deregister();
+    }
+}
+
+/// Low bits of a key are the slot, the high bits tell successors in a slot apart. A key has 24
+/// bits, because the device's descriptors have room for no more.
+const SLOT_BITS: u32 = 18;
+const KEY_MASK: u32 = (1 << 24) - 1;
+
+#[derive(Debug)]
+struct Slot {
+    key: u32,
+    mr: Option<std::sync::Weak<Mr>>,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    all: Vec<Slot>,
+    free: std::collections::VecDeque<u32>,
+}
+
+/// All regions of a device.
+#[derive(Debug)]
+pub(crate) struct MrTable {
+    slots: RwLock<Slots>,
+    max: u32,
+    max_bytes: u64,
+}
+
+impl MrTable {
+    pub(crate) fn new(max: u32, max_bytes: u64) -> Arc<Self> {
+        assert!(max <= 1 << SLOT_BITS);
+        Arc::new(Self { slots: RwLock::default(), max, max_bytes })
+    }
+
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        addr: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<Arc<Mr>, RegMrError> {
+        if len == 0 || len > self.max_bytes || addr.checked_add(len).is_none() {
+            return Err(RegMrError::BadRange { addr, len });
+        }
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        let fresh = slots.all.len();
+        // A slot rests while others are fresh, so that a stale key stays invalid for long.
+        let index = if fresh < self.max as usize && slots.free.len() < 64 {
+            #[expect(clippy::cast_possible_truncation, reason = "below max, which is a u32")]
+            let index = fresh as u32;
+            slots.all.push(Slot { key: index, mr: None });
+            index
+        } else {
+            slots.free.pop_front().ok_or(RegMrError::TooMany { max: self.max })?
+        };
+        let slot = &mut slots.all[index as usize];
+        slot.key = (slot.key + (1 << SLOT_BITS)) & KEY_MASK;
+        let live = AtomicBool::new(true);
+        let mr = Arc::new(Mr { key: slot.key, addr, len, access, live, table: Arc::clone(self) });
+        slot.mr = Some(Arc::downgrade(&mr));
+        Ok(mr)
+    }
+
+    fn remove(&self, key: u32) {
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        let index = key & ((1 << SLOT_BITS) - 1);
+        let slot = &mut slots.all[index as usize];
+        assert_eq!(slot.key, key, "a region is removed once");
+        slot.mr = None;
+        slots.free.push_back(index);
+    }
+
+    fn find(&self, key: u32) -> Option<Arc<Mr>> {
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let slot = slots.all.get((key & ((1 << SLOT_BITS) - 1)) as usize)?;
+        (slot.key == key).then(|| slot.mr.as_ref()?.upgrade()).flatten()
+    }
+}
+
+/// Checks entries against the table; remembers the last region, because work requests of one
+/// queue usually name the same one.
+#[derive(Debug)]
+pub(crate) struct MrCache {
+    table: Arc<MrTable>,
+    last: Option<Arc<Mr>>,
+}
+
+impl MrCache {
+    pub(crate) fn new(table: Arc<MrTable>) -> Self {
+        Self { table, last: None }
+    }
+
+    /// Whether the adapter may read (or write) `sge` now.
+    pub(crate) fn allows(&mut self, sge: &Sge, write: bool) -> bool {
+        if self
+            .last
+            .as_ref()
+            .is_none_or(|mr| mr.key != sge.lkey || !mr.live.load(Ordering::Acquire))
+        {
+            self.last = self.table.find(sge.lkey);
+        }
+        self.last.as_ref().is_some_and(|mr| mr.covers(sge, write))
+    }
+}
+
+/// Copies `data` into registered memory.
+#[allow(unsafe_code)]
+pub(crate) fn copy_in(addr: u64, data: &[u8]) {
+    // SAFETY: `addr..addr + data.len()` lies in a live region with local write access (checked by
+    // `MrCache::allows`); registering one is the program's promise that the memory is there and
+    // that it leaves it alone until the completion, as with the real adapter.
+    unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), addr as usize as *mut u8, data.len()) }
+}
+
+/// Appends registered memory to `out`.
+#[allow(unsafe_code)]
+pub(crate) fn copy_out(addr: u64, len: usize, out: &mut Vec<u8>) {
+    // SAFETY: as `copy_in`, for reading.
+    out.extend_from_slice(unsafe { std::slice::from_raw_parts(addr as usize as *const u8, len) });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Arc<MrTable> {
+        MrTable::new(4, 1 << 30)
+    }
+
+    const RW: Access = Access { local_write: true, remote_read: false, remote_write: false };
+
+    #[test]
+    fn an_entry_must_lie_inside_its_region() {
+        let table = table();
+        let mr = table.register(0x1000, 0x100, RW).unwrap();
+        let mut cache = MrCache::new(table);
+        let sge = |addr, len| Sge { addr, len, lkey: mr.lkey() };
+        assert!(cache.allows(&sge(0x1000, 0x100), true));
+        for (addr, len) in [(0xfff, 1), (0x1000, 0x101), (0x10ff, 2), (u64::MAX, 2)] {
+            assert!(!cache.allows(&sge(addr, len), false), "{addr:#x}+{len}");
+        }
+    }
+
+    #[test]
+    fn writing_needs_local_write() {
+        let table = table();
+        let mr = table.register(0x1000, 8, Access::default()).unwrap();
+        let sge = Sge { addr: 0x1000, len: 8, lkey: mr.lkey() };
+        let mut cache = MrCache::new(table);
+        assert!(cache.allows(&sge, false));
+        assert!(!cache.allows(&sge, true));
+    }
+
+    #[test]
+    fn a_key_dies_with_its_registration_even_when_cached() {
+        let table = table();
+        let mr = table.register(0x1000, 8, RW).unwrap();
+        let sge = Sge { addr: 0x1000, len: 8, lkey: mr.lkey() };
+        let mut cache = MrCache::new(Arc::clone(&table));
+        assert!(cache.allows(&sge, false));
+        mr.deregister();
+        assert!(!cache.allows(&sge, false));
+        let successor = table.register(0x1000, 8, RW).unwrap();
+        assert_ne!(successor.lkey(), sge.lkey);
+    }
+
+    #[test]
+    fn the_device_limit_holds_and_slots_come_back() {
+        let table = table();
+        let all: Vec<_> = (0..4).map(|_| table.register(4096, 8, RW).unwrap()).collect();
+        assert_eq!(table.register(4096, 8, RW).unwrap_err(), RegMrError::TooMany { max: 4 });
+        drop(all);
+        assert!(table.register(4096, 8, RW).is_ok());
+    }
+}

@@ -1,0 +1,60 @@
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::ah::{Ah, CreateAhError};
+use crate::device::Device;
+use crate::gid::Gid;
+use crate::mr::{Access, Mr, RegMrError};
+
+/// All protection domains of the device are in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("all {max} protection domains of the device are in use; free some")]
+pub struct AllocPdError {
+    /// The device's limit.
+    pub max: u32,
+}
+
+/// Protection domain: groups the regions, address handles and queue pairs that belong together.
+#[derive(Debug)]
+pub struct Pd {
+    device: Arc<Device>,
+}
+
+impl Pd {
+    pub(crate) fn new(device: &Arc<Device>) -> Result<Arc<Self>, AllocPdError> {
+        let max = device.attr().max_pd;
+        if device.live.pds.fetch_add(1, Ordering::Relaxed) >= max {
+            device.live.pds.fetch_sub(1, Ordering::Relaxed);
+            return Err(AllocPdError { max });
+        }
+        Ok(Arc::new(Self { device: Arc::clone(device) }))
+    }
+
+    /// The device it belongs to.
+    #[must_use]
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// Registers `len` bytes at `addr`. Touches no page.
+    ///
+    /// # Errors
+    /// [`RegMrError`].
+    pub fn reg_mr(&self, addr: u64, len: u64, access: Access) -> Result<Arc<Mr>, RegMrError> {
+        self.device.mrs.register(addr, len, access)
+    }
+
+    /// An address handle for the device with `gid`.
+    ///
+    /// # Errors
+    /// [`CreateAhError`].
+    pub fn create_ah(&self, gid: Gid) -> Result<Arc<Ah>, CreateAhError> {
+        Ah::new(&self.device, gid)
+    }
+}
+
+impl Drop for Pd {
+    fn drop(&mut self) {
+        self.device.live.pds.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,505 @@
+//! Queue pairs: creation, the state machine, posting. The turn itself is in `driver`.
+
+use std::fmt;
+use std::net::SocketAddrV4;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use srd::Instant;
+
+use crate::ah::Ah;
+use crate::cq::{Cq, Credits};
+use crate::device::Device;
+use crate::driver::Core;
+use crate::host;
+use crate::lifecycle;
+use crate::mr::Sge;
+use crate::pd::Pd;
+use crate::rq::{self, RecvWqe};
+use crate::service;
+use crate::sq::{self, SendSlot};
+
+/// Transport of a queue pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QpKind {
+    /// Scalable Reliable Datagram.
+    Srd,
+    /// Unreliable Datagram.
+    Ud,
+}
+
+/// State of a queue pair, as InfiniBand names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum QpState {
+    /// Fresh, or taken back.
+    #[default]
+    Reset,
+    /// Receives may be posted.
+    Init,
+    /// Messages are taken.
+    ReadyToReceive,
+    /// Messages are sent, too.
+    ReadyToSend,
+    /// Nothing new is sent.
+    SendQueueDrained,
+    /// Unusable; what was posted is flushed.
+    Error,
+}
+
+/// What a queue pair is made of.
+#[derive(Debug, Clone)]
+pub struct QpInit {
+    /// Transport.
+    pub kind: QpKind,
+    /// Where sends complete.
+    pub send_cq: Arc<Cq>,
+    /// Where receives complete.
+    pub recv_cq: Arc<Cq>,
+    /// Sends posted and not yet polled.
+    pub sq_depth: u32,
+    /// Receives posted and not yet used.
+    pub rq_depth: u32,
+    /// Entries per send.
+    pub sq_sge: u32,
+    /// Entries per receive.
+    pub rq_sge: u32,
+    /// Inline bytes per send.
+    pub inline_bytes: u32,
+    /// Every send completes, whatever its flag.
+    pub sq_sig_all: bool,
+}
+
+/// Why a queue pair cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CreateQpError {
+    /// A size beyond the device's.
+    #[error("{what} of {value} is beyond the device's {max}")]
+    BeyondLimit {
+        /// Which size.
+        what: &'static str,
+        /// As asked.
+        value: u32,
+        /// The device's limit.
+        max: u32,
+    },
+    /// All queue pairs of the device are in use.
+    #[error("all {max} queue pairs of the device are in use; destroy some")]
+    TooMany {
+        /// The device's limit.
+        max: u32,
+    },
+    /// The operating system gave no socket.
+    #[error("no UDP socket for the queue pair")]
+    Socket(#[source] std::io::Error),
+}
+
+/// Wanted change of a queue pair; `None` = not given.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ModifyQp {
+    /// State to go to.
+    pub state: Option<QpState>,
+    /// State it is believed to be in.
+    pub cur_state: Option<QpState>,
+    /// Port, must be 1.
+    pub port: Option<u8>,
+    /// Partition key index, must be 0.
+    pub pkey_index: Option<u16>,
+    /// Queue key: only messages with it are taken.
+    pub qkey: Option<u32>,
+    /// First sequence number of the send queue; kept, not used.
+    pub sq_psn: Option<u32>,
+    /// Tries when the receiver is not ready: 0 to 6, 7 = for ever. SRD only.
+    pub rnr_retry: Option<u8>,
+}
+
+/// Why a change was refused; the queue pair is as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModifyError {
+    /// No such way in the state machine.
+    #[error("a queue pair cannot go from {from:?} to {to:?}")]
+    Transition {
+        /// Present state.
+        from: QpState,
+        /// Wanted state.
+        to: QpState,
+    },
+    /// The change needs an attribute that was not given, or does not take one that was.
+    #[error("going from {from:?} to {to:?}, attribute {attribute} is {problem}")]
+    Attribute {
+        /// Present state.
+        from: QpState,
+        /// Wanted state.
+        to: QpState,
+        /// Which attribute.
+        attribute: &'static str,
+        /// `missing` or `not allowed`.
+        problem: &'static str,
+    },
+    /// A value the device does not take.
+    #[error("{attribute} = {value} is out of range")]
+    Value {
+        /// Which attribute.
+        attribute: &'static str,
+        /// As asked.
+        value: u32,
+    },
+    /// The queue pair is destroyed.
+    #[error("the queue pair is destroyed")]
+    Destroyed,
+}
+
+/// Present attributes of a queue pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QpQuery {
+    /// State.
+    pub state: QpState,
+    /// Queue key.
+    pub qkey: u32,
+    /// Sequence number given by the program.
+    pub sq_psn: u32,
+    /// Tries when the receiver is not ready.
+    pub rnr_retry: u8,
+}
+
+/// Operation of a send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendOp {
+    /// A message.
+    Send,
+    /// A message with 32 bits of immediate data.
+    SendImm(u32),
+}
+
+/// Where the payload of a send is.
+#[derive(Debug, Clone, Copy)]
+pub enum SendData<'a> {
+    /// In registered memory, which must stay as it is until the completion.
+    Sges(&'a [Sge]),
+    /// Here; copied before the call returns.
+    Inline(&'a [&'a [u8]]),
+}
+
+/// One send.
+#[derive(Debug, Clone, Copy)]
+pub struct SendWr<'a> {
+    /// Comes back in the completion.
+    pub wr_id: u64,
+    /// Operation.
+    pub op: SendOp,
+    /// Payload.
+    pub data: SendData<'a>,
+    /// Asks for a completion; must be set unless the queue pair signals all.
+    pub signaled: bool,
+    /// Remote device.
+    pub ah: &'a Ah,
+    /// Remote queue pair.
+    pub remote_qpn: u16,
+    /// Queue key of the remote queue pair.
+    pub remote_qkey: u32,
+    /// More follows at once: do not transmit yet.
+    pub more: bool,
+}
+
+/// Why a work request was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PostError {
+    /// The state of the queue pair does not allow it.
+    #[error("queue pair is in state {0:?}")]
+    State(QpState),
+    /// As many work requests are outstanding as the queue holds; poll its completion queue.
+    #[error("the queue is full; poll its completion queue first")]
+    Full,
+    /// More entries than the queue takes.
+    #[error("{0} scatter-gather entries are more than the queue takes")]
+    TooManySges(usize),
+    /// More inline bytes than the queue takes.
+    #[error("{0} inline bytes are more than the queue takes")]
+    InlineTooLong(usize),
+    /// A send without completion, on a queue pair that does not signal all.
+    #[error("the device completes every send: set the signaled flag")]
+    NotSignaled,
+    /// The queue pair is destroyed, or this is a forked child, which must not use it.
+    #[error("the queue pair is destroyed or belongs to the parent of this process")]
+    Gone,
+}
+
+/// After this time without polling the service thread drives a queue pair.
+const APP_ABSENT_NS: u64 = 1_000_000;
+
+/// Queue pair.
+pub struct Qp {
+    pd: Arc<Pd>,
+    init: QpInit,
+    qpn: u16,
+    receive_fd: RawFd,
+    core: Mutex<Core>,
+    /// Sends posted and not yet polled.
+    credits: Credits,
+    send_owner: u16,
+    recv_owner: u16,
+    last_app_turn_ns: AtomicU64,
+    destroyed: AtomicBool,
+}
+
+impl fmt::Debug for Qp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Qp").field("qpn", &self.qpn).field("kind", &self.init.kind).finish()
+    }
+}
+
+impl Qp {
+    /// Makes a queue pair in state [`QpState::Reset`].
+    ///
+    /// # Errors
+    /// [`CreateQpError`].
+    pub fn create(pd: &Arc<Pd>, init: QpInit) -> Result<Arc<Self>, CreateQpError> {
+        check_limits(pd.device(), &init)?;
+        let (qpn, wire) = pd.device().bind_qp()?;
+        let credits: Credits = Arc::new(AtomicU32::new(0));
+        let send_owner = init.send_cq.register(&credits);
+        let recv_owner = init.recv_cq.register(&credits);
+        let receive_fd = wire.receive_fd();
+        let core = Core::new(pd.device(), &init, qpn, wire, send_owner, recv_owner);
+        let qp = Arc::new(Self {
+            pd: Arc::clone(pd),
+            qpn,
+            receive_fd,
+            core: Mutex::new(core),
+            credits,
+            send_owner,
+            recv_owner,
+            last_app_turn_ns: AtomicU64::new(host::now().as_ns()),
+            destroyed: AtomicBool::new(false),
+            init,
+        });
+        qp.init.send_cq.attach(&qp);
+        qp.init.recv_cq.attach(&qp);
+        service::adopt(&qp);
+        Ok(qp)
+    }
+
+    /// Its number, which is its UDP port.
+    #[must_use]
+    pub fn qpn(&self) -> u16 {
+        self.qpn
+    }
+
+    /// Its protection domain.
+    #[must_use]
+    pub fn pd(&self) -> &Arc<Pd> {
+        &self.pd
+    }
+
+    /// What it was made of.
+    #[must_use]
+    pub fn init(&self) -> &QpInit {
+        &self.init
+    }
+
+    /// Present attributes.
+    #[must_use]
+    pub fn query(&self) -> QpQuery {
+        self.lock().attrs
+    }
+
+    /// Changes state and attributes, all or nothing.
+    ///
+    /// # Errors
+    /// [`ModifyError`].
+    pub fn modify(&self, change: &ModifyQp) -> Result<(), ModifyError> {
+        if self.is_gone() {
+            return Err(ModifyError::Destroyed);
+        }
+        let mut core = self.lock();
+        let from = core.attrs.state;
+        let to = change.state.unwrap_or(from);
+        crate::qp_state::check(self.init.kind, from, to, change)?;
+        core.attrs.state = to;
+        core.attrs.qkey = change.qkey.unwrap_or(core.attrs.qkey);
+        core.attrs.sq_psn = change.sq_psn.unwrap_or(core.attrs.sq_psn);
+        core.attrs.rnr_retry = change.rnr_retry.unwrap_or(core.attrs.rnr_retry);
+        match to {
+            QpState::Error if from != QpState::Error => core.flush(host::now()),
+            QpState::Reset if from != QpState::Reset => {
+                core.reset(host::now());
+                self.credits.store(0, Ordering::Release);
+                self.purge_completions();
+            }
+            _ => {}
+        }
+        core.publish(&self.init);
+        Ok(())
+    }
+
+    /// Posts a send. It is transmitted at once when nothing else is outstanding, otherwise with
+    /// the next poll, so that a stream of posts leaves in bursts.
+    ///
+    /// A bad key or length does not fail here but in the completion, as on the device.
+    ///
+    /// # Errors
+    /// [`PostError`]; nothing was posted.
+    pub fn post_send(&self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        let slot = self.send_slot(wr)?;
+        if self.is_gone() {
+            return Err(PostError::Gone);
+        }
+        let mut core = self.lock();
+        if !matches!(core.attrs.state, QpState::ReadyToSend | QpState::SendQueueDrained) {
+            return Err(PostError::State(core.attrs.state));
+        }
+        let used = self.credits.load(Ordering::Acquire);
+        if used >= self.init.sq_depth {
+            return Err(PostError::Full);
+        }
+        let now = host::now();
+        if !core.post_send(now, slot, wr) {
+            return Err(PostError::Full);
+        }
+        self.credits.fetch_add(1, Ordering::AcqRel);
+        if !wr.more && (used == 0 || core.should_transmit()) {
+            core.transmit(now);
+        }
+        core.publish(&self.init);
+        Ok(())
+    }
+
+    /// Posts a receive.
+    ///
+    /// # Errors
+    /// [`PostError`]; nothing was posted.
+    pub fn post_recv(&self, wr_id: u64, sges: &[Sge]) -> Result<(), PostError> {
+        if sges.len() > self.init.rq_sge as usize || sges.len() > rq::SGE_MAX {
+            return Err(PostError::TooManySges(sges.len()));
+        }
+        if self.is_gone() {
+            return Err(PostError::Gone);
+        }
+        let mut core = self.lock();
+        if core.attrs.state == QpState::Reset {
+            return Err(PostError::State(QpState::Reset));
+        }
+        core.post_recv(RecvWqe::new(wr_id, sges), &self.init)
+    }
+
+    /// Ends the queue pair. Its completions disappear from both queues, messages on their way are
+    /// given up without one. What it accepted is acknowledged for a while longer. Idempotent.
+    pub fn destroy(self: &Arc<Self>) {
+        if self.destroyed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if !lifecycle::is_forked_child() {
+            let now = host::now();
+            self.lock().close(now);
+            service::linger(self, now);
+        }
+        self.init.send_cq.detach(self, self.send_owner);
+        self.init.recv_cq.detach(self, self.recv_owner);
+        self.pd.device().live.qps.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn purge_completions(&self) {
+        self.init.send_cq.purge(self.send_owner);
+        self.init.recv_cq.purge(self.recv_owner);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.destroyed.load(Ordering::Acquire) || lifecycle::is_forked_child()
+    }
+
+    fn send_slot(&self, wr: &SendWr<'_>) -> Result<SendSlot, PostError> {
+        if !wr.signaled && !self.init.sq_sig_all {
+            return Err(PostError::NotSignaled);
+        }
+        match wr.data {
+            SendData::Sges(sges) => {
+                if sges.len() > self.init.sq_sge as usize || sges.len() > sq::SGE_MAX {
+                    return Err(PostError::TooManySges(sges.len()));
+                }
+                Ok(SendSlot::from_sges(wr.wr_id, wr.op, sges))
+            }
+            SendData::Inline(parts) => {
+                let len = parts.iter().map(|part| part.len()).sum();
+                if len > self.init.inline_bytes as usize || len > sq::INLINE_MAX {
+                    return Err(PostError::InlineTooLong(len));
+                }
+                Ok(SendSlot::from_inline(wr.wr_id, wr.op, parts))
+            }
+        }
+    }
+
+    /// A turn on behalf of a polling program. Skipped when another thread is at it.
+    pub(crate) fn app_turn(&self, now: Instant) {
+        if self.is_gone() {
+            return;
+        }
+        self.last_app_turn_ns.store(now.as_ns(), Ordering::Relaxed);
+        if let Ok(mut core) = self.core.try_lock() {
+            core.turn(now);
+            core.publish(&self.init);
+        }
+    }
+
+    /// A turn of the service thread; when something must happen next without a datagram.
+    pub(crate) fn service_turn(&self, now: Instant) -> Option<Instant> {
+        let Ok(mut core) = self.core.try_lock() else { return Some(now.plus_ns(APP_ABSENT_NS)) };
+        core.service_turn(now);
+        if !self.destroyed.load(Ordering::Acquire) {
+            core.publish(&self.init);
+        }
+        core.next_timeout()
+    }
+
+    /// Nobody polled for a while.
+    pub(crate) fn is_app_absent(&self, now: Instant) -> bool {
+        let last = self.last_app_turn_ns.load(Ordering::Relaxed);
+        now.as_ns().saturating_sub(last) >= APP_ABSENT_NS
+    }
+
+    pub(crate) fn receive_fd(&self) -> RawFd {
+        self.receive_fd
+    }
+
+    /// Repeats the last acknowledgements, for a process that is about to end.
+    pub(crate) fn final_acks(&self, now: Instant) {
+        if let Ok(mut core) = self.core.try_lock() {
+            core.final_acks(now);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Qp {
+    fn drop(&mut self) {
+        self.pd.device().release_qpn(self.qpn);
+    }
+}
+
+fn check_limits(device: &Device, init: &QpInit) -> Result<(), CreateQpError> {
+    let attr = device.attr();
+    for (what, value, max) in [
+        ("send queue depth", init.sq_depth, attr.max_sq_wr),
+        ("receive queue depth", init.rq_depth, attr.max_rq_wr),
+        ("send entries", init.sq_sge, u32::from(attr.max_sq_sge)),
+        ("receive entries", init.rq_sge, u32::from(attr.max_rq_sge)),
+        ("inline bytes", init.inline_bytes, u32::from(attr.inline_bytes)),
+    ] {
+        if value > max {
+            return Err(CreateQpError::BeyondLimit { what, value, max });
+        }
+    }
+    Ok(())
+}
+
+/// Where a queue pair of another device is reached.
+pub(crate) fn socket_addr(host: u64, qpn: u16) -> SocketAddrV4 {
+    #[expect(clippy::cast_possible_truncation, reason = "hosts are IPv4 addresses")]
+    let addr = std::net::Ipv4Addr::from(host as u32);
+    SocketAddrV4::new(addr, qpn)
+}

@@ -1,0 +1,108 @@
+//! Receive queue: posted buffers in the order they will be used.
+
+use std::collections::VecDeque;
+
+use crate::mr::{self, MrCache, Sge};
+
+/// Entries of a receive the device takes at most, over all profiles.
+pub(crate) const SGE_MAX: usize = 3;
+
+/// One posted receive.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecvWqe {
+    pub(crate) wr_id: u64,
+    sges: [Sge; SGE_MAX],
+    sge_count: u8,
+    /// Room in bytes.
+    pub(crate) capacity: u32,
+}
+
+impl RecvWqe {
+    pub(crate) fn new(wr_id: u64, sges: &[Sge]) -> Self {
+        let mut all = [Sge { addr: 0, len: 0, lkey: 0 }; SGE_MAX];
+        all[..sges.len()].copy_from_slice(sges);
+        let capacity = sges.iter().fold(0u32, |sum, sge| sum.saturating_add(sge.len));
+        #[expect(clippy::cast_possible_truncation, reason = "at most SGE_MAX")]
+        let sge_count = sges.len() as u8;
+        Self { wr_id, sges: all, sge_count, capacity }
+    }
+
+    /// Whether the regions still allow writing.
+    pub(crate) fn is_writable(&self, mrs: &mut MrCache) -> bool {
+        self.sges[..self.sge_count as usize].iter().all(|sge| mrs.allows(sge, true))
+    }
+
+    /// Scatters `data` over the buffer from byte `offset` on; the caller checked the room.
+    pub(crate) fn fill(&self, mut offset: usize, mut data: &[u8]) {
+        assert!(offset + data.len() <= self.capacity as usize);
+        for sge in &self.sges[..self.sge_count as usize] {
+            let len = sge.len as usize;
+            if offset >= len {
+                offset -= len;
+                continue;
+            }
+            let (now, later) = data.split_at(data.len().min(len - offset));
+            mr::copy_in(sge.addr + offset as u64, now);
+            (offset, data) = (0, later);
+        }
+    }
+}
+
+/// Posted receives; grows with use up to its depth, so that an idle queue costs nothing and a
+/// short one stays in cache.
+#[derive(Debug)]
+pub(crate) struct RecvQueue {
+    posted: VecDeque<RecvWqe>,
+    depth: u32,
+}
+
+impl RecvQueue {
+    pub(crate) fn new(depth: u32) -> Self {
+        Self { posted: VecDeque::new(), depth }
+    }
+
+    /// `false` when the queue is full.
+    #[must_use]
+    pub(crate) fn push(&mut self, wqe: RecvWqe) -> bool {
+        let fits = self.posted.len() < self.depth as usize;
+        if fits {
+            self.posted.push_back(wqe);
+        }
+        fits
+    }
+
+    pub(crate) fn front(&self) -> Option<&RecvWqe> {
+        self.posted.front()
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<RecvWqe> {
+        self.posted.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_is_scattered_in_order_from_the_offset() {
+        let (mut a, mut b) = ([0u8; 4], [0u8; 8]);
+        let sge = |bytes: &mut [u8]| Sge {
+            addr: bytes.as_mut_ptr() as usize as u64,
+            len: u32::try_from(bytes.len()).unwrap(),
+            lkey: 0,
+        };
+        let wqe = RecvWqe::new(1, &[sge(&mut a), sge(&mut b)]);
+        assert_eq!(wqe.capacity, 12);
+        wqe.fill(3, b"xyz");
+        assert_eq!((&a, &b), (b"\0\0\0x", b"yz\0\0\0\0\0\0"));
+    }
+
+    #[test]
+    fn depth_is_a_limit() {
+        let mut queue = RecvQueue::new(1);
+        assert!(queue.push(RecvWqe::new(1, &[])));
+        assert!(!queue.push(RecvWqe::new(2, &[])));
+        assert_eq!(queue.pop().unwrap().wr_id, 1);
+    }
+}

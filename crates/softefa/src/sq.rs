@@ -1,0 +1,153 @@
+//! Send queue: work requests between posting and completion.
+
+use crate::mr::Sge;
+use crate::qp::SendOp;
+use crate::wire::Piece;
+
+/// Entries of a send the device takes at most, over all profiles.
+pub(crate) const SGE_MAX: usize = 2;
+/// Inline bytes the device takes at most, over all profiles.
+pub(crate) const INLINE_MAX: usize = 32;
+
+/// One posted send.
+#[derive(Debug, Clone)]
+pub(crate) struct SendSlot {
+    pub(crate) wr_id: u64,
+    pub(crate) op: SendOp,
+    pub(crate) len: u32,
+    /// Toward whom the engine has it.
+    pub(crate) peer: Option<srd::PeerId>,
+    pieces: [Piece; SGE_MAX],
+    piece_count: u8,
+    is_inline: bool,
+    inline: [u8; INLINE_MAX],
+}
+
+impl SendSlot {
+    pub(crate) fn from_sges(wr_id: u64, op: SendOp, sges: &[Sge]) -> Self {
+        assert!(sges.len() <= SGE_MAX);
+        let mut slot = Self::empty(wr_id, op);
+        for sge in sges {
+            slot.pieces[slot.piece_count as usize] =
+                Piece { addr: sge.addr, len: sge.len as usize };
+            slot.piece_count += 1;
+            slot.len = slot.len.saturating_add(sge.len);
+        }
+        slot
+    }
+
+    pub(crate) fn from_inline(wr_id: u64, op: SendOp, parts: &[&[u8]]) -> Self {
+        let mut slot = Self::empty(wr_id, op);
+        slot.is_inline = true;
+        let mut at = 0;
+        for part in parts {
+            slot.inline[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "at most INLINE_MAX")]
+        let len = at as u32;
+        slot.len = len;
+        slot
+    }
+
+    fn empty(wr_id: u64, op: SendOp) -> Self {
+        let pieces = [Piece { addr: 0, len: 0 }; SGE_MAX];
+        Self {
+            wr_id,
+            op,
+            len: 0,
+            peer: None,
+            pieces,
+            piece_count: 0,
+            is_inline: false,
+            inline: [0; INLINE_MAX],
+        }
+    }
+}
+
+/// Slots of a queue; their number bounds what is in flight. Never grows once created, so that the
+/// wire may point at inline bytes.
+#[derive(Debug)]
+pub(crate) struct SendQueue {
+    slots: Vec<Option<SendSlot>>,
+    free: Vec<u32>,
+    depth: u32,
+}
+
+impl SendQueue {
+    pub(crate) fn new(depth: u32) -> Self {
+        Self { slots: Vec::with_capacity(depth as usize), free: Vec::new(), depth }
+    }
+
+    /// Keeps `slot` until [`SendQueue::complete`]; `None` when the queue is full.
+    pub(crate) fn insert(&mut self, slot: SendSlot) -> Option<u32> {
+        if let Some(index) = self.free.pop() {
+            self.slots[index as usize] = Some(slot);
+            return Some(index);
+        }
+        let index = u32::try_from(self.slots.len()).ok().filter(|index| *index < self.depth)?;
+        self.slots.push(Some(slot));
+        Some(index)
+    }
+
+    /// Takes a finished work request out.
+    pub(crate) fn complete(&mut self, index: u32) -> Option<SendSlot> {
+        let slot = self.slots.get_mut(index as usize)?.take()?;
+        self.free.push(index);
+        Some(slot)
+    }
+
+    pub(crate) fn get(&self, index: u32) -> Option<&SendSlot> {
+        self.slots.get(index as usize)?.as_ref()
+    }
+
+    /// Where the payload of a work request lies.
+    pub(crate) fn payload(&self, index: u32) -> impl Iterator<Item = Piece> + Clone {
+        let slot = self.get(index);
+        let inline = slot.filter(|slot| slot.is_inline).map(|slot| Piece {
+            addr: slot.inline.as_ptr() as usize as u64,
+            len: slot.len as usize,
+        });
+        let count = slot.map_or(0, |slot| slot.piece_count as usize);
+        let pieces = slot.map_or([Piece { addr: 0, len: 0 }; SGE_MAX], |slot| slot.pieces);
+        inline.into_iter().chain(pieces.into_iter().take(count))
+    }
+
+    /// Peers with a work request in flight, some of them more than once.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = srd::PeerId> {
+        self.slots.iter().flatten().filter_map(|slot| slot.peer)
+    }
+
+    /// Empties the queue.
+    pub(crate) fn drain(&mut self) -> Vec<SendSlot> {
+        self.free.clear();
+        self.slots.drain(..).flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_bounds_what_is_in_flight() {
+        let mut queue = SendQueue::new(2);
+        let slot = |id| SendSlot::from_sges(id, SendOp::Send, &[]);
+        let first = queue.insert(slot(1)).unwrap();
+        assert!(queue.insert(slot(2)).is_some());
+        assert!(queue.insert(slot(3)).is_none());
+        assert_eq!(queue.complete(first).unwrap().wr_id, 1);
+        assert!(queue.complete(first).is_none(), "completed twice");
+        assert_eq!(queue.insert(slot(3)), Some(first));
+    }
+
+    #[test]
+    fn inline_bytes_are_taken_at_posting() {
+        let mut queue = SendQueue::new(1);
+        let index = queue.insert(SendSlot::from_inline(7, SendOp::Send, &[b"ab", b"cde"])).unwrap();
+        let pieces: Vec<Piece> = queue.payload(index).collect();
+        let mut bytes = Vec::new();
+        crate::mr::copy_out(pieces[0].addr, pieces[0].len, &mut bytes);
+        assert_eq!((pieces.len(), bytes.as_slice()), (1, &b"abcde"[..]));
+    }
+}

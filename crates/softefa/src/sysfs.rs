@@ -1,0 +1,83 @@
+//! The private sysfs tree of a run.
+//!
+//! libfabric's efa provider disappears without `class/infiniband_verbs/abi_version`, and reads the
+//! PCI address and driver name of a device from where its links point (libfabric 1.17,
+//! `efa_device.c`). UCX looks at the PCI directory two levels above the device.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use crate::config::DeviceSpec;
+use crate::limits::Profile;
+
+/// Writes the tree for `devices` below `root`, which becomes `SYSFS_PATH`. What exists stays.
+///
+/// # Errors
+/// A file or link cannot be made.
+pub fn create(root: &Path, devices: &[DeviceSpec], profile: Profile) -> io::Result<()> {
+    let verbs = root.join("class/infiniband_verbs");
+    let class = root.join("class/infiniband");
+    let driver = root.join("bus/pci/drivers/efa");
+    for dir in [&verbs, &class, &driver] {
+        fs::create_dir_all(dir)?;
+    }
+    fs::write(verbs.join("abi_version"), "6\n")?;
+    for (index, device) in devices.iter().enumerate() {
+        let pci = root.join(format!("devices/pci0000:00/0000:{index:02x}:06.0"));
+        let ib = pci.join("infiniband").join(&device.name);
+        fs::create_dir_all(ib.join("ports/1"))?;
+        write_pci(&pci, profile)?;
+        link(&driver, &pci.join("driver"))?;
+        link(&pci, &ib.join("device"))?;
+        link(&ib, &class.join(&device.name))?;
+        fs::write(ib.join("node_type"), "0: unspecified\n")?;
+        fs::write(ib.join("ports/1/state"), "4: ACTIVE\n")?;
+        let uverbs = verbs.join(format!("uverbs{index}"));
+        fs::create_dir_all(&uverbs)?;
+        fs::write(uverbs.join("ibdev"), format!("{}\n", device.name))?;
+        fs::write(uverbs.join("abi_version"), "1\n")?;
+    }
+    Ok(())
+}
+
+fn write_pci(pci: &Path, profile: Profile) -> io::Result<()> {
+    let device_id = format!("0x{:04x}\n", profile.part_id());
+    for (file, text) in [
+        ("vendor", "0x1d0f\n"),
+        ("device", device_id.as_str()),
+        ("current_link_width", "16\n"),
+        ("current_link_speed", "32.0 GT/s PCIe\n"),
+        ("numa_node", "-1\n"),
+    ] {
+        fs::write(pci.join(file), text)?;
+    }
+    Ok(())
+}
+
+fn link(target: &Path, at: &Path) -> io::Result<()> {
+    match symlink(target, at) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_end_in_a_pci_address_and_a_driver() {
+        let dir = tempfile::tempdir().unwrap();
+        let devices = ["a=127.0.0.1".parse().unwrap(), "b=127.0.0.2".parse().unwrap()];
+        create(dir.path(), &devices, Profile::Efa1).unwrap();
+        create(dir.path(), &devices, Profile::Efa1).unwrap();
+        let device = fs::canonicalize(dir.path().join("class/infiniband/b/device")).unwrap();
+        assert!(device.ends_with("0000:01:06.0"), "{}", device.display());
+        let driver = fs::canonicalize(device.join("driver")).unwrap();
+        assert!(driver.ends_with("efa"), "{}", driver.display());
+        let id = fs::read_to_string(device.join("device")).unwrap();
+        assert_eq!(id, "0xefa1\n");
+    }
+}

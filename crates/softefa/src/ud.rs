@@ -1,0 +1,105 @@
+//! Unreliable datagrams: no engine, one header, a 40-byte routing header in front of the payload.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use srd::wire::ud::UdRepr;
+use srd::{Instant, PathId};
+
+use crate::UD_GRH_BYTES;
+use crate::counters::Counter;
+use crate::driver::{Core, FLAG_IMM, OP_SEND, imm_of};
+use crate::gid::Gid;
+use crate::qp::{QpState, SendWr};
+use crate::status::Status;
+
+/// A datagram that waits for the next burst.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Queued {
+    index: u32,
+    to: SocketAddrV4,
+    qkey: u32,
+}
+
+impl Core {
+    pub(super) fn queue_ud(&mut self, index: u32, wr: &SendWr<'_>) {
+        let to = SocketAddrV4::new(wr.ah.addr(), wr.remote_qpn);
+        self.ud_queue.push_back(Queued { index, to, qkey: wr.remote_qkey });
+    }
+
+    /// Sends all that waits; a datagram is done when the operating system has it.
+    pub(super) fn transmit_ud(&mut self, now: Instant) {
+        while !self.ud_queue.is_empty() {
+            let burst = self.ud_queue.len().min(crate::wire::MAX_PACKETS);
+            for at in 0..burst {
+                let queued = self.ud_queue[at];
+                self.push_ud(&queued);
+            }
+            self.send_batch(now);
+            for _ in 0..burst {
+                if let Some(queued) = self.ud_queue.pop_front() {
+                    self.finish_send(queued.index, Status::Ok);
+                }
+            }
+        }
+    }
+
+    fn push_ud(&mut self, queued: &Queued) {
+        let Some(slot) = self.sq.get(queued.index) else { return };
+        let (flags, imm) = imm_of(slot.op);
+        let path = PathId(self.qpn % self.paths.paths());
+        let repr = UdRepr {
+            path,
+            src_qpn: self.qpn,
+            dst_qpn: queued.to.port(),
+            qkey: queued.qkey,
+            imm,
+            op: OP_SEND,
+            flags,
+            len: u16::try_from(slot.len).unwrap_or(u16::MAX),
+        };
+        let mut header = [0; UdRepr::LEN];
+        repr.emit(&mut header);
+        self.batch.push(queued.to, path.0, &header, self.sq.payload(queued.index));
+    }
+
+    /// Puts a datagram into the next posted receive, or drops it.
+    pub(super) fn receive_ud(&mut self, from: Ipv4Addr, datagram: &[u8]) {
+        if self.try_receive_ud(from, datagram).is_none() {
+            self.device.counters.add(Counter::RxDrops, 1);
+        }
+    }
+
+    fn try_receive_ud(&mut self, from: Ipv4Addr, datagram: &[u8]) -> Option<()> {
+        let up = !matches!(self.attrs.state, QpState::Reset | QpState::Init | QpState::Error);
+        let repr = UdRepr::parse(datagram, datagram.len()).ok()?;
+        if !up || repr.dst_qpn != self.qpn || repr.qkey != self.attrs.qkey || repr.op != OP_SEND {
+            return None;
+        }
+        let payload = &datagram[UdRepr::LEN..];
+        let wqe = *self.rq.front()?;
+        let len = UD_GRH_BYTES + payload.len();
+        if len > wqe.capacity as usize || !wqe.is_writable(&mut self.recv_mrs) {
+            return None;
+        }
+        self.rq.pop();
+        wqe.fill(0, &routing_header(from, self.device.addr(), payload.len()));
+        wqe.fill(UD_GRH_BYTES, payload);
+        let imm = (repr.flags & FLAG_IMM != 0).then_some(repr.imm);
+        let src = SocketAddrV4::new(from, repr.src_qpn);
+        self.complete_recv(wqe.wr_id, src, len, imm, true);
+        Some(())
+    }
+}
+
+/// Global routing header as InfiniBand lays it out: version and flow label, payload length, next
+/// header 0x1b, hop limit, source and destination GID.
+fn routing_header(from: Ipv4Addr, to: Ipv4Addr, payload_len: usize) -> [u8; UD_GRH_BYTES] {
+    let mut header = [0; UD_GRH_BYTES];
+    header[0] = 0x60;
+    header[4..6].copy_from_slice(&u16::try_from(payload_len).unwrap_or(u16::MAX).to_be_bytes());
+    header[6] = 0x1b;
+    header[7] = 0xff;
+    header[8..24].copy_from_slice(&Gid::from_addr(from).0);
+    header[24..].copy_from_slice(&Gid::from_addr(to).0);
+    header
+}

@@ -1,0 +1,134 @@
+//! A burst on its way out: headers in one arena, payload by reference into registered memory.
+
+use std::net::SocketAddrV4;
+
+use crate::mr;
+
+/// Most datagrams of a burst: the kernel's limit for one UDP_SEGMENT send.
+pub(crate) const MAX_PACKETS: usize = 64;
+/// Payload up to this long is copied beside its header: one long entry costs the kernel less than
+/// two short ones per datagram.
+const COPY_BYTES: usize = 512;
+const ARENA_BYTES: usize = MAX_PACKETS * (srd::HEADER_MAX + COPY_BYTES);
+
+/// One datagram of a batch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Packet {
+    pub(crate) to: SocketAddrV4,
+    pub(crate) path: u16,
+    pub(crate) len: usize,
+    /// Entries `iov_start..iov_end` of [`Batch::iovecs`].
+    pub(crate) iov_start: usize,
+    pub(crate) iov_end: usize,
+}
+
+/// A run of memory to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) addr: u64,
+    pub(crate) len: usize,
+}
+
+/// Collects datagrams until they are sent together. Reused; nothing is allocated once warm.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    arena: Vec<u8>,
+    pieces: Vec<Piece>,
+    packets: Vec<Packet>,
+}
+
+impl Batch {
+    pub(crate) fn new() -> Self {
+        Self {
+            arena: Vec::with_capacity(ARENA_BYTES),
+            pieces: Vec::with_capacity(MAX_PACKETS * 4),
+            packets: Vec::with_capacity(MAX_PACKETS),
+        }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.packets.len() == MAX_PACKETS
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.arena.clear();
+        self.pieces.clear();
+        self.packets.clear();
+    }
+
+    pub(crate) fn packets(&self) -> &[Packet] {
+        &self.packets
+    }
+
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// Adds a datagram of `header` and the payload at `payload`.
+    ///
+    /// The payload must stay where it is until the batch is sent; the adapter guarantees it by
+    /// sending before it gives up the lock of the queue pair that posted it.
+    pub(crate) fn push(
+        &mut self,
+        to: SocketAddrV4,
+        path: u16,
+        header: &[u8],
+        payload: impl Iterator<Item = Piece> + Clone,
+    ) {
+        let payload_len: usize = payload.clone().map(|piece| piece.len).sum();
+        // The arena never grows, so that pieces may point into it.
+        assert!(!self.is_full() && self.arena.len() + header.len() + COPY_BYTES <= ARENA_BYTES);
+        let iov_start = self.pieces.len();
+        let start = self.arena.len();
+        self.arena.extend_from_slice(header);
+        if payload_len <= COPY_BYTES {
+            for piece in payload {
+                mr::copy_out(piece.addr, piece.len, &mut self.arena);
+            }
+            self.push_arena(start);
+        } else {
+            self.push_arena(start);
+            self.pieces.extend(payload.filter(|piece| piece.len > 0));
+        }
+        let len = header.len() + payload_len;
+        self.packets.push(Packet { to, path, len, iov_start, iov_end: self.pieces.len() });
+    }
+
+    fn push_arena(&mut self, start: usize) {
+        let addr = self.arena.as_ptr() as usize as u64 + start as u64;
+        self.pieces.push(Piece { addr, len: self.arena.len() - start });
+    }
+
+    /// The bytes of one datagram, for those who must hold it longer than its memory lasts.
+    pub(crate) fn copy(&self, packet: &Packet) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(packet.len);
+        for piece in &self.pieces[packet.iov_start..packet.iov_end] {
+            mr::copy_out(piece.addr, piece.len, &mut bytes);
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagram_is_header_then_payload_whether_copied_or_not() {
+        let to = "127.0.0.1:9".parse().unwrap();
+        let memory: Vec<u8> = (0..2000).map(|i| i as u8).collect();
+        let piece = |at: usize, len| Piece { addr: memory[at..].as_ptr() as usize as u64, len };
+        let mut batch = Batch::new();
+        batch.push(to, 1, b"head", [piece(0, 10), piece(100, 5)].into_iter());
+        batch.push(to, 2, b"HEAD", [piece(0, 600), piece(1000, 0), piece(700, 300)].into_iter());
+        let short = batch.copy(&batch.packets()[0]);
+        assert_eq!(short, [b"head", &memory[..10], &memory[100..105]].concat());
+        let long = batch.copy(&batch.packets()[1]);
+        assert_eq!(long, [b"HEAD", &memory[..600], &memory[700..1000]].concat());
+        assert_eq!(batch.packets()[1].iov_end - batch.packets()[1].iov_start, 3);
+    }
+}

@@ -1,0 +1,169 @@
+//! A network that misbehaves on request, around a real one.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::SocketAddrV4;
+
+use srd::Instant;
+
+use super::batch::Piece;
+use super::{Batch, Run, Sent, Wire};
+use crate::fault::{Dice, FaultSpec};
+
+/// A copy that leaves later. Ordered by time, then by the order of arrival.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Held {
+    due: Instant,
+    serial: u64,
+    to: SocketAddrV4,
+    path: u16,
+    bytes: Vec<u8>,
+}
+
+/// Loses, doubles and holds back what is sent through it.
+pub(crate) struct Faulty {
+    inner: Box<dyn Wire>,
+    dice: Dice,
+    held: BinaryHeap<Reverse<Held>>,
+    serial: u64,
+    outgoing: Batch,
+}
+
+impl Faulty {
+    pub(crate) fn new(inner: Box<dyn Wire>, spec: FaultSpec, stream: u64) -> Self {
+        let held = BinaryHeap::new();
+        Self { inner, dice: Dice::new(spec, stream), held, serial: 0, outgoing: Batch::new() }
+    }
+
+    fn forward(
+        &mut self,
+        now: Instant,
+        to: SocketAddrV4,
+        path: u16,
+        bytes: &[u8],
+        sent: &mut Sent,
+    ) {
+        let (head, rest) = bytes.split_at(bytes.len().min(srd::HEADER_MAX));
+        let piece = Piece { addr: rest.as_ptr() as usize as u64, len: rest.len() };
+        self.outgoing.push(to, path, head, std::iter::once(piece));
+        add(sent, &self.inner.send(now, &mut self.outgoing));
+    }
+}
+
+fn add(total: &mut Sent, more: &Sent) {
+    total.pkts += more.pkts;
+    total.bytes += more.bytes;
+    total.syscalls += more.syscalls;
+    total.errors += more.errors;
+}
+
+impl Wire for Faulty {
+    fn send(&mut self, now: Instant, batch: &mut Batch) -> Sent {
+        let mut sent = Sent::default();
+        for packet in batch.packets() {
+            let fate = self.dice.throw();
+            sent.lost += u64::from(fate.copies == 0);
+            sent.duplicated += u64::from(fate.copies == 2);
+            sent.reordered += u64::from(fate.reordered);
+            if fate.copies == 0 {
+                continue;
+            }
+            let bytes = batch.copy(packet);
+            for _ in 0..fate.copies {
+                if fate.delay_ns == 0 {
+                    self.forward(now, packet.to, packet.path, &bytes, &mut sent);
+                } else {
+                    self.serial += 1;
+                    self.held.push(Reverse(Held {
+                        due: now.plus_ns(fate.delay_ns),
+                        serial: self.serial,
+                        to: packet.to,
+                        path: packet.path,
+                        bytes: bytes.clone(),
+                    }));
+                }
+            }
+        }
+        batch.clear();
+        sent
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> Option<Run> {
+        self.inner.receive(buffer)
+    }
+
+    fn release(&mut self, now: Instant) -> Sent {
+        let mut sent = Sent::default();
+        while self.held.peek().is_some_and(|Reverse(held)| held.due <= now) {
+            let Some(Reverse(held)) = self.held.pop() else { break };
+            self.forward(now, held.to, held.path, &held.bytes, &mut sent);
+        }
+        sent
+    }
+
+    fn next_release(&self) -> Option<Instant> {
+        self.held.peek().map(|Reverse(held)| held.due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    /// Remembers what was sent.
+    struct Log(Arc<Mutex<Vec<Vec<u8>>>>);
+
+    impl Wire for Log {
+        fn send(&mut self, _: Instant, batch: &mut Batch) -> Sent {
+            let mut log = self.0.lock().unwrap();
+            log.extend(batch.packets().iter().map(|packet| batch.copy(packet)));
+            batch.clear();
+            Sent::default()
+        }
+        fn receive(&mut self, _: &mut [u8]) -> Option<Run> {
+            None
+        }
+        fn release(&mut self, _: Instant) -> Sent {
+            Sent::default()
+        }
+        fn next_release(&self) -> Option<Instant> {
+            None
+        }
+    }
+
+    fn run(spec: &str) -> (Vec<Vec<u8>>, Sent) {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let mut wire = Faulty::new(Box::new(Log(Arc::clone(&log))), spec.parse().unwrap(), 1);
+        let mut total = Sent::default();
+        for i in 0..1000u16 {
+            let mut batch = Batch::new();
+            batch.push("127.0.0.1:1".parse().unwrap(), 0, &i.to_be_bytes(), std::iter::empty());
+            let now = Instant::from_ns(u64::from(i) * 1000);
+            let sent = wire.send(now, &mut batch);
+            total.lost += sent.lost;
+            total.duplicated += sent.duplicated;
+            total.reordered += sent.reordered;
+            wire.release(now);
+        }
+        wire.release(Instant::from_ns(u64::MAX));
+        assert!(wire.next_release().is_none(), "everything held was released");
+        let log = log.lock().unwrap().clone();
+        (log, total)
+    }
+
+    #[test]
+    fn everything_is_sent_as_often_as_the_dice_say() {
+        let (log, sent) = run("loss=10%,dup=5%,reorder=20%,seed=4");
+        assert_eq!(log.len() as u64, 1000 - sent.lost + sent.duplicated);
+        assert!(sent.lost > 50 && sent.duplicated > 20 && sent.reordered > 100, "{sent:?}");
+        assert!(!log.is_sorted(), "something came late");
+    }
+
+    #[test]
+    fn delay_keeps_the_order() {
+        let (log, _) = run("delay=50us");
+        assert_eq!(log.len(), 1000);
+        assert!(log.is_sorted());
+    }
+}

@@ -1,0 +1,54 @@
+//! The network below the adapter: bursts of datagrams out, bursts in.
+//!
+//! ```text
+//! Batch --> Wire::send --> [fault::Faulty: lose, hold, double] --> udp::UdpWire --> kernel
+//! ```
+
+mod batch;
+mod faulty;
+mod udp;
+
+use std::net::SocketAddrV4;
+
+use srd::Instant;
+
+pub(crate) use batch::{Batch, MAX_PACKETS, Piece};
+pub(crate) use faulty::Faulty;
+pub(crate) use udp::{PathSockets, UdpWire, link_mtu_bytes};
+
+/// What a burst did, for the counters.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) pkts: u64,
+    pub(crate) bytes: u64,
+    pub(crate) syscalls: u64,
+    pub(crate) errors: u64,
+    pub(crate) lost: u64,
+    pub(crate) reordered: u64,
+    pub(crate) duplicated: u64,
+}
+
+/// One received run of datagrams of equal length (the last may be shorter).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Run {
+    pub(crate) from: SocketAddrV4,
+    /// Bytes in the receive buffer.
+    pub(crate) len: usize,
+    /// Bytes of each datagram in it.
+    pub(crate) segment: usize,
+}
+
+/// A network. Losing datagrams is allowed, changing them is not.
+pub(crate) trait Wire: Send {
+    /// Sends and empties `batch`.
+    fn send(&mut self, now: Instant, batch: &mut Batch) -> Sent;
+
+    /// Receives one run into `buffer`; `None` when nothing is there.
+    fn receive(&mut self, buffer: &mut [u8]) -> Option<Run>;
+
+    /// Sends what was held back and is due.
+    fn release(&mut self, now: Instant) -> Sent;
+
+    /// When [`Wire::release`] must be called next.
+    fn next_release(&self) -> Option<Instant>;
+}

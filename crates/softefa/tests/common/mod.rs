@@ -1,0 +1,136 @@
+//! Two devices of this process on loopback, with everything a program sets up.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use softefa::{
+    Access, Ah, Completion, CompletionOp, Config, Cq, Device, DeviceSpec, ModifyQp, Mr, Pd, Qp,
+    QpInit, QpKind, QpState, SendData, SendOp, SendWr, Sge, Status,
+};
+
+pub const QKEY: u32 = 0x1234;
+
+/// One side: a device with one queue pair and one registered buffer.
+pub struct Side {
+    pub device: Arc<Device>,
+    pub pd: Arc<Pd>,
+    pub cq: Arc<Cq>,
+    pub qp: Arc<Qp>,
+    pub mr: Arc<Mr>,
+    /// Never touched through this name while registered; only kept alive and looked at.
+    memory: Box<[u8]>,
+}
+
+pub fn side(kind: QpKind, fault: &str) -> Side {
+    let config = Config { faults: fault.parse().unwrap(), ..Config::default() };
+    let spec = DeviceSpec { name: "rdmap0s6".into(), addr: Ipv4Addr::LOCALHOST };
+    let device = Device::open(&spec, &config).unwrap();
+    let pd = device.alloc_pd().unwrap();
+    let cq = Cq::create(&device, 16384).unwrap();
+    let qp = Qp::create(&pd, init(kind, &cq)).unwrap();
+    up(&qp, 3);
+    let memory = vec![0u8; 1 << 20].into_boxed_slice();
+    let access = Access { local_write: true, ..Access::default() };
+    let mr = pd.reg_mr(memory.as_ptr() as u64, memory.len() as u64, access).unwrap();
+    Side { device, pd, cq, qp, mr, memory }
+}
+
+pub fn init(kind: QpKind, cq: &Arc<Cq>) -> QpInit {
+    QpInit {
+        kind,
+        send_cq: Arc::clone(cq),
+        recv_cq: Arc::clone(cq),
+        sq_depth: 1024,
+        rq_depth: 4096,
+        sq_sge: 2,
+        rq_sge: 3,
+        inline_bytes: 32,
+        sq_sig_all: true,
+    }
+}
+
+/// Brings a queue pair to ReadyToSend.
+pub fn up(qp: &Qp, rnr_retry: u8) {
+    let to = |state| ModifyQp { state: Some(state), ..ModifyQp::default() };
+    let init =
+        ModifyQp { port: Some(1), pkey_index: Some(0), qkey: Some(QKEY), ..to(QpState::Init) };
+    let retry = (qp.init().kind == QpKind::Srd).then_some(rnr_retry);
+    let rts = ModifyQp { sq_psn: Some(0), rnr_retry: retry, ..to(QpState::ReadyToSend) };
+    qp.modify(&init).unwrap();
+    qp.modify(&to(QpState::ReadyToReceive)).unwrap();
+    qp.modify(&rts).unwrap();
+}
+
+impl Side {
+    pub fn sge(&self, at: usize, len: u32) -> Sge {
+        Sge { addr: self.mr.addr() + at as u64, len, lkey: self.mr.lkey() }
+    }
+
+    pub fn fill(&mut self, at: usize, bytes: &[u8]) {
+        self.memory[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    pub fn bytes(&self, at: usize, len: usize) -> &[u8] {
+        &self.memory[at..at + len]
+    }
+
+    pub fn post_recv(&self, wr_id: u64, at: usize, len: u32) {
+        self.qp.post_recv(wr_id, &[self.sge(at, len)]).unwrap();
+    }
+
+    pub fn send(&self, wr_id: u64, to: &Side, ah: &Ah, at: usize, len: u32) {
+        self.post(wr_id, ah, to.qp.qpn(), SendOp::Send, &[self.sge(at, len)]);
+    }
+
+    pub fn post(&self, wr_id: u64, ah: &Ah, qpn: u16, op: SendOp, sges: &[Sge]) {
+        let data = SendData::Sges(sges);
+        self.qp
+            .post_send(&SendWr {
+                wr_id,
+                op,
+                data,
+                signaled: true,
+                ah,
+                remote_qpn: qpn,
+                remote_qkey: QKEY,
+                more: false,
+            })
+            .unwrap();
+    }
+
+    pub fn ah(&self, to: &Side) -> Arc<Ah> {
+        self.pd.create_ah(to.device.gid()).unwrap()
+    }
+}
+
+/// Polls all sides in turn until `done` says so; panics after ten seconds.
+pub fn poll_until(sides: &[&Side], mut done: impl FnMut(usize, Completion) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        for (index, side) in sides.iter().enumerate() {
+            while let Some(completion) = side.cq.poll_one() {
+                if done(index, completion) {
+                    return;
+                }
+            }
+        }
+        assert!(Instant::now() < deadline, "nothing more completed for ten seconds");
+    }
+}
+
+/// The next completion of one kind on `side`, while all are polled.
+pub fn wait_for(sides: &[&Side], index: usize, op: CompletionOp) -> Completion {
+    let mut found = None;
+    poll_until(sides, |at, completion| {
+        let hit = at == index && completion.op == op;
+        if hit {
+            found = Some(completion);
+        } else {
+            assert_eq!(completion.status, Status::Ok, "{completion:?}");
+        }
+        hit
+    });
+    found.expect("poll_until returned")
+}

@@ -1,0 +1,231 @@
+//! SRD between two queue pairs over real sockets.
+
+mod common;
+
+use std::collections::HashSet;
+
+use common::{Side, init, poll_until, side, up, wait_for};
+use softefa::counters::Counter;
+use softefa::{CompletionOp, ModifyQp, PostError, Qp, QpKind, QpState, SendOp, Sge, Status};
+
+fn pair(fault: &str) -> (Side, Side) {
+    (side(QpKind::Srd, fault), side(QpKind::Srd, fault))
+}
+
+#[test]
+fn a_message_arrives_with_its_sender_and_immediate() {
+    let (mut a, b) = pair("");
+    let (ah, back) = (a.ah(&b), b.ah(&a));
+    a.fill(0, b"hello, fabric");
+    b.post_recv(7, 100, 64);
+    a.post(1, &ah, b.qp.qpn(), SendOp::SendImm(42), &[a.sge(0, 5), a.sge(5, 8)]);
+    let received = wait_for(&[&a, &b], 1, CompletionOp::Recv);
+    assert_eq!((received.wr_id, received.byte_len, received.imm), (7, 13, Some(42)));
+    assert_eq!((received.src_qpn, received.ahn), (a.qp.qpn(), back.ahn()));
+    assert_eq!(received.sgid(), a.device.gid());
+    assert_eq!(b.bytes(100, 13), b"hello, fabric");
+    assert_eq!(wait_for(&[&a, &b], 0, CompletionOp::Send).status, Status::Ok);
+    assert!(b.device.counters().get(Counter::RxPkts) > 0);
+}
+
+/// Sends `count` messages of `len` bytes and checks that each arrives once and whole.
+fn stream(fault: &str, count: u64, len: u32) {
+    let (mut a, b) = pair(fault);
+    let ah = a.ah(&b);
+    let slots = 64;
+    let room = len.max(16) as usize;
+    for slot in 0..slots {
+        b.post_recv(slot, slot as usize * room, len);
+    }
+    let (mut sent, mut ended, mut seen) = (0, 0, HashSet::new());
+    while ended < count || (seen.len() as u64) < count {
+        while sent < count && sent - ended < slots / 2 {
+            // The slot of this message is free: the one 64 before it has ended.
+            let at = (sent % slots) as usize * room;
+            let mut bytes = vec![sent as u8; len as usize];
+            bytes[..8].copy_from_slice(&sent.to_le_bytes());
+            a.fill(at, &bytes);
+            a.send(sent, &b, &ah, at, len);
+            sent += 1;
+        }
+        poll_until(&[&a, &b], |index, done| {
+            assert_eq!(done.status, Status::Ok, "{done:?}");
+            if index == 0 {
+                ended += 1;
+                return true;
+            }
+            let at = done.wr_id as usize * room;
+            let bytes = b.bytes(at, len as usize);
+            let number = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+            assert!(
+                bytes[8..].iter().all(|byte| *byte == number as u8),
+                "message {number} is torn"
+            );
+            assert!(seen.insert(number), "message {number} arrived twice");
+            b.post_recv(done.wr_id, at, len);
+            true
+        });
+    }
+    assert!(b.cq.pop().is_none());
+}
+
+#[test]
+fn small_messages_arrive_once_each() {
+    stream("", 20_000, 64);
+}
+
+#[test]
+fn large_messages_arrive_once_each() {
+    stream("", 5_000, 8928);
+}
+
+#[test]
+fn loss_reordering_and_duplicates_are_healed() {
+    stream("loss=2%,reorder=20%,dup=2%,seed=1", 5_000, 512);
+}
+
+#[test]
+fn delay_only_delays() {
+    stream("delay=100us..300us,seed=1", 500, 64);
+}
+
+#[test]
+fn a_receiver_without_buffers_is_retried_until_it_has_one() {
+    let (a, b) = pair("");
+    let rts = ModifyQp { state: Some(QpState::Reset), ..ModifyQp::default() };
+    a.qp.modify(&rts).unwrap();
+    up(&a.qp, 7);
+    let ah = a.ah(&b);
+    a.send(1, &b, &ah, 0, 100);
+    while b.device.counters().get(Counter::RxRnr) == 0 {
+        assert!(b.cq.poll_one().is_none());
+        assert!(a.cq.poll_one().is_none());
+    }
+    b.post_recv(2, 0, 100);
+    assert_eq!(wait_for(&[&a, &b], 1, CompletionOp::Recv).wr_id, 2);
+}
+
+#[test]
+fn retries_end_with_receiver_not_ready() {
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
+    a.send(1, &b, &ah, 0, 100);
+    let done = wait_for(&[&a, &b], 0, CompletionOp::Send);
+    assert_eq!((done.wr_id, done.status), (1, Status::RemoteRnr));
+}
+
+#[test]
+fn a_short_buffer_fails_the_sender_and_stays_posted() {
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
+    b.post_recv(5, 0, 10);
+    a.send(1, &b, &ah, 0, 11);
+    let done = wait_for(&[&a, &b], 0, CompletionOp::Send);
+    assert_eq!(done.status, Status::RemoteBadLength);
+    a.send(2, &b, &ah, 0, 10);
+    assert_eq!(wait_for(&[&a, &b], 1, CompletionOp::Recv).wr_id, 5);
+}
+
+#[test]
+fn a_destroyed_queue_pair_answers_bad_destination() {
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
+    b.post_recv(1, 0, 64);
+    a.send(1, &b, &ah, 0, 8);
+    wait_for(&[&a, &b], 0, CompletionOp::Send);
+    b.qp.destroy();
+    b.qp.destroy();
+    assert!(b.cq.pop().is_none(), "its completions are purged");
+    a.send(2, &b, &ah, 0, 8);
+    let done = wait_for(&[&a], 0, CompletionOp::Send);
+    assert_eq!((done.wr_id, done.status), (2, Status::RemoteBadDestQpn));
+}
+
+#[test]
+fn a_port_nobody_owns_answers_bad_destination() {
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
+    let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let qpn = port.local_addr().unwrap().port();
+    drop(port);
+    a.post(1, &ah, qpn, SendOp::Send, &[a.sge(0, 8)]);
+    let done = wait_for(&[&a], 0, CompletionOp::Send);
+    assert_eq!(done.status, Status::RemoteBadDestQpn);
+}
+
+#[test]
+fn a_wrong_queue_key_is_a_wrong_destination() {
+    let (a, b) = pair("");
+    b.qp.modify(&ModifyQp { qkey: Some(99), ..ModifyQp::default() }).unwrap();
+    b.post_recv(1, 0, 64);
+    let ah = a.ah(&b);
+    a.send(1, &b, &ah, 0, 8);
+    let done = wait_for(&[&a, &b], 0, CompletionOp::Send);
+    assert_eq!(done.status, Status::RemoteBadDestQpn);
+}
+
+#[test]
+fn local_mistakes_complete_with_their_code() {
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
+    let outside = Sge { addr: a.mr.addr() + (1 << 20), len: 1, lkey: a.mr.lkey() };
+    a.post(1, &ah, b.qp.qpn(), SendOp::Send, &[outside]);
+    let stranger = Sge { lkey: a.mr.lkey() ^ 1, ..a.sge(0, 8) };
+    a.post(2, &ah, b.qp.qpn(), SendOp::Send, &[stranger]);
+    a.post(3, &ah, b.qp.qpn(), SendOp::Send, &[a.sge(0, 8929)]);
+    for expected in [Status::LocalInvalidLkey, Status::LocalInvalidLkey, Status::LocalBadLength] {
+        assert_eq!(a.cq.pop().unwrap().status, expected);
+    }
+}
+
+#[test]
+fn the_send_queue_is_full_until_completions_are_polled() {
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
+    let mut init = init(QpKind::Srd, &a.cq);
+    init.sq_depth = 2;
+    let qp = Qp::create(&a.pd, init).unwrap();
+    up(&qp, 7);
+    b.post_recv(0, 0, 8);
+    b.post_recv(1, 0, 8);
+    let sges = [a.sge(0, 8)];
+    let post = |id| {
+        qp.post_send(&softefa::SendWr {
+            wr_id: id,
+            op: SendOp::Send,
+            data: softefa::SendData::Sges(&sges),
+            signaled: true,
+            ah: &ah,
+            remote_qpn: b.qp.qpn(),
+            remote_qkey: common::QKEY,
+            more: false,
+        })
+    };
+    assert_eq!((post(1), post(2), post(3)), (Ok(()), Ok(()), Err(PostError::Full)));
+    wait_for(&[&a, &b], 0, CompletionOp::Send);
+    assert_eq!(post(3), Ok(()));
+    qp.destroy();
+}
+
+#[test]
+fn error_state_flushes_both_queues() {
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
+    a.post_recv(10, 0, 8);
+    a.send(1, &b, &ah, 0, 8);
+    a.qp.modify(&ModifyQp { state: Some(QpState::Error), ..ModifyQp::default() }).unwrap();
+    let done: Vec<_> = std::iter::from_fn(|| a.cq.pop()).map(|c| (c.wr_id, c.status)).collect();
+    assert_eq!(done, [(1, Status::Flushed), (10, Status::Flushed)]);
+}
+
+#[test]
+fn a_silent_program_is_served_by_the_service_thread() {
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
+    b.post_recv(1, 0, 64);
+    a.send(1, &b, &ah, 0, 8);
+    // Nobody polls b: its acknowledgement must come all the same.
+    assert_eq!(wait_for(&[&a], 0, CompletionOp::Send).status, Status::Ok);
+    assert!(b.device.counters().get(Counter::ServiceTurns) > 0);
+    assert_eq!(b.cq.pop().unwrap().wr_id, 1);
+}
