@@ -1,5 +1,6 @@
 //! Two devices of this process on loopback, with everything a program sets up.
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
