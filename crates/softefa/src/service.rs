@@ -156,8 +156,10 @@ impl Service {
             let (gone, stay) = ward.lingering.drain(..).partition(|l: &Lingering| l.until <= now);
             ward.lingering = stay;
             for Lingering { qp, .. } in gone {
-                // The socket is about to be closed, which takes it out of the epoll set.
-                armed.remove(&qp.receive_fd());
+                // Somebody may still hold the queue pair, and with it the socket.
+                if armed.remove(&qp.receive_fd()) {
+                    self.control(libc::EPOLL_CTL_DEL, qp.receive_fd());
+                }
             }
             let lingering: Vec<_> = ward.lingering.iter().map(|l| Arc::clone(&l.qp)).collect();
             (ward.live.clone(), lingering)

@@ -81,7 +81,7 @@ impl Side {
         self.qp.post_recv(wr_id, &[self.sge(at, len)]).unwrap();
     }
 
-    pub fn send(&self, wr_id: u64, to: &Side, ah: &Ah, at: usize, len: u32) {
+    pub fn send(&self, wr_id: u64, to: &Self, ah: &Ah, at: usize, len: u32) {
         self.post(wr_id, ah, to.qp.qpn(), SendOp::Send, &[self.sge(at, len)]);
     }
 
@@ -101,7 +101,7 @@ impl Side {
             .unwrap();
     }
 
-    pub fn ah(&self, to: &Side) -> Arc<Ah> {
+    pub fn ah(&self, to: &Self) -> Arc<Ah> {
         self.pd.create_ah(to.device.gid()).unwrap()
     }
 }
