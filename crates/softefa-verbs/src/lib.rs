@@ -1,1 +1,42 @@
-//! The libibverbs and efadv C ABI of Soft-EFA, as a preloadable library
+//! The libibverbs and efadv C ABI of Soft-EFA, as a preloadable library.
+//!
+//! A program that was linked to `libibverbs` and `libefa` finds these functions first when this
+//! library is in `LD_PRELOAD`, and the adapter of the `softefa` crate behind them. Two thirds of
+//! the verbs API are inline functions of the C headers: for those the layouts in `sys` and the
+//! tables in `ops` *are* the interface.
+//!
+//! Rules of this crate:
+//! * an exported function checks for null, casts (`handle`), calls `softefa` and turns the error
+//!   into an errno (`errno`); nothing else;
+//! * no panic leaves it (`panic`);
+//! * it owns no global that needs a destructor: programs call it from their own destructors;
+//! * a process that was forked off never touches the parent's objects (`fork`).
+
+mod ah;
+mod attr;
+mod context;
+mod cq;
+mod cq_ex;
+mod device;
+mod efadv;
+mod errno;
+mod event;
+mod fork;
+mod handle;
+mod modify;
+mod mr;
+mod ops;
+mod panic;
+mod pd;
+mod post;
+mod qp;
+mod qp_init;
+mod query;
+mod rate;
+mod session;
+mod strings;
+mod sys;
+mod sysfs;
+mod unsupported;
+mod wc;
+mod wr;

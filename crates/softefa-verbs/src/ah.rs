@@ -1,0 +1,118 @@
+use std::cell::UnsafeCell;
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use softefa::Gid;
+
+use crate::errno::Errno;
+use crate::fork::Owner;
+use crate::handle::{self, Handle};
+use crate::panic;
+use crate::pd::Pd;
+use crate::sys::{IBV_WC_GRH, ibv_ah, ibv_ah_attr, ibv_context, ibv_grh, ibv_pd, ibv_wc};
+
+/// Address handle.
+#[repr(C)]
+pub(crate) struct Ah {
+    ibv: UnsafeCell<ibv_ah>,
+    pub(crate) nic: Arc<softefa::Ah>,
+    owner: Owner,
+}
+
+// SAFETY: `ibv` is the first member of a `repr(C)` structure.
+unsafe impl Handle for Ah {
+    type C = ibv_ah;
+}
+
+/// Only the destination GID counts: the device has one port and routes by nothing else.
+///
+/// # Safety
+/// `pd` as for [`handle::borrow`]; `attr` is null or points to an attribute structure.
+unsafe fn create(pd: *mut ibv_pd, attr: *const ibv_ah_attr) -> Result<*mut ibv_ah, Errno> {
+    // SAFETY: as this function demands.
+    let domain = unsafe { handle::borrow::<Pd>(pd) }?;
+    // SAFETY: as this function demands.
+    let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
+    if attr.is_global == 0 || attr.port_num > 1 {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: every view of the union is 16 bytes of plain data.
+    let nic = domain.nic.create_ah(Gid(unsafe { attr.grh.dgid.raw }))?;
+    let ibv = ibv_ah { context: domain.context(), pd, handle: u32::from(nic.ahn()) };
+    domain.users.add();
+    Ok(handle::give(Box::new(Ah { ibv: UnsafeCell::new(ibv), nic, owner: Owner::current() })))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
+    // SAFETY: the program passes a live protection domain and its attributes.
+    panic::pointer(|| unsafe { create(pd, attr) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
+    panic::code(|| {
+        // SAFETY: the program passes an address handle it made and gives it up.
+        let object = unsafe { handle::take::<Ah>(ah) }?;
+        let pd = object.ibv.into_inner().pd;
+        object.owner.release(object.nic);
+        // SAFETY: the handle counted as a user, so its domain is still there.
+        unsafe { handle::borrow::<Pd>(pd) }?.users.remove();
+        Ok(())
+    })
+}
+
+/// Attributes for answering the sender of `wc`, from the routing header in front of its payload.
+///
+/// # Safety
+/// `wc`, `grh` and `out` are null or point to what their types say.
+unsafe fn init_from_wc(
+    port: u8,
+    wc: *const ibv_wc,
+    grh: *const ibv_grh,
+    out: *mut ibv_ah_attr,
+) -> Result<(), Errno> {
+    // SAFETY: as this function demands.
+    let (wc, grh) = unsafe { (wc.as_ref(), grh.as_ref()) };
+    let (wc, grh) = (wc.ok_or(Errno::EINVAL)?, grh.ok_or(Errno::EINVAL)?);
+    if wc.wc_flags & IBV_WC_GRH == 0 || out.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: all-zero bytes are a valid attribute structure.
+    let mut attr: ibv_ah_attr = unsafe { std::mem::zeroed() };
+    attr.grh.dgid = grh.sgid;
+    attr.grh.hop_limit = 0xff;
+    (attr.dlid, attr.sl, attr.is_global, attr.port_num) = (wc.slid, wc.sl, 1, port);
+    // SAFETY: checked for null above, and writable as this function demands.
+    unsafe { out.write(attr) };
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_init_ah_from_wc(
+    _context: *mut ibv_context,
+    port: u8,
+    wc: *mut ibv_wc,
+    grh: *mut ibv_grh,
+    attr: *mut ibv_ah_attr,
+) -> c_int {
+    // SAFETY: the program passes its completion, routing header and attribute structures.
+    panic::count(|| unsafe { init_from_wc(port, wc, grh, attr) }.map(|()| 0))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_create_ah_from_wc(
+    pd: *mut ibv_pd,
+    wc: *mut ibv_wc,
+    grh: *mut ibv_grh,
+    port: u8,
+) -> *mut ibv_ah {
+    panic::pointer(|| {
+        // SAFETY: all-zero bytes are a valid attribute structure.
+        let mut attr: ibv_ah_attr = unsafe { std::mem::zeroed() };
+        // SAFETY: the program passes its completion and routing header; `attr` is ours.
+        unsafe { init_from_wc(port, wc, grh, &raw mut attr) }?;
+        // SAFETY: the program passes a live protection domain.
+        unsafe { create(pd, &raw const attr) }
+    })
+}

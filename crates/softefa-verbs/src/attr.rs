@@ -1,0 +1,96 @@
+//! What the device says about itself, in the structures of the verbs API.
+
+use std::ffi::c_int;
+
+use softefa::{DeviceAttr, DeviceCaps};
+
+use crate::device::guid_of;
+use crate::sys::{self, efadv_device_attr, ibv_device_attr, ibv_port_attr};
+
+/// Limits beyond what an `int` holds are capped, not wrapped.
+fn int(value: u32) -> c_int {
+    c_int::try_from(value).unwrap_or(c_int::MAX)
+}
+
+/// Device attributes; what an EFA does not have stays zero.
+pub(crate) fn device(nic: &softefa::Device) -> ibv_device_attr {
+    let attr = nic.attr();
+    // SAFETY: all-zero bytes are a valid structure of numbers.
+    let mut out: ibv_device_attr = unsafe { std::mem::zeroed() };
+    for (to, from) in out.fw_ver.iter_mut().zip(c"0.0.0.0".to_bytes()) {
+        *to = from.cast_signed();
+    }
+    out.node_guid_be = u64::from_ne_bytes(guid_of(nic.gid()));
+    out.max_mr_size = attr.max_mr_bytes;
+    out.page_size_cap = attr.page_size_cap;
+    (out.vendor_id, out.vendor_part_id, out.hw_ver) = (attr.vendor_id, attr.part_id, attr.hw_ver);
+    out.max_qp = int(attr.max_qp);
+    out.max_qp_wr = int(attr.max_sq_wr.min(attr.max_rq_wr));
+    out.max_sge = c_int::from(attr.max_sq_sge.min(attr.max_rq_sge));
+    out.max_sge_rd = 1;
+    out.max_cq = int(attr.max_cq);
+    out.max_cqe = int(attr.max_cqe);
+    out.max_mr = int(attr.max_mr);
+    out.max_pd = int(attr.max_pd);
+    out.max_ah = int(attr.max_ah);
+    out.max_pkeys = 1;
+    out.phys_port_cnt = 1;
+    out
+}
+
+/// Attributes of the one port.
+pub(crate) fn port(attr: &DeviceAttr) -> ibv_port_attr {
+    const PHYS_LINK_UP: u8 = 5;
+    const SPEED_25_GBPS: u8 = 32;
+    const WIDTH_4X: u8 = 2;
+    ibv_port_attr {
+        state: sys::IBV_PORT_ACTIVE,
+        max_mtu: sys::IBV_MTU_4096,
+        active_mtu: sys::IBV_MTU_4096,
+        gid_tbl_len: 1,
+        port_cap_flags: 0,
+        max_msg_sz: attr.max_msg_bytes,
+        bad_pkey_cntr: 0,
+        qkey_viol_cntr: 0,
+        pkey_tbl_len: 1,
+        lid: 0,
+        sm_lid: 0,
+        lmc: 1,
+        max_vl_num: 1,
+        sm_sl: 0,
+        subnet_timeout: 0,
+        init_type_reply: 0,
+        active_width: WIDTH_4X,
+        active_speed: SPEED_25_GBPS,
+        phys_state: PHYS_LINK_UP,
+        link_layer: sys::IBV_LINK_LAYER_UNSPECIFIED,
+        flags: 0,
+        port_cap_flags2: 0,
+    }
+}
+
+/// What only an EFA says about itself.
+pub(crate) fn efa(attr: &DeviceAttr) -> efadv_device_attr {
+    efadv_device_attr {
+        comp_mask: 0,
+        max_sq_wr: attr.max_sq_wr,
+        max_rq_wr: attr.max_rq_wr,
+        max_sq_sge: attr.max_sq_sge,
+        max_rq_sge: attr.max_rq_sge,
+        inline_buf_size: attr.inline_bytes,
+        reserved: [0; 2],
+        device_caps: caps(attr.caps),
+        max_rdma_size: attr.max_rdma_bytes,
+    }
+}
+
+fn caps(caps: DeviceCaps) -> u32 {
+    let bits = [
+        (caps.rdma_read, sys::EFADV_DEVICE_ATTR_CAPS_RDMA_READ),
+        (caps.rnr_retry, sys::EFADV_DEVICE_ATTR_CAPS_RNR_RETRY),
+        (caps.cq_with_sgid, sys::EFADV_DEVICE_ATTR_CAPS_CQ_WITH_SGID),
+        (caps.rdma_write, sys::EFADV_DEVICE_ATTR_CAPS_RDMA_WRITE),
+        (caps.unsolicited_write_recv, sys::EFADV_DEVICE_ATTR_CAPS_UNSOLICITED_WRITE_RECV),
+    ];
+    bits.iter().filter(|(has, _)| *has).fold(0, |all, (_, bit)| all | bit)
+}

@@ -1,0 +1,68 @@
+//! Open devices.
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_void};
+use std::mem::offset_of;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr;
+use std::sync::Arc;
+
+use crate::device::Device;
+use crate::errno::Errno;
+use crate::event;
+use crate::fork::Owner;
+use crate::handle::{self, Handle};
+use crate::ops;
+use crate::panic;
+use crate::sys::{self, ibv_context, ibv_device, verbs_context};
+
+/// A device a program opened.
+#[repr(C)]
+pub(crate) struct Context {
+    verbs: UnsafeCell<verbs_context>,
+    pub(crate) nic: Arc<softefa::Device>,
+    pub(crate) async_fd: OwnedFd,
+    owner: Owner,
+}
+
+// SAFETY: `verbs` is the first member of a `repr(C)` structure and has the `ibv_context` there.
+unsafe impl Handle for Context {
+    type C = ibv_context;
+    const C_OFFSET: usize = offset_of!(verbs_context, context);
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
+    panic::pointer(|| {
+        // SAFETY: the program passes a device of the list; those are never freed.
+        let nic = unsafe { handle::borrow::<Device>(device) }?.open()?;
+        let async_fd = event::eventfd()?;
+        let mut verbs = ops::verbs_context();
+        verbs.context.device = device;
+        verbs.context.cmd_fd = -1;
+        verbs.context.async_fd = async_fd.as_raw_fd();
+        verbs.context.num_comp_vectors = 1;
+        verbs.context.abi_compat =
+            ptr::without_provenance_mut::<c_void>(sys::VERBS_ABI_IS_EXTENDED);
+        let owner = Owner::current();
+        Ok(handle::give(Box::new(Context { verbs: UnsafeCell::new(verbs), nic, async_fd, owner })))
+    })
+}
+
+/// What was made in the context keeps the adapter alive until it is destroyed itself.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
+    panic::code(|| {
+        // SAFETY: the program passes a context it opened and gives it up.
+        let context = unsafe { handle::take::<Context>(context) }?;
+        context.owner.release(context);
+        Ok(())
+    })
+}
+
+/// Contexts cannot be shared between processes: a queue pair is a socket of its process.
+#[unsafe(no_mangle)]
+extern "C" fn ibv_import_device(_cmd_fd: c_int) -> *mut ibv_context {
+    Errno::EOPNOTSUPP.store();
+    ptr::null_mut()
+}

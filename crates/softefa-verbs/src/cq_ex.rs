@@ -1,0 +1,202 @@
+//! Extended polling: the functions behind `ibv_start_poll`, `ibv_next_poll`, `ibv_end_poll` and
+//! the readers of the present completion.
+
+use std::ffi::{c_int, c_uint};
+use std::mem::{offset_of, zeroed};
+
+use softefa::{AHN_UNKNOWN, Completion, CompletionOp};
+
+use crate::cq::Cq;
+use crate::errno::Errno;
+use crate::handle;
+use crate::panic;
+use crate::session::Session;
+use crate::sys::{efadv_cq, ibv_cq_ex, ibv_gid, ibv_poll_cq_attr};
+use crate::wc;
+
+/// A polling session and the completion it is at. That completion has left the queue already, so
+/// ending the session consumes it, error or not.
+pub(crate) type Poll = Session<Option<Completion>>;
+
+/// Pointer type of the first argument of everything here.
+type CqExPtr = *mut ibv_cq_ex;
+
+/// The functions of every queue; what the device cannot tell stays null.
+pub(crate) fn table() -> ibv_cq_ex {
+    // SAFETY: null pointers and zero numbers are valid in every member.
+    let mut cq: ibv_cq_ex = unsafe { zeroed() };
+    cq.start_poll = Some(start_poll);
+    cq.next_poll = Some(next_poll);
+    cq.end_poll = Some(end_poll);
+    cq.read_opcode = Some(read_opcode);
+    cq.read_vendor_err = Some(read_vendor_err);
+    cq.read_byte_len = Some(read_byte_len);
+    cq.read_imm_data = Some(read_imm_data);
+    cq.read_qp_num = Some(read_qp_num);
+    cq.read_src_qp = Some(read_src_qp);
+    cq.read_wc_flags = Some(read_wc_flags);
+    cq.read_slid = Some(read_slid);
+    cq.read_sl = Some(read_zero);
+    cq.read_dlid_path_bits = Some(read_zero);
+    cq
+}
+
+/// The functions only an EFA has.
+pub(crate) fn efa_table(with_sgid: bool) -> efadv_cq {
+    efadv_cq {
+        comp_mask: 0,
+        wc_read_sgid: if with_sgid { Some(read_sgid) } else { None },
+        wc_is_unsolicited: Some(is_unsolicited),
+    }
+}
+
+/// # Safety
+/// `cq` is null or a live queue.
+unsafe fn borrow<'a>(cq: CqExPtr) -> Result<&'a Cq, Errno> {
+    // SAFETY: as this function demands; an `ibv_cq_ex` starts with its `ibv_cq`.
+    unsafe { handle::borrow::<Cq>(cq.cast()) }
+}
+
+/// Shows `completion` to the program.
+///
+/// # Safety
+/// The calling thread has the session open.
+unsafe fn show(cq: &Cq, completion: Option<Completion>) -> Result<(), Errno> {
+    // SAFETY: as this function demands.
+    unsafe { cq.poll.with(|current| *current = completion) };
+    let completion = completion.ok_or(Errno::ENOENT)?;
+    let ibv = cq.ibv.get();
+    // SAFETY: the session makes this thread the only one that touches these two members.
+    unsafe {
+        (*ibv).wr_id = completion.wr_id;
+        (*ibv).status = wc::status(completion.status);
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn start_poll(cq: CqExPtr, attr: *mut ibv_poll_cq_attr) -> c_int {
+    panic::code(|| {
+        // SAFETY: the program passes a live queue.
+        let cq = unsafe { borrow(cq) }?;
+        // SAFETY: null, or attributes of the program.
+        if unsafe { attr.as_ref() }.is_some_and(|attr| attr.comp_mask != 0) {
+            return Err(Errno::EINVAL);
+        }
+        cq.poll.open();
+        let completion = cq.nic.poll_one();
+        // SAFETY: this thread opened the session just now.
+        let shown = unsafe { show(cq, completion) };
+        if shown.is_err() {
+            cq.poll.close();
+        }
+        shown
+    })
+}
+
+/// Does not run the adapter: a program that polls without end would starve its own work.
+unsafe extern "C" fn next_poll(cq: CqExPtr) -> c_int {
+    panic::code(|| {
+        // SAFETY: the program passes a live queue.
+        let cq = unsafe { borrow(cq) }?;
+        // SAFETY: the program opened a session with `start_poll`.
+        unsafe { show(cq, cq.nic.pop()) }
+    })
+}
+
+unsafe extern "C" fn end_poll(cq: CqExPtr) {
+    panic::value((), || {
+        // SAFETY: the program passes a live queue.
+        if let Ok(cq) = unsafe { borrow(cq) } {
+            cq.poll.close();
+        }
+    });
+}
+
+/// Reads the present completion, or answers 0 without one.
+///
+/// # Safety
+/// `cq` is a live queue and the calling thread has a session open.
+unsafe fn read<T: Default>(cq: CqExPtr, read: impl FnOnce(&Completion) -> T) -> T {
+    panic::value(T::default(), || {
+        // SAFETY: as this function demands.
+        let completion = unsafe { borrow(cq).ok().and_then(|cq| cq.poll.with(|current| *current)) };
+        completion.flatten().map_or_else(T::default, |completion| read(&completion))
+    })
+}
+
+unsafe extern "C" fn read_opcode(cq: CqExPtr) -> c_int {
+    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    unsafe { read(cq, wc::opcode) }
+}
+
+unsafe extern "C" fn read_vendor_err(cq: CqExPtr) -> u32 {
+    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    unsafe { read(cq, |completion| u32::from(completion.status.code())) }
+}
+
+unsafe extern "C" fn read_byte_len(cq: CqExPtr) -> u32 {
+    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    unsafe { read(cq, |completion| completion.byte_len) }
+}
+
+unsafe extern "C" fn read_imm_data(cq: CqExPtr) -> u32 {
+    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    unsafe { read(cq, wc::imm_be) }
+}
+
+unsafe extern "C" fn read_qp_num(cq: CqExPtr) -> u32 {
+    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    unsafe { read(cq, |completion| u32::from(completion.qpn)) }
+}
+
+unsafe extern "C" fn read_src_qp(cq: CqExPtr) -> u32 {
+    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    unsafe { read(cq, |completion| u32::from(completion.src_qpn)) }
+}
+
+unsafe extern "C" fn read_wc_flags(cq: CqExPtr) -> c_uint {
+    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    unsafe { read(cq, wc::flags) }
+}
+
+/// The source LID of an EFA is the number of our address handle for the sender.
+unsafe extern "C" fn read_slid(cq: CqExPtr) -> u32 {
+    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    unsafe { read(cq, |completion| u32::from(completion.ahn)) }
+}
+
+/// Service levels and path bits do not exist here.
+unsafe extern "C" fn read_zero(_cq: CqExPtr) -> u8 {
+    0
+}
+
+/// The queue around its `efadv_cq` part.
+fn cq_ex_of(efa: *mut efadv_cq) -> CqExPtr {
+    if efa.is_null() {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: programs know no other `efadv_cq` than the one inside a `Cq`.
+    unsafe { efa.byte_sub(offset_of!(Cq, efa)).cast() }
+}
+
+/// The sender's GID, or `ENOENT` when the source LID says as much.
+unsafe extern "C" fn read_sgid(efa: *mut efadv_cq, out: *mut ibv_gid) -> c_int {
+    let unknown_sender = |completion: &Completion| {
+        let is_unknown = completion.ahn == AHN_UNKNOWN && completion.op == CompletionOp::Recv;
+        is_unknown.then(|| completion.sgid())
+    };
+    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    match unsafe { read(cq_ex_of(efa), unknown_sender) } {
+        Some(gid) if !out.is_null() => {
+            // SAFETY: checked for null, and a GID as the program says.
+            unsafe { out.write(ibv_gid { raw: gid.0 }) };
+            0
+        }
+        _ => libc::ENOENT,
+    }
+}
+
+/// Every receive consumes a work request: the device has no RDMA WRITE yet.
+unsafe extern "C" fn is_unsolicited(_efa: *mut efadv_cq) -> bool {
+    false
+}

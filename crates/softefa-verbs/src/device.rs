@@ -1,0 +1,158 @@
+//! The device list. It is made once per process and lives until the process ends, so that a device
+//! pointer is good at any time, in destructors too.
+
+use std::error::Error;
+use std::ffi::{c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use softefa::{Config, DeviceSpec, Gid};
+
+use crate::errno::Errno;
+use crate::fork::Owner;
+use crate::handle::{self, Handle};
+use crate::panic;
+use crate::sys::{self, ibv_device, verbs_device};
+use crate::sysfs;
+
+/// A device of the list, open or not.
+#[repr(C)]
+pub(crate) struct Device {
+    verbs: verbs_device,
+    spec: DeviceSpec,
+    config: Arc<Config>,
+    /// The adapter while some context has it open, and the process that opened it.
+    opened: Mutex<Option<(Owner, Weak<softefa::Device>)>>,
+}
+
+// SAFETY: `verbs` is the first member of a `repr(C)` structure and starts with `ibv_device`. It is
+// not in an `UnsafeCell`, but programs only read it.
+unsafe impl Handle for Device {
+    type C = ibv_device;
+}
+
+impl Device {
+    fn new(index: usize, spec: &DeviceSpec, config: &Arc<Config>, sysfs_root: &Path) -> Self {
+        let class = sysfs_root.join("class");
+        let uverbs = format!("uverbs{index}");
+        // SAFETY: null function pointers and zero bytes are valid in every member.
+        let mut verbs: verbs_device = unsafe { std::mem::zeroed() };
+        let device = &mut verbs.device;
+        device.node_type = sys::IBV_NODE_UNSPECIFIED;
+        device.transport_type = sys::IBV_TRANSPORT_UNSPECIFIED;
+        fill(&mut device.name, spec.name.as_bytes());
+        fill(&mut device.dev_name, uverbs.as_bytes());
+        let dev_path = class.join("infiniband_verbs").join(&uverbs);
+        fill(&mut device.dev_path, dev_path.as_os_str().as_bytes());
+        let ibdev_path = class.join("infiniband").join(&spec.name);
+        fill(&mut device.ibdev_path, ibdev_path.as_os_str().as_bytes());
+        Self { verbs, spec: spec.clone(), config: Arc::clone(config), opened: Mutex::default() }
+    }
+
+    /// The adapter behind it; contexts of one process share it, as they share hardware.
+    pub(crate) fn open(&self) -> Result<Arc<softefa::Device>, Errno> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((owner, adapter)) = &*opened
+            && owner.is_current()
+            && let Some(adapter) = adapter.upgrade()
+        {
+            return Ok(adapter);
+        }
+        let adapter = softefa::Device::open(&self.spec, &self.config).map_err(|error| {
+            let cause = error.source().map_or_else(String::new, |cause| format!(": {cause}"));
+            eprintln!("softefa: {error}{cause}");
+            Errno::from(error)
+        })?;
+        *opened = Some((Owner::current(), Arc::downgrade(&adapter)));
+        Ok(adapter)
+    }
+
+    /// Interface half of the GID, which tells devices apart without opening them.
+    fn guid(&self) -> [u8; 8] {
+        guid_of(Gid::from_addr(self.spec.addr))
+    }
+}
+
+/// Lower half of a GID.
+pub(crate) fn guid_of(gid: Gid) -> [u8; 8] {
+    let [_, _, _, _, _, _, _, _, guid @ ..] = gid.0;
+    guid
+}
+
+/// Copies as much as fits, with the terminating zero.
+fn fill(field: &mut [c_char], bytes: &[u8]) {
+    let room = field.len() - 1;
+    for (to, from) in field[..room].iter_mut().zip(bytes) {
+        *to = from.cast_signed();
+    }
+}
+
+/// The devices of this process, from its environment; `None` when that cannot be understood.
+fn devices() -> Option<&'static [Device]> {
+    static DEVICES: OnceLock<Option<Vec<Device>>> = OnceLock::new();
+    let devices = DEVICES.get_or_init(|| {
+        let config = Config::from_env().map_err(|error| eprintln!("softefa: {error}")).ok()?;
+        let config = Arc::new(config);
+        let root = sysfs::prepare(&config);
+        let specs = config.devices.iter().enumerate();
+        Some(specs.map(|(index, spec)| Device::new(index, spec, &config, &root)).collect())
+    });
+    devices.as_deref()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *mut ibv_device {
+    panic::pointer(|| {
+        let devices = devices().ok_or(Errno::EINVAL);
+        if !num_devices.is_null() {
+            let count = devices.map_or(0, <[Device]>::len);
+            // SAFETY: not null, so the program wants the number there.
+            unsafe { num_devices.write(c_int::try_from(count).unwrap_or(c_int::MAX)) };
+        }
+        let mut list: Vec<*mut ibv_device> = devices?.iter().map(handle::c_of).collect();
+        list.push(ptr::null_mut());
+        // The C allocator, because the length is not known when the list is freed.
+        // SAFETY: `calloc` has no precondition; the result is checked.
+        let copy = unsafe { libc::calloc(list.len(), size_of::<*mut ibv_device>()) };
+        let copy = copy.cast::<*mut ibv_device>();
+        if copy.is_null() {
+            return Err(Errno::ENOMEM);
+        }
+        // SAFETY: the new block holds as many pointers and does not overlap the vector.
+        unsafe { copy.copy_from_nonoverlapping(list.as_ptr(), list.len()) };
+        Ok(copy)
+    })
+}
+
+/// Frees the array only: the devices in it stay.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
+    // SAFETY: the program passes null or an array that `ibv_get_device_list` allocated.
+    unsafe { libc::free(list.cast()) };
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
+    if device.is_null() {
+        return ptr::null();
+    }
+    // SAFETY: not null, so a device of the list; those are never freed.
+    unsafe { (&raw const (*device).name).cast() }
+}
+
+/// Not known without netlink, which answers -1 on older kernels too.
+#[unsafe(no_mangle)]
+extern "C" fn ibv_get_device_index(_device: *mut ibv_device) -> c_int {
+    -1
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
+    panic::value(0, || {
+        // SAFETY: the program passes a device of the list; those are never freed.
+        let device = unsafe { handle::borrow::<Device>(device) };
+        device.map_or(0, |device| u64::from_ne_bytes(device.guid()))
+    })
+}

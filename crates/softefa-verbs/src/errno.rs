@@ -1,0 +1,114 @@
+//! The one place where errors of the adapter become errno values.
+
+use std::ffi::c_int;
+
+use softefa::{
+    AllocPdError, CreateAhError, CreateCqError, CreateQpError, ModifyError, OpenError, PostError,
+    RegMrError,
+};
+
+/// An errno value, as the verbs API returns or stores it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) c_int);
+
+impl Errno {
+    pub(crate) const EAGAIN: Self = Self(libc::EAGAIN);
+    pub(crate) const EBUSY: Self = Self(libc::EBUSY);
+    pub(crate) const EINVAL: Self = Self(libc::EINVAL);
+    pub(crate) const EIO: Self = Self(libc::EIO);
+    pub(crate) const ENODEV: Self = Self(libc::ENODEV);
+    pub(crate) const ENOENT: Self = Self(libc::ENOENT);
+    pub(crate) const ENOMEM: Self = Self(libc::ENOMEM);
+    pub(crate) const EOPNOTSUPP: Self = Self(libc::EOPNOTSUPP);
+
+    /// What the last failed system call left.
+    pub(crate) fn last() -> Self {
+        Self(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    }
+
+    /// Stores the value in the calling thread's `errno`.
+    pub(crate) fn store(self) {
+        // SAFETY: the location is valid for the calling thread for as long as it lives.
+        unsafe { *libc::__errno_location() = self.0 };
+    }
+}
+
+impl From<AllocPdError> for Errno {
+    fn from(_: AllocPdError) -> Self {
+        Self::ENOMEM
+    }
+}
+
+impl From<CreateAhError> for Errno {
+    fn from(error: CreateAhError) -> Self {
+        match error {
+            CreateAhError::TooMany { .. } => Self::ENOMEM,
+            _ => Self::EINVAL,
+        }
+    }
+}
+
+impl From<CreateCqError> for Errno {
+    fn from(error: CreateCqError) -> Self {
+        match error {
+            CreateCqError::TooMany { .. } => Self::ENOMEM,
+            _ => Self::EINVAL,
+        }
+    }
+}
+
+impl From<CreateQpError> for Errno {
+    fn from(error: CreateQpError) -> Self {
+        match error {
+            CreateQpError::TooMany { .. } => Self::ENOMEM,
+            CreateQpError::Socket(io) => Self(io.raw_os_error().unwrap_or(libc::EIO)),
+            _ => Self::EINVAL,
+        }
+    }
+}
+
+impl From<ModifyError> for Errno {
+    fn from(_: ModifyError) -> Self {
+        Self::EINVAL
+    }
+}
+
+impl From<OpenError> for Errno {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Io { source, .. } => Self(source.raw_os_error().unwrap_or(libc::EIO)),
+            _ => Self::ENODEV,
+        }
+    }
+}
+
+impl From<PostError> for Errno {
+    fn from(error: PostError) -> Self {
+        match error {
+            PostError::Full => Self::ENOMEM,
+            _ => Self::EINVAL,
+        }
+    }
+}
+
+impl From<RegMrError> for Errno {
+    fn from(error: RegMrError) -> Self {
+        match error {
+            RegMrError::TooMany { .. } => Self::ENOMEM,
+            _ => Self::EINVAL,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_queues_and_full_tables_differ_from_bad_arguments() {
+        assert_eq!(Errno::from(PostError::Full), Errno::ENOMEM);
+        assert_eq!(Errno::from(PostError::TooManySges(9)), Errno::EINVAL);
+        assert_eq!(Errno::from(CreateCqError::TooMany { max: 1 }), Errno::ENOMEM);
+        assert_eq!(Errno::from(CreateCqError::BadDepth { depth: 0, max: 1 }), Errno::EINVAL);
+    }
+}

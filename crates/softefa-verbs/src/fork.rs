@@ -1,0 +1,54 @@
+//! Processes that were forked off, and the fork verbs.
+//!
+//! A child inherits the parent's sockets and rings. If its library destructors released them they
+//! would speak on the wire in the parent's name, so objects remember who made them and a child
+//! only forgets them.
+
+use std::ffi::{c_int, c_void};
+
+use crate::sys;
+
+/// The process that made an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner(u32);
+
+impl Owner {
+    pub(crate) fn current() -> Self {
+        Self(std::process::id())
+    }
+
+    pub(crate) fn is_current(self) -> bool {
+        self == Self::current()
+    }
+
+    /// Drops `object`, or forgets it in a child.
+    pub(crate) fn release<T>(self, object: T) {
+        if self.is_current() {
+            drop(object);
+        } else {
+            std::mem::forget(object);
+        }
+    }
+}
+
+/// Always succeeds: registered memory needs no protection from copy-on-write, nothing is pinned.
+#[unsafe(no_mangle)]
+extern "C" fn ibv_fork_init() -> c_int {
+    0
+}
+
+/// `IBV_FORK_UNNEEDED`; libfabric aborts on fork for any lesser answer.
+#[unsafe(no_mangle)]
+extern "C" fn ibv_is_fork_initialized() -> c_int {
+    sys::IBV_FORK_UNNEEDED
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ibv_dontfork_range(_base: *mut c_void, _size: usize) -> c_int {
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ibv_dofork_range(_base: *mut c_void, _size: usize) -> c_int {
+    0
+}

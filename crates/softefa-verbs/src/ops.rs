@@ -1,0 +1,56 @@
+//! The tables behind the inline functions of `verbs.h`. What is null answers `EOPNOTSUPP` there.
+
+use std::ffi::{c_int, c_void};
+use std::mem::zeroed;
+
+use crate::cq;
+use crate::event;
+use crate::post;
+use crate::qp;
+use crate::query;
+use crate::sys::{ibv_context_ops, ibv_qp, ibv_recv_wr, verbs_context};
+
+/// The table of every context; its owner fills in what differs.
+pub(crate) fn verbs_context() -> verbs_context {
+    // SAFETY: null pointers, zero numbers and a zero mutex (the static initialiser of glibc and
+    // musl) are valid in every member.
+    let mut table: verbs_context = unsafe { zeroed() };
+    table.query_port = Some(query::query_port);
+    table.query_device_ex = Some(query::query_device_ex);
+    table.create_cq_ex = Some(cq::create_cq_ex);
+    table.create_qp_ex = Some(qp::create_qp_ex);
+    table.sz = size_of::<verbs_context>();
+    fill(&mut table.context.ops);
+    table
+}
+
+/// The older table. Its inline functions do not test for null, so refusals are functions.
+fn fill(ops: &mut ibv_context_ops) {
+    ops.bind_mw = Some(bind_mw);
+    ops.dealloc_mw = Some(dealloc_mw);
+    ops.poll_cq = Some(cq::poll_cq);
+    ops.req_notify_cq = Some(event::req_notify_cq);
+    ops.post_srq_recv = Some(post_srq_recv);
+    ops.post_send = Some(post::post_send);
+    ops.post_recv = Some(post::post_recv);
+}
+
+unsafe extern "C" fn bind_mw(_qp: *mut ibv_qp, _mw: *mut c_void, _bind: *mut c_void) -> c_int {
+    libc::EOPNOTSUPP
+}
+
+unsafe extern "C" fn dealloc_mw(_mw: *mut c_void) -> c_int {
+    libc::EOPNOTSUPP
+}
+
+unsafe extern "C" fn post_srq_recv(
+    _srq: *mut c_void,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    if !bad_wr.is_null() {
+        // SAFETY: checked for null, and a pointer of the program.
+        unsafe { bad_wr.write(wr) };
+    }
+    libc::EOPNOTSUPP
+}

@@ -1,0 +1,77 @@
+use std::cell::UnsafeCell;
+use std::ffi::c_int;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::context::Context;
+use crate::errno::Errno;
+use crate::fork::Owner;
+use crate::handle::{self, Handle};
+use crate::panic;
+use crate::sys::{ibv_context, ibv_pd};
+
+/// Counts the objects that keep another one from being destroyed.
+#[derive(Debug, Default)]
+pub(crate) struct Users(AtomicU32);
+
+impl Users {
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove(&self) {
+        let before = self.0.fetch_sub(1, Ordering::Relaxed);
+        assert_ne!(before, 0, "more users left than came");
+    }
+
+    /// `EBUSY` while somebody uses the object, as the kernel answers.
+    pub(crate) fn none(&self) -> Result<(), Errno> {
+        if self.0.load(Ordering::Relaxed) == 0 { Ok(()) } else { Err(Errno::EBUSY) }
+    }
+}
+
+/// Protection domain.
+#[repr(C)]
+pub(crate) struct Pd {
+    ibv: UnsafeCell<ibv_pd>,
+    pub(crate) nic: Arc<softefa::Pd>,
+    pub(crate) users: Users,
+    owner: Owner,
+}
+
+// SAFETY: `ibv` is the first member of a `repr(C)` structure.
+unsafe impl Handle for Pd {
+    type C = ibv_pd;
+}
+
+impl Pd {
+    /// The context it belongs to, as the program knows it.
+    pub(crate) fn context(&self) -> *mut ibv_context {
+        // SAFETY: `context` is written once, before the program learns the address.
+        unsafe { (*self.ibv.get()).context }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
+    panic::pointer(|| {
+        // SAFETY: the program passes a context that `ibv_open_device` gave it.
+        let nic = unsafe { handle::borrow::<Context>(context) }?.nic.alloc_pd()?;
+        let ibv = UnsafeCell::new(ibv_pd { context, handle: 0 });
+        let owner = Owner::current();
+        Ok(handle::give(Box::new(Pd { ibv, nic, users: Users::default(), owner })))
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
+    panic::code(|| {
+        // SAFETY: the program passes a protection domain that `ibv_alloc_pd` gave it.
+        let borrowed = unsafe { handle::borrow::<Pd>(pd) }?;
+        borrowed.users.none()?;
+        let owner = borrowed.owner;
+        // SAFETY: no object uses it and the program gives it up.
+        owner.release(unsafe { handle::take::<Pd>(pd) }?);
+        Ok(())
+    })
+}

@@ -1,0 +1,220 @@
+//! Queue pairs: creation, destruction, queries.
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_void};
+use std::mem::zeroed;
+use std::sync::Arc;
+
+use softefa::QpInit;
+
+use crate::context::Context;
+use crate::cq::Cq;
+use crate::errno::Errno;
+use crate::fork::Owner;
+use crate::handle::{self, Handle};
+use crate::modify;
+use crate::panic;
+use crate::pd::Pd;
+use crate::qp_init::Wish;
+use crate::sys::{
+    ibv_context, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr,
+    ibv_qp_init_attr_ex,
+};
+use crate::wr::{self, Posting};
+
+/// Queue pair, as `ibv_qp` and, when it was asked for, as `ibv_qp_ex`.
+#[repr(C)]
+pub(crate) struct Qp {
+    pub(crate) ibv: UnsafeCell<ibv_qp_ex>,
+    pub(crate) nic: Arc<softefa::Qp>,
+    pub(crate) cap: ibv_qp_cap,
+    pub(crate) posting: Posting,
+    is_extended: bool,
+    owner: Owner,
+}
+
+// SAFETY: `ibv` is the first member of a `repr(C)` structure and starts with an `ibv_qp`.
+unsafe impl Handle for Qp {
+    type C = ibv_qp;
+}
+
+impl Qp {
+    /// The part programs read: handles given at creation, number, state.
+    fn base(&self) -> *mut ibv_qp {
+        self.ibv.get().cast()
+    }
+
+    /// Tells the program the state it is in.
+    pub(crate) fn publish_state(&self, state: c_int) {
+        // SAFETY: programs read the member only; a state change is theirs to serialise.
+        unsafe { (*self.base()).state = state };
+    }
+}
+
+/// Makes a queue pair.
+///
+/// # Safety
+/// The handles in `wish` as for [`handle::borrow`].
+pub(crate) unsafe fn create(wish: &Wish) -> Result<*mut ibv_qp, Errno> {
+    let (base, cap) = (&wish.base, wish.base.cap);
+    // SAFETY: as this function demands.
+    let pd = unsafe { handle::borrow::<Pd>(wish.pd) }?;
+    // SAFETY: as this function demands.
+    let send_cq = unsafe { handle::borrow::<Cq>(base.send_cq) }?;
+    // SAFETY: as this function demands.
+    let recv_cq = unsafe { handle::borrow::<Cq>(base.recv_cq) }?;
+    let init = QpInit {
+        kind: wish.kind,
+        send_cq: Arc::clone(&send_cq.nic),
+        recv_cq: Arc::clone(&recv_cq.nic),
+        sq_depth: cap.max_send_wr,
+        rq_depth: cap.max_recv_wr,
+        sq_sge: cap.max_send_sge,
+        rq_sge: cap.max_recv_sge,
+        inline_bytes: cap.max_inline_data,
+        sq_sig_all: base.sq_sig_all != 0,
+    };
+    let nic = softefa::Qp::create(&pd.nic, init)?;
+    let ibv = UnsafeCell::new(visible_part(wish, pd.context(), u32::from(nic.qpn())));
+    pd.users.add();
+    send_cq.users.add();
+    recv_cq.users.add();
+    let (is_extended, owner) = (wish.is_extended, Owner::current());
+    let posting = Posting::default();
+    Ok(handle::give(Box::new(Qp { ibv, nic, cap, posting, is_extended, owner })))
+}
+
+fn visible_part(wish: &Wish, context: *mut ibv_context, qpn: u32) -> ibv_qp_ex {
+    // SAFETY: null pointers and zero numbers are valid in every member.
+    let mut ibv = if wish.is_extended { wr::table() } else { unsafe { zeroed() } };
+    let qp = &mut ibv.qp_base;
+    qp.context = context;
+    qp.qp_context = wish.base.qp_context;
+    qp.pd = wish.pd;
+    qp.send_cq = wish.base.send_cq;
+    qp.recv_cq = wish.base.recv_cq;
+    qp.handle = qpn;
+    qp.qp_num = qpn;
+    qp.qp_type = wish.base.qp_type;
+    ibv
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
+    // SAFETY: the program passes a live domain and its attributes.
+    panic::pointer(|| unsafe { create_legacy(pd, attr, None) })
+}
+
+/// Without extended attributes: `ibv_create_qp` and `efadv_create_driver_qp`.
+///
+/// # Safety
+/// `pd` as for [`handle::borrow`]; `attr` is null or points to attributes with live handles.
+pub(crate) unsafe fn create_legacy(
+    pd: *mut ibv_pd,
+    attr: *const ibv_qp_init_attr,
+    driver_type: Option<u32>,
+) -> Result<*mut ibv_qp, Errno> {
+    // SAFETY: as this function demands.
+    let device = unsafe { handle::borrow::<Pd>(pd) }?.nic.device();
+    // SAFETY: as this function demands.
+    let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
+    // SAFETY: as this function demands.
+    unsafe { create(&Wish::legacy(pd, attr, driver_type, device.attr())?) }
+}
+
+pub(crate) unsafe extern "C" fn create_qp_ex(
+    context: *mut ibv_context,
+    attr: *mut ibv_qp_init_attr_ex,
+) -> *mut ibv_qp {
+    // SAFETY: the program passes an open context and its attributes.
+    panic::pointer(|| unsafe { create_extended(context, attr, None) })
+}
+
+/// With extended attributes: `ibv_create_qp_ex` and `efadv_create_qp_ex`.
+///
+/// # Safety
+/// `context` as for [`handle::borrow`]; `attr` is null or points to attributes with live handles.
+pub(crate) unsafe fn create_extended(
+    context: *mut ibv_context,
+    attr: *const ibv_qp_init_attr_ex,
+    driver_type: Option<u32>,
+) -> Result<*mut ibv_qp, Errno> {
+    // SAFETY: as this function demands.
+    let device = &unsafe { handle::borrow::<Context>(context) }?.nic;
+    // SAFETY: as this function demands.
+    let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
+    // SAFETY: as this function demands.
+    unsafe { create(&Wish::extended(attr, driver_type, device.attr())?) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
+    panic::code(|| {
+        // SAFETY: the program passes a queue pair it made and gives it up.
+        let qp = unsafe { handle::take::<Qp>(qp) }?;
+        if qp.owner.is_current() {
+            qp.nic.destroy();
+        }
+        let base = qp.ibv.get().cast::<ibv_qp>();
+        // SAFETY: the queue pair counted as a user of all three, so they are still there.
+        unsafe {
+            handle::borrow::<Cq>((*base).send_cq)?.users.remove();
+            handle::borrow::<Cq>((*base).recv_cq)?.users.remove();
+            handle::borrow::<Pd>((*base).pd)?.users.remove();
+        }
+        qp.owner.release(qp);
+        Ok(())
+    })
+}
+
+/// The extended view, or null for a queue pair that was made without one.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
+    panic::value(std::ptr::null_mut(), || {
+        // SAFETY: the program passes a live queue pair.
+        let qp = unsafe { handle::borrow::<Qp>(qp) };
+        qp.ok().filter(|qp| qp.is_extended).map_or(std::ptr::null_mut(), |qp| qp.ibv.get())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_query_qp(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    _mask: c_int,
+    init_attr: *mut ibv_qp_init_attr,
+) -> c_int {
+    panic::code(|| {
+        // SAFETY: the program passes a live queue pair.
+        let qp = unsafe { handle::borrow::<Qp>(qp) }?;
+        if attr.is_null() || init_attr.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: checked for null, and structures of these types as the program says.
+        unsafe {
+            attr.write(modify::present(qp));
+            init_attr.write(initial(qp));
+        }
+        Ok(())
+    })
+}
+
+fn initial(qp: &Qp) -> ibv_qp_init_attr {
+    // SAFETY: these members are written once, before the program learns the address.
+    let base = unsafe { &*qp.base() };
+    ibv_qp_init_attr {
+        qp_context: base.qp_context,
+        send_cq: base.send_cq,
+        recv_cq: base.recv_cq,
+        srq: std::ptr::null_mut::<c_void>(),
+        cap: qp.cap,
+        qp_type: base.qp_type,
+        sq_sig_all: c_int::from(qp.nic.init().sq_sig_all),
+    }
+}
+
+/// The order in which bytes of a message become visible is not guaranteed.
+#[unsafe(no_mangle)]
+extern "C" fn ibv_query_qp_data_in_order(_qp: *mut ibv_qp, _op: c_int, _flags: u32) -> c_int {
+    0
+}

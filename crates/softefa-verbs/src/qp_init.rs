@@ -1,0 +1,104 @@
+//! What a program asks of a queue pair, in whichever of the four ways, and whether it may.
+
+use std::ffi::c_int;
+
+use softefa::{DeviceAttr, QpKind};
+
+use crate::errno::Errno;
+use crate::sys::{self, ibv_cq, ibv_pd, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_init_attr_ex};
+
+/// A checked wish.
+pub(crate) struct Wish {
+    pub(crate) kind: QpKind,
+    pub(crate) pd: *mut ibv_pd,
+    pub(crate) base: ibv_qp_init_attr,
+    /// Whether the program will use `ibv_qp_to_qp_ex`.
+    pub(crate) is_extended: bool,
+}
+
+/// Transport by the QP type and, for driver QPs, the driver's type. RC, UC and others are refused.
+fn kind(qp_type: c_int, driver_type: Option<u32>) -> Result<QpKind, Errno> {
+    match (qp_type, driver_type) {
+        (sys::IBV_QPT_UD, _) => Ok(QpKind::Ud),
+        (sys::IBV_QPT_DRIVER, Some(sys::EFADV_QP_DRIVER_TYPE_SRD)) => Ok(QpKind::Srd),
+        _ => Err(Errno::EOPNOTSUPP),
+    }
+}
+
+/// Operations a queue pair of this kind can be asked to have.
+fn send_ops(kind: QpKind, attr: &DeviceAttr) -> u64 {
+    let mut ops = sys::IBV_QP_EX_WITH_SEND | sys::IBV_QP_EX_WITH_SEND_WITH_IMM;
+    if kind == QpKind::Srd && attr.caps.rdma_read {
+        ops |= sys::IBV_QP_EX_WITH_RDMA_READ;
+    }
+    if kind == QpKind::Srd && attr.caps.rdma_write {
+        ops |= sys::IBV_QP_EX_WITH_RDMA_WRITE | sys::IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+    }
+    ops
+}
+
+fn check_limits(cap: &ibv_qp_cap, attr: &DeviceAttr) -> Result<(), Errno> {
+    let fits = cap.max_send_wr <= attr.max_sq_wr
+        && cap.max_recv_wr <= attr.max_rq_wr
+        && cap.max_send_sge <= u32::from(attr.max_sq_sge)
+        && cap.max_recv_sge <= u32::from(attr.max_rq_sge)
+        && cap.max_inline_data <= u32::from(attr.inline_bytes);
+    if fits { Ok(()) } else { Err(Errno::EINVAL) }
+}
+
+fn check_queues(send_cq: *mut ibv_cq, recv_cq: *mut ibv_cq, has_srq: bool) -> Result<(), Errno> {
+    if has_srq {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    if send_cq.is_null() || recv_cq.is_null() { Err(Errno::EINVAL) } else { Ok(()) }
+}
+
+impl Wish {
+    /// From `ibv_create_qp` (no driver type) or `efadv_create_driver_qp`.
+    pub(crate) fn legacy(
+        pd: *mut ibv_pd,
+        base: &ibv_qp_init_attr,
+        driver_type: Option<u32>,
+        attr: &DeviceAttr,
+    ) -> Result<Self, Errno> {
+        let kind = kind(base.qp_type, driver_type)?;
+        check_queues(base.send_cq, base.recv_cq, !base.srq.is_null())?;
+        check_limits(&base.cap, attr)?;
+        Ok(Self { kind, pd, base: *base, is_extended: false })
+    }
+
+    /// From `ibv_create_qp_ex` (no driver type) or `efadv_create_qp_ex`.
+    pub(crate) fn extended(
+        ex: &ibv_qp_init_attr_ex,
+        driver_type: Option<u32>,
+        attr: &DeviceAttr,
+    ) -> Result<Self, Errno> {
+        let known = sys::IBV_QP_INIT_ATTR_PD | sys::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+        if ex.comp_mask & !known != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if ex.comp_mask & sys::IBV_QP_INIT_ATTR_PD == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let mut wish = Self::legacy(ex.pd, &base_of(ex), driver_type, attr)?;
+        if ex.comp_mask & sys::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0 {
+            if ex.send_ops_flags & !send_ops(wish.kind, attr) != 0 {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            wish.is_extended = true;
+        }
+        Ok(wish)
+    }
+}
+
+fn base_of(ex: &ibv_qp_init_attr_ex) -> ibv_qp_init_attr {
+    ibv_qp_init_attr {
+        qp_context: ex.qp_context,
+        send_cq: ex.send_cq,
+        recv_cq: ex.recv_cq,
+        srq: ex.srq,
+        cap: ex.cap,
+        qp_type: ex.qp_type,
+        sq_sig_all: ex.sq_sig_all,
+    }
+}

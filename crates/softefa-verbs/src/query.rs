@@ -1,0 +1,213 @@
+//! Queries of a device, its port, its GID and its partition key.
+
+use std::ffi::{c_int, c_uint};
+
+use crate::attr;
+use crate::context::Context;
+use crate::errno::Errno;
+use crate::handle;
+use crate::panic;
+use crate::sys::{
+    IBV_GID_TYPE_IB, ibv_context, ibv_device_attr, ibv_device_attr_ex, ibv_gid, ibv_gid_entry,
+    ibv_port_attr,
+};
+
+/// The device has one port, and one entry in each of its tables.
+const PORT: u32 = 1;
+/// Default partition, full member, in network byte order.
+const PKEY_BE: u16 = 0xffff;
+
+/// Copies the first `len` bytes of `value`, zeroing what a newer caller has behind it.
+///
+/// # Safety
+/// `out` is null or has `len` writable bytes; `T` has no padding a reader may not see.
+pub(crate) unsafe fn write_prefix<T>(out: *mut T, len: usize, value: &T) -> Result<(), Errno> {
+    if out.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    let out = out.cast::<u8>();
+    let known = len.min(size_of::<T>());
+    // SAFETY: `known` bytes are inside both, which cannot overlap; the rest is inside `out`.
+    unsafe {
+        out.copy_from_nonoverlapping(std::ptr::from_ref(value).cast(), known);
+        out.add(known).write_bytes(0, len - known);
+    }
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_query_device(
+    context: *mut ibv_context,
+    out: *mut ibv_device_attr,
+) -> c_int {
+    panic::code(|| {
+        // SAFETY: the program passes an open context.
+        let attr = attr::device(&unsafe { handle::borrow::<Context>(context) }?.nic);
+        // SAFETY: the program passes null or a structure of this size.
+        unsafe { write_prefix(out, size_of::<ibv_device_attr>(), &attr) }
+    })
+}
+
+pub(crate) unsafe extern "C" fn query_device_ex(
+    context: *mut ibv_context,
+    input: *const u32,
+    out: *mut ibv_device_attr_ex,
+    len: usize,
+) -> c_int {
+    panic::code(|| {
+        // SAFETY: null, or an input structure, whose only member is its mask.
+        if unsafe { input.as_ref() }.is_some_and(|comp_mask| *comp_mask != 0) {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: all-zero bytes are a valid structure of numbers.
+        let mut attr: ibv_device_attr_ex = unsafe { std::mem::zeroed() };
+        // SAFETY: the program passes an open context.
+        attr.orig_attr = attr::device(&unsafe { handle::borrow::<Context>(context) }?.nic);
+        attr.phys_port_cnt_ex = PORT;
+        // SAFETY: the inline caller passes a structure of `len` bytes.
+        unsafe { write_prefix(out, len, &attr) }
+    })
+}
+
+pub(crate) unsafe extern "C" fn query_port(
+    context: *mut ibv_context,
+    port: u8,
+    out: *mut ibv_port_attr,
+    len: usize,
+) -> c_int {
+    panic::code(|| {
+        if u32::from(port) != PORT {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: the program passes an open context.
+        let attr = attr::port(unsafe { handle::borrow::<Context>(context) }?.nic.attr());
+        // SAFETY: the inline caller passes a structure of `len` bytes.
+        unsafe { write_prefix(out, len, &attr) }
+    })
+}
+
+/// The symbol of programs from before `link_layer` and what follows it were added.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_query_port(
+    context: *mut ibv_context,
+    port: u8,
+    out: *mut ibv_port_attr,
+) -> c_int {
+    const COMPAT_BYTES: usize = std::mem::offset_of!(ibv_port_attr, port_cap_flags2);
+    // SAFETY: same contract, for a structure without the newest member.
+    unsafe { query_port(context, port, out, COMPAT_BYTES) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_query_gid(
+    context: *mut ibv_context,
+    port: u8,
+    index: c_int,
+    gid: *mut ibv_gid,
+) -> c_int {
+    panic::count(|| {
+        // SAFETY: the program passes an open context.
+        let context = unsafe { handle::borrow::<Context>(context) }?;
+        if u32::from(port) != PORT || index != 0 || gid.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: checked for null, and a GID as the program says.
+        unsafe { gid.write(ibv_gid { raw: context.nic.gid().0 }) };
+        Ok(0)
+    })
+}
+
+fn gid_entry(context: &Context) -> ibv_gid_entry {
+    ibv_gid_entry {
+        gid: ibv_gid { raw: context.nic.gid().0 },
+        gid_index: 0,
+        port_num: PORT,
+        gid_type: IBV_GID_TYPE_IB,
+        ndev_ifindex: 0,
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn _ibv_query_gid_ex(
+    context: *mut ibv_context,
+    port: u32,
+    index: u32,
+    out: *mut ibv_gid_entry,
+    flags: u32,
+    len: usize,
+) -> c_int {
+    panic::code(|| {
+        // SAFETY: the program passes an open context.
+        let context = unsafe { handle::borrow::<Context>(context) }?;
+        match (port, index, flags) {
+            (PORT, 0, 0) => {}
+            (PORT, _, 0) => return Err(Errno(libc::ENODATA)),
+            _ => return Err(Errno::EINVAL),
+        }
+        // SAFETY: the inline caller passes an entry of `len` bytes.
+        unsafe { write_prefix(out, len, &gid_entry(context)) }
+    })
+}
+
+/// Number of entries written, or a negative errno value.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn _ibv_query_gid_table(
+    context: *mut ibv_context,
+    entries: *mut ibv_gid_entry,
+    max_entries: usize,
+    flags: u32,
+    len: usize,
+) -> isize {
+    let written = panic::code(|| {
+        // SAFETY: the program passes an open context.
+        let context = unsafe { handle::borrow::<Context>(context) }?;
+        if flags != 0 || max_entries == 0 {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: the program has room for at least one entry of `len` bytes.
+        unsafe { write_prefix(entries, len, &gid_entry(context)) }
+    });
+    if written == 0 { 1 } else { -(written as isize) }
+}
+
+/// A private function of libibverbs that `ibv_devinfo` uses all the same.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_query_gid_type(
+    _context: *mut ibv_context,
+    port: u8,
+    index: c_uint,
+    gid_type: *mut c_uint,
+) -> c_int {
+    panic::count(|| {
+        if u32::from(port) != PORT || index != 0 || gid_type.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: checked for null, and an enumeration as the program says.
+        unsafe { gid_type.write(IBV_GID_TYPE_IB) };
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_query_pkey(
+    _context: *mut ibv_context,
+    port: u8,
+    index: c_int,
+    pkey: *mut u16,
+) -> c_int {
+    panic::count(|| {
+        if u32::from(port) != PORT || index != 0 || pkey.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: checked for null, and a partition key as the program says.
+        unsafe { pkey.write(PKEY_BE) };
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ibv_get_pkey_index(_context: *mut ibv_context, port: u8, pkey_be: u16) -> c_int {
+    panic::count(|| {
+        if u32::from(port) == PORT && pkey_be == PKEY_BE { Ok(0) } else { Err(Errno::EINVAL) }
+    })
+}

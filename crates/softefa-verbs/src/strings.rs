@@ -1,0 +1,95 @@
+//! Names of states, types and outcomes, in the words programs and their users know from libibverbs
+//! (`tests/c/strings.c` compares with the system's library).
+
+use std::ffi::{CStr, c_char, c_int};
+
+const UNKNOWN: &CStr = c"unknown";
+
+const WC_STATUS: [&CStr; 24] = [
+    c"success",
+    c"local length error",
+    c"local QP operation error",
+    c"local EE context operation error",
+    c"local protection error",
+    c"Work Request Flushed Error",
+    c"memory management operation error",
+    c"bad response error",
+    c"local access error",
+    c"remote invalid request error",
+    c"remote access error",
+    c"remote operation error",
+    c"transport retry counter exceeded",
+    c"RNR retry counter exceeded",
+    c"local RDD violation error",
+    c"remote invalid RD request",
+    c"aborted error",
+    c"invalid EE context number",
+    c"invalid EE context state",
+    c"fatal error",
+    c"response timeout error",
+    c"general error",
+    c"TM error",
+    c"TM software rendezvous",
+];
+
+const PORT_STATE: [&CStr; 6] =
+    [c"no state change (NOP)", c"down", c"init", c"armed", c"active", c"active defer"];
+
+const NODE_TYPE: [&CStr; 8] = [
+    UNKNOWN,
+    c"InfiniBand channel adapter",
+    c"InfiniBand switch",
+    c"InfiniBand router",
+    c"iWARP NIC",
+    c"usNIC",
+    c"usNIC UDP",
+    c"unspecified",
+];
+
+const EVENT_TYPE: [&CStr; 20] = [
+    c"CQ error",
+    c"local work queue catastrophic error",
+    c"invalid request local work queue error",
+    c"local access violation work queue error",
+    c"communication established",
+    c"send queue drained",
+    c"path migrated",
+    c"path migration request error",
+    c"local catastrophic error",
+    c"port active",
+    c"port error",
+    c"LID change",
+    c"P_Key change",
+    c"SM change",
+    c"SRQ catastrophic error",
+    c"SRQ limit reached",
+    c"last WQE reached",
+    c"client reregistration",
+    c"GID table change",
+    c"WQ fatal",
+];
+
+fn name(names: &'static [&'static CStr], number: c_int) -> *const c_char {
+    let index = usize::try_from(number).unwrap_or(usize::MAX);
+    names.get(index).unwrap_or(&UNKNOWN).as_ptr()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ibv_wc_status_str(status: c_int) -> *const c_char {
+    name(&WC_STATUS, status)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ibv_port_state_str(state: c_int) -> *const c_char {
+    name(&PORT_STATE, state)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ibv_node_type_str(node_type: c_int) -> *const c_char {
+    name(&NODE_TYPE, node_type)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ibv_event_type_str(event_type: c_int) -> *const c_char {
+    name(&EVENT_TYPE, event_type)
+}

@@ -1,0 +1,34 @@
+use std::ffi::{c_int, c_void};
+
+use super::ibv_context;
+
+#[repr(C)]
+pub(crate) struct ibv_pd {
+    pub(crate) context: *mut ibv_context,
+    pub(crate) handle: u32,
+}
+
+#[repr(C)]
+pub(crate) struct ibv_mr {
+    pub(crate) context: *mut ibv_context,
+    pub(crate) pd: *mut ibv_pd,
+    pub(crate) addr: *mut c_void,
+    pub(crate) length: usize,
+    pub(crate) handle: u32,
+    pub(crate) lkey: u32,
+    pub(crate) rkey: u32,
+}
+
+#[repr(C)]
+pub(crate) struct ibv_ah {
+    pub(crate) context: *mut ibv_context,
+    pub(crate) pd: *mut ibv_pd,
+    pub(crate) handle: u32,
+}
+
+#[repr(C)]
+pub(crate) struct ibv_comp_channel {
+    pub(crate) context: *mut ibv_context,
+    pub(crate) fd: c_int,
+    pub(crate) refcnt: c_int,
+}

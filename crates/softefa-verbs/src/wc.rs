@@ -1,0 +1,65 @@
+//! Completions of the adapter in the terms of the verbs API.
+
+use std::ffi::c_int;
+
+use softefa::{Completion, CompletionOp, Status};
+
+use crate::sys::{self, ibv_wc};
+
+/// Status as verbs names it; several device codes share one.
+pub(crate) fn status(status: Status) -> c_int {
+    match status {
+        Status::Ok => sys::IBV_WC_SUCCESS,
+        Status::Flushed => sys::IBV_WC_WR_FLUSH_ERR,
+        Status::LocalQpInternalError | Status::LocalUnsupportedOp | Status::LocalInvalidAh => {
+            sys::IBV_WC_LOC_QP_OP_ERR
+        }
+        Status::LocalInvalidLkey => sys::IBV_WC_LOC_PROT_ERR,
+        Status::LocalBadLength => sys::IBV_WC_LOC_LEN_ERR,
+        Status::RemoteBadAddress => sys::IBV_WC_REM_ACCESS_ERR,
+        Status::RemoteAbort => sys::IBV_WC_REM_ABORT_ERR,
+        Status::RemoteBadDestQpn => sys::IBV_WC_REM_INV_RD_REQ_ERR,
+        Status::RemoteRnr => sys::IBV_WC_RNR_RETRY_EXC_ERR,
+        Status::RemoteBadLength | Status::RemoteFeatureMismatch => sys::IBV_WC_REM_INV_REQ_ERR,
+        Status::RemoteBadStatus => sys::IBV_WC_BAD_RESP_ERR,
+        Status::LocalUnrespRemote | Status::LocalUnreachRemote => sys::IBV_WC_RESP_TIMEOUT_ERR,
+        Status::RemoteUnknownPeer => sys::IBV_WC_REM_OP_ERR,
+    }
+}
+
+pub(crate) fn opcode(completion: &Completion) -> c_int {
+    match completion.op {
+        CompletionOp::Send => sys::IBV_WC_SEND,
+        CompletionOp::Recv => sys::IBV_WC_RECV,
+    }
+}
+
+pub(crate) fn flags(completion: &Completion) -> u32 {
+    let imm = if completion.imm.is_some() { sys::IBV_WC_WITH_IMM } else { 0 };
+    let grh = if completion.has_grh { sys::IBV_WC_GRH } else { 0 };
+    imm | grh
+}
+
+/// Immediate data in network byte order, as the API hands it out.
+pub(crate) fn imm_be(completion: &Completion) -> u32 {
+    completion.imm.unwrap_or(0).to_be()
+}
+
+/// The whole completion, for `ibv_poll_cq`.
+pub(crate) fn legacy(completion: &Completion) -> ibv_wc {
+    ibv_wc {
+        wr_id: completion.wr_id,
+        status: status(completion.status),
+        opcode: opcode(completion),
+        vendor_err: u32::from(completion.status.code()),
+        byte_len: completion.byte_len,
+        imm_data_be: imm_be(completion),
+        qp_num: u32::from(completion.qpn),
+        src_qp: u32::from(completion.src_qpn),
+        wc_flags: flags(completion),
+        pkey_index: 0,
+        slid: completion.ahn,
+        sl: 0,
+        dlid_path_bits: 0,
+    }
+}

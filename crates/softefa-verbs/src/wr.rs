@@ -1,0 +1,334 @@
+//! Posting with the extended calls: `ibv_wr_start`, `ibv_wr_send`, ..., `ibv_wr_complete`.
+//!
+//! A session collects work requests and remembers the first mistake; `ibv_wr_complete` posts all of
+//! them, or none and returns the mistake.
+
+use std::ffi::{c_int, c_void};
+use std::mem::zeroed;
+use std::sync::Arc;
+
+use softefa::{SendData, SendOp, SendWr};
+
+use crate::ah::Ah;
+use crate::errno::Errno;
+use crate::handle;
+use crate::panic;
+use crate::post::{self, Sges};
+use crate::qp::Qp;
+use crate::session::Session;
+use crate::sys::{self, ibv_ah, ibv_data_buf, ibv_qp_ex, ibv_sge};
+
+/// A posting session.
+pub(crate) type Posting = Session<Batch>;
+
+/// Inline bytes of a work request at most, over all devices.
+const INLINE_MAX: usize = 64;
+
+/// What a session has collected. Keeps its memory from session to session.
+#[derive(Default)]
+pub(crate) struct Batch {
+    wrs: Vec<PendingWr>,
+    error: Option<Errno>,
+}
+
+/// A work request between `ibv_wr_send` and `ibv_wr_complete`.
+struct PendingWr {
+    wr_id: u64,
+    op: SendOp,
+    signaled: bool,
+    target: Option<Target>,
+    data: Data,
+}
+
+struct Target {
+    ah: Arc<softefa::Ah>,
+    qpn: u16,
+    qkey: u32,
+}
+
+enum Data {
+    Sges(Sges),
+    Inline { bytes: [u8; INLINE_MAX], len: usize },
+}
+
+impl Batch {
+    /// Keeps the first mistake: later ones follow from it.
+    fn fail(&mut self, errno: Errno) {
+        self.error.get_or_insert(errno);
+    }
+
+    /// Changes the work request begun last.
+    fn amend(&mut self, amend: impl FnOnce(&mut PendingWr) -> Result<(), Errno>) {
+        let amended = self.wrs.last_mut().ok_or(Errno::EINVAL).and_then(amend);
+        if let Err(errno) = amended {
+            self.fail(errno);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.wrs.clear();
+        self.error = None;
+    }
+
+    fn post(&self, qp: &softefa::Qp) -> Result<(), Errno> {
+        if let Some(errno) = self.error {
+            return Err(errno);
+        }
+        for (index, wr) in self.wrs.iter().enumerate() {
+            wr.post(qp, index + 1 < self.wrs.len())?;
+        }
+        Ok(())
+    }
+}
+
+impl PendingWr {
+    fn post(&self, qp: &softefa::Qp, more: bool) -> Result<(), Errno> {
+        let target = self.target.as_ref().ok_or(Errno::EINVAL)?;
+        let inline;
+        let data = match &self.data {
+            Data::Sges(sges) => SendData::Sges(sges.as_slice()),
+            Data::Inline { bytes, len } => {
+                inline = [&bytes[..*len]];
+                SendData::Inline(&inline)
+            }
+        };
+        qp.post_send(&SendWr {
+            wr_id: self.wr_id,
+            op: self.op,
+            data,
+            signaled: self.signaled,
+            ah: &target.ah,
+            remote_qpn: target.qpn,
+            remote_qkey: target.qkey,
+            more,
+        })?;
+        Ok(())
+    }
+}
+
+/// The functions of every extended queue pair.
+pub(crate) fn table() -> ibv_qp_ex {
+    // SAFETY: null pointers and zero numbers are valid in every member.
+    let mut qp: ibv_qp_ex = unsafe { zeroed() };
+    qp.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
+    qp.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
+    qp.wr_bind_mw = Some(wr_bind_mw);
+    qp.wr_local_inv = Some(wr_u32);
+    qp.wr_rdma_read = Some(wr_rdma);
+    qp.wr_rdma_write = Some(wr_rdma);
+    qp.wr_rdma_write_imm = Some(wr_rdma_write_imm);
+    qp.wr_send = Some(wr_send);
+    qp.wr_send_imm = Some(wr_send_imm);
+    qp.wr_send_inv = Some(wr_u32);
+    qp.wr_send_tso = Some(wr_send_tso);
+    qp.wr_set_ud_addr = Some(wr_set_ud_addr);
+    qp.wr_set_xrc_srqn = Some(wr_u32);
+    qp.wr_set_inline_data = Some(wr_set_inline_data);
+    qp.wr_set_inline_data_list = Some(wr_set_inline_data_list);
+    qp.wr_set_sge = Some(wr_set_sge);
+    qp.wr_set_sge_list = Some(wr_set_sge_list);
+    qp.wr_start = Some(wr_start);
+    qp.wr_complete = Some(wr_complete);
+    qp.wr_abort = Some(wr_abort);
+    qp.wr_atomic_write = Some(wr_atomic_write);
+    qp
+}
+
+/// # Safety
+/// `qp` is null or a live queue pair.
+unsafe fn borrow<'a>(qp: *mut ibv_qp_ex) -> Result<&'a Qp, Errno> {
+    // SAFETY: as this function demands; an `ibv_qp_ex` starts with its `ibv_qp`.
+    unsafe { handle::borrow::<Qp>(qp.cast()) }
+}
+
+/// Runs `change` on the session, if there is one.
+///
+/// # Safety
+/// `qp` is a live queue pair and the calling thread opened the session with `ibv_wr_start`.
+unsafe fn with_batch(qp: *mut ibv_qp_ex, change: impl FnOnce(&mut Batch, &Qp)) {
+    panic::value((), || {
+        // SAFETY: as this function demands.
+        if let Ok(qp) = unsafe { borrow(qp) } {
+            // SAFETY: as this function demands.
+            unsafe { qp.posting.with(|batch| change(batch, qp)) };
+        }
+    });
+}
+
+unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
+    panic::value((), || {
+        // SAFETY: the program passes a live queue pair.
+        if let Ok(qp) = unsafe { borrow(qp) } {
+            qp.posting.open();
+        }
+    });
+}
+
+/// Ends the session; what `finish` makes of it.
+///
+/// # Safety
+/// As for [`with_batch`].
+unsafe fn end(
+    qp: *mut ibv_qp_ex,
+    finish: impl FnOnce(&Batch, &softefa::Qp) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    // SAFETY: as this function demands.
+    let qp = unsafe { borrow(qp) }?;
+    let finish = |batch: &mut Batch| {
+        let finished = finish(batch, &qp.nic);
+        batch.clear();
+        finished
+    };
+    // SAFETY: as this function demands.
+    let finished = unsafe { qp.posting.with(finish) };
+    qp.posting.close();
+    finished.unwrap_or(Err(Errno::EINVAL))
+}
+
+unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
+    // SAFETY: the program opened the session with `ibv_wr_start`.
+    panic::code(|| unsafe { end(qp, Batch::post) })
+}
+
+unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
+    // SAFETY: the program opened the session with `ibv_wr_start`.
+    panic::code(|| unsafe { end(qp, |_, _| Ok(())) });
+}
+
+/// Begins a work request with the `wr_id` and flags the program left in the queue pair.
+///
+/// # Safety
+/// As for [`with_batch`].
+unsafe fn begin(qp: *mut ibv_qp_ex, op: SendOp) {
+    let begin = |batch: &mut Batch, qp: &Qp| {
+        let ibv = qp.ibv.get();
+        // SAFETY: the thread with the session wrote these members, nobody else does.
+        let (wr_id, flags) = unsafe { ((*ibv).wr_id, (*ibv).wr_flags) };
+        if flags & !(sys::IBV_SEND_SIGNALED | sys::IBV_SEND_INLINE) != 0 {
+            batch.fail(Errno::EINVAL);
+        }
+        let signaled = flags & sys::IBV_SEND_SIGNALED != 0;
+        let data = Data::Sges(Sges::default());
+        batch.wrs.push(PendingWr { wr_id, op, signaled, target: None, data });
+    };
+    // SAFETY: as this function demands.
+    unsafe { with_batch(qp, begin) }
+}
+
+unsafe extern "C" fn wr_send(qp: *mut ibv_qp_ex) {
+    // SAFETY: the program opened the session with `ibv_wr_start`.
+    unsafe { begin(qp, SendOp::Send) }
+}
+
+unsafe extern "C" fn wr_send_imm(qp: *mut ibv_qp_ex, imm_be: u32) {
+    // SAFETY: the program opened the session with `ibv_wr_start`.
+    unsafe { begin(qp, SendOp::SendImm(u32::from_be(imm_be))) }
+}
+
+unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, qpn: u32, qkey: u32) {
+    let set = |wr: &mut PendingWr| {
+        // SAFETY: the program passes a live address handle.
+        let ah = Arc::clone(&unsafe { handle::borrow::<Ah>(ah) }?.nic);
+        let qpn = u16::try_from(qpn).map_err(|_| Errno::EINVAL)?;
+        wr.target = Some(Target { ah, qpn, qkey });
+        Ok(())
+    };
+    // SAFETY: the program opened the session with `ibv_wr_start`.
+    unsafe { with_batch(qp, |batch, _| batch.amend(set)) }
+}
+
+unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32) {
+    let sge = ibv_sge { addr, length, lkey };
+    // SAFETY: one entry, on this stack.
+    unsafe { wr_set_sge_list(qp, 1, &raw const sge) }
+}
+
+unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *const ibv_sge) {
+    let set = |wr: &mut PendingWr| {
+        // SAFETY: the program passes a list of `count` entries.
+        wr.data = Data::Sges(unsafe { Sges::read(list, count) }?);
+        Ok(())
+    };
+    // SAFETY: the program opened the session with `ibv_wr_start`.
+    unsafe { with_batch(qp, |batch, _| batch.amend(set)) }
+}
+
+unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut u8, length: usize) {
+    let buffer = ibv_data_buf { addr, length };
+    // SAFETY: one buffer, on this stack.
+    unsafe { wr_set_inline_data_list(qp, 1, &raw const buffer) }
+}
+
+/// Copies now: the program may reuse the buffers at once.
+unsafe extern "C" fn wr_set_inline_data_list(
+    qp: *mut ibv_qp_ex,
+    count: usize,
+    list: *const ibv_data_buf,
+) {
+    let set = |wr: &mut PendingWr| {
+        let (mut copy, mut len) = ([0; INLINE_MAX], 0);
+        for index in 0..count {
+            // SAFETY: the program passes a list of `count` buffers.
+            let buffer = unsafe { &*list.add(index) };
+            // SAFETY: the program passes readable buffers.
+            let bytes = unsafe { post::bytes(buffer.addr, buffer.length) };
+            let room = copy.get_mut(len..len + bytes.len()).ok_or(Errno::EINVAL)?;
+            room.copy_from_slice(bytes);
+            len += bytes.len();
+        }
+        wr.data = Data::Inline { bytes: copy, len };
+        Ok(())
+    };
+    // SAFETY: the program opened the session with `ibv_wr_start`.
+    unsafe { with_batch(qp, |batch, _| batch.amend(set)) }
+}
+
+/// What the device does not do fails the session.
+///
+/// # Safety
+/// As for [`with_batch`].
+unsafe fn refuse(qp: *mut ibv_qp_ex) {
+    // SAFETY: as this function demands.
+    unsafe { with_batch(qp, |batch, _| batch.fail(Errno::EOPNOTSUPP)) }
+}
+
+unsafe extern "C" fn wr_rdma(qp: *mut ibv_qp_ex, _rkey: u32, _remote_addr: u64) {
+    // SAFETY: the program opened the session with `ibv_wr_start`.
+    unsafe { refuse(qp) }
+}
+
+unsafe extern "C" fn wr_rdma_write_imm(qp: *mut ibv_qp_ex, _rkey: u32, _addr: u64, _imm_be: u32) {
+    // SAFETY: the program opened the session with `ibv_wr_start`.
+    unsafe { refuse(qp) }
+}
+
+unsafe extern "C" fn wr_atomic_cmp_swp(qp: *mut ibv_qp_ex, _: u32, _: u64, _: u64, _: u64) {
+    // SAFETY: the program opened the session with `ibv_wr_start`.
+    unsafe { refuse(qp) }
+}
+
+unsafe extern "C" fn wr_atomic_fetch_add(qp: *mut ibv_qp_ex, _: u32, _: u64, _: u64) {
+    // SAFETY: the program opened the session with `ibv_wr_start`.
+    unsafe { refuse(qp) }
+}
+
+unsafe extern "C" fn wr_atomic_write(qp: *mut ibv_qp_ex, _: u32, _: u64, _: *const c_void) {
+    // SAFETY: the program opened the session with `ibv_wr_start`.
+    unsafe { refuse(qp) }
+}
+
+unsafe extern "C" fn wr_bind_mw(qp: *mut ibv_qp_ex, _: *mut c_void, _: u32, _: *const c_void) {
+    // SAFETY: the program opened the session with `ibv_wr_start`.
+    unsafe { refuse(qp) }
+}
+
+/// `wr_local_inv`, `wr_send_inv` and `wr_set_xrc_srqn` share a signature and an answer.
+unsafe extern "C" fn wr_u32(qp: *mut ibv_qp_ex, _: u32) {
+    // SAFETY: the program opened the session with `ibv_wr_start`.
+    unsafe { refuse(qp) }
+}
+
+unsafe extern "C" fn wr_send_tso(qp: *mut ibv_qp_ex, _: *mut c_void, _: u16, _: u16) {
+    // SAFETY: the program opened the session with `ibv_wr_start`.
+    unsafe { refuse(qp) }
+}
