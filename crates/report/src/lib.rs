@@ -1,1 +1,25 @@
-//! Self-contained HTML reports: tables and SVG plots, no network
+//! Self-contained HTML reports: text, tables and SVG plots in one file.
+//!
+//! A report needs no network and no script: it opens from a file, from a mail, in ten years. It is
+//! readable in light and dark, by keyboard and by screen reader: every plot has a title, a
+//! description and a data table with the same numbers, and series differ by colour, marker and
+//! dash. [`html`] and [`markdown`] render the same [`Page`]; [`write_atomic`] puts the result on
+//! disk whole or not at all.
+#![forbid(unsafe_code)]
+
+mod axis;
+mod chart;
+mod escape;
+mod file;
+mod markdown;
+mod page;
+mod style;
+mod svg;
+mod table;
+
+pub use axis::{Axis, Scale};
+pub use chart::{Chart, Series, Stroke};
+pub use file::{WriteError, write_atomic};
+pub use markdown::markdown;
+pub use page::{Page, Section, html};
+pub use table::{Align, Column, Table};

@@ -1,0 +1,195 @@
+//! Axes: from values to places and tick marks.
+
+/// How values are spread along an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// Equal steps, from zero.
+    Linear,
+    /// Equal factors, ticks at powers of ten (and 2, 5 on short axes).
+    Log10,
+    /// Equal factors, ticks at powers of two: message sizes and depths.
+    Log2,
+}
+
+/// One axis of a chart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Axis {
+    /// What it shows, with the unit: "message size (bytes)".
+    pub label: String,
+    /// How.
+    pub scale: Scale,
+}
+
+/// An axis fitted to data.
+#[derive(Debug, Clone)]
+pub(crate) struct Fitted {
+    scale: Scale,
+    low: f64,
+    high: f64,
+}
+
+impl Fitted {
+    /// Fits the axis around `values`; logarithmic axes ignore values that are not above zero.
+    pub(crate) fn new(scale: Scale, values: impl Iterator<Item = f64>) -> Self {
+        let usable = |v: &f64| v.is_finite() && (scale == Scale::Linear || *v > 0.0);
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for value in values.filter(usable) {
+            low = low.min(value);
+            high = high.max(value);
+        }
+        if low > high {
+            (low, high) = (1.0, 10.0);
+        }
+        let (low, high) = match scale {
+            Scale::Linear => (low.min(0.0), nice_above(high.max(1e-9))),
+            Scale::Log10 => padded(floor_125(low), ceil_125(high), 10.0),
+            Scale::Log2 => padded(low, high, 2.0),
+        };
+        Self { scale, low, high }
+    }
+
+    /// Where a value lies: 0 at the low end, 1 at the high end; `None` when it cannot be shown.
+    pub(crate) fn place(&self, value: f64) -> Option<f64> {
+        if !value.is_finite() {
+            return None;
+        }
+        if self.scale == Scale::Linear {
+            return Some((value - self.low) / (self.high - self.low));
+        }
+        (value > 0.0).then(|| (value / self.low).ln() / (self.high / self.low).ln())
+    }
+
+    /// Values to mark, with their labels.
+    pub(crate) fn ticks(&self) -> Vec<(f64, String)> {
+        let values = match self.scale {
+            Scale::Linear => (0..=5).map(|i| self.high * f64::from(i) / 5.0).collect(),
+            Scale::Log10 => self.decades(),
+            Scale::Log2 => self.powers_of_two(),
+        };
+        values.into_iter().map(|v| (v, number(v, self.scale))).collect()
+    }
+
+    fn decades(&self) -> Vec<f64> {
+        let span = (self.high / self.low).log10();
+        let factors: &[f64] = if span <= 3.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let first = self.low.log10().floor();
+        let mut ticks = Vec::new();
+        let mut exponent = first;
+        while exponent <= self.high.log10() + 1e-9 {
+            for factor in factors {
+                let value = factor * 10_f64.powf(exponent);
+                if value >= self.low * (1.0 - 1e-9) && value <= self.high * (1.0 + 1e-9) {
+                    ticks.push(value);
+                }
+            }
+            exponent += 1.0;
+        }
+        ticks
+    }
+
+    fn powers_of_two(&self) -> Vec<f64> {
+        let (first, last) = (self.low.log2().ceil(), self.high.log2().floor());
+        let step = if last - first > 8.0 { 2.0 } else { 1.0 };
+        let mut ticks = Vec::new();
+        let mut exponent = first;
+        while exponent <= last {
+            ticks.push(exponent.exp2());
+            exponent += step;
+        }
+        ticks
+    }
+}
+
+fn padded(low: f64, high: f64, factor: f64) -> (f64, f64) {
+    if high > low { (low, high) } else { (low / factor, high * factor) }
+}
+
+/// The largest of 1, 2, 5 times a power of ten that is not above `value`.
+fn floor_125(value: f64) -> f64 {
+    let power = 10_f64.powf(value.log10().floor());
+    let factor = [5.0, 2.0, 1.0].into_iter().find(|f| f * power <= value * (1.0 + 1e-9));
+    factor.unwrap_or(1.0) * power
+}
+
+/// The smallest of 1, 2, 5, 10 times a power of ten that is not below `value`.
+fn ceil_125(value: f64) -> f64 {
+    let power = 10_f64.powf(value.log10().floor());
+    let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|f| f * power >= value * (1.0 - 1e-9));
+    factor.unwrap_or(10.0) * power
+}
+
+/// A round number above `value` that five equal steps divide well.
+fn nice_above(value: f64) -> f64 {
+    let power = 10_f64.powf(value.log10().floor());
+    let factor = [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.5, 10.0]
+        .into_iter()
+        .find(|f| f * power >= value * (1.0 - 1e-9));
+    factor.unwrap_or(10.0) * power
+}
+
+/// A short label for a tick.
+fn number(value: f64, scale: Scale) -> String {
+    if scale == Scale::Log2 && value >= 1024.0 {
+        let kib = value / 1024.0;
+        return if kib >= 1024.0 { format!("{} Mi", kib / 1024.0) } else { format!("{kib} Ki") };
+    }
+    if value >= 10_000.0 {
+        return if value >= 1e6 {
+            format!("{} M", trim(value / 1e6))
+        } else {
+            format!("{} k", trim(value / 1e3))
+        };
+    }
+    trim(value)
+}
+
+/// Up to four significant digits without trailing zeros.
+fn trim(value: f64) -> String {
+    let decimals = if value >= 100.0 || value == 0.0 { 0 } else { 4 };
+    let text = format!("{value:.decimals$}");
+    if !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(scale: Scale, values: &[f64]) -> Vec<String> {
+        Fitted::new(scale, values.iter().copied()).ticks().into_iter().map(|(_, l)| l).collect()
+    }
+
+    #[test]
+    fn sizes_are_marked_at_powers_of_two() {
+        assert_eq!(labels(Scale::Log2, &[1.0, 8.0]), ["1", "2", "4", "8"]);
+        let long = labels(Scale::Log2, &[1.0, 16384.0]);
+        assert_eq!(long.first().map(String::as_str), Some("1"));
+        assert_eq!(long.last().map(String::as_str), Some("16 Ki"));
+    }
+
+    #[test]
+    fn decades_and_linear_steps_are_round() {
+        assert_eq!(labels(Scale::Log10, &[3.0, 40.0]), ["2", "5", "10", "20", "50"]);
+        assert_eq!(labels(Scale::Log10, &[0.02, 90_000.0]).last().unwrap(), "100 k");
+        assert_eq!(labels(Scale::Linear, &[1.0, 9.0]), ["0", "2", "4", "6", "8", "10"]);
+    }
+
+    #[test]
+    fn places_run_from_zero_to_one() {
+        let axis = Fitted::new(Scale::Log10, [1.0, 100.0].into_iter());
+        assert_eq!(axis.place(1.0), Some(0.0));
+        assert!((axis.place(10.0).unwrap() - 0.5).abs() < 1e-12);
+        assert_eq!(axis.place(0.0), None);
+        assert_eq!(axis.place(f64::NAN), None);
+    }
+
+    #[test]
+    fn no_data_is_no_panic() {
+        for scale in [Scale::Linear, Scale::Log10, Scale::Log2] {
+            assert!(!Fitted::new(scale, std::iter::empty()).ticks().is_empty());
+            assert!(!Fitted::new(scale, [f64::NAN, 0.0, -1.0].into_iter()).ticks().is_empty());
+        }
+    }
+}

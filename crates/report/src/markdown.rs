@@ -1,0 +1,59 @@
+//! A page as Markdown: everything but the plots, whose data tables stand in for them.
+
+use std::fmt::Write;
+
+use crate::page::Page;
+
+/// Renders a page for places that show Markdown (pull requests, wikis).
+#[must_use]
+pub fn markdown(page: &Page) -> String {
+    let mut out = format!("# {}\n", page.title);
+    for text in &page.summary {
+        let _ = write!(out, "\n{text}\n");
+    }
+    for text in &page.warnings {
+        let _ = write!(out, "\n> {text}\n");
+    }
+    if !page.facts.is_empty() {
+        out.push('\n');
+    }
+    for (name, value) in &page.facts {
+        let _ = writeln!(out, "* {name}: {value}");
+    }
+    for section in &page.sections {
+        let _ = write!(out, "\n## {}\n", section.title);
+        for text in &section.text {
+            let _ = write!(out, "\n{text}\n");
+        }
+        for table in section.tables.iter().chain(&section.data) {
+            let _ = write!(out, "\n{}:\n\n{}", table.caption, table.markdown());
+        }
+        if !section.commands.is_empty() {
+            let _ = write!(out, "\n```sh\n{}\n```\n", section.commands.join("\n"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::Section;
+    use crate::table::Table;
+
+    #[test]
+    fn tables_and_commands_are_there() {
+        let mut table = Table::new("numbers", &["a", "b"], 1);
+        table.push(vec!["x".to_owned(), "1".to_owned()]);
+        let section = Section {
+            title: "S".to_owned(),
+            tables: vec![table],
+            commands: vec!["go".to_owned()],
+            ..Section::default()
+        };
+        let page = Page { title: "P".to_owned(), sections: vec![section], ..Page::default() };
+        let expected =
+            "# P\n\n## S\n\nnumbers:\n\n| a | b |\n|---|---:|\n| x | 1 |\n\n```sh\ngo\n```\n";
+        assert_eq!(markdown(&page), expected);
+    }
+}

@@ -1,0 +1,44 @@
+//! Colours and layout of a page.
+
+/// Number of distinct looks (colour and marker) of series.
+pub(crate) const LOOKS: usize = 6;
+
+/// The style sheet. Colours were chosen to differ for colour-blind readers on both grounds;
+/// markers and dashes carry the same information.
+pub(crate) const CSS: &str = "\
+:root{color-scheme:light dark;--ground:#fcfcfb;--ink:#1d1d1b;--soft:#5c5b57;--rule:#dddcd7;\
+--panel:#f4f3f0;--c0:#2a78d6;--c1:#c8511b;--c2:#12805a;--c3:#4a3aa7;--c4:#c93a39;--c5:#8a6100}\
+@media (prefers-color-scheme:dark){:root{--ground:#1a1a19;--ink:#f0efec;--soft:#b3b1aa;\
+--rule:#3a3a37;--panel:#242422;--c0:#5a9eee;--c1:#ee7f4d;--c2:#35bd8d;--c3:#a79df2;--c4:#f08080;\
+--c5:#d9a63a}}\
+*{box-sizing:border-box}\
+body{margin:0;background:var(--ground);color:var(--ink);font:16px/1.5 system-ui,sans-serif}\
+main{max-width:60rem;margin:0 auto;padding:1.5rem 1rem 4rem}\
+h1{font-size:1.7rem;line-height:1.2;margin:0 0 .5rem}\
+h2{font-size:1.25rem;margin:2.5rem 0 .5rem}\
+p{margin:.5rem 0;max-width:46rem}\
+.soft,figcaption,caption{color:var(--soft)}\
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;margin:1rem 0;\
+font-size:.9rem}dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}\
+figure{margin:1rem 0}figcaption{font-size:.9rem;margin-bottom:.25rem}\
+svg{display:block;width:100%;height:auto}\
+svg text{fill:var(--ink);font:12px system-ui,sans-serif}svg .tick{fill:var(--soft)}\
+svg .label{font-size:12.5px}.grid{stroke:var(--rule);stroke-width:1}\
+.axis{stroke:var(--soft);stroke-width:1}.lead{stroke:var(--rule);fill:none}\
+.line{fill:none;stroke-width:2;stroke-linejoin:round}\
+.look0{stroke:var(--c0);fill:var(--c0)}.look1{stroke:var(--c1);fill:var(--c1)}\
+.look2{stroke:var(--c2);fill:var(--c2)}.look3{stroke:var(--c3);fill:var(--c3)}\
+.look4{stroke:var(--c4);fill:var(--c4)}.look5{stroke:var(--c5);fill:var(--c5)}\
+svg g>:not(path){stroke:var(--ground);stroke-width:1.2}\
+.scroll{overflow-x:auto}.scroll:focus-visible,summary:focus-visible{outline:3px solid var(--c0);\
+outline-offset:2px}\
+table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums;margin:.5rem 0}\
+caption{text-align:left;font-size:.9rem;padding-bottom:.25rem}\
+th,td{padding:.2rem .7rem;text-align:left;border-bottom:1px solid var(--rule);\
+white-space:nowrap;font-weight:400}thead th{color:var(--soft);vertical-align:bottom}\
+.n{text-align:right}\
+summary{cursor:pointer;padding:.3rem 0}\
+pre{background:var(--panel);padding:.7rem .9rem;overflow-x:auto;font-size:.85rem;\
+white-space:pre-wrap;overflow-wrap:anywhere;margin:.5rem 0}\
+.warn{border-left:4px solid var(--c1);padding:.1rem .9rem;background:var(--panel)}\
+@media print{details>*{display:block}}";

@@ -1,0 +1,247 @@
+//! A chart as inline SVG.
+
+use std::fmt::Write;
+
+use crate::axis::Fitted;
+use crate::chart::{Chart, Series, Stroke};
+use crate::escape::escape;
+use crate::style::LOOKS;
+
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 400.0;
+const LEFT: f64 = 62.0;
+const RIGHT: f64 = 178.0;
+const TOP: f64 = 14.0;
+const BOTTOM: f64 = 50.0;
+/// Distance of two labels at the line ends.
+const LABEL_STEP: f64 = 17.0;
+
+struct Plot<'a> {
+    chart: &'a Chart,
+    x: Fitted,
+    y: Fitted,
+}
+
+/// Renders the chart; `id` must be unique within the page.
+pub(crate) fn svg(chart: &Chart, id: &str) -> String {
+    let xs = chart.series.iter().flat_map(|s| s.points.iter().map(|p| p.0));
+    let ys = chart.series.iter().flat_map(|s| s.points.iter().map(|p| p.1));
+    let plot = Plot { chart, x: Fitted::new(chart.x.scale, xs), y: Fitted::new(chart.y.scale, ys) };
+    let mut out = String::new();
+    let (title, description) = (escape(&chart.title), escape(&chart.description));
+    let _ = write!(
+        out,
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\
+         <title id=\"{id}-t\">{title}</title><desc id=\"{id}-d\">{description}</desc>"
+    );
+    plot.axes(&mut out);
+    let labels = plot.label_places();
+    for (series, label_y) in chart.series.iter().zip(labels) {
+        plot.line(series, &mut out);
+        if let Some(label_y) = label_y {
+            plot.label(series, label_y, &mut out);
+        }
+    }
+    out.push_str("</svg>");
+    out
+}
+
+impl Plot<'_> {
+    fn at(&self, point: (f64, f64)) -> Option<(f64, f64)> {
+        let (x, y) = (self.x.place(point.0)?, self.y.place(point.1)?);
+        Some((LEFT + x * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - y * (HEIGHT - TOP - BOTTOM)))
+    }
+
+    fn axes(&self, out: &mut String) {
+        let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+        for (value, label) in self.y.ticks() {
+            let Some(place) = self.y.place(value) else { continue };
+            let y = bottom - place * (bottom - TOP);
+            let _ = write!(
+                out,
+                "<line class=\"grid\" x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\"/>\
+                 <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
+                LEFT - 8.0,
+                y + 4.0
+            );
+        }
+        for (value, label) in self.x.ticks() {
+            let Some(place) = self.x.place(value) else { continue };
+            let x = LEFT + place * (right - LEFT);
+            let _ = write!(
+                out,
+                "<line class=\"axis\" x1=\"{x:.1}\" y1=\"{bottom}\" x2=\"{x:.1}\" y2=\"{:.1}\"/>\
+                 <text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}\
+                 </text>",
+                bottom + 5.0,
+                bottom + 19.0
+            );
+        }
+        let middle = f64::midpoint(TOP, bottom);
+        let _ = write!(
+            out,
+            "<line class=\"axis\" x1=\"{LEFT}\" y1=\"{bottom}\" x2=\"{right}\" y2=\"{bottom}\"/>\
+             <text class=\"name\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
+             <text class=\"name\" transform=\"translate(14 {middle:.1}) rotate(-90)\" \
+             text-anchor=\"middle\">{}</text>",
+            f64::midpoint(LEFT, right),
+            HEIGHT - 10.0,
+            escape(&self.chart.x.label),
+            escape(&self.chart.y.label)
+        );
+    }
+
+    fn line(&self, series: &Series, out: &mut String) {
+        let look = series.look % LOOKS;
+        let mut path = String::new();
+        let mut markers = String::new();
+        for point in &series.points {
+            let Some((x, y)) = self.at(*point) else { continue };
+            let step = if path.is_empty() { 'M' } else { 'L' };
+            let _ = write!(path, "{step}{x:.1} {y:.1}");
+            let tip = format!("{}: {} at {}", series.name, short(point.1), short(point.0));
+            markers.push_str(&marker(look, x, y, &escape(&tip)));
+        }
+        let dash = match series.stroke {
+            Stroke::Solid => "",
+            Stroke::Dashed => " stroke-dasharray=\"6 5\"",
+        };
+        let _ = write!(
+            out,
+            "<g class=\"look{look}\"><path class=\"line\" d=\"{path}\"{dash}/>{markers}</g>"
+        );
+    }
+
+    /// Heights of the labels at the line ends, moved apart where lines end close together.
+    fn label_places(&self) -> Vec<Option<f64>> {
+        let ends: Vec<Option<f64>> = self
+            .chart
+            .series
+            .iter()
+            .map(|s| s.points.iter().rev().find_map(|p| self.at(*p)).map(|(_, y)| y))
+            .collect();
+        let mut order: Vec<usize> = (0..ends.len()).filter(|i| ends[*i].is_some()).collect();
+        order.sort_by(|a, b| ends[*a].partial_cmp(&ends[*b]).unwrap_or(std::cmp::Ordering::Equal));
+        let mut places = ends.clone();
+        let mut lowest = TOP + 8.0;
+        for index in &order {
+            let wanted = ends[*index].unwrap_or_default().max(lowest);
+            places[*index] = Some(wanted);
+            lowest = wanted + LABEL_STEP;
+        }
+        let mut highest = HEIGHT - BOTTOM - 2.0;
+        for index in order.iter().rev() {
+            let place = places[*index].unwrap_or_default().min(highest);
+            places[*index] = Some(place);
+            highest = place - LABEL_STEP;
+        }
+        places
+    }
+
+    fn label(&self, series: &Series, y: f64, out: &mut String) {
+        let look = series.look % LOOKS;
+        let x = WIDTH - RIGHT + 16.0;
+        let end = series.points.iter().rev().find_map(|p| self.at(*p));
+        if let Some((end_x, end_y)) = end {
+            let _ = write!(
+                out,
+                "<path class=\"lead\" d=\"M{:.1} {end_y:.1}L{:.1} {y:.1}\"/>",
+                end_x + 6.0,
+                x - 6.0
+            );
+        }
+        let _ = write!(
+            out,
+            "<g class=\"look{look}\">{}</g><text class=\"label\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            marker(look, x, y, ""),
+            x + 9.0,
+            y + 4.0,
+            escape(&series.name)
+        );
+    }
+}
+
+/// A marker of its own shape for each look, with a tooltip.
+fn marker(look: usize, x: f64, y: f64, tip: &str) -> String {
+    let shape = match look {
+        0 => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\">"),
+        1 => format!("<rect x=\"{:.1}\" y=\"{:.1}\" width=\"7\" height=\"7\">", x - 3.5, y - 3.5),
+        2 => polygon(x, y, &[(0.0, -5.0), (4.8, 3.6), (-4.8, 3.6)]),
+        3 => polygon(x, y, &[(0.0, -5.2), (5.2, 0.0), (0.0, 5.2), (-5.2, 0.0)]),
+        4 => polygon(x, y, &[(0.0, 5.0), (4.8, -3.6), (-4.8, -3.6)]),
+        _ => format!("<ellipse cx=\"{x:.1}\" cy=\"{y:.1}\" rx=\"5\" ry=\"2.6\">"),
+    };
+    let name = shape[1..].split(' ').next().unwrap_or_default().to_owned();
+    let tooltip = if tip.is_empty() { String::new() } else { format!("<title>{tip}</title>") };
+    format!("{shape}{tooltip}</{name}>")
+}
+
+fn polygon(x: f64, y: f64, corners: &[(f64, f64)]) -> String {
+    let points: Vec<String> =
+        corners.iter().map(|(dx, dy)| format!("{:.1},{:.1}", x + dx, y + dy)).collect();
+    format!("<polygon points=\"{}\">", points.join(" "))
+}
+
+/// A number for a tooltip.
+fn short(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        return format!("{value:.0}");
+    }
+    format!("{value:.3}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::axis::{Axis, Scale};
+
+    fn chart(points: Vec<Vec<(f64, f64)>>) -> Chart {
+        let axis = |label: &str| Axis { label: label.to_owned(), scale: Scale::Log10 };
+        let series = points.into_iter().enumerate().map(|(look, points)| Series {
+            name: format!("s<{look}>"),
+            look,
+            stroke: if look == 0 { Stroke::Solid } else { Stroke::Dashed },
+            points,
+        });
+        Chart {
+            title: "T & t".to_owned(),
+            description: "D".to_owned(),
+            x: axis("x"),
+            y: axis("y"),
+            series: series.collect(),
+        }
+    }
+
+    #[test]
+    fn lines_that_end_together_have_labels_apart() {
+        let line = vec![(1.0, 5.0), (10.0, 5.0)];
+        let chart = chart(vec![line.clone(), line.clone(), line]);
+        let plot = Plot {
+            chart: &chart,
+            x: Fitted::new(Scale::Log10, [1.0, 10.0].into_iter()),
+            y: Fitted::new(Scale::Log10, [1.0, 10.0].into_iter()),
+        };
+        let places: Vec<f64> = plot.label_places().into_iter().flatten().collect();
+        assert_eq!(places.len(), 3);
+        for pair in places.windows(2) {
+            assert!((pair[1] - pair[0]).abs() >= LABEL_STEP - 1e-9, "{places:?}");
+        }
+    }
+
+    #[test]
+    fn markup_in_names_is_escaped_and_every_element_closed() {
+        let looks = (0..6).map(|_| vec![(1.0, 1.0), (2.0, 4.0), (3.0, 0.0)]).collect();
+        let text = svg(&chart(looks), "c");
+        assert!(text.contains("T &amp; t") && text.contains("s&lt;0&gt;"));
+        for name in ["circle", "rect", "polygon", "ellipse", "title", "g", "svg"] {
+            let opened = text.matches(&format!("<{name}")).count();
+            let closed = text.matches(&format!("</{name}>")).count();
+            assert_eq!(opened, closed, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_empty_chart_is_drawn() {
+        assert!(svg(&chart(vec![vec![]]), "c").ends_with("</svg>"));
+    }
+}
