@@ -1,0 +1,141 @@
+//! Ratios against what is wanted.
+
+use serde_json::{Value, json};
+
+/// How a figure is judged.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Wanted {
+    /// The ratio to the reference must not be above this.
+    RatioAtMost(f64),
+    /// The ratio to the reference must not be below this.
+    RatioAtLeast(f64),
+    /// The figure itself must not be below this.
+    AtLeast(f64),
+}
+
+/// One line of the table: a figure of Soft-EFA beside its reference, both as measured in every
+/// round.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) what: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) ours: Vec<f64>,
+    pub(crate) reference_name: &'static str,
+    pub(crate) reference: Vec<f64>,
+    pub(crate) wanted: Wanted,
+}
+
+/// Middle value, or NaN without values: it fails every comparison and shows as such.
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+impl Row {
+    fn ratio(&self) -> f64 {
+        median(&self.ours) / median(&self.reference)
+    }
+
+    /// Whether the wanted value is reached; never when a measurement failed.
+    pub(crate) fn passes(&self) -> bool {
+        match self.wanted {
+            Wanted::RatioAtMost(limit) => self.ratio() <= limit,
+            Wanted::RatioAtLeast(limit) => self.ratio() >= limit,
+            Wanted::AtLeast(limit) => median(&self.ours) >= limit,
+        }
+    }
+
+    fn verdict(&self) -> &'static str {
+        match (self.passes(), self.ours.is_empty()) {
+            (true, _) => "pass",
+            (false, false) => "SHORT",
+            (false, true) => "no figure",
+        }
+    }
+
+    fn cells(&self) -> [String; 6] {
+        let unit = self.unit;
+        let wanted = match self.wanted {
+            Wanted::RatioAtMost(limit) => format!("<= {limit} x"),
+            Wanted::RatioAtLeast(limit) => format!(">= {limit} x"),
+            Wanted::AtLeast(limit) => format!(">= {limit} {unit}"),
+        };
+        [
+            self.what.to_owned(),
+            figure(median(&self.ours), unit),
+            format!("{} {}", figure(median(&self.reference), unit), self.reference_name),
+            if self.ratio().is_nan() { "-".into() } else { format!("{:.2} x", self.ratio()) },
+            wanted,
+            self.verdict().to_owned(),
+        ]
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "what": self.what,
+            "unit": self.unit,
+            "ours": self.ours,
+            "reference_name": self.reference_name,
+            "reference": self.reference,
+            "ratio": self.ratio(),
+            "passes": self.passes(),
+        })
+    }
+}
+
+fn figure(value: f64, unit: &str) -> String {
+    if value.is_nan() { "-".into() } else { format!("{value:.2} {unit}") }
+}
+
+/// The table as aligned text; medians over the rounds.
+pub(crate) fn to_text(rows: &[Row]) -> String {
+    let head = ["measure", "Soft-EFA", "reference", "ratio", "wanted", "verdict"].map(String::from);
+    let cells: Vec<[String; 6]> =
+        std::iter::once(head).chain(rows.iter().map(Row::cells)).collect();
+    let width = |column: usize| cells.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..6).map(width).collect();
+    let line = |row: &[String; 6]| {
+        let padded = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    cells.iter().map(line).collect()
+}
+
+/// All rounds of all rows.
+pub(crate) fn to_json(rows: &[Row]) -> Value {
+    json!({ "version": 1, "rows": rows.iter().map(Row::to_json).collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(ours: &[f64], wanted: Wanted) -> Row {
+        let (what, unit, reference_name) = ("latency", "us", "UDP");
+        Row { what, unit, ours: ours.into(), reference_name, reference: vec![2.0], wanted }
+    }
+
+    #[test]
+    fn medians_are_judged() {
+        assert!(row(&[9.0, 3.0, 1.0], Wanted::RatioAtMost(1.6)).passes());
+        assert!(!row(&[4.0], Wanted::RatioAtMost(1.6)).passes());
+        assert!(row(&[4.0], Wanted::RatioAtLeast(2.0)).passes());
+        assert!(!row(&[4.0], Wanted::AtLeast(5.0)).passes());
+    }
+
+    #[test]
+    fn failed_measurement_never_passes() {
+        for wanted in [Wanted::RatioAtMost(1.6), Wanted::RatioAtLeast(0.1), Wanted::AtLeast(0.0)] {
+            assert_eq!(row(&[], wanted).verdict(), "no figure");
+        }
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let text = to_text(&[row(&[3.0], Wanted::RatioAtMost(1.6))]);
+        let at = |line: &str, word: &str| line.find(word).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(at(lines[0], "verdict"), at(lines[1], "pass"));
+    }
+}

@@ -1,0 +1,37 @@
+//! Unmodified benchmark programs, run as server and client on this machine.
+
+mod efa_bench;
+mod pair;
+mod perftest;
+mod pingpong;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+pub(crate) use efa_bench::tcp_gbit_per_s;
+pub(crate) use perftest::{latency_us, stream};
+pub(crate) use pingpong::half_round_trip_us;
+
+/// The programs of this project under test.
+#[derive(Debug)]
+pub(crate) struct Tools {
+    /// The `softefa` command.
+    pub(crate) softefa: PathBuf,
+}
+
+impl Tools {
+    /// `efa-bench`, built beside `softefa`.
+    fn efa_bench(&self) -> PathBuf {
+        self.softefa.parent().unwrap_or_else(|| Path::new(".")).join("efa-bench")
+    }
+
+    /// `words` as a command line, on the software device when `on_device`.
+    fn command(&self, on_device: bool, words: &[String]) -> Vec<OsString> {
+        let mut line: Vec<OsString> = Vec::new();
+        if on_device {
+            line.extend([self.softefa.clone().into(), "run".into(), "--".into()]);
+        }
+        line.extend(words.iter().map(OsString::from));
+        line
+    }
+}

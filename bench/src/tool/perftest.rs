@@ -1,0 +1,82 @@
+//! perftest: `ib_send_lat` and `ib_send_bw` over SRD.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::{Tools, pair};
+use crate::floor::Rate;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const LATENCY_ITERATIONS: u32 = 100_000;
+/// Column of the typical (median) latency behind size and iterations.
+const COLUMN_TYPICAL: usize = 4;
+/// Columns of the average bandwidth and of the message rate in millions.
+const COLUMN_AVERAGE: usize = 3;
+const COLUMN_RATE: usize = 4;
+
+/// Median of half a round trip in microseconds.
+///
+/// # Errors
+/// The program is missing, fails or prints something unknown.
+pub(crate) fn latency_us(tools: &Tools, bytes: usize) -> Result<f64> {
+    let extra = ["-n".to_owned(), LATENCY_ITERATIONS.to_string()];
+    let row = run(tools, "ib_send_lat", bytes, &extra)?;
+    number(&row, COLUMN_TYPICAL)
+}
+
+/// Goodput and messages per second of one queue pair with `depth` sends under way.
+///
+/// # Errors
+/// As [`latency_us`].
+pub(crate) fn stream(tools: &Tools, bytes: usize, depth: usize, messages: u32) -> Result<Rate> {
+    let words = ["-t", "-n", "-r"];
+    let values = [depth.to_string(), messages.to_string(), (2 * depth).to_string()];
+    let mut extra = vec!["--report_gbits".to_owned(), "-N".to_owned()];
+    extra.extend(words.iter().zip(values).flat_map(|(word, value)| [(*word).to_owned(), value]));
+    let row = run(tools, "ib_send_bw", bytes, &extra)?;
+    let gbit_per_s = number(&row, COLUMN_AVERAGE)?;
+    Ok(Rate { gbit_per_s, segments_per_s: number(&row, COLUMN_RATE)? * 1e6 })
+}
+
+/// The result row of the client.
+fn run(tools: &Tools, program: &str, bytes: usize, extra: &[String]) -> Result<String> {
+    let port = pair::free_port()?;
+    let mut words: Vec<String> = [program, "-c", "SRD", "-x", "0", "-F"].map(String::from).into();
+    words.extend(["-s".to_owned(), bytes.to_string(), "-p".to_owned(), port.to_string()]);
+    words.extend_from_slice(extra);
+    let server = tools.command(true, &words);
+    words.push("127.0.0.1".to_owned());
+    let client = tools.command(true, &words);
+    let output = pair::run(&server, &client, port, LIMIT)?;
+    result_row(&output, bytes)
+        .with_context(|| format!("{program} printed no result for {bytes} bytes:\n{output}"))
+}
+
+/// The row behind the heading whose first column is the message size.
+fn result_row(output: &str, bytes: usize) -> Option<String> {
+    let size = bytes.to_string();
+    let rows = output.lines().skip_while(|line| !line.trim_start().starts_with("#bytes"));
+    rows.skip(1).find(|line| line.split_whitespace().next() == Some(&size)).map(str::to_owned)
+}
+
+fn number(row: &str, column: usize) -> Result<f64> {
+    let text = row.split_whitespace().nth(column);
+    text.and_then(|text| text.parse().ok())
+        .with_context(|| format!("no number in column {column} of '{row}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_is_found_behind_the_heading() {
+        let output = " TX depth : 1\n 64 is not it\n #bytes #iterations    t_min[usec]\n\
+                      \x20 64      1000          1.89           7.77         2.03\n ---\n";
+        let row = result_row(output, 64).unwrap();
+        assert!((number(&row, COLUMN_TYPICAL).unwrap() - 2.03).abs() < 1e-9);
+        assert_eq!(result_row(output, 128), None);
+        assert!(number(&row, 9).is_err());
+    }
+}

@@ -1,0 +1,51 @@
+//! libfabric's `fi_pingpong`.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::{Tools, pair};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const ITERATIONS: u32 = 50_000;
+
+/// Mean of half a round trip in microseconds over `provider`; over the software device when that
+/// is `efa`.
+///
+/// # Errors
+/// The program is missing, fails or prints something unknown.
+pub(crate) fn half_round_trip_us(tools: &Tools, provider: &str, bytes: usize) -> Result<f64> {
+    let port = pair::free_port()?.to_string();
+    let words = |last: &[&str]| -> Vec<String> {
+        let size = bytes.to_string();
+        let count = ITERATIONS.to_string();
+        let all = ["fi_pingpong", "-p", provider, "-e", "rdm", "-I", &count, "-S", &size];
+        all.iter().chain(last).map(|&word| word.to_owned()).collect()
+    };
+    let on_device = provider == "efa";
+    let server = tools.command(on_device, &words(&["-B", &port]));
+    let client = tools.command(on_device, &words(&["-P", &port, "127.0.0.1"]));
+    let output = pair::run(&server, &client, port.parse()?, LIMIT)?;
+    microseconds(&output)
+        .with_context(|| format!("fi_pingpong -p {provider} printed no result:\n{output}"))
+}
+
+/// The column headed `usec/xfer` of the last row.
+fn microseconds(output: &str) -> Option<f64> {
+    let mut lines = output.lines().skip_while(|line| !line.starts_with("bytes"));
+    let column = lines.next()?.split_whitespace().position(|word| word == "usec/xfer")?;
+    lines.last()?.split_whitespace().nth(column)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn column_is_found_by_its_heading() {
+        let output = "bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n\
+                      64      20k     =20k     2.4m        0.44s      5.76      11.11       0.09\n";
+        assert_eq!(microseconds(output), Some(11.11));
+        assert_eq!(microseconds("nothing"), None);
+    }
+}
