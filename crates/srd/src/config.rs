@@ -16,6 +16,8 @@ pub struct Config {
     pub max_message_bytes: u32,
     /// Most messages queued to one peer, sent or not.
     pub queue_messages_max: usize,
+    /// Most contexts that strangers' datagrams can make this endpoint keep.
+    pub peers_max: usize,
     /// Bytes a packet costs on the wire besides its payload (for window and pacing).
     pub overhead_bytes: u32,
     /// Number of paths (source ports) the host offers, 1..=256.
@@ -81,6 +83,7 @@ impl Config {
         Self {
             max_message_bytes: 8928,
             queue_messages_max: 1 << 20,
+            peers_max: 1 << 20,
             overhead_bytes: 68,
             paths: 4,
             burst_packets_per_path: 64,

@@ -17,12 +17,24 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod congestion;
+mod context;
 mod endpoint;
 mod error;
 mod event;
+mod hint;
 mod id;
+mod loss;
+mod pacer;
+mod path;
+mod peer;
+mod recv;
+mod rng;
+mod rtt;
+mod send;
 mod stats;
 mod time;
+mod timer;
 pub mod wire;
 
 pub use config::{Config, CongestionKind};

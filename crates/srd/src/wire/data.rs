@@ -126,7 +126,7 @@ pub(crate) fn encode_log(value: u64) -> u16 {
     if value < 256 {
         return value as u16;
     }
-    let shift = 56 - value.leading_zeros();
+    let shift = 55 - value.leading_zeros();
     ((shift as u16 + 1) << 8) | ((value >> shift) as u16 & 0xFF)
 }
 

@@ -1,0 +1,34 @@
+//! What the parts of a peer need of their endpoint during one call.
+
+use crate::rng::Rng;
+use crate::{Config, Event, Instant, MsgId, PeerId, Stats, Status};
+use std::collections::VecDeque;
+
+#[derive(Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) now: Instant,
+    pub(crate) peer: PeerId,
+    pub(crate) config: &'a Config,
+    pub(crate) stats: &'a mut Stats,
+    pub(crate) events: &'a mut VecDeque<Event>,
+    pub(crate) rng: &'a mut Rng,
+    /// Epoch of the connection opened last.
+    pub(crate) epoch: &'a mut u64,
+    /// Messages of all peers that have not ended.
+    pub(crate) open_messages: &'a mut usize,
+}
+
+impl Context<'_> {
+    /// Ends a message.
+    #[inline]
+    pub(crate) fn complete(&mut self, msg: MsgId, status: Status) {
+        assert!(*self.open_messages > 0, "a message ends once");
+        *self.open_messages -= 1;
+        if status == Status::Ok {
+            self.stats.completed_ok += 1;
+        } else {
+            self.stats.completed_error += 1;
+        }
+        self.events.push_back(Event::Completed { peer: self.peer, msg, status });
+    }
+}

@@ -1,0 +1,385 @@
+//! The contract: everything a host calls. No algorithms here.
+
+mod receive;
+mod table;
+mod transmit;
+
+use crate::context::Context;
+use crate::hint::FairShare;
+use crate::peer::Peer;
+use crate::rng::Rng;
+use crate::timer::TimerQueue;
+use crate::{
+    Address, Config, DropReason, Event, HEADER_MAX, Instant, Message, PathId, PathStats, PeerId,
+    Psn, Received, Reject, SendError, Stats, Transmit,
+};
+use std::collections::VecDeque;
+use table::PeerTable;
+
+/// How often idle peers are looked for.
+const SWEEP_NS: u64 = 1_000_000_000;
+/// `final_acks` repeats itself for peers heard of within this time.
+const LATELY_NS: u64 = 2_000_000_000;
+
+/// One queue pair's half of the protocol.
+#[derive(Debug)]
+pub struct Endpoint {
+    qpn: u16,
+    closing: bool,
+    shared: Shared,
+    peers: PeerTable,
+    /// Peers that may have something to transmit, in turn.
+    ready: VecDeque<u32>,
+    /// Packets the first of `ready` may still send in its turn.
+    turn_left: u32,
+    /// Peers whose acknowledgement is held; some may have sent it by now.
+    held: Vec<u32>,
+    timers: TimerQueue,
+    share: FairShare,
+    resets: transmit::ResetQueue,
+    /// The new message the host has not answered yet.
+    arrival: Option<receive::Unanswered>,
+    sweep_at: Instant,
+}
+
+/// What all peers use.
+#[derive(Debug)]
+struct Shared {
+    config: Config,
+    stats: Stats,
+    events: VecDeque<Event>,
+    rng: Rng,
+    epoch: u64,
+    open_messages: usize,
+}
+
+impl Shared {
+    #[inline]
+    fn context(&mut self, now: Instant, peer: PeerId) -> Context<'_> {
+        Context {
+            now,
+            peer,
+            config: &self.config,
+            stats: &mut self.stats,
+            events: &mut self.events,
+            rng: &mut self.rng,
+            epoch: &mut self.epoch,
+            open_messages: &mut self.open_messages,
+        }
+    }
+}
+
+impl Endpoint {
+    /// An endpoint for queue pair `qpn`.
+    ///
+    /// `epoch` must be larger for each later endpoint of the same address (wall-clock nanoseconds
+    /// serve): it lets a remote side tell a restarted sender from an old datagram. `seed` feeds
+    /// the connection tokens and all random choices; give it entropy where strangers can send
+    /// datagrams.
+    #[must_use]
+    pub fn new(config: Config, qpn: u16, epoch: u64, seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let peers = PeerTable::new(rng.next());
+        Self {
+            qpn,
+            closing: false,
+            shared: Shared {
+                config,
+                stats: Stats::default(),
+                events: VecDeque::new(),
+                rng,
+                epoch,
+                open_messages: 0,
+            },
+            peers,
+            ready: VecDeque::new(),
+            turn_left: 0,
+            held: Vec::new(),
+            timers: TimerQueue::default(),
+            share: FairShare::default(),
+            resets: transmit::ResetQueue::default(),
+            arrival: None,
+            sweep_at: Instant::ZERO,
+        }
+    }
+
+    /// The queue pair number given to [`Endpoint::new`].
+    #[must_use]
+    pub fn qpn(&self) -> u16 {
+        self.qpn
+    }
+
+    /// The settings in force.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.shared.config
+    }
+
+    /// Finds or makes the context toward `addr`. Cheap; sends nothing. Ask again when
+    /// [`Endpoint::send`] says [`SendError::StalePeer`].
+    pub fn peer(&mut self, now: Instant, addr: Address) -> PeerId {
+        let index = self.find_or_make(now, addr);
+        #[expect(clippy::expect_used, reason = "the line above found or made it")]
+        self.peers.at(index).map(|peer| peer.id).expect("the peer exists")
+    }
+
+    /// The address of a peer, `None` when it was collected.
+    #[must_use]
+    pub fn address(&self, peer: PeerId) -> Option<Address> {
+        self.peers.get(peer).map(|peer| peer.addr)
+    }
+
+    /// Queues a message. Call [`Endpoint::poll_transmit`] afterwards.
+    ///
+    /// # Errors
+    /// See [`SendError`]; nothing was queued then.
+    #[inline]
+    pub fn send(&mut self, _now: Instant, peer: PeerId, msg: Message) -> Result<(), SendError> {
+        let config = &self.shared.config;
+        if msg.len > config.max_message_bytes.min(65_000) {
+            return Err(SendError::TooLong);
+        }
+        if msg.rnr_retry > 7 {
+            return Err(SendError::BadRnrRetry);
+        }
+        if self.closing {
+            return Err(SendError::Closing);
+        }
+        let peer = self.peers.get_mut(peer).ok_or(SendError::StalePeer)?;
+        if peer.send.len() >= config.queue_messages_max {
+            return Err(SendError::QueueFull);
+        }
+        peer.send.enqueue(msg);
+        self.shared.open_messages += 1;
+        make_ready(&mut self.ready, peer);
+        Ok(())
+    }
+
+    /// Takes a datagram from `from_host`. `header` holds at least its protocol headers and may
+    /// hold all of it; `datagram_len` is its full length in bytes.
+    ///
+    /// When the result names an [`Arrival`](crate::Arrival), answer it with [`Endpoint::accept`]
+    /// or [`Endpoint::reject`] before any other call; a message not answered counts as never
+    /// received. Call [`Endpoint::poll_transmit`] and [`Endpoint::poll_event`] after a batch.
+    ///
+    /// # Errors
+    /// The reason why the datagram was not used; it was counted, and nothing else need be done
+    /// (a RESET may be waiting in [`Endpoint::poll_transmit`]).
+    #[inline]
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        from_host: u64,
+        header: &[u8],
+        datagram_len: usize,
+    ) -> Result<Received, DropReason> {
+        let result = self.receive(now, from_host, header, datagram_len);
+        match &result {
+            Ok(_) => self.shared.stats.rx_datagrams += 1,
+            Err(reason) => self.shared.stats.dropped[*reason as usize] += 1,
+        }
+        result
+    }
+
+    /// Takes the message: it is acknowledged and never delivered again.
+    #[inline]
+    pub fn accept(&mut self, now: Instant, peer: PeerId, psn: Psn) {
+        self.answer(now, peer, psn, None);
+    }
+
+    /// Refuses the message. After [`Reject::Rnr`] the sender may try the same one again; after
+    /// any other refusal (and after the sender's last permitted try) it never arrives again.
+    pub fn reject(&mut self, now: Instant, peer: PeerId, psn: Psn, why: Reject) {
+        self.answer(now, peer, psn, Some(why));
+    }
+
+    /// Takes the news that a datagram of ours found nobody (ICMP port unreachable). `header` is
+    /// the start of that datagram as quoted. Its peer's messages end with status 9; call
+    /// [`Endpoint::poll_event`].
+    pub fn handle_unreachable(&mut self, now: Instant, header: &[u8]) {
+        self.unreachable(now, header);
+    }
+
+    /// Ends all messages to `peer` with status 1 (its address handle was destroyed). Messages
+    /// from it are still taken. Call [`Endpoint::poll_event`].
+    pub fn cancel_peer(&mut self, now: Instant, peer: PeerId) {
+        if let Some(entry) = self.peers.get_mut(peer) {
+            entry.send.cancel(&mut self.shared.context(now, peer));
+        }
+    }
+
+    /// Does what is due. Call when [`Endpoint::poll_timeout`] has passed (earlier is harmless),
+    /// then [`Endpoint::poll_transmit`] and [`Endpoint::poll_event`].
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(index) = self.timers.pop_due(now) {
+            let Some(peer) = self.peers.at(index) else { continue };
+            if peer.recv.ack_deadline().is_some_and(|at| at <= now) {
+                peer.recv.release_ack();
+            }
+            peer.send.on_timeout(&mut self.shared.context(now, peer.id));
+            if peer.send.has_work() || peer.recv.ack_due() {
+                make_ready(&mut self.ready, peer);
+            }
+            self.arm(now, index);
+        }
+        if self.peers.len() > 0 && self.sweep_at <= now {
+            self.sweep(now);
+            self.sweep_at = now.plus_ns(SWEEP_NS);
+        }
+    }
+
+    /// When [`Endpoint::handle_timeout`] must be called next; `None` when nothing waits for time.
+    /// It may name an instant at which nothing turns out to be due. Ask again after any other
+    /// call.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.peers.len() == 0 {
+            return None;
+        }
+        Some(self.timers.next().map_or(self.sweep_at, |at| at.min(self.sweep_at)))
+    }
+
+    /// Makes every held acknowledgement due at once. Call when the turn's sends are done and
+    /// the host does not expect to send soon, before [`Endpoint::poll_transmit`]; costs nothing
+    /// when none is held.
+    pub fn flush_acks(&mut self, _now: Instant) {
+        while let Some(index) = self.held.pop() {
+            let Some(peer) = self.peers.at(index) else { continue };
+            peer.is_held = false;
+            if peer.recv.ack_wanted() {
+                peer.recv.release_ack();
+                make_ready(&mut self.ready, peer);
+            }
+        }
+    }
+
+    /// The next datagram to send now. Call until it returns `None`, after every other call that
+    /// takes `&mut self`. It may be interrupted (a full socket) and resumed later.
+    #[inline]
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        header: &mut [u8; HEADER_MAX],
+    ) -> Option<Transmit> {
+        self.next_datagram(now, header)
+    }
+
+    /// The next event. Call until it returns `None`, after every batch of other calls.
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.shared.events.pop_front()
+    }
+
+    /// The queue pair is destroyed: its outgoing messages are dropped without events. What was
+    /// accepted is still acknowledged when it is repeated; new messages are refused with 9.
+    /// Keep calling the other methods for a few retransmission times.
+    pub fn begin_close(&mut self, _now: Instant) {
+        self.closing = true;
+        self.arrival = None;
+        self.shared.events.clear();
+        for index in 0..self.peers.end() {
+            if let Some(peer) = self.peers.at(index) {
+                self.shared.open_messages -= peer.send.abandon();
+            }
+        }
+        assert_eq!(self.shared.open_messages, 0, "every open message belongs to a peer");
+    }
+
+    /// Makes one more acknowledgement due for each peer that lately sent something. Hosts repeat
+    /// it before they exit, because nobody will answer a repetition later. Call
+    /// [`Endpoint::poll_transmit`] afterwards.
+    pub fn final_acks(&mut self, now: Instant) {
+        let since = Instant::from_ns(now.as_ns().saturating_sub(LATELY_NS));
+        for index in 0..self.peers.end() {
+            let Some(peer) = self.peers.at(index) else { continue };
+            if peer.recv.repeat_ack(since) {
+                make_ready(&mut self.ready, peer);
+            }
+        }
+    }
+
+    /// Nothing is queued, in flight, or waiting to be acknowledged.
+    #[must_use]
+    pub fn is_quiescent(&self) -> bool {
+        let mut held = self.held.iter().filter_map(|&index| self.peers.look(index));
+        self.shared.open_messages == 0
+            && !self.has_backlog()
+            && !held.any(|peer| peer.recv.ack_wanted())
+    }
+
+    /// Messages given to `send` that have not ended.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.shared.open_messages
+    }
+
+    /// [`Endpoint::poll_transmit`] may have something to send now.
+    #[must_use]
+    pub fn has_backlog(&self) -> bool {
+        !self.ready.is_empty() || !self.resets.is_empty()
+    }
+
+    /// Counters since the endpoint was made.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.shared.stats
+    }
+
+    /// What is known of a path toward `peer`; `None` when nothing was sent over it yet.
+    #[must_use]
+    pub fn path_stats(&self, peer: PeerId, path: PathId) -> Option<PathStats> {
+        self.peers.get(peer)?.send.paths().stats(path)
+    }
+
+    /// Bytes that may be in flight toward `peer`; `None` when it was collected.
+    #[must_use]
+    pub fn window_bytes(&self, peer: PeerId) -> Option<u64> {
+        self.peers.get(peer).map(|peer| peer.send.window_bytes())
+    }
+
+    /// Bytes of memory the context toward `peer` takes; `None` when it was collected.
+    #[must_use]
+    pub fn peer_memory_bytes(&self, peer: PeerId) -> Option<usize> {
+        self.peers.get(peer).map(Peer::memory_bytes)
+    }
+
+    fn find_or_make(&mut self, now: Instant, addr: Address) -> u32 {
+        if let Some(index) = self.peers.find(addr) {
+            return index;
+        }
+        if self.peers.len() == 0 {
+            self.sweep_at = now.plus_ns(SWEEP_NS);
+        }
+        let first = Psn(self.shared.rng.next() as u32);
+        let config = &self.shared.config;
+        self.peers.insert(addr, |id| Peer::new(id, addr, now, config, first))
+    }
+
+    /// Asks a peer for its deadline and sees to it that the timer fires then.
+    fn arm(&mut self, now: Instant, index: u32) {
+        let Some(peer) = self.peers.at(index) else { return };
+        if let Some(at) = peer.deadline(now, &self.shared.config) {
+            self.timers.arm(index, at.max(now.plus_ns(1)));
+        }
+    }
+
+    /// Collects what has been idle for long (SRD-3.6).
+    fn sweep(&mut self, now: Instant) {
+        for index in 0..self.peers.end() {
+            let Some(peer) = self.peers.at(index) else { continue };
+            if peer.expire(now, &self.shared.config) {
+                self.timers.remove(index);
+                self.peers.remove(index);
+            }
+        }
+    }
+}
+
+/// Puts a peer on the list of those with something to transmit.
+#[inline]
+fn make_ready(ready: &mut VecDeque<u32>, peer: &mut Peer) {
+    if !peer.is_ready {
+        peer.is_ready = true;
+        ready.push_back(peer.id.index);
+    }
+}

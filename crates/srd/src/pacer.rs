@@ -1,0 +1,66 @@
+//! Spaces packets out, and turns a window below one packet into a rate (SRD-8.7).
+
+use crate::{Config, Instant};
+
+/// Sending faster than this share of the window per round trip is smoothed.
+const GAIN_NUM: u64 = 5;
+const GAIN_DEN: u64 = 4;
+
+#[derive(Debug, Default)]
+pub(crate) struct Pacer {
+    next: Instant,
+}
+
+impl Pacer {
+    #[inline]
+    pub(crate) fn ready(&self, now: Instant) -> bool {
+        self.next <= now
+    }
+
+    /// When the next packet may leave; `None` when it may leave now.
+    pub(crate) fn wake(&self, now: Instant) -> Option<Instant> {
+        (self.next > now).then_some(self.next)
+    }
+
+    /// Accounts for a packet of `bytes` that leaves now.
+    #[inline]
+    pub(crate) fn spend(
+        &mut self,
+        now: Instant,
+        bytes: u64,
+        window_bytes: u64,
+        rtt_ns: u64,
+        config: &Config,
+    ) {
+        let whole = window_bytes >= u64::from(config.mtu_bytes);
+        if whole && !config.pacing {
+            self.next = Instant::ZERO;
+            return;
+        }
+        let window_bytes = window_bytes.max(1);
+        let gap_ns = if whole {
+            bytes * rtt_ns * GAIN_DEN / (window_bytes * GAIN_NUM)
+        } else {
+            bytes * rtt_ns / window_bytes
+        };
+        self.next = self.next.max(now).plus_ns(gap_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spaces_packets_only_where_it_must() {
+        let mut pacer = Pacer::default();
+        let t = Instant::from_ns(1_000_000);
+        pacer.spend(t, 9000, 90_000, 100_000, &Config::socket());
+        assert!(pacer.ready(t) && pacer.wake(t).is_none());
+        let config = Config::simulated(12_500, 10_000, 4150);
+        pacer.spend(t, 4000, 40_000, 10_000, &config);
+        assert_eq!(pacer.wake(t), Some(t.plus_ns(800)));
+        pacer.spend(t, 4000, 2000, 10_000, &config);
+        assert_eq!(pacer.wake(t), Some(t.plus_ns(20_800)));
+    }
+}

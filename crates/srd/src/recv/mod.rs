@@ -1,0 +1,310 @@
+//! The receiving direction from one peer: what arrived, what to acknowledge and when.
+
+mod dedup;
+mod refused;
+
+use crate::wire::ack::{RANGES_MAX, RX_DELAY_UNKNOWN, SACK_WORDS_MAX};
+use crate::wire::{AckRepr, DataRepr, DropRange, Flags};
+use crate::{Config, DropReason, Instant, PSN_WINDOW, PathId, Psn, Reject, Status};
+use dedup::Dedup;
+use refused::RangeList;
+
+/// Old-enough entries are not worth a round-trip sample.
+const RX_DELAY_MAX_NS: u64 = (RX_DELAY_UNKNOWN as u64) << 4;
+/// Numbers one SACK bitmap spans.
+const SACK_SPAN: u32 = SACK_WORDS_MAX as u32 * 64;
+/// Ranges kept back for "try again" while final refusals fill the block.
+const RETRY_RANGES_MIN: usize = 4;
+
+/// When the next acknowledgement leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Schedule {
+    /// There is nothing to say.
+    Idle,
+    /// Wait for data to ride on, a flush, or this instant.
+    Held(Instant),
+    /// As soon as possible.
+    Due,
+}
+
+/// The latest data packet: what the next acknowledgement echoes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Echo {
+    psn: Psn,
+    path: PathId,
+    tx_ts: u32,
+    at: Instant,
+}
+
+#[derive(Debug)]
+pub(crate) struct RecvHalf {
+    conn: u64,
+    epoch: u64,
+    dedup: Dedup,
+    /// Final refusals, repeated until the sender has seen them (SRD-6.3).
+    refused: RangeList,
+    /// "Try again" answers, said once.
+    retries: RangeList,
+    rcvd_bytes: u64,
+    schedule: Schedule,
+    packets: u32,
+    bytes: u32,
+    echo: Echo,
+    /// Lowest number accepted since the last acknowledgement.
+    news_from: Option<Psn>,
+    last_rx: Instant,
+}
+
+impl RecvHalf {
+    /// A direction nothing has arrived on.
+    pub(crate) fn new() -> Self {
+        Self {
+            conn: 0,
+            epoch: 0,
+            dedup: Dedup::new(Psn(0)),
+            refused: RangeList::default(),
+            retries: RangeList::default(),
+            rcvd_bytes: 0,
+            schedule: Schedule::Idle,
+            packets: 0,
+            bytes: 0,
+            echo: Echo::default(),
+            news_from: None,
+            last_rx: Instant::ZERO,
+        }
+    }
+
+    pub(crate) fn conn(&self) -> u64 {
+        self.conn
+    }
+
+    /// Checks that a data block belongs to the connection, opening one when it may (SRD-3.2).
+    #[inline]
+    pub(crate) fn admit(&mut self, data: &DataRepr) -> Result<(), DropReason> {
+        if data.conn == self.conn && self.conn != 0 {
+            return Ok(());
+        }
+        let Some(epoch) = data.epoch else { return Err(DropReason::UnknownConn) };
+        if data.conn == 0 || (self.conn != 0 && epoch <= self.epoch) {
+            return Err(DropReason::Stale);
+        }
+        let oldest = data.psn.plus(u32::from(data.oldest).wrapping_neg());
+        *self = Self { conn: data.conn, epoch, dedup: Dedup::new(oldest), ..Self::new() };
+        Ok(())
+    }
+
+    /// Takes note of a data block of this connection. True when its message is new; it must be
+    /// accepted or rejected then.
+    #[inline]
+    pub(crate) fn on_data(
+        &mut self,
+        now: Instant,
+        data: &DataRepr,
+        flags: Flags,
+        path: PathId,
+        config: &Config,
+    ) -> Result<bool, DropReason> {
+        assert_eq!(data.conn, self.conn, "admit() let the block in");
+        let oldest = data.psn.plus(u32::from(data.oldest).wrapping_neg());
+        if oldest.ahead_of(self.dedup.cum()) > 0 {
+            self.dedup.slide_to(oldest);
+            self.refused.forget_below(oldest);
+        } else if !self.refused.is_empty() {
+            self.refused.forget_below(oldest);
+        }
+        if data.psn.ahead_of(self.dedup.cum()) >= PSN_WINDOW as i32 {
+            return Err(DropReason::OutOfWindow);
+        }
+        self.last_rx = now;
+        self.echo = Echo { psn: data.psn, path, tx_ts: data.tx_ts, at: now };
+        let new = !self.dedup.contains(data.psn);
+        self.packets += 1;
+        self.bytes = self.bytes.saturating_add(u32::from(data.len));
+        let urgent = Flags::ACK_REQ.with(Flags::RTX).with(Flags::PROBE);
+        if !new
+            || flags.has(urgent)
+            || self.packets >= config.ack_every_packets
+            || self.bytes >= config.ack_every_bytes
+        {
+            self.schedule = Schedule::Due;
+        } else if self.schedule == Schedule::Idle {
+            self.schedule = Schedule::Held(now.plus_ns(config.ack_hold_ns));
+        }
+        if !new {
+            self.note_news(data.psn);
+        }
+        Ok(new)
+    }
+
+    /// The host took the message.
+    #[inline]
+    pub(crate) fn accept(&mut self, psn: Psn, bytes: u32) {
+        let ordered = self.dedup.is_gapless();
+        self.dedup.insert(psn);
+        self.rcvd_bytes += u64::from(bytes);
+        if !self.dedup.is_gapless() {
+            self.note_news(psn);
+            if ordered {
+                self.schedule = Schedule::Due;
+            }
+        }
+    }
+
+    /// The host refused the message. True when the refusal is final.
+    pub(crate) fn reject(&mut self, psn: Psn, why: Reject, final_try: bool) -> bool {
+        let is_final = why != Reject::Rnr || final_try;
+        if is_final {
+            self.dedup.insert(psn);
+            self.refused.add(psn, why.status(), false);
+            self.note_news(psn);
+        } else {
+            self.retries.add(psn, Status::Rnr, true);
+        }
+        self.schedule = Schedule::Due;
+        is_final
+    }
+
+    fn note_news(&mut self, psn: Psn) {
+        if self.news_from.is_none_or(|from| psn.ahead_of(from) < 0) {
+            self.news_from = Some(psn);
+        }
+    }
+
+    /// An acknowledgement may ride on a data packet now.
+    #[inline]
+    pub(crate) fn ack_wanted(&self) -> bool {
+        self.schedule != Schedule::Idle
+    }
+
+    /// An acknowledgement must leave now.
+    #[inline]
+    pub(crate) fn ack_due(&self) -> bool {
+        self.schedule == Schedule::Due
+    }
+
+    /// When a held acknowledgement is due.
+    #[inline]
+    pub(crate) fn ack_deadline(&self) -> Option<Instant> {
+        match self.schedule {
+            Schedule::Held(at) => Some(at),
+            Schedule::Idle | Schedule::Due => None,
+        }
+    }
+
+    /// Makes a held acknowledgement due.
+    pub(crate) fn release_ack(&mut self) {
+        if self.ack_wanted() {
+            self.schedule = Schedule::Due;
+        }
+    }
+
+    /// Makes one more acknowledgement due when something arrived since `since`.
+    pub(crate) fn repeat_ack(&mut self, since: Instant) -> bool {
+        let lately = self.conn != 0 && self.last_rx >= since;
+        if lately {
+            self.schedule = Schedule::Due;
+        }
+        lately
+    }
+
+    /// Builds the acknowledgement that is wanted.
+    pub(crate) fn take_ack(&mut self, now: Instant, hint: u16) -> AckRepr {
+        assert!(self.ack_wanted(), "nothing to acknowledge");
+        let mut ack = self.blank_ack(now, hint);
+        let retries = self.retries.len().min(RETRY_RANGES_MIN);
+        let listed = self.refused.len().min(RANGES_MAX - retries);
+        for range in self.refused.iter().take(listed) {
+            push_range(&mut ack, range);
+        }
+        // A refusal that is not listed must not look like an acceptance (SRD-6.4).
+        let limit = self.refused.iter().nth(listed).map(|range| range.psn);
+        if let Some(limit) = limit.filter(|limit| limit.ahead_of(ack.cum) < 0) {
+            ack.cum = limit;
+        } else {
+            self.fill_sack(&mut ack, limit);
+        }
+        let room = RANGES_MAX - listed;
+        for range in self.retries.iter().take(room) {
+            push_range(&mut ack, range);
+        }
+        self.retries.forget_first(room);
+        self.packets = 0;
+        self.bytes = 0;
+        self.news_from = None;
+        self.schedule = if self.retries.is_empty() { Schedule::Idle } else { Schedule::Due };
+        ack
+    }
+
+    fn blank_ack(&self, now: Instant, hint: u16) -> AckRepr {
+        let delay_ns = now.ns_since(self.echo.at);
+        AckRepr {
+            conn: self.conn,
+            cum: self.dedup.cum(),
+            ref_psn: self.echo.psn,
+            ref_path: self.echo.path,
+            echo_ts: self.echo.tx_ts,
+            rx_ts: self.echo.at.as_ticks(),
+            rx_delay: (delay_ns.min(RX_DELAY_MAX_NS) >> 4) as u16,
+            rcvd_bytes: self.rcvd_bytes,
+            hint,
+            ce: 0,
+            sack_offset: 0,
+            words: [0; SACK_WORDS_MAX],
+            words_len: 0,
+            ranges: [DropRange { psn: Psn(0), count: 0, status: Status::Ok, retry: false };
+                RANGES_MAX],
+            ranges_len: 0,
+        }
+    }
+
+    /// Fills the bitmap: from `cum` when all fits, else around what is new (SRD-5.4).
+    fn fill_sack(&self, ack: &mut AckRepr, limit: Option<Psn>) {
+        let span = self.dedup.span();
+        if span == 0 {
+            return;
+        }
+        let mut from = 0;
+        if span > SACK_SPAN
+            && let Some(news) = self.news_from
+        {
+            from = news.ahead_of(ack.cum).max(0) as u32;
+        }
+        let end = limit.map_or(span, |limit| (limit.ahead_of(ack.cum) as u32).min(span));
+        ack.sack_offset = from as u16;
+        while from < end && ack.words_len < SACK_WORDS_MAX {
+            let mut word = self.dedup.word(from);
+            if end - from < 64 {
+                word &= (1 << (end - from)) - 1;
+            }
+            ack.words[ack.words_len] = word;
+            ack.words_len += 1;
+            from += 64;
+        }
+    }
+
+    /// The path that brought the latest packet; acknowledgements return on it.
+    pub(crate) fn echo_path(&self) -> PathId {
+        self.echo.path
+    }
+
+    pub(crate) fn last_rx(&self) -> Instant {
+        self.last_rx
+    }
+
+    /// Frees what an idle direction does not need.
+    pub(crate) fn shrink(&mut self) {
+        self.dedup.shrink();
+        self.refused.shrink();
+        self.retries.shrink();
+    }
+
+    /// Heap bytes in use.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.dedup.heap_bytes() + self.refused.heap_bytes() + self.retries.heap_bytes()
+    }
+}
+
+fn push_range(ack: &mut AckRepr, range: DropRange) {
+    ack.ranges[ack.ranges_len] = range;
+    ack.ranges_len += 1;
+}

@@ -1,0 +1,188 @@
+//! Acknowledgements received.
+
+use super::ring::{Slot, State};
+use super::{SendHalf, cost};
+use crate::congestion::AckSample;
+use crate::context::Context;
+use crate::wire::{AckView, DropRange};
+use crate::{DropReason, Psn, Status};
+
+/// Longer than this is no round-trip time.
+const RTT_MAX_NS: u64 = 10_000_000_000;
+
+/// What one acknowledgement block settled.
+#[derive(Debug, Default)]
+struct Settled {
+    bytes: u64,
+    packets: u32,
+    /// A repetition turned out to have been needless.
+    spurious: bool,
+}
+
+impl SendHalf {
+    /// Takes an acknowledgement of the current connection (SRD-5.5).
+    pub(crate) fn on_ack(
+        &mut self,
+        ack: &AckView<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), DropReason> {
+        assert_eq!(ack.conn(), self.conn, "the caller matched the token");
+        let ahead = ack.cum().ahead_of(self.ring.base());
+        if ahead > self.ring.sent() as i32 {
+            return Err(DropReason::Malformed);
+        }
+        cx.stats.rx_acks += 1;
+        self.established = true;
+        self.answered_ever = true;
+        self.recovery.heard(cx.now);
+        let app_limited = self.inflight_bytes < self.window_bytes / 2;
+        let mut settled = Settled { spurious: self.is_late(ack), ..Settled::default() };
+        let delay_ns = self.measure(ack, cx);
+        self.apply(ack, ahead, &mut settled, cx);
+        if settled.spurious {
+            cx.stats.spurious_retrans += 1;
+            self.cc.on_spurious();
+        }
+        self.recovery.loss_share.acked(settled.packets);
+        self.cc.on_ack(&AckSample {
+            now: cx.now,
+            acked_bytes: settled.bytes,
+            delay_ns,
+            base_ns: self.rtt.base_ns(),
+            smoothed_ns: self.rtt.smoothed_ns(),
+            rcvd_bytes: ack.rcvd_bytes(),
+            app_limited,
+            hint: ack.hint(),
+        });
+        self.detect_losses(cx);
+        self.window_bytes = self.cc.window_bytes();
+        Ok(())
+    }
+
+    /// The echo names an earlier transmission than the latest one: that was not lost.
+    fn is_late(&mut self, ack: &AckView<'_>) -> bool {
+        self.ring.sent_slot(ack.ref_psn()).is_some_and(|slot| {
+            let other = slot.tx.as_ticks() != ack.echo_ts();
+            slot.state == State::Due || slot.state == State::InFlight && other
+        })
+    }
+
+    /// Round-trip and path samples. Returns the queueing delay the connection sees.
+    fn measure(&mut self, ack: &AckView<'_>, cx: &mut Context<'_>) -> Option<u64> {
+        let sent_at = cx.now.expand_ticks(ack.echo_ts());
+        self.recovery.answered(sent_at);
+        let key = (ack.ref_psn(), ack.echo_ts());
+        let rx_delay_ns = ack.rx_delay_ns()?;
+        if self.recovery.last_echo.replace(key) == Some(key) {
+            return None;
+        }
+        let rtt_ns = cx.now.ns_since(sent_at).saturating_sub(rx_delay_ns).max(1);
+        if rtt_ns > RTT_MAX_NS {
+            return None;
+        }
+        self.rtt.sample(cx.now, rtt_ns);
+        let scale_ns = self.rtt.base_ns().max(cx.config.target_floor_ns);
+        let delay_ns =
+            self.paths.sample(cx.now, ack.ref_path(), rtt_ns, self.rtt.base_ns(), scale_ns, cx.rng);
+        Some(delay_ns)
+    }
+
+    fn apply(
+        &mut self,
+        ack: &AckView<'_>,
+        ahead: i32,
+        settled: &mut Settled,
+        cx: &mut Context<'_>,
+    ) {
+        // Final refusals first: the bits below cover them too.
+        for range in ack.ranges().filter(|range| !range.retry) {
+            self.for_sent(&range, |this, psn| this.settle(psn, range.status, settled, cx));
+        }
+        for _ in 0..ahead {
+            let Some(slot) = self.ring.pop_sent() else { break };
+            self.account(&slot, Status::Ok, settled, cx);
+        }
+        for (first, mut word) in ack.words() {
+            while word != 0 {
+                let bit = word.trailing_zeros();
+                word &= word - 1;
+                self.settle(first.plus(bit), Status::Ok, settled, cx);
+            }
+        }
+        for range in ack.ranges().filter(|range| range.retry) {
+            cx.stats.rnr_received += u64::from(range.count);
+            self.for_sent(&range, |this, psn| this.hold_for_receiver(psn));
+        }
+        if settled.packets > 0 && self.rnr.until.is_none() {
+            self.rnr.pause_ns = 0;
+        }
+        self.start_rnr_pause(cx);
+        self.ring.pop_done();
+    }
+
+    /// Calls `f` for each transmitted number of a range.
+    fn for_sent(&mut self, range: &DropRange, mut f: impl FnMut(&mut Self, Psn)) {
+        let skip = self.ring.base().ahead_of(range.psn).max(0) as u32;
+        let sent_end = self.ring.base().plus(self.ring.sent() as u32);
+        for i in skip..u32::from(range.count) {
+            let psn = range.psn.plus(i);
+            if psn.ahead_of(sent_end) >= 0 {
+                break;
+            }
+            f(self, psn);
+        }
+    }
+
+    #[inline]
+    fn settle(&mut self, psn: Psn, status: Status, settled: &mut Settled, cx: &mut Context<'_>) {
+        let Some(slot) = self.ring.sent_slot(psn) else { return };
+        let copy = *slot;
+        slot.state = State::Done;
+        self.account(&copy, status, settled, cx);
+    }
+
+    /// Completes a message unless it was complete.
+    #[inline]
+    fn account(
+        &mut self,
+        slot: &Slot,
+        status: Status,
+        settled: &mut Settled,
+        cx: &mut Context<'_>,
+    ) {
+        let bytes = cost(slot.msg.len, cx.config);
+        match slot.state {
+            State::Done => return,
+            State::InFlight | State::RnrWait => self.inflight_bytes -= bytes,
+            State::Due => settled.spurious |= slot.transmissions == 1,
+            State::Queued => unreachable!("only transmitted slots are settled"),
+        }
+        settled.bytes += bytes;
+        settled.packets += 1;
+        cx.complete(slot.msg.id, status);
+    }
+
+    /// The receiver was not ready: this message waits, unless it was its last try.
+    fn hold_for_receiver(&mut self, psn: Psn) {
+        let Some(slot) = self.ring.sent_slot(psn) else { return };
+        if slot.state != State::InFlight || slot.msg.rnr_retry == 0 {
+            return;
+        }
+        if slot.msg.rnr_retry < 7 {
+            slot.msg.rnr_retry -= 1;
+        }
+        slot.state = State::RnrWait;
+        self.rnr.waiting.push(psn);
+    }
+
+    fn start_rnr_pause(&mut self, cx: &mut Context<'_>) {
+        if self.rnr.waiting.is_empty() || self.rnr.until.is_some() {
+            return;
+        }
+        let pause_ns = (self.rnr.pause_ns * 2)
+            .clamp(cx.config.rnr_pause_ns, cx.config.rnr_pause_max_ns.max(cx.config.rnr_pause_ns));
+        self.rnr.pause_ns = pause_ns;
+        let jitter_ns = cx.rng.below(pause_ns / 4 + 1);
+        self.rnr.until = Some(cx.now.plus_ns(pause_ns + jitter_ns));
+    }
+}

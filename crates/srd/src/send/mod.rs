@@ -1,0 +1,414 @@
+//! The sending direction toward one peer: queue, window, and what to transmit next.
+
+mod answer;
+mod recovery;
+pub(crate) mod ring;
+
+use crate::congestion::{self, Controller};
+use crate::context::Context;
+use crate::pacer::Pacer;
+use crate::path::PathTable;
+use crate::rtt::Rtt;
+use crate::wire::data::encode_log;
+use crate::wire::{DataRepr, Flags};
+use crate::{Config, Event, Instant, Message, MsgId, PathId, Psn, Status};
+use recovery::Recovery;
+use ring::{Ring, State};
+use std::collections::VecDeque;
+
+/// One data packet to transmit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) data: DataRepr,
+    pub(crate) flags: Flags,
+    pub(crate) path: PathId,
+    pub(crate) msg: MsgId,
+}
+
+/// The path that the current burst stays on.
+#[derive(Debug, Default)]
+struct Burst {
+    path: PathId,
+    packets_left: u32,
+    bytes_left: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct SendHalf {
+    /// Token of the connection, 0 while there is none.
+    conn: u64,
+    epoch: u64,
+    /// The peer has answered on this connection.
+    established: bool,
+    /// The peer has ever answered.
+    answered_ever: bool,
+    ring: Ring,
+    /// Numbers to transmit again; entries whose slot is not `Due` any more are skipped.
+    due: VecDeque<Psn>,
+    queued_bytes: u64,
+    /// Wire bytes that are in flight or wait for a receiver.
+    inflight_bytes: u64,
+    window_bytes: u64,
+    /// Transmit one packet whatever the window says.
+    probe: bool,
+    cc: Box<dyn Controller>,
+    rtt: Rtt,
+    paths: PathTable,
+    pacer: Pacer,
+    recovery: Recovery,
+    rnr: RnrPause,
+    burst: Burst,
+    last_activity: Instant,
+}
+
+/// The pause after "receiver not ready" (SRD-6.2).
+#[derive(Debug, Default)]
+struct RnrPause {
+    waiting: Vec<Psn>,
+    until: Option<Instant>,
+    pause_ns: u64,
+}
+
+impl SendHalf {
+    pub(crate) fn new(config: &Config, first: Psn) -> Self {
+        let cc = congestion::controller(config);
+        Self {
+            conn: 0,
+            epoch: 0,
+            established: false,
+            answered_ever: false,
+            ring: Ring::new(first),
+            due: VecDeque::new(),
+            queued_bytes: 0,
+            inflight_bytes: 0,
+            window_bytes: cc.window_bytes(),
+            probe: false,
+            cc,
+            rtt: Rtt::new(config.rtt_guess_ns),
+            paths: PathTable::default(),
+            pacer: Pacer::default(),
+            recovery: Recovery::default(),
+            rnr: RnrPause::default(),
+            burst: Burst::default(),
+            last_activity: Instant::ZERO,
+        }
+    }
+
+    pub(crate) fn conn(&self) -> u64 {
+        self.conn
+    }
+
+    pub(crate) fn paths(&self) -> &PathTable {
+        &self.paths
+    }
+
+    pub(crate) fn window_bytes(&self) -> u64 {
+        self.window_bytes
+    }
+
+    /// The receiver was not ready; a timer ends the pause.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.rnr.until.is_some()
+    }
+
+    /// Messages not completed.
+    pub(crate) fn len(&self) -> usize {
+        self.ring.len()
+    }
+
+    #[inline]
+    pub(crate) fn enqueue(&mut self, msg: Message) {
+        self.queued_bytes += u64::from(msg.len);
+        self.ring.push(msg);
+    }
+
+    /// There may be something to transmit.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        !self.due.is_empty() || self.ring.queued() > 0
+    }
+
+    /// The next packet the window, the pacer and the receiver let out.
+    #[inline]
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Option<Outgoing> {
+        let Some(again) = self.choose(cx) else {
+            self.burst.packets_left = 0;
+            return None;
+        };
+        if self.conn == 0 {
+            self.open(cx);
+        }
+        let (psn, flags) = match again {
+            Some(psn) => (psn, Flags::HAS_DATA.with(Flags::RTX)),
+            None => (self.ring.next_psn(), Flags::HAS_DATA),
+        };
+        Some(self.transmit(psn, flags, cx))
+    }
+
+    /// `Some(Some(psn))`: repeat that one; `Some(None)`: a new one; `None`: nothing now.
+    #[inline]
+    fn choose(&mut self, cx: &Context<'_>) -> Option<Option<Psn>> {
+        while let Some(&psn) = self.due.front() {
+            if let Some(slot) = self.ring.sent_slot(psn)
+                && slot.state == State::Due
+            {
+                let bytes = cost(slot.msg.len, cx.config);
+                return (self.probe || self.may_send(bytes, cx.now)).then_some(Some(psn));
+            }
+            self.due.pop_front();
+        }
+        self.probe = false;
+        if self.rnr.until.is_some() {
+            return None;
+        }
+        let bytes = cost(self.ring.first_queued()?.msg.len, cx.config);
+        self.may_send(bytes, cx.now).then_some(None)
+    }
+
+    #[inline]
+    fn may_send(&self, bytes: u64, now: Instant) -> bool {
+        self.fits_window(bytes) && self.pacer.ready(now)
+    }
+
+    #[inline]
+    fn fits_window(&self, bytes: u64) -> bool {
+        self.inflight_bytes == 0 || self.inflight_bytes + bytes <= self.window_bytes
+    }
+
+    /// Opens a connection: a new token, a later epoch (SRD-3.1).
+    fn open(&mut self, cx: &mut Context<'_>) {
+        self.conn = cx.rng.token();
+        *cx.epoch += 1;
+        self.epoch = *cx.epoch;
+        self.established = false;
+        assert_eq!(self.ring.sent(), 0, "a connection starts with nothing in flight");
+    }
+
+    fn transmit(&mut self, psn: Psn, mut flags: Flags, cx: &mut Context<'_>) -> Outgoing {
+        let again = flags.has(Flags::RTX);
+        if self.ring.sent() == 0 {
+            self.recovery.silent_since = cx.now;
+        }
+        if again {
+            self.due.pop_front();
+        } else {
+            self.ring.launch();
+        }
+        #[expect(clippy::expect_used, reason = "choose() found the slot just before")]
+        let slot = self.ring.sent_slot(psn).expect("the chosen slot exists");
+        assert!(matches!(slot.state, State::Due | State::Queued), "only these are transmitted");
+        slot.tx = cx.now;
+        slot.state = State::InFlight;
+        slot.transmissions = slot.transmissions.saturating_add(1);
+        let msg = slot.msg;
+        let lost_on = again.then_some(slot.path);
+        let bytes = cost(msg.len, cx.config);
+        let path = self.pick_path(lost_on, bytes as u32, cx);
+        self.ring.route(psn, path);
+        self.inflight_bytes += bytes;
+        self.recovery.log(psn, cx.now);
+        self.pacer.spend(cx.now, bytes, self.window_bytes, self.rtt.smoothed_ns(), cx.config);
+        self.last_activity = cx.now;
+        self.count(again, msg.len, cx);
+        flags = flags
+            .with_if(!self.established, Flags::INIT)
+            .with_if(msg.rnr_retry == 0, Flags::FINAL_TRY)
+            .with_if(core::mem::take(&mut self.probe), Flags::PROBE)
+            .with_if(self.stopped_by_window(cx.config), Flags::ACK_REQ);
+        Outgoing { data: self.block(psn, &msg, cx.now), flags, path, msg: msg.id }
+    }
+
+    fn block(&self, psn: Psn, msg: &Message, now: Instant) -> DataRepr {
+        DataRepr {
+            conn: self.conn,
+            psn,
+            tx_ts: now.as_ticks(),
+            oldest: psn.ahead_of(self.ring.base()) as u16,
+            backlog: encode_log(self.queued_bytes),
+            op: msg.op,
+            flags: msg.flags,
+            len: msg.len as u16,
+            qkey: msg.qkey,
+            imm: msg.imm,
+            epoch: (!self.established).then_some(self.epoch),
+        }
+    }
+
+    fn count(&mut self, again: bool, len: u32, cx: &mut Context<'_>) {
+        cx.stats.tx_data += 1;
+        cx.stats.tx_payload_bytes += u64::from(len);
+        if again {
+            cx.stats.retrans_pkts += 1;
+            cx.stats.retrans_bytes += u64::from(len);
+        } else {
+            self.queued_bytes -= u64::from(len);
+        }
+    }
+
+    /// More is waiting, and only an answer will let it out (SRD-5.2).
+    fn stopped_by_window(&mut self, config: &Config) -> bool {
+        if !self.has_work() {
+            return false;
+        }
+        match self.ring.first_queued() {
+            Some(slot) => !self.fits_window(cost(slot.msg.len, config)),
+            None => self.ring.queued() > 0,
+        }
+    }
+
+    /// The burst's path, or the next one when the burst is over or the path lost this packet.
+    #[inline]
+    fn pick_path(&mut self, avoid: Option<PathId>, bytes: u32, cx: &mut Context<'_>) -> PathId {
+        let stay = self.burst.packets_left > 0 && self.burst.bytes_left >= bytes;
+        if !stay || avoid == Some(self.burst.path) {
+            let choice = self.paths.select(cx.now, avoid, cx.config, cx.rng);
+            self.burst.path = choice.path;
+            self.burst.packets_left =
+                if choice.probing { 1 } else { cx.config.burst_packets_per_path.max(1) };
+            self.burst.bytes_left = cx.config.burst_bytes_per_path;
+        }
+        self.burst.packets_left -= 1;
+        self.burst.bytes_left = self.burst.bytes_left.saturating_sub(bytes);
+        self.paths.sent_on(self.burst.path);
+        self.burst.path
+    }
+
+    /// When this direction must be looked at again.
+    pub(crate) fn deadline(&mut self, now: Instant, config: &Config) -> Option<Instant> {
+        let loss = self.loss_deadline(config);
+        let pace = if self.has_work() { self.pacer.wake(now) } else { None };
+        [loss, self.rnr.until, pace].into_iter().flatten().min()
+    }
+
+    pub(crate) fn on_timeout(&mut self, cx: &mut Context<'_>) {
+        if self.rnr.until.is_some_and(|until| until <= cx.now) {
+            self.resume_after_rnr(cx.config);
+        }
+        if self.ring.sent() > 0
+            && cx.now.ns_since(self.recovery.silent_since) >= cx.config.dead_after_ns
+        {
+            self.give_up(cx);
+            return;
+        }
+        self.on_loss_timer(cx);
+    }
+
+    fn resume_after_rnr(&mut self, config: &Config) {
+        self.rnr.until = None;
+        let mut waiting = core::mem::take(&mut self.rnr.waiting);
+        for psn in waiting.drain(..) {
+            let Some(slot) = self.ring.sent_slot(psn) else { continue };
+            if slot.state == State::RnrWait {
+                slot.state = State::Due;
+                self.inflight_bytes -= cost(slot.msg.len, config);
+                self.due.push_back(psn);
+            }
+        }
+        self.rnr.waiting = waiting;
+    }
+
+    /// The peer has been silent for too long (SRD-7.5).
+    fn give_up(&mut self, cx: &mut Context<'_>) {
+        let status = if self.answered_ever { Status::UnrespRemote } else { Status::UnreachRemote };
+        cx.stats.unresponsive_remote_events += 1;
+        cx.events.push_back(Event::PeerUnresponsive { peer: cx.peer });
+        self.fail_all(status, cx);
+        self.disconnect();
+    }
+
+    /// The peer lost its state: what is in flight ends, what is queued starts a new connection.
+    pub(crate) fn on_reset(&mut self, cx: &mut Context<'_>) {
+        cx.stats.rx_resets += 1;
+        cx.events.push_back(Event::PeerReset { peer: cx.peer });
+        self.fail_sent(Status::RemoteAbort, cx);
+        self.disconnect();
+    }
+
+    /// Nobody is at the peer's address.
+    pub(crate) fn on_unreachable(&mut self, cx: &mut Context<'_>) {
+        self.fail_all(Status::BadDestQpn, cx);
+        self.disconnect();
+    }
+
+    /// The host gave all messages up. The connection goes on.
+    pub(crate) fn cancel(&mut self, cx: &mut Context<'_>) {
+        self.fail_all(Status::Flushed, cx);
+    }
+
+    /// Drops all messages without a word; returns how many had not ended.
+    pub(crate) fn abandon(&mut self) -> usize {
+        let count = self.ring.open();
+        self.ring = Ring::new(self.ring.base().plus(self.ring.sent() as u32));
+        self.queued_bytes = 0;
+        self.settle_flight();
+        count
+    }
+
+    fn fail_sent(&mut self, status: Status, cx: &mut Context<'_>) {
+        while let Some(slot) = self.ring.pop_sent() {
+            if slot.state != State::Done {
+                cx.complete(slot.msg.id, status);
+            }
+        }
+        self.settle_flight();
+    }
+
+    fn fail_all(&mut self, status: Status, cx: &mut Context<'_>) {
+        self.fail_sent(status, cx);
+        while let Some(id) = self.ring.pop_queued() {
+            cx.complete(id, status);
+        }
+        self.queued_bytes = 0;
+    }
+
+    /// Nothing is in flight any more.
+    fn settle_flight(&mut self) {
+        assert_eq!(self.ring.sent(), 0, "called when everything sent has ended");
+        self.due.clear();
+        self.rnr.waiting.clear();
+        self.rnr.until = None;
+        self.inflight_bytes = 0;
+        self.probe = false;
+        self.recovery.clear();
+    }
+
+    fn disconnect(&mut self) {
+        self.conn = 0;
+        self.established = false;
+    }
+
+    /// Forgets the connection and the paths after a long idle time. True when there is nothing
+    /// left worth keeping.
+    pub(crate) fn expire(&mut self, now: Instant, config: &Config) -> bool {
+        let idle_ns = now.ns_since(self.last_activity.max(self.recovery.last_answer));
+        if !self.ring.is_empty() {
+            return false;
+        }
+        if self.conn != 0 && idle_ns >= config.sender_idle_ns {
+            self.disconnect();
+            self.paths = PathTable::default();
+        }
+        if self.conn == 0 || idle_ns >= 1_000_000_000 {
+            self.ring.shrink();
+            self.due.shrink_to_fit();
+            self.rnr.waiting.shrink_to_fit();
+            self.recovery.shrink();
+        }
+        self.conn == 0
+    }
+
+    /// Heap bytes in use.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.ring.heap_bytes()
+            + (self.due.capacity() + self.rnr.waiting.capacity()) * size_of::<Psn>()
+            + self.recovery.heap_bytes()
+            + self.paths.heap_bytes()
+            + size_of_val(&*self.cc)
+    }
+}
+
+/// Wire bytes of a packet with `len` bytes of payload.
+#[inline]
+fn cost(len: u32, config: &Config) -> u64 {
+    u64::from(len) + u64::from(config.overhead_bytes)
+}

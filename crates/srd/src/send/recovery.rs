@@ -1,0 +1,171 @@
+//! Loss detection by time, and the retransmission timer (SRD-7).
+
+use super::ring::State;
+use super::{SendHalf, cost};
+use crate::congestion::LossSample;
+use crate::context::Context;
+use crate::loss::LossShare;
+use crate::{Config, Event, Instant, Psn};
+use std::collections::VecDeque;
+
+/// The retransmission time-out is doubled at most this often.
+const BACKOFF_MAX: u32 = 3;
+
+#[derive(Debug, Default)]
+pub(super) struct Recovery {
+    /// Transmissions in the order of time; those that were answered or repeated are skipped.
+    log: VecDeque<(Psn, Instant)>,
+    /// Latest transmission known to have arrived.
+    answered_tx: Instant,
+    pub(super) last_answer: Instant,
+    /// Since when the peer has owed an answer.
+    pub(super) silent_since: Instant,
+    last_probe: Instant,
+    backoff: u32,
+    pub(super) last_echo: Option<(Psn, u32)>,
+    pub(super) loss_share: LossShare,
+}
+
+impl Recovery {
+    #[inline]
+    pub(super) fn log(&mut self, psn: Psn, now: Instant) {
+        self.log.push_back((psn, now));
+    }
+
+    pub(super) fn heard(&mut self, now: Instant) {
+        self.last_answer = now;
+        self.silent_since = now;
+        self.backoff = 0;
+    }
+
+    pub(super) fn answered(&mut self, tx: Instant) {
+        self.answered_tx = self.answered_tx.max(tx);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.log.clear();
+        self.backoff = 0;
+    }
+
+    pub(super) fn shrink(&mut self) {
+        self.log.shrink_to_fit();
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.log.capacity() * size_of::<(Psn, Instant)>()
+    }
+}
+
+/// Losses found in one look.
+#[derive(Debug, Default)]
+struct Lost {
+    packets: u32,
+    bytes: u64,
+}
+
+impl SendHalf {
+    /// The oldest transmission still without an answer.
+    #[inline]
+    fn oldest_open(&mut self) -> Option<(Psn, Instant)> {
+        while let Some(&(psn, tx)) = self.recovery.log.front() {
+            if let Some(slot) = self.ring.sent_slot(psn)
+                && slot.state == State::InFlight
+                && slot.tx == tx
+            {
+                return Some((psn, tx));
+            }
+            self.recovery.log.pop_front();
+        }
+        None
+    }
+
+    /// When the oldest transmission counts as lost, unless it is answered before.
+    pub(super) fn loss_deadline(&mut self, config: &Config) -> Option<Instant> {
+        let (_, tx) = self.oldest_open()?;
+        let rto_ns = self.rtt.rto_ns(config.rto_floor_ns);
+        if tx < self.recovery.answered_tx {
+            return Some(tx.plus_ns(rto_ns));
+        }
+        let since = if config.probe_on_silence {
+            tx.max(self.recovery.last_answer).max(self.recovery.last_probe)
+        } else {
+            tx
+        };
+        Some(since.plus_ns(rto_ns << self.recovery.backoff))
+    }
+
+    /// Declares lost what is old enough although later transmissions were answered (SRD-7.2).
+    pub(super) fn detect_losses(&mut self, cx: &mut Context<'_>) {
+        let rto_ns = self.rtt.rto_ns(cx.config.rto_floor_ns);
+        let mut lost = Lost::default();
+        while let Some((psn, tx)) = self.oldest_open() {
+            if cx.now.ns_since(tx) < rto_ns || tx >= self.recovery.answered_tx {
+                break;
+            }
+            self.lose(psn, &mut lost, cx);
+        }
+        self.report(&lost, false, cx);
+    }
+
+    /// The timer of the oldest transmission (SRD-7.3).
+    pub(super) fn on_loss_timer(&mut self, cx: &mut Context<'_>) {
+        self.detect_losses(cx);
+        let Some(deadline) = self.loss_deadline(cx.config).filter(|&at| at <= cx.now) else {
+            return;
+        };
+        assert!(deadline <= cx.now, "the timer has expired");
+        cx.stats.retrans_timeout_events += 1;
+        let mut lost = Lost::default();
+        let horizon_ns = self.rtt.rto_ns(cx.config.rto_floor_ns) << self.recovery.backoff;
+        while let Some((psn, tx)) = self.oldest_open() {
+            if !cx.config.probe_on_silence && cx.now.ns_since(tx) < horizon_ns {
+                break;
+            }
+            self.lose(psn, &mut lost, cx);
+            if cx.config.probe_on_silence {
+                break;
+            }
+        }
+        self.probe = true;
+        self.recovery.last_probe = cx.now;
+        if self.recovery.backoff < BACKOFF_MAX {
+            self.recovery.backoff += 1;
+            if self.recovery.backoff == BACKOFF_MAX {
+                cx.stats.impaired_remote_conn_events += 1;
+                cx.events.push_back(Event::PeerImpaired { peer: cx.peer });
+            }
+        }
+        self.report(&lost, true, cx);
+    }
+
+    /// Marks one transmission lost and its packet due.
+    fn lose(&mut self, psn: Psn, lost: &mut Lost, cx: &mut Context<'_>) {
+        self.recovery.log.pop_front();
+        let Some(slot) = self.ring.sent_slot(psn) else { return };
+        assert_eq!(slot.state, State::InFlight, "only what is in flight gets lost");
+        slot.state = State::Due;
+        let (path, bytes) = (slot.path, cost(slot.msg.len, cx.config));
+        self.inflight_bytes -= bytes;
+        self.due.push_back(psn);
+        self.recovery.loss_share.lost();
+        let congested = self.recovery.loss_share.is_connection_wide();
+        self.paths.lost_on(cx.now, path, congested, cx.config);
+        lost.packets += 1;
+        lost.bytes += bytes;
+    }
+
+    fn report(&mut self, lost: &Lost, by_timer: bool, cx: &Context<'_>) {
+        if lost.packets == 0 {
+            return;
+        }
+        let silent_ns = cx.now.ns_since(self.recovery.last_answer);
+        self.cc.on_loss(&LossSample {
+            now: cx.now,
+            lost_bytes: lost.bytes,
+            connection_wide: self.recovery.loss_share.is_connection_wide(),
+            silent: by_timer && silent_ns >= self.rtt.rto_ns(cx.config.rto_floor_ns),
+            min_gap_ns: self.rtt.max_ns() + self.rtt.base_ns(),
+        });
+        self.window_bytes = self.cc.window_bytes();
+    }
+}

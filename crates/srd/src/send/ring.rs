@@ -1,0 +1,195 @@
+//! Messages toward one peer in the order of their sequence numbers: first those transmitted at
+//! least once, then those still queued.
+
+use crate::{Instant, Message, MsgId, PSN_WINDOW, PathId, Psn};
+use std::collections::VecDeque;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Never transmitted.
+    Queued,
+    /// Transmitted, not answered.
+    InFlight,
+    /// To be transmitted again.
+    Due,
+    /// Waiting until the receiver may be ready.
+    RnrWait,
+    /// Completed; its number waits for older ones.
+    Done,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    /// Time of the latest transmission.
+    pub(crate) tx: Instant,
+    pub(crate) msg: Message,
+    /// Path of the latest transmission.
+    pub(crate) path: PathId,
+    pub(crate) state: State,
+    /// Transmissions so far, saturating.
+    pub(crate) transmissions: u8,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ring {
+    slots: VecDeque<Slot>,
+    base: Psn,
+    sent: usize,
+}
+
+impl Ring {
+    pub(crate) fn new(base: Psn) -> Self {
+        Self { slots: VecDeque::new(), base, sent: 0 }
+    }
+
+    /// The oldest unresolved number.
+    pub(crate) fn base(&self) -> Psn {
+        self.base
+    }
+
+    /// Slots transmitted at least once and not yet popped.
+    pub(crate) fn sent(&self) -> usize {
+        self.sent
+    }
+
+    pub(crate) fn queued(&self) -> usize {
+        self.slots.len() - self.sent
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Messages that have not ended.
+    pub(crate) fn open(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.state != State::Done).count()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, msg: Message) {
+        self.slots.push_back(Slot {
+            tx: Instant::ZERO,
+            msg,
+            path: PathId(0),
+            state: State::Queued,
+            transmissions: 0,
+        });
+    }
+
+    /// The transmitted slot with this number.
+    #[inline]
+    pub(crate) fn sent_slot(&mut self, psn: Psn) -> Option<&mut Slot> {
+        let offset = psn.ahead_of(self.base);
+        if offset < 0 || offset as usize >= self.sent {
+            return None;
+        }
+        self.slots.get_mut(offset as usize)
+    }
+
+    /// The first queued message, while the window of sequence numbers is open (SRD-4.2).
+    #[inline]
+    pub(crate) fn first_queued(&self) -> Option<&Slot> {
+        if self.sent >= PSN_WINDOW as usize { None } else { self.slots.get(self.sent) }
+    }
+
+    /// The number the first queued message will get.
+    #[inline]
+    pub(crate) fn next_psn(&self) -> Psn {
+        self.base.plus(self.sent as u32)
+    }
+
+    /// Counts the first queued message as transmitted.
+    #[inline]
+    pub(crate) fn launch(&mut self) {
+        assert!(self.sent < PSN_WINDOW as usize, "the window of numbers is open");
+        assert!(self.sent < self.slots.len(), "a message is queued");
+        self.sent += 1;
+    }
+
+    /// Notes the path of the latest transmission.
+    #[inline]
+    pub(crate) fn route(&mut self, psn: Psn, path: PathId) {
+        if let Some(slot) = self.sent_slot(psn) {
+            slot.path = path;
+        }
+    }
+
+    /// Takes the oldest transmitted slot out, whatever its state.
+    #[inline]
+    pub(crate) fn pop_sent(&mut self) -> Option<Slot> {
+        if self.sent == 0 {
+            return None;
+        }
+        self.sent -= 1;
+        self.base = self.base.plus(1);
+        self.slots.pop_front()
+    }
+
+    /// Drops completed slots from the front.
+    #[inline]
+    pub(crate) fn pop_done(&mut self) {
+        while self.sent > 0 && self.slots.front().is_some_and(|s| s.state == State::Done) {
+            self.pop_sent();
+        }
+    }
+
+    /// Takes the oldest queued message out; only when nothing is transmitted.
+    pub(crate) fn pop_queued(&mut self) -> Option<MsgId> {
+        assert_eq!(self.sent, 0, "transmitted slots come first");
+        self.slots.pop_front().map(|slot| slot.msg.id)
+    }
+
+    pub(crate) fn shrink(&mut self) {
+        if self.slots.is_empty() {
+            self.slots.shrink_to_fit();
+        }
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(id: u64) -> Message {
+        Message { id: MsgId(id), len: 1, ..Message::default() }
+    }
+
+    #[test]
+    fn numbers_follow_the_order_of_queueing() {
+        let mut ring = Ring::new(Psn(u32::MAX));
+        for id in 0..3 {
+            ring.push(message(id));
+        }
+        assert_eq!(ring.next_psn(), Psn(u32::MAX));
+        ring.launch();
+        assert_eq!(ring.next_psn(), Psn(0));
+        ring.launch();
+        assert_eq!(ring.sent_slot(Psn(0)).map(|slot| slot.msg.id), Some(MsgId(1)));
+        assert_eq!((ring.sent(), ring.queued()), (2, 1));
+        assert!(ring.sent_slot(Psn(1)).is_none() && ring.sent_slot(Psn(0)).is_some());
+        ring.sent_slot(Psn(u32::MAX)).unwrap().state = State::Done;
+        ring.pop_done();
+        assert_eq!((ring.base(), ring.sent(), ring.len()), (Psn(0), 1, 2));
+    }
+
+    #[test]
+    fn the_window_of_numbers_closes() {
+        let mut ring = Ring::new(Psn(0));
+        for id in 0..=u64::from(PSN_WINDOW) {
+            ring.push(message(id));
+        }
+        while ring.first_queued().is_some() {
+            ring.launch();
+        }
+        assert_eq!(ring.sent(), PSN_WINDOW as usize);
+        ring.pop_sent();
+        assert!(ring.first_queued().is_some());
+    }
+}

@@ -1,0 +1,305 @@
+//! What a host sees of the protocol, one rule per test.
+
+mod common;
+
+use common::{Answer, Faults, Pair};
+use srd::{Address, Config, Event, Message, MsgId, Reject, SendError, Status};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn expect_all(pair: &Pair, count: u64) {
+    assert_eq!(pair.nodes[1].delivered_sorted(), (0..count).collect::<Vec<_>>());
+    assert_eq!(pair.nodes[0].completed.len() as u64, count);
+    assert!(pair.nodes[0].completed.values().all(|&status| status == Status::Ok));
+}
+
+#[test]
+fn a_message_arrives_and_completes() {
+    let mut pair = Pair::socket(1);
+    pair.send(0, 0, 64);
+    assert!(pair.run_until_done(SECOND_NS));
+    expect_all(&pair, 1);
+    assert_eq!(pair.datagrams, 2, "one datagram each way");
+}
+
+#[test]
+fn many_messages_arrive_in_bursts() {
+    let mut pair = Pair::socket(2);
+    (0..20_000).for_each(|id| pair.send(0, id, 64));
+    assert!(pair.run_until_done(SECOND_NS));
+    expect_all(&pair, 20_000);
+    assert_eq!(pair.nodes[0].engine.stats().retrans_pkts, 0);
+    assert!(pair.nodes[1].engine.stats().tx_pure_acks < 500);
+}
+
+#[test]
+fn everything_arrives_once_over_a_bad_link() {
+    let mut pair = Pair::socket(3);
+    pair.faults = Faults { loss: 50, duplicate: 50, reorder: 200, dead_path: None };
+    (0..5000).for_each(|id| pair.send(0, id, 1000));
+    assert!(pair.run_until_done(60 * SECOND_NS));
+    expect_all(&pair, 5000);
+}
+
+#[test]
+fn a_dead_path_is_left() {
+    let mut pair = Pair::socket(4);
+    pair.faults.dead_path = Some(2);
+    (0..5000).for_each(|id| pair.send(0, id, 8000));
+    assert!(pair.run_until_done(10 * SECOND_NS));
+    expect_all(&pair, 5000);
+    let rtx = pair.nodes[0].engine.stats().retrans_pkts;
+    assert!(rtx < 300, "{rtx} repetitions of 5000, a quarter of the paths is dead");
+}
+
+#[test]
+fn replies_carry_the_acknowledgement() {
+    let mut pair = Pair::socket(5);
+    pair.eager_acks = false;
+    for round in 0..100 {
+        let (from, before) = (round % 2, pair.nodes[1 - round % 2].delivered.len());
+        pair.send(from, round as u64, 64);
+        while pair.nodes[1 - from].delivered.len() == before {
+            let limit = pair.now.plus_ns(SECOND_NS);
+            pair.step(limit);
+        }
+    }
+    assert_eq!(pair.datagrams, 100, "no datagram for an acknowledgement alone");
+}
+
+#[test]
+fn receiver_not_ready_is_tried_again() {
+    let mut pair = Pair::socket(6);
+    pair.nodes[1].answer = Answer::Refuse(Reject::Rnr);
+    (0..50).for_each(|id| pair.send(0, id, 64));
+    pair.run_ns(SECOND_NS / 10);
+    assert!(pair.nodes[0].completed.is_empty());
+    pair.nodes[1].answer = Answer::Accept;
+    assert!(pair.run_until_done(SECOND_NS));
+    expect_all(&pair, 50);
+}
+
+#[test]
+fn the_last_permitted_try_is_final() {
+    for retries in [0, 1, 3] {
+        let mut pair = Pair::socket(7);
+        pair.nodes[1].answer = Answer::Refuse(Reject::Rnr);
+        pair.faults.loss = 200;
+        for id in 0..200 {
+            let msg = Message { id: MsgId(id), len: 64, rnr_retry: retries, ..Message::default() };
+            pair.send_with(0, msg);
+        }
+        assert!(pair.run_until_done(60 * SECOND_NS));
+        pair.nodes[1].answer = Answer::Accept;
+        pair.run_ns(SECOND_NS);
+        assert!(pair.nodes[1].delivered.is_empty());
+        assert!(pair.nodes[0].completed.values().all(|&status| status == Status::Rnr));
+    }
+}
+
+#[test]
+fn refusals_end_only_their_own_message() {
+    let mut pair = Pair::socket(8);
+    for (id, why) in [Reject::BadDestQpn, Reject::BadLength].into_iter().enumerate() {
+        pair.nodes[1].answer = Answer::Refuse(why);
+        pair.send(0, id as u64, 64);
+        assert!(pair.run_until_done(SECOND_NS));
+    }
+    pair.nodes[1].answer = Answer::Accept;
+    pair.send(0, 2, 64);
+    assert!(pair.run_until_done(SECOND_NS));
+    let want = [Status::BadDestQpn, Status::BadLength, Status::Ok];
+    assert_eq!(pair.nodes[0].statuses(), want);
+}
+
+#[test]
+fn thousands_of_mixed_refusals_are_all_reported() {
+    let mut pair = Pair::socket(9);
+    (0..6000).for_each(|id| pair.send(0, id, 64));
+    pair.nodes[1].answer = Answer::Mixed;
+    pair.faults.loss = 20;
+    assert!(pair.run_until_done(100 * SECOND_NS));
+    let ok = pair.nodes[0].completed.iter().filter(|c| *c.1 == Status::Ok).map(|c| *c.0);
+    let delivered = pair.nodes[1].delivered_sorted();
+    assert!(ok.eq(delivered), "exactly what ended well was delivered");
+    assert_eq!(pair.nodes[0].completed.len(), 6000);
+    let refused = pair.nodes[1].engine.stats().rx_rejected;
+    assert!(refused > 1000, "{refused}");
+}
+
+#[test]
+fn silence_ends_messages() {
+    let mut pair = Pair::socket(10);
+    pair.faults.loss = 1000;
+    pair.send(0, 0, 64);
+    assert!(pair.run_until_done(9 * SECOND_NS), "dead after eight seconds");
+    assert_eq!(pair.nodes[0].statuses(), [Status::UnreachRemote]);
+    pair.faults.loss = 0;
+    pair.send(0, 1, 64);
+    assert!(pair.run_until_done(SECOND_NS));
+    pair.faults.loss = 1000;
+    pair.send(0, 2, 64);
+    assert!(pair.run_until_done(9 * SECOND_NS));
+    assert_eq!(pair.nodes[0].statuses()[1], Status::Ok);
+    assert_eq!(pair.nodes[0].statuses()[2], Status::UnrespRemote);
+    assert_eq!(pair.nodes[0].engine.stats().unresponsive_remote_events, 2);
+}
+
+#[test]
+fn a_restarted_peer_aborts_what_is_in_flight() {
+    let mut pair = Pair::socket(11);
+    pair.send(0, 0, 64);
+    assert!(pair.run_until_done(SECOND_NS));
+    pair.restart(1, 99);
+    pair.send(0, 1, 64);
+    assert!(pair.run_until_done(SECOND_NS));
+    assert_eq!(pair.nodes[0].statuses(), [Status::Ok, Status::RemoteAbort]);
+    assert!(pair.nodes[0].events.iter().any(|event| matches!(event, Event::PeerReset { .. })));
+    pair.send(0, 2, 64);
+    assert!(pair.run_until_done(SECOND_NS));
+    assert_eq!(pair.nodes[1].delivered, [2]);
+}
+
+#[test]
+fn a_restarted_sender_is_heard() {
+    let mut pair = Pair::socket(12);
+    pair.send(0, 0, 64);
+    assert!(pair.run_until_done(SECOND_NS));
+    pair.restart(0, 99);
+    pair.send(0, 1, 64);
+    assert!(pair.run_until_done(SECOND_NS));
+    assert_eq!(pair.nodes[1].delivered, [0, 1]);
+}
+
+#[test]
+fn closing_answers_duplicates_and_refuses_news() {
+    let mut pair = Pair::socket(13);
+    pair.send(0, 0, 64);
+    pair.send(1, 7, 64);
+    assert!(pair.run_until_done(SECOND_NS));
+    let now = pair.now;
+    pair.nodes[1].engine.begin_close(now);
+    pair.send(0, 1, 64);
+    assert!(pair.run_until_done(SECOND_NS));
+    assert_eq!(pair.nodes[0].statuses(), [Status::Ok, Status::BadDestQpn]);
+    let peer = pair.peer_of(1);
+    let refused = pair.nodes[1].engine.send(now, peer, Message::default());
+    assert_eq!(refused, Err(SendError::Closing));
+}
+
+#[test]
+fn final_acks_reach_a_sender_that_lost_the_first() {
+    let mut pair = Pair::socket(14);
+    pair.send(0, 0, 64);
+    let limit = pair.now.plus_ns(pair.latency_ns);
+    pair.step(limit);
+    pair.faults.loss = 1000;
+    pair.turn();
+    pair.faults.loss = 0;
+    let now = pair.now;
+    pair.nodes[1].engine.begin_close(now);
+    pair.nodes[1].engine.final_acks(now);
+    assert!(pair.run_until_done(4_000_000), "before the retransmission timer");
+    expect_all(&pair, 1);
+}
+
+#[test]
+fn unreachable_ends_with_bad_destination() {
+    let mut pair = Pair::socket(15);
+    let peer = pair.peer_of(0);
+    let now = pair.now;
+    let node = &mut pair.nodes[0].engine;
+    node.send(now, peer, Message { id: MsgId(5), len: 9, ..Message::default() }).unwrap();
+    let mut header = [0; srd::HEADER_MAX];
+    let out = node.poll_transmit(now, &mut header).unwrap();
+    assert!(out.header_len <= 48, "{} bytes of header", out.header_len);
+    node.handle_unreachable(now, &header[..out.header_len]);
+    let want = Event::Completed { peer, msg: MsgId(5), status: Status::BadDestQpn };
+    assert_eq!(node.poll_event(), Some(want));
+    assert_eq!(node.poll_transmit(now, &mut header), None);
+    assert!(node.is_quiescent());
+}
+
+#[test]
+fn cancelled_messages_are_flushed_and_the_peer_lives_on() {
+    let mut pair = Pair::socket(16);
+    pair.faults.loss = 1000;
+    (0..3000).for_each(|id| pair.send(0, id, 1000));
+    pair.turn();
+    let (now, peer) = (pair.now, pair.peer_of(0));
+    pair.nodes[0].engine.cancel_peer(now, peer);
+    pair.faults.loss = 0;
+    pair.send(0, 3000, 64);
+    assert!(pair.run_until_done(SECOND_NS));
+    assert_eq!(pair.nodes[1].delivered, [3000]);
+    assert_eq!(pair.nodes[0].statuses()[7], Status::Flushed);
+}
+
+#[test]
+fn idle_peers_are_small_and_collected() {
+    let mut pair = Pair::socket(17);
+    pair.faults = Faults { loss: 20, duplicate: 20, reorder: 300, dead_path: None };
+    (0..2000).for_each(|id| pair.send((id % 2) as usize, id, 1000));
+    assert!(pair.run_until_done(60 * SECOND_NS));
+    pair.run_ns(3 * SECOND_NS);
+    for i in 0..2 {
+        let peer = pair.peer_of(i);
+        let bytes = pair.nodes[i].engine.peer_memory_bytes(peer).unwrap();
+        assert!(bytes <= 2048, "an idle peer takes {bytes} bytes");
+    }
+    let (peer, msg) = (pair.peer_of(0), Message::default());
+    pair.run_ns(45 * SECOND_NS);
+    assert_eq!(pair.nodes[0].engine.send(pair.now, peer, msg), Err(SendError::StalePeer));
+    assert_eq!(pair.nodes[0].engine.poll_timeout(), None);
+}
+
+#[test]
+fn an_idle_connection_starts_afresh() {
+    let mut pair = Pair::socket(18);
+    for id in 0..3 {
+        pair.send(0, id, 64);
+        assert!(pair.run_until_done(SECOND_NS));
+        pair.run_ns(12 * SECOND_NS);
+    }
+    expect_all(&pair, 3);
+}
+
+#[test]
+fn bad_messages_are_refused() {
+    let mut pair = Pair::socket(19);
+    let (now, peer) = (pair.now, pair.peer_of(0));
+    let node = &mut pair.nodes[0].engine;
+    let long = Message { len: 9000, ..Message::default() };
+    assert_eq!(node.send(now, peer, long), Err(SendError::TooLong));
+    let many = Message { rnr_retry: 8, ..Message::default() };
+    assert_eq!(node.send(now, peer, many), Err(SendError::BadRnrRetry));
+    assert!(node.is_quiescent());
+}
+
+#[test]
+fn a_burst_stays_on_one_path() {
+    let mut pair = Pair::socket(20);
+    let (now, peer) = (pair.now, pair.peer_of(0));
+    for id in 0..128 {
+        pair.send(0, id, 64);
+    }
+    let node = &mut pair.nodes[0].engine;
+    let mut header = [0; srd::HEADER_MAX];
+    let mut paths = Vec::new();
+    while let Some(out) = node.poll_transmit(now, &mut header) {
+        assert_eq!((out.peer, out.addr), (Some(peer), Address { host: 101, qpn: 8 }));
+        paths.push(out.path);
+    }
+    assert_eq!(paths.len(), 128);
+    paths.dedup();
+    assert_eq!(paths.len(), 2);
+}
+
+#[test]
+fn the_simulated_preset_works_too() {
+    let mut pair = Pair::new(Config::simulated(12_500, 20_000, 4150), 21);
+    pair.faults = Faults { loss: 10, duplicate: 0, reorder: 50, dead_path: Some(3) };
+    (0..5000).for_each(|id| pair.send(0, id, 4000));
+    assert!(pair.run_until_done(SECOND_NS));
+    expect_all(&pair, 5000);
+}

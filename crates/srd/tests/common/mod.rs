@@ -1,0 +1,291 @@
+//! `Pair`: two endpoints, virtual time, two lossy links in memory.
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its own part of the harness")]
+
+use srd::{
+    Address, Config, Endpoint, Event, HEADER_MAX, Instant, Message, MsgId, PeerId, Reject, Status,
+};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A small generator, so that tests depend on nothing but their seed.
+#[derive(Clone, Debug)]
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.roll() % bound.max(1)
+    }
+
+    fn answer(&mut self) -> Answer {
+        match self.below(4) {
+            0 => Answer::Refuse(Reject::Rnr),
+            1 => Answer::Refuse(Reject::BadLength),
+            _ => Answer::Accept,
+        }
+    }
+
+    /// True in `parts` of 1000 cases.
+    pub fn permille(&mut self, parts: u32) -> bool {
+        self.below(1000) < u64::from(parts)
+    }
+}
+
+/// What a link does to datagrams, in parts of a thousand.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    pub loss: u32,
+    pub duplicate: u32,
+    /// Delayed by up to twenty latencies more.
+    pub reorder: u32,
+    /// Only datagrams on this path get lost, all of them.
+    pub dead_path: Option<u16>,
+}
+
+/// One endpoint with what its host remembers.
+pub struct Node {
+    pub engine: Endpoint,
+    pub addr: Address,
+    /// How new messages are answered.
+    pub answer: Answer,
+    /// Accepted messages: identifier -> how often, in order of arrival.
+    pub delivered: Vec<u64>,
+    /// Identifier -> how it ended.
+    pub completed: BTreeMap<u64, Status>,
+    pub events: Vec<Event>,
+    /// Highest number accepted per peer, for the overtaking bound.
+    pub trace: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Accept,
+    Refuse(Reject),
+    /// Each message by the fall of the dice.
+    Mixed,
+}
+
+struct Flight {
+    from: usize,
+    header: Vec<u8>,
+    len: usize,
+    /// The message identifier, which stands for the payload.
+    payload: Option<MsgId>,
+}
+
+/// Two endpoints and what is between them.
+pub struct Pair {
+    pub now: Instant,
+    pub nodes: [Node; 2],
+    pub faults: Faults,
+    pub latency_ns: u64,
+    pub dice: Dice,
+    wire: BTreeMap<(Instant, u64), Flight>,
+    serial: u64,
+    pub datagrams: u64,
+    pub config: Config,
+    /// Hosts make held acknowledgements due at the end of every turn.
+    pub eager_acks: bool,
+}
+
+impl Pair {
+    pub fn new(config: Config, seed: u64) -> Self {
+        let now = Instant::from_ns(1_000_000_000);
+        let node = |i: u64| Node::new(&config, i, 1, seed + i);
+        Self {
+            now,
+            nodes: [node(0), node(1)],
+            faults: Faults::default(),
+            latency_ns: 10_000,
+            dice: Dice(seed),
+            wire: BTreeMap::new(),
+            serial: 0,
+            datagrams: 0,
+            config,
+            eager_acks: true,
+        }
+    }
+
+    pub fn socket(seed: u64) -> Self {
+        Self::new(Config::socket(), seed)
+    }
+
+    /// Replaces node `i` by a new incarnation that knows nothing.
+    pub fn restart(&mut self, i: usize, seed: u64) {
+        let epoch = self.now.as_ns();
+        let old =
+            std::mem::replace(&mut self.nodes[i], Node::new(&self.config, i as u64, epoch, seed));
+        self.nodes[i].answer = old.answer;
+    }
+
+    pub fn peer_of(&mut self, i: usize) -> PeerId {
+        let other = self.nodes[1 - i].addr;
+        self.nodes[i].engine.peer(self.now, other)
+    }
+
+    pub fn send(&mut self, i: usize, id: u64, len: u32) {
+        self.send_with(i, Message { id: MsgId(id), len, rnr_retry: 7, ..Message::default() });
+    }
+
+    pub fn send_with(&mut self, i: usize, msg: Message) {
+        let peer = self.peer_of(i);
+        self.nodes[i].engine.send(self.now, peer, msg).expect("a valid message");
+    }
+
+    /// Lets both hosts do what can be done without time passing.
+    pub fn turn(&mut self) {
+        for i in 0..2 {
+            self.nodes[i].engine.handle_timeout(self.now);
+            if self.eager_acks {
+                self.nodes[i].engine.flush_acks(self.now);
+            }
+            self.drain(i);
+        }
+    }
+
+    fn drain(&mut self, i: usize) {
+        let mut header = [0; HEADER_MAX];
+        while let Some(out) = self.nodes[i].engine.poll_transmit(self.now, &mut header) {
+            assert_eq!(out.addr, self.nodes[1 - i].addr);
+            let header = &header[..out.header_len];
+            self.carry(i, out.path.0, header, out.payload_len as usize, out.msg);
+        }
+        while let Some(event) = self.nodes[i].engine.poll_event() {
+            self.nodes[i].note(event);
+        }
+    }
+
+    fn carry(&mut self, from: usize, path: u16, header: &[u8], len: usize, msg: Option<MsgId>) {
+        self.datagrams += 1;
+        let copies = 1 + u32::from(self.dice.permille(self.faults.duplicate));
+        for _ in 0..copies {
+            let dead = self.faults.dead_path == Some(path);
+            if dead || self.dice.permille(self.faults.loss) {
+                continue;
+            }
+            let late = if self.dice.permille(self.faults.reorder) {
+                self.dice.below(20 * self.latency_ns)
+            } else {
+                0
+            };
+            self.serial += 1;
+            let at = self.now.plus_ns(self.latency_ns + late);
+            let flight =
+                Flight { from, header: header.to_vec(), len: header.len() + len, payload: msg };
+            self.wire.insert((at, self.serial), flight);
+        }
+    }
+
+    /// Lets time pass until the next thing happens, at most until `limit`. False at the limit.
+    pub fn step(&mut self, limit: Instant) -> bool {
+        self.turn();
+        let timers = self.nodes.iter().filter_map(|node| node.engine.poll_timeout());
+        let arrival = self.wire.keys().next().map(|key| key.0);
+        let next = timers.chain(arrival).min().unwrap_or(Instant::FAR);
+        if next > limit {
+            self.now = limit;
+            return false;
+        }
+        self.now = self.now.max(next);
+        while let Some(entry) = self.wire.first_entry() {
+            if entry.key().0 > self.now {
+                break;
+            }
+            let flight = entry.remove();
+            self.deliver(&flight);
+        }
+        true
+    }
+
+    fn deliver(&mut self, flight: &Flight) {
+        let host = self.nodes[flight.from].addr.host;
+        let node = &mut self.nodes[1 - flight.from];
+        let result = node.engine.handle_datagram(self.now, host, &flight.header, flight.len);
+        let Ok(received) = result else { return };
+        let Some(new) = received.data else { return };
+        let answer = match node.answer {
+            Answer::Mixed => self.dice.answer(),
+            other => other,
+        };
+        match answer {
+            Answer::Accept | Answer::Mixed => {
+                node.engine.accept(self.now, new.peer, new.psn);
+                node.delivered.push(flight.payload.expect("data has a payload").0);
+            }
+            Answer::Refuse(why) => node.engine.reject(self.now, new.peer, new.psn, why),
+        }
+    }
+
+    pub fn run_ns(&mut self, ns: u64) {
+        let limit = self.now.plus_ns(ns);
+        while self.step(limit) {}
+    }
+
+    /// Runs until every message ended, at most `ns`. False when some did not.
+    pub fn run_until_done(&mut self, ns: u64) -> bool {
+        let limit = self.now.plus_ns(ns);
+        loop {
+            self.turn();
+            if self.nodes.iter().all(|node| node.engine.in_flight() == 0) {
+                return true;
+            }
+            if !self.step(limit) {
+                return false;
+            }
+        }
+    }
+
+    /// Everything observable so far, as one number.
+    pub fn digest(&self) -> u64 {
+        let mut digest = Dice(self.now.as_ns() ^ self.datagrams);
+        let mut add = |value: u64| digest.0 = digest.roll() ^ value;
+        for node in &self.nodes {
+            node.delivered.iter().for_each(|&id| add(id));
+            node.completed
+                .iter()
+                .for_each(|(&id, &status)| add(id << 8 | u64::from(status.code())));
+            add(node.engine.stats().tx_datagrams);
+        }
+        digest.roll()
+    }
+}
+
+impl Node {
+    fn new(config: &Config, i: u64, epoch: u64, seed: u64) -> Self {
+        let addr = Address { host: 100 + i, qpn: 7 + i as u16 };
+        Self {
+            engine: Endpoint::new(config.clone(), addr.qpn, epoch, seed),
+            addr,
+            answer: Answer::Accept,
+            delivered: Vec::new(),
+            completed: BTreeMap::new(),
+            events: Vec::new(),
+            trace: 0,
+        }
+    }
+
+    fn note(&mut self, event: Event) {
+        if let Event::Completed { msg, status, .. } = event {
+            let before = self.completed.insert(msg.0, status);
+            assert_eq!(before, None, "message {} ended twice", msg.0);
+        } else {
+            self.events.push(event);
+        }
+    }
+
+    /// Accepted messages in the order of their identifiers.
+    pub fn delivered_sorted(&self) -> Vec<u64> {
+        let mut ids = self.delivered.clone();
+        ids.sort_unstable();
+        ids
+    }
+
+    pub fn statuses(&self) -> VecDeque<Status> {
+        self.completed.values().copied().collect()
+    }
+}
