@@ -17,7 +17,7 @@ use srd::{Address, Arrival, Endpoint, Event, Instant, Message, MsgId, Reject};
 
 use crate::AHN_UNKNOWN;
 use crate::counters::Counter;
-use crate::cq::{Completion, CompletionOp, Cq};
+use crate::cq::{Completion, CompletionOp, Cq, Credits};
 use crate::device::Device;
 use crate::host;
 use crate::mr::MrCache;
@@ -63,6 +63,7 @@ pub(crate) struct Core {
     pub(super) recvs_done: Vec<Completion>,
     unsent_messages: u32,
     unsent_bytes: u32,
+    credits: Credits,
     send_owner: u16,
     recv_owner: u16,
     last_ahn: LastAhn,
@@ -83,8 +84,8 @@ impl Core {
         init: &QpInit,
         qpn: u16,
         wire: UdpWire,
-        send_owner: u16,
-        recv_owner: u16,
+        credits: Credits,
+        [send_owner, recv_owner]: [u16; 2],
     ) -> Self {
         let paths = wire.paths();
         let endpoint = new_endpoint(device, qpn, &wire);
@@ -113,6 +114,7 @@ impl Core {
             recvs_done: Vec::new(),
             unsent_messages: 0,
             unsent_bytes: 0,
+            credits,
             send_owner,
             recv_owner,
             last_ahn: LastAhn { addr: unspecified, generation: u64::MAX, ahn: AHN_UNKNOWN },
@@ -377,6 +379,10 @@ impl Core {
     }
 
     fn complete_send(&mut self, slot: &SendSlot, status: Status) {
+        if !slot.signaled && status == Status::Ok {
+            self.credits.fetch_sub(1, Ordering::AcqRel);
+            return;
+        }
         self.sends_done.push(Completion {
             wr_id: slot.wr_id,
             status,

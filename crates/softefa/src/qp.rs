@@ -191,7 +191,8 @@ pub struct SendWr<'a> {
     pub op: SendOp,
     /// Payload.
     pub data: SendData<'a>,
-    /// Asks for a completion; must be set unless the queue pair signals all.
+    /// Asks for a completion. Without it only a failure completes. The real device refuses such
+    /// sends; perftest's UD bandwidth test posts them.
     pub signaled: bool,
     /// Remote device.
     pub ah: &'a Ah,
@@ -219,9 +220,6 @@ pub enum PostError {
     /// More inline bytes than the queue takes.
     #[error("{0} inline bytes are more than the queue takes")]
     InlineTooLong(usize),
-    /// A send without completion, on a queue pair that does not signal all.
-    #[error("the device completes every send: set the signaled flag")]
-    NotSignaled,
     /// The queue pair is destroyed, or this is a forked child, which must not use it.
     #[error("the queue pair is destroyed or belongs to the parent of this process")]
     Gone,
@@ -263,7 +261,8 @@ impl Qp {
         let send_owner = init.send_cq.register(&credits);
         let recv_owner = init.recv_cq.register(&credits);
         let receive_fd = wire.receive_fd();
-        let core = Core::new(pd.device(), &init, qpn, wire, send_owner, recv_owner);
+        let used = Arc::clone(&credits);
+        let core = Core::new(pd.device(), &init, qpn, wire, used, [send_owner, recv_owner]);
         let qp = Arc::new(Self {
             pd: Arc::clone(pd),
             qpn,
@@ -356,10 +355,11 @@ impl Qp {
             return Err(PostError::Full);
         }
         let now = host::now();
+        self.credits.fetch_add(1, Ordering::AcqRel);
         if !core.post_send(now, slot, wr) {
+            self.credits.fetch_sub(1, Ordering::AcqRel);
             return Err(PostError::Full);
         }
-        self.credits.fetch_add(1, Ordering::AcqRel);
         if !wr.more && (used == 0 || core.should_transmit()) {
             core.transmit(now);
         }
@@ -411,22 +411,20 @@ impl Qp {
     }
 
     fn send_slot(&self, wr: &SendWr<'_>) -> Result<SendSlot, PostError> {
-        if !wr.signaled && !self.init.sq_sig_all {
-            return Err(PostError::NotSignaled);
-        }
+        let signaled = wr.signaled || self.init.sq_sig_all;
         match wr.data {
             SendData::Sges(sges) => {
                 if sges.len() > self.init.sq_sge as usize || sges.len() > sq::SGE_MAX {
                     return Err(PostError::TooManySges(sges.len()));
                 }
-                Ok(SendSlot::from_sges(wr.wr_id, wr.op, sges))
+                Ok(SendSlot::from_sges(wr.wr_id, wr.op, signaled, sges))
             }
             SendData::Inline(parts) => {
                 let len = parts.iter().map(|part| part.len()).sum();
                 if len > self.init.inline_bytes as usize || len > sq::INLINE_MAX {
                     return Err(PostError::InlineTooLong(len));
                 }
-                Ok(SendSlot::from_inline(wr.wr_id, wr.op, parts))
+                Ok(SendSlot::from_inline(wr.wr_id, wr.op, signaled, parts))
             }
         }
     }

@@ -14,6 +14,8 @@ pub(crate) const INLINE_MAX: usize = 32;
 pub(crate) struct SendSlot {
     pub(crate) wr_id: u64,
     pub(crate) op: SendOp,
+    /// Completes even when all went well.
+    pub(crate) signaled: bool,
     pub(crate) len: u32,
     /// Toward whom the engine has it.
     pub(crate) peer: Option<srd::PeerId>,
@@ -24,9 +26,9 @@ pub(crate) struct SendSlot {
 }
 
 impl SendSlot {
-    pub(crate) fn from_sges(wr_id: u64, op: SendOp, sges: &[Sge]) -> Self {
+    pub(crate) fn from_sges(wr_id: u64, op: SendOp, signaled: bool, sges: &[Sge]) -> Self {
         assert!(sges.len() <= SGE_MAX);
-        let mut slot = Self::empty(wr_id, op);
+        let mut slot = Self::empty(wr_id, op, signaled);
         for sge in sges {
             slot.pieces[slot.piece_count as usize] =
                 Piece { addr: sge.addr, len: sge.len as usize };
@@ -36,8 +38,8 @@ impl SendSlot {
         slot
     }
 
-    pub(crate) fn from_inline(wr_id: u64, op: SendOp, parts: &[&[u8]]) -> Self {
-        let mut slot = Self::empty(wr_id, op);
+    pub(crate) fn from_inline(wr_id: u64, op: SendOp, signaled: bool, parts: &[&[u8]]) -> Self {
+        let mut slot = Self::empty(wr_id, op, signaled);
         slot.is_inline = true;
         let mut at = 0;
         for part in parts {
@@ -50,11 +52,12 @@ impl SendSlot {
         slot
     }
 
-    fn empty(wr_id: u64, op: SendOp) -> Self {
+    fn empty(wr_id: u64, op: SendOp, signaled: bool) -> Self {
         let pieces = [Piece { addr: 0, len: 0 }; SGE_MAX];
         Self {
             wr_id,
             op,
+            signaled,
             len: 0,
             peer: None,
             pieces,
@@ -132,7 +135,7 @@ mod tests {
     #[test]
     fn depth_bounds_what_is_in_flight() {
         let mut queue = SendQueue::new(2);
-        let slot = |id| SendSlot::from_sges(id, SendOp::Send, &[]);
+        let slot = |id| SendSlot::from_sges(id, SendOp::Send, true, &[]);
         let first = queue.insert(slot(1)).unwrap();
         assert!(queue.insert(slot(2)).is_some());
         assert!(queue.insert(slot(3)).is_none());
@@ -144,7 +147,8 @@ mod tests {
     #[test]
     fn inline_bytes_are_taken_at_posting() {
         let mut queue = SendQueue::new(1);
-        let index = queue.insert(SendSlot::from_inline(7, SendOp::Send, &[b"ab", b"cde"])).unwrap();
+        let index =
+            queue.insert(SendSlot::from_inline(7, SendOp::Send, true, &[b"ab", b"cde"])).unwrap();
         let pieces: Vec<Piece> = queue.payload(index).collect();
         let mut bytes = Vec::new();
         crate::mr::copy_out(pieces[0].addr, pieces[0].len, &mut bytes);
