@@ -1,2 +1,190 @@
-//! Measures any fabric honestly and writes one report
-fn main() {}
+//! efa-bench: measures any fabric honestly and writes one report.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "figures for people: 53 bits of a counter are plenty"
+)]
+
+mod bench;
+mod child;
+mod cli;
+mod client;
+mod compare;
+mod control;
+mod failure;
+mod host;
+mod link;
+mod output;
+mod page;
+mod paper;
+mod pattern;
+mod plan;
+mod progress;
+mod record;
+mod server;
+mod spec;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::child::ServerChild;
+use crate::cli::{Cli, Command, LocalBenchmark, MeasureArgs, PlanName};
+use crate::client::{Target, Wish};
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::record::Results;
+use crate::server::ServerOptions;
+use crate::spec::Benchmark;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return bad_arguments(&error),
+    };
+    match dispatch(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("efa-bench: error: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+/// Help as clap prints it; everything else as one line.
+fn bad_arguments(error: &clap::Error) -> ExitCode {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    ) {
+        let _ = error.print();
+        return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+    }
+    let text = error.to_string();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty() && !l.starts_with("Usage:") && !l.starts_with("For more"))
+        .collect();
+    eprintln!("efa-bench: {} (see efa-bench --help)", lines.join(" "));
+    ExitCode::from(2)
+}
+
+fn dispatch(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Server(args) => server::run(&ServerOptions {
+            bind: args.bind,
+            port: args.port,
+            sessions: args.sessions,
+            until_stdin_closes: args.until_stdin_closes,
+            quiet: args.quiet,
+        }),
+        Command::Run { benchmark, host, port, measure } => {
+            let wish = measure.wish(benchmark)?;
+            run(&Target { host, port }, &[wish], &measure)
+        }
+        Command::Local { benchmark, measure } => local(benchmark, &measure),
+        Command::Plan { plan: PlanName::Quick, options } => plan::quick(&options),
+        Command::Report { files, output, no_paper } => make_report(&files, &output, !no_paper),
+    }
+}
+
+/// Measures on this machine with a server of our own.
+fn local(benchmark: LocalBenchmark, measure: &MeasureArgs) -> Result<(), Failure> {
+    let benchmarks: &[Benchmark] = match benchmark {
+        LocalBenchmark::Latency => &[Benchmark::Latency],
+        LocalBenchmark::Bandwidth => &[Benchmark::Bandwidth],
+        LocalBenchmark::Quick => &[Benchmark::Latency, Benchmark::Bandwidth],
+    };
+    let wishes: Result<Vec<Wish>, Failure> = benchmarks.iter().map(|b| measure.wish(*b)).collect();
+    let wishes = wishes?;
+    let mut server = ServerChild::start(&[])?;
+    if !measure.quiet {
+        eprintln!("server process {} on port {}", server.id(), server.port);
+    }
+    let outcome = run(&cli::local_target(server.port), &wishes, measure);
+    server.end();
+    outcome
+}
+
+/// Measures all wishes against a server; what was measured is written even if a later one failed.
+fn run(target: &Target, wishes: &[Wish], measure: &MeasureArgs) -> Result<(), Failure> {
+    let mut progress = Progress::new(wishes.iter().map(Wish::points).sum(), measure.quiet);
+    let mut runs = Vec::new();
+    let mut warnings = Vec::new();
+    let mut failure = None;
+    for wish in wishes {
+        match client::run(target, wish, &mut progress) {
+            Ok(outcome) => {
+                runs.push(outcome.run);
+                warnings.extend(outcome.warnings);
+                failure = outcome.failure;
+            }
+            Err(error) => failure = Some(error),
+        }
+        if failure.is_some() {
+            break;
+        }
+    }
+    for warning in &warnings {
+        progress.say(&format!("efa-bench: warning: {warning}"));
+    }
+    drop(progress);
+    if !runs.is_empty() {
+        write_results(&output::results(runs, warnings), measure)?;
+    }
+    failure.map_or(Ok(()), Err)
+}
+
+fn write_results(results: &Results, measure: &MeasureArgs) -> Result<(), Failure> {
+    let to_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
+    if !measure.quiet && !to_stdout(&measure.json) && !to_stdout(&measure.csv) {
+        let texts: Vec<String> = results.runs.iter().map(output::text).collect();
+        output::print(&texts.join("\n"))?;
+    }
+    if let Some(path) = &measure.json {
+        output::write(path, &output::json(results)?)?;
+    }
+    if let Some(path) = &measure.csv {
+        output::write(path, &output::csv(&results.runs))?;
+    }
+    if let Some(path) = &measure.html {
+        output::write(path, &report::html(&page::page(results, Vec::new())))?;
+    }
+    Ok(())
+}
+
+fn make_report(files: &[PathBuf], out: &Path, with_paper: bool) -> Result<(), Failure> {
+    let mut all: Option<Results> = None;
+    for file in files {
+        let results = output::read(file)?;
+        match &mut all {
+            None => all = Some(results),
+            Some(first) => {
+                first.runs.extend(results.runs);
+                first.warnings.extend(results.warnings);
+            }
+        }
+    }
+    let Some(mut results) = all else {
+        return Err(Failure::Usage("no result file was given".to_owned()));
+    };
+    // A plan's file already holds the published figures.
+    if with_paper && !results.runs.iter().any(|r| r.source == "published") {
+        results.runs.extend(paper::runs());
+    }
+    let page = page::page(&results, Vec::new());
+    let markdown = out.extension().is_some_and(|e| e.eq_ignore_ascii_case("md"));
+    let text = if markdown { report::markdown(&page) } else { report::html(&page) };
+    output::write(out, &text)?;
+    if out != Path::new("-") {
+        output::print(&format!("report: {}\n", out.display()))?;
+    }
+    Ok(())
+}

@@ -99,6 +99,22 @@ impl Buffers {
         })
     }
 
+    /// Copies the first `len_bytes` of one free slot's payload into another's.
+    ///
+    /// # Errors
+    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::TooLong`].
+    pub fn copy(&mut self, from: usize, to: usize, len_bytes: usize) -> Result<(), Error> {
+        if len_bytes > self.geometry.payload_bytes {
+            return Err(Error::TooLong { len: len_bytes, max: self.geometry.payload_bytes });
+        }
+        self.claim_free(from)?;
+        self.claim_free(to)?;
+        // SAFETY: both slots lie inside the block, are long enough, and no provider touches them
+        // while they are free; `copy` allows them to be the same.
+        unsafe { self.payload_start(from).copy_to(self.payload_start(to), len_bytes) };
+        Ok(())
+    }
+
     #[inline]
     pub(crate) fn claim_free(&self, slot: usize) -> Result<(), Error> {
         match self.states.get(slot) {

@@ -1,0 +1,297 @@
+//! Ping-pong: the client sends, the server echoes, half the round trip is the latency.
+//!
+//! Closed loop with one message in flight. One clock read per round trip; samples go into a
+//! histogram that was allocated before. Byte 0 of every message is 1 in the last round, which
+//! tells the server to end; the other bytes are free for checking.
+
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use crate::control::Control;
+use crate::failure::Failure;
+use crate::link::{Arrival, Idle, Link, Watch};
+use crate::pattern;
+use crate::record::{Distribution, Latency, Point};
+use crate::spec::{EndpointKind, Limit, PointSpec};
+
+const GOES_ON: u8 = 0;
+const LAST: u8 = 1;
+/// Receives posted on both sides.
+pub(crate) const RX_DEPTH: usize = 16;
+/// Sends in flight: more than one because a completion may come after the echo.
+pub(crate) const TX_DEPTH: usize = 16;
+
+/// How long a repeated datagram's second echo is waited for.
+const LATE_ECHO: Duration = Duration::from_millis(20);
+const COLD_START: PointSpec = PointSpec {
+    size_bytes: 1,
+    depth: 1,
+    limit: Limit::Iterations(1),
+    warmup_ms: 0,
+    validate: false,
+};
+
+/// The client's side of a point.
+struct Pinger<'a> {
+    link: &'a mut Link,
+    control: &'a Control,
+    point: PointSpec,
+    datagrams: bool,
+    sequence: u64,
+    lost: u64,
+    /// What the echo must look like; room for one message.
+    expected: Vec<u8>,
+}
+
+/// Measures one point from the client.
+pub(crate) fn measure(
+    link: &mut Link,
+    control: &Control,
+    endpoint: EndpointKind,
+    point: PointSpec,
+) -> Result<Point, Failure> {
+    let datagrams = endpoint == EndpointKind::Dgram;
+    let mut histogram = Histogram::<u64>::new_with_bounds(1, 100_000_000_000, 3)
+        .map_err(|e| Failure::Check(format!("histogram: {e}")))?;
+    let mut pinger = Pinger::new(link, control, datagrams, point);
+    pinger.warm_up()?;
+    let mut sum_ns = 0_u64;
+    let mut count = 0_u64;
+    let start = Instant::now();
+    let mut before = start;
+    loop {
+        let over = match point.limit {
+            Limit::DurationMs(ms) => before - start >= Duration::from_millis(ms),
+            Limit::Iterations(n) => count >= n,
+        };
+        if over && count > 0 {
+            break;
+        }
+        if !pinger.round(GOES_ON)? {
+            before = Instant::now();
+            continue;
+        }
+        let now = Instant::now();
+        let round_ns = u64::try_from((now - before).as_nanos()).unwrap_or(u64::MAX);
+        histogram.saturating_record(round_ns);
+        sum_ns += round_ns;
+        count += 1;
+        before = now;
+    }
+    pinger.round(LAST)?;
+    Ok(Point {
+        size_bytes: point.size_bytes,
+        depth: 1,
+        rx_depth: RX_DEPTH,
+        warmup_ms: point.warmup_ms,
+        lost: pinger.lost,
+        validated: if point.validate { pinger.sequence } else { 0 },
+        latency: Some(summary(&histogram, sum_ns, count)),
+        bandwidth: None,
+    })
+}
+
+fn summary(histogram: &Histogram<u64>, sum_ns: u64, count: u64) -> Latency {
+    let half_us = |round_ns: u64| round_ns as f64 / 2_000.0;
+    let at = |quantile: f64| half_us(histogram.value_at_quantile(quantile));
+    Latency {
+        round_trips: count,
+        mean_us: sum_ns as f64 / count.max(1) as f64 / 2_000.0,
+        distribution: Some(Distribution {
+            min_us: half_us(histogram.min()),
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: half_us(histogram.max()),
+        }),
+    }
+}
+
+impl<'a> Pinger<'a> {
+    fn new(link: &'a mut Link, control: &'a Control, datagrams: bool, point: PointSpec) -> Self {
+        let expected = vec![0; point.size_bytes];
+        Self { link, control, point, datagrams, sequence: 0, lost: 0, expected }
+    }
+
+    fn warm_up(&mut self) -> Result<(), Failure> {
+        let start = Instant::now();
+        let warm_up = Duration::from_millis(self.point.warmup_ms);
+        let iterations = self.point.warmup_iterations();
+        while start.elapsed() < warm_up || self.sequence < iterations {
+            self.round(GOES_ON)?;
+        }
+        Ok(())
+    }
+
+    /// One round trip; false when a datagram was lost on the way, so that its time means nothing.
+    #[inline]
+    fn round(&mut self, flag: u8) -> Result<bool, Failure> {
+        self.sequence += 1;
+        self.ping(flag)?;
+        let lost_before = self.lost;
+        let mut watch = Watch::new(self.control, "waiting for an echo");
+        loop {
+            if let Some(echo) = self.link.arrived.pop() {
+                self.check(echo, flag)?;
+                self.link.repost(echo.slot)?;
+                if self.lost == lost_before {
+                    return Ok(true);
+                }
+                self.discard_late_echoes()?;
+                return Ok(false);
+            }
+            if self.link.poll()? > 0 {
+                continue;
+            }
+            match watch.idle()? {
+                // A reliable endpoint that is quiet is only slow.
+                Idle::Quiet if self.datagrams => {
+                    self.lost += 1;
+                    self.ping(flag)?;
+                    watch.progress();
+                }
+                Idle::Spin | Idle::Quiet => {}
+                // The server's reason for giving up, which the caller reads.
+                Idle::Message => return Err(server_gave_up()),
+            }
+        }
+    }
+
+    /// After a repetition two echoes may come: takes the second one out of the way.
+    #[cold]
+    fn discard_late_echoes(&mut self) -> Result<(), Failure> {
+        let start = Instant::now();
+        while start.elapsed() < LATE_ECHO {
+            self.link.poll()?;
+            while let Some(echo) = self.link.arrived.pop() {
+                self.link.repost(echo.slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn ping(&mut self, flag: u8) -> Result<(), Failure> {
+        let mut watch = Watch::new(self.control, "sending a ping");
+        loop {
+            if let Some(slot) = self.link.next_tx() {
+                let (size, sequence) = (self.point.size_bytes, self.sequence);
+                let payload = &mut self.link.payload_mut(slot)?[..size];
+                payload[0] = flag;
+                if self.point.validate {
+                    pattern::fill(&mut payload[1..], sequence);
+                }
+                if self.link.try_send(size)? {
+                    return Ok(());
+                }
+            }
+            if self.link.poll()? == 0 && watch.idle()? == Idle::Message {
+                return Err(server_gave_up());
+            }
+        }
+    }
+
+    #[inline]
+    fn check(&mut self, echo: Arrival, flag: u8) -> Result<(), Failure> {
+        if !self.point.validate {
+            return Ok(());
+        }
+        let size = self.point.size_bytes;
+        self.expected[0] = flag;
+        pattern::fill(&mut self.expected[1..], self.sequence);
+        if echo.len_bytes != size || self.link.payload(echo.slot)?[..size] != self.expected[..] {
+            return Err(Failure::Data(format!(
+                "the echo of message {} ({size} bytes) came back wrong: the fabric damages data",
+                self.sequence
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The first round trip of a session, whole, in µs: connection set-up of the provider included.
+pub(crate) fn cold_start(
+    link: &mut Link,
+    control: &Control,
+    endpoint: EndpointKind,
+) -> Result<f64, Failure> {
+    let datagrams = endpoint == EndpointKind::Dgram;
+    let start = Instant::now();
+    Pinger::new(link, control, datagrams, COLD_START).round(LAST)?;
+    Ok(start.elapsed().as_nanos() as f64 / 1_000.0)
+}
+
+/// The server's side of [`cold_start`].
+pub(crate) fn serve_cold_start(link: &mut Link, control: &Control) -> Result<(), Failure> {
+    serve(link, control, COLD_START)
+}
+
+fn server_gave_up() -> Failure {
+    Failure::Remote("the server ended the measurement".to_owned())
+}
+
+/// The server's side of a point: echoes until the last message.
+pub(crate) fn serve(link: &mut Link, control: &Control, point: PointSpec) -> Result<(), Failure> {
+    let mut watch = Watch::new(control, "waiting for a ping");
+    loop {
+        if let Some(ping) = link.arrived.pop() {
+            let last = echo(link, control, ping.slot, ping.len_bytes, point)?;
+            link.repost(ping.slot)?;
+            watch.progress();
+            if last {
+                break;
+            }
+            continue;
+        }
+        if link.poll()? == 0 && watch.idle()? == Idle::Message {
+            // The client went on without us: its last message was lost (datagrams).
+            return Ok(());
+        }
+    }
+    let mut watch = Watch::new(control, "sending the last echo");
+    while link.in_flight() > 0 {
+        if link.poll()? == 0 && watch.idle()? != Idle::Spin {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Sends a message back; answers whether it was the last one.
+#[inline]
+fn echo(
+    link: &mut Link,
+    control: &Control,
+    from: usize,
+    len_bytes: usize,
+    point: PointSpec,
+) -> Result<bool, Failure> {
+    let size = point.size_bytes;
+    let flag = link.payload(from)?[0];
+    if point.validate {
+        let good = len_bytes == size && pattern::check(&link.payload(from)?[1..size]).is_ok();
+        if !good {
+            return Err(Failure::Data(format!(
+                "a message of {size} bytes arrived wrong at the server: the fabric damages data"
+            )));
+        }
+    }
+    let mut watch = Watch::new(control, "sending an echo");
+    loop {
+        if let Some(slot) = link.next_tx() {
+            if point.validate {
+                link.copy(from, slot, size)?;
+            } else {
+                link.payload_mut(slot)?[0] = flag;
+            }
+            if link.try_send(size)? {
+                return Ok(flag == LAST);
+            }
+        }
+        if link.poll()? == 0 {
+            watch.idle()?;
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Child processes: a server that ends with us, and clients whose progress we show.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use crate::failure::Failure;
+use crate::server::READY;
+
+/// How long a server may take to say that it listens.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a server may take to end after its standard input was closed.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A server child. Dropping it ends it: its standard input closes, and it is killed when that
+/// does not help.
+pub(crate) struct ServerChild {
+    child: Child,
+    pub(crate) port: u16,
+    lines: mpsc::Receiver<String>,
+}
+
+/// A command line: words before ours, then this program.
+pub(crate) fn command(prefix: &[String], program: &Path) -> Command {
+    match prefix.split_first() {
+        None => Command::new(program),
+        Some((first, rest)) => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(program);
+            command
+        }
+    }
+}
+
+fn this_program() -> Result<std::path::PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|e| Failure::Check(format!("cannot find this program's own file: {e}")))
+}
+
+impl ServerChild {
+    /// Starts a server on a free port of the loopback address and waits until it listens.
+    pub(crate) fn start(prefix: &[String]) -> Result<Self, Failure> {
+        let mut command = command(prefix, &this_program()?);
+        command
+            .args(["server", "--port", "0", "--bind", "127.0.0.1"])
+            .args(["--until-stdin-closes", "--quiet"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = spawn(&mut command)?;
+        let (sender, lines) = mpsc::channel();
+        if let Some(stderr) = child.stderr.take() {
+            forward_lines(stderr, sender);
+        }
+        let (first_sender, first) = mpsc::channel();
+        if let Some(stdout) = child.stdout.take() {
+            forward_lines(stdout, first_sender);
+        }
+        let mut this = Self { child, port: 0, lines };
+        match first.recv_timeout(START_TIMEOUT) {
+            Ok(line) => {
+                match line.strip_prefix(READY).and_then(|a| a.rsplit(':').next()?.parse().ok()) {
+                    Some(port) => this.port = port,
+                    None => return Err(Failure::Check(format!("the server said: {line}"))),
+                }
+            }
+            Err(_) => {
+                let words = this.last_words();
+                return Err(Failure::Check(format!("the server did not start{words}")));
+            }
+        }
+        Ok(this)
+    }
+
+    /// Process id, for those who want to end it from outside.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it wrote to standard error, as "; it said: ...", or nothing.
+    pub(crate) fn last_words(&self) -> String {
+        let said: Vec<String> = self.lines.try_iter().collect();
+        if said.is_empty() { String::new() } else { format!("; it said: {}", said.join("; ")) }
+    }
+
+    /// Ends the server and waits for it.
+    pub(crate) fn end(&mut self) {
+        drop(self.child.stdin.take());
+        let deadline = Instant::now() + END_TIMEOUT;
+        while Instant::now() < deadline {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            // Waiting for a process, not for a race: try_wait is asked again until the deadline.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // It did not end by itself; it is ours, and what it still does nobody needs.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for ServerChild {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Runs a client child to its end; `on_line` gets each line of its standard error as it comes.
+/// Answers the exit code (`None`: ended by a signal).
+pub(crate) fn run_client(
+    prefix: &[String],
+    arguments: &[String],
+    mut on_line: impl FnMut(&str),
+) -> Result<Option<i32>, Failure> {
+    let mut command = command(prefix, &this_program()?);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = spawn(&mut command)?;
+    if let Some(stderr) = child.stderr.take() {
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            on_line(&line);
+        }
+    }
+    let status = child.wait().map_err(|e| Failure::Check(format!("waiting for a client: {e}")))?;
+    Ok(status.code())
+}
+
+fn spawn(command: &mut Command) -> Result<Child, Failure> {
+    command.spawn().map_err(|error| {
+        let program = Path::new(command.get_program()).display().to_string();
+        let reason = crate::control::plain(&error);
+        Failure::Check(format!("cannot start {program}: {reason}"))
+    })
+}
+
+fn forward_lines(from: impl Read + Send + 'static, to: mpsc::Sender<String>) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            // Nobody may listen any more: keep reading, so that the child never blocks.
+            let _ = to.send(line);
+        }
+    });
+}

@@ -1,0 +1,234 @@
+//! The command line.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::client::{Target, Wish};
+use crate::failure::{EXIT_CODES, Failure};
+use crate::spec::{Benchmark, EndpointKind, JobSpec, Limit, Operation, parse_list};
+
+/// Port of a server that was not told another one.
+pub(crate) const DEFAULT_PORT: u16 = 18590;
+
+/// Measures any fabric honestly and writes one report.
+#[derive(Debug, Parser)]
+#[command(name = "efa-bench", version, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Wait for clients; needs no other option, everything else comes from the client.
+    Server(ServerArgs),
+    /// Measure against a server.
+    Run {
+        /// What to measure.
+        benchmark: Benchmark,
+        /// Host the server runs on.
+        #[arg(short = 'H', long)]
+        host: String,
+        /// Port of the server.
+        #[arg(long, default_value_t = DEFAULT_PORT)]
+        port: u16,
+        #[command(flatten)]
+        measure: MeasureArgs,
+    },
+    /// Measure between two processes of this machine; starts and ends its own server.
+    Local {
+        /// What to measure.
+        benchmark: LocalBenchmark,
+        #[command(flatten)]
+        measure: MeasureArgs,
+    },
+    /// Measure several fabrics with one plan and write one report.
+    Plan {
+        /// Which plan.
+        plan: PlanName,
+        #[command(flatten)]
+        options: PlanArgs,
+    },
+    /// Make one report of result files.
+    Report {
+        /// Result files that --json wrote.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// The report; ".md" writes Markdown, everything else HTML.
+        #[arg(short, long, default_value = "report/index.html")]
+        output: PathBuf,
+        /// Leave out the published figures of EFA hardware.
+        #[arg(long)]
+        no_paper: bool,
+    },
+}
+
+/// What `local` can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LocalBenchmark {
+    /// Ping-pong; half a round trip.
+    Latency,
+    /// Sliding window in one direction; goodput counted at the receiver.
+    Bandwidth,
+    /// Both, with the default sizes.
+    Quick,
+}
+
+/// The plans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PlanName {
+    /// Latency and bandwidth on Soft-EFA and on libfabric tcp, beside published EFA hardware;
+    /// about a minute.
+    Quick,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    /// Control port; 0 chooses a free one and prints it.
+    #[arg(long, default_value_t = DEFAULT_PORT)]
+    pub(crate) port: u16,
+    /// Address to listen on.
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
+    pub(crate) bind: IpAddr,
+    /// End after this many sessions; 0: never.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) sessions: u64,
+    /// End when standard input is closed.
+    #[arg(long)]
+    pub(crate) until_stdin_closes: bool,
+    /// Do not report sessions that went well.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// How to measure and where to put the results.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MeasureArgs {
+    /// libfabric provider: efa, tcp, shm, sockets, ... (see `fi_info -l`).
+    #[arg(short, long, default_value = "tcp")]
+    pub(crate) provider: String,
+    /// Domain (device) name; default: the provider's first.
+    #[arg(long)]
+    pub(crate) domain: Option<String>,
+    /// Endpoint type.
+    #[arg(short, long, default_value = "rdm")]
+    pub(crate) endpoint: EndpointKind,
+    /// How messages are sent.
+    #[arg(long, default_value = "send")]
+    pub(crate) op: Operation,
+    /// Message sizes in bytes: 64 or 1,2,1000 or 1..8192 (powers of two).
+    #[arg(short, long, default_value = "1..8192")]
+    pub(crate) sizes: String,
+    /// Sends in flight (bandwidth): like --sizes; every size is measured with every depth.
+    #[arg(short, long, default_value = "256")]
+    pub(crate) depth: String,
+    /// Receives posted at the receiver; default: the largest depth.
+    #[arg(long)]
+    pub(crate) rx_depth: Option<usize>,
+    /// Measured time of each point in seconds.
+    #[arg(short = 't', long, default_value_t = 1.0, conflicts_with = "iterations")]
+    pub(crate) duration: f64,
+    /// Measured messages (round trips) of each point, instead of a time.
+    #[arg(short = 'n', long)]
+    pub(crate) iterations: Option<u64>,
+    /// Warm-up before each point in seconds; not measured.
+    #[arg(short, long, default_value_t = 0.2)]
+    pub(crate) warmup: f64,
+    /// Check the content of every message; costs time, so figures are not comparable.
+    #[arg(long)]
+    pub(crate) validate: bool,
+    /// Give up when nothing happens for this many seconds.
+    #[arg(long, default_value_t = 10.0)]
+    pub(crate) timeout: f64,
+    /// Name of the run in tables and plots; default: the provider.
+    #[arg(long, default_value = "")]
+    pub(crate) name: String,
+    /// Write the results as JSON; - is standard output (then without table).
+    #[arg(long)]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the results as CSV; - is standard output (then without table).
+    #[arg(long)]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write a report as HTML.
+    #[arg(long)]
+    pub(crate) html: Option<PathBuf>,
+    /// No progress, no table.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// Folder for results.json, results.csv and index.html.
+    #[arg(short, long, default_value = "report")]
+    pub(crate) out: PathBuf,
+    /// The softefa command; default: the one beside efa-bench, else the one in PATH.
+    #[arg(long)]
+    pub(crate) softefa: Option<PathBuf>,
+    /// Measure this fabric instead of the plan's: a libfabric provider, optionally with a command
+    /// its processes are started with: tcp, shm, efa='softefa run --'. May be repeated.
+    #[arg(long, value_name = "NAME[=PREFIX]")]
+    pub(crate) fabric: Vec<String>,
+    /// Measured time of each point in seconds.
+    #[arg(short = 't', long, default_value_t = 0.4)]
+    pub(crate) duration: f64,
+    /// No progress.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// A time given in seconds, in whole milliseconds.
+pub(crate) fn millis(name: &str, seconds: f64, at_least: f64) -> Result<u64, Failure> {
+    const DAY_S: f64 = 86_400.0;
+    if !seconds.is_finite() || seconds < at_least || seconds > DAY_S {
+        return Err(Failure::Usage(format!(
+            "{name} {seconds}: give a number of seconds from {at_least} to {DAY_S}"
+        )));
+    }
+    Ok((seconds * 1_000.0).round() as u64)
+}
+
+impl MeasureArgs {
+    /// The wish these arguments mean.
+    pub(crate) fn wish(&self, benchmark: Benchmark) -> Result<Wish, Failure> {
+        let list = |name: &str, text: &str| {
+            parse_list(text).map_err(|reason| Failure::Usage(format!("{name}: {reason}")))
+        };
+        let sizes = list("--sizes", &self.sizes)?;
+        let depths = match benchmark {
+            Benchmark::Latency => vec![1],
+            Benchmark::Bandwidth => list("--depth", &self.depth)?,
+        };
+        let max_depth = depths.iter().copied().max().unwrap_or(1);
+        let limit = match self.iterations {
+            Some(0) => return Err(Failure::Usage("--iterations 0: give 1 or more".to_owned())),
+            Some(n) => Limit::Iterations(n),
+            None => Limit::DurationMs(millis("--duration", self.duration, 0.001)?),
+        };
+        let warmup_ms =
+            if self.iterations.is_some() { 0 } else { millis("--warmup", self.warmup, 0.0)? };
+        if self.rx_depth == Some(0) {
+            return Err(Failure::Usage("--rx-depth 0: give 1 or more".to_owned()));
+        }
+        let job = JobSpec {
+            benchmark,
+            provider: self.provider.clone(),
+            domain: self.domain.clone(),
+            endpoint: self.endpoint,
+            operation: self.op,
+            max_size_bytes: sizes.iter().copied().max().unwrap_or(1),
+            tx_depth: max_depth,
+            rx_depth: self.rx_depth.unwrap_or(max_depth),
+            timeout_ms: millis("--timeout", self.timeout, 0.1)?,
+        };
+        let name = self.name.clone();
+        Ok(Wish { name, job, sizes, depths, limit, warmup_ms, validate: self.validate })
+    }
+}
+
+/// A server on this machine.
+pub(crate) fn local_target(port: u16) -> Target {
+    Target { host: Ipv4Addr::LOCALHOST.to_string(), port }
+}

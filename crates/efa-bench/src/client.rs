@@ -1,0 +1,234 @@
+//! The client: one session with a server, point after point.
+
+use std::time::Duration;
+
+use crate::bench::{bandwidth, latency};
+use crate::control::{Control, Message};
+use crate::failure::Failure;
+use crate::link::{self, Depths, Link};
+use crate::progress::Progress;
+use crate::record::{FabricRecord, Point, Run};
+use crate::spec::{Benchmark, JobSpec, Limit, Operation, PointSpec};
+
+/// Where the server is.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+/// A benchmark as the user asked for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Wish {
+    /// What the reader of the result sees; empty: the provider's name.
+    pub(crate) name: String,
+    pub(crate) job: JobSpec,
+    pub(crate) sizes: Vec<usize>,
+    pub(crate) depths: Vec<usize>,
+    pub(crate) limit: Limit,
+    pub(crate) warmup_ms: u64,
+    pub(crate) validate: bool,
+}
+
+impl Wish {
+    /// Number of points.
+    pub(crate) const fn points(&self) -> usize {
+        self.sizes.len() * self.depths.len()
+    }
+}
+
+/// A run, and why it ended early if it did.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) run: Run,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) failure: Option<Failure>,
+}
+
+/// Measures all points of a wish. An error means that nothing was measured; what fails later is
+/// in the outcome beside the points that were done.
+pub(crate) fn run(
+    target: &Target,
+    wish: &Wish,
+    progress: &mut Progress,
+) -> Result<Outcome, Failure> {
+    let mut session = Session::open(target, &wish.job)?;
+    let mut warnings = Vec::new();
+    let mut run = session.new_run(wish);
+    let mut failure = None;
+    for (size_bytes, depth) in wish.sizes.iter().flat_map(|s| wish.depths.iter().map(|d| (*s, *d)))
+    {
+        if let Some(reason) = session.cannot(wish.job.operation, size_bytes, depth) {
+            warnings.push(format!("{}: {reason}, left out", run.name));
+            progress.skip(1);
+            continue;
+        }
+        let point = PointSpec {
+            size_bytes,
+            depth,
+            limit: wish.limit,
+            warmup_ms: wish.warmup_ms,
+            validate: wish.validate,
+        };
+        match session.measure(point) {
+            Ok(point) => {
+                progress.point(&one_line(&run.name, &point));
+                run.points.push(point);
+            }
+            Err(error) => {
+                run.complete = false;
+                run.error = Some(error.to_string());
+                failure = Some(error);
+                break;
+            }
+        }
+    }
+    if failure.is_none() {
+        if run.points.is_empty() {
+            return Err(Failure::Usage(format!(
+                "no point is possible: {}",
+                warnings.first().map_or("no sizes given", String::as_str)
+            )));
+        }
+        session.close();
+    }
+    Ok(Outcome { run, warnings, failure })
+}
+
+fn one_line(name: &str, point: &Point) -> String {
+    let what = format!("{name} {} B", point.size_bytes);
+    match (&point.latency, &point.bandwidth) {
+        (Some(latency), _) => {
+            let p50 = latency.distribution.map_or(latency.mean_us, |d| d.p50_us);
+            format!("{what}: p50 {p50:.2} µs")
+        }
+        (_, Some(b)) => format!(
+            "{what} depth {}: {:.2} Gbit/s, {:.3} M msg/s",
+            point.depth, b.gbit_per_s, b.mmsg_per_s
+        ),
+        _ => what,
+    }
+}
+
+struct Session {
+    control: Control,
+    link: Link,
+    job: JobSpec,
+    fabric: FabricRecord,
+    rx_depth: usize,
+    cold_start_us: f64,
+}
+
+impl Session {
+    fn open(target: &Target, job: &JobSpec) -> Result<Self, Failure> {
+        let timeout = Duration::from_millis(job.timeout_ms);
+        let mut control = Control::connect(&target.host, target.port, timeout)?;
+        let depths = match job.benchmark {
+            Benchmark::Latency => Depths { tx: latency::TX_DEPTH, rx: latency::RX_DEPTH },
+            Benchmark::Bandwidth => Depths { tx: job.tx_depth, rx: 1 },
+        };
+        let prepared = link::prepare(job, depths, control.local_ip())?;
+        let fabric = link::describe(prepared.info());
+        control.send(&Message::Job(job.clone()))?;
+        let theirs = match control.receive("waiting for the server to open the fabric")? {
+            Message::Fabric(theirs) => theirs,
+            other => return Err(unexpected("its fabric", &other)),
+        };
+        if theirs.provider != fabric.provider {
+            return Err(Failure::Fabric(format!(
+                "the server uses provider {}, this side {}: name one with --provider",
+                theirs.provider, fabric.provider
+            )));
+        }
+        let node = prepared.connect(&mut control)?;
+        let mut link = Link::new(node, job.operation)?;
+        match control.receive("waiting for the server's receives")? {
+            Message::Barrier => {}
+            other => return Err(unexpected("a barrier", &other)),
+        }
+        let cold_start_us = latency::cold_start(&mut link, &control, job.endpoint);
+        let cold_start_us = explained(cold_start_us, &mut control)?;
+        let rx_depth = job.rx_depth.min(theirs.rx_depth);
+        Ok(Self { control, link, job: job.clone(), fabric, rx_depth, cold_start_us })
+    }
+
+    fn new_run(&self, wish: &Wish) -> Run {
+        let name =
+            if wish.name.is_empty() { self.fabric.provider.clone() } else { wish.name.clone() };
+        let phases = self.link.node().phases().iter();
+        Run {
+            name,
+            source: "measured".to_owned(),
+            citation: None,
+            benchmark: self.job.benchmark,
+            endpoint: self.job.endpoint,
+            operation: self.job.operation,
+            command: crate::host::command_line(),
+            fabric: Some(self.fabric.clone()),
+            setup_us: phases
+                .map(|p| (p.phase.to_owned(), p.took.as_nanos() as f64 / 1_000.0))
+                .collect(),
+            cold_start_us: Some(self.cold_start_us),
+            counters: std::collections::BTreeMap::new(),
+            complete: true,
+            error: None,
+            points: Vec::new(),
+        }
+    }
+
+    /// Why a point is not possible on this fabric.
+    fn cannot(&self, operation: Operation, size_bytes: usize, depth: usize) -> Option<String> {
+        let inject = self.fabric.inject_bytes;
+        if operation == Operation::Inject && size_bytes > inject {
+            return Some(format!("{size_bytes} B is more than the {inject} B that inject takes"));
+        }
+        let (tx, rx) = (self.link.tx_slots(), self.rx_depth);
+        if self.job.benchmark == Benchmark::Bandwidth && depth > tx {
+            return Some(format!("depth {depth} is more than the {tx} sends the provider takes"));
+        }
+        (self.job.benchmark == Benchmark::Bandwidth && rx == 0)
+            .then(|| "the receiver has no receives".to_owned())
+    }
+
+    fn measure(&mut self, point: PointSpec) -> Result<Point, Failure> {
+        self.control.send(&Message::Point(point))?;
+        match self.control.receive("waiting for the server")? {
+            Message::Barrier => {}
+            other => return Err(unexpected("a barrier", &other)),
+        }
+        let endpoint = self.job.endpoint;
+        let (link, control) = (&mut self.link, &mut self.control);
+        let measured = match self.job.benchmark {
+            Benchmark::Latency => latency::measure(link, control, endpoint, point),
+            Benchmark::Bandwidth => {
+                bandwidth::measure(link, control, endpoint, point, self.rx_depth)
+            }
+        };
+        explained(measured, control)
+    }
+
+    fn close(mut self) {
+        // The results are in hand: a server that is gone by now does no harm.
+        let _ = self.control.send(&Message::Bye);
+    }
+}
+
+/// Replaces "the server ended" and fabric errors by the server's own reason where it sent one.
+fn explained<T>(result: Result<T, Failure>, control: &mut Control) -> Result<T, Failure> {
+    let Err(error) = result else { return result };
+    if !matches!(error, Failure::Remote(_) | Failure::Fabric(_)) {
+        return Err(error);
+    }
+    // Its last words are on the way if there are any; do not wait long for them.
+    control.set_timeout(Duration::from_secs(1))?;
+    match control.receive("waiting for the server's reason") {
+        Err(Failure::Remote(reason)) => Err(Failure::Remote(reason)),
+        Err(gone @ Failure::PeerGone { .. }) => Err(gone),
+        _ => Err(error),
+    }
+}
+
+fn unexpected(wanted: &str, got: &Message) -> Failure {
+    let reason = format!("expected {wanted}, got {got:?}");
+    Failure::PeerGone { doing: "talking to the server".to_owned(), reason }
+}

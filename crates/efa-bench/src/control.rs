@@ -1,0 +1,244 @@
+//! The control connection: framed JSON over TCP, versioned, with a deadline on everything.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::record::{FabricRecord, ReceiverCount};
+use crate::spec::{JobSpec, PointSpec};
+
+/// Changes with every incompatible change of [`Message`].
+pub(crate) const PROTOCOL: u32 = 1;
+const MAGIC: &str = "efa-bench";
+/// Longest frame accepted; the longest real one is a fabric description.
+const FRAME_BYTES_MAX: u32 = 1 << 20;
+
+/// First frame in both directions; its form never changes.
+#[derive(Debug, Serialize, Deserialize)]
+struct Hello {
+    magic: String,
+    protocol: u32,
+    tool: String,
+}
+
+/// Everything after the greeting.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Message {
+    /// Client: open this.
+    Job(JobSpec),
+    /// Server: opened.
+    Fabric(Box<FabricRecord>),
+    /// Either: the endpoint's address.
+    Address(Vec<u8>),
+    /// Either: here.
+    Barrier,
+    /// Client: measure this next.
+    Point(PointSpec),
+    /// Receiver of a bandwidth point: the measured window is over.
+    WindowDone,
+    /// Sender of a bandwidth point: this many messages were sent in all.
+    Sent(u64),
+    /// Receiver of a bandwidth point: the result.
+    Received(ReceiverCount),
+    /// Client: no further point.
+    Bye,
+    /// Either: it went wrong, with the reason.
+    Failed(String),
+}
+
+/// What waits on the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pending {
+    Nothing,
+    Message,
+    Closed,
+}
+
+/// One end of the connection.
+#[derive(Debug)]
+pub(crate) struct Control {
+    stream: TcpStream,
+    timeout: Duration,
+}
+
+impl Control {
+    /// Connects to a server and checks that it speaks this protocol.
+    pub(crate) fn connect(host: &str, port: u16, timeout: Duration) -> Result<Self, Failure> {
+        let address = format!("{host}:{port}");
+        let no_server = |reason: String| Failure::NoServer { address: address.clone(), reason };
+        let candidates = (host, port).to_socket_addrs().map_err(|e| no_server(plain(&e)))?;
+        let mut last = no_server("the name has no address".to_owned());
+        for candidate in candidates {
+            match TcpStream::connect_timeout(&candidate, timeout) {
+                Ok(stream) => {
+                    let mut this = Self::over(stream, timeout)?;
+                    this.greet(&address)?;
+                    return Ok(this);
+                }
+                Err(error) => last = no_server(plain(&error)),
+            }
+        }
+        Err(last)
+    }
+
+    /// Takes an accepted connection and checks that the client speaks this protocol.
+    pub(crate) fn accept(stream: TcpStream, timeout: Duration) -> Result<Self, Failure> {
+        let address =
+            stream.peer_addr().map_or_else(|_| "client".to_owned(), |a| format!("client {a}"));
+        let mut this = Self::over(stream, timeout)?;
+        this.greet(&address)?;
+        Ok(this)
+    }
+
+    fn over(stream: TcpStream, timeout: Duration) -> Result<Self, Failure> {
+        let set = stream
+            .set_nodelay(true)
+            .and_then(|()| stream.set_nonblocking(false))
+            .and_then(|()| stream.set_read_timeout(Some(timeout)))
+            .and_then(|()| stream.set_write_timeout(Some(timeout)));
+        set.map_err(|e| gone("setting up the control connection", &e))?;
+        Ok(Self { stream, timeout })
+    }
+
+    fn greet(&mut self, address: &str) -> Result<(), Failure> {
+        let tool = env!("CARGO_PKG_VERSION").to_owned();
+        let hello = Hello { magic: MAGIC.to_owned(), protocol: PROTOCOL, tool };
+        let not_ours = |reason: String| Failure::NotAServer { address: address.to_owned(), reason };
+        self.write_frame(&hello, "greeting")?;
+        let frame = self.read_frame("greeting").map_err(|e| not_ours(e.to_string()))?;
+        let theirs: Hello = serde_json::from_slice(&frame)
+            .map_err(|_| not_ours("its greeting is something else".to_owned()))?;
+        if theirs.magic != MAGIC {
+            return Err(not_ours(format!("it calls itself {:?}", theirs.magic)));
+        }
+        if theirs.protocol != PROTOCOL {
+            return Err(Failure::OtherVersion {
+                address: address.to_owned(),
+                theirs: theirs.protocol,
+                ours: PROTOCOL,
+                tool: theirs.tool,
+            });
+        }
+        Ok(())
+    }
+
+    /// How long silence is tolerated.
+    pub(crate) const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Changes how long silence is tolerated.
+    pub(crate) fn set_timeout(&mut self, timeout: Duration) -> Result<(), Failure> {
+        self.timeout = timeout;
+        self.stream.set_read_timeout(Some(timeout)).map_err(|e| gone("setting a timeout", &e))
+    }
+
+    /// Our own IP address on this connection.
+    pub(crate) fn local_ip(&self) -> Option<String> {
+        self.stream.local_addr().ok().map(|a| a.ip().to_string())
+    }
+
+    pub(crate) fn send(&mut self, message: &Message) -> Result<(), Failure> {
+        self.write_frame(message, "sending a control message")
+    }
+
+    /// The next message; a `Failed` from the other side becomes the error.
+    pub(crate) fn receive(&mut self, doing: &str) -> Result<Message, Failure> {
+        let frame = self.read_frame(doing)?;
+        match serde_json::from_slice(&frame) {
+            Ok(Message::Failed(reason)) => Err(Failure::Remote(reason)),
+            Ok(message) => Ok(message),
+            Err(error) => Err(Failure::PeerGone {
+                doing: doing.to_owned(),
+                reason: format!("it sent something that is no message ({error})"),
+            }),
+        }
+    }
+
+    /// Looks, without waiting, whether a message or the end of the connection is there.
+    pub(crate) fn pending(&self) -> Pending {
+        let mut byte = [0_u8; 1];
+        let found = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut byte));
+        let _ = self.stream.set_nonblocking(false);
+        match found {
+            Ok(0) => Pending::Closed,
+            Ok(_) => Pending::Message,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Pending::Nothing,
+            Err(_) => Pending::Closed,
+        }
+    }
+
+    fn write_frame<T: Serialize>(&mut self, value: &T, doing: &str) -> Result<(), Failure> {
+        let body = serde_json::to_vec(value)
+            .map_err(|e| Failure::Check(format!("cannot encode a control message: {e}")))?;
+        let len = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        let mut frame = len.to_be_bytes().to_vec();
+        frame.extend_from_slice(&body);
+        self.stream.write_all(&frame).map_err(|e| self.io_failure(doing, &e))
+    }
+
+    fn read_frame(&mut self, doing: &str) -> Result<Vec<u8>, Failure> {
+        let mut prefix = [0_u8; 4];
+        self.stream.read_exact(&mut prefix).map_err(|e| self.io_failure(doing, &e))?;
+        let len = u32::from_be_bytes(prefix);
+        if len > FRAME_BYTES_MAX {
+            return Err(Failure::PeerGone {
+                doing: doing.to_owned(),
+                reason: "it sent something that is no control message".to_owned(),
+            });
+        }
+        let mut body = vec![0_u8; len as usize];
+        self.stream.read_exact(&mut body).map_err(|e| self.io_failure(doing, &e))?;
+        Ok(body)
+    }
+
+    fn io_failure(&self, doing: &str, error: &std::io::Error) -> Failure {
+        match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                Failure::Timeout { doing: doing.to_owned(), seconds: self.timeout.as_secs() }
+            }
+            _ => gone(doing, error),
+        }
+    }
+}
+
+impl fabric::OutOfBand for Control {
+    fn exchange(&mut self, address: &[u8]) -> Result<Vec<u8>, String> {
+        self.send(&Message::Address(address.to_vec())).map_err(|e| e.to_string())?;
+        match self.receive("exchanging addresses") {
+            Ok(Message::Address(theirs)) => Ok(theirs),
+            Ok(other) => Err(format!("expected an address, got {other:?}")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn barrier(&mut self) -> Result<(), String> {
+        self.send(&Message::Barrier).map_err(|e| e.to_string())?;
+        match self.receive("waiting at a barrier") {
+            Ok(Message::Barrier) => Ok(()),
+            Ok(other) => Err(format!("expected a barrier, got {other:?}")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+fn gone(doing: &str, error: &std::io::Error) -> Failure {
+    let reason = match error.kind() {
+        ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
+        _ => plain(error),
+    };
+    Failure::PeerGone { doing: doing.to_owned(), reason }
+}
+
+/// The text of an I/O error without the " (os error N)" tail.
+pub(crate) fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}

@@ -1,0 +1,72 @@
+//! How a command ends badly: one line for people, one exit code per kind for scripts.
+
+use std::net::SocketAddr;
+
+use thiserror::Error;
+
+/// Every way a command can fail. The text says what happened and how to mend it.
+#[derive(Debug, Error)]
+pub(crate) enum Failure {
+    #[error("{0}")]
+    Usage(String),
+    #[error("{0}")]
+    Fabric(String),
+    #[error("no server at {address} ({reason}): start one there with `efa-bench server`")]
+    NoServer { address: String, reason: String },
+    #[error(
+        "{address} speaks control protocol {theirs} (efa-bench {tool}), this is protocol {ours}: \
+         install the same efa-bench on both hosts"
+    )]
+    OtherVersion { address: String, theirs: u32, ours: u32, tool: String },
+    #[error("{address} is not an efa-bench server ({reason}): check host and port")]
+    NotAServer { address: String, reason: String },
+    #[error(
+        "port {} is in use on {}: end the other server or choose a port with --port",
+        .0.port(), .0.ip()
+    )]
+    PortInUse(SocketAddr),
+    #[error("the other side went away while {doing}: {reason}")]
+    PeerGone { doing: String, reason: String },
+    #[error("nothing happened for {seconds} s while {doing}: raise --timeout or look at the peer")]
+    Timeout { doing: String, seconds: u64 },
+    #[error("{0}")]
+    Data(String),
+    #[error("cannot write {path}: {reason}; nothing was left half-written")]
+    Output { path: String, reason: String },
+    #[error("cannot read {path}: {reason}")]
+    Input { path: String, reason: String },
+    #[error("{0}")]
+    Check(String),
+    #[error("the other side failed: {0}")]
+    Remote(String),
+}
+
+/// Exit codes, for `--help`.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes: 0 done; 2 bad arguments; 3 fabric or provider not usable; 4 no server; 5 server of \
+another version; 6 port in use; 7 the other side went away or failed; 8 timeout; 9 received data \
+wrong; 10 a file cannot be written or read; 11 a check of the plan failed (results are kept).";
+
+impl Failure {
+    /// The process's exit code.
+    pub(crate) const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::Fabric(_) => 3,
+            Self::NoServer { .. } | Self::NotAServer { .. } => 4,
+            Self::OtherVersion { .. } => 5,
+            Self::PortInUse(_) => 6,
+            Self::PeerGone { .. } | Self::Remote(_) => 7,
+            Self::Timeout { .. } => 8,
+            Self::Data(_) => 9,
+            Self::Output { .. } | Self::Input { .. } => 10,
+            Self::Check(_) => 11,
+        }
+    }
+}
+
+impl From<fabric::Error> for Failure {
+    fn from(error: fabric::Error) -> Self {
+        Self::Fabric(error.to_string())
+    }
+}

@@ -1,0 +1,122 @@
+//! Facts about this machine and process.
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use crate::record::Host;
+
+/// Reads the facts; whatever cannot be read is empty.
+pub(crate) fn describe() -> Host {
+    Host {
+        name: line("/proc/sys/kernel/hostname"),
+        kernel: format!(
+            "{} {}",
+            line("/proc/sys/kernel/ostype"),
+            line("/proc/sys/kernel/osrelease")
+        ),
+        cpu: cpu_model(),
+        cores: cores(),
+        clock_read_ns: clock_read_ns(),
+        environment: std::env::vars()
+            .filter(|(name, _)| name.starts_with("FI_") || name.starts_with("SOFTEFA_"))
+            .collect::<BTreeMap<_, _>>(),
+    }
+}
+
+/// Processors this process may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn line(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+fn cpu_model() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        text.lines()
+            .find(|l| l.starts_with(name))
+            .and_then(|l| l.split_once(':'))
+            .map(|(_, value)| value.trim().to_owned())
+    };
+    field("model name").or_else(|| field("CPU implementer")).unwrap_or_default()
+}
+
+/// Mean cost of reading the clock, over enough reads for two digits.
+fn clock_read_ns() -> f64 {
+    const READS: u32 = 20_000;
+    let start = Instant::now();
+    for _ in 0..READS {
+        black_box(Instant::now());
+    }
+    (start.elapsed().as_nanos() as f64 / f64::from(READS) * 10.0).round() / 10.0
+}
+
+/// Now, in UTC, as ISO 8601.
+pub(crate) fn date() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    iso_date(seconds)
+}
+
+/// Seconds since 1970 as a date (proleptic Gregorian calendar).
+fn iso_date(seconds: u64) -> String {
+    let (mut days, rest) = (seconds / 86_400, seconds % 86_400);
+    let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
+    let mut year = 1970;
+    loop {
+        let length = if leap(year) { 366 } else { 365 };
+        if days < length {
+            break;
+        }
+        days -= length;
+        year += 1;
+    }
+    let february = if leap(year) { 29 } else { 28 };
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", days + 1)
+}
+
+/// This process's command line, quoted for a shell.
+pub(crate) fn command_line() -> String {
+    std::env::args().map(|a| quote(&a)).collect::<Vec<_>>().join(" ")
+}
+
+/// Quotes one word for a shell where that is needed.
+pub(crate) fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(iso_date(0), "1970-01-01T00:00:00Z");
+        assert_eq!(iso_date(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(iso_date(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(iso_date(4_102_444_800), "2100-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn words_are_quoted_where_needed() {
+        assert_eq!(quote("a-b=c"), "a-b=c");
+        assert_eq!(quote("a b"), "'a b'");
+        assert_eq!(quote("it's"), "'it'\\''s'");
+        assert_eq!(quote(""), "''");
+    }
+}

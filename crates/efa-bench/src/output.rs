@@ -1,0 +1,302 @@
+//! Results as JSON, CSV and a table on the terminal.
+
+use std::path::Path;
+
+use report::Table;
+
+use crate::failure::Failure;
+use crate::host;
+use crate::record::{Point, Results, Run, SCHEMA};
+
+/// A result file about `runs`.
+pub(crate) fn results(runs: Vec<Run>, mut warnings: Vec<String>) -> Results {
+    let host = host::describe();
+    if host.cores < 2 {
+        warnings.push(
+            "one core for two busy-polling sides: the figures are bound by scheduling".to_owned(),
+        );
+    }
+    let (major, minor) = fabric::library_version();
+    Results {
+        schema: SCHEMA.to_owned(),
+        tool: format!("efa-bench {}", env!("CARGO_PKG_VERSION")),
+        libfabric: format!("{major}.{minor}"),
+        date: host::date(),
+        command: host::command_line(),
+        host,
+        warnings,
+        runs,
+    }
+}
+
+/// Reads a result file.
+pub(crate) fn read(path: &Path) -> Result<Results, Failure> {
+    let failed = |reason: String| Failure::Input { path: path.display().to_string(), reason };
+    let bytes = std::fs::read(path).map_err(|e| failed(crate::control::plain(&e)))?;
+    let value: serde_json::Value = serde_json::from_slice(&bytes)
+        .map_err(|e| failed(format!("it is not JSON ({e}): give a file that --json wrote")))?;
+    match value.get("schema").and_then(|s| s.as_str()) {
+        Some(SCHEMA) => {}
+        Some(other) => {
+            return Err(failed(format!("its schema is {other}, this efa-bench reads {SCHEMA}")));
+        }
+        None => return Err(failed("it is no efa-bench result: it has no schema".to_owned())),
+    }
+    serde_json::from_value(value).map_err(|e| failed(format!("it is damaged: {e}")))
+}
+
+/// The JSON text of a result file.
+pub(crate) fn json(results: &Results) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(results)
+        .map_err(|e| Failure::Check(format!("cannot encode the results: {e}")))?;
+    Ok(text + "\n")
+}
+
+/// Writes a file whole or not at all; "-" is standard output.
+pub(crate) fn write(path: &Path, content: &str) -> Result<(), Failure> {
+    if path == Path::new("-") {
+        return print(content);
+    }
+    report::write_atomic(path, content.as_bytes())
+        .map_err(|e| Failure::Output { path: e.path.display().to_string(), reason: e.reason })
+}
+
+/// Prints to standard output; a closed pipe is no failure, a full disk is one.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::Output {
+            path: "standard output".to_owned(),
+            reason: crate::control::plain(&error),
+        }),
+        _ => Ok(()),
+    }
+}
+
+const CSV_COLUMNS: [&str; 28] = [
+    "name",
+    "source",
+    "benchmark",
+    "provider",
+    "endpoint",
+    "operation",
+    "size_bytes",
+    "depth",
+    "rx_depth",
+    "round_trips",
+    "mean_us",
+    "min_us",
+    "p50_us",
+    "p90_us",
+    "p99_us",
+    "p999_us",
+    "max_us",
+    "messages",
+    "seconds",
+    "mb_per_s",
+    "gbit_per_s",
+    "mmsg_per_s",
+    "lost",
+    "validated",
+    "cold_start_us",
+    "complete",
+    "warmup_ms",
+    "error",
+];
+
+/// Tidy CSV: one row per point, empty cells for what a point does not have.
+pub(crate) fn csv(runs: &[Run]) -> String {
+    let mut out = CSV_COLUMNS.join(",") + "\n";
+    for run in runs {
+        for point in &run.points {
+            let cells = csv_cells(run, point);
+            debug_assert_eq!(cells.len(), CSV_COLUMNS.len());
+            let quoted: Vec<String> = cells.iter().map(|c| csv_quote(c)).collect();
+            out.push_str(&quoted.join(","));
+            out.push('\n');
+        }
+    }
+    out
+}
+
+fn csv_cells(run: &Run, point: &Point) -> Vec<String> {
+    let latency = point.latency;
+    let spread = latency.and_then(|l| l.distribution);
+    let bandwidth = point.bandwidth;
+    let number = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
+    let count = |v: Option<u64>| v.filter(|n| *n > 0).map_or_else(String::new, |v| v.to_string());
+    vec![
+        run.name.clone(),
+        run.source.clone(),
+        run.benchmark.name().to_owned(),
+        run.fabric.as_ref().map(|f| f.provider.clone()).unwrap_or_default(),
+        format!("{:?}", run.endpoint).to_lowercase(),
+        run.operation.name().to_owned(),
+        point.size_bytes.to_string(),
+        point.depth.to_string(),
+        count(Some(point.rx_depth as u64)),
+        count(latency.map(|l| l.round_trips)),
+        number(latency.map(|l| l.mean_us)),
+        number(spread.map(|d| d.min_us)),
+        number(spread.map(|d| d.p50_us)),
+        number(spread.map(|d| d.p90_us)),
+        number(spread.map(|d| d.p99_us)),
+        number(spread.map(|d| d.p999_us)),
+        number(spread.map(|d| d.max_us)),
+        count(bandwidth.map(|b| b.messages)),
+        number(bandwidth.map(|b| b.seconds).filter(|s| *s > 0.0)),
+        number(bandwidth.map(|b| b.mb_per_s)),
+        number(bandwidth.map(|b| b.gbit_per_s)),
+        number(bandwidth.map(|b| b.mmsg_per_s)),
+        point.lost.to_string(),
+        count(Some(point.validated)),
+        number(run.cold_start_us),
+        run.complete.to_string(),
+        point.warmup_ms.to_string(),
+        run.error.clone().unwrap_or_default(),
+    ]
+}
+
+fn csv_quote(cell: &str) -> String {
+    if cell.contains([',', '"', '\n']) {
+        return format!("\"{}\"", cell.replace('"', "\"\""));
+    }
+    cell.to_owned()
+}
+
+/// The table of one run; the unit is in every heading.
+pub(crate) fn table(run: &Run) -> Table {
+    match run.benchmark {
+        crate::spec::Benchmark::Latency => latency_table(run),
+        crate::spec::Benchmark::Bandwidth => bandwidth_table(run),
+    }
+}
+
+fn latency_table(run: &Run) -> Table {
+    let caption = format!("{}: half round trip, ping-pong ({})", run.name, run.operation.name());
+    let titles = [
+        "size B",
+        "min µs",
+        "p50 µs",
+        "p90 µs",
+        "p99 µs",
+        "p99.9 µs",
+        "max µs",
+        "mean µs",
+        "round trips",
+        "lost",
+    ];
+    let mut table = Table::new(&caption, &titles, 0);
+    for point in &run.points {
+        let Some(latency) = point.latency else { continue };
+        let mut row = vec![point.size_bytes.to_string()];
+        match latency.distribution {
+            Some(d) => {
+                row.extend([d.min_us, d.p50_us, d.p90_us, d.p99_us, d.p999_us, d.max_us].map(us));
+            }
+            None => row.extend(std::iter::repeat_n("-".to_owned(), 6)),
+        }
+        row.extend([us(latency.mean_us), latency.round_trips.to_string(), point.lost.to_string()]);
+        table.push(row);
+    }
+    table
+}
+
+fn bandwidth_table(run: &Run) -> Table {
+    let caption =
+        format!("{}: goodput at the receiver, sliding window ({})", run.name, run.operation.name());
+    let titles =
+        ["size B", "depth", "rx depth", "MB/s", "Gbit/s", "M msg/s", "messages", "seconds", "lost"];
+    let mut table = Table::new(&caption, &titles, 0);
+    for point in &run.points {
+        let Some(b) = point.bandwidth else { continue };
+        table.push(vec![
+            point.size_bytes.to_string(),
+            point.depth.to_string(),
+            if point.rx_depth == 0 { "-".to_owned() } else { point.rx_depth.to_string() },
+            digits(b.mb_per_s),
+            digits(b.gbit_per_s),
+            digits(b.mmsg_per_s),
+            b.messages.to_string(),
+            format!("{:.2}", b.seconds),
+            point.lost.to_string(),
+        ]);
+    }
+    table
+}
+
+/// Microseconds with two decimals.
+pub(crate) fn us(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+/// About four significant digits.
+pub(crate) fn digits(value: f64) -> String {
+    match value {
+        v if v >= 1000.0 => format!("{v:.0}"),
+        v if v >= 100.0 => format!("{v:.1}"),
+        v if v >= 10.0 => format!("{v:.2}"),
+        v => format!("{v:.3}"),
+    }
+}
+
+/// One run for the terminal.
+pub(crate) fn text(run: &Run) -> String {
+    let table = table(run);
+    let mut out = format!("{}\n", table.caption);
+    if let Some(fabric) = &run.fabric {
+        out += &format!("provider {}, domain {}", fabric.provider, fabric.domain);
+        out += &fabric.mtu_bytes.map_or_else(String::new, |m| format!(", MTU {m} B"));
+        if let Some(cold) = run.cold_start_us {
+            out += &format!("; first round trip {} µs", digits(cold));
+        }
+        out.push('\n');
+    }
+    out += &table.text();
+    if let Some(error) = &run.error {
+        out += &format!("INCOMPLETE: {error}\n");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_has_one_row_per_point_and_equal_columns() {
+        let runs = crate::paper::runs();
+        let text = csv(&runs);
+        let points: usize = runs.iter().map(|r| r.points.len()).sum();
+        assert_eq!(text.lines().count(), points + 1);
+        assert!(text.lines().all(|l| l.matches(',').count() == CSV_COLUMNS.len() - 1));
+        assert_eq!(csv_quote("a,\"b\""), "\"a,\"\"b\"\"\"");
+    }
+
+    #[test]
+    fn results_survive_their_own_json() {
+        let folder = tempfile::tempdir().expect("tempdir");
+        let path = folder.path().join("r.json");
+        let results = results(crate::paper::runs(), Vec::new());
+        write(&path, &json(&results).expect("encode")).expect("write");
+        let again = read(&path).expect("read");
+        assert_eq!(json(&again).expect("encode"), json(&results).expect("encode"));
+    }
+
+    #[test]
+    fn foreign_files_are_refused_with_a_reason() {
+        let folder = tempfile::tempdir().expect("tempdir");
+        let path = folder.path().join("r.json");
+        for (content, reason) in [
+            ("nonsense", "not JSON"),
+            ("{}", "no schema"),
+            ("{\"schema\":\"efa-bench/99\"}", "efa-bench/99"),
+            ("{\"schema\":\"efa-bench/1\"}", "damaged"),
+        ] {
+            std::fs::write(&path, content).expect("write");
+            let error = read(&path).unwrap_err().to_string();
+            assert!(error.contains(reason), "{content}: {error}");
+        }
+    }
+}

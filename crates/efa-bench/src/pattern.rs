@@ -1,0 +1,123 @@
+//! Message contents that can be checked: every byte follows from the sequence number.
+
+/// Bytes at the front that carry the sequence number, when the message has room for them.
+const SEQUENCE_BYTES: usize = 8;
+
+/// Fills `payload` for message number `sequence`.
+pub(crate) fn fill(payload: &mut [u8], sequence: u64) {
+    if payload.len() < SEQUENCE_BYTES {
+        let first = sequence.to_le_bytes()[0];
+        for (index, byte) in payload.iter_mut().enumerate() {
+            *byte = first.wrapping_add(index.to_le_bytes()[0]);
+        }
+        return;
+    }
+    let (head, body) = payload.split_at_mut(SEQUENCE_BYTES);
+    head.copy_from_slice(&sequence.to_le_bytes());
+    let mut stream = Stream(sequence);
+    for chunk in body.chunks_mut(8) {
+        let word = stream.next().to_le_bytes();
+        chunk.copy_from_slice(&word[..chunk.len()]);
+    }
+}
+
+/// Checks a message and answers its sequence number, or `None` when it is too short to carry one.
+pub(crate) fn check(payload: &[u8]) -> Result<Option<u64>, ()> {
+    if payload.len() < SEQUENCE_BYTES {
+        let Some(first) = payload.first() else { return Ok(None) };
+        let good = payload
+            .iter()
+            .enumerate()
+            .all(|(index, byte)| *byte == first.wrapping_add(index.to_le_bytes()[0]));
+        return if good { Ok(None) } else { Err(()) };
+    }
+    let (head, body) = payload.split_at(SEQUENCE_BYTES);
+    let mut number = [0_u8; SEQUENCE_BYTES];
+    number.copy_from_slice(head);
+    let sequence = u64::from_le_bytes(number);
+    let mut stream = Stream(sequence);
+    let good = body.chunks(8).all(|chunk| stream.next().to_le_bytes()[..chunk.len()] == *chunk);
+    if good { Ok(Some(sequence)) } else { Err(()) }
+}
+
+/// splitmix64: each word depends on the sequence number.
+struct Stream(u64);
+
+impl Stream {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+}
+
+/// Notices messages that come twice, in any order, within a window.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    bits: Vec<u64>,
+    /// Everything below was seen or given up.
+    base: u64,
+    pub(crate) duplicates: u64,
+}
+
+/// Numbers remembered; far more than any provider lets messages overtake each other.
+const WINDOW: u64 = 1 << 17;
+
+impl Seen {
+    pub(crate) fn new() -> Self {
+        Self { bits: vec![0; (WINDOW / 64) as usize], base: 0, duplicates: 0 }
+    }
+
+    /// Notes one number. One that is older than the window can only be a duplicate or was lost
+    /// for so long that it counts as one.
+    pub(crate) fn note(&mut self, sequence: u64) {
+        if sequence < self.base {
+            self.duplicates += 1;
+            return;
+        }
+        while sequence >= self.base + WINDOW {
+            // Slide by one word: forget the oldest 64 numbers.
+            let word = (self.base / 64 % (WINDOW / 64)) as usize;
+            self.bits[word] = 0;
+            self.base += 64;
+        }
+        let word = (sequence / 64 % (WINDOW / 64)) as usize;
+        let bit = 1_u64 << (sequence % 64);
+        if self.bits[word] & bit != 0 {
+            self.duplicates += 1;
+        }
+        self.bits[word] |= bit;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_single_flipped_bit_is_found() {
+        for len in [1_usize, 2, 7, 8, 9, 16, 100] {
+            let mut payload = vec![0; len];
+            fill(&mut payload, 0x0123_4567_89ab);
+            let number = (len >= 8).then_some(0x0123_4567_89ab);
+            assert_eq!(check(&payload), Ok(number), "length {len}");
+            // A single byte carries nothing to check against; neither does a bare number.
+            for bit in 0..if len > 1 && len != 8 { len * 8 } else { 0 } {
+                payload[bit / 8] ^= 1 << (bit % 8);
+                assert_ne!(check(&payload), Ok(number), "length {len}, bit {bit}");
+                payload[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+
+    #[test]
+    fn duplicates_are_counted_in_any_order() {
+        let mut seen = Seen::new();
+        for sequence in [0, 2, 1, 2, WINDOW + 70, 0, WINDOW + 69, WINDOW + 70] {
+            seen.note(sequence);
+        }
+        assert_eq!(seen.duplicates, 3);
+    }
+}

@@ -1,0 +1,76 @@
+//! Tells people how far a long command is: a bar on a terminal, lines elsewhere, nothing with -q.
+//!
+//! Nothing here runs while a point is measured: no ticker thread takes time from the benchmark.
+
+use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Progress over a known number of points.
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+    plain: bool,
+    done: usize,
+    total: usize,
+}
+
+impl Progress {
+    pub(crate) fn new(total: usize, quiet: bool) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let bar = (terminal && !quiet).then(|| {
+            let bar =
+                ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template(
+                "{bar:24} {pos}/{len}  {msg}  elapsed {elapsed}, left about {eta}",
+            );
+            if let Ok(style) = style {
+                bar.set_style(style);
+            }
+            bar.tick();
+            bar
+        });
+        Self { bar, plain: !terminal && !quiet, done: 0, total }
+    }
+
+    /// Something starts that may take a while.
+    pub(crate) fn starting(&self, what: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(what.to_owned());
+        }
+    }
+
+    /// One point is done.
+    pub(crate) fn point(&mut self, what: &str) {
+        self.done += 1;
+        if let Some(bar) = &self.bar {
+            bar.set_message(what.to_owned());
+            bar.inc(1);
+        } else if self.plain {
+            eprintln!("[{}/{}] {what}", self.done, self.total);
+        }
+    }
+
+    /// Points that will not be measured.
+    pub(crate) fn skip(&mut self, count: usize) {
+        self.done += count;
+        if let Some(bar) = &self.bar {
+            bar.inc(count as u64);
+        }
+    }
+
+    /// A line that must not be lost behind the bar.
+    pub(crate) fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| eprintln!("{text}")),
+            None => eprintln!("{text}"),
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

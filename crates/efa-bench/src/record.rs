@@ -1,0 +1,165 @@
+//! The result schema, `efa-bench/1`. Fields are only ever added.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::spec::{Benchmark, EndpointKind, Operation};
+
+/// Schema name and version in every JSON file.
+pub(crate) const SCHEMA: &str = "efa-bench/1";
+
+/// A whole result file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Results {
+    pub(crate) schema: String,
+    pub(crate) tool: String,
+    pub(crate) libfabric: String,
+    /// UTC, ISO 8601.
+    pub(crate) date: String,
+    /// The command that made this file.
+    pub(crate) command: String,
+    pub(crate) host: Host,
+    /// What limits the meaning of the figures.
+    pub(crate) warnings: Vec<String>,
+    pub(crate) runs: Vec<Run>,
+}
+
+/// The machine.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Host {
+    pub(crate) name: String,
+    pub(crate) kernel: String,
+    pub(crate) cpu: String,
+    pub(crate) cores: usize,
+    /// Cost of one clock read in ns, measured.
+    pub(crate) clock_read_ns: f64,
+    /// FI_* and SOFTEFA_* variables.
+    pub(crate) environment: BTreeMap<String, String>,
+}
+
+/// The fabric in use, as libfabric describes it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct FabricRecord {
+    pub(crate) provider: String,
+    pub(crate) fabric: String,
+    pub(crate) domain: String,
+    pub(crate) mtu_bytes: Option<usize>,
+    pub(crate) max_message_bytes: usize,
+    pub(crate) inject_bytes: usize,
+    pub(crate) tx_depth: usize,
+    pub(crate) rx_depth: usize,
+    /// The text of `fi_info -v`.
+    pub(crate) text: String,
+}
+
+/// One benchmark on one fabric.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Run {
+    /// What the reader sees: "Soft-EFA", "libfabric tcp", "EFA c5n.18xlarge (published)".
+    pub(crate) name: String,
+    /// "measured" or "published".
+    pub(crate) source: String,
+    /// Where published numbers are from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) citation: Option<String>,
+    pub(crate) benchmark: Benchmark,
+    pub(crate) endpoint: EndpointKind,
+    pub(crate) operation: Operation,
+    /// The command to measure it again.
+    pub(crate) command: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fabric: Option<FabricRecord>,
+    /// Set-up phases of the client in µs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) setup_us: Vec<(String, f64)>,
+    /// First round trip of the session in µs, whole, connection set-up of the provider included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cold_start_us: Option<f64>,
+    /// The software device's counters after the run, by side, where there is such a device.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) counters: BTreeMap<String, BTreeMap<String, u64>>,
+    /// False when the run ended early; then `error` says why and `points` are those that were done.
+    pub(crate) complete: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+    pub(crate) points: Vec<Point>,
+}
+
+/// One measurement.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Point {
+    pub(crate) size_bytes: usize,
+    /// Sends in flight at most; 1 for latency.
+    pub(crate) depth: usize,
+    /// Receives posted at the receiver; 0: unknown.
+    pub(crate) rx_depth: usize,
+    pub(crate) warmup_ms: u64,
+    /// Messages lost (datagram endpoints).
+    pub(crate) lost: u64,
+    /// Messages whose content was checked; 0: not asked for.
+    pub(crate) validated: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) latency: Option<Latency>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bandwidth: Option<Bandwidth>,
+}
+
+/// Half round trips in µs; closed loop, one message in flight.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct Latency {
+    pub(crate) round_trips: u64,
+    pub(crate) mean_us: f64,
+    /// Published figures have a mean only: then the other fields are absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) distribution: Option<Distribution>,
+}
+
+/// Percentiles in µs.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct Distribution {
+    pub(crate) min_us: f64,
+    pub(crate) p50_us: f64,
+    pub(crate) p90_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) p999_us: f64,
+    pub(crate) max_us: f64,
+}
+
+/// Goodput at the receiver within the measured window; MB = 10^6 bytes.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct Bandwidth {
+    pub(crate) messages: u64,
+    pub(crate) seconds: f64,
+    pub(crate) mb_per_s: f64,
+    pub(crate) gbit_per_s: f64,
+    pub(crate) mmsg_per_s: f64,
+}
+
+impl Bandwidth {
+    pub(crate) fn new(messages: u64, bytes: u64, seconds: f64) -> Self {
+        let rate = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
+        Self {
+            messages,
+            seconds,
+            mb_per_s: rate(bytes as f64) / 1e6,
+            gbit_per_s: rate(bytes as f64) * 8.0 / 1e9,
+            mmsg_per_s: rate(messages as f64) / 1e6,
+        }
+    }
+}
+
+/// What the receiver of a bandwidth point saw.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct ReceiverCount {
+    /// Messages and bytes within the window, and its length.
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+    pub(crate) seconds: f64,
+    /// Messages of the whole point, warm-up and tail included.
+    pub(crate) total: u64,
+    /// Messages whose content was checked, and how many of them were wrong or came twice.
+    pub(crate) validated: u64,
+    pub(crate) wrong: u64,
+    pub(crate) duplicates: u64,
+}

@@ -1,0 +1,142 @@
+//! The server: waits for clients, serves one session after the other, survives their failures.
+
+use std::io::{ErrorKind, Read};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::time::Duration;
+
+use crate::bench::{bandwidth, latency};
+use crate::control::{Control, Message, plain};
+use crate::failure::Failure;
+use crate::link::{self, Depths, Link};
+use crate::spec::{Benchmark, JobSpec};
+
+/// How long a client may take to introduce itself.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How to serve.
+#[derive(Debug, Clone)]
+pub(crate) struct ServerOptions {
+    pub(crate) bind: IpAddr,
+    pub(crate) port: u16,
+    /// End after this many sessions; 0: never.
+    pub(crate) sessions: u64,
+    /// End when standard input is closed, so that no server outlives the command it belongs to.
+    pub(crate) until_stdin_closes: bool,
+    pub(crate) quiet: bool,
+}
+
+/// What the first line on standard output starts with; the port follows at its end.
+pub(crate) const READY: &str = "efa-bench server: listening on ";
+
+/// Serves until told to end.
+pub(crate) fn run(options: &ServerOptions) -> Result<(), Failure> {
+    let address = SocketAddr::new(options.bind, options.port);
+    let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
+        ErrorKind::AddrInUse => Failure::PortInUse(address),
+        _ => Failure::Usage(format!("cannot listen on {address}: {}", plain(&error))),
+    })?;
+    let bound = listener.local_addr().unwrap_or(address);
+    println!("{READY}{bound}");
+    if options.until_stdin_closes {
+        std::thread::spawn(end_with_stdin);
+    }
+    let mut sessions = 0_u64;
+    loop {
+        let (stream, client) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                eprintln!("efa-bench server: cannot accept a client: {}", plain(&error));
+                continue;
+            }
+        };
+        let control = Control::accept(stream, GREETING_TIMEOUT);
+        // A stranger or another version costs one line, not a session.
+        let outcome = match control {
+            Err(error) => Err(error),
+            Ok(control) => {
+                sessions += 1;
+                session(control)
+            }
+        };
+        match outcome {
+            Err(error) => eprintln!("efa-bench server: {client}: {error}"),
+            Ok(done) if !options.quiet => eprintln!("efa-bench server: {client}: {done}"),
+            Ok(_) => {}
+        }
+        if options.sessions != 0 && sessions >= options.sessions {
+            return Ok(());
+        }
+    }
+}
+
+/// Ends the process when standard input ends.
+fn end_with_stdin() {
+    let mut byte = [0_u8; 64];
+    let mut stdin = std::io::stdin();
+    while stdin.read(&mut byte).is_ok_and(|n| n > 0) {}
+    std::process::exit(0);
+}
+
+/// Serves one client; a failure is told to it.
+fn session(mut control: Control) -> Result<String, Failure> {
+    let outcome = serve(&mut control);
+    if let Err(error) = &outcome {
+        // The client may be the reason and gone: then there is nobody to tell.
+        let _ = control.send(&Message::Failed(error.to_string()));
+    }
+    outcome
+}
+
+fn serve(control: &mut Control) -> Result<String, Failure> {
+    let job = match control.receive("waiting for a job")? {
+        Message::Job(job) => job,
+        other => return Err(unexpected("a job", &other)),
+    };
+    control.set_timeout(Duration::from_millis(job.timeout_ms))?;
+    let prepared = link::prepare(&job, depths(&job), control.local_ip())?;
+    control.send(&Message::Fabric(Box::new(link::describe(prepared.info()))))?;
+    let node = prepared.connect(control)?;
+    let mut link = Link::new(node, job.operation)?;
+    control.send(&Message::Barrier)?;
+    latency::serve_cold_start(&mut link, control)?;
+    let mut points = 0_u32;
+    loop {
+        link.poll_until_message(control, "waiting for the next point")?;
+        match control.receive("waiting for the next point")? {
+            Message::Bye => {
+                return Ok(format!(
+                    "{} on {}, {points} points",
+                    job.benchmark.name(),
+                    job.provider
+                ));
+            }
+            Message::Point(point) => {
+                let size = point.size_bytes;
+                if size == 0 || size > job.max_size_bytes {
+                    return Err(Failure::Usage(format!("a point of {size} bytes was not agreed")));
+                }
+                control.send(&Message::Barrier)?;
+                match job.benchmark {
+                    Benchmark::Latency => latency::serve(&mut link, control, point)?,
+                    Benchmark::Bandwidth => {
+                        bandwidth::serve(&mut link, control, job.endpoint, point)?;
+                    }
+                }
+                points += 1;
+            }
+            other => return Err(unexpected("a point", &other)),
+        }
+    }
+}
+
+fn depths(job: &JobSpec) -> Depths {
+    match job.benchmark {
+        Benchmark::Latency => Depths { tx: latency::TX_DEPTH, rx: latency::RX_DEPTH },
+        Benchmark::Bandwidth => Depths { tx: 1, rx: job.rx_depth },
+    }
+}
+
+fn unexpected(wanted: &str, got: &Message) -> Failure {
+    let reason = format!("expected {wanted}, got {got:?}");
+    Failure::PeerGone { doing: "talking to the client".to_owned(), reason }
+}
