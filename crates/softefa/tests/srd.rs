@@ -37,21 +37,25 @@ fn stream(fault: &str, count: u64, len: u32) {
     for slot in 0..slots {
         b.post_recv(slot, slot as usize * room, len);
     }
-    let (mut sent, mut ended, mut seen) = (0, 0, HashSet::new());
+    // Sends end in any order: a slot is free when the send that used it has ended.
+    let mut free: Vec<u64> = (0..slots / 2).collect();
+    let (mut sent, mut ended, mut seen) = (0u64, 0, HashSet::new());
     while ended < count || (seen.len() as u64) < count {
-        while sent < count && sent - ended < slots / 2 {
-            // The slot of this message is free: the one 64 before it has ended.
-            let at = (sent % slots) as usize * room;
+        while sent < count
+            && let Some(slot) = free.pop()
+        {
+            let at = slot as usize * room;
             let mut bytes = vec![sent as u8; len as usize];
             bytes[..8].copy_from_slice(&sent.to_le_bytes());
             a.fill(at, &bytes);
-            a.send(sent, &b, &ah, at, len);
+            a.send(slot, &b, &ah, at, len);
             sent += 1;
         }
         poll_until(&[&a, &b], |index, done| {
             assert_eq!(done.status, Status::Ok, "{done:?}");
             if index == 0 {
                 ended += 1;
+                free.push(done.wr_id);
                 return true;
             }
             let at = done.wr_id as usize * room;
