@@ -17,6 +17,9 @@ use crate::panic;
 use crate::sys::{self, ibv_device, verbs_device};
 use crate::sysfs;
 
+/// How a forked process comes to a device of its own.
+const EXEC: &str = "exec the program, or fork before the first use";
+
 /// A device of the list, open or not.
 #[repr(C)]
 pub(crate) struct Device {
@@ -54,11 +57,14 @@ impl Device {
     /// The adapter behind it; contexts of one process share it, as they share hardware.
     pub(crate) fn open(&self) -> Result<Arc<softefa::Device>, Errno> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((owner, adapter)) = &*opened
-            && owner.is_current()
-            && let Some(adapter) = adapter.upgrade()
-        {
-            return Ok(adapter);
+        if let Some((owner, adapter)) = &*opened {
+            if !owner.is_current() {
+                eprintln!("softefa: this process was forked from one that uses the device: {EXEC}");
+                return Err(Errno::ENODEV);
+            }
+            if let Some(adapter) = adapter.upgrade() {
+                return Ok(adapter);
+            }
         }
         let adapter = softefa::Device::open(&self.spec, &self.config).map_err(|error| {
             let cause = error.source().map_or_else(String::new, |cause| format!(": {cause}"));

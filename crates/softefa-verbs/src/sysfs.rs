@@ -13,12 +13,15 @@ use crate::panic;
 /// What programs and libfabric look up to find sysfs.
 const ENV_SYSFS_PATH: &CStr = c"SYSFS_PATH";
 
+/// The tree inside a run directory, where `softefa run` makes it, too.
+const SUBDIR: &str = "sysfs";
+
 /// Makes the tree for `config` and points `SYSFS_PATH` at it unless the user did; its root.
 ///
 /// A tree that cannot be made costs programs that read it the device, so it is said, but others
 /// work without.
 pub(crate) fn prepare(config: &Config) -> PathBuf {
-    let root = config.run_dir.clone().unwrap_or_else(|| default_root(config));
+    let root = config.run_dir.as_ref().map_or_else(|| default_root(config), |dir| dir.join(SUBDIR));
     if let Err(error) = softefa::sysfs::create(&root, &config.devices, config.profile) {
         eprintln!("softefa: cannot write the sysfs tree {}: {error}", root.display());
     }

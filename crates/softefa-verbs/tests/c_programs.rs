@@ -1,0 +1,152 @@
+//! C programs against the system's headers and libraries, run on this library by preloading it.
+//!
+//! The programs check what they see and exit with 1 at the first thing that is wrong. Those that
+//! send must also have moved the device's own packet counters.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use softefa::counters;
+
+/// Compiles `tests/c/<name>.c`; the program, or what the compiler said.
+fn compile(name: &str) -> Result<PathBuf, String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("verbs-{name}"));
+    let output = Command::new("cc")
+        .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o"])
+        .args([&program, &source])
+        .args(["-lefa", "-libverbs", "-lpthread", "-ldl"])
+        .output()
+        .map_err(|error| format!("cc cannot be run: {error}; install gcc"))?;
+    if output.status.success() {
+        return Ok(program);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("cc refused {} (libibverbs-dev installed?):\n{said}", source.display()))
+}
+
+/// The preloadable library, built from the present sources.
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let (profile, dir) =
+            if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", "softefa-verbs", "--profile", profile])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .expect("cargo runs, it runs this test");
+        assert!(status.success(), "the library does not build");
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("tmp has a parent");
+        let library = target.join(dir).join("libsoftefa_verbs.so");
+        assert!(library.is_file(), "{} is missing", library.display());
+        library
+    })
+}
+
+/// A finished program and what its device counted.
+struct Run {
+    output: Output,
+    packets_sent: u64,
+}
+
+fn run(name: &str, env: &[(&str, &str)]) -> Run {
+    let program = compile(name).unwrap_or_else(|error| panic!("{error}"));
+    let dir = tempfile::tempdir().expect("a directory for the run");
+    let output = Command::new("timeout")
+        .arg("60")
+        .arg(&program)
+        .env("LD_PRELOAD", library())
+        .env("SOFTEFA_RUN_DIR", dir.path())
+        .env_remove("SYSFS_PATH")
+        .envs(env.iter().copied())
+        .output()
+        .expect("timeout runs");
+    let packets_sent = counters::read_dir(dir.path())
+        .expect("the counters can be read")
+        .iter()
+        .flat_map(|process| &process.values)
+        .filter(|(name, _)| *name == "tx_pkts")
+        .map(|(_, value)| value)
+        .sum();
+    Run { output, packets_sent }
+}
+
+/// The program must succeed, silently.
+fn check(name: &str, env: &[(&str, &str)]) -> Run {
+    let run = run(name, env);
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        run.output.status.success() && run.output.stderr.is_empty(),
+        "{name}: {}\n{}{}",
+        run.output.status,
+        text(&run.output.stdout),
+        text(&run.output.stderr),
+    );
+    run
+}
+
+fn check_with_packets(name: &str) {
+    let run = check(name, &[]);
+    assert!(run.packets_sent > 0, "{name} never touched the device");
+}
+
+#[test]
+fn layouts_are_those_of_the_headers() {
+    compile("layout").unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn device_says_what_an_efa_says() {
+    check("attributes", &[("SOFTEFA_PROFILE", "efa0"), ("EXPECT_PART", "0xefa0")]);
+    check("attributes", &[("SOFTEFA_PROFILE", "efa2"), ("EXPECT_PART", "0xefa2")]);
+}
+
+#[test]
+fn names_and_rates_are_those_of_libibverbs() {
+    check("strings", &[]);
+}
+
+#[test]
+fn legacy_calls_move_messages() {
+    check_with_packets("legacy");
+}
+
+#[test]
+fn extended_calls_move_messages() {
+    check_with_packets("extended");
+}
+
+#[test]
+fn datagrams_arrive_behind_a_routing_header() {
+    check_with_packets("datagram");
+}
+
+#[test]
+fn mistakes_are_answered_as_on_the_device() {
+    check_with_packets("errors");
+}
+
+#[test]
+fn posting_and_polling_from_two_threads() {
+    check_with_packets("threads");
+}
+
+#[test]
+fn forked_child_leaves_the_device_alone() {
+    check_with_packets("fork");
+}
+
+#[test]
+fn library_works_in_destructors() {
+    check_with_packets("destructor");
+}
+
+#[test]
+fn unknown_profile_is_said_once_and_no_device_is_listed() {
+    let run = run("attributes", &[("SOFTEFA_PROFILE", "efa9")]);
+    assert!(!run.output.status.success());
+    let said = String::from_utf8_lossy(&run.output.stderr);
+    assert!(said.contains("softefa: ") && said.contains("efa9"), "{said}");
+}
