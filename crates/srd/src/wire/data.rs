@@ -69,7 +69,7 @@ impl DataRepr {
     ///
     /// # Errors
     /// [`DropReason::Short`], or [`DropReason::Malformed`] for an impossible `oldest`.
-    #[inline]
+    #[inline(always)]
     pub fn parse(bytes: &[u8], init: bool) -> Result<(Self, usize), DropReason> {
         let b: &[u8; Self::LEN] = bytes.first_chunk().ok_or(DropReason::Short)?;
         let (epoch, len) = if init {

@@ -87,7 +87,7 @@ impl Header {
     ///
     /// # Errors
     /// [`DropReason::Short`], [`DropReason::Version`] or [`DropReason::Kind`].
-    #[inline]
+    #[inline(always)]
     pub fn parse(bytes: &[u8]) -> Result<Self, DropReason> {
         let b: &[u8; Self::LEN] = bytes.first_chunk().ok_or(DropReason::Short)?;
         if b[0] >> 4 != VERSION {

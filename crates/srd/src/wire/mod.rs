@@ -34,6 +34,7 @@ impl<'a> Datagram<'a> {
     ///
     /// # Errors
     /// [`DropReason::Short`] or [`DropReason::Malformed`].
+    #[inline(always)]
     pub fn parse(header: Header, bytes: &'a [u8], datagram_len: usize) -> Result<Self, DropReason> {
         let mut rest = bytes.get(Header::LEN..).ok_or(DropReason::Short)?;
         let mut ack = None;

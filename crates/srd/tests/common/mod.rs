@@ -1,6 +1,9 @@
 //! `Pair`: two endpoints, virtual time, two lossy links in memory.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its own part of the harness")]
 
+pub mod check;
+
+use check::Check;
 use srd::{
     Address, Config, Endpoint, Event, HEADER_MAX, Instant, Message, MsgId, PeerId, Reject, Status,
 };
@@ -91,6 +94,7 @@ pub struct Pair {
     pub config: Config,
     /// Hosts make held acknowledgements due at the end of every turn.
     pub eager_acks: bool,
+    pub check: Check,
 }
 
 impl Pair {
@@ -108,6 +112,7 @@ impl Pair {
             datagrams: 0,
             config,
             eager_acks: true,
+            check: Check::default(),
         }
     }
 
@@ -121,6 +126,7 @@ impl Pair {
         let old =
             std::mem::replace(&mut self.nodes[i], Node::new(&self.config, i as u64, epoch, seed));
         self.nodes[i].answer = old.answer;
+        self.check.restarted(i);
     }
 
     pub fn peer_of(&mut self, i: usize) -> PeerId {
@@ -135,6 +141,7 @@ impl Pair {
     pub fn send_with(&mut self, i: usize, msg: Message) {
         let peer = self.peer_of(i);
         self.nodes[i].engine.send(self.now, peer, msg).expect("a valid message");
+        self.check.sent(i, msg.id.0);
     }
 
     /// Lets both hosts do what can be done without time passing.
@@ -156,6 +163,9 @@ impl Pair {
             self.carry(i, out.path.0, header, out.payload_len as usize, out.msg);
         }
         while let Some(event) = self.nodes[i].engine.poll_event() {
+            if let Event::Completed { msg, status, .. } = event {
+                self.check.completed(i, msg.0, status);
+            }
             self.nodes[i].note(event);
         }
     }
@@ -215,7 +225,9 @@ impl Pair {
         match answer {
             Answer::Accept | Answer::Mixed => {
                 node.engine.accept(self.now, new.peer, new.psn);
-                node.delivered.push(flight.payload.expect("data has a payload").0);
+                let id = flight.payload.expect("data has a payload").0;
+                self.check.delivered(1 - flight.from, id);
+                node.delivered.push(id);
             }
             Answer::Refuse(why) => node.engine.reject(self.now, new.peer, new.psn, why),
         }
