@@ -30,9 +30,13 @@ use crate::status::Status;
 use crate::wire::{Batch, Faulty, PathSockets, Run, Sent, UdpWire, Wire};
 
 /// Runs received in one turn at most, so that a flood cannot keep a program from its completions.
-const RUNS_PER_TURN: usize = 8;
-/// A run shorter than this is not part of a stream: do not look for another one.
+const RUNS_PER_TURN: usize = 16;
+/// A run this long, or so many messages in flight, is a stream: look for another run. Otherwise
+/// the second look would find nothing and cost a ping-pong a system call. Streams need it: a
+/// sender that takes one acknowledgement per turn answers it with as few messages, and bursts
+/// that have become short stay short.
 const STREAM_BYTES: usize = 4096;
+const STREAM_MESSAGES: usize = 8;
 /// Posted and not yet offered to the wire, from which on posting transmits by itself.
 const UNSENT_MESSAGES: u32 = 64;
 const UNSENT_BYTES: u32 = 56 << 10;
@@ -224,6 +228,7 @@ impl Core {
     /// Something arrived.
     fn receive(&mut self, now: Instant) -> bool {
         let mut buffer = std::mem::take(&mut self.buffer);
+        let is_streaming = self.endpoint.in_flight() >= STREAM_MESSAGES;
         let mut runs = 0;
         let mut pkts = 0;
         let mut bytes = 0;
@@ -234,7 +239,7 @@ impl Core {
             pkts += run.len.div_ceil(run.segment) as u64;
             bytes += run.len as u64;
             self.receive_run(now, &buffer, run);
-            if run.len < STREAM_BYTES {
+            if run.len < STREAM_BYTES && !is_streaming {
                 break;
             }
         }
