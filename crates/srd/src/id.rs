@@ -29,7 +29,7 @@ impl PeerId {
     }
 }
 
-/// One of the sender's paths: the index of the source port a datagram leaves from.
+/// One of the sender's paths: the index of the source port a datagram leaves from (SRD-2.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathId(pub u16);
 

@@ -13,6 +13,7 @@ fn expect_all(pair: &Pair, count: u64) {
     assert!(pair.nodes[0].completed.values().all(|&status| status == Status::Ok));
 }
 
+/// SRD-1.1, SRD-1.2: one datagram carries the message, without a handshake.
 #[test]
 fn a_message_arrives_and_completes() {
     let mut pair = Pair::socket(1);
@@ -32,6 +33,7 @@ fn many_messages_arrive_in_bursts() {
     assert!(pair.nodes[1].engine.stats().tx_pure_acks < 500);
 }
 
+/// SRD-1.3, SRD-4.3.
 #[test]
 fn everything_arrives_once_over_a_bad_link() {
     let mut pair = Pair::socket(3);
@@ -41,6 +43,7 @@ fn everything_arrives_once_over_a_bad_link() {
     expect_all(&pair, 5000);
 }
 
+/// SRD-8.2.
 #[test]
 fn a_dead_path_is_left() {
     let mut pair = Pair::socket(4);
@@ -52,6 +55,7 @@ fn a_dead_path_is_left() {
     assert!(rtx < 300, "{rtx} repetitions of 5000, a quarter of the paths is dead");
 }
 
+/// SRD-5.1, SRD-5.2.
 #[test]
 fn replies_carry_the_acknowledgement() {
     let mut pair = Pair::socket(5);
@@ -67,6 +71,7 @@ fn replies_carry_the_acknowledgement() {
     assert_eq!(pair.datagrams, 100, "no datagram for an acknowledgement alone");
 }
 
+/// SRD-6.2.
 #[test]
 fn receiver_not_ready_is_tried_again() {
     let mut pair = Pair::socket(6);
@@ -79,6 +84,7 @@ fn receiver_not_ready_is_tried_again() {
     expect_all(&pair, 50);
 }
 
+/// SRD-6.1, SRD-6.3.
 #[test]
 fn the_last_permitted_try_is_final() {
     for retries in [0, 1, 3] {
@@ -112,6 +118,7 @@ fn refusals_end_only_their_own_message() {
     assert_eq!(pair.nodes[0].statuses(), want);
 }
 
+/// SRD-6.4: more refusals than one acknowledgement can list.
 #[test]
 fn thousands_of_mixed_refusals_are_all_reported() {
     let mut pair = Pair::socket(9);
@@ -127,6 +134,7 @@ fn thousands_of_mixed_refusals_are_all_reported() {
     assert!(refused > 1000, "{refused}");
 }
 
+/// SRD-7.5.
 #[test]
 fn silence_ends_messages() {
     let mut pair = Pair::socket(10);
@@ -145,6 +153,7 @@ fn silence_ends_messages() {
     assert_eq!(pair.nodes[0].engine.stats().unresponsive_remote_events, 2);
 }
 
+/// SRD-3.5.
 #[test]
 fn a_restarted_peer_aborts_what_is_in_flight() {
     let mut pair = Pair::socket(11);
@@ -160,6 +169,7 @@ fn a_restarted_peer_aborts_what_is_in_flight() {
     assert_eq!(pair.nodes[1].delivered, [2]);
 }
 
+/// SRD-3.3: the newer connection replaces the older.
 #[test]
 fn a_restarted_sender_is_heard() {
     let mut pair = Pair::socket(12);
@@ -171,6 +181,7 @@ fn a_restarted_sender_is_heard() {
     assert_eq!(pair.nodes[1].delivered, [0, 1]);
 }
 
+/// SRD-6.6.
 #[test]
 fn closing_answers_duplicates_and_refuses_news() {
     let mut pair = Pair::socket(13);
@@ -203,6 +214,7 @@ fn final_acks_reach_a_sender_that_lost_the_first() {
     expect_all(&pair, 1);
 }
 
+/// SRD-3.7.
 #[test]
 fn unreachable_ends_with_bad_destination() {
     let mut pair = Pair::socket(15);
@@ -220,6 +232,7 @@ fn unreachable_ends_with_bad_destination() {
     assert!(node.is_quiescent());
 }
 
+/// SRD-4.4: the receiver slides past what was given up.
 #[test]
 fn cancelled_messages_are_flushed_and_the_peer_lives_on() {
     let mut pair = Pair::socket(16);
@@ -235,6 +248,7 @@ fn cancelled_messages_are_flushed_and_the_peer_lives_on() {
     assert_eq!(pair.nodes[0].statuses()[7], Status::Flushed);
 }
 
+/// SRD-3.6.
 #[test]
 fn idle_peers_are_small_and_collected() {
     let mut pair = Pair::socket(17);
@@ -276,6 +290,7 @@ fn bad_messages_are_refused() {
     assert!(node.is_quiescent());
 }
 
+/// SRD-8.8.
 #[test]
 fn a_burst_stays_on_one_path() {
     let mut pair = Pair::socket(20);
@@ -302,4 +317,76 @@ fn the_simulated_preset_works_too() {
     (0..5000).for_each(|id| pair.send(0, id, 4000));
     assert!(pair.run_until_done(SECOND_NS));
     expect_all(&pair, 5000);
+}
+
+/// SRD-6.5: a copy of an accepted message is a duplicate, even when it is marked as the last try.
+#[test]
+fn a_final_copy_of_an_accepted_message_is_acknowledged() {
+    let mut pair = Pair::socket(22);
+    pair.send_with(0, Message { id: MsgId(0), len: 64, rnr_retry: 0, ..Message::default() });
+    pair.faults.loss = 0;
+    let limit = pair.now.plus_ns(pair.latency_ns);
+    pair.step(limit);
+    pair.faults.loss = 1000;
+    pair.turn();
+    pair.faults.loss = 0;
+    pair.nodes[1].answer = Answer::Refuse(Reject::Rnr);
+    assert!(pair.run_until_done(SECOND_NS));
+    expect_all(&pair, 1);
+    assert_eq!(pair.nodes[1].engine.stats().rx_duplicates, 1);
+}
+
+/// A host that was stopped for long must not repeat what its receiver has forgotten (SRD-3.6).
+#[test]
+fn a_stopped_sender_does_not_repeat_itself_to_a_forgetful_receiver() {
+    let mut pair = Pair::socket(23);
+    pair.send(0, 0, 64);
+    let limit = pair.now.plus_ns(pair.latency_ns);
+    pair.step(limit);
+    pair.faults.loss = 1000;
+    pair.turn();
+    for _ in 0..45 {
+        pair.now = pair.now.plus_ns(SECOND_NS);
+        let now = pair.now;
+        pair.nodes[1].engine.handle_timeout(now);
+    }
+    pair.faults.loss = 0;
+    assert!(pair.run_until_done(SECOND_NS));
+    assert_eq!(pair.nodes[1].delivered, [0]);
+    assert_eq!(pair.nodes[0].statuses(), [Status::UnreachRemote]);
+}
+
+/// SRD-4.2: while one message does not get through, at most 8,191 later ones do.
+#[test]
+fn no_message_is_overtaken_too_often() {
+    for config in [Config::socket(), Config::simulated(12_500, 20_000, 4150)] {
+        let mut pair = Pair::new(config, 24);
+        pair.lose_id = Some(5);
+        (0..20_000).for_each(|id| pair.send(0, id, 64));
+        pair.run_ns(SECOND_NS);
+        let delivered = pair.nodes[1].delivered.len();
+        assert_eq!(delivered, 5 + 8191, "everything that may overtake did");
+        pair.lose_id = None;
+        assert!(pair.run_until_done(10 * SECOND_NS));
+        expect_all(&pair, 20_000);
+        assert_eq!(pair.check.overtaken_max, 8191);
+    }
+}
+
+/// Ten milliseconds without the receiver cost no window and hardly a repetition (SRD-7.3).
+#[test]
+fn a_descheduled_receiver_costs_one_probe_not_a_window() {
+    let mut pair = Pair::socket(25);
+    (0..2000).for_each(|id| pair.send(0, id, 8000));
+    pair.run_ns(50_000);
+    pair.asleep[1] = true;
+    pair.run_ns(30_000_000);
+    pair.asleep[1] = false;
+    assert!(pair.run_until_done(SECOND_NS));
+    expect_all(&pair, 2000);
+    let stats = *pair.nodes[0].engine.stats();
+    assert!(stats.retrans_pkts <= 4, "{stats:?}");
+    let peer = pair.peer_of(0);
+    let window_bytes = pair.nodes[0].engine.window_bytes(peer).unwrap();
+    assert!(window_bytes >= 256 << 10, "{window_bytes} bytes of window");
 }

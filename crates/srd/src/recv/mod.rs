@@ -257,7 +257,7 @@ impl RecvHalf {
         }
     }
 
-    /// Fills the bitmap: from `cum` when all fits, else around what is new (SRD-5.4).
+    /// Fills the bitmap (SRD-5.3): from `cum` when all fits, else around what is new (SRD-5.4).
     fn fill_sack(&self, ack: &mut AckRepr, limit: Option<Psn>) {
         let span = self.dedup.span();
         if span == 0 {
@@ -282,7 +282,7 @@ impl RecvHalf {
         }
     }
 
-    /// The path that brought the latest packet; acknowledgements return on it.
+    /// The path that brought the latest packet; acknowledgements return on it (SRD-5.6).
     pub(crate) fn echo_path(&self) -> PathId {
         self.echo.path
     }

@@ -59,7 +59,7 @@ impl SendHalf {
         Ok(())
     }
 
-    /// The echo names an earlier transmission than the latest one: that was not lost.
+    /// The echo names an earlier transmission than the latest one: that was not lost (SRD-7.4).
     fn is_late(&mut self, ack: &AckView<'_>) -> bool {
         self.ring.sent_slot(ack.ref_psn()).is_some_and(|slot| {
             let other = slot.tx.as_ticks() != ack.echo_ts();

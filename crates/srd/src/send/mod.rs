@@ -153,6 +153,10 @@ impl SendHalf {
                 && slot.state == State::Due
             {
                 let bytes = cost(slot.msg.len, cx.config);
+                if self.is_dead(cx) {
+                    // The receiver may have forgotten that it accepted this (SRD-3.6).
+                    return None;
+                }
                 return (self.probe || self.may_send(bytes, cx.now)).then_some(Some(psn));
             }
             self.due.pop_front();
@@ -277,20 +281,26 @@ impl SendHalf {
     pub(crate) fn deadline(&mut self, now: Instant, config: &Config) -> Option<Instant> {
         let loss = self.loss_deadline(config);
         let pace = if self.has_work() { self.pacer.wake(now) } else { None };
-        [loss, self.rnr.until, pace].into_iter().flatten().min()
+        let dead = (self.ring.sent() > 0)
+            .then(|| self.recovery.silent_since.plus_ns(config.dead_after_ns));
+        [loss, self.rnr.until, pace, dead].into_iter().flatten().min()
     }
 
     pub(crate) fn on_timeout(&mut self, cx: &mut Context<'_>) {
         if self.rnr.until.is_some_and(|until| until <= cx.now) {
             self.resume_after_rnr(cx.config);
         }
-        if self.ring.sent() > 0
-            && cx.now.ns_since(self.recovery.silent_since) >= cx.config.dead_after_ns
-        {
+        if self.is_dead(cx) {
             self.give_up(cx);
             return;
         }
         self.on_loss_timer(cx);
+    }
+
+    /// The peer has owed an answer for too long (SRD-7.5).
+    fn is_dead(&self, cx: &Context<'_>) -> bool {
+        self.ring.sent() > 0
+            && cx.now.ns_since(self.recovery.silent_since) >= cx.config.dead_after_ns
     }
 
     fn resume_after_rnr(&mut self, config: &Config) {
@@ -307,7 +317,7 @@ impl SendHalf {
         self.rnr.waiting = waiting;
     }
 
-    /// The peer has been silent for too long (SRD-7.5).
+    /// Ends everything toward a dead peer.
     fn give_up(&mut self, cx: &mut Context<'_>) {
         let status = if self.answered_ever { Status::UnrespRemote } else { Status::UnreachRemote };
         cx.stats.unresponsive_remote_events += 1;

@@ -91,7 +91,7 @@ pub struct AckRepr {
     pub rcvd_bytes: u64,
     /// Log-coded fair rate in bytes per microsecond, 0 for none.
     pub hint: u16,
-    /// Datagrams that arrived with a congestion mark, wrapping.
+    /// Datagrams that arrived with a congestion mark, wrapping; 0 for now (SRD-2.8).
     pub ce: u16,
     /// Number of the first SACK bit minus `cum`, below [`PSN_WINDOW`].
     pub sack_offset: u16,

@@ -1,4 +1,4 @@
-//! Unreliable datagrams, which the engine does not handle itself (SRD-9).
+//! Unreliable datagrams, which the engine does not handle itself (SRD-9.1).
 //!
 //! ```text
 //!  0               4               8

@@ -95,6 +95,10 @@ pub struct Pair {
     /// Hosts make held acknowledgements due at the end of every turn.
     pub eager_acks: bool,
     pub check: Check,
+    /// Data of this message gets lost, always.
+    pub lose_id: Option<u64>,
+    /// Hosts that do nothing at present; what arrives waits for them.
+    pub asleep: [bool; 2],
 }
 
 impl Pair {
@@ -113,6 +117,8 @@ impl Pair {
             config,
             eager_acks: true,
             check: Check::default(),
+            lose_id: None,
+            asleep: [false; 2],
         }
     }
 
@@ -146,7 +152,7 @@ impl Pair {
 
     /// Lets both hosts do what can be done without time passing.
     pub fn turn(&mut self) {
-        for i in 0..2 {
+        for i in (0..2).filter(|&i| !self.asleep[i]).collect::<Vec<_>>() {
             self.nodes[i].engine.handle_timeout(self.now);
             if self.eager_acks {
                 self.nodes[i].engine.flush_acks(self.now);
@@ -174,7 +180,8 @@ impl Pair {
         self.datagrams += 1;
         let copies = 1 + u32::from(self.dice.permille(self.faults.duplicate));
         for _ in 0..copies {
-            let dead = self.faults.dead_path == Some(path);
+            let dead = self.faults.dead_path == Some(path)
+                || msg.is_some_and(|msg| self.lose_id == Some(msg.0));
             if dead || self.dice.permille(self.faults.loss) {
                 continue;
             }
@@ -194,21 +201,25 @@ impl Pair {
     /// Lets time pass until the next thing happens, at most until `limit`. False at the limit.
     pub fn step(&mut self, limit: Instant) -> bool {
         self.turn();
-        let timers = self.nodes.iter().filter_map(|node| node.engine.poll_timeout());
-        let arrival = self.wire.keys().next().map(|key| key.0);
+        let awake = self.nodes.iter().zip(self.asleep).filter(|node| !node.1);
+        let timers = awake.filter_map(|node| node.0.engine.poll_timeout());
+        let arrivals = self.wire.iter().filter(|flight| !self.asleep[1 - flight.1.from]);
+        let arrival = arrivals.map(|flight| flight.0.0).next();
         let next = timers.chain(arrival).min().unwrap_or(Instant::FAR);
         if next > limit {
             self.now = limit;
             return false;
         }
         self.now = self.now.max(next);
-        while let Some(entry) = self.wire.first_entry() {
-            if entry.key().0 > self.now {
-                break;
+        let mut later = self.wire.split_off(&(self.now.plus_ns(1), 0));
+        for (key, flight) in std::mem::take(&mut self.wire) {
+            if self.asleep[1 - flight.from] {
+                later.insert(key, flight);
+            } else {
+                self.deliver(&flight);
             }
-            let flight = entry.remove();
-            self.deliver(&flight);
         }
+        self.wire = later;
         true
     }
 
