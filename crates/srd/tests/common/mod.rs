@@ -176,6 +176,21 @@ impl Pair {
         }
     }
 
+    /// Takes what node `i` transmits, payload as zeros, instead of carrying it.
+    pub fn tap(&mut self, i: usize) -> Vec<Vec<u8>> {
+        let engine = &mut self.nodes[i].engine;
+        let (mut header, mut taken) = ([0; HEADER_MAX], Vec::new());
+        engine.handle_timeout(self.now);
+        engine.flush_acks(self.now);
+        while let Some(out) = engine.poll_transmit(self.now, &mut header) {
+            let mut bytes = header[..out.header_len].to_vec();
+            bytes.resize(out.header_len + out.payload_len as usize, 0);
+            taken.push(bytes);
+        }
+        while engine.poll_event().is_some() {}
+        taken
+    }
+
     fn carry(&mut self, from: usize, path: u16, header: &[u8], len: usize, msg: Option<MsgId>) {
         self.datagrams += 1;
         let copies = 1 + u32::from(self.dice.permille(self.faults.duplicate));

@@ -1,0 +1,133 @@
+//! Datagrams bent at random, many of them with the right token: nothing may panic.
+//!
+//! `SRD_ROUNDS=10000000 SRD_SEED=5 cargo test -p srd --test hostile` goes on for longer.
+
+mod common;
+
+use common::{Answer, Dice, Faults, Pair};
+use srd::wire::{Datagram, Header, ud::UdRepr};
+use srd::{Config, Instant, Message, MsgId, Reject};
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Changes a few bits or bytes, or the length.
+fn bend(dice: &mut Dice, bytes: &mut Vec<u8>) {
+    for _ in 0..=dice.below(3) {
+        let at = dice.below(bytes.len().max(1) as u64) as usize;
+        match dice.below(6) {
+            0 => bytes.truncate(at),
+            1 => bytes.extend_from_slice(&dice.roll().to_be_bytes()),
+            2 if at < bytes.len() => bytes[at] = 0xFF,
+            3 if at < bytes.len() => bytes[at] = bytes[at].wrapping_add(1),
+            _ if at < bytes.len() => bytes[at] ^= 1 << dice.below(8),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn bent_datagrams_do_no_harm() {
+    let (rounds, seed) = (number("SRD_ROUNDS", 200_000), number("SRD_SEED", 1));
+    println!("SRD_SEED={seed} SRD_ROUNDS={rounds} cargo test -p srd --test hostile");
+    let mut dice = Dice(seed);
+    let mut pair = Pair::new(Config { paths: 4, ..Config::socket() }, seed);
+    let mut recent: Vec<(usize, Vec<u8>)> = Vec::new();
+    pair.faults = Faults { loss: 100, duplicate: 100, reorder: 300, dead_path: None };
+    for round in 0..rounds {
+        if dice.permille(200) || recent.is_empty() {
+            offer(&mut pair, &mut dice, round);
+            pair.now = pair.now.plus_ns(dice.below(3_000_000));
+            for i in 0..2 {
+                recent.extend(pair.tap(i).into_iter().map(|bytes| (i, bytes)));
+            }
+            let old = recent.len().saturating_sub(64);
+            recent.drain(..old);
+        }
+        if recent.is_empty() {
+            continue;
+        }
+        let (from, mut bytes) = recent[dice.below(recent.len() as u64) as usize].clone();
+        if !dice.permille(200) {
+            bend(&mut dice, &mut bytes);
+        }
+        inject(&mut pair, &mut dice, from, &bytes);
+    }
+    let drops: u64 = pair.nodes.iter().map(|n| n.engine.stats().dropped.iter().sum::<u64>()).sum();
+    assert!(drops > rounds / 10, "the test bends too little: {drops} drops");
+}
+
+/// Something for the engines to do.
+fn offer(pair: &mut Pair, dice: &mut Dice, id: u64) {
+    let from = dice.below(2) as usize;
+    let (peer, now) = (pair.peer_of(from), pair.now);
+    let (len, rnr_retry) = (dice.below(200) as u32, dice.below(8) as u8);
+    let msg = Message { id: MsgId(id), len, rnr_retry, ..Message::default() };
+    for _ in 0..=dice.below(20) {
+        // A forged "unreachable" or RESET may have ended the context: that is no failure.
+        let _ = pair.nodes[from].engine.send(now, peer, msg);
+    }
+    pair.nodes[1 - from].answer =
+        if dice.permille(100) { Answer::Refuse(Reject::Rnr) } else { Answer::Mixed };
+}
+
+fn inject(pair: &mut Pair, dice: &mut Dice, from: usize, bytes: &[u8]) {
+    if let Ok(header) = Header::parse(bytes) {
+        let _ = Datagram::parse(header, bytes, bytes.len());
+    }
+    let _ = UdRepr::parse(bytes, bytes.len());
+    let (now, host) = (pair.now, pair.nodes[from].addr.host);
+    let engine = &mut pair.nodes[1 - from].engine;
+    if dice.permille(5) {
+        pair.nodes[from].engine.handle_unreachable(now, bytes);
+        return;
+    }
+    if let Ok(Some(new)) =
+        engine.handle_datagram(now, host, bytes, bytes.len()).map(|received| received.data)
+    {
+        match dice.below(4) {
+            0 => engine.reject(now, new.peer, new.psn, Reject::Rnr),
+            1 => engine.reject(now, new.peer, new.psn, Reject::BadLength),
+            2 => {}
+            _ => engine.accept(now, new.peer, new.psn),
+        }
+    }
+}
+
+#[test]
+fn endpoints_stay_usable_under_noise() {
+    let mut pair = Pair::socket(9);
+    let mut dice = Dice(9);
+    for id in 0..500 {
+        pair.send(0, id, 64);
+        let noise: Vec<u8> = (0..dice.below(120)).map(|_| dice.roll() as u8).collect();
+        let now = pair.now;
+        let refused = pair.nodes[1].engine.handle_datagram(now, dice.below(3), &noise, noise.len());
+        assert!(refused.is_err());
+        pair.run_ns(dice.below(100_000));
+    }
+    assert!(pair.run_until_done(1_000_000_000));
+    assert_eq!(pair.nodes[1].delivered_sorted(), (0..500).collect::<Vec<_>>());
+    assert_ne!(pair.now, Instant::ZERO);
+}
+
+/// Strangers get an answer, but not more than 16 per millisecond (SRD-3.5).
+#[test]
+fn resets_are_limited() {
+    let mut pair = Pair::socket(10);
+    pair.send(0, 0, 64);
+    pair.send(0, 1, 64);
+    assert!(pair.run_until_done(1_000_000_000));
+    pair.send(0, 2, 64);
+    let mut bytes = pair.tap(0).remove(0);
+    let now = pair.now;
+    let engine = &mut pair.nodes[1].engine;
+    for guess in 0..1000u16 {
+        bytes[8..10].copy_from_slice(&guess.to_be_bytes());
+        let _ = engine.handle_datagram(now, 100, &bytes, bytes.len());
+    }
+    let mut header = [0; srd::HEADER_MAX];
+    while engine.poll_transmit(now, &mut header).is_some() {}
+    assert_eq!(engine.stats().tx_resets, 16);
+}
