@@ -1,0 +1,174 @@
+//! The command itself: bad input, exit codes, signals, counters, what it leaves behind.
+#![expect(clippy::unwrap_used, reason = "a step that fails must fail the test")]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use harness::{LIMIT, Session, softefa, wait_until};
+use rustix::process::{Signal, kill_process};
+use serde_json::Value;
+
+/// Exit code and standard error of `softefa` with `args`.
+fn fail(args: &[&str]) -> (i32, String) {
+    let output = Session::new("").command().args(args).output().unwrap();
+    assert!(output.stdout.is_empty(), "a failure writes to standard error only");
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn bad_input_is_one_line_that_names_the_value() {
+    let cases: [(&[&str], i32, &[&str]); 12] = [
+        (&["run"], 125, &["no program given", "usage"]),
+        (&["run", "--stats"], 125, &["no program given"]),
+        (&["run", "--fault", "los=1%", "--", "true"], 125, &["'los'", "loss", "reorder", "seed"]),
+        (&["run", "--fault", "loss=two", "--", "true"], 125, &["loss", "two"]),
+        (&["run", "--device", "a=192.0.2.1", "--", "true"], 125, &["192.0.2.1", "not local"]),
+        (&["run", "--device", "rdmap0s6", "--", "true"], 125, &["rdmap0s6", "NAME=IP"]),
+        (&["run", "--profile", "efa9", "--", "true"], 125, &["efa9", "efa0", "efa2"]),
+        (&["run", "--paths", "0", "--", "true"], 125, &["'0'", "256"]),
+        (&["run", "--library", "/nonexistent.so", "--", "true"], 125, &["/nonexistent.so"]),
+        (&["run", "--counters", "/nonexistent/c", "--", "true"], 125, &["/nonexistent/c"]),
+        (&["run", "--", "no-such-program"], 127, &["no-such-program", "not found"]),
+        (&["run", "--", "/etc/passwd"], 126, &["/etc/passwd", "not executable"]),
+    ];
+    softefa();
+    for (args, code, words) in cases {
+        let (actual, text) = fail(args);
+        assert_eq!(actual, code, "{args:?}: {text}");
+        assert_eq!(text.lines().count(), 1, "{args:?}: {text}");
+        assert!(text.starts_with("softefa: "), "{args:?}: {text}");
+        for word in words {
+            assert!(text.contains(word), "{args:?} does not say {word}: {text}");
+        }
+    }
+}
+
+#[test]
+fn twice_the_same_device_is_refused() {
+    let same_name = ["run", "--device", "a=127.0.0.1", "--device", "a=127.0.0.2", "--", "true"];
+    let same_addr = ["run", "--device", "a=127.0.0.1", "--device", "b=127.0.0.1", "--", "true"];
+    assert!(fail(&same_name).1.contains("'a'"));
+    assert!(fail(&same_addr).1.contains("'127.0.0.1'"));
+}
+
+#[test]
+fn exit_code_is_the_program_s() {
+    let session = Session::new("");
+    let code = |script| session.start_words("sh", &["sh", "-c", script]).wait(LIMIT).code;
+    assert_eq!(code("exit 0"), 0);
+    assert_eq!(code("exit 7"), 7);
+    assert_eq!(code("kill -KILL $$"), 137);
+    let outcome = session.start_words("sh", &["sh", "-c", "kill -SEGV $$"]).wait(LIMIT);
+    assert_eq!(outcome.code, 139);
+    assert!(outcome.stderr.contains("SIGSEGV"), "{outcome}");
+}
+
+#[test]
+fn signals_reach_the_program() {
+    let script =
+        "trap 'exit 41' TERM; trap 'exit 42' INT; echo ready; while :; do sleep 0.01; done";
+    for (signal, code) in [(Signal::TERM, 41), (Signal::INT, 42)] {
+        let session = Session::new("");
+        let running = session.start_words("sh", &["sh", "-c", script]);
+        let out = session.runtime_dir().join("sh.out");
+        wait_until("the script is ready", || fs::read_to_string(&out).unwrap().contains("ready"));
+        kill_process(running.pid(), signal).unwrap();
+        assert_eq!(running.wait(LIMIT).code, code);
+    }
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let session = Session::new("");
+    session.run("true");
+    let left: Vec<_> = fs::read_dir(session.runtime_dir().join("softefa")).unwrap().collect();
+    assert_eq!(left.len(), 1, "only the lock file stays: {left:?}");
+}
+
+#[test]
+fn killed_run_is_tidied_up_by_the_next() {
+    let session = Session::new("");
+    let runs = session.runtime_dir().join("softefa");
+    let running = session.start("sleep", "sleep 60");
+    wait_until("the program runs", || running.program_pid().is_some());
+    let program = running.program_pid().unwrap();
+    kill_process(running.pid(), Signal::KILL).unwrap();
+    kill_process(program, Signal::KILL).unwrap();
+    drop(running);
+    assert_eq!(fs::read_dir(&runs).unwrap().count(), 2, "a killed run leaves its directory");
+    session.run("true");
+    assert_eq!(fs::read_dir(&runs).unwrap().count(), 1);
+}
+
+#[test]
+fn environment_puts_the_device_under_the_program() {
+    let session = Session::new("--profile efa0 --fault loss=1%,seed=7 --device x=127.0.0.9");
+    let outcome = session.run("env");
+    let value = |name: &str| {
+        let found = outcome.stdout.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));
+        found.unwrap_or_else(|| panic!("{name} is not set\n{outcome}")).to_owned()
+    };
+    assert!(value("LD_PRELOAD").contains("libsoftefa_verbs.so"));
+    assert!(value("SYSFS_PATH").starts_with(session.runtime_dir().to_str().unwrap()));
+    assert_eq!(value("FI_EFA_ENABLE_SHM_TRANSFER"), "0");
+    assert_eq!(value("SOFTEFA_DEVICES"), "x=127.0.0.9");
+    assert_eq!(value("SOFTEFA_PROFILE"), "efa0");
+    assert!(value("SOFTEFA_FAULT").contains("loss=1%"));
+}
+
+#[test]
+fn user_s_environment_is_respected() {
+    let session = Session::new("");
+    let mut command = session.command();
+    command.env("FI_EFA_ENABLE_SHM_TRANSFER", "1").env("LD_PRELOAD", "libm.so.6");
+    let output = command.args(["run", "--", "env"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("FI_EFA_ENABLE_SHM_TRANSFER=1"), "{text}");
+    assert!(text.contains("libsoftefa_verbs.so:libm.so.6"), "{text}");
+}
+
+#[test]
+fn counters_file_is_written_or_the_failure_is_told() {
+    let session = Session::new("");
+    let outcome = session.run("true");
+    assert_eq!(outcome.counter("tx_pkts"), 0);
+    assert!(outcome.counters["processes"].is_array(), "{outcome}");
+    let (code, text) = fail(&["run", "--counters", "/dev/full", "--", "true"]);
+    assert_eq!(code, 125);
+    assert!(text.contains("/dev/full") && text.lines().count() == 1, "{text}");
+}
+
+#[test]
+fn info_shows_devices_and_running_programs() {
+    let session = Session::new("");
+    let running = session.start("sleep", "sleep 60");
+    wait_until("the program runs", || running.program_pid().is_some());
+    let output = session.command().args(["info", "--profile", "efa1", "--json"]).output().unwrap();
+    let info: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(info["devices"][0]["name"], "rdmap0s6");
+    assert_eq!(info["devices"][0]["part_id"], 0xefa1);
+    assert_eq!(info["devices"][0]["limits"]["max_qp"], 256);
+    assert_eq!(info["running"][0]["program"], "sleep");
+    let output = session.command().arg("info").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("max_msg_bytes") && text.contains("running sleep"), "{text}");
+    kill_process(running.pid(), Signal::TERM).unwrap();
+    assert_eq!(running.wait(LIMIT).code, 143);
+}
+
+#[test]
+fn help_is_a_success_even_into_a_closed_pipe() {
+    let help = |args: &[&str]| Command::new(softefa()).args(args).output().unwrap();
+    let output = help(&["run", "--help"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    for word in ["125", "126", "127", "--fault", "--device", "--counters"] {
+        assert!(text.contains(word), "{word} is missing:\n{text}");
+    }
+    let mut child = Command::new(softefa()).arg("--help").stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}

@@ -1,0 +1,84 @@
+//! Ends that nobody announced: nobody may hang.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, kill_process};
+
+use crate::harness::{Directions, LIMIT, Running, Session, exclusive, has, is_long, wait_until};
+
+const PORTS: [&str; 2] = ["-p", "-p"];
+/// The other side must have noticed by then.
+const NOTICE_LIMIT: Duration = Duration::from_secs(10);
+/// Packets after which a transfer is in its middle.
+const MIDDLE_PKTS: u64 = 2_000;
+
+/// Kills the program itself, not `softefa`, in the middle of its transfer.
+fn kill_in_the_middle(session: &Session, victim: &Running) {
+    wait_until("the transfer is under way", || session.live_tx_pkts() > MIDDLE_PKTS);
+    let program = victim.program_pid().expect("the program runs");
+    kill_process(program, Signal::KILL).unwrap();
+}
+
+/// The side that sends notices a receiver that was killed. (A side that only waits for messages
+/// cannot: like EFA, the device is connectionless and has nothing under way to fail.)
+fn sender_notices(line: &str) {
+    let session = Session::new("");
+    let (server, client) = session.start_pair(line, PORTS);
+    kill_in_the_middle(&session, &server);
+    let killed = Instant::now();
+    let client = client.wait(NOTICE_LIMIT);
+    assert_ne!(client.code, 0, "the client took a killed server for a success\n{client}");
+    assert!(killed.elapsed() < NOTICE_LIMIT);
+    client.assert_moved(Directions::Both);
+    assert_eq!(server.wait(LIMIT).code, 137);
+}
+
+#[test]
+fn killed_receiver_ends_the_sender() {
+    let _one = exclusive();
+    if !has("ib_send_bw") {
+        return;
+    }
+    sender_notices("ib_send_bw -c SRD -x 0 -F -s 4096 -D 60");
+    if is_long() {
+        sender_notices("ib_send_bw -c SRD -x 0 -F -s 64 -t 1024 -D 60");
+        sender_notices("ib_send_bw -c SRD -x 0 -F -s 8192 -q 8 -D 60");
+    }
+}
+
+/// The server exits as soon as it has everything, with its last acknowledgements under way or
+/// not yet sent: the client must not hang on them, and must not take them for an error.
+#[test]
+fn exit_with_acknowledgements_under_way() {
+    let _one = exclusive();
+    if !has("ib_send_bw") {
+        return;
+    }
+    let rounds = if is_long() { 200 } else { 20 };
+    for round in 0..rounds {
+        let line = format!("ib_send_bw -c SRD -x 0 -F -s {} -n 5 -t 16", 64 << (round % 8));
+        let (server, client) = Session::new("").run_pair(&line, PORTS);
+        for side in [&server, &client] {
+            assert_eq!(side.code, 0, "round {round} of {rounds}\n{side}");
+            side.assert_moved(Directions::Both);
+        }
+    }
+}
+
+/// As above through libfabric, whose `fi_close` waits for every send.
+#[test]
+fn libfabric_exit_with_acknowledgements_under_way() {
+    let _one = exclusive();
+    if !has("fi_pingpong") {
+        return;
+    }
+    let rounds = if is_long() { 50 } else { 5 };
+    for round in 0..rounds {
+        let faults = if round % 2 == 0 { "" } else { "--fault loss=5%,seed=3" };
+        let line = "fi_pingpong -p efa -e rdm -S 64 -I 10";
+        let (server, client) = Session::new(faults).run_pair(line, ["-B", "-P"]);
+        for side in [&server, &client] {
+            assert_eq!(side.code, 0, "round {round} of {rounds}\n{side}");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Unmodified programs from the distribution on our device: libfabric's `fi_info` and
+//! `fi_pingpong`, perftest's `ib_send_lat` and `ib_send_bw`, `ibv_devinfo`.
+//!
+//! Each run asserts its exit code, that nothing complained, and that the device's own packet
+//! counters moved. `SOFTEFA_MATRIX=long` (`make consumers`) runs every combination.
+#![expect(clippy::unwrap_used, reason = "a step that fails must fail the test")]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+mod info;
+mod liveness;
+mod perftest;
+mod pingpong;

@@ -1,0 +1,163 @@
+//! perftest: latency and bandwidth over SRD and UD, two processes.
+
+use std::time::Duration;
+
+use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive, has, is_long};
+
+const PORTS: [&str; 2] = ["-p", "-p"];
+/// perftest takes UD messages no longer than the verbs MTU, whatever the device can.
+const UD_MAX_BYTES: usize = 4096;
+
+fn sizes() -> Vec<usize> {
+    let all = (1..=13).map(|power| 1 << power);
+    all.filter(|&bytes| is_long() || [2, 64, 4096, 8192].contains(&bytes)).collect()
+}
+
+/// Runs a pair and checks both sides; returns the row the client printed for `bytes`.
+fn run(program: &str, transport: &str, bytes: usize, extra: &str) -> (Outcome, Outcome, Vec<f64>) {
+    let line = format!("{program} -c {transport} -x 0 -F -s {bytes} {extra}");
+    let one_way = transport == "UD" && program == "ib_send_bw";
+    let directions = if one_way { Directions::Either } else { Directions::Both };
+    let (server, client) = Session::new("").run_pair(&line, PORTS);
+    for side in [&server, &client] {
+        side.assert_clean();
+        side.assert_moved(directions);
+    }
+    let row = row(&client, bytes);
+    (server, client, row)
+}
+
+/// Numbers of the row whose first column is `bytes`.
+#[track_caller]
+fn row(outcome: &Outcome, bytes: usize) -> Vec<f64> {
+    let size = bytes.to_string();
+    let rows = outcome.stdout.lines().skip_while(|line| !line.trim_start().starts_with("#bytes"));
+    let row = rows.skip(1).find(|line| line.split_whitespace().next() == Some(&size));
+    let row = row.unwrap_or_else(|| panic!("no result for {bytes} bytes\n{outcome}"));
+    row.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+#[test]
+fn latency_of_all_sizes() {
+    let _one = exclusive();
+    if !has("ib_send_lat") {
+        return;
+    }
+    let transports: &[&str] = &["SRD", "UD"];
+    for transport in transports {
+        for bytes in sizes() {
+            if *transport == "UD" && bytes > UD_MAX_BYTES {
+                continue;
+            }
+            let (server, client, row) = run("ib_send_lat", transport, bytes, "-n 1000");
+            let typical_us = row[4];
+            assert!(typical_us > 0.1, "{transport} {bytes}: nothing is that fast\n{client}");
+            let received = server.counter("recv_wrs").min(client.counter("recv_wrs"));
+            assert!(received >= 1000, "{transport} {bytes}: {received} arrived\n{server}");
+        }
+    }
+}
+
+#[test]
+fn bandwidth_of_all_sizes() {
+    let _one = exclusive();
+    if !has("ib_send_bw") {
+        return;
+    }
+    for bytes in sizes() {
+        let (server, client, row) = run("ib_send_bw", "SRD", bytes, "-n 5000");
+        assert!(row[3] > 0.0, "{client}");
+        assert!(server.counter("recv_bytes") >= 5000 * bytes as u64, "{server}");
+    }
+}
+
+#[test]
+fn unreliable_datagrams_of_all_sizes() {
+    let _one = exclusive();
+    if !has("ib_send_bw") {
+        return;
+    }
+    // The receive queue takes all of them: a datagram lost for want of one would hang perftest.
+    for bytes in sizes().into_iter().filter(|&bytes| bytes <= UD_MAX_BYTES) {
+        let (server, _, _) = run("ib_send_bw", "UD", bytes, "-n 500 -r 1024");
+        assert!(server.counter("recv_wrs") >= 500, "{server}");
+    }
+}
+
+#[test]
+fn depths_and_queue_pairs() {
+    let _one = exclusive();
+    if !has("ib_send_bw") {
+        return;
+    }
+    let all = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+    let depths: Vec<u32> =
+        all.into_iter().filter(|d| is_long() || [1, 16, 1024].contains(d)).collect();
+    for depth in depths {
+        run("ib_send_bw", "SRD", 1024, &format!("-n 5000 -t {depth} -r 2048"));
+    }
+    for queue_pairs in if is_long() { vec![1, 2, 3, 4, 5, 6, 7, 8] } else { vec![2, 8] } {
+        run("ib_send_bw", "SRD", 4096, &format!("-n 2000 -q {queue_pairs}"));
+    }
+    run("ib_send_bw", "SRD", 2048, "-n 2000 --use_old_post_send");
+    run("ib_send_bw", "SRD", 32, "-n 2000 -I 32");
+}
+
+#[test]
+fn a_duration_is_kept() {
+    let _one = exclusive();
+    if !has("ib_send_bw") {
+        return;
+    }
+    let seconds = if is_long() { 5 } else { 2 };
+    let extra = format!("-D {seconds} -f 0");
+    for program in ["ib_send_bw", "ib_send_lat"] {
+        let line = format!("{program} -c SRD -x 0 -F -s 4096 {extra}");
+        let (server, client) = Session::new("").run_pair(&line, PORTS);
+        for side in [&server, &client] {
+            side.assert_clean();
+            side.assert_moved(Directions::Both);
+        }
+        row(&client, 4096);
+    }
+}
+
+#[test]
+fn endless_run_prints_until_it_is_ended() {
+    let _one = exclusive();
+    if !has("ib_send_bw") {
+        return;
+    }
+    let session = Session::new("");
+    let line = "ib_send_bw -c SRD -x 0 -F -s 4096 --run_infinitely -D 1";
+    let (server, client) = session.start_pair(line, PORTS);
+    let out = session.runtime_dir().join("client.out");
+    let rows = || {
+        let text = std::fs::read_to_string(&out).unwrap_or_default();
+        text.lines().filter(|line| line.trim_start().starts_with("4096 ")).count()
+    };
+    crate::harness::wait_until("two results are printed", || rows() >= 2);
+    for side in [client, server] {
+        rustix::process::kill_process(side.pid(), rustix::process::Signal::TERM).unwrap();
+        let outcome = side.wait(LIMIT.min(Duration::from_secs(10)));
+        assert_eq!(outcome.code, 143, "ended by the signal\n{outcome}");
+        outcome.assert_moved(Directions::Both);
+    }
+}
+
+#[test]
+fn connected_transports_are_refused() {
+    let _one = exclusive();
+    if !has("ib_send_bw") {
+        return;
+    }
+    // As on EFA: no reliable connections. The server fails before it would wait for a client, or
+    // right after the client came.
+    let session = Session::new("");
+    let port = crate::harness::free_port();
+    let mut server = session.start("server", &format!("ib_send_bw -c RC -F -x 0 -p {port}"));
+    let client = format!("ib_send_bw -c RC -F -x 0 -p {port} 127.0.0.1");
+    server.wait_until_listening(port);
+    assert_ne!(session.start("client", &client).wait(LIMIT).code, 0);
+    assert_ne!(server.wait(LIMIT).code, 0);
+}

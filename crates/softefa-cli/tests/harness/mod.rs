@@ -1,0 +1,310 @@
+//! Programs under `softefa run`, each with a time limit after which it is ended.
+//!
+//! Every session has a runtime directory of its own, so that runs on the same machine cannot be
+//! mistaken for each other. Only processes that a test started are signalled, by their ids.
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Limit of a run that is expected to end by itself.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+/// Limit for a program to come up.
+const START_LIMIT: Duration = Duration::from_secs(15);
+/// Between asking a program to end and ending it.
+const GRACE: Duration = Duration::from_secs(3);
+const POLL: Duration = Duration::from_millis(5);
+
+/// The command under test, with a library beside it that is built from the present sources.
+pub(crate) fn softefa() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_softefa"));
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--package", "softefa-verbs"]);
+        if program.parent().is_some_and(|dir| dir.ends_with("release")) {
+            cargo.arg("--release");
+        }
+        assert!(cargo.status().unwrap().success(), "the adapter library does not build");
+        program
+    })
+}
+
+/// Pairs of busy-polling programs share two cores: one pair at a time.
+pub(crate) fn exclusive() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a consumer program is there. A missing one is a loud skip by hand and a failure in CI.
+pub(crate) fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
+    if !found {
+        let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
+        assert!(!ci, "{program} is not installed (.ci/setup run)");
+        eprintln!("SKIPPED, NOT TESTED: {program} is not installed; run .ci/setup run");
+    }
+    found
+}
+
+/// Whether the long matrix is asked for.
+pub(crate) fn is_long() -> bool {
+    std::env::var("SOFTEFA_MATRIX").is_ok_and(|value| value == "long")
+}
+
+/// A TCP port nobody uses now.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// Which ways packets must have gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Directions {
+    /// Sent and received.
+    Both,
+    /// Sent or received.
+    Either,
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// Command line, for messages.
+    pub(crate) line: String,
+    /// Exit code of `softefa run`.
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    /// The `--counters` file; null when the command failed before.
+    pub(crate) counters: Value,
+}
+
+impl Outcome {
+    pub(crate) fn counter(&self, name: &str) -> u64 {
+        self.counters["counters"][name].as_u64().unwrap_or_default()
+    }
+
+    /// Asserts that the program succeeded without a word of an error.
+    #[track_caller]
+    pub(crate) fn assert_clean(&self) {
+        assert_eq!(self.code, 0, "{self}");
+        let both = format!("{}\n{}", self.stdout, self.stderr).to_lowercase();
+        let complaint = ["error", "fail", "couldn't", "abort", "unable"];
+        let complaint = complaint.iter().find(|word| both.contains(*word));
+        assert_eq!(complaint, None, "{self}");
+    }
+
+    /// Asserts that packets went through our device: in both directions, as anything reliable
+    /// does, or in one, as a stream of datagrams nobody acknowledges.
+    #[track_caller]
+    pub(crate) fn assert_moved(&self, directions: Directions) {
+        let [tx, rx] = ["tx_pkts", "rx_pkts"].map(|name| self.counter(name) > 0);
+        let moved = match directions {
+            Directions::Both => tx && rx,
+            Directions::Either => tx || rx,
+        };
+        assert!(moved, "the device's packet counters did not move\n{self}");
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { line, code, stdout, stderr, counters } = self;
+        write!(f, "{line}\nexit code {code}\n{stdout}\n{stderr}\n{}", counters["counters"])
+    }
+}
+
+/// Directory and options shared by the programs of a test.
+pub(crate) struct Session {
+    dir: tempfile::TempDir,
+    options: Vec<String>,
+}
+
+impl Session {
+    /// `options` go to `softefa run`, separated by blanks.
+    pub(crate) fn new(options: &str) -> Self {
+        let options = options.split_whitespace().map(str::to_owned).collect();
+        Self { dir: tempfile::tempdir().unwrap(), options }
+    }
+
+    /// The runtime directory: nothing must be left in it after a run.
+    pub(crate) fn runtime_dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// `softefa` with this session's runtime directory.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(softefa());
+        command.env("XDG_RUNTIME_DIR", self.dir.path()).stdin(Stdio::null());
+        command
+    }
+
+    /// Starts `line` (words separated by blanks) on the device.
+    pub(crate) fn start(&self, name: &str, line: &str) -> Running {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        self.start_words(name, &words)
+    }
+
+    /// Starts a program with arguments that hold blanks.
+    pub(crate) fn start_words(&self, name: &str, words: &[&str]) -> Running {
+        let file = |end: &str| self.dir.path().join(format!("{name}.{end}"));
+        let mut command = self.command();
+        command.arg("run").args(&self.options).arg("--counters").arg(file("json")).arg("--");
+        command.args(words);
+        command.stdout(File::create(file("out")).unwrap());
+        command.stderr(File::create(file("err")).unwrap());
+        let line = format!("softefa run {} -- {}", self.options.join(" "), words.join(" "));
+        let child = command.spawn().unwrap();
+        Running { line, child, files: ["out", "err", "json"].map(file) }
+    }
+
+    /// Runs a program that ends by itself.
+    pub(crate) fn run(&self, line: &str) -> Outcome {
+        self.start("alone", line).wait(LIMIT)
+    }
+
+    /// Runs `line` as server with `port_option PORT`, and as client with the same and the server's
+    /// address; returns server and client.
+    pub(crate) fn run_pair(&self, line: &str, ports: [&str; 2]) -> (Outcome, Outcome) {
+        let (server, client) = self.start_pair(line, ports);
+        let client = client.wait(LIMIT);
+        (server.wait(LIMIT), client)
+    }
+
+    /// As [`Session::run_pair`], with both running.
+    pub(crate) fn start_pair(&self, line: &str, ports: [&str; 2]) -> (Running, Running) {
+        let port = free_port();
+        let mut server = self.start("server", &format!("{line} {} {port}", ports[0]));
+        server.wait_until_listening(port);
+        let client = self.start("client", &format!("{line} {} {port} 127.0.0.1", ports[1]));
+        (server, client)
+    }
+
+    /// Packets sent by all live programs of this session.
+    pub(crate) fn live_tx_pkts(&self) -> u64 {
+        let output = self.command().args(["info", "--json"]).output().unwrap();
+        let info: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let runs = info["running"].as_array().cloned().unwrap_or_default();
+        runs.iter().filter_map(|run| run["counters"]["tx_pkts"].as_u64()).sum()
+    }
+}
+
+/// A program that runs; ended when dropped.
+pub(crate) struct Running {
+    line: String,
+    child: Child,
+    files: [PathBuf; 3],
+}
+
+impl Running {
+    /// Waits for the end of the program.
+    ///
+    /// # Panics
+    /// It does not end within `limit`.
+    #[track_caller]
+    pub(crate) fn wait(mut self, limit: Duration) -> Outcome {
+        let deadline = Instant::now() + limit;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return self.outcome(status.code().unwrap_or(-1));
+            }
+            thread::sleep(POLL);
+        }
+        let state = self.describe_program();
+        self.end();
+        panic!("did not end within {limit:?}{state}\n{}", self.outcome(-1));
+    }
+
+    fn outcome(&self, code: i32) -> Outcome {
+        let [stdout, stderr, counters] =
+            self.files.each_ref().map(|file| fs::read_to_string(file).unwrap_or_default());
+        let counters = serde_json::from_str(&counters).unwrap_or_default();
+        Outcome { line: self.line.clone(), code, stdout, stderr, counters }
+    }
+
+    /// Id of `softefa` itself.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Id of the program `softefa` runs: its only child. `None` before it started.
+    pub(crate) fn program_pid(&self) -> Option<Pid> {
+        let id = self.child.id();
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
+        Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
+    }
+
+    /// What the threads of a hanging program wait for, for the message.
+    fn describe_program(&self) -> String {
+        let Some(pid) = self.program_pid() else { return String::new() };
+        let mut text = String::new();
+        let tasks = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).into_iter();
+        for task in tasks.flatten().flatten() {
+            let wchan = fs::read_to_string(task.path().join("wchan")).unwrap_or_default();
+            let _ = write!(text, "; thread {:?} in '{wchan}'", task.file_name());
+        }
+        text
+    }
+
+    /// Waits until the program accepts connections on `port`, without connecting.
+    #[track_caller]
+    pub(crate) fn wait_until_listening(&mut self, port: u16) {
+        let deadline = Instant::now() + START_LIMIT;
+        while !is_listening(port) {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("ended before it listened\n{}", self.outcome(status.code().unwrap_or(-1)));
+            }
+            assert!(Instant::now() < deadline, "{} does not listen on {port}", self.line);
+            thread::sleep(POLL);
+        }
+    }
+
+    fn end(&mut self) {
+        let deadline = Instant::now() + GRACE;
+        // Gone already is as good.
+        let _ = kill_process(self.pid(), Signal::TERM);
+        while let Ok(None) = self.child.try_wait() {
+            if let Some(pid) = self.program_pid().filter(|_| Instant::now() > deadline) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn is_listening(port: u16) -> bool {
+    let end = format!(":{port:04X}");
+    let listens = |line: &str| {
+        let mut columns = line.split_whitespace().skip(1);
+        columns.next().is_some_and(|local| local.ends_with(&end)) && columns.nth(1) == Some("0A")
+    };
+    ["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .any(|table| fs::read_to_string(table).unwrap_or_default().lines().any(listens))
+}
+
+/// Waits until `condition` holds.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + START_LIMIT;
+    while !condition() {
+        assert!(Instant::now() < deadline, "timed out: {what}");
+        thread::sleep(POLL);
+    }
+}
