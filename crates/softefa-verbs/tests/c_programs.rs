@@ -144,6 +144,21 @@ fn library_works_in_destructors() {
 }
 
 #[test]
+fn two_devices_reach_each_other() {
+    let devices = "first=127.0.0.1,second=127.0.0.2";
+    let run = check("devices", &[("SOFTEFA_DEVICES", devices)]);
+    assert!(run.packets_sent > 0, "the devices never sent anything");
+}
+
+#[test]
+fn foreign_address_is_said_and_the_device_does_not_open() {
+    let run = run("legacy", &[("SOFTEFA_DEVICES", "rdmap0s6=192.0.2.1")]);
+    assert!(!run.output.status.success());
+    let said = String::from_utf8_lossy(&run.output.stderr);
+    assert!(said.contains("softefa: ") && said.contains("192.0.2.1"), "{said}");
+}
+
+#[test]
 fn unknown_profile_is_said_once_and_no_device_is_listed() {
     let run = run("attributes", &[("SOFTEFA_PROFILE", "efa9")]);
     assert!(!run.output.status.success());

@@ -37,6 +37,9 @@
 #define QKEY 0x1234567u
 #define BUFFER_BYTES (1 << 20)
 
+/* Tries when the receiver is not ready; 7 is for ever. */
+static uint8_t rnr_retry = 3;
+
 struct node {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
@@ -100,7 +103,7 @@ static inline void qp_to_rts(struct ibv_qp *qp)
 	attr.qp_state = IBV_QPS_RTR;
 	CHECK_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
 	attr.qp_state = IBV_QPS_RTS;
-	attr.rnr_retry = 3;
+	attr.rnr_retry = rnr_retry;
 	mask = IBV_QP_STATE | IBV_QP_SQ_PSN | (qp->qp_type == IBV_QPT_DRIVER ? IBV_QP_RNR_RETRY : 0);
 	CHECK_EQ(ibv_modify_qp(qp, &attr, mask), 0);
 	CHECK_EQ(qp->state, IBV_QPS_RTS);

@@ -69,6 +69,8 @@ int main(void)
 	send_cq = ibv_create_cq(node.context, 64, NULL, NULL, 0);
 	recv_cq = ibv_create_cq(node.context, 64, NULL, NULL, 0);
 	CHECK(send_cq && recv_cq);
+	/* A send may be done before its receive is posted again: the receiver is not always ready. */
+	rnr_retry = 7;
 	from = srd_create(&node, send_cq);
 	to = srd_create(&node, recv_cq);
 	for (uint64_t i = 0; i < DEPTH; i++)
