@@ -390,3 +390,17 @@ fn a_descheduled_receiver_costs_one_probe_not_a_window() {
     let window_bytes = pair.nodes[0].engine.window_bytes(peer).unwrap();
     assert!(window_bytes >= 256 << 10, "{window_bytes} bytes of window");
 }
+
+/// Found by fuzzing: old acknowledgements must not fit the connections of a later incarnation
+/// (SRD-3.1), even when its host repeats the seed.
+#[test]
+fn a_repeated_seed_gives_other_tokens() {
+    let mut pair = Pair::socket(26);
+    let mut token = |pair: &mut Pair| {
+        pair.restart(0, 99);
+        pair.send(0, pair.now.as_ns(), 64);
+        pair.now = pair.now.plus_ns(1);
+        pair.tap(0).remove(0)[8..16].to_vec()
+    };
+    assert_ne!(token(&mut pair), token(&mut pair));
+}

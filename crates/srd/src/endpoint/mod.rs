@@ -78,7 +78,8 @@ impl Endpoint {
     /// datagrams.
     #[must_use]
     pub fn new(config: Config, qpn: u16, epoch: u64, seed: u64) -> Self {
-        let mut rng = Rng::new(seed);
+        // A host that repeats its seed must not repeat its predecessor's tokens.
+        let mut rng = Rng::new(seed ^ Rng::new(epoch).next());
         let peers = PeerTable::new(rng.next());
         Self {
             qpn,

@@ -1,0 +1,25 @@
+//! Any bytes: parsing them must not panic, and what parses must come out of `emit` unchanged.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use srd::wire::{Datagram, Header, control, ud::UdRepr};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(header) = Header::parse(bytes) else { return };
+    let mut common = [0; Header::LEN];
+    header.emit(&mut common);
+    assert_eq!(common, bytes[..Header::LEN], "the common header survives a round trip");
+    let _ = control::parse_reset(bytes, bytes.len());
+    if let Ok(ud) = UdRepr::parse(bytes, bytes.len()) {
+        assert_eq!(UdRepr::LEN + usize::from(ud.len), bytes.len());
+    }
+    let Ok(datagram) = Datagram::parse(header, bytes, bytes.len()) else { return };
+    if let Some(ack) = &datagram.ack {
+        assert!(ack.words().count() <= 16 && ack.ranges().all(|range| range.count > 0));
+    }
+    if let Some(data) = &datagram.data {
+        let mut out = [0; 64];
+        let len = data.emit(&mut out);
+        assert_eq!(out[..len], bytes[datagram.header_len - len..datagram.header_len]);
+    }
+});
