@@ -354,14 +354,13 @@ impl Qp {
         if used >= self.init.sq_depth {
             return Err(PostError::Full);
         }
-        let now = host::now();
         self.credits.fetch_add(1, Ordering::AcqRel);
-        if !core.post_send(now, slot, wr) {
+        if !core.post_send(slot, wr) {
             self.credits.fetch_sub(1, Ordering::AcqRel);
             return Err(PostError::Full);
         }
         if !wr.more && (used == 0 || core.should_transmit()) {
-            core.transmit(now);
+            core.transmit(host::now());
         }
         core.publish(&self.init);
         Ok(())

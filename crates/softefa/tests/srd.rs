@@ -96,9 +96,6 @@ fn delay_only_delays() {
 #[test]
 fn a_receiver_without_buffers_is_retried_until_it_has_one() {
     let (a, b) = pair("");
-    let rts = ModifyQp { state: Some(QpState::Reset), ..ModifyQp::default() };
-    a.qp.modify(&rts).unwrap();
-    up(&a.qp, 7);
     let ah = a.ah(&b);
     a.send(1, &b, &ah, 0, 100);
     while b.device.counters().get(Counter::RxRnr) == 0 {
@@ -112,6 +109,8 @@ fn a_receiver_without_buffers_is_retried_until_it_has_one() {
 #[test]
 fn retries_end_with_receiver_not_ready() {
     let (a, b) = pair("");
+    a.qp.modify(&ModifyQp { state: Some(QpState::Reset), ..ModifyQp::default() }).unwrap();
+    up(&a.qp, 3);
     let ah = a.ah(&b);
     a.send(1, &b, &ah, 0, 100);
     let done = wait_for(&[&a, &b], 0, CompletionOp::Send);

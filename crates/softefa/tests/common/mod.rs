@@ -31,7 +31,7 @@ pub fn side(kind: QpKind, fault: &str) -> Side {
     let pd = device.alloc_pd().unwrap();
     let cq = Cq::create(&device, 16384).unwrap();
     let qp = Qp::create(&pd, init(kind, &cq)).unwrap();
-    up(&qp, 3);
+    up(&qp, 7);
     let memory = vec![0u8; 1 << 20].into_boxed_slice();
     let access = Access { local_write: true, ..Access::default() };
     let mr = pd.reg_mr(memory.as_ptr() as u64, memory.len() as u64, access).unwrap();
