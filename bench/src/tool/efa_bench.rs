@@ -25,5 +25,17 @@ pub(crate) fn tcp_gbit_per_s(tools: &Tools, bytes: usize, depth: usize) -> Resul
 
 fn goodput(output: &str) -> Option<f64> {
     let document: Value = serde_json::from_str(output).ok()?;
-    document["points"][0]["gbit_per_s"].as_f64()
+    document["runs"][0]["points"][0]["bandwidth"]["gbit_per_s"].as_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goodput_is_that_of_the_first_point() {
+        let output = r#"{"runs":[{"points":[{"bandwidth":{"gbit_per_s":12.5}}]}]}"#;
+        assert_eq!(goodput(output), Some(12.5));
+        assert_eq!(goodput("{}"), None);
+    }
 }

@@ -11,6 +11,9 @@ const SKIPPED_DIRS: [&str; 7] =
 /// Directories named like a skipped one that do hold sources.
 const KEPT_DIRS: [&str; 1] = ["crates/report"];
 
+/// What libraries drop into the current directory when a program crashes (libfabric's psm3).
+const SKIPPED_END: &str = ".btr";
+
 /// One text file.
 #[derive(Debug)]
 pub(crate) struct SourceFile {
@@ -59,7 +62,7 @@ impl Tree {
                 if !skipped || KEPT_DIRS.contains(&path.as_str()) {
                     self.read_dir(&entry.path(), &format!("{path}/"))?;
                 }
-            } else if kind.is_file() {
+            } else if kind.is_file() && !name.ends_with(SKIPPED_END) {
                 let bytes =
                     fs::read(entry.path()).with_context(|| format!("cannot read {path}"))?;
                 // What is not text (a fuzz seed, an image) has no lines to check.
