@@ -70,8 +70,9 @@ fn send(socket: &UdpSocket, segment_bytes: usize, shared: &Shared) -> Result<()>
     let mut waited = None;
     while !shared.stop.load(Ordering::Relaxed) {
         let received_bytes = shared.received_bytes.load(Ordering::Relaxed);
-        if sent_bytes - received_bytes > WINDOW_BYTES {
-            // What the socket buffer refused never arrives: start counting afresh after a while.
+        if sent_bytes.saturating_sub(received_bytes) > WINDOW_BYTES {
+            // What the socket buffer refused never arrives: count afresh after a while. (What was
+            // only late makes the receiver overtake the count.)
             let since: Instant = *waited.get_or_insert_with(Instant::now);
             if since.elapsed() > Duration::from_millis(10) {
                 sent_bytes = received_bytes;
