@@ -66,7 +66,7 @@ pub(crate) fn stream(segment_bytes: usize, duration: Duration) -> Result<Rate> {
 fn send(socket: &UdpSocket, segment_bytes: usize, shared: &Shared) -> Result<()> {
     let segments = (MAX_SEND_BYTES / segment_bytes).clamp(1, MAX_SEGMENTS);
     let burst = vec![0x5a; segments * segment_bytes];
-    let mut sent_bytes = 0;
+    let mut sent_bytes = 0_u64;
     let mut waited = None;
     while !shared.stop.load(Ordering::Relaxed) {
         let received_bytes = shared.received_bytes.load(Ordering::Relaxed);
