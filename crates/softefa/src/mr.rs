@@ -6,6 +6,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::service;
+
 /// What may be done to a region. Receiving needs `local_write`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Access {
@@ -48,14 +50,10 @@ pub enum RegMrError {
     },
 }
 
-/// A registered region.
+/// A registered region. Dropping it ends the registration.
 #[derive(Debug)]
 pub struct Mr {
-    key: u32,
-    addr: u64,
-    len: u64,
-    access: Access,
-    live: AtomicBool,
+    region: Arc<Region>,
     table: Arc<MrTable>,
 }
 
@@ -63,52 +61,70 @@ impl Mr {
     /// Key for local entries.
     #[must_use]
     pub fn lkey(&self) -> u32 {
-        self.key
+        self.region.key
     }
 
     /// Key for peers; unique among the live regions of the device.
     #[must_use]
     pub fn rkey(&self) -> u32 {
-        self.key
+        self.region.key
     }
 
     /// Start address.
     #[must_use]
     pub fn addr(&self) -> u64 {
-        self.addr
+        self.region.addr
     }
 
     /// Bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.len
+        self.region.len
     }
 
     /// A region is never empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.region.len == 0
     }
 
-    /// Ends the registration: later work requests that name it fail. Idempotent.
+    /// Ends the registration: later work requests that name it fail, and when this returns the
+    /// adapter has stopped writing to it. Idempotent.
     pub fn deregister(&self) {
-        if self.live.swap(false, Ordering::AcqRel) {
-            self.table.remove(self.key);
+        if self.region.live.swap(false, Ordering::AcqRel) {
+            self.table.remove(self.region.key);
+            service::synchronize();
         }
-    }
-
-    fn covers(&self, sge: &Sge, write: bool) -> bool {
-        let end = sge.addr.checked_add(u64::from(sge.len));
-        self.live.load(Ordering::Acquire)
-            && (!write || self.access.local_write)
-            && sge.addr >= self.addr
-            && end.is_some_and(|end| end <= self.addr + self.len)
     }
 }
 
 impl Drop for Mr {
     fn drop(&mut self) {
         self.deregister();
+    }
+}
+
+/// What queue pairs remember of a registration; may outlive it.
+#[derive(Debug)]
+struct Region {
+    key: u32,
+    addr: u64,
+    len: u64,
+    access: Access,
+    live: AtomicBool,
+}
+
+impl Region {
+    fn is_live(&self) -> bool {
+        self.live.load(Ordering::Acquire)
+    }
+
+    fn covers(&self, sge: &Sge, write: bool) -> bool {
+        let end = sge.addr.checked_add(u64::from(sge.len));
+        self.is_live()
+            && (!write || self.access.local_write)
+            && sge.addr >= self.addr
+            && end.is_some_and(|end| end <= self.addr + self.len)
     }
 }
 
@@ -120,7 +136,7 @@ const KEY_MASK: u32 = (1 << 24) - 1;
 #[derive(Debug)]
 struct Slot {
     key: u32,
-    mr: Option<std::sync::Weak<Mr>>,
+    region: Option<Arc<Region>>,
 }
 
 #[derive(Debug, Default)]
@@ -158,7 +174,7 @@ impl MrTable {
         let index = if fresh < self.max as usize && slots.free.len() < 64 {
             #[expect(clippy::cast_possible_truncation, reason = "below max, which is a u32")]
             let index = fresh as u32;
-            slots.all.push(Slot { key: index, mr: None });
+            slots.all.push(Slot { key: index, region: None });
             index
         } else {
             slots.free.pop_front().ok_or(RegMrError::TooMany { max: self.max })?
@@ -166,9 +182,9 @@ impl MrTable {
         let slot = &mut slots.all[index as usize];
         slot.key = (slot.key + (1 << SLOT_BITS)) & KEY_MASK;
         let live = AtomicBool::new(true);
-        let mr = Arc::new(Mr { key: slot.key, addr, len, access, live, table: Arc::clone(self) });
-        slot.mr = Some(Arc::downgrade(&mr));
-        Ok(mr)
+        let region = Arc::new(Region { key: slot.key, addr, len, access, live });
+        slot.region = Some(Arc::clone(&region));
+        Ok(Arc::new(Mr { region, table: Arc::clone(self) }))
     }
 
     fn remove(&self, key: u32) {
@@ -176,14 +192,14 @@ impl MrTable {
         let index = key & ((1 << SLOT_BITS) - 1);
         let slot = &mut slots.all[index as usize];
         assert_eq!(slot.key, key, "a region is removed once");
-        slot.mr = None;
+        slot.region = None;
         slots.free.push_back(index);
     }
 
-    fn find(&self, key: u32) -> Option<Arc<Mr>> {
+    fn find(&self, key: u32) -> Option<Arc<Region>> {
         let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
         let slot = slots.all.get((key & ((1 << SLOT_BITS) - 1)) as usize)?;
-        (slot.key == key).then(|| slot.mr.as_ref()?.upgrade()).flatten()
+        slot.region.clone().filter(|region| region.key == key)
     }
 }
 
@@ -192,7 +208,7 @@ impl MrTable {
 #[derive(Debug)]
 pub(crate) struct MrCache {
     table: Arc<MrTable>,
-    last: Option<Arc<Mr>>,
+    last: Option<Arc<Region>>,
 }
 
 impl MrCache {
@@ -202,14 +218,10 @@ impl MrCache {
 
     /// Whether the adapter may read (or write) `sge` now.
     pub(crate) fn allows(&mut self, sge: &Sge, write: bool) -> bool {
-        if self
-            .last
-            .as_ref()
-            .is_none_or(|mr| mr.key != sge.lkey || !mr.live.load(Ordering::Acquire))
-        {
+        if self.last.as_ref().is_none_or(|region| region.key != sge.lkey || !region.is_live()) {
             self.last = self.table.find(sge.lkey);
         }
-        self.last.as_ref().is_some_and(|mr| mr.covers(sge, write))
+        self.last.as_ref().is_some_and(|region| region.covers(sge, write))
     }
 }
 

@@ -456,6 +456,11 @@ impl Qp {
         now.as_ns().saturating_sub(last) >= APP_ABSENT_NS
     }
 
+    /// Returns when no turn is under way.
+    pub(crate) fn wait_for_turn(&self) {
+        drop(self.lock());
+    }
+
     pub(crate) fn receive_fd(&self) -> RawFd {
         self.receive_fd
     }

@@ -62,6 +62,17 @@ pub(crate) fn linger(qp: &Arc<Qp>, now: Instant) {
     service.wake();
 }
 
+/// Waits until every turn that is under way has ended; turns that begin later see what the caller
+/// changed before.
+pub(crate) fn synchronize() {
+    let Some(Some(service)) = SERVICE.get() else { return };
+    if lifecycle::is_forked_child() {
+        return;
+    }
+    let live = service.lock().live.clone();
+    live.iter().for_each(|qp| qp.wait_for_turn());
+}
+
 /// Repeats the last acknowledgements of all queue pairs, living and lingering.
 pub(crate) fn say_goodbye() {
     let Some(Some(service)) = SERVICE.get() else { return };

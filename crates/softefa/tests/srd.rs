@@ -60,7 +60,7 @@ fn stream(fault: &str, count: u64, len: u32) {
             }
             let at = done.wr_id as usize * room;
             let bytes = b.bytes(at, len as usize);
-            let number = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+            let number = u64::from_le_bytes(*bytes.first_chunk().expect("at least 16 bytes"));
             assert!(
                 bytes[8..].iter().all(|byte| *byte == number as u8),
                 "message {number} is torn"

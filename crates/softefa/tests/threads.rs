@@ -1,0 +1,146 @@
+//! Threads that post and poll at once, queues of their own, and a forked child.
+
+mod common;
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{QKEY, Side, init, side, up};
+use softefa::{CompletionOp, Cq, Qp, QpKind, SendData, SendOp, SendWr, Status};
+
+const DEADLINE: Duration = Duration::from_secs(20);
+
+fn send(qp: &Qp, side: &Side, to: &Side, wr_id: u64) -> bool {
+    let sges = [side.sge(0, 64)];
+    let ah = side.ah(to);
+    let data = SendData::Sges(&sges);
+    let (op, remote_qpn) = (SendOp::Send, to.qp.qpn());
+    let wr = SendWr {
+        wr_id,
+        op,
+        data,
+        signaled: true,
+        ah: &ah,
+        remote_qpn,
+        remote_qkey: QKEY,
+        more: false,
+    };
+    qp.post_send(&wr).is_ok()
+}
+
+#[test]
+fn two_threads_post_and_a_third_polls_one_queue_pair() {
+    const EACH: u64 = 5_000;
+    let (a, b) = (side(QpKind::Srd, ""), side(QpKind::Srd, ""));
+    (0..4096).for_each(|id| b.post_recv(id, 0, 64));
+    let mut ended = HashSet::new();
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (a, b) = (&a, &b);
+            scope.spawn(move || {
+                for i in 0..EACH {
+                    // A full queue is emptied by the polling thread.
+                    while !send(&a.qp, a, b, thread * EACH + i) {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+        }
+        let start = Instant::now();
+        let mut arrived = 0;
+        while (ended.len() as u64) < 2 * EACH || arrived < 2 * EACH {
+            while let Some(done) = a.cq.poll_one() {
+                assert_eq!(done.status, Status::Ok);
+                assert!(ended.insert(done.wr_id), "send {} completed twice", done.wr_id);
+            }
+            while let Some(done) = b.cq.poll_one() {
+                arrived += 1;
+                b.post_recv(done.wr_id, 0, 64);
+            }
+            assert!(start.elapsed() < DEADLINE, "{} of {} ended", ended.len(), 2 * EACH);
+        }
+    });
+}
+
+#[test]
+fn queues_of_different_threads_share_nothing() {
+    const EACH: u64 = 3_000;
+    let (a, b) = (side(QpKind::Srd, ""), side(QpKind::Srd, ""));
+    (0..4096).for_each(|id| b.post_recv(id, 0, 64));
+    let arrived = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let cq = Cq::create(&a.device, 256).unwrap();
+                let qp = Qp::create(&a.pd, init(QpKind::Srd, &cq)).unwrap();
+                up(&qp, 7);
+                let (start, mut posted, mut ended) = (Instant::now(), 0, 0);
+                while ended < EACH {
+                    if posted < EACH && posted - ended < 100 && send(&qp, &a, &b, posted) {
+                        posted += 1;
+                    }
+                    while let Some(done) = cq.poll_one() {
+                        assert_eq!((done.status, done.qpn), (Status::Ok, qp.qpn()));
+                        ended += 1;
+                    }
+                    assert!(start.elapsed() < DEADLINE, "{ended} of {EACH} ended");
+                }
+                qp.destroy();
+            });
+        }
+        let start = Instant::now();
+        while arrived.load(Ordering::Relaxed) < 2 * EACH {
+            while let Some(done) = b.cq.poll_one() {
+                assert_eq!(done.op, CompletionOp::Recv);
+                arrived.fetch_add(1, Ordering::Relaxed);
+                b.post_recv(done.wr_id, 0, 64);
+            }
+            assert!(start.elapsed() < DEADLINE);
+        }
+    });
+}
+
+#[test]
+fn polling_a_queue_while_its_queue_pair_is_destroyed_is_harmless() {
+    let (a, b) = (side(QpKind::Srd, ""), side(QpKind::Srd, ""));
+    for round in 0..50 {
+        let qp = Qp::create(&a.pd, init(QpKind::Srd, &a.cq)).unwrap();
+        up(&qp, 7);
+        b.post_recv(round, 0, 64);
+        assert!(send(&qp, &a, &b, round));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                (0..100).for_each(|_| {
+                    a.cq.poll_one();
+                });
+            });
+            qp.destroy();
+        });
+        while let Some(left) = a.cq.pop() {
+            assert_ne!(left.qpn, qp.qpn(), "a completion of a destroyed queue pair");
+        }
+    }
+}
+
+#[test]
+#[allow(unsafe_code)]
+fn a_forked_child_leaves_the_parents_queues_alone() {
+    let (a, b) = (side(QpKind::Srd, ""), side(QpKind::Srd, ""));
+    (0..16).for_each(|id| b.post_recv(id, 0, 64));
+    // SAFETY: the child only makes calls of this crate that return at once, and ends with _exit.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let refused = !send(&a.qp, &a, &b, 1) && a.cq.poll_one().is_none();
+        a.qp.destroy();
+        // SAFETY: ends the child without running the parent's exit handlers.
+        unsafe { libc::_exit(i32::from(!refused)) };
+    }
+    let mut status = 0;
+    // SAFETY: `child` is a child of this process and `status` is valid for writing.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child could use its parent's queue pair");
+    assert!(send(&a.qp, &a, &b, 2));
+    let done = common::wait_for(&[&a, &b], 0, CompletionOp::Send);
+    assert_eq!((done.wr_id, done.status), (2, Status::Ok));
+}
