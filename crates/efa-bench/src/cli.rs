@@ -157,6 +157,9 @@ pub(crate) struct MeasureArgs {
     /// No progress, no table.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// Do not look whether the machine is quiet (a plan has looked for all its runs).
+    #[arg(long, hide = true)]
+    pub(crate) no_doubts: bool,
 }
 
 #[derive(Debug, Args)]

@@ -40,6 +40,8 @@ pub(crate) enum Message {
     Point(PointSpec),
     /// Receiver of a bandwidth point: the measured window is over.
     WindowDone,
+    /// Receiver of a bandwidth point: still receiving what was sent.
+    Working,
     /// Sender of a bandwidth point: this many messages were sent in all.
     Sent(u64),
     /// Receiver of a bandwidth point: the result.
@@ -199,7 +201,7 @@ impl Control {
     fn io_failure(&self, doing: &str, error: &std::io::Error) -> Failure {
         match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                Failure::Timeout { doing: doing.to_owned(), seconds: self.timeout.as_secs() }
+                Failure::Timeout { doing: doing.to_owned(), seconds: self.timeout.as_secs_f64() }
             }
             _ => gone(doing, error),
         }

@@ -28,7 +28,7 @@ pub(crate) enum Failure {
     #[error("the other side went away while {doing}: {reason}")]
     PeerGone { doing: String, reason: String },
     #[error("nothing happened for {seconds} s while {doing}: raise --timeout or look at the peer")]
-    Timeout { doing: String, seconds: u64 },
+    Timeout { doing: String, seconds: f64 },
     #[error("{0}")]
     Data(String),
     #[error("cannot write {path}: {reason}; nothing was left half-written")]
@@ -61,6 +61,22 @@ impl Failure {
             Self::Data(_) => 9,
             Self::Output { .. } | Self::Input { .. } => 10,
             Self::Check(_) => 11,
+        }
+    }
+}
+
+impl Failure {
+    /// Adds what the other side wrote to its standard error.
+    pub(crate) fn with_words(self, words: &str) -> Self {
+        match self {
+            Self::Remote(reason) => Self::Remote(format!("{reason}{words}")),
+            Self::PeerGone { doing, reason } => {
+                Self::PeerGone { doing, reason: format!("{reason}{words}") }
+            }
+            Self::Timeout { doing, seconds } => {
+                Self::Timeout { doing: format!("{doing}{words}"), seconds }
+            }
+            other => other,
         }
     }
 }

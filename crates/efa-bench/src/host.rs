@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::record::Host;
 
@@ -52,6 +52,58 @@ fn clock_read_ns() -> f64 {
         black_box(Instant::now());
     }
     (start.elapsed().as_nanos() as f64 / f64::from(READS) * 10.0).round() / 10.0
+}
+
+/// What about this machine or program makes figures worse than they could be; takes a fifth of a
+/// second. Call it before measuring.
+pub(crate) fn doubts() -> Vec<String> {
+    let mut doubts = Vec::new();
+    if cfg!(debug_assertions) {
+        doubts.push("efa-bench is a debug build: use --release for figures that count".to_owned());
+    }
+    let cores = cores();
+    if cores < 2 {
+        doubts.push(
+            "one core for two busy-polling sides: the figures are bound by scheduling".to_owned(),
+        );
+    }
+    if let Some(percent) = busy_percent(BUSY_SAMPLE).filter(|p| *p > BUSY_PERCENT_MAX) {
+        doubts.push(format!(
+            "other programs used {percent:.0} % of the {cores} cores just before the measurement: \
+             the figures are bound by scheduling"
+        ));
+    }
+    doubts
+}
+
+/// Share of processor time above which a machine is not quiet.
+const BUSY_PERCENT_MAX: f64 = 15.0;
+const BUSY_SAMPLE: Duration = Duration::from_millis(200);
+
+/// Share of all processor time that was used over a while, in percent.
+fn busy_percent(sample: Duration) -> Option<f64> {
+    let before = processor_ticks()?;
+    std::thread::sleep(sample);
+    let after = processor_ticks()?;
+    let (busy, all) = (after.0.checked_sub(before.0)?, after.1.checked_sub(before.1)?);
+    (all > 0).then(|| busy as f64 * 100.0 / all as f64)
+}
+
+/// Busy and total ticks of all processors since the start of the machine.
+fn processor_ticks() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let numbers: Vec<u64> = text
+        .lines()
+        .next()?
+        .split_whitespace()
+        .skip(1)
+        .take(8)
+        .filter_map(|n| n.parse().ok())
+        .collect();
+    let all: u64 = numbers.iter().sum();
+    // user nice system idle iowait irq softirq steal: the fourth and fifth are not busy.
+    let idle = numbers.get(3)? + numbers.get(4)?;
+    Some((all - idle, all))
 }
 
 /// Now, in UTC, as ISO 8601.

@@ -110,14 +110,15 @@ fn local(benchmark: LocalBenchmark, measure: &MeasureArgs) -> Result<(), Failure
     }
     let outcome = run(&cli::local_target(server.port), &wishes, measure);
     server.end();
-    outcome
+    // The server's own reason says more than "the other side failed".
+    outcome.map_err(|failure| failure.with_words(&server.last_words()))
 }
 
 /// Measures all wishes against a server; what was measured is written even if a later one failed.
 fn run(target: &Target, wishes: &[Wish], measure: &MeasureArgs) -> Result<(), Failure> {
     let mut progress = Progress::new(wishes.iter().map(Wish::points).sum(), measure.quiet);
     let mut runs = Vec::new();
-    let mut warnings = Vec::new();
+    let mut warnings = if measure.no_doubts { Vec::new() } else { host::doubts() };
     let mut failure = None;
     for wish in wishes {
         match client::run(target, wish, &mut progress) {
@@ -132,11 +133,11 @@ fn run(target: &Target, wishes: &[Wish], measure: &MeasureArgs) -> Result<(), Fa
             break;
         }
     }
-    for warning in &warnings {
-        progress.say(&format!("efa-bench: warning: {warning}"));
-    }
-    drop(progress);
     if !runs.is_empty() {
+        for warning in warnings.iter().filter(|_| !measure.quiet) {
+            progress.say(&format!("efa-bench: warning: {warning}"));
+        }
+        drop(progress);
         write_results(&output::results(runs, warnings), measure)?;
     }
     failure.map_or(Ok(()), Err)

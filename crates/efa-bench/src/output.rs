@@ -9,13 +9,8 @@ use crate::host;
 use crate::record::{Point, Results, Run, SCHEMA};
 
 /// A result file about `runs`.
-pub(crate) fn results(runs: Vec<Run>, mut warnings: Vec<String>) -> Results {
+pub(crate) fn results(runs: Vec<Run>, warnings: Vec<String>) -> Results {
     let host = host::describe();
-    if host.cores < 2 {
-        warnings.push(
-            "one core for two busy-polling sides: the figures are bound by scheduling".to_owned(),
-        );
-    }
     let (major, minor) = fabric::library_version();
     Results {
         schema: SCHEMA.to_owned(),

@@ -144,7 +144,7 @@ pub(crate) fn quick(options: &PlanArgs) -> Result<(), Failure> {
     let scratch = Scratch::new(&options.out)?;
     let points: usize = STEPS.iter().map(Step::points).sum();
     let mut progress = Progress::new(points * fabrics.len(), options.quiet);
-    let mut found = Found::default();
+    let mut found = Found { warnings: crate::host::doubts(), ..Found::default() };
     for fabric in &fabrics {
         if let Err(error) = measure(fabric, options.duration, &scratch, &mut progress, &mut found) {
             found.failures.push(format!("{}: {error}", fabric.name));
@@ -167,6 +167,9 @@ fn finish(out: &Path, names: &[String], found: Found) -> Result<(), Failure> {
     let results = output::results(runs, warnings);
     let headline = vec![format!("{}.", table.caption)];
     output::print(&format!("{}\n{}", table.caption, table.text()))?;
+    for warning in &results.warnings {
+        output::print(&format!("warning: {warning}\n"))?;
+    }
     output::write(&out.join("results.json"), &output::json(&results)?)?;
     output::write(&out.join("results.csv"), &output::csv(&results.runs))?;
     let page = page::page(&results, headline);
@@ -280,6 +283,7 @@ fn one_step(
     arguments.extend(step.arguments(fabric, duration_s));
     arguments.extend(["--name".to_owned(), fabric.name.clone()]);
     arguments.extend(["--json".to_owned(), json.display().to_string()]);
+    arguments.push("--no-doubts".to_owned());
     let mut said: Vec<String> = Vec::new();
     let mut done = 0;
     let code =

@@ -1,7 +1,9 @@
 //! The server: waits for clients, serves one session after the other, survives their failures.
 
 use std::io::{ErrorKind, Read};
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::bench::{bandwidth, latency};
@@ -11,7 +13,9 @@ use crate::link::{self, Depths, Link};
 use crate::spec::{Benchmark, JobSpec};
 
 /// How long a client may take to introduce itself.
-const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
+const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a client that has introduced itself may take to open its fabric.
+const JOB_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How to serve.
 #[derive(Debug, Clone)]
@@ -37,8 +41,10 @@ pub(crate) fn run(options: &ServerOptions) -> Result<(), Failure> {
     })?;
     let bound = listener.local_addr().unwrap_or(address);
     println!("{READY}{bound}");
+    let ended = Arc::new(AtomicBool::new(false));
     if options.until_stdin_closes {
-        std::thread::spawn(end_with_stdin);
+        let ended = Arc::clone(&ended);
+        std::thread::spawn(move || end_with_stdin(&ended, bound));
     }
     let mut sessions = 0_u64;
     loop {
@@ -49,6 +55,9 @@ pub(crate) fn run(options: &ServerOptions) -> Result<(), Failure> {
                 continue;
             }
         };
+        if ended.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let control = Control::accept(stream, GREETING_TIMEOUT);
         // A stranger or another version costs one line, not a session.
         let outcome = match control {
@@ -69,12 +78,16 @@ pub(crate) fn run(options: &ServerOptions) -> Result<(), Failure> {
     }
 }
 
-/// Ends the process when standard input ends.
-fn end_with_stdin() {
+/// Waits for the end of standard input, then wakes the server up to end. Ending the process from
+/// here would run the C libraries' destructors under the feet of the serving thread.
+fn end_with_stdin(ended: &AtomicBool, server: SocketAddr) {
     let mut byte = [0_u8; 64];
     let mut stdin = std::io::stdin();
     while stdin.read(&mut byte).is_ok_and(|n| n > 0) {}
-    std::process::exit(0);
+    ended.store(true, Ordering::Release);
+    // A connection is what the server waits for. If it cannot be made, the server is gone or busy
+    // with a session, after which it accepts the next one anyway.
+    let _ = TcpStream::connect(server);
 }
 
 /// Serves one client; a failure is told to it.
@@ -88,6 +101,7 @@ fn session(mut control: Control) -> Result<String, Failure> {
 }
 
 fn serve(control: &mut Control) -> Result<String, Failure> {
+    control.set_timeout(JOB_TIMEOUT)?;
     let job = match control.receive("waiting for a job")? {
         Message::Job(job) => job,
         other => return Err(unexpected("a job", &other)),

@@ -15,6 +15,9 @@ use crate::spec::{EndpointKind, Limit, PointSpec};
 
 /// Rounds of the sender between two clock reads.
 const ROUNDS_PER_LOOK: u32 = 16;
+/// Rounds of the draining receiver between two clock reads, and its words between two signs of life.
+const ROUNDS_PER_WORD: u32 = 64;
+const WORD_EVERY: Duration = Duration::from_millis(200);
 /// Between two looks for the receiver's word once the window should be over.
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
@@ -33,7 +36,7 @@ pub(crate) fn measure(
         link.poll_until_message(control, "waiting for the receiver's count")?;
         match control.receive("waiting for the receiver's count")? {
             Message::Received(counted) => break counted,
-            Message::WindowDone => {}
+            Message::WindowDone | Message::Working => {}
             other => return Err(Failure::Remote(format!("expected a count, got {other:?}"))),
         }
     };
@@ -135,7 +138,7 @@ impl WindowEnd {
         }
         self.last_look = now;
         if now - expected > control.timeout() {
-            let seconds = control.timeout().as_secs();
+            let seconds = control.timeout().as_secs_f64();
             return Err(Failure::Timeout { doing: "sending".to_owned(), seconds });
         }
         match control.pending() {
@@ -287,24 +290,35 @@ impl Receiver {
         told(control)
     }
 
-    /// Receives what is still under way.
+    /// Receives what is still under way. A provider may have buffered a lot (tcp completes a send
+    /// when the kernel has it), so the waiting sender is told now and then that this goes on.
     fn drain(
         &mut self,
         link: &mut Link,
-        control: &Control,
+        control: &mut Control,
         endpoint: EndpointKind,
         sent: u64,
     ) -> Result<(), Failure> {
-        let mut watch = Watch::new(control, "waiting for the last messages");
+        let mut told_at = Instant::now();
         while self.count.total < sent {
-            if link.poll()? > 0 {
-                watch.progress();
-                self.take(link)?;
-                if !self.closed {
-                    self.advance(Instant::now());
+            let mut watch = Watch::new(control, "waiting for the last messages");
+            let mut rounds = 0_u32;
+            while self.count.total < sent && rounds < ROUNDS_PER_WORD {
+                if link.poll()? > 0 {
+                    watch.progress();
+                    rounds += 1;
+                    self.take(link)?;
+                    if !self.closed {
+                        self.advance(Instant::now());
+                    }
+                } else if watch.idle()? == Idle::Quiet && endpoint == EndpointKind::Dgram {
+                    return Ok(());
                 }
-            } else if watch.idle()? == Idle::Quiet && endpoint == EndpointKind::Dgram {
-                break;
+            }
+            let now = Instant::now();
+            if now - told_at >= WORD_EVERY {
+                told_at = now;
+                control.send(&Message::Working)?;
             }
         }
         Ok(())

@@ -1,0 +1,430 @@
+//! The real program: what it measures, and how it ends when something is wrong.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_efa-bench");
+/// Sessions of a busy machine take a while; nothing here waits this long when all is well.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn efa_bench(arguments: &[&str]) -> Output {
+    Command::new(PROGRAM).args(arguments).output().expect("efa-bench starts")
+}
+
+/// Checks that it failed with `code` and one line that contains all of `words`.
+fn assert_fails(output: &Output, code: i32, words: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    let errors: Vec<&str> = text.lines().filter(|l| !l.starts_with("server process")).collect();
+    assert_eq!(errors.len(), 1, "one line, not: {text}");
+    for word in words {
+        assert!(errors[0].contains(word), "no {word:?} in: {text}");
+    }
+}
+
+/// A server of this program; ended with the test.
+struct Server {
+    child: Child,
+    port: String,
+}
+
+impl Server {
+    fn start() -> Self {
+        let mut child = Command::new(PROGRAM)
+            .args(["server", "--port", "0", "--bind", "127.0.0.1", "--until-stdin-closes"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("server starts");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("piped");
+        BufReader::new(stdout).read_line(&mut line).expect("first line");
+        let port = line.trim().rsplit(':').next().expect("a port").to_owned();
+        assert!(port.parse::<u16>().is_ok(), "{line}");
+        Self { child, port }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut all = vec!["run", arguments[0], "-H", "127.0.0.1", "--port", &self.port];
+        all.extend(&arguments[1..]);
+        all.push("--no-doubts");
+        efa_bench(&all)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read_json(path: &Path) -> serde_json::Value {
+    let bytes = std::fs::read(path).expect("a result file");
+    serde_json::from_slice(&bytes).expect("JSON")
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("folder");
+    let mut names: Vec<String> =
+        entries.map(|e| e.expect("entry").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn local_latency_checks_every_message() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let json = folder.path().join("l.json");
+    let output = efa_bench(&[
+        "local",
+        "latency",
+        "-n",
+        "200",
+        "--sizes",
+        "1,8,64,4096",
+        "--validate",
+        "--json",
+        json.to_str().expect("utf-8"),
+    ]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(table.contains("p99.9 µs") && table.contains("4096"), "{table}");
+    let results = read_json(&json);
+    assert_eq!(results["schema"], "efa-bench/1");
+    assert!(results["host"]["kernel"].as_str().is_some_and(|k| k.starts_with("Linux")));
+    let run = &results["runs"][0];
+    assert_eq!(run["complete"], true);
+    assert!(run["cold_start_us"].as_f64().is_some_and(|us| us > 0.0));
+    assert!(run["fabric"]["text"].as_str().is_some_and(|t| t.contains("FI_EP_RDM")));
+    let points = run["points"].as_array().expect("points");
+    assert_eq!(points.len(), 4);
+    for point in points {
+        let latency = &point["latency"];
+        assert_eq!(latency["round_trips"], 200);
+        // 200 measured, 100 to warm up, 1 to end.
+        assert_eq!(point["validated"], 301);
+        let spread = &latency["distribution"];
+        let value = |name: &str| spread[name].as_f64().expect("a number");
+        assert!(value("min_us") > 0.0 && value("min_us") <= value("p50_us"));
+        assert!(value("p50_us") <= value("p999_us") && value("p999_us") <= value("max_us"));
+    }
+}
+
+#[test]
+fn local_bandwidth_checks_every_message_and_counts_at_the_receiver() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let json = folder.path().join("b.json");
+    for operation in ["send", "tagged", "inject"] {
+        let output = efa_bench(&[
+            "local",
+            "bandwidth",
+            "-t",
+            "0.05",
+            "-w",
+            "0.02",
+            "--sizes",
+            "16,64",
+            "--depth",
+            "1,32",
+            "--validate",
+            "--op",
+            operation,
+            "--json",
+            json.to_str().expect("utf-8"),
+            "-q",
+        ]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let results = read_json(&json);
+        let points = results["runs"][0]["points"].as_array().expect("points").clone();
+        assert_eq!(points.len(), 4, "{operation}");
+        for point in points {
+            let bandwidth = &point["bandwidth"];
+            let messages = bandwidth["messages"].as_u64().expect("a count");
+            assert!(messages > 0);
+            assert!(point["validated"].as_u64().expect("a count") > messages, "{operation}");
+            assert_eq!(point["lost"], 0);
+            let size = point["size_bytes"].as_f64().expect("size");
+            let ratio = bandwidth["mb_per_s"].as_f64().expect("MB/s")
+                / bandwidth["mmsg_per_s"].as_f64().expect("M msg/s");
+            assert!((ratio - size).abs() < 0.01 * size, "{ratio} bytes per message, not {size}");
+        }
+    }
+}
+
+#[test]
+fn one_server_serves_many_clients_and_other_providers() {
+    let server = Server::start();
+    for provider in ["tcp", "shm", "sockets"] {
+        let output = server.run(&[
+            "bandwidth",
+            "-p",
+            provider,
+            "-n",
+            "500",
+            "--sizes",
+            "100",
+            "-d",
+            "16",
+            "--validate",
+            "--csv",
+            "-",
+        ]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let csv = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(csv.lines().count(), 2, "{csv}");
+        assert!(csv.lines().nth(1).is_some_and(|l| l.starts_with(provider)), "{csv}");
+    }
+}
+
+#[test]
+fn datagrams_are_measured_and_losses_counted() {
+    let output = efa_bench(&[
+        "local",
+        "bandwidth",
+        "-p",
+        "udp",
+        "-e",
+        "dgram",
+        "-t",
+        "0.05",
+        "--sizes",
+        "64",
+        "-d",
+        "64",
+        "--json",
+        "-",
+    ]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let point = &results["runs"][0]["points"][0];
+    assert!(point["lost"].is_u64() && point["bandwidth"]["messages"].as_u64().is_some());
+}
+
+/// A frame of the control protocol.
+fn frame(text: &str) -> Vec<u8> {
+    let mut bytes = u32::try_from(text.len()).expect("short").to_be_bytes().to_vec();
+    bytes.extend_from_slice(text.as_bytes());
+    bytes
+}
+
+const OTHER_VERSION: &str = r#"{"magic":"efa-bench","protocol":99,"tool":"9.9.9"}"#;
+
+#[test]
+fn a_server_of_another_version_is_one_clear_line() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let port = listener.local_addr().expect("address").port().to_string();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        stream.write_all(&frame(OTHER_VERSION)).expect("greeting");
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+    });
+    let output = efa_bench(&["run", "latency", "-H", "127.0.0.1", "--port", &port, "-q"]);
+    assert_fails(&output, 5, &["protocol 99", "9.9.9", "same efa-bench"]);
+    server.join().expect("server thread");
+}
+
+#[test]
+fn a_client_of_another_version_or_a_stranger_does_not_stop_the_server() {
+    let server = Server::start();
+    let address = format!("127.0.0.1:{}", server.port);
+    for greeting in [frame(OTHER_VERSION), b"GET / HTTP/1.1\r\n\r\n".to_vec(), frame("{}")] {
+        let mut stream = TcpStream::connect(&address).expect("connect");
+        stream.write_all(&greeting).expect("greet");
+        let mut answer = [0_u8; 64];
+        assert!(stream.read(&mut answer).is_ok_and(|n| n > 0), "the server greets");
+    }
+    let output = server.run(&["latency", "-n", "10", "--sizes", "8"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let port = listener.local_addr().expect("address").port().to_string();
+    drop(listener);
+    let output = efa_bench(&["run", "latency", "-H", "127.0.0.1", "--port", &port, "-q"]);
+    assert_fails(&output, 4, &["no server at", "efa-bench server"]);
+    let output = efa_bench(&["local", "jitter"]);
+    assert_fails(&output, 2, &["jitter", "latency", "bandwidth"]);
+    let output = efa_bench(&["local", "latency", "-p", "warp", "-q"]);
+    assert_fails(&output, 3, &["warp", "fi_info -l"]);
+    let output = efa_bench(&["local", "latency", "--sizes", "8..4", "-q"]);
+    assert_fails(&output, 2, &["--sizes", "8..4"]);
+    let output = efa_bench(&["local", "latency", "-t", "-1", "-q"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let port = listener.local_addr().expect("address").port().to_string();
+    let output = efa_bench(&["server", "--bind", "127.0.0.1", "--port", &port]);
+    assert_fails(&output, 6, &[&format!("port {port} is in use"), "--port"]);
+}
+
+#[test]
+fn a_silent_server_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let port = listener.local_addr().expect("address").port().to_string();
+    let started = Instant::now();
+    let output = efa_bench(&[
+        "run",
+        "latency",
+        "-H",
+        "127.0.0.1",
+        "--port",
+        &port,
+        "--timeout",
+        "0.5",
+        "-q",
+    ]);
+    assert_fails(&output, 4, &["not an efa-bench server"]);
+    assert!(started.elapsed() < PATIENCE);
+}
+
+/// Starts a client whose first point is short and whose second one never ends by itself; kills the
+/// server during the second.
+fn measure_until_the_server_dies(benchmark: &str) {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let json = folder.path().join("partial.json");
+    let mut server = Server::start();
+    let client = Command::new(PROGRAM)
+        .args(["run", benchmark, "-H", "127.0.0.1", "--port", &server.port])
+        .args(["--sizes", "8,16", "-d", "4", "-t", "0.4", "-w", "0.1", "--timeout", "5"])
+        .args(["--no-doubts", "--json", json.to_str().expect("utf-8")])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut client = client.expect("client starts");
+    let mut lines = BufReader::new(client.stderr.take().expect("piped")).lines();
+    let first = lines.next().expect("a progress line").expect("text");
+    assert!(first.starts_with("[1/2]"), "{first}");
+    // The second point runs now.
+    server.child.kill().expect("kill the server");
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    let status = client.wait().expect("client ends");
+    assert_eq!(status.code(), Some(7), "{rest:?}");
+    assert_eq!(rest.len(), 1, "{rest:?}");
+    assert!(rest[0].contains("went away") || rest[0].contains("failed"), "{rest:?}");
+    let results = read_json(&json);
+    assert_eq!(results["runs"][0]["complete"], false);
+    assert!(results["runs"][0]["error"].is_string());
+    assert_eq!(results["runs"][0]["points"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn a_server_that_dies_ends_the_client_which_keeps_what_it_has() {
+    measure_until_the_server_dies("latency");
+    measure_until_the_server_dies("bandwidth");
+}
+
+#[test]
+fn a_client_that_dies_does_not_end_the_server() {
+    let server = Server::start();
+    for benchmark in ["latency", "bandwidth"] {
+        let mut client = Command::new(PROGRAM)
+            .args(["run", benchmark, "-H", "127.0.0.1", "--port", &server.port])
+            .args(["--sizes", "8,16", "-t", "0.2", "-d", "4", "--timeout", "5", "--no-doubts"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("client starts");
+        let mut lines = BufReader::new(client.stderr.take().expect("piped")).lines();
+        assert!(lines.next().is_some_and(|l| l.is_ok()), "a progress line");
+        client.kill().expect("kill the client");
+        client.wait().expect("client ends");
+    }
+    let output = server.run(&["latency", "-n", "10", "--sizes", "8", "--timeout", "30"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_full_disk_is_one_clear_line_and_nothing_is_left() {
+    let output =
+        efa_bench(&["local", "latency", "-n", "10", "--sizes", "8", "-q", "--json", "/dev/full"]);
+    assert_fails(&output, 10, &["/dev/full", "No space left"]);
+    let folder = tempfile::tempdir().expect("tempdir");
+    let json = folder.path().join("r.json");
+    let json_text = json.to_str().expect("utf-8");
+    let output =
+        efa_bench(&["local", "latency", "-n", "10", "--sizes", "8", "-q", "--json", json_text]);
+    assert!(output.status.success());
+    let output = efa_bench(&["report", json_text, "-o", "/dev/full"]);
+    assert_fails(&output, 10, &["/dev/full", "No space left"]);
+    assert_eq!(names_in(folder.path()), ["r.json"]);
+}
+
+#[test]
+fn reports_are_made_of_result_files() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let file = |name: &str| folder.path().join(name).to_str().expect("utf-8").to_owned();
+    let (json, html, markdown) = (file("r.json"), file("out/index.html"), file("out/index.md"));
+    let output = efa_bench(&[
+        "local", "quick", "-n", "50", "--sizes", "8,16,512", "-d", "1..8", "-q", "--json", &json,
+    ]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for out in [&html, &markdown] {
+        let output = efa_bench(&["report", &json, "-o", out]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let html = std::fs::read_to_string(html).expect("html");
+    assert!(html.contains("EFA hardware (thesis)") && html.matches("<svg").count() >= 3);
+    let markdown = std::fs::read_to_string(markdown).expect("markdown");
+    assert!(markdown.contains("| size B |"), "{markdown}");
+    assert_eq!(names_in(&folder.path().join("out")), ["index.html", "index.md"]);
+    std::fs::write(file("bad.json"), "{\"schema\":\"other/2\"}").expect("write");
+    let output = efa_bench(&["report", &file("bad.json"), "-o", &file("x.html")]);
+    assert_fails(&output, 10, &["bad.json", "other/2"]);
+    assert!(!folder.path().join("x.html").exists());
+}
+
+#[test]
+fn the_quick_plan_writes_its_three_files() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let out = folder.path().join("report");
+    let output = efa_bench(&[
+        "plan",
+        "quick",
+        "--fabric",
+        "tcp",
+        "-t",
+        "0.02",
+        "-q",
+        "--out",
+        out.to_str().expect("utf-8"),
+    ]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for words in ["vs EFA hardware (thesis)", "latency 64 B", "message rate 16 B", "report: "] {
+        assert!(text.contains(words), "no {words:?} in {text}");
+    }
+    assert_eq!(names_in(&out), ["index.html", "results.csv", "results.json"]);
+    let results = read_json(&out.join("results.json"));
+    let runs = results["runs"].as_array().expect("runs");
+    let measured = runs.iter().filter(|r| r["source"] == "measured").count();
+    assert_eq!((measured, runs.len()), (4, 8));
+}
+
+#[test]
+fn a_fabric_that_fails_is_reported_beside_the_others() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let output = efa_bench(&[
+        "plan",
+        "quick",
+        "--fabric",
+        "tcp=no-such-command --",
+        "-t",
+        "0.02",
+        "-q",
+        "--out",
+        folder.path().to_str().expect("utf-8"),
+    ]);
+    assert_fails(&output, 11, &["no-such-command"]);
+    assert_eq!(names_in(folder.path()), ["index.html", "results.csv", "results.json"]);
+}
