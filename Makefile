@@ -30,5 +30,5 @@ fuzz: ## Fuzz the parser and the engine, FUZZ_SECONDS (60) each
 setup:
 	@.ci/setup run
 
-build:
+build: ## Build softefa, its library, efa-bench and bench (target/release)
 	@$(CARGO) build --release --quiet -p softefa-cli -p softefa-verbs -p efa-bench -p bench
