@@ -135,6 +135,7 @@ impl Config {
             mtu_bytes,
             target_floor_ns: 0,
             pacing: true,
+            use_hint: true,
             line_rate_bytes_per_us,
             rtt_guess_ns: base_rtt_ns,
             rto_floor_ns: 0,

@@ -220,6 +220,12 @@ impl PathTable {
         path.quarantined_until = now.plus_ns(config.quarantine_ns * u64::from(path.growth));
     }
 
+    /// More than a quarter of the paths is in quarantine.
+    pub(crate) fn is_impaired(&self) -> bool {
+        let quarantined = self.paths.iter().filter(|path| path.is_quarantined()).count();
+        quarantined * 4 > self.paths.len()
+    }
+
     pub(crate) fn stats(&self, path: PathId) -> Option<PathStats> {
         self.paths.get(usize::from(path.0)).map(|path| PathStats {
             rtt_ns: u64::from(path.rtt_ns),

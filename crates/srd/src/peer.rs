@@ -3,8 +3,8 @@
 
 use crate::context::Context;
 use crate::recv::RecvHalf;
-use crate::send::{Outgoing, SendHalf};
-use crate::wire::{AckRepr, Flags, Header, Kind};
+use crate::send::SendHalf;
+use crate::wire::{Flags, Header, Kind};
 use crate::{Address, Config, HEADER_MAX, Instant, PathId, PeerId, Psn, Transmit};
 
 #[derive(Debug)]
@@ -50,7 +50,6 @@ impl Peer {
         if data.is_none() && !wanted {
             return None;
         }
-        let ack = wanted.then(|| self.recv.take_ack(cx.now, hint));
         let path = match &data {
             Some(out) => out.path,
             None => PathId(self.recv.echo_path().0 % cx.config.paths.max(1)),
@@ -59,17 +58,25 @@ impl Peer {
         cx.stats.tx_pure_acks += u64::from(data.is_none());
         let common = Header {
             kind: Kind::Srd,
-            flags: data.map(|out| out.flags).unwrap_or_default(),
+            flags: data.map(|out| out.flags).unwrap_or_default().with_if(wanted, Flags::HAS_ACK),
             path,
             src_qpn,
             dst_qpn: self.addr.qpn,
         };
-        let header_len = emit(common, ack.as_ref(), data.as_ref(), header);
+        let (start, rest) = header.split_at_mut(Header::LEN);
+        common.emit(start);
+        let mut len = 0;
+        if wanted {
+            len += self.recv.take_ack(cx.now, hint).emit(rest);
+        }
+        if let Some(out) = &data {
+            len += out.data.emit(&mut rest[len..]);
+        }
         Some(Transmit {
             peer: Some(self.id),
             addr: self.addr,
             path,
-            header_len,
+            header_len: Header::LEN + len,
             msg: data.map(|out| out.msg),
             payload_len: data.map_or(0, |out| u32::from(out.data.len)),
             retransmission: data.is_some_and(|out| out.flags.has(Flags::RTX)),
@@ -101,27 +108,4 @@ impl Peer {
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.send.heap_bytes() + self.recv.heap_bytes()
     }
-}
-
-/// Writes the headers; returns their length.
-#[inline]
-fn emit(
-    mut common: Header,
-    ack: Option<&AckRepr>,
-    data: Option<&Outgoing>,
-    out: &mut [u8; HEADER_MAX],
-) -> usize {
-    let (start, rest) = out.split_at_mut(Header::LEN);
-    let mut len = 0;
-    if let Some(ack) = ack {
-        common.flags = common.flags.with(Flags::HAS_ACK);
-        len += ack.emit(rest);
-    }
-    if let Some(data) = data {
-        len += data.data.emit(&mut rest[len..]);
-    }
-    #[expect(clippy::expect_used, reason = "split_at_mut cut exactly Header::LEN bytes")]
-    let start = start.try_into().expect("eight bytes");
-    common.emit(start);
-    Header::LEN + len
 }

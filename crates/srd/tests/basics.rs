@@ -142,6 +142,7 @@ fn silence_ends_messages() {
     pair.send(0, 0, 64);
     assert!(pair.run_until_done(9 * SECOND_NS), "dead after eight seconds");
     assert_eq!(pair.nodes[0].statuses(), [Status::UnreachRemote]);
+    assert_eq!(pair.nodes[0].engine.stats().impaired_remote_conn_events, 1);
     pair.faults.loss = 0;
     pair.send(0, 1, 64);
     assert!(pair.run_until_done(SECOND_NS));
@@ -396,7 +397,7 @@ fn a_descheduled_receiver_costs_one_probe_not_a_window() {
 #[test]
 fn a_repeated_seed_gives_other_tokens() {
     let mut pair = Pair::socket(26);
-    let mut token = |pair: &mut Pair| {
+    let token = |pair: &mut Pair| {
         pair.restart(0, 99);
         pair.send(0, pair.now.as_ns(), 64);
         pair.now = pair.now.plus_ns(1);

@@ -22,6 +22,8 @@ pub(super) struct Recovery {
     pub(super) silent_since: Instant,
     last_probe: Instant,
     backoff: u32,
+    /// The host has been told that the peer is hard to reach.
+    pub(super) impaired: bool,
     pub(super) last_echo: Option<(Psn, u32)>,
     pub(super) loss_share: LossShare,
 }
@@ -45,6 +47,7 @@ impl Recovery {
     pub(super) fn clear(&mut self) {
         self.log.clear();
         self.backoff = 0;
+        self.impaired = false;
     }
 
     pub(super) fn shrink(&mut self) {
@@ -104,7 +107,10 @@ impl SendHalf {
             }
             self.lose(psn, &mut lost, cx);
         }
-        self.report(&lost, false, cx);
+        if lost.packets > 0 || self.recovery.impaired {
+            self.report(&lost, false, cx);
+            self.check_health(cx);
+        }
     }
 
     /// The timer of the oldest transmission (SRD-7.3).
@@ -130,12 +136,19 @@ impl SendHalf {
         self.recovery.last_probe = cx.now;
         if self.recovery.backoff < BACKOFF_MAX {
             self.recovery.backoff += 1;
-            if self.recovery.backoff == BACKOFF_MAX {
-                cx.stats.impaired_remote_conn_events += 1;
-                cx.events.push_back(Event::PeerImpaired { peer: cx.peer });
-            }
         }
         self.report(&lost, true, cx);
+        self.check_health(cx);
+    }
+
+    /// Tells the host once when a peer becomes hard to reach (SRD-7.6).
+    pub(super) fn check_health(&mut self, cx: &mut Context<'_>) {
+        let impaired = self.recovery.backoff == BACKOFF_MAX || self.paths.is_impaired();
+        if impaired && !self.recovery.impaired {
+            cx.stats.impaired_remote_conn_events += 1;
+            cx.events.push_back(Event::PeerImpaired { peer: cx.peer });
+        }
+        self.recovery.impaired = impaired;
     }
 
     /// Marks one transmission lost and its packet due.

@@ -8,9 +8,7 @@ pub const RESET_LEN: usize = Header::LEN + 8;
 
 /// Writes a RESET for connection `conn`; returns its length.
 pub fn emit_reset(header: &Header, conn: u64, out: &mut [u8; RESET_LEN]) -> usize {
-    let mut common = [0; Header::LEN];
-    header.emit(&mut common);
-    out[..Header::LEN].copy_from_slice(&common);
+    header.emit(out);
     out[Header::LEN..].copy_from_slice(&conn.to_be_bytes());
     RESET_LEN
 }

@@ -108,9 +108,10 @@ impl Header {
         })
     }
 
-    /// Writes it.
+    /// Writes it to the start of `out`, which has room.
     #[inline]
-    pub fn emit(&self, out: &mut [u8; Self::LEN]) {
+    pub fn emit(&self, out: &mut [u8]) {
+        let out = &mut out[..Self::LEN];
         let kind = match self.kind {
             Kind::Srd => 0,
             Kind::Reset => 1,

@@ -75,9 +75,7 @@ impl UdRepr {
             src_qpn: self.src_qpn,
             dst_qpn: self.dst_qpn,
         };
-        let mut common = [0; Header::LEN];
-        header.emit(&mut common);
-        out[..8].copy_from_slice(&common);
+        header.emit(out);
         out[8..12].copy_from_slice(&self.qkey.to_be_bytes());
         out[12..16].copy_from_slice(&self.imm.to_be_bytes());
         out[16] = self.op;
