@@ -163,14 +163,13 @@ pub(crate) unsafe extern "C" fn poll_cq(
     panic::count(|| {
         // SAFETY: the program passes a live queue.
         let cq = unsafe { handle::borrow::<Cq>(cq) }?;
+        let max = usize::try_from(max_entries).unwrap_or(0);
         let mut written = 0;
-        let mut next = if max_entries > 0 { cq.nic.poll_one() } else { None };
-        while let Some(completion) = next {
-            // SAFETY: the program has room for `max_entries`, and `written` is less.
-            unsafe { out.offset(written as isize).write(wc::legacy(&completion)) };
+        cq.nic.poll(max, |completion| {
+            // SAFETY: the program has room for `max` entries, and `written` is less.
+            unsafe { out.offset(written as isize).write(wc::legacy(completion)) };
             written += 1;
-            next = if written < max_entries { cq.nic.pop() } else { None };
-        }
+        });
         Ok(written)
     })
 }

@@ -74,6 +74,10 @@ impl Batch {
         if let Some(errno) = self.error {
             return Err(errno);
         }
+        // All or nothing: this thread's session keeps others from taking the room meanwhile.
+        if self.wrs.len() > qp.send_room() as usize {
+            return Err(Errno::ENOMEM);
+        }
         for (index, wr) in self.wrs.iter().enumerate() {
             wr.post(qp, index + 1 < self.wrs.len())?;
         }

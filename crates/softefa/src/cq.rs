@@ -149,15 +149,16 @@ impl Cq {
         !self.attached().is_empty()
     }
 
-    /// Takes finished work requests, oldest first. When none is there, runs one turn of the
-    /// adapter first; call it again until it returns 0 and then whenever progress is wanted.
-    pub fn poll(&self, out: &mut [Completion]) -> usize {
-        let taken = self.take(out);
-        if taken > 0 || out.is_empty() {
+    /// Hands up to `max` finished work requests to `take`, oldest first, and returns how many. When
+    /// none is there, runs one turn of the adapter first; call it again until it returns 0 and
+    /// then whenever progress is wanted. `take` must not call back into this queue.
+    pub fn poll(&self, max: usize, mut take: impl FnMut(&Completion)) -> usize {
+        let taken = self.drain(max, &mut take);
+        if taken > 0 || max == 0 {
             return taken;
         }
         self.drive();
-        self.take(out)
+        self.drain(max, &mut take)
     }
 
     /// Takes one finished work request without running the adapter.
@@ -174,13 +175,13 @@ impl Cq {
         self.pop()
     }
 
-    fn take(&self, out: &mut [Completion]) -> usize {
+    fn drain(&self, max: usize, take: &mut impl FnMut(&Completion)) -> usize {
         let mut ring = self.lock();
         let mut taken = 0;
-        while taken < out.len()
+        while taken < max
             && let Some(completion) = ring.pop()
         {
-            out[taken] = completion;
+            take(&completion);
             taken += 1;
         }
         taken

@@ -27,7 +27,7 @@ use crate::qp::{
 use crate::rq::{RecvQueue, RecvWqe};
 use crate::sq::{SendQueue, SendSlot};
 use crate::status::Status;
-use crate::wire::{Batch, Faulty, PathSockets, Run, Sent, UdpWire, Wire};
+use crate::wire::{Batch, Faulty, MAX_PACKETS, PathSockets, Run, Sent, UdpWire, Wire};
 
 /// Runs received in one turn at most, so that a flood cannot keep a program from its completions.
 const RUNS_PER_TURN: usize = 16;
@@ -245,7 +245,8 @@ impl Core {
             pkts += run.len.div_ceil(run.segment) as u64;
             bytes += run.len as u64;
             self.receive_run(now, &buffer, run);
-            if run.len < STREAM_BYTES && !is_streaming {
+            let is_short = run.len < STREAM_BYTES && !is_streaming;
+            if is_short || self.is_short_of_receives() {
                 break;
             }
         }
@@ -260,6 +261,11 @@ impl Core {
             counters.add(Counter::RecvBytes, delivered);
         }
         runs > 0
+    }
+
+    /// Unreliable datagrams that find no receive are lost: let the program post some first.
+    fn is_short_of_receives(&self) -> bool {
+        self.kind == QpKind::Ud && self.rq.len() < MAX_PACKETS
     }
 
     fn receive_run(&mut self, now: Instant, buffer: &[u8], run: Run) {

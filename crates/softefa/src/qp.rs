@@ -228,6 +228,15 @@ pub enum PostError {
 /// After this time without polling the service thread drives a queue pair.
 const APP_ABSENT_NS: u64 = 1_000_000;
 
+/// What a turn of the service thread came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Served {
+    /// The program is at it, perhaps scheduled away in the middle.
+    Busy,
+    /// Done; the next turn is needed then even if nothing arrives.
+    Until(Option<Instant>),
+}
+
 /// Queue pair.
 pub struct Qp {
     pd: Arc<Pd>,
@@ -366,6 +375,12 @@ impl Qp {
         Ok(())
     }
 
+    /// Sends that can be posted now; more become possible as completions are polled.
+    #[must_use]
+    pub fn send_room(&self) -> u32 {
+        self.init.sq_depth.saturating_sub(self.credits.load(Ordering::Acquire))
+    }
+
     /// Posts a receive.
     ///
     /// # Errors
@@ -440,14 +455,14 @@ impl Qp {
         }
     }
 
-    /// A turn of the service thread; when something must happen next without a datagram.
-    pub(crate) fn service_turn(&self, now: Instant) -> Option<Instant> {
-        let Ok(mut core) = self.core.try_lock() else { return Some(now.plus_ns(APP_ABSENT_NS)) };
+    /// A turn of the service thread.
+    pub(crate) fn service_turn(&self, now: Instant) -> Served {
+        let Ok(mut core) = self.core.try_lock() else { return Served::Busy };
         core.service_turn(now);
         if !self.destroyed.load(Ordering::Acquire) {
             core.publish(&self.init);
         }
-        core.next_timeout()
+        Served::Until(core.next_timeout())
     }
 
     /// Nobody polled for a while.

@@ -71,6 +71,10 @@ impl RecvQueue {
         fits
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.posted.len()
+    }
+
     pub(crate) fn front(&self) -> Option<&RecvWqe> {
         self.posted.front()
     }

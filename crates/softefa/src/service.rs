@@ -15,7 +15,7 @@ use srd::Instant;
 
 use crate::host;
 use crate::lifecycle;
-use crate::qp::Qp;
+use crate::qp::{Qp, Served};
 
 /// How often polled queue pairs are looked at.
 const TICK_NS: u64 = 2_000_000;
@@ -168,9 +168,7 @@ impl Service {
             ward.lingering = stay;
             for Lingering { qp, .. } in gone {
                 // Somebody may still hold the queue pair, and with it the socket.
-                if armed.remove(&qp.receive_fd()) {
-                    self.control(libc::EPOLL_CTL_DEL, qp.receive_fd());
-                }
+                self.disarm(&qp, armed);
             }
             let lingering: Vec<_> = ward.lingering.iter().map(|l| Arc::clone(&l.qp)).collect();
             (ward.live.clone(), lingering)
@@ -183,18 +181,24 @@ impl Service {
         };
         for qp in &lingering {
             self.arm(qp, armed);
-            sooner(qp.service_turn(now));
-            sooner(Some(now.plus_ns(LINGER_NS)));
+            if let Served::Until(at) = qp.service_turn(now) {
+                sooner(at);
+            }
+            sooner(Some(now.plus_ns(TICK_NS)));
         }
         for qp in &live {
-            if qp.is_app_absent(now) {
-                self.arm(qp, armed);
-                sooner(qp.service_turn(now));
-            } else {
-                if armed.remove(&qp.receive_fd()) {
-                    self.control(libc::EPOLL_CTL_DEL, qp.receive_fd());
+            let served = if qp.is_app_absent(now) { qp.service_turn(now) } else { Served::Busy };
+            match served {
+                Served::Until(at) => {
+                    self.arm(qp, armed);
+                    sooner(at);
                 }
-                sooner(Some(now.plus_ns(TICK_NS)));
+                // Not waiting for the socket matters here: it may stay readable for as long as
+                // the program, which holds the lock, is scheduled away.
+                Served::Busy => {
+                    self.disarm(qp, armed);
+                    sooner(Some(now.plus_ns(TICK_NS)));
+                }
             }
         }
         next.map(|at| at.ns_since(now))
@@ -203,6 +207,12 @@ impl Service {
     fn arm(&self, qp: &Qp, armed: &mut HashSet<RawFd>) {
         if armed.insert(qp.receive_fd()) {
             self.control(libc::EPOLL_CTL_ADD, qp.receive_fd());
+        }
+    }
+
+    fn disarm(&self, qp: &Qp, armed: &mut HashSet<RawFd>) {
+        if armed.remove(&qp.receive_fd()) {
+            self.control(libc::EPOLL_CTL_DEL, qp.receive_fd());
         }
     }
 }
