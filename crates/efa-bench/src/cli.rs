@@ -133,6 +133,9 @@ pub(crate) struct MeasureArgs {
     /// Measured messages (round trips) of each point, instead of a time.
     #[arg(short = 'n', long)]
     pub(crate) iterations: Option<u64>,
+    /// Measure each point this many times, spread over the run; the middle one counts.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) blocks: usize,
     /// Warm-up before each point in seconds; not measured.
     #[arg(short, long, default_value_t = 0.2)]
     pub(crate) warmup: f64,
@@ -174,8 +177,8 @@ pub(crate) struct PlanArgs {
     /// its processes are started with: tcp, shm, efa='softefa run --'. May be repeated.
     #[arg(long, value_name = "NAME[=PREFIX]")]
     pub(crate) fabric: Vec<String>,
-    /// Measured time of each point in seconds.
-    #[arg(short = 't', long, default_value_t = 0.4)]
+    /// Measured time of each block in seconds; each point is measured in three blocks.
+    #[arg(short = 't', long, default_value_t = 0.15)]
     pub(crate) duration: f64,
     /// No progress.
     #[arg(short, long)]
@@ -212,6 +215,9 @@ impl MeasureArgs {
         };
         let warmup_ms =
             if self.iterations.is_some() { 0 } else { millis("--warmup", self.warmup, 0.0)? };
+        if self.blocks == 0 {
+            return Err(Failure::Usage("--blocks 0: give 1 or more".to_owned()));
+        }
         if self.rx_depth == Some(0) {
             return Err(Failure::Usage("--rx-depth 0: give 1 or more".to_owned()));
         }
@@ -226,8 +232,16 @@ impl MeasureArgs {
             rx_depth: self.rx_depth.unwrap_or(max_depth),
             timeout_ms: millis("--timeout", self.timeout, 0.1)?,
         };
-        let name = self.name.clone();
-        Ok(Wish { name, job, sizes, depths, limit, warmup_ms, validate: self.validate })
+        Ok(Wish {
+            name: self.name.clone(),
+            job,
+            sizes,
+            depths,
+            limit,
+            warmup_ms,
+            validate: self.validate,
+            blocks: self.blocks,
+        })
     }
 }
 

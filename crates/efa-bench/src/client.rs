@@ -28,12 +28,14 @@ pub(crate) struct Wish {
     pub(crate) limit: Limit,
     pub(crate) warmup_ms: u64,
     pub(crate) validate: bool,
+    /// Each point is measured this many times, spread over the run.
+    pub(crate) blocks: usize,
 }
 
 impl Wish {
-    /// Number of points.
-    pub(crate) const fn points(&self) -> usize {
-        self.sizes.len() * self.depths.len()
+    /// Number of measurements: points times blocks.
+    pub(crate) const fn measurements(&self) -> usize {
+        self.sizes.len() * self.depths.len() * self.blocks
     }
 }
 
@@ -55,44 +57,64 @@ pub(crate) fn run(
     let mut session = Session::open(target, &wish.job)?;
     let mut warnings = Vec::new();
     let mut run = session.new_run(wish);
-    let mut failure = None;
+    let mut specs = Vec::new();
     for (size_bytes, depth) in wish.sizes.iter().flat_map(|s| wish.depths.iter().map(|d| (*s, *d)))
     {
-        if let Some(reason) = session.cannot(wish.job.operation, size_bytes, depth) {
-            warnings.push(format!("{}: {reason}, left out", run.name));
-            progress.skip(1);
-            continue;
-        }
-        let point = PointSpec {
-            size_bytes,
-            depth,
-            limit: wish.limit,
-            warmup_ms: wish.warmup_ms,
-            validate: wish.validate,
-        };
-        match session.measure(point) {
-            Ok(point) => {
-                progress.point(&one_line(&run.name, &point));
-                run.points.push(point);
+        match session.cannot(wish.job.operation, size_bytes, depth) {
+            Some(reason) => {
+                warnings.push(format!("{}: {reason}, left out", run.name));
+                progress.skip(wish.blocks);
             }
-            Err(error) => {
-                run.complete = false;
-                run.error = Some(error.to_string());
-                failure = Some(error);
-                break;
-            }
+            None => specs.push(PointSpec {
+                size_bytes,
+                depth,
+                limit: wish.limit,
+                warmup_ms: wish.warmup_ms,
+                validate: wish.validate,
+            }),
         }
     }
-    if failure.is_none() {
-        if run.points.is_empty() {
-            return Err(Failure::Usage(format!(
-                "no point is possible: {}",
-                warnings.first().map_or("no sizes given", String::as_str)
-            )));
-        }
+    if specs.is_empty() {
+        return Err(Failure::Usage(format!(
+            "no point is possible: {}",
+            warnings.first().map_or("no sizes given", String::as_str)
+        )));
+    }
+    let (blocks, failure) = measure_blocks(&mut session, &run.name, &specs, wish.blocks, progress);
+    run.points = blocks.into_iter().filter_map(Point::middle).collect();
+    if let Some(error) = &failure {
+        run.complete = false;
+        run.error = Some(error.to_string());
+    } else {
         session.close();
     }
     Ok(Outcome { run, warnings, failure })
+}
+
+/// Measures each point once per block, so that a disturbance of the machine hits one block of some
+/// points and not all blocks of one. Every other block runs backwards. Answers the blocks of each
+/// point, and what ended the measurement early.
+fn measure_blocks(
+    session: &mut Session,
+    name: &str,
+    specs: &[PointSpec],
+    blocks: usize,
+    progress: &mut Progress,
+) -> (Vec<Vec<Point>>, Option<Failure>) {
+    let mut found: Vec<Vec<Point>> = specs.iter().map(|_| Vec::with_capacity(blocks)).collect();
+    for block in 0..blocks {
+        for step in 0..specs.len() {
+            let index = if block % 2 == 0 { step } else { specs.len() - 1 - step };
+            match session.measure(specs[index]) {
+                Ok(point) => {
+                    progress.point(&one_line(name, &point));
+                    found[index].push(point);
+                }
+                Err(error) => return (found, Some(error)),
+            }
+        }
+    }
+    (found, None)
 }
 
 fn one_line(name: &str, point: &Point) -> String {

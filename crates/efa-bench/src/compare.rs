@@ -1,8 +1,8 @@
 //! Sets runs side by side: one row per point, one column per run, ratios to the first.
 
-use report::Table;
+use report::{Table, significant};
 
-use crate::output::{digits, us};
+use crate::output::us;
 use crate::record::{Point, Run};
 use crate::spec::Benchmark;
 
@@ -108,7 +108,7 @@ impl Row {
         match (value, self.benchmark) {
             (None, _) => "-".to_owned(),
             (Some(v), Benchmark::Latency) => us(v),
-            (Some(v), Benchmark::Bandwidth) => digits(v),
+            (Some(v), Benchmark::Bandwidth) => significant(v),
         }
     }
 
@@ -148,6 +148,33 @@ pub(crate) fn table(runs: &[Run], names: &[&str]) -> Table {
         table.push(cells);
     }
     table
+}
+
+/// The main figures in words, for the top of a report.
+pub(crate) fn sentences(runs: &[Run], names: &[&str]) -> Vec<String> {
+    let groups = groups(runs);
+    let main = [
+        (Benchmark::Latency, 64, 1, false),
+        (Benchmark::Bandwidth, 8192, 256, false),
+        (Benchmark::Bandwidth, 16, 256, true),
+    ];
+    let sentence = |(benchmark, size_bytes, depth, rate)| {
+        let row = Row { benchmark, size_bytes, depth, rate };
+        let figures: Vec<String> = names
+            .iter()
+            .filter_map(|name| {
+                let own = |g: &&Group<'_>| g.name == *name && g.benchmark == benchmark;
+                let value = groups.iter().find(own).and_then(|g| row.value(g))?;
+                Some(format!("{name} {} {}", row.text(Some(value)), row.unit()))
+            })
+            .collect();
+        (!figures.is_empty()).then(|| {
+            let label = row.label();
+            let (first, rest) = label.split_at(1);
+            format!("{}{rest}: {}.", first.to_uppercase(), figures.join(", "))
+        })
+    };
+    main.into_iter().filter_map(sentence).collect()
 }
 
 #[cfg(test)]

@@ -116,7 +116,7 @@ fn local(benchmark: LocalBenchmark, measure: &MeasureArgs) -> Result<(), Failure
 
 /// Measures all wishes against a server; what was measured is written even if a later one failed.
 fn run(target: &Target, wishes: &[Wish], measure: &MeasureArgs) -> Result<(), Failure> {
-    let mut progress = Progress::new(wishes.iter().map(Wish::points).sum(), measure.quiet);
+    let mut progress = Progress::new(wishes.iter().map(Wish::measurements).sum(), measure.quiet);
     let mut runs = Vec::new();
     let mut warnings = if measure.no_doubts { Vec::new() } else { host::doubts() };
     let mut failure = None;

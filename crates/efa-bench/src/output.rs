@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use report::Table;
+use report::{Table, significant};
 
 use crate::failure::Failure;
 use crate::host;
@@ -69,7 +69,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-const CSV_COLUMNS: [&str; 28] = [
+const CSV_COLUMNS: [&str; 29] = [
     "name",
     "source",
     "benchmark",
@@ -98,6 +98,7 @@ const CSV_COLUMNS: [&str; 28] = [
     "complete",
     "warmup_ms",
     "error",
+    "spread_percent",
 ];
 
 /// Tidy CSV: one row per point, empty cells for what a point does not have.
@@ -150,6 +151,7 @@ fn csv_cells(run: &Run, point: &Point) -> Vec<String> {
         run.complete.to_string(),
         point.warmup_ms.to_string(),
         run.error.clone().unwrap_or_default(),
+        number(point.spread_percent()),
     ]
 }
 
@@ -181,6 +183,7 @@ fn latency_table(run: &Run) -> Table {
         "mean µs",
         "round trips",
         "lost",
+        "spread %",
     ];
     let mut table = Table::new(&caption, &titles, 0);
     for point in &run.points {
@@ -193,6 +196,7 @@ fn latency_table(run: &Run) -> Table {
             None => row.extend(std::iter::repeat_n("-".to_owned(), 6)),
         }
         row.extend([us(latency.mean_us), latency.round_trips.to_string(), point.lost.to_string()]);
+        row.push(spread(point));
         table.push(row);
     }
     table
@@ -201,8 +205,10 @@ fn latency_table(run: &Run) -> Table {
 fn bandwidth_table(run: &Run) -> Table {
     let caption =
         format!("{}: goodput at the receiver, sliding window ({})", run.name, run.operation.name());
-    let titles =
-        ["size B", "depth", "rx depth", "MB/s", "Gbit/s", "M msg/s", "messages", "seconds", "lost"];
+    let titles = [
+        "size B", "depth", "rx depth", "MB/s", "Gbit/s", "M msg/s", "messages", "seconds", "lost",
+        "spread %",
+    ];
     let mut table = Table::new(&caption, &titles, 0);
     for point in &run.points {
         let Some(b) = point.bandwidth else { continue };
@@ -210,30 +216,26 @@ fn bandwidth_table(run: &Run) -> Table {
             point.size_bytes.to_string(),
             point.depth.to_string(),
             if point.rx_depth == 0 { "-".to_owned() } else { point.rx_depth.to_string() },
-            digits(b.mb_per_s),
-            digits(b.gbit_per_s),
-            digits(b.mmsg_per_s),
+            significant(b.mb_per_s),
+            significant(b.gbit_per_s),
+            significant(b.mmsg_per_s),
             b.messages.to_string(),
             format!("{:.2}", b.seconds),
             point.lost.to_string(),
+            spread(point),
         ]);
     }
     table
 }
 
+/// Distance of the best and the worst block.
+fn spread(point: &Point) -> String {
+    point.spread_percent().map_or_else(|| "-".to_owned(), |p| format!("{p:.0}"))
+}
+
 /// Microseconds with two decimals.
 pub(crate) fn us(value: f64) -> String {
     format!("{value:.2}")
-}
-
-/// About four significant digits.
-pub(crate) fn digits(value: f64) -> String {
-    match value {
-        v if v >= 1000.0 => format!("{v:.0}"),
-        v if v >= 100.0 => format!("{v:.1}"),
-        v if v >= 10.0 => format!("{v:.2}"),
-        v => format!("{v:.3}"),
-    }
 }
 
 /// One run for the terminal.
@@ -244,7 +246,7 @@ pub(crate) fn text(run: &Run) -> String {
         out += &format!("provider {}, domain {}", fabric.provider, fabric.domain);
         out += &fabric.mtu_bytes.map_or_else(String::new, |m| format!(", MTU {m} B"));
         if let Some(cold) = run.cold_start_us {
-            out += &format!("; first round trip {} µs", digits(cold));
+            out += &format!("; first round trip {} µs", significant(cold));
         }
         out.push('\n');
     }

@@ -7,6 +7,8 @@ use crate::output;
 use crate::record::{Point, Results, Run};
 use crate::spec::Benchmark;
 
+const LATENCY: &str = "Latency";
+
 /// Builds the page; `headline` goes on top of it.
 pub(crate) fn page(results: &Results, headline: Vec<String>) -> Page {
     let groups = compare::groups(&results.runs);
@@ -17,8 +19,9 @@ pub(crate) fn page(results: &Results, headline: Vec<String>) -> Page {
         }
     }
     let mut sections = Vec::new();
-    if names.len() > 1 {
-        let table = compare::table(&results.runs, &names);
+    let main = main_names(&results.runs, &names);
+    if main.len() > 1 {
+        let table = compare::table(&results.runs, &main);
         if !table.rows.is_empty() {
             let title = "Side by side".to_owned();
             sections.push(Section { title, tables: vec![table], ..Section::default() });
@@ -28,8 +31,9 @@ pub(crate) fn page(results: &Results, headline: Vec<String>) -> Page {
     sections.extend(plots.latency());
     sections.extend(plots.bandwidth_by_size());
     sections.extend(plots.by_depth());
-    attach_data(&mut sections, &results.runs);
+    attach_commands(&mut sections, &results.runs);
     sections.push(fabrics(&results.runs));
+    sections.push(all_measurements(&results.runs));
     sections.push(method(&results.runs));
     let mut warnings = results.warnings.clone();
     warnings.extend(results.runs.iter().filter_map(|run| {
@@ -43,6 +47,17 @@ pub(crate) fn page(results: &Results, headline: Vec<String>) -> Page {
         facts: facts(results),
         sections,
     }
+}
+
+/// What the comparison shows: everything measured, and the published EFA hardware.
+fn main_names<'a>(runs: &[Run], names: &[&'a str]) -> Vec<&'a str> {
+    let measured = |n: &&str| runs.iter().any(|r| r.name == **n && r.source == "measured");
+    let mut main: Vec<&str> = names.iter().copied().filter(measured).collect();
+    if main.is_empty() {
+        return names.to_vec();
+    }
+    main.extend(names.iter().copied().filter(|n| *n == crate::paper::EFA));
+    main
 }
 
 fn facts(results: &Results) -> Vec<(String, String)> {
@@ -105,7 +120,7 @@ impl Plots<'_> {
         let text = "Ping-pong with one message in flight. Measured lines show the median, \
             published ones (dashed) the mean, which is all that was published."
             .to_owned();
-        section("Latency", text, chart)
+        section(LATENCY, text, chart)
     }
 
     fn bandwidth_by_size(&self) -> Option<Section> {
@@ -207,39 +222,48 @@ fn describe(series: &[Series], unit: &str) -> String {
         Some(format!(
             "{}: {} {unit} at {}, {} {unit} at {}",
             s.name,
-            output::digits(first.1),
+            report::significant(first.1),
             first.0,
-            output::digits(last.1),
+            report::significant(last.1),
             last.0
         ))
     });
     format!("{}.", lines.collect::<Vec<_>>().join("; "))
 }
 
-/// Puts each run's table and command under the first plot of its benchmark.
-fn attach_data(sections: &mut [Section], runs: &[Run]) {
-    for (benchmark, title) in
-        [(Benchmark::Latency, "Latency"), (Benchmark::Bandwidth, "Bandwidth per message size")]
-    {
-        let place = sections.iter().position(|s| s.title == title).or_else(|| {
-            let plot = |s: &Section| s.chart.is_some() && s.title != "Latency";
-            sections.iter().position(plot)
-        });
-        let Some(section) = place.and_then(|index| sections.get_mut(index)) else { continue };
-        for run in runs.iter().filter(|r| r.benchmark == benchmark) {
-            section.data.push(output::table(run));
-            if !run.command.is_empty() {
+/// Puts the commands that measure it again under each plot.
+fn attach_commands(sections: &mut [Section], runs: &[Run]) {
+    for section in sections.iter_mut().filter(|s| s.chart.is_some()) {
+        let benchmark =
+            if section.title == LATENCY { Benchmark::Latency } else { Benchmark::Bandwidth };
+        let own = runs.iter().filter(|r| r.benchmark == benchmark && !r.command.is_empty());
+        for run in own {
+            if !section.commands.contains(&run.command) {
                 section.commands.push(run.command.clone());
             }
         }
     }
-    // The data of the plots per depth are rows of the bandwidth tables: say where.
-    for section in sections.iter_mut().filter(|s| s.chart.is_some() && s.data.is_empty()) {
-        section.text.push(
-            "Its data and commands are among the tables under \"Bandwidth per message size\"."
-                .to_owned(),
-        );
-    }
+}
+
+/// Every run with all its figures.
+fn all_measurements(runs: &[Run]) -> Section {
+    let data = runs.iter().map(|run| {
+        let mut table = output::table(run);
+        let mut span = |name: &str, value: fn(&Point) -> usize| {
+            let values = || run.points.iter().map(value);
+            let (low, high) = (values().min().unwrap_or(0), values().max().unwrap_or(0));
+            table.caption += &match low == high {
+                true => format!(", {name} {low}"),
+                false => format!(", {name} {low} to {high}"),
+            };
+        };
+        span("size", |p| p.size_bytes);
+        if run.benchmark == Benchmark::Bandwidth {
+            span("depth", |p| p.depth);
+        }
+        table
+    });
+    Section { title: "All measurements".to_owned(), data: data.collect(), ..Section::default() }
 }
 
 /// What libfabric says about each fabric, set-up times, device counters.
@@ -255,7 +279,7 @@ fn fabrics(runs: &[Run]) -> Section {
             fabric.provider.clone(),
             fabric.domain.clone(),
             fabric.mtu_bytes.map_or_else(|| "-".to_owned(), |m| m.to_string()),
-            run.cold_start_us.map_or_else(|| "-".to_owned(), output::digits),
+            run.cold_start_us.map_or_else(|| "-".to_owned(), report::significant),
         ]);
         let info = (format!("fi_info of {}", run.name), fabric.text.clone());
         if !details.contains(&info) {
@@ -279,7 +303,9 @@ fn fabrics(runs: &[Run]) -> Section {
 
 fn method(runs: &[Run]) -> Section {
     let mut text = vec![
-        "Both sides poll without sleeping, one thread each. Latency is half a round trip of a \
+        "Both sides poll without sleeping, one thread each. Each point was measured in the number \
+         of blocks its command says, spread over the run; the middle block counts, and the spread \
+         is the distance of the best and the worst in percent of it. Latency is half a round trip of a \
          closed loop. Bandwidth uses a sliding window; the receiver opens the window after the \
          warm-up and closes it while messages still arrive, so neither ramp counts. MB is 10^6 \
          bytes. The first round trip of a session is shown on its own and is in no average."
@@ -305,8 +331,11 @@ mod tests {
         let results = output::results(crate::paper::runs(), vec!["beware".to_owned()]);
         let page = page(&results, vec!["Headline.".to_owned()]);
         let titles: Vec<&str> = page.sections.iter().map(|s| s.title.as_str()).collect();
-        assert_eq!(titles, ["Side by side", "Latency", "Fabrics", "How it was measured"]);
-        assert_eq!(page.sections[1].data.len(), 3);
+        assert_eq!(
+            titles,
+            ["Side by side", "Latency", "Fabrics", "All measurements", "How it was measured"]
+        );
+        assert_eq!(page.sections[3].data.len(), 4);
         let html = report::html(&page);
         assert!(html.contains("Headline.") && html.contains("stroke-dasharray"));
         assert!(html.contains("master thesis"));

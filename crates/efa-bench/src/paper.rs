@@ -81,6 +81,7 @@ fn point(row: &Row) -> Point {
         warmup_ms: 0,
         lost: 0,
         validated: 0,
+        blocks: Vec::new(),
         latency: None,
         bandwidth: None,
     }

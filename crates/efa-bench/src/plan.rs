@@ -17,6 +17,8 @@ use crate::spec::parse_list;
 
 const SIZES: &str = "1..8192";
 const DEPTHS: &str = "1..1024";
+/// Blocks per point: the middle one of three survives one disturbance.
+const BLOCKS: usize = 3;
 const SWEEP_DEPTH: &str = "256";
 
 /// One client run of the plan, the same on every fabric.
@@ -35,9 +37,10 @@ const STEPS: [Step; 4] = [
 ];
 
 impl Step {
-    fn points(&self) -> usize {
+    /// Number of measurements: points times blocks.
+    fn measurements(&self) -> usize {
         let count = |list: &str| parse_list(list).map_or(0, |v| v.len());
-        count(self.sizes) * count(self.depths)
+        count(self.sizes) * count(self.depths) * BLOCKS
     }
 
     fn arguments(&self, fabric: &FabricPlan, duration_s: f64) -> Vec<String> {
@@ -46,6 +49,7 @@ impl Step {
             words.extend(["--depth", self.depths]);
         }
         let mut words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+        words.extend(["--blocks".to_owned(), BLOCKS.to_string()]);
         words.extend(["-t".to_owned(), duration_s.to_string()]);
         words.extend(["-w".to_owned(), (duration_s / 4.0).to_string()]);
         words
@@ -142,7 +146,7 @@ pub(crate) fn quick(options: &PlanArgs) -> Result<(), Failure> {
     millis("--duration", options.duration, 0.01)?;
     let fabrics = fabrics(options)?;
     let scratch = Scratch::new(&options.out)?;
-    let points: usize = STEPS.iter().map(Step::points).sum();
+    let points: usize = STEPS.iter().map(Step::measurements).sum();
     let mut progress = Progress::new(points * fabrics.len(), options.quiet);
     let mut found = Found { warnings: crate::host::doubts(), ..Found::default() };
     for fabric in &fabrics {
@@ -165,7 +169,7 @@ fn finish(out: &Path, names: &[String], found: Found) -> Result<(), Failure> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let table = compare::table(&runs, &names);
     let results = output::results(runs, warnings);
-    let headline = vec![format!("{}.", table.caption)];
+    let headline = compare::sentences(&results.runs, &names);
     output::print(&format!("{}\n{}", table.caption, table.text()))?;
     for warning in &results.warnings {
         output::print(&format!("warning: {warning}\n"))?;
@@ -297,7 +301,7 @@ fn one_step(
             }
             None => said.push(line.to_owned()),
         })?;
-    progress.skip(step.points().saturating_sub(done));
+    progress.skip(step.measurements().saturating_sub(done));
     if !json.exists() {
         let code = code.map_or_else(|| "a signal".to_owned(), |c| format!("exit code {c}"));
         return Err(Failure::Check(format!("ended with {code}: {}", said.join("; "))));
@@ -411,8 +415,8 @@ mod tests {
 
     #[test]
     fn the_plan_takes_less_than_two_minutes() {
-        let points: usize = STEPS.iter().map(Step::points).sum();
-        let seconds = points as f64 * 2.0 * 0.4 * 1.25;
+        let points: usize = STEPS.iter().map(Step::measurements).sum();
+        let seconds = points as f64 * 2.0 * 0.15 * 1.25;
         assert!(seconds < 80.0, "{points} points, {seconds} s without set-up");
     }
 }

@@ -99,10 +99,42 @@ pub(crate) struct Point {
     pub(crate) lost: u64,
     /// Messages whose content was checked; 0: not asked for.
     pub(crate) validated: u64,
+    /// The figure of each block in the order measured: median half round trip in µs, or goodput
+    /// in Gbit/s. The point itself is the middle block.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) blocks: Vec<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) latency: Option<Latency>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bandwidth: Option<Bandwidth>,
+}
+
+impl Point {
+    /// The figure by which blocks are compared: µs or Gbit/s.
+    pub(crate) fn figure(&self) -> f64 {
+        let latency = self.latency.map(|l| l.distribution.map_or(l.mean_us, |d| d.p50_us));
+        latency.or_else(|| self.bandwidth.map(|b| b.gbit_per_s)).unwrap_or_default()
+    }
+
+    /// Distance of the best and the worst block, in percent of the middle one.
+    pub(crate) fn spread_percent(&self) -> Option<f64> {
+        let low = self.blocks.iter().copied().reduce(f64::min)?;
+        let high = self.blocks.iter().copied().reduce(f64::max)?;
+        let middle = self.figure();
+        (self.blocks.len() > 1 && middle > 0.0).then(|| (high - low) * 100.0 / middle)
+    }
+
+    /// Makes one point of the blocks of the same point: the middle one, with losses and checks of
+    /// all of them. `None` without blocks.
+    pub(crate) fn middle(mut blocks: Vec<Self>) -> Option<Self> {
+        let figures = blocks.iter().map(Self::figure).collect();
+        let lost = blocks.iter().map(|b| b.lost).sum();
+        let validated = blocks.iter().map(|b| b.validated).sum();
+        blocks.sort_by(|a, b| a.figure().total_cmp(&b.figure()));
+        let middle = blocks.len() / 2;
+        let point = blocks.into_iter().nth(middle)?;
+        Some(Self { blocks: figures, lost, validated, ..point })
+    }
 }
 
 /// Half round trips in µs; closed loop, one message in flight.
@@ -162,4 +194,35 @@ pub(crate) struct ReceiverCount {
     pub(crate) validated: u64,
     pub(crate) wrong: u64,
     pub(crate) duplicates: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(mb_per_s: u64, lost: u64) -> Point {
+        Point {
+            size_bytes: 8,
+            depth: 1,
+            rx_depth: 1,
+            warmup_ms: 0,
+            lost,
+            validated: 2,
+            blocks: Vec::new(),
+            latency: None,
+            bandwidth: Some(Bandwidth::new(1, mb_per_s * 1_000_000, 1.0)),
+        }
+    }
+
+    #[test]
+    fn the_middle_block_counts_and_losses_add_up() {
+        let point = Point::middle(vec![block(500, 1), block(1, 0), block(400, 2)]).expect("blocks");
+        assert_eq!(point.bandwidth.map(|b| b.mb_per_s), Some(400.0));
+        assert_eq!((point.lost, point.validated), (3, 6));
+        assert_eq!(point.blocks, [4.0, 0.008, 3.2]);
+        assert!(point.spread_percent().is_some_and(|p| (p - 124.75).abs() < 1e-9));
+        assert!(Point::middle(Vec::new()).is_none());
+        let alone = Point::middle(vec![block(5, 0)]).expect("one block");
+        assert_eq!(alone.spread_percent(), None);
+    }
 }

@@ -1,6 +1,7 @@
 //! What a chart shows; how it is drawn is in `svg`.
 
 use crate::axis::Axis;
+use crate::table::Table;
 
 /// How a line is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,4 +38,67 @@ pub struct Chart {
     pub y: Axis,
     /// The lines.
     pub series: Vec<Series>,
+}
+
+impl Chart {
+    /// The numbers behind the lines: one row per x, one column per series.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let mut titles = vec![self.x.label.as_str()];
+        titles.extend(self.series.iter().map(|s| s.name.as_str()));
+        let mut table = Table::new(&self.title, &titles, 0);
+        let mut places: Vec<f64> =
+            self.series.iter().flat_map(|s| s.points.iter().map(|p| p.0)).collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        for place in places {
+            let mut row = vec![place.to_string()];
+            row.extend(self.series.iter().map(|s| {
+                let value = s.points.iter().find(|p| p.0 == place).map(|p| p.1);
+                value.map_or_else(|| "-".to_owned(), significant)
+            }));
+            table.push(row);
+        }
+        table
+    }
+}
+
+/// A number with about four significant digits.
+#[must_use]
+pub fn significant(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let exponent = value.abs().log10().floor();
+    let decimals = (0..9_u8).find(|d| f64::from(*d) >= 3.0 - exponent).unwrap_or(9);
+    format!("{value:.*}", usize::from(decimals))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::axis::Scale;
+
+    #[test]
+    fn the_table_has_every_point_of_every_line() {
+        let axis = |label: &str| Axis { label: label.to_owned(), scale: Scale::Log2 };
+        let line = |name: &str, points: &[(f64, f64)]| Series {
+            name: name.to_owned(),
+            look: 0,
+            stroke: Stroke::Solid,
+            points: points.to_vec(),
+        };
+        let chart = Chart {
+            title: "T".to_owned(),
+            description: String::new(),
+            x: axis("size"),
+            y: axis("µs"),
+            series: vec![
+                line("a", &[(1.0, 0.001_234_56), (4.0, 12_345.6)]),
+                line("b", &[(2.0, 0.0), (4.0, 9.999_96)]),
+            ],
+        };
+        let table = chart.table();
+        assert_eq!(table.rows, [["1", "0.001235", "-"], ["2", "-", "0"], ["4", "12346", "10.000"]]);
+    }
 }

@@ -18,7 +18,7 @@ mod svg;
 mod table;
 
 pub use axis::{Axis, Scale};
-pub use chart::{Chart, Series, Stroke};
+pub use chart::{Chart, Series, Stroke, significant};
 pub use file::{WriteError, write_atomic};
 pub use markdown::markdown;
 pub use page::{Page, Section, html};

@@ -25,7 +25,8 @@ pub fn markdown(page: &Page) -> String {
         for text in &section.text {
             let _ = write!(out, "\n{text}\n");
         }
-        for table in section.tables.iter().chain(&section.data) {
+        let chart_data = section.chart.as_ref().map(crate::chart::Chart::table);
+        for table in section.tables.iter().chain(&chart_data).chain(&section.data) {
             let _ = write!(out, "\n{}:\n\n{}", table.caption, table.markdown());
         }
         if !section.commands.is_empty() {

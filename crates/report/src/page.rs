@@ -34,7 +34,7 @@ pub struct Section {
     pub chart: Option<Chart>,
     /// Tables that are always shown.
     pub tables: Vec<Table>,
-    /// Data tables behind the chart, folded.
+    /// Further tables, folded; the chart's own numbers come by themselves before them.
     pub data: Vec<Table>,
     /// Commands that make these figures again.
     pub commands: Vec<String>,
@@ -95,7 +95,8 @@ fn section_html(out: &mut String, section: &Section, index: usize) {
     for table in &section.tables {
         out.push_str(&table.html());
     }
-    for table in &section.data {
+    let chart_data = section.chart.as_ref().map(Chart::table);
+    for table in chart_data.iter().chain(&section.data) {
         let summary = escape(&table.caption);
         let _ =
             writeln!(out, "<details><summary>Data: {summary}</summary>{}</details>", table.html());

@@ -57,6 +57,7 @@ pub(crate) fn measure(
         warmup_ms: point.warmup_ms,
         lost,
         validated: counted.validated,
+        blocks: Vec::new(),
         latency: None,
         bandwidth: Some(Bandwidth::new(counted.messages, counted.bytes, counted.seconds)),
     })

@@ -87,6 +87,7 @@ pub(crate) fn measure(
         warmup_ms: point.warmup_ms,
         lost: pinger.lost,
         validated: if point.validate { pinger.sequence } else { 0 },
+        blocks: Vec::new(),
         latency: Some(summary(&histogram, sum_ns, count)),
         bandwidth: None,
     })
