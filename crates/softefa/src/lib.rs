@@ -12,9 +12,9 @@ pub mod fault;
 pub mod sysfs;
 
 mod ah;
+mod core;
 mod cq;
 mod device;
-mod driver;
 mod gid;
 mod host;
 mod lifecycle;
@@ -22,12 +22,10 @@ mod limits;
 mod mr;
 mod pd;
 mod qp;
-mod qp_state;
 mod rq;
 mod service;
 mod sq;
 mod status;
-mod ud;
 mod wire;
 
 pub use ah::{Ah, CreateAhError};

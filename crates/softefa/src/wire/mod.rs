@@ -6,6 +6,8 @@
 
 mod batch;
 mod faulty;
+mod link;
+mod socket;
 mod udp;
 
 use std::net::SocketAddrV4;
@@ -14,7 +16,8 @@ use srd::Instant;
 
 pub(crate) use batch::{Batch, MAX_PACKETS, Piece};
 pub(crate) use faulty::Faulty;
-pub(crate) use udp::{PathSockets, UdpWire, link_mtu_bytes};
+pub(crate) use link::link_mtu_bytes;
+pub(crate) use udp::{PathSockets, UdpWire};
 
 /// What a burst did, for the counters.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

@@ -5,36 +5,26 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::mem::{size_of, zeroed};
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use libc::{c_int, c_void};
 use srd::Instant;
 
 use super::batch::{MAX_PACKETS, Packet, Piece};
+use super::socket::{
+    Quote, bind, get_int, read_error, receive_message, send_message, set_int, udp_socket,
+};
 use super::{Batch, Run, Sent, Wire};
 
 /// Most bytes of one UDP_SEGMENT send; an IPv4 datagram ends at 65,535 with headers.
 const MAX_RUN_BYTES: usize = 65_000;
 /// Receive buffer asked for; the kernel grants what `net.core.rmem_max` allows.
 const RECEIVE_BUFFER_BYTES: c_int = 4 << 20;
-/// Bytes kept of a datagram that a peer's kernel refused: enough for the common header and token.
-pub(crate) const QUOTE_BYTES: usize = 64;
-
 /// Refused datagrams kept for queue pairs that have not fetched them.
 const MAX_QUOTES: usize = 256;
-
-/// Start of a datagram of ours that came back as "port unreachable".
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Quote {
-    pub(crate) len: usize,
-    pub(crate) bytes: [u8; QUOTE_BYTES],
-}
 
 /// The sending sockets of a device, one per path.
 #[derive(Debug)]
@@ -125,18 +115,7 @@ impl UdpWire {
 
     /// Bytes the kernel queues for this socket, book-keeping included.
     pub(crate) fn receive_buffer_bytes(&self) -> usize {
-        let mut value: c_int = 0;
-        let mut len = size_of::<c_int>() as libc::socklen_t;
-        // SAFETY: value and len are valid for writes and of the size getsockopt expects.
-        unsafe {
-            libc::getsockopt(
-                self.receive.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_RCVBUF,
-                (&raw mut value).cast(),
-                &raw mut len,
-            );
-        }
+        let value = get_int(&self.receive, libc::SOL_SOCKET, libc::SO_RCVBUF).unwrap_or(0);
         usize::try_from(value).unwrap_or(0)
     }
 
@@ -241,206 +220,17 @@ fn path_socket(addr: Ipv4Addr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-fn udp_socket() -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: a plain call; the result is checked before it is owned.
-    let fd = unsafe { libc::socket(libc::AF_INET, kind, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a fresh descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-fn set_int(socket: &OwnedFd, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
-    let len = size_of::<c_int>() as libc::socklen_t;
-    // SAFETY: `value` lives through the call and has the length given.
-    let result = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), len)
-    };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-fn bind(socket: &OwnedFd, at: SocketAddrV4) -> io::Result<()> {
-    let name = to_sockaddr(at);
-    let len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-    // SAFETY: `name` is a valid sockaddr_in of the length given.
-    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const name).cast(), len) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-fn to_sockaddr(at: SocketAddrV4) -> libc::sockaddr_in {
-    // SAFETY: all-zero is a valid sockaddr_in.
-    let mut name: libc::sockaddr_in = unsafe { zeroed() };
-    name.sin_family = libc::AF_INET as libc::sa_family_t;
-    name.sin_port = at.port().to_be();
-    name.sin_addr.s_addr = u32::from_ne_bytes(at.ip().octets());
-    name
-}
-
-fn from_sockaddr(name: &libc::sockaddr_in) -> SocketAddrV4 {
-    SocketAddrV4::new(
-        Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes()),
-        u16::from_be(name.sin_port),
-    )
-}
-
-/// Control buffer, aligned for `cmsghdr`; room for what we ask the kernel for.
-#[repr(C, align(8))]
-struct Control([u8; 256]);
-
-fn send_message(
-    fd: RawFd,
-    to: SocketAddrV4,
-    iovecs: &mut [libc::iovec],
-    segment: Option<usize>,
-) -> io::Result<()> {
-    let mut name = to_sockaddr(to);
-    let mut control = Control([0; 256]);
-    // SAFETY: every pointer in `message` outlives the call. The iovecs name arena bytes and
-    // registered memory; a program that unmapped the latter gets EFAULT, not a fault.
-    unsafe {
-        let mut message: libc::msghdr = zeroed();
-        message.msg_name = (&raw mut name).cast();
-        message.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-        message.msg_iov = iovecs.as_mut_ptr();
-        message.msg_iovlen = iovecs.len();
-        if let Some(segment) = segment {
-            message.msg_control = control.0.as_mut_ptr().cast();
-            message.msg_controllen = libc::CMSG_SPACE(2) as usize;
-            let head = libc::CMSG_FIRSTHDR(&raw const message);
-            (*head).cmsg_level = libc::SOL_UDP;
-            (*head).cmsg_type = libc::UDP_SEGMENT;
-            (*head).cmsg_len = libc::CMSG_LEN(2) as usize;
-            libc::CMSG_DATA(head).cast::<u16>().write_unaligned(segment as u16);
-        }
-        if libc::sendmsg(fd, &raw const message, libc::MSG_NOSIGNAL) < 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(())
-}
-
-fn receive_message(fd: RawFd, buffer: &mut [u8]) -> Option<Run> {
-    let mut iovec = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    let mut control = Control([0; 256]);
-    // SAFETY: every pointer in `message` outlives the call and has the length given; control
-    // messages are walked with the kernel's own macros.
-    unsafe {
-        let mut name: libc::sockaddr_in = zeroed();
-        let mut message: libc::msghdr = zeroed();
-        message.msg_name = (&raw mut name).cast();
-        message.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-        message.msg_iov = &raw mut iovec;
-        message.msg_iovlen = 1;
-        message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = control.0.len();
-        let got = libc::recvmsg(fd, &raw mut message, libc::MSG_DONTWAIT);
-        let len = usize::try_from(got).ok()?;
-        let mut segment = len;
-        let mut head = libc::CMSG_FIRSTHDR(&raw const message);
-        while !head.is_null() {
-            if (*head).cmsg_level == libc::SOL_UDP && (*head).cmsg_type == libc::UDP_GRO {
-                let size = libc::CMSG_DATA(head).cast::<c_int>().read_unaligned();
-                segment = usize::try_from(size).unwrap_or(len);
-            }
-            head = libc::CMSG_NXTHDR(&raw const message, head);
-        }
-        Some(Run { from: from_sockaddr(&name), len, segment: segment.max(1) })
-    }
-}
-
-/// One entry of a socket's error queue, and whether it says "nobody listens there".
-fn read_error(fd: RawFd) -> Option<(Quote, bool)> {
-    let mut quote = Quote { len: 0, bytes: [0; QUOTE_BYTES] };
-    let mut iovec = libc::iovec { iov_base: quote.bytes.as_mut_ptr().cast(), iov_len: QUOTE_BYTES };
-    let mut control = Control([0; 256]);
-    let mut refused = false;
-    // SAFETY: as in `receive_message`.
-    unsafe {
-        let mut message: libc::msghdr = zeroed();
-        message.msg_iov = &raw mut iovec;
-        message.msg_iovlen = 1;
-        message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = control.0.len();
-        let got = libc::recvmsg(fd, &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT);
-        quote.len = usize::try_from(got).ok()?.min(QUOTE_BYTES);
-        let mut head = libc::CMSG_FIRSTHDR(&raw const message);
-        while !head.is_null() {
-            if (*head).cmsg_level == libc::SOL_IP && (*head).cmsg_type == libc::IP_RECVERR {
-                let error =
-                    libc::CMSG_DATA(head).cast::<libc::sock_extended_err>().read_unaligned();
-                refused |= error.ee_errno == libc::ECONNREFUSED as u32;
-            }
-            head = libc::CMSG_NXTHDR(&raw const message, head);
-        }
-    }
-    Some((quote, refused))
-}
-
-/// MTU of the interface that owns `addr`; loopback's when it is `127.0.0.0/8`. `None` when no
-/// interface owns it.
-pub(crate) fn link_mtu_bytes(addr: Ipv4Addr) -> Option<u32> {
-    if addr.is_loopback() {
-        return Some(65_536);
-    }
-    let name = interface_of(addr)?;
-    let socket = udp_socket().ok()?;
-    // SAFETY: all-zero is a valid ifreq; the name is copied within its bounds and stays
-    // zero-terminated because interface names are at most IFNAMSIZ - 1 bytes.
-    unsafe {
-        let mut request: libc::ifreq = zeroed();
-        for (to, from) in request.ifr_name.iter_mut().zip(name.as_bytes()) {
-            *to = *from as libc::c_char;
-        }
-        if libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) < 0 {
-            return None;
-        }
-        u32::try_from(request.ifr_ifru.ifru_mtu).ok()
-    }
-}
-
-fn interface_of(addr: Ipv4Addr) -> Option<String> {
-    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
-    let mut found = None;
-    // SAFETY: getifaddrs fills `list` or fails; the list is walked before it is freed, and an
-    // address is read as sockaddr_in only when its family says so.
-    unsafe {
-        if libc::getifaddrs(&raw mut list) != 0 {
-            return None;
-        }
-        let mut at = list;
-        while !at.is_null() {
-            let name = (*at).ifa_addr;
-            if !name.is_null()
-                && c_int::from((*name).sa_family) == libc::AF_INET
-                && *from_sockaddr(&*name.cast()).ip() == addr
-            {
-                let text = std::ffi::CStr::from_ptr((*at).ifa_name);
-                found = text.to_str().ok().map(str::to_owned);
-            }
-            at = (*at).ifa_next;
-        }
-        libc::freeifaddrs(list);
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn wire(paths: u16) -> (UdpWire, SocketAddrV4) {
         let sockets = PathSockets::bind(Ipv4Addr::LOCALHOST, paths).unwrap();
-        let wire = UdpWire::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), sockets).unwrap();
-        // SAFETY: name and len are valid for writes.
-        let port = unsafe {
-            let mut name: libc::sockaddr_in = zeroed();
-            let mut len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-            libc::getsockname(wire.receive_fd(), (&raw mut name).cast(), &raw mut len);
-            u16::from_be(name.sin_port)
-        };
-        (wire, SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
+        // A port that was free a moment ago.
+        let probe = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, probe.local_addr().unwrap().port());
+        drop(probe);
+        (UdpWire::bind(at, sockets).unwrap(), at)
     }
 
     fn piece(bytes: &[u8]) -> Piece {
@@ -487,11 +277,5 @@ mod tests {
         let quotes = a.paths.take_refused(|quote| quote == b"refuse me");
         assert_eq!(quotes.len(), 1);
         assert!(a.paths.take_refused(|_| true).is_empty());
-    }
-
-    #[test]
-    fn loopback_is_wide_and_foreign_addresses_have_no_link() {
-        assert_eq!(link_mtu_bytes(Ipv4Addr::new(127, 1, 2, 3)), Some(65_536));
-        assert_eq!(link_mtu_bytes(Ipv4Addr::new(192, 0, 2, 1)), None);
     }
 }

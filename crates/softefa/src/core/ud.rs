@@ -5,16 +5,17 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use srd::wire::ud::UdRepr;
 use srd::{Instant, PathId};
 
+use super::send::imm_of;
+use super::{Core, FLAG_IMM, OP_SEND};
 use crate::UD_GRH_BYTES;
 use crate::counters::Counter;
-use crate::driver::{Core, FLAG_IMM, OP_SEND, imm_of};
 use crate::gid::Gid;
 use crate::qp::{QpState, SendWr};
 use crate::status::Status;
 
 /// A datagram that waits for the next burst.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Queued {
+pub(super) struct Queued {
     index: u32,
     to: SocketAddrV4,
     qkey: u32,

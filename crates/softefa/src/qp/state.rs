@@ -1,6 +1,6 @@
 //! The state machine of a queue pair, as the kernel driver checks it (`efa_verbs.c`).
 
-use crate::qp::{ModifyError, ModifyQp, QpKind, QpState};
+use super::attr::{ModifyError, ModifyQp, QpKind, QpState};
 
 const STATE: u8 = 0;
 const CUR_STATE: u8 = 1;
@@ -39,7 +39,7 @@ fn rule(kind: QpKind, from: QpState, to: QpState) -> Option<(u8, u8)> {
 }
 
 /// Whether `change` may take a queue pair from `from` to `to`.
-pub(crate) fn check(
+pub(super) fn check(
     kind: QpKind,
     from: QpState,
     to: QpState,

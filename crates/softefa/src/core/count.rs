@@ -1,0 +1,45 @@
+//! What happened, for those who look from outside.
+
+use super::Core;
+use crate::counters::Counter;
+use crate::wire::Sent;
+
+impl Core {
+    pub(super) fn count_sent(&self, sent: &Sent) {
+        let counters = &self.device.counters;
+        counters.add(Counter::TxPkts, sent.pkts);
+        counters.add(Counter::TxBytes, sent.bytes);
+        counters.add(Counter::TxSyscalls, sent.syscalls);
+        counters.add(Counter::TxErrors, sent.errors);
+        counters.add(Counter::FaultLost, sent.lost);
+        counters.add(Counter::FaultReordered, sent.reordered);
+        counters.add(Counter::FaultDuplicated, sent.duplicated);
+    }
+
+    /// Moves what the engine counted since last time to the device's counters.
+    pub(super) fn sync_counters(&mut self) {
+        let (new, old) = (*self.endpoint.stats(), self.synced);
+        let counters = &self.device.counters;
+        for (counter, new, old) in [
+            (Counter::RetransPkts, new.retrans_pkts, old.retrans_pkts),
+            (Counter::RetransBytes, new.retrans_bytes, old.retrans_bytes),
+            (Counter::RetransTimeoutEvents, new.retrans_timeout_events, old.retrans_timeout_events),
+            (
+                Counter::UnresponsiveRemoteEvents,
+                new.unresponsive_remote_events,
+                old.unresponsive_remote_events,
+            ),
+            (
+                Counter::ImpairedRemoteConnEvents,
+                new.impaired_remote_conn_events,
+                old.impaired_remote_conn_events,
+            ),
+            (Counter::RxDuplicates, new.rx_duplicates, old.rx_duplicates),
+            (Counter::RxRnr, new.rx_rnr, old.rx_rnr),
+            (Counter::AckPkts, new.tx_pure_acks, old.tx_pure_acks),
+        ] {
+            counters.add(counter, new - old);
+        }
+        self.synced = new;
+    }
+}

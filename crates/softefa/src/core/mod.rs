@@ -1,0 +1,239 @@
+//! One turn of a queue pair: acknowledge, receive, time out, complete, transmit.
+//!
+//! ```text
+//! post_send --> sq --> srd::Endpoint --poll_transmit--> Batch --> Wire
+//! Wire --> buffer --> srd::Endpoint --Arrival--> rq --copy--> program, Completion --> Cq
+//! ```
+//! The engine sees descriptors, never payload. Acknowledgements of a turn wait until the next one:
+//! a program that answers at once carries them on its answer.
+
+mod count;
+mod receive;
+mod send;
+mod ud;
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use srd::wire::Header;
+use srd::{Endpoint, Instant};
+
+use crate::AHN_UNKNOWN;
+use crate::counters::Counter;
+use crate::cq::{Completion, Credits};
+use crate::device::Device;
+use crate::host;
+use crate::mr::MrCache;
+use crate::qp::{QpInit, QpKind, QpQuery, QpState};
+use crate::rq::RecvQueue;
+use crate::sq::SendQueue;
+use crate::status::Status;
+use crate::wire::{Batch, Faulty, PathSockets, UdpWire, Wire};
+
+/// Largest datagram train the kernel hands over at once.
+const BUFFER_BYTES: usize = 1 << 16;
+/// Immediate data is present (the engine carries the flag for us).
+const FLAG_IMM: u8 = 1;
+/// The one operation there is: a message. Others are a later generation's.
+const OP_SEND: u8 = 0;
+
+/// The part of a queue pair that its lock protects.
+pub(crate) struct Core {
+    pub(crate) attrs: QpQuery,
+    kind: QpKind,
+    device: Arc<Device>,
+    paths: Arc<PathSockets>,
+    qpn: u16,
+    endpoint: Endpoint,
+    sq: SendQueue,
+    rq: RecvQueue,
+    send_mrs: MrCache,
+    recv_mrs: MrCache,
+    wire: Box<dyn Wire>,
+    batch: Batch,
+    buffer: Vec<u8>,
+    ud_queue: VecDeque<ud::Queued>,
+    sends_done: Vec<Completion>,
+    recvs_done: Vec<Completion>,
+    unsent_messages: u32,
+    unsent_bytes: u32,
+    credits: Credits,
+    send_owner: u16,
+    recv_owner: u16,
+    last_ahn: LastAhn,
+    last_turn: Instant,
+    synced: srd::Stats,
+}
+
+/// The last look-up of a sender's address handle number.
+#[derive(Debug, Clone, Copy)]
+struct LastAhn {
+    addr: Ipv4Addr,
+    generation: u64,
+    ahn: u16,
+}
+
+impl Core {
+    pub(crate) fn new(
+        device: &Arc<Device>,
+        init: &QpInit,
+        qpn: u16,
+        wire: UdpWire,
+        credits: Credits,
+        [send_owner, recv_owner]: [u16; 2],
+    ) -> Self {
+        let paths = wire.paths();
+        let endpoint = new_endpoint(device, qpn, &wire);
+        let stream = device.streams.fetch_add(1, Ordering::Relaxed);
+        let mut wire: Box<dyn Wire> = Box::new(wire);
+        if device.faults.is_active() {
+            wire = Box::new(Faulty::new(wire, device.faults, stream));
+        }
+        let unspecified = Ipv4Addr::UNSPECIFIED;
+        Self {
+            attrs: QpQuery { rnr_retry: 7, ..QpQuery::default() },
+            kind: init.kind,
+            device: Arc::clone(device),
+            paths,
+            qpn,
+            endpoint,
+            sq: SendQueue::new(init.sq_depth),
+            rq: RecvQueue::new(init.rq_depth),
+            send_mrs: MrCache::new(Arc::clone(&device.mrs)),
+            recv_mrs: MrCache::new(Arc::clone(&device.mrs)),
+            wire,
+            batch: Batch::new(),
+            buffer: vec![0; BUFFER_BYTES],
+            ud_queue: VecDeque::new(),
+            sends_done: Vec::new(),
+            recvs_done: Vec::new(),
+            unsent_messages: 0,
+            unsent_bytes: 0,
+            credits,
+            send_owner,
+            recv_owner,
+            last_ahn: LastAhn { addr: unspecified, generation: u64::MAX, ahn: AHN_UNKNOWN },
+            last_turn: host::now(),
+            synced: srd::Stats::default(),
+        }
+    }
+
+    /// Hands finished work requests to the completion queues.
+    pub(crate) fn publish(&mut self, init: &QpInit) {
+        init.send_cq.push(&mut self.sends_done);
+        init.recv_cq.push(&mut self.recvs_done);
+    }
+
+    /// One turn while the program polls.
+    pub(crate) fn turn(&mut self, now: Instant) {
+        self.last_turn = now;
+        self.endpoint.flush_acks(now);
+        let received = self.receive(now);
+        self.expire(now);
+        self.harvest();
+        self.transmit(now);
+        if received {
+            self.sync_counters();
+        }
+    }
+
+    /// One turn while nobody polls: acknowledges at once.
+    pub(crate) fn service_turn(&mut self, now: Instant) {
+        self.last_turn = now;
+        self.receive(now);
+        self.endpoint.flush_acks(now);
+        self.expire(now);
+        self.harvest();
+        self.transmit(now);
+        self.sync_counters();
+        self.device.counters.add(Counter::ServiceTurns, 1);
+    }
+
+    /// When a turn is needed even if nothing arrives.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        match (self.endpoint.poll_timeout(), self.wire.next_release()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Timers, refused datagrams, and what the faulty wire held back.
+    fn expire(&mut self, now: Instant) {
+        if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
+            // Before a timer draws conclusions: somebody may have said why nobody answers.
+            self.paths.collect_refusals();
+            self.take_refusals(now);
+            self.endpoint.handle_timeout(now);
+        } else {
+            self.take_refusals(now);
+        }
+        if self.wire.next_release().is_some_and(|at| at <= now) {
+            let sent = self.wire.release(now);
+            self.count_sent(&sent);
+        }
+    }
+
+    fn take_refusals(&mut self, now: Instant) {
+        let qpn = self.qpn;
+        let mine = |quote: &[u8]| Header::parse(quote).is_ok_and(|header| header.src_qpn == qpn);
+        for quote in self.paths.take_refused(mine) {
+            self.endpoint.handle_unreachable(now, &quote.bytes[..quote.len]);
+        }
+    }
+
+    /// Error state: everything posted completes as flushed.
+    pub(crate) fn flush(&mut self, now: Instant) {
+        self.restart_engine(now);
+        for slot in self.sq.drain() {
+            self.complete_send(&slot, Status::Flushed);
+        }
+        while let Some(wqe) = self.rq.pop() {
+            self.flush_recv(&wqe);
+        }
+    }
+
+    /// Reset state: everything posted is forgotten.
+    pub(crate) fn reset(&mut self, now: Instant) {
+        self.restart_engine(now);
+        self.sq.drain();
+        while self.rq.pop().is_some() {}
+        self.sends_done.clear();
+        self.recvs_done.clear();
+    }
+
+    fn restart_engine(&mut self, now: Instant) {
+        self.ud_queue.clear();
+        for peer in self.sq.peers() {
+            self.endpoint.cancel_peer(now, peer);
+        }
+        while self.endpoint.poll_event().is_some() {}
+    }
+
+    /// The queue pair is destroyed: only acknowledgements go on.
+    pub(crate) fn close(&mut self, now: Instant) {
+        self.endpoint.begin_close(now);
+        self.reset(now);
+        self.final_acks(now);
+        self.attrs.state = QpState::Error;
+    }
+
+    /// Repeats the last acknowledgements.
+    pub(crate) fn final_acks(&mut self, now: Instant) {
+        self.endpoint.final_acks(now);
+        self.transmit(now);
+        self.sync_counters();
+    }
+}
+
+fn new_endpoint(device: &Device, qpn: u16, wire: &UdpWire) -> Endpoint {
+    let mut config = srd::Config::socket();
+    config.max_message_bytes = device.attr().max_msg_bytes;
+    config.paths = wire.paths().paths();
+    // The peer's kernel queues about as much for us as ours does for it; beyond that it drops.
+    let room = u32::try_from(wire.receive_buffer_bytes() / 5 * 2).unwrap_or(u32::MAX);
+    config.window_max_bytes = config.window_max_bytes.min(room).max(config.window_min_bytes);
+    config.window_initial_bytes = config.window_initial_bytes.min(config.window_max_bytes);
+    Endpoint::new(config, qpn, host::epoch_ns(), host::random_u64())
+}

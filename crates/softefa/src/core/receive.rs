@@ -1,0 +1,167 @@
+//! What arrives: datagrams to the engine, messages into posted receives.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use srd::{Arrival, Instant, Reject};
+
+use super::{Core, FLAG_IMM, LastAhn, OP_SEND};
+use crate::AHN_UNKNOWN;
+use crate::counters::Counter;
+use crate::cq::{Completion, CompletionOp};
+use crate::qp::{PostError, QpInit, QpKind, QpState, socket_addr};
+use crate::rq::RecvWqe;
+use crate::status::Status;
+use crate::wire::{MAX_PACKETS, Run};
+
+/// Runs received in one turn at most, so that a flood cannot keep a program from its completions.
+const RUNS_PER_TURN: usize = 16;
+/// A run this long, or so many messages in flight, is a stream: look for another run. Otherwise
+/// the second look would find nothing and cost a ping-pong a system call. Streams need it: a
+/// sender that takes one acknowledgement per turn answers it with as few messages, and bursts
+/// that have become short stay short.
+const STREAM_BYTES: usize = 4096;
+const STREAM_MESSAGES: usize = 8;
+
+impl Core {
+    /// Takes a receive.
+    pub(crate) fn post_recv(&mut self, wqe: RecvWqe, init: &QpInit) -> Result<(), PostError> {
+        if self.attrs.state == QpState::Error {
+            self.flush_recv(&wqe);
+            self.publish(init);
+            return Ok(());
+        }
+        if self.rq.push(wqe) { Ok(()) } else { Err(PostError::Full) }
+    }
+
+    /// Something arrived.
+    pub(super) fn receive(&mut self, now: Instant) -> bool {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let is_streaming = self.endpoint.in_flight() >= STREAM_MESSAGES;
+        let mut runs = 0;
+        let mut pkts = 0;
+        let mut bytes = 0;
+        while runs < RUNS_PER_TURN
+            && let Some(run) = self.wire.receive(&mut buffer)
+        {
+            runs += 1;
+            pkts += run.len.div_ceil(run.segment) as u64;
+            bytes += run.len as u64;
+            self.receive_run(now, &buffer, run);
+            let is_short = run.len < STREAM_BYTES && !is_streaming;
+            if is_short || self.is_short_of_receives() {
+                break;
+            }
+        }
+        self.buffer = buffer;
+        if runs > 0 {
+            let counters = &self.device.counters;
+            counters.add(Counter::RxPkts, pkts);
+            counters.add(Counter::RxBytes, bytes);
+            counters.add(Counter::RxSyscalls, runs as u64);
+            counters.add(Counter::RecvWrs, self.recvs_done.len() as u64);
+            let delivered = self.recvs_done.iter().map(|c| u64::from(c.byte_len)).sum();
+            counters.add(Counter::RecvBytes, delivered);
+        }
+        runs > 0
+    }
+
+    pub(super) fn receive_run(&mut self, now: Instant, buffer: &[u8], run: Run) {
+        let host = u64::from(u32::from(*run.from.ip()));
+        for datagram in buffer[..run.len].chunks(run.segment) {
+            match self.kind {
+                QpKind::Ud => self.receive_ud(*run.from.ip(), datagram),
+                QpKind::Srd => self.receive_srd(now, host, datagram),
+            }
+        }
+    }
+
+    /// Unreliable datagrams that find no receive are lost: let the program post some first.
+    pub(super) fn is_short_of_receives(&self) -> bool {
+        self.kind == QpKind::Ud && self.rq.len() < MAX_PACKETS
+    }
+
+    pub(super) fn receive_srd(&mut self, now: Instant, host: u64, datagram: &[u8]) {
+        // Not up yet: as if the datagram had come a little later. The sender repeats it.
+        if matches!(self.attrs.state, QpState::Reset | QpState::Init) {
+            self.device.counters.add(Counter::RxDrops, 1);
+            return;
+        }
+        match self.endpoint.handle_datagram(now, host, datagram, datagram.len()) {
+            Err(_) => self.device.counters.add(Counter::RxDrops, 1),
+            Ok(received) => {
+                if let Some(arrival) = received.data {
+                    match self.deliver(&arrival, &datagram[received.header_len..]) {
+                        Ok(()) => self.endpoint.accept(now, arrival.peer, arrival.psn),
+                        Err(why) => self.endpoint.reject(now, arrival.peer, arrival.psn, why),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts a message into the next posted receive.
+    pub(super) fn deliver(&mut self, arrival: &Arrival, payload: &[u8]) -> Result<(), Reject> {
+        if self.attrs.state == QpState::Error || arrival.qkey != self.attrs.qkey {
+            // A successor that inherited the number has another key: the peer meant is gone.
+            return Err(Reject::BadDestQpn);
+        }
+        if arrival.op != OP_SEND {
+            return Err(Reject::BadStatus);
+        }
+        let wqe = *self.rq.front().ok_or(Reject::Rnr)?;
+        if payload.len() > wqe.capacity as usize {
+            return Err(Reject::BadLength);
+        }
+        if !wqe.is_writable(&mut self.recv_mrs) {
+            return Err(Reject::BadAddress);
+        }
+        self.rq.pop();
+        wqe.fill(0, payload);
+        let from = self.endpoint.address(arrival.peer).unwrap_or_default();
+        let src = socket_addr(from.host, from.qpn);
+        let imm = (arrival.flags & FLAG_IMM != 0).then_some(arrival.imm);
+        self.complete_recv(wqe.wr_id, src, payload.len(), imm, false);
+        Ok(())
+    }
+
+    pub(super) fn complete_recv(
+        &mut self,
+        wr_id: u64,
+        src: SocketAddrV4,
+        byte_len: usize,
+        imm: Option<u32>,
+        has_grh: bool,
+    ) {
+        let completion = Completion {
+            wr_id,
+            status: Status::Ok,
+            op: CompletionOp::Recv,
+            qpn: self.qpn,
+            src_qpn: src.port(),
+            ahn: self.ahn_of(*src.ip()),
+            src_addr: *src.ip(),
+            byte_len: u32::try_from(byte_len).unwrap_or(u32::MAX),
+            imm,
+            has_grh,
+            owner: self.recv_owner,
+        };
+        self.recvs_done.push(completion);
+    }
+
+    pub(super) fn ahn_of(&mut self, addr: Ipv4Addr) -> u16 {
+        let generation = self.device.ahns.generation();
+        if self.last_ahn.addr != addr || self.last_ahn.generation != generation {
+            self.last_ahn = LastAhn { addr, generation, ahn: self.device.ahns.find(addr) };
+        }
+        self.last_ahn.ahn
+    }
+
+    pub(super) fn flush_recv(&mut self, wqe: &RecvWqe) {
+        let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        self.complete_recv(wqe.wr_id, nowhere, 0, None, false);
+        if let Some(completion) = self.recvs_done.last_mut() {
+            completion.status = Status::Flushed;
+            completion.ahn = AHN_UNKNOWN;
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What a queue pair is asked and told.
+
+use std::sync::Arc;
+
+use crate::ah::Ah;
+use crate::cq::Cq;
+use crate::mr::Sge;
+
+/// Transport of a queue pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QpKind {
+    /// Scalable Reliable Datagram.
+    Srd,
+    /// Unreliable Datagram.
+    Ud,
+}
+
+/// State of a queue pair, as InfiniBand names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum QpState {
+    /// Fresh, or taken back.
+    #[default]
+    Reset,
+    /// Receives may be posted.
+    Init,
+    /// Messages are taken.
+    ReadyToReceive,
+    /// Messages are sent, too.
+    ReadyToSend,
+    /// Nothing new is sent.
+    SendQueueDrained,
+    /// Unusable; what was posted is flushed.
+    Error,
+}
+
+/// What a queue pair is made of.
+#[derive(Debug, Clone)]
+pub struct QpInit {
+    /// Transport.
+    pub kind: QpKind,
+    /// Where sends complete.
+    pub send_cq: Arc<Cq>,
+    /// Where receives complete.
+    pub recv_cq: Arc<Cq>,
+    /// Sends posted and not yet polled.
+    pub sq_depth: u32,
+    /// Receives posted and not yet used.
+    pub rq_depth: u32,
+    /// Entries per send.
+    pub sq_sge: u32,
+    /// Entries per receive.
+    pub rq_sge: u32,
+    /// Inline bytes per send.
+    pub inline_bytes: u32,
+    /// Every send completes, whatever its flag.
+    pub sq_sig_all: bool,
+}
+
+/// Why a queue pair cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CreateQpError {
+    /// A size beyond the device's.
+    #[error("{what} of {value} is beyond the device's {max}")]
+    BeyondLimit {
+        /// Which size.
+        what: &'static str,
+        /// As asked.
+        value: u32,
+        /// The device's limit.
+        max: u32,
+    },
+    /// All queue pairs of the device are in use.
+    #[error("all {max} queue pairs of the device are in use; destroy some")]
+    TooMany {
+        /// The device's limit.
+        max: u32,
+    },
+    /// The operating system gave no socket.
+    #[error("no UDP socket for the queue pair")]
+    Socket(#[source] std::io::Error),
+}
+
+/// Wanted change of a queue pair; `None` = not given.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ModifyQp {
+    /// State to go to.
+    pub state: Option<QpState>,
+    /// State it is believed to be in.
+    pub cur_state: Option<QpState>,
+    /// Port, must be 1.
+    pub port: Option<u8>,
+    /// Partition key index, must be 0.
+    pub pkey_index: Option<u16>,
+    /// Queue key: only messages with it are taken.
+    pub qkey: Option<u32>,
+    /// First sequence number of the send queue; kept, not used.
+    pub sq_psn: Option<u32>,
+    /// Tries when the receiver is not ready: 0 to 6, 7 = for ever. SRD only.
+    pub rnr_retry: Option<u8>,
+}
+
+/// Why a change was refused; the queue pair is as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModifyError {
+    /// No such way in the state machine.
+    #[error("a queue pair cannot go from {from:?} to {to:?}")]
+    Transition {
+        /// Present state.
+        from: QpState,
+        /// Wanted state.
+        to: QpState,
+    },
+    /// The change needs an attribute that was not given, or does not take one that was.
+    #[error("going from {from:?} to {to:?}, attribute {attribute} is {problem}")]
+    Attribute {
+        /// Present state.
+        from: QpState,
+        /// Wanted state.
+        to: QpState,
+        /// Which attribute.
+        attribute: &'static str,
+        /// `missing` or `not allowed`.
+        problem: &'static str,
+    },
+    /// A value the device does not take.
+    #[error("{attribute} = {value} is out of range")]
+    Value {
+        /// Which attribute.
+        attribute: &'static str,
+        /// As asked.
+        value: u32,
+    },
+    /// The queue pair is destroyed.
+    #[error("the queue pair is destroyed")]
+    Destroyed,
+}
+
+/// Present attributes of a queue pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QpQuery {
+    /// State.
+    pub state: QpState,
+    /// Queue key.
+    pub qkey: u32,
+    /// Sequence number given by the program.
+    pub sq_psn: u32,
+    /// Tries when the receiver is not ready.
+    pub rnr_retry: u8,
+}
+
+/// Operation of a send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendOp {
+    /// A message.
+    Send,
+    /// A message with 32 bits of immediate data.
+    SendImm(u32),
+}
+
+/// Where the payload of a send is.
+#[derive(Debug, Clone, Copy)]
+pub enum SendData<'a> {
+    /// In registered memory, which must stay as it is until the completion.
+    Sges(&'a [Sge]),
+    /// Here; copied before the call returns.
+    Inline(&'a [&'a [u8]]),
+}
+
+/// One send.
+#[derive(Debug, Clone, Copy)]
+pub struct SendWr<'a> {
+    /// Comes back in the completion.
+    pub wr_id: u64,
+    /// Operation.
+    pub op: SendOp,
+    /// Payload.
+    pub data: SendData<'a>,
+    /// Asks for a completion. Without it only a failure completes. The real device refuses such
+    /// sends; perftest's UD bandwidth test posts them.
+    pub signaled: bool,
+    /// Remote device.
+    pub ah: &'a Ah,
+    /// Remote queue pair.
+    pub remote_qpn: u16,
+    /// Queue key of the remote queue pair.
+    pub remote_qkey: u32,
+    /// More follows at once: do not transmit yet.
+    pub more: bool,
+}
+
+/// Why a work request was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PostError {
+    /// The state of the queue pair does not allow it.
+    #[error("queue pair is in state {0:?}")]
+    State(QpState),
+    /// As many work requests are outstanding as the queue holds; poll its completion queue.
+    #[error("the queue is full; poll its completion queue first")]
+    Full,
+    /// More entries than the queue takes.
+    #[error("{0} scatter-gather entries are more than the queue takes")]
+    TooManySges(usize),
+    /// More inline bytes than the queue takes.
+    #[error("{0} inline bytes are more than the queue takes")]
+    InlineTooLong(usize),
+    /// The queue pair is destroyed, or this is a forked child, which must not use it.
+    #[error("the queue pair is destroyed or belongs to the parent of this process")]
+    Gone,
+}

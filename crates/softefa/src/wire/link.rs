@@ -1,0 +1,69 @@
+//! The link below a local address.
+#![allow(unsafe_code)]
+
+use std::mem::zeroed;
+use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
+
+use libc::c_int;
+
+use super::socket::{from_sockaddr, udp_socket};
+
+/// MTU of the interface that owns `addr`; loopback's when it is `127.0.0.0/8`. `None` when no
+/// interface owns it.
+pub(crate) fn link_mtu_bytes(addr: Ipv4Addr) -> Option<u32> {
+    if addr.is_loopback() {
+        return Some(65_536);
+    }
+    let name = interface_of(addr)?;
+    let socket = udp_socket().ok()?;
+    // SAFETY: all-zero is a valid ifreq; the name is copied within its bounds and stays
+    // zero-terminated because interface names are at most IFNAMSIZ - 1 bytes.
+    unsafe {
+        let mut request: libc::ifreq = zeroed();
+        for (to, from) in request.ifr_name.iter_mut().zip(name.as_bytes()) {
+            *to = *from as libc::c_char;
+        }
+        if libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) < 0 {
+            return None;
+        }
+        u32::try_from(request.ifr_ifru.ifru_mtu).ok()
+    }
+}
+
+fn interface_of(addr: Ipv4Addr) -> Option<String> {
+    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
+    let mut found = None;
+    // SAFETY: getifaddrs fills `list` or fails; the list is walked before it is freed, and an
+    // address is read as sockaddr_in only when its family says so.
+    unsafe {
+        if libc::getifaddrs(&raw mut list) != 0 {
+            return None;
+        }
+        let mut at = list;
+        while !at.is_null() {
+            let name = (*at).ifa_addr;
+            if !name.is_null()
+                && c_int::from((*name).sa_family) == libc::AF_INET
+                && *from_sockaddr(&*name.cast()).ip() == addr
+            {
+                let text = std::ffi::CStr::from_ptr((*at).ifa_name);
+                found = text.to_str().ok().map(str::to_owned);
+            }
+            at = (*at).ifa_next;
+        }
+        libc::freeifaddrs(list);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_wide_and_foreign_addresses_have_no_link() {
+        assert_eq!(link_mtu_bytes(Ipv4Addr::new(127, 1, 2, 3)), Some(65_536));
+        assert_eq!(link_mtu_bytes(Ipv4Addr::new(192, 0, 2, 1)), None);
+    }
+}

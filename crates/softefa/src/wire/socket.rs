@@ -1,0 +1,173 @@
+//! The system calls of the wire.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use libc::c_int;
+
+use super::Run;
+
+/// Bytes kept of a datagram that a peer's kernel refused: enough for the common header and token.
+pub(crate) const QUOTE_BYTES: usize = 64;
+
+/// Start of a datagram of ours that came back as "port unreachable".
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Quote {
+    pub(crate) len: usize,
+    pub(crate) bytes: [u8; QUOTE_BYTES],
+}
+
+pub(super) fn udp_socket() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: a plain call; the result is checked before it is owned.
+    let fd = unsafe { libc::socket(libc::AF_INET, kind, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+pub(super) fn set_int(
+    socket: &OwnedFd,
+    level: c_int,
+    option: c_int,
+    value: c_int,
+) -> io::Result<()> {
+    let len = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: `value` lives through the call and has the length given.
+    let result = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), len)
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+pub(super) fn get_int(socket: &OwnedFd, level: c_int, option: c_int) -> io::Result<c_int> {
+    let mut value: c_int = 0;
+    let mut len = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: value and len are valid for writing and of the size getsockopt expects.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut len)
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
+pub(super) fn bind(socket: &OwnedFd, at: SocketAddrV4) -> io::Result<()> {
+    let name = to_sockaddr(at);
+    let len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+    // SAFETY: `name` is a valid sockaddr_in of the length given.
+    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const name).cast(), len) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+pub(super) fn to_sockaddr(at: SocketAddrV4) -> libc::sockaddr_in {
+    // SAFETY: all-zero is a valid sockaddr_in.
+    let mut name: libc::sockaddr_in = unsafe { zeroed() };
+    name.sin_family = libc::AF_INET as libc::sa_family_t;
+    name.sin_port = at.port().to_be();
+    name.sin_addr.s_addr = u32::from_ne_bytes(at.ip().octets());
+    name
+}
+
+pub(super) fn from_sockaddr(name: &libc::sockaddr_in) -> SocketAddrV4 {
+    SocketAddrV4::new(
+        Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes()),
+        u16::from_be(name.sin_port),
+    )
+}
+
+/// Control buffer, aligned for `cmsghdr`; room for what we ask the kernel for.
+#[repr(C, align(8))]
+struct Control([u8; 256]);
+
+pub(super) fn send_message(
+    fd: RawFd,
+    to: SocketAddrV4,
+    iovecs: &mut [libc::iovec],
+    segment: Option<usize>,
+) -> io::Result<()> {
+    let mut name = to_sockaddr(to);
+    let mut control = Control([0; 256]);
+    // SAFETY: every pointer in `message` outlives the call. The iovecs name arena bytes and
+    // registered memory; a program that unmapped the latter gets EFAULT, not a fault.
+    unsafe {
+        let mut message: libc::msghdr = zeroed();
+        message.msg_name = (&raw mut name).cast();
+        message.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        message.msg_iov = iovecs.as_mut_ptr();
+        message.msg_iovlen = iovecs.len();
+        if let Some(segment) = segment {
+            message.msg_control = control.0.as_mut_ptr().cast();
+            message.msg_controllen = libc::CMSG_SPACE(2) as usize;
+            let head = libc::CMSG_FIRSTHDR(&raw const message);
+            (*head).cmsg_level = libc::SOL_UDP;
+            (*head).cmsg_type = libc::UDP_SEGMENT;
+            (*head).cmsg_len = libc::CMSG_LEN(2) as usize;
+            libc::CMSG_DATA(head).cast::<u16>().write_unaligned(segment as u16);
+        }
+        if libc::sendmsg(fd, &raw const message, libc::MSG_NOSIGNAL) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn receive_message(fd: RawFd, buffer: &mut [u8]) -> Option<Run> {
+    let mut iovec = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut control = Control([0; 256]);
+    // SAFETY: every pointer in `message` outlives the call and has the length given; control
+    // messages are walked with the kernel's own macros.
+    unsafe {
+        let mut name: libc::sockaddr_in = zeroed();
+        let mut message: libc::msghdr = zeroed();
+        message.msg_name = (&raw mut name).cast();
+        message.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        message.msg_iov = &raw mut iovec;
+        message.msg_iovlen = 1;
+        message.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_controllen = control.0.len();
+        let got = libc::recvmsg(fd, &raw mut message, libc::MSG_DONTWAIT);
+        let len = usize::try_from(got).ok()?;
+        let mut segment = len;
+        let mut head = libc::CMSG_FIRSTHDR(&raw const message);
+        while !head.is_null() {
+            if (*head).cmsg_level == libc::SOL_UDP && (*head).cmsg_type == libc::UDP_GRO {
+                let size = libc::CMSG_DATA(head).cast::<c_int>().read_unaligned();
+                segment = usize::try_from(size).unwrap_or(len);
+            }
+            head = libc::CMSG_NXTHDR(&raw const message, head);
+        }
+        Some(Run { from: from_sockaddr(&name), len, segment: segment.max(1) })
+    }
+}
+
+/// One entry of a socket's error queue, and whether it says "nobody listens there".
+pub(super) fn read_error(fd: RawFd) -> Option<(Quote, bool)> {
+    let mut quote = Quote { len: 0, bytes: [0; QUOTE_BYTES] };
+    let mut iovec = libc::iovec { iov_base: quote.bytes.as_mut_ptr().cast(), iov_len: QUOTE_BYTES };
+    let mut control = Control([0; 256]);
+    let mut refused = false;
+    // SAFETY: as in `receive_message`.
+    unsafe {
+        let mut message: libc::msghdr = zeroed();
+        message.msg_iov = &raw mut iovec;
+        message.msg_iovlen = 1;
+        message.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_controllen = control.0.len();
+        let got = libc::recvmsg(fd, &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT);
+        quote.len = usize::try_from(got).ok()?.min(QUOTE_BYTES);
+        let mut head = libc::CMSG_FIRSTHDR(&raw const message);
+        while !head.is_null() {
+            if (*head).cmsg_level == libc::SOL_IP && (*head).cmsg_type == libc::IP_RECVERR {
+                let error =
+                    libc::CMSG_DATA(head).cast::<libc::sock_extended_err>().read_unaligned();
+                refused |= error.ee_errno == libc::ECONNREFUSED as u32;
+            }
+            head = libc::CMSG_NXTHDR(&raw const message, head);
+        }
+    }
+    Some((quote, refused))
+}
