@@ -6,6 +6,9 @@ use crate::{Config, Instant};
 const GAIN_NUM: u64 = 5;
 const GAIN_DEN: u64 = 4;
 
+/// Longest pause between two packets: a wild round-trip time must not stop a sender.
+const GAP_MAX_NS: u64 = 100_000_000;
+
 #[derive(Debug, Default)]
 pub(crate) struct Pacer {
     next: Instant,
@@ -43,7 +46,8 @@ impl Pacer {
         } else {
             bytes * rtt_ns / window_bytes
         };
-        self.next = self.next.max(now).plus_ns(gap_ns);
+        // Probes leave before their time: they must not push the next packet ever further away.
+        self.next = now.plus_ns(gap_ns.min(GAP_MAX_NS));
     }
 }
 
@@ -61,6 +65,8 @@ mod tests {
         pacer.spend(t, 4000, 40_000, 10_000, &config);
         assert_eq!(pacer.wake(t), Some(t.plus_ns(800)));
         pacer.spend(t, 4000, 2000, 10_000, &config);
-        assert_eq!(pacer.wake(t), Some(t.plus_ns(20_800)));
+        assert_eq!(pacer.wake(t), Some(t.plus_ns(20_000)));
+        pacer.spend(t, 4000, 10, 4_000_000_000, &config);
+        assert_eq!(pacer.wake(t), Some(t.plus_ns(GAP_MAX_NS)));
     }
 }

@@ -266,6 +266,7 @@ fn idle_peers_are_small_and_collected() {
     for i in 0..2 {
         let peer = pair.peer_of(i);
         let bytes = pair.nodes[i].engine.peer_memory_bytes(peer).unwrap();
+        println!("an idle peer takes {bytes} bytes");
         assert!(bytes <= 2048, "an idle peer takes {bytes} bytes");
     }
     let (peer, msg) = (pair.peer_of(0), Message::default());
@@ -432,4 +433,18 @@ fn a_stale_opening_is_dropped() {
     pair.send(0, 2, 64);
     assert!(pair.run_until_done(SECOND_NS));
     assert_eq!(pair.nodes[1].delivered, [1, 2]);
+}
+
+/// Found by random sequences: probes during a long silence did not count against the pacer's
+/// clock, they moved it (SRD-8.7).
+#[test]
+fn pacing_starts_afresh_after_a_long_silence() {
+    let mut pair = Pair::new(Config::simulated(12_500, 20_000, 4150), 28);
+    pair.faults.loss = 1000;
+    (0..46).for_each(|id| pair.send(0, id, 8928));
+    assert!(pair.run_until_done(9 * SECOND_NS));
+    pair.faults.loss = 0;
+    pair.send(0, 46, 64);
+    assert!(pair.run_until_done(SECOND_NS), "the next message leaves at once");
+    assert_eq!(pair.nodes[1].delivered, [46]);
 }
