@@ -124,6 +124,15 @@ pub(crate) struct MeasureArgs {
     /// Sends in flight (bandwidth): like --sizes; every size is measured with every depth.
     #[arg(short, long, default_value = "256")]
     pub(crate) depth: String,
+    /// Processor of the client's measuring thread; local chooses one by itself.
+    #[arg(long)]
+    pub(crate) cpu: Option<usize>,
+    /// Processor of the server's measuring thread; local chooses one by itself.
+    #[arg(long)]
+    pub(crate) server_cpu: Option<usize>,
+    /// local: do not choose processors.
+    #[arg(long)]
+    pub(crate) no_pin: bool,
     /// Receives posted at the receiver; default: the largest depth.
     #[arg(long)]
     pub(crate) rx_depth: Option<usize>,
@@ -231,6 +240,7 @@ impl MeasureArgs {
             tx_depth: max_depth,
             rx_depth: self.rx_depth.unwrap_or(max_depth),
             timeout_ms: millis("--timeout", self.timeout, 0.1)?,
+            server_cpu: self.server_cpu,
         };
         Ok(Wish {
             name: self.name.clone(),
@@ -241,6 +251,7 @@ impl MeasureArgs {
             warmup_ms,
             validate: self.validate,
             blocks: self.blocks,
+            cpu: self.cpu,
         })
     }
 }

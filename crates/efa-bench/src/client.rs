@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::affinity::Pinned;
 use crate::bench::{bandwidth, latency};
 use crate::control::{Control, Message};
 use crate::failure::Failure;
@@ -30,6 +31,8 @@ pub(crate) struct Wish {
     pub(crate) validate: bool,
     /// Each point is measured this many times, spread over the run.
     pub(crate) blocks: usize,
+    /// Processor of the client's measuring thread.
+    pub(crate) cpu: Option<usize>,
 }
 
 impl Wish {
@@ -55,8 +58,9 @@ pub(crate) fn run(
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
     let mut session = Session::open(target, &wish.job)?;
+    let _pinned = wish.cpu.map(Pinned::to).transpose()?;
     let mut warnings = Vec::new();
-    let mut run = session.new_run(wish);
+    let mut run = Run { client_cpu: wish.cpu, ..session.new_run(wish) };
     let mut specs = Vec::new();
     for (size_bytes, depth) in wish.sizes.iter().flat_map(|s| wish.depths.iter().map(|d| (*s, *d)))
     {
@@ -192,6 +196,8 @@ impl Session {
                 .collect(),
             cold_start_us: Some(self.cold_start_us),
             counters: std::collections::BTreeMap::new(),
+            client_cpu: None,
+            server_cpu: self.job.server_cpu,
             complete: true,
             error: None,
             points: Vec::new(),

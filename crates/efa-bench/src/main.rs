@@ -7,6 +7,7 @@
     reason = "figures for people: 53 bits of a counter are plenty"
 )]
 
+mod affinity;
 mod bench;
 mod child;
 mod cli;
@@ -102,6 +103,12 @@ fn local(benchmark: LocalBenchmark, measure: &MeasureArgs) -> Result<(), Failure
         LocalBenchmark::Bandwidth => &[Benchmark::Bandwidth],
         LocalBenchmark::Quick => &[Benchmark::Latency, Benchmark::Bandwidth],
     };
+    let mut measure = measure.clone();
+    if let (false, Some((server, client))) = (measure.no_pin, affinity::pair()) {
+        measure.server_cpu.get_or_insert(server);
+        measure.cpu.get_or_insert(client);
+    }
+    let measure = &measure;
     let wishes: Result<Vec<Wish>, Failure> = benchmarks.iter().map(|b| measure.wish(*b)).collect();
     let wishes = wishes?;
     let mut server = ServerChild::start(&[])?;

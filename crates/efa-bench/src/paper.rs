@@ -67,6 +67,8 @@ fn new_run(name: &str, benchmark: Benchmark, points: Vec<Point>) -> Run {
         setup_us: Vec::new(),
         cold_start_us: None,
         counters: std::collections::BTreeMap::new(),
+        client_cpu: None,
+        server_cpu: None,
         complete: true,
         error: None,
         points,

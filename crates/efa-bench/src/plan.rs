@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::affinity;
 use crate::child::{self, ServerChild};
 use crate::cli::{PlanArgs, millis};
 use crate::compare;
@@ -288,6 +289,10 @@ fn one_step(
     arguments.extend(["--name".to_owned(), fabric.name.clone()]);
     arguments.extend(["--json".to_owned(), json.display().to_string()]);
     arguments.push("--no-doubts".to_owned());
+    if let Some((server, client)) = affinity::pair() {
+        arguments.extend(["--server-cpu".to_owned(), server.to_string()]);
+        arguments.extend(["--cpu".to_owned(), client.to_string()]);
+    }
     let mut said: Vec<String> = Vec::new();
     let mut done = 0;
     let code =

@@ -76,6 +76,11 @@ pub(crate) struct Run {
     /// First round trip of the session in µs, whole, connection set-up of the provider included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cold_start_us: Option<f64>,
+    /// Processors the measuring threads were kept on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) client_cpu: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) server_cpu: Option<usize>,
     /// The software device's counters after the run, by side, where there is such a device.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) counters: BTreeMap<String, BTreeMap<String, u64>>,

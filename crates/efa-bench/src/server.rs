@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::affinity::Pinned;
 use crate::bench::{bandwidth, latency};
 use crate::control::{Control, Message, plain};
 use crate::failure::Failure;
@@ -110,6 +111,7 @@ fn serve(control: &mut Control) -> Result<String, Failure> {
     let prepared = link::prepare(&job, depths(&job), control.local_ip())?;
     control.send(&Message::Fabric(Box::new(link::describe(prepared.info()))))?;
     let node = prepared.connect(control)?;
+    let _pinned = job.server_cpu.map(Pinned::to).transpose()?;
     let mut link = Link::new(node, job.operation)?;
     control.send(&Message::Barrier)?;
     latency::serve_cold_start(&mut link, control)?;

@@ -69,6 +69,8 @@ pub(crate) struct JobSpec {
     pub(crate) rx_depth: usize,
     /// Give up after this long without any progress.
     pub(crate) timeout_ms: u64,
+    /// Processor of the server's measuring thread; `None`: wherever it runs.
+    pub(crate) server_cpu: Option<usize>,
 }
 
 /// When a point is finished.
