@@ -78,6 +78,14 @@ fn facts(results: &Results) -> Vec<(String, String)> {
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
+/// Which of several measurements of one point a line shows, so that it shows one run: plans sweep
+/// sizes first and depths afterwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    First,
+    Last,
+}
+
 struct Plots<'a> {
     groups: &'a [Group<'a>],
     names: &'a [&'a str],
@@ -88,12 +96,16 @@ impl Plots<'_> {
     fn series(
         &self,
         benchmark: Benchmark,
+        keep: Keep,
         point: impl Fn(&Point) -> Option<(f64, f64)>,
     ) -> Vec<Series> {
         let groups = self.groups.iter().filter(|g| g.benchmark == benchmark);
         let lines = groups.map(|group| {
             let mut points: Vec<(f64, f64)> =
                 group.points.iter().filter_map(|p| point(p)).collect();
+            if keep == Keep::Last {
+                points.reverse();
+            }
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             points.dedup_by(|a, b| a.0 == b.0);
             Series {
@@ -107,8 +119,9 @@ impl Plots<'_> {
     }
 
     fn latency(&self) -> Option<Section> {
-        let series =
-            self.series(Benchmark::Latency, |p| Some((p.size_bytes as f64, latency_us(p)?)));
+        let series = self.series(Benchmark::Latency, Keep::First, |p| {
+            Some((p.size_bytes as f64, latency_us(p)?))
+        });
         let chart = Chart {
             title: "Half round trip over message size (µs, logarithmic; lower is better)"
                 .to_owned(),
@@ -125,7 +138,7 @@ impl Plots<'_> {
 
     fn bandwidth_by_size(&self) -> Option<Section> {
         let depth = self.common_depth()?;
-        let series = self.series(Benchmark::Bandwidth, |p| {
+        let series = self.series(Benchmark::Bandwidth, Keep::First, |p| {
             let b = p.bandwidth.filter(|_| p.depth == depth)?;
             Some((p.size_bytes as f64, b.gbit_per_s))
         });
@@ -183,7 +196,7 @@ impl Plots<'_> {
         // Small messages are limited by their number, large ones by their bytes.
         let small = size <= 512;
         let (what, unit) = if small { ("Message rate", "M msg/s") } else { ("Goodput", "Gbit/s") };
-        let series = self.series(Benchmark::Bandwidth, |p| {
+        let series = self.series(Benchmark::Bandwidth, Keep::Last, |p| {
             let b = p.bandwidth.filter(|_| p.size_bytes == size)?;
             Some((p.depth as f64, if small { b.mmsg_per_s } else { b.gbit_per_s }))
         });
