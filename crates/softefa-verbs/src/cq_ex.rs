@@ -196,7 +196,7 @@ unsafe extern "C" fn read_sgid(efa: *mut efadv_cq, out: *mut ibv_gid) -> c_int {
     }
 }
 
-/// Every receive consumes a work request: the device has no RDMA WRITE yet.
+/// Every receive consumes a work request: the device has no unsolicited mode yet.
 unsafe extern "C" fn is_unsolicited(_efa: *mut efadv_cq) -> bool {
     false
 }

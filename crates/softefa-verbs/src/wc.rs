@@ -30,7 +30,9 @@ pub(crate) fn status(status: Status) -> c_int {
 pub(crate) fn opcode(completion: &Completion) -> c_int {
     match completion.op {
         CompletionOp::Send => sys::IBV_WC_SEND,
+        CompletionOp::Write => sys::IBV_WC_RDMA_WRITE,
         CompletionOp::Recv => sys::IBV_WC_RECV,
+        CompletionOp::RecvWrite => sys::IBV_WC_RECV_RDMA_WITH_IMM,
     }
 }
 

@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::zeroed;
 use std::sync::Arc;
 
-use softefa::{SendData, SendOp, SendWr};
+use softefa::{DeviceCaps, Remote, SendData, SendOp, SendWr};
 
 use crate::ah::Ah;
 use crate::errno::Errno;
@@ -88,8 +88,14 @@ impl Batch {
 impl PendingWr {
     fn post(&self, qp: &softefa::Qp, more: bool) -> Result<(), Errno> {
         let target = self.target.as_ref().ok_or(Errno::EINVAL)?;
+        let is_message = matches!(self.op, SendOp::Send | SendOp::SendImm(_));
         let inline;
         let data = match &self.data {
+            // The device takes exactly one local entry for RDMA, and nothing inline.
+            Data::Sges(sges) if !is_message && sges.as_slice().len() != 1 => {
+                return Err(Errno::EINVAL);
+            }
+            Data::Inline { .. } if !is_message => return Err(Errno::EINVAL),
             Data::Sges(sges) => SendData::Sges(sges.as_slice()),
             Data::Inline { bytes, len } => {
                 inline = [&bytes[..*len]];
@@ -118,8 +124,8 @@ pub(crate) fn table() -> ibv_qp_ex {
     qp.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
     qp.wr_bind_mw = Some(wr_bind_mw);
     qp.wr_local_inv = Some(wr_u32);
-    qp.wr_rdma_read = Some(wr_rdma);
-    qp.wr_rdma_write = Some(wr_rdma);
+    qp.wr_rdma_read = Some(wr_rdma_read);
+    qp.wr_rdma_write = Some(wr_rdma_write);
     qp.wr_rdma_write_imm = Some(wr_rdma_write_imm);
     qp.wr_send = Some(wr_send);
     qp.wr_send_imm = Some(wr_send_imm);
@@ -296,14 +302,36 @@ unsafe fn refuse(qp: *mut ibv_qp_ex) {
     unsafe { with_batch(qp, |batch, _| batch.fail(Errno::EOPNOTSUPP)) }
 }
 
-unsafe extern "C" fn wr_rdma(qp: *mut ibv_qp_ex, _rkey: u32, _remote_addr: u64) {
+unsafe extern "C" fn wr_rdma_read(qp: *mut ibv_qp_ex, rkey: u32, addr: u64) {
     // SAFETY: the program opened the session with `ibv_wr_start`.
-    unsafe { refuse(qp) }
+    unsafe { begin_rdma(qp, |caps| caps.rdma_read, SendOp::Read(Remote { addr, rkey })) }
 }
 
-unsafe extern "C" fn wr_rdma_write_imm(qp: *mut ibv_qp_ex, _rkey: u32, _addr: u64, _imm_be: u32) {
+unsafe extern "C" fn wr_rdma_write(qp: *mut ibv_qp_ex, rkey: u32, addr: u64) {
     // SAFETY: the program opened the session with `ibv_wr_start`.
-    unsafe { refuse(qp) }
+    unsafe { begin_rdma(qp, |caps| caps.rdma_write, SendOp::Write(Remote { addr, rkey })) }
+}
+
+unsafe extern "C" fn wr_rdma_write_imm(qp: *mut ibv_qp_ex, rkey: u32, addr: u64, imm_be: u32) {
+    let op = SendOp::WriteImm(Remote { addr, rkey }, u32::from_be(imm_be));
+    // SAFETY: the program opened the session with `ibv_wr_start`.
+    unsafe { begin_rdma(qp, |caps| caps.rdma_write, op) }
+}
+
+/// Begins an RDMA work request, if the device can do it.
+///
+/// # Safety
+/// As for [`with_batch`].
+unsafe fn begin_rdma(qp: *mut ibv_qp_ex, can: impl FnOnce(&DeviceCaps) -> bool, op: SendOp) {
+    // SAFETY: as this function demands.
+    let Ok(device) = unsafe { borrow(qp) }.map(|qp| qp.nic.pd().device()) else { return };
+    if can(&device.attr().caps) {
+        // SAFETY: as this function demands.
+        unsafe { begin(qp, op) }
+    } else {
+        // SAFETY: as this function demands.
+        unsafe { refuse(qp) }
+    }
 }
 
 unsafe extern "C" fn wr_atomic_cmp_swp(qp: *mut ibv_qp_ex, _: u32, _: u64, _: u64, _: u64) {

@@ -119,6 +119,11 @@ fn extended_calls_move_messages() {
 }
 
 #[test]
+fn rdma_reads_and_writes_remote_memory() {
+    check_with_packets("rdma");
+}
+
+#[test]
 fn datagrams_arrive_behind_a_routing_header() {
     check_with_packets("datagram");
 }

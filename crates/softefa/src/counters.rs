@@ -42,6 +42,12 @@ counters! {
     SendBytes "send_bytes" "Payload bytes of sends posted.";
     RecvWrs "recv_wrs" "Messages delivered to receive work requests.";
     RecvBytes "recv_bytes" "Payload bytes delivered.";
+    RdmaReadWrs "rdma_read_wrs" "RDMA READs posted.";
+    RdmaReadBytes "rdma_read_bytes" "Bytes of RDMA READs posted.";
+    RdmaReadRespBytes "rdma_read_resp_bytes" "Bytes of RDMA READs taken in by the responder.";
+    RdmaWriteWrs "rdma_write_wrs" "RDMA WRITEs posted.";
+    RdmaWriteBytes "rdma_write_bytes" "Bytes of RDMA WRITEs posted.";
+    RdmaWriteRecvBytes "rdma_write_recv_bytes" "Bytes of RDMA WRITEs placed here.";
     RetransPkts "retrans_pkts" "Datagrams sent again.";
     RetransBytes "retrans_bytes" "Payload bytes sent again.";
     RetransTimeoutEvents "retrans_timeout_events" "Loss timers that expired.";

@@ -17,8 +17,21 @@ use crate::qp::Qp;
 pub enum CompletionOp {
     /// A send finished (work request of the send queue).
     Send,
+    /// An RDMA WRITE finished (work request of the send queue). A READ completes as
+    /// [`CompletionOp::Send`], because the device says so and libfabric 1.17 hangs otherwise.
+    Write,
     /// A message arrived (work request of the receive queue).
     Recv,
+    /// An RDMA WRITE with immediate arrived (work request of the receive queue).
+    RecvWrite,
+}
+
+impl CompletionOp {
+    /// It is a work request of the send queue.
+    #[must_use]
+    pub const fn is_send_queue(self) -> bool {
+        matches!(self, Self::Send | Self::Write)
+    }
 }
 
 /// One finished work request.
@@ -89,7 +102,7 @@ struct Ring {
 impl Ring {
     fn pop(&mut self) -> Option<Completion> {
         let completion = self.entries.pop_front()?;
-        if completion.op == CompletionOp::Send
+        if completion.op.is_send_queue()
             && let Some(Some(used)) = self.owners.get(completion.owner as usize)
         {
             used.fetch_sub(1, Ordering::Release);

@@ -37,7 +37,7 @@ pub use limits::{DeviceAttr, DeviceCaps, Profile};
 pub use mr::{Access, Mr, RegMrError, Sge};
 pub use pd::{AllocPdError, Pd};
 pub use qp::{
-    CreateQpError, ModifyError, ModifyQp, PostError, Qp, QpInit, QpKind, QpQuery, QpState,
+    CreateQpError, ModifyError, ModifyQp, PostError, Qp, QpInit, QpKind, QpQuery, QpState, Remote,
     SendData, SendOp, SendWr,
 };
 pub use status::Status;

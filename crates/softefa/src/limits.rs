@@ -64,15 +64,15 @@ impl FromStr for Profile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "mirrors the capability bits of efadv.h")]
 pub struct DeviceCaps {
-    /// RDMA READ. Off until the adapter serves it, whatever the profile.
+    /// RDMA READ.
     pub rdma_read: bool,
     /// The RNR retry count of a queue pair can be set.
     pub rnr_retry: bool,
     /// Receive completions can carry the sender's GID.
     pub cq_with_sgid: bool,
-    /// RDMA WRITE. Off until the adapter serves it, whatever the profile.
+    /// RDMA WRITE.
     pub rdma_write: bool,
-    /// WRITE with immediate without consuming a receive.
+    /// WRITE with immediate without consuming a receive. Off until the adapter has it.
     pub unsolicited_write_recv: bool,
 }
 
@@ -149,9 +149,15 @@ impl DeviceAttr {
             max_mr_bytes: 103_079_215_104,
             max_pd: 256,
             max_ah: 1024,
-            max_rdma_bytes: 0,
+            max_rdma_bytes: if profile == Profile::Efa0 { 0 } else { 1 << 30 },
             page_size_cap: 4_294_963_200,
-            caps: DeviceCaps { rnr_retry: true, cq_with_sgid: true, ..DeviceCaps::default() },
+            caps: DeviceCaps {
+                rdma_read: profile != Profile::Efa0,
+                rnr_retry: true,
+                cq_with_sgid: true,
+                rdma_write: profile == Profile::Efa2,
+                unsolicited_write_recv: false,
+            },
         }
     }
 }

@@ -104,9 +104,18 @@ impl Drop for Mr {
     }
 }
 
+/// What a peer wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Right {
+    /// RDMA READ.
+    RemoteRead,
+    /// RDMA WRITE.
+    RemoteWrite,
+}
+
 /// What queue pairs remember of a registration; may outlive it.
 #[derive(Debug)]
-struct Region {
+pub(crate) struct Region {
     key: u32,
     addr: u64,
     len: u64,
@@ -115,16 +124,25 @@ struct Region {
 }
 
 impl Region {
-    fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         self.live.load(Ordering::Acquire)
     }
 
     fn covers(&self, sge: &Sge, write: bool) -> bool {
-        let end = sge.addr.checked_add(u64::from(sge.len));
-        self.is_live()
-            && (!write || self.access.local_write)
-            && sge.addr >= self.addr
-            && end.is_some_and(|end| end <= self.addr + self.len)
+        self.is_live() && (!write || self.access.local_write) && self.holds(sge.addr, sge.len)
+    }
+
+    fn grants(&self, addr: u64, len: u32, right: Right) -> bool {
+        let granted = match right {
+            Right::RemoteRead => self.access.remote_read,
+            Right::RemoteWrite => self.access.remote_write,
+        };
+        self.is_live() && granted && self.holds(addr, len)
+    }
+
+    fn holds(&self, addr: u64, len: u32) -> bool {
+        let end = addr.checked_add(u64::from(len));
+        addr >= self.addr && end.is_some_and(|end| end <= self.addr + self.len)
     }
 }
 
@@ -218,16 +236,32 @@ impl MrCache {
 
     /// Whether the adapter may read (or write) `sge` now.
     pub(crate) fn allows(&mut self, sge: &Sge, write: bool) -> bool {
-        if self.last.as_ref().is_none_or(|region| region.key != sge.lkey || !region.is_live()) {
-            self.last = self.table.find(sge.lkey);
+        self.find(sge.lkey).is_some_and(|region| region.covers(sge, write))
+    }
+
+    /// The region a peer may use now: key, address, bytes.
+    pub(crate) fn remote(
+        &mut self,
+        (key, addr, len): (u32, u64, u32),
+        right: Right,
+    ) -> Option<Arc<Region>> {
+        self.find(key).filter(|region| region.grants(addr, len, right)).cloned()
+    }
+
+    fn find(&mut self, key: u32) -> Option<&Arc<Region>> {
+        if self.last.as_ref().is_none_or(|region| region.key != key || !region.is_live()) {
+            self.last = self.table.find(key);
         }
-        self.last.as_ref().is_some_and(|region| region.covers(sge, write))
+        self.last.as_ref()
     }
 }
 
 /// Copies `data` into registered memory.
 #[allow(unsafe_code)]
 pub(crate) fn copy_in(addr: u64, data: &[u8]) {
+    if data.is_empty() {
+        return;
+    }
     // SAFETY: `addr..addr + data.len()` lies in a live region with local write access (checked by
     // `MrCache::allows`); registering one is the program's promise that the memory is there and
     // that it leaves it alone until the completion, as with the real adapter.
@@ -237,6 +271,9 @@ pub(crate) fn copy_in(addr: u64, data: &[u8]) {
 /// Appends registered memory to `out`.
 #[allow(unsafe_code)]
 pub(crate) fn copy_out(addr: u64, len: usize, out: &mut Vec<u8>) {
+    if len == 0 {
+        return;
+    }
     // SAFETY: as `copy_in`, for reading.
     out.extend_from_slice(unsafe { std::slice::from_raw_parts(addr as usize as *const u8, len) });
 }

@@ -167,8 +167,9 @@ impl Service {
             let (gone, stay) = ward.lingering.drain(..).partition(|l: &Lingering| l.until <= now);
             ward.lingering = stay;
             for Lingering { qp, .. } in gone {
-                // Somebody may still hold the queue pair, and with it the socket.
                 self.disarm(&qp, armed);
+                // Somebody may hold the queue pair for longer; peers must not wait for that.
+                qp.unplug();
             }
             let lingering: Vec<_> = ward.lingering.iter().map(|l| Arc::clone(&l.qp)).collect();
             (ward.live.clone(), lingering)

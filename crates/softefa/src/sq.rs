@@ -1,5 +1,6 @@
 //! Send queue: work requests between posting and completion.
 
+use crate::core::Transfer;
 use crate::mr::Sge;
 use crate::qp::SendOp;
 use crate::wire::Piece;
@@ -19,6 +20,9 @@ pub(crate) struct SendSlot {
     pub(crate) len: u32,
     /// Toward whom the engine has it.
     pub(crate) peer: Option<srd::PeerId>,
+    /// Progress, when it is an RDMA operation.
+    pub(crate) transfer: Transfer,
+    first_lkey: u32,
     pieces: [Piece; SGE_MAX],
     piece_count: u8,
     is_inline: bool,
@@ -29,6 +33,7 @@ impl SendSlot {
     pub(crate) fn from_sges(wr_id: u64, op: SendOp, signaled: bool, sges: &[Sge]) -> Self {
         assert!(sges.len() <= SGE_MAX);
         let mut slot = Self::empty(wr_id, op, signaled);
+        slot.first_lkey = sges.first().map_or(0, |sge| sge.lkey);
         for sge in sges {
             slot.pieces[slot.piece_count as usize] =
                 Piece { addr: sge.addr, len: sge.len as usize };
@@ -52,6 +57,14 @@ impl SendSlot {
         slot
     }
 
+    /// A stretch of the first entry; `None` when it does not lie inside.
+    pub(crate) fn part_of_first(&self, offset: u32, len: u32) -> Option<Sge> {
+        let first = &self.pieces[0];
+        let end = u64::from(offset) + u64::from(len);
+        let addr = first.addr + u64::from(offset);
+        (end <= first.len as u64).then_some(Sge { addr, len, lkey: self.first_lkey })
+    }
+
     fn empty(wr_id: u64, op: SendOp, signaled: bool) -> Self {
         let pieces = [Piece { addr: 0, len: 0 }; SGE_MAX];
         Self {
@@ -60,6 +73,8 @@ impl SendSlot {
             signaled,
             len: 0,
             peer: None,
+            transfer: Transfer::default(),
+            first_lkey: 0,
             pieces,
             piece_count: 0,
             is_inline: false,
@@ -104,6 +119,15 @@ impl SendQueue {
         self.slots.get(index as usize)?.as_ref()
     }
 
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut SendSlot> {
+        self.slots.get_mut(index as usize)?.as_mut()
+    }
+
+    /// Slots that were ever used are below this.
+    pub(crate) fn end(&self) -> u32 {
+        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    }
+
     /// Where the payload of a work request lies.
     pub(crate) fn payload(&self, index: u32) -> impl Iterator<Item = Piece> + Clone {
         let slot = self.get(index);
@@ -114,6 +138,13 @@ impl SendQueue {
         let count = slot.map_or(0, |slot| slot.piece_count as usize);
         let pieces = slot.map_or([Piece { addr: 0, len: 0 }; SGE_MAX], |slot| slot.pieces);
         inline.into_iter().chain(pieces.into_iter().take(count))
+    }
+
+    /// At most `len` bytes of the payload from `offset` on; for payloads of one entry.
+    pub(crate) fn stretch(&self, index: u32, offset: u32, len: u32) -> Option<Piece> {
+        let all = self.payload(index).next()?;
+        let rest = all.len.checked_sub(offset as usize)?;
+        Some(Piece { addr: all.addr + u64::from(offset), len: rest.min(len as usize) })
     }
 
     /// Peers with a work request in flight, some of them more than once.

@@ -49,7 +49,9 @@ pub(crate) const IBV_SEND_SIGNALED: u32 = 1 << 1;
 pub(crate) const IBV_SEND_INLINE: u32 = 1 << 3;
 
 pub(crate) const IBV_WC_SEND: c_int = 0;
+pub(crate) const IBV_WC_RDMA_WRITE: c_int = 1;
 pub(crate) const IBV_WC_RECV: c_int = 1 << 7;
+pub(crate) const IBV_WC_RECV_RDMA_WITH_IMM: c_int = (1 << 7) + 1;
 
 pub(crate) const IBV_WC_GRH: u32 = 1;
 pub(crate) const IBV_WC_WITH_IMM: u32 = 1 << 1;

@@ -61,7 +61,8 @@ static inline struct node node_open(void)
 	node.pd = ibv_alloc_pd(node.context);
 	CHECK(node.pd && node.pd->context == node.context);
 	node.buffer = calloc(1, BUFFER_BYTES);
-	node.mr = ibv_reg_mr(node.pd, node.buffer, BUFFER_BYTES, IBV_ACCESS_LOCAL_WRITE);
+	node.mr = ibv_reg_mr(node.pd, node.buffer, BUFFER_BYTES,
+			     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	CHECK(node.mr && node.mr->addr == node.buffer && node.mr->length == BUFFER_BYTES);
 	CHECK_EQ(ibv_query_gid(node.context, 1, 0, &node.gid), 0);
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh.dgid = node.gid};

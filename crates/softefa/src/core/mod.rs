@@ -8,9 +8,12 @@
 //! a program that answers at once carries them on its answer.
 
 mod count;
+mod rdma;
 mod receive;
 mod send;
 mod ud;
+
+pub(crate) use rdma::Transfer;
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -30,13 +33,13 @@ use crate::qp::{QpInit, QpKind, QpQuery, QpState};
 use crate::rq::RecvQueue;
 use crate::sq::SendQueue;
 use crate::status::Status;
-use crate::wire::{Batch, Faulty, PathSockets, UdpWire, Wire};
+use crate::wire::{Batch, Faulty, PathSockets, UdpWire, Unplugged, Wire};
 
 /// Largest datagram train the kernel hands over at once.
 const BUFFER_BYTES: usize = 1 << 16;
 /// Immediate data is present (the engine carries the flag for us).
 const FLAG_IMM: u8 = 1;
-/// The one operation there is: a message. Others are a later generation's.
+/// A message for a posted receive.
 const OP_SEND: u8 = 0;
 
 /// The part of a queue pair that its lock protects.
@@ -49,7 +52,9 @@ pub(crate) struct Core {
     endpoint: Endpoint,
     sq: SendQueue,
     rq: RecvQueue,
+    rdma: rdma::Rdma,
     send_mrs: MrCache,
+    rdma_mrs: MrCache,
     recv_mrs: MrCache,
     wire: Box<dyn Wire>,
     batch: Batch,
@@ -101,6 +106,8 @@ impl Core {
             endpoint,
             sq: SendQueue::new(init.sq_depth),
             rq: RecvQueue::new(init.rq_depth),
+            rdma: rdma::Rdma::default(),
+            rdma_mrs: MrCache::new(Arc::clone(&device.mrs)),
             send_mrs: MrCache::new(Arc::clone(&device.mrs)),
             recv_mrs: MrCache::new(Arc::clone(&device.mrs)),
             wire,
@@ -132,7 +139,8 @@ impl Core {
         self.endpoint.flush_acks(now);
         let received = self.receive(now);
         self.expire(now);
-        self.harvest();
+        self.harvest(now);
+        self.feed(now);
         self.transmit(now);
         if received {
             self.sync_counters();
@@ -145,7 +153,8 @@ impl Core {
         self.receive(now);
         self.endpoint.flush_acks(now);
         self.expire(now);
-        self.harvest();
+        self.harvest(now);
+        self.feed(now);
         self.transmit(now);
         self.sync_counters();
         self.device.counters.add(Counter::ServiceTurns, 1);
@@ -153,10 +162,8 @@ impl Core {
 
     /// When a turn is needed even if nothing arrives.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        match (self.endpoint.poll_timeout(), self.wire.next_release()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let engine = self.endpoint.poll_timeout();
+        [engine, self.wire.next_release(), self.rdma.next_probe()].into_iter().flatten().min()
     }
 
     /// Timers, refused datagrams, and what the faulty wire held back.
@@ -169,6 +176,7 @@ impl Core {
         } else {
             self.take_refusals(now);
         }
+        self.probe_reads(now);
         if self.wire.next_release().is_some_and(|at| at <= now) {
             let sent = self.wire.release(now);
             self.count_sent(&sent);
@@ -205,10 +213,11 @@ impl Core {
 
     fn restart_engine(&mut self, now: Instant) {
         self.ud_queue.clear();
-        for peer in self.sq.peers() {
+        for peer in self.sq.peers().chain(self.rdma.peers()) {
             self.endpoint.cancel_peer(now, peer);
         }
         while self.endpoint.poll_event().is_some() {}
+        self.rdma.clear();
     }
 
     /// The queue pair is destroyed: only acknowledgements go on.
@@ -217,6 +226,11 @@ impl Core {
         self.reset(now);
         self.final_acks(now);
         self.attrs.state = QpState::Error;
+    }
+
+    /// Closes the socket: from now on the kernel answers for this number.
+    pub(crate) fn unplug(&mut self) {
+        self.wire = Box::new(Unplugged);
     }
 
     /// Repeats the last acknowledgements.

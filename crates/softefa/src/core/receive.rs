@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use srd::{Arrival, Instant, Reject};
 
-use super::{Core, FLAG_IMM, LastAhn, OP_SEND};
+use super::{Core, FLAG_IMM, LastAhn, OP_SEND, rdma};
 use crate::AHN_UNKNOWN;
 use crate::counters::Counter;
 use crate::cq::{Completion, CompletionOp};
@@ -90,7 +90,7 @@ impl Core {
             Err(_) => self.device.counters.add(Counter::RxDrops, 1),
             Ok(received) => {
                 if let Some(arrival) = received.data {
-                    match self.deliver(&arrival, &datagram[received.header_len..]) {
+                    match self.deliver(now, &arrival, &datagram[received.header_len..]) {
                         Ok(()) => self.endpoint.accept(now, arrival.peer, arrival.psn),
                         Err(why) => self.endpoint.reject(now, arrival.peer, arrival.psn, why),
                     }
@@ -99,15 +99,25 @@ impl Core {
         }
     }
 
-    /// Puts a message into the next posted receive.
-    pub(super) fn deliver(&mut self, arrival: &Arrival, payload: &[u8]) -> Result<(), Reject> {
+    /// Does what a new message asks for.
+    fn deliver(&mut self, now: Instant, arrival: &Arrival, payload: &[u8]) -> Result<(), Reject> {
         if self.attrs.state == QpState::Error || arrival.qkey != self.attrs.qkey {
             // A successor that inherited the number has another key: the peer meant is gone.
             return Err(Reject::BadDestQpn);
         }
-        if arrival.op != OP_SEND {
-            return Err(Reject::BadStatus);
+        match arrival.op {
+            OP_SEND => self.deliver_send(arrival, payload),
+            rdma::OP_WRITE => self.serve_write(arrival, payload),
+            rdma::OP_READ => self.serve_read(now, arrival, payload),
+            rdma::OP_READ_DATA => self.take_read_data(arrival, payload),
+            rdma::OP_READ_FAIL => self.take_read_fail(arrival, payload),
+            rdma::OP_PROBE => self.serve_probe(now, arrival, payload),
+            _ => Err(Reject::BadStatus),
         }
+    }
+
+    /// Puts a message into the next posted receive.
+    fn deliver_send(&mut self, arrival: &Arrival, payload: &[u8]) -> Result<(), Reject> {
         let wqe = *self.rq.front().ok_or(Reject::Rnr)?;
         if payload.len() > wqe.capacity as usize {
             return Err(Reject::BadLength);

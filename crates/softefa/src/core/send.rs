@@ -3,8 +3,9 @@
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 
-use srd::{Address, Event, Instant, Message, MsgId};
+use srd::{Address, Event, Instant, Message, Transmit};
 
+use super::rdma::Part;
 use super::{Core, FLAG_IMM, OP_SEND};
 use crate::AHN_UNKNOWN;
 use crate::counters::Counter;
@@ -41,9 +42,13 @@ impl Core {
             self.queue_ud(index, wr);
             return true;
         };
+        if !matches!(op, SendOp::Send | SendOp::SendImm(_)) {
+            self.start_rdma(now, index, wr.remote_qkey);
+            return true;
+        }
         let (flags, imm) = imm_of(op);
         let message = Message {
-            id: MsgId(u64::from(index)),
+            id: Part::Send(index).to_msg(),
             len,
             op: OP_SEND,
             flags,
@@ -59,11 +64,25 @@ impl Core {
     }
 
     pub(super) fn check_send(&mut self, slot: &SendSlot, wr: &SendWr<'_>) -> Option<Status> {
-        if slot.len > self.device.attr().max_msg_bytes {
+        let attr = self.device.attr();
+        let (possible, max_bytes) = match slot.op {
+            SendOp::Send | SendOp::SendImm(_) => (true, attr.max_msg_bytes),
+            SendOp::Read(_) => (attr.caps.rdma_read, attr.max_rdma_bytes),
+            SendOp::Write(_) | SendOp::WriteImm(..) => (attr.caps.rdma_write, attr.max_rdma_bytes),
+        };
+        let is_message = matches!(slot.op, SendOp::Send | SendOp::SendImm(_));
+        if !possible || (!is_message && self.kind == QpKind::Ud) {
+            return Some(Status::LocalUnsupportedOp);
+        }
+        if slot.len > max_bytes {
             return Some(Status::LocalBadLength);
         }
         let SendData::Sges(sges) = wr.data else { return None };
-        let allowed = sges.iter().all(|sge| sge.len == 0 || self.send_mrs.allows(sge, false));
+        if !is_message && sges.len() > 1 {
+            return Some(Status::LocalUnsupportedOp);
+        }
+        let is_written = matches!(slot.op, SendOp::Read(_));
+        let allowed = sges.iter().all(|sge| sge.len == 0 || self.send_mrs.allows(sge, is_written));
         (!allowed).then_some(Status::LocalInvalidLkey)
     }
 
@@ -73,12 +92,17 @@ impl Core {
     }
 
     /// Turns what the engine finished into completions.
-    pub(super) fn harvest(&mut self) {
+    pub(super) fn harvest(&mut self, now: Instant) {
         while let Some(event) = self.endpoint.poll_event() {
-            if let Event::Completed { msg, status, .. } = event
-                && let Ok(index) = u32::try_from(msg.0)
-            {
-                self.finish_send(index, status.into());
+            let Event::Completed { msg, status, .. } = event else { continue };
+            let status = Status::from(status);
+            match Part::from_msg(msg) {
+                Part::Send(index) => self.finish_send(index, status),
+                Part::ReadData(job, _) | Part::ReadFail(job) => self.job_part_done(job, status),
+                part @ (Part::Write(index, _)
+                | Part::WriteTail(index)
+                | Part::ReadRequest(index)
+                | Part::Probe(index, _)) => self.part_done(now, index, part, status),
             }
         }
     }
@@ -94,10 +118,11 @@ impl Core {
             self.credits.fetch_sub(1, Ordering::AcqRel);
             return;
         }
+        let is_write = matches!(slot.op, SendOp::Write(_) | SendOp::WriteImm(..));
         self.sends_done.push(Completion {
             wr_id: slot.wr_id,
             status,
-            op: CompletionOp::Send,
+            op: if is_write { CompletionOp::Write } else { CompletionOp::Send },
             qpn: self.qpn,
             src_qpn: 0,
             ahn: AHN_UNKNOWN,
@@ -121,11 +146,7 @@ impl Core {
             while !self.batch.is_full()
                 && let Some(out) = self.endpoint.poll_transmit(now, &mut header)
             {
-                let to = socket_addr(out.addr.host, out.addr.qpn);
-                let index =
-                    out.msg.map_or(u32::MAX, |msg| u32::try_from(msg.0).unwrap_or(u32::MAX));
-                let payload = self.sq.payload(index);
-                self.batch.push(to, out.path.0, &header[..out.header_len], payload);
+                self.push(&out, &header);
             }
             let is_last = !self.batch.is_full();
             if !self.batch.is_empty() {
@@ -133,6 +154,23 @@ impl Core {
             }
             if is_last {
                 break;
+            }
+        }
+    }
+
+    /// Adds a datagram of the engine to the batch.
+    fn push(&mut self, out: &Transmit, header: &[u8; srd::HEADER_MAX]) {
+        let to = socket_addr(out.addr.host, out.addr.qpn);
+        let header = &header[..out.header_len];
+        match out.msg.map(Part::from_msg) {
+            None => self.batch.push(to, out.path.0, header, std::iter::empty()),
+            Some(Part::Send(index)) => {
+                self.batch.push(to, out.path.0, header, self.sq.payload(index));
+            }
+            Some(part) => {
+                let (block, piece) = self.rdma_part(part);
+                let header = [header, &block.emit()].concat();
+                self.batch.push(to, out.path.0, &header, piece.into_iter());
             }
         }
     }
@@ -146,7 +184,7 @@ impl Core {
 
 pub(super) fn imm_of(op: SendOp) -> (u8, u32) {
     match op {
-        SendOp::Send => (0, 0),
-        SendOp::SendImm(imm) => (FLAG_IMM, imm),
+        SendOp::SendImm(imm) | SendOp::WriteImm(_, imm) => (FLAG_IMM, imm),
+        SendOp::Send | SendOp::Read(_) | SendOp::Write(_) => (0, 0),
     }
 }

@@ -150,6 +150,15 @@ pub struct QpQuery {
     pub rnr_retry: u8,
 }
 
+/// Memory of a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remote {
+    /// Virtual address there.
+    pub addr: u64,
+    /// [`crate::Mr::rkey`] of the region that holds it.
+    pub rkey: u32,
+}
+
 /// Operation of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendOp {
@@ -157,6 +166,12 @@ pub enum SendOp {
     Send,
     /// A message with 32 bits of immediate data.
     SendImm(u32),
+    /// Copies remote memory into the one local entry. SRD only.
+    Read(Remote),
+    /// Copies the one local entry to remote memory. SRD only.
+    Write(Remote),
+    /// As [`SendOp::Write`], then completes a receive there with 32 bits of immediate data.
+    WriteImm(Remote, u32),
 }
 
 /// Where the payload of a send is.

@@ -23,8 +23,8 @@ use crate::service;
 use crate::sq::{self, SendSlot};
 
 pub use attr::{
-    CreateQpError, ModifyError, ModifyQp, PostError, QpInit, QpKind, QpQuery, QpState, SendData,
-    SendOp, SendWr,
+    CreateQpError, ModifyError, ModifyQp, PostError, QpInit, QpKind, QpQuery, QpState, Remote,
+    SendData, SendOp, SendWr,
 };
 
 /// After this time without polling the service thread drives a queue pair.
@@ -265,6 +265,11 @@ impl Qp {
             core.publish(&self.init);
         }
         Served::Until(core.next_timeout())
+    }
+
+    /// The end of lingering.
+    pub(crate) fn unplug(&self) {
+        self.lock().unplug();
     }
 
     /// Nobody polled for a while.

@@ -41,6 +41,29 @@ pub(crate) struct Run {
     pub(crate) segment: usize,
 }
 
+/// No network: what a queue pair has after its socket was closed.
+#[derive(Debug)]
+pub(crate) struct Unplugged;
+
+impl Wire for Unplugged {
+    fn send(&mut self, _now: Instant, batch: &mut Batch) -> Sent {
+        batch.clear();
+        Sent::default()
+    }
+
+    fn receive(&mut self, _buffer: &mut [u8]) -> Option<Run> {
+        None
+    }
+
+    fn release(&mut self, _now: Instant) -> Sent {
+        Sent::default()
+    }
+
+    fn next_release(&self) -> Option<Instant> {
+        None
+    }
+}
+
 /// A network. Losing datagrams is allowed, changing them is not.
 pub(crate) trait Wire: Send {
     /// Sends and empties `batch`.

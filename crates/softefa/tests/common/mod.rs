@@ -33,7 +33,7 @@ pub fn side(kind: QpKind, fault: &str) -> Side {
     let qp = Qp::create(&pd, init(kind, &cq)).unwrap();
     up(&qp, 7);
     let memory = vec![0u8; 1 << 20].into_boxed_slice();
-    let access = Access { local_write: true, ..Access::default() };
+    let access = Access { local_write: true, remote_read: true, remote_write: true };
     let mr = pd.reg_mr(memory.as_ptr() as u64, memory.len() as u64, access).unwrap();
     Side { device, pd, cq, qp, mr, memory }
 }

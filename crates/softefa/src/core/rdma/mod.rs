@@ -1,0 +1,215 @@
+//! RDMA over the engine's messages (SRD-10.1).
+//!
+//! ```text
+//! WRITE   segments -----------------> copied to where each says; all accepted = done
+//! WRITE with immediate, long:   ... then one empty message with the immediate
+//! READ    request  -----------------> job of the responder
+//!         placed   <----------------- segments; all placed = done
+//! ```
+//! The engine is unordered, so every segment says where it belongs and is checked against the
+//! whole operation: an operation that is not allowed changes no byte. The target's program takes
+//! no part; whoever runs the turn (its poll or the service thread) serves.
+
+mod requester;
+mod responder;
+
+use std::collections::VecDeque;
+
+use srd::{Instant, MsgId};
+
+use super::Core;
+use crate::wire::Piece;
+
+pub(crate) use requester::Transfer;
+use responder::Job;
+
+/// Copies bytes to a remote address.
+pub(super) const OP_WRITE: u8 = 1;
+/// Asks for bytes at a remote address; the immediate is the queue key for the answer.
+pub(super) const OP_READ: u8 = 2;
+/// Bytes that were asked for.
+pub(super) const OP_READ_DATA: u8 = 3;
+/// The bytes that were asked for will not come; the key field says why.
+pub(super) const OP_READ_FAIL: u8 = 4;
+/// Is the operation still known there?
+pub(super) const OP_PROBE: u8 = 5;
+
+/// Segments of one queue pair in the engine at most; enough to fill its window.
+const SEGMENTS_IN_ENGINE: usize = 256;
+/// Segments of one operation before the next gets its turn.
+const SEGMENTS_PER_TURN: usize = 16;
+/// A READ without progress for so long asks whether its responder is alive.
+const PROBE_NS: u64 = 500_000_000;
+
+/// What stands in front of the bytes of every RDMA message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Block {
+    /// Remote address of the operation.
+    pub(super) addr: u64,
+    /// Remote key; in answers the status of the operation.
+    pub(super) key: u32,
+    /// Bytes of the whole operation.
+    pub(super) total: u32,
+    /// Where the bytes of this message belong in it.
+    pub(super) offset: u32,
+    /// Names the READ this belongs to.
+    pub(super) tag: u32,
+}
+
+impl Block {
+    pub(super) const LEN: usize = 24;
+
+    /// The block and the bytes behind it.
+    pub(super) fn parse(payload: &[u8]) -> Option<(Self, &[u8])> {
+        let (raw, rest) = payload.split_first_chunk::<{ Self::LEN }>()?;
+        let word = |at: usize| u32::from_be_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
+        let addr = u64::from(word(0)) << 32 | u64::from(word(4));
+        let block = Self { addr, key: word(8), total: word(12), offset: word(16), tag: word(20) };
+        let end = u64::from(block.offset) + rest.len() as u64;
+        (end <= u64::from(block.total)).then_some((block, rest))
+    }
+
+    pub(super) fn emit(&self) -> [u8; Self::LEN] {
+        let mut raw = [0; Self::LEN];
+        raw[..8].copy_from_slice(&self.addr.to_be_bytes());
+        raw[8..12].copy_from_slice(&self.key.to_be_bytes());
+        raw[12..16].copy_from_slice(&self.total.to_be_bytes());
+        raw[16..20].copy_from_slice(&self.offset.to_be_bytes());
+        raw[20..].copy_from_slice(&self.tag.to_be_bytes());
+        raw
+    }
+}
+
+/// What a message of the engine is to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// A whole send of this slot.
+    Send(u32),
+    /// A segment of a WRITE of this slot.
+    Write(u32, u32),
+    /// The immediate behind a long WRITE of this slot.
+    WriteTail(u32),
+    /// The request of a READ of this slot.
+    ReadRequest(u32),
+    /// A segment of the answer to a READ, of this job.
+    ReadData(u32, u32),
+    /// The refusal of a READ, of this job.
+    ReadFail(u32),
+    /// The question whether a READ of this slot lives, with its serial.
+    Probe(u32, u32),
+}
+
+impl Part {
+    /// Three bits say what, 29 the number, 32 the slot or job.
+    pub(super) fn to_msg(self) -> MsgId {
+        let (kind, number, index) = match self {
+            Self::Send(index) => (0, 0, index),
+            Self::Write(index, segment) => (1, segment, index),
+            Self::WriteTail(index) => (2, 0, index),
+            Self::ReadRequest(index) => (3, 0, index),
+            Self::ReadData(index, segment) => (4, segment, index),
+            Self::ReadFail(index) => (5, 0, index),
+            Self::Probe(index, serial) => (6, serial, index),
+        };
+        debug_assert!(number < 1 << 29);
+        MsgId(kind << 61 | u64::from(number) << 32 | u64::from(index))
+    }
+
+    pub(super) fn from_msg(msg: MsgId) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "the fields were packed from u32")]
+        let (number, index) = ((msg.0 << 3 >> 35) as u32, msg.0 as u32);
+        match msg.0 >> 61 {
+            0 => Self::Send(index),
+            1 => Self::Write(index, number),
+            2 => Self::WriteTail(index),
+            3 => Self::ReadRequest(index),
+            4 => Self::ReadData(index, number),
+            5 => Self::ReadFail(index),
+            _ => Self::Probe(index, number),
+        }
+    }
+}
+
+/// Who has segments to give to the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Slot(u32),
+    Job(u32),
+}
+
+/// RDMA operations of a queue pair, as requester and as responder.
+#[derive(Debug, Default)]
+pub(super) struct Rdma {
+    ready: VecDeque<Source>,
+    jobs: Vec<Option<Job>>,
+    in_engine: usize,
+    serial: u32,
+    next_probe: Option<Instant>,
+}
+
+impl Rdma {
+    /// When a turn must look after READs.
+    pub(super) fn next_probe(&self) -> Option<Instant> {
+        self.next_probe
+    }
+
+    /// Peers that are being served.
+    pub(super) fn peers(&self) -> impl Iterator<Item = srd::PeerId> {
+        self.jobs.iter().flatten().map(Job::peer)
+    }
+
+    /// Forgets everything; the engine has been told.
+    pub(super) fn clear(&mut self) {
+        *self = Self { serial: self.serial, ..Self::default() };
+    }
+}
+
+impl Core {
+    /// Block and bytes of a message of the engine.
+    pub(super) fn rdma_part(&self, part: Part) -> (Block, Option<Piece>) {
+        match part {
+            Part::Send(_) => (Block::default(), None),
+            Part::Write(index, number) => {
+                let offset = number * self.segment_bytes();
+                let block = self.block_of(index, offset);
+                (block, self.sq.stretch(index, offset, self.segment_bytes()))
+            }
+            Part::WriteTail(index) => {
+                let block = self.block_of(index, 0);
+                (Block { offset: block.total, ..block }, None)
+            }
+            Part::ReadRequest(index) | Part::Probe(index, _) => (self.block_of(index, 0), None),
+            Part::ReadData(job, number) => self.read_data_of(job, number),
+            Part::ReadFail(job) => (self.read_fail_of(job), None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn block_survives_the_wire_and_bounds_its_bytes() {
+        let block = Block { addr: u64::MAX - 9, key: 7, total: 100, offset: 90, tag: u32::MAX };
+        let wire = [&block.emit()[..], &[1; 10]].concat();
+        assert_eq!(Block::parse(&wire), Some((block, &[1u8; 10][..])));
+        assert_eq!(Block::parse(&[&wire[..], &[1]].concat()), None, "beyond the operation");
+        assert_eq!(Block::parse(&wire[..23]), None);
+    }
+
+    #[test]
+    fn part_survives_the_engine() {
+        for part in [
+            Part::Send(u32::MAX),
+            Part::Write(4095, 120_000),
+            Part::WriteTail(1),
+            Part::ReadRequest(2),
+            Part::ReadData(3, (1 << 29) - 1),
+            Part::ReadFail(4),
+            Part::Probe(5, 77),
+        ] {
+            assert_eq!(Part::from_msg(part.to_msg()), part);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The side that asks: WRITE segments out, READ data in.
+
+use srd::{Arrival, Instant, Message, Reject};
+
+use super::{
+    Block, OP_PROBE, OP_READ, OP_WRITE, PROBE_NS, Part, SEGMENTS_IN_ENGINE, SEGMENTS_PER_TURN,
+    Source,
+};
+use crate::core::{Core, FLAG_IMM};
+use crate::counters::Counter;
+use crate::mr;
+use crate::qp::{Remote, SendOp};
+use crate::sq::SendSlot;
+use crate::status::Status;
+
+/// Bits of a READ's tag that name its slot; the others tell its predecessors in the slot apart.
+const TAG_SLOT_BITS: u32 = 12;
+const SERIAL_MASK: u32 = (1 << (32 - TAG_SLOT_BITS)) - 1;
+
+/// Progress of an RDMA work request.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Transfer {
+    qkey: u32,
+    /// Next byte to give to the engine (WRITE).
+    next: u32,
+    /// Parts of it in the engine.
+    in_engine: u32,
+    /// Bytes placed (READ).
+    placed: u32,
+    /// The answer has begun, which for an empty READ is all of it.
+    answered: bool,
+    /// Bytes placed when liveness was last looked at.
+    probed_at: Option<u32>,
+    /// The immediate behind a long WRITE is on its way.
+    tail_sent: bool,
+    failed: Option<Status>,
+    serial: u32,
+}
+
+impl Core {
+    /// Bytes of an operation in one message.
+    pub(super) fn segment_bytes(&self) -> u32 {
+        self.device.attr().max_msg_bytes - Block::LEN as u32
+    }
+
+    /// Begins the RDMA work request in slot `index`.
+    pub(in crate::core) fn start_rdma(&mut self, now: Instant, index: u32, qkey: u32) {
+        self.rdma.serial = (self.rdma.serial + 1) & SERIAL_MASK;
+        let serial = self.rdma.serial;
+        let imm = self.attrs.qkey;
+        let Some(slot) = self.sq.get_mut(index) else { return };
+        slot.transfer = Transfer { qkey, serial, ..Transfer::default() };
+        let len = u64::from(slot.len);
+        if matches!(slot.op, SendOp::Read(_)) {
+            self.device.counters.add(Counter::RdmaReadWrs, 1);
+            self.device.counters.add(Counter::RdmaReadBytes, len);
+            self.rdma.next_probe.get_or_insert_with(|| now.plus_ns(PROBE_NS));
+            self.give(now, index, Part::ReadRequest(index), OP_READ, 0, (0, imm));
+        } else {
+            self.device.counters.add(Counter::RdmaWriteWrs, 1);
+            self.device.counters.add(Counter::RdmaWriteBytes, len);
+            self.rdma.ready.push_back(Source::Slot(index));
+            self.feed(now);
+        }
+    }
+
+    /// Gives one message of slot `index` to the engine; a refusal ends the work request.
+    fn give(
+        &mut self,
+        now: Instant,
+        index: u32,
+        part: Part,
+        op: u8,
+        bytes: u32,
+        (flags, imm): (u8, u32),
+    ) {
+        let rnr_retry = self.attrs.rnr_retry;
+        let Some(slot) = self.sq.get_mut(index) else { return };
+        let Some(peer) = slot.peer else { return };
+        let len = Block::LEN as u32 + bytes;
+        let qkey = slot.transfer.qkey;
+        let message = Message { id: part.to_msg(), len, op, flags, qkey, imm, rnr_retry };
+        if self.endpoint.send(now, peer, message).is_ok() {
+            slot.transfer.in_engine += 1;
+            self.rdma.in_engine += 1;
+        } else {
+            slot.transfer.failed.get_or_insert(Status::LocalQpInternalError);
+        }
+    }
+
+    /// Gives segments to the engine, a few of each operation in turn, as many as it can use.
+    pub(in crate::core) fn feed(&mut self, now: Instant) {
+        while self.rdma.in_engine < SEGMENTS_IN_ENGINE
+            && let Some(source) = self.rdma.ready.pop_front()
+        {
+            let more = match source {
+                Source::Slot(index) => self.feed_write(now, index),
+                Source::Job(index) => self.feed_read_data(now, index),
+            };
+            if more {
+                self.rdma.ready.push_back(source);
+            }
+        }
+    }
+
+    /// Whether the WRITE has more segments.
+    fn feed_write(&mut self, now: Instant, index: u32) -> bool {
+        let segment = self.segment_bytes();
+        for _ in 0..SEGMENTS_PER_TURN {
+            let Some(slot) = self.sq.get_mut(index) else { return false };
+            let (at, total) = (slot.transfer.next, slot.len);
+            if slot.transfer.failed.is_some() {
+                self.end_write(now, index);
+                return false;
+            }
+            let bytes = segment.min(total - at);
+            slot.transfer.next = at + bytes;
+            let with = if bytes == total { immediate(slot) } else { (0, 0) };
+            self.give(now, index, Part::Write(index, at / segment), OP_WRITE, bytes, with);
+            if at + bytes == total {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// A part of slot `index` has left the engine.
+    pub(in crate::core) fn part_done(
+        &mut self,
+        now: Instant,
+        index: u32,
+        part: Part,
+        status: Status,
+    ) {
+        self.rdma.in_engine -= 1;
+        let Some(slot) = self.sq.get_mut(index) else { return };
+        slot.transfer.in_engine -= 1;
+        let is_stale_probe =
+            matches!(part, Part::Probe(_, serial) if serial != slot.transfer.serial);
+        if status != Status::Ok && !is_stale_probe {
+            slot.transfer.failed.get_or_insert(status);
+        }
+        match slot.op {
+            SendOp::Read(_) => self.end_read(index),
+            _ => self.end_write(now, index),
+        }
+    }
+
+    /// Completes a WRITE when nothing of it is left.
+    fn end_write(&mut self, now: Instant, index: u32) {
+        let segment = self.segment_bytes();
+        let Some(slot) = self.sq.get_mut(index) else { return };
+        let transfer = slot.transfer;
+        if transfer.in_engine > 0 || (transfer.failed.is_none() && transfer.next < slot.len) {
+            return;
+        }
+        let needs_tail = matches!(slot.op, SendOp::WriteImm(..)) && slot.len > segment;
+        if transfer.failed.is_none() && needs_tail && !transfer.tail_sent {
+            // Only now (SRD-10.3): the receiver must not hear of bytes that are still on their way.
+            slot.transfer.tail_sent = true;
+            let with = immediate(slot);
+            self.give(now, index, Part::WriteTail(index), OP_WRITE, 0, with);
+            return;
+        }
+        self.rdma.ready.retain(|source| *source != Source::Slot(index));
+        self.finish_send(index, transfer.failed.unwrap_or(Status::Ok));
+    }
+
+    /// Completes a READ when its request and all its bytes are accounted for (SRD-10.4).
+    fn end_read(&mut self, index: u32) {
+        let Some(slot) = self.sq.get(index) else { return };
+        let transfer = slot.transfer;
+        let is_whole = transfer.answered && transfer.placed == slot.len;
+        if transfer.in_engine == 0 && (is_whole || transfer.failed.is_some()) {
+            self.finish_send(index, transfer.failed.unwrap_or(Status::Ok));
+        }
+    }
+
+    /// The slot an answer is for.
+    fn slot_of(&mut self, tag: u32, arrival: &Arrival) -> Option<(u32, &mut SendSlot)> {
+        let index = tag & ((1 << TAG_SLOT_BITS) - 1);
+        let slot = self.sq.get_mut(index)?;
+        let fits = matches!(slot.op, SendOp::Read(_))
+            && slot.transfer.serial == tag >> TAG_SLOT_BITS
+            && slot.peer == Some(arrival.peer);
+        fits.then_some((index, slot))
+    }
+
+    /// Places bytes that were asked for. Answers to a READ that has ended are taken and dropped.
+    pub(in crate::core) fn take_read_data(
+        &mut self,
+        arrival: &Arrival,
+        payload: &[u8],
+    ) -> Result<(), Reject> {
+        let (block, bytes) = Block::parse(payload).ok_or(Reject::BadStatus)?;
+        let Some((index, slot)) = self.slot_of(block.tag, arrival) else { return Ok(()) };
+        let target = match slot.part_of_first(block.offset, bytes.len() as u32) {
+            _ if block.key != 0 => Err(Status::RemoteBadAddress),
+            _ if block.total != slot.len => Err(Status::RemoteBadStatus),
+            None => Err(Status::RemoteBadStatus),
+            Some(sge) => Ok(sge),
+        };
+        let placed = target.and_then(|sge| {
+            // It may have been deregistered meanwhile.
+            let allowed = sge.len == 0 || self.recv_mrs.allows(&sge, true);
+            if allowed { Ok(sge) } else { Err(Status::LocalInvalidLkey) }
+        });
+        let Some(slot) = self.sq.get_mut(index) else { return Ok(()) };
+        match placed {
+            Ok(sge) => {
+                mr::copy_in(sge.addr, bytes);
+                slot.transfer.answered = true;
+                slot.transfer.placed += sge.len;
+            }
+            Err(status) => {
+                slot.transfer.failed.get_or_insert(status);
+            }
+        }
+        self.end_read(index);
+        Ok(())
+    }
+
+    /// The responder gave up.
+    pub(in crate::core) fn take_read_fail(
+        &mut self,
+        arrival: &Arrival,
+        payload: &[u8],
+    ) -> Result<(), Reject> {
+        let (block, _) = Block::parse(payload).ok_or(Reject::BadStatus)?;
+        if let Some((index, slot)) = self.slot_of(block.tag, arrival) {
+            slot.transfer.failed.get_or_insert(Status::RemoteAbort);
+            self.end_read(index);
+        }
+        Ok(())
+    }
+
+    /// Asks after READs that made no progress: their responder may be gone, and having accepted
+    /// the request it owes the engine nothing.
+    pub(in crate::core) fn probe_reads(&mut self, now: Instant) {
+        if self.rdma.next_probe.is_none_or(|at| at > now) {
+            return;
+        }
+        let mut waiting = false;
+        for index in 0..self.sq.end() {
+            let Some(slot) = self.sq.get_mut(index) else { continue };
+            if !matches!(slot.op, SendOp::Read(_)) {
+                continue;
+            }
+            waiting = true;
+            let placed = slot.transfer.placed;
+            let is_stuck = slot.transfer.probed_at.replace(placed) == Some(placed);
+            if is_stuck && slot.transfer.in_engine == 0 {
+                let serial = slot.transfer.serial;
+                self.give(
+                    now,
+                    index,
+                    Part::Probe(index, serial),
+                    OP_PROBE,
+                    0,
+                    (0, self.attrs.qkey),
+                );
+            }
+        }
+        self.rdma.next_probe = waiting.then(|| now.plus_ns(PROBE_NS));
+    }
+
+    /// The block in front of a part of slot `index`.
+    pub(super) fn block_of(&self, index: u32, offset: u32) -> Block {
+        let Some(slot) = self.sq.get(index) else { return Block::default() };
+        let tag = slot.transfer.serial << TAG_SLOT_BITS | index;
+        match slot.op {
+            SendOp::Read(remote) | SendOp::Write(remote) | SendOp::WriteImm(remote, _) => {
+                let Remote { addr, rkey } = remote;
+                Block { addr, key: rkey, total: slot.len, offset, tag }
+            }
+            SendOp::Send | SendOp::SendImm(_) => Block::default(),
+        }
+    }
+}
+
+/// Flags and immediate of the message that tells the receiver.
+fn immediate(slot: &SendSlot) -> (u8, u32) {
+    match slot.op {
+        SendOp::WriteImm(_, imm) => (FLAG_IMM, imm),
+        _ => (0, 0),
+    }
+}

@@ -1,0 +1,222 @@
+//! The side that is asked: WRITEs into registered memory, READs out of it.
+
+use std::sync::Arc;
+
+use srd::{Arrival, Instant, Message, PeerId, Reject};
+
+use super::{Block, OP_READ_DATA, OP_READ_FAIL, Part, SEGMENTS_PER_TURN, Source};
+use crate::core::{Core, FLAG_IMM};
+use crate::counters::Counter;
+use crate::cq::CompletionOp;
+use crate::mr::{self, Region, Right};
+use crate::qp::socket_addr;
+use crate::status::Status;
+use crate::wire::Piece;
+
+/// READs one queue pair serves at a time; more are turned away as "not ready".
+const JOBS_MAX: usize = 4096;
+/// Sent in place of memory whose registration ended during a READ; the block says so (SRD-10.5).
+static NOTHING: [u8; 1 << 14] = [0; 1 << 14];
+
+/// A READ being served.
+#[derive(Debug)]
+pub(in crate::core) struct Job {
+    peer: PeerId,
+    qkey: u32,
+    block: Block,
+    region: Option<Arc<Region>>,
+    next: u32,
+    in_engine: u32,
+    is_dead: bool,
+}
+
+impl Job {
+    pub(super) fn peer(&self) -> PeerId {
+        self.peer
+    }
+
+    fn is_readable(&self) -> bool {
+        self.region.as_ref().is_some_and(|region| region.is_live())
+    }
+
+    /// Nothing more of it will go to the engine.
+    fn is_fed(&self) -> bool {
+        self.is_dead || self.next == self.block.total
+    }
+}
+
+impl Core {
+    /// Copies a segment to where it belongs, if the whole operation is allowed (SRD-10.2).
+    pub(in crate::core) fn serve_write(
+        &mut self,
+        arrival: &Arrival,
+        payload: &[u8],
+    ) -> Result<(), Reject> {
+        let (block, bytes) = Block::parse(payload).ok_or(Reject::BadStatus)?;
+        // An empty WRITE touches nothing and needs no region.
+        if block.total > 0 {
+            let remote = (block.key, block.addr, block.total);
+            self.rdma_mrs.remote(remote, Right::RemoteWrite).ok_or(Reject::BadAddress)?;
+        }
+        let wqe = match arrival.flags & FLAG_IMM {
+            0 => None,
+            _ => Some(self.rq.pop().ok_or(Reject::Rnr)?),
+        };
+        mr::copy_in(block.addr + u64::from(block.offset), bytes);
+        self.device.counters.add(Counter::RdmaWriteRecvBytes, bytes.len() as u64);
+        if let Some(wqe) = wqe {
+            let from = self.endpoint.address(arrival.peer).unwrap_or_default();
+            let src = socket_addr(from.host, from.qpn);
+            self.complete_recv(wqe.wr_id, src, block.total as usize, Some(arrival.imm), false);
+            if let Some(completion) = self.recvs_done.last_mut() {
+                completion.op = CompletionOp::RecvWrite;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a READ in.
+    pub(in crate::core) fn serve_read(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        payload: &[u8],
+    ) -> Result<(), Reject> {
+        let (block, _) = Block::parse(payload).ok_or(Reject::BadStatus)?;
+        let region = match block.total {
+            0 => None,
+            total => {
+                let remote = (block.key, block.addr, total);
+                Some(self.rdma_mrs.remote(remote, Right::RemoteRead).ok_or(Reject::BadAddress)?)
+            }
+        };
+        let place = self.rdma.jobs.iter().position(Option::is_none);
+        let index = place.unwrap_or(self.rdma.jobs.len());
+        if index >= JOBS_MAX {
+            return Err(Reject::Rnr);
+        }
+        if place.is_none() {
+            self.rdma.jobs.push(None);
+        }
+        self.device.counters.add(Counter::RdmaReadRespBytes, u64::from(block.total));
+        let (peer, qkey) = (arrival.peer, arrival.imm);
+        let job = Job { peer, qkey, block, region, next: 0, in_engine: 0, is_dead: false };
+        self.rdma.jobs[index] = Some(job);
+        let index = index as u32;
+        if block.total == 0 {
+            self.give_read(now, index, Part::ReadData(index, 0), OP_READ_DATA, 0);
+        } else {
+            self.rdma.ready.push_back(Source::Job(index));
+        }
+        Ok(())
+    }
+
+    /// Whether the READ has more segments.
+    pub(super) fn feed_read_data(&mut self, now: Instant, index: u32) -> bool {
+        let segment = self.segment_bytes();
+        for _ in 0..SEGMENTS_PER_TURN {
+            let Some(Some(job)) = self.rdma.jobs.get_mut(index as usize) else { return false };
+            if job.is_fed() {
+                return false;
+            }
+            let at = job.next;
+            let bytes = segment.min(job.block.total - at);
+            job.next = at + bytes;
+            let is_last = job.next == job.block.total;
+            let part = Part::ReadData(index, at / segment);
+            self.give_read(now, index, part, OP_READ_DATA, bytes);
+            if is_last {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn give_read(&mut self, now: Instant, index: u32, part: Part, op: u8, bytes: u32) {
+        let Some(Some(job)) = self.rdma.jobs.get_mut(index as usize) else { return };
+        let message = Message {
+            id: part.to_msg(),
+            len: Block::LEN as u32 + bytes,
+            op,
+            flags: 0,
+            qkey: job.qkey,
+            imm: 0,
+            rnr_retry: 7,
+        };
+        if self.endpoint.send(now, job.peer, message).is_ok() {
+            job.in_engine += 1;
+            self.rdma.in_engine += 1;
+        } else {
+            job.is_dead = true;
+        }
+    }
+
+    /// A part of job `index` has left the engine.
+    pub(in crate::core) fn job_part_done(&mut self, index: u32, status: Status) {
+        self.rdma.in_engine -= 1;
+        let Some(place) = self.rdma.jobs.get_mut(index as usize) else { return };
+        let Some(job) = place else { return };
+        job.in_engine -= 1;
+        job.is_dead |= status != Status::Ok;
+        if job.in_engine == 0 && job.is_fed() {
+            *place = None;
+            self.rdma.ready.retain(|source| *source != Source::Job(index));
+        }
+    }
+
+    /// Answers whether a READ is still being served (SRD-10.6); silence means its data is on its way.
+    pub(in crate::core) fn serve_probe(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        payload: &[u8],
+    ) -> Result<(), Reject> {
+        let (block, _) = Block::parse(payload).ok_or(Reject::BadStatus)?;
+        let is_known = self
+            .rdma
+            .jobs
+            .iter()
+            .flatten()
+            .any(|job| job.peer == arrival.peer && job.block.tag == block.tag && !job.is_dead);
+        if !is_known {
+            let place = self.rdma.jobs.iter().position(Option::is_none);
+            let index = place.unwrap_or_else(|| {
+                self.rdma.jobs.push(None);
+                self.rdma.jobs.len() - 1
+            });
+            let block = Block { tag: block.tag, ..Block::default() };
+            let (peer, qkey) = (arrival.peer, arrival.imm);
+            let job =
+                Job { peer, qkey, block, region: None, next: 0, in_engine: 0, is_dead: false };
+            self.rdma.jobs[index] = Some(job);
+            let index = index as u32;
+            self.give_read(now, index, Part::ReadFail(index), OP_READ_FAIL, 0);
+        }
+        Ok(())
+    }
+
+    /// Block and bytes of a segment of job `index`.
+    pub(super) fn read_data_of(&self, index: u32, segment_number: u32) -> (Block, Option<Piece>) {
+        let Some(Some(job)) = self.rdma.jobs.get(index as usize) else {
+            return (Block::default(), None);
+        };
+        let segment = self.segment_bytes();
+        let offset = segment_number * segment;
+        let len = segment.min(job.block.total - offset) as usize;
+        let Block { total, tag, addr, .. } = job.block;
+        if total == 0 || job.is_readable() {
+            let piece = Piece { addr: addr + u64::from(offset), len };
+            (Block { addr: 0, key: 0, total, offset, tag }, Some(piece))
+        } else {
+            let piece = Piece { addr: NOTHING.as_ptr() as usize as u64, len };
+            let key = u32::from(Status::RemoteBadAddress.code());
+            (Block { addr: 0, key, total, offset, tag }, Some(piece))
+        }
+    }
+
+    /// Block of a refusal.
+    pub(super) fn read_fail_of(&self, index: u32) -> Block {
+        let job = self.rdma.jobs.get(index as usize).and_then(Option::as_ref);
+        job.map(|job| job.block).unwrap_or_default()
+    }
+}

@@ -1,0 +1,209 @@
+//! RDMA between two queue pairs over real sockets.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Side, init, poll_until, side, up, wait_for};
+use softefa::counters::Counter;
+use softefa::{
+    Access, CompletionOp, Config, Cq, Device, Profile, Qp, QpKind, Remote, SendOp, Status,
+};
+
+const LEN: u32 = 300_000;
+const FAULTS: &str = "loss=2%,reorder=20%,dup=2%,seed=5";
+
+fn pair(fault: &str) -> (Side, Side) {
+    (side(QpKind::Srd, fault), side(QpKind::Srd, fault))
+}
+
+fn remote(of: &Side, at: usize) -> Remote {
+    Remote { addr: of.mr.addr() + at as u64, rkey: of.mr.rkey() }
+}
+
+fn pattern(seed: u8) -> Vec<u8> {
+    (0..LEN).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect()
+}
+
+/// The completion of the one work request that `a` has posted.
+fn finish(a: &Side, b: &Side) -> (CompletionOp, Status) {
+    let mut found = None;
+    poll_until(&[a, b], |index, done| {
+        found = Some((done.op, done.status));
+        index == 0
+    });
+    found.expect("poll_until returned")
+}
+
+fn write_then_read(fault: &str) {
+    let (mut a, b) = pair(fault);
+    let ah = a.ah(&b);
+    a.fill(0, &pattern(1));
+    let write = SendOp::Write(remote(&b, 1000));
+    a.post(1, &ah, b.qp.qpn(), write, &[a.sge(0, LEN)]);
+    assert_eq!(finish(&a, &b), (CompletionOp::Write, Status::Ok));
+    assert!(b.bytes(1000, LEN as usize) == pattern(1), "what was written is there");
+    assert_eq!((b.bytes(999, 1), b.bytes(1000 + LEN as usize, 1)), (&[0u8][..], &[0u8][..]));
+    let read = SendOp::Read(remote(&b, 1000));
+    a.post(2, &ah, b.qp.qpn(), read, &[a.sge(500_000, LEN)]);
+    assert_eq!(finish(&a, &b), (CompletionOp::Send, Status::Ok), "a READ completes as a send");
+    assert!(a.bytes(500_000, LEN as usize) == pattern(1), "what was read is there");
+    assert!(b.device.counters().get(Counter::RdmaWriteRecvBytes) >= u64::from(LEN));
+}
+
+#[test]
+fn what_is_written_can_be_read_back() {
+    write_then_read("");
+}
+
+#[test]
+fn faults_do_not_show() {
+    write_then_read(FAULTS);
+}
+
+#[test]
+fn many_operations_share_the_queue_pair() {
+    let (mut a, b) = pair(FAULTS);
+    let ah = a.ah(&b);
+    a.fill(0, &pattern(3));
+    for id in 0..40 {
+        let at = id as usize * 10_000;
+        let write = SendOp::Write(remote(&b, at));
+        a.post(id, &ah, b.qp.qpn(), write, &[a.sge(0, 10_000)]);
+        let read = SendOp::Read(Remote { addr: a.mr.addr(), rkey: a.mr.rkey() });
+        // Served by the same device's other queue pair: a reads its own pattern back from itself.
+        let own = a.ah(&a);
+        a.post(100 + id, &own, a.qp.qpn(), read, &[a.sge(500_000 + at, 10_000)]);
+    }
+    let mut ended = 0;
+    poll_until(&[&a, &b], |_, done| {
+        assert_eq!(done.status, Status::Ok, "{done:?}");
+        ended += 1;
+        ended == 80
+    });
+    for id in 0..40 {
+        assert!(b.bytes(id * 10_000, 10_000) == &pattern(3)[..10_000]);
+        assert!(a.bytes(500_000 + id * 10_000, 10_000) == &pattern(3)[..10_000]);
+    }
+}
+
+#[test]
+fn empty_operations_complete() {
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
+    let nowhere = Remote { addr: 0, rkey: 0 };
+    a.post(1, &ah, b.qp.qpn(), SendOp::Read(nowhere), &[a.sge(0, 0)]);
+    assert_eq!(finish(&a, &b), (CompletionOp::Send, Status::Ok));
+    a.post(2, &ah, b.qp.qpn(), SendOp::Write(nowhere), &[]);
+    assert_eq!(finish(&a, &b), (CompletionOp::Write, Status::Ok));
+}
+
+#[test]
+fn what_is_not_allowed_changes_no_byte() {
+    let (mut a, b) = pair("");
+    let ah = a.ah(&b);
+    a.fill(0, &pattern(7));
+    let end = b.mr.len() as usize;
+    let readonly = Access { local_write: true, remote_read: true, remote_write: false };
+    let guarded = b.pd.reg_mr(b.mr.addr(), b.mr.len(), readonly).unwrap();
+    let overlapping = remote(&b, end - LEN as usize + 1);
+    let stranger = Remote { rkey: b.mr.rkey() ^ 1, ..remote(&b, 0) };
+    let no_right = Remote { addr: b.mr.addr(), rkey: guarded.rkey() };
+    for target in [overlapping, stranger, no_right] {
+        a.post(1, &ah, b.qp.qpn(), SendOp::Write(target), &[a.sge(0, LEN)]);
+        assert_eq!(finish(&a, &b), (CompletionOp::Write, Status::RemoteBadAddress));
+        assert!(b.bytes(0, end).iter().all(|byte| *byte == 0), "{target:?} changed a byte");
+    }
+    a.post(2, &ah, b.qp.qpn(), SendOp::Read(overlapping), &[a.sge(0, LEN)]);
+    assert_eq!(finish(&a, &b), (CompletionOp::Send, Status::RemoteBadAddress));
+    assert!(a.bytes(0, LEN as usize) == pattern(7));
+}
+
+#[test]
+fn an_immediate_comes_after_the_last_byte() {
+    let (mut a, b) = pair(FAULTS);
+    let (ah, _back) = (a.ah(&b), b.ah(&a));
+    for (round, len) in [8u32, LEN].into_iter().enumerate() {
+        a.fill(0, &pattern(round as u8));
+        b.post_recv(70, 900_000, 16);
+        let write = SendOp::WriteImm(remote(&b, 0), 33);
+        a.post(1, &ah, b.qp.qpn(), write, &[a.sge(0, len)]);
+        let told = wait_for(&[&a, &b], 1, CompletionOp::RecvWrite);
+        assert_eq!((told.wr_id, told.byte_len, told.imm), (70, len, Some(33)));
+        assert!(b.bytes(0, len as usize) == &pattern(round as u8)[..len as usize]);
+        wait_for(&[&a, &b], 0, CompletionOp::Write);
+    }
+}
+
+#[test]
+fn the_target_program_takes_no_part() {
+    let (mut a, b) = pair("");
+    let ah = a.ah(&b);
+    a.fill(0, &pattern(9));
+    let write = SendOp::Write(remote(&b, 0));
+    a.post(1, &ah, b.qp.qpn(), write, &[a.sge(0, LEN)]);
+    assert_eq!(wait_for(&[&a], 0, CompletionOp::Write).status, Status::Ok);
+    let read = SendOp::Read(remote(&b, 0));
+    a.post(2, &ah, b.qp.qpn(), read, &[a.sge(500_000, LEN)]);
+    assert_eq!(wait_for(&[&a], 0, CompletionOp::Send).status, Status::Ok);
+    assert!(a.bytes(500_000, LEN as usize) == pattern(9));
+}
+
+#[test]
+fn a_responder_that_goes_away_ends_the_read() {
+    let (a, b) = pair("delay=20ms,seed=1");
+    let ah = a.ah(&b);
+    let read = SendOp::Read(remote(&b, 0));
+    // More than the first window, so that the rest is never sent.
+    a.post(1, &ah, b.qp.qpn(), read, &[a.sge(0, 1_000_000)]);
+    poll_until_counted(&a, &b, Counter::RdmaReadRespBytes);
+    b.qp.destroy();
+    let done = wait_for_any(&a);
+    assert!(
+        matches!(done, Status::RemoteBadDestQpn | Status::RemoteAbort),
+        "{done:?} after the responder went away"
+    );
+}
+
+fn poll_until_counted(a: &Side, b: &Side, counter: Counter) {
+    let start = std::time::Instant::now();
+    while b.device.counters().get(counter) == 0 {
+        assert!(a.cq.poll_one().is_none() && b.cq.poll_one().is_none());
+        assert!(start.elapsed().as_secs() < 10);
+    }
+}
+
+fn wait_for_any(a: &Side) -> Status {
+    let mut status = None;
+    poll_until(&[a], |_, done| {
+        status = Some(done.status);
+        true
+    });
+    status.expect("poll_until returned")
+}
+
+#[test]
+fn the_first_generation_has_no_rdma() {
+    let config = Config { profile: Profile::Efa0, ..Config::default() };
+    let device = Device::open(&config.devices[0], &config).unwrap();
+    assert!(!device.attr().caps.rdma_read && device.attr().max_rdma_bytes == 0);
+    let b = side(QpKind::Srd, "");
+    let pd = device.alloc_pd().unwrap();
+    let cq: Arc<Cq> = Cq::create(&device, 16).unwrap();
+    let qp = Qp::create(&pd, init(QpKind::Srd, &cq)).unwrap();
+    up(&qp, 7);
+    let ah = pd.create_ah(b.device.gid()).unwrap();
+    qp.post_send(&softefa::SendWr {
+        wr_id: 1,
+        op: SendOp::Read(remote(&b, 0)),
+        data: softefa::SendData::Sges(&[]),
+        signaled: true,
+        ah: &ah,
+        remote_qpn: b.qp.qpn(),
+        remote_qkey: common::QKEY,
+        more: false,
+    })
+    .unwrap();
+    assert_eq!(cq.pop().unwrap().status, Status::LocalUnsupportedOp);
+    qp.destroy();
+}
