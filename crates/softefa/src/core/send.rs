@@ -34,18 +34,18 @@ impl Core {
         }
         let peer = slot.peer;
         let Some(index) = self.sq.insert(slot) else { return false };
-        self.device.counters.add(Counter::SendWrs, 1);
-        self.device.counters.add(Counter::SendBytes, u64::from(len));
         self.unsent_messages += 1;
         self.unsent_bytes = self.unsent_bytes.saturating_add(len);
-        let Some(peer) = peer else {
-            self.queue_ud(index, wr);
-            return true;
-        };
         if !matches!(op, SendOp::Send | SendOp::SendImm(_)) {
             self.start_rdma(now, index, wr.remote_qkey);
             return true;
         }
+        self.device.counters.add(Counter::SendWrs, 1);
+        self.device.counters.add(Counter::SendBytes, u64::from(len));
+        let Some(peer) = peer else {
+            self.queue_ud(index, wr);
+            return true;
+        };
         let (flags, imm) = imm_of(op);
         let message = Message {
             id: Part::Send(index).to_msg(),
