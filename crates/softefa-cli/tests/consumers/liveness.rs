@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process};
 
-use crate::harness::{Directions, LIMIT, Running, Session, exclusive, has, is_long, wait_until};
+use crate::harness::{
+    Directions, LIMIT, Running, Session, efa_bench, exclusive, free_port, has, is_long, wait_until,
+};
 
 const PORTS: [&str; 2] = ["-p", "-p"];
 /// The other side must have noticed by then.
@@ -44,6 +46,26 @@ fn killed_receiver_ends_the_sender() {
         sender_notices("ib_send_bw -c SRD -x 0 -F -s 64 -t 1024 -D 60");
         sender_notices("ib_send_bw -c SRD -x 0 -F -s 8192 -q 8 -D 60");
     }
+}
+
+/// libfabric gets a killed peer reported through its completion queue.
+#[test]
+fn killed_libfabric_receiver_ends_the_sender() {
+    let _one = exclusive();
+    let session = Session::new("");
+    let efa_bench = efa_bench().display();
+    let port = free_port();
+    let mut server =
+        session.start("server", &format!("{efa_bench} server --bind 127.0.0.1 --port {port}"));
+    server.wait_until_listening(port);
+    let client =
+        format!("{efa_bench} run bandwidth -p efa -H 127.0.0.1 --port {port} -s 4096 -t 60");
+    let client = session.start("client", &client);
+    kill_in_the_middle(&session, &server);
+    let client = client.wait(NOTICE_LIMIT);
+    assert_ne!(client.code, 0, "the client took a killed server for a success\n{client}");
+    client.assert_moved(Directions::Both);
+    assert_eq!(server.wait(LIMIT).code, 137);
 }
 
 /// The server exits as soon as it has everything, with its last acknowledgements under way or

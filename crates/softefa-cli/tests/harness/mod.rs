@@ -28,15 +28,29 @@ const POLL: Duration = Duration::from_millis(5);
 pub(crate) fn softefa() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let program = PathBuf::from(env!("CARGO_BIN_EXE_softefa"));
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--package", "softefa-verbs"]);
-        if program.parent().is_some_and(|dir| dir.ends_with("release")) {
-            cargo.arg("--release");
-        }
-        assert!(cargo.status().unwrap().success(), "the adapter library does not build");
-        program
+        build("softefa-verbs");
+        PathBuf::from(env!("CARGO_BIN_EXE_softefa"))
     })
+}
+
+/// `efa-bench`, built from the present sources.
+pub(crate) fn efa_bench() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        build("efa-bench");
+        Path::new(env!("CARGO_BIN_EXE_softefa")).with_file_name("efa-bench")
+    })
+}
+
+/// Builds a package with the profile of the command under test, beside it.
+fn build(package: &str) {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--package", package]);
+    let program = Path::new(env!("CARGO_BIN_EXE_softefa"));
+    if program.parent().is_some_and(|dir| dir.ends_with("release")) {
+        cargo.arg("--release");
+    }
+    assert!(cargo.status().unwrap().success(), "{package} does not build");
 }
 
 /// Pairs of busy-polling programs share two cores: one pair at a time.
