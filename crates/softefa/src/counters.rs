@@ -59,6 +59,7 @@ counters! {
     TxSyscalls "tx_syscalls" "System calls that sent.";
     RxSyscalls "rx_syscalls" "System calls that received something.";
     TxErrors "tx_errors" "Datagrams the operating system refused to send.";
+    TxRefused "tx_refused" "Sends that first reported an earlier datagram as refused by its target.";
     FaultLost "fault_lost" "Datagrams dropped on purpose.";
     FaultReordered "fault_reordered" "Datagrams held back on purpose.";
     FaultDuplicated "fault_duplicated" "Datagrams doubled on purpose.";

@@ -11,6 +11,7 @@ impl Core {
         counters.add(Counter::TxBytes, sent.bytes);
         counters.add(Counter::TxSyscalls, sent.syscalls);
         counters.add(Counter::TxErrors, sent.errors);
+        counters.add(Counter::TxRefused, sent.refused);
         counters.add(Counter::FaultLost, sent.lost);
         counters.add(Counter::FaultReordered, sent.reordered);
         counters.add(Counter::FaultDuplicated, sent.duplicated);

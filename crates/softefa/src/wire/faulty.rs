@@ -55,6 +55,7 @@ fn add(total: &mut Sent, more: &Sent) {
     total.bytes += more.bytes;
     total.syscalls += more.syscalls;
     total.errors += more.errors;
+    total.refused += more.refused;
 }
 
 impl Wire for Faulty {

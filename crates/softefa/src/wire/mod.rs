@@ -26,6 +26,7 @@ pub(crate) struct Sent {
     pub(crate) bytes: u64,
     pub(crate) syscalls: u64,
     pub(crate) errors: u64,
+    pub(crate) refused: u64,
     pub(crate) lost: u64,
     pub(crate) reordered: u64,
     pub(crate) duplicated: u64,

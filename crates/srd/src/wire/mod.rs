@@ -62,6 +62,30 @@ impl<'a> Datagram<'a> {
     }
 }
 
+/// Length of the datagram that starts with `bytes`, by its own fields; `None` when they cannot be
+/// read. A host uses it to cut a train of coalesced datagrams, which all have the length of the
+/// first but for a shorter last one (SRD-2.9).
+#[must_use]
+pub fn datagram_len(bytes: &[u8]) -> Option<usize> {
+    let header = Header::parse(bytes).ok()?;
+    match header.kind {
+        Kind::Ud => ud::UdRepr::datagram_len(bytes),
+        Kind::Reset => Some(control::RESET_LEN),
+        Kind::Srd => {
+            let mut at = Header::LEN;
+            if header.flags.has(Flags::HAS_ACK) {
+                at += AckView::parse(bytes.get(at..)?).ok()?.len();
+            }
+            if header.flags.has(Flags::HAS_DATA) {
+                let init = header.flags.has(Flags::INIT);
+                let (data, len) = DataRepr::parse(bytes.get(at..)?, init).ok()?;
+                at += len + usize::from(data.len);
+            }
+            Some(at)
+        }
+    }
+}
+
 /// Copies the `N` bytes at `at`; the caller has checked that they exist.
 #[inline]
 pub(crate) fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {

@@ -14,6 +14,9 @@
 use super::{Flags, Header, Kind, take};
 use crate::{DropReason, PathId};
 
+/// Where the payload length stands.
+const LEN_AT: usize = 18;
+
 /// An unreliable datagram's headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdRepr {
@@ -39,6 +42,12 @@ impl UdRepr {
     /// Length of the headers in bytes.
     pub const LEN: usize = Header::LEN + 12;
 
+    /// Length of the datagram that starts with `bytes`, by its own field.
+    pub(super) fn datagram_len(bytes: &[u8]) -> Option<usize> {
+        let b: &[u8; Self::LEN] = bytes.first_chunk()?;
+        Some(Self::LEN + usize::from(u16::from_be_bytes(take(b, LEN_AT))))
+    }
+
     /// Reads a datagram of full length `datagram_len` that starts with `bytes`.
     ///
     /// # Errors
@@ -50,7 +59,7 @@ impl UdRepr {
             return Err(DropReason::Kind);
         }
         let b: &[u8; Self::LEN] = bytes.first_chunk().ok_or(DropReason::Short)?;
-        let len = u16::from_be_bytes(take(b, 18));
+        let len = u16::from_be_bytes(take(b, LEN_AT));
         if Self::LEN + usize::from(len) != datagram_len {
             return Err(DropReason::Malformed);
         }
