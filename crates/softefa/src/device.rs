@@ -208,7 +208,7 @@ impl Device {
 /// hardly ever inherits the number of a queue pair that peers still remember.
 #[derive(Debug)]
 struct QpnPool {
-    /// Queue pairs per residue: a lingering one may share its residue with one live successor.
+    /// Live queue pairs per residue, 0 or 1.
     residues: Vec<u8>,
     state: u64,
 }

@@ -15,7 +15,7 @@ use srd::Instant;
 
 use crate::host;
 use crate::lifecycle;
-use crate::qp::{Qp, Served};
+use crate::qp::{Driven, Qp, Served};
 
 /// How often polled queue pairs are looked at.
 const TICK_NS: u64 = 2_000_000;
@@ -24,19 +24,17 @@ const LINGER_NS: u64 = 250_000_000;
 /// How often the last acknowledgements are repeated at exit.
 const GOODBYES: usize = 3;
 
-#[derive(Debug)]
 struct Lingering {
-    qp: Arc<Qp>,
+    driven: Arc<Driven>,
     until: Instant,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Ward {
     live: Vec<Arc<Qp>>,
     lingering: Vec<Lingering>,
 }
 
-#[derive(Debug)]
 struct Service {
     ward: Mutex<Ward>,
     epoll: OwnedFd,
@@ -53,11 +51,11 @@ pub(crate) fn adopt(qp: &Arc<Qp>) {
 }
 
 /// Keeps a destroyed queue pair answering for a while.
-pub(crate) fn linger(qp: &Arc<Qp>, now: Instant) {
+pub(crate) fn linger(qp: &Arc<Qp>, driven: &Arc<Driven>, now: Instant) {
     let Some(service) = service() else { return };
     let mut ward = service.lock();
     ward.live.retain(|other| !Arc::ptr_eq(other, qp));
-    ward.lingering.push(Lingering { qp: Arc::clone(qp), until: now.plus_ns(LINGER_NS) });
+    ward.lingering.push(Lingering { driven: Arc::clone(driven), until: now.plus_ns(LINGER_NS) });
     drop(ward);
     service.wake();
 }
@@ -70,19 +68,42 @@ pub(crate) fn synchronize() {
         return;
     }
     let live = service.lock().live.clone();
-    live.iter().for_each(|qp| qp.wait_for_turn());
+    live.iter().for_each(|qp| qp.driven().wait_for_turn());
 }
 
 /// Repeats the last acknowledgements of all queue pairs, living and lingering.
 pub(crate) fn say_goodbye() {
     let Some(Some(service)) = SERVICE.get() else { return };
-    // Taken apart at exit, possibly from a signal or while the thread holds the lock: better no
-    // goodbye than a hang.
-    let Ok(ward) = service.ward.try_lock() else { return };
-    for _ in 0..GOODBYES {
-        let now = host::now();
-        let lingering = ward.lingering.iter().map(|lingering| &lingering.qp);
-        ward.live.iter().chain(lingering).for_each(|qp| qp.final_acks(now));
+    // Not for ever: a thread that was ended inside a turn never gives the lock back.
+    let Some(ward) = try_for_a_moment(|| service.ward.try_lock().ok()) else { return };
+    for round in 0..GOODBYES {
+        if round > 0 {
+            // Apart, so that one full buffer does not eat all copies.
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        }
+        let lingering = ward.lingering.iter().map(|lingering| &*lingering.driven);
+        for driven in ward.live.iter().map(|qp| qp.driven()).chain(lingering) {
+            try_for_a_moment(|| driven.final_acks(host::now()).then_some(()));
+        }
+    }
+}
+
+/// Tries again for up to a millisecond.
+fn try_for_a_moment<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    let start = host::now();
+    loop {
+        let result = attempt();
+        if result.is_some() || host::now().ns_since(start) > 1_000_000 {
+            return result;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Something changed that the thread could not see.
+pub(crate) fn wake() {
+    if let Some(Some(service)) = SERVICE.get() {
+        service.wake();
     }
 }
 
@@ -166,12 +187,12 @@ impl Service {
             let mut ward = self.lock();
             let (gone, stay) = ward.lingering.drain(..).partition(|l: &Lingering| l.until <= now);
             ward.lingering = stay;
-            for Lingering { qp, .. } in gone {
-                self.disarm(&qp, armed);
+            for Lingering { driven, .. } in gone {
+                self.disarm(&driven, armed);
                 // Somebody may hold the queue pair for longer; peers must not wait for that.
-                qp.unplug();
+                driven.unplug();
             }
-            let lingering: Vec<_> = ward.lingering.iter().map(|l| Arc::clone(&l.qp)).collect();
+            let lingering: Vec<_> = ward.lingering.iter().map(|l| Arc::clone(&l.driven)).collect();
             (ward.live.clone(), lingering)
         };
         let mut next = None;
@@ -180,24 +201,22 @@ impl Service {
                 next = Some(next.map_or(at, |next: Instant| next.min(at)));
             }
         };
-        for qp in &lingering {
-            self.arm(qp, armed);
-            if let Served::Until(at) = qp.service_turn(now) {
-                sooner(at);
-            }
+        for driven in &lingering {
+            self.arm(driven, armed);
+            sooner(driven.linger_turn(now));
             sooner(Some(now.plus_ns(TICK_NS)));
         }
         for qp in &live {
             let served = if qp.is_app_absent(now) { qp.service_turn(now) } else { Served::Busy };
             match served {
                 Served::Until(at) => {
-                    self.arm(qp, armed);
+                    self.arm(qp.driven(), armed);
                     sooner(at);
                 }
                 // Not waiting for the socket matters here: it may stay readable for as long as
                 // the program, which holds the lock, is scheduled away.
                 Served::Busy => {
-                    self.disarm(qp, armed);
+                    self.disarm(qp.driven(), armed);
                     sooner(Some(now.plus_ns(TICK_NS)));
                 }
             }
@@ -205,13 +224,13 @@ impl Service {
         next.map(|at| at.ns_since(now))
     }
 
-    fn arm(&self, qp: &Qp, armed: &mut HashSet<RawFd>) {
+    fn arm(&self, qp: &Driven, armed: &mut HashSet<RawFd>) {
         if armed.insert(qp.receive_fd()) {
             self.control(libc::EPOLL_CTL_ADD, qp.receive_fd());
         }
     }
 
-    fn disarm(&self, qp: &Qp, armed: &mut HashSet<RawFd>) {
+    fn disarm(&self, qp: &Driven, armed: &mut HashSet<RawFd>) {
         if armed.remove(&qp.receive_fd()) {
             self.control(libc::EPOLL_CTL_DEL, qp.receive_fd());
         }

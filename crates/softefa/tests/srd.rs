@@ -232,3 +232,61 @@ fn a_silent_program_is_served_by_the_service_thread() {
     assert!(b.device.counters().get(Counter::ServiceTurns) > 0);
     assert_eq!(b.cq.pop().unwrap().wr_id, 1);
 }
+
+/// Waits for a counter of a side whose program does not poll.
+fn wait_for_count(of: &Side, counter: Counter, at_least: u64) {
+    let start = std::time::Instant::now();
+    while of.device.counters().get(counter) < at_least {
+        assert!(start.elapsed().as_secs() < 10, "{counter:?} stays below {at_least}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn posts_without_polls_are_sent_and_repeated() {
+    let (a, b) = pair("loss=30%,seed=2");
+    let ah = a.ah(&b);
+    (0..50).for_each(|id| b.post_recv(id, 0, 64));
+    for id in 0..50 {
+        a.send(id, &b, &ah, 0, 8);
+        // Each after the one before has been served: nobody polls on either side.
+        wait_for_count(&b, Counter::RecvWrs, id + 1);
+    }
+}
+
+#[test]
+fn a_list_of_sends_leaves_without_a_poll() {
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
+    (0..2).for_each(|id| b.post_recv(id, 0, 64));
+    let sges = [a.sge(0, 8)];
+    for more in [true, false] {
+        let wr = softefa::SendWr {
+            wr_id: 1,
+            op: SendOp::Send,
+            data: softefa::SendData::Sges(&sges),
+            signaled: true,
+            ah: &ah,
+            remote_qpn: b.qp.qpn(),
+            remote_qkey: common::QKEY,
+            more,
+        };
+        a.qp.post_send(&wr).unwrap();
+    }
+    assert!(a.device.counters().get(Counter::TxPkts) >= 2, "both left with the second post");
+    wait_for_count(&b, Counter::RecvWrs, 2);
+}
+
+#[test]
+fn limits_are_free_again_as_soon_as_queue_pairs_are_destroyed() {
+    let (a, _b) = pair("");
+    for _ in 0..3 {
+        let pd = a.device.alloc_pd().unwrap();
+        let cq = softefa::Cq::create(&a.device, 16).unwrap();
+        let most = a.device.attr().max_qp - 1;
+        let all: Vec<_> =
+            (0..most).map(|_| Qp::create(&pd, init(QpKind::Srd, &cq)).unwrap()).collect();
+        assert!(Qp::create(&pd, init(QpKind::Srd, &cq)).is_err(), "the device has no more");
+        all.iter().for_each(|qp| qp.destroy());
+    }
+}

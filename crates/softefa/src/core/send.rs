@@ -86,9 +86,16 @@ impl Core {
         (!allowed).then_some(Status::LocalInvalidLkey)
     }
 
-    /// Enough was posted to fill a burst.
-    pub(crate) fn should_transmit(&self) -> bool {
-        self.unsent_messages >= UNSENT_MESSAGES || self.unsent_bytes >= UNSENT_BYTES
+    /// Nothing is on its way whose completion would bring a poll, or enough was posted to fill a
+    /// burst. `unpolled` sends were posted before and their completions not polled.
+    pub(crate) fn should_transmit(&self, unpolled: u32) -> bool {
+        let is_idle = match self.kind {
+            QpKind::Srd => self.endpoint.in_flight() <= self.unsent_messages as usize,
+            // Unreliable ones are done as soon as they left: what is unpolled tells a stream.
+            QpKind::Ud => unpolled == 0,
+        };
+        let is_burst = self.unsent_messages >= UNSENT_MESSAGES || self.unsent_bytes >= UNSENT_BYTES;
+        is_idle || is_burst
     }
 
     /// Turns what the engine finished into completions.

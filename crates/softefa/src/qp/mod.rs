@@ -1,13 +1,13 @@
 //! Queue pairs: creation, changes of state, posting. The turn itself is in `core`.
 
 mod attr;
+mod driven;
 mod state;
 
 use std::fmt;
 use std::net::SocketAddrV4;
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use srd::Instant;
 
@@ -27,6 +27,8 @@ pub use attr::{
     SendData, SendOp, SendWr,
 };
 
+pub(crate) use driven::Driven;
+
 /// After this time without polling the service thread drives a queue pair.
 const APP_ABSENT_NS: u64 = 1_000_000;
 
@@ -44,8 +46,7 @@ pub struct Qp {
     pd: Arc<Pd>,
     init: QpInit,
     qpn: u16,
-    receive_fd: RawFd,
-    core: Mutex<Core>,
+    driven: Arc<Driven>,
     /// Sends posted and not yet polled.
     credits: Credits,
     send_owner: u16,
@@ -77,8 +78,7 @@ impl Qp {
         let qp = Arc::new(Self {
             pd: Arc::clone(pd),
             qpn,
-            receive_fd,
-            core: Mutex::new(core),
+            driven: Arc::new(Driven::new(core, receive_fd)),
             credits,
             send_owner,
             recv_owner,
@@ -136,8 +136,10 @@ impl Qp {
             QpState::Error if from != QpState::Error => core.flush(host::now()),
             QpState::Reset if from != QpState::Reset => {
                 core.reset(host::now());
+                // First the completions: each that is polled gives a credit back.
+                self.init.send_cq.purge(self.send_owner);
+                self.init.recv_cq.purge(self.recv_owner);
                 self.credits.store(0, Ordering::Release);
-                self.purge_completions();
             }
             _ => {}
         }
@@ -145,8 +147,9 @@ impl Qp {
         Ok(())
     }
 
-    /// Posts a send. It is transmitted at once when nothing else is outstanding, otherwise with
-    /// the next poll, so that a stream of posts leaves in bursts.
+    /// Posts a send. It is transmitted at once when nothing else is on its way, otherwise with the
+    /// next poll (the program's, or the service thread's when the program does not poll), so that
+    /// a stream of posts leaves in bursts.
     ///
     /// A bad key or length does not fail here but in the completion, as on the device.
     ///
@@ -170,10 +173,14 @@ impl Qp {
             self.credits.fetch_sub(1, Ordering::AcqRel);
             return Err(PostError::Full);
         }
-        if !wr.more && (used == 0 || core.should_transmit()) {
+        if !wr.more && core.should_transmit(used) {
             core.transmit(host::now());
         }
         core.publish(&self.init);
+        drop(core);
+        if self.driven.unpark() {
+            service::wake();
+        }
         Ok(())
     }
 
@@ -210,16 +217,13 @@ impl Qp {
         if !lifecycle::is_forked_child() {
             let now = host::now();
             self.lock().close(now);
-            service::linger(self, now);
+            service::linger(self, &self.driven, now);
         }
         self.init.send_cq.detach(self, self.send_owner);
         self.init.recv_cq.detach(self, self.recv_owner);
         self.pd.device().live.qps.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    fn purge_completions(&self) {
-        self.init.send_cq.purge(self.send_owner);
-        self.init.recv_cq.purge(self.recv_owner);
+        // While it lingers its port is taken, so the number itself does not come back yet.
+        self.pd.device().release_qpn(self.qpn);
     }
 
     fn is_gone(&self) -> bool {
@@ -251,25 +255,28 @@ impl Qp {
             return;
         }
         self.last_app_turn_ns.store(now.as_ns(), Ordering::Relaxed);
-        if let Ok(mut core) = self.core.try_lock() {
+        if let Some(mut core) = self.driven.try_lock() {
             core.turn(now);
             core.publish(&self.init);
+        }
+        if self.driven.unpark() {
+            service::wake();
         }
     }
 
     /// A turn of the service thread.
     pub(crate) fn service_turn(&self, now: Instant) -> Served {
-        let Ok(mut core) = self.core.try_lock() else { return Served::Busy };
+        let Some(mut core) = self.driven.try_lock() else { return Served::Busy };
         core.service_turn(now);
         if !self.destroyed.load(Ordering::Acquire) {
             core.publish(&self.init);
         }
+        self.driven.park();
         Served::Until(core.next_timeout())
     }
 
-    /// The end of lingering.
-    pub(crate) fn unplug(&self) {
-        self.lock().unplug();
+    pub(crate) fn driven(&self) -> &Driven {
+        &self.driven
     }
 
     /// Nobody polled for a while.
@@ -278,30 +285,8 @@ impl Qp {
         now.as_ns().saturating_sub(last) >= APP_ABSENT_NS
     }
 
-    /// Returns when no turn is under way.
-    pub(crate) fn wait_for_turn(&self) {
-        drop(self.lock());
-    }
-
-    pub(crate) fn receive_fd(&self) -> RawFd {
-        self.receive_fd
-    }
-
-    /// Repeats the last acknowledgements, for a process that is about to end.
-    pub(crate) fn final_acks(&self, now: Instant) {
-        if let Ok(mut core) = self.core.try_lock() {
-            core.final_acks(now);
-        }
-    }
-
     fn lock(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Qp {
-    fn drop(&mut self) {
-        self.pd.device().release_qpn(self.qpn);
+        self.driven.lock()
     }
 }
 
