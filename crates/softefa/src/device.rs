@@ -15,7 +15,7 @@ use crate::limits::DeviceAttr;
 use crate::mr::MrTable;
 use crate::pd::{AllocPdError, Pd};
 use crate::qp::CreateQpError;
-use crate::wire::{PathSockets, UdpWire, link_mtu_bytes};
+use crate::wire::{PathSockets, QPN_FIRST, UdpWire, link_mtu_bytes};
 
 /// Why a device cannot be brought up.
 #[derive(Debug, thiserror::Error)]
@@ -54,8 +54,6 @@ pub(crate) struct Live {
 const PATHS_LOOPBACK: u16 = 4;
 /// Paths of a device elsewhere.
 const PATHS_NETWORK: u16 = 16;
-/// First port that may become a queue pair number. Below are the ports services listen on.
-const QPN_FIRST: u16 = 16_384;
 /// Ports to try before giving up.
 const QPN_TRIES: usize = 4096;
 

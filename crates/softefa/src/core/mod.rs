@@ -35,6 +35,10 @@ use crate::sq::SendQueue;
 use crate::status::Status;
 use crate::wire::{Batch, Faulty, PathSockets, UdpWire, Unplugged, Wire};
 
+/// Peers of one queue pair: strangers who open connections must not take all memory.
+const PEERS_MAX: usize = 16_384;
+/// Refused datagrams are looked for this often at most while nobody answers.
+const COLLECT_NS: u64 = 1_000_000;
 /// Largest datagram train the kernel hands over at once.
 const BUFFER_BYTES: usize = 1 << 16;
 /// Immediate data is present (the engine carries the flag for us).
@@ -69,6 +73,7 @@ pub(crate) struct Core {
     recv_owner: u16,
     last_ahn: LastAhn,
     last_turn: Instant,
+    last_collection: Instant,
     synced: srd::Stats,
 }
 
@@ -123,6 +128,7 @@ impl Core {
             recv_owner,
             last_ahn: LastAhn { addr: unspecified, generation: u64::MAX, ahn: AHN_UNKNOWN },
             last_turn: host::now(),
+            last_collection: Instant::ZERO,
             synced: srd::Stats::default(),
         }
     }
@@ -168,13 +174,20 @@ impl Core {
 
     /// Timers, refused datagrams, and what the faulty wire held back.
     fn expire(&mut self, now: Instant) {
-        if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
-            // Before a timer draws conclusions: somebody may have said why nobody answers.
-            self.paths.collect_refusals();
-            self.take_refusals(now);
+        let is_due = self.endpoint.poll_timeout().is_some_and(|at| at <= now);
+        // Before a timer draws conclusions: somebody may have said why nobody answers. Not for
+        // each acknowledgement's timer, because looking costs a system call per path.
+        if is_due
+            && self.endpoint.in_flight() > 0
+            && now.ns_since(self.last_collection) >= COLLECT_NS
+        {
+            self.last_collection = now;
+            self.paths.collect_refusals(now);
+        }
+        self.take_refusals(now);
+        if is_due {
             self.endpoint.handle_timeout(now);
-        } else {
-            self.take_refusals(now);
+            self.sync_counters();
         }
         self.probe_reads(now);
         if self.wire.next_release().is_some_and(|at| at <= now) {
@@ -186,7 +199,7 @@ impl Core {
     fn take_refusals(&mut self, now: Instant) {
         let qpn = self.qpn;
         let mine = |quote: &[u8]| Header::parse(quote).is_ok_and(|header| header.src_qpn == qpn);
-        for quote in self.paths.take_refused(mine) {
+        for quote in self.paths.take_refused(now, mine) {
             self.endpoint.handle_unreachable(now, &quote.bytes[..quote.len]);
         }
     }
@@ -246,6 +259,7 @@ fn new_endpoint(device: &Device, qpn: u16, wire: &UdpWire) -> Endpoint {
     config.max_message_bytes = device.attr().max_msg_bytes;
     config.paths = wire.paths().paths();
     // The peer's kernel queues about as much for us as ours does for it; beyond that it drops.
+    config.peers_max = PEERS_MAX;
     let room = u32::try_from(wire.receive_buffer_bytes() / 5 * 2).unwrap_or(u32::MAX);
     config.window_max_bytes = config.window_max_bytes.min(room).max(config.window_min_bytes);
     config.window_initial_bytes = config.window_initial_bytes.min(config.window_max_bytes);

@@ -17,7 +17,7 @@ use srd::Instant;
 pub(crate) use batch::{Batch, MAX_PACKETS, Piece};
 pub(crate) use faulty::Faulty;
 pub(crate) use link::link_mtu_bytes;
-pub(crate) use udp::{PathSockets, UdpWire};
+pub(crate) use udp::{PathSockets, QPN_FIRST, UdpWire};
 
 /// What a burst did, for the counters.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

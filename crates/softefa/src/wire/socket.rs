@@ -10,8 +10,8 @@ use libc::c_int;
 
 use super::Run;
 
-/// Bytes kept of a datagram that a peer's kernel refused: enough for the common header and token.
-pub(crate) const QUOTE_BYTES: usize = 64;
+/// Bytes kept of a datagram that a peer's kernel refused: its headers.
+pub(crate) const QUOTE_BYTES: usize = srd::HEADER_MAX;
 
 /// Start of a datagram of ours that came back as "port unreachable".
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +41,25 @@ pub(super) fn set_int(
     // SAFETY: `value` lives through the call and has the length given.
     let result = unsafe {
         libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), len)
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Makes a socket take nothing in; its error queue is not affected.
+pub(super) fn drop_all(socket: &OwnedFd) -> io::Result<()> {
+    const RETURN_CONSTANT: u16 = 0x06;
+    let mut nothing = libc::sock_filter { code: RETURN_CONSTANT, jt: 0, jf: 0, k: 0 };
+    let program = libc::sock_fprog { len: 1, filter: &raw mut nothing };
+    let len = size_of::<libc::sock_fprog>() as libc::socklen_t;
+    // SAFETY: the program and its one instruction live through the call, which copies them.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const program).cast(),
+            len,
+        )
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

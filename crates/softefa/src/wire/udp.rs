@@ -7,7 +7,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libc::{c_int, c_void};
@@ -15,30 +15,44 @@ use srd::Instant;
 
 use super::batch::{MAX_PACKETS, Packet, Piece};
 use super::socket::{
-    Quote, bind, get_int, read_error, receive_train, send_message, set_int, udp_socket,
+    Quote, bind, drop_all, get_int, read_error, receive_train, send_message, set_int, udp_socket,
 };
 use super::{Batch, Run, Sent, Wire};
+use crate::host;
 
 /// Most bytes of one UDP_SEGMENT send; an IPv4 datagram ends at 65,535 with headers.
 const MAX_RUN_BYTES: usize = 65_000;
 /// Receive buffer asked for; the kernel grants what `net.core.rmem_max` allows.
 const RECEIVE_BUFFER_BYTES: c_int = 4 << 20;
-/// Refused datagrams kept for queue pairs that have not fetched them.
+/// Refused datagrams kept for queue pairs that have not fetched them, and for how long. A living
+/// queue pair fetches its own within a turn; the others' owners are gone.
 const MAX_QUOTES: usize = 256;
+const QUOTE_LIFE_NS: u64 = 1_000_000_000;
+/// Queue for refusals on a sending socket.
+const ERROR_BUFFER_BYTES: c_int = 64 << 10;
+/// Ports of sending sockets. Queue pairs have higher ones: were the port of a queue pair that
+/// ended bound as a path, its peers would hear nothing instead of a refusal.
+const PATH_PORTS: std::ops::Range<u16> = 10_240..QPN_FIRST;
+/// First port that may become a queue pair number. Below are the ports services listen on.
+pub(crate) const QPN_FIRST: u16 = 16_384;
 
 /// The sending sockets of a device, one per path.
 #[derive(Debug)]
 pub(crate) struct PathSockets {
     sockets: Vec<OwnedFd>,
     /// Refused datagrams until their queue pair fetches them.
-    quotes: Mutex<Vec<Quote>>,
+    quotes: Mutex<Vec<(Instant, Quote)>>,
     quote_count: AtomicUsize,
+    /// The kernel cannot segment on this route: datagrams leave one by one.
+    is_unsegmented: AtomicBool,
 }
 
 impl PathSockets {
     pub(crate) fn bind(addr: Ipv4Addr, paths: u16) -> io::Result<Arc<Self>> {
         let sockets = (0..paths).map(|_| path_socket(addr)).collect::<io::Result<_>>()?;
-        Ok(Arc::new(Self { sockets, quotes: Mutex::default(), quote_count: AtomicUsize::new(0) }))
+        let (quotes, quote_count) = (Mutex::default(), AtomicUsize::new(0));
+        let is_unsegmented = AtomicBool::new(false);
+        Ok(Arc::new(Self { sockets, quotes, quote_count, is_unsegmented }))
     }
 
     pub(crate) fn paths(&self) -> u16 {
@@ -46,33 +60,34 @@ impl PathSockets {
     }
 
     /// Moves refusals from all sockets to where their queue pairs find them.
-    pub(crate) fn collect_refusals(&self) {
+    pub(crate) fn collect_refusals(&self, now: Instant) {
         for socket in &self.sockets {
-            self.collect_from(socket.as_raw_fd());
+            self.collect_from(now, socket.as_raw_fd());
         }
     }
 
-    fn collect_from(&self, fd: RawFd) {
+    fn collect_from(&self, now: Instant, fd: RawFd) {
         while let Some((quote, refused)) = read_error(fd) {
             if refused {
                 let mut quotes = self.quotes.lock().unwrap_or_else(PoisonError::into_inner);
                 if quotes.len() == MAX_QUOTES {
-                    // Left by queue pairs that are gone; a living one fetches its own at once.
                     quotes.remove(0);
                 }
-                quotes.push(quote);
+                quotes.push((now, quote));
                 self.quote_count.store(quotes.len(), Ordering::Release);
             }
         }
     }
 
     /// Refused datagrams that `mine` recognises; cheap when there are none.
-    pub(crate) fn take_refused(&self, mine: impl Fn(&[u8]) -> bool) -> Vec<Quote> {
+    pub(crate) fn take_refused(&self, now: Instant, mine: impl Fn(&[u8]) -> bool) -> Vec<Quote> {
         if self.quote_count.load(Ordering::Acquire) == 0 {
             return Vec::new();
         }
         let mut quotes = self.quotes.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = quotes.extract_if(.., |quote| mine(&quote.bytes[..quote.len])).collect();
+        let is_mine = |(_, quote): &mut (Instant, Quote)| mine(&quote.bytes[..quote.len]);
+        let taken = quotes.extract_if(.., is_mine).map(|(_, quote)| quote).collect();
+        quotes.retain(|(at, _)| now.ns_since(*at) < QUOTE_LIFE_NS);
         self.quote_count.store(quotes.len(), Ordering::Release);
         taken
     }
@@ -120,7 +135,7 @@ impl UdpWire {
     }
 
     /// Sends one run of datagrams with the same destination, path and length.
-    fn send_run(&mut self, run: &[Packet], pieces: &[Piece], sent: &mut Sent) {
+    fn send_run(&mut self, now: Instant, run: &[Packet], pieces: &[Piece], sent: &mut Sent) {
         self.iovecs.clear();
         for piece in &pieces[run[0].iov_start..run[run.len() - 1].iov_end] {
             match self.iovecs.last_mut() {
@@ -147,9 +162,17 @@ impl UdpWire {
                 // An earlier datagram was refused; this one has not been tried.
                 Some(libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH) => {
                     sent.refused += 1;
-                    self.paths.collect_from(fd);
+                    self.paths.collect_from(now, fd);
                 }
                 Some(libc::EINTR) => {}
+                // A route without segmentation, or a path narrower than the link.
+                Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE) if run.len() > 1 => {
+                    self.paths.is_unsegmented.store(true, Ordering::Relaxed);
+                    for packet in run {
+                        self.send_run(now, std::slice::from_ref(packet), pieces, sent);
+                    }
+                    return;
+                }
                 _ => break,
             }
         }
@@ -159,13 +182,14 @@ impl UdpWire {
 }
 
 impl Wire for UdpWire {
-    fn send(&mut self, _now: Instant, batch: &mut Batch) -> Sent {
+    fn send(&mut self, now: Instant, batch: &mut Batch) -> Sent {
         let mut sent = Sent::default();
         let packets = batch.packets();
+        let is_unsegmented = self.paths.is_unsegmented.load(Ordering::Relaxed);
         let mut start = 0;
         while start < packets.len() {
-            let len = run_len(&packets[start..]);
-            self.send_run(&packets[start..start + len], batch.pieces(), &mut sent);
+            let len = if is_unsegmented { 1 } else { run_len(&packets[start..]) };
+            self.send_run(now, &packets[start..start + len], batch.pieces(), &mut sent);
             start += len;
         }
         batch.clear();
@@ -214,11 +238,28 @@ fn path_socket(addr: Ipv4Addr) -> io::Result<OwnedFd> {
     set_int(&socket, libc::SOL_IP, libc::IP_RECVERR, 1)?;
     // Never fragment: a message is at most as long as the link carries.
     set_int(&socket, libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
-    // Nobody sends to this port; a stranger who does shall not cost memory.
-    set_int(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, 1)?;
+    // Nobody sends to this port; a stranger who does shall not fill the buffer, which is for
+    // refusals.
+    drop_all(&socket)?;
+    set_int(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, ERROR_BUFFER_BYTES)?;
     set_int(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, RECEIVE_BUFFER_BYTES)?;
-    bind(&socket, SocketAddrV4::new(addr, 0))?;
+    bind_path(&socket, addr)?;
     Ok(socket)
+}
+
+/// Binds to a free port of [`PATH_PORTS`].
+fn bind_path(socket: &OwnedFd, addr: Ipv4Addr) -> io::Result<()> {
+    let count = PATH_PORTS.end - PATH_PORTS.start;
+    #[expect(clippy::cast_possible_truncation, reason = "less than count")]
+    let first = (host::random_u64() % u64::from(count)) as u16;
+    for step in 0..count {
+        let port = PATH_PORTS.start + (first + step) % count;
+        match bind(socket, SocketAddrV4::new(addr, port)) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            other => return other,
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AddrInUse, "no free UDP port for a path"))
 }
 
 #[cfg(test)]
@@ -278,11 +319,47 @@ mod tests {
         drop(gone);
         let mut batch = Batch::new();
         batch.push(to, 0, b"refuse me", std::iter::empty());
-        a.send(Instant::from_ns(0), &mut batch);
-        a.paths.collect_refusals();
-        assert!(a.paths.take_refused(|quote| quote == b"somebody else's").is_empty());
-        let quotes = a.paths.take_refused(|quote| quote == b"refuse me");
+        let now = Instant::from_ns(0);
+        a.send(now, &mut batch);
+        a.paths.collect_refusals(now);
+        assert!(a.paths.take_refused(now, |quote| quote == b"somebody else's").is_empty());
+        let quotes = a.paths.take_refused(now, |quote| quote == b"refuse me");
         assert_eq!(quotes.len(), 1);
-        assert!(a.paths.take_refused(|_| true).is_empty());
+        assert!(a.paths.take_refused(now, |_| true).is_empty());
+    }
+
+    #[test]
+    fn many_refusals_are_kept_and_forgotten_in_time() {
+        let (mut a, _) = wire(1);
+        let now = Instant::from_ns(0);
+        for _ in 0..8 {
+            let (gone, to) = wire(1);
+            drop(gone);
+            let mut batch = Batch::new();
+            batch.push(to, 0, &[7; 1000], std::iter::empty());
+            a.send(now, &mut batch);
+        }
+        a.paths.collect_refusals(now);
+        assert_eq!(a.paths.quote_count.load(Ordering::Relaxed), 8);
+        let later = now.plus_ns(QUOTE_LIFE_NS);
+        assert!(a.paths.take_refused(later, |_| false).is_empty());
+        assert_eq!(a.paths.quote_count.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn where_the_kernel_does_not_segment_datagrams_leave_one_by_one() {
+        let (mut a, _) = wire(1);
+        let (mut b, to) = wire(1);
+        // Without checksums there is no segmentation: the kernel refuses with EIO.
+        set_int(&a.paths.sockets[0], libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
+        let mut batch = Batch::new();
+        for number in 0..3 {
+            batch.push(to, 0, &header(number, 0), std::iter::empty());
+        }
+        let sent = a.send(Instant::from_ns(0), &mut batch);
+        assert_eq!((sent.pkts, sent.errors), (3, 0));
+        let mut buffer = vec![0; 1 << 16];
+        let runs = std::iter::from_fn(|| b.receive(&mut buffer)).count();
+        assert_eq!((runs, a.paths.is_unsegmented.load(Ordering::Relaxed)), (3, true));
     }
 }
