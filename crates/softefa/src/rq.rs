@@ -29,7 +29,8 @@ impl RecvWqe {
 
     /// Whether the regions still allow writing.
     pub(crate) fn is_writable(&self, mrs: &mut MrCache) -> bool {
-        self.sges[..self.sge_count as usize].iter().all(|sge| mrs.allows(sge, true))
+        let mut sges = self.sges[..self.sge_count as usize].iter();
+        sges.all(|sge| sge.len == 0 || mrs.allows(sge, true))
     }
 
     /// Scatters `data` over the buffer from byte `offset` on; the caller checked the room.

@@ -1,8 +1,9 @@
 //! Send queue: work requests between posting and completion.
 
 use crate::core::Transfer;
-use crate::mr::Sge;
+use crate::mr::{MrCache, Sge};
 use crate::qp::SendOp;
+use crate::status::Status;
 use crate::wire::Piece;
 
 /// Entries of a send the device takes at most, over all profiles.
@@ -22,7 +23,9 @@ pub(crate) struct SendSlot {
     pub(crate) peer: Option<srd::PeerId>,
     /// Progress, when it is an RDMA operation.
     pub(crate) transfer: Transfer,
-    first_lkey: u32,
+    /// Why the bytes could not be supplied, once that happened.
+    pub(crate) fault: Option<Status>,
+    lkeys: [u32; SGE_MAX],
     pieces: [Piece; SGE_MAX],
     piece_count: u8,
     is_inline: bool,
@@ -33,10 +36,10 @@ impl SendSlot {
     pub(crate) fn from_sges(wr_id: u64, op: SendOp, signaled: bool, sges: &[Sge]) -> Self {
         assert!(sges.len() <= SGE_MAX);
         let mut slot = Self::empty(wr_id, op, signaled);
-        slot.first_lkey = sges.first().map_or(0, |sge| sge.lkey);
         for sge in sges {
             slot.pieces[slot.piece_count as usize] =
                 Piece { addr: sge.addr, len: sge.len as usize };
+            slot.lkeys[slot.piece_count as usize] = sge.lkey;
             slot.piece_count += 1;
             slot.len = slot.len.saturating_add(sge.len);
         }
@@ -62,7 +65,16 @@ impl SendSlot {
         let first = &self.pieces[0];
         let end = u64::from(offset) + u64::from(len);
         let addr = first.addr + u64::from(offset);
-        (end <= first.len as u64).then_some(Sge { addr, len, lkey: self.first_lkey })
+        (end <= first.len as u64).then_some(Sge { addr, len, lkey: self.lkeys[0] })
+    }
+
+    /// Whether the adapter may (still) read the payload.
+    pub(crate) fn is_readable(&self, mrs: &mut MrCache) -> bool {
+        let count = self.piece_count as usize;
+        self.pieces[..count].iter().zip(&self.lkeys).all(|(piece, &lkey)| {
+            let Ok(len) = u32::try_from(piece.len) else { return false };
+            len == 0 || mrs.allows(&Sge { addr: piece.addr, len, lkey }, false)
+        })
     }
 
     fn empty(wr_id: u64, op: SendOp, signaled: bool) -> Self {
@@ -74,7 +86,8 @@ impl SendSlot {
             len: 0,
             peer: None,
             transfer: Transfer::default(),
-            first_lkey: 0,
+            fault: None,
+            lkeys: [0; SGE_MAX],
             pieces,
             piece_count: 0,
             is_inline: false,

@@ -207,3 +207,25 @@ fn the_first_generation_has_no_rdma() {
     assert_eq!(cq.pop().unwrap().status, Status::LocalUnsupportedOp);
     qp.destroy();
 }
+
+#[test]
+fn a_peer_that_is_not_ready_does_not_keep_us_from_answering_it() {
+    let (a, b) = pair("");
+    let (to_b, to_a) = (a.ah(&b), b.ah(&a));
+    for id in 0..400 {
+        let write = SendOp::WriteImm(remote(&b, 0), 1);
+        a.post(id, &to_b, b.qp.qpn(), write, &[a.sge(0, 64)]);
+    }
+    // b posts receives only after it has read from a.
+    let read = SendOp::Read(remote(&a, 0));
+    b.post(1000, &to_a, a.qp.qpn(), read, &[b.sge(500_000, LEN)]);
+    let done = wait_for(&[&a, &b], 1, CompletionOp::Send);
+    assert_eq!((done.wr_id, done.status), (1000, Status::Ok));
+    (0..400).for_each(|id| b.post_recv(id, 900_000, 16));
+    let mut told = 0;
+    poll_until(&[&a, &b], |index, done| {
+        assert_eq!(done.status, Status::Ok);
+        told += usize::from(index == 1);
+        told == 400
+    });
+}

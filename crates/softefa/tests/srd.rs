@@ -290,3 +290,33 @@ fn limits_are_free_again_as_soon_as_queue_pairs_are_destroyed() {
         all.iter().for_each(|qp| qp.destroy());
     }
 }
+
+#[test]
+fn memory_that_was_deregistered_is_not_read_for_a_repetition() {
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
+    a.send(1, &b, &ah, 0, 100);
+    // No receive is posted: the message must be sent again, by then without its memory.
+    wait_for_count(&b, Counter::RxRnr, 1);
+    a.mr.deregister();
+    let done = wait_for(&[&a], 0, CompletionOp::Send);
+    assert_eq!(done.status, Status::LocalInvalidLkey);
+}
+
+#[test]
+fn a_receive_without_memory_fails_alone() {
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
+    let stranger = Sge { lkey: b.mr.lkey() ^ 1, ..b.sge(0, 64) };
+    b.qp.post_recv(1, &[stranger]).unwrap();
+    b.post_recv(2, 0, 64);
+    a.send(1, &b, &ah, 0, 8);
+    let mut seen = Vec::new();
+    poll_until(&[&a, &b], |index, done| {
+        if index == 1 {
+            seen.push((done.wr_id, done.status));
+        }
+        seen.len() == 2
+    });
+    assert_eq!(seen, [(1, Status::LocalInvalidLkey), (2, Status::Ok)]);
+}

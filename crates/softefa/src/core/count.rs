@@ -17,6 +17,13 @@ impl Core {
         counters.add(Counter::FaultDuplicated, sent.duplicated);
     }
 
+    /// Moves what was posted to the device's counters.
+    pub(super) fn count_sends(&mut self) {
+        let sends = std::mem::take(&mut self.sends);
+        self.device.counters.add(Counter::SendWrs, sends.count);
+        self.device.counters.add(Counter::SendBytes, sends.bytes);
+    }
+
     /// Moves what the engine counted since last time to the device's counters.
     pub(super) fn sync_counters(&mut self) {
         let (new, old) = (*self.endpoint.stats(), self.synced);

@@ -74,7 +74,16 @@ pub(crate) struct Core {
     last_ahn: LastAhn,
     last_turn: Instant,
     last_collection: Instant,
+    sends: Tally,
     synced: srd::Stats,
+}
+
+/// Sends posted since the last turn: counted here, because a device's counters are shared by all
+/// its queue pairs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    count: u64,
+    bytes: u64,
 }
 
 /// The last look-up of a sender's address handle number.
@@ -129,6 +138,7 @@ impl Core {
             last_ahn: LastAhn { addr: unspecified, generation: u64::MAX, ahn: AHN_UNKNOWN },
             last_turn: host::now(),
             last_collection: Instant::ZERO,
+            sends: Tally::default(),
             synced: srd::Stats::default(),
         }
     }
@@ -142,6 +152,7 @@ impl Core {
     /// One turn while the program polls.
     pub(crate) fn turn(&mut self, now: Instant) {
         self.last_turn = now;
+        self.count_sends();
         self.endpoint.flush_acks(now);
         let received = self.receive(now);
         self.expire(now);
@@ -156,6 +167,7 @@ impl Core {
     /// One turn while nobody polls: acknowledges at once.
     pub(crate) fn service_turn(&mut self, now: Instant) {
         self.last_turn = now;
+        self.count_sends();
         self.receive(now);
         self.endpoint.flush_acks(now);
         self.expire(now);
@@ -238,6 +250,7 @@ impl Core {
         self.endpoint.begin_close(now);
         self.reset(now);
         self.final_acks(now);
+        self.count_sends();
         self.attrs.state = QpState::Error;
     }
 

@@ -118,12 +118,9 @@ impl Core {
 
     /// Puts a message into the next posted receive.
     fn deliver_send(&mut self, arrival: &Arrival, payload: &[u8]) -> Result<(), Reject> {
-        let wqe = *self.rq.front().ok_or(Reject::Rnr)?;
+        let wqe = self.next_receive().ok_or(Reject::Rnr)?;
         if payload.len() > wqe.capacity as usize {
             return Err(Reject::BadLength);
-        }
-        if !wqe.is_writable(&mut self.recv_mrs) {
-            return Err(Reject::BadAddress);
         }
         self.rq.pop();
         wqe.fill(0, payload);
@@ -132,6 +129,19 @@ impl Core {
         let imm = (arrival.flags & FLAG_IMM != 0).then_some(arrival.imm);
         self.complete_recv(wqe.wr_id, src, payload.len(), imm, false);
         Ok(())
+    }
+
+    /// The receive the next message goes to. One whose memory is not writable (any more) completes
+    /// with its own error instead of standing in the way of those behind it.
+    pub(super) fn next_receive(&mut self) -> Option<RecvWqe> {
+        while let Some(wqe) = self.rq.front().copied() {
+            if wqe.is_writable(&mut self.recv_mrs) {
+                return Some(wqe);
+            }
+            self.rq.pop();
+            self.fail_recv(&wqe, Status::LocalInvalidLkey);
+        }
+        None
     }
 
     pub(super) fn complete_recv(
@@ -167,10 +177,14 @@ impl Core {
     }
 
     pub(super) fn flush_recv(&mut self, wqe: &RecvWqe) {
+        self.fail_recv(wqe, Status::Flushed);
+    }
+
+    fn fail_recv(&mut self, wqe: &RecvWqe, status: Status) {
         let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
         self.complete_recv(wqe.wr_id, nowhere, 0, None, false);
         if let Some(completion) = self.recvs_done.last_mut() {
-            completion.status = Status::Flushed;
+            completion.status = status;
             completion.ahn = AHN_UNKNOWN;
         }
     }

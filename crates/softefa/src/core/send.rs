@@ -5,10 +5,9 @@ use std::sync::atomic::Ordering;
 
 use srd::{Address, Event, Instant, Message, Transmit};
 
-use super::rdma::Part;
+use super::rdma::{Block, Part};
 use super::{Core, FLAG_IMM, OP_SEND};
 use crate::AHN_UNKNOWN;
-use crate::counters::Counter;
 use crate::cq::{Completion, CompletionOp};
 use crate::qp::{QpKind, SendData, SendOp, SendWr, socket_addr};
 use crate::sq::SendSlot;
@@ -40,8 +39,8 @@ impl Core {
             self.start_rdma(now, index, wr.remote_qkey);
             return true;
         }
-        self.device.counters.add(Counter::SendWrs, 1);
-        self.device.counters.add(Counter::SendBytes, u64::from(len));
+        self.sends.count += 1;
+        self.sends.bytes += u64::from(len);
         let Some(peer) = peer else {
             self.queue_ud(index, wr);
             return true;
@@ -116,7 +115,7 @@ impl Core {
 
     pub(super) fn finish_send(&mut self, index: u32, status: Status) {
         if let Some(slot) = self.sq.complete(index) {
-            self.complete_send(&slot, status);
+            self.complete_send(&slot, slot.fault.unwrap_or(status));
         }
     }
 
@@ -153,7 +152,7 @@ impl Core {
             while !self.batch.is_full()
                 && let Some(out) = self.endpoint.poll_transmit(now, &mut header)
             {
-                self.push(&out, &header);
+                self.push(now, &out, &header);
             }
             let is_last = !self.batch.is_full();
             if !self.batch.is_empty() {
@@ -163,10 +162,22 @@ impl Core {
                 break;
             }
         }
+        // What was withdrawn instead of sent.
+        self.harvest(now);
     }
 
-    /// Adds a datagram of the engine to the batch.
-    fn push(&mut self, out: &Transmit, header: &[u8; srd::HEADER_MAX]) {
+    /// Adds a datagram of the engine to the batch, unless its bytes are not ours to read any more:
+    /// a retransmission comes later than the check at posting.
+    fn push(&mut self, now: Instant, out: &Transmit, header: &[u8; srd::HEADER_MAX]) {
+        if let (Some(msg), Some(peer)) = (out.msg, out.peer)
+            && let Part::Send(index) | Part::Write(index, _) = Part::from_msg(msg)
+            && let Some(slot) = self.sq.get_mut(index)
+            && !slot.is_readable(&mut self.send_mrs)
+        {
+            slot.fault = Some(Status::LocalInvalidLkey);
+            self.endpoint.withdraw(now, peer, msg);
+            return;
+        }
         let to = socket_addr(out.addr.host, out.addr.qpn);
         let header = &header[..out.header_len];
         match out.msg.map(Part::from_msg) {
@@ -176,8 +187,11 @@ impl Core {
             }
             Some(part) => {
                 let (block, piece) = self.rdma_part(part);
-                let header = [header, &block.emit()].concat();
-                self.batch.push(to, out.path.0, &header, piece.into_iter());
+                let mut both = [0; srd::HEADER_MAX + Block::LEN];
+                both[..header.len()].copy_from_slice(header);
+                both[header.len()..][..Block::LEN].copy_from_slice(&block.emit());
+                let header = &both[..header.len() + Block::LEN];
+                self.batch.push(to, out.path.0, header, piece.into_iter());
             }
         }
     }

@@ -77,9 +77,9 @@ impl Core {
             return None;
         }
         let payload = &datagram[UdRepr::LEN..];
-        let wqe = *self.rq.front()?;
+        let wqe = self.next_receive()?;
         let len = UD_GRH_BYTES + payload.len();
-        if len > wqe.capacity as usize || !wqe.is_writable(&mut self.recv_mrs) {
+        if len > wqe.capacity as usize {
             return None;
         }
         self.rq.pop();

@@ -9,7 +9,9 @@ pub(crate) const MAX_PACKETS: usize = 64;
 /// Payload up to this long is copied beside its header: one long entry costs the kernel less than
 /// two short ones per datagram.
 const COPY_BYTES: usize = 512;
-const ARENA_BYTES: usize = MAX_PACKETS * (srd::HEADER_MAX + COPY_BYTES);
+/// Room for what the adapter puts behind the engine's header.
+const BLOCK_BYTES: usize = 32;
+const ARENA_BYTES: usize = MAX_PACKETS * (srd::HEADER_MAX + BLOCK_BYTES + COPY_BYTES);
 
 /// One datagram of a batch.
 #[derive(Debug, Clone, Copy)]

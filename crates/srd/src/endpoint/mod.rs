@@ -10,8 +10,8 @@ use crate::peer::Peer;
 use crate::rng::Rng;
 use crate::timer::TimerQueue;
 use crate::{
-    Address, Config, DropReason, Event, HEADER_MAX, Instant, Message, PathId, PathStats, PeerId,
-    Psn, Received, Reject, SendError, Stats, Transmit,
+    Address, Config, DropReason, Event, HEADER_MAX, Instant, Message, MsgId, PathId, PathStats,
+    PeerId, Psn, Received, Reject, SendError, Stats, Transmit,
 };
 use std::collections::VecDeque;
 use table::PeerTable;
@@ -206,6 +206,15 @@ impl Endpoint {
     pub fn cancel_peer(&mut self, now: Instant, peer: PeerId) {
         if let Some(entry) = self.peers.get_mut(peer) {
             entry.send.cancel(&mut self.shared.context(now, peer));
+        }
+    }
+
+    /// Gives up message `msg` to `peer`, which [`Endpoint::poll_transmit`] named: the host cannot
+    /// supply its bytes (any more). It ends with status 1; an earlier transmission may have been
+    /// delivered. Takes time in proportion to what is in flight. Call [`Endpoint::poll_event`].
+    pub fn withdraw(&mut self, now: Instant, peer: PeerId, msg: MsgId) {
+        if let Some(entry) = self.peers.get_mut(peer) {
+            entry.send.withdraw(msg, &mut self.shared.context(now, peer));
         }
     }
 

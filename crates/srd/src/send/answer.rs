@@ -5,7 +5,7 @@ use super::{SendHalf, cost};
 use crate::congestion::AckSample;
 use crate::context::Context;
 use crate::wire::{AckView, DropRange};
-use crate::{DropReason, Psn, Status};
+use crate::{DropReason, MsgId, Psn, Status};
 
 /// Longer than this is no round-trip time.
 const RTT_MAX_NS: u64 = 10_000_000_000;
@@ -139,6 +139,20 @@ impl SendHalf {
         let copy = *slot;
         slot.state = State::Done;
         self.account(&copy, status, settled, cx);
+    }
+
+    /// Gives up a transmitted message whose bytes the host cannot supply again.
+    pub(crate) fn withdraw(&mut self, id: MsgId, cx: &mut Context<'_>) {
+        let base = self.ring.base();
+        for i in 0..self.ring.sent() as u32 {
+            let psn = base.plus(i);
+            let is_it = |slot: &mut Slot| slot.msg.id == id && slot.state != State::Done;
+            if self.ring.sent_slot(psn).is_some_and(is_it) {
+                self.settle(psn, Status::Flushed, &mut Settled::default(), cx);
+                break;
+            }
+        }
+        self.ring.pop_done();
     }
 
     /// Completes a message unless it was complete.

@@ -34,7 +34,8 @@ pub(super) const OP_READ_FAIL: u8 = 4;
 /// Is the operation still known there?
 pub(super) const OP_PROBE: u8 = 5;
 
-/// Segments of one queue pair in the engine at most; enough to fill its window.
+/// Segments of one queue pair in the engine at most, as requester and as responder each (what we
+/// ask for must not keep us from answering); enough to fill its window.
 const SEGMENTS_IN_ENGINE: usize = 256;
 /// Segments of one operation before the next gets its turn.
 const SEGMENTS_PER_TURN: usize = 16;
@@ -43,7 +44,7 @@ const PROBE_NS: u64 = 500_000_000;
 
 /// What stands in front of the bytes of every RDMA message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Block {
+pub(in crate::core) struct Block {
     /// Remote address of the operation.
     pub(super) addr: u64,
     /// Remote key; in answers the status of the operation.
@@ -82,7 +83,7 @@ impl Block {
 
 /// What a message of the engine is to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(in crate::core) enum Part {
     /// A whole send of this slot.
     Send(u32),
     /// A segment of a WRITE of this slot.
@@ -130,19 +131,16 @@ impl Part {
     }
 }
 
-/// Who has segments to give to the engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Source {
-    Slot(u32),
-    Job(u32),
-}
-
 /// RDMA operations of a queue pair, as requester and as responder.
 #[derive(Debug, Default)]
 pub(super) struct Rdma {
-    ready: VecDeque<Source>,
+    /// WRITEs with segments to give.
+    slots: VecDeque<u32>,
+    /// READs of others with data to give.
+    serving: VecDeque<u32>,
     jobs: Vec<Option<Job>>,
-    in_engine: usize,
+    asked: usize,
+    answered: usize,
     serial: u32,
     next_probe: Option<Instant>,
 }

@@ -4,7 +4,6 @@ use srd::{Arrival, Instant, Message, Reject};
 
 use super::{
     Block, OP_PROBE, OP_READ, OP_WRITE, PROBE_NS, Part, SEGMENTS_IN_ENGINE, SEGMENTS_PER_TURN,
-    Source,
 };
 use crate::core::{Core, FLAG_IMM};
 use crate::counters::Counter;
@@ -59,7 +58,7 @@ impl Core {
         } else {
             self.device.counters.add(Counter::RdmaWriteWrs, 1);
             self.device.counters.add(Counter::RdmaWriteBytes, len);
-            self.rdma.ready.push_back(Source::Slot(index));
+            self.rdma.slots.push_back(index);
             self.feed(now);
         }
     }
@@ -82,23 +81,37 @@ impl Core {
         let message = Message { id: part.to_msg(), len, op, flags, qkey, imm, rnr_retry };
         if self.endpoint.send(now, peer, message).is_ok() {
             slot.transfer.in_engine += 1;
-            self.rdma.in_engine += 1;
+            self.rdma.asked += 1;
         } else {
+            // The engine forgot the peer, or is closing. Nothing else may come to end it.
             slot.transfer.failed.get_or_insert(Status::LocalQpInternalError);
+            self.end_transfer(now, index);
+        }
+    }
+
+    /// Completes an RDMA work request if nothing of it is left.
+    fn end_transfer(&mut self, now: Instant, index: u32) {
+        match self.sq.get(index).map(|slot| slot.op) {
+            Some(SendOp::Read(_)) => self.end_read(index),
+            Some(_) => self.end_write(now, index),
+            None => {}
         }
     }
 
     /// Gives segments to the engine, a few of each operation in turn, as many as it can use.
     pub(in crate::core) fn feed(&mut self, now: Instant) {
-        while self.rdma.in_engine < SEGMENTS_IN_ENGINE
-            && let Some(source) = self.rdma.ready.pop_front()
+        while self.rdma.asked < SEGMENTS_IN_ENGINE
+            && let Some(index) = self.rdma.slots.pop_front()
         {
-            let more = match source {
-                Source::Slot(index) => self.feed_write(now, index),
-                Source::Job(index) => self.feed_read_data(now, index),
-            };
-            if more {
-                self.rdma.ready.push_back(source);
+            if self.feed_write(now, index) {
+                self.rdma.slots.push_back(index);
+            }
+        }
+        while self.rdma.answered < SEGMENTS_IN_ENGINE
+            && let Some(index) = self.rdma.serving.pop_front()
+        {
+            if self.feed_read_data(now, index) {
+                self.rdma.serving.push_back(index);
             }
         }
     }
@@ -132,7 +145,7 @@ impl Core {
         part: Part,
         status: Status,
     ) {
-        self.rdma.in_engine -= 1;
+        self.rdma.asked -= 1;
         let Some(slot) = self.sq.get_mut(index) else { return };
         slot.transfer.in_engine -= 1;
         let is_stale_probe =
@@ -140,10 +153,7 @@ impl Core {
         if status != Status::Ok && !is_stale_probe {
             slot.transfer.failed.get_or_insert(status);
         }
-        match slot.op {
-            SendOp::Read(_) => self.end_read(index),
-            _ => self.end_write(now, index),
-        }
+        self.end_transfer(now, index);
     }
 
     /// Completes a WRITE when nothing of it is left.
@@ -162,7 +172,7 @@ impl Core {
             self.give(now, index, Part::WriteTail(index), OP_WRITE, 0, with);
             return;
         }
-        self.rdma.ready.retain(|source| *source != Source::Slot(index));
+        self.rdma.slots.retain(|slot| *slot != index);
         self.finish_send(index, transfer.failed.unwrap_or(Status::Ok));
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use srd::{Arrival, Instant, Message, PeerId, Reject};
 
-use super::{Block, OP_READ_DATA, OP_READ_FAIL, Part, SEGMENTS_PER_TURN, Source};
+use super::{Block, OP_READ_DATA, OP_READ_FAIL, Part, SEGMENTS_PER_TURN};
 use crate::core::{Core, FLAG_IMM};
 use crate::counters::Counter;
 use crate::cq::CompletionOp;
@@ -90,25 +90,30 @@ impl Core {
                 Some(self.rdma_mrs.remote(remote, Right::RemoteRead).ok_or(Reject::BadAddress)?)
             }
         };
-        let place = self.rdma.jobs.iter().position(Option::is_none);
-        let index = place.unwrap_or(self.rdma.jobs.len());
-        if index >= JOBS_MAX {
-            return Err(Reject::Rnr);
-        }
-        if place.is_none() {
-            self.rdma.jobs.push(None);
-        }
-        self.device.counters.add(Counter::RdmaReadRespBytes, u64::from(block.total));
         let (peer, qkey) = (arrival.peer, arrival.imm);
         let job = Job { peer, qkey, block, region, next: 0, in_engine: 0, is_dead: false };
-        self.rdma.jobs[index] = Some(job);
-        let index = index as u32;
+        let index = self.take_job(job)?;
+        self.device.counters.add(Counter::RdmaReadRespBytes, u64::from(block.total));
         if block.total == 0 {
             self.give_read(now, index, Part::ReadData(index, 0), OP_READ_DATA, 0);
         } else {
-            self.rdma.ready.push_back(Source::Job(index));
+            self.rdma.serving.push_back(index);
         }
         Ok(())
+    }
+
+    /// Finds a place for a job.
+    fn take_job(&mut self, job: Job) -> Result<u32, Reject> {
+        let jobs = &mut self.rdma.jobs;
+        let place = jobs.iter().position(Option::is_none).unwrap_or(jobs.len());
+        if place >= JOBS_MAX {
+            return Err(Reject::Rnr);
+        }
+        if place == jobs.len() {
+            jobs.push(None);
+        }
+        jobs[place] = Some(job);
+        u32::try_from(place).map_err(|_| Reject::Rnr)
     }
 
     /// Whether the READ has more segments.
@@ -145,22 +150,26 @@ impl Core {
         };
         if self.endpoint.send(now, job.peer, message).is_ok() {
             job.in_engine += 1;
-            self.rdma.in_engine += 1;
-        } else {
-            job.is_dead = true;
+            self.rdma.answered += 1;
+            return;
+        }
+        // The engine forgot the peer, or is closing.
+        job.is_dead = true;
+        if job.in_engine == 0 {
+            self.rdma.jobs[index as usize] = None;
         }
     }
 
     /// A part of job `index` has left the engine.
     pub(in crate::core) fn job_part_done(&mut self, index: u32, status: Status) {
-        self.rdma.in_engine -= 1;
+        self.rdma.answered -= 1;
         let Some(place) = self.rdma.jobs.get_mut(index as usize) else { return };
         let Some(job) = place else { return };
         job.in_engine -= 1;
         job.is_dead |= status != Status::Ok;
         if job.in_engine == 0 && job.is_fed() {
             *place = None;
-            self.rdma.ready.retain(|source| *source != Source::Job(index));
+            self.rdma.serving.retain(|job| *job != index);
         }
     }
 
@@ -179,17 +188,11 @@ impl Core {
             .flatten()
             .any(|job| job.peer == arrival.peer && job.block.tag == block.tag && !job.is_dead);
         if !is_known {
-            let place = self.rdma.jobs.iter().position(Option::is_none);
-            let index = place.unwrap_or_else(|| {
-                self.rdma.jobs.push(None);
-                self.rdma.jobs.len() - 1
-            });
             let block = Block { tag: block.tag, ..Block::default() };
             let (peer, qkey) = (arrival.peer, arrival.imm);
             let job =
                 Job { peer, qkey, block, region: None, next: 0, in_engine: 0, is_dead: false };
-            self.rdma.jobs[index] = Some(job);
-            let index = index as u32;
+            let index = self.take_job(job)?;
             self.give_read(now, index, Part::ReadFail(index), OP_READ_FAIL, 0);
         }
         Ok(())
