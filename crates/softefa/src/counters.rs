@@ -87,8 +87,9 @@ impl Counters {
         let dir = run_dir.join("counters");
         fs::create_dir_all(&dir)?;
         let path = dir.join(format!("{device}.{}", std::process::id()));
+        // A device that is opened again in the same process counts on.
         let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         file.set_len((WORDS * 8) as u64)?;
         let counters = Self { words: map_words(&file)? };
         counters.words[0].store(MAGIC.to_le(), Ordering::Relaxed);

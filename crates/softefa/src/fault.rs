@@ -135,9 +135,10 @@ pub(crate) struct Dice {
 }
 
 impl Dice {
-    /// `stream` tells queue pairs of one process apart.
+    /// `stream` tells queue pairs apart; equal seed and stream give equal fates.
     pub(crate) fn new(spec: FaultSpec, stream: u64) -> Self {
-        Self { spec, state: spec.seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15) }
+        // Mixed, because plain sums of seed and stream would give shifted copies of one sequence.
+        Self { spec, state: mix(mix(spec.seed) ^ stream) }
     }
 
     pub(crate) fn throw(&mut self) -> Fate {
@@ -160,13 +161,30 @@ impl Dice {
 
     fn below(&mut self, bound: u64) -> u64 {
         // SplitMix64 (Steele et al., 2014); the bias of the high product is below 2^-32 here.
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
+        self.state = self.state.wrapping_add(GOLDEN);
+        let z = mix(self.state);
         ((u128::from(z) * u128::from(bound)) >> 64) as u64
     }
+}
+
+/// Step of SplitMix64: 2^64 over the golden ratio.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Number of a queue pair's stream of fates: the how-many-th of which process. Processes are told
+/// apart by their command lines, so that the two ends of a test do not lose in step and a
+/// repeated test has the same fates.
+pub(crate) fn stream_of(ordinal: u64) -> u64 {
+    let mut hash = ordinal;
+    for byte in std::env::args_os().flat_map(|arg| arg.into_encoded_bytes()) {
+        hash = mix(hash ^ u64::from(byte)).wrapping_add(GOLDEN);
+    }
+    hash
 }
 
 #[cfg(test)]
@@ -198,7 +216,14 @@ mod tests {
             (0..10_000).filter(|_| dice.throw().copies == 0).count()
         };
         assert_eq!(lost(1), lost(1));
-        assert_ne!(lost(1), lost(2));
+        let fates = |stream, skip| {
+            let mut dice = Dice::new(spec, stream);
+            (0..100 + skip).map(|_| dice.throw().copies).skip(skip).collect::<Vec<_>>()
+        };
+        for shift in 0..4 {
+            assert_ne!(fates(1, shift), fates(2, 0), "streams are copies, shifted by {shift}");
+        }
+        assert_ne!(stream_of(0), stream_of(1));
         assert!((900..1_100).contains(&lost(1)), "{}", lost(1));
     }
 }

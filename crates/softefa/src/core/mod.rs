@@ -27,6 +27,7 @@ use crate::AHN_UNKNOWN;
 use crate::counters::Counter;
 use crate::cq::{Completion, Credits};
 use crate::device::Device;
+use crate::fault::stream_of;
 use crate::host;
 use crate::mr::MrCache;
 use crate::qp::{QpInit, QpKind, QpQuery, QpState};
@@ -108,7 +109,7 @@ impl Core {
         let stream = device.streams.fetch_add(1, Ordering::Relaxed);
         let mut wire: Box<dyn Wire> = Box::new(wire);
         if device.faults.is_active() {
-            wire = Box::new(Faulty::new(wire, device.faults, stream));
+            wire = Box::new(Faulty::new(wire, device.faults, stream_of(stream)));
         }
         let unspecified = Ipv4Addr::UNSPECIFIED;
         Self {

@@ -75,7 +75,8 @@ impl Core {
         }
     }
 
-    /// Unreliable datagrams that find no receive are lost: let the program post some first.
+    /// Unreliable datagrams that find no receive are lost: what is still in the kernel waits there
+    /// until the program has posted more.
     pub(super) fn is_short_of_receives(&self) -> bool {
         self.kind == QpKind::Ud && self.rq.len() < MAX_PACKETS
     }

@@ -27,7 +27,7 @@ pub enum QpState {
     ReadyToReceive,
     /// Messages are sent, too.
     ReadyToSend,
-    /// Nothing new is sent.
+    /// Sends are still taken and sent; programs use it as a stop on their way to an error.
     SendQueueDrained,
     /// Unusable; what was posted is flushed.
     Error,
