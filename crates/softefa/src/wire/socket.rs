@@ -102,6 +102,25 @@ pub(super) fn from_sockaddr(name: &libc::sockaddr_in) -> SocketAddrV4 {
 #[repr(C, align(8))]
 struct Control([u8; 256]);
 
+/// Sends one datagram that lies in one piece. `sendto`, for the same reason as in
+/// [`receive_train`].
+pub(super) fn send_datagram(fd: RawFd, to: SocketAddrV4, piece: &libc::iovec) -> io::Result<()> {
+    let name = to_sockaddr(to);
+    let name_len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+    // SAFETY: every pointer outlives the call; the piece as in `send_message`.
+    let sent = unsafe {
+        libc::sendto(
+            fd,
+            piece.iov_base,
+            piece.iov_len,
+            libc::MSG_NOSIGNAL,
+            (&raw const name).cast(),
+            name_len,
+        )
+    };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 pub(super) fn send_message(
     fd: RawFd,
     to: SocketAddrV4,

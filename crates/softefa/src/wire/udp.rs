@@ -15,7 +15,8 @@ use srd::Instant;
 
 use super::batch::{MAX_PACKETS, Packet, Piece};
 use super::socket::{
-    Quote, bind, drop_all, get_int, read_error, receive_train, send_message, set_int, udp_socket,
+    Quote, bind, drop_all, get_int, read_error, receive_train, send_datagram, send_message,
+    set_int, udp_socket,
 };
 use super::{Batch, Run, Sent, Wire};
 use crate::host;
@@ -153,7 +154,11 @@ impl UdpWire {
         let segment = (run.len() > 1).then_some(run[0].len);
         for _ in 0..3 {
             sent.syscalls += 1;
-            let Err(error) = send_message(fd, run[0].to, &mut self.iovecs, segment) else {
+            let result = match self.iovecs.as_slice() {
+                [piece] if segment.is_none() => send_datagram(fd, run[0].to, piece),
+                _ => send_message(fd, run[0].to, &mut self.iovecs, segment),
+            };
+            let Err(error) = result else {
                 sent.pkts += run.len() as u64;
                 sent.bytes += run.iter().map(|packet| packet.len as u64).sum::<u64>();
                 return;
