@@ -9,5 +9,6 @@
 mod harness;
 mod info;
 mod liveness;
+mod netns;
 mod perftest;
 mod pingpong;

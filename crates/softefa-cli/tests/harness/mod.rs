@@ -142,13 +142,20 @@ impl std::fmt::Display for Outcome {
 pub(crate) struct Session {
     dir: tempfile::TempDir,
     options: Vec<String>,
+    namespace: Option<String>,
 }
 
 impl Session {
     /// `options` go to `softefa run`, separated by blanks.
     pub(crate) fn new(options: &str) -> Self {
         let options = options.split_whitespace().map(str::to_owned).collect();
-        Self { dir: tempfile::tempdir().unwrap(), options }
+        Self { dir: tempfile::tempdir().unwrap(), options, namespace: None }
+    }
+
+    /// Runs everything in a network namespace.
+    pub(crate) fn in_namespace(mut self, name: &str) -> Self {
+        self.namespace = Some(name.to_owned());
+        self
     }
 
     /// The runtime directory: nothing must be left in it after a run.
@@ -158,7 +165,14 @@ impl Session {
 
     /// `softefa` with this session's runtime directory.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(softefa());
+        let mut command = match &self.namespace {
+            None => Command::new(softefa()),
+            Some(name) => {
+                let mut ip = Command::new("ip");
+                ip.args(["netns", "exec", name]).arg(softefa());
+                ip
+            }
+        };
         command.env("XDG_RUNTIME_DIR", self.dir.path()).stdin(Stdio::null());
         command
     }
@@ -274,7 +288,7 @@ impl Running {
     #[track_caller]
     pub(crate) fn wait_until_listening(&mut self, port: u16) {
         let deadline = Instant::now() + START_LIMIT;
-        while !is_listening(port) {
+        while !is_listening(self.child.id(), port) {
             if let Some(status) = self.child.try_wait().unwrap() {
                 panic!("ended before it listened\n{}", self.outcome(status.code().unwrap_or(-1)));
             }
@@ -302,13 +316,15 @@ impl Drop for Running {
     }
 }
 
-fn is_listening(port: u16) -> bool {
+/// Looked up where the process is: it may be in a network namespace.
+fn is_listening(process: u32, port: u16) -> bool {
     let end = format!(":{port:04X}");
     let listens = |line: &str| {
         let mut columns = line.split_whitespace().skip(1);
         columns.next().is_some_and(|local| local.ends_with(&end)) && columns.nth(1) == Some("0A")
     };
-    ["/proc/net/tcp", "/proc/net/tcp6"]
+    ["tcp", "tcp6"]
+        .map(|table| format!("/proc/{process}/net/{table}"))
         .iter()
         .any(|table| fs::read_to_string(table).unwrap_or_default().lines().any(listens))
 }

@@ -1,0 +1,110 @@
+//! Two hosts with a link between them: network namespaces that a test makes and removes.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::harness::{Directions, LIMIT, Session, exclusive, has, wait_until};
+
+const SERVER: &str = "10.77.0.1";
+const CLIENT: &str = "10.77.0.2";
+/// The hosts are the test's own, so every port is free.
+const PORT: u16 = 18515;
+/// The device gives a silent peer up after 8 s.
+const SILENCE_LIMIT: Duration = Duration::from_secs(11);
+
+/// Two hosts on a 1,500-byte link.
+struct Hosts {
+    names: [String; 2],
+}
+
+impl Hosts {
+    /// `None`, loudly, without root.
+    fn new() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
+            assert!(!ci, "network namespaces need root");
+            eprintln!("SKIPPED, NOT TESTED: network namespaces need root");
+            return None;
+        }
+        let names = ["a", "b"].map(|side| format!("softefa-{}-{side}", std::process::id()));
+        let [server, client] = &names;
+        ip(&format!("netns add {server}"));
+        // From here on dropping removes what exists.
+        let hosts = Self { names: names.clone() };
+        ip(&format!("netns add {client}"));
+        ip(&format!(
+            "link add eth0 netns {server} mtu 1500 type veth peer name eth0 netns {client} mtu 1500"
+        ));
+        for (name, addr) in [(server, SERVER), (client, CLIENT)] {
+            ip(&format!("-n {name} addr add {addr}/24 dev eth0"));
+            ip(&format!("-n {name} link set eth0 up"));
+            ip(&format!("-n {name} link set lo up"));
+        }
+        Some(hosts)
+    }
+
+    fn sessions(&self) -> [Session; 2] {
+        let session = |name: &String, addr| {
+            Session::new(&format!("--device rdmap0s6={addr}")).in_namespace(name)
+        };
+        [session(&self.names[0], SERVER), session(&self.names[1], CLIENT)]
+    }
+
+    fn cut_link(&self) {
+        ip(&format!("-n {} link set eth0 down", self.names[0]));
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for name in &self.names {
+            // What was never made cannot be removed, which is as good.
+            let _ = Command::new("ip").args(["netns", "del", name]).status();
+        }
+    }
+}
+
+fn ip(line: &str) {
+    let status = Command::new("ip").args(line.split_whitespace()).status().unwrap();
+    assert!(status.success(), "ip {line}");
+}
+
+#[test]
+fn messages_fit_a_1500_byte_link() {
+    let _one = exclusive();
+    if !has("ib_send_bw") || !has("ip") {
+        return;
+    }
+    let Some(hosts) = Hosts::new() else { return };
+    let [there, here] = hosts.sessions();
+    let line = format!("ib_send_bw -c SRD -x 0 -F -s 1024 -n 20000 -p {PORT}");
+    let mut server = there.start("server", &line);
+    server.wait_until_listening(PORT);
+    let client = here.start("client", &format!("{line} {SERVER}")).wait(LIMIT);
+    for side in [&client, &server.wait(LIMIT)] {
+        assert_eq!(side.code, 0, "{side}");
+        side.assert_moved(Directions::Both);
+        assert_eq!(side.counter("tx_errors"), 0, "a datagram was too long for the link\n{side}");
+    }
+}
+
+#[test]
+fn a_link_that_is_cut_ends_the_sender() {
+    let _one = exclusive();
+    if !has("ib_send_bw") || !has("ip") {
+        return;
+    }
+    let Some(hosts) = Hosts::new() else { return };
+    let [there, here] = hosts.sessions();
+    let line = format!("ib_send_bw -c SRD -x 0 -F -s 1024 -D 60 -p {PORT}");
+    let mut server = there.start("server", &line);
+    server.wait_until_listening(PORT);
+    let client = here.start("client", &format!("{line} {SERVER}"));
+    wait_until("the transfer is under way", || here.live_tx_pkts() > 2_000);
+    hosts.cut_link();
+    let cut = Instant::now();
+    let client = client.wait(SILENCE_LIMIT);
+    assert_ne!(client.code, 0, "the client took a dead link for a success\n{client}");
+    assert!(cut.elapsed() < SILENCE_LIMIT);
+    assert_eq!(client.counter("unresponsive_remote_events"), 1, "{client}");
+}
