@@ -88,6 +88,26 @@ fn messages_fit_a_1500_byte_link() {
     }
 }
 
+/// The link carries 1,500 bytes, the way behind it less: nothing but an error can come of it.
+#[test]
+fn a_message_too_long_for_the_way_is_an_error() {
+    let _one = exclusive();
+    if !has("ib_send_bw") || !has("ip") {
+        return;
+    }
+    let Some(hosts) = Hosts::new() else { return };
+    let route = format!("-n {} route change 10.77.0.0/24 dev eth0 mtu lock 1000", hosts.names[1]);
+    ip(&route);
+    let [there, here] = hosts.sessions();
+    let line = format!("ib_send_bw -c SRD -x 0 -F -s 1024 -n 1000 -p {PORT}");
+    let mut server = there.start("server", &line);
+    server.wait_until_listening(PORT);
+    let client = here.start("client", &format!("{line} {SERVER}")).wait(SILENCE_LIMIT);
+    assert_ne!(client.code, 0, "{client}");
+    let told = format!("{}{}", client.stdout, client.stderr);
+    assert!(told.contains("syndrom 0x6"), "not told that the length is the reason\n{client}");
+}
+
 #[test]
 fn a_link_that_is_cut_ends_the_sender() {
     let _one = exclusive();

@@ -12,6 +12,7 @@ use crate::cq::{Completion, CompletionOp};
 use crate::qp::{QpKind, SendData, SendOp, SendWr, socket_addr};
 use crate::sq::SendSlot;
 use crate::status::Status;
+use crate::wire::Impossible;
 
 /// Posted and not yet offered to the wire, from which on posting transmits by itself.
 const UNSENT_MESSAGES: u32 = 64;
@@ -178,6 +179,7 @@ impl Core {
             self.endpoint.withdraw(now, peer, msg);
             return;
         }
+        let tag = out.peer.zip(out.msg);
         let to = socket_addr(out.addr.host, out.addr.qpn);
         let header = &header[..out.header_len];
         match out.msg.map(Part::from_msg) {
@@ -194,12 +196,21 @@ impl Core {
                 self.batch.push(to, out.path.0, header, piece.into_iter());
             }
         }
+        self.batch.tag_last(tag);
     }
 
     pub(super) fn send_batch(&mut self, now: Instant) {
         let sent = self.wire.send(now, &mut self.batch);
         assert!(self.batch.is_empty(), "a wire sends or drops the whole batch");
         self.count_sent(&sent);
+        while let Some(Impossible { tag: (peer, msg), status }) = self.batch.take_impossible() {
+            if let Part::Send(index) | Part::Write(index, _) = Part::from_msg(msg)
+                && let Some(slot) = self.sq.get_mut(index)
+            {
+                slot.fault = Some(status);
+            }
+            self.endpoint.withdraw(now, peer, msg);
+        }
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::net::SocketAddrV4;
 
+use srd::{MsgId, PeerId};
+
 use crate::mr;
+use crate::status::Status;
 
 /// Most datagrams of a burst: the kernel's limit for one UDP_SEGMENT send.
 pub(crate) const MAX_PACKETS: usize = 64;
@@ -13,9 +16,21 @@ const COPY_BYTES: usize = 512;
 const BLOCK_BYTES: usize = 32;
 const ARENA_BYTES: usize = MAX_PACKETS * (srd::HEADER_MAX + BLOCK_BYTES + COPY_BYTES);
 
+/// The engine's name of a message.
+pub(crate) type Tag = (PeerId, MsgId);
+
+/// A message whose datagram the operating system will never send.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Impossible {
+    pub(crate) tag: Tag,
+    pub(crate) status: Status,
+}
+
 /// One datagram of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Packet {
+    /// Whose payload it carries; `None` when nobody waits for it.
+    pub(crate) tag: Option<Tag>,
     pub(crate) to: SocketAddrV4,
     pub(crate) path: u16,
     pub(crate) len: usize,
@@ -37,6 +52,7 @@ pub(crate) struct Batch {
     arena: Vec<u8>,
     pieces: Vec<Piece>,
     packets: Vec<Packet>,
+    impossible: Vec<Impossible>,
 }
 
 impl Batch {
@@ -45,6 +61,7 @@ impl Batch {
             arena: Vec::with_capacity(ARENA_BYTES),
             pieces: Vec::with_capacity(MAX_PACKETS * 4),
             packets: Vec::with_capacity(MAX_PACKETS),
+            impossible: Vec::new(),
         }
     }
 
@@ -60,6 +77,23 @@ impl Batch {
         self.arena.clear();
         self.pieces.clear();
         self.packets.clear();
+    }
+
+    /// Names the message whose payload the packet added last carries.
+    pub(crate) fn tag_last(&mut self, tag: Option<Tag>) {
+        if let Some(packet) = self.packets.last_mut() {
+            packet.tag = tag;
+        }
+    }
+
+    /// For the wire: messages that cannot be sent. Not emptied by [`Batch::clear`].
+    pub(crate) fn report(&mut self, impossible: &mut Vec<Impossible>) {
+        self.impossible.append(impossible);
+    }
+
+    /// What the wire reported.
+    pub(crate) fn take_impossible(&mut self) -> Option<Impossible> {
+        self.impossible.pop()
     }
 
     pub(crate) fn packets(&self) -> &[Packet] {
@@ -97,7 +131,8 @@ impl Batch {
             self.pieces.extend(payload.filter(|piece| piece.len > 0));
         }
         let len = header.len() + payload_len;
-        self.packets.push(Packet { to, path, len, iov_start, iov_end: self.pieces.len() });
+        let iov_end = self.pieces.len();
+        self.packets.push(Packet { tag: None, to, path, len, iov_start, iov_end });
     }
 
     fn push_arena(&mut self, start: usize) {

@@ -14,7 +14,7 @@ use std::net::SocketAddrV4;
 
 use srd::Instant;
 
-pub(crate) use batch::{Batch, MAX_PACKETS, Piece};
+pub(crate) use batch::{Batch, Impossible, MAX_PACKETS, Piece};
 pub(crate) use faulty::Faulty;
 pub(crate) use link::link_mtu_bytes;
 pub(crate) use udp::{PathSockets, QPN_FIRST, UdpWire};

@@ -13,13 +13,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use libc::{c_int, c_void};
 use srd::Instant;
 
-use super::batch::{MAX_PACKETS, Packet, Piece};
+use super::batch::{Impossible, MAX_PACKETS, Packet, Piece};
 use super::socket::{
     Quote, bind, drop_all, get_int, read_error, receive_train, send_datagram, send_message,
     set_int, udp_socket,
 };
 use super::{Batch, Run, Sent, Wire};
 use crate::host;
+use crate::status::Status;
 
 /// Most bytes of one UDP_SEGMENT send; an IPv4 datagram ends at 65,535 with headers.
 const MAX_RUN_BYTES: usize = 65_000;
@@ -100,6 +101,7 @@ pub(crate) struct UdpWire {
     receive: OwnedFd,
     paths: Arc<PathSockets>,
     iovecs: Vec<libc::iovec>,
+    impossible: Vec<Impossible>,
 }
 
 // SAFETY: the iovecs are scratch that is filled and used within one call of `send`; between calls
@@ -117,7 +119,8 @@ impl UdpWire {
             set_int(&receive, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER_BYTES)?;
         }
         bind(&receive, at)?;
-        Ok(Self { receive, paths, iovecs: Vec::with_capacity(MAX_PACKETS * 4) })
+        let iovecs = Vec::with_capacity(MAX_PACKETS * 4);
+        Ok(Self { receive, paths, iovecs, impossible: Vec::new() })
     }
 
     /// The sending sockets it shares.
@@ -178,6 +181,15 @@ impl UdpWire {
                     }
                     return;
                 }
+                // Sending it again would change nothing: the path is narrower than the link, or the
+                // memory is gone although its registration is not.
+                Some(errno @ (libc::EMSGSIZE | libc::EFAULT)) => {
+                    let is_long = errno == libc::EMSGSIZE;
+                    let status =
+                        if is_long { Status::LocalBadLength } else { Status::LocalInvalidLkey };
+                    self.impossible.extend(run[0].tag.map(|tag| Impossible { tag, status }));
+                    break;
+                }
                 _ => break,
             }
         }
@@ -198,6 +210,7 @@ impl Wire for UdpWire {
             start += len;
         }
         batch.clear();
+        batch.report(&mut self.impossible);
         sent
     }
 
