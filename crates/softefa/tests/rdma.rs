@@ -193,17 +193,8 @@ fn the_first_generation_has_no_rdma() {
     let qp = Qp::create(&pd, init(QpKind::Srd, &cq)).unwrap();
     up(&qp, 7);
     let ah = pd.create_ah(b.device.gid()).unwrap();
-    qp.post_send(&softefa::SendWr {
-        wr_id: 1,
-        op: SendOp::Read(remote(&b, 0)),
-        data: softefa::SendData::Sges(&[]),
-        signaled: true,
-        ah: &ah,
-        remote_qpn: b.qp.qpn(),
-        remote_qkey: common::QKEY,
-        more: false,
-    })
-    .unwrap();
+    let read = SendOp::Read(remote(&b, 0));
+    qp.post_send(&common::wr(1, &ah, b.qp.qpn(), read, &[])).unwrap();
     assert_eq!(cq.pop().unwrap().status, Status::LocalUnsupportedOp);
     qp.destroy();
 }

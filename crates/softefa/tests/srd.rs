@@ -192,18 +192,7 @@ fn the_send_queue_is_full_until_completions_are_polled() {
     b.post_recv(0, 0, 8);
     b.post_recv(1, 0, 8);
     let sges = [a.sge(0, 8)];
-    let post = |id| {
-        qp.post_send(&softefa::SendWr {
-            wr_id: id,
-            op: SendOp::Send,
-            data: softefa::SendData::Sges(&sges),
-            signaled: true,
-            ah: &ah,
-            remote_qpn: b.qp.qpn(),
-            remote_qkey: common::QKEY,
-            more: false,
-        })
-    };
+    let post = |id| qp.post_send(&common::wr(id, &ah, b.qp.qpn(), SendOp::Send, &sges));
     assert_eq!((post(1), post(2), post(3)), (Ok(()), Ok(()), Err(PostError::Full)));
     wait_for(&[&a, &b], 0, CompletionOp::Send);
     assert_eq!(post(3), Ok(()));
@@ -261,16 +250,7 @@ fn a_list_of_sends_leaves_without_a_poll() {
     (0..2).for_each(|id| b.post_recv(id, 0, 64));
     let sges = [a.sge(0, 8)];
     for more in [true, false] {
-        let wr = softefa::SendWr {
-            wr_id: 1,
-            op: SendOp::Send,
-            data: softefa::SendData::Sges(&sges),
-            signaled: true,
-            ah: &ah,
-            remote_qpn: b.qp.qpn(),
-            remote_qkey: common::QKEY,
-            more,
-        };
+        let wr = softefa::SendWr { more, ..common::wr(1, &ah, b.qp.qpn(), SendOp::Send, &sges) };
         a.qp.post_send(&wr).unwrap();
     }
     assert!(a.device.counters().get(Counter::TxPkts) >= 2, "both left with the second post");

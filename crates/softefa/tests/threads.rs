@@ -6,26 +6,15 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{QKEY, Side, init, side, up};
-use softefa::{CompletionOp, Cq, Qp, QpKind, SendData, SendOp, SendWr, Status};
+use common::{Side, init, side, up};
+use softefa::{CompletionOp, Cq, Qp, QpKind, SendOp, Status};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
 fn send(qp: &Qp, side: &Side, to: &Side, wr_id: u64) -> bool {
     let sges = [side.sge(0, 64)];
     let ah = side.ah(to);
-    let data = SendData::Sges(&sges);
-    let (op, remote_qpn) = (SendOp::Send, to.qp.qpn());
-    let wr = SendWr {
-        wr_id,
-        op,
-        data,
-        signaled: true,
-        ah: &ah,
-        remote_qpn,
-        remote_qkey: QKEY,
-        more: false,
-    };
+    let wr = common::wr(wr_id, &ah, to.qp.qpn(), SendOp::Send, &sges);
     qp.post_send(&wr).is_ok()
 }
 

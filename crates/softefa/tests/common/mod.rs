@@ -86,24 +86,18 @@ impl Side {
     }
 
     pub fn post(&self, wr_id: u64, ah: &Ah, qpn: u16, op: SendOp, sges: &[Sge]) {
-        let data = SendData::Sges(sges);
-        self.qp
-            .post_send(&SendWr {
-                wr_id,
-                op,
-                data,
-                signaled: true,
-                ah,
-                remote_qpn: qpn,
-                remote_qkey: QKEY,
-                more: false,
-            })
-            .unwrap();
+        self.qp.post_send(&wr(wr_id, ah, qpn, op, sges)).unwrap();
     }
 
     pub fn ah(&self, to: &Self) -> Arc<Ah> {
         self.pd.create_ah(to.device.gid()).unwrap()
     }
+}
+
+/// A signaled send to queue pair `qpn`.
+pub fn wr<'a>(wr_id: u64, ah: &'a Ah, qpn: u16, op: SendOp, sges: &'a [Sge]) -> SendWr<'a> {
+    let data = SendData::Sges(sges);
+    SendWr { wr_id, op, data, signaled: true, ah, remote_qpn: qpn, remote_qkey: QKEY, more: false }
 }
 
 /// Polls all sides in turn until `done` says so; panics after ten seconds.
