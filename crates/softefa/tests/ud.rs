@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{side, wait_for};
+use common::{Side, poll_until, side, wait_for};
 use softefa::{CompletionOp, QpKind, SendOp, Status, UD_GRH_BYTES};
 
 #[test]
@@ -19,6 +19,27 @@ fn a_datagram_arrives_behind_its_routing_header() {
     assert!(received.has_grh);
     assert_eq!(b.bytes(UD_GRH_BYTES, 8), b"datagram");
     assert_eq!(b.bytes(8, 16), a.device.gid().0);
+}
+
+#[test]
+fn memory_that_was_deregistered_before_the_burst_is_not_read() {
+    let (a, b) = (side(QpKind::Ud, ""), side(QpKind::Ud, ""));
+    let ah = a.ah(&b);
+    // The second waits for the poll, because the first has not been polled.
+    a.send(1, &b, &ah, 0, 8);
+    a.send(2, &b, &ah, 0, 8);
+    a.mr.deregister();
+    let ended: Vec<_> = (0..2).map(|_| wait_for_any(&a)).collect();
+    assert_eq!(ended, [(1, Status::Ok), (2, Status::LocalInvalidLkey)]);
+}
+
+fn wait_for_any(side: &Side) -> (u64, Status) {
+    let mut ended = None;
+    poll_until(&[side], |_, done| {
+        ended = Some((done.wr_id, done.status));
+        true
+    });
+    ended.expect("poll_until returned")
 }
 
 #[test]

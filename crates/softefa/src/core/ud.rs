@@ -45,7 +45,12 @@ impl Core {
     }
 
     fn push_ud(&mut self, queued: &Queued) {
-        let Some(slot) = self.sq.get(queued.index) else { return };
+        let Some(slot) = self.sq.get_mut(queued.index) else { return };
+        if !slot.is_readable(&mut self.send_mrs) {
+            // Deregistered between posting and this burst.
+            slot.fault = Some(Status::LocalInvalidLkey);
+            return;
+        }
         let (flags, imm) = imm_of(slot.op);
         let path = PathId(self.qpn % self.paths.paths());
         let repr = UdRepr {
