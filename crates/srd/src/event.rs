@@ -28,7 +28,7 @@ pub struct Received {
     pub peer: PeerId,
     /// The payload starts this many bytes into the datagram.
     pub header_len: usize,
-    /// A new message that the host must accept or reject before its next call; `None` when the
+    /// A new message that the host must accept or reject before the next one; `None` when the
     /// datagram only acknowledged something, or repeated a message that was already taken.
     pub data: Option<Arrival>,
 }

@@ -272,8 +272,8 @@ fn new_endpoint(device: &Device, qpn: u16, wire: &UdpWire) -> Endpoint {
     let mut config = srd::Config::socket();
     config.max_message_bytes = device.attr().max_msg_bytes;
     config.paths = wire.paths().paths();
-    // The peer's kernel queues about as much for us as ours does for it; beyond that it drops.
     config.peers_max = PEERS_MAX;
+    // The peer's kernel queues about as much for us as ours does for it; beyond that it drops.
     let room = u32::try_from(wire.receive_buffer_bytes() / 5 * 2).unwrap_or(u32::MAX);
     config.window_max_bytes = config.window_max_bytes.min(room).max(config.window_min_bytes);
     config.window_initial_bytes = config.window_initial_bytes.min(config.window_max_bytes);

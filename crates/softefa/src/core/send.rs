@@ -148,6 +148,10 @@ impl Core {
             self.transmit_ud(now);
             return;
         }
+        if !self.endpoint.has_backlog() {
+            // Most turns of a polling program: not even the header buffer is worth clearing.
+            return;
+        }
         let mut header = [0; srd::HEADER_MAX];
         loop {
             while !self.batch.is_full()

@@ -160,8 +160,8 @@ impl Endpoint {
     /// hold all of it; `datagram_len` is its full length in bytes.
     ///
     /// When the result names an [`Arrival`](crate::Arrival), answer it with [`Endpoint::accept`]
-    /// or [`Endpoint::reject`] before any other call; a message not answered counts as never
-    /// received. Call [`Endpoint::poll_transmit`] and [`Endpoint::poll_event`] after a batch.
+    /// or [`Endpoint::reject`] before the next datagram; a message not answered by then counts as
+    /// never received. (Sending in between is fine: an answer may be on its way before it.) Call [`Endpoint::poll_transmit`] and [`Endpoint::poll_event`] after a batch.
     ///
     /// # Errors
     /// The reason why the datagram was not used; it was counted, and nothing else need be done
