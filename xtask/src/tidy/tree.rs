@@ -14,6 +14,9 @@ const KEPT_DIRS: [&str; 1] = ["crates/report"];
 /// What libraries drop into the current directory when a program crashes (libfabric's psm3).
 const SKIPPED_END: &str = ".btr";
 
+/// In a linked worktree a file, which names the repository by its absolute path.
+const WORKTREE_LINK: &str = ".git";
+
 /// One text file.
 #[derive(Debug)]
 pub(crate) struct SourceFile {
@@ -62,7 +65,7 @@ impl Tree {
                 if !skipped || KEPT_DIRS.contains(&path.as_str()) {
                     self.read_dir(&entry.path(), &format!("{path}/"))?;
                 }
-            } else if kind.is_file() && !name.ends_with(SKIPPED_END) {
+            } else if kind.is_file() && !name.ends_with(SKIPPED_END) && name != WORKTREE_LINK {
                 let bytes =
                     fs::read(entry.path()).with_context(|| format!("cannot read {path}"))?;
                 // What is not text (a fuzz seed, an image) has no lines to check.
