@@ -4,6 +4,7 @@ CARGO ?= cargo
 BIN := target/release
 REPORT ?= report
 FUZZ_SECONDS ?= 60
+RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
 .PHONY: help run test bench consumers fuzz setup build
@@ -20,8 +21,12 @@ test: setup ## Everything a change must pass: format, lints, documents, tests, c
 bench: setup build ## Latency and bandwidth against the floors of this machine, as ratios
 	@$(BIN)/bench --softefa $(BIN)/softefa --json bench/results/latest.json
 
-consumers: setup build ## The long matrix: perftest and libfabric in every size, depth and fault
-	@SOFTEFA_MATRIX=long $(CARGO) test --release -p softefa-cli --test consumers -- --test-threads=1 --nocapture
+consumers: setup build ## Every consumer in every size, depth and fault; writes docs/CONSUMERS.md
+	@.ci/setup consumers
+	@mkdir -p target/consumers && rm -f $(RECORD)
+	@status=0; SOFTEFA_MATRIX=long SOFTEFA_RECORD=$(RECORD) $(CARGO) test --release -p softefa-cli \
+	    --test consumers -- --test-threads=1 --nocapture || status=$$?; \
+	  $(CARGO) xtask consumers $(RECORD) && exit $$status
 
 fuzz: ## Fuzz the parser and the engine, FUZZ_SECONDS (60) each
 	@.ci/setup fuzz

@@ -1,6 +1,7 @@
-//! Project chores: `cargo xtask tidy`.
+//! Project chores: `cargo xtask tidy`, `cargo xtask consumers`.
 #![forbid(unsafe_code)]
 
+mod consumers;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -8,7 +9,8 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
 
-const USAGE: &str = "usage: cargo xtask tidy    check the rules of the project";
+const USAGE: &str = "usage: cargo xtask tidy                 check the rules of the project
+       cargo xtask consumers RESULTS    write docs/CONSUMERS.md from recorded results";
 
 fn main() -> ExitCode {
     match dispatch() {
@@ -24,6 +26,9 @@ fn dispatch() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => run_tidy(),
+        ["consumers", results] => {
+            consumers::write(Path::new(results), &root().join("docs/CONSUMERS.md"))
+        }
         ["--help" | "-h" | "help"] => {
             println!("{USAGE}");
             Ok(())

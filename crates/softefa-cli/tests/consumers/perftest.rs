@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::harness::record::{Case, Consumer, FAULTS};
 use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive, has, is_long};
 
 const PORTS: [&str; 2] = ["-p", "-p"];
@@ -13,13 +14,24 @@ fn sizes() -> Vec<usize> {
     all.filter(|&bytes| is_long() || [2, 64, 4096, 8192].contains(&bytes)).collect()
 }
 
+fn case(what: &str, faults: &str) -> Case {
+    Case::new(&Consumer::debian("perftest"), what, faults)
+}
+
 /// Runs a pair and checks both sides; returns the row the client printed for `bytes`.
-fn run(program: &str, transport: &str, bytes: usize, extra: &str) -> (Outcome, Outcome, Vec<f64>) {
+fn run(
+    case: &mut Case,
+    program: &str,
+    transport: &str,
+    bytes: usize,
+    extra: &str,
+) -> (Outcome, Outcome, Vec<f64>) {
     let line = format!("{program} -c {transport} -x 0 -F -s {bytes} {extra}");
     let one_way = transport == "UD" && program == "ib_send_bw";
     let directions = if one_way { Directions::Either } else { Directions::Both };
-    let (server, client) = Session::new("").run_pair(&line, PORTS);
+    let (server, client) = case.session("").run_pair(&line, PORTS);
     for side in [&server, &client] {
+        case.add(side);
         side.assert_clean();
         side.assert_moved(directions);
     }
@@ -43,18 +55,20 @@ fn latency_of_all_sizes() {
     if !has("ib_send_lat") {
         return;
     }
-    let transports: &[&str] = &["SRD", "UD"];
-    for transport in transports {
+    // UD may lose what perftest waits for: nothing to show under faults.
+    for (transport, faults) in [("SRD", ""), ("UD", ""), ("SRD", FAULTS)] {
+        let mut case = case(&format!("ib_send_lat -c {transport}, all sizes"), faults);
         for bytes in sizes() {
-            if *transport == "UD" && bytes > UD_MAX_BYTES {
+            if transport == "UD" && bytes > UD_MAX_BYTES {
                 continue;
             }
-            let (server, client, row) = run("ib_send_lat", transport, bytes, "-n 1000");
+            let (server, client, row) = run(&mut case, "ib_send_lat", transport, bytes, "-n 1000");
             let typical_us = row[4];
             assert!(typical_us > 0.1, "{transport} {bytes}: nothing is that fast\n{client}");
             let received = server.counter("recv_wrs").min(client.counter("recv_wrs"));
             assert!(received >= 1000, "{transport} {bytes}: {received} arrived\n{server}");
         }
+        case.pass();
     }
 }
 
@@ -64,10 +78,14 @@ fn bandwidth_of_all_sizes() {
     if !has("ib_send_bw") {
         return;
     }
-    for bytes in sizes() {
-        let (server, client, row) = run("ib_send_bw", "SRD", bytes, "-n 5000");
-        assert!(row[3] > 0.0, "{client}");
-        assert!(server.counter("recv_bytes") >= 5000 * bytes as u64, "{server}");
+    for faults in ["", FAULTS] {
+        let mut case = case("ib_send_bw -c SRD, all sizes", faults);
+        for bytes in sizes() {
+            let (server, client, row) = run(&mut case, "ib_send_bw", "SRD", bytes, "-n 5000");
+            assert!(row[3] > 0.0, "{client}");
+            assert!(server.counter("recv_bytes") >= 5000 * bytes as u64, "{server}");
+        }
+        case.pass();
     }
 }
 
@@ -77,11 +95,13 @@ fn unreliable_datagrams_of_all_sizes() {
     if !has("ib_send_bw") {
         return;
     }
+    let mut case = case("ib_send_bw -c UD, all sizes", "");
     // The receive queue takes all of them: a datagram lost for want of one would hang perftest.
     for bytes in sizes().into_iter().filter(|&bytes| bytes <= UD_MAX_BYTES) {
-        let (server, _, _) = run("ib_send_bw", "UD", bytes, "-n 500 -r 1024");
+        let (server, _, _) = run(&mut case, "ib_send_bw", "UD", bytes, "-n 500 -r 1024");
         assert!(server.counter("recv_wrs") >= 500, "{server}");
     }
+    case.pass();
 }
 
 #[test]
@@ -93,14 +113,21 @@ fn depths_and_queue_pairs() {
     let all = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
     let depths: Vec<u32> =
         all.into_iter().filter(|d| is_long() || [1, 16, 1024].contains(d)).collect();
-    for depth in depths {
-        run("ib_send_bw", "SRD", 1024, &format!("-n 5000 -t {depth} -r 2048"));
+    let queue_pairs = if is_long() { vec![1, 2, 3, 4, 5, 6, 7, 8] } else { vec![2, 8] };
+    for faults in ["", FAULTS] {
+        let what = "ib_send_bw -c SRD, depths, several queue pairs, legacy calls, inline data";
+        let mut case = case(what, faults);
+        let mut run = |bytes, extra: &str| run(&mut case, "ib_send_bw", "SRD", bytes, extra);
+        for depth in &depths {
+            run(1024, &format!("-n 5000 -t {depth} -r 2048"));
+        }
+        for count in &queue_pairs {
+            run(4096, &format!("-n 2000 -q {count}"));
+        }
+        run(2048, "-n 2000 --use_old_post_send");
+        run(32, "-n 2000 -I 32");
+        case.pass();
     }
-    for queue_pairs in if is_long() { vec![1, 2, 3, 4, 5, 6, 7, 8] } else { vec![2, 8] } {
-        run("ib_send_bw", "SRD", 4096, &format!("-n 2000 -q {queue_pairs}"));
-    }
-    run("ib_send_bw", "SRD", 2048, "-n 2000 --use_old_post_send");
-    run("ib_send_bw", "SRD", 32, "-n 2000 -I 32");
 }
 
 #[test]
@@ -110,16 +137,19 @@ fn a_duration_is_kept() {
         return;
     }
     let seconds = if is_long() { 5 } else { 2 };
+    let mut case = case("ib_send_bw, ib_send_lat for a duration (-D)", "");
     let extra = format!("-D {seconds} -f 0");
     for program in ["ib_send_bw", "ib_send_lat"] {
         let line = format!("{program} -c SRD -x 0 -F -s 4096 {extra}");
-        let (server, client) = Session::new("").run_pair(&line, PORTS);
+        let (server, client) = case.session("").run_pair(&line, PORTS);
         for side in [&server, &client] {
+            case.add(side);
             side.assert_clean();
             side.assert_moved(Directions::Both);
         }
         row(&client, 4096);
     }
+    case.pass();
 }
 
 #[test]
@@ -128,7 +158,8 @@ fn endless_run_prints_until_it_is_ended() {
     if !has("ib_send_bw") {
         return;
     }
-    let session = Session::new("");
+    let mut case = case("ib_send_bw --run_infinitely, ended by a signal", "");
+    let session = case.session("");
     let line = "ib_send_bw -c SRD -x 0 -F -s 4096 --run_infinitely -D 1";
     let (server, client) = session.start_pair(line, PORTS);
     let out = session.runtime_dir().join("client.out");
@@ -142,7 +173,9 @@ fn endless_run_prints_until_it_is_ended() {
         let outcome = side.wait(LIMIT.min(Duration::from_secs(10)));
         assert_eq!(outcome.code, 143, "ended by the signal\n{outcome}");
         outcome.assert_moved(Directions::Both);
+        case.add(&outcome);
     }
+    case.pass();
 }
 
 #[test]

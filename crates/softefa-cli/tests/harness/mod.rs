@@ -4,6 +4,8 @@
 //! mistaken for each other. Only processes that a test started are signalled, by their ids.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub(crate) mod record;
+
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};

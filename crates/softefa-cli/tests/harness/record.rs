@@ -1,0 +1,158 @@
+//! What was shown with which consumer: one line of JSON per case, appended to the file that
+//! `SOFTEFA_RECORD` names. `cargo xtask consumers` makes `docs/CONSUMERS.md` of them.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::process::Command;
+use std::time::Instant;
+
+use serde_json::json;
+
+use super::{Outcome, Session};
+
+/// The mix of faults that no consumer of a reliable queue pair may notice.
+pub(crate) const FAULTS: &str = "loss=1%,reorder=20%,dup=1%,seed=1";
+
+/// What a sender needs not notice but the device must have done when [`FAULTS`] were dealt.
+const PROVOKED: [&str; 4] = ["fault_lost", "fault_reordered", "fault_duplicated", "retrans_pkts"];
+
+/// An unmodified program or library that uses the device.
+#[derive(Debug, Clone)]
+pub(crate) struct Consumer {
+    name: String,
+    version: String,
+    origin: String,
+}
+
+impl Consumer {
+    /// From a package of the distribution; the version is the installed one's.
+    pub(crate) fn debian(package: &str) -> Self {
+        let query = ["-W", "-f", "${Version}", package];
+        let found = Command::new("dpkg-query").args(query).output().ok();
+        let found = found.filter(|output| output.status.success());
+        let version = found.map_or_else(
+            || "unknown".to_owned(),
+            |output| String::from_utf8_lossy(&output.stdout).into_owned(),
+        );
+        Self::new(package, &version, "Debian")
+    }
+
+    /// From anywhere else.
+    pub(crate) fn new(name: &str, version: &str, origin: &str) -> Self {
+        let [name, version, origin] = [name, version, origin].map(str::to_owned);
+        Self { name, version, origin }
+    }
+
+    /// Records what cannot be shown, and why.
+    pub(crate) fn not_run(&self, what: &str, why: &str) {
+        let mut case = Case::new(self, what, "");
+        case.note = why.to_owned();
+        case.end("not run");
+    }
+}
+
+/// One thing a consumer does on the device. A case that is dropped without [`Case::pass`] has
+/// failed.
+#[must_use]
+pub(crate) struct Case {
+    consumer: Consumer,
+    what: String,
+    faults: String,
+    note: String,
+    started: Instant,
+    counters: BTreeMap<String, u64>,
+    is_open: bool,
+}
+
+impl Case {
+    /// `faults` as `--fault` takes them; empty for none. The same `what` with and without faults
+    /// becomes one row.
+    pub(crate) fn new(consumer: &Consumer, what: &str, faults: &str) -> Self {
+        Self {
+            consumer: consumer.clone(),
+            what: what.to_owned(),
+            faults: faults.to_owned(),
+            note: String::new(),
+            started: Instant::now(),
+            counters: BTreeMap::new(),
+            is_open: true,
+        }
+    }
+
+    /// A session with the faults of this case and `options` of `softefa run`.
+    pub(crate) fn session(&self, options: &str) -> Session {
+        if self.faults.is_empty() {
+            return Session::new(options);
+        }
+        Session::new(&format!("{options} --fault {}", self.faults))
+    }
+
+    /// Adds what the device counted in a run.
+    pub(crate) fn add(&mut self, outcome: &Outcome) {
+        let counters = outcome.counters["counters"].as_object().into_iter().flatten();
+        for (name, value) in counters.filter_map(|(name, value)| Some((name, value.as_u64()?))) {
+            *self.counters.entry(name.clone()).or_default() += value;
+        }
+    }
+
+    /// Sum over the runs added so far.
+    pub(crate) fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or_default()
+    }
+
+    /// Says something about the result, beside it in the document.
+    pub(crate) fn note(&mut self, note: &str) {
+        note.clone_into(&mut self.note);
+    }
+
+    /// The case holds.
+    ///
+    /// # Panics
+    /// The device did not move a packet, or [`FAULTS`] provoked nothing.
+    #[track_caller]
+    pub(crate) fn pass(mut self) {
+        assert!(self.counter("tx_pkts") > 0, "{}: the device sent nothing", self.what);
+        if self.faults == FAULTS {
+            for name in PROVOKED {
+                assert!(self.counter(name) > 0, "{}: {name} stayed 0 under faults", self.what);
+            }
+        }
+        self.end("passed");
+    }
+
+    fn end(&mut self, result: &str) {
+        self.is_open = false;
+        let Some(path) = std::env::var_os("SOFTEFA_RECORD").filter(|path| !path.is_empty()) else {
+            return;
+        };
+        let moved = self.counters.iter().filter(|(_, value)| **value > 0);
+        let line = json!({
+            "consumer": self.consumer.name,
+            "version": self.consumer.version,
+            "origin": self.consumer.origin,
+            "what": self.what,
+            "faults": self.faults,
+            "result": result,
+            "note": self.note,
+            "seconds": self.started.elapsed().as_secs_f64(),
+            "counters": moved.collect::<BTreeMap<_, _>>(),
+        });
+        let written = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+        if let Err(error) = written {
+            eprintln!("SOFTEFA_RECORD={}: {error}", path.display());
+        }
+    }
+}
+
+impl Drop for Case {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.end("failed");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! `docs/CONSUMERS.md` from the results that the consumer tests recorded.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use report::{Page, Section, Table};
+use serde::Deserialize;
+
+/// One case as `softefa-cli`'s tests record it, a line of JSON each.
+#[derive(Debug, Clone, Deserialize)]
+struct Record {
+    consumer: String,
+    version: String,
+    origin: String,
+    what: String,
+    /// As `--fault` takes them; empty for none.
+    faults: String,
+    /// `passed`, `failed` or `not run`.
+    result: String,
+    note: String,
+    seconds: f64,
+    counters: BTreeMap<String, u64>,
+}
+
+impl Record {
+    fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or_default()
+    }
+
+    fn sent_bytes(&self) -> u64 {
+        ["send_bytes", "rdma_read_bytes", "rdma_write_bytes"]
+            .map(|name| self.counter(name))
+            .iter()
+            .sum()
+    }
+
+    fn verdict(&self) -> String {
+        if self.result == "failed" { "**failed**".to_owned() } else { self.result.clone() }
+    }
+}
+
+/// Reads the results and writes the document.
+pub(crate) fn write(results: &Path, document: &Path) -> Result<()> {
+    let text = fs::read_to_string(results)
+        .with_context(|| format!("cannot read {}; `make consumers` makes it", results.display()))?;
+    let records = parse(&text)?;
+    ensure!(!records.is_empty(), "{} holds no result", results.display());
+    report::write_atomic(document, render(&records, &system()).as_bytes())?;
+    println!("{} results written to {}", records.len(), document.display());
+    Ok(())
+}
+
+fn parse(text: &str) -> Result<Vec<Record>> {
+    let line = |(number, line): (usize, &str)| {
+        serde_json::from_str(line).with_context(|| format!("line {}: {line}", number + 1))
+    };
+    let mut records = text.lines().enumerate().map(line).collect::<Result<Vec<_>>>()?;
+    records.sort_by_key(consumer);
+    Ok(records)
+}
+
+/// Distribution, kernel and architecture of this machine.
+fn system() -> String {
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let name = name.unwrap_or("unknown").trim_matches('"');
+    format!("{name}, Linux {}, {}", kernel.trim(), std::env::consts::ARCH)
+}
+
+fn render(records: &[Record], system: &str) -> String {
+    let faults: Vec<&str> = distinct(records.iter().map(|record| record.faults.as_str()));
+    let faults: Vec<&str> = faults.into_iter().filter(|faults| !faults.is_empty()).collect();
+    let sections = distinct(records.iter().map(consumer)).into_iter().map(|of| {
+        section(&of, &records.iter().filter(|record| consumer(record) == of).collect::<Vec<_>>())
+    });
+    let page = Page {
+        title: "Consumers".to_owned(),
+        summary: vec![
+            "Programs and libraries from elsewhere, unmodified, on the device of `softefa run`. \
+             Written by `make consumers`; do not edit."
+                .to_owned(),
+            "Each case is two processes or more, checks what the program printed and its exit \
+             code, and asserts that the device's own counters moved. *sent* is what the device was \
+             given to SEND, READ and WRITE; *repeated* counts packets sent again."
+                .to_owned(),
+        ],
+        facts: vec![
+            ("system".to_owned(), system.to_owned()),
+            (
+                "faults".to_owned(),
+                faults.iter().map(|f| format!("`--fault {f}`")).collect::<Vec<_>>().join(", "),
+            ),
+            ("failed".to_owned(), count(records, "failed")),
+            ("passed".to_owned(), count(records, "passed")),
+            ("not run".to_owned(), count(records, "not run")),
+        ],
+        sections: sections.collect(),
+        ..Page::default()
+    };
+    report::markdown(&page)
+}
+
+fn consumer(record: &Record) -> String {
+    format!("{} {} ({})", record.consumer, record.version, record.origin)
+}
+
+fn count(records: &[Record], result: &str) -> String {
+    records.iter().filter(|record| record.result == result).count().to_string()
+}
+
+/// Each value once, in the order of first appearance.
+fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    values.fold(Vec::new(), |mut seen, value| {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+        seen
+    })
+}
+
+/// One row per case: what it did without faults, and what with them.
+fn section(title: &str, records: &[&Record]) -> Section {
+    let columns =
+        ["case", "result", "with faults", "note", "s", "sent, MB", "s with faults", "repeated"];
+    let mut table = Table::new("cases", &columns, 4);
+    for what in distinct(records.iter().map(|record| record.what.as_str())) {
+        let with = |faulty: bool| {
+            let mut cases = records.iter().filter(|record| record.what == what);
+            cases.rfind(|record| record.faults.is_empty() != faulty).copied()
+        };
+        table.push(row(what, with(false), with(true)));
+    }
+    Section { title: title.to_owned(), tables: vec![table], ..Section::default() }
+}
+
+fn row(what: &str, plain: Option<&Record>, faulty: Option<&Record>) -> Vec<String> {
+    let cell = |record: Option<&Record>, of: &dyn Fn(&Record) -> String| {
+        record.filter(|record| record.result != "not run").map(of).unwrap_or_default()
+    };
+    let seconds = |record: &Record| format!("{:.1}", record.seconds);
+    let notes = [plain, faulty].into_iter().flatten().map(|record| record.note.as_str());
+    let notes = distinct(notes.filter(|note| !note.is_empty()));
+    vec![
+        what.to_owned(),
+        plain.map(Record::verdict).unwrap_or_default(),
+        faulty.map(Record::verdict).unwrap_or_default(),
+        notes.join("; "),
+        cell(plain, &seconds),
+        cell(plain, &|record| format!("{:.1}", record.sent_bytes() as f64 / 1e6)),
+        cell(faulty, &seconds),
+        cell(faulty, &|record| record.counter("retrans_pkts").to_string()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(what: &str, faults: &str, result: &str) -> String {
+        let counters = serde_json::json!({ "send_bytes": 2_500_000, "retrans_pkts": 7 });
+        let record = serde_json::json!({
+            "consumer": "perftest", "version": "4.5", "origin": "Debian", "what": what,
+            "faults": faults, "result": result, "note": "", "seconds": 1.25, "counters": counters,
+        });
+        record.to_string()
+    }
+
+    #[test]
+    fn a_case_with_and_without_faults_is_one_row() {
+        let lines = [record("a", "", "passed"), record("a", "loss=1%", "failed")];
+        let text = render(&parse(&lines.join("\n")).unwrap(), "here");
+        assert!(text.contains("## perftest 4.5 (Debian)"), "{text}");
+        assert!(text.contains("| a | passed | **failed** |  | 1.2 | 2.5 | 1.2 | 7 |"), "{text}");
+        assert!(text.contains("* failed: 1\n* passed: 1\n"), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_run_has_no_figures() {
+        let text = render(&parse(&record("b", "", "not run")).unwrap(), "here");
+        assert!(text.contains("| b | not run |  |  |  |  |  |  |"), "{text}");
+    }
+
+    #[test]
+    fn a_broken_line_is_named() {
+        let error = parse("{}").unwrap_err();
+        assert!(error.to_string().starts_with("line 1"), "{error}");
+    }
+}
