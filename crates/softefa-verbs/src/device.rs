@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use softefa::{Config, DeviceSpec, Gid};
 
+use crate::devnode;
 use crate::errno::Errno;
 use crate::fork::Owner;
 use crate::handle::{self, Handle};
@@ -103,7 +104,10 @@ fn devices() -> Option<&'static [Device]> {
         let config = Arc::new(config);
         let root = sysfs::prepare(&config);
         let specs = config.devices.iter().enumerate();
-        Some(specs.map(|(index, spec)| Device::new(index, spec, &config, &root)).collect())
+        let devices: Vec<_> =
+            specs.map(|(index, spec)| Device::new(index, spec, &config, &root)).collect();
+        devnode::publish(devices.len());
+        Some(devices)
     });
     devices.as_deref()
 }

@@ -18,6 +18,7 @@ mod context;
 mod cq;
 mod cq_ex;
 mod device;
+mod devnode;
 mod efadv;
 mod errno;
 mod event;

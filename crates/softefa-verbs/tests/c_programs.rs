@@ -104,6 +104,11 @@ fn device_says_what_an_efa_says() {
 }
 
 #[test]
+fn device_file_is_there_for_who_asks() {
+    check("devnode", &[]);
+}
+
+#[test]
 fn names_and_rates_are_those_of_libibverbs() {
     check("strings", &[]);
 }
