@@ -2,11 +2,13 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 
 use crate::failure::Failure;
+use crate::top;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,6 +45,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Show devices, limits, capabilities, and the counters of running devices.
     Info(InfoArgs),
+    /// Watch what the devices of all running programs do.
+    Top(TopArgs),
 }
 
 /// Which devices there are.
@@ -91,6 +95,20 @@ pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `softefa top`.
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// Seconds between two looks, 0.1 to 3600.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = top::parse_interval)]
+    pub(crate) interval: Duration,
+    /// Look once: print the rates of one interval and end.
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Print JSON, one line per look.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -106,7 +106,8 @@ pub(crate) fn to_json(processes: &[ProcessCounters]) -> Value {
     json!({ "counters": sums, "processes": each })
 }
 
-fn object(values: &[(&'static str, u64)]) -> Map<String, Value> {
+/// `{NAME: VALUE..}`.
+pub(crate) fn object(values: &[(&'static str, u64)]) -> Map<String, Value> {
     values.iter().map(|&(name, value)| (name.to_owned(), json!(value))).collect()
 }
 
@@ -133,7 +134,8 @@ mod tests {
 
     fn process(pid: u32, tx_pkts: u64) -> ProcessCounters {
         let values = vec![("tx_pkts", tx_pkts), ("rx_pkts", 0)];
-        ProcessCounters { device: "rdmap0s6".into(), pid, values }
+        let addr = std::net::Ipv4Addr::LOCALHOST;
+        ProcessCounters { device: "rdmap0s6".into(), addr, pid, start_ticks: 0, values }
     }
 
     #[test]

@@ -13,9 +13,12 @@ mod info;
 mod launch;
 mod library;
 mod program;
+mod publish;
 mod run;
 mod run_dir;
 mod supervise;
+mod top;
+mod wake;
 
 use std::process::ExitCode;
 
@@ -26,6 +29,7 @@ fn main() -> ExitCode {
         None => Ok(0),
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Info(args)) => info::info(&args),
+        Some(Command::Top(args)) => top::top(&args),
     });
     match result {
         Ok(code) => ExitCode::from(code),

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use softefa::hw_counters::HwCounters;
 use softefa::{Config, counters as nic_counters, sysfs};
 
 use crate::args::RunArgs;
 use crate::counters::{self, Output};
 use crate::failure::Failure;
+use crate::publish::Publisher;
 use crate::run_dir::RunDir;
 use crate::supervise::{self, Supervisor};
 use crate::{devices, launch, library, program};
@@ -24,12 +26,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let library = library::find(args.library.as_deref())?;
     let output = args.counters.as_deref().map(Output::open).transpose()?;
     let run = RunDir::create(&name, args.keep)?;
-    prepare(&mut config, &run)?;
+    let hw_counters = prepare(&mut config, &run)?;
 
     let mut command = launch::command(&args.program, &config, &library, &run)?;
     let supervisor = Supervisor::new()?;
+    let publisher = Publisher::start(hw_counters, run.path())?;
     let mut child = launch::spawn(&mut command)?;
     let status = supervisor.wait(&mut child)?;
+    publisher.finish();
 
     if let Some(line) = supervise::obituary(&name, status) {
         eprintln!("softefa: {line}");
@@ -45,9 +49,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     Ok(code)
 }
 
-fn prepare(config: &mut Config, run: &RunDir) -> Result<(), Failure> {
+fn prepare(config: &mut Config, run: &RunDir) -> Result<HwCounters, Failure> {
     config.run_dir = Some(run.path().to_path_buf());
-    sysfs::create(&run.sysfs(), &config.devices, config.profile).map_err(|error| {
+    let tree = sysfs::create(&run.sysfs(), &config.devices, config.profile);
+    tree.and_then(|()| HwCounters::create(&run.sysfs(), &config.devices)).map_err(|error| {
         Failure::own(format!(
             "cannot write the device tree in {}: {error}; is the disk full?",
             run.path().display()

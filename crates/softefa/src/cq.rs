@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::status::Status;
 
+use crate::counters::Counter;
 use crate::device::Device;
 use crate::gid::Gid;
 use crate::host;
@@ -126,6 +127,10 @@ impl Cq {
     /// # Errors
     /// [`CreateCqError`].
     pub fn create(device: &Arc<Device>, depth: u32) -> Result<Arc<Self>, CreateCqError> {
+        device.counters.command(Self::try_create(device, depth), Some(Counter::CreateCqErr))
+    }
+
+    fn try_create(device: &Arc<Device>, depth: u32) -> Result<Arc<Self>, CreateCqError> {
         let attr = device.attr();
         if depth == 0 || depth > attr.max_cqe {
             return Err(CreateCqError::BadDepth { depth, max: attr.max_cqe });

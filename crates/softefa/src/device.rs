@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::ah::AhnTable;
 use crate::config::{Config, DeviceSpec};
-use crate::counters::Counters;
+use crate::counters::{Counter, Counters};
 use crate::fault::FaultSpec;
 use crate::gid::Gid;
 use crate::host;
@@ -84,14 +84,13 @@ impl Device {
         let Some(mtu_bytes) = link_mtu_bytes(addr) else {
             return Err(OpenError::NotLocal { name, addr });
         };
-        let counters = match &config.run_dir {
-            None => Counters::private(),
-            Some(dir) => Counters::in_dir(dir, &name).map_err(|source| OpenError::Io {
-                name: name.clone(),
-                what: "creating its counters file",
-                source,
-            })?,
-        };
+        let counters =
+            match &config.run_dir {
+                None => Counters::private(),
+                Some(dir) => Counters::in_dir(dir, &name, addr).map_err(|source| {
+                    OpenError::Io { name: name.clone(), what: "creating its counters file", source }
+                })?,
+            };
         let attr = DeviceAttr::new(config.profile, mtu_bytes);
         let usual = if addr.is_loopback() { PATHS_LOOPBACK } else { PATHS_NETWORK };
         Ok(Arc::new(Self {
@@ -153,7 +152,7 @@ impl Device {
     /// # Errors
     /// [`AllocPdError`].
     pub fn alloc_pd(self: &Arc<Self>) -> Result<Arc<Pd>, AllocPdError> {
-        Pd::new(self)
+        self.counters.command(Pd::new(self), Some(Counter::AllocPdErr))
     }
 
     /// The sending sockets; opened by the first caller.

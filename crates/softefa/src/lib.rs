@@ -9,6 +9,7 @@
 pub mod config;
 pub mod counters;
 pub mod fault;
+pub mod hw_counters;
 pub mod sysfs;
 
 mod ah;
@@ -19,8 +20,10 @@ mod gid;
 mod host;
 mod lifecycle;
 mod limits;
+mod mapped;
 mod mr;
 mod pd;
+mod process;
 mod qp;
 mod rq;
 mod service;

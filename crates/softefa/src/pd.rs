@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::ah::{Ah, CreateAhError};
+use crate::counters::Counter;
 use crate::device::Device;
 use crate::gid::Gid;
 use crate::mr::{Access, Mr, RegMrError};
@@ -41,7 +42,8 @@ impl Pd {
     /// # Errors
     /// [`RegMrError`].
     pub fn reg_mr(&self, addr: u64, len: u64, access: Access) -> Result<Arc<Mr>, RegMrError> {
-        self.device.mrs.register(addr, len, access)
+        let registered = self.device.mrs.register(addr, len, access);
+        self.device.counters.command(registered, Some(Counter::RegMrErr))
     }
 
     /// An address handle for the device with `gid`.
@@ -49,7 +51,7 @@ impl Pd {
     /// # Errors
     /// [`CreateAhError`].
     pub fn create_ah(&self, gid: Gid) -> Result<Arc<Ah>, CreateAhError> {
-        Ah::new(&self.device, gid)
+        self.device.counters.command(Ah::new(&self.device, gid), Some(Counter::CreateAhErr))
     }
 }
 

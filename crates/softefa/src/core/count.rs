@@ -2,6 +2,7 @@
 
 use super::Core;
 use crate::counters::Counter;
+use crate::qp::SendOp;
 use crate::wire::Sent;
 
 impl Core {
@@ -22,6 +23,17 @@ impl Core {
         let sends = std::mem::take(&mut self.sends);
         self.device.counters.add(Counter::SendWrs, sends.count);
         self.device.counters.add(Counter::SendBytes, sends.bytes);
+    }
+
+    /// A work request ended with an error.
+    pub(super) fn count_failed(&self, op: SendOp) {
+        match op {
+            SendOp::Send | SendOp::SendImm(_) => {}
+            SendOp::Read(_) => self.device.counters.add(Counter::RdmaReadWrErr, 1),
+            SendOp::Write(_) | SendOp::WriteImm(..) => {
+                self.device.counters.add(Counter::RdmaWriteWrErr, 1);
+            }
+        }
     }
 
     /// Moves what the engine counted since last time to the device's counters.

@@ -121,6 +121,9 @@ impl Core {
     }
 
     pub(super) fn complete_send(&mut self, slot: &SendSlot, status: Status) {
+        if status != Status::Ok {
+            self.count_failed(slot.op);
+        }
         if !slot.signaled && status == Status::Ok {
             self.credits.fetch_sub(1, Ordering::AcqRel);
             return;

@@ -12,6 +12,7 @@ use std::sync::{Arc, MutexGuard};
 use srd::Instant;
 
 use crate::core::Core;
+use crate::counters::Counter;
 use crate::cq::Credits;
 use crate::device::Device;
 use crate::host;
@@ -67,6 +68,10 @@ impl Qp {
     /// # Errors
     /// [`CreateQpError`].
     pub fn create(pd: &Arc<Pd>, init: QpInit) -> Result<Arc<Self>, CreateQpError> {
+        pd.device().counters.command(Self::try_create(pd, init), Some(Counter::CreateQpErr))
+    }
+
+    fn try_create(pd: &Arc<Pd>, init: QpInit) -> Result<Arc<Self>, CreateQpError> {
         check_limits(pd.device(), &init)?;
         let (qpn, wire) = pd.device().bind_qp()?;
         let credits: Credits = Arc::new(AtomicU32::new(0));
@@ -121,6 +126,10 @@ impl Qp {
     /// # Errors
     /// [`ModifyError`].
     pub fn modify(&self, change: &ModifyQp) -> Result<(), ModifyError> {
+        self.pd.device().counters.command(self.try_modify(change), None)
+    }
+
+    fn try_modify(&self, change: &ModifyQp) -> Result<(), ModifyError> {
         if self.is_gone() {
             return Err(ModifyError::Destroyed);
         }

@@ -1,0 +1,125 @@
+//! `softefa top`: what every running device of this user does, refreshed.
+
+mod sample;
+mod screen;
+mod table;
+
+use std::io::{self, IsTerminal, Write, stdin, stdout};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
+use signal_hook::low_level::emulate_default_handler;
+
+use crate::args::TopArgs;
+use crate::failure::Failure;
+use crate::wake::{Waker, Woken};
+use sample::{Rates, Sample};
+use screen::Screen;
+
+/// Shows the devices until it is told to stop, or once.
+///
+/// # Errors
+/// Standard output or the terminal cannot be used.
+pub(crate) fn top(args: &TopArgs) -> Result<u8, Failure> {
+    let is_live = !args.once && !args.json && stdout().is_terminal();
+    let has_keys = is_live && stdin().is_terminal();
+    let mut waker = Waker::new(&[SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH], has_keys)?;
+    let screen = is_live.then(|| Screen::open(has_keys)).transpose()?;
+    let mut before = Sample::take();
+    let mut rates = Rates::default();
+    loop {
+        let deadline = before.at + args.interval;
+        if !wait(&mut waker, deadline, screen.as_ref(), &rates)? {
+            return Ok(0);
+        }
+        let now = Sample::take();
+        rates = Rates::between(&before, &now);
+        before = now;
+        let is_written = match &screen {
+            Some(screen) => screen.show(&rates),
+            None => print(&rates, args.json),
+        };
+        match is_written {
+            // A closed pipe (`softefa top | head`) is the end, not a failure.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(0),
+            Err(error) => return Err(Failure::own(format!("standard output: {error}"))),
+            Ok(()) if args.once => return Ok(0),
+            Ok(()) => {}
+        }
+    }
+}
+
+/// Waits for the next look; `false` when the user has had enough.
+fn wait(
+    waker: &mut Waker,
+    deadline: Instant,
+    screen: Option<&Screen>,
+    rates: &Rates,
+) -> Result<bool, Failure> {
+    loop {
+        match waker.wait_until(deadline) {
+            Woken::Time => return Ok(true),
+            Woken::Key(b'q' | b'Q') | Woken::Signal(SIGINT | SIGTERM | SIGHUP) => return Ok(false),
+            Woken::Signal(SIGTSTP) => {
+                if let Some(screen) = screen {
+                    screen.leave();
+                }
+                // Stops here, and goes on when the shell says so.
+                let _ = emulate_default_handler(SIGTSTP);
+                if let Some(screen) = screen {
+                    screen.enter()?;
+                }
+            }
+            Woken::Signal(SIGWINCH) => {
+                // The next refresh reports a terminal that is gone.
+                let _ = screen.map(|screen| screen.show(rates));
+            }
+            Woken::Key(_) | Woken::Signal(_) => {}
+        }
+    }
+}
+
+fn print(rates: &Rates, as_json: bool) -> io::Result<()> {
+    let text = if as_json {
+        format!("{}\n", to_json(rates))
+    } else {
+        table::lines(rates).join("\n") + "\n"
+    };
+    let mut out = stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// One line: `{"interval_s", "devices": [{"device", "address", "pid", "program", RATES.., "counters"}..]}`.
+fn to_json(rates: &Rates) -> Value {
+    let devices: Vec<Value> = rates
+        .rows
+        .iter()
+        .map(|row| {
+            let mut device = json!({
+                "device": row.device,
+                "address": row.addr.to_string(),
+                "pid": row.pid,
+                "program": row.program,
+                "counters": crate::counters::object(&row.totals),
+            });
+            for column in table::COLUMNS {
+                device[column.key] = json!((column.value)(row));
+            }
+            device
+        })
+        .collect();
+    json!({ "interval_s": rates.interval.as_secs_f64(), "devices": devices })
+}
+
+/// Reads a refresh interval in seconds.
+///
+/// # Errors
+/// What may be written instead.
+pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("write seconds from 0.1 to 3600".to_owned()),
+    }
+}

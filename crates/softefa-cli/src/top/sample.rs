@@ -1,0 +1,141 @@
+//! Two looks at the counters and what happened between them.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use softefa::counters::{self, Counter, ProcessCounters};
+
+use crate::run_dir;
+
+/// What all devices had counted at one time.
+#[derive(Debug)]
+pub(super) struct Sample {
+    pub(super) at: Instant,
+    processes: Vec<ProcessCounters>,
+}
+
+impl Sample {
+    /// Looks at every device whose process is alive.
+    pub(super) fn take() -> Self {
+        let at = Instant::now();
+        let mut processes = Vec::new();
+        for run in run_dir::live_runs() {
+            // A run may end and take its directory along while we look.
+            let all = counters::read_dir(&run.path).unwrap_or_default();
+            processes.extend(all.into_iter().filter(ProcessCounters::is_running));
+        }
+        Self { at, processes }
+    }
+}
+
+/// What one device of one process did.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) device: String,
+    pub(super) addr: Ipv4Addr,
+    pub(super) pid: u32,
+    pub(super) program: String,
+    /// Values at the end.
+    pub(super) totals: Vec<(&'static str, u64)>,
+    /// Growth per second, in the order of [`Counter::ALL`].
+    per_second: Vec<f64>,
+}
+
+impl Row {
+    fn new(
+        process: &ProcessCounters,
+        before: Option<&ProcessCounters>,
+        interval: Duration,
+    ) -> Self {
+        let seconds = interval.as_secs_f64().max(1e-9);
+        let growth = |counter: &Counter| {
+            let old = before.map_or(0, |before| before.get(*counter));
+            process.get(*counter).saturating_sub(old) as f64 / seconds
+        };
+        Self {
+            device: process.device.clone(),
+            addr: process.addr,
+            pid: process.pid,
+            program: program_name(process.pid),
+            totals: process.values.clone(),
+            per_second: Counter::ALL.iter().map(growth).collect(),
+        }
+    }
+
+    /// Growth of a counter per second.
+    pub(super) fn rate(&self, counter: Counter) -> f64 {
+        self.per_second.get(counter as usize).copied().unwrap_or_default()
+    }
+
+    fn traffic(&self) -> f64 {
+        self.rate(Counter::TxBytes) + self.rate(Counter::RxBytes)
+    }
+}
+
+/// What happened between two looks; the busiest device first.
+#[derive(Debug, Default)]
+pub(super) struct Rates {
+    pub(super) interval: Duration,
+    pub(super) rows: Vec<Row>,
+}
+
+impl Rates {
+    /// A device that was not there before counts from zero.
+    pub(super) fn between(before: &Sample, now: &Sample) -> Self {
+        let interval = now.at - before.at;
+        let same = |a: &ProcessCounters, b: &ProcessCounters| {
+            (&a.device, a.pid, a.start_ticks) == (&b.device, b.pid, b.start_ticks)
+        };
+        let row = |process: &ProcessCounters| {
+            let old = before.processes.iter().find(|old| same(old, process));
+            Row::new(process, old, interval)
+        };
+        let mut rows: Vec<Row> = now.processes.iter().map(row).collect();
+        rows.sort_by(|a, b| {
+            let by_traffic = b.traffic().total_cmp(&a.traffic());
+            by_traffic.then_with(|| (&a.device, a.pid).cmp(&(&b.device, b.pid)))
+        });
+        Self { interval, rows }
+    }
+}
+
+/// As ps(1) shows it; `?` when it ended just now.
+fn program_name(pid: u32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    // A program may call itself what it likes; the terminal must not obey it.
+    let name: String = name.trim_end().chars().filter(|c| !c.is_control()).collect();
+    if name.is_empty() { "?".to_owned() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: u32, tx_bytes: u64) -> ProcessCounters {
+        let value = |counter: &Counter| match counter {
+            Counter::TxBytes => tx_bytes,
+            _ => 0,
+        };
+        ProcessCounters {
+            device: "rdmap0s6".into(),
+            addr: Ipv4Addr::LOCALHOST,
+            pid,
+            start_ticks: 1,
+            values: Counter::ALL.iter().map(|c| (c.name(), value(c))).collect(),
+        }
+    }
+
+    #[test]
+    fn rates_are_growth_per_second_and_the_busiest_is_first() {
+        let at = Instant::now();
+        let before = Sample { at, processes: vec![process(1, 100), process(2, 100)] };
+        let now = Sample {
+            at: at + Duration::from_secs(2),
+            processes: vec![process(1, 200), process(2, 700), process(3, 60)],
+        };
+        let rates = Rates::between(&before, &now);
+        let seen: Vec<_> = rates.rows.iter().map(|r| (r.pid, r.rate(Counter::TxBytes))).collect();
+        assert_eq!(seen, [(2, 300.0), (1, 50.0), (3, 30.0)]);
+    }
+}

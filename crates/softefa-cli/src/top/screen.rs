@@ -1,0 +1,102 @@
+//! The terminal while the table is shown: the alternate screen, no echo, keys at once.
+
+use std::io::{self, Write, stdin, stdout};
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+
+use super::sample::Rates;
+use super::table;
+use crate::failure::Failure;
+
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+const HOME: &str = "\x1b[H";
+const CLEAR_LINE: &str = "\x1b[K";
+const CLEAR_BELOW: &str = "\x1b[J";
+/// When the terminal does not say.
+const USUAL_SIZE: (usize, usize) = (80, 24);
+
+/// The terminal, given back as it was when dropped.
+pub(super) struct Screen {
+    /// Settings to go back to; `None` when standard input is not the terminal.
+    settings: Option<Termios>,
+}
+
+impl Screen {
+    /// Takes the terminal, with its keys if `has_keys`.
+    ///
+    /// # Errors
+    /// It cannot be set or written.
+    pub(super) fn open(has_keys: bool) -> Result<Self, Failure> {
+        let settings = has_keys.then(|| tcgetattr(stdin())).transpose();
+        let screen = Self { settings: settings.map_err(|error| failure(&error.into()))? };
+        screen.enter()?;
+        Ok(screen)
+    }
+
+    /// Goes to the alternate screen.
+    ///
+    /// # Errors
+    /// It cannot be set or written.
+    pub(super) fn enter(&self) -> Result<(), Failure> {
+        if let Some(settings) = &self.settings {
+            let mut keys = settings.clone();
+            keys.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+            tcsetattr(stdin(), OptionalActions::Now, &keys)
+                .map_err(|error| failure(&error.into()))?;
+        }
+        write(ENTER).map_err(|error| failure(&error))
+    }
+
+    /// Goes back to what was shown before.
+    pub(super) fn leave(&self) {
+        // A terminal that is gone needs no cleaning.
+        let _ = write(LEAVE);
+        if let Some(settings) = &self.settings {
+            let _ = tcsetattr(stdin(), OptionalActions::Now, settings);
+        }
+    }
+
+    /// Shows as much of the table as fits.
+    pub(super) fn show(&self, rates: &Rates) -> io::Result<()> {
+        let (columns, rows) = size();
+        let mut text = String::from(HOME);
+        let title = format!(
+            "softefa top: {} devices in use, every {:.1} s; q leaves",
+            rates.rows.len(),
+            rates.interval.as_secs_f64()
+        );
+        let lines = [title, String::new()].into_iter().chain(table::lines(rates));
+        for (index, line) in lines.take(rows).enumerate() {
+            if index > 0 {
+                text += "\r\n";
+            }
+            text.extend(line.chars().take(columns));
+            text += CLEAR_LINE;
+        }
+        write(&(text + CLEAR_BELOW))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+fn size() -> (usize, usize) {
+    match tcgetwinsize(stdout()) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
+        _ => USUAL_SIZE,
+    }
+}
+
+fn write(text: &str) -> io::Result<()> {
+    let mut out = stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+fn failure(error: &io::Error) -> Failure {
+    Failure::own(format!("the terminal cannot be used: {error}; try softefa top --once"))
+}

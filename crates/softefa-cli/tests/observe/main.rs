@@ -1,0 +1,11 @@
+//! What can be seen of a device from outside while an unmodified program uses it.
+#![expect(clippy::unwrap_used, reason = "a step that fails must fail the test")]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+mod hw_counters;
+mod top;
+
+/// A stream of messages for longer than a test takes; the test ends it.
+const STREAM: &str = "ib_send_bw -c SRD -x 0 -F -s 4096 -D 60 -f 0";
+const PORTS: [&str; 2] = ["-p", "-p"];

@@ -1,0 +1,90 @@
+//! `softefa top`.
+
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+
+use rustix::process::{Signal, kill_process};
+use serde_json::Value;
+
+use crate::harness::{LIMIT, Session, exclusive, has, softefa, wait_until};
+use crate::{PORTS, STREAM};
+
+/// One look, as JSON.
+fn look(session: &Session) -> Vec<Value> {
+    let args = ["top", "--once", "--json", "--interval", "0.2"];
+    let output = session.command().args(args).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(seen["interval_s"].as_f64().unwrap() >= 0.2, "{seen}");
+    seen["devices"].as_array().unwrap().clone()
+}
+
+#[test]
+fn devices_come_with_their_programs_and_go_with_them() {
+    let _one = exclusive();
+    if !has("ib_send_bw") {
+        return;
+    }
+    let session = Session::new("");
+    assert!(look(&session).is_empty());
+    let (server, client) = session.start_pair(STREAM, PORTS);
+    wait_until("the transfer is under way", || session.live_tx_pkts() > 2_000);
+    let devices = look(&session);
+    assert_eq!(devices.len(), 2, "{devices:?}");
+    for (running, rate) in [(&client, "sends_per_s"), (&server, "receives_per_s")] {
+        let pid = running.program_pid().unwrap().as_raw_nonzero().get();
+        let device = devices.iter().find(|device| device["pid"] == pid);
+        let device = device.unwrap_or_else(|| panic!("{pid} is not in {devices:?}"));
+        assert_eq!(
+            (&device["program"], &device["address"]),
+            (&"ib_send_bw".into(), &"127.0.0.1".into())
+        );
+        assert!(device[rate].as_f64().unwrap() > 100.0, "{device}");
+        assert!(device["counters"]["tx_pkts"].as_u64().unwrap() > 0, "{device}");
+        assert!(device["tx_gbit_per_s"].as_f64().unwrap() > 0.0, "{device}");
+    }
+    let output = session.command().args(["top", "--once"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.lines().filter(|line| line.contains("ib_send_bw")).count(), 2, "{text}");
+    assert!(!text.contains('\x1b'), "no terminal, no escapes: {text:?}");
+    // Killed, so that nothing tidies up after them.
+    for running in [&client, &server] {
+        kill_process(running.program_pid().unwrap(), Signal::KILL).unwrap();
+    }
+    wait_until("they vanish", || look(&session).is_empty());
+    assert_eq!((client.wait(LIMIT).code, server.wait(LIMIT).code), (137, 137));
+}
+
+/// `script` gives it a terminal.
+#[test]
+fn on_a_terminal_q_leaves_and_the_screen_is_given_back() {
+    if !has("script") {
+        return;
+    }
+    let session = Session::new("");
+    let line = format!("{} top --interval 0.1", softefa().display());
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).env("XDG_RUNTIME_DIR", session.runtime_dir());
+    let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut seen = Vec::new();
+    let mut chunk = [0; 4096];
+    while !String::from_utf8_lossy(&seen).contains("no device is in use") {
+        let got = stdout.read(&mut chunk).unwrap();
+        assert!(got > 0, "ended early: {}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&chunk[..got]);
+    }
+    stdin.write_all(b"q").unwrap();
+    stdout.read_to_end(&mut seen).unwrap();
+    assert!(child.wait().unwrap().success());
+    let text = String::from_utf8_lossy(&seen);
+    assert!(text.contains("\x1b[?1049h") && text.contains("\x1b[?1049l"), "{text:?}");
+}
+
+#[test]
+fn a_bad_interval_is_one_line() {
+    let output = Session::new("").command().args(["top", "--interval", "0"]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(text.contains("'0'") && text.contains("3600") && text.lines().count() == 1, "{text}");
+}

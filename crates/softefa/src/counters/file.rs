@@ -1,0 +1,159 @@
+//! The file behind the counters: `RUN_DIR/counters/DEVICE.PID`, 64-bit words in the byte order of
+//! the machine.
+//!
+//! ```text
+//! magic | number of values | IPv4 address | start of the process in ticks | values ...
+//! ```
+//! The values are plain memory of the process that counts, so counting costs the same whether
+//! anybody looks or not, and what was counted outlives the process.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Counter;
+use crate::mapped::Mapped;
+use crate::process;
+
+const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACNT2");
+/// Places of the words in front of the values.
+mod place {
+    pub(super) const MAGIC: usize = 0;
+    pub(super) const COUNT: usize = 1;
+    pub(super) const ADDR: usize = 2;
+    pub(super) const START: usize = 3;
+    pub(super) const VALUES: usize = 4;
+}
+const WORDS: usize = place::VALUES + Counter::ALL.len();
+const WORD_BYTES: usize = size_of::<u64>();
+
+/// Makes the file of this process, or finds it again; the values.
+pub(super) fn create(
+    run_dir: &Path,
+    device: &str,
+    addr: Ipv4Addr,
+) -> io::Result<&'static [AtomicU64]> {
+    let dir = run_dir.join("counters");
+    fs::create_dir_all(&dir)?;
+    let pid = std::process::id();
+    // A device that is opened again in the same process counts on.
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(dir.join(format!("{device}.{pid}")))?;
+    file.set_len((WORDS * WORD_BYTES) as u64)?;
+    let words = Mapped::new(&file, WORDS)?.leak();
+    let start = process::start_ticks(pid).unwrap_or_default();
+    words[place::COUNT].store(Counter::ALL.len() as u64, Ordering::Relaxed);
+    words[place::ADDR].store(u64::from(u32::from(addr)), Ordering::Relaxed);
+    words[place::START].store(start, Ordering::Relaxed);
+    // Last: it says that the rest is there.
+    words[place::MAGIC].store(MAGIC, Ordering::Release);
+    Ok(&words[place::VALUES..])
+}
+
+/// Counters of one device in one process, as read from a run directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessCounters {
+    /// Device name.
+    pub device: String,
+    /// Local address of the device.
+    pub addr: Ipv4Addr,
+    /// Process that counted.
+    pub pid: u32,
+    /// When that process started, in clock ticks since boot.
+    pub start_ticks: u64,
+    /// Name and value, in the order of [`Counter::ALL`].
+    pub values: Vec<(&'static str, u64)>,
+}
+
+impl ProcessCounters {
+    /// One value.
+    #[must_use]
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.values.get(counter as usize).map_or(0, |(_, value)| *value)
+    }
+
+    /// The process that counted is still there. A later one with its id does not count as it.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        process::start_ticks(self.pid) == Some(self.start_ticks)
+    }
+}
+
+/// Reads the counters of every process that ran with `run_dir`; files of another version are
+/// skipped.
+///
+/// # Errors
+/// The directory exists but cannot be read.
+pub fn read_dir(run_dir: &Path) -> io::Result<Vec<ProcessCounters>> {
+    let entries = match fs::read_dir(run_dir.join("counters")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let mut all = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some((device, pid)) = name.rsplit_once('.') else { continue };
+        let Ok(pid) = pid.parse() else { continue };
+        let Some(words) = read_words(&entry.path())? else { continue };
+        #[expect(clippy::cast_possible_truncation, reason = "written as 32 bits")]
+        let addr = Ipv4Addr::from(words[place::ADDR] as u32);
+        let values = words[place::VALUES..].iter().copied();
+        all.push(ProcessCounters {
+            device: device.to_owned(),
+            addr,
+            pid,
+            start_ticks: words[place::START],
+            values: Counter::ALL.iter().map(|counter| counter.name()).zip(values).collect(),
+        });
+    }
+    all.sort_by(|a, b| (&a.device, a.pid).cmp(&(&b.device, b.pid)));
+    Ok(all)
+}
+
+fn read_words(path: &Path) -> io::Result<Option<Vec<u64>>> {
+    let mut raw = Vec::with_capacity(WORDS * WORD_BYTES);
+    File::open(path)?.take((WORDS * WORD_BYTES) as u64).read_to_end(&mut raw)?;
+    let (chunks, _) = raw.as_chunks::<WORD_BYTES>();
+    let words: Vec<u64> = chunks.iter().map(|chunk| u64::from_ne_bytes(*chunk)).collect();
+    let is_ours = words.len() == WORDS
+        && words[place::MAGIC] == MAGIC
+        && words[place::COUNT] == Counter::ALL.len() as u64;
+    Ok(is_ours.then_some(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Counters;
+    use super::*;
+
+    #[test]
+    fn others_see_what_a_process_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let addr = Ipv4Addr::new(127, 0, 0, 3);
+        let counters = Counters::in_dir(dir.path(), "rdmap0s6", addr).unwrap();
+        counters.add(Counter::RxPkts, 3);
+        counters.add(Counter::RxPkts, 4);
+        let seen = read_dir(dir.path()).unwrap();
+        assert_eq!(seen.len(), 1);
+        assert_eq!((seen[0].device.as_str(), seen[0].pid), ("rdmap0s6", std::process::id()));
+        assert_eq!((seen[0].addr, seen[0].get(Counter::RxPkts)), (addr, 7));
+        assert!(seen[0].values.contains(&("rx_pkts", 7)) && seen[0].is_running());
+        let successor = ProcessCounters { start_ticks: seen[0].start_ticks + 1, ..seen[0].clone() };
+        assert!(!successor.is_running(), "another process that has the id now");
+    }
+
+    #[test]
+    fn foreign_files_are_skipped() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("counters")).unwrap();
+        fs::write(dir.path().join("counters/x.12"), b"short").unwrap();
+        assert_eq!(read_dir(dir.path()).unwrap(), []);
+    }
+}

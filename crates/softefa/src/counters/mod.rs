@@ -1,0 +1,150 @@
+//! Counters of a device, readable by others while the process runs and after it ended.
+
+mod file;
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use file::{ProcessCounters, read_dir};
+
+macro_rules! counters {
+    ($($variant:ident $name:literal $doc:literal;)*) => {
+        /// What is counted. Names are the kernel driver's `hw_counters` where it has one.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Counter { $(#[doc = $doc] $variant,)* }
+
+        impl Counter {
+            /// Every counter, in file order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Name in files and reports.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),* }
+            }
+        }
+    };
+}
+
+counters! {
+    TxPkts "tx_pkts" "Datagrams sent, acknowledgements included.";
+    TxBytes "tx_bytes" "Bytes sent above UDP.";
+    RxPkts "rx_pkts" "Datagrams received.";
+    RxBytes "rx_bytes" "Bytes received above UDP.";
+    RxDrops "rx_drops" "Datagrams received that named no receiver here, were malformed or found no UD receive.";
+    SendWrs "send_wrs" "Send work requests posted.";
+    SendBytes "send_bytes" "Payload bytes of sends posted.";
+    RecvWrs "recv_wrs" "Messages delivered to receive work requests.";
+    RecvBytes "recv_bytes" "Payload bytes delivered.";
+    RdmaReadWrs "rdma_read_wrs" "RDMA READs posted.";
+    RdmaReadBytes "rdma_read_bytes" "Bytes of RDMA READs posted.";
+    RdmaReadWrErr "rdma_read_wr_err" "RDMA READs that ended with an error.";
+    RdmaReadRespBytes "rdma_read_resp_bytes" "Bytes of RDMA READs taken in by the responder.";
+    RdmaWriteWrs "rdma_write_wrs" "RDMA WRITEs posted.";
+    RdmaWriteBytes "rdma_write_bytes" "Bytes of RDMA WRITEs posted.";
+    RdmaWriteWrErr "rdma_write_wr_err" "RDMA WRITEs that ended with an error.";
+    RdmaWriteRecvBytes "rdma_write_recv_bytes" "Bytes of RDMA WRITEs placed here.";
+    RetransPkts "retrans_pkts" "Datagrams sent again.";
+    RetransBytes "retrans_bytes" "Payload bytes sent again.";
+    RetransTimeoutEvents "retrans_timeout_events" "Loss timers that expired.";
+    UnresponsiveRemoteEvents "unresponsive_remote_events" "Peers given up after silence.";
+    ImpairedRemoteConnEvents "impaired_remote_conn_events" "Times a peer lost most of its paths.";
+    RxDuplicates "rx_duplicates" "Datagrams received again and not delivered.";
+    RxRnr "rx_rnr" "Messages turned away because no receive was posted.";
+    AckPkts "ack_pkts" "Acknowledgements sent in a datagram of their own.";
+    TxSyscalls "tx_syscalls" "System calls that sent.";
+    RxSyscalls "rx_syscalls" "System calls that received something.";
+    TxErrors "tx_errors" "Datagrams the operating system refused to send.";
+    TxRefused "tx_refused" "Sends that first reported an earlier datagram as refused by its target.";
+    FaultLost "fault_lost" "Datagrams dropped on purpose.";
+    FaultReordered "fault_reordered" "Datagrams held back on purpose.";
+    FaultDuplicated "fault_duplicated" "Datagrams doubled on purpose.";
+    ServiceTurns "service_turns" "Turns the service thread drove because nobody polled.";
+    SubmittedCmds "submitted_cmds" "Commands to the device that make or change an object.";
+    CmdsErr "cmds_err" "Commands the device refused.";
+    AllocPdErr "alloc_pd_err" "Protection domains refused.";
+    CreateQpErr "create_qp_err" "Queue pairs refused.";
+    CreateCqErr "create_cq_err" "Completion queues refused.";
+    RegMrErr "reg_mr_err" "Memory regions refused.";
+    CreateAhErr "create_ah_err" "Address handles refused.";
+}
+
+impl Counter {
+    /// What the kernel driver counts per port (`efa_verbs.c`), which is `ports/1/hw_counters` in
+    /// the device's sysfs directory.
+    pub const PORT: &'static [Self] = &[
+        Self::TxBytes,
+        Self::TxPkts,
+        Self::RxBytes,
+        Self::RxPkts,
+        Self::RxDrops,
+        Self::SendBytes,
+        Self::SendWrs,
+        Self::RecvBytes,
+        Self::RecvWrs,
+        Self::RdmaReadWrs,
+        Self::RdmaReadBytes,
+        Self::RdmaReadWrErr,
+        Self::RdmaReadRespBytes,
+        Self::RdmaWriteWrs,
+        Self::RdmaWriteBytes,
+        Self::RdmaWriteWrErr,
+        Self::RdmaWriteRecvBytes,
+        Self::RetransBytes,
+        Self::RetransPkts,
+        Self::RetransTimeoutEvents,
+        Self::UnresponsiveRemoteEvents,
+        Self::ImpairedRemoteConnEvents,
+    ];
+}
+
+/// Counters of one device in this process.
+#[derive(Debug)]
+pub struct Counters {
+    values: &'static [AtomicU64],
+}
+
+impl Counters {
+    /// Counters that only this process sees.
+    pub(crate) fn private() -> Self {
+        // Leaked on purpose: a device lives as long as its process, and library destructors of
+        // other libraries may still count after ours ran.
+        Self { values: Box::leak(Box::new([const { AtomicU64::new(0) }; Counter::ALL.len()])) }
+    }
+
+    /// Counters of the device at `addr` in `run_dir`, readable by others.
+    pub(crate) fn in_dir(run_dir: &Path, device: &str, addr: Ipv4Addr) -> io::Result<Self> {
+        Ok(Self { values: file::create(run_dir, device, addr)? })
+    }
+
+    /// Adds `n`; relaxed, so cheap enough for once per turn.
+    pub(crate) fn add(&self, counter: Counter, n: u64) {
+        if n > 0 {
+            self.values[counter as usize].fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a command to the device, and its failure also as `refused` if given.
+    pub(crate) fn command<T, E>(
+        &self,
+        result: Result<T, E>,
+        refused: Option<Counter>,
+    ) -> Result<T, E> {
+        self.add(Counter::SubmittedCmds, 1);
+        if result.is_err() {
+            self.add(Counter::CmdsErr, 1);
+            if let Some(counter) = refused {
+                self.add(counter, 1);
+            }
+        }
+        result
+    }
+
+    /// Present value.
+    #[must_use]
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.values[counter as usize].load(Ordering::Relaxed)
+    }
+}

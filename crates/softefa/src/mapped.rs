@@ -1,0 +1,88 @@
+//! Files of 64-bit words that several processes map. Access is through atomics only, so that
+//! neither side needs the other's cooperation, or even its life.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::os::fd::AsRawFd;
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::atomic::AtomicU64;
+
+/// A shared mapping of the start of a file.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    words: NonNull<AtomicU64>,
+    len: usize,
+}
+
+// SAFETY: nothing but atomics is reached through it.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    /// Maps the first `len` words of a file that is open for reading and writing.
+    ///
+    /// # Errors
+    /// The file is shorter than that, or the operating system refuses.
+    pub(crate) fn new(file: &File, len: usize) -> io::Result<Self> {
+        let bytes = len * size_of::<AtomicU64>();
+        if file.metadata()?.len() < bytes as u64 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        let (rights, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        // SAFETY: a fresh mapping at an address of the kernel's choice; the result is checked.
+        let at = unsafe { libc::mmap(ptr::null_mut(), bytes, rights, kind, file.as_raw_fd(), 0) };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let words = NonNull::new(at.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self { words, len })
+    }
+
+    /// The words for as long as the process lives, for those whose users' ends are not known.
+    pub(crate) fn leak(self) -> &'static [AtomicU64] {
+        let words = ptr::from_ref::<[AtomicU64]>(&self);
+        std::mem::forget(self);
+        // SAFETY: the mapping was made for `len` words and, its owner being forgotten, stays.
+        unsafe { &*words }
+    }
+}
+
+impl Deref for Mapped {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        // SAFETY: mapped with this length for as long as `self` lives; atomics may be shared with
+        // other processes.
+        unsafe { slice::from_raw_parts(self.words.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping `new` made, and no borrow of it outlives `self`.
+        unsafe { libc::munmap(self.words.as_ptr().cast(), self.len * size_of::<AtomicU64>()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+
+    #[test]
+    fn two_mappings_share_their_words_and_a_short_file_is_refused() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(32).unwrap();
+        let (a, b) = (Mapped::new(&file, 4).unwrap(), Mapped::new(&file, 4).unwrap());
+        a[3].store(7, Ordering::Relaxed);
+        assert_eq!(b[3].load(Ordering::Relaxed), 7);
+        assert_eq!(a.leak().len(), 4);
+        assert_eq!(b[3].load(Ordering::Relaxed), 7, "unmapping one leaves the other");
+        assert!(Mapped::new(&file, 5).is_err());
+    }
+}
