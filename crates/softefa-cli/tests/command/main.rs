@@ -8,7 +8,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use harness::{LIMIT, Session, softefa, wait_until};
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Exit code and standard error of `softefa` with `args`.
@@ -93,7 +93,12 @@ fn killed_run_is_tidied_up_by_the_next() {
     let session = Session::new("");
     let runs = session.runtime_dir().join("softefa");
     let running = session.start("sleep", "sleep 60");
-    wait_until("the program runs", || running.program_pid().is_some());
+    // Before it has become `sleep` it is a copy of `softefa`, with the lock of the run.
+    let is_sleep = |pid: Pid| {
+        let name = fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()));
+        name.is_ok_and(|name| name == "sleep\n")
+    };
+    wait_until("the program runs", || running.program_pid().is_some_and(is_sleep));
     let program = running.program_pid().unwrap();
     kill_process(running.pid(), Signal::KILL).unwrap();
     kill_process(program, Signal::KILL).unwrap();
