@@ -28,11 +28,15 @@ unsafe impl Handle for Mr {
     type C = ibv_mr;
 }
 
-/// Access flags as the adapter has them. Optional ones may be ignored, others are refused.
+/// Access flags as the adapter has them. Optional ones may be ignored, others are refused; so is
+/// memory that peers may write but its owner may not (the kernel's `ib_check_mr_access`).
 fn access(flags: u32) -> Result<Access, Errno> {
     let known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
     if flags & !(known | IBV_ACCESS_OPTIONAL_RANGE) != 0 {
         return Err(Errno::EOPNOTSUPP);
+    }
+    if flags & IBV_ACCESS_REMOTE_WRITE != 0 && flags & IBV_ACCESS_LOCAL_WRITE == 0 {
+        return Err(Errno::EINVAL);
     }
     Ok(Access {
         local_write: flags & IBV_ACCESS_LOCAL_WRITE != 0,
@@ -141,5 +145,12 @@ mod tests {
         assert!(access(IBV_ACCESS_REMOTE_READ | relaxed_ordering).is_ok_and(|a| a.remote_read));
         let remote_atomic = 1 << 3;
         assert_eq!(access(remote_atomic).err(), Some(Errno::EOPNOTSUPP));
+    }
+
+    #[test]
+    fn remote_writes_need_local_writes() {
+        assert_eq!(access(IBV_ACCESS_REMOTE_WRITE).err(), Some(Errno::EINVAL));
+        let both = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
+        assert!(access(both).is_ok_and(|a| a.remote_write));
     }
 }
