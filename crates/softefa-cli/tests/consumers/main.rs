@@ -12,3 +12,4 @@ mod liveness;
 mod netns;
 mod perftest;
 mod pingpong;
+mod pyverbs;

@@ -1,0 +1,111 @@
+//! Python programs on pyverbs (`tests/pyverbs`), two processes each: every operation of the
+//! extended calls with the data checked, every status and errno that can be had on purpose.
+
+use std::process::{Command, Stdio};
+
+use crate::harness::record::{Case, Consumer, FAULTS};
+use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive, free_port, has};
+
+/// The distribution's own interpreter: pyverbs is built for it and for no other.
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
+const MAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pyverbs/main.py");
+
+const TRANSFERS: &str = "Messages Stream Reads Writes";
+/// Each fails on one side and changes nothing on the other.
+const STATUSES: &str = "LocalKeys LocalPermission TooLong RemoteKeys RemotePermission \
+     WrongQueueKey Destroyed NotReady ReadyLate ShortReceive Flushed";
+const REFUSALS: &str = "Refusals Full";
+
+pub(crate) fn has_pyverbs() -> bool {
+    let import = Command::new(PYTHON).args(["-c", "import pyverbs"]).stderr(Stdio::null()).status();
+    // `has` says what is missing, and in CI fails.
+    import.is_ok_and(|status| status.success()) || has("python3-pyverbs")
+}
+
+fn case(what: &str, faults: &str) -> Case {
+    Case::new(&Consumer::debian("python3-pyverbs"), what, faults)
+}
+
+/// Runs cases of `tests/pyverbs` between two processes; answers responder and initiator.
+fn pair(session: &Session, names: &str) -> [Outcome; 2] {
+    let port = free_port();
+    let start = |role| session.start(role, &format!("{PYTHON} -B {MAIN} {role} {port} {names}"));
+    let mut responder = start("listen");
+    responder.wait_until_listening(port);
+    let initiator = start("connect").wait(LIMIT);
+    [responder.wait(LIMIT), initiator]
+}
+
+/// Runs cases that both processes must survive.
+fn passes(case: &mut Case, session: &Session, names: &str) {
+    for side in pair(session, names) {
+        case.add(&side);
+        assert_eq!(side.code, 0, "{side}");
+        side.assert_moved(Directions::Both);
+        for name in names.split_whitespace() {
+            assert!(side.stdout.contains(&format!("{name}: passed")), "{name} did not run\n{side}");
+        }
+    }
+}
+
+#[test]
+fn every_operation_moves_the_data() {
+    let _one = exclusive();
+    if !has_pyverbs() {
+        return;
+    }
+    for faults in ["", FAULTS] {
+        let what = "extended calls: SEND, inline, with immediate data; READ, WRITE, \
+             WRITE_WITH_IMM of 0 B to 4 MiB";
+        let mut case = case(what, faults);
+        let session = case.session("");
+        passes(&mut case, &session, TRANSFERS);
+        case.pass();
+    }
+}
+
+#[test]
+fn every_failure_has_its_status() {
+    let _one = exclusive();
+    if !has_pyverbs() {
+        return;
+    }
+    // Few packets: more of them have to be lost for a fault to be seen.
+    for faults in ["", "loss=10%,reorder=20%,dup=10%,seed=1"] {
+        let mut case = case("status 1, 5, 6, 7, 9, 10, 11 on purpose; nothing is written", faults);
+        let session = case.session("");
+        passes(&mut case, &session, STATUSES);
+        assert!(case.counter("rx_rnr") > 0, "nobody was not ready");
+        assert_eq!(case.counter("fault_lost") > 0, !faults.is_empty(), "loss");
+        case.pass();
+    }
+}
+
+#[test]
+fn silence_and_death_have_their_statuses() {
+    let _one = exclusive();
+    if !has_pyverbs() {
+        return;
+    }
+    let mut case = case("status 9, 13, 15: peers that were killed, stopped or never there", "");
+    let session = case.session("");
+    passes(&mut case, &session, "Silent");
+    let [killed, initiator] = pair(&session, "Killed");
+    case.add(&initiator);
+    assert_eq!((killed.code, initiator.code), (137, 0), "{killed}\n{initiator}");
+    case.pass();
+}
+
+#[test]
+fn mistakes_are_refused_with_the_device_s_errno() {
+    let _one = exclusive();
+    if !has_pyverbs() {
+        return;
+    }
+    let mut case = case("errno of wrong work requests, states, objects and full queues", "");
+    let session = case.session("");
+    passes(&mut case, &session, REFUSALS);
+    let first_generation = case.session("--profile efa0");
+    passes(&mut case, &first_generation, "NoRdma");
+    case.pass();
+}
