@@ -54,6 +54,10 @@ unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
     panic::code(|| {
         // SAFETY: the program passes an address handle it made and gives it up.
         let object = unsafe { handle::take::<Ah>(ah) }?;
+        if object.owner.is_current() {
+            // A posting session may still hold on to the adapter's handle.
+            object.nic.destroy();
+        }
         let pd = object.ibv.into_inner().pd;
         object.owner.release(object.nic);
         // SAFETY: the handle counted as a user, so its domain is still there.

@@ -3,12 +3,14 @@
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::AHN_UNKNOWN;
 use crate::device::Device;
 use crate::gid::Gid;
+use crate::pd::{Pd, PdId};
+use crate::service;
 
 /// Why an address handle cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -25,20 +27,23 @@ pub enum CreateAhError {
     },
 }
 
-/// Address handle: where a message goes.
+/// Address handle: where a message goes. Dropping it destroys it.
 #[derive(Debug)]
 pub struct Ah {
     device: Arc<Device>,
+    pd: PdId,
     addr: Ipv4Addr,
     ahn: u16,
+    live: AtomicBool,
 }
 
 impl Ah {
-    pub(crate) fn new(device: &Arc<Device>, gid: Gid) -> Result<Arc<Self>, CreateAhError> {
+    pub(crate) fn new(pd: &Pd, gid: Gid) -> Result<Arc<Self>, CreateAhError> {
+        let device = Arc::clone(pd.device());
         let addr = gid.addr().ok_or(CreateAhError::ForeignGid(gid))?;
         let max = device.attr().max_ah;
         let ahn = device.ahns.acquire(addr, max).ok_or(CreateAhError::TooMany { max })?;
-        Ok(Arc::new(Self { device: Arc::clone(device), addr, ahn }))
+        Ok(Arc::new(Self { device, pd: pd.id(), addr, ahn, live: AtomicBool::new(true) }))
     }
 
     /// Number of this handle, the same for every handle with this GID; never 0xffff.
@@ -60,9 +65,29 @@ impl Ah {
     }
 }
 
+impl Ah {
+    /// Ends the handle: work requests posted with it from now on complete with
+    /// [`Status::LocalInvalidAh`](crate::Status::LocalInvalidAh). With the last handle for its
+    /// GID ends what the device knew of that peer: work requests on their way there complete as
+    /// [`Status::Flushed`](crate::Status::Flushed). Idempotent.
+    pub fn destroy(&self) {
+        if !self.live.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        if self.device.ahns.release(self.addr) {
+            service::flush_toward(&self.device, self.addr);
+        }
+    }
+
+    /// Whether queue pairs of domain `pd` may post with it (still).
+    pub(crate) fn serves(&self, pd: PdId) -> bool {
+        self.pd == pd && self.live.load(Ordering::Acquire)
+    }
+}
+
 impl Drop for Ah {
     fn drop(&mut self) {
-        self.device.ahns.release(self.addr);
+        self.destroy();
     }
 }
 
@@ -107,16 +132,19 @@ impl AhnTable {
         Some(ahn)
     }
 
-    fn release(&self, addr: Ipv4Addr) {
+    /// Whether it was the last handle for `addr`.
+    fn release(&self, addr: Ipv4Addr) -> bool {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(entry) = numbers.by_addr.get_mut(&addr) else { return };
+        let Some(entry) = numbers.by_addr.get_mut(&addr) else { return false };
         entry.handles -= 1;
-        if entry.handles == 0 {
+        let is_last = entry.handles == 0;
+        if is_last {
             let ahn = entry.ahn;
             numbers.by_addr.remove(&addr);
             numbers.free.push(ahn);
             self.generation.fetch_add(1, Ordering::Release);
         }
+        is_last
     }
 
     /// Changes whenever a look-up may answer otherwise than before.
@@ -143,9 +171,9 @@ mod tests {
         assert_eq!(table.acquire(a, 2), Some(first));
         assert_ne!(table.acquire(b, 2), Some(first));
         assert_eq!(table.acquire(Ipv4Addr::new(127, 0, 0, 3), 2), None);
-        table.release(a);
+        assert!(!table.release(a));
         assert_eq!(table.find(a), first);
-        table.release(a);
+        assert!(table.release(a), "the last one");
         assert_eq!(table.find(a), AHN_UNKNOWN);
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::pd::PdId;
 use crate::service;
 
 /// What may be done to a region. Receiving needs `local_write`.
@@ -42,6 +43,9 @@ pub enum RegMrError {
         /// Bytes.
         len: u64,
     },
+    /// Peers may write where the adapter may not; the kernel's `ib_check_mr_access` refuses it.
+    #[error("remote write access needs local write access; ask for both")]
+    RemoteWriteOnly,
     /// All regions of the device are in use.
     #[error("all {max} memory regions of the device are in use; deregister some")]
     TooMany {
@@ -116,6 +120,7 @@ pub(crate) enum Right {
 /// What queue pairs remember of a registration; may outlive it.
 #[derive(Debug)]
 pub(crate) struct Region {
+    pd: PdId,
     key: u32,
     addr: u64,
     len: u64,
@@ -179,12 +184,16 @@ impl MrTable {
 
     pub(crate) fn register(
         self: &Arc<Self>,
+        pd: PdId,
         addr: u64,
         len: u64,
         access: Access,
     ) -> Result<Arc<Mr>, RegMrError> {
         if len == 0 || len > self.max_bytes || addr.checked_add(len).is_none() {
             return Err(RegMrError::BadRange { addr, len });
+        }
+        if access.remote_write && !access.local_write {
+            return Err(RegMrError::RemoteWriteOnly);
         }
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         let fresh = slots.all.len();
@@ -200,7 +209,7 @@ impl MrTable {
         let slot = &mut slots.all[index as usize];
         slot.key = (slot.key + (1 << SLOT_BITS)) & KEY_MASK;
         let live = AtomicBool::new(true);
-        let region = Arc::new(Region { key: slot.key, addr, len, access, live });
+        let region = Arc::new(Region { pd, key: slot.key, addr, len, access, live });
         slot.region = Some(Arc::clone(&region));
         Ok(Arc::new(Mr { region, table: Arc::clone(self) }))
     }
@@ -221,17 +230,18 @@ impl MrTable {
     }
 }
 
-/// Checks entries against the table; remembers the last region, because work requests of one
-/// queue usually name the same one.
+/// Checks entries of one protection domain's queue pairs against the table; remembers the last
+/// region, because work requests of one queue usually name the same one.
 #[derive(Debug)]
 pub(crate) struct MrCache {
     table: Arc<MrTable>,
+    pd: PdId,
     last: Option<Arc<Region>>,
 }
 
 impl MrCache {
-    pub(crate) fn new(table: Arc<MrTable>) -> Self {
-        Self { table, last: None }
+    pub(crate) fn new(table: Arc<MrTable>, pd: PdId) -> Self {
+        Self { table, pd, last: None }
     }
 
     /// Whether the adapter may read (or write) `sge` now.
@@ -250,7 +260,7 @@ impl MrCache {
 
     fn find(&mut self, key: u32) -> Option<&Arc<Region>> {
         if self.last.as_ref().is_none_or(|region| region.key != key || !region.is_live()) {
-            self.last = self.table.find(key);
+            self.last = self.table.find(key).filter(|region| region.pd == self.pd);
         }
         self.last.as_ref()
     }
@@ -290,9 +300,9 @@ mod tests {
 
     #[test]
     fn an_entry_must_lie_inside_its_region() {
-        let table = table();
-        let mr = table.register(0x1000, 0x100, RW).unwrap();
-        let mut cache = MrCache::new(table);
+        let (table, pd) = (table(), PdId::next());
+        let mr = table.register(pd, 0x1000, 0x100, RW).unwrap();
+        let mut cache = MrCache::new(table, pd);
         let sge = |addr, len| Sge { addr, len, lkey: mr.lkey() };
         assert!(cache.allows(&sge(0x1000, 0x100), true));
         for (addr, len) in [(0xfff, 1), (0x1000, 0x101), (0x10ff, 2), (u64::MAX, 2)] {
@@ -302,33 +312,49 @@ mod tests {
 
     #[test]
     fn writing_needs_local_write() {
-        let table = table();
-        let mr = table.register(0x1000, 8, Access::default()).unwrap();
+        let (table, pd) = (table(), PdId::next());
+        let mr = table.register(pd, 0x1000, 8, Access::default()).unwrap();
         let sge = Sge { addr: 0x1000, len: 8, lkey: mr.lkey() };
-        let mut cache = MrCache::new(table);
+        let mut cache = MrCache::new(table, pd);
         assert!(cache.allows(&sge, false));
         assert!(!cache.allows(&sge, true));
     }
 
     #[test]
     fn a_key_dies_with_its_registration_even_when_cached() {
-        let table = table();
-        let mr = table.register(0x1000, 8, RW).unwrap();
+        let (table, pd) = (table(), PdId::next());
+        let mr = table.register(pd, 0x1000, 8, RW).unwrap();
         let sge = Sge { addr: 0x1000, len: 8, lkey: mr.lkey() };
-        let mut cache = MrCache::new(Arc::clone(&table));
+        let mut cache = MrCache::new(Arc::clone(&table), pd);
         assert!(cache.allows(&sge, false));
         mr.deregister();
         assert!(!cache.allows(&sge, false));
-        let successor = table.register(0x1000, 8, RW).unwrap();
+        let successor = table.register(pd, 0x1000, 8, RW).unwrap();
         assert_ne!(successor.lkey(), sge.lkey);
     }
 
     #[test]
+    fn a_key_is_good_in_its_own_domain_only() {
+        let (table, pd) = (table(), PdId::next());
+        let mr = table.register(pd, 0x1000, 8, RW).unwrap();
+        let sge = Sge { addr: 0x1000, len: 8, lkey: mr.lkey() };
+        assert!(MrCache::new(Arc::clone(&table), pd).allows(&sge, false));
+        assert!(!MrCache::new(table, PdId::next()).allows(&sge, false));
+    }
+
+    #[test]
+    fn peers_may_not_write_where_the_adapter_may_not() {
+        let access = Access { local_write: false, remote_write: true, ..RW };
+        let refused = table().register(PdId::next(), 0x1000, 8, access).unwrap_err();
+        assert_eq!(refused, RegMrError::RemoteWriteOnly);
+    }
+
+    #[test]
     fn the_device_limit_holds_and_slots_come_back() {
-        let table = table();
-        let all: Vec<_> = (0..4).map(|_| table.register(4096, 8, RW).unwrap()).collect();
-        assert_eq!(table.register(4096, 8, RW).unwrap_err(), RegMrError::TooMany { max: 4 });
+        let (table, pd) = (table(), PdId::next());
+        let all: Vec<_> = (0..4).map(|_| table.register(pd, 4096, 8, RW).unwrap()).collect();
+        assert_eq!(table.register(pd, 4096, 8, RW).unwrap_err(), RegMrError::TooMany { max: 4 });
         drop(all);
-        assert!(table.register(4096, 8, RW).is_ok());
+        assert!(table.register(pd, 4096, 8, RW).is_ok());
     }
 }

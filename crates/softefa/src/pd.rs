@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ah::{Ah, CreateAhError};
 use crate::counters::Counter;
@@ -15,10 +15,22 @@ pub struct AllocPdError {
     pub max: u32,
 }
 
+/// Names a protection domain among all of the process, living and gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PdId(u64);
+
+impl PdId {
+    pub(crate) fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// Protection domain: groups the regions, address handles and queue pairs that belong together.
 #[derive(Debug)]
 pub struct Pd {
     device: Arc<Device>,
+    id: PdId,
 }
 
 impl Pd {
@@ -28,7 +40,7 @@ impl Pd {
             device.live.pds.fetch_sub(1, Ordering::Relaxed);
             return Err(AllocPdError { max });
         }
-        Ok(Arc::new(Self { device: Arc::clone(device) }))
+        Ok(Arc::new(Self { device: Arc::clone(device), id: PdId::next() }))
     }
 
     /// The device it belongs to.
@@ -37,21 +49,26 @@ impl Pd {
         &self.device
     }
 
-    /// Registers `len` bytes at `addr`. Touches no page.
+    pub(crate) fn id(&self) -> PdId {
+        self.id
+    }
+
+    /// Registers `len` bytes at `addr`. Touches no page. Only queue pairs of this domain may use
+    /// the keys, their own program's for local entries and peers' for RDMA through them.
     ///
     /// # Errors
     /// [`RegMrError`].
     pub fn reg_mr(&self, addr: u64, len: u64, access: Access) -> Result<Arc<Mr>, RegMrError> {
-        let registered = self.device.mrs.register(addr, len, access);
+        let registered = self.device.mrs.register(self.id, addr, len, access);
         self.device.counters.command(registered, Some(Counter::RegMrErr))
     }
 
-    /// An address handle for the device with `gid`.
+    /// An address handle for the device with `gid`, for queue pairs of this domain.
     ///
     /// # Errors
     /// [`CreateAhError`].
     pub fn create_ah(&self, gid: Gid) -> Result<Arc<Ah>, CreateAhError> {
-        self.device.counters.command(Ah::new(&self.device, gid), Some(Counter::CreateAhErr))
+        self.device.counters.command(Ah::new(self, gid), Some(Counter::CreateAhErr))
     }
 }
 

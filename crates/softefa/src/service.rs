@@ -8,11 +8,13 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use srd::Instant;
 
+use crate::device::Device;
 use crate::host;
 use crate::lifecycle;
 use crate::qp::{Driven, Qp, Served};
@@ -63,12 +65,23 @@ pub(crate) fn linger(qp: &Arc<Qp>, driven: &Arc<Driven>, now: Instant) {
 /// Waits until every turn that is under way has ended; turns that begin later see what the caller
 /// changed before.
 pub(crate) fn synchronize() {
-    let Some(Some(service)) = SERVICE.get() else { return };
-    if lifecycle::is_forked_child() {
-        return;
+    live().iter().for_each(|qp| qp.driven().wait_for_turn());
+}
+
+/// Ends the work requests of all queue pairs of `device` that are on their way to `addr`.
+pub(crate) fn flush_toward(device: &Arc<Device>, addr: Ipv4Addr) {
+    let now = host::now();
+    for qp in live().iter().filter(|qp| Arc::ptr_eq(qp.pd().device(), device)) {
+        qp.flush_toward(now, addr);
     }
-    let live = service.lock().live.clone();
-    live.iter().for_each(|qp| qp.driven().wait_for_turn());
+}
+
+/// Every queue pair of this process that is not destroyed.
+fn live() -> Vec<Arc<Qp>> {
+    match SERVICE.get() {
+        Some(Some(service)) if !lifecycle::is_forked_child() => service.lock().live.clone(),
+        _ => Vec::new(),
+    }
 }
 
 /// Repeats the last acknowledgements of all queue pairs, living and lingering.

@@ -6,19 +6,22 @@ pub enum Status {
     /// Done.
     #[default]
     Ok = 0,
-    /// The queue pair went to the error state, or the address handle was destroyed.
+    /// The queue pair went to the error state, or the last address handle for the peer was
+    /// destroyed.
     Flushed = 1,
     /// The adapter failed.
     LocalQpInternalError = 2,
     /// The operation is not possible on this queue pair.
     LocalUnsupportedOp = 3,
-    /// The address handle cannot be used.
+    /// The address handle is destroyed, or of another protection domain.
     LocalInvalidAh = 4,
-    /// A local key is not registered, does not cover the entry, or does not permit the access.
+    /// A local key is not registered in the queue pair's protection domain, does not cover the
+    /// entry, or does not permit the access.
     LocalInvalidLkey = 5,
     /// The message is longer than the device takes.
     LocalBadLength = 6,
-    /// The remote key, address or access is wrong.
+    /// The remote key, address or access is wrong, or the key is of another protection domain
+    /// than the queue pair asked.
     RemoteBadAddress = 7,
     /// The connection was reset by the remote side.
     RemoteAbort = 8,

@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Side, init, poll_until, side, up, wait_for};
+use common::{Side, init, pair, poll_until, remote, side, up, wait_for};
 use softefa::counters::Counter;
 use softefa::{
     Access, CompletionOp, Config, Cq, Device, Profile, Qp, QpKind, Remote, SendOp, Status,
@@ -12,14 +12,6 @@ use softefa::{
 
 const LEN: u32 = 300_000;
 const FAULTS: &str = "loss=2%,reorder=20%,dup=2%,seed=5";
-
-fn pair(fault: &str) -> (Side, Side) {
-    (side(QpKind::Srd, fault), side(QpKind::Srd, fault))
-}
-
-fn remote(of: &Side, at: usize) -> Remote {
-    Remote { addr: of.mr.addr() + at as u64, rkey: of.mr.rkey() }
-}
 
 fn pattern(seed: u8) -> Vec<u8> {
     (0..LEN).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect()

@@ -4,13 +4,9 @@ mod common;
 
 use std::collections::HashSet;
 
-use common::{Side, init, poll_until, side, up, wait_for};
+use common::{Side, init, pair, poll_until, up, wait_for};
 use softefa::counters::Counter;
 use softefa::{CompletionOp, ModifyQp, PostError, Qp, QpKind, QpState, SendOp, Sge, Status};
-
-fn pair(fault: &str) -> (Side, Side) {
-    (side(QpKind::Srd, fault), side(QpKind::Srd, fault))
-}
 
 #[test]
 fn a_message_arrives_with_its_sender_and_immediate() {

@@ -6,31 +6,31 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Side, init, side, up};
-use softefa::{CompletionOp, Cq, Qp, QpKind, SendOp, Status};
+use common::{Side, init, pair, up};
+use softefa::{Ah, CompletionOp, Cq, Qp, QpKind, SendOp, Status};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
-fn send(qp: &Qp, side: &Side, to: &Side, wr_id: u64) -> bool {
+fn send(qp: &Qp, side: &Side, (ah, to): (&Ah, &Side), wr_id: u64) -> bool {
     let sges = [side.sge(0, 64)];
-    let ah = side.ah(to);
-    let wr = common::wr(wr_id, &ah, to.qp.qpn(), SendOp::Send, &sges);
+    let wr = common::wr(wr_id, ah, to.qp.qpn(), SendOp::Send, &sges);
     qp.post_send(&wr).is_ok()
 }
 
 #[test]
 fn two_threads_post_and_a_third_polls_one_queue_pair() {
     const EACH: u64 = 5_000;
-    let (a, b) = (side(QpKind::Srd, ""), side(QpKind::Srd, ""));
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
     (0..4096).for_each(|id| b.post_recv(id, 0, 64));
     let mut ended = HashSet::new();
     std::thread::scope(|scope| {
         for thread in 0..2 {
-            let (a, b) = (&a, &b);
+            let (a, b, ah) = (&a, &b, &ah);
             scope.spawn(move || {
                 for i in 0..EACH {
                     // A full queue is emptied by the polling thread.
-                    while !send(&a.qp, a, b, thread * EACH + i) {
+                    while !send(&a.qp, a, (ah, b), thread * EACH + i) {
                         std::thread::yield_now();
                     }
                 }
@@ -55,7 +55,8 @@ fn two_threads_post_and_a_third_polls_one_queue_pair() {
 #[test]
 fn queues_of_different_threads_share_nothing() {
     const EACH: u64 = 3_000;
-    let (a, b) = (side(QpKind::Srd, ""), side(QpKind::Srd, ""));
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
     (0..4096).for_each(|id| b.post_recv(id, 0, 64));
     let arrived = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -66,7 +67,7 @@ fn queues_of_different_threads_share_nothing() {
                 up(&qp, 7);
                 let (start, mut posted, mut ended) = (Instant::now(), 0, 0);
                 while ended < EACH {
-                    if posted < EACH && posted - ended < 100 && send(&qp, &a, &b, posted) {
+                    if posted < EACH && posted - ended < 100 && send(&qp, &a, (&ah, &b), posted) {
                         posted += 1;
                     }
                     while let Some(done) = cq.poll_one() {
@@ -92,12 +93,13 @@ fn queues_of_different_threads_share_nothing() {
 
 #[test]
 fn polling_a_queue_while_its_queue_pair_is_destroyed_is_harmless() {
-    let (a, b) = (side(QpKind::Srd, ""), side(QpKind::Srd, ""));
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
     for round in 0..50 {
         let qp = Qp::create(&a.pd, init(QpKind::Srd, &a.cq)).unwrap();
         up(&qp, 7);
         b.post_recv(round, 0, 64);
-        assert!(send(&qp, &a, &b, round));
+        assert!(send(&qp, &a, (&ah, &b), round));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 (0..100).for_each(|_| {
@@ -115,12 +117,13 @@ fn polling_a_queue_while_its_queue_pair_is_destroyed_is_harmless() {
 #[test]
 #[allow(unsafe_code)]
 fn a_forked_child_leaves_the_parents_queues_alone() {
-    let (a, b) = (side(QpKind::Srd, ""), side(QpKind::Srd, ""));
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
     (0..16).for_each(|id| b.post_recv(id, 0, 64));
     // SAFETY: the child only makes calls of this crate that return at once, and ends with _exit.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let refused = !send(&a.qp, &a, &b, 1) && a.cq.poll_one().is_none();
+        let refused = !send(&a.qp, &a, (&ah, &b), 1) && a.cq.poll_one().is_none();
         a.qp.destroy();
         // SAFETY: ends the child without running the parent's exit handlers.
         unsafe { libc::_exit(i32::from(!refused)) };
@@ -129,7 +132,7 @@ fn a_forked_child_leaves_the_parents_queues_alone() {
     // SAFETY: `child` is a child of this process and `status` is valid for writing.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0, "the child could use its parent's queue pair");
-    assert!(send(&a.qp, &a, &b, 2));
+    assert!(send(&a.qp, &a, (&ah, &b), 2));
     let done = common::wait_for(&[&a, &b], 0, CompletionOp::Send);
     assert_eq!((done.wr_id, done.status), (2, Status::Ok));
 }

@@ -45,6 +45,49 @@ static void send_one(struct node *node, struct ibv_qp *from, struct ibv_qp *to, 
 	CHECK_EQ(memcmp(at->buffer + RECV_AT, node->buffer, 4096), 0);
 }
 
+/* The number the receiver has for the sender, and its GID only if it has none. */
+static void check_sender(struct ibv_cq_ex *cq, struct node *from, int ahn)
+{
+	struct ibv_poll_cq_attr attr = {0};
+	uint64_t deadline = now_ms() + 20000;
+	while (ibv_start_poll(cq, &attr) == ENOENT)
+		CHECK(now_ms() < deadline);
+	CHECK_EQ(cq->status, IBV_WC_SUCCESS);
+	CHECK_EQ(ibv_wc_read_slid(cq), ahn);
+	union ibv_gid gid;
+	int got = efadv_wc_read_sgid(efadv_cq_from_ibv_cq_ex(cq), &gid);
+	CHECK_EQ(got, ahn == 0xffff ? 0 : ENOENT);
+	if (got == 0)
+		CHECK_EQ(memcmp(&gid, &from->gid, sizeof(gid)), 0);
+	ibv_end_poll(cq);
+}
+
+static void check_unknown_sender(struct node *a, struct ibv_qp *from, struct node *b)
+{
+	struct ibv_cq_init_attr_ex cq_attr = {.cqe = 16, .wc_flags = IBV_WC_STANDARD_FLAGS};
+	struct efadv_cq_init_attr efa = {.wc_flags = EFADV_WC_EX_WITH_SGID};
+	struct ibv_cq_ex *cq = efadv_create_cq(b->context, &cq_attr, &efa, sizeof(efa));
+	CHECK(cq);
+	struct ibv_qp *to = srd_create(b, ibv_cq_ex_to_cq(cq));
+	struct ibv_sge sge = {(uintptr_t)a->buffer, 8, a->mr->lkey};
+	struct ibv_send_wr wr = send_wr(a, to, &sge), *bad = NULL;
+	struct ibv_wc sent;
+	CHECK_EQ(ibv_destroy_ah(b->ah), 0);
+	post_recv(b, to, 1, RECV_AT, 64);
+	CHECK_EQ(ibv_post_send(from, &wr, &bad), 0);
+	check_sender(cq, a, 0xffff);
+	poll_n(from->send_cq, 1, &sent);
+	b->ah = ah_to(b, a);
+	struct efadv_ah_attr ah;
+	CHECK_EQ(efadv_query_ah(b->ah, &ah, sizeof(ah)), 0);
+	post_recv(b, to, 1, RECV_AT, 64);
+	CHECK_EQ(ibv_post_send(from, &wr, &bad), 0);
+	check_sender(cq, a, ah.ahn);
+	poll_n(from->send_cq, 1, &sent);
+	CHECK_EQ(ibv_destroy_qp(to), 0);
+	CHECK_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
 int main(void)
 {
 	int count = 0;
@@ -76,6 +119,7 @@ int main(void)
 		send_one(&a, qp_a, qp_b, &b);
 		send_one(&b, qp_b, qp_a, &a);
 	}
+	check_unknown_sender(&a, qp_a, &b);
 	CHECK_EQ(ibv_destroy_qp(qp_a), 0);
 	CHECK_EQ(ibv_destroy_qp(qp_b), 0);
 	CHECK_EQ(ibv_destroy_cq(cq_a), 0);

@@ -214,32 +214,6 @@ static void check_error_is_consumed(struct node *node, struct pair *pair)
 	CHECK_EQ(ibv_start_poll(pair->cq, &attr), ENOENT);
 }
 
-static void check_unknown_sender(struct pair *pair)
-{
-	union ibv_gid gid, own;
-	CHECK_EQ(ibv_query_gid(pair->from->context, 1, 0, &own), 0);
-	CHECK_EQ(ibv_wc_read_slid(pair->cq), 0xffff);
-	CHECK_EQ(efadv_wc_read_sgid(efadv_cq_from_ibv_cq_ex(pair->cq), &gid), 0);
-	CHECK_EQ(memcmp(&gid, &own, sizeof(gid)), 0);
-}
-
-/* Without an address handle for the sender its GID is told. The handle goes once it was used. */
-static void check_sgid(struct node *node, struct pair *pair)
-{
-	post_recv(node, pair->to, 5, RECV_AT, SLOT);
-	pair->ex->wr_flags = IBV_SEND_SIGNALED;
-	ibv_wr_start(pair->ex);
-	ibv_wr_send(pair->ex);
-	set_target(node, pair);
-	ibv_wr_set_sge(pair->ex, node->mr->lkey, (uintptr_t)node->buffer, 8);
-	CHECK_EQ(ibv_wr_complete(pair->ex), 0);
-	CHECK_EQ(ibv_destroy_ah(node->ah), 0);
-	take(pair, 2, check_unknown_sender);
-	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh.dgid = node->gid};
-	node->ah = ibv_create_ah(node->pd, &attr);
-	CHECK(node->ah);
-}
-
 int main(void)
 {
 	struct node node = node_open();
@@ -248,7 +222,6 @@ int main(void)
 	check_open_session(&node, &pair);
 	check_mistakes(&node, &pair);
 	check_error_is_consumed(&node, &pair);
-	check_sgid(&node, &pair);
 	CHECK_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(pair.cq)), EBUSY);
 	CHECK_EQ(ibv_destroy_qp(pair.from), 0);
 	CHECK_EQ(ibv_destroy_qp(pair.to), 0);

@@ -8,6 +8,7 @@
 //! a program that answers at once carries them on its answer.
 
 mod count;
+mod end;
 mod rdma;
 mod receive;
 mod send;
@@ -30,10 +31,10 @@ use crate::device::Device;
 use crate::fault::stream_of;
 use crate::host;
 use crate::mr::MrCache;
-use crate::qp::{QpInit, QpKind, QpQuery, QpState};
+use crate::pd::{Pd, PdId};
+use crate::qp::{QpInit, QpKind, QpQuery};
 use crate::rq::RecvQueue;
 use crate::sq::SendQueue;
-use crate::status::Status;
 use crate::wire::{Batch, Faulty, PathSockets, UdpWire, Unplugged, Wire};
 
 /// Peers of one queue pair: strangers who open connections must not take all memory.
@@ -52,6 +53,7 @@ pub(crate) struct Core {
     pub(crate) attrs: QpQuery,
     kind: QpKind,
     device: Arc<Device>,
+    pd: PdId,
     paths: Arc<PathSockets>,
     qpn: u16,
     endpoint: Endpoint,
@@ -97,13 +99,14 @@ struct LastAhn {
 
 impl Core {
     pub(crate) fn new(
-        device: &Arc<Device>,
+        pd: &Pd,
         init: &QpInit,
         qpn: u16,
         wire: UdpWire,
         credits: Credits,
         [send_owner, recv_owner]: [u16; 2],
     ) -> Self {
+        let (device, pd) = (pd.device(), pd.id());
         let paths = wire.paths();
         let endpoint = new_endpoint(device, qpn, &wire);
         let stream = device.streams.fetch_add(1, Ordering::Relaxed);
@@ -116,15 +119,16 @@ impl Core {
             attrs: QpQuery { rnr_retry: 7, ..QpQuery::default() },
             kind: init.kind,
             device: Arc::clone(device),
+            pd,
             paths,
             qpn,
             endpoint,
             sq: SendQueue::new(init.sq_depth),
             rq: RecvQueue::new(init.rq_depth),
             rdma: rdma::Rdma::default(),
-            rdma_mrs: MrCache::new(Arc::clone(&device.mrs)),
-            send_mrs: MrCache::new(Arc::clone(&device.mrs)),
-            recv_mrs: MrCache::new(Arc::clone(&device.mrs)),
+            rdma_mrs: MrCache::new(Arc::clone(&device.mrs), pd),
+            send_mrs: MrCache::new(Arc::clone(&device.mrs), pd),
+            recv_mrs: MrCache::new(Arc::clone(&device.mrs), pd),
             wire,
             batch: Batch::new(),
             buffer: vec![0; BUFFER_BYTES],
@@ -215,44 +219,6 @@ impl Core {
         for quote in self.paths.take_refused(now, mine) {
             self.endpoint.handle_unreachable(now, &quote.bytes[..quote.len]);
         }
-    }
-
-    /// Error state: everything posted completes as flushed.
-    pub(crate) fn flush(&mut self, now: Instant) {
-        self.restart_engine(now);
-        for slot in self.sq.drain() {
-            self.complete_send(&slot, Status::Flushed);
-        }
-        while let Some(wqe) = self.rq.pop() {
-            self.flush_recv(&wqe);
-        }
-    }
-
-    /// Reset state: everything posted is forgotten.
-    pub(crate) fn reset(&mut self, now: Instant) {
-        self.restart_engine(now);
-        self.sq.drain();
-        while self.rq.pop().is_some() {}
-        self.sends_done.clear();
-        self.recvs_done.clear();
-    }
-
-    fn restart_engine(&mut self, now: Instant) {
-        self.ud_queue.clear();
-        for peer in self.sq.peers().chain(self.rdma.peers()) {
-            self.endpoint.cancel_peer(now, peer);
-        }
-        while self.endpoint.poll_event().is_some() {}
-        self.rdma.clear();
-    }
-
-    /// The queue pair is destroyed: only acknowledgements go on.
-    pub(crate) fn close(&mut self, now: Instant) {
-        self.endpoint.begin_close(now);
-        self.reset(now);
-        self.final_acks(now);
-        self.count_sends();
-        self.attrs.state = QpState::Error;
     }
 
     /// Closes the socket: from now on the kernel answers for this number.

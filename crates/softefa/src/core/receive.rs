@@ -8,7 +8,7 @@ use super::{Core, FLAG_IMM, LastAhn, OP_SEND, rdma};
 use crate::AHN_UNKNOWN;
 use crate::counters::Counter;
 use crate::cq::{Completion, CompletionOp};
-use crate::qp::{PostError, QpInit, QpKind, QpState, socket_addr};
+use crate::qp::{PostError, QpKind, QpState, socket_addr};
 use crate::rq::RecvWqe;
 use crate::status::Status;
 use crate::wire::{MAX_PACKETS, Run};
@@ -24,12 +24,7 @@ const STREAM_MESSAGES: usize = 8;
 
 impl Core {
     /// Takes a receive.
-    pub(crate) fn post_recv(&mut self, wqe: RecvWqe, init: &QpInit) -> Result<(), PostError> {
-        if self.attrs.state == QpState::Error {
-            self.flush_recv(&wqe);
-            self.publish(init);
-            return Ok(());
-        }
+    pub(crate) fn post_recv(&mut self, wqe: RecvWqe) -> Result<(), PostError> {
         if self.rq.push(wqe) { Ok(()) } else { Err(PostError::Full) }
     }
 

@@ -74,6 +74,9 @@ impl Core {
         if !possible || (!is_message && self.kind == QpKind::Ud) {
             return Some(Status::LocalUnsupportedOp);
         }
+        if !wr.ah.serves(self.pd) {
+            return Some(Status::LocalInvalidAh);
+        }
         if slot.len > max_bytes {
             return Some(Status::LocalBadLength);
         }

@@ -1,5 +1,6 @@
 //! Unreliable datagrams: no engine, one header, a 40-byte routing header in front of the payload.
 
+use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use srd::wire::ud::UdRepr;
@@ -41,6 +42,17 @@ impl Core {
                     self.finish_send(queued.index, Status::Ok);
                 }
             }
+        }
+    }
+
+    /// What waits to leave for `addr` completes as flushed.
+    pub(super) fn flush_ud_toward(&mut self, addr: Ipv4Addr) {
+        let queue = std::mem::take(&mut self.ud_queue);
+        let (flushed, kept) = queue.into_iter().partition(|queued| *queued.to.ip() == addr);
+        self.ud_queue = kept;
+        let flushed: VecDeque<Queued> = flushed;
+        for queued in flushed {
+            self.finish_send(queued.index, Status::Flushed);
         }
     }
 

@@ -5,7 +5,7 @@ mod driven;
 mod state;
 
 use std::fmt;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 
@@ -79,7 +79,7 @@ impl Qp {
         let recv_owner = init.recv_cq.register(&credits);
         let receive_fd = wire.receive_fd();
         let used = Arc::clone(&credits);
-        let core = Core::new(pd.device(), &init, qpn, wire, used, [send_owner, recv_owner]);
+        let core = Core::new(pd, &init, qpn, wire, used, [send_owner, recv_owner]);
         let qp = Arc::new(Self {
             pd: Arc::clone(pd),
             qpn,
@@ -211,10 +211,10 @@ impl Qp {
             return Err(PostError::Gone);
         }
         let mut core = self.lock();
-        if core.attrs.state == QpState::Reset {
-            return Err(PostError::State(QpState::Reset));
+        if matches!(core.attrs.state, QpState::Reset | QpState::Error) {
+            return Err(PostError::State(core.attrs.state));
         }
-        core.post_recv(RecvWqe::new(wr_id, sges), &self.init)
+        core.post_recv(RecvWqe::new(wr_id, sges))
     }
 
     /// Ends the queue pair. Its completions disappear from both queues, messages on their way are
@@ -255,6 +255,15 @@ impl Qp {
                 }
                 Ok(SendSlot::from_inline(wr.wr_id, wr.op, signaled, parts))
             }
+        }
+    }
+
+    /// The last address handle for `addr` is gone: what is on its way there is flushed.
+    pub(crate) fn flush_toward(&self, now: Instant, addr: Ipv4Addr) {
+        let mut core = self.lock();
+        core.flush_toward(now, addr);
+        if !self.is_gone() {
+            core.publish(&self.init);
         }
     }
 
@@ -318,6 +327,6 @@ fn check_limits(device: &Device, init: &QpInit) -> Result<(), CreateQpError> {
 /// Where a queue pair of another device is reached.
 pub(crate) fn socket_addr(host: u64, qpn: u16) -> SocketAddrV4 {
     #[expect(clippy::cast_possible_truncation, reason = "hosts are IPv4 addresses")]
-    let addr = std::net::Ipv4Addr::from(host as u32);
+    let addr = Ipv4Addr::from(host as u32);
     SocketAddrV4::new(addr, qpn)
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use softefa::{
     Access, Ah, Completion, CompletionOp, Config, Cq, Device, DeviceSpec, ModifyQp, Mr, Pd, Qp,
-    QpInit, QpKind, QpState, SendData, SendOp, SendWr, Sge, Status,
+    QpInit, QpKind, QpState, Remote, SendData, SendOp, SendWr, Sge, Status,
 };
 
 pub const QKEY: u32 = 0x1234;
@@ -36,6 +36,16 @@ pub fn side(kind: QpKind, fault: &str) -> Side {
     let access = Access { local_write: true, remote_read: true, remote_write: true };
     let mr = pd.reg_mr(memory.as_ptr() as u64, memory.len() as u64, access).unwrap();
     Side { device, pd, cq, qp, mr, memory }
+}
+
+/// Two sides with SRD queue pairs.
+pub fn pair(fault: &str) -> (Side, Side) {
+    (side(QpKind::Srd, fault), side(QpKind::Srd, fault))
+}
+
+/// Memory of a peer, from byte `at` on.
+pub fn remote(of: &Side, at: usize) -> Remote {
+    Remote { addr: of.mr.addr() + at as u64, rkey: of.mr.rkey() }
 }
 
 pub fn init(kind: QpKind, cq: &Arc<Cq>) -> QpInit {

@@ -89,6 +89,14 @@ impl Core {
         }
     }
 
+    /// Ends the RDMA work request in slot `index`, of which nothing is in the engine any more.
+    pub(in crate::core) fn flush_transfer(&mut self, now: Instant, index: u32) {
+        if let Some(slot) = self.sq.get_mut(index) {
+            slot.transfer.failed.get_or_insert(Status::Flushed);
+            self.end_transfer(now, index);
+        }
+    }
+
     /// Completes an RDMA work request if nothing of it is left.
     fn end_transfer(&mut self, now: Instant, index: u32) {
         match self.sq.get(index).map(|slot| slot.op) {

@@ -1,0 +1,73 @@
+//! Work requests that end before their time: error and reset state, a destroyed queue pair, a
+//! destroyed address handle.
+
+use std::net::Ipv4Addr;
+
+use srd::{Instant, PeerId};
+
+use super::Core;
+use crate::qp::QpState;
+use crate::status::Status;
+
+impl Core {
+    /// Error state: everything posted completes as flushed.
+    pub(crate) fn flush(&mut self, now: Instant) {
+        self.restart_engine(now);
+        for slot in self.sq.drain() {
+            self.complete_send(&slot, Status::Flushed);
+        }
+        while let Some(wqe) = self.rq.pop() {
+            self.flush_recv(&wqe);
+        }
+    }
+
+    /// Reset state: everything posted is forgotten.
+    pub(crate) fn reset(&mut self, now: Instant) {
+        self.restart_engine(now);
+        self.sq.drain();
+        while self.rq.pop().is_some() {}
+        self.sends_done.clear();
+        self.recvs_done.clear();
+    }
+
+    fn restart_engine(&mut self, now: Instant) {
+        self.ud_queue.clear();
+        for peer in self.sq.peers().chain(self.rdma.peers()) {
+            self.endpoint.cancel_peer(now, peer);
+        }
+        while self.endpoint.poll_event().is_some() {}
+        self.rdma.clear();
+    }
+
+    /// The queue pair is destroyed: only acknowledgements go on.
+    pub(crate) fn close(&mut self, now: Instant) {
+        self.endpoint.begin_close(now);
+        self.reset(now);
+        self.final_acks(now);
+        self.count_sends();
+        self.attrs.state = QpState::Error;
+    }
+
+    /// The last address handle for `addr` is gone: what is on its way there completes as flushed.
+    pub(crate) fn flush_toward(&mut self, now: Instant, addr: Ipv4Addr) {
+        for peer in self.sq.peers() {
+            if is_at(&self.endpoint, peer, addr) {
+                self.endpoint.cancel_peer(now, peer);
+            }
+        }
+        self.harvest(now);
+        // What is left had nothing in the engine: a WRITE that waits for its turn, a READ that
+        // waits for its data.
+        for index in 0..self.sq.end() {
+            let peer = self.sq.get(index).and_then(|slot| slot.peer);
+            if peer.is_some_and(|peer| is_at(&self.endpoint, peer, addr)) {
+                self.flush_transfer(now, index);
+            }
+        }
+        self.flush_ud_toward(addr);
+    }
+}
+
+fn is_at(endpoint: &srd::Endpoint, peer: PeerId, addr: Ipv4Addr) -> bool {
+    endpoint.address(peer).is_some_and(|at| at.host == u64::from(u32::from(addr)))
+}
