@@ -29,7 +29,8 @@ pub(crate) struct Qp {
     pub(crate) nic: Arc<softefa::Qp>,
     pub(crate) cap: ibv_qp_cap,
     pub(crate) posting: Posting,
-    is_extended: bool,
+    /// Operations of the extended calls, as asked for; `None` without those calls.
+    pub(crate) send_ops: Option<u64>,
     owner: Owner,
 }
 
@@ -79,14 +80,14 @@ pub(crate) unsafe fn create(wish: &Wish) -> Result<*mut ibv_qp, Errno> {
     pd.users.add();
     send_cq.users.add();
     recv_cq.users.add();
-    let (is_extended, owner) = (wish.is_extended, Owner::current());
+    let (send_ops, owner) = (wish.send_ops, Owner::current());
     let posting = Posting::default();
-    Ok(handle::give(Box::new(Qp { ibv, nic, cap, posting, is_extended, owner })))
+    Ok(handle::give(Box::new(Qp { ibv, nic, cap, posting, send_ops, owner })))
 }
 
 fn visible_part(wish: &Wish, context: *mut ibv_context, qpn: u32) -> ibv_qp_ex {
     // SAFETY: null pointers and zero numbers are valid in every member.
-    let mut ibv = if wish.is_extended { wr::table() } else { unsafe { zeroed() } };
+    let mut ibv = if wish.send_ops.is_some() { wr::table() } else { unsafe { zeroed() } };
     let qp = &mut ibv.qp_base;
     qp.context = context;
     qp.qp_context = wish.base.qp_context;
@@ -173,7 +174,7 @@ unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
     panic::value(std::ptr::null_mut(), || {
         // SAFETY: the program passes a live queue pair.
         let qp = unsafe { handle::borrow::<Qp>(qp) };
-        qp.ok().filter(|qp| qp.is_extended).map_or(std::ptr::null_mut(), |qp| qp.ibv.get())
+        qp.ok().filter(|qp| qp.send_ops.is_some()).map_or(std::ptr::null_mut(), |qp| qp.ibv.get())
     })
 }
 

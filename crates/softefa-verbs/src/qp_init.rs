@@ -12,16 +12,17 @@ pub(crate) struct Wish {
     pub(crate) kind: QpKind,
     pub(crate) pd: *mut ibv_pd,
     pub(crate) base: ibv_qp_init_attr,
-    /// Whether the program will use `ibv_qp_to_qp_ex`.
-    pub(crate) is_extended: bool,
+    /// Operations of the extended calls; `None` when the program will not use those.
+    pub(crate) send_ops: Option<u64>,
 }
 
 /// Transport by the QP type and, for driver QPs, the driver's type. RC, UC and others are refused.
 fn kind(qp_type: c_int, driver_type: Option<u32>) -> Result<QpKind, Errno> {
     match (qp_type, driver_type) {
-        (sys::IBV_QPT_UD, _) => Ok(QpKind::Ud),
+        (sys::IBV_QPT_UD, None) => Ok(QpKind::Ud),
         (sys::IBV_QPT_DRIVER, Some(sys::EFADV_QP_DRIVER_TYPE_SRD)) => Ok(QpKind::Srd),
-        _ => Err(Errno::EOPNOTSUPP),
+        (sys::IBV_QPT_DRIVER, _) | (_, None) => Err(Errno::EOPNOTSUPP),
+        (_, Some(_)) => Err(Errno::EINVAL),
     }
 }
 
@@ -47,10 +48,8 @@ fn check_limits(cap: &ibv_qp_cap, attr: &DeviceAttr) -> Result<(), Errno> {
 }
 
 fn check_queues(send_cq: *mut ibv_cq, recv_cq: *mut ibv_cq, has_srq: bool) -> Result<(), Errno> {
-    if has_srq {
-        return Err(Errno::EOPNOTSUPP);
-    }
-    if send_cq.is_null() || recv_cq.is_null() { Err(Errno::EINVAL) } else { Ok(()) }
+    let is_complete = !send_cq.is_null() && !recv_cq.is_null() && !has_srq;
+    if is_complete { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
 impl Wish {
@@ -64,7 +63,7 @@ impl Wish {
         let kind = kind(base.qp_type, driver_type)?;
         check_queues(base.send_cq, base.recv_cq, !base.srq.is_null())?;
         check_limits(&base.cap, attr)?;
-        Ok(Self { kind, pd, base: *base, is_extended: false })
+        Ok(Self { kind, pd, base: *base, send_ops: None })
     }
 
     /// From `ibv_create_qp_ex` (no driver type) or `efadv_create_qp_ex`.
@@ -85,7 +84,7 @@ impl Wish {
             if ex.send_ops_flags & !send_ops(wish.kind, attr) != 0 {
                 return Err(Errno::EOPNOTSUPP);
             }
-            wish.is_extended = true;
+            wish.send_ops = Some(ex.send_ops_flags);
         }
         Ok(wish)
     }

@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::zeroed;
 use std::sync::Arc;
 
-use softefa::{DeviceCaps, Remote, SendData, SendOp, SendWr};
+use softefa::{Remote, SendData, SendOp, SendWr};
 
 use crate::ah::Ah;
 use crate::errno::Errno;
@@ -217,12 +217,27 @@ unsafe fn begin(qp: *mut ibv_qp_ex, op: SendOp) {
         if flags & !(sys::IBV_SEND_SIGNALED | sys::IBV_SEND_INLINE) != 0 {
             batch.fail(Errno::EINVAL);
         }
+        // libefa leaves the call null, so that the program crashes; this names the mistake.
+        if qp.send_ops.unwrap_or(0) & flag_of(op) == 0 {
+            batch.fail(Errno::EOPNOTSUPP);
+        }
         let signaled = flags & sys::IBV_SEND_SIGNALED != 0;
         let data = Data::Sges(Sges::default());
         batch.wrs.push(PendingWr { wr_id, op, signaled, target: None, data });
     };
     // SAFETY: as this function demands.
     unsafe { with_batch(qp, begin) }
+}
+
+/// The flag a program sets at creation to have the operation.
+fn flag_of(op: SendOp) -> u64 {
+    match op {
+        SendOp::Send => sys::IBV_QP_EX_WITH_SEND,
+        SendOp::SendImm(_) => sys::IBV_QP_EX_WITH_SEND_WITH_IMM,
+        SendOp::Read(_) => sys::IBV_QP_EX_WITH_RDMA_READ,
+        SendOp::Write(_) => sys::IBV_QP_EX_WITH_RDMA_WRITE,
+        SendOp::WriteImm(..) => sys::IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
+    }
 }
 
 unsafe extern "C" fn wr_send(qp: *mut ibv_qp_ex) {
@@ -304,34 +319,18 @@ unsafe fn refuse(qp: *mut ibv_qp_ex) {
 
 unsafe extern "C" fn wr_rdma_read(qp: *mut ibv_qp_ex, rkey: u32, addr: u64) {
     // SAFETY: the program opened the session with `ibv_wr_start`.
-    unsafe { begin_rdma(qp, |caps| caps.rdma_read, SendOp::Read(Remote { addr, rkey })) }
+    unsafe { begin(qp, SendOp::Read(Remote { addr, rkey })) }
 }
 
 unsafe extern "C" fn wr_rdma_write(qp: *mut ibv_qp_ex, rkey: u32, addr: u64) {
     // SAFETY: the program opened the session with `ibv_wr_start`.
-    unsafe { begin_rdma(qp, |caps| caps.rdma_write, SendOp::Write(Remote { addr, rkey })) }
+    unsafe { begin(qp, SendOp::Write(Remote { addr, rkey })) }
 }
 
 unsafe extern "C" fn wr_rdma_write_imm(qp: *mut ibv_qp_ex, rkey: u32, addr: u64, imm_be: u32) {
     let op = SendOp::WriteImm(Remote { addr, rkey }, u32::from_be(imm_be));
     // SAFETY: the program opened the session with `ibv_wr_start`.
-    unsafe { begin_rdma(qp, |caps| caps.rdma_write, op) }
-}
-
-/// Begins an RDMA work request, if the device can do it.
-///
-/// # Safety
-/// As for [`with_batch`].
-unsafe fn begin_rdma(qp: *mut ibv_qp_ex, can: impl FnOnce(&DeviceCaps) -> bool, op: SendOp) {
-    // SAFETY: as this function demands.
-    let Ok(device) = unsafe { borrow(qp) }.map(|qp| qp.nic.pd().device()) else { return };
-    if can(&device.attr().caps) {
-        // SAFETY: as this function demands.
-        unsafe { begin(qp, op) }
-    } else {
-        // SAFETY: as this function demands.
-        unsafe { refuse(qp) }
-    }
+    unsafe { begin(qp, op) }
 }
 
 unsafe extern "C" fn wr_atomic_cmp_swp(qp: *mut ibv_qp_ex, _: u32, _: u64, _: u64, _: u64) {

@@ -129,6 +129,11 @@ fn rdma_reads_and_writes_remote_memory() {
 }
 
 #[test]
+fn bad_keys_addresses_and_states_change_no_byte() {
+    check_with_packets("protection");
+}
+
+#[test]
 fn datagrams_arrive_behind_a_routing_header() {
     check_with_packets("datagram");
 }

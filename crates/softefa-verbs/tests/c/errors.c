@@ -15,6 +15,14 @@ static void check_creation(struct node *node, struct ibv_cq *cq)
 	attr.cap.max_send_wr = 4097;
 	CHECK(!efadv_create_driver_qp(node->pd, &attr, EFADV_QP_DRIVER_TYPE_SRD));
 	CHECK_EQ(errno, EINVAL);
+	attr = qp_attr(cq);
+	attr.srq = (struct ibv_srq *)cq;
+	CHECK(!efadv_create_driver_qp(node->pd, &attr, EFADV_QP_DRIVER_TYPE_SRD));
+	CHECK_EQ(errno, EINVAL);
+	attr.srq = NULL;
+	attr.qp_type = IBV_QPT_UD;
+	CHECK(!efadv_create_driver_qp(node->pd, &attr, EFADV_QP_DRIVER_TYPE_SRD));
+	CHECK_EQ(errno, EINVAL);
 	attr = qp_attr(NULL);
 	CHECK(!efadv_create_driver_qp(node->pd, &attr, EFADV_QP_DRIVER_TYPE_SRD));
 	CHECK_EQ(errno, EINVAL);
@@ -63,6 +71,8 @@ static void check_memory(struct node *node)
 	CHECK(!ibv_reg_mr(node->pd, node->buffer, 64, IBV_ACCESS_REMOTE_ATOMIC));
 	CHECK_EQ(errno, EOPNOTSUPP);
 	CHECK(!ibv_reg_mr(node->pd, node->buffer, 0, 0));
+	CHECK(!ibv_reg_mr(node->pd, node->buffer, 64, IBV_ACCESS_REMOTE_WRITE));
+	CHECK_EQ(errno, EINVAL);
 	CHECK(!ibv_reg_mr_iova(node->pd, node->buffer, 64, 0, 0));
 	CHECK_EQ(errno, EOPNOTSUPP);
 	CHECK(!ibv_reg_dmabuf_mr(node->pd, 0, 64, 0, 0, 0));
