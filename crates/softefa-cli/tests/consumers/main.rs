@@ -1,10 +1,12 @@
 //! Unmodified programs from the distribution on our device: libfabric's `fi_info` and
-//! `fi_pingpong`, perftest's `ib_send_lat` and `ib_send_bw`, `ibv_devinfo`.
+//! `fi_pingpong`, perftest's `ib_send_lat` and `ib_send_bw`, `ibv_devinfo`, pyverbs; and the programs
+//! of `examples/`.
 //!
 //! Each run asserts its exit code, that nothing complained, and that the device's own packet
 //! counters moved. `SOFTEFA_MATRIX=long` (`make consumers`) runs every combination.
 #![expect(clippy::unwrap_used, reason = "a step that fails must fail the test")]
 
+mod examples;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod info;
