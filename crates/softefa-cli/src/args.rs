@@ -72,6 +72,10 @@ pub(crate) struct DeviceArgs {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
+    /// Send all bytes of RDMA over UDP. Otherwise long READs and WRITEs between programs of one
+    /// user on one machine are copied from memory to memory (never with --fault).
+    #[arg(long)]
+    pub(crate) wire_only: bool,
     /// Write the counters of the run, summed over its processes, as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) counters: Option<PathBuf>,

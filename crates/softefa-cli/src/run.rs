@@ -26,6 +26,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let library = library::find(args.library.as_deref())?;
     let output = args.counters.as_deref().map(Output::open).transpose()?;
     let run = RunDir::create(&name, args.keep)?;
+    config.local_key = if args.wire_only { None } else { Some(run.local_key()) };
     let hw_counters = prepare(&mut config, &run)?;
 
     let mut command = launch::command(&args.program, &config, &library, &run)?;

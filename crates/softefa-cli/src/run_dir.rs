@@ -3,14 +3,18 @@
 //! A run holds a lock on its directory as long as it lives. A directory nobody holds is what a
 //! killed run left behind: the next run removes it.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use softefa::config::{format_key, parse_key};
+use softefa::local_copy::{UserKey, random_key};
 
 use crate::failure::Failure;
 
 const RUN_PREFIX: &str = "run-";
+const KEY_FILE: &str = "local-key";
 const LOCK_FILE: &str = "lock";
 const KEEP_FILE: &str = "keep";
 const PROGRAM_FILE: &str = "program";
@@ -20,6 +24,7 @@ const PROGRAM_FILE: &str = "program";
 pub(crate) struct RunDir {
     path: PathBuf,
     keep: bool,
+    local_key: UserKey,
     _lock: File,
 }
 
@@ -56,7 +61,8 @@ impl RunDir {
         let path = make_unique(base)?;
         let lock = File::create(path.join(LOCK_FILE))?;
         lock.lock()?;
-        let run = Self { path, keep, _lock: lock };
+        let local_key = local_key(base)?;
+        let run = Self { path, keep, local_key, _lock: lock };
         fs::write(run.path.join(PROGRAM_FILE), program)?;
         if keep {
             fs::write(run.path.join(KEEP_FILE), "")?;
@@ -67,6 +73,11 @@ impl RunDir {
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What all runs of this user on this machine know.
+    pub(crate) fn local_key(&self) -> UserKey {
+        self.local_key
     }
 
     /// Root of the sysfs tree (`SYSFS_PATH`).
@@ -123,6 +134,21 @@ fn make_private(dir: &Path) -> io::Result<()> {
         return Err(io::Error::other("it exists and is not a directory of this user"));
     }
     Ok(())
+}
+
+/// Reads the key of the user's runs; the first run makes it. The caller holds the lock of `base`.
+fn local_key(base: &Path) -> io::Result<UserKey> {
+    let path = base.join(KEY_FILE);
+    if let Ok(key) = fs::read_to_string(&path)
+        && let Ok(key) = parse_key(key.trim())
+    {
+        return Ok(key);
+    }
+    let key = random_key();
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    writeln!(file, "{}", format_key(&key))?;
+    Ok(key)
 }
 
 fn make_unique(base: &Path) -> io::Result<PathBuf> {
@@ -190,6 +216,16 @@ mod tests {
         drop(kept);
         drop(RunDir::create_in(base.path(), "next", false).unwrap());
         assert!(path.exists());
+    }
+
+    #[test]
+    fn runs_of_a_user_share_a_key_that_nobody_else_can_read() {
+        let base = tempfile::tempdir().unwrap();
+        let [first, second] =
+            ["first", "second"].map(|name| RunDir::create_in(base.path(), name, false).unwrap());
+        assert_eq!(first.local_key(), second.local_key());
+        let mode = fs::metadata(base.path().join(KEY_FILE)).unwrap().mode();
+        assert_eq!(mode & 0o077, 0, "{mode:o}");
     }
 
     #[test]

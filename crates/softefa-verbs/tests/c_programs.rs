@@ -49,6 +49,8 @@ fn library() -> &'static Path {
 struct Run {
     output: Output,
     packets_sent: u64,
+    /// Bytes of RDMA copied between processes.
+    local_bytes: u64,
 }
 
 fn run(name: &str, env: &[(&str, &str)]) -> Run {
@@ -63,14 +65,13 @@ fn run(name: &str, env: &[(&str, &str)]) -> Run {
         .envs(env.iter().copied())
         .output()
         .expect("timeout runs");
-    let packets_sent = counters::read_dir(dir.path())
-        .expect("the counters can be read")
-        .iter()
-        .flat_map(|process| &process.values)
-        .filter(|(name, _)| *name == "tx_pkts")
-        .map(|(_, value)| value)
-        .sum();
-    Run { output, packets_sent }
+    let processes = counters::read_dir(dir.path()).expect("the counters can be read");
+    let sum = |counter| {
+        let values = processes.iter().flat_map(|process| &process.values);
+        values.filter(|(name, _)| *name == counter).map(|(_, value)| value).sum()
+    };
+    let (packets_sent, local_bytes) = (sum("tx_pkts"), sum("rdma_local_bytes"));
+    Run { output, packets_sent, local_bytes }
 }
 
 /// The program must succeed, silently.
@@ -131,6 +132,14 @@ fn rdma_reads_and_writes_remote_memory() {
 #[test]
 fn bad_keys_addresses_and_states_change_no_byte() {
     check_with_packets("protection");
+}
+
+#[test]
+fn rdma_crosses_processes_while_the_target_sleeps() {
+    check_with_packets("processes");
+    let key = "00112233445566778899aabbccddeeff";
+    let run = check("processes", &[("SOFTEFA_LOCAL_KEY", key)]);
+    assert_eq!(run.local_bytes, 2 * 900_000, "one READ and one WRITE");
 }
 
 #[test]

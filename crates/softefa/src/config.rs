@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use crate::fault::FaultSpec;
 use crate::limits::Profile;
+use crate::local_copy::UserKey;
 
 /// Devices as `NAME=IPV4[,NAME=IPV4...]`.
 pub const ENV_DEVICES: &str = "SOFTEFA_DEVICES";
@@ -17,6 +18,8 @@ pub const ENV_PROFILE: &str = "SOFTEFA_PROFILE";
 pub const ENV_FAULT: &str = "SOFTEFA_FAULT";
 /// Paths per device.
 pub const ENV_PATHS: &str = "SOFTEFA_PATHS";
+/// Key of the user's programs, 32 hexadecimal digits; without it no memory is copied directly.
+pub const ENV_LOCAL_KEY: &str = "SOFTEFA_LOCAL_KEY";
 /// Directory of the sysfs tree and the counters.
 pub const ENV_RUN_DIR: &str = "SOFTEFA_RUN_DIR";
 
@@ -50,6 +53,12 @@ pub enum ConfigError {
     /// Not a path count.
     #[error("paths '{value}' is not a number from 1 to {MAX_PATHS}")]
     Paths {
+        /// As written.
+        value: String,
+    },
+    /// Not a key of a user's programs.
+    #[error("local key '{value}' is not 32 hexadecimal digits; unset it to use the wire only")]
+    LocalKey {
         /// As written.
         value: String,
     },
@@ -109,6 +118,9 @@ pub struct Config {
     pub faults: FaultSpec,
     /// Paths per device, 0 = chosen by the kind of link.
     pub paths: u16,
+    /// Shared by the programs of this user on this machine: with it, RDMA between them copies
+    /// memory directly where that is faster; `None` = everything goes over the wire.
+    pub local_key: Option<UserKey>,
     /// Where the sysfs tree and counters live; `None` = no counters on disk.
     pub run_dir: Option<PathBuf>,
 }
@@ -120,6 +132,7 @@ impl Default for Config {
             profile: Profile::default(),
             faults: FaultSpec::default(),
             paths: 0,
+            local_key: None,
             run_dir: None,
         }
     }
@@ -145,6 +158,7 @@ impl Config {
         if let Some(value) = text(ENV_PATHS) {
             config.paths = parse_paths(&value)?;
         }
+        config.local_key = text(ENV_LOCAL_KEY).map(|value| parse_key(&value)).transpose()?;
         config.run_dir = std::env::var_os(ENV_RUN_DIR).filter(|v| !v.is_empty()).map(PathBuf::from);
         config.check()?;
         Ok(config)
@@ -162,6 +176,9 @@ impl Config {
         ];
         if self.paths > 0 {
             env.push((ENV_PATHS, self.paths.to_string().into()));
+        }
+        if let Some(key) = &self.local_key {
+            env.push((ENV_LOCAL_KEY, format_key(key).into()));
         }
         if let Some(dir) = &self.run_dir {
             env.push((ENV_RUN_DIR, dir.into()));
@@ -199,9 +216,35 @@ pub fn parse_paths(text: &str) -> Result<u16, ConfigError> {
     }
 }
 
+/// Reads a key: 32 hexadecimal digits.
+///
+/// # Errors
+/// [`ConfigError::LocalKey`].
+pub fn parse_key(text: &str) -> Result<UserKey, ConfigError> {
+    let error = || ConfigError::LocalKey { value: text.to_owned() };
+    let is_hex = text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = u128::from_str_radix(text, 16).map_err(|_| error())?;
+    if text.len() == 32 && is_hex { Ok(number.to_be_bytes()) } else { Err(error()) }
+}
+
+/// Writes a key as [`parse_key`] reads it.
+#[must_use]
+pub fn format_key(key: &UserKey) -> String {
+    format!("{:032x}", u128::from_be_bytes(*key))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_survives_the_environment() {
+        let key = *b"0123456789abcdef";
+        assert_eq!(parse_key(&format_key(&key)), Ok(key));
+        for bad in ["", "12", "+2345678901234567890123456789012", "zz"] {
+            assert!(parse_key(bad).is_err(), "{bad} was accepted");
+        }
+    }
 
     #[test]
     fn device_needs_name_and_own_address() {

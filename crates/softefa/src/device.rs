@@ -12,6 +12,7 @@ use crate::fault::FaultSpec;
 use crate::gid::Gid;
 use crate::host;
 use crate::limits::DeviceAttr;
+use crate::local_copy::UserKey;
 use crate::mr::MrTable;
 use crate::pd::{AllocPdError, Pd};
 use crate::qp::CreateQpError;
@@ -67,6 +68,8 @@ pub struct Device {
     paths: OnceLock<Arc<PathSockets>>,
     qpns: Mutex<QpnPool>,
     pub(crate) faults: FaultSpec,
+    /// Present when memory of other processes of this user may be copied directly.
+    pub(crate) local_key: Option<UserKey>,
     pub(crate) streams: AtomicU64,
     pub(crate) counters: Counters,
     pub(crate) mrs: Arc<MrTable>,
@@ -100,6 +103,8 @@ impl Device {
             paths: OnceLock::new(),
             qpns: Mutex::new(QpnPool::new(attr.max_qp)),
             faults: config.faults,
+            // Whoever asks for faults wants to see what the wire does.
+            local_key: config.local_key.filter(|_| !config.faults.is_active()),
             streams: AtomicU64::new(0),
             counters,
             mrs: MrTable::new(attr.max_mr, attr.max_mr_bytes),

@@ -10,6 +10,7 @@ pub mod config;
 pub mod counters;
 pub mod fault;
 pub mod hw_counters;
+pub mod local_copy;
 pub mod sysfs;
 
 mod ah;

@@ -185,6 +185,9 @@ impl Core {
 
     /// When a turn is needed even if nothing arrives.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        if self.rdma.has_copies() {
+            return Some(self.last_turn);
+        }
         let engine = self.endpoint.poll_timeout();
         [engine, self.wire.next_release(), self.rdma.next_probe()].into_iter().flatten().min()
     }

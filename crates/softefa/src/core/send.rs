@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 
 use srd::{Address, Event, Instant, Message, Transmit};
 
-use super::rdma::{Block, Part};
+use super::rdma::{Block, Body, Part};
 use super::{Core, FLAG_IMM, OP_SEND};
 use crate::AHN_UNKNOWN;
 use crate::cq::{Completion, CompletionOp};
+use crate::local_copy::Source;
 use crate::qp::{QpKind, SendData, SendOp, SendWr, socket_addr};
 use crate::sq::SendSlot;
 use crate::status::Status;
@@ -108,10 +109,14 @@ impl Core {
             let status = Status::from(status);
             match Part::from_msg(msg) {
                 Part::Send(index) => self.finish_send(index, status),
-                Part::ReadData(job, _) | Part::ReadFail(job) => self.job_part_done(job, status),
+                Part::ReadData(job, _) | Part::ReadFail(job) | Part::ReadGrant(job) => {
+                    self.job_part_done(job, status);
+                }
                 part @ (Part::Write(index, _)
+                | Part::WriteLocal(index, _)
                 | Part::WriteTail(index)
                 | Part::ReadRequest(index)
+                | Part::ReadConfirm(index)
                 | Part::Probe(index, _)) => self.part_done(now, index, part, status),
             }
         }
@@ -181,7 +186,8 @@ impl Core {
     /// a retransmission comes later than the check at posting.
     fn push(&mut self, now: Instant, out: &Transmit, header: &[u8; srd::HEADER_MAX]) {
         if let (Some(msg), Some(peer)) = (out.msg, out.peer)
-            && let Part::Send(index) | Part::Write(index, _) = Part::from_msg(msg)
+            && let Part::Send(index) | Part::Write(index, _) | Part::WriteLocal(index, _) =
+                Part::from_msg(msg)
             && let Some(slot) = self.sq.get_mut(index)
             && !slot.is_readable(&mut self.send_mrs)
         {
@@ -198,12 +204,21 @@ impl Core {
                 self.batch.push(to, out.path.0, header, self.sq.payload(index));
             }
             Some(part) => {
-                let (block, piece) = self.rdma_part(part);
-                let mut both = [0; srd::HEADER_MAX + Block::LEN];
-                both[..header.len()].copy_from_slice(header);
-                both[header.len()..][..Block::LEN].copy_from_slice(&block.emit());
-                let header = &both[..header.len() + Block::LEN];
-                self.batch.push(to, out.path.0, header, piece.into_iter());
+                let (block, body) = self.rdma_part(part);
+                let mut all = [0; srd::HEADER_MAX + Block::LEN + Source::LEN];
+                let mut end = header.len() + Block::LEN;
+                all[..header.len()].copy_from_slice(header);
+                all[header.len()..end].copy_from_slice(&block.emit());
+                let mut piece = None;
+                match body {
+                    Body::Empty => {}
+                    Body::Bytes(bytes) => piece = Some(bytes),
+                    Body::Source(source) => {
+                        all[end..][..Source::LEN].copy_from_slice(&source.emit());
+                        end += Source::LEN;
+                    }
+                }
+                self.batch.push(to, out.path.0, &all[..end], piece.into_iter());
             }
         }
         self.batch.tag_last(tag);

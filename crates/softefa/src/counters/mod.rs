@@ -46,6 +46,7 @@ counters! {
     RdmaWriteBytes "rdma_write_bytes" "Bytes of RDMA WRITEs posted.";
     RdmaWriteWrErr "rdma_write_wr_err" "RDMA WRITEs that ended with an error.";
     RdmaWriteRecvBytes "rdma_write_recv_bytes" "Bytes of RDMA WRITEs placed here.";
+    RdmaLocalBytes "rdma_local_bytes" "Bytes of RDMA this process copied out of another process of this machine.";
     RetransPkts "retrans_pkts" "Datagrams sent again.";
     RetransBytes "retrans_bytes" "Payload bytes sent again.";
     RetransTimeoutEvents "retrans_timeout_events" "Loss timers that expired.";

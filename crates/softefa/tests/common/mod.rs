@@ -25,9 +25,12 @@ pub struct Side {
 }
 
 pub fn side(kind: QpKind, fault: &str) -> Side {
-    let config = Config { faults: fault.parse().unwrap(), ..Config::default() };
+    side_of(kind, &Config { faults: fault.parse().unwrap(), ..Config::default() })
+}
+
+pub fn side_of(kind: QpKind, config: &Config) -> Side {
     let spec = DeviceSpec { name: "rdmap0s6".into(), addr: Ipv4Addr::LOCALHOST };
-    let device = Device::open(&spec, &config).unwrap();
+    let device = Device::open(&spec, config).unwrap();
     let pd = device.alloc_pd().unwrap();
     let cq = Cq::create(&device, 16384).unwrap();
     let qp = Qp::create(&pd, init(kind, &cq)).unwrap();

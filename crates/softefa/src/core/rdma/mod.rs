@@ -6,10 +6,14 @@
 //! READ    request  -----------------> job of the responder
 //!         placed   <----------------- segments; all placed = done
 //! ```
+//! Between processes of one machine messages may name the bytes instead of carrying them; see
+//! `local`.
+//!
 //! The engine is unordered, so every segment says where it belongs and is checked against the
 //! whole operation: an operation that is not allowed changes no byte. The target's program takes
 //! no part; whoever runs the turn (its poll or the service thread) serves.
 
+mod local;
 mod requester;
 mod responder;
 
@@ -18,8 +22,10 @@ use std::collections::VecDeque;
 use srd::{Instant, MsgId};
 
 use super::Core;
+use crate::local_copy::Source;
 use crate::wire::Piece;
 
+use local::Local;
 pub(crate) use requester::Transfer;
 use responder::Job;
 
@@ -33,6 +39,12 @@ pub(super) const OP_READ_DATA: u8 = 3;
 pub(super) const OP_READ_FAIL: u8 = 4;
 /// Is the operation still known there?
 pub(super) const OP_PROBE: u8 = 5;
+/// A WRITE whose bytes the responder may copy out of the requester's memory.
+pub(super) const OP_WRITE_LOCAL: u8 = 16;
+/// Where the requester of a READ may copy from.
+pub(super) const OP_READ_GRANT: u8 = 17;
+/// Is what was copied still registered?
+pub(super) const OP_READ_CONFIRM: u8 = 18;
 
 /// Segments of one queue pair in the engine at most, as requester and as responder each (what we
 /// ask for must not keep us from answering); enough to fill its window.
@@ -98,10 +110,16 @@ pub(in crate::core) enum Part {
     ReadFail(u32),
     /// The question whether a READ of this slot lives, with its serial.
     Probe(u32, u32),
+    /// Where the bytes of a WRITE of this slot lie.
+    WriteLocal(u32, u32),
+    /// Where the bytes of a READ lie, of this job.
+    ReadGrant(u32),
+    /// The question whether the bytes of a READ of this slot were still registered.
+    ReadConfirm(u32),
 }
 
 impl Part {
-    /// Three bits say what, 29 the number, 32 the slot or job.
+    /// Four bits say what, 28 the number, 32 the slot or job.
     pub(super) fn to_msg(self) -> MsgId {
         let (kind, number, index) = match self {
             Self::Send(index) => (0, 0, index),
@@ -111,24 +129,41 @@ impl Part {
             Self::ReadData(index, segment) => (4, segment, index),
             Self::ReadFail(index) => (5, 0, index),
             Self::Probe(index, serial) => (6, serial, index),
+            Self::WriteLocal(index, segment) => (7, segment, index),
+            Self::ReadGrant(index) => (8, 0, index),
+            Self::ReadConfirm(index) => (9, 0, index),
         };
-        debug_assert!(number < 1 << 29);
-        MsgId(kind << 61 | u64::from(number) << 32 | u64::from(index))
+        debug_assert!(number < 1 << 28);
+        MsgId(kind << 60 | u64::from(number) << 32 | u64::from(index))
     }
 
     pub(super) fn from_msg(msg: MsgId) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "the fields were packed from u32")]
-        let (number, index) = ((msg.0 << 3 >> 35) as u32, msg.0 as u32);
-        match msg.0 >> 61 {
+        let (number, index) = ((msg.0 << 4 >> 36) as u32, msg.0 as u32);
+        match msg.0 >> 60 {
             0 => Self::Send(index),
             1 => Self::Write(index, number),
             2 => Self::WriteTail(index),
             3 => Self::ReadRequest(index),
             4 => Self::ReadData(index, number),
             5 => Self::ReadFail(index),
-            _ => Self::Probe(index, number),
+            6 => Self::Probe(index, number),
+            7 => Self::WriteLocal(index, number),
+            8 => Self::ReadGrant(index),
+            _ => Self::ReadConfirm(index),
         }
     }
+}
+
+/// What follows the block of a message.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::core) enum Body {
+    /// Nothing.
+    Empty,
+    /// Registered memory.
+    Bytes(Piece),
+    /// Where the bytes are.
+    Source(Source),
 }
 
 /// RDMA operations of a queue pair, as requester and as responder.
@@ -143,12 +178,18 @@ pub(super) struct Rdma {
     answered: usize,
     serial: u32,
     next_probe: Option<Instant>,
+    local: Local,
 }
 
 impl Rdma {
     /// When a turn must look after READs.
     pub(super) fn next_probe(&self) -> Option<Instant> {
         self.next_probe
+    }
+
+    /// Whether bytes could be copied at once.
+    pub(super) fn has_copies(&self) -> bool {
+        self.local.has_copies()
     }
 
     /// Peers that are being served.
@@ -158,27 +199,31 @@ impl Rdma {
 
     /// Forgets everything; the engine has been told.
     pub(super) fn clear(&mut self) {
-        *self = Self { serial: self.serial, ..Self::default() };
+        *self = Self { serial: self.serial, local: self.local.cleared(), ..Self::default() };
     }
 }
 
 impl Core {
     /// Block and bytes of a message of the engine.
-    pub(super) fn rdma_part(&self, part: Part) -> (Block, Option<Piece>) {
+    pub(super) fn rdma_part(&self, part: Part) -> (Block, Body) {
         match part {
-            Part::Send(_) => (Block::default(), None),
+            Part::Send(_) => (Block::default(), Body::Empty),
             Part::Write(index, number) => {
                 let offset = number * self.segment_bytes();
-                let block = self.block_of(index, offset);
-                (block, self.sq.stretch(index, offset, self.segment_bytes()))
+                let piece = self.sq.stretch(index, offset, self.segment_bytes());
+                (self.block_of(index, offset), piece.map_or(Body::Empty, Body::Bytes))
             }
             Part::WriteTail(index) => {
                 let block = self.block_of(index, 0);
-                (Block { offset: block.total, ..block }, None)
+                (Block { offset: block.total, ..block }, Body::Empty)
             }
-            Part::ReadRequest(index) | Part::Probe(index, _) => (self.block_of(index, 0), None),
+            Part::WriteLocal(index, number) => self.write_local_of(index, number),
+            Part::ReadRequest(index) | Part::Probe(index, _) | Part::ReadConfirm(index) => {
+                (self.block_of(index, 0), Body::Empty)
+            }
             Part::ReadData(job, number) => self.read_data_of(job, number),
-            Part::ReadFail(job) => (self.read_fail_of(job), None),
+            Part::ReadFail(job) => (self.job_block(job), Body::Empty),
+            Part::ReadGrant(job) => self.read_grant_of(job),
         }
     }
 }
@@ -203,9 +248,12 @@ mod tests {
             Part::Write(4095, 120_000),
             Part::WriteTail(1),
             Part::ReadRequest(2),
-            Part::ReadData(3, (1 << 29) - 1),
+            Part::ReadData(3, (1 << 28) - 1),
             Part::ReadFail(4),
             Part::Probe(5, 77),
+            Part::WriteLocal(6, 4095),
+            Part::ReadGrant(7),
+            Part::ReadConfirm(8),
         ] {
             assert_eq!(Part::from_msg(part.to_msg()), part);
         }

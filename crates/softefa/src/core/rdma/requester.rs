@@ -3,10 +3,12 @@
 use srd::{Arrival, Instant, Message, Reject};
 
 use super::{
-    Block, OP_PROBE, OP_READ, OP_WRITE, PROBE_NS, Part, SEGMENTS_IN_ENGINE, SEGMENTS_PER_TURN,
+    Block, OP_PROBE, OP_READ, OP_WRITE, OP_WRITE_LOCAL, PROBE_NS, Part, SEGMENTS_IN_ENGINE,
+    SEGMENTS_PER_TURN, local,
 };
 use crate::core::{Core, FLAG_IMM};
 use crate::counters::Counter;
+use crate::local_copy::Source;
 use crate::mr;
 use crate::qp::{Remote, SendOp};
 use crate::sq::SendSlot;
@@ -21,19 +23,21 @@ const SERIAL_MASK: u32 = (1 << (32 - TAG_SLOT_BITS)) - 1;
 pub(crate) struct Transfer {
     qkey: u32,
     /// Next byte to give to the engine (WRITE).
-    next: u32,
+    pub(super) next: u32,
     /// Parts of it in the engine.
-    in_engine: u32,
+    pub(super) in_engine: u32,
     /// Bytes placed (READ).
-    placed: u32,
+    pub(super) placed: u32,
     /// The answer has begun, which for an empty READ is all of it.
-    answered: bool,
+    pub(super) answered: bool,
     /// Bytes placed when liveness was last looked at.
     probed_at: Option<u32>,
     /// The immediate behind a long WRITE is on its way.
-    tail_sent: bool,
-    failed: Option<Status>,
-    serial: u32,
+    pub(super) tail_sent: bool,
+    /// The bytes are named, not sent.
+    pub(super) is_local: bool,
+    pub(super) failed: Option<Status>,
+    pub(super) serial: u32,
 }
 
 impl Core {
@@ -47,24 +51,31 @@ impl Core {
         self.rdma.serial = (self.rdma.serial + 1) & SERIAL_MASK;
         let serial = self.rdma.serial;
         let imm = self.attrs.qkey;
+        let Some(slot) = self.sq.get(index) else { return };
+        let is_local = self.is_local(slot);
         let Some(slot) = self.sq.get_mut(index) else { return };
-        slot.transfer = Transfer { qkey, serial, ..Transfer::default() };
+        slot.transfer = Transfer { qkey, serial, is_local, ..Transfer::default() };
         let len = u64::from(slot.len);
         if matches!(slot.op, SendOp::Read(_)) {
             self.device.counters.add(Counter::RdmaReadWrs, 1);
             self.device.counters.add(Counter::RdmaReadBytes, len);
             self.rdma.next_probe.get_or_insert_with(|| now.plus_ns(PROBE_NS));
-            self.give(now, index, Part::ReadRequest(index), OP_READ, 0, (0, imm));
+            let flags = if is_local { local::FLAG_LOCAL } else { 0 };
+            self.give(now, index, Part::ReadRequest(index), OP_READ, 0, (flags, imm));
         } else {
             self.device.counters.add(Counter::RdmaWriteWrs, 1);
             self.device.counters.add(Counter::RdmaWriteBytes, len);
-            self.rdma.slots.push_back(index);
+            if is_local {
+                self.rdma.local.slots.push_back(index);
+            } else {
+                self.rdma.slots.push_back(index);
+            }
             self.feed(now);
         }
     }
 
     /// Gives one message of slot `index` to the engine; a refusal ends the work request.
-    fn give(
+    pub(super) fn give(
         &mut self,
         now: Instant,
         index: u32,
@@ -82,6 +93,7 @@ impl Core {
         if self.endpoint.send(now, peer, message).is_ok() {
             slot.transfer.in_engine += 1;
             self.rdma.asked += 1;
+            self.rdma.local.entered(part);
         } else {
             // The engine forgot the peer, or is closing. Nothing else may come to end it.
             slot.transfer.failed.get_or_insert(Status::LocalQpInternalError);
@@ -108,10 +120,18 @@ impl Core {
 
     /// Gives segments to the engine, a few of each operation in turn, as many as it can use.
     pub(in crate::core) fn feed(&mut self, now: Instant) {
+        self.advance_copies(now);
+        while self.rdma.local.has_room()
+            && let Some(index) = self.rdma.local.slots.pop_front()
+        {
+            if self.feed_write(now, index, 1) {
+                self.rdma.local.slots.push_back(index);
+            }
+        }
         while self.rdma.asked < SEGMENTS_IN_ENGINE
             && let Some(index) = self.rdma.slots.pop_front()
         {
-            if self.feed_write(now, index) {
+            if self.feed_write(now, index, SEGMENTS_PER_TURN) {
                 self.rdma.slots.push_back(index);
             }
         }
@@ -124,20 +144,27 @@ impl Core {
         }
     }
 
-    /// Whether the WRITE has more segments.
-    fn feed_write(&mut self, now: Instant, index: u32) -> bool {
-        let segment = self.segment_bytes();
-        for _ in 0..SEGMENTS_PER_TURN {
+    /// Gives up to `count` segments; whether the WRITE has more.
+    fn feed_write(&mut self, now: Instant, index: u32, count: usize) -> bool {
+        let wire_segment = self.segment_bytes();
+        for _ in 0..count {
             let Some(slot) = self.sq.get_mut(index) else { return false };
             let (at, total) = (slot.transfer.next, slot.len);
             if slot.transfer.failed.is_some() {
                 self.end_write(now, index);
                 return false;
             }
+            let is_local = slot.transfer.is_local;
+            let segment = if is_local { local::SEGMENT_BYTES } else { wire_segment };
             let bytes = segment.min(total - at);
             slot.transfer.next = at + bytes;
             let with = if bytes == total { immediate(slot) } else { (0, 0) };
-            self.give(now, index, Part::Write(index, at / segment), OP_WRITE, bytes, with);
+            if is_local {
+                let part = Part::WriteLocal(index, at / segment);
+                self.give(now, index, part, OP_WRITE_LOCAL, Source::LEN as u32, with);
+            } else {
+                self.give(now, index, Part::Write(index, at / segment), OP_WRITE, bytes, with);
+            }
             if at + bytes == total {
                 return false;
             }
@@ -154,6 +181,7 @@ impl Core {
         status: Status,
     ) {
         self.rdma.asked -= 1;
+        self.rdma.local.left(part);
         let Some(slot) = self.sq.get_mut(index) else { return };
         slot.transfer.in_engine -= 1;
         let is_stale_probe =
@@ -166,12 +194,17 @@ impl Core {
 
     /// Completes a WRITE when nothing of it is left.
     fn end_write(&mut self, now: Instant, index: u32) {
-        let segment = self.segment_bytes();
+        let wire_segment = self.segment_bytes();
         let Some(slot) = self.sq.get_mut(index) else { return };
         let transfer = slot.transfer;
         if transfer.in_engine > 0 || (transfer.failed.is_none() && transfer.next < slot.len) {
             return;
         }
+        if transfer.is_local && transfer.failed == Some(Status::RemoteBadStatus) {
+            self.write_over_the_wire(index);
+            return;
+        }
+        let segment = if transfer.is_local { local::SEGMENT_BYTES } else { wire_segment };
         let needs_tail = matches!(slot.op, SendOp::WriteImm(..)) && slot.len > segment;
         if transfer.failed.is_none() && needs_tail && !transfer.tail_sent {
             // Only now (SRD-10.3): the receiver must not hear of bytes that are still on their way.
@@ -181,11 +214,12 @@ impl Core {
             return;
         }
         self.rdma.slots.retain(|slot| *slot != index);
+        self.rdma.local.slots.retain(|slot| *slot != index);
         self.finish_send(index, transfer.failed.unwrap_or(Status::Ok));
     }
 
     /// Completes a READ when its request and all its bytes are accounted for (SRD-10.4).
-    fn end_read(&mut self, index: u32) {
+    pub(super) fn end_read(&mut self, index: u32) {
         let Some(slot) = self.sq.get(index) else { return };
         let transfer = slot.transfer;
         let is_whole = transfer.answered && transfer.placed == slot.len;
@@ -195,7 +229,7 @@ impl Core {
     }
 
     /// The slot an answer is for.
-    fn slot_of(&mut self, tag: u32, arrival: &Arrival) -> Option<(u32, &mut SendSlot)> {
+    pub(super) fn slot_of(&mut self, tag: u32, arrival: &Arrival) -> Option<(u32, &mut SendSlot)> {
         let index = tag & ((1 << TAG_SLOT_BITS) - 1);
         let slot = self.sq.get_mut(index)?;
         let fits = matches!(slot.op, SendOp::Read(_))
@@ -265,6 +299,10 @@ impl Core {
                 continue;
             }
             waiting = true;
+            if slot.transfer.is_local && slot.transfer.answered {
+                // It is us who copy now.
+                continue;
+            }
             let placed = slot.transfer.placed;
             let is_stuck = slot.transfer.probed_at.replace(placed) == Some(placed);
             if is_stuck && slot.transfer.in_engine == 0 {

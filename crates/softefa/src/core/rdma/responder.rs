@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use srd::{Arrival, Instant, Message, PeerId, Reject};
 
-use super::{Block, OP_READ_DATA, OP_READ_FAIL, Part, SEGMENTS_PER_TURN};
+use super::{
+    Block, Body, OP_READ_DATA, OP_READ_FAIL, OP_READ_GRANT, Part, SEGMENTS_PER_TURN, local,
+};
 use crate::core::{Core, FLAG_IMM};
 use crate::counters::Counter;
 use crate::cq::CompletionOp;
+use crate::local_copy::Source;
 use crate::mr::{self, Region, Right};
 use crate::qp::socket_addr;
+use crate::rq::RecvWqe;
 use crate::status::Status;
 use crate::wire::Piece;
 
@@ -64,6 +68,12 @@ impl Core {
         };
         mr::copy_in(block.addr + u64::from(block.offset), bytes);
         self.device.counters.add(Counter::RdmaWriteRecvBytes, bytes.len() as u64);
+        self.tell_written(arrival, &block, wqe);
+        Ok(())
+    }
+
+    /// Completes the receive that an immediate took.
+    pub(super) fn tell_written(&mut self, arrival: &Arrival, block: &Block, wqe: Option<RecvWqe>) {
         if let Some(wqe) = wqe {
             let from = self.endpoint.address(arrival.peer).unwrap_or_default();
             let src = socket_addr(from.host, from.qpn);
@@ -72,7 +82,6 @@ impl Core {
                 completion.op = CompletionOp::RecvWrite;
             }
         }
-        Ok(())
     }
 
     /// Takes a READ in.
@@ -91,10 +100,14 @@ impl Core {
             }
         };
         let (peer, qkey) = (arrival.peer, arrival.imm);
-        let job = Job { peer, qkey, block, region, next: 0, in_engine: 0, is_dead: false };
+        let is_granted = arrival.flags & local::FLAG_LOCAL != 0 && self.local_key(peer).is_some();
+        let next = if is_granted { block.total } else { 0 };
+        let job = Job { peer, qkey, block, region, next, in_engine: 0, is_dead: false };
         let index = self.take_job(job)?;
         self.device.counters.add(Counter::RdmaReadRespBytes, u64::from(block.total));
-        if block.total == 0 {
+        if is_granted {
+            self.give_read(now, index, Part::ReadGrant(index), OP_READ_GRANT, Source::LEN as u32);
+        } else if block.total == 0 {
             self.give_read(now, index, Part::ReadData(index, 0), OP_READ_DATA, 0);
         } else {
             self.rdma.serving.push_back(index);
@@ -137,7 +150,7 @@ impl Core {
         true
     }
 
-    fn give_read(&mut self, now: Instant, index: u32, part: Part, op: u8, bytes: u32) {
+    pub(super) fn give_read(&mut self, now: Instant, index: u32, part: Part, op: u8, bytes: u32) {
         let Some(Some(job)) = self.rdma.jobs.get_mut(index as usize) else { return };
         let message = Message {
             id: part.to_msg(),
@@ -199,9 +212,9 @@ impl Core {
     }
 
     /// Block and bytes of a segment of job `index`.
-    pub(super) fn read_data_of(&self, index: u32, segment_number: u32) -> (Block, Option<Piece>) {
+    pub(super) fn read_data_of(&self, index: u32, segment_number: u32) -> (Block, Body) {
         let Some(Some(job)) = self.rdma.jobs.get(index as usize) else {
-            return (Block::default(), None);
+            return (Block::default(), Body::Empty);
         };
         let segment = self.segment_bytes();
         let offset = segment_number * segment;
@@ -209,16 +222,16 @@ impl Core {
         let Block { total, tag, addr, .. } = job.block;
         if total == 0 || job.is_readable() {
             let piece = Piece { addr: addr + u64::from(offset), len };
-            (Block { addr: 0, key: 0, total, offset, tag }, Some(piece))
+            (Block { addr: 0, key: 0, total, offset, tag }, Body::Bytes(piece))
         } else {
             let piece = Piece { addr: NOTHING.as_ptr() as usize as u64, len };
             let key = u32::from(Status::RemoteBadAddress.code());
-            (Block { addr: 0, key, total, offset, tag }, Some(piece))
+            (Block { addr: 0, key, total, offset, tag }, Body::Bytes(piece))
         }
     }
 
-    /// Block of a refusal.
-    pub(super) fn read_fail_of(&self, index: u32) -> Block {
+    /// Block of what was asked of job `index`.
+    pub(super) fn job_block(&self, index: u32) -> Block {
         let job = self.rdma.jobs.get(index as usize).and_then(Option::as_ref);
         job.map(|job| job.block).unwrap_or_default()
     }

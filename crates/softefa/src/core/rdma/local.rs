@@ -1,0 +1,262 @@
+//! RDMA between processes of one machine: messages name the bytes, and whoever owns the memory
+//! that is written copies them (SRD-10.7 to 10.10).
+//!
+//! ```text
+//! WRITE   where the bytes are ------> checked, copied, accepted
+//! READ    request, "may be local" --> checked
+//!         copied   <----------------- where the bytes are
+//!         confirm  -----------------> still registered? accepted = done
+//! ```
+//! What cannot be copied goes over the wire, and the peer is not asked again.
+
+use std::collections::VecDeque;
+
+use srd::{Arrival, Instant, PeerId, Reject};
+
+use super::{Block, Body, OP_READ, OP_READ_CONFIRM, Part};
+use crate::core::{Core, FLAG_IMM};
+use crate::counters::Counter;
+use crate::local_copy::{Source, UserKey};
+use crate::mr::Right;
+use crate::qp::socket_addr;
+use crate::sq::SendSlot;
+use crate::status::Status;
+
+/// Flag of a READ request: the requester may copy the bytes itself.
+pub(super) const FLAG_LOCAL: u8 = 0x80;
+/// Bytes of a WRITE in one message; also copied between two looks at the network, because a turn
+/// must end soon enough for acknowledgements (25 us at 10 GB/s).
+pub(super) const SEGMENT_BYTES: u32 = 1 << 18;
+/// Shorter operations take the wire: two more messages cost more than they save.
+const OPERATION_MIN_BYTES: u32 = 1 << 15;
+/// Segments of WRITEs that wait to be copied by their responders at most: it copies them within
+/// one turn, and owes acknowledgements until it is done.
+const SEGMENTS_IN_ENGINE: u32 = 8;
+/// Bytes a requester copies in one turn.
+const TURN_BYTES: u32 = 4 * SEGMENT_BYTES;
+
+/// A READ whose bytes are being copied.
+#[derive(Debug, Clone, Copy)]
+struct Copying {
+    index: u32,
+    serial: u32,
+    source: Source,
+}
+
+/// Copies of a queue pair.
+#[derive(Debug, Default)]
+pub(super) struct Local {
+    copies: VecDeque<Copying>,
+    /// WRITEs with segments to name.
+    pub(super) slots: VecDeque<u32>,
+    in_engine: u32,
+    /// Peers whose bytes could not be copied once.
+    far: Vec<PeerId>,
+}
+
+impl Local {
+    pub(super) fn has_copies(&self) -> bool {
+        !self.copies.is_empty()
+    }
+
+    /// What outlives the work requests.
+    pub(super) fn cleared(&mut self) -> Self {
+        Self { far: std::mem::take(&mut self.far), ..Self::default() }
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.in_engine < SEGMENTS_IN_ENGINE
+    }
+
+    /// The engine took a part.
+    pub(super) fn entered(&mut self, part: Part) {
+        self.in_engine += u32::from(matches!(part, Part::WriteLocal(..)));
+    }
+
+    /// A part has left the engine.
+    pub(super) fn left(&mut self, part: Part) {
+        self.in_engine -= u32::from(matches!(part, Part::WriteLocal(..)));
+    }
+
+    fn set_far(&mut self, peer: PeerId) {
+        if !self.far.contains(&peer) {
+            self.far.push(peer);
+        }
+    }
+}
+
+impl Core {
+    /// The key to name bytes with toward `peer`, if it may live on this machine (SRD-10.10).
+    pub(super) fn local_key(&self, peer: PeerId) -> Option<UserKey> {
+        let key = self.device.local_key?;
+        let address = self.endpoint.address(peer)?;
+        let ip = *socket_addr(address.host, address.qpn).ip();
+        (ip == self.device.addr() || ip.is_loopback()).then_some(key)
+    }
+
+    /// Whether the bytes of a new operation are to be named instead of sent.
+    pub(super) fn is_local(&self, slot: &SendSlot) -> bool {
+        slot.len >= OPERATION_MIN_BYTES
+            && slot.peer.is_some_and(|peer| {
+                self.local_key(peer).is_some() && !self.rdma.local.far.contains(&peer)
+            })
+    }
+
+    /// Where the bytes of a stretch of the WRITE in slot `index` lie.
+    pub(super) fn write_local_of(&self, index: u32, number: u32) -> (Block, Body) {
+        let offset = number * SEGMENT_BYTES;
+        let block = self.block_of(index, offset);
+        let key = self.device.local_key.unwrap_or_default();
+        let source = self
+            .sq
+            .stretch(index, offset, SEGMENT_BYTES)
+            .map(|piece| Source::own(key, piece.addr, piece.len as u32));
+        (block, source.map_or(Body::Empty, Body::Source))
+    }
+
+    /// Begins the WRITE in slot `index` again, over the wire.
+    pub(super) fn write_over_the_wire(&mut self, index: u32) {
+        let Some(slot) = self.sq.get_mut(index) else { return };
+        (slot.transfer.is_local, slot.transfer.failed, slot.transfer.next) = (false, None, 0);
+        slot.transfer.tail_sent = false;
+        if let Some(peer) = slot.peer {
+            self.rdma.local.set_far(peer);
+        }
+        self.rdma.slots.push_back(index);
+    }
+
+    /// Copies a stretch of a WRITE out of the requester's memory (SRD-10.8).
+    pub(in crate::core) fn serve_write_local(
+        &mut self,
+        arrival: &Arrival,
+        payload: &[u8],
+    ) -> Result<(), Reject> {
+        let (block, source) = named(payload).ok_or(Reject::BadStatus)?;
+        let key = self.local_key(arrival.peer).ok_or(Reject::BadStatus)?;
+        let end = u64::from(block.offset) + u64::from(source.len());
+        if end > u64::from(block.total) {
+            return Err(Reject::BadStatus);
+        }
+        let remote = (block.key, block.addr, block.total);
+        self.rdma_mrs.remote(remote, Right::RemoteWrite).ok_or(Reject::BadAddress)?;
+        let tells = arrival.flags & FLAG_IMM != 0;
+        if tells && self.rq.len() == 0 {
+            return Err(Reject::Rnr);
+        }
+        let to = block.addr + u64::from(block.offset);
+        source.copy(key, 0, to, source.len()).map_err(|_| Reject::BadStatus)?;
+        let counters = &self.device.counters;
+        counters.add(Counter::RdmaWriteRecvBytes, u64::from(source.len()));
+        counters.add(Counter::RdmaLocalBytes, u64::from(source.len()));
+        let wqe = if tells { self.rq.pop() } else { None };
+        self.tell_written(arrival, &block, wqe);
+        Ok(())
+    }
+
+    /// Where the requester of job `index` finds the bytes.
+    pub(super) fn read_grant_of(&self, index: u32) -> (Block, Body) {
+        let block = self.job_block(index);
+        let key = self.device.local_key.unwrap_or_default();
+        let answer = Block { addr: 0, key: 0, ..block };
+        (answer, Body::Source(Source::own(key, block.addr, block.total)))
+    }
+
+    /// The bytes of a READ may be copied.
+    pub(in crate::core) fn take_read_grant(
+        &mut self,
+        arrival: &Arrival,
+        payload: &[u8],
+    ) -> Result<(), Reject> {
+        let (block, source) = named(payload).ok_or(Reject::BadStatus)?;
+        let Some((index, slot)) = self.slot_of(block.tag, arrival) else { return Ok(()) };
+        if !slot.transfer.is_local || slot.transfer.answered || source.len() != slot.len {
+            return Err(Reject::BadStatus);
+        }
+        slot.transfer.answered = true;
+        let serial = slot.transfer.serial;
+        self.rdma.local.copies.push_back(Copying { index, serial, source });
+        Ok(())
+    }
+
+    /// Copies bytes of READs, as many as one turn allows.
+    pub(super) fn advance_copies(&mut self, now: Instant) {
+        let mut budget = TURN_BYTES;
+        while budget > 0
+            && let Some(copying) = self.rdma.local.copies.front().copied()
+        {
+            let Copying { index, serial, source } = copying;
+            let target = self.sq.get(index).filter(|slot| slot.transfer.serial == serial);
+            let Some(slot) = target else {
+                self.rdma.local.copies.pop_front();
+                continue;
+            };
+            let (at, total) = (slot.transfer.placed, slot.len);
+            let bytes = SEGMENT_BYTES.min(total - at);
+            budget = budget.saturating_sub(bytes);
+            let copied = slot.part_of_first(at, bytes).map(|sge| {
+                // It may have been deregistered meanwhile.
+                let allowed = self.recv_mrs.allows(&sge, true);
+                let key = self.device.local_key.unwrap_or_default();
+                allowed.then(|| source.copy(key, at, sge.addr, bytes))
+            });
+            let is_done = match copied {
+                Some(Some(Ok(()))) => self.copied(index, bytes),
+                Some(Some(Err(_))) => {
+                    self.read_over_the_wire(now, index);
+                    self.rdma.local.copies.pop_front();
+                    continue;
+                }
+                Some(None) | None => self.cannot_be_placed(index),
+            };
+            if is_done {
+                self.rdma.local.copies.pop_front();
+                // Also when it failed: the answer ends the work request.
+                self.give(now, index, Part::ReadConfirm(index), OP_READ_CONFIRM, 0, (0, 0));
+            }
+        }
+    }
+
+    /// Whether that was the last of the READ in slot `index`.
+    fn copied(&mut self, index: u32, bytes: u32) -> bool {
+        self.device.counters.add(Counter::RdmaLocalBytes, u64::from(bytes));
+        self.sq.get_mut(index).is_none_or(|slot| {
+            slot.transfer.placed += bytes;
+            slot.transfer.placed == slot.len
+        })
+    }
+
+    fn cannot_be_placed(&mut self, index: u32) -> bool {
+        if let Some(slot) = self.sq.get_mut(index) {
+            slot.transfer.failed.get_or_insert(Status::LocalInvalidLkey);
+        }
+        true
+    }
+
+    /// Asks for the bytes of the READ in slot `index` again, over the wire.
+    fn read_over_the_wire(&mut self, now: Instant, index: u32) {
+        let imm = self.attrs.qkey;
+        let Some(slot) = self.sq.get_mut(index) else { return };
+        let transfer = &mut slot.transfer;
+        (transfer.is_local, transfer.answered, transfer.placed) = (false, false, 0);
+        if let Some(peer) = slot.peer {
+            self.rdma.local.set_far(peer);
+        }
+        self.give(now, index, Part::ReadRequest(index), OP_READ, 0, (0, imm));
+    }
+
+    /// Whether the bytes a READ has copied were registered all the time: keys are not used again
+    /// for long, so a key that is good now was good then (SRD-10.9).
+    pub(in crate::core) fn serve_read_confirm(&mut self, payload: &[u8]) -> Result<(), Reject> {
+        let (block, _) = Block::parse(payload).ok_or(Reject::BadStatus)?;
+        let remote = (block.key, block.addr, block.total);
+        self.rdma_mrs.remote(remote, Right::RemoteRead).ok_or(Reject::BadAddress)?;
+        Ok(())
+    }
+}
+
+/// The block of a message and where its bytes are.
+fn named(payload: &[u8]) -> Option<(Block, Source)> {
+    let (raw, rest) = payload.split_at_checked(Block::LEN)?;
+    let (block, _) = Block::parse(raw)?;
+    Some((block, Source::parse(rest)?))
+}

@@ -1,0 +1,189 @@
+//! RDMA between queue pairs that may copy each other's memory (SRD-10.7 to 10.10).
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::{Side, poll_until, side_of, wait_for};
+use softefa::counters::Counter;
+use softefa::local_copy::UserKey;
+use softefa::{Access, CompletionOp, Config, Mr, QpKind, Remote, SendOp, Sge, Status};
+
+const KEY: UserKey = *b"key of this user";
+const LEN: u32 = 300_000;
+
+fn local(key: Option<UserKey>) -> Side {
+    side_of(QpKind::Srd, &Config { local_key: key, ..Config::default() })
+}
+
+fn remote(of: &Side, at: usize) -> Remote {
+    Remote { addr: of.mr.addr() + at as u64, rkey: of.mr.rkey() }
+}
+
+fn pattern(seed: u8) -> Vec<u8> {
+    (0..LEN).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect()
+}
+
+/// Status of the work request `a` has posted.
+fn finish(a: &Side, b: &Side) -> Status {
+    let mut status = None;
+    poll_until(&[a, b], |index, done| {
+        status = Some(done.status);
+        index == 0
+    });
+    status.expect("poll_until returned")
+}
+
+/// Writes to b and reads back; the bytes that were copied from memory to memory.
+fn write_and_read(a: &mut Side, b: &Side) -> u64 {
+    let ah = a.ah(b);
+    a.fill(0, &pattern(1));
+    a.post(1, &ah, b.qp.qpn(), SendOp::Write(remote(b, 1000)), &[a.sge(0, LEN)]);
+    assert_eq!(finish(a, b), Status::Ok);
+    assert!(b.bytes(1000, LEN as usize) == pattern(1), "what was written is there");
+    assert_eq!((b.bytes(999, 1), b.bytes(1000 + LEN as usize, 1)), (&[0u8][..], &[0u8][..]));
+    a.post(2, &ah, b.qp.qpn(), SendOp::Read(remote(b, 1000)), &[a.sge(500_000, LEN)]);
+    assert_eq!(finish(a, b), Status::Ok);
+    assert!(a.bytes(500_000, LEN as usize) == pattern(1), "what was read is there");
+    [&*a, b].iter().map(|side| side.device.counters().get(Counter::RdmaLocalBytes)).sum()
+}
+
+#[test]
+fn bytes_are_copied_and_not_sent() {
+    let (mut a, b) = (local(Some(KEY)), local(Some(KEY)));
+    assert_eq!(write_and_read(&mut a, &b), 2 * u64::from(LEN));
+    let sent =
+        a.device.counters().get(Counter::TxBytes) + b.device.counters().get(Counter::TxBytes);
+    assert!(sent < 10_000, "{sent} bytes went over the wire");
+}
+
+#[test]
+fn who_does_not_share_the_key_is_served_over_the_wire() {
+    for other in [None, Some(*b"another user key")] {
+        let (mut a, b) = (local(Some(KEY)), local(other));
+        assert_eq!(write_and_read(&mut a, &b), 0, "{other:?}");
+    }
+}
+
+#[test]
+fn faults_are_not_evaded() {
+    let faults = "loss=1%,seed=3".parse().unwrap();
+    let config = Config { local_key: Some(KEY), faults, ..Config::default() };
+    let (mut a, b) = (side_of(QpKind::Srd, &config), local(Some(KEY)));
+    assert_eq!(write_and_read(&mut a, &b), 0);
+}
+
+#[test]
+fn what_is_not_allowed_changes_no_byte() {
+    let (mut a, b) = (local(Some(KEY)), local(Some(KEY)));
+    let ah = a.ah(&b);
+    a.fill(0, &pattern(7));
+    let end = b.mr.len() as usize;
+    let deaf = b.pd.reg_mr(b.mr.addr(), b.mr.len(), Access::default()).unwrap();
+    let overlapping = remote(&b, end - LEN as usize + 1);
+    let stranger = Remote { rkey: b.mr.rkey() ^ 1, ..remote(&b, 0) };
+    let no_right = Remote { addr: b.mr.addr(), rkey: deaf.rkey() };
+    for target in [overlapping, stranger, no_right] {
+        a.post(1, &ah, b.qp.qpn(), SendOp::Write(target), &[a.sge(0, LEN)]);
+        assert_eq!(finish(&a, &b), Status::RemoteBadAddress, "{target:?}");
+        a.post(2, &ah, b.qp.qpn(), SendOp::Read(target), &[a.sge(0, LEN)]);
+        assert_eq!(finish(&a, &b), Status::RemoteBadAddress, "{target:?}");
+    }
+    assert!(b.bytes(0, end).iter().all(|byte| *byte == 0), "a refused WRITE changed a byte");
+    assert!(a.bytes(0, LEN as usize) == pattern(7), "a refused READ changed a byte");
+}
+
+#[test]
+fn an_immediate_comes_after_the_last_byte_and_waits_for_a_receive() {
+    let (mut a, b) = (local(Some(KEY)), local(Some(KEY)));
+    let (ah, _back) = (a.ah(&b), b.ah(&a));
+    for (round, len) in [40_000, LEN].into_iter().enumerate() {
+        a.fill(0, &pattern(round as u8));
+        let write = SendOp::WriteImm(remote(&b, 0), 33);
+        a.post(1, &ah, b.qp.qpn(), write, &[a.sge(0, len)]);
+        // Turned away at least once before the receive is there.
+        while b.device.counters().get(Counter::RxRnr) <= round as u64 {
+            assert!(a.cq.poll_one().is_none() && b.cq.poll_one().is_none());
+        }
+        b.post_recv(70, 900_000, 16);
+        let told = wait_for(&[&a, &b], 1, CompletionOp::RecvWrite);
+        assert_eq!((told.wr_id, told.byte_len, told.imm), (70, len, Some(33)));
+        assert!(b.bytes(0, len as usize) == &pattern(round as u8)[..len as usize]);
+        wait_for(&[&a, &b], 0, CompletionOp::Write);
+    }
+}
+
+#[test]
+fn many_operations_share_the_queue_pair() {
+    let (mut a, b) = (local(Some(KEY)), local(Some(KEY)));
+    let ah = a.ah(&b);
+    a.fill(0, &pattern(3));
+    for id in 0..200 {
+        let op = if id % 2 == 0 { SendOp::Write } else { SendOp::Read };
+        a.post(id, &ah, b.qp.qpn(), op(remote(&b, 0)), &[a.sge(0, LEN)]);
+    }
+    let mut seen = [false; 200];
+    poll_until(&[&a, &b], |_, done| {
+        assert_eq!(done.status, Status::Ok, "{done:?}");
+        assert!(!std::mem::replace(&mut seen[done.wr_id as usize], true), "{done:?} twice");
+        seen.iter().all(|seen| *seen)
+    });
+    assert!(b.bytes(0, LEN as usize) == pattern(3));
+}
+
+/// Memory that changes while others read it; long enough that a READ of it takes many turns.
+struct Page {
+    words: Vec<AtomicU64>,
+    mr: Arc<Mr>,
+}
+
+impl Page {
+    const LEN: u32 = 1 << 25;
+
+    fn new(of: &Side, access: Access) -> Self {
+        let words: Vec<AtomicU64> = (0..Self::LEN / 8).map(|_| AtomicU64::new(1)).collect();
+        let mr =
+            of.pd.reg_mr(words.as_ptr() as u64, u64::from(Self::LEN), access).expect("a region");
+        Self { words, mr }
+    }
+
+    /// Ends the registration and uses the memory for something else.
+    fn reuse(&self) {
+        self.mr.deregister();
+        self.words.iter().for_each(|word| word.store(2, Ordering::Relaxed));
+    }
+}
+
+#[test]
+fn a_read_never_succeeds_with_bytes_of_after_the_registration() {
+    let (a, b) = (local(Some(KEY)), local(Some(KEY)));
+    let ah = a.ah(&b);
+    let copied = || a.device.counters().get(Counter::RdmaLocalBytes);
+    let into = Page::new(&a, Access { local_write: true, ..Access::default() });
+    let mut refused = 0;
+    for _ in 0..10 {
+        let page = Page::new(&b, Access { remote_read: true, ..Access::default() });
+        let target = Remote { addr: page.mr.addr(), rkey: page.mr.rkey() };
+        let sge = Sge { addr: into.mr.addr(), len: Page::LEN, lkey: into.mr.lkey() };
+        let before = copied();
+        a.post(1, &ah, b.qp.qpn(), SendOp::Read(target), &[sge]);
+        let status = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while copied() == before {
+                    std::thread::yield_now();
+                }
+                page.reuse();
+            });
+            finish(&a, &b)
+        });
+        match status {
+            Status::Ok => {
+                assert!(into.words.iter().all(|word| word.load(Ordering::Relaxed) == 1));
+            }
+            Status::RemoteBadAddress => refused += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(refused > 0, "no READ met the end of the registration: the test shows nothing");
+}
