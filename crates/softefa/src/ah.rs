@@ -1,5 +1,6 @@
-//! Address handles. A number per GID, not per handle: receive completions name the sender by it,
-//! and libfabric drops packets whose number is not the one in its address vector.
+//! Address handles. A number per protection domain and GID, not per handle: receive completions
+//! name the sender by it, and libfabric drops packets whose number is not the one in its address
+//! vector.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -42,11 +43,12 @@ impl Ah {
         let device = Arc::clone(pd.device());
         let addr = gid.addr().ok_or(CreateAhError::ForeignGid(gid))?;
         let max = device.attr().max_ah;
-        let ahn = device.ahns.acquire(addr, max).ok_or(CreateAhError::TooMany { max })?;
+        let ahn =
+            device.ahns.acquire((pd.id(), addr), max).ok_or(CreateAhError::TooMany { max })?;
         Ok(Arc::new(Self { device, pd: pd.id(), addr, ahn, live: AtomicBool::new(true) }))
     }
 
-    /// Number of this handle, the same for every handle with this GID; never 0xffff.
+    /// Number of this handle, the same for every handle of its domain with this GID; never 0xffff.
     #[must_use]
     pub fn ahn(&self) -> u16 {
         self.ahn
@@ -67,15 +69,15 @@ impl Ah {
 
 impl Ah {
     /// Ends the handle: work requests posted with it from now on complete with
-    /// [`Status::LocalInvalidAh`](crate::Status::LocalInvalidAh). With the last handle for its
-    /// GID ends what the device knew of that peer: work requests on their way there complete as
-    /// [`Status::Flushed`](crate::Status::Flushed). Idempotent.
+    /// [`Status::LocalInvalidAh`](crate::Status::LocalInvalidAh). With the last handle of its domain
+    /// for its GID ends what that domain knew of the peer: work requests on their way there
+    /// complete as [`Status::Flushed`](crate::Status::Flushed). Idempotent.
     pub fn destroy(&self) {
         if !self.live.swap(false, Ordering::AcqRel) {
             return;
         }
-        if self.device.ahns.release(self.addr) {
-            service::flush_toward(&self.device, self.addr);
+        if self.device.ahns.release((self.pd, self.addr)) {
+            service::flush_toward(self.pd, self.addr);
         }
     }
 
@@ -91,6 +93,9 @@ impl Drop for Ah {
     }
 }
 
+/// Who is meant, and who asks.
+type Known = (PdId, Ipv4Addr);
+
 #[derive(Debug)]
 struct Entry {
     ahn: u16,
@@ -99,7 +104,7 @@ struct Entry {
 
 #[derive(Debug, Default)]
 struct Numbers {
-    by_addr: HashMap<Ipv4Addr, Entry>,
+    by_peer: HashMap<Known, Entry>,
     free: Vec<u16>,
     next: u16,
 }
@@ -113,13 +118,13 @@ pub(crate) struct AhnTable {
 }
 
 impl AhnTable {
-    fn acquire(&self, addr: Ipv4Addr, max: u32) -> Option<u16> {
+    fn acquire(&self, peer: Known, max: u32) -> Option<u16> {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = numbers.by_addr.get_mut(&addr) {
+        if let Some(entry) = numbers.by_peer.get_mut(&peer) {
             entry.handles += 1;
             return Some(entry.ahn);
         }
-        if numbers.by_addr.len() >= max as usize {
+        if numbers.by_peer.len() >= max as usize {
             return None;
         }
         let ahn = numbers.free.pop().unwrap_or_else(|| {
@@ -127,20 +132,20 @@ impl AhnTable {
             numbers.next - 1
         });
         assert_ne!(ahn, AHN_UNKNOWN);
-        numbers.by_addr.insert(addr, Entry { ahn, handles: 1 });
+        numbers.by_peer.insert(peer, Entry { ahn, handles: 1 });
         self.generation.fetch_add(1, Ordering::Release);
         Some(ahn)
     }
 
-    /// Whether it was the last handle for `addr`.
-    fn release(&self, addr: Ipv4Addr) -> bool {
+    /// Whether it was the last handle for `peer`.
+    fn release(&self, peer: Known) -> bool {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(entry) = numbers.by_addr.get_mut(&addr) else { return false };
+        let Some(entry) = numbers.by_peer.get_mut(&peer) else { return false };
         entry.handles -= 1;
         let is_last = entry.handles == 0;
         if is_last {
             let ahn = entry.ahn;
-            numbers.by_addr.remove(&addr);
+            numbers.by_peer.remove(&peer);
             numbers.free.push(ahn);
             self.generation.fetch_add(1, Ordering::Release);
         }
@@ -152,10 +157,10 @@ impl AhnTable {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// The number for `addr`, [`AHN_UNKNOWN`] without a handle.
-    pub(crate) fn find(&self, addr: Ipv4Addr) -> u16 {
+    /// The number for `peer`, [`AHN_UNKNOWN`] without a handle.
+    pub(crate) fn find(&self, peer: Known) -> u16 {
         let numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        numbers.by_addr.get(&addr).map_or(AHN_UNKNOWN, |entry| entry.ahn)
+        numbers.by_peer.get(&peer).map_or(AHN_UNKNOWN, |entry| entry.ahn)
     }
 }
 
@@ -164,16 +169,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_number_per_address_until_the_last_handle_goes() {
+    fn one_number_per_domain_and_address_until_the_last_handle_goes() {
         let table = AhnTable::default();
+        let (here, elsewhere) = (PdId::next(), PdId::next());
         let (a, b) = (Ipv4Addr::new(127, 0, 0, 1), Ipv4Addr::new(127, 0, 0, 2));
-        let first = table.acquire(a, 2).unwrap();
-        assert_eq!(table.acquire(a, 2), Some(first));
-        assert_ne!(table.acquire(b, 2), Some(first));
-        assert_eq!(table.acquire(Ipv4Addr::new(127, 0, 0, 3), 2), None);
-        assert!(!table.release(a));
-        assert_eq!(table.find(a), first);
-        assert!(table.release(a), "the last one");
-        assert_eq!(table.find(a), AHN_UNKNOWN);
+        let first = table.acquire((here, a), 2).unwrap();
+        assert_eq!(table.acquire((here, a), 2), Some(first));
+        assert_eq!(table.find((elsewhere, a)), AHN_UNKNOWN, "another domain's");
+        assert_ne!(table.acquire((here, b), 2), Some(first));
+        assert_eq!(table.acquire((elsewhere, a), 2), None);
+        assert!(!table.release((here, a)));
+        assert_eq!(table.find((here, a)), first);
+        assert!(table.release((here, a)), "the last one");
+        assert_eq!(table.find((here, a)), AHN_UNKNOWN);
     }
 }

@@ -16,7 +16,7 @@ pub struct AllocPdError {
 }
 
 /// Names a protection domain among all of the process, living and gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PdId(u64);
 
 impl PdId {

@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use srd::Instant;
 
-use crate::device::Device;
 use crate::host;
 use crate::lifecycle;
+use crate::pd::PdId;
 use crate::qp::{Driven, Qp, Served};
 
 /// How often polled queue pairs are looked at.
@@ -68,10 +68,10 @@ pub(crate) fn synchronize() {
     live().iter().for_each(|qp| qp.driven().wait_for_turn());
 }
 
-/// Ends the work requests of all queue pairs of `device` that are on their way to `addr`.
-pub(crate) fn flush_toward(device: &Arc<Device>, addr: Ipv4Addr) {
+/// Ends the work requests of all queue pairs of domain `pd` that are on their way to `addr`.
+pub(crate) fn flush_toward(pd: PdId, addr: Ipv4Addr) {
     let now = host::now();
-    for qp in live().iter().filter(|qp| Arc::ptr_eq(qp.pd().device(), device)) {
+    for qp in live().iter().filter(|qp| qp.pd().id() == pd) {
         qp.flush_toward(now, addr);
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use common::{Side, init, pair, poll_until, remote, up, wait_for};
 use softefa::counters::Counter;
 use softefa::{
-    Access, CompletionOp, ModifyQp, Mr, Pd, PostError, Qp, QpKind, QpState, SendOp, Sge, Status,
+    AHN_UNKNOWN, Access, CompletionOp, ModifyQp, Mr, Pd, PostError, Qp, QpKind, QpState, SendOp,
+    Sge, Status,
 };
 
 const EVERYTHING: Access = Access { local_write: true, remote_read: true, remote_write: true };
@@ -102,6 +103,26 @@ fn a_handle_serves_its_own_domain_until_it_is_destroyed() {
         assert_eq!((done.wr_id, done.status), (1, Status::LocalInvalidAh));
     }
     assert_eq!(a.device.counters().get(Counter::TxPkts), 0, "nothing left");
+}
+
+/// Programs look the number up in their own address vector: another domain's means somebody else
+/// there, or nobody.
+#[test]
+fn a_receive_names_its_sender_by_a_handle_of_its_own_domain() {
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
+    let other = b.device.alloc_pd().unwrap();
+    let _foreign = other.create_ah(a.device.gid()).unwrap();
+    let ahn = || {
+        b.post_recv(1, 0, 64);
+        a.send(1, &b, &ah, 0, 8);
+        wait_for(&[&a, &b], 1, CompletionOp::Recv).ahn
+    };
+    assert_eq!(ahn(), AHN_UNKNOWN);
+    let own = b.ah(&a);
+    assert_eq!(ahn(), own.ahn());
+    own.destroy();
+    assert_eq!(ahn(), AHN_UNKNOWN);
 }
 
 #[test]

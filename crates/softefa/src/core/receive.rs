@@ -170,7 +170,8 @@ impl Core {
     pub(super) fn ahn_of(&mut self, addr: Ipv4Addr) -> u16 {
         let generation = self.device.ahns.generation();
         if self.last_ahn.addr != addr || self.last_ahn.generation != generation {
-            self.last_ahn = LastAhn { addr, generation, ahn: self.device.ahns.find(addr) };
+            let ahn = self.device.ahns.find((self.pd, addr));
+            self.last_ahn = LastAhn { addr, generation, ahn };
         }
         self.last_ahn.ahn
     }
