@@ -15,3 +15,4 @@ mod netns;
 mod perftest;
 mod pingpong;
 mod pyverbs;
+mod rdma_core;

@@ -1,0 +1,74 @@
+//! The tests that rdma-core brings for verbs and its EFA provider, as they are. Each has both
+//! ends in one process.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::harness::record::{Case, Consumer, FAULTS};
+use crate::harness::{LIMIT, Outcome, exclusive, is_long};
+use crate::pyverbs::{PYTHON, has_pyverbs};
+
+/// Where python3-pyverbs puts the tests.
+const SUITE: &str = "/usr/share/doc/rdma-core/tests";
+/// Tests that are not about other devices or about what EFA has not.
+const OURS: u32 = 58;
+
+/// The tests, unpacked below `dir`; `None`, loudly, where they are not installed.
+fn unpack(dir: &Path) -> Option<()> {
+    let Ok(entries) = fs::read_dir(SUITE) else {
+        let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
+        assert!(!ci, "{SUITE} is missing: python3-pyverbs without its documents");
+        eprintln!("SKIPPED, NOT TESTED: {SUITE} is missing");
+        return None;
+    };
+    let tests = dir.join("tests");
+    fs::create_dir(&tests).unwrap();
+    for entry in entries.flatten() {
+        fs::copy(entry.path(), tests.join(entry.file_name())).unwrap();
+    }
+    let files = fs::read_dir(&tests).unwrap().flatten().map(|entry| entry.path());
+    let packed = files.filter(|path| path.extension().is_some_and(|end| end == "gz"));
+    let gunzip = Command::new("gunzip").args(packed).status();
+    assert!(gunzip.is_ok_and(|status| status.success()), "gunzip failed");
+    Some(())
+}
+
+/// The number behind `words` in the summary.
+fn number(outcome: &Outcome, words: &str) -> u32 {
+    let end = outcome.stderr.rsplit_once(words).map_or("", |(_, end)| end);
+    end.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn every_test_passes_or_skips_itself() {
+    let _one = exclusive();
+    let dir = tempfile::tempdir().unwrap();
+    if !has_pyverbs() || unpack(dir.path()).is_none() {
+        return;
+    }
+    let faults: &[&str] = if is_long() { &["", FAULTS] } else { &[""] };
+    for faults in faults {
+        let consumer = Consumer::debian("python3-pyverbs");
+        let mut case = Case::new(&consumer, "rdma-core's own tests, unmodified", faults);
+        let session = case.session("");
+        let root = dir.path().to_str().unwrap();
+        let script = format!("cd {root} && PYTHONPATH={root} {PYTHON} -B tests/run_tests.py -v");
+        let outcome = session.start_words("suite", &["sh", "-c", &script]).wait(2 * LIMIT);
+        case.add(&outcome);
+        assert_eq!(outcome.code, 0, "{outcome}");
+        let skipped = number(&outcome, "OK (skipped=");
+        let ran = number(&outcome, "\nRan ") - skipped;
+        assert!(ran >= OURS, "only {ran} ran\n{outcome}");
+        for ours in ["QPSRDTestCase.test_qp_ex_srd_rdma_read", "EfaCqTest.test_dv_cq_ex_with_sgid"]
+        {
+            let passed =
+                outcome.stderr.lines().any(|line| line.contains(ours) && line.ends_with("ok"));
+            assert!(passed, "{ours} did not run\n{outcome}");
+        }
+        case.note(&format!(
+            "{ran} run; {skipped} are about what other devices have, and skip themselves"
+        ));
+        case.pass();
+    }
+}
