@@ -28,6 +28,8 @@ pub enum Status {
     UnknownPeer = 14,
     /// The remote side never answered.
     UnreachRemote = 15,
+    /// The two sides differ in a feature that both must have.
+    FeatureMismatch = 18,
 }
 
 impl Status {
@@ -46,6 +48,7 @@ impl Status {
             10 => Self::Rnr,
             11 => Self::BadLength,
             14 => Self::UnknownPeer,
+            18 => Self::FeatureMismatch,
             _ => Self::BadStatus,
         }
     }
@@ -64,6 +67,8 @@ pub enum Reject {
     BadAddress,
     /// The sender is not known here.
     UnknownPeer,
+    /// The sender was set up for a feature in another way than this side.
+    FeatureMismatch,
     /// Any other reason.
     BadStatus,
 }
@@ -78,6 +83,7 @@ impl Reject {
             Self::BadLength => Status::BadLength,
             Self::BadAddress => Status::BadAddress,
             Self::UnknownPeer => Status::UnknownPeer,
+            Self::FeatureMismatch => Status::FeatureMismatch,
             Self::BadStatus => Status::BadStatus,
         }
     }
