@@ -53,7 +53,8 @@ pub(crate) struct CqInit {
     pub(crate) cq_context: *mut c_void,
     pub(crate) channel: *mut ibv_comp_channel,
     pub(crate) vector: u32,
-    pub(crate) with_sgid: bool,
+    /// What only an EFA can tell, `EFADV_WC_EX_*`.
+    pub(crate) efa_wc_flags: u64,
 }
 
 /// Makes a queue. A channel needs notification, which the device does not have.
@@ -80,7 +81,7 @@ pub(crate) unsafe fn create(
     ibv.base.cqe = c_int::try_from(nic.depth()).unwrap_or(c_int::MAX);
     Ok(handle::give(Box::new(Cq {
         ibv: UnsafeCell::new(ibv),
-        efa: UnsafeCell::new(cq_ex::efa_table(init.with_sgid)),
+        efa: UnsafeCell::new(cq_ex::efa_table(init.efa_wc_flags)),
         nic,
         poll: Poll::default(),
         users: Users::default(),
@@ -104,7 +105,7 @@ pub(crate) unsafe fn init_from_ex(attr: *const ibv_cq_init_attr_ex) -> Result<Cq
         cq_context: attr.cq_context,
         channel: attr.channel,
         vector: attr.comp_vector,
-        with_sgid: false,
+        efa_wc_flags: 0,
     })
 }
 
@@ -119,7 +120,7 @@ unsafe extern "C" fn ibv_create_cq(
     panic::pointer(|| {
         let entries = u32::try_from(entries).map_err(|_| Errno::EINVAL)?;
         let vector = u32::try_from(vector).map_err(|_| Errno::EINVAL)?;
-        let init = CqInit { entries, cq_context, channel, vector, with_sgid: false };
+        let init = CqInit { entries, cq_context, channel, vector, efa_wc_flags: 0 };
         // SAFETY: the program passes an open context.
         unsafe { create(context, &init) }
     })

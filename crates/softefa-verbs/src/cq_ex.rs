@@ -11,7 +11,10 @@ use crate::errno::Errno;
 use crate::handle;
 use crate::panic;
 use crate::session::Session;
-use crate::sys::{efadv_cq, ibv_cq_ex, ibv_gid, ibv_poll_cq_attr};
+use crate::sys::{
+    EFADV_WC_EX_WITH_IS_UNSOLICITED, EFADV_WC_EX_WITH_SGID, efadv_cq, ibv_cq_ex, ibv_gid,
+    ibv_poll_cq_attr,
+};
 use crate::wc;
 
 /// A polling session and the completion it is at. That completion has left the queue already, so
@@ -41,12 +44,13 @@ pub(crate) fn table() -> ibv_cq_ex {
     cq
 }
 
-/// The functions only an EFA has.
-pub(crate) fn efa_table(with_sgid: bool) -> efadv_cq {
+/// The functions only an EFA has; those that were not asked for stay null, as libefa leaves them.
+pub(crate) fn efa_table(wc_flags: u64) -> efadv_cq {
+    let asked = |flag| wc_flags & flag != 0;
     efadv_cq {
         comp_mask: 0,
-        wc_read_sgid: if with_sgid { Some(read_sgid) } else { None },
-        wc_is_unsolicited: Some(is_unsolicited),
+        wc_read_sgid: asked(EFADV_WC_EX_WITH_SGID).then_some(read_sgid),
+        wc_is_unsolicited: asked(EFADV_WC_EX_WITH_IS_UNSOLICITED).then_some(is_unsolicited),
     }
 }
 
@@ -182,7 +186,7 @@ fn cq_ex_of(efa: *mut efadv_cq) -> CqExPtr {
 /// The sender's GID, or `ENOENT` when the source LID says as much.
 unsafe extern "C" fn read_sgid(efa: *mut efadv_cq, out: *mut ibv_gid) -> c_int {
     let unknown_sender = |completion: &Completion| {
-        let is_unknown = completion.ahn == AHN_UNKNOWN && completion.op == CompletionOp::Recv;
+        let is_unknown = completion.ahn == AHN_UNKNOWN && !completion.op.is_send_queue();
         is_unknown.then(|| completion.sgid())
     };
     // SAFETY: the program reads between `start_poll` and `end_poll`.
@@ -196,7 +200,8 @@ unsafe extern "C" fn read_sgid(efa: *mut efadv_cq, out: *mut ibv_gid) -> c_int {
     }
 }
 
-/// Every receive consumes a work request: the device has no unsolicited mode yet.
-unsafe extern "C" fn is_unsolicited(_efa: *mut efadv_cq) -> bool {
-    false
+/// Whether the present completion belongs to no work request.
+unsafe extern "C" fn is_unsolicited(efa: *mut efadv_cq) -> bool {
+    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    unsafe { read(cq_ex_of(efa), |done| done.op == CompletionOp::UnsolicitedWrite) }
 }

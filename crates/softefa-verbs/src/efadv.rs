@@ -91,15 +91,11 @@ unsafe extern "C" fn efadv_create_qp_ex(
         if efa.comp_mask != 0 || efa.reserved != 0 {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: the program passes an open context.
-        let caps = unsafe { handle::borrow::<Context>(context) }?.nic.attr().caps;
-        let flags =
-            if caps.unsolicited_write_recv { EFADV_QP_FLAGS_UNSOLICITED_WRITE_RECV } else { 0 };
-        if efa.flags & !flags != 0 {
+        if efa.flags & !EFADV_QP_FLAGS_UNSOLICITED_WRITE_RECV != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
         // SAFETY: the program passes an open context and its attributes.
-        unsafe { qp::create_extended(context, attr, Some(efa.driver_qp_type)) }
+        unsafe { qp::create_extended(context, attr, Some(&efa)) }
     })
 }
 
@@ -123,7 +119,7 @@ unsafe extern "C" fn efadv_create_cq(
         }
         // SAFETY: the program passes its attributes.
         let mut init = unsafe { cq::init_from_ex(attr) }?;
-        init.with_sgid = efa.wc_flags & EFADV_WC_EX_WITH_SGID != 0;
+        init.efa_wc_flags = efa.wc_flags;
         // SAFETY: the program passes an open context.
         unsafe { cq::create(context, &init) }.map(<*mut _>::cast)
     })

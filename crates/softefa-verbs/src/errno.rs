@@ -61,6 +61,7 @@ impl From<CreateQpError> for Errno {
     fn from(error: CreateQpError) -> Self {
         match error {
             CreateQpError::TooMany { .. } => Self::ENOMEM,
+            CreateQpError::NoUnsolicited(_) => Self::EOPNOTSUPP,
             CreateQpError::Socket(io) => Self(io.raw_os_error().unwrap_or(libc::EIO)),
             _ => Self::EINVAL,
         }

@@ -17,8 +17,8 @@ use crate::panic;
 use crate::pd::Pd;
 use crate::qp_init::Wish;
 use crate::sys::{
-    ibv_context, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr,
-    ibv_qp_init_attr_ex,
+    efadv_qp_init_attr, ibv_context, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_ex,
+    ibv_qp_init_attr, ibv_qp_init_attr_ex,
 };
 use crate::wr::{self, Posting};
 
@@ -74,6 +74,7 @@ pub(crate) unsafe fn create(wish: &Wish) -> Result<*mut ibv_qp, Errno> {
         rq_sge: cap.max_recv_sge,
         inline_bytes: cap.max_inline_data,
         sq_sig_all: base.sq_sig_all != 0,
+        unsolicited_write_recv: wish.unsolicited_write_recv,
     };
     let nic = softefa::Qp::create(&pd.nic, init)?;
     let ibv = UnsafeCell::new(visible_part(wish, pd.context(), u32::from(nic.qpn())));
@@ -138,14 +139,14 @@ pub(crate) unsafe extern "C" fn create_qp_ex(
 pub(crate) unsafe fn create_extended(
     context: *mut ibv_context,
     attr: *const ibv_qp_init_attr_ex,
-    driver_type: Option<u32>,
+    efa: Option<&efadv_qp_init_attr>,
 ) -> Result<*mut ibv_qp, Errno> {
     // SAFETY: as this function demands.
     let device = &unsafe { handle::borrow::<Context>(context) }?.nic;
     // SAFETY: as this function demands.
     let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
     // SAFETY: as this function demands.
-    unsafe { create(&Wish::extended(attr, driver_type, device.attr())?) }
+    unsafe { create(&Wish::extended(attr, efa, device.attr())?) }
 }
 
 #[unsafe(no_mangle)]

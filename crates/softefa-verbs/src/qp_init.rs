@@ -5,7 +5,9 @@ use std::ffi::c_int;
 use softefa::{DeviceAttr, QpKind};
 
 use crate::errno::Errno;
-use crate::sys::{self, ibv_cq, ibv_pd, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_init_attr_ex};
+use crate::sys::{
+    self, efadv_qp_init_attr, ibv_cq, ibv_pd, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_init_attr_ex,
+};
 
 /// A checked wish.
 pub(crate) struct Wish {
@@ -14,6 +16,7 @@ pub(crate) struct Wish {
     pub(crate) base: ibv_qp_init_attr,
     /// Operations of the extended calls; `None` when the program will not use those.
     pub(crate) send_ops: Option<u64>,
+    pub(crate) unsolicited_write_recv: bool,
 }
 
 /// Transport by the QP type and, for driver QPs, the driver's type. RC, UC and others are refused.
@@ -63,13 +66,13 @@ impl Wish {
         let kind = kind(base.qp_type, driver_type)?;
         check_queues(base.send_cq, base.recv_cq, !base.srq.is_null())?;
         check_limits(&base.cap, attr)?;
-        Ok(Self { kind, pd, base: *base, send_ops: None })
+        Ok(Self { kind, pd, base: *base, send_ops: None, unsolicited_write_recv: false })
     }
 
     /// From `ibv_create_qp_ex` (no driver type) or `efadv_create_qp_ex`.
     pub(crate) fn extended(
         ex: &ibv_qp_init_attr_ex,
-        driver_type: Option<u32>,
+        efa: Option<&efadv_qp_init_attr>,
         attr: &DeviceAttr,
     ) -> Result<Self, Errno> {
         let known = sys::IBV_QP_INIT_ATTR_PD | sys::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
@@ -79,7 +82,10 @@ impl Wish {
         if ex.comp_mask & sys::IBV_QP_INIT_ATTR_PD == 0 {
             return Err(Errno::EINVAL);
         }
+        let driver_type = efa.map(|efa| efa.driver_qp_type);
         let mut wish = Self::legacy(ex.pd, &base_of(ex), driver_type, attr)?;
+        wish.unsolicited_write_recv =
+            efa.is_some_and(|efa| efa.flags & sys::EFADV_QP_FLAGS_UNSOLICITED_WRITE_RECV != 0);
         if ex.comp_mask & sys::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0 {
             if ex.send_ops_flags & !send_ops(wish.kind, attr) != 0 {
                 return Err(Errno::EOPNOTSUPP);

@@ -32,7 +32,7 @@ pub(crate) fn opcode(completion: &Completion) -> c_int {
         CompletionOp::Send => sys::IBV_WC_SEND,
         CompletionOp::Write => sys::IBV_WC_RDMA_WRITE,
         CompletionOp::Recv => sys::IBV_WC_RECV,
-        CompletionOp::RecvWrite => sys::IBV_WC_RECV_RDMA_WITH_IMM,
+        CompletionOp::RecvWrite | CompletionOp::UnsolicitedWrite => sys::IBV_WC_RECV_RDMA_WITH_IMM,
     }
 }
 

@@ -130,6 +130,12 @@ fn rdma_reads_and_writes_remote_memory() {
 }
 
 #[test]
+fn unsolicited_writes_consume_no_receive() {
+    check_with_packets("unsolicited");
+    check("unsolicited", &[("SOFTEFA_PROFILE", "efa1")]);
+}
+
+#[test]
 fn bad_keys_addresses_and_states_change_no_byte() {
     check_with_packets("protection");
 }

@@ -25,6 +25,9 @@ pub enum CompletionOp {
     Recv,
     /// An RDMA WRITE with immediate arrived (work request of the receive queue).
     RecvWrite,
+    /// An RDMA WRITE with immediate arrived at a queue pair that receives them unsolicited: it
+    /// belongs to no work request, `wr_id` is 0.
+    UnsolicitedWrite,
 }
 
 impl CompletionOp {
@@ -91,22 +94,42 @@ pub enum CreateCqError {
     },
 }
 
-/// Send queue entries a queue pair has given out; a completion returns one when it is polled.
-pub(crate) type Credits = Arc<AtomicU32>;
+/// What a queue pair waits for the program to poll, so that it can stop taking more.
+#[derive(Debug, Default)]
+pub(crate) struct Unpolled {
+    /// Sends posted, completed or not.
+    pub(crate) sends: AtomicU32,
+    /// Unsolicited completions.
+    pub(crate) unsolicited: AtomicU32,
+}
+
+impl Unpolled {
+    pub(crate) fn clear(&self) {
+        self.sends.store(0, Ordering::Release);
+        self.unsolicited.store(0, Ordering::Release);
+    }
+
+    fn forget(&self, op: CompletionOp) {
+        let of = match op {
+            CompletionOp::Send | CompletionOp::Write => &self.sends,
+            CompletionOp::UnsolicitedWrite => &self.unsolicited,
+            CompletionOp::Recv | CompletionOp::RecvWrite => return,
+        };
+        of.fetch_sub(1, Ordering::Release);
+    }
+}
 
 #[derive(Debug, Default)]
 struct Ring {
     entries: VecDeque<Completion>,
-    owners: Vec<Option<Credits>>,
+    owners: Vec<Option<Arc<Unpolled>>>,
 }
 
 impl Ring {
     fn pop(&mut self) -> Option<Completion> {
         let completion = self.entries.pop_front()?;
-        if completion.op.is_send_queue()
-            && let Some(Some(used)) = self.owners.get(completion.owner as usize)
-        {
-            used.fetch_sub(1, Ordering::Release);
+        if let Some(Some(unpolled)) = self.owners.get(completion.owner as usize) {
+            unpolled.forget(completion.op);
         }
         Some(completion)
     }
@@ -216,15 +239,15 @@ impl Cq {
         Arc::clone(&self.attached.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Registers a queue pair's credits; the number marks its completions.
-    pub(crate) fn register(&self, credits: &Credits) -> u16 {
+    /// Registers a queue pair; the number marks its completions.
+    pub(crate) fn register(&self, unpolled: &Arc<Unpolled>) -> u16 {
         let mut ring = self.lock();
         let vacant = ring.owners.iter().position(Option::is_none);
         let place = vacant.unwrap_or_else(|| {
             ring.owners.push(None);
             ring.owners.len() - 1
         });
-        ring.owners[place] = Some(Arc::clone(credits));
+        ring.owners[place] = Some(Arc::clone(unpolled));
         u16::try_from(place).unwrap_or(u16::MAX)
     }
 

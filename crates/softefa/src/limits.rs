@@ -72,7 +72,7 @@ pub struct DeviceCaps {
     pub cq_with_sgid: bool,
     /// RDMA WRITE.
     pub rdma_write: bool,
-    /// WRITE with immediate without consuming a receive. Off until the adapter has it.
+    /// WRITE with immediate without consuming a receive.
     pub unsolicited_write_recv: bool,
 }
 
@@ -156,7 +156,7 @@ impl DeviceAttr {
                 rnr_retry: true,
                 cq_with_sgid: true,
                 rdma_write: profile == Profile::Efa2,
-                unsolicited_write_recv: false,
+                unsolicited_write_recv: profile == Profile::Efa2,
             },
         }
     }

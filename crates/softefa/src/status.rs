@@ -39,7 +39,7 @@ pub enum Status {
     RemoteUnknownPeer = 14,
     /// The remote side never answered.
     LocalUnreachRemote = 15,
-    /// The two sides differ in a feature that both must have.
+    /// The two sides differ in a feature that both must have: unsolicited receiving of WRITEs.
     RemoteFeatureMismatch = 18,
 }
 
@@ -65,6 +65,7 @@ impl From<srd::Status> for Status {
             srd::Status::UnrespRemote => Self::LocalUnrespRemote,
             srd::Status::UnknownPeer => Self::RemoteUnknownPeer,
             srd::Status::UnreachRemote => Self::LocalUnreachRemote,
+            srd::Status::FeatureMismatch => Self::RemoteFeatureMismatch,
         }
     }
 }
@@ -82,6 +83,7 @@ mod tests {
             srd::Status::Rnr,
             srd::Status::UnrespRemote,
             srd::Status::UnreachRemote,
+            srd::Status::FeatureMismatch,
         ] {
             assert_eq!(Status::from(status).code(), status.code());
         }

@@ -15,6 +15,24 @@ struct side {
 	struct ibv_qp_ex *ex;
 };
 
+/* Operations of the queue pairs below; an older generation has fewer. */
+static uint64_t attr_send_ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ |
+				IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+
+static inline struct ibv_qp_init_attr_ex side_attr(struct node *node, struct ibv_cq_ex *cq)
+{
+	struct ibv_qp_init_attr base = qp_attr(ibv_cq_ex_to_cq(cq));
+	return (struct ibv_qp_init_attr_ex){
+		.send_cq = base.send_cq,
+		.recv_cq = base.recv_cq,
+		.cap = base.cap,
+		.qp_type = IBV_QPT_DRIVER,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = node->pd,
+		.send_ops_flags = attr_send_ops,
+	};
+}
+
 static inline struct side side_open(struct node *node)
 {
 	struct ibv_cq_init_attr_ex cq_attr = {.cqe = 64, .wc_flags = IBV_WC_STANDARD_FLAGS};
@@ -22,17 +40,7 @@ static inline struct side side_open(struct node *node)
 	struct side side;
 	side.cq = efadv_create_cq(node->context, &cq_attr, &efa_cq, sizeof(efa_cq));
 	CHECK(side.cq);
-	struct ibv_qp_init_attr base = qp_attr(ibv_cq_ex_to_cq(side.cq));
-	struct ibv_qp_init_attr_ex attr = {
-		.send_cq = base.send_cq,
-		.recv_cq = base.recv_cq,
-		.cap = base.cap,
-		.qp_type = IBV_QPT_DRIVER,
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.pd = node->pd,
-		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ |
-				  IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
-	};
+	struct ibv_qp_init_attr_ex attr = side_attr(node, side.cq);
 	struct efadv_qp_init_attr efa = {.driver_qp_type = EFADV_QP_DRIVER_TYPE_SRD};
 	side.qp = efadv_create_qp_ex(node->context, &attr, &efa, sizeof(efa));
 	CHECK(side.qp);
@@ -40,6 +48,9 @@ static inline struct side side_open(struct node *node)
 	side.ex = ibv_qp_to_qp_ex(side.qp);
 	return side;
 }
+
+/* Of the completion `wait_one` found last. */
+static uint32_t last_vendor_err;
 
 /* The next completion of `side`, while the other side is polled too; opcode in `opcode`. */
 static inline int wait_one(struct side *side, struct side *other, int *opcode, uint32_t *length)
@@ -56,6 +67,7 @@ static inline int wait_one(struct side *side, struct side *other, int *opcode, u
 	int status = (int)side->cq->status;
 	*opcode = (int)ibv_wc_read_opcode(side->cq);
 	*length = ibv_wc_read_byte_len(side->cq);
+	last_vendor_err = ibv_wc_read_vendor_err(side->cq);
 	ibv_end_poll(side->cq);
 	return status;
 }

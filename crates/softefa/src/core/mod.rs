@@ -26,7 +26,7 @@ use srd::{Endpoint, Instant};
 
 use crate::AHN_UNKNOWN;
 use crate::counters::Counter;
-use crate::cq::{Completion, Credits};
+use crate::cq::{Completion, Unpolled};
 use crate::device::Device;
 use crate::fault::stream_of;
 use crate::host;
@@ -43,7 +43,7 @@ const PEERS_MAX: usize = 16_384;
 const COLLECT_NS: u64 = 1_000_000;
 /// Largest datagram train the kernel hands over at once.
 const BUFFER_BYTES: usize = 1 << 16;
-/// Immediate data is present (the engine carries the flag for us).
+/// Immediate data is present (the engine carries the flags for us).
 const FLAG_IMM: u8 = 1;
 /// A message for a posted receive.
 const OP_SEND: u8 = 0;
@@ -71,7 +71,9 @@ pub(crate) struct Core {
     recvs_done: Vec<Completion>,
     unsent_messages: u32,
     unsent_bytes: u32,
-    credits: Credits,
+    unpolled: Arc<Unpolled>,
+    /// How WRITEs with immediate are received.
+    write_recv: rdma::WriteRecv,
     send_owner: u16,
     recv_owner: u16,
     last_ahn: LastAhn,
@@ -103,7 +105,7 @@ impl Core {
         init: &QpInit,
         qpn: u16,
         wire: UdpWire,
-        credits: Credits,
+        unpolled: Arc<Unpolled>,
         [send_owner, recv_owner]: [u16; 2],
     ) -> Self {
         let (device, pd) = (pd.device(), pd.id());
@@ -137,7 +139,8 @@ impl Core {
             recvs_done: Vec::new(),
             unsent_messages: 0,
             unsent_bytes: 0,
-            credits,
+            unpolled,
+            write_recv: rdma::WriteRecv::of(init),
             send_owner,
             recv_owner,
             last_ahn: LastAhn { addr: unspecified, generation: u64::MAX, ahn: AHN_UNKNOWN },

@@ -133,7 +133,7 @@ impl Core {
             self.count_failed(slot.op);
         }
         if !slot.signaled && status == Status::Ok {
-            self.credits.fetch_sub(1, Ordering::AcqRel);
+            self.unpolled.sends.fetch_sub(1, Ordering::AcqRel);
             return;
         }
         let is_write = matches!(slot.op, SendOp::Write(_) | SendOp::WriteImm(..));

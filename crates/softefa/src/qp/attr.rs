@@ -54,6 +54,10 @@ pub struct QpInit {
     pub inline_bytes: u32,
     /// Every send completes, whatever its flag.
     pub sq_sig_all: bool,
+    /// A WRITE with immediate that arrives consumes no posted receive and completes without one
+    /// ([`crate::CompletionOp::UnsolicitedWrite`]). Its requester must have said the same, or gets
+    /// [`crate::Status::RemoteFeatureMismatch`]. SRD only.
+    pub unsolicited_write_recv: bool,
 }
 
 /// Why a queue pair cannot be made.
@@ -70,6 +74,9 @@ pub enum CreateQpError {
         /// The device's limit.
         max: u32,
     },
+    /// The device, or this transport, has no unsolicited receiving of WRITEs.
+    #[error("no unsolicited receiving of WRITEs on a {0:?} queue pair of this device")]
+    NoUnsolicited(QpKind),
     /// All queue pairs of the device are in use.
     #[error("all {max} queue pairs of the device are in use; destroy some")]
     TooMany {

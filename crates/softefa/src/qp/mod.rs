@@ -6,14 +6,14 @@ mod state;
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 
 use srd::Instant;
 
 use crate::core::Core;
 use crate::counters::Counter;
-use crate::cq::Credits;
+use crate::cq::Unpolled;
 use crate::device::Device;
 use crate::host;
 use crate::lifecycle;
@@ -48,8 +48,7 @@ pub struct Qp {
     init: QpInit,
     qpn: u16,
     driven: Arc<Driven>,
-    /// Sends posted and not yet polled.
-    credits: Credits,
+    unpolled: Arc<Unpolled>,
     send_owner: u16,
     recv_owner: u16,
     last_app_turn_ns: AtomicU64,
@@ -74,17 +73,17 @@ impl Qp {
     fn try_create(pd: &Arc<Pd>, init: QpInit) -> Result<Arc<Self>, CreateQpError> {
         check_limits(pd.device(), &init)?;
         let (qpn, wire) = pd.device().bind_qp()?;
-        let credits: Credits = Arc::new(AtomicU32::new(0));
-        let send_owner = init.send_cq.register(&credits);
-        let recv_owner = init.recv_cq.register(&credits);
+        let unpolled = Arc::new(Unpolled::default());
+        let send_owner = init.send_cq.register(&unpolled);
+        let recv_owner = init.recv_cq.register(&unpolled);
         let receive_fd = wire.receive_fd();
-        let used = Arc::clone(&credits);
+        let used = Arc::clone(&unpolled);
         let core = Core::new(pd, &init, qpn, wire, used, [send_owner, recv_owner]);
         let qp = Arc::new(Self {
             pd: Arc::clone(pd),
             qpn,
             driven: Arc::new(Driven::new(core, receive_fd)),
-            credits,
+            unpolled,
             send_owner,
             recv_owner,
             last_app_turn_ns: AtomicU64::new(host::now().as_ns()),
@@ -145,10 +144,10 @@ impl Qp {
             QpState::Error if from != QpState::Error => core.flush(host::now()),
             QpState::Reset if from != QpState::Reset => {
                 core.reset(host::now());
-                // First the completions: each that is polled gives a credit back.
+                // First the completions: each that is polled is counted off.
                 self.init.send_cq.purge(self.send_owner);
                 self.init.recv_cq.purge(self.recv_owner);
-                self.credits.store(0, Ordering::Release);
+                self.unpolled.clear();
             }
             _ => {}
         }
@@ -173,13 +172,13 @@ impl Qp {
         if !matches!(core.attrs.state, QpState::ReadyToSend | QpState::SendQueueDrained) {
             return Err(PostError::State(core.attrs.state));
         }
-        let used = self.credits.load(Ordering::Acquire);
+        let used = self.unpolled.sends.load(Ordering::Acquire);
         if used >= self.init.sq_depth {
             return Err(PostError::Full);
         }
-        self.credits.fetch_add(1, Ordering::AcqRel);
+        self.unpolled.sends.fetch_add(1, Ordering::AcqRel);
         if !core.post_send(slot, wr) {
-            self.credits.fetch_sub(1, Ordering::AcqRel);
+            self.unpolled.sends.fetch_sub(1, Ordering::AcqRel);
             return Err(PostError::Full);
         }
         if !wr.more && core.should_transmit(used) {
@@ -196,7 +195,7 @@ impl Qp {
     /// Sends that can be posted now; more become possible as completions are polled.
     #[must_use]
     pub fn send_room(&self) -> u32 {
-        self.init.sq_depth.saturating_sub(self.credits.load(Ordering::Acquire))
+        self.init.sq_depth.saturating_sub(self.unpolled.sends.load(Ordering::Acquire))
     }
 
     /// Posts a receive.
@@ -320,6 +319,10 @@ fn check_limits(device: &Device, init: &QpInit) -> Result<(), CreateQpError> {
         if value > max {
             return Err(CreateQpError::BeyondLimit { what, value, max });
         }
+    }
+    let can = attr.caps.unsolicited_write_recv && init.kind == QpKind::Srd;
+    if init.unsolicited_write_recv && !can {
+        return Err(CreateQpError::NoUnsolicited(init.kind));
     }
     Ok(())
 }

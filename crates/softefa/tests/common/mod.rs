@@ -29,11 +29,18 @@ pub fn side(kind: QpKind, fault: &str) -> Side {
 }
 
 pub fn side_of(kind: QpKind, config: &Config) -> Side {
+    side_with(config, kind, |_| {})
+}
+
+/// A side of another configuration, its queue pair made as `change` says.
+pub fn side_with(config: &Config, kind: QpKind, change: impl FnOnce(&mut QpInit)) -> Side {
     let spec = DeviceSpec { name: "rdmap0s6".into(), addr: Ipv4Addr::LOCALHOST };
     let device = Device::open(&spec, config).unwrap();
     let pd = device.alloc_pd().unwrap();
-    let cq = Cq::create(&device, 16384).unwrap();
-    let qp = Qp::create(&pd, init(kind, &cq)).unwrap();
+    let mut init = init(kind, &Cq::create(&device, 16384).unwrap());
+    change(&mut init);
+    let cq = Arc::clone(&init.recv_cq);
+    let qp = Qp::create(&pd, init).unwrap();
     up(&qp, 7);
     let memory = vec![0u8; 1 << 20].into_boxed_slice();
     let access = Access { local_write: true, remote_read: true, remote_write: true };
@@ -62,6 +69,7 @@ pub fn init(kind: QpKind, cq: &Arc<Cq>) -> QpInit {
         rq_sge: 3,
         inline_bytes: 32,
         sq_sig_all: true,
+        unsolicited_write_recv: false,
     }
 }
 

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use srd::{Arrival, Instant, PeerId, Reject};
 
 use super::{Block, Body, OP_READ, OP_READ_CONFIRM, Part};
-use crate::core::{Core, FLAG_IMM};
+use crate::core::Core;
 use crate::counters::Counter;
 use crate::local_copy::{Source, UserKey};
 use crate::mr::Right;
@@ -132,6 +132,7 @@ impl Core {
         payload: &[u8],
     ) -> Result<(), Reject> {
         let (block, source) = named(payload).ok_or(Reject::BadStatus)?;
+        self.write_recv.agree(arrival.flags)?;
         let key = self.local_key(arrival.peer).ok_or(Reject::BadStatus)?;
         let end = u64::from(block.offset) + u64::from(source.len());
         if end > u64::from(block.total) {
@@ -139,17 +140,13 @@ impl Core {
         }
         let remote = (block.key, block.addr, block.total);
         self.rdma_mrs.remote(remote, Right::RemoteWrite).ok_or(Reject::BadAddress)?;
-        let tells = arrival.flags & FLAG_IMM != 0;
-        if tells && self.rq.len() == 0 {
-            return Err(Reject::Rnr);
-        }
+        self.can_tell(arrival.flags)?;
         let to = block.addr + u64::from(block.offset);
         source.copy(key, 0, to, source.len()).map_err(|_| Reject::BadStatus)?;
         let counters = &self.device.counters;
         counters.add(Counter::RdmaWriteRecvBytes, u64::from(source.len()));
         counters.add(Counter::RdmaLocalBytes, u64::from(source.len()));
-        let wqe = if tells { self.rq.pop() } else { None };
-        self.tell_written(arrival, &block, wqe);
+        self.tell_written(arrival, &block);
         Ok(())
     }
 

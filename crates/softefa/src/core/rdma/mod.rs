@@ -16,6 +16,7 @@
 mod local;
 mod requester;
 mod responder;
+mod unsolicited;
 
 use std::collections::VecDeque;
 
@@ -28,6 +29,7 @@ use crate::wire::Piece;
 use local::Local;
 pub(crate) use requester::Transfer;
 use responder::Job;
+pub(in crate::core) use unsolicited::WriteRecv;
 
 /// Copies bytes to a remote address.
 pub(super) const OP_WRITE: u8 = 1;

@@ -6,7 +6,7 @@ use super::{
     Block, OP_PROBE, OP_READ, OP_WRITE, OP_WRITE_LOCAL, PROBE_NS, Part, SEGMENTS_IN_ENGINE,
     SEGMENTS_PER_TURN, local,
 };
-use crate::core::{Core, FLAG_IMM};
+use crate::core::Core;
 use crate::counters::Counter;
 use crate::local_copy::Source;
 use crate::mr;
@@ -158,7 +158,7 @@ impl Core {
             let segment = if is_local { local::SEGMENT_BYTES } else { wire_segment };
             let bytes = segment.min(total - at);
             slot.transfer.next = at + bytes;
-            let with = if bytes == total { immediate(slot) } else { (0, 0) };
+            let with = self.write_recv.flags_and_imm(slot.op, bytes == total);
             if is_local {
                 let part = Part::WriteLocal(index, at / segment);
                 self.give(now, index, part, OP_WRITE_LOCAL, Source::LEN as u32, with);
@@ -209,7 +209,7 @@ impl Core {
         if transfer.failed.is_none() && needs_tail && !transfer.tail_sent {
             // Only now (SRD-10.3): the receiver must not hear of bytes that are still on their way.
             slot.transfer.tail_sent = true;
-            let with = immediate(slot);
+            let with = self.write_recv.flags_and_imm(slot.op, true);
             self.give(now, index, Part::WriteTail(index), OP_WRITE, 0, with);
             return;
         }
@@ -331,13 +331,5 @@ impl Core {
             }
             SendOp::Send | SendOp::SendImm(_) => Block::default(),
         }
-    }
-}
-
-/// Flags and immediate of the message that tells the receiver.
-fn immediate(slot: &SendSlot) -> (u8, u32) {
-    match slot.op {
-        SendOp::WriteImm(_, imm) => (FLAG_IMM, imm),
-        _ => (0, 0),
     }
 }

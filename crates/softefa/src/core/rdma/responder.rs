@@ -7,13 +7,10 @@ use srd::{Arrival, Instant, Message, PeerId, Reject};
 use super::{
     Block, Body, OP_READ_DATA, OP_READ_FAIL, OP_READ_GRANT, Part, SEGMENTS_PER_TURN, local,
 };
-use crate::core::{Core, FLAG_IMM};
+use crate::core::Core;
 use crate::counters::Counter;
-use crate::cq::CompletionOp;
 use crate::local_copy::Source;
 use crate::mr::{self, Region, Right};
-use crate::qp::socket_addr;
-use crate::rq::RecvWqe;
 use crate::status::Status;
 use crate::wire::Piece;
 
@@ -57,31 +54,17 @@ impl Core {
         payload: &[u8],
     ) -> Result<(), Reject> {
         let (block, bytes) = Block::parse(payload).ok_or(Reject::BadStatus)?;
+        self.write_recv.agree(arrival.flags)?;
         // An empty WRITE touches nothing and needs no region.
         if block.total > 0 {
             let remote = (block.key, block.addr, block.total);
             self.rdma_mrs.remote(remote, Right::RemoteWrite).ok_or(Reject::BadAddress)?;
         }
-        let wqe = match arrival.flags & FLAG_IMM {
-            0 => None,
-            _ => Some(self.rq.pop().ok_or(Reject::Rnr)?),
-        };
+        self.can_tell(arrival.flags)?;
         mr::copy_in(block.addr + u64::from(block.offset), bytes);
         self.device.counters.add(Counter::RdmaWriteRecvBytes, bytes.len() as u64);
-        self.tell_written(arrival, &block, wqe);
+        self.tell_written(arrival, &block);
         Ok(())
-    }
-
-    /// Completes the receive that an immediate took.
-    pub(super) fn tell_written(&mut self, arrival: &Arrival, block: &Block, wqe: Option<RecvWqe>) {
-        if let Some(wqe) = wqe {
-            let from = self.endpoint.address(arrival.peer).unwrap_or_default();
-            let src = socket_addr(from.host, from.qpn);
-            self.complete_recv(wqe.wr_id, src, block.total as usize, Some(arrival.imm), false);
-            if let Some(completion) = self.recvs_done.last_mut() {
-                completion.op = CompletionOp::RecvWrite;
-            }
-        }
     }
 
     /// Takes a READ in.
