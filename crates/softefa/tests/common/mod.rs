@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::net::Ipv4Addr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use softefa::{
@@ -22,6 +22,8 @@ pub struct Side {
     pub mr: Arc<Mr>,
     /// Never touched through this name while registered; only kept alive and looked at.
     memory: Box<[u8]>,
+    /// Completions that [`wait_for`] met while it waited for another one.
+    aside: Mutex<Vec<Completion>>,
 }
 
 pub fn side(kind: QpKind, fault: &str) -> Side {
@@ -45,7 +47,7 @@ pub fn side_with(config: &Config, kind: QpKind, change: impl FnOnce(&mut QpInit)
     let memory = vec![0u8; 1 << 20].into_boxed_slice();
     let access = Access { local_write: true, remote_read: true, remote_write: true };
     let mr = pd.reg_mr(memory.as_ptr() as u64, memory.len() as u64, access).unwrap();
-    Side { device, pd, cq, qp, mr, memory }
+    Side { device, pd, cq, qp, mr, memory, aside: Mutex::default() }
 }
 
 /// Two sides with SRD queue pairs.
@@ -136,8 +138,14 @@ pub fn poll_until(sides: &[&Side], mut done: impl FnMut(usize, Completion) -> bo
     }
 }
 
-/// The next completion of one kind on `side`, while all are polled.
+/// The next completion of one kind on side `index`, while all are polled. Others that come first
+/// must be successes, and are found by later calls: the two ends complete in any order.
 pub fn wait_for(sides: &[&Side], index: usize, op: CompletionOp) -> Completion {
+    let mut aside = sides[index].aside.lock().unwrap();
+    if let Some(place) = aside.iter().position(|completion| completion.op == op) {
+        return aside.remove(place);
+    }
+    drop(aside);
     let mut found = None;
     poll_until(sides, |at, completion| {
         let hit = at == index && completion.op == op;
@@ -145,6 +153,7 @@ pub fn wait_for(sides: &[&Side], index: usize, op: CompletionOp) -> Completion {
             found = Some(completion);
         } else {
             assert_eq!(completion.status, Status::Ok, "{completion:?}");
+            sides[at].aside.lock().unwrap().push(completion);
         }
         hit
     });
