@@ -1,6 +1,6 @@
 //! Unmodified programs from the distribution on our device: libfabric's `fi_info` and
-//! `fi_pingpong`, perftest's `ib_send_lat` and `ib_send_bw`, `ibv_devinfo`, pyverbs; and the programs
-//! of `examples/`.
+//! `fi_pingpong`, perftest's `ib_send_lat` and `ib_send_bw`, `ibv_devinfo`, pyverbs, Open MPI; the
+//! MPI wheels of PyPI; and the programs of `examples/`.
 //!
 //! Each run asserts its exit code, that nothing complained, and that the device's own packet
 //! counters moved. `SOFTEFA_MATRIX=long` (`make consumers`) runs every combination.
@@ -11,8 +11,11 @@ mod examples;
 mod harness;
 mod info;
 mod liveness;
+mod mpi;
 mod netns;
+mod openmpi;
 mod perftest;
 mod pingpong;
 mod pyverbs;
 mod rdma_core;
+mod wheels;

@@ -145,18 +145,25 @@ pub(crate) struct Session {
     dir: tempfile::TempDir,
     options: Vec<String>,
     namespace: Option<String>,
+    env: Vec<(String, String)>,
 }
 
 impl Session {
     /// `options` go to `softefa run`, separated by blanks.
     pub(crate) fn new(options: &str) -> Self {
         let options = options.split_whitespace().map(str::to_owned).collect();
-        Self { dir: tempfile::tempdir().unwrap(), options, namespace: None }
+        Self { dir: tempfile::tempdir().unwrap(), options, namespace: None, env: Vec::new() }
     }
 
     /// Runs everything in a network namespace.
     pub(crate) fn in_namespace(mut self, name: &str) -> Self {
         self.namespace = Some(name.to_owned());
+        self
+    }
+
+    /// Sets variables of everything this session runs.
+    pub(crate) fn with_env(mut self, env: &[(&str, &str)]) -> Self {
+        self.env.extend(env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())));
         self
     }
 
@@ -176,6 +183,7 @@ impl Session {
             }
         };
         command.env("XDG_RUNTIME_DIR", self.dir.path()).stdin(Stdio::null());
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
     }
 
