@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ErrorKind};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, value_parser};
 
 use crate::failure::Failure;
-use crate::top;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,6 +46,8 @@ pub(crate) enum Command {
     Info(InfoArgs),
     /// Watch what the devices of all running programs do.
     Top(TopArgs),
+    /// Capture the packets of running programs for Wireshark.
+    Pcap(PcapArgs),
 }
 
 /// Which devices there are.
@@ -82,6 +83,12 @@ pub(crate) struct RunArgs {
     /// Print the counters of the run to standard error when it ends.
     #[arg(long)]
     pub(crate) stats: bool,
+    /// Capture all packets of the run for Wireshark (pcapng); one file for all its processes.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
+    /// Capture this many bytes of each packet, without IP and UDP headers.
+    #[arg(long, value_name = "BYTES", default_value = "65535", value_parser = value_parser!(u32).range(64..=65535))]
+    pub(crate) snaplen: u32,
     /// Keep the private directory of the run (sysfs tree, counters) and say where it is.
     #[arg(long)]
     pub(crate) keep: bool,
@@ -106,8 +113,8 @@ pub(crate) struct InfoArgs {
 /// `softefa top`.
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
-    /// Seconds between two looks, 0.1 to 3600.
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = top::parse_interval)]
+    /// Seconds between two looks, 0.1 to 86400.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     pub(crate) interval: Duration,
     /// Look once: print the rates of one interval and end.
     #[arg(long)]
@@ -115,6 +122,37 @@ pub(crate) struct TopArgs {
     /// Print JSON, one line per look.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `softefa pcap`.
+#[derive(Debug, Args)]
+pub(crate) struct PcapArgs {
+    /// The file to write (pcapng); - is standard output, for example into wireshark -k -i -.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) write: PathBuf,
+    /// End after this many seconds [default: at Ctrl-C].
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub(crate) duration: Option<Duration>,
+    /// End after this many packets.
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// Only the devices of this name; may be repeated.
+    #[arg(long = "device", value_name = "NAME")]
+    pub(crate) devices: Vec<String>,
+    /// Only what this queue pair sends or receives; may be repeated.
+    #[arg(long = "qp", value_name = "NUMBER")]
+    pub(crate) qpns: Vec<u16>,
+    /// Capture this many bytes of each packet, without IP and UDP headers.
+    #[arg(long, value_name = "BYTES", default_value = "65535", value_parser = value_parser!(u32).range(64..=65535))]
+    pub(crate) snaplen: u32,
+}
+
+/// Reads a time in seconds, 0.1 to a day.
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("write seconds from 0.1 to 86400".to_owned()),
+    }
 }
 
 /// Reads the command line; `None` when help or the version was asked for and has been printed.

@@ -6,12 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod background;
 mod counters;
 mod devices;
 mod failure;
 mod info;
 mod launch;
 mod library;
+mod pcap;
 mod program;
 mod publish;
 mod run;
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Info(args)) => info::info(&args),
         Some(Command::Top(args)) => top::top(&args),
+        Some(Command::Pcap(args)) => pcap::pcap(&args),
     });
     match result {
         Ok(code) => ExitCode::from(code),

@@ -8,6 +8,7 @@ use softefa::{Config, counters as nic_counters, sysfs};
 use crate::args::RunArgs;
 use crate::counters::{self, Output};
 use crate::failure::Failure;
+use crate::pcap::{Recorder, Recording};
 use crate::publish::Publisher;
 use crate::run_dir::RunDir;
 use crate::supervise::{self, Supervisor};
@@ -25,24 +26,30 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     args.program.first().map(|word| program::find(word)).transpose()?;
     let library = library::find(args.library.as_deref())?;
     let output = args.counters.as_deref().map(Output::open).transpose()?;
+    let recording = args.pcap.as_deref().map(Recording::open).transpose()?;
     let run = RunDir::create(&name, args.keep)?;
     config.local_key = if args.wire_only { None } else { Some(run.local_key()) };
+    config.capture_bytes = args.pcap.is_some().then_some(args.snaplen);
     let hw_counters = prepare(&mut config, &run)?;
 
     let mut command = launch::command(&args.program, &config, &library, &run)?;
     let supervisor = Supervisor::new()?;
+    let recorder = recording.map(|file| file.start(run.path(), args.snaplen)).transpose()?;
     let publisher = Publisher::start(hw_counters, run.path())?;
     let mut child = launch::spawn(&mut command)?;
     let status = supervisor.wait(&mut child)?;
     publisher.finish();
+    let recorded = recorder.map_or(Ok(()), Recorder::finish);
 
     if let Some(line) = supervise::obituary(&name, status) {
         eprintln!("softefa: {line}");
     }
     let code = supervise::exit_code(status);
-    match collect(args, run.path(), output) {
-        Err(failure) if code != 0 => eprintln!("softefa: {failure}"),
-        result => result?,
+    for result in [recorded, collect(args, run.path(), output)] {
+        match result {
+            Err(failure) if code != 0 => eprintln!("softefa: {failure}"),
+            result => result?,
+        }
     }
     if args.keep {
         eprintln!("softefa: run directory kept: {}", run.path().display());

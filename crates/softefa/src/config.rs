@@ -20,6 +20,8 @@ pub const ENV_FAULT: &str = "SOFTEFA_FAULT";
 pub const ENV_PATHS: &str = "SOFTEFA_PATHS";
 /// Key of the user's programs, 32 hexadecimal digits; without it no memory is copied directly.
 pub const ENV_LOCAL_KEY: &str = "SOFTEFA_LOCAL_KEY";
+/// Bytes of each datagram to keep for captures, from the first one on.
+pub const ENV_CAPTURE: &str = "SOFTEFA_CAPTURE";
 /// Directory of the sysfs tree and the counters.
 pub const ENV_RUN_DIR: &str = "SOFTEFA_RUN_DIR";
 
@@ -121,6 +123,9 @@ pub struct Config {
     /// Shared by the programs of this user on this machine: with it, RDMA between them copies
     /// memory directly where that is faster; `None` = everything goes over the wire.
     pub local_key: Option<UserKey>,
+    /// Devices keep this many bytes of each datagram for captures all their life; `None` = only
+    /// while somebody reads.
+    pub capture_bytes: Option<u32>,
     /// Where the sysfs tree and counters live; `None` = no counters on disk.
     pub run_dir: Option<PathBuf>,
 }
@@ -133,6 +138,7 @@ impl Default for Config {
             faults: FaultSpec::default(),
             paths: 0,
             local_key: None,
+            capture_bytes: None,
             run_dir: None,
         }
     }
@@ -159,6 +165,8 @@ impl Config {
             config.paths = parse_paths(&value)?;
         }
         config.local_key = text(ENV_LOCAL_KEY).map(|value| parse_key(&value)).transpose()?;
+        // Set by `softefa run` only; what cannot be read is as good as not set.
+        config.capture_bytes = text(ENV_CAPTURE).and_then(|value| value.parse().ok());
         config.run_dir = std::env::var_os(ENV_RUN_DIR).filter(|v| !v.is_empty()).map(PathBuf::from);
         config.check()?;
         Ok(config)
@@ -179,6 +187,9 @@ impl Config {
         }
         if let Some(key) = &self.local_key {
             env.push((ENV_LOCAL_KEY, format_key(key).into()));
+        }
+        if let Some(bytes) = self.capture_bytes {
+            env.push((ENV_CAPTURE, bytes.to_string().into()));
         }
         if let Some(dir) = &self.run_dir {
             env.push((ENV_RUN_DIR, dir.into()));

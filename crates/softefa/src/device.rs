@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::ah::AhnTable;
+use crate::capture::Capture;
 use crate::config::{Config, DeviceSpec};
 use crate::counters::{Counter, Counters};
 use crate::fault::FaultSpec;
@@ -72,6 +73,7 @@ pub struct Device {
     pub(crate) local_key: Option<UserKey>,
     pub(crate) streams: AtomicU64,
     pub(crate) counters: Counters,
+    capture: Arc<Capture>,
     pub(crate) mrs: Arc<MrTable>,
     pub(crate) ahns: AhnTable,
     pub(crate) live: Live,
@@ -87,13 +89,19 @@ impl Device {
         let Some(mtu_bytes) = link_mtu_bytes(addr) else {
             return Err(OpenError::NotLocal { name, addr });
         };
-        let counters =
-            match &config.run_dir {
-                None => Counters::private(),
-                Some(dir) => Counters::in_dir(dir, &name, addr).map_err(|source| {
-                    OpenError::Io { name: name.clone(), what: "creating its counters file", source }
-                })?,
-            };
+        let (counters, capture) = match &config.run_dir {
+            None => (Counters::private(), Capture::never()),
+            Some(dir) => {
+                let opened = Counters::in_dir(dir, &name, addr);
+                let (counters, request) = opened.map_err(|source| OpenError::Io {
+                    name: name.clone(),
+                    what: "creating its counters file",
+                    source,
+                })?;
+                request.reset(config.capture_bytes);
+                (counters, Capture::in_dir(dir, &name, request))
+            }
+        };
         let attr = DeviceAttr::new(config.profile, mtu_bytes);
         let usual = if addr.is_loopback() { PATHS_LOOPBACK } else { PATHS_NETWORK };
         Ok(Arc::new(Self {
@@ -107,6 +115,7 @@ impl Device {
             local_key: config.local_key.filter(|_| !config.faults.is_active()),
             streams: AtomicU64::new(0),
             counters,
+            capture: Arc::new(capture),
             mrs: MrTable::new(attr.max_mr, attr.max_mr_bytes),
             ahns: AhnTable::default(),
             live: Live::default(),
@@ -187,7 +196,8 @@ impl Device {
         let mut pool = self.qpns.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..QPN_TRIES {
             let Some(qpn) = pool.candidate() else { continue };
-            match UdpWire::bind(SocketAddrV4::new(self.addr, qpn), Arc::clone(paths)) {
+            match UdpWire::bind(SocketAddrV4::new(self.addr, qpn), Arc::clone(paths), &self.capture)
+            {
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
                 Err(error) => return Err(error),
                 Ok(wire) => {

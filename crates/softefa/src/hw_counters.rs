@@ -116,7 +116,7 @@ mod tests {
             fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
         };
         assert_eq!(read("a/ports/1/hw_counters/tx_pkts"), "0\n");
-        let counters = Counters::in_dir(dir.path(), "a", Ipv4Addr::LOCALHOST).unwrap();
+        let (counters, _) = Counters::in_dir(dir.path(), "a", Ipv4Addr::LOCALHOST).unwrap();
         counters.add(Counter::TxPkts, 12);
         counters.command(Err::<(), ()>(()), Some(Counter::CreateQpErr)).unwrap_err();
         let mut processes = read_dir(dir.path()).unwrap();

@@ -6,6 +6,7 @@
 //! `softefa-verbs` puts the libibverbs ABI over this crate; it can also be used directly.
 #![deny(unsafe_code)]
 
+pub mod capture;
 pub mod config;
 pub mod counters;
 pub mod fault;

@@ -5,7 +5,7 @@ mod screen;
 mod table;
 
 use std::io::{self, IsTerminal, Write, stdin, stdout};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
@@ -111,15 +111,4 @@ fn to_json(rates: &Rates) -> Value {
         })
         .collect();
     json!({ "interval_s": rates.interval.as_secs_f64(), "devices": devices })
-}
-
-/// Reads a refresh interval in seconds.
-///
-/// # Errors
-/// What may be written instead.
-pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("write seconds from 0.1 to 3600".to_owned()),
-    }
 }

@@ -1,6 +1,7 @@
 //! What can be seen of a device from outside while an unmodified program uses it.
 #![expect(clippy::unwrap_used, reason = "a step that fails must fail the test")]
 
+mod capture;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod hw_counters;

@@ -112,9 +112,10 @@ impl Core {
         let paths = wire.paths();
         let endpoint = new_endpoint(device, qpn, &wire);
         let stream = device.streams.fetch_add(1, Ordering::Relaxed);
+        let tap = wire.tap();
         let mut wire: Box<dyn Wire> = Box::new(wire);
         if device.faults.is_active() {
-            wire = Box::new(Faulty::new(wire, device.faults, stream_of(stream)));
+            wire = Box::new(Faulty::new(wire, tap, device.faults, stream_of(stream)));
         }
         let unspecified = Ipv4Addr::UNSPECIFIED;
         Self {

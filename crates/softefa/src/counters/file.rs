@@ -2,7 +2,8 @@
 //! the machine.
 //!
 //! ```text
-//! magic | number of values | IPv4 address | start of the process in ticks | values ...
+//! magic | number of values | IPv4 address | start of the process in ticks | 2 words of captures |
+//! values ...
 //! ```
 //! The values are plain memory of the process that counts, so counting costs the same whether
 //! anybody looks or not, and what was counted outlives the process.
@@ -10,33 +11,38 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Counter;
+use crate::capture::Request;
 use crate::mapped::Mapped;
 use crate::process;
 
-const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACNT2");
+const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACNT3");
 /// Places of the words in front of the values.
 mod place {
     pub(super) const MAGIC: usize = 0;
     pub(super) const COUNT: usize = 1;
     pub(super) const ADDR: usize = 2;
     pub(super) const START: usize = 3;
-    pub(super) const VALUES: usize = 4;
+    pub(super) const REQUEST: usize = 4;
+    pub(super) const VALUES: usize = REQUEST + crate::capture::REQUEST_WORDS;
 }
 const WORDS: usize = place::VALUES + Counter::ALL.len();
 const WORD_BYTES: usize = size_of::<u64>();
 
-/// Makes the file of this process, or finds it again; the values.
+fn path(run_dir: &Path, device: &str, pid: u32) -> PathBuf {
+    run_dir.join("counters").join(format!("{device}.{pid}"))
+}
+
+/// Makes the file of this process, or finds it again; the values, and the words of captures.
 pub(super) fn create(
     run_dir: &Path,
     device: &str,
     addr: Ipv4Addr,
-) -> io::Result<&'static [AtomicU64]> {
-    let dir = run_dir.join("counters");
-    fs::create_dir_all(&dir)?;
+) -> io::Result<(&'static [AtomicU64], Request)> {
+    fs::create_dir_all(run_dir.join("counters"))?;
     let pid = std::process::id();
     // A device that is opened again in the same process counts on.
     let file = OpenOptions::new()
@@ -44,7 +50,7 @@ pub(super) fn create(
         .write(true)
         .create(true)
         .truncate(false)
-        .open(dir.join(format!("{device}.{pid}")))?;
+        .open(path(run_dir, device, pid))?;
     file.set_len((WORDS * WORD_BYTES) as u64)?;
     let words = Mapped::new(&file, WORDS)?.leak();
     let start = process::start_ticks(pid).unwrap_or_default();
@@ -53,7 +59,25 @@ pub(super) fn create(
     words[place::START].store(start, Ordering::Relaxed);
     // Last: it says that the rest is there.
     words[place::MAGIC].store(MAGIC, Ordering::Release);
-    Ok(&words[place::VALUES..])
+    Ok((&words[place::VALUES..], Request::at(&words[place::REQUEST..place::VALUES])))
+}
+
+/// Maps the file of a device of another process.
+///
+/// # Errors
+/// It is gone, or another process has its name now.
+pub(crate) fn map(run_dir: &Path, device: &ProcessCounters) -> io::Result<Mapped> {
+    let path = path(run_dir, &device.device, device.pid);
+    let words = Mapped::new(&OpenOptions::new().read(true).write(true).open(path)?, WORDS)?;
+    if words[place::START].load(Ordering::Relaxed) != device.start_ticks {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    Ok(words)
+}
+
+/// The words of captures in such a file.
+pub(crate) fn request_words(file: &Mapped) -> &[AtomicU64] {
+    &file[place::REQUEST..place::VALUES]
 }
 
 /// Counters of one device in one process, as read from a run directory.
@@ -137,7 +161,7 @@ mod tests {
     fn others_see_what_a_process_counted() {
         let dir = tempfile::tempdir().unwrap();
         let addr = Ipv4Addr::new(127, 0, 0, 3);
-        let counters = Counters::in_dir(dir.path(), "rdmap0s6", addr).unwrap();
+        let (counters, _) = Counters::in_dir(dir.path(), "rdmap0s6", addr).unwrap();
         counters.add(Counter::RxPkts, 3);
         counters.add(Counter::RxPkts, 4);
         let seen = read_dir(dir.path()).unwrap();

@@ -9,6 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use file::{ProcessCounters, read_dir};
 
+pub(crate) use file::{map, request_words};
+
+use crate::capture::Request;
+
 macro_rules! counters {
     ($($variant:ident $name:literal $doc:literal;)*) => {
         /// What is counted. Names are the kernel driver's `hw_counters` where it has one.
@@ -115,9 +119,15 @@ impl Counters {
         Self { values: Box::leak(Box::new([const { AtomicU64::new(0) }; Counter::ALL.len()])) }
     }
 
-    /// Counters of the device at `addr` in `run_dir`, readable by others.
-    pub(crate) fn in_dir(run_dir: &Path, device: &str, addr: Ipv4Addr) -> io::Result<Self> {
-        Ok(Self { values: file::create(run_dir, device, addr)? })
+    /// Counters of the device at `addr` in `run_dir`, readable by others, and what others ask of
+    /// it.
+    pub(crate) fn in_dir(
+        run_dir: &Path,
+        device: &str,
+        addr: Ipv4Addr,
+    ) -> io::Result<(Self, Request)> {
+        let (values, request) = file::create(run_dir, device, addr)?;
+        Ok((Self { values }, request))
     }
 
     /// Adds `n`; relaxed, so cheap enough for once per turn.

@@ -143,10 +143,20 @@ impl Batch {
     /// The bytes of one datagram, for those who must hold it longer than its memory lasts.
     pub(crate) fn copy(&self, packet: &Packet) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(packet.len);
-        for piece in &self.pieces[packet.iov_start..packet.iov_end] {
-            mr::copy_out(piece.addr, piece.len, &mut bytes);
-        }
+        packet.copy(&self.pieces, packet.len, &mut bytes);
         bytes
+    }
+}
+
+impl Packet {
+    /// Appends the first `max` bytes of the datagram, whose batch has `pieces`, to `bytes`.
+    pub(super) fn copy(&self, pieces: &[Piece], max: usize, bytes: &mut Vec<u8>) {
+        let mut left = max;
+        for piece in &pieces[self.iov_start..self.iov_end] {
+            let len = piece.len.min(left);
+            mr::copy_out(piece.addr, len, bytes);
+            left -= len;
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::net::SocketAddrV4;
 use srd::Instant;
 
 use super::batch::Piece;
+use super::tap::Tap;
 use super::{Batch, Run, Sent, Wire};
 use crate::fault::{Dice, FaultSpec};
 
@@ -23,6 +24,7 @@ struct Held {
 /// Loses, doubles and holds back what is sent through it.
 pub(crate) struct Faulty {
     inner: Box<dyn Wire>,
+    tap: Tap,
     dice: Dice,
     held: BinaryHeap<Reverse<Held>>,
     serial: u64,
@@ -30,9 +32,9 @@ pub(crate) struct Faulty {
 }
 
 impl Faulty {
-    pub(crate) fn new(inner: Box<dyn Wire>, spec: FaultSpec, stream: u64) -> Self {
+    pub(crate) fn new(inner: Box<dyn Wire>, tap: Tap, spec: FaultSpec, stream: u64) -> Self {
         let held = BinaryHeap::new();
-        Self { inner, dice: Dice::new(spec, stream), held, serial: 0, outgoing: Batch::new() }
+        Self { inner, tap, dice: Dice::new(spec, stream), held, serial: 0, outgoing: Batch::new() }
     }
 
     fn forward(
@@ -67,6 +69,9 @@ impl Wire for Faulty {
             sent.duplicated += u64::from(fate.copies == 2);
             sent.reordered += u64::from(fate.reordered);
             if fate.copies == 0 {
+                if self.tap.is_on() {
+                    self.tap.lost(batch, packet);
+                }
                 continue;
             }
             let bytes = batch.copy(packet);
@@ -135,7 +140,8 @@ mod tests {
 
     fn run(spec: &str) -> (Vec<Vec<u8>>, Sent) {
         let log = Arc::new(Mutex::new(Vec::new()));
-        let mut wire = Faulty::new(Box::new(Log(Arc::clone(&log))), spec.parse().unwrap(), 1);
+        let mut wire =
+            Faulty::new(Box::new(Log(Arc::clone(&log))), Tap::deaf(), spec.parse().unwrap(), 1);
         let mut total = Sent::default();
         for i in 0..1000u16 {
             let mut batch = Batch::new();

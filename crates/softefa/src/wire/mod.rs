@@ -8,6 +8,7 @@ mod batch;
 mod faulty;
 mod link;
 mod socket;
+mod tap;
 mod udp;
 
 use std::net::SocketAddrV4;

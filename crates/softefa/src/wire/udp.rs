@@ -18,7 +18,9 @@ use super::socket::{
     Quote, bind, drop_all, get_int, read_error, receive_train, send_datagram, send_message,
     set_int, udp_socket,
 };
+use super::tap::Tap;
 use super::{Batch, Run, Sent, Wire};
+use crate::capture::Capture;
 use crate::host;
 use crate::status::Status;
 
@@ -42,6 +44,8 @@ pub(crate) const QPN_FIRST: u16 = 16_384;
 #[derive(Debug)]
 pub(crate) struct PathSockets {
     sockets: Vec<OwnedFd>,
+    /// Their ports.
+    ports: Vec<u16>,
     /// Refused datagrams until their queue pair fetches them.
     quotes: Mutex<Vec<(Instant, Quote)>>,
     quote_count: AtomicUsize,
@@ -51,14 +55,20 @@ pub(crate) struct PathSockets {
 
 impl PathSockets {
     pub(crate) fn bind(addr: Ipv4Addr, paths: u16) -> io::Result<Arc<Self>> {
-        let sockets = (0..paths).map(|_| path_socket(addr)).collect::<io::Result<_>>()?;
+        let bound = (0..paths).map(|_| path_socket(addr)).collect::<io::Result<Vec<_>>>()?;
+        let (sockets, ports) = bound.into_iter().unzip();
         let (quotes, quote_count) = (Mutex::default(), AtomicUsize::new(0));
         let is_unsegmented = AtomicBool::new(false);
-        Ok(Arc::new(Self { sockets, quotes, quote_count, is_unsegmented }))
+        Ok(Arc::new(Self { sockets, ports, quotes, quote_count, is_unsegmented }))
     }
 
     pub(crate) fn paths(&self) -> u16 {
         u16::try_from(self.sockets.len()).unwrap_or(u16::MAX)
+    }
+
+    /// The UDP port of a path.
+    pub(super) fn port(&self, path: u16) -> u16 {
+        self.ports[path as usize % self.ports.len()]
     }
 
     /// Moves refusals from all sockets to where their queue pairs find them.
@@ -100,6 +110,7 @@ impl PathSockets {
 pub(crate) struct UdpWire {
     receive: OwnedFd,
     paths: Arc<PathSockets>,
+    tap: Tap,
     iovecs: Vec<libc::iovec>,
     impossible: Vec<Impossible>,
 }
@@ -110,7 +121,11 @@ unsafe impl Send for UdpWire {}
 
 impl UdpWire {
     /// Binds the receiving socket; its port is the queue pair number.
-    pub(crate) fn bind(at: SocketAddrV4, paths: Arc<PathSockets>) -> io::Result<Self> {
+    pub(crate) fn bind(
+        at: SocketAddrV4,
+        paths: Arc<PathSockets>,
+        capture: &Arc<Capture>,
+    ) -> io::Result<Self> {
         let receive = udp_socket()?;
         set_int(&receive, libc::SOL_UDP, libc::UDP_GRO, 1)?;
         // Beyond rmem_max only with CAP_NET_ADMIN; without it the kernel grants less.
@@ -120,12 +135,18 @@ impl UdpWire {
         }
         bind(&receive, at)?;
         let iovecs = Vec::with_capacity(MAX_PACKETS * 4);
-        Ok(Self { receive, paths, iovecs, impossible: Vec::new() })
+        let tap = Tap::new(capture, at, &paths);
+        Ok(Self { receive, paths, tap, iovecs, impossible: Vec::new() })
     }
 
     /// The sending sockets it shares.
     pub(crate) fn paths(&self) -> Arc<PathSockets> {
         Arc::clone(&self.paths)
+    }
+
+    /// Where captures listen.
+    pub(crate) fn tap(&self) -> Tap {
+        self.tap.clone()
     }
 
     pub(crate) fn receive_fd(&self) -> RawFd {
@@ -155,6 +176,8 @@ impl UdpWire {
         }
         let fd = self.paths.sockets[run[0].path as usize % self.paths.sockets.len()].as_raw_fd();
         let segment = (run.len() > 1).then_some(run[0].len);
+        // Before the call: what is answered at once must not come before its question.
+        let captured_at = self.tap.is_on().then(host::epoch_ns);
         for _ in 0..3 {
             sent.syscalls += 1;
             let result = match self.iovecs.as_slice() {
@@ -164,6 +187,9 @@ impl UdpWire {
             let Err(error) = result else {
                 sent.pkts += run.len() as u64;
                 sent.bytes += run.iter().map(|packet| packet.len as u64).sum::<u64>();
+                if let Some(time_ns) = captured_at {
+                    self.tap.sent(time_ns, run, pieces);
+                }
                 return;
             };
             match error.raw_os_error() {
@@ -215,7 +241,11 @@ impl Wire for UdpWire {
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> Option<Run> {
-        receive_train(self.receive.as_raw_fd(), buffer)
+        let run = receive_train(self.receive.as_raw_fd(), buffer)?;
+        if self.tap.is_on() {
+            self.tap.received(run, buffer);
+        }
+        Some(run)
     }
 
     fn release(&mut self, _now: Instant) -> Sent {
@@ -250,7 +280,7 @@ fn run_len(packets: &[Packet]) -> usize {
     len
 }
 
-fn path_socket(addr: Ipv4Addr) -> io::Result<OwnedFd> {
+fn path_socket(addr: Ipv4Addr) -> io::Result<(OwnedFd, u16)> {
     let socket = udp_socket()?;
     // Refusals arrive in the error queue with the refused datagram quoted.
     set_int(&socket, libc::SOL_IP, libc::IP_RECVERR, 1)?;
@@ -261,12 +291,12 @@ fn path_socket(addr: Ipv4Addr) -> io::Result<OwnedFd> {
     drop_all(&socket)?;
     set_int(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, ERROR_BUFFER_BYTES)?;
     set_int(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, RECEIVE_BUFFER_BYTES)?;
-    bind_path(&socket, addr)?;
-    Ok(socket)
+    let port = bind_path(&socket, addr)?;
+    Ok((socket, port))
 }
 
 /// Binds to a free port of [`PATH_PORTS`].
-fn bind_path(socket: &OwnedFd, addr: Ipv4Addr) -> io::Result<()> {
+fn bind_path(socket: &OwnedFd, addr: Ipv4Addr) -> io::Result<u16> {
     let count = PATH_PORTS.end - PATH_PORTS.start;
     #[expect(clippy::cast_possible_truncation, reason = "less than count")]
     let first = (host::random_u64() % u64::from(count)) as u16;
@@ -274,7 +304,7 @@ fn bind_path(socket: &OwnedFd, addr: Ipv4Addr) -> io::Result<()> {
         let port = PATH_PORTS.start + (first + step) % count;
         match bind(socket, SocketAddrV4::new(addr, port)) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-            other => return other,
+            other => return other.map(|()| port),
         }
     }
     Err(io::Error::new(io::ErrorKind::AddrInUse, "no free UDP port for a path"))
@@ -292,7 +322,7 @@ mod tests {
         let probe = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, probe.local_addr().unwrap().port());
         drop(probe);
-        (UdpWire::bind(at, sockets).unwrap(), at)
+        (UdpWire::bind(at, sockets, &Arc::new(Capture::never())).unwrap(), at)
     }
 
     fn header(imm: u32, len: u16) -> [u8; UdRepr::LEN] {

@@ -1,0 +1,161 @@
+//! Gathers what devices record and brings it into the order of time.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use softefa::capture::{Attachment, Record};
+use softefa::counters::{self, ProcessCounters};
+
+/// How often new devices are looked for, and those known are asked to go on.
+const SCAN_INTERVAL: Duration = Duration::from_millis(50);
+/// A record may turn up this long after its time: it is stamped before the system call that
+/// sends it.
+const LATENESS: Duration = Duration::from_millis(5);
+
+/// What to gather.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Filter {
+    /// Names of devices; empty = all.
+    pub(crate) devices: Vec<String>,
+    /// Queue pairs, as sender or receiver; empty = all.
+    pub(crate) qpns: Vec<u16>,
+    /// Bytes of each datagram.
+    pub(crate) snap_bytes: u32,
+}
+
+impl Filter {
+    fn takes(&self, record: &Record) -> bool {
+        let wanted = |qpn| self.qpns.contains(&qpn);
+        // What cannot be told is not what was asked for.
+        self.qpns.is_empty() || record.qpns().is_some_and(|(src, dst)| wanted(src) || wanted(dst))
+    }
+}
+
+/// A device that is, or was, recorded.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) device: ProcessCounters,
+    /// `None` when its process has ended and everything is read.
+    attachment: Option<Attachment>,
+    lost: u64,
+}
+
+impl Source {
+    /// Records that were not read in time.
+    pub(super) fn lost(&self) -> u64 {
+        self.attachment.as_ref().map_or(self.lost, Attachment::lost)
+    }
+}
+
+/// Which runs are looked at.
+#[derive(Debug)]
+pub(super) enum Scope {
+    /// One, whose devices record from their start.
+    Run(PathBuf),
+    /// All of this user.
+    All,
+}
+
+impl Scope {
+    fn run_dirs(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Run(dir) => vec![dir.clone()],
+            Self::All => crate::run_dir::live_runs().into_iter().map(|run| run.path).collect(),
+        }
+    }
+
+    fn attach(&self, dir: &Path, device: &ProcessCounters, snap: u32) -> io::Result<Attachment> {
+        match self {
+            Self::Run(_) => Attachment::from_start(dir, device, snap),
+            Self::All => Attachment::new(dir, device, snap),
+        }
+    }
+}
+
+/// Reads all devices in scope.
+#[derive(Debug)]
+pub(super) struct Collector {
+    scope: Scope,
+    filter: Filter,
+    sources: Vec<Source>,
+    /// Records with the places of their sources.
+    waiting: Vec<(usize, Record)>,
+    next_scan: Instant,
+}
+
+impl Collector {
+    pub(super) fn new(scope: Scope, filter: Filter) -> Self {
+        let (sources, waiting) = (Vec::new(), Vec::new());
+        Self { scope, filter, sources, waiting, next_scan: Instant::now() }
+    }
+
+    /// All devices seen so far.
+    pub(super) fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
+    /// Reads what is there and returns, in the order of time, what nothing earlier can follow;
+    /// with `all`, everything.
+    ///
+    /// # Errors
+    /// A device's records are there and cannot be read.
+    pub(super) fn collect(&mut self, all: bool) -> io::Result<Vec<(usize, Record)>> {
+        let now = Instant::now();
+        if all || now >= self.next_scan {
+            self.next_scan = now + SCAN_INTERVAL;
+            self.scan();
+        }
+        let settled = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let settled_ns = settled.saturating_sub(LATENESS).as_nanos();
+        for (place, source) in self.sources.iter_mut().enumerate() {
+            while let Some(attachment) = &mut source.attachment
+                && let Some(record) = attachment.read()?
+            {
+                if self.filter.takes(&record) {
+                    self.waiting.push((place, record));
+                }
+            }
+        }
+        self.waiting.sort_by_key(|(_, record)| record.time_ns);
+        let is_settled = |(_, record): &(usize, Record)| u128::from(record.time_ns) <= settled_ns;
+        let count = if all { self.waiting.len() } else { self.waiting.partition_point(is_settled) };
+        Ok(self.waiting.drain(..count).collect())
+    }
+
+    /// Finds new devices, keeps the known ones recording, and lets go of those that ended.
+    fn scan(&mut self) {
+        for dir in self.scope.run_dirs() {
+            // A run may end and take its directory along while we look.
+            for device in counters::read_dir(&dir).unwrap_or_default() {
+                self.find(&dir, device);
+            }
+        }
+        for source in &mut self.sources {
+            let Some(attachment) = &source.attachment else { continue };
+            if source.device.is_running() {
+                attachment.renew();
+            } else if !matches!(self.scope, Scope::Run(_)) {
+                source.lost = attachment.lost();
+                source.attachment = None;
+            }
+        }
+    }
+
+    fn find(&mut self, dir: &Path, device: ProcessCounters) {
+        let is_wanted =
+            self.filter.devices.is_empty() || self.filter.devices.contains(&device.device);
+        let is_known = self.sources.iter().any(|source| {
+            let known = &source.device;
+            (&known.device, known.pid, known.start_ticks)
+                == (&device.device, device.pid, device.start_ticks)
+        });
+        if !is_wanted || is_known {
+            return;
+        }
+        // One that ended just now has nothing to be read.
+        if let Ok(attachment) = self.scope.attach(dir, &device, self.filter.snap_bytes) {
+            self.sources.push(Source { device, attachment: Some(attachment), lost: 0 });
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A capture file on its way: from the records of devices to packets on interfaces.
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use softefa::capture::{Fate, Record};
+
+use super::collector::{Collector, Filter, Scope};
+use super::packet;
+use super::pcapng::{self, Direction, InterfaceId, Packet};
+
+const BUFFER_BYTES: usize = 1 << 20;
+/// What Wireshark shows at a packet that never left.
+const LOST_COMMENT: &str = "dropped on purpose (--fault), never sent";
+
+/// Where a capture goes.
+pub(super) type Output = Box<dyn Write + Send>;
+
+/// Interfaces of one device in the file: one for what was sent and received, one for what faults
+/// dropped.
+#[derive(Debug, Clone, Copy, Default)]
+struct Interfaces {
+    wire: Option<InterfaceId>,
+    faults: Option<InterfaceId>,
+}
+
+/// A capture that is being written.
+pub(super) struct Capture {
+    collector: Collector,
+    file: pcapng::Writer<BufWriter<Output>>,
+    /// In the order of the collector's sources.
+    interfaces: Vec<Interfaces>,
+    packets: Vec<u64>,
+    /// Packets that may still be written.
+    left: u64,
+}
+
+impl Capture {
+    pub(super) fn new(
+        scope: Scope,
+        filter: Filter,
+        output: Output,
+        limit: Option<u64>,
+    ) -> io::Result<Self> {
+        let mut file = pcapng::Writer::new(BufWriter::with_capacity(BUFFER_BYTES, output))?;
+        // A reader at the other end of a pipe waits for it.
+        file.flush()?;
+        let collector = Collector::new(scope, filter);
+        let left = limit.unwrap_or(u64::MAX);
+        Ok(Self { collector, file, interfaces: Vec::new(), packets: Vec::new(), left })
+    }
+
+    /// Writes what came; with `all`, what is left.
+    pub(super) fn advance(&mut self, all: bool) -> io::Result<()> {
+        let records = self.collector.collect(all)?;
+        let sources = self.collector.sources().len();
+        self.interfaces.resize(sources, Interfaces::default());
+        self.packets.resize(sources, 0);
+        for (place, record) in records {
+            if self.left == 0 {
+                break;
+            }
+            self.left -= 1;
+            self.write(place, &record)?;
+        }
+        self.file.flush()
+    }
+
+    /// As many packets as were asked for are written.
+    pub(super) fn is_full(&self) -> bool {
+        self.left == 0
+    }
+
+    fn write(&mut self, place: usize, record: &Record) -> io::Result<()> {
+        let is_lost = record.fate == Fate::LostOnPurpose;
+        let direction = if record.fate == Fate::Received { Direction::In } else { Direction::Out };
+        let interface = self.interface(place, is_lost)?;
+        self.packets[place] += 1;
+        self.file.packet(&Packet {
+            interface,
+            time_ns: record.time_ns,
+            direction,
+            parts: [&packet::headers(record), &record.bytes],
+            len: u32::from(record.len) + packet::LEN as u32,
+            comment: is_lost.then_some(LOST_COMMENT),
+        })
+    }
+
+    /// Announced when it has its first packet.
+    fn interface(&mut self, place: usize, is_lost: bool) -> io::Result<InterfaceId> {
+        let known = &mut self.interfaces[place];
+        let slot = if is_lost { &mut known.faults } else { &mut known.wire };
+        if let Some(interface) = slot {
+            return Ok(*interface);
+        }
+        let device = &self.collector.sources()[place].device;
+        let what = if is_lost { "-dropped" } else { "" };
+        let name = format!("{}.{}{what}", device.device, device.pid);
+        let program = fs::read_to_string(format!("/proc/{}/comm", device.pid)).unwrap_or_default();
+        let description = format!("{} at {}", program.trim_end(), device.addr);
+        let interface = self.file.interface(&name, &description)?;
+        *slot = Some(interface);
+        Ok(interface)
+    }
+
+    /// Writes the rest and the figures of each interface; packets written and packets missed.
+    pub(super) fn finish(&mut self) -> io::Result<(u64, u64)> {
+        self.advance(true)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        let mut lost = 0;
+        for (place, source) in self.collector.sources().iter().enumerate() {
+            lost += source.lost();
+            if let Some(interface) = self.interfaces[place].wire {
+                let all = self.packets[place] + source.lost();
+                self.file.statistics(interface, now_ns, [all, source.lost()])?;
+            }
+        }
+        self.file.flush()?;
+        Ok((self.packets.iter().sum(), lost))
+    }
+}

@@ -1,0 +1,123 @@
+//! Captures for Wireshark: `softefa pcap` of what runs, `softefa run --pcap` of one run.
+
+mod collector;
+mod file;
+mod packet;
+mod pcapng;
+
+use std::fs::File;
+use std::io::{self, stdout};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::args::PcapArgs;
+use crate::background::Background;
+use crate::failure::Failure;
+use crate::wake::{Waker, Woken};
+use collector::{Filter, Scope};
+use file::{Capture, Output};
+
+/// Between two looks at the devices: their rings must not run over meanwhile.
+const INTERVAL: Duration = Duration::from_millis(10);
+
+/// Opens `path`, or standard output for `-`.
+fn open(path: &Path) -> Result<Output, Failure> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(stdout()));
+    }
+    let file = File::create(path).map_err(|error| failure(path, &error))?;
+    Ok(Box::new(file))
+}
+
+fn failure(path: &Path, error: &io::Error) -> Failure {
+    Failure::own(format!("capture cannot be written to {}: {error}", path.display()))
+}
+
+/// Tells how it went, on standard error: the file may be standard output.
+fn report(path: &Path, (packets, lost): (u64, u64)) {
+    let path = path.display();
+    eprintln!(
+        "softefa: {packets} packets captured to {path}, {lost} lost because they came too fast"
+    );
+}
+
+/// Captures what runs until it is told to stop.
+///
+/// # Errors
+/// The file cannot be written, or a device cannot be read.
+pub(crate) fn pcap(args: &PcapArgs) -> Result<u8, Failure> {
+    let mut waker = Waker::new(&[SIGINT, SIGTERM, SIGHUP], false)?;
+    let filter =
+        Filter { devices: args.devices.clone(), qpns: args.qpns.clone(), snap_bytes: args.snaplen };
+    let failed = |error: io::Error| failure(&args.write, &error);
+    let mut capture =
+        Capture::new(Scope::All, filter, open(&args.write)?, args.count).map_err(failed)?;
+    let end = args.duration.map(|duration| Instant::now() + duration);
+    loop {
+        match capture.advance(false) {
+            // Who read has seen enough (Wireshark was closed).
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(0),
+            result => result.map_err(failed)?,
+        }
+        let is_over = capture.is_full() || end.is_some_and(|end| Instant::now() >= end);
+        if is_over || waker.wait_until(Instant::now() + INTERVAL) != Woken::Time {
+            report(&args.write, capture.finish().map_err(failed)?);
+            return Ok(0);
+        }
+    }
+}
+
+/// Records one run beside its program.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    work: Background,
+    path: PathBuf,
+}
+
+/// The file of a run that is going to be recorded, opened before the program starts.
+pub(crate) struct Recording<'a> {
+    path: &'a Path,
+    output: Output,
+}
+
+impl<'a> Recording<'a> {
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn open(path: &'a Path) -> Result<Self, Failure> {
+        Ok(Self { path, output: open(path)? })
+    }
+
+    /// Starts to record the devices of `run_dir`.
+    ///
+    /// # Errors
+    /// The file cannot be written, or no thread can be had.
+    pub(crate) fn start(self, run_dir: &Path, snap_bytes: u32) -> Result<Recorder, Failure> {
+        let filter = Filter { snap_bytes, ..Filter::default() };
+        let scope = Scope::Run(run_dir.to_path_buf());
+        let path = self.path.to_path_buf();
+        let mut capture = Capture::new(scope, filter, self.output, None)
+            .map_err(|error| failure(&path, &error))?;
+        let shown = path.clone();
+        let tick = move |is_last: bool| {
+            if !is_last {
+                return capture.advance(false);
+            }
+            report(&shown, capture.finish()?);
+            Ok(())
+        };
+        let work = Background::start("capture", INTERVAL, tick)?;
+        Ok(Recorder { work, path })
+    }
+}
+
+impl Recorder {
+    /// Writes the rest.
+    ///
+    /// # Errors
+    /// The file could not be written.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        self.work.finish().map_err(|error| failure(&self.path, &error))
+    }
+}

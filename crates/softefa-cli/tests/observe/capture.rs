@@ -1,0 +1,264 @@
+//! Captures, read back by Wireshark's own program with our dissector.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::{Signal, kill_process};
+
+use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive, free_port, has, wait_until};
+use crate::{PORTS, STREAM};
+
+const DISSECTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dissector/softefa.lua");
+/// What is asked of each packet, in this order.
+const FIELDS: [&str; 10] = [
+    "frame.interface_name",
+    "frame.packet_flags_direction",
+    "udp.length",
+    "frame.cap_len",
+    "srd.kind",
+    "srd.flags",
+    "srd.psn",
+    "srd.op",
+    "srd.src_qpn",
+    "srd.dst_qpn",
+];
+const OUT: &str = "0x00000002";
+const UDP_HEADER_BYTES: u64 = 8;
+const HEADERS_BYTES: u64 = 28;
+const FLAG_RTX: u64 = 2;
+const FLAG_DATA: u64 = 0x10;
+
+/// A packet as tshark understood it.
+#[derive(Debug)]
+struct Packet {
+    interface: String,
+    is_out: bool,
+    bytes: u64,
+    captured_bytes: u64,
+    kind: u64,
+    flags: u64,
+    psn: Option<u64>,
+    op: Option<u64>,
+    qpns: [u64; 2],
+}
+
+impl Packet {
+    fn parse(line: &str) -> Self {
+        let columns: Vec<&str> = line.split('\t').collect();
+        assert_eq!(columns.len(), FIELDS.len(), "{line}");
+        let number = |at: usize| {
+            let text = columns[at];
+            match text.strip_prefix("0x") {
+                Some(digits) => u64::from_str_radix(digits, 16).ok(),
+                None => text.parse().ok(),
+            }
+        };
+        let must = |at| number(at).unwrap_or_else(|| panic!("no {} in: {line}", FIELDS[at]));
+        Self {
+            interface: columns[0].to_owned(),
+            is_out: columns[1] == OUT,
+            bytes: must(2) - UDP_HEADER_BYTES,
+            captured_bytes: must(3) - HEADERS_BYTES,
+            kind: must(4),
+            flags: must(5),
+            psn: number(6),
+            op: number(7),
+            qpns: [must(8), must(9)],
+        }
+    }
+
+    fn was_dropped(&self) -> bool {
+        self.interface.ends_with("-dropped")
+    }
+
+    fn is_retransmission(&self) -> bool {
+        self.flags & FLAG_RTX != 0 && self.flags & FLAG_DATA != 0
+    }
+}
+
+/// What tshark says.
+fn tshark(file: &Path, args: &[&str]) -> String {
+    let output = Command::new("tshark")
+        .arg("-X")
+        .arg(format!("lua_script:{DISSECTOR}"))
+        // Queue pair numbers are drawn at random: another protocol may know one as its port.
+        .args(["-o", "udp.try_heuristic_first:TRUE", "-r"])
+        .arg(file)
+        .args(args)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && !said.to_lowercase().contains("lua:"), "{said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// All packets, none of which may be malformed.
+fn packets(file: &Path) -> Vec<Packet> {
+    let malformed = tshark(file, &["-Y", "srd.expert.malformed || _ws.malformed || !srd"]);
+    assert_eq!(malformed, "", "not understood");
+    let fields = FIELDS.iter().flat_map(|field| ["-e", field]);
+    let args: Vec<&str> = ["-T", "fields"].into_iter().chain(fields).collect();
+    tshark(file, &args).lines().map(Packet::parse).collect()
+}
+
+fn count(packets: &[Packet], which: impl Fn(&Packet) -> bool) -> u64 {
+    packets.iter().filter(|packet| which(packet)).count() as u64
+}
+
+/// The capture of a side holds every datagram its device counted.
+fn check_complete(side: &Outcome, file: &Path) -> Vec<Packet> {
+    side.assert_moved(Directions::Both);
+    assert!(side.stderr.contains(" 0 lost because"), "{side}");
+    let packets = packets(file);
+    let sent = |p: &Packet| p.is_out && !p.was_dropped();
+    assert_eq!(count(&packets, sent), side.counter("tx_pkts"), "{side}");
+    assert_eq!(count(&packets, |p| !p.is_out), side.counter("rx_pkts"), "{side}");
+    assert_eq!(count(&packets, Packet::was_dropped), side.counter("fault_lost"), "{side}");
+    let bytes: u64 = packets.iter().filter(|p| sent(p)).map(|p| p.bytes).sum();
+    assert_eq!(bytes, side.counter("tx_bytes"), "{side}");
+    packets
+}
+
+/// A session that captures, and where to.
+fn recorded(options: &str, dir: &Path, name: &str) -> (Session, PathBuf) {
+    let file = dir.join(name);
+    (Session::new(&format!("{options} --pcap {}", file.display())), file)
+}
+
+#[test]
+fn a_run_with_losses_is_captured_whole() {
+    let _one = exclusive();
+    if !has("ib_send_bw") || !has("tshark") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let fault = "--fault loss=2%,seed=5";
+    let (there, server_file) = recorded(fault, dir.path(), "server.pcapng");
+    let (here, client_file) = recorded(fault, dir.path(), "client.pcapng");
+    let port = free_port();
+    let line = format!("ib_send_bw -c SRD -x 0 -F -s 1024 -n 1000 -p {port}");
+    let mut server = there.start("server", &line);
+    server.wait_until_listening(port);
+    let client = here.start("client", &format!("{line} 127.0.0.1")).wait(LIMIT);
+    let server = server.wait(LIMIT);
+    assert_eq!((server.code, client.code), (0, 0), "{client}");
+    check_complete(&server, &server_file);
+    let packets = check_complete(&client, &client_file);
+    let out = |p: &&Packet| p.is_out;
+    assert_eq!(
+        count(&packets, |p| p.is_out && p.is_retransmission()),
+        client.counter("retrans_pkts")
+    );
+    let messages: BTreeSet<_> =
+        packets.iter().filter(out).filter(|p| p.op == Some(0)).map(|p| p.psn).collect();
+    assert_eq!(messages.len() as u64, client.counter("send_wrs"), "each message once");
+    // What Wireshark's expert window shows.
+    let notes = tshark(&client_file, &["-q", "-z", "expert,note"]);
+    assert!(notes.contains("Retransmission"), "{notes}");
+    let lost = tshark(&client_file, &["-Y", "frame.comment contains \"dropped on purpose\""]);
+    assert_eq!(lost.lines().count() as u64, client.counter("fault_lost"));
+}
+
+#[test]
+fn unreliable_datagrams_are_understood() {
+    let _one = exclusive();
+    if !has("ib_send_lat") || !has("tshark") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (session, file) = recorded("", dir.path(), "both.pcapng");
+    let port = free_port();
+    // Two processes of one run, in one file.
+    let line = format!("ib_send_lat -c UD -x 0 -F -s 100 -n 200 -p {port}");
+    let script = format!("{line} & until {line} 127.0.0.1; do sleep 0.1; done; wait");
+    let outcome = session.start_words("both", &["sh", "-c", &script]).wait(LIMIT);
+    let packets = check_complete(&outcome, &file);
+    let interfaces: BTreeSet<_> = packets.iter().map(|p| &p.interface).collect();
+    assert_eq!(interfaces.len(), 2, "one for each process: {interfaces:?}");
+    assert_eq!(count(&packets, |p| p.is_out && p.kind == 2), outcome.counter("send_wrs"));
+}
+
+#[test]
+fn rdma_is_understood() {
+    const PYTHON: &str = "/usr/bin/python3";
+    const MAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pyverbs/main.py");
+    let _one = exclusive();
+    let pyverbs = Command::new(PYTHON).args(["-c", "import pyverbs"]).status();
+    let has_pyverbs = pyverbs.is_ok_and(|status| status.success()) || has("python3-pyverbs");
+    if !has_pyverbs || !has("tshark") {
+        return;
+    }
+    // The blocks in front of the bytes are what matters; 4 MiB of them would only take time.
+    for (options, operations) in [
+        ("--wire-only --snaplen 512", &[(1, "WRITE"), (2, "READ"), (3, "READ DATA")][..]),
+        ("--snaplen 512", &[(16, "WRITE LOCAL"), (17, "READ GRANT"), (18, "READ CONFIRM")]),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let (session, file) = recorded(options, dir.path(), "rdma.pcapng");
+        let port = free_port();
+        let line = |role| format!("{PYTHON} -B {MAIN} {role} {port} Reads Writes");
+        let script =
+            format!("{} & until {}; do sleep 0.1; done; wait", line("listen"), line("connect"));
+        let outcome = session.start_words("both", &["sh", "-c", &script]).wait(LIMIT);
+        let packets = check_complete(&outcome, &file);
+        assert!(packets.iter().all(|packet| packet.captured_bytes <= 512));
+        for (op, what) in operations {
+            assert!(count(&packets, |packet| packet.op == Some(*op)) > 0, "no {what}");
+        }
+        // Where each READ that was served begins, on the wire or by a grant.
+        let begin = "(srd.op == 3 || srd.op == 17) && srd.rdma.offset == 0 \
+            && srd.flags.rtx == 0 && frame.packet_flags_direction == 2";
+        let totals = tshark(&file, &["-Y", begin, "-T", "fields", "-e", "srd.rdma.total"]);
+        let total: u64 = totals.lines().map(|line| line.parse::<u64>().unwrap()).sum();
+        assert_eq!(total, outcome.counter("rdma_read_resp_bytes"), "{totals}");
+    }
+}
+
+#[test]
+fn what_runs_already_can_be_captured() {
+    let _one = exclusive();
+    if !has("ib_send_bw") || !has("tshark") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let session = Session::new("");
+    let (server, client) = session.start_pair(STREAM, PORTS);
+    wait_until("the transfer is under way", || session.live_tx_pkts() > 2_000);
+    let capture = |args: &[&str]| {
+        let file = dir.path().join("live.pcapng");
+        let mut command = session.command();
+        command.args(["pcap", "--snaplen", "256", "--write"]).arg(&file).args(args);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        packets(&file)
+    };
+    let all = capture(&["--count", "3000"]);
+    assert_eq!(all.len(), 3000);
+    let interfaces: BTreeSet<_> = all.iter().map(|p| &p.interface).collect();
+    assert_eq!(interfaces.len(), 2, "both processes: {interfaces:?}");
+    assert!(all.iter().all(|packet| packet.captured_bytes <= 256));
+    assert!(all.iter().any(|packet| packet.bytes > 4096), "cut, not shortened");
+    let qpn = all[0].qpns[0];
+    let some = capture(&["--count", "100", "--qp", &qpn.to_string()]);
+    assert!(some.len() == 100 && some.iter().all(|packet| packet.qpns.contains(&qpn)));
+    assert!(capture(&["--duration", "0.2", "--device", "other"]).is_empty());
+    for side in [&client, &server] {
+        kill_process(side.pid(), Signal::TERM).unwrap();
+    }
+    assert_eq!((client.wait(LIMIT).code, server.wait(LIMIT).code), (143, 143));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_told_before_the_program_starts() {
+    for args in [
+        &["run", "--pcap", "/nonexistent/x", "--", "echo", "started"][..],
+        &["pcap", "--write", "/nonexistent/x"],
+    ] {
+        let output = Session::new("").command().args(args).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(125), "{text}");
+        assert!(text.contains("/nonexistent/x") && text.lines().count() == 1, "{text}");
+        assert!(output.stdout.is_empty(), "the program ran");
+    }
+}

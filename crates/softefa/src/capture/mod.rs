@@ -1,0 +1,105 @@
+//! What a device's wire carried, for those who ask while it runs.
+//!
+//! ```text
+//! reader: extends a deadline in the counters file --> process: is it set? (one load per burst)
+//! reader: copies records out of the ring          <-- process: copies datagrams into a ring in a file
+//! ```
+//! The process never waits and makes no system call for it: the newest records overwrite the
+//! oldest, and readers count what they missed. A reader that dies lets the deadline pass. Records
+//! of all queue pairs go through one lock, which is taken only while somebody reads.
+
+mod attachment;
+mod record;
+mod request;
+mod ring;
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::host;
+use crate::process;
+
+pub use attachment::Attachment;
+pub use record::{Fate, Record};
+
+pub(crate) use request::{Request, WORDS as REQUEST_WORDS};
+
+use ring::Writer;
+
+/// Bytes of the ring file of a device. It is sparse, and is made when somebody asks.
+const RING_BYTES: usize = 16 << 20;
+
+/// Where the ring of a device lies.
+fn ring_path(run_dir: &Path, device: &str, pid: u32) -> PathBuf {
+    run_dir.join("capture").join(format!("{device}.{pid}"))
+}
+
+/// The writing side: what a device gives to captures.
+#[derive(Debug)]
+pub(crate) struct Capture {
+    request: Request,
+    /// `None` when nobody could find the ring.
+    path: Option<PathBuf>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    Closed,
+    Open(Writer),
+    /// It could not be made; nothing is captured.
+    Failed,
+}
+
+impl Capture {
+    /// For a device nobody can look at.
+    pub(crate) fn never() -> Self {
+        Self { request: Request::never(), path: None, state: Mutex::new(State::Closed) }
+    }
+
+    /// For a device in `run_dir`.
+    pub(crate) fn in_dir(run_dir: &Path, device: &str, request: Request) -> Self {
+        let path = Some(ring_path(run_dir, device, std::process::id()));
+        Self { request, path, state: Mutex::new(State::Closed) }
+    }
+
+    /// Somebody reads, or did a moment ago.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.request.is_set()
+    }
+
+    /// Records a datagram. `copy` appends its bytes to the vector it is given, at most as many as
+    /// it is told.
+    #[cold]
+    pub(crate) fn record(&self, head: &Record, copy: impl FnOnce(usize, &mut Vec<u8>)) {
+        if !self.request.is_current(host::now()) {
+            return;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*state, State::Closed) {
+            *state = self.open().map_or(State::Failed, State::Open);
+        }
+        if let State::Open(writer) = &mut *state {
+            writer.push(head, self.request.snap_bytes(), copy);
+        }
+    }
+
+    fn open(&self) -> io::Result<Writer> {
+        let path = self.path.as_deref().ok_or(io::ErrorKind::NotFound)?;
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir)?;
+        }
+        let start_ticks = process::start_ticks(std::process::id()).unwrap_or_default();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let ring = Writer::open(&options.open(path)?, RING_BYTES, start_ticks);
+        // Of an earlier process with this id: its readers keep the file they have open.
+        ring.or_else(|_| {
+            fs::remove_file(path)?;
+            Writer::open(&options.open(path)?, RING_BYTES, start_ticks)
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! How readers ask for records: two words in the counters file of a device.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use srd::Instant;
+
+/// Words it takes.
+pub(crate) const WORDS: usize = 2;
+
+/// The words, all zero while nobody asks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    /// Monotonic time until which records are wanted.
+    until_ns: &'static AtomicU64,
+    /// Most bytes of a datagram anybody wanted so far.
+    snap_bytes: &'static AtomicU64,
+}
+
+impl Request {
+    /// A request nobody can make.
+    pub(crate) fn never() -> Self {
+        static NEVER: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+        Self::at(&NEVER)
+    }
+
+    /// The request in these words.
+    pub(crate) fn at(words: &'static [AtomicU64]) -> Self {
+        Self { until_ns: &words[0], snap_bytes: &words[1] }
+    }
+
+    /// Asks from the start of a process to its end, or clears what was asked of a predecessor.
+    pub(crate) fn reset(&self, snap_bytes: Option<u32>) {
+        self.snap_bytes.store(snap_bytes.unwrap_or_default().into(), Ordering::Relaxed);
+        let until = if snap_bytes.is_some() { u64::MAX } else { 0 };
+        self.until_ns.store(until, Ordering::Relaxed);
+    }
+
+    /// Somebody asked and nobody has looked at the time since.
+    #[inline]
+    pub(crate) fn is_set(&self) -> bool {
+        self.until_ns.load(Ordering::Relaxed) != 0
+    }
+
+    /// The time is not over; if it is, the request is cleared.
+    pub(crate) fn is_current(&self, now: Instant) -> bool {
+        let until = self.until_ns.load(Ordering::Relaxed);
+        if until >= now.as_ns() {
+            return until != 0;
+        }
+        // Unless a reader has just asked for more.
+        let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.until_ns.compare_exchange(until, 0, order, failed);
+        false
+    }
+
+    /// Bytes wanted of a datagram.
+    pub(crate) fn snap_bytes(&self) -> usize {
+        usize::try_from(self.snap_bytes.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
+    }
+}
+
+/// Asks for `snap_bytes` of each datagram until `until`, or for more if somebody else did.
+pub(super) fn ask(words: &[AtomicU64], until: Instant, snap_bytes: u32) {
+    words[1].fetch_max(snap_bytes.into(), Ordering::Relaxed);
+    words[0].fetch_max(until.as_ns(), Ordering::Relaxed);
+}

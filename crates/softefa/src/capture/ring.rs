@@ -1,0 +1,321 @@
+//! A ring of records in a file: one process writes, any number read, none waits.
+//!
+//! ```text
+//! header: magic | words of the ring | start of the writer | head | tail | next serial number
+//! record: words of it and bytes in it | serial number | head (3 words) | bytes ...
+//! ```
+//! `head` and `tail` count words since the beginning; a record lies at its count modulo the size.
+//! The writer moves `tail` past what it is going to overwrite *before* it does, and readers look
+//! at `tail` again *after* they have copied: a copy that was overwritten meanwhile is thrown away.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use super::record::{HEAD_WORDS, Record};
+use crate::mapped::Mapped;
+
+const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACAP1");
+/// Places of the words of the header.
+mod place {
+    pub(super) const MAGIC: usize = 0;
+    pub(super) const SIZE: usize = 1;
+    pub(super) const START: usize = 2;
+    pub(super) const HEAD: usize = 3;
+    pub(super) const TAIL: usize = 4;
+    pub(super) const SERIAL: usize = 5;
+    pub(super) const RECORDS: usize = 8;
+}
+/// Length and serial number.
+const PREFIX_WORDS: usize = 2;
+const WORD_BYTES: usize = size_of::<u64>();
+
+/// Checks the header of a ring that somebody made.
+fn check(words: &[AtomicU64]) -> io::Result<()> {
+    let load = |at: usize| words[at].load(Ordering::Acquire);
+    let size = words.len() - place::RECORDS;
+    if load(place::MAGIC) == MAGIC && load(place::SIZE) == size as u64 {
+        Ok(())
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidData, "not a capture ring of this version"))
+    }
+}
+
+/// The writing end.
+#[derive(Debug)]
+pub(super) struct Writer {
+    words: Mapped,
+    head: u64,
+    tail: u64,
+    serial: u64,
+    scratch: Vec<u8>,
+}
+
+impl Writer {
+    /// Makes a ring of `bytes` in a new file, or goes on with that of the same process.
+    ///
+    /// # Errors
+    /// The file cannot be mapped, or is another process's ring.
+    pub(super) fn open(file: &File, bytes: usize, start_ticks: u64) -> io::Result<Self> {
+        let is_new = file.metadata()?.len() == 0;
+        if is_new {
+            file.set_len(bytes as u64)?;
+        }
+        let words = Mapped::new(file, bytes / WORD_BYTES)?;
+        if is_new {
+            let size = words.len() - place::RECORDS;
+            words[place::SIZE].store(size as u64, Ordering::Relaxed);
+            words[place::START].store(start_ticks, Ordering::Relaxed);
+            words[place::MAGIC].store(MAGIC, Ordering::Release);
+        }
+        check(&words)?;
+        if words[place::START].load(Ordering::Relaxed) != start_ticks {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "another process's ring"));
+        }
+        let [head, tail, serial] = [place::HEAD, place::TAIL, place::SERIAL]
+            .map(|place| words[place].load(Ordering::Relaxed));
+        Ok(Self { words, head, tail, serial, scratch: Vec::new() })
+    }
+
+    /// Adds a record with at most `max_bytes` of what `copy` appends.
+    pub(super) fn push(
+        &mut self,
+        head: &Record,
+        max_bytes: usize,
+        copy: impl FnOnce(usize, &mut Vec<u8>),
+    ) {
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        copy(max_bytes, &mut bytes);
+        bytes.truncate(max_bytes);
+        self.write(head, &mut bytes);
+        self.scratch = bytes;
+    }
+
+    fn write(&mut self, head: &Record, bytes: &mut Vec<u8>) {
+        let len = bytes.len();
+        bytes.resize(len.next_multiple_of(WORD_BYTES), 0);
+        let (data, _) = bytes.as_chunks::<WORD_BYTES>();
+        let needed = PREFIX_WORDS + HEAD_WORDS + data.len();
+        if needed > self.size() {
+            return;
+        }
+        self.make_room(needed);
+        let prefix = [(len as u64) << 32 | needed as u64, self.serial];
+        let data = data.iter().map(|chunk| u64::from_ne_bytes(*chunk));
+        for (at, word) in (self.head..).zip(prefix.into_iter().chain(head.head()).chain(data)) {
+            self.at(at).store(word, Ordering::Relaxed);
+        }
+        self.head += needed as u64;
+        self.serial += 1;
+        self.words[place::SERIAL].store(self.serial, Ordering::Relaxed);
+        self.words[place::HEAD].store(self.head, Ordering::Release);
+    }
+
+    /// Gives up the oldest records until `needed` words are free.
+    fn make_room(&mut self, needed: usize) {
+        let end = self.head + needed as u64;
+        while end - self.tail > self.size() as u64 {
+            self.tail += self.at(self.tail).load(Ordering::Relaxed) & 0xffff_ffff;
+        }
+        self.words[place::TAIL].store(self.tail, Ordering::Relaxed);
+        // The words that follow are not seen before the tail.
+        fence(Ordering::Release);
+    }
+
+    fn size(&self) -> usize {
+        self.words.len() - place::RECORDS
+    }
+
+    fn at(&self, count: u64) -> &AtomicU64 {
+        at(&self.words, count)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "less than the size of the ring")]
+fn at(words: &[AtomicU64], count: u64) -> &AtomicU64 {
+    let size = words.len() - place::RECORDS;
+    &words[place::RECORDS + (count % size as u64) as usize]
+}
+
+/// A reading end.
+#[derive(Debug)]
+pub(super) struct Reader {
+    words: Mapped,
+    next: u64,
+    serial: u64,
+    lost: u64,
+}
+
+impl Reader {
+    /// Reads from the oldest record that is still there, and counts those before it as lost.
+    ///
+    /// # Errors
+    /// The file cannot be mapped, or holds no ring of this version.
+    pub(super) fn open(file: &File) -> io::Result<Self> {
+        let words = usize::try_from(file.metadata()?.len()).unwrap_or(0) / WORD_BYTES;
+        if words <= place::RECORDS {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let words = Mapped::new(file, words)?;
+        check(&words)?;
+        Ok(Self { words, next: 0, serial: 0, lost: 0 })
+    }
+
+    /// Goes past everything that is there now.
+    pub(super) fn skip(&mut self) {
+        while self.next().is_some() {}
+        self.lost = 0;
+    }
+
+    /// Records that were overwritten before they were read.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// The next record; `None` when there is none yet.
+    pub(super) fn next(&mut self) -> Option<Record> {
+        loop {
+            let head = self.words[place::HEAD].load(Ordering::Acquire);
+            self.next = self.next.max(self.tail());
+            if self.next >= head {
+                return None;
+            }
+            let copy = self.copy(head);
+            // Whoever saw an overwriting word sees the tail that went before it.
+            fence(Ordering::Acquire);
+            if self.tail() > self.next {
+                continue;
+            }
+            let Some((words, serial, record)) = copy else {
+                // Nobody overwrote it and it makes no sense: somebody else writes here.
+                self.next = head;
+                return None;
+            };
+            self.next += words;
+            self.lost += serial.saturating_sub(self.serial);
+            self.serial = serial + 1;
+            return Some(record);
+        }
+    }
+
+    /// Length in words, serial number and contents of the record at `next`; `None` when it
+    /// contradicts itself, as half-overwritten ones do.
+    fn copy(&self, head: u64) -> Option<(u64, u64, Record)> {
+        let word = |at: u64| self.at(self.next + at).load(Ordering::Relaxed);
+        let (words, bytes) = (word(0) & 0xffff_ffff, usize::try_from(word(0) >> 32).ok()?);
+        let data_words = words.checked_sub((PREFIX_WORDS + HEAD_WORDS) as u64)?;
+        let is_whole = self.next + words <= head
+            && bytes.div_ceil(WORD_BYTES) as u64 == data_words
+            && bytes <= usize::from(u16::MAX);
+        if !is_whole {
+            return None;
+        }
+        let record_head = [2, 3, 4].map(word);
+        let mut data: Vec<u8> = (5..words).flat_map(|at| word(at).to_ne_bytes()).collect();
+        data.truncate(bytes);
+        Some((words, word(1), Record::from_head(&record_head, data)?))
+    }
+
+    fn tail(&self) -> u64 {
+        self.words[place::TAIL].load(Ordering::Relaxed)
+    }
+
+    fn at(&self, count: u64) -> &AtomicU64 {
+        at(&self.words, count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Fate;
+    use super::*;
+
+    const BYTES: usize = 4096;
+
+    fn record(number: u64, len: usize) -> Record {
+        let at = "127.0.0.1:7".parse().unwrap();
+        let bytes = (0..len).map(|i| (i as u64 * 7 + number) as u8).collect();
+        Record { time_ns: number, fate: Fate::Sent, src: at, dst: at, len: len as u16, bytes }
+    }
+
+    fn push(writer: &mut Writer, record: &Record) {
+        writer.push(record, 65_535, |_, bytes| bytes.extend_from_slice(&record.bytes));
+    }
+
+    fn ring() -> (Writer, Reader, File) {
+        let file = tempfile::tempfile().unwrap();
+        let writer = Writer::open(&file, BYTES, 1).unwrap();
+        (writer, Reader::open(&file).unwrap(), file)
+    }
+
+    #[test]
+    fn records_come_out_as_they_went_in() {
+        let (mut writer, mut reader, _) = ring();
+        for number in 0..200 {
+            let record = record(number, number as usize * 3);
+            push(&mut writer, &record);
+            assert_eq!(reader.next(), Some(record));
+            assert_eq!(reader.next(), None);
+        }
+        writer.push(&record(0, 100), 10, |max, bytes| bytes.extend(vec![5; max.min(100)]));
+        let cut = reader.next().unwrap();
+        assert_eq!((cut.len, cut.bytes), (100, vec![5; 10]));
+        assert_eq!(reader.lost(), 0);
+    }
+
+    #[test]
+    fn what_was_overwritten_is_counted() {
+        let (mut writer, mut reader, file) = ring();
+        for number in 0..1000 {
+            push(&mut writer, &record(number, 50));
+        }
+        let read: Vec<u64> = std::iter::from_fn(|| reader.next()).map(|r| r.time_ns).collect();
+        assert_eq!(read.last(), Some(&999));
+        assert!(read.len() > 30, "the ring is full: {}", read.len());
+        assert_eq!(reader.lost(), 1000 - read.len() as u64);
+        let mut late = Reader::open(&file).unwrap();
+        late.skip();
+        push(&mut writer, &record(1000, 0));
+        assert_eq!((late.next().unwrap().time_ns, late.lost()), (1000, 0));
+    }
+
+    #[test]
+    fn a_reader_that_is_overtaken_sees_no_mixture() {
+        let (mut writer, mut reader, _) = ring();
+        const RECORDS: u64 = 200_000;
+        let thread = std::thread::spawn(move || {
+            for number in 0..RECORDS {
+                push(&mut writer, &record(number, 40 + number as usize % 90));
+            }
+        });
+        let mut seen = 0;
+        let mut last = None;
+        while last != Some(RECORDS - 1) {
+            let Some(read) = reader.next() else { continue };
+            assert_eq!(read, record(read.time_ns, read.bytes.len()));
+            assert!(last < Some(read.time_ns), "in order");
+            last = Some(read.time_ns);
+            seen += 1;
+        }
+        thread.join().unwrap();
+        assert_eq!(seen + reader.lost(), RECORDS);
+    }
+
+    #[test]
+    fn a_ring_belongs_to_one_process_and_a_foreign_file_is_refused() {
+        let file = tempfile::tempfile().unwrap();
+        drop(Writer::open(&file, BYTES, 1).unwrap());
+        let mut reader = Reader::open(&file).unwrap();
+        for number in 0..2 {
+            // Closed and opened again: it goes on where it was.
+            push(&mut Writer::open(&file, BYTES, 1).unwrap(), &record(number, 9));
+        }
+        let read: Vec<u64> = std::iter::from_fn(|| reader.next()).map(|r| r.time_ns).collect();
+        assert_eq!((read, reader.lost()), (vec![0, 1], 0));
+        assert!(Writer::open(&file, BYTES, 2).is_err());
+        let foreign = tempfile::tempfile().unwrap();
+        foreign.set_len(BYTES as u64).unwrap();
+        assert!(Reader::open(&foreign).is_err());
+    }
+}

@@ -1,0 +1,81 @@
+//! What a queue pair shows to captures.
+
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+
+use super::batch::{Packet, Piece};
+use super::udp::PathSockets;
+use super::{Batch, Run};
+use crate::capture::{Capture, Fate, Record};
+use crate::host;
+
+/// Gives datagrams to captures. Ask [`Tap::is_on`] first: it is all that is paid while nobody
+/// looks.
+#[derive(Debug, Clone)]
+pub(crate) struct Tap {
+    capture: Arc<Capture>,
+    /// Address and number of the queue pair.
+    local: SocketAddrV4,
+    paths: Arc<PathSockets>,
+}
+
+impl Tap {
+    pub(super) fn new(
+        capture: &Arc<Capture>,
+        local: SocketAddrV4,
+        paths: &Arc<PathSockets>,
+    ) -> Self {
+        Self { capture: Arc::clone(capture), local, paths: Arc::clone(paths) }
+    }
+
+    /// For wires without sockets.
+    #[cfg(test)]
+    pub(super) fn deaf() -> Self {
+        let local = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1);
+        let paths = PathSockets::bind(*local.ip(), 1).unwrap();
+        Self::new(&Arc::new(Capture::never()), local, &paths)
+    }
+
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.capture.is_on()
+    }
+
+    /// The operating system took these.
+    #[cold]
+    pub(super) fn sent(&self, time_ns: u64, packets: &[Packet], pieces: &[Piece]) {
+        for packet in packets {
+            self.outgoing(time_ns, Fate::Sent, packet, pieces);
+        }
+    }
+
+    /// A fault dropped this one.
+    #[cold]
+    pub(super) fn lost(&self, batch: &Batch, packet: &Packet) {
+        self.outgoing(host::epoch_ns(), Fate::LostOnPurpose, packet, batch.pieces());
+    }
+
+    fn outgoing(&self, time_ns: u64, fate: Fate, packet: &Packet, pieces: &[Piece]) {
+        let src = SocketAddrV4::new(*self.local.ip(), self.paths.port(packet.path));
+        let head = head(time_ns, fate, src, packet.to, packet.len);
+        self.capture.record(&head, |max, bytes| packet.copy(pieces, max, bytes));
+    }
+
+    /// These came.
+    #[cold]
+    pub(super) fn received(&self, run: Run, buffer: &[u8]) {
+        let time_ns = host::epoch_ns();
+        for datagram in buffer[..run.len].chunks(run.segment) {
+            let head = head(time_ns, Fate::Received, run.from, self.local, datagram.len());
+            self.capture.record(&head, |max, bytes| {
+                bytes.extend_from_slice(&datagram[..datagram.len().min(max)]);
+            });
+        }
+    }
+}
+
+/// A record without its bytes.
+fn head(time_ns: u64, fate: Fate, src: SocketAddrV4, dst: SocketAddrV4, len: usize) -> Record {
+    let len = u16::try_from(len).unwrap_or(u16::MAX);
+    Record { time_ns, fate, src, dst, len, bytes: Vec::new() }
+}

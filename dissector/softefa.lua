@@ -1,0 +1,481 @@
+-- Wireshark dissector for SRD over UDP, the protocol of Soft-EFA (docs/PROTOCOL.md, version 1).
+--
+--   tshark -X lua_script:dissector/softefa.lua -r FILE
+-- or copy it into the folder that Wireshark names in Help > About > Folders > Personal Lua Plugins.
+--
+-- Display filters begin with "srd.": srd.rtx, srd.psn == 7, srd.ack.drop.status == 10, srd.expert.
+-- Rules cited as SRD-n.m are those of docs/PROTOCOL.md.
+
+local srd = Proto("srd", "Soft-EFA SRD over UDP")
+
+local VERSION = 1
+local KIND = { SRD = 0, RESET = 1, UD = 2 }
+local COMMON_LEN = 8
+local ACK_LEN = 44
+local DATA_LEN = 32
+local EPOCH_LEN = 8
+local RESET_LEN = 16
+local UD_LEN = 20
+local BLOCK_LEN = 24
+local SOURCE_LEN = 56
+local DROP_LEN = 8
+-- Most words of the bitmap and drop ranges of an acknowledgement (SRD-2.7).
+local SACK_WORDS_MAX = 16
+local DROPS_MAX = 12
+local PSN_WINDOW = 8192
+local PATH_MAX = 255
+-- First port that is a queue pair number.
+local QPN_FIRST = 16384
+-- A drop range that the sender may try again (SRD-6.2).
+local AGAIN = 0x80
+local TICK_NS = 16
+
+local kinds = { [0] = "SRD", [1] = "RESET", [2] = "UD" }
+local operations = {
+  [0] = "SEND",
+  [1] = "RDMA WRITE",
+  [2] = "RDMA READ",
+  [3] = "RDMA READ DATA",
+  [4] = "RDMA READ FAIL",
+  [5] = "RDMA PROBE",
+  [16] = "RDMA WRITE LOCAL",
+  [17] = "RDMA READ GRANT",
+  [18] = "RDMA READ CONFIRM",
+}
+local SEND, READ_DATA, READ_FAIL, WRITE_LOCAL, READ_GRANT = 0, 3, 4, 16, 17
+local statuses = {
+  [0] = "OK",
+  [1] = "FLUSHED",
+  [7] = "REMOTE_ERROR_BAD_ADDRESS",
+  [8] = "REMOTE_ERROR_ABORT",
+  [9] = "REMOTE_ERROR_BAD_DEST_QPN",
+  [10] = "REMOTE_ERROR_RNR",
+  [11] = "REMOTE_ERROR_BAD_LENGTH",
+  [12] = "REMOTE_ERROR_BAD_STATUS",
+  [13] = "LOCAL_ERROR_UNRESP_REMOTE",
+  [14] = "REMOTE_ERROR_UNKNOWN_PEER",
+  [15] = "LOCAL_ERROR_UNREACH_REMOTE",
+  [18] = "REMOTE_ERROR_FEATURE_MISMATCH",
+}
+
+local f = {
+  version = ProtoField.uint8("srd.version", "Version", base.DEC, nil, 0xf0),
+  kind = ProtoField.uint8("srd.kind", "Kind", base.DEC, kinds, 0x0f),
+  flags = ProtoField.uint8("srd.flags", "Flags", base.HEX),
+  init = ProtoField.bool("srd.flags.init", "INIT: opens a connection", 8, nil, 0x01),
+  rtx = ProtoField.bool("srd.flags.rtx", "RTX: a repetition", 8, nil, 0x02),
+  ack_req = ProtoField.bool("srd.flags.ack_req", "ACK_REQ: answer at once", 8, nil, 0x04),
+  has_ack = ProtoField.bool("srd.flags.has_ack", "HAS_ACK", 8, nil, 0x08),
+  has_data = ProtoField.bool("srd.flags.has_data", "HAS_DATA", 8, nil, 0x10),
+  final_try = ProtoField.bool("srd.flags.final_try", "FINAL_TRY: last permitted try", 8, nil, 0x20),
+  probe = ProtoField.bool("srd.flags.probe", "PROBE: is anybody there?", 8, nil, 0x40),
+  path = ProtoField.uint16("srd.path", "Path", base.DEC),
+  src_qpn = ProtoField.uint16("srd.src_qpn", "Source queue pair", base.DEC),
+  dst_qpn = ProtoField.uint16("srd.dst_qpn", "Destination queue pair", base.DEC),
+
+  conn = ProtoField.uint64("srd.conn", "Connection", base.HEX),
+  psn = ProtoField.uint32("srd.psn", "Sequence number", base.DEC),
+  tx_ts = ProtoField.uint32("srd.tx_ts", "Sender's clock (16 ns)", base.DEC),
+  oldest = ProtoField.uint16("srd.oldest", "Ahead of the oldest unresolved", base.DEC),
+  backlog = ProtoField.uint16("srd.backlog", "Backlog (log-coded)", base.HEX),
+  backlog_bytes = ProtoField.uint64("srd.backlog_bytes", "Backlog in bytes", base.DEC),
+  op = ProtoField.uint8("srd.op", "Operation", base.DEC, operations),
+  op_flags = ProtoField.uint8("srd.op_flags", "Operation flags", base.HEX),
+  has_imm = ProtoField.bool("srd.op_flags.imm", "Immediate data", 8, nil, 0x01),
+  len = ProtoField.uint16("srd.len", "Payload bytes", base.DEC),
+  qkey = ProtoField.uint32("srd.qkey", "Queue key", base.HEX),
+  imm = ProtoField.uint32("srd.imm", "Immediate", base.HEX),
+  epoch = ProtoField.uint64("srd.epoch", "Epoch", base.DEC),
+
+  ack_conn = ProtoField.uint64("srd.ack.conn", "Connection acknowledged", base.HEX),
+  cum_psn = ProtoField.uint32("srd.ack.cum_psn", "All below are consumed", base.DEC),
+  ref_psn = ProtoField.uint32("srd.ack.ref_psn", "Arrived last", base.DEC),
+  echo_ts = ProtoField.uint32("srd.ack.echo_ts", "Echo of the sender's clock (16 ns)", base.DEC),
+  rx_ts = ProtoField.uint32("srd.ack.rx_ts", "Receiver's clock (16 ns)", base.DEC),
+  rcvd_bytes = ProtoField.uint64("srd.ack.rcvd_bytes", "Bytes received", base.DEC),
+  ref_path = ProtoField.uint16("srd.ack.ref_path", "Path it arrived on", base.DEC),
+  rx_delay = ProtoField.uint16("srd.ack.rx_delay", "Held back (16 ns)", base.DEC),
+  rx_delay_ns = ProtoField.uint32("srd.ack.rx_delay_ns", "Held back in ns", base.DEC),
+  hint = ProtoField.uint16("srd.ack.hint", "Fair share (log-coded bytes/us)", base.HEX),
+  sack_off = ProtoField.uint16("srd.ack.sack_off", "Bitmap begins at", base.DEC),
+  sack_words = ProtoField.uint8("srd.ack.sack_words", "Bitmap words", base.DEC),
+  drops = ProtoField.uint8("srd.ack.drops", "Drop ranges", base.DEC),
+  ce = ProtoField.uint16("srd.ack.ce", "Congestion marks", base.DEC),
+  sack = ProtoField.uint64("srd.ack.sack", "Bitmap", base.HEX),
+  drop = ProtoField.bytes("srd.ack.drop", "Drop range"),
+  drop_psn = ProtoField.uint32("srd.ack.drop.psn", "First number", base.DEC),
+  drop_count = ProtoField.uint16("srd.ack.drop.count", "Numbers", base.DEC),
+  drop_again = ProtoField.bool("srd.ack.drop.again", "May be tried again", 8, nil, AGAIN),
+  drop_status = ProtoField.uint8("srd.ack.drop.status", "Status", base.DEC, statuses, 0x7f),
+
+  reset_conn = ProtoField.uint64("srd.reset.conn", "Unknown connection", base.HEX),
+
+  rdma_addr = ProtoField.uint64("srd.rdma.addr", "Remote address", base.HEX),
+  rdma_key = ProtoField.uint32("srd.rdma.key", "Remote key", base.HEX),
+  rdma_status = ProtoField.uint32("srd.rdma.status", "Status", base.DEC, statuses),
+  rdma_total = ProtoField.uint32("srd.rdma.total", "Bytes of the operation", base.DEC),
+  rdma_offset = ProtoField.uint32("srd.rdma.offset", "Offset", base.DEC),
+  rdma_tag = ProtoField.uint32("srd.rdma.tag", "Tag", base.HEX),
+  read_local = ProtoField.bool("srd.op_flags.local", "May be copied by the requester", 8, nil, 0x80),
+  source_pid = ProtoField.uint32("srd.source.pid", "Process", base.DEC),
+  source_len = ProtoField.uint32("srd.source.len", "Bytes", base.DEC),
+  source_addr = ProtoField.uint64("srd.source.addr", "Address", base.HEX),
+  source_witness_addr = ProtoField.uint64("srd.source.witness_addr", "Address of the witness", base.HEX),
+  source_witness = ProtoField.bytes("srd.source.witness", "Witness"),
+  source_seal = ProtoField.bytes("srd.source.seal", "Seal"),
+  payload = ProtoField.bytes("srd.payload", "Payload"),
+}
+srd.fields = f
+
+local e = {
+  rtx = ProtoExpert.new("srd.expert.rtx", "Retransmission", expert.group.SEQUENCE,
+    expert.severity.NOTE),
+  probe = ProtoExpert.new("srd.expert.probe", "Nobody answered for a time-out",
+    expert.group.SEQUENCE, expert.severity.WARN),
+  again = ProtoExpert.new("srd.expert.not_ready", "Receiver not ready, to be tried again",
+    expert.group.RESPONSE_CODE, expert.severity.NOTE),
+  refused = ProtoExpert.new("srd.expert.refused", "Message refused", expert.group.RESPONSE_CODE,
+    expert.severity.WARN),
+  reset = ProtoExpert.new("srd.expert.reset", "The receiver does not know the connection",
+    expert.group.SEQUENCE, expert.severity.WARN),
+  malformed = ProtoExpert.new("srd.expert.malformed", "Fields contradict each other",
+    expert.group.MALFORMED, expert.severity.ERROR),
+}
+srd.experts = e
+
+local function status_name(status)
+  return statuses[status] or ("status " .. status)
+end
+
+-- 16-bit floating number: exponent + 1 in the high byte, 8 bits after the leading one (SRD-2.6).
+local function decode_log(code)
+  local exponent, mantissa = math.floor(code / 256), code % 256
+  if exponent == 0 then
+    return UInt64(mantissa)
+  end
+  return UInt64(mantissa + 256):lshift(math.min(exponent - 1, 55))
+end
+
+local function has(flags, bit_value)
+  return bit.band(flags, bit_value) ~= 0
+end
+
+local function malformed(tree, why)
+  tree:add_proto_expert_info(e.malformed, "Malformed: " .. why)
+end
+
+-- There is less than there should be: because of the capture, or of the sender.
+local function too_short(tvb, tree, why)
+  if tvb:len() == tvb:reported_len() then
+    malformed(tree, why)
+  end
+end
+
+local flag_fields = { f.init, f.rtx, f.ack_req, f.has_ack, f.has_data, f.final_try, f.probe }
+
+local function common_header(tvb, at, tree)
+  tree:add(f.version, tvb(at, 1))
+  tree:add(f.kind, tvb(at, 1))
+  local flags = tree:add(f.flags, tvb(at + 1, 1))
+  for _, field in ipairs(flag_fields) do
+    flags:add(field, tvb(at + 1, 1))
+  end
+  tree:add(f.path, tvb(at + 2, 2))
+  tree:add(f.src_qpn, tvb(at + 4, 2))
+  tree:add(f.dst_qpn, tvb(at + 6, 2))
+end
+
+local function drop_range(range, tree)
+  local status = range(6, 1):uint()
+  local again = has(status, AGAIN)
+  status = bit.band(status, 0x7f)
+  local first, count = range(0, 4):uint(), range(4, 2):uint()
+  local drop = tree:add(f.drop, range)
+  drop:set_text(string.format("Drop range: %d numbers from %d, %s%s", count, first,
+    status_name(status), again and ", to be tried again" or ""))
+  drop:add(f.drop_psn, range(0, 4))
+  drop:add(f.drop_count, range(4, 2))
+  drop:add(f.drop_again, range(6, 1))
+  drop:add(f.drop_status, range(6, 1))
+  drop:add_proto_expert_info(again and e.again or e.refused, status_name(status))
+end
+
+-- The acknowledgement block at `at` (SRD-5); its length, nil when it is malformed.
+local function acknowledgement(tvb, at, tree)
+  if tvb:len() < at + ACK_LEN then
+    return too_short(tvb, tree, "acknowledgement cut off")
+  end
+  local words, drops = tvb(at + 40, 1):uint(), tvb(at + 41, 1):uint()
+  local len = ACK_LEN + words * 8 + drops * DROP_LEN
+  if words > SACK_WORDS_MAX or drops > DROPS_MAX then
+    return malformed(tree, "acknowledgement longer than one may be (SRD-2.7)")
+  end
+  if tvb:len() < at + len then
+    return too_short(tvb, tree, "acknowledgement cut off")
+  end
+  local cum = tvb(at + 8, 4):uint()
+  local ack = tree:add(tvb(at, len), string.format("Acknowledgement, all below %d", cum))
+  ack:add(f.ack_conn, tvb(at, 8))
+  ack:add(f.cum_psn, tvb(at + 8, 4))
+  ack:add(f.ref_psn, tvb(at + 12, 4))
+  ack:add(f.echo_ts, tvb(at + 16, 4))
+  ack:add(f.rx_ts, tvb(at + 20, 4))
+  ack:add(f.rcvd_bytes, tvb(at + 24, 8))
+  ack:add(f.ref_path, tvb(at + 32, 2))
+  local delay = tvb(at + 34, 2)
+  ack:add(f.rx_delay, delay)
+  if delay:uint() ~= 0xffff then
+    ack:add(f.rx_delay_ns, delay, delay:uint() * TICK_NS):set_generated()
+  end
+  ack:add(f.hint, tvb(at + 36, 2))
+  ack:add(f.sack_off, tvb(at + 38, 2))
+  ack:add(f.sack_words, tvb(at + 40, 1))
+  ack:add(f.drops, tvb(at + 41, 1))
+  ack:add(f.ce, tvb(at + 42, 2))
+  local place = at + ACK_LEN
+  for _ = 1, words do
+    ack:add(f.sack, tvb(place, 8))
+    place = place + 8
+  end
+  for _ = 1, drops do
+    drop_range(tvb(place, DROP_LEN), ack)
+    place = place + DROP_LEN
+  end
+  return len, "cum=" .. cum
+end
+
+-- The block in front of the bytes of an RDMA message (SRD-10); its length and a summary.
+local function rdma_block(tvb, at, len, op, tree)
+  if len < BLOCK_LEN then
+    malformed(tree, "shorter than an RDMA block")
+    return 0, ""
+  end
+  if tvb:len() < at + BLOCK_LEN then
+    -- Cut by the capture.
+    return 0, ""
+  end
+  local rdma = tree:add(tvb(at, BLOCK_LEN), operations[op])
+  rdma:add(f.rdma_addr, tvb(at, 8))
+  local key = tvb(at + 8, 4)
+  if op == READ_DATA or op == READ_FAIL then
+    local status = rdma:add(f.rdma_status, key)
+    if key:uint() ~= 0 then
+      status:add_proto_expert_info(e.refused, status_name(key:uint()))
+    end
+  else
+    rdma:add(f.rdma_key, key)
+  end
+  rdma:add(f.rdma_total, tvb(at + 12, 4))
+  rdma:add(f.rdma_offset, tvb(at + 16, 4))
+  rdma:add(f.rdma_tag, tvb(at + 20, 4))
+  return BLOCK_LEN, string.format(" %d+%d/%d", tvb(at + 16, 4):uint(), len - BLOCK_LEN,
+    tvb(at + 12, 4):uint())
+end
+
+-- Where bytes are in another process of this machine (SRD-10.7); its length.
+local function source(tvb, at, len, tree)
+  if len < SOURCE_LEN then
+    malformed(tree, "shorter than a source")
+    return 0
+  end
+  if tvb:len() < at + SOURCE_LEN then
+    return 0
+  end
+  local range = tree:add(tvb(at, SOURCE_LEN), "Source")
+  range:add(f.source_pid, tvb(at, 4))
+  range:add(f.source_len, tvb(at + 4, 4))
+  range:add(f.source_addr, tvb(at + 8, 8))
+  range:add(f.source_witness_addr, tvb(at + 16, 8))
+  range:add(f.source_witness, tvb(at + 24, 16))
+  range:add(f.source_seal, tvb(at + 40, 16))
+  return SOURCE_LEN
+end
+
+-- Payload of `len` bytes at `at`, of which the capture may hold fewer; a summary.
+local function payload(tvb, at, len, op, tree)
+  local used, summary = 0, ""
+  if op ~= SEND and operations[op] then
+    used, summary = rdma_block(tvb, at, len, op, tree)
+  end
+  if op == WRITE_LOCAL or op == READ_GRANT then
+    used = used + source(tvb, at + used, len - used, tree)
+  end
+  local held = math.min(len, tvb:len() - at) - used
+  if held > 0 then
+    tree:add(f.payload, tvb(at + used, held))
+  end
+  return summary
+end
+
+-- Operation, flags and immediate, as SRD and UD carry them.
+local function operation(tvb, op_at, imm_at, tree)
+  tree:add(f.op, tvb(op_at, 1))
+  local flags = tree:add(f.op_flags, tvb(op_at + 1, 1))
+  flags:add(f.has_imm, tvb(op_at + 1, 1))
+  flags:add(f.read_local, tvb(op_at + 1, 1))
+  tree:add(f.imm, tvb(imm_at, 4))
+  return tvb(op_at, 1):uint()
+end
+
+-- The data block and payload at `at` (SRD-2.4); their length and a summary.
+local function data(tvb, at, is_first, tree)
+  local header_len = DATA_LEN + (is_first and EPOCH_LEN or 0)
+  if tvb:len() < at + header_len then
+    return too_short(tvb, tree, "data block cut off")
+  end
+  local psn, len = tvb(at + 8, 4):uint(), tvb(at + 22, 2):uint()
+  local block = tree:add(tvb(at, header_len), string.format("Data, number %d", psn))
+  block:add(f.conn, tvb(at, 8))
+  block:add(f.psn, tvb(at + 8, 4))
+  block:add(f.tx_ts, tvb(at + 12, 4))
+  local oldest = block:add(f.oldest, tvb(at + 16, 2))
+  if tvb(at + 16, 2):uint() >= PSN_WINDOW then
+    malformed(oldest, "further ahead than a sender may be (SRD-4.2)")
+  end
+  local backlog = tvb(at + 18, 2)
+  block:add(f.backlog, backlog)
+  block:add(f.backlog_bytes, backlog, decode_log(backlog:uint())):set_generated()
+  local op = operation(tvb, at + 20, at + 28, block)
+  block:add(f.len, tvb(at + 22, 2))
+  block:add(f.qkey, tvb(at + 24, 4))
+  if is_first then
+    block:add(f.epoch, tvb(at + DATA_LEN, EPOCH_LEN))
+  end
+  local rdma = payload(tvb, at + header_len, len, op, tree)
+  local name = operations[op] or ("operation " .. op)
+  return header_len + len, string.format("%s psn=%d len=%d%s", name, psn, len, rdma)
+end
+
+-- Kind 0: acknowledgement, data, or both; length and summary.
+local function srd_datagram(tvb, at, flags, tree)
+  local place, words = at + COMMON_LEN, {}
+  if has(flags, 0x10) and has(flags, 0x02) then
+    tree:add_proto_expert_info(e.rtx)
+    table.insert(words, "[RTX]")
+  end
+  if has(flags, 0x40) then
+    tree:add_proto_expert_info(e.probe)
+    table.insert(words, "[PROBE]")
+  end
+  if not has(flags, 0x18) then
+    return malformed(tree, "neither acknowledgement nor data (SRD-2.2)")
+  end
+  local ack_summary
+  if has(flags, 0x08) then
+    local len, summary = acknowledgement(tvb, place, tree)
+    if not len then
+      return nil
+    end
+    place, ack_summary = place + len, "ack " .. summary
+  end
+  if has(flags, 0x10) then
+    local len, summary = data(tvb, place, has(flags, 0x01), tree)
+    if not len then
+      return nil
+    end
+    place = place + len
+    table.insert(words, summary)
+  end
+  table.insert(words, ack_summary)
+  return place - at, table.concat(words, " ")
+end
+
+local function reset_datagram(tvb, at, tree)
+  if tvb:len() < at + RESET_LEN then
+    return too_short(tvb, tree, "RESET cut off")
+  end
+  tree:add(f.reset_conn, tvb(at + COMMON_LEN, 8))
+  tree:add_proto_expert_info(e.reset)
+  return RESET_LEN, "RESET"
+end
+
+-- Kind 2 (SRD-9).
+local function ud_datagram(tvb, at, tree)
+  if tvb:len() < at + UD_LEN then
+    return too_short(tvb, tree, "unreliable datagram cut off")
+  end
+  tree:add(f.qkey, tvb(at + 8, 4))
+  local op = operation(tvb, at + 16, at + 12, tree)
+  local len = tvb(at + 18, 2):uint()
+  tree:add(f.len, tvb(at + 18, 2))
+  payload(tvb, at + UD_LEN, len, op, tree)
+  return UD_LEN + len, "UD " .. (operations[op] or op) .. " len=" .. len
+end
+
+-- The datagram at `at`; its length, nil when it cannot be told.
+local function datagram(tvb, at, pinfo, root)
+  local tree = root:add(srd, tvb(at))
+  if tvb:len() < at + COMMON_LEN then
+    return too_short(tvb, tree, "shorter than a header")
+  end
+  common_header(tvb, at, tree)
+  if math.floor(tvb(at, 1):uint() / 16) ~= VERSION then
+    return malformed(tree, "another version (SRD-2.1)")
+  end
+  local kind, flags = bit.band(tvb(at, 1):uint(), 0x0f), tvb(at + 1, 1):uint()
+  local len, summary
+  if kind == KIND.SRD then
+    len, summary = srd_datagram(tvb, at, flags, tree)
+  elseif kind == KIND.RESET then
+    len, summary = reset_datagram(tvb, at, tree)
+  elseif kind == KIND.UD then
+    len, summary = ud_datagram(tvb, at, tree)
+  else
+    return malformed(tree, "unknown kind (SRD-2.1)")
+  end
+  if not len then
+    return nil
+  end
+  if at + len > tvb:reported_len() then
+    return malformed(tree, "longer than its datagram (SRD-2.1)")
+  end
+  tree:set_len(math.min(len, tvb:len() - at))
+  tree:append_text(string.format(", %d > %d, %s", tvb(at + 4, 2):uint(), tvb(at + 6, 2):uint(),
+    summary))
+  if at > 0 then
+    pinfo.cols.info:append("; " .. summary)
+  else
+    pinfo.cols.info = string.format("%d > %d path %d %s", tvb(at + 4, 2):uint(),
+      tvb(at + 6, 2):uint(), tvb(at + 2, 2):uint(), summary)
+  end
+  return len
+end
+
+local function dissect(tvb, pinfo, root)
+  pinfo.cols.protocol = "SRD"
+  -- What was captured below the kernel may be a train that it had not cut yet (SRD-2.9).
+  local at = 0
+  while at < tvb:len() do
+    local len = datagram(tvb, at, pinfo, root)
+    if not len then
+      break
+    end
+    at = at + len
+  end
+  return tvb:len()
+end
+
+srd.dissector = dissect
+
+-- A queue pair number is a UDP port, so every datagram names the port it goes to.
+local function is_srd(tvb, pinfo)
+  if tvb:len() < COMMON_LEN then
+    return false
+  end
+  local version, kind = math.floor(tvb(0, 1):uint() / 16), tvb(0, 1):uint() % 16
+  return version == VERSION
+    and kinds[kind] ~= nil
+    and tvb(2, 2):uint() <= PATH_MAX
+    and pinfo.dst_port >= QPN_FIRST
+    and tvb(6, 2):uint() == pinfo.dst_port
+end
+
+srd:register_heuristic("udp", function(tvb, pinfo, root)
+  if not is_srd(tvb, pinfo) then
+    return false
+  end
+  dissect(tvb, pinfo, root)
+  return true
+end)
+
+DissectorTable.get("udp.port"):add_for_decode_as(srd)
