@@ -24,6 +24,7 @@ mod errno;
 mod event;
 mod fork;
 mod handle;
+mod marshall;
 mod modify;
 mod mr;
 mod ops;

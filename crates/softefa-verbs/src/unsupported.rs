@@ -65,6 +65,7 @@ refuse_pointer! {
     ibv_import_mr(*mut ibv_pd, u32) -> ibv_mr;
     ibv_import_dm(*mut ibv_context, u32) -> c_void;
     ibv_reg_mr_ex(*mut ibv_pd, *mut c_void) -> ibv_mr;
+    ibv_create_comp_cntr(*mut ibv_context, *mut c_void) -> c_void;
     ibv_alloc_dmah(*mut ibv_context, *mut c_void) -> c_void;
     efadv_qp_from_ibv_qp_ex(*mut c_void) -> c_void;
     efadv_create_comp_cntr(*mut ibv_context, *mut c_void, *mut c_void, u32) -> c_void;
@@ -92,6 +93,13 @@ extern "C" fn ibv_rereg_mr(
     _length: usize,
     _access: c_int,
 ) -> c_int {
+    Errno::EOPNOTSUPP.store();
+    -1
+}
+
+/// Returns a file descriptor, and so -1.
+#[unsafe(no_mangle)]
+extern "C" fn ibv_dm_export_dmabuf_fd(_dm: *mut c_void) -> c_int {
     Errno::EOPNOTSUPP.store();
     -1
 }

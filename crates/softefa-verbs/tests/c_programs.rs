@@ -115,6 +115,11 @@ fn names_and_rates_are_those_of_libibverbs() {
 }
 
 #[test]
+fn translations_are_those_of_libibverbs() {
+    check("marshall", &[]);
+}
+
+#[test]
 fn legacy_calls_move_messages() {
     check_with_packets("legacy");
 }

@@ -1,22 +1,8 @@
 /* Names and rates, compared with the system's library for every number it could know. */
-#include <dlfcn.h>
-
-#include "check.h"
+#include "system.h"
 
 typedef const char *(*name_fn)(int);
 typedef int (*number_fn)(int);
-
-static void *system_symbol(const char *name)
-{
-	/* A search through a handle does not see what is preloaded. */
-	static void *library;
-	if (!library)
-		library = dlopen("libibverbs.so.1", RTLD_NOW);
-	CHECK(library);
-	void *symbol = dlsym(library, name);
-	CHECK(symbol);
-	return symbol;
-}
 
 static void check_names(const char *name, name_fn ours)
 {
