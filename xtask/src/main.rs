@@ -1,7 +1,8 @@
-//! Project chores: `cargo xtask tidy`, `cargo xtask consumers`.
+//! Project chores: `cargo xtask tidy`, `cargo xtask consumers`, `cargo xtask replace-verbs`.
 #![forbid(unsafe_code)]
 
 mod consumers;
+mod replace_verbs;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -10,7 +11,8 @@ use std::process::ExitCode;
 use anyhow::{Result, bail, ensure};
 
 const USAGE: &str = "usage: cargo xtask tidy                 check the rules of the project
-       cargo xtask consumers RESULTS    write docs/CONSUMERS.md from recorded results";
+       cargo xtask consumers RESULTS    write docs/CONSUMERS.md from recorded results
+       cargo xtask replace-verbs DIR    make versioned libibverbs.so.1 and libefa.so.1 below DIR";
 
 fn main() -> ExitCode {
     match dispatch() {
@@ -29,6 +31,7 @@ fn dispatch() -> Result<()> {
         ["consumers", results] => {
             consumers::write(Path::new(results), &root().join("docs/CONSUMERS.md"))
         }
+        ["replace-verbs", dir] => replace_verbs::make(&root(), Path::new(dir)),
         ["--help" | "-h" | "help"] => {
             println!("{USAGE}");
             Ok(())

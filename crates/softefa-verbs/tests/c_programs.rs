@@ -3,75 +3,23 @@
 //! The programs check what they see and exit with 1 at the first thing that is wrong. Those that
 //! send must also have moved the device's own packet counters.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::OnceLock;
+mod common;
 
-use softefa::counters;
+use std::ffi::OsStr;
+use std::path::PathBuf;
 
-/// Compiles `tests/c/<name>.c`; the program, or what the compiler said.
-fn compile(name: &str) -> Result<PathBuf, String> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("verbs-{name}"));
-    let output = Command::new("cc")
-        .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o"])
-        .args([&program, &source])
-        .args(["-lefa", "-libverbs", "-lpthread", "-ldl"])
-        .output()
-        .map_err(|error| format!("cc cannot be run: {error}; install gcc"))?;
-    if output.status.success() {
-        return Ok(program);
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("cc refused {} (libibverbs-dev installed?):\n{said}", source.display()))
-}
+use common::{Run, library};
 
-/// The preloadable library, built from the present sources.
-fn library() -> &'static Path {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let (profile, dir) =
-            if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
-        let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", "softefa-verbs", "--profile", profile])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status()
-            .expect("cargo runs, it runs this test");
-        assert!(status.success(), "the library does not build");
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("tmp has a parent");
-        let library = target.join(dir).join("libsoftefa_verbs.so");
-        assert!(library.is_file(), "{} is missing", library.display());
-        library
-    })
-}
-
-/// A finished program and what its device counted.
-struct Run {
-    output: Output,
-    packets_sent: u64,
-    /// Bytes of RDMA copied between processes.
-    local_bytes: u64,
+/// Compiles a program that uses both libraries as usual.
+fn compile(name: &str) -> PathBuf {
+    common::compile(name, &["-lefa", "-libverbs", "-lpthread", "-ldl"])
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn run(name: &str, env: &[(&str, &str)]) -> Run {
-    let program = compile(name).unwrap_or_else(|error| panic!("{error}"));
-    let dir = tempfile::tempdir().expect("a directory for the run");
-    let output = Command::new("timeout")
-        .arg("60")
-        .arg(&program)
-        .env("LD_PRELOAD", library())
-        .env("SOFTEFA_RUN_DIR", dir.path())
-        .env_remove("SYSFS_PATH")
-        .envs(env.iter().copied())
-        .output()
-        .expect("timeout runs");
-    let processes = counters::read_dir(dir.path()).expect("the counters can be read");
-    let sum = |counter| {
-        let values = processes.iter().flat_map(|process| &process.values);
-        values.filter(|(name, _)| *name == counter).map(|(_, value)| value).sum()
-    };
-    let (packets_sent, local_bytes) = (sum("tx_pkts"), sum("rdma_local_bytes"));
-    Run { output, packets_sent, local_bytes }
+    let preload = ("LD_PRELOAD", library().as_os_str());
+    let env = env.iter().map(|(name, value)| (*name, OsStr::new(*value))).chain([preload]);
+    common::run(&compile(name), &[], &env.collect::<Vec<_>>())
 }
 
 /// The program must succeed, silently.
@@ -90,12 +38,12 @@ fn check(name: &str, env: &[(&str, &str)]) -> Run {
 
 fn check_with_packets(name: &str) {
     let run = check(name, &[]);
-    assert!(run.packets_sent > 0, "{name} never touched the device");
+    assert!(run.counter("tx_pkts") > 0, "{name} never touched the device");
 }
 
 #[test]
 fn layouts_are_those_of_the_headers() {
-    compile("layout").unwrap_or_else(|error| panic!("{error}"));
+    compile("layout");
 }
 
 #[test]
@@ -150,7 +98,7 @@ fn rdma_crosses_processes_while_the_target_sleeps() {
     check_with_packets("processes");
     let key = "00112233445566778899aabbccddeeff";
     let run = check("processes", &[("SOFTEFA_LOCAL_KEY", key)]);
-    assert_eq!(run.local_bytes, 2 * 900_000, "one READ and one WRITE");
+    assert_eq!(run.counter("rdma_local_bytes"), 2 * 900_000, "one READ and one WRITE");
 }
 
 #[test]
@@ -182,7 +130,7 @@ fn library_works_in_destructors() {
 fn two_devices_reach_each_other() {
     let devices = "first=127.0.0.1,second=127.0.0.2";
     let run = check("devices", &[("SOFTEFA_DEVICES", devices)]);
-    assert!(run.packets_sent > 0, "the devices never sent anything");
+    assert!(run.counter("tx_pkts") > 0, "the devices never sent anything");
 }
 
 #[test]

@@ -1,0 +1,184 @@
+//! `cargo xtask replace-verbs DIR`: the versioned `libibverbs.so.1` and `libefa.so.1`, in
+//! `DIR/replace-verbs`, for the adapter library in `DIR`.
+//!
+//! A Rust library cannot carry symbol versions. These two do nothing else: they are *filters*
+//! (`DT_FILTER`, see ld(1) `-F`) of the adapter, so that the loader resolves their symbols there.
+//! Only `dlvsym`, which insists on the version, comes to their own symbols, which are indirect
+//! functions (`ifunc`) and lead to the adapter as well. What rdma-core's own libraries want from
+//! libibverbs beyond that refuses.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::ops::RangeInclusive;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// Where the lists of symbols and `forward.h` are, below the root of the workspace.
+const LISTS: &str = "crates/softefa-verbs/abi";
+/// The adapter, by the name it was linked with (`crates/softefa-verbs/build.rs`).
+const ADAPTER: &str = "libsoftefa_verbs.so";
+/// Numbers of private nodes there have been, and may be.
+const PRIVATE_NODES: RangeInclusive<u32> = 1..=99;
+
+/// A library to make.
+struct Library {
+    /// Without `.so.1`.
+    name: &'static str,
+    /// Nodes in order of inheritance, each with its symbols.
+    nodes: Vec<(String, Vec<String>)>,
+    /// Symbols and nodes of rdma-core's own libraries.
+    private_symbols: BTreeSet<String>,
+    private_nodes: Vec<String>,
+}
+
+/// Makes both libraries, and the links under which programs may open them.
+///
+/// # Errors
+/// A list is not as it should be, or the C compiler is missing or refuses.
+pub(crate) fn make(root: &Path, dir: &Path) -> Result<()> {
+    let lists = root.join(LISTS);
+    let read = |file: &str| {
+        fs::read_to_string(lists.join(file)).with_context(|| format!("cannot read {LISTS}/{file}"))
+    };
+    let mut private_symbols: BTreeSet<String> = entries(&read("libibverbs.private")?).collect();
+    private_symbols.extend(machine_private_symbols());
+    private_symbols.extend(PRIVATE_NODES.map(|node| format!("verbs_register_driver_{node}")));
+    let private_nodes = PRIVATE_NODES.map(|node| format!("IBVERBS_PRIVATE_{node}")).collect();
+    let libraries = [
+        Library {
+            name: "libibverbs",
+            nodes: nodes(&read("libibverbs.symbols")?)?,
+            private_symbols,
+            private_nodes,
+        },
+        Library {
+            name: "libefa",
+            nodes: nodes(&read("libefa.symbols")?)?,
+            private_symbols: BTreeSet::new(),
+            private_nodes: Vec::new(),
+        },
+    ];
+    let dir = dir.join("replace-verbs");
+    fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    libraries.iter().try_for_each(|library| library.link(&lists, &dir))
+}
+
+/// Lines that are not empty and no comment.
+fn entries(list: &str) -> impl Iterator<Item = String> {
+    list.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned)
+}
+
+/// Groups `NODE SYMBOL` lines.
+fn nodes(list: &str) -> Result<Vec<(String, Vec<String>)>> {
+    let mut nodes: Vec<(String, Vec<String>)> = Vec::new();
+    for line in entries(list) {
+        let Some((node, symbol)) = line.split_once(' ') else {
+            bail!("'{line}' is not NODE SYMBOL");
+        };
+        match nodes.last_mut() {
+            Some((last, symbols)) if last == node => symbols.push(symbol.to_owned()),
+            _ => nodes.push((node.to_owned(), vec![symbol.to_owned()])),
+        }
+    }
+    Ok(nodes)
+}
+
+/// What the private nodes of this machine's libibverbs hold: it may be newer than the list. None
+/// where there is no such library.
+fn machine_private_symbols() -> BTreeSet<String> {
+    let stdout = |command: &mut Command| {
+        let output = command.output().ok().filter(|output| output.status.success());
+        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let path = stdout(Command::new("cc").arg("-print-file-name=libibverbs.so.1"));
+    let path = path.unwrap_or_default();
+    let options = ["--dynamic", "--defined-only", "--with-symbol-versions"];
+    let table = stdout(Command::new("nm").args(options).arg(path.trim())).unwrap_or_default();
+    let symbols = table.lines().filter_map(|line| line.split_whitespace().last());
+    let private = symbols.filter_map(|symbol| symbol.split_once("@@IBVERBS_PRIVATE_"));
+    private.map(|(name, _)| name.to_owned()).collect()
+}
+
+impl Library {
+    fn link(&self, lists: &Path, dir: &Path) -> Result<()> {
+        // Several builds may be at it at once: everything is made aside and then moved.
+        let aside = tempfile::tempdir_in(dir)?;
+        let at = |end: &str| aside.path().join(format!("{}{end}", self.name));
+        let [source, script, library, link] = [".c", ".map", ".so.1", ".so"].map(at);
+        fs::write(&source, self.source()?)?;
+        fs::write(&script, self.script()?)?;
+        let output = Command::new("cc")
+            .args(["-shared", "-fPIC", "-nostartfiles", "-O2", "-s", "-o"])
+            .args([&library, &source])
+            .arg("-ldl")
+            .arg("-I")
+            .arg(lists)
+            .arg(format!("-Wl,--version-script={}", script.display()))
+            .arg(format!("-Wl,-soname,{}.so.1", self.name))
+            .arg(format!("-Wl,-F,{ADAPTER}"))
+            .arg("-Wl,--enable-new-dtags,-rpath,$ORIGIN/..")
+            .output()
+            .context("cc cannot be run; install gcc")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "cc refused {}.so.1:\n{said}", self.name);
+        symlink(format!("{}.so.1", self.name), &link)?;
+        for made in [&library, &link] {
+            move_into(made, dir).with_context(|| format!("cannot write {}", dir.display()))?;
+        }
+        Ok(())
+    }
+
+    fn source(&self) -> Result<String> {
+        let mut text = format!("#define ADAPTER \"{ADAPTER}\"\n#include \"forward.h\"\n");
+        for symbol in self.nodes.iter().flat_map(|(_, symbols)| symbols) {
+            writeln!(text, "FORWARD({symbol})")?;
+        }
+        for symbol in &self.private_symbols {
+            writeln!(text, "REFUSE({symbol})")?;
+        }
+        Ok(text)
+    }
+
+    /// Private symbols are in no node: such a symbol satisfies a reference to any version.
+    fn script(&self) -> Result<String> {
+        let mut text = String::new();
+        let mut parent = "";
+        for (node, symbols) in &self.nodes {
+            writeln!(text, "{node} {{ global: {}; }} {parent};", symbols.join("; "))?;
+            parent = node;
+        }
+        for node in &self.private_nodes {
+            writeln!(text, "{node} {{ }};")?;
+        }
+        Ok(text)
+    }
+}
+
+fn move_into(made: &Path, dir: &Path) -> io::Result<()> {
+    let name = made.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    fs::rename(made, dir.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_inherit_in_the_order_of_the_list() {
+        let nodes = nodes("# comment\nA_1 x\nA_1 y\nA_2 z\n").unwrap();
+        let library = Library {
+            name: "lib",
+            nodes,
+            private_symbols: BTreeSet::new(),
+            private_nodes: vec!["P_1".into()],
+        };
+        let script = library.script().unwrap();
+        assert_eq!(script, "A_1 { global: x; y; } ;\nA_2 { global: z; } A_1;\nP_1 { };\n");
+        assert!(super::nodes("A_1\n").is_err());
+    }
+}
