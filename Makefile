@@ -37,3 +37,4 @@ setup:
 
 build: ## Build softefa, its library, efa-bench and bench (target/release)
 	@$(CARGO) build --release --quiet -p softefa-cli -p softefa-verbs -p efa-bench -p bench
+	@$(CARGO) xtask replace-verbs $(BIN)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ErrorKind};
-use clap::{Args, Parser, Subcommand, value_parser};
+use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 
 use crate::failure::Failure;
 
@@ -68,6 +68,17 @@ pub(crate) struct DeviceArgs {
     pub(crate) paths: Option<String>,
 }
 
+/// Whether the system's verbs libraries are replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReplaceVerbs {
+    /// If the versioned libraries are there.
+    Auto,
+    /// Or fail.
+    Yes,
+    /// The adapter is preloaded and nothing else.
+    No,
+}
+
 /// `softefa run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
@@ -95,6 +106,17 @@ pub(crate) struct RunArgs {
     /// The adapter library; also SOFTEFA_LIBRARY [default: found beside this program].
     #[arg(long, value_name = "FILE")]
     pub(crate) library: Option<PathBuf>,
+    /// Put versioned libibverbs.so.1 and libefa.so.1 in place of the system's, for programs that open
+    /// them by name or need newer ones: yes, no, or auto (if they lie beside the adapter library).
+    #[arg(
+        long,
+        value_name = "WHEN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "auto",
+        default_missing_value = "yes"
+    )]
+    pub(crate) replace_verbs: ReplaceVerbs,
     /// The program and its arguments.
     #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
@@ -229,6 +251,16 @@ mod tests {
     fn missing_program_is_usage() {
         assert!(parse_run(&[]).unwrap_err().contains("usage"));
         assert!(parse_run(&["--stats"]).unwrap_err().contains("no program given"));
+    }
+
+    #[test]
+    fn replacing_verbs_takes_its_value_after_an_equals_sign_only() {
+        let replace = |words: &[&str]| parse_run(words).unwrap().replace_verbs;
+        assert_eq!(replace(&["true"]), ReplaceVerbs::Auto);
+        assert_eq!(replace(&["--replace-verbs", "true"]), ReplaceVerbs::Yes);
+        assert_eq!(replace(&["--replace-verbs=no", "true"]), ReplaceVerbs::No);
+        let line = parse_run(&["--replace-verbs=maybe", "true"]).unwrap_err();
+        assert!(line.contains("maybe"), "{line}");
     }
 
     #[test]

@@ -11,24 +11,23 @@ use std::process::Command;
 use softefa::Config;
 
 use crate::failure::Failure;
-use crate::library;
 use crate::program;
 use crate::run_dir::RunDir;
 
 const ENV_PRELOAD: &str = "LD_PRELOAD";
+const ENV_LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 const ENV_SYSFS: &str = "SYSFS_PATH";
 /// libfabric sends between processes of one host through shared memory unless told otherwise
 /// (efa-device peers with the same GID): the device would never see a packet.
 const ENV_SHM_TRANSFER: &str = "FI_EFA_ENABLE_SHM_TRANSFER";
 
-/// The program with its arguments and the environment of the run; not started yet.
+/// The program with its arguments and the device's environment; not started yet.
 ///
 /// # Errors
-/// The program or a usable library path is missing.
+/// The program is missing.
 pub(crate) fn command(
     words: &[OsString],
     config: &Config,
-    library: &Path,
     run: &RunDir,
 ) -> Result<Command, Failure> {
     let Some((name, args)) = words.split_first() else {
@@ -39,12 +38,32 @@ pub(crate) fn command(
     command.args(args);
     command.envs(config.to_env());
     command.env(ENV_SYSFS, run.sysfs());
-    let library = loadable(library, run.path())?;
-    command.env(ENV_PRELOAD, prepend(&library, env::var_os(ENV_PRELOAD).as_deref()));
     if env::var_os(ENV_SHM_TRANSFER).is_none() {
         command.env(ENV_SHM_TRANSFER, "0");
     }
     Ok(command)
+}
+
+/// Has the loader bring the adapter along, and find `replacements` before the system's libraries.
+///
+/// The preload answers programs that are linked with libibverbs, whatever their copy of it is called;
+/// the replacements answer those that open it by name.
+///
+/// # Errors
+/// A path cannot be written in the loader's lists.
+pub(crate) fn preload(
+    command: &mut Command,
+    library: &Path,
+    replacements: Option<&Path>,
+    run: &RunDir,
+) -> Result<(), Failure> {
+    for (variable, path) in [(ENV_PRELOAD, Some(library)), (ENV_LIBRARY_PATH, replacements)] {
+        if let Some(path) = path {
+            let path = loadable(path, run.path())?;
+            command.env(variable, prepend(&path, env::var_os(variable).as_deref()));
+        }
+    }
+    Ok(())
 }
 
 /// Starts the program; `words[0]` names it in the error.
@@ -65,32 +84,32 @@ pub(crate) fn spawn(command: &mut Command) -> Result<std::process::Child, Failur
     })
 }
 
-/// The preload list has no quoting: spaces and colons separate, `$` expands. A library in such a
-/// place is preloaded through a link in the run directory.
-fn loadable(library: &Path, run_dir: &Path) -> Result<PathBuf, Failure> {
-    if is_plain(library) {
-        return Ok(library.to_path_buf());
+/// The loader's lists have no quoting: spaces, colons and semicolons separate, `$` expands. What
+/// lies in such a place is loaded through a link in the run directory.
+fn loadable(path: &Path, run_dir: &Path) -> Result<PathBuf, Failure> {
+    if is_plain(path) {
+        return Ok(path.to_path_buf());
     }
-    let link = run_dir.join(library::NAME);
+    let link = run_dir.join(path.file_name().unwrap_or_default());
     if !is_plain(&link) {
         return Err(Failure::own(format!(
-            "neither {} nor {} can be preloaded: space, ':' or '$' in the path; set XDG_RUNTIME_DIR",
-            library.display(),
+            "neither {} nor {} can be loaded: space, ':', ';' or '$' in the path; set XDG_RUNTIME_DIR",
+            path.display(),
             link.display()
         )));
     }
-    symlink(library, &link)
+    symlink(path, &link)
         .map_err(|error| Failure::own(format!("cannot link {}: {error}", link.display())))?;
     Ok(link)
 }
 
 fn is_plain(path: &Path) -> bool {
-    !path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':' | b'$'))
+    !path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':' | b';' | b'$'))
 }
 
-/// Ours first: the first definition of a symbol wins.
-fn prepend(library: &Path, existing: Option<&OsStr>) -> OsString {
-    let mut list = library.as_os_str().to_owned();
+/// Ours first: the first definition of a symbol, and the first library of a name, wins.
+fn prepend(path: &Path, existing: Option<&OsStr>) -> OsString {
+    let mut list = path.as_os_str().to_owned();
     if let Some(existing) = existing.filter(|list| !list.is_empty()) {
         list.push(":");
         list.push(existing);

@@ -1,12 +1,15 @@
-//! Finding the adapter library that is preloaded.
+//! Finding the adapter library that is preloaded, and the versioned libraries beside it.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
+use crate::args::ReplaceVerbs;
 use crate::failure::Failure;
 
 /// File name of the adapter library.
 pub(crate) const NAME: &str = "libsoftefa_verbs.so";
+/// Directory of the versioned `libibverbs.so.1` and `libefa.so.1`, beside the adapter library.
+pub(crate) const REPLACEMENTS: &str = "replace-verbs";
 /// Names the library when `--library` does not.
 const ENV_LIBRARY: &str = "SOFTEFA_LIBRARY";
 
@@ -38,6 +41,26 @@ pub(crate) fn find(option: Option<&Path>) -> Result<PathBuf, Failure> {
     })
 }
 
+/// The directory of versioned libraries that belongs to `library`, unless it is not wanted.
+///
+/// # Errors
+/// It was asked for by name and is not there.
+pub(crate) fn replacements(
+    library: &Path,
+    wanted: ReplaceVerbs,
+) -> Result<Option<PathBuf>, Failure> {
+    let dir = library.with_file_name(REPLACEMENTS);
+    match wanted {
+        ReplaceVerbs::No => Ok(None),
+        _ if dir.join("libibverbs.so.1").is_file() => Ok(Some(dir)),
+        ReplaceVerbs::Auto => Ok(None),
+        ReplaceVerbs::Yes => Err(Failure::own(format!(
+            "no versioned libraries in {}; make them with `make build`, or leave --replace-verbs out",
+            dir.display()
+        ))),
+    }
+}
+
 /// Beside the program (a cargo target directory), or in the `lib` of its prefix (installed).
 fn places_near(program: &Path) -> Vec<PathBuf> {
     let dir = program.parent().unwrap_or_else(|| Path::new("/"));
@@ -64,6 +87,22 @@ mod tests {
         let places = places_near(Path::new("/opt/x/bin/softefa"));
         assert_eq!(places[0], Path::new("/opt/x/bin"));
         assert_eq!(places[1], Path::new("/opt/x/lib"));
+    }
+
+    #[test]
+    fn versioned_libraries_are_used_when_they_are_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let library = dir.path().join(NAME);
+        let find = |wanted| replacements(&library, wanted);
+        assert_eq!(find(ReplaceVerbs::Auto), Ok(None));
+        let text = find(ReplaceVerbs::Yes).unwrap_err().to_string();
+        assert!(text.contains(dir.path().to_str().unwrap()), "{text}");
+        let replacements = dir.path().join(REPLACEMENTS);
+        std::fs::create_dir(&replacements).unwrap();
+        std::fs::write(replacements.join("libibverbs.so.1"), "").unwrap();
+        assert_eq!(find(ReplaceVerbs::Auto), Ok(Some(replacements.clone())));
+        assert_eq!(find(ReplaceVerbs::Yes), Ok(Some(replacements)));
+        assert_eq!(find(ReplaceVerbs::No), Ok(None));
     }
 
     #[test]

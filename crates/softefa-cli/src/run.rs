@@ -25,6 +25,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let name = name.unwrap_or_default();
     args.program.first().map(|word| program::find(word)).transpose()?;
     let library = library::find(args.library.as_deref())?;
+    let replacements = library::replacements(&library, args.replace_verbs)?;
     let output = args.counters.as_deref().map(Output::open).transpose()?;
     let recording = args.pcap.as_deref().map(Recording::open).transpose()?;
     let run = RunDir::create(&name, args.keep)?;
@@ -32,7 +33,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     config.capture_bytes = args.pcap.is_some().then_some(args.snaplen);
     let hw_counters = prepare(&mut config, &run)?;
 
-    let mut command = launch::command(&args.program, &config, &library, &run)?;
+    let mut command = launch::command(&args.program, &config, &run)?;
+    launch::preload(&mut command, &library, replacements.as_deref(), &run)?;
     let supervisor = Supervisor::new()?;
     let recorder = recording.map(|file| file.start(run.path(), args.snaplen)).transpose()?;
     let publisher = Publisher::start(hw_counters, run.path())?;

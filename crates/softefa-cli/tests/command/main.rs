@@ -3,6 +3,7 @@
 
 #[path = "../harness/mod.rs"]
 mod harness;
+mod replace;
 
 use std::fs;
 use std::process::{Command, Stdio};

@@ -26,12 +26,17 @@ const START_LIMIT: Duration = Duration::from_secs(15);
 const GRACE: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(5);
 
-/// The command under test, with a library beside it that is built from the present sources.
+/// The command under test, with the libraries beside it that are built from the present sources.
 pub(crate) fn softefa() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         build("softefa-verbs");
-        PathBuf::from(env!("CARGO_BIN_EXE_softefa"))
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_softefa"));
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["run", "--quiet", "--package", "xtask", "--", "replace-verbs"]);
+        cargo.arg(program.parent().unwrap());
+        assert!(cargo.status().unwrap().success(), "the versioned libraries cannot be made");
+        program
     })
 }
 

@@ -1,0 +1,89 @@
+//! `--replace-verbs`: programs that the system's libibverbs cannot serve.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::harness::{LIMIT, Outcome, Session, softefa};
+
+/// Needs version nodes that are newer than those of most systems' libraries.
+const NEWER: &str = r#"
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdint.h>
+
+int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed);
+int efadv_query_cq(struct ibv_cq *cq, void *attr, uint32_t inlen);
+
+int main(void)
+{
+	int count = 0;
+	uint64_t speed = 0;
+	struct ibv_device **list = ibv_get_device_list(&count);
+	if (!list || count != 1)
+		return 1;
+	struct ibv_context *context = ibv_open_device(list[0]);
+	if (!context || ibv_query_port_speed(context, 1, &speed) != EOPNOTSUPP)
+		return 2;
+	if (efadv_query_cq(0, 0, 0) != EOPNOTSUPP)
+		return 3;
+	ibv_free_device_list(list);
+	return ibv_close_device(context) ? 4 : 0;
+}
+"#;
+
+fn replacements() -> PathBuf {
+    softefa().with_file_name("replace-verbs")
+}
+
+/// Compiles [`NEWER`] in `dir`, against the versioned libraries as a newer rdma-core's.
+fn build_newer(dir: &Path) -> String {
+    let [source, program] = ["newer.c", "newer"].map(|name| dir.join(name));
+    std::fs::write(&source, NEWER).unwrap();
+    let search = format!("-L{}", replacements().display());
+    let status = Command::new("cc")
+        .args([&source, Path::new("-o"), &program])
+        .args([&search, "-lefa", "-libverbs", "-Wl,--allow-shlib-undefined"])
+        .status()
+        .unwrap();
+    assert!(status.success(), "cc refused the program");
+    program.to_str().unwrap().to_owned()
+}
+
+fn run(options: &str) -> Outcome {
+    let session = Session::new(options);
+    let program = build_newer(session.runtime_dir());
+    session.start_words("newer", &[&program]).wait(LIMIT)
+}
+
+#[test]
+fn program_built_against_a_newer_libibverbs_runs() {
+    run("").assert_clean();
+    run("--replace-verbs").assert_clean();
+    let refused = run("--replace-verbs=no");
+    assert_ne!(refused.code, 0, "{refused}");
+    assert!(refused.stderr.contains("IBVERBS_1.16"), "{refused}");
+}
+
+#[test]
+fn search_path_is_changed_only_for_who_wants_it() {
+    let path = |options: &str| {
+        let outcome = Session::new(options).run("env");
+        let line = outcome.stdout.lines().find(|line| line.starts_with("LD_LIBRARY_PATH="));
+        line.map(str::to_owned).unwrap_or_default()
+    };
+    let ours = replacements().canonicalize().unwrap();
+    assert!(path("").contains(ours.to_str().unwrap()));
+    assert!(!path("--replace-verbs=no").contains(ours.to_str().unwrap()));
+}
+
+#[test]
+fn missing_replacements_are_told_to_who_asked_for_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let library = dir.path().join("libsoftefa_verbs.so");
+    std::fs::copy(softefa().with_file_name("libsoftefa_verbs.so"), &library).unwrap();
+    let library = format!("--library {}", library.display());
+    Session::new(&library).run("true").assert_clean();
+    let outcome = Session::new(&format!("{library} --replace-verbs")).run("true");
+    assert_eq!(outcome.code, 125, "{outcome}");
+    assert!(outcome.stderr.contains("replace-verbs"), "{outcome}");
+}
