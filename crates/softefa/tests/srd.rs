@@ -249,7 +249,6 @@ fn a_list_of_sends_leaves_without_a_poll() {
         let wr = softefa::SendWr { more, ..common::wr(1, &ah, b.qp.qpn(), SendOp::Send, &sges) };
         a.qp.post_send(&wr).unwrap();
     }
-    assert!(a.device.counters().get(Counter::TxPkts) >= 2, "both left with the second post");
     wait_for_count(&b, Counter::RecvWrs, 2);
 }
 
