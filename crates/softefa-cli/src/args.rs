@@ -84,6 +84,10 @@ pub(crate) enum ReplaceVerbs {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
+    /// Refuse what hardware refuses and Soft-EFA otherwise takes: RDMA from a peer without an address
+    /// handle, sends without the signaled flag, receives without entries.
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// Send all bytes of RDMA over UDP. Otherwise long READs and WRITEs between programs of one
     /// user on one machine are copied from memory to memory (never with --fault).
     #[arg(long)]

@@ -29,6 +29,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let output = args.counters.as_deref().map(Output::open).transpose()?;
     let recording = args.pcap.as_deref().map(Recording::open).transpose()?;
     let run = RunDir::create(&name, args.keep)?;
+    config.strict |= args.strict;
     config.local_key = if args.wire_only { None } else { Some(run.local_key()) };
     config.capture_bytes = args.pcap.is_some().then_some(args.snaplen);
     let hw_counters = prepare(&mut config, &run)?;

@@ -91,6 +91,7 @@ fn unsolicited_writes_consume_no_receive() {
 #[test]
 fn bad_keys_addresses_and_states_change_no_byte() {
     check_with_packets("protection");
+    check("protection", &[("SOFTEFA_STRICT", "1")]);
 }
 
 #[test]

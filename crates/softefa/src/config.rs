@@ -22,6 +22,8 @@ pub const ENV_PATHS: &str = "SOFTEFA_PATHS";
 pub const ENV_LOCAL_KEY: &str = "SOFTEFA_LOCAL_KEY";
 /// Bytes of each datagram to keep for captures, from the first one on.
 pub const ENV_CAPTURE: &str = "SOFTEFA_CAPTURE";
+/// `1` to refuse what hardware refuses, `0` (or nothing) to be kinder.
+pub const ENV_STRICT: &str = "SOFTEFA_STRICT";
 /// Directory of the sysfs tree and the counters.
 pub const ENV_RUN_DIR: &str = "SOFTEFA_RUN_DIR";
 
@@ -61,6 +63,12 @@ pub enum ConfigError {
     /// Not a key of a user's programs.
     #[error("local key '{value}' is not 32 hexadecimal digits; unset it to use the wire only")]
     LocalKey {
+        /// As written.
+        value: String,
+    },
+    /// Neither strict nor not.
+    #[error("{ENV_STRICT}='{value}' is neither 1 nor 0")]
+    Strict {
         /// As written.
         value: String,
     },
@@ -120,6 +128,9 @@ pub struct Config {
     pub faults: FaultSpec,
     /// Paths per device, 0 = chosen by the kind of link.
     pub paths: u16,
+    /// Refuse what hardware refuses although this adapter could do it (docs/ARCHITECTURE.md,
+    /// "Laxer than the device").
+    pub strict: bool,
     /// Shared by the programs of this user on this machine: with it, RDMA between them copies
     /// memory directly where that is faster; `None` = everything goes over the wire.
     pub local_key: Option<UserKey>,
@@ -137,6 +148,7 @@ impl Default for Config {
             profile: Profile::default(),
             faults: FaultSpec::default(),
             paths: 0,
+            strict: false,
             local_key: None,
             capture_bytes: None,
             run_dir: None,
@@ -164,6 +176,11 @@ impl Config {
         if let Some(value) = text(ENV_PATHS) {
             config.paths = parse_paths(&value)?;
         }
+        config.strict = match text(ENV_STRICT).as_deref() {
+            None | Some("0") => false,
+            Some("1") => true,
+            Some(value) => return Err(ConfigError::Strict { value: value.to_owned() }),
+        };
         config.local_key = text(ENV_LOCAL_KEY).map(|value| parse_key(&value)).transpose()?;
         // Set by `softefa run` only; what cannot be read is as good as not set.
         config.capture_bytes = text(ENV_CAPTURE).and_then(|value| value.parse().ok());
@@ -184,6 +201,9 @@ impl Config {
         ];
         if self.paths > 0 {
             env.push((ENV_PATHS, self.paths.to_string().into()));
+        }
+        if self.strict {
+            env.push((ENV_STRICT, "1".into()));
         }
         if let Some(key) = &self.local_key {
             env.push((ENV_LOCAL_KEY, format_key(key).into()));

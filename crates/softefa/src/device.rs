@@ -69,6 +69,7 @@ pub struct Device {
     paths: OnceLock<Arc<PathSockets>>,
     qpns: Mutex<QpnPool>,
     pub(crate) faults: FaultSpec,
+    pub(crate) is_strict: bool,
     /// Present when memory of other processes of this user may be copied directly.
     pub(crate) local_key: Option<UserKey>,
     pub(crate) streams: AtomicU64,
@@ -111,6 +112,7 @@ impl Device {
             paths: OnceLock::new(),
             qpns: Mutex::new(QpnPool::new(attr.max_qp)),
             faults: config.faults,
+            is_strict: config.strict,
             // Whoever asks for faults wants to see what the wire does.
             local_key: config.local_key.filter(|_| !config.faults.is_active()),
             streams: AtomicU64::new(0),
@@ -153,6 +155,12 @@ impl Device {
     #[must_use]
     pub fn attr(&self) -> &DeviceAttr {
         &self.attr
+    }
+
+    /// Whether it refuses what hardware refuses ([`Config::strict`]).
+    #[must_use]
+    pub fn is_strict(&self) -> bool {
+        self.is_strict
     }
 
     /// What it counted in this process.

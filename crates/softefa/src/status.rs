@@ -35,7 +35,7 @@ pub enum Status {
     RemoteBadStatus = 12,
     /// The remote side answered once and is silent now.
     LocalUnrespRemote = 13,
-    /// The remote side has no address handle for us (RDMA needs one).
+    /// The remote side has no address handle for us, which RDMA needs there: on a strict device.
     RemoteUnknownPeer = 14,
     /// The remote side never answered.
     LocalUnreachRemote = 15,

@@ -115,7 +115,8 @@ fn killed_run_is_tidied_up_by_the_next() {
 
 #[test]
 fn environment_puts_the_device_under_the_program() {
-    let session = Session::new("--profile efa0 --fault loss=1%,seed=7 --device x=127.0.0.9");
+    let session =
+        Session::new("--profile efa0 --fault loss=1%,seed=7 --device x=127.0.0.9 --strict");
     let outcome = session.run("env");
     let value = |name: &str| {
         let found = outcome.stdout.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));
@@ -126,6 +127,7 @@ fn environment_puts_the_device_under_the_program() {
     assert_eq!(value("FI_EFA_ENABLE_SHM_TRANSFER"), "0");
     assert_eq!(value("SOFTEFA_DEVICES"), "x=127.0.0.9");
     assert_eq!(value("SOFTEFA_PROFILE"), "efa0");
+    assert_eq!(value("SOFTEFA_STRICT"), "1");
     assert!(value("SOFTEFA_FAULT").contains("loss=1%"));
 }
 

@@ -210,6 +210,36 @@ static void check_states(struct node *node)
 	CHECK_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(side.cq)), 0);
 }
 
+/* What only a strict device refuses, as hardware does. */
+static void check_strictness(struct test *test, struct ibv_pd *other, struct ibv_mr *foreign)
+{
+	int is_strict = getenv("SOFTEFA_STRICT") != NULL;
+	struct node *node = test->node, elsewhere = *node;
+	elsewhere.pd = other;
+	struct side side = side_open(&elsewhere);
+	/* Its domain has no address handle for the requester. */
+	int opcode;
+	uint32_t length;
+	CHECK_EQ(post(node, &test->a, &side, READ, foreign->rkey, test->open->lkey, 8), 0);
+	int status = wait_one(&test->a, &side, &opcode, &length);
+	CHECK_EQ(status, is_strict ? IBV_WC_REM_OP_ERR : IBV_WC_SUCCESS);
+	CHECK_EQ(last_vendor_err, is_strict ? 14 : 0);
+
+	struct ibv_sge sge = {(uintptr_t)node->buffer, 8, foreign->lkey};
+	struct ibv_send_wr wr = send_wr(node, side.qp, &sge), *bad = NULL;
+	wr.send_flags = 0;
+	CHECK_EQ(ibv_post_send(side.qp, &wr, &bad), is_strict ? EINVAL : 0);
+	struct ibv_recv_wr recv = {.num_sge = 0}, *bad_recv = NULL;
+	CHECK_EQ(ibv_post_recv(side.qp, &recv, &bad_recv), is_strict ? EINVAL : 0);
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 0, .grh.dgid = node->gid};
+	struct ibv_ah *ah = ibv_create_ah(node->pd, &attr);
+	CHECK_EQ(ah == NULL, is_strict);
+	if (ah)
+		CHECK_EQ(ibv_destroy_ah(ah), 0);
+	CHECK_EQ(ibv_destroy_qp(side.qp), 0);
+	CHECK_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(side.cq)), 0);
+}
+
 int main(void)
 {
 	struct node node = node_open();
@@ -227,6 +257,7 @@ int main(void)
 	check_handles(&test, other);
 	check_unchanged(&node);
 	check_states(&node);
+	check_strictness(&test, other, foreign);
 	CHECK_EQ(ibv_destroy_qp(test.a.qp), 0);
 	CHECK_EQ(ibv_destroy_qp(test.b.qp), 0);
 	CHECK_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(test.a.cq)), 0);

@@ -199,8 +199,8 @@ pub struct SendWr<'a> {
     pub op: SendOp,
     /// Payload.
     pub data: SendData<'a>,
-    /// Asks for a completion. Without it only a failure completes. The real device refuses such
-    /// sends; perftest's UD bandwidth test posts them.
+    /// Asks for a completion. Without it only a failure completes. Hardware, and a strict device,
+    /// refuse such sends; perftest's UD bandwidth test posts them.
     pub signaled: bool,
     /// Remote device.
     pub ah: &'a Ah,
@@ -225,6 +225,12 @@ pub enum PostError {
     /// More entries than the queue takes.
     #[error("{0} scatter-gather entries are more than the queue takes")]
     TooManySges(usize),
+    /// Asks for no completion, which a strict device does not do.
+    #[error("the device completes every send; set the signaled flag, or sq_sig_all at creation")]
+    Unsignaled,
+    /// Has no entries, for which a strict device has no descriptor.
+    #[error("a receive needs an entry, if only of no bytes")]
+    NoSges,
     /// More inline bytes than the queue takes.
     #[error("{0} inline bytes are more than the queue takes")]
     InlineTooLong(usize),

@@ -206,6 +206,9 @@ impl Qp {
         if sges.len() > self.init.rq_sge as usize || sges.len() > rq::SGE_MAX {
             return Err(PostError::TooManySges(sges.len()));
         }
+        if sges.is_empty() && self.pd.device().is_strict {
+            return Err(PostError::NoSges);
+        }
         if self.is_gone() {
             return Err(PostError::Gone);
         }
@@ -240,6 +243,9 @@ impl Qp {
 
     fn send_slot(&self, wr: &SendWr<'_>) -> Result<SendSlot, PostError> {
         let signaled = wr.signaled || self.init.sq_sig_all;
+        if !signaled && self.pd.device().is_strict {
+            return Err(PostError::Unsignaled);
+        }
         match wr.data {
             SendData::Sges(sges) => {
                 if sges.len() > self.init.sq_sge as usize || sges.len() > sq::SGE_MAX {

@@ -132,6 +132,7 @@ impl Core {
         payload: &[u8],
     ) -> Result<(), Reject> {
         let (block, source) = named(payload).ok_or(Reject::BadStatus)?;
+        self.check_requester(arrival.peer)?;
         self.write_recv.agree(arrival.flags)?;
         let key = self.local_key(arrival.peer).ok_or(Reject::BadStatus)?;
         let end = u64::from(block.offset) + u64::from(source.len());

@@ -7,10 +7,12 @@ use srd::{Arrival, Instant, Message, PeerId, Reject};
 use super::{
     Block, Body, OP_READ_DATA, OP_READ_FAIL, OP_READ_GRANT, Part, SEGMENTS_PER_TURN, local,
 };
+use crate::AHN_UNKNOWN;
 use crate::core::Core;
 use crate::counters::Counter;
 use crate::local_copy::Source;
 use crate::mr::{self, Region, Right};
+use crate::qp::socket_addr;
 use crate::status::Status;
 use crate::wire::Piece;
 
@@ -47,6 +49,17 @@ impl Job {
 }
 
 impl Core {
+    /// Refuses RDMA of requesters the queue pair's domain has no address handle for, on a strict
+    /// device: hardware answers through it.
+    pub(super) fn check_requester(&mut self, peer: PeerId) -> Result<(), Reject> {
+        if !self.device.is_strict {
+            return Ok(());
+        }
+        let from = self.endpoint.address(peer).unwrap_or_default();
+        let ahn = self.ahn_of(*socket_addr(from.host, from.qpn).ip());
+        if ahn == AHN_UNKNOWN { Err(Reject::UnknownPeer) } else { Ok(()) }
+    }
+
     /// Copies a segment to where it belongs, if the whole operation is allowed (SRD-10.2).
     pub(in crate::core) fn serve_write(
         &mut self,
@@ -54,6 +67,7 @@ impl Core {
         payload: &[u8],
     ) -> Result<(), Reject> {
         let (block, bytes) = Block::parse(payload).ok_or(Reject::BadStatus)?;
+        self.check_requester(arrival.peer)?;
         self.write_recv.agree(arrival.flags)?;
         // An empty WRITE touches nothing and needs no region.
         if block.total > 0 {
@@ -75,6 +89,7 @@ impl Core {
         payload: &[u8],
     ) -> Result<(), Reject> {
         let (block, _) = Block::parse(payload).ok_or(Reject::BadStatus)?;
+        self.check_requester(arrival.peer)?;
         let region = match block.total {
             0 => None,
             total => {
