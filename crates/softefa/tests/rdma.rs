@@ -7,7 +7,8 @@ use std::sync::Arc;
 use common::{Side, init, pair, poll_until, remote, side, up, wait_for};
 use softefa::counters::Counter;
 use softefa::{
-    Access, CompletionOp, Config, Cq, Device, Profile, Qp, QpKind, Remote, SendOp, Status,
+    Access, CompletionOp, Config, Cq, Device, ModifyQp, Profile, Qp, QpKind, QpState, Remote,
+    SendOp, Status,
 };
 
 const LEN: u32 = 300_000;
@@ -155,6 +156,19 @@ fn a_responder_that_goes_away_ends_the_read() {
         matches!(done, Status::RemoteBadDestQpn | Status::RemoteAbort),
         "{done:?} after the responder went away"
     );
+}
+
+#[test]
+fn a_responder_that_is_reset_aborts_the_read() {
+    let (a, b) = pair("delay=20ms,seed=1");
+    let ah = a.ah(&b);
+    let read = SendOp::Read(remote(&b, 0));
+    a.post(1, &ah, b.qp.qpn(), read, &[a.sge(0, 1_000_000)]);
+    poll_until_counted(&a, &b, Counter::RdmaReadRespBytes);
+    let reset = ModifyQp { state: Some(QpState::Reset), ..ModifyQp::default() };
+    b.qp.modify(&reset).unwrap();
+    up(&b.qp, 7);
+    assert_eq!(finish(&a, &b), (CompletionOp::Send, Status::RemoteAbort));
 }
 
 fn poll_until_counted(a: &Side, b: &Side, counter: Counter) {

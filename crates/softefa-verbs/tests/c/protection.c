@@ -149,9 +149,21 @@ static void check_handles(struct test *test, struct ibv_pd *other)
 	node->ah = own;
 	CHECK_EQ(ibv_destroy_ah(foreign), 0);
 
-	/* Nobody posts a receive for its immediate. */
+	/* Gone before the session that named it is complete. */
 	int opcode;
 	uint32_t length;
+	struct ibv_ah *brief = ibv_create_ah(node->pd, &attr);
+	CHECK(brief);
+	ibv_wr_start(test->a.ex);
+	ibv_wr_send(test->a.ex);
+	ibv_wr_set_ud_addr(test->a.ex, brief, test->b.qp->qp_num, QKEY);
+	ibv_wr_set_sge(test->a.ex, test->open->lkey, (uintptr_t)node->buffer, 8);
+	CHECK_EQ(ibv_destroy_ah(brief), 0);
+	CHECK_EQ(ibv_wr_complete(test->a.ex), 0);
+	CHECK_EQ(wait_one(&test->a, &test->b, &opcode, &length), IBV_WC_LOC_QP_OP_ERR);
+	CHECK_EQ(last_vendor_err, 4);
+
+	/* Nobody posts a receive for its immediate. */
 	rnr_retry = 7;
 	struct side patient = side_open(node);
 	CHECK_EQ(post(node, &patient, &test->b, WRITE_IMM, test->open->rkey, test->open->lkey, 0), 0);
