@@ -10,12 +10,12 @@ local srd = Proto("srd", "Soft-EFA SRD over UDP")
 
 local VERSION = 1
 local KIND = { SRD = 0, RESET = 1, UD = 2 }
-local COMMON_LEN = 8
+local COMMON_LEN = 12
 local ACK_LEN = 44
 local DATA_LEN = 32
 local EPOCH_LEN = 8
-local RESET_LEN = 16
-local UD_LEN = 20
+local RESET_LEN = 20
+local UD_LEN = 24
 local BLOCK_LEN = 24
 local SOURCE_LEN = 56
 local DROP_LEN = 8
@@ -69,9 +69,11 @@ local f = {
   has_data = ProtoField.bool("srd.flags.has_data", "HAS_DATA", 8, nil, 0x10),
   final_try = ProtoField.bool("srd.flags.final_try", "FINAL_TRY: last permitted try", 8, nil, 0x20),
   probe = ProtoField.bool("srd.flags.probe", "PROBE: is anybody there?", 8, nil, 0x40),
+  sealed = ProtoField.bool("srd.flags.sealed", "SEALED: check covers the payload", 8, nil, 0x80),
   path = ProtoField.uint16("srd.path", "Path", base.DEC),
   src_qpn = ProtoField.uint16("srd.src_qpn", "Source queue pair", base.DEC),
   dst_qpn = ProtoField.uint16("srd.dst_qpn", "Destination queue pair", base.DEC),
+  check = ProtoField.uint32("srd.check", "Check (CRC32C)", base.HEX),
 
   conn = ProtoField.uint64("srd.conn", "Connection", base.HEX),
   psn = ProtoField.uint32("srd.psn", "Sequence number", base.DEC),
@@ -171,7 +173,8 @@ local function too_short(tvb, tree, why)
   end
 end
 
-local flag_fields = { f.init, f.rtx, f.ack_req, f.has_ack, f.has_data, f.final_try, f.probe }
+local flag_fields = { f.init, f.rtx, f.ack_req, f.has_ack, f.has_data, f.final_try, f.probe,
+  f.sealed }
 
 local function common_header(tvb, at, tree)
   tree:add(f.version, tvb(at, 1))
@@ -183,6 +186,7 @@ local function common_header(tvb, at, tree)
   tree:add(f.path, tvb(at + 2, 2))
   tree:add(f.src_qpn, tvb(at + 4, 2))
   tree:add(f.dst_qpn, tvb(at + 6, 2))
+  tree:add(f.check, tvb(at + 8, 4))
 end
 
 local function drop_range(range, tree)
@@ -394,10 +398,11 @@ local function ud_datagram(tvb, at, tree)
   if tvb:len() < at + UD_LEN then
     return too_short(tvb, tree, "unreliable datagram cut off")
   end
-  tree:add(f.qkey, tvb(at + 8, 4))
-  local op = operation(tvb, at + 16, at + 12, tree)
-  local len = tvb(at + 18, 2):uint()
-  tree:add(f.len, tvb(at + 18, 2))
+  local block = at + COMMON_LEN
+  tree:add(f.qkey, tvb(block, 4))
+  local op = operation(tvb, block + 8, block + 4, tree)
+  local len = tvb(block + 10, 2):uint()
+  tree:add(f.len, tvb(block + 10, 2))
   payload(tvb, at + UD_LEN, len, op, tree)
   return UD_LEN + len, "UD " .. (operations[op] or op) .. " len=" .. len
 end

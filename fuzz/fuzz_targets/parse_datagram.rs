@@ -2,13 +2,21 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use srd::wire::{Datagram, Header, control, ud::UdRepr};
+use srd::wire::{Datagram, Extent, Header, Kind, control, ud::UdRepr};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(header) = Header::parse(bytes) else { return };
     let mut common = [0; Header::LEN];
     header.emit(&mut common);
-    assert_eq!(common, bytes[..Header::LEN], "the common header survives a round trip");
+    let before = ..Header::CHECK.start;
+    assert_eq!(common[before], bytes[before], "the common header survives a round trip");
+    if header.kind == Kind::Srd
+        && let Some(extent) = Extent::of(bytes)
+        && let Ok(datagram) = Datagram::parse(header, bytes, bytes.len())
+    {
+        assert_eq!(extent.headers_len, datagram.header_len, "two ways to the same length");
+        assert_eq!(extent.datagram_len(), bytes.len());
+    }
     let _ = control::parse_reset(bytes, bytes.len());
     if let Ok(ud) = UdRepr::parse(bytes, bytes.len()) {
         assert_eq!(UdRepr::LEN + usize::from(ud.len), bytes.len());

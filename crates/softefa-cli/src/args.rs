@@ -63,6 +63,10 @@ pub(crate) struct DeviceArgs {
     /// Faults on purpose, for example loss=1%,reorder=20%,dup=1%,delay=50us,seed=1.
     #[arg(long, value_name = "SPEC")]
     pub(crate) fault: Option<String>,
+    /// What receivers can verify of a datagram: 'headers' alone, or the payload, too ('crc32c', at
+    /// the price of a copy) [default: headers].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) integrity: Option<String>,
     /// UDP source ports to spray over, 1 to 256 [default: chosen by the kind of link].
     #[arg(long, value_name = "N")]
     pub(crate) paths: Option<String>,

@@ -22,6 +22,9 @@ pub(crate) fn config(args: &DeviceArgs) -> Result<Config, Failure> {
     if let Some(fault) = &args.fault {
         config.faults = fault.parse()?;
     }
+    if let Some(integrity) = &args.integrity {
+        config.integrity = integrity.parse()?;
+    }
     if let Some(paths) = &args.paths {
         config.paths = config::parse_paths(paths)?;
     }

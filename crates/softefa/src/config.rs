@@ -16,6 +16,8 @@ pub const ENV_DEVICES: &str = "SOFTEFA_DEVICES";
 pub const ENV_PROFILE: &str = "SOFTEFA_PROFILE";
 /// Fault specification.
 pub const ENV_FAULT: &str = "SOFTEFA_FAULT";
+/// What the check of a datagram covers.
+pub const ENV_INTEGRITY: &str = "SOFTEFA_INTEGRITY";
 /// Paths per device.
 pub const ENV_PATHS: &str = "SOFTEFA_PATHS";
 /// Key of the user's programs, 32 hexadecimal digits; without it no memory is copied directly.
@@ -52,6 +54,12 @@ pub enum ConfigError {
     #[error("device '{value}' is given twice: each needs its own name and address")]
     DuplicateDevice {
         /// The repeated name or address.
+        value: String,
+    },
+    /// Not a known extent of the check.
+    #[error("unknown integrity '{value}': allowed are {}", Integrity::NAMES.join(", "))]
+    Integrity {
+        /// As written.
         value: String,
     },
     /// Not a path count.
@@ -117,6 +125,40 @@ impl FromStr for DeviceSpec {
     }
 }
 
+/// What the check of a sent datagram covers. Receivers verify what each datagram says it covers, so
+/// the two sides need not agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Integrity {
+    /// Headers: nothing is delivered to the wrong place, and nothing twice.
+    #[default]
+    Headers,
+    /// Headers and payload, by CRC32C. Costs a copy of each payload.
+    Crc32c,
+}
+
+impl Integrity {
+    /// Names a user may write.
+    pub const NAMES: [&'static str; 2] = ["headers", "crc32c"];
+
+    /// Name as given to `--integrity`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
+impl FromStr for Integrity {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        match text {
+            "headers" => Ok(Self::Headers),
+            "crc32c" => Ok(Self::Crc32c),
+            _ => Err(ConfigError::Integrity { value: text.to_owned() }),
+        }
+    }
+}
+
 /// Everything a process needs to know to bring its devices up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -126,6 +168,8 @@ pub struct Config {
     pub profile: Profile,
     /// Faults on purpose.
     pub faults: FaultSpec,
+    /// What the check of a sent datagram covers.
+    pub integrity: Integrity,
     /// Paths per device, 0 = chosen by the kind of link.
     pub paths: u16,
     /// Refuse what hardware refuses although this adapter could do it (docs/ARCHITECTURE.md,
@@ -147,6 +191,7 @@ impl Default for Config {
             devices: vec![DeviceSpec { name: "rdmap0s6".into(), addr: Ipv4Addr::LOCALHOST }],
             profile: Profile::default(),
             faults: FaultSpec::default(),
+            integrity: Integrity::default(),
             paths: 0,
             strict: false,
             local_key: None,
@@ -173,6 +218,9 @@ impl Config {
         if let Some(value) = text(ENV_FAULT) {
             config.faults = value.parse()?;
         }
+        if let Some(value) = text(ENV_INTEGRITY) {
+            config.integrity = value.parse()?;
+        }
         if let Some(value) = text(ENV_PATHS) {
             config.paths = parse_paths(&value)?;
         }
@@ -198,6 +246,7 @@ impl Config {
             (ENV_DEVICES, devices.join(",").into()),
             (ENV_PROFILE, self.profile.name().into()),
             (ENV_FAULT, self.faults.to_string().into()),
+            (ENV_INTEGRITY, self.integrity.name().into()),
         ];
         if self.paths > 0 {
             env.push((ENV_PATHS, self.paths.to_string().into()));

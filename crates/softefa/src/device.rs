@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::ah::AhnTable;
 use crate::capture::Capture;
-use crate::config::{Config, DeviceSpec};
+use crate::config::{Config, DeviceSpec, Integrity};
 use crate::counters::{Counter, Counters};
 use crate::fault::FaultSpec;
 use crate::gid::Gid;
@@ -72,6 +72,7 @@ pub struct Device {
     pub(crate) is_strict: bool,
     /// Present when memory of other processes of this user may be copied directly.
     pub(crate) local_key: Option<UserKey>,
+    pub(crate) integrity: Integrity,
     pub(crate) streams: AtomicU64,
     pub(crate) counters: Counters,
     capture: Arc<Capture>,
@@ -115,6 +116,7 @@ impl Device {
             is_strict: config.strict,
             // Whoever asks for faults wants to see what the wire does.
             local_key: config.local_key.filter(|_| !config.faults.is_active()),
+            integrity: config.integrity,
             streams: AtomicU64::new(0),
             counters,
             capture: Arc::new(capture),

@@ -34,7 +34,7 @@ mod status;
 mod wire;
 
 pub use ah::{Ah, CreateAhError};
-pub use config::{Config, ConfigError, DeviceSpec};
+pub use config::{Config, ConfigError, DeviceSpec, Integrity};
 pub use cq::{Completion, CompletionOp, Cq, CreateCqError};
 pub use device::{Device, OpenError};
 pub use gid::Gid;

@@ -124,7 +124,7 @@ fn resets_are_limited() {
     let now = pair.now;
     let engine = &mut pair.nodes[1].engine;
     for guess in 0..1000u16 {
-        bytes[8..10].copy_from_slice(&guess.to_be_bytes());
+        bytes[Header::LEN..][..2].copy_from_slice(&guess.to_be_bytes());
         let _ = engine.handle_datagram(now, 100, &bytes, bytes.len());
     }
     let mut header = [0; srd::HEADER_MAX];

@@ -25,6 +25,7 @@ use srd::wire::Header;
 use srd::{Endpoint, Instant};
 
 use crate::AHN_UNKNOWN;
+use crate::config::Integrity;
 use crate::counters::Counter;
 use crate::cq::{Completion, Unpolled};
 use crate::device::Device;
@@ -35,7 +36,7 @@ use crate::pd::{Pd, PdId};
 use crate::qp::{QpInit, QpKind, QpQuery};
 use crate::rq::RecvQueue;
 use crate::sq::SendQueue;
-use crate::wire::{Batch, Faulty, PathSockets, UdpWire, Unplugged, Wire};
+use crate::wire::{Batch, Cover, Faulty, PathSockets, UdpWire, Unplugged, Wire};
 
 /// Peers of one queue pair: strangers who open connections must not take all memory.
 const PEERS_MAX: usize = 16_384;
@@ -133,7 +134,7 @@ impl Core {
             send_mrs: MrCache::new(Arc::clone(&device.mrs), pd),
             recv_mrs: MrCache::new(Arc::clone(&device.mrs), pd),
             wire,
-            batch: Batch::new(),
+            batch: new_batch(device),
             buffer: vec![0; BUFFER_BYTES],
             ud_queue: VecDeque::new(),
             sends_done: Vec::new(),
@@ -239,6 +240,14 @@ impl Core {
         self.transmit(now);
         self.sync_counters();
     }
+}
+
+fn new_batch(device: &Device) -> Batch {
+    let cover = match device.integrity {
+        Integrity::Headers => Cover::Headers,
+        Integrity::Crc32c => Cover::All,
+    };
+    Batch::new(cover, device.attr().max_msg_bytes as usize)
 }
 
 fn new_endpoint(device: &Device, qpn: u16, wire: &UdpWire) -> Endpoint {

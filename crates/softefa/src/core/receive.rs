@@ -11,7 +11,7 @@ use crate::cq::{Completion, CompletionOp};
 use crate::qp::{PostError, QpKind, QpState, socket_addr};
 use crate::rq::RecvWqe;
 use crate::status::Status;
-use crate::wire::{MAX_PACKETS, Run};
+use crate::wire::{MAX_PACKETS, Run, is_intact};
 
 /// Runs received in one turn at most, so that a flood cannot keep a program from its completions.
 const RUNS_PER_TURN: usize = 16;
@@ -63,6 +63,11 @@ impl Core {
     pub(super) fn receive_run(&mut self, now: Instant, buffer: &[u8], run: Run) {
         let host = u64::from(u32::from(*run.from.ip()));
         for datagram in buffer[..run.len].chunks(run.segment) {
+            if !is_intact(datagram) {
+                self.device.counters.add(Counter::RxDrops, 1);
+                self.device.counters.add(Counter::RxCrcErrors, 1);
+                continue;
+            }
             match self.kind {
                 QpKind::Ud => self.receive_ud(*run.from.ip(), datagram),
                 QpKind::Srd => self.receive_srd(now, host, datagram),

@@ -13,7 +13,7 @@ use crate::local_copy::Source;
 use crate::qp::{QpKind, SendData, SendOp, SendWr, socket_addr};
 use crate::sq::SendSlot;
 use crate::status::Status;
-use crate::wire::Impossible;
+use crate::wire::{Impossible, Piece};
 
 /// Posted and not yet offered to the wire, from which on posting transmits by itself.
 const UNSENT_MESSAGES: u32 = 64;
@@ -205,20 +205,21 @@ impl Core {
             }
             Some(part) => {
                 let (block, body) = self.rdma_part(part);
-                let mut all = [0; srd::HEADER_MAX + Block::LEN + Source::LEN];
-                let mut end = header.len() + Block::LEN;
-                all[..header.len()].copy_from_slice(header);
-                all[header.len()..end].copy_from_slice(&block.emit());
-                let mut piece = None;
-                match body {
-                    Body::Empty => {}
-                    Body::Bytes(bytes) => piece = Some(bytes),
-                    Body::Source(source) => {
-                        all[end..][..Source::LEN].copy_from_slice(&source.emit());
-                        end += Source::LEN;
+                let mut both = [0; srd::HEADER_MAX + Block::LEN];
+                both[..header.len()].copy_from_slice(header);
+                both[header.len()..][..Block::LEN].copy_from_slice(&block.emit());
+                let header = &both[..header.len() + Block::LEN];
+                // A source is short: the batch copies it at once.
+                let source: [u8; Source::LEN];
+                let piece = match body {
+                    Body::Empty => None,
+                    Body::Bytes(bytes) => Some(bytes),
+                    Body::Source(body) => {
+                        source = body.emit();
+                        Some(Piece { addr: source.as_ptr() as usize as u64, len: Source::LEN })
                     }
-                }
-                self.batch.push(to, out.path.0, &all[..end], piece.into_iter());
+                };
+                self.batch.push(to, out.path.0, header, piece.into_iter());
             }
         }
         self.batch.tag_last(tag);

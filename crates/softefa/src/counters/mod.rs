@@ -37,7 +37,7 @@ counters! {
     TxBytes "tx_bytes" "Bytes sent above UDP.";
     RxPkts "rx_pkts" "Datagrams received.";
     RxBytes "rx_bytes" "Bytes received above UDP.";
-    RxDrops "rx_drops" "Datagrams received that named no receiver here, were malformed or found no UD receive.";
+    RxDrops "rx_drops" "Datagrams received that named no receiver here, were damaged or malformed, or found no UD receive.";
     SendWrs "send_wrs" "Send work requests posted.";
     SendBytes "send_bytes" "Payload bytes of sends posted.";
     RecvWrs "recv_wrs" "Messages delivered to receive work requests.";
@@ -57,6 +57,7 @@ counters! {
     UnresponsiveRemoteEvents "unresponsive_remote_events" "Peers given up after silence.";
     ImpairedRemoteConnEvents "impaired_remote_conn_events" "Times a peer lost most of its paths.";
     RxDuplicates "rx_duplicates" "Datagrams received again and not delivered.";
+    RxCrcErrors "rx_crc_errors" "Datagrams received damaged: their check failed. Also in `rx_drops`.";
     RxRnr "rx_rnr" "Messages turned away because no receive was posted.";
     AckPkts "ack_pkts" "Acknowledgements sent in a datagram of their own.";
     TxSyscalls "tx_syscalls" "System calls that sent.";

@@ -4,6 +4,8 @@ use std::net::SocketAddrV4;
 
 use srd::{MsgId, PeerId};
 
+use super::RDMA_BLOCK_BYTES;
+use super::check::{self, Cover};
 use crate::mr;
 use crate::status::Status;
 
@@ -12,9 +14,7 @@ pub(crate) const MAX_PACKETS: usize = 64;
 /// Payload up to this long is copied beside its header: one long entry costs the kernel less than
 /// two short ones per datagram.
 const COPY_BYTES: usize = 512;
-/// Room for what the adapter puts behind the engine's header.
-const BLOCK_BYTES: usize = 32;
-const ARENA_BYTES: usize = MAX_PACKETS * (srd::HEADER_MAX + BLOCK_BYTES + COPY_BYTES);
+const HEADERS_MAX: usize = srd::HEADER_MAX + RDMA_BLOCK_BYTES;
 
 /// The engine's name of a message.
 pub(crate) type Tag = (PeerId, MsgId);
@@ -53,15 +53,22 @@ pub(crate) struct Batch {
     pieces: Vec<Piece>,
     packets: Vec<Packet>,
     impossible: Vec<Impossible>,
+    cover: Cover,
+    copy_bytes: usize,
 }
 
 impl Batch {
-    pub(crate) fn new() -> Self {
+    /// `payload_max` bounds the payload of a datagram when its check is to cover all of it: then
+    /// every payload is copied beside its header, so that what is checked is what is sent.
+    pub(crate) fn new(cover: Cover, payload_max: usize) -> Self {
+        let copy_bytes = if cover == Cover::All { payload_max } else { COPY_BYTES };
         Self {
-            arena: Vec::with_capacity(ARENA_BYTES),
+            arena: Vec::with_capacity(MAX_PACKETS * (HEADERS_MAX + copy_bytes)),
             pieces: Vec::with_capacity(MAX_PACKETS * 4),
             packets: Vec::with_capacity(MAX_PACKETS),
             impossible: Vec::new(),
+            cover,
+            copy_bytes,
         }
     }
 
@@ -104,7 +111,7 @@ impl Batch {
         &self.pieces
     }
 
-    /// Adds a datagram of `header` and the payload at `payload`.
+    /// Adds a datagram of `header`, which are all its headers, and the payload at `payload`.
     ///
     /// The payload must stay where it is until the batch is sent; the adapter guarantees it by
     /// sending before it gives up the lock of the queue pair that posted it.
@@ -117,17 +124,26 @@ impl Batch {
     ) {
         let payload_len: usize = payload.clone().map(|piece| piece.len).sum();
         // The arena never grows, so that pieces may point into it.
-        assert!(!self.is_full() && self.arena.len() + header.len() + COPY_BYTES <= ARENA_BYTES);
+        let room = self.arena.capacity() - self.arena.len();
+        assert!(!self.is_full() && header.len() + self.copy_bytes <= room);
         let iov_start = self.pieces.len();
         let start = self.arena.len();
         self.arena.extend_from_slice(header);
-        if payload_len <= COPY_BYTES {
-            for piece in payload {
+        let is_copied = payload_len <= self.copy_bytes;
+        if self.cover == Cover::Headers {
+            check::fill_in(&mut self.arena[start..], false);
+        }
+        if is_copied {
+            for piece in payload.clone() {
                 mr::copy_out(piece.addr, piece.len, &mut self.arena);
             }
-            self.push_arena(start);
-        } else {
-            self.push_arena(start);
+        }
+        if self.cover == Cover::All {
+            assert!(is_copied, "what the check covers lies beside the header");
+            check::fill_in(&mut self.arena[start..], true);
+        }
+        self.push_arena(start);
+        if !is_copied {
             self.pieces.extend(payload.filter(|piece| piece.len > 0));
         }
         let len = header.len() + payload_len;
@@ -169,7 +185,7 @@ mod tests {
         let to = "127.0.0.1:9".parse().unwrap();
         let memory: Vec<u8> = (0..2000).map(|i| i as u8).collect();
         let piece = |at: usize, len| Piece { addr: memory[at..].as_ptr() as usize as u64, len };
-        let mut batch = Batch::new();
+        let mut batch = Batch::new(Cover::Done, 0);
         batch.push(to, 1, b"head", [piece(0, 10), piece(100, 5)].into_iter());
         batch.push(to, 2, b"HEAD", [piece(0, 600), piece(1000, 0), piece(700, 300)].into_iter());
         let short = batch.copy(&batch.packets()[0]);

@@ -8,7 +8,7 @@ use srd::Instant;
 
 use super::batch::Piece;
 use super::tap::Tap;
-use super::{Batch, Run, Sent, Wire};
+use super::{Batch, Cover, Run, Sent, Wire};
 use crate::fault::{Dice, FaultSpec};
 
 /// A copy that leaves later. Ordered by time, then by the order of arrival.
@@ -34,7 +34,8 @@ pub(crate) struct Faulty {
 impl Faulty {
     pub(crate) fn new(inner: Box<dyn Wire>, tap: Tap, spec: FaultSpec, stream: u64) -> Self {
         let held = BinaryHeap::new();
-        Self { inner, tap, dice: Dice::new(spec, stream), held, serial: 0, outgoing: Batch::new() }
+        let outgoing = Batch::new(Cover::Done, 0);
+        Self { inner, tap, dice: Dice::new(spec, stream), held, serial: 0, outgoing }
     }
 
     fn forward(
@@ -144,7 +145,7 @@ mod tests {
             Faulty::new(Box::new(Log(Arc::clone(&log))), Tap::deaf(), spec.parse().unwrap(), 1);
         let mut total = Sent::default();
         for i in 0..1000u16 {
-            let mut batch = Batch::new();
+            let mut batch = Batch::new(Cover::Done, 0);
             batch.push("127.0.0.1:1".parse().unwrap(), 0, &i.to_be_bytes(), std::iter::empty());
             let now = Instant::from_ns(u64::from(i) * 1000);
             let sent = wire.send(now, &mut batch);

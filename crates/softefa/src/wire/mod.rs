@@ -5,6 +5,7 @@
 //! ```
 
 mod batch;
+mod check;
 mod faulty;
 mod link;
 mod socket;
@@ -16,9 +17,13 @@ use std::net::SocketAddrV4;
 use srd::Instant;
 
 pub(crate) use batch::{Batch, Impossible, MAX_PACKETS, Piece};
+pub(crate) use check::{Cover, is_intact};
 pub(crate) use faulty::Faulty;
 pub(crate) use link::link_mtu_bytes;
 pub(crate) use udp::{PathSockets, QPN_FIRST, UdpWire};
+
+/// What stands in front of the bytes of an RDMA message.
+pub(crate) const RDMA_BLOCK_BYTES: usize = 24;
 
 /// What a burst did, for the counters.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

@@ -172,7 +172,8 @@ pub(super) fn receive_train(fd: RawFd, buffer: &mut [u8]) -> Option<Run> {
         )
     };
     let len = usize::try_from(got).ok()?;
-    let segment = srd::wire::datagram_len(&buffer[..len]).map_or(len, |first| first.min(len));
+    let first = srd::wire::Extent::of(&buffer[..len]);
+    let segment = first.map_or(len, |first| first.datagram_len().min(len));
     Some(Run { from: from_sockaddr(&name), len, segment: segment.max(1) })
 }
 

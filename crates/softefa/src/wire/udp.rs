@@ -314,6 +314,7 @@ fn bind_path(socket: &OwnedFd, addr: Ipv4Addr) -> io::Result<u16> {
 mod tests {
     use srd::wire::ud::UdRepr;
 
+    use super::super::Cover;
     use super::*;
 
     fn wire(paths: u16) -> (UdpWire, SocketAddrV4) {
@@ -341,7 +342,7 @@ mod tests {
         let (mut a, _) = wire(2);
         let (mut b, to) = wire(1);
         let payload = vec![5u8; 1000];
-        let mut batch = Batch::new();
+        let mut batch = Batch::new(Cover::Done, 0);
         for (number, len) in [(1, 1000), (2, 1000), (3, 1000), (4, 10)] {
             let header = header(number, len);
             batch.push(to, 1, &header, std::iter::once(piece(&payload[..len as usize])));
@@ -365,7 +366,7 @@ mod tests {
         let (mut a, _) = wire(1);
         let (gone, to) = wire(1);
         drop(gone);
-        let mut batch = Batch::new();
+        let mut batch = Batch::new(Cover::Done, 0);
         batch.push(to, 0, b"refuse me", std::iter::empty());
         let now = Instant::from_ns(0);
         a.send(now, &mut batch);
@@ -383,7 +384,7 @@ mod tests {
         for _ in 0..8 {
             let (gone, to) = wire(1);
             drop(gone);
-            let mut batch = Batch::new();
+            let mut batch = Batch::new(Cover::Done, 0);
             batch.push(to, 0, &[7; 1000], std::iter::empty());
             a.send(now, &mut batch);
         }
@@ -400,7 +401,7 @@ mod tests {
         let (mut b, to) = wire(1);
         // Without checksums there is no segmentation: the kernel refuses with EIO.
         set_int(&a.paths.sockets[0], libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
-        let mut batch = Batch::new();
+        let mut batch = Batch::new(Cover::Done, 0);
         for number in 0..3 {
             batch.push(to, 0, &header(number, 0), std::iter::empty());
         }

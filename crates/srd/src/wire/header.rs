@@ -1,4 +1,4 @@
-//! The eight bytes every datagram starts with (SRD-2.1).
+//! The twelve bytes every datagram starts with (SRD-2.1).
 //!
 //! ```text
 //!  0               1               2               3
@@ -7,7 +7,14 @@
 //! +-------+-------+---------------+-------------------------------+
 //! |            src_qpn            |            dst_qpn            |
 //! +-------------------------------+-------------------------------+
+//! |                             check                             |
+//! +---------------------------------------------------------------+
 //! ```
+//!
+//! The engine leaves `check` 0 and does not look at it: who puts datagrams on a network that can
+//! damage them fills it in and verifies it (SRD-2.10).
+
+use core::ops::Range;
 
 use crate::{DropReason, PathId};
 
@@ -44,6 +51,8 @@ impl Flags {
     pub const FINAL_TRY: Self = Self(0x20);
     /// Sent to find out whether a peer or a path is alive.
     pub const PROBE: Self = Self(0x40);
+    /// `check` covers the payload, too. The host's, not the engine's.
+    pub const SEALED: Self = Self(0x80);
 
     /// Any bit of `other` is set.
     #[must_use]
@@ -81,7 +90,11 @@ pub struct Header {
 
 impl Header {
     /// Length in bytes.
-    pub const LEN: usize = 8;
+    pub const LEN: usize = 12;
+    /// Where the flags stand.
+    pub const FLAGS_AT: usize = 1;
+    /// Where the check stands.
+    pub const CHECK: Range<usize> = 8..12;
 
     /// Reads the first bytes of a datagram.
     ///
@@ -122,6 +135,7 @@ impl Header {
         out[2..4].copy_from_slice(&self.path.0.to_be_bytes());
         out[4..6].copy_from_slice(&self.src_qpn.to_be_bytes());
         out[6..8].copy_from_slice(&self.dst_qpn.to_be_bytes());
+        out[Self::CHECK].fill(0);
     }
 }
 
@@ -145,8 +159,8 @@ mod tests {
 
     #[test]
     fn refuses_other_versions_and_kinds() {
-        assert_eq!(Header::parse(&[0; 7]), Err(DropReason::Short));
-        assert_eq!(Header::parse(&[0x20; 8]), Err(DropReason::Version));
-        assert_eq!(Header::parse(&[0x1F; 8]), Err(DropReason::Kind));
+        assert_eq!(Header::parse(&[0; 11]), Err(DropReason::Short));
+        assert_eq!(Header::parse(&[0x20; 12]), Err(DropReason::Version));
+        assert_eq!(Header::parse(&[0x1F; 12]), Err(DropReason::Kind));
     }
 }

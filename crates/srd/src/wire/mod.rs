@@ -17,7 +17,7 @@ use crate::DropReason;
 /// A received datagram whose length fields have been checked against each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
-    /// The eight bytes every datagram starts with.
+    /// What every datagram starts with.
     pub header: Header,
     /// The acknowledgement block, when there is one.
     pub ack: Option<AckView<'a>>,
@@ -62,27 +62,52 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// Length of the datagram that starts with `bytes`, by its own fields; `None` when they cannot be
-/// read. A host uses it to cut a train of coalesced datagrams, which all have the length of the
-/// first but for a shorter last one (SRD-2.9).
-#[must_use]
-pub fn datagram_len(bytes: &[u8]) -> Option<usize> {
-    let header = Header::parse(bytes).ok()?;
-    match header.kind {
-        Kind::Ud => ud::UdRepr::datagram_len(bytes),
-        Kind::Reset => Some(control::RESET_LEN),
-        Kind::Srd => {
-            let mut at = Header::LEN;
-            if header.flags.has(Flags::HAS_ACK) {
-                at += AckView::parse(bytes.get(at..)?).ok()?.len();
+/// What a datagram says of its own lengths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes of the engine's headers.
+    pub headers_len: usize,
+    /// Bytes behind them.
+    pub payload_len: usize,
+    /// Operation of the host; 0 without data.
+    pub op: u8,
+}
+
+impl Extent {
+    /// Reads the headers at the start of `bytes`; `None` when they cannot be read. Nothing else
+    /// of the datagram is checked.
+    ///
+    /// A host uses it to cut a train of coalesced datagrams, which all have the length of the
+    /// first but for a shorter last one (SRD-2.9), and to know what a check covers (SRD-2.10).
+    #[must_use]
+    #[inline]
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        let header = Header::parse(bytes).ok()?;
+        let mut extent = Self { headers_len: Header::LEN, payload_len: 0, op: 0 };
+        match header.kind {
+            Kind::Ud => return ud::UdRepr::extent(bytes),
+            Kind::Reset => extent.headers_len = control::RESET_LEN,
+            Kind::Srd => {
+                if header.flags.has(Flags::HAS_ACK) {
+                    extent.headers_len += AckView::parse(&bytes[Header::LEN..]).ok()?.len();
+                }
+                if header.flags.has(Flags::HAS_DATA) {
+                    let init = header.flags.has(Flags::INIT);
+                    let data = bytes.get(extent.headers_len..)?;
+                    let (data, len) = DataRepr::parse(data, init).ok()?;
+                    extent.headers_len += len;
+                    extent.payload_len = usize::from(data.len);
+                    extent.op = data.op;
+                }
             }
-            if header.flags.has(Flags::HAS_DATA) {
-                let init = header.flags.has(Flags::INIT);
-                let (data, len) = DataRepr::parse(bytes.get(at..)?, init).ok()?;
-                at += len + usize::from(data.len);
-            }
-            Some(at)
         }
+        Some(extent)
+    }
+
+    /// Bytes of the whole datagram.
+    #[must_use]
+    pub const fn datagram_len(self) -> usize {
+        self.headers_len + self.payload_len
     }
 }
 

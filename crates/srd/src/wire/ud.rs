@@ -11,11 +11,19 @@
 //! +---+---+-------+
 //! ```
 
-use super::{Flags, Header, Kind, take};
+use super::{Extent, Flags, Header, Kind, take};
 use crate::{DropReason, PathId};
 
-/// Where the payload length stands.
-const LEN_AT: usize = 18;
+mod field {
+    use super::Header;
+
+    pub(super) const QKEY: usize = Header::LEN;
+    pub(super) const IMM: usize = QKEY + 4;
+    pub(super) const OP: usize = IMM + 4;
+    pub(super) const FLAGS: usize = OP + 1;
+    pub(super) const LEN: usize = FLAGS + 1;
+    pub(super) const END: usize = LEN + 2;
+}
 
 /// An unreliable datagram's headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,12 +48,14 @@ pub struct UdRepr {
 
 impl UdRepr {
     /// Length of the headers in bytes.
-    pub const LEN: usize = Header::LEN + 12;
+    pub const LEN: usize = field::END;
 
-    /// Length of the datagram that starts with `bytes`, by its own field.
-    pub(super) fn datagram_len(bytes: &[u8]) -> Option<usize> {
+    /// What the datagram that starts with `bytes` says of its length.
+    #[inline(always)]
+    pub(super) fn extent(bytes: &[u8]) -> Option<Extent> {
         let b: &[u8; Self::LEN] = bytes.first_chunk()?;
-        Some(Self::LEN + usize::from(u16::from_be_bytes(take(b, LEN_AT))))
+        let payload_len = usize::from(u16::from_be_bytes(take(b, field::LEN)));
+        Some(Extent { headers_len: Self::LEN, payload_len, op: b[field::OP] })
     }
 
     /// Reads a datagram of full length `datagram_len` that starts with `bytes`.
@@ -59,7 +69,7 @@ impl UdRepr {
             return Err(DropReason::Kind);
         }
         let b: &[u8; Self::LEN] = bytes.first_chunk().ok_or(DropReason::Short)?;
-        let len = u16::from_be_bytes(take(b, LEN_AT));
+        let len = u16::from_be_bytes(take(b, field::LEN));
         if Self::LEN + usize::from(len) != datagram_len {
             return Err(DropReason::Malformed);
         }
@@ -67,10 +77,10 @@ impl UdRepr {
             path: header.path,
             src_qpn: header.src_qpn,
             dst_qpn: header.dst_qpn,
-            qkey: u32::from_be_bytes(take(b, 8)),
-            imm: u32::from_be_bytes(take(b, 12)),
-            op: b[16],
-            flags: b[17],
+            qkey: u32::from_be_bytes(take(b, field::QKEY)),
+            imm: u32::from_be_bytes(take(b, field::IMM)),
+            op: b[field::OP],
+            flags: b[field::FLAGS],
             len,
         })
     }
@@ -85,11 +95,11 @@ impl UdRepr {
             dst_qpn: self.dst_qpn,
         };
         header.emit(out);
-        out[8..12].copy_from_slice(&self.qkey.to_be_bytes());
-        out[12..16].copy_from_slice(&self.imm.to_be_bytes());
-        out[16] = self.op;
-        out[17] = self.flags;
-        out[18..20].copy_from_slice(&self.len.to_be_bytes());
+        out[field::QKEY..field::IMM].copy_from_slice(&self.qkey.to_be_bytes());
+        out[field::IMM..field::OP].copy_from_slice(&self.imm.to_be_bytes());
+        out[field::OP] = self.op;
+        out[field::FLAGS] = self.flags;
+        out[field::LEN..].copy_from_slice(&self.len.to_be_bytes());
     }
 }
 
@@ -113,6 +123,6 @@ mod tests {
         repr.emit(&mut out);
         assert_eq!(UdRepr::parse(&out, UdRepr::LEN + 100), Ok(repr));
         assert_eq!(UdRepr::parse(&out, UdRepr::LEN + 99), Err(DropReason::Malformed));
-        assert_eq!(UdRepr::parse(&out[..19], UdRepr::LEN), Err(DropReason::Short));
+        assert_eq!(UdRepr::parse(&out[..UdRepr::LEN - 1], UdRepr::LEN), Err(DropReason::Short));
     }
 }

@@ -24,7 +24,7 @@ use srd::{Instant, MsgId};
 
 use super::Core;
 use crate::local_copy::Source;
-use crate::wire::Piece;
+use crate::wire::{Piece, RDMA_BLOCK_BYTES};
 
 use local::Local;
 pub(crate) use requester::Transfer;
@@ -72,7 +72,7 @@ pub(in crate::core) struct Block {
 }
 
 impl Block {
-    pub(super) const LEN: usize = 24;
+    pub(super) const LEN: usize = RDMA_BLOCK_BYTES;
 
     /// The block and the bytes behind it.
     pub(super) fn parse(payload: &[u8]) -> Option<(Self, &[u8])> {

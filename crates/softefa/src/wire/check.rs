@@ -1,0 +1,116 @@
+//! The check of a datagram (SRD-2.10): CRC32C of its headers, or of all of it when it is sealed.
+//!
+//! UDP's checksum lets one damaged datagram in 65,536 pass. A damaged payload is the program's, who
+//! may check it; a damaged header would write to another address or end a send that never arrived.
+
+use srd::wire::{Extent, Flags, Header};
+
+use super::RDMA_BLOCK_BYTES;
+
+/// What the check of a sent datagram covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cover {
+    /// It is there already: the datagram is passed on as it is.
+    Done,
+    /// Headers.
+    Headers,
+    /// Headers and payload.
+    All,
+}
+
+/// Bytes of all headers, the adapter's own included; `None` when they cannot be read or there are
+/// fewer bytes than they should have.
+#[inline]
+pub(crate) fn headers_len(datagram: &[u8]) -> Option<usize> {
+    let extent = Extent::of(datagram)?;
+    // A SEND (operation 0) has no block, everything else has (SRD-10.1).
+    let block = if extent.op == 0 { 0 } else { RDMA_BLOCK_BYTES };
+    let len = extent.headers_len + block;
+    (len <= datagram.len()).then_some(len)
+}
+
+/// Fills in the check of a datagram that starts with `bytes`; these are what it covers.
+#[inline]
+pub(super) fn fill_in(bytes: &mut [u8], is_sealed: bool) {
+    if is_sealed {
+        bytes[Header::FLAGS_AT] |= Flags::SEALED.0;
+    }
+    let check = compute(bytes);
+    bytes[Header::CHECK].copy_from_slice(&check.to_be_bytes());
+}
+
+/// The datagram is as its sender made it, as far as its check tells.
+#[inline]
+pub(crate) fn is_intact(datagram: &[u8]) -> bool {
+    let Some(headers_len) = headers_len(datagram) else { return false };
+    let is_sealed = Flags(datagram[Header::FLAGS_AT]).has(Flags::SEALED);
+    let covered = if is_sealed { datagram } else { &datagram[..headers_len] };
+    covered[Header::CHECK] == compute(covered).to_be_bytes()
+}
+
+/// Of everything but the check itself.
+#[inline]
+fn compute(bytes: &[u8]) -> u32 {
+    let before = crc32c::crc32c(&bytes[..Header::CHECK.start]);
+    crc32c::crc32c_append(before, &bytes[Header::CHECK.end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use srd::PathId;
+    use srd::wire::ud::UdRepr;
+
+    use super::*;
+
+    fn datagram(op: u8, payload: &[u8], cover: Cover) -> Vec<u8> {
+        let mut raw = [0; UdRepr::LEN];
+        let len = payload.len() as u16;
+        let path = PathId(3);
+        UdRepr { path, src_qpn: 1, dst_qpn: 2, qkey: 3, imm: 4, op, flags: 0, len }.emit(&mut raw);
+        let mut bytes = [&raw[..], payload].concat();
+        let covered = if cover == Cover::All { bytes.len() } else { headers_len(&bytes).unwrap() };
+        fill_in(&mut bytes[..covered], cover == Cover::All);
+        bytes
+    }
+
+    /// Which bytes may be altered unseen.
+    fn blind_spots(bytes: &[u8]) -> Vec<usize> {
+        let is_blind = |at: &usize| {
+            let mut bent = bytes.to_vec();
+            bent[*at] ^= 0x40;
+            is_intact(&bent)
+        };
+        (0..bytes.len()).filter(is_blind).collect()
+    }
+
+    #[test]
+    fn headers_are_always_covered_and_payload_when_sealed() {
+        let plain = datagram(0, &[7; 30], Cover::Headers);
+        assert!(is_intact(&plain));
+        assert_eq!(blind_spots(&plain), (UdRepr::LEN..UdRepr::LEN + 30).collect::<Vec<_>>());
+        let sealed = datagram(0, &[7; 30], Cover::All);
+        assert!(is_intact(&sealed));
+        assert_eq!(blind_spots(&sealed), []);
+    }
+
+    #[test]
+    fn the_block_of_rdma_is_a_header() {
+        let write = datagram(1, &[7; RDMA_BLOCK_BYTES + 2], Cover::Headers);
+        let end = write.len();
+        assert_eq!(blind_spots(&write), [end - 2, end - 1]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_intact() {
+        let plain = datagram(0, &[], Cover::Headers);
+        for len in 0..plain.len() {
+            assert!(!is_intact(&plain[..len]));
+        }
+    }
+
+    #[test]
+    fn the_polynomial_is_castagnolis() {
+        // RFC 3720, appendix B.4: 32 bytes of zeros, least significant byte first.
+        assert_eq!(crc32c::crc32c(&[0; 32]).to_le_bytes(), [0xaa, 0x36, 0x91, 0x8a]);
+    }
+}
