@@ -4,11 +4,11 @@
 //! page of the C function of the same name. A missing table entry answers `-FI_ENOSYS`, as
 //! `FI_CHECK_OP` does in C.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 
 use crate::{
-    FI_ENABLE, fi_av_attr, fi_cq_attr, fi_cq_err_entry, fi_info, fid, fid_av, fid_cq, fid_domain,
-    fid_ep, fid_fabric, fid_mr,
+    FI_ENABLE, FI_OPT_ENDPOINT, fi_av_attr, fi_cq_attr, fi_cq_err_entry, fi_info, fi_msg,
+    fi_msg_rma, fi_msg_tagged, fid, fid_av, fid_cq, fid_domain, fid_ep, fid_fabric, fid_mr,
 };
 
 /// `ENOSYS`, answered for an operation that the provider's table lacks.
@@ -127,4 +127,56 @@ calls! {
     /// Sends a small tagged message; the buffer is free again on return.
     fn fi_tinject(ep: *mut fid_ep, buf: *const c_void, len: usize, dest: u64, tag: u64) -> isize
         = tagged => inject(ep, buf, len, dest, tag);
+    /// Reads completions with the addresses of their senders, `FI_ADDR_UNSPEC` where not known.
+    fn fi_cq_readfrom(cq: *mut fid_cq, buf: *mut c_void, count: usize, from: *mut u64) -> isize
+        = ops => readfrom(cq, buf, count, from);
+    /// Sets an option of an endpoint.
+    fn fi_setopt(ep: *mut fid_ep, name: c_int, value: *const c_void, len: usize) -> c_int
+        = ops => setopt(ep.cast(), FI_OPT_ENDPOINT, name, value, len);
+    /// Posts a receive with flags.
+    fn fi_recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize
+        = msg => recvmsg(ep, msg, flags);
+    /// Posts a send with flags.
+    fn fi_sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize
+        = msg => sendmsg(ep, msg, flags);
+    /// Posts a tagged send with flags.
+    fn fi_tsendmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize
+        = tagged => sendmsg(ep, msg, flags);
+    /// Reads a peer's memory.
+    fn fi_read(ep: *mut fid_ep, buf: *mut c_void, len: usize, desc: *mut c_void, peer: u64,
+        addr: u64, key: u64, context: *mut c_void) -> isize
+        = rma => read(ep, buf, len, desc, peer, addr, key, context);
+    /// Writes a peer's memory.
+    fn fi_write(ep: *mut fid_ep, buf: *const c_void, len: usize, desc: *mut c_void, peer: u64,
+        addr: u64, key: u64, context: *mut c_void) -> isize
+        = rma => write(ep, buf, len, desc, peer, addr, key, context);
+    /// Writes a peer's memory, with flags.
+    fn fi_writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize
+        = rma => writemsg(ep, msg, flags);
+    /// Changes a peer's memory atomically.
+    fn fi_atomic(ep: *mut fid_ep, buf: *const c_void, count: usize, desc: *mut c_void, peer: u64,
+        addr: u64, key: u64, datatype: c_uint, op: c_uint, context: *mut c_void) -> isize
+        = atomic => write(ep, buf, count, desc, peer, addr, key, datatype, op, context);
+    /// Changes a peer's memory atomically and fetches what it was.
+    fn fi_fetch_atomic(ep: *mut fid_ep, buf: *const c_void, count: usize, desc: *mut c_void,
+        result: *mut c_void, result_desc: *mut c_void, peer: u64, addr: u64, key: u64,
+        datatype: c_uint, op: c_uint, context: *mut c_void) -> isize
+        = atomic => readwrite(ep, buf, count, desc, result, result_desc, peer, addr, key, datatype,
+            op, context);
+    /// Changes a peer's memory atomically where a comparison holds and fetches what it was.
+    fn fi_compare_atomic(ep: *mut fid_ep, buf: *const c_void, count: usize, desc: *mut c_void,
+        compare: *const c_void, compare_desc: *mut c_void, result: *mut c_void,
+        result_desc: *mut c_void, peer: u64, addr: u64, key: u64, datatype: c_uint, op: c_uint,
+        context: *mut c_void) -> isize
+        = atomic => compwrite(ep, buf, count, desc, compare, compare_desc, result, result_desc,
+            peer, addr, key, datatype, op, context);
+    /// Whether [`fi_atomic`] takes a datatype and an operation, and how many elements.
+    fn fi_atomicvalid(ep: *mut fid_ep, datatype: c_uint, op: c_uint, count: *mut usize) -> c_int
+        = atomic => writevalid(ep, datatype, op, count);
+    /// The same of [`fi_fetch_atomic`].
+    fn fi_fetch_atomicvalid(ep: *mut fid_ep, datatype: c_uint, op: c_uint, count: *mut usize)
+        -> c_int = atomic => readwritevalid(ep, datatype, op, count);
+    /// The same of [`fi_compare_atomic`].
+    fn fi_compare_atomicvalid(ep: *mut fid_ep, datatype: c_uint, op: c_uint, count: *mut usize)
+        -> c_int = atomic => compwritevalid(ep, datatype, op, count);
 }

@@ -126,3 +126,33 @@ layout!(fi_ops_tagged = 80 {
 layout!(fid_nic = 56 {
     fid @ 0, device_attr @ 24, bus_attr @ 32, link_attr @ 40, prov_attr @ 48,
 });
+layout!(fi_ops_ep = 64 {
+    size @ 0, cancel @ 8, getopt @ 16, setopt @ 24, tx_ctx @ 32, rx_ctx @ 40, rx_size_left @ 48,
+    tx_size_left @ 56,
+});
+layout!(fi_ops_rma = 80 {
+    size @ 0, read @ 8, readv @ 16, readmsg @ 24, write @ 32, writev @ 40, writemsg @ 48,
+    inject @ 56, writedata @ 64, injectdata @ 72,
+});
+layout!(fi_ops_atomic = 112 {
+    size @ 0, write @ 8, writev @ 16, writemsg @ 24, inject @ 32, readwrite @ 40, readwritev @ 48,
+    readwritemsg @ 56, compwrite @ 64, compwritev @ 72, compwritemsg @ 80, writevalid @ 88,
+    readwritevalid @ 96, compwritevalid @ 104,
+});
+layout!(fi_iovec = 16 {
+    iov_base @ 0, iov_len @ 8,
+});
+layout!(fi_msg = 48 {
+    msg_iov @ 0, desc @ 8, iov_count @ 16, addr @ 24, context @ 32, data @ 40,
+});
+layout!(fi_msg_tagged = 64 {
+    msg_iov @ 0, desc @ 8, iov_count @ 16, addr @ 24, tag @ 32, ignore @ 40, context @ 48,
+    data @ 56,
+});
+layout!(fi_rma_iov = 24 {
+    addr @ 0, len @ 8, key @ 16,
+});
+layout!(fi_msg_rma = 64 {
+    msg_iov @ 0, desc @ 8, iov_count @ 16, addr @ 24, rma_iov @ 32, rma_iov_count @ 40,
+    context @ 48, data @ 56,
+});

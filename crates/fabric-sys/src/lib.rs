@@ -11,11 +11,15 @@ mod attr;
 pub mod call;
 mod consts;
 pub mod layout;
+mod msg;
 mod object;
+mod remote;
 
 pub use attr::*;
 pub use consts::*;
+pub use msg::*;
 pub use object::*;
+pub use remote::*;
 
 use std::ffi::{c_char, c_int, c_void};
 

@@ -4,6 +4,8 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::attr::{fi_av_attr, fi_cq_attr, fi_cq_err_entry, fi_info, fi_link_attr};
+use crate::msg::{fi_msg, fi_msg_tagged};
+use crate::remote::{fi_ops_atomic, fi_ops_rma};
 
 /// A function pointer of a table that this crate never calls; only its place matters.
 pub type Slot = Option<unsafe extern "C" fn()>;
@@ -168,7 +170,7 @@ pub struct fid_cq {
 pub struct fi_ops_cq {
     pub size: usize,
     pub read: Option<unsafe extern "C" fn(*mut fid_cq, *mut c_void, usize) -> isize>,
-    pub readfrom: Slot,
+    pub readfrom: Option<unsafe extern "C" fn(*mut fid_cq, *mut c_void, usize, *mut u64) -> isize>,
     pub readerr: Option<unsafe extern "C" fn(*mut fid_cq, *mut fi_cq_err_entry, u64) -> isize>,
     pub sread: Slot,
     pub sreadfrom: Slot,
@@ -188,13 +190,26 @@ pub struct fi_ops_cq {
 #[derive(Debug)]
 pub struct fid_ep {
     pub fid: fid,
-    pub ops: *mut c_void,
+    pub ops: *mut fi_ops_ep,
     pub cm: *mut fi_ops_cm,
     pub msg: *mut fi_ops_msg,
-    pub rma: *mut c_void,
+    pub rma: *mut fi_ops_rma,
     pub tagged: *mut fi_ops_tagged,
-    pub atomic: *mut c_void,
+    pub atomic: *mut fi_ops_atomic,
     pub collective: *mut c_void,
+}
+
+#[repr(C)]
+#[derive(Debug)]
+pub struct fi_ops_ep {
+    pub size: usize,
+    pub cancel: Slot,
+    pub getopt: Slot,
+    pub setopt: Option<unsafe extern "C" fn(*mut fid, c_int, c_int, *const c_void, usize) -> c_int>,
+    pub tx_ctx: Slot,
+    pub rx_ctx: Slot,
+    pub rx_size_left: Slot,
+    pub tx_size_left: Slot,
 }
 
 #[repr(C)]
@@ -227,7 +242,7 @@ pub struct fi_ops_msg {
         ) -> isize,
     >,
     pub recvv: Slot,
-    pub recvmsg: Slot,
+    pub recvmsg: Option<unsafe extern "C" fn(*mut fid_ep, *const fi_msg, u64) -> isize>,
     pub send: Option<
         unsafe extern "C" fn(
             *mut fid_ep,
@@ -239,7 +254,7 @@ pub struct fi_ops_msg {
         ) -> isize,
     >,
     pub sendv: Slot,
-    pub sendmsg: Slot,
+    pub sendmsg: Option<unsafe extern "C" fn(*mut fid_ep, *const fi_msg, u64) -> isize>,
     pub inject: Option<unsafe extern "C" fn(*mut fid_ep, *const c_void, usize, u64) -> isize>,
     pub senddata: Slot,
     pub injectdata: Slot,
@@ -275,7 +290,7 @@ pub struct fi_ops_tagged {
         ) -> isize,
     >,
     pub sendv: Slot,
-    pub sendmsg: Slot,
+    pub sendmsg: Option<unsafe extern "C" fn(*mut fid_ep, *const fi_msg_tagged, u64) -> isize>,
     pub inject: Option<unsafe extern "C" fn(*mut fid_ep, *const c_void, usize, u64, u64) -> isize>,
     pub senddata: Slot,
     pub injectdata: Slot,
