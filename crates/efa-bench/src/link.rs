@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use fabric::{
-    Completion, CompletionKind, EndpointType, Hints, MessageKind, Node, NodeConfig, Post, Prepared,
+    Completion, CompletionKind, EndpointType, Features, Hints, MessageKind, Node, NodeConfig, Post,
+    Prepared,
 };
 
 use crate::control::{Control, Pending};
@@ -14,8 +15,6 @@ use crate::spec::{EndpointKind, JobSpec, Operation};
 /// The tag of every message; one flow needs only one.
 const TAG: u64 = 0x0efa;
 const BURST: usize = 64;
-const NOTHING: Completion =
-    Completion { kind: CompletionKind::Send, slot: 0, len_bytes: 0, tag: 0 };
 
 /// A message that arrived and waits in its slot.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +59,7 @@ pub(crate) fn prepare(
                 Operation::Tagged => MessageKind::Tagged,
                 Operation::Send | Operation::Inject => MessageKind::Plain,
             },
+            features: Features::NONE,
             source,
         },
         tx_slots: depths.tx.max(1),
@@ -93,7 +93,7 @@ impl Link {
             operation,
             tx_free: (0..tx).rev().collect(),
             arrived: Vec::with_capacity(rx + BURST),
-            found: [NOTHING; BURST],
+            found: [Completion::NONE; BURST],
         };
         for slot in tx..tx + rx {
             this.repost(slot)?;
@@ -126,6 +126,8 @@ impl Link {
                 CompletionKind::Receive => {
                     self.arrived.push(Arrival { slot: done.slot, len_bytes: done.len_bytes });
                 }
+                // Of operations that no job posts.
+                _ => {}
             }
         }
         Ok(count)

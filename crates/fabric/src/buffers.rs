@@ -1,17 +1,21 @@
 //! The message memory of an endpoint: one registered block cut into slots.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::c_void;
-use std::ptr::NonNull;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fabric_sys::fi_context2;
 
+use crate::cq::Completion;
 use crate::domain::{Domain, Region};
 use crate::error::Error;
+use crate::memory::Memory;
 
-const PAGE_BYTES: usize = 4096;
 const LINE_BYTES: usize = 64;
 const CONTEXT_BYTES: usize = size_of::<fi_context2>();
+/// Lives of a slot; the bits above tell the pools of a process apart, so that a completion of one
+/// endpoint says nothing about the memory of another.
+const LIFE_BITS: u32 = 40;
 
 /// How many slots, and how large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,11 +37,29 @@ impl Geometry {
     }
 }
 
+/// What a provider does with a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SlotState {
-    Free,
-    Sending,
-    Receiving,
+pub(crate) enum Operation {
+    Send,
+    Receive,
+    /// Takes messages until it is used up.
+    ReceiveMany,
+    Read,
+    Write,
+    Atomic,
+}
+
+/// What was received into a slot: which bytes, in which of the slot's lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) slot: usize,
+    life: u64,
+    start: usize,
+    end: usize,
+}
+
+impl Span {
+    pub(crate) const NOWHERE: Self = Self { slot: usize::MAX, life: 0, start: 0, end: 0 };
 }
 
 /// Slots of message memory and the per-operation scratch space that providers demand.
@@ -48,24 +70,31 @@ pub struct Buffers {
     memory: Memory,
     geometry: Geometry,
     stride_bytes: usize,
-    states: Box<[SlotState]>,
+    /// The operation in flight, if any.
+    states: Box<[Option<Operation>]>,
+    /// Grows with each operation that may write the slot.
+    lives: Box<[u64]>,
     contexts: Memory,
 }
 
 impl Buffers {
-    /// Allocates zeroed slots and registers them when `register` says so.
+    /// Allocates zeroed slots and registers them for `access` (0: not at all).
     ///
     /// # Errors
     /// [`Error::NoMemory`] when there is no memory, [`Error::Call`] when registration fails.
-    pub fn new(domain: &Domain, geometry: Geometry, register: bool) -> Result<Self, Error> {
+    pub(crate) fn new(domain: &Domain, geometry: Geometry, access: u64) -> Result<Self, Error> {
         let stride_bytes = geometry.stride_bytes();
         let total_bytes = stride_bytes.saturating_mul(geometry.slots.max(1));
         let memory = Memory::new(total_bytes)?;
-        let region =
-            if register { Some(domain.register(memory.start, total_bytes)?) } else { None };
+        let region = (access != 0)
+            .then(|| domain.register(memory.start, total_bytes, access))
+            .transpose()?;
         let contexts = Memory::new(geometry.slots.max(1).saturating_mul(CONTEXT_BYTES))?;
-        let states = vec![SlotState::Free; geometry.slots].into_boxed_slice();
-        Ok(Self { region, memory, geometry, stride_bytes, states, contexts })
+        let states = vec![None; geometry.slots].into_boxed_slice();
+        static POOLS: AtomicU64 = AtomicU64::new(1);
+        let first_life = POOLS.fetch_add(1, Ordering::Relaxed) << LIFE_BITS;
+        let lives = vec![first_life; geometry.slots].into_boxed_slice();
+        Ok(Self { region, memory, geometry, stride_bytes, states, lives, contexts })
     }
 
     /// The geometry.
@@ -81,7 +110,7 @@ impl Buffers {
     pub fn payload(&self, slot: usize) -> Result<&[u8], Error> {
         self.claim_free(slot)?;
         // SAFETY: the slot lies inside the block (claim_free checked the number), is initialised
-        // (zeroed), and no provider touches it while its state is Free.
+        // (zeroed), and no provider touches it while its state is free.
         Ok(unsafe {
             std::slice::from_raw_parts(self.payload_start(slot), self.geometry.payload_bytes)
         })
@@ -97,6 +126,23 @@ impl Buffers {
         Ok(unsafe {
             std::slice::from_raw_parts_mut(self.payload_start(slot), self.geometry.payload_bytes)
         })
+    }
+
+    /// The bytes of a message that was received, until its slot is posted again. Those of a
+    /// [`Endpoint::receive_many`](crate::Endpoint::receive_many) can be read while the slot takes
+    /// further messages.
+    ///
+    /// # Errors
+    /// [`Error::Overwritten`] when the slot was posted again since; also for completions of other
+    /// buffers and of anything but a receive.
+    pub fn message(&self, received: &Completion) -> Result<&[u8], Error> {
+        let Span { slot, life, start, end } = received.span;
+        if self.lives.get(slot) != Some(&life) {
+            return Err(Error::Overwritten(slot));
+        }
+        // SAFETY: `span` checked that the range lies in the slot's payload. The provider wrote it
+        // and does not come back to it: the slot's life is still the one that the message came in.
+        Ok(unsafe { std::slice::from_raw_parts(self.payload_start(slot).add(start), end - start) })
     }
 
     /// Copies the first `len_bytes` of one free slot's payload into another's.
@@ -118,20 +164,42 @@ impl Buffers {
     #[inline]
     pub(crate) fn claim_free(&self, slot: usize) -> Result<(), Error> {
         match self.states.get(slot) {
-            Some(SlotState::Free) => Ok(()),
+            Some(None) => Ok(()),
             Some(_) => Err(Error::SlotBusy(slot)),
             None => Err(Error::NoSuchSlot(slot)),
         }
     }
 
+    /// The operation has begun.
     #[inline]
-    pub(crate) fn set_state(&mut self, slot: usize, state: SlotState) {
-        self.states[slot] = state;
+    pub(crate) fn begin(&mut self, slot: usize, operation: Operation) {
+        self.states[slot] = Some(operation);
+        self.lives[slot] += 1;
+    }
+
+    /// The operation has ended; the slot is free.
+    #[inline]
+    pub(crate) fn end(&mut self, slot: usize) {
+        self.states[slot] = None;
     }
 
     #[inline]
-    pub(crate) fn state(&self, slot: usize) -> SlotState {
+    pub(crate) fn operation(&self, slot: usize) -> Option<Operation> {
         self.states[slot]
+    }
+
+    /// A range of a slot's payload in its present life; `None` when it is not inside.
+    #[inline]
+    pub(crate) fn span(&self, slot: usize, range: Range<usize>) -> Option<Span> {
+        let Range { start, end } = range;
+        let is_inside = start <= end && end <= self.geometry.payload_bytes;
+        is_inside.then(|| Span { slot, life: self.lives[slot], start, end })
+    }
+
+    /// Where in a slot's payload an address of the provider's is.
+    #[inline]
+    pub(crate) fn offset_of(&self, slot: usize, address: *mut c_void) -> Option<usize> {
+        (address as usize).checked_sub(self.payload_start(slot) as usize)
     }
 
     /// Start of the slot including the provider's prefix.
@@ -170,32 +238,6 @@ impl Buffers {
     }
 }
 
-/// A page-aligned zeroed block.
-#[derive(Debug)]
-struct Memory {
-    start: NonNull<u8>,
-    layout: Layout,
-}
-
-impl Memory {
-    fn new(len_bytes: usize) -> Result<Self, Error> {
-        let layout = Layout::from_size_align(len_bytes, PAGE_BYTES)
-            .ok()
-            .filter(|l| l.size() > 0)
-            .ok_or(Error::NoMemory(len_bytes))?;
-        // SAFETY: the layout's size is not zero.
-        let start = unsafe { alloc_zeroed(layout) };
-        Ok(Self { start: NonNull::new(start).ok_or(Error::NoMemory(len_bytes))?, layout })
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: allocated with this layout, released once.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,10 +250,5 @@ mod tests {
         assert_eq!(stride(64), 64);
         assert_eq!(stride(65), 192);
         assert_eq!(stride(8192), 8192 + 64);
-    }
-
-    #[test]
-    fn an_impossible_block_is_refused() {
-        assert_eq!(Memory::new(usize::MAX).unwrap_err(), Error::NoMemory(usize::MAX));
     }
 }

@@ -4,31 +4,70 @@ use std::ffi::{CStr, c_int, c_void};
 
 use fabric_sys as sys;
 
+use crate::address::Peer;
+use crate::buffers::Span;
 use crate::domain::Domain;
 use crate::error::Error;
-use crate::hints::MessageKind;
+use crate::hints::{Features, MessageKind};
 use crate::object::Owned;
+
+/// Stands for "no slot".
+pub const NO_SLOT: usize = usize::MAX;
 
 /// What completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompletionKind {
-    /// The message left (transmit complete by the provider's default level).
+    /// The message left (transmit complete by the provider's default level, unless asked for
+    /// otherwise).
     Send,
     /// A message arrived.
     Receive,
+    /// A slot offered to several messages takes no more; there is no message.
+    Release,
+    /// The peer's bytes are in the slot.
+    Read,
+    /// The bytes left for the peer's memory.
+    Write,
+    /// The atomic operation was done; results, if any, are in the slot.
+    Atomic,
+    /// A peer wrote into a window of ours and sent `data` along. There is no slot.
+    RemoteWrite,
 }
 
-/// One completed operation; its slot is free again.
+/// One completed operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// Send or receive.
+    /// What completed.
     pub kind: CompletionKind,
-    /// The slot.
+    /// The slot, or [`NO_SLOT`].
     pub slot: usize,
-    /// Payload bytes received; 0 for sends.
+    /// Whether the slot is free again: always, but for a message in a slot that takes more.
+    pub is_free: bool,
+    /// Payload bytes received; else 0.
     pub len_bytes: usize,
     /// Tag of a tagged message received; else 0.
     pub tag: u64,
+    /// Immediate data that came along.
+    pub data: Option<u64>,
+    /// Who sent what was received; known to endpoints with
+    /// [`Features::SOURCES`](crate::Features::SOURCES), of peers in the address vector.
+    pub source: Option<Peer>,
+    /// Where the message is: see [`Buffers::message`](crate::Buffers::message).
+    pub(crate) span: Span,
+}
+
+impl Completion {
+    /// No completion: what arrays for [`Endpoint::poll`](crate::Endpoint::poll) are filled with.
+    pub const NONE: Self = Self {
+        kind: CompletionKind::Send,
+        slot: NO_SLOT,
+        is_free: false,
+        len_bytes: 0,
+        tag: 0,
+        data: None,
+        source: None,
+        span: Span::NOWHERE,
+    };
 }
 
 /// How many entries one read asks for.
@@ -38,18 +77,33 @@ pub(crate) const BURST: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Queue {
     raw: Owned<sys::fid_cq>,
-    tagged: bool,
+    format: Format,
     // Room for BURST entries of the largest format, aligned for pointers.
     entries: Box<[u64]>,
+    /// Senders of the entries; empty when nobody asked for them.
+    sources: Box<[u64]>,
     _domain: Domain,
 }
 
-/// One raw entry.
+/// How much an entry says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    /// Context, flags and length.
+    Message,
+    /// Also buffer, immediate data and tag.
+    Tagged,
+}
+
+/// One raw entry. What its format does not say is zero.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) context: *mut c_void,
+    pub(crate) flags: u64,
     pub(crate) len_bytes: usize,
+    pub(crate) buffer: *mut c_void,
+    pub(crate) data: u64,
     pub(crate) tag: u64,
+    pub(crate) source: Option<Peer>,
 }
 
 /// A raw failed entry.
@@ -72,12 +126,22 @@ pub(crate) enum Read {
 }
 
 impl Queue {
-    pub(crate) fn open(domain: &Domain, messages: MessageKind, size: usize) -> Result<Self, Error> {
-        let tagged = messages == MessageKind::Tagged;
+    /// Entries say as little as `messages` and `features` need.
+    pub(crate) fn open(
+        domain: &Domain,
+        messages: MessageKind,
+        features: Features,
+        size: usize,
+    ) -> Result<Self, Error> {
+        let is_plain = messages == MessageKind::Plain && features == Features::NONE;
+        let format = if is_plain { Format::Message } else { Format::Tagged };
         let mut attr = sys::fi_cq_attr {
             size,
             flags: 0,
-            format: if tagged { sys::FI_CQ_FORMAT_TAGGED } else { sys::FI_CQ_FORMAT_MSG },
+            format: match format {
+                Format::Message => sys::FI_CQ_FORMAT_MSG,
+                Format::Tagged => sys::FI_CQ_FORMAT_TAGGED,
+            },
             wait_obj: sys::FI_WAIT_NONE,
             signaling_vector: 0,
             wait_cond: 0,
@@ -89,7 +153,9 @@ impl Queue {
         })?;
         let words = BURST * size_of::<sys::fi_cq_tagged_entry>() / size_of::<u64>();
         let entries = vec![0; words].into_boxed_slice();
-        Ok(Self { raw, tagged, entries, _domain: domain.clone() })
+        let sources = if features.contains(Features::SOURCES) { BURST } else { 0 };
+        let sources = vec![sys::FI_ADDR_UNSPEC; sources].into_boxed_slice();
+        Ok(Self { raw, format, entries, sources, _domain: domain.clone() })
     }
 
     pub(crate) const fn object(&self) -> &Owned<sys::fid_cq> {
@@ -100,8 +166,15 @@ impl Queue {
     #[inline]
     pub(crate) fn read(&mut self, max: usize) -> Result<Read, Error> {
         let space = self.entries.as_mut_ptr().cast();
-        // SAFETY: `entries` has room for BURST entries of either format.
-        let ret = unsafe { sys::call::fi_cq_read(self.raw.raw(), space, max.min(BURST)) };
+        let max = max.min(BURST);
+        // SAFETY: `entries` has room for BURST entries of either format, `sources` for as many.
+        let ret = unsafe {
+            if self.sources.is_empty() {
+                sys::call::fi_cq_read(self.raw.raw(), space, max)
+            } else {
+                sys::call::fi_cq_readfrom(self.raw.raw(), space, max, self.sources.as_mut_ptr())
+            }
+        };
         if ret > 0 {
             return Ok(Read::Entries(ret.unsigned_abs()));
         }
@@ -119,14 +192,29 @@ impl Queue {
     pub(crate) fn entry(&self, index: usize) -> Entry {
         assert!(index < BURST);
         let start = self.entries.as_ptr();
-        if self.tagged {
-            // SAFETY: the last read stored tagged entries here; index < BURST.
-            let e = unsafe { &*start.cast::<sys::fi_cq_tagged_entry>().add(index) };
-            Entry { context: e.op_context, len_bytes: e.len, tag: e.tag }
-        } else {
-            // SAFETY: the last read stored message entries here; index < BURST.
-            let e = unsafe { &*start.cast::<sys::fi_cq_msg_entry>().add(index) };
-            Entry { context: e.op_context, len_bytes: e.len, tag: 0 }
+        let source = self.sources.get(index).copied();
+        let source = source.filter(|&peer| peer != sys::FI_ADDR_UNSPEC).map(Peer);
+        match self.format {
+            Format::Tagged => {
+                // SAFETY: the last read stored tagged entries here; index < BURST.
+                let e = unsafe { &*start.cast::<sys::fi_cq_tagged_entry>().add(index) };
+                Entry {
+                    context: e.op_context,
+                    flags: e.flags,
+                    len_bytes: e.len,
+                    buffer: e.buf,
+                    data: e.data,
+                    tag: e.tag,
+                    source,
+                }
+            }
+            Format::Message => {
+                // SAFETY: the last read stored message entries here; index < BURST.
+                let e = unsafe { &*start.cast::<sys::fi_cq_msg_entry>().add(index) };
+                let (context, flags, len_bytes) = (e.op_context, e.flags, e.len);
+                let buffer = std::ptr::null_mut();
+                Entry { context, flags, len_bytes, buffer, data: 0, tag: 0, source }
+            }
         }
     }
 

@@ -37,18 +37,23 @@ impl Domain {
         Ok(Self(Rc::new(Inner { raw, next_key: Cell::new(1), _fabric: fabric.clone() })))
     }
 
-    /// Registers memory for sending and receiving.
-    pub(crate) fn register(&self, memory: NonNull<u8>, len_bytes: usize) -> Result<Region, Error> {
+    /// Registers memory for `access` (`FI_SEND` and so on).
+    pub(crate) fn register(
+        &self,
+        memory: NonNull<u8>,
+        len_bytes: usize,
+        access: u64,
+    ) -> Result<Region, Error> {
         let key = self.0.next_key.get();
         self.0.next_key.set(key + 1);
         // SAFETY: the caller owns `len_bytes` bytes at `memory` and keeps them until the region
-        // is closed (Buffers drops its region before its memory).
+        // is closed (Buffers and Window drop their region before their memory).
         let raw = Owned::open("fi_mr_reg", |out| unsafe {
             sys::call::fi_mr_reg(
                 self.0.raw.raw(),
                 memory.as_ptr().cast(),
                 len_bytes,
-                sys::FI_SEND | sys::FI_RECV,
+                access,
                 key,
                 out,
             )
@@ -59,7 +64,7 @@ impl Domain {
 
 /// Registered memory, released on drop.
 #[derive(Debug)]
-pub struct Region {
+pub(crate) struct Region {
     raw: Owned<sys::fid_mr>,
     _domain: Domain,
 }
@@ -69,5 +74,11 @@ impl Region {
     pub(crate) fn descriptor(&self) -> *mut c_void {
         // SAFETY: the registration is alive.
         unsafe { (*self.raw.raw()).mem_desc }
+    }
+
+    /// The key that peers name the memory by.
+    pub(crate) fn key(&self) -> u64 {
+        // SAFETY: the registration is alive.
+        unsafe { (*self.raw.raw()).key }
     }
 }

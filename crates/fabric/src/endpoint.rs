@@ -1,77 +1,20 @@
-//! Endpoints: posting messages and collecting completions.
+//! Endpoints: opening, closing, and collecting completions. Posting is in `message`, `rma` and
+//! `atomic`.
 
+use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::rc::Rc;
 
 use fabric_sys::{self as sys, call};
 
-use crate::buffers::{Buffers, Geometry, SlotState};
-use crate::cq::{BURST, Completion, CompletionKind, Failure, Queue, Read};
+use crate::address::{ADDRESS_BYTES_MAX, AddressVector};
+use crate::buffers::{Buffers, Geometry, Operation, Span};
+use crate::cq::{BURST, Completion, CompletionKind, Entry, Failure, NO_SLOT, Queue, Read};
 use crate::domain::Domain;
 use crate::error::{Error, check, strerror};
-use crate::hints::MessageKind;
+use crate::hints::{Features, MessageKind};
 use crate::info::Info;
 use crate::object::Owned;
-
-/// A peer in an [`AddressVector`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Peer(u64);
-
-/// Addresses that endpoints may send to.
-#[derive(Debug)]
-pub struct AddressVector {
-    raw: Owned<sys::fid_av>,
-    _domain: Domain,
-}
-
-impl AddressVector {
-    /// Opens a table with room for `count` peers (a hint).
-    ///
-    /// # Errors
-    /// [`Error::Call`].
-    pub fn open(domain: &Domain, count: usize) -> Result<Rc<Self>, Error> {
-        let mut attr = sys::fi_av_attr {
-            type_: sys::FI_AV_TABLE,
-            rx_ctx_bits: 0,
-            count,
-            ep_per_node: 0,
-            name: std::ptr::null(),
-            map_addr: std::ptr::null_mut(),
-            flags: 0,
-        };
-        // SAFETY: the domain is alive and the attributes live during the call.
-        let raw = Owned::open("fi_av_open", |out| unsafe {
-            call::fi_av_open(domain.0.raw.raw(), &raw mut attr, out)
-        })?;
-        Ok(Rc::new(Self { raw, _domain: domain.clone() }))
-    }
-
-    /// Adds the address another endpoint answered from [`Endpoint::address`].
-    ///
-    /// # Errors
-    /// [`Error::Call`]; also when the provider took no address.
-    pub fn insert(&self, address: &[u8]) -> Result<Peer, Error> {
-        // A provider reads as many bytes as its address format has: give it room beyond a short
-        // (hostile) address.
-        let mut padded = [0_u8; ADDRESS_BYTES_MAX];
-        let Some(room) = padded.get_mut(..address.len()) else {
-            return Err(Error::TooLong { len: address.len(), max: ADDRESS_BYTES_MAX });
-        };
-        room.copy_from_slice(address);
-        let mut peer = sys::FI_ADDR_UNSPEC;
-        // SAFETY: the vector is alive; `padded` is longer than any address format.
-        let ret =
-            unsafe { call::fi_av_insert(self.raw.raw(), padded.as_ptr().cast(), 1, &raw mut peer) };
-        match ret {
-            1 => Ok(Peer(peer)),
-            0 => Err(Error::call("fi_av_insert", -22)),
-            _ => Err(Error::call("fi_av_insert", ret as isize)),
-        }
-    }
-}
-
-/// Longest endpoint address this wrapper handles.
-const ADDRESS_BYTES_MAX: usize = 512;
 
 /// Outcome of posting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +24,46 @@ pub enum Post {
     Done,
     /// The provider is full or not connected yet: call [`Endpoint::poll`], then try again.
     Again,
+}
+
+/// What a message or a write may bring along or ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PostOptions {
+    /// Immediate data for the receiver's completion.
+    pub data: Option<u64>,
+    /// Complete only when the bytes are in the peer's memory.
+    pub delivery_complete: bool,
+    /// More is posted at once: the provider may wait for it.
+    pub more: bool,
+}
+
+impl PostOptions {
+    pub(crate) const fn flags(self) -> u64 {
+        let mut flags = sys::FI_COMPLETION;
+        if self.data.is_some() {
+            flags |= sys::FI_REMOTE_CQ_DATA;
+        }
+        if self.delivery_complete {
+            flags |= sys::FI_DELIVERY_COMPLETE;
+        }
+        if self.more {
+            flags |= sys::FI_MORE;
+        }
+        flags
+    }
+}
+
+/// What an endpoint is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndpointConfig {
+    /// Kind of messages.
+    pub messages: MessageKind,
+    /// What else it must do; as in the hints that found the fabric.
+    pub features: Features,
+    /// Slots of message memory.
+    pub slots: usize,
+    /// Bytes of each slot.
+    pub payload_bytes: usize,
 }
 
 /// An enabled connection-less endpoint with its own completion queue and buffers.
@@ -96,9 +79,16 @@ pub struct Endpoint {
     _domain: Domain,
 }
 
+/// A slot that may be posted: where it is and how the provider knows it.
+pub(crate) struct Claim {
+    pub(crate) ep: *mut sys::fid_ep,
+    pub(crate) start: *mut u8,
+    pub(crate) descriptor: *mut c_void,
+    pub(crate) context: *mut c_void,
+}
+
 impl Endpoint {
-    /// Opens, binds and enables an endpoint whose messages live in `slots` slots of
-    /// `payload_bytes` each.
+    /// Opens, binds and enables an endpoint.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for modes that this wrapper cannot honour, [`Error::TooLong`] when a
@@ -107,10 +97,9 @@ impl Endpoint {
         domain: &Domain,
         info: &Info,
         av: &Rc<AddressVector>,
-        messages: MessageKind,
-        slots: usize,
-        payload_bytes: usize,
+        config: &EndpointConfig,
     ) -> Result<Self, Error> {
+        let &EndpointConfig { messages, features, slots, payload_bytes } = config;
         let unknown = info.unknown_mode();
         if unknown != 0 {
             let what = format!("mode bits {unknown:#x}");
@@ -120,8 +109,8 @@ impl Endpoint {
             return Err(Error::TooLong { len: payload_bytes, max: info.max_message_bytes() });
         }
         let geometry = Geometry { slots, payload_bytes, prefix_bytes: info.prefix_bytes() };
-        let buffers = Buffers::new(domain, geometry, info.needs_registration())?;
-        let queue = Queue::open(domain, messages, slots.max(BURST))?;
+        let buffers = Buffers::new(domain, geometry, local_access(info, features))?;
+        let queue = Queue::open(domain, messages, features, slots.max(BURST))?;
         // SAFETY: domain and info are alive during the call.
         let raw = Owned::open("fi_endpoint", |out| unsafe {
             call::fi_endpoint(domain.0.raw.raw(), info.raw(), out)
@@ -176,109 +165,51 @@ impl Endpoint {
         &mut self.buffers
     }
 
+    pub(crate) const fn messages(&self) -> MessageKind {
+        self.messages
+    }
+
+    pub(crate) const fn max_payload_bytes(&self) -> usize {
+        self.max_payload_bytes
+    }
+
+    pub(crate) fn raw(&self) -> *mut sys::fid_ep {
+        self.raw.raw()
+    }
+
+    /// A free slot with room for `len_bytes`.
     #[inline]
-    fn check_post(&self, slot: usize, len_bytes: usize) -> Result<(), Error> {
+    pub(crate) fn claim(&self, slot: usize, len_bytes: usize) -> Result<Claim, Error> {
         if len_bytes > self.max_payload_bytes {
             return Err(Error::TooLong { len: len_bytes, max: self.max_payload_bytes });
         }
-        self.buffers.claim_free(slot)
+        self.buffers.claim_free(slot)?;
+        Ok(Claim {
+            ep: self.raw.raw(),
+            start: self.buffers.message_start(slot),
+            descriptor: self.buffers.descriptor(),
+            context: self.buffers.context(slot),
+        })
     }
 
     #[inline]
-    fn wire_len(&self, len_bytes: usize) -> usize {
+    pub(crate) fn wire_len(&self, len_bytes: usize) -> usize {
         len_bytes + self.buffers.geometry().prefix_bytes
     }
 
-    /// Posts the first `len_bytes` of `slot`; the slot is busy until its completion. `tag` is
-    /// ignored by endpoints for plain messages.
-    ///
-    /// # Errors
-    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::TooLong`], [`Error::Call`].
+    /// What a posting call answered. With an `operation` the slot is busy from now on.
     #[inline]
-    pub fn send(
-        &mut self,
-        slot: usize,
-        len_bytes: usize,
-        peer: Peer,
-        tag: u64,
-    ) -> Result<Post, Error> {
-        self.check_post(slot, len_bytes)?;
-        let (ep, len) = (self.raw.raw(), self.wire_len(len_bytes));
-        let (start, desc) = (self.buffers.message_start(slot), self.buffers.descriptor());
-        let context = self.buffers.context(slot);
-        // SAFETY: the slot is free and stays untouched until its completion (state Sending); its
-        // memory, registration and context live until the endpoint is closed.
-        let ret = unsafe {
-            match self.messages {
-                MessageKind::Plain => call::fi_send(ep, start.cast(), len, desc, peer.0, context),
-                MessageKind::Tagged => {
-                    call::fi_tsend(ep, start.cast(), len, desc, peer.0, tag, context)
-                }
-            }
-        };
-        self.posted("fi_send", ret, slot, SlotState::Sending)
-    }
-
-    /// Sends the first `len_bytes` of `slot` by copy: the slot is free again on return and no
-    /// completion follows. At most `Info::inject_bytes`.
-    ///
-    /// # Errors
-    /// As [`Endpoint::send`].
-    #[inline]
-    pub fn inject(
-        &mut self,
-        slot: usize,
-        len_bytes: usize,
-        peer: Peer,
-        tag: u64,
-    ) -> Result<Post, Error> {
-        self.check_post(slot, len_bytes)?;
-        let (ep, len) = (self.raw.raw(), self.wire_len(len_bytes));
-        let start = self.buffers.message_start(slot);
-        // SAFETY: the slot is free; the provider does not touch it after the call.
-        let ret = unsafe {
-            match self.messages {
-                MessageKind::Plain => call::fi_inject(ep, start.cast(), len, peer.0),
-                MessageKind::Tagged => call::fi_tinject(ep, start.cast(), len, peer.0, tag),
-            }
-        };
-        self.posted("fi_inject", ret, slot, SlotState::Free)
-    }
-
-    /// Offers `slot` to the next message from anybody (with tag bits `tag` where `ignore` has
-    /// zeros, for tagged endpoints); busy until its completion.
-    ///
-    /// # Errors
-    /// As [`Endpoint::send`].
-    #[inline]
-    pub fn receive(&mut self, slot: usize, tag: u64, ignore: u64) -> Result<Post, Error> {
-        self.check_post(slot, 0)?;
-        let (ep, len) = (self.raw.raw(), self.wire_len(self.max_payload_bytes));
-        let (start, desc) = (self.buffers.message_start(slot), self.buffers.descriptor());
-        let context = self.buffers.context(slot);
-        let from = sys::FI_ADDR_UNSPEC;
-        // SAFETY: as in `send`, with state Receiving.
-        let ret = unsafe {
-            match self.messages {
-                MessageKind::Plain => call::fi_recv(ep, start.cast(), len, desc, from, context),
-                MessageKind::Tagged => {
-                    call::fi_trecv(ep, start.cast(), len, desc, from, tag, ignore, context)
-                }
-            }
-        };
-        self.posted("fi_recv", ret, slot, SlotState::Receiving)
-    }
-
-    #[inline]
-    fn posted(
+    pub(crate) fn posted(
         &mut self,
         name: &'static str,
         ret: isize,
         slot: usize,
-        state: SlotState,
+        operation: Option<Operation>,
     ) -> Result<Post, Error> {
         if ret == 0 {
-            self.buffers.set_state(slot, state);
+            if let Some(operation) = operation {
+                self.buffers.begin(slot, operation);
+            }
             return Ok(Post::Done);
         }
         if ret == -(sys::FI_EAGAIN as isize) {
@@ -304,39 +235,73 @@ impl Endpoint {
         let mut stored = 0;
         for index in 0..count {
             let entry = self.queue.entry(index);
-            let Some(slot) = self.buffers.slot_of(entry.context) else { continue };
-            let kind = match self.buffers.state(slot) {
-                SlotState::Sending => CompletionKind::Send,
-                SlotState::Receiving => CompletionKind::Receive,
-                SlotState::Free => continue,
-            };
-            self.buffers.set_state(slot, SlotState::Free);
-            let len_bytes = match kind {
-                CompletionKind::Send => 0,
-                CompletionKind::Receive => {
-                    entry.len_bytes.saturating_sub(self.buffers.geometry().prefix_bytes)
-                }
-            };
-            out[stored] = Completion { kind, slot, len_bytes, tag: entry.tag };
-            stored += 1;
+            if let Some(done) = self.finished(&entry) {
+                out[stored] = done;
+                stored += 1;
+            }
         }
         Ok(stored)
+    }
+
+    /// What an entry means for the slots; `None` for operations that are not ours.
+    #[inline]
+    fn finished(&mut self, entry: &Entry) -> Option<Completion> {
+        let data = (entry.flags & sys::FI_REMOTE_CQ_DATA != 0).then_some(entry.data);
+        let Some(slot) = self.buffers.slot_of(entry.context) else {
+            let is_remote = entry.flags & sys::FI_REMOTE_WRITE != 0;
+            let kind = CompletionKind::RemoteWrite;
+            return is_remote.then_some(Completion { kind, data, ..Completion::NONE });
+        };
+        let operation = self.buffers.operation(slot)?;
+        let is_free = operation != Operation::ReceiveMany || entry.flags & sys::FI_MULTI_RECV != 0;
+        if is_free {
+            self.buffers.end(slot);
+        }
+        let done = Completion { slot, is_free, ..Completion::NONE };
+        Some(match operation {
+            Operation::Send => done,
+            Operation::Read => Completion { kind: CompletionKind::Read, ..done },
+            Operation::Write => Completion { kind: CompletionKind::Write, ..done },
+            Operation::Atomic => Completion { kind: CompletionKind::Atomic, ..done },
+            Operation::ReceiveMany if entry.flags & sys::FI_RECV == 0 => {
+                Completion { kind: CompletionKind::Release, ..done }
+            }
+            Operation::Receive | Operation::ReceiveMany => {
+                let start = match operation {
+                    Operation::ReceiveMany => self.buffers.offset_of(slot, entry.buffer),
+                    _ => Some(0),
+                };
+                let prefix_bytes = self.buffers.geometry().prefix_bytes;
+                let len_bytes = entry.len_bytes.saturating_sub(prefix_bytes);
+                let span = start
+                    .and_then(|start| {
+                        self.buffers.span(slot, start..start.saturating_add(len_bytes))
+                    })
+                    .unwrap_or(Span::NOWHERE);
+                let kind = CompletionKind::Receive;
+                let (tag, source) = (entry.tag, entry.source);
+                Completion { kind, len_bytes, tag, data, source, span, ..done }
+            }
+        })
     }
 
     #[cold]
     fn failed(&mut self, failure: Failure) -> Error {
         let slot = self.buffers.slot_of(failure.context);
-        let kind = match slot.map(|s| self.buffers.state(s)) {
-            Some(SlotState::Sending) => "send",
-            Some(SlotState::Receiving) => "receive",
-            _ => "operation",
+        let kind = match slot.and_then(|slot| self.buffers.operation(slot)) {
+            Some(Operation::Send) => "send",
+            Some(Operation::Receive | Operation::ReceiveMany) => "receive",
+            Some(Operation::Read) => "read",
+            Some(Operation::Write) => "write",
+            Some(Operation::Atomic) => "atomic operation",
+            None => "operation",
         };
         if let Some(slot) = slot {
-            self.buffers.set_state(slot, SlotState::Free);
+            self.buffers.end(slot);
         }
         Error::Completion {
             kind,
-            slot: slot.unwrap_or(usize::MAX),
+            slot: slot.unwrap_or(NO_SLOT),
             code: failure.code,
             text: strerror(failure.code),
             provider_code: failure.provider_code,
@@ -357,4 +322,16 @@ impl Drop for Endpoint {
             Err(_) => std::mem::forget(buffers),
         }
     }
+}
+
+/// How the provider uses the slots: 0 when they need not be registered.
+fn local_access(info: &Info, features: Features) -> u64 {
+    if !info.needs_registration() {
+        return 0;
+    }
+    let mut access = sys::FI_SEND | sys::FI_RECV;
+    if features.contains(Features::RMA) || features.contains(Features::ATOMICS) {
+        access |= sys::FI_READ | sys::FI_WRITE;
+    }
+    access
 }

@@ -28,9 +28,9 @@ pub enum Error {
         "{kind} of slot {slot} failed: {text} (error {code}, provider error {provider_code}: {provider_text})"
     )]
     Completion {
-        /// "send" or "receive".
+        /// "send", "receive", "read" and so on.
         kind: &'static str,
-        /// The slot of the operation; it is free again.
+        /// The slot of the operation, free again; [`NO_SLOT`](crate::NO_SLOT) without one.
         slot: usize,
         /// Positive libfabric error number.
         code: i32,
@@ -47,6 +47,19 @@ pub enum Error {
     /// The slot does not exist.
     #[error("slot {0} does not exist")]
     NoSuchSlot(usize),
+    /// The message was received into a slot that was posted again since.
+    #[error("the message in slot {0} is gone: the slot was posted again")]
+    Overwritten(usize),
+    /// A range that is not inside a window.
+    #[error("{len} bytes from byte {offset} on are not inside a window of {window} bytes")]
+    OutsideWindow {
+        /// First byte.
+        offset: u64,
+        /// Bytes asked for.
+        len: u64,
+        /// Bytes of the window.
+        window: u64,
+    },
     /// More bytes than a slot or the provider takes.
     #[error("message of {len} bytes does not fit: at most {max}")]
     TooLong {

@@ -45,6 +45,46 @@ pub enum MessageKind {
     Tagged,
 }
 
+/// What an endpoint must be able to do beside messages; join with `|`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Features(u64);
+
+impl Features {
+    /// Nothing more.
+    pub const NONE: Self = Self(0);
+    /// Reading and writing memory of peers, and having a [`Window`](crate::Window) they may use.
+    pub const RMA: Self = Self(sys::FI_RMA);
+    /// Atomic operations on memory of peers.
+    pub const ATOMICS: Self = Self(sys::FI_ATOMIC);
+    /// Receives that take several messages.
+    pub const MULTI_RECEIVE: Self = Self(sys::FI_MULTI_RECV);
+    /// Receives tell which peer of the address vector sent.
+    pub const SOURCES: Self = Self(sys::FI_SOURCE);
+
+    /// Whether all of `other` is in it.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    const fn in_words(self) -> [(&'static str, bool); 4] {
+        [
+            ("RMA", self.contains(Self::RMA)),
+            ("atomics", self.contains(Self::ATOMICS)),
+            ("multi-receive", self.contains(Self::MULTI_RECEIVE)),
+            ("sources", self.contains(Self::SOURCES)),
+        ]
+    }
+}
+
+impl std::ops::BitOr for Features {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
 /// The search for a fabric.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hints {
@@ -56,6 +96,8 @@ pub struct Hints {
     pub endpoint: EndpointType,
     /// Kind of messages.
     pub messages: MessageKind,
+    /// What else the endpoint must do.
+    pub features: Features,
     /// Local IP address to use, for providers that speak over IP; others ignore it.
     pub source: Option<String>,
 }
@@ -69,7 +111,10 @@ impl Hints {
             MessageKind::Tagged => "tagged",
         };
         let domain = self.domain.as_ref().map_or_else(String::new, |d| format!(" on domain {d}"));
-        format!("{provider}, {} endpoint, {kind} messages{domain}", self.endpoint.name())
+        let features = self.features.in_words().into_iter().filter(|(_, is_wanted)| *is_wanted);
+        let features: String = features.map(|(name, _)| format!(", {name}")).collect();
+        let endpoint = self.endpoint.name();
+        format!("{provider}, {endpoint} endpoint, {kind} messages{features}{domain}")
     }
 }
 
@@ -90,7 +135,7 @@ impl RawHints {
             info.caps = match hints.messages {
                 MessageKind::Plain => sys::FI_MSG,
                 MessageKind::Tagged => sys::FI_TAGGED,
-            };
+            } | hints.features.0;
             info.mode = sys::FI_CONTEXT | sys::FI_CONTEXT2;
             if hints.endpoint == EndpointType::Dgram {
                 info.mode |= sys::FI_MSG_PREFIX;

@@ -158,6 +158,13 @@ impl Info {
         unsafe { (*self.get().domain_attr).mr_mode & sys::FI_MR_LOCAL != 0 }
     }
 
+    /// Whether remote memory is named by its address (`FI_MR_VIRT_ADDR`), else by its offset.
+    #[must_use]
+    pub fn needs_virtual_addresses(&self) -> bool {
+        // SAFETY: fi_getinfo fills domain_attr.
+        unsafe { (*self.get().domain_attr).mr_mode & sys::FI_MR_VIRT_ADDR != 0 }
+    }
+
     /// Mode bits that this wrapper does not know and therefore cannot honour.
     pub(crate) fn unknown_mode(&self) -> u64 {
         self.get().mode & !(sys::FI_CONTEXT | sys::FI_CONTEXT2 | sys::FI_MSG_PREFIX)

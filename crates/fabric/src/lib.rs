@@ -11,11 +11,15 @@
 //! borrowed or used again (`Error::SlotBusy`), and the pool is released only after the endpoint
 //! was closed. Should the provider refuse to close, the pool is leaked rather than freed.
 //!
+//! Memory that peers use on their own is a [`Window`]: it is never borrowed, only copied from and to.
+//!
 //! # Threads
 //! Objects are single-threaded (`!Send`): libfabric is asked for `FI_THREAD_DOMAIN` and manual
 //! progress, so a thread that wants to communicate opens its own [`Domain`]. Nothing happens
 //! between calls: poll [`Endpoint::poll`] until every expected completion came.
 
+mod address;
+mod atomic;
 mod buffers;
 mod cq;
 mod domain;
@@ -24,18 +28,25 @@ mod error;
 mod fabric_root;
 mod hints;
 mod info;
+mod memory;
+mod message;
 mod node;
 mod object;
+mod rma;
+mod window;
 
+pub use address::{AddressVector, Peer};
+pub use atomic::{AtomicOp, AtomicType, CompareOp};
 pub use buffers::{Buffers, Geometry};
-pub use cq::{Completion, CompletionKind};
-pub use domain::{Domain, Region};
-pub use endpoint::{AddressVector, Endpoint, Peer, Post};
+pub use cq::{Completion, CompletionKind, NO_SLOT};
+pub use domain::Domain;
+pub use endpoint::{Endpoint, EndpointConfig, Post, PostOptions};
 pub use error::Error;
 pub use fabric_root::Fabric;
-pub use hints::{EndpointType, Hints, MessageKind};
+pub use hints::{EndpointType, Features, Hints, MessageKind};
 pub use info::Info;
 pub use node::{Node, NodeConfig, OutOfBand, PhaseTime, Prepared};
+pub use window::{RemoteMemory, Window};
 
 /// The version of the loaded libfabric as (major, minor).
 #[must_use]

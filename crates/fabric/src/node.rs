@@ -2,14 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use crate::address::{AddressVector, Peer};
 use crate::buffers::Buffers;
 use crate::cq::Completion;
 use crate::domain::Domain;
-use crate::endpoint::{AddressVector, Endpoint, Peer, Post};
+use crate::endpoint::{Endpoint, EndpointConfig, Post};
 use crate::error::Error;
 use crate::fabric_root::Fabric;
 use crate::hints::Hints;
 use crate::info::Info;
+use crate::window::Window;
 
 /// The second channel between the two nodes (usually TCP) that set-up needs.
 pub trait OutOfBand {
@@ -52,6 +54,7 @@ pub struct PhaseTime {
 #[derive(Debug)]
 pub struct Node {
     endpoint: Endpoint,
+    domain: Domain,
     peer: Peer,
     info: Info,
     tx_slots: usize,
@@ -87,11 +90,15 @@ impl Node {
         let domain = Domain::open(&fabric, &info)?;
         let av = AddressVector::open(&domain, 1)?;
         clock.done("open_fabric_res");
-        let messages = config.hints.messages;
-        let slots = tx_slots + rx_slots;
-        let endpoint = Endpoint::open(&domain, &info, &av, messages, slots, config.payload_bytes)?;
+        let config = EndpointConfig {
+            messages: config.hints.messages,
+            features: config.hints.features,
+            slots: tx_slots + rx_slots,
+            payload_bytes: config.payload_bytes,
+        };
+        let endpoint = Endpoint::open(&domain, &info, &av, &config)?;
         clock.done("enable_endpoint");
-        Ok(Prepared { endpoint, av, info, tx_slots, rx_slots, clock })
+        Ok(Prepared { endpoint, domain, av, info, tx_slots, rx_slots, clock })
     }
 
     /// The fabric in use.
@@ -116,6 +123,25 @@ impl Node {
     #[must_use]
     pub fn phases(&self) -> &[PhaseTime] {
         &self.phases
+    }
+
+    /// The other half.
+    #[must_use]
+    pub const fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// The endpoint, for what a node does not do itself: RMA, atomics, several peers.
+    pub const fn endpoint_mut(&mut self) -> &mut Endpoint {
+        &mut self.endpoint
+    }
+
+    /// Memory that the peer may read and write ([`Features::RMA`](crate::Features::RMA)).
+    ///
+    /// # Errors
+    /// As [`Window::open`].
+    pub fn open_window(&self, len_bytes: usize) -> Result<Window, Error> {
+        Window::open(&self.domain, &self.info, len_bytes)
     }
 
     /// The message memory.
@@ -170,6 +196,7 @@ impl Node {
 #[derive(Debug)]
 pub struct Prepared {
     endpoint: Endpoint,
+    domain: Domain,
     av: std::rc::Rc<AddressVector>,
     info: Info,
     tx_slots: usize,
@@ -189,7 +216,7 @@ impl Prepared {
     /// # Errors
     /// [`Error::OutOfBand`] or what the address vector says.
     pub fn connect(self, oob: &mut dyn OutOfBand) -> Result<Node, Error> {
-        let Self { endpoint, av, info, tx_slots, rx_slots, mut clock } = self;
+        let Self { endpoint, domain, av, info, tx_slots, rx_slots, mut clock } = self;
         clock.restart();
         let theirs = oob.exchange(&endpoint.address()?).map_err(Error::OutOfBand)?;
         clock.done("address_exchange");
@@ -197,7 +224,7 @@ impl Prepared {
         clock.done("init_address_vector");
         oob.barrier().map_err(Error::OutOfBand)?;
         clock.done("sync");
-        Ok(Node { endpoint, peer, info, tx_slots, rx_slots, phases: clock.phases })
+        Ok(Node { endpoint, domain, peer, info, tx_slots, rx_slots, phases: clock.phases })
     }
 }
 

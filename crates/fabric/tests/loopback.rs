@@ -3,13 +3,11 @@
 use std::time::{Duration, Instant};
 
 use fabric::{
-    AddressVector, Completion, CompletionKind, Domain, Endpoint, EndpointType, Error, Fabric,
-    Hints, Info, MessageKind, Peer, Post,
+    AddressVector, Completion, CompletionKind, Domain, Endpoint, EndpointConfig, EndpointType,
+    Error, Fabric, Features, Hints, Info, MessageKind, Peer, Post,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
-const NOTHING: Completion =
-    Completion { kind: CompletionKind::Send, slot: 0, len_bytes: 0, tag: 0 };
 
 /// Two endpoints that know each other.
 struct Pair {
@@ -45,7 +43,13 @@ impl Pair {
             let fabric = Fabric::open(&info).expect("fabric");
             let domain = Domain::open(&fabric, &info).expect("domain");
             let av = AddressVector::open(&domain, 1).expect("av");
-            let end = Endpoint::open(&domain, &info, &av, messages, 8, size).expect("endpoint");
+            let config = EndpointConfig {
+                messages,
+                features: Features::NONE,
+                slots: 8,
+                payload_bytes: size,
+            };
+            let end = Endpoint::open(&domain, &info, &av, &config).expect("endpoint");
             (end, av)
         };
         let ((a, av_a), (b, av_b)) = (open(sizes[0]), open(sizes[1]));
@@ -57,7 +61,7 @@ impl Pair {
     /// Polls both sides until `end` completes something of `kind`.
     fn wait(&mut self, end: usize, kind: CompletionKind) -> Completion {
         let deadline = Instant::now() + PATIENCE;
-        let mut found = [NOTHING; 1];
+        let mut found = [Completion::NONE; 1];
         while Instant::now() < deadline {
             for index in 0..2 {
                 let count = self.ends[index].poll(&mut found).expect("poll");
@@ -72,7 +76,7 @@ impl Pair {
     /// Posts from end 0, polling while the provider is not ready.
     fn send(&mut self, slot: usize, len_bytes: usize, tag: u64, inject: bool) {
         let deadline = Instant::now() + PATIENCE;
-        let mut found = [NOTHING; 1];
+        let mut found = [Completion::NONE; 1];
         loop {
             let (end, peer) = (&mut self.ends[0], self.peers[0]);
             let post = if inject {
@@ -115,7 +119,7 @@ fn carries_messages(provider: &str, endpoint: EndpointType, messages: MessageKin
         assert_eq!(&pair.ends[1].buffers().payload(4).expect("free")[..len], &sent[..]);
         if !inject {
             // The send's completion may have been collected while waiting for the receive.
-            let mut found = [NOTHING; 1];
+            let mut found = [Completion::NONE; 1];
             let deadline = Instant::now() + PATIENCE;
             while pair.ends[0].buffers().payload(0) == Err(Error::SlotBusy(0)) {
                 let _ = pair.ends[0].poll(&mut found).expect("poll");
@@ -183,7 +187,7 @@ fn a_message_longer_than_the_receive_is_an_error_completion() {
     assert_eq!(pair.ends[1].receive(5, 0, 0).expect("receive"), Post::Done);
     pair.send(0, 1000, 0, false);
     let deadline = Instant::now() + PATIENCE;
-    let mut found = [NOTHING; 1];
+    let mut found = [Completion::NONE; 1];
     let error = loop {
         let _ = pair.ends[0].poll(&mut found).expect("the sender is fine");
         match pair.ends[1].poll(&mut found) {

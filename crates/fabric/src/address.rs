@@ -1,0 +1,69 @@
+//! Peers: their addresses, and the numbers operations name them by.
+
+use std::rc::Rc;
+
+use fabric_sys::{self as sys, call};
+
+use crate::domain::Domain;
+use crate::error::Error;
+use crate::object::Owned;
+
+/// Longest endpoint address this wrapper handles.
+pub(crate) const ADDRESS_BYTES_MAX: usize = 512;
+
+/// A peer in an [`AddressVector`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Peer(pub(crate) u64);
+
+/// Addresses that endpoints may send to.
+#[derive(Debug)]
+pub struct AddressVector {
+    pub(crate) raw: Owned<sys::fid_av>,
+    _domain: Domain,
+}
+
+impl AddressVector {
+    /// Opens a table with room for `count` peers (a hint).
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub fn open(domain: &Domain, count: usize) -> Result<Rc<Self>, Error> {
+        let mut attr = sys::fi_av_attr {
+            type_: sys::FI_AV_TABLE,
+            rx_ctx_bits: 0,
+            count,
+            ep_per_node: 0,
+            name: std::ptr::null(),
+            map_addr: std::ptr::null_mut(),
+            flags: 0,
+        };
+        // SAFETY: the domain is alive and the attributes live during the call.
+        let raw = Owned::open("fi_av_open", |out| unsafe {
+            call::fi_av_open(domain.0.raw.raw(), &raw mut attr, out)
+        })?;
+        Ok(Rc::new(Self { raw, _domain: domain.clone() }))
+    }
+
+    /// Adds the address another endpoint answered from [`Endpoint::address`].
+    ///
+    /// # Errors
+    /// [`Error::Call`]; also when the provider took no address.
+    pub fn insert(&self, address: &[u8]) -> Result<Peer, Error> {
+        // A provider reads as many bytes as its address format has: give it room beyond a short
+        // (hostile) address.
+        let mut padded = [0_u8; ADDRESS_BYTES_MAX];
+        let Some(room) = padded.get_mut(..address.len()) else {
+            return Err(Error::TooLong { len: address.len(), max: ADDRESS_BYTES_MAX });
+        };
+        room.copy_from_slice(address);
+        let mut peer = sys::FI_ADDR_UNSPEC;
+        // SAFETY: the vector is alive; `padded` is longer than any address format.
+        let ret =
+            unsafe { call::fi_av_insert(self.raw.raw(), padded.as_ptr().cast(), 1, &raw mut peer) };
+        match ret {
+            1 => Ok(Peer(peer)),
+            0 => Err(Error::call("fi_av_insert", -22)),
+            _ => Err(Error::call("fi_av_insert", ret as isize)),
+        }
+    }
+}
