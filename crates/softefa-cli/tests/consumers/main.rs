@@ -1,6 +1,6 @@
 //! Unmodified programs from the distribution on our device: libfabric's `fi_info` and
 //! `fi_pingpong`, perftest's `ib_send_lat` and `ib_send_bw`, `ibv_devinfo`, pyverbs, Open MPI; the
-//! MPI wheels of PyPI; and the programs of `examples/`.
+//! MPI wheels of PyPI; libfabric through the tests of `fabric`; and the programs of `examples/`.
 //!
 //! Each run asserts its exit code, that nothing complained, and that the device's own packet
 //! counters moved. `SOFTEFA_MATRIX=long` (`make consumers`) runs every combination.
@@ -10,6 +10,7 @@ mod examples;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod info;
+mod libfabric;
 mod liveness;
 mod mpi;
 mod netns;
