@@ -3,7 +3,7 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::{Side, poll_until, side_of, wait_for};
 use softefa::counters::Counter;
@@ -155,6 +155,15 @@ impl Page {
     }
 }
 
+/// Says so when it is dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_read_never_succeeds_with_bytes_of_after_the_registration() {
     let (a, b) = (local(Some(KEY)), local(Some(KEY)));
@@ -167,16 +176,20 @@ fn a_read_never_succeeds_with_bytes_of_after_the_registration() {
         let target = Remote { addr: page.mr.addr(), rkey: page.mr.rkey() };
         let sge = Sge { addr: into.mr.addr(), len: Page::LEN, lkey: into.mr.lkey() };
         let before = copied();
+        let is_over = AtomicBool::new(false);
         a.post(1, &ah, b.qp.qpn(), SendOp::Read(target), &[sge]);
         let status = std::thread::scope(|scope| {
             scope.spawn(|| {
-                while copied() == before {
+                while copied() == before && !is_over.load(Ordering::Relaxed) {
                     std::thread::yield_now();
                 }
                 page.reuse();
             });
+            // Also when it panics, or the other thread would wait for ever.
+            let _over = Over(&is_over);
             finish(&a, &b)
         });
+        assert!(copied() > before, "the READ took the wire: {status:?}");
         match status {
             Status::Ok => {
                 assert!(into.words.iter().all(|word| word.load(Ordering::Relaxed) == 1));
