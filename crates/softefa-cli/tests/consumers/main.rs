@@ -1,11 +1,13 @@
 //! Unmodified programs from the distribution on our device: libfabric's `fi_info` and
 //! `fi_pingpong`, perftest's `ib_send_lat` and `ib_send_bw`, `ibv_devinfo`, pyverbs, Open MPI; the
-//! MPI wheels of PyPI; libfabric through the tests of `fabric`; and the programs of `examples/`.
+//! MPI wheels and the efa package of PyPI; libfabric through the tests of `fabric`; and the
+//! programs of `examples/`.
 //!
 //! Each run asserts its exit code, that nothing complained, and that the device's own packet
 //! counters moved. `SOFTEFA_MATRIX=long` (`make consumers`) runs every combination.
 #![expect(clippy::unwrap_used, reason = "a step that fails must fail the test")]
 
+mod efa_package;
 mod examples;
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -17,6 +19,7 @@ mod netns;
 mod openmpi;
 mod perftest;
 mod pingpong;
+mod pypi;
 mod pyverbs;
 mod rdma_core;
 mod wheels;

