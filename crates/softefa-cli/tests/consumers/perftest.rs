@@ -131,6 +131,27 @@ fn depths_and_queue_pairs() {
 }
 
 #[test]
+fn programs_that_sleep_until_an_event() {
+    let _one = exclusive();
+    if !has("ib_send_lat") {
+        return;
+    }
+    // perftest refuses events on SRD, whatever the device says.
+    let mut case = case("ib_send_lat, ib_send_bw -c UD, asleep between events (-e)", "");
+    for bytes in [64, UD_MAX_BYTES] {
+        let (server, client, _) = run(&mut case, "ib_send_lat", "UD", bytes, "-n 1000 -e");
+        for side in [&server, &client] {
+            // Who sleeps is driven by the service thread.
+            assert!(side.counter("recv_wrs") >= 1000, "{side}");
+            assert!(side.counter("service_turns") >= 500, "{side}");
+        }
+        let (server, _, _) = run(&mut case, "ib_send_bw", "UD", bytes, "-n 500 -r 1024 -e");
+        assert!(server.counter("recv_wrs") >= 500, "{server}");
+    }
+    case.pass();
+}
+
+#[test]
 fn a_duration_is_kept() {
     let _one = exclusive();
     if !has("ib_send_bw") {
