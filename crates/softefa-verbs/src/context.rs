@@ -31,6 +31,15 @@ unsafe impl Handle for Context {
     const C_OFFSET: usize = offset_of!(verbs_context, context);
 }
 
+/// Completion vectors: on the device the interrupts that queues are spread over, one per processor.
+/// Any of them will do here. At least 2, because libfabric takes 1 for a device without
+/// notification.
+pub(crate) fn completion_vectors() -> u32 {
+    const MAX: usize = 32;
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    u32::try_from(processors.clamp(2, MAX)).unwrap_or(2)
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     panic::pointer(|| {
@@ -41,7 +50,8 @@ unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_contex
         verbs.context.device = device;
         verbs.context.cmd_fd = -1;
         verbs.context.async_fd = async_fd.as_raw_fd();
-        verbs.context.num_comp_vectors = 1;
+        verbs.context.num_comp_vectors =
+            c_int::try_from(completion_vectors()).unwrap_or(c_int::MAX);
         verbs.context.abi_compat =
             ptr::without_provenance_mut::<c_void>(sys::VERBS_ABI_IS_EXTENDED);
         let owner = Owner::current();

@@ -4,7 +4,8 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use crate::context::Context;
+use crate::channel::Channel;
+use crate::context::{self, Context};
 use crate::cq_ex::{self, Poll};
 use crate::errno::Errno;
 use crate::fork::Owner;
@@ -34,16 +35,9 @@ unsafe impl Handle for Cq {
 }
 
 impl Cq {
-    /// Counts events a program has taken; destroying waits for none, because there are none.
-    pub(crate) fn acknowledge_events(&self, count: u32) {
-        // SAFETY: the program serialises acknowledgements of one queue with its destruction only,
-        // and the counter is written nowhere else, so a relaxed atomic view of it is enough.
-        let counter = unsafe {
-            std::sync::atomic::AtomicU32::from_ptr(
-                &raw mut (*self.ibv.get()).base.comp_events_completed,
-            )
-        };
-        counter.fetch_add(count, std::sync::atomic::Ordering::Relaxed);
+    /// The queue a channel named.
+    pub(crate) fn of_event(nic: &softefa::Cq) -> *mut ibv_cq {
+        std::ptr::with_exposed_provenance_mut(usize::try_from(nic.tag()).unwrap_or(0))
     }
 }
 
@@ -57,36 +51,44 @@ pub(crate) struct CqInit {
     pub(crate) efa_wc_flags: u64,
 }
 
-/// Makes a queue. A channel needs notification, which the device does not have.
+/// Makes a queue.
 ///
 /// # Safety
-/// `context` as for [`handle::borrow`].
+/// `context` and the channel as for [`handle::borrow`].
 pub(crate) unsafe fn create(
     context: *mut ibv_context,
     init: &CqInit,
 ) -> Result<*mut ibv_cq, Errno> {
     // SAFETY: as this function demands.
-    let device = &unsafe { handle::borrow::<Context>(context) }?.nic;
-    if !init.channel.is_null() {
-        return Err(Errno::EOPNOTSUPP);
-    }
-    if init.vector != 0 {
+    let context_ref = unsafe { handle::borrow::<Context>(context) }?;
+    if init.vector >= context::completion_vectors() {
         return Err(Errno::EINVAL);
     }
-    let nic = softefa::Cq::create(device, init.entries)?;
+    // SAFETY: as this function demands.
+    let channel = unsafe { handle::borrow::<Channel>(init.channel) }.ok();
+    let nic = softefa::Cq::create_on(
+        &context_ref.nic,
+        init.entries,
+        channel.map(|channel| &channel.nic),
+    )?;
     let mut ibv = cq_ex::table();
     ibv.base.context = context;
     ibv.base.channel = init.channel;
     ibv.base.cq_context = init.cq_context;
     ibv.base.cqe = c_int::try_from(nic.depth()).unwrap_or(c_int::MAX);
-    Ok(handle::give(Box::new(Cq {
+    let cq = handle::give(Box::new(Cq {
         ibv: UnsafeCell::new(ibv),
         efa: UnsafeCell::new(cq_ex::efa_table(init.efa_wc_flags)),
-        nic,
+        nic: Arc::clone(&nic),
         poll: Poll::default(),
         users: Users::default(),
         owner: Owner::current(),
-    })))
+    }));
+    nic.set_tag(cq.expose_provenance() as u64);
+    if let Some(channel) = channel {
+        channel.users.add();
+    }
+    Ok(cq)
 }
 
 /// Checks the extended attributes and takes what matters out of them.
@@ -141,6 +143,7 @@ extern "C" fn ibv_resize_cq(_cq: *mut ibv_cq, _entries: c_int) -> c_int {
     libc::EOPNOTSUPP
 }
 
+/// Waits until the program has acknowledged the events it took, as rdma-core does.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     panic::code(|| {
@@ -148,6 +151,13 @@ unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
         let borrowed = unsafe { handle::borrow::<Cq>(cq) }?;
         borrowed.users.none()?;
         let owner = borrowed.owner;
+        if owner.is_current() {
+            borrowed.nic.retire_events();
+        }
+        // SAFETY: the queue counted as a user of its channel, so that is still there.
+        if let Ok(channel) = unsafe { handle::borrow::<Channel>((*cq).channel) } {
+            channel.users.remove();
+        }
         // SAFETY: no queue pair uses it and the program gives it up.
         owner.release(unsafe { handle::take::<Cq>(cq) }?);
         Ok(())

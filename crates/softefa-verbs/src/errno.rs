@@ -33,6 +33,12 @@ impl Errno {
     }
 }
 
+impl From<std::io::Error> for Errno {
+    fn from(error: std::io::Error) -> Self {
+        Self(error.raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
 impl From<AllocPdError> for Errno {
     fn from(_: AllocPdError) -> Self {
         Self::ENOMEM
@@ -62,7 +68,7 @@ impl From<CreateQpError> for Errno {
         match error {
             CreateQpError::TooMany { .. } => Self::ENOMEM,
             CreateQpError::NoUnsolicited(_) => Self::EOPNOTSUPP,
-            CreateQpError::Socket(io) => Self(io.raw_os_error().unwrap_or(libc::EIO)),
+            CreateQpError::Socket(io) => io.into(),
             _ => Self::EINVAL,
         }
     }
@@ -77,7 +83,7 @@ impl From<ModifyError> for Errno {
 impl From<OpenError> for Errno {
     fn from(error: OpenError) -> Self {
         match error {
-            OpenError::Io { source, .. } => Self(source.raw_os_error().unwrap_or(libc::EIO)),
+            OpenError::Io { source, .. } => source.into(),
             _ => Self::ENODEV,
         }
     }

@@ -1,19 +1,14 @@
-//! Asynchronous events and completion channels.
-//!
-//! The device reports no asynchronous event yet, and the adapter cannot wake a channel yet. Both
-//! file descriptors are real all the same: programs poll them and set flags on them.
+//! Asynchronous events. An EFA reports none in operation; the file descriptor is real all the same:
+//! programs poll it, set flags on it, and have a thread asleep on it.
 
-use std::cell::UnsafeCell;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::context::Context;
-use crate::cq::Cq;
 use crate::errno::Errno;
-use crate::fork::Owner;
-use crate::handle::{self, Handle};
+use crate::handle;
 use crate::panic;
-use crate::sys::{ibv_async_event, ibv_comp_channel, ibv_context, ibv_cq};
+use crate::sys::{ibv_async_event, ibv_context};
 
 /// A file descriptor that is readable when an event waits.
 pub(crate) fn eventfd() -> Result<OwnedFd, Errno> {
@@ -50,66 +45,3 @@ unsafe extern "C" fn ibv_get_async_event(
 
 #[unsafe(no_mangle)]
 extern "C" fn ibv_ack_async_event(_event: *mut ibv_async_event) {}
-
-/// Completion channel.
-#[repr(C)]
-pub(crate) struct Channel {
-    ibv: UnsafeCell<ibv_comp_channel>,
-    fd: OwnedFd,
-    owner: Owner,
-}
-
-// SAFETY: `ibv` is the first member of a `repr(C)` structure.
-unsafe impl Handle for Channel {
-    type C = ibv_comp_channel;
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
-    panic::pointer(|| {
-        // SAFETY: the program passes an open context.
-        unsafe { handle::borrow::<Context>(context) }?;
-        let fd = eventfd()?;
-        let ibv = ibv_comp_channel { context, fd: fd.as_raw_fd(), refcnt: 0 };
-        let owner = Owner::current();
-        Ok(handle::give(Box::new(Channel { ibv: UnsafeCell::new(ibv), fd, owner })))
-    })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
-    panic::code(|| {
-        // SAFETY: the program passes a channel it made and gives it up.
-        let channel = unsafe { handle::take::<Channel>(channel) }?;
-        channel.owner.release(channel);
-        Ok(())
-    })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_get_cq_event(
-    channel: *mut ibv_comp_channel,
-    _cq: *mut *mut ibv_cq,
-    _cq_context: *mut *mut c_void,
-) -> c_int {
-    panic::count(|| {
-        // SAFETY: the program passes a channel it made.
-        wait(&unsafe { handle::borrow::<Channel>(channel) }?.fd)?;
-        Err(Errno::EAGAIN)
-    })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, count: u32) {
-    panic::value((), || {
-        // SAFETY: the program passes a live completion queue.
-        if let Ok(cq) = unsafe { handle::borrow::<Cq>(cq) } {
-            cq.acknowledge_events(count);
-        }
-    });
-}
-
-/// Notification needs the adapter to watch the queue while the program sleeps; it does not yet.
-pub(crate) unsafe extern "C" fn req_notify_cq(_cq: *mut ibv_cq, _solicited_only: c_int) -> c_int {
-    libc::EOPNOTSUPP
-}

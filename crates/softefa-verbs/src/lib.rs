@@ -14,6 +14,7 @@
 
 mod ah;
 mod attr;
+mod channel;
 mod context;
 mod cq;
 mod cq_ex;

@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::mem::zeroed;
 
+use crate::channel;
 use crate::cq;
-use crate::event;
 use crate::post;
 use crate::qp;
 use crate::query;
@@ -29,7 +29,7 @@ fn fill(ops: &mut ibv_context_ops) {
     ops.bind_mw = Some(bind_mw);
     ops.dealloc_mw = Some(dealloc_mw);
     ops.poll_cq = Some(cq::poll_cq);
-    ops.req_notify_cq = Some(event::req_notify_cq);
+    ops.req_notify_cq = Some(channel::req_notify_cq);
     ops.post_srq_recv = Some(post_srq_recv);
     ops.post_send = Some(post::post_send);
     ops.post_recv = Some(post::post_recv);

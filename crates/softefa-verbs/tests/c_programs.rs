@@ -118,6 +118,11 @@ fn posting_and_polling_from_two_threads() {
 }
 
 #[test]
+fn completions_wake_who_sleeps() {
+    check_with_packets("events");
+}
+
+#[test]
 fn forked_child_leaves_the_device_alone() {
     check_with_packets("fork");
 }

@@ -188,6 +188,11 @@ impl Device {
         Ok(Arc::clone(self.paths.get_or_init(|| paths)))
     }
 
+    /// Some peer refused a datagram and no queue pair has claimed the refusal yet.
+    pub(crate) fn has_refusals(&self) -> bool {
+        self.paths.get().is_some_and(|paths| paths.has_refusals())
+    }
+
     /// A number for a new queue pair and the socket that is bound to it.
     pub(crate) fn bind_qp(&self) -> Result<(u16, UdpWire), CreateQpError> {
         let max = self.attr.max_qp;

@@ -15,6 +15,7 @@ pub mod local_copy;
 pub mod sysfs;
 
 mod ah;
+mod channel;
 mod core;
 mod cq;
 mod device;
@@ -25,6 +26,7 @@ mod limits;
 mod mapped;
 mod mr;
 mod pd;
+mod poll_set;
 mod process;
 mod qp;
 mod rq;
@@ -34,8 +36,9 @@ mod status;
 mod wire;
 
 pub use ah::{Ah, CreateAhError};
+pub use channel::Channel;
 pub use config::{Config, ConfigError, DeviceSpec, Integrity};
-pub use cq::{Completion, CompletionOp, Cq, CreateCqError};
+pub use cq::{ArmError, Completion, CompletionOp, Cq, CreateCqError};
 pub use device::{Device, OpenError};
 pub use gid::Gid;
 pub use limits::{DeviceAttr, DeviceCaps, Profile};

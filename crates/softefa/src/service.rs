@@ -1,15 +1,17 @@
 //! The service thread: drives queue pairs that nobody polls.
 //!
 //! While a program polls, the thread only looks up once per tick and never waits on its sockets,
-//! so that two busy processes keep both cores. When nobody polled for a while it arms the sockets
-//! and answers each datagram at once: acknowledgements, retransmissions and timers go on while the
-//! program computes. Destroyed queue pairs linger here, so that a lost last acknowledgement does
-//! not turn a delivered message into an error.
+//! so that two busy processes keep both cores. When nobody polled for a while, or the program armed
+//! a completion queue to sleep on its channel, it waits on the sockets and answers each datagram at
+//! once: acknowledgements, retransmissions and timers go on, and completions wake the program.
+//! Destroyed queue pairs linger here, so that a lost last acknowledgement does not turn a delivered
+//! message into an error.
 
 use std::collections::HashSet;
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use srd::Instant;
@@ -17,6 +19,7 @@ use srd::Instant;
 use crate::host;
 use crate::lifecycle;
 use crate::pd::PdId;
+use crate::poll_set::{EventFd, PollSet, Ready};
 use crate::qp::{Driven, Qp, Served};
 
 /// How often polled queue pairs are looked at.
@@ -26,6 +29,7 @@ const LINGER_NS: u64 = 250_000_000;
 /// How often the last acknowledgements are repeated at exit.
 const GOODBYES: usize = 3;
 
+#[derive(Clone)]
 struct Lingering {
     driven: Arc<Driven>,
     until: Instant,
@@ -33,14 +37,17 @@ struct Lingering {
 
 #[derive(Default)]
 struct Ward {
-    live: Vec<Arc<Qp>>,
+    /// Replaced as a whole, so that a turn takes all of them with one reference.
+    live: Arc<[Arc<Qp>]>,
     lingering: Vec<Lingering>,
 }
 
 struct Service {
     ward: Mutex<Ward>,
-    epoll: OwnedFd,
-    wake: OwnedFd,
+    sockets: PollSet,
+    doorbell: EventFd,
+    /// The doorbell rang and the thread has not looked yet.
+    is_called: AtomicBool,
 }
 
 static SERVICE: OnceLock<Option<Service>> = OnceLock::new();
@@ -48,7 +55,9 @@ static SERVICE: OnceLock<Option<Service>> = OnceLock::new();
 /// Takes a new queue pair into care; the first one starts the thread.
 pub(crate) fn adopt(qp: &Arc<Qp>) {
     let Some(service) = service() else { return };
-    service.lock().live.push(Arc::clone(qp));
+    let mut ward = service.lock();
+    ward.live = ward.live.iter().chain([qp]).cloned().collect();
+    drop(ward);
     service.wake();
 }
 
@@ -56,7 +65,7 @@ pub(crate) fn adopt(qp: &Arc<Qp>) {
 pub(crate) fn linger(qp: &Arc<Qp>, driven: &Arc<Driven>, now: Instant) {
     let Some(service) = service() else { return };
     let mut ward = service.lock();
-    ward.live.retain(|other| !Arc::ptr_eq(other, qp));
+    ward.live = ward.live.iter().filter(|other| !Arc::ptr_eq(other, qp)).cloned().collect();
     ward.lingering.push(Lingering { driven: Arc::clone(driven), until: now.plus_ns(LINGER_NS) });
     drop(ward);
     service.wake();
@@ -77,10 +86,10 @@ pub(crate) fn flush_toward(pd: PdId, addr: Ipv4Addr) {
 }
 
 /// Every queue pair of this process that is not destroyed.
-fn live() -> Vec<Arc<Qp>> {
+fn live() -> Arc<[Arc<Qp>]> {
     match SERVICE.get() {
         Some(Some(service)) if !lifecycle::is_forked_child() => service.lock().live.clone(),
-        _ => Vec::new(),
+        _ => Arc::default(),
     }
 }
 
@@ -120,6 +129,11 @@ pub(crate) fn wake() {
     }
 }
 
+/// Somebody drives queue pairs while their program sleeps.
+pub(crate) fn is_there() -> bool {
+    service().is_some()
+}
+
 /// The running service; `None` when the operating system refused a descriptor or a thread, in
 /// which case queue pairs progress only while they are polled.
 fn service() -> Option<&'static Service> {
@@ -133,24 +147,11 @@ fn service() -> Option<&'static Service> {
     started.then_some(service)
 }
 
-#[allow(unsafe_code)]
 impl Service {
     fn new() -> io::Result<Self> {
-        // SAFETY: plain calls; results are checked before they are owned.
-        let (epoll, wake) = unsafe {
-            (
-                libc::epoll_create1(libc::EPOLL_CLOEXEC),
-                libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK),
-            )
-        };
-        if epoll < 0 || wake < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: fresh descriptors that nobody else owns.
-        let (epoll, wake) = unsafe { (OwnedFd::from_raw_fd(epoll), OwnedFd::from_raw_fd(wake)) };
-        let service = Self { ward: Mutex::default(), epoll, wake };
-        service.control(libc::EPOLL_CTL_ADD, service.wake.as_raw_fd());
-        Ok(service)
+        let (sockets, doorbell) = (PollSet::new()?, EventFd::doorbell()?);
+        sockets.add(doorbell.fd());
+        Ok(Self { ward: Mutex::default(), sockets, doorbell, is_called: AtomicBool::new(false) })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Ward> {
@@ -158,94 +159,85 @@ impl Service {
     }
 
     fn wake(&self) {
-        let one = 1u64;
-        // SAFETY: eight readable bytes, as an eventfd takes.
-        unsafe { libc::write(self.wake.as_raw_fd(), (&raw const one).cast(), 8) };
-    }
-
-    fn control(&self, operation: libc::c_int, fd: RawFd) {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: fd as u64 };
-        // SAFETY: `event` is valid; a stale descriptor only makes the call fail.
-        unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &raw mut event) };
-    }
-
-    /// Sleeps until a datagram, a wake-up, or `timeout_ns`; `None` = as long as it takes.
-    fn wait(&self, timeout_ns: Option<u64>) {
-        let timeout_ms = match timeout_ns {
-            None => -1,
-            Some(ns) => libc::c_int::try_from(ns.div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX),
-        };
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 16];
-        // SAFETY: the array has room for 16 events; the eventfd read has 8 bytes.
-        unsafe {
-            libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), 16, timeout_ms);
-            let mut count = 0u64;
-            libc::read(self.wake.as_raw_fd(), (&raw mut count).cast(), 8);
+        if !self.is_called.swap(true, Ordering::SeqCst) {
+            self.doorbell.raise();
         }
     }
 
     fn run(&self) {
         block_signals();
-        let mut armed = HashSet::new();
+        let mut watched = HashSet::new();
+        let mut ready = Ready::NONE;
         loop {
-            let timeout_ns = self.tick(&mut armed);
-            self.wait(timeout_ns);
+            let timeout_ns = self.tick(&ready, &mut watched);
+            self.sockets.wait(timeout_ns, &mut ready);
+            if ready.contains(self.doorbell.fd()) {
+                // A wake-up that comes in between rings again or is seen by the tick.
+                let _ = self.doorbell.take();
+                self.is_called.store(false, Ordering::SeqCst);
+            }
         }
     }
 
-    /// Drives what needs it; how long the thread may sleep.
-    fn tick(&self, armed: &mut HashSet<RawFd>) -> Option<u64> {
+    /// Drives what needs it; how long the thread may sleep. `watched` are the sockets in the set.
+    fn tick(&self, ready: &Ready, watched: &mut HashSet<RawFd>) -> Option<u64> {
         let now = host::now();
-        let (live, lingering) = {
-            let mut ward = self.lock();
-            let (gone, stay) = ward.lingering.drain(..).partition(|l: &Lingering| l.until <= now);
-            ward.lingering = stay;
-            for Lingering { driven, .. } in gone {
-                self.disarm(&driven, armed);
-                // Somebody may hold the queue pair for longer; peers must not wait for that.
-                driven.unplug();
-            }
-            let lingering: Vec<_> = ward.lingering.iter().map(|l| Arc::clone(&l.driven)).collect();
-            (ward.live.clone(), lingering)
-        };
-        let mut next = None;
-        let mut sooner = |at: Option<Instant>| {
-            if let Some(at) = at {
-                next = Some(next.map_or(at, |next: Instant| next.min(at)));
-            }
-        };
-        for driven in &lingering {
-            self.arm(driven, armed);
-            sooner(driven.linger_turn(now));
-            sooner(Some(now.plus_ns(TICK_NS)));
+        let (live, lingering) = self.look_after(now, watched);
+        let mut next = u64::MAX;
+        let tick_ns = now.plus_ns(TICK_NS).as_ns();
+        for Lingering { driven, until } in &lingering {
+            self.watch(driven, watched);
+            let is_due = driven.due_ns() <= now.as_ns() || ready.contains(driven.receive_fd());
+            let is_done = !is_due || driven.linger_turn(now);
+            next = next.min(if is_done { driven.due_ns() } else { tick_ns }).min(until.as_ns());
         }
-        for qp in &live {
-            let served = if qp.is_app_absent(now) { qp.service_turn(now) } else { Served::Busy };
-            match served {
+        for qp in live.iter() {
+            let driven = qp.driven();
+            let is_ready = ready.contains(driven.receive_fd());
+            if !is_ready && driven.watched_until_ns() > now.as_ns() {
+                next = next.min(driven.watched_until_ns());
+                continue;
+            }
+            match qp.service_turn(now) {
                 Served::Until(at) => {
-                    self.arm(qp.driven(), armed);
-                    sooner(at);
+                    self.watch(driven, watched);
+                    next = next.min(at.map_or(u64::MAX, Instant::as_ns));
                 }
                 // Not waiting for the socket matters here: it may stay readable for as long as
                 // the program, which holds the lock, is scheduled away.
                 Served::Busy => {
-                    self.disarm(qp.driven(), armed);
-                    sooner(Some(now.plus_ns(TICK_NS)));
+                    self.unwatch(driven, watched);
+                    next = next.min(tick_ns);
                 }
             }
         }
-        next.map(|at| at.ns_since(now))
+        (next < u64::MAX).then(|| next.saturating_sub(now.as_ns()))
     }
 
-    fn arm(&self, qp: &Driven, armed: &mut HashSet<RawFd>) {
-        if armed.insert(qp.receive_fd()) {
-            self.control(libc::EPOLL_CTL_ADD, qp.receive_fd());
+    /// The queue pairs in care; ends the lingering of those whose time is over.
+    fn look_after(
+        &self,
+        now: Instant,
+        watched: &mut HashSet<RawFd>,
+    ) -> (Arc<[Arc<Qp>]>, Vec<Lingering>) {
+        let mut ward = self.lock();
+        for Lingering { driven, .. } in ward.lingering.extract_if(.., |l| l.until <= now) {
+            self.unwatch(&driven, watched);
+            // Somebody may hold the queue pair for longer; peers must not wait for that.
+            driven.unplug();
+        }
+        (Arc::clone(&ward.live), ward.lingering.clone())
+    }
+
+    fn watch(&self, qp: &Driven, watched: &mut HashSet<RawFd>) {
+        if watched.insert(qp.receive_fd()) {
+            self.sockets.add(qp.receive_fd());
         }
     }
 
-    fn disarm(&self, qp: &Driven, armed: &mut HashSet<RawFd>) {
-        if armed.remove(&qp.receive_fd()) {
-            self.control(libc::EPOLL_CTL_DEL, qp.receive_fd());
+    fn unwatch(&self, qp: &Driven, watched: &mut HashSet<RawFd>) {
+        if watched.remove(&qp.receive_fd()) {
+            self.sockets.remove(qp.receive_fd());
         }
     }
 }

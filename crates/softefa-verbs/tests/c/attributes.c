@@ -129,8 +129,6 @@ static void check_events(struct ibv_context *context)
 	CHECK(channel && channel->context == context);
 	struct pollfd fd = {.fd = channel->fd, .events = POLLIN};
 	CHECK_EQ(poll(&fd, 1, 0), 0);
-	CHECK(!ibv_create_cq(context, 16, NULL, channel, 0));
-	CHECK_EQ(errno, EOPNOTSUPP);
 	CHECK_EQ(ibv_destroy_comp_channel(channel), 0);
 }
 
@@ -150,7 +148,7 @@ int main(void)
 	check_sysfs(list[0]);
 	struct ibv_context *context = ibv_open_device(list[0]);
 	CHECK(context && context->device == list[0]);
-	CHECK_EQ(context->num_comp_vectors, 1);
+	CHECK(context->num_comp_vectors >= 2);
 	ibv_free_device_list(list);
 	check_device(context);
 	check_port(context);

@@ -79,6 +79,7 @@ pub(crate) struct Core {
     recv_owner: u16,
     last_ahn: LastAhn,
     last_turn: Instant,
+    has_received: bool,
     last_collection: Instant,
     sends: Tally,
     synced: srd::Stats,
@@ -147,6 +148,7 @@ impl Core {
             recv_owner,
             last_ahn: LastAhn { addr: unspecified, generation: u64::MAX, ahn: AHN_UNKNOWN },
             last_turn: host::now(),
+            has_received: false,
             last_collection: Instant::ZERO,
             sends: Tally::default(),
             synced: srd::Stats::default(),
@@ -164,28 +166,41 @@ impl Core {
         self.last_turn = now;
         self.count_sends();
         self.endpoint.flush_acks(now);
-        let received = self.receive(now);
+        self.has_received = self.receive(now);
         self.expire(now);
         self.harvest(now);
         self.feed(now);
         self.transmit(now);
-        if received {
+        if self.has_received {
             self.sync_counters();
         }
     }
 
-    /// One turn while nobody polls: acknowledges at once.
-    pub(crate) fn service_turn(&mut self, now: Instant) {
+    /// One turn while nobody polls: acknowledges at once, unless what it completes wakes a program,
+    /// whose answer may carry the acknowledgement.
+    pub(crate) fn service_turn(&mut self, now: Instant, is_awaited: bool) {
         self.last_turn = now;
         self.count_sends();
-        self.receive(now);
-        self.endpoint.flush_acks(now);
+        self.has_received = self.receive(now);
+        if !is_awaited || self.recvs_done.is_empty() {
+            self.endpoint.flush_acks(now);
+        }
         self.expire(now);
         self.harvest(now);
         self.feed(now);
         self.transmit(now);
         self.sync_counters();
         self.device.counters.add(Counter::ServiceTurns, 1);
+    }
+
+    /// As [`Core::next_timeout`], but at once while posts wait to be transmitted.
+    pub(crate) fn next_turn(&self) -> Option<Instant> {
+        if self.unsent_messages > 0 { Some(Instant::ZERO) } else { self.next_timeout() }
+    }
+
+    /// Something arrived in the last turn: more may follow, and its acknowledgement may wait.
+    pub(crate) fn has_received(&self) -> bool {
+        self.has_received
     }
 
     /// When a turn is needed even if nothing arrives.

@@ -1,17 +1,26 @@
 //! Completion queues. Polling an empty one runs a turn for its queue pairs: the caller drives.
+//! A program that sleeps instead arms the queue, and the service thread drives.
+
+mod attached;
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use crate::status::Status;
+use srd::Instant;
 
+use crate::channel::{Channel, Events};
 use crate::counters::Counter;
 use crate::device::Device;
 use crate::gid::Gid;
 use crate::host;
+use crate::lifecycle;
 use crate::qp::Qp;
+use crate::service;
+use crate::status::Status;
+
+use attached::Attached;
 
 /// What a completion is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +103,19 @@ pub enum CreateCqError {
     },
 }
 
+/// Why a completion queue cannot be armed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArmError {
+    /// It was made without a channel.
+    #[error("a completion queue without a completion channel cannot be armed")]
+    NoChannel,
+    /// Nobody would drive it while the program sleeps: the operating system refused the thread, or
+    /// this process was forked off the one that made the queue.
+    #[error("there is no service thread to drive the queue; poll it instead")]
+    NoService,
+}
+
 /// What a queue pair waits for the program to poll, so that it can stop taking more.
 #[derive(Debug, Default)]
 pub(crate) struct Unpolled {
@@ -141,8 +163,17 @@ pub struct Cq {
     device: Arc<Device>,
     depth: u32,
     ring: Mutex<Ring>,
-    attached: RwLock<Arc<[Arc<Qp>]>>,
+    attached: RwLock<Arc<Attached>>,
+    events: Events,
+    tag: AtomicU64,
+    /// The next completion becomes an event. Changed under the lock of the ring.
+    is_armed: AtomicBool,
+    last_armed_ns: AtomicU64,
+    last_driven_ns: AtomicU64,
 }
+
+/// So long after a poll or an arming nothing is concluded from the absence of the next one.
+const PATIENCE_NS: u64 = 1_000_000;
 
 impl Cq {
     /// A queue of at least `depth` entries.
@@ -150,10 +181,28 @@ impl Cq {
     /// # Errors
     /// [`CreateCqError`].
     pub fn create(device: &Arc<Device>, depth: u32) -> Result<Arc<Self>, CreateCqError> {
-        device.counters.command(Self::try_create(device, depth), Some(Counter::CreateCqErr))
+        Self::create_on(device, depth, None)
     }
 
-    fn try_create(device: &Arc<Device>, depth: u32) -> Result<Arc<Self>, CreateCqError> {
+    /// As [`Cq::create`], with a channel that tells of completions while the program sleeps. Call
+    /// [`Cq::retire_events`] before the queue goes.
+    ///
+    /// # Errors
+    /// [`CreateCqError`].
+    pub fn create_on(
+        device: &Arc<Device>,
+        depth: u32,
+        channel: Option<&Arc<Channel>>,
+    ) -> Result<Arc<Self>, CreateCqError> {
+        let created = Self::try_create(device, depth, channel.cloned());
+        device.counters.command(created, Some(Counter::CreateCqErr))
+    }
+
+    fn try_create(
+        device: &Arc<Device>,
+        depth: u32,
+        channel: Option<Arc<Channel>>,
+    ) -> Result<Arc<Self>, CreateCqError> {
         let attr = device.attr();
         if depth == 0 || depth > attr.max_cqe {
             return Err(CreateCqError::BadDepth { depth, max: attr.max_cqe });
@@ -163,12 +212,16 @@ impl Cq {
             return Err(CreateCqError::TooMany { max: attr.max_cq });
         }
         let depth = depth.next_power_of_two();
-        let attached: Arc<[Arc<Qp>]> = Arc::new([]);
         Ok(Arc::new(Self {
             device: Arc::clone(device),
             depth,
             ring: Mutex::default(),
-            attached: RwLock::new(attached),
+            attached: RwLock::default(),
+            events: Events::new(channel),
+            tag: AtomicU64::new(0),
+            is_armed: AtomicBool::new(false),
+            last_armed_ns: AtomicU64::new(0),
+            last_driven_ns: AtomicU64::new(0),
         }))
     }
 
@@ -216,6 +269,68 @@ impl Cq {
         self.pop()
     }
 
+    /// Asks for one event on the channel when the next completion comes. Those that are there do
+    /// not count: poll once more after arming, or they wait for the next.
+    ///
+    /// # Errors
+    /// [`ArmError`].
+    pub fn arm(&self) -> Result<(), ArmError> {
+        if self.events.channel().is_none() {
+            return Err(ArmError::NoChannel);
+        }
+        if lifecycle::is_forked_child() || !service::is_there() {
+            return Err(ArmError::NoService);
+        }
+        self.last_armed_ns.store(host::now().as_ns(), Ordering::Relaxed);
+        let ring = self.lock();
+        self.is_armed.store(true, Ordering::SeqCst);
+        drop(ring);
+        // The program goes to sleep: from now on the service thread waits on the sockets.
+        if self.attached().iter().any(|qp| !qp.driven().is_watched()) {
+            service::wake();
+        }
+        Ok(())
+    }
+
+    /// Whatever the owner of the queue wants to find again when an event names it.
+    pub fn set_tag(&self, tag: u64) {
+        self.tag.store(tag, Ordering::Release);
+    }
+
+    /// As set.
+    #[must_use]
+    pub fn tag(&self) -> u64 {
+        self.tag.load(Ordering::Acquire)
+    }
+
+    /// The program is done with `count` events of this queue.
+    pub fn acknowledge_events(&self, count: u32) {
+        self.events.acknowledge(count);
+    }
+
+    /// No more events: disarms the queue, removes the events nobody took, and waits until those
+    /// that were taken are acknowledged.
+    pub fn retire_events(&self) {
+        let ring = self.lock();
+        self.is_armed.store(false, Ordering::SeqCst);
+        drop(ring);
+        self.events.retire(self);
+    }
+
+    pub(crate) fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// The program sleeps until a completion comes, or did so just now and will again.
+    pub(crate) fn is_awaited(&self, now: Instant) -> bool {
+        self.is_armed.load(Ordering::SeqCst) || is_fresh(&self.last_armed_ns, now)
+    }
+
+    /// The program polled it just now and will again.
+    pub(crate) fn is_polled(&self, now: Instant) -> bool {
+        is_fresh(&self.last_driven_ns, now)
+    }
+
     fn drain(&self, max: usize, take: &mut impl FnMut(&Completion)) -> usize {
         let mut ring = self.lock();
         let mut taken = 0;
@@ -230,12 +345,11 @@ impl Cq {
 
     fn drive(&self) {
         let now = host::now();
-        for qp in self.attached().iter() {
-            qp.app_turn(now);
-        }
+        self.last_driven_ns.store(now.as_ns(), Ordering::Relaxed);
+        self.attached().turn(now);
     }
 
-    fn attached(&self) -> Arc<[Arc<Qp>]> {
+    fn attached(&self) -> Arc<Attached> {
         Arc::clone(&self.attached.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -253,20 +367,16 @@ impl Cq {
 
     /// From now on polling drives `qp`.
     pub(crate) fn attach(&self, qp: &Arc<Qp>) {
+        // Programs poll what they made.
+        self.last_driven_ns.store(host::now().as_ns(), Ordering::Relaxed);
         let mut attached = self.attached.write().unwrap_or_else(PoisonError::into_inner);
-        if !attached.iter().any(|other| Arc::ptr_eq(other, qp)) {
-            *attached = attached.iter().chain([qp]).cloned().collect();
-        }
+        *attached = Arc::new(attached.with(qp));
     }
 
     /// Forgets `qp` and the completions it left: a program must not see a destroyed queue pair.
     pub(crate) fn detach(&self, qp: &Qp, owner: u16) {
         let mut attached = self.attached.write().unwrap_or_else(PoisonError::into_inner);
-        *attached = attached
-            .iter()
-            .filter(|other| !std::ptr::eq(Arc::as_ptr(other), qp))
-            .cloned()
-            .collect();
+        *attached = Arc::new(attached.without(qp));
         drop(attached);
         let mut ring = self.lock();
         ring.entries.retain(|completion| completion.owner != owner);
@@ -281,15 +391,34 @@ impl Cq {
     }
 
     /// Appends and empties `done`.
-    pub(crate) fn push(&self, done: &mut Vec<Completion>) {
-        if !done.is_empty() {
-            self.lock().entries.extend(done.drain(..));
+    #[inline]
+    pub(crate) fn push(self: &Arc<Self>, done: &mut Vec<Completion>) {
+        if done.is_empty() {
+            return;
+        }
+        let mut ring = self.lock();
+        ring.entries.extend(done.drain(..));
+        if self.is_armed.load(Ordering::Relaxed) {
+            self.is_armed.store(false, Ordering::SeqCst);
+            drop(ring);
+            self.tell();
+        }
+    }
+
+    #[cold]
+    fn tell(self: &Arc<Self>) {
+        if let Some(channel) = self.events.channel() {
+            channel.report(self);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn is_fresh(at_ns: &AtomicU64, now: Instant) -> bool {
+    now.as_ns().saturating_sub(at_ns.load(Ordering::Relaxed)) < PATIENCE_NS
 }
 
 impl Drop for Cq {

@@ -1,26 +1,39 @@
 //! What a queue pair shares with the service thread: the part that outlives the handle.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use srd::Instant;
 
 use crate::core::Core;
 
+/// The program drives it; the service thread looks at it once per tick.
+const UNWATCHED: u64 = 0;
+
 /// The turn of a queue pair behind its lock. A destroyed queue pair lingers as this alone, so that
 /// its protection domain and completion queues are free at once.
 pub(crate) struct Driven {
     core: Mutex<Core>,
     receive_fd: RawFd,
-    /// The service thread sleeps until something arrives or a timer is due: whoever changes when
-    /// that is must wake it.
-    parked: AtomicBool,
+    /// Until when the service thread leaves it alone if nothing arrives; [`UNWATCHED`] when it
+    /// does not wait on the socket. Whoever makes something due earlier must wake it.
+    watched_until_ns: AtomicU64,
+    /// One of many on a completion queue: a poll gives it a turn when something arrived or is due.
+    is_in_crowd: AtomicBool,
+    /// When a turn is needed even if nothing arrives; kept only in a crowd.
+    due_ns: AtomicU64,
 }
 
 impl Driven {
     pub(super) fn new(core: Core, receive_fd: RawFd) -> Self {
-        Self { core: Mutex::new(core), receive_fd, parked: AtomicBool::new(false) }
+        Self {
+            core: Mutex::new(core),
+            receive_fd,
+            watched_until_ns: AtomicU64::new(UNWATCHED),
+            is_in_crowd: AtomicBool::new(false),
+            due_ns: AtomicU64::new(0),
+        }
     }
 
     /// A panic under the lock was caught at the program's border; what is behind is still whole
@@ -42,22 +55,73 @@ impl Driven {
         self.receive_fd
     }
 
-    /// The service thread goes to sleep over this queue pair. Called under its lock, so that a
-    /// post is either seen by the turn or sees the flag.
-    pub(super) fn park(&self) {
-        self.parked.store(true, Ordering::Release);
+    /// The service thread waits on the socket.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched_until_ns() != UNWATCHED
     }
 
-    /// Whether the service thread must be woken; says so once.
-    pub(super) fn unpark(&self) -> bool {
-        self.parked.load(Ordering::Acquire) && self.parked.swap(false, Ordering::AcqRel)
+    /// Until when the service thread need not look at it.
+    pub(crate) fn watched_until_ns(&self) -> u64 {
+        self.watched_until_ns.load(Ordering::SeqCst)
     }
 
-    /// A turn after destruction: acknowledges and refuses. When the next one is due.
-    pub(crate) fn linger_turn(&self, now: Instant) -> Option<Instant> {
-        let mut core = self.try_lock()?;
-        core.service_turn(now);
-        core.next_timeout()
+    /// The service thread waits on the socket until then. Called under the lock, so that a post is
+    /// either seen by the turn before or sees this.
+    pub(super) fn watch(&self, until: Option<Instant>) {
+        let until_ns = until.map_or(u64::MAX, |at| at.as_ns().max(UNWATCHED + 1));
+        self.watched_until_ns.store(until_ns, Ordering::SeqCst);
+        self.due_ns.store(until_ns, Ordering::Relaxed);
+    }
+
+    /// The service thread leaves it to the program.
+    pub(super) fn unwatch(&self) {
+        self.watched_until_ns.store(UNWATCHED, Ordering::SeqCst);
+    }
+
+    /// Called under the lock after the program changed something: whether the service thread must
+    /// be woken because it would look too late. Says so once.
+    #[inline]
+    pub(super) fn settle(&self, core: &Core) -> bool {
+        if self.is_in_crowd.load(Ordering::Relaxed) {
+            let next = core.next_turn().map_or(u64::MAX, Instant::as_ns);
+            let due_ns = if core.has_received() { 0 } else { next };
+            self.due_ns.store(due_ns, Ordering::Relaxed);
+        }
+        let until_ns = self.watched_until_ns.load(Ordering::Relaxed);
+        until_ns != UNWATCHED && self.is_late(core, until_ns)
+    }
+
+    #[cold]
+    fn is_late(&self, core: &Core, until_ns: u64) -> bool {
+        let is_late = core.next_turn().is_some_and(|at| at.as_ns() < until_ns);
+        if is_late {
+            self.unwatch();
+        }
+        is_late
+    }
+
+    /// From now on [`Driven::due_ns`] is kept.
+    pub(crate) fn join_crowd(&self) {
+        self.is_in_crowd.store(true, Ordering::Relaxed);
+    }
+
+    /// When a turn is needed even if nothing arrives.
+    pub(crate) fn due_ns(&self) -> u64 {
+        self.due_ns.load(Ordering::Relaxed)
+    }
+
+    /// A turn after destruction: acknowledges and refuses. The next is due at
+    /// [`Driven::due_ns`]; `false` while another thread is at it.
+    pub(crate) fn linger_turn(&self, now: Instant) -> bool {
+        let Some(mut core) = self.try_lock() else { return false };
+        core.service_turn(now, false);
+        self.watch(core.next_timeout());
+        true
+    }
+
+    /// Destroyed: the next turn is due at once.
+    pub(super) fn begin_lingering(&self) {
+        self.due_ns.store(0, Ordering::Relaxed);
     }
 
     /// The end of lingering.

@@ -6,7 +6,7 @@ mod state;
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 
 use srd::Instant;
@@ -30,9 +30,6 @@ pub use attr::{
 
 pub(crate) use driven::Driven;
 
-/// After this time without polling the service thread drives a queue pair.
-const APP_ABSENT_NS: u64 = 1_000_000;
-
 /// What a turn of the service thread came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Served {
@@ -51,7 +48,6 @@ pub struct Qp {
     unpolled: Arc<Unpolled>,
     send_owner: u16,
     recv_owner: u16,
-    last_app_turn_ns: AtomicU64,
     destroyed: AtomicBool,
 }
 
@@ -86,7 +82,6 @@ impl Qp {
             unpolled,
             send_owner,
             recv_owner,
-            last_app_turn_ns: AtomicU64::new(host::now().as_ns()),
             destroyed: AtomicBool::new(false),
             init,
         });
@@ -185,8 +180,9 @@ impl Qp {
             core.transmit(host::now());
         }
         core.publish(&self.init);
+        let is_late = self.driven.settle(&core);
         drop(core);
-        if self.driven.unpark() {
+        if is_late {
             service::wake();
         }
         Ok(())
@@ -228,6 +224,7 @@ impl Qp {
         if !lifecycle::is_forked_child() {
             let now = host::now();
             self.lock().close(now);
+            self.driven.begin_lingering();
             service::linger(self, &self.driven, now);
         }
         self.init.send_cq.detach(self, self.send_owner);
@@ -277,35 +274,51 @@ impl Qp {
         if self.is_gone() {
             return;
         }
-        self.last_app_turn_ns.store(now.as_ns(), Ordering::Relaxed);
-        if let Some(mut core) = self.driven.try_lock() {
-            core.turn(now);
-            core.publish(&self.init);
-        }
-        if self.driven.unpark() {
+        let Some(mut core) = self.driven.try_lock() else { return };
+        core.turn(now);
+        core.publish(&self.init);
+        let is_late = self.driven.settle(&core);
+        drop(core);
+        if is_late {
             service::wake();
         }
     }
 
-    /// A turn of the service thread.
+    /// A turn of the service thread, unless the program polls and does not sleep.
     pub(crate) fn service_turn(&self, now: Instant) -> Served {
-        let Some(mut core) = self.driven.try_lock() else { return Served::Busy };
-        core.service_turn(now);
+        let mut is_awaited = self.is_awaited(now);
+        if !is_awaited && self.is_polled(now) {
+            self.driven.unwatch();
+            // Armed in between? Whoever arms and still sees the queue pair watched does not wake us.
+            is_awaited = self.is_awaited(now);
+            if !is_awaited {
+                return Served::Busy;
+            }
+        }
+        let core = if is_awaited { Some(self.lock()) } else { self.driven.try_lock() };
+        let Some(mut core) = core else {
+            self.driven.unwatch();
+            return Served::Busy;
+        };
+        core.service_turn(now, is_awaited);
         if !self.destroyed.load(Ordering::Acquire) {
             core.publish(&self.init);
         }
-        self.driven.park();
-        Served::Until(core.next_timeout())
+        let next = core.next_timeout();
+        self.driven.watch(next);
+        Served::Until(next)
+    }
+
+    fn is_awaited(&self, now: Instant) -> bool {
+        self.init.send_cq.is_awaited(now) || self.init.recv_cq.is_awaited(now)
+    }
+
+    fn is_polled(&self, now: Instant) -> bool {
+        self.init.send_cq.is_polled(now) || self.init.recv_cq.is_polled(now)
     }
 
     pub(crate) fn driven(&self) -> &Driven {
         &self.driven
-    }
-
-    /// Nobody polled for a while.
-    pub(crate) fn is_app_absent(&self, now: Instant) -> bool {
-        let last = self.last_app_turn_ns.load(Ordering::Relaxed);
-        now.as_ns().saturating_sub(last) >= APP_ABSENT_NS
     }
 
     fn lock(&self) -> MutexGuard<'_, Core> {

@@ -91,9 +91,14 @@ impl PathSockets {
         }
     }
 
+    /// There are refused datagrams.
+    pub(crate) fn has_refusals(&self) -> bool {
+        self.quote_count.load(Ordering::Acquire) > 0
+    }
+
     /// Refused datagrams that `mine` recognises; cheap when there are none.
     pub(crate) fn take_refused(&self, now: Instant, mine: impl Fn(&[u8]) -> bool) -> Vec<Quote> {
-        if self.quote_count.load(Ordering::Acquire) == 0 {
+        if !self.has_refusals() {
             return Vec::new();
         }
         let mut quotes = self.quotes.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,0 +1,134 @@
+//! Completion channels: how a completion queue wakes a program that sleeps.
+//!
+//! A program arms a queue ([`crate::Cq::arm`]), polls it once more and sleeps on the channel. The
+//! next completion puts one event into the channel, and the queue is disarmed.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::cq::Cq;
+use crate::poll_set::EventFd;
+
+/// Completion channel; serves any number of completion queues.
+#[derive(Debug)]
+pub struct Channel {
+    /// Holds one for each queued event, so that programs can poll it.
+    counter: EventFd,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    events: VecDeque<Weak<Cq>>,
+    is_closed: bool,
+}
+
+impl Channel {
+    /// A channel without events.
+    ///
+    /// # Errors
+    /// The operating system has no file descriptor left.
+    pub fn create() -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self { counter: EventFd::semaphore()?, queue: Mutex::default() }))
+    }
+
+    /// Readable while an event waits. A program may set `O_NONBLOCK` on it.
+    #[must_use]
+    pub fn fd(&self) -> RawFd {
+        self.counter.fd()
+    }
+
+    /// Takes the oldest event and says whose it is; give it back with [`Cq::acknowledge_events`].
+    /// Sleeps until there is one, unless the descriptor is non-blocking.
+    ///
+    /// # Errors
+    /// `EAGAIN` when non-blocking and there is none, `EINTR` after a signal, `EBADF` when the
+    /// channel was closed.
+    pub fn next_event(&self) -> io::Result<Arc<Cq>> {
+        loop {
+            self.counter.take()?;
+            let mut queue = self.lock();
+            while let Some(event) = queue.events.pop_front() {
+                if let Some(cq) = event.upgrade() {
+                    cq.events().take_one();
+                    return Ok(cq);
+                }
+            }
+            if queue.is_closed {
+                // For the next one who sleeps here.
+                self.counter.raise();
+                return Err(io::Error::from_raw_os_error(libc::EBADF));
+            }
+            // The event was withdrawn between the two steps.
+        }
+    }
+
+    /// Wakes everybody who sleeps on the channel, for good.
+    pub fn close(&self) {
+        self.lock().is_closed = true;
+        self.counter.raise();
+    }
+
+    pub(crate) fn report(&self, cq: &Arc<Cq>) {
+        self.lock().events.push_back(Arc::downgrade(cq));
+        self.counter.raise();
+    }
+
+    /// Removes the events of `cq` that nobody took.
+    fn withdraw(&self, cq: &Cq) {
+        let mut queue = self.lock();
+        let before = queue.events.len();
+        queue.events.retain(|event| !std::ptr::eq(event.as_ptr(), cq));
+        (queue.events.len()..before).for_each(|_| self.counter.try_take());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a completion queue knows of its events.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    channel: Option<Arc<Channel>>,
+    /// Events that programs took and did not acknowledge.
+    taken: Mutex<u32>,
+    acknowledged: Condvar,
+}
+
+impl Events {
+    pub(crate) fn new(channel: Option<Arc<Channel>>) -> Self {
+        Self { channel, ..Self::default() }
+    }
+
+    pub(crate) fn channel(&self) -> Option<&Channel> {
+        self.channel.as_deref()
+    }
+
+    fn take_one(&self) {
+        *self.taken() += 1;
+    }
+
+    /// More than were taken is a mistake of the program and counts as all of them.
+    pub(crate) fn acknowledge(&self, count: u32) {
+        let mut taken = self.taken();
+        *taken = taken.saturating_sub(count);
+        self.acknowledged.notify_all();
+    }
+
+    /// Removes the events of `cq`, their owner, and waits until those taken were acknowledged.
+    pub(crate) fn retire(&self, cq: &Cq) {
+        let Some(channel) = &self.channel else { return };
+        channel.withdraw(cq);
+        let mut taken = self.taken();
+        while *taken > 0 {
+            taken = self.acknowledged.wait(taken).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, u32> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,86 @@
+//! The queue pairs of a completion queue, and how a poll finds those with something to do.
+
+use std::sync::Arc;
+
+use srd::Instant;
+
+use crate::lifecycle;
+use crate::poll_set::{PollSet, Ready};
+use crate::qp::Qp;
+
+/// Up to so many queue pairs each poll gives all of them a turn. With more, asking the kernel once
+/// which sockets are readable costs less than as many receives that find nothing.
+const CROWD: usize = 4;
+
+/// Queue pairs that complete into one queue. Never changed, only replaced.
+#[derive(Debug, Default)]
+pub(super) struct Attached {
+    qps: Box<[Arc<Qp>]>,
+    /// All their sockets, when there are many.
+    crowd: Option<Arc<PollSet>>,
+}
+
+impl Attached {
+    pub(super) fn is_empty(&self) -> bool {
+        self.qps.is_empty()
+    }
+
+    pub(super) fn with(&self, qp: &Arc<Qp>) -> Self {
+        let is_known = self.qps.iter().any(|other| Arc::ptr_eq(other, qp));
+        let new = (!is_known).then_some(qp);
+        let qps: Box<[_]> = self.qps.iter().chain(new).cloned().collect();
+        let crowd = match &self.crowd {
+            Some(set) => {
+                join(set, qp);
+                Some(Arc::clone(set))
+            }
+            // Without a descriptor for the set it works as for a few, only slower.
+            None if qps.len() > CROWD => PollSet::new().ok().map(Arc::new).inspect(|set| {
+                qps.iter().for_each(|qp| join(set, qp));
+            }),
+            None => None,
+        };
+        Self { qps, crowd }
+    }
+
+    pub(super) fn without(&self, qp: &Qp) -> Self {
+        let stay = self.qps.iter().filter(|other| !std::ptr::eq(Arc::as_ptr(other), qp));
+        // A child shares the set with its parent.
+        if let Some(set) = self.crowd.as_ref().filter(|_| !lifecycle::is_forked_child()) {
+            set.remove(qp.driven().receive_fd());
+        }
+        Self { qps: stay.cloned().collect(), crowd: self.crowd.clone() }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Qp>> {
+        self.qps.iter()
+    }
+
+    /// A turn for each queue pair that needs one.
+    #[inline]
+    pub(super) fn turn(&self, now: Instant) {
+        match &self.crowd {
+            None => self.qps.iter().for_each(|qp| qp.app_turn(now)),
+            Some(set) => self.crowd_turn(set, now),
+        }
+    }
+
+    fn crowd_turn(&self, set: &PollSet, now: Instant) {
+        let mut ready = Ready::NONE;
+        set.wait(Some(0), &mut ready);
+        // A refused datagram is known by its content only.
+        let is_refused = self.qps.first().is_some_and(|qp| qp.pd().device().has_refusals());
+        for qp in &self.qps {
+            let driven = qp.driven();
+            let is_due = is_refused || driven.due_ns() <= now.as_ns();
+            if is_due || ready.contains(driven.receive_fd()) {
+                qp.app_turn(now);
+            }
+        }
+    }
+}
+
+fn join(set: &PollSet, qp: &Qp) {
+    qp.driven().join_crowd();
+    set.add(qp.driven().receive_fd());
+}

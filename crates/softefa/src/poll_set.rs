@@ -1,0 +1,157 @@
+//! A set of sockets to wait for: `epoll`, with the sockets' numbers as keys.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+
+/// Readable sockets reported at once; the others come with the next look.
+const READY_MAX: usize = 64;
+
+/// Sockets that are waited for together. Whoever closes one removes it first.
+#[derive(Debug)]
+pub(crate) struct PollSet {
+    epoll: OwnedFd,
+}
+
+/// The readable sockets found by one look.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    fds: [RawFd; READY_MAX],
+    len: usize,
+}
+
+impl Ready {
+    pub(crate) const NONE: Self = Self { fds: [-1; READY_MAX], len: 0 };
+
+    pub(crate) fn contains(&self, fd: RawFd) -> bool {
+        self.fds[..self.len].contains(&fd)
+    }
+}
+
+impl PollSet {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)? })
+    }
+
+    /// From now on the set tells when `fd` is readable; adding it twice is harmless.
+    pub(crate) fn add(&self, fd: RawFd) {
+        let data = EventData::new_u64(fd.unsigned_abs().into());
+        // SAFETY: only lent to the call; were it closed, the kernel would refuse it.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        // The kernel refuses what is in the set already, and what was closed: neither matters.
+        let _ = epoll::add(&self.epoll, fd, data, EventFlags::IN);
+    }
+
+    pub(crate) fn remove(&self, fd: RawFd) {
+        // SAFETY: as in `add`.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    /// Waits until a socket is readable, for at most `timeout_ns` (rounded up to milliseconds;
+    /// `None` = as long as it takes), and says which.
+    pub(crate) fn wait(&self, timeout_ns: Option<u64>, ready: &mut Ready) {
+        ready.len = 0;
+        let timeout = timeout_ns.map(|ns| Timespec {
+            tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
+            #[expect(clippy::cast_possible_wrap, reason = "less than a thousand million")]
+            tv_nsec: (ns % 1_000_000_000) as i64,
+        });
+        let mut room = [MaybeUninit::<epoll::Event>::uninit(); READY_MAX];
+        // Interrupted or not: what is not reported now is reported next time.
+        if let Ok((events, _)) = epoll::wait(&self.epoll, &mut room[..], timeout.as_ref()) {
+            for (fd, event) in ready.fds.iter_mut().zip(&*events) {
+                // Copied out, because the structure is packed.
+                let data = event.data;
+                *fd = RawFd::try_from(data.u64()).unwrap_or(-1);
+            }
+            ready.len = events.len();
+        }
+    }
+}
+
+/// A counter that is readable while it is not zero.
+#[derive(Debug)]
+pub(crate) struct EventFd(OwnedFd);
+
+impl EventFd {
+    /// Reading it takes one from the counter; blocks at zero unless somebody sets `O_NONBLOCK`.
+    pub(crate) fn semaphore() -> io::Result<Self> {
+        Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE)?))
+    }
+
+    /// Reading it takes all of the counter and never blocks.
+    pub(crate) fn doorbell() -> io::Result<Self> {
+        Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// Adds one to the counter.
+    pub(crate) fn raise(&self) {
+        // Fails only when 2^64 - 2 are waiting, which is as good.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+
+    /// Takes from the counter.
+    ///
+    /// # Errors
+    /// `EAGAIN` at zero when non-blocking, `EINTR`.
+    pub(crate) fn take(&self) -> io::Result<()> {
+        let mut count = [0; 8];
+        rustix::io::read(&self.0, &mut count)?;
+        Ok(())
+    }
+
+    /// Takes from the counter if that is possible at once, blocking or not.
+    pub(crate) fn try_take(&self) {
+        let mut count = [0; 8];
+        let mut room = [io::IoSliceMut::new(&mut count)];
+        // -1 = no position, as in `read`.
+        let (no_position, flags) = (u64::MAX, rustix::io::ReadWriteFlags::NOWAIT);
+        let _ = rustix::io::preadv2(&self.0, &mut room, no_position, flags);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn semaphore_gives_one_at_a_time_and_never_blocks_who_only_tries() {
+        let event = EventFd::semaphore().unwrap();
+        event.try_take();
+        event.raise();
+        event.raise();
+        event.raise();
+        event.take().unwrap();
+        event.try_take();
+        let set = PollSet::new().unwrap();
+        set.add(event.fd());
+        let mut ready = Ready::NONE;
+        set.wait(Some(0), &mut ready);
+        assert!(ready.contains(event.fd()), "one of three is left");
+        event.try_take();
+        set.wait(Some(0), &mut ready);
+        assert!(!ready.contains(event.fd()), "none is left");
+    }
+
+    #[test]
+    fn removed_socket_is_not_reported() {
+        let (set, bell) = (PollSet::new().unwrap(), EventFd::doorbell().unwrap());
+        let mut ready = Ready::NONE;
+        bell.raise();
+        set.add(bell.fd());
+        set.wait(None, &mut ready);
+        assert!(ready.contains(bell.fd()));
+        set.remove(bell.fd());
+        set.wait(Some(0), &mut ready);
+        assert_eq!(ready.len, 0);
+    }
+}
