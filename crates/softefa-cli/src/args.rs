@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 
 use crate::failure::Failure;
@@ -102,6 +102,13 @@ pub(crate) struct RunArgs {
     /// Print the counters of the run to standard error when it ends.
     #[arg(long)]
     pub(crate) stats: bool,
+    /// Write a line for each event (post, transmit, loss, ...) to a file, in which %p is the process
+    /// id, or to standard error for -; the format is in docs/TRACE.md.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<String>,
+    /// Only these kinds of events, for example loss,retransmit,peer.
+    #[arg(long, value_name = "LIST", requires = "trace")]
+    pub(crate) trace_events: Option<String>,
     /// Capture all packets of the run for Wireshark (pcapng); one file for all its processes.
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
@@ -216,7 +223,7 @@ fn print_help(error: &clap::Error) -> Result<Option<Command>, Failure> {
 /// clap's report in one line: what is wrong, its tip when it has one, where to read on.
 fn one_line(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::MissingRequiredArgument {
-        return "no program given; usage: softefa run [OPTIONS] -- PROGRAM [ARGS]...".into();
+        return missing(error);
     }
     let text = error.to_string();
     let what = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
@@ -227,6 +234,16 @@ fn one_line(error: &clap::Error) -> String {
         }
     }
     line + "; see softefa --help"
+}
+
+fn missing(error: &clap::Error) -> String {
+    let Some(ContextValue::Strings(names)) = error.get(ContextKind::InvalidArg) else {
+        return "an argument is missing; see softefa --help".into();
+    };
+    if names.iter().any(|name| name.contains("PROGRAM")) {
+        return "no program given; usage: softefa run [OPTIONS] -- PROGRAM [ARGS]...".into();
+    }
+    format!("{} is missing; see softefa --help", names.join(" and "))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use softefa::hw_counters::HwCounters;
+use softefa::trace::TraceSpec;
 use softefa::{Config, counters as nic_counters, sysfs};
 
 use crate::args::RunArgs;
@@ -21,6 +22,9 @@ use crate::{devices, launch, library, program};
 /// See [`Failure`]: one line and an exit code.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let mut config = devices::config(&args.device)?;
+    if let Some(target) = &args.trace {
+        config.trace = Some(TraceSpec::new(target, args.trace_events.as_deref())?);
+    }
     let name = args.program.first().map(|word| word.to_string_lossy().into_owned());
     let name = name.unwrap_or_default();
     args.program.first().map(|word| program::find(word)).transpose()?;

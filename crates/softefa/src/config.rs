@@ -9,6 +9,7 @@ use std::str::FromStr;
 use crate::fault::FaultSpec;
 use crate::limits::Profile;
 use crate::local_copy::UserKey;
+use crate::trace::{TraceEvent, TraceSpec};
 
 /// Devices as `NAME=IPV4[,NAME=IPV4...]`.
 pub const ENV_DEVICES: &str = "SOFTEFA_DEVICES";
@@ -22,6 +23,10 @@ pub const ENV_INTEGRITY: &str = "SOFTEFA_INTEGRITY";
 pub const ENV_PATHS: &str = "SOFTEFA_PATHS";
 /// Key of the user's programs, 32 hexadecimal digits; without it no memory is copied directly.
 pub const ENV_LOCAL_KEY: &str = "SOFTEFA_LOCAL_KEY";
+/// Where a trace goes: `1` for standard error, or a file name in which `%p` is the process id.
+pub const ENV_TRACE: &str = "SOFTEFA_TRACE";
+/// Kinds of events in the trace, separated by commas.
+pub const ENV_TRACE_EVENTS: &str = "SOFTEFA_TRACE_EVENTS";
 /// Bytes of each datagram to keep for captures, from the first one on.
 pub const ENV_CAPTURE: &str = "SOFTEFA_CAPTURE";
 /// `1` to refuse what hardware refuses, `0` (or nothing) to be kinder.
@@ -77,6 +82,12 @@ pub enum ConfigError {
     /// Neither strict nor not.
     #[error("{ENV_STRICT}='{value}' is neither 1 nor 0")]
     Strict {
+        /// As written.
+        value: String,
+    },
+    /// Not a kind of event.
+    #[error("unknown trace event '{value}': allowed are {}", TraceEvent::NAMES.join(", "))]
+    TraceEvent {
         /// As written.
         value: String,
     },
@@ -178,6 +189,8 @@ pub struct Config {
     /// Shared by the programs of this user on this machine: with it, RDMA between them copies
     /// memory directly where that is faster; `None` = everything goes over the wire.
     pub local_key: Option<UserKey>,
+    /// Lines about what happens and why.
+    pub trace: Option<TraceSpec>,
     /// Devices keep this many bytes of each datagram for captures all their life; `None` = only
     /// while somebody reads.
     pub capture_bytes: Option<u32>,
@@ -195,6 +208,7 @@ impl Default for Config {
             paths: 0,
             strict: false,
             local_key: None,
+            trace: None,
             capture_bytes: None,
             run_dir: None,
         }
@@ -230,6 +244,9 @@ impl Config {
             Some(value) => return Err(ConfigError::Strict { value: value.to_owned() }),
         };
         config.local_key = text(ENV_LOCAL_KEY).map(|value| parse_key(&value)).transpose()?;
+        if let Some(target) = text(ENV_TRACE) {
+            config.trace = Some(TraceSpec::new(&target, text(ENV_TRACE_EVENTS).as_deref())?);
+        }
         // Set by `softefa run` only; what cannot be read is as good as not set.
         config.capture_bytes = text(ENV_CAPTURE).and_then(|value| value.parse().ok());
         config.run_dir = std::env::var_os(ENV_RUN_DIR).filter(|v| !v.is_empty()).map(PathBuf::from);
@@ -256,6 +273,10 @@ impl Config {
         }
         if let Some(key) = &self.local_key {
             env.push((ENV_LOCAL_KEY, format_key(key).into()));
+        }
+        if let Some(trace) = &self.trace {
+            let (target, events) = trace.to_texts();
+            env.extend([(ENV_TRACE, target.into()), (ENV_TRACE_EVENTS, events.into())]);
         }
         if let Some(bytes) = self.capture_bytes {
             env.push((ENV_CAPTURE, bytes.to_string().into()));

@@ -17,6 +17,7 @@ use crate::local_copy::UserKey;
 use crate::mr::MrTable;
 use crate::pd::{AllocPdError, Pd};
 use crate::qp::CreateQpError;
+use crate::trace::{Events, Sink, Tracer};
 use crate::wire::{PathSockets, QPN_FIRST, UdpWire, link_mtu_bytes};
 
 /// Why a device cannot be brought up.
@@ -76,6 +77,7 @@ pub struct Device {
     pub(crate) streams: AtomicU64,
     pub(crate) counters: Counters,
     capture: Arc<Capture>,
+    trace: Option<(Arc<Sink>, Events)>,
     pub(crate) mrs: Arc<MrTable>,
     pub(crate) ahns: AhnTable,
     pub(crate) live: Live,
@@ -104,6 +106,15 @@ impl Device {
                 (counters, Capture::in_dir(dir, &name, request))
             }
         };
+        let trace = config
+            .trace
+            .as_ref()
+            .map(|spec| Sink::open(&spec.target).map(|sink| (Arc::new(sink), spec.events())));
+        let trace = trace.transpose().map_err(|source| OpenError::Io {
+            name: name.clone(),
+            what: "opening its trace file",
+            source,
+        })?;
         let attr = DeviceAttr::new(config.profile, mtu_bytes);
         let usual = if addr.is_loopback() { PATHS_LOOPBACK } else { PATHS_NETWORK };
         Ok(Arc::new(Self {
@@ -120,6 +131,7 @@ impl Device {
             streams: AtomicU64::new(0),
             counters,
             capture: Arc::new(capture),
+            trace,
             mrs: MrTable::new(attr.max_mr, attr.max_mr_bytes),
             ahns: AhnTable::default(),
             live: Live::default(),
@@ -177,6 +189,17 @@ impl Device {
     /// [`AllocPdError`].
     pub fn alloc_pd(self: &Arc<Self>) -> Result<Arc<Pd>, AllocPdError> {
         self.counters.command(Pd::new(self), Some(Counter::AllocPdErr))
+    }
+
+    /// Somebody wants to know what happens and why.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// The trace of a queue pair.
+    pub(crate) fn tracer(&self, qpn: u16) -> Option<Tracer> {
+        let (sink, events) = self.trace.as_ref()?;
+        Some(Tracer::new(sink, *events, &self.name, qpn))
     }
 
     /// The sending sockets; opened by the first caller.

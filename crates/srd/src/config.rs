@@ -56,6 +56,8 @@ pub struct Config {
     pub probe_on_silence: bool,
     /// First quarantine of a path that lost a packet; doubles up to 512 times.
     pub quarantine_ns: u64,
+    /// Tell the host of each transmission that is declared lost ([`Event::Lost`](crate::Event::Lost)).
+    pub report_losses: bool,
     /// Longest time an acknowledgement is held back.
     pub ack_hold_ns: u64,
     /// Packets after which an acknowledgement is due.
@@ -103,6 +105,7 @@ impl Config {
             rto_floor_ns: 5_000_000,
             probe_on_silence: true,
             quarantine_ns: 10_000_000,
+            report_losses: false,
             ack_hold_ns: 50_000,
             ack_every_packets: 256,
             ack_every_bytes: 256 << 10,
@@ -141,6 +144,7 @@ impl Config {
             rto_floor_ns: 0,
             probe_on_silence: false,
             quarantine_ns: 200_000,
+            report_losses: false,
             ack_hold_ns: 5_000,
             ack_every_packets: 1,
             ..Self::socket()

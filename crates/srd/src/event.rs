@@ -84,6 +84,19 @@ pub enum Event {
         /// How it ended.
         status: Status,
     },
+    /// A transmission was declared lost and will be repeated; only with
+    /// [`Config::report_losses`](crate::Config::report_losses).
+    Lost {
+        /// Toward whom it was sent.
+        peer: PeerId,
+        /// Sequence number of its message.
+        psn: Psn,
+        /// Path it was sent on.
+        path: PathId,
+        /// Because nobody answered at all, not because later transmissions were answered
+        /// (SRD-7.3, SRD-7.2).
+        by_silence: bool,
+    },
     /// No acknowledgement for [`Config::dead_after_ns`](crate::Config::dead_after_ns); the
     /// messages to this peer have ended with 13 or 15. Later messages try afresh.
     PeerUnresponsive {

@@ -134,6 +134,24 @@ fn thousands_of_mixed_refusals_are_all_reported() {
     assert!(refused > 1000, "{refused}");
 }
 
+/// SRD-7.2, SRD-7.3: each repetition has a loss that was reported before, when the host asked.
+#[test]
+fn losses_are_reported_to_who_asks() {
+    for report_losses in [true, false] {
+        let mut pair = Pair::new(Config { report_losses, ..Config::socket() }, 31);
+        pair.faults.loss = 20;
+        (0..2000).for_each(|id| pair.send(0, id, 64));
+        assert!(pair.run_until_done(10 * SECOND_NS));
+        let is_loss = |event: &&Event| matches!(event, Event::Lost { .. });
+        let reported = pair.nodes[0].events.iter().filter(is_loss).count() as u64;
+        let repeated = pair.nodes[0].engine.stats().retrans_pkts;
+        assert!(repeated > 10, "{repeated}");
+        // What was answered after all is not repeated.
+        let bounds = if report_losses { repeated..=2 * repeated } else { 0..=0 };
+        assert!(bounds.contains(&reported), "{reported} of {repeated}");
+    }
+}
+
 /// SRD-7.5.
 #[test]
 fn silence_ends_messages() {

@@ -6,6 +6,7 @@ mod capture;
 mod harness;
 mod hw_counters;
 mod top;
+mod trace;
 
 /// A stream of messages for longer than a test takes; the test ends it.
 const STREAM: &str = "ib_send_bw -c SRD -x 0 -F -s 4096 -D 60 -f 0";

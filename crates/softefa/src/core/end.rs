@@ -41,6 +41,7 @@ impl Core {
 
     /// The queue pair is destroyed: only acknowledgements go on.
     pub(crate) fn close(&mut self, now: Instant) {
+        self.trace_state(self.attrs.state, None);
         self.endpoint.begin_close(now);
         self.reset(now);
         self.final_acks(now);

@@ -12,6 +12,7 @@ mod end;
 mod rdma;
 mod receive;
 mod send;
+mod trace;
 mod ud;
 
 pub(crate) use rdma::Transfer;
@@ -83,6 +84,8 @@ pub(crate) struct Core {
     last_collection: Instant,
     sends: Tally,
     synced: srd::Stats,
+    /// `None` unless the user asked for one.
+    trace: Option<Box<trace::Trace>>,
 }
 
 /// Sends posted since the last turn: counted here, because a device's counters are shared by all
@@ -152,11 +155,15 @@ impl Core {
             last_collection: Instant::ZERO,
             sends: Tally::default(),
             synced: srd::Stats::default(),
+            trace: device.tracer(qpn).map(|tracer| Box::new(trace::Trace::new(tracer))),
         }
     }
 
     /// Hands finished work requests to the completion queues.
     pub(crate) fn publish(&mut self, init: &QpInit) {
+        if self.trace.is_some() {
+            self.trace_completions();
+        }
         init.send_cq.push(&mut self.sends_done);
         init.recv_cq.push(&mut self.recvs_done);
     }
@@ -226,7 +233,11 @@ impl Core {
         }
         self.take_refusals(now);
         if is_due {
+            let before = self.endpoint.stats().retrans_timeout_events;
             self.endpoint.handle_timeout(now);
+            if self.trace.is_some() {
+                self.trace_timer(self.endpoint.stats().retrans_timeout_events - before);
+            }
             self.sync_counters();
         }
         self.probe_reads(now);
@@ -240,7 +251,11 @@ impl Core {
         let qpn = self.qpn;
         let mine = |quote: &[u8]| Header::parse(quote).is_ok_and(|header| header.src_qpn == qpn);
         for quote in self.paths.take_refused(now, mine) {
-            self.endpoint.handle_unreachable(now, &quote.bytes[..quote.len]);
+            let quoted = &quote.bytes[..quote.len];
+            if self.trace.is_some() {
+                self.trace_refused(quoted);
+            }
+            self.endpoint.handle_unreachable(now, quoted);
         }
     }
 
@@ -270,6 +285,7 @@ fn new_endpoint(device: &Device, qpn: u16, wire: &UdpWire) -> Endpoint {
     config.max_message_bytes = device.attr().max_msg_bytes;
     config.paths = wire.paths().paths();
     config.peers_max = PEERS_MAX;
+    config.report_losses = device.is_traced();
     // The peer's kernel queues about as much for us as ours does for it; beyond that it drops.
     let room = u32::try_from(wire.receive_buffer_bytes() / 5 * 2).unwrap_or(u32::MAX);
     config.window_max_bytes = config.window_max_bytes.min(room).max(config.window_min_bytes);

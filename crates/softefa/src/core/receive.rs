@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use srd::{Arrival, Instant, Reject};
+use srd::{Arrival, Instant, Received, Reject};
 
 use super::{Core, FLAG_IMM, LastAhn, OP_SEND, rdma};
 use crate::AHN_UNKNOWN;
@@ -85,18 +85,28 @@ impl Core {
         // Not up yet: as if the datagram had come a little later. The sender repeats it.
         if matches!(self.attrs.state, QpState::Reset | QpState::Init) {
             self.device.counters.add(Counter::RxDrops, 1);
+            if self.trace.is_some() {
+                self.trace_drop(host, None, &"the queue pair is not ready to receive");
+            }
             return;
         }
-        match self.endpoint.handle_datagram(now, host, datagram, datagram.len()) {
+        let result = self.endpoint.handle_datagram(now, host, datagram, datagram.len());
+        if self.trace.is_some() {
+            self.trace_receive(host, datagram, &result);
+        }
+        match result {
             Err(_) => self.device.counters.add(Counter::RxDrops, 1),
-            Ok(received) => {
-                if let Some(arrival) = received.data {
-                    match self.deliver(now, &arrival, &datagram[received.header_len..]) {
-                        Ok(()) => self.endpoint.accept(now, arrival.peer, arrival.psn),
-                        Err(why) => self.endpoint.reject(now, arrival.peer, arrival.psn, why),
-                    }
+            Ok(Received { data: Some(arrival), header_len, .. }) => {
+                let answer = self.deliver(now, &arrival, &datagram[header_len..]);
+                if self.trace.is_some() {
+                    self.trace_answer(&arrival, answer);
+                }
+                match answer {
+                    Ok(()) => self.endpoint.accept(now, arrival.peer, arrival.psn),
+                    Err(why) => self.endpoint.reject(now, arrival.peer, arrival.psn, why),
                 }
             }
+            Ok(_) => {}
         }
     }
 

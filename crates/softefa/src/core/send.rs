@@ -24,6 +24,9 @@ impl Core {
     pub(crate) fn post_send(&mut self, mut slot: SendSlot, wr: &SendWr<'_>) -> bool {
         // Nothing in taking a message depends on the time since the last turn.
         let now = self.last_turn;
+        if self.trace.is_some() {
+            self.trace_post(slot.len, wr);
+        }
         if let Some(status) = self.check_send(&slot, wr) {
             self.complete_send(&slot, status);
             return true;
@@ -105,7 +108,10 @@ impl Core {
     /// Turns what the engine finished into completions.
     pub(super) fn harvest(&mut self, now: Instant) {
         while let Some(event) = self.endpoint.poll_event() {
-            let Event::Completed { msg, status, .. } = event else { continue };
+            let Event::Completed { msg, status, .. } = event else {
+                self.trace_event(&event);
+                continue;
+            };
             let status = Status::from(status);
             match Part::from_msg(msg) {
                 Part::Send(index) => self.finish_send(index, status),
@@ -194,6 +200,9 @@ impl Core {
             slot.fault = Some(Status::LocalInvalidLkey);
             self.endpoint.withdraw(now, peer, msg);
             return;
+        }
+        if self.trace.is_some() {
+            self.trace_transmit(out, header);
         }
         let tag = out.peer.zip(out.msg);
         let to = socket_addr(out.addr.host, out.addr.qpn);

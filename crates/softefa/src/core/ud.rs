@@ -13,6 +13,7 @@ use crate::counters::Counter;
 use crate::gid::Gid;
 use crate::qp::{QpState, SendWr};
 use crate::status::Status;
+use crate::trace::TraceEvent;
 
 /// A datagram that waits for the next burst.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +78,9 @@ impl Core {
         };
         let mut header = [0; UdRepr::LEN];
         repr.emit(&mut header);
+        if self.trace.is_some() {
+            self.trace_ud(TraceEvent::Transmit, queued.to, &repr);
+        }
         self.batch.push(queued.to, path.0, &header, self.sq.payload(queued.index));
     }
 
@@ -84,6 +88,9 @@ impl Core {
     pub(super) fn receive_ud(&mut self, from: Ipv4Addr, datagram: &[u8]) {
         if self.try_receive_ud(from, datagram).is_none() {
             self.device.counters.add(Counter::RxDrops, 1);
+            if self.trace.is_some() {
+                self.trace_drop(u64::from(u32::from(from)), None, &"nobody takes it");
+            }
         }
     }
 
@@ -92,6 +99,9 @@ impl Core {
         let repr = UdRepr::parse(datagram, datagram.len()).ok()?;
         if !up || repr.dst_qpn != self.qpn || repr.qkey != self.attrs.qkey || repr.op != OP_SEND {
             return None;
+        }
+        if self.trace.is_some() {
+            self.trace_ud(TraceEvent::Receive, SocketAddrV4::new(from, repr.src_qpn), &repr);
         }
         let payload = &datagram[UdRepr::LEN..];
         let wqe = self.next_receive()?;

@@ -132,6 +132,9 @@ impl Qp {
         let to = change.state.unwrap_or(from);
         state::check(self.init.kind, from, to, change)?;
         core.attrs.state = to;
+        if from != to {
+            core.trace_state(from, Some(to));
+        }
         core.attrs.qkey = change.qkey.unwrap_or(core.attrs.qkey);
         core.attrs.sq_psn = change.sq_psn.unwrap_or(core.attrs.sq_psn);
         core.attrs.rnr_retry = change.rnr_retry.unwrap_or(core.attrs.rnr_retry);

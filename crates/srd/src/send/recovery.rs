@@ -64,6 +64,8 @@ impl Recovery {
 struct Lost {
     packets: u32,
     bytes: u64,
+    /// Nobody answered at all.
+    by_silence: bool,
 }
 
 impl SendHalf {
@@ -108,7 +110,7 @@ impl SendHalf {
             self.lose(psn, &mut lost, cx);
         }
         if lost.packets > 0 || self.recovery.impaired {
-            self.report(&lost, false, cx);
+            self.report(&lost, cx);
             self.check_health(cx);
         }
     }
@@ -121,7 +123,7 @@ impl SendHalf {
         };
         assert!(deadline <= cx.now, "the timer has expired");
         cx.stats.retrans_timeout_events += 1;
-        let mut lost = Lost::default();
+        let mut lost = Lost { by_silence: true, ..Lost::default() };
         let horizon_ns = self.rtt.rto_ns(cx.config.rto_floor_ns) << self.recovery.backoff;
         while let Some((psn, tx)) = self.oldest_open() {
             if !cx.config.probe_on_silence && cx.now.ns_since(tx) < horizon_ns {
@@ -137,7 +139,7 @@ impl SendHalf {
         if self.recovery.backoff < BACKOFF_MAX {
             self.recovery.backoff += 1;
         }
-        self.report(&lost, true, cx);
+        self.report(&lost, cx);
         self.check_health(cx);
     }
 
@@ -165,9 +167,13 @@ impl SendHalf {
         self.paths.lost_on(cx.now, path, congested, cx.config);
         lost.packets += 1;
         lost.bytes += bytes;
+        if cx.config.report_losses {
+            let by_silence = lost.by_silence;
+            cx.events.push_back(Event::Lost { peer: cx.peer, psn, path, by_silence });
+        }
     }
 
-    fn report(&mut self, lost: &Lost, by_timer: bool, cx: &Context<'_>) {
+    fn report(&mut self, lost: &Lost, cx: &Context<'_>) {
         if lost.packets == 0 {
             return;
         }
@@ -176,7 +182,7 @@ impl SendHalf {
             now: cx.now,
             lost_bytes: lost.bytes,
             connection_wide: self.recovery.loss_share.is_connection_wide(),
-            silent: by_timer && silent_ns >= self.rtt.rto_ns(cx.config.rto_floor_ns),
+            silent: lost.by_silence && silent_ns >= self.rtt.rto_ns(cx.config.rto_floor_ns),
             min_gap_ns: self.rtt.max_ns() + self.rtt.base_ns(),
         });
         self.window_bytes = self.cc.window_bytes();

@@ -1,0 +1,64 @@
+//! One line of text per event of a queue pair (docs/TRACE.md), for people who want to know why.
+//!
+//! A line is written at once and whole, so that the last one before a crash is there and lines of
+//! several processes do not mix. That costs a system call per event: a trace is for finding
+//! out, not for measuring.
+
+mod event;
+mod sink;
+mod spec;
+
+use std::fmt::{self, Write};
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+
+use crate::host;
+
+pub use event::TraceEvent;
+pub use spec::{TraceSpec, TraceTarget};
+
+pub(crate) use event::Events;
+pub(crate) use sink::Sink;
+
+/// The trace of one queue pair.
+#[derive(Debug)]
+pub(crate) struct Tracer {
+    sink: Arc<Sink>,
+    events: Events,
+    /// Name of the device and number of the queue pair.
+    local: String,
+    line: String,
+}
+
+impl Tracer {
+    pub(crate) fn new(sink: &Arc<Sink>, events: Events, device: &str, qpn: u16) -> Self {
+        let local = format!("{device}:{qpn}");
+        Self { sink: Arc::clone(sink), events, local, line: String::new() }
+    }
+
+    /// The user wants to see such events.
+    pub(crate) fn wants(&self, event: TraceEvent) -> bool {
+        self.events.has(event)
+    }
+
+    /// Writes a line, if the user wants it.
+    pub(crate) fn write(
+        &mut self,
+        event: TraceEvent,
+        peer: Option<SocketAddrV4>,
+        rest: fmt::Arguments<'_>,
+    ) {
+        if !self.wants(event) {
+            return;
+        }
+        self.line.clear();
+        let (time_ns, name, local) = (host::epoch_ns(), event.name(), &self.local);
+        // Writing to a string does not fail.
+        let _ = write!(self.line, "{time_ns} {name} {local} ");
+        let _ = match peer {
+            Some(peer) => writeln!(self.line, "{peer} {rest}"),
+            None => writeln!(self.line, "- {rest}"),
+        };
+        self.sink.write(self.line.as_bytes());
+    }
+}
