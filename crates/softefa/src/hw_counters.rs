@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use crate::config::DeviceSpec;
@@ -30,19 +31,78 @@ const DEVICE: [(&str, Option<Counter>); 12] = [
     ("mmap_err", None),
 ];
 
+/// A directory of counter files that is replaced as a whole: a link to one of two directories, of
+/// which the other is being written. So whoever reads sees all files, each of them whole, and
+/// all of the same moment.
 #[derive(Debug)]
-struct CounterFile {
+struct CounterDir {
     device: String,
-    path: PathBuf,
-    counter: Option<Counter>,
-    /// What it says.
-    value: u64,
+    link: PathBuf,
+    counters: Vec<(&'static str, Option<Counter>)>,
+    /// What the two directories say.
+    values: [Vec<u64>; 2],
+    /// Which one is seen.
+    shown: usize,
+}
+
+impl CounterDir {
+    fn create(
+        device: &str,
+        link: PathBuf,
+        counters: Vec<(&'static str, Option<Counter>)>,
+    ) -> io::Result<Self> {
+        let zeros = vec![0; counters.len()];
+        let values = [zeros.clone(), zeros];
+        let dir = Self { device: device.to_owned(), link, counters, values, shown: 0 };
+        for side in 0..2 {
+            fs::create_dir_all(dir.side(side))?;
+            dir.counters.iter().try_for_each(|(name, _)| dir.write(side, name, 0))?;
+        }
+        dir.show(0)?;
+        Ok(dir)
+    }
+
+    fn publish(&mut self, processes: &[ProcessCounters]) -> io::Result<()> {
+        let mine = |process: &&ProcessCounters| process.device == self.device;
+        let sum = |counter: Option<Counter>| {
+            let counts = processes.iter().filter(mine).map(|p| counter.map_or(0, |c| p.get(c)));
+            counts.fold(0u64, u64::wrapping_add)
+        };
+        let values: Vec<u64> = self.counters.iter().map(|(_, counter)| sum(*counter)).collect();
+        if values == self.values[self.shown] {
+            return Ok(());
+        }
+        let next = 1 - self.shown;
+        for (at, (name, _)) in self.counters.iter().enumerate() {
+            if values[at] != self.values[next][at] {
+                self.write(next, name, values[at])?;
+            }
+        }
+        self.values[next] = values;
+        self.show(next)?;
+        self.shown = next;
+        Ok(())
+    }
+
+    fn side(&self, side: usize) -> PathBuf {
+        self.link.with_file_name(format!(".hw_counters.{side}"))
+    }
+
+    fn write(&self, side: usize, name: &str, value: u64) -> io::Result<()> {
+        fs::write(self.side(side).join(name), format!("{value}\n"))
+    }
+
+    fn show(&self, side: usize) -> io::Result<()> {
+        let next = self.link.with_file_name(".hw_counters.next");
+        symlink(format!(".hw_counters.{side}"), &next)?;
+        fs::rename(&next, &self.link)
+    }
 }
 
 /// The counter files of the devices of a run.
 #[derive(Debug)]
 pub struct HwCounters {
-    files: Vec<CounterFile>,
+    dirs: Vec<CounterDir>,
 }
 
 impl HwCounters {
@@ -51,52 +111,25 @@ impl HwCounters {
     /// # Errors
     /// A file cannot be made.
     pub fn create(root: &Path, devices: &[DeviceSpec]) -> io::Result<Self> {
-        let mut files = Vec::new();
+        let mut dirs = Vec::new();
         for DeviceSpec { name, .. } in devices {
-            let device_dir = root.join("class/infiniband").join(name);
+            let device = root.join("class/infiniband").join(name);
             let port = Counter::PORT.iter().map(|counter| (counter.name(), Some(*counter)));
-            let dirs = [
-                (device_dir.join("hw_counters"), DEVICE.to_vec()),
-                (device_dir.join("ports/1/hw_counters"), port.collect()),
-            ];
-            for (dir, counters) in dirs {
-                fs::create_dir_all(&dir)?;
-                for (file_name, counter) in counters {
-                    let (device, path) = (name.clone(), dir.join(file_name));
-                    write_whole(&path, 0)?;
-                    files.push(CounterFile { device, path, counter, value: 0 });
-                }
-            }
+            let device_dir = device.join("hw_counters");
+            dirs.push(CounterDir::create(name, device_dir, DEVICE.to_vec())?);
+            let port_dir = device.join("ports/1/hw_counters");
+            dirs.push(CounterDir::create(name, port_dir, port.collect())?);
         }
-        Ok(Self { files })
+        Ok(Self { dirs })
     }
 
-    /// Writes what changed since the last call; each file holds its old value or its new one,
-    /// never a part of either.
+    /// Shows what the processes have counted since the last call.
     ///
     /// # Errors
     /// A file cannot be written.
     pub fn publish(&mut self, processes: &[ProcessCounters]) -> io::Result<()> {
-        for file in &mut self.files {
-            let Some(counter) = file.counter else { continue };
-            let mine = processes.iter().filter(|process| process.device == file.device);
-            let value = mine.fold(0u64, |sum, process| sum.wrapping_add(process.get(counter)));
-            if value != file.value {
-                write_whole(&file.path, value)?;
-                file.value = value;
-            }
-        }
-        Ok(())
+        self.dirs.iter_mut().try_for_each(|dir| dir.publish(processes))
     }
-}
-
-/// Replaces the file, so that no reader sees half of a number.
-fn write_whole(path: &Path, value: u64) -> io::Result<()> {
-    // Beside the directory and not in it, or `cat hw_counters/*` would find it.
-    let parent = path.parent().unwrap_or(path);
-    let partial = parent.with_extension("next");
-    fs::write(&partial, format!("{value}\n"))?;
-    fs::rename(&partial, path)
 }
 
 #[cfg(test)]
@@ -124,6 +157,12 @@ mod tests {
         files.publish(&processes).unwrap();
         assert_eq!(read("a/ports/1/hw_counters/tx_pkts"), "24\n");
         assert_eq!(read("b/ports/1/hw_counters/tx_pkts"), "0\n");
+        counters.add(Counter::TxPkts, 1);
+        for _ in 0..3 {
+            files.publish(&read_dir(dir.path()).unwrap()).unwrap();
+            assert_eq!(read("a/ports/1/hw_counters/tx_pkts"), "13\n");
+        }
+        files.publish(&processes).unwrap();
         for (name, value) in [("submitted_cmds", 2), ("completed_cmds", 2), ("create_qp_err", 2)] {
             assert_eq!(read(&format!("a/hw_counters/{name}")), format!("{value}\n"), "{name}");
         }

@@ -12,7 +12,8 @@ use crate::{PORTS, STREAM};
 fn devices(session: &Session) -> Vec<PathBuf> {
     let runs = fs::read_dir(session.runtime_dir().join("softefa")).into_iter().flatten().flatten();
     let device = |run: PathBuf| run.join("sysfs/class/infiniband/rdmap0s6");
-    runs.map(|run| device(run.path())).filter(|path| path.is_dir()).collect()
+    let is_made = |device: &PathBuf| device.join("ports/1/hw_counters").is_dir();
+    runs.map(|run| device(run.path())).filter(is_made).collect()
 }
 
 /// What another process reads: `cat` of all files, by name.
