@@ -12,8 +12,9 @@ const MAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pyverbs/main.py")
 
 const TRANSFERS: &str = "Messages Stream Reads Writes";
 /// Each fails on one side and changes nothing on the other.
-const STATUSES: &str = "LocalKeys LocalPermission TooLong RemoteKeys RemotePermission \
-     WrongQueueKey Destroyed NotReady ReadyLate ShortReceive Flushed";
+const STATUSES: &str = "LocalKeys LocalPermission OtherDomain TooLong RemoteKeys \
+     RemotePermission WrongQueueKey Destroyed NotReady ReadyLate ShortReceive Flushed \
+     HandleDestroyed";
 const REFUSALS: &str = "Refusals Full";
 
 pub(crate) fn has_pyverbs() -> bool {
@@ -72,13 +73,26 @@ fn every_failure_has_its_status() {
     }
     // Few packets: more of them have to be lost for a fault to be seen.
     for faults in ["", "loss=10%,reorder=20%,dup=10%,seed=1"] {
-        let mut case = case("status 1, 5, 6, 7, 9, 10, 11 on purpose; nothing is written", faults);
+        let mut case =
+            case("status 1, 4, 5, 6, 7, 9, 10, 11 on purpose; nothing is written", faults);
         let session = case.session("");
         passes(&mut case, &session, STATUSES);
         assert!(case.counter("rx_rnr") > 0, "nobody was not ready");
         assert_eq!(case.counter("fault_lost") > 0, !faults.is_empty(), "loss");
         case.pass();
     }
+}
+
+#[test]
+fn strict_targets_turn_strangers_away() {
+    let _one = exclusive();
+    if !has_pyverbs() {
+        return;
+    }
+    let mut case = case("status 14 on purpose (--strict)", "");
+    let session = case.session("--strict");
+    passes(&mut case, &session, "UnknownPeer");
+    case.pass();
 }
 
 #[test]

@@ -11,8 +11,9 @@ use crate::pyverbs::{PYTHON, has_pyverbs};
 
 /// Where python3-pyverbs puts the tests.
 const SUITE: &str = "/usr/share/doc/rdma-core/tests";
-/// Tests that are not about other devices or about what EFA has not.
-const OURS: u32 = 58;
+/// Tests at least that are not about other devices or about what EFA has not. Some throw dice for
+/// what they ask of a queue pair, and skip themselves when no EFA has it.
+const OURS: u32 = 50;
 
 /// The tests, unpacked below `dir`; `None`, loudly, where they are not installed.
 fn unpack(dir: &Path) -> Option<()> {

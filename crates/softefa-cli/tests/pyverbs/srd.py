@@ -132,10 +132,14 @@ class Side:
 
     def peer(self, address):
         """The other side, from its `address`."""
-        route = GlobalRoute(dgid=GID(address["gid"]), sgid_index=0)
-        ah = efa.EfaAH(self.pd, attr=AHAttr(gr=route, is_global=1, port_num=1))
         keys = ("qpn", "qkey", "addr", "rkey", "gid")
+        ah = self.handle(self.pd, address["gid"])
         return Peer(ah, *(address[key] for key in keys))
+
+    def handle(self, pd, gid):
+        """An address handle of a protection domain."""
+        route = GlobalRoute(dgid=GID(gid), sgid_index=0)
+        return efa.EfaAH(pd, attr=AHAttr(gr=route, is_global=1, port_num=1))
 
     def post_recv(self, wr_id, length, offset=0):
         self.qp.post_recv(RecvWR(wr_id, 1, [self.sge(length, offset)]))

@@ -6,7 +6,10 @@ import signal
 import socket
 
 import pyverbs.enums as e
+from pyverbs.mr import MR
+from pyverbs.pd import PD
 from pyverbs.qp import QPAttr
+from pyverbs.wr import SGE
 
 from checks import check_failure, check_success, meet
 from srd import LOCAL, MEMORY_BYTES, PATIENCE_S, Side, pattern
@@ -23,9 +26,13 @@ class Case:
         side = Side(access=self.access)
         side.mr.write(GUARD, MEMORY_BYTES)
         meet(channel, side)
+        self.prepare(channel, side)
         channel.swap()
         assert side.mr.read(MEMORY_BYTES, 0) == GUARD, "a failed operation wrote"
         assert not side.poll(), "a failed operation shows at its target"
+
+    def prepare(self, channel, side):
+        """What else the initiator needs."""
 
 
 class LocalKeys(Case):
@@ -55,6 +62,36 @@ class LocalPermission(Case):
         check_failure(*side.wait(), 5, e.IBV_WC_LOC_PROT_ERR)
         assert side.mr.read(MEMORY_BYTES, 0) == GUARD, "a failed READ wrote"
         channel.swap()
+
+
+class OtherDomain(Case):
+    """4, 5, 7: an address handle, a local key, a remote key of another protection domain."""
+
+    def initiate(self, channel):
+        side = Side()
+        peer = meet(channel, side)
+        rkey = channel.hear()["rkey"]
+        other = PD(side.ctx)
+        mr = MR(other, 64, side.all_access())
+        side.mr.write(bytes(64), 64)
+        side.post(peer, lambda qp: qp.wr_send(), sges=[SGE(mr.buf, 64, mr.lkey)])
+        check_failure(*side.wait(), 5, e.IBV_WC_LOC_PROT_ERR)
+        for operation in (
+            lambda qp: qp.wr_rdma_read(rkey, peer.addr),
+            lambda qp: qp.wr_rdma_write(rkey, peer.addr),
+        ):
+            side.post(peer, operation, sges=[side.sge(64)])
+            check_failure(*side.wait(), 7, e.IBV_WC_REM_ACCESS_ERR)
+        peer.ah = side.handle(other, peer.gid)
+        side.send(peer, 64)
+        check_failure(*side.wait(), 4, e.IBV_WC_LOC_QP_OP_ERR)
+        assert side.mr.read(64, 0) == bytes(64), "a failed READ wrote"
+        channel.swap()
+
+    def prepare(self, channel, side):
+        self.other = PD(side.ctx)
+        self.again = MR(self.other, MEMORY_BYTES, side.all_access(), address=side.mr.buf)
+        channel.tell(rkey=self.again.rkey)
 
 
 class TooLong(Case):
@@ -127,7 +164,7 @@ class WrongQueueKey(Case):
         channel.swap()
 
 
-class Destroyed:
+class Destroyed(Case):
     """9: the queue pair is gone; its process and its device are not."""
 
     def initiate(self, channel):
@@ -138,12 +175,9 @@ class Destroyed:
         check_failure(*side.wait(), 9, e.IBV_WC_REM_INV_RD_REQ_ERR)
         channel.swap()
 
-    def respond(self, channel):
-        side = Side()
-        meet(channel, side)
+    def prepare(self, channel, side):
         side.qp.close()
         channel.tell()
-        channel.swap()
 
 
 class Killed:
@@ -206,8 +240,8 @@ class ReadyLate:
         channel.swap()
 
 
-class ShortReceive:
-    """11: the posted receive is too short; the bytes behind it stay as they are."""
+class ShortReceive(Case):
+    """11: the posted receive is too short."""
 
     def initiate(self, channel):
         side = Side()
@@ -217,17 +251,12 @@ class ShortReceive:
         check_failure(*side.wait(), 11, e.IBV_WC_REM_INV_REQ_ERR)
         channel.swap()
 
-    def respond(self, channel):
-        side = Side()
-        side.mr.write(GUARD, MEMORY_BYTES)
-        meet(channel, side)
+    def prepare(self, channel, side):
         side.post_recv(3, 63)
         channel.tell()
-        channel.swap()
-        assert side.mr.read(MEMORY_BYTES - 63, 63) == GUARD[63:], "written behind the receive"
 
 
-class Flushed:
+class Flushed(Case):
     """1: the queue pair was moved to the error state with work requests posted."""
 
     def initiate(self, channel):
@@ -243,10 +272,53 @@ class Flushed:
             check_failure(entry, 1, e.IBV_WC_WR_FLUSH_ERR, wr_id)
         channel.swap()
 
+
+class HandleDestroyed(Case):
+    """1: the last address handle for the peer was destroyed with work requests on their way."""
+
+    def initiate(self, channel):
+        side = Side(rnr_retry=7)
+        peer = meet(channel, side)
+        for wr_id in range(4):
+            side.send(peer, 64, wr_id=wr_id)
+        peer.ah.close()
+        found = sorted(side.wait(4), key=lambda entry: entry.wr_id)
+        for wr_id, entry in enumerate(found):
+            check_failure(entry, 1, e.IBV_WC_WR_FLUSH_ERR, wr_id)
+        channel.swap()
+
+
+class UnknownPeer:
+    """14 (with --strict at the target): RDMA of a requester that the target has no address handle
+    for, as on hardware; a message needs none."""
+
+    def initiate(self, channel):
+        side = Side()
+        peer = meet(channel, side)
+        read = lambda qp: qp.wr_rdma_read(peer.rkey, peer.addr)
+        write = lambda qp: qp.wr_rdma_write(peer.rkey, peer.addr)
+        for operation in (read, write):
+            side.post(peer, operation, sges=[side.sge(64)])
+            check_failure(*side.wait(), 14, e.IBV_WC_REM_OP_ERR)
+        side.send(peer, 64)
+        check_success(*side.wait(), e.IBV_WC_SEND)
+        channel.swap()
+        channel.hear()
+        side.post(peer, read, sges=[side.sge(64)])
+        check_success(*side.wait(), e.IBV_WC_SEND)
+        channel.swap()
+
     def respond(self, channel):
         side = Side()
-        meet(channel, side)
+        side.mr.write(GUARD, MEMORY_BYTES)
+        side.post_recv(1, 64, MEMORY_BYTES - 64)
+        address = channel.swap(**side.address())
         channel.swap()
+        assert side.mr.read(MEMORY_BYTES - 64, 0) == GUARD[:-64], "a failed operation wrote"
+        known = side.peer(address)
+        channel.tell()
+        channel.swap()
+        known.ah.close()
 
 
 class Silent:
