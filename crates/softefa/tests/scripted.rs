@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::{QKEY, Side, remote, side};
 use softefa::{Ah, QpKind, SendOp, Status};
+use srd::wire::{Flags, Header};
 use srd::{Address, Arrival, Config, Endpoint, Event, Message, MsgId, Reject};
 
 const OP_WRITE: u8 = 1;
@@ -94,10 +95,19 @@ impl Scripted {
         let mut header = [0; srd::HEADER_MAX];
         while let Some(out) = self.engine.poll_transmit(now, &mut header) {
             let body = out.msg.map_or(&[][..], |msg| &self.bodies[&msg]);
-            let datagram = [&header[..out.header_len], body].concat();
+            let datagram = sealed([&header[..out.header_len], body].concat());
             self.socket.send_to(&datagram, (Ipv4Addr::LOCALHOST, out.addr.qpn)).expect("sent");
         }
     }
+}
+
+/// The datagram with its check (SRD-2.10), of all of it.
+fn sealed(mut datagram: Vec<u8>) -> Vec<u8> {
+    datagram[Header::FLAGS_AT] |= Flags::SEALED.0;
+    let before = crc32c::crc32c(&datagram[..Header::CHECK.start]);
+    let check = crc32c::crc32c_append(before, &datagram[Header::CHECK.end..]);
+    datagram[Header::CHECK].copy_from_slice(&check.to_be_bytes());
+    datagram
 }
 
 fn engine(socket: &UdpSocket, epoch: u64) -> Endpoint {
