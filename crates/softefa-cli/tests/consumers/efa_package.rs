@@ -9,7 +9,7 @@ use crate::pypi;
 const VERSION: &str = "2026.10.22";
 
 fn run(session: &Session) -> Outcome {
-    let python = pypi::install("efa", VERSION).join("bin/python");
+    let python = pypi::install("efa", VERSION, &[]).join("bin/python");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/efa/transfers.py");
     let words = [python, script].map(|path| path.to_str().unwrap().to_owned());
     session.start_words("efa", &words.each_ref().map(String::as_str)).wait(LIMIT)

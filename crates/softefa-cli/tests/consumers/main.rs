@@ -1,6 +1,6 @@
 //! Unmodified programs from the distribution on our device: libfabric's `fi_info` and
 //! `fi_pingpong`, perftest's `ib_send_lat` and `ib_send_bw`, `ibv_devinfo`, pyverbs, Open MPI; the
-//! MPI wheels and the efa package of PyPI; libfabric through the tests of `fabric`; and the
+//! MPI wheels, the efa package and NIXL of PyPI; libfabric through the tests of `fabric`; and the
 //! programs of `examples/`.
 //!
 //! Each run asserts its exit code, that nothing complained, and that the device's own packet
@@ -16,6 +16,7 @@ mod libfabric;
 mod liveness;
 mod mpi;
 mod netns;
+mod nixl;
 mod openmpi;
 mod perftest;
 mod pingpong;

