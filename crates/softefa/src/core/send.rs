@@ -84,7 +84,9 @@ impl Core {
         if slot.len > max_bytes {
             return Some(Status::LocalBadLength);
         }
-        let SendData::Sges(sges) = wr.data else { return None };
+        let SendData::Sges(sges) = wr.data else {
+            return (!is_message).then_some(Status::LocalUnsupportedOp);
+        };
         if !is_message && sges.len() > 1 {
             return Some(Status::LocalUnsupportedOp);
         }
