@@ -237,15 +237,16 @@ fn requests_that_make_no_sense_are_refused_and_change_nothing() {
         [&target.addr.to_be_bytes()[..], &fields].concat()
     };
     let to = Address { host: u64::from(u32::from(a.device.addr())), qpn: a.qp.qpn() };
-    let requests: [(u8, Vec<u8>); 8] = [
+    // Each says more than the operation has; shorter than its block none passes the check.
+    let beyond = |total, offset| [block(total, offset), vec![2; 8]].concat();
+    let requests: [(u8, Vec<u8>); 7] = [
         (99, block(8, 0)),
-        (OP_WRITE, vec![2; 23]),
-        (OP_WRITE, [block(8, 1), vec![2; 8]].concat()),
-        (OP_WRITE, [block(8, u32::MAX), vec![2; 8]].concat()),
-        (OP_WRITE, [block(0, 0), vec![2; 8]].concat()),
-        (OP_READ, vec![2; 3]),
-        (OP_READ_DATA, vec![2; 3]),
-        (OP_PROBE, vec![2; 3]),
+        (OP_WRITE, beyond(8, 1)),
+        (OP_WRITE, beyond(8, u32::MAX)),
+        (OP_WRITE, beyond(0, 0)),
+        (OP_READ, beyond(8, 1)),
+        (OP_READ_DATA, beyond(8, 1)),
+        (OP_PROBE, beyond(8, 1)),
     ];
     for (op, body) in requests {
         let id = peer.send(to, op, &body);
