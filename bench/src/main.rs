@@ -22,6 +22,9 @@ use tool::Tools;
 const SMALL_BYTES: usize = 64;
 const LARGE_BYTES: usize = 8192;
 const DEPTH: usize = 256;
+const READ_BYTES: usize = 1 << 20;
+/// READs under way in `read_bw`, and messages over `tcp` beside it.
+const READ_DEPTH: usize = 16;
 const PING_PONGS: usize = 200_000;
 const STREAM_TIME: Duration = Duration::from_secs(1);
 const SMALL_MESSAGES: u32 = 4_000_000;
@@ -73,7 +76,7 @@ fn run(args: &Args) -> Result<()> {
 }
 
 /// What is compared. The order is that of [`measure_floors`] and [`measure_programs`].
-fn rows() -> [Row; 5] {
+fn rows() -> [Row; 7] {
     let row = |what, unit, reference_name, wanted| Row {
         what,
         unit,
@@ -88,11 +91,13 @@ fn rows() -> [Row; 5] {
         row("ib_send_bw SRD 8 KiB", "Gbit/s", "UDP GSO/GRO", Wanted::RatioAtLeast(0.4)),
         row("ib_send_bw SRD 8 KiB", "Gbit/s", "libfabric tcp", Wanted::RatioAtLeast(3.0)),
         row("ib_send_bw SRD 64 B", "M msg/s", "UDP GSO/GRO", Wanted::AtLeast(3.0)),
+        row("RDMA READ 1 MiB", "Gbit/s", "libfabric tcp", Wanted::RatioAtLeast(2.0)),
+        row("the same over UDP only", "Gbit/s", "libfabric tcp", Wanted::RatioAtLeast(1.0)),
     ]
 }
 
-fn measure_floors(rows: &mut [Row; 5]) -> Result<()> {
-    let [latency, _, large, _, small] = rows;
+fn measure_floors(rows: &mut [Row; 7]) -> Result<()> {
+    let [latency, _, large, _, small, ..] = rows;
     latency.reference.push(floor::half_round_trip_ns(PING_PONGS)? / 1e3);
     large.reference.push(floor::stream(LARGE_BYTES, STREAM_TIME)?.gbit_per_s);
     small.reference.push(floor::stream(SMALL_BYTES, STREAM_TIME)?.segments_per_s / 1e6);
@@ -100,8 +105,8 @@ fn measure_floors(rows: &mut [Row; 5]) -> Result<()> {
 }
 
 /// A program that fails leaves its cell empty: the others are still worth knowing.
-fn measure_programs(tools: &Tools, rows: &mut [Row; 5]) {
-    let [latency, ping_pong, large, large_tcp, small] = rows;
+fn measure_programs(tools: &Tools, rows: &mut [Row; 7]) {
+    let [latency, ping_pong, large, large_tcp, small, read, read_wire] = rows;
     add(&mut latency.ours, tool::latency_us(tools, SMALL_BYTES));
     add(&mut ping_pong.ours, tool::half_round_trip_us(tools, "efa", SMALL_BYTES));
     add(&mut ping_pong.reference, tool::half_round_trip_us(tools, "tcp", SMALL_BYTES));
@@ -113,6 +118,10 @@ fn measure_programs(tools: &Tools, rows: &mut [Row; 5]) {
     add(&mut large_tcp.reference, tool::tcp_gbit_per_s(tools, LARGE_BYTES, DEPTH));
     let stream = tool::stream(tools, SMALL_BYTES, DEPTH, SMALL_MESSAGES);
     add(&mut small.ours, stream.map(|rate| rate.segments_per_s / 1e6));
+    add(&mut read.ours, tool::read_gbit_per_s(tools, READ_BYTES, false));
+    add(&mut read_wire.ours, tool::read_gbit_per_s(tools, READ_BYTES, true));
+    add(&mut read.reference, tool::tcp_gbit_per_s(tools, READ_BYTES, READ_DEPTH));
+    read_wire.reference.clone_from(&read.reference);
 }
 
 fn add(values: &mut Vec<f64>, result: Result<f64>) {

@@ -4,6 +4,7 @@ mod efa_bench;
 mod pair;
 mod perftest;
 mod pingpong;
+mod read_bw;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use efa_bench::tcp_gbit_per_s;
 pub(crate) use perftest::{latency_us, stream};
 pub(crate) use pingpong::half_round_trip_us;
+pub(crate) use read_bw::read_gbit_per_s;
 
 /// The programs of this project under test.
 #[derive(Debug)]
@@ -27,10 +29,17 @@ impl Tools {
 
     /// `words` as a command line, on the software device when `on_device`.
     fn command(&self, on_device: bool, words: &[String]) -> Vec<OsString> {
-        let mut line: Vec<OsString> = Vec::new();
         if on_device {
-            line.extend([self.softefa.clone().into(), "run".into(), "--".into()]);
+            return self.command_with(&[], words);
         }
+        words.iter().map(OsString::from).collect()
+    }
+
+    /// `words` as a command line, on the software device with `options`.
+    fn command_with(&self, options: &[&str], words: &[String]) -> Vec<OsString> {
+        let mut line: Vec<OsString> = vec![self.softefa.clone().into(), "run".into()];
+        line.extend(options.iter().map(OsString::from));
+        line.push("--".into());
         line.extend(words.iter().map(OsString::from));
         line
     }
