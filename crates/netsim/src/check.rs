@@ -1,0 +1,107 @@
+//! What must hold in every run. A broken rule ends the run.
+
+use crate::sim::Sim;
+use crate::time::Time;
+use thiserror::Error;
+
+/// A rule that was broken: a fault of the transport or of the simulator, never of a scenario.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Violation {
+    /// Messages are delivered at most once.
+    #[error("{at}: message {message} of flow {flow} was delivered twice")]
+    DeliveredTwice {
+        /// When.
+        at: Time,
+        /// The flow's number.
+        flow: u32,
+        /// The message's number in it.
+        message: u32,
+    },
+    /// Messages come from a flow that leads to the socket they arrive at.
+    #[error("{at}: socket {socket} took a message that nobody sent to it")]
+    FromNowhere {
+        /// When.
+        at: Time,
+        /// The socket's number.
+        socket: u32,
+    },
+    /// A message that ended well was delivered before.
+    #[error("{at}: message {message} of flow {flow} ended well but was never delivered")]
+    NotDelivered {
+        /// When.
+        at: Time,
+        /// The flow's number.
+        flow: u32,
+        /// The message's number in it.
+        message: u32,
+    },
+    /// Each message ends once.
+    #[error("flow {flow} has {messages} messages, of which {ended} ended")]
+    EndedWrongly {
+        /// The flow's number.
+        flow: u32,
+        /// Its messages.
+        messages: u32,
+        /// Those that ended.
+        ended: u32,
+    },
+    /// Packets neither appear nor disappear.
+    #[error("{sent} packets sent, {delivered} delivered, {lost} lost, {live} in the network")]
+    NotConserved {
+        /// Packets that hosts sent.
+        sent: u64,
+        /// Packets that reached their host.
+        delivered: u64,
+        /// Packets lost for a known cause.
+        lost: u64,
+        /// Packets still there.
+        live: u64,
+    },
+    /// Queues stay within their buffers.
+    #[error("{link} queued {peak_bytes} bytes, its buffer has {buffer_bytes}")]
+    QueueTooLong {
+        /// The link's name.
+        link: String,
+        /// Its longest queue.
+        peak_bytes: u32,
+        /// Its buffer.
+        buffer_bytes: u32,
+    },
+    /// Time never goes back.
+    #[error("the clock went back from {from} to {to}")]
+    ClockBack {
+        /// The time before.
+        from: Time,
+        /// The time after.
+        to: Time,
+    },
+}
+
+/// Checks what must hold at the end.
+pub(crate) fn check_end(sim: &Sim) -> Result<(), Violation> {
+    let tally = &sim.network.tally;
+    let (sent, delivered) = (tally.sent, tally.delivered);
+    let lost: u64 = tally.lost.iter().sum();
+    let live = sim.network.packets.live() as u64;
+    if sent != delivered + lost + live {
+        return Err(Violation::NotConserved { sent, delivered, lost, live });
+    }
+    for (number, link) in (0..).zip(&sim.network.fabric.links) {
+        let (peak_bytes, buffer_bytes) = (link.peak_bytes(), link.buffer_bytes());
+        if peak_bytes > buffer_bytes {
+            let link = sim.network.fabric.link_name(number);
+            return Err(Violation::QueueTooLong { link, peak_bytes, buffer_bytes });
+        }
+    }
+    for (number, flow) in (0..).zip(&sim.flows) {
+        let ended = flow.ended_ok + flow.ended_badly;
+        let wrong = ended > flow.messages
+            || flow.end.is_some() && ended != flow.messages
+            || flow.ended_ok > flow.delivered_count();
+        if wrong {
+            let messages = flow.messages;
+            return Err(Violation::EndedWrongly { flow: number, messages, ended });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! A packet-level datacenter in virtual time that hosts the [`srd`] engine unchanged.
+//!
+//! Time is integer picoseconds, randomness comes from one seed: the same scenario and seed give
+//! the same run on every machine, to the last packet. A [`Scenario`] is a TOML file; running it
+//! gives an [`Outcome`], or the [`Violation`] of a rule that holds in every run: messages arrive
+//! exactly once, packets neither appear nor disappear, queues stay within their buffers.
+//!
+//! Below: `sim` (the loop, hosts, sockets) on `network` (packets on their way) on `topology`
+//! (where they go), `link` (queue, rate, faults) and [`Wheel`] (what happens next).
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "indices are 32 bits wide to keep packets small; scenarios bound every count"
+)]
+
+mod check;
+mod fault;
+mod flow;
+mod link;
+mod network;
+mod outcome;
+mod packet;
+mod rng;
+mod scenario;
+mod sim;
+mod socket;
+mod table;
+mod time;
+mod topology;
+mod wheel;
+mod workload;
+
+pub use check::Violation;
+pub use outcome::{FlowOutcome, Outcome, Summary};
+pub use scenario::{Scenario, ScenarioError};
+pub use table::table;
+pub use time::Time;
+pub use wheel::Wheel;

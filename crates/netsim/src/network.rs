@@ -1,0 +1,131 @@
+//! Packets on their way: from a host's link through switches to a host.
+
+use crate::fault::Step;
+use crate::link::{Condition, LossCause, Node, Offer};
+use crate::packet::{Packet, PacketId, Packets};
+use crate::rng::Rng;
+use crate::time::Time;
+use crate::topology::Fabric;
+use crate::wheel::Wheel;
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// The last bit of a packet reaches the end of a link.
+    Arrive { link: u32, packet: PacketId },
+    /// A socket's timer.
+    Timer { socket: u32 },
+    /// A host's adapter has sent its packet.
+    LinkIdle { host: u32 },
+    /// A flow begins.
+    Start { flow: u32 },
+    /// A step of the scenario's faults.
+    Fault { step: u32 },
+}
+
+/// Packets by their fate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Packets that hosts sent.
+    pub(crate) sent: u64,
+    /// Packets that reached their host.
+    pub(crate) delivered: u64,
+    /// Packets lost, by [`LossCause`] as an index.
+    pub(crate) lost: [u64; LossCause::COUNT],
+    /// Packets that a switch marked.
+    pub(crate) marked: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Network {
+    pub(crate) fabric: Fabric,
+    pub(crate) packets: Packets,
+    pub(crate) queue: Wheel<Event>,
+    pub(crate) tally: Tally,
+    rng: Rng,
+}
+
+impl Network {
+    pub(crate) fn new(fabric: Fabric, rng: Rng) -> Self {
+        Self {
+            fabric,
+            packets: Packets::new(),
+            queue: Wheel::default(),
+            tally: Tally::default(),
+            rng,
+        }
+    }
+
+    /// When a host's adapter can send its next packet.
+    pub(crate) fn host_idle_at(&self, host: u32) -> Time {
+        self.fabric.links[self.fabric.host_link(host) as usize].idle_at()
+    }
+
+    /// A host sends a packet.
+    pub(crate) fn send(&mut self, now: Time, packet: Packet, header: &[u8]) {
+        let link = self.fabric.host_link(packet.src_host);
+        let id = self.packets.insert(packet, header);
+        self.tally.sent += 1;
+        self.offer(now, link, id);
+    }
+
+    /// A packet reaches the end of a link. `Some` when that is its host, which takes it out.
+    #[inline]
+    pub(crate) fn arrive(&mut self, now: Time, link: u32, id: PacketId) -> Option<u32> {
+        let at = &self.fabric.links[link as usize];
+        if at.cuts() != self.packets.get(id).link_cuts {
+            self.lose(id, LossCause::Cut);
+            return None;
+        }
+        let switch = match at.to {
+            Node::Host(host) => {
+                self.tally.delivered += 1;
+                return Some(host);
+            }
+            Node::Switch(switch) => switch,
+        };
+        match self.fabric.next_link(switch, self.packets.get(id)) {
+            Some(next) => self.offer(now, next, id),
+            None => self.lose(id, LossCause::NoRoute),
+        }
+        None
+    }
+
+    #[inline]
+    fn offer(&mut self, now: Time, link: u32, id: PacketId) {
+        let at = &mut self.fabric.links[link as usize];
+        let packet = self.packets.get(id);
+        match at.offer(now, packet.wire_bytes, &mut self.rng) {
+            Offer::Arrives { at: arrival, mark } => {
+                packet.link_cuts = at.cuts();
+                packet.marked |= mark;
+                self.tally.marked += u64::from(mark);
+                self.queue.push(arrival, Event::Arrive { link, packet: id });
+            }
+            Offer::Lost(cause) => self.lose(id, cause),
+        }
+    }
+
+    fn lose(&mut self, id: PacketId, cause: LossCause) {
+        self.tally.lost[cause as usize] += 1;
+        self.packets.remove(id);
+    }
+
+    /// Does to links what a fault does.
+    pub(crate) fn apply(&mut self, now: Time, links: &[u32], step: Step) {
+        for &link in links {
+            let at = &mut self.fabric.links[link as usize];
+            let before = at.condition();
+            let after = match step {
+                Step::Up(up) => Condition { up, ..before },
+                Step::Rate { ps_per_byte } => Condition { ps_per_byte, ..before },
+                Step::Loss { ppm } => Condition { loss_ppm: ppm, ..before },
+                Step::Avoid(avoid) => {
+                    self.fabric.avoid(link, avoid);
+                    continue;
+                }
+            };
+            at.set_condition(now, after);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What a run showed.
+
+use crate::link::LossCause;
+use crate::network::Tally;
+use crate::sim::Sim;
+use serde::Serialize;
+
+/// One flow.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct FlowOutcome {
+    /// Sending host.
+    pub src_host: u32,
+    /// Receiving host.
+    pub dst_host: u32,
+    /// Bytes to move.
+    pub bytes: u64,
+    /// Start in picoseconds of the run.
+    pub start_ps: u64,
+    /// Completion time in picoseconds; `None` when it did not end, or not well.
+    pub completion_ps: Option<u64>,
+    /// Best possible completion time.
+    pub ideal_ps: u64,
+    /// Messages that ended with an error.
+    pub failed_messages: u32,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Its seed.
+    pub seed: u64,
+    /// All flows, in the order of the workloads.
+    pub flows: Vec<FlowOutcome>,
+    /// Data packets sent for the first time or again.
+    pub data_packets: u64,
+    /// Data packets sent again.
+    pub repeated_packets: u64,
+    /// Repetitions that were not needed.
+    pub needless_repeats: u64,
+    /// Packets of all kinds that hosts sent.
+    pub packets: u64,
+    /// Packets lost in a full queue.
+    pub lost_queue_full: u64,
+    /// Packets lost in a cut cable.
+    pub lost_cut: u64,
+    /// Packets lost in a cable that loses some.
+    pub lost_grey: u64,
+    /// Packets that routing knew no way for.
+    pub lost_no_route: u64,
+    /// Longest queue of any switch port in bytes.
+    pub peak_queue_bytes: u32,
+    /// End of the run in picoseconds.
+    pub end_ps: u64,
+    /// Events handled.
+    pub events: u64,
+    /// Fingerprint of everything that happened: equal for equal runs.
+    pub digest: u64,
+}
+
+impl Outcome {
+    pub(crate) fn of(sim: &Sim, seed: u64) -> Self {
+        let stats = |field: fn(&srd::Stats) -> u64| {
+            sim.sockets.iter().map(|socket| field(socket.engine.stats())).sum::<u64>()
+        };
+        let Tally { sent, lost, .. } = sim.network.tally;
+        let lost = |cause: LossCause| lost[cause as usize];
+        let flows = sim.flows.iter().map(|flow| FlowOutcome {
+            src_host: flow.spec.src_host,
+            dst_host: flow.spec.dst_host,
+            bytes: flow.spec.bytes,
+            start_ps: flow.spec.start.as_ps(),
+            completion_ps: flow.completion_ps(),
+            ideal_ps: flow.spec.ideal_ps,
+            failed_messages: flow.ended_badly,
+        });
+        let links = &sim.network.fabric.links[sim.network.fabric.hosts() as usize..];
+        Self {
+            seed,
+            flows: flows.collect(),
+            data_packets: stats(|stats| stats.tx_data),
+            repeated_packets: stats(|stats| stats.retrans_pkts),
+            needless_repeats: stats(|stats| stats.rx_duplicates),
+            packets: sent,
+            lost_queue_full: lost(LossCause::QueueFull),
+            lost_cut: lost(LossCause::Cut),
+            lost_grey: lost(LossCause::GreyLoss),
+            lost_no_route: lost(LossCause::NoRoute),
+            peak_queue_bytes: links.iter().map(|link| link.peak_bytes()).max().unwrap_or(0),
+            end_ps: sim.now.as_ps(),
+            events: sim.events,
+            digest: sim.digest,
+        }
+    }
+
+    /// Every flow ended well.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.flows.iter().all(|flow| flow.completion_ps.is_some())
+    }
+
+    /// Statistics of the flows that ended well; `None` when none did.
+    #[must_use]
+    pub fn summary(&self) -> Option<Summary> {
+        let done = || self.flows.iter().filter_map(|flow| Some((flow, flow.completion_ps?)));
+        let mut us: Vec<f64> = done().map(|(_, ps)| ps as f64 / 1e6).collect();
+        let mut slowdown: Vec<f64> =
+            done().map(|(flow, ps)| ps as f64 / flow.ideal_ps as f64).collect();
+        if us.is_empty() {
+            return None;
+        }
+        us.sort_by(f64::total_cmp);
+        slowdown.sort_by(f64::total_cmp);
+        let rates = done().map(|(flow, ps)| flow.bytes as f64 / ps as f64);
+        Some(Summary {
+            done: us.len(),
+            min_us: us[0],
+            mean_us: mean(&us),
+            p50_us: percentile(&us, 50),
+            p99_us: percentile(&us, 99),
+            max_us: us[us.len() - 1],
+            min_to_ideal: slowdown[0],
+            mean_to_ideal: mean(&slowdown),
+            max_to_ideal: slowdown[slowdown.len() - 1],
+            repeated_percent: 100.0 * self.repeated_packets as f64
+                / (self.data_packets - self.repeated_packets).max(1) as f64,
+            jain: jain(rates),
+        })
+    }
+}
+
+/// Statistics of one run. "To ideal" is completion time over the best possible one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names say it all, with the units")]
+pub struct Summary {
+    pub done: usize,
+    pub min_us: f64,
+    pub mean_us: f64,
+    pub p50_us: f64,
+    pub p99_us: f64,
+    pub max_us: f64,
+    pub min_to_ideal: f64,
+    pub mean_to_ideal: f64,
+    pub max_to_ideal: f64,
+    /// Repeated packets per hundred first transmissions.
+    pub repeated_percent: f64,
+    /// Jain's fairness index of the flows' mean rates: 1 when all are equal, 1/n when one has all.
+    pub jain: f64,
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The smallest value that `percent` of all values do not exceed. `sorted` is not empty.
+fn percentile(sorted: &[f64], percent: usize) -> f64 {
+    sorted[(sorted.len() * percent).div_ceil(100).max(1) - 1]
+}
+
+fn jain(rates: impl Iterator<Item = f64>) -> f64 {
+    let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for rate in rates {
+        count += 1.0;
+        sum += rate;
+        squares += rate * rate;
+    }
+    if squares > 0.0 { sum * sum / (count * squares) } else { 1.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_are_the_textbook_ones() {
+        let values: Vec<f64> = (1..=200).map(f64::from).collect();
+        assert_eq!((percentile(&values, 50), percentile(&values, 99)), (100.0, 198.0));
+        assert_eq!((percentile(&values[..1], 99), mean(&values)), (1.0, 100.5));
+        assert_eq!(jain([3.0; 4].into_iter()), 1.0);
+        assert_eq!(jain([1.0, 0.0, 0.0, 0.0].into_iter()), 0.25);
+    }
+}

@@ -1,0 +1,166 @@
+//! Packets in the network, in a slab: no allocation per packet, the memory that a hop needs in
+//! one cache line.
+
+use srd::HEADER_MAX;
+
+/// Ethernet (18 bytes with its check sum), IPv4 (20) and UDP (8) around a datagram.
+pub(crate) const FRAME_BYTES: u32 = 46;
+/// Headers up to this length lie beside the packet; longer ones are rare (acknowledgements with a
+/// long bitmap) and lie elsewhere.
+const SHORT_BYTES: usize = 64;
+const NOWHERE: u32 = u32::MAX;
+
+/// Names a packet while it is in the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PacketId(u32);
+
+/// The payload: it stands for the bytes of one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Payload {
+    pub(crate) flow: u32,
+    /// Number of the message within its flow.
+    pub(crate) message: u32,
+}
+
+/// What switches and links look at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    /// Length on the wire.
+    pub(crate) wire_bytes: u32,
+    /// Hash of the 5-tuple.
+    pub(crate) flow_hash: u32,
+    pub(crate) src_host: u32,
+    pub(crate) dst_host: u32,
+    /// Socket at the destination: what the destination port stands for.
+    pub(crate) dst_socket: u32,
+    pub(crate) payload: Option<Payload>,
+    /// How often the link it is on had been cut when it was taken.
+    pub(crate) link_cuts: u16,
+    /// A switch marked it: congestion experienced.
+    pub(crate) marked: bool,
+}
+
+#[repr(align(64))]
+#[derive(Debug)]
+struct Slot {
+    packet: Packet,
+    header_len: u16,
+    /// Index of a long header, or of the next free slot.
+    link: u32,
+    short: [u8; SHORT_BYTES],
+}
+
+/// All packets in the network.
+#[derive(Debug)]
+pub(crate) struct Packets {
+    slots: Vec<Slot>,
+    first_free: u32,
+    long: Vec<[u8; HEADER_MAX]>,
+    long_free: Vec<u32>,
+    live: usize,
+}
+
+impl Packets {
+    pub(crate) fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            first_free: NOWHERE,
+            long: Vec::new(),
+            long_free: Vec::new(),
+            live: 0,
+        }
+    }
+
+    /// Packets in the network.
+    pub(crate) fn live(&self) -> usize {
+        self.live
+    }
+
+    /// Adds a packet with its protocol header, at most [`HEADER_MAX`] bytes.
+    pub(crate) fn insert(&mut self, packet: Packet, header: &[u8]) -> PacketId {
+        let id = if self.first_free == NOWHERE {
+            let short = [0; SHORT_BYTES];
+            self.slots.push(Slot { packet, header_len: 0, link: NOWHERE, short });
+            self.slots.len() as u32 - 1
+        } else {
+            let id = self.first_free;
+            self.first_free = self.slots[id as usize].link;
+            id
+        };
+        let slot = &mut self.slots[id as usize];
+        slot.packet = packet;
+        slot.header_len = header.len() as u16;
+        if let Some(short) = slot.short.get_mut(..header.len()) {
+            short.copy_from_slice(header);
+        } else {
+            let place = self.long_free.pop().unwrap_or_else(|| {
+                self.long.push([0; HEADER_MAX]);
+                self.long.len() as u32 - 1
+            });
+            self.long[place as usize][..header.len()].copy_from_slice(header);
+            slot.link = place;
+        }
+        self.live += 1;
+        PacketId(id)
+    }
+
+    #[inline]
+    pub(crate) fn get(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.slots[id.0 as usize].packet
+    }
+
+    /// The packet and its protocol header.
+    pub(crate) fn open(&self, id: PacketId) -> (&Packet, &[u8]) {
+        let slot = &self.slots[id.0 as usize];
+        let len = usize::from(slot.header_len);
+        let header = slot.short.get(..len);
+        (&slot.packet, header.unwrap_or_else(|| &self.long[slot.link as usize][..len]))
+    }
+
+    /// Takes a packet out: delivered, or lost.
+    pub(crate) fn remove(&mut self, id: PacketId) {
+        let slot = &mut self.slots[id.0 as usize];
+        if usize::from(slot.header_len) > SHORT_BYTES {
+            self.long_free.push(slot.link);
+        }
+        slot.link = self.first_free;
+        self.first_free = id.0;
+        self.live -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(n: u32) -> Packet {
+        Packet {
+            wire_bytes: n,
+            flow_hash: 0,
+            src_host: 0,
+            dst_host: 0,
+            dst_socket: 0,
+            payload: None,
+            link_cuts: 0,
+            marked: false,
+        }
+    }
+
+    #[test]
+    fn keeps_headers_of_all_lengths_and_reuses_its_memory() {
+        let mut packets = Packets::new();
+        let header: Vec<u8> = (0..HEADER_MAX).map(|i| i as u8).collect();
+        for round in 0..3 {
+            let lens = [0, 40, SHORT_BYTES, SHORT_BYTES + 1, HEADER_MAX];
+            let ids = lens.map(|len| packets.insert(packet(len as u32), &header[..len]));
+            for (id, len) in ids.into_iter().zip(lens) {
+                let (packet, bytes) = packets.open(id);
+                assert_eq!((packet.wire_bytes, bytes), (len as u32, &header[..len]), "{round}");
+            }
+            assert_eq!(packets.live(), lens.len());
+            ids.into_iter().rev().for_each(|id| packets.remove(id));
+        }
+        assert_eq!((packets.live(), packets.slots.len(), packets.long.len()), (0, 5, 2));
+        assert_eq!(size_of::<Slot>(), 128, "two cache lines");
+    }
+}

@@ -1,0 +1,266 @@
+//! Scenario files: what is simulated, as TOML. A wrong file is refused with the line, the field
+//! and what is allowed.
+
+mod field;
+mod spec;
+
+pub(crate) use field::Gbps;
+pub(crate) use spec::{Fault, Incast, Poisson, RackToRack, TransferBytes, Workloads};
+
+use crate::fault::{self, Step};
+use crate::flow::FlowSpec;
+use crate::outcome::Outcome;
+use crate::packet::FRAME_BYTES;
+use crate::rng::Rng;
+use crate::sim::{Hosting, Sim};
+use crate::time::Time;
+use crate::topology::{Fabric, PortKind, clos3, leaf_spine};
+use crate::workload::{Plan, Refusal};
+use crate::{Violation, workload};
+use spec::{File, Topology};
+use std::ops::Range;
+use thiserror::Error;
+
+/// Bytes of a data packet that are no payload: frame, common header, data block.
+const OVERHEAD_BYTES: u32 = FRAME_BYTES + 40;
+/// Packet of the published comparisons: 4,150 bytes on the wire.
+const PACKET_BYTES: u32 = 4150;
+const POSTED_MESSAGES: u32 = 128;
+const HOSTS_MAX: u64 = 65_536;
+const LINKS_MAX: u64 = 2_000_000;
+
+/// Why a scenario file is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("line {line}, {field}: {problem}")]
+pub struct ScenarioError {
+    /// Line of the file, from 1.
+    pub line: usize,
+    /// The field, or the text of the line.
+    pub field: String,
+    /// What is wrong, and what is allowed.
+    pub problem: String,
+}
+
+/// A scenario that can be run.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    file: File,
+}
+
+impl Scenario {
+    /// Reads a scenario file and checks that it can be run.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, ScenarioError> {
+        let file: File = toml::from_str(text).map_err(|error| ScenarioError {
+            line: line_of(text, error.span().unwrap_or(0..0)),
+            field: line_at(text, error.span().unwrap_or(0..0)),
+            problem: error.message().replace('\n', " "),
+        })?;
+        let refuse = |span: Range<usize>, field: &str, problem: String| ScenarioError {
+            line: line_of(text, span),
+            field: field.to_owned(),
+            problem,
+        };
+        if file.seeds.get_ref().is_empty() {
+            let problem = "empty; at least one seed is needed".to_owned();
+            return Err(refuse(file.seeds.span(), "seeds", problem));
+        }
+        check_size(file.topology.get_ref())
+            .map_err(|problem| refuse(file.topology.span(), "topology", problem))?;
+        let scenario = Self { file };
+        let fabric = scenario.fabric();
+        scenario.plan(&fabric, &Rng::new(0)).map_err(|refusal| {
+            let Refusal { span, field, problem } = refusal;
+            refuse(span, field, problem)
+        })?;
+        for fault in &scenario.file.fault {
+            if let Err((field, problem)) = check_fault(fault, &fabric) {
+                return Err(refuse(fault.target.span(), field, problem));
+            }
+        }
+        Ok(scenario)
+    }
+
+    /// One line on what it shows.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        &self.file.title
+    }
+
+    /// Seeds of its runs.
+    #[must_use]
+    pub fn seeds(&self) -> &[u64] {
+        self.file.seeds.get_ref()
+    }
+
+    /// Number of flows in a run (of Poisson arrivals: with the first seed).
+    #[must_use]
+    pub fn flows(&self) -> usize {
+        let seed = self.seeds().first().copied().unwrap_or_default();
+        self.plan(&self.fabric(), &Rng::new(seed)).map_or(0, |flows| flows.len())
+    }
+
+    /// Runs it once.
+    ///
+    /// # Errors
+    /// A rule of every run was broken; the scenario and the seed repeat it.
+    pub fn run(&self, seed: u64) -> Result<Outcome, Violation> {
+        let root = Rng::new(seed);
+        let fabric = self.fabric();
+        #[expect(clippy::expect_used, reason = "parse() planned with another seed, same sizes")]
+        let flows = self.plan(&fabric, &root).expect("the workloads fit the topology");
+        let faults = self.faults(&fabric);
+        let hosting = self.hosting(&fabric);
+        let mut sim = Sim::new(fabric, &flows, hosting, &root);
+        sim.add_faults(faults);
+        sim.run(Time::from_us(u64::from(self.file.limit_ms.get()) * 1000))?;
+        Ok(Outcome::of(&sim, seed))
+    }
+
+    fn fabric(&self) -> Fabric {
+        let network = &self.file.network;
+        let port = PortKind {
+            ps_per_byte: network.gbps.ps_per_byte(),
+            delay_ps: network.hop_ns.get() * 1000,
+            buffer_bytes: network.buffer_bytes.get(),
+            mark_above_bytes: network.mark_above_bytes.map(field::Bounded::get),
+        };
+        match self.file.topology.get_ref() {
+            Topology::LeafSpine(t) => {
+                leaf_spine(t.racks.get(), t.hosts_per_rack.get(), t.spines.get(), port)
+            }
+            Topology::Clos3(t) => clos3(
+                [
+                    t.pods.get(),
+                    t.edges_per_pod.get(),
+                    t.aggs_per_pod.get(),
+                    t.hosts_per_edge.get(),
+                    t.cores_per_agg.get(),
+                ],
+                port,
+            ),
+        }
+    }
+
+    fn packet_bytes(&self) -> u32 {
+        self.file.transport.packet_bytes.map_or(PACKET_BYTES, field::Bounded::get)
+    }
+
+    fn hosting(&self, fabric: &Fabric) -> Hosting {
+        let transport = &self.file.transport;
+        let packet_bytes = self.packet_bytes();
+        let rate = self.file.network.gbps.bytes_per_us();
+        // The first and the last host are as far apart as any two.
+        let rtt_ps = fabric.base_rtt_ps(0, fabric.hosts() - 1, packet_bytes);
+        let preset = srd::Config::simulated(rate, rtt_ps / 1000, packet_bytes);
+        let bdp_bytes = u64::from(preset.window_initial_bytes);
+        let config = srd::Config {
+            overhead_bytes: OVERHEAD_BYTES,
+            paths: transport.paths.map_or(preset.paths, |paths| paths.get() as u16),
+            ack_every_packets: transport
+                .ack_every_packets
+                .map_or(preset.ack_every_packets, field::Bounded::get),
+            use_hint: transport.hint.unwrap_or(preset.use_hint),
+            pacing: transport.pacing.unwrap_or(preset.pacing),
+            window_initial_bytes: transport
+                .initial_window_percent
+                .map_or(preset.window_initial_bytes, |percent| {
+                    (bdp_bytes * u64::from(percent.get()) / 100) as u32
+                }),
+            ..preset
+        };
+        Hosting {
+            config,
+            message_bytes: packet_bytes - OVERHEAD_BYTES,
+            depth: transport.posted_messages.map_or(POSTED_MESSAGES, field::Bounded::get),
+        }
+    }
+
+    fn plan(&self, fabric: &Fabric, root: &Rng) -> Result<Vec<FlowSpec>, Refusal> {
+        let packet_bytes = self.packet_bytes();
+        let plan = Plan {
+            fabric,
+            ps_per_byte: self.file.network.gbps.ps_per_byte(),
+            packet_bytes,
+            message_bytes: packet_bytes - OVERHEAD_BYTES,
+        };
+        workload::flows(&self.file.workload, &plan, &root.fork(4))
+    }
+
+    fn faults(&self, fabric: &Fabric) -> Vec<(Vec<u32>, Time, Step)> {
+        let mut all = Vec::new();
+        for fault in &self.file.fault {
+            let links = fabric.links_named(fault.target.get_ref()).unwrap_or_default();
+            let steps = fault::steps(fault, self.file.network.gbps);
+            all.extend(steps.into_iter().map(|(at, step)| (links.clone(), at, step)));
+        }
+        all
+    }
+}
+
+fn check_size(topology: &Topology) -> Result<(), String> {
+    let (hosts, links) = match topology {
+        Topology::LeafSpine(t) => {
+            let (racks, spines) = (u64::from(t.racks.get()), u64::from(t.spines.get()));
+            let hosts = racks * u64::from(t.hosts_per_rack.get());
+            (hosts, 2 * (hosts + racks * spines))
+        }
+        Topology::Clos3(t) => {
+            let (pods, edges) = (u64::from(t.pods.get()), u64::from(t.edges_per_pod.get()));
+            let (aggs, cores) = (u64::from(t.aggs_per_pod.get()), u64::from(t.cores_per_agg.get()));
+            let hosts = pods * edges * u64::from(t.hosts_per_edge.get());
+            (hosts, 2 * (hosts + pods * aggs * (edges + cores)))
+        }
+    };
+    if hosts < 2 {
+        return Err("it has 1 host; at least 2 are needed".to_owned());
+    }
+    if hosts > HOSTS_MAX {
+        return Err(format!("it has {hosts} hosts; at most {HOSTS_MAX} are allowed"));
+    }
+    if links > LINKS_MAX {
+        return Err(format!("it has {links} links; at most {LINKS_MAX} are allowed"));
+    }
+    Ok(())
+}
+
+/// Field and problem of a fault that cannot be.
+fn check_fault(fault: &Fault, fabric: &Fabric) -> Result<(), (&'static str, String)> {
+    let target = fault.target.get_ref();
+    if fabric.links_named(target).is_none() {
+        let names = fabric.node_names();
+        let problem = format!(
+            "{target:?} names no cable; nodes are {names}, a cable is two of them with a dash that are connected"
+        );
+        return Err(("fault.target", problem));
+    }
+    if fault.does_nothing() {
+        let problem = "one of cut = true, flap, gbps and loss_ppm is needed".to_owned();
+        return Err(("fault", problem));
+    }
+    if fault.repair_us.is_some() && !fault.cut {
+        return Err(("fault.repair_us", "routing repairs cuts only: set cut = true".to_owned()));
+    }
+    if fault.flap.is_some() && fault.until_us.is_none() {
+        return Err(("fault.until_us", "a flap needs an end".to_owned()));
+    }
+    let at_us = fault.at_us;
+    match fault.until_us.filter(|&until_us| until_us <= at_us) {
+        Some(until_us) => {
+            let problem = format!("{until_us} is not after at_us, which is {at_us}");
+            Err(("fault.until_us", problem))
+        }
+        None => Ok(()),
+    }
+}
+
+fn line_of(text: &str, span: Range<usize>) -> usize {
+    text.get(..span.start).unwrap_or(text).matches('\n').count() + 1
+}
+
+fn line_at(text: &str, span: Range<usize>) -> String {
+    let line = text.lines().nth(line_of(text, span) - 1).unwrap_or_default();
+    format!("\"{}\"", line.trim())
+}

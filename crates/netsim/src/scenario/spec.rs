@@ -1,0 +1,169 @@
+//! What a scenario file may say.
+
+use super::field::{Bounded, Gbps};
+use serde::Deserialize;
+use toml::Spanned;
+
+/// A scenario file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct File {
+    /// One line on what it shows.
+    pub(crate) title: String,
+    /// One run for each.
+    pub(crate) seeds: Spanned<Vec<u64>>,
+    /// Virtual time after which a run ends in any case.
+    pub(crate) limit_ms: Bounded<1, 60_000>,
+    pub(crate) topology: Spanned<Topology>,
+    pub(crate) network: Network,
+    #[serde(default)]
+    pub(crate) transport: Transport,
+    pub(crate) workload: Workloads,
+    #[serde(default)]
+    pub(crate) fault: Vec<Fault>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub(crate) enum Topology {
+    LeafSpine(LeafSpine),
+    Clos3(Clos3),
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LeafSpine {
+    pub(crate) racks: Bounded<1, 4096>,
+    pub(crate) hosts_per_rack: Bounded<1, 1024>,
+    pub(crate) spines: Bounded<1, 1024>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Clos3 {
+    pub(crate) pods: Bounded<1, 256>,
+    pub(crate) edges_per_pod: Bounded<1, 128>,
+    pub(crate) aggs_per_pod: Bounded<1, 128>,
+    pub(crate) hosts_per_edge: Bounded<1, 1024>,
+    pub(crate) cores_per_agg: Bounded<1, 128>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Network {
+    pub(crate) gbps: Gbps,
+    /// Delay of a cable and the switch at its end.
+    pub(crate) hop_ns: Bounded<1, 1_000_000>,
+    pub(crate) buffer_bytes: Bounded<10_000, 1_000_000_000>,
+    pub(crate) mark_above_bytes: Option<Bounded<0, 1_000_000_000>>,
+}
+
+/// How the engine is set up; what is missing is as in its preset for simulations.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Transport {
+    /// A full data packet on the wire, its frame included.
+    pub(crate) packet_bytes: Option<Bounded<256, 9000>>,
+    pub(crate) paths: Option<Bounded<1, 256>>,
+    pub(crate) ack_every_packets: Option<Bounded<1, 64>>,
+    /// Messages of a transfer that an application keeps posted.
+    pub(crate) posted_messages: Option<Bounded<1, 4096>>,
+    pub(crate) hint: Option<bool>,
+    pub(crate) pacing: Option<bool>,
+    /// First window as a percentage of rate x round-trip time.
+    pub(crate) initial_window_percent: Option<Bounded<1, 1000>>,
+}
+
+/// Who sends what to whom.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Workloads {
+    pub(crate) incast: Vec<Spanned<Incast>>,
+    pub(crate) permutation: Vec<Spanned<Permutation>>,
+    pub(crate) rack_to_rack: Vec<Spanned<RackToRack>>,
+    pub(crate) all_to_all: Vec<Spanned<AllToAll>>,
+    pub(crate) poisson: Vec<Spanned<Poisson>>,
+}
+
+pub(crate) type TransferBytes = Bounded<1, 4_000_000_000>;
+
+/// Processes of hosts in other racks send to a process of host 0, all at once.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Incast {
+    pub(crate) servers: Bounded<1, 100_000>,
+    pub(crate) processes: Bounded<1, 1000>,
+    pub(crate) bytes: TransferBytes,
+}
+
+/// Every host sends to one other and receives from one other.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Permutation {
+    pub(crate) bytes: TransferBytes,
+}
+
+/// Processes of the first hosts of a rack send to those of another rack.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RackToRack {
+    pub(crate) from_rack: u32,
+    pub(crate) to_rack: u32,
+    pub(crate) hosts: Bounded<1, 1024>,
+    pub(crate) processes: Bounded<1, 1000>,
+    pub(crate) bytes: TransferBytes,
+}
+
+/// The first hosts all send to each other.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AllToAll {
+    pub(crate) hosts: Bounded<2, 1024>,
+    pub(crate) bytes: TransferBytes,
+}
+
+/// Transfers begin at random times at every host, to random hosts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Poisson {
+    /// Share of each host's link that they take on average.
+    pub(crate) load_percent: Bounded<1, 100>,
+    /// They begin until then.
+    pub(crate) until_us: Bounded<1, 60_000_000>,
+    /// Sizes in bytes, each with the percentage of transfers that are not larger; linear between.
+    pub(crate) sizes: Vec<(TransferBytes, f64)>,
+}
+
+/// What breaks: a node ("spine3": all its cables) or a cable ("leaf0-spine3"), from when, until
+/// when (for ever when that is missing), and how: at least one of the other fields.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fault {
+    pub(crate) target: Spanned<String>,
+    pub(crate) at_us: u64,
+    pub(crate) until_us: Option<u64>,
+    /// Nothing gets through.
+    #[serde(default)]
+    pub(crate) cut: bool,
+    /// Routing learns of the cut, and of its end, after this time; never when it is missing.
+    pub(crate) repair_us: Option<u64>,
+    /// Cut and mended again and again.
+    pub(crate) flap: Option<Flap>,
+    /// It is this slow.
+    pub(crate) gbps: Option<Gbps>,
+    /// It loses packets at random without a trace; together with `gbps` a brown-out.
+    pub(crate) loss_ppm: Option<Bounded<1, 1_000_000>>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Flap {
+    pub(crate) down_us: Bounded<1, 60_000_000>,
+    pub(crate) up_us: Bounded<1, 60_000_000>,
+}
+
+impl Fault {
+    pub(crate) fn does_nothing(&self) -> bool {
+        !self.cut && self.flap.is_none() && self.gbps.is_none() && self.loss_ppm.is_none()
+    }
+}

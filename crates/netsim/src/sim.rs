@@ -1,0 +1,307 @@
+//! A run: hosts and network exchange packets until every flow has ended.
+
+use crate::check::{Violation, check_end};
+use crate::fault::Step;
+use crate::flow::{Flow, FlowSpec};
+use crate::network::{Event, Network};
+use crate::packet::{FRAME_BYTES, Packet, PacketId, Payload};
+use crate::rng::{Rng, mix};
+use crate::socket::{Socket, flow_and_message, flow_hash, process_of};
+use crate::time::Time;
+use crate::topology::Fabric;
+use srd::{Config, HEADER_MAX, Status};
+use std::collections::VecDeque;
+
+/// What the engine is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Hosting {
+    pub(crate) config: Config,
+    /// Payload of a full message.
+    pub(crate) message_bytes: u32,
+    /// Messages of a flow that an application keeps posted.
+    pub(crate) depth: u32,
+}
+
+/// A host's adapter: sockets take turns, a packet each.
+#[derive(Debug, Default)]
+struct Adapter {
+    /// Sockets of the host's processes, by process.
+    sockets: Vec<Option<u32>>,
+    waiting: VecDeque<u32>,
+    /// An event will tell when the link is idle.
+    watched: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Sim {
+    pub(crate) now: Time,
+    pub(crate) network: Network,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) sockets: Vec<Socket>,
+    pub(crate) events: u64,
+    pub(crate) digest: u64,
+    adapters: Vec<Adapter>,
+    /// Links, when, and what happens to them.
+    faults: Vec<(Vec<u32>, Time, Step)>,
+    hosting: Hosting,
+    hash_secret: u64,
+    open_flows: usize,
+    violation: Option<Violation>,
+}
+
+impl Sim {
+    /// A network with hosts that are going to run `specs`.
+    pub(crate) fn new(fabric: Fabric, specs: &[FlowSpec], hosting: Hosting, root: &Rng) -> Self {
+        let hosts = fabric.hosts() as usize;
+        let mut sim = Self {
+            now: Time::ZERO,
+            network: Network::new(fabric, root.fork(1)),
+            flows: Vec::with_capacity(specs.len()),
+            sockets: Vec::new(),
+            events: 0,
+            digest: 0,
+            adapters: (0..hosts).map(|_| Adapter::default()).collect(),
+            faults: Vec::new(),
+            hosting,
+            hash_secret: root.fork(2).next(),
+            open_flows: specs.len(),
+            violation: None,
+        };
+        let mut rng = root.fork(3);
+        for (number, &spec) in (0..).zip(specs) {
+            let ends = (
+                sim.socket_of(spec.src_host, spec.src_process, &mut rng),
+                sim.socket_of(spec.dst_host, spec.dst_process, &mut rng),
+            );
+            sim.flows.push(Flow::new(spec, ends, sim.hosting.message_bytes));
+            sim.network.queue.push(spec.start, Event::Start { flow: number });
+        }
+        sim
+    }
+
+    /// The socket of a process, made when it is first named.
+    fn socket_of(&mut self, host: u32, process: u16, rng: &mut Rng) -> u32 {
+        let sockets = &mut self.adapters[host as usize].sockets;
+        let place = usize::from(process);
+        sockets.resize(sockets.len().max(place + 1), None);
+        *sockets[place].get_or_insert_with(|| {
+            self.sockets.push(Socket::new(&self.hosting.config, host, process, rng));
+            self.sockets.len() as u32 - 1
+        })
+    }
+
+    /// Adds the steps of faults, each with the links it changes.
+    pub(crate) fn add_faults(&mut self, faults: Vec<(Vec<u32>, Time, Step)>) {
+        for (step, fault) in (0..).zip(&faults) {
+            self.network.queue.push(fault.1, Event::Fault { step });
+        }
+        self.faults = faults;
+    }
+
+    /// Runs until all flows have ended, at most until `limit`, and checks what must hold.
+    ///
+    /// # Errors
+    /// A rule that was broken: by the transport, or by the simulator itself.
+    pub(crate) fn run(&mut self, limit: Time) -> Result<(), Violation> {
+        while self.open_flows > 0
+            && self.violation.is_none()
+            && let Some((at, event)) = self.network.queue.pop()
+            && at <= limit
+        {
+            if at < self.now {
+                self.violation = Some(Violation::ClockBack { from: self.now, to: at });
+                break;
+            }
+            self.now = at;
+            self.events += 1;
+            self.handle(event);
+        }
+        self.violation.take().map_or_else(|| check_end(self), Err)
+    }
+
+    fn handle(&mut self, event: Event) {
+        let now = self.now;
+        match event {
+            Event::Arrive { link, packet } => {
+                if self.network.arrive(now, link, packet).is_some() {
+                    self.receive(packet);
+                }
+            }
+            Event::Timer { socket } => {
+                let entry = &mut self.sockets[socket as usize];
+                if entry.timer_at == now {
+                    entry.timer_at = Time::FAR;
+                    entry.engine.handle_timeout(now.to_engine());
+                    self.attend(socket);
+                }
+            }
+            Event::LinkIdle { host } => {
+                self.adapters[host as usize].watched = false;
+                self.pump(host);
+            }
+            Event::Start { flow } => {
+                self.note(1, u64::from(flow));
+                self.post(flow);
+                self.attend(self.flows[flow as usize].src_socket);
+            }
+            Event::Fault { step } => {
+                let (links, _, change) = &self.faults[step as usize];
+                self.network.apply(now, links, *change);
+                self.note(2, u64::from(step));
+            }
+        }
+    }
+
+    /// A packet is at its host.
+    fn receive(&mut self, id: PacketId) {
+        let (packet, header) = self.network.packets.open(id);
+        let number = packet.dst_socket;
+        let socket = &mut self.sockets[number as usize];
+        let (now, from) = (self.now.to_engine(), u64::from(packet.src_host));
+        let len = (packet.wire_bytes - FRAME_BYTES) as usize;
+        let result = socket.engine.handle_datagram(now, from, header, len);
+        let payload = packet.payload;
+        let fingerprint = u64::from(packet.src_host) << 40 | u64::from(number) << 16 | len as u64;
+        if let Ok(received) = result
+            && let Some(arrival) = received.data
+        {
+            socket.engine.accept(now, arrival.peer, arrival.psn);
+            self.deliver(number, payload);
+        }
+        self.network.packets.remove(id);
+        self.note(3, fingerprint);
+        self.attend(number);
+    }
+
+    /// A socket's engine says that a message is new.
+    fn deliver(&mut self, socket: u32, payload: Option<Payload>) {
+        let at = self.now;
+        let Some(Payload { flow: number, message }) = payload else {
+            self.violation = Some(Violation::FromNowhere { at, socket });
+            return;
+        };
+        let flow = &mut self.flows[number as usize];
+        if flow.dst_socket != socket {
+            self.violation = Some(Violation::FromNowhere { at, socket });
+        } else if !flow.deliver(message) {
+            self.violation = Some(Violation::DeliveredTwice { at, flow: number, message });
+        }
+    }
+
+    /// After anything was done to a socket's engine: its events, its packets, its timer.
+    fn attend(&mut self, number: u32) {
+        while let Some(event) = self.sockets[number as usize].engine.poll_event() {
+            if let srd::Event::Completed { msg, status, .. } = event {
+                self.complete(msg, status);
+            }
+        }
+        let socket = &mut self.sockets[number as usize];
+        let host = socket.host;
+        if socket.engine.has_backlog() && !socket.waits_for_link {
+            socket.waits_for_link = true;
+            self.adapters[host as usize].waiting.push_back(number);
+        }
+        self.arm(number);
+        self.pump(host);
+    }
+
+    fn complete(&mut self, id: srd::MsgId, status: Status) {
+        let (number, message) = flow_and_message(id);
+        let flow = &mut self.flows[number as usize];
+        if status == Status::Ok {
+            flow.ended_ok += 1;
+            if !flow.is_delivered(message) {
+                let at = self.now;
+                self.violation = Some(Violation::NotDelivered { at, flow: number, message });
+            }
+        } else {
+            flow.ended_badly += 1;
+        }
+        if flow.ended_ok + flow.ended_badly == flow.messages {
+            flow.end = Some(self.now);
+            self.open_flows -= 1;
+        }
+        self.note(4, id.0 << 8 | u64::from(status.code()));
+        self.post(number);
+    }
+
+    fn post(&mut self, number: u32) {
+        let flow = &mut self.flows[number as usize];
+        if flow.posted < flow.messages {
+            let socket = &mut self.sockets[flow.src_socket as usize];
+            socket.post(self.now, number, flow, self.hosting.depth);
+        }
+    }
+
+    /// Sees to it that the socket's timer fires in time.
+    fn arm(&mut self, number: u32) {
+        let socket = &mut self.sockets[number as usize];
+        let Some(at) = socket.engine.poll_timeout() else { return };
+        let at = Time::from_engine(at).max(self.now);
+        if at < socket.timer_at {
+            socket.timer_at = at;
+            self.network.queue.push(at, Event::Timer { socket: number });
+        }
+    }
+
+    /// Sends packets while the host's link is idle.
+    fn pump(&mut self, host: u32) {
+        loop {
+            let adapter = &mut self.adapters[host as usize];
+            if adapter.watched || adapter.waiting.is_empty() {
+                return;
+            }
+            let idle_at = self.network.host_idle_at(host);
+            if idle_at > self.now {
+                adapter.watched = true;
+                self.network.queue.push(idle_at, Event::LinkIdle { host });
+                return;
+            }
+            let Some(number) = adapter.waiting.pop_front() else { return };
+            if self.transmit(number) {
+                self.adapters[host as usize].waiting.push_back(number);
+            } else {
+                self.sockets[number as usize].waits_for_link = false;
+                self.arm(number);
+            }
+        }
+    }
+
+    /// Sends a socket's next packet. False when it has none.
+    fn transmit(&mut self, number: u32) -> bool {
+        let mut header = [0; HEADER_MAX];
+        let socket = &mut self.sockets[number as usize];
+        let src_host = socket.host;
+        let Some(out) = socket.engine.poll_transmit(self.now.to_engine(), &mut header) else {
+            return false;
+        };
+        let payload = out.msg.map(|id| {
+            let (flow, message) = flow_and_message(id);
+            Payload { flow, message }
+        });
+        let dst_host = out.addr.host as u32;
+        let there = &self.adapters[dst_host as usize].sockets;
+        let dst_socket = there.get(process_of(out.addr.qpn)).copied().flatten();
+        #[expect(clippy::expect_used, reason = "engines only know addresses that flows named")]
+        let dst_socket = dst_socket.expect("the socket exists");
+        let packet = Packet {
+            wire_bytes: out.header_len as u32 + out.payload_len + FRAME_BYTES,
+            flow_hash: flow_hash(self.hash_secret, src_host, out.addr, out.path.0),
+            src_host,
+            dst_host,
+            dst_socket,
+            payload,
+            link_cuts: 0,
+            marked: false,
+        };
+        self.network.send(self.now, packet, &header[..out.header_len]);
+        true
+    }
+}
+
+impl Sim {
+    /// Adds something observable to the digest, with its time.
+    fn note(&mut self, kind: u64, what: u64) {
+        self.digest = mix(self.digest ^ mix(self.now.as_ps() << 3 | kind) ^ what);
+    }
+}

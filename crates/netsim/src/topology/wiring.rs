@@ -1,0 +1,88 @@
+//! Putting a network together: nodes first, then the links of each, in order.
+
+use super::{Fabric, PortKind, Switch};
+use crate::link::{Link, Node};
+
+/// Switches of one kind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tier {
+    /// "leaf" of "leaf3".
+    pub(super) kind: &'static str,
+    pub(super) count: u32,
+    /// Hosts below each of them.
+    pub(super) hosts: u32,
+    /// Switches that lie above the same hosts.
+    pub(super) siblings: u32,
+    pub(super) down_links: u32,
+    pub(super) up_links: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Wiring {
+    fabric: Fabric,
+    port: PortKind,
+}
+
+impl Wiring {
+    /// Hosts, each with its link to its rack's switch, which are the first switches.
+    pub(super) fn new(hosts: u32, hosts_per_rack: u32, port: PortKind) -> Self {
+        let fabric = Fabric {
+            links: Vec::new(),
+            ends: Vec::new(),
+            switches: Vec::new(),
+            names: Vec::new(),
+            hosts,
+            hosts_per_rack,
+            avoided: Vec::new(),
+            avoided_count: 0,
+        };
+        let mut wiring = Self { fabric, port };
+        for host in 0..hosts {
+            // A host's adapter waits for its link: it queues nothing and loses nothing.
+            let to = Node::Switch(host / hosts_per_rack);
+            wiring.push(Node::Host(host), Link::new(to, port.ps_per_byte, port.delay_ps));
+        }
+        wiring
+    }
+
+    /// Adds a tier; `down(i, n)` and `up(i, n)` say where the n-th such link of its i-th switch
+    /// leads.
+    pub(super) fn tier(
+        mut self,
+        tier: Tier,
+        down: impl Fn(u32, u32) -> Node,
+        up: impl Fn(u32, u32) -> Node,
+    ) -> Self {
+        for i in 0..tier.count {
+            let number = self.fabric.switches.len() as u32;
+            let switch = Switch {
+                first_host: i / tier.siblings * tier.hosts,
+                hosts: tier.hosts,
+                hosts_per_down_link: tier.hosts / tier.down_links,
+                first_link: self.fabric.links.len() as u32,
+                down_links: tier.down_links,
+                up_links: tier.up_links,
+                salt: number,
+            };
+            self.fabric.switches.push(switch);
+            self.fabric.names.push(format!("{}{i}", tier.kind));
+            let downs = (0..tier.down_links).map(|n| down(i, n));
+            for to in downs.chain((0..tier.up_links).map(|n| up(i, n))) {
+                let link = Link::new(to, self.port.ps_per_byte, self.port.delay_ps)
+                    .with_queue(self.port.buffer_bytes, self.port.mark_above_bytes);
+                self.push(Node::Switch(number), link);
+            }
+        }
+        self
+    }
+
+    fn push(&mut self, from: Node, link: Link) {
+        self.fabric.ends.push((from, link.to));
+        self.fabric.links.push(link);
+        self.fabric.avoided.push(false);
+    }
+
+    pub(super) fn finish(self) -> Fabric {
+        self.fabric
+    }
+}
