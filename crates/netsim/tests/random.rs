@@ -1,0 +1,93 @@
+//! Random scenarios in two phases: faults, in which nothing may be delivered twice or lost
+//! silently, and a healed network, in which everything must end well within a bound.
+//!
+//! `NETSIM_CASES=10000` for the long run; a failure prints the command that repeats it.
+
+use netsim::{Outcome, Scenario};
+use std::fmt::Write;
+
+/// All faults end by then;
+const HEALED_US: u64 = 400;
+/// and every flow must have ended by then.
+const LIMIT_MS: u64 = 50;
+
+/// The generator of the scenarios (`SplitMix64`).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % bound
+    }
+
+    fn pick<'a>(&mut self, items: &[&'a str]) -> &'a str {
+        items[self.below(items.len() as u64) as usize]
+    }
+}
+
+fn scenario_text(seed: u64) -> String {
+    let mut dice = Dice(seed);
+    let mut text = format!("title = \"random {seed}\"\nseeds = [{seed}]\nlimit_ms = {LIMIT_MS}\n");
+    let targets = if dice.below(2) == 0 {
+        text.push_str("[topology.leaf_spine]\nracks = 3\nhosts_per_rack = 4\nspines = 3\n");
+        ["leaf0-spine1", "leaf1-spine0", "spine2", "leaf2", "host0-leaf0", "host5"]
+    } else {
+        text.push_str("[topology.clos3]\npods = 3\nedges_per_pod = 2\naggs_per_pod = 2\n");
+        text.push_str("hosts_per_edge = 2\ncores_per_agg = 2\n");
+        ["edge0-agg0", "agg2-core1", "core3", "agg1", "host0-edge0", "host5"]
+    };
+    let gbps = dice.pick(&["25", "100", "400"]);
+    let buffer = 20_000 + dice.below(600_000);
+    let _ = writeln!(text, "[network]\ngbps = {gbps}\nhop_ns = 500\nbuffer_bytes = {buffer}");
+    let (every, paths) = (1 + dice.below(4), 1 + dice.below(64));
+    let _ = writeln!(text, "[transport]\nack_every_packets = {every}\npaths = {paths}");
+    let bytes = 1 + dice.below(400_000);
+    let _ = match dice.below(3) {
+        0 => writeln!(text, "[[workload.incast]]\nservers = 6\nprocesses = 2\nbytes = {bytes}"),
+        1 => writeln!(text, "[[workload.all_to_all]]\nhosts = 6\nbytes = {bytes}"),
+        _ => writeln!(text, "[[workload.permutation]]\nbytes = {bytes}"),
+    };
+    for _ in 0..=dice.below(4) {
+        let at_us = dice.below(HEALED_US - 1);
+        let until_us = at_us + 1 + dice.below(HEALED_US - at_us);
+        let target = dice.pick(&targets);
+        let kind = dice.pick(&[
+            "cut = true",
+            "cut = true\nrepair_us = 20",
+            "flap = { down_us = 7, up_us = 13 }",
+            "gbps = 5",
+            "loss_ppm = 50_000",
+            "gbps = 10\nloss_ppm = 5_000",
+        ]);
+        let _ = writeln!(text, "[[fault]]\ntarget = \"{target}\"\nat_us = {at_us}");
+        let _ = writeln!(text, "until_us = {until_us}\n{kind}");
+    }
+    text
+}
+
+fn run(seed: u64, text: &str) -> Outcome {
+    let again = format!("NETSIM_SEED={seed} NETSIM_CASES=1 cargo test -p netsim --test random");
+    let scenario = Scenario::parse(text).unwrap_or_else(|error| panic!("{again}: {error}\n{text}"));
+    let outcome = scenario.run(seed).unwrap_or_else(|broken| panic!("{again}: {broken}\n{text}"));
+    assert!(outcome.is_complete(), "{again}: healed, but not all flows ended well\n{text}");
+    outcome
+}
+
+fn variable(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |value| value.parse().expect("a number"))
+}
+
+#[test]
+fn random_faults_lose_nothing_and_heal() {
+    let first = variable("NETSIM_SEED", 1);
+    let mut lost = 0;
+    for seed in first..first + variable("NETSIM_CASES", 60) {
+        let text = scenario_text(seed);
+        let outcome = run(seed, &text);
+        assert_eq!(run(seed, &text), outcome, "NETSIM_SEED={seed} does not repeat");
+        lost += outcome.lost_cut + outcome.lost_grey + outcome.lost_queue_full;
+    }
+    assert!(lost > 0, "the faults hit nothing");
+}
