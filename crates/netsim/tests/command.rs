@@ -1,0 +1,106 @@
+//! The command: what it prints, what it refuses, what it leaves alone.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const SCENARIO: &str = "title = \"two racks\"
+seeds = [1, 2]
+limit_ms = 10
+[topology.leaf_spine]
+racks = 2
+hosts_per_rack = 2
+spines = 2
+[network]
+gbps = 100
+hop_ns = 500
+buffer_bytes = 100_000
+[[workload.permutation]]
+bytes = 50_000
+";
+
+fn netsim(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_netsim")).args(args).current_dir(folder).output().unwrap()
+}
+
+fn with_file(text: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("s.toml"), text).unwrap();
+    folder
+}
+
+/// The one line of a refusal.
+fn refusal(text: &str) -> String {
+    let folder = with_file(text);
+    let output = netsim(folder.path(), &["run", "s.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    stderr
+}
+
+#[test]
+fn prints_a_row_per_seed_and_leaves_existing_files_alone() {
+    let folder = with_file(SCENARIO);
+    let output = netsim(folder.path(), &["run", "s.toml", "--json", "out.json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("two racks\n") && text.lines().count() == 5, "{text}");
+    assert_eq!(text.matches("4/4").count(), 2, "{text}");
+
+    let file = folder.path().join("out.json");
+    let page: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!(page["runs"][1]["flows"].as_array().map(Vec::len), Some(4));
+    fs::write(&file, "mine").unwrap();
+    let output = netsim(folder.path(), &["run", "s.toml", "--json", "out.json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("--force"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+    let args = ["run", "s.toml", "--json", "out.json", "--force", "--seed", "9"];
+    assert_eq!(netsim(folder.path(), &args).status.code(), Some(0));
+    let page: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!(page["runs"][0]["seed"], 9);
+}
+
+#[test]
+fn a_run_that_does_not_end_well_says_so() {
+    let fault = "[[fault]]\ntarget = \"host0\"\nat_us = 1\ncut = true\n";
+    let folder = with_file(&format!("{SCENARIO}{fault}"));
+    let output = netsim(folder.path(), &["run", "s.toml"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("2/4"), "the flows of the other hosts ended: {text}");
+}
+
+#[test]
+fn wrong_files_are_refused_with_line_field_and_what_is_allowed() {
+    let with = |from: &str, to: &str| refusal(&SCENARIO.replace(from, to));
+    let expect = |message: String, parts: &[&str]| {
+        assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+    };
+    expect(with("gbps = 100", "gbps = 30"), &["line 9", "gbps = 30", "25, 32"]);
+    expect(with("racks = 2", "racks = 0"), &["line 5", "racks = 0", "1 to 4096"]);
+    expect(with("spines = 2", "spins = 2"), &["line 7", "spins", "spines"]);
+    expect(with("leaf_spine", "torus"), &["line 4", "torus", "leaf_spine", "clos3"]);
+    expect(with("[1, 2]", "[]"), &["line 2", "seeds", "at least one"]);
+    expect(with("permutation", "stencil"), &["line 12", "stencil", "permutation"]);
+    let incast = "incast]]\nservers = 3\nprocesses = 1";
+    expect(with("permutation]]", incast), &["line 12", "incast.servers", "3 servers", "2 hosts"]);
+    let huge = "racks = 4096\nhosts_per_rack = 1024";
+    expect(with("racks = 2\nhosts_per_rack = 2", huge), &["line 4", "4194304 hosts", "65536"]);
+    let fault = |body: &str| refusal(&format!("{SCENARIO}[[fault]]\nat_us = 5\n{body}"));
+    expect(fault("target = \"leaf0-leaf1\"\ncut = true"), &["line 16", "leaf0..leaf1", "spine1"]);
+    expect(fault("target = \"spine0\""), &["line 16", "cut = true", "loss_ppm"]);
+    expect(fault("target = \"spine0\"\ncut = true\nuntil_us = 5"), &["until_us", "not after"]);
+    expect(fault("target = \"spine0\"\ngbps = 25\nrepair_us = 5"), &["repair_us", "cut = true"]);
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = netsim(folder.path(), &["run", "none.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("none.toml"));
+}
