@@ -237,7 +237,7 @@ mod tests {
 
     fn with_plan<T>(test: impl FnOnce(&Plan<'_>) -> T) -> T {
         let fabric = leaf_spine(4, 8, 4, PORT);
-        test(&Plan { fabric: &fabric, ps_per_byte: 80, packet_bytes: 4150, message_bytes: 4064 })
+        test(&Plan { fabric: &fabric, ps_per_byte: 80, packet_bytes: 4150, message_bytes: 4060 })
     }
 
     fn parse<T: serde::de::DeserializeOwned>(text: &str) -> T {
@@ -253,7 +253,7 @@ mod tests {
             targets.sort_unstable();
             assert_eq!(targets, (0..32).collect::<Vec<_>>());
             assert!(flows.iter().all(|flow| flow.src_host != flow.dst_host));
-            let packets_ps = (2_000_000 + 493 * 86) * 80;
+            let packets_ps = (2_000_000 + 493 * 90) * 80;
             assert!(flows.iter().all(|flow| flow.ideal_ps > packets_ps));
             assert!(flows.iter().all(|flow| flow.ideal_ps < packets_ps + 11_000_000));
         });

@@ -22,7 +22,8 @@ use std::ops::Range;
 use thiserror::Error;
 
 /// Bytes of a data packet that are no payload: frame, common header, data block.
-const OVERHEAD_BYTES: u32 = FRAME_BYTES + 40;
+const OVERHEAD_BYTES: u32 =
+    FRAME_BYTES + (srd::wire::Header::LEN + srd::wire::DataRepr::LEN) as u32;
 /// Packet of the published comparisons: 4,150 bytes on the wire.
 const PACKET_BYTES: u32 = 4150;
 const POSTED_MESSAGES: u32 = 128;

@@ -11,8 +11,9 @@ use crate::link::{Link, Node};
 use crate::packet::{FRAME_BYTES, Packet};
 use crate::rng::mix;
 
-/// Bytes of an acknowledgement on the wire, for round-trip times of an empty network.
-const ACK_BYTES: u32 = FRAME_BYTES + 52;
+/// Bytes of an acknowledgement on the wire (common header, block without bits), for round-trip
+/// times of an empty network.
+const ACK_BYTES: u32 = FRAME_BYTES + srd::wire::Header::LEN as u32 + 44;
 
 /// What all ports of a network have in common.
 #[derive(Clone, Copy, Debug)]
@@ -263,7 +264,7 @@ pub(crate) mod tests {
         assert_eq!(clos.node_names(), "host0..host11, edge0..edge5, agg0..agg11, core0..core7");
         assert_eq!(leaf_spine.links_named("spine1").unwrap().len(), 8);
         assert!(leaf_spine.links_named("leaf0-leaf1").is_none());
-        let there_and_back = |hops: u64| hops * (2_000_000 + 80 * (4150 + 98));
+        let there_and_back = |hops: u64| hops * (2_000_000 + 80 * (4150 + u64::from(ACK_BYTES)));
         assert_eq!(leaf_spine.base_rtt_ps(0, 11, 4150), there_and_back(4));
         assert_eq!(leaf_spine.base_rtt_ps(0, 1, 4150), there_and_back(2));
         assert_eq!(clos.base_rtt_ps(0, 11, 4150), there_and_back(6));
