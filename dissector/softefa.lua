@@ -6,11 +6,22 @@
 -- Display filters begin with "srd.": srd.rtx, srd.psn == 7, srd.ack.drop.status == 10, srd.expert.
 -- Rules cited as SRD-n.m are those of docs/PROTOCOL.md.
 
+-- Wireshark has brought different libraries for what Lua 5.3 has operators for.
+local bits = bit32
+  or bit
+  or load([[return {
+    band = function(a, b) return a & b end,
+    bxor = function(a, b) return a ~ b end,
+    rshift = function(a, b) return a >> b end,
+  }]])()
+local band, bxor, rshift = bits.band, bits.bxor, bits.rshift
+
 local srd = Proto("srd", "Soft-EFA SRD over UDP")
 
 local VERSION = 1
 local KIND = { SRD = 0, RESET = 1, UD = 2 }
 local COMMON_LEN = 12
+local CHECK_AT, CHECK_LEN = 8, 4
 local ACK_LEN = 44
 local DATA_LEN = 32
 local EPOCH_LEN = 8
@@ -74,6 +85,8 @@ local f = {
   src_qpn = ProtoField.uint16("srd.src_qpn", "Source queue pair", base.DEC),
   dst_qpn = ProtoField.uint16("srd.dst_qpn", "Destination queue pair", base.DEC),
   check = ProtoField.uint32("srd.check", "Check (CRC32C)", base.HEX),
+  check_status = ProtoField.uint8("srd.check.status", "Check status", base.DEC,
+    { [0] = "Bad", [1] = "Good", [2] = "Unverified" }),
 
   conn = ProtoField.uint64("srd.conn", "Connection", base.HEX),
   psn = ProtoField.uint32("srd.psn", "Sequence number", base.DEC),
@@ -140,6 +153,8 @@ local e = {
     expert.severity.WARN),
   reset = ProtoExpert.new("srd.expert.reset", "The receiver does not know the connection",
     expert.group.SEQUENCE, expert.severity.WARN),
+  damaged = ProtoExpert.new("srd.expert.damaged", "The check does not fit: receivers drop this",
+    expert.group.CHECKSUM, expert.severity.ERROR),
   malformed = ProtoExpert.new("srd.expert.malformed", "Fields contradict each other",
     expert.group.MALFORMED, expert.severity.ERROR),
 }
@@ -158,8 +173,8 @@ local function decode_log(code)
   return UInt64(mantissa + 256):lshift(math.min(exponent - 1, 55))
 end
 
-local function has(flags, bit_value)
-  return bit.band(flags, bit_value) ~= 0
+local function has(flags, mask)
+  return band(flags, mask) ~= 0
 end
 
 local function malformed(tree, why)
@@ -186,13 +201,50 @@ local function common_header(tvb, at, tree)
   tree:add(f.path, tvb(at + 2, 2))
   tree:add(f.src_qpn, tvb(at + 4, 2))
   tree:add(f.dst_qpn, tvb(at + 6, 2))
-  tree:add(f.check, tvb(at + 8, 4))
+end
+
+-- CRC32C, bit by bit reversed (RFC 3720), by a table of its 256 single bytes.
+local crc_table = {}
+for byte = 0, 255 do
+  local crc = byte
+  for _ = 1, 8 do
+    local is_odd = band(crc, 1) == 1
+    crc = rshift(crc, 1)
+    if is_odd then
+      crc = bxor(crc, 0x82f63b78)
+    end
+  end
+  crc_table[byte] = crc
+end
+
+local function crc32c(crc, bytes)
+  for place = 1, #bytes do
+    crc = bxor(rshift(crc, 8), crc_table[band(bxor(crc, bytes:byte(place)), 0xff)])
+  end
+  return crc
+end
+
+-- The check of the datagram at `at`, of which it covers `covered` bytes (SRD-2.10).
+local function check(tvb, at, covered, tree)
+  local field = tvb(at + CHECK_AT, CHECK_LEN)
+  local item = tree:add(f.check, field)
+  local status = 2
+  if at + covered <= tvb:len() then
+    local behind = CHECK_AT + CHECK_LEN
+    local crc = crc32c(0xffffffff, tvb:raw(at, CHECK_AT))
+    crc = bxor(crc32c(crc, tvb:raw(at + behind, covered - behind)), 0xffffffff)
+    status = crc % 2 ^ 32 == field:uint() and 1 or 0
+  end
+  item:add(f.check_status, field, status):set_generated()
+  if status == 0 then
+    item:add_proto_expert_info(e.damaged)
+  end
 end
 
 local function drop_range(range, tree)
   local status = range(6, 1):uint()
   local again = has(status, AGAIN)
-  status = bit.band(status, 0x7f)
+  status = band(status, 0x7f)
   local first, count = range(0, 4):uint(), range(4, 2):uint()
   local drop = tree:add(f.drop, range)
   drop:set_text(string.format("Drop range: %d numbers from %d, %s%s", count, first,
@@ -321,7 +373,8 @@ local function operation(tvb, op_at, imm_at, tree)
   return tvb(op_at, 1):uint()
 end
 
--- The data block and payload at `at` (SRD-2.4); their length and a summary.
+-- The data block and payload at `at` (SRD-2.4); their length, that of all headers in it, and a
+-- summary.
 local function data(tvb, at, is_first, tree)
   local header_len = DATA_LEN + (is_first and EPOCH_LEN or 0)
   if tvb:len() < at + header_len then
@@ -347,10 +400,11 @@ local function data(tvb, at, is_first, tree)
   end
   local rdma = payload(tvb, at + header_len, len, op, tree)
   local name = operations[op] or ("operation " .. op)
-  return header_len + len, string.format("%s psn=%d len=%d%s", name, psn, len, rdma)
+  local headers = header_len + (op == SEND and 0 or BLOCK_LEN)
+  return header_len + len, headers, string.format("%s psn=%d len=%d%s", name, psn, len, rdma)
 end
 
--- Kind 0: acknowledgement, data, or both; length and summary.
+-- Kind 0: acknowledgement, data, or both; lengths of all and of the headers, and a summary.
 local function srd_datagram(tvb, at, flags, tree)
   local place, words = at + COMMON_LEN, {}
   if has(flags, 0x10) and has(flags, 0x02) then
@@ -372,16 +426,17 @@ local function srd_datagram(tvb, at, flags, tree)
     end
     place, ack_summary = place + len, "ack " .. summary
   end
+  local covered = place - at
   if has(flags, 0x10) then
-    local len, summary = data(tvb, place, has(flags, 0x01), tree)
+    local len, headers, summary = data(tvb, place, has(flags, 0x01), tree)
     if not len then
       return nil
     end
-    place = place + len
+    place, covered = place + len, covered + headers
     table.insert(words, summary)
   end
   table.insert(words, ack_summary)
-  return place - at, table.concat(words, " ")
+  return place - at, covered, table.concat(words, " ")
 end
 
 local function reset_datagram(tvb, at, tree)
@@ -390,7 +445,7 @@ local function reset_datagram(tvb, at, tree)
   end
   tree:add(f.reset_conn, tvb(at + COMMON_LEN, 8))
   tree:add_proto_expert_info(e.reset)
-  return RESET_LEN, "RESET"
+  return RESET_LEN, RESET_LEN, "RESET"
 end
 
 -- Kind 2 (SRD-9).
@@ -404,7 +459,8 @@ local function ud_datagram(tvb, at, tree)
   local len = tvb(block + 10, 2):uint()
   tree:add(f.len, tvb(block + 10, 2))
   payload(tvb, at + UD_LEN, len, op, tree)
-  return UD_LEN + len, "UD " .. (operations[op] or op) .. " len=" .. len
+  local headers = UD_LEN + (op == SEND and 0 or BLOCK_LEN)
+  return UD_LEN + len, headers, "UD " .. (operations[op] or op) .. " len=" .. len
 end
 
 -- The datagram at `at`; its length, nil when it cannot be told.
@@ -417,14 +473,14 @@ local function datagram(tvb, at, pinfo, root)
   if math.floor(tvb(at, 1):uint() / 16) ~= VERSION then
     return malformed(tree, "another version (SRD-2.1)")
   end
-  local kind, flags = bit.band(tvb(at, 1):uint(), 0x0f), tvb(at + 1, 1):uint()
-  local len, summary
+  local kind, flags = band(tvb(at, 1):uint(), 0x0f), tvb(at + 1, 1):uint()
+  local len, covered, summary
   if kind == KIND.SRD then
-    len, summary = srd_datagram(tvb, at, flags, tree)
+    len, covered, summary = srd_datagram(tvb, at, flags, tree)
   elseif kind == KIND.RESET then
-    len, summary = reset_datagram(tvb, at, tree)
+    len, covered, summary = reset_datagram(tvb, at, tree)
   elseif kind == KIND.UD then
-    len, summary = ud_datagram(tvb, at, tree)
+    len, covered, summary = ud_datagram(tvb, at, tree)
   else
     return malformed(tree, "unknown kind (SRD-2.1)")
   end
@@ -434,6 +490,7 @@ local function datagram(tvb, at, pinfo, root)
   if at + len > tvb:reported_len() then
     return malformed(tree, "longer than its datagram (SRD-2.1)")
   end
+  check(tvb, at, has(flags, 0x80) and len or covered, tree)
   tree:set_len(math.min(len, tvb:len() - at))
   tree:append_text(string.format(", %d > %d, %s", tvb(at + 4, 2):uint(), tvb(at + 6, 2):uint(),
     summary))

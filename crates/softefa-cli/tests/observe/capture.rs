@@ -7,9 +7,9 @@ use std::process::Command;
 use rustix::process::{Signal, kill_process};
 
 use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive, free_port, has, wait_until};
+use crate::wireshark::tshark;
 use crate::{PORTS, STREAM};
 
-const DISSECTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dissector/softefa.lua");
 /// What is asked of each packet, in this order.
 const FIELDS: [&str; 10] = [
     "frame.interface_name",
@@ -77,26 +77,10 @@ impl Packet {
     }
 }
 
-/// What tshark says.
-fn tshark(file: &Path, args: &[&str]) -> String {
-    let output = Command::new("tshark")
-        .arg("-X")
-        .arg(format!("lua_script:{DISSECTOR}"))
-        // Queue pair numbers are drawn at random: another protocol may know one as its port.
-        .args(["-o", "udp.try_heuristic_first:TRUE", "-r"])
-        .arg(file)
-        .args(args)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && !said.to_lowercase().contains("lua:"), "{said}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
 /// All packets, none of which may be malformed.
 fn packets(file: &Path) -> Vec<Packet> {
-    let malformed = tshark(file, &["-Y", "srd.expert.malformed || _ws.malformed || !srd"]);
-    assert_eq!(malformed, "", "not understood");
+    let wrong = "srd.expert.malformed || srd.check.status == 0 || _ws.malformed || !srd";
+    assert_eq!(tshark(file, &["-Y", wrong]), "", "not understood");
     let fields = FIELDS.iter().flat_map(|field| ["-e", field]);
     let args: Vec<&str> = ["-T", "fields"].into_iter().chain(fields).collect();
     tshark(file, &args).lines().map(Packet::parse).collect()
@@ -179,29 +163,39 @@ fn unreliable_datagrams_are_understood() {
     assert_eq!(count(&packets, |p| p.is_out && p.kind == 2), outcome.counter("send_wrs"));
 }
 
-#[test]
-fn rdma_is_understood() {
+/// Two processes of one run that talk through pyverbs, and the packets of both; `None`, loudly,
+/// without pyverbs.
+fn pyverbs(options: &str, cases: &str) -> Option<(Outcome, Vec<Packet>, tempfile::TempDir)> {
     const PYTHON: &str = "/usr/bin/python3";
     const MAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pyverbs/main.py");
-    let _one = exclusive();
-    let pyverbs = Command::new(PYTHON).args(["-c", "import pyverbs"]).status();
-    let has_pyverbs = pyverbs.is_ok_and(|status| status.success()) || has("python3-pyverbs");
+    let import = Command::new(PYTHON).args(["-c", "import pyverbs"]).status();
+    let has_pyverbs = import.is_ok_and(|status| status.success()) || has("python3-pyverbs");
     if !has_pyverbs || !has("tshark") {
-        return;
+        return None;
     }
+    let dir = tempfile::tempdir().unwrap();
+    let (session, file) = recorded(options, dir.path(), FILE);
+    let port = free_port();
+    let line = |role| format!("{PYTHON} -B {MAIN} {role} {port} {cases}");
+    let script =
+        format!("{} & until {}; do sleep 0.1; done; wait", line("listen"), line("connect"));
+    let outcome = session.start_words("both", &["sh", "-c", &script]).wait(LIMIT);
+    let packets = check_complete(&outcome, &file);
+    Some((outcome, packets, dir))
+}
+
+/// Name of its capture.
+const FILE: &str = "both.pcapng";
+
+#[test]
+fn rdma_is_understood() {
+    let _one = exclusive();
     // The blocks in front of the bytes are what matters; 4 MiB of them would only take time.
     for (options, operations) in [
         ("--wire-only --snaplen 512", &[(1, "WRITE"), (2, "READ"), (3, "READ DATA")][..]),
         ("--snaplen 512", &[(16, "WRITE LOCAL"), (17, "READ GRANT"), (18, "READ CONFIRM")]),
     ] {
-        let dir = tempfile::tempdir().unwrap();
-        let (session, file) = recorded(options, dir.path(), "rdma.pcapng");
-        let port = free_port();
-        let line = |role| format!("{PYTHON} -B {MAIN} {role} {port} Reads Writes");
-        let script =
-            format!("{} & until {}; do sleep 0.1; done; wait", line("listen"), line("connect"));
-        let outcome = session.start_words("both", &["sh", "-c", &script]).wait(LIMIT);
-        let packets = check_complete(&outcome, &file);
+        let Some((outcome, packets, dir)) = pyverbs(options, "Reads Writes") else { return };
         assert!(packets.iter().all(|packet| packet.captured_bytes <= 512));
         for (op, what) in operations {
             assert!(count(&packets, |packet| packet.op == Some(*op)) > 0, "no {what}");
@@ -209,9 +203,27 @@ fn rdma_is_understood() {
         // Where each READ that was served begins, on the wire or by a grant.
         let begin = "(srd.op == 3 || srd.op == 17) && srd.rdma.offset == 0 \
             && srd.flags.rtx == 0 && frame.packet_flags_direction == 2";
+        let file = dir.path().join(FILE);
         let totals = tshark(&file, &["-Y", begin, "-T", "fields", "-e", "srd.rdma.total"]);
         let total: u64 = totals.lines().map(|line| line.parse::<u64>().unwrap()).sum();
         assert_eq!(total, outcome.counter("rdma_read_resp_bytes"), "{totals}");
+    }
+}
+
+#[test]
+fn refusals_are_named() {
+    let _one = exclusive();
+    let cases = "RemoteKeys WrongQueueKey NotReady ShortReceive";
+    let Some((outcome, _, dir)) = pyverbs("--integrity crc32c", cases) else { return };
+    let args = ["-Y", "srd.ack.drop", "-T", "fields", "-e", "srd.ack.drop.status"];
+    let statuses = tshark(&dir.path().join(FILE), &args);
+    let statuses: BTreeSet<&str> = statuses.split([',', '\n']).collect();
+    for status in ["7", "9", "10", "11"] {
+        assert!(statuses.contains(status), "{status} is not in {statuses:?}\n{outcome}");
+    }
+    let expert = tshark(&dir.path().join(FILE), &["-q", "-z", "expert,note"]);
+    for summary in ["REMOTE_ERROR_RNR", "REMOTE_ERROR_BAD_ADDRESS"] {
+        assert!(expert.contains(summary), "{summary} is not in\n{expert}");
     }
 }
 

@@ -2,11 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "a step that fails must fail the test")]
 
 mod capture;
+mod dissector;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod hw_counters;
 mod top;
 mod trace;
+mod wireshark;
 
 /// A stream of messages for longer than a test takes; the test ends it.
 const STREAM: &str = "ib_send_bw -c SRD -x 0 -F -s 4096 -D 60 -f 0";

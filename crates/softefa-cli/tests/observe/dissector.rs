@@ -1,0 +1,99 @@
+//! Datagrams nobody sends, to see that the dissector says what is wrong with them.
+
+use std::fs;
+use std::process::Command;
+
+use crate::harness::has;
+use crate::wireshark::tshark;
+
+/// Source and destination port: a path, and a queue pair with number 0x4010.
+const PORTS: &str = "10240,16400";
+
+/// What the dissector makes of the datagram `hex`: protocol, and `fields`.
+fn dissect(hex: &str, fields: &[&str]) -> Vec<String> {
+    let dir = tempfile::tempdir().unwrap();
+    let (text, file) = (dir.path().join("hex"), dir.path().join("one.pcapng"));
+    // Offset, then bytes: what text2pcap reads.
+    let digits: Vec<char> = hex.chars().filter(|c| !c.is_whitespace()).collect();
+    let bytes: Vec<String> = digits.chunks(2).map(|pair| pair.iter().collect()).collect();
+    fs::write(&text, format!("0000 {}\n", bytes.join(" "))).unwrap();
+    let output = Command::new("text2pcap")
+        .args(["-q", "-4", "127.0.0.1,127.0.0.2", "-u", PORTS])
+        .args([&text, &file])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let fields = ["_ws.col.Protocol"].iter().chain(fields).flat_map(|field| ["-e", field]);
+    let args: Vec<&str> = ["-T", "fields"].into_iter().chain(fields).collect();
+    tshark(&file, &args).trim_end_matches('\n').split('\t').map(str::to_owned).collect()
+}
+
+/// Common header with these first two bytes, to queue pair 0x4010, with a check that is wrong.
+fn header(kind_and_flags: &str) -> String {
+    format!("{kind_and_flags} 0003 4011 4010 deadbeef")
+}
+
+/// A data block of operation `op` for `len` bytes, `oldest` ahead.
+fn data(op: &str, len: &str, oldest: &str) -> String {
+    format!("0102030405060708 00000007 00000001 {oldest} 0000 {op} 00 {len} 11111111 00000000")
+}
+
+#[test]
+fn a_reset_and_a_wrong_check_are_seen() {
+    if !has("tshark") {
+        return;
+    }
+    let hex = header("1100") + "0123456789abcdef";
+    let fields = ["srd.path", "srd.src_qpn", "srd.reset.conn", "srd.check.status"];
+    assert_eq!(dissect(&hex, &fields), ["SRD", "3", "16401", "0x0123456789abcdef", "0"]);
+    let damaged = dissect(&hex, &["_ws.expert.message"]);
+    assert!(damaged[1].contains("check does not fit"), "{damaged:?}");
+}
+
+#[test]
+fn contradictions_are_named() {
+    if !has("tshark") {
+        return;
+    }
+    for (hex, why) in [
+        (header("1000"), "neither acknowledgement nor data"),
+        (header("1008") + "0000", "acknowledgement cut off"),
+        (header("1010") + "0000", "data block cut off"),
+        (header("1010") + &data("00", "0000", "2000"), "further ahead"),
+        (header("1010") + &data("00", "0001", "0000"), "longer than its datagram"),
+        (header("1010") + &data("01", "0001", "0000") + "00", "shorter than an RDMA block"),
+        (header("1200") + "00", "unreliable datagram cut off"),
+        // A second datagram behind the first, of another version.
+        (header("1010") + &data("00", "0000", "0000") + &header("2010"), "another version"),
+    ] {
+        let said = dissect(&hex, &["_ws.expert.message"]);
+        assert_eq!(said[0], "SRD", "{hex}");
+        assert!(said[1].contains(why), "{hex}: {said:?}, not {why}");
+    }
+}
+
+#[test]
+fn a_train_is_cut_into_its_datagrams() {
+    if !has("tshark") {
+        return;
+    }
+    let one = header("1010") + &data("00", "0002", "0000") + "aaaa";
+    let said = dissect(&format!("{one}{one}"), &["srd.psn", "srd.payload"]);
+    assert_eq!(said, ["SRD", "7,7", "aaaa,aaaa"]);
+}
+
+#[test]
+fn other_protocols_are_left_alone() {
+    if !has("tshark") {
+        return;
+    }
+    let reset = header("1100") + "0123456789abcdef";
+    for other in [
+        reset.replacen("4010", "4012", 1),
+        reset.replacen("1100", "2100", 1),
+        reset.replacen("1100", "1f00", 1),
+        reset.replacen("0003", "0100", 1),
+    ] {
+        assert_ne!(dissect(&other, &[])[0], "SRD", "{other}");
+    }
+}
