@@ -110,6 +110,7 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) context: *mut c_void,
+    pub(crate) flags: u64,
     pub(crate) code: c_int,
     pub(crate) provider_code: c_int,
     pub(crate) provider_text: String,
@@ -243,6 +244,7 @@ impl Queue {
         }
         Ok(Read::Failed(Failure {
             context: error.op_context,
+            flags: error.flags,
             code: error.err,
             provider_code: error.prov_errno,
             provider_text: self.provider_text(&error),

@@ -1,6 +1,6 @@
 //! A device opened for use, and memory registered with it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -10,6 +10,7 @@ use fabric_sys as sys;
 use crate::error::Error;
 use crate::fabric_root::Fabric;
 use crate::info::Info;
+use crate::memory::Memory;
 use crate::object::Owned;
 
 /// An open domain; cheap to clone, keeps its fabric alive.
@@ -18,8 +19,10 @@ pub struct Domain(pub(crate) Rc<Inner>);
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    // Field order is closing order: the domain before its fabric.
+    // Field order is closing order: the domain before its fabric and before memory that its
+    // provider may still be writing.
     pub(crate) raw: Owned<sys::fid_domain>,
+    retired: RefCell<Vec<Memory>>,
     next_key: Cell<u64>,
     _fabric: Fabric,
 }
@@ -34,7 +37,8 @@ impl Domain {
         let raw = Owned::open("fi_domain", |out| unsafe {
             sys::call::fi_domain(fabric.0.raw(), info.raw(), out)
         })?;
-        Ok(Self(Rc::new(Inner { raw, next_key: Cell::new(1), _fabric: fabric.clone() })))
+        let (retired, next_key) = (RefCell::default(), Cell::new(1));
+        Ok(Self(Rc::new(Inner { raw, retired, next_key, _fabric: fabric.clone() })))
     }
 
     /// Registers memory for `access` (`FI_SEND` and so on).
@@ -47,7 +51,7 @@ impl Domain {
         let key = self.0.next_key.get();
         self.0.next_key.set(key + 1);
         // SAFETY: the caller owns `len_bytes` bytes at `memory` and keeps them until the region
-        // is closed (Buffers and Window drop their region before their memory).
+        // is closed (Buffers drops its region before its memory, Window retires its memory).
         let raw = Owned::open("fi_mr_reg", |out| unsafe {
             sys::call::fi_mr_reg(
                 self.0.raw.raw(),
@@ -58,7 +62,14 @@ impl Domain {
                 out,
             )
         })?;
-        Ok(Region { raw, _domain: self.clone() })
+        Ok(Region { raw, domain: self.clone() })
+    }
+}
+
+impl Domain {
+    /// Keeps memory until the domain is closed.
+    pub(crate) fn retire(&self, memory: Memory) {
+        self.0.retired.borrow_mut().push(memory);
     }
 }
 
@@ -66,7 +77,7 @@ impl Domain {
 #[derive(Debug)]
 pub(crate) struct Region {
     raw: Owned<sys::fid_mr>,
-    _domain: Domain,
+    domain: Domain,
 }
 
 impl Region {
@@ -74,6 +85,11 @@ impl Region {
     pub(crate) fn descriptor(&self) -> *mut c_void {
         // SAFETY: the registration is alive.
         unsafe { (*self.raw.raw()).mem_desc }
+    }
+
+    /// Where it is registered.
+    pub(crate) const fn domain(&self) -> &Domain {
+        &self.domain
     }
 
     /// The key that peers name the memory by.

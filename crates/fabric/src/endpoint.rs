@@ -223,8 +223,8 @@ impl Endpoint {
     /// most providers move nothing between calls.
     ///
     /// # Errors
-    /// [`Error::Completion`] for one failed operation (its slot is free again; poll again for
-    /// others), [`Error::Call`] when the queue itself fails.
+    /// [`Error::Completion`] for one failed operation (its slot is free again, unless it takes
+    /// further messages; poll again for others), [`Error::Call`] when the queue itself fails.
     #[inline]
     pub fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Error> {
         let count = match self.queue.read(out.len())? {
@@ -253,10 +253,7 @@ impl Endpoint {
             return is_remote.then_some(Completion { kind, data, ..Completion::NONE });
         };
         let operation = self.buffers.operation(slot)?;
-        let is_free = operation != Operation::ReceiveMany || entry.flags & sys::FI_MULTI_RECV != 0;
-        if is_free {
-            self.buffers.end(slot);
-        }
+        let is_free = self.end(slot, operation, entry.flags);
         let done = Completion { slot, is_free, ..Completion::NONE };
         Some(match operation {
             Operation::Send => done,
@@ -285,10 +282,21 @@ impl Endpoint {
         })
     }
 
+    /// Frees the slot of an operation that ended, unless the provider keeps it for more messages.
+    #[inline]
+    fn end(&mut self, slot: usize, operation: Operation, flags: u64) -> bool {
+        let is_free = operation != Operation::ReceiveMany || flags & sys::FI_MULTI_RECV != 0;
+        if is_free {
+            self.buffers.end(slot);
+        }
+        is_free
+    }
+
     #[cold]
     fn failed(&mut self, failure: Failure) -> Error {
         let slot = self.buffers.slot_of(failure.context);
-        let kind = match slot.and_then(|slot| self.buffers.operation(slot)) {
+        let operation = slot.and_then(|slot| self.buffers.operation(slot));
+        let kind = match operation {
             Some(Operation::Send) => "send",
             Some(Operation::Receive | Operation::ReceiveMany) => "receive",
             Some(Operation::Read) => "read",
@@ -296,8 +304,8 @@ impl Endpoint {
             Some(Operation::Atomic) => "atomic operation",
             None => "operation",
         };
-        if let Some(slot) = slot {
-            self.buffers.end(slot);
+        if let (Some(slot), Some(operation)) = (slot, operation) {
+            self.end(slot, operation, failure.flags);
         }
         Error::Completion {
             kind,

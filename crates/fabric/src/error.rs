@@ -30,7 +30,8 @@ pub enum Error {
     Completion {
         /// "send", "receive", "read" and so on.
         kind: &'static str,
-        /// The slot of the operation, free again; [`NO_SLOT`](crate::NO_SLOT) without one.
+        /// The slot of the operation, free again unless it takes further messages;
+        /// [`NO_SLOT`](crate::NO_SLOT) without one.
         slot: usize,
         /// Positive libfabric error number.
         code: i32,

@@ -1,5 +1,6 @@
 //! Memory that peers read and write without asking.
 
+use std::mem::ManuallyDrop;
 use std::ptr;
 
 use fabric_sys as sys;
@@ -13,12 +14,14 @@ use crate::memory::Memory;
 /// lent as a reference, because a peer may write at any moment; bytes go in and out by copy, and a
 /// copy made while a peer writes may be half old, half new.
 ///
-/// Providers that emulate RMA move its bytes only while an endpoint of the domain is polled.
+/// Providers that emulate RMA move its bytes only while an endpoint of the domain is polled, and may
+/// be in the middle of it when the window goes: its memory stays allocated until the domain is
+/// closed.
 #[derive(Debug)]
 pub struct Window {
-    // Field order is release order: the registration before the memory.
     region: Region,
-    memory: Memory,
+    /// Taken when dropped.
+    memory: ManuallyDrop<Memory>,
     len_bytes: usize,
     needs_virtual_addresses: bool,
 }
@@ -33,7 +36,7 @@ impl Window {
         let access = sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
         let region = domain.register(memory.start, len_bytes, access)?;
         let needs_virtual_addresses = info.needs_virtual_addresses();
-        Ok(Self { region, memory, len_bytes, needs_virtual_addresses })
+        Ok(Self { region, memory: ManuallyDrop::new(memory), len_bytes, needs_virtual_addresses })
     }
 
     /// What peers need to know to use it.
@@ -73,6 +76,14 @@ impl Window {
         whole.part(offset as u64, len as u64)?;
         // SAFETY: the offset lies in the block, or just behind it when `len` is zero.
         Ok(unsafe { self.memory.start.as_ptr().add(offset) })
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here, and not used afterwards.
+        let memory = unsafe { ManuallyDrop::take(&mut self.memory) };
+        self.region.domain().retire(memory);
     }
 }
 
