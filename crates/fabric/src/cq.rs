@@ -47,7 +47,8 @@ pub struct Completion {
     pub len_bytes: usize,
     /// Tag of a tagged message received; else 0.
     pub tag: u64,
-    /// Immediate data that came along.
+    /// Immediate data that came along; known to endpoints for tagged messages and to those with
+    /// any of the [`Features`](crate::Features).
     pub data: Option<u64>,
     /// Who sent what was received; known to endpoints with
     /// [`Features::SOURCES`](crate::Features::SOURCES), of peers in the address vector.
@@ -101,7 +102,8 @@ pub(crate) struct Entry {
     pub(crate) flags: u64,
     pub(crate) len_bytes: usize,
     pub(crate) buffer: *mut c_void,
-    pub(crate) data: u64,
+    /// Meaningful where the flags say so.
+    pub(crate) data: Option<u64>,
     pub(crate) tag: u64,
     pub(crate) source: Option<Peer>,
 }
@@ -204,7 +206,7 @@ impl Queue {
                     flags: e.flags,
                     len_bytes: e.len,
                     buffer: e.buf,
-                    data: e.data,
+                    data: Some(e.data),
                     tag: e.tag,
                     source,
                 }
@@ -214,7 +216,7 @@ impl Queue {
                 let e = unsafe { &*start.cast::<sys::fi_cq_msg_entry>().add(index) };
                 let (context, flags, len_bytes) = (e.op_context, e.flags, e.len);
                 let buffer = std::ptr::null_mut();
-                Entry { context, flags, len_bytes, buffer, data: 0, tag: 0, source }
+                Entry { context, flags, len_bytes, buffer, data: None, tag: 0, source }
             }
         }
     }

@@ -246,7 +246,7 @@ impl Endpoint {
     /// What an entry means for the slots; `None` for operations that are not ours.
     #[inline]
     fn finished(&mut self, entry: &Entry) -> Option<Completion> {
-        let data = (entry.flags & sys::FI_REMOTE_CQ_DATA != 0).then_some(entry.data);
+        let data = entry.data.filter(|_| entry.flags & sys::FI_REMOTE_CQ_DATA != 0);
         let Some(slot) = self.buffers.slot_of(entry.context) else {
             let is_remote = entry.flags & sys::FI_REMOTE_WRITE != 0;
             let kind = CompletionKind::RemoteWrite;
@@ -254,32 +254,27 @@ impl Endpoint {
         };
         let operation = self.buffers.operation(slot)?;
         let is_free = self.end(slot, operation, entry.flags);
-        let done = Completion { slot, is_free, ..Completion::NONE };
-        Some(match operation {
-            Operation::Send => done,
-            Operation::Read => Completion { kind: CompletionKind::Read, ..done },
-            Operation::Write => Completion { kind: CompletionKind::Write, ..done },
-            Operation::Atomic => Completion { kind: CompletionKind::Atomic, ..done },
-            Operation::ReceiveMany if entry.flags & sys::FI_RECV == 0 => {
-                Completion { kind: CompletionKind::Release, ..done }
-            }
-            Operation::Receive | Operation::ReceiveMany => {
-                let start = match operation {
-                    Operation::ReceiveMany => self.buffers.offset_of(slot, entry.buffer),
-                    _ => Some(0),
-                };
-                let prefix_bytes = self.buffers.geometry().prefix_bytes;
-                let len_bytes = entry.len_bytes.saturating_sub(prefix_bytes);
-                let span = start
-                    .and_then(|start| {
-                        self.buffers.span(slot, start..start.saturating_add(len_bytes))
-                    })
-                    .unwrap_or(Span::NOWHERE);
-                let kind = CompletionKind::Receive;
-                let (tag, source) = (entry.tag, entry.source);
-                Completion { kind, len_bytes, tag, data, source, span, ..done }
-            }
-        })
+        let kind = match operation {
+            Operation::Send => CompletionKind::Send,
+            Operation::Read => CompletionKind::Read,
+            Operation::Write => CompletionKind::Write,
+            Operation::Atomic => CompletionKind::Atomic,
+            Operation::ReceiveMany if entry.flags & sys::FI_RECV == 0 => CompletionKind::Release,
+            Operation::Receive | Operation::ReceiveMany => CompletionKind::Receive,
+        };
+        let done = Completion { kind, slot, is_free, ..Completion::NONE };
+        if kind != CompletionKind::Receive {
+            return Some(done);
+        }
+        let len_bytes = entry.len_bytes.saturating_sub(self.buffers.geometry().prefix_bytes);
+        let start = match operation {
+            Operation::ReceiveMany => self.buffers.offset_of(slot, entry.buffer),
+            _ => Some(0),
+        };
+        let range = start.map(|start| start..start.saturating_add(len_bytes));
+        let span = range.and_then(|range| self.buffers.span(slot, range));
+        let (tag, source, span) = (entry.tag, entry.source, span.unwrap_or(Span::NOWHERE));
+        Some(Completion { len_bytes, tag, data, source, span, ..done })
     }
 
     /// Frees the slot of an operation that ended, unless the provider keeps it for more messages.

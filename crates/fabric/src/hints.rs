@@ -58,6 +58,8 @@ impl Features {
     pub const ATOMICS: Self = Self(sys::FI_ATOMIC);
     /// Receives that take several messages.
     pub const MULTI_RECEIVE: Self = Self(sys::FI_MULTI_RECV);
+    /// Receives tell the immediate data that came along. (Tagged messages always do.)
+    pub const DATA: Self = Self(sys::FI_REMOTE_CQ_DATA);
     /// Receives tell which peer of the address vector sent.
     pub const SOURCES: Self = Self(sys::FI_SOURCE);
 
@@ -65,6 +67,11 @@ impl Features {
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// What the provider has to be asked for: any brings data along.
+    const fn caps(self) -> u64 {
+        self.0 & !Self::DATA.0
     }
 
     const fn in_words(self) -> [(&'static str, bool); 4] {
@@ -135,7 +142,7 @@ impl RawHints {
             info.caps = match hints.messages {
                 MessageKind::Plain => sys::FI_MSG,
                 MessageKind::Tagged => sys::FI_TAGGED,
-            } | hints.features.0;
+            } | hints.features.caps();
             info.mode = sys::FI_CONTEXT | sys::FI_CONTEXT2;
             if hints.endpoint == EndpointType::Dgram {
                 info.mode |= sys::FI_MSG_PREFIX;

@@ -128,18 +128,25 @@ fn are_injected() {
     );
 }
 
-/// With immediate data, complete when they have arrived.
 #[test]
 fn bring_data_and_say_when_they_are_delivered() {
+    let test = "messages::bring_data_and_say_when_they_are_delivered";
+    bring_data(&Setting { features: Features::DATA, ..Setting::plain(test, 1, 2 * MIB) });
+}
+
+#[test]
+fn with_tags_bring_data() {
+    let test = "messages::with_tags_bring_data";
+    bring_data(&Setting { messages: MessageKind::Tagged, ..Setting::plain(test, 1, 2 * MIB) });
+}
+
+/// With immediate data, complete when they left and when they arrived.
+fn bring_data(setting: &Setting) {
     const SIZES: [usize; 4] = [0, 100, 9_000, 2 * MIB];
     let options = |data, delivery_complete| PostOptions {
         data: Some(data),
         delivery_complete,
         ..PostOptions::default()
-    };
-    let setting = Setting {
-        messages: MessageKind::Tagged,
-        ..Setting::plain("messages::bring_data_and_say_when_they_are_delivered", 1, 2 * MIB)
     };
     setting.run(
         |side| {
