@@ -106,14 +106,19 @@ impl Collector {
             self.next_scan = now + SCAN_INTERVAL;
             self.scan();
         }
-        let settled = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let settled_ns = settled.saturating_sub(LATENESS).as_nanos();
+        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let settled_ns = began.saturating_sub(LATENESS).as_nanos();
         for (place, source) in self.sources.iter_mut().enumerate() {
             while let Some(attachment) = &mut source.attachment
                 && let Some(record) = attachment.read()?
             {
+                // Not for ever: a device may record faster than this loop reads.
+                let is_later = u128::from(record.time_ns) > began.as_nanos();
                 if self.filter.takes(&record) {
                     self.waiting.push((place, record));
+                }
+                if is_later {
+                    break;
                 }
             }
         }

@@ -43,26 +43,37 @@ pub(super) const COLUMNS: [Column; 9] = [
     Column { title: "DUP/s", key: "duplicates_per_s", value: |r| r.rate(Counter::RxDuplicates) },
 ];
 
-/// A heading and a line per device.
+/// Columns of text in front of the figures; those that are numbers stand to the right.
+const TITLES: [&str; 4] = ["DEVICE", "ADDRESS", "PID", "PROGRAM"];
+const LEFT: [usize; 3] = [0, 1, 3];
+
+/// A heading and a line per device, as wide as need be.
 pub(super) fn lines(rates: &Rates) -> Vec<String> {
-    let mut heading = format!("{:<14} {:<15} {:>7} {:<15}", "DEVICE", "ADDRESS", "PID", "PROGRAM");
-    for column in COLUMNS {
-        heading += &format!(" {:>10}", column.title);
-    }
-    let mut lines = vec![heading];
-    for row in &rates.rows {
-        let Row { device, addr, pid, program, .. } = row;
-        let addr = addr.to_string();
-        let mut line = format!("{device:<14} {addr:<15} {pid:>7} {program:<15}");
-        for column in COLUMNS {
-            line += &format!(" {:>10}", figure((column.value)(row)));
-        }
-        lines.push(line);
-    }
+    let titles = TITLES.into_iter().chain(COLUMNS.iter().map(|column| column.title));
+    let mut table = vec![titles.map(str::to_owned).collect::<Vec<_>>()];
+    table.extend(rates.rows.iter().map(cells));
+    let widest = |at: usize| table.iter().map(|cells| cells[at].chars().count()).max();
+    let widths: Vec<usize> = (0..table[0].len()).map(|at| widest(at).unwrap_or(0)).collect();
+    let mut lines: Vec<String> = table.iter().map(|cells| line(cells, &widths)).collect();
     if rates.rows.is_empty() {
         lines.push("no device is in use; start a program with: softefa run -- PROGRAM".to_owned());
     }
     lines
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let Row { device, addr, pid, program, .. } = row;
+    let texts = [device.clone(), addr.to_string(), pid.to_string(), program.clone()];
+    let figures = COLUMNS.iter().map(|column| figure((column.value)(row)));
+    texts.into_iter().chain(figures).collect()
+}
+
+fn line(cells: &[String], widths: &[usize]) -> String {
+    let cell = |(at, (text, &width)): (usize, (&String, &usize))| match LEFT.contains(&at) {
+        true => format!("{text:<width$}"),
+        false => format!("{text:>width$}"),
+    };
+    cells.iter().zip(widths).enumerate().map(cell).collect::<Vec<_>>().join("  ")
 }
 
 /// At most seven characters up to 10^10.
