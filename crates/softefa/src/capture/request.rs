@@ -12,7 +12,7 @@ pub(crate) const WORDS: usize = 2;
 pub(crate) struct Request {
     /// Monotonic time until which records are wanted.
     until_ns: &'static AtomicU64,
-    /// Most bytes of a datagram anybody wanted so far.
+    /// Most bytes of a datagram anybody wants; 0 = nobody said.
     snap_bytes: &'static AtomicU64,
 }
 
@@ -49,13 +49,19 @@ impl Request {
         }
         // Unless a reader has just asked for more.
         let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
-        let _ = self.until_ns.compare_exchange(until, 0, order, failed);
+        if self.until_ns.compare_exchange(until, 0, order, failed).is_ok() {
+            self.snap_bytes.store(0, Ordering::Relaxed);
+        }
         false
     }
 
-    /// Bytes wanted of a datagram.
+    /// Bytes wanted of a datagram. All of it if nobody said: a reader that asked in the moment in
+    /// which the request was cleared gets too much until it renews, not too little.
     pub(crate) fn snap_bytes(&self) -> usize {
-        usize::try_from(self.snap_bytes.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
+        match self.snap_bytes.load(Ordering::Relaxed) {
+            0 => usize::MAX,
+            bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+        }
     }
 }
 
@@ -63,4 +69,30 @@ impl Request {
 pub(super) fn ask(words: &[AtomicU64], until: Instant, snap_bytes: u32) {
     words[1].fetch_max(snap_bytes.into(), Ordering::Relaxed);
     words[0].fetch_max(until.as_ns(), Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_ends_unless_it_is_renewed() {
+        let words: &'static [AtomicU64] = Box::leak(Box::new([const { AtomicU64::new(0) }; WORDS]));
+        let request = Request::at(words);
+        let at = Instant::from_ns;
+        assert!(!request.is_set() && !request.is_current(at(5)));
+        ask(words, at(100), 200);
+        ask(words, at(90), 300);
+        assert!(request.is_set() && request.is_current(at(100)));
+        assert_eq!(request.snap_bytes(), 300, "what suits both");
+        assert!(!request.is_current(at(101)));
+        assert!(!request.is_set(), "costs nothing any more");
+        ask(words, at(200), 64);
+        assert!(request.is_current(at(101)));
+        assert_eq!(request.snap_bytes(), 64);
+        request.reset(None);
+        assert!(!request.is_set());
+        request.reset(Some(128));
+        assert!(request.is_current(at(u64::MAX)));
+    }
 }
