@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 
+use softefa::fault::FaultKey;
+
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -25,6 +27,19 @@ Exit codes of 'softefa run':
   126  the program was found but cannot be executed
   127  the program was not found";
 
+/// What stands below the options of `softefa run`.
+fn run_help() -> String {
+    let mut text =
+        String::from("Faults (--fault), on what is sent, what arrives, or the device:\n");
+    for FaultKey { example, side, meaning, .. } in FaultKey::ALL {
+        text.push_str(&format!("  {example:<24} {:<9} {meaning}\n", side.name()));
+    }
+    text.push_str(
+        "  Times count from the opening of the device; the same seed gives the same fates.\n\n",
+    );
+    text + EXIT_CODES
+}
+
 /// An EFA adapter in software: gives unmodified programs an EFA device that speaks SRD over UDP.
 #[derive(Debug, Parser)]
 #[command(name = "softefa", version, after_help = EXAMPLES, arg_required_else_help = true)]
@@ -38,7 +53,7 @@ struct Cli {
 pub(crate) enum Command {
     /// Run a program with an EFA device.
     #[command(
-        after_help = EXIT_CODES,
+        after_help = run_help(),
         override_usage = "softefa run [OPTIONS] -- PROGRAM [ARGS]..."
     )]
     Run(RunArgs),
@@ -60,7 +75,8 @@ pub(crate) struct DeviceArgs {
     /// Generation to play: efa0 (c5n), efa1 (p4d), efa2 (p5) [default: efa2].
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Faults on purpose, for example loss=1%,reorder=20%,dup=1%,delay=50us,seed=1.
+    /// Faults on purpose, for example loss=1%,reorder=20%,dup=1%,delay=50us,seed=1; the list is
+    /// below, or in 'softefa run --help'.
     #[arg(long, value_name = "SPEC")]
     pub(crate) fault: Option<String>,
     /// What receivers can verify of a datagram: 'headers' alone, or the payload, too ('crc32c', at

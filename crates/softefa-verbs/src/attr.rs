@@ -38,6 +38,18 @@ pub(crate) fn device(nic: &softefa::Device) -> ibv_device_attr {
     out
 }
 
+/// The largest of verbs' MTUs that a message can have, as the kernel's `ib_mtu_int_to_enum`: programs
+/// that segment by it must not exceed the device.
+fn mtu(max_msg_bytes: u32) -> c_int {
+    match max_msg_bytes {
+        4096.. => sys::IBV_MTU_4096,
+        2048.. => sys::IBV_MTU_2048,
+        1024.. => sys::IBV_MTU_1024,
+        512.. => sys::IBV_MTU_512,
+        _ => sys::IBV_MTU_256,
+    }
+}
+
 /// Attributes of the one port.
 pub(crate) fn port(attr: &DeviceAttr) -> ibv_port_attr {
     const PHYS_LINK_UP: u8 = 5;
@@ -45,8 +57,8 @@ pub(crate) fn port(attr: &DeviceAttr) -> ibv_port_attr {
     const WIDTH_4X: u8 = 2;
     ibv_port_attr {
         state: sys::IBV_PORT_ACTIVE,
-        max_mtu: sys::IBV_MTU_4096,
-        active_mtu: sys::IBV_MTU_4096,
+        max_mtu: mtu(attr.max_msg_bytes),
+        active_mtu: mtu(attr.max_msg_bytes),
         gid_tbl_len: 1,
         port_cap_flags: 0,
         max_msg_sz: attr.max_msg_bytes,

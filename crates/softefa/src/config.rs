@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::fault::FaultSpec;
+use crate::fault::{FaultKey, FaultSpec};
 use crate::limits::Profile;
 use crate::local_copy::UserKey;
 use crate::trace::{TraceEvent, TraceSpec};
@@ -36,6 +36,11 @@ pub const ENV_RUN_DIR: &str = "SOFTEFA_RUN_DIR";
 
 /// Upper bound of `--paths`.
 pub const MAX_PATHS: u16 = 256;
+
+/// Paths of a device on loopback: batching per path matters more there than diversity.
+const PATHS_LOOPBACK: u16 = 4;
+/// Paths of a device elsewhere.
+const PATHS_NETWORK: u16 = 16;
 
 /// A value the user gave that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -92,10 +97,20 @@ pub enum ConfigError {
         value: String,
     },
     /// Not a known fault.
-    #[error("unknown fault '{key}': allowed are {}", FaultSpec::KEYS.join(", "))]
+    #[error("unknown fault '{key}': allowed are {}", FaultKey::names())]
     FaultKey {
         /// As written.
         key: String,
+    },
+    /// A fault of a path that a device does not have.
+    #[error("fault blackhole=path:{path}: device {device} has paths 0 to {}; --paths N gives it N", paths - 1)]
+    FaultPath {
+        /// As written.
+        path: u16,
+        /// The device.
+        device: String,
+        /// Its paths.
+        paths: u16,
     },
     /// A fault whose value cannot be read.
     #[error("fault {key}='{value}': {expected}")]
@@ -287,10 +302,20 @@ impl Config {
         env
     }
 
-    /// Checks what single values cannot show: two devices must not share a name or an address.
+    /// Paths of a device at `addr`.
+    pub(crate) fn paths_at(&self, addr: Ipv4Addr) -> u16 {
+        match (self.paths, addr.is_loopback()) {
+            (0, true) => PATHS_LOOPBACK,
+            (0, false) => PATHS_NETWORK,
+            (paths, _) => paths,
+        }
+    }
+
+    /// Checks what single values cannot show: two devices must not share a name or an address, and
+    /// each must have the paths that faults name.
     ///
     /// # Errors
-    /// [`ConfigError::DuplicateDevice`].
+    /// [`ConfigError::DuplicateDevice`], [`ConfigError::FaultPath`].
     pub fn check(&self) -> Result<(), ConfigError> {
         for (i, device) in self.devices.iter().enumerate() {
             for other in &self.devices[..i] {
@@ -300,6 +325,11 @@ impl Config {
                 if other.addr == device.addr {
                     return Err(ConfigError::DuplicateDevice { value: device.addr.to_string() });
                 }
+            }
+            let paths = self.paths_at(device.addr);
+            let mut named = self.faults.blackholes.iter().filter_map(|hole| hole.path);
+            if let Some(path) = named.find(|path| *path >= paths) {
+                return Err(ConfigError::FaultPath { path, device: device.name.clone(), paths });
             }
         }
         Ok(())

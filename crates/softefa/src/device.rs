@@ -5,13 +5,16 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use srd::Instant;
+
 use crate::ah::AhnTable;
 use crate::capture::Capture;
 use crate::config::{Config, DeviceSpec, Integrity};
 use crate::counters::{Counter, Counters};
-use crate::fault::FaultSpec;
+use crate::fault::{Blackholes, FaultSpec};
 use crate::gid::Gid;
 use crate::host;
+use crate::lifecycle;
 use crate::limits::DeviceAttr;
 use crate::local_copy::UserKey;
 use crate::mr::MrTable;
@@ -53,10 +56,8 @@ pub(crate) struct Live {
     pub(crate) qps: AtomicU32,
 }
 
-/// Paths of a device on loopback: batching per path matters more there than diversity.
-const PATHS_LOOPBACK: u16 = 4;
-/// Paths of a device elsewhere.
-const PATHS_NETWORK: u16 = 16;
+/// How long a new queue pair waits for the number of the one destroyed last, when it is to have it.
+const REUSE_WAIT_NS: u64 = 1_000_000_000;
 /// Ports to try before giving up.
 const QPN_TRIES: usize = 4096;
 
@@ -78,6 +79,7 @@ pub struct Device {
     pub(crate) counters: Counters,
     capture: Arc<Capture>,
     trace: Option<(Arc<Sink>, Events)>,
+    opened: Instant,
     pub(crate) mrs: Arc<MrTable>,
     pub(crate) ahns: AhnTable,
     pub(crate) live: Live,
@@ -115,15 +117,21 @@ impl Device {
             what: "opening its trace file",
             source,
         })?;
+        let mtu_bytes = config.faults.mtu_bytes.map_or(mtu_bytes, |narrow| narrow.min(mtu_bytes));
         let attr = DeviceAttr::new(config.profile, mtu_bytes);
-        let usual = if addr.is_loopback() { PATHS_LOOPBACK } else { PATHS_NETWORK };
+        let ending = config.faults.peer_kill_ns.map_or(Ok(()), lifecycle::end_after);
+        ending.map_err(|source| OpenError::Io {
+            name: name.clone(),
+            what: "setting the timer of fault peer-kill",
+            source,
+        })?;
         Ok(Arc::new(Self {
             name,
             addr,
-            path_count: if config.paths == 0 { usual } else { config.paths },
+            path_count: config.paths_at(addr),
             paths: OnceLock::new(),
             qpns: Mutex::new(QpnPool::new(attr.max_qp)),
-            faults: config.faults,
+            faults: config.faults.clone(),
             is_strict: config.strict,
             // Whoever asks for faults wants to see what the wire does.
             local_key: config.local_key.filter(|_| !config.faults.is_active()),
@@ -132,6 +140,7 @@ impl Device {
             counters,
             capture: Arc::new(capture),
             trace,
+            opened: host::now(),
             mrs: MrTable::new(attr.max_mr, attr.max_mr_bytes),
             ahns: AhnTable::default(),
             live: Live::default(),
@@ -202,6 +211,11 @@ impl Device {
         Some(Tracer::new(sink, *events, &self.name, qpn))
     }
 
+    /// The paths that swallow what is sent.
+    pub(crate) fn blackholes(&self) -> Blackholes {
+        Blackholes::new(self.faults.blackholes.clone(), self.opened)
+    }
+
     /// The sending sockets; opened by the first caller.
     fn paths(&self) -> io::Result<Arc<PathSockets>> {
         if let Some(paths) = self.paths.get() {
@@ -232,10 +246,14 @@ impl Device {
 
     fn try_bind_qp(&self, paths: &Arc<PathSockets>) -> io::Result<(u16, UdpWire)> {
         let mut pool = self.qpns.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.faults.qpn_reuse
+            && let Some(bound) = self.try_rebind_freed(&mut pool, paths)
+        {
+            return Ok(bound);
+        }
         for _ in 0..QPN_TRIES {
             let Some(qpn) = pool.candidate() else { continue };
-            match UdpWire::bind(SocketAddrV4::new(self.addr, qpn), Arc::clone(paths), &self.capture)
-            {
+            match self.try_bind_at(qpn, paths) {
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
                 Err(error) => return Err(error),
                 Ok(wire) => {
@@ -245,6 +263,29 @@ impl Device {
             }
         }
         Err(io::Error::new(io::ErrorKind::AddrInUse, "no free UDP port for a queue pair"))
+    }
+
+    fn try_bind_at(&self, qpn: u16, paths: &Arc<PathSockets>) -> io::Result<UdpWire> {
+        UdpWire::bind(SocketAddrV4::new(self.addr, qpn), Arc::clone(paths), &self.capture)
+    }
+
+    /// The number of the queue pair destroyed last, on purpose. The service thread closes its
+    /// socket at once then, but in its own time.
+    fn try_rebind_freed(
+        &self,
+        pool: &mut QpnPool,
+        paths: &Arc<PathSockets>,
+    ) -> Option<(u16, UdpWire)> {
+        let qpn = pool.freed.take().filter(|qpn| pool.is_free(*qpn))?;
+        let since = host::now();
+        while host::now().ns_since(since) < REUSE_WAIT_NS {
+            if let Ok(wire) = self.try_bind_at(qpn, paths) {
+                pool.take(qpn);
+                return Some((qpn, wire));
+            }
+            std::thread::yield_now();
+        }
+        None
     }
 
     /// The number may be given out again: its queue pair has stopped lingering.
@@ -261,12 +302,14 @@ struct QpnPool {
     /// Live queue pairs per residue, 0 or 1.
     residues: Vec<u8>,
     state: u64,
+    /// Released last.
+    freed: Option<u16>,
 }
 
 impl QpnPool {
     fn new(max_qp: u32) -> Self {
         let size = max_qp.next_power_of_two() as usize;
-        Self { residues: vec![0; size], state: host::random_u64() }
+        Self { residues: vec![0; size], state: host::random_u64(), freed: None }
     }
 
     fn candidate(&mut self) -> Option<u16> {
@@ -276,7 +319,11 @@ impl QpnPool {
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         let qpn = (self.state >> 48) as u16;
-        (qpn >= QPN_FIRST && self.residues[self.residue(qpn)] == 0).then_some(qpn)
+        (qpn >= QPN_FIRST && self.is_free(qpn)).then_some(qpn)
+    }
+
+    fn is_free(&self, qpn: u16) -> bool {
+        self.residues[self.residue(qpn)] == 0
     }
 
     fn take(&mut self, qpn: u16) {
@@ -288,6 +335,7 @@ impl QpnPool {
         let residue = self.residue(qpn);
         assert!(self.residues[residue] > 0, "queue pair number {qpn} released twice");
         self.residues[residue] -= 1;
+        self.freed = Some(qpn);
     }
 
     fn residue(&self, qpn: u16) -> usize {

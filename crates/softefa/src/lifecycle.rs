@@ -4,8 +4,10 @@
 //! destructor, which may run after ours would. At exit the last acknowledgements are repeated,
 //! because nobody will be there to answer a retransmission (docs/ARCHITECTURE.md, "The end of a peer").
 
+use std::io;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::service;
 
@@ -29,6 +31,35 @@ pub(crate) fn install() {
             libc::pthread_atfork(None, None, Some(in_child));
         }
     });
+}
+
+/// Ends this process as SIGKILL does, so long from now; the first caller decides. The kernel does
+/// it, whatever the program is at. Children do not inherit it.
+#[allow(unsafe_code)]
+pub(crate) fn end_after(after_ns: u64) -> io::Result<()> {
+    static ARMED: AtomicBool = AtomicBool::new(false);
+    if ARMED.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    // A timer of 0 would never expire.
+    let after = Duration::from_nanos(after_ns.max(1));
+    // SAFETY: zero is valid in each member of these structures; the calls get valid pointers to
+    // them and copy what they need.
+    unsafe {
+        let mut event: libc::sigevent = std::mem::zeroed();
+        event.sigev_notify = libc::SIGEV_SIGNAL;
+        event.sigev_signo = libc::SIGKILL;
+        let mut timer: libc::timer_t = std::mem::zeroed();
+        let mut when: libc::itimerspec = std::mem::zeroed();
+        when.it_value.tv_sec = libc::time_t::try_from(after.as_secs()).unwrap_or(libc::time_t::MAX);
+        when.it_value.tv_nsec = after.subsec_nanos().into();
+        if libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) != 0
+            || libc::timer_settime(timer, 0, &raw const when, std::ptr::null_mut()) != 0
+        {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 extern "C" fn at_exit() {

@@ -61,12 +61,14 @@ pub(crate) fn adopt(qp: &Arc<Qp>) {
     service.wake();
 }
 
-/// Keeps a destroyed queue pair answering for a while.
-pub(crate) fn linger(qp: &Arc<Qp>, driven: &Arc<Driven>, now: Instant) {
+/// Keeps a destroyed queue pair answering for a while; closes its socket as soon as the thread can
+/// when it must not `stay`.
+pub(crate) fn linger(qp: &Arc<Qp>, driven: &Arc<Driven>, now: Instant, stay: bool) {
     let Some(service) = service() else { return };
     let mut ward = service.lock();
     ward.live = ward.live.iter().filter(|other| !Arc::ptr_eq(other, qp)).cloned().collect();
-    ward.lingering.push(Lingering { driven: Arc::clone(driven), until: now.plus_ns(LINGER_NS) });
+    let until = if stay { now.plus_ns(LINGER_NS) } else { now };
+    ward.lingering.push(Lingering { driven: Arc::clone(driven), until });
     drop(ward);
     service.wake();
 }

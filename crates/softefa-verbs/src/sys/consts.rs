@@ -6,6 +6,10 @@ pub(crate) const IBV_NODE_UNSPECIFIED: c_int = 7;
 pub(crate) const IBV_TRANSPORT_UNSPECIFIED: c_int = 4;
 
 pub(crate) const IBV_PORT_ACTIVE: c_int = 4;
+pub(crate) const IBV_MTU_256: c_int = 1;
+pub(crate) const IBV_MTU_512: c_int = 2;
+pub(crate) const IBV_MTU_1024: c_int = 3;
+pub(crate) const IBV_MTU_2048: c_int = 4;
 pub(crate) const IBV_MTU_4096: c_int = 5;
 pub(crate) const IBV_LINK_LAYER_UNSPECIFIED: u8 = 0;
 pub(crate) const IBV_GID_TYPE_IB: u32 = 0;

@@ -16,6 +16,9 @@ impl Core {
         counters.add(Counter::FaultLost, sent.lost);
         counters.add(Counter::FaultReordered, sent.reordered);
         counters.add(Counter::FaultDuplicated, sent.duplicated);
+        counters.add(Counter::FaultBlackholed, sent.blackholed);
+        counters.add(Counter::FaultMangled, sent.mangled);
+        counters.add(Counter::FaultCorrupted, sent.corrupted);
     }
 
     /// Moves what was posted to the device's counters.

@@ -30,7 +30,7 @@ use crate::config::Integrity;
 use crate::counters::Counter;
 use crate::cq::{Completion, Unpolled};
 use crate::device::Device;
-use crate::fault::stream_of;
+use crate::fault::{Dice, Refusals, stream_of};
 use crate::host;
 use crate::mr::MrCache;
 use crate::pd::{Pd, PdId};
@@ -66,6 +66,7 @@ pub(crate) struct Core {
     rdma_mrs: MrCache,
     recv_mrs: MrCache,
     wire: Box<dyn Wire>,
+    refusals: Refusals,
     batch: Batch,
     buffer: Vec<u8>,
     ud_queue: VecDeque<ud::Queued>,
@@ -119,8 +120,10 @@ impl Core {
         let stream = device.streams.fetch_add(1, Ordering::Relaxed);
         let tap = wire.tap();
         let mut wire: Box<dyn Wire> = Box::new(wire);
-        if device.faults.is_active() {
-            wire = Box::new(Faulty::new(wire, tap, device.faults, stream_of(stream)));
+        let stream = stream_of(stream);
+        if device.faults.is_on_the_wire() {
+            let dice = Dice::new(&device.faults, stream);
+            wire = Box::new(Faulty::new(wire, tap, dice, device.blackholes()));
         }
         let unspecified = Ipv4Addr::UNSPECIFIED;
         Self {
@@ -138,6 +141,7 @@ impl Core {
             send_mrs: MrCache::new(Arc::clone(&device.mrs), pd),
             recv_mrs: MrCache::new(Arc::clone(&device.mrs), pd),
             wire,
+            refusals: Refusals::new(&device.faults, stream),
             batch: new_batch(device),
             buffer: vec![0; BUFFER_BYTES],
             ud_queue: VecDeque::new(),

@@ -148,6 +148,9 @@ impl Core {
     /// The receive the next message goes to. One whose memory is not writable (any more) completes
     /// with its own error instead of standing in the way of those behind it.
     pub(super) fn next_receive(&mut self) -> Option<RecvWqe> {
+        if self.is_not_ready_on_purpose() {
+            return None;
+        }
         while let Some(wqe) = self.rq.front().copied() {
             if wqe.is_writable(&mut self.recv_mrs) {
                 return Some(wqe);
@@ -156,6 +159,16 @@ impl Core {
             self.fail_recv(&wqe, Status::LocalInvalidLkey);
         }
         None
+    }
+
+    /// A fault wants this message to find no receive.
+    #[inline]
+    pub(super) fn is_not_ready_on_purpose(&mut self) -> bool {
+        let hit = self.refusals.is_not_ready();
+        if hit {
+            self.device.counters.add(Counter::FaultRnr, 1);
+        }
+        hit
     }
 
     pub(super) fn complete_recv(

@@ -8,6 +8,7 @@ use srd::{Address, Event, Instant, Message, Transmit};
 use super::rdma::{Block, Body, Part};
 use super::{Core, FLAG_IMM, OP_SEND};
 use crate::AHN_UNKNOWN;
+use crate::counters::Counter;
 use crate::cq::{Completion, CompletionOp};
 use crate::local_copy::Source;
 use crate::qp::{QpKind, SendData, SendOp, SendWr, socket_addr};
@@ -68,6 +69,10 @@ impl Core {
     }
 
     pub(super) fn check_send(&mut self, slot: &SendSlot, wr: &SendWr<'_>) -> Option<Status> {
+        if self.refusals.is_internal_error() {
+            self.device.counters.add(Counter::FaultInternal, 1);
+            return Some(Status::LocalQpInternalError);
+        }
         let attr = self.device.attr();
         let (possible, max_bytes) = match slot.op {
             SendOp::Send | SendOp::SendImm(_) => (true, attr.max_msg_bytes),

@@ -67,6 +67,11 @@ counters! {
     FaultLost "fault_lost" "Datagrams dropped on purpose.";
     FaultReordered "fault_reordered" "Datagrams held back on purpose.";
     FaultDuplicated "fault_duplicated" "Datagrams doubled on purpose.";
+    FaultBlackholed "fault_blackholed" "Datagrams a path swallowed on purpose.";
+    FaultMangled "fault_mangled" "Datagrams sent with headers altered on purpose.";
+    FaultCorrupted "fault_corrupted" "Datagrams sent with payload altered on purpose.";
+    FaultRnr "fault_rnr" "Messages turned away on purpose as if no receive were posted. Also in `rx_rnr`.";
+    FaultInternal "fault_internal" "Sends that failed on purpose.";
     ServiceTurns "service_turns" "Turns the service thread drove because nobody polled.";
     SubmittedCmds "submitted_cmds" "Commands to the device that make or change an object.";
     CmdsErr "cmds_err" "Commands the device refused.";

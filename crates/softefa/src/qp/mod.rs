@@ -228,7 +228,9 @@ impl Qp {
             let now = host::now();
             self.lock().close(now);
             self.driven.begin_lingering();
-            service::linger(self, &self.driven, now);
+            // A successor that is to have the number at once needs its port.
+            let is_reused = self.pd.device().faults.qpn_reuse;
+            service::linger(self, &self.driven, now, !is_reused);
         }
         self.init.send_cq.detach(self, self.send_owner);
         self.init.recv_cq.detach(self, self.recv_owner);

@@ -23,8 +23,8 @@ pub(crate) enum Cover {
 #[inline]
 pub(crate) fn headers_len(datagram: &[u8]) -> Option<usize> {
     let extent = Extent::of(datagram)?;
-    // A SEND (operation 0) has no block, everything else has (SRD-10.1).
-    let block = if extent.op == 0 { 0 } else { RDMA_BLOCK_BYTES };
+    // A SEND (operation 0) has no block, everything else should have (SRD-10.1).
+    let block = if extent.op == 0 { 0 } else { RDMA_BLOCK_BYTES.min(extent.payload_len) };
     let len = extent.headers_len + block;
     (len <= datagram.len()).then_some(len)
 }

@@ -6,10 +6,11 @@ use std::net::SocketAddrV4;
 
 use srd::Instant;
 
-use super::batch::Piece;
+use super::batch::{Packet, Piece};
+use super::check;
 use super::tap::Tap;
 use super::{Batch, Cover, Run, Sent, Wire};
-use crate::fault::{Dice, FaultSpec};
+use crate::fault::{Blackholes, Dice, Fate};
 
 /// A copy that leaves later. Ordered by time, then by the order of arrival.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,21 +22,41 @@ struct Held {
     bytes: Vec<u8>,
 }
 
-/// Loses, doubles and holds back what is sent through it.
+/// Loses, doubles, holds back and damages what is sent through it.
 pub(crate) struct Faulty {
     inner: Box<dyn Wire>,
     tap: Tap,
     dice: Dice,
+    blackholes: Blackholes,
     held: BinaryHeap<Reverse<Held>>,
     serial: u64,
     outgoing: Batch,
 }
 
 impl Faulty {
-    pub(crate) fn new(inner: Box<dyn Wire>, tap: Tap, spec: FaultSpec, stream: u64) -> Self {
+    pub(crate) fn new(inner: Box<dyn Wire>, tap: Tap, dice: Dice, holes: Blackholes) -> Self {
         let held = BinaryHeap::new();
         let outgoing = Batch::new(Cover::Done, 0);
-        Self { inner, tap, dice: Dice::new(spec, stream), held, serial: 0, outgoing }
+        Self { inner, tap, dice, blackholes: holes, held, serial: 0, outgoing }
+    }
+
+    /// The bytes that leave instead of `packet`.
+    fn altered(&mut self, batch: &Batch, packet: &Packet, fate: Fate, sent: &mut Sent) -> Vec<u8> {
+        let mut bytes = batch.copy(packet);
+        if !(fate.mangled || fate.corrupted) {
+            return bytes;
+        }
+        let split = check::headers_len(&bytes).unwrap_or(bytes.len());
+        let (headers, payload) = bytes.split_at_mut(split);
+        if fate.mangled {
+            sent.mangled += 1;
+            self.dice.damage(headers);
+        }
+        if fate.corrupted && !payload.is_empty() {
+            sent.corrupted += 1;
+            self.dice.damage(payload);
+        }
+        bytes
     }
 
     fn forward(
@@ -66,16 +87,18 @@ impl Wire for Faulty {
         let mut sent = Sent::default();
         for packet in batch.packets() {
             let fate = self.dice.throw();
+            let swallowed = fate.copies > 0 && self.blackholes.swallow(now, packet.path);
             sent.lost += u64::from(fate.copies == 0);
-            sent.duplicated += u64::from(fate.copies == 2);
-            sent.reordered += u64::from(fate.reordered);
-            if fate.copies == 0 {
+            sent.blackholed += u64::from(swallowed);
+            if fate.copies == 0 || swallowed {
                 if self.tap.is_on() {
                     self.tap.lost(batch, packet);
                 }
                 continue;
             }
-            let bytes = batch.copy(packet);
+            sent.duplicated += u64::from(fate.copies == 2);
+            sent.reordered += u64::from(fate.reordered);
+            let bytes = self.altered(batch, packet, fate, &mut sent);
             for _ in 0..fate.copies {
                 if fate.delay_ns == 0 {
                     self.forward(now, packet.to, packet.path, &bytes, &mut sent);
@@ -116,6 +139,7 @@ impl Wire for Faulty {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fault::FaultSpec;
     use std::sync::{Arc, Mutex};
 
     /// Remembers what was sent.
@@ -141,8 +165,10 @@ mod tests {
 
     fn run(spec: &str) -> (Vec<Vec<u8>>, Sent) {
         let log = Arc::new(Mutex::new(Vec::new()));
-        let mut wire =
-            Faulty::new(Box::new(Log(Arc::clone(&log))), Tap::deaf(), spec.parse().unwrap(), 1);
+        let spec: FaultSpec = spec.parse().unwrap();
+        let dice = Dice::new(&spec, 1);
+        let holes = Blackholes::new(spec.blackholes, Instant::ZERO);
+        let mut wire = Faulty::new(Box::new(Log(Arc::clone(&log))), Tap::deaf(), dice, holes);
         let mut total = Sent::default();
         for i in 0..1000u16 {
             let mut batch = Batch::new(Cover::Done, 0);

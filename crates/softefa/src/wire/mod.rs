@@ -1,7 +1,7 @@
 //! The network below the adapter: bursts of datagrams out, bursts in.
 //!
 //! ```text
-//! Batch --> Wire::send --> [fault::Faulty: lose, hold, double] --> udp::UdpWire --> kernel
+//! Batch --> Wire::send --> [Faulty: lose, hold, double, damage] --> udp::UdpWire --> kernel
 //! ```
 
 mod batch;
@@ -36,6 +36,9 @@ pub(crate) struct Sent {
     pub(crate) lost: u64,
     pub(crate) reordered: u64,
     pub(crate) duplicated: u64,
+    pub(crate) blackholed: u64,
+    pub(crate) mangled: u64,
+    pub(crate) corrupted: u64,
 }
 
 /// One received run of datagrams of equal length (the last may be shorter).
@@ -71,7 +74,7 @@ impl Wire for Unplugged {
     }
 }
 
-/// A network. Losing datagrams is allowed, changing them is not.
+/// A network. Losing datagrams is allowed, and damage that their check finds.
 pub(crate) trait Wire: Send {
     /// Sends and empties `batch`.
     fn send(&mut self, now: Instant, batch: &mut Batch) -> Sent;

@@ -45,14 +45,17 @@ impl WriteRecv {
 
 impl Core {
     /// Refuses the message of a WRITE that tells the receiver as long as there is no room for it.
-    pub(super) fn can_tell(&self, flags: u8) -> Result<(), Reject> {
+    pub(super) fn can_tell(&mut self, flags: u8) -> Result<(), Reject> {
+        if flags & FLAG_IMM == 0 {
+            return Ok(());
+        }
         // Nothing but the limit bounds what peers can put into the program's completion queue.
         let has_room = if self.write_recv.is_unsolicited {
             self.unpolled.unsolicited.load(Ordering::Acquire) < self.write_recv.unpolled_max
         } else {
-            self.rq.len() > 0
+            self.rq.len() > 0 && !self.is_not_ready_on_purpose()
         };
-        if flags & FLAG_IMM == 0 || has_room { Ok(()) } else { Err(Reject::Rnr) }
+        if has_room { Ok(()) } else { Err(Reject::Rnr) }
     }
 
     /// Completes the immediate that a WRITE ends with, if it is here and [`Core::can_tell`] had

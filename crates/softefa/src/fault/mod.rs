@@ -1,0 +1,30 @@
+//! Faults on purpose: what a user asks for, and who decides what it hits.
+//!
+//! ```text
+//! FaultSpec --> dice       loss, reordering, duplicates, delay    of each datagram sent
+//!           --> damage     altered headers, altered payload        of each datagram sent
+//!           --> blackhole  paths that swallow, from when to when   of each datagram sent
+//!           --> refusal    receives that are not there, sends that fail
+//!           --> device     a narrow link, numbers that come back, the end of the process
+//! ```
+//! What dice decide is deterministic: the same seed and the same sequence of datagrams give the
+//! same fates, and asking for another fault does not change them. What is told by a time happens at
+//! that time after the device was opened, whatever is on its way then.
+
+mod blackhole;
+mod damage;
+mod dice;
+mod keys;
+mod random;
+mod refusal;
+mod spec;
+mod value;
+
+pub use blackhole::Blackhole;
+pub use keys::{FaultKey, Side};
+pub use spec::FaultSpec;
+
+pub(crate) use blackhole::Blackholes;
+pub(crate) use dice::{Dice, Fate};
+pub(crate) use random::stream_of;
+pub(crate) use refusal::Refusals;

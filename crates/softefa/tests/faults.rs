@@ -1,0 +1,383 @@
+//! Each fault on purpose, through the real adapter: what it does, and that it counted.
+
+mod common;
+
+use std::collections::HashSet;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use common::{QKEY, Side, pair, poll_until, remote, side, side_of, up, wait_for};
+use softefa::counters::Counter;
+use softefa::{
+    CompletionOp, Config, Integrity, ModifyQp, Qp, QpKind, QpState, SendOp, SendWr, Status,
+};
+
+/// Bytes of a message in [`exchange`].
+const LEN: usize = 256;
+
+fn count(side: &Side, counter: Counter) -> u64 {
+    side.device.counters().get(counter)
+}
+
+/// The bytes of message `number`.
+fn body(number: u64) -> Vec<u8> {
+    let mut bytes = vec![number as u8; LEN];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    bytes
+}
+
+/// Sends `total` numbered messages from `a` to `b`, one slot each, and returns those that did not
+/// arrive as they were sent. Each must arrive once.
+fn exchange(a: &mut Side, b: &Side, total: u64) -> usize {
+    let ah = a.ah(b);
+    for number in 0..total {
+        let at = number as usize * LEN;
+        b.post_recv(number, at, LEN as u32);
+        a.fill(at, &body(number));
+    }
+    let (mut posted, mut sent, mut received) = (0, 0, 0);
+    let a = &*a;
+    while sent < total || received < total {
+        // Few at a time: no socket's buffer overflows.
+        while posted < total && posted - sent < 64 {
+            a.send(posted, b, &ah, posted as usize * LEN, LEN as u32);
+            posted += 1;
+        }
+        poll_until(&[a, b], |index, done| {
+            assert_eq!(done.status, Status::Ok, "{done:?}");
+            sent += u64::from(index == 0);
+            received += u64::from(index == 1);
+            true
+        });
+    }
+    let mut missing: HashSet<Vec<u8>> = (0..total).map(body).collect();
+    (0..total).filter(|slot| !missing.remove(b.bytes(*slot as usize * LEN, LEN))).count()
+}
+
+/// Waits until everything that was sent has been counted.
+fn settled(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn mangled_headers_are_dropped_and_sent_again() {
+    let (mut a, b) = pair("mangle=10%,seed=1");
+    assert_eq!(exchange(&mut a, &b, 2_000), 0);
+    let both = |counter| count(&a, counter) + count(&b, counter);
+    assert!(count(&a, Counter::FaultMangled) > 20 && count(&a, Counter::RetransPkts) > 20);
+    // Every one of them; one that names a shorter length is cut, and counts for each piece.
+    settled("a mangled datagram was taken for a good one", || {
+        both(Counter::RxCrcErrors) >= both(Counter::FaultMangled)
+    });
+    assert_eq!(both(Counter::RxDrops), both(Counter::RxCrcErrors));
+}
+
+#[test]
+fn mangled_rdma_changes_no_other_byte() {
+    let (mut a, b) = pair("mangle=10%,seed=2");
+    let ah = a.ah(&b);
+    let bytes: Vec<u8> = (0..400_000u32).map(|i| (i / 7) as u8).collect();
+    a.fill(0, &bytes);
+    let write = SendOp::Write(remote(&b, 1_000));
+    a.post(1, &ah, b.qp.qpn(), write, &[a.sge(0, bytes.len() as u32)]);
+    assert_eq!(wait_for(&[&a, &b], 0, CompletionOp::Write).status, Status::Ok);
+    assert_eq!(b.bytes(1_000, bytes.len()), bytes);
+    assert!(b.bytes(0, 1_000).iter().chain(b.bytes(401_000, 600_000)).all(|byte| *byte == 0));
+    assert!(count(&a, Counter::FaultMangled) > 0 && count(&b, Counter::RxCrcErrors) > 0);
+}
+
+#[test]
+fn corrupt_payload_is_delivered() {
+    let (mut a, b) = pair("corrupt=5%,seed=1");
+    let wrong = exchange(&mut a, &b, 2_000);
+    let corrupted = count(&a, Counter::FaultCorrupted);
+    assert!(wrong > 20, "{wrong} arrived altered");
+    assert!(corrupted >= wrong as u64, "{wrong} of {corrupted}");
+    assert_eq!(count(&b, Counter::RxCrcErrors), 0);
+}
+
+#[test]
+fn integrity_turns_corruption_into_loss() {
+    let faults = "corrupt=5%,seed=1".parse().expect("a fault");
+    let sealing = Config { faults, integrity: Integrity::Crc32c, ..Config::default() };
+    // The receiver is told nothing.
+    let (mut a, b) = (side_of(QpKind::Srd, &sealing), side(QpKind::Srd, ""));
+    assert_eq!(exchange(&mut a, &b, 2_000), 0);
+    assert!(count(&a, Counter::FaultCorrupted) > 20);
+    settled("a corrupted datagram was taken for a good one", || {
+        count(&a, Counter::FaultCorrupted) == count(&b, Counter::RxCrcErrors)
+    });
+}
+
+#[test]
+fn integrity_covers_long_messages_and_rdma() {
+    let faults = "corrupt=20%,seed=3".parse().expect("a fault");
+    let config = Config { faults, integrity: Integrity::Crc32c, ..Config::default() };
+    let (mut a, b) = (side_of(QpKind::Srd, &config), side_of(QpKind::Srd, &config));
+    let ah = a.ah(&b);
+    let bytes: Vec<u8> = (0..300_000u32).map(|i| (i / 3) as u8).collect();
+    a.fill(0, &bytes);
+    let sges = [a.sge(0, bytes.len() as u32)];
+    a.post(1, &ah, b.qp.qpn(), SendOp::Write(remote(&b, 0)), &sges);
+    assert_eq!(wait_for(&[&a, &b], 0, CompletionOp::Write).status, Status::Ok);
+    assert_eq!(b.bytes(0, bytes.len()), bytes);
+    b.post_recv(2, 400_000, 8928);
+    a.send(3, &b, &ah, 1_000, 8928);
+    wait_for(&[&a, &b], 1, CompletionOp::Recv);
+    assert_eq!(b.bytes(400_000, 8928), &bytes[1_000..][..8928]);
+    assert!(count(&b, Counter::RxCrcErrors) > 0);
+}
+
+#[test]
+fn receivers_are_not_ready_for_a_share() {
+    let (mut a, b) = (side(QpKind::Srd, ""), side(QpKind::Srd, "rnr=5%,seed=1"));
+    assert_eq!(exchange(&mut a, &b, 500), 0);
+    let refused = count(&b, Counter::FaultRnr);
+    assert!(refused > 5, "{refused}");
+    assert_eq!(count(&b, Counter::RxRnr), refused, "receives were posted");
+}
+
+/// Status 10.
+#[test]
+fn a_receiver_that_is_never_ready_uses_up_the_retries() {
+    let (a, b) = (side(QpKind::Srd, ""), side(QpKind::Srd, "rnr=100%"));
+    let ah = a.ah(&b);
+    for retries in [0, 2] {
+        a.qp.modify(&ModifyQp { state: Some(QpState::Reset), ..ModifyQp::default() })
+            .expect("reset");
+        up(&a.qp, retries);
+        let before = count(&b, Counter::FaultRnr);
+        b.post_recv(7, 0, 8);
+        a.send(1, &b, &ah, 0, 8);
+        assert_eq!(wait_for(&[&a, &b], 0, CompletionOp::Send).status, Status::RemoteRnr);
+        assert_eq!(count(&b, Counter::FaultRnr) - before, u64::from(retries) + 1);
+    }
+    let imm = SendOp::WriteImm(remote(&b, 0), 5);
+    a.post(2, &ah, b.qp.qpn(), imm, &[a.sge(0, 8)]);
+    assert_eq!(wait_for(&[&a, &b], 0, CompletionOp::Write).status, Status::RemoteRnr);
+    assert!(b.cq.pop().is_none(), "no receive was used");
+}
+
+/// Status 2.
+#[test]
+fn sends_end_with_an_internal_error_for_a_share() {
+    let (a, b) = (side(QpKind::Srd, "internal=20%,seed=1"), side(QpKind::Srd, ""));
+    let ah = a.ah(&b);
+    (0..100).for_each(|id| b.post_recv(id, 0, 8));
+    let mut failed = 0;
+    for id in 0..100 {
+        a.send(id, &b, &ah, 0, 8);
+        poll_until(&[&a, &b], |index, done| {
+            failed += u64::from(done.status == Status::LocalQpInternalError);
+            index == 0
+        });
+    }
+    assert!((5..40).contains(&failed), "{failed} of 100");
+    assert_eq!(count(&a, Counter::FaultInternal), failed);
+}
+
+#[test]
+fn a_path_that_swallows_is_evacuated() {
+    // A queue pair begins on a path it draws, and stays while all is well.
+    for _ in 0..100 {
+        let (mut a, b) = (side(QpKind::Srd, "blackhole=path:3"), side(QpKind::Srd, ""));
+        assert_eq!(exchange(&mut a, &b, 2_000), 0);
+        let swallowed = count(&a, Counter::FaultBlackholed);
+        if swallowed > 0 {
+            // All would be lost if the path stayed in use.
+            let sent = count(&a, Counter::TxPkts);
+            assert!(swallowed * 8 < sent, "{swallowed} swallowed, {sent} arrived");
+            return;
+        }
+    }
+    panic!("none of 100 queue pairs used path 3");
+}
+
+#[test]
+fn a_blackhole_ends() {
+    let (mut a, b) = (side(QpKind::Srd, "blackhole=all@0s+300ms"), side(QpKind::Srd, ""));
+    assert_eq!(exchange(&mut a, &b, 10), 0, "they wait for its end");
+    assert!(count(&a, Counter::FaultBlackholed) > 0 && count(&a, Counter::RetransPkts) > 0);
+}
+
+/// Status 13 and 15: both in one test, because each takes the device's patience of eight seconds.
+#[test]
+fn who_cannot_be_reached_is_given_up() {
+    let (never, peer) = (side(QpKind::Srd, "blackhole=all"), side(QpKind::Srd, ""));
+    let lately = side(QpKind::Srd, "blackhole=all@500ms");
+    let silent_from = Instant::now() + Duration::from_millis(500);
+    let handles = [never.ah(&peer), lately.ah(&peer)];
+    never.send(15, &peer, &handles[0], 0, 8);
+    (0..2).for_each(|id| peer.post_recv(id, 0, 8));
+    lately.send(1, &peer, &handles[1], 0, 8);
+    assert_eq!(wait_for(&[&lately, &peer], 0, CompletionOp::Send).status, Status::Ok);
+    while Instant::now() < silent_from {
+        assert!(never.cq.poll_one().is_none() && lately.cq.poll_one().is_none());
+    }
+    lately.send(13, &peer, &handles[1], 0, 8);
+    let mut ends = Vec::new();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while ends.len() < 2 {
+        assert!(Instant::now() < deadline, "only {ends:?} ended");
+        ends.extend([&never, &lately].iter().filter_map(|side| side.cq.poll_one()));
+    }
+    for done in ends {
+        assert_eq!(u64::from(done.status.code()), done.wr_id, "{done:?}");
+    }
+    for side in [&never, &lately] {
+        assert!(count(side, Counter::FaultBlackholed) > 0);
+        assert_eq!(count(side, Counter::UnresponsiveRemoteEvents), 1);
+    }
+}
+
+#[test]
+fn a_narrow_link_shortens_messages() {
+    let (mut a, b) = pair("mtu=1400");
+    let longest = a.device.attr().max_msg_bytes;
+    assert!((1_000..1_372).contains(&longest), "{longest}");
+    let ah = a.ah(&b);
+    b.post_recv(1, 0, 2_000);
+    a.send(1, &b, &ah, 0, longest + 1);
+    assert_eq!(wait_for(&[&a, &b], 0, CompletionOp::Send).status, Status::LocalBadLength);
+    a.send(2, &b, &ah, 0, longest);
+    assert_eq!(wait_for(&[&a, &b], 1, CompletionOp::Recv).byte_len, longest);
+    // RDMA is cut into messages that fit.
+    let bytes: Vec<u8> = (0..100_000u32).map(|i| (i / 5) as u8).collect();
+    a.fill(0, &bytes);
+    let sges = [a.sge(0, bytes.len() as u32)];
+    a.post(3, &ah, b.qp.qpn(), SendOp::Write(remote(&b, 500_000)), &sges);
+    assert_eq!(wait_for(&[&a, &b], 0, CompletionOp::Write).status, Status::Ok);
+    assert_eq!(b.bytes(500_000, bytes.len()), bytes);
+    let datagrams = count(&a, Counter::TxPkts);
+    assert!(datagrams * 1_372 >= count(&a, Counter::TxBytes) && datagrams > 100_000 / 1_372);
+}
+
+/// A queue pair of `side`, up, with queue key `qkey`.
+fn queue_pair(side: &Side, qkey: u32) -> std::sync::Arc<Qp> {
+    let qp = Qp::create(&side.pd, common::init(QpKind::Srd, &side.cq)).expect("a queue pair");
+    up(&qp, 7);
+    qp.modify(&ModifyQp { qkey: Some(qkey), ..ModifyQp::default() }).expect("a queue key");
+    qp
+}
+
+/// Statuses 9 and 8, as to whoever remembers the number of a queue pair that is gone.
+#[test]
+fn a_successor_gets_no_message_of_its_predecessor() {
+    let (a, b) = (side(QpKind::Srd, ""), side(QpKind::Srd, "qpn-reuse"));
+    let ah = a.ah(&b);
+    let known = queue_pair(&b, QKEY);
+    let number = known.qpn();
+    let sge = [a.sge(0, 8)];
+    let send = |wr_id| a.post(wr_id, &ah, number, SendOp::Send, &sge);
+    known.post_recv(1, &[b.sge(0, 8)]).expect("a receive");
+    send(1);
+    assert_eq!(wait_for(&[&a, &b], 0, CompletionOp::Send).status, Status::Ok);
+    assert_eq!(wait_for(&[&a, &b], 1, CompletionOp::Recv).wr_id, 1);
+    for generation in 0..3 {
+        // One that was in nobody's mind and one that was: all have the number.
+        let qp = if generation == 0 { known.clone() } else { queue_pair(&b, QKEY + generation) };
+        assert_eq!(qp.qpn(), number, "generation {generation}");
+        qp.destroy();
+    }
+    let heir = queue_pair(&b, QKEY + 9);
+    assert_eq!(heir.qpn(), number);
+    heir.post_recv(2, &[b.sge(0, 8)]).expect("a receive");
+    // What it still has a connection for is answered by a RESET, what opens one by a refusal.
+    let mut ends = Vec::new();
+    for wr_id in 2..4 {
+        send(wr_id);
+        ends.push(wait_for(&[&a, &b], 0, CompletionOp::Send).status);
+    }
+    assert_eq!(ends, [Status::RemoteAbort, Status::RemoteBadDestQpn]);
+    assert!(b.cq.pop().is_none(), "the successor got a message");
+    // Who knows the key reaches it.
+    let wr = SendWr { remote_qkey: QKEY + 9, ..common::wr(4, &ah, number, SendOp::Send, &sge) };
+    a.qp.post_send(&wr).expect("posted");
+    assert_eq!(wait_for(&[&a, &b], 1, CompletionOp::Recv).wr_id, 2);
+}
+
+/// Whether the environment says that this process is the one to be killed, and by what.
+const DOOMED: &str = "SOFTEFA_TEST_DOOMED";
+
+/// Status 9, of a process that was killed by its own fault.
+#[test]
+fn a_process_ends_at_its_time() {
+    const NAME: &str = "a_process_ends_at_its_time";
+    if let Ok(port) = std::env::var(DOOMED) {
+        return be_doomed(port.parse().expect("a port"));
+    }
+    let a = side(QpKind::Srd, "");
+    let hears = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    hears.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
+    let port = hears.local_addr().expect("an address").port();
+    let mut child = Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", NAME, "--nocapture"])
+        .env(DOOMED, port.to_string())
+        .spawn()
+        .expect("a second process");
+    let mut raw = [0; 2];
+    hears.recv(&mut raw).expect("the number of its queue pair");
+    let ah = a.ah(&a);
+    let sge = [a.sge(0, 8)];
+    // It never posts a receive: the sends wait for its end.
+    for wr_id in 0..8 {
+        a.post(wr_id, &ah, u16::from_be_bytes(raw), SendOp::Send, &sge);
+    }
+    let mut ended = 0;
+    poll_until(&[&a], |_, done| {
+        assert_eq!(done.status, Status::RemoteBadDestQpn, "{done:?}");
+        ended += 1;
+        ended == 8
+    });
+    let status = child.wait().expect("its end");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9), "{status}");
+    assert!(count(&a, Counter::TxPkts) > 0);
+}
+
+fn be_doomed(port: u16) {
+    let b = side(QpKind::Srd, "peer-kill@1s");
+    let tells = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    tells.send_to(&b.qp.qpn().to_be_bytes(), ("127.0.0.1", port)).expect("told");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < deadline {
+        assert!(b.cq.poll_one().is_none());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn delays_are_added_to_each_datagram() {
+    for (fault, least_us) in
+        [("delay=5ms", 5_000), ("delay=5ms+-1ms", 4_000), ("delay=4ms..6ms", 4_000)]
+    {
+        let (a, b) = (side(QpKind::Srd, fault), side(QpKind::Srd, ""));
+        let ah = a.ah(&b);
+        b.post_recv(1, 0, 8);
+        let start = Instant::now();
+        a.send(1, &b, &ah, 0, 8);
+        assert_eq!(wait_for(&[&a, &b], 1, CompletionOp::Recv).wr_id, 1);
+        assert!(start.elapsed() >= Duration::from_micros(least_us), "{fault}: too early");
+        assert_eq!(count(&b, Counter::RecvWrs), 1);
+    }
+}
+
+#[test]
+fn faults_can_be_combined() {
+    let all = "loss=2%,dup=2%,reorder=10%,delay=10us..50us,mangle=2%,rnr=2%,qpn-reuse,\
+        mtu=3000,blackhole=path:1@0s+50ms,seed=5";
+    let (mut a, b) = pair(all);
+    assert_eq!(exchange(&mut a, &b, 1_000), 0);
+    for counter in [
+        Counter::FaultLost,
+        Counter::FaultDuplicated,
+        Counter::FaultReordered,
+        Counter::FaultMangled,
+    ] {
+        assert!(count(&a, counter) > 0, "{counter:?}");
+    }
+    assert!(count(&b, Counter::FaultRnr) > 0);
+}
