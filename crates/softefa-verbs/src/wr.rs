@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::zeroed;
 use std::sync::Arc;
 
-use softefa::{Remote, SendData, SendOp, SendWr};
+use softefa::{PostError, Remote, SendData, SendOp, SendWr};
 
 use crate::ah::Ah;
 use crate::errno::Errno;
@@ -78,15 +78,23 @@ impl Batch {
         if self.wrs.len() > qp.send_room() as usize {
             return Err(Errno::ENOMEM);
         }
-        for (index, wr) in self.wrs.iter().enumerate() {
-            wr.post(qp, index + 1 < self.wrs.len())?;
+        // Nothing may be posted before a mistake in what follows it.
+        if self.wrs.len() > 1 {
+            self.wrs.iter().try_for_each(|wr| wr.hand(false, |wr| qp.check_send(wr)))?;
         }
-        Ok(())
+        let last = self.wrs.len().saturating_sub(1);
+        let mut wrs = self.wrs.iter().enumerate();
+        wrs.try_for_each(|(index, wr)| wr.hand(index < last, |wr| qp.post_send(wr)))
     }
 }
 
 impl PendingWr {
-    fn post(&self, qp: &softefa::Qp, more: bool) -> Result<(), Errno> {
+    /// Hands the work request to `take` if it is complete.
+    fn hand(
+        &self,
+        more: bool,
+        take: impl FnOnce(&SendWr<'_>) -> Result<(), PostError>,
+    ) -> Result<(), Errno> {
         let target = self.target.as_ref().ok_or(Errno::EINVAL)?;
         let is_message = matches!(self.op, SendOp::Send | SendOp::SendImm(_));
         let inline;
@@ -102,7 +110,7 @@ impl PendingWr {
                 SendData::Inline(&inline)
             }
         };
-        qp.post_send(&SendWr {
+        take(&SendWr {
             wr_id: self.wr_id,
             op: self.op,
             data,

@@ -102,6 +102,22 @@ fn rdma_crosses_processes_while_the_target_sleeps() {
     assert_eq!(run.counter("rdma_local_bytes"), 2 * 900_000, "one READ and one WRITE");
 }
 
+/// `SOFTEFA_SEED` chooses the calls; a failure has printed it.
+#[test]
+fn random_calls_keep_every_promise() {
+    let first = std::env::var("SOFTEFA_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let ways = [
+        ("SOFTEFA_STRICT", "0"),
+        ("SOFTEFA_STRICT", "1"),
+        ("SOFTEFA_FAULT", "loss=2%,dup=2%,seed=1"),
+    ];
+    for (seed, way) in (first..).zip(ways) {
+        println!("SOFTEFA_SEED={seed} {}={}", way.0, way.1);
+        let run = check("random", &[("SOFTEFA_SEED", &u64::to_string(&seed)), way]);
+        assert!(run.counter("tx_pkts") > 0, "never touched the device");
+    }
+}
+
 #[test]
 fn datagrams_arrive_behind_a_routing_header() {
     check_with_packets("datagram");

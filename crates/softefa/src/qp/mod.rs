@@ -167,9 +167,7 @@ impl Qp {
             return Err(PostError::Gone);
         }
         let mut core = self.lock();
-        if !matches!(core.attrs.state, QpState::ReadyToSend | QpState::SendQueueDrained) {
-            return Err(PostError::State(core.attrs.state));
-        }
+        check_state(core.attrs.state)?;
         let used = self.unpolled.sends.load(Ordering::Acquire);
         if used >= self.init.sq_depth {
             return Err(PostError::Full);
@@ -189,6 +187,19 @@ impl Qp {
             service::wake();
         }
         Ok(())
+    }
+
+    /// Whether [`Qp::post_send`] would take `wr`, given room for it ([`Qp::send_room`]): for those
+    /// who post several or none.
+    ///
+    /// # Errors
+    /// As [`Qp::post_send`].
+    pub fn check_send(&self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        self.check_shape(wr)?;
+        if self.is_gone() {
+            return Err(PostError::Gone);
+        }
+        check_state(self.query().state)
     }
 
     /// Sends that can be posted now; more become possible as completions are polled.
@@ -244,6 +255,15 @@ impl Qp {
     }
 
     fn send_slot(&self, wr: &SendWr<'_>) -> Result<SendSlot, PostError> {
+        let signaled = self.check_shape(wr)?;
+        Ok(match wr.data {
+            SendData::Sges(sges) => SendSlot::from_sges(wr.wr_id, wr.op, signaled, sges),
+            SendData::Inline(parts) => SendSlot::from_inline(wr.wr_id, wr.op, signaled, parts),
+        })
+    }
+
+    /// Checks what does not change between two calls; whether a success completes.
+    fn check_shape(&self, wr: &SendWr<'_>) -> Result<bool, PostError> {
         let signaled = wr.signaled || self.init.sq_sig_all;
         if !signaled && self.pd.device().is_strict {
             return Err(PostError::Unsignaled);
@@ -253,16 +273,15 @@ impl Qp {
                 if sges.len() > self.init.sq_sge as usize || sges.len() > sq::SGE_MAX {
                     return Err(PostError::TooManySges(sges.len()));
                 }
-                Ok(SendSlot::from_sges(wr.wr_id, wr.op, signaled, sges))
             }
             SendData::Inline(parts) => {
                 let len = parts.iter().map(|part| part.len()).sum();
                 if len > self.init.inline_bytes as usize || len > sq::INLINE_MAX {
                     return Err(PostError::InlineTooLong(len));
                 }
-                Ok(SendSlot::from_inline(wr.wr_id, wr.op, signaled, parts))
             }
         }
+        Ok(signaled)
     }
 
     /// The last address handle for `addr` is gone: what is on its way there is flushed.
@@ -328,6 +347,14 @@ impl Qp {
 
     fn lock(&self) -> MutexGuard<'_, Core> {
         self.driven.lock()
+    }
+}
+
+/// Whether sends are taken.
+fn check_state(state: QpState) -> Result<(), PostError> {
+    match state {
+        QpState::ReadyToSend | QpState::SendQueueDrained => Ok(()),
+        _ => Err(PostError::State(state)),
     }
 }
 
