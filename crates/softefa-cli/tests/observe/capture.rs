@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive, free_port, has, wait_until};
 use crate::wireshark::tshark;
@@ -255,6 +255,15 @@ fn what_runs_already_can_be_captured() {
     let some = capture(&["--count", "100", "--qp", &qpn.to_string()]);
     assert!(some.len() == 100 && some.iter().all(|packet| packet.qpns.contains(&qpn)));
     assert!(capture(&["--duration", "0.2", "--device", "other"]).is_empty());
+    let file = dir.path().join("interrupted.pcapng");
+    let mut endless = session.command();
+    let endless = endless.args(["pcap", "--write"]).arg(&file).stderr(Stdio::piped());
+    let mut endless = endless.spawn().unwrap();
+    let has_packets = || file.metadata().is_ok_and(|meta| meta.len() > 1 << 20);
+    wait_until("the capture grows", has_packets);
+    kill_process(Pid::from_child(&endless), Signal::INT).unwrap();
+    assert!(endless.wait().unwrap().success(), "Ctrl-C is how a capture ends");
+    assert!(packets(&file).len() > 100);
     for side in [&client, &server] {
         kill_process(side.pid(), Signal::TERM).unwrap();
     }
