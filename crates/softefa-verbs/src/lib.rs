@@ -40,6 +40,7 @@ mod session;
 mod strings;
 mod sys;
 mod sysfs;
+mod td;
 mod unsupported;
 mod wc;
 mod wr;

@@ -9,6 +9,7 @@ use crate::post;
 use crate::qp;
 use crate::query;
 use crate::sys::{ibv_context_ops, ibv_qp, ibv_recv_wr, verbs_context};
+use crate::td;
 
 /// The table of every context; its owner fills in what differs.
 pub(crate) fn verbs_context() -> verbs_context {
@@ -17,6 +18,9 @@ pub(crate) fn verbs_context() -> verbs_context {
     let mut table: verbs_context = unsafe { zeroed() };
     table.query_port = Some(query::query_port);
     table.query_device_ex = Some(query::query_device_ex);
+    table.alloc_td = Some(td::alloc_td);
+    table.dealloc_td = Some(td::dealloc_td);
+    table.alloc_parent_domain = Some(td::alloc_parent_domain);
     table.create_cq_ex = Some(cq::create_cq_ex);
     table.create_qp_ex = Some(qp::create_qp_ex);
     table.sz = size_of::<verbs_context>();

@@ -1,5 +1,6 @@
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,7 +9,8 @@ use crate::errno::Errno;
 use crate::fork::Owner;
 use crate::handle::{self, Handle};
 use crate::panic;
-use crate::sys::{ibv_context, ibv_pd};
+use crate::sys::{ibv_context, ibv_pd, ibv_td};
+use crate::td;
 
 /// Counts the objects that keep another one from being destroyed.
 #[derive(Debug, Default)]
@@ -36,6 +38,9 @@ pub(crate) struct Pd {
     ibv: UnsafeCell<ibv_pd>,
     pub(crate) nic: Arc<softefa::Pd>,
     pub(crate) users: Users,
+    /// What a parent domain stands for; null in a protection domain of its own.
+    real: *mut ibv_pd,
+    td: *mut ibv_td,
     owner: Owner,
 }
 
@@ -57,10 +62,24 @@ unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     panic::pointer(|| {
         // SAFETY: the program passes a context that `ibv_open_device` gave it.
         let nic = unsafe { handle::borrow::<Context>(context) }?.nic.alloc_pd()?;
-        let ibv = UnsafeCell::new(ibv_pd { context, handle: 0 });
-        let owner = Owner::current();
-        Ok(handle::give(Box::new(Pd { ibv, nic, users: Users::default(), owner })))
+        Ok(give(context, nic, ptr::null_mut(), ptr::null_mut()))
     })
+}
+
+/// A parent domain: `pd` (known to the program as `real`) by another name.
+pub(crate) fn give_parent(pd: &Pd, real: *mut ibv_pd, td: *mut ibv_td) -> *mut ibv_pd {
+    give(pd.context(), Arc::clone(&pd.nic), real, td)
+}
+
+fn give(
+    context: *mut ibv_context,
+    nic: Arc<softefa::Pd>,
+    real: *mut ibv_pd,
+    td: *mut ibv_td,
+) -> *mut ibv_pd {
+    let ibv = UnsafeCell::new(ibv_pd { context, handle: 0 });
+    let (users, owner) = (Users::default(), Owner::current());
+    handle::give(Box::new(Pd { ibv, nic, users, real, td, owner }))
 }
 
 #[unsafe(no_mangle)]
@@ -69,9 +88,16 @@ unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
         // SAFETY: the program passes a protection domain that `ibv_alloc_pd` gave it.
         let borrowed = unsafe { handle::borrow::<Pd>(pd) }?;
         borrowed.users.none()?;
-        let owner = borrowed.owner;
+        let (owner, real, td) = (borrowed.owner, borrowed.real, borrowed.td);
         // SAFETY: no object uses it and the program gives it up.
         owner.release(unsafe { handle::take::<Pd>(pd) }?);
+        // SAFETY: a parent domain counts as a user of both, so they are still there.
+        unsafe {
+            if let Ok(real) = handle::borrow::<Pd>(real) {
+                real.users.remove();
+            }
+            td::leave(td);
+        }
         Ok(())
     })
 }

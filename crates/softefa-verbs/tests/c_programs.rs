@@ -139,6 +139,11 @@ fn completions_wake_who_sleeps() {
 }
 
 #[test]
+fn thread_domains_change_nothing() {
+    check_with_packets("domains");
+}
+
+#[test]
 fn forked_child_leaves_the_device_alone() {
     check_with_packets("fork");
 }

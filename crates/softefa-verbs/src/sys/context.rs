@@ -1,8 +1,9 @@
 use std::ffi::{c_int, c_void};
 
 use super::{
-    Unused, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_device, ibv_device_attr_ex, ibv_port_attr,
-    ibv_qp, ibv_qp_init_attr_ex, ibv_recv_wr, ibv_send_wr, ibv_wc,
+    Unused, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_device, ibv_device_attr_ex,
+    ibv_parent_domain_init_attr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_init_attr_ex, ibv_recv_wr,
+    ibv_send_wr, ibv_td, ibv_td_init_attr, ibv_wc,
 };
 
 #[repr(C)]
@@ -56,9 +57,12 @@ pub(crate) struct verbs_context {
     pub(crate) destroy_flow_action: Unused,
     pub(crate) create_flow_action_esp: Unused,
     pub(crate) modify_qp_rate_limit: Unused,
-    pub(crate) alloc_parent_domain: Unused,
-    pub(crate) dealloc_td: Unused,
-    pub(crate) alloc_td: Unused,
+    pub(crate) alloc_parent_domain: Option<
+        unsafe extern "C" fn(*mut ibv_context, *mut ibv_parent_domain_init_attr) -> *mut ibv_pd,
+    >,
+    pub(crate) dealloc_td: Option<unsafe extern "C" fn(*mut ibv_td) -> c_int>,
+    pub(crate) alloc_td:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_td_init_attr) -> *mut ibv_td>,
     pub(crate) modify_cq: Unused,
     pub(crate) post_srq_ops: Unused,
     pub(crate) destroy_rwq_ind_table: Unused,

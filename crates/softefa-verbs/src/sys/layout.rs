@@ -20,6 +20,8 @@ size! {
     ibv_context => 328;
     verbs_context => 648;
     ibv_pd => 16;
+    ibv_td => 8;
+    ibv_parent_domain_init_attr => 48;
     ibv_mr => 48;
     ibv_ah => 24;
     ibv_comp_channel => 16;

@@ -1,11 +1,31 @@
 use std::ffi::{c_int, c_void};
 
-use super::ibv_context;
+use super::{Unused, ibv_context};
 
 #[repr(C)]
 pub(crate) struct ibv_pd {
     pub(crate) context: *mut ibv_context,
     pub(crate) handle: u32,
+}
+
+#[repr(C)]
+pub(crate) struct ibv_td_init_attr {
+    pub(crate) comp_mask: u32,
+}
+
+#[repr(C)]
+pub(crate) struct ibv_td {
+    pub(crate) context: *mut ibv_context,
+}
+
+#[repr(C)]
+pub(crate) struct ibv_parent_domain_init_attr {
+    pub(crate) pd: *mut ibv_pd,
+    pub(crate) td: *mut ibv_td,
+    pub(crate) comp_mask: u32,
+    pub(crate) alloc: Unused,
+    pub(crate) free: Unused,
+    pub(crate) pd_context: *mut c_void,
 }
 
 #[repr(C)]

@@ -46,6 +46,8 @@ BEFORE_END(struct verbs_context, create_qp_ex, 384);
 BEFORE_END(struct verbs_context, sz, 336);
 BEFORE_END(struct verbs_context, context, 328);
 SIZE(struct ibv_pd, 16);
+SIZE(struct ibv_td, 8);
+SIZE(struct ibv_parent_domain_init_attr, 48);
 SIZE(struct ibv_mr, 48);
 AT(struct ibv_mr, addr, 16);
 AT(struct ibv_mr, length, 24);
