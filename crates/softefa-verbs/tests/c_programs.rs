@@ -139,6 +139,11 @@ fn completions_wake_who_sleeps() {
 }
 
 #[test]
+fn every_queue_pair_the_device_has() {
+    check_with_packets("crowd");
+}
+
+#[test]
 fn thread_domains_change_nothing() {
     check_with_packets("domains");
 }

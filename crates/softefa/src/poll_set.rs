@@ -8,6 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
+use crate::host;
+
 /// Readable sockets reported at once; the others come with the next look.
 const READY_MAX: usize = 64;
 
@@ -34,7 +36,8 @@ impl Ready {
 
 impl PollSet {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)? })
+        let epoll = host::with_descriptor(|| Ok(epoll::create(CreateFlags::CLOEXEC)?))?;
+        Ok(Self { epoll })
     }
 
     /// From now on the set tells when `fd` is readable; adding it twice is harmless.
@@ -81,12 +84,16 @@ pub(crate) struct EventFd(OwnedFd);
 impl EventFd {
     /// Reading it takes one from the counter; blocks at zero unless somebody sets `O_NONBLOCK`.
     pub(crate) fn semaphore() -> io::Result<Self> {
-        Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE)?))
+        Self::new(EventfdFlags::SEMAPHORE)
     }
 
     /// Reading it takes all of the counter and never blocks.
     pub(crate) fn doorbell() -> io::Result<Self> {
-        Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+        Self::new(EventfdFlags::NONBLOCK)
+    }
+
+    fn new(flags: EventfdFlags) -> io::Result<Self> {
+        host::with_descriptor(|| Ok(eventfd(0, EventfdFlags::CLOEXEC | flags)?)).map(Self)
     }
 
     pub(crate) fn fd(&self) -> RawFd {

@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use libc::c_int;
 
 use super::Run;
+use crate::host;
 
 /// Bytes kept of a datagram that a peer's kernel refused: its headers.
 pub(crate) const QUOTE_BYTES: usize = srd::HEADER_MAX;
@@ -21,6 +22,10 @@ pub(crate) struct Quote {
 }
 
 pub(super) fn udp_socket() -> io::Result<OwnedFd> {
+    host::with_descriptor(open_udp_socket)
+}
+
+fn open_udp_socket() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: a plain call; the result is checked before it is owned.
     let fd = unsafe { libc::socket(libc::AF_INET, kind, 0) };
