@@ -1,0 +1,29 @@
+//! What idle peers cost: bytes of memory each, and the time of what goes on beside them.
+//!
+//! `cargo run --release -p srd --example peers [peers] [round trips]`
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+#[path = "../tests/common/hub.rs"]
+mod hub;
+
+use hub::Hub;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).map(|argument| argument.parse().ok());
+    let peers: u32 = arguments.next().flatten().unwrap_or(10_000);
+    let rounds: u32 = arguments.next().flatten().unwrap_or(10_000);
+    let mut hub = Hub::new();
+    (0..peers).for_each(|spoke| hub.round_trip(spoke));
+    println!("{peers} peers, bytes each just after a message: {}", hub.bytes_per_peer());
+    hub.pass_s(2);
+    println!("after two idle seconds: {}", hub.bytes_per_peer());
+    let start = std::time::Instant::now();
+    (0..rounds).for_each(|_| hub.round_trip(0));
+    let ns = start.elapsed().as_nanos() / u128::from(rounds.max(1));
+    println!("{rounds} round trips with one of them: {ns} ns each, both ends");
+    let start = std::time::Instant::now();
+    hub.pass_s(1);
+    println!("what a second of idling costs: {} us", start.elapsed().as_micros());
+    hub.pass_s(60);
+    println!("after another minute {} peers are left", hub.live_peers());
+}

@@ -1,0 +1,26 @@
+//! Ten thousand peers of one endpoint: memory in proportion, and none that stays for ever.
+
+#[path = "common/hub.rs"]
+mod hub;
+
+use hub::Hub;
+
+const PEERS: u32 = 10_000;
+/// What a peer may take that says nothing.
+const IDLE_BYTES_MAX: usize = 2048;
+
+#[test]
+fn idle_peers_are_small_and_go() {
+    let mut hub = Hub::new();
+    (0..PEERS).for_each(|spoke| hub.round_trip(spoke));
+    assert_eq!(hub.live_peers(), PEERS as usize);
+    hub.pass_s(2);
+    let bytes = hub.bytes_per_peer();
+    println!("{PEERS} idle peers: {bytes} bytes each");
+    assert!(bytes <= IDLE_BYTES_MAX, "{bytes} bytes per idle peer");
+    hub.pass_s(60);
+    assert_eq!(hub.live_peers(), 0, "idle peers are collected");
+    // Who comes back is served as if for the first time.
+    hub.round_trip(PEERS / 2);
+    assert_eq!(hub.live_peers(), 1);
+}
