@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::harness::record::{Case, Consumer, FAULTS};
-use crate::harness::{Directions, LIMIT, exclusive};
+use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive};
 use crate::pypi;
 
 const VERSION: &str = "1.5.1";
@@ -20,20 +20,25 @@ fn consumer() -> Consumer {
     Consumer::new("nixl-cu12", VERSION, "PyPI")
 }
 
+/// Runs the script with `argument` (may be empty), over srd only.
+fn run(session: Session, argument: &str) -> Outcome {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nixl/transfers.py");
+    let [python, script] = [python(), script].map(|path| path.to_str().unwrap().to_owned());
+    let words = [python.as_str(), &script, argument];
+    let words = if argument.is_empty() { &words[..2] } else { &words };
+    session.with_env(&[("UCX_TLS", "srd,self")]).start_words("nixl", words).wait(LIMIT)
+}
+
 #[test]
 fn memory_is_written_read_and_told_of() {
     let _one = exclusive();
     if !pypi::is_wanted() {
         return;
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nixl/transfers.py");
-    let words = [python(), script].map(|path| path.to_str().unwrap().to_owned());
     for faults in ["", FAULTS] {
         let what = "WRITE, READ and notifications of two agents, UCX 1.23 srd";
         let mut case = Case::new(&consumer(), what, faults);
-        let session = case.session("--wire-only").with_env(&[("UCX_TLS", "srd,self")]);
-        let outcome =
-            session.start_words("nixl", &words.each_ref().map(String::as_str)).wait(LIMIT);
+        let outcome = run(case.session("--wire-only"), "");
         case.add(&outcome);
         outcome.assert_clean();
         outcome.assert_moved(Directions::Both);
@@ -42,6 +47,42 @@ fn memory_is_written_read_and_told_of() {
         }
         case.pass();
     }
+}
+
+/// UCX stripes what it moves over the devices it finds.
+#[test]
+fn two_devices_share_the_load() {
+    let _one = exclusive();
+    if !pypi::is_wanted() {
+        return;
+    }
+    let mut case = Case::new(&consumer(), "the same over two devices", "");
+    let rails = "--wire-only --device rdmap0s6=127.0.0.1 --device rdmap1s6=127.0.0.2";
+    let outcome = run(case.session(rails), "");
+    case.add(&outcome);
+    outcome.assert_clean();
+    for device in ["rdmap0s6", "rdmap1s6"] {
+        let processes = outcome.counters["processes"].as_array().unwrap();
+        let ours = processes.iter().filter(|process| process["device"] == device);
+        let written: u64 =
+            ours.filter_map(|process| process["counters"]["rdma_write_bytes"].as_u64()).sum();
+        assert!(written > 1 << 20, "{device} carried {written} bytes\n{outcome}");
+    }
+    case.pass();
+}
+
+#[test]
+fn death_of_the_target_is_told() {
+    let _one = exclusive();
+    if !pypi::is_wanted() {
+        return;
+    }
+    let mut case = Case::new(&consumer(), "the target is killed, and the initiator told", "");
+    let outcome = run(case.session("--wire-only"), "kill");
+    case.add(&outcome);
+    assert_eq!(outcome.code, 0, "{outcome}");
+    assert!(outcome.stdout.contains("heard of the death"), "{outcome}");
+    case.pass();
 }
 
 /// What `ucx_info -d` would show: no package has one that is new enough to know srd.

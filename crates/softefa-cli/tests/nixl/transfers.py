@@ -1,8 +1,10 @@
 """Two processes with a NIXL agent each, on the UCX that the wheel brings: memory is written, read
-back, and told of."""
+back, and told of. With the argument `kill` the target is killed between two writes, and the
+initiator must hear of it."""
 
 import os
 import pickle
+import signal
 import socket
 import sys
 import time
@@ -11,7 +13,7 @@ import numpy as np
 
 REGION_BYTES = 4 << 20
 ROUNDS = 8
-LIMIT_S = 60
+LIMIT_S = 30
 
 
 def pattern(seed):
@@ -37,6 +39,8 @@ class Agent:
         self.nixl.register_memory([(*place, "")], mem_type="DRAM")
         self.descs = self.nixl.get_xfer_descs([place], mem_type="DRAM")
         self.wire = wire.makefile("rwb")
+        # What came while something else was waited for counts, too.
+        self.seen = set()
         self.tell((self.nixl.get_agent_metadata(), self.nixl.get_serialized_descs(self.descs)))
         metadata, descs = self.hear()
         self.peer = self.nixl.add_remote_agent(metadata)
@@ -54,24 +58,21 @@ class Agent:
         handle = self.nixl.initialize_xfer(
             operation, self.descs, self.remote_descs, self.peer, notification
         )
-        state = self.nixl.transfer(handle)
-        assert state != "ERR", operation
+        states = [self.nixl.transfer(handle)]
 
         def is_done():
-            state = self.nixl.check_xfer_state(handle)
-            assert state != "ERR", operation
-            return state == "DONE"
+            states.append(self.nixl.check_xfer_state(handle))
+            assert "ERR" not in states, operation
+            return states[-1] == "DONE"
 
         wait(operation, is_done)
         self.nixl.release_xfer_handle(handle)
 
     def wait_for(self, notification):
-        seen = []
-
         def has_come():
             for messages in self.nixl.get_new_notifs().values():
-                seen.extend(messages)
-            return notification in seen
+                self.seen.update(messages)
+            return notification in self.seen
 
         wait(f"notification {notification}", has_come)
 
@@ -94,10 +95,26 @@ def serve(agent):
         agent.wait_for(b"read %d" % number)
 
 
+def write_to_the_dead(agent, target):
+    from nixl_cu12._bindings import nixlRemoteDisconnectError
+
+    agent.transfer("WRITE", b"alive")
+    os.kill(target, signal.SIGKILL)
+    os.waitpid(target, 0)
+    try:
+        agent.transfer("WRITE", b"dead")
+    except nixlRemoteDisconnectError:
+        print("heard of the death")
+        return
+    raise AssertionError("wrote into a process that is gone")
+
+
 def main():
     wires = socket.socketpair()
     child = os.fork()
     agent = Agent("target" if child == 0 else "initiator", wires[int(child == 0)])
+    if sys.argv[1:] == ["kill"]:
+        return agent.hear() if child == 0 else write_to_the_dead(agent, child)
     serve(agent) if child == 0 else initiate(agent)
     agent.tell("bye")
     assert agent.hear() == "bye"
