@@ -15,6 +15,7 @@ mod info;
 mod libfabric;
 mod liveness;
 mod mpi;
+mod mpi4py;
 mod netns;
 mod nixl;
 mod openmpi;

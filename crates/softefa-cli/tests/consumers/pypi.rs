@@ -13,16 +13,36 @@ pub(crate) fn is_wanted() -> bool {
 /// A virtual environment with one package, made once; those of several would overwrite each other.
 /// `more` goes to pip as well: options, and packages beside it.
 pub(crate) fn install(package: &str, version: &str, more: &[&str]) -> PathBuf {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("consumers");
-    let venv = target.join(format!("{package}-{version}"));
+    let venv = directory().join(format!("{package}-{version}"));
     let installed = venv.join("installed");
-    if !installed.is_file() {
+    let wanted = more.join(" ");
+    if std::fs::read_to_string(&installed).ok().as_ref() != Some(&wanted) {
         run(Command::new("python3").args(["-m", "venv"]).arg(&venv));
         let wheel = format!("{package}=={version}");
         run(Command::new(venv.join("bin/pip")).args(["install", "--quiet", &wheel]).args(more));
-        std::fs::write(&installed, "").unwrap();
+        std::fs::write(&installed, wanted).unwrap();
     }
     venv
+}
+
+/// The unpacked source distribution of `NAME-VERSION`, which alone holds a package's tests;
+/// downloaded once with the pip of a virtual environment.
+pub(crate) fn source(venv: &Path, name: &str, version: &str) -> PathBuf {
+    let dir = directory();
+    let sources = dir.join(format!("{name}-{version}"));
+    if !sources.is_dir() {
+        let download = ["download", "--quiet", "--no-deps", "--no-binary", name, "--dest"];
+        let requirement = format!("{name}=={version}");
+        run(Command::new(venv.join("bin/pip")).args(download).arg(&dir).arg(requirement));
+        let archive = dir.join(format!("{name}-{version}.tar.gz"));
+        run(Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(&dir));
+    }
+    sources
+}
+
+/// Where downloads are kept between runs.
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("consumers")
 }
 
 fn run(command: &mut Command) {

