@@ -24,4 +24,5 @@ mod pingpong;
 mod pypi;
 mod pyverbs;
 mod rdma_core;
+mod ucx;
 mod wheels;

@@ -1,0 +1,42 @@
+//! UCX's own tools on the device.
+
+use crate::harness::record::{Case, Consumer};
+use crate::harness::{exclusive, has};
+
+/// Transport and device of each resource that `ucx_info -d` found on our device.
+fn transports(text: &str) -> Vec<&str> {
+    let mut transport = "";
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let line = line.trim_start_matches(['#', ' ']);
+        if let Some(name) = line.strip_prefix("Transport: ") {
+            transport = name;
+        } else if line == "Device: rdmap0s6:1" {
+            found.push(transport);
+        }
+    }
+    found
+}
+
+/// UCX 1.13 predates its support of EFA: it sees the device and lists datagrams on it, but cannot
+/// open them with what a queue pair of EFA has.
+#[test]
+fn ucx_info_lists_the_device() {
+    let _one = exclusive();
+    if !has("ucx_info") {
+        return;
+    }
+    let what = "ucx_info -d: the device with ud_verbs";
+    let mut case = Case::new(&Consumer::debian("ucx-utils"), what, "");
+    let outcome = case.session("").run("ucx_info -d");
+    case.add(&outcome);
+    assert_eq!(outcome.code, 0, "{outcome}");
+    assert_eq!(transports(&outcome.stdout), ["ud_verbs"], "{outcome}");
+    // A program that asks for more inline data than EFA has is refused by the hardware, too.
+    assert!(outcome.stdout.contains(" inl:64 "), "refused for another reason\n{outcome}");
+    case.note(
+        "UCX before 1.20 cannot open it: its UD wants 64 bytes of inline data, 6 segments and \
+         atomics; EFA has 32, 2 and none",
+    );
+    case.pass_without_traffic();
+}
