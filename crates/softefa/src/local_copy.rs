@@ -2,7 +2,7 @@
 //!
 //! RDMA between processes of one machine need not carry its bytes through sockets: whoever owns
 //! the memory that is written reads the other's memory itself (SRD-10.7). It is told where by a
-//! [`Source`], which proves two things before a byte counts:
+//! `Source`, which proves two things before a byte counts:
 //!
 //! * that whoever made it knows the **user key**, which `softefa run` hands to programs of one
 //!   user only: they may read each other's memory anyway, so nobody gains a right from us;
