@@ -41,11 +41,16 @@ fn pair(session: &Session, names: &str) -> [Outcome; 2] {
 fn passes(case: &mut Case, session: &Session, names: &str) {
     for side in pair(session, names) {
         case.add(&side);
-        assert_eq!(side.code, 0, "{side}");
+        assert_passed(&side, names);
         side.assert_moved(Directions::Both);
-        for name in names.split_whitespace() {
-            assert!(side.stdout.contains(&format!("{name}: passed")), "{name} did not run\n{side}");
-        }
+    }
+}
+
+#[track_caller]
+fn assert_passed(side: &Outcome, names: &str) {
+    assert_eq!(side.code, 0, "{side}");
+    for name in names.split_whitespace() {
+        assert!(side.stdout.contains(&format!("{name}: passed")), "{name} did not run\n{side}");
     }
 }
 
@@ -121,5 +126,38 @@ fn mistakes_are_refused_with_the_device_s_errno() {
     passes(&mut case, &session, REFUSALS);
     let first_generation = case.session("--profile efa0");
     passes(&mut case, &first_generation, "NoRdma");
+    case.pass();
+}
+
+/// Each fault, what it shows, and what the device must have counted.
+const PROVOKED: [(&str, &str, &str); 8] = [
+    ("--fault internal=100%", "Internal", "fault_internal"),
+    ("--fault rnr=100%", "NeverReady", "fault_rnr"),
+    ("--fault qpn-reuse", "Successor", "tx_pkts"),
+    ("--fault blackhole=all", "Swallowed", "fault_blackholed"),
+    ("--fault corrupt=100%", "Corrupted", "fault_corrupted"),
+    ("--fault corrupt=2%,seed=1 --integrity crc32c", TRANSFERS, "rx_crc_errors"),
+    ("--fault mangle=2%,seed=1", TRANSFERS, "rx_crc_errors"),
+    ("--fault rnr=20%,seed=1", TRANSFERS, "fault_rnr"),
+];
+
+#[test]
+fn faults_end_calls_that_are_all_right_or_do_not_show() {
+    let _one = exclusive();
+    if !has_pyverbs() {
+        return;
+    }
+    let what =
+        "internal, rnr, qpn-reuse, blackhole, corrupt, mangle with --fault, --integrity crc32c";
+    let mut case = case(what, "");
+    for (options, names, counter) in PROVOKED {
+        let session = case.session(options);
+        let before = case.counter(counter);
+        for side in pair(&session, names) {
+            case.add(&side);
+            assert_passed(&side, names);
+        }
+        assert!(case.counter(counter) > before, "{options}: {counter} stayed 0");
+    }
     case.pass();
 }

@@ -2,17 +2,21 @@
 
 import sys
 
+import provoked
 import refusals
 import statuses
 import transfers
 from channel import Channel
 
 
+MODULES = (transfers, statuses, refusals, provoked)
+
+
 def main():
     role, port, *names = sys.argv[1:]
     channel = getattr(Channel, role)(int(port))
     for name in names:
-        case = next(getattr(m, name) for m in (transfers, statuses, refusals) if hasattr(m, name))()
+        case = next(getattr(m, name) for m in MODULES if hasattr(m, name))()
         (case.respond if role == "listen" else case.initiate)(channel)
         print(f"{name}: passed", flush=True)
 
