@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Side, init, pair, poll_until, remote, up, wait_for};
+use common::{Side, first, init, outcome, pair, remote, up, wait_for};
 use softefa::counters::Counter;
 use softefa::{
     AHN_UNKNOWN, Access, CompletionOp, ModifyQp, Mr, Pd, PostError, Qp, QpKind, QpState, SendOp,
@@ -18,26 +18,6 @@ const LEN: u32 = 20_000;
 /// The whole memory of `side`, registered once more in `pd`.
 fn again(side: &Side, pd: &Arc<Pd>, access: Access) -> Arc<Mr> {
     pd.reg_mr(side.mr.addr(), side.mr.len(), access).expect("the same memory again")
-}
-
-/// Posts one work request on `a` and takes its completion, which nothing else precedes.
-fn outcome(a: &Side, b: &Side, op: SendOp, sges: &[Sge]) -> Status {
-    let ah = a.ah(b);
-    a.post(9, &ah, b.qp.qpn(), op, sges);
-    let op = if matches!(op, SendOp::Write(_)) { CompletionOp::Write } else { CompletionOp::Send };
-    let done = wait_for_status(&[a, b], 0, op);
-    assert_eq!(done.0, 9);
-    done.1
-}
-
-fn wait_for_status(sides: &[&Side], index: usize, op: CompletionOp) -> (u64, Status) {
-    let mut found = None;
-    poll_until(sides, |at, done| {
-        found = Some((done.wr_id, done.status));
-        assert_eq!((at, done.op), (index, op), "{done:?} was not expected");
-        true
-    });
-    found.expect("poll_until returned")
 }
 
 #[test]
@@ -176,7 +156,7 @@ fn deregistration_ends_a_write_that_has_to_be_repeated() {
         assert!(a.cq.poll_one().is_none() && b.cq.poll_one().is_none());
     }
     source.deregister();
-    assert_eq!(wait_for_status(&[&a, &b], 0, CompletionOp::Write), (1, Status::LocalInvalidLkey));
+    assert_eq!(first(&a, &b, CompletionOp::Write), Status::LocalInvalidLkey);
 }
 
 #[test]
@@ -201,7 +181,7 @@ fn deregistration_ends_a_read_on_either_side() {
         };
         ends.deregister();
         let before = a.bytes(0, 1_000_000).to_vec();
-        assert_eq!(wait_for_status(&[&a, &b], 0, CompletionOp::Send), (1, expected));
+        assert_eq!(first(&a, &b, CompletionOp::Send), expected);
         if is_target {
             assert!(a.bytes(0, 1_000_000) == before, "written after the deregistration");
         }

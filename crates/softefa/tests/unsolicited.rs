@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Side, init, poll_until, remote, side_of, side_with, up, wait_for};
+use common::{Side, init, outcome, poll_until, remote, side_of, side_with, up, wait_for};
 use softefa::counters::Counter;
 use softefa::{
     CompletionOp, Config, Cq, CreateQpError, Device, Profile, Qp, QpInit, QpKind, SendOp, Status,
@@ -55,31 +55,22 @@ fn tell(config: &Config) {
     assert_eq!(wait_for(&[&a, &b], 1, CompletionOp::Recv).wr_id, 70);
 }
 
-/// What the one work request of `a` ends with; `b` completes nothing.
-fn outcome(a: &Side, b: &Side, op: SendOp, len: u32) -> Status {
-    let ah = a.ah(b);
-    a.post(1, &ah, b.qp.qpn(), op, &[a.sge(0, len)]);
-    let mut found = None;
-    poll_until(&[a, b], |index, done| {
-        assert_eq!(index, 0, "{done:?}");
-        found = Some(done.status);
-        true
-    });
-    found.expect("poll_until returned")
-}
-
 fn differ(mut a: Side, mut b: Side) {
     a.fill(0, &[1; LEN as usize]);
     b.fill(0, &[2; LEN as usize]);
     b.post_recv(1, 900_000, 16);
     for len in [0, 8, LEN] {
         let write = SendOp::WriteImm(remote(&b, 0), 33);
-        assert_eq!(outcome(&a, &b, write, len), Status::RemoteFeatureMismatch, "{len} bytes");
+        assert_eq!(
+            outcome(&a, &b, write, &[a.sge(0, len)]),
+            Status::RemoteFeatureMismatch,
+            "{len} bytes"
+        );
     }
     assert!(b.bytes(0, LEN as usize).iter().all(|byte| *byte == 2), "a refused WRITE was placed");
     // All else works: libfabric falls back to it.
-    assert_eq!(outcome(&a, &b, SendOp::Write(remote(&b, 0)), LEN), Status::Ok);
-    assert_eq!(outcome(&a, &b, SendOp::Read(remote(&b, 0)), LEN), Status::Ok);
+    assert_eq!(outcome(&a, &b, SendOp::Write(remote(&b, 0)), &[a.sge(0, LEN)]), Status::Ok);
+    assert_eq!(outcome(&a, &b, SendOp::Read(remote(&b, 0)), &[a.sge(0, LEN)]), Status::Ok);
     let ah = a.ah(&b);
     a.send(2, &b, &ah, 0, 8);
     assert_eq!(wait_for(&[&a, &b], 1, CompletionOp::Recv).wr_id, 1);

@@ -1,5 +1,5 @@
 /* The extended calls: ibv_wr_* sessions, ibv_start_poll sessions, efadv queues and their GIDs. */
-#include "check.h"
+#include "rdma.h"
 
 #define RECV_AT 65536
 #define SLOT 16384
@@ -12,16 +12,7 @@ struct pair {
 
 static struct ibv_qp *create(struct node *node, struct ibv_cq_ex *cq)
 {
-	struct ibv_qp_init_attr base = qp_attr(ibv_cq_ex_to_cq(cq));
-	struct ibv_qp_init_attr_ex attr = {
-		.send_cq = base.send_cq,
-		.recv_cq = base.recv_cq,
-		.cap = base.cap,
-		.qp_type = IBV_QPT_DRIVER,
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.pd = node->pd,
-		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM,
-	};
+	struct ibv_qp_init_attr_ex attr = side_attr(node, cq);
 	struct efadv_qp_init_attr efa = {.driver_qp_type = EFADV_QP_DRIVER_TYPE_SRD};
 	struct ibv_qp *qp = efadv_create_qp_ex(node->context, &attr, &efa, sizeof(efa));
 	CHECK(qp);
@@ -216,6 +207,7 @@ static void check_error_is_consumed(struct node *node, struct pair *pair)
 
 int main(void)
 {
+	attr_send_ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 	struct node node = node_open();
 	struct pair pair = pair_open(&node);
 	check_inline(&node, &pair);

@@ -159,3 +159,22 @@ pub fn wait_for(sides: &[&Side], index: usize, op: CompletionOp) -> Completion {
     });
     found.expect("poll_until returned")
 }
+
+/// What the first completion on either side says, which is one of this kind on `a`.
+pub fn first(a: &Side, b: &Side, op: CompletionOp) -> Status {
+    let mut found = None;
+    poll_until(&[a, b], |index, done| {
+        assert_eq!((index, done.op), (0, op), "{done:?} was not expected");
+        found = Some(done.status);
+        true
+    });
+    found.expect("poll_until returned")
+}
+
+/// What a work request of `a` toward `b` ends with, while nothing else completes.
+pub fn outcome(a: &Side, b: &Side, op: SendOp, sges: &[Sge]) -> Status {
+    let ah = a.ah(b);
+    a.post(1, &ah, b.qp.qpn(), op, sges);
+    let is_write = matches!(op, SendOp::Write(_) | SendOp::WriteImm(..));
+    first(a, b, if is_write { CompletionOp::Write } else { CompletionOp::Send })
+}
