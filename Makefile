@@ -4,10 +4,11 @@ CARGO ?= cargo
 BIN := target/release
 REPORT ?= report
 FUZZ_SECONDS ?= 60
+PREFIX ?= /usr/local
 RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench consumers fuzz setup build
+.PHONY: help run test bench consumers fuzz setup build install
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,3 +39,10 @@ setup:
 build: ## Build softefa, its library, efa-bench and bench (target/release)
 	@$(CARGO) build --release --quiet -p softefa-cli -p softefa-verbs -p efa-bench -p bench
 	@$(CARGO) xtask replace-verbs $(BIN)
+
+LIB := $(DESTDIR)$(PREFIX)/lib/softefa
+install: build ## Install below PREFIX (/usr/local): programs in bin, libraries in lib/softefa
+	@install -d $(DESTDIR)$(PREFIX)/bin $(LIB)/replace-verbs
+	@install $(BIN)/softefa $(BIN)/efa-bench $(DESTDIR)$(PREFIX)/bin
+	@install -m 644 $(BIN)/libsoftefa_verbs.so $(LIB)
+	@cp -P $(BIN)/replace-verbs/lib*.so $(BIN)/replace-verbs/lib*.so.1 $(LIB)/replace-verbs
