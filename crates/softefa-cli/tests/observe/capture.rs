@@ -144,6 +144,26 @@ fn a_run_with_losses_is_captured_whole() {
     assert_eq!(lost.lines().count() as u64, client.counter("fault_lost"));
 }
 
+/// What receivers drop because its check does not fit is shown as damaged, and nothing else is.
+#[test]
+fn damage_is_told_from_what_is_whole() {
+    let _one = exclusive();
+    if !has("ib_send_bw") || !has("tshark") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (session, file) = recorded("--fault mangle=10%,seed=1", dir.path(), FILE);
+    let port = free_port();
+    let line = format!("ib_send_bw -c SRD -x 0 -F -s 256 -n 200 -p {port}");
+    let script = format!("{line} & until {line} 127.0.0.1; do sleep 0.1; done; wait");
+    let outcome = session.start_words("both", &["sh", "-c", &script]).wait(LIMIT);
+    assert_eq!(outcome.code, 0, "{outcome}");
+    let damaged = "!(srd.check.status == 1) && frame.packet_flags_direction == 2";
+    let damaged = tshark(&file, &["-Y", damaged]).lines().count() as u64;
+    assert_eq!(damaged, outcome.counter("fault_mangled"), "{outcome}");
+    assert!(damaged > 10, "{outcome}");
+}
+
 #[test]
 fn unreliable_datagrams_are_understood() {
     let _one = exclusive();
