@@ -156,7 +156,7 @@ impl Scenario {
         // The first and the last host are as far apart as any two.
         let rtt_ps = fabric.base_rtt_ps(0, fabric.hosts() - 1, packet_bytes);
         let preset = srd::Config::simulated(rate, rtt_ps / 1000, packet_bytes);
-        let bdp_bytes = u64::from(preset.window_initial_bytes);
+        let bdp_bytes = u64::from(rate) * rtt_ps / 1_000_000;
         let config = srd::Config {
             overhead_bytes: OVERHEAD_BYTES,
             paths: transport.paths.map_or(preset.paths, |paths| paths.get() as u16),

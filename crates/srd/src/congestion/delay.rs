@@ -7,6 +7,10 @@ use crate::{Config, Instant};
 
 /// Packets added per round trip while the delay is below its target.
 const INCREASE_PACKETS: f64 = 1.0;
+/// Share of what was acknowledged that is added until the first sign of a queue.
+const INCREASE_STARTUP: f64 = 0.5;
+/// That sign, as a share of the target.
+const STARTUP_UNTIL: f64 = 0.5;
 /// Share of what was acknowledged that is added after a long time without queues.
 const INCREASE_IDLE_NETWORK: f64 = 0.25;
 const DECREASE_GAIN: f64 = 0.8;
@@ -17,7 +21,7 @@ const SILENCE_DIVISOR: f64 = 8.0;
 /// After so many round trips a cut is not undone any more.
 const LOSS_MEMORY_RTTS: u64 = 16;
 /// A sender may exceed its fair share by this factor before the hint caps it.
-const HINT_SLACK: f64 = 1.5;
+const HINT_SLACK: f64 = 1.25;
 
 #[derive(Debug)]
 pub(super) struct Delay {
@@ -28,6 +32,8 @@ pub(super) struct Delay {
     target_share: f64,
     target_floor_ns: f64,
     use_hint: bool,
+    /// No queue has been seen and nothing was lost yet.
+    startup: bool,
     last_delay_ns: f64,
     last_cut: Instant,
     last_collapse: Instant,
@@ -59,6 +65,7 @@ impl Delay {
             target_share: f64::from(config.target_rtt_share),
             target_floor_ns: config.target_floor_ns as f64,
             use_hint: config.use_hint,
+            startup: true,
             last_delay_ns: 0.0,
             last_cut: Instant::ZERO,
             last_collapse: Instant::ZERO,
@@ -79,11 +86,15 @@ impl Delay {
 
     fn grow(&mut self, sample: &AckSample, delay_ns: f64, target_ns: f64) {
         let acked = sample.acked_bytes as f64;
+        self.startup &= delay_ns < STARTUP_UNTIL * target_ns;
         if delay_ns >= target_ns / 8.0 {
             self.quiet_since = None;
         }
         if sample.app_limited {
             return;
+        }
+        if self.startup {
+            self.window += INCREASE_STARTUP * acked;
         }
         self.window += INCREASE_PACKETS * self.mtu * acked / self.window.max(self.mtu);
         if delay_ns < target_ns / 8.0 {
@@ -95,6 +106,7 @@ impl Delay {
     }
 
     fn shrink(&mut self, sample: &AckSample, delay_ns: f64, target_ns: f64) {
+        self.startup = false;
         self.quiet_since = None;
         let gap_ns = sample.smoothed_ns.max(sample.base_ns);
         if sample.now.ns_since(self.last_cut) < gap_ns {
@@ -169,6 +181,7 @@ impl Controller for Delay {
 
     fn on_loss(&mut self, sample: &LossSample) {
         self.epoch.lossy = true;
+        self.startup = false;
         let before = self.window;
         if sample.silent || sample.connection_wide {
             let rested = sample.now.ns_since(self.last_collapse) >= sample.min_gap_ns;
@@ -219,7 +232,7 @@ mod tests {
         let mut cc = simulated();
         let start = cc.window_bytes();
         (0..2000).for_each(|i| cc.on_ack(&sample(i * 1000, 100)));
-        assert_eq!(cc.window_bytes(), 187_500);
+        assert_eq!(cc.window_bytes(), 225_000);
         (2000..9000).for_each(|i| cc.on_ack(&sample(i * 1000, 60_000)));
         assert!(cc.window_bytes() < start / 4);
         assert!(cc.window_bytes() >= 4150 / 8);
@@ -231,6 +244,17 @@ mod tests {
         let start = cc.window_bytes();
         (0..100).for_each(|i| cc.on_ack(&AckSample { app_limited: true, ..sample(i * 1000, 0) }));
         assert_eq!(cc.window_bytes(), start);
+    }
+
+    #[test]
+    fn a_window_opens_fast_until_the_first_queue() {
+        let grown = |delay_ns: u64| {
+            let mut cc = simulated();
+            (0..10).for_each(|i| cc.on_ack(&sample(1000 + i, delay_ns)));
+            cc.window_bytes() - simulated().window_bytes()
+        };
+        assert!(grown(4000) > 10 * 4150 / 2);
+        assert!(grown(6000) < 4150);
     }
 
     #[test]
