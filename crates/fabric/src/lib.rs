@@ -1,4 +1,4 @@
-//! Safe libfabric: info, domain, endpoint, address vector, completion queue, messages.
+//! Safe libfabric: endpoints with messages, RMA and atomics, completion queues, address vectors.
 //!
 //! [`Node`] is what most programs need: one endpoint and one peer, set up in the phases of the
 //! thesis that introduced EFA benchmarks (its figure 3.1): `get_fabric_info`, `open_fabric_res`,
@@ -17,6 +17,40 @@
 //! Objects are single-threaded (`!Send`): libfabric is asked for `FI_THREAD_DOMAIN` and manual
 //! progress, so a thread that wants to communicate opens its own [`Domain`]. Nothing happens
 //! between calls: poll [`Endpoint::poll`] until every expected completion came.
+//!
+//! # Example
+//! Each side writes a greeting into the other's memory; the second channel tells the keys.
+//!
+//! ```no_run
+//! # use fabric::*;
+//! # fn tell(_: [u8; 24]) -> [u8; 24] { unimplemented!() }
+//! # fn greet(oob: &mut dyn OutOfBand) -> Result<(), Error> {
+//! let hints = Hints {
+//!     provider: Some("efa".to_owned()),
+//!     features: Features::RMA,
+//!     ..Hints::default()
+//! };
+//! let config = NodeConfig { hints, tx_slots: 1, rx_slots: 1, payload_bytes: 64 };
+//! let mut node = Node::set_up(&config, oob)?;
+//! let window = node.open_window(5)?;
+//! let theirs = RemoteMemory::from_bytes(&tell(window.remote().to_bytes()));
+//!
+//! node.buffers_mut().payload_mut(0)?[..5].copy_from_slice(b"hello");
+//! let options = PostOptions { data: Some(7), delivery_complete: true, more: false };
+//! let peer = node.peer();
+//! while node.endpoint_mut().write_with(0, peer, theirs, options)? == Post::Again {
+//!     node.poll(&mut [Completion::NONE])?;
+//! }
+//! // Until ours has arrived there, and theirs here.
+//! let (mut done, mut found) = (0, [Completion::NONE; 2]);
+//! while done < 2 {
+//!     done += node.poll(&mut found)?;
+//! }
+//! let mut greeting = [0; 5];
+//! window.read(0, &mut greeting)?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod address;
 mod atomic;
