@@ -23,8 +23,10 @@
 //!
 //! ```no_run
 //! # use fabric::*;
-//! # fn tell(_: [u8; 24]) -> [u8; 24] { unimplemented!() }
-//! # fn greet(oob: &mut dyn OutOfBand) -> Result<(), Error> {
+//! # fn greet(
+//! #     oob: &mut dyn OutOfBand,
+//! #     tell: impl Fn([u8; RemoteMemory::BYTES]) -> [u8; RemoteMemory::BYTES],
+//! # ) -> Result<(), Error> {
 //! let hints = Hints {
 //!     provider: Some("efa".to_owned()),
 //!     features: Features::RMA,
