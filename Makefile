@@ -45,4 +45,5 @@ install: build ## Install below PREFIX (/usr/local): programs in bin, libraries 
 	@install -d $(DESTDIR)$(PREFIX)/bin $(LIB)/replace-verbs
 	@install $(BIN)/softefa $(BIN)/efa-bench $(DESTDIR)$(PREFIX)/bin
 	@install -m 644 $(BIN)/libsoftefa_verbs.so $(LIB)
+	@install -m 644 -D -t $(DESTDIR)$(PREFIX)/share/softefa dissector/softefa.lua
 	@cp -P $(BIN)/replace-verbs/lib*.so $(BIN)/replace-verbs/lib*.so.1 $(LIB)/replace-verbs

@@ -76,8 +76,9 @@ fn a_run_with_losses_says_what_was_lost_and_sent_again() {
     }
     let dir = tempfile::tempdir().unwrap();
     let [server_file, client_file] = ["server", "client"].map(|name| dir.path().join(name));
-    let session =
-        |file: &Path| Session::new(&format!("--fault loss=3%,seed=2 --trace {}", file.display()));
+    let session = |file: &Path| {
+        Session::new(&format!("--fault loss=3%,mangle=3%,seed=2 --trace {}", file.display()))
+    };
     let (there, here) = (session(&server_file), session(&client_file));
     let sides = run_pair([&there, &here], "ib_send_lat -c SRD -x 0 -F -s 64 -n 300");
     for (side, file) in sides.iter().zip([&server_file, &client_file]) {
@@ -88,12 +89,13 @@ fn a_run_with_losses_says_what_was_lost_and_sent_again() {
             ("transmit", "send_wrs"),
             ("accept", "recv_wrs"),
             ("retransmit", "retrans_pkts"),
+            ("drop", "rx_drops"),
         ] {
             assert_eq!(count(&lines, event), side.counter(counter), "{event}\n{side}");
         }
         let again = lines.iter().filter(|line| line.value("again") == Some("true")).count() as u64;
         assert_eq!(again, side.counter("rx_duplicates"), "{side}");
-        assert!(count(&lines, "loss") > 0, "{side}");
+        assert!(count(&lines, "loss") > 0 && count(&lines, "drop") > 0, "{side}");
         // Each loss is followed by a repetition of the same message on another path.
         for (at, loss) in lines.iter().enumerate().filter(|(_, line)| line.event == "loss") {
             let is_it =

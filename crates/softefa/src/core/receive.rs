@@ -64,14 +64,22 @@ impl Core {
         let host = u64::from(u32::from(*run.from.ip()));
         for datagram in buffer[..run.len].chunks(run.segment) {
             if !is_intact(datagram) {
-                self.device.counters.add(Counter::RxDrops, 1);
                 self.device.counters.add(Counter::RxCrcErrors, 1);
+                self.drop_datagram(host, "its check does not fit");
                 continue;
             }
             match self.kind {
                 QpKind::Ud => self.receive_ud(*run.from.ip(), datagram),
                 QpKind::Srd => self.receive_srd(now, host, datagram),
             }
+        }
+    }
+
+    /// A datagram of `host` is not used.
+    pub(super) fn drop_datagram(&mut self, host: u64, why: &str) {
+        self.device.counters.add(Counter::RxDrops, 1);
+        if self.trace.is_some() {
+            self.trace_drop(host, None, &why);
         }
     }
 
@@ -84,10 +92,7 @@ impl Core {
     pub(super) fn receive_srd(&mut self, now: Instant, host: u64, datagram: &[u8]) {
         // Not up yet: as if the datagram had come a little later. The sender repeats it.
         if matches!(self.attrs.state, QpState::Reset | QpState::Init) {
-            self.device.counters.add(Counter::RxDrops, 1);
-            if self.trace.is_some() {
-                self.trace_drop(host, None, &"the queue pair is not ready to receive");
-            }
+            self.drop_datagram(host, "the queue pair is not ready to receive");
             return;
         }
         let result = self.endpoint.handle_datagram(now, host, datagram, datagram.len());

@@ -9,7 +9,6 @@ use srd::{Instant, PathId};
 use super::send::imm_of;
 use super::{Core, FLAG_IMM, OP_SEND};
 use crate::UD_GRH_BYTES;
-use crate::counters::Counter;
 use crate::gid::Gid;
 use crate::qp::{QpState, SendWr};
 use crate::status::Status;
@@ -87,10 +86,7 @@ impl Core {
     /// Puts a datagram into the next posted receive, or drops it.
     pub(super) fn receive_ud(&mut self, from: Ipv4Addr, datagram: &[u8]) {
         if self.try_receive_ud(from, datagram).is_none() {
-            self.device.counters.add(Counter::RxDrops, 1);
-            if self.trace.is_some() {
-                self.trace_drop(u64::from(u32::from(from)), None, &"nobody takes it");
-            }
+            self.drop_datagram(u64::from(u32::from(from)), "nobody takes it");
         }
     }
 
