@@ -32,10 +32,13 @@ fn run_help() -> String {
     let mut text =
         String::from("Faults (--fault), on what is sent, what arrives, or the device:\n");
     for FaultKey { example, side, meaning, .. } in FaultKey::ALL {
-        text.push_str(&format!("  {example:<24} {:<9} {meaning}\n", side.name()));
+        text.push_str(&format!("  {example:<24} ({})\n", side.name()));
+        for part in meaning.split("; ") {
+            text.push_str(&format!("      {part}\n"));
+        }
     }
     text.push_str(
-        "  Times count from the opening of the device; the same seed gives the same fates.\n\n",
+        "Times count from the opening of the device. The same seed gives the same fates.\n\n",
     );
     text + EXIT_CODES
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use softefa::counters::ProcessCounters;
+use softefa::counters::{Counter, ProcessCounters};
 
 use crate::failure::Failure;
 
@@ -74,13 +74,15 @@ fn failure(path: &Path, error: &io::Error) -> Failure {
     ))
 }
 
-/// Sums over processes and devices, in the order of [`softefa::counters::Counter::ALL`].
+/// Values of all processes and devices together, in the order of [`softefa::counters::Counter::ALL`].
 pub(crate) fn sum(processes: &[ProcessCounters]) -> Vec<(&'static str, u64)> {
     let mut sums: Vec<(&'static str, u64)> = Vec::new();
     for &(name, value) in processes.iter().flat_map(|process| &process.values) {
-        match sums.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, sum)) => *sum = sum.wrapping_add(value),
-            None => sums.push((name, value)),
+        let counter = Counter::ALL.iter().find(|counter| counter.name() == name);
+        match (sums.iter_mut().find(|(known, _)| *known == name), counter) {
+            (Some((_, sum)), Some(counter)) => *sum = counter.combine(*sum, value),
+            (Some((_, sum)), None) => *sum = sum.wrapping_add(value),
+            (None, _) => sums.push((name, value)),
         }
     }
     sums
@@ -100,7 +102,7 @@ pub(crate) fn to_json(processes: &[ProcessCounters]) -> Value {
         .collect();
     let mut sums = object(&sum(processes));
     // Readers find every counter even when no process opened a device.
-    for counter in softefa::counters::Counter::ALL {
+    for counter in Counter::ALL {
         sums.entry(counter.name()).or_insert_with(|| json!(0));
     }
     json!({ "counters": sums, "processes": each })
@@ -144,6 +146,14 @@ mod tests {
         assert_eq!(document["counters"]["tx_pkts"], 7);
         assert_eq!(document["processes"][1]["pid"], 8);
         assert_eq!(to_json(&[])["counters"]["rx_pkts"], 0);
+    }
+
+    #[test]
+    fn of_maxima_the_largest_counts() {
+        let name = Counter::OutOfSequenceMax.name();
+        let processes = [7, 3]
+            .map(|most| ProcessCounters { values: vec![(name, most)], ..process(most as u32, 0) });
+        assert_eq!(sum(&processes), [(name, 7)]);
     }
 
     #[test]

@@ -366,6 +366,17 @@ fn delays_are_added_to_each_datagram() {
 }
 
 #[test]
+fn the_degree_of_disorder_is_counted() {
+    let (mut a, b) = (side(QpKind::Srd, "reorder=20%,seed=1"), side(QpKind::Srd, ""));
+    assert_eq!(exchange(&mut a, &b, 2_000), 0);
+    let behind: u64 = Counter::OUT_OF_SEQUENCE.iter().map(|class| count(&b, *class)).sum();
+    assert!(behind > 100 && behind == count(&b, Counter::OutOfSequence), "{behind}");
+    let most = count(&b, Counter::OutOfSequenceMax);
+    let highest = Counter::OUT_OF_SEQUENCE.iter().rposition(|class| count(&b, *class) > 0);
+    assert_eq!(Some(most.ilog2() as usize), highest);
+}
+
+#[test]
 fn faults_can_be_combined() {
     let all = "loss=2%,dup=2%,reorder=10%,delay=10us..50us,mangle=2%,rnr=2%,qpn-reuse,\
         mtu=3000,blackhole=path:1@0s+50ms,seed=5";

@@ -42,7 +42,7 @@ pub use endpoint::Endpoint;
 pub use error::{DropReason, Reject, SendError, Status};
 pub use event::{Arrival, Event, Message, Received, Transmit};
 pub use id::{Address, MsgId, PathId, PeerId, Psn};
-pub use stats::{PathStats, Stats};
+pub use stats::{OrderStats, PathStats, Stats};
 pub use time::Instant;
 
 /// Size in bytes of the header buffer that [`Endpoint::poll_transmit`] fills.

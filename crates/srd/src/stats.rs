@@ -1,6 +1,6 @@
 //! Counters.
 
-use crate::DropReason;
+use crate::{DropReason, PSN_WINDOW};
 
 /// What one endpoint has done since it was made. All counters only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct Stats {
     pub rx_accepted_bytes: u64,
     /// Messages received again after they had been accepted or finally refused.
     pub rx_duplicates: u64,
+    /// Accepted messages that later ones of their connection had overtaken.
+    pub rx_order: OrderStats,
     /// Messages refused because no receive was posted.
     pub rx_rnr: u64,
     /// Messages refused finally.
@@ -53,6 +55,35 @@ pub struct Stats {
     pub completed_error: u64,
     /// Datagrams dropped, by [`DropReason`] as an index.
     pub dropped: [u64; DropReason::COUNT],
+}
+
+/// Degree of disorder of what was accepted, by RFC 4737: a message is out of sequence when one with
+/// a higher number of the same connection came before it. One that was lost and sent again is, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrderStats {
+    /// Messages out of sequence.
+    pub out_of_sequence: u64,
+    /// Most numbers that one of them was behind the highest, below [`PSN_WINDOW`].
+    pub behind_max: u32,
+    /// Of those that were 2^i to 2^(i+1) - 1 numbers behind, how many.
+    pub behind: [u64; Self::CLASSES],
+}
+
+impl OrderStats {
+    /// Classes of the histogram: the last one ends at the window's edge.
+    pub const CLASSES: usize = PSN_WINDOW.ilog2() as usize;
+
+    /// Takes note of a message that was `behind` the highest number, 0 when in sequence.
+    #[inline]
+    pub(crate) fn note(&mut self, behind: u32) {
+        if behind == 0 {
+            return;
+        }
+        assert!(behind < PSN_WINDOW, "what is further behind is not accepted");
+        self.out_of_sequence += 1;
+        self.behind_max = self.behind_max.max(behind);
+        self.behind[behind.ilog2() as usize] += 1;
+    }
 }
 
 /// What is known of one path toward one peer.

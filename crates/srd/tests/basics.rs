@@ -362,6 +362,28 @@ fn a_final_copy_of_an_accepted_message_is_acknowledged() {
     assert_eq!(pair.nodes[1].engine.stats().rx_duplicates, 1);
 }
 
+/// What later messages overtook is counted, by how far it was behind (RFC 4737).
+#[test]
+fn the_degree_of_disorder_is_counted() {
+    let mut pair = Pair::socket(28);
+    (0..8).for_each(|id| pair.send(0, id, 64));
+    let sent = pair.tap(0);
+    let (now, host) = (pair.now, pair.nodes[0].addr.host);
+    let engine = &mut pair.nodes[1].engine;
+    // 6 creates the gap; 1, 3 and 2 come behind it; a repetition is none.
+    for at in [0, 6, 1, 3, 2, 2, 7, 4, 5] {
+        let bytes = &sent[at];
+        let received = engine.handle_datagram(now, host, bytes, bytes.len()).unwrap();
+        if let Some(new) = received.data {
+            engine.accept(now, new.peer, new.psn);
+        }
+    }
+    let order = engine.stats().rx_order;
+    // Behind by: 1 -> 5, 3 -> 3, 2 -> 4, 4 -> 3, 5 -> 2.
+    assert_eq!((order.out_of_sequence, order.behind_max), (5, 5));
+    assert_eq!(order.behind[..4], [0, 3, 2, 0]);
+}
+
 /// A host that was stopped for long must not repeat what its receiver has forgotten (SRD-3.6).
 #[test]
 fn a_stopped_sender_does_not_repeat_itself_to_a_forgetful_receiver() {

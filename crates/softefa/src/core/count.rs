@@ -1,5 +1,7 @@
 //! What happened, for those who look from outside.
 
+use srd::OrderStats;
+
 use super::Core;
 use crate::counters::Counter;
 use crate::qp::SendOp;
@@ -63,6 +65,19 @@ impl Core {
         ] {
             counters.add(counter, new - old);
         }
+        if new.rx_order.out_of_sequence != old.rx_order.out_of_sequence {
+            self.sync_order(&new.rx_order, &old.rx_order);
+        }
         self.synced = new;
+    }
+
+    fn sync_order(&self, new: &OrderStats, old: &OrderStats) {
+        let counters = &self.device.counters;
+        counters.add(Counter::OutOfSequence, new.out_of_sequence - old.out_of_sequence);
+        counters.raise(Counter::OutOfSequenceMax, u64::from(new.behind_max));
+        let classes = new.behind.iter().zip(&old.behind);
+        for (counter, (new, old)) in Counter::OUT_OF_SEQUENCE.into_iter().zip(classes) {
+            counters.add(counter, new - old);
+        }
     }
 }

@@ -57,6 +57,21 @@ counters! {
     UnresponsiveRemoteEvents "unresponsive_remote_events" "Peers given up after silence.";
     ImpairedRemoteConnEvents "impaired_remote_conn_events" "Times a peer lost most of its paths.";
     RxDuplicates "rx_duplicates" "Datagrams received again and not delivered.";
+    OutOfSequence "out_of_sequence" "Messages taken after one of the same connection with a higher number (RFC 4737).";
+    OutOfSequenceMax "out_of_sequence_max" "Most numbers one of them was behind the highest; a maximum, not a sum.";
+    OutOfSequence1 "out_of_sequence_1" "Of them, those that were 1 number behind.";
+    OutOfSequence2 "out_of_sequence_2" "2 to 3 numbers behind.";
+    OutOfSequence4 "out_of_sequence_4" "4 to 7.";
+    OutOfSequence8 "out_of_sequence_8" "8 to 15.";
+    OutOfSequence16 "out_of_sequence_16" "16 to 31.";
+    OutOfSequence32 "out_of_sequence_32" "32 to 63.";
+    OutOfSequence64 "out_of_sequence_64" "64 to 127.";
+    OutOfSequence128 "out_of_sequence_128" "128 to 255.";
+    OutOfSequence256 "out_of_sequence_256" "256 to 511.";
+    OutOfSequence512 "out_of_sequence_512" "512 to 1,023.";
+    OutOfSequence1024 "out_of_sequence_1024" "1,024 to 2,047.";
+    OutOfSequence2048 "out_of_sequence_2048" "2,048 to 4,095.";
+    OutOfSequence4096 "out_of_sequence_4096" "4,096 to 8,191.";
     RxCrcErrors "rx_crc_errors" "Datagrams received damaged: their check failed. Also in `rx_drops`.";
     RxRnr "rx_rnr" "Messages turned away because no receive was posted.";
     AckPkts "ack_pkts" "Acknowledgements sent in a datagram of their own.";
@@ -83,6 +98,30 @@ counters! {
 }
 
 impl Counter {
+    /// Histogram of how far messages were behind, from 1 on, each class twice as wide as the one
+    /// before.
+    pub const OUT_OF_SEQUENCE: [Self; srd::OrderStats::CLASSES] = [
+        Self::OutOfSequence1,
+        Self::OutOfSequence2,
+        Self::OutOfSequence4,
+        Self::OutOfSequence8,
+        Self::OutOfSequence16,
+        Self::OutOfSequence32,
+        Self::OutOfSequence64,
+        Self::OutOfSequence128,
+        Self::OutOfSequence256,
+        Self::OutOfSequence512,
+        Self::OutOfSequence1024,
+        Self::OutOfSequence2048,
+        Self::OutOfSequence4096,
+    ];
+
+    /// Values of several queue pairs, devices or processes taken together.
+    #[must_use]
+    pub fn combine(self, one: u64, other: u64) -> u64 {
+        if self == Self::OutOfSequenceMax { one.max(other) } else { one.wrapping_add(other) }
+    }
+
     /// What the kernel driver counts per port (`efa_verbs.c`), which is `ports/1/hw_counters` in
     /// the device's sysfs directory.
     pub const PORT: &'static [Self] = &[
@@ -134,6 +173,11 @@ impl Counters {
     ) -> io::Result<(Self, Request)> {
         let (values, request) = file::create(run_dir, device, addr)?;
         Ok((Self { values }, request))
+    }
+
+    /// Raises a maximum to `value`, if it is lower.
+    pub(crate) fn raise(&self, counter: Counter, value: u64) {
+        self.values[counter as usize].fetch_max(value, Ordering::Relaxed);
     }
 
     /// Adds `n`; relaxed, so cheap enough for once per turn.

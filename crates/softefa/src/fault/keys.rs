@@ -84,7 +84,7 @@ impl FaultKey {
             "rnr",
             "rnr=5%",
             Side::Arriving,
-            "this share of messages is refused as if no receive were posted (status 10 when the retries are used up)",
+            "this share of messages is refused as if no receive were posted; status 10 when the retries are used up",
         ),
         key(
             "internal",

@@ -151,7 +151,7 @@ impl Endpoint {
         let stats = &mut self.shared.stats;
         match refuse {
             None => {
-                peer.recv.accept(psn, arrival.bytes);
+                stats.rx_order.note(peer.recv.accept(psn, arrival.bytes));
                 stats.rx_accepted += 1;
                 stats.rx_accepted_bytes +=
                     u64::from(arrival.bytes - self.shared.config.overhead_bytes);

@@ -35,6 +35,13 @@ impl Dedup {
         self.end.ahead_of(self.cum) as u32
     }
 
+    /// How far `psn`, which is not consumed, is behind the highest consumed number; 0 when it is
+    /// not.
+    #[inline]
+    pub(crate) fn behind(&self, psn: Psn) -> u32 {
+        self.end.ahead_of(psn).max(1) as u32 - 1
+    }
+
     #[inline]
     pub(crate) fn contains(&self, psn: Psn) -> bool {
         if psn.ahead_of(self.cum) < 0 {

@@ -136,9 +136,10 @@ impl RecvHalf {
         Ok(new)
     }
 
-    /// The host took the message.
+    /// The host took the message. How far it is behind the highest number consumed before.
     #[inline]
-    pub(crate) fn accept(&mut self, psn: Psn, bytes: u32) {
+    pub(crate) fn accept(&mut self, psn: Psn, bytes: u32) -> u32 {
+        let behind = self.dedup.behind(psn);
         let ordered = self.dedup.is_gapless();
         self.dedup.insert(psn);
         self.rcvd_bytes += u64::from(bytes);
@@ -148,6 +149,7 @@ impl RecvHalf {
                 self.schedule = Schedule::Due;
             }
         }
+        behind
     }
 
     /// The host refused the message. True when the refusal is final.
