@@ -9,6 +9,7 @@
 
 mod efa_package;
 mod examples;
+mod faults;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod info;
