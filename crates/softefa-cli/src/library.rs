@@ -7,9 +7,9 @@ use crate::args::ReplaceVerbs;
 use crate::failure::Failure;
 
 /// File name of the adapter library.
-pub(crate) const NAME: &str = "libsoftefa_verbs.so";
+const NAME: &str = "libsoftefa_verbs.so";
 /// Directory of the versioned `libibverbs.so.1` and `libefa.so.1`, beside the adapter library.
-pub(crate) const REPLACEMENTS: &str = "replace-verbs";
+const REPLACEMENTS: &str = "replace-verbs";
 /// Names the library when `--library` does not.
 const ENV_LIBRARY: &str = "SOFTEFA_LIBRARY";
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::{LIMIT, Outcome, Session, softefa};
+use crate::harness::{LIMIT, Outcome, Session, has, is_root, softefa};
 
 /// Needs version nodes that are newer than those of most systems' libraries.
 const NEWER: &str = r#"
@@ -86,4 +86,31 @@ fn missing_replacements_are_told_to_who_asked_for_them() {
     let outcome = Session::new(&format!("{library} --replace-verbs")).run("true");
     assert_eq!(outcome.code, 125, "{outcome}");
     assert!(outcome.stderr.contains("replace-verbs"), "{outcome}");
+}
+
+/// Hides the files named behind it (in a mount namespace of its own) and lists the device.
+const HIDE_AND_LIST: &str =
+    "for file; do mount --bind /dev/null \"$file\" || exit 9; done; exec fi_info -p efa";
+
+/// What `cc` links for a name.
+fn system_library(name: &str) -> String {
+    let option = format!("-print-file-name={name}");
+    let output = Command::new("cc").arg(option).output().unwrap();
+    let path = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
+    path.canonicalize().unwrap().to_str().unwrap().to_owned()
+}
+
+#[test]
+fn machine_without_rdma_core_has_the_device() {
+    if !has("fi_info") || !has("unshare") || !is_root("mount namespaces") {
+        return;
+    }
+    let hidden = ["libibverbs.so.1", "libefa.so.1"].map(system_library);
+    let words = ["unshare", "--mount", "sh", "-c", HIDE_AND_LIST, "sh", &hidden[0], &hidden[1]];
+    let run = |options| Session::new(options).start_words("fi_info", &words).wait(LIMIT);
+    let outcome = run("");
+    outcome.assert_clean();
+    assert!(outcome.stdout.contains("rdmap0s6-rdm"), "{outcome}");
+    let outcome = run("--replace-verbs=no");
+    assert_eq!(outcome.code, 127, "the loader does not find the libraries\n{outcome}");
 }

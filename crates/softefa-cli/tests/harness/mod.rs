@@ -78,6 +78,17 @@ pub(crate) fn has(program: &str) -> bool {
     found
 }
 
+/// Whether this is root, who may make `what`. Otherwise a loud skip by hand and a failure in CI.
+pub(crate) fn is_root(what: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
+        assert!(!ci, "{what} need root");
+        eprintln!("SKIPPED, NOT TESTED: {what} need root");
+    }
+    root
+}
+
 /// Whether the long matrix is asked for.
 pub(crate) fn is_long() -> bool {
     std::env::var("SOFTEFA_MATRIX").is_ok_and(|value| value == "long")
