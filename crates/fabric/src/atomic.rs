@@ -1,10 +1,12 @@
 //! Atomic operations on a peer's window.
 
+use std::ffi::c_void;
+
 use fabric_sys::{self as sys, call};
 
 use crate::address::Peer;
 use crate::buffers::Operation;
-use crate::endpoint::{Endpoint, Post};
+use crate::endpoint::{Claim, Endpoint, Post};
 use crate::error::Error;
 use crate::window::RemoteMemory;
 
@@ -133,9 +135,20 @@ impl CompareOp {
     }
 }
 
-/// How many elements fill a peer's memory.
-fn count(remote: RemoteMemory, element: AtomicType) -> usize {
-    usize::try_from(remote.len).unwrap_or(usize::MAX) / element.size_bytes()
+/// A slot for elements: one array of them behind the other.
+struct Arrays {
+    claim: Claim,
+    /// Elements of each array: as many as fill the peer's memory.
+    count: usize,
+    /// Bytes of each array.
+    bytes: usize,
+}
+
+impl Arrays {
+    /// Start of one of the arrays that were claimed.
+    fn start(&self, array: usize) -> *mut c_void {
+        self.claim.start.wrapping_add(array * self.bytes).cast()
+    }
 }
 
 impl Endpoint {
@@ -153,15 +166,15 @@ impl Endpoint {
         peer: Peer,
         remote: RemoteMemory,
     ) -> Result<Post, Error> {
-        let count = count(remote, element);
-        let claim = self.claim(slot, count * element.size_bytes())?;
+        let arrays = self.claim_arrays(slot, 1, element, remote)?;
+        let Arrays { claim, count, .. } = &arrays;
         // SAFETY: the slot is free and stays untouched until its completion (`posted` makes it
         // busy); its memory, registration and context live until the endpoint is closed.
         let ret = unsafe {
             call::fi_atomic(
                 claim.ep,
-                claim.start.cast(),
-                count,
+                arrays.start(0),
+                *count,
                 claim.descriptor,
                 peer.0,
                 remote.addr,
@@ -186,17 +199,16 @@ impl Endpoint {
         peer: Peer,
         remote: RemoteMemory,
     ) -> Result<Post, Error> {
-        let count = count(remote, element);
-        let bytes = count * element.size_bytes();
-        let claim = self.claim(slot, bytes.saturating_mul(2))?;
+        let arrays = self.claim_arrays(slot, 2, element, remote)?;
+        let Arrays { claim, count, .. } = &arrays;
         // SAFETY: as in `atomic`; operands and results both lie in the slot.
         let ret = unsafe {
             call::fi_fetch_atomic(
                 claim.ep,
-                claim.start.cast(),
-                count,
+                arrays.start(0),
+                *count,
                 claim.descriptor,
-                claim.start.add(bytes).cast(),
+                arrays.start(1),
                 claim.descriptor,
                 peer.0,
                 remote.addr,
@@ -223,19 +235,18 @@ impl Endpoint {
         peer: Peer,
         remote: RemoteMemory,
     ) -> Result<Post, Error> {
-        let count = count(remote, element);
-        let bytes = count * element.size_bytes();
-        let claim = self.claim(slot, bytes.saturating_mul(3))?;
+        let arrays = self.claim_arrays(slot, 3, element, remote)?;
+        let Arrays { claim, count, .. } = &arrays;
         // SAFETY: as in `atomic`; operands, comparands and results all lie in the slot.
         let ret = unsafe {
             call::fi_compare_atomic(
                 claim.ep,
-                claim.start.cast(),
-                count,
+                arrays.start(0),
+                *count,
                 claim.descriptor,
-                claim.start.add(bytes).cast(),
+                arrays.start(1),
                 claim.descriptor,
-                claim.start.add(2 * bytes).cast(),
+                arrays.start(2),
                 claim.descriptor,
                 peer.0,
                 remote.addr,
@@ -258,5 +269,19 @@ impl Endpoint {
             call::fi_fetch_atomicvalid(self.raw(), element.raw(), op.raw(), &raw mut count)
         };
         (ret == 0).then_some(count)
+    }
+
+    /// A free slot with room for `arrays` arrays.
+    fn claim_arrays(
+        &self,
+        slot: usize,
+        arrays: usize,
+        element: AtomicType,
+        remote: RemoteMemory,
+    ) -> Result<Arrays, Error> {
+        let count = usize::try_from(remote.len).unwrap_or(usize::MAX) / element.size_bytes();
+        let bytes = count * element.size_bytes();
+        let claim = self.claim(slot, bytes.saturating_mul(arrays))?;
+        Ok(Arrays { claim, count, bytes })
     }
 }
