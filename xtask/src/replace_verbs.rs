@@ -135,10 +135,13 @@ impl Library {
 
     fn source(&self) -> Result<String> {
         let mut text = format!("#define ADAPTER \"{ADAPTER}\"\n#include \"forward.h\"\n");
-        for symbol in self.nodes.iter().flat_map(|(_, symbols)| symbols) {
+        let public = self.nodes.iter().flat_map(|(_, symbols)| symbols.clone());
+        let public: BTreeSet<String> = public.collect();
+        for symbol in &public {
             writeln!(text, "FORWARD({symbol})")?;
         }
-        for symbol in &self.private_symbols {
+        // What is private to an older release may be public now.
+        for symbol in self.private_symbols.difference(&public) {
             writeln!(text, "REFUSE({symbol})")?;
         }
         Ok(text)
@@ -167,6 +170,18 @@ fn move_into(made: &Path, dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_became_public_is_defined_once() {
+        let library = Library {
+            name: "lib",
+            nodes: nodes("A_1 x\n").unwrap(),
+            private_symbols: ["x", "y"].map(str::to_owned).into(),
+            private_nodes: Vec::new(),
+        };
+        let source = library.source().unwrap();
+        assert!(source.ends_with("FORWARD(x)\nREFUSE(y)\n"), "{source}");
+    }
 
     #[test]
     fn nodes_inherit_in_the_order_of_the_list() {
