@@ -16,8 +16,10 @@ use crate::{
 use std::collections::VecDeque;
 use table::PeerTable;
 
-/// How often idle peers are looked for.
+/// How often each peer is looked at, whether it is idle.
 const SWEEP_NS: u64 = 1_000_000_000;
+/// Peers looked at in one step, so that thousands of them do not hold up a message.
+const SWEEP_PEERS: u32 = 256;
 /// `final_acks` repeats itself for peers heard of within this time.
 const LATELY_NS: u64 = 2_000_000_000;
 
@@ -40,6 +42,8 @@ pub struct Endpoint {
     /// The new message the host has not answered yet.
     arrival: Option<receive::Unanswered>,
     sweep_at: Instant,
+    /// Where the next step of the sweep begins.
+    sweep_from: u32,
 }
 
 /// What all peers use.
@@ -101,6 +105,7 @@ impl Endpoint {
             resets: transmit::ResetQueue::default(),
             arrival: None,
             sweep_at: Instant::ZERO,
+            sweep_from: 0,
         }
     }
 
@@ -234,7 +239,6 @@ impl Endpoint {
         }
         if self.peers.len() > 0 && self.sweep_at <= now {
             self.sweep(now);
-            self.sweep_at = now.plus_ns(SWEEP_NS);
         }
     }
 
@@ -373,15 +377,20 @@ impl Endpoint {
         }
     }
 
-    /// Collects what has been idle for long (SRD-3.6).
+    /// Collects what has been idle for long (SRD-3.6), a few at a time.
     fn sweep(&mut self, now: Instant) {
-        for index in 0..self.peers.end() {
+        let end = self.peers.end();
+        let to = self.sweep_from.saturating_add(SWEEP_PEERS).min(end);
+        for index in self.sweep_from..to {
             let Some(peer) = self.peers.at(index) else { continue };
             if peer.expire(now, &self.shared.config) {
                 self.timers.remove(index);
                 self.peers.remove(index);
             }
         }
+        self.sweep_from = if to == end { 0 } else { to };
+        let steps = end.div_ceil(SWEEP_PEERS).max(1);
+        self.sweep_at = now.plus_ns(SWEEP_NS / u64::from(steps));
     }
 }
 

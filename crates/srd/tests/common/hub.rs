@@ -57,9 +57,15 @@ impl Hub {
         self.now = self.now.plus_ns(20_000);
     }
 
-    /// Lets time pass, with all timers of the hub; it may not send.
+    /// Lets time pass for all of them.
     pub fn pass_s(&mut self, seconds: u64) {
-        let end = self.now.plus_ns(seconds * 1_000_000_000);
+        self.pass_at_hub_ms(seconds * 1000);
+        self.spokes.values_mut().for_each(|(spoke, _)| spoke.handle_timeout(self.now));
+    }
+
+    /// Lets time pass, with all timers of the hub; it may not send.
+    pub fn pass_at_hub_ms(&mut self, milliseconds: u64) {
+        let end = self.now.plus_ns(milliseconds * 1_000_000);
         while let Some(at) = self.hub.poll_timeout().filter(|at| *at <= end) {
             self.now = self.now.max(at);
             self.hub.handle_timeout(self.now);
@@ -67,7 +73,6 @@ impl Hub {
             assert!(sent.is_none(), "an idle hub sends nothing: {sent:?}");
         }
         self.now = end;
-        self.spokes.values_mut().for_each(|(spoke, _)| spoke.handle_timeout(end));
     }
 
     fn memory(&self) -> impl Iterator<Item = usize> + '_ {
