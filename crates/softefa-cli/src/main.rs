@@ -14,6 +14,7 @@ mod info;
 mod launch;
 mod library;
 mod pcap;
+mod process;
 mod program;
 mod publish;
 mod run;

@@ -1,6 +1,5 @@
 //! A capture file on its way: from the records of devices to packets on interfaces.
 
-use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,6 +8,7 @@ use softefa::capture::{Fate, Record};
 use super::collector::{Collector, Filter, Scope};
 use super::packet;
 use super::pcapng::{self, Direction, InterfaceId, Packet};
+use crate::process;
 
 const BUFFER_BYTES: usize = 1 << 20;
 /// What Wireshark shows at a packet that never left.
@@ -31,7 +31,9 @@ pub(super) struct Capture {
     file: pcapng::Writer<BufWriter<Output>>,
     /// In the order of the collector's sources.
     interfaces: Vec<Interfaces>,
+    /// Sent and received, in the same order.
     packets: Vec<u64>,
+    dropped: u64,
     /// Packets that may still be written.
     left: u64,
 }
@@ -48,7 +50,8 @@ impl Capture {
         file.flush()?;
         let collector = Collector::new(scope, filter);
         let left = limit.unwrap_or(u64::MAX);
-        Ok(Self { collector, file, interfaces: Vec::new(), packets: Vec::new(), left })
+        let (interfaces, packets) = (Vec::new(), Vec::new());
+        Ok(Self { collector, file, interfaces, packets, dropped: 0, left })
     }
 
     /// Writes what came; with `all`, what is left.
@@ -76,7 +79,11 @@ impl Capture {
         let is_lost = record.fate == Fate::LostOnPurpose;
         let direction = if record.fate == Fate::Received { Direction::In } else { Direction::Out };
         let interface = self.interface(place, is_lost)?;
-        self.packets[place] += 1;
+        if is_lost {
+            self.dropped += 1;
+        } else {
+            self.packets[place] += 1;
+        }
         self.file.packet(&Packet {
             interface,
             time_ns: record.time_ns,
@@ -97,8 +104,7 @@ impl Capture {
         let device = &self.collector.sources()[place].device;
         let what = if is_lost { "-dropped" } else { "" };
         let name = format!("{}.{}{what}", device.device, device.pid);
-        let program = fs::read_to_string(format!("/proc/{}/comm", device.pid)).unwrap_or_default();
-        let description = format!("{} at {}", program.trim_end(), device.addr);
+        let description = format!("{} at {}", process::name(device.pid), device.addr);
         let interface = self.file.interface(&name, &description)?;
         *slot = Some(interface);
         Ok(interface)
@@ -118,6 +124,6 @@ impl Capture {
             }
         }
         self.file.flush()?;
-        Ok((self.packets.iter().sum(), lost))
+        Ok((self.packets.iter().sum::<u64>() + self.dropped, lost))
     }
 }

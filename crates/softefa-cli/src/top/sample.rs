@@ -1,11 +1,11 @@
 //! Two looks at the counters and what happened between them.
 
-use std::fs;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use softefa::counters::{self, Counter, ProcessCounters};
 
+use crate::process::name;
 use crate::run_dir;
 
 /// What all devices had counted at one time.
@@ -57,7 +57,7 @@ impl Row {
             device: process.device.clone(),
             addr: process.addr,
             pid: process.pid,
-            program: program_name(process.pid),
+            program: name(process.pid),
             totals: process.values.clone(),
             per_second: Counter::ALL.iter().map(growth).collect(),
         }
@@ -98,14 +98,6 @@ impl Rates {
         });
         Self { interval, rows }
     }
-}
-
-/// As ps(1) shows it; `?` when it ended just now.
-fn program_name(pid: u32) -> String {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    // A program may call itself what it likes; the terminal must not obey it.
-    let name: String = name.trim_end().chars().filter(|c| !c.is_control()).collect();
-    if name.is_empty() { "?".to_owned() } else { name }
 }
 
 #[cfg(test)]
