@@ -68,6 +68,11 @@ impl Row {
         self.per_second.get(counter as usize).copied().unwrap_or_default()
     }
 
+    /// Value of a counter at the end.
+    pub(super) fn total(&self, counter: Counter) -> u64 {
+        self.totals.get(counter as usize).map_or(0, |(_, value)| *value)
+    }
+
     fn traffic(&self) -> f64 {
         self.rate(Counter::TxBytes) + self.rate(Counter::RxBytes)
     }

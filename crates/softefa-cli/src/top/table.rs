@@ -14,8 +14,9 @@ pub(super) struct Column {
 
 const GIGABIT_PER_BYTE: f64 = 8e-9;
 
-/// The figures. Bits are those above UDP, with the headers of the protocol.
-pub(super) const COLUMNS: [Column; 9] = [
+/// The figures. Bits are those above UDP, with the headers of the protocol; `BEHIND` is how many
+/// later messages at most had overtaken one, since the device was opened.
+pub(super) const COLUMNS: [Column; 11] = [
     Column { title: "SEND/s", key: "sends_per_s", value: |r| r.rate(Counter::SendWrs) },
     Column { title: "RECV/s", key: "receives_per_s", value: |r| r.rate(Counter::RecvWrs) },
     Column {
@@ -41,6 +42,16 @@ pub(super) const COLUMNS: [Column; 9] = [
     Column { title: "RETX/s", key: "retransmits_per_s", value: |r| r.rate(Counter::RetransPkts) },
     Column { title: "RNR/s", key: "rnr_per_s", value: |r| r.rate(Counter::RxRnr) },
     Column { title: "DUP/s", key: "duplicates_per_s", value: |r| r.rate(Counter::RxDuplicates) },
+    Column {
+        title: "OOS/s",
+        key: "out_of_sequence_per_s",
+        value: |r| r.rate(Counter::OutOfSequence),
+    },
+    Column {
+        title: "BEHIND",
+        key: "out_of_sequence_max",
+        value: |r| r.total(Counter::OutOfSequenceMax) as f64,
+    },
 ];
 
 /// Columns of text in front of the figures; those that are numbers stand to the right.

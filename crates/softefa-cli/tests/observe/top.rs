@@ -25,7 +25,7 @@ fn devices_come_with_their_programs_and_go_with_them() {
     if !has("ib_send_bw") {
         return;
     }
-    let session = Session::new("");
+    let session = Session::new("--fault reorder=20%,seed=1");
     assert!(look(&session).is_empty());
     let (server, client) = session.start_pair(STREAM, PORTS);
     wait_until("the transfer is under way", || session.live_tx_pkts() > 2_000);
@@ -43,6 +43,8 @@ fn devices_come_with_their_programs_and_go_with_them() {
         assert!(device["counters"]["tx_pkts"].as_u64().unwrap() > 0, "{device}");
         assert!(device["tx_gbit_per_s"].as_f64().unwrap() > 0.0, "{device}");
     }
+    let behind = |device: &Value| device["out_of_sequence_max"].as_f64().unwrap();
+    assert!(devices.iter().any(|device| behind(device) > 0.0), "{devices:?}");
     let output = session.command().args(["top", "--once"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.lines().filter(|line| line.contains("ib_send_bw")).count(), 2, "{text}");
