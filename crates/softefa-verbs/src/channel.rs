@@ -9,6 +9,7 @@ use softefa::ArmError;
 use crate::context::Context;
 use crate::cq::Cq;
 use crate::errno::Errno;
+use crate::event;
 use crate::fork::Owner;
 use crate::handle::{self, Handle};
 use crate::panic;
@@ -59,36 +60,80 @@ unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) ->
     })
 }
 
+/// Threads may be cancelled while they sleep here: then the stack is unwound through this function,
+/// so it holds nothing that has to be dropped, and is no part of a panic boundary, while it reads.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_get_cq_event(
+unsafe extern "C-unwind" fn ibv_get_cq_event(
     channel: *mut ibv_comp_channel,
     cq: *mut *mut ibv_cq,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    panic::count(|| {
-        let nic = {
-            // SAFETY: the program passes a channel it made.
-            let channel = unsafe { handle::borrow::<Channel>(channel) }?;
-            if !channel.owner.is_current() {
-                // The counter behind the descriptor is the parent's, too.
-                return Err(Errno::EINVAL);
-            }
-            // Another thread may destroy the channel while this one sleeps on it.
-            Arc::clone(&channel.nic)
-        };
-        if cq.is_null() || cq_context.is_null() {
+    // SAFETY: the program passes a channel it made.
+    let nic = unsafe { sleepers_share(channel, !cq.is_null() && !cq_context.is_null()) };
+    if nic.is_null() {
+        return -1;
+    }
+    // SAFETY: `nic` is a share of the channel that this call owns; its descriptor is open.
+    while unsafe { event::sleep((*nic).fd()) } {
+        // SAFETY: as above, and not null as checked.
+        if let Some(result) = unsafe { answer(&*nic, cq, cq_context) } {
+            // SAFETY: the share came from `into_raw` and is given back once.
+            drop(unsafe { Arc::from_raw(nic) });
+            return result;
+        }
+    }
+    let errno = Errno::last();
+    // SAFETY: the share came from `into_raw` and is given back once.
+    drop(unsafe { Arc::from_raw(nic) });
+    errno.store();
+    -1
+}
+
+/// A share of the channel for a thread that sleeps on it, because another may destroy it
+/// meanwhile; null with `errno` set.
+///
+/// # Safety
+/// `channel` as for [`handle::borrow`].
+unsafe fn sleepers_share(
+    channel: *mut ibv_comp_channel,
+    is_valid: bool,
+) -> *const softefa::Channel {
+    panic::pointer(|| {
+        // SAFETY: as this function demands.
+        let channel = unsafe { handle::borrow::<Channel>(channel) }?;
+        // In a child, the counter behind the descriptor is the parent's, too.
+        if !is_valid || !channel.owner.is_current() {
             return Err(Errno::EINVAL);
         }
-        let event = nic.next_event()?;
+        Ok(Arc::into_raw(Arc::clone(&channel.nic)).cast_mut())
+    })
+}
+
+/// Takes the event whose count was read; `None` when it was withdrawn.
+///
+/// # Safety
+/// Both pointers can be written to.
+unsafe fn answer(
+    nic: &softefa::Channel,
+    cq: *mut *mut ibv_cq,
+    cq_context: *mut *mut c_void,
+) -> Option<c_int> {
+    let mut is_withdrawn = false;
+    let result = panic::count(|| {
+        let Some(event) = nic.take_event().map_err(|_| Errno::EBADF)? else {
+            is_withdrawn = true;
+            return Ok(0);
+        };
         let from = Cq::of_event(&event);
-        // SAFETY: not null, so the program wants the answers there. The queue cannot go before the
-        // program has acknowledged this event.
+        // SAFETY: as this function demands. The queue cannot go before the program has acknowledged
+        // this event.
         unsafe {
             cq.write(from);
             cq_context.write((*from).cq_context);
         }
         Ok(0)
-    })
+    });
+    (!is_withdrawn).then_some(result)
 }
 
 #[unsafe(no_mangle)]

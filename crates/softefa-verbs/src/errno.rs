@@ -13,6 +13,7 @@ pub(crate) struct Errno(pub(crate) c_int);
 
 impl Errno {
     pub(crate) const EAGAIN: Self = Self(libc::EAGAIN);
+    pub(crate) const EBADF: Self = Self(libc::EBADF);
     pub(crate) const EBUSY: Self = Self(libc::EBUSY);
     pub(crate) const EINVAL: Self = Self(libc::EINVAL);
     pub(crate) const EIO: Self = Self(libc::EIO);

@@ -1,8 +1,8 @@
 //! Asynchronous events. An EFA reports none in operation; the file descriptor is real all the same:
 //! programs poll it, set flags on it, and have a thread asleep on it.
 
-use std::ffi::c_int;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ffi::{c_int, c_void};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::context::Context;
 use crate::errno::Errno;
@@ -21,26 +21,38 @@ pub(crate) fn eventfd() -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Waits until `fd` is readable, or says `EAGAIN` when the program made it non-blocking.
-fn wait(fd: &OwnedFd) -> Result<(), Errno> {
-    let mut events = 0_u64;
-    // SAFETY: an eventfd writes 8 bytes, the size of the variable.
-    let read = unsafe { libc::read(fd.as_raw_fd(), (&raw mut events).cast(), 8) };
-    if read == 8 { Ok(()) } else { Err(Errno::last()) }
+unsafe extern "C-unwind" {
+    /// As in libc, but a thread that is cancelled in it unwinds its callers.
+    fn read(fd: c_int, buffer: *mut c_void, bytes: usize) -> isize;
 }
 
+/// Waits until `fd` counts an event, unless the program made it non-blocking, and takes one;
+/// `false` with `errno` set. The caller may be cancelled here.
+///
+/// # Safety
+/// `fd` is an eventfd; no caller in this library has anything to drop.
+pub(crate) unsafe fn sleep(fd: RawFd) -> bool {
+    let mut events = 0_u64;
+    // SAFETY: an eventfd writes 8 bytes, the size of the variable.
+    unsafe { read(fd, (&raw mut events).cast(), size_of::<u64>()) == 8 }
+}
+
+/// A thread that sleeps here may be cancelled, see [`sleep`].
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_get_async_event(
+unsafe extern "C-unwind" fn ibv_get_async_event(
     context: *mut ibv_context,
     _event: *mut ibv_async_event,
 ) -> c_int {
-    panic::count(|| {
+    let fd = panic::count(|| {
         // SAFETY: the program passes an open context.
-        let context = unsafe { handle::borrow::<Context>(context) }?;
-        wait(&context.async_fd)?;
+        Ok(unsafe { handle::borrow::<Context>(context) }?.async_fd.as_raw_fd())
+    });
+    // SAFETY: the descriptor of an open context; nothing is to be dropped here.
+    if fd >= 0 && unsafe { sleep(fd) } {
         // Nobody writes to it but a program that wants its own thread to wake up.
-        Err(Errno::EAGAIN)
-    })
+        Errno::EAGAIN.store();
+    }
+    -1
 }
 
 #[unsafe(no_mangle)]

@@ -19,6 +19,11 @@ pub struct Channel {
     queue: Mutex<Queue>,
 }
 
+/// The channel was closed while somebody slept on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the completion channel was closed; nothing will arrive on it any more")]
+pub struct ChannelClosed;
+
 #[derive(Debug, Default)]
 struct Queue {
     events: VecDeque<Weak<Cq>>,
@@ -41,28 +46,25 @@ impl Channel {
     }
 
     /// Takes the oldest event and says whose it is; give it back with [`Cq::acknowledge_events`].
-    /// Sleeps until there is one, unless the descriptor is non-blocking.
+    /// To be called after each read of eight bytes from [`Channel::fd`], which sleeps until there
+    /// is one. `None` when it was withdrawn in between: read again.
     ///
     /// # Errors
-    /// `EAGAIN` when non-blocking and there is none, `EINTR` after a signal, `EBADF` when the
-    /// channel was closed.
-    pub fn next_event(&self) -> io::Result<Arc<Cq>> {
-        loop {
-            self.counter.take()?;
-            let mut queue = self.lock();
-            while let Some(event) = queue.events.pop_front() {
-                if let Some(cq) = event.upgrade() {
-                    cq.events().take_one();
-                    return Ok(cq);
-                }
+    /// The channel was closed.
+    pub fn take_event(&self) -> Result<Option<Arc<Cq>>, ChannelClosed> {
+        let mut queue = self.lock();
+        while let Some(event) = queue.events.pop_front() {
+            if let Some(cq) = event.upgrade() {
+                cq.events().take_one();
+                return Ok(Some(cq));
             }
-            if queue.is_closed {
-                // For the next one who sleeps here.
-                self.counter.raise();
-                return Err(io::Error::from_raw_os_error(libc::EBADF));
-            }
-            // The event was withdrawn between the two steps.
         }
+        if queue.is_closed {
+            // For the next one who sleeps here.
+            self.counter.raise();
+            return Err(ChannelClosed);
+        }
+        Ok(None)
     }
 
     /// Wakes everybody who sleeps on the channel, for good.

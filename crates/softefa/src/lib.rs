@@ -37,7 +37,7 @@ mod status;
 mod wire;
 
 pub use ah::{Ah, CreateAhError};
-pub use channel::Channel;
+pub use channel::{Channel, ChannelClosed};
 pub use config::{Config, ConfigError, DeviceSpec, Integrity};
 pub use cq::{ArmError, Completion, CompletionOp, Cq, CreateCqError};
 pub use device::{Device, OpenError};

@@ -212,6 +212,32 @@ static void wait_until_asleep(struct sleeper *sleeper)
 	}
 }
 
+static void *sleep_on_device(void *argument)
+{
+	struct sleeper *sleeper = argument;
+	struct ibv_async_event event;
+	atomic_store(&sleeper->tid, gettid());
+	ibv_get_async_event(node.context, &event);
+	return NULL;
+}
+
+/* As rping ends: threads that sleep are cancelled, and the rest goes on. */
+static void sleepers_can_be_cancelled(void)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(node.context);
+	struct sleeper sleepers[2] = {{.channel = channel}, {.channel = channel}};
+	CHECK_EQ(pthread_create(&sleepers[0].thread, NULL, sleep_on, &sleepers[0]), 0);
+	CHECK_EQ(pthread_create(&sleepers[1].thread, NULL, sleep_on_device, &sleepers[1]), 0);
+	for (int i = 0; i < 2; i++) {
+		void *result = NULL;
+		wait_until_asleep(&sleepers[i]);
+		CHECK_EQ(pthread_cancel(sleepers[i].thread), 0);
+		CHECK_EQ(pthread_join(sleepers[i].thread, &result), 0);
+		CHECK(result == PTHREAD_CANCELED);
+	}
+	CHECK_EQ(ibv_destroy_comp_channel(channel), 0);
+}
+
 /* Not allowed, but it must not crash: the queue and the channel go while threads sleep there. */
 static void channel_goes_while_threads_sleep(void)
 {
@@ -305,6 +331,7 @@ int main(void)
 	one_event_for_the_next_completion();
 	destruction_waits_for_acknowledgement();
 	signals_interrupt();
+	sleepers_can_be_cancelled();
 	channel_goes_while_threads_sleep();
 	sleepers_wake_each_other();
 	node_close(&node);
