@@ -92,6 +92,49 @@ fn queues_of_different_threads_share_nothing() {
 }
 
 #[test]
+fn two_threads_poll_a_queue_that_many_queue_pairs_share() {
+    const QPS: usize = 12;
+    const EACH: u64 = 500;
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
+    (0..4096).for_each(|id| b.post_recv(id, 0, 64));
+    let cq = Cq::create(&a.device, 16_384).unwrap();
+    let create = |_| Qp::create(&a.pd, init(QpKind::Srd, &cq)).unwrap();
+    let qps: Vec<_> = (0..QPS).map(create).inspect(|qp| up(qp, 7)).collect();
+    let ended: Vec<_> = qps.iter().map(|_| AtomicU64::new(0)).collect();
+    let is_over = || ended.iter().all(|count| count.load(Ordering::Relaxed) == EACH);
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over() {
+                    if let Some(done) = cq.poll_one() {
+                        assert_eq!(done.status, Status::Ok);
+                        let from = qps.iter().position(|qp| qp.qpn() == done.qpn).unwrap();
+                        ended[from].fetch_add(1, Ordering::Relaxed);
+                    }
+                    assert!(start.elapsed() < DEADLINE, "{ended:?}");
+                }
+            });
+        }
+        scope.spawn(|| {
+            for wr_id in 0..EACH {
+                for qp in &qps {
+                    assert!(send(qp, &a, (&ah, &b), wr_id), "the queue holds them all");
+                }
+            }
+        });
+        while !is_over() {
+            while let Some(done) = b.cq.poll_one() {
+                b.post_recv(done.wr_id, 0, 64);
+            }
+            assert!(start.elapsed() < DEADLINE, "{ended:?}");
+        }
+    });
+    qps.iter().for_each(|qp| qp.destroy());
+}
+
+#[test]
 fn polling_a_queue_while_its_queue_pair_is_destroyed_is_harmless() {
     let (a, b) = pair("");
     let ah = a.ah(&b);

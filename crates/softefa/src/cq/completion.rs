@@ -1,0 +1,67 @@
+//! Finished work requests.
+
+use std::net::Ipv4Addr;
+
+use crate::gid::Gid;
+use crate::status::Status;
+
+/// What a completion is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompletionOp {
+    /// A send finished (work request of the send queue).
+    Send,
+    /// An RDMA WRITE finished (work request of the send queue). A READ completes as
+    /// [`CompletionOp::Send`], because the device says so and libfabric 1.17 hangs otherwise.
+    Write,
+    /// A message arrived (work request of the receive queue).
+    Recv,
+    /// An RDMA WRITE with immediate arrived (work request of the receive queue).
+    RecvWrite,
+    /// An RDMA WRITE with immediate arrived at a queue pair that receives them unsolicited: it
+    /// belongs to no work request, `wr_id` is 0.
+    UnsolicitedWrite,
+}
+
+impl CompletionOp {
+    /// It is a work request of the send queue.
+    #[must_use]
+    pub const fn is_send_queue(self) -> bool {
+        matches!(self, Self::Send | Self::Write)
+    }
+}
+
+/// One finished work request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completion {
+    /// As given when the work request was posted.
+    pub wr_id: u64,
+    /// Outcome; [`Status::Ok`] or an EFA error code.
+    pub status: Status,
+    /// Which queue it is from.
+    pub op: CompletionOp,
+    /// Queue pair that completed it.
+    pub qpn: u16,
+    /// Sender's queue pair; receives only.
+    pub src_qpn: u16,
+    /// Number of our address handle for the sender, [`crate::AHN_UNKNOWN`] without one; receives
+    /// only.
+    pub ahn: u16,
+    /// Sender's device; receives only.
+    pub src_addr: Ipv4Addr,
+    /// Bytes in the receive buffer (with the GRH area on UD); 0 for sends.
+    pub byte_len: u32,
+    /// Immediate data of the message.
+    pub imm: Option<u32>,
+    /// The buffer starts with a GRH area (UD receives).
+    pub has_grh: bool,
+    /// Place of the owner in the completion queue's list.
+    pub(crate) owner: u16,
+}
+
+impl Completion {
+    /// GID of the sender; receives only.
+    #[must_use]
+    pub fn sgid(&self) -> Gid {
+        Gid::from_addr(self.src_addr)
+    }
+}
