@@ -76,7 +76,7 @@ fn run(args: &Args) -> Result<()> {
 }
 
 /// What is compared. The order is that of [`measure_floors`] and [`measure_programs`].
-fn rows() -> [Row; 7] {
+fn rows() -> [Row; 8] {
     let row = |what, unit, reference_name, wanted| Row {
         what,
         unit,
@@ -93,10 +93,11 @@ fn rows() -> [Row; 7] {
         row("ib_send_bw SRD 64 B", "M msg/s", "UDP GSO/GRO", Wanted::AtLeast(3.0)),
         row("RDMA READ 1 MiB", "Gbit/s", "libfabric tcp", Wanted::RatioAtLeast(2.0)),
         row("the same over UDP only", "Gbit/s", "libfabric tcp", Wanted::RatioAtLeast(1.0)),
+        row("mpirun ping-pong efa 64 B", "us", "libfabric tcp", Wanted::RatioAtMost(1.0)),
     ]
 }
 
-fn measure_floors(rows: &mut [Row; 7]) -> Result<()> {
+fn measure_floors(rows: &mut [Row; 8]) -> Result<()> {
     let [latency, _, large, _, small, ..] = rows;
     latency.reference.push(floor::half_round_trip_ns(PING_PONGS)? / 1e3);
     large.reference.push(floor::stream(LARGE_BYTES, STREAM_TIME)?.gbit_per_s);
@@ -105,8 +106,8 @@ fn measure_floors(rows: &mut [Row; 7]) -> Result<()> {
 }
 
 /// A program that fails leaves its cell empty: the others are still worth knowing.
-fn measure_programs(tools: &Tools, rows: &mut [Row; 7]) {
-    let [latency, ping_pong, large, large_tcp, small, read, read_wire] = rows;
+fn measure_programs(tools: &Tools, rows: &mut [Row; 8]) {
+    let [latency, ping_pong, large, large_tcp, small, read, read_wire, mpi] = rows;
     add(&mut latency.ours, tool::latency_us(tools, SMALL_BYTES));
     add(&mut ping_pong.ours, tool::half_round_trip_us(tools, "efa", SMALL_BYTES));
     add(&mut ping_pong.reference, tool::half_round_trip_us(tools, "tcp", SMALL_BYTES));
@@ -122,6 +123,8 @@ fn measure_programs(tools: &Tools, rows: &mut [Row; 7]) {
     add(&mut read_wire.ours, tool::read_gbit_per_s(tools, READ_BYTES, true));
     add(&mut read.reference, tool::tcp_gbit_per_s(tools, READ_BYTES, READ_DEPTH));
     read_wire.reference.clone_from(&read.reference);
+    add(&mut mpi.ours, tool::mpi_half_round_trip_us(tools, "efa", SMALL_BYTES));
+    add(&mut mpi.reference, tool::mpi_half_round_trip_us(tools, "tcp", SMALL_BYTES));
 }
 
 fn add(values: &mut Vec<f64>, result: Result<f64>) {

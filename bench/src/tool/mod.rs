@@ -1,6 +1,8 @@
 //! Unmodified benchmark programs, run as server and client on this machine.
 
+mod c_program;
 mod efa_bench;
+mod mpi;
 mod pair;
 mod perftest;
 mod pingpong;
@@ -10,6 +12,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 pub(crate) use efa_bench::tcp_gbit_per_s;
+pub(crate) use mpi::mpi_half_round_trip_us;
 pub(crate) use perftest::{latency_us, stream};
 pub(crate) use pingpong::half_round_trip_us;
 pub(crate) use read_bw::read_gbit_per_s;

@@ -1,13 +1,11 @@
 //! `read_bw` of this folder's `c/`: RDMA READ through the verbs, which no packaged program measures
-//! on SRD. Compiled when it is needed.
+//! on SRD.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
-use super::{Tools, pair};
+use super::{Tools, c_program, pair};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const MILLISECONDS: u32 = 1000;
@@ -18,7 +16,9 @@ const MILLISECONDS: u32 = 1000;
 /// # Errors
 /// It does not compile, fails or prints something unknown.
 pub(crate) fn read_gbit_per_s(tools: &Tools, bytes: usize, wire_only: bool) -> Result<f64> {
-    let program = compile(tools)?.to_string_lossy().into_owned();
+    let libraries = ["-lefa", "-libverbs"];
+    let program = c_program::compile(tools, "read_bw", "cc", &libraries, "gcc, libibverbs-dev")?;
+    let program = program.to_string_lossy().into_owned();
     let port = pair::free_port()?;
     let options: &[&str] = if wire_only { &["--wire-only"] } else { &[] };
     let mut words = vec![program, port.to_string()];
@@ -27,23 +27,4 @@ pub(crate) fn read_gbit_per_s(tools: &Tools, bytes: usize, wire_only: bool) -> R
     let client = tools.command_with(options, &words);
     let output = pair::run(&server, &client, port, LIMIT)?;
     output.trim().parse().with_context(|| format!("read_bw printed no figure: {output}"))
-}
-
-/// The program, beside `softefa`.
-fn compile(tools: &Tools) -> Result<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c/read_bw.c");
-    let program = tools.softefa.with_file_name("read_bw");
-    let output = Command::new("cc")
-        .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-o"])
-        .args([&program, &source])
-        .args(["-lefa", "-libverbs"])
-        .output()
-        .context("cc cannot be run; install gcc")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "cc refused {} (libibverbs-dev installed?):\n{said}",
-        source.display()
-    );
-    Ok(program)
 }
