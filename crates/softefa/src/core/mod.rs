@@ -7,6 +7,7 @@
 //! The engine sees descriptors, never payload. Acknowledgements of a turn wait until the next one:
 //! a program that answers at once carries them on its answer.
 
+mod answering;
 mod count;
 mod end;
 mod rdma;
@@ -38,6 +39,8 @@ use crate::qp::{QpInit, QpKind, QpQuery};
 use crate::rq::RecvQueue;
 use crate::sq::SendQueue;
 use crate::wire::{Batch, Cover, Faulty, PathSockets, UdpWire, Unplugged, Wire};
+
+use answering::Answering;
 
 /// Peers of one queue pair: strangers who open connections must not take all memory.
 const PEERS_MAX: usize = 16_384;
@@ -82,6 +85,7 @@ pub(crate) struct Core {
     last_ahn: LastAhn,
     last_turn: Instant,
     has_received: bool,
+    answering: Answering,
     last_collection: Instant,
     sends: Tally,
     synced: srd::Stats,
@@ -156,6 +160,7 @@ impl Core {
             last_ahn: LastAhn { addr: unspecified, generation: u64::MAX, ahn: AHN_UNKNOWN },
             last_turn: host::now(),
             has_received: false,
+            answering: Answering::default(),
             last_collection: Instant::ZERO,
             sends: Tally::default(),
             synced: srd::Stats::default(),
@@ -176,8 +181,11 @@ impl Core {
     pub(crate) fn turn(&mut self, now: Instant) {
         self.last_turn = now;
         self.count_sends();
-        self.endpoint.flush_acks(now);
+        if self.answering.are_acks_due() {
+            self.endpoint.flush_acks(now);
+        }
         self.has_received = self.receive(now);
+        self.answering.note_turn(self.has_received);
         self.expire(now);
         self.harvest(now);
         self.feed(now);

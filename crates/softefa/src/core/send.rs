@@ -39,6 +39,7 @@ impl Core {
         }
         let peer = slot.peer;
         let Some(index) = self.sq.insert(slot) else { return false };
+        self.answering.note_post();
         self.unsent_messages += 1;
         self.unsent_bytes = self.unsent_bytes.saturating_add(len);
         if !matches!(op, SendOp::Send | SendOp::SendImm(_)) {
