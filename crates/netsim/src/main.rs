@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// False when some flow did not end well.
+/// False when some flow did not end well, or the runs miss what the scenario expects.
 fn run(args: &RunArgs) -> Result<bool> {
     if let Some(path) = args.json.as_deref().filter(|path| !is_stdout(path)) {
         let there = path.display();
@@ -41,7 +41,9 @@ fn run(args: &RunArgs) -> Result<bool> {
         outcomes.push(outcome);
     }
     write(args, &scenario, &outcomes)?;
-    Ok(outcomes.iter().all(Outcome::is_complete))
+    let missed = scenario.missed(&outcomes);
+    missed.iter().for_each(|line| eprintln!("netsim: missed: {line}"));
+    Ok(missed.is_empty() && outcomes.iter().all(Outcome::is_complete))
 }
 
 fn write(args: &RunArgs, scenario: &Scenario, outcomes: &[Outcome]) -> Result<()> {

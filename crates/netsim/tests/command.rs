@@ -75,6 +75,18 @@ fn a_run_that_does_not_end_well_says_so() {
 }
 
 #[test]
+fn runs_that_miss_what_is_expected_say_so() {
+    let folder = with_file(&format!("{SCENARIO}[expect]\nmax_to_ideal = 9.0\n"));
+    assert_eq!(netsim(folder.path(), &["run", "s.toml"]).status.code(), Some(0));
+    let bounds = "[expect]\nmax_to_ideal = 0.5\nmin_to_ideal = 99.0\n";
+    let folder = with_file(&format!("{SCENARIO}{bounds}"));
+    let output = netsim(folder.path(), &["run", "s.toml"]);
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("at most 0.5") && stderr.contains("at least 99"), "{stderr}");
+}
+
+#[test]
 fn wrong_files_are_refused_with_line_field_and_what_is_allowed() {
     let with = |from: &str, to: &str| refusal(&SCENARIO.replace(from, to));
     let expect = |message: String, parts: &[&str]| {

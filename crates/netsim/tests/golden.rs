@@ -51,6 +51,7 @@ fn scenarios_repeat_and_give_their_tables() {
             let command = format!("netsim run scenarios/{name}.toml --seed {}", outcome.seed);
             assert!(outcome.is_complete(), "{command}: not all flows ended well");
         }
+        assert_eq!(scenario.missed(&outcomes), [""; 0], "{name} misses what it expects");
         let text = format!("{}\n{}", scenario.title(), table(scenario.title(), &outcomes).text());
         let file = folder().join("golden").join(format!("{name}.txt"));
         if std::env::var_os("NETSIM_BLESS").is_some() {

@@ -9,7 +9,7 @@ pub(crate) use spec::{Fault, Incast, Poisson, RackToRack, TransferBytes, Workloa
 
 use crate::fault::{self, Step};
 use crate::flow::FlowSpec;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Summary};
 use crate::packet::FRAME_BYTES;
 use crate::rng::Rng;
 use crate::sim::{Hosting, Sim};
@@ -118,6 +118,29 @@ impl Scenario {
         sim.add_faults(faults);
         sim.run(Time::from_us(u64::from(self.file.limit_ms.get()) * 1000))?;
         Ok(Outcome::of(&sim, seed))
+    }
+
+    /// What runs do not keep of what the file expects of their means, one line each.
+    #[must_use]
+    pub fn missed(&self, outcomes: &[Outcome]) -> Vec<String> {
+        let summaries: Vec<Summary> = outcomes.iter().filter_map(Outcome::summary).collect();
+        let mean = |field: fn(&Summary) -> f64| {
+            summaries.iter().map(field).sum::<f64>() / summaries.len().max(1) as f64
+        };
+        let expect = &self.file.expect;
+        let (most, least) = (mean(|s| s.max_to_ideal), mean(|s| s.min_to_ideal));
+        let repeated = mean(|s| s.repeated_percent);
+        let mut missed = Vec::new();
+        if let Some(bound) = expect.max_to_ideal.filter(|&bound| most > bound) {
+            missed.push(format!("max/ideal is {most:.3}, expected at most {bound}"));
+        }
+        if let Some(bound) = expect.min_to_ideal.filter(|&bound| least < bound) {
+            missed.push(format!("min/ideal is {least:.3}, expected at least {bound}"));
+        }
+        if let Some(bound) = expect.repeated_percent.filter(|&bound| repeated > bound) {
+            missed.push(format!("{repeated:.2} % are repeated, expected at most {bound} %"));
+        }
+        missed
     }
 
     fn fabric(&self) -> Fabric {

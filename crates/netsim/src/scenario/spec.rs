@@ -21,6 +21,20 @@ pub(crate) struct File {
     pub(crate) workload: Workloads,
     #[serde(default)]
     pub(crate) fault: Vec<Fault>,
+    #[serde(default)]
+    pub(crate) expect: Expect,
+}
+
+/// What the means over all seeds must keep.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Expect {
+    /// Largest completion time over the ideal one, at most.
+    pub(crate) max_to_ideal: Option<f64>,
+    /// Smallest completion time over the ideal one, at least.
+    pub(crate) min_to_ideal: Option<f64>,
+    /// Repeated packets per hundred first transmissions, at most.
+    pub(crate) repeated_percent: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
