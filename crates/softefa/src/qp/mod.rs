@@ -310,20 +310,18 @@ impl Qp {
 
     /// A turn of the service thread, unless the program polls and does not sleep.
     pub(crate) fn service_turn(&self, now: Instant) -> Served {
-        let mut is_awaited = self.is_awaited(now);
-        if !is_awaited && self.is_polled(now) {
-            self.driven.unwatch();
-            // Armed in between? Whoever arms and still sees the queue pair watched does not wake us.
-            is_awaited = self.is_awaited(now);
-            if !is_awaited {
-                return Served::Busy;
-            }
-        }
-        let core = if is_awaited { Some(self.lock()) } else { self.driven.try_lock() };
-        let Some(mut core) = core else {
-            self.driven.unwatch();
-            return Served::Busy;
+        let core = if self.is_awaited(now) {
+            Some(self.lock())
+        } else {
+            let core = (!self.is_polled(now)).then(|| self.driven.try_lock()).flatten();
+            core.or_else(|| {
+                self.driven.unwatch();
+                // Armed in between? Who arms and still sees it watched does not wake this thread.
+                self.is_awaited(now).then(|| self.lock())
+            })
         };
+        let Some(mut core) = core else { return Served::Busy };
+        let is_awaited = self.is_awaited(now);
         core.service_turn(now, is_awaited);
         if !self.destroyed.load(Ordering::Acquire) {
             core.publish(&self.init);
