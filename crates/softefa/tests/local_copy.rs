@@ -155,6 +155,24 @@ impl Page {
     }
 }
 
+#[test]
+fn a_long_write_that_cannot_be_copied_is_sent_once() {
+    let (a, b) = (local(Some(KEY)), local(None));
+    let from = Page::new(&a, Access::default());
+    let all = Access { local_write: true, remote_write: true, ..Access::default() };
+    let into = Page::new(&b, all);
+    into.words.iter().for_each(|word| word.store(2, Ordering::Relaxed));
+    let target = Remote { addr: into.mr.addr(), rkey: into.mr.rkey() };
+    let sge = Sge { addr: from.mr.addr(), len: Page::LEN, lkey: from.mr.lkey() };
+    let ah = a.ah(&b);
+    a.post(1, &ah, b.qp.qpn(), SendOp::Write(target), &[sge]);
+    assert_eq!(finish(&a, &b), Status::Ok);
+    assert!(into.words.iter().all(|word| word.load(Ordering::Relaxed) == 1));
+    let counted = |counter| b.device.counters().get(counter);
+    assert_eq!(counted(Counter::RdmaWriteRecvBytes), u64::from(Page::LEN));
+    assert_eq!(counted(Counter::RxDrops), 0);
+}
+
 /// Says so when it is dropped.
 struct Over<'a>(&'a AtomicBool);
 

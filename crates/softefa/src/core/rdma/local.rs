@@ -116,6 +116,8 @@ impl Core {
 
     /// Begins the WRITE in slot `index` again, over the wire.
     pub(super) fn write_over_the_wire(&mut self, index: u32) {
+        // It may have had more to name.
+        self.rdma.local.slots.retain(|slot| *slot != index);
         let Some(slot) = self.sq.get_mut(index) else { return };
         (slot.transfer.is_local, slot.transfer.failed, slot.transfer.next) = (false, None, 0);
         slot.transfer.tail_sent = false;
