@@ -188,6 +188,7 @@ impl Core {
         self.answering.note_turn(self.has_received);
         self.expire(now);
         self.harvest(now);
+        self.advance_copies(now);
         self.feed(now);
         self.transmit(now);
         if self.has_received {
@@ -206,6 +207,7 @@ impl Core {
         }
         self.expire(now);
         self.harvest(now);
+        self.advance_copies(now);
         self.feed(now);
         self.transmit(now);
         self.sync_counters();

@@ -178,8 +178,8 @@ impl Core {
         Ok(())
     }
 
-    /// Copies bytes of READs, as many as one turn allows.
-    pub(super) fn advance_copies(&mut self, now: Instant) {
+    /// Copies bytes of READs, as many as one turn allows. Not for posts, which must not wait for them.
+    pub(in crate::core) fn advance_copies(&mut self, now: Instant) {
         let mut budget = TURN_BYTES;
         while budget > 0
             && let Some(copying) = self.rdma.local.copies.front().copied()

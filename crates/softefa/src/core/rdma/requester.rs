@@ -120,7 +120,6 @@ impl Core {
 
     /// Gives segments to the engine, a few of each operation in turn, as many as it can use.
     pub(in crate::core) fn feed(&mut self, now: Instant) {
-        self.advance_copies(now);
         while self.rdma.local.has_room()
             && let Some(index) = self.rdma.local.slots.pop_front()
         {
