@@ -30,6 +30,8 @@ pub(crate) struct Flow {
     pub(crate) ended_badly: u32,
     /// One bit per message: it arrived.
     delivered: Vec<u64>,
+    /// Bytes that arrived.
+    pub(crate) delivered_bytes: u64,
     /// When the sender knew the end of every message.
     pub(crate) end: Option<Time>,
 }
@@ -47,6 +49,7 @@ impl Flow {
             ended_ok: 0,
             ended_badly: 0,
             delivered: vec![0; messages.div_ceil(64) as usize],
+            delivered_bytes: 0,
             end: None,
         }
     }
@@ -68,6 +71,9 @@ impl Flow {
         let word = &mut self.delivered[message as usize / 64];
         let new = *word & bit == 0;
         *word |= bit;
+        if new {
+            self.delivered_bytes += u64::from(self.bytes_of(message));
+        }
         new
     }
 
@@ -107,6 +113,7 @@ mod tests {
         assert_eq!((0..101).map(|n| u64::from(flow.bytes_of(n))).sum::<u64>(), 100_001);
         assert!(flow.deliver(100) && !flow.deliver(100) && flow.is_delivered(100));
         assert!(!flow.is_delivered(36) && flow.delivered_count() == 1);
+        assert_eq!(flow.delivered_bytes, 1);
         assert_eq!(Flow::new(FlowSpec { bytes: 0, ..spec }, (0, 1), 1000).bytes_of(0), 0);
     }
 }

@@ -23,6 +23,7 @@ mod network;
 mod outcome;
 mod packet;
 mod rng;
+mod sample;
 mod scenario;
 mod sim;
 mod socket;
@@ -34,6 +35,7 @@ mod workload;
 
 pub use check::Violation;
 pub use outcome::{FlowOutcome, Outcome, Summary};
+pub use sample::{FlowSamples, QueueUse, Samples, UplinkUse};
 pub use scenario::{Scenario, ScenarioError};
 pub use table::table;
 pub use time::Time;

@@ -62,6 +62,8 @@ pub(crate) struct Link {
     cuts: u16,
     /// Longest queue so far.
     peak_bytes: u32,
+    /// Bytes taken so far.
+    carried_bytes: u64,
 }
 
 /// A host or a switch, by its number.
@@ -82,6 +84,7 @@ impl Link {
             to,
             cuts: 0,
             peak_bytes: 0,
+            carried_bytes: 0,
         }
     }
 
@@ -98,11 +101,12 @@ impl Link {
             return Offer::Lost(LossCause::Cut);
         }
         let ps_per_byte = u64::from(self.condition.ps_per_byte);
-        let queued_bytes = self.idle_at.ps_since(now).div_ceil(ps_per_byte) as u32;
+        let queued_bytes = self.queued_bytes(now);
         if queued_bytes.saturating_add(bytes) > self.buffer_bytes {
             return Offer::Lost(LossCause::QueueFull);
         }
         self.peak_bytes = self.peak_bytes.max(queued_bytes + bytes);
+        self.carried_bytes += u64::from(bytes);
         self.idle_at = self.idle_at.max(now).plus_ps(u64::from(bytes) * ps_per_byte);
         if rng.chance_ppm(self.condition.loss_ppm) {
             return Offer::Lost(LossCause::GreyLoss);
@@ -114,6 +118,12 @@ impl Link {
     /// When the port can take a packet without queueing it.
     pub(crate) fn idle_at(&self) -> Time {
         self.idle_at
+    }
+
+    /// Bytes that have not left yet.
+    #[inline]
+    pub(crate) fn queued_bytes(&self, now: Time) -> u32 {
+        self.idle_at.ps_since(now).div_ceil(u64::from(self.condition.ps_per_byte)) as u32
     }
 
     pub(crate) fn cuts(&self) -> u16 {
@@ -145,6 +155,10 @@ impl Link {
     pub(crate) fn buffer_bytes(&self) -> u32 {
         self.buffer_bytes
     }
+
+    pub(crate) fn carried_bytes(&self) -> u64 {
+        self.carried_bytes
+    }
 }
 
 #[cfg(test)]
@@ -164,7 +178,8 @@ mod tests {
             assert_eq!(link.offer(now, 1000, &mut rng), Offer::Arrives { at, mark: n > 3 });
         }
         assert_eq!(link.offer(now, 1, &mut rng), Offer::Lost(LossCause::QueueFull));
-        assert_eq!(link.peak_bytes(), 10_000);
+        assert_eq!((link.peak_bytes(), link.carried_bytes()), (10_000, 10_000));
+        assert_eq!(link.queued_bytes(now.plus_ps(40_000)), 9500);
         let later = now.plus_ps(80_000);
         assert!(matches!(link.offer(later, 1000, &mut rng), Offer::Arrives { .. }));
     }

@@ -21,6 +21,8 @@ pub(crate) enum Event {
     Start { flow: u32 },
     /// A step of the scenario's faults.
     Fault { step: u32 },
+    /// A sample is taken; nothing changes.
+    Sample,
 }
 
 /// Packets by their fate.

@@ -6,6 +6,7 @@ use crate::flow::{Flow, FlowSpec};
 use crate::network::{Event, Network};
 use crate::packet::{FRAME_BYTES, Packet, PacketId, Payload};
 use crate::rng::{Rng, mix};
+use crate::sample::Sampler;
 use crate::socket::{Socket, flow_and_message, flow_hash, process_of};
 use crate::time::Time;
 use crate::topology::Fabric;
@@ -40,6 +41,7 @@ pub(crate) struct Sim {
     pub(crate) sockets: Vec<Socket>,
     pub(crate) events: u64,
     pub(crate) digest: u64,
+    pub(crate) sampler: Option<Sampler>,
     adapters: Vec<Adapter>,
     /// Links, when, and what happens to them.
     faults: Vec<(Vec<u32>, Time, Step)>,
@@ -60,6 +62,7 @@ impl Sim {
             sockets: Vec::new(),
             events: 0,
             digest: 0,
+            sampler: None,
             adapters: (0..hosts).map(|_| Adapter::default()).collect(),
             faults: Vec::new(),
             hosting,
@@ -112,6 +115,10 @@ impl Sim {
                 self.violation = Some(Violation::ClockBack { from: self.now, to: at });
                 break;
             }
+            if event == Event::Sample {
+                self.sample(at);
+                continue;
+            }
             self.now = at;
             self.events += 1;
             self.handle(event);
@@ -119,9 +126,25 @@ impl Sim {
         self.violation.take().map_or_else(|| check_end(self), Err)
     }
 
+    /// Takes samples from now on, the first after an interval.
+    pub(crate) fn start_sampling(&mut self, sampler: Sampler) {
+        self.network.queue.push(sampler.next_at(self.now), Event::Sample);
+        self.sampler = Some(sampler);
+    }
+
+    /// Looks, and changes nothing: not even the clock, which shows when something happened last.
+    fn sample(&mut self, at: Time) {
+        let Some(sampler) = &mut self.sampler else { return };
+        sampler.take(at, &self.flows, &self.network.fabric);
+        if !self.network.queue.is_empty() {
+            self.network.queue.push(sampler.next_at(at), Event::Sample);
+        }
+    }
+
     fn handle(&mut self, event: Event) {
         let now = self.now;
         match event {
+            Event::Sample => {}
             Event::Arrive { link, packet } => {
                 if self.network.arrive(now, link, packet).is_some() {
                     self.receive(packet);

@@ -12,6 +12,7 @@ use crate::flow::FlowSpec;
 use crate::outcome::{Outcome, Summary};
 use crate::packet::FRAME_BYTES;
 use crate::rng::Rng;
+use crate::sample::{Sampler, Samples};
 use crate::sim::{Hosting, Sim};
 use crate::time::Time;
 use crate::topology::{Fabric, PortKind, clos3, leaf_spine};
@@ -108,6 +109,26 @@ impl Scenario {
     /// # Errors
     /// A rule of every run was broken; the scenario and the seed repeat it.
     pub fn run(&self, seed: u64) -> Result<Outcome, Violation> {
+        Ok(Outcome::of(&self.simulate(seed, None)?, seed))
+    }
+
+    /// Runs it once and looks at flows, queues and uplinks every `interval_us` of virtual time
+    /// (at least 1). The outcome is the same as without.
+    ///
+    /// # Errors
+    /// As [`Scenario::run`].
+    pub fn run_sampled(
+        &self,
+        seed: u64,
+        interval_us: u32,
+    ) -> Result<(Outcome, Samples), Violation> {
+        let mut sim = self.simulate(seed, Some(interval_us))?;
+        let (now, sampler) = (sim.now, sim.sampler.take());
+        let samples = sampler.map(|sampler| sampler.finish(now, &sim.flows, &sim.network.fabric));
+        Ok((Outcome::of(&sim, seed), samples.unwrap_or_default()))
+    }
+
+    fn simulate(&self, seed: u64, sample_us: Option<u32>) -> Result<Sim, Violation> {
         let root = Rng::new(seed);
         let fabric = self.fabric();
         #[expect(clippy::expect_used, reason = "parse() planned with another seed, same sizes")]
@@ -116,8 +137,11 @@ impl Scenario {
         let hosting = self.hosting(&fabric);
         let mut sim = Sim::new(fabric, &flows, hosting, &root);
         sim.add_faults(faults);
+        if let Some(interval_us) = sample_us {
+            sim.start_sampling(Sampler::new(interval_us, sim.flows.len(), &sim.network.fabric));
+        }
         sim.run(Time::from_us(u64::from(self.file.limit_ms.get()) * 1000))?;
-        Ok(Outcome::of(&sim, seed))
+        Ok(sim)
     }
 
     /// What runs do not keep of what the file expects of their means, one line each.

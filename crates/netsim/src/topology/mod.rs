@@ -10,6 +10,7 @@ pub(crate) use leaf_spine::leaf_spine;
 use crate::link::{Link, Node};
 use crate::packet::{FRAME_BYTES, Packet};
 use crate::rng::mix;
+use std::ops::Range;
 
 /// Bytes of an acknowledgement on the wire (common header, block without bits), for round-trip
 /// times of an empty network.
@@ -122,6 +123,14 @@ impl Fabric {
                 self.next_around(&self.switches[switch as usize], dst_host, 0).is_some()
             }
         }
+    }
+
+    /// The links from each switch upwards, of those that have any.
+    pub(crate) fn uplinks(&self) -> impl Iterator<Item = (Node, Range<u32>)> {
+        (0..).zip(&self.switches).filter(|(_, at)| at.up_links > 0).map(|(number, at)| {
+            let first = at.first_link + at.down_links;
+            (Node::Switch(number), first..first + at.up_links)
+        })
     }
 
     /// Routing learns that a link is (not) to be used.

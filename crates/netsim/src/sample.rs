@@ -1,0 +1,289 @@
+//! Samples of a run: what flows, queues and uplinks did over time, in bounded memory.
+//!
+//! Only what grows is kept (bytes that arrived, bytes a link carried) and the deepest queue, so
+//! that when the memory is full every second sample can go without a loss but of resolution.
+
+use crate::flow::Flow;
+use crate::link::{Link, Node};
+use crate::time::Time;
+use crate::topology::Fabric;
+use serde::{Deserialize, Serialize};
+
+/// Samples kept; when there are as many, every second goes and the interval doubles.
+const SAMPLES_MAX: usize = 1024;
+/// Flows looked at one by one, spread evenly over all.
+const FLOWS_MAX: usize = 64;
+/// Queues and switches reported, the busiest.
+const QUEUES_MAX: usize = 16;
+const SWITCHES_MAX: usize = 16;
+/// Depths of a queue are told apart in steps of a 32nd of its buffer.
+const STEPS: usize = 32;
+
+/// What a run showed over time. Times and bytes count from the start of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Samples {
+    /// Microseconds at which samples were taken, the last at the end of the run.
+    pub at_us: Vec<f64>,
+    /// Payload bytes of all flows that had arrived by then.
+    pub delivered_bytes: Vec<u64>,
+    /// Deepest queue of all switch ports, of the moments since the sample before that were looked at.
+    pub deepest_queue_bytes: Vec<u32>,
+    /// Up to 64 flows, spread evenly over all.
+    pub flows: Vec<FlowSamples>,
+    /// The queues that were deepest on average, at most 16.
+    pub queues: Vec<QueueUse>,
+    /// Uplinks of the switches that sent most upwards, at most 16 switches.
+    pub uplinks: Vec<UplinkUse>,
+}
+
+/// One flow over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowSamples {
+    /// Its number in the outcome.
+    pub flow: usize,
+    /// Payload bytes that had arrived, one entry per sample.
+    pub delivered_bytes: Vec<u64>,
+}
+
+/// The queue of a switch port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueueUse {
+    /// Name of the link it feeds, in its direction.
+    pub link: String,
+    /// Its buffer.
+    pub buffer_bytes: u32,
+    /// Deepest it ever was.
+    pub peak_bytes: u32,
+    /// At 99 of 100 moments it was not deeper, to a 32nd of the buffer.
+    pub p99_bytes: u32,
+    /// Mean depth over the run.
+    pub mean_bytes: u32,
+}
+
+/// An uplink.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UplinkUse {
+    /// The switch it leads away from.
+    pub switch: String,
+    /// Its name, in its direction.
+    pub link: String,
+    /// Bytes it carried, with all headers.
+    pub carried_bytes: u64,
+}
+
+/// How deep a queue was, how often.
+#[derive(Clone, Debug, Default)]
+struct Depths {
+    /// Intervals spent in each step.
+    steps: [u32; STEPS],
+    sum_bytes: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    interval_ps: u64,
+    /// The interval in units of the first one: how much a sample weighs.
+    weight: u32,
+    /// Sum of weights.
+    weights: u64,
+    kept: Samples,
+    /// The first link that leaves a switch, and one entry for each from there on.
+    first_queue: u32,
+    depths: Vec<Depths>,
+}
+
+impl Sampler {
+    /// For a run of `flows` flows.
+    pub(crate) fn new(interval_us: u32, flows: usize, fabric: &Fabric) -> Self {
+        let looked_at = flows.min(FLOWS_MAX);
+        let spread = |i: usize| FlowSamples {
+            flow: i * flows / looked_at,
+            delivered_bytes: Vec::with_capacity(SAMPLES_MAX),
+        };
+        let first_queue = fabric.hosts();
+        Self {
+            interval_ps: u64::from(interval_us.max(1)) * 1_000_000,
+            weight: 1,
+            weights: 0,
+            kept: Samples { flows: (0..looked_at).map(spread).collect(), ..Samples::default() },
+            first_queue,
+            depths: vec![Depths::default(); fabric.links.len() - first_queue as usize],
+        }
+    }
+
+    /// When to take the next sample, after one at `at`.
+    pub(crate) fn next_at(&self, at: Time) -> Time {
+        at.plus_ps(self.interval_ps)
+    }
+
+    /// Takes a sample.
+    pub(crate) fn take(&mut self, now: Time, flows: &[Flow], fabric: &Fabric) {
+        let mut deepest = 0;
+        let weight = self.weight;
+        self.weights += u64::from(weight);
+        for (link, depths) in queues(fabric, self.first_queue).zip(&mut self.depths) {
+            let bytes = link.queued_bytes(now);
+            deepest = deepest.max(bytes);
+            depths.sum_bytes += u64::from(bytes) * u64::from(weight);
+            depths.steps[step_of(bytes, link.buffer_bytes())] += weight;
+        }
+        self.keep(now, deepest, flows);
+        if self.kept.at_us.len() >= SAMPLES_MAX {
+            self.halve();
+        }
+    }
+
+    fn keep(&mut self, now: Time, deepest: u32, flows: &[Flow]) {
+        self.kept.at_us.push(now.as_ps() as f64 / 1e6);
+        self.kept.delivered_bytes.push(flows.iter().map(|flow| flow.delivered_bytes).sum());
+        self.kept.deepest_queue_bytes.push(deepest);
+        for entry in &mut self.kept.flows {
+            entry.delivered_bytes.push(flows[entry.flow].delivered_bytes);
+        }
+    }
+
+    /// Forgets every second sample, and takes half as many from now on.
+    fn halve(&mut self) {
+        fn second<T: Copy>(values: &mut Vec<T>) {
+            *values = values.chunks_exact(2).map(|pair| pair[1]).collect();
+        }
+        let kept = &mut self.kept;
+        second(&mut kept.at_us);
+        second(&mut kept.delivered_bytes);
+        kept.flows.iter_mut().for_each(|entry| second(&mut entry.delivered_bytes));
+        let deepest = &mut kept.deepest_queue_bytes;
+        *deepest = deepest.chunks_exact(2).map(|pair| pair[0].max(pair[1])).collect();
+        self.interval_ps *= 2;
+        self.weight *= 2;
+    }
+
+    /// All samples, with a last one of the end.
+    pub(crate) fn finish(mut self, now: Time, flows: &[Flow], fabric: &Fabric) -> Samples {
+        let end_us = now.as_ps() as f64 / 1e6;
+        if self.kept.at_us.last().is_none_or(|&last| last < end_us) {
+            let ports = queues(fabric, self.first_queue);
+            let deepest = ports.map(|link| link.queued_bytes(now)).max().unwrap_or(0);
+            self.keep(now, deepest, flows);
+        }
+        self.kept.queues = self.busiest_queues(fabric);
+        self.kept.uplinks = busiest_uplinks(fabric);
+        self.kept
+    }
+
+    fn busiest_queues(&self, fabric: &Fabric) -> Vec<QueueUse> {
+        let links = queues(fabric, self.first_queue);
+        let mut all: Vec<(u32, &Link, &Depths)> = (self.first_queue..)
+            .zip(links.zip(&self.depths))
+            .map(|(number, (link, depths))| (number, link, depths))
+            .filter(|(_, link, _)| link.peak_bytes() > 0)
+            .collect();
+        all.sort_by_key(|(number, _, depths)| (u64::MAX - depths.sum_bytes, *number));
+        let report = |&(number, link, depths): &(u32, &Link, &Depths)| QueueUse {
+            link: fabric.link_name(number),
+            buffer_bytes: link.buffer_bytes(),
+            peak_bytes: link.peak_bytes(),
+            p99_bytes: depths.p99_bytes(link, self.weights),
+            mean_bytes: (depths.sum_bytes / self.weights.max(1)) as u32,
+        };
+        all.iter().take(QUEUES_MAX).map(report).collect()
+    }
+}
+
+impl Depths {
+    fn p99_bytes(&self, link: &Link, weights: u64) -> u32 {
+        let enough = (weights * 99).div_ceil(100);
+        let mut seen = 0;
+        let step = self.steps.iter().position(|&count| {
+            seen += u64::from(count);
+            seen >= enough
+        });
+        let upper = (step.unwrap_or(0) as u64 + 1) * u64::from(link.buffer_bytes()) / STEPS as u64;
+        link.peak_bytes().min(upper as u32)
+    }
+}
+
+fn step_of(bytes: u32, buffer_bytes: u32) -> usize {
+    let step = u64::from(bytes) * STEPS as u64 / u64::from(buffer_bytes.max(1));
+    (step as usize).min(STEPS - 1)
+}
+
+/// Links that leave a switch.
+fn queues(fabric: &Fabric, first: u32) -> impl Iterator<Item = &Link> {
+    fabric.links[first as usize..].iter()
+}
+
+fn busiest_uplinks(fabric: &Fabric) -> Vec<UplinkUse> {
+    let carried = |link: u32| fabric.links[link as usize].carried_bytes();
+    let mut switches: Vec<(u64, Node, std::ops::Range<u32>)> = fabric
+        .uplinks()
+        .map(|(node, links)| (links.clone().map(carried).sum(), node, links))
+        .filter(|(bytes, ..)| *bytes > 0)
+        .collect();
+    switches.sort_by_key(|(bytes, node, _)| (u64::MAX - bytes, *node));
+    switches.truncate(SWITCHES_MAX);
+    let of_switch = |(_, node, links): (u64, Node, std::ops::Range<u32>)| {
+        links.map(move |link| UplinkUse {
+            switch: fabric.name(node),
+            link: fabric.link_name(link),
+            carried_bytes: carried(link),
+        })
+    };
+    switches.into_iter().flat_map(of_switch).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Scenario;
+
+    const SCENARIO: &str = "title = \"t\"\nseeds = [1]\nlimit_ms = 20
+[topology.leaf_spine]\nracks = 2\nhosts_per_rack = 8\nspines = 8
+[network]\ngbps = 100\nhop_ns = 500\nbuffer_bytes = 200_000
+[[workload.incast]]\nservers = 8\nprocesses = 10\nbytes = 200_000\n";
+
+    #[test]
+    fn looking_changes_nothing_and_adds_up() {
+        let scenario = Scenario::parse(SCENARIO).unwrap();
+        let plain = scenario.run(7).unwrap();
+        for interval_us in [1, 50, 100_000] {
+            let (outcome, samples) = scenario.run_sampled(7, interval_us).unwrap();
+            assert_eq!(outcome, plain, "every {interval_us} us");
+            assert!(samples.at_us.len() <= SAMPLES_MAX && samples.at_us.is_sorted());
+            assert_eq!(samples.delivered_bytes.last(), Some(&16_000_000));
+            assert_eq!(samples.flows.len(), FLOWS_MAX, "of 80");
+            for flow in &samples.flows {
+                assert_eq!(flow.delivered_bytes.len(), samples.at_us.len());
+                assert!(flow.delivered_bytes.is_sorted());
+                assert_eq!(flow.delivered_bytes.last(), Some(&200_000));
+            }
+        }
+    }
+
+    #[test]
+    fn full_memory_halves_the_resolution() {
+        let scenario = Scenario::parse(SCENARIO).unwrap();
+        let (_, samples) = scenario.run_sampled(7, 1).unwrap();
+        assert!(samples.at_us.len() > SAMPLES_MAX / 2, "{}", samples.at_us.len());
+        assert_eq!(samples.at_us[..3], [2.0, 4.0, 6.0]);
+        let (_, coarse) = scenario.run_sampled(7, 2).unwrap();
+        assert_eq!(samples.delivered_bytes, coarse.delivered_bytes);
+        assert_eq!(samples.flows, coarse.flows);
+    }
+
+    #[test]
+    fn the_busiest_queue_is_the_last_hop_and_uplinks_are_those_of_the_senders() {
+        let scenario = Scenario::parse(SCENARIO).unwrap();
+        let (outcome, samples) = scenario.run_sampled(7, 1).unwrap();
+        let queue = &samples.queues[0];
+        assert_eq!(
+            (queue.link.as_str(), queue.peak_bytes),
+            ("leaf0-host0", outcome.peak_queue_bytes)
+        );
+        assert!(0 < queue.mean_bytes && queue.mean_bytes < queue.p99_bytes);
+        assert!(queue.p99_bytes <= queue.peak_bytes && queue.peak_bytes <= queue.buffer_bytes);
+        assert!(samples.deepest_queue_bytes.iter().max() <= Some(&queue.peak_bytes));
+        let up: Vec<&UplinkUse> = samples.uplinks.iter().filter(|u| u.switch == "leaf1").collect();
+        assert_eq!(up.len(), 8);
+        assert!(up.iter().map(|u| u.carried_bytes).sum::<u64>() > 16_000_000);
+    }
+}
