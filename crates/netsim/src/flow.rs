@@ -1,10 +1,13 @@
 //! One transfer of a workload: what it is to move, and how far it has come.
 
+use crate::packet::Payload;
 use crate::time::Time;
+use crate::transport::{Kind, Message, Posting};
 
 /// A transfer of `bytes` from one process to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlowSpec {
+    pub(crate) transport: Kind,
     pub(crate) src_host: u32,
     pub(crate) dst_host: u32,
     /// Number of the process on its host; each has a socket of its own.
@@ -23,7 +26,7 @@ pub(crate) struct Flow {
     pub(crate) dst_socket: u32,
     /// Messages it is cut into, all full but the last.
     pub(crate) messages: u32,
-    message_bytes: u32,
+    posting: Posting,
     /// Messages given to the transport.
     pub(crate) posted: u32,
     pub(crate) ended_ok: u32,
@@ -37,14 +40,14 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn new(spec: FlowSpec, sockets: (u32, u32), message_bytes: u32) -> Self {
-        let messages = spec.bytes.div_ceil(u64::from(message_bytes)).max(1) as u32;
+    pub(crate) fn new(spec: FlowSpec, sockets: (u32, u32), posting: Posting) -> Self {
+        let messages = spec.bytes.div_ceil(u64::from(posting.message_bytes)).max(1) as u32;
         Self {
             spec,
             src_socket: sockets.0,
             dst_socket: sockets.1,
             messages,
-            message_bytes,
+            posting,
             posted: 0,
             ended_ok: 0,
             ended_badly: 0,
@@ -54,15 +57,26 @@ impl Flow {
         }
     }
 
-    /// Length of a message.
-    pub(crate) fn bytes_of(&self, message: u32) -> u32 {
-        let before = u64::from(message) * u64::from(self.message_bytes);
-        (self.spec.bytes - before).min(u64::from(self.message_bytes)) as u32
+    /// The next message for the transport, while the application may post one. `number` is this
+    /// flow's.
+    pub(crate) fn post(&mut self, number: u32) -> Option<Message> {
+        let open = self.posted - self.ended_ok - self.ended_badly;
+        if self.posted == self.messages || open >= self.posting.depth {
+            return None;
+        }
+        let message = self.posted;
+        self.posted += 1;
+        Some(Message {
+            name: Payload { flow: number, message },
+            bytes: self.bytes_of(message),
+            dst_host: self.spec.dst_host,
+            dst_process: self.spec.dst_process,
+        })
     }
 
-    /// Messages that the transport has and that have not ended.
-    pub(crate) fn open(&self) -> u32 {
-        self.posted - self.ended_ok - self.ended_badly
+    fn bytes_of(&self, message: u32) -> u32 {
+        let full = u64::from(self.posting.message_bytes);
+        (self.spec.bytes - u64::from(message) * full).min(full) as u32
     }
 
     /// Takes note of a message's arrival. False when it had arrived before.
@@ -97,23 +111,41 @@ impl Flow {
 mod tests {
     use super::*;
 
-    #[test]
-    fn messages_add_up_to_the_bytes_and_arrive_once() {
+    fn flow(bytes: u64) -> Flow {
         let spec = FlowSpec {
+            transport: Kind::Srd,
             src_host: 0,
             dst_host: 1,
             src_process: 0,
             dst_process: 0,
-            bytes: 100_001,
+            bytes,
             start: Time::ZERO,
             ideal_ps: 1,
         };
-        let mut flow = Flow::new(spec, (0, 1), 1000);
+        Flow::new(spec, (0, 1), Posting { message_bytes: 1000, depth: 4 })
+    }
+
+    #[test]
+    fn messages_add_up_to_the_bytes_and_arrive_once() {
+        let mut flow = flow(100_001);
         assert_eq!(flow.messages, 101);
         assert_eq!((0..101).map(|n| u64::from(flow.bytes_of(n))).sum::<u64>(), 100_001);
         assert!(flow.deliver(100) && !flow.deliver(100) && flow.is_delivered(100));
         assert!(!flow.is_delivered(36) && flow.delivered_count() == 1);
         assert_eq!(flow.delivered_bytes, 1);
-        assert_eq!(Flow::new(FlowSpec { bytes: 0, ..spec }, (0, 1), 1000).bytes_of(0), 0);
+    }
+
+    #[test]
+    fn an_application_keeps_its_depth_posted() {
+        let mut flow = flow(4500);
+        let sizes: Vec<u32> = std::iter::from_fn(|| flow.post(7)).map(|m| m.bytes).collect();
+        assert_eq!(sizes, [1000; 4]);
+        flow.ended_ok = 1;
+        let last = flow.post(7).unwrap();
+        assert_eq!((last.name, last.bytes), (Payload { flow: 7, message: 4 }, 500));
+        flow.ended_ok = 5;
+        assert!(flow.post(7).is_none(), "it has no more");
+        let mut empty = self::flow(0);
+        assert_eq!(empty.post(0).map(|message| message.bytes), Some(0));
     }
 }

@@ -5,7 +5,7 @@
 //! gives an [`Outcome`], or the [`Violation`] of a rule that holds in every run: messages arrive
 //! exactly once, packets neither appear nor disappear, queues stay within their buffers.
 //!
-//! Below: `sim` (the loop, hosts, sockets) on `network` (packets on their way) on `topology`
+//! Below: `sim` (the loop, hosts, sockets) with `transport` (what sockets speak) on `network` (packets on their way) on `topology`
 //! (where they go), `link` (queue, rate, faults) and [`Wheel`] (what happens next).
 #![forbid(unsafe_code)]
 #![allow(
@@ -30,6 +30,7 @@ mod socket;
 mod table;
 mod time;
 mod topology;
+mod transport;
 mod wheel;
 mod workload;
 

@@ -2,7 +2,7 @@
 
 use crate::fault::Step;
 use crate::link::{Condition, LossCause, Node, Offer};
-use crate::packet::{Packet, PacketId, Packets};
+use crate::packet::{Body, Packet, PacketId, Packets};
 use crate::rng::Rng;
 use crate::time::Time;
 use crate::topology::Fabric;
@@ -64,9 +64,9 @@ impl Network {
     }
 
     /// A host sends a packet.
-    pub(crate) fn send(&mut self, now: Time, packet: Packet, header: &[u8]) {
+    pub(crate) fn send(&mut self, now: Time, packet: Packet, body: Body<'_>) {
         let link = self.fabric.host_link(packet.src_host);
-        let id = self.packets.insert(packet, header);
+        let id = self.packets.insert(packet, body);
         self.tally.sent += 1;
         self.offer(now, link, id);
     }

@@ -3,6 +3,7 @@
 use crate::link::LossCause;
 use crate::network::Tally;
 use crate::sim::Sim;
+use crate::transport::{Counts, Machine};
 use serde::Serialize;
 
 /// One flow.
@@ -59,8 +60,8 @@ pub struct Outcome {
 
 impl Outcome {
     pub(crate) fn of(sim: &Sim, seed: u64) -> Self {
-        let stats = |field: fn(&srd::Stats) -> u64| {
-            sim.sockets.iter().map(|socket| field(socket.engine.stats())).sum::<u64>()
+        let count = |field: fn(Counts) -> u64| {
+            sim.sockets.iter().map(|socket| field(socket.transport.counts())).sum::<u64>()
         };
         let Tally { sent, lost, .. } = sim.network.tally;
         let lost = |cause: LossCause| lost[cause as usize];
@@ -77,9 +78,9 @@ impl Outcome {
         Self {
             seed,
             flows: flows.collect(),
-            data_packets: stats(|stats| stats.tx_data),
-            repeated_packets: stats(|stats| stats.retrans_pkts),
-            needless_repeats: stats(|stats| stats.rx_duplicates),
+            data_packets: count(|counts| counts.data_packets),
+            repeated_packets: count(|counts| counts.repeated_packets),
+            needless_repeats: count(|counts| counts.needless_repeats),
             packets: sent,
             lost_queue_full: lost(LossCause::QueueFull),
             lost_cut: lost(LossCause::Cut),

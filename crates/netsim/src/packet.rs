@@ -3,8 +3,10 @@
 
 use srd::HEADER_MAX;
 
-/// Ethernet (18 bytes with its check sum), IPv4 (20) and UDP (8) around a datagram.
-pub(crate) const FRAME_BYTES: u32 = 46;
+/// Ethernet (18 bytes with its check sum) and IPv4 (20) around a transport's header.
+pub(crate) const FRAME_BYTES: u32 = 38;
+/// UDP's header.
+pub(crate) const UDP_BYTES: u32 = 8;
 /// Headers up to this length lie beside the packet; longer ones are rare (acknowledgements with a
 /// long bitmap) and lie elsewhere.
 const SHORT_BYTES: usize = 64;
@@ -40,14 +42,26 @@ pub(crate) struct Packet {
     pub(crate) marked: bool,
 }
 
+/// What transports put into a packet: their header, in the form they exchange it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Body<'a> {
+    /// The engine's header as it would be on the wire, at most [`HEADER_MAX`] bytes.
+    Srd(&'a [u8]),
+}
+
+/// A [`Body`] in a slot.
+#[derive(Debug)]
+enum Stored {
+    Free { next: u32 },
+    Short { len: u8, bytes: [u8; SHORT_BYTES] },
+    Long { len: u16, place: u32 },
+}
+
 #[repr(align(64))]
 #[derive(Debug)]
 struct Slot {
     packet: Packet,
-    header_len: u16,
-    /// Index of a long header, or of the next free slot.
-    link: u32,
-    short: [u8; SHORT_BYTES],
+    stored: Stored,
 }
 
 /// All packets in the network.
@@ -76,32 +90,36 @@ impl Packets {
         self.live
     }
 
-    /// Adds a packet with its protocol header, at most [`HEADER_MAX`] bytes.
-    pub(crate) fn insert(&mut self, packet: Packet, header: &[u8]) -> PacketId {
-        let id = if self.first_free == NOWHERE {
-            let short = [0; SHORT_BYTES];
-            self.slots.push(Slot { packet, header_len: 0, link: NOWHERE, short });
-            self.slots.len() as u32 - 1
-        } else {
-            let id = self.first_free;
-            self.first_free = self.slots[id as usize].link;
-            id
+    /// Adds a packet with what its transport put into it.
+    pub(crate) fn insert(&mut self, packet: Packet, body: Body<'_>) -> PacketId {
+        let stored = match body {
+            Body::Srd(header) => self.store(header),
         };
-        let slot = &mut self.slots[id as usize];
-        slot.packet = packet;
-        slot.header_len = header.len() as u16;
-        if let Some(short) = slot.short.get_mut(..header.len()) {
-            short.copy_from_slice(header);
-        } else {
-            let place = self.long_free.pop().unwrap_or_else(|| {
-                self.long.push([0; HEADER_MAX]);
-                self.long.len() as u32 - 1
-            });
-            self.long[place as usize][..header.len()].copy_from_slice(header);
-            slot.link = place;
-        }
         self.live += 1;
-        PacketId(id)
+        let Some(slot) = self.slots.get_mut(self.first_free as usize) else {
+            self.slots.push(Slot { packet, stored });
+            return PacketId(self.slots.len() as u32 - 1);
+        };
+        let id = PacketId(self.first_free);
+        if let Stored::Free { next } = slot.stored {
+            self.first_free = next;
+        }
+        *slot = Slot { packet, stored };
+        id
+    }
+
+    fn store(&mut self, header: &[u8]) -> Stored {
+        let mut bytes = [0; SHORT_BYTES];
+        if let Some(short) = bytes.get_mut(..header.len()) {
+            short.copy_from_slice(header);
+            return Stored::Short { len: header.len() as u8, bytes };
+        }
+        let place = self.long_free.pop().unwrap_or_else(|| {
+            self.long.push([0; HEADER_MAX]);
+            self.long.len() as u32 - 1
+        });
+        self.long[place as usize][..header.len()].copy_from_slice(header);
+        Stored::Long { len: header.len() as u16, place }
     }
 
     #[inline]
@@ -109,21 +127,26 @@ impl Packets {
         &mut self.slots[id.0 as usize].packet
     }
 
-    /// The packet and its protocol header.
-    pub(crate) fn open(&self, id: PacketId) -> (&Packet, &[u8]) {
+    /// The packet and what is in it.
+    pub(crate) fn open(&self, id: PacketId) -> (&Packet, Body<'_>) {
         let slot = &self.slots[id.0 as usize];
-        let len = usize::from(slot.header_len);
-        let header = slot.short.get(..len);
-        (&slot.packet, header.unwrap_or_else(|| &self.long[slot.link as usize][..len]))
+        let body = match &slot.stored {
+            Stored::Free { .. } => unreachable!("packet {id:?} has left the network"),
+            Stored::Short { len, bytes } => Body::Srd(&bytes[..usize::from(*len)]),
+            Stored::Long { len, place } => {
+                Body::Srd(&self.long[*place as usize][..usize::from(*len)])
+            }
+        };
+        (&slot.packet, body)
     }
 
     /// Takes a packet out: delivered, or lost.
     pub(crate) fn remove(&mut self, id: PacketId) {
         let slot = &mut self.slots[id.0 as usize];
-        if usize::from(slot.header_len) > SHORT_BYTES {
-            self.long_free.push(slot.link);
+        if let Stored::Long { place, .. } = slot.stored {
+            self.long_free.push(place);
         }
-        slot.link = self.first_free;
+        slot.stored = Stored::Free { next: self.first_free };
         self.first_free = id.0;
         self.live -= 1;
     }
@@ -152,9 +175,9 @@ mod tests {
         let header: Vec<u8> = (0..HEADER_MAX).map(|i| i as u8).collect();
         for round in 0..3 {
             let lens = [0, 40, SHORT_BYTES, SHORT_BYTES + 1, HEADER_MAX];
-            let ids = lens.map(|len| packets.insert(packet(len as u32), &header[..len]));
+            let ids = lens.map(|len| packets.insert(packet(len as u32), Body::Srd(&header[..len])));
             for (id, len) in ids.into_iter().zip(lens) {
-                let (packet, bytes) = packets.open(id);
+                let (packet, Body::Srd(bytes)) = packets.open(id);
                 assert_eq!((packet.wire_bytes, bytes), (len as u32, &header[..len]), "{round}");
             }
             assert_eq!(packets.live(), lens.len());

@@ -4,30 +4,19 @@ use crate::check::{Violation, check_end};
 use crate::fault::Step;
 use crate::flow::{Flow, FlowSpec};
 use crate::network::{Event, Network};
-use crate::packet::{FRAME_BYTES, Packet, PacketId, Payload};
+use crate::packet::{FRAME_BYTES, PacketId, Payload, UDP_BYTES};
 use crate::rng::{Rng, mix};
 use crate::sample::Sampler;
-use crate::socket::{Socket, flow_and_message, flow_hash, process_of};
+use crate::socket::{Ports, Socket};
 use crate::time::Time;
 use crate::topology::Fabric;
-use srd::{Config, HEADER_MAX, Status};
+use crate::transport::{Kind, Machine, Notice, Setup, SrdSocket, Transport};
+use srd::HEADER_MAX;
 use std::collections::VecDeque;
-
-/// What the engine is told.
-#[derive(Clone, Debug)]
-pub(crate) struct Hosting {
-    pub(crate) config: Config,
-    /// Payload of a full message.
-    pub(crate) message_bytes: u32,
-    /// Messages of a flow that an application keeps posted.
-    pub(crate) depth: u32,
-}
 
 /// A host's adapter: sockets take turns, a packet each.
 #[derive(Debug, Default)]
 struct Adapter {
-    /// Sockets of the host's processes, by process.
-    sockets: Vec<Option<u32>>,
     waiting: VecDeque<u32>,
     /// An event will tell when the link is idle.
     watched: bool,
@@ -45,16 +34,16 @@ pub(crate) struct Sim {
     adapters: Vec<Adapter>,
     /// Links, when, and what happens to them.
     faults: Vec<(Vec<u32>, Time, Step)>,
-    hosting: Hosting,
-    hash_secret: u64,
+    setup: Setup,
+    ports: Ports,
     open_flows: usize,
     violation: Option<Violation>,
 }
 
 impl Sim {
     /// A network with hosts that are going to run `specs`.
-    pub(crate) fn new(fabric: Fabric, specs: &[FlowSpec], hosting: Hosting, root: &Rng) -> Self {
-        let hosts = fabric.hosts() as usize;
+    pub(crate) fn new(fabric: Fabric, specs: &[FlowSpec], setup: Setup, root: &Rng) -> Self {
+        let hosts = fabric.hosts();
         let mut sim = Self {
             now: Time::ZERO,
             network: Network::new(fabric, root.fork(1)),
@@ -65,32 +54,44 @@ impl Sim {
             sampler: None,
             adapters: (0..hosts).map(|_| Adapter::default()).collect(),
             faults: Vec::new(),
-            hosting,
-            hash_secret: root.fork(2).next(),
+            setup,
+            ports: Ports::new(hosts, root.fork(2).next()),
             open_flows: specs.len(),
             violation: None,
         };
         let mut rng = root.fork(3);
         for (number, &spec) in (0..).zip(specs) {
-            let ends = (
-                sim.socket_of(spec.src_host, spec.src_process, &mut rng),
-                sim.socket_of(spec.dst_host, spec.dst_process, &mut rng),
-            );
-            sim.flows.push(Flow::new(spec, ends, sim.hosting.message_bytes));
+            let ends = sim.ends_of(&spec, &mut rng);
+            sim.flows.push(Flow::new(spec, ends, sim.setup.posting(spec.transport)));
             sim.network.queue.push(spec.start, Event::Start { flow: number });
         }
         sim
     }
 
-    /// The socket of a process, made when it is first named.
-    fn socket_of(&mut self, host: u32, process: u16, rng: &mut Rng) -> u32 {
-        let sockets = &mut self.adapters[host as usize].sockets;
-        let place = usize::from(process);
-        sockets.resize(sockets.len().max(place + 1), None);
-        *sockets[place].get_or_insert_with(|| {
-            self.sockets.push(Socket::new(&self.hosting.config, host, process, rng));
-            self.sockets.len() as u32 - 1
-        })
+    /// The sockets that a flow is between.
+    fn ends_of(&mut self, spec: &FlowSpec, rng: &mut Rng) -> (u32, u32) {
+        match spec.transport {
+            Kind::Srd => {
+                let src = self.process_socket(spec.src_host, spec.src_process, rng);
+                (src, self.process_socket(spec.dst_host, spec.dst_process, rng))
+            }
+        }
+    }
+
+    /// The SRD socket of a process, made when it is first named.
+    fn process_socket(&mut self, host: u32, process: u16, rng: &mut Rng) -> u32 {
+        if let Some(socket) = self.ports.socket_of(host, process) {
+            return socket;
+        }
+        let engine = SrdSocket::new(&self.setup.srd.config, host, process, rng.next());
+        let number = self.add_socket(Transport::Srd(engine), host);
+        self.ports.bind(host, process, number);
+        number
+    }
+
+    fn add_socket(&mut self, transport: Transport, host: u32) -> u32 {
+        self.sockets.push(Socket::new(transport, host));
+        self.sockets.len() as u32 - 1
     }
 
     /// Adds the steps of faults, each with the links it changes.
@@ -154,7 +155,7 @@ impl Sim {
                 let entry = &mut self.sockets[socket as usize];
                 if entry.timer_at == now {
                     entry.timer_at = Time::FAR;
-                    entry.engine.handle_timeout(now.to_engine());
+                    entry.transport.handle_timeout(now);
                     self.attend(socket);
                 }
             }
@@ -177,29 +178,38 @@ impl Sim {
 
     /// A packet is at its host.
     fn receive(&mut self, id: PacketId) {
-        let (packet, header) = self.network.packets.open(id);
+        let (packet, body) = self.network.packets.open(id);
         let number = packet.dst_socket;
-        let socket = &mut self.sockets[number as usize];
-        let (now, from) = (self.now.to_engine(), u64::from(packet.src_host));
-        let len = (packet.wire_bytes - FRAME_BYTES) as usize;
-        let result = socket.engine.handle_datagram(now, from, header, len);
-        let payload = packet.payload;
-        let fingerprint = u64::from(packet.src_host) << 40 | u64::from(number) << 16 | len as u64;
-        if let Ok(received) = result
-            && let Some(arrival) = received.data
-        {
-            socket.engine.accept(now, arrival.peer, arrival.psn);
-            self.deliver(number, payload);
-        }
+        self.sockets[number as usize].transport.receive(self.now, packet, body);
+        let len = u64::from(packet.wire_bytes - FRAME_BYTES - UDP_BYTES);
+        let fingerprint = u64::from(packet.src_host) << 40 | u64::from(number) << 16 | len;
         self.network.packets.remove(id);
         self.note(3, fingerprint);
         self.attend(number);
     }
 
-    /// A socket's engine says that a message is new.
-    fn deliver(&mut self, socket: u32, payload: Option<Payload>) {
+    /// After anything was done to a socket: what it has to tell, its packets, its timer.
+    fn attend(&mut self, number: u32) {
+        while let Some(notice) = self.sockets[number as usize].transport.poll_notice() {
+            match notice {
+                Notice::Delivered(message) => self.deliver(number, message),
+                Notice::Ended { message, code } => self.complete(message, code),
+            }
+        }
+        let socket = &mut self.sockets[number as usize];
+        let host = socket.host;
+        if socket.transport.has_backlog() && !socket.waits_for_link {
+            socket.waits_for_link = true;
+            self.adapters[host as usize].waiting.push_back(number);
+        }
+        self.arm(number);
+        self.pump(host);
+    }
+
+    /// A socket says that a message is new.
+    fn deliver(&mut self, socket: u32, message: Option<Payload>) {
         let at = self.now;
-        let Some(Payload { flow: number, message }) = payload else {
+        let Some(Payload { flow: number, message }) = message else {
             self.violation = Some(Violation::FromNowhere { at, socket });
             return;
         };
@@ -211,27 +221,11 @@ impl Sim {
         }
     }
 
-    /// After anything was done to a socket's engine: its events, its packets, its timer.
-    fn attend(&mut self, number: u32) {
-        while let Some(event) = self.sockets[number as usize].engine.poll_event() {
-            if let srd::Event::Completed { msg, status, .. } = event {
-                self.complete(msg, status);
-            }
-        }
-        let socket = &mut self.sockets[number as usize];
-        let host = socket.host;
-        if socket.engine.has_backlog() && !socket.waits_for_link {
-            socket.waits_for_link = true;
-            self.adapters[host as usize].waiting.push_back(number);
-        }
-        self.arm(number);
-        self.pump(host);
-    }
-
-    fn complete(&mut self, id: srd::MsgId, status: Status) {
-        let (number, message) = flow_and_message(id);
+    /// A socket says that a message has ended.
+    fn complete(&mut self, name: Payload, code: u8) {
+        let Payload { flow: number, message } = name;
         let flow = &mut self.flows[number as usize];
-        if status == Status::Ok {
+        if code == 0 {
             flow.ended_ok += 1;
             if !flow.is_delivered(message) {
                 let at = self.now;
@@ -244,23 +238,23 @@ impl Sim {
             flow.end = Some(self.now);
             self.open_flows -= 1;
         }
-        self.note(4, id.0 << 8 | u64::from(status.code()));
+        self.note(4, u64::from(number) << 40 | u64::from(message) << 8 | u64::from(code));
         self.post(number);
     }
 
     fn post(&mut self, number: u32) {
         let flow = &mut self.flows[number as usize];
-        if flow.posted < flow.messages {
-            let socket = &mut self.sockets[flow.src_socket as usize];
-            socket.post(self.now, number, flow, self.hosting.depth);
+        let socket = &mut self.sockets[flow.src_socket as usize];
+        while let Some(message) = flow.post(number) {
+            socket.transport.post(self.now, message);
         }
     }
 
     /// Sees to it that the socket's timer fires in time.
     fn arm(&mut self, number: u32) {
         let socket = &mut self.sockets[number as usize];
-        let Some(at) = socket.engine.poll_timeout() else { return };
-        let at = Time::from_engine(at).max(self.now);
+        let Some(at) = socket.transport.poll_timeout() else { return };
+        let at = at.max(self.now);
         if at < socket.timer_at {
             socket.timer_at = at;
             self.network.queue.push(at, Event::Timer { socket: number });
@@ -292,32 +286,13 @@ impl Sim {
 
     /// Sends a socket's next packet. False when it has none.
     fn transmit(&mut self, number: u32) -> bool {
-        let mut header = [0; HEADER_MAX];
-        let socket = &mut self.sockets[number as usize];
-        let src_host = socket.host;
-        let Some(out) = socket.engine.poll_transmit(self.now.to_engine(), &mut header) else {
+        let mut scratch = [0; HEADER_MAX];
+        let transport = &mut self.sockets[number as usize].transport;
+        let Some((packet, body)) = transport.poll_transmit(self.now, &self.ports, &mut scratch)
+        else {
             return false;
         };
-        let payload = out.msg.map(|id| {
-            let (flow, message) = flow_and_message(id);
-            Payload { flow, message }
-        });
-        let dst_host = out.addr.host as u32;
-        let there = &self.adapters[dst_host as usize].sockets;
-        let dst_socket = there.get(process_of(out.addr.qpn)).copied().flatten();
-        #[expect(clippy::expect_used, reason = "engines only know addresses that flows named")]
-        let dst_socket = dst_socket.expect("the socket exists");
-        let packet = Packet {
-            wire_bytes: out.header_len as u32 + out.payload_len + FRAME_BYTES,
-            flow_hash: flow_hash(self.hash_secret, src_host, out.addr, out.path.0),
-            src_host,
-            dst_host,
-            dst_socket,
-            payload,
-            link_cuts: 0,
-            marked: false,
-        };
-        self.network.send(self.now, packet, &header[..out.header_len]);
+        self.network.send(self.now, packet, body);
         true
     }
 }

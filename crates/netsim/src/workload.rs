@@ -5,6 +5,7 @@ use crate::rng::Rng;
 use crate::scenario::{Incast, Poisson, RackToRack, TransferBytes, Workloads};
 use crate::time::Time;
 use crate::topology::Fabric;
+use crate::transport::Kind;
 use std::ops::Range;
 
 /// What workloads are planned for.
@@ -12,10 +13,10 @@ use std::ops::Range;
 pub(crate) struct Plan<'a> {
     pub(crate) fabric: &'a Fabric,
     pub(crate) ps_per_byte: u32,
-    /// A full packet on the wire,
+    /// A full packet on the wire.
     pub(crate) packet_bytes: u32,
-    /// and its payload.
-    pub(crate) message_bytes: u32,
+    /// What flows use whose workload names no transport.
+    pub(crate) transport: Kind,
 }
 
 /// A workload that does not fit the topology.
@@ -45,20 +46,24 @@ pub(crate) fn flows(
         Err((field, problem)) => Err(Refusal { span, field, problem }),
     };
     for spec in &workloads.incast {
-        add(spec.span(), plan.incast(spec.get_ref(), &mut rng))?;
+        let (span, spec) = (spec.span(), spec.get_ref());
+        add(span, plan.with(spec.transport).incast(spec, &mut rng))?;
     }
     for spec in &workloads.permutation {
-        add(spec.span(), Ok(plan.permutation(spec.get_ref().bytes, &mut rng)))?;
+        let (span, spec) = (spec.span(), spec.get_ref());
+        add(span, Ok(plan.with(spec.transport).permutation(spec.bytes, &mut rng)))?;
     }
     for spec in &workloads.rack_to_rack {
-        add(spec.span(), plan.rack_to_rack(spec.get_ref()))?;
+        let (span, spec) = (spec.span(), spec.get_ref());
+        add(span, plan.with(spec.transport).rack_to_rack(spec))?;
     }
     for spec in &workloads.all_to_all {
-        let spec_ref = spec.get_ref();
-        add(spec.span(), plan.all_to_all(spec_ref.hosts.get(), spec_ref.bytes))?;
+        let (span, spec) = (spec.span(), spec.get_ref());
+        add(span, plan.with(spec.transport).all_to_all(spec.hosts.get(), spec.bytes))?;
     }
     for spec in &workloads.poisson {
-        add(spec.span(), plan.poisson(spec.get_ref(), &mut rng))?;
+        let (span, spec) = (spec.span(), spec.get_ref());
+        add(span, plan.with(spec.transport).poisson(spec, &mut rng))?;
     }
     if all.is_empty() {
         let problem = "nothing to do: add [[workload.permutation]] or another".to_owned();
@@ -68,8 +73,14 @@ pub(crate) fn flows(
 }
 
 impl Plan<'_> {
+    /// The same for a workload that names its transport, or does not.
+    fn with(&self, transport: Option<Kind>) -> Self {
+        Self { transport: transport.unwrap_or(self.transport), ..*self }
+    }
+
     fn flow(&self, src: (u32, u16), dst: (u32, u16), bytes: TransferBytes) -> FlowSpec {
         FlowSpec {
+            transport: self.transport,
             src_host: src.0,
             dst_host: dst.0,
             src_process: src.1,
@@ -167,8 +178,9 @@ impl Plan<'_> {
 
     /// Time that a transfer's packets take on one link.
     fn transfer_ps(&self, bytes: u64) -> u64 {
-        let packets = bytes.div_ceil(u64::from(self.message_bytes)).max(1);
-        let overhead = u64::from(self.packet_bytes - self.message_bytes);
+        let message_bytes = self.transport.message_bytes(self.packet_bytes);
+        let packets = bytes.div_ceil(u64::from(message_bytes)).max(1);
+        let overhead = u64::from(self.transport.overhead_bytes());
         (bytes + packets * overhead) * u64::from(self.ps_per_byte)
     }
 
@@ -237,7 +249,7 @@ mod tests {
 
     fn with_plan<T>(test: impl FnOnce(&Plan<'_>) -> T) -> T {
         let fabric = leaf_spine(4, 8, 4, PORT);
-        test(&Plan { fabric: &fabric, ps_per_byte: 80, packet_bytes: 4150, message_bytes: 4060 })
+        test(&Plan { fabric: &fabric, ps_per_byte: 80, packet_bytes: 4150, transport: Kind::Srd })
     }
 
     fn parse<T: serde::de::DeserializeOwned>(text: &str) -> T {

@@ -10,21 +10,18 @@ pub(crate) use spec::{Fault, Incast, Poisson, RackToRack, TransferBytes, Workloa
 use crate::fault::{self, Step};
 use crate::flow::FlowSpec;
 use crate::outcome::{Outcome, Summary};
-use crate::packet::FRAME_BYTES;
 use crate::rng::Rng;
 use crate::sample::{Sampler, Samples};
-use crate::sim::{Hosting, Sim};
+use crate::sim::Sim;
 use crate::time::Time;
 use crate::topology::{Fabric, PortKind, clos3, leaf_spine};
+use crate::transport::{Kind, Posting, Setup, SrdSetup};
 use crate::workload::{Plan, Refusal};
 use crate::{Violation, workload};
 use spec::{File, Topology};
 use std::ops::Range;
 use thiserror::Error;
 
-/// Bytes of a data packet that are no payload: frame, common header, data block.
-const OVERHEAD_BYTES: u32 =
-    FRAME_BYTES + (srd::wire::Header::LEN + srd::wire::DataRepr::LEN) as u32;
 /// Packet of the published comparisons: 4,150 bytes on the wire.
 const PACKET_BYTES: u32 = 4150;
 const POSTED_MESSAGES: u32 = 128;
@@ -134,8 +131,8 @@ impl Scenario {
         #[expect(clippy::expect_used, reason = "parse() planned with another seed, same sizes")]
         let flows = self.plan(&fabric, &root).expect("the workloads fit the topology");
         let faults = self.faults(&fabric);
-        let hosting = self.hosting(&fabric);
-        let mut sim = Sim::new(fabric, &flows, hosting, &root);
+        let setup = Setup { srd: self.srd_setup(&fabric) };
+        let mut sim = Sim::new(fabric, &flows, setup, &root);
         sim.add_faults(faults);
         if let Some(interval_us) = sample_us {
             sim.start_sampling(Sampler::new(interval_us, sim.flows.len(), &sim.network.fabric));
@@ -196,7 +193,7 @@ impl Scenario {
         self.file.transport.packet_bytes.map_or(PACKET_BYTES, field::Bounded::get)
     }
 
-    fn hosting(&self, fabric: &Fabric) -> Hosting {
+    fn srd_setup(&self, fabric: &Fabric) -> SrdSetup {
         let transport = &self.file.transport;
         let packet_bytes = self.packet_bytes();
         let rate = self.file.network.gbps.bytes_per_us();
@@ -205,7 +202,7 @@ impl Scenario {
         let preset = srd::Config::simulated(rate, rtt_ps / 1000, packet_bytes);
         let bdp_bytes = u64::from(rate) * rtt_ps / 1_000_000;
         let config = srd::Config {
-            overhead_bytes: OVERHEAD_BYTES,
+            overhead_bytes: Kind::Srd.overhead_bytes(),
             paths: transport.paths.map_or(preset.paths, |paths| paths.get() as u16),
             ack_every_packets: transport
                 .ack_every_packets
@@ -219,20 +216,19 @@ impl Scenario {
                 }),
             ..preset
         };
-        Hosting {
-            config,
-            message_bytes: packet_bytes - OVERHEAD_BYTES,
+        let posting = Posting {
+            message_bytes: Kind::Srd.message_bytes(packet_bytes),
             depth: transport.posted_messages.map_or(POSTED_MESSAGES, field::Bounded::get),
-        }
+        };
+        SrdSetup { config, posting }
     }
 
     fn plan(&self, fabric: &Fabric, root: &Rng) -> Result<Vec<FlowSpec>, Refusal> {
-        let packet_bytes = self.packet_bytes();
         let plan = Plan {
             fabric,
             ps_per_byte: self.file.network.gbps.ps_per_byte(),
-            packet_bytes,
-            message_bytes: packet_bytes - OVERHEAD_BYTES,
+            packet_bytes: self.packet_bytes(),
+            transport: self.file.transport.kind,
         };
         workload::flows(&self.file.workload, &plan, &root.fork(4))
     }

@@ -1,6 +1,7 @@
 //! What a scenario file may say.
 
 use super::field::{Bounded, Gbps};
+use crate::transport::Kind;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -72,10 +73,13 @@ pub(crate) struct Network {
     pub(crate) mark_above_bytes: Option<Bounded<0, 1_000_000_000>>,
 }
 
-/// How the engine is set up; what is missing is as in its preset for simulations.
+/// Which transport flows use, and how the engine is set up; what is missing is as in its preset
+/// for simulations.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Transport {
+    /// For all workloads that name none.
+    pub(crate) kind: Kind,
     /// A full data packet on the wire, its frame included.
     pub(crate) packet_bytes: Option<Bounded<256, 9000>>,
     pub(crate) paths: Option<Bounded<1, 256>>,
@@ -108,6 +112,7 @@ pub(crate) struct Incast {
     pub(crate) servers: Bounded<1, 100_000>,
     pub(crate) processes: Bounded<1, 1000>,
     pub(crate) bytes: TransferBytes,
+    pub(crate) transport: Option<Kind>,
 }
 
 /// Every host sends to one other and receives from one other.
@@ -115,6 +120,7 @@ pub(crate) struct Incast {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Permutation {
     pub(crate) bytes: TransferBytes,
+    pub(crate) transport: Option<Kind>,
 }
 
 /// Processes of the first hosts of a rack send to those of another rack.
@@ -126,6 +132,7 @@ pub(crate) struct RackToRack {
     pub(crate) hosts: Bounded<1, 1024>,
     pub(crate) processes: Bounded<1, 1000>,
     pub(crate) bytes: TransferBytes,
+    pub(crate) transport: Option<Kind>,
 }
 
 /// The first hosts all send to each other.
@@ -134,6 +141,7 @@ pub(crate) struct RackToRack {
 pub(crate) struct AllToAll {
     pub(crate) hosts: Bounded<2, 1024>,
     pub(crate) bytes: TransferBytes,
+    pub(crate) transport: Option<Kind>,
 }
 
 /// Transfers begin at random times at every host, to random hosts.
@@ -146,6 +154,7 @@ pub(crate) struct Poisson {
     pub(crate) until_us: Bounded<1, 60_000_000>,
     /// Sizes in bytes, each with the percentage of transfers that are not larger; linear between.
     pub(crate) sizes: Vec<(TransferBytes, f64)>,
+    pub(crate) transport: Option<Kind>,
 }
 
 /// What breaks: a node ("spine3": all its cables) or a cable ("leaf0-spine3"), from when, until

@@ -8,13 +8,13 @@ pub(crate) use clos3::clos3;
 pub(crate) use leaf_spine::leaf_spine;
 
 use crate::link::{Link, Node};
-use crate::packet::{FRAME_BYTES, Packet};
+use crate::packet::{FRAME_BYTES, Packet, UDP_BYTES};
 use crate::rng::mix;
 use std::ops::Range;
 
 /// Bytes of an acknowledgement on the wire (common header, block without bits), for round-trip
 /// times of an empty network.
-const ACK_BYTES: u32 = FRAME_BYTES + srd::wire::Header::LEN as u32 + 44;
+const ACK_BYTES: u32 = FRAME_BYTES + UDP_BYTES + srd::wire::Header::LEN as u32 + 44;
 
 /// What all ports of a network have in common.
 #[derive(Clone, Copy, Debug)]

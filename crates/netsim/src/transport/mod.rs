@@ -1,0 +1,183 @@
+//! Transports: what the sockets of hosts speak.
+//!
+//! A transport is a value that is told everything, as the `srd` engine is: the time, packets,
+//! messages to send. The loop asks it for packets when its host's adapter is free, for the time of
+//! its next timer, and for what it has to tell, after everything it did to it. [`Transport`] holds
+//! the kinds there are; to add one, write its [`Machine`], give it a variant here and in [`Kind`],
+//! a [`Body`] for its packets, and make its sockets in [`crate::sim`].
+
+mod srd;
+
+pub(crate) use srd::{SrdSetup, SrdSocket};
+
+use crate::packet::{Body, Packet, Payload};
+use crate::socket::Ports;
+use crate::time::Time;
+use ::srd::HEADER_MAX;
+use serde::Deserialize;
+
+/// What a flow uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    /// The `srd` engine, unchanged.
+    #[default]
+    Srd,
+}
+
+impl Kind {
+    /// Bytes of a data packet on the wire that are no payload.
+    pub(crate) const fn overhead_bytes(self) -> u32 {
+        match self {
+            Self::Srd => srd::OVERHEAD_BYTES,
+        }
+    }
+
+    /// Payload of a full packet that has `packet_bytes` on the wire.
+    pub(crate) const fn message_bytes(self, packet_bytes: u32) -> u32 {
+        packet_bytes - self.overhead_bytes()
+    }
+}
+
+/// How the transports of a run are set up.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) srd: SrdSetup,
+}
+
+impl Setup {
+    /// How applications hand flows to a transport.
+    pub(crate) fn posting(&self, kind: Kind) -> Posting {
+        match kind {
+            Kind::Srd => self.srd.posting,
+        }
+    }
+}
+
+/// How an application hands a flow to its transport.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Posting {
+    /// Payload of a full message: of a packet.
+    pub(crate) message_bytes: u32,
+    /// Messages of a flow that are posted and have not ended, at most.
+    pub(crate) depth: u32,
+}
+
+/// A message to send.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message {
+    /// What it is called in packets and notices.
+    pub(crate) name: Payload,
+    pub(crate) bytes: u32,
+    pub(crate) dst_host: u32,
+    pub(crate) dst_process: u16,
+}
+
+/// What a transport has to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// To the receiver: a message is new, and handed to the application. `None`: the packet stood
+    /// for no message.
+    Delivered(Option<Payload>),
+    /// To the sender: a message has ended, well when `code` is zero.
+    Ended { message: Payload, code: u8 },
+}
+
+/// What sockets have counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Data packets sent for the first time or again.
+    pub(crate) data_packets: u64,
+    /// Data packets sent again.
+    pub(crate) repeated_packets: u64,
+    /// Data packets received again.
+    pub(crate) needless_repeats: u64,
+}
+
+/// One end of a transport: the contract between it and the loop.
+///
+/// After each call of `post`, `receive` or `handle_timeout` the loop empties `poll_notice`, takes
+/// `poll_timeout`, and, when `has_backlog`, calls `poll_transmit` whenever the adapter is free
+/// until that returns `None`.
+pub(crate) trait Machine {
+    /// Takes a message to send. Only sockets that flows begin at are asked.
+    fn post(&mut self, now: Time, message: Message);
+
+    /// Takes a packet that has arrived.
+    fn receive(&mut self, now: Time, packet: &Packet, body: Body<'_>);
+
+    /// It is the time that `poll_timeout` gave, or later.
+    fn handle_timeout(&mut self, now: Time);
+
+    /// When to call `handle_timeout`.
+    fn poll_timeout(&self) -> Option<Time>;
+
+    /// Something waits to be sent; whether it may be sent now, `poll_transmit` says.
+    fn has_backlog(&self) -> bool;
+
+    /// The next packet; `None` when nothing may be sent until something else happens.
+    fn poll_transmit<'a>(
+        &mut self,
+        now: Time,
+        ports: &Ports,
+        scratch: &'a mut [u8; HEADER_MAX],
+    ) -> Option<(Packet, Body<'a>)>;
+
+    fn poll_notice(&mut self) -> Option<Notice>;
+
+    fn counts(&self) -> Counts;
+}
+
+/// A socket's transport.
+#[derive(Debug)]
+pub(crate) enum Transport {
+    Srd(SrdSocket),
+}
+
+/// Calls a method of whatever a [`Transport`] holds.
+macro_rules! each {
+    ($transport:expr, $machine:ident => $call:expr) => {
+        match $transport {
+            Transport::Srd($machine) => $call,
+        }
+    };
+}
+
+impl Machine for Transport {
+    fn post(&mut self, now: Time, message: Message) {
+        each!(self, machine => machine.post(now, message));
+    }
+
+    fn receive(&mut self, now: Time, packet: &Packet, body: Body<'_>) {
+        each!(self, machine => machine.receive(now, packet, body));
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        each!(self, machine => machine.handle_timeout(now));
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        each!(self, machine => machine.poll_timeout())
+    }
+
+    fn has_backlog(&self) -> bool {
+        each!(self, machine => machine.has_backlog())
+    }
+
+    fn poll_transmit<'a>(
+        &mut self,
+        now: Time,
+        ports: &Ports,
+        scratch: &'a mut [u8; HEADER_MAX],
+    ) -> Option<(Packet, Body<'a>)> {
+        each!(self, machine => machine.poll_transmit(now, ports, scratch))
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        each!(self, machine => machine.poll_notice())
+    }
+
+    fn counts(&self) -> Counts {
+        each!(self, machine => machine.counts())
+    }
+}

@@ -1,0 +1,137 @@
+//! A process's SRD socket: an `srd` engine, unchanged.
+
+use super::{Counts, Machine, Message, Notice, Posting};
+use crate::packet::{Body, FRAME_BYTES, Packet, Payload, UDP_BYTES};
+use crate::socket::Ports;
+use crate::time::Time;
+use srd::{Address, Config, Endpoint, Event, HEADER_MAX, MsgId};
+
+/// Bytes of a data packet that are no payload: frame, common header, data block.
+pub(super) const OVERHEAD_BYTES: u32 =
+    FRAME_BYTES + UDP_BYTES + (srd::wire::Header::LEN + srd::wire::DataRepr::LEN) as u32;
+
+/// How all engines are set up.
+#[derive(Clone, Debug)]
+pub(crate) struct SrdSetup {
+    pub(crate) config: Config,
+    pub(crate) posting: Posting,
+}
+
+#[derive(Debug)]
+pub(crate) struct SrdSocket {
+    engine: Endpoint,
+    host: u32,
+    /// The packet that just arrived held a message that is new.
+    arrived: Option<Option<Payload>>,
+}
+
+impl SrdSocket {
+    pub(crate) fn new(config: &Config, host: u32, process: u16, seed: u64) -> Self {
+        let engine = Endpoint::new(config.clone(), qpn_of(process), 1, seed);
+        Self { engine, host, arrived: None }
+    }
+}
+
+impl Machine for SrdSocket {
+    fn post(&mut self, now: Time, message: Message) {
+        let to = Address { host: u64::from(message.dst_host), qpn: qpn_of(message.dst_process) };
+        let peer = self.engine.peer(now.to_engine(), to);
+        let descriptor = srd::Message {
+            id: message_id(message.name),
+            len: message.bytes,
+            rnr_retry: 7,
+            ..srd::Message::default()
+        };
+        let posted = self.engine.send(now.to_engine(), peer, descriptor);
+        assert_eq!(posted, Ok(()), "a valid message to a peer just named");
+    }
+
+    fn receive(&mut self, now: Time, packet: &Packet, body: Body<'_>) {
+        let Body::Srd(header) = body;
+        let (now, from) = (now.to_engine(), u64::from(packet.src_host));
+        let len = (packet.wire_bytes - FRAME_BYTES - UDP_BYTES) as usize;
+        let result = self.engine.handle_datagram(now, from, header, len);
+        if let Ok(received) = result
+            && let Some(arrival) = received.data
+        {
+            self.engine.accept(now, arrival.peer, arrival.psn);
+            self.arrived = Some(packet.payload);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.engine.handle_timeout(now.to_engine());
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.engine.poll_timeout().map(Time::from_engine)
+    }
+
+    fn has_backlog(&self) -> bool {
+        self.engine.has_backlog()
+    }
+
+    fn poll_transmit<'a>(
+        &mut self,
+        now: Time,
+        ports: &Ports,
+        scratch: &'a mut [u8; HEADER_MAX],
+    ) -> Option<(Packet, Body<'a>)> {
+        let out = self.engine.poll_transmit(now.to_engine(), scratch)?;
+        let dst_host = out.addr.host as u32;
+        // The source port is the path.
+        let tuple = u64::from(out.path.0) << 16 | u64::from(out.addr.qpn);
+        #[expect(clippy::expect_used, reason = "engines only know addresses that flows named")]
+        let dst_socket =
+            ports.socket_of(dst_host, process_of(out.addr.qpn)).expect("the socket exists");
+        let packet = Packet {
+            wire_bytes: out.header_len as u32 + out.payload_len + FRAME_BYTES + UDP_BYTES,
+            flow_hash: ports.flow_hash(self.host, dst_host, tuple),
+            src_host: self.host,
+            dst_host,
+            dst_socket,
+            payload: out.msg.map(name_of),
+            link_cuts: 0,
+            marked: false,
+        };
+        Some((packet, Body::Srd(&scratch[..out.header_len])))
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        if let Some(message) = self.arrived.take() {
+            return Some(Notice::Delivered(message));
+        }
+        loop {
+            if let Event::Completed { msg, status, .. } = self.engine.poll_event()? {
+                return Some(Notice::Ended { message: name_of(msg), code: status.code() });
+            }
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        let stats = self.engine.stats();
+        Counts {
+            data_packets: stats.tx_data,
+            repeated_packets: stats.retrans_pkts,
+            needless_repeats: stats.rx_duplicates,
+        }
+    }
+}
+
+fn qpn_of(process: u16) -> u16 {
+    process + 1
+}
+
+/// The process whose socket has this queue pair number.
+fn process_of(qpn: u16) -> u16 {
+    qpn.wrapping_sub(1)
+}
+
+/// A message's name, as the engine's.
+fn message_id(name: Payload) -> MsgId {
+    MsgId(u64::from(name.flow) << 32 | u64::from(name.message))
+}
+
+fn name_of(id: MsgId) -> Payload {
+    Payload { flow: (id.0 >> 32) as u32, message: id.0 as u32 }
+}
