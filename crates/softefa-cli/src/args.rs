@@ -108,7 +108,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     /// Refuse what hardware refuses and Soft-EFA otherwise takes: RDMA from a peer without an address
-    /// handle, sends without the signaled flag, receives without entries.
+    /// handle, sends without the signaled flag, receives without entries, messages of a queue pair
+    /// that was destroyed before they had arrived.
     #[arg(long)]
     pub(crate) strict: bool,
     /// Send all bytes of RDMA over UDP. Otherwise long READs and WRITEs between programs of one

@@ -160,9 +160,14 @@ impl SendQueue {
         Some(Piece { addr: all.addr + u64::from(offset), len: rest.min(len as usize) })
     }
 
+    /// Work requests that have not ended.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &SendSlot> {
+        self.slots.iter().flatten()
+    }
+
     /// Peers with a work request in flight, some of them more than once.
     pub(crate) fn peers(&self) -> impl Iterator<Item = srd::PeerId> {
-        self.slots.iter().flatten().filter_map(|slot| slot.peer)
+        self.iter().filter_map(|slot| slot.peer)
     }
 
     /// Empties the queue.

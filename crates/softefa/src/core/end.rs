@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use srd::{Instant, PeerId};
 
 use super::Core;
-use crate::qp::QpState;
+use crate::qp::{QpState, SendOp};
 use crate::status::Status;
 
 impl Core {
@@ -37,6 +37,11 @@ impl Core {
         }
         while self.endpoint.poll_event().is_some() {}
         self.rdma.clear();
+    }
+
+    /// A peer has not acknowledged all that was posted for it.
+    pub(crate) fn owes_data(&self) -> bool {
+        self.sq.iter().any(|slot| slot.fault.is_none() && !matches!(slot.op, SendOp::Read(_)))
     }
 
     /// The queue pair is destroyed: only acknowledgements go on.

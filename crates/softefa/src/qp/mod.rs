@@ -1,6 +1,7 @@
 //! Queue pairs: creation, changes of state, posting. The turn itself is in `core`.
 
 mod attr;
+mod drain;
 mod driven;
 mod state;
 
@@ -229,13 +230,15 @@ impl Qp {
         core.post_recv(RecvWqe::new(wr_id, sges))
     }
 
-    /// Ends the queue pair. Its completions disappear from both queues, messages on their way are
-    /// given up without one. What it accepted is acknowledged for a while longer. Idempotent.
+    /// Ends the queue pair. Its completions disappear from both queues. Messages on their way get a
+    /// tenth of a second to arrive, on a strict device none, and are then given up without a
+    /// completion. What it accepted is acknowledged for a while longer. Idempotent.
     pub fn destroy(self: &Arc<Self>) {
         if self.destroyed.swap(true, Ordering::AcqRel) {
             return;
         }
         if !lifecycle::is_forked_child() {
+            self.drain();
             let now = host::now();
             self.lock().close(now);
             self.driven.begin_lingering();
