@@ -130,10 +130,6 @@ impl Link {
         self.cuts
     }
 
-    pub(crate) fn condition(&self) -> Condition {
-        self.condition
-    }
-
     /// Changes what the link does. Being cut loses everything queued or under way.
     pub(crate) fn set_condition(&mut self, now: Time, condition: Condition) {
         if self.condition.up && !condition.up {
@@ -165,8 +161,10 @@ impl Link {
 mod tests {
     use super::*;
 
+    const HEALTHY: Condition = Condition { ps_per_byte: 80, loss_ppm: 0, up: true };
+
     fn link() -> Link {
-        Link::new(Node::Host(0), 80, 1_000_000).with_queue(10_000, Some(2000))
+        Link::new(Node::Host(0), HEALTHY.ps_per_byte, 1_000_000).with_queue(10_000, Some(2000))
     }
 
     #[test]
@@ -188,11 +186,10 @@ mod tests {
     fn a_cut_empties_the_queue_and_a_slow_link_is_slow() {
         let (mut link, mut rng) = (link(), Rng::new(1));
         link.offer(Time::ZERO, 5000, &mut rng);
-        let down = Condition { up: false, ..link.condition() };
-        link.set_condition(Time::ZERO, down);
+        link.set_condition(Time::ZERO, Condition { up: false, ..HEALTHY });
         assert_eq!(link.cuts(), 1);
         assert_eq!(link.offer(Time::ZERO, 1, &mut rng), Offer::Lost(LossCause::Cut));
-        link.set_condition(Time::ZERO, Condition { ps_per_byte: 320, loss_ppm: 0, up: true });
+        link.set_condition(Time::ZERO, Condition { ps_per_byte: 320, ..HEALTHY });
         let at = Time::from_ps(320_000 + 1_000_000);
         assert_eq!(link.offer(Time::ZERO, 1000, &mut rng), Offer::Arrives { at, mark: false });
     }
@@ -200,7 +197,7 @@ mod tests {
     #[test]
     fn a_grey_link_loses_its_share() {
         let (mut link, mut rng) = (link(), Rng::new(1));
-        link.set_condition(Time::ZERO, Condition { loss_ppm: 100_000, ..link.condition() });
+        link.set_condition(Time::ZERO, Condition { loss_ppm: 100_000, ..HEALTHY });
         let lost = (0..10_000).filter(|&us| {
             link.offer(Time::from_us(us), 100, &mut rng) == Offer::Lost(LossCause::GreyLoss)
         });

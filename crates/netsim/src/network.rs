@@ -1,7 +1,7 @@
 //! Packets on their way: from a host's link through switches to a host.
 
-use crate::fault::Step;
-use crate::link::{Condition, LossCause, Node, Offer};
+use crate::fault::Faults;
+use crate::link::{LossCause, Node, Offer};
 use crate::packet::{Body, Packet, PacketId, Packets};
 use crate::rng::Rng;
 use crate::time::Time;
@@ -44,6 +44,7 @@ pub(crate) struct Network {
     pub(crate) packets: Packets,
     pub(crate) queue: Wheel<Event>,
     pub(crate) tally: Tally,
+    faults: Faults,
     rng: Rng,
 }
 
@@ -54,6 +55,7 @@ impl Network {
             packets: Packets::new(),
             queue: Wheel::default(),
             tally: Tally::default(),
+            faults: Faults::default(),
             rng,
         }
     }
@@ -113,21 +115,20 @@ impl Network {
         self.packets.remove(id);
     }
 
-    /// Does to links what a fault does.
-    pub(crate) fn apply(&mut self, now: Time, links: &[u32], step: Step) {
-        for &link in links {
-            let at = &mut self.fabric.links[link as usize];
-            let before = at.condition();
-            let after = match step {
-                Step::Up(up) => Condition { up, ..before },
-                Step::Rate { ps_per_byte } => Condition { ps_per_byte, ..before },
-                Step::Loss { ppm } => Condition { loss_ppm: ppm, ..before },
-                Step::Avoid(avoid) => {
-                    self.fabric.avoid(link, avoid);
-                    continue;
-                }
-            };
-            at.set_condition(now, after);
+    /// Adds what is going to break.
+    pub(crate) fn add_faults(&mut self, faults: Faults) {
+        for (step, at) in (0..).zip(faults.times()) {
+            self.queue.push(at, Event::Fault { step });
+        }
+        self.faults = faults;
+    }
+
+    /// A fault begins or ends.
+    pub(crate) fn step_fault(&mut self, now: Time, step: u32) {
+        for link in self.faults.take(step).to_vec() {
+            let (condition, verdict) = self.faults.now(link);
+            self.fabric.links[link as usize].set_condition(now, condition);
+            self.fabric.judge(link, verdict);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! A run: hosts and network exchange packets until every flow has ended.
 
 use crate::check::{Violation, check_end};
-use crate::fault::Step;
 use crate::flow::{Flow, FlowSpec};
 use crate::network::{Event, Network};
 use crate::packet::{FRAME_BYTES, PacketId, Payload, UDP_BYTES};
@@ -32,8 +31,6 @@ pub(crate) struct Sim {
     pub(crate) digest: u64,
     pub(crate) sampler: Option<Sampler>,
     adapters: Vec<Adapter>,
-    /// Links, when, and what happens to them.
-    faults: Vec<(Vec<u32>, Time, Step)>,
     setup: Setup,
     ports: Ports,
     open_flows: usize,
@@ -53,7 +50,6 @@ impl Sim {
             digest: 0,
             sampler: None,
             adapters: (0..hosts).map(|_| Adapter::default()).collect(),
-            faults: Vec::new(),
             setup,
             ports: Ports::new(hosts, root.fork(2).next()),
             open_flows: specs.len(),
@@ -92,14 +88,6 @@ impl Sim {
     fn add_socket(&mut self, transport: Transport, host: u32) -> u32 {
         self.sockets.push(Socket::new(transport, host));
         self.sockets.len() as u32 - 1
-    }
-
-    /// Adds the steps of faults, each with the links it changes.
-    pub(crate) fn add_faults(&mut self, faults: Vec<(Vec<u32>, Time, Step)>) {
-        for (step, fault) in (0..).zip(&faults) {
-            self.network.queue.push(fault.1, Event::Fault { step });
-        }
-        self.faults = faults;
     }
 
     /// Runs until all flows have ended, at most until `limit`, and checks what must hold.
@@ -169,8 +157,7 @@ impl Sim {
                 self.attend(self.flows[flow as usize].src_socket);
             }
             Event::Fault { step } => {
-                let (links, _, change) = &self.faults[step as usize];
-                self.network.apply(now, links, *change);
+                self.network.step_fault(now, step);
                 self.note(2, u64::from(step));
             }
         }

@@ -106,7 +106,13 @@ fn wrong_files_are_refused_with_line_field_and_what_is_allowed() {
     expect(fault("target = \"leaf0-leaf1\"\ncut = true"), &["line 16", "leaf0..leaf1", "spine1"]);
     expect(fault("target = \"spine0\""), &["line 16", "cut = true", "loss_ppm"]);
     expect(fault("target = \"spine0\"\ncut = true\nuntil_us = 5"), &["until_us", "not after"]);
-    expect(fault("target = \"spine0\"\ngbps = 25\nrepair_us = 5"), &["repair_us", "cut = true"]);
+    let flap = "flap = { down_us = 1, up_us = 1 }";
+    let spine = "target = \"spine0\"";
+    expect(fault(&format!("{spine}\n{flap}")), &["line 16", "until_us", "a flap needs an end"]);
+    let long = format!("{spine}\n{flap}\nuntil_us = 60_000_000");
+    expect(fault(&long), &["line 16", "fault.flap", "cuts", "at most 100000"]);
+    let repair = format!("{spine}\ncut = true\nrepair = {{ detect_us = 5 }}");
+    expect(fault(&repair), &["line 18", "converge_us"]);
 }
 
 #[test]

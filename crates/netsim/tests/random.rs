@@ -55,11 +55,13 @@ fn scenario_text(seed: u64) -> String {
         let target = dice.pick(&targets);
         let kind = dice.pick(&[
             "cut = true",
-            "cut = true\nrepair_us = 20",
+            "cut = true\nrepair = { detect_us = 5, converge_us = 20 }",
+            "flap = { down_us = 9, up_us = 8 }\nrepair = { detect_us = 8, converge_us = 3 }",
             "flap = { down_us = 7, up_us = 13 }",
             "gbps = 5",
             "loss_ppm = 50_000",
             "gbps = 10\nloss_ppm = 5_000",
+            "gbps = 10\nloss_ppm = 5_000\nrepair = { detect_us = 30, converge_us = 40 }",
         ]);
         let _ = writeln!(text, "[[fault]]\ntarget = \"{target}\"\nat_us = {at_us}");
         let _ = writeln!(text, "until_us = {until_us}\n{kind}");

@@ -1,13 +1,15 @@
 //! Scenario files: what is simulated, as TOML. A wrong file is refused with the line, the field
 //! and what is allowed.
 
+mod fault;
 mod field;
 mod spec;
 
+pub(crate) use fault::{Fault, Repair};
 pub(crate) use field::Gbps;
-pub(crate) use spec::{Fault, Incast, Poisson, RackToRack, TransferBytes, Workloads};
+pub(crate) use spec::{Incast, Poisson, RackToRack, TransferBytes, Workloads};
 
-use crate::fault::{self, Step};
+use crate::fault::Faults;
 use crate::flow::FlowSpec;
 use crate::outcome::{Outcome, Summary};
 use crate::rng::Rng;
@@ -75,7 +77,7 @@ impl Scenario {
             refuse(span, field, problem)
         })?;
         for fault in &scenario.file.fault {
-            if let Err((field, problem)) = check_fault(fault, &fabric) {
+            if let Err((field, problem)) = fault.check(&fabric) {
                 return Err(refuse(fault.target.span(), field, problem));
             }
         }
@@ -130,10 +132,10 @@ impl Scenario {
         let fabric = self.fabric();
         #[expect(clippy::expect_used, reason = "parse() planned with another seed, same sizes")]
         let flows = self.plan(&fabric, &root).expect("the workloads fit the topology");
-        let faults = self.faults(&fabric);
+        let faults = Faults::new(&self.file.fault, self.file.network.gbps, &fabric);
         let setup = Setup { srd: self.srd_setup(&fabric) };
         let mut sim = Sim::new(fabric, &flows, setup, &root);
-        sim.add_faults(faults);
+        sim.network.add_faults(faults);
         if let Some(interval_us) = sample_us {
             sim.start_sampling(Sampler::new(interval_us, sim.flows.len(), &sim.network.fabric));
         }
@@ -232,16 +234,6 @@ impl Scenario {
         };
         workload::flows(&self.file.workload, &plan, &root.fork(4))
     }
-
-    fn faults(&self, fabric: &Fabric) -> Vec<(Vec<u32>, Time, Step)> {
-        let mut all = Vec::new();
-        for fault in &self.file.fault {
-            let links = fabric.links_named(fault.target.get_ref()).unwrap_or_default();
-            let steps = fault::steps(fault, self.file.network.gbps);
-            all.extend(steps.into_iter().map(|(at, step)| (links.clone(), at, step)));
-        }
-        all
-    }
 }
 
 fn check_size(topology: &Topology) -> Result<(), String> {
@@ -268,36 +260,6 @@ fn check_size(topology: &Topology) -> Result<(), String> {
         return Err(format!("it has {links} links; at most {LINKS_MAX} are allowed"));
     }
     Ok(())
-}
-
-/// Field and problem of a fault that cannot be.
-fn check_fault(fault: &Fault, fabric: &Fabric) -> Result<(), (&'static str, String)> {
-    let target = fault.target.get_ref();
-    if fabric.links_named(target).is_none() {
-        let names = fabric.node_names();
-        let problem = format!(
-            "{target:?} names no cable; nodes are {names}, a cable is two of them with a dash that are connected"
-        );
-        return Err(("fault.target", problem));
-    }
-    if fault.does_nothing() {
-        let problem = "one of cut = true, flap, gbps and loss_ppm is needed".to_owned();
-        return Err(("fault", problem));
-    }
-    if fault.repair_us.is_some() && !fault.cut {
-        return Err(("fault.repair_us", "routing repairs cuts only: set cut = true".to_owned()));
-    }
-    if fault.flap.is_some() && fault.until_us.is_none() {
-        return Err(("fault.until_us", "a flap needs an end".to_owned()));
-    }
-    let at_us = fault.at_us;
-    match fault.until_us.filter(|&until_us| until_us <= at_us) {
-        Some(until_us) => {
-            let problem = format!("{until_us} is not after at_us, which is {at_us}");
-            Err(("fault.until_us", problem))
-        }
-        None => Ok(()),
-    }
 }
 
 fn line_of(text: &str, span: Range<usize>) -> usize {

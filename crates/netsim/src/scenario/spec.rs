@@ -1,5 +1,6 @@
 //! What a scenario file may say.
 
+use super::fault::Fault;
 use super::field::{Bounded, Gbps};
 use crate::transport::Kind;
 use serde::Deserialize;
@@ -155,38 +156,4 @@ pub(crate) struct Poisson {
     /// Sizes in bytes, each with the percentage of transfers that are not larger; linear between.
     pub(crate) sizes: Vec<(TransferBytes, f64)>,
     pub(crate) transport: Option<Kind>,
-}
-
-/// What breaks: a node ("spine3": all its cables) or a cable ("leaf0-spine3"), from when, until
-/// when (for ever when that is missing), and how: at least one of the other fields.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Fault {
-    pub(crate) target: Spanned<String>,
-    pub(crate) at_us: u64,
-    pub(crate) until_us: Option<u64>,
-    /// Nothing gets through.
-    #[serde(default)]
-    pub(crate) cut: bool,
-    /// Routing learns of the cut, and of its end, after this time; never when it is missing.
-    pub(crate) repair_us: Option<u64>,
-    /// Cut and mended again and again.
-    pub(crate) flap: Option<Flap>,
-    /// It is this slow.
-    pub(crate) gbps: Option<Gbps>,
-    /// It loses packets at random without a trace; together with `gbps` a brown-out.
-    pub(crate) loss_ppm: Option<Bounded<1, 1_000_000>>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Flap {
-    pub(crate) down_us: Bounded<1, 60_000_000>,
-    pub(crate) up_us: Bounded<1, 60_000_000>,
-}
-
-impl Fault {
-    pub(crate) fn does_nothing(&self) -> bool {
-        !self.cut && self.flap.is_none() && self.gbps.is_none() && self.loss_ppm.is_none()
-    }
 }

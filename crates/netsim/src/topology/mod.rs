@@ -2,14 +2,17 @@
 
 mod clos3;
 mod leaf_spine;
+mod routes;
 mod wiring;
 
 pub(crate) use clos3::clos3;
 pub(crate) use leaf_spine::leaf_spine;
+pub(crate) use routes::{KnownTo, Verdict};
 
 use crate::link::{Link, Node};
 use crate::packet::{FRAME_BYTES, Packet, UDP_BYTES};
 use crate::rng::mix;
+use routes::{Reach, Routes};
 use std::ops::Range;
 
 /// Bytes of an acknowledgement on the wire (common header, block without bits), for round-trip
@@ -58,9 +61,7 @@ pub(crate) struct Fabric {
     names: Vec<String>,
     hosts: u32,
     hosts_per_rack: u32,
-    /// Links that routing has learnt to avoid.
-    avoided: Vec<bool>,
-    avoided_count: u32,
+    routes: Routes,
 }
 
 impl Fabric {
@@ -83,46 +84,93 @@ impl Fabric {
     }
 
     /// The link a packet takes out of a switch: ECMP by the hash of its 5-tuple. `None` when
-    /// routing knows of no way.
+    /// the switch knows of no way.
     #[inline]
-    pub(crate) fn next_link(&self, switch: u32, packet: &Packet) -> Option<u32> {
-        self.next_hop(switch, packet.dst_host, packet.flow_hash)
+    pub(crate) fn next_link(&mut self, switch: u32, packet: &Packet) -> Option<u32> {
+        let hash = self.hash_at(switch, packet.flow_hash);
+        if self.routes.all_good() {
+            return Some(self.shortest(switch, packet.dst_host, hash));
+        }
+        self.next_around(switch, packet.dst_host, hash)
     }
 
-    fn next_hop(&self, switch: u32, dst_host: u32, flow_hash: u32) -> Option<u32> {
+    /// What a switch makes of a packet's hash.
+    #[inline]
+    fn hash_at(&self, switch: u32, flow_hash: u32) -> u64 {
+        mix(u64::from(flow_hash) << 32 | u64::from(self.switches[switch as usize].salt)) >> 32
+    }
+
+    /// The next link while all links are good.
+    #[inline]
+    fn shortest(&self, switch: u32, dst_host: u32, hash: u64) -> u32 {
         let at = &self.switches[switch as usize];
-        let hash = mix(u64::from(flow_hash) << 32 | u64::from(at.salt)) >> 32;
-        if self.avoided_count > 0 {
-            return self.next_around(at, dst_host, hash);
-        }
-        if let Some(link) = at.down_link(dst_host) {
-            return Some(link);
-        }
-        let choice = (hash * u64::from(at.up_links)) >> 32;
-        Some(at.first_link + at.down_links + choice as u32)
+        at.down_link(dst_host).unwrap_or_else(|| {
+            let choice = (hash * u64::from(at.up_links)) >> 32;
+            at.first_link + at.down_links + choice as u32
+        })
     }
 
-    /// The same while routing avoids links: among the ways that lead there.
-    fn next_around(&self, at: &Switch, dst_host: u32, hash: u64) -> Option<u32> {
-        if let Some(link) = at.down_link(dst_host) {
-            return self.leads_to(link, dst_host).then_some(link);
+    /// The next link while some are bad: among the best ways that the switch knows of.
+    fn next_around(&mut self, switch: u32, dst_host: u32, hash: u64) -> Option<u32> {
+        if let Some(link) = self.switches[switch as usize].down_link(dst_host)
+            && matches!(self.links[link as usize].to, Node::Host(_))
+        {
+            let reach = self.routes.verdict(link).limit(KnownTo::Nobody, Reach::Normal);
+            return (reach > Reach::Never).then_some(link);
         }
-        let first = at.first_link + at.down_links;
-        let ups = || (first..first + at.up_links).filter(|&link| self.leads_to(link, dst_host));
-        let choice = (hash * ups().count() as u64) >> 32;
-        ups().nth(choice as usize)
+        let rack = dst_host / self.hosts_per_rack;
+        if self.routes.own(switch, rack).is_none() {
+            let ways: Vec<(u32, Reach)> = self
+                .ways(switch, dst_host)
+                .map(|link| (link, self.reach_over(link, dst_host, KnownTo::Nobody)))
+                .collect();
+            self.routes.set_own(switch, rack, &ways);
+        }
+        let ways = self.routes.own(switch, rack)?;
+        let choice = (hash * ways.len() as u64) >> 32;
+        ways.get(choice as usize).copied()
     }
 
-    fn leads_to(&self, link: u32, dst_host: u32) -> bool {
-        if self.avoided[link as usize] {
-            return false;
+    /// Links of a switch that lie on shortest ways.
+    fn ways(&self, switch: u32, dst_host: u32) -> Range<u32> {
+        let at = &self.switches[switch as usize];
+        let first_up = at.first_link + at.down_links;
+        let down = at.down_link(dst_host).map(|link| link..link + 1);
+        down.unwrap_or(first_up..first_up + at.up_links)
+    }
+
+    /// How good a way over a link is for those who know of bad links if the others are `unaware`.
+    fn reach_over(&mut self, link: u32, dst_host: u32, unaware: KnownTo) -> Reach {
+        let beyond = match self.links[link as usize].to {
+            Node::Host(_) => Reach::Normal,
+            Node::Switch(switch) => self.reach_of(switch, dst_host),
+        };
+        self.routes.verdict(link).limit(unaware, beyond)
+    }
+
+    /// How good a way a switch has, as far as others know.
+    fn reach_of(&mut self, switch: u32, dst_host: u32) -> Reach {
+        let rack = dst_host / self.hosts_per_rack;
+        if let Some(reach) = self.routes.told(switch, rack) {
+            return reach;
         }
-        match self.links[link as usize].to {
-            Node::Host(host) => host == dst_host,
-            Node::Switch(switch) => {
-                self.next_around(&self.switches[switch as usize], dst_host, 0).is_some()
-            }
-        }
+        // In a network with circles, a way that comes back here is none.
+        self.routes.set_told(switch, rack, Reach::Never);
+        let reach = if switch == rack {
+            Reach::Normal
+        } else {
+            let ways = self.ways(switch, dst_host);
+            let reaches = ways.map(|link| self.reach_over(link, dst_host, KnownTo::Ends));
+            reaches.max().unwrap_or(Reach::Never)
+        };
+        self.routes.set_told(switch, rack, reach);
+        reach
+    }
+
+    /// Routing learns about a link.
+    pub(crate) fn judge(&mut self, link: u32, verdict: Verdict) {
+        let (switches, racks) = (self.switches.len(), self.racks());
+        self.routes.judge(link, verdict, switches, racks);
     }
 
     /// The links from each switch upwards, of those that have any.
@@ -133,12 +181,6 @@ impl Fabric {
         })
     }
 
-    /// Routing learns that a link is (not) to be used.
-    pub(crate) fn avoid(&mut self, link: u32, avoid: bool) {
-        let before = std::mem::replace(&mut self.avoided[link as usize], avoid);
-        self.avoided_count = self.avoided_count + u32::from(avoid) - u32::from(before);
-    }
-
     /// Round-trip time of a packet of `bytes` and its acknowledgement in an empty network.
     pub(crate) fn base_rtt_ps(&self, src_host: u32, dst_host: u32, bytes: u32) -> u64 {
         let way = |from: u32, to: u32, bytes: u32| {
@@ -147,10 +189,7 @@ impl Fabric {
             loop {
                 transit_ps += self.links[link as usize].transit_ps(bytes);
                 let Node::Switch(switch) = self.links[link as usize].to else { break transit_ps };
-                match self.next_hop(switch, to, 0) {
-                    Some(next) => link = next,
-                    None => break transit_ps,
-                }
+                link = self.shortest(switch, to, self.hash_at(switch, 0));
             }
         };
         way(src_host, dst_host, bytes) + way(dst_host, src_host, ACK_BYTES)
@@ -209,10 +248,14 @@ pub(crate) mod tests {
         mark_above_bytes: None,
     };
 
-    fn walk(fabric: &Fabric, src: u32, dst: u32, hash: u32) -> Option<Vec<u32>> {
+    fn walk(fabric: &mut Fabric, src: u32, dst: u32, hash: u32) -> Option<Vec<u32>> {
         let mut path = vec![fabric.host_link(src)];
         while let Node::Switch(switch) = fabric.links[path[path.len() - 1] as usize].to {
-            path.push(fabric.next_hop(switch, dst, hash)?);
+            let hash = fabric.hash_at(switch, hash);
+            path.push(match fabric.routes.all_good() {
+                true => fabric.shortest(switch, dst, hash),
+                false => fabric.next_around(switch, dst, hash)?,
+            });
             assert!(path.len() < 10, "a packet does not go in circles");
         }
         let end = fabric.links[path[path.len() - 1] as usize].to;
@@ -226,10 +269,10 @@ pub(crate) mod tests {
 
     #[test]
     fn every_host_reaches_every_other_whatever_the_hash() {
-        for fabric in fabrics() {
+        for mut fabric in fabrics() {
             for src in 0..fabric.hosts() {
                 for dst in (0..fabric.hosts()).filter(|&dst| dst != src) {
-                    (0..20).for_each(|hash| assert!(walk(&fabric, src, dst, hash).is_some()));
+                    (0..20).for_each(|hash| assert!(walk(&mut fabric, src, dst, hash).is_some()));
                 }
             }
         }
@@ -237,32 +280,77 @@ pub(crate) mod tests {
 
     #[test]
     fn hashes_spread_over_all_paths() {
-        for (fabric, expected) in fabrics().into_iter().zip([2, 8]) {
+        for (mut fabric, expected) in fabrics().into_iter().zip([2, 8]) {
             let dst = fabric.hosts() - 1;
             let mut paths: Vec<_> =
-                (0..1000).filter_map(|hash| walk(&fabric, 0, dst, hash)).collect();
+                (0..1000).filter_map(|hash| walk(&mut fabric, 0, dst, hash)).collect();
             paths.sort_unstable();
             paths.dedup();
             assert_eq!(paths.len(), expected);
         }
     }
 
+    /// Number of 200 packets to the last host that meet one of `links`, or find no way.
+    fn met(fabric: &mut Fabric, src: u32, links: &[u32]) -> (usize, usize) {
+        let dst = fabric.hosts() - 1;
+        let walks: Vec<_> = (0..200).map(|hash| walk(fabric, src, dst, hash)).collect();
+        let meets = |path: &Vec<u32>| path.iter().any(|link| links.contains(link));
+        let lost = walks.iter().filter(|path| path.is_none()).count();
+        (walks.iter().flatten().filter(|path| meets(path)).count(), lost)
+    }
+
+    fn judge(fabric: &mut Fabric, links: &[u32], known_to: KnownTo, dead: bool) {
+        links.iter().for_each(|&link| fabric.judge(link, Verdict { known_to, dead }));
+    }
+
     #[test]
     fn routing_goes_around_what_it_avoids_and_says_when_it_cannot() {
         for (mut fabric, cable) in fabrics().into_iter().zip(["spine0-leaf3", "agg8-core0"]) {
-            let dst = fabric.hosts() - 1;
             let cut = fabric.links_named(cable).unwrap();
             assert_eq!(cut.len(), 2, "both directions");
-            cut.iter().for_each(|&link| fabric.avoid(link, true));
-            for hash in 0..200 {
-                let path = walk(&fabric, 0, dst, hash).unwrap();
-                assert!(!path.iter().any(|link| cut.contains(link)));
-            }
-            cut.iter().for_each(|&link| fabric.avoid(link, false));
-            assert_eq!(fabric.avoided_count, 0);
+            assert!(met(&mut fabric, 0, &cut).0 > 0);
+            judge(&mut fabric, &cut, KnownTo::All, true);
+            assert_eq!(met(&mut fabric, 0, &cut), (0, 0));
+            judge(&mut fabric, &cut, KnownTo::Nobody, false);
+            assert!(fabric.routes.all_good());
+            let dst = fabric.hosts() - 1;
             let last = fabric.links_named(&format!("host{dst}")).unwrap();
-            last.iter().for_each(|&link| fabric.avoid(link, true));
-            assert_eq!(walk(&fabric, 0, dst, 1), None);
+            judge(&mut fabric, &last, KnownTo::All, true);
+            assert_eq!(walk(&mut fabric, 0, dst, 1), None);
+        }
+    }
+
+    #[test]
+    fn a_switch_knows_its_own_links_before_others_do() {
+        // Downwards, the switch above the cut has no other way, and nobody else knows yet.
+        for (mut fabric, cable) in fabrics().into_iter().zip(["spine0-leaf3", "agg8-core0"]) {
+            let cut = fabric.links_named(cable).unwrap();
+            let (meet, _) = met(&mut fabric, 0, &cut);
+            judge(&mut fabric, &cut, KnownTo::Ends, true);
+            assert_eq!(met(&mut fabric, 0, &cut), (0, meet));
+        }
+        // Upwards, the switch at the cut chooses among the others at once.
+        for (mut fabric, cable) in fabrics().into_iter().zip(["spine0-leaf0", "agg0-core0"]) {
+            let cut = fabric.links_named(cable).unwrap();
+            assert!(met(&mut fabric, 0, &cut).0 > 0);
+            judge(&mut fabric, &cut, KnownTo::Ends, true);
+            assert_eq!(met(&mut fabric, 0, &cut), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_drained_link_is_the_last_resort() {
+        for (mut fabric, cable) in fabrics().into_iter().zip(["spine0-leaf3", "agg8-core0"]) {
+            let drained = fabric.links_named(cable).unwrap();
+            let (meet, _) = met(&mut fabric, 0, &drained);
+            judge(&mut fabric, &drained, KnownTo::Ends, false);
+            assert_eq!(met(&mut fabric, 0, &drained), (meet, 0), "packets still come");
+            judge(&mut fabric, &drained, KnownTo::All, false);
+            assert_eq!(met(&mut fabric, 0, &drained), (0, 0));
+            let dst = fabric.hosts() - 1;
+            let last = fabric.links_named(&format!("host{dst}")).unwrap();
+            judge(&mut fabric, &last, KnownTo::All, false);
+            assert_eq!(met(&mut fabric, 0, &last), (200, 0), "there is no other");
         }
     }
 

@@ -1,5 +1,6 @@
 //! Putting a network together: nodes first, then the links of each, in order.
 
+use super::routes::Routes;
 use super::{Fabric, PortKind, Switch};
 use crate::link::{Link, Node};
 
@@ -33,8 +34,7 @@ impl Wiring {
             names: Vec::new(),
             hosts,
             hosts_per_rack,
-            avoided: Vec::new(),
-            avoided_count: 0,
+            routes: Routes::default(),
         };
         let mut wiring = Self { fabric, port };
         for host in 0..hosts {
@@ -79,7 +79,7 @@ impl Wiring {
     fn push(&mut self, from: Node, link: Link) {
         self.fabric.ends.push((from, link.to));
         self.fabric.links.push(link);
-        self.fabric.avoided.push(false);
+        self.fabric.routes.add_link();
     }
 
     pub(super) fn finish(self) -> Fabric {

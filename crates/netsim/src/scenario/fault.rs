@@ -1,0 +1,86 @@
+//! What a scenario file may say of faults.
+
+use super::field::{Bounded, Gbps};
+use crate::topology::Fabric;
+use serde::Deserialize;
+use toml::Spanned;
+
+/// A minute: no run is longer.
+type Us = Bounded<0, 60_000_000>;
+/// Cuts of one flapping cable.
+const FLAPS_MAX: u32 = 100_000;
+
+/// What breaks: a node ("spine3": all its cables) or a cable ("leaf0-spine3"), from when, until
+/// when (for ever when that is missing), and how: at least one of the other fields.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fault {
+    pub(crate) target: Spanned<String>,
+    pub(crate) at_us: Us,
+    pub(crate) until_us: Option<Us>,
+    /// Nothing gets through.
+    #[serde(default)]
+    pub(crate) cut: bool,
+    /// Cut and mended again and again.
+    pub(crate) flap: Option<Flap>,
+    /// It is this slow.
+    pub(crate) gbps: Option<Gbps>,
+    /// It loses packets at random without a trace; together with `gbps` a brown-out.
+    pub(crate) loss_ppm: Option<Bounded<1, 1_000_000>>,
+    /// Routing learns of it, and of its end; never when this is missing. It takes a cable that is
+    /// cut for dead; one that is slow or loses packets it drains: when there is no other way, it is
+    /// still used.
+    pub(crate) repair: Option<Repair>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Flap {
+    pub(crate) down_us: Bounded<1, 60_000_000>,
+    pub(crate) up_us: Bounded<1, 60_000_000>,
+}
+
+/// How long routing takes.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Repair {
+    /// The switches at both ends notice a state that has lasted for so long, and change their
+    /// tables.
+    pub(crate) detect_us: Us,
+    /// The tables of all others follow after this time more.
+    pub(crate) converge_us: Us,
+}
+
+impl Fault {
+    /// Field and problem of a fault that cannot be.
+    pub(super) fn check(&self, fabric: &Fabric) -> Result<(), (&'static str, String)> {
+        let target = self.target.get_ref();
+        if fabric.links_named(target).is_none() {
+            let names = fabric.node_names();
+            let problem = format!(
+                "{target:?} names no cable; nodes are {names}, a cable is two of them with a dash that are connected"
+            );
+            return Err(("fault.target", problem));
+        }
+        if !self.cut && self.flap.is_none() && self.gbps.is_none() && self.loss_ppm.is_none() {
+            let problem = "one of cut = true, flap, gbps and loss_ppm is needed".to_owned();
+            return Err(("fault", problem));
+        }
+        let at_us = self.at_us.get();
+        let until_us = self.until_us.map(Bounded::get);
+        if let Some(until_us) = until_us.filter(|&until_us| until_us <= at_us) {
+            let problem = format!("{until_us} is not after at_us, which is {at_us}");
+            return Err(("fault.until_us", problem));
+        }
+        let Some(flap) = self.flap else { return Ok(()) };
+        let Some(until_us) = until_us else {
+            return Err(("fault.until_us", "a flap needs an end".to_owned()));
+        };
+        let flaps = (until_us - at_us).div_ceil(flap.down_us.get() + flap.up_us.get());
+        if flaps > FLAPS_MAX {
+            let problem = format!("{flaps} cuts until until_us; at most {FLAPS_MAX} are allowed");
+            return Err(("fault.flap", problem));
+        }
+        Ok(())
+    }
+}
