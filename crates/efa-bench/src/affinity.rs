@@ -8,7 +8,7 @@ use std::fs;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::control::plain;
+use crate::exchange::plain;
 use crate::failure::Failure;
 
 /// Processors this thread may use, in order.

@@ -130,7 +130,7 @@ pub(crate) fn run_client(
 fn spawn(command: &mut Command) -> Result<Child, Failure> {
     command.spawn().map_err(|error| {
         let program = Path::new(command.get_program()).display().to_string();
-        let reason = crate::control::plain(&error);
+        let reason = crate::exchange::plain(&error);
         Failure::Check(format!("cannot start {program}: {reason}"))
     })
 }

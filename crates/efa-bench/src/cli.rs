@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::client::{Target, Wish};
+use crate::fabric_name::FabricName;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::spec::{Benchmark, EndpointKind, JobSpec, Limit, Operation, parse_list};
 
@@ -106,15 +107,18 @@ pub(crate) struct ServerArgs {
 /// How to measure and where to put the results.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MeasureArgs {
-    /// libfabric provider: efa, tcp, shm, sockets, ... (see `fi_info -l`).
-    #[arg(short, long, default_value = "tcp")]
-    pub(crate) provider: String,
+    /// What to measure: libfabric:PROVIDER, tcp or udp (sockets).
+    #[arg(long, default_value = "libfabric:tcp")]
+    pub(crate) fabric: FabricName,
+    /// Short for --fabric libfabric:PROVIDER: efa, tcp, shm, sockets, ... (see `fi_info -l`).
+    #[arg(short, long, conflicts_with = "fabric")]
+    pub(crate) provider: Option<String>,
     /// Domain (device) name; default: the provider's first.
     #[arg(long)]
     pub(crate) domain: Option<String>,
-    /// Endpoint type.
-    #[arg(short, long, default_value = "rdm")]
-    pub(crate) endpoint: EndpointKind,
+    /// Endpoint type; default: what the fabric is.
+    #[arg(short, long)]
+    pub(crate) endpoint: Option<EndpointKind>,
     /// How messages are sent.
     #[arg(long, default_value = "send")]
     pub(crate) op: Operation,
@@ -124,12 +128,19 @@ pub(crate) struct MeasureArgs {
     /// Sends in flight (bandwidth): like --sizes; every size is measured with every depth.
     #[arg(short, long, default_value = "256")]
     pub(crate) depth: String,
-    /// Processor of the client's measuring thread; local chooses one by itself.
-    #[arg(long)]
-    pub(crate) cpu: Option<usize>,
-    /// Processor of the server's measuring thread; local chooses one by itself.
-    #[arg(long)]
-    pub(crate) server_cpu: Option<usize>,
+    /// Measuring threads of each side; each has endpoints of its own.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) threads: usize,
+    /// Endpoint pairs (queue pairs) of each thread (bandwidth); --depth and --rx-depth are for each.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) endpoints: usize,
+    /// Processors of the client's measuring threads, in turn: 1 or 0,2,4; local chooses one by
+    /// itself for a single thread.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) cpu: Vec<usize>,
+    /// Processors of the server's measuring threads.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) server_cpu: Vec<usize>,
     /// local: do not choose processors.
     #[arg(long)]
     pub(crate) no_pin: bool,
@@ -182,8 +193,8 @@ pub(crate) struct PlanArgs {
     /// The softefa command; default: the one beside efa-bench, else the one in PATH.
     #[arg(long)]
     pub(crate) softefa: Option<PathBuf>,
-    /// Measure this fabric instead of the plan's: a libfabric provider, optionally with a command
-    /// its processes are started with: tcp, shm, efa='softefa run --'. May be repeated.
+    /// Measure this fabric instead of the plan's, optionally with a command its processes are
+    /// started with: tcp, libfabric:shm, libfabric:efa='softefa run --'. May be repeated.
     #[arg(long, value_name = "NAME[=PREFIX]")]
     pub(crate) fabric: Vec<String>,
     /// Measured time of each block in seconds; each point is measured in three blocks.
@@ -206,6 +217,10 @@ pub(crate) fn millis(name: &str, seconds: f64, at_least: f64) -> Result<u64, Fai
 }
 
 impl MeasureArgs {
+    fn fabric(&self) -> FabricName {
+        self.provider.clone().map_or_else(|| self.fabric.clone(), FabricName::Libfabric)
+    }
+
     /// The wish these arguments mean.
     pub(crate) fn wish(&self, benchmark: Benchmark) -> Result<Wish, Failure> {
         let list = |name: &str, text: &str| {
@@ -230,17 +245,20 @@ impl MeasureArgs {
         if self.rx_depth == Some(0) {
             return Err(Failure::Usage("--rx-depth 0: give 1 or more".to_owned()));
         }
+        let fabric = self.fabric();
         let job = JobSpec {
             benchmark,
-            provider: self.provider.clone(),
+            endpoint: self.endpoint.unwrap_or_else(|| fabric.endpoint()),
+            fabric,
             domain: self.domain.clone(),
-            endpoint: self.endpoint,
             operation: self.op,
             max_size_bytes: sizes.iter().copied().max().unwrap_or(1),
+            threads: self.threads,
+            endpoints: self.endpoints,
             tx_depth: max_depth,
             rx_depth: self.rx_depth.unwrap_or(max_depth),
             timeout_ms: millis("--timeout", self.timeout, 0.1)?,
-            server_cpu: self.server_cpu,
+            server_cpus: self.server_cpu.clone(),
         };
         Ok(Wish {
             name: self.name.clone(),
@@ -251,7 +269,7 @@ impl MeasureArgs {
             warmup_ms,
             validate: self.validate,
             blocks: self.blocks,
-            cpu: self.cpu,
+            cpus: self.cpu.clone(),
         })
     }
 }

@@ -1,15 +1,15 @@
 //! The client: one session with a server, point after point.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::affinity::Pinned;
-use crate::bench::{bandwidth, latency};
-use crate::control::{Control, Message};
+use crate::bench::{Measured, latency};
+use crate::exchange::{Control, Message};
 use crate::failure::Failure;
-use crate::link::{self, Depths, Link};
+use crate::lane::{Lanes, Opened, Side};
 use crate::progress::Progress;
-use crate::record::{FabricRecord, Point, Run};
-use crate::spec::{Benchmark, JobSpec, Limit, Operation, PointSpec};
+use crate::record::{Bandwidth, FabricRecord, Latency, Point, ReceiverCount, Run};
+use crate::spec::{Benchmark, EndpointKind, JobSpec, Limit, Operation, PointSpec};
 
 /// Where the server is.
 #[derive(Debug, Clone)]
@@ -31,8 +31,8 @@ pub(crate) struct Wish {
     pub(crate) validate: bool,
     /// Each point is measured this many times, spread over the run.
     pub(crate) blocks: usize,
-    /// Processor of the client's measuring thread.
-    pub(crate) cpu: Option<usize>,
+    /// Processors of the client's measuring threads, in turn; empty: anywhere.
+    pub(crate) cpus: Vec<usize>,
 }
 
 impl Wish {
@@ -57,10 +57,9 @@ pub(crate) fn run(
     wish: &Wish,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
-    let mut session = Session::open(target, &wish.job)?;
-    let _pinned = wish.cpu.map(Pinned::to).transpose()?;
+    let mut session = Session::open(target, wish)?;
     let mut warnings = Vec::new();
-    let mut run = Run { client_cpu: wish.cpu, ..session.new_run(wish) };
+    let mut run = session.new_run(wish);
     let mut specs = Vec::new();
     for (size_bytes, depth) in wish.sizes.iter().flat_map(|s| wish.depths.iter().map(|d| (*s, *d)))
     {
@@ -137,25 +136,21 @@ fn one_line(name: &str, point: &Point) -> String {
 }
 
 struct Session {
+    lanes: Lanes,
     control: Control,
-    link: Link,
-    job: JobSpec,
+    job: Arc<JobSpec>,
     fabric: FabricRecord,
+    opened: Opened,
     rx_depth: usize,
-    cold_start_us: f64,
 }
 
 impl Session {
-    fn open(target: &Target, job: &JobSpec) -> Result<Self, Failure> {
+    fn open(target: &Target, wish: &Wish) -> Result<Self, Failure> {
+        let job = Arc::new(wish.job.clone());
         let timeout = Duration::from_millis(job.timeout_ms);
         let mut control = Control::connect(&target.host, target.port, timeout)?;
-        let depths = match job.benchmark {
-            Benchmark::Latency => Depths { tx: latency::TX_DEPTH, rx: latency::RX_DEPTH },
-            Benchmark::Bandwidth => Depths { tx: job.tx_depth, rx: 1 },
-        };
-        let prepared = link::prepare(job, depths, control.local_ip())?;
-        let fabric = link::describe(prepared.info());
-        control.send(&Message::Job(job.clone()))?;
+        let (lanes, fabric) = Lanes::open(&job, Side::Client, &control, &wish.cpus)?;
+        control.send(&Message::Job(wish.job.clone()))?;
         let theirs = match control.receive("waiting for the server to open the fabric")? {
             Message::Fabric(theirs) => theirs,
             other => return Err(unexpected("its fabric", &other)),
@@ -166,22 +161,15 @@ impl Session {
                 theirs.provider, fabric.provider
             )));
         }
-        let node = prepared.connect(&mut control)?;
-        let mut link = Link::new(node, job.operation)?;
-        match control.receive("waiting for the server's receives")? {
-            Message::Barrier => {}
-            other => return Err(unexpected("a barrier", &other)),
-        }
-        let cold_start_us = latency::cold_start(&mut link, &control, job.endpoint);
-        let cold_start_us = explained(cold_start_us, &mut control)?;
+        let opened = lanes.connect(&mut control);
+        let opened = explained(opened, &mut control)?;
         let rx_depth = job.rx_depth.min(theirs.rx_depth);
-        Ok(Self { control, link, job: job.clone(), fabric, rx_depth, cold_start_us })
+        Ok(Self { lanes, control, job, fabric, opened, rx_depth })
     }
 
     fn new_run(&self, wish: &Wish) -> Run {
         let name =
             if wish.name.is_empty() { self.fabric.provider.clone() } else { wish.name.clone() };
-        let phases = self.link.node().phases().iter();
         Run {
             name,
             source: "measured".to_owned(),
@@ -191,13 +179,11 @@ impl Session {
             operation: self.job.operation,
             command: crate::host::command_line(),
             fabric: Some(self.fabric.clone()),
-            setup_us: phases
-                .map(|p| (p.phase.to_owned(), p.took.as_nanos() as f64 / 1_000.0))
-                .collect(),
-            cold_start_us: Some(self.cold_start_us),
+            setup_us: self.opened.setup_us.clone(),
+            cold_start_us: Some(self.opened.cold_start_us),
             counters: std::collections::BTreeMap::new(),
-            client_cpu: None,
-            server_cpu: self.job.server_cpu,
+            client_cpu: wish.cpus.first().copied(),
+            server_cpu: self.job.server_cpus.first().copied(),
             complete: true,
             error: None,
             points: Vec::new(),
@@ -210,7 +196,7 @@ impl Session {
         if operation == Operation::Inject && size_bytes > inject {
             return Some(format!("{size_bytes} B is more than the {inject} B that inject takes"));
         }
-        let (tx, rx) = (self.link.tx_slots(), self.rx_depth);
+        let (tx, rx) = (self.opened.tx_slots, self.rx_depth);
         if self.job.benchmark == Benchmark::Bandwidth && depth > tx {
             return Some(format!("depth {depth} is more than the {tx} sends the provider takes"));
         }
@@ -220,19 +206,79 @@ impl Session {
 
     fn measure(&mut self, point: PointSpec) -> Result<Point, Failure> {
         self.control.send(&Message::Point(point))?;
-        match self.control.receive("waiting for the server")? {
-            Message::Barrier => {}
-            other => return Err(unexpected("a barrier", &other)),
-        }
-        let endpoint = self.job.endpoint;
-        let (link, control) = (&mut self.link, &mut self.control);
+        self.control.expect_barrier("waiting for the server")?;
+        self.lanes.begin(point)?;
         let measured = match self.job.benchmark {
-            Benchmark::Latency => latency::measure(link, control, endpoint, point),
-            Benchmark::Bandwidth => {
-                bandwidth::measure(link, control, endpoint, point, self.rx_depth)
+            Benchmark::Latency => self.round_trips(point),
+            Benchmark::Bandwidth => self.stream(point),
+        };
+        explained(measured, &mut self.control)
+    }
+
+    fn new_point(&self, point: PointSpec) -> Point {
+        Point {
+            size_bytes: point.size_bytes,
+            depth: point.depth,
+            rx_depth: self.rx_depth,
+            warmup_ms: point.warmup_ms,
+            lost: 0,
+            validated: 0,
+            blocks: Vec::new(),
+            latency: None,
+            bandwidth: None,
+        }
+    }
+
+    /// Waits for the round trips of all threads.
+    fn round_trips(&self, point: PointSpec) -> Result<Point, Failure> {
+        let mut all = self.lanes.results()?.into_iter().filter_map(|measured| match measured {
+            Measured::RoundTrips(trips) => Some(*trips),
+            _ => None,
+        });
+        let first = all.next();
+        let first = first.ok_or_else(|| Failure::Check("no thread made round trips".to_owned()));
+        let trips = all.fold(first?, |sum, trips| sum.and(&trips));
+        Ok(Point {
+            rx_depth: latency::RX_DEPTH,
+            lost: trips.lost,
+            validated: trips.validated,
+            latency: Some(Latency::half(&trips.histogram, trips.sum_ns, trips.count)),
+            ..self.new_point(point)
+        })
+    }
+
+    /// Waits until all threads have sent and the receiver has counted.
+    fn stream(&mut self, point: PointSpec) -> Result<Point, Failure> {
+        let sent = self.lanes.results()?.into_iter().map(|measured| match measured {
+            Measured::Sent(count) => count,
+            _ => 0,
+        });
+        let sent: Vec<u64> = sent.collect();
+        let in_all = sent.iter().sum::<u64>();
+        self.control.send(&Message::Sent(sent))?;
+        let counts = loop {
+            match self.control.receive("waiting for the receiver's count")? {
+                Message::Received(counts) => break counts,
+                Message::WindowDone | Message::Working => {}
+                other => return Err(unexpected("a count", &other)),
             }
         };
-        explained(measured, control)
+        let of_all = |of: fn(&ReceiverCount) -> u64| counts.iter().map(of).sum::<u64>();
+        let (validated, wrong) = (of_all(|c| c.validated), of_all(|c| c.wrong));
+        let duplicates = of_all(|c| c.duplicates);
+        if wrong > 0 || duplicates > 0 {
+            return Err(Failure::Data(format!(
+                "{wrong} of {validated} messages of {} bytes arrived wrong, {duplicates} arrived \
+                 twice",
+                point.size_bytes
+            )));
+        }
+        let lost = in_all.saturating_sub(of_all(|c| c.total));
+        if lost > 0 && self.job.endpoint == EndpointKind::Rdm {
+            return Err(Failure::Data(format!("{lost} of {in_all} messages never arrived")));
+        }
+        let bandwidth = Some(Bandwidth::of(&counts));
+        Ok(Point { lost, validated, bandwidth, ..self.new_point(point) })
     }
 
     fn close(mut self) {
@@ -257,6 +303,5 @@ fn explained<T>(result: Result<T, Failure>, control: &mut Control) -> Result<T, 
 }
 
 fn unexpected(wanted: &str, got: &Message) -> Failure {
-    let reason = format!("expected {wanted}, got {got:?}");
-    Failure::PeerGone { doing: "talking to the server".to_owned(), reason }
+    Failure::unexpected("talking to the server", wanted, got)
 }

@@ -66,6 +66,18 @@ impl Failure {
 }
 
 impl Failure {
+    /// The other side said something else than the protocol has at this place.
+    pub(crate) fn unexpected(doing: &str, wanted: &str, got: &impl std::fmt::Debug) -> Self {
+        let reason = format!("expected {wanted}, got {got:?}");
+        Self::PeerGone { doing: doing.to_owned(), reason }
+    }
+
+    /// The control connection was closed.
+    pub(crate) fn closed(doing: &str) -> Self {
+        let reason = "it closed the control connection".to_owned();
+        Self::PeerGone { doing: doing.to_owned(), reason }
+    }
+
     /// Adds what the other side wrote to its standard error.
     pub(crate) fn with_words(self, words: &str) -> Self {
         match self {

@@ -8,14 +8,17 @@
 )]
 
 mod affinity;
+mod backend;
 mod bench;
 mod child;
 mod cli;
 mod client;
 mod compare;
-mod control;
+mod exchange;
+mod fabric_name;
 mod failure;
 mod host;
+mod lane;
 mod link;
 mod output;
 mod page;
@@ -26,6 +29,7 @@ mod progress;
 mod record;
 mod server;
 mod spec;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -105,8 +109,12 @@ fn local(benchmark: LocalBenchmark, measure: &MeasureArgs) -> Result<(), Failure
     };
     let mut measure = measure.clone();
     if let (false, Some((server, client))) = (measure.no_pin, affinity::pair()) {
-        measure.server_cpu.get_or_insert(server);
-        measure.cpu.get_or_insert(client);
+        if measure.threads == 1 && measure.server_cpu.is_empty() {
+            measure.server_cpu.push(server);
+        }
+        if measure.threads == 1 && measure.cpu.is_empty() {
+            measure.cpu.push(client);
+        }
     }
     let measure = &measure;
     let wishes: Result<Vec<Wish>, Failure> = benchmarks.iter().map(|b| measure.wish(*b)).collect();

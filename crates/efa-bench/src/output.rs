@@ -27,7 +27,7 @@ pub(crate) fn results(runs: Vec<Run>, warnings: Vec<String>) -> Results {
 /// Reads a result file.
 pub(crate) fn read(path: &Path) -> Result<Results, Failure> {
     let failed = |reason: String| Failure::Input { path: path.display().to_string(), reason };
-    let bytes = std::fs::read(path).map_err(|e| failed(crate::control::plain(&e)))?;
+    let bytes = std::fs::read(path).map_err(|e| failed(crate::exchange::plain(&e)))?;
     let value: serde_json::Value = serde_json::from_slice(&bytes)
         .map_err(|e| failed(format!("it is not JSON ({e}): give a file that --json wrote")))?;
     match value.get("schema").and_then(|s| s.as_str()) {
@@ -63,7 +63,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::Output {
             path: "standard output".to_owned(),
-            reason: crate::control::plain(&error),
+            reason: crate::exchange::plain(&error),
         }),
         _ => Ok(()),
     }

@@ -7,6 +7,7 @@ use crate::affinity;
 use crate::child::{self, ServerChild};
 use crate::cli::{PlanArgs, millis};
 use crate::compare;
+use crate::fabric_name::FabricName;
 use crate::failure::Failure;
 use crate::host::quote;
 use crate::output;
@@ -45,7 +46,8 @@ impl Step {
     }
 
     fn arguments(&self, fabric: &FabricPlan, duration_s: f64) -> Vec<String> {
-        let mut words = vec!["-p", &fabric.provider, "--sizes", self.sizes];
+        let name = fabric.fabric.to_string();
+        let mut words = vec!["--fabric", &name, "--sizes", self.sizes];
         if self.benchmark == "bandwidth" {
             words.extend(["--depth", self.depths]);
         }
@@ -61,7 +63,7 @@ impl Step {
 #[derive(Debug, Clone)]
 struct FabricPlan {
     name: String,
-    provider: String,
+    fabric: FabricName,
     start: Start,
 }
 
@@ -84,17 +86,15 @@ enum Side {
 }
 
 impl FabricPlan {
-    /// "tcp", "shm", "efa=softefa run --".
+    /// "tcp", "libfabric:shm", "libfabric:efa=softefa run --".
     fn parse(text: &str) -> Result<Self, Failure> {
-        let (provider, prefix) = text.split_once('=').unwrap_or((text, ""));
-        if provider.is_empty() {
-            return Err(Failure::Usage(format!(
-                "--fabric {text}: give a provider, or PROVIDER='COMMAND --'"
-            )));
-        }
+        let (fabric, prefix) = text.split_once('=').unwrap_or((text, ""));
+        let fabric: FabricName = fabric.parse().map_err(|reason| {
+            Failure::Usage(format!("--fabric {text}: {reason}, or FABRIC='COMMAND --'"))
+        })?;
         let words: Vec<String> = prefix.split_whitespace().map(str::to_owned).collect();
         let start = if words.is_empty() { Start::Plain } else { Start::Prefix(words) };
-        Ok(Self { name: format!("libfabric {provider}"), provider: provider.to_owned(), start })
+        Ok(Self { name: fabric.label(), fabric, start })
     }
 
     fn prefix(&self, side: Side, counters: &Path) -> Vec<String> {
@@ -211,12 +211,12 @@ fn fabrics(options: &PlanArgs) -> Result<Vec<FabricPlan>, Failure> {
     Ok(vec![
         FabricPlan {
             name: "Soft-EFA".to_owned(),
-            provider: "efa".to_owned(),
+            fabric: FabricName::Libfabric("efa".to_owned()),
             start: Start::Softefa(softefa),
         },
         FabricPlan {
             name: "libfabric tcp".to_owned(),
-            provider: "tcp".to_owned(),
+            fabric: FabricName::Libfabric("tcp".to_owned()),
             start: Start::Plain,
         },
     ])
@@ -335,7 +335,7 @@ fn messages(run: &Run) -> u64 {
 /// Reads what `softefa run --counters` wrote.
 fn read_counters(path: &Path) -> Result<BTreeMap<String, u64>, Failure> {
     let failed = |reason: String| Failure::Check(format!("no device counters ({reason})"));
-    let bytes = std::fs::read(path).map_err(|e| failed(crate::control::plain(&e)))?;
+    let bytes = std::fs::read(path).map_err(|e| failed(crate::exchange::plain(&e)))?;
     let value: serde_json::Value =
         serde_json::from_slice(&bytes).map_err(|e| failed(e.to_string()))?;
     let counters = value.get("counters").and_then(serde_json::Value::as_object);
@@ -368,7 +368,7 @@ impl Scratch {
         let folder = out.join(format!(".efa-bench-{}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(|e| Failure::Output {
             path: folder.display().to_string(),
-            reason: crate::control::plain(&e),
+            reason: crate::exchange::plain(&e),
         })?;
         // Children may run elsewhere: give them absolute names.
         Ok(Self(folder.canonicalize().unwrap_or(folder)))
@@ -401,8 +401,8 @@ mod tests {
     fn fabrics_are_parsed() {
         let plain = FabricPlan::parse("tcp").expect("tcp");
         assert!(matches!(plain.start, Start::Plain));
-        let prefixed = FabricPlan::parse("efa=softefa run --").expect("efa");
-        assert_eq!(prefixed.provider, "efa");
+        let prefixed = FabricPlan::parse("libfabric:efa=softefa run --").expect("efa");
+        assert_eq!(prefixed.name, "libfabric efa");
         assert_eq!(prefixed.prefix(Side::Client, Path::new("x")), ["softefa", "run", "--"]);
         assert!(FabricPlan::parse("=x").is_err());
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::spec::{Benchmark, EndpointKind, Operation};
@@ -152,6 +153,26 @@ pub(crate) struct Latency {
     pub(crate) distribution: Option<Distribution>,
 }
 
+impl Latency {
+    /// Half of each of these round trips.
+    pub(crate) fn half(round_ns: &Histogram<u64>, sum_ns: u64, count: u64) -> Self {
+        let half_us = |round_ns: u64| round_ns as f64 / 2_000.0;
+        let at = |quantile: f64| half_us(round_ns.value_at_quantile(quantile));
+        Self {
+            round_trips: count,
+            mean_us: sum_ns as f64 / count.max(1) as f64 / 2_000.0,
+            distribution: Some(Distribution {
+                min_us: half_us(round_ns.min()),
+                p50_us: at(0.5),
+                p90_us: at(0.9),
+                p99_us: at(0.99),
+                p999_us: at(0.999),
+                max_us: half_us(round_ns.max()),
+            }),
+        }
+    }
+}
+
 /// Percentiles in µs.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Distribution {
@@ -174,6 +195,19 @@ pub(crate) struct Bandwidth {
 }
 
 impl Bandwidth {
+    /// What several receiving threads counted: their rates add up, since their windows are of one
+    /// length and lie within each other's streams.
+    pub(crate) fn of(threads: &[ReceiverCount]) -> Self {
+        let each = threads.iter().map(|c| Self::new(c.messages, c.bytes, c.seconds));
+        each.fold(Self::default(), |sum, one| Self {
+            messages: sum.messages + one.messages,
+            seconds: sum.seconds.max(one.seconds),
+            mb_per_s: sum.mb_per_s + one.mb_per_s,
+            gbit_per_s: sum.gbit_per_s + one.gbit_per_s,
+            mmsg_per_s: sum.mmsg_per_s + one.mmsg_per_s,
+        })
+    }
+
     pub(crate) fn new(messages: u64, bytes: u64, seconds: f64) -> Self {
         let rate = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
         Self {

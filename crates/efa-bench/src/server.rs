@@ -6,17 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::affinity::Pinned;
-use crate::bench::{bandwidth, latency};
-use crate::control::{Control, Message, plain};
+use crate::bench::Measured;
+use crate::exchange::{Control, Message, plain};
 use crate::failure::Failure;
-use crate::link::{self, Depths, Link};
-use crate::spec::{Benchmark, JobSpec};
+use crate::lane::{Command, Lanes, Side};
+use crate::spec::{Benchmark, JobSpec, PointSpec};
 
 /// How long a client may take to introduce itself.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a client that has introduced itself may take to open its fabric.
 const JOB_TIMEOUT: Duration = Duration::from_secs(30);
+/// Between two words to a client that waits for what is still under way.
+const WORD_EVERY: Duration = Duration::from_millis(200);
+/// More threads or endpoints than this are a mistake, not a measurement.
+const ENDPOINTS_MAX: usize = 4096;
 
 /// How to serve.
 #[derive(Debug, Clone)]
@@ -108,36 +111,25 @@ fn serve(control: &mut Control) -> Result<String, Failure> {
         other => return Err(unexpected("a job", &other)),
     };
     control.set_timeout(Duration::from_millis(job.timeout_ms))?;
-    let prepared = link::prepare(&job, depths(&job), control.local_ip())?;
-    control.send(&Message::Fabric(Box::new(link::describe(prepared.info()))))?;
-    let node = prepared.connect(control)?;
-    let _pinned = job.server_cpu.map(Pinned::to).transpose()?;
-    let mut link = Link::new(node, job.operation)?;
-    control.send(&Message::Barrier)?;
-    latency::serve_cold_start(&mut link, control)?;
+    let endpoints = job.threads.saturating_mul(job.endpoints);
+    if endpoints == 0 || endpoints > ENDPOINTS_MAX {
+        return Err(Failure::Usage(format!(
+            "{} threads with {} endpoints each: give 1 to {ENDPOINTS_MAX} in all",
+            job.threads, job.endpoints
+        )));
+    }
+    let job = Arc::new(job);
+    let (lanes, fabric) = Lanes::open(&job, Side::Server, control, &job.server_cpus)?;
+    control.send(&Message::Fabric(Box::new(fabric)))?;
+    lanes.connect(control)?;
     let mut points = 0_u32;
     loop {
-        link.poll_until_message(control, "waiting for the next point")?;
         match control.receive("waiting for the next point")? {
             Message::Bye => {
-                return Ok(format!(
-                    "{} on {}, {points} points",
-                    job.benchmark.name(),
-                    job.provider
-                ));
+                return Ok(format!("{} on {}, {points} points", job.benchmark.name(), job.fabric));
             }
             Message::Point(point) => {
-                let size = point.size_bytes;
-                if size == 0 || size > job.max_size_bytes {
-                    return Err(Failure::Usage(format!("a point of {size} bytes was not agreed")));
-                }
-                control.send(&Message::Barrier)?;
-                match job.benchmark {
-                    Benchmark::Latency => latency::serve(&mut link, control, point)?,
-                    Benchmark::Bandwidth => {
-                        bandwidth::serve(&mut link, control, job.endpoint, point)?;
-                    }
-                }
+                serve_point(&job, &lanes, control, point)?;
                 points += 1;
             }
             other => return Err(unexpected("a point", &other)),
@@ -145,14 +137,42 @@ fn serve(control: &mut Control) -> Result<String, Failure> {
     }
 }
 
-fn depths(job: &JobSpec) -> Depths {
+fn serve_point(
+    job: &JobSpec,
+    lanes: &Lanes,
+    control: &mut Control,
+    point: PointSpec,
+) -> Result<(), Failure> {
+    let size = point.size_bytes;
+    if size == 0 || size > job.max_size_bytes {
+        return Err(Failure::Usage(format!("a point of {size} bytes was not agreed")));
+    }
+    lanes.begin(point)?;
+    control.send(&Message::Barrier)?;
     match job.benchmark {
-        Benchmark::Latency => Depths { tx: latency::TX_DEPTH, rx: latency::RX_DEPTH },
-        Benchmark::Bandwidth => Depths { tx: 1, rx: job.rx_depth },
+        Benchmark::Latency => lanes.results().map(|_| ()),
+        Benchmark::Bandwidth => count_stream(lanes, control),
     }
 }
 
+/// Ends the stream when every thread has its window, then counts.
+fn count_stream(lanes: &Lanes, control: &mut Control) -> Result<(), Failure> {
+    lanes.windows_closed()?;
+    control.send(&Message::WindowDone)?;
+    let sent = match control.receive("waiting for the sender's count")? {
+        Message::Sent(sent) if sent.len() == lanes.len() => sent,
+        other => return Err(unexpected("a count for each thread", &other)),
+    };
+    lanes.tell_all(|index| Command::Sent(sent[index]));
+    // A lot may be buffered: the waiting client is told that this goes on.
+    let results = lanes.results_with(WORD_EVERY, || control.send(&Message::Working))?;
+    let counts = results.into_iter().filter_map(|measured| match measured {
+        Measured::Received(count) => Some(count),
+        _ => None,
+    });
+    control.send(&Message::Received(counts.collect()))
+}
+
 fn unexpected(wanted: &str, got: &Message) -> Failure {
-    let reason = format!("expected {wanted}, got {got:?}");
-    Failure::PeerGone { doing: "talking to the client".to_owned(), reason }
+    Failure::unexpected("talking to the client", wanted, got)
 }

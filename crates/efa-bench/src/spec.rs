@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::fabric_name::FabricName;
+
 /// The benchmarks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -57,20 +59,24 @@ impl Operation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobSpec {
     pub(crate) benchmark: Benchmark,
-    pub(crate) provider: String,
+    pub(crate) fabric: FabricName,
     pub(crate) domain: Option<String>,
     pub(crate) endpoint: EndpointKind,
     pub(crate) operation: Operation,
     /// Longest message of the session in bytes.
     pub(crate) max_size_bytes: usize,
-    /// Sends that may be in flight at the client.
+    /// Measuring threads of each side.
+    pub(crate) threads: usize,
+    /// Endpoint pairs of each thread.
+    pub(crate) endpoints: usize,
+    /// Sends that may be in flight at the client, for each endpoint.
     pub(crate) tx_depth: usize,
-    /// Receives posted at the server.
+    /// Receives posted at the server, for each endpoint.
     pub(crate) rx_depth: usize,
     /// Give up after this long without any progress.
     pub(crate) timeout_ms: u64,
-    /// Processor of the server's measuring thread; `None`: wherever it runs.
-    pub(crate) server_cpu: Option<usize>,
+    /// Processors of the server's measuring threads, in turn; empty: wherever they run.
+    pub(crate) server_cpus: Vec<usize>,
 }
 
 /// When a point is finished.

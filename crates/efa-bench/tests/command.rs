@@ -157,13 +157,19 @@ fn local_bandwidth_checks_every_message_and_counts_at_the_receiver() {
 }
 
 #[test]
-fn one_server_serves_many_clients_and_other_providers() {
+fn one_server_serves_many_clients_and_other_fabrics() {
     let server = Server::start();
-    for provider in ["tcp", "shm", "sockets"] {
+    let fabrics = [
+        ("libfabric:tcp", "tcp"),
+        ("libfabric:shm", "shm"),
+        ("libfabric:sockets", "sockets"),
+        ("tcp", "TCP sockets"),
+    ];
+    for (fabric, name) in fabrics {
         let output = server.run(&[
             "bandwidth",
-            "-p",
-            provider,
+            "--fabric",
+            fabric,
             "-n",
             "500",
             "--sizes",
@@ -177,7 +183,104 @@ fn one_server_serves_many_clients_and_other_providers() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let csv = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(csv.lines().count(), 2, "{csv}");
-        assert!(csv.lines().nth(1).is_some_and(|l| l.starts_with(provider)), "{csv}");
+        assert!(csv.lines().nth(1).is_some_and(|l| l.starts_with(name)), "{csv}");
+    }
+}
+
+/// Runs it and answers the points of its first run.
+fn points_of(arguments: &[&str]) -> Vec<serde_json::Value> {
+    let mut all = vec!["local"];
+    all.extend(arguments);
+    all.extend(["--json", "-", "--no-doubts"]);
+    let output = efa_bench(&all);
+    assert!(output.status.success(), "{all:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    results["runs"][0]["points"].as_array().expect("points").clone()
+}
+
+#[test]
+fn sockets_carry_every_length_whole() {
+    // Through the staging buffer, right below and above where messages are read in place, and
+    // longer than any buffer of the kernel.
+    let sizes = "1,3,64,8192,32767,32768,1000000";
+    let points = points_of(&[
+        "bandwidth",
+        "--fabric",
+        "tcp",
+        "-n",
+        "40",
+        "--sizes",
+        sizes,
+        "-d",
+        "5",
+        "--validate",
+    ]);
+    assert_eq!(points.len(), 7);
+    for point in points {
+        assert_eq!(point["validated"], 140, "{point}");
+        assert_eq!(point["lost"], 0, "{point}");
+    }
+    let points =
+        points_of(&["latency", "--fabric", "tcp", "-n", "40", "--sizes", sizes, "--validate"]);
+    assert!(points.iter().all(|p| p["validated"] == 141), "{points:?}");
+    let points = points_of(&["latency", "--fabric", "udp", "-n", "40", "--sizes", "1,64,9000"]);
+    assert!(points.iter().all(|p| p["latency"]["round_trips"] == 40), "{points:?}");
+}
+
+#[test]
+fn threads_and_endpoints_share_a_window_and_lose_nothing() {
+    for fabric in ["tcp", "libfabric:shm"] {
+        let points = points_of(&[
+            "bandwidth",
+            "--fabric",
+            fabric,
+            "-t",
+            "0.05",
+            "-w",
+            "0.05",
+            "--sizes",
+            "64",
+            "-d",
+            "8",
+            "--threads",
+            "2",
+            "--endpoints",
+            "3",
+            "--validate",
+        ]);
+        assert_eq!(points[0]["lost"], 0);
+        assert!(points[0]["bandwidth"]["messages"].as_u64().is_some_and(|n| n > 0));
+    }
+    let points = points_of(&[
+        "latency",
+        "--fabric",
+        "tcp",
+        "-n",
+        "30",
+        "--sizes",
+        "8",
+        "--threads",
+        "3",
+        "--validate",
+    ]);
+    assert_eq!(points[0]["latency"]["round_trips"], 90);
+}
+
+#[test]
+fn what_a_fabric_does_not_have_is_refused_in_one_line() {
+    for (arguments, words) in [
+        (["--fabric", "tcp", "--op", "tagged"], ["no tags", "--op send"]),
+        (["--fabric", "tcp", "--op", "inject"], ["no inject", "--op send"]),
+        (["--fabric", "tcp", "-e", "dgram"], ["no datagram", "udp"]),
+        (["--fabric", "udp", "-e", "rdm"], ["not reliable", "tcp"]),
+        (["--fabric", "tcp", "--domain", "eth0"], ["eth0", "no domains"]),
+        (["--fabric", "shm", "--op", "send"], ["shm", "libfabric:shm"]),
+        (["--threads", "0", "--op", "send"], ["no thread", "1 or more"]),
+        (["--endpoints", "2", "--op", "send"], ["one endpoint", "--threads"]),
+    ] {
+        let mut all = vec!["local", "latency", "-q", "-n", "1"];
+        all.extend(arguments);
+        assert_fails(&efa_bench(&all), 2, &words);
     }
 }
 
@@ -392,7 +495,7 @@ fn the_quick_plan_writes_its_three_files() {
         "plan",
         "quick",
         "--fabric",
-        "tcp",
+        "libfabric:tcp",
         "-t",
         "0.02",
         "-q",
@@ -418,7 +521,7 @@ fn a_fabric_that_fails_is_reported_beside_the_others() {
         "plan",
         "quick",
         "--fabric",
-        "tcp=no-such-command --",
+        "libfabric:tcp=no-such-command --",
         "-t",
         "0.02",
         "-q",

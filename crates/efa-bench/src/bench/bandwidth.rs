@@ -6,113 +6,119 @@
 
 use std::time::{Duration, Instant};
 
-use crate::control::{Control, Message, Pending};
+use super::Measured;
+use crate::backend::Backend;
+use crate::exchange::{Pending, Signals};
 use crate::failure::Failure;
-use crate::link::{Arrival, Idle, Link, Watch};
+use crate::lane::{Port, Report};
+use crate::link::{Arrival, Link};
 use crate::pattern::{self, Seen};
-use crate::record::{Bandwidth, Point, ReceiverCount};
+use crate::record::ReceiverCount;
 use crate::spec::{EndpointKind, Limit, PointSpec};
+use crate::watch::{Idle, Watch};
 
 /// Rounds of the sender between two clock reads.
 const ROUNDS_PER_LOOK: u32 = 16;
-/// Rounds of the draining receiver between two clock reads, and its words between two signs of life.
+/// Rounds of a busy receiver between two looks for the sender's count.
 const ROUNDS_PER_WORD: u32 = 64;
-const WORD_EVERY: Duration = Duration::from_millis(200);
 /// Between two looks for the receiver's word once the window should be over.
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
-/// Measures one point from the client (the sender).
-pub(crate) fn measure(
-    link: &mut Link,
-    control: &mut Control,
-    endpoint: EndpointKind,
+/// The client's side of a point.
+pub(crate) fn send<B: Backend>(
+    links: &mut [Link<B>],
+    port: &Port,
     point: PointSpec,
-    rx_depth: usize,
-) -> Result<Point, Failure> {
-    let sent = stream(link, control, point)?;
-    control.send(&Message::Sent(sent))?;
-    let counted = loop {
-        // The provider may still have something to move for us (injected messages).
-        link.poll_until_message(control, "waiting for the receiver's count")?;
-        match control.receive("waiting for the receiver's count")? {
-            Message::Received(counted) => break counted,
-            Message::WindowDone | Message::Working => {}
-            other => return Err(Failure::Remote(format!("expected a count, got {other:?}"))),
-        }
-    };
-    if counted.wrong > 0 || counted.duplicates > 0 {
-        return Err(Failure::Data(format!(
-            "{} of {} messages of {} bytes arrived wrong, {} arrived twice",
-            counted.wrong, counted.validated, point.size_bytes, counted.duplicates
-        )));
-    }
-    let lost = sent.saturating_sub(counted.total);
-    if lost > 0 && endpoint == EndpointKind::Rdm {
-        return Err(Failure::Data(format!("{lost} of {sent} messages never arrived")));
-    }
-    Ok(Point {
-        size_bytes: point.size_bytes,
-        depth: point.depth,
-        rx_depth,
-        warmup_ms: point.warmup_ms,
-        lost,
-        validated: counted.validated,
-        blocks: Vec::new(),
-        latency: None,
-        bandwidth: Some(Bandwidth::new(counted.messages, counted.bytes, counted.seconds)),
-    })
+) -> Result<Measured, Failure> {
+    let mut sender = Sender { total: total(point), sent: 0, point };
+    sender.stream(links, &port.signals)?;
+    sender.finish(links, &port.signals)?;
+    Ok(Measured::Sent(sender.sent))
 }
 
-/// Sends until the receiver has its window (or the number of messages is reached), then waits for
-/// the completions. Answers how many messages were sent.
-fn stream(link: &mut Link, control: &Control, point: PointSpec) -> Result<u64, Failure> {
-    let total = match point.limit {
+/// Messages to send; `u64::MAX`: until the receiver has its window.
+fn total(point: PointSpec) -> u64 {
+    match point.limit {
         Limit::DurationMs(_) => u64::MAX,
         Limit::Iterations(n) => n + point.warmup_iterations(),
-    };
-    let mut end = WindowEnd::new(point);
-    let mut watch = Watch::new(control, "sending");
-    let mut sent = 0_u64;
-    let mut rounds = 0_u32;
-    while sent < total {
-        let mut moved = 0;
-        while link.in_flight() < point.depth && sent < total {
+    }
+}
+
+struct Sender {
+    point: PointSpec,
+    total: u64,
+    sent: u64,
+}
+
+impl Sender {
+    /// Sends until the receiver has its window or the number of messages is reached.
+    fn stream<B: Backend>(
+        &mut self,
+        links: &mut [Link<B>],
+        signals: &Signals,
+    ) -> Result<(), Failure> {
+        let mut end = WindowEnd::new(self.point);
+        let mut watch = Watch::new(signals, "sending");
+        let mut rounds = 0_u32;
+        while self.sent < self.total {
+            let mut moved = 0;
+            for link in links.iter_mut() {
+                moved += self.fill(link)?;
+                moved += link.poll()?;
+            }
+            if moved > 0 {
+                watch.progress();
+            } else if watch.idle()? == Idle::Message {
+                break;
+            }
+            rounds += 1;
+            if rounds >= ROUNDS_PER_LOOK {
+                rounds = 0;
+                if end.reached(signals)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the window of one endpoint; answers how many messages that took.
+    #[inline]
+    fn fill<B: Backend>(&mut self, link: &mut Link<B>) -> Result<usize, Failure> {
+        let (point, mut moved) = (self.point, 0);
+        while link.in_flight() < point.depth && self.sent < self.total {
             if point.validate
                 && let Some(slot) = link.next_tx()
             {
-                pattern::fill(&mut link.payload_mut(slot)?[..point.size_bytes], sent);
+                pattern::fill(&mut link.payload_mut(slot)?[..point.size_bytes], self.sent);
             }
             if !link.try_send(point.size_bytes)? {
                 break;
             }
-            sent += 1;
+            self.sent += 1;
             moved += 1;
+            // Sends that are in flight for no time at all.
             if moved >= point.depth {
                 break;
             }
         }
-        if link.poll()? + moved > 0 {
-            watch.progress();
-        } else if watch.idle()? == Idle::Message {
-            break;
-        }
-        rounds += 1;
-        if rounds >= ROUNDS_PER_LOOK {
-            rounds = 0;
-            if end.reached(control)? {
-                break;
+        Ok(moved)
+    }
+
+    /// Waits for the last completions.
+    fn finish<B: Backend>(&self, links: &mut [Link<B>], signals: &Signals) -> Result<(), Failure> {
+        let mut watch = Watch::new(signals, "waiting for the last sends to complete");
+        for link in links {
+            while link.in_flight() > 0 {
+                if link.poll()? > 0 {
+                    watch.progress();
+                } else {
+                    watch.idle()?;
+                }
             }
         }
+        Ok(())
     }
-    let mut watch = Watch::new(control, "waiting for the last sends to complete");
-    while link.in_flight() > 0 {
-        if link.poll()? > 0 {
-            watch.progress();
-        } else {
-            watch.idle()?;
-        }
-    }
-    Ok(sent)
 }
 
 /// Finds out, without disturbing the window, that the receiver has closed it.
@@ -131,24 +137,21 @@ impl WindowEnd {
         Self { expected, last_look: now }
     }
 
-    fn reached(&mut self, control: &Control) -> Result<bool, Failure> {
+    fn reached(&mut self, signals: &Signals) -> Result<bool, Failure> {
         let Some(expected) = self.expected else { return Ok(false) };
         let now = Instant::now();
         if now < expected || now - self.last_look < LOOK_EVERY {
             return Ok(false);
         }
         self.last_look = now;
-        if now - expected > control.timeout() {
-            let seconds = control.timeout().as_secs_f64();
+        if now - expected > signals.timeout() {
+            let seconds = signals.timeout().as_secs_f64();
             return Err(Failure::Timeout { doing: "sending".to_owned(), seconds });
         }
-        match control.pending() {
+        match signals.pending() {
             Pending::Nothing => Ok(false),
             Pending::Message => Ok(true),
-            Pending::Closed => Err(Failure::PeerGone {
-                doing: "sending".to_owned(),
-                reason: "it closed the control connection".to_owned(),
-            }),
+            Pending::Closed => Err(Failure::closed("sending")),
         }
     }
 }
@@ -163,13 +166,13 @@ struct Receiver {
     seen: Option<Seen>,
 }
 
-/// The server's side of a point (the receiver).
-pub(crate) fn serve(
-    link: &mut Link,
-    control: &mut Control,
-    endpoint: EndpointKind,
+/// The server's side of a point. It reports once that its window is over, and keeps receiving until
+/// it has what the sender sent.
+pub(crate) fn receive<B: Backend>(
+    links: &mut [Link<B>],
+    port: &Port,
     point: PointSpec,
-) -> Result<(), Failure> {
+) -> Result<Measured, Failure> {
     let seen = point.validate.then(Seen::new);
     let mut receiver = Receiver {
         point,
@@ -179,49 +182,52 @@ pub(crate) fn serve(
         closed: false,
         seen,
     };
-    let sent = receiver.receive(link, control)?;
-    if !receiver.closed {
-        control.send(&Message::WindowDone)?;
-    }
-    let sent = match sent {
-        Some(sent) => sent,
-        None => receiver.drain_until_told(link, control)?,
-    };
-    receiver.drain(link, control, endpoint, sent)?;
+    receiver.window(links, &port.signals)?;
+    port.report(Report::WindowClosed);
+    let sent = receiver.until_told(links, port)?;
+    receiver.drain(links, port, sent)?;
     let Receiver { mut count, seen, .. } = receiver;
     count.duplicates = seen.map_or(0, |s| s.duplicates);
-    control.send(&Message::Received(count))
+    Ok(Measured::Received(count))
 }
 
 impl Receiver {
-    /// Receives until the window is closed; answers the sender's count when the sender ended
-    /// first.
-    fn receive(&mut self, link: &mut Link, control: &mut Control) -> Result<Option<u64>, Failure> {
-        let mut watch = Watch::new(control, "waiting for messages");
-        let sender_ended = loop {
-            if link.poll()? == 0 {
+    /// Receives until the window is over or the sender has ended.
+    fn window<B: Backend>(
+        &mut self,
+        links: &mut [Link<B>],
+        signals: &Signals,
+    ) -> Result<(), Failure> {
+        let mut watch = Watch::new(signals, "waiting for messages");
+        loop {
+            if !self.turn(links)? {
                 if watch.idle()? == Idle::Message {
-                    break true;
+                    return Ok(());
                 }
                 continue;
             }
             watch.progress();
-            self.take(link)?;
             if self.advance(Instant::now()) {
-                break false;
+                self.closed = true;
+                return Ok(());
             }
-        };
-        if sender_ended {
-            return Ok(Some(told(control)?));
         }
-        self.closed = true;
-        control.send(&Message::WindowDone)?;
-        Ok(None)
+    }
+
+    /// Polls all endpoints; answers whether anything completed.
+    #[inline]
+    fn turn<B: Backend>(&mut self, links: &mut [Link<B>]) -> Result<bool, Failure> {
+        let mut moved = 0;
+        for link in links {
+            moved += link.poll()?;
+            self.take(link)?;
+        }
+        Ok(moved > 0)
     }
 
     /// Handles all arrivals.
     #[inline]
-    fn take(&mut self, link: &mut Link) -> Result<(), Failure> {
+    fn take<B: Backend>(&mut self, link: &mut Link<B>) -> Result<(), Failure> {
         while let Some(arrival) = link.arrived.pop() {
             if self.point.validate {
                 self.validate(link, arrival)?;
@@ -236,7 +242,7 @@ impl Receiver {
         Ok(())
     }
 
-    fn validate(&mut self, link: &Link, arrival: Arrival) -> Result<(), Failure> {
+    fn validate<B: Backend>(&mut self, link: &Link<B>, arrival: Arrival) -> Result<(), Failure> {
         self.count.validated += 1;
         let size = self.point.size_bytes;
         let payload = link.payload(arrival.slot)?;
@@ -272,64 +278,51 @@ impl Receiver {
         }
     }
 
-    /// Keeps receiving until the sender has told its count.
-    fn drain_until_told(&mut self, link: &mut Link, control: &mut Control) -> Result<u64, Failure> {
+    /// Keeps receiving until the sender's count is known.
+    fn until_told<B: Backend>(
+        &mut self,
+        links: &mut [Link<B>],
+        port: &Port,
+    ) -> Result<u64, Failure> {
+        let mut watch = Watch::new(&port.signals, "waiting for the sender to stop");
         let mut rounds = 0_u32;
-        let mut watch = Watch::new(control, "waiting for the sender to stop");
         loop {
-            if link.poll()? > 0 {
+            if self.turn(links)? {
                 watch.progress();
-                self.take(link)?;
-                rounds += 1;
-                if rounds.is_multiple_of(64) && control.pending() != Pending::Nothing {
-                    break;
+                if !self.closed {
+                    self.advance(Instant::now());
                 }
-            } else if watch.idle()? == Idle::Message {
+            } else {
+                watch.idle()?;
+            }
+            rounds += 1;
+            if rounds.is_multiple_of(ROUNDS_PER_WORD)
+                && let Some(sent) = port.sent()?
+            {
+                return Ok(sent);
+            }
+        }
+    }
+
+    /// Receives what is still under way: a provider may have buffered a lot (tcp completes a send
+    /// when the kernel has it).
+    fn drain<B: Backend>(
+        &mut self,
+        links: &mut [Link<B>],
+        port: &Port,
+        sent: u64,
+    ) -> Result<(), Failure> {
+        let mut watch = Watch::new(&port.signals, "waiting for the last messages");
+        while self.count.total < sent {
+            if self.turn(links)? {
+                watch.progress();
+                if !self.closed {
+                    self.advance(Instant::now());
+                }
+            } else if watch.idle()? == Idle::Quiet && port.endpoint == EndpointKind::Dgram {
                 break;
             }
         }
-        told(control)
-    }
-
-    /// Receives what is still under way. A provider may have buffered a lot (tcp completes a send
-    /// when the kernel has it), so the waiting sender is told now and then that this goes on.
-    fn drain(
-        &mut self,
-        link: &mut Link,
-        control: &mut Control,
-        endpoint: EndpointKind,
-        sent: u64,
-    ) -> Result<(), Failure> {
-        let mut told_at = Instant::now();
-        while self.count.total < sent {
-            let mut watch = Watch::new(control, "waiting for the last messages");
-            let mut rounds = 0_u32;
-            while self.count.total < sent && rounds < ROUNDS_PER_WORD {
-                if link.poll()? > 0 {
-                    watch.progress();
-                    rounds += 1;
-                    self.take(link)?;
-                    if !self.closed {
-                        self.advance(Instant::now());
-                    }
-                } else if watch.idle()? == Idle::Quiet && endpoint == EndpointKind::Dgram {
-                    return Ok(());
-                }
-            }
-            let now = Instant::now();
-            if now - told_at >= WORD_EVERY {
-                told_at = now;
-                control.send(&Message::Working)?;
-            }
-        }
         Ok(())
-    }
-}
-
-/// The sender's count, which is the next control message.
-fn told(control: &mut Control) -> Result<u64, Failure> {
-    match control.receive("waiting for the sender's count")? {
-        Message::Sent(sent) => Ok(sent),
-        other => Err(Failure::Remote(format!("expected the sender's count, got {other:?}"))),
     }
 }

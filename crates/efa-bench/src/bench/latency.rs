@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use crate::control::Control;
+use super::{Measured, RoundTrips};
+use crate::backend::Backend;
 use crate::failure::Failure;
-use crate::link::{Arrival, Idle, Link, Watch};
+use crate::lane::{Port, Side};
+use crate::link::{Arrival, Link};
 use crate::pattern;
-use crate::record::{Distribution, Latency, Point};
 use crate::spec::{EndpointKind, Limit, PointSpec};
+use crate::watch::{Idle, Watch};
 
 const GOES_ON: u8 = 0;
 const LAST: u8 = 1;
@@ -32,10 +34,10 @@ const COLD_START: PointSpec = PointSpec {
     validate: false,
 };
 
-/// The client's side of a point.
-struct Pinger<'a> {
-    link: &'a mut Link,
-    control: &'a Control,
+/// The client's side of a point, on one endpoint.
+struct Pinger<'a, B> {
+    link: &'a mut Link<B>,
+    port: &'a Port,
     point: PointSpec,
     datagrams: bool,
     sequence: u64,
@@ -44,17 +46,16 @@ struct Pinger<'a> {
     expected: Vec<u8>,
 }
 
-/// Measures one point from the client.
-pub(crate) fn measure(
-    link: &mut Link,
-    control: &Control,
-    endpoint: EndpointKind,
+/// The client's side of a point.
+pub(crate) fn measure<B: Backend>(
+    links: &mut [Link<B>],
+    port: &Port,
     point: PointSpec,
-) -> Result<Point, Failure> {
-    let datagrams = endpoint == EndpointKind::Dgram;
+) -> Result<Measured, Failure> {
+    let [link] = links else { return Err(one_endpoint(links.len())) };
     let mut histogram = Histogram::<u64>::new_with_bounds(1, 100_000_000_000, 3)
         .map_err(|e| Failure::Check(format!("histogram: {e}")))?;
-    let mut pinger = Pinger::new(link, control, datagrams, point);
+    let mut pinger = Pinger::new(link, port, point);
     pinger.warm_up()?;
     let mut sum_ns = 0_u64;
     let mut count = 0_u64;
@@ -80,40 +81,20 @@ pub(crate) fn measure(
         before = now;
     }
     pinger.round(LAST)?;
-    Ok(Point {
-        size_bytes: point.size_bytes,
-        depth: 1,
-        rx_depth: RX_DEPTH,
-        warmup_ms: point.warmup_ms,
-        lost: pinger.lost,
-        validated: if point.validate { pinger.sequence } else { 0 },
-        blocks: Vec::new(),
-        latency: Some(summary(&histogram, sum_ns, count)),
-        bandwidth: None,
-    })
+    let lost = pinger.lost;
+    let validated = if point.validate { pinger.sequence } else { 0 };
+    Ok(Measured::RoundTrips(Box::new(RoundTrips { histogram, sum_ns, count, lost, validated })))
 }
 
-fn summary(histogram: &Histogram<u64>, sum_ns: u64, count: u64) -> Latency {
-    let half_us = |round_ns: u64| round_ns as f64 / 2_000.0;
-    let at = |quantile: f64| half_us(histogram.value_at_quantile(quantile));
-    Latency {
-        round_trips: count,
-        mean_us: sum_ns as f64 / count.max(1) as f64 / 2_000.0,
-        distribution: Some(Distribution {
-            min_us: half_us(histogram.min()),
-            p50_us: at(0.5),
-            p90_us: at(0.9),
-            p99_us: at(0.99),
-            p999_us: at(0.999),
-            max_us: half_us(histogram.max()),
-        }),
-    }
+fn one_endpoint(count: usize) -> Failure {
+    Failure::Usage(format!("a ping-pong has one endpoint per thread, not {count}: see --threads"))
 }
 
-impl<'a> Pinger<'a> {
-    fn new(link: &'a mut Link, control: &'a Control, datagrams: bool, point: PointSpec) -> Self {
+impl<'a, B: Backend> Pinger<'a, B> {
+    fn new(link: &'a mut Link<B>, port: &'a Port, point: PointSpec) -> Self {
         let expected = vec![0; point.size_bytes];
-        Self { link, control, point, datagrams, sequence: 0, lost: 0, expected }
+        let datagrams = port.endpoint == EndpointKind::Dgram;
+        Self { link, port, point, datagrams, sequence: 0, lost: 0, expected }
     }
 
     fn warm_up(&mut self) -> Result<(), Failure> {
@@ -132,7 +113,7 @@ impl<'a> Pinger<'a> {
         self.sequence += 1;
         self.ping(flag)?;
         let lost_before = self.lost;
-        let mut watch = Watch::new(self.control, "waiting for an echo");
+        let mut watch = Watch::new(&self.port.signals, "waiting for an echo");
         loop {
             if let Some(echo) = self.link.arrived.pop() {
                 self.check(echo, flag)?;
@@ -175,7 +156,7 @@ impl<'a> Pinger<'a> {
 
     #[inline]
     fn ping(&mut self, flag: u8) -> Result<(), Failure> {
-        let mut watch = Watch::new(self.control, "sending a ping");
+        let mut watch = Watch::new(&self.port.signals, "sending a ping");
         loop {
             if let Some(slot) = self.link.next_tx() {
                 let (size, sequence) = (self.point.size_bytes, self.sequence);
@@ -212,33 +193,50 @@ impl<'a> Pinger<'a> {
     }
 }
 
-/// The first round trip of a session, whole, in µs: connection set-up of the provider included.
-pub(crate) fn cold_start(
-    link: &mut Link,
-    control: &Control,
-    endpoint: EndpointKind,
+/// The first round trip of each endpoint. A client answers that of the first, whole, in µs:
+/// connection set-up of the provider included.
+pub(crate) fn cold_start<B: Backend>(
+    side: Side,
+    links: &mut [Link<B>],
+    port: &Port,
 ) -> Result<f64, Failure> {
-    let datagrams = endpoint == EndpointKind::Dgram;
-    let start = Instant::now();
-    Pinger::new(link, control, datagrams, COLD_START).round(LAST)?;
-    Ok(start.elapsed().as_nanos() as f64 / 1_000.0)
-}
-
-/// The server's side of [`cold_start`].
-pub(crate) fn serve_cold_start(link: &mut Link, control: &Control) -> Result<(), Failure> {
-    serve(link, control, COLD_START)
+    let mut first_us = None;
+    for link in links {
+        link.begin(COLD_START.size_bytes);
+        let start = Instant::now();
+        match side {
+            Side::Client => {
+                Pinger::new(link, port, COLD_START).round(LAST)?;
+            }
+            Side::Server => answer(link, port, COLD_START)?,
+        }
+        let took_us = start.elapsed().as_nanos() as f64 / 1_000.0;
+        first_us.get_or_insert(took_us);
+    }
+    Ok(first_us.unwrap_or(0.0))
 }
 
 fn server_gave_up() -> Failure {
     Failure::Remote("the server ended the measurement".to_owned())
 }
 
-/// The server's side of a point: echoes until the last message.
-pub(crate) fn serve(link: &mut Link, control: &Control, point: PointSpec) -> Result<(), Failure> {
-    let mut watch = Watch::new(control, "waiting for a ping");
+/// The server's side of a point.
+pub(crate) fn serve<B: Backend>(
+    links: &mut [Link<B>],
+    port: &Port,
+    point: PointSpec,
+) -> Result<Measured, Failure> {
+    let [link] = links else { return Err(one_endpoint(links.len())) };
+    answer(link, port, point)?;
+    Ok(Measured::Answered)
+}
+
+/// Echoes until the last message.
+fn answer<B: Backend>(link: &mut Link<B>, port: &Port, point: PointSpec) -> Result<(), Failure> {
+    let mut watch = Watch::new(&port.signals, "waiting for a ping");
     loop {
         if let Some(ping) = link.arrived.pop() {
-            let last = echo(link, control, ping.slot, ping.len_bytes, point)?;
+            let last = echo(link, port, ping.slot, ping.len_bytes, point)?;
             link.repost(ping.slot)?;
             watch.progress();
             if last {
@@ -251,7 +249,7 @@ pub(crate) fn serve(link: &mut Link, control: &Control, point: PointSpec) -> Res
             return Ok(());
         }
     }
-    let mut watch = Watch::new(control, "sending the last echo");
+    let mut watch = Watch::new(&port.signals, "sending the last echo");
     while link.in_flight() > 0 {
         if link.poll()? == 0 && watch.idle()? != Idle::Spin {
             break;
@@ -262,9 +260,9 @@ pub(crate) fn serve(link: &mut Link, control: &Control, point: PointSpec) -> Res
 
 /// Sends a message back; answers whether it was the last one.
 #[inline]
-fn echo(
-    link: &mut Link,
-    control: &Control,
+fn echo<B: Backend>(
+    link: &mut Link<B>,
+    port: &Port,
     from: usize,
     len_bytes: usize,
     point: PointSpec,
@@ -279,7 +277,7 @@ fn echo(
             )));
         }
     }
-    let mut watch = Watch::new(control, "sending an echo");
+    let mut watch = Watch::new(&port.signals, "sending an echo");
     loop {
         if let Some(slot) = link.next_tx() {
             if point.validate {

@@ -2,8 +2,11 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustix::net::RecvFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -11,7 +14,7 @@ use crate::record::{FabricRecord, ReceiverCount};
 use crate::spec::{JobSpec, PointSpec};
 
 /// Changes with every incompatible change of [`Message`].
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 const MAGIC: &str = "efa-bench";
 /// Longest frame accepted; the longest real one is a fabric description.
 const FRAME_BYTES_MAX: u32 = 1 << 20;
@@ -32,8 +35,8 @@ pub(crate) enum Message {
     Job(JobSpec),
     /// Server: opened.
     Fabric(Box<FabricRecord>),
-    /// Either: the endpoint's address.
-    Address(Vec<u8>),
+    /// Either: what each measuring thread tells its counterpart, endpoint after endpoint.
+    Exchange(Vec<Vec<u8>>),
     /// Either: here.
     Barrier,
     /// Client: measure this next.
@@ -42,10 +45,10 @@ pub(crate) enum Message {
     WindowDone,
     /// Receiver of a bandwidth point: still receiving what was sent.
     Working,
-    /// Sender of a bandwidth point: this many messages were sent in all.
-    Sent(u64),
-    /// Receiver of a bandwidth point: the result.
-    Received(ReceiverCount),
+    /// Sender of a bandwidth point: this many messages each thread has sent in all.
+    Sent(Vec<u64>),
+    /// Receiver of a bandwidth point: the result of each thread.
+    Received(Vec<ReceiverCount>),
     /// Client: no further point.
     Bye,
     /// Either: it went wrong, with the reason.
@@ -58,6 +61,46 @@ pub(crate) enum Pending {
     Nothing,
     Message,
     Closed,
+}
+
+/// What measuring threads see of the connection: whether the other side has something to say or
+/// has gone, and whether this side wants them to end.
+#[derive(Debug, Clone)]
+pub(crate) struct Signals {
+    stream: Arc<TcpStream>,
+    timeout: Duration,
+    end: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Looks, without waiting, whether a message or the end of the connection is there.
+    pub(crate) fn pending(&self) -> Pending {
+        if self.end.load(Ordering::Relaxed) {
+            return Pending::Closed;
+        }
+        pending(&self.stream)
+    }
+
+    /// How long silence is tolerated.
+    pub(crate) const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Ends whoever watches.
+    pub(crate) fn end(&self) {
+        self.end.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Looks without taking anything and without changing the socket, which other threads use.
+fn pending(stream: &TcpStream) -> Pending {
+    let mut byte = [0_u8; 1];
+    match rustix::net::recv(stream, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((0, _)) => Pending::Closed,
+        Ok(_) => Pending::Message,
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Pending::Nothing,
+        Err(_) => Pending::Closed,
+    }
 }
 
 /// One end of the connection.
@@ -128,11 +171,6 @@ impl Control {
         Ok(())
     }
 
-    /// How long silence is tolerated.
-    pub(crate) const fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
     /// Changes how long silence is tolerated.
     pub(crate) fn set_timeout(&mut self, timeout: Duration) -> Result<(), Failure> {
         self.timeout = timeout;
@@ -161,16 +199,35 @@ impl Control {
         }
     }
 
-    /// Looks, without waiting, whether a message or the end of the connection is there.
-    pub(crate) fn pending(&self) -> Pending {
-        let mut byte = [0_u8; 1];
-        let found = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut byte));
-        let _ = self.stream.set_nonblocking(false);
-        match found {
-            Ok(0) => Pending::Closed,
-            Ok(_) => Pending::Message,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Pending::Nothing,
-            Err(_) => Pending::Closed,
+    /// For the measuring threads of one session.
+    pub(crate) fn signals(&self) -> Result<Signals, Failure> {
+        let stream = self.stream.try_clone();
+        let stream = stream.map_err(|e| gone("sharing the control connection", &e))?;
+        let (timeout, end) = (self.timeout, Arc::new(AtomicBool::new(false)));
+        Ok(Signals { stream: Arc::new(stream), timeout, end })
+    }
+
+    /// Tells the other side's threads what ours say, and answers what they say.
+    pub(crate) fn exchange(&mut self, ours: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, Failure> {
+        let doing = "exchanging addresses";
+        let threads = ours.len();
+        self.send(&Message::Exchange(ours))?;
+        match self.receive(doing)? {
+            Message::Exchange(theirs) if theirs.len() == threads => Ok(theirs),
+            other => Err(Failure::unexpected(doing, "an address for each thread", &other)),
+        }
+    }
+
+    /// Returns when the other side is here, too.
+    pub(crate) fn barrier(&mut self) -> Result<(), Failure> {
+        self.send(&Message::Barrier)?;
+        self.expect_barrier("waiting at a barrier")
+    }
+
+    pub(crate) fn expect_barrier(&mut self, doing: &str) -> Result<(), Failure> {
+        match self.receive(doing)? {
+            Message::Barrier => Ok(()),
+            other => Err(Failure::unexpected(doing, "a barrier", &other)),
         }
     }
 
@@ -204,26 +261,6 @@ impl Control {
                 Failure::Timeout { doing: doing.to_owned(), seconds: self.timeout.as_secs_f64() }
             }
             _ => gone(doing, error),
-        }
-    }
-}
-
-impl fabric::OutOfBand for Control {
-    fn exchange(&mut self, address: &[u8]) -> Result<Vec<u8>, String> {
-        self.send(&Message::Address(address.to_vec())).map_err(|e| e.to_string())?;
-        match self.receive("exchanging addresses") {
-            Ok(Message::Address(theirs)) => Ok(theirs),
-            Ok(other) => Err(format!("expected an address, got {other:?}")),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-
-    fn barrier(&mut self) -> Result<(), String> {
-        self.send(&Message::Barrier).map_err(|e| e.to_string())?;
-        match self.receive("waiting at a barrier") {
-            Ok(Message::Barrier) => Ok(()),
-            Ok(other) => Err(format!("expected a barrier, got {other:?}")),
-            Err(error) => Err(error.to_string()),
         }
     }
 }

@@ -1,0 +1,120 @@
+//! What benchmarks need of a fabric.
+//!
+//! Benchmarks are generic over [`Backend`], so that a timed loop is compiled once for each fabric
+//! and calls it directly. Memory is cut into slots, as the [`fabric`] crate does it: operations
+//! name a slot, which is busy until its completion. No method allocates once the endpoint is open.
+
+pub(crate) mod libfabric;
+pub(crate) mod sockets;
+
+use fabric::OutOfBand;
+
+use crate::fabric_name::FabricName;
+use crate::failure::Failure;
+use crate::record::FabricRecord;
+use crate::spec::{EndpointKind, Operation};
+
+/// What is to be opened.
+#[derive(Debug, Clone)]
+pub(crate) struct Wants {
+    pub(crate) fabric: FabricName,
+    /// Device; `None`: the fabric's first.
+    pub(crate) domain: Option<String>,
+    pub(crate) endpoint: EndpointKind,
+    pub(crate) operation: Operation,
+    /// Sends that may be in flight; their slots are `0..tx_slots`.
+    pub(crate) tx_slots: usize,
+    /// Receives that may be posted; their slots follow.
+    pub(crate) rx_slots: usize,
+    /// Longest message in bytes.
+    pub(crate) payload_bytes: usize,
+    /// Our IP address on the control connection.
+    pub(crate) source: Option<String>,
+}
+
+/// Whether an operation was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Posted {
+    /// It is in flight.
+    Done,
+    /// The fabric is full: poll, then try again.
+    Full,
+}
+
+/// What completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A message left: the slot is free.
+    Sent,
+    /// A message arrived and is in the slot.
+    Received,
+    /// Something no benchmark asked for.
+    Other,
+}
+
+/// One completed operation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Completion {
+    pub(crate) kind: Kind,
+    pub(crate) slot: usize,
+    /// Bytes received; else 0.
+    pub(crate) len_bytes: usize,
+}
+
+impl Completion {
+    /// No completion, to fill arrays with.
+    pub(crate) const NONE: Self = Self { kind: Kind::Other, slot: usize::MAX, len_bytes: 0 };
+}
+
+/// Completions that are collected at once, at most.
+pub(crate) const BURST: usize = 64;
+
+/// One endpoint, connected to one peer's.
+pub(crate) trait Backend: Sized {
+    /// An endpoint that has not met its peer's yet.
+    type Prepared;
+
+    /// Does all that needs no peer, so that what this machine does not have is refused before a
+    /// peer waits for it.
+    fn prepare(wants: &Wants) -> Result<Self::Prepared, Failure>;
+
+    /// The fabric that was found.
+    fn describe(prepared: &Self::Prepared) -> FabricRecord;
+
+    /// Exchanges addresses and connects.
+    fn connect(prepared: Self::Prepared, oob: &mut dyn OutOfBand) -> Result<Self, Failure>;
+
+    /// Duration of each phase of the set-up in µs.
+    fn setup_us(&self) -> Vec<(String, f64)>;
+
+    /// Sends that may be in flight.
+    fn tx_slots(&self) -> usize;
+
+    /// Receives that may be posted.
+    fn rx_slots(&self) -> usize;
+
+    /// All messages have this length from now on; nothing is in flight.
+    fn begin(&mut self, size_bytes: usize);
+
+    /// The memory of a free slot.
+    fn payload(&self, slot: usize) -> Result<&[u8], Failure>;
+
+    /// The memory of a free slot, to fill it.
+    fn payload_mut(&mut self, slot: usize) -> Result<&mut [u8], Failure>;
+
+    /// Copies the front of a free slot into another.
+    fn copy(&mut self, from: usize, to: usize, len_bytes: usize) -> Result<(), Failure>;
+
+    /// Offers a slot to the next message.
+    fn receive(&mut self, slot: usize) -> Result<Posted, Failure>;
+
+    /// Sends the front of a slot.
+    fn send(&mut self, slot: usize, len_bytes: usize) -> Result<Posted, Failure>;
+
+    /// Sends the front of a slot, which is free again at once; no completion follows.
+    fn inject(&mut self, slot: usize, len_bytes: usize) -> Result<Posted, Failure>;
+
+    /// Makes progress and collects completions; answers how many.
+    fn poll(&mut self, found: &mut [Completion; BURST]) -> Result<usize, Failure>;
+}

@@ -1,0 +1,212 @@
+//! A TCP connection. All messages of a point have one length, so that they need no header.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::ops::Range;
+use std::time::Duration;
+
+use fabric::OutOfBand;
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use super::slots::{Slots, slot_methods};
+use super::{Phases, check, exchange, failed, gone, local, record};
+use crate::backend::{BURST, Backend, Completion, Kind, Posted, Wants};
+use crate::failure::Failure;
+use crate::record::FabricRecord;
+use crate::spec::EndpointKind;
+
+/// Bytes taken from the kernel at once; longer messages are read where they belong.
+const STAGE_BYTES: usize = 256 * 1024;
+/// Messages from this length on are read where they belong.
+const DIRECT_BYTES: usize = 32 * 1024;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A listening socket on either side: which side connects is agreed by the addresses.
+pub(crate) struct PreparedTcp {
+    wants: Wants,
+    listener: TcpListener,
+    slots: Slots,
+    phases: Phases,
+}
+
+/// One end of a connection.
+pub(crate) struct Tcp {
+    stream: TcpStream,
+    slots: Slots,
+    size_bytes: usize,
+    /// Sends that the kernel has not taken whole, oldest first, and how much of that it has.
+    unsent: VecDeque<usize>,
+    written_bytes: usize,
+    /// What has arrived of the message that the oldest receive is for.
+    filled_bytes: usize,
+    stage: Box<[u8]>,
+    staged: Range<usize>,
+    setup_us: Vec<(String, f64)>,
+}
+
+/// Exactly one side connects, and both find out which from what they both know.
+fn connect_or_accept(
+    prepared: &PreparedTcp,
+    oob: &mut dyn OutOfBand,
+) -> Result<TcpStream, Failure> {
+    let listener = &prepared.listener;
+    let ours = listener.local_addr().map_err(|e| failed("a TCP address", &e))?;
+    let theirs = exchange(ours, oob)?;
+    if (ours.ip(), ours.port()) < (theirs.ip(), theirs.port()) {
+        let stream = TcpStream::connect_timeout(&theirs, CONNECT_TIMEOUT);
+        return stream.map_err(|e| failed("connecting over TCP", &e));
+    }
+    let timeout = Timespec { tv_sec: CONNECT_TIMEOUT.as_secs().cast_signed(), tv_nsec: 0 };
+    let mut waiting = [PollFd::new(listener, PollFlags::IN)];
+    match rustix::event::poll(&mut waiting, Some(&timeout)) {
+        Ok(0) => Err(Failure::Timeout {
+            doing: "waiting for the peer's TCP connection".to_owned(),
+            seconds: CONNECT_TIMEOUT.as_secs_f64(),
+        }),
+        Ok(_) => {
+            let (stream, from) = listener.accept().map_err(|e| failed("accepting", &e))?;
+            if from.ip() != theirs.ip() {
+                return Err(Failure::Fabric(format!("{from} connected instead of the peer")));
+            }
+            Ok(stream)
+        }
+        Err(error) => Err(failed("waiting for the peer's TCP connection", &error.into())),
+    }
+}
+
+impl Backend for Tcp {
+    type Prepared = PreparedTcp;
+
+    fn prepare(wants: &Wants) -> Result<PreparedTcp, Failure> {
+        check(wants)?;
+        if wants.endpoint == EndpointKind::Dgram {
+            return Err(Failure::Usage("tcp is no datagram fabric: use udp".to_owned()));
+        }
+        let mut phases = Phases::start();
+        let listener = TcpListener::bind(local(wants)?);
+        let listener = listener.map_err(|e| failed("opening a TCP port", &e))?;
+        let slots = Slots::new(wants.tx_slots, wants.rx_slots, wants.payload_bytes)?;
+        phases.done("open");
+        Ok(PreparedTcp { wants: wants.clone(), listener, slots, phases })
+    }
+
+    fn describe(prepared: &PreparedTcp) -> FabricRecord {
+        let address = prepared.listener.local_addr();
+        let address = address.unwrap_or_else(|_| ([0, 0, 0, 0], 0).into());
+        record(&prepared.wants, address, usize::MAX)
+    }
+
+    fn connect(mut prepared: PreparedTcp, oob: &mut dyn OutOfBand) -> Result<Self, Failure> {
+        prepared.phases.before = std::time::Instant::now();
+        let stream = connect_or_accept(&prepared, oob)?;
+        let PreparedTcp { slots, mut phases, .. } = prepared;
+        phases.done("connect");
+        stream
+            .set_nodelay(true)
+            .and_then(|()| stream.set_nonblocking(true))
+            .map_err(|e| failed("setting up a TCP connection", &e))?;
+        oob.barrier().map_err(Failure::Fabric)?;
+        phases.done("sync");
+        Ok(Self {
+            stream,
+            size_bytes: slots.payload_bytes,
+            unsent: VecDeque::with_capacity(slots.tx),
+            slots,
+            written_bytes: 0,
+            filled_bytes: 0,
+            stage: vec![0; STAGE_BYTES].into_boxed_slice(),
+            staged: 0..0,
+            setup_us: phases.setup_us,
+        })
+    }
+
+    slot_methods!();
+
+    fn begin(&mut self, size_bytes: usize) {
+        debug_assert!(self.filled_bytes == 0 && self.staged.is_empty(), "a point left bytes");
+        self.size_bytes = size_bytes;
+    }
+
+    #[inline]
+    fn send(&mut self, slot: usize, len_bytes: usize) -> Result<Posted, Failure> {
+        debug_assert_eq!(len_bytes, self.size_bytes, "one length per point");
+        self.unsent.push_back(slot);
+        if self.unsent.len() == 1 {
+            self.flush()?;
+        }
+        Ok(Posted::Done)
+    }
+
+    #[inline]
+    fn poll(&mut self, found: &mut [Completion; BURST]) -> Result<usize, Failure> {
+        self.flush()?;
+        let mut count = self.slots.report_sent(found);
+        while count < BURST {
+            let Some(slot) = self.arrived()? else { break };
+            found[count] = Completion { kind: Kind::Received, slot, len_bytes: self.size_bytes };
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+impl Tcp {
+    /// Gives the kernel what it takes.
+    #[inline]
+    fn flush(&mut self) -> Result<(), Failure> {
+        while let Some(slot) = self.unsent.front().copied() {
+            let rest = &self.slots.payload(slot)[self.written_bytes..self.size_bytes];
+            match self.stream.write(rest) {
+                Ok(count) => self.written_bytes += count,
+                Err(error) if is_later(error.kind()) => return Ok(()),
+                Err(error) => return Err(gone("sending over TCP", &error)),
+            }
+            if self.written_bytes == self.size_bytes {
+                self.written_bytes = 0;
+                self.unsent.pop_front();
+                self.slots.sent.push_back(slot);
+            }
+        }
+        Ok(())
+    }
+
+    /// The slot of the next whole message, if one is there.
+    #[inline]
+    fn arrived(&mut self) -> Result<Option<usize>, Failure> {
+        let Some(slot) = self.slots.offered.front().copied() else { return Ok(None) };
+        while self.filled_bytes < self.size_bytes {
+            let place = &mut self.slots.payload_mut(slot)[self.filled_bytes..self.size_bytes];
+            let read = if !self.staged.is_empty() {
+                let count = place.len().min(self.staged.len());
+                let from = self.staged.start;
+                place[..count].copy_from_slice(&self.stage[from..from + count]);
+                self.staged.start += count;
+                self.filled_bytes += count;
+                continue;
+            } else if self.size_bytes >= DIRECT_BYTES {
+                self.stream.read(place).inspect(|count| self.filled_bytes += count)
+            } else {
+                self.stream.read(&mut self.stage).inspect(|count| self.staged = 0..*count)
+            };
+            match read {
+                Ok(0) => {
+                    return Err(Failure::PeerGone {
+                        doing: "receiving over TCP".to_owned(),
+                        reason: "it closed the connection".to_owned(),
+                    });
+                }
+                Ok(_) => {}
+                Err(error) if is_later(error.kind()) => return Ok(None),
+                Err(error) => return Err(gone("receiving over TCP", &error)),
+            }
+        }
+        self.filled_bytes = 0;
+        self.slots.offered.pop_front();
+        Ok(Some(slot))
+    }
+}
+
+fn is_later(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
