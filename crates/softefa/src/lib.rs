@@ -22,6 +22,7 @@ mod cq;
 mod device;
 mod gid;
 mod host;
+mod lease;
 mod lifecycle;
 mod limits;
 mod mapped;

@@ -2,26 +2,36 @@
 //!
 //! RDMA between processes of one machine need not carry its bytes through sockets: whoever owns
 //! the memory that is written reads the other's memory itself (SRD-10.7). It is told where by a
-//! `Source`, which proves two things before a byte counts:
+//! `Source`, which must prove three things before a byte counts:
 //!
-//! * that whoever made it knows the **user key**, which `softefa run` hands to programs of one
-//!   user only: they may read each other's memory anyway, so nobody gains a right from us;
-//! * the **witness**, random bytes in the memory of the process, which are read in the same
-//!   system call as the payload: a successor with the same process id has other ones.
+//! * by its seal, that whoever made it knows the **user key**, and made it for this receiver.
+//!   `softefa run` hands the key to programs of one user only: they may read each other's memory
+//!   anyway, so nobody gains a right from us;
+//! * by the **witness**, random bytes in the memory of the process, that this is still the process
+//!   and no successor with the same id;
+//! * by the **lease**, a word of that memory, that the bytes were free to be read all the time.
+//!
+//! Witness, bytes and lease are read by one system call, in this order.
 
 use std::sync::OnceLock;
 
 use siphasher::sip128::SipHasher24;
+use srd::Address;
 
 use crate::host;
+use crate::lease::{self, Lease};
 
 /// Shared by the programs of one user on one machine.
 pub type UserKey = [u8; 16];
 
 /// Random bytes at a known address of this process.
-static WITNESS: OnceLock<[u8; 16]> = OnceLock::new();
+static WITNESS: OnceLock<[u8; WITNESS_LEN]> = OnceLock::new();
 
-fn witness() -> &'static [u8; 16] {
+const WITNESS_LEN: usize = 16;
+const LEASE_LEN: usize = 8;
+const SEAL_LEN: usize = 16;
+
+fn witness() -> &'static [u8; WITNESS_LEN] {
     WITNESS.get_or_init(random_key)
 }
 
@@ -34,16 +44,40 @@ pub fn random_key() -> UserKey {
     key
 }
 
-/// Bytes in the memory of a process.
+/// Seals sources from one queue pair to another.
+#[derive(Clone, Copy)]
+pub(crate) struct Sealer {
+    pub(crate) key: UserKey,
+    /// Whose process owns the bytes.
+    pub(crate) from: Address,
+    /// Who may copy them.
+    pub(crate) to: Address,
+}
+
+impl Sealer {
+    /// The other direction.
+    pub(crate) fn reversed(self) -> Self {
+        Self { from: self.to, to: self.from, ..self }
+    }
+}
+
+/// Where bytes lie, and for how long.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Source {
+pub(crate) struct Stretch {
     pid: u32,
     len: u32,
     addr: u64,
     witness_addr: u64,
-    witness: [u8; 16],
-    /// [`Source::seal`] of the other fields.
-    seal: [u8; 16],
+    lease_addr: u64,
+    lease: u64,
+    witness: [u8; WITNESS_LEN],
+}
+
+/// A stretch as it travels: nothing in it counts before [`Source::open`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Source {
+    stretch: Stretch,
+    seal: [u8; SEAL_LEN],
 }
 
 /// Why bytes could not be copied; the caller takes the wire instead.
@@ -51,103 +85,158 @@ pub(crate) struct Source {
 pub(crate) enum CopyError {
     /// Another user, another machine, or somebody who only says so.
     Stranger,
+    /// The owner has taken the bytes back.
+    LeaseEnded,
     /// The kernel does not let us (other process namespace, ptrace restrictions, process ended).
     NotPermitted,
 }
 
 impl std::fmt::Debug for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.stretch.fmt(f)
+    }
+}
+
+impl std::fmt::Debug for Stretch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} bytes at {:#x} of process {}", self.len, self.addr, self.pid)
     }
 }
 
 impl Source {
-    pub(crate) const LEN: usize = 56;
+    pub(crate) const LEN: usize = Stretch::LEN + SEAL_LEN;
 
-    /// `len` bytes at `addr` of this process.
-    pub(crate) fn own(key: UserKey, addr: u64, len: u32) -> Self {
+    /// `len` bytes at `addr` of this process, for as long as `lease` has the value it has now.
+    pub(crate) fn own(sealer: &Sealer, lease: &Lease, addr: u64, len: u32) -> Self {
         let witness = witness();
-        let witness_addr = witness.as_ptr() as usize as u64;
-        let pid = std::process::id();
-        let open = Self { pid, len, addr, witness_addr, witness: *witness, seal: [0; 16] };
-        Self { seal: open.seal(key), ..open }
+        let stretch = Stretch {
+            pid: std::process::id(),
+            len,
+            addr,
+            witness_addr: witness.as_ptr() as usize as u64,
+            lease_addr: lease.addr(),
+            lease: lease.value(),
+            witness: *witness,
+        };
+        Self { stretch, seal: stretch.seal(sealer) }
     }
 
-    /// Proves that the user key was known, without telling it.
-    fn seal(&self, key: UserKey) -> [u8; 16] {
-        let raw = self.emit();
-        SipHasher24::new_with_key(&key).hash(&raw[..Self::LEN - 16]).as_bytes()
-    }
-
-    /// Bytes of the source.
-    pub(crate) fn len(&self) -> u32 {
-        self.len
+    /// What may be copied, if it was named by whom and to whom `sealer` says.
+    ///
+    /// # Errors
+    /// [`CopyError::Stranger`].
+    pub(crate) fn open(&self, sealer: &Sealer) -> Result<Stretch, CopyError> {
+        let is_sealed = self.seal == self.stretch.seal(sealer);
+        if is_sealed { Ok(self.stretch) } else { Err(CopyError::Stranger) }
     }
 
     pub(crate) fn parse(raw: &[u8]) -> Option<Self> {
         let raw: &[u8; Self::LEN] = raw.try_into().ok()?;
+        let (stretch, seal) = raw.split_first_chunk()?;
+        Some(Self { stretch: Stretch::parse(stretch), seal: seal.try_into().ok()? })
+    }
+
+    pub(crate) fn emit(&self) -> [u8; Self::LEN] {
+        let mut raw = [0; Self::LEN];
+        raw[..Stretch::LEN].copy_from_slice(&self.stretch.emit());
+        raw[Stretch::LEN..].copy_from_slice(&self.seal);
+        raw
+    }
+}
+
+impl Stretch {
+    const LEN: usize = 56;
+
+    fn parse(raw: &[u8; Self::LEN]) -> Self {
         let word = |at: usize| u32::from_be_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
         let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
-        let bytes = |at: usize| std::array::from_fn(|i| raw[at + i]);
-        Some(Self {
+        Self {
             pid: word(0),
             len: word(4),
             addr: long(8),
             witness_addr: long(16),
-            witness: bytes(24),
-            seal: bytes(40),
-        })
+            lease_addr: long(24),
+            lease: long(32),
+            witness: std::array::from_fn(|i| raw[40 + i]),
+        }
     }
 
-    pub(crate) fn emit(&self) -> [u8; Self::LEN] {
+    fn emit(&self) -> [u8; Self::LEN] {
         let mut raw = [0; Self::LEN];
         raw[..4].copy_from_slice(&self.pid.to_be_bytes());
         raw[4..8].copy_from_slice(&self.len.to_be_bytes());
         raw[8..16].copy_from_slice(&self.addr.to_be_bytes());
         raw[16..24].copy_from_slice(&self.witness_addr.to_be_bytes());
-        raw[24..40].copy_from_slice(&self.witness);
-        raw[40..].copy_from_slice(&self.seal);
+        raw[24..32].copy_from_slice(&self.lease_addr.to_be_bytes());
+        raw[32..40].copy_from_slice(&self.lease.to_be_bytes());
+        raw[40..].copy_from_slice(&self.witness);
         raw
     }
 
-    /// Copies bytes `offset .. offset + len` of the source to `to`, which is registered memory.
+    /// Proves that the user key was known, without telling it.
+    fn seal(&self, sealer: &Sealer) -> [u8; SEAL_LEN] {
+        const END_LEN: usize = 10;
+        let mut raw = [0; Self::LEN + 2 * END_LEN];
+        raw[..Self::LEN].copy_from_slice(&self.emit());
+        for (end, place) in [sealer.from, sealer.to].iter().zip([0, END_LEN]) {
+            let at = Self::LEN + place;
+            raw[at..at + 8].copy_from_slice(&end.host.to_be_bytes());
+            raw[at + 8..at + END_LEN].copy_from_slice(&end.qpn.to_be_bytes());
+        }
+        SipHasher24::new_with_key(&sealer.key).hash(&raw).as_bytes()
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Copies bytes `offset .. offset + len` to `to`, which is registered memory.
     ///
     /// # Errors
     /// [`CopyError`]; some of the bytes at `to` may have been written.
-    pub(crate) fn copy(
-        &self,
-        key: UserKey,
-        offset: u32,
-        to: u64,
-        len: u32,
-    ) -> Result<(), CopyError> {
+    pub(crate) fn copy(&self, offset: u32, to: u64, len: u32) -> Result<(), CopyError> {
         let end = u64::from(offset) + u64::from(len);
         let from = self.addr.checked_add(u64::from(offset)).ok_or(CopyError::Stranger)?;
-        if self.seal != self.seal(key) || end > u64::from(self.len) {
+        if end > u64::from(self.len) {
             return Err(CopyError::Stranger);
         }
-        let mut seen = [0u8; 16];
-        self.read_vm(&mut seen, (from, to, len as usize))?;
-        if seen == self.witness { Ok(()) } else { Err(CopyError::Stranger) }
+        let (witness, lease) = self.read_vm((from, to, len as usize))?;
+        if witness != self.witness {
+            return Err(CopyError::Stranger);
+        }
+        let is_held = lease == self.lease && lease != lease::ENDED;
+        if is_held { Ok(()) } else { Err(CopyError::LeaseEnded) }
     }
 
+    /// Witness, lease.
     #[allow(unsafe_code)]
     fn read_vm(
         &self,
-        seen: &mut [u8; 16],
         (from, to, len): (u64, u64, usize),
-    ) -> Result<(), CopyError> {
+    ) -> Result<([u8; WITNESS_LEN], u64), CopyError> {
         let entry =
             |addr: u64, len| libc::iovec { iov_base: addr as usize as *mut _, iov_len: len };
-        let witness_len = seen.len();
-        let local = [entry(seen.as_mut_ptr() as usize as u64, witness_len), entry(to, len)];
-        let remote = [entry(self.witness_addr, witness_len), entry(from, len)];
+        let (mut witness, mut lease) = ([0u8; WITNESS_LEN], [0u8; LEASE_LEN]);
+        let own = |bytes: &mut [u8]| entry(bytes.as_mut_ptr() as usize as u64, bytes.len());
+        // The lease comes last: if it held then, it held when the bytes were read. The kernel takes
+        // the entries in order.
+        let local = [own(&mut witness), entry(to, len), own(&mut lease)];
+        let remote = [
+            entry(self.witness_addr, WITNESS_LEN),
+            entry(from, len),
+            entry(self.lease_addr, LEASE_LEN),
+        ];
         let pid = libc::pid_t::try_from(self.pid).map_err(|_| CopyError::Stranger)?;
-        // SAFETY: writes to `seen` and to `to..to + len`, which lies in a live region with the
-        // right to write it (as `mr::copy_in`); the kernel checks both address spaces.
-        let got = unsafe { libc::process_vm_readv(pid, local.as_ptr(), 2, remote.as_ptr(), 2, 0) };
-        let is_whole = usize::try_from(got) == Ok(witness_len + len);
-        if is_whole { Ok(()) } else { Err(CopyError::NotPermitted) }
+        // SAFETY: writes to the two arrays above and to `to..to + len`, which lies in a live region
+        // with the right to write it (as `mr::copy_in`); the kernel checks both address spaces.
+        let got = unsafe { libc::process_vm_readv(pid, local.as_ptr(), 3, remote.as_ptr(), 3, 0) };
+        let is_whole = usize::try_from(got) == Ok(WITNESS_LEN + len + LEASE_LEN);
+        if is_whole {
+            Ok((witness, u64::from_ne_bytes(lease)))
+        } else {
+            Err(CopyError::NotPermitted)
+        }
     }
 }
 
@@ -156,40 +245,81 @@ mod tests {
     use super::*;
 
     const KEY: UserKey = *b"key of this user";
+    const A: Address = Address { host: 0x7f00_0001, qpn: 7 };
+    const B: Address = Address { host: 0x7f00_0001, qpn: 8 };
+    const SEALER: Sealer = Sealer { key: KEY, from: A, to: B };
 
-    fn source(bytes: &[u8]) -> Source {
-        let len = u32::try_from(bytes.len()).unwrap();
-        Source::own(KEY, bytes.as_ptr() as usize as u64, len)
+    fn lease() -> Lease {
+        let lease = Lease::new();
+        lease.begin();
+        lease
     }
 
-    fn copy(source: &Source, key: UserKey, offset: u32, to: &mut [u8]) -> Result<(), CopyError> {
+    fn source(bytes: &[u8], lease: &Lease) -> Source {
+        let len = u32::try_from(bytes.len()).unwrap();
+        Source::own(&SEALER, lease, bytes.as_ptr() as usize as u64, len)
+    }
+
+    fn copy(stretch: &Stretch, offset: u32, to: &mut [u8]) -> Result<(), CopyError> {
         let len = u32::try_from(to.len()).unwrap();
-        source.copy(key, offset, to.as_mut_ptr() as usize as u64, len)
+        stretch.copy(offset, to.as_mut_ptr() as usize as u64, len)
     }
 
     #[test]
     fn a_stretch_is_copied() {
-        let source = Source::parse(&source(b"abcdefgh").emit()).unwrap();
+        let lease = lease();
+        let source = Source::parse(&source(b"abcdefgh", &lease).emit()).unwrap();
         let mut to = [0; 3];
-        assert_eq!(copy(&source, KEY, 4, &mut to), Ok(()));
+        assert_eq!(copy(&source.open(&SEALER).unwrap(), 4, &mut to), Ok(()));
         assert_eq!(&to, b"efg");
     }
 
     #[test]
-    fn strangers_and_successors_are_told_apart() {
-        let bytes = [7; 32];
-        let good = source(&bytes);
-        let sealed = |source: Source| Source { seal: source.seal(KEY), ..source };
-        let forged = Source { addr: good.addr + 8, ..good };
-        let successor = sealed(Source { witness: [0; 16], ..good });
-        let nobody = sealed(Source { pid: u32::MAX, ..good });
-        let mut to = [0; 8];
-        assert_eq!(copy(&good, *b"of another user!", 0, &mut to), Err(CopyError::Stranger));
-        for bad in [forged, successor, nobody] {
-            assert_eq!(copy(&bad, KEY, 0, &mut to), Err(CopyError::Stranger), "{bad:?}");
+    fn a_source_is_good_between_two_queue_pairs_only() {
+        let lease = lease();
+        let good = source(&[7; 32], &lease);
+        let other = Address { qpn: 9, ..A };
+        for wrong in [
+            Sealer { key: *b"of another user!", ..SEALER },
+            Sealer { from: other, ..SEALER },
+            Sealer { to: other, ..SEALER },
+            Sealer { from: Address { host: 1, ..A }, ..SEALER },
+            Sealer { to: Address { host: 1, ..B }, ..SEALER },
+            SEALER.reversed(),
+        ] {
+            assert_eq!(good.open(&wrong), Err(CopyError::Stranger));
         }
-        assert_eq!(copy(&good, KEY, 25, &mut to), Err(CopyError::Stranger), "beyond the source");
-        let unmapped = sealed(Source { addr: 64, ..good });
-        assert_eq!(copy(&unmapped, KEY, 0, &mut to), Err(CopyError::NotPermitted));
+        let forged = Source { stretch: Stretch { addr: 4096, ..good.stretch }, ..good };
+        assert_eq!(forged.open(&SEALER), Err(CopyError::Stranger));
+    }
+
+    #[test]
+    fn strangers_and_successors_are_told_apart() {
+        let (bytes, lease) = ([7; 32], lease());
+        let good = source(&bytes, &lease).stretch;
+        let mut to = [0; 8];
+        assert_eq!(copy(&good, 25, &mut to), Err(CopyError::Stranger), "beyond the source");
+        let successor = Stretch { witness: [0; 16], ..good };
+        let nobody = Stretch { pid: u32::MAX, ..good };
+        for bad in [successor, nobody] {
+            assert_eq!(copy(&bad, 0, &mut to), Err(CopyError::Stranger), "{bad:?}");
+        }
+        let unmapped = Stretch { addr: 64, ..good };
+        assert_eq!(copy(&unmapped, 0, &mut to), Err(CopyError::NotPermitted));
+    }
+
+    #[test]
+    fn nothing_counts_after_the_end_of_the_lease() {
+        let (bytes, lease) = ([7; 32], lease());
+        let first = source(&bytes, &lease).stretch;
+        let mut to = [0; 8];
+        assert_eq!(copy(&first, 0, &mut to), Ok(()));
+        assert!(lease.end() && !lease.end());
+        for late in [first, source(&bytes, &lease).stretch] {
+            assert_eq!(copy(&late, 0, &mut to), Err(CopyError::LeaseEnded));
+        }
+        lease.begin();
+        assert_eq!(copy(&first, 0, &mut to), Err(CopyError::LeaseEnded), "that is another one");
+        assert_eq!(copy(&source(&bytes, &lease).stretch, 0, &mut to), Ok(()));
     }
 }

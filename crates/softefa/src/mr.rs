@@ -3,9 +3,9 @@
 //! Registering touches no page (libfabric registers about 110 MB per endpoint). The two functions
 //! that do touch registered memory are here, with the reason why they may.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::lease::Lease;
 use crate::pd::PdId;
 use crate::service;
 
@@ -95,9 +95,9 @@ impl Mr {
     /// Ends the registration: later work requests that name it fail, and when this returns the
     /// adapter has stopped writing to it. Idempotent.
     pub fn deregister(&self) {
-        if self.region.live.swap(false, Ordering::AcqRel) {
+        if self.region.lease.end() {
             self.table.remove(self.region.key);
-            service::synchronize();
+            service::retire(self.region.key);
         }
     }
 }
@@ -125,12 +125,18 @@ pub(crate) struct Region {
     addr: u64,
     len: u64,
     access: Access,
-    live: AtomicBool,
+    /// Lives as long as the registration.
+    lease: Lease,
 }
 
 impl Region {
     pub(crate) fn is_live(&self) -> bool {
-        self.live.load(Ordering::Acquire)
+        self.lease.is_live()
+    }
+
+    /// For how long peers may copy what [`Right::RemoteRead`] lets them.
+    pub(crate) fn lease(&self) -> &Lease {
+        &self.lease
     }
 
     fn covers(&self, sge: &Sge, write: bool) -> bool {
@@ -208,8 +214,9 @@ impl MrTable {
         };
         let slot = &mut slots.all[index as usize];
         slot.key = (slot.key + (1 << SLOT_BITS)) & KEY_MASK;
-        let live = AtomicBool::new(true);
-        let region = Arc::new(Region { pd, key: slot.key, addr, len, access, live });
+        let lease = Lease::new();
+        lease.begin();
+        let region = Arc::new(Region { pd, key: slot.key, addr, len, access, lease });
         slot.region = Some(Arc::clone(&region));
         Ok(Arc::new(Mr { region, table: Arc::clone(self) }))
     }

@@ -73,10 +73,10 @@ pub(crate) fn linger(qp: &Arc<Qp>, driven: &Arc<Driven>, now: Instant, stay: boo
     service.wake();
 }
 
-/// Waits until every turn that is under way has ended; turns that begin later see what the caller
-/// changed before.
-pub(crate) fn synchronize() {
-    live().iter().for_each(|qp| qp.driven().wait_for_turn());
+/// Region `key` is gone. When this returns, every turn has ended that did not know it, and nobody
+/// copies its bytes any more.
+pub(crate) fn retire(key: u32) {
+    live().iter().for_each(|qp| qp.driven().retire(key));
 }
 
 /// Ends the work requests of all queue pairs of domain `pd` that are on their way to `addr`.

@@ -1,6 +1,7 @@
 //! Send queue: work requests between posting and completion.
 
 use crate::core::Transfer;
+use crate::lease::Lease;
 use crate::mr::{MrCache, Sge};
 use crate::qp::SendOp;
 use crate::status::Status;
@@ -21,6 +22,8 @@ pub(crate) struct SendSlot {
     pub(crate) len: u32,
     /// Toward whom the engine has it.
     pub(crate) peer: Option<srd::PeerId>,
+    /// Where that is.
+    pub(crate) to: srd::Address,
     /// Progress, when it is an RDMA operation.
     pub(crate) transfer: Transfer,
     /// Why the bytes could not be supplied, once that happened.
@@ -85,6 +88,7 @@ impl SendSlot {
             signaled,
             len: 0,
             peer: None,
+            to: srd::Address::default(),
             transfer: Transfer::default(),
             fault: None,
             lkeys: [0; SGE_MAX],
@@ -103,11 +107,18 @@ pub(crate) struct SendQueue {
     slots: Vec<Option<SendSlot>>,
     free: Vec<u32>,
     depth: u32,
+    /// One for each slot, for work requests whose bytes others copy; none where that cannot be.
+    leases: Box<[Lease]>,
+    /// How many of them were begun and not ended.
+    leased: u32,
 }
 
 impl SendQueue {
-    pub(crate) fn new(depth: u32) -> Self {
-        Self { slots: Vec::with_capacity(depth as usize), free: Vec::new(), depth }
+    /// With `has_leases`, bytes of its work requests may be copied by others.
+    pub(crate) fn new(depth: u32, has_leases: bool) -> Self {
+        let slots = Vec::with_capacity(depth as usize);
+        let leases = (0..if has_leases { depth } else { 0 }).map(|_| Lease::new()).collect();
+        Self { slots, free: Vec::new(), depth, leases, leased: 0 }
     }
 
     /// Keeps `slot` until [`SendQueue::complete`]; `None` when the queue is full.
@@ -125,7 +136,42 @@ impl SendQueue {
     pub(crate) fn complete(&mut self, index: u32) -> Option<SendSlot> {
         let slot = self.slots.get_mut(index as usize)?.take()?;
         self.free.push(index);
+        if self.leased > 0 {
+            self.end_lease(index);
+        }
         Some(slot)
+    }
+
+    /// Others may copy the bytes of work request `index` until it ends.
+    pub(crate) fn begin_lease(&mut self, index: u32) {
+        if let Some(lease) = self.leases.get(index as usize) {
+            lease.begin();
+            self.leased += 1;
+        }
+    }
+
+    /// The lease of work request `index`, ended or not.
+    pub(crate) fn lease(&self, index: u32) -> Option<&Lease> {
+        self.leases.get(index as usize)
+    }
+
+    /// Nothing that is copied of work request `index` from now on counts; whether that is new.
+    pub(crate) fn end_lease(&mut self, index: u32) -> bool {
+        let is_new = self.lease(index).is_some_and(|lease| lease.is_live() && lease.end());
+        self.leased -= u32::from(is_new);
+        is_new
+    }
+
+    /// Ends the leases of all bytes of region `key`.
+    pub(crate) fn end_leases_of(&mut self, key: u32) {
+        if self.leased == 0 {
+            return;
+        }
+        for index in 0..self.end() {
+            if self.get(index).is_some_and(|slot| slot.lkeys[0] == key) {
+                self.end_lease(index);
+            }
+        }
     }
 
     pub(crate) fn get(&self, index: u32) -> Option<&SendSlot> {
@@ -173,6 +219,9 @@ impl SendQueue {
     /// Empties the queue.
     pub(crate) fn drain(&mut self) -> Vec<SendSlot> {
         self.free.clear();
+        for index in 0..self.end() {
+            self.end_lease(index);
+        }
         self.slots.drain(..).flatten().collect()
     }
 }
@@ -183,7 +232,7 @@ mod tests {
 
     #[test]
     fn depth_bounds_what_is_in_flight() {
-        let mut queue = SendQueue::new(2);
+        let mut queue = SendQueue::new(2, false);
         let slot = |id| SendSlot::from_sges(id, SendOp::Send, true, &[]);
         let first = queue.insert(slot(1)).unwrap();
         assert!(queue.insert(slot(2)).is_some());
@@ -194,8 +243,31 @@ mod tests {
     }
 
     #[test]
+    fn leases_end_with_their_work_requests() {
+        let mut queue = SendQueue::new(3, true);
+        let of = |lkey| {
+            let sge = Sge { addr: 4096, len: 8, lkey };
+            SendSlot::from_sges(1, SendOp::Send, true, &[sge])
+        };
+        for lkey in [5, 6, 7] {
+            let index = queue.insert(of(lkey)).unwrap();
+            queue.begin_lease(index);
+        }
+        let live = |queue: &SendQueue| [0, 1, 2].map(|index| queue.leases[index].is_live());
+        assert_eq!(live(&queue), [true; 3]);
+        queue.end_leases_of(6);
+        assert_eq!(live(&queue), [true, false, true]);
+        queue.complete(0);
+        assert_eq!(live(&queue), [false, false, true]);
+        let again = queue.insert(of(8)).unwrap();
+        assert!(again == 0 && !queue.leases[0].is_live(), "it has to ask for one");
+        queue.drain();
+        assert_eq!((live(&queue), queue.leased), ([false; 3], 0));
+    }
+
+    #[test]
     fn inline_bytes_are_taken_at_posting() {
-        let mut queue = SendQueue::new(1);
+        let mut queue = SendQueue::new(1, false);
         let index =
             queue.insert(SendSlot::from_inline(7, SendOp::Send, true, &[b"ab", b"cde"])).unwrap();
         let pieces: Vec<Piece> = queue.payload(index).collect();

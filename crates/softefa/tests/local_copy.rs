@@ -4,8 +4,9 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use common::{Side, poll_until, side_of, wait_for};
+use common::{Side, poll_until, poll_until_counted, side_of, wait_for};
 use softefa::counters::Counter;
 use softefa::local_copy::UserKey;
 use softefa::{Access, CompletionOp, Config, Mr, QpKind, Remote, SendOp, Sge, Status};
@@ -103,9 +104,7 @@ fn an_immediate_comes_after_the_last_byte_and_waits_for_a_receive() {
         let write = SendOp::WriteImm(remote(&b, 0), 33);
         a.post(1, &ah, b.qp.qpn(), write, &[a.sge(0, len)]);
         // Turned away at least once before the receive is there.
-        while b.device.counters().get(Counter::RxRnr) <= round as u64 {
-            assert!(a.cq.poll_one().is_none() && b.cq.poll_one().is_none());
-        }
+        poll_until_counted(&[&a, &b], &b, Counter::RxRnr, round as u64 + 1);
         b.post_recv(70, 900_000, 16);
         let told = wait_for(&[&a, &b], 1, CompletionOp::RecvWrite);
         assert_eq!((told.wr_id, told.byte_len, told.imm), (70, len, Some(33)));
@@ -182,39 +181,54 @@ impl Drop for Over<'_> {
     }
 }
 
-#[test]
-fn a_read_never_succeeds_with_bytes_of_after_the_registration() {
-    let (a, b) = (local(Some(KEY)), local(Some(KEY)));
-    let ah = a.ah(&b);
-    let copied = || a.device.counters().get(Counter::RdmaLocalBytes);
-    let into = Page::new(&a, Access { local_write: true, ..Access::default() });
-    let mut refused = 0;
-    for _ in 0..10 {
-        let page = Page::new(&b, Access { remote_read: true, ..Access::default() });
-        let target = Remote { addr: page.mr.addr(), rkey: page.mr.rkey() };
-        let sge = Sge { addr: into.mr.addr(), len: Page::LEN, lkey: into.mr.lkey() };
-        let before = copied();
-        let is_over = AtomicBool::new(false);
-        a.post(1, &ah, b.qp.qpn(), SendOp::Read(target), &[sge]);
-        let status = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while copied() == before && !is_over.load(Ordering::Relaxed) {
-                    std::thread::yield_now();
-                }
-                page.reuse();
-            });
-            // Also when it panics, or the other thread would wait for ever.
-            let _over = Over(&is_over);
-            finish(&a, &b)
-        });
-        assert!(copied() > before, "the READ took the wire: {status:?}");
-        match status {
-            Status::Ok => {
-                assert!(into.words.iter().all(|word| word.load(Ordering::Relaxed) == 1));
+/// What an operation ends with when `page`, which `copier` copies, is deregistered and used for
+/// something else as soon as that has begun.
+fn taken_back(copier: &Side, page: &Page, finish: impl FnOnce() -> Status) -> Status {
+    let copied = || copier.device.counters().get(Counter::RdmaLocalBytes);
+    let before = copied();
+    let is_over = AtomicBool::new(false);
+    let status = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while copied() == before && !is_over.load(Ordering::Relaxed) {
+                std::thread::yield_now();
             }
-            Status::RemoteBadAddress => refused += 1,
-            other => panic!("{other:?}"),
+            page.reuse();
+        });
+        // Also when it panics, or the other thread would wait for ever.
+        let _over = Over(&is_over);
+        finish()
+    });
+    assert!(copied() > before, "it took the wire: {status:?}");
+    status
+}
+
+#[test]
+fn no_operation_succeeds_with_bytes_of_after_the_registration() {
+    let (a, b) = (local(Some(KEY)), local(Some(KEY)));
+    let (ah, all) = (a.ah(&b), Access { local_write: true, remote_write: true, remote_read: true });
+    let deadline = Instant::now() + Duration::from_secs(30);
+    for (op, refusal) in [
+        (CompletionOp::Send, Status::RemoteBadAddress),
+        (CompletionOp::Write, Status::LocalInvalidLkey),
+    ] {
+        let is_read = op == CompletionOp::Send;
+        let (owner, copier) = if is_read { (&b, &a) } else { (&a, &b) };
+        let into = Page::new(copier, all);
+        let mut is_refused = false;
+        // Once is enough to show that the end can come in the middle.
+        while !is_refused {
+            assert!(Instant::now() < deadline, "{op:?}: the end never came in the middle");
+            let page = Page::new(owner, all);
+            let (near, far) = if is_read { (&into, &page) } else { (&page, &into) };
+            let target = Remote { addr: far.mr.addr(), rkey: far.mr.rkey() };
+            let sge = Sge { addr: near.mr.addr(), len: Page::LEN, lkey: near.mr.lkey() };
+            let op = if is_read { SendOp::Read(target) } else { SendOp::Write(target) };
+            a.post(1, &ah, b.qp.qpn(), op, &[sge]);
+            let status = taken_back(copier, &page, || finish(&a, &b));
+            is_refused = status == refusal;
+            assert!(is_refused || status == Status::Ok, "{op:?}: {status:?}");
+            let is_torn = into.words.iter().any(|word| word.load(Ordering::Relaxed) != 1);
+            assert!(is_refused || !is_torn, "{op:?}: bytes of after the registration");
         }
     }
-    assert!(refused > 0, "no READ met the end of the registration: the test shows nothing");
 }

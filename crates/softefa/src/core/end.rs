@@ -44,6 +44,11 @@ impl Core {
         self.sq.iter().any(|slot| slot.fault.is_none() && !matches!(slot.op, SendOp::Read(_)))
     }
 
+    /// Region `key` is gone: nobody may copy its bytes.
+    pub(crate) fn retire(&mut self, key: u32) {
+        self.sq.end_leases_of(key);
+    }
+
     /// The queue pair is destroyed: only acknowledgements go on.
     pub(crate) fn close(&mut self, now: Instant) {
         self.trace_state(self.attrs.state, None);

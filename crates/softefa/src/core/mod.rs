@@ -138,7 +138,7 @@ impl Core {
             paths,
             qpn,
             endpoint,
-            sq: SendQueue::new(init.sq_depth),
+            sq: SendQueue::new(init.sq_depth, device.local_key.is_some()),
             rq: RecvQueue::new(init.rq_depth),
             rdma: rdma::Rdma::default(),
             rdma_mrs: MrCache::new(Arc::clone(&device.mrs), pd),

@@ -128,7 +128,7 @@ impl Core {
             rdma::OP_READ_DATA => self.take_read_data(arrival, payload),
             rdma::OP_READ_FAIL => self.take_read_fail(arrival, payload),
             rdma::OP_WRITE_LOCAL => self.serve_write_local(arrival, payload),
-            rdma::OP_READ_GRANT => self.take_read_grant(arrival, payload),
+            rdma::OP_READ_GRANT => self.take_read_grant(now, arrival, payload),
             rdma::OP_READ_CONFIRM => self.serve_read_confirm(payload),
             rdma::OP_PROBE => self.serve_probe(now, arrival, payload),
             _ => Err(Reject::BadStatus),

@@ -35,7 +35,8 @@ impl Core {
         let (len, op) = (slot.len, slot.op);
         let host = u64::from(u32::from(wr.ah.addr()));
         if self.kind == QpKind::Srd {
-            slot.peer = Some(self.endpoint.peer(now, Address { host, qpn: wr.remote_qpn }));
+            slot.to = Address { host, qpn: wr.remote_qpn };
+            slot.peer = Some(self.endpoint.peer(now, slot.to));
         }
         let peer = slot.peer;
         let Some(index) = self.sq.insert(slot) else { return false };
@@ -123,8 +124,8 @@ impl Core {
             let status = Status::from(status);
             match Part::from_msg(msg) {
                 Part::Send(index) => self.finish_send(index, status),
-                Part::ReadData(job, _) | Part::ReadFail(job) | Part::ReadGrant(job) => {
-                    self.job_part_done(job, status);
+                part @ (Part::ReadData(job, _) | Part::ReadFail(job) | Part::ReadGrant(job)) => {
+                    self.job_part_done(job, part, status);
                 }
                 part @ (Part::Write(index, _)
                 | Part::WriteLocal(index, _)

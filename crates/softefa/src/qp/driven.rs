@@ -135,8 +135,8 @@ impl Driven {
         self.try_lock().map(|mut core| core.final_acks(now)).is_some()
     }
 
-    /// Returns when no turn is under way.
-    pub(crate) fn wait_for_turn(&self) {
-        drop(self.lock());
+    /// Region `key` is gone; waits for the turn that is under way.
+    pub(crate) fn retire(&self, key: u32) {
+        self.lock().retire(key);
     }
 }

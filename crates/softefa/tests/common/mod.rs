@@ -2,10 +2,13 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+pub mod scripted;
+
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use softefa::counters::Counter;
 use softefa::{
     Access, Ah, Completion, CompletionOp, Config, Cq, Device, DeviceSpec, ModifyQp, Mr, Pd, Qp,
     QpInit, QpKind, QpState, Remote, SendData, SendOp, SendWr, Sge, Status,
@@ -135,6 +138,19 @@ pub fn poll_until(sides: &[&Side], mut done: impl FnMut(usize, Completion) -> bo
             }
         }
         assert!(Instant::now() < deadline, "nothing more completed for ten seconds");
+    }
+}
+
+/// Polls all sides in turn until `of` has counted so many; nothing may complete meanwhile. Panics
+/// after ten seconds.
+pub fn poll_until_counted(sides: &[&Side], of: &Side, counter: Counter, at_least: u64) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while of.device.counters().get(counter) < at_least {
+        for side in sides {
+            let early = side.cq.poll_one();
+            assert!(early.is_none(), "{early:?} before {counter:?} was {at_least}");
+        }
+        assert!(Instant::now() < deadline, "{counter:?} stays below {at_least}");
     }
 }
 

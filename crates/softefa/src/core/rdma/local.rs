@@ -7,16 +7,17 @@
 //!         copied   <----------------- where the bytes are
 //!         confirm  -----------------> still registered? accepted = done
 //! ```
-//! What cannot be copied goes over the wire, and the peer is not asked again.
+//! What cannot be copied goes over the wire, and the peer is not asked again unless it only took
+//! the bytes back.
 
 use std::collections::VecDeque;
 
-use srd::{Arrival, Instant, PeerId, Reject};
+use srd::{Address, Arrival, Instant, PeerId, Reject};
 
-use super::{Block, Body, OP_READ, OP_READ_CONFIRM, Part};
+use super::{Block, Body, Lanes, OP_READ, OP_READ_CONFIRM, Part};
 use crate::core::Core;
 use crate::counters::Counter;
-use crate::local_copy::{Source, UserKey};
+use crate::local_copy::{CopyError, Sealer, Source, Stretch};
 use crate::mr::Right;
 use crate::qp::socket_addr;
 use crate::sq::SendSlot;
@@ -29,8 +30,8 @@ pub(super) const FLAG_LOCAL: u8 = 0x80;
 pub(super) const SEGMENT_BYTES: u32 = 1 << 18;
 /// Shorter operations take the wire: two more messages cost more than they save.
 const OPERATION_MIN_BYTES: u32 = 1 << 15;
-/// Segments of WRITEs that wait to be copied by their responders at most: it copies them within
-/// one turn, and owes acknowledgements until it is done.
+/// Segments of WRITEs that wait to be copied by one responder at most: it copies them within one
+/// turn, and owes acknowledgements until it is done.
 const SEGMENTS_IN_ENGINE: u32 = 8;
 /// Bytes a requester copies in one turn.
 const TURN_BYTES: u32 = 4 * SEGMENT_BYTES;
@@ -40,18 +41,24 @@ const TURN_BYTES: u32 = 4 * SEGMENT_BYTES;
 struct Copying {
     index: u32,
     serial: u32,
-    source: Source,
+    bytes: Stretch,
 }
 
 /// Copies of a queue pair.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Local {
     copies: VecDeque<Copying>,
     /// WRITEs with segments to name.
-    pub(super) slots: VecDeque<u32>,
-    in_engine: u32,
-    /// Peers whose bytes could not be copied once.
-    far: Vec<PeerId>,
+    pub(super) writes: Lanes,
+    /// Peers with whom nothing can be copied, by [`PeerId::index`].
+    far: Vec<Option<PeerId>>,
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        let writes = Lanes::new(SEGMENTS_IN_ENGINE);
+        Self { copies: VecDeque::new(), writes, far: Vec::new() }
+    }
 }
 
 impl Local {
@@ -64,67 +71,67 @@ impl Local {
         Self { far: std::mem::take(&mut self.far), ..Self::default() }
     }
 
-    pub(super) fn has_room(&self) -> bool {
-        self.in_engine < SEGMENTS_IN_ENGINE
-    }
-
-    /// The engine took a part.
-    pub(super) fn entered(&mut self, part: Part) {
-        self.in_engine += u32::from(matches!(part, Part::WriteLocal(..)));
-    }
-
-    /// A part has left the engine.
-    pub(super) fn left(&mut self, part: Part) {
-        self.in_engine -= u32::from(matches!(part, Part::WriteLocal(..)));
+    fn is_far(&self, peer: PeerId) -> bool {
+        self.far.get(peer.index()) == Some(&Some(peer))
     }
 
     fn set_far(&mut self, peer: PeerId) {
-        if !self.far.contains(&peer) {
-            self.far.push(peer);
+        if self.far.len() <= peer.index() {
+            self.far.resize(peer.index() + 1, None);
         }
+        self.far[peer.index()] = Some(peer);
     }
 }
 
 impl Core {
-    /// The key to name bytes with toward `peer`, if it may live on this machine (SRD-10.10).
-    pub(super) fn local_key(&self, peer: PeerId) -> Option<UserKey> {
+    /// What seals our sources for `peer`, if it may live on this machine (SRD-10.10).
+    pub(super) fn sealer(&self, peer: PeerId) -> Option<Sealer> {
         let key = self.device.local_key?;
-        let address = self.endpoint.address(peer)?;
-        let ip = *socket_addr(address.host, address.qpn).ip();
-        (ip == self.device.addr() || ip.is_loopback()).then_some(key)
+        let to = self.endpoint.address(peer)?;
+        let (ip, own) = (*socket_addr(to.host, to.qpn).ip(), self.device.addr());
+        let from = Address { host: u64::from(u32::from(own)), qpn: self.qpn };
+        (ip == own || ip.is_loopback()).then_some(Sealer { key, from, to })
+    }
+
+    /// The bytes `peer` names by `source`, if it may.
+    fn open(&self, peer: PeerId, source: &Source) -> Result<Stretch, Reject> {
+        let sealer = self.sealer(peer).ok_or(Reject::BadStatus)?.reversed();
+        source.open(&sealer).map_err(|_| Reject::BadStatus)
     }
 
     /// Whether the bytes of a new operation are to be named instead of sent.
     pub(super) fn is_local(&self, slot: &SendSlot) -> bool {
         slot.len >= OPERATION_MIN_BYTES
-            && slot.peer.is_some_and(|peer| {
-                self.local_key(peer).is_some() && !self.rdma.local.far.contains(&peer)
-            })
+            && slot
+                .peer
+                .is_some_and(|peer| self.sealer(peer).is_some() && !self.rdma.local.is_far(peer))
     }
 
     /// Where the bytes of a stretch of the WRITE in slot `index` lie.
     pub(super) fn write_local_of(&self, index: u32, number: u32) -> (Block, Body) {
         let offset = number * SEGMENT_BYTES;
         let block = self.block_of(index, offset);
-        let key = self.device.local_key.unwrap_or_default();
-        let source = self
-            .sq
-            .stretch(index, offset, SEGMENT_BYTES)
-            .map(|piece| Source::own(key, piece.addr, piece.len as u32));
-        (block, source.map_or(Body::Empty, Body::Source))
+        let source = || {
+            let sealer = self.sealer(self.sq.get(index)?.peer?)?;
+            let piece = self.sq.stretch(index, offset, SEGMENT_BYTES)?;
+            let lease = self.sq.lease(index)?;
+            Some(Source::own(&sealer, lease, piece.addr, piece.len as u32))
+        };
+        (block, source().map_or(Body::Empty, Body::Source))
     }
 
     /// Begins the WRITE in slot `index` again, over the wire.
     pub(super) fn write_over_the_wire(&mut self, index: u32) {
-        // It may have had more to name.
-        self.rdma.local.slots.retain(|slot| *slot != index);
+        // It may wait with more to name; from now on that is somebody else.
+        let serial = self.rdma.next_serial();
+        let is_far = self.sq.end_lease(index);
         let Some(slot) = self.sq.get_mut(index) else { return };
         (slot.transfer.is_local, slot.transfer.failed, slot.transfer.next) = (false, None, 0);
-        slot.transfer.tail_sent = false;
-        if let Some(peer) = slot.peer {
+        (slot.transfer.tail_sent, slot.transfer.serial) = (false, serial);
+        if let Some(peer) = slot.peer.filter(|_| is_far) {
             self.rdma.local.set_far(peer);
         }
-        self.rdma.slots.push_back(index);
+        self.queue_write(index);
     }
 
     /// Copies a stretch of a WRITE out of the requester's memory (SRD-10.8).
@@ -136,7 +143,7 @@ impl Core {
         let (block, source) = named(payload).ok_or(Reject::BadStatus)?;
         self.check_requester(arrival.peer)?;
         self.write_recv.agree(arrival.flags)?;
-        let key = self.local_key(arrival.peer).ok_or(Reject::BadStatus)?;
+        let source = self.open(arrival.peer, &source)?;
         let end = u64::from(block.offset) + u64::from(source.len());
         if end > u64::from(block.total) {
             return Err(Reject::BadStatus);
@@ -145,7 +152,7 @@ impl Core {
         self.rdma_mrs.remote(remote, Right::RemoteWrite).ok_or(Reject::BadAddress)?;
         self.can_tell(arrival.flags)?;
         let to = block.addr + u64::from(block.offset);
-        source.copy(key, 0, to, source.len()).map_err(|_| Reject::BadStatus)?;
+        source.copy(0, to, source.len()).map_err(|_| Reject::BadStatus)?;
         let counters = &self.device.counters;
         counters.add(Counter::RdmaWriteRecvBytes, u64::from(source.len()));
         counters.add(Counter::RdmaLocalBytes, u64::from(source.len()));
@@ -156,25 +163,38 @@ impl Core {
     /// Where the requester of job `index` finds the bytes.
     pub(super) fn read_grant_of(&self, index: u32) -> (Block, Body) {
         let block = self.job_block(index);
-        let key = self.device.local_key.unwrap_or_default();
+        let source = || {
+            let job = self.job(index)?;
+            let sealer = self.sealer(job.peer())?;
+            Some(Source::own(&sealer, job.lease()?, block.addr, block.total))
+        };
         let answer = Block { addr: 0, key: 0, ..block };
-        (answer, Body::Source(Source::own(key, block.addr, block.total)))
+        (answer, source().map_or(Body::Empty, Body::Source))
     }
 
     /// The bytes of a READ may be copied.
     pub(in crate::core) fn take_read_grant(
         &mut self,
+        now: Instant,
         arrival: &Arrival,
         payload: &[u8],
     ) -> Result<(), Reject> {
         let (block, source) = named(payload).ok_or(Reject::BadStatus)?;
+        let opened = self.open(arrival.peer, &source);
         let Some((index, slot)) = self.slot_of(block.tag, arrival) else { return Ok(()) };
-        if !slot.transfer.is_local || slot.transfer.answered || source.len() != slot.len {
+        if !slot.transfer.is_local || slot.transfer.answered {
+            return Err(Reject::BadStatus);
+        }
+        let Ok(bytes) = opened else {
+            self.read_over_the_wire(now, index, CopyError::Stranger);
+            return Ok(());
+        };
+        if bytes.len() != slot.len {
             return Err(Reject::BadStatus);
         }
         slot.transfer.answered = true;
         let serial = slot.transfer.serial;
-        self.rdma.local.copies.push_back(Copying { index, serial, source });
+        self.rdma.local.copies.push_back(Copying { index, serial, bytes });
         Ok(())
     }
 
@@ -184,7 +204,7 @@ impl Core {
         while budget > 0
             && let Some(copying) = self.rdma.local.copies.front().copied()
         {
-            let Copying { index, serial, source } = copying;
+            let Copying { index, serial, bytes: remote } = copying;
             let target = self.sq.get(index).filter(|slot| slot.transfer.serial == serial);
             let Some(slot) = target else {
                 self.rdma.local.copies.pop_front();
@@ -196,13 +216,12 @@ impl Core {
             let copied = slot.part_of_first(at, bytes).map(|sge| {
                 // It may have been deregistered meanwhile.
                 let allowed = self.recv_mrs.allows(&sge, true);
-                let key = self.device.local_key.unwrap_or_default();
-                allowed.then(|| source.copy(key, at, sge.addr, bytes))
+                allowed.then(|| remote.copy(at, sge.addr, bytes))
             });
             let is_done = match copied {
                 Some(Some(Ok(()))) => self.copied(index, bytes),
-                Some(Some(Err(_))) => {
-                    self.read_over_the_wire(now, index);
+                Some(Some(Err(why))) => {
+                    self.read_over_the_wire(now, index, why);
                     self.rdma.local.copies.pop_front();
                     continue;
                 }
@@ -233,12 +252,12 @@ impl Core {
     }
 
     /// Asks for the bytes of the READ in slot `index` again, over the wire.
-    fn read_over_the_wire(&mut self, now: Instant, index: u32) {
+    fn read_over_the_wire(&mut self, now: Instant, index: u32, why: CopyError) {
         let imm = self.attrs.qkey;
         let Some(slot) = self.sq.get_mut(index) else { return };
         let transfer = &mut slot.transfer;
         (transfer.is_local, transfer.answered, transfer.placed) = (false, false, 0);
-        if let Some(peer) = slot.peer {
+        if let Some(peer) = slot.peer.filter(|_| why != CopyError::LeaseEnded) {
             self.rdma.local.set_far(peer);
         }
         self.give(now, index, Part::ReadRequest(index), OP_READ, 0, (0, imm));

@@ -13,19 +13,19 @@
 //! whole operation: an operation that is not allowed changes no byte. The target's program takes
 //! no part; whoever runs the turn (its poll or the service thread) serves.
 
+mod lanes;
 mod local;
 mod requester;
 mod responder;
 mod unsolicited;
 
-use std::collections::VecDeque;
-
-use srd::{Instant, MsgId};
+use srd::{Instant, MsgId, PeerId};
 
 use super::Core;
 use crate::local_copy::Source;
 use crate::wire::{Piece, RDMA_BLOCK_BYTES};
 
+use lanes::{Lanes, Waiting};
 use local::Local;
 pub(crate) use requester::Transfer;
 use responder::Job;
@@ -48,9 +48,9 @@ pub(super) const OP_READ_GRANT: u8 = 17;
 /// Is what was copied still registered?
 pub(super) const OP_READ_CONFIRM: u8 = 18;
 
-/// Segments of one queue pair in the engine at most, as requester and as responder each (what we
-/// ask for must not keep us from answering); enough to fill its window.
-const SEGMENTS_IN_ENGINE: usize = 256;
+/// Segments for one peer in the engine, as requester and as responder each (what we ask for must
+/// not keep us from answering); enough to fill its window.
+const SEGMENTS_IN_ENGINE: u32 = 256;
 /// Segments of one operation before the next gets its turn.
 const SEGMENTS_PER_TURN: usize = 16;
 /// A READ without progress for so long asks whether its responder is alive.
@@ -169,21 +169,61 @@ pub(in crate::core) enum Body {
 }
 
 /// RDMA operations of a queue pair, as requester and as responder.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Rdma {
     /// WRITEs with segments to give.
-    slots: VecDeque<u32>,
+    writes: Lanes,
     /// READs of others with data to give.
-    serving: VecDeque<u32>,
+    serving: Lanes,
     jobs: Vec<Option<Job>>,
-    asked: usize,
-    answered: usize,
     serial: u32,
     next_probe: Option<Instant>,
     local: Local,
 }
 
+impl Default for Rdma {
+    fn default() -> Self {
+        Self {
+            writes: Lanes::new(SEGMENTS_IN_ENGINE),
+            serving: Lanes::new(SEGMENTS_IN_ENGINE),
+            jobs: Vec::new(),
+            serial: 0,
+            next_probe: None,
+            local: Local::default(),
+        }
+    }
+}
+
 impl Rdma {
+    /// A number for the next operation; comes back only after many.
+    fn next_serial(&mut self) -> u32 {
+        self.serial = (self.serial + 1) & requester::SERIAL_MASK;
+        self.serial
+    }
+
+    /// The engine took a part of an operation, for `peer`.
+    fn entered(&mut self, peer: PeerId, part: Part) {
+        if let Some(lanes) = self.lanes_of(part) {
+            lanes.entered(peer);
+        }
+    }
+
+    /// A part of an operation has left the engine.
+    fn left(&mut self, peer: PeerId, part: Part) {
+        if let Some(lanes) = self.lanes_of(part) {
+            lanes.left(peer);
+        }
+    }
+
+    fn lanes_of(&mut self, part: Part) -> Option<&mut Lanes> {
+        match part {
+            Part::Write(..) => Some(&mut self.writes),
+            Part::WriteLocal(..) => Some(&mut self.local.writes),
+            Part::ReadData(..) => Some(&mut self.serving),
+            _ => None,
+        }
+    }
+
     /// When a turn must look after READs.
     pub(super) fn next_probe(&self) -> Option<Instant> {
         self.next_probe
@@ -195,7 +235,7 @@ impl Rdma {
     }
 
     /// Peers that are being served.
-    pub(super) fn peers(&self) -> impl Iterator<Item = srd::PeerId> {
+    pub(super) fn peers(&self) -> impl Iterator<Item = PeerId> {
         self.jobs.iter().flatten().map(Job::peer)
     }
 

@@ -1,10 +1,10 @@
 //! The side that asks: WRITE segments out, READ data in.
 
-use srd::{Arrival, Instant, Message, Reject};
+use srd::{Arrival, Instant, Message, Reject, SendError};
 
 use super::{
-    Block, OP_PROBE, OP_READ, OP_WRITE, OP_WRITE_LOCAL, PROBE_NS, Part, SEGMENTS_IN_ENGINE,
-    SEGMENTS_PER_TURN, local,
+    Block, OP_PROBE, OP_READ, OP_WRITE, OP_WRITE_LOCAL, PROBE_NS, Part, SEGMENTS_PER_TURN, Waiting,
+    local,
 };
 use crate::core::Core;
 use crate::counters::Counter;
@@ -16,7 +16,7 @@ use crate::status::Status;
 
 /// Bits of a READ's tag that name its slot; the others tell its predecessors in the slot apart.
 const TAG_SLOT_BITS: u32 = 12;
-const SERIAL_MASK: u32 = (1 << (32 - TAG_SLOT_BITS)) - 1;
+pub(super) const SERIAL_MASK: u32 = (1 << (32 - TAG_SLOT_BITS)) - 1;
 
 /// Progress of an RDMA work request.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,6 +40,13 @@ pub(crate) struct Transfer {
     pub(super) serial: u32,
 }
 
+impl Transfer {
+    /// The bytes of a READ were named, and nobody will send them.
+    fn is_copied(&self) -> bool {
+        self.is_local && self.answered
+    }
+}
+
 impl Core {
     /// Bytes of an operation in one message.
     pub(super) fn segment_bytes(&self) -> u32 {
@@ -48,8 +55,7 @@ impl Core {
 
     /// Begins the RDMA work request in slot `index`.
     pub(in crate::core) fn start_rdma(&mut self, now: Instant, index: u32, qkey: u32) {
-        self.rdma.serial = (self.rdma.serial + 1) & SERIAL_MASK;
-        let serial = self.rdma.serial;
+        let serial = self.rdma.next_serial();
         let imm = self.attrs.qkey;
         let Some(slot) = self.sq.get(index) else { return };
         let is_local = self.is_local(slot);
@@ -66,12 +72,23 @@ impl Core {
             self.device.counters.add(Counter::RdmaWriteWrs, 1);
             self.device.counters.add(Counter::RdmaWriteBytes, len);
             if is_local {
-                self.rdma.local.slots.push_back(index);
-            } else {
-                self.rdma.slots.push_back(index);
+                self.sq.begin_lease(index);
             }
+            self.queue_write(index);
             self.feed(now);
         }
+    }
+
+    /// The WRITE in slot `index` waits for its turn.
+    pub(super) fn queue_write(&mut self, index: u32) {
+        let Some(slot) = self.sq.get(index) else { return };
+        let Some(peer) = slot.peer else { return };
+        let lanes = if slot.transfer.is_local {
+            &mut self.rdma.local.writes
+        } else {
+            &mut self.rdma.writes
+        };
+        lanes.push(peer, Waiting { index, serial: slot.transfer.serial });
     }
 
     /// Gives one message of slot `index` to the engine; a refusal ends the work request.
@@ -90,12 +107,18 @@ impl Core {
         let len = Block::LEN as u32 + bytes;
         let qkey = slot.transfer.qkey;
         let message = Message { id: part.to_msg(), len, op, flags, qkey, imm, rnr_retry };
-        if self.endpoint.send(now, peer, message).is_ok() {
+        let mut given = self.endpoint.send(now, peer, message).map(|()| peer);
+        if given == Err(SendError::StalePeer) && slot.transfer.in_engine == 0 {
+            // Nothing was said for long, because the bytes of others were copied: begin anew.
+            let peer = self.endpoint.peer(now, slot.to);
+            slot.peer = Some(peer);
+            given = self.endpoint.send(now, peer, message).map(|()| peer);
+        }
+        if let Ok(peer) = given {
             slot.transfer.in_engine += 1;
-            self.rdma.asked += 1;
-            self.rdma.local.entered(part);
+            self.rdma.entered(peer, part);
         } else {
-            // The engine forgot the peer, or is closing. Nothing else may come to end it.
+            // The engine is closing. Nothing else may come to end the work request.
             slot.transfer.failed.get_or_insert(Status::LocalQpInternalError);
             self.end_transfer(now, index);
         }
@@ -120,38 +143,30 @@ impl Core {
 
     /// Gives segments to the engine, a few of each operation in turn, as many as it can use.
     pub(in crate::core) fn feed(&mut self, now: Instant) {
-        while self.rdma.local.has_room()
-            && let Some(index) = self.rdma.local.slots.pop_front()
-        {
-            if self.feed_write(now, index, 1) {
-                self.rdma.local.slots.push_back(index);
-            }
+        while let Some(waiting) = self.rdma.local.writes.pop() {
+            self.feed_write(now, waiting, 1);
         }
-        while self.rdma.asked < SEGMENTS_IN_ENGINE
-            && let Some(index) = self.rdma.slots.pop_front()
-        {
-            if self.feed_write(now, index, SEGMENTS_PER_TURN) {
-                self.rdma.slots.push_back(index);
-            }
+        while let Some(waiting) = self.rdma.writes.pop() {
+            self.feed_write(now, waiting, SEGMENTS_PER_TURN);
         }
-        while self.rdma.answered < SEGMENTS_IN_ENGINE
-            && let Some(index) = self.rdma.serving.pop_front()
-        {
-            if self.feed_read_data(now, index) {
-                self.rdma.serving.push_back(index);
-            }
+        while let Some(waiting) = self.rdma.serving.pop() {
+            self.feed_read_data(now, waiting);
         }
     }
 
-    /// Gives up to `count` segments; whether the WRITE has more.
-    fn feed_write(&mut self, now: Instant, index: u32, count: usize) -> bool {
+    /// Gives up to `count` segments of a WRITE that has more, if it is still the one that waited.
+    fn feed_write(&mut self, now: Instant, Waiting { index, serial }: Waiting, count: usize) {
         let wire_segment = self.segment_bytes();
         for _ in 0..count {
-            let Some(slot) = self.sq.get_mut(index) else { return false };
+            // Also after a refusal, which ends the work request: its slot may be another's.
+            let Some(slot) = self.sq.get_mut(index) else { return };
+            if slot.transfer.serial != serial {
+                return;
+            }
             let (at, total) = (slot.transfer.next, slot.len);
             if slot.transfer.failed.is_some() {
                 self.end_write(now, index);
-                return false;
+                return;
             }
             let is_local = slot.transfer.is_local;
             let segment = if is_local { local::SEGMENT_BYTES } else { wire_segment };
@@ -165,10 +180,12 @@ impl Core {
                 self.give(now, index, Part::Write(index, at / segment), OP_WRITE, bytes, with);
             }
             if at + bytes == total {
-                return false;
+                return;
             }
         }
-        true
+        if self.sq.get(index).is_some_and(|slot| slot.transfer.serial == serial) {
+            self.queue_write(index);
+        }
     }
 
     /// A part of slot `index` has left the engine.
@@ -179,10 +196,11 @@ impl Core {
         part: Part,
         status: Status,
     ) {
-        self.rdma.asked -= 1;
-        self.rdma.local.left(part);
         let Some(slot) = self.sq.get_mut(index) else { return };
         slot.transfer.in_engine -= 1;
+        if let Some(peer) = slot.peer {
+            self.rdma.left(peer, part);
+        }
         let is_stale_probe =
             matches!(part, Part::Probe(_, serial) if serial != slot.transfer.serial);
         if status != Status::Ok && !is_stale_probe {
@@ -212,8 +230,6 @@ impl Core {
             self.give(now, index, Part::WriteTail(index), OP_WRITE, 0, with);
             return;
         }
-        self.rdma.slots.retain(|slot| *slot != index);
-        self.rdma.local.slots.retain(|slot| *slot != index);
         self.finish_send(index, transfer.failed.unwrap_or(Status::Ok));
     }
 
@@ -245,9 +261,12 @@ impl Core {
     ) -> Result<(), Reject> {
         let (block, bytes) = Block::parse(payload).ok_or(Reject::BadStatus)?;
         let Some((index, slot)) = self.slot_of(block.tag, arrival) else { return Ok(()) };
+        let transfer = slot.transfer;
+        // Bytes nobody asked for: they are being copied, or there are more than that.
+        let is_excess = transfer.is_copied() || bytes.len() > (slot.len - transfer.placed) as usize;
         let target = match slot.part_of_first(block.offset, bytes.len() as u32) {
             _ if block.key != 0 => Err(Status::RemoteBadAddress),
-            _ if block.total != slot.len => Err(Status::RemoteBadStatus),
+            _ if block.total != slot.len || is_excess => Err(Status::RemoteBadStatus),
             None => Err(Status::RemoteBadStatus),
             Some(sge) => Ok(sge),
         };
@@ -260,7 +279,7 @@ impl Core {
         match placed {
             Ok(sge) => {
                 mr::copy_in(sge.addr, bytes);
-                slot.transfer.answered = true;
+                (slot.transfer.answered, slot.transfer.is_local) = (true, false);
                 slot.transfer.placed += sge.len;
             }
             Err(status) => {
@@ -298,8 +317,8 @@ impl Core {
                 continue;
             }
             waiting = true;
-            if slot.transfer.is_local && slot.transfer.answered {
-                // It is us who copy now.
+            if slot.transfer.is_copied() {
+                // It is us now.
                 continue;
             }
             let placed = slot.transfer.placed;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use srd::{Arrival, Instant, Message, PeerId, Reject};
 
 use super::{
-    Block, Body, OP_READ_DATA, OP_READ_FAIL, OP_READ_GRANT, Part, SEGMENTS_PER_TURN, local,
+    Block, Body, OP_READ_DATA, OP_READ_FAIL, OP_READ_GRANT, Part, SEGMENTS_PER_TURN, Waiting, local,
 };
 use crate::AHN_UNKNOWN;
 use crate::core::Core;
 use crate::counters::Counter;
+use crate::lease::Lease;
 use crate::local_copy::Source;
 use crate::mr::{self, Region, Right};
 use crate::qp::socket_addr;
@@ -31,11 +32,17 @@ pub(in crate::core) struct Job {
     next: u32,
     in_engine: u32,
     is_dead: bool,
+    serial: u32,
 }
 
 impl Job {
     pub(super) fn peer(&self) -> PeerId {
         self.peer
+    }
+
+    /// For how long the requester may copy.
+    pub(super) fn lease(&self) -> Option<&Lease> {
+        self.region.as_ref().map(|region| region.lease())
     }
 
     fn is_readable(&self) -> bool {
@@ -98,9 +105,10 @@ impl Core {
             }
         };
         let (peer, qkey) = (arrival.peer, arrival.imm);
-        let is_granted = arrival.flags & local::FLAG_LOCAL != 0 && self.local_key(peer).is_some();
+        let is_granted = arrival.flags & local::FLAG_LOCAL != 0 && self.sealer(peer).is_some();
         let next = if is_granted { block.total } else { 0 };
-        let job = Job { peer, qkey, block, region, next, in_engine: 0, is_dead: false };
+        let serial = self.rdma.next_serial();
+        let job = Job { peer, qkey, block, region, next, in_engine: 0, is_dead: false, serial };
         let index = self.take_job(job)?;
         self.device.counters.add(Counter::RdmaReadRespBytes, u64::from(block.total));
         if is_granted {
@@ -108,7 +116,7 @@ impl Core {
         } else if block.total == 0 {
             self.give_read(now, index, Part::ReadData(index, 0), OP_READ_DATA, 0);
         } else {
-            self.rdma.serving.push_back(index);
+            self.rdma.serving.push(peer, Waiting { index, serial });
         }
         Ok(())
     }
@@ -127,25 +135,27 @@ impl Core {
         u32::try_from(place).map_err(|_| Reject::Rnr)
     }
 
-    /// Whether the READ has more segments.
-    pub(super) fn feed_read_data(&mut self, now: Instant, index: u32) -> bool {
+    /// Gives a few segments of a READ that has more.
+    pub(super) fn feed_read_data(&mut self, now: Instant, waiting: Waiting) {
+        let Waiting { index, serial } = waiting;
         let segment = self.segment_bytes();
         for _ in 0..SEGMENTS_PER_TURN {
-            let Some(Some(job)) = self.rdma.jobs.get_mut(index as usize) else { return false };
-            if job.is_fed() {
-                return false;
+            let Some(Some(job)) = self.rdma.jobs.get_mut(index as usize) else { return };
+            if job.is_fed() || job.serial != serial {
+                return;
             }
             let at = job.next;
             let bytes = segment.min(job.block.total - at);
             job.next = at + bytes;
-            let is_last = job.next == job.block.total;
             let part = Part::ReadData(index, at / segment);
             self.give_read(now, index, part, OP_READ_DATA, bytes);
-            if is_last {
-                return false;
-            }
         }
-        true
+        if let Some(Some(job)) = self.rdma.jobs.get(index as usize)
+            && job.serial == serial
+            && !job.is_fed()
+        {
+            self.rdma.serving.push(job.peer, waiting);
+        }
     }
 
     pub(super) fn give_read(&mut self, now: Instant, index: u32, part: Part, op: u8, bytes: u32) {
@@ -159,9 +169,10 @@ impl Core {
             imm: 0,
             rnr_retry: 7,
         };
-        if self.endpoint.send(now, job.peer, message).is_ok() {
+        let peer = job.peer;
+        if self.endpoint.send(now, peer, message).is_ok() {
             job.in_engine += 1;
-            self.rdma.answered += 1;
+            self.rdma.entered(peer, part);
             return;
         }
         // The engine forgot the peer, or is closing.
@@ -172,16 +183,16 @@ impl Core {
     }
 
     /// A part of job `index` has left the engine.
-    pub(in crate::core) fn job_part_done(&mut self, index: u32, status: Status) {
-        self.rdma.answered -= 1;
+    pub(in crate::core) fn job_part_done(&mut self, index: u32, part: Part, status: Status) {
         let Some(place) = self.rdma.jobs.get_mut(index as usize) else { return };
         let Some(job) = place else { return };
+        let peer = job.peer;
         job.in_engine -= 1;
         job.is_dead |= status != Status::Ok;
         if job.in_engine == 0 && job.is_fed() {
             *place = None;
-            self.rdma.serving.retain(|job| *job != index);
         }
+        self.rdma.left(peer, part);
     }
 
     /// Answers whether a READ is still being served (SRD-10.6); silence means its data is on its way.
@@ -201,8 +212,8 @@ impl Core {
         if !is_known {
             let block = Block { tag: block.tag, ..Block::default() };
             let (peer, qkey) = (arrival.peer, arrival.imm);
-            let job =
-                Job { peer, qkey, block, region: None, next: 0, in_engine: 0, is_dead: false };
+            let (region, next, serial) = (None, 0, self.rdma.next_serial());
+            let job = Job { peer, qkey, block, region, next, in_engine: 0, is_dead: false, serial };
             let index = self.take_job(job)?;
             self.give_read(now, index, Part::ReadFail(index), OP_READ_FAIL, 0);
         }
@@ -211,7 +222,7 @@ impl Core {
 
     /// Block and bytes of a segment of job `index`.
     pub(super) fn read_data_of(&self, index: u32, segment_number: u32) -> (Block, Body) {
-        let Some(Some(job)) = self.rdma.jobs.get(index as usize) else {
+        let Some(job) = self.job(index) else {
             return (Block::default(), Body::Empty);
         };
         let segment = self.segment_bytes();
@@ -228,9 +239,12 @@ impl Core {
         }
     }
 
+    pub(super) fn job(&self, index: u32) -> Option<&Job> {
+        self.rdma.jobs.get(index as usize)?.as_ref()
+    }
+
     /// Block of what was asked of job `index`.
     pub(super) fn job_block(&self, index: u32) -> Block {
-        let job = self.rdma.jobs.get(index as usize).and_then(Option::as_ref);
-        job.map(|job| job.block).unwrap_or_default()
+        self.job(index).map(|job| job.block).unwrap_or_default()
     }
 }

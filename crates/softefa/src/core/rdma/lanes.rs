@@ -1,0 +1,149 @@
+//! Whose turn it is: operations that wait to give segments to the engine, in turns of their peers.
+//!
+//! Each peer has a budget of its own, so that one that takes nothing holds up nobody but itself.
+
+use std::collections::VecDeque;
+
+use srd::PeerId;
+
+/// An operation that waits: where it is, and a number that a successor there does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) index: u32,
+    pub(super) serial: u32,
+}
+
+/// One of these for each kind of segment.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    /// Segments of one peer in the engine, from which on its operations wait.
+    budget: u32,
+    /// By [`PeerId::index`]: an index is used again only when nothing of its peer is left.
+    lanes: Vec<Lane>,
+    /// Peers with something to give and room for it.
+    rotation: VecDeque<u32>,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    in_engine: u32,
+    is_in_rotation: bool,
+    waiting: VecDeque<Waiting>,
+}
+
+impl Lanes {
+    pub(super) fn new(budget: u32) -> Self {
+        Self { budget, lanes: Vec::new(), rotation: VecDeque::new() }
+    }
+
+    /// The operation waits for its next turn, behind the others of its peer.
+    pub(super) fn push(&mut self, peer: PeerId, waiting: Waiting) {
+        self.lane(peer).waiting.push_back(waiting);
+        self.rotate(peer.index());
+    }
+
+    fn lane(&mut self, peer: PeerId) -> &mut Lane {
+        if self.lanes.len() <= peer.index() {
+            self.lanes.resize_with(peer.index() + 1, Lane::default);
+        }
+        &mut self.lanes[peer.index()]
+    }
+
+    /// Takes the operation whose turn it is.
+    pub(super) fn pop(&mut self) -> Option<Waiting> {
+        while let Some(place) = self.rotation.pop_front() {
+            let lane = &mut self.lanes[place as usize];
+            lane.is_in_rotation = false;
+            if lane.in_engine < self.budget
+                && let Some(waiting) = lane.waiting.pop_front()
+            {
+                self.rotate(place as usize);
+                return Some(waiting);
+            }
+        }
+        None
+    }
+
+    /// The engine took a segment for `peer`.
+    pub(super) fn entered(&mut self, peer: PeerId) {
+        self.lane(peer).in_engine += 1;
+    }
+
+    /// The engine is done with a segment for `peer`.
+    pub(super) fn left(&mut self, peer: PeerId) {
+        self.lane(peer).in_engine -= 1;
+        self.rotate(peer.index());
+    }
+
+    fn rotate(&mut self, place: usize) {
+        let lane = &mut self.lanes[place];
+        let has_turn = lane.in_engine < self.budget && !lane.waiting.is_empty();
+        if has_turn && !lane.is_in_rotation {
+            lane.is_in_rotation = true;
+            #[expect(clippy::cast_possible_truncation, reason = "peers are fewer than 2^32")]
+            self.rotation.push_back(place as u32);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use srd::{Address, Config, Endpoint, Instant};
+
+    fn peers<const N: usize>() -> [PeerId; N] {
+        let mut engine = Endpoint::new(Config::socket(), 1, 1, 1);
+        std::array::from_fn(|i| engine.peer(Instant::ZERO, Address { host: i as u64, qpn: 2 }))
+    }
+
+    fn waiting(index: u32) -> Waiting {
+        Waiting { index, serial: 0 }
+    }
+
+    #[test]
+    fn a_peer_without_room_holds_up_only_itself() {
+        let [deaf, good] = peers();
+        let mut lanes = Lanes::new(1);
+        for (peer, index) in [(deaf, 0), (deaf, 1), (good, 2), (good, 3)] {
+            lanes.push(peer, waiting(index));
+        }
+        assert_eq!(lanes.pop(), Some(waiting(0)));
+        lanes.entered(deaf);
+        for index in [2, 3] {
+            assert_eq!(lanes.pop(), Some(waiting(index)));
+            lanes.entered(good);
+            assert_eq!(lanes.pop(), None);
+            lanes.left(good);
+        }
+        assert_eq!(lanes.pop(), None);
+        lanes.left(deaf);
+        assert_eq!((lanes.pop(), lanes.pop()), (Some(waiting(1)), None));
+    }
+
+    #[test]
+    fn a_segment_may_be_given_without_waiting() {
+        let [peer] = peers();
+        let mut lanes = Lanes::new(1);
+        lanes.entered(peer);
+        lanes.push(peer, waiting(0));
+        assert_eq!(lanes.pop(), None);
+        lanes.left(peer);
+        assert_eq!(lanes.pop(), Some(waiting(0)));
+    }
+
+    #[test]
+    fn peers_take_turns_and_so_do_their_operations() {
+        let [a, b] = peers();
+        let mut lanes = Lanes::new(100);
+        for (peer, index) in [(a, 0), (a, 1), (a, 2), (b, 10)] {
+            lanes.push(peer, waiting(index));
+        }
+        let mut seen = Vec::new();
+        for _ in 0..8 {
+            let next = lanes.pop().unwrap();
+            seen.push(next.index);
+            lanes.push(if next.index < 10 { a } else { b }, next);
+        }
+        assert_eq!(seen, [0, 10, 1, 10, 2, 10, 0, 10]);
+    }
+}

@@ -1,0 +1,162 @@
+//! A peer made of the engine alone.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use softefa::Status;
+use srd::wire::{Flags, Header};
+use srd::{Address, Arrival, Config, Endpoint, Event, Message, MsgId, Reject};
+
+use super::{QKEY, Side, remote};
+
+pub const OP_WRITE: u8 = 1;
+pub const OP_READ: u8 = 2;
+pub const OP_READ_DATA: u8 = 3;
+pub const OP_PROBE: u8 = 5;
+pub const OP_WRITE_LOCAL: u8 = 16;
+pub const OP_READ_GRANT: u8 = 17;
+pub const OP_READ_CONFIRM: u8 = 18;
+pub const BLOCK_LEN: usize = 24;
+
+pub struct Scripted {
+    socket: UdpSocket,
+    engine: Endpoint,
+    start: Instant,
+    epoch: u64,
+    /// Bytes of messages that have not ended.
+    pub bodies: HashMap<MsgId, Vec<u8>>,
+    pub ended: HashMap<MsgId, srd::Status>,
+}
+
+impl Scripted {
+    pub fn new() -> Self {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+        socket.set_nonblocking(true).expect("a socket that does not block");
+        let (bodies, ended) = Default::default();
+        let engine = engine(&socket, 1);
+        Self { socket, engine, start: Instant::now(), epoch: 1, bodies, ended }
+    }
+
+    /// Forgets everything but its address.
+    pub fn restart(&mut self) {
+        self.epoch += 1;
+        self.engine = engine(&self.socket, self.epoch);
+    }
+
+    pub fn qpn(&self) -> u16 {
+        self.socket.local_addr().expect("an address").port()
+    }
+
+    pub fn now(&self) -> srd::Instant {
+        let ns = u64::try_from(self.start.elapsed().as_nanos()).expect("less than 500 years");
+        srd::Instant::from_ns(ns)
+    }
+
+    pub fn send(&mut self, to: Address, op: u8, body: &[u8]) -> MsgId {
+        self.send_with(to, op, 0, body)
+    }
+
+    pub fn send_with(&mut self, to: Address, op: u8, flags: u8, body: &[u8]) -> MsgId {
+        let id = MsgId((self.bodies.len() + self.ended.len()) as u64);
+        let peer = self.engine.peer(self.now(), to);
+        let len = u32::try_from(body.len()).expect("short");
+        let (qkey, imm) = (QKEY, QKEY);
+        let message = Message { id, len, op, flags, qkey, imm, rnr_retry: 7 };
+        self.engine.send(self.now(), peer, message).expect("there is room");
+        self.bodies.insert(id, body.to_vec());
+        id
+    }
+
+    /// Takes what has arrived, answers it, sends; the messages it took.
+    pub fn turn(
+        &mut self,
+        answer: impl Fn(u8) -> Result<(), Reject>,
+    ) -> Vec<(Address, u8, Vec<u8>)> {
+        let (now, mut buffer, mut taken) = (self.now(), [0; 1 << 16], Vec::new());
+        while let Ok((len, from)) = self.socket.recv_from(&mut buffer) {
+            let std::net::IpAddr::V4(ip) = from.ip() else { continue };
+            let (host, datagram) = (u64::from(u32::from(ip)), &buffer[..len]);
+            let Ok(received) = self.engine.handle_datagram(now, host, datagram, len) else {
+                continue;
+            };
+            let Some(Arrival { peer, psn, op, .. }) = received.data else { continue };
+            match answer(op) {
+                Ok(()) => self.engine.accept(now, peer, psn),
+                Err(why) => self.engine.reject(now, peer, psn, why),
+            }
+            let from = self.engine.address(peer).expect("it just sent");
+            taken.push((from, op, datagram[received.header_len..].to_vec()));
+        }
+        self.engine.flush_acks(now);
+        self.engine.handle_timeout(now);
+        self.transmit(now);
+        while let Some(event) = self.engine.poll_event() {
+            if let Event::Completed { msg, status, .. } = event {
+                self.bodies.remove(&msg);
+                self.ended.insert(msg, status);
+            }
+        }
+        taken
+    }
+
+    pub fn transmit(&mut self, now: srd::Instant) {
+        let mut header = [0; srd::HEADER_MAX];
+        while let Some(out) = self.engine.poll_transmit(now, &mut header) {
+            let body = out.msg.map_or(&[][..], |msg| &self.bodies[&msg]);
+            let datagram = sealed([&header[..out.header_len], body].concat());
+            self.socket.send_to(&datagram, (Ipv4Addr::LOCALHOST, out.addr.qpn)).expect("sent");
+        }
+    }
+}
+
+/// The datagram with its check (SRD-2.10), of all of it.
+pub fn sealed(mut datagram: Vec<u8>) -> Vec<u8> {
+    datagram[Header::FLAGS_AT] |= Flags::SEALED.0;
+    let before = crc32c::crc32c(&datagram[..Header::CHECK.start]);
+    let check = crc32c::crc32c_append(before, &datagram[Header::CHECK.end..]);
+    datagram[Header::CHECK].copy_from_slice(&check.to_be_bytes());
+    datagram
+}
+
+pub fn engine(socket: &UdpSocket, epoch: u64) -> Endpoint {
+    let qpn = socket.local_addr().expect("an address").port();
+    Endpoint::new(Config { paths: 1, ..Config::socket() }, qpn, epoch, epoch)
+}
+
+pub fn address(of: &Side) -> Address {
+    Address { host: u64::from(u32::from(of.device.addr())), qpn: of.qp.qpn() }
+}
+
+/// Block of an operation on all of the first `total` bytes of a side.
+pub fn block(of: &Side, total: u32, offset: u32) -> Vec<u8> {
+    let target = remote(of, 0);
+    let fields = [target.rkey, total, offset, 5].map(u32::to_be_bytes).concat();
+    [&target.addr.to_be_bytes()[..], &fields].concat()
+}
+
+/// Turns of both until `done` says so.
+pub fn until(peer: &mut Scripted, mut done: impl FnMut(&mut Scripted) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !done(peer) {
+        assert!(Instant::now() < deadline, "nothing happened for ten seconds");
+    }
+}
+
+/// What the one work request of `a` ends with, while its peer refuses or accepts.
+pub fn outcome(a: &Side, peer: &mut Scripted, answer: impl Fn(u8) -> Result<(), Reject>) -> Status {
+    let mut status = None;
+    until(peer, |peer| {
+        peer.turn(&answer);
+        status = a.cq.poll_one().map(|done| done.status);
+        status.is_some()
+    });
+    status.expect("until it is there")
+}
+
+/// A READ's block as it came, with the fields an answer sets.
+pub fn answer(request: &[u8], key: u32, total: u32, offset: u32, bytes: &[u8]) -> Vec<u8> {
+    let tag = &request[20..24];
+    let fields = [key.to_be_bytes(), total.to_be_bytes(), offset.to_be_bytes()].concat();
+    [&[0; 8][..], &fields, tag, bytes].concat()
+}

@@ -1,0 +1,143 @@
+//! Bytes that are named instead of sent, with a peer made of the engine alone (SRD-10.7 to 10.10).
+
+mod common;
+
+use std::net::Ipv4Addr;
+
+use common::scripted::{
+    BLOCK_LEN, OP_READ, OP_READ_CONFIRM, OP_READ_DATA, OP_READ_GRANT, OP_WRITE_LOCAL, Scripted,
+    address, answer, block, outcome, until,
+};
+use common::{Side, remote, side_of};
+use softefa::{Ah, Config, ModifyQp, QpKind, QpState, SendOp, Status};
+use srd::{Address, Reject};
+
+/// Flag of a READ: the bytes may be named instead of sent.
+const FLAG_LOCAL: u8 = 0x80;
+/// Long enough to be named instead of sent.
+const LONG: u32 = 40_000;
+const KEY: [u8; 16] = *b"key of this user";
+
+/// A side whose bytes may be copied by those who know [`KEY`], and that may copy theirs.
+fn local() -> Side {
+    side_of(QpKind::Srd, &Config { local_key: Some(KEY), ..Config::default() })
+}
+
+/// A source as SRD-10.7 wants it: bytes of this process that `peer` lets `to` copy for ever.
+fn source(peer: &Scripted, to: Address, bytes: &[u8]) -> Vec<u8> {
+    static WITNESS: [u8; 16] = *b"random, they say";
+    static LEASE: u64 = 77;
+    let long = |address: usize| (address as u64).to_be_bytes();
+    let open = [
+        &std::process::id().to_be_bytes()[..],
+        &u32::try_from(bytes.len()).expect("short").to_be_bytes(),
+        &long(bytes.as_ptr() as usize),
+        &long(WITNESS.as_ptr() as usize),
+        &long(&raw const LEASE as usize),
+        &LEASE.to_be_bytes(),
+        &WITNESS,
+    ]
+    .concat();
+    let from = Address { host: u64::from(u32::from(Ipv4Addr::LOCALHOST)), qpn: peer.qpn() };
+    let ends = [from, to].map(|end| [&end.host.to_be_bytes()[..], &end.qpn.to_be_bytes()].concat());
+    let sealed = [&open[..], &ends.concat()].concat();
+    let seal = siphasher::sip128::SipHasher24::new_with_key(&KEY).hash(&sealed).as_bytes();
+    [&open[..], &seal].concat()
+}
+
+#[test]
+fn bytes_sent_although_they_were_named_fail_the_read() {
+    let (a, mut peer) = (local(), Scripted::new());
+    let ah = a.ah(&a);
+    a.post(1, &ah, peer.qpn(), SendOp::Read(remote(&a, 0)), &[a.sge(0, LONG)]);
+    let (bytes, mut request, mut is_asked) = ([9; LONG as usize], Vec::new(), false);
+    until(&mut peer, |peer| {
+        assert!(a.cq.poll_one().is_none());
+        // The READ lasts for as long as its confirmation is refused.
+        let refuse = |op| if op == OP_READ_CONFIRM { Err(Reject::Rnr) } else { Ok(()) };
+        for (from, op, body) in peer.turn(refuse) {
+            if op == OP_READ {
+                let named = [answer(&body, 0, LONG, 0, &[]), source(peer, from, &bytes)].concat();
+                peer.send(from, OP_READ_GRANT, &named);
+                request = body;
+            } else if !std::mem::replace(&mut is_asked, true) {
+                peer.send(from, OP_READ_DATA, &answer(&request, 0, LONG, 0, &bytes[..100]));
+            }
+        }
+        is_asked && peer.bodies.is_empty()
+    });
+    assert_eq!(outcome(&a, &mut peer, |_| Ok(())), Status::RemoteBadStatus);
+}
+
+#[test]
+fn a_source_is_good_for_nobody_but_whom_it_was_made_for() {
+    let (mut a, b, mut peer) = (local(), local(), Scripted::new());
+    a.fill(0, &[1; LONG as usize]);
+    // The peer need not know the key to be told where the bytes of its READ are.
+    peer.send_with(address(&a), OP_READ, FLAG_LOCAL, &block(&a, LONG, 0));
+    let mut source = Vec::new();
+    until(&mut peer, |peer| {
+        assert!(a.cq.poll_one().is_none());
+        for (_, op, body) in peer.turn(|_| Ok(())) {
+            assert_eq!(op, OP_READ_GRANT);
+            source = body[BLOCK_LEN..].to_vec();
+        }
+        !source.is_empty()
+    });
+    // To whom the bytes never were granted; or back to whom they belong.
+    for to in [&b, &a] {
+        let id =
+            peer.send(address(to), OP_WRITE_LOCAL, &[block(to, LONG, 0), source.clone()].concat());
+        until(&mut peer, |peer| {
+            assert!(a.cq.poll_one().is_none() && b.cq.poll_one().is_none());
+            peer.turn(|_| Ok(()));
+            peer.ended.contains_key(&id)
+        });
+        assert_eq!(peer.ended[&id], srd::Status::BadStatus);
+    }
+    assert!(b.bytes(0, LONG as usize).iter().all(|byte| *byte == 0), "copied all the same");
+}
+
+/// How a program gets at its memory again.
+type TakeBack<'a> = &'a dyn Fn(&Side, &Ah);
+
+/// The lease that a source names, and the word it points at.
+fn lease(source: &[u8]) -> (u64, u64) {
+    use std::os::unix::fs::FileExt;
+    let field = |at: usize| u64::from_be_bytes(source[at..at + 8].try_into().expect("8 bytes"));
+    let mut word = [0; 8];
+    let memory = std::fs::File::open("/proc/self/mem").expect("our own memory");
+    memory.read_exact_at(&mut word, field(24)).expect("a word of ours");
+    (field(32), u64::from_ne_bytes(word))
+}
+
+#[test]
+fn the_lease_of_a_write_ends_when_its_bytes_are_taken_back() {
+    let error = ModifyQp { state: Some(QpState::Error), ..ModifyQp::default() };
+    let reset = ModifyQp { state: Some(QpState::Reset), ..ModifyQp::default() };
+    let ways: [(&str, TakeBack<'_>); 5] = [
+        ("error state", &|a, _| a.qp.modify(&error).expect("possible")),
+        ("reset state", &|a, _| a.qp.modify(&reset).expect("possible")),
+        ("destroyed queue pair", &|a, _| a.qp.destroy()),
+        ("destroyed address handle", &|_, ah| ah.destroy()),
+        ("deregistered memory", &|a, _| a.mr.deregister()),
+    ];
+    for (how, take_back) in ways {
+        let (a, mut peer) = (local(), Scripted::new());
+        let ah = a.ah(&a);
+        a.post(1, &ah, peer.qpn(), SendOp::Write(remote(&a, 0)), &[a.sge(0, LONG)]);
+        let mut source = Vec::new();
+        until(&mut peer, |peer| {
+            assert!(a.cq.poll_one().is_none());
+            for (_, op, body) in peer.turn(|_| Err(Reject::Rnr)) {
+                assert_eq!(op, OP_WRITE_LOCAL);
+                source = body[BLOCK_LEN..].to_vec();
+            }
+            !source.is_empty()
+        });
+        let (value, word) = lease(&source);
+        assert_eq!(value, word, "{how}: the bytes may be copied before");
+        take_back(&a, &ah);
+        assert_ne!(value, lease(&source).1, "{how}: the bytes may still be copied");
+    }
+}
