@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Side, first, init, outcome, pair, remote, up, wait_for};
+use common::{Side, first, init, outcome, pair, poll_until_counted, remote, up, wait_for};
 use softefa::counters::Counter;
 use softefa::{
     AHN_UNKNOWN, Access, CompletionOp, ModifyQp, Mr, Pd, PostError, Qp, QpKind, QpState, SendOp,
@@ -112,9 +112,7 @@ fn the_last_handle_of_a_peer_takes_its_work_requests_along() {
     // Without a receive there, sends are tried for ever; WRITEs wait for their turn; the READ has
     // been accepted and waits for its data.
     a.post(0, &first, b.qp.qpn(), SendOp::Read(remote(&b, 0)), &[a.sge(0, 1_000_000)]);
-    while b.device.counters().get(Counter::RdmaReadRespBytes) == 0 {
-        assert!(a.cq.poll_one().is_none() && b.cq.poll_one().is_none());
-    }
+    poll_until_counted(&[&a, &b], &b, Counter::RdmaReadRespBytes, 1);
     for id in 1..=20 {
         a.send(id, &b, &first, 0, 8);
     }
@@ -152,9 +150,7 @@ fn deregistration_ends_a_write_that_has_to_be_repeated() {
     let sge = Sge { lkey: source.lkey(), ..a.sge(0, 64) };
     // No receive is posted for its immediate.
     a.post(1, &ah, b.qp.qpn(), SendOp::WriteImm(remote(&b, 0), 5), &[sge]);
-    while b.device.counters().get(Counter::RxRnr) == 0 {
-        assert!(a.cq.poll_one().is_none() && b.cq.poll_one().is_none());
-    }
+    poll_until_counted(&[&a, &b], &b, Counter::RxRnr, 1);
     source.deregister();
     assert_eq!(first(&a, &b, CompletionOp::Write), Status::LocalInvalidLkey);
 }
@@ -171,9 +167,7 @@ fn deregistration_ends_a_read_on_either_side() {
         let sge = Sge { lkey: local.lkey(), ..a.sge(0, 1_000_000) };
         // More than the first window, so that the rest comes after the deregistration.
         a.post(1, &ah, b.qp.qpn(), SendOp::Read(source), &[sge]);
-        while b.device.counters().get(Counter::RdmaReadRespBytes) == 0 {
-            assert!(a.cq.poll_one().is_none() && b.cq.poll_one().is_none());
-        }
+        poll_until_counted(&[&a, &b], &b, Counter::RdmaReadRespBytes, 1);
         let (ends, expected) = if is_target {
             (&local, Status::LocalInvalidLkey)
         } else {

@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Side, init, pair, poll_until, remote, side, up, wait_for};
+use common::{Side, init, pair, poll_until, poll_until_counted, remote, side, up, wait_for};
 use softefa::counters::Counter;
 use softefa::{
     Access, CompletionOp, Config, Cq, Device, ModifyQp, Profile, Qp, QpKind, QpState, Remote,
@@ -149,7 +149,7 @@ fn a_responder_that_goes_away_ends_the_read() {
     let read = SendOp::Read(remote(&b, 0));
     // More than the first window, so that the rest is never sent.
     a.post(1, &ah, b.qp.qpn(), read, &[a.sge(0, 1_000_000)]);
-    poll_until_counted(&a, &b, Counter::RdmaReadRespBytes);
+    poll_until_counted(&[&a, &b], &b, Counter::RdmaReadRespBytes, 1);
     b.qp.destroy();
     let done = wait_for_any(&a);
     assert!(
@@ -164,19 +164,11 @@ fn a_responder_that_is_reset_aborts_the_read() {
     let ah = a.ah(&b);
     let read = SendOp::Read(remote(&b, 0));
     a.post(1, &ah, b.qp.qpn(), read, &[a.sge(0, 1_000_000)]);
-    poll_until_counted(&a, &b, Counter::RdmaReadRespBytes);
+    poll_until_counted(&[&a, &b], &b, Counter::RdmaReadRespBytes, 1);
     let reset = ModifyQp { state: Some(QpState::Reset), ..ModifyQp::default() };
     b.qp.modify(&reset).unwrap();
     up(&b.qp, 7);
     assert_eq!(finish(&a, &b), (CompletionOp::Send, Status::RemoteAbort));
-}
-
-fn poll_until_counted(a: &Side, b: &Side, counter: Counter) {
-    let start = std::time::Instant::now();
-    while b.device.counters().get(counter) == 0 {
-        assert!(a.cq.poll_one().is_none() && b.cq.poll_one().is_none());
-        assert!(start.elapsed().as_secs() < 10);
-    }
 }
 
 fn wait_for_any(a: &Side) -> Status {

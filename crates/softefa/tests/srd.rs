@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::HashSet;
 
-use common::{Side, init, pair, poll_until, up, wait_for};
+use common::{Side, init, pair, poll_until, poll_until_counted, up, wait_for};
 use softefa::counters::Counter;
 use softefa::{CompletionOp, ModifyQp, PostError, Qp, QpKind, QpState, SendOp, Sge, Status};
 
@@ -94,10 +94,7 @@ fn a_receiver_without_buffers_is_retried_until_it_has_one() {
     let (a, b) = pair("");
     let ah = a.ah(&b);
     a.send(1, &b, &ah, 0, 100);
-    while b.device.counters().get(Counter::RxRnr) == 0 {
-        assert!(b.cq.poll_one().is_none());
-        assert!(a.cq.poll_one().is_none());
-    }
+    poll_until_counted(&[&a, &b], &b, Counter::RxRnr, 1);
     b.post_recv(2, 0, 100);
     assert_eq!(wait_for(&[&a, &b], 1, CompletionOp::Recv).wr_id, 2);
 }
