@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use report::Progress;
+
 use crate::bench::{Measured, latency};
 use crate::exchange::{Control, Message};
 use crate::failure::Failure;
 use crate::lane::{Lanes, Opened, Side};
-use crate::progress::Progress;
 use crate::record::{Bandwidth, FabricRecord, Latency, Point, ReceiverCount, Run};
 use crate::spec::{Benchmark, EndpointKind, JobSpec, Limit, Operation, PointSpec};
 

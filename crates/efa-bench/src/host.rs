@@ -140,16 +140,7 @@ fn iso_date(seconds: u64) -> String {
 
 /// This process's command line, quoted for a shell.
 pub(crate) fn command_line() -> String {
-    std::env::args().map(|a| quote(&a)).collect::<Vec<_>>().join(" ")
-}
-
-/// Quotes one word for a shell where that is needed.
-pub(crate) fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
+    std::env::args().map(|a| report::shell_word(&a)).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -162,13 +153,5 @@ mod tests {
         assert_eq!(iso_date(951_782_399), "2000-02-28T23:59:59Z");
         assert_eq!(iso_date(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(iso_date(4_102_444_800), "2100-01-01T00:00:00Z");
-    }
-
-    #[test]
-    fn words_are_quoted_where_needed() {
-        assert_eq!(quote("a-b=c"), "a-b=c");
-        assert_eq!(quote("a b"), "'a b'");
-        assert_eq!(quote("it's"), "'it'\\''s'");
-        assert_eq!(quote(""), "''");
     }
 }

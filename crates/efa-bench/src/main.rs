@@ -25,7 +25,6 @@ mod page;
 mod paper;
 mod pattern;
 mod plan;
-mod progress;
 mod record;
 mod server;
 mod spec;
@@ -36,12 +35,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use report::Progress;
 
 use crate::child::ServerChild;
 use crate::cli::{Cli, Command, LocalBenchmark, MeasureArgs, PlanName};
 use crate::client::{Target, Wish};
 use crate::failure::Failure;
-use crate::progress::Progress;
 use crate::record::Results;
 use crate::server::ServerOptions;
 use crate::spec::Benchmark;

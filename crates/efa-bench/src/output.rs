@@ -108,9 +108,7 @@ pub(crate) fn csv(runs: &[Run]) -> String {
         for point in &run.points {
             let cells = csv_cells(run, point);
             debug_assert_eq!(cells.len(), CSV_COLUMNS.len());
-            let quoted: Vec<String> = cells.iter().map(|c| csv_quote(c)).collect();
-            out.push_str(&quoted.join(","));
-            out.push('\n');
+            out.push_str(&report::csv_line(&cells));
         }
     }
     out
@@ -153,13 +151,6 @@ fn csv_cells(run: &Run, point: &Point) -> Vec<String> {
         run.error.clone().unwrap_or_default(),
         number(point.spread_percent()),
     ]
-}
-
-fn csv_quote(cell: &str) -> String {
-    if cell.contains([',', '"', '\n']) {
-        return format!("\"{}\"", cell.replace('"', "\"\""));
-    }
-    cell.to_owned()
 }
 
 /// The table of one run; the unit is in every heading.
@@ -268,7 +259,6 @@ mod tests {
         let points: usize = runs.iter().map(|r| r.points.len()).sum();
         assert_eq!(text.lines().count(), points + 1);
         assert!(text.lines().all(|l| l.matches(',').count() == CSV_COLUMNS.len() - 1));
-        assert_eq!(csv_quote("a,\"b\""), "\"a,\"\"b\"\"\"");
     }
 
     #[test]

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use report::Progress;
+
 use crate::affinity;
 use crate::child::{self, ServerChild};
 use crate::cli::{PlanArgs, millis};
 use crate::compare;
 use crate::fabric_name::FabricName;
 use crate::failure::Failure;
-use crate::host::quote;
 use crate::output;
 use crate::page;
 use crate::paper;
-use crate::progress::Progress;
 use crate::record::Run;
 use crate::spec::parse_list;
 
@@ -130,7 +130,7 @@ impl FabricPlan {
         };
         words.extend(["efa-bench", "local", step.benchmark].map(str::to_owned));
         words.extend(step.arguments(self, duration_s));
-        words.iter().map(|w| quote(w)).collect::<Vec<_>>().join(" ")
+        words.iter().map(|w| report::shell_word(w)).collect::<Vec<_>>().join(" ")
     }
 }
 

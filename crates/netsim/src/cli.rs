@@ -1,5 +1,7 @@
 //! The command line.
 
+use crate::command::setting::Setting;
+use crate::command::sweep::{Part, Seeds};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -19,19 +21,91 @@ pub(crate) enum Command {
     /// scenario expects, 2 the scenario is wrong, a rule of the
     /// simulator was broken, or a file cannot be written.
     Run(RunArgs),
+    /// Runs scenarios with all combinations of settings and seeds, on all cores.
+    ///
+    /// With --out every finished run is kept, and the same command again runs only what is
+    /// missing. Ctrl-C leaves whole files. Exit codes: 0 all flows ended well, 1 some did not or a
+    /// run failed, 2 wrong arguments or scenario, 130 interrupted.
+    Sweep(SweepArgs),
+    /// Sets two result files side by side, with a verdict for each figure.
+    ///
+    /// Exit codes: 0 nothing is worse, 1 something regressed or is missing, 2 a file cannot be read.
+    Compare(CompareArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// Scenario file, as in scenarios/.
     pub(crate) scenario: PathBuf,
-    /// Also write everything as JSON to this file; "-" writes it to the terminal instead.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
     /// Run this seed instead of the scenario's.
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Replace the JSON file if it exists.
-    #[arg(long, requires = "json")]
+    /// Change a field of the scenario: transport.paths=16, workload.bytes=1MB.
+    #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = Setting::single)]
+    pub(crate) set: Vec<Setting>,
+    /// Look at flows, queues and uplinks every so many microseconds; JSON then holds them. The
+    /// default with --html: 1.
+    #[arg(long, value_name = "US", num_args = 0..=1, default_missing_value = "1",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) samples: Option<u32>,
+    /// Also write everything as JSON to this file; "-" writes it to the terminal instead.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Also write a page with charts.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Replace files that exist.
+    #[arg(long)]
     pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SweepArgs {
+    /// Scenario files.
+    #[arg(required = true)]
+    pub(crate) scenarios: Vec<PathBuf>,
+    /// A field and its values: transport.paths=16,64 or workload.bytes=64KB,1MB.
+    #[arg(long = "set", value_name = "FIELD=VALUE,...", value_parser = Setting::parse)]
+    pub(crate) set: Vec<Setting>,
+    /// Seeds instead of the scenarios' own: 1,2,5 or 1..3, the last one included.
+    #[arg(long, value_parser = Seeds::parse)]
+    pub(crate) seeds: Option<Seeds>,
+    /// Runs at a time; without it one per core.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) jobs: Option<u32>,
+    /// Keep every run in this folder, with results.json and results.csv of all.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write the results of all runs as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write a line of CSV per run.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Replace result files that exist.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Show no progress.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Print a Slurm array script of so many tasks instead of running anything.
+    #[arg(long, value_name = "TASKS", requires = "out", conflicts_with_all = ["json", "csv", "part"],
+        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) slurm: Option<u32>,
+    /// Run only the K-th of N equal parts, and write no tables: what a Slurm task does.
+    #[arg(long, value_name = "K/N", requires = "out", conflicts_with_all = ["json", "csv"],
+        value_parser = Part::parse)]
+    pub(crate) part: Option<Part>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// Result file to compare with (of run --json or sweep).
+    pub(crate) base: PathBuf,
+    /// Result file that is compared.
+    pub(crate) new: PathBuf,
+    /// Call changes up to this many percent the same. Without it the seeds decide: half of the
+    /// 95 % confidence interval of their ratios, at least 2 %.
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) threshold: Option<f64>,
 }

@@ -4,10 +4,10 @@ use crate::link::LossCause;
 use crate::network::Tally;
 use crate::sim::Sim;
 use crate::transport::{Counts, Machine};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One flow.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowOutcome {
     /// Sending host.
     pub src_host: u32,
@@ -26,7 +26,7 @@ pub struct FlowOutcome {
 }
 
 /// One run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Its seed.
     pub seed: u64,
@@ -54,7 +54,8 @@ pub struct Outcome {
     pub end_ps: u64,
     /// Events handled.
     pub events: u64,
-    /// Fingerprint of everything that happened: equal for equal runs.
+    /// Fingerprint of everything that happened: equal for equal runs. Hexadecimal in files.
+    #[serde(with = "hexadecimal")]
     pub digest: u64,
 }
 
@@ -93,10 +94,22 @@ impl Outcome {
         }
     }
 
+    /// Flows that ended well.
+    #[must_use]
+    pub fn done(&self) -> usize {
+        self.flows.iter().filter(|flow| flow.completion_ps.is_some()).count()
+    }
+
     /// Every flow ended well.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.flows.iter().all(|flow| flow.completion_ps.is_some())
+        self.done() == self.flows.len()
+    }
+
+    /// Packets lost for any cause.
+    #[must_use]
+    pub fn lost_packets(&self) -> u64 {
+        self.lost_queue_full + self.lost_cut + self.lost_grey + self.lost_no_route
     }
 
     /// Statistics of the flows that ended well; `None` when none did.
@@ -130,7 +143,7 @@ impl Outcome {
 }
 
 /// Statistics of one run. "To ideal" is completion time over the best possible one.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it all, with the units")]
 pub struct Summary {
     pub done: usize,
@@ -165,6 +178,20 @@ fn jain(rates: impl Iterator<Item = f64>) -> f64 {
         squares += rate * rate;
     }
     if squares > 0.0 { sum * sum / (count * squares) } else { 1.0 }
+}
+
+/// A fingerprint as text: many readers of JSON take numbers for floating-point ones.
+mod hexadecimal {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    pub(super) fn serialize<S: Serializer>(value: &u64, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_args!("{value:016x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        u64::from_str_radix(&String::deserialize(from)?, 16).map_err(de::Error::custom)
+    }
 }
 
 #[cfg(test)]

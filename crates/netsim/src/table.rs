@@ -30,8 +30,7 @@ pub fn table(title: &str, outcomes: &[Outcome]) -> Table {
 
 fn row(outcome: &Outcome) -> Vec<String> {
     let all = outcome.flows.len();
-    let lost =
-        outcome.lost_queue_full + outcome.lost_cut + outcome.lost_grey + outcome.lost_no_route;
+    let lost = outcome.lost_packets();
     let Some(s) = outcome.summary() else {
         let mut row = vec![outcome.seed.to_string(), format!("0/{all}")];
         row.resize(TITLES.len() - 1, "-".to_owned());

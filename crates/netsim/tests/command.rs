@@ -52,7 +52,7 @@ fn prints_a_row_per_seed_and_leaves_existing_files_alone() {
 
     let file = folder.path().join("out.json");
     let page: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    assert_eq!(page["runs"][1]["flows"].as_array().map(Vec::len), Some(4));
+    assert_eq!(page["points"][0]["runs"][1]["outcome"]["flows"].as_array().map(Vec::len), Some(4));
     fs::write(&file, "mine").unwrap();
     let output = netsim(folder.path(), &["run", "s.toml", "--json", "out.json"]);
     assert_eq!(output.status.code(), Some(2));
@@ -61,7 +61,7 @@ fn prints_a_row_per_seed_and_leaves_existing_files_alone() {
     let args = ["run", "s.toml", "--json", "out.json", "--force", "--seed", "9"];
     assert_eq!(netsim(folder.path(), &args).status.code(), Some(0));
     let page: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    assert_eq!(page["runs"][0]["seed"], 9);
+    assert_eq!(page["points"][0]["runs"][0]["seed"], 9);
 }
 
 #[test]

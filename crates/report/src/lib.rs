@@ -9,17 +9,23 @@
 
 mod axis;
 mod chart;
+mod csv;
 mod escape;
 mod file;
 mod markdown;
 mod page;
+mod progress;
+mod shell;
 mod style;
 mod svg;
 mod table;
 
 pub use axis::{Axis, Scale};
 pub use chart::{Chart, Series, Stroke, significant};
+pub use csv::csv_line;
 pub use file::{WriteError, write_atomic};
 pub use markdown::markdown;
 pub use page::{Page, Section, html};
+pub use progress::Progress;
+pub use shell::shell_word;
 pub use table::{Align, Column, Table};

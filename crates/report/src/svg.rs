@@ -13,6 +13,9 @@ const LEFT: f64 = 62.0;
 const RIGHT: f64 = 178.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 50.0;
+/// Lines of more points are read by their shape: they have only some markers.
+const MARKED_MAX: usize = 40;
+const MARKS_OF_LONG: usize = 7;
 /// Distance of two labels at the line ends.
 const LABEL_STEP: f64 = 17.0;
 
@@ -95,10 +98,17 @@ impl Plot<'_> {
         let look = series.look % LOOKS;
         let mut path = String::new();
         let mut markers = String::new();
-        for point in &series.points {
+        let every = match series.points.len() {
+            len if len > MARKED_MAX => len.div_ceil(MARKS_OF_LONG),
+            _ => 1,
+        };
+        for (number, point) in (1..).zip(&series.points) {
             let Some((x, y)) = self.at(*point) else { continue };
             let step = if path.is_empty() { 'M' } else { 'L' };
             let _ = write!(path, "{step}{x:.1} {y:.1}");
+            if number % every != 0 && number != series.points.len() {
+                continue;
+            }
             let tip = format!("{}: {} at {}", series.name, short(point.1), short(point.0));
             markers.push_str(&marker(look, x, y, &escape(&tip)));
         }
@@ -238,6 +248,15 @@ mod tests {
             let closed = text.matches(&format!("</{name}>")).count();
             assert_eq!(opened, closed, "{name}");
         }
+    }
+
+    #[test]
+    fn long_lines_have_few_markers() {
+        let line = (1..=400).map(|i| (f64::from(i), f64::from(i))).collect();
+        let text = svg(&chart(vec![line]), "c");
+        let markers = text.matches("<circle").count();
+        assert!((5..=10).contains(&markers), "{markers}");
+        assert!(text.matches('L').count() > 390, "every point is on the line");
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Tells people how far a long command is: a bar on a terminal, lines elsewhere, nothing with -q.
 //!
-//! Nothing here runs while a point is measured: no ticker thread takes time from the benchmark.
+//! Nothing here runs while a point is measured: no ticker thread takes time from a benchmark.
 
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Progress over a known number of points.
-pub(crate) struct Progress {
+/// Progress over a known number of points, on the standard error stream.
+#[derive(Debug)]
+pub struct Progress {
     bar: Option<ProgressBar>,
     plain: bool,
     done: usize,
@@ -15,7 +16,9 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn new(total: usize, quiet: bool) -> Self {
+    /// Of `total` points; nothing is shown when `quiet`.
+    #[must_use]
+    pub fn new(total: usize, quiet: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = (terminal && !quiet).then(|| {
             let bar =
@@ -33,14 +36,14 @@ impl Progress {
     }
 
     /// Something starts that may take a while.
-    pub(crate) fn starting(&self, what: &str) {
+    pub fn starting(&self, what: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(what.to_owned());
         }
     }
 
     /// One point is done.
-    pub(crate) fn point(&mut self, what: &str) {
+    pub fn point(&mut self, what: &str) {
         self.done += 1;
         if let Some(bar) = &self.bar {
             bar.set_message(what.to_owned());
@@ -51,7 +54,7 @@ impl Progress {
     }
 
     /// Points that will not be measured.
-    pub(crate) fn skip(&mut self, count: usize) {
+    pub fn skip(&mut self, count: usize) {
         self.done += count;
         if let Some(bar) = &self.bar {
             bar.inc(count as u64);
@@ -59,7 +62,7 @@ impl Progress {
     }
 
     /// A line that must not be lost behind the bar.
-    pub(crate) fn say(&self, text: &str) {
+    pub fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| eprintln!("{text}")),
             None => eprintln!("{text}"),

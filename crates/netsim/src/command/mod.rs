@@ -1,0 +1,34 @@
+//! What the command does: run scenarios, keep results, show them.
+
+pub(crate) mod compare;
+pub(crate) mod page;
+pub(crate) mod record;
+pub(crate) mod run;
+pub(crate) mod series;
+pub(crate) mod setting;
+pub(crate) mod source;
+pub(crate) mod sweep;
+
+use anyhow::{Result, ensure};
+use std::path::Path;
+
+/// How a command ended, when it did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// All is as it should be.
+    Good,
+    /// It ran, but some result is not as expected.
+    Bad,
+}
+
+/// Refuses to replace a file that is there already.
+pub(crate) fn ensure_free(path: &Path, force: bool) -> Result<()> {
+    let device = path.metadata().is_ok_and(|there| !there.is_file() && !there.is_dir());
+    ensure!(force || device || !path.exists(), "{} exists; --force replaces it", path.display());
+    Ok(())
+}
+
+/// "-" stands for the terminal.
+pub(crate) fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}

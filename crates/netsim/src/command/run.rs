@@ -1,0 +1,67 @@
+//! `netsim run`: one scenario, a run per seed.
+
+use crate::cli::RunArgs;
+use crate::command::record::{Results, Run};
+use crate::command::source::Source;
+use crate::command::{Verdict, ensure_free, is_stdout, page, setting};
+use anyhow::{Context, Result};
+use netsim::{Outcome, Scenario, table};
+
+/// Bad when some flow did not end well, or the runs miss what the scenario expects.
+pub(crate) fn run(args: &RunArgs) -> Result<Verdict> {
+    for path in args.json.iter().chain(&args.html).filter(|path| !is_stdout(path)) {
+        ensure_free(path, args.force)?;
+    }
+    let settings = setting::combinations(&args.set);
+    let chosen = settings.first().map_or(&[][..], Vec::as_slice);
+    let (scenario, mut point) = Source::read(&args.scenario)?.point(chosen)?;
+    let seeds = args.seed.map_or_else(|| scenario.seeds().to_vec(), |seed| vec![seed]);
+    let sampled_us = args.samples.or_else(|| args.html.as_ref().map(|_| 1));
+    for seed in seeds {
+        let broken = || format!("broken rule; repeat it with: {}", point.command(Some(seed)));
+        let run = simulate(&scenario, seed, sampled_us).with_context(broken)?;
+        point.runs.push(run);
+    }
+    let complete = point.is_complete();
+    let outcomes: Vec<Outcome> = point.runs.iter().filter_map(|run| run.outcome.clone()).collect();
+    let missed = scenario.missed(&outcomes);
+    let again = point.command(args.seed);
+    let results = Results::new(vec![point]);
+    write(args, &scenario, &outcomes, &results, &missed)?;
+    for line in &missed {
+        eprintln!("netsim: missed: {line}; repeat it with: {again}");
+    }
+    Ok(if missed.is_empty() && complete { Verdict::Good } else { Verdict::Bad })
+}
+
+/// Runs a scenario once.
+pub(crate) fn simulate(scenario: &Scenario, seed: u64, sampled_us: Option<u32>) -> Result<Run> {
+    let Some(interval_us) = sampled_us else {
+        return Ok(Run::of(scenario.run(seed)?, None));
+    };
+    let (outcome, samples) = scenario.run_sampled(seed, interval_us)?;
+    Ok(Run::of(outcome, Some(samples)))
+}
+
+fn write(
+    args: &RunArgs,
+    scenario: &Scenario,
+    outcomes: &[Outcome],
+    results: &Results,
+    missed: &[String],
+) -> Result<()> {
+    if let Some(path) = &args.html {
+        let page = page::page(results, missed);
+        report::write_atomic(path, report::html(&page).as_bytes())?;
+    }
+    if args.json.as_deref().is_some_and(is_stdout) {
+        print!("{}", results.json()?);
+        return Ok(());
+    }
+    if let Some(path) = &args.json {
+        report::write_atomic(path, results.json()?.as_bytes())?;
+    }
+    println!("{}", scenario.title());
+    print!("{}", table(scenario.title(), outcomes).text());
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! A scenario file, and the scenarios that settings make of it.
+
+use crate::command::record::Point;
+use crate::command::setting::{self, Chosen};
+use anyhow::{Context, Result};
+use netsim::Scenario;
+use std::fs;
+use std::path::Path;
+
+/// A scenario as it is in its file.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// The file's name, for messages and commands.
+    file: String,
+    text: String,
+}
+
+impl Source {
+    /// Reads a scenario file. What is wrong in it is said with the file's own lines.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let file = path.display().to_string();
+        let text = fs::read_to_string(path).with_context(|| file.clone())?;
+        Self::new(&file, &text)
+    }
+
+    /// A scenario with a name, and its text.
+    pub(crate) fn new(file: &str, text: &str) -> Result<Self> {
+        Scenario::parse(text).with_context(|| file.to_owned())?;
+        Ok(Self { file: file.to_owned(), text: text.to_owned() })
+    }
+
+    /// The scenario with some fields set, and a point without runs.
+    pub(crate) fn point(&self, chosen: &[Chosen<'_>]) -> Result<(Scenario, Point)> {
+        let mut point = Point {
+            title: String::new(),
+            file: self.file.clone(),
+            settings: chosen.iter().map(|chosen| chosen.to_choice()).collect(),
+            scenario: setting::apply(&self.text, chosen).with_context(|| self.file.clone())?,
+            runs: Vec::new(),
+        };
+        let at = || format!("{} with {}", self.file, point.name());
+        let scenario = Scenario::parse(&point.scenario).with_context(at)?;
+        scenario.title().clone_into(&mut point.title);
+        Ok((scenario, point))
+    }
+}

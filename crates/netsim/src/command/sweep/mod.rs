@@ -1,0 +1,203 @@
+//! `netsim sweep`: scenarios x settings x seeds.
+//!
+//! [`Plan`] lists the runs, [`Store`] keeps finished ones on disk, [`pool`] makes the others on all
+//! cores, `output` shows what came of them. A run that fails is a result like others.
+
+mod output;
+mod plan;
+mod pool;
+mod slurm;
+mod store;
+
+pub(crate) use plan::{Part, Seeds};
+
+use crate::cli::SweepArgs;
+use crate::command::record::{Results, Run};
+use crate::command::{Verdict, ensure_free, run::simulate};
+use anyhow::{Context, Result};
+use plan::{Plan, Unit};
+use pool::Step;
+use report::Progress;
+use std::num::NonZero;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use store::Store;
+
+/// Exit code after Ctrl-C, as shells have it.
+const INTERRUPTED: i32 = 130;
+
+/// Bad when a run failed or some flow did not end well.
+pub(crate) fn run(args: &SweepArgs) -> Result<Verdict> {
+    if let Some(tasks) = args.slurm {
+        print!("{}", slurm::script(args, tasks)?);
+        return Ok(Verdict::Good);
+    }
+    for path in args.json.iter().chain(&args.csv) {
+        ensure_free(path, args.force)?;
+    }
+    let plan = Plan::new(&args.scenarios, &args.set, args.seeds.as_ref())?;
+    let store = args.out.as_ref().map(|folder| Store::open(folder)).transpose()?;
+    if let Some(store) = store.as_ref().filter(|_| args.part.is_none()) {
+        store.ensure_same_sweep(&plan, args.force)?;
+    }
+    let mut sweep = Sweep { runs: vec![None; plan.units.len()], plan, store, args };
+    sweep.execute()?;
+    sweep.finish()
+}
+
+struct Sweep<'a> {
+    args: &'a SweepArgs,
+    plan: Plan,
+    /// What became of each unit of the plan.
+    runs: Vec<Option<Run>>,
+    store: Option<Store>,
+}
+
+impl Sweep<'_> {
+    /// Runs what is not in the store.
+    fn execute(&mut self) -> Result<()> {
+        let stop = interruption()?;
+        let mut progress = Progress::new(self.plan.count(self.args.part), self.args.quiet);
+        let todo = self.resume(&mut progress);
+        // A broken run is told in its result; a backtrace over the bar tells no more.
+        let hook = panic::take_hook();
+        panic::set_hook(Box::new(|_| {}));
+        let units: Vec<&Unit> = todo.iter().map(|&number| &self.plan.units[number]).collect();
+        let (runs, store, plan) = (&mut self.runs, &self.store, &self.plan);
+        let ended = pool::run(
+            jobs(self.args.jobs),
+            &units,
+            |unit| attempt(plan, unit),
+            &stop,
+            |step| match step {
+                Step::Ended(place, run) => {
+                    let number = todo[place];
+                    let unit = &plan.units[number];
+                    progress.point(&one_line(&unit.name(plan), &run));
+                    if let Some(store) = store {
+                        store.save(plan, unit, &run)?;
+                    }
+                    runs[number] = Some(Run { outcome: None, ..run });
+                    Ok(())
+                }
+                Step::Interrupted => {
+                    let done = runs.iter().flatten().count();
+                    progress
+                        .say(&format!("netsim: interrupted with {done} of {} runs", runs.len()));
+                    Sweep::leave(plan, runs, store.as_ref(), self.args)
+                }
+            },
+        );
+        panic::set_hook(hook);
+        ended
+    }
+
+    /// Takes finished runs from the store; numbers of the others, of this part.
+    fn resume(&mut self, progress: &mut Progress) -> Vec<usize> {
+        let mut todo = Vec::new();
+        for (number, unit) in self.plan.units.iter().enumerate() {
+            let mine = self.args.part.is_none_or(|part| part.has(number));
+            let kept = self.store.as_ref().and_then(|store| store.load(&self.plan, unit));
+            match kept {
+                Some(run) => {
+                    progress.skip(usize::from(mine));
+                    self.runs[number] = Some(run);
+                }
+                None if mine => todo.push(number),
+                None => {}
+            }
+        }
+        let kept = self.plan.count(self.args.part) - todo.len();
+        if kept > 0 && !self.args.quiet {
+            progress.say(&format!("netsim: {kept} runs are finished already"));
+        }
+        todo
+    }
+
+    /// After Ctrl-C: what is finished is written, then the process ends with all its threads.
+    fn leave(plan: &Plan, runs: &[Option<Run>], store: Option<&Store>, args: &SweepArgs) -> ! {
+        let results = plan.results(runs);
+        let written = write(&results, store, args);
+        if let Err(error) = written {
+            eprintln!("netsim: error: {error:#}");
+        }
+        process::exit(INTERRUPTED)
+    }
+
+    fn finish(&self) -> Result<Verdict> {
+        let results = self.plan.results(&self.runs);
+        write(&results, self.store.as_ref(), self.args)?;
+        let good = results.points.iter().all(|point| point.is_complete());
+        Ok(if good { Verdict::Good } else { Verdict::Bad })
+    }
+}
+
+/// Writes and prints the tables; a part of a sweep has none.
+fn write(results: &Results, store: Option<&Store>, args: &SweepArgs) -> Result<()> {
+    if args.part.is_some() {
+        return Ok(());
+    }
+    let files: [Option<PathBuf>; 2] = [args.json.clone(), store.map(Store::results_path)];
+    for path in files.iter().flatten() {
+        report::write_atomic(path, results.json()?.as_bytes())?;
+    }
+    let files: [Option<PathBuf>; 2] = [args.csv.clone(), store.map(Store::csv_path)];
+    for path in files.iter().flatten() {
+        report::write_atomic(path, output::csv(results).as_bytes())?;
+    }
+    print!("{}", output::table(results).text());
+    for line in output::failures(results) {
+        eprintln!("netsim: {line}");
+    }
+    Ok(())
+}
+
+/// One run; what goes wrong in it is its result.
+fn attempt(plan: &Plan, unit: &Unit) -> Run {
+    let scenario = &plan.points[unit.point].0;
+    let result = panic::catch_unwind(AssertUnwindSafe(|| simulate(scenario, unit.seed, None)));
+    match result {
+        Ok(Ok(run)) => run,
+        Ok(Err(error)) => Run::failed(unit.seed, format!("broken rule: {error:#}")),
+        Err(payload) => {
+            let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+            let why = text.unwrap_or_else(|| "for no stated reason".to_owned());
+            Run::failed(unit.seed, format!("panicked: {why}"))
+        }
+    }
+}
+
+fn one_line(name: &str, run: &Run) -> String {
+    let Some(summary) = &run.summary else {
+        let why = run.error.clone().unwrap_or_else(|| "no flow ended well".to_owned());
+        return format!("{name}: {why}");
+    };
+    let (done, flows, most) = (run.done, run.flows, summary.max_to_ideal);
+    format!("{name}: {done}/{flows} flows, max/ideal {most:.3}")
+}
+
+fn jobs(wanted: Option<u32>) -> usize {
+    let cores = || thread::available_parallelism().map_or(1, NonZero::get);
+    wanted.map_or_else(cores, |jobs| jobs as usize)
+}
+
+/// Becomes true at Ctrl-C or a request to end; a second one ends the process at once.
+fn interruption() -> Result<Arc<AtomicBool>> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let hear = || -> std::io::Result<()> {
+            let again = Arc::clone(&stop);
+            signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, again)?;
+            signal_hook::flag::register(signal, Arc::clone(&stop))?;
+            Ok(())
+        };
+        hear().context("cannot listen for Ctrl-C")?;
+    }
+    Ok(stop)
+}

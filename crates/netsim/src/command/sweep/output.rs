@@ -1,0 +1,151 @@
+//! Results of a sweep as a table and as CSV.
+
+use crate::command::record::{Point, Results};
+use netsim::Summary;
+use report::{Table, csv_line};
+
+/// Columns of figures; the names of settings come before them.
+const FIGURES: [&str; 10] = [
+    "seeds",
+    "done",
+    "mean us",
+    "p99 us",
+    "max us",
+    "max/ideal",
+    "worst",
+    "repeated %",
+    "Jain",
+    "lost",
+];
+const CSV_FIGURES: [&str; 16] = [
+    "seed",
+    "flows",
+    "done",
+    "lost_packets",
+    "min_us",
+    "mean_us",
+    "p50_us",
+    "p99_us",
+    "max_us",
+    "min_to_ideal",
+    "mean_to_ideal",
+    "max_to_ideal",
+    "repeated_percent",
+    "jain",
+    "digest",
+    "error",
+];
+
+/// Fields that were set in any point, in order of appearance.
+fn fields(results: &Results) -> Vec<&str> {
+    let mut fields: Vec<&str> = Vec::new();
+    for (field, _) in results.points.iter().flat_map(|point| &point.settings) {
+        if !fields.contains(&field.as_str()) {
+            fields.push(field);
+        }
+    }
+    fields
+}
+
+/// The values of the fields, empty where a point does not set one.
+fn values(point: &Point, fields: &[&str]) -> Vec<String> {
+    let value = |field: &&str| point.settings.iter().find(|(name, _)| name == field);
+    fields.iter().map(|field| value(field).map_or_else(String::new, |(_, v)| v.clone())).collect()
+}
+
+/// A row per point: means over its seeds, and the worst of them.
+pub(super) fn table(results: &Results) -> Table {
+    let fields = fields(results);
+    let many = results.points.iter().any(|point| point.file != results.points[0].file);
+    let by_file = many || fields.is_empty();
+    let mut titles = if by_file { vec!["scenario"] } else { Vec::new() };
+    titles.extend(&fields);
+    let text_columns = titles.len();
+    titles.extend(FIGURES);
+    let mut table = Table::new("Means over seeds", &titles, text_columns);
+    for point in &results.points {
+        let mut row = if by_file { vec![point.file.clone()] } else { Vec::new() };
+        row.extend(values(point, &fields));
+        row.extend(figures(point));
+        table.push(row);
+    }
+    table
+}
+
+fn figures(point: &Point) -> Vec<String> {
+    let sum = |count: fn(&crate::command::record::Run) -> u64| -> u64 {
+        point.runs.iter().map(count).sum()
+    };
+    let (done, flows) = (sum(|run| run.done as u64), sum(|run| run.flows as u64));
+    let summaries: Vec<&Summary> =
+        point.runs.iter().filter_map(|run| run.summary.as_ref()).collect();
+    let mut row = vec![point.runs.len().to_string(), format!("{done}/{flows}")];
+    if summaries.is_empty() {
+        row.resize(FIGURES.len() - 1, "-".to_owned());
+    } else {
+        let mean = |value: fn(&Summary) -> f64| {
+            summaries.iter().map(|s| value(s)).sum::<f64>() / summaries.len() as f64
+        };
+        let worst = summaries.iter().map(|s| s.max_to_ideal).fold(0.0, f64::max);
+        let us = [mean(|s| s.mean_us), mean(|s| s.p99_us), mean(|s| s.max_us)];
+        row.extend(us.map(|value| format!("{value:.1}")));
+        row.extend([mean(|s| s.max_to_ideal), worst].map(|value| format!("{value:.3}")));
+        row.push(format!("{:.2}", mean(|s| s.repeated_percent)));
+        row.push(format!("{:.3}", mean(|s| s.jain)));
+    }
+    row.push(sum(|run| run.lost_packets).to_string());
+    row
+}
+
+/// A line per run, empty cells for what a run does not have.
+pub(super) fn csv(results: &Results) -> String {
+    let fields = fields(results);
+    let head: Vec<&str> = ["scenario"].iter().chain(&fields).chain(&CSV_FIGURES).copied().collect();
+    let mut text = csv_line(&head);
+    for point in &results.points {
+        for run in &point.runs {
+            let mut cells = vec![point.file.clone()];
+            cells.extend(values(point, &fields));
+            let counts = [run.flows as u64, run.done as u64, run.lost_packets];
+            cells.push(run.seed.to_string());
+            cells.extend(counts.map(|count| count.to_string()));
+            let summary = run.summary.as_ref();
+            let figure = |value: fn(&Summary) -> f64| {
+                summary.map_or_else(String::new, |summary| value(summary).to_string())
+            };
+            cells.extend([
+                figure(|s| s.min_us),
+                figure(|s| s.mean_us),
+                figure(|s| s.p50_us),
+                figure(|s| s.p99_us),
+                figure(|s| s.max_us),
+                figure(|s| s.min_to_ideal),
+                figure(|s| s.mean_to_ideal),
+                figure(|s| s.max_to_ideal),
+                figure(|s| s.repeated_percent),
+                figure(|s| s.jain),
+            ]);
+            cells.push(run.digest.clone().unwrap_or_default());
+            cells.push(run.error.clone().unwrap_or_default());
+            text.push_str(&csv_line(&cells));
+        }
+    }
+    text
+}
+
+/// What went wrong, with the command that repeats it.
+pub(super) fn failures(results: &Results) -> Vec<String> {
+    let mut lines = Vec::new();
+    for point in &results.points {
+        for run in &point.runs {
+            let again = || format!("repeat it with: {}", point.command(Some(run.seed)));
+            if let Some(error) = &run.error {
+                lines.push(format!("{error}; {}", again()));
+            } else if run.done < run.flows {
+                let (done, flows) = (run.done, run.flows);
+                lines.push(format!("{done} of {flows} flows ended well; {}", again()));
+            }
+        }
+    }
+    lines
+}

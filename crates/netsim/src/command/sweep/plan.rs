@@ -1,0 +1,150 @@
+//! Which runs a sweep has.
+
+use crate::command::record::{Point, Results, Run};
+use crate::command::setting::{self, Setting};
+use crate::command::source::Source;
+use anyhow::{Context, Result, ensure};
+use netsim::Scenario;
+use std::path::PathBuf;
+
+/// More runs are a mistake.
+const RUNS_MAX: u64 = 1_000_000;
+
+/// Seeds of the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seeds(pub(crate) Vec<u64>);
+
+impl Seeds {
+    /// Reads `1,2,5` or `1..3`, the last one included.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let number = |word: &str| -> Result<u64> {
+            word.trim().parse().with_context(|| format!("\"{word}\" is no number"))
+        };
+        let mut seeds = Vec::new();
+        for word in text.split(',') {
+            let (first, last) = match word.split_once("..") {
+                Some((first, last)) => (number(first)?, number(last.trim_start_matches('='))?),
+                None => (number(word)?, number(word)?),
+            };
+            ensure!(first <= last, "{word}: the first seed is above the last");
+            ensure!(last - first < RUNS_MAX, "{word}: at most {RUNS_MAX} seeds");
+            seeds.extend(first..=last);
+        }
+        let mut sorted = seeds.clone();
+        sorted.sort_unstable();
+        ensure!(sorted.windows(2).all(|pair| pair[0] != pair[1]), "{text}: a seed twice");
+        Ok(Self(seeds))
+    }
+}
+
+/// The K-th of N parts of a sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// From 0.
+    number: usize,
+    of: usize,
+}
+
+impl Part {
+    /// Reads `K/N`, K from 1 to N.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let parts =
+            text.split_once('/').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
+        let (k, of): (usize, usize) = parts.context("two numbers are needed: 1/4")?;
+        ensure!((1..=of).contains(&k), "{k} is not allowed, only 1 to {of}");
+        Ok(Self { number: k - 1, of })
+    }
+
+    /// Whether a run belongs to it. Neighbours differ in their seed only and cost the same, so
+    /// they go to different parts.
+    pub(super) fn has(self, run: usize) -> bool {
+        run % self.of == self.number
+    }
+}
+
+/// One run.
+#[derive(Debug)]
+pub(super) struct Unit {
+    /// Index of its point.
+    pub(super) point: usize,
+    pub(super) seed: u64,
+}
+
+impl Unit {
+    /// The point and the seed.
+    pub(super) fn name(&self, plan: &Plan) -> String {
+        format!("{} seed {}", plan.points[self.point].1.name(), self.seed)
+    }
+}
+
+/// All points and runs, in the order of the tables.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Points, without their runs.
+    pub(super) points: Vec<(Scenario, Point)>,
+    pub(super) units: Vec<Unit>,
+}
+
+impl Plan {
+    /// Reads all scenarios and checks every combination before anything runs.
+    pub(super) fn new(
+        files: &[PathBuf],
+        settings: &[Setting],
+        seeds: Option<&Seeds>,
+    ) -> Result<Self> {
+        let combinations = setting::combinations(settings);
+        let mut points = Vec::new();
+        for file in files {
+            let source = Source::read(file)?;
+            for chosen in &combinations {
+                points.push(source.point(chosen)?);
+            }
+        }
+        let mut units = Vec::new();
+        for (number, (scenario, _)) in points.iter().enumerate() {
+            let seeds = seeds.map_or_else(|| scenario.seeds(), |seeds| &seeds.0);
+            units.extend(seeds.iter().map(|&seed| Unit { point: number, seed }));
+        }
+        ensure!(units.len() as u64 <= RUNS_MAX, "{} runs; at most {RUNS_MAX}", units.len());
+        Ok(Self { points, units })
+    }
+
+    /// Runs of a part, or all.
+    pub(super) fn count(&self, part: Option<Part>) -> usize {
+        (0..self.units.len()).filter(|&run| part.is_none_or(|part| part.has(run))).count()
+    }
+
+    /// The points with the runs that there are; points without any are left out.
+    pub(super) fn results(&self, runs: &[Option<Run>]) -> Results {
+        let mut points: Vec<Point> = self.points.iter().map(|(_, point)| point.clone()).collect();
+        for (unit, run) in self.units.iter().zip(runs) {
+            points[unit.point].runs.extend(run.clone());
+        }
+        points.retain(|point| !point.runs.is_empty());
+        Results::new(points)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_lists_and_ranges() {
+        assert_eq!(Seeds::parse("1..3,9").unwrap().0, [1, 2, 3, 9]);
+        for text in ["", "3..1", "a", "1,1", "1..2,2", "0..99999999999"] {
+            assert!(Seeds::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn parts_cover_everything_once() {
+        let parts: Vec<Part> = (1..=3).map(|k| Part::parse(&format!("{k}/3")).unwrap()).collect();
+        for run in 0..10 {
+            assert_eq!(parts.iter().filter(|part| part.has(run)).count(), 1);
+        }
+        for text in ["0/3", "4/3", "1", "a/b", "1/0"] {
+            assert!(Part::parse(text).is_err(), "{text}");
+        }
+    }
+}
