@@ -1,6 +1,7 @@
 //! Packets in the network, in a slab: no allocation per packet, the memory that a hop needs in
 //! one cache line.
 
+use crate::transport::tcp::Segment;
 use srd::HEADER_MAX;
 
 /// Ethernet (18 bytes with its check sum) and IPv4 (20) around a transport's header.
@@ -47,6 +48,7 @@ pub(crate) struct Packet {
 pub(crate) enum Body<'a> {
     /// The engine's header as it would be on the wire, at most [`HEADER_MAX`] bytes.
     Srd(&'a [u8]),
+    Tcp(Segment),
 }
 
 /// A [`Body`] in a slot.
@@ -55,6 +57,7 @@ enum Stored {
     Free { next: u32 },
     Short { len: u8, bytes: [u8; SHORT_BYTES] },
     Long { len: u16, place: u32 },
+    Tcp(Segment),
 }
 
 #[repr(align(64))]
@@ -94,6 +97,7 @@ impl Packets {
     pub(crate) fn insert(&mut self, packet: Packet, body: Body<'_>) -> PacketId {
         let stored = match body {
             Body::Srd(header) => self.store(header),
+            Body::Tcp(segment) => Stored::Tcp(segment),
         };
         self.live += 1;
         let Some(slot) = self.slots.get_mut(self.first_free as usize) else {
@@ -136,6 +140,7 @@ impl Packets {
             Stored::Long { len, place } => {
                 Body::Srd(&self.long[*place as usize][..usize::from(*len)])
             }
+            Stored::Tcp(segment) => Body::Tcp(*segment),
         };
         (&slot.packet, body)
     }
@@ -177,7 +182,9 @@ mod tests {
             let lens = [0, 40, SHORT_BYTES, SHORT_BYTES + 1, HEADER_MAX];
             let ids = lens.map(|len| packets.insert(packet(len as u32), Body::Srd(&header[..len])));
             for (id, len) in ids.into_iter().zip(lens) {
-                let (packet, Body::Srd(bytes)) = packets.open(id);
+                let (packet, Body::Srd(bytes)) = packets.open(id) else {
+                    panic!("what was put in")
+                };
                 assert_eq!((packet.wire_bytes, bytes), (len as u32, &header[..len]), "{round}");
             }
             assert_eq!(packets.live(), lens.len());

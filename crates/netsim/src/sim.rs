@@ -9,6 +9,7 @@ use crate::sample::Sampler;
 use crate::socket::{Ports, Socket};
 use crate::time::Time;
 use crate::topology::Fabric;
+use crate::transport::tcp::{Algorithm, Receiver, Route, Sender};
 use crate::transport::{Kind, Machine, Notice, Setup, SrdSocket, Transport};
 use srd::HEADER_MAX;
 use std::collections::VecDeque;
@@ -17,6 +18,8 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 struct Adapter {
     waiting: VecDeque<u32>,
+    /// Packets that the first of them has sent in its turn.
+    turn_sent: u32,
     /// An event will tell when the link is idle.
     watched: bool,
 }
@@ -57,7 +60,7 @@ impl Sim {
         };
         let mut rng = root.fork(3);
         for (number, &spec) in (0..).zip(specs) {
-            let ends = sim.ends_of(&spec, &mut rng);
+            let ends = sim.ends_of(number, &spec, &mut rng);
             sim.flows.push(Flow::new(spec, ends, sim.setup.posting(spec.transport)));
             sim.network.queue.push(spec.start, Event::Start { flow: number });
         }
@@ -65,13 +68,31 @@ impl Sim {
     }
 
     /// The sockets that a flow is between.
-    fn ends_of(&mut self, spec: &FlowSpec, rng: &mut Rng) -> (u32, u32) {
+    fn ends_of(&mut self, number: u32, spec: &FlowSpec, rng: &mut Rng) -> (u32, u32) {
         match spec.transport {
             Kind::Srd => {
                 let src = self.process_socket(spec.src_host, spec.src_process, rng);
                 (src, self.process_socket(spec.dst_host, spec.dst_process, rng))
             }
+            Kind::Tcp => self.connection(number, spec, self.setup.tcp.algorithm),
+            Kind::Dctcp => self.connection(number, spec, Algorithm::Dctcp),
         }
+    }
+
+    /// The two ends of a new TCP connection.
+    fn connection(&mut self, number: u32, spec: &FlowSpec, algorithm: Algorithm) -> (u32, u32) {
+        let tcp = self.setup.tcp;
+        let hosts = (spec.src_host, spec.dst_host);
+        let first = self.sockets.len() as u32;
+        let ends = (first, first + 1);
+        let (there, back) = Route::both(&self.ports, hosts, ends, number);
+        let packet_bytes = spec.transport.packet_bytes(tcp.mss_bytes);
+        let rtt_ps = self.network.fabric.base_rtt_ps(hosts.0, hosts.1, packet_bytes);
+        let sender = Sender::new(there, &tcp, algorithm, rtt_ps);
+        let receiver = Receiver::new(back, tcp.delayed_ack);
+        self.add_socket(Transport::TcpSender(sender), hosts.0);
+        self.add_socket(Transport::TcpReceiver(receiver), hosts.1);
+        ends
     }
 
     /// The SRD socket of a process, made when it is first named.
@@ -80,7 +101,7 @@ impl Sim {
             return socket;
         }
         let engine = SrdSocket::new(&self.setup.srd.config, host, process, rng.next());
-        let number = self.add_socket(Transport::Srd(engine), host);
+        let number = self.add_socket(Transport::Srd(Box::new(engine)), host);
         self.ports.bind(host, process, number);
         number
     }
@@ -263,8 +284,17 @@ impl Sim {
             }
             let Some(number) = adapter.waiting.pop_front() else { return };
             if self.transmit(number) {
-                self.adapters[host as usize].waiting.push_back(number);
+                let turn_packets = self.sockets[number as usize].transport.turn_packets();
+                let adapter = &mut self.adapters[host as usize];
+                adapter.turn_sent += 1;
+                if adapter.turn_sent < turn_packets {
+                    adapter.waiting.push_front(number);
+                } else {
+                    adapter.turn_sent = 0;
+                    adapter.waiting.push_back(number);
+                }
             } else {
+                self.adapters[host as usize].turn_sent = 0;
                 self.sockets[number as usize].waits_for_link = false;
                 self.arm(number);
             }

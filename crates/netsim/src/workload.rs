@@ -17,6 +17,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) packet_bytes: u32,
     /// What flows use whose workload names no transport.
     pub(crate) transport: Kind,
+    /// Queues mark packets.
+    pub(crate) marks: bool,
 }
 
 /// A workload that does not fit the topology.
@@ -47,23 +49,24 @@ pub(crate) fn flows(
     };
     for spec in &workloads.incast {
         let (span, spec) = (spec.span(), spec.get_ref());
-        add(span, plan.with(spec.transport).incast(spec, &mut rng))?;
+        add(span, plan.with(spec.transport).and_then(|plan| plan.incast(spec, &mut rng)))?;
     }
     for spec in &workloads.permutation {
         let (span, spec) = (spec.span(), spec.get_ref());
-        add(span, Ok(plan.with(spec.transport).permutation(spec.bytes, &mut rng)))?;
+        add(span, plan.with(spec.transport).map(|plan| plan.permutation(spec.bytes, &mut rng)))?;
     }
     for spec in &workloads.rack_to_rack {
         let (span, spec) = (spec.span(), spec.get_ref());
-        add(span, plan.with(spec.transport).rack_to_rack(spec))?;
+        add(span, plan.with(spec.transport).and_then(|plan| plan.rack_to_rack(spec)))?;
     }
     for spec in &workloads.all_to_all {
         let (span, spec) = (spec.span(), spec.get_ref());
-        add(span, plan.with(spec.transport).all_to_all(spec.hosts.get(), spec.bytes))?;
+        let (hosts, bytes) = (spec.hosts.get(), spec.bytes);
+        add(span, plan.with(spec.transport).and_then(|plan| plan.all_to_all(hosts, bytes)))?;
     }
     for spec in &workloads.poisson {
         let (span, spec) = (spec.span(), spec.get_ref());
-        add(span, plan.with(spec.transport).poisson(spec, &mut rng))?;
+        add(span, plan.with(spec.transport).and_then(|plan| plan.poisson(spec, &mut rng)))?;
     }
     if all.is_empty() {
         let problem = "nothing to do: add [[workload.permutation]] or another".to_owned();
@@ -74,8 +77,13 @@ pub(crate) fn flows(
 
 impl Plan<'_> {
     /// The same for a workload that names its transport, or does not.
-    fn with(&self, transport: Option<Kind>) -> Self {
-        Self { transport: transport.unwrap_or(self.transport), ..*self }
+    fn with(&self, transport: Option<Kind>) -> Result<Self, Wrong> {
+        let transport = transport.unwrap_or(self.transport);
+        if transport == Kind::Dctcp && !self.marks {
+            let problem = "\"dctcp\" reacts to marks: set network.mark_above_bytes".to_owned();
+            return Err(("transport", problem));
+        }
+        Ok(Self { transport, ..*self })
     }
 
     fn flow(&self, src: (u32, u16), dst: (u32, u16), bytes: TransferBytes) -> FlowSpec {
@@ -249,7 +257,13 @@ mod tests {
 
     fn with_plan<T>(test: impl FnOnce(&Plan<'_>) -> T) -> T {
         let fabric = leaf_spine(4, 8, 4, PORT);
-        test(&Plan { fabric: &fabric, ps_per_byte: 80, packet_bytes: 4150, transport: Kind::Srd })
+        test(&Plan {
+            fabric: &fabric,
+            ps_per_byte: 80,
+            packet_bytes: 4150,
+            transport: Kind::Srd,
+            marks: false,
+        })
     }
 
     fn parse<T: serde::de::DeserializeOwned>(text: &str) -> T {

@@ -100,6 +100,10 @@ fn wrong_files_are_refused_with_line_field_and_what_is_allowed() {
     expect(with("permutation", "stencil"), &["line 12", "stencil", "permutation"]);
     let incast = "incast]]\nservers = 3\nprocesses = 1";
     expect(with("permutation]]", incast), &["line 12", "incast.servers", "3 servers", "2 hosts"]);
+    let dctcp = "permutation]]\ntransport = \"dctcp\"";
+    expect(with("permutation]]", dctcp), &["line 12", "transport", "mark_above_bytes"]);
+    let kind = "permutation]]\ntransport = \"sctp\"";
+    expect(with("permutation]]", kind), &["line 13", "sctp", "srd", "tcp", "dctcp"]);
     let huge = "racks = 4096\nhosts_per_rack = 1024";
     expect(with("racks = 2\nhosts_per_rack = 2", huge), &["line 4", "4194304 hosts", "65536"]);
     let fault = |body: &str| refusal(&format!("{SCENARIO}[[fault]]\nat_us = 5\n{body}"));

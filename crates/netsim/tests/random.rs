@@ -42,7 +42,13 @@ fn scenario_text(seed: u64) -> String {
     let buffer = 20_000 + dice.below(600_000);
     let _ = writeln!(text, "[network]\ngbps = {gbps}\nhop_ns = 500\nbuffer_bytes = {buffer}");
     let (every, paths) = (1 + dice.below(4), 1 + dice.below(64));
-    let _ = writeln!(text, "[transport]\nack_every_packets = {every}\npaths = {paths}");
+    let kind = dice.pick(&["srd", "srd", "tcp", "dctcp"]);
+    let _ = writeln!(text, "mark_above_bytes = {}", buffer / 5);
+    let _ = writeln!(text, "[transport]\nkind = \"{kind}\"");
+    let _ = writeln!(text, "ack_every_packets = {every}\npaths = {paths}");
+    let (congestion, delayed) = (dice.pick(&["cubic", "newreno"]), dice.below(4) == 0);
+    let _ = writeln!(text, "[transport.tcp]\nmin_rto_ms = 1\ncongestion = \"{congestion}\"");
+    let _ = writeln!(text, "delayed_ack = {delayed}");
     let bytes = 1 + dice.below(400_000);
     let _ = match dice.below(3) {
         0 => writeln!(text, "[[workload.incast]]\nservers = 6\nprocesses = 2\nbytes = {bytes}"),

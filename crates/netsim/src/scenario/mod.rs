@@ -3,6 +3,7 @@
 
 mod fault;
 mod field;
+mod setup;
 mod spec;
 
 pub(crate) use fault::{Fault, Repair};
@@ -17,16 +18,12 @@ use crate::sample::{Sampler, Samples};
 use crate::sim::Sim;
 use crate::time::Time;
 use crate::topology::{Fabric, PortKind, clos3, leaf_spine};
-use crate::transport::{Kind, Posting, Setup, SrdSetup};
 use crate::workload::{Plan, Refusal};
 use crate::{Violation, workload};
 use spec::{File, Topology};
 use std::ops::Range;
 use thiserror::Error;
 
-/// Packet of the published comparisons: 4,150 bytes on the wire.
-const PACKET_BYTES: u32 = 4150;
-const POSTED_MESSAGES: u32 = 128;
 const HOSTS_MAX: u64 = 65_536;
 const LINKS_MAX: u64 = 2_000_000;
 
@@ -133,7 +130,7 @@ impl Scenario {
         #[expect(clippy::expect_used, reason = "parse() planned with another seed, same sizes")]
         let flows = self.plan(&fabric, &root).expect("the workloads fit the topology");
         let faults = Faults::new(&self.file.fault, self.file.network.gbps, &fabric);
-        let setup = Setup { srd: self.srd_setup(&fabric) };
+        let setup = setup::of(&self.file, &fabric);
         let mut sim = Sim::new(fabric, &flows, setup, &root);
         sim.network.add_faults(faults);
         if let Some(interval_us) = sample_us {
@@ -191,46 +188,13 @@ impl Scenario {
         }
     }
 
-    fn packet_bytes(&self) -> u32 {
-        self.file.transport.packet_bytes.map_or(PACKET_BYTES, field::Bounded::get)
-    }
-
-    fn srd_setup(&self, fabric: &Fabric) -> SrdSetup {
-        let transport = &self.file.transport;
-        let packet_bytes = self.packet_bytes();
-        let rate = self.file.network.gbps.bytes_per_us();
-        // The first and the last host are as far apart as any two.
-        let rtt_ps = fabric.base_rtt_ps(0, fabric.hosts() - 1, packet_bytes);
-        let preset = srd::Config::simulated(rate, rtt_ps / 1000, packet_bytes);
-        let bdp_bytes = u64::from(rate) * rtt_ps / 1_000_000;
-        let config = srd::Config {
-            overhead_bytes: Kind::Srd.overhead_bytes(),
-            paths: transport.paths.map_or(preset.paths, |paths| paths.get() as u16),
-            ack_every_packets: transport
-                .ack_every_packets
-                .map_or(preset.ack_every_packets, field::Bounded::get),
-            use_hint: transport.hint.unwrap_or(preset.use_hint),
-            pacing: transport.pacing.unwrap_or(preset.pacing),
-            window_initial_bytes: transport
-                .initial_window_percent
-                .map_or(preset.window_initial_bytes, |percent| {
-                    (bdp_bytes * u64::from(percent.get()) / 100) as u32
-                }),
-            ..preset
-        };
-        let posting = Posting {
-            message_bytes: Kind::Srd.message_bytes(packet_bytes),
-            depth: transport.posted_messages.map_or(POSTED_MESSAGES, field::Bounded::get),
-        };
-        SrdSetup { config, posting }
-    }
-
     fn plan(&self, fabric: &Fabric, root: &Rng) -> Result<Vec<FlowSpec>, Refusal> {
         let plan = Plan {
             fabric,
             ps_per_byte: self.file.network.gbps.ps_per_byte(),
-            packet_bytes: self.packet_bytes(),
+            packet_bytes: setup::packet_bytes(&self.file),
             transport: self.file.transport.kind,
+            marks: self.file.network.mark_above_bytes.is_some(),
         };
         workload::flows(&self.file.workload, &plan, &root.fork(4))
     }

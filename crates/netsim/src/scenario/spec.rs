@@ -91,6 +91,34 @@ pub(crate) struct Transport {
     pub(crate) pacing: Option<bool>,
     /// First window as a percentage of rate x round-trip time.
     pub(crate) initial_window_percent: Option<Bounded<1, 1000>>,
+    pub(crate) tcp: Tcp,
+}
+
+/// How TCP connections are set up, those of DCTCP too.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Tcp {
+    pub(crate) congestion: TcpCongestion,
+    /// Shortest retransmission timeout; 50 when it is missing, as in the SRD paper's evaluation.
+    pub(crate) min_rto_ms: Option<Bounded<1, 60_000>>,
+    /// First window; 10 when it is missing (RFC 6928).
+    pub(crate) initial_window_packets: Option<Bounded<1, 1000>>,
+    /// Acknowledge every second segment, or after 40 ms; else each.
+    pub(crate) delayed_ack: bool,
+    /// What an application can have written that is not acknowledged; 4 MiB when it is missing, as
+    /// Linux' limit (`tcp_wmem`).
+    pub(crate) send_buffer_bytes: Option<Bounded<10_000, 1_000_000_000>>,
+    /// What an adapter sends of a connection before it turns to the next: 64 KiB when it is
+    /// missing, the largest unit that Linux hands to an adapter to cut (TSO); 1 for no bursts.
+    pub(crate) burst_bytes: Option<Bounded<1, 1_000_000>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum TcpCongestion {
+    #[default]
+    Cubic,
+    NewReno,
 }
 
 /// Who sends what to whom.

@@ -7,6 +7,7 @@
 //! a [`Body`] for its packets, and make its sockets in [`crate::sim`].
 
 mod srd;
+pub(crate) mod tcp;
 
 pub(crate) use srd::{SrdSetup, SrdSocket};
 
@@ -15,6 +16,7 @@ use crate::socket::Ports;
 use crate::time::Time;
 use ::srd::HEADER_MAX;
 use serde::Deserialize;
+use tcp::{Receiver, Sender};
 
 /// What a flow uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -23,6 +25,10 @@ pub(crate) enum Kind {
     /// The `srd` engine, unchanged.
     #[default]
     Srd,
+    /// TCP with the scenario's congestion control.
+    Tcp,
+    /// TCP that reacts to marks.
+    Dctcp,
 }
 
 impl Kind {
@@ -30,6 +36,7 @@ impl Kind {
     pub(crate) const fn overhead_bytes(self) -> u32 {
         match self {
             Self::Srd => srd::OVERHEAD_BYTES,
+            Self::Tcp | Self::Dctcp => tcp::OVERHEAD_BYTES,
         }
     }
 
@@ -37,12 +44,18 @@ impl Kind {
     pub(crate) const fn message_bytes(self, packet_bytes: u32) -> u32 {
         packet_bytes - self.overhead_bytes()
     }
+
+    /// Bytes on the wire of a packet with so much payload.
+    pub(crate) const fn packet_bytes(self, message_bytes: u32) -> u32 {
+        message_bytes + self.overhead_bytes()
+    }
 }
 
 /// How the transports of a run are set up.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) srd: SrdSetup,
+    pub(crate) tcp: tcp::TcpSetup,
 }
 
 impl Setup {
@@ -50,6 +63,7 @@ impl Setup {
     pub(crate) fn posting(&self, kind: Kind) -> Posting {
         match kind {
             Kind::Srd => self.srd.posting,
+            Kind::Tcp | Kind::Dctcp => self.tcp.posting(),
         }
     }
 }
@@ -106,7 +120,7 @@ pub(crate) trait Machine {
     /// Takes a packet that has arrived.
     fn receive(&mut self, now: Time, packet: &Packet, body: Body<'_>);
 
-    /// It is the time that `poll_timeout` gave, or later.
+    /// It is the time that `poll_timeout` once gave, or later; timers may have moved since.
     fn handle_timeout(&mut self, now: Time);
 
     /// When to call `handle_timeout`.
@@ -123,6 +137,11 @@ pub(crate) trait Machine {
         scratch: &'a mut [u8; HEADER_MAX],
     ) -> Option<(Packet, Body<'a>)>;
 
+    /// Packets it may send one after the other before another socket of the host has its turn.
+    fn turn_packets(&self) -> u32 {
+        1
+    }
+
     fn poll_notice(&mut self) -> Option<Notice>;
 
     fn counts(&self) -> Counts;
@@ -131,7 +150,9 @@ pub(crate) trait Machine {
 /// A socket's transport.
 #[derive(Debug)]
 pub(crate) enum Transport {
-    Srd(SrdSocket),
+    Srd(Box<SrdSocket>),
+    TcpSender(Sender),
+    TcpReceiver(Receiver),
 }
 
 /// Calls a method of whatever a [`Transport`] holds.
@@ -139,6 +160,8 @@ macro_rules! each {
     ($transport:expr, $machine:ident => $call:expr) => {
         match $transport {
             Transport::Srd($machine) => $call,
+            Transport::TcpSender($machine) => $call,
+            Transport::TcpReceiver($machine) => $call,
         }
     };
 }
@@ -171,6 +194,10 @@ impl Machine for Transport {
         scratch: &'a mut [u8; HEADER_MAX],
     ) -> Option<(Packet, Body<'a>)> {
         each!(self, machine => machine.poll_transmit(now, ports, scratch))
+    }
+
+    fn turn_packets(&self) -> u32 {
+        each!(self, machine => machine.turn_packets())
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {

@@ -47,7 +47,7 @@ impl Machine for SrdSocket {
     }
 
     fn receive(&mut self, now: Time, packet: &Packet, body: Body<'_>) {
-        let Body::Srd(header) = body;
+        let Body::Srd(header) = body else { return };
         let (now, from) = (now.to_engine(), u64::from(packet.src_host));
         let len = (packet.wire_bytes - FRAME_BYTES - UDP_BYTES) as usize;
         let result = self.engine.handle_datagram(now, from, header, len);

@@ -1,0 +1,221 @@
+//! How much a sender may have in the network: slow start, `NewReno`'s congestion avoidance, and
+//! what all algorithms do about losses (RFC 5681).
+
+mod cubic;
+mod dctcp;
+
+use crate::time::Time;
+use cubic::Cubic;
+use dctcp::Dctcp;
+
+/// Halving, as RFC 5681 has it.
+const RENO_BETA: f64 = 0.5;
+
+/// How the window grows and shrinks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Algorithm {
+    NewReno,
+    Cubic,
+    Dctcp,
+}
+
+#[derive(Debug)]
+enum State {
+    NewReno,
+    Cubic(Cubic),
+    Dctcp(Dctcp),
+}
+
+/// What an acknowledgement of new data says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Acked {
+    pub(super) now: Time,
+    /// Bytes that are new.
+    pub(super) bytes: u64,
+    /// Smoothed round-trip time.
+    pub(super) rtt_ps: u64,
+    /// Bytes in the network before it came.
+    pub(super) pipe_before: u64,
+    /// Slow start counts at most so many segments of it (`L` of RFC 3465).
+    pub(super) slow_start_limit_packets: u32,
+}
+
+/// The congestion window. Bytes are fractional so that small steps add up.
+#[derive(Debug)]
+pub(super) struct Congestion {
+    window_bytes: f64,
+    /// Below it, slow start (`ssthresh`).
+    threshold_bytes: f64,
+    initial_bytes: f64,
+    mss_bytes: u32,
+    state: State,
+}
+
+impl Congestion {
+    pub(super) fn new(algorithm: Algorithm, mss_bytes: u32, initial_packets: u32) -> Self {
+        let initial_bytes = f64::from(mss_bytes) * f64::from(initial_packets);
+        let state = match algorithm {
+            Algorithm::NewReno => State::NewReno,
+            Algorithm::Cubic => State::Cubic(Cubic::default()),
+            Algorithm::Dctcp => State::Dctcp(Dctcp::default()),
+        };
+        Self {
+            window_bytes: initial_bytes,
+            threshold_bytes: f64::INFINITY,
+            initial_bytes,
+            mss_bytes,
+            state,
+        }
+    }
+
+    pub(super) fn window_bytes(&self) -> u64 {
+        self.window_bytes as u64
+    }
+
+    pub(super) fn mss_bytes(&self) -> u64 {
+        u64::from(self.mss_bytes)
+    }
+
+    fn mss(&self) -> f64 {
+        f64::from(self.mss_bytes)
+    }
+
+    /// New data was acknowledged. The window grows only when it was what limited (RFC 7661).
+    pub(super) fn grow(&mut self, acked: &Acked) {
+        let (mss, bytes) = (self.mss(), acked.bytes as f64);
+        let in_use = acked.pipe_before as f64;
+        if self.window_bytes < self.threshold_bytes {
+            if self.window_bytes < 2.0 * in_use {
+                let counted = bytes.min(f64::from(acked.slow_start_limit_packets) * mss);
+                self.window_bytes += counted;
+            }
+        } else if in_use + mss > self.window_bytes {
+            match &mut self.state {
+                State::NewReno | State::Dctcp(_) => {
+                    self.window_bytes += mss * bytes / self.window_bytes;
+                }
+                State::Cubic(cubic) => {
+                    let window = self.window_bytes / mss;
+                    self.window_bytes = mss * cubic.grow(window, bytes / mss, acked);
+                }
+            }
+        }
+    }
+
+    /// Takes note of whether the acknowledged segments were marked; DCTCP reduces once per window.
+    /// `una` is the first segment not acknowledged, `next` the first never sent.
+    pub(super) fn note_marks(&mut self, bytes: u64, marked: bool, una: u32, next: u32) {
+        let State::Dctcp(dctcp) = &mut self.state else { return };
+        if let Some(factor) = dctcp.note(bytes, marked, una, next) {
+            let least = 2.0 * f64::from(self.mss_bytes);
+            self.window_bytes = (self.window_bytes * factor).max(least);
+            self.threshold_bytes = self.window_bytes;
+        }
+    }
+
+    /// A segment was lost and is going to be repeated (fast retransmit).
+    pub(super) fn reduce_for_loss(&mut self, flight_bytes: u64) {
+        self.reduce(flight_bytes);
+        self.window_bytes = self.threshold_bytes;
+    }
+
+    /// Nothing was heard for a timeout.
+    pub(super) fn reduce_for_timeout(&mut self, flight_bytes: u64) {
+        self.reduce(flight_bytes);
+        if let State::Cubic(cubic) = &mut self.state {
+            cubic.forget();
+        }
+        self.restart_from_one();
+    }
+
+    /// Nor for another one.
+    pub(super) fn restart_from_one(&mut self) {
+        self.window_bytes = self.mss();
+    }
+
+    /// Nothing was sent for a timeout (RFC 5681, 4.1).
+    pub(super) fn restart_after_idle(&mut self) {
+        self.window_bytes = self.window_bytes.min(self.initial_bytes);
+        if let State::Cubic(cubic) = &mut self.state {
+            cubic.pause();
+        }
+    }
+
+    fn reduce(&mut self, flight_bytes: u64) {
+        let mss = self.mss();
+        let beta = match &mut self.state {
+            State::NewReno | State::Dctcp(_) => RENO_BETA,
+            State::Cubic(cubic) => {
+                cubic.reduce(self.window_bytes / mss);
+                cubic::BETA
+            }
+        };
+        self.threshold_bytes = (flight_bytes as f64 * beta).max(2.0 * mss);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) const MSS: u32 = 1000;
+
+    fn acked(bytes: u64, pipe_before: u64) -> Acked {
+        let now = Time::from_us(1000);
+        Acked { now, bytes, rtt_ps: 10_000_000, pipe_before, slow_start_limit_packets: 2 }
+    }
+
+    /// A round trip in which every segment of the window is acknowledged by itself.
+    fn round(window: &mut Congestion) {
+        let before = window.window_bytes();
+        for _ in 0..before / 1000 {
+            window.grow(&acked(1000, before));
+        }
+    }
+
+    #[test]
+    fn slow_start_doubles_each_round_trip() {
+        for algorithm in [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Dctcp] {
+            let mut window = Congestion::new(algorithm, MSS, 10);
+            for packets in [10, 20, 40, 80] {
+                assert_eq!(window.window_bytes(), packets * 1000);
+                round(&mut window);
+            }
+            let before = window.window_bytes();
+            window.grow(&acked(50_000, before));
+            assert_eq!(window.window_bytes(), before + 2000, "a jump counts as two segments");
+        }
+    }
+
+    #[test]
+    fn newreno_halves_what_was_in_flight_and_adds_a_segment_each_round_trip() {
+        let mut window = Congestion::new(Algorithm::NewReno, MSS, 10);
+        window.reduce_for_loss(60_000);
+        assert_eq!(window.window_bytes(), 30_000);
+        round(&mut window);
+        assert!((30_900..=31_000).contains(&window.window_bytes()), "{}", window.window_bytes());
+        window.reduce_for_loss(1000);
+        assert_eq!(window.window_bytes(), 2000, "not below two segments");
+    }
+
+    #[test]
+    fn a_timeout_leaves_one_segment_and_slow_start_to_half() {
+        let mut window = Congestion::new(Algorithm::NewReno, MSS, 10);
+        window.reduce_for_timeout(10_000);
+        assert_eq!((window.window_bytes(), window.threshold_bytes), (1000, 5000.0));
+        (0..4).for_each(|_| window.grow(&acked(1000, 5000)));
+        assert_eq!(window.window_bytes(), 5000);
+        window.grow(&acked(1000, 5000));
+        assert_eq!(window.window_bytes(), 5200, "congestion avoidance");
+    }
+
+    #[test]
+    fn a_window_that_is_not_used_does_not_grow_and_idleness_ends_it() {
+        let mut window = Congestion::new(Algorithm::Cubic, MSS, 10);
+        window.grow(&acked(1000, 5000));
+        assert_eq!(window.window_bytes(), 10_000, "half of it was not used");
+        (0..5).for_each(|_| round(&mut window));
+        window.restart_after_idle();
+        assert_eq!(window.window_bytes(), 10_000);
+    }
+}

@@ -1,0 +1,120 @@
+//! TCP as the kernel of a current host speaks it: NewReno or CUBIC with selective
+//! acknowledgements, and DCTCP.
+//!
+//! RFC 5681 (congestion control), 6298 (timeout), 2018 and 6675 (selective acknowledgements and
+//! the recovery that goes with them), 6928 (first window), 7323 (time stamps), 9438 (CUBIC), 8257
+//! (DCTCP). A segment is a message of the flow and always full but the last, so sequence numbers
+//! count segments. Connections are open before the run begins, and what their handshakes measured
+//! is the round-trip time of the empty network. The receiver reads at once, so its window is never
+//! what limits; the sender's buffer is. There is no loss detection by time (RACK, RFC 8985), no
+//! tail loss probe and no pacing: a repetition that is lost again waits for the timeout. A connection
+//! never gives up.
+
+mod congestion;
+mod reassembly;
+mod receiver;
+mod rtt;
+mod scoreboard;
+mod sender;
+
+pub(crate) use congestion::Algorithm;
+pub(crate) use receiver::Receiver;
+pub(crate) use sender::Sender;
+
+use crate::packet::{FRAME_BYTES, Packet, Payload};
+use crate::socket::Ports;
+use crate::time::Time;
+use crate::transport::Posting;
+use reassembly::Sacks;
+
+/// TCP's header with time stamps.
+const HEADER_BYTES: u32 = 32;
+/// Bytes of a data packet that are no payload.
+pub(super) const OVERHEAD_BYTES: u32 = FRAME_BYTES + HEADER_BYTES;
+const PROTOCOL: u64 = 6;
+const FIRST_PORT: u32 = 32_768;
+const PORTS: u32 = 28_232;
+const SERVER_PORT: u64 = 5001;
+
+/// What is in a TCP packet besides data. Time stamps count picoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Segment {
+    Data {
+        seq: u32,
+        sent_at: Time,
+    },
+    Ack {
+        /// First segment that is missing.
+        next: u32,
+        sacks: Sacks,
+        /// The time stamp of the segment that made the receiver send this.
+        echo: Time,
+        /// A switch had marked that segment.
+        marked: bool,
+    },
+}
+
+/// How all connections are set up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TcpSetup {
+    /// Of connections that are not DCTCP.
+    pub(crate) algorithm: Algorithm,
+    pub(crate) mss_bytes: u32,
+    pub(crate) initial_window_packets: u32,
+    pub(crate) rto_min_ps: u64,
+    /// Acknowledge every second segment only, or after 40 ms (RFC 5681, 4.2).
+    pub(crate) delayed_ack: bool,
+    pub(crate) send_buffer_bytes: u32,
+    /// What the adapter cuts into segments and sends in one go (segmentation offload).
+    pub(crate) burst_bytes: u32,
+}
+
+impl TcpSetup {
+    /// An application's writes go to the send buffer while it has room.
+    pub(super) fn posting(&self) -> Posting {
+        let depth = (self.send_buffer_bytes / self.mss_bytes).max(1);
+        Posting { message_bytes: self.mss_bytes, depth }
+    }
+}
+
+/// One direction of a connection: what all its packets have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    src_host: u32,
+    dst_host: u32,
+    dst_socket: u32,
+    flow_hash: u32,
+}
+
+impl Route {
+    /// The way of data and of acknowledgements, for the connection of this number whose sockets
+    /// are `sockets`. Each has its own 5-tuple, and takes one path.
+    pub(crate) fn both(
+        ports: &Ports,
+        hosts: (u32, u32),
+        sockets: (u32, u32),
+        connection: u32,
+    ) -> (Self, Self) {
+        let client = u64::from(FIRST_PORT + connection % PORTS);
+        let route = |(src_host, dst_host): (u32, u32), dst_socket: u32, from: u64, to: u64| {
+            let tuple = PROTOCOL << 32 | from << 16 | to;
+            let flow_hash = ports.flow_hash(src_host, dst_host, tuple);
+            Self { src_host, dst_host, dst_socket, flow_hash }
+        };
+        let back = (hosts.1, hosts.0);
+        (route(hosts, sockets.1, client, SERVER_PORT), route(back, sockets.0, SERVER_PORT, client))
+    }
+
+    fn packet(&self, wire_bytes: u32, payload: Option<Payload>) -> Packet {
+        Packet {
+            wire_bytes,
+            flow_hash: self.flow_hash,
+            src_host: self.src_host,
+            dst_host: self.dst_host,
+            dst_socket: self.dst_socket,
+            payload,
+            link_cuts: 0,
+            marked: false,
+        }
+    }
+}

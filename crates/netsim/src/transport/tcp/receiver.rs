@@ -1,0 +1,135 @@
+//! The receiving end of a connection.
+
+use super::reassembly::Reassembly;
+use super::{OVERHEAD_BYTES, Route, Segment};
+use crate::packet::{Body, Packet, Payload};
+use crate::socket::Ports;
+use crate::time::Time;
+use crate::transport::{Counts, Machine, Message, Notice};
+use srd::HEADER_MAX;
+use std::collections::VecDeque;
+
+/// Longest that an acknowledgement is held back: Linux' value, RFC 5681 allows 500 ms.
+const HOLD_PS: u64 = 40_000_000_000;
+
+/// An acknowledgement that waits for the adapter.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    next: u32,
+    echo: Time,
+    marked: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    route: Route,
+    delayed_ack: bool,
+    reassembly: Reassembly,
+    due: VecDeque<Due>,
+    /// In order, for the application.
+    delivered: VecDeque<Payload>,
+    /// What the next acknowledgement echoes (`TS.Recent` of RFC 7323).
+    echo: Time,
+    /// First segment that the last acknowledgement missed.
+    acknowledged: u32,
+    /// An acknowledgement is held back until then.
+    hold_until: Option<Time>,
+    /// The last segment was marked (`DCTCP.CE` of RFC 8257).
+    marked: bool,
+    duplicates: u64,
+}
+
+impl Receiver {
+    pub(crate) fn new(route: Route, delayed_ack: bool) -> Self {
+        Self {
+            route,
+            delayed_ack,
+            reassembly: Reassembly::default(),
+            due: VecDeque::new(),
+            delivered: VecDeque::new(),
+            echo: Time::ZERO,
+            acknowledged: 0,
+            hold_until: None,
+            marked: false,
+            duplicates: 0,
+        }
+    }
+
+    fn acknowledge(&mut self) {
+        let due = Due { next: self.reassembly.next(), echo: self.echo, marked: self.marked };
+        self.due.push_back(due);
+        self.acknowledged = due.next;
+        self.hold_until = None;
+    }
+
+    fn take(&mut self, now: Time, seq: u32, sent_at: Time, packet: &Packet) {
+        // RFC 8257, 3.2: an acknowledgement speaks of marked segments or of others, not of both.
+        if packet.marked != self.marked && self.hold_until.is_some() {
+            self.acknowledge();
+        }
+        self.marked = packet.marked;
+        if seq <= self.acknowledged {
+            self.echo = sent_at;
+        }
+        let Some(name) = packet.payload else { return };
+        let had_hole = self.reassembly.has_hole();
+        let delivered = &mut self.delivered;
+        let new = self.reassembly.insert(seq, name, |name| delivered.push_back(name));
+        self.duplicates += u64::from(!new);
+        // RFC 5681, 4.2: at once when out of order, or when a hole is filled.
+        let in_order = new && !had_hole && !self.reassembly.has_hole();
+        if self.delayed_ack && in_order && self.hold_until.is_none() {
+            self.hold_until = Some(now.plus_ps(HOLD_PS));
+        } else {
+            self.acknowledge();
+        }
+    }
+}
+
+impl Machine for Receiver {
+    fn post(&mut self, _now: Time, message: Message) {
+        unreachable!("flows begin at senders: {message:?}");
+    }
+
+    fn receive(&mut self, now: Time, packet: &Packet, body: Body<'_>) {
+        if let Body::Tcp(Segment::Data { seq, sent_at }) = body {
+            self.take(now, seq, sent_at, packet);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.hold_until.is_some_and(|at| at <= now) {
+            self.acknowledge();
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.hold_until
+    }
+
+    fn has_backlog(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    fn poll_transmit<'a>(
+        &mut self,
+        _now: Time,
+        _ports: &Ports,
+        _scratch: &'a mut [u8; HEADER_MAX],
+    ) -> Option<(Packet, Body<'a>)> {
+        let Due { next, echo, marked } = self.due.pop_front()?;
+        let sacks = self.reassembly.sacks();
+        let blocks = sacks.ranges().len() as u32;
+        let options_bytes = if blocks == 0 { 0 } else { 4 + 8 * blocks };
+        let packet = self.route.packet(OVERHEAD_BYTES + options_bytes, None);
+        Some((packet, Body::Tcp(Segment::Ack { next, sacks, echo, marked })))
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.delivered.pop_front().map(|name| Notice::Delivered(Some(name)))
+    }
+
+    fn counts(&self) -> Counts {
+        Counts { needless_repeats: self.duplicates, ..Counts::default() }
+    }
+}
