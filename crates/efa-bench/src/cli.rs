@@ -107,13 +107,13 @@ pub(crate) struct ServerArgs {
 /// How to measure and where to put the results.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MeasureArgs {
-    /// What to measure: libfabric:PROVIDER, tcp or udp (sockets).
+    /// What to measure: libfabric:PROVIDER, verbs:srd, verbs:ud, verbs:rc, tcp or udp (sockets).
     #[arg(long, default_value = "libfabric:tcp")]
     pub(crate) fabric: FabricName,
     /// Short for --fabric libfabric:PROVIDER: efa, tcp, shm, sockets, ... (see `fi_info -l`).
     #[arg(short, long, conflicts_with = "fabric")]
     pub(crate) provider: Option<String>,
-    /// Domain (device) name; default: the provider's first.
+    /// Domain (device) name; default: the first.
     #[arg(long)]
     pub(crate) domain: Option<String>,
     /// Endpoint type; default: what the fabric is.

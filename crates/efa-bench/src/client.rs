@@ -197,7 +197,7 @@ impl Session {
         if operation == Operation::Inject && size_bytes > inject {
             return Some(format!("{size_bytes} B is more than the {inject} B that inject takes"));
         }
-        let (tx, rx) = (self.opened.tx_slots, self.rx_depth);
+        let (tx, rx) = (self.opened.tx_depth, self.rx_depth);
         if self.job.benchmark == Benchmark::Bandwidth && depth > tx {
             return Some(format!("depth {depth} is more than the {tx} sends the provider takes"));
         }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use verbs::Transport;
 
 use crate::spec::EndpointKind;
 
@@ -13,20 +14,22 @@ use crate::spec::EndpointKind;
 pub(crate) enum FabricName {
     /// A libfabric provider.
     Libfabric(String),
+    /// Queue pairs of an RDMA device, by libibverbs.
+    Verbs(Transport),
     /// A TCP connection.
     Tcp,
     /// A pair of UDP sockets.
     Udp,
 }
 
-const EXPECTED: &str = "libfabric:PROVIDER (libfabric:efa, libfabric:tcp, ...), tcp or udp";
+const EXPECTED: &str = "libfabric:PROVIDER (libfabric:efa, libfabric:tcp, ...), verbs:srd, verbs:ud, verbs:rc, tcp or udp";
 
 impl FabricName {
     /// The kind of endpoint it has, or has by default.
     pub(crate) const fn endpoint(&self) -> EndpointKind {
         match self {
-            Self::Libfabric(_) | Self::Tcp => EndpointKind::Rdm,
-            Self::Udp => EndpointKind::Dgram,
+            Self::Verbs(Transport::Ud) | Self::Udp => EndpointKind::Dgram,
+            Self::Libfabric(_) | Self::Verbs(_) | Self::Tcp => EndpointKind::Rdm,
         }
     }
 
@@ -34,6 +37,7 @@ impl FabricName {
     pub(crate) fn label(&self) -> String {
         match self {
             Self::Libfabric(provider) => format!("libfabric {provider}"),
+            Self::Verbs(transport) => format!("verbs {}", transport.name()),
             Self::Tcp => "TCP sockets".to_owned(),
             Self::Udp => "UDP sockets".to_owned(),
         }
@@ -48,6 +52,9 @@ impl FromStr for FabricName {
             Some(("libfabric", provider)) if !provider.is_empty() => {
                 Ok(Self::Libfabric(provider.to_owned()))
             }
+            Some(("verbs", "srd")) => Ok(Self::Verbs(Transport::Srd)),
+            Some(("verbs", "ud")) => Ok(Self::Verbs(Transport::Ud)),
+            Some(("verbs", "rc")) => Ok(Self::Verbs(Transport::Rc)),
             None if text == "tcp" => Ok(Self::Tcp),
             None if text == "udp" => Ok(Self::Udp),
             None if !text.is_empty() => Err(format!(
@@ -63,6 +70,7 @@ impl fmt::Display for FabricName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Libfabric(provider) => write!(f, "libfabric:{provider}"),
+            Self::Verbs(transport) => write!(f, "verbs:{}", transport.name().to_lowercase()),
             Self::Tcp => f.write_str("tcp"),
             Self::Udp => f.write_str("udp"),
         }
@@ -89,7 +97,15 @@ mod tests {
 
     #[test]
     fn names_survive_being_printed() {
-        for text in ["libfabric:efa", "libfabric:tcp;ofi_rxm", "tcp", "udp"] {
+        for text in [
+            "libfabric:efa",
+            "libfabric:tcp;ofi_rxm",
+            "verbs:srd",
+            "verbs:ud",
+            "verbs:rc",
+            "tcp",
+            "udp",
+        ] {
             assert_eq!(text.parse::<FabricName>().map(|n| n.to_string()), Ok(text.to_owned()));
         }
         for text in ["", "libfabric:", "libfabric", "shm", "verbs:", "tcp:"] {

@@ -14,6 +14,7 @@ use fabric::OutOfBand;
 use crate::affinity::Pinned;
 use crate::backend::libfabric::Libfabric;
 use crate::backend::sockets::{Tcp, Udp};
+use crate::backend::verbs::Verbs;
 use crate::backend::{Backend, Wants};
 use crate::bench::{self, Measured, latency};
 use crate::exchange::{Control, Signals};
@@ -72,7 +73,7 @@ pub(crate) enum Report {
 /// A connected lane.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) tx_slots: usize,
+    pub(crate) tx_depth: usize,
     /// Phases of the set-up of the first endpoint in µs.
     pub(crate) setup_us: Vec<(String, f64)>,
     /// First round trip of the first endpoint in µs.
@@ -152,8 +153,8 @@ fn run<B: Backend>(task: &Task, port: &mut Port) -> Result<(), Failure> {
     port.barrier().map_err(Failure::Fabric)?;
     let cold_start_us = latency::cold_start(task.side, &mut links, port)?;
     let Some(first) = links.first() else { return Ok(()) };
-    let (tx_slots, setup_us) = (first.backend().tx_slots(), first.backend().setup_us());
-    port.report(Report::Ready(Opened { tx_slots, setup_us, cold_start_us }));
+    let (tx_depth, setup_us) = (first.backend().tx_depth(), first.backend().setup_us());
+    port.report(Report::Ready(Opened { tx_depth, setup_us, cold_start_us }));
     while let Some(command) = next_command(&mut links, port)? {
         let Command::Measure(point) = command else {
             return Err(Failure::unexpected("waiting for a point", "a point", &command));
@@ -201,6 +202,7 @@ impl Lane {
         let body = move || {
             let ended = match &task.wants.fabric {
                 FabricName::Libfabric(_) => run::<Libfabric>(&task, &mut port),
+                FabricName::Verbs(_) => run::<Verbs>(&task, &mut port),
                 FabricName::Tcp => run::<Tcp>(&task, &mut port),
                 FabricName::Udp => run::<Udp>(&task, &mut port),
             };

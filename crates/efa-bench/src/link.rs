@@ -92,17 +92,14 @@ impl<B: Backend> Link<B> {
     #[inline]
     pub(crate) fn try_send(&mut self, len_bytes: usize) -> Result<bool, Failure> {
         let Some(slot) = self.next_tx() else { return Ok(false) };
-        let post = match self.operation {
+        let posted = match self.operation {
             Operation::Inject => self.backend.inject(slot, len_bytes)?,
-            Operation::Send | Operation::Tagged => {
-                let post = self.backend.send(slot, len_bytes)?;
-                if post == Posted::Done {
-                    self.tx_free.pop();
-                }
-                post
-            }
+            Operation::Send | Operation::Tagged => self.backend.send(slot, len_bytes)?,
         };
-        Ok(post == Posted::Done)
+        if posted == Posted::Done {
+            self.tx_free.pop();
+        }
+        Ok(posted != Posted::Full)
     }
 
     /// Copies a free slot's payload into another free slot.

@@ -1,29 +1,17 @@
 //! The real program: what it measures, and how it ends when something is wrong.
 
+mod common;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_efa-bench");
+use common::{PROGRAM, assert_fails, efa_bench};
+
 /// Sessions of a busy machine take a while; nothing here waits this long when all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn efa_bench(arguments: &[&str]) -> Output {
-    Command::new(PROGRAM).args(arguments).output().expect("efa-bench starts")
-}
-
-/// Checks that it failed with `code` and one line that contains all of `words`.
-fn assert_fails(output: &Output, code: i32, words: &[&str]) {
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{text}");
-    let errors: Vec<&str> = text.lines().filter(|l| !l.starts_with("server process")).collect();
-    assert_eq!(errors.len(), 1, "one line, not: {text}");
-    for word in words {
-        assert!(errors[0].contains(word), "no {word:?} in: {text}");
-    }
-}
 
 /// A server of this program; ended with the test.
 struct Server {
@@ -184,103 +172,6 @@ fn one_server_serves_many_clients_and_other_fabrics() {
         let csv = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(csv.lines().count(), 2, "{csv}");
         assert!(csv.lines().nth(1).is_some_and(|l| l.starts_with(name)), "{csv}");
-    }
-}
-
-/// Runs it and answers the points of its first run.
-fn points_of(arguments: &[&str]) -> Vec<serde_json::Value> {
-    let mut all = vec!["local"];
-    all.extend(arguments);
-    all.extend(["--json", "-", "--no-doubts"]);
-    let output = efa_bench(&all);
-    assert!(output.status.success(), "{all:?}: {}", String::from_utf8_lossy(&output.stderr));
-    let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    results["runs"][0]["points"].as_array().expect("points").clone()
-}
-
-#[test]
-fn sockets_carry_every_length_whole() {
-    // Through the staging buffer, right below and above where messages are read in place, and
-    // longer than any buffer of the kernel.
-    let sizes = "1,3,64,8192,32767,32768,1000000";
-    let points = points_of(&[
-        "bandwidth",
-        "--fabric",
-        "tcp",
-        "-n",
-        "40",
-        "--sizes",
-        sizes,
-        "-d",
-        "5",
-        "--validate",
-    ]);
-    assert_eq!(points.len(), 7);
-    for point in points {
-        assert_eq!(point["validated"], 140, "{point}");
-        assert_eq!(point["lost"], 0, "{point}");
-    }
-    let points =
-        points_of(&["latency", "--fabric", "tcp", "-n", "40", "--sizes", sizes, "--validate"]);
-    assert!(points.iter().all(|p| p["validated"] == 141), "{points:?}");
-    let points = points_of(&["latency", "--fabric", "udp", "-n", "40", "--sizes", "1,64,9000"]);
-    assert!(points.iter().all(|p| p["latency"]["round_trips"] == 40), "{points:?}");
-}
-
-#[test]
-fn threads_and_endpoints_share_a_window_and_lose_nothing() {
-    for fabric in ["tcp", "libfabric:shm"] {
-        let points = points_of(&[
-            "bandwidth",
-            "--fabric",
-            fabric,
-            "-t",
-            "0.05",
-            "-w",
-            "0.05",
-            "--sizes",
-            "64",
-            "-d",
-            "8",
-            "--threads",
-            "2",
-            "--endpoints",
-            "3",
-            "--validate",
-        ]);
-        assert_eq!(points[0]["lost"], 0);
-        assert!(points[0]["bandwidth"]["messages"].as_u64().is_some_and(|n| n > 0));
-    }
-    let points = points_of(&[
-        "latency",
-        "--fabric",
-        "tcp",
-        "-n",
-        "30",
-        "--sizes",
-        "8",
-        "--threads",
-        "3",
-        "--validate",
-    ]);
-    assert_eq!(points[0]["latency"]["round_trips"], 90);
-}
-
-#[test]
-fn what_a_fabric_does_not_have_is_refused_in_one_line() {
-    for (arguments, words) in [
-        (["--fabric", "tcp", "--op", "tagged"], ["no tags", "--op send"]),
-        (["--fabric", "tcp", "--op", "inject"], ["no inject", "--op send"]),
-        (["--fabric", "tcp", "-e", "dgram"], ["no datagram", "udp"]),
-        (["--fabric", "udp", "-e", "rdm"], ["not reliable", "tcp"]),
-        (["--fabric", "tcp", "--domain", "eth0"], ["eth0", "no domains"]),
-        (["--fabric", "shm", "--op", "send"], ["shm", "libfabric:shm"]),
-        (["--threads", "0", "--op", "send"], ["no thread", "1 or more"]),
-        (["--endpoints", "2", "--op", "send"], ["one endpoint", "--threads"]),
-    ] {
-        let mut all = vec!["local", "latency", "-q", "-n", "1"];
-        all.extend(arguments);
-        assert_fails(&efa_bench(&all), 2, &words);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A program that was linked to `libibverbs` and `libefa` finds these functions first when this
 //! library is in `LD_PRELOAD`, and the adapter of the `softefa` crate behind them. Two thirds of
-//! the verbs API are inline functions of the C headers: for those the layouts in `sys` and the
+//! the verbs API are inline functions of the C headers: for those the layouts of `verbs-abi` and the
 //! tables in `ops` *are* the interface.
 //!
 //! Rules of this crate:
@@ -38,9 +38,10 @@ mod query;
 mod rate;
 mod session;
 mod strings;
-mod sys;
 mod sysfs;
 mod td;
 mod unsupported;
 mod wc;
 mod wr;
+
+use verbs_abi as sys;

@@ -9,13 +9,15 @@ use serde_json::Value;
 use super::Finding;
 
 /// Crate, and the crates of this workspace it may depend on; everything else is forbidden.
-const MAY_DEPEND: [(&str, &[&str]); 10] = [
-    ("softefa-verbs", &["softefa"]),
+const MAY_DEPEND: [(&str, &[&str]); 12] = [
+    ("softefa-verbs", &["softefa", "verbs-abi"]),
     ("softefa", &["srd"]),
     ("softefa-cli", &["softefa"]),
     ("netsim", &["srd", "report"]),
-    ("efa-bench", &["fabric", "report"]),
+    ("efa-bench", &["fabric", "report", "verbs"]),
     ("fabric", &["fabric-sys"]),
+    ("verbs", &["verbs-abi"]),
+    ("verbs-abi", &[]),
     ("fabric-sys", &[]),
     ("report", &[]),
     ("srd", &[]),

@@ -51,8 +51,8 @@ impl Backend for Libfabric {
                 features: Features::NONE,
                 source: wants.source.clone(),
             },
-            tx_slots: wants.tx_slots,
-            rx_slots: wants.rx_slots,
+            tx_slots: wants.tx_depth,
+            rx_slots: wants.rx_depth,
             payload_bytes: wants.payload_bytes,
         };
         Ok(Node::prepare(&config)?)
@@ -81,6 +81,10 @@ impl Backend for Libfabric {
     fn setup_us(&self) -> Vec<(String, f64)> {
         let phases = self.node.phases().iter();
         phases.map(|p| (p.phase.to_owned(), p.took.as_nanos() as f64 / 1_000.0)).collect()
+    }
+
+    fn tx_depth(&self) -> usize {
+        self.node.tx_slots()
     }
 
     fn tx_slots(&self) -> usize {
@@ -120,7 +124,10 @@ impl Backend for Libfabric {
 
     #[inline]
     fn inject(&mut self, slot: usize, len_bytes: usize) -> Result<Posted, Failure> {
-        Ok(self.node.inject(slot, len_bytes, TAG)?.into())
+        Ok(match self.node.inject(slot, len_bytes, TAG)? {
+            Post::Done => Posted::Free,
+            Post::Again => Posted::Full,
+        })
     }
 
     #[inline]

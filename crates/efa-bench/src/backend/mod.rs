@@ -6,6 +6,7 @@
 
 pub(crate) mod libfabric;
 pub(crate) mod sockets;
+pub(crate) mod verbs;
 
 use fabric::OutOfBand;
 
@@ -22,10 +23,10 @@ pub(crate) struct Wants {
     pub(crate) domain: Option<String>,
     pub(crate) endpoint: EndpointKind,
     pub(crate) operation: Operation,
-    /// Sends that may be in flight; their slots are `0..tx_slots`.
-    pub(crate) tx_slots: usize,
-    /// Receives that may be posted; their slots follow.
-    pub(crate) rx_slots: usize,
+    /// Operations of ours that may be in flight.
+    pub(crate) tx_depth: usize,
+    /// Receives that may be posted.
+    pub(crate) rx_depth: usize,
     /// Longest message in bytes.
     pub(crate) payload_bytes: usize,
     /// Our IP address on the control connection.
@@ -36,8 +37,10 @@ pub(crate) struct Wants {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Posted {
-    /// It is in flight.
+    /// It is in flight: the slot is busy until its completion.
     Done,
+    /// It is done for this side: the slot is free, no completion follows.
+    Free,
     /// The fabric is full: poll, then try again.
     Full,
 }
@@ -88,10 +91,13 @@ pub(crate) trait Backend: Sized {
     /// Duration of each phase of the set-up in µs.
     fn setup_us(&self) -> Vec<(String, f64)>;
 
-    /// Sends that may be in flight.
+    /// Operations of ours that may be in flight.
+    fn tx_depth(&self) -> usize;
+
+    /// Slots for them: `0..tx_slots()`, at least as many.
     fn tx_slots(&self) -> usize;
 
-    /// Receives that may be posted.
+    /// Receives that may be posted; their slots follow.
     fn rx_slots(&self) -> usize;
 
     /// All messages have this length from now on; nothing is in flight.
@@ -112,7 +118,7 @@ pub(crate) trait Backend: Sized {
     /// Sends the front of a slot.
     fn send(&mut self, slot: usize, len_bytes: usize) -> Result<Posted, Failure>;
 
-    /// Sends the front of a slot, which is free again at once; no completion follows.
+    /// Sends the front of a slot by copy, as fast as the fabric can.
     fn inject(&mut self, slot: usize, len_bytes: usize) -> Result<Posted, Failure>;
 
     /// Makes progress and collects completions; answers how many.

@@ -53,7 +53,7 @@ impl RoundTrips {
 
 /// What a side of a job has to open.
 pub(crate) fn wants(job: &JobSpec, side: Side, source: Option<String>) -> Wants {
-    let (tx_slots, rx_slots) = match (job.benchmark, side) {
+    let (tx_depth, rx_depth) = match (job.benchmark, side) {
         (Benchmark::Latency, _) => (latency::TX_DEPTH, latency::RX_DEPTH),
         (Benchmark::Bandwidth, Side::Client) => (job.tx_depth, 1),
         (Benchmark::Bandwidth, Side::Server) => (1, job.rx_depth),
@@ -63,8 +63,8 @@ pub(crate) fn wants(job: &JobSpec, side: Side, source: Option<String>) -> Wants 
         domain: job.domain.clone(),
         endpoint: job.endpoint,
         operation: job.operation,
-        tx_slots: tx_slots.max(1),
-        rx_slots: rx_slots.max(1),
+        tx_depth: tx_depth.max(1),
+        rx_depth: rx_depth.max(1),
         payload_bytes: job.max_size_bytes,
         source,
     }

@@ -1,5 +1,5 @@
 /*
- * The numbers of src/sys/layout.rs, checked against the system's headers.
+ * The numbers of crates/verbs-abi/src/layout.rs, checked against the system's headers.
  * rdma-core keeps every offset for ever, except that verbs_context grows at its front
  * and ibv_qp_ex and the efadv structures grow at their end.
  */

@@ -42,7 +42,7 @@ fn check(wants: &Wants) -> Result<(), Failure> {
             "--domain {domain}: {fabric} has no domains; the address of --host decides"
         )));
     }
-    if wants.tx_slots.max(wants.rx_slots) > DEPTH_MAX {
+    if wants.tx_depth.max(wants.rx_depth) > DEPTH_MAX {
         return Err(Failure::Usage(format!("a depth above {DEPTH_MAX} is not possible")));
     }
     Ok(())

@@ -70,6 +70,10 @@ macro_rules! slot_methods {
             self.setup_us.clone()
         }
 
+        fn tx_depth(&self) -> usize {
+            self.slots.tx
+        }
+
         fn tx_slots(&self) -> usize {
             self.slots.tx
         }

@@ -86,7 +86,7 @@ impl Backend for Tcp {
         let mut phases = Phases::start();
         let listener = TcpListener::bind(local(wants)?);
         let listener = listener.map_err(|e| failed("opening a TCP port", &e))?;
-        let slots = Slots::new(wants.tx_slots, wants.rx_slots, wants.payload_bytes)?;
+        let slots = Slots::new(wants.tx_depth, wants.rx_depth, wants.payload_bytes)?;
         phases.done("open");
         Ok(PreparedTcp { wants: wants.clone(), listener, slots, phases })
     }

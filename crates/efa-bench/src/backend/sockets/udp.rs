@@ -47,7 +47,7 @@ impl Backend for Udp {
         let mut phases = Phases::start();
         let socket = UdpSocket::bind(local(wants)?);
         let socket = socket.map_err(|e| failed("opening a UDP port", &e))?;
-        let slots = Slots::new(wants.tx_slots, wants.rx_slots, wants.payload_bytes)?;
+        let slots = Slots::new(wants.tx_depth, wants.rx_depth, wants.payload_bytes)?;
         phases.done("open");
         Ok(PreparedUdp { wants: wants.clone(), socket, slots, phases })
     }

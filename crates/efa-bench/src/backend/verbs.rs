@@ -1,0 +1,186 @@
+//! Queue pairs of an RDMA device, without libfabric in between.
+
+use std::time::Instant;
+
+use fabric::OutOfBand;
+use verbs::{CompletionKind, Config, Endpoint, Post, PostOptions, Prepared, Transport};
+
+use super::{BURST, Backend, Completion, Kind, Posted, Wants};
+use crate::fabric_name::FabricName;
+use crate::failure::Failure;
+use crate::record::FabricRecord;
+use crate::spec::{EndpointKind, Operation};
+
+/// One queue pair.
+pub(crate) struct Verbs {
+    endpoint: Endpoint,
+    found: [verbs::Completion; BURST],
+    setup_us: Vec<(String, f64)>,
+}
+
+/// One without a peer.
+pub(crate) struct PreparedVerbs {
+    prepared: Prepared,
+    transport: Transport,
+    open_us: f64,
+}
+
+impl From<Post> for Posted {
+    fn from(post: Post) -> Self {
+        match post {
+            Post::Done => Self::Done,
+            Post::Again => Self::Full,
+        }
+    }
+}
+
+impl From<verbs::Error> for Failure {
+    fn from(error: verbs::Error) -> Self {
+        Self::Fabric(error.to_string())
+    }
+}
+
+/// Refuses what verbs do not have.
+fn check(wants: &Wants) -> Result<Transport, Failure> {
+    let FabricName::Verbs(transport) = wants.fabric else {
+        return Err(Failure::Usage(format!("{} is no verbs fabric", wants.fabric)));
+    };
+    if wants.operation == Operation::Tagged {
+        return Err(Failure::Usage(format!("{} has no tags: use --op send", wants.fabric)));
+    }
+    if wants.endpoint != wants.fabric.endpoint() {
+        let (name, other) = match wants.endpoint {
+            EndpointKind::Rdm => ("not reliable", "verbs:srd"),
+            EndpointKind::Dgram => ("reliable", "verbs:ud"),
+        };
+        return Err(Failure::Usage(format!("{} is {name}: use {other}", wants.fabric)));
+    }
+    Ok(transport)
+}
+
+fn elapsed_us(since: Instant) -> f64 {
+    since.elapsed().as_nanos() as f64 / 1_000.0
+}
+
+impl Backend for Verbs {
+    type Prepared = PreparedVerbs;
+
+    fn prepare(wants: &Wants) -> Result<PreparedVerbs, Failure> {
+        let transport = check(wants)?;
+        let start = Instant::now();
+        let prepared = Prepared::open(&Config {
+            device: wants.domain.clone(),
+            transport,
+            tx_slots: wants.tx_depth,
+            tx_depth: wants.tx_depth,
+            rx_slots: wants.rx_depth,
+            payload_bytes: wants.payload_bytes,
+            window_bytes: 0,
+        })?;
+        Ok(PreparedVerbs { prepared, transport, open_us: elapsed_us(start) })
+    }
+
+    fn describe(prepared: &PreparedVerbs) -> FabricRecord {
+        let PreparedVerbs { prepared, transport, .. } = prepared;
+        let facts = prepared.facts();
+        let (vendor, part) = facts.vendor;
+        let (mtu, inline) = (facts.mtu_bytes, prepared.inline_bytes());
+        let text = format!(
+            "device {}, vendor {vendor:#06x} part {part:#06x}\ntransport {}\nlongest message {} B, \
+             MTU {mtu} B, inline {inline} B, depth {}",
+            facts.device,
+            transport.name(),
+            facts.max_message_bytes,
+            facts.max_depth,
+        );
+        FabricRecord {
+            provider: FabricName::Verbs(*transport).label(),
+            fabric: "verbs".to_owned(),
+            domain: facts.device.clone(),
+            mtu_bytes: Some(mtu).filter(|m| *m > 0),
+            max_message_bytes: facts.max_message_bytes,
+            inject_bytes: inline,
+            tx_depth: facts.max_depth,
+            rx_depth: facts.max_depth,
+            text,
+        }
+    }
+
+    fn connect(prepared: PreparedVerbs, oob: &mut dyn OutOfBand) -> Result<Self, Failure> {
+        let PreparedVerbs { prepared, open_us, .. } = prepared;
+        let start = Instant::now();
+        let theirs = oob.exchange(&prepared.address()).map_err(Failure::Fabric)?;
+        let exchange_us = elapsed_us(start);
+        let start = Instant::now();
+        let endpoint = prepared.connect(&theirs)?;
+        let connect_us = elapsed_us(start);
+        oob.barrier().map_err(Failure::Fabric)?;
+        let phases =
+            [("open_device", open_us), ("address_exchange", exchange_us), ("connect", connect_us)];
+        let setup_us = phases.map(|(name, took_us)| (name.to_owned(), took_us)).to_vec();
+        Ok(Self { endpoint, found: [verbs::Completion::NONE; BURST], setup_us })
+    }
+
+    fn setup_us(&self) -> Vec<(String, f64)> {
+        self.setup_us.clone()
+    }
+
+    fn tx_depth(&self) -> usize {
+        self.endpoint.tx_depth()
+    }
+
+    fn tx_slots(&self) -> usize {
+        self.endpoint.tx_slots()
+    }
+
+    fn rx_slots(&self) -> usize {
+        self.endpoint.rx_slots()
+    }
+
+    fn begin(&mut self, _size_bytes: usize) {}
+
+    #[inline]
+    fn payload(&self, slot: usize) -> Result<&[u8], Failure> {
+        Ok(self.endpoint.payload(slot)?)
+    }
+
+    #[inline]
+    fn payload_mut(&mut self, slot: usize) -> Result<&mut [u8], Failure> {
+        Ok(self.endpoint.payload_mut(slot)?)
+    }
+
+    #[inline]
+    fn copy(&mut self, from: usize, to: usize, len_bytes: usize) -> Result<(), Failure> {
+        Ok(self.endpoint.copy(from, to, len_bytes)?)
+    }
+
+    #[inline]
+    fn receive(&mut self, slot: usize) -> Result<Posted, Failure> {
+        Ok(self.endpoint.receive(slot)?.into())
+    }
+
+    #[inline]
+    fn send(&mut self, slot: usize, len_bytes: usize) -> Result<Posted, Failure> {
+        Ok(self.endpoint.send(slot, len_bytes, PostOptions::default())?.into())
+    }
+
+    #[inline]
+    fn inject(&mut self, slot: usize, len_bytes: usize) -> Result<Posted, Failure> {
+        let options = PostOptions { inline: true, ..PostOptions::default() };
+        Ok(self.endpoint.send(slot, len_bytes, options)?.into())
+    }
+
+    #[inline]
+    fn poll(&mut self, found: &mut [Completion; BURST]) -> Result<usize, Failure> {
+        let count = self.endpoint.poll(&mut self.found)?;
+        for (done, place) in self.found[..count].iter().zip(found.iter_mut()) {
+            let kind = match done.kind {
+                CompletionKind::Send => Kind::Sent,
+                CompletionKind::Receive => Kind::Received,
+                _ => Kind::Other,
+            };
+            *place = Completion { kind, slot: done.slot, len_bytes: done.len_bytes };
+        }
+        Ok(count)
+    }
+}

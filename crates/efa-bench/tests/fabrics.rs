@@ -1,0 +1,190 @@
+//! The same measurements on every fabric, with real processes.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use common::{PROGRAM, assert_fails, efa_bench, points, points_of};
+
+#[test]
+fn sockets_carry_every_length_whole() {
+    // Through the staging buffer, right below and above where messages are read in place, and
+    // longer than any buffer of the kernel.
+    let sizes = "1,3,64,8192,32767,32768,1000000";
+    let points = points_of(&[
+        "bandwidth",
+        "--fabric",
+        "tcp",
+        "-n",
+        "40",
+        "--sizes",
+        sizes,
+        "-d",
+        "5",
+        "--validate",
+    ]);
+    assert_eq!(points.len(), 7);
+    for point in points {
+        assert_eq!(point["validated"], 140, "{point}");
+        assert_eq!(point["lost"], 0, "{point}");
+    }
+    let points =
+        points_of(&["latency", "--fabric", "tcp", "-n", "40", "--sizes", sizes, "--validate"]);
+    assert!(points.iter().all(|p| p["validated"] == 141), "{points:?}");
+    let points = points_of(&["latency", "--fabric", "udp", "-n", "40", "--sizes", "1,64,9000"]);
+    assert!(points.iter().all(|p| p["latency"]["round_trips"] == 40), "{points:?}");
+}
+
+#[test]
+fn threads_and_endpoints_share_a_window_and_lose_nothing() {
+    for fabric in ["tcp", "libfabric:shm"] {
+        let points = points_of(&[
+            "bandwidth",
+            "--fabric",
+            fabric,
+            "-t",
+            "0.05",
+            "-w",
+            "0.05",
+            "--sizes",
+            "64",
+            "-d",
+            "8",
+            "--threads",
+            "2",
+            "--endpoints",
+            "3",
+            "--validate",
+        ]);
+        assert_eq!(points[0]["lost"], 0);
+        assert!(points[0]["bandwidth"]["messages"].as_u64().is_some_and(|n| n > 0));
+    }
+    let points = points_of(&[
+        "latency",
+        "--fabric",
+        "tcp",
+        "-n",
+        "30",
+        "--sizes",
+        "8",
+        "--threads",
+        "3",
+        "--validate",
+    ]);
+    assert_eq!(points[0]["latency"]["round_trips"], 90);
+}
+
+#[test]
+fn what_a_fabric_does_not_have_is_refused_in_one_line() {
+    for (arguments, words) in [
+        (["--fabric", "tcp", "--op", "tagged"], ["no tags", "--op send"]),
+        (["--fabric", "tcp", "--op", "inject"], ["no inject", "--op send"]),
+        (["--fabric", "tcp", "-e", "dgram"], ["no datagram", "udp"]),
+        (["--fabric", "udp", "-e", "rdm"], ["not reliable", "tcp"]),
+        (["--fabric", "tcp", "--domain", "eth0"], ["eth0", "no domains"]),
+        (["--fabric", "shm", "--op", "send"], ["shm", "libfabric:shm"]),
+        (["--threads", "0", "--op", "send"], ["no thread", "1 or more"]),
+        (["--endpoints", "2", "--op", "send"], ["one endpoint", "--threads"]),
+    ] {
+        let mut all = vec!["local", "latency", "-q", "-n", "1"];
+        all.extend(arguments);
+        assert_fails(&efa_bench(&all), 2, &words);
+    }
+}
+
+/// The `softefa` command with its library, built from the present sources.
+fn softefa() -> &'static Path {
+    static COMMAND: OnceLock<PathBuf> = OnceLock::new();
+    COMMAND.get_or_init(|| {
+        let program = Path::new(PROGRAM).with_file_name("softefa");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--package", "softefa-cli", "--package", "softefa-verbs"]);
+        if program.parent().is_some_and(|folder| folder.ends_with("release")) {
+            cargo.arg("--release");
+        }
+        assert!(cargo.status().expect("cargo starts").success(), "softefa does not build");
+        program
+    })
+}
+
+/// Runs a measurement on Soft-EFA; answers what it printed and the packets that the device sent.
+fn on_soft_efa(arguments: &[&str]) -> (Output, u64) {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let counters = folder.path().join("counters.json");
+    let output = Command::new(softefa())
+        .args(["run", "--counters"])
+        .arg(&counters)
+        .args(["--", PROGRAM, "local"])
+        .args(arguments)
+        .args(["--json", "-", "--no-doubts"])
+        .output()
+        .expect("softefa starts");
+    let bytes = std::fs::read(counters).expect("counters");
+    let counters: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+    (output, counters["counters"]["tx_pkts"].as_u64().expect("a counter"))
+}
+
+#[test]
+fn soft_efa_is_measured_through_libfabric_and_through_verbs() {
+    for fabric in ["libfabric:efa", "verbs:srd", "verbs:ud"] {
+        for benchmark in ["latency", "bandwidth"] {
+            let (output, packets) = on_soft_efa(&[
+                benchmark,
+                "--fabric",
+                fabric,
+                "-n",
+                "200",
+                "-s",
+                "8,64,4000",
+                "-d",
+                "8",
+                "--validate",
+            ]);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{fabric} {benchmark}: {errors}");
+            let points = points(&output);
+            assert_eq!(points.len(), 3, "{fabric} {benchmark}");
+            let validated: u64 = points.iter().filter_map(|p| p["validated"].as_u64()).sum();
+            let lost: u64 = points.iter().filter_map(|p| p["lost"].as_u64()).sum();
+            assert!(validated + lost >= 900, "{fabric} {benchmark}: {validated} checked");
+            // What was checked had been sent by the device.
+            assert!(packets >= validated, "{fabric} {benchmark}: {packets} packets");
+            assert!(fabric == "verbs:ud" || lost == 0, "{fabric} {benchmark}: {lost} lost");
+        }
+    }
+}
+
+#[test]
+fn inline_sends_are_those_of_verbs_up_to_what_the_device_takes() {
+    let (output, packets) = on_soft_efa(&[
+        "latency",
+        "--fabric",
+        "verbs:srd",
+        "-n",
+        "100",
+        "-s",
+        "8,32,64",
+        "--op",
+        "inject",
+        "--validate",
+    ]);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}");
+    assert_eq!(points(&output).len(), 2, "{errors}");
+    assert!(errors.contains("64 B is more than the 32 B"), "{errors}");
+    assert!(packets >= 400);
+}
+
+#[test]
+fn what_a_device_does_not_have_is_refused_in_one_line() {
+    let (output, _) = on_soft_efa(&["latency", "--fabric", "verbs:rc", "-q"]);
+    assert_fails(&output, 3, &["rdmap0s6", "no RC queue pairs"]);
+    let (output, _) = on_soft_efa(&["latency", "--fabric", "verbs:srd", "--domain", "mlx9", "-q"]);
+    assert_fails(&output, 3, &["named mlx9", "rdmap0s6"]);
+    let (output, _) = on_soft_efa(&["latency", "--fabric", "verbs:srd", "--op", "tagged", "-q"]);
+    assert_fails(&output, 2, &["no tags", "--op send"]);
+    let (output, _) = on_soft_efa(&["latency", "--fabric", "verbs:ud", "-e", "rdm", "-q"]);
+    assert_fails(&output, 2, &["not reliable", "verbs:srd"]);
+}

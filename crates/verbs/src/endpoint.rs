@@ -1,0 +1,204 @@
+//! A queue pair with a peer.
+
+use std::ptr::NonNull;
+
+use verbs_abi::ibv_ah;
+
+use crate::error::Error;
+use crate::memory::{ProtectionDomain, Region, Slots};
+use crate::poll::Queue;
+use crate::prepare::{Address, Config, QueuePair, Transport};
+use crate::sys;
+use crate::way::Poster;
+
+/// Where datagrams go.
+pub(crate) struct Peer {
+    /// `None` for a connection, which has its peer in its state.
+    handle: Option<NonNull<ibv_ah>>,
+    pub(crate) number: u32,
+    pub(crate) qkey: u32,
+}
+
+impl Peer {
+    pub(crate) fn new(
+        pd: &ProtectionDomain,
+        qp: &QueuePair,
+        theirs: &Address,
+    ) -> Result<Self, Error> {
+        let (number, qkey) = (theirs.number, theirs.qkey);
+        if qp.transport == Transport::Rc {
+            return Ok(Self { handle: None, number, qkey });
+        }
+        let mut route = theirs.route();
+        // SAFETY: the domain is alive, the route is read during the call.
+        let handle = unsafe { sys::ibv_create_ah(pd.raw(), &raw mut route) };
+        let handle = NonNull::new(handle).ok_or_else(|| Error::last("ibv_create_ah"))?;
+        Ok(Self { handle: Some(handle), number, qkey })
+    }
+
+    pub(crate) fn handle(&self) -> *mut ibv_ah {
+        self.handle.map_or_else(std::ptr::null_mut, NonNull::as_ptr)
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle {
+            // SAFETY: made once, destroyed once.
+            unsafe { sys::ibv_destroy_ah(handle.as_ptr()) };
+        }
+    }
+}
+
+/// A peer's window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remote {
+    pub(crate) addr: u64,
+    pub(crate) len: u64,
+    pub(crate) rkey: u32,
+}
+
+impl Remote {
+    const BYTES: usize = 20;
+
+    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.addr.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.len.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.rkey.to_le_bytes());
+        bytes
+    }
+
+    /// What the peer's [`Prepared::window`](crate::Prepared::window) said. A wrong one makes
+    /// operations fail; it cannot harm this side.
+    ///
+    /// # Errors
+    /// [`Error::Garbled`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        let parts = bytes.split_first_chunk::<8>().and_then(|(addr, rest)| {
+            let (len, rkey) = rest.split_first_chunk::<8>()?;
+            Some((addr, len, <[u8; 4]>::try_from(rkey).ok()?))
+        });
+        let (addr, len, rkey) = parts.ok_or(Error::Garbled("window"))?;
+        let (addr, len) = (u64::from_le_bytes(*addr), u64::from_le_bytes(*len));
+        Ok(Self { addr, len, rkey: u32::from_le_bytes(rkey) })
+    }
+
+    /// Its length in bytes.
+    #[must_use]
+    pub const fn len_bytes(self) -> u64 {
+        self.len
+    }
+}
+
+/// A connected queue pair with its own completion queue and memory.
+pub struct Endpoint {
+    // Field order is closing order: what uses something comes before it.
+    pub(crate) poster: Poster,
+    pub(crate) peer: Peer,
+    pub(crate) qp: QueuePair,
+    pub(crate) queue: Queue,
+    pub(crate) slots: Slots,
+    _window: Option<Region>,
+    _pd: ProtectionDomain,
+    tx_slots: usize,
+    tx_depth: usize,
+    rx_slots: usize,
+}
+
+impl Endpoint {
+    #[expect(clippy::too_many_arguments, reason = "each is a field")]
+    pub(crate) fn new(
+        poster: Poster,
+        peer: Peer,
+        qp: QueuePair,
+        queue: Queue,
+        slots: Slots,
+        window: Option<Region>,
+        pd: ProtectionDomain,
+        config: &Config,
+    ) -> Self {
+        let &Config { tx_slots, tx_depth, rx_slots, .. } = config;
+        Self {
+            poster,
+            peer,
+            qp,
+            queue,
+            slots,
+            _window: window,
+            _pd: pd,
+            tx_slots,
+            tx_depth,
+            rx_slots,
+        }
+    }
+
+    /// Slots for what this side posts.
+    #[must_use]
+    pub const fn tx_slots(&self) -> usize {
+        self.tx_slots
+    }
+
+    /// Operations that may be in flight.
+    #[must_use]
+    pub const fn tx_depth(&self) -> usize {
+        self.tx_depth
+    }
+
+    /// Receives that may be posted: slots `tx_slots()..tx_slots() + rx_slots()`.
+    #[must_use]
+    pub const fn rx_slots(&self) -> usize {
+        self.rx_slots
+    }
+
+    /// Reads the payload of a slot that has no operation in flight, or is frozen.
+    ///
+    /// # Errors
+    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`].
+    #[inline]
+    pub fn payload(&self, slot: usize) -> Result<&[u8], Error> {
+        self.slots.payload(slot)
+    }
+
+    /// Writes the payload of a free slot.
+    ///
+    /// # Errors
+    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`].
+    #[inline]
+    pub fn payload_mut(&mut self, slot: usize) -> Result<&mut [u8], Error> {
+        self.slots.payload_mut(slot)
+    }
+
+    /// Copies the front of a slot into a free one.
+    ///
+    /// # Errors
+    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::TooLong`].
+    #[inline]
+    pub fn copy(&mut self, from: usize, to: usize, len_bytes: usize) -> Result<(), Error> {
+        self.slots.copy(from, to, len_bytes)
+    }
+
+    /// From now on the slot may be sent or written from any number of times at once, signaled or
+    /// not, and nobody writes it again.
+    ///
+    /// # Errors
+    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`].
+    pub fn freeze(&mut self, slot: usize) -> Result<(), Error> {
+        self.slots.payload_mut(slot)?;
+        self.slots.freeze(slot);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_survive_the_exchange() {
+        let whole = Remote { addr: 0x7fff_0123_4567_89ab, len: 1 << 40, rkey: u32::MAX };
+        assert_eq!(Remote::from_bytes(&whole.to_bytes()), Ok(whole));
+        assert_eq!(Remote::from_bytes(&[0; 19]), Err(Error::Garbled("window")));
+        assert_eq!(Remote::from_bytes(&[0; 21]), Err(Error::Garbled("window")));
+    }
+}

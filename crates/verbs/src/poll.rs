@@ -1,0 +1,132 @@
+//! Completions.
+
+use std::ffi::c_int;
+use std::ptr::{NonNull, null_mut};
+
+use verbs_abi::*;
+
+use crate::device::Device;
+use crate::endpoint::Endpoint;
+use crate::error::{Error, status_text};
+use crate::sys;
+
+/// How many completions one poll asks for at most.
+const BURST: usize = 64;
+
+/// What completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompletionKind {
+    /// The peer's device has the message.
+    Send,
+    /// A message arrived.
+    Receive,
+    /// The peer's bytes are in the slot.
+    Read,
+    /// The bytes are in the peer's window.
+    Write,
+}
+
+/// One completed operation; its slot is free again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completion {
+    /// What completed.
+    pub kind: CompletionKind,
+    /// The slot.
+    pub slot: usize,
+    /// Payload bytes received; else 0.
+    pub len_bytes: usize,
+}
+
+impl Completion {
+    /// No completion: what arrays for [`Endpoint::poll`] are filled with.
+    pub const NONE: Self = Self { kind: CompletionKind::Send, slot: usize::MAX, len_bytes: 0 };
+}
+
+/// A completion queue, destroyed on drop.
+pub(crate) struct Queue {
+    raw: NonNull<ibv_cq>,
+    found: Box<[ibv_wc]>,
+}
+
+impl Queue {
+    pub(crate) fn open(device: &Device, entries: usize) -> Result<Self, Error> {
+        let entries = c_int::try_from(entries).unwrap_or(c_int::MAX);
+        // SAFETY: the device is open.
+        let raw =
+            unsafe { sys::ibv_create_cq(device.context(), entries, null_mut(), null_mut(), 0) };
+        let raw = NonNull::new(raw).ok_or_else(|| Error::last("ibv_create_cq"))?;
+        // SAFETY: all-zero is a value of this plain C structure.
+        let empty: ibv_wc = unsafe { std::mem::zeroed() };
+        Ok(Self { raw, found: vec![empty; BURST].into_boxed_slice() })
+    }
+
+    pub(crate) const fn raw(&self) -> *mut ibv_cq {
+        self.raw.as_ptr()
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // SAFETY: made once, destroyed once, after its queue pair.
+        unsafe { sys::ibv_destroy_cq(self.raw()) };
+    }
+}
+
+impl Endpoint {
+    /// Makes progress and stores finished operations at the front of `out`; answers how many.
+    ///
+    /// # Errors
+    /// [`Error::Completion`] for the first failed operation (those found with it are lost, so that
+    /// the endpoint is of no further use), [`Error::Call`] when the queue itself fails.
+    #[inline]
+    pub fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Error> {
+        if self.poster.has_pending() {
+            self.flush()?;
+        }
+        let count = c_int::try_from(out.len().min(BURST)).unwrap_or(0);
+        // SAFETY: the queue is alive, `found` has room for BURST.
+        let count = unsafe { sys::poll_cq(self.queue.raw(), count, self.queue.found.as_mut_ptr()) };
+        let Ok(count) = usize::try_from(count) else {
+            return Err(Error::number("ibv_poll_cq", count));
+        };
+        for (index, place) in out[..count].iter_mut().enumerate() {
+            let entry = self.queue.found[index];
+            *place = self.finished(&entry)?;
+        }
+        Ok(count)
+    }
+
+    #[inline]
+    fn finished(&mut self, entry: &ibv_wc) -> Result<Completion, Error> {
+        let slot = usize::try_from(entry.wr_id).unwrap_or(usize::MAX);
+        self.slots.state(slot)?;
+        self.slots.end(slot);
+        if entry.status != IBV_WC_SUCCESS {
+            return Err(self.failed(slot, entry));
+        }
+        let (kind, len_bytes) = match entry.opcode {
+            IBV_WC_RECV => {
+                let prefix_bytes = self.slots.geometry().prefix_bytes;
+                let len_bytes = (entry.byte_len as usize).saturating_sub(prefix_bytes);
+                (CompletionKind::Receive, len_bytes)
+            }
+            IBV_WC_RDMA_READ => (CompletionKind::Read, 0),
+            IBV_WC_RDMA_WRITE => (CompletionKind::Write, 0),
+            _ => (CompletionKind::Send, 0),
+        };
+        Ok(Completion { kind, slot, len_bytes })
+    }
+
+    #[cold]
+    fn failed(&self, slot: usize, entry: &ibv_wc) -> Error {
+        // The opcode of a failed entry is not defined.
+        let kind = if slot < self.tx_slots() { "operation" } else { "receive" };
+        Error::Completion {
+            kind,
+            slot,
+            status: entry.status,
+            text: status_text(entry.status),
+            vendor_error: entry.vendor_err,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Posting.
+
+use std::ptr::null_mut;
+
+use verbs_abi::{ibv_recv_wr, ibv_sge};
+
+use crate::endpoint::{Endpoint, Remote};
+use crate::error::Error;
+use crate::memory::State;
+use crate::sys;
+use crate::way::{Request, Work};
+
+/// Outcome of posting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Post {
+    /// In flight, or waiting for the rest of its list.
+    Done,
+    /// The queue is full: poll, then try again.
+    Again,
+}
+
+/// How to post.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PostOptions {
+    /// More is posted at once: the list goes to the device with the first request that has no more
+    /// behind it, with the next poll, or when it is full (256).
+    pub more: bool,
+    /// The bytes travel in the request itself: at most
+    /// [`Prepared::inline_bytes`](crate::Prepared::inline_bytes).
+    pub inline: bool,
+    /// A completion follows. Without one the slot must be frozen.
+    pub signaled: bool,
+}
+
+impl Default for PostOptions {
+    fn default() -> Self {
+        Self { more: false, inline: false, signaled: true }
+    }
+}
+
+impl Endpoint {
+    /// Sends the first `len_bytes` of `slot`; the slot is busy until its completion.
+    ///
+    /// # Errors
+    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::TooLong`], [`Error::Call`].
+    #[inline]
+    pub fn send(
+        &mut self,
+        slot: usize,
+        len_bytes: usize,
+        options: PostOptions,
+    ) -> Result<Post, Error> {
+        self.post(slot, len_bytes, Work::Send, options)
+    }
+
+    /// Reads `len_bytes` of the peer's window from byte `offset` on into `slot`.
+    ///
+    /// # Errors
+    /// As [`Endpoint::send`], and [`Error::OutsideWindow`].
+    #[inline]
+    pub fn read(
+        &mut self,
+        slot: usize,
+        len_bytes: usize,
+        (remote, offset): (Remote, u64),
+        options: PostOptions,
+    ) -> Result<Post, Error> {
+        let addr = inside(remote, offset, len_bytes)?;
+        self.post(slot, len_bytes, Work::Read { addr, rkey: remote.rkey }, options)
+    }
+
+    /// Writes the first `len_bytes` of `slot` into the peer's window from byte `offset` on.
+    ///
+    /// # Errors
+    /// As [`Endpoint::read`].
+    #[inline]
+    pub fn write(
+        &mut self,
+        slot: usize,
+        len_bytes: usize,
+        (remote, offset): (Remote, u64),
+        options: PostOptions,
+    ) -> Result<Post, Error> {
+        let addr = inside(remote, offset, len_bytes)?;
+        self.post(slot, len_bytes, Work::Write { addr, rkey: remote.rkey }, options)
+    }
+
+    /// Offers `slot` to the next message; busy until its completion.
+    ///
+    /// # Errors
+    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`], [`Error::Call`].
+    #[inline]
+    pub fn receive(&mut self, slot: usize) -> Result<Post, Error> {
+        if slot < self.tx_slots() {
+            return Err(Error::NoSuchSlot(slot));
+        }
+        if self.slots.state(slot)? != State::Free {
+            return Err(Error::SlotBusy(slot));
+        }
+        let geometry = self.slots.geometry();
+        let mut sge = ibv_sge {
+            addr: self.slots.start(slot) as u64,
+            length: (geometry.prefix_bytes + geometry.payload_bytes) as u32,
+            lkey: self.slots.lkey(),
+        };
+        let (wr_id, sg_list) = (slot as u64, &raw mut sge);
+        let mut wr = ibv_recv_wr { wr_id, next: null_mut(), sg_list, num_sge: 1 };
+        // SAFETY: the queue pair is alive; the request is read during the call; its memory stays
+        // untouched until the completion (`State::Busy`) and registered until the end.
+        match unsafe { sys::post_recv(self.qp.raw(), &raw mut wr) } {
+            0 => {
+                self.slots.begin(slot);
+                Ok(Post::Done)
+            }
+            errno if errno.abs() == libc::ENOMEM => Ok(Post::Again),
+            errno => Err(Error::number("ibv_post_recv", errno)),
+        }
+    }
+
+    #[inline]
+    fn post(
+        &mut self,
+        slot: usize,
+        len_bytes: usize,
+        work: Work,
+        options: PostOptions,
+    ) -> Result<Post, Error> {
+        let max = self.slots.geometry().payload_bytes;
+        if len_bytes > max {
+            return Err(Error::TooLong { len: len_bytes, max });
+        }
+        if slot >= self.tx_slots() {
+            return Err(Error::NoSuchSlot(slot));
+        }
+        let is_read = matches!(work, Work::Read { .. });
+        let is_free = match self.slots.state(slot)? {
+            State::Free => options.signaled,
+            State::Frozen => !is_read,
+            State::Busy => false,
+        };
+        if !is_free {
+            return Err(Error::SlotBusy(slot));
+        }
+        if self.poster.is_full() && !self.flush()? {
+            return Ok(Post::Again);
+        }
+        self.slots.begin(slot);
+        let PostOptions { more, inline, signaled } = options;
+        let len_bytes = len_bytes as u32;
+        self.poster.push(Request { slot, len_bytes, work, inline, signaled });
+        if !more {
+            // What the device does not take now it takes with a later poll.
+            self.flush()?;
+        }
+        Ok(Post::Done)
+    }
+
+    /// Gives the list to the device; false when it does not take all of it.
+    #[inline]
+    pub(crate) fn flush(&mut self) -> Result<bool, Error> {
+        // SAFETY: what is pending names slots that are busy or frozen, which stay as they are until
+        // their completion and registered until the end.
+        unsafe { self.poster.hand_over(&self.qp, &self.peer, &self.slots) }
+    }
+}
+
+/// Where in the peer's memory it is.
+#[inline]
+fn inside(remote: Remote, offset: u64, len_bytes: usize) -> Result<u64, Error> {
+    let len = len_bytes as u64;
+    match offset.checked_add(len) {
+        Some(end) if end <= remote.len => Ok(remote.addr.wrapping_add(offset)),
+        _ => Err(Error::OutsideWindow { offset, len, window: remote.len }),
+    }
+}

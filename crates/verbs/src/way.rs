@@ -1,0 +1,267 @@
+//! The two ways in which requests reach a device: as a linked list, and as a session of calls.
+
+use std::ptr::{NonNull, null_mut};
+
+use verbs_abi::*;
+
+use crate::endpoint::Peer;
+use crate::error::Error;
+use crate::memory::Slots;
+use crate::prepare::{QueuePair, Transport};
+use crate::sys;
+
+/// Longest list of requests that is handed over at once.
+const LIST: usize = 256;
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    Send,
+    Read { addr: u64, rkey: u32 },
+    Write { addr: u64, rkey: u32 },
+}
+
+/// A request that waits for the rest of its list.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    pub(crate) slot: usize,
+    pub(crate) len_bytes: u32,
+    pub(crate) work: Work,
+    pub(crate) inline: bool,
+    pub(crate) signaled: bool,
+}
+
+/// Gathers requests and hands them over.
+pub(crate) struct Poster {
+    pending: Vec<Request>,
+    way: Way,
+}
+
+enum Way {
+    List(List),
+    Session(Session),
+}
+
+impl Poster {
+    /// SRD queue pairs take sessions (RDMA knows no other way), the others lists, which every
+    /// device has.
+    pub(crate) fn new(qp: &QueuePair) -> Result<Self, Error> {
+        let way = match qp.transport {
+            Transport::Srd => Way::Session(Session::of(qp)?),
+            Transport::Ud | Transport::Rc => Way::List(List::new()),
+        };
+        Ok(Self { pending: Vec::with_capacity(LIST), way })
+    }
+
+    #[inline]
+    pub(crate) const fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    #[inline]
+    pub(crate) const fn is_full(&self) -> bool {
+        self.pending.len() == LIST
+    }
+
+    /// There must be room.
+    #[inline]
+    pub(crate) fn push(&mut self, request: Request) {
+        debug_assert!(!self.is_full());
+        self.pending.push(request);
+    }
+
+    /// Gives what is pending to the device; false when it does not take all of it.
+    ///
+    /// # Safety
+    /// Queue pair and peer are alive; the memory of the requests stays as it is until they complete.
+    #[inline]
+    pub(crate) unsafe fn hand_over(
+        &mut self,
+        qp: &QueuePair,
+        peer: &Peer,
+        slots: &Slots,
+    ) -> Result<bool, Error> {
+        // SAFETY: promised by the caller.
+        let (name, errno, posted) = unsafe {
+            match &mut self.way {
+                Way::Session(session) => session.post(&self.pending, peer, slots),
+                Way::List(list) => list.post(&self.pending, qp, peer, slots),
+            }
+        };
+        if posted == self.pending.len() {
+            self.pending.clear();
+        } else {
+            self.pending.drain(..posted);
+        }
+        match errno {
+            0 => Ok(true),
+            libc::ENOMEM => Ok(false),
+            errno => Err(Error::number(name, errno)),
+        }
+    }
+}
+
+/// Room for a linked list.
+struct List {
+    requests: Box<[ibv_send_wr]>,
+    parts: Box<[ibv_sge]>,
+}
+
+impl List {
+    fn new() -> Self {
+        // SAFETY: all-zero is a value of these plain C structures.
+        let (request, part): (ibv_send_wr, ibv_sge) = unsafe { std::mem::zeroed() };
+        Self {
+            requests: std::iter::repeat_n(request, LIST).collect(),
+            parts: std::iter::repeat_n(part, LIST).collect(),
+        }
+    }
+
+    /// # Safety
+    /// As for [`Poster::hand_over`].
+    #[inline]
+    unsafe fn post(
+        &mut self,
+        pending: &[Request],
+        qp: &QueuePair,
+        peer: &Peer,
+        slots: &Slots,
+    ) -> (&'static str, i32, usize) {
+        let lkey = slots.lkey();
+        let (requests, parts) = (self.requests.as_mut_ptr(), self.parts.as_mut_ptr());
+        for (index, request) in pending.iter().enumerate() {
+            let is_last = index + 1 == pending.len();
+            // SAFETY: pending is never longer than LIST, the length of both.
+            let (wr, part, next) = unsafe {
+                let next = if is_last { null_mut() } else { requests.add(index + 1) };
+                (&mut *requests.add(index), &mut *parts.add(index), next)
+            };
+            *part = ibv_sge {
+                addr: slots.payload_start(request.slot) as u64,
+                length: request.len_bytes,
+                lkey,
+            };
+            let mut flags = 0;
+            if request.signaled {
+                flags |= IBV_SEND_SIGNALED;
+            }
+            if request.inline {
+                flags |= IBV_SEND_INLINE;
+            }
+            wr.wr_id = request.slot as u64;
+            wr.next = next;
+            wr.sg_list = part;
+            wr.num_sge = 1;
+            wr.send_flags = flags;
+            (wr.opcode, wr.wr) = target(request.work, peer);
+        }
+        let mut bad = null_mut();
+        // SAFETY: the list and the memory it names are valid, promised by the caller.
+        let errno = unsafe { sys::post_send(qp.raw(), requests, &mut bad) };
+        let posted = match (errno, NonNull::new(bad)) {
+            (0, _) => pending.len(),
+            (_, None) => 0,
+            // SAFETY: the device answers one of the requests of this list.
+            (_, Some(bad)) => unsafe { bad.as_ptr().offset_from_unsigned(requests) },
+        };
+        ("ibv_post_send", errno.abs(), posted.min(pending.len()))
+    }
+}
+
+/// Code and destination of a request.
+#[inline]
+fn target(work: Work, peer: &Peer) -> (i32, ibv_send_wr_target) {
+    let rdma =
+        |remote_addr, rkey| ibv_send_wr_target { rdma: ibv_send_wr_rdma { remote_addr, rkey } };
+    match work {
+        Work::Send => {
+            let (ah, remote_qpn, remote_qkey) = (peer.handle(), peer.number, peer.qkey);
+            let ud = ibv_send_wr_ud { ah, remote_qpn, remote_qkey };
+            (IBV_WR_SEND, ibv_send_wr_target { ud })
+        }
+        Work::Read { addr, rkey } => (IBV_WR_RDMA_READ, rdma(addr, rkey)),
+        Work::Write { addr, rkey } => (IBV_WR_RDMA_WRITE, rdma(addr, rkey)),
+    }
+}
+
+/// Entries of an extended queue pair, looked up once.
+#[derive(Clone, Copy)]
+struct Session {
+    qp: NonNull<ibv_qp_ex>,
+    start: WrFn,
+    complete: unsafe extern "C" fn(*mut ibv_qp_ex) -> i32,
+    send: WrFn,
+    read: WrRdmaFn,
+    write: WrRdmaFn,
+    set_ud_addr: unsafe extern "C" fn(*mut ibv_qp_ex, *mut ibv_ah, u32, u32),
+    set_sge: unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, u32),
+    set_inline_data: unsafe extern "C" fn(*mut ibv_qp_ex, *mut u8, usize),
+}
+
+impl Session {
+    fn of(qp: &QueuePair) -> Result<Self, Error> {
+        let missing = || Error::Call {
+            call: "ibv_qp_to_qp_ex",
+            reason: "the device's library lacks ibv_wr_start or one of its companions".to_owned(),
+        };
+        // SAFETY: the queue pair is alive and was made with operations of its own.
+        let qp = NonNull::new(unsafe { sys::ibv_qp_to_qp_ex(qp.raw()) }).ok_or_else(missing)?;
+        // SAFETY: the same object.
+        let table = unsafe { qp.as_ref() };
+        let all = || {
+            Some(Self {
+                qp,
+                start: table.wr_start?,
+                complete: table.wr_complete?,
+                send: table.wr_send?,
+                // Older devices have neither; then nobody asked for them.
+                read: table.wr_rdma_read.unwrap_or(nothing),
+                write: table.wr_rdma_write.unwrap_or(nothing),
+                set_ud_addr: table.wr_set_ud_addr?,
+                set_sge: table.wr_set_sge?,
+                set_inline_data: table.wr_set_inline_data?,
+            })
+        };
+        all().ok_or_else(missing)
+    }
+
+    /// # Safety
+    /// As for [`Poster::hand_over`].
+    #[inline]
+    unsafe fn post(
+        &self,
+        pending: &[Request],
+        peer: &Peer,
+        slots: &Slots,
+    ) -> (&'static str, i32, usize) {
+        let (qp, lkey) = (self.qp.as_ptr(), slots.lkey());
+        // SAFETY: the queue pair, the peer and the memory are alive, promised by the caller; the
+        // calls come in the order that the manual page of ibv_wr_start demands.
+        let errno = unsafe {
+            (self.start)(qp);
+            for request in pending {
+                (*qp).wr_id = request.slot as u64;
+                (*qp).wr_flags = if request.signaled { IBV_SEND_SIGNALED } else { 0 };
+                match request.work {
+                    Work::Send => (self.send)(qp),
+                    Work::Read { addr, rkey } => (self.read)(qp, rkey, addr),
+                    Work::Write { addr, rkey } => (self.write)(qp, rkey, addr),
+                }
+                (self.set_ud_addr)(qp, peer.handle(), peer.number, peer.qkey);
+                let start = slots.payload_start(request.slot);
+                if request.inline {
+                    (self.set_inline_data)(qp, start, request.len_bytes as usize);
+                } else {
+                    (self.set_sge)(qp, lkey, start as u64, request.len_bytes);
+                }
+            }
+            (self.complete)(qp)
+        };
+        // A session is taken whole or not at all.
+        let posted = if errno == 0 { pending.len() } else { 0 };
+        ("ibv_wr_complete", errno.abs(), posted)
+    }
+}
+
+/// Stands for an operation that a device lacks: the session then fails when it is completed.
+unsafe extern "C" fn nothing(_qp: *mut ibv_qp_ex, _rkey: u32, _addr: u64) {}
