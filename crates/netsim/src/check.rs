@@ -1,5 +1,6 @@
 //! What must hold in every run. A broken rule ends the run.
 
+use crate::network::Network;
 use crate::sim::Sim;
 use crate::time::Time;
 use thiserror::Error;
@@ -67,6 +68,32 @@ pub enum Violation {
         /// Its buffer.
         buffer_bytes: u32,
     },
+    /// With priority flow control, no packet is lost for lack of buffer.
+    #[error("{at}: {link} was paused too late, its share of the buffer is full")]
+    PausedTooLate {
+        /// When.
+        at: Time,
+        /// The link's name.
+        link: String,
+    },
+    /// What a switch holds of a link's packets is what waits and leaves.
+    #[error("{link} has {share_bytes} bytes in its switch, of which {found_bytes} are there")]
+    Miscounted {
+        /// The link's name.
+        link: String,
+        /// Bytes counted.
+        share_bytes: u32,
+        /// Bytes found.
+        found_bytes: u32,
+    },
+    /// Pauses end. This is the one rule that a scenario can break: by a network with circles.
+    #[error("{at}: a deadlock of paused links: {circle}")]
+    PauseDeadlock {
+        /// When it was found.
+        at: Time,
+        /// Names of the links that wait for each other.
+        circle: String,
+    },
     /// Time never goes back.
     #[error("the clock went back from {from} to {to}")]
     ClockBack {
@@ -86,13 +113,7 @@ pub(crate) fn check_end(sim: &Sim) -> Result<(), Violation> {
     if sent != delivered + lost + live {
         return Err(Violation::NotConserved { sent, delivered, lost, live });
     }
-    for (number, link) in (0..).zip(&sim.network.fabric.links) {
-        let (peak_bytes, buffer_bytes) = (link.peak_bytes(), link.buffer_bytes());
-        if peak_bytes > buffer_bytes {
-            let link = sim.network.fabric.link_name(number);
-            return Err(Violation::QueueTooLong { link, peak_bytes, buffer_bytes });
-        }
-    }
+    check_buffers(&sim.network)?;
     for (number, flow) in (0..).zip(&sim.flows) {
         let ended = flow.ended_ok + flow.ended_badly;
         let wrong = ended > flow.messages
@@ -101,6 +122,27 @@ pub(crate) fn check_end(sim: &Sim) -> Result<(), Violation> {
         if wrong {
             let messages = flow.messages;
             return Err(Violation::EndedWrongly { flow: number, messages, ended });
+        }
+    }
+    Ok(())
+}
+
+fn check_buffers(network: &Network) -> Result<(), Violation> {
+    let name = |link| network.fabric.link_name(link);
+    if let Some(pfc) = &network.pfc {
+        if let Some((at, link)) = pfc.overflow {
+            return Err(Violation::PausedTooLate { at, link: name(link) });
+        }
+        if let Some((link, share_bytes, found_bytes)) = pfc.miscounted(&network.packets) {
+            return Err(Violation::Miscounted { link: name(link), share_bytes, found_bytes });
+        }
+        return Ok(());
+    }
+    for (number, link) in (0..).zip(&network.fabric.links) {
+        let (peak_bytes, buffer_bytes) = (link.peak_bytes(), link.buffer_bytes());
+        if peak_bytes > buffer_bytes {
+            let link = name(number);
+            return Err(Violation::QueueTooLong { link, peak_bytes, buffer_bytes });
         }
     }
     Ok(())

@@ -54,6 +54,15 @@ impl Faults {
         all
     }
 
+    /// Links of 100 Gbit/s that are cut from when until when, in microseconds.
+    #[cfg(test)]
+    pub(crate) fn cuts(links: &[u32], spans_us: &[(u64, u64)]) -> Self {
+        let mut all = Self { normal_ps_per_byte: 80, ..Self::default() };
+        let span = |&(from, until)| (Time::from_us(from), Some(Time::from_us(until)));
+        all.during(&spans_us.iter().map(span).collect::<Vec<_>>(), links, Effect::Cut);
+        all
+    }
+
     fn add(&mut self, fault: &Fault, links: &[u32]) {
         let at = Time::from_us(u64::from(fault.at_us.get()));
         let until = fault.until_us.map(|us| Time::from_us(u64::from(us.get())));

@@ -6,7 +6,7 @@
 //! exactly once, packets neither appear nor disappear, queues stay within their buffers.
 //!
 //! Below: `sim` (the loop, hosts, sockets) with `transport` (what sockets speak) on `network` (packets on their way) on `topology`
-//! (where they go), `link` (queue, rate, faults) and [`Wheel`] (what happens next).
+//! (where they go), `link` (queue, rate, faults), `pfc` (pauses) and [`Wheel`] (what happens next).
 #![forbid(unsafe_code)]
 #![allow(
     clippy::cast_possible_truncation,
@@ -22,6 +22,7 @@ mod link;
 mod network;
 mod outcome;
 mod packet;
+mod pfc;
 mod rng;
 mod sample;
 mod scenario;
@@ -36,6 +37,7 @@ mod workload;
 
 pub use check::Violation;
 pub use outcome::{FlowOutcome, Outcome, Summary};
+pub use pfc::PausedLink;
 pub use sample::{FlowSamples, QueueUse, Samples, UplinkUse};
 pub use scenario::{Scenario, ScenarioError};
 pub use table::table;

@@ -2,7 +2,8 @@
 //!
 //! A first-in first-out queue in front of a constant rate needs no list of packets: when the port
 //! will be idle says how much is queued, when a packet leaves, and whether it fits. So a hop
-//! costs one event. When the rate changes, what is queued leaves at the old rate.
+//! costs one event. When the rate changes, what is queued leaves at the old rate. Ports that can be
+//! paused need the list and keep it elsewhere (`pfc`): here they have one packet at a time.
 
 use crate::rng::Rng;
 use crate::time::Time;
@@ -47,19 +48,52 @@ pub(crate) enum Offer {
     Lost(LossCause),
 }
 
+/// Which packets a port marks, by the queue they meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Marking {
+    /// None up to here;
+    pub(crate) above_bytes: u32,
+    /// all from above here; between the two a share that rises evenly
+    pub(crate) all_above_bytes: u32,
+    /// to this one, in parts of a million.
+    pub(crate) most_ppm: u32,
+}
+
+impl Marking {
+    /// None at all.
+    pub(crate) const NONE: Self =
+        Self { above_bytes: u32::MAX, all_above_bytes: u32::MAX, most_ppm: 0 };
+
+    #[inline]
+    fn marks(&self, queued_bytes: u32, rng: &mut Rng) -> bool {
+        queued_bytes > self.above_bytes
+            && (queued_bytes > self.all_above_bytes || rng.chance_ppm(self.ppm_at(queued_bytes)))
+    }
+
+    /// Share marked at a queue on the slope.
+    fn ppm_at(&self, queued_bytes: u32) -> u32 {
+        let far = u64::from(queued_bytes - self.above_bytes);
+        let slope_bytes = u64::from(self.all_above_bytes - self.above_bytes);
+        (u64::from(self.most_ppm) * far / slope_bytes) as u32
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     /// When the last bit of what is queued leaves.
     idle_at: Time,
     delay_ps: u32,
-    condition: Condition,
+    ps_per_byte: u32,
+    loss_ppm: u32,
     /// Buffer of the port in bytes.
     buffer_bytes: u32,
-    /// Packets that meet a longer queue are marked.
-    mark_above_bytes: u32,
+    marking: Marking,
     /// Where it leads.
     pub(crate) to: Node,
+    up: bool,
     cuts: u16,
+    /// Bytes that wait elsewhere to be offered.
+    held_bytes: u32,
     /// Longest queue so far.
     peak_bytes: u32,
     /// Bytes taken so far.
@@ -78,41 +112,56 @@ impl Link {
         Self {
             idle_at: Time::ZERO,
             delay_ps,
-            condition: Condition { ps_per_byte, loss_ppm: 0, up: true },
+            ps_per_byte,
+            loss_ppm: 0,
             buffer_bytes: u32::MAX,
-            mark_above_bytes: u32::MAX,
+            marking: Marking::NONE,
             to,
+            up: true,
             cuts: 0,
+            held_bytes: 0,
             peak_bytes: 0,
             carried_bytes: 0,
         }
     }
 
-    /// Gives the port a buffer, and a threshold above which it marks packets.
-    pub(crate) fn with_queue(self, buffer_bytes: u32, mark_above_bytes: Option<u32>) -> Self {
-        let mark_above_bytes = mark_above_bytes.unwrap_or(u32::MAX);
-        Self { buffer_bytes, mark_above_bytes, ..self }
+    /// Gives the port a buffer, and says which packets it marks.
+    pub(crate) fn with_queue(self, buffer_bytes: u32, marking: Marking) -> Self {
+        Self { buffer_bytes, marking, ..self }
     }
 
     /// Queues a packet of `bytes` that has arrived at the port.
     #[inline]
     pub(crate) fn offer(&mut self, now: Time, bytes: u32, rng: &mut Rng) -> Offer {
-        if !self.condition.up {
+        if !self.up {
             return Offer::Lost(LossCause::Cut);
         }
-        let ps_per_byte = u64::from(self.condition.ps_per_byte);
-        let queued_bytes = self.queued_bytes(now);
+        let queued_bytes = self.leaving_bytes(now);
         if queued_bytes.saturating_add(bytes) > self.buffer_bytes {
             return Offer::Lost(LossCause::QueueFull);
         }
         self.peak_bytes = self.peak_bytes.max(queued_bytes + bytes);
         self.carried_bytes += u64::from(bytes);
-        self.idle_at = self.idle_at.max(now).plus_ps(u64::from(bytes) * ps_per_byte);
-        if rng.chance_ppm(self.condition.loss_ppm) {
+        let transfer_ps = u64::from(bytes) * u64::from(self.ps_per_byte);
+        self.idle_at = self.idle_at.max(now).plus_ps(transfer_ps);
+        if rng.chance_ppm(self.loss_ppm) {
             return Offer::Lost(LossCause::GreyLoss);
         }
         let at = self.idle_at.plus_ps(u64::from(self.delay_ps));
-        Offer::Arrives { at, mark: queued_bytes > self.mark_above_bytes }
+        Offer::Arrives { at, mark: self.marking.marks(queued_bytes, rng) }
+    }
+
+    /// Takes note of a packet that is going to be offered; true when it is to be marked.
+    pub(crate) fn hold(&mut self, now: Time, bytes: u32, rng: &mut Rng) -> bool {
+        let queued_bytes = self.queued_bytes(now);
+        self.held_bytes += bytes;
+        self.peak_bytes = self.peak_bytes.max(queued_bytes + bytes);
+        self.marking.marks(queued_bytes, rng)
+    }
+
+    /// A packet of `bytes` that was held is offered next, or lost.
+    pub(crate) fn release(&mut self, bytes: u32) {
+        self.held_bytes -= bytes;
     }
 
     /// When the port can take a packet without queueing it.
@@ -123,25 +172,44 @@ impl Link {
     /// Bytes that have not left yet.
     #[inline]
     pub(crate) fn queued_bytes(&self, now: Time) -> u32 {
-        self.idle_at.ps_since(now).div_ceil(u64::from(self.condition.ps_per_byte)) as u32
+        self.held_bytes + self.leaving_bytes(now)
+    }
+
+    /// Bytes that were offered and have not left yet.
+    #[inline]
+    fn leaving_bytes(&self, now: Time) -> u32 {
+        self.idle_at.ps_since(now).div_ceil(u64::from(self.ps_per_byte)) as u32
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.up
     }
 
     pub(crate) fn cuts(&self) -> u16 {
         self.cuts
     }
 
+    pub(crate) fn delay_ps(&self) -> u32 {
+        self.delay_ps
+    }
+
+    pub(crate) fn ps_per_byte(&self) -> u32 {
+        self.ps_per_byte
+    }
+
     /// Changes what the link does. Being cut loses everything queued or under way.
     pub(crate) fn set_condition(&mut self, now: Time, condition: Condition) {
-        if self.condition.up && !condition.up {
+        if self.up && !condition.up {
             self.cuts = self.cuts.wrapping_add(1);
             self.idle_at = now;
         }
-        self.condition = condition;
+        let Condition { ps_per_byte, loss_ppm, up } = condition;
+        (self.ps_per_byte, self.loss_ppm, self.up) = (ps_per_byte, loss_ppm, up);
     }
 
     /// Time a packet of `bytes` takes over an empty link.
     pub(crate) fn transit_ps(&self, bytes: u32) -> u64 {
-        u64::from(self.delay_ps) + u64::from(bytes) * u64::from(self.condition.ps_per_byte)
+        u64::from(self.delay_ps) + u64::from(bytes) * u64::from(self.ps_per_byte)
     }
 
     pub(crate) fn peak_bytes(&self) -> u32 {
@@ -164,7 +232,8 @@ mod tests {
     const HEALTHY: Condition = Condition { ps_per_byte: 80, loss_ppm: 0, up: true };
 
     fn link() -> Link {
-        Link::new(Node::Host(0), HEALTHY.ps_per_byte, 1_000_000).with_queue(10_000, Some(2000))
+        let step = Marking { above_bytes: 2000, all_above_bytes: 2000, most_ppm: 0 };
+        Link::new(Node::Host(0), HEALTHY.ps_per_byte, 1_000_000).with_queue(10_000, step)
     }
 
     #[test]
@@ -202,5 +271,16 @@ mod tests {
             link.offer(Time::from_us(us), 100, &mut rng) == Offer::Lost(LossCause::GreyLoss)
         });
         assert!((850..1150).contains(&lost.count()));
+    }
+
+    #[test]
+    fn marks_rise_along_the_slope() {
+        let slope = Marking { above_bytes: 1000, all_above_bytes: 3000, most_ppm: 200_000 };
+        let mut rng = Rng::new(1);
+        let mut share = |bytes| (0..10_000).filter(|_| slope.marks(bytes, &mut rng)).count();
+        assert_eq!((share(1000), share(3001)), (0, 10_000));
+        assert!((850..1150).contains(&share(2000)), "a tenth in the middle");
+        assert!((1850..2150).contains(&share(3000)));
+        assert_eq!(size_of::<Link>(), 64, "a cache line");
     }
 }

@@ -3,6 +3,7 @@
 use crate::fault::Faults;
 use crate::link::{LossCause, Node, Offer};
 use crate::packet::{Body, Packet, PacketId, Packets};
+use crate::pfc::{Pfc, PfcSetup};
 use crate::rng::Rng;
 use crate::time::Time;
 use crate::topology::Fabric;
@@ -21,6 +22,12 @@ pub(crate) enum Event {
     Start { flow: u32 },
     /// A step of the scenario's faults.
     Fault { step: u32 },
+    /// A port that can be paused has sent a packet.
+    PortIdle { link: u32 },
+    /// A pause frame reaches the sender of a link that had been cut so often when it was sent.
+    Pause { link: u32, stop: bool, cuts: u16 },
+    /// Time to see whether pauses last for ever.
+    PauseCheck,
     /// A sample is taken; nothing changes.
     Sample,
 }
@@ -44,8 +51,10 @@ pub(crate) struct Network {
     pub(crate) packets: Packets,
     pub(crate) queue: Wheel<Event>,
     pub(crate) tally: Tally,
+    /// What pauses links, if anything does.
+    pub(crate) pfc: Option<Box<Pfc>>,
     faults: Faults,
-    rng: Rng,
+    pub(crate) rng: Rng,
 }
 
 impl Network {
@@ -55,14 +64,25 @@ impl Network {
             packets: Packets::new(),
             queue: Wheel::default(),
             tally: Tally::default(),
+            pfc: None,
             faults: Faults::default(),
             rng,
         }
     }
 
-    /// When a host's adapter can send its next packet.
-    pub(crate) fn host_idle_at(&self, host: u32) -> Time {
-        self.fabric.links[self.fabric.host_link(host) as usize].idle_at()
+    /// From now on switches pause links instead of losing packets.
+    pub(crate) fn use_pfc(&mut self, setup: &PfcSetup) {
+        self.pfc = Some(Box::new(Pfc::new(&self.fabric, setup)));
+    }
+
+    /// When a host's adapter can send its next packet; [`Time::FAR`] when an event will tell.
+    pub(crate) fn host_idle_at(&mut self, host: u32) -> Time {
+        let link = self.fabric.host_link(host);
+        let idle_at = self.fabric.links[link as usize].idle_at();
+        match &mut self.pfc {
+            None => idle_at,
+            Some(pfc) => pfc.host_idle_at(link, idle_at),
+        }
     }
 
     /// A host sends a packet.
@@ -89,14 +109,26 @@ impl Network {
             Node::Switch(switch) => switch,
         };
         match self.fabric.next_link(switch, self.packets.get(id)) {
+            Some(next) if self.pfc.is_some() => {
+                self.with_pfc(|network, pfc| network.forward_lossless(pfc, now, next, id, link));
+            }
             Some(next) => self.offer(now, next, id),
             None => self.lose(id, LossCause::NoRoute),
         }
         None
     }
 
+    /// Lets pauses and packets act on each other; does nothing where nothing is ever paused.
+    pub(crate) fn with_pfc<T>(&mut self, act: impl FnOnce(&mut Self, &mut Pfc) -> T) -> Option<T> {
+        let mut pfc = self.pfc.take()?;
+        let result = act(self, &mut pfc);
+        self.pfc = Some(pfc);
+        Some(result)
+    }
+
+    /// Puts a packet on a link, or loses it.
     #[inline]
-    fn offer(&mut self, now: Time, link: u32, id: PacketId) {
+    pub(crate) fn offer(&mut self, now: Time, link: u32, id: PacketId) {
         let at = &mut self.fabric.links[link as usize];
         let packet = self.packets.get(id);
         match at.offer(now, packet.wire_bytes, &mut self.rng) {
@@ -110,7 +142,7 @@ impl Network {
         }
     }
 
-    fn lose(&mut self, id: PacketId, cause: LossCause) {
+    pub(crate) fn lose(&mut self, id: PacketId, cause: LossCause) {
         self.tally.lost[cause as usize] += 1;
         self.packets.remove(id);
     }
@@ -127,7 +159,12 @@ impl Network {
     pub(crate) fn step_fault(&mut self, now: Time, step: u32) {
         for link in self.faults.take(step).to_vec() {
             let (condition, verdict) = self.faults.now(link);
-            self.fabric.links[link as usize].set_condition(now, condition);
+            let at = &mut self.fabric.links[link as usize];
+            let was_up = at.is_up();
+            at.set_condition(now, condition);
+            if at.is_up() != was_up {
+                self.with_pfc(|network, pfc| network.cable_changed(pfc, now, link));
+            }
             self.fabric.judge(link, verdict);
         }
     }

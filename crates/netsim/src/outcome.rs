@@ -2,6 +2,7 @@
 
 use crate::link::LossCause;
 use crate::network::Tally;
+use crate::pfc::PausedLink;
 use crate::sim::Sim;
 use crate::transport::{Counts, Machine};
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,8 @@ pub struct Outcome {
     pub lost_no_route: u64,
     /// Longest queue of any switch port in bytes.
     pub peak_queue_bytes: u32,
+    /// Links that were paused, the longest first.
+    pub paused_links: Vec<PausedLink>,
     /// End of the run in picoseconds.
     pub end_ps: u64,
     /// Events handled.
@@ -75,6 +78,8 @@ impl Outcome {
             ideal_ps: flow.spec.ideal_ps,
             failed_messages: flow.ended_badly,
         });
+        let pfc = sim.network.pfc.as_deref();
+        let paused_links = pfc.map(|pfc| pfc.paused_links(sim.now, &sim.network.fabric));
         let links = &sim.network.fabric.links[sim.network.fabric.hosts() as usize..];
         Self {
             seed,
@@ -88,6 +93,7 @@ impl Outcome {
             lost_grey: lost(LossCause::GreyLoss),
             lost_no_route: lost(LossCause::NoRoute),
             peak_queue_bytes: links.iter().map(|link| link.peak_bytes()).max().unwrap_or(0),
+            paused_links: paused_links.unwrap_or_default(),
             end_ps: sim.now.as_ps(),
             events: sim.events,
             digest: sim.digest,

@@ -177,6 +177,17 @@ impl Sim {
                 self.post(flow);
                 self.attend(self.flows[flow as usize].src_socket);
             }
+            Event::PortIdle { link } => {
+                self.network.with_pfc(|network, pfc| network.port_idle(pfc, now, link));
+            }
+            Event::Pause { link, stop, cuts } => {
+                self.network.with_pfc(|network, pfc| network.pause(pfc, now, link, stop, cuts));
+            }
+            Event::PauseCheck => {
+                let circle = self.network.with_pfc(|network, pfc| network.check_pauses(pfc, now));
+                let deadlock = |circle| Violation::PauseDeadlock { at: now, circle };
+                self.violation = circle.flatten().map(deadlock);
+            }
             Event::Fault { step } => {
                 self.network.step_fault(now, step);
                 self.note(2, u64::from(step));
@@ -279,7 +290,9 @@ impl Sim {
             let idle_at = self.network.host_idle_at(host);
             if idle_at > self.now {
                 adapter.watched = true;
-                self.network.queue.push(idle_at, Event::LinkIdle { host });
+                if idle_at < Time::FAR {
+                    self.network.queue.push(idle_at, Event::LinkIdle { host });
+                }
                 return;
             }
             let Some(number) = adapter.waiting.pop_front() else { return };

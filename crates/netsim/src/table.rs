@@ -18,12 +18,19 @@ const TITLES: [&str; 12] = [
     "lost",
 ];
 
-/// A row per run.
+/// A row per run. What links were paused in all is shown where any was.
 #[must_use]
 pub fn table(title: &str, outcomes: &[Outcome]) -> Table {
-    let mut table = Table::new(title, &TITLES, 0);
+    let any_paused = outcomes.iter().any(|outcome| !outcome.paused_links.is_empty());
+    let titles: Vec<&str> = TITLES.into_iter().chain(any_paused.then_some("paused us")).collect();
+    let mut table = Table::new(title, &titles, 0);
     for outcome in outcomes {
-        table.push(row(outcome));
+        let mut row = row(outcome);
+        if any_paused {
+            let paused_ps: u64 = outcome.paused_links.iter().map(|link| link.paused_ps).sum();
+            row.push(format!("{:.1}", paused_ps as f64 / 1e6));
+        }
+        table.push(row);
     }
     table
 }

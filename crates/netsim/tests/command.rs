@@ -106,6 +106,14 @@ fn wrong_files_are_refused_with_line_field_and_what_is_allowed() {
     expect(with("permutation]]", kind), &["line 13", "sctp", "srd", "tcp", "dctcp"]);
     let huge = "racks = 4096\nhosts_per_rack = 1024";
     expect(with("racks = 2\nhosts_per_rack = 2", huge), &["line 4", "4194304 hosts", "65536"]);
+    let pfc = |body: &str| with("100_000\n", &format!("100_000\n[network.pfc]\n{body}"));
+    expect(
+        pfc("xoff_bytes = 99_000\n"),
+        &["line 12", "pfc.xoff_bytes", "at most 74986", "headroom"],
+    );
+    expect(pfc("xon_bytes = 80_000\n"), &["line 12", "pfc.xon_bytes", "not less than"]);
+    expect(with("100_000\n", "20_000\n[network.pfc]\n"), &["network.buffer_bytes", "25014"]);
+    expect(with("100_000\n", "100_000\nmark_all_above_bytes = 9\n"), &["line 12", "mark_above"]);
     let fault = |body: &str| refusal(&format!("{SCENARIO}[[fault]]\nat_us = 5\n{body}"));
     expect(fault("target = \"leaf0-leaf1\"\ncut = true"), &["line 16", "leaf0..leaf1", "spine1"]);
     expect(fault("target = \"spine0\""), &["line 16", "cut = true", "loss_ppm"]);
@@ -117,6 +125,22 @@ fn wrong_files_are_refused_with_line_field_and_what_is_allowed() {
     expect(fault(&long), &["line 16", "fault.flap", "cuts", "at most 100000"]);
     let repair = format!("{spine}\ncut = true\nrepair = {{ detect_us = 5 }}");
     expect(fault(&repair), &["line 18", "converge_us"]);
+}
+
+#[test]
+fn a_deadlock_of_pauses_is_named() {
+    let ring = SCENARIO
+        .replace(
+            "leaf_spine]\nracks = 2\nhosts_per_rack = 2\nspines = 2",
+            "ring]\nswitches = 4\nhosts_per_switch = 2",
+        )
+        .replace("100_000\n", "60_000\n[network.pfc]\n")
+        .replace("permutation]]\nbytes = 50_000", "all_to_all]]\nhosts = 8\nbytes = 2_000_000");
+    let stderr = refusal(&ring);
+    for i in 0..4 {
+        let links = format!("switch{i}-switch{} waits for", (i + 1) % 4);
+        assert!(stderr.contains(&links) && stderr.contains("--seed 1"), "{stderr}");
+    }
 }
 
 #[test]

@@ -39,11 +39,13 @@ fn scenario_text(seed: u64) -> String {
         ["edge0-agg0", "agg2-core1", "core3", "agg1", "host0-edge0", "host5"]
     };
     let gbps = dice.pick(&["25", "100", "400"]);
-    let buffer = 20_000 + dice.below(600_000);
+    let pauses = dice.below(3) == 0;
+    let buffer = if pauses { 70_000 } else { 20_000 } + dice.below(600_000);
     let _ = writeln!(text, "[network]\ngbps = {gbps}\nhop_ns = 500\nbuffer_bytes = {buffer}");
     let (every, paths) = (1 + dice.below(4), 1 + dice.below(64));
     let kind = dice.pick(&["srd", "srd", "tcp", "dctcp"]);
     let _ = writeln!(text, "mark_above_bytes = {}", buffer / 5);
+    text.push_str(if pauses { "pfc = {}\n" } else { "" });
     let _ = writeln!(text, "[transport]\nkind = \"{kind}\"");
     let _ = writeln!(text, "ack_every_packets = {every}\npaths = {paths}");
     let (congestion, delayed) = (dice.pick(&["cubic", "newreno"]), dice.below(4) == 0);
@@ -90,12 +92,13 @@ fn variable(name: &str, default: u64) -> u64 {
 #[test]
 fn random_faults_lose_nothing_and_heal() {
     let first = variable("NETSIM_SEED", 1);
-    let mut lost = 0;
+    let (mut lost, mut paused) = (0, 0);
     for seed in first..first + variable("NETSIM_CASES", 60) {
         let text = scenario_text(seed);
         let outcome = run(seed, &text);
         assert_eq!(run(seed, &text), outcome, "NETSIM_SEED={seed} does not repeat");
         lost += outcome.lost_cut + outcome.lost_grey + outcome.lost_queue_full;
+        paused += outcome.paused_links.len();
     }
-    assert!(lost > 0, "the faults hit nothing");
+    assert!(lost > 0 && paused > 0, "the faults hit nothing, or nothing was paused");
 }

@@ -3,6 +3,7 @@
 
 mod fault;
 mod field;
+mod network;
 mod setup;
 mod spec;
 
@@ -17,15 +18,12 @@ use crate::rng::Rng;
 use crate::sample::{Sampler, Samples};
 use crate::sim::Sim;
 use crate::time::Time;
-use crate::topology::{Fabric, PortKind, clos3, leaf_spine};
+use crate::topology::Fabric;
 use crate::workload::{Plan, Refusal};
 use crate::{Violation, workload};
-use spec::{File, Topology};
+use spec::File;
 use std::ops::Range;
 use thiserror::Error;
-
-const HOSTS_MAX: u64 = 65_536;
-const LINKS_MAX: u64 = 2_000_000;
 
 /// Why a scenario file is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -65,9 +63,12 @@ impl Scenario {
             let problem = "empty; at least one seed is needed".to_owned();
             return Err(refuse(file.seeds.span(), "seeds", problem));
         }
-        check_size(file.topology.get_ref())
-            .map_err(|problem| refuse(file.topology.span(), "topology", problem))?;
+        let topology = &file.topology;
+        let checked = topology.get_ref().check();
+        checked.map_err(|problem| refuse(topology.span(), "topology", problem))?;
         let scenario = Self { file };
+        let checked = scenario.file.network.check(setup::packet_bytes(&scenario.file));
+        checked.map_err(|(span, field, problem)| refuse(span, field, problem))?;
         let fabric = scenario.fabric();
         scenario.plan(&fabric, &Rng::new(0)).map_err(|refusal| {
             let Refusal { span, field, problem } = refusal;
@@ -133,6 +134,9 @@ impl Scenario {
         let setup = setup::of(&self.file, &fabric);
         let mut sim = Sim::new(fabric, &flows, setup, &root);
         sim.network.add_faults(faults);
+        if let Some(pfc) = self.file.network.pfc_setup(setup::packet_bytes(&self.file)) {
+            sim.network.use_pfc(&pfc);
+        }
         if let Some(interval_us) = sample_us {
             sim.start_sampling(Sampler::new(interval_us, sim.flows.len(), &sim.network.fabric));
         }
@@ -164,28 +168,7 @@ impl Scenario {
     }
 
     fn fabric(&self) -> Fabric {
-        let network = &self.file.network;
-        let port = PortKind {
-            ps_per_byte: network.gbps.ps_per_byte(),
-            delay_ps: network.hop_ns.get() * 1000,
-            buffer_bytes: network.buffer_bytes.get(),
-            mark_above_bytes: network.mark_above_bytes.map(field::Bounded::get),
-        };
-        match self.file.topology.get_ref() {
-            Topology::LeafSpine(t) => {
-                leaf_spine(t.racks.get(), t.hosts_per_rack.get(), t.spines.get(), port)
-            }
-            Topology::Clos3(t) => clos3(
-                [
-                    t.pods.get(),
-                    t.edges_per_pod.get(),
-                    t.aggs_per_pod.get(),
-                    t.hosts_per_edge.get(),
-                    t.cores_per_agg.get(),
-                ],
-                port,
-            ),
-        }
+        self.file.network.build(self.file.topology.get_ref())
     }
 
     fn plan(&self, fabric: &Fabric, root: &Rng) -> Result<Vec<FlowSpec>, Refusal> {
@@ -198,32 +181,6 @@ impl Scenario {
         };
         workload::flows(&self.file.workload, &plan, &root.fork(4))
     }
-}
-
-fn check_size(topology: &Topology) -> Result<(), String> {
-    let (hosts, links) = match topology {
-        Topology::LeafSpine(t) => {
-            let (racks, spines) = (u64::from(t.racks.get()), u64::from(t.spines.get()));
-            let hosts = racks * u64::from(t.hosts_per_rack.get());
-            (hosts, 2 * (hosts + racks * spines))
-        }
-        Topology::Clos3(t) => {
-            let (pods, edges) = (u64::from(t.pods.get()), u64::from(t.edges_per_pod.get()));
-            let (aggs, cores) = (u64::from(t.aggs_per_pod.get()), u64::from(t.cores_per_agg.get()));
-            let hosts = pods * edges * u64::from(t.hosts_per_edge.get());
-            (hosts, 2 * (hosts + pods * aggs * (edges + cores)))
-        }
-    };
-    if hosts < 2 {
-        return Err("it has 1 host; at least 2 are needed".to_owned());
-    }
-    if hosts > HOSTS_MAX {
-        return Err(format!("it has {hosts} hosts; at most {HOSTS_MAX} are allowed"));
-    }
-    if links > LINKS_MAX {
-        return Err(format!("it has {links} links; at most {LINKS_MAX} are allowed"));
-    }
-    Ok(())
 }
 
 fn line_of(text: &str, span: Range<usize>) -> usize {

@@ -1,7 +1,8 @@
 //! What a scenario file may say.
 
 use super::fault::Fault;
-use super::field::{Bounded, Gbps};
+use super::field::Bounded;
+use super::network::{Network, Topology};
 use crate::transport::Kind;
 use serde::Deserialize;
 use toml::Spanned;
@@ -37,41 +38,6 @@ pub(crate) struct Expect {
     pub(crate) min_to_ideal: Option<f64>,
     /// Repeated packets per hundred first transmissions, at most.
     pub(crate) repeated_percent: Option<f64>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "snake_case")]
-pub(crate) enum Topology {
-    LeafSpine(LeafSpine),
-    Clos3(Clos3),
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct LeafSpine {
-    pub(crate) racks: Bounded<1, 4096>,
-    pub(crate) hosts_per_rack: Bounded<1, 1024>,
-    pub(crate) spines: Bounded<1, 1024>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Clos3 {
-    pub(crate) pods: Bounded<1, 256>,
-    pub(crate) edges_per_pod: Bounded<1, 128>,
-    pub(crate) aggs_per_pod: Bounded<1, 128>,
-    pub(crate) hosts_per_edge: Bounded<1, 1024>,
-    pub(crate) cores_per_agg: Bounded<1, 128>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Network {
-    pub(crate) gbps: Gbps,
-    /// Delay of a cable and the switch at its end.
-    pub(crate) hop_ns: Bounded<1, 1_000_000>,
-    pub(crate) buffer_bytes: Bounded<10_000, 1_000_000_000>,
-    pub(crate) mark_above_bytes: Option<Bounded<0, 1_000_000_000>>,
 }
 
 /// Which transport flows use, and how the engine is set up; what is missing is as in its preset

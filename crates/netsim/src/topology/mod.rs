@@ -2,14 +2,16 @@
 
 mod clos3;
 mod leaf_spine;
+mod ring;
 mod routes;
 mod wiring;
 
 pub(crate) use clos3::clos3;
 pub(crate) use leaf_spine::leaf_spine;
+pub(crate) use ring::ring;
 pub(crate) use routes::{KnownTo, Verdict};
 
-use crate::link::{Link, Node};
+use crate::link::{Link, Marking, Node};
 use crate::packet::{FRAME_BYTES, Packet, UDP_BYTES};
 use crate::rng::mix;
 use routes::{Reach, Routes};
@@ -26,7 +28,7 @@ pub(crate) struct PortKind {
     /// Delay of a cable and the switch at its end.
     pub(crate) delay_ps: u32,
     pub(crate) buffer_bytes: u32,
-    pub(crate) mark_above_bytes: Option<u32>,
+    pub(crate) marking: Marking,
 }
 
 /// A switch of a folded Clos network. Below it lie consecutive hosts, evenly spread over its
@@ -173,6 +175,22 @@ impl Fabric {
         self.routes.judge(link, verdict, switches, racks);
     }
 
+    /// The host whose adapter feeds a link; links of hosts only.
+    pub(crate) fn host_of(&self, host_link: u32) -> u32 {
+        host_link
+    }
+
+    /// For each link, the other direction of its cable.
+    pub(crate) fn reverse_links(&self) -> Vec<Option<u32>> {
+        let mut by_ends: Vec<((Node, Node), u32)> = self.ends.iter().copied().zip(0..).collect();
+        by_ends.sort_unstable();
+        let reverse = |&(from, to): &(Node, Node)| {
+            let place = by_ends.binary_search_by_key(&(to, from), |entry| entry.0).ok()?;
+            Some(by_ends[place].1)
+        };
+        self.ends.iter().map(reverse).collect()
+    }
+
     /// The links from each switch upwards, of those that have any.
     pub(crate) fn uplinks(&self) -> impl Iterator<Item = (Node, Range<u32>)> {
         (0..).zip(&self.switches).filter(|(_, at)| at.up_links > 0).map(|(number, at)| {
@@ -245,7 +263,7 @@ pub(crate) mod tests {
         ps_per_byte: 80,
         delay_ps: 1_000_000,
         buffer_bytes: 539_500,
-        mark_above_bytes: None,
+        marking: Marking::NONE,
     };
 
     fn walk(fabric: &mut Fabric, src: u32, dst: u32, hash: u32) -> Option<Vec<u32>> {

@@ -69,7 +69,7 @@ impl Wiring {
             let downs = (0..tier.down_links).map(|n| down(i, n));
             for to in downs.chain((0..tier.up_links).map(|n| up(i, n))) {
                 let link = Link::new(to, self.port.ps_per_byte, self.port.delay_ps)
-                    .with_queue(self.port.buffer_bytes, self.port.mark_above_bytes);
+                    .with_queue(self.port.buffer_bytes, self.port.marking);
                 self.push(Node::Switch(number), link);
             }
         }

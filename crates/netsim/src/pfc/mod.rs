@@ -1,0 +1,347 @@
+//! Priority flow control (IEEE 802.1Qbb): switches that would run out of buffer pause the sender
+//! of a link instead of losing its packets. All traffic of a run is in the one lossless class.
+//!
+//! A switch counts for each of its incoming links the bytes that it still holds, up to their last
+//! bit on the way out. Above XOFF it sends a pause frame against the link's direction, at XON one
+//! that lets the sender go on. The frame waits for the packet that the port is sending, travels,
+//! and stops a switch's port or a host's adapter after the packet it has begun. Frames take no
+//! bandwidth from the packets beside them, are not lost by a cable that loses some, and have no
+//! time-out, as if they were refreshed in time.
+//!
+//! A paused port needs a real queue, so a hop costs two events instead of one.
+
+mod deadlock;
+mod headroom;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use headroom::PfcSetup;
+
+use crate::link::LossCause;
+use crate::network::{Event, Network};
+use crate::packet::{PacketId, Packets};
+use crate::time::Time;
+use crate::topology::Fabric;
+use headroom::{PAUSE_BYTES, Thresholds};
+use serde::{Deserialize, Serialize};
+
+/// While anything is paused, whether it is for ever is looked at in this interval.
+const CHECK_PS: u64 = 1_000_000_000;
+
+/// A link that was paused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PausedLink {
+    /// Its name, in the direction of the packets.
+    pub link: String,
+    /// How often.
+    pub pauses: u64,
+    /// How long in all, in picoseconds.
+    pub paused_ps: u64,
+}
+
+/// What a port sends at present.
+#[derive(Clone, Copy, Debug)]
+struct Sending {
+    /// The link it came by.
+    from: u32,
+    bytes: u32,
+}
+
+/// A link: the port that feeds it, and the share of the switch at its end that it fills.
+#[derive(Debug)]
+struct Port {
+    /// Packets waiting, by their numbers.
+    first: Option<PacketId>,
+    last: Option<PacketId>,
+    sending: Option<Sending>,
+    /// Since when it is paused.
+    paused_at: Option<Time>,
+    pauses: u64,
+    paused_ps: u64,
+    /// A host's adapter wants to know when it may go on.
+    host_waits: bool,
+    /// The other direction of the cable; a cable may have none.
+    reverse: Option<u32>,
+    thresholds: Thresholds,
+    /// Bytes that came by this link and are still in the switch.
+    share_bytes: u32,
+    /// The switch has asked for a pause.
+    stopping: bool,
+}
+
+/// A packet that waits.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    next: Option<PacketId>,
+    /// The link it came by.
+    from: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Pfc {
+    /// By link.
+    ports: Vec<Port>,
+    /// By packet.
+    waiting: Vec<Waiting>,
+    /// What a switch keeps for each link into it.
+    buffer_bytes: u32,
+    checks: bool,
+    /// A link whose share did not fit, when: a fault of this module.
+    pub(crate) overflow: Option<(Time, u32)>,
+}
+
+impl Pfc {
+    pub(crate) fn new(fabric: &Fabric, setup: &PfcSetup) -> Self {
+        let reverse = fabric.reverse_links();
+        let ports = fabric.links.iter().zip(reverse).map(|(link, reverse)| Port {
+            first: None,
+            last: None,
+            sending: None,
+            paused_at: None,
+            pauses: 0,
+            paused_ps: 0,
+            host_waits: false,
+            reverse,
+            thresholds: setup.thresholds(link),
+            share_bytes: 0,
+            stopping: false,
+        });
+        let ports = ports.collect();
+        let buffer_bytes = setup.buffer_bytes;
+        Self { ports, waiting: Vec::new(), buffer_bytes, checks: false, overflow: None }
+    }
+
+    fn port(&mut self, link: u32) -> &mut Port {
+        &mut self.ports[link as usize]
+    }
+
+    /// When a host's adapter may send, if the link will be idle at `idle_at`; never, for now, while
+    /// it is paused: an event will tell.
+    pub(crate) fn host_idle_at(&mut self, link: u32, idle_at: Time) -> Time {
+        let port = self.port(link);
+        port.host_waits = port.paused_at.is_some();
+        if port.host_waits { Time::FAR } else { idle_at }
+    }
+
+    /// Links that were paused, the longest first.
+    pub(crate) fn paused_links(&self, now: Time, fabric: &Fabric) -> Vec<PausedLink> {
+        let mut all: Vec<PausedLink> = (0..)
+            .zip(&self.ports)
+            .filter(|(_, port)| port.pauses > 0)
+            .map(|(link, port)| PausedLink {
+                link: fabric.link_name(link),
+                pauses: port.pauses,
+                paused_ps: port.paused_ps + port.paused_at.map_or(0, |at| now.ps_since(at)),
+            })
+            .collect();
+        all.sort_by_key(|paused| u64::MAX - paused.paused_ps);
+        all
+    }
+
+    /// A link whose share is not what waits and is being sent of it, with both: a fault of this
+    /// module.
+    pub(crate) fn miscounted(&self, packets: &Packets) -> Option<(u32, u32, u32)> {
+        let mut found = vec![0; self.ports.len()];
+        for port in &self.ports {
+            let sending = port.sending.map(|sending| (sending.from, sending.bytes));
+            for (from, bytes) in self.queue_of(port, packets).chain(sending) {
+                found[from as usize] += bytes;
+            }
+        }
+        let shares = self.ports.iter().map(|port| port.share_bytes);
+        let mut all = (0..).zip(shares).zip(found).map(|((link, share), sum)| (link, share, sum));
+        all.find(|(_, share, sum)| share != sum)
+    }
+
+    /// Packets that wait for a port: the link each came by, and its bytes.
+    fn queue_of(&self, port: &Port, packets: &Packets) -> impl Iterator<Item = (u32, u32)> {
+        std::iter::successors(port.first, |id| self.waiting[id.index()].next)
+            .map(|id| (self.waiting[id.index()].from, packets.open(id).0.wire_bytes))
+    }
+
+    /// Puts a packet at the end of a port's queue.
+    fn append(&mut self, link: u32, id: PacketId, from: u32) {
+        let place = id.index();
+        if self.waiting.len() <= place {
+            self.waiting.resize(place + 1, Waiting { next: None, from });
+        }
+        self.waiting[place] = Waiting { next: None, from };
+        let port = &mut self.ports[link as usize];
+        match port.last.replace(id) {
+            Some(before) => self.waiting[before.index()].next = Some(id),
+            None => port.first = Some(id),
+        }
+    }
+
+    /// Takes the first packet of a port's queue, with the link it came by.
+    fn take_first(&mut self, link: u32) -> Option<(PacketId, u32)> {
+        let port = &mut self.ports[link as usize];
+        let id = port.first?;
+        let Waiting { next, from } = self.waiting[id.index()];
+        port.first = next;
+        if next.is_none() {
+            port.last = None;
+        }
+        Some((id, from))
+    }
+}
+
+impl Port {
+    fn pause(&mut self, now: Time) {
+        if self.paused_at.is_none() {
+            self.paused_at = Some(now);
+            self.pauses += 1;
+        }
+    }
+
+    fn resume(&mut self, now: Time) {
+        if let Some(at) = self.paused_at.take() {
+            self.paused_ps += now.ps_since(at);
+        }
+    }
+}
+
+impl Network {
+    /// A packet that came by a link is to leave a switch by another: sent, queued, or lost.
+    pub(crate) fn forward_lossless(
+        &mut self,
+        pfc: &mut Pfc,
+        now: Time,
+        link: u32,
+        id: PacketId,
+        from: u32,
+    ) {
+        if !self.fabric.links[link as usize].is_up() {
+            self.lose(id, LossCause::Cut);
+            return;
+        }
+        let bytes = self.packets.get(id).wire_bytes;
+        let share = pfc.port(from);
+        if share.share_bytes + bytes > pfc.buffer_bytes {
+            pfc.overflow.get_or_insert((now, from));
+            self.lose(id, LossCause::QueueFull);
+            return;
+        }
+        let share = pfc.port(from);
+        share.share_bytes += bytes;
+        if share.share_bytes > share.thresholds.xoff_bytes && !share.stopping {
+            share.stopping = true;
+            self.send_pause(pfc, now, from, true);
+        }
+        let marked = self.fabric.links[link as usize].hold(now, bytes, &mut self.rng);
+        self.packets.get(id).marked |= marked;
+        self.tally.marked += u64::from(marked);
+        pfc.append(link, id, from);
+        self.send_next(pfc, now, link);
+    }
+
+    /// A port that is neither busy nor paused begins with its next packet.
+    fn send_next(&mut self, pfc: &mut Pfc, now: Time, link: u32) {
+        let port = pfc.port(link);
+        if port.sending.is_some() || port.paused_at.is_some() {
+            return;
+        }
+        let Some((id, from)) = pfc.take_first(link) else { return };
+        let bytes = self.packets.get(id).wire_bytes;
+        self.fabric.links[link as usize].release(bytes);
+        self.offer(now, link, id);
+        pfc.port(link).sending = Some(Sending { from, bytes });
+        let idle_at = self.fabric.links[link as usize].idle_at();
+        self.queue.push(idle_at, Event::PortIdle { link });
+    }
+
+    /// A port has sent its packet, or one that a cut has swallowed.
+    pub(crate) fn port_idle(&mut self, pfc: &mut Pfc, now: Time, link: u32) {
+        if self.fabric.links[link as usize].idle_at() > now {
+            return;
+        }
+        if let Some(sent) = pfc.port(link).sending.take() {
+            self.give_back(pfc, now, sent);
+            self.send_next(pfc, now, link);
+        }
+    }
+
+    /// A packet has left its switch.
+    fn give_back(&mut self, pfc: &mut Pfc, now: Time, left: Sending) {
+        let share = pfc.port(left.from);
+        share.share_bytes -= left.bytes;
+        if share.stopping && share.share_bytes <= share.thresholds.xon_bytes {
+            share.stopping = false;
+            self.send_pause(pfc, now, left.from, false);
+        }
+    }
+
+    /// Tells the sender of a link to stop, or to go on.
+    fn send_pause(&mut self, pfc: &mut Pfc, now: Time, link: u32, stop: bool) {
+        let cable = &self.fabric.links[link as usize];
+        let (cuts, up) = (cable.cuts(), cable.is_up());
+        let back = pfc.port(link).reverse.map(|back| &self.fabric.links[back as usize]);
+        let free_at = back.map_or(now, |back| back.idle_at().max(now));
+        if up {
+            let at = free_at.plus_ps(back.unwrap_or(cable).transit_ps(PAUSE_BYTES));
+            self.queue.push(at, Event::Pause { link, stop, cuts });
+        }
+    }
+
+    /// A pause frame reaches the sender of a link.
+    pub(crate) fn pause(&mut self, pfc: &mut Pfc, now: Time, link: u32, stop: bool, cuts: u16) {
+        if self.fabric.links[link as usize].cuts() != cuts {
+            return;
+        }
+        if stop {
+            self.stop(pfc, now, link);
+        } else {
+            self.resume(pfc, now, link);
+        }
+    }
+
+    fn stop(&mut self, pfc: &mut Pfc, now: Time, link: u32) {
+        pfc.port(link).pause(now);
+        if !pfc.checks {
+            pfc.checks = true;
+            self.queue.push(now.plus_ps(CHECK_PS), Event::PauseCheck);
+        }
+    }
+
+    fn resume(&mut self, pfc: &mut Pfc, now: Time, link: u32) {
+        let port = pfc.port(link);
+        port.resume(now);
+        if std::mem::take(&mut port.host_waits) {
+            let idle_at = self.fabric.links[link as usize].idle_at().max(now);
+            self.queue.push(idle_at, Event::LinkIdle { host: self.fabric.host_of(link) });
+        }
+        self.send_next(pfc, now, link);
+    }
+
+    /// A link has been cut or mended.
+    pub(crate) fn cable_changed(&mut self, pfc: &mut Pfc, now: Time, link: u32) {
+        if self.fabric.links[link as usize].is_up() {
+            // Both ends agree anew: who was to stop is told so at once.
+            if pfc.port(link).stopping {
+                self.stop(pfc, now, link);
+            }
+            return;
+        }
+        if let Some(cut_off) = pfc.port(link).sending.take() {
+            self.give_back(pfc, now, cut_off);
+        }
+        while let Some((id, from)) = pfc.take_first(link) {
+            let bytes = self.packets.get(id).wire_bytes;
+            self.fabric.links[link as usize].release(bytes);
+            self.lose(id, LossCause::Cut);
+            self.give_back(pfc, now, Sending { from, bytes });
+        }
+        self.resume(pfc, now, link);
+    }
+
+    /// Whether links wait for each other in a circle, for ever: their names, in order.
+    pub(crate) fn check_pauses(&mut self, pfc: &mut Pfc, now: Time) -> Option<String> {
+        pfc.checks = pfc.ports.iter().any(|port| port.paused_at.is_some());
+        if pfc.checks {
+            self.queue.push(now.plus_ps(CHECK_PS), Event::PauseCheck);
+        }
+        let circle = pfc.deadlock(&self.packets)?;
+        let names: Vec<String> = circle.iter().map(|&link| self.fabric.link_name(link)).collect();
+        Some(names.join(" waits for "))
+    }
+}

@@ -1,0 +1,187 @@
+//! What a scenario file may say of the network.
+
+use super::field::{Bounded, Gbps};
+use crate::link::{Link, Marking, Node};
+use crate::packet::{FRAME_BYTES, UDP_BYTES};
+use crate::pfc::PfcSetup;
+use crate::topology::{Fabric, PortKind, clos3, leaf_spine, ring};
+use serde::Deserialize;
+use std::ops::Range;
+use toml::Spanned;
+
+const HOSTS_MAX: u64 = 65_536;
+const LINKS_MAX: u64 = 2_000_000;
+/// The longest packet that is no data packet: an acknowledgement with all its bits.
+const ACK_BYTES_MAX: u32 = FRAME_BYTES + UDP_BYTES + srd::HEADER_MAX as u32;
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub(crate) enum Topology {
+    LeafSpine(LeafSpine),
+    Clos3(Clos3),
+    Ring(Ring),
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LeafSpine {
+    racks: Bounded<1, 4096>,
+    hosts_per_rack: Bounded<1, 1024>,
+    spines: Bounded<1, 1024>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Clos3 {
+    pods: Bounded<1, 256>,
+    edges_per_pod: Bounded<1, 128>,
+    aggs_per_pod: Bounded<1, 128>,
+    hosts_per_edge: Bounded<1, 1024>,
+    cores_per_agg: Bounded<1, 128>,
+}
+
+/// Switches that send one way round a circle: with `network.pfc` they can stand still.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Ring {
+    switches: Bounded<2, 256>,
+    hosts_per_switch: Bounded<1, 256>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Network {
+    pub(crate) gbps: Gbps,
+    /// Delay of a cable and the switch at its end.
+    hop_ns: Bounded<1, 1_000_000>,
+    /// Buffer of each port; with `pfc`, what a switch keeps for each link into it.
+    buffer_bytes: Bounded<10_000, 1_000_000_000>,
+    /// Packets that meet a longer queue are marked.
+    pub(super) mark_above_bytes: Option<Bounded<0, 1_000_000_000>>,
+    /// Up to here only a share of them, that rises evenly
+    mark_all_above_bytes: Option<Spanned<Bounded<1, 1_000_000_000>>>,
+    /// to this one. Both or none.
+    mark_most_percent: Option<Bounded<1, 100>>,
+    /// Switches pause senders instead of losing packets.
+    pfc: Option<Spanned<Pfc>>,
+}
+
+/// When links are paused. What is missing follows from buffer, delay and rate.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pfc {
+    /// Pause when a switch holds more of a link's packets; at most the buffer less the headroom.
+    xoff_bytes: Option<Bounded<1, 1_000_000_000>>,
+    /// Go on when it holds no more than this.
+    xon_bytes: Option<Bounded<0, 1_000_000_000>>,
+}
+
+/// Where, which field, and what is wrong.
+pub(super) type Wrong = (Range<usize>, &'static str, String);
+
+impl Topology {
+    /// Problem of one that is too small or too large.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let (hosts, links) = match self {
+            Self::LeafSpine(t) => {
+                let (racks, spines) = (u64::from(t.racks.get()), u64::from(t.spines.get()));
+                let hosts = racks * u64::from(t.hosts_per_rack.get());
+                (hosts, 2 * (hosts + racks * spines))
+            }
+            Self::Clos3(t) => {
+                let (pods, edges) = (u64::from(t.pods.get()), u64::from(t.edges_per_pod.get()));
+                let (aggs, cores) =
+                    (u64::from(t.aggs_per_pod.get()), u64::from(t.cores_per_agg.get()));
+                let hosts = pods * edges * u64::from(t.hosts_per_edge.get());
+                (hosts, 2 * (hosts + pods * aggs * (edges + cores)))
+            }
+            Self::Ring(t) => {
+                let hosts = u64::from(t.switches.get() * t.hosts_per_switch.get());
+                (hosts, 2 * hosts + u64::from(t.switches.get()))
+            }
+        };
+        if hosts < 2 {
+            return Err("it has 1 host; at least 2 are needed".to_owned());
+        }
+        if hosts > HOSTS_MAX {
+            return Err(format!("it has {hosts} hosts; at most {HOSTS_MAX} are allowed"));
+        }
+        if links > LINKS_MAX {
+            return Err(format!("it has {links} links; at most {LINKS_MAX} are allowed"));
+        }
+        Ok(())
+    }
+
+    fn build(&self, port: PortKind) -> Fabric {
+        match self {
+            Self::LeafSpine(t) => {
+                leaf_spine(t.racks.get(), t.hosts_per_rack.get(), t.spines.get(), port)
+            }
+            Self::Clos3(t) => clos3(
+                [
+                    t.pods.get(),
+                    t.edges_per_pod.get(),
+                    t.aggs_per_pod.get(),
+                    t.hosts_per_edge.get(),
+                    t.cores_per_agg.get(),
+                ],
+                port,
+            ),
+            Self::Ring(t) => ring(t.switches.get(), t.hosts_per_switch.get(), port),
+        }
+    }
+}
+
+impl Network {
+    /// The network, in a given shape.
+    pub(super) fn build(&self, topology: &Topology) -> Fabric {
+        topology.build(PortKind {
+            ps_per_byte: self.gbps.ps_per_byte(),
+            delay_ps: self.delay_ps(),
+            buffer_bytes: self.buffer_bytes.get(),
+            marking: self.marking(),
+        })
+    }
+
+    /// How links are paused, if they are, by packets of at most `packet_bytes`.
+    pub(super) fn pfc_setup(&self, packet_bytes: u32) -> Option<PfcSetup> {
+        self.pfc.as_ref().map(|pfc| PfcSetup {
+            buffer_bytes: self.buffer_bytes.get(),
+            xoff_bytes: pfc.get_ref().xoff_bytes.map(Bounded::get),
+            xon_bytes: pfc.get_ref().xon_bytes.map(Bounded::get),
+            packet_bytes: packet_bytes.max(ACK_BYTES_MAX),
+        })
+    }
+
+    /// What does not fit together.
+    pub(super) fn check(&self, packet_bytes: u32) -> Result<(), Wrong> {
+        if let Some(all) = &self.mark_all_above_bytes {
+            let above = self.mark_above_bytes.map(Bounded::get);
+            let rises = above.is_some_and(|above| above < all.get_ref().get());
+            if !rises || self.mark_most_percent.is_none() {
+                let problem = "it needs a smaller mark_above_bytes, and mark_most_percent";
+                return Err((all.span(), "network.mark_all_above_bytes", problem.to_owned()));
+            }
+        }
+        if let Some((setup, pfc)) = self.pfc_setup(packet_bytes).zip(self.pfc.as_ref()) {
+            // All links of a network are alike.
+            let link = Link::new(Node::Switch(0), self.gbps.ps_per_byte(), self.delay_ps());
+            setup.check(&link).map_err(|(field, problem)| (pfc.span(), field, problem))?;
+        }
+        Ok(())
+    }
+
+    fn delay_ps(&self) -> u32 {
+        self.hop_ns.get() * 1000
+    }
+
+    fn marking(&self) -> Marking {
+        let Some(above) = self.mark_above_bytes else { return Marking::NONE };
+        let all_above_bytes = self.mark_all_above_bytes.as_ref().map(|all| all.get_ref().get());
+        Marking {
+            above_bytes: above.get(),
+            all_above_bytes: all_above_bytes.unwrap_or_else(|| above.get()),
+            most_ppm: self.mark_most_percent.map_or(0, |percent| percent.get() * 10_000),
+        }
+    }
+}

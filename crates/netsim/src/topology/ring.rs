@@ -1,0 +1,25 @@
+//! Switches in a circle, each with its hosts, that send one way round: not a network to build, but
+//! the smallest in which switches that pause each other can stand still.
+
+use super::wiring::{Tier, Wiring};
+use super::{Fabric, PortKind};
+use crate::link::Node;
+
+/// Builds the network. There are at least two switches, with at least one host each.
+pub(crate) fn ring(switches: u32, hosts_per_switch: u32, port: PortKind) -> Fabric {
+    let tier = Tier {
+        kind: "switch",
+        count: switches,
+        hosts: hosts_per_switch,
+        siblings: 1,
+        down_links: hosts_per_switch,
+        up_links: 1,
+    };
+    Wiring::new(switches * hosts_per_switch, hosts_per_switch, port)
+        .tier(
+            tier,
+            |i, n| Node::Host(i * hosts_per_switch + n),
+            |i, _| Node::Switch((i + 1) % switches),
+        )
+        .finish()
+}
