@@ -52,6 +52,7 @@ local operations = {
   [16] = "RDMA WRITE LOCAL",
   [17] = "RDMA READ GRANT",
   [18] = "RDMA READ CONFIRM",
+  [19] = "GONE",
 }
 local SEND, READ_DATA, READ_FAIL, WRITE_LOCAL, READ_GRANT = 0, 3, 4, 16, 17
 local statuses = {

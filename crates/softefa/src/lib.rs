@@ -27,6 +27,7 @@ mod lifecycle;
 mod limits;
 mod mapped;
 mod mr;
+mod own_memory;
 mod pd;
 mod poll_set;
 mod process;

@@ -25,7 +25,7 @@ fn send_and_leave(a: &Side, b: &Side) {
 #[test]
 fn what_was_sent_last_arrives_though_packets_are_lost() {
     for seed in 1..=10 {
-        let (a, b) = pair(&format!("loss=20%,seed={seed}"));
+        let (a, b) = pair(&format!("loss=10%,seed={seed}"));
         send_and_leave(&a, &b);
         let mut arrived = 0;
         poll_until(&[&b], |_, done| {

@@ -12,6 +12,7 @@ mod count;
 mod end;
 mod rdma;
 mod receive;
+mod resend;
 mod send;
 mod trace;
 mod ud;
@@ -52,6 +53,8 @@ const BUFFER_BYTES: usize = 1 << 16;
 const FLAG_IMM: u8 = 1;
 /// A message for a posted receive.
 const OP_SEND: u8 = 0;
+/// Has the message arrived whose bytes its sender has no more? Never taken as new (SRD-6.7).
+const OP_GONE: u8 = 19;
 
 /// The part of a queue pair that its lock protects.
 pub(crate) struct Core {
@@ -71,6 +74,8 @@ pub(crate) struct Core {
     wire: Box<dyn Wire>,
     refusals: Refusals,
     batch: Batch,
+    /// Bytes of a message that is sent again; grows to the longest one.
+    again: Vec<u8>,
     buffer: Vec<u8>,
     ud_queue: VecDeque<ud::Queued>,
     sends_done: Vec<Completion>,
@@ -147,6 +152,7 @@ impl Core {
             wire,
             refusals: Refusals::new(&device.faults, stream),
             batch: new_batch(device),
+            again: Vec::new(),
             buffer: vec![0; BUFFER_BYTES],
             ud_queue: VecDeque::new(),
             sends_done: Vec::new(),

@@ -131,6 +131,7 @@ impl Core {
             rdma::OP_READ_GRANT => self.take_read_grant(now, arrival, payload),
             rdma::OP_READ_CONFIRM => self.serve_read_confirm(payload),
             rdma::OP_PROBE => self.serve_probe(now, arrival, payload),
+            // GONE among them: had the message arrived before, the engine would have said so.
             _ => Err(Reject::BadStatus),
         }
     }

@@ -123,7 +123,15 @@ impl Core {
             };
             let status = Status::from(status);
             match Part::from_msg(msg) {
-                Part::Send(index) => self.finish_send(index, status),
+                Part::Send(index) => {
+                    // What arrived has arrived, whatever stood in the way of sending it again.
+                    if status == Status::Ok
+                        && let Some(slot) = self.sq.get_mut(index)
+                    {
+                        slot.fault = None;
+                    }
+                    self.finish_send(index, status);
+                }
                 part @ (Part::ReadData(job, _) | Part::ReadFail(job) | Part::ReadGrant(job)) => {
                     self.job_part_done(job, part, status);
                 }
@@ -200,6 +208,12 @@ impl Core {
     /// Adds a datagram of the engine to the batch, unless its bytes are not ours to read any more:
     /// a retransmission comes later than the check at posting.
     fn push(&mut self, now: Instant, out: &Transmit, header: &[u8; srd::HEADER_MAX]) {
+        if out.retransmission
+            && let Some(Part::Send(index)) = out.msg.map(Part::from_msg)
+        {
+            self.send_again(now, out, header, index);
+            return;
+        }
         if let (Some(msg), Some(peer)) = (out.msg, out.peer)
             && let Part::Send(index) | Part::Write(index, _) | Part::WriteLocal(index, _) =
                 Part::from_msg(msg)

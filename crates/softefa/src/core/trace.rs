@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use srd::wire::{AckView, Datagram, Flags, Header, ud::UdRepr};
 use srd::{Arrival, DropReason, Event, HEADER_MAX, PeerId, Received, Reject, Transmit};
 
-use super::{Core, OP_SEND, rdma};
+use super::{Core, OP_GONE, OP_SEND, rdma};
 use crate::cq::{Completion, CompletionOp};
 use crate::qp::{QpState, SendOp, SendWr, socket_addr};
 use crate::trace::{TraceEvent, Tracer};
@@ -216,6 +216,7 @@ fn op_name(op: u8) -> &'static str {
         rdma::OP_WRITE_LOCAL => "WRITE_LOCAL",
         rdma::OP_READ_GRANT => "READ_GRANT",
         rdma::OP_READ_CONFIRM => "READ_CONFIRM",
+        OP_GONE => "GONE",
         _ => "UNKNOWN",
     }
 }

@@ -14,9 +14,9 @@ use crate::core::Core;
 use crate::host;
 use crate::poll_set::{PollSet, Ready};
 
-/// How long at most: about ten retransmission times, so that a message that is lost each fifth
-/// time still arrives all but once in a million.
-const DRAIN_NS: u64 = 100_000_000;
+/// How long at most: time for six tries of the last message, whose retransmission time of about
+/// 8 ms doubles each time.
+const DRAIN_NS: u64 = 500_000_000;
 /// Another thread may take from the socket what this one waits for.
 const LOOK_NS: u64 = 1_000_000;
 

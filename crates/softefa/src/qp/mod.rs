@@ -230,8 +230,8 @@ impl Qp {
         core.post_recv(RecvWqe::new(wr_id, sges))
     }
 
-    /// Ends the queue pair. Its completions disappear from both queues. Messages on their way get a
-    /// tenth of a second to arrive, on a strict device none, and are then given up without a
+    /// Ends the queue pair. Its completions disappear from both queues. Messages on their way get
+    /// half a second to arrive, on a strict device none, and are then given up without a
     /// completion. What it accepted is acknowledged for a while longer. Idempotent.
     pub fn destroy(self: &Arc<Self>) {
         if self.destroyed.swap(true, Ordering::AcqRel) {

@@ -7,6 +7,7 @@ use srd::{MsgId, PeerId};
 use super::RDMA_BLOCK_BYTES;
 use super::check::{self, Cover};
 use crate::mr;
+use crate::own_memory;
 use crate::status::Status;
 
 /// Most datagrams of a burst: the kernel's limit for one UDP_SEGMENT send.
@@ -156,11 +157,12 @@ impl Batch {
         self.pieces.push(Piece { addr, len: self.arena.len() - start });
     }
 
-    /// The bytes of one datagram, for those who must hold it longer than its memory lasts.
-    pub(crate) fn copy(&self, packet: &Packet) -> Vec<u8> {
+    /// The bytes of one datagram, for those who must hold it longer than its memory lasts; `None`
+    /// when a program has unmapped what it registered.
+    pub(crate) fn copy(&self, packet: &Packet) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(packet.len);
-        packet.copy(&self.pieces, packet.len, &mut bytes);
-        bytes
+        let pieces = self.pieces[packet.iov_start..packet.iov_end].iter().copied();
+        own_memory::append(pieces, &mut bytes).then_some(bytes)
     }
 }
 
@@ -188,9 +190,9 @@ mod tests {
         let mut batch = Batch::new(Cover::Done, 0);
         batch.push(to, 1, b"head", [piece(0, 10), piece(100, 5)].into_iter());
         batch.push(to, 2, b"HEAD", [piece(0, 600), piece(1000, 0), piece(700, 300)].into_iter());
-        let short = batch.copy(&batch.packets()[0]);
+        let short = batch.copy(&batch.packets()[0]).unwrap();
         assert_eq!(short, [b"head", &memory[..10], &memory[100..105]].concat());
-        let long = batch.copy(&batch.packets()[1]);
+        let long = batch.copy(&batch.packets()[1]).unwrap();
         assert_eq!(long, [b"HEAD", &memory[..600], &memory[700..1000]].concat());
         assert_eq!(batch.packets()[1].iov_end - batch.packets()[1].iov_start, 3);
     }

@@ -6,11 +6,12 @@ use std::net::SocketAddrV4;
 
 use srd::Instant;
 
-use super::batch::{Packet, Piece};
+use super::batch::{Impossible, Piece};
 use super::check;
 use super::tap::Tap;
 use super::{Batch, Cover, Run, Sent, Wire};
 use crate::fault::{Blackholes, Dice, Fate};
+use crate::status::Status;
 
 /// A copy that leaves later. Ordered by time, then by the order of arrival.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,22 +32,23 @@ pub(crate) struct Faulty {
     held: BinaryHeap<Reverse<Held>>,
     serial: u64,
     outgoing: Batch,
+    impossible: Vec<Impossible>,
 }
 
 impl Faulty {
     pub(crate) fn new(inner: Box<dyn Wire>, tap: Tap, dice: Dice, holes: Blackholes) -> Self {
         let held = BinaryHeap::new();
         let outgoing = Batch::new(Cover::Done, 0);
-        Self { inner, tap, dice, blackholes: holes, held, serial: 0, outgoing }
+        let impossible = Vec::new();
+        Self { inner, tap, dice, blackholes: holes, held, serial: 0, outgoing, impossible }
     }
 
-    /// The bytes that leave instead of `packet`.
-    fn altered(&mut self, batch: &Batch, packet: &Packet, fate: Fate, sent: &mut Sent) -> Vec<u8> {
-        let mut bytes = batch.copy(packet);
+    /// Damages what leaves, as `fate` says.
+    fn alter(&mut self, bytes: &mut [u8], fate: Fate, sent: &mut Sent) {
         if !(fate.mangled || fate.corrupted) {
-            return bytes;
+            return;
         }
-        let split = check::headers_len(&bytes).unwrap_or(bytes.len());
+        let split = check::headers_len(bytes).unwrap_or(bytes.len());
         let (headers, payload) = bytes.split_at_mut(split);
         if fate.mangled {
             sent.mangled += 1;
@@ -56,7 +58,6 @@ impl Faulty {
             sent.corrupted += 1;
             self.dice.damage(payload);
         }
-        bytes
     }
 
     fn forward(
@@ -86,6 +87,12 @@ impl Wire for Faulty {
     fn send(&mut self, now: Instant, batch: &mut Batch) -> Sent {
         let mut sent = Sent::default();
         for packet in batch.packets() {
+            let Some(mut bytes) = batch.copy(packet) else {
+                let status = Status::LocalInvalidLkey;
+                self.impossible.extend(packet.tag.map(|tag| Impossible { tag, status }));
+                sent.errors += 1;
+                continue;
+            };
             let fate = self.dice.throw();
             let swallowed = fate.copies > 0 && self.blackholes.swallow(now, packet.path);
             sent.lost += u64::from(fate.copies == 0);
@@ -98,7 +105,7 @@ impl Wire for Faulty {
             }
             sent.duplicated += u64::from(fate.copies == 2);
             sent.reordered += u64::from(fate.reordered);
-            let bytes = self.altered(batch, packet, fate, &mut sent);
+            self.alter(&mut bytes, fate, &mut sent);
             for _ in 0..fate.copies {
                 if fate.delay_ns == 0 {
                     self.forward(now, packet.to, packet.path, &bytes, &mut sent);
@@ -115,6 +122,7 @@ impl Wire for Faulty {
             }
         }
         batch.clear();
+        batch.report(&mut self.impossible);
         sent
     }
 
@@ -148,7 +156,7 @@ mod tests {
     impl Wire for Log {
         fn send(&mut self, _: Instant, batch: &mut Batch) -> Sent {
             let mut log = self.0.lock().unwrap();
-            log.extend(batch.packets().iter().map(|packet| batch.copy(packet)));
+            log.extend(batch.packets().iter().filter_map(|packet| batch.copy(packet)));
             batch.clear();
             Sent::default()
         }

@@ -16,6 +16,7 @@
 //! ```
 
 use super::take;
+use super::{Flags, Header};
 use crate::{DropReason, PSN_WINDOW, Psn};
 
 mod field {
@@ -96,6 +97,16 @@ impl DataRepr {
             epoch,
         };
         Ok((repr, len))
+    }
+
+    /// Changes the operation in `headers`, which end with a data block: for a host that finds out
+    /// late that it cannot do what it was going to.
+    pub fn replace_op(headers: &mut [u8], op: u8) {
+        let init = Header::parse(headers).is_ok_and(|header| header.flags.has(Flags::INIT));
+        let len = if init { Self::LEN_INIT } else { Self::LEN };
+        if let Some(start) = headers.len().checked_sub(len) {
+            headers[start + field::OP] = op;
+        }
     }
 
     /// Writes the block to the start of `out`, which has room; returns its length.

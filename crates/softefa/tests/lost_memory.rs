@@ -1,0 +1,127 @@
+//! Programs that give memory back while a message may have to be sent again from it.
+
+#![allow(unsafe_code)]
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{Side, poll_until, side};
+use softefa::counters::Counter;
+use softefa::{Access, CompletionOp, QpKind, SendOp, Sge, Status};
+
+const LEN: usize = 4096;
+
+/// Pages of their own, which are really gone after [`Pages::unmap`].
+struct Pages {
+    start: *mut libc::c_void,
+    bytes: usize,
+}
+
+impl Pages {
+    fn new(bytes: usize) -> Self {
+        let (read_write, private) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, anywhere.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, read_write, private, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        Self { start, bytes }
+    }
+
+    fn addr(&self) -> u64 {
+        self.start as u64
+    }
+
+    /// Writes the number of each message into it.
+    fn number(&self) {
+        for number in 0..self.bytes / LEN {
+            // SAFETY: inside the mapping, which is aligned to a page.
+            unsafe { self.start.cast::<u64>().add(number * LEN / 8).write(number as u64) };
+        }
+    }
+
+    fn unmap(self) {
+        // SAFETY: nobody has a reference into it.
+        assert_eq!(unsafe { libc::munmap(self.start, self.bytes) }, 0);
+    }
+}
+
+/// Sends `messages` from pages that are registered and, after `before_unmap`, no longer mapped.
+/// Answers the messages that completed well at `a`; the others must have failed for the memory.
+fn send_and_unmap(
+    a: &Side,
+    b: &Side,
+    messages: usize,
+    before_unmap: impl FnOnce(),
+) -> BTreeSet<u64> {
+    let pages = Pages::new(messages * LEN);
+    pages.number();
+    let access = Access { local_write: true, remote_read: false, remote_write: false };
+    let mr = a.pd.reg_mr(pages.addr(), (messages * LEN) as u64, access).expect("registers");
+    let ah = a.ah(b);
+    for number in 0..messages {
+        b.post_recv(number as u64, number * LEN, LEN as u32);
+    }
+    for number in 0..messages {
+        let addr = pages.addr() + (number * LEN) as u64;
+        let sge = Sge { addr, len: LEN as u32, lkey: mr.lkey() };
+        a.post(number as u64, &ah, b.qp.qpn(), SendOp::Send, &[sge]);
+    }
+    before_unmap();
+    pages.unmap();
+    let mut left = messages;
+    let mut well = BTreeSet::new();
+    poll_until(&[a], |_, done| {
+        if done.status == Status::Ok {
+            well.insert(done.wr_id);
+        } else {
+            assert_eq!(done.status, Status::LocalInvalidLkey, "{done:?}");
+        }
+        left -= 1;
+        left == 0
+    });
+    well
+}
+
+/// The peer has the message, its acknowledgements are late, and the program, whom the peer told,
+/// has given the memory back. MPICH 5 over libfabric 2.5 does, and crashed on `--fault`.
+fn acknowledged_late(sender_fault: &str) {
+    let (a, b) = (side(QpKind::Srd, sender_fault), side(QpKind::Srd, "delay=200ms"));
+    let well = send_and_unmap(&a, &b, 8, || {
+        let mut arrived = 0;
+        poll_until(&[&b], |_, done| {
+            assert_eq!((done.op, done.status), (CompletionOp::Recv, Status::Ok));
+            arrived += 1;
+            arrived == 8
+        });
+    });
+    assert_eq!(well.len(), 8);
+    assert!(a.device.counters().get(Counter::RetransPkts) > 0, "it was sent again");
+}
+
+#[test]
+fn what_arrived_is_complete_though_its_memory_is_gone() {
+    acknowledged_late("");
+}
+
+#[test]
+fn what_arrived_is_complete_though_its_memory_is_gone_and_faults_are_on() {
+    acknowledged_late("delay=1us");
+}
+
+/// A message that did not arrive before its memory was gone fails and never arrives; the sender
+/// knows which is which.
+#[test]
+fn what_did_not_arrive_fails_and_stays_away() {
+    let (a, b) = (side(QpKind::Srd, "loss=50%,seed=4"), side(QpKind::Srd, ""));
+    let well = send_and_unmap(&a, &b, 64, || ());
+    let mut arrived = BTreeSet::new();
+    while let Some(done) = b.cq.poll_one() {
+        assert_eq!(done.status, Status::Ok);
+        let slot = done.wr_id as usize;
+        let number = u64::from_ne_bytes(b.bytes(slot * LEN, 8).try_into().expect("8 bytes"));
+        assert!(arrived.insert(number), "{number} came twice");
+    }
+    assert_eq!(arrived, well);
+    assert!(well.len() < 64, "some did not arrive");
+}
