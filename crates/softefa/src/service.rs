@@ -6,16 +6,21 @@
 //! once: acknowledgements, retransmissions and timers go on, and completions wake the program.
 //! Destroyed queue pairs linger here, so that a lost last acknowledgement does not turn a delivered
 //! message into an error.
+//!
+//! A panic in a turn is a mistake of ours, and the program did nothing to deserve it: its device is
+//! dead from then on ([`Qp::fail`]), its thread and its other devices go on.
 
 use std::collections::HashSet;
-use std::io;
+use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use srd::Instant;
 
+use crate::device::Device;
 use crate::host;
 use crate::lifecycle;
 use crate::pd::PdId;
@@ -95,8 +100,13 @@ fn live() -> Arc<[Arc<Qp>]> {
     }
 }
 
-/// Repeats the last acknowledgements of all queue pairs, living and lingering.
+/// Repeats the last acknowledgements of all queue pairs, living and lingering. Called on the way out
+/// of a process, which a panic must not turn into an abort.
 pub(crate) fn say_goodbye() {
+    let _ = sound(try_say_goodbye);
+}
+
+fn try_say_goodbye() {
     let Some(Some(service)) = SERVICE.get() else { return };
     // Not for ever: a thread that was ended inside a turn never gives the lock back.
     let Some(ward) = try_for_a_moment(|| service.ward.try_lock().ok()) else { return };
@@ -171,7 +181,11 @@ impl Service {
         let mut watched = HashSet::new();
         let mut ready = Ready::NONE;
         loop {
-            let timeout_ns = self.tick(&ready, &mut watched);
+            let timeout_ns = sound(|| self.tick(&ready, &mut watched));
+            let timeout_ns = timeout_ns.unwrap_or_else(|| {
+                self.fail_all(&mut watched);
+                Some(TICK_NS)
+            });
             self.sockets.wait(timeout_ns, &mut ready);
             if ready.contains(self.doorbell.fd()) {
                 // A wake-up that comes in between rings again or is seen by the tick.
@@ -190,24 +204,31 @@ impl Service {
         for Lingering { driven, until } in &lingering {
             self.watch(driven, watched);
             let is_due = driven.due_ns() <= now.as_ns() || ready.contains(driven.receive_fd());
-            let is_done = !is_due || driven.linger_turn(now);
+            let Some(is_done) = sound(|| !is_due || driven.linger_turn(now)) else {
+                self.end_lingering(driven, watched);
+                continue;
+            };
             next = next.min(if is_done { driven.due_ns() } else { tick_ns }).min(until.as_ns());
         }
         for qp in live.iter() {
+            if qp.has_failed() {
+                continue;
+            }
             let driven = qp.driven();
             let is_ready = ready.contains(driven.receive_fd());
             if !is_ready && driven.watched_until_ns() > now.as_ns() {
                 next = next.min(driven.watched_until_ns());
                 continue;
             }
-            match qp.service_turn(now) {
-                Served::Until(at) => {
+            match sound(|| qp.service_turn(now)) {
+                None => self.fail(qp.pd().device(), watched),
+                Some(Served::Until(at)) => {
                     self.watch(driven, watched);
                     next = next.min(at.map_or(u64::MAX, Instant::as_ns));
                 }
                 // Not waiting for the socket matters here: it may stay readable for as long as
                 // the program, which holds the lock, is scheduled away.
-                Served::Busy => {
+                Some(Served::Busy) => {
                     self.unwatch(driven, watched);
                     next = next.min(tick_ns);
                 }
@@ -231,6 +252,45 @@ impl Service {
         (Arc::clone(&ward.live), ward.lingering.clone())
     }
 
+    /// The device is dead to its program: nobody drives its queue pairs any more.
+    fn fail(&self, device: &Arc<Device>, watched: &mut HashSet<RawFd>) {
+        let is_of_device = |qp: &&Arc<Qp>| Arc::ptr_eq(qp.pd().device(), device);
+        let live = Arc::clone(&self.lock().live);
+        for qp in live.iter().filter(is_of_device) {
+            self.unwatch(qp.driven(), watched);
+            // What was posted is as good as lost when even this fails.
+            let _ = sound(|| qp.fail());
+        }
+        // Whoever asks for the living must find them until their last turn has ended.
+        let mut ward = self.lock();
+        ward.live = ward.live.iter().filter(|qp| !qp.has_failed()).cloned().collect();
+        drop(ward);
+        let name = device.name();
+        // Not `eprintln`, which panics when nobody takes the line.
+        let _ = io::stderr().write_all(
+            format!("softefa: device {name} failed by a mistake of softefa's own (see above) and its queue pairs are in the error state; please report it\n").as_bytes(),
+        );
+    }
+
+    /// As [`Service::fail`] for every device, when it cannot be told which one it was.
+    fn fail_all(&self, watched: &mut HashSet<RawFd>) {
+        while let Some(device) = self.first_device() {
+            self.fail(&device, watched);
+        }
+        let lingering = std::mem::take(&mut self.lock().lingering);
+        lingering.iter().for_each(|l| self.end_lingering(&l.driven, watched));
+    }
+
+    fn first_device(&self) -> Option<Arc<Device>> {
+        self.lock().live.first().map(|qp| Arc::clone(qp.pd().device()))
+    }
+
+    fn end_lingering(&self, driven: &Arc<Driven>, watched: &mut HashSet<RawFd>) {
+        self.lock().lingering.retain(|l| !Arc::ptr_eq(&l.driven, driven));
+        self.unwatch(driven, watched);
+        let _ = sound(|| driven.unplug());
+    }
+
     fn watch(&self, qp: &Driven, watched: &mut HashSet<RawFd>) {
         if watched.insert(qp.receive_fd()) {
             self.sockets.add(qp.receive_fd());
@@ -244,6 +304,12 @@ impl Service {
     }
 }
 
+/// What `turn` returns; `None` when it panicked, which Rust has reported on standard error.
+fn sound<T>(turn: impl FnOnce() -> T) -> Option<T> {
+    // What it may have left half done is not used again.
+    catch_unwind(AssertUnwindSafe(turn)).ok()
+}
+
 /// Signals are the program's; its handlers must not run on our small stack.
 #[allow(unsafe_code)]
 fn block_signals() {
@@ -254,3 +320,6 @@ fn block_signals() {
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
     }
 }
+
+#[cfg(test)]
+mod tests;

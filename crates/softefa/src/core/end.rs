@@ -21,6 +21,18 @@ impl Core {
         }
     }
 
+    /// The adapter broke in a turn: everything posted ends without asking the engine, whose state
+    /// may be the reason.
+    pub(crate) fn fail(&mut self) {
+        self.attrs.state = QpState::Error;
+        for slot in self.sq.drain() {
+            self.complete_send(&slot, Status::LocalQpInternalError);
+        }
+        while let Some(wqe) = self.rq.pop() {
+            self.flush_recv(&wqe);
+        }
+    }
+
     /// Reset state: everything posted is forgotten.
     pub(crate) fn reset(&mut self, now: Instant) {
         self.restart_engine(now);

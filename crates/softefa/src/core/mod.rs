@@ -284,6 +284,12 @@ impl Core {
         self.wire = Box::new(Unplugged);
     }
 
+    /// Puts another network in the place of its own.
+    #[cfg(test)]
+    pub(crate) fn rewire(&mut self, other: impl FnOnce(Box<dyn Wire>) -> Box<dyn Wire>) {
+        self.wire = other(std::mem::replace(&mut self.wire, Box::new(Unplugged)));
+    }
+
     /// Repeats the last acknowledgements.
     pub(crate) fn final_acks(&mut self, now: Instant) {
         self.endpoint.final_acks(now);

@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use srd::Instant;
 
 use crate::core::Core;
+#[cfg(test)]
+use crate::wire::Wire;
 
 /// The program drives it; the service thread looks at it once per tick.
 const UNWATCHED: u64 = 0;
@@ -36,8 +38,9 @@ impl Driven {
         }
     }
 
-    /// A panic under the lock was caught at the program's border; what is behind is still whole
-    /// enough to be driven, and a queue pair that never moves again would be worse.
+    /// A panic under the lock was caught: the service thread's ended the queue pair, which nobody
+    /// drives again. The program's own it has heard of; what is behind is still whole enough to be
+    /// driven, and a queue pair that never moves again would be worse.
     pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -138,5 +141,11 @@ impl Driven {
     /// Region `key` is gone; waits for the turn that is under way.
     pub(crate) fn retire(&self, key: u32) {
         self.lock().retire(key);
+    }
+
+    /// See [`Core::rewire`].
+    #[cfg(test)]
+    pub(crate) fn rewire(&self, other: impl FnOnce(Box<dyn Wire>) -> Box<dyn Wire>) {
+        self.lock().rewire(other);
     }
 }

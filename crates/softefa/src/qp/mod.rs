@@ -50,6 +50,7 @@ pub struct Qp {
     send_owner: u16,
     recv_owner: u16,
     destroyed: AtomicBool,
+    failed: AtomicBool,
 }
 
 impl fmt::Debug for Qp {
@@ -84,6 +85,7 @@ impl Qp {
             send_owner,
             recv_owner,
             destroyed: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
             init,
         });
         qp.init.send_cq.attach(&qp);
@@ -234,18 +236,22 @@ impl Qp {
     /// half a second to arrive, on a strict device none, and are then given up without a
     /// completion. What it accepted is acknowledged for a while longer. Idempotent.
     pub fn destroy(self: &Arc<Self>) {
-        if self.destroyed.swap(true, Ordering::AcqRel) {
+        // In a child everything is the parent's, and its locks may be taken for ever.
+        if self.destroyed.swap(true, Ordering::AcqRel) || lifecycle::is_forked_child() {
             return;
         }
-        if !lifecycle::is_forked_child() {
+        let has_failed = self.has_failed();
+        if !has_failed {
             self.drain();
-            let now = host::now();
-            self.lock().close(now);
-            self.driven.begin_lingering();
-            // A successor that is to have the number at once needs its port.
-            let is_reused = self.pd.device().faults.qpn_reuse;
-            service::linger(self, &self.driven, now, !is_reused);
         }
+        let now = host::now();
+        if !has_failed {
+            self.lock().close(now);
+        }
+        self.driven.begin_lingering();
+        // A successor that is to have the number at once needs its port.
+        let is_reused = self.pd.device().faults.qpn_reuse;
+        service::linger(self, &self.driven, now, !is_reused && !has_failed);
         self.init.send_cq.detach(self, self.send_owner);
         self.init.recv_cq.detach(self, self.recv_owner);
         self.pd.device().live.qps.fetch_sub(1, Ordering::Relaxed);
@@ -254,7 +260,24 @@ impl Qp {
     }
 
     fn is_gone(&self) -> bool {
-        self.destroyed.load(Ordering::Acquire) || lifecycle::is_forked_child()
+        self.destroyed.load(Ordering::Acquire) || self.has_failed() || lifecycle::is_forked_child()
+    }
+
+    /// See [`Qp::fail`].
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// The adapter broke: what was posted ends as on a device that died (sends with
+    /// [`crate::Status::LocalQpInternalError`], receives flushed), nothing more is taken, and nobody
+    /// drives the queue pair again. Peers hear nothing, as of hardware that is gone.
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+        let mut core = self.lock();
+        core.fail();
+        if !self.destroyed.load(Ordering::Acquire) {
+            core.publish(&self.init);
+        }
     }
 
     fn send_slot(&self, wr: &SendWr<'_>) -> Result<SendSlot, PostError> {

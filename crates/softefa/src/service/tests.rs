@@ -1,0 +1,160 @@
+//! A mistake of our own in the service thread, on purpose.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::Duration;
+
+use super::*;
+use crate::wire::{Batch, Run, Sent, Wire};
+use crate::{
+    Ah, Completion, Config, Cq, DeviceSpec, ModifyQp, Pd, PostError, QpInit, QpKind, QpState,
+    SendData, SendOp, SendWr, Status,
+};
+
+const QKEY: u32 = 7;
+
+/// A network that breaks who listens to it; its socket stays open.
+struct Broken {
+    _socket: Box<dyn Wire>,
+}
+
+fn break_wire(qp: &Qp) {
+    qp.driven().rewire(|wire| Box::new(Broken { _socket: wire }));
+}
+
+impl Wire for Broken {
+    fn send(&mut self, _now: Instant, batch: &mut Batch) -> Sent {
+        batch.clear();
+        Sent::default()
+    }
+
+    fn receive(&mut self, _buffer: &mut [u8]) -> Option<Run> {
+        panic!("on purpose: the adapter breaks in a turn")
+    }
+
+    fn release(&mut self, _now: Instant) -> Sent {
+        Sent::default()
+    }
+
+    fn next_release(&self) -> Option<Instant> {
+        None
+    }
+}
+
+fn device() -> (Arc<Device>, Arc<Pd>) {
+    let spec = DeviceSpec { name: "rdmap0s6".into(), addr: Ipv4Addr::LOCALHOST };
+    let device = Device::open(&spec, &Config::default()).unwrap();
+    let pd = device.alloc_pd().unwrap();
+    (device, pd)
+}
+
+/// A queue pair with a completion queue of its own, ready to send.
+fn queue_pair(pd: &Arc<Pd>) -> (Arc<Qp>, Arc<Cq>) {
+    let cq = Cq::create(pd.device(), 64).unwrap();
+    let init = QpInit {
+        kind: QpKind::Srd,
+        send_cq: Arc::clone(&cq),
+        recv_cq: Arc::clone(&cq),
+        sq_depth: 16,
+        rq_depth: 16,
+        sq_sge: 2,
+        rq_sge: 2,
+        inline_bytes: 32,
+        sq_sig_all: true,
+        unsolicited_write_recv: false,
+    };
+    let qp = Qp::create(pd, init).unwrap();
+    let to = |state| ModifyQp { state: Some(state), ..ModifyQp::default() };
+    let init =
+        ModifyQp { port: Some(1), pkey_index: Some(0), qkey: Some(QKEY), ..to(QpState::Init) };
+    let ready = ModifyQp { sq_psn: Some(0), ..to(QpState::ReadyToSend) };
+    for step in [init, to(QpState::ReadyToReceive), ready] {
+        qp.modify(&step).unwrap();
+    }
+    (qp, cq)
+}
+
+fn send(from: &Qp, ah: &Ah, to: &Qp) -> Result<(), PostError> {
+    from.post_send(&SendWr {
+        wr_id: 1,
+        op: SendOp::Send,
+        data: SendData::Inline(&[]),
+        signaled: true,
+        ah,
+        remote_qpn: to.qpn(),
+        remote_qkey: QKEY,
+        more: false,
+    })
+}
+
+fn within_a_while<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(result) = attempt() {
+            return result;
+        }
+        assert!(std::time::Instant::now() < deadline, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Neither an abort nor a hang: the program hears of it as of a device that died.
+#[test]
+fn a_panic_ends_the_queue_pairs_of_the_device_and_nothing_else() {
+    let ((device, pd), (_other, other_pd)) = (device(), device());
+    let ah = pd.create_ah(device.gid()).unwrap();
+    let (broken, cq) = queue_pair(&pd);
+    let (sibling, sibling_cq) = queue_pair(&pd);
+    let (sound, sound_cq) = queue_pair(&other_pd);
+    broken.post_recv(2, &[]).unwrap();
+    sibling.post_recv(3, &[]).unwrap();
+    break_wire(&broken);
+    send(&broken, &ah, &sibling).unwrap();
+
+    // Nobody polls, so the thread takes over.
+    let failed = |qp: &Qp| (qp.query().state == QpState::Error).then_some(());
+    within_a_while("the queue pair is not in error", || failed(&broken));
+    within_a_while("its sibling is not in error", || failed(&sibling));
+    let ends = |cq: &Cq| {
+        let done: Vec<Completion> = std::iter::from_fn(|| cq.poll_one()).collect();
+        done.iter().map(|done| (done.wr_id, done.status)).collect::<Vec<_>>()
+    };
+    assert_eq!(ends(&cq), [(1, Status::LocalQpInternalError), (2, Status::Flushed)]);
+    assert_eq!(ends(&sibling_cq), [(3, Status::Flushed)]);
+    assert_eq!(send(&sibling, &ah, &broken), Err(PostError::Gone));
+    assert!(sibling.modify(&ModifyQp::default()).is_err());
+
+    // The thread is alive: it answers for who does not poll.
+    let other_ah = other_pd.create_ah(device.gid()).unwrap();
+    let (sender, sender_cq) = queue_pair(&other_pd);
+    sound.post_recv(4, &[]).unwrap();
+    within_a_while("the thread still counts as polled", || {
+        (!sound_cq.is_polled(host::now())).then_some(())
+    });
+    send(&sender, &other_ah, &sound).unwrap();
+    let done = within_a_while("nobody answers", || sender_cq.poll_one());
+    assert_eq!(done.status, Status::Ok);
+
+    for qp in [&broken, &sibling, &sound, &sender] {
+        qp.destroy();
+    }
+    assert!(!cq.is_in_use() && !sibling_cq.is_in_use());
+    // What is destroyed gives its port back, dead or not.
+    within_a_while("the port of the dead is still taken", || {
+        UdpSocket::bind((Ipv4Addr::LOCALHOST, broken.qpn())).ok()
+    });
+}
+
+/// What lingers may break, too.
+#[test]
+fn a_panic_ends_lingering() {
+    let (_device, pd) = device();
+    let (qp, _cq) = queue_pair(&pd);
+    break_wire(&qp);
+    qp.destroy();
+    let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    within_a_while("its port is still taken", || {
+        // Something arrives: a turn is due.
+        let _ = stranger.send_to(b"?", (Ipv4Addr::LOCALHOST, qp.qpn()));
+        UdpSocket::bind((Ipv4Addr::LOCALHOST, qp.qpn())).ok()
+    });
+}
