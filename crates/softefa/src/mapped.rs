@@ -1,13 +1,14 @@
 //! Files of 64-bit words that several processes map. Access is through atomics only, so that
-//! neither side needs the other's cooperation, or even its life.
+//! neither side needs the other's cooperation, or even its life: any word may hold anything.
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 /// A shared mapping of the start of a file.
@@ -41,14 +42,6 @@ impl Mapped {
         let words = NonNull::new(at.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
         Ok(Self { words, len })
     }
-
-    /// The words for as long as the process lives, for those whose users' ends are not known.
-    pub(crate) fn leak(self) -> &'static [AtomicU64] {
-        let words = ptr::from_ref::<[AtomicU64]>(&self);
-        std::mem::forget(self);
-        // SAFETY: the mapping was made for `len` words and, its owner being forgotten, stays.
-        unsafe { &*words }
-    }
 }
 
 impl Deref for Mapped {
@@ -68,6 +61,38 @@ impl Drop for Mapped {
     }
 }
 
+/// Some words: of a file, or of this process alone. The file stays mapped as long as one of these
+/// is there.
+#[derive(Debug, Clone)]
+pub(crate) enum Words {
+    Own(Arc<[AtomicU64]>),
+    Shared { file: Arc<Mapped>, at: Range<usize> },
+}
+
+impl Words {
+    /// `len` words that only this process sees, all zero.
+    pub(crate) fn own(len: usize) -> Self {
+        Self::Own((0..len).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// The words of `file` at these places, which it has.
+    pub(crate) fn shared(file: &Arc<Mapped>, at: Range<usize>) -> Self {
+        Self::Shared { file: Arc::clone(file), at }
+    }
+}
+
+impl Deref for Words {
+    type Target = [AtomicU64];
+
+    #[inline]
+    fn deref(&self) -> &[AtomicU64] {
+        match self {
+            Self::Own(words) => words,
+            Self::Shared { file, at } => &file[at.clone()],
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::Ordering;
@@ -81,7 +106,9 @@ mod tests {
         let (a, b) = (Mapped::new(&file, 4).unwrap(), Mapped::new(&file, 4).unwrap());
         a[3].store(7, Ordering::Relaxed);
         assert_eq!(b[3].load(Ordering::Relaxed), 7);
-        assert_eq!(a.leak().len(), 4);
+        let part = Words::shared(&Arc::new(a), 3..4);
+        assert_eq!((part.len(), part[0].load(Ordering::Relaxed)), (1, 7));
+        drop(part);
         assert_eq!(b[3].load(Ordering::Relaxed), 7, "unmapping one leaves the other");
         assert!(Mapped::new(&file, 5).is_err());
     }

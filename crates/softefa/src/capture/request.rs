@@ -4,53 +4,59 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use srd::Instant;
 
+use crate::mapped::Words;
+
 /// Words it takes.
 pub(crate) const WORDS: usize = 2;
 
-/// The words, all zero while nobody asks.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Request {
-    /// Monotonic time until which records are wanted.
-    until_ns: &'static AtomicU64,
-    /// Most bytes of a datagram anybody wants; 0 = nobody said.
-    snap_bytes: &'static AtomicU64,
-}
+/// The words, all zero while nobody asks: the monotonic time in nanoseconds until which records are
+/// wanted, and the most bytes of a datagram anybody wants (0 = nobody said).
+#[derive(Debug)]
+pub(crate) struct Request(Words);
 
 impl Request {
     /// A request nobody can make.
     pub(crate) fn never() -> Self {
-        static NEVER: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
-        Self::at(&NEVER)
+        Self::at(Words::own(WORDS))
     }
 
-    /// The request in these words.
-    pub(crate) fn at(words: &'static [AtomicU64]) -> Self {
-        Self { until_ns: &words[0], snap_bytes: &words[1] }
+    /// The request in these [`WORDS`].
+    pub(crate) fn at(words: Words) -> Self {
+        Self(words)
+    }
+
+    #[inline]
+    fn until(&self) -> &AtomicU64 {
+        &self.0[0]
+    }
+
+    fn snap(&self) -> &AtomicU64 {
+        &self.0[1]
     }
 
     /// Asks from the start of a process to its end, or clears what was asked of a predecessor.
     pub(crate) fn reset(&self, snap_bytes: Option<u32>) {
-        self.snap_bytes.store(snap_bytes.unwrap_or_default().into(), Ordering::Relaxed);
+        self.snap().store(snap_bytes.unwrap_or_default().into(), Ordering::Relaxed);
         let until = if snap_bytes.is_some() { u64::MAX } else { 0 };
-        self.until_ns.store(until, Ordering::Relaxed);
+        self.until().store(until, Ordering::Relaxed);
     }
 
     /// Somebody asked and nobody has looked at the time since.
     #[inline]
     pub(crate) fn is_set(&self) -> bool {
-        self.until_ns.load(Ordering::Relaxed) != 0
+        self.until().load(Ordering::Relaxed) != 0
     }
 
     /// The time is not over; if it is, the request is cleared.
     pub(crate) fn is_current(&self, now: Instant) -> bool {
-        let until = self.until_ns.load(Ordering::Relaxed);
+        let until = self.until().load(Ordering::Relaxed);
         if until >= now.as_ns() {
             return until != 0;
         }
         // Unless a reader has just asked for more.
         let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
-        if self.until_ns.compare_exchange(until, 0, order, failed).is_ok() {
-            self.snap_bytes.store(0, Ordering::Relaxed);
+        if self.until().compare_exchange(until, 0, order, failed).is_ok() {
+            self.snap().store(0, Ordering::Relaxed);
         }
         false
     }
@@ -58,7 +64,7 @@ impl Request {
     /// Bytes wanted of a datagram. All of it if nobody said: a reader that asked in the moment in
     /// which the request was cleared gets too much until it renews, not too little.
     pub(crate) fn snap_bytes(&self) -> usize {
-        match self.snap_bytes.load(Ordering::Relaxed) {
+        match self.snap().load(Ordering::Relaxed) {
             0 => usize::MAX,
             bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
         }
@@ -77,8 +83,8 @@ mod tests {
 
     #[test]
     fn a_request_ends_unless_it_is_renewed() {
-        let words: &'static [AtomicU64] = Box::leak(Box::new([const { AtomicU64::new(0) }; WORDS]));
-        let request = Request::at(words);
+        let words = &Words::own(WORDS);
+        let request = Request::at(words.clone());
         let at = Instant::from_ns;
         assert!(!request.is_set() && !request.is_current(at(5)));
         ask(words, at(100), 200);

@@ -12,11 +12,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Counter;
 use crate::capture::Request;
-use crate::mapped::Mapped;
+use crate::mapped::{Mapped, Words};
 use crate::process;
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACNT3");
@@ -37,11 +38,7 @@ fn path(run_dir: &Path, device: &str, pid: u32) -> PathBuf {
 }
 
 /// Makes the file of this process, or finds it again; the values, and the words of captures.
-pub(super) fn create(
-    run_dir: &Path,
-    device: &str,
-    addr: Ipv4Addr,
-) -> io::Result<(&'static [AtomicU64], Request)> {
+pub(super) fn create(run_dir: &Path, device: &str, addr: Ipv4Addr) -> io::Result<(Words, Request)> {
     fs::create_dir_all(run_dir.join("counters"))?;
     let pid = std::process::id();
     // A device that is opened again in the same process counts on.
@@ -52,14 +49,15 @@ pub(super) fn create(
         .truncate(false)
         .open(path(run_dir, device, pid))?;
     file.set_len((WORDS * WORD_BYTES) as u64)?;
-    let words = Mapped::new(&file, WORDS)?.leak();
+    let words = Arc::new(Mapped::new(&file, WORDS)?);
     let start = process::start_ticks(pid).unwrap_or_default();
     words[place::COUNT].store(Counter::ALL.len() as u64, Ordering::Relaxed);
     words[place::ADDR].store(u64::from(u32::from(addr)), Ordering::Relaxed);
     words[place::START].store(start, Ordering::Relaxed);
     // Last: it says that the rest is there.
     words[place::MAGIC].store(MAGIC, Ordering::Release);
-    Ok((&words[place::VALUES..], Request::at(&words[place::REQUEST..place::VALUES])))
+    let request = Words::shared(&words, place::REQUEST..place::VALUES);
+    Ok((Words::shared(&words, place::VALUES..WORDS), Request::at(request)))
 }
 
 /// Maps the file of a device of another process.
@@ -115,22 +113,14 @@ impl ProcessCounters {
 /// # Errors
 /// The directory exists but cannot be read.
 pub fn read_dir(run_dir: &Path) -> io::Result<Vec<ProcessCounters>> {
-    let entries = match fs::read_dir(run_dir.join("counters")) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other?,
-    };
     let mut all = Vec::new();
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let Some((device, pid)) = name.rsplit_once('.') else { continue };
-        let Ok(pid) = pid.parse() else { continue };
-        let Some(words) = read_words(&entry.path())? else { continue };
+    for (device, pid, path) in files(run_dir)? {
+        let Some(words) = read_words(&path)? else { continue };
         #[expect(clippy::cast_possible_truncation, reason = "written as 32 bits")]
         let addr = Ipv4Addr::from(words[place::ADDR] as u32);
         let values = words[place::VALUES..].iter().copied();
         all.push(ProcessCounters {
-            device: device.to_owned(),
+            device,
             addr,
             pid,
             start_ticks: words[place::START],
@@ -139,6 +129,35 @@ pub fn read_dir(run_dir: &Path) -> io::Result<Vec<ProcessCounters>> {
     }
     all.sort_by(|a, b| (&a.device, a.pid).cmp(&(&b.device, b.pid)));
     Ok(all)
+}
+
+/// Files that [`read_dir`] skips: those of processes that ran with an adapter of another build.
+///
+/// # Errors
+/// As [`read_dir`].
+pub fn count_foreign(run_dir: &Path) -> io::Result<usize> {
+    let mut count = 0;
+    for (_, _, path) in files(run_dir)? {
+        count += usize::from(read_words(&path)?.is_none());
+    }
+    Ok(count)
+}
+
+/// Device, process id and path of every file that could be one of counters.
+fn files(run_dir: &Path) -> io::Result<Vec<(String, u32, PathBuf)>> {
+    let entries = match fs::read_dir(run_dir.join("counters")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some((device, pid)) = name.rsplit_once('.') else { continue };
+        let Ok(pid) = pid.parse() else { continue };
+        files.push((device.to_owned(), pid, entry.path()));
+    }
+    Ok(files)
 }
 
 fn read_words(path: &Path) -> io::Result<Option<Vec<u64>>> {
@@ -174,10 +193,31 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_is_opened_again_counts_on_and_leaves_no_mapping_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let mappings = || {
+            let maps = fs::read_to_string("/proc/self/maps").unwrap();
+            maps.lines().filter(|line| line.contains(dir.path().to_str().unwrap())).count()
+        };
+        for round in 1..=20 {
+            let opened = Counters::in_dir(dir.path(), "rdmap0s6", Ipv4Addr::LOCALHOST);
+            let (counters, request) = opened.unwrap();
+            counters.add(Counter::TxPkts, 1);
+            assert_eq!((counters.get(Counter::TxPkts), mappings()), (round, 1));
+            drop(counters);
+            assert!(!request.is_set(), "still there");
+        }
+        assert_eq!(mappings(), 0);
+    }
+
+    #[test]
     fn foreign_files_are_skipped() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("counters")).unwrap();
         fs::write(dir.path().join("counters/x.12"), b"short").unwrap();
-        assert_eq!(read_dir(dir.path()).unwrap(), []);
+        assert_eq!(
+            (read_dir(dir.path()).unwrap(), count_foreign(dir.path()).unwrap()),
+            (vec![], 1)
+        );
     }
 }

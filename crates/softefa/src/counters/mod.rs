@@ -5,13 +5,14 @@ mod file;
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-pub use file::{ProcessCounters, read_dir};
+pub use file::{ProcessCounters, count_foreign, read_dir};
 
 pub(crate) use file::{map, request_words};
 
 use crate::capture::Request;
+use crate::mapped::Words;
 
 macro_rules! counters {
     ($($variant:ident $name:literal $doc:literal;)*) => {
@@ -153,15 +154,13 @@ impl Counter {
 /// Counters of one device in this process.
 #[derive(Debug)]
 pub struct Counters {
-    values: &'static [AtomicU64],
+    values: Words,
 }
 
 impl Counters {
     /// Counters that only this process sees.
     pub(crate) fn private() -> Self {
-        // Leaked on purpose: a device lives as long as its process, and library destructors of
-        // other libraries may still count after ours ran.
-        Self { values: Box::leak(Box::new([const { AtomicU64::new(0) }; Counter::ALL.len()])) }
+        Self { values: Words::own(Counter::ALL.len()) }
     }
 
     /// Counters of the device at `addr` in `run_dir`, readable by others, and what others ask of
