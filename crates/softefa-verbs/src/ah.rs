@@ -32,6 +32,7 @@ unsafe impl Handle for Ah {
 unsafe fn create(pd: *mut ibv_pd, attr: *const ibv_ah_attr) -> Result<*mut ibv_ah, Errno> {
     // SAFETY: as this function demands.
     let domain = unsafe { handle::borrow::<Pd>(pd) }?;
+    domain.owner.check()?;
     // SAFETY: as this function demands.
     let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
     let is_port = attr.port_num == 1 || (attr.port_num == 0 && !domain.nic.device().is_strict());

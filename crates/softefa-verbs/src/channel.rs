@@ -34,7 +34,7 @@ unsafe impl Handle for Channel {
 unsafe extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
     panic::pointer(|| {
         // SAFETY: the program passes an open context.
-        unsafe { handle::borrow::<Context>(context) }?;
+        unsafe { handle::borrow::<Context>(context) }?.owner.check()?;
         let nic = softefa::Channel::create()?;
         let ibv = UnsafeCell::new(ibv_comp_channel { context, fd: nic.fd(), refcnt: 0 });
         let (users, owner) = (Users::default(), Owner::current());

@@ -22,7 +22,7 @@ pub(crate) struct Context {
     verbs: UnsafeCell<verbs_context>,
     pub(crate) nic: Arc<softefa::Device>,
     pub(crate) async_fd: OwnedFd,
-    owner: Owner,
+    pub(crate) owner: Owner,
 }
 
 // SAFETY: `verbs` is the first member of a `repr(C)` structure and has the `ibv_context` there.

@@ -61,6 +61,7 @@ pub(crate) unsafe fn create(
 ) -> Result<*mut ibv_cq, Errno> {
     // SAFETY: as this function demands.
     let context_ref = unsafe { handle::borrow::<Context>(context) }?;
+    context_ref.owner.check()?;
     if init.vector >= context::completion_vectors() {
         return Err(Errno::EINVAL);
     }

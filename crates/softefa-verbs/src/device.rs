@@ -12,14 +12,10 @@ use softefa::{Config, DeviceSpec, Gid};
 
 use crate::devnode;
 use crate::errno::Errno;
-use crate::fork::Owner;
 use crate::handle::{self, Handle};
 use crate::panic;
 use crate::sys::{self, ibv_device, verbs_device};
 use crate::sysfs;
-
-/// How a forked process comes to a device of its own.
-const EXEC: &str = "exec the program, or fork before the first use";
 
 /// A device of the list, open or not.
 #[repr(C)]
@@ -27,8 +23,8 @@ pub(crate) struct Device {
     verbs: verbs_device,
     spec: DeviceSpec,
     config: Arc<Config>,
-    /// The adapter while some context has it open, and the process that opened it.
-    opened: Mutex<Option<(Owner, Weak<softefa::Device>)>>,
+    /// The adapter while some context has it open.
+    opened: Mutex<Weak<softefa::Device>>,
 }
 
 // SAFETY: `verbs` is the first member of a `repr(C)` structure and starts with `ibv_device`. It is
@@ -57,23 +53,25 @@ impl Device {
 
     /// The adapter behind it; contexts of one process share it, as they share hardware.
     pub(crate) fn open(&self) -> Result<Arc<softefa::Device>, Errno> {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((owner, adapter)) = &*opened {
-            if !owner.is_current() {
-                eprintln!("softefa: this process was forked from one that uses the device: {EXEC}");
-                return Err(Errno::ENODEV);
-            }
-            if let Some(adapter) = adapter.upgrade() {
-                return Ok(adapter);
-            }
+        if softefa::is_forked_child() {
+            // Refused, without the lock: the thread that held it at the fork is not here.
+            return self.open_anew();
         }
-        let adapter = softefa::Device::open(&self.spec, &self.config).map_err(|error| {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(adapter) = opened.upgrade() {
+            return Ok(adapter);
+        }
+        let adapter = self.open_anew()?;
+        *opened = Arc::downgrade(&adapter);
+        Ok(adapter)
+    }
+
+    fn open_anew(&self) -> Result<Arc<softefa::Device>, Errno> {
+        softefa::Device::open(&self.spec, &self.config).map_err(|error| {
             let cause = error.source().map_or_else(String::new, |cause| format!(": {cause}"));
             eprintln!("softefa: {error}{cause}");
             Errno::from(error)
-        })?;
-        *opened = Some((Owner::current(), Arc::downgrade(&adapter)));
-        Ok(adapter)
+        })
     }
 
     /// Interface half of the GID, which tells devices apart without opening them.

@@ -6,6 +6,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use crate::errno::Errno;
 use crate::sys;
 
 /// The process that made an object.
@@ -19,6 +20,11 @@ impl Owner {
 
     pub(crate) fn is_current(self) -> bool {
         self == Self::current()
+    }
+
+    /// Refuses to make something of the object in a child: `ENODEV`, as when it opens the device.
+    pub(crate) fn check(self) -> Result<(), Errno> {
+        if self.is_current() { Ok(()) } else { Err(Errno::ENODEV) }
     }
 
     /// Drops `object`, or forgets it in a child.

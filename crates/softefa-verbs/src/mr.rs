@@ -57,6 +57,7 @@ unsafe fn register(
 ) -> Result<*mut ibv_mr, Errno> {
     // SAFETY: as this function demands.
     let domain = unsafe { handle::borrow::<Pd>(pd) }?;
+    domain.owner.check()?;
     let nic = domain.nic.reg_mr(addr as u64, length as u64, access(flags)?)?;
     let (lkey, rkey) = (nic.lkey(), nic.rkey());
     let ibv = ibv_mr { context: domain.context(), pd, addr, length, handle: 0, lkey, rkey };

@@ -41,7 +41,7 @@ pub(crate) struct Pd {
     /// What a parent domain stands for; null in a protection domain of its own.
     real: *mut ibv_pd,
     td: *mut ibv_td,
-    owner: Owner,
+    pub(crate) owner: Owner,
 }
 
 // SAFETY: `ibv` is the first member of a `repr(C)` structure.
@@ -61,7 +61,9 @@ impl Pd {
 unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     panic::pointer(|| {
         // SAFETY: the program passes a context that `ibv_open_device` gave it.
-        let nic = unsafe { handle::borrow::<Context>(context) }?.nic.alloc_pd()?;
+        let opened = unsafe { handle::borrow::<Context>(context) }?;
+        opened.owner.check()?;
+        let nic = opened.nic.alloc_pd()?;
         Ok(give(context, nic, ptr::null_mut(), ptr::null_mut()))
     })
 }

@@ -60,6 +60,7 @@ pub(crate) unsafe fn create(wish: &Wish) -> Result<*mut ibv_qp, Errno> {
     let (base, cap) = (&wish.base, wish.base.cap);
     // SAFETY: as this function demands.
     let pd = unsafe { handle::borrow::<Pd>(wish.pd) }?;
+    pd.owner.check()?;
     // SAFETY: as this function demands.
     let send_cq = unsafe { handle::borrow::<Cq>(base.send_cq) }?;
     // SAFETY: as this function demands.

@@ -24,6 +24,10 @@ impl<T> Session<T> {
         while self.is_open.swap(true, Ordering::Acquire) {
             tries += 1;
             if tries % SPINS == 0 {
+                if softefa::is_forked_child() {
+                    // The holder is a thread of the parent.
+                    return;
+                }
                 std::thread::yield_now();
             } else {
                 std::hint::spin_loop();

@@ -154,6 +154,11 @@ fn forked_child_leaves_the_device_alone() {
 }
 
 #[test]
+fn forked_child_waits_for_nobody() {
+    check_with_packets("children");
+}
+
+#[test]
 fn library_works_in_destructors() {
     check_with_packets("destructor");
 }

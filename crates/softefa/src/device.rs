@@ -35,6 +35,14 @@ pub enum OpenError {
         /// The address.
         addr: Ipv4Addr,
     },
+    /// This process was forked off one that had opened a device ([`crate::is_forked_child`]).
+    #[error(
+        "device {name}: this process was forked from one that uses a device; exec the program, or fork before the first use"
+    )]
+    Forked {
+        /// Device name.
+        name: String,
+    },
     /// The operating system refused a socket or a file.
     #[error("device {name}: {what} failed")]
     Io {
@@ -92,6 +100,11 @@ impl Device {
     /// [`OpenError`].
     pub fn open(spec: &DeviceSpec, config: &Config) -> Result<Arc<Self>, OpenError> {
         let (name, addr) = (spec.name.clone(), spec.addr);
+        if lifecycle::is_forked_child() {
+            return Err(OpenError::Forked { name });
+        }
+        // Not with the first queue pair: the counters and the capture ring are this process's alone.
+        lifecycle::install();
         let Some(mtu_bytes) = link_mtu_bytes(addr) else {
             return Err(OpenError::NotLocal { name, addr });
         };

@@ -44,6 +44,7 @@ pub use config::{Config, ConfigError, DeviceSpec, Integrity};
 pub use cq::{ArmError, Completion, CompletionOp, Cq, CreateCqError};
 pub use device::{Device, OpenError};
 pub use gid::Gid;
+pub use lifecycle::is_forked_child;
 pub use limits::{DeviceAttr, DeviceCaps, Profile};
 pub use mr::{Access, Mr, RegMrError, Sge};
 pub use pd::{AllocPdError, Pd};

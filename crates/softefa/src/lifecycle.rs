@@ -13,9 +13,11 @@ use crate::service;
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// This process was forked from the one that owns the devices: sockets are shared and the service
-/// thread is missing, so nothing may be touched.
-pub(crate) fn is_forked_child() -> bool {
+/// This process was forked from one that had opened a device: sockets and files are shared, locks may
+/// be held by threads that do not exist here, and the service thread is missing. Objects that were
+/// made before do nothing here, and a device cannot be opened.
+#[must_use]
+pub fn is_forked_child() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 

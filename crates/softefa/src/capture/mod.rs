@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::host;
+use crate::lifecycle;
 use crate::process;
 
 pub use attachment::Attachment;
@@ -75,7 +76,8 @@ impl Capture {
     /// it is told.
     #[cold]
     pub(crate) fn record(&self, head: &Record, copy: impl FnOnce(usize, &mut Vec<u8>)) {
-        if !self.request.is_current(host::now()) {
+        // The ring of a child is its parent's, too.
+        if lifecycle::is_forked_child() || !self.request.is_current(host::now()) {
             return;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -184,8 +184,12 @@ impl Cq {
 
     /// Hands up to `max` finished work requests to `take`, oldest first, and returns how many. When
     /// none is there, runs one turn of the adapter first; call it again until it returns 0 and
-    /// then whenever progress is wanted. `take` must not call back into this queue.
+    /// then whenever progress is wanted. `take` must not call back into this queue. A process that was
+    /// forked off the one that made the queue gets nothing.
     pub fn poll(&self, max: usize, mut take: impl FnMut(&Completion)) -> usize {
+        if lifecycle::is_forked_child() {
+            return 0;
+        }
         let taken = self.drain(max, &mut take);
         if taken > 0 || max == 0 {
             return taken;
@@ -196,13 +200,17 @@ impl Cq {
 
     /// Takes one finished work request without running the adapter.
     pub fn pop(&self) -> Option<Completion> {
-        self.lock().pop()
+        // In a child the lock may be taken for ever, and what is behind it is the parent's.
+        if lifecycle::is_forked_child() { None } else { self.lock().pop() }
     }
 
     /// Takes one finished work request; runs one turn of the adapter first when none is there.
     pub fn poll_one(&self) -> Option<Completion> {
         if let Some(completion) = self.pop() {
             return Some(completion);
+        }
+        if lifecycle::is_forked_child() {
+            return None;
         }
         self.drive();
         self.pop()

@@ -112,9 +112,13 @@ impl Qp {
         &self.init
     }
 
-    /// Present attributes.
+    /// Present attributes. In a process forked off the one that made it, it is in the error state.
     #[must_use]
     pub fn query(&self) -> QpQuery {
+        if lifecycle::is_forked_child() {
+            // The lock may have been taken at the fork, and nobody will give it back here.
+            return QpQuery { state: QpState::Error, ..QpQuery::default() };
+        }
         self.lock().attrs
     }
 
