@@ -7,6 +7,7 @@
 //! functions (`ifunc`) and lead to the adapter as well. What rdma-core's own libraries want from
 //! libibverbs beyond that refuses.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
@@ -29,11 +30,48 @@ const PRIVATE_NODES: RangeInclusive<u32> = 1..=99;
 struct Library {
     /// Without `.so.1`.
     name: &'static str,
-    /// Nodes in order of inheritance, each with its symbols.
-    nodes: Vec<(String, Vec<String>)>,
-    /// Symbols and nodes of rdma-core's own libraries.
-    private_symbols: BTreeSet<String>,
+    /// Nodes in order of inheritance, each with its functions.
+    nodes: Vec<(String, Vec<Function>)>,
+    /// Functions and nodes of rdma-core's own libraries.
+    private: BTreeSet<Function>,
     private_nodes: Vec<String>,
+}
+
+/// A function of a list.
+#[derive(Debug, Clone)]
+struct Function {
+    name: String,
+    /// When it refuses, that is null and `errno`, not a code.
+    returns_pointer: bool,
+}
+
+impl Function {
+    /// As written in a list: the name, with a `*` in front if it returns a pointer.
+    fn listed(text: &str) -> Self {
+        let name = text.strip_prefix('*');
+        Self { name: name.unwrap_or(text).to_owned(), returns_pointer: name.is_some() }
+    }
+}
+
+/// A library has one function of a name.
+impl PartialEq for Function {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Function {}
+
+impl PartialOrd for Function {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Function {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.name.cmp(&other.name)
+    }
 }
 
 /// Makes both libraries, and the links under which programs may open them.
@@ -45,21 +83,25 @@ pub(crate) fn make(root: &Path, dir: &Path) -> Result<()> {
     let read = |file: &str| {
         fs::read_to_string(lists.join(file)).with_context(|| format!("cannot read {LISTS}/{file}"))
     };
-    let mut private_symbols: BTreeSet<String> = entries(&read("libibverbs.private")?).collect();
-    private_symbols.extend(machine_private_symbols());
-    private_symbols.extend(PRIVATE_NODES.map(|node| format!("verbs_register_driver_{node}")));
+    let listed = read("libibverbs.private")?;
+    let mut private: BTreeSet<_> = entries(&listed).map(|entry| Function::listed(&entry)).collect();
+    let numbered = PRIVATE_NODES.map(|node| format!("verbs_register_driver_{node}"));
+    for name in machine_private_symbols().into_iter().chain(numbered) {
+        // What the list says of it counts.
+        private.insert(Function { name, returns_pointer: false });
+    }
     let private_nodes = PRIVATE_NODES.map(|node| format!("IBVERBS_PRIVATE_{node}")).collect();
     let libraries = [
         Library {
             name: "libibverbs",
             nodes: nodes(&read("libibverbs.symbols")?)?,
-            private_symbols,
+            private,
             private_nodes,
         },
         Library {
             name: "libefa",
             nodes: nodes(&read("libefa.symbols")?)?,
-            private_symbols: BTreeSet::new(),
+            private: BTreeSet::new(),
             private_nodes: Vec::new(),
         },
     ];
@@ -73,16 +115,17 @@ fn entries(list: &str) -> impl Iterator<Item = String> {
     list.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned)
 }
 
-/// Groups `NODE SYMBOL` lines.
-fn nodes(list: &str) -> Result<Vec<(String, Vec<String>)>> {
-    let mut nodes: Vec<(String, Vec<String>)> = Vec::new();
+/// Groups `NODE FUNCTION` lines.
+fn nodes(list: &str) -> Result<Vec<(String, Vec<Function>)>> {
+    let mut nodes: Vec<(String, Vec<Function>)> = Vec::new();
     for line in entries(list) {
-        let Some((node, symbol)) = line.split_once(' ') else {
-            bail!("'{line}' is not NODE SYMBOL");
+        let Some((node, function)) = line.split_once(' ') else {
+            bail!("'{line}' is not NODE FUNCTION");
         };
+        let function = Function::listed(function);
         match nodes.last_mut() {
-            Some((last, symbols)) if last == node => symbols.push(symbol.to_owned()),
-            _ => nodes.push((node.to_owned(), vec![symbol.to_owned()])),
+            Some((last, functions)) if last == node => functions.push(function),
+            _ => nodes.push((node.to_owned(), vec![function])),
         }
     }
     Ok(nodes)
@@ -135,14 +178,16 @@ impl Library {
 
     fn source(&self) -> Result<String> {
         let mut text = format!("#define ADAPTER \"{ADAPTER}\"\n#include \"forward.h\"\n");
-        let public = self.nodes.iter().flat_map(|(_, symbols)| symbols.clone());
-        let public: BTreeSet<String> = public.collect();
-        for symbol in &public {
-            writeln!(text, "FORWARD({symbol})")?;
+        let public = self.nodes.iter().flat_map(|(_, functions)| functions);
+        let public: BTreeSet<Function> = public.cloned().collect();
+        for Function { name, returns_pointer } in &public {
+            let refusal = if *returns_pointer { "refuse_pointer" } else { "refuse" };
+            writeln!(text, "FORWARD({name}, {refusal})")?;
         }
         // What is private to an older release may be public now.
-        for symbol in self.private_symbols.difference(&public) {
-            writeln!(text, "REFUSE({symbol})")?;
+        for Function { name, returns_pointer } in self.private.difference(&public) {
+            let refuse = if *returns_pointer { "REFUSE_POINTER" } else { "REFUSE" };
+            writeln!(text, "{refuse}({name})")?;
         }
         Ok(text)
     }
@@ -151,8 +196,9 @@ impl Library {
     fn script(&self) -> Result<String> {
         let mut text = String::new();
         let mut parent = "";
-        for (node, symbols) in &self.nodes {
-            writeln!(text, "{node} {{ global: {}; }} {parent};", symbols.join("; "))?;
+        for (node, functions) in &self.nodes {
+            let names: Vec<&str> = functions.iter().map(|f| f.name.as_str()).collect();
+            writeln!(text, "{node} {{ global: {}; }} {parent};", names.join("; "))?;
             parent = node;
         }
         for node in &self.private_nodes {
@@ -176,20 +222,20 @@ mod tests {
         let library = Library {
             name: "lib",
             nodes: nodes("A_1 x\n").unwrap(),
-            private_symbols: ["x", "y"].map(str::to_owned).into(),
+            private: ["x", "*y", "z"].map(Function::listed).into(),
             private_nodes: Vec::new(),
         };
         let source = library.source().unwrap();
-        assert!(source.ends_with("FORWARD(x)\nREFUSE(y)\n"), "{source}");
+        assert!(source.ends_with("FORWARD(x, refuse)\nREFUSE_POINTER(y)\nREFUSE(z)\n"), "{source}");
     }
 
     #[test]
     fn nodes_inherit_in_the_order_of_the_list() {
-        let nodes = nodes("# comment\nA_1 x\nA_1 y\nA_2 z\n").unwrap();
+        let nodes = nodes("# comment\nA_1 x\nA_1 *y\nA_2 z\n").unwrap();
         let library = Library {
             name: "lib",
             nodes,
-            private_symbols: BTreeSet::new(),
+            private: BTreeSet::new(),
             private_nodes: vec!["P_1".into()],
         };
         let script = library.script().unwrap();

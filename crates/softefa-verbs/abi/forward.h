@@ -4,26 +4,46 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 static int refuse(void)
 {
 	return EOPNOTSUPP;
 }
 
-/* The adapter is there: it was loaded together with the library that includes this. */
-static void *find(const char *name)
+static void *refuse_pointer(void)
 {
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+/*
+ * The adapter is there: it was loaded together with the library that includes this. One of another
+ * release may lack the function.
+ */
+static void *find(const char *name, void *refusal)
+{
+	static const char missing[] =
+		"softefa: libibverbs.so.1 was loaded without " ADAPTER
+		"; start the program with softefa run\n";
 	void *adapter = dlopen(ADAPTER, RTLD_LAZY | RTLD_NOLOAD);
-	void *function = adapter ? dlsym(adapter, name) : NULL;
-	return function ? function : (void *)refuse;
+	if (!adapter) {
+		/* No library is complete while the loader looks for functions. */
+		(void)!write(2, missing, sizeof(missing) - 1);
+		abort();
+	}
+	void *function = dlsym(adapter, name);
+	return function ? function : refusal;
 }
 
 /* Resolved when dlvsym first finds it. */
-#define FORWARD(name)                                                                          \
+#define FORWARD(name, refusal)                                                                 \
 	static void *find_##name(void)                                                         \
 	{                                                                                      \
-		return find(#name);                                                            \
+		return find(#name, (void *)(refusal));                                         \
 	}                                                                                      \
 	int name(void) __attribute__((ifunc("find_" #name)));
 
 #define REFUSE(name) int name(void) __attribute__((alias("refuse")));
+#define REFUSE_POINTER(name) void *name(void) __attribute__((alias("refuse_pointer")));

@@ -59,7 +59,7 @@ fn listed(library: &str) -> BTreeSet<Symbol> {
     lines
         .map(|line| {
             let (node, name) = line.split_once(' ').unwrap();
-            Symbol { name: name.to_owned(), node: node.to_owned() }
+            Symbol { name: name.trim_start_matches('*').to_owned(), node: node.to_owned() }
         })
         .collect()
 }
@@ -126,6 +126,32 @@ fn functions_are_found_by_name() {
             assert!(run.counter("tx_pkts") > 0, "{names:?}: the device was never touched");
         }
     }
+}
+
+/// An adapter of another release may lack functions: they refuse as what they are, functions that
+/// return a pointer with null. Without any adapter one line says so.
+#[test]
+fn what_the_adapter_lacks_is_refused() {
+    let program = common::compile("lacking", &["-ldl"]).unwrap_or_else(|error| panic!("{error}"));
+    let dir = tempfile::tempdir().unwrap();
+    let versioned = dir.path().join("replace-verbs");
+    std::fs::create_dir(&versioned).unwrap();
+    let library = versioned.join("libibverbs.so.1");
+    std::fs::copy(replacements().join("libibverbs.so.1"), &library).unwrap();
+    let adapter = dir.path().join("libsoftefa_verbs.so");
+    let empty = ["-shared", "-nostdlib", "-x", "c", "/dev/null", "-Wl,-soname,libsoftefa_verbs.so"];
+    let made = Command::new("cc").args(empty).arg("-o").arg(&adapter).status().unwrap();
+    assert!(made.success());
+    // Cargo's would lead to the adapter that was built.
+    let env = [("LD_LIBRARY_PATH", OsStr::new(""))];
+    let run = || common::run(&program, &[library.to_str().unwrap()], &env).output;
+    let with = run();
+    assert!(with.status.success(), "{}", String::from_utf8_lossy(&with.stderr));
+    std::fs::remove_file(&adapter).unwrap();
+    let without = run();
+    let said = String::from_utf8_lossy(&without.stderr);
+    assert!(!without.status.success());
+    assert!(said.contains("libsoftefa_verbs.so") && said.lines().count() == 1, "{said}");
 }
 
 /// A library that is preloaded from elsewhere is the only adapter of the process: two would not
