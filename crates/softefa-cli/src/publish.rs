@@ -1,6 +1,7 @@
 //! Keeps the counter files of the device tree up to date while a program runs.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use softefa::counters;
@@ -21,16 +22,60 @@ impl Publisher {
     ///
     /// # Errors
     /// No thread can be had.
-    pub(crate) fn start(mut files: HwCounters, run_dir: &Path) -> Result<Self, Failure> {
-        let run_dir = run_dir.to_path_buf();
-        let tick = move |_| files.publish(&counters::read_dir(&run_dir)?);
-        Background::start("counters", INTERVAL, tick).map(Self)
+    pub(crate) fn start(files: HwCounters, run_dir: &Path) -> Result<Self, Failure> {
+        Background::start("counters", INTERVAL, tick(files, run_dir.to_path_buf())).map(Self)
     }
 
     /// Publishes once more, so that the files agree with what the run counted in the end.
     pub(crate) fn finish(self) {
         if let Err(error) = self.0.finish() {
-            eprintln!("softefa: hw_counters could not be kept up to date: {error}");
+            eprintln!("softefa: hw_counters are not up to date: {error}");
         }
+    }
+}
+
+/// What is done again and again. A failure is said once and does not end it: a full disk has room
+/// later.
+fn tick(mut files: HwCounters, run_dir: PathBuf) -> impl FnMut(bool) -> io::Result<()> {
+    let mut is_said = false;
+    move |_| {
+        let published = counters::read_dir(&run_dir).and_then(|all| files.publish(&all));
+        if let Err(error) = published
+            && !std::mem::replace(&mut is_said, true)
+        {
+            eprintln!("softefa: hw_counters are not up to date: {error}");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use softefa::{Config, Device};
+
+    use super::*;
+
+    #[test]
+    fn what_fails_is_tried_again() {
+        let (tree, run) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let run_dir = Some(run.path().to_path_buf());
+        let config = Config { run_dir, ..Config::default() };
+        let device = &config.devices[0];
+        let device_dir = tree.path().join("class/infiniband").join(&device.name);
+        fs::create_dir_all(device_dir.join("ports/1")).unwrap();
+        let files = HwCounters::create(tree.path(), &config.devices).unwrap();
+        let mut tick = tick(files, run.path().to_path_buf());
+        // No directory, so that reading it fails.
+        fs::write(run.path().join("counters"), "").unwrap();
+        assert!(counters::read_dir(run.path()).is_err());
+        tick(false).unwrap();
+        fs::remove_file(run.path().join("counters")).unwrap();
+        let opened = Device::open(device, &config).unwrap();
+        opened.alloc_pd().unwrap();
+        tick(false).unwrap();
+        let commands = device_dir.join("hw_counters/submitted_cmds");
+        assert_eq!(fs::read_to_string(commands).unwrap(), "1\n");
     }
 }

@@ -99,6 +99,8 @@ impl CounterDir {
 
     fn show(&self, side: usize) -> io::Result<()> {
         let next = self.link.with_file_name(".hw_counters.next");
+        // One may be left from a time when it could not be moved.
+        let _ = fs::remove_file(&next);
         symlink(format!(".hw_counters.{side}"), &next)?;
         fs::rename(&next, &self.link)
     }
