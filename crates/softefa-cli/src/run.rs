@@ -80,11 +80,17 @@ fn collect(args: &RunArgs, run_dir: &Path, output: Option<Output>) -> Result<(),
     if output.is_none() && !args.stats {
         return Ok(());
     }
-    let processes = nic_counters::read_dir(run_dir).map_err(|error| {
-        Failure::own(format!("counters in {} cannot be read: {error}", run_dir.display()))
-    })?;
+    let failed =
+        |error| Failure::own(format!("counters in {} cannot be read: {error}", run_dir.display()));
+    let processes = nic_counters::read_dir(run_dir).map_err(failed)?;
+    let foreign = nic_counters::count_foreign(run_dir).map_err(failed)?;
+    if foreign > 0 {
+        eprintln!(
+            "softefa: the counters of {foreign} device(s) of this run are missing: the adapter library is of another build than this program; build both, or check --library and SOFTEFA_LIBRARY"
+        );
+    }
     if args.stats {
-        if processes.is_empty() {
+        if processes.is_empty() && foreign == 0 {
             eprintln!("softefa: no process of this run opened a device");
         }
         for line in counters::to_lines(&processes) {
