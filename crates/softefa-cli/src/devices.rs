@@ -7,12 +7,11 @@ use softefa::{Config, DeviceSpec, config};
 use crate::args::DeviceArgs;
 use crate::failure::Failure;
 
-/// The configuration of the options, over that of the `SOFTEFA_*` variables, over the defaults.
+/// The configuration of the options, over `config`, which comes from the `SOFTEFA_*` variables.
 ///
 /// # Errors
-/// The first option or variable that cannot be used, or a device address that is not local.
-pub(crate) fn config(args: &DeviceArgs) -> Result<Config, Failure> {
-    let mut config = Config::from_env()?;
+/// The first option that cannot be used, or a device address that is not local.
+pub(crate) fn config(args: &DeviceArgs, mut config: Config) -> Result<Config, Failure> {
     if !args.devices.is_empty() {
         config.devices = args.devices.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     }
@@ -63,14 +62,15 @@ mod tests {
     #[test]
     fn foreign_address_is_named() {
         // 192.0.2.0/24 is reserved for documentation: no machine owns it.
-        let failure = config(&args(&["rdmap0s6=192.0.2.1"])).unwrap_err();
+        let failure = config(&args(&["rdmap0s6=192.0.2.1"]), Config::default()).unwrap_err();
         assert!(failure.to_string().contains("192.0.2.1"), "{failure}");
         assert_eq!(failure.code(), 125);
     }
 
     #[test]
     fn several_devices_keep_their_order() {
-        let config = config(&args(&["b=127.0.0.2", "a=127.0.0.1"])).unwrap();
+        let args = args(&["b=127.0.0.2", "a=127.0.0.1"]);
+        let config = config(&args, Config::default()).unwrap();
         assert_eq!(config.devices[0].name, "b");
         assert_eq!(config.devices[1].name, "a");
     }
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn unknown_profile_lists_the_known_ones() {
         let args = DeviceArgs { profile: Some("efa9".into()), ..DeviceArgs::default() };
-        let text = config(&args).unwrap_err().to_string();
+        let text = config(&args, Config::default()).unwrap_err().to_string();
         assert!(text.contains("efa9") && text.contains("efa0"), "{text}");
     }
 }

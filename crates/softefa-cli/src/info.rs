@@ -21,7 +21,7 @@ type Running = (LiveRun, Vec<ProcessCounters>);
 /// # Errors
 /// A device that cannot be opened.
 pub(crate) fn info(args: &InfoArgs) -> Result<u8, Failure> {
-    let mut config = devices::config(&args.device)?;
+    let mut config = devices::config(&args.device, Config::from_env()?)?;
     // It is for programs, not for who only looks.
     config.faults.peer_kill_ns = None;
     let devices = open(&config)?;

@@ -3,14 +3,15 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use softefa::Config;
+use softefa::{Config, config};
 
 use crate::failure::Failure;
+use crate::library;
 use crate::program;
 use crate::run_dir::RunDir;
 
@@ -36,6 +37,9 @@ pub(crate) fn command(
     let mut command = Command::new(program::find(name)?);
     std::os::unix::process::CommandExt::arg0(&mut command, name);
     command.args(args);
+    for variable in config::ENV_ALL {
+        command.env_remove(variable);
+    }
     command.envs(config.to_env());
     command.env(ENV_SYSFS, run.sysfs());
     if env::var_os(ENV_SHM_TRANSFER).is_none() {
@@ -47,7 +51,8 @@ pub(crate) fn command(
 /// Has the loader bring the adapter along, and find `replacements` before the system's libraries.
 ///
 /// The preload answers programs that are linked with libibverbs, whatever their copy of it is called;
-/// the replacements answer those that open it by name.
+/// the replacements answer those that open it by name. Those of a run around this one are taken out:
+/// a process has one adapter.
 ///
 /// # Errors
 /// A path cannot be written in the loader's lists.
@@ -58,9 +63,12 @@ pub(crate) fn preload(
     run: &RunDir,
 ) -> Result<(), Failure> {
     for (variable, path) in [(ENV_PRELOAD, Some(library)), (ENV_LIBRARY_PATH, replacements)] {
+        let existing = env::var_os(variable).map(|list| without_ours(&list));
         if let Some(path) = path {
             let path = loadable(path, run.path())?;
-            command.env(variable, prepend(&path, env::var_os(variable).as_deref()));
+            command.env(variable, prepend(&path, existing.as_deref()));
+        } else if let Some(list) = existing {
+            command.env(variable, list);
         }
     }
     Ok(())
@@ -107,6 +115,18 @@ fn is_plain(path: &Path) -> bool {
     !path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':' | b';' | b'$'))
 }
 
+/// `list` of the loader without what another run put into it.
+fn without_ours(list: &OsStr) -> OsString {
+    let is_separator = |byte: &u8| matches!(byte, b':' | b';' | b' ');
+    let entries: Vec<&[u8]> = list.as_bytes().split(is_separator).collect();
+    let is_other = |entry: &&&[u8]| !library::is_ours(Path::new(OsStr::from_bytes(entry)));
+    let others: Vec<&[u8]> = entries.iter().filter(is_other).copied().collect();
+    if others.len() == entries.len() {
+        return list.to_owned();
+    }
+    OsString::from_vec(others.join(&b':'))
+}
+
 /// Ours first: the first definition of a symbol, and the first library of a name, wins.
 fn prepend(path: &Path, existing: Option<&OsStr>) -> OsString {
     let mut list = path.as_os_str().to_owned();
@@ -128,6 +148,15 @@ mod tests {
         assert_eq!(prepend(library, Some(OsStr::new(""))), library.as_os_str());
         let both = prepend(library, Some(OsStr::new("/y/z.so")));
         assert_eq!(both, "/x/libsoftefa_verbs.so:/y/z.so");
+    }
+
+    #[test]
+    fn what_another_run_put_there_is_taken_out() {
+        let without = |list: &str| without_ours(OsStr::new(list)).into_string().unwrap();
+        assert_eq!(without("/a/libsoftefa_verbs.so:/y/z.so /w.so"), "/y/z.so:/w.so");
+        assert_eq!(without("/a/replace-verbs:/lib:"), "/lib:");
+        assert_eq!(without("/a/libsoftefa_verbs.so"), "");
+        assert_eq!(without("/x.so /y.so;:"), "/x.so /y.so;:", "the user's stays as it is");
     }
 
     #[test]

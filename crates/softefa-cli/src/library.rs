@@ -13,6 +13,11 @@ const REPLACEMENTS: &str = "replace-verbs";
 /// Names the library when `--library` does not.
 const ENV_LIBRARY: &str = "SOFTEFA_LIBRARY";
 
+/// Whether a path in a list of the loader is of the adapter.
+pub(crate) fn is_ours(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == NAME || name == REPLACEMENTS)
+}
+
 /// The adapter library: `--library`, else `SOFTEFA_LIBRARY`, else near this program.
 ///
 /// # Errors

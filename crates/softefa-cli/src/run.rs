@@ -21,7 +21,7 @@ use crate::{devices, launch, library, program};
 /// # Errors
 /// See [`Failure`]: one line and an exit code.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
-    let mut config = devices::config(&args.device)?;
+    let mut config = devices::config(&args.device, Config::from_user()?)?;
     if let Some(target) = &args.trace {
         config.trace = Some(TraceSpec::new(target, args.trace_events.as_deref())?);
     }

@@ -34,6 +34,21 @@ pub const ENV_STRICT: &str = "SOFTEFA_STRICT";
 /// Directory of the sysfs tree and the counters.
 pub const ENV_RUN_DIR: &str = "SOFTEFA_RUN_DIR";
 
+/// All of them: what a run does not set must not be left from another one.
+pub const ENV_ALL: [&str; 11] = [
+    ENV_DEVICES,
+    ENV_PROFILE,
+    ENV_FAULT,
+    ENV_INTEGRITY,
+    ENV_PATHS,
+    ENV_LOCAL_KEY,
+    ENV_TRACE,
+    ENV_TRACE_EVENTS,
+    ENV_CAPTURE,
+    ENV_STRICT,
+    ENV_RUN_DIR,
+];
+
 /// Upper bound of `--paths`.
 pub const MAX_PATHS: u16 = 256;
 
@@ -267,6 +282,20 @@ impl Config {
         config.run_dir = std::env::var_os(ENV_RUN_DIR).filter(|v| !v.is_empty()).map(PathBuf::from);
         config.check()?;
         Ok(config)
+    }
+
+    /// What the user asks for in the environment: as [`Config::from_env`], but in a run only the trace,
+    /// because the other variables there are those of the run (`SOFTEFA_TRACE` in
+    /// docs/TRACE.md is meant for everything below).
+    ///
+    /// # Errors
+    /// As [`Config::from_env`].
+    pub fn from_user() -> Result<Self, ConfigError> {
+        let config = Self::from_env()?;
+        if config.run_dir.is_none() {
+            return Ok(config);
+        }
+        Ok(Self { trace: config.trace, ..Self::default() })
     }
 
     /// The variables that make [`Config::from_env`] return this configuration in a child.

@@ -131,6 +131,45 @@ fn environment_puts_the_device_under_the_program() {
     assert!(value("SOFTEFA_FAULT").contains("loss=1%"));
 }
 
+/// What the outer run was told is not for the inner one, except the trace (docs/TRACE.md).
+#[test]
+fn a_run_in_a_run_is_its_own() {
+    let outer = "--profile efa0 --fault loss=1%,seed=7 --strict --paths 3 --trace /dev/null";
+    let session = Session::new(&format!("{outer} --pcap /dev/null"));
+    let inner = format!("{} run --wire-only --replace-verbs=no -- env", softefa().display());
+    let outcome = session.run(&inner);
+    let values = |name: &str| {
+        let prefix = format!("{name}=");
+        let lines = outcome.stdout.lines();
+        lines.filter_map(|line| line.strip_prefix(&prefix)).collect::<Vec<_>>()
+    };
+    for unset in ["PATHS", "STRICT", "LOCAL_KEY", "CAPTURE"] {
+        assert_eq!(values(&format!("SOFTEFA_{unset}")), [""; 0], "{outcome}");
+    }
+    assert_eq!(
+        (values("SOFTEFA_PROFILE"), values("SOFTEFA_FAULT")),
+        (vec!["efa2"], vec!["seed=0"])
+    );
+    assert_eq!(values("SOFTEFA_TRACE"), ["/dev/null"]);
+    assert_eq!(values("LD_PRELOAD")[0].matches("libsoftefa_verbs").count(), 1, "{outcome}");
+    assert!(values("LD_LIBRARY_PATH").iter().all(|list| !list.contains("replace-verbs")));
+}
+
+#[test]
+fn counters_of_another_build_are_missed() {
+    let session = Session::new("");
+    let script =
+        "mkdir $SOFTEFA_RUN_DIR/counters && echo other > $SOFTEFA_RUN_DIR/counters/rdmap0s6.$$";
+    let mut command = session.command();
+    let output = command.args(["run", "--stats", "--", "sh", "-c", script]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("another build") && text.lines().count() == 1, "{text}");
+    let output = session.command().args(["run", "--stats", "--", "true"]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("opened a device") && text.lines().count() == 1, "{text}");
+}
+
 #[test]
 fn user_s_environment_is_respected() {
     let session = Session::new("");
