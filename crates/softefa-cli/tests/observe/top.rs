@@ -1,7 +1,9 @@
 //! `softefa top`.
 
 use std::io::{Read, Write};
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
@@ -57,6 +59,30 @@ fn devices_come_with_their_programs_and_go_with_them() {
     assert_eq!((client.wait(LIMIT).code, server.wait(LIMIT).code), (137, 137));
 }
 
+/// What a program has written, read beside the test so that a silent one cannot hold it up.
+struct Shown {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Shown {
+    fn of(mut stdout: ChildStdout) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&bytes);
+        let reader = std::thread::spawn(move || {
+            let mut chunk = [0; 4096];
+            while let Ok(got @ 1..) = stdout.read(&mut chunk) {
+                seen.lock().unwrap().extend_from_slice(&chunk[..got]);
+            }
+        });
+        Self { bytes, reader }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
+    }
+}
+
 /// `script` gives it a terminal.
 #[test]
 fn on_a_terminal_q_leaves_and_the_screen_is_given_back() {
@@ -68,18 +94,14 @@ fn on_a_terminal_q_leaves_and_the_screen_is_given_back() {
     let mut script = Command::new("script");
     script.args(["-qec", &line, "/dev/null"]).env("XDG_RUNTIME_DIR", session.runtime_dir());
     let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let mut seen = Vec::new();
-    let mut chunk = [0; 4096];
-    while !String::from_utf8_lossy(&seen).contains("no device is in use") {
-        let got = stdout.read(&mut chunk).unwrap();
-        assert!(got > 0, "ended early: {}", String::from_utf8_lossy(&seen));
-        seen.extend_from_slice(&chunk[..got]);
-    }
+    let mut stdin = child.stdin.take().unwrap();
+    let shown = Shown::of(child.stdout.take().unwrap());
+    wait_until("the screen is drawn", || shown.text().contains("no device is in use"));
     stdin.write_all(b"q").unwrap();
-    stdout.read_to_end(&mut seen).unwrap();
+    wait_until("it leaves", || child.try_wait().unwrap().is_some());
     assert!(child.wait().unwrap().success());
-    let text = String::from_utf8_lossy(&seen);
+    wait_until("all is read", || shown.reader.is_finished());
+    let text = shown.text();
     assert!(text.contains("\x1b[?1049h") && text.contains("\x1b[?1049l"), "{text:?}");
 }
 
