@@ -30,9 +30,11 @@ local UD_LEN = 24
 local BLOCK_LEN = 24
 local SOURCE_LEN = 72
 local DROP_LEN = 8
--- Most words of the bitmap and drop ranges of an acknowledgement (SRD-2.7).
+local ECHO_LEN = 8
+-- Most words of the bitmap, drop ranges and earlier echoes of an acknowledgement (SRD-2.7).
 local SACK_WORDS_MAX = 16
 local DROPS_MAX = 12
+local ECHOES_MAX = 3
 local PSN_WINDOW = 8192
 local PATH_MAX = 255
 -- First port that is a queue pair number.
@@ -116,13 +118,18 @@ local f = {
   sack_off = ProtoField.uint16("srd.ack.sack_off", "Bitmap begins at", base.DEC),
   sack_words = ProtoField.uint8("srd.ack.sack_words", "Bitmap words", base.DEC),
   drops = ProtoField.uint8("srd.ack.drops", "Drop ranges", base.DEC),
-  ce = ProtoField.uint16("srd.ack.ce", "Congestion marks", base.DEC),
+  echoes = ProtoField.uint8("srd.ack.echoes", "Earlier packets", base.DEC),
+  ce = ProtoField.uint8("srd.ack.ce", "Congestion marks", base.DEC),
   sack = ProtoField.uint64("srd.ack.sack", "Bitmap", base.HEX),
   drop = ProtoField.bytes("srd.ack.drop", "Drop range"),
   drop_psn = ProtoField.uint32("srd.ack.drop.psn", "First number", base.DEC),
   drop_count = ProtoField.uint16("srd.ack.drop.count", "Numbers", base.DEC),
   drop_again = ProtoField.bool("srd.ack.drop.again", "May be tried again", 8, nil, AGAIN),
   drop_status = ProtoField.uint8("srd.ack.drop.status", "Status", base.DEC, statuses, 0x7f),
+  echo = ProtoField.bytes("srd.ack.echo", "Earlier packet"),
+  echo_path = ProtoField.uint16("srd.ack.echo.path", "Path it arrived on", base.DEC),
+  echo_delay = ProtoField.uint16("srd.ack.echo.rx_delay", "Held back (16 ns)", base.DEC),
+  echo_earlier_ts = ProtoField.uint32("srd.ack.echo.ts", "Echo of the sender's clock (16 ns)", base.DEC),
 
   reset_conn = ProtoField.uint64("srd.reset.conn", "Unknown connection", base.HEX),
 
@@ -265,8 +272,9 @@ local function acknowledgement(tvb, at, tree)
     return too_short(tvb, tree, "acknowledgement cut off")
   end
   local words, drops = tvb(at + 40, 1):uint(), tvb(at + 41, 1):uint()
-  local len = ACK_LEN + words * 8 + drops * DROP_LEN
-  if words > SACK_WORDS_MAX or drops > DROPS_MAX then
+  local echoes = tvb(at + 42, 1):uint()
+  local len = ACK_LEN + words * 8 + drops * DROP_LEN + echoes * ECHO_LEN
+  if words > SACK_WORDS_MAX or echoes > ECHOES_MAX or drops + echoes > DROPS_MAX then
     return malformed(tree, "acknowledgement longer than one may be (SRD-2.7)")
   end
   if tvb:len() < at + len then
@@ -290,7 +298,8 @@ local function acknowledgement(tvb, at, tree)
   ack:add(f.sack_off, tvb(at + 38, 2))
   ack:add(f.sack_words, tvb(at + 40, 1))
   ack:add(f.drops, tvb(at + 41, 1))
-  ack:add(f.ce, tvb(at + 42, 2))
+  ack:add(f.echoes, tvb(at + 42, 1))
+  ack:add(f.ce, tvb(at + 43, 1))
   local place = at + ACK_LEN
   for _ = 1, words do
     ack:add(f.sack, tvb(place, 8))
@@ -299,6 +308,14 @@ local function acknowledgement(tvb, at, tree)
   for _ = 1, drops do
     drop_range(tvb(place, DROP_LEN), ack)
     place = place + DROP_LEN
+  end
+  for _ = 1, echoes do
+    local echo = ack:add(f.echo, tvb(place, ECHO_LEN))
+    echo:set_text("Earlier packet on path " .. tvb(place, 2):uint())
+    echo:add(f.echo_path, tvb(place, 2))
+    echo:add(f.echo_delay, tvb(place + 2, 2))
+    echo:add(f.echo_earlier_ts, tvb(place + 4, 4))
+    place = place + ECHO_LEN
   end
   return len, "cum=" .. cum
 end

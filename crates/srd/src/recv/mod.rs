@@ -1,16 +1,16 @@
 //! The receiving direction from one peer: what arrived, what to acknowledge and when.
 
 mod dedup;
+mod echo;
 mod refused;
 
-use crate::wire::ack::{RANGES_MAX, RX_DELAY_UNKNOWN, SACK_WORDS_MAX};
-use crate::wire::{AckRepr, DataRepr, DropRange, Flags};
+use crate::wire::ack::{ECHOES_MAX, RANGES_MAX, SACK_WORDS_MAX};
+use crate::wire::{AckRepr, DataRepr, DropRange, EchoRepr, Flags};
 use crate::{Config, DropReason, Instant, PSN_WINDOW, PathId, Psn, Reject, Status};
 use dedup::Dedup;
+use echo::{Echo, Echoes};
 use refused::RangeList;
 
-/// Old-enough entries are not worth a round-trip sample.
-const RX_DELAY_MAX_NS: u64 = (RX_DELAY_UNKNOWN as u64) << 4;
 /// Numbers one SACK bitmap spans.
 const SACK_SPAN: u32 = SACK_WORDS_MAX as u32 * 64;
 /// Ranges kept back for "try again" while final refusals fill the block.
@@ -27,15 +27,6 @@ enum Schedule {
     Due,
 }
 
-/// The latest data packet: what the next acknowledgement echoes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Echo {
-    psn: Psn,
-    path: PathId,
-    tx_ts: u32,
-    at: Instant,
-}
-
 #[derive(Debug)]
 pub(crate) struct RecvHalf {
     conn: u64,
@@ -49,10 +40,9 @@ pub(crate) struct RecvHalf {
     schedule: Schedule,
     packets: u32,
     bytes: u32,
-    echo: Echo,
+    echoes: Echoes,
     /// Lowest number accepted since the last acknowledgement.
     news_from: Option<Psn>,
-    last_rx: Instant,
 }
 
 impl RecvHalf {
@@ -68,9 +58,8 @@ impl RecvHalf {
             schedule: Schedule::Idle,
             packets: 0,
             bytes: 0,
-            echo: Echo::default(),
+            echoes: Echoes::default(),
             news_from: None,
-            last_rx: Instant::ZERO,
         }
     }
 
@@ -115,8 +104,7 @@ impl RecvHalf {
         if data.psn.ahead_of(self.dedup.cum()) >= PSN_WINDOW as i32 {
             return Err(DropReason::OutOfWindow);
         }
-        self.last_rx = now;
-        self.echo = Echo { psn: data.psn, path, tx_ts: data.tx_ts, at: now };
+        self.echoes.note(data.psn, Echo { path, tx_ts: data.tx_ts, at: now });
         let new = !self.dedup.contains(data.psn);
         self.packets += 1;
         self.bytes = self.bytes.saturating_add(u32::from(data.len));
@@ -202,7 +190,7 @@ impl RecvHalf {
 
     /// Makes one more acknowledgement due when something arrived since `since`.
     pub(crate) fn repeat_ack(&mut self, since: Instant) -> bool {
-        let lately = self.conn != 0 && self.last_rx >= since;
+        let lately = self.conn != 0 && self.last_rx() >= since;
         if lately {
             self.schedule = Schedule::Due;
         }
@@ -230,6 +218,7 @@ impl RecvHalf {
             push_range(&mut ack, range);
         }
         self.retries.forget_first(room);
+        self.echoes.take_earlier(&mut ack, now);
         self.packets = 0;
         self.bytes = 0;
         self.news_from = None;
@@ -238,15 +227,14 @@ impl RecvHalf {
     }
 
     fn blank_ack(&self, now: Instant, hint: u16) -> AckRepr {
-        let delay_ns = now.ns_since(self.echo.at);
-        AckRepr {
+        let mut ack = AckRepr {
             conn: self.conn,
             cum: self.dedup.cum(),
-            ref_psn: self.echo.psn,
-            ref_path: self.echo.path,
-            echo_ts: self.echo.tx_ts,
-            rx_ts: self.echo.at.as_ticks(),
-            rx_delay: (delay_ns.min(RX_DELAY_MAX_NS) >> 4) as u16,
+            ref_psn: Psn(0),
+            ref_path: PathId(0),
+            echo_ts: 0,
+            rx_ts: 0,
+            rx_delay: 0,
             rcvd_bytes: self.rcvd_bytes,
             hint,
             ce: 0,
@@ -256,7 +244,11 @@ impl RecvHalf {
             ranges: [DropRange { psn: Psn(0), count: 0, status: Status::Ok, retry: false };
                 RANGES_MAX],
             ranges_len: 0,
-        }
+            echoes: [EchoRepr::default(); ECHOES_MAX],
+            echoes_len: 0,
+        };
+        self.echoes.write_last(&mut ack, now);
+        ack
     }
 
     /// Fills the bitmap (SRD-5.3): from `cum` when all fits, else around what is new (SRD-5.4).
@@ -286,11 +278,11 @@ impl RecvHalf {
 
     /// The path that brought the latest packet; acknowledgements return on it (SRD-5.6).
     pub(crate) fn echo_path(&self) -> PathId {
-        self.echo.path
+        self.echoes.path()
     }
 
     pub(crate) fn last_rx(&self) -> Instant {
-        self.last_rx
+        self.echoes.last_at()
     }
 
     /// Frees what an idle direction does not need.

@@ -7,9 +7,6 @@ use crate::context::Context;
 use crate::wire::{AckView, DropRange};
 use crate::{DropReason, MsgId, Psn, Status};
 
-/// Longer than this is no round-trip time.
-const RTT_MAX_NS: u64 = 10_000_000_000;
-
 /// What one acknowledgement block settled.
 #[derive(Debug, Default)]
 struct Settled {
@@ -65,26 +62,6 @@ impl SendHalf {
             let other = slot.tx.as_ticks() != ack.echo_ts();
             slot.state == State::Due || slot.state == State::InFlight && other
         })
-    }
-
-    /// Round-trip and path samples. Returns the queueing delay the connection sees.
-    fn measure(&mut self, ack: &AckView<'_>, cx: &mut Context<'_>) -> Option<u64> {
-        let sent_at = cx.now.expand_ticks(ack.echo_ts());
-        self.recovery.answered(sent_at);
-        let key = (ack.ref_psn(), ack.echo_ts());
-        let rx_delay_ns = ack.rx_delay_ns()?;
-        if self.recovery.last_echo.replace(key) == Some(key) {
-            return None;
-        }
-        let rtt_ns = cx.now.ns_since(sent_at).saturating_sub(rx_delay_ns).max(1);
-        if rtt_ns > RTT_MAX_NS {
-            return None;
-        }
-        self.rtt.sample(cx.now, rtt_ns);
-        let scale_ns = self.rtt.base_ns().max(cx.config.target_floor_ns);
-        let delay_ns =
-            self.paths.sample(cx.now, ack.ref_path(), rtt_ns, self.rtt.base_ns(), scale_ns, cx.rng);
-        Some(delay_ns)
     }
 
     fn apply(

@@ -1,6 +1,7 @@
 //! The sending direction toward one peer: queue, window, and what to transmit next.
 
 mod answer;
+mod measure;
 mod recovery;
 pub(crate) mod ring;
 

@@ -13,8 +13,8 @@
 //! +-------+-------+-------+-------+
 //! |refpath|rxdelay| hint  |sackoff|   16 ns ticks from arrival to here; sack base - cum
 //! +-+-+---+-------+-------+-------+
-//! |w|r| ce|  w x 64 sack bits  |  r x { psn u32, count u16, status u8, 0 u8 }
-//! +-+-+---+--------------------+
+//! |w|r|e|c|  w x 64 sack bits  |  r x { psn u32, count u16, status u8, 0 u8 }
+//! +-+-+-+-+--------------------+  e x { path u16, rxdelay u16, echo_ts u32 }
 //! ```
 
 use super::take;
@@ -33,7 +33,8 @@ mod field {
     pub(super) const SACK_OFF: usize = 38;
     pub(super) const WORDS: usize = 40;
     pub(super) const RANGES: usize = 41;
-    pub(super) const CE: usize = 42;
+    pub(super) const ECHOES: usize = 42;
+    pub(super) const CE: usize = 43;
     pub(super) const END: usize = 44;
 }
 
@@ -41,6 +42,8 @@ mod field {
 pub const SACK_WORDS_MAX: usize = 16;
 /// Most drop ranges in one block.
 pub const RANGES_MAX: usize = 12;
+/// Most earlier echoes in one block; with the ranges at most [`RANGES_MAX`].
+pub const ECHOES_MAX: usize = 3;
 /// The `rx_delay` that says "this is no round-trip sample".
 pub const RX_DELAY_UNKNOWN: u16 = u16::MAX;
 /// Bit of a range's status byte: not consumed, try again (SRD-6.2).
@@ -70,6 +73,29 @@ impl DropRange {
     }
 }
 
+/// A packet that another path brought before the one that [`AckRepr::ref_psn`] names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EchoRepr {
+    /// The path that brought it.
+    pub path: PathId,
+    /// Ticks of 16 ns from its arrival to this block, or [`RX_DELAY_UNKNOWN`].
+    pub rx_delay: u16,
+    /// Its `tx_ts`.
+    pub echo_ts: u32,
+}
+
+impl EchoRepr {
+    /// Length in bytes on the wire.
+    pub const LEN: usize = 8;
+
+    /// Nanoseconds from its arrival to the block; `None` when the receiver says that it is no
+    /// sample.
+    #[must_use]
+    pub fn rx_delay_ns(&self) -> Option<u64> {
+        (self.rx_delay != RX_DELAY_UNKNOWN).then_some(u64::from(self.rx_delay) << 4)
+    }
+}
+
 /// An acknowledgement to emit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckRepr {
@@ -92,7 +118,7 @@ pub struct AckRepr {
     /// Log-coded fair rate in bytes per microsecond, 0 for none.
     pub hint: u16,
     /// Datagrams that arrived with a congestion mark, wrapping; 0 for now (SRD-2.8).
-    pub ce: u16,
+    pub ce: u8,
     /// Number of the first SACK bit minus `cum`, below [`PSN_WINDOW`].
     pub sack_offset: u16,
     /// SACK bits; the lowest bit of the first word is `cum + sack_offset`.
@@ -103,6 +129,10 @@ pub struct AckRepr {
     pub ranges: [DropRange; RANGES_MAX],
     /// Ranges in use.
     pub ranges_len: usize,
+    /// Packets of other paths since the last acknowledgement, as they arrived.
+    pub echoes: [EchoRepr; ECHOES_MAX],
+    /// Echoes in use; with the ranges at most [`RANGES_MAX`].
+    pub echoes_len: usize,
 }
 
 impl AckRepr {
@@ -120,7 +150,8 @@ impl AckRepr {
         out[field::SACK_OFF..field::WORDS].copy_from_slice(&self.sack_offset.to_be_bytes());
         out[field::WORDS] = self.words_len as u8;
         out[field::RANGES] = self.ranges_len as u8;
-        out[field::CE..field::END].copy_from_slice(&self.ce.to_be_bytes());
+        out[field::ECHOES] = self.echoes_len as u8;
+        out[field::CE] = self.ce;
         let mut at = field::END;
         for word in &self.words[..self.words_len] {
             out[at..at + 8].copy_from_slice(&word.to_be_bytes());
@@ -134,6 +165,12 @@ impl AckRepr {
             out[at + 7] = 0;
             at += DropRange::LEN;
         }
+        for echo in &self.echoes[..self.echoes_len] {
+            out[at..at + 2].copy_from_slice(&echo.path.0.to_be_bytes());
+            out[at + 2..at + 4].copy_from_slice(&echo.rx_delay.to_be_bytes());
+            out[at + 4..at + 8].copy_from_slice(&echo.echo_ts.to_be_bytes());
+            at += EchoRepr::LEN;
+        }
         at
     }
 }
@@ -144,6 +181,7 @@ pub struct AckView<'a> {
     fixed: &'a [u8; field::END],
     words: &'a [u8],
     ranges: &'a [u8],
+    echoes: &'a [u8],
 }
 
 impl<'a> AckView<'a> {
@@ -155,13 +193,20 @@ impl<'a> AckView<'a> {
         let (fixed, rest) = bytes.split_first_chunk().ok_or(DropReason::Short)?;
         let words_len = usize::from(fixed[field::WORDS]);
         let ranges_len = usize::from(fixed[field::RANGES]);
-        if words_len > SACK_WORDS_MAX || ranges_len > RANGES_MAX {
+        let echoes_len = usize::from(fixed[field::ECHOES]);
+        if words_len > SACK_WORDS_MAX
+            || ranges_len > RANGES_MAX
+            || echoes_len > ECHOES_MAX
+            || ranges_len + echoes_len > RANGES_MAX
+        {
             return Err(DropReason::Malformed);
         }
         let (words, rest) = rest.split_at_checked(words_len * 8).ok_or(DropReason::Short)?;
-        let (ranges, _) =
+        let (ranges, rest) =
             rest.split_at_checked(ranges_len * DropRange::LEN).ok_or(DropReason::Short)?;
-        let view = Self { fixed, words, ranges };
+        let (echoes, _) =
+            rest.split_at_checked(echoes_len * EchoRepr::LEN).ok_or(DropReason::Short)?;
+        let view = Self { fixed, words, ranges, echoes };
         if u32::from(view.sack_offset()) >= PSN_WINDOW {
             return Err(DropReason::Malformed);
         }
@@ -175,7 +220,7 @@ impl<'a> AckView<'a> {
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a block is never empty")]
     pub fn len(&self) -> usize {
-        field::END + self.words.len() + self.ranges.len()
+        field::END + self.words.len() + self.ranges.len() + self.echoes.len()
     }
 
     fn u16_at(&self, at: usize) -> u16 {
@@ -226,12 +271,14 @@ impl<'a> AckView<'a> {
         self.u32_at(field::RX_TS)
     }
 
-    /// Nanoseconds from the arrival of the echoed packet to this block; `None` when the
-    /// receiver says that it is no sample.
+    /// The packet that arrived last, as an echo like the earlier ones.
     #[must_use]
-    pub fn rx_delay_ns(&self) -> Option<u64> {
-        let ticks = self.u16_at(field::RX_DELAY);
-        (ticks != RX_DELAY_UNKNOWN).then_some(u64::from(ticks) << 4)
+    pub fn echo(&self) -> EchoRepr {
+        EchoRepr {
+            path: self.ref_path(),
+            rx_delay: self.u16_at(field::RX_DELAY),
+            echo_ts: self.echo_ts(),
+        }
     }
 
     /// See [`AckRepr::rcvd_bytes`].
@@ -248,8 +295,8 @@ impl<'a> AckView<'a> {
 
     /// See [`AckRepr::ce`].
     #[must_use]
-    pub fn ce(&self) -> u16 {
-        self.u16_at(field::CE)
+    pub fn ce(&self) -> u8 {
+        self.fixed[field::CE]
     }
 
     /// See [`AckRepr::sack_offset`].
@@ -263,6 +310,15 @@ impl<'a> AckView<'a> {
         let base = self.cum().plus(u32::from(self.sack_offset()));
         let psns = (0..).map(move |i: u32| base.plus(i * 64));
         psns.zip(self.words.chunks_exact(8).map(|w| u64::from_be_bytes(take(w, 0))))
+    }
+
+    /// Packets of other paths since the last acknowledgement, as they arrived.
+    pub fn echoes(&self) -> impl Iterator<Item = EchoRepr> + 'a {
+        self.echoes.chunks_exact(EchoRepr::LEN).map(|e| EchoRepr {
+            path: PathId(u16::from_be_bytes(take(e, 0))),
+            rx_delay: u16::from_be_bytes(take(e, 2)),
+            echo_ts: u32::from_be_bytes(take(e, 4)),
+        })
     }
 
     /// The drop ranges.
@@ -282,6 +338,8 @@ mod tests {
 
     const RANGE: DropRange = DropRange { psn: Psn(41), count: 3, status: Status::Rnr, retry: true };
 
+    const ECHO: EchoRepr = EchoRepr { path: PathId(9), rx_delay: 5, echo_ts: 77 };
+
     fn sample() -> AckRepr {
         let mut repr = AckRepr {
             conn: 99,
@@ -299,6 +357,8 @@ mod tests {
             words_len: 2,
             ranges: [RANGE; RANGES_MAX],
             ranges_len: 2,
+            echoes: [ECHO; ECHOES_MAX],
+            echoes_len: 3,
         };
         repr.words[1] = 0xF0;
         repr
@@ -314,9 +374,11 @@ mod tests {
         assert_eq!((view.conn(), view.cum(), view.ref_psn()), (99, Psn(40), Psn(50)));
         assert_eq!((view.echo_ts(), view.rx_ts(), view.rcvd_bytes()), (1, 2, 1 << 40));
         assert_eq!((view.ref_path(), view.hint(), view.ce()), (PathId(3), 6, 7));
-        assert_eq!(view.rx_delay_ns(), Some(64));
+        assert_eq!(view.echo(), EchoRepr { path: PathId(3), rx_delay: 4, echo_ts: 1 });
+        assert_eq!(view.echo().rx_delay_ns(), Some(64));
         assert_eq!(view.words().collect::<Vec<_>>(), [(Psn(104), 0), (Psn(168), 0xF0)]);
         assert_eq!(view.ranges().collect::<Vec<_>>(), [RANGE, RANGE]);
+        assert_eq!(view.echoes().collect::<Vec<_>>(), [ECHO; 3]);
         assert!((0..len).all(|n| AckView::parse(&out[..n]).is_err()));
     }
 
@@ -327,6 +389,12 @@ mod tests {
         assert!(matches!(AckView::parse(&out[..len]), Err(DropReason::Malformed)));
         sample().emit(&mut out);
         out[field::WORDS] = 17;
+        assert!(matches!(AckView::parse(&out), Err(DropReason::Malformed)));
+        sample().emit(&mut out);
+        out[field::RANGES] = 10;
+        assert!(matches!(AckView::parse(&out), Err(DropReason::Malformed)));
+        sample().emit(&mut out);
+        out[field::ECHOES] = 4;
         assert!(matches!(AckView::parse(&out), Err(DropReason::Malformed)));
     }
 }

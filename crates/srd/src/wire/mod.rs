@@ -8,7 +8,7 @@ pub mod data;
 pub mod header;
 pub mod ud;
 
-pub use ack::{AckRepr, AckView, DropRange};
+pub use ack::{AckRepr, AckView, DropRange, EchoRepr};
 pub use data::DataRepr;
 pub use header::{Flags, Header, Kind, VERSION};
 

@@ -1,0 +1,36 @@
+//! Round-trip times that acknowledgements report.
+
+use super::SendHalf;
+use crate::context::Context;
+use crate::wire::{AckView, EchoRepr};
+
+/// Longer than this is no round-trip time.
+const RTT_MAX_NS: u64 = 10_000_000_000;
+
+impl SendHalf {
+    /// Takes the samples of an acknowledgement. Returns the queueing delay the connection sees,
+    /// `None` when there was no sample, or none that is new.
+    pub(super) fn measure(&mut self, ack: &AckView<'_>, cx: &mut Context<'_>) -> Option<u64> {
+        let last = ack.echo();
+        let key = (ack.ref_psn(), last.echo_ts);
+        let is_new = self.recovery.last_echo.replace(key) != Some(key);
+        let mut delay_ns = None;
+        for echo in ack.echoes().filter(|_| is_new) {
+            delay_ns = self.sample(&echo, cx).or(delay_ns);
+        }
+        if is_new { self.sample(&last, cx).or(delay_ns) } else { None }
+    }
+
+    fn sample(&mut self, echo: &EchoRepr, cx: &mut Context<'_>) -> Option<u64> {
+        let sent_at = cx.now.expand_ticks(echo.echo_ts);
+        self.recovery.answered(sent_at);
+        let rtt_ns = cx.now.ns_since(sent_at).saturating_sub(echo.rx_delay_ns()?).max(1);
+        if rtt_ns > RTT_MAX_NS {
+            return None;
+        }
+        self.rtt.sample(cx.now, rtt_ns);
+        let base_ns = self.rtt.base_ns();
+        let scale_ns = base_ns.max(cx.config.target_floor_ns);
+        Some(self.paths.sample(cx.now, echo.path, rtt_ns, base_ns, scale_ns, cx.rng))
+    }
+}
