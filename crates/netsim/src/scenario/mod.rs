@@ -94,11 +94,12 @@ impl Scenario {
         self.file.seeds.get_ref()
     }
 
-    /// Number of flows in a run (of Poisson arrivals: with the first seed).
+    /// Bytes that all flows of a run move (of Poisson arrivals: with the first seed).
     #[must_use]
-    pub fn flows(&self) -> usize {
+    pub fn bytes(&self) -> u64 {
         let seed = self.seeds().first().copied().unwrap_or_default();
-        self.plan(&self.fabric(), &Rng::new(seed)).map_or(0, |flows| flows.len())
+        let flows = self.plan(&self.fabric(), &Rng::new(seed)).unwrap_or_default();
+        flows.iter().map(|flow| flow.bytes).sum()
     }
 
     /// Runs it once.
