@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::client::{Target, Wish};
 use crate::fabric_name::FabricName;
 use crate::failure::{EXIT_CODES, Failure};
+use crate::import::command::ImportArgs;
 use crate::spec::{Benchmark, EndpointKind, JobSpec, Limit, Operation, parse_list};
 
 /// Port of a server that was not told another one.
@@ -52,9 +53,11 @@ pub(crate) enum Command {
         #[command(flatten)]
         options: PlanArgs,
     },
+    /// Turn the output of perftest, OSU, sockperf, iperf3 or fi_pingpong into a result file.
+    Import(ImportArgs),
     /// Make one report of result files.
     Report {
-        /// Result files that --json wrote.
+        /// Result files that --json wrote, or output of a tool that `import` reads.
         #[arg(required = true)]
         files: Vec<PathBuf>,
         /// The report; ".md" writes Markdown, everything else HTML.

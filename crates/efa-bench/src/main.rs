@@ -18,6 +18,7 @@ mod exchange;
 mod fabric_name;
 mod failure;
 mod host;
+mod import;
 mod lane;
 mod link;
 mod output;
@@ -95,6 +96,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         }
         Command::Local { benchmark, measure } => local(benchmark, &measure),
         Command::Plan { plan: PlanName::Quick, options } => plan::quick(&options),
+        Command::Import(args) => import::command::run(&args),
         Command::Report { files, output, no_paper } => make_report(&files, &output, !no_paper),
     }
 }
@@ -178,7 +180,7 @@ fn write_results(results: &Results, measure: &MeasureArgs) -> Result<(), Failure
 fn make_report(files: &[PathBuf], out: &Path, with_paper: bool) -> Result<(), Failure> {
     let mut all: Option<Results> = None;
     for file in files {
-        let results = output::read(file)?;
+        let results = import::command::load(file)?;
         match &mut all {
             None => all = Some(results),
             Some(first) => {

@@ -27,17 +27,29 @@ pub(crate) fn results(runs: Vec<Run>, warnings: Vec<String>) -> Results {
 /// Reads a result file.
 pub(crate) fn read(path: &Path) -> Result<Results, Failure> {
     let failed = |reason: String| Failure::Input { path: path.display().to_string(), reason };
-    let bytes = std::fs::read(path).map_err(|e| failed(crate::exchange::plain(&e)))?;
-    let value: serde_json::Value = serde_json::from_slice(&bytes)
-        .map_err(|e| failed(format!("it is not JSON ({e}): give a file that --json wrote")))?;
+    let text = std::fs::read_to_string(path).map_err(|e| failed(crate::exchange::plain(&e)))?;
+    parse(&text).map_err(failed)
+}
+
+/// Reads the text of a result file.
+///
+/// # Errors
+/// Why it is none.
+pub(crate) fn parse(text: &str) -> Result<Results, String> {
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|e| {
+        format!(
+            "it is not JSON ({e}), nor the output of a tool that can be imported: give a file that \
+             --json wrote, or name the tool to `efa-bench import --as`"
+        )
+    })?;
     match value.get("schema").and_then(|s| s.as_str()) {
         Some(SCHEMA) => {}
         Some(other) => {
-            return Err(failed(format!("its schema is {other}, this efa-bench reads {SCHEMA}")));
+            return Err(format!("its schema is {other}, this efa-bench reads {SCHEMA}"));
         }
-        None => return Err(failed("it is no efa-bench result: it has no schema".to_owned())),
+        None => return Err("it is no efa-bench result: it has no schema".to_owned()),
     }
-    serde_json::from_value(value).map_err(|e| failed(format!("it is damaged: {e}")))
+    serde_json::from_value(value).map_err(|e| format!("it is damaged: {e}"))
 }
 
 /// The JSON text of a result file.
@@ -134,9 +146,9 @@ fn csv_cells(run: &Run, point: &Point) -> Vec<String> {
         number(latency.map(|l| l.mean_us)),
         number(spread.map(|d| d.min_us)),
         number(spread.map(|d| d.p50_us)),
-        number(spread.map(|d| d.p90_us)),
+        number(spread.and_then(|d| d.p90_us)),
         number(spread.map(|d| d.p99_us)),
-        number(spread.map(|d| d.p999_us)),
+        number(spread.and_then(|d| d.p999_us)),
         number(spread.map(|d| d.max_us)),
         count(bandwidth.map(|b| b.messages)),
         number(bandwidth.map(|b| b.seconds).filter(|s| *s > 0.0)),
@@ -182,7 +194,9 @@ fn latency_table(run: &Run) -> Table {
         let mut row = vec![point.size_bytes.to_string()];
         match latency.distribution {
             Some(d) => {
-                row.extend([d.min_us, d.p50_us, d.p90_us, d.p99_us, d.p999_us, d.max_us].map(us));
+                let (min, p50, p99, max) = (d.min_us, d.p50_us, d.p99_us, d.max_us);
+                let all = [Some(min), Some(p50), d.p90_us, Some(p99), d.p999_us, Some(max)];
+                row.extend(all.map(|value| value.map_or_else(|| "-".to_owned(), us)));
             }
             None => row.extend(std::iter::repeat_n("-".to_owned(), 6)),
         }

@@ -1,7 +1,7 @@
 //! Published figures of EFA hardware, to stand beside what is measured here.
 
 use crate::record::{Bandwidth, Latency, Point, Run};
-use crate::spec::{Benchmark, EndpointKind, Operation};
+use crate::spec::Benchmark;
 
 const DATA: &str = include_str!("../data/efa-c5n.csv");
 const CITATION: &str = "Dwarakanandan B.M, Elastic Fabric Adapter: A Viable Alternative to RDMA \
@@ -56,42 +56,15 @@ pub(crate) fn runs() -> Vec<Run> {
 
 fn new_run(name: &str, benchmark: Benchmark, points: Vec<Point>) -> Run {
     Run {
-        name: name.to_owned(),
         source: "published".to_owned(),
         citation: Some(CITATION.to_owned()),
-        benchmark,
-        endpoint: EndpointKind::Rdm,
-        operation: Operation::Send,
-        command: String::new(),
-        fabric: None,
-        setup_us: Vec::new(),
-        cold_start_us: None,
-        counters: std::collections::BTreeMap::new(),
-        client_cpu: None,
-        server_cpu: None,
-        complete: true,
-        error: None,
-        points,
-    }
-}
-
-fn point(row: &Row) -> Point {
-    Point {
-        size_bytes: row.size_bytes,
-        depth: row.depth,
-        rx_depth: 0,
-        warmup_ms: 0,
-        lost: 0,
-        validated: 0,
-        blocks: Vec::new(),
-        latency: None,
-        bandwidth: None,
+        ..Run::new(name, benchmark, points)
     }
 }
 
 fn latency_point(row: &Row) -> Point {
     let latency = Latency { round_trips: 0, mean_us: row.value, distribution: None };
-    Point { latency: Some(latency), ..point(row) }
+    Point { latency: Some(latency), ..Point::new(row.size_bytes, row.depth) }
 }
 
 /// Bandwidth as printed (MiB/s). The message rate follows from it: the printed rates have only two
@@ -113,7 +86,7 @@ fn bandwidth_point(row: &Row, rows: &[Row]) -> Point {
         gbit_per_s: bytes_per_s * 8.0 / 1e9,
         mmsg_per_s,
     };
-    Point { bandwidth: Some(bandwidth), ..point(row) }
+    Point { bandwidth: Some(bandwidth), ..Point::new(row.size_bytes, row.depth) }
 }
 
 #[cfg(test)]

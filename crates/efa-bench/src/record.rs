@@ -59,7 +59,7 @@ pub(crate) struct FabricRecord {
 pub(crate) struct Run {
     /// What the reader sees: "Soft-EFA", "libfabric tcp", "EFA c5n.18xlarge (published)".
     pub(crate) name: String,
-    /// "measured" or "published".
+    /// "measured", "imported" (from the output of another tool) or "published".
     pub(crate) source: String,
     /// Where published numbers are from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,7 +115,46 @@ pub(crate) struct Point {
     pub(crate) bandwidth: Option<Bandwidth>,
 }
 
+impl Run {
+    /// A complete run of reliable messages, of which nothing but its points is known.
+    pub(crate) fn new(name: &str, benchmark: Benchmark, points: Vec<Point>) -> Self {
+        Self {
+            name: name.to_owned(),
+            source: "measured".to_owned(),
+            citation: None,
+            benchmark,
+            endpoint: EndpointKind::Rdm,
+            operation: Operation::Send,
+            command: String::new(),
+            fabric: None,
+            setup_us: Vec::new(),
+            cold_start_us: None,
+            client_cpu: None,
+            server_cpu: None,
+            counters: BTreeMap::new(),
+            complete: true,
+            error: None,
+            points,
+        }
+    }
+}
+
 impl Point {
+    /// A point without figures.
+    pub(crate) const fn new(size_bytes: usize, depth: usize) -> Self {
+        Self {
+            size_bytes,
+            depth,
+            rx_depth: 0,
+            warmup_ms: 0,
+            lost: 0,
+            validated: 0,
+            blocks: Vec::new(),
+            latency: None,
+            bandwidth: None,
+        }
+    }
+
     /// The figure by which blocks are compared: µs or Gbit/s.
     pub(crate) fn figure(&self) -> f64 {
         let latency = self.latency.map(|l| l.distribution.map_or(l.mean_us, |d| d.p50_us));
@@ -164,9 +203,9 @@ impl Latency {
             distribution: Some(Distribution {
                 min_us: half_us(round_ns.min()),
                 p50_us: at(0.5),
-                p90_us: at(0.9),
+                p90_us: Some(at(0.9)),
                 p99_us: at(0.99),
-                p999_us: at(0.999),
+                p999_us: Some(at(0.999)),
                 max_us: half_us(round_ns.max()),
             }),
         }
@@ -178,9 +217,13 @@ impl Latency {
 pub(crate) struct Distribution {
     pub(crate) min_us: f64,
     pub(crate) p50_us: f64,
-    pub(crate) p90_us: f64,
+    /// perftest does not print it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) p90_us: Option<f64>,
     pub(crate) p99_us: f64,
-    pub(crate) p999_us: f64,
+    /// OSU does not print it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) p999_us: Option<f64>,
     pub(crate) max_us: f64,
 }
 

@@ -355,6 +355,27 @@ fn a_full_disk_is_one_clear_line_and_nothing_is_left() {
 }
 
 #[test]
+fn what_other_tools_printed_is_imported_and_reported() {
+    let folder = tempfile::tempdir().expect("folder");
+    let sample = |name: &str| format!("{}/tests/samples/{name}", env!("CARGO_MANIFEST_DIR"));
+    let json = folder.path().join("sockets.json").display().to_string();
+    let sockperf = sample("sockperf_pingpong.txt");
+    let to_json = ["--size", "64", "--name", "sockets", "--json", &json];
+    let output = efa_bench(&[&["import", &sockperf][..], &to_json].concat());
+    assert!(output.status.success(), "{output:?}");
+    let page = folder.path().join("page.md").display().to_string();
+    let perftest = sample("ib_send_lat.json");
+    let output = efa_bench(&["report", &json, &perftest, "--no-paper", "-o", &page]);
+    assert!(output.status.success(), "{output:?}");
+    let text = std::fs::read_to_string(&page).expect("a page");
+    for words in ["sockets", "perftest", "2.86", "2.362"] {
+        assert!(text.contains(words), "{words} is not in {text}");
+    }
+    assert_fails(&efa_bench(&["import", &sockperf]), 10, &["give it with --size"]);
+    assert_fails(&efa_bench(&["import", "/dev/null"]), 10, &["name the tool with --as"]);
+}
+
+#[test]
 fn reports_are_made_of_result_files() {
     let folder = tempfile::tempdir().expect("tempdir");
     let file = |name: &str| folder.path().join(name).to_str().expect("utf-8").to_owned();

@@ -1,0 +1,138 @@
+//! Results of other tools, so that one report can hold them all.
+//!
+//! Each tool has a file that reads what it printed; the format is found by its own title. What a
+//! tool does not print is left out, never guessed. Units are ours: µs for half a round trip,
+//! MB = 10^6 bytes.
+
+pub(crate) mod command;
+mod fi_pingpong;
+mod iperf3;
+mod osu;
+mod perftest;
+mod sockperf;
+
+use crate::record::{Point, Run};
+use crate::spec::{Benchmark, EndpointKind, Operation};
+
+/// A tool whose output can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// perftest (`ib_send_lat`, `ib_write_bw`, ...): text or JSON.
+    Perftest,
+    /// OSU micro-benchmarks: latency, bandwidth, message rate.
+    Osu,
+    /// sockperf: ping-pong, under-load, throughput.
+    Sockperf,
+    /// iperf3: JSON (`-J`).
+    Iperf3,
+    /// libfabric's `fi_pingpong`.
+    FiPingpong,
+}
+
+impl Format {
+    const ALL: [Self; 5] =
+        [Self::Perftest, Self::Osu, Self::Sockperf, Self::Iperf3, Self::FiPingpong];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Perftest => "perftest",
+            Self::Osu => "OSU",
+            Self::Sockperf => "sockperf",
+            Self::Iperf3 => "iperf3",
+            Self::FiPingpong => "fi_pingpong",
+        }
+    }
+
+    /// Whether `text` has the title of this tool.
+    fn is_of(self, text: &str) -> bool {
+        match self {
+            Self::Perftest => perftest::is_here(text),
+            Self::Osu => osu::is_here(text),
+            Self::Sockperf => sockperf::is_here(text),
+            Self::Iperf3 => iperf3::is_here(text),
+            Self::FiPingpong => fi_pingpong::is_here(text),
+        }
+    }
+}
+
+/// What a tool measured.
+#[derive(Debug)]
+struct Found {
+    benchmark: Benchmark,
+    endpoint: EndpointKind,
+    operation: Operation,
+    /// What the tool calls it: `Send Latency Test, SRD`.
+    title: String,
+    points: Vec<Point>,
+}
+
+impl Found {
+    /// Reliable messages, which most tools send.
+    fn new(benchmark: Benchmark, title: impl Into<String>, points: Vec<Point>) -> Self {
+        Self {
+            benchmark,
+            endpoint: EndpointKind::Rdm,
+            operation: Operation::Send,
+            title: title.into(),
+            points,
+        }
+    }
+}
+
+/// Reads the output of another tool; of `format`, or of the one whose title it bears.
+/// `size_bytes` is for tools that do not print the message size.
+///
+/// # Errors
+/// What is missing or cannot be understood, with the line.
+pub(crate) fn read(
+    text: &str,
+    format: Option<Format>,
+    size_bytes: Option<usize>,
+) -> Result<Run, String> {
+    let Some(format) = format.or_else(|| detect(text)) else {
+        let names = Format::ALL.map(Format::name).join(", ");
+        return Err(format!(
+            "not the output of {names}, nor a result of efa-bench: name the tool with --as"
+        ));
+    };
+    let found = match format {
+        Format::Perftest => perftest::read(text),
+        Format::Osu => osu::read(text),
+        Format::Sockperf => sockperf::read(text, size_bytes),
+        Format::Iperf3 => iperf3::read(text),
+        Format::FiPingpong => fi_pingpong::read(text),
+    };
+    let found = found.map_err(|reason| format!("{}: {reason}", format.name()))?;
+    if found.points.is_empty() {
+        return Err(format!("{}: it has no row of figures", format.name()));
+    }
+    Ok(Run {
+        source: "imported".to_owned(),
+        citation: Some(found.title),
+        endpoint: found.endpoint,
+        operation: found.operation,
+        ..Run::new(format.name(), found.benchmark, found.points)
+    })
+}
+
+/// The tool whose title `text` bears.
+pub(crate) fn detect(text: &str) -> Option<Format> {
+    Format::ALL.into_iter().find(|format| format.is_of(text))
+}
+
+/// The numbers of a row, with its line for the message.
+fn numbers(number: usize, line: &str) -> Result<Vec<f64>, String> {
+    line.split_whitespace()
+        .map(|word| {
+            word.parse().map_err(|_| format!("line {}: `{word}` is not a number", number + 1))
+        })
+        .collect()
+}
+
+/// A whole number among the figures of a row.
+fn whole(value: f64) -> usize {
+    value as usize
+}
+
+#[cfg(test)]
+mod tests;

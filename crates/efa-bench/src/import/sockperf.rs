@@ -1,0 +1,59 @@
+//! sockperf. It prints half round trips, does not print the message size, and calls MiB "MBps".
+
+use crate::record::{Bandwidth, Distribution, Latency, Point};
+use crate::spec::{Benchmark, EndpointKind};
+
+use super::Found;
+
+pub(super) fn is_here(text: &str) -> bool {
+    text.contains("sockperf: == version")
+}
+
+pub(super) fn read(text: &str, size_bytes: Option<usize>) -> Result<Found, String> {
+    let size_bytes =
+        size_bytes.or_else(|| after(text, "using msg-size=").map(|size| size as usize));
+    let size_bytes =
+        size_bytes.ok_or("it does not print the message size: give it with --size BYTES")?;
+    let found = if let Some(mean_us) = after(text, "Summary: Latency is ") {
+        let latency = Latency {
+            round_trips: valid_messages(text),
+            mean_us,
+            distribution: distribution(text),
+        };
+        let point = Point { latency: Some(latency), ..Point::new(size_bytes, 1) };
+        Found::new(Benchmark::Latency, "sockperf latency", vec![point])
+    } else if let Some(rate) = after(text, "Summary: Message Rate is ") {
+        let bytes = rate * size_bytes as f64;
+        let bandwidth = Bandwidth::new(rate as u64, bytes as u64, 1.0);
+        let point = Point { bandwidth: Some(bandwidth), ..Point::new(size_bytes, 0) };
+        Found::new(Benchmark::Bandwidth, "sockperf throughput", vec![point])
+    } else {
+        return Err("it has no line with `Summary: Latency` or `Summary: Message Rate`".to_owned());
+    };
+    let is_udp = text.contains("# UDP");
+    let endpoint = if is_udp { EndpointKind::Dgram } else { EndpointKind::Rdm };
+    Ok(Found { endpoint, ..found })
+}
+
+/// The number behind `words`.
+fn after(text: &str, words: &str) -> Option<f64> {
+    let rest = text.split_once(words)?.1.trim_start_matches([' ', '=']);
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    rest[..end].trim_end_matches('.').parse().ok()
+}
+
+fn valid_messages(text: &str) -> u64 {
+    let valid = text.split_once("[Valid Duration]").map_or("", |(_, rest)| rest);
+    after(valid, "ReceivedMessages=").unwrap_or(0.0) as u64
+}
+
+fn distribution(text: &str) -> Option<Distribution> {
+    Some(Distribution {
+        min_us: after(text, "<MIN> observation")?,
+        p50_us: after(text, "percentile 50.000")?,
+        p90_us: after(text, "percentile 90.000"),
+        p99_us: after(text, "percentile 99.000")?,
+        p999_us: after(text, "percentile 99.900"),
+        max_us: after(text, "<MAX> observation")?,
+    })
+}

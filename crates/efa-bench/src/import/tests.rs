@@ -1,0 +1,132 @@
+//! Files that the tools wrote (OSU's, which Debian does not have, as its manual shows them).
+
+use super::*;
+
+macro_rules! sample {
+    ($name:literal) => {
+        include_str!(concat!("../../tests/samples/", $name))
+    };
+}
+
+fn run(text: &str) -> Run {
+    read(text, None, None).expect("it is understood")
+}
+
+#[test]
+fn perftest_latency_in_text_and_json() {
+    for (text, mean_us, p50_us, p999_us) in [
+        (sample!("ib_send_lat.txt"), 1987.01, 1963.84, 44072.86),
+        (sample!("ib_send_lat.json"), 649.07, 2.86, 43943.64),
+    ] {
+        let run = run(text);
+        assert_eq!((run.name.as_str(), run.source.as_str()), ("perftest", "imported"));
+        assert_eq!(run.citation.as_deref(), Some("Send Latency Test, SRD"));
+        let [point] = &run.points[..] else { panic!("one row") };
+        assert_eq!((point.size_bytes, point.depth), (64, 1));
+        let latency = point.latency.expect("a latency");
+        assert_eq!((latency.mean_us, latency.round_trips), (mean_us, 1000));
+        let spread = latency.distribution.expect("percentiles");
+        assert_eq!((spread.p50_us, spread.p90_us, spread.p999_us), (p50_us, None, Some(p999_us)));
+    }
+}
+
+#[test]
+fn perftest_by_duration_has_a_mean_only() {
+    let latency = run(sample!("ib_send_lat_duration.txt")).points[0].latency.expect("a latency");
+    assert_eq!(latency.mean_us, 194.29);
+    assert!(latency.distribution.is_none());
+}
+
+#[test]
+fn perftest_bandwidth_does_not_depend_on_its_unit() {
+    // MB/sec (which are MiB), Gb/sec, and JSON, which does not say.
+    for (text, depth, mmsg_per_s) in [
+        (sample!("ib_send_bw.txt"), 64, 0.009624),
+        (sample!("ib_send_bw_gbit.txt"), 128, 0.006525),
+        (sample!("ib_send_bw.json"), 64, 0.007249),
+    ] {
+        let run = run(text);
+        let point = &run.points[0];
+        assert_eq!((point.size_bytes, point.depth), (4096, depth));
+        let bandwidth = point.bandwidth.expect("a bandwidth");
+        assert!((bandwidth.mmsg_per_s - mmsg_per_s).abs() < 1e-9, "{bandwidth:?}");
+        assert!((bandwidth.mb_per_s - mmsg_per_s * 4096.0).abs() < 1e-3, "{bandwidth:?}");
+    }
+    // As printed: 37.59 MiB/s.
+    let bandwidth = run(sample!("ib_send_bw.txt")).points[0].bandwidth.expect("a bandwidth");
+    assert!((bandwidth.mb_per_s - 37.59 * 1.048_576).abs() < 0.01, "{bandwidth:?}");
+}
+
+#[test]
+fn osu_latency_bandwidth_and_rate() {
+    let run_of = |text| {
+        let run = run(text);
+        (run.points.len(), run.points)
+    };
+    let (rows, points) = run_of(sample!("osu_latency.txt"));
+    assert_eq!((rows, points[2].size_bytes), (3, 4));
+    assert_eq!(points[2].latency.expect("a latency").mean_us, 18.19);
+    let (_, points) = run_of(sample!("osu_latency_percentiles.txt"));
+    assert_eq!(points[1].latency.expect("a latency").mean_us, 23.5);
+    let (_, points) = run_of(sample!("osu_bw.txt"));
+    let bandwidth = points[1].bandwidth.expect("a bandwidth");
+    assert_eq!((points[1].depth, bandwidth.mb_per_s, bandwidth.gbit_per_s), (0, 6481.0, 51.848));
+    let (_, points) = run_of(sample!("osu_mbw_mr.txt"));
+    assert_eq!(points[0].depth, 64);
+    assert_eq!(points[0].bandwidth.expect("a bandwidth").mmsg_per_s, 1.92);
+}
+
+#[test]
+fn sockperf_needs_the_size() {
+    let text = sample!("sockperf_pingpong.txt");
+    let error = read(text, None, None).expect_err("no size");
+    assert!(error.contains("--size"), "{error}");
+    let sized = read(text, None, Some(64)).expect("it is understood");
+    let latency = sized.points[0].latency.expect("a latency");
+    assert_eq!((latency.mean_us, latency.round_trips), (2.396, 114_202));
+    let spread = latency.distribution.expect("percentiles");
+    assert_eq!((spread.min_us, spread.p50_us, spread.p90_us), (2.139, 2.362, Some(2.51)));
+    assert_eq!((spread.p999_us, spread.max_us), (Some(14.016), 185.715));
+    let run = run(sample!("sockperf_throughput.txt"));
+    assert_eq!(run.points[0].size_bytes, 1024);
+    let bandwidth = run.points[0].bandwidth.expect("a bandwidth");
+    // As printed: 1366.821 "MBps", which are MiB/s.
+    assert!((bandwidth.mb_per_s - 1366.821 * 1.048_576).abs() < 0.01, "{bandwidth:?}");
+}
+
+#[test]
+fn iperf3_counts_at_the_receiver() {
+    let run = run(sample!("iperf3.json"));
+    assert_eq!(run.points[0].size_bytes, 131_072);
+    let bandwidth = run.points[0].bandwidth.expect("a bandwidth");
+    assert!((bandwidth.gbit_per_s - 22.124_462).abs() < 1e-5, "{bandwidth:?}");
+}
+
+#[test]
+fn fi_pingpong_sizes_have_suffixes() {
+    let run = run(sample!("fi_pingpong.txt"));
+    let sizes: Vec<usize> = run.points.iter().map(|point| point.size_bytes).collect();
+    assert_eq!(sizes, [64, 256, 1024, 4096, 65_536, 1 << 20]);
+    assert_eq!(run.points[5].latency.map(|l| (l.mean_us, l.round_trips)), Some((19_490.55, 10)));
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_with_the_reason() {
+    for (text, format, words) in [
+        ("hello", None, "name the tool with --as"),
+        ("hello", Some(Format::Osu), "no title"),
+        (sample!("ib_write_lat.txt"), None, "only Send tests"),
+        (
+            "# OSU MPI Latency Test\n# Size  Latency (us)\n1 x\n",
+            None,
+            "line 3: `x` is not a number",
+        ),
+        ("# OSU MPI Latency Test\n# Size  Latency (us)\n", None, "no row of figures"),
+        ("# OSU MPI Allreduce Test\n", None, "only latency and bandwidth"),
+        ("{\"version\": \"iperf 3\", \"error\": \"refused\"}", None, "refused"),
+        ("{\"version\": \"iperf 3", None, "only the JSON"),
+    ] {
+        let error = read(text, format, None).expect_err(text);
+        assert!(error.contains(words), "`{error}` should say `{words}`");
+    }
+}
