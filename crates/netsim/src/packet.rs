@@ -1,6 +1,7 @@
 //! Packets in the network, in a slab: no allocation per packet, the memory that a hop needs in
 //! one cache line.
 
+use crate::transport::roce::Frame;
 use crate::transport::tcp::Segment;
 use srd::HEADER_MAX;
 
@@ -56,6 +57,7 @@ pub(crate) enum Body<'a> {
     /// The engine's header as it would be on the wire, at most [`HEADER_MAX`] bytes.
     Srd(&'a [u8]),
     Tcp(Segment),
+    Roce(Frame),
 }
 
 /// A [`Body`] in a slot.
@@ -65,6 +67,7 @@ enum Stored {
     Short { len: u8, bytes: [u8; SHORT_BYTES] },
     Long { len: u16, place: u32 },
     Tcp(Segment),
+    Roce(Frame),
 }
 
 #[repr(align(64))]
@@ -105,6 +108,7 @@ impl Packets {
         let stored = match body {
             Body::Srd(header) => self.store(header),
             Body::Tcp(segment) => Stored::Tcp(segment),
+            Body::Roce(frame) => Stored::Roce(frame),
         };
         self.live += 1;
         let Some(slot) = self.slots.get_mut(self.first_free as usize) else {
@@ -148,6 +152,7 @@ impl Packets {
                 Body::Srd(&self.long[*place as usize][..usize::from(*len)])
             }
             Stored::Tcp(segment) => Body::Tcp(*segment),
+            Stored::Roce(frame) => Body::Roce(*frame),
         };
         (&slot.packet, body)
     }

@@ -9,7 +9,7 @@ use crate::sample::Sampler;
 use crate::socket::{Ports, Socket};
 use crate::time::Time;
 use crate::topology::Fabric;
-use crate::transport::tcp::{Algorithm, Receiver, Route, Sender};
+use crate::transport::tcp::{self, Algorithm, Receiver, Sender};
 use crate::transport::{Kind, Machine, Notice, Setup, SrdSocket, Transport};
 use srd::HEADER_MAX;
 use std::collections::VecDeque;
@@ -76,22 +76,30 @@ impl Sim {
             }
             Kind::Tcp => self.connection(number, spec, self.setup.tcp.algorithm),
             Kind::Dctcp => self.connection(number, spec, Algorithm::Dctcp),
+            Kind::Roce => self.queue_pair(number, spec),
         }
     }
 
     /// The two ends of a new TCP connection.
     fn connection(&mut self, number: u32, spec: &FlowSpec, algorithm: Algorithm) -> (u32, u32) {
-        let tcp = self.setup.tcp;
-        let hosts = (spec.src_host, spec.dst_host);
-        let first = self.sockets.len() as u32;
-        let ends = (first, first + 1);
-        let (there, back) = Route::both(&self.ports, hosts, ends, number);
-        let packet_bytes = spec.transport.packet_bytes(tcp.mss_bytes);
+        let setup = self.setup.tcp;
+        let (hosts, ends) = ((spec.src_host, spec.dst_host), self.next_sockets());
+        let (there, back) = tcp::routes(&self.ports, hosts, ends, number);
+        let packet_bytes = spec.transport.packet_bytes(setup.mss_bytes);
         let rtt_ps = self.network.fabric.base_rtt_ps(hosts.0, hosts.1, packet_bytes);
-        let sender = Sender::new(there, &tcp, algorithm, rtt_ps);
-        let receiver = Receiver::new(back, tcp.delayed_ack);
+        let sender = Sender::new(there, &setup, algorithm, rtt_ps);
+        let receiver = Receiver::new(back, setup.delayed_ack);
         self.add_socket(Transport::TcpSender(sender), hosts.0);
         self.add_socket(Transport::TcpReceiver(receiver), hosts.1);
+        ends
+    }
+
+    /// The two ends of a new RoCE queue pair.
+    fn queue_pair(&mut self, number: u32, spec: &FlowSpec) -> (u32, u32) {
+        let (hosts, ends) = ((spec.src_host, spec.dst_host), self.next_sockets());
+        let (requester, responder) = self.setup.roce.connect(&self.ports, hosts, ends, number);
+        self.add_socket(Transport::RoceRequester(requester), hosts.0);
+        self.add_socket(Transport::RoceResponder(responder), hosts.1);
         ends
     }
 
@@ -104,6 +112,12 @@ impl Sim {
         let number = self.add_socket(Transport::Srd(Box::new(engine)), host);
         self.ports.bind(host, process, number);
         number
+    }
+
+    /// Numbers of the two sockets that are going to be added next.
+    fn next_sockets(&self) -> (u32, u32) {
+        let first = self.sockets.len() as u32;
+        (first, first + 1)
     }
 
     fn add_socket(&mut self, transport: Transport, host: u32) -> u32 {

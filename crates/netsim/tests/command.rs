@@ -114,6 +114,8 @@ fn wrong_files_are_refused_with_line_field_and_what_is_allowed() {
     expect(pfc("xon_bytes = 80_000\n"), &["line 12", "pfc.xon_bytes", "not less than"]);
     expect(with("100_000\n", "20_000\n[network.pfc]\n"), &["network.buffer_bytes", "25014"]);
     expect(with("100_000\n", "100_000\nmark_all_above_bytes = 9\n"), &["line 12", "mark_above"]);
+    let dcqcn = "100_000\n[transport.roce]\ncongestion = \"dcqcn\"\n";
+    expect(with("100_000\n", dcqcn), &["line 13", "roce.congestion", "mark_above_bytes"]);
     let fault = |body: &str| refusal(&format!("{SCENARIO}[[fault]]\nat_us = 5\n{body}"));
     expect(fault("target = \"leaf0-leaf1\"\ncut = true"), &["line 16", "leaf0..leaf1", "spine1"]);
     expect(fault("target = \"spine0\""), &["line 16", "cut = true", "loss_ppm"]);

@@ -43,7 +43,7 @@ fn scenario_text(seed: u64) -> String {
     let buffer = if pauses { 70_000 } else { 20_000 } + dice.below(600_000);
     let _ = writeln!(text, "[network]\ngbps = {gbps}\nhop_ns = 500\nbuffer_bytes = {buffer}");
     let (every, paths) = (1 + dice.below(4), 1 + dice.below(64));
-    let kind = dice.pick(&["srd", "srd", "tcp", "dctcp"]);
+    let kind = dice.pick(&["srd", "srd", "tcp", "dctcp", "roce"]);
     let _ = writeln!(text, "mark_above_bytes = {}", buffer / 5);
     text.push_str(if pauses { "pfc = {}\n" } else { "" });
     let _ = writeln!(text, "[transport]\nkind = \"{kind}\"");
@@ -51,6 +51,9 @@ fn scenario_text(seed: u64) -> String {
     let (congestion, delayed) = (dice.pick(&["cubic", "newreno"]), dice.below(4) == 0);
     let _ = writeln!(text, "[transport.tcp]\nmin_rto_ms = 1\ncongestion = \"{congestion}\"");
     let _ = writeln!(text, "delayed_ack = {delayed}");
+    let congestion = dice.pick(&["none", "dcqcn"]);
+    let _ = writeln!(text, "[transport.roce]\ncongestion = \"{congestion}\"\ntimeout_us = 1_000");
+    let _ = writeln!(text, "ack_every_packets = {every}");
     let bytes = 1 + dice.below(400_000);
     let _ = match dice.below(3) {
         0 => writeln!(text, "[[workload.incast]]\nservers = 6\nprocesses = 2\nbytes = {bytes}"),

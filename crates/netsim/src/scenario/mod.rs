@@ -68,7 +68,9 @@ impl Scenario {
         checked.map_err(|problem| refuse(topology.span(), "topology", problem))?;
         let scenario = Self { file };
         let checked = scenario.file.network.check(setup::packet_bytes(&scenario.file));
-        checked.map_err(|(span, field, problem)| refuse(span, field, problem))?;
+        checked
+            .and_then(|()| setup::check(&scenario.file))
+            .map_err(|(span, field, problem)| refuse(span, field, problem))?;
         let fabric = scenario.fabric();
         scenario.plan(&fabric, &Rng::new(0)).map_err(|refusal| {
             let Refusal { span, field, problem } = refusal;

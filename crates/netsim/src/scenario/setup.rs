@@ -1,10 +1,13 @@
 //! What a scenario file says about transports, with what it leaves out.
 
 use super::field::Bounded;
-use super::spec::{File, TcpCongestion};
+use super::network::Wrong;
+use super::spec::{File, RoceCongestion, TcpCongestion};
 use crate::topology::Fabric;
+use crate::transport::roce::{DcqcnSetup, RoceSetup};
 use crate::transport::tcp::{Algorithm, TcpSetup};
 use crate::transport::{Kind, Posting, Setup, SrdSetup};
+use toml::Spanned;
 
 /// Packet of the published comparisons: 4,150 bytes on the wire.
 const PACKET_BYTES: u32 = 4150;
@@ -12,9 +15,27 @@ const POSTED_MESSAGES: u32 = 128;
 const SEND_BUFFER_BYTES: u32 = 4 << 20;
 const BURST_BYTES: u32 = 64 << 10;
 const PS_PER_MS: u64 = 1_000_000_000;
+const PS_PER_US: u64 = 1_000_000;
+/// 4.096 us x 2^14: what perftest sets and programs copy.
+const ROCE_TIMEOUT_US: u32 = 67_109;
+const ROCE_RETRIES: u32 = 7;
 
 pub(super) fn of(file: &File, fabric: &Fabric) -> Setup {
-    Setup { srd: srd(file, fabric), tcp: tcp(file) }
+    Setup { srd: srd(file, fabric), tcp: tcp(file), roce: roce(file) }
+}
+
+/// What does not fit together.
+pub(super) fn check(file: &File) -> Result<(), Wrong> {
+    match &file.transport.roce.congestion {
+        Some(kind)
+            if *kind.get_ref() == RoceCongestion::Dcqcn
+                && file.network.mark_above_bytes.is_none() =>
+        {
+            let problem = "\"dcqcn\" reacts to marks: set network.mark_above_bytes".to_owned();
+            Err((kind.span(), "transport.roce.congestion", problem))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A full data packet on the wire.
@@ -65,5 +86,25 @@ fn tcp(file: &File) -> TcpSetup {
         delayed_ack: tcp.delayed_ack,
         send_buffer_bytes: tcp.send_buffer_bytes.map_or(SEND_BUFFER_BYTES, Bounded::get),
         burst_bytes: tcp.burst_bytes.map_or(BURST_BYTES, Bounded::get),
+    }
+}
+
+fn roce(file: &File) -> RoceSetup {
+    let roce = &file.transport.roce;
+    let congestion = roce.congestion.as_ref().map(Spanned::get_ref);
+    let bps = |mbps: u32| f64::from(mbps) * 1e6;
+    let dcqcn = congestion.filter(|&&kind| kind == RoceCongestion::Dcqcn).map(|_| DcqcnSetup {
+        cnp_interval_ps: u64::from(roce.cnp_interval_us.map_or(50, Bounded::get)) * PS_PER_US,
+        line_bps: f64::from(file.network.gbps.bytes_per_us()) * 8e6,
+        additive_bps: bps(roce.additive_mbps.map_or(40, Bounded::get)),
+        hyper_bps: bps(roce.hyper_mbps.map_or(400, Bounded::get)),
+    });
+    RoceSetup {
+        mtu_bytes: Kind::Roce.message_bytes(packet_bytes(file)),
+        window_packets: roce.window_packets.map_or(POSTED_MESSAGES, Bounded::get),
+        ack_every_packets: roce.ack_every_packets.map_or(1, Bounded::get),
+        timeout_ps: u64::from(roce.timeout_us.map_or(ROCE_TIMEOUT_US, Bounded::get)) * PS_PER_US,
+        retries: roce.retries.map_or(ROCE_RETRIES, Bounded::get),
+        dcqcn,
     }
 }

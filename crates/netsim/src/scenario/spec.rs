@@ -42,7 +42,7 @@ pub(crate) struct Expect {
 
 /// Which transport flows use, and how the engine is set up; what is missing is as in its preset
 /// for simulations.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Transport {
     /// For all workloads that name none.
@@ -58,6 +58,38 @@ pub(crate) struct Transport {
     /// First window as a percentage of rate x round-trip time.
     pub(crate) initial_window_percent: Option<Bounded<1, 1000>>,
     pub(crate) tcp: Tcp,
+    pub(crate) roce: Roce,
+}
+
+/// How RoCEv2 queue pairs are set up.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Roce {
+    /// Nothing when it is missing: the network's pauses do.
+    pub(crate) congestion: Option<Spanned<RoceCongestion>>,
+    /// Packets that are sent and not acknowledged, at most; 128 when it is missing.
+    pub(crate) window_packets: Option<Bounded<1, 1_000_000>>,
+    /// Acknowledge each so many packets; each when it is missing.
+    pub(crate) ack_every_packets: Option<Bounded<1, 64>>,
+    /// Go back after this silence; 67,109 (4.096 x 2^14) when it is missing.
+    pub(crate) timeout_us: Option<Bounded<1, 60_000_000>>,
+    /// Give up after so many silences in a row and one more; 7 when it is missing.
+    pub(crate) retries: Option<Bounded<0, 7>>,
+    /// DCQCN: a receiver tells of marks at most once in this time; 50 when it is missing.
+    pub(crate) cnp_interval_us: Option<Bounded<1, 1_000_000>>,
+    /// DCQCN: step of the additive increase in Mbit/s; 40 when it is missing, as in the paper.
+    pub(crate) additive_mbps: Option<Bounded<1, 100_000>>,
+    /// DCQCN: step of the hyper increase in Mbit/s; 400 when it is missing, which the paper does
+    /// not say.
+    pub(crate) hyper_mbps: Option<Bounded<1, 100_000>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RoceCongestion {
+    #[default]
+    None,
+    Dcqcn,
 }
 
 /// How TCP connections are set up, those of DCTCP too.

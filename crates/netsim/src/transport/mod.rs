@@ -6,6 +6,8 @@
 //! the kinds there are; to add one, write its [`Machine`], give it a variant here and in [`Kind`],
 //! a [`Body`] for its packets, and make its sockets in [`crate::sim`].
 
+pub(crate) mod roce;
+mod route;
 mod srd;
 pub(crate) mod tcp;
 
@@ -15,6 +17,7 @@ use crate::packet::{Body, Packet, Payload};
 use crate::socket::Ports;
 use crate::time::Time;
 use ::srd::HEADER_MAX;
+use roce::{Requester, Responder};
 use serde::Deserialize;
 use tcp::{Receiver, Sender};
 
@@ -29,6 +32,8 @@ pub(crate) enum Kind {
     Tcp,
     /// TCP that reacts to marks.
     Dctcp,
+    /// RDMA over UDP, in order, for networks that lose nothing.
+    Roce,
 }
 
 impl Kind {
@@ -37,6 +42,7 @@ impl Kind {
         match self {
             Self::Srd => srd::OVERHEAD_BYTES,
             Self::Tcp | Self::Dctcp => tcp::OVERHEAD_BYTES,
+            Self::Roce => roce::OVERHEAD_BYTES,
         }
     }
 
@@ -56,6 +62,7 @@ impl Kind {
 pub(crate) struct Setup {
     pub(crate) srd: SrdSetup,
     pub(crate) tcp: tcp::TcpSetup,
+    pub(crate) roce: roce::RoceSetup,
 }
 
 impl Setup {
@@ -64,6 +71,7 @@ impl Setup {
         match kind {
             Kind::Srd => self.srd.posting,
             Kind::Tcp | Kind::Dctcp => self.tcp.posting(),
+            Kind::Roce => self.roce.posting(),
         }
     }
 }
@@ -153,6 +161,8 @@ pub(crate) enum Transport {
     Srd(Box<SrdSocket>),
     TcpSender(Sender),
     TcpReceiver(Receiver),
+    RoceRequester(Requester),
+    RoceResponder(Responder),
 }
 
 /// Calls a method of whatever a [`Transport`] holds.
@@ -162,6 +172,8 @@ macro_rules! each {
             Transport::Srd($machine) => $call,
             Transport::TcpSender($machine) => $call,
             Transport::TcpReceiver($machine) => $call,
+            Transport::RoceRequester($machine) => $call,
+            Transport::RoceResponder($machine) => $call,
         }
     };
 }

@@ -21,10 +21,11 @@ pub(crate) use congestion::Algorithm;
 pub(crate) use receiver::Receiver;
 pub(crate) use sender::Sender;
 
-use crate::packet::{FRAME_BYTES, Packet, Payload};
+use crate::packet::FRAME_BYTES;
 use crate::socket::Ports;
 use crate::time::Time;
 use crate::transport::Posting;
+use crate::transport::route::Route;
 use reassembly::Sacks;
 
 /// TCP's header with time stamps.
@@ -77,44 +78,15 @@ impl TcpSetup {
     }
 }
 
-/// One direction of a connection: what all its packets have in common.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Route {
-    src_host: u32,
-    dst_host: u32,
-    dst_socket: u32,
-    flow_hash: u32,
-}
-
-impl Route {
-    /// The way of data and of acknowledgements, for the connection of this number whose sockets
-    /// are `sockets`. Each has its own 5-tuple, and takes one path.
-    pub(crate) fn both(
-        ports: &Ports,
-        hosts: (u32, u32),
-        sockets: (u32, u32),
-        connection: u32,
-    ) -> (Self, Self) {
-        let client = u64::from(FIRST_PORT + connection % PORTS);
-        let route = |(src_host, dst_host): (u32, u32), dst_socket: u32, from: u64, to: u64| {
-            let tuple = PROTOCOL << 32 | from << 16 | to;
-            let flow_hash = ports.flow_hash(src_host, dst_host, tuple);
-            Self { src_host, dst_host, dst_socket, flow_hash }
-        };
-        let back = (hosts.1, hosts.0);
-        (route(hosts, sockets.1, client, SERVER_PORT), route(back, sockets.0, SERVER_PORT, client))
-    }
-
-    fn packet(&self, wire_bytes: u32, payload: Option<Payload>) -> Packet {
-        Packet {
-            wire_bytes,
-            flow_hash: self.flow_hash,
-            src_host: self.src_host,
-            dst_host: self.dst_host,
-            dst_socket: self.dst_socket,
-            payload,
-            link_cuts: 0,
-            marked: false,
-        }
-    }
+/// The way of data and of acknowledgements, for the connection of this number whose sockets are
+/// `sockets`.
+pub(crate) fn routes(
+    ports: &Ports,
+    hosts: (u32, u32),
+    sockets: (u32, u32),
+    connection: u32,
+) -> (Route, Route) {
+    let client = u64::from(FIRST_PORT + connection % PORTS);
+    let tuple = |from: u64, to: u64| PROTOCOL << 32 | from << 16 | to;
+    Route::both(ports, hosts, sockets, (tuple(client, SERVER_PORT), tuple(SERVER_PORT, client)))
 }

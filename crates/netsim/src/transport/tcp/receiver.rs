@@ -1,10 +1,11 @@
 //! The receiving end of a connection.
 
 use super::reassembly::Reassembly;
-use super::{OVERHEAD_BYTES, Route, Segment};
+use super::{OVERHEAD_BYTES, Segment};
 use crate::packet::{Body, Packet, Payload};
 use crate::socket::Ports;
 use crate::time::Time;
+use crate::transport::route::Route;
 use crate::transport::{Counts, Machine, Message, Notice};
 use srd::HEADER_MAX;
 use std::collections::VecDeque;

@@ -3,10 +3,11 @@
 use super::congestion::{Acked, Congestion};
 use super::rtt::Rtt;
 use super::scoreboard::{Pick, Scoreboard};
-use super::{Algorithm, OVERHEAD_BYTES, Route, Segment, TcpSetup};
+use super::{Algorithm, OVERHEAD_BYTES, Segment, TcpSetup};
 use crate::packet::{Body, Packet, Payload};
 use crate::socket::Ports;
 use crate::time::Time;
+use crate::transport::route::Route;
 use crate::transport::{Counts, Machine, Message, Notice};
 use srd::HEADER_MAX;
 use std::collections::VecDeque;
@@ -185,7 +186,7 @@ impl Machine for Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::tcp::Sacks;
+    use crate::transport::tcp::{Sacks, routes};
 
     const MSS: u32 = 1000;
     const MS: u64 = 1_000_000_000;
@@ -208,7 +209,7 @@ mod tests {
             burst_bytes: 1,
         };
         let ports = Ports::new(2, 0);
-        let (route, _) = Route::both(&ports, (0, 1), (0, 1), 0);
+        let (route, _) = routes(&ports, (0, 1), (0, 1), 0);
         let mut sender = Sender::new(route, &setup, algorithm, 10_000_000);
         for message in 0..segments {
             let name = Payload { flow: 0, message };

@@ -1,0 +1,223 @@
+//! DCQCN's reaction point: the rate of a queue pair (Zhu et al., Congestion Control for
+//! Large-Scale RDMA Deployments, SIGCOMM 2015, section 3).
+//!
+//! A queue pair sends at the rate of its link until it is told of marks. Then its rate is cut by
+//! half of alpha, the estimate of how congested the way is, and grows again each time that a timer
+//! or a count of bytes runs out: half way back to where it was (fast recovery), then by a step
+//! (additive increase), then by more and more (hyper increase).
+
+use crate::time::Time;
+
+/// Gain of alpha: g = 1/256.
+const GAIN: f64 = 1.0 / 256.0;
+/// Alpha decays when no notification came for so long (K), and the increase timer (T).
+const TIMER_PS: u64 = 55_000_000;
+/// Bytes sent between two increases (B).
+const COUNTED_BYTES: u64 = 10_000_000;
+/// Increases of one kind that are fast recovery (F).
+const RECOVERIES: u32 = 5;
+/// Beyond this, decay leaves nothing.
+const DECAYS_MAX: u64 = 1 << 13;
+/// A queue pair never sends more slowly.
+const RATE_MIN_BPS: f64 = 10e6;
+/// So close to its link's rate, a queue pair is not limited.
+const FULL: f64 = 0.999;
+const PS_PER_S: f64 = 1e12;
+
+/// Parameters that depend on the network. All others are the paper's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DcqcnSetup {
+    /// A responder tells of marks at most once in this time (N).
+    pub(crate) cnp_interval_ps: u64,
+    pub(crate) line_bps: f64,
+    /// Step of the additive increase,
+    pub(crate) additive_bps: f64,
+    /// and of the hyper increase.
+    pub(crate) hyper_bps: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limiter {
+    setup: DcqcnSetup,
+    current_bps: f64,
+    target_bps: f64,
+    alpha: f64,
+    /// Alpha is that of this moment.
+    alpha_at: Time,
+    /// When the timer runs out, while the rate is limited.
+    increase_at: Option<Time>,
+    /// Times that timer and counter have run out since the last cut.
+    timers: u32,
+    counters: u32,
+    counted_bytes: u64,
+    /// The next packet must not leave before.
+    next_at: Time,
+}
+
+impl Limiter {
+    pub(super) fn new(setup: DcqcnSetup) -> Self {
+        Self {
+            setup,
+            current_bps: setup.line_bps,
+            target_bps: setup.line_bps,
+            alpha: 1.0,
+            alpha_at: Time::ZERO,
+            increase_at: None,
+            timers: 0,
+            counters: 0,
+            counted_bytes: 0,
+            next_at: Time::ZERO,
+        }
+    }
+
+    /// When the next packet may leave.
+    pub(super) fn next_at(&self) -> Time {
+        self.next_at
+    }
+
+    /// When to call `handle_timeout`.
+    pub(super) fn timeout(&self) -> Option<Time> {
+        self.increase_at
+    }
+
+    /// A notification came: cut.
+    pub(super) fn cut(&mut self, now: Time) {
+        let decays = (now.ps_since(self.alpha_at) / TIMER_PS).min(DECAYS_MAX);
+        for _ in 0..decays {
+            self.alpha *= 1.0 - GAIN;
+        }
+        self.target_bps = self.current_bps;
+        self.current_bps = (self.current_bps * (1.0 - self.alpha / 2.0)).max(RATE_MIN_BPS);
+        self.alpha = (1.0 - GAIN) * self.alpha + GAIN;
+        self.alpha_at = now;
+        self.increase_at = Some(now.plus_ps(TIMER_PS));
+        (self.timers, self.counters, self.counted_bytes) = (0, 0, 0);
+    }
+
+    /// A packet of `bytes` leaves.
+    pub(super) fn sent(&mut self, now: Time, bytes: u32) {
+        if self.increase_at.is_none() {
+            return;
+        }
+        let gap_ps = f64::from(bytes) * 8.0 * PS_PER_S / self.current_bps;
+        self.next_at = self.next_at.max(now).plus_ps(gap_ps as u64);
+        self.counted_bytes += u64::from(bytes);
+        if self.counted_bytes >= COUNTED_BYTES {
+            self.counted_bytes -= COUNTED_BYTES;
+            self.counters += 1;
+            self.increase();
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        while let Some(at) = self.increase_at.filter(|&at| at <= now) {
+            self.increase_at = Some(at.plus_ps(TIMER_PS));
+            self.timers += 1;
+            self.increase();
+        }
+    }
+
+    fn increase(&mut self) {
+        let (most, least) = (self.timers.max(self.counters), self.timers.min(self.counters));
+        if least > RECOVERIES {
+            self.target_bps += f64::from(least - RECOVERIES) * self.setup.hyper_bps;
+        } else if most > RECOVERIES {
+            self.target_bps += self.setup.additive_bps;
+        }
+        self.target_bps = self.target_bps.min(self.setup.line_bps);
+        self.current_bps = f64::midpoint(self.target_bps, self.current_bps);
+        if self.current_bps >= FULL * self.setup.line_bps {
+            self.current_bps = self.setup.line_bps;
+            self.increase_at = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GBPS: f64 = 1e9;
+
+    fn limiter() -> Limiter {
+        Limiter::new(DcqcnSetup {
+            cnp_interval_ps: 50_000_000,
+            line_bps: 40.0 * GBPS,
+            additive_bps: 0.04 * GBPS,
+            hyper_bps: 0.4 * GBPS,
+        })
+    }
+
+    /// Lets the timer run out; the rate then, in Gbit/s.
+    fn time_out(limiter: &mut Limiter) -> f64 {
+        let at = limiter.timeout().unwrap();
+        limiter.handle_timeout(at);
+        limiter.current_bps / GBPS
+    }
+
+    #[test]
+    fn nothing_is_limited_before_the_first_notification() {
+        let mut limiter = limiter();
+        (0..10_000).for_each(|_| limiter.sent(Time::ZERO, 4150));
+        assert_eq!((limiter.next_at(), limiter.timeout()), (Time::ZERO, None));
+    }
+
+    #[test]
+    fn a_cut_is_half_of_alpha_and_packets_keep_their_distance() {
+        let mut limiter = limiter();
+        limiter.cut(Time::ZERO);
+        assert_eq!(limiter.current_bps, 20.0 * GBPS, "alpha is 1 at first");
+        let now = Time::from_us(1);
+        limiter.sent(now, 1000);
+        limiter.sent(now, 1000);
+        assert_eq!(limiter.next_at(), now.plus_ps(800_000), "2,000 bytes at 20 Gbit/s");
+        limiter.cut(now);
+        assert_eq!(limiter.current_bps, 10.0 * GBPS);
+    }
+
+    #[test]
+    fn alpha_decays_in_silence_and_grows_with_notifications() {
+        let mut limiter = limiter();
+        limiter.cut(Time::ZERO);
+        assert_eq!(limiter.alpha, 1.0);
+        limiter.cut(Time::ZERO.plus_ps(100 * TIMER_PS + 1));
+        let decayed = (1.0 - GAIN).powi(100);
+        assert!((limiter.alpha - (decayed * (1.0 - GAIN) + GAIN)).abs() < 1e-12);
+        assert!((limiter.current_bps / GBPS - 20.0 * (1.0 - decayed / 2.0)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn recovery_halves_the_way_back_then_steps_then_leaps() {
+        let mut limiter = limiter();
+        limiter.cut(Time::ZERO);
+        limiter.cut(Time::ZERO);
+        let recovery: Vec<f64> = (0..5).map(|_| time_out(&mut limiter)).collect();
+        assert_eq!(recovery, [15.0, 17.5, 18.75, 19.375, 19.6875], "half way back to 20");
+        time_out(&mut limiter);
+        assert!((limiter.target_bps / GBPS - 20.04).abs() < 1e-9, "additive");
+        // Six times the byte counter, too: hyper.
+        let now = limiter.timeout().unwrap().plus_ps(0);
+        let packets = 6 * COUNTED_BYTES / 1000;
+        (0..packets).for_each(|_| limiter.sent(now, 1000));
+        assert_eq!((limiter.timers, limiter.counters), (6, 6));
+        assert!((limiter.target_bps / GBPS - 20.04 - 5.0 * 0.04 - 0.4).abs() < 1e-9);
+        time_out(&mut limiter);
+        assert!((limiter.target_bps / GBPS - 20.64 - 0.4).abs() < 1e-9, "the lesser count counts");
+        limiter.cut(now);
+        assert_eq!((limiter.timers, limiter.counters), (0, 0));
+    }
+
+    #[test]
+    fn a_recovered_queue_pair_is_free_again() {
+        let mut limiter = limiter();
+        limiter.cut(Time::ZERO);
+        let rounds = (1..).take_while(|_| {
+            limiter.timeout().is_some_and(|at| {
+                limiter.handle_timeout(at);
+                true
+            })
+        });
+        assert_eq!(rounds.count(), 9, "2^-9 of the half that was cut is less than 0.1 %");
+        assert_eq!(limiter.current_bps, 40.0 * GBPS);
+    }
+}
