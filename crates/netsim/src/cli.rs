@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::command::nic::NicArgs;
 use crate::command::setting::Setting;
 use crate::command::sweep::{Part, Seeds};
 use clap::{Args, Parser, Subcommand};
@@ -31,6 +32,8 @@ pub(crate) enum Command {
     ///
     /// Exit codes: 0 nothing is worse, 1 something regressed or is missing, 2 a file cannot be read.
     Compare(CompareArgs),
+    /// Models an adapter and its host, and sets what benchmarks measure on it beside published tables.
+    Nic(NicArgs),
 }
 
 #[derive(Debug, Args)]

@@ -20,6 +20,7 @@ mod fault;
 mod flow;
 mod link;
 mod network;
+pub mod nic;
 mod outcome;
 mod packet;
 mod pfc;

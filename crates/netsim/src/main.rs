@@ -14,6 +14,7 @@ fn main() -> ExitCode {
         Command::Run(args) => command::run::run(&args),
         Command::Sweep(args) => command::sweep::run(&args),
         Command::Compare(args) => command::compare::run(&args),
+        Command::Nic(args) => command::nic::run(&args),
     };
     match result {
         Ok(Verdict::Good) => ExitCode::SUCCESS,

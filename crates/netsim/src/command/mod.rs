@@ -1,6 +1,7 @@
 //! What the command does: run scenarios, keep results, show them.
 
 pub(crate) mod compare;
+pub(crate) mod nic;
 pub(crate) mod page;
 pub(crate) mod record;
 pub(crate) mod run;

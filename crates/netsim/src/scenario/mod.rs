@@ -186,11 +186,11 @@ impl Scenario {
     }
 }
 
-fn line_of(text: &str, span: Range<usize>) -> usize {
+pub(crate) fn line_of(text: &str, span: Range<usize>) -> usize {
     text.get(..span.start).unwrap_or(text).matches('\n').count() + 1
 }
 
-fn line_at(text: &str, span: Range<usize>) -> String {
+pub(crate) fn line_at(text: &str, span: Range<usize>) -> String {
     let line = text.lines().nth(line_of(text, span) - 1).unwrap_or_default();
     format!("\"{}\"", line.trim())
 }

@@ -1,0 +1,186 @@
+//! The adapter: one loop that takes what waits, works through it, pauses, and begins again.
+//!
+//! A round takes everything that waited when it began. Packets of one queue pair are worked on one
+//! after the other, those of different queue pairs in parallel, and a shared part of the work is
+//! done one packet after the other. What a round received is acknowledged at its end, once per
+//! queue pair; completions are written at its end, too. So the more there is to do, the longer the
+//! rounds are, the more travels together, and the longer everything waits.
+
+use super::profile::{PerPacket, Profile};
+use crate::rng::Rng;
+use crate::time::Time;
+
+/// Something an adapter has to do for a queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Work {
+    pub(super) pair: u32,
+    pub(super) kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Send a packet with this payload.
+    Send { bytes: u32 },
+    /// Take a packet with this payload from the network.
+    Receive { bytes: u32 },
+    /// Complete packets that were acknowledged together.
+    Complete { packets: u32 },
+}
+
+/// What comes out of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The last byte of a packet left on the link.
+    Sent { bytes: u32 },
+    /// A packet is in the host's memory and the program can see it.
+    Received,
+    /// Packets are to be acknowledged.
+    Acknowledge { packets: u32 },
+    /// The program can see that packets were acknowledged.
+    Completed { packets: u32 },
+}
+
+/// An outcome, with its time and queue pair.
+pub(super) type Effect = (Time, u32, Outcome);
+
+/// A queue pair within the current round.
+#[derive(Clone, Copy, Debug, Default)]
+struct Visit {
+    /// The round it belongs to.
+    round: u64,
+    /// Work done for it, since the round began.
+    busy_ps: u64,
+    received: u32,
+    completed: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Adapter {
+    waiting: Vec<Work>,
+    /// What the current round works on; kept for its memory.
+    batch: Vec<Work>,
+    visits: Vec<Visit>,
+    /// Queue pairs of the current round in the order of their first work.
+    visited: Vec<u32>,
+    round: u64,
+    /// A round is scheduled.
+    awake: bool,
+    /// When each lane of the link will be idle,
+    lanes_free: Vec<Time>,
+    /// and the way into the host's memory.
+    memory_free: Time,
+}
+
+impl Adapter {
+    /// Adds work. The time of the round that has to be scheduled for it, if none is.
+    pub(super) fn add(
+        &mut self,
+        now: Time,
+        work: Work,
+        profile: &Profile,
+        rng: &mut Rng,
+    ) -> Option<Time> {
+        self.waiting.push(work);
+        if std::mem::replace(&mut self.awake, true) {
+            return None;
+        }
+        Some(now.plus_ps((profile.adapter.wake_ns.ps_f64() * rng.unit()) as u64))
+    }
+
+    /// Runs the round that begins now. The time of the next one, if there was anything to do.
+    pub(super) fn run_round(
+        &mut self,
+        now: Time,
+        profile: &Profile,
+        rng: &mut Rng,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Time> {
+        if self.waiting.is_empty() {
+            self.awake = false;
+            return None;
+        }
+        self.round += 1;
+        self.visited.clear();
+        let mut batch = std::mem::replace(&mut self.waiting, std::mem::take(&mut self.batch));
+        let (mut shared_ps, mut end_ps) = (0, 0);
+        for work in batch.drain(..) {
+            let ready_ps = self.work(now, work, &mut shared_ps, profile, rng, effects);
+            end_ps = end_ps.max(ready_ps);
+        }
+        self.batch = batch;
+        let end = now.plus_ps(end_ps);
+        self.finish(end, profile.adapter.acknowledged_max, effects);
+        let random = profile.adapter.pause_random;
+        let pause = 1.0 - random - random * rng.unit().ln();
+        Some(end.plus_ps((profile.adapter.pause_ns.ps_f64() * pause) as u64))
+    }
+
+    /// Does one piece of work. Picoseconds from the beginning of the round to its end.
+    fn work(
+        &mut self,
+        now: Time,
+        Work { pair, kind }: Work,
+        shared_ps: &mut u64,
+        profile: &Profile,
+        rng: &mut Rng,
+        effects: &mut Vec<Effect>,
+    ) -> u64 {
+        let costs = &profile.adapter;
+        let visit = &mut self.visits[pair as usize];
+        if visit.round != self.round {
+            *visit = Visit { round: self.round, ..Visit::default() };
+            self.visited.push(pair);
+            *shared_ps += costs.visit_ns.ps();
+        }
+        *shared_ps += cost_ps(&costs.shared, kind);
+        visit.busy_ps += cost_ps(&costs.queue_pair, kind);
+        let ready_ps = visit.busy_ps.max(*shared_ps);
+        let ready = now.plus_ps(ready_ps);
+        match kind {
+            Kind::Send { bytes } => {
+                let link = &profile.link;
+                let on_lane = profile.staged_ps(link.lanes.into(), bytes + link.overhead_bytes);
+                self.lanes_free.resize(link.lanes as usize, Time::ZERO);
+                let lane = &mut self.lanes_free[rng.below(link.lanes.into()) as usize];
+                *lane = ready.max(*lane).plus_ps(on_lane);
+                effects.push((*lane, pair, Outcome::Sent { bytes }));
+            }
+            Kind::Receive { bytes } => {
+                visit.received += 1;
+                let stored = profile.staged_ps(1.0, bytes);
+                self.memory_free = self.memory_free.max(ready).plus_ps(stored);
+                effects.push((self.memory_free, pair, Outcome::Received));
+            }
+            Kind::Complete { packets } => visit.completed += packets,
+        }
+        ready_ps
+    }
+
+    /// Acknowledgements and completions of a round that ends.
+    fn finish(&mut self, end: Time, acknowledged_max: u32, effects: &mut Vec<Effect>) {
+        for &pair in &self.visited {
+            let Visit { mut received, completed, .. } = self.visits[pair as usize];
+            while received > 0 {
+                let packets = received.min(acknowledged_max);
+                effects.push((end, pair, Outcome::Acknowledge { packets }));
+                received -= packets;
+            }
+            if completed > 0 {
+                effects.push((end, pair, Outcome::Completed { packets: completed }));
+            }
+        }
+    }
+
+    /// Makes room for one queue pair more.
+    pub(super) fn add_pair(&mut self) {
+        self.visits.push(Visit::default());
+    }
+}
+
+fn cost_ps(costs: &PerPacket, kind: Kind) -> u64 {
+    match kind {
+        Kind::Send { .. } => costs.send_ns.ps(),
+        Kind::Receive { .. } => costs.receive_ns.ps(),
+        Kind::Complete { packets } => costs.complete_ns.of(packets),
+    }
+}

@@ -1,0 +1,179 @@
+//! Benchmarks as programs on the model, and what they measure.
+
+use super::model::Model;
+use super::profile::{Api, Profile};
+use super::program::{Program, Stream};
+
+const MS: u64 = 1_000_000_000;
+/// Virtual time before anything is counted.
+const WARM_UP_PS: u64 = MS;
+const STREAM_PS: u64 = 12 * MS;
+/// More of both for each message of a window, which may complete as a whole.
+const WARM_UP_PER_MESSAGE_PS: u64 = 2_000_000;
+const STREAM_PER_MESSAGE_PS: u64 = 20_000_000;
+const PING_PONG_PS: u64 = 100 * MS;
+const LOADED_PS: u64 = 150 * MS;
+/// A request for a READ.
+const REQUEST_BYTES: u32 = 64;
+
+/// The calls a program makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Calls {
+    Verbs,
+    Library,
+    RemoteMemory,
+}
+
+/// How a stream keeps its window full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Window {
+    pub(super) depth: u32,
+    pub(super) refill: u32,
+    pub(super) poll_max: u32,
+    pub(super) moderation: u32,
+}
+
+/// What is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Pattern {
+    /// Messages in one direction: threads, each with queue pairs of its own.
+    Stream { window: Window, threads: u32, queue_pairs: u32 },
+    /// The same, of answered requests.
+    Read { window: Window },
+    /// One message to and fro.
+    PingPong { is_reliable: bool },
+    /// One message to and fro beside streams that wait after each message.
+    Loaded { window: Window, threads: u32, bytes: u32, wait_ns: u32 },
+}
+
+/// A benchmark with all that it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Experiment {
+    pub(super) calls: Calls,
+    pub(super) size_bytes: u32,
+    pub(super) pattern: Pattern,
+}
+
+/// Half round trips in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Latency {
+    pub(super) min_us: f64,
+    pub(super) mean_us: f64,
+    pub(super) p50_us: f64,
+    pub(super) p99_us: f64,
+}
+
+/// What a benchmark measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Measured {
+    /// Messages of the streams per second, in millions.
+    pub(super) mmsg_per_s: f64,
+    /// Of the ping-pong.
+    pub(super) latency: Latency,
+}
+
+impl Experiment {
+    /// Runs it: the same numbers for the same seed.
+    pub(super) fn run(&self, profile: &Profile, seed: u64) -> Measured {
+        let mut model = Model::new(profile, seed);
+        let api = api(profile, self.calls);
+        match self.pattern {
+            Pattern::Stream { window, threads, queue_pairs } => {
+                let stream = stream(self.size_bytes, window, 0);
+                let senders = add_streams(&mut model, &stream, api, threads, queue_pairs);
+                measure(&mut model, &senders, stream_times(window))
+            }
+            Pattern::Read { window } => {
+                let requests = stream(REQUEST_BYTES, window, 0);
+                let stream = Stream { answer_bytes: Some(self.size_bytes), ..requests };
+                let pair = model.add_pairs(1, true);
+                let reader = model.add_thread(0, Program::Stream(stream), api, (pair, 1));
+                let server = Program::Server { bytes: self.size_bytes };
+                model.add_thread(1, server, api, (pair, 1));
+                measure(&mut model, &[reader], stream_times(window))
+            }
+            Pattern::PingPong { is_reliable } => {
+                add_ping_pong(&mut model, self.size_bytes, api, is_reliable);
+                measure(&mut model, &[], (WARM_UP_PS, PING_PONG_PS))
+            }
+            Pattern::Loaded { window, threads, bytes, wait_ns } => {
+                let load = stream(bytes, window, u64::from(wait_ns) * 1000);
+                let senders = add_streams(&mut model, &load, api, threads, 1);
+                add_ping_pong(&mut model, self.size_bytes, api, true);
+                measure(&mut model, &senders, (WARM_UP_PS, LOADED_PS))
+            }
+        }
+    }
+}
+
+fn api(profile: &Profile, calls: Calls) -> &Api {
+    let library = profile.library.as_ref().unwrap_or(&profile.verbs);
+    match calls {
+        Calls::Verbs => &profile.verbs,
+        Calls::Library => library,
+        Calls::RemoteMemory => profile.remote_memory.as_ref().unwrap_or(library),
+    }
+}
+
+fn stream(bytes: u32, window: Window, wait_ps: u64) -> Stream {
+    let Window { depth, refill, poll_max, moderation } = window;
+    Stream { bytes, depth, refill, poll_max, moderation, wait_ps, answer_bytes: None }
+}
+
+/// Threads on the first host that send; nobody on the other takes the messages, since what a
+/// receiver does is not what limits a stream. The numbers of the threads.
+fn add_streams(
+    model: &mut Model<'_>,
+    stream: &Stream,
+    api: &Api,
+    threads: u32,
+    queue_pairs: u32,
+) -> Vec<usize> {
+    (0..threads)
+        .map(|_| {
+            let first = model.add_pairs(queue_pairs, true);
+            model.add_thread(0, Program::Stream(stream.clone()), api, (first, queue_pairs))
+        })
+        .collect()
+}
+
+fn add_ping_pong(model: &mut Model<'_>, bytes: u32, api: &Api, is_reliable: bool) {
+    let pair = model.add_pairs(1, is_reliable);
+    model.add_thread(0, Program::PingPong { bytes, begins: true }, api, (pair, 1));
+    model.add_thread(1, Program::PingPong { bytes, begins: false }, api, (pair, 1));
+}
+
+/// Warm-up and measurement of a stream.
+fn stream_times(window: Window) -> (u64, u64) {
+    let depth = u64::from(window.depth);
+    (WARM_UP_PS + depth * WARM_UP_PER_MESSAGE_PS, STREAM_PS + depth * STREAM_PER_MESSAGE_PS)
+}
+
+fn measure(model: &mut Model<'_>, senders: &[usize], (warm_up_ps, ps): (u64, u64)) -> Measured {
+    model.run(warm_up_ps);
+    let count = |model: &Model<'_>| senders.iter().map(|&t| model.completed(t)).sum::<u64>();
+    let before = count(model);
+    model.round_trips_ps.clear();
+    model.run(ps);
+    let messages = count(model) - before;
+    Measured {
+        mmsg_per_s: messages as f64 / (ps as f64 / 1e6),
+        latency: latency(std::mem::take(&mut model.round_trips_ps)),
+    }
+}
+
+fn latency(mut round_trips_ps: Vec<u64>) -> Latency {
+    if round_trips_ps.is_empty() {
+        return Latency::default();
+    }
+    round_trips_ps.sort_unstable();
+    let count = round_trips_ps.len();
+    let half_us = |ps: u64| ps as f64 / 2e6;
+    let at = |percent: usize| half_us(round_trips_ps[(count * percent / 100).min(count - 1)]);
+    Latency {
+        min_us: half_us(round_trips_ps[0]),
+        mean_us: half_us(round_trips_ps.iter().sum()) / count as f64,
+        p50_us: at(50),
+        p99_us: at(99),
+    }
+}

@@ -1,0 +1,19 @@
+//! A model of an RDMA adapter and its host, in virtual time: what a benchmark would measure on it.
+//!
+//! Threads post messages and take completions (`program`), adapters work in rounds
+//! (`adapter`), the network delays (`model`). A [`Profile`] holds what each of these costs. The
+//! benchmarks of published tables run as programs on the model (`experiment`, `replay`); the
+//! tables themselves (`published`) are read only to be put beside the results ([`Comparison`]).
+//! `docs/NIC-MODEL.md` explains mechanism and parameters.
+
+mod adapter;
+mod comparison;
+mod experiment;
+mod model;
+mod profile;
+mod program;
+mod published;
+mod replay;
+
+pub use comparison::{Comparison, Errors, Line, Record};
+pub use profile::{Fabric, Profile, ProfileError};

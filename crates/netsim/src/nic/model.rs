@@ -1,0 +1,266 @@
+//! Two hosts with an adapter each, the threads that run on them, and the time between.
+
+use super::adapter::{Adapter, Effect, Kind, Outcome, Work};
+use super::profile::{Api, Profile};
+use super::program::{Program, Step, Thread};
+use crate::rng::Rng;
+use crate::time::Time;
+use crate::wheel::Wheel;
+
+/// Threads begin at random within this time, so that they do not march in step.
+const START_PS: u64 = 20_000_000;
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// An adapter begins a round.
+    Round { node: usize },
+    /// Work reaches an adapter.
+    Work { node: usize, work: Work },
+    /// A packet is in the memory of a host.
+    Received { node: usize, pair: u32 },
+    /// Packets of a queue pair are completed on a host.
+    Completed { node: usize, pair: u32, packets: u32 },
+    /// A thread goes on.
+    Step { thread: u32 },
+}
+
+/// A connection between the two hosts.
+#[derive(Clone, Debug)]
+struct Pair {
+    /// The threads that use it, by node.
+    threads: [Option<u32>; 2],
+    is_reliable: bool,
+    /// Length of its messages in bytes and packets, by the node that sends them.
+    message: [(u32, u32); 2],
+    /// Packets of messages that are not whole yet, by node. All messages of a direction are equally
+    /// long, so counting tells when one is whole.
+    received: [u32; 2],
+    completed: [u32; 2],
+}
+
+/// The model while it runs.
+#[derive(Debug)]
+pub(super) struct Model<'a> {
+    profile: &'a Profile,
+    events: Wheel<Event>,
+    now: Time,
+    rng: Rng,
+    adapters: [Adapter; 2],
+    pairs: Vec<Pair>,
+    threads: Vec<Thread>,
+    effects: Vec<Effect>,
+    /// Start of the round trip that is measured.
+    sent: Time,
+    /// Round trips in picoseconds.
+    pub(super) round_trips_ps: Vec<u64>,
+}
+
+impl<'a> Model<'a> {
+    pub(super) fn new(profile: &'a Profile, seed: u64) -> Self {
+        Self {
+            profile,
+            events: Wheel::default(),
+            now: Time::ZERO,
+            rng: Rng::new(seed),
+            adapters: [Adapter::default(), Adapter::default()],
+            pairs: Vec::new(),
+            threads: Vec::new(),
+            effects: Vec::new(),
+            sent: Time::ZERO,
+            round_trips_ps: Vec::new(),
+        }
+    }
+
+    /// Adds connections. The number of the first.
+    pub(super) fn add_pairs(&mut self, count: u32, is_reliable: bool) -> u32 {
+        let first = self.pairs.len() as u32;
+        let pair = Pair {
+            threads: [None; 2],
+            is_reliable,
+            message: [(0, 1); 2],
+            received: [0; 2],
+            completed: [0; 2],
+        };
+        self.pairs.extend(std::iter::repeat_n(pair, count as usize));
+        for adapter in &mut self.adapters {
+            (0..count).for_each(|_| adapter.add_pair());
+        }
+        first
+    }
+
+    /// Adds a thread that uses `count` connections from `first`. Its number.
+    pub(super) fn add_thread(
+        &mut self,
+        node: usize,
+        program: Program,
+        api: &Api,
+        (first, count): (u32, u32),
+    ) -> usize {
+        let thread = self.threads.len() as u32;
+        let pairs = first..first + count;
+        for pair in pairs.clone() {
+            self.pairs[pair as usize].threads[node] = Some(thread);
+        }
+        self.threads.push(Thread::new(node, program, api.clone(), pairs));
+        let start = self.now.plus_ps(self.rng.below(START_PS));
+        self.events.push(start, Event::Step { thread });
+        thread as usize
+    }
+
+    /// Messages that a thread has completed.
+    pub(super) fn completed(&self, thread: usize) -> u64 {
+        self.threads[thread].completed
+    }
+
+    /// Goes on for `ps` picoseconds.
+    pub(super) fn run(&mut self, ps: u64) {
+        let end = self.now.plus_ps(ps);
+        while let Some((at, event)) = self.events.pop() {
+            if at > end {
+                self.events.push(at, event);
+                break;
+            }
+            assert!(at >= self.now, "time goes back from {} to {at}", self.now);
+            self.now = at;
+            self.handle(event);
+        }
+        self.now = end;
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Round { node } => self.round(node),
+            Event::Work { node, work } => self.add_work(node, work),
+            Event::Received { node, pair } => self.received(node, pair),
+            Event::Completed { node, pair, packets } => self.completed_packets(node, pair, packets),
+            Event::Step { thread } => self.step(thread),
+        }
+    }
+
+    fn add_work(&mut self, node: usize, work: Work) {
+        let adapter = &mut self.adapters[node];
+        if let Some(at) = adapter.add(self.now, work, self.profile, &mut self.rng) {
+            self.events.push(at, Event::Round { node });
+        }
+    }
+
+    fn round(&mut self, node: usize) {
+        let mut effects = std::mem::take(&mut self.effects);
+        let adapter = &mut self.adapters[node];
+        let next = adapter.run_round(self.now, self.profile, &mut self.rng, &mut effects);
+        if let Some(next) = next {
+            self.events.push(next, Event::Round { node });
+        }
+        for effect in effects.drain(..) {
+            self.apply(node, effect);
+        }
+        self.effects = effects;
+    }
+
+    fn apply(&mut self, node: usize, (at, pair, outcome): Effect) {
+        let there = 1 - node;
+        let path = &self.profile.path;
+        let is_reliable = self.pairs[pair as usize].is_reliable;
+        match outcome {
+            Outcome::Sent { bytes } => {
+                let datagram = &self.profile.datagram;
+                let (saved, stages) = match is_reliable {
+                    true => (0, self.profile.inner_stages()),
+                    false => (
+                        datagram.saved_ns.ps(),
+                        self.profile.inner_stages() - datagram.saved_stages,
+                    ),
+                };
+                let travel = path.one_way_ns.ps().saturating_sub(saved)
+                    + self.profile.staged_ps(stages, bytes)
+                    + self.jitter_ps();
+                let work = Work { pair, kind: Kind::Receive { bytes } };
+                self.events.push(at.plus_ps(travel), Event::Work { node: there, work });
+            }
+            Outcome::Received => self.events.push(at, Event::Received { node, pair }),
+            Outcome::Acknowledge { packets } if is_reliable => {
+                let travel = path.acknowledgement_ns.ps() + self.jitter_ps();
+                let work = Work { pair, kind: Kind::Complete { packets } };
+                self.events.push(at.plus_ps(travel), Event::Work { node: there, work });
+            }
+            Outcome::Acknowledge { .. } => {}
+            Outcome::Completed { packets } => {
+                self.events.push(at, Event::Completed { node, pair, packets });
+            }
+        }
+    }
+
+    fn jitter_ps(&mut self) -> u64 {
+        (-self.rng.unit().ln() * self.profile.path.jitter_ns.ps_f64()) as u64
+    }
+
+    fn received(&mut self, node: usize, pair: u32) {
+        let state = &mut self.pairs[pair as usize];
+        let (bytes, packets) = state.message[1 - node];
+        state.received[node] += 1;
+        if state.received[node] < packets {
+            return;
+        }
+        state.received[node] = 0;
+        if let Some(thread) = state.threads[node] {
+            self.threads[thread as usize].receive(pair, bytes, packets);
+            self.wake(thread);
+        }
+    }
+
+    fn completed_packets(&mut self, node: usize, pair: u32, packets: u32) {
+        let state = &mut self.pairs[pair as usize];
+        let (_, each) = state.message[node];
+        let whole = state.completed[node] + packets;
+        state.completed[node] = whole % each;
+        if let Some(thread) = state.threads[node] {
+            self.threads[thread as usize].complete(pair, whole / each);
+            self.wake(thread);
+        }
+    }
+
+    fn wake(&mut self, thread: u32) {
+        let state = &mut self.threads[thread as usize];
+        if !state.is_busy && state.has_work() {
+            state.is_busy = true;
+            self.events.push(self.now, Event::Step { thread });
+        }
+    }
+
+    fn step(&mut self, thread: u32) {
+        let state = &mut self.threads[thread as usize];
+        let (node, measures) = (state.node, state.measures());
+        match state.step() {
+            Step::Poll => state.is_busy = false,
+            Step::Compute { busy_ps } => {
+                self.events.push(self.now.plus_ps(busy_ps), Event::Step { thread });
+            }
+            Step::Post { pair, bytes, busy_ps, wait_ps } => {
+                let fetch_ps = state.fetch_ps(bytes);
+                let posted = self.now.plus_ps(busy_ps);
+                if measures {
+                    self.measure(posted);
+                }
+                self.post(node, pair, bytes, posted.plus_ps(fetch_ps));
+                self.events.push(posted.plus_ps(wait_ps), Event::Step { thread });
+            }
+        }
+    }
+
+    /// A round trip ends where the next one begins. The first sample is the time before the start.
+    fn measure(&mut self, posted: Time) {
+        self.round_trips_ps.push(posted.ps_since(self.sent));
+        self.sent = posted;
+    }
+
+    fn post(&mut self, node: usize, pair: u32, bytes: u32, posted: Time) {
+        let mtu = self.profile.link.mtu_bytes;
+        let packets = bytes.div_ceil(mtu).max(1);
+        self.pairs[pair as usize].message[node] = (bytes, packets);
+        for index in 0..packets {
+            let length = (bytes - index * mtu).min(mtu);
+            let work = Work { pair, kind: Kind::Send { bytes: length } };
+            self.events.push(posted, Event::Work { node, work });
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! What an adapter, its host and its network cost: the parameters of the model, from a TOML file.
+
+use crate::scenario::{line_at, line_of};
+use serde::{Deserialize, Deserializer, de};
+use thiserror::Error;
+
+/// The profiles that are built in: name and file.
+const BUILT_IN: [(&str, &str); 3] = [
+    ("c5n", include_str!("../../profiles/c5n.toml")),
+    ("rc", include_str!("../../profiles/rc.toml")),
+    ("tcp", include_str!("../../profiles/tcp.toml")),
+];
+
+/// Why a profile is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("line {line}, {field}: {problem}")]
+pub struct ProfileError {
+    /// Line of the file, from 1.
+    pub line: usize,
+    /// The text of the line.
+    pub field: String,
+    /// What is wrong, and what is allowed.
+    pub problem: String,
+}
+
+/// All parameters of a modelled adapter. `docs/NIC-MODEL.md` says what each one means and how to
+/// find it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// One line on what is modelled.
+    pub title: String,
+    /// Which column of the published tables it stands for: `efa`, `rc` or `tcp`.
+    pub fabric: Fabric,
+    pub(super) link: Link,
+    pub(super) path: Path,
+    #[serde(default)]
+    pub(super) datagram: Datagram,
+    pub(super) adapter: Costs,
+    pub(super) verbs: Api,
+    /// Calls of a library over verbs; verbs again without it.
+    pub(super) library: Option<Api>,
+    /// The library's calls for the other side's memory; its ordinary ones without it.
+    pub(super) remote_memory: Option<Api>,
+}
+
+/// A column of the published tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fabric {
+    /// EFA: SRD, and UD where a row says datagram.
+    Efa,
+    /// RDMA over InfiniBand, reliable connections.
+    Rc,
+    /// TCP sockets.
+    Tcp,
+}
+
+/// The wire.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Link {
+    /// Time of a byte; the inverse of the rate of all lanes together.
+    pub(super) ns_per_byte: Ns,
+    /// Lanes that share the rate; a packet takes any one of them, busy or not.
+    pub(super) lanes: u32,
+    /// Bytes that a packet takes on the wire besides its payload.
+    pub(super) overhead_bytes: Bytes,
+    /// Payload of the longest packet; a longer message is cut.
+    pub(super) mtu_bytes: Bytes,
+}
+
+/// The way between two adapters.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Path {
+    /// From the end of the link to the other adapter, without what depends on the length.
+    pub(super) one_way_ns: Ns,
+    /// From the decision to acknowledge to the adapter that waits for it.
+    pub(super) acknowledgement_ns: Ns,
+    /// Mean of what is added to both at random (exponential).
+    pub(super) jitter_ns: Ns,
+    /// How often a packet is stored as a whole before it goes on, in times at the link's rate. The
+    /// lane of the sender's link counts as many as there are lanes, the receiver's memory one.
+    pub(super) stages: f64,
+}
+
+/// What an unreliable datagram is spared.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Datagram {
+    /// Time one way.
+    pub(super) saved_ns: Ns,
+    /// Stages of the path.
+    pub(super) saved_stages: f64,
+}
+
+/// The adapter, which works in rounds.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Costs {
+    /// An idle adapter sees work after up to this time (evenly distributed).
+    pub(super) wake_ns: Ns,
+    /// Mean pause between two rounds.
+    pub(super) pause_ns: Ns,
+    /// How much of that is random (exponential); the rest is constant.
+    pub(super) pause_random: f64,
+    /// Once per round for each queue pair that has work, one queue pair after the other.
+    pub(super) visit_ns: Ns,
+    /// Per packet, all queue pairs one after the other:
+    pub(super) shared: PerPacket,
+    /// and those of one queue pair one after the other, queue pairs in parallel.
+    pub(super) queue_pair: PerPacket,
+    /// Packets that one acknowledgement tells of at most.
+    pub(super) acknowledged_max: u32,
+}
+
+/// What each kind of work takes per packet.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PerPacket {
+    pub(super) send_ns: Ns,
+    pub(super) receive_ns: Ns,
+    pub(super) complete_ns: Ns,
+}
+
+/// What a program's calls take on the processor.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Api {
+    /// Posting a message,
+    pub(super) post_ns: Ns,
+    /// and per byte, where it is copied.
+    #[serde(default)]
+    pub(super) post_ns_per_byte: Ns,
+    /// Taking a completion.
+    pub(super) poll_ns: Ns,
+    /// Taking a received message,
+    pub(super) receive_ns: Ns,
+    /// and per byte, where it is copied,
+    #[serde(default)]
+    pub(super) receive_ns_per_byte: Ns,
+    /// and per packet after the first.
+    #[serde(default)]
+    pub(super) segment_ns: Ns,
+    /// Messages up to this length go to the adapter with their request;
+    #[serde(default)]
+    pub(super) inline_bytes: u32,
+    /// longer ones it fetches first.
+    #[serde(default)]
+    pub(super) fetch_ns: Ns,
+}
+
+impl Profile {
+    /// The profile that is built in by this name.
+    #[must_use]
+    pub fn built_in(name: &str) -> Option<Self> {
+        let (_, text) = BUILT_IN.iter().find(|(known, _)| *known == name)?;
+        #[expect(clippy::expect_used, reason = "a test parses all of them")]
+        Some(Self::parse(text).expect("built-in profiles are right"))
+    }
+
+    /// Names of those that are built in.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name)
+    }
+
+    /// Reads a profile.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, ProfileError> {
+        let refuse = |line, field: &str, problem: String| ProfileError {
+            line,
+            field: field.to_owned(),
+            problem,
+        };
+        let profile: Self = toml::from_str(text).map_err(|error| {
+            let span = error.span().unwrap_or(0..0);
+            let field = line_at(text, span.clone());
+            refuse(line_of(text, span), &field, error.message().replace('\n', " "))
+        })?;
+        let bounded = [
+            ("lanes", f64::from(profile.link.lanes), 1.0, 64.0),
+            ("stages", profile.path.stages, f64::from(profile.link.lanes) + 1.0, 100.0),
+            ("saved_stages", profile.datagram.saved_stages, 0.0, profile.inner_stages()),
+            ("pause_random", profile.adapter.pause_random, 0.0, 1.0),
+            ("acknowledged_max", f64::from(profile.adapter.acknowledged_max), 1.0, 65_536.0),
+        ];
+        let outside = bounded.iter().find(|(_, value, min, max)| !(*min..=*max).contains(value));
+        outside.map_or(Ok(()), |(field, value, min, max)| {
+            let line = text.lines().position(|line| line.trim_start().starts_with(field));
+            let problem = format!("{value} is not allowed, only {min} to {max}");
+            Err(refuse(line.map_or(1, |index| index + 1), field, problem))
+        })?;
+        Ok(profile)
+    }
+
+    /// Stages of the path without the sender's link and the receiver's memory.
+    pub(super) fn inner_stages(&self) -> f64 {
+        self.path.stages - f64::from(self.link.lanes) - 1.0
+    }
+
+    /// Time of `bytes` in each of `stages` stages of the path.
+    pub(super) fn staged_ps(&self, stages: f64, bytes: u32) -> u64 {
+        (self.link.ns_per_byte.ps_f64() * f64::from(bytes) * stages).round() as u64
+    }
+}
+
+impl Api {
+    pub(super) fn post_ps(&self, bytes: u32) -> u64 {
+        self.post_ns.ps() + self.post_ns_per_byte.of(bytes)
+    }
+
+    pub(super) fn receive_ps(&self, bytes: u32, packets: u32) -> u64 {
+        let segments = self.segment_ns.of(packets.saturating_sub(1));
+        self.receive_ns.ps() + self.receive_ns_per_byte.of(bytes) + segments
+    }
+}
+
+/// Nanoseconds, with a fraction.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Ns(f64);
+
+const NS_MAX: f64 = 1e6;
+const PS_PER_NS: f64 = 1000.0;
+
+impl Ns {
+    pub(super) fn ps(self) -> u64 {
+        self.ps_f64().round() as u64
+    }
+
+    pub(super) fn ps_f64(self) -> f64 {
+        self.0 * PS_PER_NS
+    }
+
+    /// `count` times it, in picoseconds.
+    pub(super) fn of(self, count: u32) -> u64 {
+        (self.ps_f64() * f64::from(count)).round() as u64
+    }
+}
+
+impl<'de> Deserialize<'de> for Ns {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let value = f64::deserialize(source)?;
+        if (0.0..=NS_MAX).contains(&value) {
+            return Ok(Self(value));
+        }
+        let problem = format!("{value} ns is not allowed, only 0 to {NS_MAX}");
+        Err(de::Error::custom(problem))
+    }
+}
+
+/// A length in bytes.
+pub(super) type Bytes = u32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_profiles_are_right() {
+        for (name, text) in BUILT_IN {
+            let profile = Profile::parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(Profile::built_in(name), Some(profile));
+        }
+        assert_eq!(Profile::built_in("c6n"), None);
+    }
+
+    #[test]
+    fn wrong_profiles_are_refused_with_line_and_what_is_allowed() {
+        let text = BUILT_IN[0].1;
+        let refusal = |from: &str, to: &str| {
+            assert!(text.contains(from), "{from}");
+            Profile::parse(&text.replacen(from, to, 1)).unwrap_err().to_string()
+        };
+        let expect = |message: String, parts: &[&str]| {
+            assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+        };
+        expect(refusal("wake_ns", "woke_ns"), &["line", "woke_ns", "wake_ns"]);
+        expect(refusal("jitter_ns = ", "jitter_ns = -"), &["line", "jitter_ns", "0 to 1000000"]);
+        expect(refusal("stages = ", "stages = 1000"), &["line", "stages", "to 100"]);
+        expect(refusal("pause_random = ", "pause_random = 9"), &["pause_random", "0 to 1"]);
+    }
+}

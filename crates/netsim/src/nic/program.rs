@@ -1,0 +1,193 @@
+//! Programs that the model runs: what a thread of an application does between its calls.
+
+use super::profile::Api;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Keeps messages under way, as `ib_send_bw` and efa-bench do.
+#[derive(Clone, Debug)]
+pub(super) struct Stream {
+    pub(super) bytes: u32,
+    /// Messages under way per queue pair.
+    pub(super) depth: u32,
+    /// How many have to complete before the window is filled again: 1 slides it.
+    pub(super) refill: u32,
+    /// Completions taken before the thread posts again.
+    pub(super) poll_max: u32,
+    /// Messages that complete with one completion.
+    pub(super) moderation: u32,
+    /// Wait after each post, for a program that makes a given load.
+    pub(super) wait_ps: u64,
+    /// A message is complete when an answer of this length has come (READ), not when it is
+    /// acknowledged.
+    pub(super) answer_bytes: Option<u32>,
+}
+
+/// What a thread runs.
+#[derive(Clone, Debug)]
+pub(super) enum Program {
+    Stream(Stream),
+    /// Sends when a message arrives; the one that begins measures.
+    PingPong {
+        bytes: u32,
+        begins: bool,
+    },
+    /// Answers each message with one of this length (READ, emulated by the other side's program).
+    Server {
+        bytes: u32,
+    },
+}
+
+/// What a thread does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Posts a message after `busy_ps`; goes on `wait_ps` later.
+    Post { pair: u32, bytes: u32, busy_ps: u64, wait_ps: u64 },
+    /// Goes on after `busy_ps`.
+    Compute { busy_ps: u64 },
+    /// Has nothing to do until something arrives.
+    Poll,
+}
+
+/// One thread of a program.
+#[derive(Debug)]
+pub(super) struct Thread {
+    pub(super) node: usize,
+    program: Program,
+    api: Api,
+    pairs: Range<u32>,
+    /// Scheduled to go on; an arrival need not wake it.
+    pub(super) is_busy: bool,
+    /// Under way, per queue pair.
+    under_way: Vec<u32>,
+    /// Completed without a completion yet, per queue pair (moderation).
+    silent: Vec<u32>,
+    /// Completions to be taken: queue pair, messages.
+    completions: VecDeque<(u32, u32)>,
+    /// Messages to be taken: queue pair, processor time.
+    received: VecDeque<(u32, u64)>,
+    is_filling: bool,
+    /// Messages completed since the window was full.
+    collected: u32,
+    /// Messages completed since the start.
+    pub(super) completed: u64,
+}
+
+impl Thread {
+    pub(super) fn new(node: usize, program: Program, api: Api, pairs: Range<u32>) -> Self {
+        let count = pairs.len();
+        let mut received = VecDeque::new();
+        if let Program::PingPong { begins: true, .. } = program {
+            received.push_back((pairs.start, 0));
+        }
+        Self {
+            node,
+            program,
+            api,
+            pairs,
+            is_busy: true,
+            under_way: vec![0; count],
+            silent: vec![0; count],
+            completions: VecDeque::new(),
+            received,
+            is_filling: true,
+            collected: 0,
+            completed: 0,
+        }
+    }
+
+    /// Measures round trips.
+    pub(super) fn measures(&self) -> bool {
+        matches!(self.program, Program::PingPong { begins: true, .. })
+    }
+
+    /// How long the adapter fetches a message of this length.
+    pub(super) fn fetch_ps(&self, bytes: u32) -> u64 {
+        if bytes > self.api.inline_bytes { self.api.fetch_ns.ps() } else { 0 }
+    }
+
+    /// The adapter completed messages of `pair`.
+    pub(super) fn complete(&mut self, pair: u32, messages: u32) {
+        if let Program::Stream(stream) = &self.program
+            && stream.answer_bytes.is_none()
+        {
+            let silent = &mut self.silent[(pair - self.pairs.start) as usize];
+            *silent += messages;
+            while *silent >= stream.moderation {
+                *silent -= stream.moderation;
+                self.completions.push_back((pair, stream.moderation));
+            }
+        }
+    }
+
+    /// A message of `pair` arrived.
+    pub(super) fn receive(&mut self, pair: u32, bytes: u32, packets: u32) {
+        let busy_ps = self.api.receive_ps(bytes, packets);
+        match &self.program {
+            Program::Stream(stream) => {
+                if stream.answer_bytes.is_some() {
+                    self.completions.push_back((pair, 1));
+                }
+            }
+            Program::PingPong { .. } | Program::Server { .. } => {
+                self.received.push_back((pair, busy_ps));
+            }
+        }
+    }
+
+    /// Something waits to be taken.
+    pub(super) fn has_work(&self) -> bool {
+        !self.completions.is_empty() || !self.received.is_empty()
+    }
+
+    /// Goes on.
+    pub(super) fn step(&mut self) -> Step {
+        match &self.program {
+            Program::PingPong { bytes, .. } | Program::Server { bytes } => {
+                let bytes = *bytes;
+                let Some((pair, taken_ps)) = self.received.pop_front() else { return Step::Poll };
+                self.completed += 1;
+                let busy_ps = taken_ps + self.api.post_ps(bytes);
+                Step::Post { pair, bytes, busy_ps, wait_ps: 0 }
+            }
+            Program::Stream(stream) => {
+                let stream = stream.clone();
+                if self.is_filling { self.fill(&stream) } else { self.collect(&stream) }
+            }
+        }
+    }
+
+    fn fill(&mut self, stream: &Stream) -> Step {
+        let Some(index) = self.under_way.iter().position(|&n| n < stream.depth) else {
+            self.is_filling = false;
+            self.collected = 0;
+            return self.collect(stream);
+        };
+        self.under_way[index] += 1;
+        let is_full = self.under_way.iter().all(|&n| n >= stream.depth);
+        Step::Post {
+            pair: self.pairs.start + index as u32,
+            bytes: stream.bytes,
+            busy_ps: self.api.post_ps(stream.bytes),
+            // With a full window the completions come first, then the wait.
+            wait_ps: if is_full { 0 } else { stream.wait_ps },
+        }
+    }
+
+    fn collect(&mut self, stream: &Stream) -> Step {
+        let taken = self.completions.len().min(stream.poll_max as usize);
+        if taken == 0 {
+            return Step::Poll;
+        }
+        for (pair, messages) in self.completions.drain(..taken) {
+            self.under_way[(pair - self.pairs.start) as usize] -= messages;
+            self.collected += messages;
+            self.completed += u64::from(messages);
+        }
+        self.is_filling = self.collected >= stream.refill;
+        let wait_ps = if self.is_filling { stream.wait_ps } else { 0 };
+        let received = stream.answer_bytes.map(|bytes| self.api.receive_ps(bytes, 1));
+        let each_ps = received.unwrap_or_else(|| self.api.poll_ns.ps());
+        Step::Compute { busy_ps: taken as u64 * each_ps + wait_ps }
+    }
+}
