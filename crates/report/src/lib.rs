@@ -19,6 +19,7 @@ mod shell;
 mod style;
 mod svg;
 mod table;
+mod verdict;
 
 pub use axis::{Axis, Scale};
 pub use chart::{Chart, Series, Stroke, significant};
@@ -29,3 +30,4 @@ pub use page::{Page, Section, html};
 pub use progress::Progress;
 pub use shell::shell_word;
 pub use table::{Align, Column, Table};
+pub use verdict::{Better, Change, noise_of_pairs, noise_of_ratio};

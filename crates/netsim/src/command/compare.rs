@@ -5,37 +5,26 @@ use crate::command::Verdict;
 use crate::command::record::{Point, Results, Run};
 use anyhow::{Result, ensure};
 use netsim::Summary;
-use report::Table;
+use report::{Better, Change, Table, noise_of_pairs};
 
 /// Changes up to this many percent are noise, whatever the seeds say.
 const NOISE_PERCENT: f64 = 2.0;
-/// 97.5 % quantile of Student's t by degrees of freedom, from 1.
-const STUDENT_T: [f64; 9] = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
-const STUDENT_T_MANY: f64 = 2.0;
 
 /// A figure that is compared. All but fairness are better when they are smaller.
 struct Metric {
     name: &'static str,
     of: fn(&Summary) -> f64,
-    more_is_better: bool,
+    better: Better,
 }
 
 const METRICS: [Metric; 5] = [
-    Metric { name: "max/ideal", of: |s| s.max_to_ideal, more_is_better: false },
-    Metric { name: "mean/ideal", of: |s| s.mean_to_ideal, more_is_better: false },
-    Metric { name: "p99 us", of: |s| s.p99_us, more_is_better: false },
+    Metric { name: "max/ideal", of: |s| s.max_to_ideal, better: Better::Less },
+    Metric { name: "mean/ideal", of: |s| s.mean_to_ideal, better: Better::Less },
+    Metric { name: "p99 us", of: |s| s.p99_us, better: Better::Less },
     // Few repeated packets against fewer is no news; what is sent for what is needed may be.
-    Metric { name: "sent/needed", of: |s| 1.0 + s.repeated_percent / 100.0, more_is_better: false },
-    Metric { name: "Jain", of: |s| s.jain, more_is_better: true },
+    Metric { name: "sent/needed", of: |s| 1.0 + s.repeated_percent / 100.0, better: Better::Less },
+    Metric { name: "Jain", of: |s| s.jain, better: Better::More },
 ];
-
-/// What became of a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
-    Improved,
-    Same,
-    Regressed,
-}
 
 /// Bad when something regressed or is missing.
 pub(crate) fn run(args: &CompareArgs) -> Result<Verdict> {
@@ -101,15 +90,10 @@ struct Row {
 
 impl Row {
     fn cells(&self, point: &str) -> Vec<String> {
-        let verdict = match self.change {
-            Change::Improved => "improved",
-            Change::Same => "same",
-            Change::Regressed => "REGRESSED",
-        };
         vec![
             point.to_owned(),
             self.figure.to_owned(),
-            verdict.to_owned(),
+            self.change.word().to_owned(),
             report::significant(self.base),
             report::significant(self.new),
             format!("{:.3}", self.new / self.base),
@@ -133,7 +117,7 @@ fn rows(base: &Point, new: &Point, threshold_percent: Option<f64>) -> Vec<Row> {
             sum(|r| r.done) / sum(|r| r.flows).max(1.0)
         }
     };
-    let ended = Metric { name: "flows done", of: |_| 0.0, more_is_better: true };
+    let ended = Metric { name: "flows done", of: |_| 0.0, better: Better::More };
     let ended = ended.row(done(&base.runs), done(&new.runs), 0.0);
     let summaries: Vec<(&Summary, &Summary)> =
         both.iter().filter_map(|(a, b)| a.summary.as_ref().zip(b.summary.as_ref())).collect();
@@ -151,16 +135,7 @@ fn rows(base: &Point, new: &Point, threshold_percent: Option<f64>) -> Vec<Row> {
 
 impl Metric {
     fn row(&self, base: f64, new: f64, noise_percent: f64) -> Row {
-        let worse_percent = match (self.more_is_better, base == new) {
-            (_, true) => 0.0,
-            (true, _) => (base / new - 1.0) * 100.0,
-            (false, _) => (new / base - 1.0) * 100.0,
-        };
-        let change = match worse_percent {
-            worse if worse > noise_percent => Change::Regressed,
-            worse if worse < -noise_percent => Change::Improved,
-            _ => Change::Same,
-        };
+        let change = Change::of(base, new, self.better, noise_percent);
         Row { figure: self.name, change, base, new, noise_percent }
     }
 }
@@ -169,14 +144,7 @@ impl Metric {
 /// ratios, at least [`NOISE_PERCENT`].
 fn noise_percent(values: &[(f64, f64)]) -> f64 {
     let ratios: Vec<f64> = values.iter().map(|(a, b)| b / a).filter(|r| r.is_finite()).collect();
-    let count = ratios.len() as f64;
-    if ratios.len() < 2 {
-        return NOISE_PERCENT;
-    }
-    let mean = ratios.iter().sum::<f64>() / count;
-    let variance = ratios.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    let t = STUDENT_T.get(ratios.len() - 2).copied().unwrap_or(STUDENT_T_MANY);
-    NOISE_PERCENT.max(100.0 * t * (variance / count).sqrt())
+    noise_of_pairs(&ratios).map_or(NOISE_PERCENT, |noise| NOISE_PERCENT.max(noise))
 }
 
 #[cfg(test)]
