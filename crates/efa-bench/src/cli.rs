@@ -9,6 +9,7 @@ use crate::client::{Target, Wish};
 use crate::fabric_name::FabricName;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::import::command::ImportArgs;
+use crate::judge::{Assertion, CompareArgs};
 use crate::spec::{Benchmark, EndpointKind, JobSpec, Limit, Operation, parse_list};
 
 /// Port of a server that was not told another one.
@@ -53,6 +54,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         options: PlanArgs,
     },
+    /// Compare two results point by point; exit code 11 when something got worse.
+    Compare(CompareArgs),
     /// Turn the output of perftest, OSU, sockperf, iperf3 or fi_pingpong into a result file.
     Import(ImportArgs),
     /// Make one report of result files.
@@ -150,6 +153,9 @@ pub(crate) struct MeasureArgs {
     /// Receives posted at the receiver; default: the largest depth.
     #[arg(long)]
     pub(crate) rx_depth: Option<usize>,
+    /// A limit the result must keep, such as 'latency/64B p99 < 30us'; repeatable.
+    #[arg(long = "assert", value_name = "LIMIT")]
+    pub(crate) assertions: Vec<Assertion>,
     /// Measured time of each point in seconds.
     #[arg(short = 't', long, default_value_t = 1.0, conflicts_with = "iterations")]
     pub(crate) duration: f64,

@@ -45,7 +45,8 @@ pub(crate) enum Failure {
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes: 0 done; 2 bad arguments; 3 fabric or provider not usable; 4 no server; 5 server of \
 another version; 6 port in use; 7 the other side went away or failed; 8 timeout; 9 received data \
-wrong; 10 a file cannot be written or read; 11 a check of the plan failed (results are kept).";
+wrong; 10 a file cannot be written or read; 11 a check failed: of a plan, a limit of \
+--assert, a comparison (results are kept).";
 
 impl Failure {
     /// The process's exit code.

@@ -19,6 +19,7 @@ mod fabric_name;
 mod failure;
 mod host;
 mod import;
+mod judge;
 mod lane;
 mod link;
 mod output;
@@ -96,6 +97,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         }
         Command::Local { benchmark, measure } => local(benchmark, &measure),
         Command::Plan { plan: PlanName::Quick, options } => plan::quick(&options),
+        Command::Compare(args) => judge::run(&args),
         Command::Import(args) => import::command::run(&args),
         Command::Report { files, output, no_paper } => make_report(&files, &output, !no_paper),
     }
@@ -154,7 +156,11 @@ fn run(target: &Target, wishes: &[Wish], measure: &MeasureArgs) -> Result<(), Fa
             progress.say(&format!("efa-bench: warning: {warning}"));
         }
         drop(progress);
-        write_results(&output::results(runs, warnings), measure)?;
+        let results = output::results(runs, warnings);
+        write_results(&results, measure)?;
+        if failure.is_none() {
+            judge::check(&measure.assertions, &results.runs)?;
+        }
     }
     failure.map_or(Ok(()), Err)
 }

@@ -355,6 +355,40 @@ fn a_full_disk_is_one_clear_line_and_nothing_is_left() {
 }
 
 #[test]
+fn results_are_compared_and_limits_checked() {
+    let folder = tempfile::tempdir().expect("folder");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let measure = |json: &str, limit: &str| {
+        let point = ["-p", "tcp", "-s", "64", "-n", "200", "-w", "0.01", "--json", json];
+        efa_bench(&[&["local", "latency", "-q", "--assert", limit][..], &point].concat())
+    };
+    let json = file("a.json");
+    let output = measure(&json, "latency/64B p50 < 10ms");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(measure(&file("b.json"), "latency/64B p50 < 1ns").status.code(), Some(11));
+    assert!(Path::new(&file("b.json")).exists(), "the result is kept");
+    let output = efa_bench(&["compare", &json, &json]);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("0 improved, 2 the same, 0 regressed"), "{text}");
+    // A digit in front: many times as long.
+    let mut worse = std::fs::read_to_string(&json).expect("a result");
+    for name in ["p50_us", "p99_us"] {
+        let at = worse.find(&format!("\"{name}\": ")).expect(name) + name.len() + 4;
+        worse.insert(at, '9');
+    }
+    std::fs::write(file("worse.json"), worse).expect("write");
+    let output = efa_bench(&["compare", &json, &file("worse.json")]);
+    assert_fails(&output, 11, &["2 figures regressed"]);
+    let limit = ["--assert", "latency p50 < 1ns"];
+    let output = efa_bench(&[&["compare", &json, &json][..], &limit].concat());
+    assert_eq!(output.status.code(), Some(11), "{output:?}");
+    let perftest = format!("{}/tests/samples/ib_send_bw.txt", env!("CARGO_MANIFEST_DIR"));
+    assert_fails(&efa_bench(&["compare", &json, &perftest]), 2, &["no point in common"]);
+    assert_fails(&efa_bench(&["compare", &json, &json, "--assert", "x"]), 2, &["no < or >"]);
+}
+
+#[test]
 fn what_other_tools_printed_is_imported_and_reported() {
     let folder = tempfile::tempdir().expect("folder");
     let sample = |name: &str| format!("{}/tests/samples/{name}", env!("CARGO_MANIFEST_DIR"));
