@@ -28,7 +28,7 @@ local EPOCH_LEN = 8
 local RESET_LEN = 20
 local UD_LEN = 24
 local BLOCK_LEN = 24
-local SOURCE_LEN = 72
+local SOURCE_LEN = 48
 local DROP_LEN = 8
 local ECHO_LEN = 8
 -- Most words of the bitmap, drop ranges and earlier echoes of an acknowledgement (SRD-2.7).
@@ -143,10 +143,8 @@ local f = {
   source_pid = ProtoField.uint32("srd.source.pid", "Process", base.DEC),
   source_len = ProtoField.uint32("srd.source.len", "Bytes", base.DEC),
   source_addr = ProtoField.uint64("srd.source.addr", "Address", base.HEX),
-  source_witness_addr = ProtoField.uint64("srd.source.witness_addr", "Address of the witness", base.HEX),
   source_lease_addr = ProtoField.uint64("srd.source.lease_addr", "Address of the lease", base.HEX),
   source_lease = ProtoField.uint64("srd.source.lease", "Lease", base.HEX),
-  source_witness = ProtoField.bytes("srd.source.witness", "Witness"),
   source_seal = ProtoField.bytes("srd.source.seal", "Seal"),
   payload = ProtoField.bytes("srd.payload", "Payload"),
 }
@@ -361,11 +359,9 @@ local function source(tvb, at, len, tree)
   range:add(f.source_pid, tvb(at, 4))
   range:add(f.source_len, tvb(at + 4, 4))
   range:add(f.source_addr, tvb(at + 8, 8))
-  range:add(f.source_witness_addr, tvb(at + 16, 8))
-  range:add(f.source_lease_addr, tvb(at + 24, 8))
-  range:add(f.source_lease, tvb(at + 32, 8))
-  range:add(f.source_witness, tvb(at + 40, 16))
-  range:add(f.source_seal, tvb(at + 56, 16))
+  range:add(f.source_lease_addr, tvb(at + 16, 8))
+  range:add(f.source_lease, tvb(at + 24, 8))
+  range:add(f.source_seal, tvb(at + 32, 16))
   return SOURCE_LEN
 end
 

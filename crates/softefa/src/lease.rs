@@ -2,6 +2,7 @@
 //!
 //! A lease is a word at a fixed address of this process, which whoever copies reads *after* the
 //! bytes (SRD-10.7). Ending it is the promise the owner needs: no byte that is read later counts.
+//! Values count up from a random one, so that no two processes have the same.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -22,7 +23,6 @@ impl Lease {
 
     /// Gives the word a value no lease of this process had before.
     pub(crate) fn begin(&self) {
-        // Not from zero: memory that was given back holds small numbers.
         static FIRST: OnceLock<u64> = OnceLock::new();
         static BEGUN: AtomicU64 = AtomicU64::new(0);
         let number = BEGUN.fetch_add(1, Ordering::Relaxed);

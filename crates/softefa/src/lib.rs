@@ -2,7 +2,8 @@
 //! and completion queues that speak SRD over UDP.
 //!
 //! The caller drives: posting transmits, polling a completion queue runs one turn of the adapter
-//! ([`Cq::poll`]). One service thread per process takes over for queue pairs nobody polls.
+//! ([`Cq::poll`]). One service thread per process takes over for queue pairs nobody polls, and one
+//! helps when much is to be copied.
 //! `softefa-verbs` puts the libibverbs ABI over this crate; it can also be used directly.
 #![deny(unsafe_code)]
 
@@ -17,6 +18,7 @@ pub mod trace;
 
 mod ah;
 mod channel;
+mod copier;
 mod core;
 mod cq;
 mod device;
@@ -31,6 +33,7 @@ mod own_memory;
 mod pd;
 mod poll_set;
 mod process;
+mod pull;
 mod qp;
 mod rq;
 mod service;

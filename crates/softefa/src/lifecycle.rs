@@ -73,3 +73,14 @@ extern "C" fn at_exit() {
 extern "C" fn in_child() {
     FORKED.store(true, Ordering::Relaxed);
 }
+
+/// For threads of ours: signals are the program's, and its handlers must not run on a small stack.
+#[allow(unsafe_code)]
+pub(crate) fn block_signals() {
+    // SAFETY: `all` is filled before use.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
+    }
+}

@@ -2,18 +2,14 @@
 //!
 //! RDMA between processes of one machine need not carry its bytes through sockets: whoever owns
 //! the memory that is written reads the other's memory itself (SRD-10.7). It is told where by a
-//! `Source`, which must prove three things before a byte counts:
+//! `Source`, which must prove two things before a byte counts:
 //!
 //! * by its seal, that whoever made it knows the **user key**, and made it for this receiver.
 //!   `softefa run` hands the key to programs of one user only: they may read each other's memory
 //!   anyway, so nobody gains a right from us;
-//! * by the **witness**, random bytes in the memory of the process, that this is still the process
-//!   and no successor with the same id;
-//! * by the **lease**, a word of that memory, that the bytes were free to be read all the time.
-//!
-//! Witness, bytes and lease are read by one system call, in this order.
-
-use std::sync::OnceLock;
+//! * by the **lease**, a word of that process's memory, that the bytes were free to be read. It is
+//!   read behind them by the same system call; no other process has the same, so a successor with
+//!   the same id is told apart, too.
 
 use siphasher::sip128::SipHasher24;
 use srd::Address;
@@ -24,16 +20,8 @@ use crate::lease::{self, Lease};
 /// Shared by the programs of one user on one machine.
 pub type UserKey = [u8; 16];
 
-/// Random bytes at a known address of this process.
-static WITNESS: OnceLock<[u8; WITNESS_LEN]> = OnceLock::new();
-
-const WITNESS_LEN: usize = 16;
 const LEASE_LEN: usize = 8;
 const SEAL_LEN: usize = 16;
-
-fn witness() -> &'static [u8; WITNESS_LEN] {
-    WITNESS.get_or_init(random_key)
-}
 
 /// A key nobody can guess.
 #[must_use]
@@ -67,10 +55,8 @@ pub(crate) struct Stretch {
     pid: u32,
     len: u32,
     addr: u64,
-    witness_addr: u64,
     lease_addr: u64,
     lease: u64,
-    witness: [u8; WITNESS_LEN],
 }
 
 /// A stretch as it travels: nothing in it counts before [`Source::open`].
@@ -85,7 +71,7 @@ pub(crate) struct Source {
 pub(crate) enum CopyError {
     /// Another user, another machine, or somebody who only says so.
     Stranger,
-    /// The owner has taken the bytes back.
+    /// The owner has taken the bytes back, or is no more.
     LeaseEnded,
     /// The kernel does not let us (other process namespace, ptrace restrictions, process ended).
     NotPermitted,
@@ -108,16 +94,8 @@ impl Source {
 
     /// `len` bytes at `addr` of this process, for as long as `lease` has the value it has now.
     pub(crate) fn own(sealer: &Sealer, lease: &Lease, addr: u64, len: u32) -> Self {
-        let witness = witness();
-        let stretch = Stretch {
-            pid: std::process::id(),
-            len,
-            addr,
-            witness_addr: witness.as_ptr() as usize as u64,
-            lease_addr: lease.addr(),
-            lease: lease.value(),
-            witness: *witness,
-        };
+        let (pid, lease_addr, lease) = (std::process::id(), lease.addr(), lease.value());
+        let stretch = Stretch { pid, len, addr, lease_addr, lease };
         Self { stretch, seal: stretch.seal(sealer) }
     }
 
@@ -145,20 +123,12 @@ impl Source {
 }
 
 impl Stretch {
-    const LEN: usize = 56;
+    const LEN: usize = 32;
 
     fn parse(raw: &[u8; Self::LEN]) -> Self {
         let word = |at: usize| u32::from_be_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
         let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
-        Self {
-            pid: word(0),
-            len: word(4),
-            addr: long(8),
-            witness_addr: long(16),
-            lease_addr: long(24),
-            lease: long(32),
-            witness: std::array::from_fn(|i| raw[40 + i]),
-        }
+        Self { pid: word(0), len: word(4), addr: long(8), lease_addr: long(16), lease: long(24) }
     }
 
     fn emit(&self) -> [u8; Self::LEN] {
@@ -166,10 +136,8 @@ impl Stretch {
         raw[..4].copy_from_slice(&self.pid.to_be_bytes());
         raw[4..8].copy_from_slice(&self.len.to_be_bytes());
         raw[8..16].copy_from_slice(&self.addr.to_be_bytes());
-        raw[16..24].copy_from_slice(&self.witness_addr.to_be_bytes());
-        raw[24..32].copy_from_slice(&self.lease_addr.to_be_bytes());
-        raw[32..40].copy_from_slice(&self.lease.to_be_bytes());
-        raw[40..].copy_from_slice(&self.witness);
+        raw[16..24].copy_from_slice(&self.lease_addr.to_be_bytes());
+        raw[24..].copy_from_slice(&self.lease.to_be_bytes());
         raw
     }
 
@@ -201,42 +169,27 @@ impl Stretch {
         if end > u64::from(self.len) {
             return Err(CopyError::Stranger);
         }
-        let (witness, lease) = self.read_vm((from, to, len as usize))?;
-        if witness != self.witness {
-            return Err(CopyError::Stranger);
-        }
+        let lease = self.read_vm((from, to, len as usize))?;
         let is_held = lease == self.lease && lease != lease::ENDED;
         if is_held { Ok(()) } else { Err(CopyError::LeaseEnded) }
     }
 
-    /// Witness, lease.
+    /// Copies; the lease after that.
     #[allow(unsafe_code)]
-    fn read_vm(
-        &self,
-        (from, to, len): (u64, u64, usize),
-    ) -> Result<([u8; WITNESS_LEN], u64), CopyError> {
+    fn read_vm(&self, (from, to, len): (u64, u64, usize)) -> Result<u64, CopyError> {
         let entry =
             |addr: u64, len| libc::iovec { iov_base: addr as usize as *mut _, iov_len: len };
-        let (mut witness, mut lease) = ([0u8; WITNESS_LEN], [0u8; LEASE_LEN]);
-        let own = |bytes: &mut [u8]| entry(bytes.as_mut_ptr() as usize as u64, bytes.len());
+        let mut lease = [0u8; LEASE_LEN];
         // The lease comes last: if it held then, it held when the bytes were read. The kernel takes
         // the entries in order.
-        let local = [own(&mut witness), entry(to, len), own(&mut lease)];
-        let remote = [
-            entry(self.witness_addr, WITNESS_LEN),
-            entry(from, len),
-            entry(self.lease_addr, LEASE_LEN),
-        ];
+        let local = [entry(to, len), entry(lease.as_mut_ptr() as usize as u64, LEASE_LEN)];
+        let remote = [entry(from, len), entry(self.lease_addr, LEASE_LEN)];
         let pid = libc::pid_t::try_from(self.pid).map_err(|_| CopyError::Stranger)?;
-        // SAFETY: writes to the two arrays above and to `to..to + len`, which lies in a live region
+        // SAFETY: writes to the array above and to `to..to + len`, which lies in a live region
         // with the right to write it (as `mr::copy_in`); the kernel checks both address spaces.
-        let got = unsafe { libc::process_vm_readv(pid, local.as_ptr(), 3, remote.as_ptr(), 3, 0) };
-        let is_whole = usize::try_from(got) == Ok(WITNESS_LEN + len + LEASE_LEN);
-        if is_whole {
-            Ok((witness, u64::from_ne_bytes(lease)))
-        } else {
-            Err(CopyError::NotPermitted)
-        }
+        let got = unsafe { libc::process_vm_readv(pid, local.as_ptr(), 2, remote.as_ptr(), 2, 0) };
+        let is_whole = usize::try_from(got) == Ok(len + LEASE_LEN);
+        if is_whole { Ok(u64::from_ne_bytes(lease)) } else { Err(CopyError::NotPermitted) }
     }
 }
 
@@ -294,18 +247,17 @@ mod tests {
     }
 
     #[test]
-    fn strangers_and_successors_are_told_apart() {
+    fn what_cannot_be_there_is_not_copied() {
         let (bytes, lease) = ([7; 32], lease());
         let good = source(&bytes, &lease).stretch;
         let mut to = [0; 8];
         assert_eq!(copy(&good, 25, &mut to), Err(CopyError::Stranger), "beyond the source");
-        let successor = Stretch { witness: [0; 16], ..good };
         let nobody = Stretch { pid: u32::MAX, ..good };
-        for bad in [successor, nobody] {
-            assert_eq!(copy(&bad, 0, &mut to), Err(CopyError::Stranger), "{bad:?}");
-        }
+        assert_eq!(copy(&nobody, 0, &mut to), Err(CopyError::Stranger));
         let unmapped = Stretch { addr: 64, ..good };
         assert_eq!(copy(&unmapped, 0, &mut to), Err(CopyError::NotPermitted));
+        let successor = Stretch { lease: good.lease ^ 1, ..good };
+        assert_eq!(copy(&successor, 0, &mut to), Err(CopyError::LeaseEnded));
     }
 
     #[test]

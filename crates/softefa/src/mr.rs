@@ -256,6 +256,11 @@ impl MrCache {
         self.find(sge.lkey).is_some_and(|region| region.covers(sge, write))
     }
 
+    /// The region that `sge` lies in, if the adapter may write there now.
+    pub(crate) fn writable(&mut self, sge: &Sge) -> Option<Arc<Region>> {
+        self.find(sge.lkey).filter(|region| region.covers(sge, true)).cloned()
+    }
+
     /// The region a peer may use now: key, address, bytes.
     pub(crate) fn remote(
         &mut self,

@@ -177,7 +177,7 @@ impl Service {
     }
 
     fn run(&self) {
-        block_signals();
+        lifecycle::block_signals();
         let mut watched = HashSet::new();
         let mut ready = Ready::NONE;
         loop {
@@ -308,17 +308,6 @@ impl Service {
 fn sound<T>(turn: impl FnOnce() -> T) -> Option<T> {
     // What it may have left half done is not used again.
     catch_unwind(AssertUnwindSafe(turn)).ok()
-}
-
-/// Signals are the program's; its handlers must not run on our small stack.
-#[allow(unsafe_code)]
-fn block_signals() {
-    // SAFETY: `all` is filled before use.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
-    }
 }
 
 #[cfg(test)]

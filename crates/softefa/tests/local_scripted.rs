@@ -25,17 +25,14 @@ fn local() -> Side {
 
 /// A source as SRD-10.7 wants it: bytes of this process that `peer` lets `to` copy for ever.
 fn source(peer: &Scripted, to: Address, bytes: &[u8]) -> Vec<u8> {
-    static WITNESS: [u8; 16] = *b"random, they say";
     static LEASE: u64 = 77;
     let long = |address: usize| (address as u64).to_be_bytes();
     let open = [
         &std::process::id().to_be_bytes()[..],
         &u32::try_from(bytes.len()).expect("short").to_be_bytes(),
         &long(bytes.as_ptr() as usize),
-        &long(WITNESS.as_ptr() as usize),
         &long(&raw const LEASE as usize),
         &LEASE.to_be_bytes(),
-        &WITNESS,
     ]
     .concat();
     let from = Address { host: u64::from(u32::from(Ipv4Addr::LOCALHOST)), qpn: peer.qpn() };
@@ -107,8 +104,8 @@ fn lease(source: &[u8]) -> (u64, u64) {
     let field = |at: usize| u64::from_be_bytes(source[at..at + 8].try_into().expect("8 bytes"));
     let mut word = [0; 8];
     let memory = std::fs::File::open("/proc/self/mem").expect("our own memory");
-    memory.read_exact_at(&mut word, field(24)).expect("a word of ours");
-    (field(32), u64::from_ne_bytes(word))
+    memory.read_exact_at(&mut word, field(16)).expect("a word of ours");
+    (field(24), u64::from_ne_bytes(word))
 }
 
 #[test]

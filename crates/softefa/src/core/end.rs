@@ -56,9 +56,10 @@ impl Core {
         self.sq.iter().any(|slot| slot.fault.is_none() && !matches!(slot.op, SendOp::Read(_)))
     }
 
-    /// Region `key` is gone: nobody may copy its bytes.
+    /// Region `key` is gone: nobody may copy its bytes, and no copy into it goes on.
     pub(crate) fn retire(&mut self, key: u32) {
         self.sq.end_leases_of(key);
+        self.rdma.wait_for_copies();
     }
 
     /// The queue pair is destroyed: only acknowledgements go on.

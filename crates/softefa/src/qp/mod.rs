@@ -184,7 +184,7 @@ impl Qp {
             self.unpolled.sends.fetch_sub(1, Ordering::AcqRel);
             return Err(PostError::Full);
         }
-        if !wr.more && core.should_transmit(used) {
+        if !wr.more && core.should_transmit(used, wr.op) {
             core.transmit(host::now());
         }
         core.publish(&self.init);

@@ -10,24 +10,25 @@
 //! What cannot be copied goes over the wire, and the peer is not asked again unless it only took
 //! the bytes back.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 
 use srd::{Address, Arrival, Instant, PeerId, Reject};
 
 use super::{Block, Body, Lanes, OP_READ, OP_READ_CONFIRM, Part};
+use crate::copier;
 use crate::core::Core;
 use crate::counters::Counter;
 use crate::local_copy::{CopyError, Sealer, Source, Stretch};
 use crate::mr::Right;
+use crate::pull::{PIECE_BYTES, PullError, PullId, Pulls, Who};
 use crate::qp::socket_addr;
 use crate::sq::SendSlot;
 use crate::status::Status;
 
 /// Flag of a READ request: the requester may copy the bytes itself.
 pub(super) const FLAG_LOCAL: u8 = 0x80;
-/// Bytes of a WRITE in one message; also copied between two looks at the network, because a turn
-/// must end soon enough for acknowledgements (25 us at 10 GB/s).
-pub(super) const SEGMENT_BYTES: u32 = 1 << 18;
+/// Bytes of a WRITE in one message, which its responder copies in one piece.
+pub(super) const SEGMENT_BYTES: u32 = PIECE_BYTES;
 /// Shorter operations take the wire: two more messages cost more than they save.
 const OPERATION_MIN_BYTES: u32 = 1 << 15;
 /// Segments of WRITEs that wait to be copied by one responder at most: it copies them within one
@@ -36,18 +37,12 @@ const SEGMENTS_IN_ENGINE: u32 = 8;
 /// Bytes a requester copies in one turn.
 const TURN_BYTES: u32 = 4 * SEGMENT_BYTES;
 
-/// A READ whose bytes are being copied.
-#[derive(Debug, Clone, Copy)]
-struct Copying {
-    index: u32,
-    serial: u32,
-    bytes: Stretch,
-}
-
 /// Copies of a queue pair.
 #[derive(Debug)]
 pub(super) struct Local {
-    copies: VecDeque<Copying>,
+    pulls: Arc<Pulls>,
+    /// READs among them.
+    pulling: u32,
     /// WRITEs with segments to name.
     pub(super) writes: Lanes,
     /// Peers with whom nothing can be copied, by [`PeerId::index`].
@@ -57,17 +52,28 @@ pub(super) struct Local {
 impl Default for Local {
     fn default() -> Self {
         let writes = Lanes::new(SEGMENTS_IN_ENGINE);
-        Self { copies: VecDeque::new(), writes, far: Vec::new() }
+        Self { pulls: Arc::default(), pulling: 0, writes, far: Vec::new() }
     }
 }
 
 impl Local {
     pub(super) fn has_copies(&self) -> bool {
-        !self.copies.is_empty()
+        self.pulling > 0
     }
 
-    /// What outlives the work requests.
+    /// Returns when nobody copies a piece that was begun before.
+    pub(super) fn wait(&self) {
+        self.pulls.wait();
+    }
+
+    /// Forgets a READ; its memory is not written any more.
+    pub(super) fn cancel(&mut self, index: u32, serial: u32) {
+        self.pulling -= u32::from(self.pulls.cancel(PullId { index, serial }));
+    }
+
+    /// What outlives the work requests; their memory is not written any more.
     pub(super) fn cleared(&mut self) -> Self {
+        self.pulls.clear();
         Self { far: std::mem::take(&mut self.far), ..Self::default() }
     }
 
@@ -193,62 +199,53 @@ impl Core {
             return Err(Reject::BadStatus);
         }
         slot.transfer.answered = true;
-        let serial = slot.transfer.serial;
-        self.rdma.local.copies.push_back(Copying { index, serial, bytes });
+        let id = PullId { index, serial: slot.transfer.serial };
+        // It may have been deregistered meanwhile.
+        let sge = slot.part_of_first(0, slot.len);
+        match sge.and_then(|sge| Some((sge.addr, self.recv_mrs.writable(&sge)?))) {
+            Some((to, region)) => {
+                self.rdma.local.pulls.push(id, bytes, to, region);
+                self.rdma.local.pulling += 1;
+            }
+            None => self.end_pull(now, index, Err(PullError::Deregistered)),
+        }
         Ok(())
     }
 
     /// Copies bytes of READs, as many as one turn allows. Not for posts, which must not wait for them.
     pub(in crate::core) fn advance_copies(&mut self, now: Instant) {
-        let mut budget = TURN_BYTES;
-        while budget > 0
-            && let Some(copying) = self.rdma.local.copies.front().copied()
-        {
-            let Copying { index, serial, bytes: remote } = copying;
-            let target = self.sq.get(index).filter(|slot| slot.transfer.serial == serial);
-            let Some(slot) = target else {
-                self.rdma.local.copies.pop_front();
-                continue;
-            };
-            let (at, total) = (slot.transfer.placed, slot.len);
-            let bytes = SEGMENT_BYTES.min(total - at);
-            budget = budget.saturating_sub(bytes);
-            let copied = slot.part_of_first(at, bytes).map(|sge| {
-                // It may have been deregistered meanwhile.
-                let allowed = self.recv_mrs.allows(&sge, true);
-                allowed.then(|| remote.copy(at, sge.addr, bytes))
-            });
-            let is_done = match copied {
-                Some(Some(Ok(()))) => self.copied(index, bytes),
-                Some(Some(Err(why))) => {
-                    self.read_over_the_wire(now, index, why);
-                    self.rdma.local.copies.pop_front();
-                    continue;
-                }
-                Some(None) | None => self.cannot_be_placed(index),
-            };
-            if is_done {
-                self.rdma.local.copies.pop_front();
-                // Also when it failed: the answer ends the work request.
-                self.give(now, index, Part::ReadConfirm(index), OP_READ_CONFIRM, 0, (0, 0));
+        if !self.rdma.local.has_copies() {
+            return;
+        }
+        let pulls = Arc::clone(&self.rdma.local.pulls);
+        if pulls.wants_help() {
+            copier::call(&pulls);
+        }
+        pulls.copy(Who::Turn, TURN_BYTES);
+        self.device.counters.add(Counter::RdmaLocalBytes, pulls.take_uncounted());
+        while let Some((PullId { index, serial }, result)) = pulls.pop_over() {
+            self.rdma.local.pulling -= 1;
+            if self.sq.get(index).is_some_and(|slot| slot.transfer.serial == serial) {
+                self.end_pull(now, index, result);
             }
         }
     }
 
-    /// Whether that was the last of the READ in slot `index`.
-    fn copied(&mut self, index: u32, bytes: u32) -> bool {
-        self.device.counters.add(Counter::RdmaLocalBytes, u64::from(bytes));
-        self.sq.get_mut(index).is_none_or(|slot| {
-            slot.transfer.placed += bytes;
-            slot.transfer.placed == slot.len
-        })
-    }
-
-    fn cannot_be_placed(&mut self, index: u32) -> bool {
-        if let Some(slot) = self.sq.get_mut(index) {
-            slot.transfer.failed.get_or_insert(Status::LocalInvalidLkey);
+    /// Nothing of the READ in slot `index` is left to copy.
+    fn end_pull(&mut self, now: Instant, index: u32, result: Result<(), PullError>) {
+        let Some(slot) = self.sq.get_mut(index) else { return };
+        match result {
+            Err(PullError::Copy(why)) => {
+                self.read_over_the_wire(now, index, why);
+                return;
+            }
+            Err(PullError::Deregistered) => {
+                slot.transfer.failed.get_or_insert(Status::LocalInvalidLkey);
+            }
+            Ok(()) => slot.transfer.placed = slot.len,
         }
-        true
+        // Also when it failed: the answer ends the work request.
+        self.give(now, index, Part::ReadConfirm(index), OP_READ_CONFIRM, 0, (0, 0));
     }
 
     /// Asks for the bytes of the READ in slot `index` again, over the wire.

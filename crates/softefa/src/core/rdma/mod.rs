@@ -234,6 +234,11 @@ impl Rdma {
         self.local.has_copies()
     }
 
+    /// Returns when nobody copies a piece that was begun before.
+    pub(super) fn wait_for_copies(&self) {
+        self.local.wait();
+    }
+
     /// Peers that are being served.
     pub(super) fn peers(&self) -> impl Iterator<Item = PeerId> {
         self.jobs.iter().flatten().map(Job::peer)

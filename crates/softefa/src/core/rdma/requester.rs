@@ -239,6 +239,9 @@ impl Core {
         let transfer = slot.transfer;
         let is_whole = transfer.answered && transfer.placed == slot.len;
         if transfer.in_engine == 0 && (is_whole || transfer.failed.is_some()) {
+            if transfer.is_copied() && !is_whole {
+                self.rdma.local.cancel(index, transfer.serial);
+            }
             self.finish_send(index, transfer.failed.unwrap_or(Status::Ok));
         }
     }

@@ -1,0 +1,263 @@
+//! READs whose bytes are being copied out of another process, piece by piece.
+//!
+//! Pieces are taken by the turn of the queue pair, from the oldest READ on, and when there are many
+//! by the copier thread ([`crate::copier`]), from the newest: neighbours in memory have the locks of
+//! their page tables in common. Before memory goes back to the program nobody has a piece of it any more:
+//! [`Pulls::cancel`], [`Pulls::clear`] and [`Pulls::wait`] see to that.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::local_copy::{CopyError, Stretch};
+use crate::mr::Region;
+
+/// Bytes copied between two looks around: long enough that the system call does not show, short
+/// enough to stay in a core's second cache and to end soon (25 us at 10 GB/s).
+pub(crate) const PIECE_BYTES: u32 = 1 << 18;
+/// Bytes that are worth a second pair of hands.
+const SPARE_BYTES: u32 = 2 * PIECE_BYTES;
+
+/// Which READ: its slot, and a number that a successor there does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PullId {
+    pub(crate) index: u32,
+    pub(crate) serial: u32,
+}
+
+/// Why a READ cannot be copied (to the end).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PullError {
+    /// Not from there.
+    Copy(CopyError),
+    /// The memory it goes to was deregistered.
+    Deregistered,
+}
+
+/// A READ.
+#[derive(Debug)]
+struct Pull {
+    id: PullId,
+    from: Stretch,
+    to: u64,
+    /// Holds `to`.
+    region: Arc<Region>,
+    /// Bytes that were given to somebody.
+    taken: u32,
+    copied: u32,
+    /// Pieces that are being copied.
+    in_hand: u32,
+    failed: Option<PullError>,
+}
+
+impl Pull {
+    fn remaining(&self) -> u32 {
+        if self.failed.is_some() { 0 } else { self.from.len() - self.taken }
+    }
+
+    fn is_over(&self) -> bool {
+        self.in_hand == 0 && (self.failed.is_some() || self.copied == self.from.len())
+    }
+}
+
+/// Part of a READ, for who took it.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    id: PullId,
+    from: Stretch,
+    offset: u32,
+    len: u32,
+    to: u64,
+    region: Arc<Region>,
+}
+
+impl Piece {
+    fn copy(&self) -> Result<(), PullError> {
+        if !self.region.is_live() {
+            return Err(PullError::Deregistered);
+        }
+        self.from.copy(self.offset, self.to, self.len).map_err(PullError::Copy)
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queue: VecDeque<Pull>,
+    in_hand: u32,
+    /// Pieces put back so far.
+    returned: u64,
+    /// Somebody waits for the next one.
+    is_awaited: bool,
+    /// READs that are over.
+    over: u32,
+    /// The copier was called and has not left.
+    is_attended: bool,
+    /// What the copier is at.
+    attended: Option<PullId>,
+    /// Bytes copied since somebody asked.
+    uncounted_bytes: u64,
+}
+
+/// Who copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// The queue pair's own turn.
+    Turn,
+    /// The copier thread.
+    Copier,
+}
+
+impl State {
+    fn take(&mut self, who: Who) -> Option<Piece> {
+        let mut open = self.queue.iter_mut().filter(|pull| pull.remaining() > 0);
+        let pull = match who {
+            Who::Turn => open.next()?,
+            Who::Copier => {
+                let begun = self.attended;
+                let pull =
+                    open.rev().reduce(|new, old| if begun == Some(old.id) { old } else { new })?;
+                self.attended = Some(pull.id);
+                pull
+            }
+        };
+        let (offset, len) = (pull.taken, pull.remaining().min(PIECE_BYTES));
+        pull.taken += len;
+        pull.in_hand += 1;
+        self.in_hand += 1;
+        let (id, from, region) = (pull.id, pull.from, Arc::clone(&pull.region));
+        let to = pull.to + u64::from(offset);
+        Some(Piece { id, from, offset, len, to, region })
+    }
+
+    /// Whether somebody waited for it.
+    fn put_back(&mut self, piece: &Piece, copied: Result<(), PullError>) -> bool {
+        self.in_hand -= 1;
+        self.returned += 1;
+        if copied.is_ok() {
+            self.uncounted_bytes += u64::from(piece.len);
+        }
+        if let Some(pull) = self.queue.iter_mut().find(|pull| pull.id == piece.id) {
+            pull.in_hand -= 1;
+            match copied {
+                Ok(()) => pull.copied += piece.len,
+                Err(why) => {
+                    pull.failed.get_or_insert(why);
+                }
+            }
+            self.over += u32::from(pull.is_over());
+        }
+        std::mem::take(&mut self.is_awaited)
+    }
+}
+
+/// READs of a queue pair.
+#[derive(Debug, Default)]
+pub(crate) struct Pulls {
+    state: Mutex<State>,
+    bell: Condvar,
+}
+
+impl Pulls {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A READ of all of `from` into `to`, which `region` holds.
+    pub(crate) fn push(&self, id: PullId, from: Stretch, to: u64, region: Arc<Region>) {
+        let (taken, copied, in_hand, failed) = (0, 0, 0, None);
+        let pull = Pull { id, from, to, region, taken, copied, in_hand, failed };
+        self.lock().queue.push_back(pull);
+    }
+
+    /// Copies pieces until that makes at least `enough_bytes` or all are taken; how many bytes.
+    pub(crate) fn copy(&self, who: Who, enough_bytes: u32) -> u32 {
+        let mut bytes = 0;
+        let mut state = self.lock();
+        while bytes < enough_bytes
+            && let Some(piece) = state.take(who)
+        {
+            drop(state);
+            let copied = piece.copy();
+            state = self.lock();
+            if state.put_back(&piece, copied) {
+                self.bell.notify_all();
+            }
+            bytes += piece.len;
+        }
+        bytes
+    }
+
+    /// Takes out a READ of which nothing is left to copy.
+    pub(crate) fn pop_over(&self) -> Option<(PullId, Result<(), PullError>)> {
+        let mut state = self.lock();
+        if state.over == 0 {
+            return None;
+        }
+        let place = state.queue.iter().position(Pull::is_over)?;
+        let pull = state.queue.remove(place)?;
+        state.over -= 1;
+        Some((pull.id, pull.failed.map_or(Ok(()), Err)))
+    }
+
+    /// Bytes copied since the last call.
+    pub(crate) fn take_uncounted(&self) -> u64 {
+        std::mem::take(&mut self.lock().uncounted_bytes)
+    }
+
+    /// Whether there is work for the copier, who is then counted as called.
+    pub(crate) fn wants_help(&self) -> bool {
+        let mut state = self.lock();
+        let wants = !state.is_attended && {
+            let mut spare: u32 = 0;
+            // A few tell enough.
+            for pull in state.queue.iter().take(4) {
+                spare = spare.saturating_add(pull.remaining());
+            }
+            spare >= SPARE_BYTES
+        };
+        state.is_attended |= wants;
+        wants
+    }
+
+    /// The copier leaves, unless there is something left to take; whether it does.
+    pub(crate) fn leave(&self) -> bool {
+        let mut state = self.lock();
+        state.is_attended = state.queue.iter().any(|pull| pull.remaining() > 0);
+        !state.is_attended
+    }
+
+    /// Forgets a READ, if it is here. Nobody writes to its memory any more.
+    pub(crate) fn cancel(&self, id: PullId) -> bool {
+        let mut state = self.lock();
+        let place = state.queue.iter().position(|pull| pull.id == id);
+        let gone = place.and_then(|place| state.queue.remove(place));
+        state.over -= u32::from(gone.as_ref().is_some_and(Pull::is_over));
+        self.wait_for_all(state);
+        gone.is_some()
+    }
+
+    /// Forgets all. Nobody writes to their memory any more.
+    pub(crate) fn clear(&self) {
+        let mut state = self.lock();
+        state.queue.clear();
+        state.over = 0;
+        self.wait_for_all(state);
+    }
+
+    /// Returns when all pieces have been put back that were taken before.
+    pub(crate) fn wait(&self) {
+        self.wait_for_all(self.lock());
+    }
+
+    /// The caller holds the queue pair, so the only piece there can be is the copier's, who has
+    /// one at a time: after the next return it is another one.
+    fn wait_for_all(&self, mut state: MutexGuard<'_, State>) {
+        let before = state.returned;
+        while state.in_hand > 0 && state.returned == before {
+            state.is_awaited = true;
+            state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
