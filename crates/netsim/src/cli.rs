@@ -28,6 +28,10 @@ pub(crate) enum Command {
     /// missing. Ctrl-C leaves whole files. Exit codes: 0 all flows ended well, 1 some did not or a
     /// run failed, 2 wrong arguments or scenario, 130 interrupted.
     Sweep(SweepArgs),
+    /// Repeats the experiments of the SRD paper and says which of its statements hold.
+    ///
+    /// Takes a few minutes. Exit codes: 0 all hold, 1 some do not, 2 a file cannot be written.
+    Paper(PaperArgs),
     /// Sets two result files side by side, with a verdict for each figure.
     ///
     /// Exit codes: 0 nothing is worse, 1 something regressed or is missing, 2 a file cannot be read.
@@ -99,6 +103,25 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_name = "K/N", requires = "out", conflicts_with_all = ["json", "csv"],
         value_parser = Part::parse)]
     pub(crate) part: Option<Part>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PaperArgs {
+    /// Write index.html with figures and results.json into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Few and short runs: shows that it works, not what holds.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Runs at a time; without it one per core.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) jobs: Option<u32>,
+    /// Replace files that exist.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Show no progress.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Args)]

@@ -37,7 +37,7 @@ mod wheel;
 mod workload;
 
 pub use check::Violation;
-pub use outcome::{FlowOutcome, Outcome, Summary};
+pub use outcome::{FlowOutcome, Outcome, Summary, jain};
 pub use pfc::PausedLink;
 pub use sample::{FlowSamples, QueueUse, Samples, UplinkUse};
 pub use scenario::{Scenario, ScenarioError};

@@ -176,7 +176,8 @@ fn percentile(sorted: &[f64], percent: usize) -> f64 {
     sorted[(sorted.len() * percent).div_ceil(100).max(1) - 1]
 }
 
-fn jain(rates: impl Iterator<Item = f64>) -> f64 {
+/// Jain's fairness index: 1 when all rates are equal, 1/n when one of n has everything.
+pub fn jain(rates: impl Iterator<Item = f64>) -> f64 {
     let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for rate in rates {
         count += 1.0;

@@ -3,6 +3,8 @@
 pub(crate) mod compare;
 pub(crate) mod nic;
 pub(crate) mod page;
+pub(crate) mod paper;
+pub(crate) mod pool;
 pub(crate) mod record;
 pub(crate) mod run;
 pub(crate) mod series;

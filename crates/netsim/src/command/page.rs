@@ -7,6 +7,8 @@ use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table};
 
 /// Runs that have a line of their own in charts.
 const LINES_MAX: usize = 5;
+/// Paused links that are listed, per run.
+const PAUSES_MAX: usize = 8;
 /// The look of lines that are not a run's.
 const OTHER_LOOK: usize = 5;
 
@@ -66,8 +68,14 @@ fn facts(point: &Point, results: &Results) -> Vec<(String, String)> {
 }
 
 fn sections(point: &Point) -> Vec<Section> {
-    let charts =
-        [completion(point), throughput(point), fairness(point), queues(point), uplinks(point)];
+    let charts = [
+        completion(point),
+        throughput(point),
+        fairness(point),
+        queues(point),
+        pauses(point),
+        uplinks(point),
+    ];
     let mut sections: Vec<Section> = charts.into_iter().flatten().collect();
     sections.push(scenario(point));
     sections
@@ -155,6 +163,24 @@ fn queue_table(seed: u64, samples: &Samples) -> Table {
         table.push([queue.link.clone()].into_iter().chain(cells).collect());
     }
     table
+}
+
+/// Where switches paused senders instead of losing packets.
+fn pauses(point: &Point) -> Option<Section> {
+    let titles = ["seed", "link", "paused us", "pauses"];
+    let mut table = Table::new("The links that were paused longest", &titles, 2);
+    for run in &point.runs {
+        for link in run.outcome.iter().flat_map(|outcome| &outcome.paused_links).take(PAUSES_MAX) {
+            let us = format!("{:.1}", link.paused_ps as f64 / 1e6);
+            table.push(vec![run.seed.to_string(), link.link.clone(), us, link.pauses.to_string()]);
+        }
+    }
+    (!table.rows.is_empty()).then(|| Section {
+        title: "Pauses".to_owned(),
+        text: vec!["Priority flow control: a paused link sends nothing.".to_owned()],
+        tables: vec![table],
+        ..Section::default()
+    })
 }
 
 fn uplinks(point: &Point) -> Option<Section> {

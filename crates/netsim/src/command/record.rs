@@ -111,6 +111,23 @@ impl Point {
         words.join(" ")
     }
 
+    /// Runs that broke, and why, with the command that repeats each.
+    pub(crate) fn errors(&self) -> impl Iterator<Item = String> {
+        self.runs.iter().filter_map(|run| {
+            let error = run.error.as_ref()?;
+            Some(format!("{error}; repeat it with: {}", self.command(Some(run.seed))))
+        })
+    }
+
+    /// The same, and runs in which not all flows ended well.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = String> {
+        let open = self.runs.iter().filter(|run| run.done < run.flows).map(|run| {
+            let (done, flows, again) = (run.done, run.flows, self.command(Some(run.seed)));
+            format!("{done} of {flows} flows ended well; repeat it with: {again}")
+        });
+        self.errors().chain(open)
+    }
+
     pub(crate) fn is_complete(&self) -> bool {
         self.runs.iter().all(|run| run.error.is_none() && run.done == run.flows)
     }

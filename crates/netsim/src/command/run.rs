@@ -6,6 +6,7 @@ use crate::command::source::Source;
 use crate::command::{Verdict, ensure_free, is_stdout, page, setting};
 use anyhow::{Context, Result};
 use netsim::{Outcome, Scenario, table};
+use std::panic::{self, AssertUnwindSafe};
 
 /// Bad when some flow did not end well, or the runs miss what the scenario expects.
 pub(crate) fn run(args: &RunArgs) -> Result<Verdict> {
@@ -35,12 +36,28 @@ pub(crate) fn run(args: &RunArgs) -> Result<Verdict> {
 }
 
 /// Runs a scenario once.
-pub(crate) fn simulate(scenario: &Scenario, seed: u64, sampled_us: Option<u32>) -> Result<Run> {
+fn simulate(scenario: &Scenario, seed: u64, sampled_us: Option<u32>) -> Result<Run> {
     let Some(interval_us) = sampled_us else {
         return Ok(Run::of(scenario.run(seed)?, None));
     };
     let (outcome, samples) = scenario.run_sampled(seed, interval_us)?;
     Ok(Run::of(outcome, Some(samples)))
+}
+
+/// Runs a scenario once among others; what goes wrong in it is its result. A panic is one, too:
+/// its message comes where it happens, and ends nothing but this run.
+pub(crate) fn attempt(scenario: &Scenario, seed: u64, sampled_us: Option<u32>) -> Run {
+    let result = panic::catch_unwind(AssertUnwindSafe(|| simulate(scenario, seed, sampled_us)));
+    match result {
+        Ok(Ok(run)) => run,
+        Ok(Err(error)) => Run::failed(seed, format!("broken rule: {error:#}")),
+        Err(payload) => {
+            let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+            let why = text.unwrap_or_else(|| "for no stated reason".to_owned());
+            Run::failed(seed, format!("panicked: {why}"))
+        }
+    }
 }
 
 fn write(

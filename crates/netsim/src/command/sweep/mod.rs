@@ -5,26 +5,23 @@
 
 mod output;
 mod plan;
-mod pool;
 mod slurm;
 mod store;
 
 pub(crate) use plan::{Part, Seeds};
 
 use crate::cli::SweepArgs;
-use crate::command::record::{Results, Run};
-use crate::command::{Verdict, ensure_free, run::simulate};
+use crate::command::pool::{self, Step};
+use crate::command::record::{Point, Results, Run};
+use crate::command::run::attempt;
+use crate::command::{Verdict, ensure_free};
 use anyhow::{Context, Result};
 use plan::{Plan, Unit};
-use pool::Step;
 use report::Progress;
-use std::num::NonZero;
-use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::thread;
 use store::Store;
 
 /// Exit code after Ctrl-C, as shells have it.
@@ -63,15 +60,12 @@ impl Sweep<'_> {
         let stop = interruption()?;
         let mut progress = Progress::new(self.plan.count(self.args.part), self.args.quiet);
         let todo = self.resume(&mut progress);
-        // A broken run is told in its result; a backtrace over the bar tells no more.
-        let hook = panic::take_hook();
-        panic::set_hook(Box::new(|_| {}));
         let units: Vec<&Unit> = todo.iter().map(|&number| &self.plan.units[number]).collect();
         let (runs, store, plan) = (&mut self.runs, &self.store, &self.plan);
-        let ended = pool::run(
-            jobs(self.args.jobs),
+        pool::run(
+            pool::jobs(self.args.jobs),
             &units,
-            |unit| attempt(plan, unit),
+            |unit| attempt(&plan.points[unit.point].0, unit.seed, None),
             &stop,
             |step| match step {
                 Step::Ended(place, run) => {
@@ -91,9 +85,7 @@ impl Sweep<'_> {
                     Sweep::leave(plan, runs, store.as_ref(), self.args)
                 }
             },
-        );
-        panic::set_hook(hook);
-        ended
+        )
     }
 
     /// Takes finished runs from the store; numbers of the others, of this part.
@@ -150,26 +142,10 @@ fn write(results: &Results, store: Option<&Store>, args: &SweepArgs) -> Result<(
         report::write_atomic(path, output::csv(results).as_bytes())?;
     }
     print!("{}", output::table(results).text());
-    for line in output::failures(results) {
+    for line in results.points.iter().flat_map(Point::failures) {
         eprintln!("netsim: {line}");
     }
     Ok(())
-}
-
-/// One run; what goes wrong in it is its result.
-fn attempt(plan: &Plan, unit: &Unit) -> Run {
-    let scenario = &plan.points[unit.point].0;
-    let result = panic::catch_unwind(AssertUnwindSafe(|| simulate(scenario, unit.seed, None)));
-    match result {
-        Ok(Ok(run)) => run,
-        Ok(Err(error)) => Run::failed(unit.seed, format!("broken rule: {error:#}")),
-        Err(payload) => {
-            let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-            let why = text.unwrap_or_else(|| "for no stated reason".to_owned());
-            Run::failed(unit.seed, format!("panicked: {why}"))
-        }
-    }
 }
 
 fn one_line(name: &str, run: &Run) -> String {
@@ -179,11 +155,6 @@ fn one_line(name: &str, run: &Run) -> String {
     };
     let (done, flows, most) = (run.done, run.flows, summary.max_to_ideal);
     format!("{name}: {done}/{flows} flows, max/ideal {most:.3}")
-}
-
-fn jobs(wanted: Option<u32>) -> usize {
-    let cores = || thread::available_parallelism().map_or(1, NonZero::get);
-    wanted.map_or_else(cores, |jobs| jobs as usize)
 }
 
 /// Becomes true at Ctrl-C or a request to end; a second one ends the process at once.

@@ -132,20 +132,3 @@ pub(super) fn csv(results: &Results) -> String {
     }
     text
 }
-
-/// What went wrong, with the command that repeats it.
-pub(super) fn failures(results: &Results) -> Vec<String> {
-    let mut lines = Vec::new();
-    for point in &results.points {
-        for run in &point.runs {
-            let again = || format!("repeat it with: {}", point.command(Some(run.seed)));
-            if let Some(error) = &run.error {
-                lines.push(format!("{error}; {}", again()));
-            } else if run.done < run.flows {
-                let (done, flows) = (run.done, run.flows);
-                lines.push(format!("{done} of {flows} flows ended well; {}", again()));
-            }
-        }
-    }
-    lines
-}

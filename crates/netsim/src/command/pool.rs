@@ -1,6 +1,7 @@
 //! Work on several threads. A run is one thread and knows nothing of the others.
 
 use anyhow::Result;
+use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -11,16 +12,22 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// What happens while the pool works.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step<T> {
+pub(crate) enum Step<T> {
     /// This item is done.
     Ended(usize, T),
     /// The flag to stop is set. No item is begun any more; those that are under way go on.
     Interrupted,
 }
 
+/// Threads: as many as wanted, else one per core.
+pub(crate) fn jobs(wanted: Option<u32>) -> usize {
+    let cores = || thread::available_parallelism().map_or(1, NonZero::get);
+    wanted.map_or_else(cores, |jobs| jobs as usize)
+}
+
 /// Does `work` on all items with `jobs` threads, and tells `step` in the calling thread of each
 /// end. Ends early when `step` fails, after what is under way.
-pub(super) fn run<I: Sync, T: Send>(
+pub(crate) fn run<I: Sync, T: Send>(
     jobs: usize,
     items: &[I],
     work: impl Fn(&I) -> T + Sync,

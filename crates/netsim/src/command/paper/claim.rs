@@ -1,0 +1,336 @@
+//! The statements of the paper, each with what was measured and whether it holds.
+//!
+//! Where the paper has no number ("close to the optimum"), the bound is ours and stands beside it.
+
+use super::experiment::{CDF_BYTES, Experiment, Figure, Protocol, each_second};
+use super::of;
+use report::Table;
+use std::fmt::Write;
+
+/// "Close to the optimum": within 10 %.
+const CLOSE: f64 = 1.10;
+/// "Very low jitter": the largest times of the seeds differ by at most 5 %.
+const JITTER: f64 = 0.05;
+/// "A large number of samples": at least every tenth.
+const MANY: f64 = 0.10;
+/// "Consistent and close to ideal": samples within 10 % of the fair share.
+const CONSISTENT: f64 = 0.10;
+/// "Oscillates wildly": the samples of a flow differ by a factor of 2.
+const WILD: f64 = 2.0;
+/// "Much lower average": at most 3/4 of the fair share.
+const MUCH_LOWER: f64 = 0.75;
+/// "Slightly higher": up to 1.5 times.
+const SLIGHTLY: f64 = 1.5;
+
+/// What came of a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Holds,
+    /// For some of the cases.
+    Partly,
+    Fails,
+    /// Runs that it needs did not end.
+    NotMeasured,
+}
+
+impl Verdict {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Partly => "partly",
+            Self::Fails => "DOES NOT HOLD",
+            Self::NotMeasured => "NOT MEASURED",
+        }
+    }
+}
+
+/// One statement.
+#[derive(Debug)]
+pub(super) struct Claim {
+    /// Where the paper has it.
+    pub(super) place: &'static str,
+    pub(super) statement: String,
+    pub(super) measured: String,
+    pub(super) verdict: Verdict,
+}
+
+impl Claim {
+    pub(super) fn holds(&self) -> bool {
+        self.verdict == Verdict::Holds
+    }
+
+    fn new(place: &'static str, statement: &str, result: Option<(bool, String)>) -> Self {
+        let (verdict, measured) = match result {
+            Some((true, measured)) => (Verdict::Holds, measured),
+            Some((false, measured)) => (Verdict::Fails, measured),
+            None => (Verdict::NotMeasured, "some runs did not end".to_owned()),
+        };
+        Self { place, statement: statement.to_owned(), measured, verdict }
+    }
+}
+
+/// The statements as a table.
+pub(super) fn table(claims: &[Claim]) -> Table {
+    let titles = ["paper", "statement", "measured", "verdict"];
+    let mut table = Table::new("What the SRD paper says, and what was measured here", &titles, 4);
+    for claim in claims {
+        let verdict = claim.verdict.text().to_owned();
+        let place = claim.place.to_owned();
+        table.push(vec![place, claim.statement.clone(), claim.measured.clone(), verdict]);
+    }
+    table
+}
+
+/// The statements as paragraphs, for terminals.
+pub(super) fn text(claims: &[Claim]) -> String {
+    let mut text = String::new();
+    for claim in claims {
+        let (verdict, place) = (claim.verdict.text(), claim.place);
+        let _ = writeln!(text, "{verdict:<13}  {place:<12}  {}", claim.statement);
+        let _ = writeln!(text, "{:29}{}", "", claim.measured);
+    }
+    text
+}
+
+/// All statements, in the order of the paper.
+pub(super) fn judge(experiments: &[Experiment]) -> Vec<Claim> {
+    let one = |figure, protocol| of(experiments, figure, protocol).next();
+    let bursts =
+        |protocol| -> Vec<&Experiment> { of(experiments, Figure::Burst, protocol).collect() };
+    let (srd, tcp) = (bursts(Protocol::Srd), bursts(Protocol::Tcp));
+    let mut claims = vec![failure(one(Figure::Failure, Protocol::Srd))];
+    claims.extend([srd_close(&srd), srd_jitter(&srd), tcp_range(&tcp)]);
+    let cdf = |all: &[&Experiment]| all.iter().find(|e| e.bytes == CDF_BYTES).map(|e| cdf_us(e));
+    claims.extend(tcp_tail(cdf(&tcp), ideal_us(&tcp)));
+    claims.extend(persistent_srd(one(Figure::Persistent, Protocol::Srd)));
+    claims.extend(persistent_tcp(one(Figure::Persistent, Protocol::Tcp)));
+    claims.extend(imbalance_tcp(one(Figure::Imbalance, Protocol::Tcp)));
+    claims.push(imbalance_srd(one(Figure::Imbalance, Protocol::Srd)));
+    claims.push(conclusion(
+        one(Figure::Imbalance, Protocol::Srd),
+        one(Figure::Imbalance, Protocol::Tcp),
+    ));
+    claims
+}
+
+fn failure(cut: Option<&Experiment>) -> Claim {
+    let result = cut.and_then(|cut| {
+        let worst = cut.worst()?;
+        let ms = cut.summaries().map(|s| s.max_us).fold(0.0, f64::max) / 1000.0;
+        let repeated: u64 = cut.outcomes().map(|outcome| outcome.repeated_packets).max()?;
+        let measured = format!(
+            "cable cut, routing never learns: slowest {worst:.3} x ideal ({ms:.2} ms), \
+             {repeated} packets sent again"
+        );
+        Some((worst <= CLOSE, measured))
+    });
+    let statement = format!(
+        "after a link fails, packets take another path at once, without waiting for routing \
+         (slowest at most {CLOSE} x ideal)"
+    );
+    Claim::new("II.A", &statement, result)
+}
+
+fn srd_close(srd: &[&Experiment]) -> Claim {
+    let statement =
+        format!("SRD: largest completion time close to the optimum (at most {CLOSE} x)");
+    by_size(&statement, "x ideal", srd, Experiment::worst, |ratio| ratio <= CLOSE)
+}
+
+fn srd_jitter(srd: &[&Experiment]) -> Claim {
+    let jitter = |experiment: &Experiment| {
+        let (least, most) = range(experiment.summaries().map(|s| s.max_us));
+        experiment.worst().map(|_| most / least)
+    };
+    let statement = format!("SRD: very low jitter (seeds within {:.0} %)", JITTER * 100.0);
+    by_size(&statement, "slowest over fastest seed", srd, jitter, |ratio| ratio <= 1.0 + JITTER)
+}
+
+fn tcp_range(tcp: &[&Experiment]) -> Claim {
+    let statement = "TCP: largest completion time 3 to 20 x the ideal";
+    by_size(statement, "x ideal", tcp, Experiment::worst, |ratio| (3.0..=20.0).contains(&ratio))
+}
+
+/// A statement of figure 2 on some value, which holds for some sizes, all or none.
+fn by_size(
+    statement: &str,
+    what: &str,
+    experiments: &[&Experiment],
+    value: impl Fn(&Experiment) -> Option<f64>,
+    fits: impl Fn(f64) -> bool,
+) -> Claim {
+    let values = experiments.iter().map(|e| Some((e.bytes, value(e)?)));
+    let values: Vec<(u64, f64)> = values.collect::<Option<_>>().unwrap_or_default();
+    let fitting = values.iter().filter(|(_, value)| fits(*value)).count();
+    let each: Vec<String> =
+        values.iter().map(|(bytes, value)| format!("{} {value:.2}", size(*bytes))).collect();
+    let measured = format!("{what}: {}", each.join(", "));
+    let result = (!values.is_empty()).then_some((fitting == values.len(), measured));
+    let claim = Claim::new("IV.A, fig. 2", statement, result);
+    let partly = 0 < fitting && fitting < values.len();
+    if partly { Claim { verdict: Verdict::Partly, ..claim } } else { claim }
+}
+
+fn tcp_tail(all_us: Option<Vec<f64>>, ideal_us: Option<f64>) -> [Claim; 2] {
+    let all = all_us.filter(|all| !all.is_empty());
+    let share = |part: usize, of: usize| part as f64 / of.max(1) as f64;
+    let tail = all.as_ref().map(|all| {
+        let late = share(all.iter().filter(|us| **us > 50_000.0).count(), all.len());
+        (late > 0.0, format!("{:.1} % of the flows take more than 50 ms", late * 100.0))
+    });
+    let bulk = all.as_ref().zip(ideal_us).map(|(all, ideal_us)| {
+        let early: Vec<f64> = all.iter().copied().filter(|us| *us <= 50_000.0).collect();
+        let slow = share(early.iter().filter(|us| **us >= 3.0 * ideal_us).count(), early.len());
+        let most = early.iter().copied().fold(0.0, f64::max) / ideal_us;
+        let measured =
+            format!("{:.1} % of them take 3 x ideal or more, at most {most:.1} x", slow * 100.0);
+        (slow >= MANY, measured)
+    });
+    let statement = format!(
+        "TCP, 2 MB: of the flows below 50 ms a large number take 3 x the ideal (at least {:.0} %)",
+        MANY * 100.0
+    );
+    [
+        Claim::new("IV.A, fig. 3", "TCP, 2 MB: a tail above 50 ms, the least time-out", tail),
+        Claim::new("IV.A, fig. 3", &statement, bulk),
+    ]
+}
+
+fn persistent_srd(experiment: Option<&Experiment>) -> Vec<Claim> {
+    let rates = persistent_rates(experiment);
+    let sum = rates.as_ref().map(|rates| {
+        let total = mean(rates.iter().flatten().copied()) * rates.len() as f64;
+        let share = total / rates.len() as f64;
+        (total >= 90.0, format!("{total:.1} Gbit/s together, so {share:.2} Gbit/s each"))
+    });
+    let each = rates.map(|rates| {
+        let fair = mean(rates.iter().flatten().copied());
+        let (least, most) = range(rates.iter().flatten().copied());
+        let inside = least >= fair * (1.0 - CONSISTENT) && most <= fair * (1.0 + CONSISTENT);
+        (inside, format!("{}; {least:.2} to {most:.2} Gbit/s", jain(&rates)))
+    });
+    let statement = format!(
+        "SRD: each flow's throughput is consistent and close to the fair share (1-s samples within \
+         {:.0} %)",
+        CONSISTENT * 100.0
+    );
+    vec![
+        Claim::new("IV.A, fig. 4", "48 flows share 100 Gbit/s, about 2 Gbit/s each", sum),
+        Claim::new("IV.A, fig. 4", &statement, each),
+    ]
+}
+
+fn persistent_tcp(experiment: Option<&Experiment>) -> Vec<Claim> {
+    let rates = persistent_rates(experiment);
+    let wild = rates.as_ref().map(|rates| {
+        let factor = |flow: &Vec<f64>| {
+            let (least, most) = range(flow.iter().copied());
+            if least > 0.0 { most / least } else { f64::INFINITY }
+        };
+        let factors: Vec<f64> = rates.iter().map(factor).collect();
+        let wild = factors.iter().filter(|factor| **factor >= WILD).count();
+        let (least, most) = range(rates.iter().flatten().copied());
+        let measured = format!(
+            "{wild} of {} flows change by {WILD} x or more; {least:.2} to {most:.2} Gbit/s",
+            rates.len()
+        );
+        (wild * 2 > rates.len(), measured)
+    });
+    let low = rates.map(|rates| {
+        let fair = mean(rates.iter().flatten().copied());
+        let means: Vec<f64> = rates.iter().map(|flow| mean(flow.iter().copied())).collect();
+        let (least, most) = range(means.iter().copied());
+        let measured = format!("{}; means of flows {least:.2} to {most:.2} Gbit/s", jain(&rates));
+        (least <= MUCH_LOWER * fair, measured)
+    });
+    let wildly = format!(
+        "TCP: each flow's throughput oscillates wildly (1-s samples of most flows differ by {WILD} x)"
+    );
+    let lower = format!(
+        "TCP: some flows have much lower average throughput (at most {MUCH_LOWER} of the fair share)"
+    );
+    vec![Claim::new("IV.A, fig. 4", &wildly, wild), Claim::new("IV.A, fig. 4", &lower, low)]
+}
+
+fn imbalance_tcp(tcp: Option<&Experiment>) -> Vec<Claim> {
+    let complete = tcp.filter(|tcp| tcp.point.is_complete());
+    let median = complete.and_then(|tcp| {
+        let ideal_us = ideal_us(&[tcp])?;
+        let ratio = mean(tcp.summaries().map(|s| s.p50_us)) / ideal_us;
+        Some(((1.0..=SLIGHTLY).contains(&ratio), format!("{ratio:.2} x ideal")))
+    });
+    let tail = complete.and_then(|tcp| {
+        let (least, most) = range(tcp.summaries().map(|s| s.max_to_ideal));
+        let measured = format!("{least:.1} to {most:.1} x ideal, by seed");
+        Some(((10.0..=200.0).contains(&most), measured)).filter(|_| most.is_finite())
+    });
+    let drops = tcp.map(|tcp| {
+        let lost: u64 = tcp.outcomes().map(|outcome| outcome.lost_queue_full).sum();
+        (lost > 0, format!("{lost} packets lost in full queues"))
+    });
+    let slightly = format!("TCP: median slightly above the expected time (up to {SLIGHTLY} x)");
+    vec![
+        Claim::new("IV.B, fig. 6", &slightly, median),
+        Claim::new("IV.B, fig. 6", "TCP: tail 1 to 2 orders of magnitude above it", tail),
+        Claim::new("IV.B, fig. 6", "TCP: drops, though balanced load would fit", drops),
+    ]
+}
+
+fn imbalance_srd(srd: Option<&Experiment>) -> Claim {
+    let result = srd
+        .and_then(Experiment::worst)
+        .map(|worst| (worst <= 1.15, format!("{worst:.3} x ideal at most")));
+    Claim::new("IV.B, fig. 6", "SRD: largest time at most 15 % above the ideal", result)
+}
+
+fn conclusion(srd: Option<&Experiment>, tcp: Option<&Experiment>) -> Claim {
+    let worst = srd.and_then(Experiment::worst).zip(tcp.and_then(Experiment::worst));
+    let result = worst.map(|(srd, tcp)| {
+        let factor = tcp / srd;
+        (factor >= 10.0, format!("{factor:.0} x lower, rack to rack"))
+    });
+    Claim::new("V", "SRD: tail latency orders of magnitude below TCP's (10 x)", result)
+}
+
+/// Throughput of each flow in each second.
+fn persistent_rates(experiment: Option<&Experiment>) -> Option<Vec<Vec<f64>>> {
+    let rates = each_second(experiment?.point.runs.first()?);
+    (!rates.is_empty() && !rates[0].is_empty()).then_some(rates)
+}
+
+/// Jain's index of the samples: mean over the seconds.
+fn jain(rates: &[Vec<f64>]) -> String {
+    let of_second = |second: usize| netsim::jain(rates.iter().map(|flow| flow[second]));
+    format!("Jain {:.3}", mean((0..rates[0].len()).map(of_second)))
+}
+
+/// All completion times of all seeds.
+fn cdf_us(experiment: &Experiment) -> Vec<f64> {
+    let flows = experiment.outcomes().flat_map(|outcome| &outcome.flows);
+    flows.filter_map(|flow| Some(flow.completion_ps? as f64 / 1e6)).collect()
+}
+
+/// Best possible time of the flows of 2 MB.
+fn ideal_us(experiments: &[&Experiment]) -> Option<f64> {
+    let experiment = experiments.iter().find(|e| [0, CDF_BYTES].contains(&e.bytes))?;
+    experiment.outcomes().next()?.flows.first().map(|flow| flow.ideal_ps as f64 / 1e6)
+}
+
+pub(super) fn size(bytes: u64) -> String {
+    if bytes >= 1_000_000 {
+        format!("{} MB", bytes / 1_000_000)
+    } else {
+        format!("{} KB", bytes / 1000)
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    sum / count
+}
+
+fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
+        (least.min(value), most.max(value))
+    })
+}

@@ -1,0 +1,251 @@
+//! The paper's experiments as scenarios of the repository with some fields set.
+
+use crate::command::record::{Point, Run};
+use crate::command::setting::{self, Setting};
+use crate::command::source::Source;
+use anyhow::Result;
+use netsim::{Outcome, Scenario, Summary};
+
+/// Figure 2 does not name its sizes; these span what it is said to span.
+const SIZES: [(&str, u64); 9] = [
+    ("64KB", 64_000),
+    ("128KB", 128_000),
+    ("256KB", 256_000),
+    ("512KB", 512_000),
+    ("1MB", 1_000_000),
+    ("2MB", 2_000_000),
+    ("4MB", 4_000_000),
+    ("8MB", 8_000_000),
+    ("16MB", 16_000_000),
+];
+/// Size of figure 3.
+pub(super) const CDF_BYTES: u64 = 2_000_000;
+/// Sizes for which other buffers are tried.
+pub(super) const BUFFER_SIZES: [u64; 4] = [64_000, 512_000, 2_000_000, 16_000_000];
+const INCAST: (&str, &str) =
+    ("scenarios/incast4x12.toml", include_str!("../../../../../scenarios/incast4x12.toml"));
+const RACK: (&str, &str) =
+    ("scenarios/rack8x16.toml", include_str!("../../../../../scenarios/rack8x16.toml"));
+const RACK_CUT: (&str, &str) =
+    ("scenarios/rack8x16-cut.toml", include_str!("../../../../../scenarios/rack8x16-cut.toml"));
+const SECOND_US: u32 = 1_000_000;
+/// Buffer of a port under incast. The ports of a switch share their memory, so the one that is
+/// under load has some MB; published simulations give each 0.5 MB. What the choice does to the
+/// results is measured, too.
+const BUFFER: &str = "2MB";
+const OTHER_BUFFERS: [&str; 4] = ["539500", "1MB", "4MB", "8MB"];
+
+/// Which part of the paper an experiment repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Figure {
+    /// Figures 2 and 3: 48 flows to one host, all at once.
+    Burst,
+    /// The bursts with other buffers: what the results depend on.
+    Buffers,
+    /// Figure 4: the same flows without an end.
+    Persistent,
+    /// Figure 6: rack to rack at half of the uplinks.
+    Imbalance,
+    /// Section II: a cable breaks, routing does not learn of it.
+    Failure,
+}
+
+/// What the flows use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Srd,
+    Tcp,
+}
+
+impl Protocol {
+    pub(super) const ALL: [Self; 2] = [Self::Srd, Self::Tcp];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Srd => "SRD",
+            Self::Tcp => "TCP",
+        }
+    }
+
+    /// As scenario files call it.
+    const fn kind(self) -> &'static str {
+        match self {
+            Self::Srd => "srd",
+            Self::Tcp => "tcp",
+        }
+    }
+}
+
+/// One scenario and its runs.
+#[derive(Debug)]
+pub(super) struct Experiment {
+    pub(super) figure: Figure,
+    pub(super) protocol: Protocol,
+    /// Bytes of a flow.
+    pub(super) bytes: u64,
+    /// Bytes of a run, which say how long it takes.
+    pub(super) cost_bytes: u64,
+    pub(super) scenario: Scenario,
+    pub(super) seeds: Vec<u64>,
+    pub(super) sample_us: Option<u32>,
+    /// Buffer of a port, as it was set; empty when it is the scenario's.
+    pub(super) buffer: String,
+    /// The runs, when they have been made.
+    pub(super) point: Point,
+}
+
+impl Experiment {
+    fn new(
+        figure: Figure,
+        protocol: Protocol,
+        (file, text): (&str, &str),
+        fields: &[String],
+    ) -> Result<Self> {
+        let mut settings = vec![Setting::single(&format!("transport.kind={}", protocol.kind()))?];
+        for field in fields {
+            settings.push(Setting::single(field)?);
+        }
+        let combinations = setting::combinations(&settings);
+        let chosen = combinations.first().map_or(&[][..], Vec::as_slice);
+        let (scenario, point) = Source::new(file, text)?.point(chosen)?;
+        let seeds = scenario.seeds().to_vec();
+        let buffer = point.settings.iter().find(|(field, _)| field == "network.buffer_bytes");
+        let buffer = buffer.map_or_else(String::new, |(_, value)| value.clone());
+        let (bytes, cost_bytes, sample_us) = (0, 0, None);
+        Ok(Self { figure, protocol, bytes, cost_bytes, scenario, seeds, sample_us, buffer, point })
+    }
+
+    /// For progress and tables.
+    pub(super) fn name(&self) -> String {
+        format!("{} {}", self.point.file, self.point.name())
+    }
+
+    /// What is kept in the result file.
+    pub(super) fn point(&self) -> Point {
+        let light = |run: &Run| Run { outcome: None, samples: None, ..run.clone() };
+        Point { runs: self.point.runs.iter().map(light).collect(), ..self.point.clone() }
+    }
+
+    pub(super) fn outcomes(&self) -> impl Iterator<Item = &Outcome> {
+        self.point.runs.iter().filter_map(|run| run.outcome.as_ref())
+    }
+
+    pub(super) fn summaries(&self) -> impl Iterator<Item = &Summary> {
+        self.point.runs.iter().filter_map(|run| run.summary.as_ref())
+    }
+
+    /// Largest completion time over the ideal one, of the worst seed; `None` when flows are open.
+    pub(super) fn worst(&self) -> Option<f64> {
+        let complete = self.point.is_complete();
+        self.summaries().map(|s| s.max_to_ideal).reduce(f64::max).filter(|_| complete)
+    }
+}
+
+/// All experiments; `quick`: few and short ones, which show that they work and little more.
+pub(super) fn all(quick: bool) -> Result<Vec<Experiment>> {
+    let mut all = Vec::new();
+    for protocol in Protocol::ALL {
+        all.extend(bursts(protocol, quick)?);
+        if !quick {
+            all.extend(buffers(protocol)?);
+        }
+        all.push(persistent(protocol, quick)?);
+        let mut imbalance = Experiment::new(Figure::Imbalance, protocol, RACK, &[])?;
+        imbalance.seeds = (1..=if quick { 1 } else { 10 }).collect();
+        imbalance.cost_bytes = 128 * 2_000_000;
+        all.push(imbalance);
+    }
+    let mut failure = Experiment::new(Figure::Failure, Protocol::Srd, RACK_CUT, &[])?;
+    failure.seeds.truncate(if quick { 1 } else { usize::MAX });
+    all.push(failure);
+    Ok(all)
+}
+
+fn burst(
+    figure: Figure,
+    protocol: Protocol,
+    (word, bytes): (&str, u64),
+    buffer: &str,
+) -> Result<Experiment> {
+    let fields = [
+        format!("workload.bytes={word}"),
+        format!("network.buffer_bytes={buffer}"),
+        // TCP waits for time-outs, which double; the limit must not cut them off.
+        "limit_ms=20000".to_owned(),
+    ];
+    let mut burst = Experiment::new(figure, protocol, INCAST, &fields)?;
+    (burst.bytes, burst.cost_bytes) = (bytes, 48 * bytes);
+    Ok(burst)
+}
+
+fn buffers(protocol: Protocol) -> Result<Vec<Experiment>> {
+    let mut all = Vec::new();
+    for buffer in OTHER_BUFFERS {
+        for size in SIZES.into_iter().filter(|size| BUFFER_SIZES.contains(&size.1)) {
+            all.push(burst(Figure::Buffers, protocol, size, buffer)?);
+        }
+    }
+    Ok(all)
+}
+
+fn bursts(protocol: Protocol, quick: bool) -> Result<Vec<Experiment>> {
+    let mut all = Vec::new();
+    let wanted = |size: &(&str, u64)| !quick || [64_000, CDF_BYTES].contains(&size.1);
+    for size in SIZES.into_iter().filter(wanted) {
+        let mut burst = burst(Figure::Burst, protocol, size, BUFFER)?;
+        let seeds = match (quick, size.1) {
+            (true, _) => 1,
+            (false, CDF_BYTES) => 10,
+            (false, _) => 3,
+        };
+        burst.seeds = (1..=seeds).collect();
+        all.push(burst);
+    }
+    Ok(all)
+}
+
+fn persistent(protocol: Protocol, quick: bool) -> Result<Experiment> {
+    let (limit_ms, samples) = if quick { (20, 5) } else { (5000, 500) };
+    let fields = [
+        "workload.bytes=4GB".to_owned(),
+        format!("network.buffer_bytes={BUFFER}"),
+        format!("limit_ms={limit_ms}"),
+    ];
+    let mut persistent = Experiment::new(Figure::Persistent, protocol, INCAST, &fields)?;
+    persistent.seeds = vec![1];
+    persistent.sample_us = Some(limit_ms * 1000 / samples);
+    persistent.cost_bytes = 12_500_000 * u64::from(limit_ms);
+    Ok(persistent)
+}
+
+/// Throughput of each flow in Gbit/s over consecutive windows of `seconds` each (of a tenth of
+/// the run when it is shorter than ten such windows would need).
+pub(super) fn windows(run: &Run, window_us: u32) -> Vec<Vec<f64>> {
+    let Some(samples) = &run.samples else { return Vec::new() };
+    let Some(&end_us) = samples.at_us.last() else { return Vec::new() };
+    let window_us = f64::from(window_us).min(end_us / 2.0);
+    let mut bounds: Vec<usize> = Vec::new();
+    let mut next_us = window_us;
+    for (i, &at_us) in samples.at_us.iter().enumerate() {
+        if at_us >= next_us * (1.0 - 1e-9) {
+            bounds.push(i);
+            next_us = at_us + window_us;
+        }
+    }
+    let per_flow = samples.flows.iter().map(|flow| {
+        let mut before = (0.0, 0);
+        let rate = |&i: &usize| {
+            let (at_us, bytes) = (samples.at_us[i], flow.delivered_bytes[i]);
+            let gbps = (bytes - before.1) as f64 * 8.0 / ((at_us - before.0) * 1000.0);
+            before = (at_us, bytes);
+            gbps
+        };
+        bounds.iter().map(rate).collect()
+    });
+    per_flow.collect()
+}
+
+/// Samples of each second, as in figure 4.
+pub(super) fn each_second(run: &Run) -> Vec<Vec<f64>> {
+    windows(run, SECOND_US)
+}

@@ -1,0 +1,40 @@
+//! `netsim paper --quick`: every experiment runs, every statement is judged, the page is whole.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn paper(folder: &Path) -> Output {
+    let args = ["paper", "--quick", "-q", "--out", "d"];
+    Command::new(env!("CARGO_BIN_EXE_netsim")).args(args).current_dir(folder).output().unwrap()
+}
+
+#[test]
+fn every_statement_is_judged_and_existing_pages_are_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = paper(folder.path());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{text}");
+    assert!(output.stderr.is_empty(), "nothing broke");
+    assert!(!text.contains("NOT MEASURED"), "{text}");
+    for (verdict, statement) in [
+        ("holds", "SRD: largest time at most 15 % above the ideal"),
+        ("holds", "48 flows share 100 Gbit/s"),
+        ("holds", "after a link fails"),
+    ] {
+        let line = text.lines().find(|line| line.contains(statement)).unwrap_or_default();
+        assert!(line.starts_with(verdict), "{line}");
+    }
+    let html = fs::read_to_string(folder.path().join("d/index.html")).unwrap();
+    for figure in ["figure 2", "figure 3", "figure 4", "figure 6"] {
+        assert!(html.contains(&format!("({figure})")), "{figure}");
+    }
+    let json = fs::read(folder.path().join("d/results.json")).unwrap();
+    let results: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(results["points"].as_array().map(Vec::len), Some(9));
+
+    let again = paper(folder.path());
+    assert_eq!(again.status.code(), Some(2));
+    assert!(String::from_utf8(again.stderr).unwrap().contains("--force"));
+}
