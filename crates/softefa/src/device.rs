@@ -11,6 +11,7 @@ use crate::ah::AhnTable;
 use crate::capture::Capture;
 use crate::config::{Config, DeviceSpec, Integrity};
 use crate::counters::{Counter, Counters};
+use crate::cq::Family;
 use crate::fault::{Blackholes, FaultSpec};
 use crate::gid::Gid;
 use crate::host;
@@ -91,6 +92,7 @@ pub struct Device {
     pub(crate) mrs: Arc<MrTable>,
     pub(crate) ahns: AhnTable,
     pub(crate) live: Live,
+    pub(crate) family: Family,
 }
 
 impl Device {
@@ -157,6 +159,7 @@ impl Device {
             mrs: MrTable::new(attr.max_mr, attr.max_mr_bytes),
             ahns: AhnTable::default(),
             live: Live::default(),
+            family: Family::default(),
             attr,
         }))
     }

@@ -65,6 +65,15 @@ impl Attached {
         }
     }
 
+    /// As [`Attached::turn`], for those that `needs` says, or in a crowd for all if there is one.
+    pub(super) fn turn_if_any(&self, now: Instant, needs: impl Fn(&Qp) -> bool) {
+        match &self.crowd {
+            None => self.qps.iter().filter(|qp| needs(qp)).for_each(|qp| qp.app_turn(now)),
+            Some(set) if self.qps.iter().any(|qp| needs(qp)) => self.crowd_turn(set, now),
+            Some(_) => {}
+        }
+    }
+
     fn crowd_turn(&self, set: &PollSet, now: Instant) {
         let mut ready = Ready::NONE;
         set.wait(Some(0), &mut ready);

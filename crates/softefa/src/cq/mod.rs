@@ -3,6 +3,7 @@
 
 mod attached;
 mod completion;
+mod family;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -21,6 +22,8 @@ use crate::service;
 use attached::Attached;
 
 pub use completion::{Completion, CompletionOp};
+
+pub(crate) use family::Family;
 
 /// Why a completion queue cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -109,6 +112,7 @@ pub struct Cq {
     is_armed: AtomicBool,
     last_armed_ns: AtomicU64,
     last_driven_ns: AtomicU64,
+    last_helped_ns: AtomicU64,
 }
 
 /// So long after a poll or an arming nothing is concluded from the absence of the next one.
@@ -151,7 +155,7 @@ impl Cq {
             return Err(CreateCqError::TooMany { max: attr.max_cq });
         }
         let depth = depth.next_power_of_two();
-        Ok(Arc::new(Self {
+        let cq = Arc::new(Self {
             device: Arc::clone(device),
             depth,
             ring: Mutex::default(),
@@ -161,7 +165,10 @@ impl Cq {
             is_armed: AtomicBool::new(false),
             last_armed_ns: AtomicU64::new(0),
             last_driven_ns: AtomicU64::new(0),
-        }))
+            last_helped_ns: AtomicU64::new(0),
+        });
+        device.family.join(&cq);
+        Ok(cq)
     }
 
     /// Entries, rounded up to a power of two as the device does.
@@ -194,8 +201,12 @@ impl Cq {
         if taken > 0 || max == 0 {
             return taken;
         }
-        self.drive();
-        self.drain(max, &mut take)
+        let now = self.drive();
+        let taken = self.drain(max, &mut take);
+        if taken == 0 {
+            self.help_others(now);
+        }
+        taken
     }
 
     /// Takes one finished work request without running the adapter.
@@ -212,8 +223,12 @@ impl Cq {
         if lifecycle::is_forked_child() {
             return None;
         }
-        self.drive();
-        self.pop()
+        let now = self.drive();
+        let completion = self.pop();
+        if completion.is_none() {
+            self.help_others(now);
+        }
+        completion
     }
 
     /// Asks for one event on the channel when the next completion comes. Those that are there do
@@ -290,10 +305,11 @@ impl Cq {
         taken
     }
 
-    fn drive(&self) {
+    fn drive(&self) -> Instant {
         let now = host::now();
         self.last_driven_ns.store(now.as_ns(), Ordering::Relaxed);
         self.attached().turn(now);
+        now
     }
 
     fn attached(&self) -> Arc<Attached> {
@@ -371,5 +387,6 @@ fn is_fresh(at_ns: &AtomicU64, now: Instant) -> bool {
 impl Drop for Cq {
     fn drop(&mut self) {
         self.device.live.cqs.fetch_sub(1, Ordering::Relaxed);
+        self.device.family.leave();
     }
 }

@@ -14,7 +14,7 @@ use srd::Instant;
 
 use crate::core::Core;
 use crate::counters::Counter;
-use crate::cq::Unpolled;
+use crate::cq::{Cq, Unpolled};
 use crate::device::Device;
 use crate::host;
 use crate::lifecycle;
@@ -367,6 +367,11 @@ impl Qp {
 
     fn is_polled(&self, now: Instant) -> bool {
         self.init.send_cq.is_polled(now) || self.init.recv_cq.is_polled(now)
+    }
+
+    /// Polling `cq` drives it.
+    pub(crate) fn completes_into(&self, cq: &Cq) -> bool {
+        [&self.init.send_cq, &self.init.recv_cq].into_iter().any(|of| std::ptr::eq(&**of, cq))
     }
 
     pub(crate) fn driven(&self) -> &Driven {
