@@ -95,9 +95,16 @@ impl Channel {
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     channel: Option<Arc<Channel>>,
-    /// Events that programs took and did not acknowledge.
-    taken: Mutex<u32>,
+    taken: Mutex<Taken>,
     acknowledged: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    /// Events that programs took and did not acknowledge.
+    count: u32,
+    /// Somebody waits for that: telling nobody would cost each event a system call.
+    is_awaited: bool,
 }
 
 impl Events {
@@ -110,14 +117,16 @@ impl Events {
     }
 
     fn take_one(&self) {
-        *self.taken() += 1;
+        self.taken().count += 1;
     }
 
     /// More than were taken is a mistake of the program and counts as all of them.
     pub(crate) fn acknowledge(&self, count: u32) {
         let mut taken = self.taken();
-        *taken = taken.saturating_sub(count);
-        self.acknowledged.notify_all();
+        taken.count = taken.count.saturating_sub(count);
+        if taken.is_awaited {
+            self.acknowledged.notify_all();
+        }
     }
 
     /// Removes the events of `cq`, their owner, and waits until those taken were acknowledged.
@@ -125,12 +134,13 @@ impl Events {
         let Some(channel) = &self.channel else { return };
         channel.withdraw(cq);
         let mut taken = self.taken();
-        while *taken > 0 {
+        taken.is_awaited = true;
+        while taken.count > 0 {
             taken = self.acknowledged.wait(taken).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn taken(&self) -> MutexGuard<'_, u32> {
+    fn taken(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
