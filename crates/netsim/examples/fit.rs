@@ -5,8 +5,9 @@
 //!
 //! Without keys it changes all numbers but whole lengths. It prints the fitted file; what it found
 //! on the way goes to standard error. `docs/NIC-MODEL.md` says which tables tell which parameter.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a tool; it fits for a time")]
+#![allow(clippy::disallowed_methods, reason = "a tool that works for a given time")]
 
+use anyhow::{Context, Result, bail};
 use netsim::nic::{Comparison, Profile};
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -80,19 +81,19 @@ impl Chance {
     }
 }
 
-fn main() {
+fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().collect();
     let [_, file, seconds, more @ ..] = args.as_slice() else {
-        eprintln!("usage: fit PROFILE.toml SECONDS [SEED [KEY,KEY...]]");
-        std::process::exit(2);
+        bail!("usage: fit PROFILE.toml SECONDS [SEED [KEY,KEY...]]");
     };
-    let original = std::fs::read_to_string(file).unwrap();
-    let limit = Duration::from_secs(seconds.parse().unwrap());
-    let mut chance = Chance(more.first().map_or(1, |seed| seed.parse().unwrap()));
+    let original = std::fs::read_to_string(file).with_context(|| file.clone())?;
+    let limit = Duration::from_secs(seconds.parse().context("SECONDS")?);
+    let mut chance = Chance(more.first().map_or(Ok(1), |seed| seed.parse()).context("SEED")?);
     let mut best = numbers(&original, more.get(1).map(String::as_str));
     let whole = |n: &Number| original[n.place.clone()].parse::<u64>().is_ok() && n.value >= 100.0;
     let is_whole: Vec<bool> = best.iter().map(whole).collect();
-    let mut nearest = distance(&original).expect("a profile");
+    anyhow::ensure!(!best.is_empty(), "{file} has none of these numbers");
+    let mut nearest = distance(&original).with_context(|| format!("{file} is no profile"))?;
     let began = Instant::now();
     let mut step = 0.1;
     eprintln!("{} numbers, distance {nearest:.3}", best.len());
@@ -111,4 +112,5 @@ fn main() {
         }
     }
     print!("{}", with(&original, &best, &is_whole));
+    Ok(())
 }

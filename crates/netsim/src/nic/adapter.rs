@@ -184,3 +184,59 @@ fn cost_ps(costs: &PerPacket, kind: Kind) -> u64 {
         Kind::Complete { packets } => costs.complete_ns.of(packets),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Work of one round on an adapter with `pairs` queue pairs.
+    fn round(profile: &Profile, pairs: u32, works: &[(u32, Kind)]) -> (Vec<Effect>, Time) {
+        let (mut adapter, mut rng) = (Adapter::default(), Rng::new(1));
+        (0..pairs).for_each(|_| adapter.add_pair());
+        let mut start = None;
+        for &(pair, kind) in works {
+            let at = adapter.add(Time::ZERO, Work { pair, kind }, profile, &mut rng);
+            assert_eq!(at.is_some(), start.is_none(), "work wakes an idle adapter, once");
+            start = start.or(at);
+        }
+        let mut effects = Vec::new();
+        let now = start.expect("work was added");
+        let next = adapter.run_round(now, profile, &mut rng, &mut effects);
+        let again = adapter.run_round(next.expect("a round"), profile, &mut rng, &mut effects);
+        assert_eq!(again, None, "nothing is left");
+        (effects, now)
+    }
+
+    #[test]
+    fn a_round_acknowledges_once_per_queue_pair_at_its_end() {
+        let profile = Profile::built_in("c5n").expect("built in");
+        let receive = Kind::Receive { bytes: 64 };
+        let (effects, start) = round(&profile, 2, &[(0, receive), (1, receive), (0, receive)]);
+        let acknowledged: Vec<_> = effects
+            .iter()
+            .filter(|(_, _, outcome)| matches!(outcome, Outcome::Acknowledge { .. }))
+            .map(|&(at, pair, outcome)| (at.ps_since(start), pair, outcome))
+            .collect();
+        // Two visits and three packets in the shared part take longer than two packets of a pair.
+        let costs = &profile.adapter;
+        let end_ps = 2 * costs.visit_ns.ps() + 3 * costs.shared.receive_ns.ps();
+        assert!(end_ps > 2 * costs.queue_pair.receive_ns.ps());
+        let expected = |pair, packets| (end_ps, pair, Outcome::Acknowledge { packets });
+        assert_eq!(acknowledged, [expected(0, 2), expected(1, 1)]);
+    }
+
+    #[test]
+    fn queue_pairs_are_worked_on_in_parallel() {
+        let profile = Profile::built_in("c5n").expect("built in");
+        let last = |works: &[(u32, Kind)]| {
+            let (effects, start) = round(&profile, 8, works);
+            let ends = effects.iter().map(|(at, ..)| at.ps_since(start));
+            ends.max().expect("completions")
+        };
+        let complete = Kind::Complete { packets: 8 };
+        let one_pair = last(&[(0, complete); 2]);
+        let two_pairs = last(&[(0, complete), (1, complete)]);
+        assert_eq!(one_pair, 16 * profile.adapter.queue_pair.complete_ns.ps());
+        assert!(two_pairs < one_pair, "{two_pairs} {one_pair}");
+    }
+}

@@ -180,20 +180,34 @@ impl Profile {
             let field = line_at(text, span.clone());
             refuse(line_of(text, span), &field, error.message().replace('\n', " "))
         })?;
-        let bounded = [
-            ("lanes", f64::from(profile.link.lanes), 1.0, 64.0),
-            ("stages", profile.path.stages, f64::from(profile.link.lanes) + 1.0, 100.0),
-            ("saved_stages", profile.datagram.saved_stages, 0.0, profile.inner_stages()),
-            ("pause_random", profile.adapter.pause_random, 0.0, 1.0),
-            ("acknowledged_max", f64::from(profile.adapter.acknowledged_max), 1.0, 65_536.0),
-        ];
-        let outside = bounded.iter().find(|(_, value, min, max)| !(*min..=*max).contains(value));
-        outside.map_or(Ok(()), |(field, value, min, max)| {
+        let outside = profile.bounds().into_iter().find(|b| !(b.1..=b.2).contains(&b.3));
+        if let Some((field, min, max, value)) = outside {
             let line = text.lines().position(|line| line.trim_start().starts_with(field));
             let problem = format!("{value} is not allowed, only {min} to {max}");
-            Err(refuse(line.map_or(1, |index| index + 1), field, problem))
-        })?;
+            return Err(refuse(line.map_or(1, |index| index + 1), field, problem));
+        }
         Ok(profile)
+    }
+
+    /// What is allowed where not every number of the type is: field, least, most, value. A post and
+    /// the way take some time, or a window would turn without end at one point in time.
+    fn bounds(&self) -> [(&'static str, f64, f64, f64); 10] {
+        let (link, path, adapter) = (&self.link, &self.path, &self.adapter);
+        let apis = [Some(&self.verbs), self.library.as_ref(), self.remote_memory.as_ref()];
+        let posts = apis.into_iter().flatten().map(|api| api.post_ns.0);
+        let lanes = f64::from(link.lanes);
+        [
+            ("lanes", 1.0, 64.0, lanes),
+            ("overhead_bytes", 0.0, 100_000.0, link.overhead_bytes.into()),
+            ("mtu_bytes", 64.0, f64::from(1 << 30), link.mtu_bytes.into()),
+            ("one_way_ns", 100.0, NS_MAX, path.one_way_ns.0),
+            ("acknowledgement_ns", 100.0, NS_MAX, path.acknowledgement_ns.0),
+            ("stages", lanes + 1.0, 100.0, path.stages),
+            ("saved_stages", 0.0, self.inner_stages(), self.datagram.saved_stages),
+            ("pause_random", 0.0, 1.0, adapter.pause_random),
+            ("acknowledged_max", 1.0, 65_536.0, adapter.acknowledged_max.into()),
+            ("post_ns", 10.0, NS_MAX, posts.fold(NS_MAX, f64::min)),
+        ]
     }
 
     /// Stages of the path without the sender's link and the receiver's memory.
@@ -281,5 +295,9 @@ mod tests {
         expect(refusal("jitter_ns = ", "jitter_ns = -"), &["line", "jitter_ns", "0 to 1000000"]);
         expect(refusal("stages = ", "stages = 1000"), &["line", "stages", "to 100"]);
         expect(refusal("pause_random = ", "pause_random = 9"), &["pause_random", "0 to 1"]);
+        expect(refusal("mtu_bytes = 8850", "mtu_bytes = 0"), &["mtu_bytes", "64 to"]);
+        expect(refusal("one_way_ns = ", "one_way_ns = 0 #"), &["one_way_ns", "100 to"]);
+        expect(refusal("stages = 14.4", "stages = nan"), &["stages", "NaN", "6 to 100"]);
+        expect(refusal("[library]\npost_ns = ", "[library]\npost_ns = 0 #"), &["post_ns", "10 to"]);
     }
 }
