@@ -4,6 +4,30 @@ use crate::packet::Payload;
 use crate::time::Time;
 use crate::transport::{Kind, Message, Posting};
 
+/// A transfer's place in a workload that repeats: when all of a round have ended, the next begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Round {
+    /// From 0.
+    pub(crate) number: u32,
+    /// Rounds of the workload.
+    pub(crate) rounds: u32,
+    /// Transfers of a round: the same one of the round before has a number so much lower.
+    pub(crate) flows: u32,
+    /// Place within the round.
+    pub(crate) place: u32,
+}
+
+impl Round {
+    /// Number of the first flow of the round, of which `flow` is one.
+    pub(crate) fn first_flow(&self, flow: u32) -> u32 {
+        flow - self.place
+    }
+
+    pub(crate) fn is_last(&self) -> bool {
+        self.number + 1 == self.rounds
+    }
+}
+
 /// A transfer of `bytes` from one process to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlowSpec {
@@ -14,7 +38,10 @@ pub(crate) struct FlowSpec {
     pub(crate) src_process: u16,
     pub(crate) dst_process: u16,
     pub(crate) bytes: u64,
+    /// When it begins, in rounds after the first the earliest time.
     pub(crate) start: Time,
+    /// `None`: it waits for nothing but its time.
+    pub(crate) round: Option<Round>,
     /// Best completion time in a network that does nothing but this workload.
     pub(crate) ideal_ps: u64,
 }
@@ -35,6 +62,8 @@ pub(crate) struct Flow {
     delivered: Vec<u64>,
     /// Bytes that arrived.
     pub(crate) delivered_bytes: u64,
+    /// Flows of the round that have not ended, counted at its first one.
+    pub(crate) round_open: u32,
     /// When the sender knew the end of every message.
     pub(crate) end: Option<Time>,
 }
@@ -53,8 +82,13 @@ impl Flow {
             ended_badly: 0,
             delivered: vec![0; messages.div_ceil(64) as usize],
             delivered_bytes: 0,
+            round_open: spec.round.map_or(0, |round| round.flows),
             end: None,
         }
+    }
+
+    pub(crate) fn ends(&self) -> (u32, u32) {
+        (self.src_socket, self.dst_socket)
     }
 
     /// The next message for the transport, while the application may post one. `number` is this
@@ -120,6 +154,7 @@ mod tests {
             dst_process: 0,
             bytes,
             start: Time::ZERO,
+            round: None,
             ideal_ps: 1,
         };
         Flow::new(spec, (0, 1), Posting { message_bytes: 1000, depth: 4 })

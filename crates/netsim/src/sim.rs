@@ -60,9 +60,15 @@ impl Sim {
         };
         let mut rng = root.fork(3);
         for (number, &spec) in (0..).zip(specs) {
-            let ends = sim.ends_of(number, &spec, &mut rng);
+            let earlier = spec.round.filter(|round| round.number > 0);
+            let ends = match earlier {
+                Some(round) => sim.flows[(number - round.flows) as usize].ends(),
+                None => sim.ends_of(number, &spec, &mut rng),
+            };
             sim.flows.push(Flow::new(spec, ends, sim.setup.posting(spec.transport)));
-            sim.network.queue.push(spec.start, Event::Start { flow: number });
+            if earlier.is_none() {
+                sim.network.queue.push(spec.start, Event::Start { flow: number });
+            }
         }
         sim
     }
@@ -270,9 +276,26 @@ impl Sim {
         if flow.ended_ok + flow.ended_badly == flow.messages {
             flow.end = Some(self.now);
             self.open_flows -= 1;
+            self.end_round(number);
         }
         self.note(4, u64::from(number) << 40 | u64::from(message) << 8 | u64::from(code));
         self.post(number);
+    }
+
+    /// A flow has ended: when it is the last of its round, the next round begins.
+    fn end_round(&mut self, number: u32) {
+        let Some(round) = self.flows[number as usize].spec.round else { return };
+        let first = round.first_flow(number);
+        let open = &mut self.flows[first as usize].round_open;
+        *open -= 1;
+        if *open > 0 || round.is_last() {
+            return;
+        }
+        for flow in first + round.flows..first + 2 * round.flows {
+            let start = &mut self.flows[flow as usize].spec.start;
+            *start = self.now.max(*start);
+            self.network.queue.push(*start, Event::Start { flow });
+        }
     }
 
     fn post(&mut self, number: u32) {

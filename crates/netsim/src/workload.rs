@@ -1,8 +1,8 @@
 //! Workloads: which flows begin when, and how long each would take at best.
 
-use crate::flow::FlowSpec;
+use crate::flow::{FlowSpec, Round};
 use crate::rng::Rng;
-use crate::scenario::{Incast, Poisson, RackToRack, TransferBytes, Workloads};
+use crate::scenario::{Incast, Poisson, RackToRack, Rounds, TransferBytes, Workloads};
 use crate::time::Time;
 use crate::topology::Fabric;
 use crate::transport::Kind;
@@ -95,6 +95,7 @@ impl Plan<'_> {
             dst_process: dst.1,
             bytes: u64::from(bytes.get()),
             start: Time::ZERO,
+            round: None,
             ideal_ps: 0,
         }
     }
@@ -113,7 +114,7 @@ impl Plan<'_> {
         let flows = servers[..wanted].iter().flat_map(|&server| {
             (0..processes).map(move |process| self.flow((server, process), (0, 0), spec.bytes))
         });
-        Ok(self.with_shared_ideal(flows.collect()))
+        Ok(repeated(self.with_shared_ideal(flows.collect()), spec.rounds))
     }
 
     /// One cycle through all hosts in a random order (Sattolo).
@@ -143,7 +144,7 @@ impl Plan<'_> {
             let processes = 0..spec.processes.get() as u16;
             processes.map(move |process| self.flow((src, process), (dst, process), spec.bytes))
         });
-        Ok(self.with_shared_ideal(flows.collect()))
+        Ok(repeated(self.with_shared_ideal(flows.collect()), spec.rounds))
     }
 
     fn all_to_all(&self, hosts: u32, bytes: TransferBytes) -> Result<Vec<FlowSpec>, Wrong> {
@@ -212,6 +213,19 @@ impl Plan<'_> {
         }
         flows
     }
+}
+
+/// The flows of one round, in each of `rounds`.
+fn repeated(flows: Vec<FlowSpec>, rounds: Option<Rounds>) -> Vec<FlowSpec> {
+    let Some(rounds) = rounds.map(Rounds::get).filter(|&rounds| rounds > 1) else { return flows };
+    let count = flows.len() as u32;
+    let round = |number: u32| {
+        (0..).zip(&flows).map(move |(place, &flow)| {
+            let round = Round { number, rounds, flows: count, place };
+            FlowSpec { round: Some(round), ..flow }
+        })
+    };
+    (0..rounds).flat_map(round).collect()
 }
 
 /// A distribution of sizes, linear between its points.
@@ -295,6 +309,23 @@ mod tests {
             assert!(flows[0].ideal_ps > 48 * 100_000 * 80);
             let many = "servers = 25\nprocesses = 1\nbytes = 1";
             assert!(plan.incast(&parse(many), &mut Rng::new(3)).is_err());
+        });
+    }
+
+    #[test]
+    fn rounds_repeat_the_same_flows() {
+        with_plan(|plan| {
+            let spec = "servers = 2\nprocesses = 3\nbytes = 100000";
+            let once = plan.incast(&parse(spec), &mut Rng::new(3)).unwrap();
+            let spec = format!("{spec}\nrounds = 4");
+            let flows = plan.incast(&parse(&spec), &mut Rng::new(3)).unwrap();
+            assert_eq!(flows.len(), 24);
+            for (number, flow) in (0..).zip(&flows) {
+                let round = flow.round.unwrap();
+                assert_eq!(round.first_flow(number), round.number * 6);
+                assert_eq!(round.is_last(), number >= 18);
+                assert_eq!(FlowSpec { round: None, ..*flow }, once[number as usize % 6]);
+            }
         });
     }
 

@@ -9,7 +9,7 @@ mod spec;
 
 pub(crate) use fault::{Fault, Repair};
 pub(crate) use field::Gbps;
-pub(crate) use spec::{Incast, Poisson, RackToRack, TransferBytes, Workloads};
+pub(crate) use spec::{Incast, Poisson, RackToRack, Rounds, TransferBytes, Workloads};
 
 use crate::fault::Faults;
 use crate::flow::FlowSpec;

@@ -130,6 +130,7 @@ pub(crate) struct Workloads {
     pub(crate) poisson: Vec<Spanned<Poisson>>,
 }
 
+pub(crate) type Rounds = Bounded<1, 10_000>;
 pub(crate) type TransferBytes = Bounded<1, 4_000_000_000>;
 
 /// Processes of hosts in other racks send to a process of host 0, all at once.
@@ -139,6 +140,8 @@ pub(crate) struct Incast {
     pub(crate) servers: Bounded<1, 100_000>,
     pub(crate) processes: Bounded<1, 1000>,
     pub(crate) bytes: TransferBytes,
+    /// So many times, each time when all have ended (a barrier); once when it is missing.
+    pub(crate) rounds: Option<Rounds>,
     pub(crate) transport: Option<Kind>,
 }
 
@@ -159,6 +162,8 @@ pub(crate) struct RackToRack {
     pub(crate) hosts: Bounded<1, 1024>,
     pub(crate) processes: Bounded<1, 1000>,
     pub(crate) bytes: TransferBytes,
+    /// So many times, each time when all have ended (a barrier); once when it is missing.
+    pub(crate) rounds: Option<Rounds>,
     pub(crate) transport: Option<Kind>,
 }
 
