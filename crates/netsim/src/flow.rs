@@ -1,5 +1,6 @@
 //! One transfer of a workload: what it is to move, and how far it has come.
 
+use crate::delivered::Delivered;
 use crate::packet::Payload;
 use crate::time::Time;
 use crate::transport::{Kind, Message, Posting};
@@ -40,6 +41,8 @@ pub(crate) struct FlowSpec {
     pub(crate) bytes: u64,
     /// When it begins, in rounds after the first the earliest time.
     pub(crate) start: Time,
+    /// It sends until then, however much that is; `bytes` is more than that.
+    pub(crate) until: Option<Time>,
     /// `None`: it waits for nothing but its time.
     pub(crate) round: Option<Round>,
     /// Best completion time in a network that does nothing but this workload.
@@ -58,8 +61,7 @@ pub(crate) struct Flow {
     pub(crate) posted: u32,
     pub(crate) ended_ok: u32,
     pub(crate) ended_badly: u32,
-    /// One bit per message: it arrived.
-    delivered: Vec<u64>,
+    delivered: Delivered,
     /// Bytes that arrived.
     pub(crate) delivered_bytes: u64,
     /// Flows of the round that have not ended, counted at its first one.
@@ -80,7 +82,7 @@ impl Flow {
             posted: 0,
             ended_ok: 0,
             ended_badly: 0,
-            delivered: vec![0; messages.div_ceil(64) as usize],
+            delivered: Delivered::default(),
             delivered_bytes: 0,
             round_open: spec.round.map_or(0, |round| round.flows),
             end: None,
@@ -108,6 +110,14 @@ impl Flow {
         })
     }
 
+    /// Stops posting. True when that ends it: nothing is open.
+    pub(crate) fn stop(&mut self) -> bool {
+        self.messages = self.posted;
+        let posted_bytes = u64::from(self.posted) * u64::from(self.posting.message_bytes);
+        self.spec.bytes = self.spec.bytes.min(posted_bytes);
+        self.ended_ok + self.ended_badly == self.messages
+    }
+
     fn bytes_of(&self, message: u32) -> u32 {
         let full = u64::from(self.posting.message_bytes);
         (self.spec.bytes - u64::from(message) * full).min(full) as u32
@@ -115,10 +125,7 @@ impl Flow {
 
     /// Takes note of a message's arrival. False when it had arrived before.
     pub(crate) fn deliver(&mut self, message: u32) -> bool {
-        let bit = 1 << (message % 64);
-        let word = &mut self.delivered[message as usize / 64];
-        let new = *word & bit == 0;
-        *word |= bit;
+        let new = self.delivered.insert(message);
         if new {
             self.delivered_bytes += u64::from(self.bytes_of(message));
         }
@@ -127,11 +134,11 @@ impl Flow {
 
     /// Messages that have arrived.
     pub(crate) fn delivered_count(&self) -> u32 {
-        self.delivered.iter().map(|word| word.count_ones()).sum()
+        self.delivered.count()
     }
 
     pub(crate) fn is_delivered(&self, message: u32) -> bool {
-        self.delivered[message as usize / 64] >> (message % 64) & 1 == 1
+        self.delivered.contains(message)
     }
 
     /// Completion time, when it ended well.
@@ -154,6 +161,7 @@ mod tests {
             dst_process: 0,
             bytes,
             start: Time::ZERO,
+            until: None,
             round: None,
             ideal_ps: 1,
         };
@@ -168,6 +176,15 @@ mod tests {
         assert!(flow.deliver(100) && !flow.deliver(100) && flow.is_delivered(100));
         assert!(!flow.is_delivered(36) && flow.delivered_count() == 1);
         assert_eq!(flow.delivered_bytes, 1);
+    }
+
+    #[test]
+    fn a_flow_that_stops_ends_with_what_it_has_posted() {
+        let mut flow = flow(100_000);
+        (0..3).for_each(|_| assert!(flow.post(0).is_some()));
+        assert!(!flow.stop() && flow.post(0).is_none());
+        assert_eq!((flow.messages, flow.spec.bytes), (3, 3000));
+        assert!(self::flow(100_000).stop(), "nothing was posted");
     }
 
     #[test]

@@ -16,6 +16,7 @@
 )]
 
 mod check;
+mod delivered;
 mod fault;
 mod flow;
 mod link;
@@ -27,6 +28,7 @@ mod pfc;
 mod rng;
 mod sample;
 mod scenario;
+mod share;
 mod sim;
 mod socket;
 mod table;
@@ -41,6 +43,8 @@ pub use outcome::{FlowOutcome, Outcome, Summary, jain};
 pub use pfc::PausedLink;
 pub use sample::{FlowSamples, QueueUse, Samples, UplinkUse};
 pub use scenario::{Scenario, ScenarioError};
-pub use table::table;
+pub use share::{FlowShares, ShareSummary, Shares};
+pub use table::{shares_table, table};
 pub use time::Time;
+pub use transport::Kind as Transport;
 pub use wheel::Wheel;

@@ -20,6 +20,10 @@ pub(crate) enum Event {
     LinkIdle { host: u32 },
     /// A flow begins.
     Start { flow: u32 },
+    /// A flow that sends until now stops.
+    Stop { flow: u32 },
+    /// An interval of the flows' shares ends.
+    Share,
     /// A step of the scenario's faults.
     Fault { step: u32 },
     /// A port that can be paused has sent a packet.

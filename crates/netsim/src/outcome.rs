@@ -3,13 +3,17 @@
 use crate::link::LossCause;
 use crate::network::Tally;
 use crate::pfc::PausedLink;
+use crate::share::Shares;
 use crate::sim::Sim;
-use crate::transport::{Counts, Machine};
+use crate::transport::{Counts, Kind, Machine};
 use serde::{Deserialize, Serialize};
 
 /// One flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowOutcome {
+    /// What it uses.
+    #[serde(default)]
+    pub transport: Kind,
     /// Sending host.
     pub src_host: u32,
     /// Receiving host.
@@ -55,6 +59,9 @@ pub struct Outcome {
     pub paused_links: Vec<PausedLink>,
     /// End of the run in picoseconds.
     pub end_ps: u64,
+    /// How flows that send all the time shared the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Shares>,
     /// Events handled.
     pub events: u64,
     /// Fingerprint of everything that happened: equal for equal runs. Hexadecimal in files.
@@ -70,6 +77,7 @@ impl Outcome {
         let Tally { sent, lost, .. } = sim.network.tally;
         let lost = |cause: LossCause| lost[cause as usize];
         let flows = sim.flows.iter().map(|flow| FlowOutcome {
+            transport: flow.spec.transport,
             src_host: flow.spec.src_host,
             dst_host: flow.spec.dst_host,
             bytes: flow.spec.bytes,
@@ -95,9 +103,17 @@ impl Outcome {
             peak_queue_bytes: links.iter().map(|link| link.peak_bytes()).max().unwrap_or(0),
             paused_links: paused_links.unwrap_or_default(),
             end_ps: sim.now.as_ps(),
+            shares: sim.meter.as_ref().map(|meter| meter.shares().clone()),
             events: sim.events,
             digest: sim.digest,
         }
+    }
+
+    /// The transports that its flows use.
+    #[must_use]
+    pub fn transports(&self) -> Vec<Kind> {
+        let uses = |kind: &Kind| self.flows.iter().any(|flow| flow.transport == *kind);
+        Kind::ALL.into_iter().filter(uses).collect()
     }
 
     /// Flows that ended well.
@@ -121,7 +137,14 @@ impl Outcome {
     /// Statistics of the flows that ended well; `None` when none did.
     #[must_use]
     pub fn summary(&self) -> Option<Summary> {
-        let done = || self.flows.iter().filter_map(|flow| Some((flow, flow.completion_ps?)));
+        self.summary_of(|_| true)
+    }
+
+    /// The same of some flows; repetitions are those of all.
+    #[must_use]
+    pub fn summary_of(&self, wanted: impl Fn(&FlowOutcome) -> bool) -> Option<Summary> {
+        let flows = || self.flows.iter().filter(|flow| wanted(flow));
+        let done = || flows().filter_map(|flow| Some((flow, flow.completion_ps?)));
         let mut us: Vec<f64> = done().map(|(_, ps)| ps as f64 / 1e6).collect();
         let mut slowdown: Vec<f64> =
             done().map(|(flow, ps)| ps as f64 / flow.ideal_ps as f64).collect();

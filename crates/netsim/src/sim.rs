@@ -6,6 +6,7 @@ use crate::network::{Event, Network};
 use crate::packet::{FRAME_BYTES, PacketId, Payload, UDP_BYTES};
 use crate::rng::{Rng, mix};
 use crate::sample::Sampler;
+use crate::share::Meter;
 use crate::socket::{Ports, Socket};
 use crate::time::Time;
 use crate::topology::Fabric;
@@ -33,6 +34,7 @@ pub(crate) struct Sim {
     pub(crate) events: u64,
     pub(crate) digest: u64,
     pub(crate) sampler: Option<Sampler>,
+    pub(crate) meter: Option<Meter>,
     adapters: Vec<Adapter>,
     setup: Setup,
     ports: Ports,
@@ -52,6 +54,7 @@ impl Sim {
             events: 0,
             digest: 0,
             sampler: None,
+            meter: None,
             adapters: (0..hosts).map(|_| Adapter::default()).collect(),
             setup,
             ports: Ports::new(hosts, root.fork(2).next()),
@@ -66,6 +69,9 @@ impl Sim {
                 None => sim.ends_of(number, &spec, &mut rng),
             };
             sim.flows.push(Flow::new(spec, ends, sim.setup.posting(spec.transport)));
+            if let Some(until) = spec.until {
+                sim.network.queue.push(until, Event::Stop { flow: number });
+            }
             if earlier.is_none() {
                 sim.network.queue.push(spec.start, Event::Start { flow: number });
             }
@@ -162,6 +168,20 @@ impl Sim {
         self.sampler = Some(sampler);
     }
 
+    /// Measures the shares of flows that send until a given time, if there are any.
+    pub(crate) fn start_shares(&mut self, interval_ms: u32) {
+        let Some(meter) = Meter::new(interval_ms, &self.flows) else { return };
+        self.network.queue.push(meter.next_at(self.now), Event::Share);
+        self.meter = Some(meter);
+    }
+
+    fn measure_shares(&mut self) {
+        let Some(meter) = &mut self.meter else { return };
+        if meter.take(self.now, &self.flows) {
+            self.network.queue.push(meter.next_at(self.now), Event::Share);
+        }
+    }
+
     /// Looks, and changes nothing: not even the clock, which shows when something happened last.
     fn sample(&mut self, at: Time) {
         let Some(sampler) = &mut self.sampler else { return };
@@ -208,6 +228,12 @@ impl Sim {
                 let deadlock = |circle| Violation::PauseDeadlock { at: now, circle };
                 self.violation = circle.flatten().map(deadlock);
             }
+            Event::Stop { flow } => {
+                if self.flows[flow as usize].stop() {
+                    self.end(flow);
+                }
+            }
+            Event::Share => self.measure_shares(),
             Event::Fault { step } => {
                 self.network.step_fault(now, step);
                 self.note(2, u64::from(step));
@@ -274,12 +300,16 @@ impl Sim {
             flow.ended_badly += 1;
         }
         if flow.ended_ok + flow.ended_badly == flow.messages {
-            flow.end = Some(self.now);
-            self.open_flows -= 1;
-            self.end_round(number);
+            self.end(number);
         }
         self.note(4, u64::from(number) << 40 | u64::from(message) << 8 | u64::from(code));
         self.post(number);
+    }
+
+    fn end(&mut self, number: u32) {
+        self.flows[number as usize].end = Some(self.now);
+        self.open_flows -= 1;
+        self.end_round(number);
     }
 
     /// A flow has ended: when it is the last of its round, the next round begins.

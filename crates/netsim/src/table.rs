@@ -1,6 +1,7 @@
 //! Outcomes as a table for people.
 
-use crate::outcome::Outcome;
+use crate::outcome::{FlowOutcome, Outcome, Summary};
+use crate::transport::Kind as Transport;
 use report::Table;
 
 const TITLES: [&str; 12] = [
@@ -18,7 +19,24 @@ const TITLES: [&str; 12] = [
     "lost",
 ];
 
-/// A row per run. What links were paused in all is shown where any was.
+/// Place of the column that is only known for all flows together.
+const REPEATED: usize = 9;
+
+const SHARE_TITLES: [&str; 10] = [
+    "seed",
+    "transport",
+    "flows",
+    "interval ms",
+    "fair Gbit/s",
+    "Jain",
+    "worst interval",
+    "flow min/fair",
+    "min/fair",
+    "max/fair",
+];
+
+/// A row per run, and when flows use several transports one for each of those. What
+/// links were paused in all is shown where any was.
 #[must_use]
 pub fn table(title: &str, outcomes: &[Outcome]) -> Table {
     let any_paused = outcomes.iter().any(|outcome| !outcome.paused_links.is_empty());
@@ -31,23 +49,74 @@ pub fn table(title: &str, outcomes: &[Outcome]) -> Table {
             row.push(format!("{:.1}", paused_ps as f64 / 1e6));
         }
         table.push(row);
+        let transports = outcome.transports();
+        if transports.len() > 1 {
+            for &transport in &transports {
+                let mut row = row_of(outcome, transport);
+                row.resize(titles.len(), "-".to_owned());
+                table.push(row);
+            }
+        }
     }
     table
 }
 
+/// A row per run and transport: how flows that send all the time shared the network. `None` when
+/// there were none.
+#[must_use]
+pub fn shares_table(title: &str, outcomes: &[Outcome]) -> Option<Table> {
+    let mut table = Table::new(title, &SHARE_TITLES, 0);
+    let mut rows = 0;
+    for outcome in outcomes {
+        for transport in outcome.transports() {
+            let Some(shares) = outcome.shares.as_ref() else { continue };
+            let Some(s) = shares.summary(transport) else { continue };
+            let ratio = |value: f64| format!("{value:.3}");
+            table.push(vec![
+                outcome.seed.to_string(),
+                transport.name().to_owned(),
+                s.flows.to_string(),
+                shares.interval_ms.to_string(),
+                ratio(s.fair_gbps),
+                ratio(s.jain),
+                ratio(s.jain_worst),
+                ratio(s.flow_min_to_fair),
+                ratio(s.min_to_fair),
+                ratio(s.max_to_fair),
+            ]);
+            rows += 1;
+        }
+    }
+    (rows > 0).then_some(table)
+}
+
+/// Flows of one transport. What is not known by flow is left out.
+fn row_of(outcome: &Outcome, transport: Transport) -> Vec<String> {
+    let of_it = |flow: &FlowOutcome| flow.transport == transport;
+    let all = outcome.flows.iter().filter(|flow| of_it(flow)).count();
+    let name = format!("{} {}", outcome.seed, transport.name());
+    let mut row = columns(name, all, outcome.summary_of(of_it));
+    row[REPEATED] = "-".to_owned();
+    row
+}
+
 fn row(outcome: &Outcome) -> Vec<String> {
-    let all = outcome.flows.len();
-    let lost = outcome.lost_packets();
-    let Some(s) = outcome.summary() else {
-        let mut row = vec![outcome.seed.to_string(), format!("0/{all}")];
+    let mut row = columns(outcome.seed.to_string(), outcome.flows.len(), outcome.summary());
+    row.push(outcome.lost_packets().to_string());
+    row
+}
+
+/// All columns but the last.
+fn columns(name: String, all: usize, summary: Option<Summary>) -> Vec<String> {
+    let Some(s) = summary else {
+        let mut row = vec![name, format!("0/{all}")];
         row.resize(TITLES.len() - 1, "-".to_owned());
-        row.push(lost.to_string());
         return row;
     };
     let us = |value: f64| format!("{value:.1}");
     let ratio = |value: f64| format!("{value:.3}");
     vec![
-        outcome.seed.to_string(),
+        name,
         format!("{}/{all}", s.done),
         us(s.min_us),
         us(s.mean_us),
@@ -58,6 +127,5 @@ fn row(outcome: &Outcome) -> Vec<String> {
         ratio(s.max_to_ideal),
         format!("{:.2}", s.repeated_percent),
         ratio(s.jain),
-        lost.to_string(),
     ]
 }

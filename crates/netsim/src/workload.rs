@@ -2,7 +2,9 @@
 
 use crate::flow::{FlowSpec, Round};
 use crate::rng::Rng;
-use crate::scenario::{Incast, Poisson, RackToRack, Rounds, TransferBytes, Workloads};
+use crate::scenario::{
+    Incast, PersistentIncast, Poisson, RackToRack, Rounds, TransferBytes, Workloads,
+};
 use crate::time::Time;
 use crate::topology::Fabric;
 use crate::transport::Kind;
@@ -29,6 +31,9 @@ pub(crate) struct Refusal {
     pub(crate) problem: String,
 }
 
+/// A host and a process of it.
+type Process = (u32, u16);
+
 /// A field and what is wrong with it.
 type Wrong = (&'static str, String);
 
@@ -50,6 +55,13 @@ pub(crate) fn flows(
     for spec in &workloads.incast {
         let (span, spec) = (spec.span(), spec.get_ref());
         add(span, plan.with(spec.transport).and_then(|plan| plan.incast(spec, &mut rng)))?;
+    }
+    for spec in &workloads.persistent_incast {
+        let (span, spec) = (spec.span(), spec.get_ref());
+        add(
+            span,
+            plan.with(spec.transport).and_then(|plan| plan.persistent_incast(spec, &mut rng)),
+        )?;
     }
     for spec in &workloads.permutation {
         let (span, spec) = (spec.span(), spec.get_ref());
@@ -86,35 +98,65 @@ impl Plan<'_> {
         Ok(Self { transport, ..*self })
     }
 
-    fn flow(&self, src: (u32, u16), dst: (u32, u16), bytes: TransferBytes) -> FlowSpec {
+    fn flow(&self, src: Process, dst: Process, bytes: TransferBytes) -> FlowSpec {
+        self.flow_of(src, dst, u64::from(bytes.get()))
+    }
+
+    fn flow_of(&self, src: Process, dst: Process, bytes: u64) -> FlowSpec {
         FlowSpec {
             transport: self.transport,
             src_host: src.0,
             dst_host: dst.0,
             src_process: src.1,
             dst_process: dst.1,
-            bytes: u64::from(bytes.get()),
+            bytes,
             start: Time::ZERO,
+            until: None,
             round: None,
             ideal_ps: 0,
         }
     }
 
     fn incast(&self, spec: &Incast, rng: &mut Rng) -> Result<Vec<FlowSpec>, Wrong> {
-        let hosts = self.fabric.hosts();
-        let mut servers: Vec<u32> = (self.fabric.hosts_per_rack()..hosts).collect();
-        let wanted = spec.servers.get() as usize;
-        if wanted > servers.len() {
-            let there = servers.len();
-            let problem = format!("{wanted} servers; the other racks have {there} hosts");
-            return Err(("workload.incast.servers", problem));
+        let pairs = self.incast_pairs(spec.servers.get(), spec.processes.get(), rng);
+        let pairs = pairs.map_err(|problem| ("workload.incast.servers", problem))?;
+        let flows = pairs.into_iter().map(|(src, dst)| self.flow(src, dst, spec.bytes));
+        Ok(repeated(self.with_shared_ideal(flows.collect()), spec.rounds))
+    }
+
+    fn persistent_incast(
+        &self,
+        spec: &PersistentIncast,
+        rng: &mut Rng,
+    ) -> Result<Vec<FlowSpec>, Wrong> {
+        let pairs = self.incast_pairs(spec.servers.get(), spec.processes.get(), rng);
+        let pairs = pairs.map_err(|problem| ("workload.persistent_incast.servers", problem))?;
+        let until = Time::from_us(u64::from(spec.until_ms.get()) * 1000);
+        // More than a link can carry in that time.
+        let bytes = until.as_ps() / u64::from(self.ps_per_byte);
+        let flow = |(src, dst): (Process, Process)| {
+            let ideal_ps = until.as_ps() + self.rtt_ps(src.0, dst.0);
+            FlowSpec { until: Some(until), ideal_ps, ..self.flow_of(src, dst, bytes) }
+        };
+        Ok(pairs.into_iter().map(flow).collect())
+    }
+
+    /// Processes of servers in other racks, each with the process of host 0.
+    fn incast_pairs(
+        &self,
+        wanted: u32,
+        processes: u32,
+        rng: &mut Rng,
+    ) -> Result<Vec<(Process, Process)>, String> {
+        let mut servers: Vec<u32> = (self.fabric.hosts_per_rack()..self.fabric.hosts()).collect();
+        let there = servers.len();
+        if wanted as usize > there {
+            return Err(format!("{wanted} servers; the other racks have {there} hosts"));
         }
         rng.shuffle(&mut servers);
-        let processes = spec.processes.get() as u16;
-        let flows = servers[..wanted].iter().flat_map(|&server| {
-            (0..processes).map(move |process| self.flow((server, process), (0, 0), spec.bytes))
-        });
-        Ok(repeated(self.with_shared_ideal(flows.collect()), spec.rounds))
+        let of_server =
+            |&server: &u32| (0..processes as u16).map(move |process| ((server, process), (0, 0)));
+        Ok(servers[..wanted as usize].iter().flat_map(of_server).collect())
     }
 
     /// One cycle through all hosts in a random order (Sattolo).
@@ -134,12 +176,12 @@ impl Plan<'_> {
             let problem = format!("{from} to {to}; two different racks of 0 to {}", racks - 1);
             return Err(("workload.rack_to_rack.from_rack, to_rack", problem));
         }
-        let hosts = spec.hosts.get();
-        if hosts > per_rack {
-            let problem = format!("{hosts} hosts; a rack has {per_rack}");
+        let (first, hosts) = (spec.first_host, spec.hosts.get());
+        if first.saturating_add(hosts) > per_rack {
+            let problem = format!("{hosts} hosts from {first} on; a rack has {per_rack}");
             return Err(("workload.rack_to_rack.hosts", problem));
         }
-        let flows = (0..hosts).flat_map(|host| {
+        let flows = (first..first + hosts).flat_map(|host| {
             let (src, dst) = (spec.from_rack * per_rack + host, spec.to_rack * per_rack + host);
             let processes = 0..spec.processes.get() as u16;
             processes.map(move |process| self.flow((src, process), (dst, process), spec.bytes))

@@ -5,12 +5,12 @@
 //! and read the difference.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use netsim::{Outcome, Scenario, table};
+use netsim::{Outcome, Scenario, shares_table, table};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Larger ones are run by hand: `netsim run`.
-const BYTES_MAX: u64 = 300_000_000;
+const BYTES_MAX: u64 = 700_000_000;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
@@ -63,7 +63,9 @@ fn repeat_and_compare(names: &[String]) {
             assert!(outcome.is_complete(), "{command}: not all flows ended well");
         }
         assert_eq!(scenario.missed(&outcomes), [""; 0], "{name} misses what it expects");
-        let text = format!("{}\n{}", scenario.title(), table(scenario.title(), &outcomes).text());
+        let title = scenario.title();
+        let shares = shares_table(title, &outcomes).map(|table| table.text()).unwrap_or_default();
+        let text = format!("{title}\n{}{shares}", table(title, &outcomes).text());
         let file = folder().join("golden").join(format!("{name}.txt"));
         if std::env::var_os("NETSIM_BLESS").is_some() {
             fs::write(&file, &text).unwrap();

@@ -60,6 +60,12 @@ fn scenario_text(seed: u64) -> String {
         1 => writeln!(text, "[[workload.all_to_all]]\nhosts = 6\nbytes = {bytes}"),
         _ => writeln!(text, "[[workload.permutation]]\nbytes = {bytes}"),
     };
+    if dice.below(3) == 0 {
+        let (other, rounds) = (dice.pick(&["srd", "tcp", "dctcp"]), 1 + dice.below(3));
+        let _ = writeln!(text, "[[workload.rack_to_rack]]\nfrom_rack = 0\nto_rack = 1\nhosts = 2");
+        let _ = writeln!(text, "processes = 2\nbytes = 60_000\nrounds = {rounds}");
+        let _ = writeln!(text, "transport = \"{other}\"");
+    }
     for _ in 0..=dice.below(4) {
         let at_us = dice.below(HEALED_US - 1);
         let until_us = at_us + 1 + dice.below(HEALED_US - at_us);

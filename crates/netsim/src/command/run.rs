@@ -5,7 +5,7 @@ use crate::command::record::{Results, Run};
 use crate::command::source::Source;
 use crate::command::{Verdict, ensure_free, is_stdout, page, setting};
 use anyhow::{Context, Result};
-use netsim::{Outcome, Scenario, table};
+use netsim::{Outcome, Scenario, shares_table, table};
 use std::panic::{self, AssertUnwindSafe};
 
 /// Bad when some flow did not end well, or the runs miss what the scenario expects.
@@ -80,5 +80,8 @@ fn write(
     }
     println!("{}", scenario.title());
     print!("{}", table(scenario.title(), outcomes).text());
+    if let Some(shares) = shares_table(scenario.title(), outcomes) {
+        print!("{}", shares.text());
+    }
     Ok(())
 }

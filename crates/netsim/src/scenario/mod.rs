@@ -1,6 +1,7 @@
 //! Scenario files: what is simulated, as TOML. A wrong file is refused with the line, the field
 //! and what is allowed.
 
+mod expect;
 mod fault;
 mod field;
 mod network;
@@ -9,11 +10,13 @@ mod spec;
 
 pub(crate) use fault::{Fault, Repair};
 pub(crate) use field::Gbps;
-pub(crate) use spec::{Incast, Poisson, RackToRack, Rounds, TransferBytes, Workloads};
+pub(crate) use spec::{
+    Incast, PersistentIncast, Poisson, RackToRack, Rounds, TransferBytes, Workloads,
+};
 
 use crate::fault::Faults;
 use crate::flow::FlowSpec;
-use crate::outcome::{Outcome, Summary};
+use crate::outcome::Outcome;
 use crate::rng::Rng;
 use crate::sample::{Sampler, Samples};
 use crate::sim::Sim;
@@ -96,12 +99,16 @@ impl Scenario {
         self.file.seeds.get_ref()
     }
 
-    /// Bytes that all flows of a run move (of Poisson arrivals: with the first seed).
+    /// Bytes that all flows of a run move (of Poisson arrivals: with the first seed). Flows that
+    /// send until a given time count as one, because they share a link.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let seed = self.seeds().first().copied().unwrap_or_default();
         let flows = self.plan(&self.fabric(), &Rng::new(seed)).unwrap_or_default();
-        flows.iter().map(|flow| flow.bytes).sum()
+        let (endless, finite): (Vec<&FlowSpec>, Vec<&FlowSpec>) =
+            flows.iter().partition(|flow| flow.until.is_some());
+        let shared = endless.iter().map(|flow| flow.bytes).max().unwrap_or(0);
+        shared + finite.iter().map(|flow| flow.bytes).sum::<u64>()
     }
 
     /// Runs it once.
@@ -140,6 +147,9 @@ impl Scenario {
         if let Some(pfc) = self.file.network.pfc_setup(setup::packet_bytes(&self.file)) {
             sim.network.use_pfc(&pfc);
         }
+        if let Some(interval_ms) = self.file.workload.share_interval_ms() {
+            sim.start_shares(interval_ms);
+        }
         if let Some(interval_us) = sample_us {
             sim.start_sampling(Sampler::new(interval_us, sim.flows.len(), &sim.network.fabric));
         }
@@ -150,24 +160,7 @@ impl Scenario {
     /// What runs do not keep of what the file expects of their means, one line each.
     #[must_use]
     pub fn missed(&self, outcomes: &[Outcome]) -> Vec<String> {
-        let summaries: Vec<Summary> = outcomes.iter().filter_map(Outcome::summary).collect();
-        let mean = |field: fn(&Summary) -> f64| {
-            summaries.iter().map(field).sum::<f64>() / summaries.len().max(1) as f64
-        };
-        let expect = &self.file.expect;
-        let (most, least) = (mean(|s| s.max_to_ideal), mean(|s| s.min_to_ideal));
-        let repeated = mean(|s| s.repeated_percent);
-        let mut missed = Vec::new();
-        if let Some(bound) = expect.max_to_ideal.filter(|&bound| most > bound) {
-            missed.push(format!("max/ideal is {most:.3}, expected at most {bound}"));
-        }
-        if let Some(bound) = expect.min_to_ideal.filter(|&bound| least < bound) {
-            missed.push(format!("min/ideal is {least:.3}, expected at least {bound}"));
-        }
-        if let Some(bound) = expect.repeated_percent.filter(|&bound| repeated > bound) {
-            missed.push(format!("{repeated:.2} % are repeated, expected at most {bound} %"));
-        }
-        missed
+        self.file.expect.missed(outcomes)
     }
 
     fn fabric(&self) -> Fabric {

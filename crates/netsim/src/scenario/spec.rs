@@ -1,5 +1,6 @@
 //! What a scenario file may say.
 
+use super::expect::Expect;
 use super::fault::Fault;
 use super::field::Bounded;
 use super::network::{Network, Topology};
@@ -26,18 +27,6 @@ pub(crate) struct File {
     pub(crate) fault: Vec<Fault>,
     #[serde(default)]
     pub(crate) expect: Expect,
-}
-
-/// What the means over all seeds must keep.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Expect {
-    /// Largest completion time over the ideal one, at most.
-    pub(crate) max_to_ideal: Option<f64>,
-    /// Smallest completion time over the ideal one, at least.
-    pub(crate) min_to_ideal: Option<f64>,
-    /// Repeated packets per hundred first transmissions, at most.
-    pub(crate) repeated_percent: Option<f64>,
 }
 
 /// Which transport flows use, and how the engine is set up; what is missing is as in its preset
@@ -124,10 +113,18 @@ pub(crate) enum TcpCongestion {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Workloads {
     pub(crate) incast: Vec<Spanned<Incast>>,
+    pub(crate) persistent_incast: Vec<Spanned<PersistentIncast>>,
     pub(crate) permutation: Vec<Spanned<Permutation>>,
     pub(crate) rack_to_rack: Vec<Spanned<RackToRack>>,
     pub(crate) all_to_all: Vec<Spanned<AllToAll>>,
     pub(crate) poisson: Vec<Spanned<Poisson>>,
+}
+
+impl Workloads {
+    /// How often to measure the shares of flows that send all the time.
+    pub(crate) fn share_interval_ms(&self) -> Option<u32> {
+        self.persistent_incast.iter().map(|spec| spec.get_ref().interval_ms.get()).min()
+    }
 }
 
 pub(crate) type Rounds = Bounded<1, 10_000>;
@@ -145,6 +142,19 @@ pub(crate) struct Incast {
     pub(crate) transport: Option<Kind>,
 }
 
+/// The same, but they send all the time; each flow's throughput is measured.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PersistentIncast {
+    pub(crate) servers: Bounded<1, 100_000>,
+    pub(crate) processes: Bounded<1, 1000>,
+    /// They stop sending then.
+    pub(crate) until_ms: Bounded<1, 60_000>,
+    /// Throughput is measured so often; the shortest of a file holds for all.
+    pub(crate) interval_ms: Bounded<1, 60_000>,
+    pub(crate) transport: Option<Kind>,
+}
+
 /// Every host sends to one other and receives from one other.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -153,12 +163,15 @@ pub(crate) struct Permutation {
     pub(crate) transport: Option<Kind>,
 }
 
-/// Processes of the first hosts of a rack send to those of another rack.
+/// Processes of consecutive hosts of a rack send to those at the same places of another rack.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RackToRack {
     pub(crate) from_rack: u32,
     pub(crate) to_rack: u32,
+    /// Place of the first host in its rack; 0 when it is missing.
+    #[serde(default)]
+    pub(crate) first_host: u32,
     pub(crate) hosts: Bounded<1, 1024>,
     pub(crate) processes: Bounded<1, 1000>,
     pub(crate) bytes: TransferBytes,

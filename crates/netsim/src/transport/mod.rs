@@ -18,13 +18,13 @@ use crate::socket::Ports;
 use crate::time::Time;
 use ::srd::HEADER_MAX;
 use roce::{Requester, Responder};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tcp::{Receiver, Sender};
 
 /// What a flow uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
+pub enum Kind {
     /// The `srd` engine, unchanged.
     #[default]
     Srd,
@@ -37,6 +37,20 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// All there are.
+    pub const ALL: [Self; 4] = [Self::Srd, Self::Tcp, Self::Dctcp, Self::Roce];
+
+    /// Its name in scenario files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Srd => "srd",
+            Self::Tcp => "tcp",
+            Self::Dctcp => "dctcp",
+            Self::Roce => "roce",
+        }
+    }
+
     /// Bytes of a data packet on the wire that are no payload.
     pub(crate) const fn overhead_bytes(self) -> u32 {
         match self {

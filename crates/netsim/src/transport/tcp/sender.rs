@@ -63,6 +63,7 @@ impl Sender {
     }
 
     fn take_ack(&mut self, now: Time, next: u32, sacks: &[(u32, u32)], echo: Time, marked: bool) {
+        let marked = marked && self.congestion.heeds_marks();
         let pipe_before = self.board.pipe_bytes();
         let ended = &mut self.ended;
         let bytes = self.board.acknowledge(next, |name| ended.push_back(name));
@@ -334,6 +335,16 @@ mod tests {
         assert_eq!(bench.window(), 5000, "alpha is 1 at first");
         bench.mark_ack(2, &[], true);
         assert_eq!(bench.window(), 5000, "once per window");
+    }
+
+    #[test]
+    fn others_ignore_marks() {
+        for algorithm in [Algorithm::NewReno, Algorithm::Cubic] {
+            let mut bench = bench(algorithm, 1000);
+            bench.send();
+            bench.mark_ack(1, &[], true);
+            assert_eq!(bench.window(), 11_000);
+        }
     }
 
     #[test]

@@ -76,6 +76,11 @@ impl Congestion {
         u64::from(self.mss_bytes)
     }
 
+    /// Marks mean something to it.
+    pub(super) fn heeds_marks(&self) -> bool {
+        matches!(self.state, State::Dctcp(_))
+    }
+
     fn mss(&self) -> f64 {
         f64::from(self.mss_bytes)
     }

@@ -1,0 +1,65 @@
+//! Which messages of a flow have arrived, in memory for those that overtook others.
+
+use std::collections::VecDeque;
+
+const BITS: u32 = u64::BITS;
+
+#[derive(Debug, Default)]
+pub(crate) struct Delivered {
+    /// All messages below have arrived; a multiple of 64.
+    base: u32,
+    /// A bit per message from there on.
+    words: VecDeque<u64>,
+    count: u32,
+}
+
+impl Delivered {
+    /// Takes note of a message's arrival. False when it had arrived before.
+    pub(crate) fn insert(&mut self, message: u32) -> bool {
+        let Some(offset) = message.checked_sub(self.base) else { return false };
+        let (word, bit) = ((offset / BITS) as usize, 1 << (offset % BITS));
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        if self.words[word] & bit != 0 {
+            return false;
+        }
+        self.words[word] |= bit;
+        self.count += 1;
+        while self.words.front() == Some(&u64::MAX) {
+            self.words.pop_front();
+            self.base += BITS;
+        }
+        true
+    }
+
+    pub(crate) fn contains(&self, message: u32) -> bool {
+        let Some(offset) = message.checked_sub(self.base) else { return true };
+        let word = self.words.get((offset / BITS) as usize);
+        word.is_some_and(|word| word >> (offset % BITS) & 1 == 1)
+    }
+
+    /// Messages that have arrived.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_arrives_once_in_any_order_and_old_ones_take_no_memory() {
+        let mut delivered = Delivered::default();
+        let order = (0..1000u32).map(|i| i * 7 % 100 + i / 100 * 100);
+        for (n, message) in (0..).zip(order) {
+            assert!(!delivered.contains(message));
+            assert!(delivered.insert(message) && !delivered.insert(message));
+            assert_eq!((delivered.contains(message), delivered.count()), (true, n + 1));
+            assert!(delivered.words.len() <= 4, "{}", delivered.words.len());
+        }
+        assert!((0..1000).all(|message| delivered.contains(message)));
+        assert!(!delivered.contains(1000) && delivered.insert(5000) && !delivered.contains(4999));
+    }
+}

@@ -1,0 +1,155 @@
+//! How flows that send all the time share the network: throughput of each, interval by interval.
+
+use crate::flow::Flow;
+use crate::outcome::jain;
+use crate::time::Time;
+use crate::transport::Kind;
+use serde::{Deserialize, Serialize};
+
+/// Throughput of the flows of `workload.persistent_incast`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Shares {
+    /// Length of an interval in milliseconds.
+    pub interval_ms: u32,
+    /// One entry per flow.
+    pub flows: Vec<FlowShares>,
+}
+
+/// One flow that sends all the time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowShares {
+    /// Its number in the outcome.
+    pub flow: usize,
+    /// What it uses.
+    pub transport: Kind,
+    /// Payload bytes that arrived, one entry per interval.
+    pub bytes: Vec<u64>,
+}
+
+/// How equal the shares of the flows of a transport were. The first interval, in which they begin,
+/// does not count when there are others.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShareSummary {
+    /// Flows.
+    pub flows: usize,
+    /// Mean throughput of a flow in Gbit/s: the fair share of what they all got.
+    pub fair_gbps: f64,
+    /// Jain's index of the flows' throughput over all intervals.
+    pub jain: f64,
+    /// The lowest of the intervals' indices.
+    pub jain_worst: f64,
+    /// The flow with the lowest mean throughput, over the fair share.
+    pub flow_min_to_fair: f64,
+    /// The lowest throughput of any flow in any interval, over the fair share.
+    pub min_to_fair: f64,
+    /// The highest throughput of any flow in any interval, over the fair share.
+    pub max_to_fair: f64,
+}
+
+impl Shares {
+    /// How flows of a transport shared; `None` when there were none or they got nothing.
+    #[must_use]
+    pub fn summary(&self, transport: Kind) -> Option<ShareSummary> {
+        let flows: Vec<&[u64]> = self
+            .flows
+            .iter()
+            .filter(|flow| flow.transport == transport)
+            .map(|flow| flow.bytes.get(1..).filter(|rest| !rest.is_empty()).unwrap_or(&flow.bytes))
+            .collect();
+        let intervals = flows.first()?.len();
+        let totals = || flows.iter().map(|bytes| bytes.iter().sum::<u64>() as f64);
+        let fair = totals().sum::<f64>() / (flows.len() * intervals) as f64;
+        if fair == 0.0 {
+            return None;
+        }
+        let at = |interval: usize| flows.iter().map(move |bytes| bytes[interval] as f64);
+        let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
+        let all = || flows.iter().flat_map(|bytes| bytes.iter().map(|&bytes| bytes as f64));
+        Some(ShareSummary {
+            flows: flows.len(),
+            fair_gbps: fair * 8.0 / (f64::from(self.interval_ms) * 1e6),
+            jain: jain(totals()),
+            jain_worst: least(&mut (0..intervals).map(|interval| jain(at(interval)))),
+            flow_min_to_fair: least(&mut totals()) / intervals as f64 / fair,
+            min_to_fair: least(&mut all()) / fair,
+            max_to_fair: all().fold(0.0, f64::max) / fair,
+        })
+    }
+}
+
+/// Measures a run's shares.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    shares: Shares,
+    /// Bytes of each flow that had arrived at the end of the interval before.
+    before: Vec<u64>,
+}
+
+impl Meter {
+    /// For those of `flows` that send until a given time; `None` when there are none.
+    pub(crate) fn new(interval_ms: u32, flows: &[Flow]) -> Option<Self> {
+        let flows: Vec<FlowShares> = (0..)
+            .zip(flows)
+            .filter(|(_, flow)| flow.spec.until.is_some())
+            .map(|(number, flow)| {
+                let transport = flow.spec.transport;
+                FlowShares { flow: number, transport, bytes: Vec::new() }
+            })
+            .collect();
+        let before = vec![0; flows.len()];
+        (!flows.is_empty()).then_some(Self { shares: Shares { interval_ms, flows }, before })
+    }
+
+    /// When the interval after the one that ends at `at` ends.
+    pub(crate) fn next_at(&self, at: Time) -> Time {
+        at.plus_ps(u64::from(self.shares.interval_ms) * 1_000_000_000)
+    }
+
+    /// An interval has ended. False when no flow sends any more.
+    pub(crate) fn take(&mut self, now: Time, flows: &[Flow]) -> bool {
+        let mut some_send = false;
+        for (entry, before) in self.shares.flows.iter_mut().zip(&mut self.before) {
+            let flow = &flows[entry.flow];
+            entry.bytes.push(flow.delivered_bytes - *before);
+            *before = flow.delivered_bytes;
+            some_send |= flow.spec.until.is_some_and(|until| until > now);
+        }
+        some_send
+    }
+
+    pub(crate) fn shares(&self) -> &Shares {
+        &self.shares
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(flows: &[&[u64]]) -> Shares {
+        let flow = |(flow, bytes): (usize, &&[u64])| FlowShares {
+            flow,
+            transport: Kind::Tcp,
+            bytes: bytes.to_vec(),
+        };
+        Shares { interval_ms: 10, flows: flows.iter().enumerate().map(flow).collect() }
+    }
+
+    #[test]
+    fn equal_flows_are_fair_and_the_first_interval_does_not_count() {
+        let summary = shares(&[&[9, 1250, 1250], &[0, 1250, 1250]]).summary(Kind::Tcp).unwrap();
+        assert_eq!((summary.jain, summary.jain_worst, summary.min_to_fair), (1.0, 1.0, 1.0));
+        assert_eq!((summary.flows, summary.max_to_fair), (2, 1.0));
+        assert_eq!(summary.fair_gbps, 1250.0 * 8.0 / 10e6);
+        assert_eq!(shares(&[&[1, 1]]).summary(Kind::Srd), None);
+        assert_eq!(shares(&[&[1, 0]]).summary(Kind::Tcp), None);
+    }
+
+    #[test]
+    fn turns_are_unfair_in_each_interval_and_fair_over_all() {
+        let summary = shares(&[&[5, 100, 0], &[5, 0, 100]]).summary(Kind::Tcp).unwrap();
+        assert_eq!((summary.jain, summary.jain_worst), (1.0, 0.5));
+        assert_eq!((summary.min_to_fair, summary.max_to_fair), (0.0, 2.0));
+        assert_eq!(summary.flow_min_to_fair, 1.0);
+    }
+}
