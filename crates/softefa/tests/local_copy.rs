@@ -2,14 +2,13 @@
 
 mod common;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Side, poll_until, poll_until_counted, side_of, wait_for};
+use common::{Page, Side, poll_until, poll_until_counted, side_of, wait_for};
 use softefa::counters::Counter;
 use softefa::local_copy::UserKey;
-use softefa::{Access, CompletionOp, Config, Mr, QpKind, Remote, SendOp, Sge, Status};
+use softefa::{Access, CompletionOp, Config, QpKind, Remote, SendOp, Sge, Status};
 
 const KEY: UserKey = *b"key of this user";
 const LEN: u32 = 300_000;
@@ -129,29 +128,6 @@ fn many_operations_share_the_queue_pair() {
         seen.iter().all(|seen| *seen)
     });
     assert!(b.bytes(0, LEN as usize) == pattern(3));
-}
-
-/// Memory that changes while others read it; long enough that a READ of it takes many turns.
-struct Page {
-    words: Vec<AtomicU64>,
-    mr: Arc<Mr>,
-}
-
-impl Page {
-    const LEN: u32 = 1 << 25;
-
-    fn new(of: &Side, access: Access) -> Self {
-        let words: Vec<AtomicU64> = (0..Self::LEN / 8).map(|_| AtomicU64::new(1)).collect();
-        let mr =
-            of.pd.reg_mr(words.as_ptr() as u64, u64::from(Self::LEN), access).expect("a region");
-        Self { words, mr }
-    }
-
-    /// Ends the registration and uses the memory for something else.
-    fn reuse(&self) {
-        self.mr.deregister();
-        self.words.iter().for_each(|word| word.store(2, Ordering::Relaxed));
-    }
 }
 
 #[test]

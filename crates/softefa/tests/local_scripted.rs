@@ -3,13 +3,14 @@
 mod common;
 
 use std::net::Ipv4Addr;
+use std::sync::atomic::Ordering;
 
 use common::scripted::{
-    BLOCK_LEN, OP_READ, OP_READ_CONFIRM, OP_READ_DATA, OP_READ_GRANT, OP_WRITE_LOCAL, Scripted,
-    address, answer, block, outcome, until,
+    BLOCK_LEN, OP_READ, OP_READ_CONFIRM, OP_READ_DATA, OP_READ_FAIL, OP_READ_GRANT, OP_WRITE_LOCAL,
+    Scripted, address, answer, block, outcome, until,
 };
-use common::{Side, remote, side_of};
-use softefa::{Ah, Config, ModifyQp, QpKind, QpState, SendOp, Status};
+use common::{Page, Side, remote, side_of};
+use softefa::{Access, Ah, Config, ModifyQp, QpKind, QpState, SendOp, Sge, Status};
 use srd::{Address, Reject};
 
 /// Flag of a READ: the bytes may be named instead of sent.
@@ -64,6 +65,34 @@ fn bytes_sent_although_they_were_named_fail_the_read() {
         is_asked && peer.bodies.is_empty()
     });
     assert_eq!(outcome(&a, &mut peer, |_| Ok(())), Status::RemoteBadStatus);
+}
+
+#[test]
+fn a_read_that_failed_is_not_copied_any_more() {
+    let (a, mut peer) = (local(), Scripted::new());
+    let ah = a.ah(&a);
+    let into = Page::new(&a, Access { local_write: true, ..Access::default() });
+    let sge = Sge { addr: into.mr.addr(), len: Page::LEN, lkey: into.mr.lkey() };
+    let bytes = vec![9; Page::LEN as usize];
+    a.post(1, &ah, peer.qpn(), SendOp::Read(remote(&a, 0)), &[sge]);
+    let mut found = None;
+    until(&mut peer, |peer| {
+        for (from, op, body) in peer.turn(|_| Ok(())) {
+            assert_eq!(op, OP_READ);
+            let named = answer(&body, 0, Page::LEN, 0, &[]);
+            peer.send(from, OP_READ_GRANT, &[&named[..], &source(peer, from, &bytes)].concat());
+            peer.send(from, OP_READ_FAIL, &named);
+        }
+        found = a.cq.poll_one();
+        found.is_some()
+    });
+    assert_eq!(found.map(|done| done.status), Some(Status::RemoteAbort));
+    // The memory is the program's again.
+    into.words.iter().for_each(|word| word.store(1, Ordering::Relaxed));
+    for _ in 0..100 {
+        assert!(a.cq.poll_one().is_none());
+    }
+    assert!(into.words.iter().all(|word| word.load(Ordering::Relaxed) == 1));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 pub mod scripted;
 
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -124,6 +125,29 @@ impl Side {
 pub fn wr<'a>(wr_id: u64, ah: &'a Ah, qpn: u16, op: SendOp, sges: &'a [Sge]) -> SendWr<'a> {
     let data = SendData::Sges(sges);
     SendWr { wr_id, op, data, signaled: true, ah, remote_qpn: qpn, remote_qkey: QKEY, more: false }
+}
+
+/// Memory that changes while others read it; long enough that a READ of it takes many turns.
+pub struct Page {
+    pub words: Vec<AtomicU64>,
+    pub mr: Arc<Mr>,
+}
+
+impl Page {
+    pub const LEN: u32 = 1 << 25;
+
+    pub fn new(of: &Side, access: Access) -> Self {
+        let words: Vec<AtomicU64> = (0..Self::LEN / 8).map(|_| AtomicU64::new(1)).collect();
+        let mr =
+            of.pd.reg_mr(words.as_ptr() as u64, u64::from(Self::LEN), access).expect("a region");
+        Self { words, mr }
+    }
+
+    /// Ends the registration and uses the memory for something else.
+    pub fn reuse(&self) {
+        self.mr.deregister();
+        self.words.iter().for_each(|word| word.store(2, Ordering::Relaxed));
+    }
 }
 
 /// Polls all sides in turn until `done` says so; panics after ten seconds.

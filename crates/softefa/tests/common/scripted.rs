@@ -13,6 +13,7 @@ use super::{QKEY, Side, remote};
 pub const OP_WRITE: u8 = 1;
 pub const OP_READ: u8 = 2;
 pub const OP_READ_DATA: u8 = 3;
+pub const OP_READ_FAIL: u8 = 4;
 pub const OP_PROBE: u8 = 5;
 pub const OP_WRITE_LOCAL: u8 = 16;
 pub const OP_READ_GRANT: u8 = 17;
