@@ -146,6 +146,13 @@ calls! {
     fn fi_read(ep: *mut fid_ep, buf: *mut c_void, len: usize, desc: *mut c_void, peer: u64,
         addr: u64, key: u64, context: *mut c_void) -> isize
         = rma => read(ep, buf, len, desc, peer, addr, key, context);
+    /// Reads a peer's memory, with flags.
+    fn fi_readmsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize
+        = rma => readmsg(ep, msg, flags);
+    /// Writes a peer's memory by copy; the buffer is free again on return, no completion follows.
+    fn fi_inject_write(ep: *mut fid_ep, buf: *const c_void, len: usize, peer: u64, addr: u64,
+        key: u64) -> isize
+        = rma => inject(ep, buf, len, peer, addr, key);
     /// Writes a peer's memory.
     fn fi_write(ep: *mut fid_ep, buf: *const c_void, len: usize, desc: *mut c_void, peer: u64,
         addr: u64, key: u64, context: *mut c_void) -> isize

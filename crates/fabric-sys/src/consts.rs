@@ -23,6 +23,7 @@ pub const FI_REMOTE_CQ_DATA: u64 = 1 << 17;
 pub const FI_MORE: u64 = 1 << 18;
 pub const FI_COMPLETION: u64 = 1 << 24;
 pub const FI_DELIVERY_COMPLETE: u64 = 1 << 28;
+pub const FI_SELECTIVE_COMPLETION: u64 = 1 << 59;
 pub const FI_SOURCE: u64 = 1 << 57;
 pub const FI_NUMERICHOST: u64 = 1 << 55;
 

@@ -24,7 +24,7 @@ pub struct fi_ops_rma {
         ) -> isize,
     >,
     pub readv: Slot,
-    pub readmsg: Slot,
+    pub readmsg: Option<unsafe extern "C" fn(*mut fid_ep, *const fi_msg_rma, u64) -> isize>,
     pub write: Option<
         unsafe extern "C" fn(
             *mut fid_ep,
@@ -39,7 +39,8 @@ pub struct fi_ops_rma {
     >,
     pub writev: Slot,
     pub writemsg: Option<unsafe extern "C" fn(*mut fid_ep, *const fi_msg_rma, u64) -> isize>,
-    pub inject: Slot,
+    pub inject:
+        Option<unsafe extern "C" fn(*mut fid_ep, *const c_void, usize, u64, u64, u64) -> isize>,
     pub writedata: Slot,
     pub injectdata: Slot,
 }

@@ -47,6 +47,8 @@ pub(crate) enum Operation {
     Read,
     Write,
     Atomic,
+    /// Sends and writes at any time, any number at once; nobody writes the slot.
+    Constant,
 }
 
 /// What was received into a slot: which bytes, in which of the slot's lives.
@@ -170,17 +172,30 @@ impl Buffers {
         }
     }
 
+    /// Whether the slot can be sent or written from: it is free or frozen.
+    #[inline]
+    pub(crate) fn claim_source(&self, slot: usize) -> Result<(), Error> {
+        if self.states.get(slot) == Some(&Some(Operation::Constant)) {
+            return Ok(());
+        }
+        self.claim_free(slot)
+    }
+
     /// The operation has begun.
     #[inline]
     pub(crate) fn begin(&mut self, slot: usize, operation: Operation) {
-        self.states[slot] = Some(operation);
+        if self.states[slot] != Some(Operation::Constant) {
+            self.states[slot] = Some(operation);
+        }
         self.lives[slot] += 1;
     }
 
-    /// The operation has ended; the slot is free.
+    /// The operation has ended; the slot is free, unless it is frozen.
     #[inline]
     pub(crate) fn end(&mut self, slot: usize) {
-        self.states[slot] = None;
+        if self.states[slot] != Some(Operation::Constant) {
+            self.states[slot] = None;
+        }
     }
 
     #[inline]

@@ -41,7 +41,8 @@ pub struct Completion {
     pub kind: CompletionKind,
     /// The slot, or [`NO_SLOT`].
     pub slot: usize,
-    /// Whether the slot is free again: always, but for a message in a slot that takes more.
+    /// Whether the slot is free again: always, but for a message in a slot that takes more, and
+    /// for a frozen slot.
     pub is_free: bool,
     /// Payload bytes received; else 0.
     pub len_bytes: usize,

@@ -35,11 +35,14 @@ pub struct PostOptions {
     pub delivery_complete: bool,
     /// More is posted at once: the provider may wait for it.
     pub more: bool,
+    /// No completion follows; nobody learns when the bytes have left, so the slot must be frozen
+    /// ([`Endpoint::freeze`]). Endpoints with [`Features::QUIET`](crate::Features::QUIET).
+    pub quiet: bool,
 }
 
 impl PostOptions {
     pub(crate) const fn flags(self) -> u64 {
-        let mut flags = sys::FI_COMPLETION;
+        let mut flags = if self.quiet { 0 } else { sys::FI_COMPLETION };
         if self.data.is_some() {
             flags |= sys::FI_REMOTE_CQ_DATA;
         }
@@ -105,6 +108,12 @@ impl Endpoint {
             let what = format!("mode bits {unknown:#x}");
             return Err(Error::Unsupported { provider: info.provider(), what });
         }
+        if features.contains(Features::QUIET) && info.needs_contexts() {
+            let what = "a context of its own for each operation in flight, which operations \
+                without completion cannot give";
+            let (provider, what) = (info.provider(), what.to_owned());
+            return Err(Error::Unsupported { provider, what });
+        }
         if payload_bytes > info.max_message_bytes() {
             return Err(Error::TooLong { len: payload_bytes, max: info.max_message_bytes() });
         }
@@ -124,17 +133,20 @@ impl Endpoint {
             av: Rc::clone(av),
             _domain: domain.clone(),
         };
-        this.bind_and_enable()?;
+        this.bind_and_enable(features)?;
         Ok(this)
     }
 
-    fn bind_and_enable(&self) -> Result<(), Error> {
-        let queue_flags = sys::FI_TRANSMIT | sys::FI_RECV;
+    fn bind_and_enable(&self, features: Features) -> Result<(), Error> {
+        let is_quiet = features.contains(Features::QUIET);
+        let selective = if is_quiet { sys::FI_SELECTIVE_COMPLETION } else { 0 };
         // SAFETY: endpoint, vector and queue are alive and belong to one domain.
         unsafe {
             check("fi_ep_bind(av)", call::fi_bind(self.raw.fid(), self.av.raw.fid(), 0))?;
             let queue = self.queue.object().fid();
-            check("fi_ep_bind(cq)", call::fi_bind(self.raw.fid(), queue, queue_flags))?;
+            let transmit = sys::FI_TRANSMIT | selective;
+            check("fi_ep_bind(cq)", call::fi_bind(self.raw.fid(), queue, transmit))?;
+            check("fi_ep_bind(cq)", call::fi_bind(self.raw.fid(), queue, sys::FI_RECV))?;
             check("fi_enable", call::fi_enable(self.raw.raw()))
         }
     }
@@ -184,12 +196,47 @@ impl Endpoint {
             return Err(Error::TooLong { len: len_bytes, max: self.max_payload_bytes });
         }
         self.buffers.claim_free(slot)?;
-        Ok(Claim {
+        Ok(self.place(slot))
+    }
+
+    /// From now on the slot may be sent or written from by [`Endpoint::send_with`] and
+    /// [`Endpoint::write_with`] any number of times at once. Nobody writes it, reads into it or
+    /// borrows it again.
+    ///
+    /// # Errors
+    /// [`Error::SlotBusy`], [`Error::NoSuchSlot`].
+    pub fn freeze(&mut self, slot: usize) -> Result<(), Error> {
+        self.buffers.claim_free(slot)?;
+        self.buffers.begin(slot, Operation::Constant);
+        Ok(())
+    }
+
+    /// A slot to send or write from: free, or frozen, which it must be for a quiet operation.
+    #[inline]
+    pub(crate) fn claim_source(
+        &self,
+        slot: usize,
+        len_bytes: usize,
+        options: PostOptions,
+    ) -> Result<Claim, Error> {
+        if len_bytes > self.max_payload_bytes {
+            return Err(Error::TooLong { len: len_bytes, max: self.max_payload_bytes });
+        }
+        self.buffers.claim_source(slot)?;
+        if options.quiet && self.buffers.operation(slot) != Some(Operation::Constant) {
+            return Err(Error::SlotBusy(slot));
+        }
+        Ok(self.place(slot))
+    }
+
+    #[inline]
+    fn place(&self, slot: usize) -> Claim {
+        Claim {
             ep: self.raw.raw(),
             start: self.buffers.message_start(slot),
             descriptor: self.buffers.descriptor(),
             context: self.buffers.context(slot),
-        })
+        }
     }
 
     #[inline]
@@ -259,6 +306,8 @@ impl Endpoint {
             Operation::Read => CompletionKind::Read,
             Operation::Write => CompletionKind::Write,
             Operation::Atomic => CompletionKind::Atomic,
+            Operation::Constant if entry.flags & sys::FI_WRITE != 0 => CompletionKind::Write,
+            Operation::Constant => CompletionKind::Send,
             Operation::ReceiveMany if entry.flags & sys::FI_RECV == 0 => CompletionKind::Release,
             Operation::Receive | Operation::ReceiveMany => CompletionKind::Receive,
         };
@@ -280,7 +329,11 @@ impl Endpoint {
     /// Frees the slot of an operation that ended, unless the provider keeps it for more messages.
     #[inline]
     fn end(&mut self, slot: usize, operation: Operation, flags: u64) -> bool {
-        let is_free = operation != Operation::ReceiveMany || flags & sys::FI_MULTI_RECV != 0;
+        let is_free = match operation {
+            Operation::ReceiveMany => flags & sys::FI_MULTI_RECV != 0,
+            Operation::Constant => false,
+            _ => true,
+        };
         if is_free {
             self.buffers.end(slot);
         }
@@ -297,7 +350,7 @@ impl Endpoint {
             Some(Operation::Read) => "read",
             Some(Operation::Write) => "write",
             Some(Operation::Atomic) => "atomic operation",
-            None => "operation",
+            Some(Operation::Constant) | None => "operation",
         };
         if let (Some(slot), Some(operation)) = (slot, operation) {
             self.end(slot, operation, failure.flags);

@@ -63,6 +63,9 @@ impl Features {
     /// Receives tell which peer of the address vector sent.
     pub const SOURCES: Self = Self(sys::FI_SOURCE);
 
+    /// Posts with [`PostOptions::quiet`](crate::PostOptions::quiet), which do not complete.
+    pub const QUIET: Self = Self(sys::FI_COMPLETION);
+
     /// Whether all of `other` is in it.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
@@ -71,7 +74,7 @@ impl Features {
 
     /// What the provider has to be asked for: any brings data along.
     const fn caps(self) -> u64 {
-        self.0 & !Self::DATA.0
+        self.0 & !Self::DATA.0 & !Self::QUIET.0
     }
 
     const fn in_words(self) -> [(&'static str, bool); 4] {

@@ -165,6 +165,11 @@ impl Info {
         unsafe { (*self.get().domain_attr).mr_mode & sys::FI_MR_VIRT_ADDR != 0 }
     }
 
+    /// Whether operations in flight need contexts of their own (`FI_CONTEXT`, `FI_CONTEXT2`).
+    pub(crate) fn needs_contexts(&self) -> bool {
+        self.get().mode & (sys::FI_CONTEXT | sys::FI_CONTEXT2) != 0
+    }
+
     /// Mode bits that this wrapper does not know and therefore cannot honour.
     pub(crate) fn unknown_mode(&self) -> u64 {
         self.get().mode & !(sys::FI_CONTEXT | sys::FI_CONTEXT2 | sys::FI_MSG_PREFIX)

@@ -32,13 +32,15 @@
 //!     features: Features::RMA,
 //!     ..Hints::default()
 //! };
-//! let config = NodeConfig { hints, tx_slots: 1, rx_slots: 1, payload_bytes: 64 };
+//! let config =
+//!     NodeConfig { hints, tx_slots: 1, rx_slots: 1, payload_bytes: 64, ..NodeConfig::default() };
 //! let mut node = Node::set_up(&config, oob)?;
 //! let window = node.open_window(5)?;
 //! let theirs = RemoteMemory::from_bytes(&tell(window.remote().to_bytes()));
 //!
 //! node.buffers_mut().payload_mut(0)?[..5].copy_from_slice(b"hello");
-//! let options = PostOptions { data: Some(7), delivery_complete: true, more: false };
+//! let options =
+//!     PostOptions { data: Some(7), delivery_complete: true, ..PostOptions::default() };
 //! let peer = node.peer();
 //! while node.endpoint_mut().write_with(0, peer, theirs, options)? == Post::Again {
 //!     node.poll(&mut [Completion::NONE])?;

@@ -52,7 +52,7 @@ impl Endpoint {
         tag: u64,
         options: PostOptions,
     ) -> Result<Post, Error> {
-        let claim = self.claim(slot, len_bytes)?;
+        let claim = self.claim_source(slot, len_bytes, options)?;
         let iov = sys::fi_iovec { iov_base: claim.start.cast(), iov_len: self.wire_len(len_bytes) };
         let (mut desc, data) = (claim.descriptor, options.data.unwrap_or(0));
         let (msg_iov, desc, iov_count) = (&raw const iov, &raw mut desc, 1);

@@ -35,7 +35,9 @@ pub struct NodeConfig {
     pub hints: Hints,
     /// Sends that may be in flight; their slots are `0..tx_slots`. 0: the provider's depth.
     pub tx_slots: usize,
-    /// Receives that may be posted; their slots follow the send slots. 0: the provider's depth.
+    /// More slots to send, write or read with than may be in flight at once; they follow.
+    pub spare_slots: usize,
+    /// Receives that may be posted; their slots come last. 0: the provider's depth.
     pub rx_slots: usize,
     /// Longest message in bytes.
     pub payload_bytes: usize,
@@ -58,6 +60,7 @@ pub struct Node {
     peer: Peer,
     info: Info,
     tx_slots: usize,
+    spare_slots: usize,
     rx_slots: usize,
     phases: Vec<PhaseTime>,
 }
@@ -86,6 +89,7 @@ impl Node {
         let depth = |asked: usize, limit: usize| if asked == 0 { limit } else { asked.min(limit) };
         let tx_slots = depth(config.tx_slots, info.tx_depth());
         let rx_slots = depth(config.rx_slots, info.rx_depth());
+        let spare_slots = config.spare_slots;
         let fabric = Fabric::open(&info)?;
         let domain = Domain::open(&fabric, &info)?;
         let av = AddressVector::open(&domain, 1)?;
@@ -93,12 +97,12 @@ impl Node {
         let config = EndpointConfig {
             messages: config.hints.messages,
             features: config.hints.features,
-            slots: tx_slots + rx_slots,
+            slots: tx_slots + spare_slots + rx_slots,
             payload_bytes: config.payload_bytes,
         };
         let endpoint = Endpoint::open(&domain, &info, &av, &config)?;
         clock.done("enable_endpoint");
-        Ok(Prepared { endpoint, domain, av, info, tx_slots, rx_slots, clock })
+        Ok(Prepared { endpoint, domain, av, info, tx_slots, spare_slots, rx_slots, clock })
     }
 
     /// The fabric in use.
@@ -107,13 +111,19 @@ impl Node {
         &self.info
     }
 
-    /// Sends that may be in flight: slots `0..tx_slots()`.
+    /// Sends that may be in flight; with slots `0..tx_slots() + spare_slots()`.
     #[must_use]
     pub const fn tx_slots(&self) -> usize {
         self.tx_slots
     }
 
-    /// Receives that may be posted: slots `tx_slots()..tx_slots() + rx_slots()`.
+    /// As [`NodeConfig::spare_slots`].
+    #[must_use]
+    pub const fn spare_slots(&self) -> usize {
+        self.spare_slots
+    }
+
+    /// Receives that may be posted: the last slots, after those for sending.
     #[must_use]
     pub const fn rx_slots(&self) -> usize {
         self.rx_slots
@@ -200,6 +210,7 @@ pub struct Prepared {
     av: std::rc::Rc<AddressVector>,
     info: Info,
     tx_slots: usize,
+    spare_slots: usize,
     rx_slots: usize,
     clock: PhaseClock,
 }
@@ -216,7 +227,7 @@ impl Prepared {
     /// # Errors
     /// [`Error::OutOfBand`] or what the address vector says.
     pub fn connect(self, oob: &mut dyn OutOfBand) -> Result<Node, Error> {
-        let Self { endpoint, domain, av, info, tx_slots, rx_slots, mut clock } = self;
+        let Self { endpoint, domain, av, info, tx_slots, spare_slots, rx_slots, mut clock } = self;
         clock.restart();
         let theirs = oob.exchange(&endpoint.address()?).map_err(Error::OutOfBand)?;
         clock.done("address_exchange");
@@ -224,7 +235,8 @@ impl Prepared {
         clock.done("init_address_vector");
         oob.barrier().map_err(Error::OutOfBand)?;
         clock.done("sync");
-        Ok(Node { endpoint, domain, peer, info, tx_slots, rx_slots, phases: clock.phases })
+        let phases = clock.phases;
+        Ok(Node { endpoint, domain, peer, info, tx_slots, spare_slots, rx_slots, phases })
     }
 }
 

@@ -1,10 +1,12 @@
 //! Reading and writing a peer's window.
 
+use std::ffi::c_void;
+
 use fabric_sys::{self as sys, call};
 
 use crate::address::Peer;
 use crate::buffers::Operation;
-use crate::endpoint::{Endpoint, Post, PostOptions};
+use crate::endpoint::{Claim, Endpoint, Post, PostOptions};
 use crate::error::Error;
 use crate::window::RemoteMemory;
 
@@ -54,24 +56,85 @@ impl Endpoint {
         remote: RemoteMemory,
         options: PostOptions,
     ) -> Result<Post, Error> {
-        let len_bytes = bytes(remote);
-        let claim = self.claim(slot, len_bytes)?;
-        let iov = sys::fi_iovec { iov_base: claim.start.cast(), iov_len: len_bytes };
-        let rma_iov = sys::fi_rma_iov { addr: remote.addr, len: len_bytes, key: remote.key };
-        let mut desc = claim.descriptor;
-        let msg = sys::fi_msg_rma {
-            msg_iov: &raw const iov,
-            desc: &raw mut desc,
-            iov_count: 1,
-            addr: peer.0,
-            rma_iov: &raw const rma_iov,
-            rma_iov_count: 1,
-            context: claim.context,
-            data: options.data.unwrap_or(0),
-        };
+        let claim = self.claim_source(slot, bytes(remote), options)?;
+        let mut parts = Parts::of(&claim, remote);
+        let msg = parts.message(&claim, peer, options);
         // SAFETY: as in `read`; the arguments themselves are read during the call only.
         let ret = unsafe { call::fi_writemsg(claim.ep, &raw const msg, options.flags()) };
         self.posted("fi_writemsg", ret, slot, Some(Operation::Write))
+    }
+
+    /// As [`Endpoint::read`], with another moment of completion or more to come.
+    ///
+    /// # Errors
+    /// As [`Endpoint::read`].
+    pub fn read_with(
+        &mut self,
+        slot: usize,
+        peer: Peer,
+        remote: RemoteMemory,
+        options: PostOptions,
+    ) -> Result<Post, Error> {
+        let claim = self.claim(slot, bytes(remote))?;
+        let mut parts = Parts::of(&claim, remote);
+        let msg = parts.message(&claim, peer, options);
+        // SAFETY: as in `read`; the arguments themselves are read during the call only.
+        let ret = unsafe { call::fi_readmsg(claim.ep, &raw const msg, options.flags()) };
+        self.posted("fi_readmsg", ret, slot, Some(Operation::Read))
+    }
+
+    /// Writes the start of `slot` over all of `remote` by copy: the slot is free again on return
+    /// and no completion follows. At most `Info::inject_bytes`.
+    ///
+    /// # Errors
+    /// As [`Endpoint::read`].
+    #[inline]
+    pub fn inject_write(
+        &mut self,
+        slot: usize,
+        peer: Peer,
+        remote: RemoteMemory,
+    ) -> Result<Post, Error> {
+        let len_bytes = bytes(remote);
+        let claim = self.claim(slot, len_bytes)?;
+        let RemoteMemory { addr, key, .. } = remote;
+        // SAFETY: the slot is free; the provider does not touch it after the call.
+        let ret = unsafe {
+            call::fi_inject_write(claim.ep, claim.start.cast(), len_bytes, peer.0, addr, key)
+        };
+        self.posted("fi_inject_write", ret, slot, None)
+    }
+}
+
+/// The memory of both sides of one operation, as the calls with flags want it.
+struct Parts {
+    local: sys::fi_iovec,
+    remote: sys::fi_rma_iov,
+    descriptor: *mut c_void,
+}
+
+impl Parts {
+    fn of(claim: &Claim, remote: RemoteMemory) -> Self {
+        let len = bytes(remote);
+        Self {
+            local: sys::fi_iovec { iov_base: claim.start.cast(), iov_len: len },
+            remote: sys::fi_rma_iov { addr: remote.addr, len, key: remote.key },
+            descriptor: claim.descriptor,
+        }
+    }
+
+    /// Points into `self`.
+    fn message(&mut self, claim: &Claim, peer: Peer, options: PostOptions) -> sys::fi_msg_rma {
+        sys::fi_msg_rma {
+            msg_iov: &raw const self.local,
+            desc: &raw mut self.descriptor,
+            iov_count: 1,
+            addr: peer.0,
+            rma_iov: &raw const self.remote,
+            rma_iov_count: 1,
+            context: claim.context,
+            data: options.data.unwrap_or(0),
+        }
     }
 }
 

@@ -196,6 +196,11 @@ impl Side {
         self.wait_any(&[kind])
     }
 
+    /// Whether one came that nobody has taken yet.
+    pub(crate) fn has(&self, kind: CompletionKind) -> bool {
+        self.done.iter().any(|done| done.kind == kind)
+    }
+
     /// The next completion of one of these kinds.
     #[track_caller]
     pub(crate) fn wait_any(&mut self, kinds: &[CompletionKind]) -> Completion {

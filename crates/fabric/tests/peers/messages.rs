@@ -314,3 +314,45 @@ fn that_are_too_long_fail_at_the_receiver() {
         },
     );
 }
+
+/// A frozen slot is sent any number of times at once, and only what asks for it completes.
+#[test]
+fn quiet_sends_arrive_without_completions() {
+    const MESSAGES: usize = 32;
+    let setting = Setting {
+        features: Features::QUIET,
+        ..Setting::plain("messages::quiet_sends_arrive_without_completions", MESSAGES, 64)
+    };
+    setting.run(
+        |side| {
+            side.fill(0, &pattern(5, 64));
+            side.end.freeze(0).expect("a free slot");
+            assert_eq!(side.end.freeze(0), Err(Error::SlotBusy(0)), "once is for good");
+            let quiet = PostOptions { quiet: true, ..PostOptions::default() };
+            let refused = side.end.send_with(1, 64, side.peer, 0, quiet);
+            assert_eq!(refused, Err(Error::SlotBusy(1)), "nobody would know when it is free");
+            side.meet();
+            for number in 1..=MESSAGES {
+                let options = PostOptions { quiet: number % 8 != 0, ..PostOptions::default() };
+                side.post(|end, peer| end.send_with(0, 64, peer, 0, options));
+            }
+            for _ in 0..MESSAGES / 8 {
+                let done = side.wait(CompletionKind::Send);
+                assert_eq!((done.slot, done.is_free), (0, false));
+            }
+            side.meet();
+            assert!(!side.has(CompletionKind::Send), "more completions than were asked for");
+        },
+        |side| {
+            for slot in 0..MESSAGES {
+                side.post(|end, _| end.receive(slot, 0, 0));
+            }
+            side.meet();
+            for _ in 0..MESSAGES {
+                let slot = side.wait(CompletionKind::Receive).slot;
+                assert!(side.bytes(slot, 64) == &pattern(5, 64)[..], "slot {slot} differs");
+            }
+            side.meet();
+        },
+    );
+}

@@ -54,7 +54,7 @@ fn writes_and_nothing_else() {
         window.write(0, &vec![0x5a; size + 2 * MARGIN]).expect("inside");
         side.meet();
     }
-    let delivered = |data| PostOptions { data, delivery_complete: true, more: false };
+    let delivered = |data| PostOptions { data, delivery_complete: true, ..PostOptions::default() };
     setting("rma::writes_and_nothing_else").run(
         |side| {
             let whole = side.hear_window();
