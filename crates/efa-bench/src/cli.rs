@@ -3,14 +3,19 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::client::{Target, Wish};
 use crate::fabric_name::FabricName;
 use crate::failure::{EXIT_CODES, Failure};
+use crate::host;
 use crate::import::command::ImportArgs;
 use crate::judge::{Assertion, CompareArgs};
-use crate::spec::{Benchmark, EndpointKind, JobSpec, Limit, Operation, parse_list};
+use crate::measure::{BLOCKS_MIN, Until};
+use crate::names::{Name, Preset};
+use crate::spec::{
+    Benchmark, EndpointKind, Flow, JobSpec, Limit, Operation, Window, parse_bytes, parse_list,
+};
 
 /// Port of a server that was not told another one.
 pub(crate) const DEFAULT_PORT: u16 = 18590;
@@ -30,7 +35,7 @@ pub(crate) enum Command {
     /// Measure against a server.
     Run {
         /// What to measure.
-        benchmark: Benchmark,
+        benchmark: Name,
         /// Host the server runs on.
         #[arg(short = 'H', long)]
         host: String,
@@ -42,7 +47,8 @@ pub(crate) enum Command {
     },
     /// Measure between two processes of this machine; starts and ends its own server.
     Local {
-        /// What to measure.
+        /// What to measure; quick is latency and bandwidth.
+        #[arg(value_parser = LocalBenchmark::parse)]
         benchmark: LocalBenchmark,
         #[command(flatten)]
         measure: MeasureArgs,
@@ -73,14 +79,19 @@ pub(crate) enum Command {
 }
 
 /// What `local` can do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum LocalBenchmark {
-    /// Ping-pong; half a round trip.
-    Latency,
-    /// Sliding window in one direction; goodput counted at the receiver.
-    Bandwidth,
-    /// Both, with the default sizes.
-    Quick,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LocalBenchmark(pub(crate) Vec<Name>);
+
+impl LocalBenchmark {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == "quick" {
+            return Ok(Self(vec![Name::Latency, Name::Bandwidth]));
+        }
+        Name::from_str(text, true).map(|name| Self(vec![name])).map_err(|_| {
+            let names = Name::value_variants().iter().map(|name| name.text());
+            format!("write quick, {}", names.collect::<Vec<_>>().join(", "))
+        })
+    }
 }
 
 /// The plans.
@@ -125,15 +136,30 @@ pub(crate) struct MeasureArgs {
     /// Endpoint type; default: what the fabric is.
     #[arg(short, long)]
     pub(crate) endpoint: Option<EndpointKind>,
-    /// How messages are sent.
-    #[arg(long, default_value = "send")]
-    pub(crate) op: Operation,
-    /// Message sizes in bytes: 64 or 1,2,1000 or 1..8192 (powers of two).
-    #[arg(short, long, default_value = "1..8192")]
-    pub(crate) sizes: String,
-    /// Sends in flight (bandwidth): like --sizes; every size is measured with every depth.
-    #[arg(short, long, default_value = "256")]
-    pub(crate) depth: String,
+    /// How bytes are moved; default: as the benchmark's name says.
+    #[arg(long)]
+    pub(crate) op: Option<Operation>,
+    /// Message sizes in bytes: 64 or 1,2,1000 or 1..8192 (powers of two) or 7000..9000+100 (steps);
+    /// default: 1..8192, and what the benchmark is about for some.
+    #[arg(short, long)]
+    pub(crate) sizes: Option<String>,
+    /// Operations in flight (streams): like --sizes; every size is measured with every depth;
+    /// default: 256, for rma 1.
+    #[arg(short, long)]
+    pub(crate) depth: Option<String>,
+    /// When a stream posts again.
+    #[arg(long, default_value = "sliding")]
+    pub(crate) window: Window,
+    /// Ask for a completion of one of so many operations (streams).
+    #[arg(long)]
+    pub(crate) complete_every: Option<usize>,
+    /// Hand so many operations to the fabric at once (streams): FI_MORE, lists of requests.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) post_list: usize,
+    /// Take messages from this much memory at random offsets (streams): 4096, 64M, 20G (powers of
+    /// two); one-sided operations go to as much.
+    #[arg(long, value_parser = parse_bytes)]
+    pub(crate) memory: Option<usize>,
     /// Measuring threads of each side; each has endpoints of its own.
     #[arg(long, default_value_t = 1)]
     pub(crate) threads: usize,
@@ -156,17 +182,24 @@ pub(crate) struct MeasureArgs {
     /// A limit the result must keep, such as 'latency/64B p99 < 30us'; repeatable.
     #[arg(long = "assert", value_name = "LIMIT")]
     pub(crate) assertions: Vec<Assertion>,
-    /// Measured time of each point in seconds.
-    #[arg(short = 't', long, default_value_t = 1.0, conflicts_with = "iterations")]
+    /// Measured time of each block of a point in seconds.
+    #[arg(short = 't', long, default_value_t = 0.2, conflicts_with = "iterations")]
     pub(crate) duration: f64,
-    /// Measured messages (round trips) of each point, instead of a time.
+    /// Measured messages (round trips) of each block, instead of a time.
     #[arg(short = 'n', long)]
     pub(crate) iterations: Option<u64>,
-    /// Measure each point this many times, spread over the run; the middle one counts.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) blocks: usize,
-    /// Warm-up before each point in seconds; not measured.
-    #[arg(short, long, default_value_t = 0.2)]
+    /// Measure each point in this many blocks, spread over the run in shuffled order; the middle
+    /// one counts; default: 5, with --iterations 1.
+    #[arg(long)]
+    pub(crate) blocks: Option<usize>,
+    /// Repeat until the 95 % interval of each point is this narrow: ci=2%,max=60s.
+    #[arg(long, value_parser = Until::parse, conflicts_with = "blocks")]
+    pub(crate) until: Option<Until>,
+    /// Seed of the order of blocks and of random offsets; default: another one each time.
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Warm-up before each block in seconds; not measured.
+    #[arg(short, long, default_value_t = 0.1)]
     pub(crate) warmup: f64,
     /// Check the content of every message; costs time, so figures are not comparable.
     #[arg(long)]
@@ -231,14 +264,15 @@ impl MeasureArgs {
     }
 
     /// The wish these arguments mean.
-    pub(crate) fn wish(&self, benchmark: Benchmark) -> Result<Wish, Failure> {
-        let list = |name: &str, text: &str| {
-            parse_list(text).map_err(|reason| Failure::Usage(format!("{name}: {reason}")))
+    pub(crate) fn wish(&self, name: Name) -> Result<Wish, Failure> {
+        let preset = name.preset();
+        let list = |option: &str, text: &str| {
+            parse_list(text).map_err(|reason| Failure::Usage(format!("{option}: {reason}")))
         };
-        let sizes = list("--sizes", &self.sizes)?;
-        let depths = match benchmark {
-            Benchmark::Latency => vec![1],
-            Benchmark::Bandwidth => list("--depth", &self.depth)?,
+        let sizes = list("--sizes", self.sizes.as_deref().unwrap_or(preset.sizes))?;
+        let depths = match preset.benchmark.has_depth() {
+            true => list("--depth", self.depth.as_deref().unwrap_or(preset.depth))?,
+            false => vec![1],
         };
         let max_depth = depths.iter().copied().max().unwrap_or(1);
         let limit = match self.iterations {
@@ -248,20 +282,20 @@ impl MeasureArgs {
         };
         let warmup_ms =
             if self.iterations.is_some() { 0 } else { millis("--warmup", self.warmup, 0.0)? };
-        if self.blocks == 0 {
-            return Err(Failure::Usage("--blocks 0: give 1 or more".to_owned()));
-        }
         if self.rx_depth == Some(0) {
             return Err(Failure::Usage("--rx-depth 0: give 1 or more".to_owned()));
         }
         let fabric = self.fabric();
         let job = JobSpec {
-            benchmark,
+            benchmark: preset.benchmark,
             endpoint: self.endpoint.unwrap_or_else(|| fabric.endpoint()),
             fabric,
             domain: self.domain.clone(),
-            operation: self.op,
+            operation: self.op.unwrap_or(preset.operation),
+            flow: self.flow(preset),
             max_size_bytes: sizes.iter().copied().max().unwrap_or(1),
+            memory_bytes: self.memory.unwrap_or(preset.memory_bytes),
+            seed: self.seed.unwrap_or_else(host::seed),
             threads: self.threads,
             endpoints: self.endpoints,
             tx_depth: max_depth,
@@ -269,18 +303,77 @@ impl MeasureArgs {
             timeout_ms: millis("--timeout", self.timeout, 0.1)?,
             server_cpus: self.server_cpu.clone(),
         };
+        sound(name, &job, &depths, self.validate)?;
         Ok(Wish {
             name: self.name.clone(),
+            test: name.text(),
             job,
             sizes,
             depths,
             limit,
             warmup_ms,
             validate: self.validate,
-            blocks: self.blocks,
+            until: self.until()?,
             cpus: self.cpu.clone(),
         })
     }
+
+    const fn flow(&self, preset: Preset) -> Flow {
+        let complete_every = match self.complete_every {
+            Some(every) => every,
+            None => preset.complete_every,
+        };
+        Flow { window: self.window, complete_every, post_list: self.post_list }
+    }
+
+    fn until(&self) -> Result<Until, Failure> {
+        match (self.until, self.blocks, self.iterations) {
+            (Some(until), _, _) => Ok(until),
+            (None, Some(0), _) => Err(Failure::Usage("--blocks 0: give 1 or more".to_owned())),
+            (None, Some(blocks), _) => Ok(Until::Blocks(blocks)),
+            (None, None, Some(_)) => Ok(Until::Blocks(1)),
+            (None, None, None) => Ok(Until::Blocks(BLOCKS_MIN)),
+        }
+    }
+}
+
+/// Refuses what contradicts itself.
+fn sound(name: Name, job: &JobSpec, depths: &[usize], validate: bool) -> Result<(), Failure> {
+    let Flow { complete_every, post_list, .. } = job.flow;
+    let operation = job.operation;
+    let is_stream = job.benchmark.has_depth();
+    let shortest = depths.iter().copied().min().unwrap_or(1);
+    let wrong = |text: String| Err(Failure::Usage(format!("{}: {text}", name.text())));
+    if (job.benchmark == Benchmark::Rma) != operation.is_one_sided() {
+        return wrong(format!("--op {} is not for this benchmark", operation.name()));
+    }
+    let is_special = job.flow != Flow::default() || job.memory_bytes > 0;
+    if !is_stream && is_special {
+        return wrong(
+            "--window, --complete-every, --post-list and --memory are for streams".into(),
+        );
+    }
+    for (option, value) in [("--complete-every", complete_every), ("--post-list", post_list)] {
+        if value == 0 || value > shortest {
+            return wrong(format!("{option} {value}: give 1 to the depth, {shortest}"));
+        }
+    }
+    if complete_every > 1 && (operation.is_injected() || operation == Operation::Read) {
+        return wrong(format!("--op {} has no say in its completion", operation.name()));
+    }
+    if complete_every > 1 && job.memory_bytes > 0 {
+        return wrong("--memory needs to know when each operation is complete".to_owned());
+    }
+    if post_list > 1 && operation.is_injected() {
+        return wrong(format!("--op {} is not posted in lists", operation.name()));
+    }
+    if validate && (complete_every > 1 || operation.is_one_sided()) {
+        return wrong("--validate needs messages of their own content: not possible here".into());
+    }
+    if job.memory_bytes > 0 && job.memory_bytes / job.max_size_bytes.max(1) < job.tx_depth {
+        return wrong(format!("--memory {}: too little for the depth", job.memory_bytes));
+    }
+    Ok(())
 }
 
 /// A server on this machine.

@@ -9,7 +9,10 @@ use crate::bench::{Measured, latency};
 use crate::exchange::{Control, Message};
 use crate::failure::Failure;
 use crate::lane::{Lanes, Opened, Side};
-use crate::record::{Bandwidth, FabricRecord, Latency, Point, ReceiverCount, Run};
+use crate::measure::{Blocks, Until};
+use crate::record::{
+    Bandwidth, CountedAt, Distribution, FabricRecord, Latency, Method, Point, ReceiverCount, Run,
+};
 use crate::spec::{Benchmark, EndpointKind, JobSpec, Limit, Operation, PointSpec};
 
 /// Where the server is.
@@ -24,22 +27,24 @@ pub(crate) struct Target {
 pub(crate) struct Wish {
     /// What the reader of the result sees; empty: the provider's name.
     pub(crate) name: String,
+    /// The benchmark's name as it was asked for.
+    pub(crate) test: String,
     pub(crate) job: JobSpec,
     pub(crate) sizes: Vec<usize>,
     pub(crate) depths: Vec<usize>,
     pub(crate) limit: Limit,
     pub(crate) warmup_ms: u64,
     pub(crate) validate: bool,
-    /// Each point is measured this many times, spread over the run.
-    pub(crate) blocks: usize,
+    /// How often each point is measured.
+    pub(crate) until: Until,
     /// Processors of the client's measuring threads, in turn; empty: anywhere.
     pub(crate) cpus: Vec<usize>,
 }
 
 impl Wish {
-    /// Number of measurements: points times blocks.
+    /// Number of measurements that are certain: points times blocks.
     pub(crate) const fn measurements(&self) -> usize {
-        self.sizes.len() * self.depths.len() * self.blocks
+        self.sizes.len() * self.depths.len() * self.until.blocks()
     }
 }
 
@@ -67,7 +72,7 @@ pub(crate) fn run(
         match session.cannot(wish.job.operation, size_bytes, depth) {
             Some(reason) => {
                 warnings.push(format!("{}: {reason}, left out", run.name));
-                progress.skip(wish.blocks);
+                progress.skip(wish.until.blocks());
             }
             None => specs.push(PointSpec {
                 size_bytes,
@@ -84,8 +89,20 @@ pub(crate) fn run(
             warnings.first().map_or("no sizes given", String::as_str)
         )));
     }
-    let (blocks, failure) = measure_blocks(&mut session, &run.name, &specs, wish.blocks, progress);
-    run.points = blocks.into_iter().filter_map(Point::middle).collect();
+    let mut order = Blocks::new(specs.len(), wish.until, wish.job.seed);
+    let (blocks, failure) = measure_blocks(&mut session, &run.name, &specs, &mut order, progress);
+    let seed = wish.job.seed;
+    run.points = blocks.into_iter().filter_map(|b| Point::middle(b, seed)).collect();
+    let doubtful = order.doubtful();
+    if doubtful > 0 && failure.is_none() {
+        warnings.push(format!(
+            "{} {}: {doubtful} of {} points are less certain than --until asked for: allow more \
+             time or find what disturbs the machine",
+            run.name,
+            run.test,
+            specs.len()
+        ));
+    }
     if let Some(error) = &failure {
         run.complete = false;
         run.error = Some(error.to_string());
@@ -95,27 +112,27 @@ pub(crate) fn run(
     Ok(Outcome { run, warnings, failure })
 }
 
-/// Measures each point once per block, so that a disturbance of the machine hits one block of some
-/// points and not all blocks of one. Every other block runs backwards. Answers the blocks of each
-/// point, and what ended the measurement early.
+/// Measures the points in the order of `order`. Answers the blocks of each point, and what ended the
+/// measurement early.
 fn measure_blocks(
     session: &mut Session,
     name: &str,
     specs: &[PointSpec],
-    blocks: usize,
+    order: &mut Blocks,
     progress: &mut Progress,
 ) -> (Vec<Vec<Point>>, Option<Failure>) {
-    let mut found: Vec<Vec<Point>> = specs.iter().map(|_| Vec::with_capacity(blocks)).collect();
-    for block in 0..blocks {
-        for step in 0..specs.len() {
-            let index = if block % 2 == 0 { step } else { specs.len() - 1 - step };
-            match session.measure(specs[index]) {
-                Ok(point) => {
-                    progress.point(&one_line(name, &point));
-                    found[index].push(point);
-                }
-                Err(error) => return (found, Some(error)),
+    let mut found: Vec<Vec<Point>> = specs.iter().map(|_| Vec::new()).collect();
+    while let Some(index) = order.next() {
+        if order.extra() {
+            progress.extend(1);
+        }
+        match session.measure(specs[index]) {
+            Ok(point) => {
+                progress.point(&one_line(name, &point));
+                order.note(index, point.figure());
+                found[index].push(point);
             }
+            Err(error) => return (found, Some(error)),
         }
     }
     (found, None)
@@ -172,33 +189,38 @@ impl Session {
         let name =
             if wish.name.is_empty() { self.fabric.provider.clone() } else { wish.name.clone() };
         Run {
-            name,
-            source: "measured".to_owned(),
-            citation: None,
-            benchmark: self.job.benchmark,
             endpoint: self.job.endpoint,
             operation: self.job.operation,
+            test: wish.test.clone(),
+            method: Method {
+                flow: self.job.flow,
+                threads: self.job.threads,
+                endpoints: self.job.endpoints,
+                memory_bytes: self.job.memory_bytes,
+                counted_at: match self.job.benchmark {
+                    Benchmark::Rma => CountedAt::Initiator,
+                    _ => CountedAt::Receiver,
+                },
+                seed: self.job.seed,
+            },
             command: crate::host::command_line(),
             fabric: Some(self.fabric.clone()),
             setup_us: self.opened.setup_us.clone(),
             cold_start_us: Some(self.opened.cold_start_us),
-            counters: std::collections::BTreeMap::new(),
             client_cpu: wish.cpus.first().copied(),
             server_cpu: self.job.server_cpus.first().copied(),
-            complete: true,
-            error: None,
-            points: Vec::new(),
+            ..Run::new(&name, self.job.benchmark, Vec::new())
         }
     }
 
     /// Why a point is not possible on this fabric.
     fn cannot(&self, operation: Operation, size_bytes: usize, depth: usize) -> Option<String> {
         let inject = self.fabric.inject_bytes;
-        if operation == Operation::Inject && size_bytes > inject {
+        if operation.is_injected() && size_bytes > inject {
             return Some(format!("{size_bytes} B is more than the {inject} B that inject takes"));
         }
         let (tx, rx) = (self.opened.tx_depth, self.rx_depth);
-        if self.job.benchmark == Benchmark::Bandwidth && depth > tx {
+        if self.job.benchmark.has_depth() && depth > tx {
             return Some(format!("depth {depth} is more than the {tx} sends the provider takes"));
         }
         (self.job.benchmark == Benchmark::Bandwidth && rx == 0)
@@ -210,24 +232,16 @@ impl Session {
         self.control.expect_barrier("waiting for the server")?;
         self.lanes.begin(point)?;
         let measured = match self.job.benchmark {
-            Benchmark::Latency => self.round_trips(point),
+            Benchmark::Latency | Benchmark::PingPong => self.round_trips(point),
             Benchmark::Bandwidth => self.stream(point),
+            Benchmark::Rma => self.one_sided(point),
         };
         explained(measured, &mut self.control)
     }
 
     fn new_point(&self, point: PointSpec) -> Point {
-        Point {
-            size_bytes: point.size_bytes,
-            depth: point.depth,
-            rx_depth: self.rx_depth,
-            warmup_ms: point.warmup_ms,
-            lost: 0,
-            validated: 0,
-            blocks: Vec::new(),
-            latency: None,
-            bandwidth: None,
-        }
+        let PointSpec { size_bytes, depth, warmup_ms, .. } = point;
+        Point { rx_depth: self.rx_depth, warmup_ms, ..Point::new(size_bytes, depth) }
     }
 
     /// Waits for the round trips of all threads.
@@ -256,14 +270,7 @@ impl Session {
         });
         let sent: Vec<u64> = sent.collect();
         let in_all = sent.iter().sum::<u64>();
-        self.control.send(&Message::Sent(sent))?;
-        let counts = loop {
-            match self.control.receive("waiting for the receiver's count")? {
-                Message::Received(counts) => break counts,
-                Message::WindowDone | Message::Working => {}
-                other => return Err(unexpected("a count", &other)),
-            }
-        };
+        let counts = self.counts(sent)?;
         let of_all = |of: fn(&ReceiverCount) -> u64| counts.iter().map(of).sum::<u64>();
         let (validated, wrong) = (of_all(|c| c.validated), of_all(|c| c.wrong));
         let duplicates = of_all(|c| c.duplicates);
@@ -280,6 +287,37 @@ impl Session {
         }
         let bandwidth = Some(Bandwidth::of(&counts));
         Ok(Point { lost, validated, bandwidth, ..self.new_point(point) })
+    }
+
+    /// Tells the server what each thread has sent; answers what its threads have counted.
+    fn counts(&mut self, sent: Vec<u64>) -> Result<Vec<ReceiverCount>, Failure> {
+        self.control.send(&Message::Sent(sent))?;
+        loop {
+            match self.control.receive("waiting for the receiver's count")? {
+                Message::Received(counts) => return Ok(counts),
+                Message::WindowDone | Message::Working => {}
+                other => return Err(unexpected("a count", &other)),
+            }
+        }
+    }
+
+    /// Waits until all threads have done their operations, then ends the server's.
+    fn one_sided(&mut self, point: PointSpec) -> Result<Point, Failure> {
+        let (mut counts, mut times) = (Vec::new(), None);
+        for measured in self.lanes.results()? {
+            if let Measured::Initiated(count, trips) = measured {
+                counts.push(count);
+                times = trips.map(|t| Distribution::of(&t.histogram, 1)).or(times);
+            }
+        }
+        self.counts(counts.iter().map(|count| count.total).collect())?;
+        Ok(Point {
+            rx_depth: 0,
+            bandwidth: Some(Bandwidth::of(&counts)),
+            // Of several threads each has times of its own: then there is no one distribution.
+            operation_time: times.filter(|_| self.job.threads == 1),
+            ..self.new_point(point)
+        })
     }
 
     fn close(mut self) {

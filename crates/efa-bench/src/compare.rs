@@ -108,7 +108,7 @@ impl Row {
         match (value, self.benchmark) {
             (None, _) => "-".to_owned(),
             (Some(v), Benchmark::Latency) => us(v),
-            (Some(v), Benchmark::Bandwidth) => significant(v),
+            (Some(v), _) => significant(v),
         }
     }
 
@@ -117,7 +117,7 @@ impl Row {
         let (Some(first), Some(other)) = (first, other) else { return "-".to_owned() };
         let ratio = match self.benchmark {
             Benchmark::Latency => other / first,
-            Benchmark::Bandwidth => first / other,
+            _ => first / other,
         };
         if ratio.is_finite() { format!("{ratio:.2}x") } else { "-".to_owned() }
     }

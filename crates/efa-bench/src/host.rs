@@ -106,6 +106,13 @@ fn processor_ticks() -> Option<(u64, u64)> {
     Some((all - idle, all))
 }
 
+/// A seed that nobody chose.
+pub(crate) fn seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    // Short enough to be typed again.
+    RandomState::new().build_hasher().finish() >> 32
+}
+
 /// Now, in UTC, as ISO 8601.
 pub(crate) fn date() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());

@@ -22,7 +22,7 @@ use crate::fabric_name::FabricName;
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::record::FabricRecord;
-use crate::spec::{EndpointKind, JobSpec, PointSpec};
+use crate::spec::{EndpointKind, Flow, JobSpec, PointSpec};
 
 /// Between two polls of a thread that has nothing to measure: its peer may need its progress.
 const IDLE_PAUSE: Duration = Duration::from_micros(50);
@@ -84,6 +84,7 @@ pub(crate) struct Opened {
 pub(crate) struct Port {
     pub(crate) signals: Signals,
     pub(crate) endpoint: EndpointKind,
+    pub(crate) flow: Flow,
     commands: Receiver<Command>,
     reports: Sender<Report>,
 }
@@ -133,6 +134,8 @@ struct Task {
     side: Side,
     wants: Wants,
     cpu: Option<usize>,
+    /// Number of the first endpoint among those of all threads.
+    first_endpoint: u64,
 }
 
 fn run<B: Backend>(task: &Task, port: &mut Port) -> Result<(), Failure> {
@@ -145,8 +148,8 @@ fn run<B: Backend>(task: &Task, port: &mut Port) -> Result<(), Failure> {
     };
     port.report(Report::Prepared(Box::new(B::describe(first))));
     let mut links = Vec::with_capacity(prepared.len());
-    for endpoint in prepared {
-        links.push(Link::new(B::connect(endpoint, port)?, task.job.operation)?);
+    for (endpoint, number) in prepared.into_iter().zip(task.first_endpoint..) {
+        links.push(Link::new(B::connect(endpoint, port)?, &task.job, task.side, number)?);
     }
     // Only after the fabric has started threads of its own, which stay free.
     let _pinned = task.cpu.map(Pinned::to).transpose()?;
@@ -197,8 +200,8 @@ impl Lane {
     fn start(task: Task, signals: Signals) -> Result<Self, Failure> {
         let (commands, from_main) = channel();
         let (to_main, reports) = channel();
-        let endpoint = task.wants.endpoint;
-        let mut port = Port { signals, endpoint, commands: from_main, reports: to_main };
+        let (endpoint, flow) = (task.job.endpoint, task.job.flow);
+        let mut port = Port { signals, endpoint, flow, commands: from_main, reports: to_main };
         let body = move || {
             let ended = match &task.wants.fabric {
                 FabricName::Libfabric(_) => run::<Libfabric>(&task, &mut port),
@@ -253,6 +256,7 @@ impl Lanes {
                 job: Arc::clone(job),
                 side,
                 wants: bench::wants(job, side, control.local_ip()),
+                first_endpoint: (index * job.endpoints) as u64,
                 cpu: (!cpus.is_empty()).then(|| cpus[index % cpus.len()]),
             };
             this.lanes.push(Lane::start(task, this.signals.clone())?);

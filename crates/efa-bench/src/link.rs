@@ -1,8 +1,13 @@
 //! One endpoint with its slots managed, as the benchmarks use it.
 
-use crate::backend::{BURST, Backend, Completion, Kind, Posted};
+use crate::backend::{BURST, Backend, Completion, How, Kind, Posted, Work};
 use crate::failure::Failure;
-use crate::spec::Operation;
+use crate::lane::Side;
+use crate::measure::Random;
+use crate::spec::{JobSpec, Operation};
+
+/// The slot that operations without completion share.
+const CONSTANT_SLOT: usize = 0;
 
 /// A message that arrived and waits in its slot.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +21,16 @@ pub(crate) struct Link<B> {
     backend: B,
     operation: Operation,
     tx_free: Vec<usize>,
+    /// Draws slots and remote places, where memory is used at random.
+    random: Option<Random>,
+    /// One of so many operations completes.
+    complete_every: usize,
+    /// Operations since the last that asked for a completion, and all that are not known to be
+    /// complete; only where not every operation completes.
+    quiet_posts: usize,
+    quiet_in_flight: usize,
+    /// Operations of ours that have completed, or were done at once.
+    pub(crate) completed: u64,
     /// Messages that arrived and were not handled; room for every posted receive, so that it
     /// never grows.
     pub(crate) arrived: Vec<Arrival>,
@@ -23,13 +38,30 @@ pub(crate) struct Link<B> {
 }
 
 impl<B: Backend> Link<B> {
-    /// Takes a connected endpoint and posts all its receives.
-    pub(crate) fn new(backend: B, operation: Operation) -> Result<Self, Failure> {
+    /// Takes a connected endpoint and posts all its receives. `number` tells endpoints apart.
+    pub(crate) fn new(
+        mut backend: B,
+        job: &JobSpec,
+        side: Side,
+        number: u64,
+    ) -> Result<Self, Failure> {
         let (tx, rx) = (backend.tx_slots(), backend.rx_slots());
+        // Only the client posts by the job's rules.
+        let complete_every = if side == Side::Client { job.flow.complete_every } else { 1 };
+        let mut tx_free: Vec<usize> = (0..tx).rev().collect();
+        if complete_every > 1 {
+            tx_free.pop();
+            backend.freeze(CONSTANT_SLOT)?;
+        }
         let mut this = Self {
             backend,
-            operation,
-            tx_free: (0..tx).rev().collect(),
+            operation: job.operation,
+            tx_free,
+            random: (job.memory_bytes > 0).then(|| Random::new(job.seed ^ number)),
+            complete_every,
+            quiet_posts: 0,
+            quiet_in_flight: 0,
+            completed: 0,
             arrived: Vec::with_capacity(rx + BURST),
             found: [Completion::NONE; BURST],
         };
@@ -48,19 +80,34 @@ impl<B: Backend> Link<B> {
         self.backend.begin(size_bytes);
     }
 
-    /// Sends in flight now.
+    /// Operations in flight now. Those that do not complete count until a later one has.
+    #[inline]
     pub(crate) fn in_flight(&self) -> usize {
-        self.backend.tx_slots() - self.tx_free.len()
+        let constant = usize::from(self.complete_every > 1);
+        self.backend.tx_slots() - constant - self.tx_free.len() + self.quiet_in_flight
     }
 
-    /// Makes progress: completed sends free their slots, arrivals go to `arrived`. Answers how
+    /// Whether all that will complete has.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight() < self.complete_every
+    }
+
+    /// Makes progress: completed operations free their slots, arrivals go to `arrived`. Answers how
     /// many completions there were.
     #[inline]
     pub(crate) fn poll(&mut self) -> Result<usize, Failure> {
         let count = self.backend.poll(&mut self.found)?;
         for done in &self.found[..count] {
             match done.kind {
-                Kind::Sent => self.tx_free.push(done.slot),
+                Kind::Sent | Kind::Read | Kind::Written => {
+                    if self.complete_every > 1 && done.slot == CONSTANT_SLOT {
+                        self.quiet_in_flight -= self.complete_every;
+                        self.completed += self.complete_every as u64;
+                    } else {
+                        self.tx_free.push(done.slot);
+                        self.completed += 1;
+                    }
+                }
                 Kind::Received => {
                     self.arrived.push(Arrival { slot: done.slot, len_bytes: done.len_bytes });
                 }
@@ -88,18 +135,87 @@ impl<B: Backend> Link<B> {
         self.backend.payload(slot)
     }
 
-    /// Tries to send the slot that `next_tx` answered; false when the fabric is full.
+    /// Tries to send the slot that `next_tx` answered as a message of its own; false when the fabric
+    /// is full.
     #[inline]
     pub(crate) fn try_send(&mut self, len_bytes: usize) -> Result<bool, Failure> {
         let Some(slot) = self.next_tx() else { return Ok(false) };
-        let posted = match self.operation {
-            Operation::Inject => self.backend.inject(slot, len_bytes)?,
-            Operation::Send | Operation::Tagged => self.backend.send(slot, len_bytes)?,
-        };
-        if posted == Posted::Done {
-            self.tx_free.pop();
+        let work = if self.operation == Operation::Inject { Work::Inject } else { Work::Send };
+        self.try_slot(work, slot, len_bytes, false)
+    }
+
+    /// Tries to send or move bytes as the job says; `more` follows at once.
+    #[inline]
+    pub(crate) fn try_post(&mut self, len_bytes: usize, more: bool) -> Result<bool, Failure> {
+        if self.complete_every > 1 {
+            return self.try_quiet(len_bytes, more);
         }
-        Ok(posted != Posted::Full)
+        let Some(slot) = self.next_tx() else { return Ok(false) };
+        let work = self.work(slot, len_bytes);
+        self.try_slot(work, slot, len_bytes, more)
+    }
+
+    #[inline]
+    fn try_slot(
+        &mut self,
+        work: Work,
+        slot: usize,
+        len_bytes: usize,
+        more: bool,
+    ) -> Result<bool, Failure> {
+        let posted = self.backend.post(work, slot, len_bytes, How { more, ..How::PLAIN })?;
+        match posted {
+            Posted::Full => return Ok(false),
+            Posted::Free => self.completed += 1,
+            Posted::Done => {
+                self.tx_free.pop();
+            }
+        }
+        if let Some(random) = &mut self.random
+            && let Some(last) = self.tx_free.len().checked_sub(1)
+        {
+            let next = random.below(last + 1);
+            self.tx_free.swap(last, next);
+        }
+        Ok(true)
+    }
+
+    /// Posts from the constant slot, and asks for a completion now and then.
+    #[inline]
+    fn try_quiet(&mut self, len_bytes: usize, more: bool) -> Result<bool, Failure> {
+        let quiet = self.quiet_posts + 1 < self.complete_every;
+        let work = self.work(CONSTANT_SLOT, len_bytes);
+        let posted = self.backend.post(work, CONSTANT_SLOT, len_bytes, How { more, quiet })?;
+        if posted == Posted::Full {
+            return Ok(false);
+        }
+        self.quiet_posts = if quiet { self.quiet_posts + 1 } else { 0 };
+        self.quiet_in_flight += 1;
+        Ok(true)
+    }
+
+    #[inline]
+    fn work(&mut self, slot: usize, len_bytes: usize) -> Work {
+        match self.operation {
+            Operation::Send | Operation::Tagged => Work::Send,
+            Operation::Inject => Work::Inject,
+            Operation::Read => Work::Read { offset: self.remote_place(slot, len_bytes) },
+            Operation::Write => Work::Write { offset: self.remote_place(slot, len_bytes) },
+            Operation::InjectWrite => {
+                Work::InjectWrite { offset: self.remote_place(slot, len_bytes) }
+            }
+        }
+    }
+
+    /// Where in the peer's memory: anywhere, in whole messages, or always the same for a slot.
+    #[inline]
+    fn remote_place(&mut self, slot: usize, len_bytes: usize) -> u64 {
+        let places = self.backend.remote_bytes() as usize / len_bytes.max(1);
+        let place = match &mut self.random {
+            Some(random) => random.below(places),
+            None => slot % places.max(1),
+        };
+        (place * len_bytes) as u64
     }
 
     /// Copies a free slot's payload into another free slot.

@@ -22,6 +22,8 @@ mod import;
 mod judge;
 mod lane;
 mod link;
+mod measure;
+mod names;
 mod output;
 mod page;
 mod paper;
@@ -45,7 +47,6 @@ use crate::client::{Target, Wish};
 use crate::failure::Failure;
 use crate::record::Results;
 use crate::server::ServerOptions;
-use crate::spec::Benchmark;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -95,7 +96,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
             let wish = measure.wish(benchmark)?;
             run(&Target { host, port }, &[wish], &measure)
         }
-        Command::Local { benchmark, measure } => local(benchmark, &measure),
+        Command::Local { benchmark, measure } => local(&benchmark, &measure),
         Command::Plan { plan: PlanName::Quick, options } => plan::quick(&options),
         Command::Compare(args) => judge::run(&args),
         Command::Import(args) => import::command::run(&args),
@@ -104,12 +105,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
 }
 
 /// Measures on this machine with a server of our own.
-fn local(benchmark: LocalBenchmark, measure: &MeasureArgs) -> Result<(), Failure> {
-    let benchmarks: &[Benchmark] = match benchmark {
-        LocalBenchmark::Latency => &[Benchmark::Latency],
-        LocalBenchmark::Bandwidth => &[Benchmark::Bandwidth],
-        LocalBenchmark::Quick => &[Benchmark::Latency, Benchmark::Bandwidth],
-    };
+fn local(benchmark: &LocalBenchmark, measure: &MeasureArgs) -> Result<(), Failure> {
     let mut measure = measure.clone();
     if let (false, Some((server, client))) = (measure.no_pin, affinity::pair()) {
         if measure.threads == 1 && measure.server_cpu.is_empty() {
@@ -120,7 +116,8 @@ fn local(benchmark: LocalBenchmark, measure: &MeasureArgs) -> Result<(), Failure
         }
     }
     let measure = &measure;
-    let wishes: Result<Vec<Wish>, Failure> = benchmarks.iter().map(|b| measure.wish(*b)).collect();
+    let wishes = benchmark.0.iter().map(|name| measure.wish(*name));
+    let wishes: Result<Vec<Wish>, Failure> = wishes.collect();
     let wishes = wishes?;
     let mut server = ServerChild::start(&[])?;
     if !measure.quiet {

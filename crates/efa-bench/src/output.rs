@@ -6,7 +6,8 @@ use report::{Table, significant};
 
 use crate::failure::Failure;
 use crate::host;
-use crate::record::{Point, Results, Run, SCHEMA};
+use crate::record::{CountedAt, Point, Results, Run, SCHEMA, SCHEMA_BEFORE};
+use crate::spec::{Benchmark, Window};
 
 /// A result file about `runs`.
 pub(crate) fn results(runs: Vec<Run>, warnings: Vec<String>) -> Results {
@@ -43,7 +44,7 @@ pub(crate) fn parse(text: &str) -> Result<Results, String> {
         )
     })?;
     match value.get("schema").and_then(|s| s.as_str()) {
-        Some(SCHEMA) => {}
+        Some(SCHEMA | SCHEMA_BEFORE) => {}
         Some(other) => {
             return Err(format!("its schema is {other}, this efa-bench reads {SCHEMA}"));
         }
@@ -81,7 +82,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-const CSV_COLUMNS: [&str; 29] = [
+const CSV_COLUMNS: [&str; 40] = [
     "name",
     "source",
     "benchmark",
@@ -111,6 +112,17 @@ const CSV_COLUMNS: [&str; 29] = [
     "warmup_ms",
     "error",
     "spread_percent",
+    "test",
+    "interval_low",
+    "interval_high",
+    "p9999_us",
+    "operation_p50_us",
+    "operation_p99_us",
+    "window",
+    "complete_every",
+    "post_list",
+    "threads",
+    "endpoints",
 ];
 
 /// Tidy CSV: one row per point, empty cells for what a point does not have.
@@ -162,14 +174,25 @@ fn csv_cells(run: &Run, point: &Point) -> Vec<String> {
         point.warmup_ms.to_string(),
         run.error.clone().unwrap_or_default(),
         number(point.spread_percent()),
+        run.test.clone(),
+        number(point.interval.map(|i| i.low)),
+        number(point.interval.map(|i| i.high)),
+        number(spread.and_then(|d| d.p9999_us)),
+        number(point.operation_time.map(|d| d.p50_us)),
+        number(point.operation_time.map(|d| d.p99_us)),
+        format!("{:?}", run.method.flow.window).to_lowercase(),
+        run.method.flow.complete_every.to_string(),
+        run.method.flow.post_list.to_string(),
+        run.method.threads.to_string(),
+        run.method.endpoints.to_string(),
     ]
 }
 
 /// The table of one run; the unit is in every heading.
 pub(crate) fn table(run: &Run) -> Table {
     match run.benchmark {
-        crate::spec::Benchmark::Latency => latency_table(run),
-        crate::spec::Benchmark::Bandwidth => bandwidth_table(run),
+        Benchmark::Latency | Benchmark::PingPong => latency_table(run),
+        Benchmark::Bandwidth | Benchmark::Rma => bandwidth_table(run),
     }
 }
 
@@ -182,11 +205,13 @@ fn latency_table(run: &Run) -> Table {
         "p90 µs",
         "p99 µs",
         "p99.9 µs",
+        "p99.99 µs",
         "max µs",
         "mean µs",
         "round trips",
         "lost",
         "spread %",
+        "± %",
     ];
     let mut table = Table::new(&caption, &titles, 0);
     for point in &run.points {
@@ -194,30 +219,39 @@ fn latency_table(run: &Run) -> Table {
         let mut row = vec![point.size_bytes.to_string()];
         match latency.distribution {
             Some(d) => {
+                let text = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), us);
                 let (min, p50, p99, max) = (d.min_us, d.p50_us, d.p99_us, d.max_us);
-                let all = [Some(min), Some(p50), d.p90_us, Some(p99), d.p999_us, Some(max)];
-                row.extend(all.map(|value| value.map_or_else(|| "-".to_owned(), us)));
+                let all =
+                    [Some(min), Some(p50), d.p90_us, Some(p99), d.p999_us, d.p9999_us, Some(max)];
+                row.extend(all.map(text));
             }
-            None => row.extend(std::iter::repeat_n("-".to_owned(), 6)),
+            None => row.extend(std::iter::repeat_n("-".to_owned(), 7)),
         }
         row.extend([us(latency.mean_us), latency.round_trips.to_string(), point.lost.to_string()]);
-        row.push(spread(point));
+        row.extend([spread(point), doubt(point)]);
         table.push(row);
     }
     table
 }
 
 fn bandwidth_table(run: &Run) -> Table {
-    let caption =
-        format!("{}: goodput at the receiver, sliding window ({})", run.name, run.operation.name());
-    let titles = [
+    let counted = match run.method.counted_at {
+        CountedAt::Receiver => "goodput at the receiver",
+        CountedAt::Initiator => "completed at the initiator",
+    };
+    let caption = format!("{}: {counted}, {} ({})", run.name, manner(run), run.operation.name());
+    let has_times = run.points.iter().any(|p| p.operation_time.is_some());
+    let mut titles = vec![
         "size B", "depth", "rx depth", "MB/s", "Gbit/s", "M msg/s", "messages", "seconds", "lost",
-        "spread %",
+        "spread %", "± %",
     ];
+    if has_times {
+        titles.extend(["p50 µs", "p99 µs"]);
+    }
     let mut table = Table::new(&caption, &titles, 0);
     for point in &run.points {
         let Some(b) = point.bandwidth else { continue };
-        table.push(vec![
+        let mut row = vec![
             point.size_bytes.to_string(),
             point.depth.to_string(),
             if point.rx_depth == 0 { "-".to_owned() } else { point.rx_depth.to_string() },
@@ -228,9 +262,42 @@ fn bandwidth_table(run: &Run) -> Table {
             format!("{:.2}", b.seconds),
             point.lost.to_string(),
             spread(point),
-        ]);
+            doubt(point),
+        ];
+        if has_times {
+            let time = point.operation_time;
+            let text = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), us);
+            row.extend([text(time.map(|t| t.p50_us)), text(time.map(|t| t.p99_us))]);
+        }
+        table.push(row);
     }
     table
+}
+
+/// How a stream was kept up, in words.
+fn manner(run: &Run) -> String {
+    let method = &run.method;
+    let mut words = vec![match method.flow.window {
+        Window::Sliding => "sliding window".to_owned(),
+        Window::Refill => "window refilled at 80 %".to_owned(),
+    }];
+    let counts = [
+        (method.flow.complete_every, "a completion of every"),
+        (method.flow.post_list, "in lists of"),
+        (method.threads, "threads:"),
+        (method.endpoints, "endpoints per thread:"),
+    ];
+    words.extend(counts.iter().filter(|(n, _)| *n > 1).map(|(n, what)| format!("{what} {n}")));
+    if method.memory_bytes > 0 {
+        words.push(format!("{} MiB at random", method.memory_bytes >> 20));
+    }
+    words.join(", ")
+}
+
+/// Half of the 95 % interval.
+fn doubt(point: &Point) -> String {
+    let half = point.interval.map(|interval| interval.half_width_percent(point.figure()));
+    half.map_or_else(|| "-".to_owned(), |p| format!("{p:.1}"))
 }
 
 /// Distance of the best and the worst block.

@@ -1,5 +1,7 @@
 //! Message contents that can be checked: every byte follows from the sequence number.
 
+use crate::measure::Random;
+
 /// Bytes at the front that carry the sequence number, when the message has room for them.
 const SEQUENCE_BYTES: usize = 8;
 
@@ -14,9 +16,9 @@ pub(crate) fn fill(payload: &mut [u8], sequence: u64) {
     }
     let (head, body) = payload.split_at_mut(SEQUENCE_BYTES);
     head.copy_from_slice(&sequence.to_le_bytes());
-    let mut stream = Stream(sequence);
+    let mut words = Random::new(sequence);
     for chunk in body.chunks_mut(8) {
-        let word = stream.next().to_le_bytes();
+        let word = words.next().to_le_bytes();
         chunk.copy_from_slice(&word[..chunk.len()]);
     }
 }
@@ -35,22 +37,9 @@ pub(crate) fn check(payload: &[u8]) -> Result<Option<u64>, ()> {
     let mut number = [0_u8; SEQUENCE_BYTES];
     number.copy_from_slice(head);
     let sequence = u64::from_le_bytes(number);
-    let mut stream = Stream(sequence);
-    let good = body.chunks(8).all(|chunk| stream.next().to_le_bytes()[..chunk.len()] == *chunk);
+    let mut words = Random::new(sequence);
+    let good = body.chunks(8).all(|chunk| words.next().to_le_bytes()[..chunk.len()] == *chunk);
     if good { Ok(Some(sequence)) } else { Err(()) }
-}
-
-/// splitmix64: each word depends on the sequence number.
-struct Stream(u64);
-
-impl Stream {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
 }
 
 /// Notices messages that come twice, in any order, within a window.

@@ -1,14 +1,17 @@
-//! The result schema, `efa-bench/1`. Fields are only ever added.
+//! The result schema, `efa-bench/2`. Fields are only ever added; files of `efa-bench/1` can be read.
 
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::spec::{Benchmark, EndpointKind, Operation};
+use crate::measure::{Interval, median_interval};
+use crate::spec::{Benchmark, EndpointKind, Flow, Operation};
 
 /// Schema name and version in every JSON file.
-pub(crate) const SCHEMA: &str = "efa-bench/1";
+pub(crate) const SCHEMA: &str = "efa-bench/2";
+/// An older one, whose files lack fields but hold nothing else.
+pub(crate) const SCHEMA_BEFORE: &str = "efa-bench/1";
 
 /// A whole result file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -67,6 +70,11 @@ pub(crate) struct Run {
     pub(crate) benchmark: Benchmark,
     pub(crate) endpoint: EndpointKind,
     pub(crate) operation: Operation,
+    /// The name by which it was asked for; empty in older files and for published figures.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) test: String,
+    #[serde(default)]
+    pub(crate) method: Method,
     /// The command to measure it again.
     pub(crate) command: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,6 +100,45 @@ pub(crate) struct Run {
     pub(crate) points: Vec<Point>,
 }
 
+/// Who counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CountedAt {
+    /// Messages that arrived, at their receiver.
+    #[default]
+    Receiver,
+    /// Operations that completed, at their initiator.
+    Initiator,
+}
+
+/// How a run was measured, beyond the sizes and depths of its points.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Method {
+    pub(crate) flow: Flow,
+    /// Measuring threads of each side, and endpoint pairs of each.
+    pub(crate) threads: usize,
+    pub(crate) endpoints: usize,
+    /// Memory in use at random offsets; 0: as much as the depth needs.
+    pub(crate) memory_bytes: usize,
+    pub(crate) counted_at: CountedAt,
+    /// Of the order of blocks and everything else random.
+    pub(crate) seed: u64,
+}
+
+impl Default for Method {
+    fn default() -> Self {
+        Self {
+            flow: Flow::default(),
+            threads: 1,
+            endpoints: 1,
+            memory_bytes: 0,
+            counted_at: CountedAt::Receiver,
+            seed: 0,
+        }
+    }
+}
+
 /// One measurement.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Point {
@@ -105,6 +152,9 @@ pub(crate) struct Point {
     pub(crate) lost: u64,
     /// Messages whose content was checked; 0: not asked for.
     pub(crate) validated: u64,
+    /// 95 % interval of the middle of the blocks, in their unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) interval: Option<Interval>,
     /// The figure of each block in the order measured: median half round trip in µs, or goodput
     /// in Gbit/s. The point itself is the middle block.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -113,6 +163,9 @@ pub(crate) struct Point {
     pub(crate) latency: Option<Latency>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bandwidth: Option<Bandwidth>,
+    /// From posting to completion, of one-sided operations that come one at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) operation_time: Option<Distribution>,
 }
 
 impl Run {
@@ -125,6 +178,8 @@ impl Run {
             benchmark,
             endpoint: EndpointKind::Rdm,
             operation: Operation::Send,
+            test: String::new(),
+            method: Method::default(),
             command: String::new(),
             fabric: None,
             setup_us: Vec::new(),
@@ -150,8 +205,10 @@ impl Point {
             lost: 0,
             validated: 0,
             blocks: Vec::new(),
+            interval: None,
             latency: None,
             bandwidth: None,
+            operation_time: None,
         }
     }
 
@@ -171,14 +228,15 @@ impl Point {
 
     /// Makes one point of the blocks of the same point: the middle one, with losses and checks of
     /// all of them. `None` without blocks.
-    pub(crate) fn middle(mut blocks: Vec<Self>) -> Option<Self> {
-        let figures = blocks.iter().map(Self::figure).collect();
+    pub(crate) fn middle(mut blocks: Vec<Self>, seed: u64) -> Option<Self> {
+        let figures: Vec<f64> = blocks.iter().map(Self::figure).collect();
+        let interval = median_interval(&figures, seed);
         let lost = blocks.iter().map(|b| b.lost).sum();
         let validated = blocks.iter().map(|b| b.validated).sum();
         blocks.sort_by(|a, b| a.figure().total_cmp(&b.figure()));
         let middle = blocks.len() / 2;
         let point = blocks.into_iter().nth(middle)?;
-        Some(Self { blocks: figures, lost, validated, ..point })
+        Some(Self { blocks: figures, interval, lost, validated, ..point })
     }
 }
 
@@ -195,19 +253,10 @@ pub(crate) struct Latency {
 impl Latency {
     /// Half of each of these round trips.
     pub(crate) fn half(round_ns: &Histogram<u64>, sum_ns: u64, count: u64) -> Self {
-        let half_us = |round_ns: u64| round_ns as f64 / 2_000.0;
-        let at = |quantile: f64| half_us(round_ns.value_at_quantile(quantile));
         Self {
             round_trips: count,
             mean_us: sum_ns as f64 / count.max(1) as f64 / 2_000.0,
-            distribution: Some(Distribution {
-                min_us: half_us(round_ns.min()),
-                p50_us: at(0.5),
-                p90_us: Some(at(0.9)),
-                p99_us: at(0.99),
-                p999_us: Some(at(0.999)),
-                max_us: half_us(round_ns.max()),
-            }),
+            distribution: (!round_ns.is_empty()).then(|| Distribution::of(round_ns, 2)),
         }
     }
 }
@@ -224,7 +273,26 @@ pub(crate) struct Distribution {
     /// OSU does not print it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) p999_us: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) p9999_us: Option<f64>,
     pub(crate) max_us: f64,
+}
+
+impl Distribution {
+    /// Of times in ns, each divided by `ways`.
+    pub(crate) fn of(times_ns: &Histogram<u64>, ways: u32) -> Self {
+        let us = |time_ns: u64| time_ns as f64 / 1_000.0 / f64::from(ways);
+        let at = |quantile: f64| us(times_ns.value_at_quantile(quantile));
+        Self {
+            min_us: us(times_ns.min()),
+            p50_us: at(0.5),
+            p90_us: Some(at(0.9)),
+            p99_us: at(0.99),
+            p999_us: Some(at(0.999)),
+            p9999_us: Some(at(0.9999)),
+            max_us: us(times_ns.max()),
+        }
+    }
 }
 
 /// Goodput at the receiver within the measured window; MB = 10^6 bytes.
@@ -291,20 +359,23 @@ mod tests {
             lost,
             validated: 2,
             blocks: Vec::new(),
+            interval: None,
             latency: None,
             bandwidth: Some(Bandwidth::new(1, mb_per_s * 1_000_000, 1.0)),
+            operation_time: None,
         }
     }
 
     #[test]
     fn the_middle_block_counts_and_losses_add_up() {
-        let point = Point::middle(vec![block(500, 1), block(1, 0), block(400, 2)]).expect("blocks");
+        let point =
+            Point::middle(vec![block(500, 1), block(1, 0), block(400, 2)], 1).expect("blocks");
         assert_eq!(point.bandwidth.map(|b| b.mb_per_s), Some(400.0));
         assert_eq!((point.lost, point.validated), (3, 6));
         assert_eq!(point.blocks, [4.0, 0.008, 3.2]);
         assert!(point.spread_percent().is_some_and(|p| (p - 124.75).abs() < 1e-9));
-        assert!(Point::middle(Vec::new()).is_none());
-        let alone = Point::middle(vec![block(5, 0)]).expect("one block");
+        assert!(Point::middle(Vec::new(), 1).is_none());
+        let alone = Point::middle(vec![block(5, 0)], 1).expect("one block");
         assert_eq!(alone.spread_percent(), None);
     }
 }

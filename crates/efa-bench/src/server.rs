@@ -150,15 +150,18 @@ fn serve_point(
     lanes.begin(point)?;
     control.send(&Message::Barrier)?;
     match job.benchmark {
-        Benchmark::Latency => lanes.results().map(|_| ()),
-        Benchmark::Bandwidth => count_stream(lanes, control),
+        Benchmark::Latency | Benchmark::PingPong => lanes.results().map(|_| ()),
+        Benchmark::Bandwidth => {
+            lanes.windows_closed()?;
+            control.send(&Message::WindowDone)?;
+            count_stream(lanes, control)
+        }
+        Benchmark::Rma => count_stream(lanes, control),
     }
 }
 
-/// Ends the stream when every thread has its window, then counts.
+/// Tells the threads what their counterparts have sent, and the client what has arrived.
 fn count_stream(lanes: &Lanes, control: &mut Control) -> Result<(), Failure> {
-    lanes.windows_closed()?;
-    control.send(&Message::WindowDone)?;
     let sent = match control.receive("waiting for the sender's count")? {
         Message::Sent(sent) if sent.len() == lanes.len() => sent,
         other => return Err(unexpected("a count for each thread", &other)),

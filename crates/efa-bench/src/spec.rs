@@ -4,22 +4,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::fabric_name::FabricName;
 
-/// The benchmarks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
+/// What is measured, and how the two sides talk meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Benchmark {
-    /// Ping-pong; half a round trip.
+    /// Ping-pong; half a round trip, each one timed.
     Latency,
-    /// Sliding window in one direction; goodput counted at the receiver.
+    /// Ping-pong; round trips counted.
+    PingPong,
+    /// A stream in one direction; goodput counted at the receiver.
     Bandwidth,
+    /// READs or WRITEs of the peer's memory, counted at the initiator.
+    Rma,
 }
 
 impl Benchmark {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Latency => "latency",
+            Self::PingPong => "ping_pong",
             Self::Bandwidth => "bandwidth",
+            Self::Rma => "rma",
         }
+    }
+
+    /// Whether several operations may be in flight.
+    pub(crate) const fn has_depth(self) -> bool {
+        matches!(self, Self::Bandwidth | Self::Rma)
     }
 }
 
@@ -33,9 +44,9 @@ pub(crate) enum EndpointKind {
     Dgram,
 }
 
-/// How messages are sent.
+/// How bytes are moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Operation {
     /// `fi_send` / `fi_recv`.
     Send,
@@ -43,6 +54,12 @@ pub(crate) enum Operation {
     Tagged,
     /// `fi_inject`: copied by the call, no completion.
     Inject,
+    /// Read the peer's memory.
+    Read,
+    /// Write the peer's memory.
+    Write,
+    /// `fi_inject_write`: a write, copied by the call.
+    InjectWrite,
 }
 
 impl Operation {
@@ -51,7 +68,47 @@ impl Operation {
             Self::Send => "send",
             Self::Tagged => "tagged",
             Self::Inject => "inject",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::InjectWrite => "inject-write",
         }
+    }
+
+    /// Whether it uses the peer's memory without asking.
+    pub(crate) const fn is_one_sided(self) -> bool {
+        matches!(self, Self::Read | Self::Write | Self::InjectWrite)
+    }
+
+    /// Whether the call itself copies the bytes.
+    pub(crate) const fn is_injected(self) -> bool {
+        matches!(self, Self::Inject | Self::InjectWrite)
+    }
+}
+
+/// When a stream posts again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Window {
+    /// As soon as one operation has completed.
+    #[default]
+    Sliding,
+    /// When four fifths of the depth have completed: the first suite's way.
+    Refill,
+}
+
+/// How a stream keeps its depth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Flow {
+    pub(crate) window: Window,
+    /// One of so many operations completes (selective completion); 1: each.
+    pub(crate) complete_every: usize,
+    /// So many operations are handed to the fabric at once.
+    pub(crate) post_list: usize,
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Self { window: Window::Sliding, complete_every: 1, post_list: 1 }
     }
 }
 
@@ -63,8 +120,14 @@ pub(crate) struct JobSpec {
     pub(crate) domain: Option<String>,
     pub(crate) endpoint: EndpointKind,
     pub(crate) operation: Operation,
+    pub(crate) flow: Flow,
     /// Longest message of the session in bytes.
     pub(crate) max_size_bytes: usize,
+    /// Memory that messages come from, at random offsets, and that one-sided operations go to;
+    /// 0: as much as the depth needs.
+    pub(crate) memory_bytes: usize,
+    /// Of everything random.
+    pub(crate) seed: u64,
     /// Measuring threads of each side.
     pub(crate) threads: usize,
     /// Endpoint pairs of each thread.
@@ -110,7 +173,22 @@ impl PointSpec {
     }
 }
 
-/// Parses "64", "1,2,1000", "1..8192" (powers of two within) and mixtures.
+/// More values than this are a mistake.
+const STEPS_MAX: usize = 10_000;
+
+/// Parses a number of bytes: "4096", "64K", "256M", "20G" (powers of two).
+pub(crate) fn parse_bytes(text: &str) -> Result<usize, String> {
+    let (digits, shift) = match text.char_indices().last() {
+        Some((at, 'K' | 'k')) => (&text[..at], 10),
+        Some((at, 'M' | 'm')) => (&text[..at], 20),
+        Some((at, 'G' | 'g')) => (&text[..at], 30),
+        _ => (text, 0),
+    };
+    let bytes = digits.parse::<usize>().ok().and_then(|n| n.checked_mul(1 << shift));
+    bytes.filter(|n| *n > 0).ok_or_else(|| format!("`{text}`: write 4096, 64K, 256M or 20G"))
+}
+
+/// Parses "64", "1,2,1000", "1..8192" (powers of two within), "7000..9000+100" (steps) and mixtures.
 pub(crate) fn parse_list(text: &str) -> Result<Vec<usize>, String> {
     let number = |t: &str| {
         t.trim().parse::<usize>().ok().filter(|n| *n > 0).ok_or_else(|| {
@@ -123,9 +201,17 @@ pub(crate) fn parse_list(text: &str) -> Result<Vec<usize>, String> {
             values.push(number(part)?);
             continue;
         };
+        let (to, step) = match to.split_once('+') {
+            Some((to, step)) => (to, Some(number(step)?)),
+            None => (to, None),
+        };
         let (from, to) = (number(from)?, number(to)?);
         if from > to {
             return Err(format!("`{part}` runs backwards"));
+        }
+        if let Some(step) = step {
+            values.extend((from..=to).step_by(step).take(STEPS_MAX));
+            continue;
         }
         let mut value = from.next_power_of_two();
         while value <= to {
@@ -148,8 +234,25 @@ mod tests {
         assert_eq!(parse_list("64"), Ok(vec![64]));
         assert_eq!(parse_list("1..16"), Ok(vec![1, 2, 4, 8, 16]));
         assert_eq!(parse_list("3..9,1000,1"), Ok(vec![1, 4, 8, 1000]));
-        for bad in ["", "0", "a", "4..1", "1..", "-1", "1..99999999999999999999999"] {
+        assert_eq!(parse_list("7..10+2,1"), Ok(vec![1, 7, 9]));
+        for bad in [
+            "",
+            "0",
+            "1..5+0",
+            "1..+5",
+            "5..1+1",
+            "a",
+            "4..1",
+            "1..",
+            "-1",
+            "1..99999999999999999999999",
+        ] {
             assert!(parse_list(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse_bytes("20G"), Ok(20 << 30));
+        assert_eq!(parse_bytes("4096"), Ok(4096));
+        for bad in ["", "G", "0", "-1", "1T", "99999999999999999G"] {
+            assert!(parse_bytes(bad).is_err(), "{bad}");
         }
         let top = usize::MAX.to_string();
         assert_eq!(parse_list(&format!("1..{top}")).map(|v| v.len()), Ok(64));

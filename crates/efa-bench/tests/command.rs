@@ -83,7 +83,7 @@ fn local_latency_checks_every_message() {
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(table.contains("p99.9 µs") && table.contains("4096"), "{table}");
     let results = read_json(&json);
-    assert_eq!(results["schema"], "efa-bench/1");
+    assert_eq!(results["schema"], "efa-bench/2");
     assert!(results["host"]["kernel"].as_str().is_some_and(|k| k.starts_with("Linux")));
     let run = &results["runs"][0];
     assert_eq!(run["complete"], true);
@@ -291,6 +291,7 @@ fn measure_until_the_server_dies(benchmark: &str) {
     let client = Command::new(PROGRAM)
         .args(["run", benchmark, "-H", "127.0.0.1", "--port", &server.port])
         .args(["--sizes", "8,16", "-d", "4", "-t", "0.4", "-w", "0.1", "--timeout", "5"])
+        .args(["--blocks", "1"])
         .args(["--no-doubts", "--json", json.to_str().expect("utf-8")])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -94,6 +94,97 @@ fn what_a_fabric_does_not_have_is_refused_in_one_line() {
     }
 }
 
+/// Names of the thesis, with options that make them short, and the operations that each must do.
+const NAMES: [&[&str]; 14] = [
+    &["ping_pong"],
+    &["inject"],
+    &["tagged"],
+    &["batch"],
+    &["batch", "--window", "refill"],
+    &["batch", "--post-list", "4"],
+    &["batch_sel_comp"],
+    &["batch_large_buffer", "--memory", "1M"],
+    &["rma"],
+    &["rma", "--op", "read"],
+    &["rma_batch", "--post-list", "4"],
+    &["rma_inject"],
+    &["rma_sel_comp"],
+    &["rma_large_buffer", "--memory", "1M"],
+];
+
+/// Messages or round trips of a point.
+fn operations(point: &serde_json::Value) -> u64 {
+    let latency = point["latency"]["round_trips"].as_u64();
+    latency.or_else(|| point["bandwidth"]["messages"].as_u64()).unwrap_or(0)
+}
+
+#[test]
+fn every_name_measures_something_on_every_kind_of_fabric() {
+    for name in NAMES {
+        for fabric in ["libfabric:tcp", "libfabric:shm", "tcp"] {
+            let is_streamed = name[0].starts_with("batch") && name[0] != "batch_sel_comp";
+            if fabric == "tcp" && !is_streamed && name[0] != "ping_pong" {
+                continue;
+            }
+            let mut all = name.to_vec();
+            all.extend(["--fabric", fabric, "-s", "8", "-n", "300"]);
+            let points = points_of(&all);
+            assert!(operations(&points[0]) > 0, "{all:?}: {points:?}");
+            assert_eq!(points[0]["lost"], 0, "{all:?}");
+        }
+    }
+}
+
+#[test]
+fn what_contradicts_itself_is_refused_in_one_line() {
+    for (arguments, words) in [
+        (&["latency", "--post-list", "2"][..], ["--post-list", "streams"]),
+        (&["bandwidth", "--op", "read"], ["--op read", "not for this"]),
+        (&["rma", "--op", "send"], ["--op send", "not for this"]),
+        (&["batch", "-d", "8", "--post-list", "9"], ["--post-list 9", "depth, 8"]),
+        (&["batch", "-d", "8", "--complete-every", "0"], ["--complete-every 0", "1 to"]),
+        (&["rma_batch", "--op", "read", "--complete-every", "2"], ["--op read", "completion"]),
+        (&["batch_sel_comp", "--validate"], ["--validate", "own content"]),
+        (&["batch", "--memory", "8K"], ["--memory", "too little"]),
+        (&["batch_sel_comp", "--fabric", "tcp"], ["tcp", "--complete-every"]),
+        (&["rma", "--fabric", "udp"], ["udp", "peer's memory"]),
+        (&["batch", "--fabric", "udp", "--post-list", "2"], ["udp", "--post-list"]),
+        (&["batch", "--until", "ci=2"], ["ci=2%,max=60s", "--until"]),
+    ] {
+        let mut all = vec!["local"];
+        all.extend(arguments);
+        all.extend(["-q", "-n", "20"]);
+        assert_fails(&efa_bench(&all), 2, &words);
+    }
+}
+
+#[test]
+fn blocks_give_an_interval_and_until_narrows_it() {
+    let points = points_of(&[
+        "latency", "--fabric", "tcp", "-s", "8,64", "-t", "0.01", "-w", "0", "--seed", "7",
+    ]);
+    for point in &points {
+        assert_eq!(point["blocks"].as_array().map(Vec::len), Some(5), "{point}");
+        let bound = |name: &str| point["interval"][name].as_f64().expect("a bound");
+        let middle = point["latency"]["distribution"]["p50_us"].as_f64().expect("a middle");
+        assert!(bound("low") <= middle && middle <= bound("high"), "{point}");
+    }
+    let points = points_of(&[
+        "latency",
+        "--fabric",
+        "tcp",
+        "-s",
+        "8",
+        "-t",
+        "0.01",
+        "-w",
+        "0",
+        "--until",
+        "ci=0.001%,max=1s",
+    ]);
+    assert!(points[0]["blocks"].as_array().is_some_and(|blocks| blocks.len() > 5));
+}
+
 /// The `softefa` command with its library, built from the present sources.
 fn softefa() -> &'static Path {
     static COMMAND: OnceLock<PathBuf> = OnceLock::new();
@@ -157,6 +248,24 @@ fn soft_efa_is_measured_through_libfabric_and_through_verbs() {
 }
 
 #[test]
+fn every_name_measures_something_on_soft_efa() {
+    for name in NAMES {
+        for fabric in ["libfabric:efa", "verbs:srd"] {
+            if fabric == "verbs:srd" && ["tagged", "rma_inject"].contains(&name[0]) {
+                continue;
+            }
+            let mut all = name.to_vec();
+            all.extend(["--fabric", fabric, "-s", "8", "-n", "300"]);
+            let (output, packets) = on_soft_efa(&all);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{all:?}: {errors}");
+            let count = operations(&points(&output)[0]);
+            assert!(count > 0 && packets >= count, "{all:?}: {count}, {packets} packets");
+        }
+    }
+}
+
+#[test]
 fn inline_sends_are_those_of_verbs_up_to_what_the_device_takes() {
     let (output, packets) = on_soft_efa(&[
         "latency",
@@ -185,6 +294,8 @@ fn what_a_device_does_not_have_is_refused_in_one_line() {
     assert_fails(&output, 3, &["named mlx9", "rdmap0s6"]);
     let (output, _) = on_soft_efa(&["latency", "--fabric", "verbs:srd", "--op", "tagged", "-q"]);
     assert_fails(&output, 2, &["no tags", "--op send"]);
+    let (output, _) = on_soft_efa(&["rma_inject", "--fabric", "verbs:srd", "-q"]);
+    assert_fails(&output, 2, &["inline WRITEs", "--op write"]);
     let (output, _) = on_soft_efa(&["latency", "--fabric", "verbs:ud", "-e", "rdm", "-q"]);
     assert_fails(&output, 2, &["not reliable", "verbs:srd"]);
 }

@@ -53,6 +53,14 @@ impl Progress {
         }
     }
 
+    /// More points than were known.
+    pub fn extend(&mut self, count: usize) {
+        self.total += count;
+        if let Some(bar) = &self.bar {
+            bar.inc_length(count as u64);
+        }
+    }
+
     /// Points that will not be measured.
     pub fn skip(&mut self, count: usize) {
         self.done += count;

@@ -2,10 +2,10 @@
 
 use fabric::{
     CompletionKind, EndpointType, Features, Hints, MessageKind, Node, NodeConfig, OutOfBand, Post,
-    Prepared,
+    PostOptions, Prepared, RemoteMemory, Window,
 };
 
-use super::{BURST, Backend, Completion, Kind, Posted, Wants};
+use super::{BURST, Backend, Completion, How, Kind, Posted, Wants, Work};
 use crate::fabric_name::FabricName;
 use crate::failure::Failure;
 use crate::record::FabricRecord;
@@ -17,6 +17,12 @@ const TAG: u64 = 0x0efa;
 /// One endpoint of a provider.
 pub(crate) struct Libfabric {
     node: Node,
+    /// Ours, which lives as long as the peer may use it.
+    _window: Option<Window>,
+    /// The peer's.
+    remote: Option<RemoteMemory>,
+    /// Only the calls with flags say which operations complete.
+    with_flags: bool,
     found: [fabric::Completion; BURST],
 }
 
@@ -29,10 +35,28 @@ impl From<Post> for Posted {
     }
 }
 
-impl Backend for Libfabric {
-    type Prepared = Prepared;
+/// An endpoint without a peer, and what of the wish comes later.
+pub(crate) struct PreparedLibfabric {
+    prepared: Prepared,
+    window_bytes: usize,
+    quiet: bool,
+}
 
-    fn prepare(wants: &Wants) -> Result<Prepared, Failure> {
+fn features(wants: &Wants) -> Features {
+    let mut features = Features::NONE;
+    if wants.window_bytes > 0 {
+        features = features | Features::RMA;
+    }
+    if wants.quiet {
+        features = features | Features::QUIET;
+    }
+    features
+}
+
+impl Backend for Libfabric {
+    type Prepared = PreparedLibfabric;
+
+    fn prepare(wants: &Wants) -> Result<PreparedLibfabric, Failure> {
         let FabricName::Libfabric(provider) = &wants.fabric else {
             return Err(Failure::Usage(format!("{} is no libfabric provider", wants.fabric)));
         };
@@ -46,20 +70,22 @@ impl Backend for Libfabric {
                 },
                 messages: match wants.operation {
                     Operation::Tagged => MessageKind::Tagged,
-                    Operation::Send | Operation::Inject => MessageKind::Plain,
+                    _ => MessageKind::Plain,
                 },
-                features: Features::NONE,
+                features: features(wants),
                 source: wants.source.clone(),
             },
             tx_slots: wants.tx_depth,
+            spare_slots: wants.tx_slots.saturating_sub(wants.tx_depth),
             rx_slots: wants.rx_depth,
             payload_bytes: wants.payload_bytes,
         };
-        Ok(Node::prepare(&config)?)
+        let &Wants { window_bytes, quiet, .. } = wants;
+        Ok(PreparedLibfabric { prepared: Node::prepare(&config)?, window_bytes, quiet })
     }
 
-    fn describe(prepared: &Prepared) -> FabricRecord {
-        let info = prepared.info();
+    fn describe(prepared: &PreparedLibfabric) -> FabricRecord {
+        let info = prepared.prepared.info();
         FabricRecord {
             provider: info.provider(),
             fabric: info.fabric_name(),
@@ -73,9 +99,20 @@ impl Backend for Libfabric {
         }
     }
 
-    fn connect(prepared: Prepared, oob: &mut dyn OutOfBand) -> Result<Self, Failure> {
+    fn connect(prepared: PreparedLibfabric, oob: &mut dyn OutOfBand) -> Result<Self, Failure> {
+        let PreparedLibfabric { prepared, window_bytes, quiet } = prepared;
         let node = prepared.connect(oob)?;
-        Ok(Self { node, found: [fabric::Completion::NONE; BURST] })
+        let (mut window, mut remote) = (None, None);
+        if window_bytes > 0 {
+            let ours = node.open_window(window_bytes)?;
+            let theirs = oob.exchange(&ours.remote().to_bytes()).map_err(Failure::Fabric)?;
+            let theirs = theirs.as_slice().try_into();
+            let theirs = theirs.map_err(|_| Failure::Fabric("the peer's window is garbled".into()));
+            remote = Some(RemoteMemory::from_bytes(theirs?));
+            window = Some(ours);
+        }
+        let found = [fabric::Completion::NONE; BURST];
+        Ok(Self { node, _window: window, remote, with_flags: quiet, found })
     }
 
     fn setup_us(&self) -> Vec<(String, f64)> {
@@ -88,7 +125,7 @@ impl Backend for Libfabric {
     }
 
     fn tx_slots(&self) -> usize {
-        self.node.tx_slots()
+        self.node.tx_slots() + self.node.spare_slots()
     }
 
     fn rx_slots(&self) -> usize {
@@ -117,17 +154,54 @@ impl Backend for Libfabric {
         Ok(self.node.post_receive(slot, TAG, 0)?.into())
     }
 
-    #[inline]
-    fn send(&mut self, slot: usize, len_bytes: usize) -> Result<Posted, Failure> {
-        Ok(self.node.post_send(slot, len_bytes, TAG)?.into())
+    fn freeze(&mut self, slot: usize) -> Result<(), Failure> {
+        Ok(self.node.endpoint_mut().freeze(slot)?)
+    }
+
+    fn remote_bytes(&self) -> u64 {
+        self.remote.map_or(0, RemoteMemory::len_bytes)
     }
 
     #[inline]
-    fn inject(&mut self, slot: usize, len_bytes: usize) -> Result<Posted, Failure> {
-        Ok(match self.node.inject(slot, len_bytes, TAG)? {
-            Post::Done => Posted::Free,
-            Post::Again => Posted::Full,
-        })
+    fn post(
+        &mut self,
+        work: Work,
+        slot: usize,
+        len_bytes: usize,
+        how: How,
+    ) -> Result<Posted, Failure> {
+        let peer = self.node.peer();
+        let is_plain = !how.more && !self.with_flags;
+        let options = PostOptions { more: how.more, quiet: how.quiet, ..PostOptions::default() };
+        let post = match work {
+            Work::Send if is_plain => self.node.post_send(slot, len_bytes, TAG)?,
+            Work::Send => {
+                self.node.endpoint_mut().send_with(slot, len_bytes, peer, TAG, options)?
+            }
+            Work::Inject => return Ok(copied(self.node.inject(slot, len_bytes, TAG)?)),
+            Work::Read { offset } => {
+                let remote = self.part(offset, len_bytes)?;
+                let endpoint = self.node.endpoint_mut();
+                match is_plain {
+                    true => endpoint.read(slot, peer, remote)?,
+                    false => endpoint.read_with(slot, peer, remote, options)?,
+                }
+            }
+            Work::Write { offset } => {
+                let remote = self.part(offset, len_bytes)?;
+                let endpoint = self.node.endpoint_mut();
+                match is_plain {
+                    true => endpoint.write(slot, peer, remote)?,
+                    false => endpoint.write_with(slot, peer, remote, options)?,
+                }
+            }
+            Work::InjectWrite { offset } => {
+                let remote = self.part(offset, len_bytes)?;
+                let endpoint = self.node.endpoint_mut();
+                return Ok(copied(endpoint.inject_write(slot, peer, remote)?));
+            }
+        };
+        Ok(post.into())
     }
 
     #[inline]
@@ -137,10 +211,28 @@ impl Backend for Libfabric {
             let kind = match done.kind {
                 CompletionKind::Send => Kind::Sent,
                 CompletionKind::Receive => Kind::Received,
+                CompletionKind::Read => Kind::Read,
+                CompletionKind::Write => Kind::Written,
                 _ => Kind::Other,
             };
             *place = Completion { kind, slot: done.slot, len_bytes: done.len_bytes };
         }
         Ok(count)
+    }
+}
+
+impl Libfabric {
+    #[inline]
+    fn part(&self, offset: u64, len_bytes: usize) -> Result<RemoteMemory, Failure> {
+        let remote = self.remote.ok_or_else(|| Failure::Fabric("the peer has no window".into()))?;
+        Ok(remote.part(offset, len_bytes as u64)?)
+    }
+}
+
+/// Of a call that copied the bytes.
+fn copied(post: Post) -> Posted {
+    match post {
+        Post::Done => Posted::Free,
+        Post::Again => Posted::Full,
     }
 }

@@ -25,6 +25,14 @@ pub(crate) struct Wants {
     pub(crate) operation: Operation,
     /// Operations of ours that may be in flight.
     pub(crate) tx_depth: usize,
+    /// Slots for them, at least as many.
+    pub(crate) tx_slots: usize,
+    /// Memory that the peer may read and write in bytes; 0: none, and neither do we.
+    pub(crate) window_bytes: usize,
+    /// Some operations will not complete.
+    pub(crate) quiet: bool,
+    /// Operations are posted in lists.
+    pub(crate) lists: bool,
     /// Receives that may be posted.
     pub(crate) rx_depth: usize,
     /// Longest message in bytes.
@@ -45,6 +53,37 @@ pub(crate) enum Posted {
     Full,
 }
 
+/// What to do with a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    Send,
+    Inject,
+    /// The offset is that in the peer's memory in bytes.
+    Read {
+        offset: u64,
+    },
+    Write {
+        offset: u64,
+    },
+    InjectWrite {
+        offset: u64,
+    },
+}
+
+/// How to post it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct How {
+    /// More is posted at once.
+    pub(crate) more: bool,
+    /// No completion follows: the slot must be frozen.
+    pub(crate) quiet: bool,
+}
+
+impl How {
+    /// As most are.
+    pub(crate) const PLAIN: Self = Self { more: false, quiet: false };
+}
+
 /// What completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -52,6 +91,10 @@ pub(crate) enum Kind {
     Sent,
     /// A message arrived and is in the slot.
     Received,
+    /// A READ is done: the peer's bytes are in the slot.
+    Read,
+    /// A WRITE is done.
+    Written,
     /// Something no benchmark asked for.
     Other,
 }
@@ -115,11 +158,20 @@ pub(crate) trait Backend: Sized {
     /// Offers a slot to the next message.
     fn receive(&mut self, slot: usize) -> Result<Posted, Failure>;
 
-    /// Sends the front of a slot.
-    fn send(&mut self, slot: usize, len_bytes: usize) -> Result<Posted, Failure>;
+    /// From now on nobody writes this slot, so that it can be posted any number of times at once.
+    fn freeze(&mut self, slot: usize) -> Result<(), Failure>;
 
-    /// Sends the front of a slot by copy, as fast as the fabric can.
-    fn inject(&mut self, slot: usize, len_bytes: usize) -> Result<Posted, Failure>;
+    /// Bytes of the peer's memory that this side may use.
+    fn remote_bytes(&self) -> u64;
+
+    /// Does `work` with the front of a slot.
+    fn post(
+        &mut self,
+        work: Work,
+        slot: usize,
+        len_bytes: usize,
+        how: How,
+    ) -> Result<Posted, Failure>;
 
     /// Makes progress and collects completions; answers how many.
     fn poll(&mut self, found: &mut [Completion; BURST]) -> Result<usize, Failure>;

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use fabric::OutOfBand;
-use verbs::{CompletionKind, Config, Endpoint, Post, PostOptions, Prepared, Transport};
+use verbs::{CompletionKind, Config, Endpoint, Post, PostOptions, Prepared, Remote, Transport};
 
-use super::{BURST, Backend, Completion, Kind, Posted, Wants};
+use super::{BURST, Backend, Completion, How, Kind, Posted, Wants, Work};
 use crate::fabric_name::FabricName;
 use crate::failure::Failure;
 use crate::record::FabricRecord;
@@ -14,6 +14,8 @@ use crate::spec::{EndpointKind, Operation};
 /// One queue pair.
 pub(crate) struct Verbs {
     endpoint: Endpoint,
+    /// The peer's window.
+    remote: Option<Remote>,
     found: [verbs::Completion; BURST],
     setup_us: Vec<(String, f64)>,
 }
@@ -48,6 +50,11 @@ fn check(wants: &Wants) -> Result<Transport, Failure> {
     if wants.operation == Operation::Tagged {
         return Err(Failure::Usage(format!("{} has no tags: use --op send", wants.fabric)));
     }
+    if wants.operation == Operation::InjectWrite && transport == Transport::Srd {
+        return Err(Failure::Usage(
+            "verbs:srd has no inline WRITEs, as the device: use --op write".to_owned(),
+        ));
+    }
     if wants.endpoint != wants.fabric.endpoint() {
         let (name, other) = match wants.endpoint {
             EndpointKind::Rdm => ("not reliable", "verbs:srd"),
@@ -71,11 +78,11 @@ impl Backend for Verbs {
         let prepared = Prepared::open(&Config {
             device: wants.domain.clone(),
             transport,
-            tx_slots: wants.tx_depth,
+            tx_slots: wants.tx_slots,
             tx_depth: wants.tx_depth,
             rx_slots: wants.rx_depth,
             payload_bytes: wants.payload_bytes,
-            window_bytes: 0,
+            window_bytes: wants.window_bytes,
         })?;
         Ok(PreparedVerbs { prepared, transport, open_us: elapsed_us(start) })
     }
@@ -110,6 +117,11 @@ impl Backend for Verbs {
         let PreparedVerbs { prepared, open_us, .. } = prepared;
         let start = Instant::now();
         let theirs = oob.exchange(&prepared.address()).map_err(Failure::Fabric)?;
+        let ours = prepared.window();
+        let mut remote = None;
+        if !ours.is_empty() {
+            remote = Some(Remote::from_bytes(&oob.exchange(&ours).map_err(Failure::Fabric)?)?);
+        }
         let exchange_us = elapsed_us(start);
         let start = Instant::now();
         let endpoint = prepared.connect(&theirs)?;
@@ -118,7 +130,7 @@ impl Backend for Verbs {
         let phases =
             [("open_device", open_us), ("address_exchange", exchange_us), ("connect", connect_us)];
         let setup_us = phases.map(|(name, took_us)| (name.to_owned(), took_us)).to_vec();
-        Ok(Self { endpoint, found: [verbs::Completion::NONE; BURST], setup_us })
+        Ok(Self { endpoint, remote, found: [verbs::Completion::NONE; BURST], setup_us })
     }
 
     fn setup_us(&self) -> Vec<(String, f64)> {
@@ -159,15 +171,36 @@ impl Backend for Verbs {
         Ok(self.endpoint.receive(slot)?.into())
     }
 
-    #[inline]
-    fn send(&mut self, slot: usize, len_bytes: usize) -> Result<Posted, Failure> {
-        Ok(self.endpoint.send(slot, len_bytes, PostOptions::default())?.into())
+    fn freeze(&mut self, slot: usize) -> Result<(), Failure> {
+        Ok(self.endpoint.freeze(slot)?)
+    }
+
+    fn remote_bytes(&self) -> u64 {
+        self.remote.map_or(0, Remote::len_bytes)
     }
 
     #[inline]
-    fn inject(&mut self, slot: usize, len_bytes: usize) -> Result<Posted, Failure> {
-        let options = PostOptions { inline: true, ..PostOptions::default() };
-        Ok(self.endpoint.send(slot, len_bytes, options)?.into())
+    fn post(
+        &mut self,
+        work: Work,
+        slot: usize,
+        len_bytes: usize,
+        how: How,
+    ) -> Result<Posted, Failure> {
+        let inline = matches!(work, Work::Inject | Work::InjectWrite { .. });
+        let options = PostOptions { more: how.more, inline, signaled: !how.quiet };
+        let post = match work {
+            Work::Send | Work::Inject => self.endpoint.send(slot, len_bytes, options)?,
+            Work::Read { offset } => {
+                let place = (self.remote()?, offset);
+                self.endpoint.read(slot, len_bytes, place, options)?
+            }
+            Work::Write { offset } | Work::InjectWrite { offset } => {
+                let place = (self.remote()?, offset);
+                self.endpoint.write(slot, len_bytes, place, options)?
+            }
+        };
+        Ok(post.into())
     }
 
     #[inline]
@@ -177,10 +210,18 @@ impl Backend for Verbs {
             let kind = match done.kind {
                 CompletionKind::Send => Kind::Sent,
                 CompletionKind::Receive => Kind::Received,
-                _ => Kind::Other,
+                CompletionKind::Read => Kind::Read,
+                CompletionKind::Write => Kind::Written,
             };
             *place = Completion { kind, slot: done.slot, len_bytes: done.len_bytes };
         }
         Ok(count)
+    }
+}
+
+impl Verbs {
+    #[inline]
+    fn remote(&self) -> Result<Remote, Failure> {
+        self.remote.ok_or_else(|| Failure::Fabric("the peer has no window".to_owned()))
     }
 }

@@ -1,4 +1,4 @@
-//! Sliding window in one direction, client to server; the receiver counts.
+//! A stream in one direction, client to server; the receiver counts.
 //!
 //! The measured window lies within the stream: it opens at the receiver after the warm-up, it
 //! closes while messages are still arriving, and the sender stops only when the receiver has said
@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::Measured;
+use super::stream::{Sender, finish};
 use crate::backend::Backend;
 use crate::exchange::{Pending, Signals};
 use crate::failure::Failure;
@@ -30,95 +31,27 @@ pub(crate) fn send<B: Backend>(
     port: &Port,
     point: PointSpec,
 ) -> Result<Measured, Failure> {
-    let mut sender = Sender { total: total(point), sent: 0, point };
-    sender.stream(links, &port.signals)?;
-    sender.finish(links, &port.signals)?;
+    let mut sender = Sender::new(port.flow, point);
+    let mut end = WindowEnd::new(point);
+    let mut watch = Watch::new(&port.signals, "sending");
+    let mut rounds = 0_u32;
+    while !sender.is_done() {
+        let moved = sender.turn(links)?;
+        if moved > 0 {
+            watch.progress();
+        } else if watch.idle()? == Idle::Message {
+            break;
+        }
+        rounds += 1;
+        if rounds >= ROUNDS_PER_LOOK {
+            rounds = 0;
+            if end.reached(&port.signals)? {
+                break;
+            }
+        }
+    }
+    finish(links, &port.signals)?;
     Ok(Measured::Sent(sender.sent))
-}
-
-/// Messages to send; `u64::MAX`: until the receiver has its window.
-fn total(point: PointSpec) -> u64 {
-    match point.limit {
-        Limit::DurationMs(_) => u64::MAX,
-        Limit::Iterations(n) => n + point.warmup_iterations(),
-    }
-}
-
-struct Sender {
-    point: PointSpec,
-    total: u64,
-    sent: u64,
-}
-
-impl Sender {
-    /// Sends until the receiver has its window or the number of messages is reached.
-    fn stream<B: Backend>(
-        &mut self,
-        links: &mut [Link<B>],
-        signals: &Signals,
-    ) -> Result<(), Failure> {
-        let mut end = WindowEnd::new(self.point);
-        let mut watch = Watch::new(signals, "sending");
-        let mut rounds = 0_u32;
-        while self.sent < self.total {
-            let mut moved = 0;
-            for link in links.iter_mut() {
-                moved += self.fill(link)?;
-                moved += link.poll()?;
-            }
-            if moved > 0 {
-                watch.progress();
-            } else if watch.idle()? == Idle::Message {
-                break;
-            }
-            rounds += 1;
-            if rounds >= ROUNDS_PER_LOOK {
-                rounds = 0;
-                if end.reached(signals)? {
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Fills the window of one endpoint; answers how many messages that took.
-    #[inline]
-    fn fill<B: Backend>(&mut self, link: &mut Link<B>) -> Result<usize, Failure> {
-        let (point, mut moved) = (self.point, 0);
-        while link.in_flight() < point.depth && self.sent < self.total {
-            if point.validate
-                && let Some(slot) = link.next_tx()
-            {
-                pattern::fill(&mut link.payload_mut(slot)?[..point.size_bytes], self.sent);
-            }
-            if !link.try_send(point.size_bytes)? {
-                break;
-            }
-            self.sent += 1;
-            moved += 1;
-            // Sends that are in flight for no time at all.
-            if moved >= point.depth {
-                break;
-            }
-        }
-        Ok(moved)
-    }
-
-    /// Waits for the last completions.
-    fn finish<B: Backend>(&self, links: &mut [Link<B>], signals: &Signals) -> Result<(), Failure> {
-        let mut watch = Watch::new(signals, "waiting for the last sends to complete");
-        for link in links {
-            while link.in_flight() > 0 {
-                if link.poll()? > 0 {
-                    watch.progress();
-                } else {
-                    watch.idle()?;
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Finds out, without disturbing the window, that the receiver has closed it.

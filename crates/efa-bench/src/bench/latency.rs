@@ -6,8 +6,6 @@
 
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
-
 use super::{Measured, RoundTrips};
 use crate::backend::Backend;
 use crate::failure::Failure;
@@ -17,6 +15,8 @@ use crate::pattern;
 use crate::spec::{EndpointKind, Limit, PointSpec};
 use crate::watch::{Idle, Watch};
 
+/// Round trips between two clock reads where they are only counted.
+const ROUNDS_PER_CLOCK: u64 = 64;
 const GOES_ON: u8 = 0;
 const LAST: u8 = 1;
 /// Receives posted on both sides.
@@ -53,37 +53,54 @@ pub(crate) fn measure<B: Backend>(
     point: PointSpec,
 ) -> Result<Measured, Failure> {
     let [link] = links else { return Err(one_endpoint(links.len())) };
-    let mut histogram = Histogram::<u64>::new_with_bounds(1, 100_000_000_000, 3)
-        .map_err(|e| Failure::Check(format!("histogram: {e}")))?;
+    let mut trips = RoundTrips::new()?;
     let mut pinger = Pinger::new(link, port, point);
     pinger.warm_up()?;
-    let mut sum_ns = 0_u64;
-    let mut count = 0_u64;
     let start = Instant::now();
     let mut before = start;
-    loop {
-        let over = match point.limit {
-            Limit::DurationMs(ms) => before - start >= Duration::from_millis(ms),
-            Limit::Iterations(n) => count >= n,
-        };
-        if over && count > 0 {
-            break;
-        }
-        if !pinger.round(GOES_ON)? {
-            before = Instant::now();
-            continue;
-        }
+    while !is_over(point, before - start, trips.count) {
+        let is_whole = pinger.round(GOES_ON)?;
         let now = Instant::now();
-        let round_ns = u64::try_from((now - before).as_nanos()).unwrap_or(u64::MAX);
-        histogram.saturating_record(round_ns);
-        sum_ns += round_ns;
-        count += 1;
+        if is_whole {
+            trips.note(now - before);
+        }
         before = now;
     }
-    pinger.round(LAST)?;
-    let lost = pinger.lost;
-    let validated = if point.validate { pinger.sequence } else { 0 };
-    Ok(Measured::RoundTrips(Box::new(RoundTrips { histogram, sum_ns, count, lost, validated })))
+    pinger.finish(trips)
+}
+
+/// The client's side of a point whose round trips are counted, not timed one by one.
+pub(crate) fn count<B: Backend>(
+    links: &mut [Link<B>],
+    port: &Port,
+    point: PointSpec,
+) -> Result<Measured, Failure> {
+    let [link] = links else { return Err(one_endpoint(links.len())) };
+    let mut trips = RoundTrips::new()?;
+    let mut pinger = Pinger::new(link, port, point);
+    pinger.warm_up()?;
+    let start = Instant::now();
+    let mut took = Duration::ZERO;
+    while !is_over(point, took, trips.count) {
+        let rounds = match point.limit {
+            Limit::DurationMs(_) => ROUNDS_PER_CLOCK,
+            Limit::Iterations(n) => ROUNDS_PER_CLOCK.min(n - trips.count),
+        };
+        for _ in 0..rounds {
+            trips.count += u64::from(pinger.round(GOES_ON)?);
+        }
+        took = start.elapsed();
+    }
+    trips.sum_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+    pinger.finish(trips)
+}
+
+fn is_over(point: PointSpec, took: Duration, count: u64) -> bool {
+    count > 0
+        && match point.limit {
+            Limit::DurationMs(ms) => took >= Duration::from_millis(ms),
+            Limit::Iterations(n) => count >= n,
+        }
 }
 
 fn one_endpoint(count: usize) -> Failure {
@@ -95,6 +112,14 @@ impl<'a, B: Backend> Pinger<'a, B> {
         let expected = vec![0; point.size_bytes];
         let datagrams = port.endpoint == EndpointKind::Dgram;
         Self { link, port, point, datagrams, sequence: 0, lost: 0, expected }
+    }
+
+    /// Tells the server to end, and what was found.
+    fn finish(mut self, mut trips: RoundTrips) -> Result<Measured, Failure> {
+        self.round(LAST)?;
+        trips.lost = self.lost;
+        trips.validated = if self.point.validate { self.sequence } else { 0 };
+        Ok(Measured::RoundTrips(Box::new(trips)))
     }
 
     fn warm_up(&mut self) -> Result<(), Failure> {

@@ -3,6 +3,10 @@
 
 pub(crate) mod bandwidth;
 pub(crate) mod latency;
+mod rma;
+mod stream;
+
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
@@ -22,6 +26,8 @@ pub(crate) enum Measured {
     Sent(u64),
     /// A receiver's count.
     Received(ReceiverCount),
+    /// What an initiator has seen complete; with the times of each if they came one by one.
+    Initiated(ReceiverCount, Option<Box<RoundTrips>>),
     /// A server that only answers.
     Answered,
 }
@@ -29,7 +35,7 @@ pub(crate) enum Measured {
 /// Round trips of one thread.
 #[derive(Debug)]
 pub(crate) struct RoundTrips {
-    /// Whole round trips in ns.
+    /// Whole round trips in ns; empty when they were only counted.
     pub(crate) histogram: Histogram<u64>,
     pub(crate) sum_ns: u64,
     pub(crate) count: u64,
@@ -37,7 +43,28 @@ pub(crate) struct RoundTrips {
     pub(crate) validated: u64,
 }
 
+/// Slots are whole cache lines.
+const LINE_BYTES: usize = 64;
+/// Longest round trip that is told apart, in ns.
+const ROUND_TRIP_MAX_NS: u64 = 100_000_000_000;
+
 impl RoundTrips {
+    /// None yet, with room for all that may come.
+    pub(crate) fn new() -> Result<Self, Failure> {
+        let histogram = Histogram::new_with_bounds(1, ROUND_TRIP_MAX_NS, 3)
+            .map_err(|e| Failure::Check(format!("histogram: {e}")))?;
+        Ok(Self { histogram, sum_ns: 0, count: 0, lost: 0, validated: 0 })
+    }
+
+    /// One more.
+    #[inline]
+    pub(crate) fn note(&mut self, took: Duration) {
+        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.histogram.saturating_record(took_ns);
+        self.sum_ns += took_ns;
+        self.count += 1;
+    }
+
     /// Together with those of another thread.
     pub(crate) fn and(mut self, other: &Self) -> Self {
         // Both histograms have the same bounds, so that adding cannot fail.
@@ -53,19 +80,38 @@ impl RoundTrips {
 
 /// What a side of a job has to open.
 pub(crate) fn wants(job: &JobSpec, side: Side, source: Option<String>) -> Wants {
+    let is_client = side == Side::Client;
     let (tx_depth, rx_depth) = match (job.benchmark, side) {
-        (Benchmark::Latency, _) => (latency::TX_DEPTH, latency::RX_DEPTH),
-        (Benchmark::Bandwidth, Side::Client) => (job.tx_depth, 1),
+        (Benchmark::Latency | Benchmark::PingPong, _) => (latency::TX_DEPTH, latency::RX_DEPTH),
+        (Benchmark::Bandwidth | Benchmark::Rma, Side::Client) => (job.tx_depth, 1),
         (Benchmark::Bandwidth, Side::Server) => (1, job.rx_depth),
+        (Benchmark::Rma, Side::Server) => (1, 1),
+    };
+    let quiet = is_client && job.flow.complete_every > 1;
+    // Operations that do not complete share one more slot.
+    let tx_depth = tx_depth.max(1) + usize::from(quiet);
+    let size = job.max_size_bytes.max(1);
+    let in_memory = job.memory_bytes / size.next_multiple_of(LINE_BYTES);
+    let tx_slots = if is_client { tx_depth.max(in_memory) } else { tx_depth };
+    // The peer's window is what one-sided operations go to; ours is there because both sides ask
+    // for the same.
+    let window_bytes = match (job.operation.is_one_sided(), is_client) {
+        (false, _) => 0,
+        (true, true) => size,
+        (true, false) => job.memory_bytes.max(size.saturating_mul(job.tx_depth)),
     };
     Wants {
         fabric: job.fabric.clone(),
         domain: job.domain.clone(),
         endpoint: job.endpoint,
         operation: job.operation,
-        tx_depth: tx_depth.max(1),
+        tx_depth,
+        tx_slots,
         rx_depth: rx_depth.max(1),
         payload_bytes: job.max_size_bytes,
+        window_bytes,
+        quiet,
+        lists: job.flow.post_list > 1,
         source,
     }
 }
@@ -80,8 +126,13 @@ pub(crate) fn run<B: Backend>(
 ) -> Result<Measured, Failure> {
     match (benchmark, side) {
         (Benchmark::Latency, Side::Client) => latency::measure(links, port, point),
-        (Benchmark::Latency, Side::Server) => latency::serve(links, port, point),
+        (Benchmark::PingPong, Side::Client) => latency::count(links, port, point),
+        (Benchmark::Latency | Benchmark::PingPong, Side::Server) => {
+            latency::serve(links, port, point)
+        }
         (Benchmark::Bandwidth, Side::Client) => bandwidth::send(links, port, point),
         (Benchmark::Bandwidth, Side::Server) => bandwidth::receive(links, port, point),
+        (Benchmark::Rma, Side::Client) => rma::initiate(links, port, point),
+        (Benchmark::Rma, Side::Server) => rma::serve(links, port),
     }
 }

@@ -46,6 +46,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
                     p90_us: at("P90"),
                     p99_us,
                     p999_us: None,
+                    p9999_us: None,
                     max_us,
                 })
             };

@@ -85,6 +85,7 @@ impl Row {
                 p90_us: None,
                 p99_us: self.get(&["99% percentile", "percentile_99"])?,
                 p999_us: self.get(&["99.9% percentile", "percentile_99.9"]),
+                p9999_us: None,
                 max_us: self.get(&["t_max"])?,
             })
         };

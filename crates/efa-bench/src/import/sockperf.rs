@@ -54,6 +54,7 @@ fn distribution(text: &str) -> Option<Distribution> {
         p90_us: after(text, "percentile 90.000"),
         p99_us: after(text, "percentile 99.000")?,
         p999_us: after(text, "percentile 99.900"),
+        p9999_us: None,
         max_us: after(text, "<MAX> observation")?,
     })
 }

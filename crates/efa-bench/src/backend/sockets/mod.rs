@@ -36,6 +36,12 @@ fn check(wants: &Wants) -> Result<(), Failure> {
                 "{fabric} has no inject, because every send copies: use --op send"
             )));
         }
+        Operation::Read | Operation::Write | Operation::InjectWrite => {
+            return Err(Failure::Usage(format!("{fabric} has no access to the peer's memory")));
+        }
+    }
+    if wants.quiet {
+        return Err(Failure::Usage(format!("{fabric} completes each send: no --complete-every")));
     }
     if let Some(domain) = &wants.domain {
         return Err(Failure::Usage(format!(

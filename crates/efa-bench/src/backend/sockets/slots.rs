@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::backend::{BURST, Completion, Kind};
+use crate::backend::{BURST, Completion, Kind, Wants};
 use crate::failure::Failure;
 
 const LINE_BYTES: usize = 64;
@@ -12,6 +12,7 @@ pub(super) struct Slots {
     memory: Vec<u8>,
     stride_bytes: usize,
     pub(super) payload_bytes: usize,
+    pub(super) tx_depth: usize,
     pub(super) tx: usize,
     pub(super) rx: usize,
     /// Receives offered, oldest first.
@@ -21,7 +22,8 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    pub(super) fn new(tx: usize, rx: usize, payload_bytes: usize) -> Result<Self, Failure> {
+    pub(super) fn new(wants: &Wants) -> Result<Self, Failure> {
+        let &Wants { tx_depth, tx_slots: tx, rx_depth: rx, payload_bytes, .. } = wants;
         // An odd number of lines, so that slots do not all fall into the same cache sets.
         let stride_bytes = (payload_bytes.div_ceil(LINE_BYTES) | 1) * LINE_BYTES;
         let total_bytes = stride_bytes.saturating_mul(tx + rx);
@@ -30,8 +32,8 @@ impl Slots {
             Failure::Usage(format!("no memory for {total_bytes} bytes of messages"))
         })?;
         memory.resize(total_bytes, 0);
-        let (offered, sent) = (VecDeque::with_capacity(rx), VecDeque::with_capacity(tx));
-        Ok(Self { memory, stride_bytes, payload_bytes, tx, rx, offered, sent })
+        let (offered, sent) = (VecDeque::with_capacity(rx), VecDeque::with_capacity(tx_depth));
+        Ok(Self { memory, stride_bytes, payload_bytes, tx_depth, tx, rx, offered, sent })
     }
 
     #[inline]
@@ -71,7 +73,7 @@ macro_rules! slot_methods {
         }
 
         fn tx_depth(&self) -> usize {
-            self.slots.tx
+            self.slots.tx_depth
         }
 
         fn tx_slots(&self) -> usize {
@@ -103,9 +105,13 @@ macro_rules! slot_methods {
             Ok(Posted::Done)
         }
 
-        fn inject(&mut self, _slot: usize, _len_bytes: usize) -> Result<Posted, Failure> {
-            // `check` has refused it before anything was opened.
-            Err(Failure::Usage("sockets have no inject".to_owned()))
+        fn freeze(&mut self, _slot: usize) -> Result<(), Failure> {
+            // `check` has refused what this is for.
+            Err(Failure::Usage("sockets complete each send".to_owned()))
+        }
+
+        fn remote_bytes(&self) -> u64 {
+            0
         }
     };
 }

@@ -1,7 +1,7 @@
 //! A TCP connection. All messages of a point have one length, so that they need no header.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::slots::{Slots, slot_methods};
 use super::{Phases, check, exchange, failed, gone, local, record};
-use crate::backend::{BURST, Backend, Completion, Kind, Posted, Wants};
+use crate::backend::{BURST, Backend, Completion, How, Kind, Posted, Wants, Work};
 use crate::failure::Failure;
 use crate::record::FabricRecord;
 use crate::spec::EndpointKind;
@@ -20,6 +20,8 @@ use crate::spec::EndpointKind;
 const STAGE_BYTES: usize = 256 * 1024;
 /// Messages from this length on are read where they belong.
 const DIRECT_BYTES: usize = 32 * 1024;
+/// Messages given to the kernel at once, at most.
+const LIST: usize = 64;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A listening socket on either side: which side connects is agreed by the addresses.
@@ -38,6 +40,8 @@ pub(crate) struct Tcp {
     /// Sends that the kernel has not taken whole, oldest first, and how much of that it has.
     unsent: VecDeque<usize>,
     written_bytes: usize,
+    /// The kernel took nothing the last time; the next poll asks again.
+    is_blocked: bool,
     /// What has arrived of the message that the oldest receive is for.
     filled_bytes: usize,
     stage: Box<[u8]>,
@@ -86,7 +90,7 @@ impl Backend for Tcp {
         let mut phases = Phases::start();
         let listener = TcpListener::bind(local(wants)?);
         let listener = listener.map_err(|e| failed("opening a TCP port", &e))?;
-        let slots = Slots::new(wants.tx_depth, wants.rx_depth, wants.payload_bytes)?;
+        let slots = Slots::new(wants)?;
         phases.done("open");
         Ok(PreparedTcp { wants: wants.clone(), listener, slots, phases })
     }
@@ -111,9 +115,10 @@ impl Backend for Tcp {
         Ok(Self {
             stream,
             size_bytes: slots.payload_bytes,
-            unsent: VecDeque::with_capacity(slots.tx),
+            unsent: VecDeque::with_capacity(slots.tx_depth),
             slots,
             written_bytes: 0,
+            is_blocked: false,
             filled_bytes: 0,
             stage: vec![0; STAGE_BYTES].into_boxed_slice(),
             staged: 0..0,
@@ -129,10 +134,16 @@ impl Backend for Tcp {
     }
 
     #[inline]
-    fn send(&mut self, slot: usize, len_bytes: usize) -> Result<Posted, Failure> {
+    fn post(
+        &mut self,
+        _work: Work,
+        slot: usize,
+        len_bytes: usize,
+        how: How,
+    ) -> Result<Posted, Failure> {
         debug_assert_eq!(len_bytes, self.size_bytes, "one length per point");
         self.unsent.push_back(slot);
-        if self.unsent.len() == 1 {
+        if !how.more && !self.is_blocked {
             self.flush()?;
         }
         Ok(Posted::Done)
@@ -155,20 +166,42 @@ impl Tcp {
     /// Gives the kernel what it takes.
     #[inline]
     fn flush(&mut self) -> Result<(), Failure> {
-        while let Some(slot) = self.unsent.front().copied() {
-            let rest = &self.slots.payload(slot)[self.written_bytes..self.size_bytes];
-            match self.stream.write(rest) {
+        self.is_blocked = false;
+        while !self.unsent.is_empty() {
+            let written = match self.unsent.len() {
+                1 => (&self.stream).write(self.rest(0)),
+                several => {
+                    let count = several.min(LIST);
+                    let mut parts = [IoSlice::new(&[]); LIST];
+                    for (index, part) in parts[..count].iter_mut().enumerate() {
+                        *part = IoSlice::new(self.rest(index));
+                    }
+                    (&self.stream).write_vectored(&parts[..count])
+                }
+            };
+            match written {
                 Ok(count) => self.written_bytes += count,
-                Err(error) if is_later(error.kind()) => return Ok(()),
+                Err(error) if is_later(error.kind()) => {
+                    self.is_blocked = true;
+                    return Ok(());
+                }
                 Err(error) => return Err(gone("sending over TCP", &error)),
             }
-            if self.written_bytes == self.size_bytes {
-                self.written_bytes = 0;
-                self.unsent.pop_front();
+            while self.written_bytes >= self.size_bytes
+                && let Some(slot) = self.unsent.pop_front()
+            {
+                self.written_bytes -= self.size_bytes;
                 self.slots.sent.push_back(slot);
             }
         }
         Ok(())
+    }
+
+    /// What is unsent of a message.
+    #[inline]
+    fn rest(&self, index: usize) -> &[u8] {
+        let start = if index == 0 { self.written_bytes } else { 0 };
+        &self.slots.payload(self.unsent[index])[start..self.size_bytes]
     }
 
     /// The slot of the next whole message, if one is there.

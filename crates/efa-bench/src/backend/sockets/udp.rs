@@ -7,7 +7,7 @@ use fabric::OutOfBand;
 
 use super::slots::{Slots, slot_methods};
 use super::{Phases, check, exchange, failed, gone, local, record};
-use crate::backend::{BURST, Backend, Completion, Kind, Posted, Wants};
+use crate::backend::{BURST, Backend, Completion, How, Kind, Posted, Wants, Work};
 use crate::failure::Failure;
 use crate::record::FabricRecord;
 use crate::spec::EndpointKind;
@@ -38,6 +38,9 @@ impl Backend for Udp {
         if wants.endpoint == EndpointKind::Rdm {
             return Err(Failure::Usage("udp is not reliable: use tcp, or -e dgram".to_owned()));
         }
+        if wants.lists {
+            return Err(Failure::Usage("udp sends one message per call: no --post-list".into()));
+        }
         if wants.payload_bytes > MESSAGE_BYTES_MAX {
             return Err(Failure::Usage(format!(
                 "messages of {} bytes do not fit a datagram: at most {MESSAGE_BYTES_MAX}",
@@ -47,7 +50,7 @@ impl Backend for Udp {
         let mut phases = Phases::start();
         let socket = UdpSocket::bind(local(wants)?);
         let socket = socket.map_err(|e| failed("opening a UDP port", &e))?;
-        let slots = Slots::new(wants.tx_depth, wants.rx_depth, wants.payload_bytes)?;
+        let slots = Slots::new(wants)?;
         phases.done("open");
         Ok(PreparedUdp { wants: wants.clone(), socket, slots, phases })
     }
@@ -76,7 +79,13 @@ impl Backend for Udp {
     fn begin(&mut self, _size_bytes: usize) {}
 
     #[inline]
-    fn send(&mut self, slot: usize, len_bytes: usize) -> Result<Posted, Failure> {
+    fn post(
+        &mut self,
+        _work: Work,
+        slot: usize,
+        len_bytes: usize,
+        _how: How,
+    ) -> Result<Posted, Failure> {
         match self.socket.send(&self.slots.payload(slot)[..len_bytes]) {
             Ok(_) => {
                 self.slots.sent.push_back(slot);

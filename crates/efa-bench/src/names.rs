@@ -1,0 +1,110 @@
+//! The benchmarks by name: those of the thesis that introduced this suite, and what each means.
+
+use crate::spec::{Benchmark, Operation};
+
+/// What can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Name {
+    /// Ping-pong; half of each round trip.
+    Latency,
+    /// Ping-pong; round trips counted, not timed one by one.
+    #[value(name = "ping_pong", alias = "ping-pong")]
+    PingPong,
+    /// latency with injected messages.
+    Inject,
+    /// latency with tagged messages.
+    Tagged,
+    /// latency around the MTU, in steps of 100 bytes.
+    Segmentation,
+    /// A stream with many messages in flight; goodput counted at the receiver.
+    Bandwidth,
+    /// The same; --window refill for the first suite's way.
+    Batch,
+    /// batch, with a completion for one of 16 messages.
+    #[value(name = "batch_sel_comp", alias = "batch-sel-comp")]
+    BatchSelComp,
+    /// batch, out of 256 MiB at random offsets.
+    #[value(name = "batch_large_buffer", alias = "batch-large-buffer")]
+    BatchLargeBuffer,
+    /// WRITEs (--op read: READs) of the peer's memory, one at a time.
+    Rma,
+    /// rma with many in flight.
+    #[value(name = "rma_batch", alias = "rma-batch")]
+    RmaBatch,
+    /// Injected WRITEs.
+    #[value(name = "rma_inject", alias = "rma-inject")]
+    RmaInject,
+    /// `rma_batch`, with a completion for one of 16.
+    #[value(name = "rma_sel_comp", alias = "rma-sel-comp")]
+    RmaSelComp,
+    /// `rma_batch` between 256 MiB at random offsets on both sides.
+    #[value(name = "rma_large_buffer", alias = "rma-large-buffer")]
+    RmaLargeBuffer,
+}
+
+/// What a name means where nothing else is said.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Preset {
+    pub(crate) benchmark: Benchmark,
+    pub(crate) operation: Operation,
+    pub(crate) sizes: &'static str,
+    pub(crate) depth: &'static str,
+    pub(crate) complete_every: usize,
+    pub(crate) memory_bytes: usize,
+}
+
+const SIZES: &str = "1..8192";
+const SMALL_SIZES: &str = "1..32";
+const SEGMENTATION_SIZES: &str = "7000..11900+100";
+const DEPTH: &str = "256";
+const COMPLETE_EVERY: usize = 16;
+const MEMORY_BYTES: usize = 256 << 20;
+
+impl Preset {
+    const LATENCY: Self = Self {
+        benchmark: Benchmark::Latency,
+        operation: Operation::Send,
+        sizes: SIZES,
+        depth: "1",
+        complete_every: 1,
+        memory_bytes: 0,
+    };
+    const STREAM: Self = Self { benchmark: Benchmark::Bandwidth, depth: DEPTH, ..Self::LATENCY };
+    const RMA: Self =
+        Self { benchmark: Benchmark::Rma, operation: Operation::Write, ..Self::LATENCY };
+}
+
+impl Name {
+    pub(crate) fn text(self) -> String {
+        use clap::ValueEnum;
+        self.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default()
+    }
+
+    pub(crate) const fn preset(self) -> Preset {
+        let memory_bytes = MEMORY_BYTES;
+        let complete_every = COMPLETE_EVERY;
+        let latency = Preset::LATENCY;
+        let stream = Preset::STREAM;
+        let rma = Preset::RMA;
+        match self {
+            Self::Latency => latency,
+            Self::PingPong => Preset { benchmark: Benchmark::PingPong, ..latency },
+            Self::Inject => Preset { operation: Operation::Inject, sizes: SMALL_SIZES, ..latency },
+            Self::Tagged => Preset { operation: Operation::Tagged, ..latency },
+            Self::Segmentation => Preset { sizes: SEGMENTATION_SIZES, ..latency },
+            Self::Bandwidth | Self::Batch => stream,
+            Self::BatchSelComp => Preset { complete_every, ..stream },
+            Self::BatchLargeBuffer => Preset { memory_bytes, ..stream },
+            Self::Rma => rma,
+            Self::RmaBatch => Preset { depth: DEPTH, ..rma },
+            Self::RmaInject => Preset {
+                operation: Operation::InjectWrite,
+                sizes: SMALL_SIZES,
+                depth: DEPTH,
+                ..rma
+            },
+            Self::RmaSelComp => Preset { depth: DEPTH, complete_every, ..rma },
+            Self::RmaLargeBuffer => Preset { depth: DEPTH, memory_bytes, ..rma },
+        }
+    }
+}
