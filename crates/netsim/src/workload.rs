@@ -1,5 +1,7 @@
 //! Workloads: which flows begin when, and how long each would take at best.
 
+mod trace;
+
 use crate::flow::{FlowSpec, Round};
 use crate::rng::Rng;
 use crate::scenario::{
@@ -79,6 +81,10 @@ pub(crate) fn flows(
     for spec in &workloads.poisson {
         let (span, spec) = (spec.span(), spec.get_ref());
         add(span, plan.with(spec.transport).and_then(|plan| plan.poisson(spec, &mut rng)))?;
+    }
+    for spec in &workloads.trace {
+        let (span, spec) = (spec.span(), spec.get_ref());
+        add(span, plan.with(spec.transport).and_then(|plan| plan.trace(spec)))?;
     }
     if all.is_empty() {
         let problem = "nothing to do: add [[workload.permutation]] or another".to_owned();

@@ -146,6 +146,36 @@ fn a_deadlock_of_pauses_is_named() {
 }
 
 #[test]
+fn transfers_come_from_a_file_beside_the_scenario() {
+    let text = SCENARIO.replace("permutation]]\nbytes = 50_000", "trace]]\nfile = \"flows.csv\"");
+    let folder = with_file(&text);
+    let run = |flows: &str| {
+        fs::write(folder.path().join("flows.csv"), flows).unwrap();
+        // From elsewhere: the file is looked for beside the scenario.
+        let scenario = folder.path().join("s.toml");
+        netsim(&std::env::temp_dir(), &["run", scenario.to_str().unwrap(), "--json", "-"])
+    };
+    let output = run("start_ns,src,dst,bytes,transport\n5000,0,3,9000,\n0,3,1,100,tcp\n");
+    assert_eq!(output.status.code(), Some(0));
+    let page: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let flow = &page["points"][0]["runs"][0]["outcome"]["flows"][0];
+    assert_eq!((&flow["dst_host"], &flow["start_ps"]), (&3.into(), &5_000_000.into()));
+    for (flows, parts) in [
+        (
+            "start_ns,src,dst,bytes\n0,0,4,9\n",
+            ["line 12, workload.trace.file: flows.csv line 2", "0 to 3"],
+        ),
+        ("start_ns,src,dst,bytes\n0,1,1,9\n", ["flows.csv line 2, dst", "the sender"]),
+        ("src,dst,bytes\n", ["flows.csv: the first row", "start_ns,src,dst,bytes,transport"]),
+    ] {
+        let stderr = String::from_utf8(run(flows).stderr).unwrap();
+        assert!(parts.iter().all(|part| stderr.contains(part)), "{stderr}");
+    }
+    let stderr = refusal(&text.replace("flows.csv", "none.csv"));
+    assert!(stderr.contains("line 12") && stderr.contains("none.csv: No such file"), "{stderr}");
+}
+
+#[test]
 fn a_missing_file_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let output = netsim(folder.path(), &["run", "none.toml"]);

@@ -28,8 +28,10 @@ fn names(below: &str) -> Vec<String> {
 }
 
 fn scenario(name: &str) -> Scenario {
-    let text = fs::read_to_string(folder().join(format!("{name}.toml"))).unwrap();
-    Scenario::parse(&text).unwrap_or_else(|error| panic!("{name}.toml: {error}"))
+    let file = folder().join(format!("{name}.toml"));
+    let text = fs::read_to_string(&file).unwrap();
+    Scenario::parse_in(&text, file.parent().unwrap())
+        .unwrap_or_else(|error| panic!("{name}.toml: {error}"))
 }
 
 fn run(name: &str, scenario: &Scenario, seed: u64) -> Outcome {

@@ -25,7 +25,7 @@ impl Source {
 
     /// A scenario with a name, and its text.
     pub(crate) fn new(file: &str, text: &str) -> Result<Self> {
-        Scenario::parse(text).with_context(|| file.to_owned())?;
+        Scenario::parse_in(text, folder_of(file)).with_context(|| file.to_owned())?;
         Ok(Self { file: file.to_owned(), text: text.to_owned() })
     }
 
@@ -39,8 +39,14 @@ impl Source {
             runs: Vec::new(),
         };
         let at = || format!("{} with {}", self.file, point.name());
-        let scenario = Scenario::parse(&point.scenario).with_context(at)?;
+        let folder = folder_of(&self.file);
+        let scenario = Scenario::parse_in(&point.scenario, folder).with_context(at)?;
         scenario.title().clone_into(&mut point.title);
         Ok((scenario, point))
     }
+}
+
+/// Where a scenario file's data files are.
+fn folder_of(file: &str) -> &Path {
+    Path::new(file).parent().unwrap_or_else(|| Path::new(""))
 }

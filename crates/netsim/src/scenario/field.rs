@@ -7,6 +7,12 @@ use serde::{Deserialize, Deserializer, de};
 pub(crate) struct Bounded<const MIN: u32, const MAX: u32>(u32);
 
 impl<const MIN: u32, const MAX: u32> Bounded<MIN, MAX> {
+    /// The number, or what is allowed.
+    pub(crate) fn new(value: i64) -> Result<Self, String> {
+        let inside = u32::try_from(value).ok().filter(|value| (MIN..=MAX).contains(value));
+        inside.map(Self).ok_or_else(|| format!("{value} is not allowed, only {MIN} to {MAX}"))
+    }
+
     pub(crate) const fn get(self) -> u32 {
         self.0
     }
@@ -14,10 +20,7 @@ impl<const MIN: u32, const MAX: u32> Bounded<MIN, MAX> {
 
 impl<'de, const MIN: u32, const MAX: u32> Deserialize<'de> for Bounded<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        let value = i64::deserialize(source)?;
-        let inside = u32::try_from(value).ok().filter(|value| (MIN..=MAX).contains(value));
-        let refusal = || format!("{value} is not allowed, only {MIN} to {MAX}");
-        inside.map(Self).ok_or_else(|| de::Error::custom(refusal()))
+        Self::new(i64::deserialize(source)?).map_err(de::Error::custom)
     }
 }
 

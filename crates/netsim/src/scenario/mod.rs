@@ -1,6 +1,7 @@
 //! Scenario files: what is simulated, as TOML. A wrong file is refused with the line, the field
 //! and what is allowed.
 
+mod data;
 mod expect;
 mod fault;
 mod field;
@@ -8,6 +9,7 @@ mod network;
 mod setup;
 mod spec;
 
+pub(crate) use data::{Trace, Transfer};
 pub(crate) use fault::{Fault, Repair};
 pub(crate) use field::Gbps;
 pub(crate) use spec::{
@@ -26,6 +28,7 @@ use crate::workload::{Plan, Refusal};
 use crate::{Violation, workload};
 use spec::File;
 use std::ops::Range;
+use std::path::Path;
 use thiserror::Error;
 
 /// Why a scenario file is refused.
@@ -44,15 +47,26 @@ pub struct ScenarioError {
 #[derive(Clone, Debug)]
 pub struct Scenario {
     file: File,
+    /// Texts of the data files it names.
+    data: Vec<String>,
 }
 
 impl Scenario {
-    /// Reads a scenario file and checks that it can be run.
+    /// Reads a scenario file and checks that it can be run. Data files that it names are read from
+    /// the current folder.
     ///
     /// # Errors
     /// The first thing that is wrong with it.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
-        let file: File = toml::from_str(text).map_err(|error| ScenarioError {
+        Self::parse_in(text, Path::new(""))
+    }
+
+    /// The same with data files relative to `folder`: that of the scenario file.
+    ///
+    /// # Errors
+    /// As [`Scenario::parse`].
+    pub fn parse_in(text: &str, folder: &Path) -> Result<Self, ScenarioError> {
+        let mut file: File = toml::from_str(text).map_err(|error| ScenarioError {
             line: line_of(text, error.span().unwrap_or(0..0)),
             field: line_at(text, error.span().unwrap_or(0..0)),
             problem: error.message().replace('\n', " "),
@@ -69,7 +83,9 @@ impl Scenario {
         let topology = &file.topology;
         let checked = topology.get_ref().check();
         checked.map_err(|problem| refuse(topology.span(), "topology", problem))?;
-        let scenario = Self { file };
+        let loaded = file.workload.load(folder);
+        let data = loaded.map_err(|(span, field, problem)| refuse(span, field, problem))?;
+        let scenario = Self { file, data };
         let checked = scenario.file.network.check(setup::packet_bytes(&scenario.file));
         checked
             .and_then(|()| setup::check(&scenario.file))
@@ -85,6 +101,12 @@ impl Scenario {
             }
         }
         Ok(scenario)
+    }
+
+    /// Texts of the data files that it names: with its own text, all that its runs depend on.
+    #[must_use]
+    pub fn data(&self) -> &[String] {
+        &self.data
     }
 
     /// One line on what it shows.

@@ -1,5 +1,6 @@
 //! What a scenario file may say.
 
+use super::data::Trace;
 use super::expect::Expect;
 use super::fault::Fault;
 use super::field::Bounded;
@@ -118,6 +119,7 @@ pub(crate) struct Workloads {
     pub(crate) rack_to_rack: Vec<Spanned<RackToRack>>,
     pub(crate) all_to_all: Vec<Spanned<AllToAll>>,
     pub(crate) poisson: Vec<Spanned<Poisson>>,
+    pub(crate) trace: Vec<Spanned<Trace>>,
 }
 
 impl Workloads {
@@ -198,6 +200,9 @@ pub(crate) struct Poisson {
     /// They begin until then.
     pub(crate) until_us: Bounded<1, 60_000_000>,
     /// Sizes in bytes, each with the percentage of transfers that are not larger; linear between.
+    #[serde(default)]
     pub(crate) sizes: Vec<(TransferBytes, f64)>,
+    /// The same from a file beside the scenario, with rows of `bytes,percent`.
+    pub(crate) sizes_file: Option<String>,
     pub(crate) transport: Option<Kind>,
 }

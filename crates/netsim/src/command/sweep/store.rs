@@ -3,6 +3,7 @@
 use super::plan::{Plan, Unit};
 use crate::command::record::{Point, Results, Run};
 use anyhow::{Context, Result, ensure};
+use netsim::Scenario;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::fs;
 use std::hash::Hasher;
@@ -34,19 +35,21 @@ impl Store {
         self.folder.join("results.csv")
     }
 
-    /// Named by everything that the run depends on: scenario, seed, program.
-    fn path(&self, point: &Point, seed: u64) -> PathBuf {
+    /// Named by everything that the run depends on: scenario, its data files, seed, program.
+    fn path(&self, (scenario, point): &(Scenario, Point), seed: u64) -> PathBuf {
         let mut hasher = SipHasher13::new();
         hasher.write(&self.program);
         hasher.write(point.scenario.as_bytes());
+        scenario.data().iter().for_each(|text| hasher.write(text.as_bytes()));
         let hash = hasher.finish128().as_u128();
         self.folder.join("runs").join(format!("{hash:032x}-{seed}.json"))
     }
 
     /// A run that is finished. Files that are no results, and failed runs, are made again.
     pub(super) fn load(&self, plan: &Plan, unit: &Unit) -> Option<Run> {
-        let point = &plan.points[unit.point].1;
-        let kept = Results::read(&self.path(point, unit.seed)).ok()?.points.pop()?;
+        let entry = &plan.points[unit.point];
+        let (path, point) = (self.path(entry, unit.seed), &entry.1);
+        let kept = Results::read(&path).ok()?.points.pop()?;
         let run = kept.runs.into_iter().find(|run| run.seed == unit.seed)?;
         let same = kept.scenario == point.scenario && run.error.is_none();
         same.then_some(Run { outcome: None, ..run })
@@ -54,10 +57,11 @@ impl Store {
 
     /// Keeps a run with everything it showed.
     pub(super) fn save(&self, plan: &Plan, unit: &Unit, run: &Run) -> Result<()> {
-        let point = &plan.points[unit.point].1;
+        let entry = &plan.points[unit.point];
+        let (path, point) = (self.path(entry, unit.seed), &entry.1);
         let kept = Point { runs: vec![run.clone()], ..point.clone() };
         let json = Results::new(vec![kept]).json()?;
-        Ok(report::write_atomic(&self.path(point, unit.seed), json.as_bytes())?)
+        Ok(report::write_atomic(&path, json.as_bytes())?)
     }
 
     /// Refuses to replace the tables of another sweep: of one that has points this one has not.
