@@ -265,11 +265,13 @@ impl Service {
         let mut ward = self.lock();
         ward.live = ward.live.iter().filter(|qp| !qp.has_failed()).cloned().collect();
         drop(ward);
-        let name = device.name();
-        // Not `eprintln`, which panics when nobody takes the line.
-        let _ = io::stderr().write_all(
-            format!("softefa: device {name} failed by a mistake of softefa's own (see above) and its queue pairs are in the error state; please report it\n").as_bytes(),
+        let line = format!(
+            "softefa: device {} failed by a mistake of softefa's own (see above): its queue pairs are in \
+             the error state; please report it\n",
+            device.name()
         );
+        // Not `eprintln`, which panics when nobody takes the line.
+        let _ = io::stderr().write_all(line.as_bytes());
     }
 
     /// As [`Service::fail`] for every device, when it cannot be told which one it was.

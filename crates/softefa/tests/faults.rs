@@ -3,16 +3,13 @@
 mod common;
 
 use std::collections::HashSet;
-use std::net::UdpSocket;
-use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{QKEY, Side, pair, poll_until, remote, side, side_of, up, wait_for};
+use common::{QKEY, Side, pair, poll_until, remote, settled_by, side, side_of, up, wait_for};
 use softefa::counters::Counter;
 use softefa::{
-    Ah, Completion, CompletionOp, Config, Integrity, ModifyQp, Qp, QpKind, QpState, SendOp, SendWr,
-    Status,
+    Ah, CompletionOp, Config, Integrity, ModifyQp, Qp, QpKind, QpState, SendOp, SendWr, Status,
 };
 
 /// Bytes of a message in [`exchange`].
@@ -63,17 +60,6 @@ fn settled(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(Instant::now() < deadline, "{what}");
         std::thread::yield_now();
-    }
-}
-
-/// The first completion `poll` finds within `limit`.
-fn settled_by(limit: Duration, mut poll: impl FnMut() -> Option<Completion>) -> Completion {
-    let deadline = Instant::now() + limit;
-    loop {
-        if let Some(done) = poll() {
-            return done;
-        }
-        assert!(Instant::now() < deadline, "nothing completed for {limit:?}");
     }
 }
 
@@ -328,75 +314,6 @@ fn a_successor_gets_no_message_of_its_predecessor() {
     let wr = SendWr { remote_qkey: QKEY + 9, ..common::wr(4, &ah, number, SendOp::Send, &sge) };
     a.qp.post_send(&wr).expect("posted");
     assert_eq!(wait_for(&[&a, &b], 1, CompletionOp::Recv).wr_id, 2);
-}
-
-/// Whether the environment says that this process is the one to be killed, and by what.
-const DOOMED: &str = "SOFTEFA_TEST_DOOMED";
-
-/// Status 9, of a process that was killed by its own fault.
-#[test]
-fn a_process_ends_at_its_time() {
-    const NAME: &str = "a_process_ends_at_its_time";
-    if let Ok(fate) = std::env::var(DOOMED) {
-        return be_doomed(&fate);
-    }
-    // On a busy machine it may not live long enough to say its number.
-    let started = [1, 3, 9].into_iter().find_map(|life_s| start_doomed(NAME, life_s));
-    let (mut child, number) = started.expect("it says its number within 9 s");
-    let a = side(QpKind::Srd, "");
-    let ah = a.ah(&a);
-    let sge = [a.sge(0, 8)];
-    // It never posts a receive: the sends wait for its end.
-    for wr_id in 0..8 {
-        a.post(wr_id, &ah, number, SendOp::Send, &sge);
-    }
-    let mut ended = 0;
-    while ended < 8 {
-        let done = settled_by(Duration::from_secs(30), || a.cq.poll_one());
-        assert_eq!(done.status, Status::RemoteBadDestQpn, "{done:?}");
-        ended += 1;
-    }
-    let status = child.wait().expect("its end");
-    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9), "{status}");
-    assert!(count(&a, Counter::TxPkts) > 0);
-}
-
-/// A process that will be killed, and the number of its queue pair; `None` when it was too late to
-/// say that.
-fn start_doomed(test: &str, life_s: u32) -> Option<(Child, u16)> {
-    let hears = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    hears.set_read_timeout(Some(Duration::from_millis(50))).expect("a time-out");
-    let port = hears.local_addr().expect("an address").port();
-    let mut child = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", test, "--nocapture"])
-        .env(DOOMED, format!("{port} {life_s}"))
-        .spawn()
-        .expect("a second process");
-    let mut raw = [0; 2];
-    loop {
-        // In this order: what it said last is there when it has ended.
-        let has_ended = child.try_wait().expect("a child").is_some();
-        if hears.recv(&mut raw).is_ok() {
-            return Some((child, u16::from_be_bytes(raw)));
-        }
-        if has_ended {
-            return None;
-        }
-    }
-}
-
-/// `fate` is the port that wants to know its number, and the seconds it has.
-fn be_doomed(fate: &str) {
-    let (port, life_s) = fate.split_once(' ').expect("two numbers");
-    let b = side(QpKind::Srd, &format!("peer-kill@{life_s}s"));
-    let tells = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    let port: u16 = port.parse().expect("a port");
-    tells.send_to(&b.qp.qpn().to_be_bytes(), ("127.0.0.1", port)).expect("told");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while Instant::now() < deadline {
-        assert!(b.cq.poll_one().is_none());
-        std::thread::yield_now();
-    }
 }
 
 #[test]

@@ -2,21 +2,13 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::{init, side, up};
+use common::{init, settled_by, side, up};
 use softefa::counters::Counter;
-use softefa::{Completion, Cq, Qp, QpKind, SendOp, Status};
+use softefa::{Cq, Qp, QpKind, SendOp, Status};
 
-fn within_a_while(what: &str, mut poll: impl FnMut() -> Option<Completion>) -> Completion {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    loop {
-        if let Some(done) = poll() {
-            return done;
-        }
-        assert!(Instant::now() < deadline, "the message never {what}");
-    }
-}
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// A program that has just polled one queue waits on another for what the first one's queue pair must
 /// answer. The service thread would look after that only at its next tick, 2 ms later.
@@ -35,11 +27,11 @@ fn polling_one_queue_drives_the_others() {
         assert!(other_cq.poll_one().is_none());
         let before = turns();
         a.post(round, &ah, other.qpn(), SendOp::Send, &[a.sge(8, 8)]);
-        let sent = within_a_while("was acknowledged", || a.cq.poll_one());
+        let sent = settled_by(LIMIT, || a.cq.poll_one());
         assert_eq!(sent.status, Status::Ok);
         without_help += u32::from(turns() == before);
         // Another thread may acknowledge a message before it reports it.
-        let arrived = within_a_while("arrived", || other_cq.poll_one());
+        let arrived = settled_by(LIMIT, || other_cq.poll_one());
         assert_eq!(arrived.wr_id, round);
     }
     assert!(without_help > 0, "the service thread had to answer each of 500 messages");

@@ -3,6 +3,7 @@
 mod attr;
 mod drain;
 mod driven;
+mod end;
 mod state;
 
 use std::fmt;
@@ -236,52 +237,8 @@ impl Qp {
         core.post_recv(RecvWqe::new(wr_id, sges))
     }
 
-    /// Ends the queue pair. Its completions disappear from both queues. Messages on their way get
-    /// half a second to arrive, on a strict device none, and are then given up without a
-    /// completion. What it accepted is acknowledged for a while longer. Idempotent.
-    pub fn destroy(self: &Arc<Self>) {
-        // In a child everything is the parent's, and its locks may be taken for ever.
-        if self.destroyed.swap(true, Ordering::AcqRel) || lifecycle::is_forked_child() {
-            return;
-        }
-        let has_failed = self.has_failed();
-        if !has_failed {
-            self.drain();
-        }
-        let now = host::now();
-        if !has_failed {
-            self.lock().close(now);
-        }
-        self.driven.begin_lingering();
-        // A successor that is to have the number at once needs its port.
-        let is_reused = self.pd.device().faults.qpn_reuse;
-        service::linger(self, &self.driven, now, !is_reused && !has_failed);
-        self.init.send_cq.detach(self, self.send_owner);
-        self.init.recv_cq.detach(self, self.recv_owner);
-        self.pd.device().live.qps.fetch_sub(1, Ordering::Relaxed);
-        // While it lingers its port is taken, so the number itself does not come back yet.
-        self.pd.device().release_qpn(self.qpn);
-    }
-
     fn is_gone(&self) -> bool {
         self.destroyed.load(Ordering::Acquire) || self.has_failed() || lifecycle::is_forked_child()
-    }
-
-    /// See [`Qp::fail`].
-    pub(crate) fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Acquire)
-    }
-
-    /// The adapter broke: what was posted ends as on a device that died (sends with
-    /// [`crate::Status::LocalQpInternalError`], receives flushed), nothing more is taken, and nobody
-    /// drives the queue pair again. Peers hear nothing, as of hardware that is gone.
-    pub(crate) fn fail(&self) {
-        self.failed.store(true, Ordering::Release);
-        let mut core = self.lock();
-        core.fail();
-        if !self.destroyed.load(Ordering::Acquire) {
-            core.publish(&self.init);
-        }
     }
 
     fn send_slot(&self, wr: &SendWr<'_>) -> Result<SendSlot, PostError> {
@@ -312,15 +269,6 @@ impl Qp {
             }
         }
         Ok(signaled)
-    }
-
-    /// The last address handle for `addr` is gone: what is on its way there is flushed.
-    pub(crate) fn flush_toward(&self, now: Instant, addr: Ipv4Addr) {
-        let mut core = self.lock();
-        core.flush_toward(now, addr);
-        if !self.is_gone() {
-            core.publish(&self.init);
-        }
     }
 
     /// A turn on behalf of a polling program. Skipped when another thread is at it.

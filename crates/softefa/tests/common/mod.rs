@@ -218,3 +218,14 @@ pub fn outcome(a: &Side, b: &Side, op: SendOp, sges: &[Sge]) -> Status {
     let is_write = matches!(op, SendOp::Write(_) | SendOp::WriteImm(..));
     first(a, b, if is_write { CompletionOp::Write } else { CompletionOp::Send })
 }
+
+/// The first completion `poll` finds within `limit`.
+pub fn settled_by(limit: Duration, mut poll: impl FnMut() -> Option<Completion>) -> Completion {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(done) = poll() {
+            return done;
+        }
+        assert!(Instant::now() < deadline, "nothing completed for {limit:?}");
+    }
+}

@@ -1,0 +1,67 @@
+//! How a queue pair ends: by its program, by a mistake of ours, or only toward one peer.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use srd::Instant;
+
+use super::Qp;
+use crate::host;
+use crate::lifecycle;
+use crate::service;
+
+impl Qp {
+    /// Ends the queue pair. Its completions disappear from both queues. Messages on their way get
+    /// half a second to arrive, on a strict device none, and are then given up without a
+    /// completion. What it accepted is acknowledged for a while longer. Idempotent.
+    pub fn destroy(self: &Arc<Self>) {
+        // In a child everything is the parent's, and its locks may be taken for ever.
+        if self.destroyed.swap(true, Ordering::AcqRel) || lifecycle::is_forked_child() {
+            return;
+        }
+        let has_failed = self.has_failed();
+        if !has_failed {
+            self.drain();
+        }
+        let now = host::now();
+        if !has_failed {
+            self.lock().close(now);
+        }
+        self.driven.begin_lingering();
+        // A successor that is to have the number at once needs its port.
+        let is_reused = self.pd.device().faults.qpn_reuse;
+        service::linger(self, &self.driven, now, !is_reused && !has_failed);
+        self.init.send_cq.detach(self, self.send_owner);
+        self.init.recv_cq.detach(self, self.recv_owner);
+        self.pd.device().live.qps.fetch_sub(1, Ordering::Relaxed);
+        // While it lingers its port is taken, so the number itself does not come back yet.
+        self.pd.device().release_qpn(self.qpn);
+    }
+
+    /// See [`Qp::fail`].
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// The adapter broke: what was posted ends as on a device that died (sends with
+    /// [`crate::Status::LocalQpInternalError`], receives flushed), nothing more is taken, and nobody
+    /// drives the queue pair again. Peers hear nothing, as of hardware that is gone.
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+        let mut core = self.lock();
+        core.fail();
+        if !self.destroyed.load(Ordering::Acquire) {
+            core.publish(&self.init);
+        }
+    }
+
+    /// The last address handle for `addr` is gone: what is on its way there is flushed.
+    pub(crate) fn flush_toward(&self, now: Instant, addr: Ipv4Addr) {
+        let mut core = self.lock();
+        core.flush_toward(now, addr);
+        if !self.is_gone() {
+            core.publish(&self.init);
+        }
+    }
+}
