@@ -16,8 +16,10 @@ const FLOWS_MAX: usize = 64;
 /// Queues and switches reported, the busiest.
 const QUEUES_MAX: usize = 16;
 const SWITCHES_MAX: usize = 16;
-/// Depths of a queue are told apart in steps of a 32nd of its buffer.
-const STEPS: usize = 32;
+/// Depths of a queue are told apart in steps of an eighth to a quarter: four per doubling, from
+/// `2^FIRST_LOG2` bytes to 64 MiB. (With pauses a queue may be many times a link's buffer.)
+const FIRST_LOG2: u32 = 10;
+const STEPS: usize = 4 * 16 + 2;
 
 /// What a run showed over time. Times and bytes count from the start of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -54,7 +56,7 @@ pub struct QueueUse {
     pub buffer_bytes: u32,
     /// Deepest it ever was.
     pub peak_bytes: u32,
-    /// At 99 of 100 moments it was not deeper, to a 32nd of the buffer.
+    /// At 99 of 100 moments it was not deeper; up to a quarter too large.
     pub p99_bytes: u32,
     /// Mean depth over the run.
     pub mean_bytes: u32,
@@ -72,7 +74,7 @@ pub struct UplinkUse {
 }
 
 /// How deep a queue was, how often.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Depths {
     /// Intervals spent in each step.
     steps: [u32; STEPS],
@@ -107,7 +109,7 @@ impl Sampler {
             weights: 0,
             kept: Samples { flows: (0..looked_at).map(spread).collect(), ..Samples::default() },
             first_queue,
-            depths: vec![Depths::default(); fabric.links.len() - first_queue as usize],
+            depths: vec![Depths::NONE; fabric.links.len() - first_queue as usize],
         }
     }
 
@@ -125,7 +127,7 @@ impl Sampler {
             let bytes = link.queued_bytes(now);
             deepest = deepest.max(bytes);
             depths.sum_bytes += u64::from(bytes) * u64::from(weight);
-            depths.steps[step_of(bytes, link.buffer_bytes())] += weight;
+            depths.steps[step_of(bytes)] += weight;
         }
         self.keep(now, deepest, flows);
         if self.kept.at_us.len() >= SAMPLES_MAX {
@@ -190,6 +192,8 @@ impl Sampler {
 }
 
 impl Depths {
+    const NONE: Self = Self { steps: [0; STEPS], sum_bytes: 0 };
+
     fn p99_bytes(&self, link: &Link, weights: u64) -> u32 {
         let enough = (weights * 99).div_ceil(100);
         let mut seen = 0;
@@ -197,14 +201,26 @@ impl Depths {
             seen += u64::from(count);
             seen >= enough
         });
-        let upper = (step.unwrap_or(0) as u64 + 1) * u64::from(link.buffer_bytes()) / STEPS as u64;
-        link.peak_bytes().min(upper as u32)
+        link.peak_bytes().min(upper_bound(step.unwrap_or(0)))
     }
 }
 
-fn step_of(bytes: u32, buffer_bytes: u32) -> usize {
-    let step = u64::from(bytes) * STEPS as u64 / u64::from(buffer_bytes.max(1));
-    (step as usize).min(STEPS - 1)
+/// Step 0 is below `2^FIRST_LOG2` bytes, the last has no end.
+fn step_of(bytes: u32) -> usize {
+    let Some(octave) = bytes.checked_ilog2().and_then(|log2| log2.checked_sub(FIRST_LOG2)) else {
+        return 0;
+    };
+    let quarter = (bytes >> (octave + FIRST_LOG2 - 2)) & 3;
+    (4 * octave as usize + quarter as usize + 1).min(STEPS - 1)
+}
+
+/// The most bytes in a step.
+fn upper_bound(step: usize) -> u32 {
+    if step + 1 == STEPS {
+        return u32::MAX;
+    }
+    let (octave, quarter) = (step as u32 / 4, step as u32 % 4);
+    (((4 + quarter) << (octave + FIRST_LOG2)) >> 2) - 1
 }
 
 /// Links that leave a switch.
@@ -255,6 +271,20 @@ mod tests {
                 assert_eq!(flow.delivered_bytes.len(), samples.at_us.len());
                 assert!(flow.delivered_bytes.is_sorted());
                 assert_eq!(flow.delivered_bytes.last(), Some(&200_000));
+            }
+        }
+    }
+
+    #[test]
+    fn steps_cover_all_depths_to_a_quarter() {
+        for bytes in (0..70_000).chain((16..32).flat_map(|log2| [(1 << log2) - 1, 1 << log2])) {
+            let step = step_of(bytes);
+            assert!(bytes <= upper_bound(step), "{bytes}");
+            if step > 0 {
+                assert!(bytes > upper_bound(step - 1), "{bytes}");
+            }
+            if (1024..1 << 26).contains(&bytes) {
+                assert!(upper_bound(step) <= bytes + bytes / 4, "{bytes}");
             }
         }
     }

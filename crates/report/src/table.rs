@@ -11,6 +11,8 @@ pub enum Align {
     Left,
     /// Numbers.
     Right,
+    /// Sentences: on a page they break into lines.
+    Prose,
 }
 
 /// One column.
@@ -44,6 +46,15 @@ impl Table {
         Self { caption: caption.to_owned(), columns: columns.collect(), rows: Vec::new() }
     }
 
+    /// The same table with sentences in a column.
+    #[must_use]
+    pub fn with_prose(mut self, column: usize) -> Self {
+        if let Some(column) = self.columns.get_mut(column) {
+            column.align = Align::Prose;
+        }
+        self
+    }
+
     /// Adds a row.
     pub fn push(&mut self, row: Vec<String>) {
         self.rows.push(row);
@@ -73,7 +84,7 @@ impl Table {
                 let pad = " ".repeat(widths[index].saturating_sub(count(&cell)));
                 let gap = if index == 0 { "" } else { "  " };
                 let _ = match column.align {
-                    Align::Left => write!(out, "{gap}{cell}{pad}"),
+                    Align::Left | Align::Prose => write!(out, "{gap}{cell}{pad}"),
                     Align::Right => write!(out, "{gap}{pad}{cell}"),
                 };
             }
@@ -127,7 +138,7 @@ impl Table {
         out.push_str("\n|");
         for column in &self.columns {
             out.push_str(match column.align {
-                Align::Left => "---|",
+                Align::Left | Align::Prose => "---|",
                 Align::Right => "---:|",
             });
         }
@@ -146,6 +157,7 @@ const fn class(align: Align) -> &'static str {
     match align {
         Align::Left => "",
         Align::Right => " class=\"n\"",
+        Align::Prose => " class=\"p\"",
     }
 }
 
@@ -171,5 +183,7 @@ mod tests {
         let html = table().html();
         assert!(html.contains("&lt;long name&gt;") && html.contains("<td class=\"n\"></td>"));
         assert!(table().markdown().contains("a\\|b"));
+        let html = table().with_prose(1).html();
+        assert!(html.contains("<td class=\"p\">1.5</td>"));
     }
 }

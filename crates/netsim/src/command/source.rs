@@ -2,7 +2,7 @@
 
 use crate::command::record::Point;
 use crate::command::setting::{self, Chosen};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use netsim::Scenario;
 use std::fs;
 use std::path::Path;
@@ -38,9 +38,12 @@ impl Source {
             scenario: setting::apply(&self.text, chosen).with_context(|| self.file.clone())?,
             runs: Vec::new(),
         };
-        let at = || format!("{} with {}", self.file, point.name());
-        let folder = folder_of(&self.file);
-        let scenario = Scenario::parse_in(&point.scenario, folder).with_context(at)?;
+        // The line would be one of a text that nobody has seen.
+        let scenario = Scenario::parse_in(&point.scenario, folder_of(&self.file));
+        let scenario = scenario.map_err(|error| {
+            let (file, name) = (&self.file, point.name());
+            anyhow!("{file} with {name}: {}: {}", error.field, error.problem)
+        })?;
         scenario.title().clone_into(&mut point.title);
         Ok((scenario, point))
     }

@@ -71,12 +71,13 @@ impl Claim {
 
 /// The statements as a table.
 pub(super) fn table(claims: &[Claim]) -> Table {
-    let titles = ["paper", "statement", "measured", "verdict"];
-    let mut table = Table::new("What the SRD paper says, and what was measured here", &titles, 4);
+    let titles = ["verdict", "paper", "statement", "measured"];
+    let table = Table::new("What the SRD paper says, and what was measured here", &titles, 4);
+    let mut table = table.with_prose(2).with_prose(3);
     for claim in claims {
         let verdict = claim.verdict.text().to_owned();
         let place = claim.place.to_owned();
-        table.push(vec![place, claim.statement.clone(), claim.measured.clone(), verdict]);
+        table.push(vec![verdict, place, claim.statement.clone(), claim.measured.clone()]);
     }
     table
 }

@@ -240,16 +240,22 @@ fn commands(experiments: &[Experiment], figure: Figure) -> Vec<String> {
 }
 
 fn method(results: &Results) -> Section {
-    let details = results.points.iter().map(|point| (point.command(None), point.scenario.clone()));
+    let mut details: Vec<(String, String)> = Vec::new();
+    for point in &results.points {
+        if details.iter().all(|(name, _)| !name.starts_with(&point.file)) {
+            let name = format!("{} with {}", point.file, point.name());
+            details.push((name, point.scenario.clone()));
+        }
+    }
     Section {
         title: "How it was measured".to_owned(),
         text: vec![
-            "SRD is the engine of this project, not AWS's. TCP has a least time-out of 50 ms, as \
-             the paper's. Hosts cost no time: what the paper's hosts, operating systems and MPI add is \
-             not here. Each scenario and seed gives the same run on every machine."
+            "SRD is the engine of this project, not AWS's. TCP (CUBIC) has a least time-out of 50 ms, \
+             as the paper's. Hosts cost no time: what the paper's hosts, operating systems and MPI add \
+             is not here. Each scenario and seed gives the same run on every machine."
                 .to_owned(),
         ],
-        details: details.collect(),
+        details,
         ..Section::default()
     }
 }
