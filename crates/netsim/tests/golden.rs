@@ -68,8 +68,11 @@ fn repeat_and_compare(names: &[String]) {
         assert_eq!(missed, [""; 0], "netsim run scenarios/{name}.toml misses what it expects");
         let title = scenario.title();
         let shares = shares_table(title, &outcomes).map(|table| table.text()).unwrap_or_default();
-        let text = format!("{title}
-{}{shares}", table(title, &outcomes).text());
+        let text = format!(
+            "{title}
+{}{shares}",
+            table(title, &outcomes).text()
+        );
         let file = folder().join("golden").join(format!("{name}.txt"));
         if std::env::var_os("NETSIM_BLESS").is_some() {
             fs::write(&file, &text).unwrap();

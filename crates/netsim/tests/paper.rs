@@ -32,7 +32,7 @@ fn every_statement_is_judged_and_existing_pages_are_left_alone() {
     }
     let json = fs::read(folder.path().join("d/results.json")).unwrap();
     let results: serde_json::Value = serde_json::from_slice(&json).unwrap();
-    assert_eq!(results["points"].as_array().map(Vec::len), Some(9));
+    assert_eq!(results["points"].as_array().map(Vec::len), Some(11));
 
     let again = paper(folder.path());
     assert_eq!(again.status.code(), Some(2));

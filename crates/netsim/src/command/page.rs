@@ -2,7 +2,7 @@
 
 use crate::command::record::{Point, Results, Run};
 use crate::command::series::{self, Line};
-use netsim::{Outcome, Samples, table};
+use netsim::{Outcome, Samples, shares_table, table};
 use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table};
 
 /// Runs that have a line of their own in charts.
@@ -83,6 +83,7 @@ fn sections(point: &Point) -> Vec<Section> {
 
 fn completion(point: &Point) -> Option<Section> {
     let outcomes: Vec<Outcome> = point.runs.iter().filter_map(|run| run.outcome.clone()).collect();
+    let shares = shares_table("Shares of flows that send all the time", &outcomes);
     let mut series = per_run(point, |run| Some(series::completion_cdf(run.outcome.as_ref()?)));
     let ideal = outcomes.first().map(series::ideal_cdf)?;
     series.push(line("best possible", OTHER_LOOK, Stroke::Dashed, ideal));
@@ -101,7 +102,7 @@ fn completion(point: &Point) -> Option<Section> {
                 .to_owned(),
         ],
         chart: Some(chart),
-        tables: vec![table("A row per run", &outcomes)],
+        tables: [table("A row per run", &outcomes)].into_iter().chain(shares).collect(),
         ..Section::default()
     })
 }

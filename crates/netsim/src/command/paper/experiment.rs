@@ -24,11 +24,18 @@ pub(super) const CDF_BYTES: u64 = 2_000_000;
 pub(super) const BUFFER_SIZES: [u64; 4] = [64_000, 512_000, 2_000_000, 16_000_000];
 const INCAST: (&str, &str) =
     ("scenarios/incast4x12.toml", include_str!("../../../../../scenarios/incast4x12.toml"));
+const PERSISTENT: (&str, &str) = (
+    "scenarios/persistent-incast.toml",
+    include_str!("../../../../../scenarios/persistent-incast.toml"),
+);
 const RACK: (&str, &str) =
     ("scenarios/rack8x16.toml", include_str!("../../../../../scenarios/rack8x16.toml"));
+const RACK_FEW: (&str, &str) =
+    ("scenarios/rack8x4.toml", include_str!("../../../../../scenarios/rack8x4.toml"));
 const RACK_CUT: (&str, &str) =
     ("scenarios/rack8x16-cut.toml", include_str!("../../../../../scenarios/rack8x16-cut.toml"));
-const SECOND_US: u32 = 1_000_000;
+/// Intervals of a second.
+const INTERVALS: usize = 10;
 /// Buffer of a port under incast. The ports of a switch share their memory, so the one that is
 /// under load has some MB; published simulations give each 0.5 MB. What the choice does to the
 /// results is measured, too.
@@ -46,6 +53,8 @@ pub(super) enum Figure {
     Persistent,
     /// Figure 6: rack to rack at half of the uplinks.
     Imbalance,
+    /// The same load in fewer, larger flows, which hashes spread less evenly.
+    FewFlows,
     /// Section II: a cable breaks, routing does not learn of it.
     Failure,
 }
@@ -87,7 +96,6 @@ pub(super) struct Experiment {
     pub(super) cost_bytes: u64,
     pub(super) scenario: Scenario,
     pub(super) seeds: Vec<u64>,
-    pub(super) sample_us: Option<u32>,
     /// Buffer of a port, as it was set; empty when it is the scenario's.
     pub(super) buffer: String,
     /// The runs, when they have been made.
@@ -111,8 +119,8 @@ impl Experiment {
         let seeds = scenario.seeds().to_vec();
         let buffer = point.settings.iter().find(|(field, _)| field == "network.buffer_bytes");
         let buffer = buffer.map_or_else(String::new, |(_, value)| value.clone());
-        let (bytes, cost_bytes, sample_us) = (0, 0, None);
-        Ok(Self { figure, protocol, bytes, cost_bytes, scenario, seeds, sample_us, buffer, point })
+        let (bytes, cost_bytes) = (0, 0);
+        Ok(Self { figure, protocol, bytes, cost_bytes, scenario, seeds, buffer, point })
     }
 
     /// For progress and tables.
@@ -150,10 +158,13 @@ pub(super) fn all(quick: bool) -> Result<Vec<Experiment>> {
             all.extend(buffers(protocol)?);
         }
         all.push(persistent(protocol, quick)?);
-        let mut imbalance = Experiment::new(Figure::Imbalance, protocol, RACK, &[])?;
-        imbalance.seeds = (1..=if quick { 1 } else { 10 }).collect();
-        imbalance.cost_bytes = 128 * 2_000_000;
-        all.push(imbalance);
+        for (figure, scenario) in [(Figure::Imbalance, RACK), (Figure::FewFlows, RACK_FEW)] {
+            let limit = "limit_ms=20000".to_owned();
+            let mut imbalance = Experiment::new(figure, protocol, scenario, &[limit])?;
+            imbalance.seeds = (1..=if quick { 1 } else { 10 }).collect();
+            imbalance.cost_bytes = 128 * 2_000_000;
+            all.push(imbalance);
+        }
     }
     let mut failure = Experiment::new(Figure::Failure, Protocol::Srd, RACK_CUT, &[])?;
     failure.seeds.truncate(if quick { 1 } else { usize::MAX });
@@ -205,47 +216,31 @@ fn bursts(protocol: Protocol, quick: bool) -> Result<Vec<Experiment>> {
 }
 
 fn persistent(protocol: Protocol, quick: bool) -> Result<Experiment> {
-    let (limit_ms, samples) = if quick { (20, 5) } else { (5000, 500) };
+    // Quick: seconds of 10 ms.
+    let (until_ms, interval_ms) = if quick { (20, 1) } else { (5000, 100) };
     let fields = [
-        "workload.bytes=4GB".to_owned(),
+        format!("workload.until_ms={until_ms}"),
+        format!("workload.interval_ms={interval_ms}"),
         format!("network.buffer_bytes={BUFFER}"),
-        format!("limit_ms={limit_ms}"),
+        format!("limit_ms={until_ms}"),
     ];
-    let mut persistent = Experiment::new(Figure::Persistent, protocol, INCAST, &fields)?;
-    persistent.seeds = vec![1];
-    persistent.sample_us = Some(limit_ms * 1000 / samples);
-    persistent.cost_bytes = 12_500_000 * u64::from(limit_ms);
+    let mut persistent = Experiment::new(Figure::Persistent, protocol, PERSISTENT, &fields)?;
+    persistent.cost_bytes = 12_500_000 * until_ms;
     Ok(persistent)
 }
 
-/// Throughput of each flow in Gbit/s over consecutive windows of `seconds` each (of a tenth of
-/// the run when it is shorter than ten such windows would need).
-pub(super) fn windows(run: &Run, window_us: u32) -> Vec<Vec<f64>> {
-    let Some(samples) = &run.samples else { return Vec::new() };
-    let Some(&end_us) = samples.at_us.last() else { return Vec::new() };
-    let window_us = f64::from(window_us).min(end_us / 2.0);
-    let mut bounds: Vec<usize> = Vec::new();
-    let mut next_us = window_us;
-    for (i, &at_us) in samples.at_us.iter().enumerate() {
-        if at_us >= next_us * (1.0 - 1e-9) {
-            bounds.push(i);
-            next_us = at_us + window_us;
-        }
-    }
-    let per_flow = samples.flows.iter().map(|flow| {
-        let mut before = (0.0, 0);
-        let rate = |&i: &usize| {
-            let (at_us, bytes) = (samples.at_us[i], flow.delivered_bytes[i]);
-            let gbps = (bytes - before.1) as f64 * 8.0 / ((at_us - before.0) * 1000.0);
-            before = (at_us, bytes);
-            gbps
-        };
-        bounds.iter().map(rate).collect()
-    });
-    per_flow.collect()
+/// Throughput of each flow in Gbit/s, interval by interval.
+pub(super) fn rates(run: &Run) -> Vec<Vec<f64>> {
+    let shares = run.outcome.as_ref().and_then(|outcome| outcome.shares.as_ref());
+    let Some(shares) = shares else { return Vec::new() };
+    let ns = f64::from(shares.interval_ms) * 1e6;
+    let rate = |bytes: &u64| *bytes as f64 * 8.0 / ns;
+    shares.flows.iter().map(|flow| flow.bytes.iter().map(rate).collect()).collect()
 }
 
-/// Samples of each second, as in figure 4.
+/// The same, of each second as in figure 4: of ten intervals.
 pub(super) fn each_second(run: &Run) -> Vec<Vec<f64>> {
-    windows(run, SECOND_US)
+    let second = |ten: &[f64]| ten.iter().sum::<f64>() / ten.len() as f64;
+    let flows = rates(run);
+    flows.iter().map(|flow| flow.chunks_exact(INTERVALS).map(second).collect()).collect()
 }

@@ -66,7 +66,7 @@ fn measure(args: &PaperArgs) -> Result<Vec<Experiment>> {
     let mut runs: Vec<(usize, Run)> = Vec::with_capacity(jobs.len());
     let work = |&(number, seed): &(usize, u64)| {
         let experiment = &experiments[number];
-        attempt(&experiment.scenario, seed, experiment.sample_us)
+        attempt(&experiment.scenario, seed, None)
     };
     // Nothing is kept before the end, so Ctrl-C need not be caught.
     let stop = AtomicBool::new(false);

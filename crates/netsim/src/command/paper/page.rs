@@ -1,7 +1,7 @@
 //! The page of `netsim paper`: the statements, and the paper's figures as they come out here.
 
 use super::claim::{self, Claim, Verdict};
-use super::experiment::{BUFFER_SIZES, CDF_BYTES, Experiment, Figure, Protocol, windows};
+use super::experiment::{BUFFER_SIZES, CDF_BYTES, Experiment, Figure, Protocol, rates};
 use super::of;
 use crate::command::page::{describe, line};
 use crate::command::record::Results;
@@ -12,8 +12,8 @@ use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table};
 /// Colours: SRD, TCP, the ideal.
 const LOOKS: [usize; 2] = [0, 1];
 const IDEAL_LOOK: usize = 2;
-/// Windows of the throughput chart.
-const WINDOW_US: u32 = 100_000;
+/// Intervals of the throughput chart.
+const INTERVAL_S: f64 = 0.1;
 
 /// Builds the page.
 pub(super) fn page(experiments: &[Experiment], claims: &[Claim], results: &Results) -> Page {
@@ -34,13 +34,10 @@ pub(super) fn page(experiments: &[Experiment], claims: &[Claim], results: &Resul
         tables: vec![claim::table(claims)],
         ..Section::default()
     }];
-    let figures = [
-        figure_2(experiments),
-        figure_3(experiments),
-        figure_4(experiments),
-        figure_6(experiments),
-    ];
-    sections.extend(figures.into_iter().flatten());
+    sections.extend(
+        [figure_2(experiments), figure_3(experiments), figure_4(experiments)].into_iter().flatten(),
+    );
+    sections.extend(figure_6(experiments).into_iter().flatten());
     sections.extend(buffers(experiments));
     sections.push(method(results));
     Page {
@@ -113,11 +110,10 @@ fn figure_4(experiments: &[Experiment]) -> Option<Section> {
     let mut series = Vec::new();
     for (protocol, look) in Protocol::ALL.into_iter().zip(LOOKS) {
         let run = of(experiments, Figure::Persistent, protocol).next()?.point.runs.first()?;
-        let mut flows = windows(run, WINDOW_US);
+        let mut flows = rates(run);
         flows.sort_by(|a, b| a.iter().sum::<f64>().total_cmp(&b.iter().sum()));
-        let window_s = f64::from(WINDOW_US) / 1e6;
         let points = |flow: &Vec<f64>| -> Line {
-            (1..).zip(flow).map(|(i, &gbps)| (f64::from(i) * window_s, gbps)).collect()
+            (1..).zip(flow).map(|(i, &gbps)| (f64::from(i) * INTERVAL_S, gbps)).collect()
         };
         let name = protocol.name();
         let (slowest, fastest) = flows.first().zip(flows.last())?;
@@ -145,27 +141,37 @@ fn figure_4(experiments: &[Experiment]) -> Option<Section> {
 }
 
 /// Completion times from rack to rack.
-fn figure_6(experiments: &[Experiment]) -> Option<Section> {
-    let mut series = each(|protocol| {
-        of(experiments, Figure::Imbalance, protocol).next().map_or_else(Vec::new, cdf_ms)
-    });
-    let srd = of(experiments, Figure::Imbalance, Protocol::Srd).next()?;
+fn figure_6(experiments: &[Experiment]) -> [Option<Section>; 2] {
+    [
+        (Figure::Imbalance, "ECMP imbalance: rack to rack at half of the uplinks (figure 6)",
+         "8 hosts send to 8 of another rack, 16 flows each. All flows of all seeds. TCP keeps the path \
+          that its hash gave it; SRD uses all. Hosts here share their link perfectly between their flows, so \
+          TCP overloads an uplink only when more than 16 of the 128 flows meet there, which is rare."),
+        (Figure::FewFlows, "The same load in 4 flows per host",
+         "4 flows of 8 MB instead of 16 of 2 MB: more than 4 of 32 meet on an uplink in most runs."),
+    ]
+    .map(|(figure, title, text)| imbalance(experiments, figure, title, text))
+}
+
+fn imbalance(
+    experiments: &[Experiment],
+    figure: Figure,
+    title: &str,
+    text: &str,
+) -> Option<Section> {
+    let mut series =
+        each(|protocol| of(experiments, figure, protocol).next().map_or_else(Vec::new, cdf_ms));
+    let srd = of(experiments, figure, Protocol::Srd).next()?;
     let ideal = series::ideal_cdf(srd.outcomes().next()?);
     let ideal = ideal.into_iter().map(|(us, share)| (us / 1000.0, share)).collect();
     series.push(line("ideal", IDEAL_LOOK, Stroke::Dashed, ideal));
-    let commands = commands(experiments, Figure::Imbalance);
-    section(
-        "ECMP imbalance: rack to rack at half of the uplinks (figure 6)",
-        "8 hosts send to 8 of another rack, 16 flows each. All flows of all seeds. TCP keeps the path \
-         that its hash gave it; SRD uses all.",
-        chart(
-            "Flows that had ended by a time (percent)",
-            ("completion time (ms, logarithmic)", Scale::Log10),
-            ("flows (percent)", Scale::Linear),
-            series,
-        ),
-        commands,
-    )
+    let chart = chart(
+        "Flows that had ended by a time (percent)",
+        ("completion time (ms, logarithmic)", Scale::Log10),
+        ("flows (percent)", Scale::Linear),
+        series,
+    );
+    section(title, text, chart, commands(experiments, figure))
 }
 
 /// What bursts take with other buffers.
