@@ -24,13 +24,15 @@ fn range_of(kind: &str, aliases: &BTreeMap<String, String>) -> Option<String> {
 fn fields(source: &str) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     let mut reading = false;
+    let mut skipped = false;
     for line in source.lines() {
+        let skip = std::mem::replace(&mut skipped, line.trim() == "#[serde(skip)]");
         if line.starts_with("#[derive(") {
             reading = line.contains("Deserialize");
         } else if line == "}" {
             reading = false;
         }
-        let field = line.strip_prefix("    ").filter(|_| reading && !line.contains("//"));
+        let field = line.strip_prefix("    ").filter(|_| reading && !skip && !line.contains("//"));
         let field = field.map(|field| field.trim_start_matches("pub(crate) "));
         let field = field.map(|field| field.trim_start_matches("pub(super) "));
         let named = field.and_then(|field| field.strip_suffix(',')?.split_once(": "));
