@@ -14,8 +14,8 @@ use crate::core::Core;
 use crate::host;
 use crate::poll_set::{PollSet, Ready};
 
-/// How long at most: time for six tries of the last message, whose retransmission time of about
-/// 8 ms doubles each time.
+/// How long at most: time for four to six tries of the last message, whose retransmission time of
+/// 8 ms, or 30 ms on a busy machine, doubles each time.
 const DRAIN_NS: u64 = 500_000_000;
 /// Another thread may take from the socket what this one waits for.
 const LOOK_NS: u64 = 1_000_000;
