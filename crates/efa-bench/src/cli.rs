@@ -14,7 +14,8 @@ use crate::judge::{Assertion, CompareArgs};
 use crate::measure::{BLOCKS_MIN, Until};
 use crate::names::{Name, Preset};
 use crate::spec::{
-    Benchmark, EndpointKind, Flow, JobSpec, Limit, Operation, Window, parse_bytes, parse_list,
+    Arrivals, Benchmark, EndpointKind, Flow, JobSpec, Limit, Operation, Window, parse_bytes,
+    parse_list,
 };
 
 /// Port of a server that was not told another one.
@@ -83,6 +84,11 @@ pub(crate) enum Command {
 pub(crate) struct LocalBenchmark(pub(crate) Vec<Name>);
 
 impl LocalBenchmark {
+    /// Threads that it takes where nobody says otherwise.
+    pub(crate) fn threads(&self) -> usize {
+        self.0.iter().map(|name| name.preset().threads).max().unwrap_or(1)
+    }
+
     fn parse(text: &str) -> Result<Self, String> {
         if text == "quick" {
             return Ok(Self(vec![Name::Latency, Name::Bandwidth]));
@@ -160,9 +166,20 @@ pub(crate) struct MeasureArgs {
     /// two); one-sided operations go to as much.
     #[arg(long, value_parser = parse_bytes)]
     pub(crate) memory: Option<usize>,
-    /// Measuring threads of each side; each has endpoints of its own.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) threads: usize,
+    /// Messages per second of each thread that goes by the clock, like --sizes: open_loop (default
+    /// 1000,2000,4000,8000,16000), and the streams of sat_latency (default: as fast as they can).
+    #[arg(long)]
+    pub(crate) rate: Option<String>,
+    /// How requests are spread over time (open_loop).
+    #[arg(long, default_value = "poisson")]
+    pub(crate) arrivals: Arrivals,
+    /// Messages of the streams of sat_latency in bytes.
+    #[arg(long, default_value_t = 8192)]
+    pub(crate) load_size: usize,
+    /// Measuring threads of each side; each has endpoints of its own; default: 1, for sat_latency 2
+    /// (one measures, the others stream).
+    #[arg(long)]
+    pub(crate) threads: Option<usize>,
     /// Endpoint pairs (queue pairs) of each thread (bandwidth); --depth and --rx-depth are for each.
     #[arg(long, default_value_t = 1)]
     pub(crate) endpoints: usize,
@@ -274,6 +291,10 @@ impl MeasureArgs {
             true => list("--depth", self.depth.as_deref().unwrap_or(preset.depth))?,
             false => vec![1],
         };
+        let rates = match self.rate.as_deref().unwrap_or(preset.rates) {
+            "" => vec![0],
+            rates => list("--rate", rates)?,
+        };
         let max_depth = depths.iter().copied().max().unwrap_or(1);
         let limit = match self.iterations {
             Some(0) => return Err(Failure::Usage("--iterations 0: give 1 or more".to_owned())),
@@ -285,6 +306,8 @@ impl MeasureArgs {
         if self.rx_depth == Some(0) {
             return Err(Failure::Usage("--rx-depth 0: give 1 or more".to_owned()));
         }
+        let is_loaded = preset.benchmark == Benchmark::SatLatency;
+        let load_size = if is_loaded { self.load_size } else { 0 };
         let fabric = self.fabric();
         let job = JobSpec {
             benchmark: preset.benchmark,
@@ -293,10 +316,12 @@ impl MeasureArgs {
             domain: self.domain.clone(),
             operation: self.op.unwrap_or(preset.operation),
             flow: self.flow(preset),
-            max_size_bytes: sizes.iter().copied().max().unwrap_or(1),
+            arrivals: self.arrivals,
+            load_size_bytes: load_size,
+            max_size_bytes: sizes.iter().copied().max().unwrap_or(1).max(load_size),
             memory_bytes: self.memory.unwrap_or(preset.memory_bytes),
             seed: self.seed.unwrap_or_else(host::seed),
-            threads: self.threads,
+            threads: self.threads.unwrap_or(preset.threads),
             endpoints: self.endpoints,
             tx_depth: max_depth,
             rx_depth: self.rx_depth.unwrap_or(max_depth),
@@ -304,12 +329,16 @@ impl MeasureArgs {
             server_cpus: self.server_cpu.clone(),
         };
         sound(name, &job, &depths, self.validate)?;
+        if self.rate.is_some() && !is_loaded && preset.benchmark != Benchmark::OpenLoop {
+            return Err(Failure::Usage("--rate is for open_loop and sat_latency".to_owned()));
+        }
         Ok(Wish {
             name: self.name.clone(),
             test: name.text(),
             job,
             sizes,
             depths,
+            rates_per_s: rates.into_iter().map(|rate| rate as u64).collect(),
             limit,
             warmup_ms,
             validate: self.validate,
@@ -341,7 +370,7 @@ impl MeasureArgs {
 fn sound(name: Name, job: &JobSpec, depths: &[usize], validate: bool) -> Result<(), Failure> {
     let Flow { complete_every, post_list, .. } = job.flow;
     let operation = job.operation;
-    let is_stream = job.benchmark.has_depth();
+    let is_stream = matches!(job.benchmark, Benchmark::Bandwidth | Benchmark::Rma);
     let shortest = depths.iter().copied().min().unwrap_or(1);
     let wrong = |text: String| Err(Failure::Usage(format!("{}: {text}", name.text())));
     if (job.benchmark == Benchmark::Rma) != operation.is_one_sided() {
@@ -358,6 +387,9 @@ fn sound(name: Name, job: &JobSpec, depths: &[usize], validate: bool) -> Result<
             return wrong(format!("{option} {value}: give 1 to the depth, {shortest}"));
         }
     }
+    if job.benchmark == Benchmark::SatLatency && (job.threads < 2 || job.endpoints > 1) {
+        return wrong("one thread measures, the others stream: give --threads 2 or more".into());
+    }
     if complete_every > 1 && (operation.is_injected() || operation == Operation::Read) {
         return wrong(format!("--op {} has no say in its completion", operation.name()));
     }
@@ -366,6 +398,9 @@ fn sound(name: Name, job: &JobSpec, depths: &[usize], validate: bool) -> Result<
     }
     if post_list > 1 && operation.is_injected() {
         return wrong(format!("--op {} is not posted in lists", operation.name()));
+    }
+    if validate && job.benchmark == Benchmark::OpenLoop {
+        return wrong("--validate is not for requests, which carry a number".to_owned());
     }
     if validate && (complete_every > 1 || operation.is_one_sided()) {
         return wrong("--validate needs messages of their own content: not possible here".into());

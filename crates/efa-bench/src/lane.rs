@@ -22,7 +22,7 @@ use crate::fabric_name::FabricName;
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::record::FabricRecord;
-use crate::spec::{EndpointKind, Flow, JobSpec, PointSpec};
+use crate::spec::{Arrivals, Benchmark, EndpointKind, Flow, JobSpec, PointSpec};
 
 /// Between two polls of a thread that has nothing to measure: its peer may need its progress.
 const IDLE_PAUSE: Duration = Duration::from_micros(50);
@@ -85,6 +85,8 @@ pub(crate) struct Port {
     pub(crate) signals: Signals,
     pub(crate) endpoint: EndpointKind,
     pub(crate) flow: Flow,
+    pub(crate) arrivals: Arrivals,
+    pub(crate) seed: u64,
     commands: Receiver<Command>,
     reports: Sender<Report>,
 }
@@ -136,6 +138,20 @@ struct Task {
     cpu: Option<usize>,
     /// Number of the first endpoint among those of all threads.
     first_endpoint: u64,
+    thread: usize,
+}
+
+impl Task {
+    /// This thread's view of a point.
+    fn own(&self, point: PointSpec) -> PointSpec {
+        match (self.job.benchmark, self.thread) {
+            (Benchmark::SatLatency, 0) => PointSpec { rate_per_s: 0, ..point },
+            (Benchmark::SatLatency, _) => {
+                PointSpec { size_bytes: self.job.load_size_bytes, validate: false, ..point }
+            }
+            _ => point,
+        }
+    }
 }
 
 fn run<B: Backend>(task: &Task, port: &mut Port) -> Result<(), Failure> {
@@ -162,11 +178,13 @@ fn run<B: Backend>(task: &Task, port: &mut Port) -> Result<(), Failure> {
         let Command::Measure(point) = command else {
             return Err(Failure::unexpected("waiting for a point", "a point", &command));
         };
+        let point = task.own(point);
         for link in &mut links {
             link.begin(point.size_bytes);
         }
         port.report(Report::Begun);
-        let measured = bench::run(task.job.benchmark, task.side, &mut links, port, point)?;
+        let measured =
+            bench::run(task.job.benchmark.part(task.thread), task.side, &mut links, port, point)?;
         port.report(Report::Measured(measured));
     }
     Ok(())
@@ -201,7 +219,9 @@ impl Lane {
         let (commands, from_main) = channel();
         let (to_main, reports) = channel();
         let (endpoint, flow) = (task.job.endpoint, task.job.flow);
-        let mut port = Port { signals, endpoint, flow, commands: from_main, reports: to_main };
+        let (arrivals, seed) = (task.job.arrivals, task.job.seed ^ task.first_endpoint);
+        let mut port =
+            Port { signals, endpoint, flow, arrivals, seed, commands: from_main, reports: to_main };
         let body = move || {
             let ended = match &task.wants.fabric {
                 FabricName::Libfabric(_) => run::<Libfabric>(&task, &mut port),
@@ -255,8 +275,9 @@ impl Lanes {
             let task = Task {
                 job: Arc::clone(job),
                 side,
-                wants: bench::wants(job, side, control.local_ip()),
+                wants: bench::wants(job, side, index, control.local_ip()),
                 first_endpoint: (index * job.endpoints) as u64,
+                thread: index,
                 cpu: (!cpus.is_empty()).then(|| cpus[index % cpus.len()]),
             };
             this.lanes.push(Lane::start(task, this.signals.clone())?);
@@ -296,7 +317,7 @@ impl Lanes {
                 }
             } else if waiting == self.lanes.len() {
                 control.barrier()?;
-                self.tell_all(|_| Command::Go);
+                self.tell_from(0, |_| Command::Go);
             } else {
                 let first = opened.into_iter().next();
                 return first.ok_or_else(|| Failure::Check("threads out of step".to_owned()));
@@ -308,26 +329,26 @@ impl Lanes {
         self.lanes.len()
     }
 
-    /// Tells each lane, by its number.
-    pub(crate) fn tell_all(&self, mut command: impl FnMut(usize) -> Command) {
-        for (index, lane) in self.lanes.iter().enumerate() {
+    /// Tells each lane from `first` on, by its number.
+    pub(crate) fn tell_from(&self, first: usize, mut command: impl FnMut(usize) -> Command) {
+        for (index, lane) in self.lanes.iter().enumerate().skip(first) {
             lane.tell(command(index));
         }
     }
 
     /// Starts a point; returns when every lane is ready for its messages.
     pub(crate) fn begin(&self, point: PointSpec) -> Result<(), Failure> {
-        self.tell_all(|_| Command::Measure(point));
-        self.expect("beginning", |report| matches!(report, Report::Begun))
+        self.tell_from(0, |_| Command::Measure(point));
+        self.expect("beginning", 0, |report| matches!(report, Report::Begun))
     }
 
-    /// Returns when the window of every lane is over.
-    pub(crate) fn windows_closed(&self) -> Result<(), Failure> {
-        self.expect("measuring", |report| matches!(report, Report::WindowClosed))
+    /// Returns when the window of every lane is over, of those from `first` on.
+    pub(crate) fn windows_closed(&self, first: usize) -> Result<(), Failure> {
+        self.expect("measuring", first, |report| matches!(report, Report::WindowClosed))
     }
 
-    fn expect(&self, doing: &str, is_it: fn(&Report) -> bool) -> Result<(), Failure> {
-        for lane in &self.lanes {
+    fn expect(&self, doing: &str, first: usize, is_it: fn(&Report) -> bool) -> Result<(), Failure> {
+        for lane in self.lanes.iter().skip(first) {
             let report = lane.report()?;
             if !is_it(&report) {
                 return Err(Failure::unexpected(doing, "another report", &report));
@@ -336,23 +357,29 @@ impl Lanes {
         Ok(())
     }
 
-    /// The result of each lane.
-    pub(crate) fn results(&self) -> Result<Vec<Measured>, Failure> {
+    /// The result of each of the first `count` lanes.
+    pub(crate) fn first_results(&self, count: usize) -> Result<Vec<Measured>, Failure> {
         let result = |lane: &Lane| match lane.report()? {
             Report::Measured(measured) => Ok(measured),
             other => Err(Failure::unexpected("measuring", "a result", &other)),
         };
-        self.lanes.iter().map(result).collect()
+        self.lanes.iter().take(count).map(result).collect()
     }
 
-    /// The result of each lane; `waiting` is called now and then meanwhile.
+    /// The result of each lane.
+    pub(crate) fn results(&self) -> Result<Vec<Measured>, Failure> {
+        self.first_results(self.lanes.len())
+    }
+
+    /// The result of each lane from `first` on; `waiting` is called now and then meanwhile.
     pub(crate) fn results_with(
         &self,
+        first: usize,
         every: Duration,
         mut waiting: impl FnMut() -> Result<(), Failure>,
     ) -> Result<Vec<Measured>, Failure> {
         let mut results = Vec::with_capacity(self.lanes.len());
-        for lane in &self.lanes {
+        for lane in self.lanes.iter().skip(first) {
             loop {
                 match lane.reports.recv_timeout(every) {
                     Err(RecvTimeoutError::Timeout) => waiting()?,

@@ -31,6 +31,7 @@ mod pattern;
 mod plan;
 mod record;
 mod server;
+mod session;
 mod spec;
 mod watch;
 
@@ -108,10 +109,11 @@ fn dispatch(command: Command) -> Result<(), Failure> {
 fn local(benchmark: &LocalBenchmark, measure: &MeasureArgs) -> Result<(), Failure> {
     let mut measure = measure.clone();
     if let (false, Some((server, client))) = (measure.no_pin, affinity::pair()) {
-        if measure.threads == 1 && measure.server_cpu.is_empty() {
+        let threads = measure.threads.unwrap_or_else(|| benchmark.threads());
+        if threads == 1 && measure.server_cpu.is_empty() {
             measure.server_cpu.push(server);
         }
-        if measure.threads == 1 && measure.cpu.is_empty() {
+        if threads == 1 && measure.cpu.is_empty() {
             measure.cpu.push(client);
         }
     }

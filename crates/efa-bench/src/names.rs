@@ -40,6 +40,12 @@ pub(crate) enum Name {
     /// `rma_batch` between 256 MiB at random offsets on both sides.
     #[value(name = "rma_large_buffer", alias = "rma-large-buffer")]
     RmaLargeBuffer,
+    /// Requests by the clock (--rate), not after answers; response and service times.
+    #[value(name = "open_loop", alias = "open-loop")]
+    OpenLoop,
+    /// latency of one thread while the others stream (--rate, --load-size).
+    #[value(name = "sat_latency", alias = "sat-latency")]
+    SatLatency,
 }
 
 /// What a name means where nothing else is said.
@@ -51,12 +57,19 @@ pub(crate) struct Preset {
     pub(crate) depth: &'static str,
     pub(crate) complete_every: usize,
     pub(crate) memory_bytes: usize,
+    /// Messages per second of a thread; "": as fast as it can.
+    pub(crate) rates: &'static str,
+    pub(crate) threads: usize,
 }
 
 const SIZES: &str = "1..8192";
 const SMALL_SIZES: &str = "1..32";
 const SEGMENTATION_SIZES: &str = "7000..11900+100";
 const DEPTH: &str = "256";
+const ONE_SIZE: &str = "64";
+const RATES: &str = "1000,2000,4000,8000,16000";
+/// As the first suite's generators had.
+const LOAD_DEPTH: &str = "10";
 const COMPLETE_EVERY: usize = 16;
 const MEMORY_BYTES: usize = 256 << 20;
 
@@ -68,6 +81,8 @@ impl Preset {
         depth: "1",
         complete_every: 1,
         memory_bytes: 0,
+        rates: "",
+        threads: 1,
     };
     const STREAM: Self = Self { benchmark: Benchmark::Bandwidth, depth: DEPTH, ..Self::LATENCY };
     const RMA: Self =
@@ -105,6 +120,16 @@ impl Name {
             },
             Self::RmaSelComp => Preset { depth: DEPTH, complete_every, ..rma },
             Self::RmaLargeBuffer => Preset { depth: DEPTH, memory_bytes, ..rma },
+            Self::OpenLoop => {
+                Preset { benchmark: Benchmark::OpenLoop, sizes: ONE_SIZE, rates: RATES, ..stream }
+            }
+            Self::SatLatency => Preset {
+                benchmark: Benchmark::SatLatency,
+                sizes: ONE_SIZE,
+                depth: LOAD_DEPTH,
+                threads: 2,
+                ..latency
+            },
         }
     }
 }

@@ -82,7 +82,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-const CSV_COLUMNS: [&str; 40] = [
+const CSV_COLUMNS: [&str; 48] = [
     "name",
     "source",
     "benchmark",
@@ -123,6 +123,14 @@ const CSV_COLUMNS: [&str; 40] = [
     "post_list",
     "threads",
     "endpoints",
+    "rate_per_s",
+    "offered_per_s",
+    "answered_per_s",
+    "response_p50_us",
+    "response_p99_us",
+    "service_p50_us",
+    "service_p99_us",
+    "load_gbit_per_s",
 ];
 
 /// Tidy CSV: one row per point, empty cells for what a point does not have.
@@ -185,20 +193,35 @@ fn csv_cells(run: &Run, point: &Point) -> Vec<String> {
         run.method.flow.post_list.to_string(),
         run.method.threads.to_string(),
         run.method.endpoints.to_string(),
+        count(Some(point.rate_per_s)),
+        number(point.open_loop.map(|o| o.offered_per_s)),
+        number(point.open_loop.map(|o| o.answered_per_s)),
+        number(point.open_loop.map(|o| o.response.p50_us)),
+        number(point.open_loop.map(|o| o.response.p99_us)),
+        number(point.open_loop.map(|o| o.service.p50_us)),
+        number(point.open_loop.map(|o| o.service.p99_us)),
+        number(point.load.map(|l| l.gbit_per_s)),
     ]
 }
 
 /// The table of one run; the unit is in every heading.
 pub(crate) fn table(run: &Run) -> Table {
     match run.benchmark {
-        Benchmark::Latency | Benchmark::PingPong => latency_table(run),
+        Benchmark::Latency | Benchmark::PingPong | Benchmark::SatLatency => latency_table(run),
+        Benchmark::OpenLoop => open_loop_table(run),
         Benchmark::Bandwidth | Benchmark::Rma => bandwidth_table(run),
     }
 }
 
 fn latency_table(run: &Run) -> Table {
-    let caption = format!("{}: half round trip, ping-pong ({})", run.name, run.operation.name());
-    let titles = [
+    let mut caption =
+        format!("{}: half round trip, ping-pong ({})", run.name, run.operation.name());
+    let is_loaded = run.method.load_size_bytes > 0;
+    if is_loaded {
+        let (streams, size) = (run.method.threads - 1, run.method.load_size_bytes);
+        caption += &format!(" beside {streams} streams of {size} B");
+    }
+    let mut titles = vec![
         "size B",
         "min µs",
         "p50 µs",
@@ -213,6 +236,9 @@ fn latency_table(run: &Run) -> Table {
         "spread %",
         "± %",
     ];
+    if is_loaded {
+        titles.extend(["load Gbit/s", "asked msg/s"]);
+    }
     let mut table = Table::new(&caption, &titles, 0);
     for point in &run.points {
         let Some(latency) = point.latency else { continue };
@@ -229,7 +255,59 @@ fn latency_table(run: &Run) -> Table {
         }
         row.extend([us(latency.mean_us), latency.round_trips.to_string(), point.lost.to_string()]);
         row.extend([spread(point), doubt(point)]);
+        if is_loaded {
+            row.push(point.load.map_or_else(|| "-".to_owned(), |l| significant(l.gbit_per_s)));
+            row.push(match point.rate_per_s {
+                0 => "-".to_owned(),
+                rate => rate.to_string(),
+            });
+        }
         table.push(row);
+    }
+    table
+}
+
+/// Response times, and the service times that a closed loop would have shown.
+fn open_loop_table(run: &Run) -> Table {
+    let arrivals = run.points.iter().find_map(|p| p.open_loop).map(|found| found.arrivals);
+    let arrivals = arrivals.map_or_else(String::new, |a| format!("{a:?}").to_lowercase());
+    let caption = format!(
+        "{}: whole round trips, open loop, {arrivals} arrivals ({})",
+        run.name,
+        run.operation.name()
+    );
+    let titles = [
+        "size B",
+        "offered/s",
+        "answered/s",
+        "unposted",
+        "response p50 µs",
+        "p99 µs",
+        "p99.9 µs",
+        "max µs",
+        "service p50 µs",
+        "p99 µs",
+        "lost",
+        "± %",
+    ];
+    let mut table = Table::new(&caption, &titles, 0);
+    for point in &run.points {
+        let Some(found) = point.open_loop else { continue };
+        let (response, service) = (found.response, found.service);
+        table.push(vec![
+            point.size_bytes.to_string(),
+            format!("{:.0}", found.offered_per_s),
+            format!("{:.0}", found.answered_per_s),
+            found.unposted.to_string(),
+            us(response.p50_us),
+            us(response.p99_us),
+            response.p999_us.map_or_else(|| "-".to_owned(), us),
+            us(response.max_us),
+            us(service.p50_us),
+            us(service.p99_us),
+            point.lost.to_string(),
+            doubt(point),
+        ]);
     }
     table
 }

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::{Interval, median_interval};
-use crate::spec::{Benchmark, EndpointKind, Flow, Operation};
+use crate::spec::{Arrivals, Benchmark, EndpointKind, Flow, Operation};
 
 /// Schema name and version in every JSON file.
 pub(crate) const SCHEMA: &str = "efa-bench/2";
@@ -121,6 +121,8 @@ pub(crate) struct Method {
     pub(crate) endpoints: usize,
     /// Memory in use at random offsets; 0: as much as the depth needs.
     pub(crate) memory_bytes: usize,
+    /// Messages of the streams beside a latency in bytes; 0: there were none.
+    pub(crate) load_size_bytes: usize,
     pub(crate) counted_at: CountedAt,
     /// Of the order of blocks and everything else random.
     pub(crate) seed: u64,
@@ -133,10 +135,26 @@ impl Default for Method {
             threads: 1,
             endpoints: 1,
             memory_bytes: 0,
+            load_size_bytes: 0,
             counted_at: CountedAt::Receiver,
             seed: 0,
         }
     }
+}
+
+/// Requests that came by the clock, whole round trips in µs.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct OpenLoop {
+    pub(crate) arrivals: Arrivals,
+    /// Requests per second that were intended, and those whose answer came within the window.
+    pub(crate) offered_per_s: f64,
+    pub(crate) answered_per_s: f64,
+    /// Requests that were given up, because the fabric was too far behind.
+    pub(crate) unposted: u64,
+    /// From the moment for which a request was intended.
+    pub(crate) response: Distribution,
+    /// From the moment in which it was posted.
+    pub(crate) service: Distribution,
 }
 
 /// One measurement.
@@ -166,6 +184,19 @@ pub(crate) struct Point {
     /// From posting to completion, of one-sided operations that come one at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) operation_time: Option<Distribution>,
+    /// Messages per second that each thread was asked for; 0: as fast as it can.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) rate_per_s: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) open_loop: Option<OpenLoop>,
+    /// What streams moved beside a latency, measured at their receivers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) load: Option<Bandwidth>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 impl Run {
@@ -209,12 +240,16 @@ impl Point {
             latency: None,
             bandwidth: None,
             operation_time: None,
+            rate_per_s: 0,
+            open_loop: None,
+            load: None,
         }
     }
 
     /// The figure by which blocks are compared: µs or Gbit/s.
     pub(crate) fn figure(&self) -> f64 {
         let latency = self.latency.map(|l| l.distribution.map_or(l.mean_us, |d| d.p50_us));
+        let latency = latency.or_else(|| self.open_loop.map(|o| o.response.p50_us));
         latency.or_else(|| self.bandwidth.map(|b| b.gbit_per_s)).unwrap_or_default()
     }
 
@@ -352,17 +387,10 @@ mod tests {
 
     fn block(mb_per_s: u64, lost: u64) -> Point {
         Point {
-            size_bytes: 8,
-            depth: 1,
-            rx_depth: 1,
-            warmup_ms: 0,
             lost,
             validated: 2,
-            blocks: Vec::new(),
-            interval: None,
-            latency: None,
             bandwidth: Some(Bandwidth::new(1, mb_per_s * 1_000_000, 1.0)),
-            operation_time: None,
+            ..Point::new(8, 1)
         }
     }
 

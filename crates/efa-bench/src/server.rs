@@ -150,25 +150,35 @@ fn serve_point(
     lanes.begin(point)?;
     control.send(&Message::Barrier)?;
     match job.benchmark {
-        Benchmark::Latency | Benchmark::PingPong => lanes.results().map(|_| ()),
-        Benchmark::Bandwidth => {
-            lanes.windows_closed()?;
-            control.send(&Message::WindowDone)?;
-            count_stream(lanes, control)
+        Benchmark::Latency | Benchmark::PingPong | Benchmark::OpenLoop => {
+            lanes.results().map(|_| ())
         }
-        Benchmark::Rma => count_stream(lanes, control),
+        Benchmark::Bandwidth => {
+            lanes.windows_closed(0)?;
+            control.send(&Message::WindowDone)?;
+            count_stream(lanes, control, 0)
+        }
+        Benchmark::Rma => count_stream(lanes, control, 0),
+        Benchmark::SatLatency => {
+            lanes.windows_closed(1)?;
+            // The load lasts until the ping-pong is over.
+            lanes.first_results(1)?;
+            control.send(&Message::WindowDone)?;
+            count_stream(lanes, control, 1)
+        }
     }
 }
 
-/// Tells the threads what their counterparts have sent, and the client what has arrived.
-fn count_stream(lanes: &Lanes, control: &mut Control) -> Result<(), Failure> {
+/// Tells the threads from `first` on what their counterparts have sent, and the client what has
+/// arrived.
+fn count_stream(lanes: &Lanes, control: &mut Control, first: usize) -> Result<(), Failure> {
     let sent = match control.receive("waiting for the sender's count")? {
         Message::Sent(sent) if sent.len() == lanes.len() => sent,
         other => return Err(unexpected("a count for each thread", &other)),
     };
-    lanes.tell_all(|index| Command::Sent(sent[index]));
+    lanes.tell_from(first, |index| Command::Sent(sent[index]));
     // A lot may be buffered: the waiting client is told that this goes on.
-    let results = lanes.results_with(WORD_EVERY, || control.send(&Message::Working))?;
+    let results = lanes.results_with(first, WORD_EVERY, || control.send(&Message::Working))?;
     let counts = results.into_iter().filter_map(|measured| match measured {
         Measured::Received(count) => Some(count),
         _ => None,

@@ -16,6 +16,10 @@ pub(crate) enum Benchmark {
     Bandwidth,
     /// READs or WRITEs of the peer's memory, counted at the initiator.
     Rma,
+    /// Requests at moments that do not depend on answers; response and service times.
+    OpenLoop,
+    /// A timed ping-pong of one thread while the others load the fabric with streams.
+    SatLatency,
 }
 
 impl Benchmark {
@@ -25,12 +29,23 @@ impl Benchmark {
             Self::PingPong => "ping_pong",
             Self::Bandwidth => "bandwidth",
             Self::Rma => "rma",
+            Self::OpenLoop => "open_loop",
+            Self::SatLatency => "sat_latency",
         }
     }
 
     /// Whether several operations may be in flight.
     pub(crate) const fn has_depth(self) -> bool {
-        matches!(self, Self::Bandwidth | Self::Rma)
+        matches!(self, Self::Bandwidth | Self::Rma | Self::OpenLoop | Self::SatLatency)
+    }
+
+    /// What the thread of that number does in it.
+    pub(crate) const fn part(self, thread: usize) -> Self {
+        match self {
+            Self::SatLatency if thread == 0 => Self::Latency,
+            Self::SatLatency => Self::Bandwidth,
+            other => other,
+        }
     }
 }
 
@@ -96,6 +111,17 @@ pub(crate) enum Window {
     Refill,
 }
 
+/// How requests of an open loop are spread over time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Arrivals {
+    /// Independent of each other.
+    #[default]
+    Poisson,
+    /// At equal distances.
+    Fixed,
+}
+
 /// How a stream keeps its depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Flow {
@@ -121,6 +147,9 @@ pub(crate) struct JobSpec {
     pub(crate) endpoint: EndpointKind,
     pub(crate) operation: Operation,
     pub(crate) flow: Flow,
+    pub(crate) arrivals: Arrivals,
+    /// Messages of the streams that load the fabric in bytes; 0: there are none.
+    pub(crate) load_size_bytes: usize,
     /// Longest message of the session in bytes.
     pub(crate) max_size_bytes: usize,
     /// Memory that messages come from, at random offsets, and that one-sided operations go to;
@@ -158,6 +187,8 @@ pub(crate) struct PointSpec {
     pub(crate) limit: Limit,
     pub(crate) warmup_ms: u64,
     pub(crate) validate: bool,
+    /// Messages per second of each thread that sends by the clock; 0: as fast as it can.
+    pub(crate) rate_per_s: u64,
 }
 
 impl PointSpec {

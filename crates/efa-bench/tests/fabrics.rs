@@ -135,6 +135,58 @@ fn every_name_measures_something_on_every_kind_of_fabric() {
     }
 }
 
+/// Checks the points of an open loop that was asked for 2000 requests a second.
+fn assert_by_the_clock(points: &[serde_json::Value]) {
+    let found = &points[0]["open_loop"];
+    let number = |value: &serde_json::Value| value.as_f64().expect("a number");
+    // Intended moments do not depend on how busy the machine is.
+    let offered = number(&found["offered_per_s"]);
+    assert!((1980.0..=2020.0).contains(&offered), "{found}");
+    assert!(number(&found["answered_per_s"]) <= offered, "{found}");
+    for quantile in ["p50_us", "p99_us", "max_us"] {
+        let (response, service) = (&found["response"][quantile], &found["service"][quantile]);
+        assert!(number(response) >= number(service), "{quantile}: {found}");
+    }
+}
+
+#[test]
+fn an_open_loop_goes_by_the_clock() {
+    let arguments = ["--rate", "2000", "--arrivals", "fixed", "-t", "0.2", "--blocks", "1"];
+    for fabric in ["tcp", "udp", "libfabric:shm"] {
+        let mut all = vec!["open_loop", "--fabric", fabric];
+        all.extend(arguments);
+        assert_by_the_clock(&points_of(&all));
+    }
+    let mut all = vec!["open_loop", "--fabric", "verbs:srd"];
+    all.extend(arguments);
+    let (output, packets) = on_soft_efa(&all);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_by_the_clock(&points(&output));
+    assert!(packets >= 800, "{packets} packets of 400 requests and answers");
+}
+
+#[test]
+fn a_latency_is_measured_beside_streams_that_are_counted() {
+    for threads in ["2", "3"] {
+        let points = points_of(&[
+            "sat_latency",
+            "--fabric",
+            "tcp",
+            "-t",
+            "0.3",
+            "--blocks",
+            "1",
+            "--threads",
+            threads,
+        ]);
+        assert!(operations(&points[0]) > 0, "{points:?}");
+        let load = &points[0]["load"];
+        let bytes = load["messages"].as_u64().expect("a count") * 8192;
+        let mb_per_s = load["mb_per_s"].as_f64().expect("MB/s");
+        assert!(bytes > 0 && mb_per_s > 0.0, "{load}");
+    }
+}
+
 #[test]
 fn what_contradicts_itself_is_refused_in_one_line() {
     for (arguments, words) in [
@@ -150,6 +202,10 @@ fn what_contradicts_itself_is_refused_in_one_line() {
         (&["rma", "--fabric", "udp"], ["udp", "peer's memory"]),
         (&["batch", "--fabric", "udp", "--post-list", "2"], ["udp", "--post-list"]),
         (&["batch", "--until", "ci=2"], ["ci=2%,max=60s", "--until"]),
+        (&["open_loop"], ["open loop", "-t"]),
+        (&["open_loop", "--validate"], ["--validate", "number"]),
+        (&["latency", "--rate", "5"], ["--rate", "open_loop"]),
+        (&["sat_latency", "--threads", "1"], ["--threads 2", "stream"]),
     ] {
         let mut all = vec!["local"];
         all.extend(arguments);

@@ -17,7 +17,7 @@ use crate::watch::{Idle, Watch};
 
 /// Round trips between two clock reads where they are only counted.
 const ROUNDS_PER_CLOCK: u64 = 64;
-const GOES_ON: u8 = 0;
+pub(super) const GOES_ON: u8 = 0;
 const LAST: u8 = 1;
 /// Receives posted on both sides.
 pub(crate) const RX_DEPTH: usize = 16;
@@ -32,6 +32,7 @@ const COLD_START: PointSpec = PointSpec {
     limit: Limit::Iterations(1),
     warmup_ms: 0,
     validate: false,
+    rate_per_s: 0,
 };
 
 /// The client's side of a point, on one endpoint.
@@ -103,7 +104,7 @@ fn is_over(point: PointSpec, took: Duration, count: u64) -> bool {
         }
 }
 
-fn one_endpoint(count: usize) -> Failure {
+pub(super) fn one_endpoint(count: usize) -> Failure {
     Failure::Usage(format!("a ping-pong has one endpoint per thread, not {count}: see --threads"))
 }
 
@@ -233,7 +234,7 @@ pub(crate) fn cold_start<B: Backend>(
             Side::Client => {
                 Pinger::new(link, port, COLD_START).round(LAST)?;
             }
-            Side::Server => answer(link, port, COLD_START)?,
+            Side::Server => answer(link, port, COLD_START, 1)?,
         }
         let took_us = start.elapsed().as_nanos() as f64 / 1_000.0;
         first_us.get_or_insert(took_us);
@@ -241,27 +242,42 @@ pub(crate) fn cold_start<B: Backend>(
     Ok(first_us.unwrap_or(0.0))
 }
 
-fn server_gave_up() -> Failure {
+pub(super) fn server_gave_up() -> Failure {
     Failure::Remote("the server ended the measurement".to_owned())
 }
 
-/// The server's side of a point.
+/// Tells the server that the point is over.
+pub(super) fn end<B: Backend>(
+    link: &mut Link<B>,
+    port: &Port,
+    point: PointSpec,
+) -> Result<(), Failure> {
+    Pinger::new(link, port, point).round(LAST).map(|_| ())
+}
+
+/// The server's side of a point. It sends back the first `kept` bytes of each message.
 pub(crate) fn serve<B: Backend>(
     links: &mut [Link<B>],
     port: &Port,
     point: PointSpec,
+    kept: usize,
 ) -> Result<Measured, Failure> {
     let [link] = links else { return Err(one_endpoint(links.len())) };
-    answer(link, port, point)?;
+    answer(link, port, point, kept)?;
     Ok(Measured::Answered)
 }
 
 /// Echoes until the last message.
-fn answer<B: Backend>(link: &mut Link<B>, port: &Port, point: PointSpec) -> Result<(), Failure> {
+fn answer<B: Backend>(
+    link: &mut Link<B>,
+    port: &Port,
+    point: PointSpec,
+    kept: usize,
+) -> Result<(), Failure> {
     let mut watch = Watch::new(&port.signals, "waiting for a ping");
     loop {
         if let Some(ping) = link.arrived.pop() {
-            let last = echo(link, port, ping.slot, ping.len_bytes, point)?;
+            let last = echo(link, port, ping, point, kept)?;
             link.repost(ping.slot)?;
             watch.progress();
             if last {
@@ -288,10 +304,11 @@ fn answer<B: Backend>(link: &mut Link<B>, port: &Port, point: PointSpec) -> Resu
 fn echo<B: Backend>(
     link: &mut Link<B>,
     port: &Port,
-    from: usize,
-    len_bytes: usize,
+    ping: Arrival,
     point: PointSpec,
+    kept: usize,
 ) -> Result<bool, Failure> {
+    let Arrival { slot: from, len_bytes } = ping;
     let size = point.size_bytes;
     let flag = link.payload(from)?[0];
     if point.validate {
@@ -305,11 +322,7 @@ fn echo<B: Backend>(
     let mut watch = Watch::new(&port.signals, "sending an echo");
     loop {
         if let Some(slot) = link.next_tx() {
-            if point.validate {
-                link.copy(from, slot, size)?;
-            } else {
-                link.payload_mut(slot)?[0] = flag;
-            }
+            link.copy(from, slot, if point.validate { size } else { kept })?;
             if link.try_send(size)? {
                 return Ok(flag == LAST);
             }

@@ -3,6 +3,7 @@
 
 pub(crate) mod bandwidth;
 pub(crate) mod latency;
+pub(crate) mod open_loop;
 mod rma;
 mod stream;
 
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+pub(crate) use self::open_loop::Loaded;
 use crate::backend::{Backend, Wants};
 use crate::failure::Failure;
 use crate::lane::{Port, Side};
@@ -28,6 +30,8 @@ pub(crate) enum Measured {
     Received(ReceiverCount),
     /// What an initiator has seen complete; with the times of each if they came one by one.
     Initiated(ReceiverCount, Option<Box<RoundTrips>>),
+    /// A client's requests.
+    Loaded(Box<Loaded>),
     /// A server that only answers.
     Answered,
 }
@@ -79,10 +83,14 @@ impl RoundTrips {
 }
 
 /// What a side of a job has to open.
-pub(crate) fn wants(job: &JobSpec, side: Side, source: Option<String>) -> Wants {
+pub(crate) fn wants(job: &JobSpec, side: Side, thread: usize, source: Option<String>) -> Wants {
     let is_client = side == Side::Client;
-    let (tx_depth, rx_depth) = match (job.benchmark, side) {
-        (Benchmark::Latency | Benchmark::PingPong, _) => (latency::TX_DEPTH, latency::RX_DEPTH),
+    let (tx_depth, rx_depth) = match (job.benchmark.part(thread), side) {
+        (Benchmark::Latency | Benchmark::PingPong | Benchmark::SatLatency, _) => {
+            (latency::TX_DEPTH, latency::RX_DEPTH)
+        }
+        // Both sides send and receive; one more for the last message.
+        (Benchmark::OpenLoop, _) => (job.tx_depth + 1, job.tx_depth + 1),
         (Benchmark::Bandwidth | Benchmark::Rma, Side::Client) => (job.tx_depth, 1),
         (Benchmark::Bandwidth, Side::Server) => (1, job.rx_depth),
         (Benchmark::Rma, Side::Server) => (1, 1),
@@ -125,10 +133,16 @@ pub(crate) fn run<B: Backend>(
     point: PointSpec,
 ) -> Result<Measured, Failure> {
     match (benchmark, side) {
-        (Benchmark::Latency, Side::Client) => latency::measure(links, port, point),
+        (Benchmark::OpenLoop, Side::Client) => open_loop::generate(links, port, point),
+        (Benchmark::OpenLoop, Side::Server) => {
+            latency::serve(links, port, point, open_loop::HEADER_BYTES)
+        }
+        (Benchmark::Latency | Benchmark::SatLatency, Side::Client) => {
+            latency::measure(links, port, point)
+        }
         (Benchmark::PingPong, Side::Client) => latency::count(links, port, point),
-        (Benchmark::Latency | Benchmark::PingPong, Side::Server) => {
-            latency::serve(links, port, point)
+        (Benchmark::Latency | Benchmark::PingPong | Benchmark::SatLatency, Side::Server) => {
+            latency::serve(links, port, point, 1)
         }
         (Benchmark::Bandwidth, Side::Client) => bandwidth::send(links, port, point),
         (Benchmark::Bandwidth, Side::Server) => bandwidth::receive(links, port, point),

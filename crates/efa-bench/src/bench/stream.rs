@@ -1,5 +1,7 @@
 //! Keeping a number of operations in flight: what every stream does on the side that posts.
 
+use std::time::Instant;
+
 use crate::backend::Backend;
 use crate::exchange::Signals;
 use crate::failure::Failure;
@@ -15,15 +17,16 @@ pub(super) struct Sender {
     /// Operations to post; `u64::MAX`: until somebody else says stop.
     total: u64,
     pub(super) sent: u64,
+    started: Instant,
 }
 
 impl Sender {
-    pub(super) const fn new(flow: Flow, point: PointSpec) -> Self {
+    pub(super) fn new(flow: Flow, point: PointSpec) -> Self {
         let total = match point.limit {
             Limit::DurationMs(_) => u64::MAX,
             Limit::Iterations(n) => n + point.warmup_iterations(),
         };
-        Self { point, flow, total, sent: 0 }
+        Self { point, flow, total, sent: 0, started: Instant::now() }
     }
 
     pub(super) const fn is_done(&self) -> bool {
@@ -42,9 +45,19 @@ impl Sender {
         Ok(moved)
     }
 
+    /// Operations that should have been posted by now.
+    #[inline]
+    fn due(&self) -> u64 {
+        if self.point.rate_per_s == 0 {
+            return self.total;
+        }
+        let due = self.started.elapsed().as_secs_f64() * self.point.rate_per_s as f64;
+        self.total.min(due as u64).max(self.sent)
+    }
+
     #[inline]
     fn fill<B: Backend>(&mut self, link: &mut Link<B>) -> Result<usize, Failure> {
-        let rest = usize::try_from(self.total - self.sent).unwrap_or(usize::MAX);
+        let rest = usize::try_from(self.due() - self.sent).unwrap_or(usize::MAX);
         let room = room(self.flow, self.point.depth, link.in_flight(), rest);
         let list = self.flow.post_list;
         for index in 0..room {

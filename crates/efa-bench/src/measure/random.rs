@@ -26,7 +26,7 @@ impl Random {
     }
 
     /// A number from 0 to below 1.
-    #[cfg(test)]
+    #[inline]
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
