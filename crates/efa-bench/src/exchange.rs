@@ -59,6 +59,9 @@ pub(crate) enum Message {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pending {
     Nothing,
+    /// [`Message::WindowDone`].
+    WindowDone,
+    /// Any other.
     Message,
     Closed,
 }
@@ -92,11 +95,15 @@ impl Signals {
     }
 }
 
+/// [`Message::WindowDone`] on the wire.
+const WINDOW_DONE: &[u8; 17] = b"\0\0\0\x0d\"window_done\"";
+
 /// Looks without taking anything and without changing the socket, which other threads use.
 fn pending(stream: &TcpStream) -> Pending {
-    let mut byte = [0_u8; 1];
-    match rustix::net::recv(stream, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+    let mut start = [0_u8; WINDOW_DONE.len()];
+    match rustix::net::recv(stream, &mut start, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
         Ok((0, _)) => Pending::Closed,
+        Ok(_) if start == *WINDOW_DONE => Pending::WindowDone,
         Ok(_) => Pending::Message,
         Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Pending::Nothing,
         Err(_) => Pending::Closed,
@@ -279,5 +286,36 @@ pub(crate) fn plain(error: &std::io::Error) -> String {
     match text.find(" (os error") {
         Some(end) => text[..end].to_owned(),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_window_is_told_from_other_messages() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bind");
+        let ours = TcpStream::connect(listener.local_addr().expect("bound")).expect("connect");
+        let (theirs, _) = listener.accept().expect("accept");
+        let second = Duration::from_secs(1);
+        let (mut here, mut there) = (
+            Control::over(ours, second).expect("ours"),
+            Control::over(theirs, second).expect("theirs"),
+        );
+        let signals = here.signals().expect("signals");
+        assert_eq!(signals.pending(), Pending::Nothing);
+        for (message, seen) in [
+            (Message::WindowDone, Pending::WindowDone),
+            (Message::Working, Pending::Message),
+            (Message::Failed("window_done".to_owned()), Pending::Message),
+        ] {
+            there.send(&message).expect("send");
+            // Loopback delivers at once; the bytes are there when the call has returned.
+            assert_eq!(signals.pending(), seen, "{message:?}");
+            let _ = here.receive("testing");
+        }
+        drop(there);
+        assert_eq!(signals.pending(), Pending::Closed);
     }
 }

@@ -10,7 +10,9 @@ use crate::failure::Failure;
 pub(crate) enum Idle {
     /// Go on polling.
     Spin,
-    /// A control message is waiting.
+    /// The receiver of a stream says that its window is over.
+    WindowDone,
+    /// Another control message is waiting.
     Message,
     /// Nothing for so long that a datagram counts as lost.
     Quiet,
@@ -65,16 +67,18 @@ impl<'a> Watch<'a> {
             return Ok(Idle::Spin);
         }
         self.last_look = Some(now);
-        match self.signals.pending() {
-            Pending::Message => return Ok(Idle::Message),
-            Pending::Closed => return Err(Failure::closed(self.doing)),
-            Pending::Nothing => {}
-        }
+        let pending = self.signals.pending();
         let silent = now - silent_since;
-        if silent >= self.signals.timeout() {
-            let seconds = self.signals.timeout().as_secs_f64();
-            return Err(Failure::Timeout { doing: self.doing.to_owned(), seconds });
+        match pending {
+            Pending::Closed => Err(Failure::closed(self.doing)),
+            Pending::Message => Ok(Idle::Message),
+            _ if silent >= self.signals.timeout() => {
+                let seconds = self.signals.timeout().as_secs_f64();
+                Err(Failure::Timeout { doing: self.doing.to_owned(), seconds })
+            }
+            Pending::WindowDone => Ok(Idle::WindowDone),
+            Pending::Nothing if silent >= QUIET_AFTER => Ok(Idle::Quiet),
+            Pending::Nothing => Ok(Idle::Spin),
         }
-        Ok(if silent >= QUIET_AFTER { Idle::Quiet } else { Idle::Spin })
     }
 }

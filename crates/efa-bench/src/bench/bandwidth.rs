@@ -39,7 +39,7 @@ pub(crate) fn send<B: Backend>(
         let moved = sender.turn(links)?;
         if moved > 0 {
             watch.progress();
-        } else if watch.idle()? == Idle::Message {
+        } else if matches!(watch.idle()?, Idle::WindowDone | Idle::Message) {
             break;
         }
         rounds += 1;
@@ -83,7 +83,7 @@ impl WindowEnd {
         }
         match signals.pending() {
             Pending::Nothing => Ok(false),
-            Pending::Message => Ok(true),
+            Pending::WindowDone | Pending::Message => Ok(true),
             Pending::Closed => Err(Failure::closed("sending")),
         }
     }

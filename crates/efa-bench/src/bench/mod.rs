@@ -135,14 +135,14 @@ pub(crate) fn run<B: Backend>(
     match (benchmark, side) {
         (Benchmark::OpenLoop, Side::Client) => open_loop::generate(links, port, point),
         (Benchmark::OpenLoop, Side::Server) => {
-            latency::serve(links, port, point, open_loop::HEADER_BYTES)
+            latency::echo_all(links, port, point, open_loop::HEADER_BYTES)
         }
         (Benchmark::Latency | Benchmark::SatLatency, Side::Client) => {
             latency::measure(links, port, point)
         }
         (Benchmark::PingPong, Side::Client) => latency::count(links, port, point),
         (Benchmark::Latency | Benchmark::PingPong | Benchmark::SatLatency, Side::Server) => {
-            latency::serve(links, port, point, 1)
+            latency::serve(links, port, point)
         }
         (Benchmark::Bandwidth, Side::Client) => bandwidth::send(links, port, point),
         (Benchmark::Bandwidth, Side::Server) => bandwidth::receive(links, port, point),

@@ -184,7 +184,7 @@ impl<B: Backend> Generator<'_, B> {
                 self.free.extend((0..depth).rev());
                 watch.progress();
             }
-            Idle::Spin | Idle::Quiet => {}
+            Idle::Spin | Idle::Quiet | Idle::WindowDone => {}
             Idle::Message => return Err(latency::server_gave_up()),
         }
         Ok(())
