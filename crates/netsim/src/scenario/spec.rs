@@ -91,6 +91,9 @@ pub(crate) struct Tcp {
     pub(crate) min_rto_ms: Option<Bounded<1, 60_000>>,
     /// First window; 10 when it is missing (RFC 6928).
     pub(crate) initial_window_packets: Option<Bounded<1, 1000>>,
+    /// Losses are found by time and the tail is probed (RFC 8985), as Linux does since 2018; else
+    /// three segments must arrive after a lost one (RFC 6675).
+    pub(crate) rack: bool,
     /// Acknowledge every second segment, or after 40 ms; else each.
     pub(crate) delayed_ack: bool,
     /// What an application can have written that is not acknowledged; 4 MiB when it is missing, as

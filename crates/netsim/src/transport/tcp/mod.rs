@@ -2,13 +2,12 @@
 //! acknowledgements, and DCTCP.
 //!
 //! RFC 5681 (congestion control), 6298 (timeout), 2018 and 6675 (selective acknowledgements and
-//! the recovery that goes with them), 6928 (first window), 7323 (time stamps), 9438 (CUBIC), 8257
-//! (DCTCP). A segment is a message of the flow and always full but the last, so sequence numbers
-//! count segments. Connections are open before the run begins, and what their handshakes measured
-//! is the round-trip time of the empty network. The receiver reads at once, so its window is never
-//! what limits; the sender's buffer is. There is no loss detection by time (RACK, RFC 8985), no
-//! tail loss probe and no pacing: a repetition that is lost again waits for the timeout. A connection
-//! never gives up.
+//! the recovery that goes with them), 8985 (loss detection by time, tail loss probe), 6928 (first
+//! window), 7323 (time stamps), 9438 (CUBIC), 8257 (DCTCP). A segment is a message of the flow and
+//! always full but the last, so sequence numbers count segments. Connections are open before the
+//! run begins, and what their handshakes measured is the round-trip time of the empty network. The
+//! receiver reads at once, so its window is never what limits; the sender's buffer is. There is no
+//! pacing, and a connection never gives up.
 
 mod congestion;
 mod reassembly;
@@ -52,6 +51,8 @@ pub(crate) enum Segment {
         echo: Time,
         /// A switch had marked that segment.
         marked: bool,
+        /// It had arrived before (RFC 2883).
+        duplicate: bool,
     },
 }
 
@@ -63,6 +64,8 @@ pub(crate) struct TcpSetup {
     pub(crate) mss_bytes: u32,
     pub(crate) initial_window_packets: u32,
     pub(crate) rto_min_ps: u64,
+    /// Losses are found by time, and a probe tells of the last segments (RFC 8985).
+    pub(crate) rack: bool,
     /// Acknowledge every second segment only, or after 40 ms (RFC 5681, 4.2).
     pub(crate) delayed_ack: bool,
     pub(crate) send_buffer_bytes: u32,

@@ -11,7 +11,7 @@ use srd::HEADER_MAX;
 use std::collections::VecDeque;
 
 /// Longest that an acknowledgement is held back: Linux' value, RFC 5681 allows 500 ms.
-const HOLD_PS: u64 = 40_000_000_000;
+pub(super) const HOLD_PS: u64 = 40_000_000_000;
 
 /// An acknowledgement that waits for the adapter.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,7 @@ struct Due {
     next: u32,
     echo: Time,
     marked: bool,
+    duplicate: bool,
 }
 
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub(crate) struct Receiver {
     hold_until: Option<Time>,
     /// The last segment was marked (`DCTCP.CE` of RFC 8257).
     marked: bool,
+    /// The last segment had arrived before.
+    duplicate: bool,
     duplicates: u64,
 }
 
@@ -52,12 +55,15 @@ impl Receiver {
             acknowledged: 0,
             hold_until: None,
             marked: false,
+            duplicate: false,
             duplicates: 0,
         }
     }
 
     fn acknowledge(&mut self) {
-        let due = Due { next: self.reassembly.next(), echo: self.echo, marked: self.marked };
+        let next = self.reassembly.next();
+        let Self { echo, marked, duplicate, .. } = *self;
+        let due = Due { next, echo, marked, duplicate };
         self.due.push_back(due);
         self.acknowledged = due.next;
         self.hold_until = None;
@@ -76,6 +82,7 @@ impl Receiver {
         let had_hole = self.reassembly.has_hole();
         let delivered = &mut self.delivered;
         let new = self.reassembly.insert(seq, name, |name| delivered.push_back(name));
+        self.duplicate = !new;
         self.duplicates += u64::from(!new);
         // RFC 5681, 4.2: at once when out of order, or when a hole is filled.
         let in_order = new && !had_hole && !self.reassembly.has_hole();
@@ -118,12 +125,12 @@ impl Machine for Receiver {
         _ports: &Ports,
         _scratch: &'a mut [u8; HEADER_MAX],
     ) -> Option<(Packet, Body<'a>)> {
-        let Due { next, echo, marked } = self.due.pop_front()?;
+        let Due { next, echo, marked, duplicate } = self.due.pop_front()?;
         let sacks = self.reassembly.sacks();
         let blocks = sacks.ranges().len() as u32;
         let options_bytes = if blocks == 0 { 0 } else { 4 + 8 * blocks };
         let packet = self.route.packet(OVERHEAD_BYTES + options_bytes, None);
-        Some((packet, Body::Tcp(Segment::Ack { next, sacks, echo, marked })))
+        Some((packet, Body::Tcp(Segment::Ack { next, sacks, echo, marked, duplicate })))
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {

@@ -9,6 +9,7 @@ const RTO_MAX_PS: u64 = 60 * 1_000_000_000_000;
 pub(super) struct Rtt {
     smoothed_ps: u64,
     variation_ps: u64,
+    least_ps: u64,
     rto_min_ps: u64,
     /// The timeout doubles with each that passed in silence.
     backoff: u32,
@@ -17,11 +18,18 @@ pub(super) struct Rtt {
 impl Rtt {
     /// `first_ps` is what the handshake measured.
     pub(super) fn new(first_ps: u64, rto_min_ps: u64) -> Self {
-        Self { smoothed_ps: first_ps, variation_ps: first_ps / 2, rto_min_ps, backoff: 0 }
+        Self {
+            smoothed_ps: first_ps,
+            variation_ps: first_ps / 2,
+            least_ps: first_ps,
+            rto_min_ps,
+            backoff: 0,
+        }
     }
 
     /// Takes a measurement (section 2.3).
     pub(super) fn sample(&mut self, rtt_ps: u64) {
+        self.least_ps = self.least_ps.min(rtt_ps);
         let deviation_ps = self.smoothed_ps.abs_diff(rtt_ps);
         self.variation_ps = (3 * self.variation_ps + deviation_ps) / 4;
         self.smoothed_ps = (7 * self.smoothed_ps + rtt_ps) / 8;
@@ -44,6 +52,10 @@ impl Rtt {
 
     pub(super) fn smoothed_ps(&self) -> u64 {
         self.smoothed_ps
+    }
+
+    pub(super) fn least_ps(&self) -> u64 {
+        self.least_ps
     }
 
     pub(super) fn rto_ps(&self) -> u64 {

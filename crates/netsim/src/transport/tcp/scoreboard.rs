@@ -1,15 +1,19 @@
-//! What a sender knows of its segments: RFC 6675, with whole segments instead of bytes.
+//! What a sender knows of its segments: RFC 6675, with whole segments instead of bytes, and the
+//! loss detection by time of RFC 8985.
 
 use crate::packet::Payload;
+use crate::time::Time;
 use std::collections::VecDeque;
 
 /// So many segments above one were received: it is lost (`DupThresh`).
-const DUP_THRESH: u32 = 3;
+pub(super) const DUP_THRESH: u32 = 3;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     name: Payload,
     bytes: u32,
+    /// When it was sent last.
+    sent_at: Time,
     /// The receiver has it, out of order.
     sacked: bool,
     /// Taken for lost.
@@ -24,6 +28,13 @@ impl Entry {
         let copies = u64::from(!self.lost) + u64::from(self.repeated);
         if self.sacked { 0 } else { copies * u64::from(self.bytes) }
     }
+}
+
+/// The segment sent last of those that arrived (`RACK.segment`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Newest {
+    sent_at: Time,
+    seq: u32,
 }
 
 /// A segment to send.
@@ -55,12 +66,17 @@ pub(super) struct Scoreboard {
     rescued: bool,
     pipe_bytes: u64,
     flight_bytes: u64,
+    /// Segments that the receiver has out of order.
+    sacked: u32,
+    newest: Newest,
 }
 
 impl Scoreboard {
     /// Adds a segment at the end.
     pub(super) fn push(&mut self, name: Payload, bytes: u32) {
-        self.segments.push_back(Entry { name, bytes, sacked: false, lost: false, repeated: false });
+        let sent_at = Time::ZERO;
+        let entry = Entry { name, bytes, sent_at, sacked: false, lost: false, repeated: false };
+        self.segments.push_back(entry);
     }
 
     /// First segment that is not acknowledged.
@@ -93,8 +109,24 @@ impl Scoreboard {
         ((self.next - self.una) as usize) < self.segments.len()
     }
 
-    /// Everything below `ack` has arrived: forgets it, in order. Gives the bytes that are new.
-    pub(super) fn acknowledge(&mut self, ack: u32, mut ended: impl FnMut(Payload)) -> u64 {
+    /// Segments that the receiver has out of order.
+    pub(super) fn sacked(&self) -> u32 {
+        self.sacked
+    }
+
+    /// When the segment was sent that was sent last of those that arrived.
+    pub(super) fn newest_sent_at(&self) -> Time {
+        self.newest.sent_at
+    }
+
+    /// Everything below `ack` has arrived: forgets it, in order. `echo` is the time stamp that the
+    /// receiver sent back. Gives the bytes that are new.
+    pub(super) fn acknowledge(
+        &mut self,
+        ack: u32,
+        echo: Time,
+        mut ended: impl FnMut(Payload),
+    ) -> u64 {
         let mut bytes = 0;
         while self.una < ack.min(self.next)
             && let Some(entry) = self.segments.pop_front()
@@ -102,6 +134,8 @@ impl Scoreboard {
             self.pipe_bytes -= entry.in_pipe();
             self.lost_waiting -= u32::from(entry.lost && !entry.repeated && !entry.sacked);
             bytes += u64::from(entry.bytes);
+            self.sacked -= u32::from(entry.sacked);
+            self.newest = self.newest.max(newest(&entry, self.una, echo));
             self.una += 1;
             ended(entry.name);
         }
@@ -110,13 +144,15 @@ impl Scoreboard {
     }
 
     /// The receiver has `start..end` out of order.
-    pub(super) fn sack(&mut self, start: u32, end: u32) {
+    pub(super) fn sack(&mut self, start: u32, end: u32, echo: Time) {
         for seq in start.max(self.una)..end.min(self.next) {
             let entry = &mut self.segments[(seq - self.una) as usize];
             if !entry.sacked {
                 self.pipe_bytes -= entry.in_pipe();
                 self.lost_waiting -= u32::from(entry.lost && !entry.repeated);
                 entry.sacked = true;
+                self.sacked += 1;
+                self.newest = self.newest.max(newest(entry, seq, echo));
                 self.sacked_end = self.sacked_end.max(seq + 1);
             }
         }
@@ -133,6 +169,33 @@ impl Scoreboard {
         if seen == DUP_THRESH {
             self.lose(floor, at);
         }
+    }
+
+    /// Takes for lost what was sent more than `rtt_ps` and `slack_ps` ago and before a segment that
+    /// has arrived (`RACK_detect_loss` of RFC 8985), repetitions too. Gives when to look again.
+    pub(super) fn find_late(&mut self, now: Time, rtt_ps: u64, slack_ps: u64) -> Option<Time> {
+        let mut again = None;
+        for seq in self.una..self.next {
+            let entry = &mut self.segments[(seq - self.una) as usize];
+            if !entry.repeated && entry.sent_at > self.newest.sent_at {
+                break; // so is everything above
+            }
+            let waits = entry.lost && !entry.repeated;
+            if entry.sacked || waits || (Newest { sent_at: entry.sent_at, seq }) >= self.newest {
+                continue;
+            }
+            let late_at = entry.sent_at.plus_ps(rtt_ps + slack_ps);
+            if late_at > now {
+                again = again.max(Some(late_at));
+                continue;
+            }
+            self.pipe_bytes -= entry.in_pipe();
+            (entry.lost, entry.repeated) = (true, false);
+            self.lost_waiting += 1;
+            self.repeat_from = self.repeat_from.min(seq);
+            self.lost_end = self.lost_end.max(seq + 1);
+        }
+        again
     }
 
     /// After a timeout everything that was not received is lost, repetitions too.
@@ -168,8 +231,9 @@ impl Scoreboard {
     }
 
     /// The next segment that was never sent.
-    pub(super) fn take_new(&mut self) -> Option<Pick> {
+    pub(super) fn take_new(&mut self, now: Time) -> Option<Pick> {
         let pick = self.pick(self.next).filter(|_| self.has_new())?;
+        self.segments[(pick.seq - self.una) as usize].sent_at = now;
         self.next += 1;
         self.pipe_bytes += u64::from(pick.bytes);
         self.flight_bytes += u64::from(pick.bytes);
@@ -177,31 +241,40 @@ impl Scoreboard {
     }
 
     /// A lost segment, else a new one.
-    pub(super) fn take_lost_or_new(&mut self) -> Option<Pick> {
+    pub(super) fn take_lost_or_new(&mut self, now: Time) -> Option<Pick> {
         if self.lost_waiting == 0 {
-            return self.take_new();
+            return self.take_new(now);
         }
         let seq = self.find_to_repeat(|entry| entry.lost, self.lost_end)?;
-        self.repeat(seq)
+        self.repeat(seq, now)
     }
 
     /// The next segment to send during recovery (`NextSeg`): a lost one, else a new one, else one
     /// that may be lost.
-    pub(super) fn take_in_recovery(&mut self) -> Option<Pick> {
-        if let Some(pick) = self.take_lost_or_new() {
+    pub(super) fn take_in_recovery(&mut self, now: Time) -> Option<Pick> {
+        if let Some(pick) = self.take_lost_or_new(now) {
             return Some(pick);
         }
         if let Some(seq) = self.find_to_repeat(|entry| !entry.lost, self.sacked_end) {
-            return self.repeat(seq);
+            return self.repeat(seq, now);
         }
         // One last segment per recovery, in case the tail was lost.
-        let last = (self.una..self.next).rev().find(|&seq| !self.entry(seq).sacked)?;
-        if self.rescued || self.entry(last).repeated {
+        if self.rescued {
             return None;
         }
         self.rescued = true;
+        self.take_last(now)
+    }
+
+    /// The last segment that was sent and did not arrive, once more. `None` when it was sent again
+    /// before.
+    pub(super) fn take_last(&mut self, now: Time) -> Option<Pick> {
+        let last = (self.una..self.next).rev().find(|&seq| !self.entry(seq).sacked)?;
+        if self.entry(last).repeated {
+            return None;
+        }
         let repeat_from = self.repeat_from;
-        let pick = self.repeat(last);
+        let pick = self.repeat(last, now);
         self.repeat_from = repeat_from;
         pick
     }
@@ -214,11 +287,11 @@ impl Scoreboard {
         (self.repeat_from.max(self.una)..end.min(self.next)).find(fits)
     }
 
-    fn repeat(&mut self, seq: u32) -> Option<Pick> {
+    fn repeat(&mut self, seq: u32, now: Time) -> Option<Pick> {
         let entry = &mut self.segments[(seq - self.una) as usize];
         self.pipe_bytes -= entry.in_pipe();
         self.lost_waiting -= u32::from(entry.lost && !entry.repeated);
-        entry.repeated = true;
+        (entry.repeated, entry.sent_at) = (true, now);
         self.pipe_bytes += entry.in_pipe();
         self.repeat_from = seq + 1;
         self.pick(seq)
@@ -234,6 +307,13 @@ impl Scoreboard {
     }
 }
 
+/// An arrival as [`Newest`]. When a segment was sent twice, an older time stamp says that the first
+/// copy arrived, and nothing is known of the second.
+fn newest(entry: &Entry, seq: u32, echo: Time) -> Newest {
+    let ambiguous = entry.repeated && echo < entry.sent_at;
+    if ambiguous { Newest::default() } else { Newest { sent_at: entry.sent_at, seq } }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,22 +322,24 @@ mod tests {
     fn board(segments: u32, sent: u32) -> Scoreboard {
         let mut board = Scoreboard::default();
         (0..segments).for_each(|message| board.push(Payload { flow: 0, message }, 1000));
-        (0..sent).for_each(|seq| assert_eq!(board.take_new().unwrap().seq, seq));
+        (0..sent).for_each(|seq| {
+            assert_eq!(board.take_new(Time::from_us(u64::from(seq))).unwrap().seq, seq);
+        });
         board
     }
 
     fn take(board: &mut Scoreboard) -> Option<u32> {
-        board.take_in_recovery().map(|pick| pick.seq)
+        board.take_in_recovery(Time::from_us(100)).map(|pick| pick.seq)
     }
 
     #[test]
     fn acknowledged_segments_end_in_order() {
         let mut board = board(5, 4);
         let mut ended = Vec::new();
-        assert_eq!(board.acknowledge(3, |name| ended.push(name.message)), 3000);
+        assert_eq!(board.acknowledge(3, Time::FAR, |name| ended.push(name.message)), 3000);
         assert_eq!((ended, board.pipe_bytes(), board.flight_bytes()), (vec![0, 1, 2], 1000, 1000));
         assert_eq!(
-            board.acknowledge(9, |_| ()),
+            board.acknowledge(9, Time::FAR, |_| ()),
             1000,
             "what was never sent cannot be acknowledged"
         );
@@ -267,10 +349,10 @@ mod tests {
     #[test]
     fn a_segment_is_lost_when_three_above_it_arrived() {
         let mut board = board(10, 10);
-        board.sack(1, 3);
+        board.sack(1, 3, Time::FAR);
         board.find_lost();
         assert!(!board.has_lost(), "two are reordering");
-        board.sack(5, 6);
+        board.sack(5, 6, Time::FAR);
         board.find_lost();
         assert!(board.has_lost());
         assert_eq!(board.pipe_bytes(), 6000, "10 but 3 received and 1 lost");
@@ -281,14 +363,14 @@ mod tests {
         assert_eq!(take(&mut board), Some(4));
         assert_eq!(take(&mut board), Some(9), "rule 4: the tail, once");
         assert_eq!(take(&mut board), None);
-        board.sack(3, 4);
+        board.sack(3, 4, Time::FAR);
         assert_eq!(board.pipe_bytes(), 8000, "both copies of 3 are gone");
     }
 
     #[test]
     fn new_segments_go_before_doubtful_ones() {
         let mut board = board(12, 10);
-        board.sack(2, 5);
+        board.sack(2, 5, Time::FAR);
         board.find_lost();
         let order: Vec<_> = std::iter::from_fn(|| take(&mut board)).collect();
         assert_eq!(order, [0, 1, 10, 11, 11], "the last one twice: rule 4");
@@ -297,15 +379,44 @@ mod tests {
     #[test]
     fn a_timeout_gives_up_everything_but_what_was_received() {
         let mut board = board(8, 6);
-        board.sack(1, 4);
+        board.sack(1, 4, Time::FAR);
         board.find_lost();
         assert_eq!(take(&mut board), Some(0));
         board.lose_all();
         assert_eq!((board.pipe_bytes(), board.flight_bytes()), (0, 6000));
-        let picks = std::iter::from_fn(|| board.take_lost_or_new());
+        let picks = std::iter::from_fn(|| board.take_lost_or_new(Time::from_us(100)));
         assert_eq!(picks.map(|pick| pick.seq).collect::<Vec<_>>(), [0, 4, 5, 6, 7]);
         assert_eq!(board.pipe_bytes(), 5000);
-        assert_eq!(board.acknowledge(8, |_| ()), 8000);
+        assert_eq!(board.acknowledge(8, Time::FAR, |_| ()), 8000);
         assert_eq!((board.pipe_bytes(), board.flight_bytes(), board.has_lost()), (0, 0, false));
+    }
+
+    #[test]
+    fn what_was_sent_before_something_that_arrived_is_late_in_time() {
+        let us = Time::from_us;
+        let mut board = board(6, 6);
+        board.sack(2, 3, Time::FAR);
+        let (rtt_ps, slack_ps) = (10_000_000, 2_000_000);
+        assert_eq!(board.find_late(us(12), rtt_ps, slack_ps), Some(us(13)), "1 is not late yet");
+        assert_eq!(board.pipe_bytes(), 4000, "2 arrived, and 0 is lost");
+        assert_eq!(board.take_lost_or_new(us(12)).unwrap().seq, 0);
+        assert_eq!(board.find_late(us(13), rtt_ps, slack_ps), None);
+        assert_eq!(board.take_lost_or_new(us(13)).unwrap().seq, 1);
+        assert_eq!(board.find_late(us(90), rtt_ps, slack_ps), None, "3 was sent after 2");
+        // The repetition of 1 arrives, so that of 0, sent before, is lost: known without a timeout.
+        board.sack(1, 2, Time::FAR);
+        assert_eq!(board.find_late(us(23), rtt_ps, 0), None);
+        assert_eq!(board.take_lost_or_new(us(23)).unwrap().seq, 0);
+    }
+
+    #[test]
+    fn the_first_copy_says_nothing_of_the_second() {
+        let us = Time::from_us;
+        let mut board = board(4, 4);
+        board.sack(1, 4, Time::FAR);
+        board.find_lost();
+        assert_eq!(board.take_lost_or_new(us(50)).unwrap().seq, 0);
+        board.acknowledge(4, us(0), |_| ());
+        assert_eq!(board.newest_sent_at(), us(3));
     }
 }

@@ -1,8 +1,9 @@
 //! The sending end of a connection.
 
 use super::congestion::{Acked, Congestion};
+use super::receiver::HOLD_PS;
 use super::rtt::Rtt;
-use super::scoreboard::{Pick, Scoreboard};
+use super::scoreboard::{DUP_THRESH, Pick, Scoreboard};
 use super::{Algorithm, OVERHEAD_BYTES, Segment, TcpSetup};
 use crate::packet::{Body, Packet, Payload};
 use crate::socket::Ports;
@@ -11,6 +12,15 @@ use crate::transport::route::Route;
 use crate::transport::{Counts, Machine, Message, Notice};
 use srd::HEADER_MAX;
 use std::collections::VecDeque;
+
+/// An acknowledgement.
+struct Ack<'a> {
+    next: u32,
+    sacks: &'a [(u32, u32)],
+    echo: Time,
+    marked: bool,
+    duplicate: bool,
+}
 
 /// What the sender is doing about losses, until all that was sent before is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +36,15 @@ enum Mode {
     },
 }
 
+/// A segment sent to make the receiver speak (`TLP`), until it is known what it found.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    /// One past the last segment that was sent before.
+    end: u32,
+    /// It repeated the last one.
+    repeats: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Sender {
     route: Route,
@@ -36,6 +55,19 @@ pub(crate) struct Sender {
     mode: Mode,
     /// The first segment of a recovery goes out whatever the window says.
     must_repeat: bool,
+    /// RFC 8985 is followed.
+    rack: bool,
+    /// Round-trip time of the segment that was sent last of those that arrived.
+    rack_rtt_ps: u64,
+    /// When to look for late segments again.
+    look_at: Option<Time>,
+    /// When to send a probe.
+    probe_at: Option<Time>,
+    probe: Option<Probe>,
+    /// A probe goes out whatever the window says.
+    must_probe: bool,
+    /// How long the receiver may hold an acknowledgement back.
+    hold_ps: u64,
     /// When the oldest segment is given up.
     timer: Option<Time>,
     last_sent_at: Time,
@@ -55,6 +87,13 @@ impl Sender {
             rtt: Rtt::new(rtt_ps, setup.rto_min_ps),
             mode: Mode::Open,
             must_repeat: false,
+            rack: setup.rack,
+            rack_rtt_ps: rtt_ps,
+            look_at: None,
+            probe_at: None,
+            probe: None,
+            must_probe: false,
+            hold_ps: if setup.delayed_ack { HOLD_PS } else { 0 },
             timer: None,
             last_sent_at: Time::ZERO,
             ended: VecDeque::new(),
@@ -62,19 +101,24 @@ impl Sender {
         }
     }
 
-    fn take_ack(&mut self, now: Time, next: u32, sacks: &[(u32, u32)], echo: Time, marked: bool) {
-        let marked = marked && self.congestion.heeds_marks();
+    fn take_ack(&mut self, now: Time, ack: &Ack<'_>) {
+        let marked = ack.marked && self.congestion.heeds_marks();
         let pipe_before = self.board.pipe_bytes();
+        let newest_before = self.board.newest_sent_at();
         let ended = &mut self.ended;
-        let bytes = self.board.acknowledge(next, |name| ended.push_back(name));
-        sacks.iter().for_each(|&(start, end)| self.board.sack(start, end));
-        self.board.find_lost();
+        let bytes = self.board.acknowledge(ack.next, ack.echo, |name| ended.push_back(name));
+        ack.sacks.iter().for_each(|&(start, end)| self.board.sack(start, end, ack.echo));
         if bytes > 0 {
-            self.rtt.sample(now.ps_since(echo));
+            self.rtt.sample(now.ps_since(ack.echo));
             self.rtt.heard();
             let in_flight = self.board.flight_bytes() > 0;
             self.timer = in_flight.then(|| self.rtt.deadline(now));
         }
+        if self.board.newest_sent_at() > newest_before {
+            self.rack_rtt_ps = now.ps_since(self.board.newest_sent_at());
+        }
+        self.find_lost(now);
+        self.end_probe(ack.next, ack.duplicate);
         self.congestion.note_marks(bytes, marked, self.board.una(), self.board.next());
         let mode_before = self.mode;
         if let Mode::Recovery { until } | Mode::Loss { until } = self.mode
@@ -89,6 +133,22 @@ impl Sender {
             let acked = Acked { now, bytes, rtt_ps, pipe_before, slow_start_limit_packets };
             self.congestion.grow(&acked);
         }
+        self.react_to_loss();
+        self.plan_probe(now);
+    }
+
+    fn find_lost(&mut self, now: Time) {
+        if !self.rack {
+            self.board.find_lost();
+            return;
+        }
+        // Nothing is reordered on one path, but RFC 8985 waits until it is sure.
+        let sure = self.board.sacked() >= DUP_THRESH || self.mode != Mode::Open;
+        let slack_ps = if sure { 0 } else { self.rtt.least_ps() / 4 };
+        self.look_at = self.board.find_late(now, self.rack_rtt_ps, slack_ps);
+    }
+
+    fn react_to_loss(&mut self) {
         if self.mode == Mode::Open && self.board.has_lost() {
             self.mode = Mode::Recovery { until: self.board.next() };
             self.must_repeat = true;
@@ -97,38 +157,62 @@ impl Sender {
         }
     }
 
+    /// Whether a probe has found something (RFC 8985, 7.4): what it repeated was lost when later
+    /// data is acknowledged and it never was a duplicate.
+    fn end_probe(&mut self, next: u32, duplicate: bool) {
+        let Some(Probe { end, repeats }) = self.probe.filter(|probe| next >= probe.end) else {
+            return;
+        };
+        if !repeats || duplicate || next > end {
+            self.probe = None;
+        }
+        if repeats && !duplicate && next > end && self.mode == Mode::Open {
+            self.congestion.reduce_for_loss(self.board.flight_bytes());
+        }
+    }
+
+    /// A probe follows when nothing is heard for two round trips (RFC 8985, 7.2).
+    fn plan_probe(&mut self, now: Time) {
+        self.probe_at = None;
+        let in_flight = self.board.flight_bytes();
+        let waits = self.rack && self.mode == Mode::Open && self.probe.is_none();
+        if waits && in_flight > 0 && self.board.sacked() == 0 {
+            let alone = in_flight <= self.congestion.mss_bytes();
+            let hold_ps = if alone { self.hold_ps } else { 0 };
+            let at = now.plus_ps(2 * self.rtt.smoothed_ps() + hold_ps);
+            self.probe_at = self.timer.map(|timer| timer.min(at));
+        }
+    }
+
     /// The window is open for a full segment.
     fn has_room(&self) -> bool {
         self.board.pipe_bytes() + self.congestion.mss_bytes() <= self.congestion.window_bytes()
     }
 
-    fn pick(&mut self) -> Option<Pick> {
+    fn pick(&mut self, now: Time) -> Option<Pick> {
+        if std::mem::take(&mut self.must_probe) {
+            return self.pick_probe(now);
+        }
         if !(self.must_repeat || self.has_room()) {
             return None;
         }
         match self.mode {
-            Mode::Open => self.board.take_new(),
-            Mode::Recovery { .. } => self.board.take_in_recovery(),
-            Mode::Loss { .. } => self.board.take_lost_or_new(),
-        }
-    }
-}
-
-impl Machine for Sender {
-    fn post(&mut self, _now: Time, message: Message) {
-        self.board.push(message.name, message.bytes);
-    }
-
-    fn receive(&mut self, now: Time, _packet: &Packet, body: Body<'_>) {
-        if let Body::Tcp(Segment::Ack { next, sacks, echo, marked }) = body {
-            self.take_ack(now, next, sacks.ranges(), echo, marked);
+            Mode::Open => self.board.take_new(now),
+            Mode::Recovery { .. } if !self.rack => self.board.take_in_recovery(now),
+            Mode::Recovery { .. } | Mode::Loss { .. } => self.board.take_lost_or_new(now),
         }
     }
 
-    fn handle_timeout(&mut self, now: Time) {
-        if self.timer.is_none_or(|at| at > now) {
-            return;
-        }
+    /// A new segment, else the last one again.
+    fn pick_probe(&mut self, now: Time) -> Option<Pick> {
+        let repeats = !self.board.has_new();
+        let pick = if repeats { self.board.take_last(now) } else { self.board.take_new(now) }?;
+        self.probe = Some(Probe { end: self.board.next(), repeats });
+        self.timer = Some(self.rtt.deadline(now));
+        Some(pick)
+    }
+
+    fn time_out(&mut self, now: Time) {
         if self.rtt.is_calm() {
             self.congestion.reduce_for_timeout(self.board.flight_bytes());
         } else {
@@ -139,15 +223,42 @@ impl Machine for Sender {
         self.mode = Mode::Loss { until: self.board.next() };
         self.must_repeat = true;
         self.timer = Some(self.rtt.deadline(now));
+        (self.probe, self.probe_at, self.look_at) = (None, None, None);
+    }
+}
+
+impl Machine for Sender {
+    fn post(&mut self, _now: Time, message: Message) {
+        self.board.push(message.name, message.bytes);
+    }
+
+    fn receive(&mut self, now: Time, _packet: &Packet, body: Body<'_>) {
+        if let Body::Tcp(Segment::Ack { next, sacks, echo, marked, duplicate }) = body {
+            self.take_ack(now, &Ack { next, sacks: sacks.ranges(), echo, marked, duplicate });
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        if is_due(self.look_at) {
+            self.find_lost(now);
+            self.react_to_loss();
+        }
+        if is_due(self.timer) {
+            self.time_out(now);
+        } else if is_due(self.probe_at) {
+            self.probe_at = None;
+            self.must_probe = true;
+        }
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.timer
+        [self.timer, self.look_at, self.probe_at].into_iter().flatten().min()
     }
 
     fn has_backlog(&self) -> bool {
         let has_some = self.mode != Mode::Open || self.board.has_new();
-        has_some && (self.must_repeat || self.has_room())
+        self.must_probe || has_some && (self.must_repeat || self.has_room())
     }
 
     fn poll_transmit<'a>(
@@ -161,10 +272,13 @@ impl Machine for Sender {
             self.congestion.restart_after_idle();
         }
         let first_new = self.board.next();
-        let Pick { seq, name, bytes } = self.pick()?;
+        let Pick { seq, name, bytes } = self.pick(now)?;
         self.must_repeat = false;
         self.last_sent_at = now;
         self.timer = self.timer.or_else(|| Some(self.rtt.deadline(now)));
+        if self.mode == Mode::Open && seq >= first_new {
+            self.plan_probe(now);
+        }
         self.counts.data_packets += 1;
         self.counts.repeated_packets += u64::from(seq < first_new);
         let packet = self.route.packet(bytes + OVERHEAD_BYTES, Some(name));
@@ -205,6 +319,7 @@ mod tests {
             mss_bytes: MSS,
             initial_window_packets: 10,
             rto_min_ps: 50 * MS,
+            rack: false,
             delayed_ack: false,
             send_buffer_bytes: 1 << 30,
             burst_bytes: 1,
@@ -242,7 +357,8 @@ mod tests {
             let echo = Time::from_ps(self.now.as_ps() - 10_000_000);
             let sacks = Sacks::of(sacks);
             let packet = self.sender.route.packet(70, None);
-            let ack = Body::Tcp(Segment::Ack { next, sacks, echo, marked });
+            let ack = Segment::Ack { next, sacks, echo, marked, duplicate: false };
+            let ack = Body::Tcp(ack);
             self.sender.receive(self.now, &packet, ack);
         }
 
@@ -361,5 +477,64 @@ mod tests {
             bench.sender.post(bench.now, Message { name, bytes: MSS, dst_host: 1, dst_process: 0 });
         }
         assert_eq!(bench.send().len(), 10);
+    }
+
+    fn rack_bench(segments: u32) -> Bench {
+        let mut bench = bench(Algorithm::Cubic, segments);
+        bench.sender.rack = true;
+        bench
+    }
+
+    #[test]
+    fn with_time_stamps_a_lost_repetition_is_found_by_what_was_sent_after_it() {
+        let mut bench = rack_bench(20);
+        bench.send();
+        bench.ack(0, &[(1, 10)]);
+        assert_eq!(bench.send(), [0, 10, 11, 12, 13, 14, 15], "a window of 7");
+        bench.now = bench.now.plus_ps(20_000_000);
+        bench.ack(0, &[(1, 11)]);
+        assert_eq!(bench.send(), [0, 16], "10 arrived, which was sent after the repetition");
+        bench.ack(17, &[]);
+        assert_eq!(bench.sender.mode, Mode::Open);
+        assert_eq!(bench.sender.counts().repeated_packets, 2);
+    }
+
+    #[test]
+    fn a_lost_tail_is_probed_after_two_round_trips() {
+        let mut bench = rack_bench(10);
+        bench.send();
+        bench.ack(7, &[]);
+        let waited_ps = bench.time_out();
+        assert_eq!(waited_ps, 2 * bench.sender.rtt.smoothed_ps());
+        assert_eq!(bench.send(), [9], "the last again");
+        assert_eq!(bench.sender.poll_timeout(), Some(bench.sender.rtt.deadline(bench.now)));
+        bench.now = bench.now.plus_ps(20_000_000);
+        bench.ack(7, &[(9, 10)]);
+        assert_eq!(bench.send(), [7, 8], "sent long before the probe, which arrived");
+    }
+
+    #[test]
+    fn a_probe_that_repaired_a_loss_shrinks_the_window() {
+        let mut bench = rack_bench(40);
+        bench.sender.board = Scoreboard::default();
+        let post = |bench: &mut Bench, from: u32, to: u32| {
+            for message in from..to {
+                let name = Payload { flow: 0, message };
+                let message = Message { name, bytes: MSS, dst_host: 1, dst_process: 0 };
+                bench.sender.post(bench.now, message);
+            }
+        };
+        post(&mut bench, 0, 10);
+        bench.send();
+        bench.ack(9, &[]);
+        let before = bench.window();
+        bench.time_out();
+        assert_eq!(bench.send(), [9]);
+        bench.ack(10, &[]);
+        assert_eq!(bench.window(), before, "not known yet: it may have been a duplicate");
+        post(&mut bench, 10, 20);
+        bench.send();
+        bench.ack(11, &[]);
+        assert!(bench.window() < before, "{} of {before}", bench.window());
     }
 }
