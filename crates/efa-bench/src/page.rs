@@ -348,7 +348,7 @@ mod tests {
             titles,
             ["Side by side", "Latency", "Fabrics", "All measurements", "How it was measured"]
         );
-        assert_eq!(page.sections[3].data.len(), 4);
+        assert_eq!(page.sections[3].data.len(), 5);
         let html = report::html(&page);
         assert!(html.contains("Headline.") && html.contains("stroke-dasharray"));
         assert!(html.contains("master thesis"));

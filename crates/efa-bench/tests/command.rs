@@ -424,7 +424,7 @@ fn reports_are_made_of_result_files() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
     let html = std::fs::read_to_string(html).expect("html");
-    assert!(html.contains("EFA hardware (thesis)") && html.matches("<svg").count() >= 3);
+    assert!(html.contains("paper:efa-c5n") && html.matches("<svg").count() >= 3);
     let markdown = std::fs::read_to_string(markdown).expect("markdown");
     assert!(markdown.contains("| size B |"), "{markdown}");
     assert_eq!(names_in(&folder.path().join("out")), ["index.html", "index.md"]);
@@ -451,14 +451,14 @@ fn the_quick_plan_writes_its_three_files() {
     ]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    for words in ["vs EFA hardware (thesis)", "latency 64 B", "message rate 16 B", "report: "] {
+    for words in ["vs paper:efa-c5n", "latency 64 B", "message rate 16 B", "report: "] {
         assert!(text.contains(words), "no {words:?} in {text}");
     }
     assert_eq!(names_in(&out), ["index.html", "results.csv", "results.json"]);
     let results = read_json(&out.join("results.json"));
     let runs = results["runs"].as_array().expect("runs");
     let measured = runs.iter().filter(|r| r["source"] == "measured").count();
-    assert_eq!((measured, runs.len()), (4, 8));
+    assert_eq!((measured, runs.len()), (4, 9));
 }
 
 #[test]

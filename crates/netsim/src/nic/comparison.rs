@@ -1,10 +1,10 @@
 //! Published beside modelled, row by row, with a summary; as text, and as JSON.
 
-use super::profile::{Fabric, Profile};
-use super::published::{Row, Unit, rows};
+use super::profile::Profile;
 use super::replay::Replay;
+use published::{Anomaly, Fabric, Operation, Row, Unit, rows};
 use report::Table;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// One row of a published table beside the model.
@@ -24,7 +24,9 @@ pub struct Line {
     pub threads: u32,
     /// Wait of the generators of background load in nanoseconds; 0 where there are none.
     pub wait_ns: u32,
-    operation: &'static str,
+    #[serde(serialize_with = "operation_word")]
+    operation: Operation,
+    #[serde(serialize_with = "unit_word")]
     unit: Unit,
     /// The published figure.
     pub published: f64,
@@ -33,7 +35,8 @@ pub struct Line {
     /// Modelled over published, less 1, in percent.
     pub error_percent: f64,
     /// Why the row is listed apart, if it is.
-    pub apart: Option<&'static str>,
+    #[serde(serialize_with = "anomaly_word")]
+    pub apart: Option<Anomaly>,
 }
 
 /// Errors of some rows, without their sign, in percent.
@@ -111,7 +114,7 @@ impl Comparison {
             text += &section(&format!("Table {}", name.to_uppercase()), lines);
         }
         let apart = self.lines.iter().filter(|line| line.apart.is_some());
-        text += &section("Listed apart (why: crates/netsim/data/published.csv)", apart);
+        text += &section("Listed apart (why: crates/published/data/published.csv)", apart);
         text + &self.summary()
     }
 
@@ -161,12 +164,12 @@ impl Line {
             queue_pairs: row.queue_pairs,
             threads: row.threads,
             wait_ns: row.wait_ns,
-            operation: row.label,
+            operation: row.operation,
             unit: row.unit,
             published: row.value,
             modelled,
             error_percent: (modelled / row.value - 1.0) * 100.0,
-            apart: row.apart,
+            apart: row.anomaly,
         }
     }
 
@@ -174,16 +177,28 @@ impl Line {
         let figure = |value: f64| format!("{value:.2}");
         let mut cells = vec![
             self.series.trim_start_matches("model:").to_owned(),
-            self.operation.to_owned(),
+            self.operation.word().to_owned(),
             self.unit.name().to_owned(),
         ];
         let counts = [self.size_bytes, self.depth, self.queue_pairs, self.threads, self.wait_ns];
         cells.extend(counts.map(|count| count.to_string()));
         cells.extend([figure(self.published), figure(self.modelled)]);
         cells.push(format!("{:+.1}", self.error_percent));
-        cells.push(self.apart.unwrap_or_default().to_owned());
+        cells.push(self.apart.map_or_else(String::new, |reason| reason.word().to_owned()));
         cells
     }
+}
+
+fn operation_word<S: Serializer>(operation: &Operation, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(operation.word())
+}
+
+fn unit_word<S: Serializer>(unit: &Unit, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(unit.word())
+}
+
+fn anomaly_word<S: Serializer>(reason: &Option<Anomaly>, to: S) -> Result<S::Ok, S::Error> {
+    reason.map(Anomaly::word).serialize(to)
 }
 
 const TITLES: [&str; 12] = [

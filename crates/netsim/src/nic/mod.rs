@@ -3,7 +3,7 @@
 //! Threads post messages and take completions (`program`), adapters work in rounds
 //! (`adapter`), the network delays (`model`). A [`Profile`] holds what each of these costs. The
 //! benchmarks of published tables run as programs on the model (`experiment`, `replay`); the
-//! tables themselves (`published`) are read only to be put beside the results ([`Comparison`]).
+//! tables themselves (crate `published`) are read only to be put beside the results ([`Comparison`]).
 //! `docs/NIC-MODEL.md` explains mechanism and parameters.
 
 mod adapter;
@@ -12,8 +12,8 @@ mod experiment;
 mod model;
 mod profile;
 mod program;
-mod published;
 mod replay;
 
 pub use comparison::{Comparison, Errors, Line, Record};
-pub use profile::{Fabric, Profile, ProfileError};
+pub use profile::{Profile, ProfileError};
+pub use published::Fabric;

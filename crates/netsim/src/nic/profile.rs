@@ -1,6 +1,7 @@
 //! What an adapter, its host and its network cost: the parameters of the model, from a TOML file.
 
 use crate::scenario::{line_at, line_of};
+use published::Fabric;
 use serde::{Deserialize, Deserializer, de};
 use thiserror::Error;
 
@@ -31,6 +32,7 @@ pub struct Profile {
     /// One line on what is modelled.
     pub title: String,
     /// Which column of the published tables it stands for: `efa`, `rc` or `tcp`.
+    #[serde(deserialize_with = "fabric")]
     pub fabric: Fabric,
     pub(super) link: Link,
     pub(super) path: Path,
@@ -44,16 +46,8 @@ pub struct Profile {
     pub(super) remote_memory: Option<Api>,
 }
 
-/// A column of the published tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Fabric {
-    /// EFA: SRD, and UD where a row says datagram.
-    Efa,
-    /// RDMA over InfiniBand, reliable connections.
-    Rc,
-    /// TCP sockets.
-    Tcp,
+fn fabric<'de, D: Deserializer<'de>>(from: D) -> Result<Fabric, D::Error> {
+    String::deserialize(from)?.parse().map_err(de::Error::custom)
 }
 
 /// The wire.

@@ -1,11 +1,10 @@
 //! Each published figure's benchmark on the model, and what the model says in the figure's unit.
 
 use super::experiment::{Calls, Experiment, Measured, Pattern, Window};
-use super::profile::{Fabric, Profile};
-use super::published::{Operation, Row, Unit};
+use super::profile::Profile;
+use published::{Fabric, Operation, Row, Unit};
 use std::collections::BTreeMap;
 
-const MIB: f64 = 1_048_576.0;
 /// Completions that perftest and efa-bench take at once.
 const PERFTEST_POLL: u32 = 16;
 const EFA_BENCH_POLL: u32 = 10;
@@ -38,27 +37,15 @@ impl<'a> Replay<'a> {
 }
 
 fn in_unit(row: &Row, measured: &Measured) -> f64 {
-    let bytes = f64::from(row.size_bytes);
+    if let Some(value) = row.in_unit(measured.mmsg_per_s) {
+        return value;
+    }
     match row.unit {
-        Unit::MibPerS => measured.mmsg_per_s * 1e6 * bytes / MIB,
-        Unit::WireMbPerS => measured.mmsg_per_s * (bytes + f64::from(counted_bytes(row))),
-        Unit::LoadMbPerS => measured.mmsg_per_s * f64::from(GENERATOR_BYTES),
-        Unit::MmsgPerS => measured.mmsg_per_s,
         Unit::MeanUs => measured.latency.mean_us,
         Unit::MinUs => measured.latency.min_us,
         Unit::P50Us => measured.latency.p50_us,
         Unit::P99Us => measured.latency.p99_us,
-    }
-}
-
-/// Bytes that the adapter's counters show besides the payload.
-fn counted_bytes(row: &Row) -> u32 {
-    match (row.fabric, row.operation) {
-        (Fabric::Efa, Operation::Write) => 32,
-        (Fabric::Efa, Operation::Read) => 24,
-        (Fabric::Efa, _) => 8,
-        (_, _) if row.size_bytes < 1000 => 86,
-        (_, _) => 24,
+        _ => unreachable!("every other unit is a rate"),
     }
 }
 
@@ -93,9 +80,9 @@ fn experiment(row: &Row) -> Experiment {
 fn remote_memory(row: &Row, window: Window) -> (Calls, Pattern) {
     let stream = Pattern::Stream { window, threads: 1, queue_pairs: 1 };
     match row.operation {
-        Operation::Send | Operation::Datagram => (Calls::Library, stream),
-        Operation::Write => (Calls::RemoteMemory, stream),
         Operation::Read => (Calls::RemoteMemory, Pattern::Read { window }),
+        Operation::Write => (Calls::RemoteMemory, stream),
+        _ => (Calls::Library, stream),
     }
 }
 
