@@ -1,0 +1,81 @@
+//! No allocation in a timed loop, neither of the program nor of the libraries below it: ten times
+//! the messages take as many allocations.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::PROGRAM;
+
+/// More than this for thousands of messages more would be some of them; a busy machine makes the
+/// sides say now and then that they still work.
+const TOLERANCE: i64 = 200;
+
+/// Compiles the counter.
+fn counter(folder: &Path) -> PathBuf {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/allocations.c");
+    let library = folder.join("allocations.so");
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let status = Command::new(&compiler)
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .arg(&library)
+        .arg(source)
+        .status()
+        .unwrap_or_else(|e| panic!("cannot start the C compiler {compiler}: {e}"));
+    assert!(status.success(), "the counter does not compile");
+    library
+}
+
+/// Allocations of both sides of a measurement together.
+fn allocations(library: &Path, arguments: &[&str], iterations: &str) -> i64 {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let output = Command::new(PROGRAM)
+        .arg("local")
+        .args(arguments)
+        .args(["-n", iterations, "-q", "--no-doubts"])
+        .env("LD_PRELOAD", library)
+        .env("ALLOCATIONS", folder.path().join("count"))
+        .output()
+        .expect("efa-bench starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let files = std::fs::read_dir(folder.path()).expect("folder");
+    let counts: Vec<i64> = files
+        .map(|file| std::fs::read_to_string(file.expect("entry").path()).expect("a count"))
+        .map(|text| text.trim().parse().expect("a number"))
+        .collect();
+    assert_eq!(counts.len(), 2, "a client and a server");
+    counts.iter().sum()
+}
+
+#[test]
+fn timed_loops_do_not_allocate() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let library = counter(folder.path());
+    for (arguments, few, many) in [
+        (&["latency", "--fabric", "tcp", "-s", "64"][..], "200", "2000"),
+        (&["latency", "--fabric", "udp", "-s", "64"], "200", "2000"),
+        (&["latency", "-p", "shm", "-s", "64", "--validate"], "200", "2000"),
+        (&["bandwidth", "--fabric", "tcp", "-s", "64", "-d", "64"], "1000", "30000"),
+        (
+            &["batch", "--fabric", "tcp", "-s", "64", "-d", "64", "--post-list", "8"],
+            "1000",
+            "30000",
+        ),
+        (
+            &["batch_large_buffer", "-p", "shm", "-s", "64", "-d", "64", "--memory", "1M"],
+            "1000",
+            "30000",
+        ),
+        (&["rma_batch", "-p", "shm", "-s", "64", "-d", "64"], "1000", "30000"),
+    ] {
+        let (few_made, many_made) =
+            (allocations(&library, arguments, few), allocations(&library, arguments, many));
+        assert!(few_made > 100, "{arguments:?}: the counter counts nothing");
+        let more = many_made - few_made;
+        assert!(
+            more < TOLERANCE,
+            "{arguments:?}: {few} iterations made {few_made} allocations, {many} made {many_made}"
+        );
+    }
+}
