@@ -1,5 +1,7 @@
 //! One endpoint with its slots managed, as the benchmarks use it.
 
+use std::collections::VecDeque;
+
 use crate::backend::{BURST, Backend, Completion, How, Kind, Posted, Work};
 use crate::failure::Failure;
 use crate::lane::Side;
@@ -31,9 +33,9 @@ pub(crate) struct Link<B> {
     quiet_in_flight: usize,
     /// Operations of ours that have completed, or were done at once.
     pub(crate) completed: u64,
-    /// Messages that arrived and were not handled; room for every posted receive, so that it
+    /// Messages that arrived and were not handled, oldest first; room for every posted receive, so that it
     /// never grows.
-    pub(crate) arrived: Vec<Arrival>,
+    pub(crate) arrived: VecDeque<Arrival>,
     found: [Completion; BURST],
 }
 
@@ -62,7 +64,7 @@ impl<B: Backend> Link<B> {
             quiet_posts: 0,
             quiet_in_flight: 0,
             completed: 0,
-            arrived: Vec::with_capacity(rx + BURST),
+            arrived: VecDeque::with_capacity(rx + BURST),
             found: [Completion::NONE; BURST],
         };
         for slot in tx..tx + rx {
@@ -109,7 +111,7 @@ impl<B: Backend> Link<B> {
                     }
                 }
                 Kind::Received => {
-                    self.arrived.push(Arrival { slot: done.slot, len_bytes: done.len_bytes });
+                    self.arrived.push_back(Arrival { slot: done.slot, len_bytes: done.len_bytes });
                 }
                 Kind::Other => {}
             }

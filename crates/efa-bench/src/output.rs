@@ -6,7 +6,7 @@ use report::{Table, significant};
 
 use crate::failure::Failure;
 use crate::host;
-use crate::record::{CountedAt, Point, Results, Run, SCHEMA, SCHEMA_BEFORE};
+use crate::record::{CountedAt, Disorder, Point, Results, Run, SCHEMA, SCHEMA_BEFORE};
 use crate::spec::{Benchmark, Window};
 
 /// A result file about `runs`.
@@ -82,7 +82,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-const CSV_COLUMNS: [&str; 48] = [
+const CSV_COLUMNS: [&str; 50] = [
     "name",
     "source",
     "benchmark",
@@ -131,6 +131,8 @@ const CSV_COLUMNS: [&str; 48] = [
     "service_p50_us",
     "service_p99_us",
     "load_gbit_per_s",
+    "overtaken",
+    "farthest",
 ];
 
 /// Tidy CSV: one row per point, empty cells for what a point does not have.
@@ -201,6 +203,8 @@ fn csv_cells(run: &Run, point: &Point) -> Vec<String> {
         number(point.open_loop.map(|o| o.service.p50_us)),
         number(point.open_loop.map(|o| o.service.p99_us)),
         number(point.load.map(|l| l.gbit_per_s)),
+        point.disorder.map_or_else(String::new, |d| d.overtaken.to_string()),
+        point.disorder.map_or_else(String::new, |d| d.farthest.to_string()),
     ]
 }
 
@@ -401,6 +405,15 @@ pub(crate) fn text(run: &Run) -> String {
         out.push('\n');
     }
     out += &table.text();
+    for point in &run.points {
+        let Some(Disorder { overtaken, messages, farthest }) = point.disorder else { continue };
+        let (size, depth) = (point.size_bytes, point.depth);
+        let percent = overtaken as f64 * 100.0 / messages.max(1) as f64;
+        out += &format!(
+            "order of {size} B at depth {depth}: {percent:.2} % came after a later message, by up to \
+             {farthest}\n"
+        );
+    }
     if let Some(error) = &run.error {
         out += &format!("INCOMPLETE: {error}\n");
     }

@@ -3,7 +3,7 @@
 use crate::measure::Random;
 
 /// Bytes at the front that carry the sequence number, when the message has room for them.
-const SEQUENCE_BYTES: usize = 8;
+pub(crate) const SEQUENCE_BYTES: usize = 8;
 
 /// Fills `payload` for message number `sequence`.
 pub(crate) fn fill(payload: &mut [u8], sequence: u64) {
@@ -49,6 +49,11 @@ pub(crate) struct Seen {
     /// Everything below was seen or given up.
     base: u64,
     pub(crate) duplicates: u64,
+    /// The number that all following ones should be above.
+    highest: u64,
+    /// Messages that came after a later one, and by how many numbers at most.
+    pub(crate) overtaken: u64,
+    pub(crate) farthest: u64,
 }
 
 /// Numbers remembered; far more than any provider lets messages overtake each other.
@@ -56,12 +61,24 @@ const WINDOW: u64 = 1 << 17;
 
 impl Seen {
     pub(crate) fn new() -> Self {
-        Self { bits: vec![0; (WINDOW / 64) as usize], base: 0, duplicates: 0 }
+        Self {
+            bits: vec![0; (WINDOW / 64) as usize],
+            base: 0,
+            duplicates: 0,
+            highest: 0,
+            overtaken: 0,
+            farthest: 0,
+        }
     }
 
     /// Notes one number. One that is older than the window can only be a duplicate or was lost
     /// for so long that it counts as one.
     pub(crate) fn note(&mut self, sequence: u64) {
+        if sequence < self.highest {
+            self.overtaken += 1;
+            self.farthest = self.farthest.max(self.highest - sequence);
+        }
+        self.highest = self.highest.max(sequence);
         if sequence < self.base {
             self.duplicates += 1;
             return;
@@ -108,5 +125,14 @@ mod tests {
             seen.note(sequence);
         }
         assert_eq!(seen.duplicates, 3);
+    }
+
+    #[test]
+    fn messages_that_were_overtaken_are_counted_with_their_distance() {
+        let mut seen = Seen::new();
+        for sequence in [0, 1, 5, 2, 3, 6, 4, 7] {
+            seen.note(sequence);
+        }
+        assert_eq!((seen.overtaken, seen.farthest, seen.duplicates), (3, 3, 0));
     }
 }

@@ -189,9 +189,23 @@ pub(crate) struct Point {
     pub(crate) rate_per_s: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) open_loop: Option<OpenLoop>,
+    /// How far messages came out of order; known where contents are checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) disorder: Option<Disorder>,
     /// What streams moved beside a latency, measured at their receivers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) load: Option<Bandwidth>,
+}
+
+/// How far messages of a stream came out of the order in which they were posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Disorder {
+    /// Messages that came after a later one of their thread.
+    pub(crate) overtaken: u64,
+    /// Of so many.
+    pub(crate) messages: u64,
+    /// The largest distance of a message to a later one that came before, in messages.
+    pub(crate) farthest: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
@@ -242,6 +256,7 @@ impl Point {
             operation_time: None,
             rate_per_s: 0,
             open_loop: None,
+            disorder: None,
             load: None,
         }
     }
@@ -379,6 +394,10 @@ pub(crate) struct ReceiverCount {
     pub(crate) validated: u64,
     pub(crate) wrong: u64,
     pub(crate) duplicates: u64,
+    /// Of those with a sequence number: how many came after a later one of their thread, and by how
+    /// many numbers at most.
+    pub(crate) overtaken: u64,
+    pub(crate) farthest: u64,
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ use crate::client::{Target, Wish};
 use crate::exchange::{Control, Message};
 use crate::failure::Failure;
 use crate::lane::{Lanes, Opened, Side};
+use crate::pattern::SEQUENCE_BYTES;
 use crate::record::{
-    Bandwidth, CountedAt, Distribution, FabricRecord, Latency, Method, OpenLoop, Point,
+    Bandwidth, CountedAt, Disorder, Distribution, FabricRecord, Latency, Method, OpenLoop, Point,
     ReceiverCount, Run,
 };
 use crate::spec::{Benchmark, EndpointKind, JobSpec, Operation, PointSpec};
@@ -202,7 +203,11 @@ impl Session {
             return Err(Failure::Data(format!("{lost} of {in_all} messages never arrived")));
         }
         let bandwidth = Some(Bandwidth::of(&counts));
-        Ok(Point { lost, validated, bandwidth, ..self.new_point(point) })
+        let farthest = counts.iter().map(|c| c.farthest).max().unwrap_or(0);
+        let overtaken = of_all(|c| c.overtaken);
+        let disorder = Disorder { overtaken, messages: validated, farthest };
+        let disorder = (validated > 0 && point.size_bytes >= SEQUENCE_BYTES).then_some(disorder);
+        Ok(Point { lost, validated, bandwidth, disorder, ..self.new_point(point) })
     }
 
     /// Tells the server what each thread has sent; answers what its threads have counted.

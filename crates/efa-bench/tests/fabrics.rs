@@ -343,6 +343,40 @@ fn inline_sends_are_those_of_verbs_up_to_what_the_device_takes() {
 }
 
 #[test]
+fn the_degree_of_disorder_is_measured() {
+    let bandwidth = [
+        "bandwidth",
+        "-n",
+        "2000",
+        "-s",
+        "64",
+        "-d",
+        "64",
+        "--validate",
+        "--no-doubts",
+        "--json",
+        "-",
+    ];
+    let disorder = |output: &Output| {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let found = points(output)[0]["disorder"].clone();
+        (found["overtaken"].as_u64().expect("a count"), found["farthest"].as_u64().expect("one"))
+    };
+    let mut all = vec!["local", "--fabric", "tcp"];
+    all.insert(1, bandwidth[0]);
+    all.extend(&bandwidth[1..]);
+    assert_eq!(disorder(&efa_bench(&all)), (0, 0), "TCP keeps the order");
+    let output = Command::new(softefa())
+        .args(["run", "--fault", "reorder=10%,seed=7", "--", PROGRAM, "local"])
+        .args(bandwidth)
+        .args(["--fabric", "verbs:srd"])
+        .output()
+        .expect("softefa starts");
+    let (overtaken, farthest) = disorder(&output);
+    assert!(overtaken > 0 && farthest > 0, "{overtaken} overtaken by up to {farthest}");
+}
+
+#[test]
 fn what_a_device_does_not_have_is_refused_in_one_line() {
     let (output, _) = on_soft_efa(&["latency", "--fabric", "verbs:rc", "-q"]);
     assert_fails(&output, 3, &["rdmap0s6", "no RC queue pairs"]);

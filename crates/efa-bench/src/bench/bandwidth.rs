@@ -120,7 +120,11 @@ pub(crate) fn receive<B: Backend>(
     let sent = receiver.until_told(links, port)?;
     receiver.drain(links, port, sent)?;
     let Receiver { mut count, seen, .. } = receiver;
-    count.duplicates = seen.map_or(0, |s| s.duplicates);
+    if let Some(seen) = seen {
+        count.duplicates = seen.duplicates;
+        count.overtaken = seen.overtaken;
+        count.farthest = seen.farthest;
+    }
     Ok(Measured::Received(count))
 }
 
@@ -161,7 +165,7 @@ impl Receiver {
     /// Handles all arrivals.
     #[inline]
     fn take<B: Backend>(&mut self, link: &mut Link<B>) -> Result<(), Failure> {
-        while let Some(arrival) = link.arrived.pop() {
+        while let Some(arrival) = link.arrived.pop_front() {
             if self.point.validate {
                 self.validate(link, arrival)?;
             }

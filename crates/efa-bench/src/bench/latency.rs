@@ -145,7 +145,7 @@ impl<'a, B: Backend> Pinger<'a, B> {
         let lost_before = self.lost;
         let mut watch = Watch::new(&self.port.signals, "waiting for an echo");
         loop {
-            if let Some(echo) = self.link.arrived.pop() {
+            if let Some(echo) = self.link.arrived.pop_front() {
                 if self.datagrams && self.is_late(echo)? {
                     self.link.repost(echo.slot)?;
                     continue;
@@ -182,7 +182,7 @@ impl<'a, B: Backend> Pinger<'a, B> {
         let start = Instant::now();
         while start.elapsed() < LATE_ECHO {
             self.link.poll()?;
-            while let Some(echo) = self.link.arrived.pop() {
+            while let Some(echo) = self.link.arrived.pop_front() {
                 self.link.repost(echo.slot)?;
             }
         }
@@ -309,7 +309,7 @@ fn answer<B: Backend>(
 ) -> Result<(), Failure> {
     let mut watch = Watch::new(&port.signals, "waiting for a ping");
     loop {
-        if let Some(ping) = link.arrived.pop() {
+        if let Some(ping) = link.arrived.pop_front() {
             let last = echo(link, port, ping, point, kept)?;
             link.repost(ping.slot)?;
             watch.progress();

@@ -216,7 +216,7 @@ impl<B: Backend> Generator<'_, B> {
             return Ok(false);
         }
         let now = Instant::now();
-        while let Some(answer) = self.link.arrived.pop() {
+        while let Some(answer) = self.link.arrived.pop_front() {
             let mut header = [0; HEADER_BYTES];
             header.copy_from_slice(&self.link.payload(answer.slot)?[..HEADER_BYTES]);
             self.link.repost(answer.slot)?;
