@@ -36,7 +36,7 @@ table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums
 caption{text-align:left;font-size:.9rem;padding-bottom:.25rem}\
 th,td{padding:.2rem .7rem;text-align:left;border-bottom:1px solid var(--rule);\
 white-space:nowrap;font-weight:400}thead th{color:var(--soft);vertical-align:bottom}\
-.n{text-align:right}.p{white-space:normal;min-width:12rem}tbody .p,tbody .p~*{vertical-align:top}\
+.n{text-align:right}.p{white-space:normal;min-width:12rem}tbody>tr>*{vertical-align:top}\
 summary{cursor:pointer;padding:.3rem 0}\
 pre{background:var(--panel);padding:.7rem .9rem;overflow-x:auto;font-size:.85rem;\
 white-space:pre-wrap;overflow-wrap:anywhere;margin:.5rem 0}\

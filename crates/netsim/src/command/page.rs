@@ -90,7 +90,7 @@ fn completion(point: &Point) -> Option<Section> {
     let chart = Chart {
         title: "Flows that had ended by a time (percent of all flows)".to_owned(),
         description: describe(&series, "percent"),
-        x: axis("completion time (µs)"),
+        x: Axis { label: "completion time (µs)".to_owned(), scale: scale_of(&series) },
         y: axis("flows (percent)"),
         series,
     };
@@ -236,6 +236,13 @@ fn scenario(point: &Point) -> Section {
         details: vec![(point.file.clone(), point.scenario.clone())],
         ..Section::default()
     }
+}
+
+/// Logarithmic where a few late flows would squeeze all others into a corner.
+fn scale_of(series: &[Series]) -> Scale {
+    let places = || series.iter().flat_map(|line| line.points.iter().map(|point| point.0));
+    let (least, most) = (places().fold(f64::INFINITY, f64::min), places().fold(0.0, f64::max));
+    if most > 10.0 * least { Scale::Log10 } else { Scale::Linear }
 }
 
 /// A line for each of the first runs.
