@@ -1,34 +1,10 @@
 //! The command: what it prints, what it refuses, what it leaves alone.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod common;
+
+use common::{SCENARIO, netsim, with_file};
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
-
-const SCENARIO: &str = "title = \"two racks\"
-seeds = [1, 2]
-limit_ms = 10
-[topology.leaf_spine]
-racks = 2
-hosts_per_rack = 2
-spines = 2
-[network]
-gbps = 100
-hop_ns = 500
-buffer_bytes = 100_000
-[[workload.permutation]]
-bytes = 50_000
-";
-
-fn netsim(folder: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_netsim")).args(args).current_dir(folder).output().unwrap()
-}
-
-fn with_file(text: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("s.toml"), text).unwrap();
-    folder
-}
 
 /// The one line of a refusal.
 fn refusal(text: &str) -> String {

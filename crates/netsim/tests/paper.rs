@@ -1,13 +1,15 @@
 //! `netsim paper --quick`: every experiment runs, every statement is judged, the page is whole.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod common;
+
+use common::netsim;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 fn paper(folder: &Path) -> Output {
-    let args = ["paper", "--quick", "-q", "--out", "d"];
-    Command::new(env!("CARGO_BIN_EXE_netsim")).args(args).current_dir(folder).output().unwrap()
+    netsim(folder, &["paper", "--quick", "-q", "--out", "d"])
 }
 
 #[test]

@@ -2,27 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "real processes have a deadline in real time")]
 
+mod common;
+
+use common::{PROGRAM, SCENARIO, netsim, with_file};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const SCENARIO: &str = "title = \"two racks\"
-seeds = [1, 2]
-limit_ms = 10
-[topology.leaf_spine]
-racks = 2
-hosts_per_rack = 2
-spines = 2
-[network]
-gbps = 100
-hop_ns = 500
-buffer_bytes = 100_000
-[[workload.permutation]]
-bytes = 50_000
-";
-const PROGRAM: &str = env!("CARGO_BIN_EXE_netsim");
 /// A sweep of 8 runs.
 const SWEEP: [&str; 8] = [
     "sweep",
@@ -34,16 +22,6 @@ const SWEEP: [&str; 8] = [
     "--out",
     "d",
 ];
-
-fn with_file(text: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("s.toml"), text).unwrap();
-    folder
-}
-
-fn netsim(folder: &Path, args: &[&str]) -> Output {
-    Command::new(PROGRAM).args(args).current_dir(folder).output().unwrap()
-}
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
