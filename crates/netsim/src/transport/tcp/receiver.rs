@@ -141,3 +141,79 @@ impl Machine for Receiver {
         Counts { needless_repeats: self.duplicates, ..Counts::default() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Bench {
+        receiver: Receiver,
+        ports: Ports,
+    }
+
+    fn bench(delayed_ack: bool) -> Bench {
+        let ports = Ports::new(2, 0);
+        let (_, back) = Route::both(&ports, (0, 1), (0, 1), (1, 2));
+        Bench { receiver: Receiver::new(back, delayed_ack), ports }
+    }
+
+    impl Bench {
+        /// A segment arrives; gives the acknowledgements: what is missing, and whether it speaks of
+        /// marks.
+        fn arrive(&mut self, seq: u32, marked: bool) -> Vec<(u32, bool)> {
+            let at = Time::from_us(u64::from(seq));
+            let payload = Some(Payload { flow: 0, message: seq });
+            let packet = Packet { marked, ..self.receiver.route.packet(1000, payload) };
+            let body = Body::Tcp(Segment::Data { seq, sent_at: at });
+            self.receiver.receive(at, &packet, body);
+            self.acks()
+        }
+
+        fn acks(&mut self) -> Vec<(u32, bool)> {
+            let mut acks = Vec::new();
+            let mut scratch = [0; HEADER_MAX];
+            while let Some((_, body)) =
+                self.receiver.poll_transmit(Time::ZERO, &self.ports, &mut scratch)
+            {
+                let Body::Tcp(Segment::Ack { next, marked, .. }) = body else {
+                    panic!("{body:?}");
+                };
+                acks.push((next, marked));
+            }
+            acks
+        }
+    }
+
+    #[test]
+    fn each_segment_is_acknowledged_at_once_unless_delayed() {
+        let mut bench = bench(false);
+        assert_eq!(bench.arrive(0, false), [(1, false)]);
+        assert_eq!(bench.arrive(2, true), [(1, true)]);
+        assert_eq!(bench.arrive(1, false), [(3, false)]);
+        assert_eq!(bench.arrive(1, false), [(3, false)], "a duplicate too");
+        let delivered = std::iter::from_fn(|| bench.receiver.poll_notice()).count();
+        assert_eq!((delivered, bench.receiver.counts().needless_repeats), (3, 1));
+    }
+
+    #[test]
+    fn delayed_ones_wait_for_a_second_segment_or_the_clock_but_not_in_disorder() {
+        let mut bench = bench(true);
+        assert_eq!(bench.arrive(0, false), []);
+        assert_eq!(bench.arrive(1, false), [(2, false)]);
+        assert_eq!(bench.arrive(2, false), []);
+        let at = bench.receiver.poll_timeout().unwrap();
+        assert_eq!(at, Time::from_us(2).plus_ps(HOLD_PS));
+        bench.receiver.handle_timeout(at);
+        assert_eq!(bench.acks(), [(3, false)]);
+        assert_eq!(bench.arrive(4, false), [(3, false)], "out of order");
+        assert_eq!(bench.arrive(3, false), [(5, false)], "the hole is filled");
+    }
+
+    #[test]
+    fn a_change_of_marks_is_told_at_once() {
+        let mut bench = bench(true);
+        assert_eq!(bench.arrive(0, false), []);
+        assert_eq!(bench.arrive(1, true), [(1, false)], "of the one before; this one waits");
+        assert_eq!(bench.arrive(2, true), [(3, true)]);
+    }
+}
