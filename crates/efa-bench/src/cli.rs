@@ -54,6 +54,17 @@ pub(crate) enum Command {
         #[command(flatten)]
         measure: MeasureArgs,
     },
+    /// Say what a fabric of this machine is and can do.
+    Info {
+        /// libfabric:PROVIDER, verbs:srd, verbs:ud, verbs:rc, tcp or udp.
+        fabric: FabricName,
+        /// Domain (device) name; default: the first.
+        #[arg(long)]
+        domain: Option<String>,
+        /// Endpoint type; default: what the fabric is.
+        #[arg(short, long)]
+        endpoint: Option<EndpointKind>,
+    },
     /// Measure several fabrics with one plan and write one report.
     Plan {
         /// Which plan.

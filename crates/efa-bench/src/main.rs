@@ -42,6 +42,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use report::Progress;
 
+use crate::backend::Wants;
 use crate::child::ServerChild;
 use crate::cli::{Cli, Command, LocalBenchmark, MeasureArgs, PlanName};
 use crate::client::{Target, Wish};
@@ -98,6 +99,12 @@ fn dispatch(command: Command) -> Result<(), Failure> {
             run(&Target { host, port }, &[wish], &measure)
         }
         Command::Local { benchmark, measure } => local(&benchmark, &measure),
+        Command::Info { fabric, domain, endpoint } => {
+            let wants = Wants { domain, ..Wants::least(fabric) };
+            let endpoint = endpoint.unwrap_or(wants.endpoint);
+            let found = backend::describe(&Wants { endpoint, ..wants })?;
+            output::print(&output::fabric(&found))
+        }
         Command::Plan { plan: PlanName::Quick, options } => plan::quick(&options),
         Command::Compare(args) => judge::run(&args),
         Command::Import(args) => import::command::run(&args),

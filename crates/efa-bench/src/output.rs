@@ -6,7 +6,9 @@ use report::{Table, significant};
 
 use crate::failure::Failure;
 use crate::host;
-use crate::record::{CountedAt, Disorder, Point, Results, Run, SCHEMA, SCHEMA_BEFORE};
+use crate::record::{
+    CountedAt, Disorder, FabricRecord, Point, Results, Run, SCHEMA, SCHEMA_BEFORE,
+};
 use crate::spec::{Benchmark, Window};
 
 /// A result file about `runs`.
@@ -390,6 +392,25 @@ fn spread(point: &Point) -> String {
 /// Microseconds with two decimals.
 pub(crate) fn us(value: f64) -> String {
     format!("{value:.2}")
+}
+
+/// A fabric for the terminal.
+pub(crate) fn fabric(found: &FabricRecord) -> String {
+    let mtu = found.mtu_bytes.map_or_else(|| "not told".to_owned(), |m| format!("{m} B"));
+    let longest = match found.max_message_bytes {
+        usize::MAX => "any length".to_owned(),
+        bytes => format!("{bytes} B"),
+    };
+    format!(
+        "provider {}, domain {}\nMTU {mtu}, messages up to {longest}, inject up to {} B, depth {} and \
+         {}\n\n{}\n",
+        found.provider,
+        found.domain,
+        found.inject_bytes,
+        found.tx_depth,
+        found.rx_depth,
+        found.text.trim_end()
+    )
 }
 
 /// One run for the terminal.

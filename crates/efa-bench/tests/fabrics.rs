@@ -188,6 +188,26 @@ fn a_latency_is_measured_beside_streams_that_are_counted() {
 }
 
 #[test]
+fn a_fabric_says_what_it_is() {
+    for (fabric, words) in [
+        ("libfabric:tcp", ["provider tcp", "FI_EP_RDM"]),
+        ("tcp", ["TCP sockets", "any length"]),
+        ("udp", ["UDP sockets", "65507 B"]),
+    ] {
+        let output = efa_bench(&["info", fabric]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && words.iter().all(|w| text.contains(w)), "{text}");
+    }
+    let output = Command::new(softefa())
+        .args(["run", "--", PROGRAM, "info", "verbs:srd"])
+        .output()
+        .expect("softefa starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("domain rdmap0s6") && text.contains("inject up to 32 B"), "{text}");
+    assert_fails(&efa_bench(&["info", "libfabric:warp"]), 3, &["warp", "fi_info -l"]);
+}
+
+#[test]
 fn what_contradicts_itself_is_refused_in_one_line() {
     for (arguments, words) in [
         (&["latency", "--post-list", "2"][..], ["--post-list", "streams"]),

@@ -41,6 +41,26 @@ pub(crate) struct Wants {
     pub(crate) source: Option<String>,
 }
 
+impl Wants {
+    /// As little as possible of a fabric.
+    pub(crate) fn least(fabric: FabricName) -> Self {
+        Self {
+            endpoint: fabric.endpoint(),
+            fabric,
+            domain: None,
+            operation: Operation::Send,
+            tx_depth: 1,
+            tx_slots: 1,
+            window_bytes: 0,
+            quiet: false,
+            lists: false,
+            rx_depth: 1,
+            payload_bytes: 1,
+            source: None,
+        }
+    }
+}
+
 /// Whether an operation was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
@@ -111,6 +131,19 @@ pub(crate) struct Completion {
 impl Completion {
     /// No completion, to fill arrays with.
     pub(crate) const NONE: Self = Self { kind: Kind::Other, slot: usize::MAX, len_bytes: 0 };
+}
+
+/// What a fabric says of itself; needs no peer.
+pub(crate) fn describe(wants: &Wants) -> Result<FabricRecord, Failure> {
+    fn of<B: Backend>(wants: &Wants) -> Result<FabricRecord, Failure> {
+        Ok(B::describe(&B::prepare(wants)?))
+    }
+    match wants.fabric {
+        FabricName::Libfabric(_) => of::<libfabric::Libfabric>(wants),
+        FabricName::Verbs(_) => of::<verbs::Verbs>(wants),
+        FabricName::Tcp => of::<sockets::Tcp>(wants),
+        FabricName::Udp => of::<sockets::Udp>(wants),
+    }
 }
 
 /// Completions that are collected at once, at most.
