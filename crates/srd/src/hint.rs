@@ -1,37 +1,82 @@
-//! The receiver's fair-share hint: line rate over the number of senders with a backlog (SRD-8.6).
+//! The receiver's fair-share hint: line rate over the number of senders with more to send (SRD-8.6).
 
 use crate::wire::data::encode_log;
 use crate::{Config, Instant};
 
+/// Those who owe something are counted exactly, and never more of them than were heard of lately:
+/// a sender that has died is not waited for.
 #[derive(Debug, Default)]
 pub(crate) struct FairShare {
+    /// Senders that owe something.
+    active: u32,
     period: u32,
     period_start: Instant,
-    active_now: u32,
-    active_before: u32,
+    heard_now: u32,
+    heard_before: u32,
+}
+
+/// What is noted of one sender, kept with its peer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ShareMark {
+    is_active: bool,
+    /// Period in which it was heard of last.
+    period: u32,
 }
 
 impl FairShare {
-    /// Counts a packet of a sender that has more to send. `seen` is that sender's mark, kept
-    /// with its peer.
-    pub(crate) fn note(&mut self, now: Instant, seen: &mut u32, config: &Config) {
-        let length_ns = 2 * config.rtt_guess_ns;
+    /// Takes note of a packet of a sender that owes more packets, or owes none.
+    #[inline]
+    pub(crate) fn note(
+        &mut self,
+        now: Instant,
+        mark: &mut ShareMark,
+        owes_more: bool,
+        config: &Config,
+    ) {
+        if config.line_rate_bytes_per_us == 0 {
+            return;
+        }
+        if owes_more && !mark.is_active {
+            mark.is_active = true;
+            self.active += 1;
+        } else if !owes_more {
+            self.leave(mark);
+            return;
+        }
+        self.turn(now, config);
+        if mark.period != self.period {
+            mark.period = self.period;
+            self.heard_now += 1;
+        }
+    }
+
+    /// A sender owes nothing, or is forgotten.
+    pub(crate) fn leave(&mut self, mark: &mut ShareMark) {
+        if core::mem::take(&mut mark.is_active) {
+            assert!(self.active > 0, "a marked sender was counted");
+            self.active -= 1;
+        }
+    }
+
+    /// Begins a new period when this one is over: two round trips, or what two packets of each
+    /// sender take.
+    fn turn(&mut self, now: Instant, config: &Config) {
+        let round_bytes = u64::from(self.active) * u64::from(config.mtu_bytes);
+        let round_ns = round_bytes * 1000 / u64::from(config.line_rate_bytes_per_us);
+        let length_ns = 2 * config.rtt_guess_ns.max(round_ns);
         let age_ns = now.ns_since(self.period_start);
-        if self.period == 0 || age_ns > length_ns {
-            self.active_before = if age_ns > 2 * length_ns { 0 } else { self.active_now };
-            self.active_now = 0;
-            self.period_start = now;
-            self.period = self.period.wrapping_add(1).max(1);
+        if self.period > 0 && age_ns <= length_ns {
+            return;
         }
-        if *seen != self.period {
-            *seen = self.period;
-            self.active_now += 1;
-        }
+        self.heard_before = if age_ns > 2 * length_ns { 0 } else { self.heard_now };
+        self.heard_now = 0;
+        self.period_start = now;
+        self.period = self.period.wrapping_add(1).max(1);
     }
 
     /// The hint to send, 0 when the line rate is unknown or nobody competes.
     pub(crate) fn code(&self, config: &Config) -> u16 {
-        let senders = self.active_now.max(self.active_before);
+        let senders = self.active.min(self.heard_now.max(self.heard_before));
         if config.line_rate_bytes_per_us == 0 || senders < 2 {
             return 0;
         }
@@ -44,15 +89,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_each_sender_once_per_period() {
+    fn counts_those_who_owe_something_and_were_heard_of() {
         let config = Config::simulated(12_500, 10_000, 4150);
         let mut share = FairShare::default();
-        let mut marks = [0; 5];
+        let mut marks = [ShareMark::default(); 5];
         for i in 0..50 {
-            share.note(Instant::from_ns(1000 + i * 100), &mut marks[i as usize % 5], &config);
+            let mark = &mut marks[i as usize % 5];
+            share.note(Instant::from_ns(1000 + i * 100), mark, true, &config);
         }
         assert_eq!(share.code(&config), encode_log(2500));
-        share.note(Instant::from_ns(1_000_000), &mut marks[0], &config);
+        share.note(Instant::from_ns(6000), &mut marks[4], false, &config);
+        share.note(Instant::from_ns(6000), &mut marks[4], false, &config);
+        assert_eq!(share.code(&config), encode_log(3125));
+        share.leave(&mut marks[3]);
+        assert_eq!(share.code(&config), encode_log(4166));
+        // The others are silent for a long time.
+        share.note(Instant::from_ns(1_000_000), &mut marks[0], true, &config);
         assert_eq!(share.code(&config), 0);
+    }
+
+    #[test]
+    fn hundreds_of_senders_are_heard_of_once_in_a_while() {
+        let config = Config::simulated(12_500, 10_000, 4150);
+        let mut share = FairShare::default();
+        let mut marks = vec![ShareMark::default(); 500];
+        for i in 0..2000 {
+            // A packet of 4,150 bytes takes 332 ns.
+            share.note(
+                Instant::from_ns(1000 + i * 332),
+                &mut marks[i as usize % 500],
+                true,
+                &config,
+            );
+        }
+        assert_eq!(share.code(&config), encode_log(25));
     }
 }

@@ -12,6 +12,8 @@ const GAP_MAX_NS: u64 = 100_000_000;
 #[derive(Debug, Default)]
 pub(crate) struct Pacer {
     next: Instant,
+    /// When the latest packet left, and its bytes.
+    last: (Instant, u64),
 }
 
 impl Pacer {
@@ -25,6 +27,16 @@ impl Pacer {
         (self.next > now).then_some(self.next)
     }
 
+    /// Lets a packet that waits leave earlier when the window has grown since.
+    #[inline]
+    pub(crate) fn hurry(&mut self, window_bytes: u64, rtt_ns: u64, config: &Config) {
+        let (left_at, bytes) = self.last;
+        if self.next > left_at {
+            let gap_ns = gap_ns(bytes, window_bytes, rtt_ns, config).unwrap_or(0);
+            self.next = self.next.min(left_at.plus_ns(gap_ns));
+        }
+    }
+
     /// Accounts for a packet of `bytes` that leaves now.
     #[inline]
     pub(crate) fn spend(
@@ -35,20 +47,27 @@ impl Pacer {
         rtt_ns: u64,
         config: &Config,
     ) {
-        let whole = window_bytes >= u64::from(config.mtu_bytes);
-        if whole && !config.pacing {
-            self.next = Instant::ZERO;
-            return;
-        }
-        let window_bytes = window_bytes.max(1);
-        let gap_ns = if whole {
-            bytes * rtt_ns * GAIN_DEN / (window_bytes * GAIN_NUM)
-        } else {
-            bytes * rtt_ns / window_bytes
-        };
+        self.last = (now, bytes);
         // Probes leave before their time: they must not push the next packet ever further away.
-        self.next = now.plus_ns(gap_ns.min(GAP_MAX_NS));
+        let gap_ns = gap_ns(bytes, window_bytes, rtt_ns, config);
+        self.next = gap_ns.map_or(Instant::ZERO, |gap_ns| now.plus_ns(gap_ns));
     }
+}
+
+/// The pause after a packet of `bytes`; `None` when packets are not spaced out.
+#[inline]
+fn gap_ns(bytes: u64, window_bytes: u64, rtt_ns: u64, config: &Config) -> Option<u64> {
+    let whole = window_bytes >= u64::from(config.mtu_bytes);
+    if whole && !config.pacing {
+        return None;
+    }
+    let window_bytes = window_bytes.max(1);
+    let gap_ns = if whole {
+        bytes * rtt_ns * GAIN_DEN / (window_bytes * GAIN_NUM)
+    } else {
+        bytes * rtt_ns / window_bytes
+    };
+    Some(gap_ns.min(GAP_MAX_NS))
 }
 
 #[cfg(test)]
@@ -66,6 +85,10 @@ mod tests {
         assert_eq!(pacer.wake(t), Some(t.plus_ns(800)));
         pacer.spend(t, 4000, 2000, 10_000, &config);
         assert_eq!(pacer.wake(t), Some(t.plus_ns(20_000)));
+        pacer.hurry(1000, 10_000, &config);
+        assert_eq!(pacer.wake(t), Some(t.plus_ns(20_000)));
+        pacer.hurry(4000, 10_000, &config);
+        assert_eq!(pacer.wake(t), Some(t.plus_ns(10_000)));
         pacer.spend(t, 4000, 10, 4_000_000_000, &config);
         assert_eq!(pacer.wake(t), Some(t.plus_ns(GAP_MAX_NS)));
     }

@@ -2,6 +2,7 @@
 //! has to remember about it.
 
 use crate::context::Context;
+use crate::hint::ShareMark;
 use crate::recv::RecvHalf;
 use crate::send::SendHalf;
 use crate::wire::{Flags, Header, Kind};
@@ -18,7 +19,7 @@ pub(crate) struct Peer {
     /// It is in the endpoint's list of peers with a held acknowledgement.
     pub(crate) is_held: bool,
     /// Mark of the fair-share count.
-    pub(crate) share_mark: u32,
+    pub(crate) share_mark: ShareMark,
     pub(crate) created: Instant,
 }
 
@@ -31,7 +32,7 @@ impl Peer {
             recv: RecvHalf::new(),
             is_ready: false,
             is_held: false,
-            share_mark: 0,
+            share_mark: ShareMark::default(),
             created: now,
         }
     }

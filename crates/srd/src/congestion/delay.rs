@@ -20,8 +20,6 @@ const SMALL_WINDOW_SHARE: f64 = 0.5;
 const SILENCE_DIVISOR: f64 = 8.0;
 /// After so many round trips a cut is not undone any more.
 const LOSS_MEMORY_RTTS: u64 = 16;
-/// A sender may exceed its fair share by this factor before the hint caps it.
-const HINT_SLACK: f64 = 1.25;
 
 #[derive(Debug)]
 pub(super) struct Delay {
@@ -137,15 +135,18 @@ impl Delay {
         self.epoch = Epoch { start: sample.now, rcvd_bytes: sample.rcvd_bytes, lossy: false };
     }
 
-    /// Caps the window by the receiver's fair share, while that leaves a packet (SRD-8.6).
+    /// Caps the window by the receiver's fair share. Where that is no whole packet, it is the rate,
+    /// whatever the queue: AIMD cannot tell a sender among hundreds its share (SRD-8.6).
     fn apply_hint(&mut self, sample: &AckSample) {
         if !self.use_hint || sample.hint == 0 {
             return;
         }
-        let share = decode_log(sample.hint) as f64 * sample.base_ns as f64 / 1000.0;
-        let cap = HINT_SLACK * (1.0 + self.target_share) * share;
+        let share_per_ns = decode_log(sample.hint) as f64 / 1000.0;
+        let cap = (1.0 + self.target_share) * share_per_ns * sample.base_ns as f64;
         if cap >= self.mtu {
             self.window = self.window.min(cap);
+        } else {
+            self.window = (share_per_ns * sample.smoothed_ns as f64).min(self.mtu - 1.0);
         }
     }
 
@@ -209,6 +210,7 @@ impl Controller for Delay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::data::encode_log;
 
     fn sample(at_ns: u64, delay_ns: u64) -> AckSample {
         AckSample {
@@ -236,6 +238,24 @@ mod tests {
         (2000..9000).for_each(|i| cc.on_ack(&sample(i * 1000, 60_000)));
         assert!(cc.window_bytes() < start / 4);
         assert!(cc.window_bytes() >= 4150 / 8);
+    }
+
+    #[test]
+    fn a_share_below_a_packet_is_a_rate_whatever_the_queue() {
+        let mut cc = simulated();
+        let hint = |bytes_per_us| AckSample {
+            hint: encode_log(bytes_per_us),
+            smoothed_ns: 40_000,
+            ..sample(1000, 30_000)
+        };
+        cc.on_ack(&hint(1248));
+        assert_eq!(cc.window_bytes(), 24_960);
+        cc.on_ack(&hint(50));
+        assert_eq!(cc.window_bytes(), 2000);
+        cc.on_ack(&hint(100));
+        assert_eq!(cc.window_bytes(), 4000);
+        cc.on_ack(&hint(200));
+        assert_eq!(cc.window_bytes(), 4149);
     }
 
     #[test]

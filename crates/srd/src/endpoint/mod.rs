@@ -383,7 +383,11 @@ impl Endpoint {
         let to = self.sweep_from.saturating_add(SWEEP_PEERS).min(end);
         for index in self.sweep_from..to {
             let Some(peer) = self.peers.at(index) else { continue };
-            if peer.expire(now, &self.shared.config) {
+            let is_over = peer.expire(now, &self.shared.config);
+            if peer.recv.conn() == 0 {
+                self.share.leave(&mut peer.share_mark);
+            }
+            if is_over {
                 self.timers.remove(index);
                 self.peers.remove(index);
             }

@@ -109,9 +109,6 @@ impl Endpoint {
             return Err(reason);
         }
         let config = &self.shared.config;
-        if data.backlog > 0 {
-            self.share.note(now, &mut peer.share_mark, config);
-        }
         let is_new = peer.recv.on_data(now, data, flags, path, config)?;
         if !is_new {
             self.shared.stats.rx_duplicates += 1;
@@ -168,10 +165,12 @@ impl Endpoint {
         self.schedule_ack(now, id.index);
     }
 
-    /// Sees to it that a wanted acknowledgement leaves in time.
+    /// Sees to it that a wanted acknowledgement leaves in time, with the right hint.
     #[inline]
     fn schedule_ack(&mut self, now: Instant, index: u32) {
         let Some(peer) = self.peers.at(index) else { return };
+        let owes_more = peer.recv.expects_more();
+        self.share.note(now, &mut peer.share_mark, owes_more, &self.shared.config);
         if peer.recv.ack_due() {
             make_ready(&mut self.ready, peer);
         } else if let Some(at) = peer.recv.ack_deadline() {

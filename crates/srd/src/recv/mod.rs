@@ -40,6 +40,8 @@ pub(crate) struct RecvHalf {
     schedule: Schedule,
     packets: u32,
     bytes: u32,
+    /// The sender's clock at its latest transmission, and whether more was queued behind that.
+    newest: (u32, bool),
     echoes: Echoes,
     /// Lowest number accepted since the last acknowledgement.
     news_from: Option<Psn>,
@@ -58,6 +60,7 @@ impl RecvHalf {
             schedule: Schedule::Idle,
             packets: 0,
             bytes: 0,
+            newest: (0, false),
             echoes: Echoes::default(),
             news_from: None,
         }
@@ -107,6 +110,9 @@ impl RecvHalf {
         self.echoes.note(data.psn, Echo { path, tx_ts: data.tx_ts, at: now });
         let new = !self.dedup.contains(data.psn);
         self.packets += 1;
+        if data.tx_ts.wrapping_sub(self.newest.0) as i32 >= 0 || !self.newest.1 {
+            self.newest = (data.tx_ts, data.backlog > 0);
+        }
         self.bytes = self.bytes.saturating_add(u32::from(data.len));
         let urgent = Flags::ACK_REQ.with(Flags::RTX).with(Flags::PROBE);
         if !new
@@ -152,6 +158,12 @@ impl RecvHalf {
         }
         self.schedule = Schedule::Due;
         is_final
+    }
+
+    /// The sender owes packets: some are queued, or missing below others.
+    #[inline]
+    pub(crate) fn expects_more(&self) -> bool {
+        self.newest.1 || !self.dedup.is_gapless()
     }
 
     fn note_news(&mut self, psn: Psn) {

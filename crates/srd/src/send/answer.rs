@@ -53,6 +53,7 @@ impl SendHalf {
         });
         self.detect_losses(cx);
         self.window_bytes = self.cc.window_bytes();
+        self.pacer.hurry(self.window_bytes, self.rtt.smoothed_ns(), cx.config);
         Ok(())
     }
 

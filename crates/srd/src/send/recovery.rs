@@ -8,8 +8,10 @@ use crate::loss::LossShare;
 use crate::{Config, Event, Instant, Psn};
 use std::collections::VecDeque;
 
-/// The retransmission time-out is doubled at most this often.
+/// The retransmission time-out is doubled at most this often before the peer's first answer,
 const BACKOFF_MAX: u32 = 3;
+/// and after it, when the time-out is no guess any more.
+const BACKOFF_ANSWERED_MAX: u32 = 1;
 
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
@@ -21,7 +23,8 @@ pub(super) struct Recovery {
     /// Since when the peer has owed an answer.
     pub(super) silent_since: Instant,
     last_probe: Instant,
-    backoff: u32,
+    /// Silences in a row, at most [`BACKOFF_MAX`].
+    silences: u32,
     /// The host has been told that the peer is hard to reach.
     pub(super) impaired: bool,
     pub(super) last_echo: Option<(Psn, u32)>,
@@ -37,7 +40,7 @@ impl Recovery {
     pub(super) fn heard(&mut self, now: Instant) {
         self.last_answer = now;
         self.silent_since = now;
-        self.backoff = 0;
+        self.silences = 0;
     }
 
     pub(super) fn answered(&mut self, tx: Instant) {
@@ -46,7 +49,7 @@ impl Recovery {
 
     pub(super) fn clear(&mut self) {
         self.log.clear();
-        self.backoff = 0;
+        self.silences = 0;
         self.impaired = false;
     }
 
@@ -84,19 +87,24 @@ impl SendHalf {
         None
     }
 
+    /// How long without any answer counts as silence.
+    fn silence_ns(&self, config: &Config) -> u64 {
+        let max = if self.established { BACKOFF_ANSWERED_MAX } else { BACKOFF_MAX };
+        self.rtt.rto_ns(config.rto_floor_ns) << self.recovery.silences.min(max)
+    }
+
     /// When the oldest transmission counts as lost, unless it is answered before.
     pub(super) fn loss_deadline(&mut self, config: &Config) -> Option<Instant> {
         let (_, tx) = self.oldest_open()?;
-        let rto_ns = self.rtt.rto_ns(config.rto_floor_ns);
         if tx < self.recovery.answered_tx {
-            return Some(tx.plus_ns(rto_ns));
+            return Some(tx.plus_ns(self.rtt.rto_ns(config.rto_floor_ns)));
         }
         let since = if config.probe_on_silence {
             tx.max(self.recovery.last_answer).max(self.recovery.last_probe)
         } else {
             tx
         };
-        Some(since.plus_ns(rto_ns << self.recovery.backoff))
+        Some(since.plus_ns(self.silence_ns(config)))
     }
 
     /// Declares lost what is old enough although later transmissions were answered (SRD-7.2).
@@ -124,7 +132,7 @@ impl SendHalf {
         assert!(deadline <= cx.now, "the timer has expired");
         cx.stats.retrans_timeout_events += 1;
         let mut lost = Lost { by_silence: true, ..Lost::default() };
-        let horizon_ns = self.rtt.rto_ns(cx.config.rto_floor_ns) << self.recovery.backoff;
+        let horizon_ns = self.silence_ns(cx.config);
         while let Some((psn, tx)) = self.oldest_open() {
             if !cx.config.probe_on_silence && cx.now.ns_since(tx) < horizon_ns {
                 break;
@@ -136,16 +144,14 @@ impl SendHalf {
         }
         self.probe = true;
         self.recovery.last_probe = cx.now;
-        if self.recovery.backoff < BACKOFF_MAX {
-            self.recovery.backoff += 1;
-        }
+        self.recovery.silences = (self.recovery.silences + 1).min(BACKOFF_MAX);
         self.report(&lost, cx);
         self.check_health(cx);
     }
 
     /// Tells the host once when a peer becomes hard to reach (SRD-7.6).
     pub(super) fn check_health(&mut self, cx: &mut Context<'_>) {
-        let impaired = self.recovery.backoff == BACKOFF_MAX || self.paths.is_impaired();
+        let impaired = self.recovery.silences == BACKOFF_MAX || self.paths.is_impaired();
         if impaired && !self.recovery.impaired {
             cx.stats.impaired_remote_conn_events += 1;
             cx.events.push_back(Event::PeerImpaired { peer: cx.peer });
