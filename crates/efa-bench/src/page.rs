@@ -316,7 +316,7 @@ fn fabrics(runs: &[Run]) -> Section {
 
 fn method(runs: &[Run]) -> Section {
     let mut text = vec![
-        "Both sides poll without sleeping, one thread each. Each point was measured in the number \
+        "Both sides poll without sleeping. Each point was measured in the number \
          of blocks its command says, spread over the run; the middle block counts, and the spread \
          is the distance of the best and the worst in percent of it. Latency is half a round trip of a \
          closed loop. Bandwidth uses a sliding window; the receiver opens the window after the \
