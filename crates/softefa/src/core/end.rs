@@ -25,6 +25,8 @@ impl Core {
     /// may be the reason.
     pub(crate) fn fail(&mut self) {
         self.attrs.state = QpState::Error;
+        // The program may use its memory once it hears of the end.
+        self.rdma.clear();
         for slot in self.sq.drain() {
             self.complete_send(&slot, Status::LocalQpInternalError);
         }

@@ -1,13 +1,15 @@
 //! A mistake of our own in the service thread, on purpose.
 
 use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use super::*;
+use crate::counters::Counter;
 use crate::wire::{Batch, Run, Sent, Wire};
 use crate::{
-    Ah, Completion, Config, Cq, DeviceSpec, ModifyQp, Pd, PostError, QpInit, QpKind, QpState,
-    SendData, SendOp, SendWr, Status,
+    Access, Ah, Completion, Config, Cq, DeviceSpec, ModifyQp, Pd, PostError, QpInit, QpKind,
+    QpState, Remote, SendData, SendOp, SendWr, Sge, Status,
 };
 
 const QKEY: u32 = 7;
@@ -41,8 +43,12 @@ impl Wire for Broken {
 }
 
 fn device() -> (Arc<Device>, Arc<Pd>) {
+    device_of(&Config::default())
+}
+
+fn device_of(config: &Config) -> (Arc<Device>, Arc<Pd>) {
     let spec = DeviceSpec { name: "rdmap0s6".into(), addr: Ipv4Addr::LOCALHOST };
-    let device = Device::open(&spec, &Config::default()).unwrap();
+    let device = Device::open(&spec, config).unwrap();
     let pd = device.alloc_pd().unwrap();
     (device, pd)
 }
@@ -74,10 +80,14 @@ fn queue_pair(pd: &Arc<Pd>) -> (Arc<Qp>, Arc<Cq>) {
 }
 
 fn send(from: &Qp, ah: &Ah, to: &Qp) -> Result<(), PostError> {
+    post(from, ah, to, SendOp::Send, SendData::Inline(&[]))
+}
+
+fn post(from: &Qp, ah: &Ah, to: &Qp, op: SendOp, data: SendData<'_>) -> Result<(), PostError> {
     from.post_send(&SendWr {
         wr_id: 1,
-        op: SendOp::Send,
-        data: SendData::Inline(&[]),
+        op,
+        data,
         signaled: true,
         ah,
         remote_qpn: to.qpn(),
@@ -157,4 +167,36 @@ fn a_panic_ends_lingering() {
         let _ = stranger.send_to(b"?", (Ipv4Addr::LOCALHOST, qp.qpn()));
         UdpSocket::bind((Ipv4Addr::LOCALHOST, qp.qpn())).ok()
     });
+}
+
+/// A READ has ended when its program hears so, also when the copier helps with it.
+#[test]
+fn nobody_writes_to_the_memory_of_what_failed() {
+    const LEN: u32 = 128 << 20;
+    let (device, pd) = device_of(&Config { local_key: Some([3; 16]), ..Config::default() });
+    let ah = pd.create_ah(device.gid()).unwrap();
+    let ((reader, cq), (owner, owner_cq)) = (queue_pair(&pd), queue_pair(&pd));
+    let bytes = vec![0u8; LEN as usize];
+    let words: Vec<AtomicU64> = (0..LEN / 8).map(|_| AtomicU64::new(0)).collect();
+    let access = Access { local_write: true, remote_read: true, ..Access::default() };
+    let from = pd.reg_mr(bytes.as_ptr() as usize as u64, LEN.into(), access).unwrap();
+    let to = pd.reg_mr(words.as_ptr() as usize as u64, LEN.into(), access).unwrap();
+    let op = SendOp::Read(Remote { addr: from.addr(), rkey: from.rkey() });
+    let sge = [Sge { addr: to.addr(), len: LEN, lkey: to.lkey() }];
+    post(&reader, &ah, &owner, op, SendData::Sges(&sge)).unwrap();
+    within_a_while("nothing is copied", || {
+        assert!(cq.poll_one().is_none());
+        owner_cq.poll_one();
+        (device.counters().get(Counter::RdmaLocalBytes) > 0).then_some(())
+    });
+    reader.fail();
+    let done = within_a_while("it does not end", || cq.poll_one());
+    assert_eq!(done.status, Status::LocalQpInternalError);
+
+    words.iter().for_each(|word| word.store(1, Ordering::Relaxed));
+    let is_written = |word: &AtomicU64| word.load(Ordering::Relaxed) != 1;
+    let until = std::time::Instant::now() + Duration::from_millis(50);
+    while std::time::Instant::now() < until {
+        assert!(!words.iter().any(is_written), "written to after the end");
+    }
 }
