@@ -13,6 +13,7 @@ use crate::import::command::ImportArgs;
 use crate::judge::{Assertion, CompareArgs};
 use crate::measure::{BLOCKS_MIN, Until};
 use crate::names::{Name, Preset};
+use crate::page_files::ReportArgs;
 use crate::spec::{
     Arrivals, Benchmark, EndpointKind, Flow, JobSpec, Limit, Operation, Window, parse_bytes,
     parse_list,
@@ -77,17 +78,7 @@ pub(crate) enum Command {
     /// Turn the output of perftest, OSU, sockperf, iperf3 or fi_pingpong into a result file.
     Import(ImportArgs),
     /// Make one report of result files.
-    Report {
-        /// Result files that --json wrote, or output of a tool that `import` reads.
-        #[arg(required = true)]
-        files: Vec<PathBuf>,
-        /// The report; ".md" writes Markdown, everything else HTML.
-        #[arg(short, long, default_value = "report/index.html")]
-        output: PathBuf,
-        /// Leave out the published figures of EFA hardware.
-        #[arg(long)]
-        no_paper: bool,
-    },
+    Report(ReportArgs),
 }
 
 /// What `local` can do.

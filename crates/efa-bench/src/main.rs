@@ -17,6 +17,7 @@ mod compare;
 mod exchange;
 mod fabric_name;
 mod failure;
+mod figures;
 mod host;
 mod import;
 mod judge;
@@ -26,6 +27,7 @@ mod measure;
 mod names;
 mod output;
 mod page;
+mod page_files;
 mod paper;
 mod pattern;
 mod plan;
@@ -108,7 +110,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Plan { plan: PlanName::Quick, options } => plan::quick(&options),
         Command::Compare(args) => judge::run(&args),
         Command::Import(args) => import::command::run(&args),
-        Command::Report { files, output, no_paper } => make_report(&files, &output, !no_paper),
+        Command::Report(args) => page_files::run(&args),
     }
 }
 
@@ -184,36 +186,7 @@ fn write_results(results: &Results, measure: &MeasureArgs) -> Result<(), Failure
         output::write(path, &output::csv(&results.runs))?;
     }
     if let Some(path) = &measure.html {
-        output::write(path, &report::html(&page::page(results, Vec::new())))?;
-    }
-    Ok(())
-}
-
-fn make_report(files: &[PathBuf], out: &Path, with_paper: bool) -> Result<(), Failure> {
-    let mut all: Option<Results> = None;
-    for file in files {
-        let results = import::command::load(file)?;
-        match &mut all {
-            None => all = Some(results),
-            Some(first) => {
-                first.runs.extend(results.runs);
-                first.warnings.extend(results.warnings);
-            }
-        }
-    }
-    let Some(mut results) = all else {
-        return Err(Failure::Usage("no result file was given".to_owned()));
-    };
-    // A plan's file already holds the published figures.
-    if with_paper && !results.runs.iter().any(|r| r.source == "published") {
-        results.runs.extend(paper::runs());
-    }
-    let page = page::page(&results, Vec::new());
-    let markdown = out.extension().is_some_and(|e| e.eq_ignore_ascii_case("md"));
-    let text = if markdown { report::markdown(&page) } else { report::html(&page) };
-    output::write(out, &text)?;
-    if out != Path::new("-") {
-        output::print(&format!("report: {}\n", out.display()))?;
+        output::write(path, &report::html(&page::page(results, Vec::new(), None)))?;
     }
     Ok(())
 }

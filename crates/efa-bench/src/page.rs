@@ -3,6 +3,7 @@
 use report::{Axis, Chart, Page, Scale, Section, Series, Stroke};
 
 use crate::compare::{self, Group, latency_us};
+use crate::figures::{self, Model};
 use crate::output;
 use crate::record::{Point, Results, Run};
 use crate::spec::Benchmark;
@@ -10,7 +11,7 @@ use crate::spec::Benchmark;
 const LATENCY: &str = "Latency";
 
 /// Builds the page; `headline` goes on top of it.
-pub(crate) fn page(results: &Results, headline: Vec<String>) -> Page {
+pub(crate) fn page(results: &Results, headline: Vec<String>, model: Option<&Model>) -> Page {
     let groups = compare::groups(&results.runs);
     let mut names: Vec<&str> = Vec::new();
     for run in &results.runs {
@@ -28,14 +29,27 @@ pub(crate) fn page(results: &Results, headline: Vec<String>) -> Page {
         }
     }
     let plots = Plots { groups: &groups, names: &names };
-    sections.extend(plots.latency());
+    // The figures of the paper show these, with more beside them.
+    let has_figures = results.runs.iter().any(|run| run.source == "published");
+    if !has_figures {
+        sections.extend(plots.latency());
+    }
     sections.extend(plots.bandwidth_by_size());
-    sections.extend(plots.by_depth());
+    sections.extend(plots.by_depth(|size| !has_figures || !figures::has_depths_of(size)));
     attach_commands(&mut sections, &results.runs);
+    if has_figures {
+        sections.extend(figures::sections(&results.runs, model));
+    }
     sections.push(fabrics(&results.runs));
     sections.push(all_measurements(&results.runs));
     sections.push(method(&results.runs));
-    let mut warnings = results.warnings.clone();
+    let mut warnings: Vec<String> = Vec::new();
+    // Several files may say the same.
+    for warning in &results.warnings {
+        if !warnings.contains(warning) {
+            warnings.push(warning.clone());
+        }
+    }
     warnings.extend(results.runs.iter().filter_map(|run| {
         let error = run.error.as_ref()?;
         Some(format!("{} {} is incomplete: {error}", run.name, run.benchmark.name()))
@@ -174,7 +188,7 @@ impl Plots<'_> {
     }
 
     /// One plot for each size that was measured at several depths.
-    fn by_depth(&self) -> Vec<Section> {
+    fn by_depth(&self, is_wanted: impl Fn(usize) -> bool) -> Vec<Section> {
         let mut sizes: Vec<usize> = self.points_of_bandwidth().map(|p| p.size_bytes).collect();
         sizes.sort_unstable();
         sizes.dedup();
@@ -188,7 +202,7 @@ impl Plots<'_> {
             depths.dedup();
             depths.len()
         };
-        sizes.retain(|size| depths_of(*size) > 2);
+        sizes.retain(|size| is_wanted(*size) && depths_of(*size) > 2);
         sizes.into_iter().filter_map(|size| self.one_size_by_depth(size)).collect()
     }
 
@@ -229,7 +243,7 @@ fn section(title: &str, text: String, chart: Chart) -> Option<Section> {
 }
 
 /// The plot in words: where each line starts and ends.
-fn describe(series: &[Series], unit: &str) -> String {
+pub(crate) fn describe(series: &[Series], unit: &str) -> String {
     let lines = series.iter().filter_map(|s| {
         let (first, last) = (s.points.first()?, s.points.last()?);
         Some(format!(
@@ -342,13 +356,12 @@ mod tests {
     #[test]
     fn published_runs_alone_make_a_page_with_plots_and_data() {
         let results = output::results(crate::paper::runs(), vec!["beware".to_owned()]);
-        let page = page(&results, vec!["Headline.".to_owned()]);
+        let page = page(&results, vec!["Headline.".to_owned()], None);
         let titles: Vec<&str> = page.sections.iter().map(|s| s.title.as_str()).collect();
-        assert_eq!(
-            titles,
-            ["Side by side", "Latency", "Fabrics", "All measurements", "How it was measured"]
-        );
-        assert_eq!(page.sections[3].data.len(), 5);
+        let figures = titles.iter().filter(|title| title.starts_with("Figure "));
+        assert_eq!((titles[0], figures.count() + 4), ("Side by side", titles.len()));
+        assert_eq!(titles[titles.len() - 2..], ["All measurements", "How it was measured"]);
+        assert_eq!(page.sections[titles.len() - 2].data.len(), 5);
         let html = report::html(&page);
         assert!(html.contains("Headline.") && html.contains("stroke-dasharray"));
         assert!(html.contains("master thesis"));
@@ -360,7 +373,7 @@ mod tests {
         for run in &mut runs {
             run.source = "measured".to_owned();
         }
-        let page = page(&output::results(runs, Vec::new()), Vec::new());
+        let page = page(&output::results(runs, Vec::new()), Vec::new(), None);
         let titles: Vec<&str> = page.sections.iter().map(|s| s.title.as_str()).collect();
         for title in ["Bandwidth per message size", "Message rate per depth, 16 B"] {
             assert!(titles.contains(&title), "{titles:?}");

@@ -177,7 +177,7 @@ fn finish(out: &Path, names: &[String], found: Found) -> Result<(), Failure> {
     }
     output::write(&out.join("results.json"), &output::json(&results)?)?;
     output::write(&out.join("results.csv"), &output::csv(&results.runs))?;
-    let page = page::page(&results, headline);
+    let page = page::page(&results, headline, None);
     output::write(&out.join("index.html"), &report::html(&page))?;
     let (index, rest) = (out.join("index.html"), "results.json and results.csv beside it");
     output::print(&format!("\nreport: {} ({rest})\n", index.display()))?;

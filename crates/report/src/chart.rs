@@ -10,6 +10,8 @@ pub enum Stroke {
     Solid,
     /// Reference data from elsewhere.
     Dashed,
+    /// Computed, not measured.
+    Dotted,
 }
 
 /// One line.

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod axis;
+mod bundle;
 mod chart;
 mod csv;
 mod escape;
@@ -22,6 +23,7 @@ mod table;
 mod verdict;
 
 pub use axis::{Axis, Scale};
+pub use bundle::markdown_files;
 pub use chart::{Chart, Series, Stroke, significant};
 pub use csv::csv_line;
 pub use file::{WriteError, write_atomic};
@@ -29,5 +31,6 @@ pub use markdown::markdown;
 pub use page::{Page, Section, html};
 pub use progress::Progress;
 pub use shell::shell_word;
+pub use style::LOOKS;
 pub use table::{Align, Column, Table};
 pub use verdict::{Better, Change, noise_of_pairs, noise_of_ratio};

@@ -7,6 +7,11 @@ use crate::page::Page;
 /// Renders a page for places that show Markdown (pull requests, wikis).
 #[must_use]
 pub fn markdown(page: &Page) -> String {
+    markdown_with(page, |_| None)
+}
+
+/// The same with pictures; `image` names that of a section's chart.
+pub(crate) fn markdown_with(page: &Page, image: impl Fn(usize) -> Option<String>) -> String {
     let mut out = format!("# {}\n", page.title);
     for text in &page.summary {
         let _ = write!(out, "\n{text}\n");
@@ -20,10 +25,15 @@ pub fn markdown(page: &Page) -> String {
     for (name, value) in &page.facts {
         let _ = writeln!(out, "* {name}: {value}");
     }
-    for section in &page.sections {
+    for (index, section) in page.sections.iter().enumerate() {
         let _ = write!(out, "\n## {}\n", section.title);
         for text in &section.text {
             let _ = write!(out, "\n{text}\n");
+        }
+        if let (Some(chart), Some(file)) = (&section.chart, image(index)) {
+            let words = format!("{}. {}", chart.title, chart.description);
+            let words = words.replace('[', "(").replace(']', ")");
+            let _ = write!(out, "\n![{words}]({file})\n");
         }
         let chart_data = section.chart.as_ref().map(crate::chart::Chart::table);
         for table in section.tables.iter().chain(&chart_data).chain(&section.data) {

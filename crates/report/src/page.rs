@@ -8,6 +8,9 @@ use crate::style::CSS;
 use crate::svg::svg;
 use crate::table::Table;
 
+/// Pages of so many sections have a list of them.
+const CONTENTS_MIN: usize = 8;
+
 /// A whole report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Page {
@@ -64,11 +67,24 @@ pub fn html(page: &Page) -> String {
         }
         out.push_str("</dl>\n");
     }
+    contents(&mut out, &page.sections);
     for (index, section) in page.sections.iter().enumerate() {
         section_html(&mut out, section, index);
     }
     out.push_str("</main></body></html>\n");
     out
+}
+
+/// Links to the sections, where there are more than one sees at once.
+fn contents(out: &mut String, sections: &[Section]) {
+    if sections.len() < CONTENTS_MIN {
+        return;
+    }
+    out.push_str("<nav aria-label=\"Contents\"><details><summary>Contents</summary><ul>");
+    for (index, section) in sections.iter().enumerate() {
+        let _ = write!(out, "<li><a href=\"#s{index}\">{}</a></li>", escape(&section.title));
+    }
+    out.push_str("</ul></details></nav>\n");
 }
 
 fn paragraphs(out: &mut String, texts: &[String]) {

@@ -1,7 +1,8 @@
 //! Colours and layout of a page.
 
-/// Number of distinct looks (colour and marker) of series.
-pub(crate) const LOOKS: usize = 6;
+/// Number of distinct looks (colour and marker) of series. Numbers that differ by a multiple of it share the colour, but
+/// not the marker: for lines of one thing.
+pub const LOOKS: usize = 6;
 
 /// The style sheet. Colours were chosen to differ for colour-blind readers on both grounds;
 /// markers and dashes carry the same information.
@@ -36,9 +37,11 @@ table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums
 caption{text-align:left;font-size:.9rem;padding-bottom:.25rem}\
 th,td{padding:.2rem .7rem;text-align:left;border-bottom:1px solid var(--rule);\
 white-space:nowrap;font-weight:400}thead th{color:var(--soft);vertical-align:bottom}\
+a{color:var(--c0)}a:focus-visible{outline:3px solid var(--c0);outline-offset:2px}\
 .n{text-align:right}.p{white-space:normal;min-width:12rem}tbody>tr>*{vertical-align:top}\
 summary{cursor:pointer;padding:.3rem 0}\
 pre{background:var(--panel);padding:.7rem .9rem;overflow-x:auto;font-size:.85rem;\
 white-space:pre-wrap;overflow-wrap:anywhere;margin:.5rem 0}\
 .warn{border-left:4px solid var(--c1);padding:.1rem .9rem;background:var(--panel)}\
-@media print{details>*{display:block}}";
+@media print{nav{display:none}details>*{display:block}details::details-content{content-visibility:visible;\
+block-size:auto}figure,tr{break-inside:avoid}h2{break-after:avoid}}";

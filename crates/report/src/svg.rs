@@ -110,11 +110,12 @@ impl Plot<'_> {
                 continue;
             }
             let tip = format!("{}: {} at {}", series.name, short(point.1), short(point.0));
-            markers.push_str(&marker(look, x, y, &escape(&tip)));
+            markers.push_str(&marker(marker_of(series), x, y, &escape(&tip)));
         }
         let dash = match series.stroke {
             Stroke::Solid => "",
             Stroke::Dashed => " stroke-dasharray=\"6 5\"",
+            Stroke::Dotted => " stroke-dasharray=\"1.5 4\"",
         };
         let _ = write!(
             out,
@@ -163,12 +164,17 @@ impl Plot<'_> {
         let _ = write!(
             out,
             "<g class=\"look{look}\">{}</g><text class=\"label\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            marker(look, x, y, ""),
+            marker(marker_of(series), x, y, ""),
             x + 9.0,
             y + 4.0,
             escape(&series.name)
         );
     }
+}
+
+/// Lines that share a colour differ in their markers.
+const fn marker_of(series: &Series) -> usize {
+    (series.look + series.look / LOOKS) % LOOKS
 }
 
 /// A marker of its own shape for each look, with a tooltip.

@@ -1,0 +1,89 @@
+//! `efa-bench report`: result files in, a page out.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use report::Page;
+
+use crate::failure::Failure;
+use crate::figures::Model;
+use crate::record::Results;
+use crate::{import, output, page, paper};
+
+/// Makes one report of result files.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Result files that --json wrote, or output of a tool that `import` reads; without any: the published figures.
+    files: Vec<PathBuf>,
+    /// The report: a folder gets index.html, index.md and a plot per SVG file; "NAME.md" Markdown and plots beside it;
+    /// everything else is an HTML file.
+    #[arg(short, long, default_value = "report/index.html")]
+    output: PathBuf,
+    /// Leave out the published figures.
+    #[arg(long)]
+    no_paper: bool,
+    /// Show what a model of a NIC says beside the published figures: the file of `netsim nic --json FILE`.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_paper")]
+    model: Option<PathBuf>,
+}
+
+/// Reads and writes.
+pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
+    let model = args.model.as_deref().map(Model::read).transpose()?;
+    let mut results = load(&args.files)?;
+    if args.no_paper {
+        results.runs.retain(|run| run.source != "published");
+    } else if !results.runs.iter().any(|run| run.source == "published") {
+        // A plan's file already holds them.
+        results.runs.extend(paper::runs());
+    }
+    if results.runs.is_empty() {
+        return Err(Failure::Usage("no result file was given".to_owned()));
+    }
+    write(&page::page(&results, Vec::new(), model.as_ref()), &args.output)
+}
+
+/// All runs of the files, with the machine of the first.
+fn load(files: &[PathBuf]) -> Result<Results, Failure> {
+    let mut all: Option<Results> = None;
+    for file in files {
+        let results = import::command::load(file)?;
+        match &mut all {
+            None => all = Some(results),
+            Some(first) => {
+                first.runs.extend(results.runs);
+                first.warnings.extend(results.warnings);
+            }
+        }
+    }
+    Ok(all.unwrap_or_else(|| output::results(Vec::new(), Vec::new())))
+}
+
+fn write(page: &Page, out: &Path) -> Result<(), Failure> {
+    let is_markdown = out.extension().is_some_and(|e| e.eq_ignore_ascii_case("md"));
+    let is_folder = out.is_dir() || out.as_os_str().to_string_lossy().ends_with('/');
+    let main = if is_folder {
+        output::write(&out.join("index.html"), &report::html(page))?;
+        markdown(page, &out.join("index.md"))?;
+        out.join("index.html")
+    } else {
+        match is_markdown {
+            true => markdown(page, out)?,
+            false => output::write(out, &report::html(page))?,
+        }
+        out.to_path_buf()
+    };
+    if out == Path::new("-") {
+        return Ok(());
+    }
+    output::print(&format!("report: {}\n", main.display()))
+}
+
+/// The Markdown file, and its plots beside it.
+fn markdown(page: &Page, file: &Path) -> Result<(), Failure> {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    for (name, content) in report::markdown_files(page, &stem) {
+        output::write(&file.with_file_name(name), &content)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! A page as Markdown with its plots as files beside it.
+
+use crate::chart::Chart;
+use crate::markdown::markdown_with;
+use crate::page::Page;
+use crate::style::CSS;
+use crate::svg::svg;
+
+/// The Markdown file `STEM.md` and, for each chart, `STEM-N.svg`, which it shows: names and contents.
+#[must_use]
+pub fn markdown_files(page: &Page, stem: &str) -> Vec<(String, String)> {
+    let name = |index: usize| format!("{stem}-{}.svg", index + 1);
+    let mut files = vec![(format!("{stem}.md"), markdown_with(page, |index| Some(name(index))))];
+    for (index, section) in page.sections.iter().enumerate() {
+        files.extend(section.chart.iter().map(|chart| (name(index), svg_file(chart))));
+    }
+    files
+}
+
+/// A chart as a file of its own, with its colours; readers without a style sheet see it light or dark as they prefer.
+fn svg_file(chart: &Chart) -> String {
+    let inline = svg(chart, "c");
+    let body = inline.trim_start_matches("<svg ");
+    let (start, rest) = body.split_once('>').unwrap_or((body, ""));
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"760\" height=\"400\" {start}>\
+         <style>{CSS}svg{{background:var(--ground)}}</style>{rest}\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::axis::{Axis, Scale};
+    use crate::page::Section;
+
+    #[test]
+    fn charts_are_files_that_the_text_shows() {
+        let axis = || Axis { label: "x".to_owned(), scale: Scale::Linear };
+        let (title, description) = ("A [plot]".to_owned(), "It rises.".to_owned());
+        let chart = Chart { title, description, x: axis(), y: axis(), series: Vec::new() };
+        let without = Section { title: "Text".to_owned(), ..Section::default() };
+        let with = Section { chart: Some(chart), ..without.clone() };
+        let page = Page { sections: vec![without, with], ..Page::default() };
+        let files = markdown_files(&page, "index");
+        let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["index.md", "index-2.svg"]);
+        assert!(files[0].1.contains("![A (plot). It rises.](index-2.svg)"), "{}", files[0].1);
+        assert!(files[1].1.starts_with("<svg xmlns=") && files[1].1.ends_with("</svg>\n"));
+        assert_eq!(files[1].1.matches("<style>").count(), 1);
+    }
+}
