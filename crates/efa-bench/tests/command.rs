@@ -427,7 +427,12 @@ fn reports_are_made_of_result_files() {
     assert!(html.contains("paper:efa-c5n") && html.matches("<svg").count() >= 3);
     let markdown = std::fs::read_to_string(markdown).expect("markdown");
     assert!(markdown.contains("| size B |"), "{markdown}");
-    assert_eq!(names_in(&folder.path().join("out")), ["index.html", "index.md"]);
+    let pictures: Vec<&str> =
+        markdown.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|p| p.0).collect();
+    assert!(pictures.len() > 30, "{pictures:?}");
+    let mut expected = [pictures.as_slice(), &["index.html", "index.md"]].concat();
+    expected.sort_unstable();
+    assert_eq!(names_in(&folder.path().join("out")), expected);
     std::fs::write(file("bad.json"), "{\"schema\":\"other/2\"}").expect("write");
     let output = efa_bench(&["report", &file("bad.json"), "-o", &file("x.html")]);
     assert_fails(&output, 10, &["bad.json", "other/2"]);
