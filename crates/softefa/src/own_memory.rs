@@ -38,10 +38,13 @@ fn append_one(piece: Piece, out: &mut Vec<u8>) -> bool {
             return true;
         }
         let error = std::io::Error::last_os_error().raw_os_error();
-        if got >= 0 || error == Some(libc::EFAULT) {
-            return false;
+        match error {
+            _ if got >= 0 => return false,
+            Some(libc::EFAULT) => return false,
+            Some(libc::ENOSYS | libc::EPERM) => IS_REFUSED.store(true, Ordering::Relaxed),
+            // Short of memory, say: this once without the kernel.
+            _ => {}
         }
-        IS_REFUSED.store(true, Ordering::Relaxed);
     }
     mr::copy_out(piece.addr, piece.len, out);
     true

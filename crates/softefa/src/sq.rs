@@ -28,6 +28,8 @@ pub(crate) struct SendSlot {
     pub(crate) transfer: Transfer,
     /// Why the bytes could not be supplied, once that happened.
     pub(crate) fault: Option<Status>,
+    /// Its bytes were gone when they were to be sent again (SRD-6.7).
+    pub(crate) is_gone: bool,
     lkeys: [u32; SGE_MAX],
     pieces: [Piece; SGE_MAX],
     piece_count: u8,
@@ -71,6 +73,11 @@ impl SendSlot {
         (end <= first.len as u64).then_some(Sge { addr, len, lkey: self.lkeys[0] })
     }
 
+    /// The payload is a copy of ours.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.is_inline
+    }
+
     /// Whether the adapter may (still) read the payload.
     pub(crate) fn is_readable(&self, mrs: &mut MrCache) -> bool {
         let count = self.piece_count as usize;
@@ -91,6 +98,7 @@ impl SendSlot {
             to: srd::Address::default(),
             transfer: Transfer::default(),
             fault: None,
+            is_gone: false,
             lkeys: [0; SGE_MAX],
             pieces,
             piece_count: 0,

@@ -6,9 +6,12 @@ mod common;
 
 use std::collections::BTreeSet;
 
+use common::scripted::{OP_GONE, Scripted, outcome, until};
 use common::{Side, poll_until, side};
 use softefa::counters::Counter;
-use softefa::{Access, CompletionOp, QpKind, SendOp, Sge, Status};
+use softefa::{Access, CompletionOp, QpKind, Remote, SendOp, Sge, Status};
+use srd::Reject;
+use srd::Reject::BadStatus;
 
 const LEN: usize = 4096;
 
@@ -96,7 +99,7 @@ fn acknowledged_late(sender_fault: &str) {
         });
     });
     assert_eq!(well.len(), 8);
-    assert!(a.device.counters().get(Counter::RetransPkts) > 0, "it was sent again");
+    assert!(a.device.counters().get(Counter::RetransGonePkts) > 0, "nobody asked");
 }
 
 #[test]
@@ -116,12 +119,54 @@ fn what_did_not_arrive_fails_and_stays_away() {
     let (a, b) = (side(QpKind::Srd, "loss=50%,seed=4"), side(QpKind::Srd, ""));
     let well = send_and_unmap(&a, &b, 64, || ());
     let mut arrived = BTreeSet::new();
-    while let Some(done) = b.cq.poll_one() {
+    poll_until(&[&b], |_, done| {
         assert_eq!(done.status, Status::Ok);
         let slot = done.wr_id as usize;
         let number = u64::from_ne_bytes(b.bytes(slot * LEN, 8).try_into().expect("8 bytes"));
         assert!(arrived.insert(number), "{number} came twice");
-    }
+        arrived.len() == well.len()
+    });
     assert_eq!(arrived, well);
-    assert!(well.len() < 64, "some did not arrive");
+    assert!(b.cq.poll_one().is_none(), "more than completed at the sender");
+    assert!(!well.is_empty() && a.device.counters().get(Counter::RetransGonePkts) > 0);
+}
+
+/// A short WRITE, which the adapter copies: it was repeated from memory that is gone.
+#[test]
+fn a_write_that_did_not_arrive_fails() {
+    let a = side(QpKind::Srd, "");
+    let mut peer = Scripted::new();
+    let pages = Pages::new(LEN);
+    let access = Access { local_write: true, remote_read: false, remote_write: false };
+    let mr = a.pd.reg_mr(pages.addr(), LEN as u64, access).expect("registers");
+    let ah = a.pd.create_ah(a.device.gid()).expect("a handle");
+    let sge = Sge { addr: pages.addr(), len: 256, lkey: mr.lkey() };
+    let target = SendOp::Write(Remote { addr: 4096, rkey: 1 });
+    a.post(1, &ah, peer.qpn(), target, &[sge]);
+    pages.unmap();
+    // Nobody answered so far: what comes first was sent before, what comes again is GONE.
+    let asked = || a.device.counters().get(Counter::RetransGonePkts) > 0;
+    until(&mut peer, |_| a.cq.poll_one().is_none() && asked());
+    peer.forget_arrivals();
+    let status = outcome(&a, &mut peer, |op| if op == OP_GONE { Err(BadStatus) } else { Ok(()) });
+    assert_eq!(status, Status::LocalInvalidLkey);
+}
+
+/// What the peer says otherwise stays what it is (SRD-6.7).
+#[test]
+fn other_ends_keep_their_status() {
+    let a = side(QpKind::Srd, "");
+    let mut peer = Scripted::new();
+    let pages = Pages::new(LEN);
+    let access = Access { local_write: true, remote_read: false, remote_write: false };
+    let mr = a.pd.reg_mr(pages.addr(), LEN as u64, access).expect("registers");
+    let ah = a.pd.create_ah(a.device.gid()).expect("a handle");
+    let sge = Sge { addr: pages.addr(), len: LEN as u32, lkey: mr.lkey() };
+    a.post(1, &ah, peer.qpn(), SendOp::Send, &[sge]);
+    pages.unmap();
+    let asked = || a.device.counters().get(Counter::RetransGonePkts) > 0;
+    until(&mut peer, |_| a.cq.poll_one().is_none() && asked());
+    peer.forget_arrivals();
+    let status = outcome(&a, &mut peer, |_| Err(Reject::BadDestQpn));
+    assert_eq!(status, Status::RemoteBadDestQpn);
 }

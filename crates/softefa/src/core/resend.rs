@@ -1,55 +1,106 @@
-//! SENDs that are repeated, when their memory may be gone.
+//! What is repeated, when the memory it comes from may be gone.
 //!
 //! A program may know that a message arrived before its adapter does: the peer answered it, and
 //! only the acknowledgement was lost. It may then give the memory back, and libfabric 2.5 lets it.
 //! Hardware pins registered memory and reads it regardless; this adapter runs in the program and
 //! would fault. So a repetition is read through the kernel, and one that cannot be read asks in its
-//! place whether the message has arrived (SRD-6.7).
+//! place whether the message has arrived (SRD-6.7); a READ of memory that is gone fails.
 
 use srd::wire::DataRepr;
 use srd::{HEADER_MAX, Instant, Transmit};
 
+use super::rdma::{Block, Body, Part};
 use super::{Core, OP_GONE};
+use crate::counters::Counter;
 use crate::own_memory;
 use crate::qp::socket_addr;
 use crate::status::Status;
-use crate::wire::RDMA_BLOCK_BYTES;
 
 impl Core {
-    /// Sends SEND `index` again, at once: what was read stays only until the next one.
+    /// Whether a repetition of `part` takes bytes from a program's memory.
+    pub(super) fn may_be_gone(&self, part: Part) -> bool {
+        match part {
+            Part::Send(index) => self.sq.get(index).is_some_and(|slot| !slot.is_inline()),
+            Part::Write(..) | Part::ReadData(..) => true,
+            _ => false,
+        }
+    }
+
+    /// Sends `part` again.
     pub(super) fn send_again(
         &mut self,
         now: Instant,
         out: &Transmit,
         header: &[u8; HEADER_MAX],
-        index: u32,
+        part: Part,
     ) {
         if self.trace.is_some() {
             self.trace_transmit(out, header);
         }
         let mut bytes = std::mem::take(&mut self.again);
         bytes.clear();
-        let header = &header[..out.header_len];
-        let is_ours = self.sq.get(index).is_some_and(|slot| slot.is_readable(&mut self.send_mrs));
-        let to = socket_addr(out.addr.host, out.addr.qpn);
-        if is_ours && own_memory::append(self.sq.payload(index), &mut bytes) {
-            self.batch.push(to, out.path.0, header, own_memory::whole(&bytes));
-        } else {
-            if let Some(slot) = self.sq.get_mut(index) {
-                slot.fault = Some(Status::LocalInvalidLkey);
+        let (mut block, is_there) = self.read_again(part, &mut bytes);
+        let block_len = Block::LEN.min(out.payload_len as usize);
+        let mut headers = [0; HEADER_MAX + Block::LEN];
+        headers[..out.header_len].copy_from_slice(&header[..out.header_len]);
+        let mut len = out.header_len;
+        if !is_there {
+            bytes.clear();
+            bytes.resize(out.payload_len as usize - block_len, 0);
+            if let (Part::ReadData(..), Some(block)) = (part, &mut block) {
+                block.key = u32::from(Status::RemoteBadAddress.code());
+            } else {
+                self.note_gone(part);
+                DataRepr::replace_op(&mut headers[..len], OP_GONE);
+                // An operation that is no SEND has a block, which counts as a header.
+                block = Some(Block::default());
             }
-            let payload_len = out.payload_len as usize;
-            // Every operation but a SEND has a block, which counts as a header.
-            let block_len = payload_len.min(RDMA_BLOCK_BYTES);
-            let mut question = [0; HEADER_MAX + RDMA_BLOCK_BYTES];
-            question[..header.len()].copy_from_slice(header);
-            DataRepr::replace_op(&mut question[..header.len()], OP_GONE);
-            bytes.resize(payload_len - block_len, 0);
-            let headers = &question[..header.len() + block_len];
-            self.batch.push(to, out.path.0, headers, own_memory::whole(&bytes));
         }
+        if let Some(block) = block {
+            headers[len..][..block_len].copy_from_slice(&block.emit()[..block_len]);
+            len += block_len;
+        }
+        let to = socket_addr(out.addr.host, out.addr.qpn);
+        self.batch.push(to, out.path.0, &headers[..len], own_memory::whole(&bytes));
         self.batch.tag_last(out.peer.zip(out.msg));
-        self.send_batch(now);
+        if !self.batch.is_copied(bytes.len()) {
+            // What was read stays only until the next one.
+            self.send_batch(now);
+        }
         self.again = bytes;
+    }
+
+    /// Reads the bytes of `part`; its block, and whether they are there.
+    fn read_again(&mut self, part: Part, bytes: &mut Vec<u8>) -> (Option<Block>, bool) {
+        let is_ours = match part {
+            Part::Send(index) | Part::Write(index, _) => {
+                self.sq.get(index).is_some_and(|slot| slot.is_readable(&mut self.send_mrs))
+            }
+            _ => true,
+        };
+        if let Part::Send(index) = part {
+            return (None, is_ours && own_memory::append(self.sq.payload(index), bytes));
+        }
+        let (block, body) = self.rdma_part(part);
+        let is_there = match body {
+            Body::Bytes(piece) => own_memory::append([piece].into_iter(), bytes),
+            Body::Empty | Body::Source(_) => true,
+        };
+        (Some(block), is_ours && is_there)
+    }
+
+    fn note_gone(&mut self, part: Part) {
+        self.device.counters.add(Counter::RetransGonePkts, 1);
+        if let Part::Send(index) | Part::Write(index, _) = part
+            && let Some(slot) = self.sq.get_mut(index)
+        {
+            slot.is_gone = true;
+        }
+    }
+
+    /// What a part of slot `index` ended with: who refuses GONE has not got it.
+    pub(super) fn told_of_gone(&self, index: u32, status: Status) -> Status {
+        let asked = self.sq.get(index).is_some_and(|slot| slot.is_gone);
+        if asked && status == Status::RemoteBadStatus { Status::LocalInvalidLkey } else { status }
     }
 }

@@ -127,19 +127,17 @@ impl Core {
             let status = Status::from(status);
             match Part::from_msg(msg) {
                 Part::Send(index) => {
-                    // What arrived has arrived, whatever stood in the way of sending it again.
-                    if status == Status::Ok
-                        && let Some(slot) = self.sq.get_mut(index)
-                    {
-                        slot.fault = None;
-                    }
+                    let status = self.told_of_gone(index, status);
                     self.finish_send(index, status);
                 }
                 part @ (Part::ReadData(job, _) | Part::ReadFail(job) | Part::ReadGrant(job)) => {
                     self.job_part_done(job, part, status);
                 }
-                part @ (Part::Write(index, _)
-                | Part::WriteLocal(index, _)
+                part @ Part::Write(index, _) => {
+                    let status = self.told_of_gone(index, status);
+                    self.part_done(now, index, part, status);
+                }
+                part @ (Part::WriteLocal(index, _)
                 | Part::WriteTail(index)
                 | Part::ReadRequest(index)
                 | Part::ReadConfirm(index)
@@ -212,9 +210,10 @@ impl Core {
     /// a retransmission comes later than the check at posting.
     fn push(&mut self, now: Instant, out: &Transmit, header: &[u8; srd::HEADER_MAX]) {
         if out.retransmission
-            && let Some(Part::Send(index)) = out.msg.map(Part::from_msg)
+            && let Some(part) = out.msg.map(Part::from_msg)
+            && self.may_be_gone(part)
         {
-            self.send_again(now, out, header, index);
+            self.send_again(now, out, header, part);
             return;
         }
         if let (Some(msg), Some(peer)) = (out.msg, out.peer)

@@ -54,6 +54,7 @@ counters! {
     RdmaLocalBytes "rdma_local_bytes" "Bytes of RDMA this process copied out of another process of this machine.";
     RetransPkts "retrans_pkts" "Datagrams sent again.";
     RetransBytes "retrans_bytes" "Payload bytes sent again.";
+    RetransGonePkts "retrans_gone_pkts" "Of them, those that could only ask, because the program had given up the memory.";
     RetransTimeoutEvents "retrans_timeout_events" "Loss timers that expired.";
     UnresponsiveRemoteEvents "unresponsive_remote_events" "Peers given up after silence.";
     ImpairedRemoteConnEvents "impaired_remote_conn_events" "Times a peer lost most of its paths.";

@@ -6,6 +6,7 @@
 //! nobody would repeat it and the peer would wait for ever.
 
 use std::os::fd::RawFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use srd::Instant;
 
@@ -14,37 +15,67 @@ use crate::core::Core;
 use crate::host;
 use crate::poll_set::{PollSet, Ready};
 
-/// How long at most: time for four to six tries of the last message, whose retransmission time of
-/// 8 ms, or 30 ms on a busy machine, doubles each time.
+/// How long at most; in vain, all queue pairs of the process together. Time for four to six tries of the last
+/// message, whose retransmission time of 8 ms, or 30 ms on a busy machine, doubles each time.
 const DRAIN_NS: u64 = 500_000_000;
+/// After this the process may wait again: one that goes on is not one that ends.
+const BUDGET_NS: u64 = 10_000_000_000;
 /// Another thread may take from the socket what this one waits for.
 const LOOK_NS: u64 = 1_000_000;
 
+/// Waiting in vain that the process has done since `since`.
+struct Budget {
+    since: Instant,
+    spent_ns: u64,
+}
+
+static BUDGET: Mutex<Budget> = Mutex::new(Budget { since: Instant::ZERO, spent_ns: 0 });
+
+impl Budget {
+    fn left_ns(&mut self, now: Instant) -> u64 {
+        if now.ns_since(self.since) >= BUDGET_NS {
+            *self = Self { since: now, spent_ns: 0 };
+        }
+        DRAIN_NS.saturating_sub(self.spent_ns)
+    }
+}
+
+fn budget() -> MutexGuard<'static, Budget> {
+    BUDGET.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Qp {
-    /// Goes on until every SEND and WRITE has been acknowledged, for at most [`DRAIN_NS`].
+    /// Goes on until every SEND and WRITE has been acknowledged, or the process has waited long enough.
     /// A strict device does not: destruction cancels work requests there, as SRD says.
     pub(super) fn drain(&self) {
         if self.pd.device().is_strict {
             return;
         }
         let start = host::now();
+        let allowed_ns = budget().left_ns(start);
+        if !self.drain_for(start, allowed_ns) {
+            budget().spent_ns += host::now().ns_since(start);
+        }
+    }
+
+    /// Whether nothing is owed any more.
+    fn drain_for(&self, start: Instant, allowed_ns: u64) -> bool {
         let mut sockets = None;
         loop {
             let now = host::now();
             let mut core = self.lock();
-            if !core.owes_data() {
-                return;
+            if core.owes_data() {
+                core.service_turn(now, false);
             }
-            core.service_turn(now, false);
-            let left_ns = DRAIN_NS.saturating_sub(now.ns_since(start));
+            let left_ns = allowed_ns.saturating_sub(now.ns_since(start));
             if !core.owes_data() || left_ns == 0 {
-                return;
+                return !core.owes_data();
             }
             let wait_ns = time_to_wait(&core, now).min(left_ns);
             drop(core);
             let fd = self.driven.receive_fd();
             let mut ready = Ready::NONE;
-            let Some(sockets) = sockets.get_or_insert_with(|| watch(fd)) else { return };
+            let Some(sockets) = sockets.get_or_insert_with(|| watch(fd)) else { return false };
             sockets.wait(Some(wait_ns), &mut ready);
         }
     }

@@ -112,6 +112,11 @@ impl Batch {
         &self.pieces
     }
 
+    /// Whether a payload of this length is copied by [`Batch::push`].
+    pub(crate) fn is_copied(&self, payload_len: usize) -> bool {
+        payload_len <= self.copy_bytes
+    }
+
     /// Adds a datagram of `header`, which are all its headers, and the payload at `payload`.
     ///
     /// The payload must stay where it is until the batch is sent; the adapter guarantees it by
@@ -130,7 +135,7 @@ impl Batch {
         let iov_start = self.pieces.len();
         let start = self.arena.len();
         self.arena.extend_from_slice(header);
-        let is_copied = payload_len <= self.copy_bytes;
+        let is_copied = self.is_copied(payload_len);
         if self.cover == Cover::Headers {
             check::fill_in(&mut self.arena[start..], false);
         }

@@ -18,6 +18,7 @@ pub const OP_PROBE: u8 = 5;
 pub const OP_WRITE_LOCAL: u8 = 16;
 pub const OP_READ_GRANT: u8 = 17;
 pub const OP_READ_CONFIRM: u8 = 18;
+pub const OP_GONE: u8 = 19;
 pub const BLOCK_LEN: usize = 24;
 
 pub struct Scripted {
@@ -67,6 +68,12 @@ impl Scripted {
         self.engine.send(self.now(), peer, message).expect("there is room");
         self.bodies.insert(id, body.to_vec());
         id
+    }
+
+    /// Loses what has arrived and was not taken.
+    pub fn forget_arrivals(&self) {
+        let mut buffer = [0; 1 << 16];
+        while self.socket.recv_from(&mut buffer).is_ok() {}
     }
 
     /// Takes what has arrived, answers it, sends; the messages it took.

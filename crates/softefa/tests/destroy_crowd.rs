@@ -1,0 +1,39 @@
+//! A crowd of queue pairs whose peers never answer, destroyed. Alone in its process: waiting in vain
+//! has one budget for all.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{Side, init, pair, up, wr};
+use softefa::counters::Counter;
+use softefa::{Qp, QpKind, SendOp};
+
+/// Together they wait as long as one.
+#[test]
+fn peers_that_never_answer_do_not_hold_destruction_up_for_ever() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let (a, b) = pair("loss=100%,seed=1");
+        let ah = a.ah(&b);
+        let crowd: Vec<_> = (0..64).map(|_| another(&a)).collect();
+        for qp in &crowd {
+            let sge = [a.sge(0, 64)];
+            qp.post_send(&wr(1, &ah, b.qp.qpn(), SendOp::Send, &sge)).expect("room");
+        }
+        crowd.iter().for_each(|qp| qp.destroy());
+        assert!(a.device.counters().get(Counter::RetransPkts) > 0, "it tried again");
+        assert!(b.cq.poll_one().is_none());
+        done.send(()).expect("somebody waits");
+    });
+    // 64 times half a second would be more.
+    is_done.recv_timeout(Duration::from_secs(20)).expect("destroyed in time");
+}
+
+/// One more queue pair of a side.
+fn another(side: &Side) -> Arc<Qp> {
+    let qp = Qp::create(&side.pd, init(QpKind::Srd, &side.cq)).expect("a queue pair");
+    up(&qp, 7);
+    qp
+}
