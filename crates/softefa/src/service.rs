@@ -7,8 +7,9 @@
 //! Destroyed queue pairs linger here, so that a lost last acknowledgement does not turn a delivered
 //! message into an error.
 //!
-//! A panic in a turn is a mistake of ours, and the program did nothing to deserve it: its device is
-//! dead from then on ([`Qp::fail`]), its thread and its other devices go on.
+//! A panic in a turn is a mistake of ours, and the program did nothing to deserve it: the device is
+//! dead from then on ([`Qp::fail`]), its thread and its other devices go on. So it is when the turn
+//! was the program's own, which hears of that one by an error.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -89,6 +90,15 @@ pub(crate) fn flush_toward(pd: PdId, addr: Ipv4Addr) {
     let now = host::now();
     for qp in live().iter().filter(|qp| qp.pd().id() == pd) {
         qp.flush_toward(now, addr);
+    }
+}
+
+/// A turn of `qp` broke outside of the thread, which ends the queue pairs of its device at once.
+#[cold]
+pub(crate) fn fail_broken(qp: &Qp) {
+    match service() {
+        Some(service) => service.wake(),
+        None => qp.fail(),
     }
 }
 
@@ -211,10 +221,13 @@ impl Service {
             next = next.min(if is_done { driven.due_ns() } else { tick_ns }).min(until.as_ns());
         }
         for qp in live.iter() {
+            let driven = qp.driven();
+            if driven.is_broken() && !qp.has_failed() {
+                self.fail(qp.pd().device(), watched);
+            }
             if qp.has_failed() {
                 continue;
             }
-            let driven = qp.driven();
             let is_ready = ready.contains(driven.receive_fd());
             if !is_ready && driven.watched_until_ns() > now.as_ns() {
                 next = next.min(driven.watched_until_ns());

@@ -2,7 +2,7 @@
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use srd::Instant;
 
@@ -38,20 +38,20 @@ impl Driven {
         }
     }
 
-    /// A panic under the lock was caught: the service thread's ended the queue pair, which nobody
-    /// drives again. The program's own it has heard of; what is behind is still whole enough to be
-    /// driven, and a queue pair that never moves again would be worse.
+    /// A turn panicked, the program's or the service thread's: what it left half done is only good
+    /// to be ended ([`crate::service::fail_broken`]).
+    pub(crate) fn is_broken(&self) -> bool {
+        self.core.is_poisoned()
+    }
+
+    /// Also what is broken, for those who end it; turns look before.
     pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `None` while another thread is at it.
+    /// `None` while another thread is at it, and of what is broken.
     pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, Core>> {
-        match self.core.try_lock() {
-            Ok(core) => Some(core),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        self.core.try_lock().ok()
     }
 
     pub(crate) fn receive_fd(&self) -> RawFd {

@@ -58,9 +58,12 @@ impl Qp {
 
     /// The last address handle for `addr` is gone: what is on its way there is flushed.
     pub(crate) fn flush_toward(&self, now: Instant, addr: Ipv4Addr) {
+        if self.is_gone() {
+            return;
+        }
         let mut core = self.lock();
         core.flush_toward(now, addr);
-        if !self.is_gone() {
+        if !self.destroyed.load(Ordering::Acquire) {
             core.publish(&self.init);
         }
     }

@@ -237,8 +237,15 @@ impl Qp {
         core.post_recv(RecvWqe::new(wr_id, sges))
     }
 
+    /// The program cannot use it any more. If a turn broke it, the rest of its device follows.
     fn is_gone(&self) -> bool {
-        self.destroyed.load(Ordering::Acquire) || self.has_failed() || lifecycle::is_forked_child()
+        let is_over = self.destroyed.load(Ordering::Acquire)
+            || self.has_failed()
+            || lifecycle::is_forked_child();
+        if !is_over && self.driven.is_broken() {
+            service::fail_broken(self);
+        }
+        is_over || self.driven.is_broken()
     }
 
     fn send_slot(&self, wr: &SendWr<'_>) -> Result<SendSlot, PostError> {

@@ -154,6 +154,57 @@ fn a_panic_ends_the_queue_pairs_of_the_device_and_nothing_else() {
     });
 }
 
+/// A network that breaks who listens to it, once.
+struct BreaksOnce {
+    wire: Box<dyn Wire>,
+    is_armed: bool,
+}
+
+impl Wire for BreaksOnce {
+    fn send(&mut self, now: Instant, batch: &mut Batch) -> Sent {
+        self.wire.send(now, batch)
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> Option<Run> {
+        assert!(!std::mem::take(&mut self.is_armed), "once, on purpose");
+        self.wire.receive(buffer)
+    }
+
+    fn release(&mut self, now: Instant) -> Sent {
+        self.wire.release(now)
+    }
+
+    fn next_release(&self) -> Option<Instant> {
+        self.wire.next_release()
+    }
+}
+
+/// The program's own turn breaks as the service thread's does: the queue pair is not deaf for ever.
+#[test]
+fn a_panic_in_the_programs_own_turn_ends_the_queue_pairs_of_the_device() {
+    let (device, pd) = device();
+    let ah = pd.create_ah(device.gid()).unwrap();
+    let ((broken, cq), (sibling, sibling_cq)) = (queue_pair(&pd), queue_pair(&pd));
+    broken.post_recv(2, &[]).unwrap();
+    sibling.post_recv(3, &[]).unwrap();
+    broken.driven().rewire(|wire| Box::new(BreaksOnce { wire, is_armed: true }));
+    // The service thread would be as good, but may be first only for as long as it is not polled.
+    let _ = catch_unwind(AssertUnwindSafe(|| broken.app_turn(host::now())));
+    within_a_while("nobody broke it", || broken.driven().is_broken().then_some(()));
+
+    assert_eq!(send(&broken, &ah, &sibling), Err(PostError::Gone));
+    for (cq, wr_id) in [(&cq, 2), (&sibling_cq, 3)] {
+        let done = within_a_while("its receive does not end", || cq.poll_one());
+        assert_eq!((done.wr_id, done.status), (wr_id, Status::Flushed));
+    }
+    assert_eq!(send(&sibling, &ah, &broken), Err(PostError::Gone));
+    for qp in [&broken, &sibling] {
+        assert_eq!(qp.query().state, QpState::Error);
+        qp.destroy();
+    }
+    assert!(!cq.is_in_use() && !sibling_cq.is_in_use());
+}
+
 /// What lingers may break, too.
 #[test]
 fn a_panic_ends_lingering() {
