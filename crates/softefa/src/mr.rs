@@ -97,7 +97,7 @@ impl Mr {
     pub fn deregister(&self) {
         if self.region.lease.end() {
             self.table.remove(self.region.key);
-            service::retire(self.region.key);
+            service::retire(&self.table, self.region.key);
         }
     }
 }

@@ -24,6 +24,7 @@ use srd::Instant;
 use crate::device::Device;
 use crate::host;
 use crate::lifecycle;
+use crate::mr::MrTable;
 use crate::pd::PdId;
 use crate::poll_set::{EventFd, PollSet, Ready};
 use crate::qp::{Driven, Qp, Served};
@@ -79,10 +80,11 @@ pub(crate) fn linger(qp: &Arc<Qp>, driven: &Arc<Driven>, now: Instant, stay: boo
     service.wake();
 }
 
-/// Region `key` is gone. When this returns, every turn has ended that did not know it, and nobody
-/// copies its bytes any more.
-pub(crate) fn retire(key: u32) {
-    live().iter().for_each(|qp| qp.driven().retire(key));
+/// Region `key` of the device with these `mrs` is gone. When this returns, every turn has ended that
+/// did not know it, and nobody copies its bytes any more. Other devices have the same keys.
+pub(crate) fn retire(mrs: &Arc<MrTable>, key: u32) {
+    let is_of_device = |qp: &&Arc<Qp>| Arc::ptr_eq(&qp.pd().device().mrs, mrs);
+    live().iter().filter(is_of_device).for_each(|qp| qp.driven().retire(key));
 }
 
 /// Ends the work requests of all queue pairs of domain `pd` that are on their way to `addr`.
