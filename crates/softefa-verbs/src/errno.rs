@@ -69,6 +69,7 @@ impl From<CreateQpError> for Errno {
         match error {
             CreateQpError::TooMany { .. } => Self::ENOMEM,
             CreateQpError::NoUnsolicited(_) => Self::EOPNOTSUPP,
+            CreateQpError::DeviceFailed { .. } => Self::EIO,
             CreateQpError::Socket(io) => io.into(),
             _ => Self::EINVAL,
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use srd::Instant;
@@ -93,6 +93,7 @@ pub struct Device {
     pub(crate) ahns: AhnTable,
     pub(crate) live: Live,
     pub(crate) family: Family,
+    failed: AtomicBool,
 }
 
 impl Device {
@@ -160,6 +161,7 @@ impl Device {
             ahns: AhnTable::default(),
             live: Live::default(),
             family: Family::default(),
+            failed: AtomicBool::new(false),
             attr,
         }))
     }
@@ -214,6 +216,16 @@ impl Device {
     /// [`AllocPdError`].
     pub fn alloc_pd(self: &Arc<Self>) -> Result<Arc<Pd>, AllocPdError> {
         self.counters.command(Pd::new(self), Some(Counter::AllocPdErr))
+    }
+
+    /// From now on it takes no queue pairs; whether that is new.
+    pub(crate) fn fail(&self) -> bool {
+        !self.failed.swap(true, Ordering::AcqRel)
+    }
+
+    /// It broke by a mistake of ours ([`crate::Qp::create`] refuses then).
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
     }
 
     /// Somebody wants to know what happens and why.

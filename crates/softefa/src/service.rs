@@ -47,6 +47,8 @@ struct Ward {
     /// Replaced as a whole, so that a turn takes all of them with one reference.
     live: Arc<[Arc<Qp>]>,
     lingering: Vec<Lingering>,
+    /// Devices that broke outside of the thread, which has not ended them yet.
+    broken: Vec<Arc<Device>>,
 }
 
 struct Service {
@@ -99,7 +101,10 @@ pub(crate) fn flush_toward(pd: PdId, addr: Ipv4Addr) {
 #[cold]
 pub(crate) fn fail_broken(qp: &Qp) {
     match service() {
-        Some(service) => service.wake(),
+        Some(service) => {
+            service.lock().broken.push(Arc::clone(qp.pd().device()));
+            service.wake();
+        }
         None => qp.fail(),
     }
 }
@@ -210,6 +215,8 @@ impl Service {
     /// Drives what needs it; how long the thread may sleep. `watched` are the sockets in the set.
     fn tick(&self, ready: &Ready, watched: &mut HashSet<RawFd>) -> Option<u64> {
         let now = host::now();
+        let broken = std::mem::take(&mut self.lock().broken);
+        broken.iter().for_each(|device| self.fail(device, watched));
         let (live, lingering) = self.look_after(now, watched);
         let mut next = u64::MAX;
         let tick_ns = now.plus_ns(TICK_NS).as_ns();
@@ -228,6 +235,7 @@ impl Service {
                 self.fail(qp.pd().device(), watched);
             }
             if qp.has_failed() {
+                self.unwatch(driven, watched);
                 continue;
             }
             let is_ready = ready.contains(driven.receive_fd());
@@ -269,6 +277,7 @@ impl Service {
 
     /// The device is dead to its program: nobody drives its queue pairs any more.
     fn fail(&self, device: &Arc<Device>, watched: &mut HashSet<RawFd>) {
+        let is_new = device.fail();
         let is_of_device = |qp: &&Arc<Qp>| Arc::ptr_eq(qp.pd().device(), device);
         let live = Arc::clone(&self.lock().live);
         for qp in live.iter().filter(is_of_device) {
@@ -278,8 +287,11 @@ impl Service {
         }
         // Whoever asks for the living must find them until their last turn has ended.
         let mut ward = self.lock();
-        ward.live = ward.live.iter().filter(|qp| !qp.has_failed()).cloned().collect();
+        ward.live = ward.live.iter().filter(|qp| !is_of_device(qp)).cloned().collect();
         drop(ward);
+        if !is_new {
+            return;
+        }
         let line = format!(
             "softefa: device {} failed by a mistake of softefa's own (see above): its queue pairs are in \
              the error state; please report it\n",

@@ -83,6 +83,12 @@ pub enum CreateQpError {
         /// The device's limit.
         max: u32,
     },
+    /// The device broke, by a mistake of this adapter's own.
+    #[error("device {name} has failed; start the program again")]
+    DeviceFailed {
+        /// Device name.
+        name: String,
+    },
     /// The operating system gave no socket.
     #[error("no UDP socket for the queue pair")]
     Socket(#[source] std::io::Error),

@@ -11,6 +11,27 @@ use crate::host;
 use crate::lifecycle;
 use crate::service;
 
+/// What a destroyed queue pair gives back, also when its last turns panic.
+struct Departure<'a>(&'a Arc<Qp>);
+
+impl Drop for Departure<'_> {
+    fn drop(&mut self) {
+        let qp = self.0;
+        if qp.driven.is_broken() && !qp.has_failed() {
+            service::fail_broken(qp);
+        }
+        qp.driven.begin_lingering();
+        // A successor that is to have the number at once needs its port.
+        let is_reused = qp.pd.device().faults.qpn_reuse;
+        service::linger(qp, &qp.driven, host::now(), !is_reused && qp.is_sound());
+        qp.init.send_cq.detach(qp, qp.send_owner);
+        qp.init.recv_cq.detach(qp, qp.recv_owner);
+        qp.pd.device().live.qps.fetch_sub(1, Ordering::Relaxed);
+        // While it lingers its port is taken, so the number itself does not come back yet.
+        qp.pd.device().release_qpn(qp.qpn);
+    }
+}
+
 impl Qp {
     /// Ends the queue pair. Its completions disappear from both queues. Messages on their way get
     /// half a second to arrive, on a strict device none, and are then given up without a
@@ -20,23 +41,19 @@ impl Qp {
         if self.destroyed.swap(true, Ordering::AcqRel) || lifecycle::is_forked_child() {
             return;
         }
-        let has_failed = self.has_failed();
-        if !has_failed {
+        let _departure = Departure(self);
+        if self.is_sound() {
             self.drain();
         }
-        let now = host::now();
-        if !has_failed {
-            self.lock().close(now);
+        let mut core = self.lock();
+        // It may have failed meanwhile.
+        if self.is_sound() {
+            core.close(host::now());
         }
-        self.driven.begin_lingering();
-        // A successor that is to have the number at once needs its port.
-        let is_reused = self.pd.device().faults.qpn_reuse;
-        service::linger(self, &self.driven, now, !is_reused && !has_failed);
-        self.init.send_cq.detach(self, self.send_owner);
-        self.init.recv_cq.detach(self, self.recv_owner);
-        self.pd.device().live.qps.fetch_sub(1, Ordering::Relaxed);
-        // While it lingers its port is taken, so the number itself does not come back yet.
-        self.pd.device().release_qpn(self.qpn);
+    }
+
+    fn is_sound(&self) -> bool {
+        !self.has_failed() && !self.driven.is_broken()
     }
 
     /// See [`Qp::fail`].

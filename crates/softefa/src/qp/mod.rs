@@ -71,6 +71,10 @@ impl Qp {
 
     fn try_create(pd: &Arc<Pd>, init: QpInit) -> Result<Arc<Self>, CreateQpError> {
         check_limits(pd.device(), &init)?;
+        let failed = || CreateQpError::DeviceFailed { name: pd.device().name().to_owned() };
+        if pd.device().has_failed() {
+            return Err(failed());
+        }
         let (qpn, wire) = pd.device().bind_qp()?;
         let unpolled = Arc::new(Unpolled::default());
         let send_owner = init.send_cq.register(&unpolled);
@@ -92,6 +96,12 @@ impl Qp {
         qp.init.send_cq.attach(&qp);
         qp.init.recv_cq.attach(&qp);
         service::adopt(&qp);
+        if pd.device().has_failed() {
+            // In between: whoever ended the others may have missed this one.
+            qp.fail();
+            qp.destroy();
+            return Err(failed());
+        }
         Ok(qp)
     }
 

@@ -8,8 +8,8 @@ use super::*;
 use crate::counters::Counter;
 use crate::wire::{Batch, Run, Sent, Wire};
 use crate::{
-    Access, Ah, Completion, Config, Cq, DeviceSpec, ModifyQp, Pd, PostError, QpInit, QpKind,
-    QpState, Remote, SendData, SendOp, SendWr, Sge, Status,
+    Access, Ah, Completion, Config, Cq, CreateQpError, DeviceSpec, ModifyQp, Pd, PostError, QpInit,
+    QpKind, QpState, Remote, SendData, SendOp, SendWr, Sge, Status,
 };
 
 const QKEY: u32 = 7;
@@ -53,13 +53,11 @@ fn device_of(config: &Config) -> (Arc<Device>, Arc<Pd>) {
     (device, pd)
 }
 
-/// A queue pair with a completion queue of its own, ready to send.
-fn queue_pair(pd: &Arc<Pd>) -> (Arc<Qp>, Arc<Cq>) {
-    let cq = Cq::create(pd.device(), 64).unwrap();
-    let init = QpInit {
+fn init(cq: &Arc<Cq>) -> QpInit {
+    QpInit {
         kind: QpKind::Srd,
-        send_cq: Arc::clone(&cq),
-        recv_cq: Arc::clone(&cq),
+        send_cq: Arc::clone(cq),
+        recv_cq: Arc::clone(cq),
         sq_depth: 16,
         rq_depth: 16,
         sq_sge: 2,
@@ -67,8 +65,13 @@ fn queue_pair(pd: &Arc<Pd>) -> (Arc<Qp>, Arc<Cq>) {
         inline_bytes: 32,
         sq_sig_all: true,
         unsolicited_write_recv: false,
-    };
-    let qp = Qp::create(pd, init).unwrap();
+    }
+}
+
+/// A queue pair with a completion queue of its own, ready to send.
+fn queue_pair(pd: &Arc<Pd>) -> (Arc<Qp>, Arc<Cq>) {
+    let cq = Cq::create(pd.device(), 64).unwrap();
+    let qp = Qp::create(pd, init(&cq)).unwrap();
     let to = |state| ModifyQp { state: Some(state), ..ModifyQp::default() };
     let init =
         ModifyQp { port: Some(1), pkey_index: Some(0), qkey: Some(QKEY), ..to(QpState::Init) };
@@ -131,6 +134,7 @@ fn a_panic_ends_the_queue_pairs_of_the_device_and_nothing_else() {
     assert_eq!(ends(&cq), [(1, Status::LocalQpInternalError), (2, Status::Flushed)]);
     assert_eq!(ends(&sibling_cq), [(3, Status::Flushed)]);
     assert_eq!(send(&sibling, &ah, &broken), Err(PostError::Gone));
+    assert!(matches!(Qp::create(&pd, init(&cq)), Err(CreateQpError::DeviceFailed { .. })));
     assert!(sibling.modify(&ModifyQp::default()).is_err());
 
     // The thread is alive: it answers for who does not poll.
@@ -203,6 +207,27 @@ fn a_panic_in_the_programs_own_turn_ends_the_queue_pairs_of_the_device() {
         qp.destroy();
     }
     assert!(!cq.is_in_use() && !sibling_cq.is_in_use());
+}
+
+/// What a queue pair gives back does not depend on the end of its last turn.
+#[test]
+fn a_panic_while_draining_gives_everything_back() {
+    let (device, pd) = device();
+    let ah = pd.create_ah(device.gid()).unwrap();
+    let ((broken, cq), (deaf, deaf_cq)) = (queue_pair(&pd), queue_pair(&pd));
+    // Nobody posts a receive, so there is something to wait for.
+    send(&broken, &ah, &deaf).unwrap();
+    break_wire(&broken);
+    let _ = catch_unwind(AssertUnwindSafe(|| broken.destroy()));
+    assert!(!cq.is_in_use(), "still attached");
+    within_a_while("the port of the dead is still taken", || {
+        UdpSocket::bind((Ipv4Addr::LOCALHOST, broken.qpn())).ok()
+    });
+    within_a_while("the device is not dead", || {
+        (deaf.query().state == QpState::Error).then_some(())
+    });
+    deaf.destroy();
+    assert!(!deaf_cq.is_in_use());
 }
 
 /// What lingers may break, too.
