@@ -18,6 +18,7 @@ use crate::spec::{
     Arrivals, Benchmark, EndpointKind, Flow, JobSpec, Limit, Operation, Window, parse_bytes,
     parse_list,
 };
+use crate::workload::{self, WorkArgs};
 
 /// Port of a server that was not told another one.
 pub(crate) const DEFAULT_PORT: u16 = 18590;
@@ -241,6 +242,8 @@ pub(crate) struct MeasureArgs {
     /// No progress, no table.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) work: WorkArgs,
     /// Do not look whether the machine is quiet (a plan has looked for all its runs).
     #[arg(long, hide = true)]
     pub(crate) no_doubts: bool,
@@ -320,6 +323,7 @@ impl MeasureArgs {
             flow: self.flow(preset),
             arrivals: self.arrivals,
             load_size_bytes: load_size,
+            work: self.work.spec(preset.benchmark)?,
             max_size_bytes: sizes.iter().copied().max().unwrap_or(1).max(load_size),
             memory_bytes: self.memory.unwrap_or(preset.memory_bytes),
             seed: self.seed.unwrap_or_else(host::seed),
@@ -331,8 +335,14 @@ impl MeasureArgs {
             server_cpus: self.server_cpu.clone(),
         };
         sound(name, &job, &depths, self.validate)?;
-        if self.rate.is_some() && !is_loaded && preset.benchmark != Benchmark::OpenLoop {
-            return Err(Failure::Usage("--rate is for open_loop and sat_latency".to_owned()));
+        let is_clocked = is_loaded || preset.benchmark == Benchmark::OpenLoop;
+        if self.rate.is_some() && !is_clocked && !preset.benchmark.is_workload() {
+            let text = "--rate is for open_loop, sat_latency, rpc and kv";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        if self.rate.is_some() && self.post_list > 1 {
+            let text = "--post-list waits for several, --rate for none: give one of them";
+            return Err(Failure::Usage(text.to_owned()));
         }
         Ok(Wish {
             name: self.name.clone(),
@@ -373,13 +383,14 @@ fn sound(name: Name, job: &JobSpec, depths: &[usize], validate: bool) -> Result<
     let Flow { complete_every, post_list, .. } = job.flow;
     let operation = job.operation;
     let is_stream = matches!(job.benchmark, Benchmark::Bandwidth | Benchmark::Rma);
+    let has_lists = is_stream || job.benchmark.is_workload();
     let shortest = depths.iter().copied().min().unwrap_or(1);
     let wrong = |text: String| Err(Failure::Usage(format!("{}: {text}", name.text())));
     if (job.benchmark == Benchmark::Rma) != operation.is_one_sided() {
         return wrong(format!("--op {} is not for this benchmark", operation.name()));
     }
     let is_special = job.flow != Flow::default() || job.memory_bytes > 0;
-    if !is_stream && is_special {
+    if !has_lists && is_special {
         return wrong(
             "--window, --complete-every, --post-list and --memory are for streams".into(),
         );
@@ -391,6 +402,10 @@ fn sound(name: Name, job: &JobSpec, depths: &[usize], validate: bool) -> Result<
     }
     if job.benchmark == Benchmark::SatLatency && (job.threads < 2 || job.endpoints > 1) {
         return wrong("one thread measures, the others stream: give --threads 2 or more".into());
+    }
+    if job.benchmark.is_workload() {
+        return workload::sound(job)
+            .map_err(|reason| Failure::Usage(format!("{}: {reason}", name.text())));
     }
     if complete_every > 1 && (operation.is_injected() || operation == Operation::Read) {
         return wrong(format!("--op {} has no say in its completion", operation.name()));

@@ -152,6 +152,9 @@ fn measure_blocks(
 
 fn one_line(name: &str, point: &Point) -> String {
     let what = format!("{name} {} B", point.size_bytes);
+    if let Some(work) = &point.work {
+        return format!("{what} depth {}: {:.3} M calls/s", point.depth, work.mcalls_per_s);
+    }
     match (&point.latency, &point.bandwidth) {
         (Some(latency), _) => {
             let p50 = latency.distribution.map_or(latency.mean_us, |d| d.p50_us);

@@ -23,6 +23,7 @@ use crate::failure::Failure;
 use crate::link::Link;
 use crate::record::FabricRecord;
 use crate::spec::{Arrivals, Benchmark, EndpointKind, Flow, JobSpec, PointSpec};
+use crate::workload::Place;
 
 /// Between two polls of a thread that has nothing to measure: its peer may need its progress.
 const IDLE_PAUSE: Duration = Duration::from_micros(50);
@@ -169,22 +170,24 @@ fn run<B: Backend>(task: &Task, port: &mut Port) -> Result<(), Failure> {
     }
     // Only after the fabric has started threads of its own, which stay free.
     let _pinned = task.cpu.map(Pinned::to).transpose()?;
+    let mut place = Place::new(&task.job, task.side, task.first_endpoint)?;
     port.barrier().map_err(Failure::Fabric)?;
     let cold_start_us = latency::cold_start(task.side, &mut links, port)?;
     let Some(first) = links.first() else { return Ok(()) };
     let (tx_depth, setup_us) = (first.backend().tx_depth(), first.backend().setup_us());
     port.report(Report::Ready(Opened { tx_depth, setup_us, cold_start_us }));
+    let benchmark = task.job.benchmark.part(task.thread);
     while let Some(command) = next_command(&mut links, port)? {
         let Command::Measure(point) = command else {
             return Err(Failure::unexpected("waiting for a point", "a point", &command));
         };
         let point = task.own(point);
         for link in &mut links {
-            link.begin(point.size_bytes);
+            link.begin(bench::lengths(benchmark, point));
         }
+        place.begin(point);
         port.report(Report::Begun);
-        let measured =
-            bench::run(task.job.benchmark.part(task.thread), task.side, &mut links, port, point)?;
+        let measured = bench::run(benchmark, task.side, &mut links, port, point, &mut place)?;
         port.report(Report::Measured(measured));
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::backend::{BURST, Backend, Completion, How, Kind, Posted, Work};
+use crate::backend::{BURST, Backend, Completion, How, Kind, Lengths, Posted, Work};
 use crate::failure::Failure;
 use crate::lane::Side;
 use crate::measure::Random;
@@ -77,9 +77,15 @@ impl<B: Backend> Link<B> {
         &self.backend
     }
 
-    /// A point with messages of this length begins.
-    pub(crate) fn begin(&mut self, size_bytes: usize) {
-        self.backend.begin(size_bytes);
+    /// A point with messages of these lengths begins.
+    pub(crate) fn begin(&mut self, lengths: Lengths) {
+        self.backend.begin(lengths);
+    }
+
+    /// Slots that are free for sends.
+    #[inline]
+    pub(crate) fn free_tx(&self) -> usize {
+        self.tx_free.len()
     }
 
     /// Operations in flight now. Those that do not complete count until a later one has.

@@ -36,6 +36,7 @@ mod server;
 mod session;
 mod spec;
 mod watch;
+mod workload;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -46,6 +46,10 @@ pub(crate) enum Name {
     /// latency of one thread while the others stream (--rate, --load-size).
     #[value(name = "sat_latency", alias = "sat-latency")]
     SatLatency,
+    /// Calls answered from a hash table; --sizes is the response.
+    Rpc,
+    /// Gets and puts of a key-value store; --sizes is the value.
+    Kv,
 }
 
 /// What a name means where nothing else is said.
@@ -65,6 +69,8 @@ pub(crate) struct Preset {
 const SIZES: &str = "1..8192";
 const SMALL_SIZES: &str = "1..32";
 const SEGMENTATION_SIZES: &str = "7000..11900+100";
+const CALL_SIZES: &str = "32";
+const CALL_DEPTHS: &str = "1,8,32,128";
 const DEPTH: &str = "256";
 const ONE_SIZE: &str = "64";
 const RATES: &str = "1000,2000,4000,8000,16000";
@@ -85,6 +91,8 @@ impl Preset {
         threads: 1,
     };
     const STREAM: Self = Self { benchmark: Benchmark::Bandwidth, depth: DEPTH, ..Self::LATENCY };
+    const RPC: Self =
+        Self { benchmark: Benchmark::Rpc, sizes: CALL_SIZES, depth: CALL_DEPTHS, ..Self::LATENCY };
     const RMA: Self =
         Self { benchmark: Benchmark::Rma, operation: Operation::Write, ..Self::LATENCY };
 }
@@ -119,6 +127,8 @@ impl Name {
                 ..rma
             },
             Self::RmaSelComp => Preset { depth: DEPTH, complete_every, ..rma },
+            Self::Rpc => Preset::RPC,
+            Self::Kv => Preset { benchmark: Benchmark::Kv, ..Preset::RPC },
             Self::RmaLargeBuffer => Preset { depth: DEPTH, memory_bytes, ..rma },
             Self::OpenLoop => {
                 Preset { benchmark: Benchmark::OpenLoop, sizes: ONE_SIZE, rates: RATES, ..stream }

@@ -11,6 +11,8 @@ use crate::record::{
 };
 use crate::spec::{Benchmark, Window};
 
+mod work;
+
 /// A result file about `runs`.
 pub(crate) fn results(runs: Vec<Run>, warnings: Vec<String>) -> Results {
     let host = host::describe();
@@ -84,7 +86,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-const CSV_COLUMNS: [&str; 50] = [
+const CSV_COLUMNS: [&str; 57] = [
     "name",
     "source",
     "benchmark",
@@ -135,6 +137,13 @@ const CSV_COLUMNS: [&str; 50] = [
     "load_gbit_per_s",
     "overtaken",
     "farthest",
+    "mcalls_per_s",
+    "behind_ms",
+    "get_p99_us",
+    "put_p99_us",
+    "bytes_per_call",
+    "client_cpu_ns_per_call",
+    "server_cpu_ns_per_call",
 ];
 
 /// Tidy CSV: one row per point, empty cells for what a point does not have.
@@ -156,6 +165,8 @@ fn csv_cells(run: &Run, point: &Point) -> Vec<String> {
     let bandwidth = point.bandwidth;
     let number = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
     let count = |v: Option<u64>| v.filter(|n| *n > 0).map_or_else(String::new, |v| v.to_string());
+    let work = point.work.as_ref();
+    let p99 = |action: &str| work.and_then(|w| w.times(action)).map(|d| d.p99_us);
     vec![
         run.name.clone(),
         run.source.clone(),
@@ -207,6 +218,13 @@ fn csv_cells(run: &Run, point: &Point) -> Vec<String> {
         number(point.load.map(|l| l.gbit_per_s)),
         point.disorder.map_or_else(String::new, |d| d.overtaken.to_string()),
         point.disorder.map_or_else(String::new, |d| d.farthest.to_string()),
+        number(work.map(|w| w.mcalls_per_s)),
+        number(work.and_then(|w| w.behind_ms)),
+        number(p99("get")),
+        number(p99("put")),
+        number(work.map(|w| w.bytes_per_call)),
+        number(work.map(|w| w.client_cpu_ns)),
+        number(work.map(|w| w.server_cpu_ns)),
     ]
 }
 
@@ -216,6 +234,7 @@ pub(crate) fn table(run: &Run) -> Table {
         Benchmark::Latency | Benchmark::PingPong | Benchmark::SatLatency => latency_table(run),
         Benchmark::OpenLoop => open_loop_table(run),
         Benchmark::Bandwidth | Benchmark::Rma => bandwidth_table(run),
+        Benchmark::Rpc | Benchmark::Kv => work::table(run),
     }
 }
 
@@ -379,13 +398,13 @@ fn manner(run: &Run) -> String {
 }
 
 /// Half of the 95 % interval.
-fn doubt(point: &Point) -> String {
+pub(crate) fn doubt(point: &Point) -> String {
     let half = point.interval.map(|interval| interval.half_width_percent(point.figure()));
     half.map_or_else(|| "-".to_owned(), |p| format!("{p:.1}"))
 }
 
 /// Distance of the best and the worst block.
-fn spread(point: &Point) -> String {
+pub(crate) fn spread(point: &Point) -> String {
     point.spread_percent().map_or_else(|| "-".to_owned(), |p| format!("{p:.0}"))
 }
 

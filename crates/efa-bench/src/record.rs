@@ -7,6 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::{Interval, median_interval};
 use crate::spec::{Arrivals, Benchmark, EndpointKind, Flow, Operation};
+use crate::workload::WorkSpec;
+
+mod work;
+
+pub(crate) use self::work::Work;
 
 /// Schema name and version in every JSON file.
 pub(crate) const SCHEMA: &str = "efa-bench/2";
@@ -124,6 +129,9 @@ pub(crate) struct Method {
     /// Messages of the streams beside a latency in bytes; 0: there were none.
     pub(crate) load_size_bytes: usize,
     pub(crate) counted_at: CountedAt,
+    /// What the calls of a workload were about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) work: Option<WorkSpec>,
     /// Of the order of blocks and everything else random.
     pub(crate) seed: u64,
 }
@@ -137,6 +145,7 @@ impl Default for Method {
             memory_bytes: 0,
             load_size_bytes: 0,
             counted_at: CountedAt::Receiver,
+            work: None,
             seed: 0,
         }
     }
@@ -195,6 +204,9 @@ pub(crate) struct Point {
     /// What streams moved beside a latency, measured at their receivers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) load: Option<Bandwidth>,
+    /// Of a data system's calls; then `operation_time` is that of all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) work: Option<Work>,
 }
 
 /// How far messages of a stream came out of the order in which they were posted.
@@ -258,14 +270,17 @@ impl Point {
             open_loop: None,
             disorder: None,
             load: None,
+            work: None,
         }
     }
 
-    /// The figure by which blocks are compared: µs or Gbit/s.
+    /// The figure by which blocks are compared: µs, Gbit/s or million calls a second.
     pub(crate) fn figure(&self) -> f64 {
         let latency = self.latency.map(|l| l.distribution.map_or(l.mean_us, |d| d.p50_us));
         let latency = latency.or_else(|| self.open_loop.map(|o| o.response.p50_us));
-        latency.or_else(|| self.bandwidth.map(|b| b.gbit_per_s)).unwrap_or_default()
+        let goodput = || self.bandwidth.map(|b| b.gbit_per_s);
+        let calls = || self.work.as_ref().map(|w| w.mcalls_per_s);
+        latency.or_else(goodput).or_else(calls).unwrap_or_default()
     }
 
     /// Distance of the best and the worst block, in percent of the middle one.
@@ -398,6 +413,8 @@ pub(crate) struct ReceiverCount {
     /// many numbers at most.
     pub(crate) overtaken: u64,
     pub(crate) farthest: u64,
+    /// Processor time of the thread for `messages` in ns, where it was read (workloads).
+    pub(crate) cpu_ns: u64,
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ fn serve_point(
             control.send(&Message::WindowDone)?;
             count_stream(lanes, control, 0)
         }
-        Benchmark::Rma => count_stream(lanes, control, 0),
+        Benchmark::Rma | Benchmark::Rpc | Benchmark::Kv => count_stream(lanes, control, 0),
         Benchmark::SatLatency => {
             lanes.windows_closed(1)?;
             // The load lasts until the ping-pong is over.

@@ -12,9 +12,10 @@ use crate::lane::{Lanes, Opened, Side};
 use crate::pattern::SEQUENCE_BYTES;
 use crate::record::{
     Bandwidth, CountedAt, Disorder, Distribution, FabricRecord, Latency, Method, OpenLoop, Point,
-    ReceiverCount, Run,
+    ReceiverCount, Run, Work,
 };
 use crate::spec::{Benchmark, EndpointKind, JobSpec, Operation, PointSpec};
+use crate::workload;
 
 /// A session with a server: the endpoints of both sides, ready for one point after the other.
 pub(crate) struct Session {
@@ -63,9 +64,10 @@ impl Session {
                 memory_bytes: self.job.memory_bytes,
                 load_size_bytes: self.job.load_size_bytes,
                 counted_at: match self.job.benchmark {
-                    Benchmark::Rma => CountedAt::Initiator,
+                    Benchmark::Rma | Benchmark::Rpc | Benchmark::Kv => CountedAt::Initiator,
                     _ => CountedAt::Receiver,
                 },
+                work: self.job.benchmark.is_workload().then_some(self.job.work),
                 seed: self.job.seed,
             },
             command: crate::host::command_line(),
@@ -89,9 +91,24 @@ impl Session {
         if operation.is_injected() && size_bytes > inject {
             return Some(format!("{size_bytes} B is more than the {inject} B that inject takes"));
         }
-        let least = if self.job.benchmark == Benchmark::OpenLoop { HEADER_BYTES } else { 1 };
+        let least = match self.job.benchmark {
+            Benchmark::OpenLoop => HEADER_BYTES,
+            // A value says whose it is.
+            Benchmark::Rpc | Benchmark::Kv => SEQUENCE_BYTES,
+            _ => 1,
+        };
         if size_bytes < least {
-            return Some(format!("{size_bytes} B is less than the {least} B of a request"));
+            return Some(format!(
+                "{size_bytes} B is less than the {least} B of a request or a value"
+            ));
+        }
+        let work = self.job.benchmark.is_workload().then_some(self.job.work);
+        let whole_bytes = work.map_or(0, |work| workload::message_bytes(work, size_bytes));
+        let longest = self.fabric.max_message_bytes;
+        if whole_bytes > longest {
+            return Some(format!(
+                "a message of {whole_bytes} B is more than the {longest} B it takes"
+            ));
         }
         let (tx, rx) = (self.opened.tx_depth, self.rx_depth);
         let has_own_depth = self.job.benchmark == Benchmark::SatLatency;
@@ -110,6 +127,7 @@ impl Session {
             Benchmark::Latency | Benchmark::PingPong => self.round_trips(point),
             Benchmark::Bandwidth => self.stream(point),
             Benchmark::Rma => self.one_sided(point),
+            Benchmark::Rpc | Benchmark::Kv => self.calls(point),
             Benchmark::OpenLoop => self.open_loop(point),
             Benchmark::SatLatency => self.saturated(point),
         };
@@ -237,6 +255,31 @@ impl Session {
             bandwidth: Some(Bandwidth::of(&counts)),
             // Of several threads each has times of its own: then there is no one distribution.
             operation_time: times.filter(|_| self.job.threads == 1),
+            ..self.new_point(point)
+        })
+    }
+
+    /// Waits until all threads have had their replies, and for what they cost the server.
+    fn calls(&mut self, point: PointSpec) -> Result<Point, Failure> {
+        let calls = self.lanes.results()?.into_iter().filter_map(|measured| match measured {
+            Measured::Calls(calls) => Some(*calls),
+            _ => None,
+        });
+        let calls: Vec<_> = calls.collect();
+        let made: Vec<u64> = calls.iter().map(|thread| thread.total).collect();
+        let served = self.counts(made.clone())?;
+        for (made, served) in made.iter().zip(served.iter().map(|count| count.total)) {
+            if *made != served {
+                return Err(Failure::Data(format!("{served} calls were served of {made} made")));
+            }
+        }
+        let validated = calls.iter().map(|thread| thread.validated).sum();
+        let arrivals = (point.rate_per_s > 0).then_some(self.job.arrivals);
+        let (work, times) = Work::of(&calls, &served, arrivals)?;
+        Ok(Point {
+            validated,
+            operation_time: Some(times),
+            work: Some(work),
             ..self.new_point(point)
         })
     }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::fabric_name::FabricName;
+use crate::workload::WorkSpec;
 
 /// What is measured, and how the two sides talk meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,10 @@ pub(crate) enum Benchmark {
     OpenLoop,
     /// A timed ping-pong of one thread while the others load the fabric with streams.
     SatLatency,
+    /// Calls answered from a hash table.
+    Rpc,
+    /// Gets and puts of a key-value store.
+    Kv,
 }
 
 impl Benchmark {
@@ -31,12 +36,19 @@ impl Benchmark {
             Self::Rma => "rma",
             Self::OpenLoop => "open_loop",
             Self::SatLatency => "sat_latency",
+            Self::Rpc => "rpc",
+            Self::Kv => "kv",
         }
     }
 
     /// Whether several operations may be in flight.
     pub(crate) const fn has_depth(self) -> bool {
-        matches!(self, Self::Bandwidth | Self::Rma | Self::OpenLoop | Self::SatLatency)
+        !matches!(self, Self::Latency | Self::PingPong)
+    }
+
+    /// Whether it is a data system's: calls that a server answers.
+    pub(crate) const fn is_workload(self) -> bool {
+        matches!(self, Self::Rpc | Self::Kv)
     }
 
     /// What the thread of that number does in it.
@@ -150,6 +162,8 @@ pub(crate) struct JobSpec {
     pub(crate) arrivals: Arrivals,
     /// Messages of the streams that load the fabric in bytes; 0: there are none.
     pub(crate) load_size_bytes: usize,
+    /// What the calls of a workload are about.
+    pub(crate) work: WorkSpec,
     /// Longest message of the session in bytes.
     pub(crate) max_size_bytes: usize,
     /// Memory that messages come from, at random offsets, and that one-sided operations go to;

@@ -68,6 +68,12 @@ fn timed_loops_do_not_allocate() {
             "30000",
         ),
         (&["rma_batch", "-p", "shm", "-s", "64", "-d", "64"], "1000", "30000"),
+        (&["rpc", "--fabric", "tcp", "-d", "16", "--keys", "100"], "1000", "30000"),
+        (
+            &["kv", "-p", "shm", "-d", "16", "--keys", "100", "--zipf", "0.9", "--validate"],
+            "1000",
+            "30000",
+        ),
     ] {
         let (few_made, many_made) =
             (allocations(&library, arguments, few), allocations(&library, arguments, many));

@@ -2,11 +2,9 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 
-use common::{PROGRAM, assert_fails, efa_bench, points, points_of};
+use common::{PROGRAM, assert_fails, efa_bench, on_soft_efa, points, points_of, softefa};
 
 #[test]
 fn sockets_carry_every_length_whole() {
@@ -259,38 +257,6 @@ fn blocks_give_an_interval_and_until_narrows_it() {
         "ci=0.001%,max=1s",
     ]);
     assert!(points[0]["blocks"].as_array().is_some_and(|blocks| blocks.len() > 5));
-}
-
-/// The `softefa` command with its library, built from the present sources.
-fn softefa() -> &'static Path {
-    static COMMAND: OnceLock<PathBuf> = OnceLock::new();
-    COMMAND.get_or_init(|| {
-        let program = Path::new(PROGRAM).with_file_name("softefa");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--package", "softefa-cli", "--package", "softefa-verbs"]);
-        if program.parent().is_some_and(|folder| folder.ends_with("release")) {
-            cargo.arg("--release");
-        }
-        assert!(cargo.status().expect("cargo starts").success(), "softefa does not build");
-        program
-    })
-}
-
-/// Runs a measurement on Soft-EFA; answers what it printed and the packets that the device sent.
-fn on_soft_efa(arguments: &[&str]) -> (Output, u64) {
-    let folder = tempfile::tempdir().expect("tempdir");
-    let counters = folder.path().join("counters.json");
-    let output = Command::new(softefa())
-        .args(["run", "--counters"])
-        .arg(&counters)
-        .args(["--", PROGRAM, "local"])
-        .args(arguments)
-        .args(["--json", "-", "--no-doubts"])
-        .output()
-        .expect("softefa starts");
-    let bytes = std::fs::read(counters).expect("counters");
-    let counters: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
-    (output, counters["counters"]["tx_pkts"].as_u64().expect("a counter"))
 }
 
 #[test]

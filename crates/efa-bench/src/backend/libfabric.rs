@@ -5,7 +5,7 @@ use fabric::{
     PostOptions, Prepared, RemoteMemory, Window,
 };
 
-use super::{BURST, Backend, Completion, How, Kind, Posted, Wants, Work};
+use super::{BURST, Backend, Completion, How, Kind, Lengths, Posted, Wants, Work};
 use crate::fabric_name::FabricName;
 use crate::failure::Failure;
 use crate::record::FabricRecord;
@@ -132,7 +132,7 @@ impl Backend for Libfabric {
         self.node.rx_slots()
     }
 
-    fn begin(&mut self, _size_bytes: usize) {}
+    fn begin(&mut self, _lengths: Lengths) {}
 
     #[inline]
     fn payload(&self, slot: usize) -> Result<&[u8], Failure> {

@@ -146,6 +146,15 @@ pub(crate) fn describe(wants: &Wants) -> Result<FabricRecord, Failure> {
     }
 }
 
+/// How long the messages of a point are, in both directions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lengths {
+    /// All have this length in bytes.
+    Equal(usize),
+    /// Each begins with its own length in bytes: 4 bytes, little-endian, themselves included.
+    Leading,
+}
+
 /// Completions that are collected at once, at most.
 pub(crate) const BURST: usize = 64;
 
@@ -176,8 +185,9 @@ pub(crate) trait Backend: Sized {
     /// Receives that may be posted; their slots follow.
     fn rx_slots(&self) -> usize;
 
-    /// All messages have this length from now on; nothing is in flight.
-    fn begin(&mut self, size_bytes: usize);
+    /// Messages are as long as this from now on; nothing is in flight. For fabrics that carry bytes
+    /// instead of messages.
+    fn begin(&mut self, lengths: Lengths);
 
     /// The memory of a free slot.
     fn payload(&self, slot: usize) -> Result<&[u8], Failure>;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use fabric::OutOfBand;
 use verbs::{CompletionKind, Config, Endpoint, Post, PostOptions, Prepared, Remote, Transport};
 
-use super::{BURST, Backend, Completion, How, Kind, Posted, Wants, Work};
+use super::{BURST, Backend, Completion, How, Kind, Lengths, Posted, Wants, Work};
 use crate::fabric_name::FabricName;
 use crate::failure::Failure;
 use crate::record::FabricRecord;
@@ -149,7 +149,7 @@ impl Backend for Verbs {
         self.endpoint.rx_slots()
     }
 
-    fn begin(&mut self, _size_bytes: usize) {}
+    fn begin(&mut self, _lengths: Lengths) {}
 
     #[inline]
     fn payload(&self, slot: usize) -> Result<&[u8], Failure> {

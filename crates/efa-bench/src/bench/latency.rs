@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Measured, RoundTrips};
-use crate::backend::Backend;
+use crate::backend::{Backend, Lengths};
 use crate::failure::Failure;
 use crate::lane::{Port, Side};
 use crate::link::{Arrival, Link};
@@ -252,7 +252,7 @@ pub(crate) fn cold_start<B: Backend>(
 ) -> Result<f64, Failure> {
     let mut first_us = None;
     for link in links {
-        link.begin(COLD_START.size_bytes);
+        link.begin(Lengths::Equal(COLD_START.size_bytes));
         let start = Instant::now();
         match side {
             Side::Client => {

@@ -4,20 +4,21 @@
 pub(crate) mod bandwidth;
 pub(crate) mod latency;
 pub(crate) mod open_loop;
-mod rma;
-mod stream;
+pub(crate) mod rma;
+pub(crate) mod stream;
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
 pub(crate) use self::open_loop::Loaded;
-use crate::backend::{Backend, Wants};
+use crate::backend::{Backend, Lengths, Wants};
 use crate::failure::Failure;
 use crate::lane::{Port, Side};
 use crate::link::Link;
 use crate::record::ReceiverCount;
 use crate::spec::{Benchmark, JobSpec, PointSpec};
+use crate::workload::{self, Calls, Place};
 
 /// What one thread found in one point.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(crate) enum Measured {
     Initiated(ReceiverCount, Option<Box<RoundTrips>>),
     /// A client's requests.
     Loaded(Box<Loaded>),
+    /// A caller's calls.
+    Calls(Box<Calls>),
     /// A server that only answers.
     Answered,
 }
@@ -94,6 +97,7 @@ pub(crate) fn wants(job: &JobSpec, side: Side, thread: usize, source: Option<Str
         (Benchmark::Bandwidth | Benchmark::Rma, Side::Client) => (job.tx_depth, 1),
         (Benchmark::Bandwidth, Side::Server) => (1, job.rx_depth),
         (Benchmark::Rma, Side::Server) => (1, 1),
+        (Benchmark::Rpc | Benchmark::Kv, _) => (job.tx_depth, job.rx_depth),
     };
     let quiet = is_client && job.flow.complete_every > 1;
     // Operations that do not complete share one more slot.
@@ -108,7 +112,7 @@ pub(crate) fn wants(job: &JobSpec, side: Side, thread: usize, source: Option<Str
         (true, true) => size,
         (true, false) => job.memory_bytes.max(size.saturating_mul(job.tx_depth)),
     };
-    Wants {
+    let usual = Wants {
         fabric: job.fabric.clone(),
         domain: job.domain.clone(),
         endpoint: job.endpoint,
@@ -121,16 +125,23 @@ pub(crate) fn wants(job: &JobSpec, side: Side, thread: usize, source: Option<Str
         quiet,
         lists: job.flow.post_list > 1,
         source,
-    }
+    };
+    if job.benchmark.is_workload() { workload::wants(job, usual) } else { usual }
 }
 
-/// One thread's part of one point.
+/// How long the messages of a point are.
+pub(crate) const fn lengths(benchmark: Benchmark, point: PointSpec) -> Lengths {
+    if benchmark.is_workload() { Lengths::Leading } else { Lengths::Equal(point.size_bytes) }
+}
+
+/// One thread's part of one point; `place` is for workloads.
 pub(crate) fn run<B: Backend>(
     benchmark: Benchmark,
     side: Side,
     links: &mut [Link<B>],
     port: &Port,
     point: PointSpec,
+    place: &mut Place,
 ) -> Result<Measured, Failure> {
     match (benchmark, side) {
         (Benchmark::OpenLoop, Side::Client) => open_loop::generate(links, port, point),
@@ -148,5 +159,6 @@ pub(crate) fn run<B: Backend>(
         (Benchmark::Bandwidth, Side::Server) => bandwidth::receive(links, port, point),
         (Benchmark::Rma, Side::Client) => rma::initiate(links, port, point),
         (Benchmark::Rma, Side::Server) => rma::serve(links, port),
+        (Benchmark::Rpc | Benchmark::Kv, _) => place.run(links, port, point),
     }
 }

@@ -47,21 +47,21 @@ impl Loaded {
 }
 
 /// Moments for which requests are intended.
-struct Schedule {
-    next: Instant,
+pub(crate) struct Schedule {
+    pub(crate) next: Instant,
     interval_s: f64,
     arrivals: Arrivals,
     random: Random,
 }
 
 impl Schedule {
-    fn new(start: Instant, rate_per_s: u64, arrivals: Arrivals, seed: u64) -> Self {
+    pub(crate) fn new(start: Instant, rate_per_s: u64, arrivals: Arrivals, seed: u64) -> Self {
         let interval_s = 1.0 / rate_per_s.max(1) as f64;
         Self { next: start, interval_s, arrivals, random: Random::new(seed) }
     }
 
     #[inline]
-    fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         let step_s = match self.arrivals {
             Arrivals::Fixed => self.interval_s,
             // Exponential: 1 - unit is above 0.

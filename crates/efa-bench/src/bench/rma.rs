@@ -17,17 +17,17 @@ use crate::watch::Watch;
 const ROUNDS_PER_LOOK: u32 = 64;
 
 /// The measured window of an initiator.
-struct Window {
-    point: PointSpec,
-    started: Instant,
+pub(crate) struct Window {
+    pub(crate) point: PointSpec,
+    pub(crate) started: Instant,
     /// When it opened, and how many operations had completed by then.
-    opened: Option<(Instant, u64)>,
+    pub(crate) opened: Option<(Instant, u64)>,
 }
 
 impl Window {
     /// Opens and closes it; answers whether it is over.
     #[inline]
-    fn advance(&mut self, now: Instant, completed: u64) -> bool {
+    pub(crate) fn advance(&mut self, now: Instant, completed: u64) -> bool {
         let Some((opened, _)) = self.opened else {
             let warm = match self.point.limit {
                 Limit::DurationMs(_) => {

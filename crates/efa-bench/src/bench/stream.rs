@@ -89,7 +89,7 @@ fn room(flow: Flow, depth: usize, in_flight: usize, rest: usize) -> usize {
 }
 
 /// Waits until all that will complete has.
-pub(super) fn finish<B: Backend>(links: &mut [Link<B>], signals: &Signals) -> Result<(), Failure> {
+pub(crate) fn finish<B: Backend>(links: &mut [Link<B>], signals: &Signals) -> Result<(), Failure> {
     let mut watch = Watch::new(signals, "waiting for the last operations to complete");
     for link in links {
         while !link.is_idle() {

@@ -68,7 +68,8 @@ impl Figure {
 
     /// Its value at `point`, if it was measured there.
     pub(crate) fn of(self, point: &Point) -> Option<f64> {
-        let spread = point.latency.and_then(|latency| latency.distribution);
+        let calls = point.work.as_ref().and(point.operation_time);
+        let spread = point.latency.and_then(|latency| latency.distribution).or(calls);
         match self {
             Self::Min => spread.map(|d| d.min_us),
             Self::P50 => spread.map(|d| d.p50_us),
@@ -78,7 +79,10 @@ impl Figure {
             Self::Max => spread.map(|d| d.max_us),
             Self::Mean => point.latency.map(|latency| latency.mean_us),
             Self::Goodput => point.bandwidth.map(|b| b.gbit_per_s),
-            Self::Rate => point.bandwidth.map(|b| b.mmsg_per_s),
+            Self::Rate => {
+                let calls = point.work.as_ref().map(|work| work.mcalls_per_s);
+                point.bandwidth.map(|b| b.mmsg_per_s).or(calls)
+            }
             Self::Lost => Some(point.lost as f64),
         }
     }

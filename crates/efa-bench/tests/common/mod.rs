@@ -1,7 +1,9 @@
 //! Running the real program.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_efa-bench");
 
@@ -34,4 +36,42 @@ pub(crate) fn points_of(arguments: &[&str]) -> Vec<serde_json::Value> {
 pub(crate) fn points(output: &Output) -> Vec<serde_json::Value> {
     let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     results["runs"][0]["points"].as_array().expect("points").clone()
+}
+
+/// The `softefa` command with its library, built from the present sources.
+pub(crate) fn softefa() -> &'static Path {
+    static COMMAND: OnceLock<PathBuf> = OnceLock::new();
+    COMMAND.get_or_init(|| {
+        let program = Path::new(PROGRAM).with_file_name("softefa");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--package", "softefa-cli", "--package", "softefa-verbs"]);
+        if program.parent().is_some_and(|folder| folder.ends_with("release")) {
+            cargo.arg("--release");
+        }
+        assert!(cargo.status().expect("cargo starts").success(), "softefa does not build");
+        program
+    })
+}
+
+/// Runs a measurement on Soft-EFA; answers what it printed and the packets that the device sent.
+pub(crate) fn on_soft_efa(arguments: &[&str]) -> (Output, u64) {
+    on_soft_efa_with(&[], arguments)
+}
+
+/// The same with options of `softefa run`.
+pub(crate) fn on_soft_efa_with(options: &[&str], arguments: &[&str]) -> (Output, u64) {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let counters = folder.path().join("counters.json");
+    let output = Command::new(softefa())
+        .args(["run", "--counters"])
+        .arg(&counters)
+        .args(options)
+        .args(["--", PROGRAM, "local"])
+        .args(arguments)
+        .args(["--json", "-", "--no-doubts"])
+        .output()
+        .expect("softefa starts");
+    let bytes = std::fs::read(counters).expect("counters");
+    let counters: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+    (output, counters["counters"]["tx_pkts"].as_u64().expect("a counter"))
 }

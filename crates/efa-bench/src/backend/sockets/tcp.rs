@@ -1,4 +1,4 @@
-//! A TCP connection. All messages of a point have one length, so that they need no header.
+//! A TCP connection. Messages of one length need no header; others begin with their length.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IoSlice, Read, Write};
@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::slots::{Slots, slot_methods};
 use super::{Phases, check, exchange, failed, gone, local, record};
-use crate::backend::{BURST, Backend, Completion, How, Kind, Posted, Wants, Work};
+use crate::backend::{BURST, Backend, Completion, How, Kind, Lengths, Posted, Wants, Work};
 use crate::failure::Failure;
 use crate::record::FabricRecord;
 use crate::spec::EndpointKind;
@@ -36,7 +36,7 @@ pub(crate) struct PreparedTcp {
 pub(crate) struct Tcp {
     stream: TcpStream,
     slots: Slots,
-    size_bytes: usize,
+    lengths: Lengths,
     /// Sends that the kernel has not taken whole, oldest first, and how much of that it has.
     unsent: VecDeque<usize>,
     written_bytes: usize,
@@ -114,7 +114,7 @@ impl Backend for Tcp {
         phases.done("sync");
         Ok(Self {
             stream,
-            size_bytes: slots.payload_bytes,
+            lengths: Lengths::Equal(slots.payload_bytes),
             unsent: VecDeque::with_capacity(slots.tx_depth),
             slots,
             written_bytes: 0,
@@ -128,9 +128,9 @@ impl Backend for Tcp {
 
     slot_methods!();
 
-    fn begin(&mut self, size_bytes: usize) {
+    fn begin(&mut self, lengths: Lengths) {
         debug_assert!(self.filled_bytes == 0 && self.staged.is_empty(), "a point left bytes");
-        self.size_bytes = size_bytes;
+        self.lengths = lengths;
     }
 
     #[inline]
@@ -141,7 +141,7 @@ impl Backend for Tcp {
         len_bytes: usize,
         how: How,
     ) -> Result<Posted, Failure> {
-        debug_assert_eq!(len_bytes, self.size_bytes, "one length per point");
+        debug_assert_eq!(len_bytes, self.sent_bytes(slot), "as agreed for the point");
         self.unsent.push_back(slot);
         if !how.more && !self.is_blocked {
             self.flush()?;
@@ -154,8 +154,8 @@ impl Backend for Tcp {
         self.flush()?;
         let mut count = self.slots.report_sent(found);
         while count < BURST {
-            let Some(slot) = self.arrived()? else { break };
-            found[count] = Completion { kind: Kind::Received, slot, len_bytes: self.size_bytes };
+            let Some((slot, len_bytes)) = self.arrived()? else { break };
+            found[count] = Completion { kind: Kind::Received, slot, len_bytes };
             count += 1;
         }
         Ok(count)
@@ -187,37 +187,72 @@ impl Tcp {
                 }
                 Err(error) => return Err(gone("sending over TCP", &error)),
             }
-            while self.written_bytes >= self.size_bytes
-                && let Some(slot) = self.unsent.pop_front()
-            {
-                self.written_bytes -= self.size_bytes;
+            while let Some(slot) = self.unsent.front().copied() {
+                let len_bytes = self.sent_bytes(slot);
+                if self.written_bytes < len_bytes {
+                    break;
+                }
+                self.written_bytes -= len_bytes;
+                self.unsent.pop_front();
                 self.slots.sent.push_back(slot);
             }
         }
         Ok(())
     }
 
+    /// Length of a message of ours.
+    #[inline]
+    fn sent_bytes(&self, slot: usize) -> usize {
+        match self.lengths {
+            Lengths::Equal(size_bytes) => size_bytes,
+            Lengths::Leading => leading(self.slots.payload(slot)).min(self.slots.payload_bytes),
+        }
+    }
+
+    /// Length of the message that arrives in `slot`, as far as it is known: at least what says it.
+    #[inline]
+    fn wanted_bytes(&self, slot: usize) -> Result<usize, Failure> {
+        match self.lengths {
+            Lengths::Equal(size_bytes) => Ok(size_bytes),
+            Lengths::Leading if self.filled_bytes < LEADING_BYTES => Ok(LEADING_BYTES),
+            Lengths::Leading => {
+                let len_bytes = leading(self.slots.payload(slot));
+                let longest = self.slots.payload_bytes;
+                if !(LEADING_BYTES..=longest).contains(&len_bytes) {
+                    return Err(Failure::Data(format!(
+                        "a message says that it is {len_bytes} bytes long: {LEADING_BYTES} to \
+                         {longest} were agreed"
+                    )));
+                }
+                Ok(len_bytes)
+            }
+        }
+    }
+
     /// What is unsent of a message.
     #[inline]
     fn rest(&self, index: usize) -> &[u8] {
         let start = if index == 0 { self.written_bytes } else { 0 };
-        &self.slots.payload(self.unsent[index])[start..self.size_bytes]
+        let slot = self.unsent[index];
+        &self.slots.payload(slot)[start..self.sent_bytes(slot)]
     }
 
-    /// The slot of the next whole message, if one is there.
+    /// The slot and length of the next whole message, if one is there.
     #[inline]
-    fn arrived(&mut self) -> Result<Option<usize>, Failure> {
+    fn arrived(&mut self) -> Result<Option<(usize, usize)>, Failure> {
         let Some(slot) = self.slots.offered.front().copied() else { return Ok(None) };
-        while self.filled_bytes < self.size_bytes {
-            let place = &mut self.slots.payload_mut(slot)[self.filled_bytes..self.size_bytes];
+        let mut wanted_bytes = self.wanted_bytes(slot)?;
+        while self.filled_bytes < wanted_bytes {
+            let place = &mut self.slots.payload_mut(slot)[self.filled_bytes..wanted_bytes];
             let read = if !self.staged.is_empty() {
                 let count = place.len().min(self.staged.len());
                 let from = self.staged.start;
                 place[..count].copy_from_slice(&self.stage[from..from + count]);
                 self.staged.start += count;
                 self.filled_bytes += count;
+                wanted_bytes = self.wanted_bytes(slot)?;
                 continue;
-            } else if self.size_bytes >= DIRECT_BYTES {
+            } else if wanted_bytes >= DIRECT_BYTES {
                 self.stream.read(place).inspect(|count| self.filled_bytes += count)
             } else {
                 self.stream.read(&mut self.stage).inspect(|count| self.staged = 0..*count)
@@ -236,8 +271,17 @@ impl Tcp {
         }
         self.filled_bytes = 0;
         self.slots.offered.pop_front();
-        Ok(Some(slot))
+        Ok(Some((slot, wanted_bytes)))
     }
+}
+
+/// Bytes that tell the length of a message.
+const LEADING_BYTES: usize = 4;
+
+/// The length that a message begins with.
+#[inline]
+fn leading(message: &[u8]) -> usize {
+    message.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize)
 }
 
 fn is_later(kind: ErrorKind) -> bool {

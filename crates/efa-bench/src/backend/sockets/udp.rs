@@ -7,7 +7,7 @@ use fabric::OutOfBand;
 
 use super::slots::{Slots, slot_methods};
 use super::{Phases, check, exchange, failed, gone, local, record};
-use crate::backend::{BURST, Backend, Completion, How, Kind, Posted, Wants, Work};
+use crate::backend::{BURST, Backend, Completion, How, Kind, Lengths, Posted, Wants, Work};
 use crate::failure::Failure;
 use crate::record::FabricRecord;
 use crate::spec::EndpointKind;
@@ -76,7 +76,7 @@ impl Backend for Udp {
 
     slot_methods!();
 
-    fn begin(&mut self, _size_bytes: usize) {}
+    fn begin(&mut self, _lengths: Lengths) {}
 
     #[inline]
     fn post(

@@ -1,0 +1,75 @@
+//! The header of calls and replies: their length, the number of the call within its session, and
+//! what is asked or answered. The body follows: a key and what belongs to it, or a value.
+
+/// Bytes of a header.
+pub(super) const HEADER_BYTES: usize = 12;
+
+/// What a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Code {
+    /// Call: the value of this key.
+    Get = 1,
+    /// Call: this is the value of this key from now on.
+    Put = 2,
+    /// Reply: it is done; the value follows a get.
+    Done = 16,
+    /// Reply: there is no such key.
+    Missing = 17,
+    /// Reply: the call arrived damaged.
+    Damaged = 18,
+}
+
+impl Code {
+    const ALL: [Self; 5] = [Self::Get, Self::Put, Self::Done, Self::Missing, Self::Damaged];
+}
+
+/// What a message begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) len_bytes: usize,
+    pub(super) call: u32,
+    pub(super) code: Code,
+}
+
+impl Header {
+    /// Writes it to the front of `message`, which is longer.
+    #[inline]
+    pub(super) fn write(self, message: &mut [u8]) {
+        let len_bytes = u32::try_from(self.len_bytes).unwrap_or(u32::MAX);
+        message[..4].copy_from_slice(&len_bytes.to_le_bytes());
+        message[4..8].copy_from_slice(&self.call.to_le_bytes());
+        message[8..HEADER_BYTES].copy_from_slice(&u32::from(self.code as u8).to_le_bytes());
+    }
+
+    /// Reads that of a message; `None` if it is damaged, or not as long as it says.
+    #[inline]
+    pub(super) fn read(message: &[u8]) -> Option<Self> {
+        let word =
+            |at: usize| message.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+        let (len_bytes, call, code) = (word(0)? as usize, word(4)?, word(8)?);
+        let code = Code::ALL.into_iter().find(|known| u32::from(*known as u8) == code)?;
+        (len_bytes == message.len()).then_some(Self { len_bytes, call, code })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_survive_and_damage_is_noticed() {
+        let header = Header { len_bytes: 20, call: 0x0102_0304, code: Code::Missing };
+        let mut message = [0; 20];
+        header.write(&mut message);
+        assert_eq!(Header::read(&message), Some(header));
+        for len_bytes in 0..20 {
+            assert_eq!(Header::read(&message[..len_bytes]), None, "{len_bytes}");
+        }
+        for byte in [0, 3, 8, 11] {
+            message[byte] ^= 0x40;
+            assert_eq!(Header::read(&message), None, "byte {byte}");
+            message[byte] ^= 0x40;
+        }
+    }
+}
