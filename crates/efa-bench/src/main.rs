@@ -22,6 +22,7 @@ mod host;
 mod import;
 mod judge;
 mod lane;
+mod lessons;
 mod link;
 mod measure;
 mod names;

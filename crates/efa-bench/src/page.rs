@@ -4,6 +4,7 @@ use report::{Axis, Chart, Page, Scale, Section, Series, Stroke};
 
 use crate::compare::{self, Group, latency_us};
 use crate::figures::{self, Model};
+use crate::lessons;
 use crate::output;
 use crate::record::{Point, Results, Run};
 use crate::spec::Benchmark;
@@ -28,6 +29,7 @@ pub(crate) fn page(results: &Results, headline: Vec<String>, model: Option<&Mode
             sections.push(Section { title, tables: vec![table], ..Section::default() });
         }
     }
+    sections.extend(lessons::sections(&results.runs));
     let plots = Plots { groups: &groups, names: &names };
     // The figures of the paper show these, with more beside them.
     let has_figures = results.runs.iter().any(|run| run.source == "published");
