@@ -172,9 +172,12 @@ fn serve_point(
 /// Tells the threads from `first` on what their counterparts have sent, and the client what has
 /// arrived.
 fn count_stream(lanes: &Lanes, control: &mut Control, first: usize) -> Result<(), Failure> {
-    let sent = match control.receive("waiting for the sender's count")? {
-        Message::Sent(sent) if sent.len() == lanes.len() => sent,
-        other => return Err(unexpected("a count for each thread", &other)),
+    let sent = loop {
+        match control.receive("waiting for the sender's count")? {
+            Message::Sent(sent) if sent.len() == lanes.len() => break sent,
+            Message::Working => {}
+            other => return Err(unexpected("a count for each thread", &other)),
+        }
     };
     lanes.tell_from(first, |index| Command::Sent(sent[index]));
     // A lot may be buffered: the waiting client is told that this goes on.

@@ -17,6 +17,9 @@ use crate::record::{
 use crate::spec::{Benchmark, EndpointKind, JobSpec, Operation, PointSpec};
 use crate::workload;
 
+/// Between two words to a server that waits for the end of a point.
+const WORD_EVERY: Duration = Duration::from_millis(200);
+
 /// A session with a server: the endpoints of both sides, ready for one point after the other.
 pub(crate) struct Session {
     lanes: Lanes,
@@ -228,6 +231,13 @@ impl Session {
         Ok(Point { lost, validated, bandwidth, disorder, ..self.new_point(point) })
     }
 
+    /// The results of all threads, of points whose end only this side sees: the server, which waits
+    /// for it, is told that they go on.
+    fn slow_results(&mut self) -> Result<Vec<Measured>, Failure> {
+        let Self { lanes, control, .. } = self;
+        lanes.results_with(0, WORD_EVERY, || control.send(&Message::Working))
+    }
+
     /// Tells the server what each thread has sent; answers what its threads have counted.
     fn counts(&mut self, sent: Vec<u64>) -> Result<Vec<ReceiverCount>, Failure> {
         self.control.send(&Message::Sent(sent))?;
@@ -243,7 +253,7 @@ impl Session {
     /// Waits until all threads have done their operations, then ends the server's.
     fn one_sided(&mut self, point: PointSpec) -> Result<Point, Failure> {
         let (mut counts, mut times) = (Vec::new(), None);
-        for measured in self.lanes.results()? {
+        for measured in self.slow_results()? {
             if let Measured::Initiated(count, trips) = measured {
                 counts.push(count);
                 times = trips.map(|t| Distribution::of(&t.histogram, 1)).or(times);
@@ -261,7 +271,7 @@ impl Session {
 
     /// Waits until all threads have had their replies, and for what they cost the server.
     fn calls(&mut self, point: PointSpec) -> Result<Point, Failure> {
-        let calls = self.lanes.results()?.into_iter().filter_map(|measured| match measured {
+        let calls = self.slow_results()?.into_iter().filter_map(|measured| match measured {
             Measured::Calls(calls) => Some(*calls),
             _ => None,
         });

@@ -136,3 +136,11 @@ fn what_is_not_for_calls_is_refused_in_one_line() {
         assert_fails(&efa_bench(&all), 2, &words);
     }
 }
+
+#[test]
+fn a_point_may_last_longer_than_the_silence_that_is_tolerated() {
+    let manner = ["-t", "0.6", "-w", "0", "--blocks", "1", "--timeout", "0.5", "-d", "4"];
+    let rpc = ["rpc", "--fabric", "tcp", "--keys", "100"];
+    let points = points_of(&[&rpc[..], &manner].concat());
+    assert!(number(&points[0], "seconds") >= 0.6, "{points:?}");
+}
