@@ -75,6 +75,15 @@ pub(crate) enum CopyError {
     LeaseEnded,
     /// The kernel does not let us (other process namespace, ptrace restrictions, process ended).
     NotPermitted,
+    /// One of the two programs has unmapped some of its bytes.
+    Unmapped,
+}
+
+impl CopyError {
+    /// Nothing else of the same queue pair could be copied either.
+    pub(crate) fn is_for_good(self) -> bool {
+        matches!(self, Self::Stranger | Self::NotPermitted)
+    }
 }
 
 impl std::fmt::Debug for Source {
@@ -188,8 +197,12 @@ impl Stretch {
         // SAFETY: writes to the array above and to `to..to + len`, which lies in a live region
         // with the right to write it (as `mr::copy_in`); the kernel checks both address spaces.
         let got = unsafe { libc::process_vm_readv(pid, local.as_ptr(), 2, remote.as_ptr(), 2, 0) };
-        let is_whole = usize::try_from(got) == Ok(len + LEASE_LEN);
-        if is_whole { Ok(u64::from_ne_bytes(lease)) } else { Err(CopyError::NotPermitted) }
+        if usize::try_from(got) == Ok(len + LEASE_LEN) {
+            return Ok(u64::from_ne_bytes(lease));
+        }
+        let error = std::io::Error::last_os_error().raw_os_error();
+        let is_unmapped = got >= 0 || error == Some(libc::EFAULT);
+        Err(if is_unmapped { CopyError::Unmapped } else { CopyError::NotPermitted })
     }
 }
 
@@ -255,7 +268,9 @@ mod tests {
         let nobody = Stretch { pid: u32::MAX, ..good };
         assert_eq!(copy(&nobody, 0, &mut to), Err(CopyError::Stranger));
         let unmapped = Stretch { addr: 64, ..good };
-        assert_eq!(copy(&unmapped, 0, &mut to), Err(CopyError::NotPermitted));
+        assert_eq!(copy(&unmapped, 0, &mut to), Err(CopyError::Unmapped));
+        let ended = Stretch { pid: i32::MAX as u32, ..good };
+        assert_eq!(copy(&ended, 0, &mut to), Err(CopyError::NotPermitted));
         let successor = Stretch { lease: good.lease ^ 1, ..good };
         assert_eq!(copy(&successor, 0, &mut to), Err(CopyError::LeaseEnded));
     }

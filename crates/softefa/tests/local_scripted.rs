@@ -26,12 +26,17 @@ fn local() -> Side {
 
 /// A source as SRD-10.7 wants it: bytes of this process that `peer` lets `to` copy for ever.
 fn source(peer: &Scripted, to: Address, bytes: &[u8]) -> Vec<u8> {
+    source_at(peer, to, bytes.as_ptr() as usize, u32::try_from(bytes.len()).expect("short"))
+}
+
+/// As [`source`], of bytes that need not be there.
+fn source_at(peer: &Scripted, to: Address, at: usize, len: u32) -> Vec<u8> {
     static LEASE: u64 = 77;
     let long = |address: usize| (address as u64).to_be_bytes();
     let open = [
         &std::process::id().to_be_bytes()[..],
-        &u32::try_from(bytes.len()).expect("short").to_be_bytes(),
-        &long(bytes.as_ptr() as usize),
+        &len.to_be_bytes(),
+        &long(at),
         &long(&raw const LEASE as usize),
         &LEASE.to_be_bytes(),
     ]
@@ -93,6 +98,57 @@ fn a_read_that_failed_is_not_copied_any_more() {
         assert!(a.cq.poll_one().is_none());
     }
     assert!(into.words.iter().all(|word| word.load(Ordering::Relaxed) == 1));
+}
+
+/// A READ whose answers name `LONG` bytes at `at`; how it ends, and whether they were copied.
+fn read_named(a: &Side, peer: &mut Scripted, at: usize) -> (Status, bool) {
+    let ah = a.ah(a);
+    a.post(1, &ah, peer.qpn(), SendOp::Read(remote(a, 0)), &[a.sge(0, LONG)]);
+    let (mut requests, mut is_copied, mut status) = (0, false, None);
+    until(peer, |peer| {
+        for (from, op, body) in peer.turn(|_| Ok(())) {
+            is_copied |= op == OP_READ_CONFIRM;
+            if op == OP_READ {
+                requests += 1;
+                let answer = answer(&body, 0, LONG, 0, &[]);
+                let named = [&answer[..], &source_at(peer, from, at, LONG)].concat();
+                let again = (OP_READ_FAIL, &answer);
+                let (op, body) = if requests == 1 { (OP_READ_GRANT, &named) } else { again };
+                peer.send(from, op, body);
+            }
+        }
+        status = a.cq.poll_one().map(|done| done.status);
+        status.is_some()
+    });
+    (status.expect("until it has one"), is_copied)
+}
+
+/// A program that gave its memory back is no stranger for ever.
+#[test]
+fn a_peer_whose_bytes_were_not_there_is_copied_from_again() {
+    let (a, mut peer) = (local(), Scripted::new());
+    assert_eq!(read_named(&a, &mut peer, 4096), (Status::RemoteAbort, false));
+    let bytes = vec![9u8; LONG as usize];
+    assert_eq!(read_named(&a, &mut peer, bytes.as_ptr() as usize), (Status::Ok, true));
+    assert!(a.bytes(0, LONG as usize) == bytes);
+}
+
+/// SRD-10.8: a longer one would be copied within one turn all the same.
+#[test]
+fn a_source_longer_than_a_segment_is_refused() {
+    const SEGMENT: u32 = 262_144;
+    let (a, mut peer) = (local(), Scripted::new());
+    let bytes = vec![9u8; SEGMENT as usize + 1];
+    for (len, status) in [(SEGMENT, srd::Status::Ok), (SEGMENT + 1, srd::Status::BadStatus)] {
+        let named = source(&peer, address(&a), &bytes[..len as usize]);
+        let id = peer.send(address(&a), OP_WRITE_LOCAL, &[block(&a, len, 0), named].concat());
+        until(&mut peer, |peer| {
+            assert!(a.cq.poll_one().is_none());
+            peer.turn(|_| Ok(()));
+            peer.ended.contains_key(&id)
+        });
+        assert_eq!(peer.ended[&id], status, "{len} bytes");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //!         confirm  -----------------> still registered? accepted = done
 //! ```
 //! What cannot be copied goes over the wire, and the peer is not asked again unless it only took
-//! the bytes back.
+//! the bytes back or they were not there.
 
 use std::sync::Arc;
 
@@ -151,7 +151,8 @@ impl Core {
         self.write_recv.agree(arrival.flags)?;
         let source = self.open(arrival.peer, &source)?;
         let end = u64::from(block.offset) + u64::from(source.len());
-        if end > u64::from(block.total) {
+        // A turn copies a message whole, so a long one would keep all other peers waiting.
+        if end > u64::from(block.total) || source.len() > SEGMENT_BYTES {
             return Err(Reject::BadStatus);
         }
         let remote = (block.key, block.addr, block.total);
@@ -254,7 +255,7 @@ impl Core {
         let Some(slot) = self.sq.get_mut(index) else { return };
         let transfer = &mut slot.transfer;
         (transfer.is_local, transfer.answered, transfer.placed) = (false, false, 0);
-        if let Some(peer) = slot.peer.filter(|_| why != CopyError::LeaseEnded) {
+        if let Some(peer) = slot.peer.filter(|_| why.is_for_good()) {
             self.rdma.local.set_far(peer);
         }
         self.give(now, index, Part::ReadRequest(index), OP_READ, 0, (0, imm));
