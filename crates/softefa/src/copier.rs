@@ -51,14 +51,12 @@ fn copier() -> Option<&'static Copier> {
             return None;
         }
         let copier: &'static Copier = Box::leak(Box::default());
-        let thread = std::thread::Builder::new().name("softefa-copy".into()).stack_size(128 << 10);
-        thread.spawn(|| copier.run()).is_ok().then_some(copier)
+        lifecycle::spawn("softefa-copy", 128 << 10, || copier.run()).then_some(copier)
     })
 }
 
 impl Copier {
     fn run(&self) {
-        lifecycle::block_signals();
         loop {
             let mut called = self.called.lock().unwrap_or_else(PoisonError::into_inner);
             let pulls = loop {

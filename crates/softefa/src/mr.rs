@@ -6,6 +6,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::lease::Lease;
+use crate::lifecycle;
 use crate::pd::PdId;
 use crate::service;
 
@@ -95,7 +96,8 @@ impl Mr {
     /// Ends the registration: later work requests that name it fail, and when this returns the
     /// adapter has stopped writing to it. Idempotent.
     pub fn deregister(&self) {
-        if self.region.lease.end() {
+        // In a child its locks may be taken for ever, and the memory is a copy.
+        if !lifecycle::is_forked_child() && self.region.lease.end() {
             self.table.remove(self.region.key);
             service::retire(&self.table, self.region.key);
         }
@@ -219,6 +221,12 @@ impl MrTable {
         let region = Arc::new(Region { pd, key: slot.key, addr, len, access, lease });
         slot.region = Some(Arc::clone(&region));
         Ok(Arc::new(Mr { region, table: Arc::clone(self) }))
+    }
+
+    /// Keeps others from the table.
+    #[cfg(test)]
+    pub(crate) fn hold(&self) -> impl Drop + '_ {
+        self.slots.write().unwrap()
     }
 
     fn remove(&self, key: u32) {

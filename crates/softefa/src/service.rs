@@ -170,8 +170,7 @@ fn service() -> Option<&'static Service> {
     static STARTED: OnceLock<bool> = OnceLock::new();
     let started = STARTED.get_or_init(|| {
         lifecycle::install();
-        let thread = std::thread::Builder::new().name("softefa".into()).stack_size(256 << 10);
-        thread.spawn(move || service.run()).is_ok()
+        lifecycle::spawn("softefa", 256 << 10, move || service.run())
     });
     started.then_some(service)
 }
@@ -194,7 +193,6 @@ impl Service {
     }
 
     fn run(&self) {
-        lifecycle::block_signals();
         let mut watched = HashSet::new();
         let mut ready = Ready::NONE;
         loop {

@@ -33,6 +33,12 @@ impl Family {
         *members = members.iter().filter(|cq| cq.strong_count() > 0).cloned().collect();
     }
 
+    /// Keeps others from it.
+    #[cfg(test)]
+    pub(crate) fn hold(&self) -> impl Drop + '_ {
+        self.0.write().unwrap()
+    }
+
     fn members(&self) -> Arc<[Weak<Cq>]> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }

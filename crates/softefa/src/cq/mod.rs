@@ -386,6 +386,10 @@ fn is_fresh(at_ns: &AtomicU64, now: Instant) -> bool {
 
 impl Drop for Cq {
     fn drop(&mut self) {
+        // In a child the lock of the family may be taken for ever.
+        if lifecycle::is_forked_child() {
+            return;
+        }
         self.device.live.cqs.fetch_sub(1, Ordering::Relaxed);
         self.device.family.leave();
     }
