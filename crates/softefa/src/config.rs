@@ -33,9 +33,11 @@ pub const ENV_CAPTURE: &str = "SOFTEFA_CAPTURE";
 pub const ENV_STRICT: &str = "SOFTEFA_STRICT";
 /// Directory of the sysfs tree and the counters.
 pub const ENV_RUN_DIR: &str = "SOFTEFA_RUN_DIR";
+/// What the run has set of [`FOR_USERS`], as `NAME=VALUE` with spaces between.
+pub const ENV_OF_RUN: &str = "SOFTEFA_OF_RUN";
 
 /// All of them: what a run does not set must not be left from another one.
-pub const ENV_ALL: [&str; 11] = [
+pub const ENV_ALL: [&str; 12] = [
     ENV_DEVICES,
     ENV_PROFILE,
     ENV_FAULT,
@@ -47,7 +49,13 @@ pub const ENV_ALL: [&str; 11] = [
     ENV_CAPTURE,
     ENV_STRICT,
     ENV_RUN_DIR,
+    ENV_OF_RUN,
 ];
+
+/// Those that may be set for a run inside a run; their values have no spaces. What the run keeps
+/// for itself is not among them, and the trace is for everything below (docs/TRACE.md).
+const FOR_USERS: [&str; 6] =
+    [ENV_DEVICES, ENV_PROFILE, ENV_FAULT, ENV_INTEGRITY, ENV_PATHS, ENV_STRICT];
 
 /// Upper bound of `--paths`.
 pub const MAX_PATHS: u16 = 256;
@@ -251,7 +259,12 @@ impl Config {
     /// # Errors
     /// The first variable that cannot be read.
     pub fn from_env() -> Result<Self, ConfigError> {
-        let text = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+        Self::from_values(|name| std::env::var_os(name))
+    }
+
+    fn from_values(value: impl Fn(&str) -> Option<OsString>) -> Result<Self, ConfigError> {
+        let value = |name| value(name).filter(|value| !value.is_empty());
+        let text = |name| value(name).and_then(|value| value.into_string().ok());
         let mut config = Self::default();
         if let Some(value) = text(ENV_DEVICES) {
             config.devices = value.split(',').map(str::parse).collect::<Result<_, _>>()?;
@@ -279,23 +292,35 @@ impl Config {
         }
         // Set by `softefa run` only; what cannot be read is as good as not set.
         config.capture_bytes = text(ENV_CAPTURE).and_then(|value| value.parse().ok());
-        config.run_dir = std::env::var_os(ENV_RUN_DIR).filter(|v| !v.is_empty()).map(PathBuf::from);
+        config.run_dir = value(ENV_RUN_DIR).map(PathBuf::from);
         config.check()?;
         Ok(config)
     }
 
-    /// What the user asks for in the environment: as [`Config::from_env`], but in a run only the trace,
-    /// because the other variables there are those of the run (`SOFTEFA_TRACE` in
-    /// docs/TRACE.md is meant for everything below).
+    /// What the user asks for in the environment: as [`Config::from_env`], but in a run only the trace
+    /// (`SOFTEFA_TRACE` in docs/TRACE.md is meant for everything below) and what has another value
+    /// than the run has set.
     ///
     /// # Errors
     /// As [`Config::from_env`].
     pub fn from_user() -> Result<Self, ConfigError> {
-        let config = Self::from_env()?;
-        if config.run_dir.is_none() {
-            return Ok(config);
+        Self::from_user_values(|name| std::env::var_os(name))
+    }
+
+    fn from_user_values(value: impl Fn(&str) -> Option<OsString>) -> Result<Self, ConfigError> {
+        if value(ENV_RUN_DIR).is_none_or(|dir| dir.is_empty()) {
+            return Self::from_values(value);
         }
-        Ok(Self { trace: config.trace, ..Self::default() })
+        let of_run = value(ENV_OF_RUN).and_then(|of_run| of_run.into_string().ok());
+        let is_of_run = |name: &str, value: &OsString| {
+            let setting = format!("{name}={}", value.display());
+            of_run.as_ref().is_none_or(|of_run| of_run.split(' ').any(|of| of == setting))
+        };
+        Self::from_values(|name| {
+            let is_for_all = matches!(name, ENV_TRACE | ENV_TRACE_EVENTS);
+            let is_for_user = FOR_USERS.contains(&name);
+            value(name).filter(|value| is_for_all || is_for_user && !is_of_run(name, value))
+        })
     }
 
     /// The variables that make [`Config::from_env`] return this configuration in a child.
@@ -303,7 +328,7 @@ impl Config {
     pub fn to_env(&self) -> Vec<(&'static str, OsString)> {
         let devices: Vec<String> =
             self.devices.iter().map(|d| format!("{}={}", d.name, d.addr)).collect();
-        let mut env = vec![
+        let mut env: Vec<(&str, OsString)> = vec![
             (ENV_DEVICES, devices.join(",").into()),
             (ENV_PROFILE, self.profile.name().into()),
             (ENV_FAULT, self.faults.to_string().into()),
@@ -326,7 +351,10 @@ impl Config {
             env.push((ENV_CAPTURE, bytes.to_string().into()));
         }
         if let Some(dir) = &self.run_dir {
-            env.push((ENV_RUN_DIR, dir.into()));
+            let settings = env.iter().filter(|(name, _)| FOR_USERS.contains(name));
+            let settings = settings.map(|(name, value)| format!("{name}={}", value.display()));
+            let of_run = settings.collect::<Vec<_>>().join(" ");
+            env.extend([(ENV_OF_RUN, of_run.into()), (ENV_RUN_DIR, dir.into())]);
         }
         env
     }
@@ -404,6 +432,47 @@ mod tests {
         for bad in ["", "12", "+2345678901234567890123456789012", "zz"] {
             assert!(parse_key(bad).is_err(), "{bad} was accepted");
         }
+    }
+
+    /// A configuration that sets all there is.
+    fn full() -> Config {
+        Config {
+            faults: "loss=1%,seed=7".parse().unwrap(),
+            integrity: Integrity::Crc32c,
+            paths: 3,
+            strict: true,
+            local_key: Some([7; 16]),
+            trace: Some(TraceSpec::new("/dev/null", Some("loss")).unwrap()),
+            capture_bytes: Some(64),
+            run_dir: Some("/tmp/run".into()),
+            ..Config::default()
+        }
+    }
+
+    fn lookup(env: Vec<(&'static str, OsString)>) -> impl Fn(&str) -> Option<OsString> {
+        move |name| env.iter().rev().find(|(of, _)| *of == name).map(|(_, value)| value.clone())
+    }
+
+    #[test]
+    fn all_variables_are_known_and_read_back() {
+        let env = full().to_env();
+        let mut names: Vec<_> = env.iter().map(|(name, _)| *name).collect();
+        let mut all = ENV_ALL.to_vec();
+        names.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(names, all);
+        assert_eq!(Config::from_values(lookup(env)), Ok(full()));
+    }
+
+    #[test]
+    fn in_a_run_counts_what_is_set_anew() {
+        let trace = full().trace;
+        let inside = Config { trace, ..Config::default() };
+        let mut env = full().to_env();
+        assert_eq!(Config::from_user_values(lookup(env.clone())), Ok(inside.clone()));
+        env.extend([(ENV_FAULT, "loss=2%".into()), (ENV_PATHS, "".into())]);
+        let faults = "loss=2%".parse().unwrap();
+        assert_eq!(Config::from_user_values(lookup(env)), Ok(Config { faults, ..inside }));
     }
 
     #[test]

@@ -151,6 +151,9 @@ fn a_run_in_a_run_is_its_own() {
         (vec!["efa2"], vec!["seed=0"])
     );
     assert_eq!(values("SOFTEFA_TRACE"), ["/dev/null"]);
+    let outcome = session.run(&format!("env SOFTEFA_FAULT=dup=2% {inner}"));
+    assert!(outcome.stdout.contains("\nSOFTEFA_FAULT=dup=2%"), "set anew: {outcome}");
+    assert!(outcome.stdout.contains("\nSOFTEFA_PROFILE=efa2\n"), "{outcome}");
     assert_eq!(values("LD_PRELOAD")[0].matches("libsoftefa_verbs").count(), 1, "{outcome}");
     assert!(values("LD_LIBRARY_PATH").iter().all(|list| !list.contains("replace-verbs")));
 }
