@@ -5,8 +5,8 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::lease::Lease;
 use crate::lifecycle;
+use crate::local_copy::lease::Lease;
 use crate::pd::PdId;
 use crate::service;
 

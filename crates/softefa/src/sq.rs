@@ -1,7 +1,7 @@
 //! Send queue: work requests between posting and completion.
 
 use crate::core::Transfer;
-use crate::lease::Lease;
+use crate::local_copy::lease::Lease;
 use crate::mr::{MrCache, Sge};
 use crate::qp::SendOp;
 use crate::status::Status;

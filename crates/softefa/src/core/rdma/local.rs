@@ -15,12 +15,12 @@ use std::sync::Arc;
 use srd::{Address, Arrival, Instant, PeerId, Reject};
 
 use super::{Block, Body, Lanes, OP_READ, OP_READ_CONFIRM, Part};
-use crate::copier;
 use crate::core::Core;
 use crate::counters::Counter;
+use crate::local_copy::copier;
+use crate::local_copy::pull::{PIECE_BYTES, PullError, PullId, Pulls, Who};
 use crate::local_copy::{CopyError, Sealer, Source, Stretch};
 use crate::mr::Right;
-use crate::pull::{PIECE_BYTES, PullError, PullId, Pulls, Who};
 use crate::qp::socket_addr;
 use crate::sq::SendSlot;
 use crate::status::Status;

@@ -10,8 +10,8 @@ use super::{
 use crate::AHN_UNKNOWN;
 use crate::core::Core;
 use crate::counters::Counter;
-use crate::lease::Lease;
 use crate::local_copy::Source;
+use crate::local_copy::lease::Lease;
 use crate::mr::{self, Region, Right};
 use crate::qp::socket_addr;
 use crate::status::Status;

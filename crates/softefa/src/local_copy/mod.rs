@@ -11,11 +11,16 @@
 //!   read behind them by the same system call; no other process has the same, so a successor with
 //!   the same id is told apart, too.
 
+pub(crate) mod copier;
+pub(crate) mod lease;
+pub(crate) mod pull;
+
 use siphasher::sip128::SipHasher24;
 use srd::Address;
 
 use crate::host;
-use crate::lease::{self, Lease};
+
+use lease::Lease;
 
 /// Shared by the programs of one user on one machine.
 pub type UserKey = [u8; 16];

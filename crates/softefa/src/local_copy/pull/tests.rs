@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::lease::Lease;
+use crate::local_copy::lease::Lease;
 use crate::local_copy::{Sealer, Source};
 use crate::mr::{Access, Mr, MrCache, MrTable, Sge};
 use crate::pd::PdId;

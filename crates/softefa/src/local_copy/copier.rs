@@ -2,7 +2,7 @@
 //!
 //! One core cannot copy faster than it reads and writes memory; two can. The thread is started by
 //! the first READ that is worth it, and only where there is a second processor to run on. It takes
-//! pieces as the queue pair's own turn does ([`crate::pull`]) and never holds more than one. It stays
+//! pieces as the queue pair's own turn does ([`super::pull`]) and never holds more than one. It stays
 //! with a queue pair until that has nothing more; others do without it meanwhile.
 //!
 //! Whoever needs all pieces back waits for it, so it must not lose its processor while it has one.
@@ -13,9 +13,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use super::pull::{Pulls, Who};
 use crate::host;
 use crate::lifecycle;
-use crate::pull::{Pulls, Who};
 
 /// How long it looks for more before it sleeps: waking it costs the caller several microseconds.
 const SPIN_NS: u64 = 50_000;
