@@ -311,7 +311,7 @@ pub(crate) const FIGURES: &[Figure] = &[
             "softefa run -- efa-bench local rma --op read -p efa --sizes 4,64,512,1024,4096,8192",
         ],
         differs: "Published bytes are counters'; 8 (SEND), 32 (WRITE) and 24 (READ) are taken off here. c5n emulates READ \
-            and WRITE by messages; devices `efa1` and later have READ of their own, `efa2` WRITE.",
+            and WRITE by messages; devices efa1 and later have READ of their own, efa2 WRITE.",
         ..STREAM
     },
     Figure {

@@ -150,7 +150,7 @@ impl Plot<'_> {
         let (colour, shift) = match sample.origin {
             Origin::Measured => (own, 0),
             Origin::Published(fabric) => (of(fabric), 0),
-            Origin::Modelled(fabric) => (of(fabric), 1),
+            Origin::Modelled(fabric) => (of(fabric), self.figure.operations.len()),
         };
         let operations = self.figure.operations;
         let number = operations.iter().position(|o| *o == sample.operation).unwrap_or(0);
