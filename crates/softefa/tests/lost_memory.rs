@@ -11,7 +11,6 @@ use common::{Side, poll_until, side};
 use softefa::counters::Counter;
 use softefa::{Access, CompletionOp, QpKind, Remote, SendOp, Sge, Status};
 use srd::Reject;
-use srd::Reject::BadStatus;
 
 const LEN: usize = 4096;
 
@@ -131,42 +130,37 @@ fn what_did_not_arrive_fails_and_stays_away() {
     assert!(!well.is_empty() && a.device.counters().get(Counter::RetransGonePkts) > 0);
 }
 
-/// A short WRITE, which the adapter copies: it was repeated from memory that is gone.
-#[test]
-fn a_write_that_did_not_arrive_fails() {
-    let a = side(QpKind::Srd, "");
-    let mut peer = Scripted::new();
+/// What one work request with the first `len` bytes of pages ends with, whose memory is gone before
+/// the peer has looked: all it sees are questions, and it answers `how`.
+fn end_of_a_question(op: SendOp, len: u32, how: Reject) -> Status {
+    let (a, mut peer) = (side(QpKind::Srd, ""), Scripted::new());
     let pages = Pages::new(LEN);
     let access = Access { local_write: true, remote_read: false, remote_write: false };
     let mr = a.pd.reg_mr(pages.addr(), LEN as u64, access).expect("registers");
     let ah = a.pd.create_ah(a.device.gid()).expect("a handle");
-    let sge = Sge { addr: pages.addr(), len: 256, lkey: mr.lkey() };
-    let target = SendOp::Write(Remote { addr: 4096, rkey: 1 });
-    a.post(1, &ah, peer.qpn(), target, &[sge]);
+    a.post(1, &ah, peer.qpn(), op, &[Sge { addr: pages.addr(), len, lkey: mr.lkey() }]);
     pages.unmap();
-    // Nobody answered so far: what comes first was sent before, what comes again is GONE.
     let asked = || a.device.counters().get(Counter::RetransGonePkts) > 0;
     until(&mut peer, |_| a.cq.poll_one().is_none() && asked());
+    // What was sent before is lost.
     peer.forget_arrivals();
-    let status = outcome(&a, &mut peer, |op| if op == OP_GONE { Err(BadStatus) } else { Ok(()) });
-    assert_eq!(status, Status::LocalInvalidLkey);
+    outcome(&a, &mut peer, |op| {
+        assert_eq!(op, OP_GONE);
+        Err(how)
+    })
+}
+
+/// A short WRITE, which the adapter copies: it was repeated from memory that is gone.
+#[test]
+fn a_write_that_did_not_arrive_fails() {
+    let write = SendOp::Write(Remote { addr: 4096, rkey: 1 });
+    assert_eq!(end_of_a_question(write, 256, Reject::BadStatus), Status::LocalInvalidLkey);
 }
 
 /// What the peer says otherwise stays what it is (SRD-6.7).
 #[test]
 fn other_ends_keep_their_status() {
-    let a = side(QpKind::Srd, "");
-    let mut peer = Scripted::new();
-    let pages = Pages::new(LEN);
-    let access = Access { local_write: true, remote_read: false, remote_write: false };
-    let mr = a.pd.reg_mr(pages.addr(), LEN as u64, access).expect("registers");
-    let ah = a.pd.create_ah(a.device.gid()).expect("a handle");
-    let sge = Sge { addr: pages.addr(), len: LEN as u32, lkey: mr.lkey() };
-    a.post(1, &ah, peer.qpn(), SendOp::Send, &[sge]);
-    pages.unmap();
-    let asked = || a.device.counters().get(Counter::RetransGonePkts) > 0;
-    until(&mut peer, |_| a.cq.poll_one().is_none() && asked());
-    peer.forget_arrivals();
-    let status = outcome(&a, &mut peer, |_| Err(Reject::BadDestQpn));
-    assert_eq!(status, Status::RemoteBadDestQpn);
+    for (op, len) in [(SendOp::Send, LEN as u32), (SendOp::Send, 8)] {
+        assert_eq!(end_of_a_question(op, len, Reject::BadDestQpn), Status::RemoteBadDestQpn);
+    }
 }
