@@ -65,7 +65,7 @@ impl Endpoint {
             let mut cx = self.shared.context(now, peer.id);
             if let Some(transmit) = peer.poll(self.qpn, hint, header, &mut cx) {
                 self.turn_left -= 1;
-                if self.turn_left == 0 {
+                if self.turn_left == 0 && self.ready.len() > 1 {
                     self.ready.rotate_left(1);
                 }
                 return Some(transmit);

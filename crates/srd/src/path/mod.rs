@@ -1,11 +1,12 @@
 //! The paths toward one peer: their delays, their losses, and which to take next (SRD-8.1).
 
+mod delays;
+
 use crate::rng::Rng;
 use crate::{Config, Instant, PathId, PathStats};
+use delays::Delays;
 use std::collections::VecDeque;
 
-/// Samples the median is taken of.
-const SAMPLES: usize = 32;
 const PENALTY_MAX: u8 = 15;
 /// A quarantine grows to at most this multiple of its first length.
 const QUARANTINE_GROWTH_MAX: u32 = 512;
@@ -61,9 +62,7 @@ pub(crate) struct PathTable {
     /// Paths that lately proved good, to be used again first.
     recycled: VecDeque<u16>,
     round: Round,
-    /// Latest queueing delays (time in ticks, nanoseconds) over all paths.
-    samples: VecDeque<(u32, u32)>,
-    median_ns: u64,
+    delays: Delays,
 }
 
 /// Round robin in an order that changes every round.
@@ -156,14 +155,14 @@ impl PathTable {
         rng: &mut Rng,
     ) -> u64 {
         let delay_ns = rtt_ns.saturating_sub(base_ns);
-        self.update_median(now, delay_ns, base_ns);
+        let median_ns = self.delays.add(now, delay_ns, base_ns);
         let limit = self.paths.len();
-        let Some(entry) = self.paths.get_mut(usize::from(path.0)) else { return self.median_ns };
+        let Some(entry) = self.paths.get_mut(usize::from(path.0)) else { return median_ns };
         entry.rtt_ns = u32::try_from(rtt_ns).unwrap_or(u32::MAX);
         entry.strikes = 0;
         entry.growth = 0;
         entry.probing = false;
-        let slower = delay_ns as f64 - self.median_ns as f64;
+        let slower = delay_ns as f64 - median_ns as f64;
         let scale = scale_ns.max(1) as f64;
         if rng.chance((slower - SLOW_FROM * scale) / (SLOW_RANGE * scale)) {
             entry.penalty = (entry.penalty + 1).min(PENALTY_MAX);
@@ -174,28 +173,7 @@ impl PathTable {
             }
             self.recycled.push_back(path.0);
         }
-        self.median_ns
-    }
-
-    /// The median of what was measured within about one round trip.
-    fn update_median(&mut self, now: Instant, delay_ns: u64, base_ns: u64) {
-        let ticks = now.as_ticks();
-        if self.samples.len() >= SAMPLES {
-            self.samples.pop_front();
-        }
-        self.samples.push_back((ticks, u32::try_from(delay_ns).unwrap_or(u32::MAX)));
-        let young_ticks = (base_ns + self.median_ns) >> 4;
-        let mut recent = [0; SAMPLES];
-        let mut len = 0;
-        for &(at, delay_ns) in self.samples.iter().rev() {
-            if len > 0 && u64::from(ticks.wrapping_sub(at)) > young_ticks {
-                break;
-            }
-            recent[len] = delay_ns;
-            len += 1;
-        }
-        let (_, median, _) = recent[..len].select_nth_unstable(len / 2);
-        self.median_ns = u64::from(*median);
+        median_ns
     }
 
     /// A packet was lost on this path; `congested` when losses are everywhere (SRD-8.2).
@@ -238,7 +216,7 @@ impl PathTable {
     pub(crate) fn heap_bytes(&self) -> usize {
         self.paths.capacity() * size_of::<Path>()
             + self.recycled.capacity() * 2
-            + self.samples.capacity() * 8
+            + self.delays.heap_bytes()
     }
 }
 
