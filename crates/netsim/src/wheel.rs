@@ -17,21 +17,24 @@ const WORDS: usize = BUCKETS / 64;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry<T> {
-    at: Time,
-    /// Order of insertion.
-    serial: u64,
+    /// Time, then order of insertion, as one number: comparing it takes two instructions.
+    key: u128,
     event: T,
 }
 
 impl<T> Entry<T> {
-    fn key(&self) -> (Time, u64) {
-        (self.at, self.serial)
+    fn new(at: Time, serial: u64, event: T) -> Self {
+        Self { key: u128::from(at.as_ps()) << 64 | u128::from(serial), event }
+    }
+
+    fn at(&self) -> Time {
+        Time::from_ps((self.key >> 64) as u64)
     }
 }
 
 impl<T> PartialEq for Entry<T> {
     fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
+        self.key == other.key
     }
 }
 
@@ -41,12 +44,16 @@ impl<T> PartialOrd for Entry<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
+
+    fn lt(&self, other: &Self) -> bool {
+        other.key < self.key
+    }
 }
 
 /// The earliest is the greatest: what `BinaryHeap` pops first, what stands last in a vector.
 impl<T> Ord for Entry<T> {
     fn cmp(&self, other: &Self) -> Ordering {
-        other.key().cmp(&self.key())
+        other.key.cmp(&self.key)
     }
 }
 
@@ -102,7 +109,7 @@ impl<T: Copy> Wheel<T> {
     pub fn push(&mut self, at: Time, event: T) {
         self.serial += 1;
         self.len += 1;
-        let entry = Entry { at, serial: self.serial, event };
+        let entry = Entry::new(at, self.serial, event);
         let bucket = bucket_of(at);
         if bucket <= self.turn {
             let place = self.current.partition_point(|other| *other < entry);
@@ -122,7 +129,7 @@ impl<T: Copy> Wheel<T> {
         }
         let entry = self.current.pop()?;
         self.len -= 1;
-        Some((entry.at, entry.event))
+        Some((entry.at(), entry.event))
     }
 
     fn put(&mut self, bucket: u64, entry: Entry<T>) {
@@ -140,14 +147,14 @@ impl<T: Copy> Wheel<T> {
     /// Goes on to the next bucket that holds something. False when there is none.
     fn advance(&mut self) -> bool {
         let near = self.next_occupied();
-        let far = self.far.peek().map(|entry| bucket_of(entry.at));
+        let far = self.far.peek().map(|entry| bucket_of(entry.at()));
         let Some(turn) = near.into_iter().chain(far).min() else { return false };
         self.turn = turn;
         while let Some(entry) = self.far.peek()
-            && bucket_of(entry.at) - turn < BUCKETS as u64
+            && bucket_of(entry.at()) - turn < BUCKETS as u64
         {
             if let Some(entry) = self.far.pop() {
-                self.put(bucket_of(entry.at), entry);
+                self.put(bucket_of(entry.at()), entry);
             }
         }
         let slot = turn as usize % BUCKETS;
