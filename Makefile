@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench consumers fuzz setup build install
+.PHONY: help run test bench cost consumers fuzz setup build install
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,12 @@ test: setup ## Everything a change must pass: format, lints, documents, tests, c
 
 bench: setup build ## Latency and bandwidth against the floors of this machine, as ratios
 	@$(BIN)/bench --softefa $(BIN)/softefa --json bench/results/latest.json
+
+cost: ## netsim's instructions per packet beside the recorded ones; its release build against the golden tables
+	@.ci/setup cost
+	@$(CARGO) build --release --quiet -p netsim
+	@$(CARGO) xtask cost $(BIN)/netsim
+	@$(CARGO) test --release --quiet -p netsim --test golden
 
 consumers: setup build ## Every consumer in every size, depth and fault; writes docs/CONSUMERS.md
 	@.ci/setup consumers

@@ -1,7 +1,9 @@
-//! Project chores: `cargo xtask tidy`, `cargo xtask consumers`, `cargo xtask replace-verbs`.
+//! Project chores: `cargo xtask tidy`, `cargo xtask consumers`, `cargo xtask replace-verbs`,
+//! `cargo xtask cost`.
 #![forbid(unsafe_code)]
 
 mod consumers;
+mod cost;
 mod replace_verbs;
 mod tidy;
 
@@ -12,7 +14,8 @@ use anyhow::{Result, bail, ensure};
 
 const USAGE: &str = "usage: cargo xtask tidy                 check the rules of the project
        cargo xtask consumers RESULTS    write docs/CONSUMERS.md from recorded results
-       cargo xtask replace-verbs DIR    make versioned libibverbs.so.1 and libefa.so.1 below DIR";
+       cargo xtask replace-verbs DIR    make versioned libibverbs.so.1 and libefa.so.1 below DIR
+       cargo xtask cost NETSIM          compare a release build's instructions per packet with the record";
 
 fn main() -> ExitCode {
     match dispatch() {
@@ -32,6 +35,7 @@ fn dispatch() -> Result<()> {
             consumers::write(Path::new(results), &root().join("docs/CONSUMERS.md"))
         }
         ["replace-verbs", dir] => replace_verbs::make(&root(), Path::new(dir)),
+        ["cost", netsim] => cost::check(&root(), &std::path::absolute(netsim)?),
         ["--help" | "-h" | "help"] => {
             println!("{USAGE}");
             Ok(())
