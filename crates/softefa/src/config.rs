@@ -33,7 +33,7 @@ pub const ENV_CAPTURE: &str = "SOFTEFA_CAPTURE";
 pub const ENV_STRICT: &str = "SOFTEFA_STRICT";
 /// Directory of the sysfs tree and the counters.
 pub const ENV_RUN_DIR: &str = "SOFTEFA_RUN_DIR";
-/// What the run has set of [`FOR_USERS`], as `NAME=VALUE` with spaces between.
+/// What the run has set of the variables for users, as `NAME=VALUE` with spaces between.
 pub const ENV_OF_RUN: &str = "SOFTEFA_OF_RUN";
 
 /// All of them: what a run does not set must not be left from another one.
