@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::mr;
+use crate::process;
 use crate::wire::Piece;
 
 /// The kernel does not offer `process_vm_readv(2)` (a sandbox): memory is read as it is.
@@ -28,7 +29,7 @@ fn append_one(piece: Piece, out: &mut Vec<u8>) -> bool {
         let room = out.spare_capacity_mut();
         let to = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: piece.len };
         let from = libc::iovec { iov_base: piece.addr as usize as *mut _, iov_len: piece.len };
-        let pid = std::process::id().cast_signed();
+        let pid = process::own_id().cast_signed();
         // SAFETY: writes to the vector's spare room, which has `piece.len` bytes; what it reads the
         // kernel checks.
         let got = unsafe { libc::process_vm_readv(pid, &raw const to, 1, &raw const from, 1, 0) };

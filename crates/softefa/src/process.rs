@@ -1,6 +1,14 @@
-//! Other processes, as `/proc` shows them.
+//! This process and others, as the kernel shows them.
 
 use std::fs;
+use std::sync::OnceLock;
+
+/// Id of this process, asked of the kernel once. A child that was forked off does nothing here that
+/// needs its own.
+pub(crate) fn own_id() -> u32 {
+    static ID: OnceLock<u32> = OnceLock::new();
+    *ID.get_or_init(std::process::id)
+}
 
 /// When the process started, in clock ticks since boot; `None` when it has ended. Together with
 /// the process id it names a process for good: ids are used again.

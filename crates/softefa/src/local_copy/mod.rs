@@ -19,6 +19,7 @@ use siphasher::sip128::SipHasher24;
 use srd::Address;
 
 use crate::host;
+use crate::process;
 
 use lease::Lease;
 
@@ -108,7 +109,7 @@ impl Source {
 
     /// `len` bytes at `addr` of this process, for as long as `lease` has the value it has now.
     pub(crate) fn own(sealer: &Sealer, lease: &Lease, addr: u64, len: u32) -> Self {
-        let (pid, lease_addr, lease) = (std::process::id(), lease.addr(), lease.value());
+        let (pid, lease_addr, lease) = (process::own_id(), lease.addr(), lease.value());
         let stretch = Stretch { pid, len, addr, lease_addr, lease };
         Self { stretch, seal: stretch.seal(sealer) }
     }
