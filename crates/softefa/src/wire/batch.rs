@@ -166,8 +166,20 @@ impl Batch {
     /// when a program has unmapped what it registered.
     pub(crate) fn copy(&self, packet: &Packet) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(packet.len);
-        let pieces = self.pieces[packet.iov_start..packet.iov_end].iter().copied();
-        own_memory::append(pieces, &mut bytes).then_some(bytes)
+        let is_there = self.pieces[packet.iov_start..packet.iov_end].iter().all(|piece| {
+            if self.is_in_arena(*piece) {
+                mr::copy_out(piece.addr, piece.len, &mut bytes);
+                return true;
+            }
+            own_memory::append(std::iter::once(*piece), &mut bytes)
+        });
+        is_there.then_some(bytes)
+    }
+
+    /// The bytes are a copy of ours, which nobody unmaps.
+    fn is_in_arena(&self, piece: Piece) -> bool {
+        let start = self.arena.as_ptr() as usize as u64;
+        (start..start + self.arena.len() as u64).contains(&piece.addr)
     }
 }
 

@@ -87,12 +87,6 @@ impl Wire for Faulty {
     fn send(&mut self, now: Instant, batch: &mut Batch) -> Sent {
         let mut sent = Sent::default();
         for packet in batch.packets() {
-            let Some(mut bytes) = batch.copy(packet) else {
-                let status = Status::LocalInvalidLkey;
-                self.impossible.extend(packet.tag.map(|tag| Impossible { tag, status }));
-                sent.errors += 1;
-                continue;
-            };
             let fate = self.dice.throw();
             let swallowed = fate.copies > 0 && self.blackholes.swallow(now, packet.path);
             sent.lost += u64::from(fate.copies == 0);
@@ -103,6 +97,12 @@ impl Wire for Faulty {
                 }
                 continue;
             }
+            let Some(mut bytes) = batch.copy(packet) else {
+                let status = Status::LocalInvalidLkey;
+                self.impossible.extend(packet.tag.map(|tag| Impossible { tag, status }));
+                sent.errors += 1;
+                continue;
+            };
             sent.duplicated += u64::from(fate.copies == 2);
             sent.reordered += u64::from(fate.reordered);
             self.alter(&mut bytes, fate, &mut sent);
