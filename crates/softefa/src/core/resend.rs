@@ -97,10 +97,4 @@ impl Core {
             slot.is_gone = true;
         }
     }
-
-    /// What a part of slot `index` ended with: who refuses GONE has not got it.
-    pub(super) fn told_of_gone(&self, index: u32, status: Status) -> Status {
-        let asked = self.sq.get(index).is_some_and(|slot| slot.is_gone);
-        if asked && status == Status::RemoteBadStatus { Status::LocalInvalidLkey } else { status }
-    }
 }

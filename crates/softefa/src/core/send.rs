@@ -126,18 +126,12 @@ impl Core {
             };
             let status = Status::from(status);
             match Part::from_msg(msg) {
-                Part::Send(index) => {
-                    let status = self.told_of_gone(index, status);
-                    self.finish_send(index, status);
-                }
+                Part::Send(index) => self.finish_send(index, status),
                 part @ (Part::ReadData(job, _) | Part::ReadFail(job) | Part::ReadGrant(job)) => {
                     self.job_part_done(job, part, status);
                 }
-                part @ Part::Write(index, _) => {
-                    let status = self.told_of_gone(index, status);
-                    self.part_done(now, index, part, status);
-                }
-                part @ (Part::WriteLocal(index, _)
+                part @ (Part::Write(index, _)
+                | Part::WriteLocal(index, _)
                 | Part::WriteTail(index)
                 | Part::ReadRequest(index)
                 | Part::ReadConfirm(index)
@@ -147,9 +141,13 @@ impl Core {
     }
 
     pub(super) fn finish_send(&mut self, index: u32, status: Status) {
-        if let Some(slot) = self.sq.complete(index) {
-            self.complete_send(&slot, slot.fault.unwrap_or(status));
-        }
+        let Some(slot) = self.sq.complete(index) else { return };
+        let status = match status {
+            // Who refuses GONE has not got what was asked for, and cannot get it any more.
+            Status::RemoteBadStatus if slot.is_gone => Status::LocalInvalidLkey,
+            status => status,
+        };
+        self.complete_send(&slot, slot.fault.unwrap_or(status));
     }
 
     pub(super) fn complete_send(&mut self, slot: &SendSlot, status: Status) {
