@@ -217,14 +217,14 @@ impl Cq {
 
     /// Takes one finished work request; runs one turn of the adapter first when none is there.
     pub fn poll_one(&self) -> Option<Completion> {
-        if let Some(completion) = self.pop() {
-            return Some(completion);
-        }
         if lifecycle::is_forked_child() {
             return None;
         }
+        if let Some(completion) = self.lock().pop() {
+            return Some(completion);
+        }
         let now = self.drive();
-        let completion = self.pop();
+        let completion = self.lock().pop();
         if completion.is_none() {
             self.help_others(now);
         }

@@ -15,8 +15,8 @@ use crate::core::Core;
 use crate::host;
 use crate::poll_set::{PollSet, Ready};
 
-/// How long at most; in vain, all queue pairs of the process together. Time for four to six tries of the last
-/// message, whose retransmission time of 8 ms, or 30 ms on a busy machine, doubles each time.
+/// How long at most; in vain, all queue pairs of the process together. Time for several tries of
+/// the last message: its retransmission time is 8 ms, 30 ms on a busy machine, before it doubles.
 const DRAIN_NS: u64 = 500_000_000;
 /// After this the process may wait again: one that goes on is not one that ends.
 const BUDGET_NS: u64 = 10_000_000_000;

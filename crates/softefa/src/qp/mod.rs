@@ -249,13 +249,17 @@ impl Qp {
 
     /// The program cannot use it any more. If a turn broke it, the rest of its device follows.
     fn is_gone(&self) -> bool {
-        let is_over = self.destroyed.load(Ordering::Acquire)
+        if self.destroyed.load(Ordering::Acquire)
             || self.has_failed()
-            || lifecycle::is_forked_child();
-        if !is_over && self.driven.is_broken() {
+            || lifecycle::is_forked_child()
+        {
+            return true;
+        }
+        let is_broken = self.driven.is_broken();
+        if is_broken {
             service::fail_broken(self);
         }
-        is_over || self.driven.is_broken()
+        is_broken
     }
 
     fn send_slot(&self, wr: &SendWr<'_>) -> Result<SendSlot, PostError> {
