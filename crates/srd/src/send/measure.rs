@@ -13,12 +13,14 @@ impl SendHalf {
     pub(super) fn measure(&mut self, ack: &AckView<'_>, cx: &mut Context<'_>) -> Option<u64> {
         let last = ack.echo();
         let key = (ack.ref_psn(), last.echo_ts);
-        let is_new = self.recovery.last_echo.replace(key) != Some(key);
+        if self.recovery.last_echo.replace(key) == Some(key) {
+            return None;
+        }
         let mut delay_ns = None;
-        for echo in ack.echoes().filter(|_| is_new) {
+        for echo in ack.echoes() {
             delay_ns = self.sample(&echo, cx).or(delay_ns);
         }
-        if is_new { self.sample(&last, cx).or(delay_ns) } else { None }
+        self.sample(&last, cx).or(delay_ns)
     }
 
     fn sample(&mut self, echo: &EchoRepr, cx: &mut Context<'_>) -> Option<u64> {
