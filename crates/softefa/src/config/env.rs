@@ -1,0 +1,208 @@
+//! A configuration in environment variables: from `softefa run` to the preloaded library, and from the
+//! user to both.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::{Config, ConfigError, format_key, parse_key, parse_paths};
+use crate::trace::TraceSpec;
+
+/// Devices as `NAME=IPV4[,NAME=IPV4...]`.
+pub const ENV_DEVICES: &str = "SOFTEFA_DEVICES";
+/// Profile name.
+pub const ENV_PROFILE: &str = "SOFTEFA_PROFILE";
+/// Fault specification.
+pub const ENV_FAULT: &str = "SOFTEFA_FAULT";
+/// What the check of a datagram covers.
+pub const ENV_INTEGRITY: &str = "SOFTEFA_INTEGRITY";
+/// Paths per device.
+pub const ENV_PATHS: &str = "SOFTEFA_PATHS";
+/// Key of the user's programs, 32 hexadecimal digits; without it no memory is copied directly.
+pub const ENV_LOCAL_KEY: &str = "SOFTEFA_LOCAL_KEY";
+/// Where a trace goes: `1` for standard error, or a file name in which `%p` is the process id.
+pub const ENV_TRACE: &str = "SOFTEFA_TRACE";
+/// Kinds of events in the trace, separated by commas.
+pub const ENV_TRACE_EVENTS: &str = "SOFTEFA_TRACE_EVENTS";
+/// Bytes of each datagram to keep for captures, from the first one on.
+pub const ENV_CAPTURE: &str = "SOFTEFA_CAPTURE";
+/// `1` to refuse what hardware refuses, `0` (or nothing) to be kinder.
+pub const ENV_STRICT: &str = "SOFTEFA_STRICT";
+/// Directory of the sysfs tree and the counters.
+pub const ENV_RUN_DIR: &str = "SOFTEFA_RUN_DIR";
+/// What the run has set of the variables for users, as `NAME=VALUE` with spaces between.
+pub const ENV_OF_RUN: &str = "SOFTEFA_OF_RUN";
+
+/// All of them: what a run does not set must not be left from another one.
+pub const ENV_ALL: [&str; 12] = [
+    ENV_DEVICES,
+    ENV_PROFILE,
+    ENV_FAULT,
+    ENV_INTEGRITY,
+    ENV_PATHS,
+    ENV_LOCAL_KEY,
+    ENV_TRACE,
+    ENV_TRACE_EVENTS,
+    ENV_CAPTURE,
+    ENV_STRICT,
+    ENV_RUN_DIR,
+    ENV_OF_RUN,
+];
+
+/// Those that may be set for a run inside a run; their values have no spaces. What the run keeps
+/// for itself is not among them, and the trace is for everything below (docs/TRACE.md).
+const FOR_USERS: [&str; 6] =
+    [ENV_DEVICES, ENV_PROFILE, ENV_FAULT, ENV_INTEGRITY, ENV_PATHS, ENV_STRICT];
+
+impl Config {
+    /// Reads the `SOFTEFA_*` variables; what is not set has its default.
+    ///
+    /// # Errors
+    /// The first variable that cannot be read.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Self::from_values(|name| std::env::var_os(name))
+    }
+
+    fn from_values(value: impl Fn(&str) -> Option<OsString>) -> Result<Self, ConfigError> {
+        let value = |name| value(name).filter(|value| !value.is_empty());
+        let text = |name| value(name).and_then(|value| value.into_string().ok());
+        let mut config = Self::default();
+        if let Some(value) = text(ENV_DEVICES) {
+            config.devices = value.split(',').map(str::parse).collect::<Result<_, _>>()?;
+        }
+        if let Some(value) = text(ENV_PROFILE) {
+            config.profile = value.parse()?;
+        }
+        if let Some(value) = text(ENV_FAULT) {
+            config.faults = value.parse()?;
+        }
+        if let Some(value) = text(ENV_INTEGRITY) {
+            config.integrity = value.parse()?;
+        }
+        if let Some(value) = text(ENV_PATHS) {
+            config.paths = parse_paths(&value)?;
+        }
+        config.strict = match text(ENV_STRICT).as_deref() {
+            None | Some("0") => false,
+            Some("1") => true,
+            Some(value) => return Err(ConfigError::Strict { value: value.to_owned() }),
+        };
+        config.local_key = text(ENV_LOCAL_KEY).map(|value| parse_key(&value)).transpose()?;
+        if let Some(target) = text(ENV_TRACE) {
+            config.trace = Some(TraceSpec::new(&target, text(ENV_TRACE_EVENTS).as_deref())?);
+        }
+        // Set by `softefa run` only; what cannot be read is as good as not set.
+        config.capture_bytes = text(ENV_CAPTURE).and_then(|value| value.parse().ok());
+        config.run_dir = value(ENV_RUN_DIR).map(PathBuf::from);
+        config.check()?;
+        Ok(config)
+    }
+
+    /// What the user asks for in the environment: as [`Config::from_env`], but in a run only the trace
+    /// (`SOFTEFA_TRACE` in docs/TRACE.md is meant for everything below) and what has another value
+    /// than the run has set.
+    ///
+    /// # Errors
+    /// As [`Config::from_env`].
+    pub fn from_user() -> Result<Self, ConfigError> {
+        Self::from_user_values(|name| std::env::var_os(name))
+    }
+
+    fn from_user_values(value: impl Fn(&str) -> Option<OsString>) -> Result<Self, ConfigError> {
+        if value(ENV_RUN_DIR).is_none_or(|dir| dir.is_empty()) {
+            return Self::from_values(value);
+        }
+        let of_run = value(ENV_OF_RUN).and_then(|of_run| of_run.into_string().ok());
+        let is_of_run = |name: &str, value: &OsString| {
+            let setting = format!("{name}={}", value.display());
+            of_run.as_ref().is_none_or(|of_run| of_run.split(' ').any(|of| of == setting))
+        };
+        Self::from_values(|name| {
+            let is_for_all = matches!(name, ENV_TRACE | ENV_TRACE_EVENTS);
+            let is_for_user = FOR_USERS.contains(&name);
+            value(name).filter(|value| is_for_all || is_for_user && !is_of_run(name, value))
+        })
+    }
+
+    /// The variables that make [`Config::from_env`] return this configuration in a child.
+    #[must_use]
+    pub fn to_env(&self) -> Vec<(&'static str, OsString)> {
+        let devices: Vec<String> =
+            self.devices.iter().map(|d| format!("{}={}", d.name, d.addr)).collect();
+        let mut env: Vec<(&str, OsString)> = vec![
+            (ENV_DEVICES, devices.join(",").into()),
+            (ENV_PROFILE, self.profile.name().into()),
+            (ENV_FAULT, self.faults.to_string().into()),
+            (ENV_INTEGRITY, self.integrity.name().into()),
+        ];
+        if self.paths > 0 {
+            env.push((ENV_PATHS, self.paths.to_string().into()));
+        }
+        if self.strict {
+            env.push((ENV_STRICT, "1".into()));
+        }
+        if let Some(key) = &self.local_key {
+            env.push((ENV_LOCAL_KEY, format_key(key).into()));
+        }
+        if let Some(trace) = &self.trace {
+            let (target, events) = trace.to_texts();
+            env.extend([(ENV_TRACE, target.into()), (ENV_TRACE_EVENTS, events.into())]);
+        }
+        if let Some(bytes) = self.capture_bytes {
+            env.push((ENV_CAPTURE, bytes.to_string().into()));
+        }
+        if let Some(dir) = &self.run_dir {
+            let settings = env.iter().filter(|(name, _)| FOR_USERS.contains(name));
+            let settings = settings.map(|(name, value)| format!("{name}={}", value.display()));
+            let of_run = settings.collect::<Vec<_>>().join(" ");
+            env.extend([(ENV_OF_RUN, of_run.into()), (ENV_RUN_DIR, dir.into())]);
+        }
+        env
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Integrity;
+    use super::*;
+
+    /// A configuration that sets all there is.
+    fn full() -> Config {
+        Config {
+            faults: "loss=1%,seed=7".parse().unwrap(),
+            integrity: Integrity::Crc32c,
+            paths: 3,
+            strict: true,
+            local_key: Some([7; 16]),
+            trace: Some(TraceSpec::new("/dev/null", Some("loss")).unwrap()),
+            capture_bytes: Some(64),
+            run_dir: Some("/tmp/run".into()),
+            ..Config::default()
+        }
+    }
+
+    fn lookup(env: Vec<(&'static str, OsString)>) -> impl Fn(&str) -> Option<OsString> {
+        move |name| env.iter().rev().find(|(of, _)| *of == name).map(|(_, value)| value.clone())
+    }
+
+    #[test]
+    fn all_variables_are_known_and_read_back() {
+        let env = full().to_env();
+        let mut names: Vec<_> = env.iter().map(|(name, _)| *name).collect();
+        let mut all = ENV_ALL.to_vec();
+        names.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(names, all);
+        assert_eq!(Config::from_values(lookup(env)), Ok(full()));
+    }
+
+    #[test]
+    fn in_a_run_counts_what_is_set_anew() {
+        let trace = full().trace;
+        let inside = Config { trace, ..Config::default() };
+        let mut env = full().to_env();
+        assert_eq!(Config::from_user_values(lookup(env.clone())), Ok(inside.clone()));
+        env.extend([(ENV_FAULT, "loss=2%".into()), (ENV_PATHS, "".into())]);
+        let faults = "loss=2%".parse().unwrap();
+        assert_eq!(Config::from_user_values(lookup(env)), Ok(Config { faults, ..inside }));
+    }
+}

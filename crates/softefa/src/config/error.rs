@@ -1,0 +1,89 @@
+//! Why a configuration is refused.
+
+use super::env::ENV_STRICT;
+use super::{Integrity, MAX_PATHS};
+use crate::fault::FaultKey;
+use crate::limits::Profile;
+use crate::trace::TraceEvent;
+
+/// A value the user gave that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// Not a known profile.
+    #[error("unknown profile '{value}': allowed are {}", Profile::NAMES.join(", "))]
+    Profile {
+        /// As written.
+        value: String,
+    },
+    /// Not `NAME=IPV4`.
+    #[error("device '{value}' is not NAME=IPV4 ({reason}); write for example rdmap0s6=127.0.0.1")]
+    Device {
+        /// As written.
+        value: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// Two devices share a name or an address.
+    #[error("device '{value}' is given twice: each needs its own name and address")]
+    DuplicateDevice {
+        /// The repeated name or address.
+        value: String,
+    },
+    /// Not a known extent of the check.
+    #[error("unknown integrity '{value}': allowed are {}", Integrity::NAMES.join(", "))]
+    Integrity {
+        /// As written.
+        value: String,
+    },
+    /// Not a path count.
+    #[error("paths '{value}' is not a number from 1 to {MAX_PATHS}")]
+    Paths {
+        /// As written.
+        value: String,
+    },
+    /// Not a key of a user's programs.
+    #[error("local key '{value}' is not 32 hexadecimal digits; unset it to use the wire only")]
+    LocalKey {
+        /// As written.
+        value: String,
+    },
+    /// Neither strict nor not.
+    #[error("{ENV_STRICT}='{value}' is neither 1 nor 0")]
+    Strict {
+        /// As written.
+        value: String,
+    },
+    /// Not a kind of event.
+    #[error("unknown trace event '{value}': allowed are {}", TraceEvent::NAMES.join(", "))]
+    TraceEvent {
+        /// As written.
+        value: String,
+    },
+    /// Not a known fault.
+    #[error("unknown fault '{key}': allowed are {}", FaultKey::names())]
+    FaultKey {
+        /// As written.
+        key: String,
+    },
+    /// A fault of a path that a device does not have.
+    #[error("fault blackhole=path:{path}: device {device} has paths 0 to {}; --paths N gives it N", paths - 1)]
+    FaultPath {
+        /// As written.
+        path: u16,
+        /// The device.
+        device: String,
+        /// Its paths.
+        paths: u16,
+    },
+    /// A fault whose value cannot be read.
+    #[error("fault {key}='{value}': {expected}")]
+    FaultValue {
+        /// The fault.
+        key: String,
+        /// As written.
+        value: String,
+        /// What may be written instead.
+        expected: &'static str,
+    },
+}
