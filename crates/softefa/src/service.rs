@@ -86,7 +86,7 @@ pub(crate) fn linger(qp: &Arc<Qp>, driven: &Arc<Driven>, now: Instant, stay: boo
 /// did not know it, and nobody copies its bytes any more. Other devices have the same keys.
 pub(crate) fn retire(mrs: &Arc<MrTable>, key: u32) {
     let is_of_device = |qp: &&Arc<Qp>| Arc::ptr_eq(&qp.pd().device().mrs, mrs);
-    live().iter().filter(is_of_device).for_each(|qp| qp.driven().retire(key));
+    live().iter().filter(is_of_device).for_each(|qp| qp.retire(key));
 }
 
 /// Ends the work requests of all queue pairs of domain `pd` that are on their way to `addr`.

@@ -138,11 +138,6 @@ impl Driven {
         self.try_lock().map(|mut core| core.final_acks(now)).is_some()
     }
 
-    /// Region `key` is gone; waits for the turn that is under way.
-    pub(crate) fn retire(&self, key: u32) {
-        self.lock().retire(key);
-    }
-
     /// See [`Core::rewire`].
     #[cfg(test)]
     pub(crate) fn rewire(&self, other: impl FnOnce(Box<dyn Wire>) -> Box<dyn Wire>) {

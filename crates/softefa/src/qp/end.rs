@@ -73,6 +73,11 @@ impl Qp {
         }
     }
 
+    /// Region `key` is gone; waits for the turn that is under way.
+    pub(crate) fn retire(&self, key: u32) {
+        self.lock().retire(key);
+    }
+
     /// The last address handle for `addr` is gone: what is on its way there is flushed.
     pub(crate) fn flush_toward(&self, now: Instant, addr: Ipv4Addr) {
         if self.is_gone() {

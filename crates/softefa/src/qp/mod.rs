@@ -5,11 +5,12 @@ mod drain;
 mod driven;
 mod end;
 mod state;
+mod turn;
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard};
 
 use srd::Instant;
 
@@ -297,7 +298,7 @@ impl Qp {
         if self.is_gone() {
             return;
         }
-        let Some(mut core) = self.driven.try_lock() else { return };
+        let Some(mut core) = self.try_lock() else { return };
         core.turn(now);
         core.publish(&self.init);
         let is_late = self.driven.settle(&core);
@@ -312,7 +313,7 @@ impl Qp {
         let core = if self.is_awaited(now) {
             Some(self.lock())
         } else {
-            let core = (!self.is_polled(now)).then(|| self.driven.try_lock()).flatten();
+            let core = (!self.is_polled(now)).then(|| self.try_lock()).flatten();
             core.or_else(|| {
                 self.driven.unwatch();
                 // Armed in between? Who arms and still sees it watched does not wake this thread.
@@ -345,10 +346,6 @@ impl Qp {
 
     pub(crate) fn driven(&self) -> &Driven {
         &self.driven
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Core> {
-        self.driven.lock()
     }
 }
 

@@ -191,10 +191,13 @@ fn a_panic_in_the_programs_own_turn_ends_the_queue_pairs_of_the_device() {
     let ((broken, cq), (sibling, sibling_cq)) = (queue_pair(&pd), queue_pair(&pd));
     broken.post_recv(2, &[]).unwrap();
     sibling.post_recv(3, &[]).unwrap();
+    // The service thread sleeps until something arrives, and nobody calls again.
+    within_a_while("the thread does not take over", || {
+        [&broken, &sibling].iter().all(|qp| qp.driven().is_watched()).then_some(())
+    });
     broken.driven().rewire(|wire| Box::new(BreaksOnce { wire, is_armed: true }));
-    // The service thread would be as good, but may be first only for as long as it is not polled.
     let _ = catch_unwind(AssertUnwindSafe(|| broken.app_turn(host::now())));
-    within_a_while("nobody broke it", || broken.driven().is_broken().then_some(()));
+    within_a_while("nobody was told", || device.has_failed().then_some(()));
 
     assert_eq!(send(&broken, &ah, &sibling), Err(PostError::Gone));
     for (cq, wr_id) in [(&cq, 2), (&sibling_cq, 3)] {
