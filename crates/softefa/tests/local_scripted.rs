@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 
@@ -131,6 +132,27 @@ fn a_peer_whose_bytes_were_not_there_is_copied_from_again() {
     let bytes = vec![9u8; LONG as usize];
     assert_eq!(read_named(&a, &mut peer, bytes.as_ptr() as usize), (Status::Ok, true));
     assert!(a.bytes(0, LONG as usize) == bytes);
+}
+
+/// A WRITE that was refused does not say why, so its peer is no stranger for ever.
+#[test]
+fn a_peer_that_could_not_copy_is_asked_again() {
+    let (a, mut peer) = (local(), Scripted::new());
+    let ah = a.ah(&a);
+    // Whether the bytes were named.
+    let write = |peer: &mut Scripted| {
+        let was_named = Cell::new(false);
+        a.post(1, &ah, peer.qpn(), SendOp::Write(remote(&a, 0)), &[a.sge(0, LONG)]);
+        let status = outcome(&a, peer, |op| {
+            let is_named = op == OP_WRITE_LOCAL;
+            was_named.set(was_named.get() || is_named);
+            if is_named { Err(Reject::BadStatus) } else { Ok(()) }
+        });
+        assert_eq!(status, Status::Ok);
+        was_named.get()
+    };
+    assert!(write(&mut peer));
+    until(&mut peer, write);
 }
 
 /// SRD-10.8: a longer one would be copied within one turn all the same.

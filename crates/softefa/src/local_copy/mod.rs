@@ -86,8 +86,8 @@ pub(crate) enum CopyError {
 }
 
 impl CopyError {
-    /// Nothing else of the same queue pair could be copied either.
-    pub(crate) fn is_for_good(self) -> bool {
+    /// Other bytes of the same process could not be copied either.
+    pub(crate) fn is_lasting(self) -> bool {
         matches!(self, Self::Stranger | Self::NotPermitted)
     }
 }

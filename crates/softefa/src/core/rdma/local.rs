@@ -7,13 +7,14 @@
 //!         copied   <----------------- where the bytes are
 //!         confirm  -----------------> still registered? accepted = done
 //! ```
-//! What cannot be copied goes over the wire, and the peer is not asked again unless it only took
-//! the bytes back or they were not there.
+//! What cannot be copied goes over the wire, and so does all with that peer for a while (`far`), unless
+//! it only took the bytes back or they were not there.
 
 use std::sync::Arc;
 
 use srd::{Address, Arrival, Instant, PeerId, Reject};
 
+use super::far::Far;
 use super::{Block, Body, Lanes, OP_READ, OP_READ_CONFIRM, Part};
 use crate::core::Core;
 use crate::counters::Counter;
@@ -45,14 +46,13 @@ pub(super) struct Local {
     pulling: u32,
     /// WRITEs with segments to name.
     pub(super) writes: Lanes,
-    /// Peers with whom nothing can be copied, by [`PeerId::index`].
-    far: Vec<Option<PeerId>>,
+    far: Far,
 }
 
 impl Default for Local {
     fn default() -> Self {
         let writes = Lanes::new(SEGMENTS_IN_ENGINE);
-        Self { pulls: Arc::default(), pulling: 0, writes, far: Vec::new() }
+        Self { pulls: Arc::default(), pulling: 0, writes, far: Far::default() }
     }
 }
 
@@ -76,17 +76,6 @@ impl Local {
         self.pulls.clear();
         Self { far: std::mem::take(&mut self.far), ..Self::default() }
     }
-
-    fn is_far(&self, peer: PeerId) -> bool {
-        self.far.get(peer.index()) == Some(&Some(peer))
-    }
-
-    fn set_far(&mut self, peer: PeerId) {
-        if self.far.len() <= peer.index() {
-            self.far.resize(peer.index() + 1, None);
-        }
-        self.far[peer.index()] = Some(peer);
-    }
 }
 
 impl Core {
@@ -106,11 +95,10 @@ impl Core {
     }
 
     /// Whether the bytes of a new operation are to be named instead of sent.
-    pub(super) fn is_local(&self, slot: &SendSlot) -> bool {
-        slot.len >= OPERATION_MIN_BYTES
-            && slot
-                .peer
-                .is_some_and(|peer| self.sealer(peer).is_some() && !self.rdma.local.is_far(peer))
+    pub(super) fn is_local(&self, now: Instant, slot: &SendSlot) -> bool {
+        let is_near =
+            |peer| self.sealer(peer).is_some() && !self.rdma.local.far.contains(now, peer);
+        slot.len >= OPERATION_MIN_BYTES && slot.peer.is_some_and(is_near)
     }
 
     /// Where the bytes of a stretch of the WRITE in slot `index` lie.
@@ -127,15 +115,16 @@ impl Core {
     }
 
     /// Begins the WRITE in slot `index` again, over the wire.
-    pub(super) fn write_over_the_wire(&mut self, index: u32) {
+    pub(super) fn write_over_the_wire(&mut self, now: Instant, index: u32) {
         // It may wait with more to name; from now on that is somebody else.
         let serial = self.rdma.next_serial();
+        // Not when its memory was taken back, which is no fault of the peer.
         let is_far = self.sq.end_lease(index);
         let Some(slot) = self.sq.get_mut(index) else { return };
         (slot.transfer.is_local, slot.transfer.failed, slot.transfer.next) = (false, None, 0);
         (slot.transfer.tail_sent, slot.transfer.serial) = (false, serial);
         if let Some(peer) = slot.peer.filter(|_| is_far) {
-            self.rdma.local.set_far(peer);
+            self.rdma.local.far.note(now, peer);
         }
         self.queue_write(index);
     }
@@ -255,8 +244,8 @@ impl Core {
         let Some(slot) = self.sq.get_mut(index) else { return };
         let transfer = &mut slot.transfer;
         (transfer.is_local, transfer.answered, transfer.placed) = (false, false, 0);
-        if let Some(peer) = slot.peer.filter(|_| why.is_for_good()) {
-            self.rdma.local.set_far(peer);
+        if let Some(peer) = slot.peer.filter(|_| why.is_lasting()) {
+            self.rdma.local.far.note(now, peer);
         }
         self.give(now, index, Part::ReadRequest(index), OP_READ, 0, (0, imm));
     }

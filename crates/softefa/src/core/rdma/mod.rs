@@ -13,6 +13,7 @@
 //! whole operation: an operation that is not allowed changes no byte. The target's program takes
 //! no part; whoever runs the turn (its poll or the service thread) serves.
 
+mod far;
 mod lanes;
 mod local;
 mod requester;

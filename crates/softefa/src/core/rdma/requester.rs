@@ -58,7 +58,7 @@ impl Core {
         let serial = self.rdma.next_serial();
         let imm = self.attrs.qkey;
         let Some(slot) = self.sq.get(index) else { return };
-        let is_local = self.is_local(slot);
+        let is_local = self.is_local(now, slot);
         let Some(slot) = self.sq.get_mut(index) else { return };
         slot.transfer = Transfer { qkey, serial, is_local, ..Transfer::default() };
         let len = u64::from(slot.len);
@@ -218,7 +218,7 @@ impl Core {
             return;
         }
         if transfer.is_local && transfer.failed == Some(Status::RemoteBadStatus) {
-            self.write_over_the_wire(index);
+            self.write_over_the_wire(now, index);
             return;
         }
         let segment = if transfer.is_local { local::SEGMENT_BYTES } else { wire_segment };
