@@ -1,52 +1,17 @@
 //! Programs that give memory back while a message may have to be sent again from it.
 
-#![allow(unsafe_code)]
-
 mod common;
 
 use std::collections::BTreeSet;
 
+use common::pages::Pages;
 use common::scripted::{OP_GONE, Scripted, outcome, until};
 use common::{Side, poll_until, side};
 use softefa::counters::Counter;
 use softefa::{Access, CompletionOp, QpKind, Remote, SendOp, Sge, Status};
 use srd::Reject;
 
-const LEN: usize = 4096;
-
-/// Pages of their own, which are really gone after [`Pages::unmap`].
-struct Pages {
-    start: *mut libc::c_void,
-    bytes: usize,
-}
-
-impl Pages {
-    fn new(bytes: usize) -> Self {
-        let (read_write, private) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping, anywhere.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, read_write, private, -1, 0) };
-        assert_ne!(start, libc::MAP_FAILED);
-        Self { start, bytes }
-    }
-
-    fn addr(&self) -> u64 {
-        self.start as u64
-    }
-
-    /// Writes the number of each message into it.
-    fn number(&self) {
-        for number in 0..self.bytes / LEN {
-            // SAFETY: inside the mapping, which is aligned to a page.
-            unsafe { self.start.cast::<u64>().add(number * LEN / 8).write(number as u64) };
-        }
-    }
-
-    fn unmap(self) {
-        // SAFETY: nobody has a reference into it.
-        assert_eq!(unsafe { libc::munmap(self.start, self.bytes) }, 0);
-    }
-}
+const LEN: usize = Pages::LEN;
 
 /// Sends `messages` from pages that are registered and, after `before_unmap`, no longer mapped.
 /// Answers the messages that completed well at `a`; the others must have failed for the memory.

@@ -5,11 +5,12 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use softefa::Status;
-use srd::wire::{Flags, Header};
+use srd::wire::{DataRepr, Flags, Header};
 use srd::{Address, Arrival, Config, Endpoint, Event, Message, MsgId, Reject};
 
 use super::{QKEY, Side, remote};
 
+pub const OP_SEND: u8 = 0;
 pub const OP_WRITE: u8 = 1;
 pub const OP_READ: u8 = 2;
 pub const OP_READ_DATA: u8 = 3;
@@ -29,6 +30,16 @@ pub struct Scripted {
     /// Bytes of messages that have not ended.
     pub bodies: HashMap<MsgId, Vec<u8>>,
     pub ended: HashMap<MsgId, srd::Status>,
+    /// How often its messages may be tried again after "not ready".
+    pub rnr_retry: u8,
+    /// Loses what it sends,
+    pub is_mute: bool,
+    /// and what it receives.
+    pub is_deaf: bool,
+    /// Has lost the bytes of what it repeats, and asks for it instead (SRD-6.7).
+    pub is_forgetful: bool,
+    /// How often it asked.
+    pub questions: u32,
 }
 
 impl Scripted {
@@ -36,8 +47,19 @@ impl Scripted {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
         socket.set_nonblocking(true).expect("a socket that does not block");
         let (bodies, ended) = Default::default();
-        let engine = engine(&socket, 1);
-        Self { socket, engine, start: Instant::now(), epoch: 1, bodies, ended }
+        Self {
+            engine: engine(&socket, 1),
+            socket,
+            start: Instant::now(),
+            epoch: 1,
+            bodies,
+            ended,
+            rnr_retry: 7,
+            is_mute: false,
+            is_deaf: false,
+            is_forgetful: false,
+            questions: 0,
+        }
     }
 
     /// Forgets everything but its address.
@@ -64,7 +86,8 @@ impl Scripted {
         let peer = self.engine.peer(self.now(), to);
         let len = u32::try_from(body.len()).expect("short");
         let (qkey, imm) = (QKEY, QKEY);
-        let message = Message { id, len, op, flags, qkey, imm, rnr_retry: 7 };
+        let rnr_retry = self.rnr_retry;
+        let message = Message { id, len, op, flags, qkey, imm, rnr_retry };
         self.engine.send(self.now(), peer, message).expect("there is room");
         self.bodies.insert(id, body.to_vec());
         id
@@ -83,6 +106,9 @@ impl Scripted {
     ) -> Vec<(Address, u8, Vec<u8>)> {
         let (now, mut buffer, mut taken) = (self.now(), [0; 1 << 16], Vec::new());
         while let Ok((len, from)) = self.socket.recv_from(&mut buffer) {
+            if self.is_deaf {
+                continue;
+            }
             let std::net::IpAddr::V4(ip) = from.ip() else { continue };
             let (host, datagram) = (u64::from(u32::from(ip)), &buffer[..len]);
             let Ok(received) = self.engine.handle_datagram(now, host, datagram, len) else {
@@ -111,8 +137,16 @@ impl Scripted {
     pub fn transmit(&mut self, now: srd::Instant) {
         let mut header = [0; srd::HEADER_MAX];
         while let Some(out) = self.engine.poll_transmit(now, &mut header) {
-            let body = out.msg.map_or(&[][..], |msg| &self.bodies[&msg]);
-            let datagram = sealed([&header[..out.header_len], body].concat());
+            let mut body = out.msg.map_or(Vec::new(), |msg| self.bodies[&msg].clone());
+            if self.is_forgetful && out.retransmission && out.msg.is_some() {
+                DataRepr::replace_op(&mut header[..out.header_len], OP_GONE);
+                body.fill(0);
+                self.questions += 1;
+            }
+            if self.is_mute {
+                continue;
+            }
+            let datagram = sealed([&header[..out.header_len], &body].concat());
             self.socket.send_to(&datagram, (Ipv4Addr::LOCALHOST, out.addr.qpn)).expect("sent");
         }
     }
