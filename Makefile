@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench cost consumers fuzz setup build install
+.PHONY: help run test bench agree cost consumers fuzz setup build install
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ test: setup ## Everything a change must pass: format, lints, documents, tests, c
 
 bench: setup build ## Latency and bandwidth against the floors of this machine, as ratios
 	@$(BIN)/bench --softefa $(BIN)/softefa --json bench/results/latest.json
+
+agree: setup build ## efa-bench beside perftest and fi_pingpong on one device: within 5 %?
+	@$(BIN)/bench agree --softefa $(BIN)/softefa --json bench/results/agree.json
 
 cost: ## netsim's instructions per packet beside the recorded ones; its release build against the golden tables
 	@.ci/setup cost

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+const COLUMNS: usize = 7;
+
 /// How a figure is judged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Wanted {
@@ -11,10 +13,11 @@ pub(crate) enum Wanted {
     RatioAtLeast(f64),
     /// The figure itself must not be below this.
     AtLeast(f64),
+    /// The ratio must not be farther from one than this.
+    RatioWithin(f64),
 }
 
-/// One line of the table: a figure of Soft-EFA beside its reference, both as measured in every
-/// round.
+/// One line of the table: a figure beside its reference, both as measured in every round.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) what: &'static str,
@@ -33,6 +36,32 @@ fn median(values: &[f64]) -> f64 {
 }
 
 impl Row {
+    /// A row without figures.
+    pub(crate) const fn new(
+        what: &'static str,
+        unit: &'static str,
+        reference_name: &'static str,
+        wanted: Wanted,
+    ) -> Self {
+        Self { what, unit, ours: Vec::new(), reference_name, reference: Vec::new(), wanted }
+    }
+
+    /// The ratio of each round; none where a measurement is missing.
+    fn ratios(&self) -> Vec<f64> {
+        if self.ours.len() != self.reference.len() {
+            return Vec::new();
+        }
+        self.ours.iter().zip(&self.reference).map(|(ours, reference)| ours / reference).collect()
+    }
+
+    /// Lowest and highest ratio of a round.
+    fn spread(&self) -> String {
+        let ratios = self.ratios();
+        let low = ratios.iter().copied().reduce(f64::min);
+        let high = ratios.iter().copied().reduce(f64::max);
+        low.zip(high).map_or_else(|| "-".to_owned(), |(low, high)| format!("{low:.2}..{high:.2}"))
+    }
+
     fn ratio(&self) -> f64 {
         median(&self.ours) / median(&self.reference)
     }
@@ -43,29 +72,33 @@ impl Row {
             Wanted::RatioAtMost(limit) => self.ratio() <= limit,
             Wanted::RatioAtLeast(limit) => self.ratio() >= limit,
             Wanted::AtLeast(limit) => median(&self.ours) >= limit,
+            Wanted::RatioWithin(limit) => (self.ratio() - 1.0).abs() <= limit,
         }
     }
 
     fn verdict(&self) -> &'static str {
         match (self.passes(), self.ours.is_empty()) {
             (true, _) => "pass",
-            (false, false) => "SHORT",
             (false, true) => "no figure",
+            (false, false) if matches!(self.wanted, Wanted::RatioWithin(_)) => "APART",
+            (false, false) => "SHORT",
         }
     }
 
-    fn cells(&self) -> [String; 6] {
+    fn cells(&self) -> [String; COLUMNS] {
         let unit = self.unit;
         let wanted = match self.wanted {
             Wanted::RatioAtMost(limit) => format!("<= {limit} x"),
             Wanted::RatioAtLeast(limit) => format!(">= {limit} x"),
             Wanted::AtLeast(limit) => format!(">= {limit} {unit}"),
+            Wanted::RatioWithin(limit) => format!("within {:.0} %", limit * 100.0),
         };
         [
             self.what.to_owned(),
             figure(median(&self.ours), unit),
             format!("{} {}", figure(median(&self.reference), unit), self.reference_name),
             if self.ratio().is_nan() { "-".into() } else { format!("{:.2} x", self.ratio()) },
+            self.spread(),
             wanted,
             self.verdict().to_owned(),
         ]
@@ -79,6 +112,7 @@ impl Row {
             "reference_name": self.reference_name,
             "reference": self.reference,
             "ratio": self.ratio(),
+            "ratios": self.ratios(),
             "passes": self.passes(),
         })
     }
@@ -88,14 +122,15 @@ fn figure(value: f64, unit: &str) -> String {
     if value.is_nan() { "-".into() } else { format!("{value:.2} {unit}") }
 }
 
-/// The table as aligned text; medians over the rounds.
-pub(crate) fn to_text(rows: &[Row]) -> String {
-    let head = ["measure", "Soft-EFA", "reference", "ratio", "wanted", "verdict"].map(String::from);
-    let cells: Vec<[String; 6]> =
+/// The table as aligned text; medians over the rounds. `heads` are those of the two figures.
+pub(crate) fn to_text([ours, reference]: [&str; 2], rows: &[Row]) -> String {
+    let head = ["measure", ours, reference, "ratio", "of rounds", "wanted", "verdict"];
+    let head = head.map(String::from);
+    let cells: Vec<[String; COLUMNS]> =
         std::iter::once(head).chain(rows.iter().map(Row::cells)).collect();
     let width = |column: usize| cells.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..6).map(width).collect();
-    let line = |row: &[String; 6]| {
+    let widths: Vec<usize> = (0..COLUMNS).map(width).collect();
+    let line = |row: &[String; COLUMNS]| {
         let padded = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
@@ -112,8 +147,8 @@ mod tests {
     use super::*;
 
     fn row(ours: &[f64], wanted: Wanted) -> Row {
-        let (what, unit, reference_name) = ("latency", "us", "UDP");
-        Row { what, unit, ours: ours.into(), reference_name, reference: vec![2.0], wanted }
+        let row = Row::new("latency", "us", "UDP", wanted);
+        Row { ours: ours.into(), reference: vec![2.0], ..row }
     }
 
     #[test]
@@ -122,6 +157,18 @@ mod tests {
         assert!(!row(&[4.0], Wanted::RatioAtMost(1.6)).passes());
         assert!(row(&[4.0], Wanted::RatioAtLeast(2.0)).passes());
         assert!(!row(&[4.0], Wanted::AtLeast(5.0)).passes());
+        for (figure, verdict) in [(1.91, "pass"), (2.09, "pass"), (1.89, "APART"), (2.11, "APART")]
+        {
+            assert_eq!(row(&[figure], Wanted::RatioWithin(0.05)).verdict(), verdict, "{figure}");
+        }
+    }
+
+    #[test]
+    fn the_spread_is_that_of_rounds() {
+        let mut row = row(&[1.0, 3.0], Wanted::RatioWithin(0.05));
+        assert_eq!(row.spread(), "-");
+        row.reference.push(2.0);
+        assert_eq!(row.spread(), "0.50..1.50");
     }
 
     #[test]
@@ -133,7 +180,7 @@ mod tests {
 
     #[test]
     fn columns_are_aligned() {
-        let text = to_text(&[row(&[3.0], Wanted::RatioAtMost(1.6))]);
+        let text = to_text(["ours", "theirs"], &[row(&[3.0], Wanted::RatioAtMost(1.6))]);
         let at = |line: &str, word: &str| line.find(word).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(at(lines[0], "verdict"), at(lines[1], "pass"));

@@ -1,4 +1,5 @@
-//! `efa-bench`, for what no packaged program measures: streaming over libfabric's `tcp`.
+//! `efa-bench`: for what no packaged program measures (streaming over libfabric's `tcp`), and as the
+//! program that is judged.
 
 use std::time::Duration;
 
@@ -6,6 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::{Tools, pair};
+use crate::floor::Rate;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -14,18 +16,87 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// # Errors
 /// The program is not built, fails or prints something unknown.
 pub(crate) fn tcp_gbit_per_s(tools: &Tools, bytes: usize, depth: usize) -> Result<f64> {
-    let mut words = vec![tools.efa_bench().to_string_lossy().into_owned()];
+    let mut words = vec![tools.efa_bench()];
     let options = ["local", "bandwidth", "--provider", "tcp", "--json", "-", "-q"];
     words.extend(options.map(String::from));
     words.extend(["--sizes".to_owned(), bytes.to_string()]);
     words.extend(["--depth".to_owned(), depth.to_string()]);
     let output = pair::run_alone(&tools.command(false, &words), LIMIT)?;
-    goodput(&output).with_context(|| format!("efa-bench printed no goodput:\n{output}"))
+    figure(&output, GOODPUT)
 }
 
-fn goodput(output: &str) -> Option<f64> {
-    let document: Value = serde_json::from_str(output).ok()?;
-    document["runs"][0]["points"][0]["bandwidth"]["gbit_per_s"].as_f64()
+const GOODPUT: &str = "/bandwidth/gbit_per_s";
+const RATE: &str = "/bandwidth/mmsg_per_s";
+const MEDIAN: &str = "/latency/distribution/p50_us";
+const MEAN: &str = "/latency/mean_us";
+
+/// A measurement on the software device, between a server and a client.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EfaBench {
+    pub(crate) benchmark: &'static str,
+    pub(crate) fabric: &'static str,
+    pub(crate) bytes: usize,
+    /// Messages under way, of a stream; the receiver has twice as many receives.
+    pub(crate) depth: Option<usize>,
+    /// Messages, or round trips.
+    pub(crate) messages: u32,
+}
+
+impl EfaBench {
+    /// Median of half a round trip in microseconds.
+    ///
+    /// # Errors
+    /// As [`tcp_gbit_per_s`].
+    pub(crate) fn median_us(&self, tools: &Tools) -> Result<f64> {
+        figure(&self.run(tools)?, MEDIAN)
+    }
+
+    /// Mean of half a round trip in microseconds.
+    ///
+    /// # Errors
+    /// As [`tcp_gbit_per_s`].
+    pub(crate) fn mean_us(&self, tools: &Tools) -> Result<f64> {
+        figure(&self.run(tools)?, MEAN)
+    }
+
+    /// Goodput and messages per second.
+    ///
+    /// # Errors
+    /// As [`tcp_gbit_per_s`].
+    pub(crate) fn rate(&self, tools: &Tools) -> Result<Rate> {
+        let output = self.run(tools)?;
+        let segments_per_s = figure(&output, RATE)? * 1e6;
+        Ok(Rate { gbit_per_s: figure(&output, GOODPUT)?, segments_per_s })
+    }
+
+    fn run(&self, tools: &Tools) -> Result<String> {
+        let port = pair::free_port()?;
+        let (program, at) = (tools.efa_bench(), port.to_string());
+        let server = [program.as_str(), "server", "--bind", "127.0.0.1", "--port", &at, "-q"];
+        let server = [&server[..], &["--sessions", "1"]].concat();
+        let mut client = vec![program.clone()];
+        client.extend(["run", self.benchmark, "-H", "127.0.0.1", "--port", &at].map(String::from));
+        client.extend(["--fabric", self.fabric, "--json", "-", "-q"].map(String::from));
+        client.push("--no-doubts".to_owned());
+        client.extend(["-s".to_owned(), self.bytes.to_string()]);
+        client.extend(["-n".to_owned(), self.messages.to_string()]);
+        if let Some(depth) = self.depth {
+            client.extend(["-d".to_owned(), depth.to_string()]);
+            client.extend(["--rx-depth".to_owned(), (2 * depth).to_string()]);
+        }
+        let server: Vec<String> = server.into_iter().map(str::to_owned).collect();
+        let server = tools.server(true, &server);
+        pair::run(&server, &tools.client(true, &client), port, LIMIT)
+    }
+}
+
+/// A figure of the first point.
+fn figure(output: &str, path: &str) -> Result<f64> {
+    let figure = || {
+        let document: Value = serde_json::from_str(output).ok()?;
+        document["runs"][0]["points"][0].pointer(path)?.as_f64()
+    };
+    figure().with_context(|| format!("efa-bench printed no {path}:\n{output}"))
 }
 
 #[cfg(test)]
@@ -33,9 +104,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn goodput_is_that_of_the_first_point() {
+    fn figures_are_those_of_the_first_point() {
         let output = r#"{"runs":[{"points":[{"bandwidth":{"gbit_per_s":12.5}}]}]}"#;
-        assert_eq!(goodput(output), Some(12.5));
-        assert_eq!(goodput("{}"), None);
+        assert_eq!(figure(output, GOODPUT).ok(), Some(12.5));
+        assert!(figure(output, MEDIAN).is_err());
+        assert!(figure("{}", GOODPUT).is_err());
     }
 }

@@ -8,7 +8,6 @@ use super::{Tools, pair};
 use crate::floor::Rate;
 
 const LIMIT: Duration = Duration::from_secs(60);
-const LATENCY_ITERATIONS: u32 = 100_000;
 /// Column of the typical (median) latency behind size and iterations.
 const COLUMN_TYPICAL: usize = 4;
 /// Columns of the average bandwidth and of the message rate in millions.
@@ -19,8 +18,8 @@ const COLUMN_RATE: usize = 4;
 ///
 /// # Errors
 /// The program is missing, fails or prints something unknown.
-pub(crate) fn latency_us(tools: &Tools, bytes: usize) -> Result<f64> {
-    let extra = ["-n".to_owned(), LATENCY_ITERATIONS.to_string()];
+pub(crate) fn latency_us(tools: &Tools, bytes: usize, round_trips: u32) -> Result<f64> {
+    let extra = ["-n".to_owned(), round_trips.to_string()];
     let row = run(tools, "ib_send_lat", bytes, &extra)?;
     number(&row, COLUMN_TYPICAL)
 }
@@ -42,12 +41,14 @@ pub(crate) fn stream(tools: &Tools, bytes: usize, depth: usize, messages: u32) -
 /// The result row of the client.
 fn run(tools: &Tools, program: &str, bytes: usize, extra: &[String]) -> Result<String> {
     let port = pair::free_port()?;
-    let mut words: Vec<String> = [program, "-c", "SRD", "-x", "0", "-F"].map(String::from).into();
+    // Nothing inline, whatever the program's default is.
+    let words = [program, "-c", "SRD", "-x", "0", "-F", "-I", "0"];
+    let mut words: Vec<String> = words.map(String::from).into();
     words.extend(["-s".to_owned(), bytes.to_string(), "-p".to_owned(), port.to_string()]);
     words.extend_from_slice(extra);
-    let server = tools.command(true, &words);
+    let server = tools.server(true, &words);
     words.push("127.0.0.1".to_owned());
-    let client = tools.command(true, &words);
+    let client = tools.client(true, &words);
     let output = pair::run(&server, &client, port, LIMIT)?;
     result_row(&output, bytes)
         .with_context(|| format!("{program} printed no result for {bytes} bytes:\n{output}"))

@@ -7,24 +7,28 @@ use anyhow::{Context, Result};
 use super::{Tools, pair};
 
 const LIMIT: Duration = Duration::from_secs(60);
-const ITERATIONS: u32 = 50_000;
 
 /// Mean of half a round trip in microseconds over `provider`; over the software device when that
 /// is `efa`.
 ///
 /// # Errors
 /// The program is missing, fails or prints something unknown.
-pub(crate) fn half_round_trip_us(tools: &Tools, provider: &str, bytes: usize) -> Result<f64> {
+pub(crate) fn half_round_trip_us(
+    tools: &Tools,
+    provider: &str,
+    bytes: usize,
+    round_trips: u32,
+) -> Result<f64> {
     let port = pair::free_port()?.to_string();
     let words = |last: &[&str]| -> Vec<String> {
         let size = bytes.to_string();
-        let count = ITERATIONS.to_string();
+        let count = round_trips.to_string();
         let all = ["fi_pingpong", "-p", provider, "-e", "rdm", "-I", &count, "-S", &size];
         all.iter().chain(last).map(|&word| word.to_owned()).collect()
     };
     let on_device = provider == "efa";
-    let server = tools.command(on_device, &words(&["-B", &port]));
-    let client = tools.command(on_device, &words(&["-P", &port, "127.0.0.1"]));
+    let server = tools.server(on_device, &words(&["-B", &port]));
+    let client = tools.client(on_device, &words(&["-P", &port, "127.0.0.1"]));
     let output = pair::run(&server, &client, port.parse()?, LIMIT)?;
     microseconds(&output)
         .with_context(|| format!("fi_pingpong -p {provider} printed no result:\n{output}"))

@@ -1,0 +1,127 @@
+//! `efa-bench` beside the tools that measure the same: same device, same message size, depth,
+//! receive depth, number of messages, no inline data, a completion for each; one right after the
+//! other, the first of them in turn.
+
+use anyhow::{Result, ensure};
+use clap::Args;
+
+use crate::table::{Row, Wanted};
+use crate::tool::{self, EfaBench, Places, Tools};
+
+const SMALL_BYTES: usize = 64;
+const LARGE_BYTES: usize = 8192;
+const SMALL_DEPTH: usize = 256;
+/// Few enough that the buffers of both sides stay in their caches: perftest has only one.
+const LARGE_DEPTH: usize = 32;
+const ROUND_TRIPS: u32 = 100_000;
+const SMALL_MESSAGES: u32 = 4_000_000;
+const LARGE_MESSAGES: u32 = 300_000;
+/// How far two tools may be apart.
+const TOLERANCE: f64 = 0.05;
+/// Fewer messages say nothing, and perftest takes no fewer than five.
+const MESSAGES_MIN: u32 = 100;
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Options {
+    /// agree: a thousandth of the messages, to see that all of it runs.
+    #[arg(long)]
+    short: bool,
+    /// agree: every program with real-time priority (chrt -r 10; needs root), so that others on this
+    /// machine wait.
+    #[arg(long)]
+    realtime: bool,
+    /// agree: processors of server and client; default: the first two there are.
+    #[arg(long, value_delimiter = ',', value_name = "SERVER,CLIENT")]
+    cpus: Option<Vec<usize>>,
+}
+
+/// One figure that two tools measure.
+struct Pair {
+    row: Row,
+    ours: fn(&Tools, u32) -> Result<f64>,
+    theirs: fn(&Tools, u32) -> Result<f64>,
+    messages: u32,
+}
+
+/// Rounds of all pairs.
+///
+/// # Errors
+/// A program is missing, fails or prints something unknown: without it there is no agreement.
+pub(crate) fn measure(tools: &Tools, rounds: u32, options: &Options) -> Result<Vec<Row>> {
+    let cpus = options.cpus.clone().or_else(tool::two_cpus);
+    ensure!(
+        cpus.as_ref().is_none_or(|cpus| cpus.len() == 2),
+        "--cpus: give two, for server and client"
+    );
+    let tools = tools.at(&Places::new(cpus.as_deref(), options.realtime));
+    let mut pairs = pairs();
+    for round in 1..=rounds {
+        for pair in &mut pairs {
+            eprintln!("round {round} of {rounds}: {}", pair.row.what);
+            let messages = if options.short { pair.messages / 1000 } else { pair.messages };
+            let messages = messages.max(MESSAGES_MIN);
+            let first = if round % 2 == 1 { Some((pair.ours)(&tools, messages)?) } else { None };
+            pair.row.reference.push((pair.theirs)(&tools, messages)?);
+            pair.row.ours.push(match first {
+                Some(figure) => figure,
+                None => (pair.ours)(&tools, messages)?,
+            });
+        }
+    }
+    Ok(pairs.into_iter().map(|pair| pair.row).collect())
+}
+
+fn pairs() -> [Pair; 5] {
+    let row = |what, unit, tool| Row::new(what, unit, tool, Wanted::RatioWithin(TOLERANCE));
+    [
+        Pair {
+            row: row("median latency, SRD 64 B", "us", "ib_send_lat"),
+            ours: |tools, count| srd("latency", SMALL_BYTES, count).median_us(tools),
+            theirs: |tools, count| tool::latency_us(tools, SMALL_BYTES, count),
+            messages: ROUND_TRIPS,
+        },
+        Pair {
+            row: row("median latency, SRD 8 KiB", "us", "ib_send_lat"),
+            ours: |tools, count| srd("latency", LARGE_BYTES, count).median_us(tools),
+            theirs: |tools, count| tool::latency_us(tools, LARGE_BYTES, count),
+            messages: ROUND_TRIPS,
+        },
+        Pair {
+            row: row("goodput, SRD 8 KiB, depth 32", "Gbit/s", "ib_send_bw"),
+            ours: |tools, count| {
+                Ok(stream(LARGE_BYTES, LARGE_DEPTH, count).rate(tools)?.gbit_per_s)
+            },
+            theirs: |tools, count| {
+                Ok(tool::stream(tools, LARGE_BYTES, LARGE_DEPTH, count)?.gbit_per_s)
+            },
+            messages: LARGE_MESSAGES,
+        },
+        Pair {
+            row: row("message rate, SRD 64 B, depth 256", "M msg/s", "ib_send_bw"),
+            ours: |tools, count| {
+                Ok(stream(SMALL_BYTES, SMALL_DEPTH, count).rate(tools)?.segments_per_s / 1e6)
+            },
+            theirs: |tools, count| {
+                Ok(tool::stream(tools, SMALL_BYTES, SMALL_DEPTH, count)?.segments_per_s / 1e6)
+            },
+            messages: SMALL_MESSAGES,
+        },
+        Pair {
+            row: row("mean latency, libfabric efa 64 B", "us", "fi_pingpong"),
+            ours: |tools, count| {
+                let fabric = "libfabric:efa";
+                EfaBench { fabric, ..srd("ping_pong", SMALL_BYTES, count) }.mean_us(tools)
+            },
+            theirs: |tools, count| tool::half_round_trip_us(tools, "efa", SMALL_BYTES, count),
+            messages: ROUND_TRIPS,
+        },
+    ]
+}
+
+fn srd(benchmark: &'static str, bytes: usize, messages: u32) -> EfaBench {
+    EfaBench { benchmark, fabric: "verbs:srd", bytes, depth: None, messages }
+}
+
+fn stream(bytes: usize, depth: usize, messages: u32) -> EfaBench {
+    EfaBench { depth: Some(depth), ..srd("bandwidth", bytes, messages) }
+}
