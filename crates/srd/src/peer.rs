@@ -2,7 +2,7 @@
 //! has to remember about it.
 
 use crate::context::Context;
-use crate::hint::ShareMark;
+use crate::hint::{FairShare, ShareMark};
 use crate::recv::RecvHalf;
 use crate::send::SendHalf;
 use crate::wire::{Flags, Header, Kind};
@@ -42,7 +42,7 @@ impl Peer {
     pub(crate) fn poll(
         &mut self,
         src_qpn: u16,
-        hint: u16,
+        share: &FairShare,
         header: &mut [u8; HEADER_MAX],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
@@ -68,7 +68,7 @@ impl Peer {
         common.emit(start);
         let mut len = 0;
         if wanted {
-            len += self.recv.take_ack(cx.now, hint).emit(rest);
+            len += self.recv.take_ack(cx.now, share.code(cx.config)).emit(rest);
         }
         if let Some(out) = &data {
             len += out.data.emit(&mut rest[len..]);

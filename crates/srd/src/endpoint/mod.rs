@@ -14,6 +14,7 @@ use crate::{
     PeerId, Psn, Received, Reject, SendError, Stats, Transmit,
 };
 use std::collections::VecDeque;
+use std::sync::Arc;
 use table::PeerTable;
 
 /// How often each peer is looked at, whether it is idle.
@@ -49,7 +50,8 @@ pub struct Endpoint {
 /// What all peers use.
 #[derive(Debug)]
 struct Shared {
-    config: Config,
+    /// Shared by all endpoints of a host that has thousands: what all read lies in the cache once.
+    config: Arc<Config>,
     stats: Stats,
     events: VecDeque<Event>,
     rng: Rng,
@@ -79,9 +81,9 @@ impl Endpoint {
     /// `epoch` must be larger for each later endpoint of the same address (wall-clock nanoseconds
     /// serve): it lets a remote side tell a restarted sender from an old datagram. `seed` feeds
     /// the connection tokens and all random choices; give it entropy where strangers can send
-    /// datagrams.
+    /// datagrams. Endpoints with the same settings can share them ([`Arc`]).
     #[must_use]
-    pub fn new(config: Config, qpn: u16, epoch: u64, seed: u64) -> Self {
+    pub fn new(config: impl Into<Arc<Config>>, qpn: u16, epoch: u64, seed: u64) -> Self {
         // A host that repeats its seed must not repeat its predecessor's tokens.
         let mut rng = Rng::new(seed ^ Rng::new(epoch).next());
         let peers = PeerTable::new(rng.next());
@@ -89,7 +91,7 @@ impl Endpoint {
             qpn,
             closing: false,
             shared: Shared {
-                config,
+                config: config.into(),
                 stats: Stats::default(),
                 events: VecDeque::new(),
                 rng,

@@ -54,7 +54,6 @@ impl Endpoint {
             return self.next_reset(header);
         }
         while let Some(&index) = self.ready.front() {
-            let hint = self.share.code(&self.shared.config);
             let Some(peer) = self.peers.at(index) else {
                 self.ready.pop_front();
                 continue;
@@ -63,7 +62,7 @@ impl Endpoint {
                 self.turn_left = self.shared.config.burst_packets_per_peer.max(1);
             }
             let mut cx = self.shared.context(now, peer.id);
-            if let Some(transmit) = peer.poll(self.qpn, hint, header, &mut cx) {
+            if let Some(transmit) = peer.poll(self.qpn, &self.share, header, &mut cx) {
                 self.turn_left -= 1;
                 if self.turn_left == 0 && self.ready.len() > 1 {
                     self.ready.rotate_left(1);
