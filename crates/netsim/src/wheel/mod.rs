@@ -1,11 +1,14 @@
 //! The event queue: a timing wheel for what happens soon, a heap for what happens late.
 //!
 //! Events leave in the order of time, and of insertion at the same time, so that a run repeats.
-//! A link's next arrival is microseconds away and goes into a bucket without a comparison; a
-//! bucket is sorted once, when its turn comes. `examples/event_queue.rs` measures it beside a
-//! binary heap.
+//! A link's next arrival is microseconds away and goes to the end of a bucket's list without a
+//! comparison; a bucket is sorted once, when its turn comes. `examples/event_queue.rs` measures it
+//! beside a binary heap.
+
+mod chunks;
 
 use crate::time::Time;
+use chunks::{Chunks, List};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
@@ -15,6 +18,15 @@ const BUCKET_LOG2: u32 = 13;
 const BUCKETS: usize = 4096;
 const WORDS: usize = BUCKETS / 64;
 
+/// An event in a bucket. The order of the list is that of insertion.
+#[derive(Clone, Copy, Debug)]
+struct Near<T> {
+    event: T,
+    /// Time since the bucket's begin.
+    offset_ps: u16,
+}
+
+/// An event in a heap.
 #[derive(Clone, Copy, Debug)]
 struct Entry<T> {
     /// Time, then order of insertion, as one number: comparing it takes two instructions.
@@ -44,34 +56,73 @@ impl<T> PartialOrd for Entry<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
-
-    fn lt(&self, other: &Self) -> bool {
-        other.key < self.key
-    }
 }
 
-/// The earliest is the greatest: what `BinaryHeap` pops first, what stands last in a vector.
+/// The earliest is the greatest: what `BinaryHeap` pops first.
 impl<T> Ord for Entry<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         other.key.cmp(&self.key)
     }
 }
 
+/// The bucket whose turn it is.
+#[derive(Debug)]
+struct Turn<T> {
+    /// Number of the bucket since the start of time.
+    number: u64,
+    events: Vec<T>,
+    /// Their order: time since the bucket's begin, and the place in `events`, as one number.
+    order: Vec<u64>,
+    /// Those before this one have left.
+    next: usize,
+    /// What was added since the turn began; of the same time it comes after `events`.
+    late: BinaryHeap<Entry<T>>,
+}
+
+impl<T: Copy> Turn<T> {
+    fn is_over(&self) -> bool {
+        self.next == self.order.len() && self.late.is_empty()
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<(Time, T)> {
+        let key = self.order.get(self.next).copied();
+        let at = key.map(|key| Time::from_ps((self.number << BUCKET_LOG2) + (key >> 32)));
+        if let Some(late) = self.late.peek()
+            && at.is_none_or(|at| late.at() < at)
+        {
+            return self.late.pop().map(|late| (late.at(), late.event));
+        }
+        self.next += 1;
+        Some((at?, self.events[key? as u32 as usize]))
+    }
+
+    /// Takes over the events of a bucket. The turn before is over.
+    fn begin(&mut self, number: u64, bucket: &mut List, chunks: &mut Chunks<Near<T>>) {
+        self.number = number;
+        self.events.clear();
+        self.order.clear();
+        self.next = 0;
+        chunks.drain(bucket, |near| {
+            self.order.push(u64::from(near.offset_ps) << 32 | self.events.len() as u64);
+            self.events.push(near.event);
+        });
+        self.order.sort_unstable();
+    }
+}
+
 /// Events by time.
 #[derive(Debug)]
 pub struct Wheel<T> {
-    /// The bucket whose turn it is, the earliest event last.
-    current: Vec<Entry<T>>,
-    /// Number of the current bucket since the start of time.
-    turn: u64,
+    turn: Turn<T>,
     /// Later buckets, unsorted, by number modulo their count.
-    buckets: Vec<Vec<Entry<T>>>,
-    /// Memory of buckets whose turn is over: only those near the current one hold much at a time.
-    spare: Vec<Vec<Entry<T>>>,
+    buckets: Vec<List>,
+    chunks: Chunks<Near<T>>,
     /// One bit per bucket that holds something.
     occupied: [u64; WORDS],
     /// Events beyond the last bucket.
     far: BinaryHeap<Entry<T>>,
+    /// Events that were put into a heap so far.
     serial: u64,
     len: usize,
 }
@@ -79,10 +130,15 @@ pub struct Wheel<T> {
 impl<T: Copy> Default for Wheel<T> {
     fn default() -> Self {
         Self {
-            current: Vec::new(),
-            turn: 0,
-            buckets: (0..BUCKETS).map(|_| Vec::new()).collect(),
-            spare: Vec::new(),
+            turn: Turn {
+                number: 0,
+                events: Vec::new(),
+                order: Vec::new(),
+                next: 0,
+                late: BinaryHeap::new(),
+            },
+            buckets: vec![List::EMPTY; BUCKETS],
+            chunks: Chunks::new(),
             occupied: [0; WORDS],
             far: BinaryHeap::new(),
             serial: 0,
@@ -107,40 +163,41 @@ impl<T: Copy> Wheel<T> {
     /// Adds an event. One that is earlier than what was popped last is popped next.
     #[inline]
     pub fn push(&mut self, at: Time, event: T) {
-        self.serial += 1;
         self.len += 1;
-        let entry = Entry::new(at, self.serial, event);
         let bucket = bucket_of(at);
-        if bucket <= self.turn {
-            let place = self.current.partition_point(|other| *other < entry);
-            self.current.insert(place, entry);
-        } else if bucket - self.turn < BUCKETS as u64 {
-            self.put(bucket, entry);
+        if bucket.wrapping_sub(self.turn.number + 1) < BUCKETS as u64 - 1 {
+            self.put(at, event);
         } else {
-            self.far.push(entry);
+            self.push_ordered(at, event);
         }
+    }
+
+    /// Adds an event of the current turn, or of one beyond the last bucket.
+    fn push_ordered(&mut self, at: Time, event: T) {
+        self.serial += 1;
+        let entry = Entry::new(at, self.serial, event);
+        let is_late = bucket_of(at) <= self.turn.number;
+        let heap = if is_late { &mut self.turn.late } else { &mut self.far };
+        heap.push(entry);
     }
 
     /// Takes the earliest event out.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, T)> {
-        if self.current.is_empty() && !self.advance() {
+        if self.turn.is_over() && !self.advance() {
             return None;
         }
-        let entry = self.current.pop()?;
         self.len -= 1;
-        Some((entry.at(), entry.event))
+        self.turn.pop()
     }
 
-    fn put(&mut self, bucket: u64, entry: Entry<T>) {
-        let slot = bucket as usize % BUCKETS;
-        let place = &mut self.buckets[slot];
-        if place.capacity() == 0
-            && let Some(spare) = self.spare.pop()
-        {
-            *place = spare;
-        }
-        place.push(entry);
+    /// Adds an event to its bucket. Those of the far heap were added before all others, or they
+    /// would be there already: the order stays that of insertion.
+    #[inline]
+    fn put(&mut self, at: Time, event: T) {
+        let slot = bucket_of(at) as usize % BUCKETS;
+        let offset_ps = (at.as_ps() % (1 << BUCKET_LOG2)) as u16;
+        self.chunks.push(&mut self.buckets[slot], Near { event, offset_ps });
         self.occupied[slot / 64] |= 1 << (slot % 64);
     }
 
@@ -148,26 +205,23 @@ impl<T: Copy> Wheel<T> {
     fn advance(&mut self) -> bool {
         let near = self.next_occupied();
         let far = self.far.peek().map(|entry| bucket_of(entry.at()));
-        let Some(turn) = near.into_iter().chain(far).min() else { return false };
-        self.turn = turn;
+        let Some(number) = near.into_iter().chain(far).min() else { return false };
         while let Some(entry) = self.far.peek()
-            && bucket_of(entry.at()) - turn < BUCKETS as u64
+            && bucket_of(entry.at()) - number < BUCKETS as u64
         {
             if let Some(entry) = self.far.pop() {
-                self.put(bucket_of(entry.at()), entry);
+                self.put(entry.at(), entry.event);
             }
         }
-        let slot = turn as usize % BUCKETS;
+        let slot = number as usize % BUCKETS;
         self.occupied[slot / 64] &= !(1 << (slot % 64));
-        let next = std::mem::take(&mut self.buckets[slot]);
-        self.spare.push(std::mem::replace(&mut self.current, next));
-        self.current.sort_unstable();
+        self.turn.begin(number, &mut self.buckets[slot], &mut self.chunks);
         true
     }
 
     /// The first bucket after the current one that holds something.
     fn next_occupied(&self) -> Option<u64> {
-        let start = (self.turn as usize + 1) % BUCKETS;
+        let start = (self.turn.number as usize + 1) % BUCKETS;
         for i in 0..=WORDS {
             let word = (start / 64 + i) % WORDS;
             let mut bits = self.occupied[word];
@@ -177,7 +231,7 @@ impl<T: Copy> Wheel<T> {
             if bits != 0 {
                 let slot = word * 64 + bits.trailing_zeros() as usize;
                 let ahead = (slot + BUCKETS - start) % BUCKETS;
-                return Some(self.turn + 1 + ahead as u64);
+                return Some(self.turn.number + 1 + ahead as u64);
             }
         }
         None
