@@ -133,7 +133,7 @@ fn check_buffers(network: &Network) -> Result<(), Violation> {
         if let Some((at, link)) = pfc.overflow {
             return Err(Violation::PausedTooLate { at, link: name(link) });
         }
-        if let Some((link, share_bytes, found_bytes)) = pfc.miscounted(&network.packets) {
+        if let Some((link, share_bytes, found_bytes)) = pfc.miscounted() {
             return Err(Violation::Miscounted { link: name(link), share_bytes, found_bytes });
         }
         return Ok(());

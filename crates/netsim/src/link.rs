@@ -79,6 +79,7 @@ impl Marking {
 }
 
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(crate) struct Link {
     /// When the last bit of what is queued leaves.
     idle_at: Time,
@@ -88,8 +89,6 @@ pub(crate) struct Link {
     /// Buffer of the port in bytes.
     buffer_bytes: u32,
     marking: Marking,
-    /// Where it leads.
-    pub(crate) to: Node,
     up: bool,
     cuts: u16,
     /// Bytes that wait elsewhere to be offered.
@@ -100,15 +99,8 @@ pub(crate) struct Link {
     carried_bytes: u64,
 }
 
-/// A host or a switch, by its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Node {
-    Host(u32),
-    Switch(u32),
-}
-
 impl Link {
-    pub(crate) fn new(to: Node, ps_per_byte: u32, delay_ps: u32) -> Self {
+    pub(crate) fn new(ps_per_byte: u32, delay_ps: u32) -> Self {
         Self {
             idle_at: Time::ZERO,
             delay_ps,
@@ -116,7 +108,6 @@ impl Link {
             loss_ppm: 0,
             buffer_bytes: u32::MAX,
             marking: Marking::NONE,
-            to,
             up: true,
             cuts: 0,
             held_bytes: 0,
@@ -233,7 +224,7 @@ mod tests {
 
     fn link() -> Link {
         let step = Marking { above_bytes: 2000, all_above_bytes: 2000, most_ppm: 0 };
-        Link::new(Node::Host(0), HEALTHY.ps_per_byte, 1_000_000).with_queue(10_000, step)
+        Link::new(HEALTHY.ps_per_byte, 1_000_000).with_queue(10_000, step)
     }
 
     #[test]

@@ -1,19 +1,19 @@
 //! Packets on their way: from a host's link through switches to a host.
 
 use crate::fault::Faults;
-use crate::link::{LossCause, Node, Offer};
-use crate::packet::{Body, Packet, PacketId, Packets};
+use crate::link::{LossCause, Offer};
+use crate::packet::{Body, Packet, PacketId, Packets, Transit};
 use crate::pfc::{Pfc, PfcSetup};
 use crate::rng::Rng;
 use crate::time::Time;
-use crate::topology::Fabric;
+use crate::topology::{Fabric, Node};
 use crate::wheel::Wheel;
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The last bit of a packet reaches the end of a link.
-    Arrive { link: u32, packet: PacketId },
+    Arrive { link: u32, packet: Transit },
     /// A socket's timer.
     Timer { socket: u32 },
     /// A host's adapter has sent its packet.
@@ -58,6 +58,8 @@ pub(crate) struct Network {
     /// What pauses links, if anything does.
     pub(crate) pfc: Option<Box<Pfc>>,
     faults: Faults,
+    /// Some link has been cut in this run.
+    any_cut: bool,
     pub(crate) rng: Rng,
 }
 
@@ -70,6 +72,7 @@ impl Network {
             tally: Tally::default(),
             pfc: None,
             faults: Faults::default(),
+            any_cut: false,
             rng,
         }
     }
@@ -92,34 +95,35 @@ impl Network {
     /// A host sends a packet.
     pub(crate) fn send(&mut self, now: Time, packet: Packet, body: Body<'_>) {
         let link = self.fabric.host_link(packet.src_host);
-        let id = self.packets.insert(packet, body);
+        let transit = self.packets.insert(packet, body);
         self.tally.sent += 1;
-        self.offer(now, link, id);
+        self.offer(now, link, transit);
     }
 
-    /// A packet reaches the end of a link. `Some` when that is its host, which takes it out.
+    /// A packet reaches the end of a link. True when that is its host, which takes it out.
     #[inline]
-    pub(crate) fn arrive(&mut self, now: Time, link: u32, id: PacketId) -> Option<u32> {
-        let at = &self.fabric.links[link as usize];
-        if at.cuts() != self.packets.get(id).link_cuts {
-            self.lose(id, LossCause::Cut);
-            return None;
+    pub(crate) fn arrive(&mut self, now: Time, link: u32, packet: Transit) -> bool {
+        if self.any_cut && self.fabric.links[link as usize].cuts() != packet.link_cuts {
+            self.lose(packet.id, LossCause::Cut);
+            return false;
         }
-        let switch = match at.to {
-            Node::Host(host) => {
+        let switch = match self.fabric.end_of(link) {
+            Node::Host(_) => {
                 self.tally.delivered += 1;
-                return Some(host);
+                return true;
             }
             Node::Switch(switch) => switch,
         };
-        match self.fabric.next_link(switch, self.packets.get(id)) {
+        match self.fabric.next_link(switch, &packet) {
             Some(next) if self.pfc.is_some() => {
-                self.with_pfc(|network, pfc| network.forward_lossless(pfc, now, next, id, link));
+                self.with_pfc(|network, pfc| {
+                    network.forward_lossless(pfc, now, next, packet, link);
+                });
             }
-            Some(next) => self.offer(now, next, id),
-            None => self.lose(id, LossCause::NoRoute),
+            Some(next) => self.offer(now, next, packet),
+            None => self.lose(packet.id, LossCause::NoRoute),
         }
-        None
+        false
     }
 
     /// Lets pauses and packets act on each other; does nothing where nothing is ever paused.
@@ -132,17 +136,16 @@ impl Network {
 
     /// Puts a packet on a link, or loses it.
     #[inline]
-    pub(crate) fn offer(&mut self, now: Time, link: u32, id: PacketId) {
+    pub(crate) fn offer(&mut self, now: Time, link: u32, mut packet: Transit) {
         let at = &mut self.fabric.links[link as usize];
-        let packet = self.packets.get(id);
-        match at.offer(now, packet.wire_bytes, &mut self.rng) {
+        match at.offer(now, packet.wire_bytes(), &mut self.rng) {
             Offer::Arrives { at: arrival, mark } => {
                 packet.link_cuts = at.cuts();
                 packet.marked |= mark;
                 self.tally.marked += u64::from(mark);
-                self.queue.push(arrival, Event::Arrive { link, packet: id });
+                self.queue.push(arrival, Event::Arrive { link, packet });
             }
-            Offer::Lost(cause) => self.lose(id, cause),
+            Offer::Lost(cause) => self.lose(packet.id, cause),
         }
     }
 
@@ -166,6 +169,7 @@ impl Network {
             let at = &mut self.fabric.links[link as usize];
             let was_up = at.is_up();
             at.set_condition(now, condition);
+            self.any_cut |= !at.is_up();
             if at.is_up() != was_up {
                 self.with_pfc(|network, pfc| network.cable_changed(pfc, now, link));
             }

@@ -1,5 +1,5 @@
-//! Packets in the network, in a slab: no allocation per packet, the memory that a hop needs in
-//! one cache line.
+//! Packets in the network, in a slab: no allocation per packet. What a hop needs travels with the
+//! event of the packet's arrival ([`Transit`]), so that a hop touches no memory of the packet.
 
 use crate::transport::roce::Frame;
 use crate::transport::tcp::Segment;
@@ -33,7 +33,29 @@ pub(crate) struct Payload {
     pub(crate) message: u32,
 }
 
-/// What switches and links look at.
+/// A packet on its way: all that switches and links look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Transit {
+    pub(crate) id: PacketId,
+    /// Hash of the 5-tuple.
+    pub(crate) flow_hash: u32,
+    pub(crate) dst_host: u32,
+    /// Length on the wire, which scenarios bound to 9,000.
+    wire_bytes: u16,
+    /// How often the link it is on had been cut when it was taken.
+    pub(crate) link_cuts: u16,
+    /// A switch marked it: congestion experienced.
+    pub(crate) marked: bool,
+}
+
+impl Transit {
+    #[inline]
+    pub(crate) fn wire_bytes(&self) -> u32 {
+        u32::from(self.wire_bytes)
+    }
+}
+
+/// What is known of a packet at both ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     /// Length on the wire.
@@ -45,9 +67,7 @@ pub(crate) struct Packet {
     /// Socket at the destination: what the destination port stands for.
     pub(crate) dst_socket: u32,
     pub(crate) payload: Option<Payload>,
-    /// How often the link it is on had been cut when it was taken.
-    pub(crate) link_cuts: u16,
-    /// A switch marked it: congestion experienced.
+    /// A switch marked it: known when it has arrived.
     pub(crate) marked: bool,
 }
 
@@ -104,7 +124,14 @@ impl Packets {
     }
 
     /// Adds a packet with what its transport put into it.
-    pub(crate) fn insert(&mut self, packet: Packet, body: Body<'_>) -> PacketId {
+    pub(crate) fn insert(&mut self, packet: Packet, body: Body<'_>) -> Transit {
+        let id = self.put(packet, body);
+        let Packet { wire_bytes, flow_hash, dst_host, .. } = packet;
+        let wire_bytes = wire_bytes as u16;
+        Transit { id, flow_hash, dst_host, wire_bytes, link_cuts: 0, marked: false }
+    }
+
+    fn put(&mut self, packet: Packet, body: Body<'_>) -> PacketId {
         let stored = match body {
             Body::Srd(header) => self.store(header),
             Body::Tcp(segment) => Stored::Tcp(segment),
@@ -137,16 +164,12 @@ impl Packets {
         Stored::Long { len: header.len() as u16, place }
     }
 
-    #[inline]
-    pub(crate) fn get(&mut self, id: PacketId) -> &mut Packet {
-        &mut self.slots[id.0 as usize].packet
-    }
-
-    /// The packet and what is in it.
-    pub(crate) fn open(&self, id: PacketId) -> (&Packet, Body<'_>) {
-        let slot = &self.slots[id.0 as usize];
+    /// A packet that has arrived, and what is in it.
+    pub(crate) fn open(&mut self, transit: Transit) -> (&Packet, Body<'_>) {
+        let slot = &mut self.slots[transit.id.index()];
+        slot.packet.marked = transit.marked;
         let body = match &slot.stored {
-            Stored::Free { .. } => unreachable!("packet {id:?} has left the network"),
+            Stored::Free { .. } => unreachable!("{transit:?} has left the network"),
             Stored::Short { len, bytes } => Body::Srd(&bytes[..usize::from(*len)]),
             Stored::Long { len, place } => {
                 Body::Srd(&self.long[*place as usize][..usize::from(*len)])
@@ -181,7 +204,6 @@ mod tests {
             dst_host: 0,
             dst_socket: 0,
             payload: None,
-            link_cuts: 0,
             marked: false,
         }
     }
@@ -200,7 +222,7 @@ mod tests {
                 assert_eq!((packet.wire_bytes, bytes), (len as u32, &header[..len]), "{round}");
             }
             assert_eq!(packets.live(), lens.len());
-            ids.into_iter().rev().for_each(|id| packets.remove(id));
+            ids.into_iter().rev().for_each(|transit| packets.remove(transit.id));
         }
         assert_eq!((packets.live(), packets.slots.len(), packets.long.len()), (0, 5, 2));
         assert_eq!(size_of::<Slot>(), 128, "two cache lines");

@@ -4,9 +4,9 @@
 //! that when the memory is full every second sample can go without a loss but of resolution.
 
 use crate::flow::Flow;
-use crate::link::{Link, Node};
+use crate::link::Link;
 use crate::time::Time;
-use crate::topology::Fabric;
+use crate::topology::{Fabric, Node};
 use serde::{Deserialize, Serialize};
 
 /// Samples kept; when there are as many, every second goes and the interval doubles.

@@ -3,7 +3,7 @@
 use crate::check::{Violation, check_end};
 use crate::flow::{Flow, FlowSpec};
 use crate::network::{Event, Network};
-use crate::packet::{FRAME_BYTES, PacketId, Payload, UDP_BYTES};
+use crate::packet::{FRAME_BYTES, Payload, Transit, UDP_BYTES};
 use crate::rng::{Rng, mix};
 use crate::sample::Sampler;
 use crate::share::Meter;
@@ -101,8 +101,8 @@ impl Sim {
         let rtt_ps = self.network.fabric.base_rtt_ps(hosts.0, hosts.1, packet_bytes);
         let sender = Sender::new(there, &setup, algorithm, rtt_ps);
         let receiver = Receiver::new(back, setup.delayed_ack);
-        self.add_socket(Transport::TcpSender(sender), hosts.0);
-        self.add_socket(Transport::TcpReceiver(receiver), hosts.1);
+        self.add_socket(Transport::TcpSender(Box::new(sender)), hosts.0);
+        self.add_socket(Transport::TcpReceiver(Box::new(receiver)), hosts.1);
         ends
     }
 
@@ -110,8 +110,8 @@ impl Sim {
     fn queue_pair(&mut self, number: u32, spec: &FlowSpec) -> (u32, u32) {
         let (hosts, ends) = ((spec.src_host, spec.dst_host), self.next_sockets());
         let (requester, responder) = self.setup.roce.connect(&self.ports, hosts, ends, number);
-        self.add_socket(Transport::RoceRequester(requester), hosts.0);
-        self.add_socket(Transport::RoceResponder(responder), hosts.1);
+        self.add_socket(Transport::RoceRequester(Box::new(requester)), hosts.0);
+        self.add_socket(Transport::RoceResponder(Box::new(responder)), hosts.1);
         ends
     }
 
@@ -196,7 +196,7 @@ impl Sim {
         match event {
             Event::Sample => {}
             Event::Arrive { link, packet } => {
-                if self.network.arrive(now, link, packet).is_some() {
+                if self.network.arrive(now, link, packet) {
                     self.receive(packet);
                 }
             }
@@ -242,13 +242,13 @@ impl Sim {
     }
 
     /// A packet is at its host.
-    fn receive(&mut self, id: PacketId) {
-        let (packet, body) = self.network.packets.open(id);
+    fn receive(&mut self, transit: Transit) {
+        let (packet, body) = self.network.packets.open(transit);
         let number = packet.dst_socket;
         self.sockets[number as usize].transport.receive(self.now, packet, body);
         let len = u64::from(packet.wire_bytes - FRAME_BYTES - UDP_BYTES);
         let fingerprint = u64::from(packet.src_host) << 40 | u64::from(number) << 16 | len;
-        self.network.packets.remove(id);
+        self.network.packets.remove(transit.id);
         self.note(3, fingerprint);
         self.attend(number);
     }

@@ -1,7 +1,6 @@
 //! Finding links that wait for each other for ever.
 
 use super::{Pfc, Port};
-use crate::packet::Packets;
 
 impl Pfc {
     /// Links in a circle, each paused until packets leave by the next; the first once more at the
@@ -10,11 +9,11 @@ impl Pfc {
     /// A pause lasts for ever when more than XON of the link's share of its switch waits before
     /// ports whose pauses last for ever. So all that are paused are suspects, and those are let go
     /// whose share will shrink, until no more can be.
-    pub(super) fn deadlock(&self, packets: &Packets) -> Option<Vec<u32>> {
+    pub(super) fn deadlock(&self) -> Option<Vec<u32>> {
         let mut stuck: Vec<bool> =
             self.ports.iter().map(|port| port.paused_at.is_some() && port.stopping).collect();
         loop {
-            let held_bytes = self.held_before(&stuck, packets);
+            let held_bytes = self.held_before(&stuck);
             let mut let_go = false;
             for ((port, held), stuck) in self.ports.iter().zip(held_bytes).zip(&mut stuck) {
                 if *stuck && held <= u64::from(port.thresholds.xon_bytes) {
@@ -22,16 +21,16 @@ impl Pfc {
                 }
             }
             if !let_go {
-                return self.circle(&stuck, packets);
+                return self.circle(&stuck);
             }
         }
     }
 
     /// For each link, the bytes that came by it and wait before stuck ports.
-    fn held_before(&self, stuck: &[bool], packets: &Packets) -> Vec<u64> {
+    fn held_before(&self, stuck: &[bool]) -> Vec<u64> {
         let mut held_bytes = vec![0; self.ports.len()];
         for (port, _) in self.ports.iter().zip(stuck).filter(|(_, stuck)| **stuck) {
-            for (from, bytes) in self.queue_of(port, packets) {
+            for (from, bytes) in self.queue_of(port) {
                 held_bytes[from as usize] += u64::from(bytes);
             }
         }
@@ -39,11 +38,11 @@ impl Pfc {
     }
 
     /// Each stuck link leads to a switch with a stuck port that holds its packets: follow them.
-    fn circle(&self, stuck: &[bool], packets: &Packets) -> Option<Vec<u32>> {
+    fn circle(&self, stuck: &[bool]) -> Option<Vec<u32>> {
         let mut path = vec![(0..).zip(stuck).find(|(_, stuck)| **stuck)?.0];
         loop {
             let link = *path.last()?;
-            let holds = |port: &Port| self.queue_of(port, packets).any(|(from, _)| from == link);
+            let holds = |port: &Port| self.queue_of(port).any(|(from, _)| from == link);
             let mut stuck_ports = (0..).zip(&self.ports).zip(stuck).filter(|(_, stuck)| **stuck);
             let ((next, _), _) = stuck_ports.find(|((_, port), _)| holds(port))?;
             if let Some(start) = path.iter().position(|&seen| seen == next) {

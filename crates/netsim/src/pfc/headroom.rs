@@ -74,11 +74,10 @@ impl PfcSetup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::Node;
 
     #[test]
     fn headroom_follows_from_delay_rate_and_packets() {
-        let link = Link::new(Node::Switch(0), 80, 1_000_000);
+        let link = Link::new(80, 1_000_000);
         let headroom = 2 * 12_500 + 3 * 4150 + 64;
         let setup = PfcSetup {
             buffer_bytes: 100_000,

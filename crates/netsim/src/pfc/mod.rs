@@ -19,7 +19,7 @@ pub(crate) use headroom::PfcSetup;
 
 use crate::link::LossCause;
 use crate::network::{Event, Network};
-use crate::packet::{PacketId, Packets};
+use crate::packet::{PacketId, Transit};
 use crate::time::Time;
 use crate::topology::Fabric;
 use headroom::{PAUSE_BYTES, Thresholds};
@@ -72,6 +72,7 @@ struct Port {
 /// A packet that waits.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
+    packet: Transit,
     next: Option<PacketId>,
     /// The link it came by.
     from: u32,
@@ -140,11 +141,11 @@ impl Pfc {
 
     /// A link whose share is not what waits and is being sent of it, with both: a fault of this
     /// module.
-    pub(crate) fn miscounted(&self, packets: &Packets) -> Option<(u32, u32, u32)> {
+    pub(crate) fn miscounted(&self) -> Option<(u32, u32, u32)> {
         let mut found = vec![0; self.ports.len()];
         for port in &self.ports {
             let sending = port.sending.map(|sending| (sending.from, sending.bytes));
-            for (from, bytes) in self.queue_of(port, packets).chain(sending) {
+            for (from, bytes) in self.queue_of(port).chain(sending) {
                 found[from as usize] += bytes;
             }
         }
@@ -154,35 +155,37 @@ impl Pfc {
     }
 
     /// Packets that wait for a port: the link each came by, and its bytes.
-    fn queue_of(&self, port: &Port, packets: &Packets) -> impl Iterator<Item = (u32, u32)> {
-        std::iter::successors(port.first, |id| self.waiting[id.index()].next)
-            .map(|id| (self.waiting[id.index()].from, packets.open(id).0.wire_bytes))
+    fn queue_of(&self, port: &Port) -> impl Iterator<Item = (u32, u32)> {
+        std::iter::successors(port.first, |id| self.waiting[id.index()].next).map(|id| {
+            let waiting = &self.waiting[id.index()];
+            (waiting.from, waiting.packet.wire_bytes())
+        })
     }
 
     /// Puts a packet at the end of a port's queue.
-    fn append(&mut self, link: u32, id: PacketId, from: u32) {
-        let place = id.index();
+    fn append(&mut self, link: u32, packet: Transit, from: u32) {
+        let place = packet.id.index();
+        let waiting = Waiting { packet, next: None, from };
         if self.waiting.len() <= place {
-            self.waiting.resize(place + 1, Waiting { next: None, from });
+            self.waiting.resize(place + 1, waiting);
         }
-        self.waiting[place] = Waiting { next: None, from };
+        self.waiting[place] = waiting;
         let port = &mut self.ports[link as usize];
-        match port.last.replace(id) {
-            Some(before) => self.waiting[before.index()].next = Some(id),
-            None => port.first = Some(id),
+        match port.last.replace(packet.id) {
+            Some(before) => self.waiting[before.index()].next = Some(packet.id),
+            None => port.first = Some(packet.id),
         }
     }
 
     /// Takes the first packet of a port's queue, with the link it came by.
-    fn take_first(&mut self, link: u32) -> Option<(PacketId, u32)> {
+    fn take_first(&mut self, link: u32) -> Option<(Transit, u32)> {
         let port = &mut self.ports[link as usize];
-        let id = port.first?;
-        let Waiting { next, from } = self.waiting[id.index()];
+        let Waiting { packet, next, from } = self.waiting[port.first?.index()];
         port.first = next;
         if next.is_none() {
             port.last = None;
         }
-        Some((id, from))
+        Some((packet, from))
     }
 }
 
@@ -208,18 +211,18 @@ impl Network {
         pfc: &mut Pfc,
         now: Time,
         link: u32,
-        id: PacketId,
+        mut packet: Transit,
         from: u32,
     ) {
         if !self.fabric.links[link as usize].is_up() {
-            self.lose(id, LossCause::Cut);
+            self.lose(packet.id, LossCause::Cut);
             return;
         }
-        let bytes = self.packets.get(id).wire_bytes;
+        let bytes = packet.wire_bytes();
         let share = pfc.port(from);
         if share.share_bytes + bytes > pfc.buffer_bytes {
             pfc.overflow.get_or_insert((now, from));
-            self.lose(id, LossCause::QueueFull);
+            self.lose(packet.id, LossCause::QueueFull);
             return;
         }
         let share = pfc.port(from);
@@ -229,9 +232,9 @@ impl Network {
             self.send_pause(pfc, now, from, true);
         }
         let marked = self.fabric.links[link as usize].hold(now, bytes, &mut self.rng);
-        self.packets.get(id).marked |= marked;
+        packet.marked |= marked;
         self.tally.marked += u64::from(marked);
-        pfc.append(link, id, from);
+        pfc.append(link, packet, from);
         self.send_next(pfc, now, link);
     }
 
@@ -241,10 +244,10 @@ impl Network {
         if port.sending.is_some() || port.paused_at.is_some() {
             return;
         }
-        let Some((id, from)) = pfc.take_first(link) else { return };
-        let bytes = self.packets.get(id).wire_bytes;
+        let Some((packet, from)) = pfc.take_first(link) else { return };
+        let bytes = packet.wire_bytes();
         self.fabric.links[link as usize].release(bytes);
-        self.offer(now, link, id);
+        self.offer(now, link, packet);
         pfc.port(link).sending = Some(Sending { from, bytes });
         let idle_at = self.fabric.links[link as usize].idle_at();
         self.queue.push(idle_at, Event::PortIdle { link });
@@ -325,10 +328,10 @@ impl Network {
         if let Some(cut_off) = pfc.port(link).sending.take() {
             self.give_back(pfc, now, cut_off);
         }
-        while let Some((id, from)) = pfc.take_first(link) {
-            let bytes = self.packets.get(id).wire_bytes;
+        while let Some((packet, from)) = pfc.take_first(link) {
+            let bytes = packet.wire_bytes();
             self.fabric.links[link as usize].release(bytes);
-            self.lose(id, LossCause::Cut);
+            self.lose(packet.id, LossCause::Cut);
             self.give_back(pfc, now, Sending { from, bytes });
         }
         self.resume(pfc, now, link);
@@ -340,7 +343,7 @@ impl Network {
         if pfc.checks {
             self.queue.push(now.plus_ps(CHECK_PS), Event::PauseCheck);
         }
-        let circle = pfc.deadlock(&self.packets)?;
+        let circle = pfc.deadlock()?;
         let names: Vec<String> = circle.iter().map(|&link| self.fabric.link_name(link)).collect();
         Some(names.join(" waits for "))
     }

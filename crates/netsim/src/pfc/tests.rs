@@ -2,11 +2,10 @@
 
 use super::*;
 use crate::fault::Faults;
-use crate::link::Node;
 use crate::packet::{Body, Packet};
 use crate::rng::Rng;
 use crate::topology::tests::PORT;
-use crate::topology::{PortKind, leaf_spine, ring};
+use crate::topology::{Node, PortKind, leaf_spine, ring};
 
 const PACKET_BYTES: u32 = 4150;
 const PACKET_PS: u64 = PACKET_BYTES as u64 * 80;
@@ -39,7 +38,7 @@ impl Blast {
     fn run(&mut self) {
         while self.deadlock.is_none() && self.step() {}
         let pfc = self.network.pfc.as_ref().unwrap();
-        assert_eq!(pfc.miscounted(&self.network.packets), None);
+        assert_eq!(pfc.miscounted(), None);
     }
 
     fn step(&mut self) -> bool {
@@ -54,8 +53,8 @@ impl Blast {
         let network = &mut self.network;
         match event {
             Event::Arrive { link, packet } => {
-                if network.arrive(now, link, packet).is_some() {
-                    network.packets.remove(packet);
+                if network.arrive(now, link, packet) {
+                    network.packets.remove(packet.id);
                     self.last_at = now;
                 }
             }
@@ -93,7 +92,6 @@ impl Blast {
             dst_host,
             dst_socket: 0,
             payload: None,
-            link_cuts: 0,
             marked: false,
         };
         self.network.send(self.now, packet, Body::Srd(&[]));
@@ -236,9 +234,9 @@ fn without_pauses_a_queue_of_packets_is_the_same_as_a_number() {
         while let Some((at, event)) = blast.network.queue.pop() {
             blast.now = at;
             if let Event::Arrive { link, packet } = event
-                && let Node::Host(host) = blast.network.fabric.links[link as usize].to
+                && let Node::Host(host) = blast.network.fabric.end_of(link)
             {
-                times.push((at, host, blast.network.packets.get(packet).src_host));
+                times.push((at, host, blast.network.packets.open(packet).0.src_host));
             }
             blast.handle(event);
         }

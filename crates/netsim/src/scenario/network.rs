@@ -1,7 +1,7 @@
 //! What a scenario file may say of the network.
 
 use super::field::{Bounded, Gbps};
-use crate::link::{Link, Marking, Node};
+use crate::link::{Link, Marking};
 use crate::packet::{FRAME_BYTES, UDP_BYTES};
 use crate::pfc::PfcSetup;
 use crate::topology::{Fabric, PortKind, clos3, leaf_spine, ring};
@@ -165,7 +165,7 @@ impl Network {
         }
         if let Some((setup, pfc)) = self.pfc_setup(packet_bytes).zip(self.pfc.as_ref()) {
             // All links of a network are alike.
-            let link = Link::new(Node::Switch(0), self.gbps.ps_per_byte(), self.delay_ps());
+            let link = Link::new(self.gbps.ps_per_byte(), self.delay_ps());
             setup.check(&link).map_err(|(field, problem)| (pfc.span(), field, problem))?;
         }
         Ok(())

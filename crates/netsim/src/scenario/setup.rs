@@ -7,6 +7,7 @@ use crate::topology::Fabric;
 use crate::transport::roce::{DcqcnSetup, RoceSetup};
 use crate::transport::tcp::{Algorithm, TcpSetup};
 use crate::transport::{Kind, Posting, Setup, SrdSetup};
+use std::sync::Arc;
 use toml::Spanned;
 
 /// Packet of the published comparisons: 4,150 bytes on the wire.
@@ -70,7 +71,7 @@ fn srd(file: &File, fabric: &Fabric) -> SrdSetup {
         message_bytes: Kind::Srd.message_bytes(packet_bytes),
         depth: transport.posted_messages.map_or(POSTED_MESSAGES, Bounded::get),
     };
-    SrdSetup { config, posting }
+    SrdSetup { config: Arc::new(config), posting }
 }
 
 fn tcp(file: &File) -> TcpSetup {

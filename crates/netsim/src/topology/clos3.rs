@@ -1,8 +1,7 @@
 //! Three tiers: pods of edge and aggregation switches below a core.
 
 use super::wiring::{Tier, Wiring};
-use super::{Fabric, PortKind};
-use crate::link::Node;
+use super::{Fabric, Node, PortKind};
 
 /// Builds the network from pods, edges per pod, aggregation switches per pod, hosts per edge and
 /// cores per aggregation switch, all at least 1. (A fat tree of switches with k ports has k pods

@@ -1,8 +1,7 @@
 //! Two tiers: racks with a leaf each, every leaf connected to every spine.
 
 use super::wiring::{Tier, Wiring};
-use super::{Fabric, PortKind};
-use crate::link::Node;
+use super::{Fabric, Node, PortKind};
 
 /// Builds the network. All counts are at least 1.
 pub(crate) fn leaf_spine(racks: u32, hosts_per_rack: u32, spines: u32, port: PortKind) -> Fabric {

@@ -11,8 +11,8 @@ pub(crate) use leaf_spine::leaf_spine;
 pub(crate) use ring::ring;
 pub(crate) use routes::{KnownTo, Verdict};
 
-use crate::link::{Link, Marking, Node};
-use crate::packet::{FRAME_BYTES, Packet, UDP_BYTES};
+use crate::link::{Link, Marking};
+use crate::packet::{FRAME_BYTES, Transit, UDP_BYTES};
 use crate::rng::mix;
 use routes::{Reach, Routes};
 use std::ops::Range;
@@ -20,6 +20,13 @@ use std::ops::Range;
 /// Bytes of an acknowledgement on the wire (common header, block without bits), for round-trip
 /// times of an empty network.
 const ACK_BYTES: u32 = FRAME_BYTES + UDP_BYTES + srd::wire::Header::LEN as u32 + 44;
+
+/// A host or a switch, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Node {
+    Host(u32),
+    Switch(u32),
+}
 
 /// What all ports of a network have in common.
 #[derive(Clone, Copy, Debug)]
@@ -57,8 +64,10 @@ impl Switch {
 #[derive(Debug)]
 pub(crate) struct Fabric {
     pub(crate) links: Vec<Link>,
-    /// Both ends of each link.
-    ends: Vec<(Node, Node)>,
+    /// Where each link begins,
+    begins: Vec<Node>,
+    /// and where it leads.
+    ends: Vec<Node>,
     switches: Vec<Switch>,
     names: Vec<String>,
     hosts: u32,
@@ -79,6 +88,17 @@ impl Fabric {
         self.hosts / self.hosts_per_rack
     }
 
+    /// Where a link leads.
+    #[inline]
+    pub(crate) fn end_of(&self, link: u32) -> Node {
+        self.ends[link as usize]
+    }
+
+    /// Both ends of each link.
+    fn cables(&self) -> impl Iterator<Item = (Node, Node)> {
+        self.begins.iter().copied().zip(self.ends.iter().copied())
+    }
+
     /// The link from a host into the network.
     #[inline]
     pub(crate) fn host_link(&self, host: u32) -> u32 {
@@ -88,7 +108,7 @@ impl Fabric {
     /// The link a packet takes out of a switch: ECMP by the hash of its 5-tuple. `None` when
     /// the switch knows of no way.
     #[inline]
-    pub(crate) fn next_link(&mut self, switch: u32, packet: &Packet) -> Option<u32> {
+    pub(crate) fn next_link(&mut self, switch: u32, packet: &Transit) -> Option<u32> {
         let hash = self.hash_at(switch, packet.flow_hash);
         if self.routes.all_good() {
             return Some(self.shortest(switch, packet.dst_host, hash));
@@ -115,7 +135,7 @@ impl Fabric {
     /// The next link while some are bad: among the best ways that the switch knows of.
     fn next_around(&mut self, switch: u32, dst_host: u32, hash: u64) -> Option<u32> {
         if let Some(link) = self.switches[switch as usize].down_link(dst_host)
-            && matches!(self.links[link as usize].to, Node::Host(_))
+            && matches!(self.end_of(link), Node::Host(_))
         {
             let reach = self.routes.verdict(link).limit(KnownTo::Nobody, Reach::Normal);
             return (reach > Reach::Never).then_some(link);
@@ -143,7 +163,7 @@ impl Fabric {
 
     /// How good a way over a link is for those who know of bad links if the others are `unaware`.
     fn reach_over(&mut self, link: u32, dst_host: u32, unaware: KnownTo) -> Reach {
-        let beyond = match self.links[link as usize].to {
+        let beyond = match self.end_of(link) {
             Node::Host(_) => Reach::Normal,
             Node::Switch(switch) => self.reach_of(switch, dst_host),
         };
@@ -182,13 +202,13 @@ impl Fabric {
 
     /// For each link, the other direction of its cable.
     pub(crate) fn reverse_links(&self) -> Vec<Option<u32>> {
-        let mut by_ends: Vec<((Node, Node), u32)> = self.ends.iter().copied().zip(0..).collect();
+        let mut by_ends: Vec<((Node, Node), u32)> = self.cables().zip(0..).collect();
         by_ends.sort_unstable();
-        let reverse = |&(from, to): &(Node, Node)| {
+        let reverse = |(from, to): (Node, Node)| {
             let place = by_ends.binary_search_by_key(&(to, from), |entry| entry.0).ok()?;
             Some(by_ends[place].1)
         };
-        self.ends.iter().map(reverse).collect()
+        self.cables().map(reverse).collect()
     }
 
     /// The links from each switch upwards, of those that have any.
@@ -206,7 +226,7 @@ impl Fabric {
             let mut transit_ps = 0;
             loop {
                 transit_ps += self.links[link as usize].transit_ps(bytes);
-                let Node::Switch(switch) = self.links[link as usize].to else { break transit_ps };
+                let Node::Switch(switch) = self.end_of(link) else { break transit_ps };
                 link = self.shortest(switch, to, self.hash_at(switch, 0));
             }
         };
@@ -217,14 +237,14 @@ impl Fabric {
     /// nodes ("leaf0-spine3") mean the cable between them. `None` when there is none.
     pub(crate) fn links_named(&self, target: &str) -> Option<Vec<u32>> {
         let is = |node: Node, name: &str| self.name(node) == name;
-        let ends = (0..).zip(&self.ends);
+        let ends = (0..).zip(self.cables());
         let links: Vec<u32> = match target.split_once('-') {
             Some((a, b)) => ends
-                .filter(|(_, (x, y))| is(*x, a) && is(*y, b) || is(*x, b) && is(*y, a))
+                .filter(|&(_, (x, y))| is(x, a) && is(y, b) || is(x, b) && is(y, a))
                 .map(|(link, _)| link)
                 .collect(),
             None => ends
-                .filter(|(_, (x, y))| is(*x, target) || is(*y, target))
+                .filter(|&(_, (x, y))| is(x, target) || is(y, target))
                 .map(|(link, _)| link)
                 .collect(),
         };
@@ -250,7 +270,7 @@ impl Fabric {
 
     /// A link's name, in its direction.
     pub(crate) fn link_name(&self, link: u32) -> String {
-        let (from, to) = self.ends[link as usize];
+        let (from, to) = (self.begins[link as usize], self.ends[link as usize]);
         format!("{}-{}", self.name(from), self.name(to))
     }
 }
@@ -268,7 +288,7 @@ pub(crate) mod tests {
 
     fn walk(fabric: &mut Fabric, src: u32, dst: u32, hash: u32) -> Option<Vec<u32>> {
         let mut path = vec![fabric.host_link(src)];
-        while let Node::Switch(switch) = fabric.links[path[path.len() - 1] as usize].to {
+        while let Node::Switch(switch) = fabric.end_of(path[path.len() - 1]) {
             let hash = fabric.hash_at(switch, hash);
             path.push(match fabric.routes.all_good() {
                 true => fabric.shortest(switch, dst, hash),
@@ -276,7 +296,7 @@ pub(crate) mod tests {
             });
             assert!(path.len() < 10, "a packet does not go in circles");
         }
-        let end = fabric.links[path[path.len() - 1] as usize].to;
+        let end = fabric.end_of(path[path.len() - 1]);
         assert_eq!(end, Node::Host(dst));
         Some(path)
     }

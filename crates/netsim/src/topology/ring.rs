@@ -2,8 +2,7 @@
 //! the smallest in which switches that pause each other can stand still.
 
 use super::wiring::{Tier, Wiring};
-use super::{Fabric, PortKind};
-use crate::link::Node;
+use super::{Fabric, Node, PortKind};
 
 /// Builds the network. There are at least two switches, with at least one host each.
 pub(crate) fn ring(switches: u32, hosts_per_switch: u32, port: PortKind) -> Fabric {

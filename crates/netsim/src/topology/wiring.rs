@@ -1,8 +1,8 @@
 //! Putting a network together: nodes first, then the links of each, in order.
 
 use super::routes::Routes;
-use super::{Fabric, PortKind, Switch};
-use crate::link::{Link, Node};
+use super::{Fabric, Node, PortKind, Switch};
+use crate::link::Link;
 
 /// Switches of one kind.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,7 @@ impl Wiring {
     pub(super) fn new(hosts: u32, hosts_per_rack: u32, port: PortKind) -> Self {
         let fabric = Fabric {
             links: Vec::new(),
+            begins: Vec::new(),
             ends: Vec::new(),
             switches: Vec::new(),
             names: Vec::new(),
@@ -40,7 +41,7 @@ impl Wiring {
         for host in 0..hosts {
             // A host's adapter waits for its link: it queues nothing and loses nothing.
             let to = Node::Switch(host / hosts_per_rack);
-            wiring.push(Node::Host(host), Link::new(to, port.ps_per_byte, port.delay_ps));
+            wiring.push(Node::Host(host), to, Link::new(port.ps_per_byte, port.delay_ps));
         }
         wiring
     }
@@ -68,16 +69,17 @@ impl Wiring {
             self.fabric.names.push(format!("{}{i}", tier.kind));
             let downs = (0..tier.down_links).map(|n| down(i, n));
             for to in downs.chain((0..tier.up_links).map(|n| up(i, n))) {
-                let link = Link::new(to, self.port.ps_per_byte, self.port.delay_ps)
+                let link = Link::new(self.port.ps_per_byte, self.port.delay_ps)
                     .with_queue(self.port.buffer_bytes, self.port.marking);
-                self.push(Node::Switch(number), link);
+                self.push(Node::Switch(number), to, link);
             }
         }
         self
     }
 
-    fn push(&mut self, from: Node, link: Link) {
-        self.fabric.ends.push((from, link.to));
+    fn push(&mut self, from: Node, to: Node, link: Link) {
+        self.fabric.begins.push(from);
+        self.fabric.ends.push(to);
         self.fabric.links.push(link);
         self.fabric.routes.add_link();
     }

@@ -169,14 +169,14 @@ pub(crate) trait Machine {
     fn counts(&self) -> Counts;
 }
 
-/// A socket's transport.
+/// A socket's transport. Boxed, so that what the loop looks at lies close together.
 #[derive(Debug)]
 pub(crate) enum Transport {
     Srd(Box<SrdSocket>),
-    TcpSender(Sender),
-    TcpReceiver(Receiver),
-    RoceRequester(Requester),
-    RoceResponder(Responder),
+    TcpSender(Box<Sender>),
+    TcpReceiver(Box<Receiver>),
+    RoceRequester(Box<Requester>),
+    RoceResponder(Box<Responder>),
 }
 
 /// Calls a method of whatever a [`Transport`] holds.

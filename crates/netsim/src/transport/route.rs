@@ -36,7 +36,6 @@ impl Route {
             dst_host: self.dst_host,
             dst_socket: self.dst_socket,
             payload,
-            link_cuts: 0,
             marked: false,
         }
     }

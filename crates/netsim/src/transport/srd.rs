@@ -5,6 +5,7 @@ use crate::packet::{Body, FRAME_BYTES, Packet, Payload, UDP_BYTES};
 use crate::socket::Ports;
 use crate::time::Time;
 use srd::{Address, Config, Endpoint, Event, HEADER_MAX, MsgId};
+use std::sync::Arc;
 
 /// Bytes of a data packet that are no payload: frame, common header, data block.
 pub(super) const OVERHEAD_BYTES: u32 =
@@ -13,7 +14,7 @@ pub(super) const OVERHEAD_BYTES: u32 =
 /// How all engines are set up.
 #[derive(Clone, Debug)]
 pub(crate) struct SrdSetup {
-    pub(crate) config: Config,
+    pub(crate) config: Arc<Config>,
     pub(crate) posting: Posting,
 }
 
@@ -26,8 +27,8 @@ pub(crate) struct SrdSocket {
 }
 
 impl SrdSocket {
-    pub(crate) fn new(config: &Config, host: u32, process: u16, seed: u64) -> Self {
-        let engine = Endpoint::new(config.clone(), qpn_of(process), 1, seed);
+    pub(crate) fn new(config: &Arc<Config>, host: u32, process: u16, seed: u64) -> Self {
+        let engine = Endpoint::new(Arc::clone(config), qpn_of(process), 1, seed);
         Self { engine, host, arrived: None }
     }
 }
@@ -91,7 +92,6 @@ impl Machine for SrdSocket {
             dst_host,
             dst_socket,
             payload: out.msg.map(name_of),
-            link_cuts: 0,
             marked: false,
         };
         Some((packet, Body::Srd(&scratch[..out.header_len])))
