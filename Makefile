@@ -8,13 +8,22 @@ PREFIX ?= /usr/local
 RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench agree cost consumers fuzz setup build install
+.PHONY: help run paper dbms interruptions test bench agree cost consumers fuzz setup build install
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: setup build ## Measure Soft-EFA beside TCP and published hardware; writes report/index.html
 	@$(BIN)/efa-bench plan quick --softefa $(BIN)/softefa --out $(REPORT)
+
+paper: setup build ## Every figure of the EFA paper on Soft-EFA and TCP, within 25 minutes; goes on after Ctrl-C
+	@$(BIN)/efa-bench run --plan paper --softefa $(BIN)/softefa --out $(REPORT)/paper
+
+dbms: setup build ## What data systems do with a fabric, on Soft-EFA and TCP; goes on after Ctrl-C
+	@$(BIN)/efa-bench run --plan dbms --softefa $(BIN)/softefa --out $(REPORT)/dbms
+
+interruptions: ## Interrupt a plan at MOMENTS (50) random moments: always a valid result, always resumable
+	@EFA_BENCH_MOMENTS=$(or $(MOMENTS),50) $(CARGO) test --quiet -p efa-bench --test plans -- interrupted --nocapture
 
 test: setup ## Everything a change must pass: format, lints, documents, tests, consumers
 	@.ci/steps

@@ -1,4 +1,6 @@
-//! Child processes: a server that ends with us, and clients whose progress we show.
+//! Child processes: a server that ends with us, clients whose progress we show, other tools.
+
+mod tool;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -6,7 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+pub(crate) use self::tool::Tool;
 use crate::failure::Failure;
+use crate::interrupt::{self, Reached};
 use crate::server::READY;
 
 /// How long a server may take to say that it listens.
@@ -49,7 +53,7 @@ impl ServerChild {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = spawn(&mut command)?;
+        let mut child = spawn(interrupt::apart(&mut command))?;
         let (sender, lines) = mpsc::channel();
         if let Some(stderr) = child.stderr.take() {
             forward_lines(stderr, sender);
@@ -74,6 +78,11 @@ impl ServerChild {
         Ok(this)
     }
 
+    /// Whether it is gone, though nobody ended it.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Process id, for those who want to end it from outside.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
@@ -81,8 +90,7 @@ impl ServerChild {
 
     /// What it wrote to standard error, as "; it said: ...", or nothing.
     pub(crate) fn last_words(&self) -> String {
-        let said: Vec<String> = self.lines.try_iter().collect();
-        if said.is_empty() { String::new() } else { format!("; it said: {}", said.join("; ")) }
+        said(&self.lines)
     }
 
     /// Ends the server and waits for it.
@@ -116,13 +124,18 @@ pub(crate) fn run_client(
     mut on_line: impl FnMut(&str),
 ) -> Result<Option<i32>, Failure> {
     let mut command = command(prefix, &this_program()?);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = spawn(&mut command)?;
+    command.args(arguments).arg("--until-stdin-closes");
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = spawn(interrupt::apart(&mut command))?;
+    let reached = Reached::new(&child);
+    // Closed when it has ended, or when we die: then it ends, too.
+    let _stdin = child.stdin.take();
     if let Some(stderr) = child.stderr.take() {
         for line in BufReader::new(stderr).lines().map_while(Result::ok) {
             on_line(&line);
         }
     }
+    drop(reached);
     let status = child.wait().map_err(|e| Failure::Check(format!("waiting for a client: {e}")))?;
     Ok(status.code())
 }
@@ -133,6 +146,12 @@ fn spawn(command: &mut Command) -> Result<Child, Failure> {
         let reason = crate::exchange::plain(&error);
         Failure::Check(format!("cannot start {program}: {reason}"))
     })
+}
+
+/// What came on a line, as "; it said: ...", or nothing.
+fn said(lines: &mpsc::Receiver<String>) -> String {
+    let said: Vec<String> = lines.try_iter().collect();
+    if said.is_empty() { String::new() } else { format!("; it said: {}", said.join("; ")) }
 }
 
 fn forward_lines(from: impl Read + Send + 'static, to: mpsc::Sender<String>) {

@@ -1,24 +1,23 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::client::{Target, Wish};
+use crate::client::Target;
 use crate::fabric_name::FabricName;
-use crate::failure::{EXIT_CODES, Failure};
-use crate::host;
+use crate::failure::EXIT_CODES;
 use crate::import::command::ImportArgs;
-use crate::judge::{Assertion, CompareArgs};
-use crate::measure::{BLOCKS_MIN, Until};
-use crate::names::{Name, Preset};
+use crate::judge::CompareArgs;
+use crate::names::Name;
 use crate::page_files::ReportArgs;
-use crate::spec::{
-    Arrivals, Benchmark, EndpointKind, Flow, JobSpec, Limit, Operation, Window, parse_bytes,
-    parse_list,
-};
-use crate::workload::{self, WorkArgs};
+use crate::plan::PlanArgs;
+use crate::spec::EndpointKind;
+
+mod measure;
+
+pub(crate) use self::measure::MeasureArgs;
 
 /// Port of a server that was not told another one.
 pub(crate) const DEFAULT_PORT: u16 = 18590;
@@ -35,7 +34,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Wait for clients; needs no other option, everything else comes from the client.
     Server(ServerArgs),
-    /// Measure against a server.
+    /// Measure against a server; `run --plan NAME` is another way to write `plan NAME`.
     Run {
         /// What to measure.
         benchmark: Name,
@@ -67,19 +66,39 @@ pub(crate) enum Command {
         #[arg(short, long)]
         endpoint: Option<EndpointKind>,
     },
-    /// Measure several fabrics with one plan and write one report.
-    Plan {
-        /// Which plan.
-        plan: PlanName,
-        #[command(flatten)]
-        options: PlanArgs,
-    },
+    /// Measure several fabrics with one plan and write one report; an interrupted plan goes on.
+    Plan(PlanArgs),
     /// Compare two results point by point; exit code 11 when something got worse.
     Compare(CompareArgs),
     /// Turn the output of perftest, OSU, sockperf, iperf3 or fi_pingpong into a result file.
     Import(ImportArgs),
     /// Make one report of result files.
     Report(ReportArgs),
+}
+
+impl Cli {
+    /// Parses this process's arguments.
+    pub(crate) fn of_process() -> Result<Self, clap::Error> {
+        Self::try_parse_from(plan_first(std::env::args_os().collect()))
+    }
+}
+
+/// `run ... --plan NAME ...` as `plan NAME ...`: the options of plans are others than those of
+/// single benchmarks.
+fn plan_first(mut words: Vec<OsString>) -> Vec<OsString> {
+    const OPTION: &str = "--plan";
+    let given = |word: &OsString| word == OPTION || word.to_string_lossy().starts_with("--plan=");
+    let (Some(command), Some(at)) = (words.get(1), words.iter().position(given)) else {
+        return words;
+    };
+    if command == "run" && at > 1 {
+        let word = words.remove(at);
+        if let Some(name) = word.to_string_lossy().strip_prefix("--plan=") {
+            words.insert(at, name.into());
+        }
+        words[1] = "plan".into();
+    }
+    words
 }
 
 /// What `local` can do.
@@ -103,14 +122,6 @@ impl LocalBenchmark {
     }
 }
 
-/// The plans.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum PlanName {
-    /// Latency and bandwidth on Soft-EFA and on libfabric tcp, beside published EFA hardware;
-    /// about a minute.
-    Quick,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
     /// Control port; 0 chooses a free one and prints it.
@@ -130,305 +141,28 @@ pub(crate) struct ServerArgs {
     pub(crate) quiet: bool,
 }
 
-/// How to measure and where to put the results.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct MeasureArgs {
-    /// What to measure: libfabric:PROVIDER, verbs:srd, verbs:ud, verbs:rc, tcp or udp (sockets).
-    #[arg(long, default_value = "libfabric:tcp")]
-    pub(crate) fabric: FabricName,
-    /// Short for --fabric libfabric:PROVIDER: efa, tcp, shm, sockets, ... (see `fi_info -l`).
-    #[arg(short, long, conflicts_with = "fabric")]
-    pub(crate) provider: Option<String>,
-    /// Domain (device) name; default: the first.
-    #[arg(long)]
-    pub(crate) domain: Option<String>,
-    /// Endpoint type; default: what the fabric is.
-    #[arg(short, long)]
-    pub(crate) endpoint: Option<EndpointKind>,
-    /// How bytes are moved; default: as the benchmark's name says.
-    #[arg(long)]
-    pub(crate) op: Option<Operation>,
-    /// Message sizes in bytes: 64 or 1,2,1000 or 1..8192 (powers of two) or 7000..9000+100 (steps);
-    /// default: 1..8192, and what the benchmark is about for some.
-    #[arg(short, long)]
-    pub(crate) sizes: Option<String>,
-    /// Operations in flight (streams): like --sizes; every size is measured with every depth;
-    /// default: 256, for rma 1.
-    #[arg(short, long)]
-    pub(crate) depth: Option<String>,
-    /// When a stream posts again.
-    #[arg(long, default_value = "sliding")]
-    pub(crate) window: Window,
-    /// Ask for a completion of one of so many operations (streams).
-    #[arg(long)]
-    pub(crate) complete_every: Option<usize>,
-    /// Hand so many operations to the fabric at once (streams): FI_MORE, lists of requests.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) post_list: usize,
-    /// Take messages from this much memory at random offsets (streams): 4096, 64M, 20G (powers of
-    /// two); one-sided operations go to as much.
-    #[arg(long, value_parser = parse_bytes)]
-    pub(crate) memory: Option<usize>,
-    /// Messages per second of each thread that goes by the clock, like --sizes: open_loop (default
-    /// 1000,2000,4000,8000,16000), and the streams of sat_latency (default: as fast as they can).
-    #[arg(long)]
-    pub(crate) rate: Option<String>,
-    /// How requests are spread over time (open_loop).
-    #[arg(long, default_value = "poisson")]
-    pub(crate) arrivals: Arrivals,
-    /// Messages of the streams of sat_latency in bytes.
-    #[arg(long, default_value_t = 8192)]
-    pub(crate) load_size: usize,
-    /// Measuring threads of each side; each has endpoints of its own; default: 1, for sat_latency 2
-    /// (one measures, the others stream).
-    #[arg(long)]
-    pub(crate) threads: Option<usize>,
-    /// Endpoint pairs (queue pairs) of each thread (bandwidth); --depth and --rx-depth are for each.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) endpoints: usize,
-    /// Processors of the client's measuring threads, in turn: 1 or 0,2,4; local chooses one by
-    /// itself for a single thread.
-    #[arg(long, value_delimiter = ',')]
-    pub(crate) cpu: Vec<usize>,
-    /// Processors of the server's measuring threads.
-    #[arg(long, value_delimiter = ',')]
-    pub(crate) server_cpu: Vec<usize>,
-    /// local: do not choose processors.
-    #[arg(long)]
-    pub(crate) no_pin: bool,
-    /// Receives posted at the receiver; default: the largest depth.
-    #[arg(long)]
-    pub(crate) rx_depth: Option<usize>,
-    /// A limit the result must keep, such as 'latency/64B p99 < 30us'; repeatable.
-    #[arg(long = "assert", value_name = "LIMIT")]
-    pub(crate) assertions: Vec<Assertion>,
-    /// Measured time of each block of a point in seconds.
-    #[arg(short = 't', long, default_value_t = 0.2, conflicts_with = "iterations")]
-    pub(crate) duration: f64,
-    /// Measured messages (round trips) of each block, instead of a time.
-    #[arg(short = 'n', long)]
-    pub(crate) iterations: Option<u64>,
-    /// Measure each point in this many blocks, spread over the run in shuffled order; the middle
-    /// one counts; default: 5, with --iterations 1.
-    #[arg(long)]
-    pub(crate) blocks: Option<usize>,
-    /// Repeat until the 95 % interval of each point is this narrow: ci=2%,max=60s.
-    #[arg(long, value_parser = Until::parse, conflicts_with = "blocks")]
-    pub(crate) until: Option<Until>,
-    /// Seed of the order of blocks and of random offsets; default: another one each time.
-    #[arg(long)]
-    pub(crate) seed: Option<u64>,
-    /// Warm-up before each block in seconds; not measured.
-    #[arg(short, long, default_value_t = 0.1)]
-    pub(crate) warmup: f64,
-    /// Check the content of every message; costs time, so figures are not comparable.
-    #[arg(long)]
-    pub(crate) validate: bool,
-    /// Give up when nothing happens for this many seconds.
-    #[arg(long, default_value_t = 10.0)]
-    pub(crate) timeout: f64,
-    /// Name of the run in tables and plots; default: the provider.
-    #[arg(long, default_value = "")]
-    pub(crate) name: String,
-    /// Write the results as JSON; - is standard output (then without table).
-    #[arg(long)]
-    pub(crate) json: Option<PathBuf>,
-    /// Write the results as CSV; - is standard output (then without table).
-    #[arg(long)]
-    pub(crate) csv: Option<PathBuf>,
-    /// Write a report as HTML.
-    #[arg(long)]
-    pub(crate) html: Option<PathBuf>,
-    /// No progress, no table.
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-    #[command(flatten)]
-    pub(crate) work: WorkArgs,
-    /// Do not look whether the machine is quiet (a plan has looked for all its runs).
-    #[arg(long, hide = true)]
-    pub(crate) no_doubts: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PlanArgs {
-    /// Folder for results.json, results.csv and index.html.
-    #[arg(short, long, default_value = "report")]
-    pub(crate) out: PathBuf,
-    /// The softefa command; default: the one beside efa-bench, else the one in PATH.
-    #[arg(long)]
-    pub(crate) softefa: Option<PathBuf>,
-    /// Measure this fabric instead of the plan's, optionally with a command its processes are
-    /// started with: tcp, libfabric:shm, libfabric:efa='softefa run --'. May be repeated.
-    #[arg(long, value_name = "NAME[=PREFIX]")]
-    pub(crate) fabric: Vec<String>,
-    /// Measured time of each block in seconds; each point is measured in three blocks.
-    #[arg(short = 't', long, default_value_t = 0.15)]
-    pub(crate) duration: f64,
-    /// No progress.
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-}
-
-/// A time given in seconds, in whole milliseconds.
-pub(crate) fn millis(name: &str, seconds: f64, at_least: f64) -> Result<u64, Failure> {
-    const DAY_S: f64 = 86_400.0;
-    if !seconds.is_finite() || seconds < at_least || seconds > DAY_S {
-        return Err(Failure::Usage(format!(
-            "{name} {seconds}: give a number of seconds from {at_least} to {DAY_S}"
-        )));
-    }
-    Ok((seconds * 1_000.0).round() as u64)
-}
-
-impl MeasureArgs {
-    fn fabric(&self) -> FabricName {
-        self.provider.clone().map_or_else(|| self.fabric.clone(), FabricName::Libfabric)
-    }
-
-    /// The wish these arguments mean.
-    pub(crate) fn wish(&self, name: Name) -> Result<Wish, Failure> {
-        let preset = name.preset();
-        let list = |option: &str, text: &str| {
-            parse_list(text).map_err(|reason| Failure::Usage(format!("{option}: {reason}")))
-        };
-        let sizes = list("--sizes", self.sizes.as_deref().unwrap_or(preset.sizes))?;
-        let depths = match preset.benchmark.has_depth() {
-            true => list("--depth", self.depth.as_deref().unwrap_or(preset.depth))?,
-            false => vec![1],
-        };
-        let rates = match self.rate.as_deref().unwrap_or(preset.rates) {
-            "" => vec![0],
-            rates => list("--rate", rates)?,
-        };
-        let max_depth = depths.iter().copied().max().unwrap_or(1);
-        let limit = match self.iterations {
-            Some(0) => return Err(Failure::Usage("--iterations 0: give 1 or more".to_owned())),
-            Some(n) => Limit::Iterations(n),
-            None => Limit::DurationMs(millis("--duration", self.duration, 0.001)?),
-        };
-        let warmup_ms =
-            if self.iterations.is_some() { 0 } else { millis("--warmup", self.warmup, 0.0)? };
-        if self.rx_depth == Some(0) {
-            return Err(Failure::Usage("--rx-depth 0: give 1 or more".to_owned()));
-        }
-        let is_loaded = preset.benchmark == Benchmark::SatLatency;
-        let load_size = if is_loaded { self.load_size } else { 0 };
-        let fabric = self.fabric();
-        let job = JobSpec {
-            benchmark: preset.benchmark,
-            endpoint: self.endpoint.unwrap_or_else(|| fabric.endpoint()),
-            fabric,
-            domain: self.domain.clone(),
-            operation: self.op.unwrap_or(preset.operation),
-            flow: self.flow(preset),
-            arrivals: self.arrivals,
-            load_size_bytes: load_size,
-            work: self.work.spec(preset.benchmark)?,
-            max_size_bytes: sizes.iter().copied().max().unwrap_or(1).max(load_size),
-            memory_bytes: self.memory.unwrap_or(preset.memory_bytes),
-            seed: self.seed.unwrap_or_else(host::seed),
-            threads: self.threads.unwrap_or(preset.threads),
-            endpoints: self.endpoints,
-            tx_depth: max_depth,
-            rx_depth: self.rx_depth.unwrap_or(max_depth),
-            timeout_ms: millis("--timeout", self.timeout, 0.1)?,
-            server_cpus: self.server_cpu.clone(),
-        };
-        sound(name, &job, &depths, self.validate)?;
-        let is_clocked = is_loaded || preset.benchmark == Benchmark::OpenLoop;
-        if self.rate.is_some() && !is_clocked && !preset.benchmark.is_workload() {
-            let text = "--rate is for open_loop, sat_latency, rpc and kv";
-            return Err(Failure::Usage(text.to_owned()));
-        }
-        if self.rate.is_some() && self.post_list > 1 {
-            let text = "--post-list waits for several, --rate for none: give one of them";
-            return Err(Failure::Usage(text.to_owned()));
-        }
-        Ok(Wish {
-            name: self.name.clone(),
-            test: name.text(),
-            job,
-            sizes,
-            depths,
-            rates_per_s: rates.into_iter().map(|rate| rate as u64).collect(),
-            limit,
-            warmup_ms,
-            validate: self.validate,
-            until: self.until()?,
-            cpus: self.cpu.clone(),
-        })
-    }
-
-    const fn flow(&self, preset: Preset) -> Flow {
-        let complete_every = match self.complete_every {
-            Some(every) => every,
-            None => preset.complete_every,
-        };
-        Flow { window: self.window, complete_every, post_list: self.post_list }
-    }
-
-    fn until(&self) -> Result<Until, Failure> {
-        match (self.until, self.blocks, self.iterations) {
-            (Some(until), _, _) => Ok(until),
-            (None, Some(0), _) => Err(Failure::Usage("--blocks 0: give 1 or more".to_owned())),
-            (None, Some(blocks), _) => Ok(Until::Blocks(blocks)),
-            (None, None, Some(_)) => Ok(Until::Blocks(1)),
-            (None, None, None) => Ok(Until::Blocks(BLOCKS_MIN)),
-        }
-    }
-}
-
-/// Refuses what contradicts itself.
-fn sound(name: Name, job: &JobSpec, depths: &[usize], validate: bool) -> Result<(), Failure> {
-    let Flow { complete_every, post_list, .. } = job.flow;
-    let operation = job.operation;
-    let is_stream = matches!(job.benchmark, Benchmark::Bandwidth | Benchmark::Rma);
-    let has_lists = is_stream || job.benchmark.is_workload();
-    let shortest = depths.iter().copied().min().unwrap_or(1);
-    let wrong = |text: String| Err(Failure::Usage(format!("{}: {text}", name.text())));
-    if (job.benchmark == Benchmark::Rma) != operation.is_one_sided() {
-        return wrong(format!("--op {} is not for this benchmark", operation.name()));
-    }
-    let is_special = job.flow != Flow::default() || job.memory_bytes > 0;
-    if !has_lists && is_special {
-        return wrong(
-            "--window, --complete-every, --post-list and --memory are for streams".into(),
-        );
-    }
-    for (option, value) in [("--complete-every", complete_every), ("--post-list", post_list)] {
-        if value == 0 || value > shortest {
-            return wrong(format!("{option} {value}: give 1 to the depth, {shortest}"));
-        }
-    }
-    if job.benchmark == Benchmark::SatLatency && (job.threads < 2 || job.endpoints > 1) {
-        return wrong("one thread measures, the others stream: give --threads 2 or more".into());
-    }
-    if job.benchmark.is_workload() {
-        return workload::sound(job)
-            .map_err(|reason| Failure::Usage(format!("{}: {reason}", name.text())));
-    }
-    if complete_every > 1 && (operation.is_injected() || operation == Operation::Read) {
-        return wrong(format!("--op {} has no say in its completion", operation.name()));
-    }
-    if complete_every > 1 && job.memory_bytes > 0 {
-        return wrong("--memory needs to know when each operation is complete".to_owned());
-    }
-    if post_list > 1 && operation.is_injected() {
-        return wrong(format!("--op {} is not posted in lists", operation.name()));
-    }
-    if validate && job.benchmark == Benchmark::OpenLoop {
-        return wrong("--validate is not for requests, which carry a number".to_owned());
-    }
-    if validate && (complete_every > 1 || operation.is_one_sided()) {
-        return wrong("--validate needs messages of their own content: not possible here".into());
-    }
-    if job.memory_bytes > 0 && job.memory_bytes / job.max_size_bytes.max(1) < job.tx_depth {
-        return wrong(format!("--memory {}: too little for the depth", job.memory_bytes));
-    }
-    Ok(())
-}
-
 /// A server on this machine.
 pub(crate) fn local_target(port: u16) -> Target {
     Target { host: Ipv4Addr::LOCALHOST.to_string(), port }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_with_a_plan_is_a_plan() {
+        for (given, meant) in [
+            ("run --plan quick -o x", "plan quick -o x"),
+            ("run -o x --plan=a.toml --local", "plan -o x a.toml --local"),
+            ("run latency -H h", "run latency -H h"),
+            ("plan quick", "plan quick"),
+        ] {
+            let words = |text: &str| -> Vec<OsString> {
+                format!("efa-bench {text}").split(' ').map(OsString::from).collect()
+            };
+            assert_eq!(plan_first(words(given)), words(meant));
+            assert!(Cli::try_parse_from(plan_first(words(given))).is_ok(), "{given}");
+        }
+    }
 }

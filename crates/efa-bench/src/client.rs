@@ -6,6 +6,7 @@ use report::Progress;
 
 use crate::failure::Failure;
 use crate::host;
+use crate::interrupt;
 use crate::measure::{Blocks, Until};
 use crate::record::{Point, Run};
 use crate::session::Session;
@@ -105,7 +106,8 @@ pub(crate) fn run(
     if let Some(error) = &failure {
         run.complete = false;
         run.error = Some(error.to_string());
-    } else {
+    }
+    if matches!(failure, None | Some(Failure::Interrupted)) {
         session.close();
     }
     Ok(Outcome { run, warnings, failure })
@@ -135,6 +137,9 @@ fn measure_blocks(
 ) -> (Vec<Vec<Point>>, Option<Failure>) {
     let mut found: Vec<Vec<Point>> = specs.iter().map(|_| Vec::new()).collect();
     while let Some(index) = order.next() {
+        if let Err(interrupted) = interrupt::check() {
+            return (found, Some(interrupted));
+        }
         if order.extra() {
             progress.extend(1);
         }

@@ -39,14 +39,20 @@ pub(crate) enum Failure {
     Check(String),
     #[error("the other side failed: {0}")]
     Remote(String),
+    #[error("interrupted: what was measured before is kept and marked as incomplete")]
+    Interrupted,
 }
+
+/// Exit code after Ctrl-C or SIGTERM: what shells say of a program that ended by Ctrl-C.
+pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
 /// Exit codes, for `--help`.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes: 0 done; 2 bad arguments; 3 fabric or provider not usable; 4 no server; 5 server of \
 another version; 6 port in use; 7 the other side went away or failed; 8 timeout; 9 received data \
 wrong; 10 a file cannot be written or read; 11 a check failed: of a plan, a limit of \
---assert, a comparison (results are kept).";
+--assert, a comparison (results are kept); 130 interrupted by Ctrl-C or SIGTERM (what was measured \
+is kept).";
 
 impl Failure {
     /// The process's exit code.
@@ -62,6 +68,7 @@ impl Failure {
             Self::Data(_) => 9,
             Self::Output { .. } | Self::Input { .. } => 10,
             Self::Check(_) => 11,
+            Self::Interrupted => EXIT_INTERRUPTED,
         }
     }
 }

@@ -20,6 +20,7 @@ mod failure;
 mod figures;
 mod host;
 mod import;
+mod interrupt;
 mod judge;
 mod lane;
 mod lessons;
@@ -42,20 +43,19 @@ mod workload;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
 use report::Progress;
 
 use crate::backend::Wants;
 use crate::child::ServerChild;
-use crate::cli::{Cli, Command, LocalBenchmark, MeasureArgs, PlanName};
+use crate::cli::{Cli, Command, LocalBenchmark, MeasureArgs};
 use crate::client::{Target, Wish};
 use crate::failure::Failure;
 use crate::record::Results;
 use crate::server::ServerOptions;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::of_process() {
         Ok(cli) => cli,
         Err(error) => return bad_arguments(&error),
     };
@@ -100,16 +100,26 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         }),
         Command::Run { benchmark, host, port, measure } => {
             let wish = measure.wish(benchmark)?;
+            interrupt::watch()?;
+            if measure.until_stdin_closes {
+                interrupt::end_with_stdin();
+            }
             run(&Target { host, port }, &[wish], &measure)
         }
-        Command::Local { benchmark, measure } => local(&benchmark, &measure),
+        Command::Local { benchmark, measure } => {
+            interrupt::watch()?;
+            local(&benchmark, &measure)
+        }
         Command::Info { fabric, domain, endpoint } => {
             let wants = Wants { domain, ..Wants::least(fabric) };
             let endpoint = endpoint.unwrap_or(wants.endpoint);
             let found = backend::describe(&Wants { endpoint, ..wants })?;
             output::print(&output::fabric(&found))
         }
-        Command::Plan { plan: PlanName::Quick, options } => plan::quick(&options),
+        Command::Plan(options) => {
+            interrupt::watch()?;
+            plan::run(&options)
+        }
         Command::Compare(args) => judge::run(&args),
         Command::Import(args) => import::command::run(&args),
         Command::Report(args) => page_files::run(&args),

@@ -25,6 +25,7 @@ pub(crate) fn results(runs: Vec<Run>, warnings: Vec<String>) -> Results {
         command: host::command_line(),
         host,
         warnings,
+        plan: None,
         runs,
     }
 }

@@ -5,9 +5,10 @@ use report::{Axis, Chart, Page, Scale, Section, Series, Stroke};
 use crate::compare::{self, Group, latency_us};
 use crate::figures::{self, Model};
 use crate::lessons;
-use crate::output;
 use crate::record::{Point, Results, Run};
 use crate::spec::Benchmark;
+
+mod runs;
 
 const LATENCY: &str = "Latency";
 
@@ -42,8 +43,11 @@ pub(crate) fn page(results: &Results, headline: Vec<String>, model: Option<&Mode
     if has_figures {
         sections.extend(figures::sections(&results.runs, model));
     }
-    sections.push(fabrics(&results.runs));
-    sections.push(all_measurements(&results.runs));
+    sections.push(runs::fabrics(&results.runs));
+    sections.extend(runs::plan(results));
+    sections.push(runs::methods(&results.runs));
+    sections.extend(runs::disorder(&results.runs));
+    sections.push(runs::all_measurements(&results.runs));
     sections.push(method(&results.runs));
     let mut warnings: Vec<String> = Vec::new();
     // Several files may say the same.
@@ -54,7 +58,7 @@ pub(crate) fn page(results: &Results, headline: Vec<String>, model: Option<&Mode
     }
     warnings.extend(results.runs.iter().filter_map(|run| {
         let error = run.error.as_ref()?;
-        Some(format!("{} {} is incomplete: {error}", run.name, run.benchmark.name()))
+        Some(format!("{} {} is incomplete: {error}", run.name, runs::test(run)))
     }));
     Page {
         title: "efa-bench report".to_owned(),
@@ -88,6 +92,9 @@ fn facts(results: &Results) -> Vec<(String, String)> {
     ];
     let environment: Vec<String> =
         host.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    if let Some(plan) = &results.plan {
+        facts.push(("Plan", runs::plan_fact(plan)));
+    }
     if !environment.is_empty() {
         facts.push(("Environment", environment.join(" ")));
     }
@@ -274,62 +281,6 @@ fn attach_commands(sections: &mut [Section], runs: &[Run]) {
     }
 }
 
-/// Every run with all its figures.
-fn all_measurements(runs: &[Run]) -> Section {
-    let data = runs.iter().map(|run| {
-        let mut table = output::table(run);
-        let mut span = |name: &str, value: fn(&Point) -> usize| {
-            let values = || run.points.iter().map(value);
-            let (low, high) = (values().min().unwrap_or(0), values().max().unwrap_or(0));
-            table.caption += &match low == high {
-                true => format!(", {name} {low}"),
-                false => format!(", {name} {low} to {high}"),
-            };
-        };
-        span("size", |p| p.size_bytes);
-        if run.benchmark == Benchmark::Bandwidth {
-            span("depth", |p| p.depth);
-        }
-        table
-    });
-    Section { title: "All measurements".to_owned(), data: data.collect(), ..Section::default() }
-}
-
-/// What libfabric says about each fabric, set-up times, device counters.
-fn fabrics(runs: &[Run]) -> Section {
-    let titles = ["run", "benchmark", "provider", "domain", "MTU B", "first round trip µs"];
-    let mut table = report::Table::new("Fabrics measured", &titles, 4);
-    let mut details = Vec::new();
-    for run in runs {
-        let Some(fabric) = &run.fabric else { continue };
-        table.push(vec![
-            run.name.clone(),
-            run.benchmark.name().to_owned(),
-            fabric.provider.clone(),
-            fabric.domain.clone(),
-            fabric.mtu_bytes.map_or_else(|| "-".to_owned(), |m| m.to_string()),
-            run.cold_start_us.map_or_else(|| "-".to_owned(), report::significant),
-        ]);
-        let info = (format!("fi_info of {}", run.name), fabric.text.clone());
-        if !details.contains(&info) {
-            details.push(info);
-        }
-        for (side, counters) in &run.counters {
-            let lines: Vec<String> =
-                counters.iter().map(|(name, value)| format!("{name} {value}")).collect();
-            let title =
-                format!("Device counters of the {side}, {} {}", run.name, run.benchmark.name());
-            details.push((title, lines.join("\n")));
-        }
-    }
-    Section {
-        title: "Fabrics".to_owned(),
-        tables: if table.rows.is_empty() { Vec::new() } else { vec![table] },
-        details,
-        ..Section::default()
-    }
-}
-
 fn method(runs: &[Run]) -> Section {
     let mut text = vec![
         "Both sides poll without sleeping. Each point was measured in the number \
@@ -354,6 +305,7 @@ fn method(runs: &[Run]) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output;
 
     #[test]
     fn published_runs_alone_make_a_page_with_plots_and_data() {
@@ -361,7 +313,7 @@ mod tests {
         let page = page(&results, vec!["Headline.".to_owned()], None);
         let titles: Vec<&str> = page.sections.iter().map(|s| s.title.as_str()).collect();
         let figures = titles.iter().filter(|title| title.starts_with("Figure "));
-        assert_eq!((titles[0], figures.count() + 4), ("Side by side", titles.len()));
+        assert_eq!((titles[0], figures.count() + 5), ("Side by side", titles.len()));
         assert_eq!(titles[titles.len() - 2..], ["All measurements", "How it was measured"]);
         assert_eq!(page.sections[titles.len() - 2].data.len(), 5);
         let html = report::html(&page);

@@ -9,8 +9,10 @@ use crate::measure::{Interval, median_interval};
 use crate::spec::{Arrivals, Benchmark, EndpointKind, Flow, Operation};
 use crate::workload::WorkSpec;
 
+mod plan;
 mod work;
 
+pub(crate) use self::plan::{DeviceCounters, LeftOut, PlanRecord};
 pub(crate) use self::work::Work;
 
 /// Schema name and version in every JSON file.
@@ -31,6 +33,9 @@ pub(crate) struct Results {
     pub(crate) host: Host,
     /// What limits the meaning of the figures.
     pub(crate) warnings: Vec<String>,
+    /// Of files that a plan made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) plan: Option<PlanRecord>,
     pub(crate) runs: Vec<Run>,
 }
 
@@ -97,7 +102,7 @@ pub(crate) struct Run {
     pub(crate) server_cpu: Option<usize>,
     /// The software device's counters after the run, by side, where there is such a device.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) counters: BTreeMap<String, BTreeMap<String, u64>>,
+    pub(crate) counters: BTreeMap<String, DeviceCounters>,
     /// False when the run ended early; then `error` says why and `points` are those that were done.
     pub(crate) complete: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]

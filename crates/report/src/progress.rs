@@ -3,6 +3,7 @@
 //! Nothing here runs while a point is measured: no ticker thread takes time from a benchmark.
 
 use std::io::IsTerminal;
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -15,24 +16,58 @@ pub struct Progress {
     total: usize,
 }
 
+const BY_POINTS: &str = "{bar:24} {pos}/{len}  {msg}  elapsed {elapsed}, left about {eta}";
+const BY_TIME: &str = "{bar:24} {percent} %  {wide_msg}  elapsed {elapsed}, left about {eta}";
+
 impl Progress {
     /// Of `total` points; nothing is shown when `quiet`.
     #[must_use]
     pub fn new(total: usize, quiet: bool) -> Self {
+        Self::with(total, quiet, BY_POINTS)
+    }
+
+    /// Of work that is estimated to take so many seconds; nothing is shown when `quiet`.
+    #[must_use]
+    pub fn timed(total_s: f64, quiet: bool) -> Self {
+        Self::with(millis(total_s), quiet, BY_TIME)
+    }
+
+    fn with(total: usize, quiet: bool, template: &str) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = (terminal && !quiet).then(|| {
             let bar =
                 ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template(
-                "{bar:24} {pos}/{len}  {msg}  elapsed {elapsed}, left about {eta}",
-            );
-            if let Ok(style) = style {
+            if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style);
             }
             bar.tick();
             bar
         });
         Self { bar, plain: !terminal && !quiet, done: 0, total }
+    }
+
+    /// Work estimated to take so long is done; shown on a terminal only.
+    pub fn advance(&mut self, seconds: f64, what: &str) {
+        let done = millis(seconds);
+        self.done += done;
+        if let Some(bar) = &self.bar {
+            bar.set_message(what.to_owned());
+            bar.inc(done as u64);
+        }
+    }
+
+    /// A line where there is no bar.
+    pub fn line(&self, text: &str) {
+        if self.plain {
+            eprintln!("{text}");
+        }
+    }
+
+    /// A line beside the bar or without one; not when quiet.
+    pub fn remark(&self, text: &str) {
+        if self.plain || self.bar.is_some() {
+            self.say(text);
+        }
     }
 
     /// Something starts that may take a while.
@@ -76,6 +111,11 @@ impl Progress {
             None => eprintln!("{text}"),
         }
     }
+}
+
+/// Whole milliseconds; nothing where there is less than none.
+fn millis(seconds: f64) -> usize {
+    Duration::try_from_secs_f64(seconds).map_or(0, |time| time.as_millis() as usize)
 }
 
 impl Drop for Progress {

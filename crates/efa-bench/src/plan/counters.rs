@@ -1,0 +1,53 @@
+//! The counters of Soft-EFA's device: traffic that is said to have gone through it must have.
+
+use std::path::Path;
+
+use crate::failure::Failure;
+use crate::record::{DeviceCounters, Point, Run};
+
+/// Messages that a run is known to have sent.
+pub(super) fn messages(run: &Run) -> u64 {
+    let of_point =
+        |p: &Point| p.latency.map_or(0, |l| l.round_trips) + p.bandwidth.map_or(0, |b| b.messages);
+    run.points.iter().map(of_point).sum()
+}
+
+/// Reads what `softefa run --counters` wrote.
+pub(super) fn read(path: &Path) -> Result<DeviceCounters, Failure> {
+    let failed = |reason: String| Failure::Check(format!("no device counters ({reason})"));
+    let bytes = std::fs::read(path).map_err(|e| failed(crate::exchange::plain(&e)))?;
+    let value: serde_json::Value =
+        serde_json::from_slice(&bytes).map_err(|e| failed(e.to_string()))?;
+    let counters = value.get("counters").and_then(serde_json::Value::as_object);
+    let counters = counters.ok_or_else(|| failed("the file has none".to_owned()))?;
+    Ok(counters.iter().filter_map(|(name, value)| Some((name.clone(), value.as_u64()?))).collect())
+}
+
+/// The traffic must have gone through the device, not beside it.
+pub(super) fn check(side: &str, counters: &DeviceCounters, messages: u64) -> Result<(), Failure> {
+    let get = |name: &str| counters.get(name).copied().unwrap_or(0);
+    let (tx, rx) = (get("tx_pkts"), get("rx_pkts"));
+    if tx == 0 || rx == 0 || tx < messages {
+        return Err(Failure::Check(format!(
+            "the {side}'s device sent {tx} and received {rx} packets for {messages} messages: the \
+             traffic did not go through Soft-EFA"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traffic_beside_the_device_is_noticed() {
+        let counters = |tx: u64, rx: u64| {
+            DeviceCounters::from([("tx_pkts".to_owned(), tx), ("rx_pkts".to_owned(), rx)])
+        };
+        assert!(check("client", &counters(10, 1), 10).is_ok());
+        assert!(check("client", &counters(9, 1), 10).is_err());
+        assert!(check("client", &counters(10, 0), 0).is_err());
+        assert!(check("client", &DeviceCounters::new(), 0).is_err());
+    }
+}

@@ -1,0 +1,326 @@
+//! Runs the tasks of a plan, each in processes of its own, and writes down what they find.
+
+use std::path::{Path, PathBuf};
+
+use super::clock::Clock;
+use super::counters;
+use super::fabric::{Fabric, Side};
+use super::journal::{Event, Journal};
+use super::options::PlanArgs;
+use super::outcome::{Findings, Outcome};
+use super::scratch::Scratch;
+use super::task::{BenchmarkWork, Task, Work};
+use super::tool::ToolSource;
+use crate::affinity;
+use crate::child::{self, ServerChild};
+use crate::client::Target;
+use crate::failure::Failure;
+use crate::host;
+use crate::interrupt;
+use crate::output;
+use crate::record::Run;
+
+/// Runs what is left of a plan.
+pub(super) struct Executor<'a> {
+    pub(super) fabrics: &'a [Fabric],
+    pub(super) tasks: &'a [Task],
+    pub(super) findings: Findings,
+    journal: Journal,
+    scratch: Scratch,
+    /// Where a server runs already.
+    remote: Option<Target>,
+    server: Option<Server>,
+    /// A fabric that cannot be used, and why: its other steps are left out.
+    unusable: Option<(usize, String)>,
+    clock: Clock,
+}
+
+/// A server of ours, for all steps on a fabric.
+struct Server {
+    child: ServerChild,
+    fabric: usize,
+    first_step: usize,
+    counters: PathBuf,
+}
+
+impl<'a> Executor<'a> {
+    pub(super) fn new(
+        fabrics: &'a [Fabric],
+        tasks: &'a [Task],
+        findings: Findings,
+        journal: Journal,
+        options: &PlanArgs,
+    ) -> Result<Self, Failure> {
+        let port = options.port;
+        let left = tasks.iter().zip(&findings.outcomes).filter(|(_, outcome)| !outcome.is_done());
+        let left_s = left.map(|(task, _)| task.estimate_s).sum();
+        Ok(Self {
+            fabrics,
+            tasks,
+            findings,
+            journal,
+            scratch: Scratch::new(&options.out)?,
+            remote: options.host.clone().map(|host| Target { host, port }),
+            server: None,
+            unusable: None,
+            clock: Clock::new(left_s, options.quiet),
+        })
+    }
+
+    /// Runs every step that is not done. `after` gets what was found after each.
+    pub(super) fn run(
+        &mut self,
+        mut after: impl FnMut(&Findings) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        for text in host::doubts() {
+            self.note(Event::Warning { text })?;
+        }
+        for step in 0..self.tasks.len() {
+            interrupt::check()?;
+            if self.findings.outcomes[step].is_done() {
+                continue;
+            }
+            self.step(step)?;
+            after(&self.findings)?;
+        }
+        // Only an interruption leaves steps open.
+        if self.findings.open() > 0 {
+            return Err(Failure::Interrupted);
+        }
+        self.end_server()?;
+        let failures = self.findings.failures(self.tasks).len();
+        self.note(Event::PlanDone { date: host::date(), failures })
+    }
+
+    /// Ends what runs, and writes down that it was for an interruption.
+    pub(super) fn interrupted(&mut self) -> Result<(), Failure> {
+        self.server = None;
+        self.note(Event::PlanInterrupted { date: host::date() })
+    }
+
+    /// Ends everything; answers what was found.
+    pub(super) fn close(self) -> Findings {
+        self.findings
+    }
+
+    /// Into the journal, and to what is known.
+    fn note(&mut self, event: Event) -> Result<(), Failure> {
+        self.journal.add(&event)?;
+        self.findings.note(event);
+        Ok(())
+    }
+
+    fn step(&mut self, step: usize) -> Result<(), Failure> {
+        let task = &self.tasks[step];
+        self.note(Event::StepStarted { step, date: host::date() })?;
+        self.clock.begin(step, self.tasks.len(), task);
+        let outcome = match (&task.work, &self.unusable) {
+            (_, Some((fabric, reason))) if *fabric == task.fabric => {
+                Outcome::Skipped(format!("the fabric cannot be used: {reason}"))
+            }
+            (Work::Benchmark(work), _) => self.benchmark(step, task, work)?,
+            (Work::Tool(tool), _) => self.tool(step, task, tool)?,
+        };
+        self.clock.end(task, &outcome);
+        self.note(match outcome {
+            Outcome::Done(runs) => Event::StepDone { step, runs },
+            Outcome::Skipped(reason) => Event::StepSkipped { step, reason },
+            Outcome::Failed(reason, runs) => Event::Failure { step, reason, runs },
+            Outcome::Part(runs) => Event::StepInterrupted { step, runs },
+            Outcome::Open => Event::StepInterrupted { step, runs: Vec::new() },
+        })
+    }
+
+    /// Where the server for a task is; starts one if there is none.
+    fn target(&mut self, step: usize, fabric_number: usize) -> Result<Target, Failure> {
+        if let Some(remote) = &self.remote {
+            return Ok(remote.clone());
+        }
+        let fits =
+            |server: &mut Server| server.fabric == fabric_number && !server.child.has_ended();
+        if !self.server.as_mut().is_some_and(fits) {
+            self.end_server()?;
+            let counters = self.scratch.file("server-counters.json");
+            self.scratch.forget(&[&counters]);
+            let prefix = self.fabrics[fabric_number].prefix(Side::Server, &counters);
+            let child = ServerChild::start(&prefix)?;
+            let (fabric, first_step) = (fabric_number, step);
+            self.server = Some(Server { child, fabric, first_step, counters });
+        }
+        let port = self.server.as_ref().map_or(0, |server| server.child.port);
+        Ok(crate::cli::local_target(port))
+    }
+
+    /// Ends the server, and looks whether its device has seen anything.
+    fn end_server(&mut self) -> Result<(), Failure> {
+        let Some(mut server) = self.server.take() else { return Ok(()) };
+        server.child.end();
+        let has_measured = matches!(self.findings.outcomes[server.first_step], Outcome::Done(_));
+        if !self.fabrics[server.fabric].is_softefa() || !has_measured {
+            return Ok(());
+        }
+        let step = server.first_step;
+        let found = counters::read(&server.counters)
+            .and_then(|found| counters::check("server", &found, 0).map(|()| found));
+        match found {
+            Ok(counters) => self.note(Event::Device { step, counters }),
+            Err(error) => {
+                let (reason, runs) = (error.to_string(), Vec::new());
+                self.note(Event::Failure { step, reason, runs })
+            }
+        }
+    }
+
+    fn benchmark(
+        &mut self,
+        step: usize,
+        task: &Task,
+        work: &BenchmarkWork,
+    ) -> Result<Outcome, Failure> {
+        let target = match self.target(step, task.fabric) {
+            Ok(target) => target,
+            Err(Failure::Output { path, reason }) => return Err(Failure::Output { path, reason }),
+            Err(_) if interrupt::asked() => return Ok(Outcome::Open),
+            Err(error) => return Ok(self.give_up(task, error.to_string())),
+        };
+        let (json, counters) =
+            (self.scratch.file("run.json"), self.scratch.file("client-counters.json"));
+        self.scratch.forget(&[&json, &counters]);
+        let fabric = &self.fabrics[task.fabric];
+        let arguments = arguments(work, &target, &fabric.name, &json, self.remote.is_none());
+        let prefix = fabric.prefix(Side::Client, &counters);
+        let each_s = task.estimate_s / work.measurements.max(1) as f64;
+        let (mut said, mut failed) = (Vec::new(), None);
+        let (journal, clock) = (&mut self.journal, &mut self.clock);
+        let code = child::run_client(&prefix, &arguments, |line| match measured(line) {
+            Some(text) => {
+                clock.measured(each_s, text);
+                let text = text.to_owned();
+                failed = journal.add(&Event::Point { step, text }).err().or(failed.take());
+            }
+            None => said.push(line.to_owned()),
+        });
+        if let Some(failure) = failed {
+            return Err(failure);
+        }
+        let code = code?;
+        if !json.exists() {
+            if interrupt::asked() {
+                return Ok(Outcome::Open);
+            }
+            let server = self.server.take();
+            let words = server.map_or_else(String::new, |s| s.child.last_words());
+            let how = code.map_or_else(|| "a signal".to_owned(), |c| format!("exit code {c}"));
+            let said: Vec<&str> =
+                said.iter().map(|line| line.trim_start_matches("efa-bench: error: ")).collect();
+            let reason = format!("ended with {how}: {}{words}", said.join("; "));
+            if code == Some(i32::from(Failure::Fabric(String::new()).exit_code())) {
+                return Ok(self.give_up(task, reason));
+            }
+            return Ok(Outcome::Failed(reason, Vec::new()));
+        }
+        self.take(task, &json, &counters)
+    }
+
+    /// No step on this fabric is possible.
+    fn give_up(&mut self, task: &Task, reason: String) -> Outcome {
+        self.server = None;
+        self.unusable = Some((task.fabric, reason.clone()));
+        Outcome::Failed(reason, Vec::new())
+    }
+
+    /// What a client has written.
+    fn take(&mut self, task: &Task, json: &Path, counters: &Path) -> Result<Outcome, Failure> {
+        let results = output::read(json)?;
+        let mut runs = results.runs;
+        for text in results.warnings {
+            self.note(Event::Warning { text })?;
+        }
+        for run in &mut runs {
+            run.command.clone_from(&task.command);
+        }
+        let error = runs.iter().find_map(|run| run.error.clone());
+        if self.fabrics[task.fabric].is_softefa() && !interrupt::asked() {
+            if let Err(outcome) = with_counters(&mut runs, counters) {
+                return Ok(outcome);
+            }
+        }
+        Ok(match error {
+            None => Outcome::Done(runs),
+            Some(_) if interrupt::asked() => Outcome::Part(runs),
+            Some(reason) => Outcome::Failed(reason, runs),
+        })
+    }
+
+    fn tool(&mut self, step: usize, task: &Task, tool: &ToolSource) -> Result<Outcome, Failure> {
+        if self.remote.is_some() {
+            return Ok(Outcome::Skipped("a tool needs both sides on this machine".to_owned()));
+        }
+        if let Some(reason) = tool.missing() {
+            return Ok(Outcome::Skipped(reason));
+        }
+        // It polls, too.
+        self.end_server()?;
+        let counters =
+            [self.scratch.file("server-counters.json"), self.scratch.file("client-counters.json")];
+        let mut whole: Option<Run> = None;
+        let finished = |run: Option<Run>| run.into_iter().collect::<Vec<_>>();
+        for size in tool.sizes() {
+            let fabric = &self.fabrics[task.fabric];
+            match tool.run(fabric, size, [&counters[0], &counters[1]]) {
+                Ok(run) => {
+                    self.note(Event::Point { step, text: format!("{} {size} B", run.name) })?;
+                    self.clock.measured(task.estimate_s / tool.sizes().len() as f64, &run.name);
+                    match &mut whole {
+                        Some(whole) => whole.points.extend(run.points),
+                        None => whole = Some(run),
+                    }
+                }
+                Err(_) if interrupt::asked() => return Ok(Outcome::Open),
+                Err(error) => return Ok(Outcome::Failed(error.to_string(), finished(whole))),
+            }
+        }
+        if let Some(run) = &mut whole {
+            run.command.clone_from(&task.command);
+        }
+        Ok(Outcome::Done(finished(whole)))
+    }
+}
+
+/// The command line of a client.
+fn arguments(
+    work: &BenchmarkWork,
+    target: &Target,
+    name: &str,
+    json: &Path,
+    is_local: bool,
+) -> Vec<String> {
+    let (port, json) = (target.port.to_string(), json.display().to_string());
+    let benchmark = work.benchmark.text();
+    let fixed = ["run", &benchmark, "--host", &target.host, "--port", &port, "--name", name];
+    let mut words: Vec<String> = fixed.into_iter().map(str::to_owned).collect();
+    words.extend(["--json".to_owned(), json, "--no-doubts".to_owned()]);
+    words.extend(work.words.iter().cloned());
+    let pair = affinity::pair().filter(|_| is_local && work.may_be_pinned && work.threads == 1);
+    if let Some((server, client)) = pair {
+        words.extend(["--server-cpu".to_owned(), server.to_string()]);
+        words.extend(["--cpu".to_owned(), client.to_string()]);
+    }
+    words
+}
+
+/// "[3/9] Soft-EFA 64 B: ...": what a client says of a block.
+fn measured(line: &str) -> Option<&str> {
+    Some(line.strip_prefix('[')?.split_once("] ")?.1)
+}
+
+/// Adds the counters of the client's device, which must have moved.
+fn with_counters(runs: &mut [Run], file: &Path) -> Result<(), Outcome> {
+    let failed = |error: Failure| Outcome::Failed(error.to_string(), Vec::new());
+    let values = counters::read(file).map_err(failed)?;
+    for run in runs {
+        counters::check("client", &values, counters::messages(run)).map_err(failed)?;
+        run.counters.insert("client".to_owned(), values.clone());
+    }
+    Ok(())
+}

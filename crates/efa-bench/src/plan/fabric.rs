@@ -1,0 +1,183 @@
+//! A fabric of a plan, and how processes on it are started.
+
+use std::path::{Path, PathBuf};
+
+use super::options::PlanArgs;
+use super::source::{FabricSource, On};
+use crate::fabric_name::FabricName;
+use crate::failure::Failure;
+
+/// One fabric of a plan.
+#[derive(Debug, Clone)]
+pub(super) struct Fabric {
+    /// What the reader of the result sees.
+    pub(super) name: String,
+    pub(super) fabric: FabricName,
+    pub(super) start: Start,
+}
+
+/// How processes on a fabric are started.
+#[derive(Debug, Clone)]
+pub(super) enum Start {
+    /// Just so.
+    Plain,
+    /// Behind these words.
+    Prefix(Vec<String>),
+    /// Behind `softefa run`, with counters.
+    Softefa(PathBuf),
+}
+
+/// Side of a measurement; each is a host of its own for Soft-EFA.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Side {
+    Server,
+    Client,
+}
+
+impl Fabric {
+    /// "tcp", "libfabric:shm", "libfabric:efa=softefa run --".
+    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
+        let (fabric, prefix) = text.split_once('=').unwrap_or((text, ""));
+        let fabric: FabricName = fabric.parse().map_err(|reason| {
+            Failure::Usage(format!("--fabric {text}: {reason}, or FABRIC='COMMAND --'"))
+        })?;
+        let words: Vec<String> = prefix.split_whitespace().map(str::to_owned).collect();
+        let start = if words.is_empty() { Start::Plain } else { Start::Prefix(words) };
+        Ok(Self { name: fabric.label(), fabric, start })
+    }
+
+    /// What stands before the command line of one side.
+    pub(super) fn prefix(&self, side: Side, counters: &Path) -> Vec<String> {
+        match &self.start {
+            Start::Plain => Vec::new(),
+            Start::Prefix(words) => words.clone(),
+            Start::Softefa(program) => {
+                let address = match side {
+                    Side::Server => "127.0.0.1",
+                    Side::Client => "127.0.0.2",
+                };
+                let device = format!("rdmap0s6={address}");
+                let words = ["run", "--device", &device, "--counters"];
+                let counters = counters.display().to_string();
+                let program = program.display().to_string();
+                [&[program.as_str()], &words[..], &[counters.as_str(), "--"]]
+                    .concat()
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect()
+            }
+        }
+    }
+
+    /// What stands before a command line for people.
+    pub(super) fn short_prefix(&self) -> Vec<String> {
+        match &self.start {
+            Start::Plain => Vec::new(),
+            Start::Prefix(words) => words.clone(),
+            Start::Softefa(program) => {
+                [&program.display().to_string(), "run", "--"].map(str::to_owned).into()
+            }
+        }
+    }
+
+    pub(super) const fn is_softefa(&self) -> bool {
+        matches!(self.start, Start::Softefa(_))
+    }
+
+    /// Whether a step that is for `pattern` ("tcp", "libfabric:*", "*") is for this one.
+    pub(super) fn fits(&self, pattern: &str) -> bool {
+        let name = self.fabric.to_string();
+        pattern.strip_suffix('*').map_or(name == pattern, |start| name.starts_with(start))
+    }
+}
+
+/// The fabrics that were asked for, else those of the plan.
+pub(super) fn all(plan: &[FabricSource], options: &PlanArgs) -> Result<Vec<Fabric>, Failure> {
+    if !options.fabric.is_empty() {
+        return options.fabric.iter().map(|text| Fabric::parse(text)).collect();
+    }
+    if plan.is_empty() {
+        let text = "this plan names no fabric: name one with --fabric";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    let softefa = match plan.iter().any(|fabric| fabric.on == On::Softefa) {
+        true => softefa(options)?,
+        false => PathBuf::new(),
+    };
+    let start = |on| match on {
+        On::Softefa => Start::Softefa(softefa.clone()),
+        On::Nothing => Start::Plain,
+    };
+    let one = |source: &FabricSource| Fabric {
+        name: source.name.clone(),
+        fabric: source.fabric.clone(),
+        start: start(source.on),
+    };
+    Ok(plan.iter().map(one).collect())
+}
+
+/// The `softefa` command.
+fn softefa(options: &PlanArgs) -> Result<PathBuf, Failure> {
+    match &options.softefa {
+        Some(path) if path.is_file() => Ok(path.clone()),
+        Some(path) => {
+            Err(Failure::Usage(format!("--softefa {}: there is no such program", path.display())))
+        }
+        // Nothing is started: the name will do.
+        None if options.dry_run => Ok(find_softefa().unwrap_or_else(|| "softefa".into())),
+        None => find_softefa().ok_or_else(|| {
+            Failure::Usage(
+                "no softefa command beside efa-bench or in PATH: build it (`cargo build -p \
+                 softefa-cli`), name it with --softefa, or choose fabrics with --fabric"
+                    .to_owned(),
+            )
+        }),
+    }
+}
+
+fn find_softefa() -> Option<PathBuf> {
+    let beside = std::env::current_exe().ok()?.with_file_name("softefa");
+    if beside.is_file() {
+        return Some(beside);
+    }
+    in_path("softefa")
+}
+
+/// The file of a program by its name or path; `None`: it is not installed.
+pub(super) fn in_path(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(PathBuf::from(program)).filter(|path| path.is_file());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|p| p.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fabrics_are_parsed() {
+        let plain = Fabric::parse("tcp").expect("tcp");
+        assert!(matches!(plain.start, Start::Plain));
+        let prefixed = Fabric::parse("libfabric:efa=softefa run --").expect("efa");
+        assert_eq!(prefixed.name, "libfabric efa");
+        assert_eq!(prefixed.prefix(Side::Client, Path::new("x")), ["softefa", "run", "--"]);
+        assert!(Fabric::parse("=x").is_err());
+    }
+
+    #[test]
+    fn patterns_are_names_or_starts_of_names() {
+        let efa = Fabric::parse("libfabric:efa").expect("efa");
+        for (pattern, fits) in [
+            ("*", true),
+            ("libfabric:*", true),
+            ("libfabric:efa", true),
+            ("libfabric:ef", false),
+            ("verbs:*", false),
+            ("tcp", false),
+        ] {
+            assert_eq!(efa.fits(pattern), fits, "{pattern}");
+        }
+    }
+}

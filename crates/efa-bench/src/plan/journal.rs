@@ -1,0 +1,282 @@
+//! What a plan has done so far, on disk: `events.ndjson`, one JSON object per line, only ever
+//! appended to. A plan that was interrupted goes on from it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::options::PlanArgs;
+use crate::exchange::plain;
+use crate::failure::Failure;
+use crate::host;
+use crate::record::{DeviceCounters, Run};
+
+pub(super) const FILE: &str = "events.ndjson";
+/// Changes with every incompatible change of [`Event`].
+const SCHEMA: &str = "efa-bench-events/1";
+
+/// A line of the file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(super) enum Event {
+    /// The first line.
+    PlanStarted {
+        schema: String,
+        tool: String,
+        date: String,
+        #[serde(flatten)]
+        identity: Identity,
+    },
+    PlanResumed {
+        date: String,
+        steps_done: usize,
+    },
+    StepStarted {
+        step: usize,
+        date: String,
+    },
+    /// A block of a point was measured.
+    Point {
+        step: usize,
+        text: String,
+    },
+    StepDone {
+        step: usize,
+        runs: Vec<Run>,
+    },
+    /// It cannot be done here.
+    StepSkipped {
+        step: usize,
+        reason: String,
+    },
+    /// It went wrong; `runs` are what was measured before.
+    Failure {
+        step: usize,
+        reason: String,
+        runs: Vec<Run>,
+    },
+    StepInterrupted {
+        step: usize,
+        runs: Vec<Run>,
+    },
+    /// Counters of the server's software device, whose first step was `step`.
+    Device {
+        step: usize,
+        counters: DeviceCounters,
+    },
+    Warning {
+        text: String,
+    },
+    PlanInterrupted {
+        date: String,
+    },
+    /// All steps are done, skipped or failed.
+    PlanDone {
+        date: String,
+        failures: usize,
+    },
+}
+
+/// What a plan is: two of the same identity measure the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Identity {
+    pub(super) plan: String,
+    pub(super) scale: f64,
+    /// What each step runs, fabric included.
+    pub(super) steps: Vec<String>,
+}
+
+impl Identity {
+    /// In what the other one differs.
+    fn difference(&self, other: &Self) -> Option<String> {
+        if self.plan != other.plan {
+            return Some(format!("it is of plan {}, not {}", other.plan, self.plan));
+        }
+        // Numbers come back from JSON to the last digit or nearly so.
+        if (self.scale - other.scale).abs() > 1e-9 {
+            return Some(format!("it has --scale {}, not {}", other.scale, self.scale));
+        }
+        let pair = self.steps.iter().zip(&other.steps).find(|(ours, theirs)| ours != theirs);
+        if let Some((ours, theirs)) = pair {
+            return Some(format!("it has the step `{theirs}` in place of `{ours}`"));
+        }
+        let (ours, theirs) = (self.steps.len(), other.steps.len());
+        (ours != theirs).then(|| format!("it has {theirs} steps, not {ours}"))
+    }
+}
+
+/// The file, ours alone until dropped.
+pub(super) struct Journal {
+    file: File,
+    path: PathBuf,
+}
+
+impl Journal {
+    /// Opens the file in `--out`; answers the events of the same plan, if it did not come to its
+    /// end, or none.
+    pub(super) fn open(
+        options: &PlanArgs,
+        identity: &Identity,
+    ) -> Result<(Self, Vec<Event>), Failure> {
+        let path = options.out.join(FILE);
+        let failed = |e: &std::io::Error| output_failure(&path, e);
+        std::fs::create_dir_all(&options.out).map_err(|e| output_failure(&options.out, &e))?;
+        let file = OpenOptions::new().read(true).append(true).create(true).open(&path);
+        let mut file = file.map_err(|e| failed(&e))?;
+        if file.try_lock().is_err() {
+            return Err(Failure::Usage(format!(
+                "another efa-bench is writing to {}: wait for it, or choose another --out",
+                options.out.display()
+            )));
+        }
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).map_err(|e| failed(&e))?;
+        // A line without an end was being written when the machine or the program died.
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let known = match options.force {
+            true => Vec::new(),
+            false => parse(&text[..whole]).map_err(|e| input_failure(&path, &e))?,
+        };
+        let events = continued(known, identity).map_err(|difference| {
+            Failure::Usage(format!(
+                "{} is of a plan that did not end: {difference}; choose another --out, or --force \
+                 to begin anew",
+                path.display()
+            ))
+        })?;
+        file.set_len(if events.is_empty() { 0 } else { whole as u64 }).map_err(|e| failed(&e))?;
+        file.seek(SeekFrom::End(0)).map_err(|e| failed(&e))?;
+        Ok((Self { file, path }, events))
+    }
+
+    /// Appends a line; it is in the file when this returns.
+    pub(super) fn add(&mut self, event: &Event) -> Result<(), Failure> {
+        let mut line = serde_json::to_string(event)
+            .map_err(|e| Failure::Check(format!("cannot encode an event: {e}")))?;
+        line.push('\n');
+        self.file.write_all(line.as_bytes()).map_err(|e| output_failure(&self.path, &e))
+    }
+
+    pub(super) fn start(&mut self, identity: &Identity) -> Result<(), Failure> {
+        self.add(&Event::PlanStarted {
+            schema: SCHEMA.to_owned(),
+            tool: format!("efa-bench {}", env!("CARGO_PKG_VERSION")),
+            date: host::date(),
+            identity: identity.clone(),
+        })
+    }
+}
+
+fn output_failure(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Output { path: path.display().to_string(), reason: plain(error) }
+}
+
+fn input_failure(path: &Path, reason: &str) -> Failure {
+    let reason = format!("{reason}; remove it, or begin anew with --force");
+    Failure::Input { path: path.display().to_string(), reason }
+}
+
+fn parse(text: &[u8]) -> Result<Vec<Event>, String> {
+    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let events = lines.enumerate().map(|(number, line)| {
+        serde_json::from_slice(line).map_err(|e| format!("line {} is damaged ({e})", number + 1))
+    });
+    let events: Vec<Event> = events.collect::<Result<_, _>>()?;
+    match events.first() {
+        Some(Event::PlanStarted { schema, .. }) if schema != SCHEMA => {
+            Err(format!("its schema is {schema}, this efa-bench writes {SCHEMA}"))
+        }
+        Some(Event::PlanStarted { .. }) | None => Ok(events),
+        Some(_) => Err("it does not begin with plan_started".to_owned()),
+    }
+}
+
+/// The events that a plan of this identity goes on from. A plan that came to its end with nothing
+/// left to do is measured again.
+fn continued(events: Vec<Event>, ours: &Identity) -> Result<Vec<Event>, String> {
+    let Some(Event::PlanStarted { identity, .. }) = events.first() else { return Ok(Vec::new()) };
+    let is_over = matches!(events.last(), Some(Event::PlanDone { .. }));
+    let is_complete = matches!(events.last(), Some(Event::PlanDone { failures: 0, .. }));
+    match ours.difference(identity) {
+        None if is_complete => Ok(Vec::new()),
+        None => Ok(events),
+        // A plan of the same name that has changed since: its results are replaced, as ever.
+        Some(_) if is_over && identity.plan == ours.plan => Ok(Vec::new()),
+        Some(difference) => Err(difference),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(plan: &str, steps: &[&str]) -> Identity {
+        let steps = steps.iter().map(|step| (*step).to_owned()).collect();
+        Identity { plan: plan.to_owned(), scale: 1.0, steps }
+    }
+
+    fn events(identity: &Identity, rest: &[Event]) -> Vec<Event> {
+        let (tool, date) = (String::new(), String::new());
+        let schema = SCHEMA.to_owned();
+        let first = Event::PlanStarted { schema, tool, date, identity: identity.clone() };
+        [&[first], rest].concat()
+    }
+
+    fn over(failures: usize) -> Event {
+        Event::PlanDone { date: String::new(), failures }
+    }
+
+    #[test]
+    fn an_unfinished_plan_goes_on_and_another_one_is_refused() {
+        let ours = identity("a", &["x", "y"]);
+        let begun = Event::StepStarted { step: 0, date: String::new() };
+        let found = |rest: &[Event], now: &Identity| {
+            continued(events(&ours, rest), now).map(|events| events.len())
+        };
+        assert_eq!(found(&[begun.clone()], &ours), Ok(2));
+        assert_eq!(found(&[begun.clone(), over(1)], &ours), Ok(3));
+        assert_eq!(found(&[begun.clone(), over(0)], &ours), Ok(0));
+        let other = identity("a", &["x", "z"]);
+        assert!(found(&[begun.clone()], &other).is_err_and(|e| e.contains("`y` in place of `z`")));
+        assert_eq!(found(&[begun, over(1)], &other), Ok(0));
+        let longer = identity("a", &["x", "y", "z"]);
+        assert!(found(&[], &longer).is_err_and(|e| e.contains("2 steps, not 3")));
+        let foreign = identity("b", &["x", "y"]);
+        assert!(found(&[over(0)], &foreign).is_err_and(|e| e.contains("plan a")));
+        let shorter = Identity { scale: 0.5, ..ours.clone() };
+        assert!(found(&[], &shorter).is_err_and(|e| e.contains("--scale 1")));
+        assert_eq!(continued(Vec::new(), &ours).map(|events| events.len()), Ok(0));
+    }
+
+    #[test]
+    fn a_torn_last_line_is_cut_off_and_a_damaged_one_refused() {
+        let folder = tempfile::tempdir().expect("tempdir");
+        let ours = identity("a", &["x"]);
+        let options = |force| {
+            let out = folder.path().to_owned();
+            PlanArgs { out, force, ..PlanArgs::for_tests() }
+        };
+        let (mut journal, events) = Journal::open(&options(false), &ours).expect("new");
+        assert!(events.is_empty());
+        journal.start(&ours).expect("start");
+        assert!(
+            Journal::open(&options(false), &ours)
+                .is_err_and(|e| e.to_string().contains("another efa-bench"))
+        );
+        journal.file.write_all(b"{\"event\":\"warn").expect("torn");
+        drop(journal);
+        let (mut journal, events) = Journal::open(&options(false), &ours).expect("again");
+        assert_eq!(events.len(), 1);
+        journal.add(&Event::Warning { text: "w".to_owned() }).expect("add");
+        drop(journal);
+        let path = folder.path().join(FILE);
+        let text = std::fs::read_to_string(&path).expect("text");
+        assert_eq!(text.lines().count(), 2, "{text}");
+        std::fs::write(&path, format!("{text}{{}}\n{text}")).expect("write");
+        let damaged = Journal::open(&options(false), &ours).err().expect("refused").to_string();
+        assert!(damaged.contains("line 3 is damaged"), "{damaged}");
+        assert!(Journal::open(&options(true), &ours).is_ok_and(|(_, events)| events.is_empty()));
+    }
+}

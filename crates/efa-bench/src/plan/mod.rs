@@ -1,0 +1,194 @@
+//! Plans: the same measurements on several fabrics, beside published hardware, with one report.
+//!
+//! The text of a plan ([`source`]) becomes a list of tasks ([`task`]), which is checked as a whole
+//! before anything runs. The executor runs each in processes of its own and writes what it finds to
+//! the journal ([`journal`]), from which an interrupted plan goes on and the results ([`outcome`])
+//! are put together. A step is the unit of going on: its blocks are shuffled over one session, so
+//! that halves of two sessions would not be one measurement.
+
+mod budget;
+mod clock;
+mod counters;
+mod execute;
+mod fabric;
+mod journal;
+mod library;
+mod options;
+mod outcome;
+mod scratch;
+mod source;
+mod task;
+#[cfg(test)]
+mod tests;
+mod tool;
+
+use std::path::Path;
+
+use self::execute::Executor;
+use self::journal::{Event, Identity, Journal};
+pub(crate) use self::options::PlanArgs;
+use self::outcome::Findings;
+use self::task::Task;
+use crate::compare;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::output;
+use crate::page;
+use crate::paper;
+use crate::record::Results;
+
+const SCALES: std::ops::RangeInclusive<f64> = 0.01..=100.0;
+
+/// `efa-bench plan`.
+pub(crate) fn run(options: &PlanArgs) -> Result<(), Failure> {
+    if options.list {
+        return list();
+    }
+    if !SCALES.contains(&options.scale) {
+        return Err(Failure::Usage(format!("--scale {}: give 0.01 to 100", options.scale)));
+    }
+    let plan = library::find(options.plan.as_deref().unwrap_or_default())?;
+    let source = source::read(&plan.name, &plan.text)?;
+    let fabrics = fabric::all(&source.fabrics, options)?;
+    let tasks = task::all(source, &fabrics, options.scale)?;
+    if options.dry_run {
+        return output::print(&budget::listing(&plan.name, &tasks));
+    }
+    let identity = Identity {
+        plan: plan.name.clone(),
+        scale: options.scale,
+        steps: tasks.iter().map(|task| task.command.clone()).collect(),
+    };
+    let (mut journal, events) = Journal::open(options, &identity)?;
+    let mut findings = Findings::new(tasks.len());
+    if events.is_empty() {
+        journal.start(&identity)?;
+    } else {
+        events.into_iter().for_each(|event| findings.note(event));
+        let steps_done = findings.done();
+        journal.add(&Event::PlanResumed { date: crate::host::date(), steps_done })?;
+    }
+    announce(options, &plan.name, &tasks, &findings);
+    let names: Vec<String> = fabrics.iter().map(|fabric| fabric.name.clone()).collect();
+    let report = Report { options, plan: &plan.name, tasks: &tasks, names };
+    let mut executor = Executor::new(&fabrics, &tasks, findings, journal, options)?;
+    let ended = executor.run(|findings| report.keep(findings).map(|_| ()));
+    if matches!(ended, Err(Failure::Interrupted)) {
+        executor.interrupted()?;
+    }
+    let findings = executor.close();
+    let results = report.finish(&findings)?;
+    ended?;
+    match results.plan.iter().flat_map(|plan| &plan.failed).next() {
+        None => Ok(()),
+        Some(_) => Err(Failure::Check(report.failures(&findings))),
+    }
+}
+
+/// Says which plans there are.
+fn list() -> Result<(), Failure> {
+    for (name, text) in library::BUILT_IN {
+        let about = source::read(name, text)?.about;
+        output::print(&format!("{name:<8} {about}\n"))?;
+    }
+    Ok(())
+}
+
+/// Says how long it will take, before it begins.
+fn announce(options: &PlanArgs, name: &str, tasks: &[Task], findings: &Findings) {
+    if options.quiet {
+        return;
+    }
+    let open = tasks.iter().zip(&findings.outcomes).filter(|(_, outcome)| !outcome.is_done());
+    let time = budget::time(budget::total_s(open.map(|(task, _)| task)));
+    let (all, done) = (tasks.len(), findings.done());
+    match done {
+        0 => eprintln!("plan {name}: {all} steps, about {time}"),
+        _ => eprintln!(
+            "plan {name} goes on: {done} of {all} steps are done, about {time} left (--force \
+             begins anew)"
+        ),
+    }
+}
+
+/// The files that a plan writes.
+struct Report<'a> {
+    options: &'a PlanArgs,
+    plan: &'a str,
+    tasks: &'a [Task],
+    /// Fabrics in the order of the plan.
+    names: Vec<String>,
+}
+
+impl Report<'_> {
+    fn out(&self) -> &Path {
+        &self.options.out
+    }
+
+    /// Writes what is known so far, so that a valid result file is there whatever happens next.
+    fn keep(&self, findings: &Findings) -> Result<Results, Failure> {
+        let mut runs = findings.runs();
+        runs.extend(paper::runs());
+        let record = findings.record(self.plan, self.options.scale, self.tasks);
+        let mut results = output::results(runs, warnings(&record, findings));
+        results.plan = Some(record);
+        output::write(&self.out().join("results.json"), &output::json(&results)?)?;
+        Ok(results)
+    }
+
+    /// Writes all files and says what is in them.
+    fn finish(&self, findings: &Findings) -> Result<Results, Failure> {
+        let results = self.keep(findings)?;
+        let is_measured = |name: &&str| results.runs.iter().any(|run| run.name == **name);
+        let mut names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        names.retain(is_measured);
+        names.push(paper::EFA);
+        let table = compare::table(&results.runs, &names);
+        output::print(&format!("{}\n{}", table.caption, table.text()))?;
+        for warning in &results.warnings {
+            output::print(&format!("warning: {warning}\n"))?;
+        }
+        output::write(&self.out().join("results.csv"), &output::csv(&results.runs))?;
+        let headline = compare::sentences(&results.runs, &names);
+        let page = page::page(&results, headline, None);
+        let index = self.out().join("index.html");
+        output::write(&index, &report::html(&page))?;
+        let rest = "results.json, results.csv and events.ndjson beside it";
+        output::print(&format!("\nreport: {} ({rest})\n", index.display()))?;
+        let rest = findings.open();
+        if rest > 0 && interrupt::asked() {
+            output::print(&format!("{rest} steps are left: the same command goes on with them\n"))?;
+        }
+        Ok(results)
+    }
+
+    fn failures(&self, findings: &Findings) -> String {
+        let failed = findings.failures(self.tasks);
+        let texts: Vec<String> =
+            failed.iter().map(|f| format!("{}: {}", f.step, f.reason)).collect();
+        texts.join("; ")
+    }
+}
+
+/// What a reader must know of the whole.
+fn warnings(record: &crate::record::PlanRecord, findings: &Findings) -> Vec<String> {
+    let mut warnings = findings.warnings.clone();
+    if record.scale != 1.0 {
+        warnings.push(format!(
+            "durations were multiplied by {}: figures of other durations are not comparable",
+            record.scale
+        ));
+    }
+    let named = |what: &str, all: &[crate::record::LeftOut]| {
+        all.iter().map(|one| format!("{what}: {}: {}", one.step, one.reason)).collect::<Vec<_>>()
+    };
+    warnings.extend(named("Left out", &record.skipped));
+    warnings.extend(named("Failed", &record.failed));
+    if !record.complete && record.failed.is_empty() {
+        warnings.push(format!(
+            "Incomplete: {} of {} steps of plan {} are done",
+            record.steps_done, record.steps, record.name
+        ));
+    }
+    warnings
+}

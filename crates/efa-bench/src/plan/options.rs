@@ -1,0 +1,49 @@
+//! `efa-bench plan`: its arguments.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::DEFAULT_PORT;
+
+/// Which plan, on which fabrics, and where its files go.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// quick, paper, dbms, or a TOML file.
+    #[arg(required_unless_present = "list")]
+    pub(crate) plan: Option<String>,
+    /// Say which plans there are.
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Print each command and how long it will take; measure nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Folder for results.json, results.csv, index.html and events.ndjson.
+    #[arg(short, long, default_value = "report")]
+    pub(crate) out: PathBuf,
+    /// Begin anew, whatever the folder holds of a plan that did not end.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Both sides on this machine, with servers of our own; the default.
+    #[arg(long, conflicts_with = "host")]
+    pub(crate) local: bool,
+    /// Measure against `efa-bench server` on this host; needs --fabric.
+    #[arg(short = 'H', long, requires = "fabric")]
+    pub(crate) host: Option<String>,
+    /// Port of that server.
+    #[arg(long, default_value_t = DEFAULT_PORT, requires = "host")]
+    pub(crate) port: u16,
+    /// Measure these fabrics instead of the plan's, optionally with a command their processes are
+    /// started with: tcp, libfabric:shm, libfabric:efa='softefa run --'. May be repeated.
+    #[arg(long, value_name = "NAME[=PREFIX]")]
+    pub(crate) fabric: Vec<String>,
+    /// The softefa command; default: the one beside efa-bench, else the one in PATH.
+    #[arg(long)]
+    pub(crate) softefa: Option<PathBuf>,
+    /// Multiply all durations by this (0.01 to 100); the results say so.
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) scale: f64,
+    /// No progress.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}

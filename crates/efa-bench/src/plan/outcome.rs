@@ -1,0 +1,134 @@
+//! What a plan has found: told by the events of its journal, put together as a result file.
+
+use super::journal::Event;
+use super::task::Task;
+use crate::record::{DeviceCounters, LeftOut, PlanRecord, Run};
+
+/// How a step ended, or where it is.
+#[derive(Debug, Clone, Default)]
+pub(super) enum Outcome {
+    /// Not begun, or nothing came of it yet.
+    #[default]
+    Open,
+    /// Part of it was measured before an interruption.
+    Part(Vec<Run>),
+    Done(Vec<Run>),
+    Skipped(String),
+    Failed(String, Vec<Run>),
+}
+
+impl Outcome {
+    /// Whether there is nothing left to do. What failed or could not be done may work next time.
+    pub(super) const fn is_done(&self) -> bool {
+        matches!(self, Self::Done(_))
+    }
+
+    fn runs(&self) -> &[Run] {
+        match self {
+            Self::Part(runs) | Self::Done(runs) | Self::Failed(_, runs) => runs,
+            Self::Open | Self::Skipped(_) => &[],
+        }
+    }
+}
+
+/// All that a plan has found.
+#[derive(Debug)]
+pub(super) struct Findings {
+    pub(super) outcomes: Vec<Outcome>,
+    /// Counters of servers' devices, by the first step they served.
+    devices: Vec<(usize, DeviceCounters)>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Findings {
+    pub(super) fn new(steps: usize) -> Self {
+        let outcomes = vec![Outcome::default(); steps];
+        Self { outcomes, devices: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// Takes in one event.
+    pub(super) fn note(&mut self, event: Event) {
+        let (step, outcome) = match event {
+            Event::StepDone { step, runs } => (step, Outcome::Done(runs)),
+            Event::StepSkipped { step, reason } => (step, Outcome::Skipped(reason)),
+            Event::Failure { step, reason, runs } => (step, Outcome::Failed(reason, runs)),
+            Event::StepInterrupted { step, runs } => (step, Outcome::Part(runs)),
+            Event::Device { step, counters } => return self.devices.push((step, counters)),
+            Event::Warning { text } => {
+                if !self.warnings.contains(&text) {
+                    self.warnings.push(text);
+                }
+                return;
+            }
+            Event::PlanStarted { .. }
+            | Event::PlanResumed { .. }
+            | Event::StepStarted { .. }
+            | Event::Point { .. }
+            | Event::PlanInterrupted { .. }
+            | Event::PlanDone { .. } => return,
+        };
+        if let Some(place) = self.outcomes.get_mut(step) {
+            *place = outcome;
+        }
+    }
+
+    pub(super) fn done(&self) -> usize {
+        self.outcomes.iter().filter(|outcome| outcome.is_done()).count()
+    }
+
+    /// Steps that nobody has come to the end of.
+    pub(super) fn open(&self) -> usize {
+        let is_open = |outcome: &&Outcome| matches!(outcome, Outcome::Open | Outcome::Part(_));
+        self.outcomes.iter().filter(is_open).count()
+    }
+
+    /// Everything measured, in the order of the plan.
+    pub(super) fn runs(&self) -> Vec<Run> {
+        let mut all = Vec::new();
+        for (step, outcome) in self.outcomes.iter().enumerate() {
+            let first = all.len();
+            all.extend(outcome.runs().iter().cloned());
+            let own = self.devices.iter().filter(|(first_step, _)| *first_step == step);
+            if let (Some(run), Some((_, counters))) = (all.get_mut(first), own.last()) {
+                let run: &mut Run = run;
+                run.counters.insert("server, all runs".to_owned(), counters.clone());
+            }
+        }
+        all
+    }
+
+    pub(super) fn failures(&self, tasks: &[Task]) -> Vec<LeftOut> {
+        self.left_out(tasks, |outcome| match outcome {
+            Outcome::Failed(reason, _) => Some(reason),
+            _ => None,
+        })
+    }
+
+    pub(super) fn record(&self, name: &str, scale: f64, tasks: &[Task]) -> PlanRecord {
+        let skipped = self.left_out(tasks, |outcome| match outcome {
+            Outcome::Skipped(reason) => Some(reason),
+            _ => None,
+        });
+        let failed = self.failures(tasks);
+        PlanRecord {
+            name: name.to_owned(),
+            scale,
+            steps: tasks.len(),
+            steps_done: self.done(),
+            complete: failed.is_empty() && self.open() == 0,
+            skipped,
+            failed,
+        }
+    }
+
+    fn left_out(
+        &self,
+        tasks: &[Task],
+        reason: impl Fn(&Outcome) -> Option<&String>,
+    ) -> Vec<LeftOut> {
+        let own = tasks.iter().zip(&self.outcomes).filter_map(|(task, outcome)| {
+            Some(LeftOut { step: task.title.clone(), reason: reason(outcome)?.clone() })
+        });
+        own.collect()
+    }
+}

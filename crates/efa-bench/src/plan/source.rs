@@ -1,0 +1,396 @@
+//! The text of a plan: TOML, read and checked as a whole before anything runs.
+//!
+//! A step's keys are the options of `efa-bench run` (`post-list` or `post_list`), so that a new
+//! option is at once one of plans. What is wrong is told with its line, the key, and what is
+//! allowed.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use clap::{CommandFactory, ValueEnum};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::tool::{self, ToolSource};
+use crate::cli::Cli;
+use crate::fabric_name::FabricName;
+use crate::failure::Failure;
+use crate::names::Name;
+
+/// A plan as it is written.
+#[derive(Debug)]
+pub(super) struct Source {
+    /// What it is for, in a line.
+    pub(super) about: String,
+    pub(super) fabrics: Vec<FabricSource>,
+    pub(super) steps: Vec<StepSource>,
+}
+
+/// A fabric that a plan names.
+#[derive(Debug)]
+pub(super) struct FabricSource {
+    pub(super) name: String,
+    pub(super) fabric: FabricName,
+    pub(super) on: On,
+}
+
+/// What processes on a fabric are started by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum On {
+    Nothing,
+    /// `softefa run`.
+    Softefa,
+}
+
+/// A step of a plan.
+#[derive(Debug)]
+pub(super) struct StepSource {
+    /// Where it is written: "quick:12".
+    pub(super) place: String,
+    /// Fabrics it goes with; `*` at the end stands for anything.
+    pub(super) fabrics: Vec<String>,
+    pub(super) work: WorkSource,
+}
+
+/// What a step runs.
+#[derive(Debug)]
+pub(super) enum WorkSource {
+    /// A benchmark, once with each of these options.
+    Benchmark(Name, Vec<Options>),
+    Tool(ToolSource),
+}
+
+/// Options of `efa-bench run` by name; `None`: one without a value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Options(BTreeMap<String, Option<String>>);
+
+impl Options {
+    pub(super) fn set(&mut self, name: &str, value: String) {
+        self.0.insert(name.to_owned(), Some(value));
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    pub(super) fn words(&self) -> Vec<String> {
+        let each = self.0.iter().map(|(name, value)| {
+            let name = format!("--{name}");
+            value.as_ref().map_or_else(|| vec![name.clone()], |v| vec![name.clone(), v.clone()])
+        });
+        each.flatten().collect()
+    }
+}
+
+/// Options that a plan sets itself.
+const OWN_OPTIONS: [&str; 13] = [
+    "host",
+    "port",
+    "fabric",
+    "provider",
+    "json",
+    "csv",
+    "html",
+    "quiet",
+    "no-doubts",
+    "name",
+    "assert",
+    "no-pin",
+    "help",
+];
+/// Options whose value may be a list: an array is one run. An array of another is a run for each.
+const LISTS: [&str; 5] = ["sizes", "depth", "rate", "cpu", "server-cpu"];
+const STEP_KEYS: [&str; 3] = ["benchmark", "fabrics", "figures"];
+
+/// Reads the text of the plan `file`.
+pub(super) fn read(file: &str, text: &str) -> Result<Source, Failure> {
+    let reader = Reader { file, text };
+    let table = DeTable::parse(text).map_err(|error| {
+        reader.wrong(&error.span().unwrap_or(0..0), &error.message().replace('\n', " "))
+    })?;
+    let table = table.get_ref();
+    reader.known(table, &["about", "defaults", "fabric", "step"])?;
+    let about = reader.text_at(table, "about")?.unwrap_or_default();
+    let options = option_list();
+    let mut defaults = Options::default();
+    if let Some((span, table)) = reader.table_at(table, "defaults")? {
+        let all = reader.variants(table, &options, &[], &Options::default())?;
+        let [one] = &all[..] else {
+            return Err(reader.wrong(&span, "defaults: an array here would be a run for each"));
+        };
+        defaults = one.clone();
+    }
+    let mut fabrics = Vec::new();
+    for (_, table) in reader.tables_at(table, "fabric")? {
+        fabrics.push(reader.fabric(table)?);
+    }
+    let mut steps = Vec::new();
+    for (span, table) in reader.tables_at(table, "step")? {
+        steps.push(reader.step(&span, table, &options, &defaults)?);
+    }
+    if steps.is_empty() {
+        return Err(reader.wrong(&(0..0), "no step: write [[step]] and what to do in it"));
+    }
+    Ok(Source { about, fabrics, steps })
+}
+
+/// The options of `efa-bench run`, and whether each takes a value.
+fn option_list() -> Vec<(String, bool)> {
+    let command = Cli::command();
+    let Some(run) = command.find_subcommand("run") else { return Vec::new() };
+    let named = run.get_arguments().filter_map(|argument| {
+        Some((argument.get_long()?.to_owned(), argument.get_action().takes_values()))
+    });
+    named.filter(|(name, _)| !OWN_OPTIONS.contains(&name.as_str())).collect()
+}
+
+/// Tells what is wrong by its place.
+pub(super) struct Reader<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+type Table<'a> = DeTable<'a>;
+
+impl Reader<'_> {
+    fn place(&self, span: &Range<usize>) -> String {
+        let before = self.text.get(..span.start).unwrap_or_default();
+        format!("{}:{}", self.file, before.matches('\n').count() + 1)
+    }
+
+    pub(super) fn wrong(&self, span: &Range<usize>, what: &str) -> Failure {
+        Failure::Usage(format!("plan {}: {what}", self.place(span)))
+    }
+
+    /// Refuses other keys.
+    pub(super) fn known(&self, table: &Table<'_>, allowed: &[&str]) -> Result<(), Failure> {
+        for key in table.keys() {
+            let name = key.get_ref().as_ref();
+            if !allowed.contains(&name) {
+                let what = format!("`{name}` is no key here: write {}", allowed.join(", "));
+                return Err(self.wrong(&key.span(), &what));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn text_at(&self, table: &Table<'_>, key: &str) -> Result<Option<String>, Failure> {
+        let Some(value) = table.get(key) else { return Ok(None) };
+        let text = value.get_ref().as_str().map(str::to_owned);
+        text.map(Some)
+            .ok_or_else(|| self.wrong(&value.span(), &format!("{key}: write a text in quotes")))
+    }
+
+    /// A text, or an array of texts and numbers.
+    pub(super) fn words_at(&self, table: &Table<'_>, key: &str) -> Result<Vec<String>, Failure> {
+        let Some(value) = table.get(key) else { return Ok(Vec::new()) };
+        self.words(key, value)
+    }
+
+    fn words(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, Failure> {
+        let wrong = || {
+            let what = format!("{key}: write a number, a text in quotes, or an array of them");
+            self.wrong(&value.span(), &what)
+        };
+        let word = |value: &DeValue<'_>| match value {
+            DeValue::String(text) => Some(text.to_string()),
+            DeValue::Integer(number) => Some(number.as_str().to_owned()),
+            DeValue::Float(number) => Some(number.as_str().to_owned()),
+            _ => None,
+        };
+        match value.get_ref() {
+            DeValue::Array(values) if !values.is_empty() => {
+                let words = values.iter().map(|value| word(value.get_ref()));
+                words.collect::<Option<Vec<_>>>().ok_or_else(wrong)
+            }
+            one => word(one).map(|word| vec![word]).ok_or_else(wrong),
+        }
+    }
+
+    fn table_at<'t, 'i>(
+        &self,
+        table: &'t Table<'i>,
+        key: &str,
+    ) -> Result<Option<(Range<usize>, &'t Table<'i>)>, Failure> {
+        let Some(value) = table.get(key) else { return Ok(None) };
+        let found = value.get_ref().as_table().map(|table| (value.span(), table));
+        found.map(Some).ok_or_else(|| self.wrong(&value.span(), &format!("write [{key}]")))
+    }
+
+    fn tables_at<'t, 'i>(
+        &self,
+        table: &'t Table<'i>,
+        key: &str,
+    ) -> Result<Vec<(Range<usize>, &'t Table<'i>)>, Failure> {
+        let Some(value) = table.get(key) else { return Ok(Vec::new()) };
+        let wrong = || self.wrong(&value.span(), &format!("write [[{key}]]"));
+        let values = value.get_ref().as_array().ok_or_else(wrong)?;
+        let tables = values.iter().map(|v| Some((v.span(), v.get_ref().as_table()?)));
+        tables.collect::<Option<Vec<_>>>().ok_or_else(wrong)
+    }
+
+    fn fabric(&self, table: &Table<'_>) -> Result<FabricSource, Failure> {
+        self.known(table, &["fabric", "name", "on"])?;
+        let span = |key: &str| table.get(key).map_or(0..0, Spanned::span);
+        let name = self.text_at(table, "fabric")?.unwrap_or_default();
+        let fabric: FabricName =
+            name.parse().map_err(|reason: String| self.wrong(&span("fabric"), &reason))?;
+        let on = match self.text_at(table, "on")?.as_deref() {
+            None => On::Nothing,
+            Some("softefa") => On::Softefa,
+            Some(other) => {
+                let what = format!("on = \"{other}\": write softefa, or leave it out");
+                return Err(self.wrong(&span("on"), &what));
+            }
+        };
+        let name = self.text_at(table, "name")?.unwrap_or_else(|| fabric.label());
+        Ok(FabricSource { name, fabric, on })
+    }
+
+    fn step(
+        &self,
+        span: &Range<usize>,
+        table: &Table<'_>,
+        options: &[(String, bool)],
+        defaults: &Options,
+    ) -> Result<StepSource, Failure> {
+        let mut fabrics = self.words_at(table, "fabrics")?;
+        if fabrics.is_empty() {
+            fabrics.push("*".to_owned());
+        }
+        let work = if table.contains_key("tool") {
+            WorkSource::Tool(tool::read(self, span, table)?)
+        } else {
+            let name = self.text_at(table, "benchmark")?;
+            let name = name.ok_or_else(|| {
+                self.wrong(span, "a step without `benchmark = \"NAME\"` or `tool = \"PROGRAM\"`")
+            })?;
+            let known = Name::from_str(&name, true).map_err(|_| {
+                let names: Vec<String> = Name::value_variants().iter().map(|n| n.text()).collect();
+                let at = table.get("benchmark").map_or_else(|| span.clone(), Spanned::span);
+                self.wrong(&at, &format!("`{name}` is no benchmark: write {}", names.join(", ")))
+            })?;
+            let variants = self.variants(table, options, &STEP_KEYS, defaults)?;
+            WorkSource::Benchmark(known, variants)
+        };
+        Ok(StepSource { place: self.place(span), fabrics, work })
+    }
+
+    /// The options that a table sets, on top of `base`: one set for each combination of arrays.
+    fn variants(
+        &self,
+        table: &Table<'_>,
+        options: &[(String, bool)],
+        others: &[&str],
+        base: &Options,
+    ) -> Result<Vec<Options>, Failure> {
+        let mut all = vec![base.clone()];
+        for (key, value) in table {
+            let written = key.get_ref().as_ref();
+            if others.contains(&written) {
+                continue;
+            }
+            let name = written.replace('_', "-");
+            let Some((_, takes_value)) = options.iter().find(|(own, _)| *own == name) else {
+                let names: Vec<&str> = options.iter().map(|(name, _)| name.as_str()).collect();
+                let what = format!(
+                    "`{written}` is no key of a step: write {}, or an option of efa-bench run: {}",
+                    if others.is_empty() { &STEP_KEYS } else { others }.join(", "),
+                    names.join(", ")
+                );
+                return Err(self.wrong(&key.span(), &what));
+            };
+            let choices = self.choices(&name, *takes_value, value)?;
+            let with = |options: &Options, choice: &Choice| {
+                let mut options = options.clone();
+                match choice {
+                    Choice::Absent => _ = options.0.remove(&name),
+                    Choice::Flag => _ = options.0.insert(name.clone(), None),
+                    Choice::Value(value) => options.set(&name, value.clone()),
+                }
+                options
+            };
+            all = all.iter().flat_map(|o| choices.iter().map(|c| with(o, c))).collect();
+        }
+        Ok(all)
+    }
+
+    fn choices(
+        &self,
+        name: &str,
+        takes_value: bool,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<Vec<Choice>, Failure> {
+        if !takes_value {
+            let wanted = value.get_ref().as_bool();
+            let what = format!("{name}: write true or false");
+            let wanted = wanted.ok_or_else(|| self.wrong(&value.span(), &what))?;
+            return Ok(vec![if wanted { Choice::Flag } else { Choice::Absent }]);
+        }
+        let words = self.words(name, value)?;
+        if LISTS.contains(&name) {
+            return Ok(vec![Choice::Value(words.join(","))]);
+        }
+        Ok(words.into_iter().map(Choice::Value).collect())
+    }
+}
+
+/// What a step says of an option.
+enum Choice {
+    Absent,
+    Flag,
+    Value(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        let source = read("test", text).expect("a plan");
+        let WorkSource::Benchmark(_, variants) = &source.steps[0].work else {
+            panic!("{source:?}")
+        };
+        variants.iter().map(|v| v.words().join(" ")).collect()
+    }
+
+    #[test]
+    fn keys_are_options_and_arrays_are_runs() {
+        let text = "[defaults]\nduration = 0.5\nblocks = 3\n\
+            [[step]]\nbenchmark = 'batch'\nsizes = [64, 4096]\nthreads = [1, 2]\n\
+            post_list = 4\nvalidate = true\nblocks = 5\n";
+        assert_eq!(
+            words(text),
+            [
+                "--blocks 5 --duration 0.5 --post-list 4 --sizes 64,4096 --threads 1 --validate",
+                "--blocks 5 --duration 0.5 --post-list 4 --sizes 64,4096 --threads 2 --validate"
+            ]
+        );
+        assert_eq!(words("[[step]]\nbenchmark = 'kv'\nsizes = '1..8'"), ["--sizes 1..8"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line_and_what_is_allowed() {
+        for (text, words) in [
+            ("", &["test:1", "no step"][..]),
+            ("a = ", &["test:1"]),
+            ("\nsteps = 1", &["test:2", "`steps`", "defaults, fabric, step"]),
+            ("[[step]]\nsizes = 1", &["test:1", "benchmark"]),
+            ("[[step]]\nbenchmark = 'lattency'", &["test:2", "lattency", "ping_pong"]),
+            ("[[step]]\nbenchmark = 'latency'\nsize = 1", &["test:3", "`size`", "sizes", "depth"]),
+            ("[[step]]\nbenchmark = 'latency'\njson = 'x'", &["test:3", "`json`"]),
+            ("[[step]]\nbenchmark = 'latency'\nsizes = true", &["test:3", "sizes"]),
+            ("[[step]]\nbenchmark = 'latency'\nvalidate = 1", &["test:3", "true or false"]),
+            ("[[step]]\nbenchmark = 'latency'\nsizes = []", &["test:3", "array"]),
+            ("[[fabric]]\nfabric = 'shm'", &["test:2", "libfabric:shm"]),
+            ("[[fabric]]\nfabric = 'tcp'\non = 'docker'", &["test:3", "softefa"]),
+            ("[defaults]\nthreads = [1, 2]\n[[step]]", &["test:1", "defaults"]),
+            ("step = 1", &["test:1", "[[step]]"]),
+        ] {
+            let error = read("test", text).expect_err(text).to_string();
+            for word in words {
+                assert!(error.contains(word), "no {word:?} in {error:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What a plan runs: each step on each fabric it goes with, checked as a whole before any runs.
+
+use clap::Parser;
+
+use super::fabric::Fabric;
+use super::source::{Options, Source, StepSource, WorkSource};
+use super::tool::ToolSource;
+use crate::cli::{Cli, Command, MeasureArgs};
+use crate::client::Wish;
+use crate::failure::Failure;
+use crate::measure::Until;
+use crate::names::Name;
+use crate::spec::Limit;
+
+/// One step on one fabric.
+#[derive(Debug)]
+pub(super) struct Task {
+    /// Which fabric of the plan.
+    pub(super) fabric: usize,
+    pub(super) work: Work,
+    /// How long it is going to take.
+    pub(super) estimate_s: f64,
+    /// The command that repeats it by itself.
+    pub(super) command: String,
+    /// "latency on Soft-EFA".
+    pub(super) title: String,
+}
+
+/// What a task runs.
+#[derive(Debug)]
+pub(super) enum Work {
+    Benchmark(BenchmarkWork),
+    Tool(ToolSource),
+}
+
+/// A benchmark, for `efa-bench run`.
+#[derive(Debug)]
+pub(super) struct BenchmarkWork {
+    pub(super) benchmark: Name,
+    /// Its options, fabric included.
+    pub(super) words: Vec<String>,
+    /// Points times blocks.
+    pub(super) measurements: usize,
+    /// Nobody said where its threads run.
+    pub(super) may_be_pinned: bool,
+    pub(super) threads: usize,
+}
+
+/// Starting a client, opening both sides.
+const START_S: f64 = 0.6;
+/// A block's barrier, draining and counting.
+const BLOCK_S: f64 = 0.01;
+/// A block that counts messages instead of time.
+const COUNTED_BLOCK_S: f64 = 0.2;
+/// Shorter blocks measure nothing.
+const DURATION_MIN_S: f64 = 0.01;
+
+/// All tasks of a plan, fabric after fabric, so that one server serves all steps on a fabric.
+pub(super) fn all(source: Source, fabrics: &[Fabric], scale: f64) -> Result<Vec<Task>, Failure> {
+    let mut tasks = Vec::new();
+    for (number, fabric) in fabrics.iter().enumerate() {
+        for step in &source.steps {
+            let fits = step.fabrics.iter().any(|pattern| fabric.fits(pattern));
+            if !fits {
+                continue;
+            }
+            let own = of_step(step, fabric, scale);
+            let own = own.map_err(|e| Failure::Usage(format!("plan {}: {e}", step.place)))?;
+            tasks.extend(own.into_iter().map(|task| Task { fabric: number, ..task }));
+        }
+    }
+    if tasks.is_empty() {
+        let names: Vec<String> = fabrics.iter().map(|f| f.fabric.to_string()).collect();
+        return Err(Failure::Usage(format!(
+            "no step of this plan goes with {}: name other fabrics with --fabric",
+            names.join(", ")
+        )));
+    }
+    Ok(tasks)
+}
+
+fn of_step(step: &StepSource, fabric: &Fabric, scale: f64) -> Result<Vec<Task>, Failure> {
+    match &step.work {
+        WorkSource::Tool(tool) => {
+            let tool = tool.clone().scaled(scale);
+            Ok(vec![Task {
+                fabric: 0,
+                estimate_s: tool.estimate_s(),
+                command: tool.command(fabric),
+                title: format!("{} on {}", tool.program, fabric.name),
+                work: Work::Tool(tool),
+            }])
+        }
+        WorkSource::Benchmark(name, variants) => {
+            variants.iter().map(|options| of_benchmark(*name, options, fabric, scale)).collect()
+        }
+    }
+}
+
+fn of_benchmark(
+    benchmark: Name,
+    options: &Options,
+    fabric: &Fabric,
+    scale: f64,
+) -> Result<Task, Failure> {
+    let mut options = options.clone();
+    options.set("fabric", fabric.fabric.to_string());
+    if scale != 1.0 {
+        let (measure, _) = understood(benchmark, &options)?;
+        if measure.iterations.is_none() {
+            options.set("duration", seconds((measure.duration * scale).max(DURATION_MIN_S)));
+            options.set("warmup", seconds(measure.warmup * scale));
+        }
+    }
+    let (_, wish) = understood(benchmark, &options)?;
+    let words = options.words();
+    let mut command = fabric.short_prefix();
+    command.extend(["efa-bench".to_owned(), "local".to_owned(), benchmark.text()]);
+    command.extend(words.iter().cloned());
+    let command: Vec<String> = command.iter().map(|word| report::shell_word(word)).collect();
+    Ok(Task {
+        fabric: 0,
+        estimate_s: estimate_s(&wish),
+        command: command.join(" "),
+        title: format!("{} on {}", benchmark.text(), fabric.name),
+        work: Work::Benchmark(BenchmarkWork {
+            benchmark,
+            words,
+            measurements: wish.measurements(),
+            may_be_pinned: !options.has("cpu") && !options.has("server-cpu"),
+            threads: wish.job.threads,
+        }),
+    })
+}
+
+/// To the millisecond, without digits that say nothing.
+fn seconds(value: f64) -> String {
+    ((value * 1e3).round() / 1e3).to_string()
+}
+
+/// What the command line makes of these options.
+fn understood(benchmark: Name, options: &Options) -> Result<(MeasureArgs, Wish), Failure> {
+    let mut words = vec!["efa-bench".to_owned(), "run".to_owned(), benchmark.text()];
+    words.extend(["--host".to_owned(), "localhost".to_owned()]);
+    words.extend(options.words());
+    let parsed = Cli::try_parse_from(&words).map_err(|error| {
+        let text = error.to_string();
+        let lines = text.lines().take_while(|line| !line.starts_with("Usage:"));
+        let lines: Vec<&str> = lines.map(str::trim).filter(|line| !line.is_empty()).collect();
+        Failure::Usage(lines.join(" "))
+    })?;
+    match parsed.command {
+        Command::Run { measure, .. } => {
+            let wish = measure.wish(benchmark)?;
+            Ok((measure, wish))
+        }
+        _ => Err(Failure::Check("`run` was taken for another command".to_owned())),
+    }
+}
+
+fn estimate_s(wish: &Wish) -> f64 {
+    let block_s = match wish.limit {
+        Limit::DurationMs(ms) => (ms + wish.warmup_ms) as f64 / 1e3,
+        Limit::Iterations(_) => COUNTED_BLOCK_S,
+    };
+    let certain = wish.measurements() as f64 * (block_s + BLOCK_S);
+    START_S
+        + match wish.until {
+            Until::Blocks(_) => certain,
+            Until::Interval { at_most, .. } => certain.max(at_most.as_secs_f64()),
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::source;
+    use super::*;
+
+    fn tasks(text: &str, scale: f64) -> Result<Vec<Task>, Failure> {
+        let fabrics = [
+            Fabric::parse("tcp").expect("tcp"),
+            Fabric::parse("libfabric:efa=softefa run --").expect("efa"),
+        ];
+        all(source::read("test", text).expect("a plan"), &fabrics, scale)
+    }
+
+    #[test]
+    fn steps_are_multiplied_by_fabrics_and_arrays() {
+        let text = "[[step]]\nbenchmark = 'batch'\nthreads = [1, 2]\nsizes = 64\ndepth = 8\n\
+            [[step]]\nbenchmark = 'tagged'\nfabrics = 'libfabric:*'\nsizes = 64\nduration = 0.4\n\
+            blocks = 2\nwarmup = 0.1\n";
+        let tasks = tasks(text, 0.5).expect("tasks");
+        let titles: Vec<&str> = tasks.iter().map(|task| task.title.as_str()).collect();
+        let (tcp, efa) = ("batch on TCP sockets", "batch on libfabric efa");
+        assert_eq!(titles, [tcp, tcp, efa, efa, "tagged on libfabric efa"]);
+        let last = &tasks[4];
+        assert_eq!(
+            last.command,
+            "softefa run -- efa-bench local tagged --blocks 2 --duration 0.2 --fabric \
+             libfabric:efa --sizes 64 --warmup 0.05"
+        );
+        assert!((last.estimate_s - (START_S + 2.0 * (0.25 + BLOCK_S))).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_the_command_line_refuses_is_told_with_its_place() {
+        for (text, words) in [
+            ("[[step]]\nbenchmark = 'latency'\nsizes = '8..4'", &["test:1", "backwards"][..]),
+            ("\n[[step]]\nbenchmark = 'latency'\nblocks = 'x'", &["test:2", "blocks", "x"]),
+            ("[[step]]\nbenchmark = 'latency'\nwindow = 'refill'", &["test:1", "--window"]),
+            ("[[step]]\nbenchmark = 'latency'\nfabrics = 'verbs:*'", &["no step", "tcp"]),
+        ] {
+            let error = tasks(text, 1.0).expect_err(text).to_string();
+            for word in words {
+                assert!(error.contains(word), "no {word:?} in {error:?}");
+            }
+        }
+    }
+}

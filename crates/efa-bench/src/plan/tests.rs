@@ -1,0 +1,85 @@
+use super::task::Work;
+use super::*;
+use crate::cli::{Cli, Command};
+use crate::figures;
+use crate::record::{Bandwidth, Distribution, Latency, Method, Point, Run};
+use crate::spec::Benchmark;
+use clap::Parser;
+
+impl PlanArgs {
+    pub(super) fn for_tests() -> Self {
+        let cli = Cli::try_parse_from(["efa-bench", "plan", "quick", "--dry-run"]);
+        match cli.expect("a command line").command {
+            Command::Plan(options) => options,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn tasks(name: &str) -> Vec<Task> {
+    let plan = library::find(name).expect(name);
+    let source = source::read(name, &plan.text).expect(name);
+    let fabrics = fabric::all(&source.fabrics, &PlanArgs::for_tests()).expect(name);
+    task::all(source, &fabrics, 1.0).expect(name)
+}
+
+#[test]
+fn built_in_plans_keep_their_time() {
+    for (name, at_most_s) in [("quick", 80.0), ("paper", 1_200.0), ("dbms", 600.0)] {
+        let seconds = budget::total_s(tasks(name).iter());
+        assert!(seconds < at_most_s, "{name}: {seconds} s");
+    }
+}
+
+/// What a task would find, with figures that mean nothing.
+fn found(task: &Task) -> Option<Run> {
+    let Work::Benchmark(work) = &task.work else { return None };
+    let name = work.benchmark.text();
+    let mut words = vec!["efa-bench", "run", &name, "--host", "h"];
+    words.extend(work.words.iter().map(String::as_str));
+    let Command::Run { measure, .. } = Cli::try_parse_from(words).expect("a command").command
+    else {
+        panic!("another command");
+    };
+    let wish = measure.wish(work.benchmark).expect("a wish");
+    let job = wish.job;
+    let latency = Latency { distribution: Some(Distribution::default()), ..Latency::default() };
+    let stream = Some(Bandwidth::new(1, 1, 1.0));
+    let is_loaded = job.benchmark == Benchmark::SatLatency;
+    let has_latency = is_loaded || job.benchmark == Benchmark::Latency;
+    let point = |size_bytes, depth| Point {
+        latency: has_latency.then_some(latency),
+        bandwidth: stream.filter(|_| !has_latency),
+        load: stream.filter(|_| is_loaded),
+        ..Point::new(size_bytes, depth)
+    };
+    let pairs = wish.sizes.iter().flat_map(|size| wish.depths.iter().map(move |d| (*size, *d)));
+    let points = pairs.map(|(size, depth)| point(size, depth)).collect();
+    Some(Run {
+        endpoint: job.endpoint,
+        operation: job.operation,
+        method: Method {
+            flow: job.flow,
+            threads: job.threads,
+            endpoints: job.endpoints,
+            memory_bytes: job.memory_bytes,
+            load_size_bytes: job.load_size_bytes,
+            ..Method::default()
+        },
+        ..Run::new(&task.title, job.benchmark, points)
+    })
+}
+
+#[test]
+fn the_paper_plan_has_a_point_for_every_plot_of_every_figure() {
+    let runs: Vec<Run> = tasks("paper").iter().filter_map(found).collect();
+    let sections = figures::sections(&runs, None);
+    assert!(sections.len() > 30, "{}", sections.len());
+    for section in &sections {
+        assert!(!section.text[0].starts_with("Not measured"), "{}", section.title);
+    }
+    let without: Vec<Run> =
+        runs.into_iter().filter(|run| run.benchmark != Benchmark::SatLatency).collect();
+    let missing = figures::sections(&without, None);
+    assert!(missing.iter().any(|section| section.text[0].starts_with("Not measured")));
+}

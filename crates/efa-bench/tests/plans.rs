@@ -1,0 +1,342 @@
+//! Plans: what they write, how they refuse, and that an interruption at any moment costs at most
+//! the step it hit.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{PROGRAM, assert_fails, efa_bench};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Nothing here waits this long when all is well.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Short steps on two fabrics.
+const PLAN: &str = "
+[defaults]
+blocks = 2
+duration = 0.02
+warmup = 0.01
+
+[[fabric]]
+fabric = 'tcp'
+
+[[fabric]]
+fabric = 'libfabric:shm'
+
+[[step]]
+benchmark = 'latency'
+sizes = [8, 16]
+
+[[step]]
+benchmark = 'batch'
+sizes = 64
+depth = [2, 8]
+
+[[step]]
+benchmark = 'rpc'
+keys = 1000
+depth = 4
+";
+const STEPS: usize = 6;
+
+fn read_json(path: &Path) -> Value {
+    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_slice(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("folder");
+    let mut names: Vec<String> =
+        entries.map(|e| e.expect("entry").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+fn plan_file(folder: &Path, text: &str) -> PathBuf {
+    let file = folder.join("plan.toml");
+    std::fs::write(&file, text).expect("write");
+    file
+}
+
+fn words<'a>(plan: &'a Path, out: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
+    let (plan, out) = (plan.to_str().expect("utf-8"), out.to_str().expect("utf-8"));
+    [&["run", "--plan", plan, "--local", "--quiet", "--out", out], more].concat()
+}
+
+/// Name, benchmark, size and depth of every measured point, and how often it is there.
+fn points(results: &Value) -> BTreeMap<String, usize> {
+    let mut points = BTreeMap::new();
+    for run in results["runs"].as_array().expect("runs") {
+        if run["source"] == "published" {
+            continue;
+        }
+        for point in run["points"].as_array().expect("points") {
+            let (size, depth) = (&point["size_bytes"], &point["depth"]);
+            *points
+                .entry(format!("{} {} {size} {depth}", run["name"], run["test"]))
+                .or_default() += 1;
+        }
+    }
+    points
+}
+
+fn events(out: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(out.join("events.ndjson")).expect("events");
+    text.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
+}
+
+const FILES: [&str; 4] = ["events.ndjson", "index.html", "results.csv", "results.json"];
+
+#[test]
+fn the_quick_plan_writes_its_files() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let out = folder.path().join("report");
+    let out_text = out.to_str().expect("utf-8");
+    let words = ["plan", "quick", "--fabric", "libfabric:tcp", "--scale", "0.1", "-q", "--out"];
+    let output = efa_bench(&[&words[..], &[out_text]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for words in ["vs paper:efa-c5n", "latency 64 B", "message rate 16 B", "report: ", "by 0.1"] {
+        assert!(text.contains(words), "no {words:?} in {text}");
+    }
+    assert_eq!(names_in(&out), FILES);
+    let results = read_json(&out.join("results.json"));
+    let runs = results["runs"].as_array().expect("runs");
+    let measured = runs.iter().filter(|r| r["source"] == "measured").count();
+    assert_eq!((measured, runs.len()), (4, 9));
+    let plan = &results["plan"];
+    assert_eq!((&plan["complete"], &plan["steps_done"]), (&true.into(), &4.into()), "{plan}");
+}
+
+#[test]
+fn a_fabric_that_fails_is_reported_once_beside_the_others() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let plan = plan_file(folder.path(), PLAN);
+    let out = folder.path().join("out");
+    let fabrics = ["--fabric", "libfabric:tcp=no-such-command --", "--fabric", "tcp"];
+    let output = efa_bench(&words(&plan, &out, &fabrics));
+    assert_fails(&output, 11, &["no-such-command"]);
+    assert_eq!(names_in(&out), FILES);
+    let results = read_json(&out.join("results.json"));
+    let count = |what: &str| results["plan"][what].as_array().map_or(0, Vec::len);
+    assert_eq!((count("failed"), count("skipped")), (1, 2), "{}", results["plan"]);
+    assert_eq!(results["plan"]["steps_done"], 3);
+    // The same again: what failed is tried once more, what is done is not.
+    assert_fails(&efa_bench(&words(&plan, &out, &fabrics)), 11, &["no-such-command"]);
+    let done = events(&out).iter().filter(|event| event["event"] == "step_done").count();
+    assert_eq!(done, 3);
+}
+
+#[test]
+fn tools_are_steps_and_missing_ones_are_left_out_with_a_reason() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/samples/ib_send_lat.txt");
+    let tool = |tool: &str, client: &str| {
+        format!(
+            "[[fabric]]\nfabric = 'tcp'\n[[step]]\ntool = '{tool}'\npackage = 'warp-utils'\n\
+             name = 'Warp'\nclient = '{client}'\niterations = 1000\nseconds = 0.1\n"
+        )
+    };
+    let plan = plan_file(folder.path(), &tool("cat", &format!("cat {sample}")));
+    let out = folder.path().join("cat");
+    let output = efa_bench(&words(&plan, &out, &[]));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let run = &read_json(&out.join("results.json"))["runs"][0];
+    assert_eq!((&run["name"], &run["source"]), (&"Warp".into(), &"imported".into()));
+    let plan = plan_file(folder.path(), &tool("warp_lat", "warp_lat -x"));
+    let out = folder.path().join("warp");
+    let output = efa_bench(&words(&plan, &out, &[]));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = std::fs::read_to_string(out.join("index.html")).expect("page");
+    let text = "warp_lat is not installed: apt-get install warp-utils brings it";
+    assert!(page.contains(text) && String::from_utf8_lossy(&output.stdout).contains(text));
+    let plan = plan_file(folder.path(), &tool("false", "false"));
+    let output = efa_bench(&words(&plan, &folder.path().join("false"), &[]));
+    assert_fails(&output, 11, &["false on TCP sockets", "exit status: 1"]);
+}
+
+#[test]
+fn what_a_plan_would_do_is_shown_and_what_it_cannot_is_told() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let plan = plan_file(folder.path(), PLAN);
+    let out = folder.path().join("out");
+    let output = efa_bench(&words(&plan, &out, &["--dry-run"]));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && !out.exists(), "{output:?}");
+    assert_eq!(text.matches("efa-bench local").count(), STEPS, "{text}");
+    assert!(text.contains("6 steps, about") && text.contains("--fabric libfabric:shm"), "{text}");
+    let output = efa_bench(&["plan", "--list"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(["quick", "paper", "dbms"].iter().all(|name| text.contains(name)), "{text}");
+    assert_fails(&efa_bench(&["plan", "speed"]), 2, &["`speed` is no plan", "quick, paper, dbms"]);
+    let broken = plan_file(folder.path(), "[[step]]\nbenchmark = 'latency'\nsise = 8\n");
+    let output = efa_bench(&words(&broken, &out, &[]));
+    assert_fails(&output, 2, &["plan.toml:3", "`sise`", "sizes"]);
+    assert_fails(&efa_bench(&["plan", "quick", "-H", "h"]), 2, &["--fabric"]);
+    assert_fails(&efa_bench(&["plan", "quick", "--scale", "0"]), 2, &["--scale 0"]);
+}
+
+#[test]
+fn another_plan_does_not_go_on_in_the_folder_of_an_unfinished_one() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let plan = plan_file(folder.path(), &PLAN.replace("duration = 0.02", "duration = 0.5"));
+    let out = folder.path().join("out");
+    let mut child = start(&plan, &out);
+    // Its first step has begun.
+    wait_for(|| {
+        std::fs::read_to_string(out.join("events.ndjson")).is_ok_and(|t| t.contains("step_started"))
+    });
+    assert_fails(&efa_bench(&words(&plan, &out, &[])), 2, &["another efa-bench", "--out"]);
+    signal(&child, Signal::INT);
+    assert_eq!(end_of(&mut child), Some(130));
+    let output = efa_bench(&words(&plan, &out, &["--fabric", "tcp"]));
+    assert_fails(&output, 2, &["did not end", "--force", "--out"]);
+    let output = efa_bench(&words(&plan, &out, &["--fabric", "tcp", "--force"]));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(read_json(&out.join("results.json"))["plan"]["steps"], 3);
+}
+
+fn start(plan: &Path, out: &Path) -> Child {
+    let mut command = Command::new(PROGRAM);
+    command.args(words(plan, out, &[])).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().expect("efa-bench starts")
+}
+
+fn signal(child: &Child, signal: Signal) {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a pid");
+    // It may have ended; it is not reaped.
+    let _ = kill_process(pid, signal);
+}
+
+/// Its exit code; `None`: ended by a signal.
+fn end_of(child: &mut Child) -> Option<i32> {
+    let mut code = None;
+    wait_for(|| {
+        let status = child.try_wait().expect("a child");
+        code = status.and_then(|status| status.code());
+        status.is_some()
+    });
+    code
+}
+
+#[track_caller]
+fn wait_for(mut is_there: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_there() {
+        assert!(Instant::now() < deadline, "it does not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Numbers from a seed that is printed and may be given (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn new() -> Self {
+        let given =
+            std::env::var("EFA_BENCH_SEED").ok().map(|s| s.parse().expect("EFA_BENCH_SEED"));
+        let now = || Instant::now().elapsed().subsec_nanos() ^ std::process::id();
+        let seed: u64 = given.unwrap_or_else(|| u64::from(now()));
+        eprintln!("to repeat: EFA_BENCH_SEED={seed} cargo test -p efa-bench --test plans");
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: Duration) -> Duration {
+        let limit_us = u64::try_from(limit.as_micros()).expect("short").max(1);
+        Duration::from_micros(self.next() % limit_us)
+    }
+}
+
+/// EFA_BENCH_MOMENTS interruptions (6) at random moments: by Ctrl-C, by SIGTERM, and by what nobody
+/// can catch.
+#[test]
+fn an_interrupted_plan_is_valid_and_goes_on_to_the_same_points() {
+    let moments = std::env::var("EFA_BENCH_MOMENTS").map_or(6, |n| n.parse().expect("a number"));
+    let mut random = Random::new();
+    let folder = tempfile::tempdir().expect("tempdir");
+    let plan = plan_file(folder.path(), PLAN);
+    let whole = folder.path().join("whole");
+    let started = Instant::now();
+    let output = efa_bench(&words(&plan, &whole, &[]));
+    let took = started.elapsed();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let expected = points(&read_json(&whole.join("results.json")));
+    assert_eq!(expected.len(), 10, "{expected:?}");
+    let (mut round, mut seen) = (0, 0);
+    while seen < moments {
+        let out = folder.path().join(format!("round-{round}"));
+        round += 1;
+        // The last round is left alone after its last moment.
+        while seen < moments && !interrupted_once(&plan, &out, &mut random, took) {
+            seen += 1;
+        }
+        seen += 1;
+        finish_and_compare(&plan, &out, &expected);
+    }
+}
+
+/// Starts the plan and interrupts it; true: it was done before.
+fn interrupted_once(plan: &Path, out: &Path, random: &mut Random, took: Duration) -> bool {
+    let by = [Signal::INT, Signal::TERM, Signal::KILL][(random.next() % 3) as usize];
+    let after = random.below(took);
+    let mut child = start(plan, out);
+    // The moment is what is random here; nothing waits for it.
+    std::thread::sleep(after);
+    signal(&child, by);
+    let code = end_of(&mut child);
+    let what = format!("{by:?} after {after:?} of {took:?}: {code:?}");
+    let results = out.join("results.json");
+    match code {
+        Some(0) => return true,
+        Some(130) => {
+            assert!(by != Signal::KILL, "{what}");
+            assert_eq!(read_json(&results)["plan"]["complete"], false, "{what}");
+            let last = events(out).pop().expect("an event");
+            assert_eq!(last["event"], "plan_interrupted", "{what}");
+        }
+        Some(_) => panic!("{what}"),
+        // Before it could catch anything it had written nothing.
+        None => assert!(by == Signal::KILL || !out.exists(), "{what}"),
+    }
+    if results.exists() {
+        for run in read_json(&results)["runs"].as_array().expect("runs") {
+            let is_marked = run["complete"] == true || run["error"].is_string();
+            assert!(is_marked, "{what}: {run}");
+        }
+    }
+    false
+}
+
+/// The same command goes on to the end, to what an uninterrupted plan finds.
+fn finish_and_compare(plan: &Path, out: &Path, expected: &BTreeMap<String, usize>) {
+    let was_done = out.join("events.ndjson").exists()
+        && events(out).last().is_some_and(|event| event["event"] == "plan_done");
+    if !was_done {
+        let output = efa_bench(&words(plan, out, &[]));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let results = read_json(&out.join("results.json"));
+    assert_eq!(&points(&results), expected);
+    assert_eq!(results["plan"]["complete"], true);
+    assert_eq!(names_in(out), FILES);
+    let mut steps: Vec<u64> = events(out)
+        .iter()
+        .filter(|event| event["event"] == "step_done")
+        .map(|event| event["step"].as_u64().expect("a step"))
+        .collect();
+    steps.sort_unstable();
+    assert_eq!(steps, (0..STEPS as u64).collect::<Vec<_>>(), "each step is done once");
+}
