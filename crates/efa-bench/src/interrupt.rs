@@ -29,6 +29,8 @@ const GRACE: Duration = Duration::from_secs(8);
 
 /// From now on an interruption is noted instead of ending the process.
 pub(crate) fn watch() -> Result<(), Failure> {
+    // Handlers are chained: those that libraries installed would end this process.
+    fabric::release_signals();
     let failed = |e: &std::io::Error| Failure::Check(format!("no signals: {}", plain(e)));
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|e| failed(&e))?;
     let body = move || {

@@ -71,6 +71,7 @@ mod message;
 mod node;
 mod object;
 mod rma;
+mod signals;
 mod window;
 
 pub use address::{AddressVector, Peer};
@@ -84,6 +85,7 @@ pub use fabric_root::Fabric;
 pub use hints::{EndpointType, Features, Hints, MessageKind};
 pub use info::Info;
 pub use node::{Node, NodeConfig, OutOfBand, PhaseTime, Prepared};
+pub use signals::release_signals;
 pub use window::{RemoteMemory, Window};
 
 /// The version of the loaded libfabric as (major, minor).

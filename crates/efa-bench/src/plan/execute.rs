@@ -196,7 +196,7 @@ impl<'a> Executor<'a> {
             Some(text) => {
                 clock.measured(each_s, text);
                 let text = text.to_owned();
-                failed = journal.add(&Event::Point { step, text }).err().or(failed.take());
+                failed = journal.add(&Event::Point { step, text }).err().or_else(|| failed.take());
             }
             None => said.push(line.to_owned()),
         });
@@ -240,10 +240,9 @@ impl<'a> Executor<'a> {
             run.command.clone_from(&task.command);
         }
         let error = runs.iter().find_map(|run| run.error.clone());
-        if self.fabrics[task.fabric].is_softefa() && !interrupt::asked() {
-            if let Err(outcome) = with_counters(&mut runs, counters) {
-                return Ok(outcome);
-            }
+        let has_counters = self.fabrics[task.fabric].is_softefa() && !interrupt::asked();
+        if has_counters && let Err(outcome) = with_counters(&mut runs, counters) {
+            return Ok(outcome);
         }
         Ok(match error {
             None => Outcome::Done(runs),

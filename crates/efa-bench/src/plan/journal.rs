@@ -235,11 +235,14 @@ mod tests {
         let found = |rest: &[Event], now: &Identity| {
             continued(events(&ours, rest), now).map(|events| events.len())
         };
-        assert_eq!(found(&[begun.clone()], &ours), Ok(2));
+        assert_eq!(found(std::slice::from_ref(&begun), &ours), Ok(2));
         assert_eq!(found(&[begun.clone(), over(1)], &ours), Ok(3));
         assert_eq!(found(&[begun.clone(), over(0)], &ours), Ok(0));
         let other = identity("a", &["x", "z"]);
-        assert!(found(&[begun.clone()], &other).is_err_and(|e| e.contains("`y` in place of `z`")));
+        assert!(
+            found(std::slice::from_ref(&begun), &other)
+                .is_err_and(|e| e.contains("`y` in place of `z`"))
+        );
         assert_eq!(found(&[begun, over(1)], &other), Ok(0));
         let longer = identity("a", &["x", "y", "z"]);
         assert!(found(&[], &longer).is_err_and(|e| e.contains("2 steps, not 3")));

@@ -50,7 +50,7 @@ pub(crate) fn run(options: &PlanArgs) -> Result<(), Failure> {
     let plan = library::find(options.plan.as_deref().unwrap_or_default())?;
     let source = source::read(&plan.name, &plan.text)?;
     let fabrics = fabric::all(&source.fabrics, options)?;
-    let tasks = task::all(source, &fabrics, options.scale)?;
+    let tasks = task::all(&source, &fabrics, options.scale)?;
     if options.dry_run {
         return output::print(&budget::listing(&plan.name, &tasks));
     }

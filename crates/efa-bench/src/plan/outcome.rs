@@ -88,8 +88,8 @@ impl Findings {
         for (step, outcome) in self.outcomes.iter().enumerate() {
             let first = all.len();
             all.extend(outcome.runs().iter().cloned());
-            let own = self.devices.iter().filter(|(first_step, _)| *first_step == step);
-            if let (Some(run), Some((_, counters))) = (all.get_mut(first), own.last()) {
+            let own = self.devices.iter().rfind(|(first_step, _)| *first_step == step);
+            if let (Some(run), Some((_, counters))) = (all.get_mut(first), own) {
                 let run: &mut Run = run;
                 run.counters.insert("server, all runs".to_owned(), counters.clone());
             }

@@ -56,7 +56,7 @@ const COUNTED_BLOCK_S: f64 = 0.2;
 const DURATION_MIN_S: f64 = 0.01;
 
 /// All tasks of a plan, fabric after fabric, so that one server serves all steps on a fabric.
-pub(super) fn all(source: Source, fabrics: &[Fabric], scale: f64) -> Result<Vec<Task>, Failure> {
+pub(super) fn all(source: &Source, fabrics: &[Fabric], scale: f64) -> Result<Vec<Task>, Failure> {
     let mut tasks = Vec::new();
     for (number, fabric) in fabrics.iter().enumerate() {
         for step in &source.steps {
@@ -181,7 +181,7 @@ mod tests {
             Fabric::parse("tcp").expect("tcp"),
             Fabric::parse("libfabric:efa=softefa run --").expect("efa"),
         ];
-        all(source::read("test", text).expect("a plan"), &fabrics, scale)
+        all(&source::read("test", text).expect("a plan"), &fabrics, scale)
     }
 
     #[test]

@@ -20,7 +20,7 @@ fn tasks(name: &str) -> Vec<Task> {
     let plan = library::find(name).expect(name);
     let source = source::read(name, &plan.text).expect(name);
     let fabrics = fabric::all(&source.fabrics, &PlanArgs::for_tests()).expect(name);
-    task::all(source, &fabrics, 1.0).expect(name)
+    task::all(&source, &fabrics, 1.0).expect(name)
 }
 
 #[test]
