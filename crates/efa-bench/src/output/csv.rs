@@ -1,0 +1,159 @@
+//! Results as CSV: one row per point.
+
+use crate::record::{Point, Run};
+
+const COLUMNS: [&str; 57] = [
+    "name",
+    "source",
+    "benchmark",
+    "provider",
+    "endpoint",
+    "operation",
+    "size_bytes",
+    "depth",
+    "rx_depth",
+    "round_trips",
+    "mean_us",
+    "min_us",
+    "p50_us",
+    "p90_us",
+    "p99_us",
+    "p999_us",
+    "max_us",
+    "messages",
+    "seconds",
+    "mb_per_s",
+    "gbit_per_s",
+    "mmsg_per_s",
+    "lost",
+    "validated",
+    "cold_start_us",
+    "complete",
+    "warmup_ms",
+    "error",
+    "spread_percent",
+    "test",
+    "interval_low",
+    "interval_high",
+    "p9999_us",
+    "operation_p50_us",
+    "operation_p99_us",
+    "window",
+    "complete_every",
+    "post_list",
+    "threads",
+    "endpoints",
+    "rate_per_s",
+    "offered_per_s",
+    "answered_per_s",
+    "response_p50_us",
+    "response_p99_us",
+    "service_p50_us",
+    "service_p99_us",
+    "load_gbit_per_s",
+    "overtaken",
+    "farthest",
+    "mcalls_per_s",
+    "behind_ms",
+    "get_p99_us",
+    "put_p99_us",
+    "bytes_per_call",
+    "client_cpu_ns_per_call",
+    "server_cpu_ns_per_call",
+];
+
+/// Tidy CSV: one row per point, empty cells for what a point does not have.
+pub(crate) fn csv(runs: &[Run]) -> String {
+    let mut out = COLUMNS.join(",") + "\n";
+    for run in runs {
+        for point in &run.points {
+            let cells = cells(run, point);
+            debug_assert_eq!(cells.len(), COLUMNS.len());
+            out.push_str(&report::csv_line(&cells));
+        }
+    }
+    out
+}
+
+fn cells(run: &Run, point: &Point) -> Vec<String> {
+    let latency = point.latency;
+    let spread = latency.and_then(|l| l.distribution);
+    let bandwidth = point.bandwidth;
+    let number = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
+    let count = |v: Option<u64>| v.filter(|n| *n > 0).map_or_else(String::new, |v| v.to_string());
+    let work = point.work.as_ref();
+    let p99 = |action: &str| work.and_then(|w| w.times(action)).map(|d| d.p99_us);
+    vec![
+        run.name.clone(),
+        run.source.clone(),
+        run.benchmark.name().to_owned(),
+        run.fabric.as_ref().map(|f| f.provider.clone()).unwrap_or_default(),
+        format!("{:?}", run.endpoint).to_lowercase(),
+        run.operation.name().to_owned(),
+        point.size_bytes.to_string(),
+        point.depth.to_string(),
+        count(Some(point.rx_depth as u64)),
+        count(latency.map(|l| l.round_trips)),
+        number(latency.map(|l| l.mean_us)),
+        number(spread.map(|d| d.min_us)),
+        number(spread.map(|d| d.p50_us)),
+        number(spread.and_then(|d| d.p90_us)),
+        number(spread.map(|d| d.p99_us)),
+        number(spread.and_then(|d| d.p999_us)),
+        number(spread.map(|d| d.max_us)),
+        count(bandwidth.map(|b| b.messages)),
+        number(bandwidth.map(|b| b.seconds).filter(|s| *s > 0.0)),
+        number(bandwidth.map(|b| b.mb_per_s)),
+        number(bandwidth.map(|b| b.gbit_per_s)),
+        number(bandwidth.map(|b| b.mmsg_per_s)),
+        point.lost.to_string(),
+        count(Some(point.validated)),
+        number(run.cold_start_us),
+        run.complete.to_string(),
+        point.warmup_ms.to_string(),
+        run.error.clone().unwrap_or_default(),
+        number(point.spread_percent()),
+        run.test.clone(),
+        number(point.interval.map(|i| i.low)),
+        number(point.interval.map(|i| i.high)),
+        number(spread.and_then(|d| d.p9999_us)),
+        number(point.operation_time.map(|d| d.p50_us)),
+        number(point.operation_time.map(|d| d.p99_us)),
+        format!("{:?}", run.method.flow.window).to_lowercase(),
+        run.method.flow.complete_every.to_string(),
+        run.method.flow.post_list.to_string(),
+        run.method.threads.to_string(),
+        run.method.endpoints.to_string(),
+        count(Some(point.rate_per_s)),
+        number(point.open_loop.map(|o| o.offered_per_s)),
+        number(point.open_loop.map(|o| o.answered_per_s)),
+        number(point.open_loop.map(|o| o.response.p50_us)),
+        number(point.open_loop.map(|o| o.response.p99_us)),
+        number(point.open_loop.map(|o| o.service.p50_us)),
+        number(point.open_loop.map(|o| o.service.p99_us)),
+        number(point.load.map(|l| l.gbit_per_s)),
+        point.disorder.map_or_else(String::new, |d| d.overtaken.to_string()),
+        point.disorder.map_or_else(String::new, |d| d.farthest.to_string()),
+        number(work.map(|w| w.mcalls_per_s)),
+        number(work.and_then(|w| w.behind_ms)),
+        number(p99("get")),
+        number(p99("put")),
+        number(work.map(|w| w.bytes_per_call)),
+        number(work.map(|w| w.client_cpu_ns)),
+        number(work.map(|w| w.server_cpu_ns)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_has_one_row_per_point_and_equal_columns() {
+        let runs = crate::paper::runs();
+        let text = csv(&runs);
+        let points: usize = runs.iter().map(|r| r.points.len()).sum();
+        assert_eq!(text.lines().count(), points + 1);
+        assert!(text.lines().all(|l| l.matches(',').count() == COLUMNS.len() - 1));
+    }
+}
