@@ -29,6 +29,8 @@ pub(crate) struct Wish {
     pub(crate) job: JobSpec,
     pub(crate) sizes: Vec<usize>,
     pub(crate) depths: Vec<usize>,
+    /// Values of the workload's own parameter; for others one, 0.
+    pub(crate) parameters: Vec<usize>,
     /// Messages per second of each thread; 0: as fast as it can.
     pub(crate) rates_per_s: Vec<u64>,
     pub(crate) limit: Limit,
@@ -42,8 +44,15 @@ pub(crate) struct Wish {
 
 impl Wish {
     /// Number of measurements that are certain: points times blocks.
-    pub(crate) const fn measurements(&self) -> usize {
-        self.sizes.len() * self.depths.len() * self.rates_per_s.len() * self.until.blocks()
+    pub(crate) fn measurements(&self) -> usize {
+        self.places().len() * self.rates_per_s.len() * self.until.blocks()
+    }
+
+    /// Sizes, depths and parameters, each with each.
+    fn places(&self) -> Vec<(usize, usize, usize)> {
+        let depths = |&size| self.depths.iter().map(move |&depth| (size, depth));
+        let parameters = |(size, depth)| self.parameters.iter().map(move |&own| (size, depth, own));
+        self.sizes.iter().flat_map(depths).flat_map(parameters).collect()
     }
 }
 
@@ -66,22 +75,22 @@ pub(crate) fn run(
     let mut warnings: Vec<String> = crowded(target, &wish.job).into_iter().collect();
     let mut run = session.new_run(wish);
     let mut specs = Vec::new();
-    for &size_bytes in &wish.sizes {
-        for &depth in &wish.depths {
-            if let Some(reason) = session.cannot(wish.job.operation, size_bytes, depth) {
-                warnings.push(format!("{}: {reason}, left out", run.name));
-                progress.skip(wish.until.blocks() * wish.rates_per_s.len());
-                continue;
-            }
-            specs.extend(wish.rates_per_s.iter().map(|&rate_per_s| PointSpec {
-                size_bytes,
-                depth,
-                limit: wish.limit,
-                warmup_ms: wish.warmup_ms,
-                validate: wish.validate,
-                rate_per_s,
-            }));
+    for place in wish.places() {
+        if let Some(reason) = session.cannot(wish.job.operation, place) {
+            warnings.push(format!("{}: {reason}, left out", run.name));
+            progress.skip(wish.until.blocks() * wish.rates_per_s.len());
+            continue;
         }
+        let (size_bytes, depth, parameter) = place;
+        specs.extend(wish.rates_per_s.iter().map(|&rate_per_s| PointSpec {
+            size_bytes,
+            depth,
+            limit: wish.limit,
+            warmup_ms: wish.warmup_ms,
+            validate: wish.validate,
+            rate_per_s,
+            parameter,
+        }));
     }
     if specs.is_empty() {
         return Err(Failure::Usage(format!(
@@ -158,7 +167,9 @@ fn measure_blocks(
 fn one_line(name: &str, point: &Point) -> String {
     let what = format!("{name} {} B", point.size_bytes);
     if let Some(work) = &point.work {
-        return format!("{what} depth {}: {:.3} M calls/s", point.depth, work.mcalls_per_s);
+        let own =
+            if point.parameter > 0 { format!(" x {}", point.parameter) } else { String::new() };
+        return format!("{what}{own} depth {}: {:.3} M/s", point.depth, work.mcalls_per_s);
     }
     match (&point.latency, &point.bandwidth) {
         (Some(latency), _) => {

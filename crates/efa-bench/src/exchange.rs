@@ -14,7 +14,7 @@ use crate::record::{FabricRecord, ReceiverCount};
 use crate::spec::{JobSpec, PointSpec};
 
 /// Changes with every incompatible change of [`Message`].
-pub(crate) const PROTOCOL: u32 = 3;
+pub(crate) const PROTOCOL: u32 = 4;
 const MAGIC: &str = "efa-bench";
 /// Longest frame accepted; the longest real one is a fabric description.
 const FRAME_BYTES_MAX: u32 = 1 << 20;

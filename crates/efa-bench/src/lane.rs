@@ -185,7 +185,7 @@ fn run<B: Backend>(task: &Task, port: &mut Port) -> Result<(), Failure> {
         for link in &mut links {
             link.begin(bench::lengths(benchmark, point));
         }
-        place.begin(point);
+        place.begin(&mut links, point)?;
         port.report(Report::Begun);
         let measured = bench::run(benchmark, task.side, &mut links, port, point, &mut place)?;
         port.report(Report::Measured(measured));

@@ -1,6 +1,8 @@
 //! One endpoint with its slots managed, as the benchmarks use it.
 
 use std::collections::VecDeque;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
 
 use crate::backend::{BURST, Backend, Completion, How, Kind, Lengths, Posted, Work};
 use crate::failure::Failure;
@@ -36,6 +38,10 @@ pub(crate) struct Link<B> {
     /// Messages that arrived and were not handled, oldest first; room for every posted receive, so that it
     /// never grows.
     pub(crate) arrived: VecDeque<Arrival>,
+    /// Slots with bytes that were READ, oldest first, where they are kept.
+    pub(crate) fetched: VecDeque<usize>,
+    /// Which slots are READ into, where that is kept; else empty.
+    is_reading: Vec<bool>,
     found: [Completion; BURST],
 }
 
@@ -65,6 +71,8 @@ impl<B: Backend> Link<B> {
             quiet_in_flight: 0,
             completed: 0,
             arrived: VecDeque::with_capacity(rx + BURST),
+            fetched: VecDeque::new(),
+            is_reading: Vec::new(),
             found: [Completion::NONE; BURST],
         };
         for slot in tx..tx + rx {
@@ -107,6 +115,12 @@ impl<B: Backend> Link<B> {
         let count = self.backend.poll(&mut self.found)?;
         for done in &self.found[..count] {
             match done.kind {
+                // The adapter of EFA says of a READ that something was sent: the slot knows better.
+                Kind::Sent | Kind::Read if self.is_reading.get(done.slot) == Some(&true) => {
+                    self.is_reading[done.slot] = false;
+                    self.fetched.push_back(done.slot);
+                    self.completed += 1;
+                }
                 Kind::Sent | Kind::Read | Kind::Written => {
                     if self.complete_every > 1 && done.slot == CONSTANT_SLOT {
                         self.quiet_in_flight -= self.complete_every;
@@ -150,6 +164,97 @@ impl<B: Backend> Link<B> {
         let Some(slot) = self.next_tx() else { return Ok(false) };
         let work = if self.operation == Operation::Inject { Work::Inject } else { Work::Send };
         self.try_slot(work, slot, len_bytes, false)
+    }
+
+    /// Tries to send the slot that `next_tx` answered as a message, whatever the job moves bytes by;
+    /// `more` follows at once.
+    #[inline]
+    pub(crate) fn try_message(&mut self, len_bytes: usize, more: bool) -> Result<bool, Failure> {
+        let Some(slot) = self.next_tx() else { return Ok(false) };
+        self.try_slot(Work::Send, slot, len_bytes, more)
+    }
+
+    /// Takes a free slot out, to be filled bit by bit; `try_taken` or `put_back` end that.
+    #[inline]
+    pub(crate) fn take_tx(&mut self) -> Option<usize> {
+        self.tx_free.pop()
+    }
+
+    /// Gives back what `take_tx` took.
+    #[inline]
+    pub(crate) fn put_back(&mut self, slot: usize) {
+        self.tx_free.push(slot);
+    }
+
+    /// Tries to send a slot that `take_tx` took; false when the fabric is full. `more` follows at once.
+    #[inline]
+    pub(crate) fn try_taken(
+        &mut self,
+        slot: usize,
+        len_bytes: usize,
+        more: bool,
+    ) -> Result<bool, Failure> {
+        match self.backend.post(Work::Send, slot, len_bytes, How { more, ..How::PLAIN })? {
+            Posted::Full => return Ok(false),
+            Posted::Free => {
+                self.completed += 1;
+                self.put_back(slot);
+            }
+            Posted::Done => {}
+        }
+        Ok(true)
+    }
+
+    /// From now on slots with bytes that were READ wait in `fetched`, until `put_back`.
+    pub(crate) fn keep_reads(&mut self) {
+        self.is_reading.resize(self.backend.tx_slots(), false);
+        self.fetched.reserve(self.backend.tx_slots());
+    }
+
+    /// Tries to READ bytes of the peer's memory; answers the slot that they will be in, `None` when
+    /// the fabric is full. `more` follows at once.
+    #[inline]
+    pub(crate) fn try_read(
+        &mut self,
+        offset: u64,
+        len_bytes: usize,
+        more: bool,
+    ) -> Result<Option<usize>, Failure> {
+        let Some(slot) = self.next_tx() else { return Ok(None) };
+        let how = How { more, ..How::PLAIN };
+        let posted = self.backend.post(Work::Read { offset }, slot, len_bytes, how)?;
+        if posted == Posted::Full {
+            return Ok(None);
+        }
+        self.tx_free.pop();
+        self.is_reading[slot] = true;
+        Ok(Some(slot))
+    }
+
+    /// From now on `try_file` sends parts of this file.
+    pub(crate) fn attach_file(&mut self, file: OwnedFd) -> Result<(), Failure> {
+        self.backend.attach_file(file)
+    }
+
+    /// Tries to send the front of the slot that `next_tx` answered, and a part of the file behind it,
+    /// as one message; false when the fabric is full.
+    #[inline]
+    pub(crate) fn try_file(
+        &mut self,
+        head_bytes: usize,
+        part: Range<usize>,
+    ) -> Result<bool, Failure> {
+        let Some(slot) = self.next_tx() else { return Ok(false) };
+        if self.backend.post_file(slot, head_bytes, part)? == Posted::Full {
+            return Ok(false);
+        }
+        self.tx_free.pop();
+        Ok(true)
+    }
+
+    /// Copies bytes into the memory that the peer reads; nothing is in flight.
+    pub(crate) fn write_window(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.backend.write_window(bytes)
     }
 
     /// Tries to send or move bytes as the job says; `more` follows at once.

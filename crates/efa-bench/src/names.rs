@@ -50,6 +50,16 @@ pub(crate) enum Name {
     Rpc,
     /// Gets and puts of a key-value store; --sizes is the value.
     Kv,
+    /// Records that come by the clock (--rate) or without end, several to a message; --sizes is the
+    /// record.
+    Piggyback,
+    /// Lookups in a B+-tree of the server, by calls or by READs of its nodes (--way); --sizes is the
+    /// value.
+    Index,
+    /// Files of the server, streamed in chunks (--chunk) out of --from; --sizes is the file, --depth how
+    /// many chunks may be on their way.
+    #[value(name = "fileget")]
+    FileGet,
 }
 
 /// What a name means where nothing else is said.
@@ -70,6 +80,12 @@ const SIZES: &str = "1..8192";
 const SMALL_SIZES: &str = "1..32";
 const SEGMENTATION_SIZES: &str = "7000..11900+100";
 const CALL_SIZES: &str = "32";
+const VALUE_SIZES: &str = "8";
+const FILE_SIZES: &str = "1M,16M,256M";
+/// Chunks of a file that may be on their way.
+const FILE_DEPTH: &str = "64";
+/// Messages of records that wait for their answer.
+const PIGGYBACK_DEPTH: &str = "16";
 const CALL_DEPTHS: &str = "1,8,32,128";
 const DEPTH: &str = "256";
 const ONE_SIZE: &str = "64";
@@ -129,6 +145,21 @@ impl Name {
             Self::RmaSelComp => Preset { depth: DEPTH, complete_every, ..rma },
             Self::Rpc => Preset::RPC,
             Self::Kv => Preset { benchmark: Benchmark::Kv, ..Preset::RPC },
+            Self::Piggyback => Preset {
+                benchmark: Benchmark::Piggyback,
+                sizes: ONE_SIZE,
+                depth: PIGGYBACK_DEPTH,
+                ..Preset::RPC
+            },
+            Self::Index => {
+                Preset { benchmark: Benchmark::Index, sizes: VALUE_SIZES, ..Preset::RPC }
+            }
+            Self::FileGet => Preset {
+                benchmark: Benchmark::FileGet,
+                sizes: FILE_SIZES,
+                depth: FILE_DEPTH,
+                ..Preset::RPC
+            },
             Self::RmaLargeBuffer => Preset { depth: DEPTH, memory_bytes, ..rma },
             Self::OpenLoop => {
                 Preset { benchmark: Benchmark::OpenLoop, sizes: ONE_SIZE, rates: RATES, ..stream }

@@ -96,7 +96,11 @@ pub(crate) fn table(run: &Run) -> Table {
         Benchmark::Latency | Benchmark::PingPong | Benchmark::SatLatency => latency_table(run),
         Benchmark::OpenLoop => open_loop_table(run),
         Benchmark::Bandwidth | Benchmark::Rma => bandwidth_table(run),
-        Benchmark::Rpc | Benchmark::Kv => work::table(run),
+        Benchmark::Rpc
+        | Benchmark::Kv
+        | Benchmark::Piggyback
+        | Benchmark::Index
+        | Benchmark::FileGet => work::table(run),
     }
 }
 

@@ -13,7 +13,7 @@ mod plan;
 mod work;
 
 pub(crate) use self::plan::{DeviceCounters, LeftOut, PlanRecord};
-pub(crate) use self::work::Work;
+pub(crate) use self::work::{ActionTimes, Work};
 
 /// Schema name and version in every JSON file.
 pub(crate) const SCHEMA: &str = "efa-bench/2";
@@ -201,6 +201,10 @@ pub(crate) struct Point {
     /// Messages per second that each thread was asked for; 0: as fast as it can.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) rate_per_s: u64,
+    /// The workload's own parameter: records in a message (piggyback), levels of the tree that the
+    /// client keeps (index), bytes of a chunk (fileget).
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub(crate) parameter: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) open_loop: Option<OpenLoop>,
     /// How far messages came out of order; known where contents are checked.
@@ -228,6 +232,11 @@ pub(crate) struct Disorder {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
 const fn is_zero(value: &u64) -> bool {
     *value == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_none(parameter: &usize) -> bool {
+    *parameter == 0
 }
 
 impl Run {
@@ -272,6 +281,7 @@ impl Point {
             bandwidth: None,
             operation_time: None,
             rate_per_s: 0,
+            parameter: 0,
             open_loop: None,
             disorder: None,
             load: None,
@@ -418,8 +428,10 @@ pub(crate) struct ReceiverCount {
     /// many numbers at most.
     pub(crate) overtaken: u64,
     pub(crate) farthest: u64,
-    /// Processor time of the thread for `messages` in ns, where it was read (workloads).
+    /// Processor time of the thread for `messages` in ns, where it was read (workloads), and of the
+    /// whole process.
     pub(crate) cpu_ns: u64,
+    pub(crate) process_cpu_ns: u64,
 }
 
 #[cfg(test)]

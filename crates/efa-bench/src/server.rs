@@ -147,6 +147,10 @@ fn serve_point(
     if size == 0 || size > job.max_size_bytes {
         return Err(Failure::Usage(format!("a point of {size} bytes was not agreed")));
     }
+    if point.parameter > job.work.parameter_max {
+        let text = format!("a point with parameter {} was not agreed", point.parameter);
+        return Err(Failure::Usage(text));
+    }
     lanes.begin(point)?;
     control.send(&Message::Barrier)?;
     match job.benchmark {
@@ -158,7 +162,12 @@ fn serve_point(
             control.send(&Message::WindowDone)?;
             count_stream(lanes, control, 0)
         }
-        Benchmark::Rma | Benchmark::Rpc | Benchmark::Kv => count_stream(lanes, control, 0),
+        Benchmark::Rma
+        | Benchmark::Rpc
+        | Benchmark::Kv
+        | Benchmark::Piggyback
+        | Benchmark::Index
+        | Benchmark::FileGet => count_stream(lanes, control, 0),
         Benchmark::SatLatency => {
             lanes.windows_closed(1)?;
             // The load lasts until the ping-pong is over.

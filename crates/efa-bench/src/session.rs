@@ -15,7 +15,7 @@ use crate::record::{
     ReceiverCount, Run, Work,
 };
 use crate::spec::{Benchmark, EndpointKind, JobSpec, Operation, PointSpec};
-use crate::workload;
+use crate::workload::{self, Calls};
 
 /// Between two words to a server that waits for the end of a point.
 const WORD_EVERY: Duration = Duration::from_millis(200);
@@ -67,7 +67,8 @@ impl Session {
                 memory_bytes: self.job.memory_bytes,
                 load_size_bytes: self.job.load_size_bytes,
                 counted_at: match self.job.benchmark {
-                    Benchmark::Rma | Benchmark::Rpc | Benchmark::Kv => CountedAt::Initiator,
+                    Benchmark::Rma => CountedAt::Initiator,
+                    benchmark if benchmark.is_workload() => CountedAt::Initiator,
                     _ => CountedAt::Receiver,
                 },
                 work: self.job.benchmark.is_workload().then_some(self.job.work),
@@ -87,8 +88,7 @@ impl Session {
     pub(crate) fn cannot(
         &self,
         operation: Operation,
-        size_bytes: usize,
-        depth: usize,
+        (size_bytes, depth, parameter): (usize, usize, usize),
     ) -> Option<String> {
         let inject = self.fabric.inject_bytes;
         if operation.is_injected() && size_bytes > inject {
@@ -97,7 +97,7 @@ impl Session {
         let least = match self.job.benchmark {
             Benchmark::OpenLoop => HEADER_BYTES,
             // A value says whose it is.
-            Benchmark::Rpc | Benchmark::Kv => SEQUENCE_BYTES,
+            Benchmark::Rpc | Benchmark::Kv | Benchmark::Index => SEQUENCE_BYTES,
             _ => 1,
         };
         if size_bytes < least {
@@ -105,8 +105,14 @@ impl Session {
                 "{size_bytes} B is less than the {least} B of a request or a value"
             ));
         }
+        let room = workload::index::VALUE_BYTES_MAX;
+        if self.job.benchmark == Benchmark::Index && size_bytes > room {
+            return Some(format!("a value of {size_bytes} B is more than the {room} B of a leaf"));
+        }
         let work = self.job.benchmark.is_workload().then_some(self.job.work);
-        let whole_bytes = work.map_or(0, |work| workload::message_bytes(work, size_bytes));
+        let whole_bytes = work.map_or(0, |work| {
+            workload::message_bytes(self.job.benchmark, work, size_bytes, parameter)
+        });
         let longest = self.fabric.max_message_bytes;
         if whole_bytes > longest {
             return Some(format!(
@@ -114,7 +120,9 @@ impl Session {
             ));
         }
         let (tx, rx) = (self.opened.tx_depth, self.rx_depth);
-        let has_own_depth = self.job.benchmark == Benchmark::SatLatency;
+        // The depth of a file transfer is the server's.
+        let has_own_depth =
+            matches!(self.job.benchmark, Benchmark::SatLatency | Benchmark::FileGet);
         if self.job.benchmark.has_depth() && !has_own_depth && depth > tx {
             return Some(format!("depth {depth} is more than the {tx} sends the provider takes"));
         }
@@ -130,7 +138,11 @@ impl Session {
             Benchmark::Latency | Benchmark::PingPong => self.round_trips(point),
             Benchmark::Bandwidth => self.stream(point),
             Benchmark::Rma => self.one_sided(point),
-            Benchmark::Rpc | Benchmark::Kv => self.calls(point),
+            Benchmark::Rpc
+            | Benchmark::Kv
+            | Benchmark::Piggyback
+            | Benchmark::Index
+            | Benchmark::FileGet => self.calls(point),
             Benchmark::OpenLoop => self.open_loop(point),
             Benchmark::SatLatency => self.saturated(point),
         };
@@ -138,8 +150,9 @@ impl Session {
     }
 
     fn new_point(&self, point: PointSpec) -> Point {
-        let PointSpec { size_bytes, depth, warmup_ms, rate_per_s, .. } = point;
-        Point { rx_depth: self.rx_depth, warmup_ms, rate_per_s, ..Point::new(size_bytes, depth) }
+        let PointSpec { size_bytes, depth, warmup_ms, rate_per_s, parameter, .. } = point;
+        let rx_depth = self.rx_depth;
+        Point { rx_depth, warmup_ms, rate_per_s, parameter, ..Point::new(size_bytes, depth) }
     }
 
     /// Waits for the round trips of all threads.
@@ -286,10 +299,12 @@ impl Session {
         let validated = calls.iter().map(|thread| thread.validated).sum();
         let arrivals = (point.rate_per_s > 0).then_some(self.job.arrivals);
         let (work, times) = Work::of(&calls, &served, arrivals)?;
+        let streams: Vec<_> = calls.iter().filter_map(Calls::stream).collect();
         Ok(Point {
             validated,
             operation_time: Some(times),
             work: Some(work),
+            bandwidth: (!streams.is_empty()).then(|| Bandwidth::of(&streams)),
             ..self.new_point(point)
         })
     }

@@ -25,6 +25,13 @@ pub(crate) enum Benchmark {
     Rpc,
     /// Gets and puts of a key-value store.
     Kv,
+    /// Records, several to a message.
+    Piggyback,
+    /// Lookups in a tree, by calls or by READs.
+    Index,
+    /// Files of the server, in chunks.
+    #[serde(rename = "fileget")]
+    FileGet,
 }
 
 impl Benchmark {
@@ -38,6 +45,9 @@ impl Benchmark {
             Self::SatLatency => "sat_latency",
             Self::Rpc => "rpc",
             Self::Kv => "kv",
+            Self::Piggyback => "piggyback",
+            Self::Index => "index",
+            Self::FileGet => "fileget",
         }
     }
 
@@ -48,7 +58,7 @@ impl Benchmark {
 
     /// Whether it is a data system's: calls that a server answers.
     pub(crate) const fn is_workload(self) -> bool {
-        matches!(self, Self::Rpc | Self::Kv)
+        matches!(self, Self::Rpc | Self::Kv | Self::Piggyback | Self::Index | Self::FileGet)
     }
 
     /// What the thread of that number does in it.
@@ -203,6 +213,9 @@ pub(crate) struct PointSpec {
     pub(crate) validate: bool,
     /// Messages per second of each thread that sends by the clock; 0: as fast as it can.
     pub(crate) rate_per_s: u64,
+    /// The workload's own parameter: records in a message (piggyback), levels of the tree that the
+    /// client keeps (index), bytes of a chunk (fileget); 0 elsewhere.
+    pub(crate) parameter: usize,
 }
 
 impl PointSpec {
@@ -233,10 +246,11 @@ pub(crate) fn parse_bytes(text: &str) -> Result<usize, String> {
     bytes.filter(|n| *n > 0).ok_or_else(|| format!("`{text}`: write 4096, 64K, 256M or 20G"))
 }
 
-/// Parses "64", "1,2,1000", "1..8192" (powers of two within), "7000..9000+100" (steps) and mixtures.
+/// Parses "64", "1,2,1000", "8K,1M", "1..8192" (powers of two within), "7000..9000+100" (steps) and
+/// mixtures.
 pub(crate) fn parse_list(text: &str) -> Result<Vec<usize>, String> {
     let number = |t: &str| {
-        t.trim().parse::<usize>().ok().filter(|n| *n > 0).ok_or_else(|| {
+        parse_bytes(t.trim()).map_err(|_| {
             format!("`{t}` is not a number above 0: write 64, 1,2,1000 or 1..8192 (powers of two)")
         })
     };
@@ -278,6 +292,7 @@ mod tests {
     fn lists_are_numbers_and_ranges_of_powers_of_two() {
         assert_eq!(parse_list("64"), Ok(vec![64]));
         assert_eq!(parse_list("1..16"), Ok(vec![1, 2, 4, 8, 16]));
+        assert_eq!(parse_list("8K,1M..2M"), Ok(vec![8192, 1 << 20, 1 << 21]));
         assert_eq!(parse_list("3..9,1000,1"), Ok(vec![1, 4, 8, 1000]));
         assert_eq!(parse_list("7..10+2,1"), Ok(vec![1, 7, 9]));
         for bad in [

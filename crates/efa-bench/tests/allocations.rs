@@ -69,6 +69,17 @@ fn timed_loops_do_not_allocate() {
         ),
         (&["rma_batch", "-p", "shm", "-s", "64", "-d", "64"], "1000", "30000"),
         (&["rpc", "--fabric", "tcp", "-d", "16", "--keys", "100"], "1000", "30000"),
+        (&["index", "-p", "shm", "-d", "16", "--way", "hybrid"], "1000", "30000"),
+        (
+            &["fileget", "--fabric", "tcp", "-s", "100000", "--chunk", "800", "--from", "sendfile"],
+            "10",
+            "100",
+        ),
+        (
+            &["piggyback", "--fabric", "tcp", "-d", "16", "--records", "8", "--validate"],
+            "1000",
+            "30000",
+        ),
         (
             &["kv", "-p", "shm", "-d", "16", "--keys", "100", "--zipf", "0.9", "--validate"],
             "1000",

@@ -60,27 +60,21 @@ fn gets_and_puts_have_their_shares_and_open_loops_say_how_late_they_are() {
 #[test]
 fn calls_go_over_soft_efa_as_packets() {
     for fabric in ["libfabric:efa", "verbs:srd"] {
-        for benchmark in ["rpc", "kv"] {
-            let (output, packets) = on_soft_efa(&[
-                benchmark,
-                "--fabric",
-                fabric,
-                "-n",
-                "1000",
-                "-s",
-                "32,4000",
-                "-d",
-                "8",
-                "--keys",
-                "500",
-                "--validate",
-            ]);
+        for (benchmark, own) in [
+            ("rpc", ["--keys", "500"]),
+            ("kv", ["--keys", "500"]),
+            ("piggyback", ["--records", "1"]),
+        ] {
+            let common = ["-n", "1000", "-s", "32,4000", "-d", "8", "--validate"];
+            let asked = [&[benchmark, "--fabric", fabric][..], &own, &common].concat();
+            let (output, packets) = on_soft_efa(&asked);
             let errors = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{fabric} {benchmark}: {errors}");
             let points = points(&output);
             assert_eq!(points.len(), 2, "{fabric} {benchmark}");
             for point in &points {
-                assert!(number(point, "calls") <= CALLS_MADE as f64 && calls(point, "get") > 0);
+                let done = calls(point, if benchmark == "piggyback" { "record" } else { "get" });
+                assert!(number(point, "calls") <= CALLS_MADE as f64 && done > 0);
                 assert!(number(point, "server_cpu_ns") > 0.0, "{point}");
             }
             // A call and a reply each; every one was checked.
@@ -89,27 +83,161 @@ fn calls_go_over_soft_efa_as_packets() {
     }
 }
 
+/// Percentile of the times, or of a part of them, of the records of a point in µs.
+fn record_us(point: &serde_json::Value, of: &str, quantile: &str) -> f64 {
+    let own = &point["work"][of][0];
+    assert_eq!(own["name"], if of == "parts" { "wait" } else { "record" }, "{point}");
+    own["distribution"][quantile].as_f64().unwrap_or_else(|| panic!("no {quantile} in {point}"))
+}
+
+#[test]
+fn records_travel_together_as_many_as_asked_for() {
+    for fabric in ["tcp", "libfabric:shm"] {
+        // More than there are, so that the last message is not full; two sessions.
+        let full = ["piggyback", "--fabric", fabric, "-s", "8,100", "-d", "4", "--records", "1,7"];
+        let found =
+            points_of(&[&full[..], &["-n", "1000", "--endpoints", "2", "--validate"]].concat());
+        assert_eq!(found.len(), 4, "{fabric}");
+        for point in &found {
+            assert_eq!(point["validated"], CALLS_MADE, "{fabric}: {point}");
+            let records = point["parameter"].as_f64().expect("records of a message");
+            let size = point["size_bytes"].as_f64().expect("a size");
+            // All but the last are full: two messages for that many records.
+            let messages = number(point, "messages_per_call");
+            assert!((messages * records / 2.0 - 1.0).abs() < 0.05, "{fabric}: {point}");
+            let bytes = size + 24.0 / records;
+            assert!((number(point, "bytes_per_call") / bytes - 1.0).abs() < 0.05, "{point}");
+        }
+    }
+}
+
+#[test]
+fn records_wait_for_others_as_long_as_said() {
+    // A record every two milliseconds; 50 of them take 100 ms.
+    let rare = ["piggyback", "--fabric", "tcp", "--rate", "500", "--arrivals", "fixed"];
+    let rare = [&rare[..], &["--records", "50", "-n", "100", "-d", "8"]].concat();
+    let wait_us = |flush_us: &str| {
+        let point = &points_of(&[&rare[..], &["--flush-us", flush_us]].concat())[0];
+        let wait_us = record_us(point, "parts", "p50_us");
+        assert!(record_us(point, "actions", "p50_us") > wait_us, "{flush_us}: {point}");
+        wait_us
+    };
+    let (short_us, long_us) = (wait_us("1000"), wait_us("100000"));
+    assert!(short_us >= 1000.0 && long_us > wait_us("0") && long_us > short_us);
+    // In a closed loop there is always another one: messages are full, however long one may wait.
+    let eager = ["piggyback", "--fabric", "tcp", "-n", "5000", "--records", "50", "-d", "2"];
+    let point = &points_of(&[&eager[..], &["--flush-us", "1000000"]].concat())[0];
+    assert!((number(point, "messages_per_call") * 25.0 - 1.0).abs() < 0.05, "{point}");
+}
+
+/// Checks what each lookup took on the fabric, but for those at the ends of the window.
+fn assert_lookups_took(point: &serde_json::Value, reads: f64, messages: f64) {
+    for (name, wanted) in [("reads_per_call", reads), ("messages_per_call", messages)] {
+        assert!((number(point, name) - wanted).abs() <= 0.1, "{wanted} {name}: {point}");
+    }
+    assert!(point["validated"].as_u64() >= Some(CALLS_MADE), "{point}");
+}
+
+/// Options, and the READs and messages of a lookup at each point that they make.
+type Way = (&'static [&'static str], &'static [(f64, f64)]);
+
+/// Lookups that READ three, two and one level, or the leaf that the owner has named.
+const WAYS: [Way; 2] = [
+    (&["--way", "read", "--kept", "0,1,2"], &[(3.0, 0.0), (2.0, 0.0), (1.0, 0.0)]),
+    (&["--way", "hybrid"], &[(1.0, 2.0)]),
+];
+
+#[test]
+fn lookups_find_their_values_whoever_walks_the_tree() {
+    let common = ["-n", "1000", "-d", "8", "--zipf", "0.9", "--validate"];
+    let rpc = ["index", "--fabric", "tcp", "-s", "8,100,1016", "--post-list", "2"];
+    let found = points_of(&[&rpc[..], &common].concat());
+    assert_eq!(found.len(), 3);
+    for point in &found {
+        assert_lookups_took(point, 0.0, 2.0);
+    }
+    for (way, wanted) in WAYS {
+        let shm = ["index", "--fabric", "libfabric:shm", "-s", "100", "--endpoints", "2"];
+        let found = points_of(&[&shm[..], way, &common].concat());
+        assert_eq!(found.len(), wanted.len(), "{way:?}");
+        for (point, (reads, messages)) in found.iter().zip(wanted) {
+            assert_lookups_took(point, *reads, *messages);
+        }
+    }
+}
+
+#[test]
+fn lookups_go_over_soft_efa_as_packets() {
+    for fabric in ["libfabric:efa", "verbs:srd"] {
+        for (way, wanted) in WAYS {
+            let common = ["-n", "1000", "-d", "8", "--validate"];
+            let asked = [&["index", "--fabric", fabric][..], way, &common].concat();
+            let (output, packets) = on_soft_efa(&asked);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{fabric} {way:?}: {errors}");
+            let points = points(&output);
+            assert_eq!(points.len(), wanted.len());
+            for (point, (reads, messages)) in points.iter().zip(wanted) {
+                assert_lookups_took(point, *reads, *messages);
+            }
+            // A request and its bytes for each READ, at least.
+            let reads: f64 = wanted.iter().map(|(reads, _)| reads).sum();
+            assert!(packets as f64 >= 2.0 * reads * CALLS as f64, "{fabric} {way:?}: {packets}");
+        }
+    }
+}
+
+#[test]
+fn files_arrive_whole_from_wherever_they_are() {
+    for from in ["memory", "page-cache", "sendfile"] {
+        let own = ["fileget", "--fabric", "tcp", "--from", from, "--validate", "-n", "3"];
+        // Shorter than a chunk, not a multiple of one, and more than the window has room for.
+        let sizes = ["-s", "1,30001,300000", "--chunk", "1000,64K", "-d", "1,16"];
+        let found = points_of(&[&own[..], &sizes].concat());
+        assert_eq!(found.len(), 12, "{from}");
+        for point in &found {
+            // One more to warm up.
+            assert_eq!((calls(point, "get"), &point["validated"]), (3, &4.into()), "{point}");
+            let bytes = point["bandwidth"]["mb_per_s"].as_f64().expect("a rate")
+                * number(point, "seconds")
+                * 1e6;
+            let wanted = 3.0 * point["size_bytes"].as_f64().expect("a size");
+            assert!((bytes / wanted - 1.0).abs() < 0.01, "{from}: {bytes} {point}");
+            assert!(number(point, "server_cpu_s_per_gb") > 0.0, "{point}");
+        }
+    }
+}
+
+#[test]
+fn files_go_over_soft_efa_as_packets() {
+    for fabric in ["libfabric:efa", "verbs:srd"] {
+        let own = ["fileget", "--fabric", fabric, "-n", "3", "-s", "300000", "--validate"];
+        let (output, packets) = on_soft_efa(&[&own[..], &["--chunk", "1000,8000"]].concat());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{fabric}: {errors}");
+        assert!(points(&output).iter().all(|point| calls(point, "get") == 3), "{fabric}");
+        // Four files in chunks of 1000 B.
+        assert!(packets >= 4 * 300, "{fabric}: {packets} packets");
+    }
+}
+
+#[test]
+fn files_that_the_fabric_damages_are_noticed_by_their_checksum() {
+    let (output, _) = on_soft_efa_with(
+        &["--fault", "corrupt=5%,seed=3"],
+        &["fileget", "--fabric", "verbs:srd", "-n", "20", "-s", "300000", "--chunk", "1000", "-q"],
+    );
+    assert_fails(&output, 9, &["damages data"]);
+}
+
 #[test]
 fn values_that_the_fabric_damages_are_noticed() {
-    for benchmark in ["rpc", "kv"] {
-        let (output, _) = on_soft_efa_with(
-            &["--fault", "corrupt=5%,seed=3"],
-            &[
-                benchmark,
-                "--fabric",
-                "verbs:srd",
-                "-n",
-                "5000",
-                "-s",
-                "1000",
-                "-d",
-                "8",
-                "--keys",
-                "100",
-                "--validate",
-                "-q",
-            ],
-        );
+    for (benchmark, own) in
+        [("rpc", ["--keys", "100"]), ("kv", ["--keys", "100"]), ("piggyback", ["--records", "4"])]
+    {
+        let common = ["-n", "5000", "-s", "1000", "-d", "8", "--validate", "-q"];
+        let asked = [&[benchmark, "--fabric", "verbs:srd"][..], &own, &common].concat();
+        let (output, _) = on_soft_efa_with(&["--fault", "corrupt=5%,seed=3"], &asked);
         assert_fails(&output, 9, &["damages data"]);
     }
 }
@@ -123,6 +251,18 @@ fn what_is_not_for_calls_is_refused_in_one_line() {
         (&["rpc", "--request", "15"], ["--request 15", "16 bytes"]),
         (&["kv", "--gets", "101"], ["--gets 101", "0 to 100"]),
         (&["kv", "--zipf", "1.5"], ["--zipf 1.5", "0.99"]),
+        (&["rpc", "--records", "2"], ["--records", "not for this"]),
+        (&["index", "--fabric", "tcp", "--way", "read"], ["tcp", "no access"]),
+        (&["index", "--way", "rpc", "--kept", "1"], ["--kept", "not for this"]),
+        (&["index", "--way", "read", "--kept", "3"], ["--kept", "0 to 2"]),
+        (&["index", "--fabric", "tcp", "-s", "1017"], ["1017 B", "leaf"]),
+        (&["fileget", "--chunk", "9"], ["--chunk: 9", "multiples of 8"]),
+        (&["fileget", "-p", "shm", "--from", "sendfile"], ["sendfile", "--fabric tcp"]),
+        (&["rpc", "--from", "memory"], ["--from", "not for this"]),
+        (&["piggyback", "--keys", "9"], ["--keys", "not for this"]),
+        (&["piggyback", "--records", "70000"], ["--records: 70000", "at most"]),
+        (&["piggyback", "--flush-us", "2000000"], ["--flush-us 2000000", "at most"]),
+        (&["piggyback", "-d", "8", "--post-list", "2"], ["--post-list", "--records"]),
         (&["rpc", "--fabric", "udp"], ["rpc", "reliable"]),
         (&["rpc", "--op", "inject"], ["--op inject", "calls"]),
         (&["rpc", "-d", "8", "--window", "refill"], ["--window", "streams"]),

@@ -99,7 +99,7 @@ pub struct Endpoint {
     pub(crate) qp: QueuePair,
     pub(crate) queue: Queue,
     pub(crate) slots: Slots,
-    _window: Option<Region>,
+    window: Option<Region>,
     _pd: ProtectionDomain,
     tx_slots: usize,
     tx_depth: usize,
@@ -119,18 +119,7 @@ impl Endpoint {
         config: &Config,
     ) -> Self {
         let &Config { tx_slots, tx_depth, rx_slots, .. } = config;
-        Self {
-            poster,
-            peer,
-            qp,
-            queue,
-            slots,
-            _window: window,
-            _pd: pd,
-            tx_slots,
-            tx_depth,
-            rx_slots,
-        }
+        Self { poster, peer, qp, queue, slots, window, _pd: pd, tx_slots, tx_depth, rx_slots }
     }
 
     /// Slots for what this side posts.
@@ -176,6 +165,18 @@ impl Endpoint {
     #[inline]
     pub fn copy(&mut self, from: usize, to: usize, len_bytes: usize) -> Result<(), Error> {
         self.slots.copy(from, to, len_bytes)
+    }
+
+    /// Copies bytes to the front of the memory that the peer may read and write. A peer that does so
+    /// meanwhile finds some of them.
+    ///
+    /// # Errors
+    /// [`Error::OutsideWindow`].
+    pub fn write_window(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        match &mut self.window {
+            Some(window) => window.write(bytes),
+            None => Err(Error::OutsideWindow { offset: 0, len: bytes.len() as u64, window: 0 }),
+        }
     }
 
     /// From now on the slot may be sent or written from any number of times at once, signaled or

@@ -78,6 +78,18 @@ impl Region {
         self.len_bytes
     }
 
+    /// Copies bytes to its front.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let (len, window) = (bytes.len() as u64, self.len_bytes as u64);
+        if bytes.len() > self.len_bytes {
+            return Err(Error::OutsideWindow { offset: 0, len, window });
+        }
+        // SAFETY: the region is as long as that, and `bytes` cannot overlap it: there are no
+        // references to it. The device may read or write it meanwhile, as it may any other time.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start(), bytes.len()) };
+        Ok(())
+    }
+
     pub(crate) fn lkey(&self) -> u32 {
         // SAFETY: the registration is alive.
         unsafe { self.mr.as_ref().lkey }

@@ -18,7 +18,7 @@ const TAG: u64 = 0x0efa;
 pub(crate) struct Libfabric {
     node: Node,
     /// Ours, which lives as long as the peer may use it.
-    _window: Option<Window>,
+    window: Option<Window>,
     /// The peer's.
     remote: Option<RemoteMemory>,
     /// Only the calls with flags say which operations complete.
@@ -112,7 +112,7 @@ impl Backend for Libfabric {
             window = Some(ours);
         }
         let found = [fabric::Completion::NONE; BURST];
-        Ok(Self { node, _window: window, remote, with_flags: quiet, found })
+        Ok(Self { node, window, remote, with_flags: quiet, found })
     }
 
     fn setup_us(&self) -> Vec<(String, f64)> {
@@ -156,6 +156,13 @@ impl Backend for Libfabric {
 
     fn freeze(&mut self, slot: usize) -> Result<(), Failure> {
         Ok(self.node.endpoint_mut().freeze(slot)?)
+    }
+
+    fn write_window(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        match &mut self.window {
+            Some(window) => Ok(window.write(0, bytes)?),
+            None => Err(Failure::Fabric("there is no window to write to".to_owned())),
+        }
     }
 
     fn remote_bytes(&self) -> u64 {

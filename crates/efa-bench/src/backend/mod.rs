@@ -8,6 +8,9 @@ pub(crate) mod libfabric;
 pub(crate) mod sockets;
 pub(crate) mod verbs;
 
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+
 use fabric::OutOfBand;
 
 use crate::fabric_name::FabricName;
@@ -204,6 +207,9 @@ pub(crate) trait Backend: Sized {
     /// From now on nobody writes this slot, so that it can be posted any number of times at once.
     fn freeze(&mut self, slot: usize) -> Result<(), Failure>;
 
+    /// Copies bytes to the front of the memory that the peer may use; it does not use it now.
+    fn write_window(&mut self, bytes: &[u8]) -> Result<(), Failure>;
+
     /// Bytes of the peer's memory that this side may use.
     fn remote_bytes(&self) -> u64;
 
@@ -215,6 +221,21 @@ pub(crate) trait Backend: Sized {
         len_bytes: usize,
         how: How,
     ) -> Result<Posted, Failure>;
+
+    /// From now on `post_file` sends parts of this file.
+    fn attach_file(&mut self, _file: OwnedFd) -> Result<(), Failure> {
+        Err(Failure::Usage("only tcp sends out of the page cache".to_owned()))
+    }
+
+    /// Sends the front of a slot and a part of the file behind it as one message.
+    fn post_file(
+        &mut self,
+        _slot: usize,
+        _head_bytes: usize,
+        _part: Range<usize>,
+    ) -> Result<Posted, Failure> {
+        Err(Failure::Usage("only tcp sends out of the page cache".to_owned()))
+    }
 
     /// Makes progress and collects completions; answers how many.
     fn poll(&mut self, found: &mut [Completion; BURST]) -> Result<usize, Failure>;

@@ -175,6 +175,10 @@ impl Backend for Verbs {
         Ok(self.endpoint.freeze(slot)?)
     }
 
+    fn write_window(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        Ok(self.endpoint.write_window(bytes)?)
+    }
+
     fn remote_bytes(&self) -> u64 {
         self.remote.map_or(0, Remote::len_bytes)
     }

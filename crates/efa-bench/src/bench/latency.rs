@@ -37,6 +37,7 @@ const COLD_START: PointSpec = PointSpec {
     warmup_ms: 0,
     validate: false,
     rate_per_s: 0,
+    parameter: 0,
 };
 
 /// The client's side of a point, on one endpoint.

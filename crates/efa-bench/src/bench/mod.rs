@@ -97,7 +97,14 @@ pub(crate) fn wants(job: &JobSpec, side: Side, thread: usize, source: Option<Str
         (Benchmark::Bandwidth | Benchmark::Rma, Side::Client) => (job.tx_depth, 1),
         (Benchmark::Bandwidth, Side::Server) => (1, job.rx_depth),
         (Benchmark::Rma, Side::Server) => (1, 1),
-        (Benchmark::Rpc | Benchmark::Kv, _) => (job.tx_depth, job.rx_depth),
+        (
+            Benchmark::Rpc
+            | Benchmark::Kv
+            | Benchmark::Piggyback
+            | Benchmark::Index
+            | Benchmark::FileGet,
+            _,
+        ) => (job.tx_depth, job.rx_depth),
     };
     let quiet = is_client && job.flow.complete_every > 1;
     // Operations that do not complete share one more slot.
@@ -126,7 +133,7 @@ pub(crate) fn wants(job: &JobSpec, side: Side, thread: usize, source: Option<Str
         lists: job.flow.post_list > 1,
         source,
     };
-    if job.benchmark.is_workload() { workload::wants(job, usual) } else { usual }
+    if job.benchmark.is_workload() { workload::wants(job, side, usual) } else { usual }
 }
 
 /// How long the messages of a point are.
@@ -159,6 +166,13 @@ pub(crate) fn run<B: Backend>(
         (Benchmark::Bandwidth, Side::Server) => bandwidth::receive(links, port, point),
         (Benchmark::Rma, Side::Client) => rma::initiate(links, port, point),
         (Benchmark::Rma, Side::Server) => rma::serve(links, port),
-        (Benchmark::Rpc | Benchmark::Kv, _) => place.run(links, port, point),
+        (
+            Benchmark::Rpc
+            | Benchmark::Kv
+            | Benchmark::Piggyback
+            | Benchmark::Index
+            | Benchmark::FileGet,
+            _,
+        ) => place.run(links, port, point),
     }
 }

@@ -19,6 +19,8 @@ const ROUNDS_PER_LOOK: u32 = 64;
 /// The measured window of an initiator.
 pub(crate) struct Window {
     pub(crate) point: PointSpec,
+    /// Operations before it, where their number is asked for, not a time.
+    pub(crate) warmup_iterations: u64,
     pub(crate) started: Instant,
     /// When it opened, and how many operations had completed by then.
     pub(crate) opened: Option<(Instant, u64)>,
@@ -33,7 +35,7 @@ impl Window {
                 Limit::DurationMs(_) => {
                     now - self.started >= Duration::from_millis(self.point.warmup_ms)
                 }
-                Limit::Iterations(_) => completed >= self.point.warmup_iterations(),
+                Limit::Iterations(_) => completed >= self.warmup_iterations,
             };
             if warm {
                 self.opened = Some((now, completed));
@@ -56,7 +58,12 @@ pub(crate) fn initiate<B: Backend>(
     let mut sender = Sender::new(port.flow, point);
     let done = |links: &[Link<B>]| links.iter().map(|link| link.completed).sum::<u64>();
     let before = done(links);
-    let mut window = Window { point, started: Instant::now(), opened: None };
+    let mut window = Window {
+        point,
+        warmup_iterations: point.warmup_iterations(),
+        started: Instant::now(),
+        opened: None,
+    };
     // One at a time: each can be timed.
     let mut trips = RoundTrips::new()?;
     let is_timed = point.depth == 1 && links.len() == 1;

@@ -189,7 +189,10 @@ impl MeasureArgs {
             endpoint: self.endpoint.unwrap_or_else(|| fabric.endpoint()),
             fabric,
             domain: self.domain.clone(),
-            operation: self.op.unwrap_or(preset.operation),
+            operation: self
+                .op
+                .or_else(|| self.work.operation(preset.benchmark))
+                .unwrap_or(preset.operation),
             flow: self.flow(preset),
             arrivals: self.arrivals,
             load_size_bytes: load_size,
@@ -204,22 +207,16 @@ impl MeasureArgs {
             timeout_ms: millis("--timeout", self.timeout, 0.1)?,
             server_cpus: self.server_cpu.clone(),
         };
+        let parameters = self.work.parameters(preset.benchmark)?;
         sound(name, &job, &depths, self.validate)?;
-        let is_clocked = is_loaded || preset.benchmark == Benchmark::OpenLoop;
-        if self.rate.is_some() && !is_clocked && !preset.benchmark.is_workload() {
-            let text = "--rate is for open_loop, sat_latency, rpc and kv";
-            return Err(Failure::Usage(text.to_owned()));
-        }
-        if self.rate.is_some() && self.post_list > 1 {
-            let text = "--post-list waits for several, --rate for none: give one of them";
-            return Err(Failure::Usage(text.to_owned()));
-        }
+        self.check_rate(preset.benchmark)?;
         Ok(Wish {
             name: self.name.clone(),
             test: name.text(),
             job,
             sizes,
             depths,
+            parameters,
             rates_per_s: rates.into_iter().map(|rate| rate as u64).collect(),
             limit,
             warmup_ms,
@@ -227,6 +224,20 @@ impl MeasureArgs {
             until: self.until()?,
             cpus: self.cpu.clone(),
         })
+    }
+
+    /// Refuses a rate for what does not go by the clock.
+    fn check_rate(&self, benchmark: Benchmark) -> Result<(), Failure> {
+        let is_clocked = matches!(benchmark, Benchmark::SatLatency | Benchmark::OpenLoop);
+        if self.rate.is_some() && !is_clocked && !benchmark.is_workload() {
+            let text = "--rate is for open_loop, sat_latency and the workloads";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        if self.rate.is_some() && self.post_list > 1 {
+            let text = "--post-list waits for several, --rate for none: give one of them";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        Ok(())
     }
 
     const fn flow(&self, preset: Preset) -> Flow {
@@ -256,7 +267,8 @@ fn sound(name: Name, job: &JobSpec, depths: &[usize], validate: bool) -> Result<
     let has_lists = is_stream || job.benchmark.is_workload();
     let shortest = depths.iter().copied().min().unwrap_or(1);
     let wrong = |text: String| Err(Failure::Usage(format!("{}: {text}", name.text())));
-    if (job.benchmark == Benchmark::Rma) != operation.is_one_sided() {
+    let is_workload = job.benchmark.is_workload();
+    if !is_workload && (job.benchmark == Benchmark::Rma) != operation.is_one_sided() {
         return wrong(format!("--op {} is not for this benchmark", operation.name()));
     }
     let is_special = job.flow != Flow::default() || job.memory_bytes > 0;

@@ -2,7 +2,7 @@
 
 use crate::record::{Point, Run};
 
-const COLUMNS: [&str; 57] = [
+const COLUMNS: [&str; 67] = [
     "name",
     "source",
     "benchmark",
@@ -60,6 +60,16 @@ const COLUMNS: [&str; 57] = [
     "bytes_per_call",
     "client_cpu_ns_per_call",
     "server_cpu_ns_per_call",
+    "parameter",
+    "operation_p9999_us",
+    "wait_p50_us",
+    "wait_p99_us",
+    "wait_p9999_us",
+    "client_process_cpu_ns_per_call",
+    "server_process_cpu_ns_per_call",
+    "reads_per_call",
+    "client_cpu_s_per_gb",
+    "server_cpu_s_per_gb",
 ];
 
 /// Tidy CSV: one row per point, empty cells for what a point does not have.
@@ -81,9 +91,7 @@ fn cells(run: &Run, point: &Point) -> Vec<String> {
     let bandwidth = point.bandwidth;
     let number = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
     let count = |v: Option<u64>| v.filter(|n| *n > 0).map_or_else(String::new, |v| v.to_string());
-    let work = point.work.as_ref();
-    let p99 = |action: &str| work.and_then(|w| w.times(action)).map(|d| d.p99_us);
-    vec![
+    let mut cells = vec![
         run.name.clone(),
         run.source.clone(),
         run.benchmark.name().to_owned(),
@@ -134,6 +142,18 @@ fn cells(run: &Run, point: &Point) -> Vec<String> {
         number(point.load.map(|l| l.gbit_per_s)),
         point.disorder.map_or_else(String::new, |d| d.overtaken.to_string()),
         point.disorder.map_or_else(String::new, |d| d.farthest.to_string()),
+    ];
+    cells.extend(work_cells(point));
+    cells
+}
+
+/// Of a workload's operations.
+fn work_cells(point: &Point) -> Vec<String> {
+    let number = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
+    let work = point.work.as_ref();
+    let wait = work.and_then(|w| w.part("wait"));
+    let p99 = |action: &str| work.and_then(|w| w.times(action)).map(|d| d.p99_us);
+    vec![
         number(work.map(|w| w.mcalls_per_s)),
         number(work.and_then(|w| w.behind_ms)),
         number(p99("get")),
@@ -141,6 +161,16 @@ fn cells(run: &Run, point: &Point) -> Vec<String> {
         number(work.map(|w| w.bytes_per_call)),
         number(work.map(|w| w.client_cpu_ns)),
         number(work.map(|w| w.server_cpu_ns)),
+        if point.parameter == 0 { String::new() } else { point.parameter.to_string() },
+        number(point.operation_time.and_then(|d| d.p9999_us)),
+        number(wait.map(|d| d.p50_us)),
+        number(wait.map(|d| d.p99_us)),
+        number(wait.and_then(|d| d.p9999_us)),
+        number(work.map(|w| w.client_process_cpu_ns)),
+        number(work.map(|w| w.server_process_cpu_ns)),
+        number(work.map(|w| w.reads_per_call)),
+        number(work.and_then(|w| w.client_cpu_s_per_gb)),
+        number(work.and_then(|w| w.server_cpu_s_per_gb)),
     ]
 }
 

@@ -1,6 +1,9 @@
 //! The header of calls and replies: their length, the number of the call within its session, and
 //! what is asked or answered. The body follows: a key and what belongs to it, or a value.
 
+use super::caller::wrong;
+use crate::failure::Failure;
+
 /// Bytes of a header.
 pub(super) const HEADER_BYTES: usize = 12;
 
@@ -12,16 +15,37 @@ pub(super) enum Code {
     Get = 1,
     /// Call: this is the value of this key from now on.
     Put = 2,
-    /// Reply: it is done; the value follows a get.
+    /// Call: these records.
+    Records = 3,
+    /// Call: which leaf of the index has this key.
+    Find = 4,
+    /// Call: this file.
+    File = 5,
+    /// So many chunks of the file may be sent in all.
+    Grant = 6,
+    /// Reply: it is done; what was asked for follows.
     Done = 16,
     /// Reply: there is no such key.
     Missing = 17,
     /// Reply: the call arrived damaged.
     Damaged = 18,
+    /// A part of the file; the number is its place.
+    Chunk = 19,
 }
 
 impl Code {
-    const ALL: [Self; 5] = [Self::Get, Self::Put, Self::Done, Self::Missing, Self::Damaged];
+    const ALL: [Self; 10] = [
+        Self::Get,
+        Self::Put,
+        Self::Records,
+        Self::Find,
+        Self::File,
+        Self::Grant,
+        Self::Done,
+        Self::Missing,
+        Self::Damaged,
+        Self::Chunk,
+    ];
 }
 
 /// What a message begins with.
@@ -50,6 +74,18 @@ impl Header {
         let (len_bytes, call, code) = (word(0)? as usize, word(4)?, word(8)?);
         let code = Code::ALL.into_iter().find(|known| u32::from(*known as u8) == code)?;
         (len_bytes == message.len()).then_some(Self { len_bytes, call, code })
+    }
+
+    /// Reads that of a reply that says that all is well; answers the body, too.
+    #[inline]
+    pub(super) fn of_reply(message: &[u8]) -> Result<(Self, &[u8]), Failure> {
+        let header = Self::read(message).ok_or_else(|| wrong("is damaged"))?;
+        match header.code {
+            Code::Done => Ok((header, &message[HEADER_BYTES..])),
+            Code::Missing => Err(wrong("knows no such key")),
+            Code::Damaged => Err(wrong("says that the call arrived damaged")),
+            _ => Err(wrong("is a call itself")),
+        }
     }
 }
 

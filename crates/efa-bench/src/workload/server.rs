@@ -1,57 +1,109 @@
-//! The server's side: finds what is asked for, answers, and counts what that cost.
+//! The server's side of calls: does what is asked for, answers, and counts what that cost.
 
-use super::cpu_ns;
+use std::ops::Range;
+
 use super::message::{Code, HEADER_BYTES, Header};
-use super::store::{self, KEY_BYTES, Store};
+use super::{cpu_ns, process_cpu_ns};
 use crate::backend::Backend;
 use crate::bench::{Measured, stream};
 use crate::failure::Failure;
 use crate::lane::Port;
 use crate::link::Link;
-use crate::pattern;
 use crate::record::ReceiverCount;
-use crate::spec::PointSpec;
 
 /// Rounds between two looks for the end.
 const ROUNDS_PER_LOOK: u32 = 64;
-/// Calls between two readings of the processor's time, a system call each.
+/// Calls between two readings of the processor's time, two system calls.
 const CALLS_PER_READING: u64 = 256;
 
+/// What a call came to.
+pub(super) struct Answer {
+    /// The number of the call.
+    pub(super) call: u32,
+    pub(super) code: Code,
+    /// Where the body of the reply is, as [`Service::body`] knows it; empty: there is none.
+    pub(super) body: Range<usize>,
+    /// Operations that the call asked for.
+    pub(super) operations: u64,
+}
+
+impl Answer {
+    /// Of a call that arrived damaged. Its number may be right: then its caller learns at once.
+    pub(super) fn damaged(call: &[u8]) -> Self {
+        let number = call.get(4..).and_then(|rest| rest.first_chunk());
+        let call = number.map_or(u32::MAX, |bytes| u32::from_le_bytes(*bytes));
+        Self { call, code: Code::Damaged, body: 0..0, operations: 1 }
+    }
+}
+
+/// What answers calls.
+pub(super) trait Service {
+    /// Does what a call asks for. May be asked again when the reply did not find room.
+    fn handle(&mut self, call: &[u8]) -> Answer;
+
+    /// The body of a reply.
+    fn body(&self, place: Range<usize>) -> &[u8];
+}
+
 /// What answering costs: processor time from the first call to the last reading.
-struct Cost {
-    served: u64,
-    /// Processor time when the first call had come.
-    start_ns: u64,
-    /// Calls and processor time since then at the last reading.
+#[derive(Default)]
+pub(super) struct Cost {
     calls: u64,
+    served: u64,
+    /// Operations of the first call, and the times of thread and process when it had come.
+    first: u64,
+    start_ns: (u64, u64),
+    /// Operations and times since then at the last reading.
+    operations: u64,
     cpu_ns: u64,
+    process_cpu_ns: u64,
 }
 
 impl Cost {
+    /// A call with so many operations was answered.
     #[inline]
-    fn note(&mut self) {
-        self.served += 1;
-        if self.served == 1 {
-            self.start_ns = cpu_ns();
-        } else if self.served.is_multiple_of(CALLS_PER_READING) {
+    pub(super) fn note(&mut self, operations: u64) {
+        self.calls += 1;
+        self.served += operations;
+        if self.calls == 1 {
+            self.first = operations;
+            self.start_ns = (cpu_ns(), process_cpu_ns());
+        } else if self.calls.is_multiple_of(CALLS_PER_READING) {
             self.read();
         }
+    }
+
+    /// An operation begins that is long enough for a reading of its own; `end` follows.
+    pub(super) fn start(&mut self) {
+        if self.start_ns == (0, 0) {
+            self.start_ns = (cpu_ns(), process_cpu_ns());
+        }
+    }
+
+    /// It has ended.
+    pub(super) fn end(&mut self) {
+        self.calls += 1;
+        self.served += 1;
+        self.read();
     }
 
     fn read(&mut self) {
-        self.cpu_ns = cpu_ns() - self.start_ns;
-        self.calls = self.served - 1;
+        self.cpu_ns = cpu_ns() - self.start_ns.0;
+        self.process_cpu_ns = process_cpu_ns() - self.start_ns.1;
+        self.operations = self.served - self.first;
     }
 
-    fn count(mut self, validated: u64) -> ReceiverCount {
-        if self.calls == 0 && self.served > 1 {
+    /// In the end; `validate`: all was checked.
+    pub(super) fn count(mut self, validate: bool) -> ReceiverCount {
+        if self.operations == 0 && self.calls > 1 {
             self.read();
         }
         ReceiverCount {
-            messages: self.calls,
+            messages: self.operations,
             cpu_ns: self.cpu_ns,
+            process_cpu_ns: self.process_cpu_ns,
             total: self.served,
-            validated,
+            validated: if validate { self.served } else { 0 },
             ..ReceiverCount::default()
         }
     }
@@ -61,16 +113,16 @@ impl Cost {
 pub(super) fn answer<B: Backend>(
     links: &mut [Link<B>],
     port: &Port,
-    point: PointSpec,
-    store: &mut Store,
+    validate: bool,
+    service: &mut impl Service,
 ) -> Result<Measured, Failure> {
-    let mut cost = Cost { served: 0, start_ns: 0, calls: 0, cpu_ns: 0 };
+    let mut cost = Cost::default();
     let list = port.flow.post_list;
     let mut rounds = 0_u32;
     loop {
         for link in links.iter_mut() {
             link.poll()?;
-            serve(link, list, point, store, &mut cost)?;
+            serve(link, list, service, &mut cost)?;
         }
         rounds += 1;
         if rounds.is_multiple_of(ROUNDS_PER_LOOK) && port.sent()?.is_some() {
@@ -78,8 +130,7 @@ pub(super) fn answer<B: Backend>(
         }
     }
     stream::finish(links, &port.signals)?;
-    let validated = if point.validate { cost.served } else { 0 };
-    Ok(Measured::Received(cost.count(validated)))
+    Ok(Measured::Received(cost.count(validate)))
 }
 
 /// Answers what has arrived, as far as there is room for replies.
@@ -87,8 +138,7 @@ pub(super) fn answer<B: Backend>(
 fn serve<B: Backend>(
     link: &mut Link<B>,
     list: usize,
-    point: PointSpec,
-    store: &mut Store,
+    service: &mut impl Service,
     cost: &mut Cost,
 ) -> Result<(), Failure> {
     let room = link.arrived.len().min(link.free_tx());
@@ -97,72 +147,20 @@ fn serve<B: Backend>(
             break;
         };
         let payload = link.payload(call.slot)?;
-        let payload = &payload[..call.len_bytes.min(payload.len())];
-        let (header, found) = handle(payload, point, store);
-        let value = if found == Found::Value { value_of(payload, store) } else { None };
-        let len_bytes = HEADER_BYTES + value.map_or(0, <[u8]>::len);
+        let answer = service.handle(&payload[..call.len_bytes.min(payload.len())]);
+        let body = service.body(answer.body);
+        let len_bytes = HEADER_BYTES + body.len();
         let reply = link.payload_mut(slot)?;
-        if let Some(value) = value {
-            reply[HEADER_BYTES..len_bytes].copy_from_slice(value);
-        }
-        Header { len_bytes, call: header, code: found.code() }.write(reply);
+        reply[HEADER_BYTES..len_bytes].copy_from_slice(body);
+        Header { len_bytes, call: answer.call, code: answer.code }.write(reply);
         let more = index + 1 < room && !(index + 1).is_multiple_of(list);
         // What the fabric does not take now is answered again in the next round.
-        if !link.try_post(len_bytes, list > 1 && more)? {
+        if !link.try_message(len_bytes, list > 1 && more)? {
             break;
         }
         link.arrived.pop_front();
         link.repost(call.slot)?;
-        cost.note();
+        cost.note(answer.operations);
     }
     Ok(())
-}
-
-/// What a call came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
-    Value,
-    Stored,
-    Missing,
-    Damaged,
-}
-
-impl Found {
-    const fn code(self) -> Code {
-        match self {
-            Self::Value | Self::Stored => Code::Done,
-            Self::Missing => Code::Missing,
-            Self::Damaged => Code::Damaged,
-        }
-    }
-}
-
-#[inline]
-fn key_of(payload: &[u8]) -> Option<&[u8; KEY_BYTES]> {
-    payload.get(HEADER_BYTES..)?.first_chunk()
-}
-
-#[inline]
-fn value_of<'a>(payload: &[u8], store: &'a Store) -> Option<&'a [u8]> {
-    store.get(key_of(payload)?)
-}
-
-/// Does what a call asks for, but for the value itself; answers the number of the call, too.
-#[inline]
-fn handle(payload: &[u8], point: PointSpec, store: &mut Store) -> (u32, Found) {
-    let (Some(header), Some(key)) = (Header::read(payload), key_of(payload)) else {
-        // The number may be right: then its caller learns at once what happened.
-        let number = payload.get(4..).and_then(|rest| rest.first_chunk());
-        return (number.map_or(u32::MAX, |bytes| u32::from_le_bytes(*bytes)), Found::Damaged);
-    };
-    let body = &payload[HEADER_BYTES + KEY_BYTES..];
-    let found = match header.code {
-        Code::Get if point.validate && pattern::check(body).is_err() => Found::Damaged,
-        Code::Get if store.get(key).is_some() => Found::Value,
-        Code::Put if point.validate && !store::is_value(body, store::index(key)) => Found::Damaged,
-        Code::Put if store.put(key, body) => Found::Stored,
-        Code::Get | Code::Put => Found::Missing,
-        Code::Done | Code::Missing | Code::Damaged => Found::Damaged,
-    };
-    (header.call, found)
 }

@@ -3,14 +3,27 @@
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
+use super::fileget::Source;
+use super::index::{KEPT_MAX, Way};
 use super::store::KEY_BYTES;
+use crate::fabric_name::FabricName;
 use crate::failure::Failure;
-use crate::spec::{Benchmark, EndpointKind, Flow, JobSpec, Operation, parse_bytes};
+use crate::spec::{Benchmark, EndpointKind, Flow, JobSpec, Operation, parse_bytes, parse_list};
 
 /// Keys where nothing else is said: their values do not fit into any cache near a core.
 const KEYS: usize = 1 << 20;
 /// Request of an RPC in bytes, as in the measurements of HERD, FaSST and eRPC.
 const REQUEST_BYTES: usize = 32;
+/// Records of a message where nothing else is said.
+const RECORDS: &str = "1..128";
+/// Bytes of a chunk where nothing else is said.
+const CHUNK: &str = "64K";
+/// Longer chunks are a mistake.
+const CHUNK_MAX: usize = 1 << 28;
+/// More records than this in a message are a mistake.
+const RECORDS_MAX: usize = 1 << 16;
+/// A record waits no longer than this in µs.
+const FLUSH_US_MAX: u64 = 1_000_000;
 /// More keys than this are a mistake; their numbers have 40 bits.
 const KEYS_MAX: usize = 1 << 32;
 
@@ -25,17 +38,47 @@ pub(crate) struct WorkSpec {
     pub(crate) gets_percent: u32,
     /// Exponent of Zipf's law times 100; 0: all keys alike.
     pub(crate) zipf_hundredths: u32,
+    /// The largest [`PointSpec::parameter`](crate::spec::PointSpec) of the session.
+    #[serde(default)]
+    pub(crate) parameter_max: usize,
+    /// How long the first record of a message waits for others, in µs.
+    #[serde(default)]
+    pub(crate) flush_us: u64,
+    /// Who walks the tree of an index.
+    #[serde(default)]
+    pub(crate) way: Way,
+    /// Where the server has its file.
+    #[serde(default)]
+    pub(crate) source: Source,
 }
 
 impl WorkSpec {
     /// Of benchmarks that are no workload.
-    pub(crate) const NONE: Self =
-        Self { request_bytes: 0, keys: 0, gets_percent: 0, zipf_hundredths: 0 };
+    pub(crate) const NONE: Self = Self {
+        request_bytes: 0,
+        keys: 0,
+        gets_percent: 0,
+        zipf_hundredths: 0,
+        parameter_max: 0,
+        flush_us: 0,
+        way: Way::Rpc,
+        source: Source::Memory,
+    };
+}
+
+/// What a workload's own parameter is, for the head of a column; `None`: it has none.
+pub(crate) const fn parameter_name(benchmark: Benchmark) -> Option<&'static str> {
+    match benchmark {
+        Benchmark::Piggyback => Some("records/msg"),
+        Benchmark::Index => Some("levels kept"),
+        Benchmark::FileGet => Some("chunk B"),
+        _ => None,
+    }
 }
 
 /// Options of the workloads.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Options of rpc and kv")]
+#[command(next_help_heading = "Options of workloads")]
 pub(crate) struct WorkArgs {
     /// rpc: bytes of a request, key included; the response has --sizes. Default: 32.
     #[arg(long, value_parser = parse_bytes)]
@@ -49,32 +92,123 @@ pub(crate) struct WorkArgs {
     /// Ask for keys by Zipf's law with this exponent, 0.01 to 0.99. Default: all keys alike.
     #[arg(long, value_name = "EXPONENT")]
     zipf: Option<f64>,
+    /// piggyback: records that fill a message, like --sizes. Default: 1..128.
+    #[arg(long)]
+    records: Option<String>,
+    /// piggyback: how long the first record of a message waits for others, in µs. Default: 0, a message
+    /// takes along what is there.
+    #[arg(long, value_name = "US")]
+    flush_us: Option<u64>,
+    /// index: who walks the tree; default: rpc.
+    #[arg(long)]
+    way: Option<Way>,
+    /// index --way read: upper levels of the tree that the client keeps, 0 to 2, or several: 0,1,2.
+    /// Default: 0.
+    #[arg(long, value_delimiter = ',', value_name = "LEVELS")]
+    kept: Vec<usize>,
+    /// fileget: bytes of a chunk, multiples of 8, like --sizes. Default: 64K.
+    #[arg(long)]
+    chunk: Option<String>,
+    /// fileget: where the server has the file; default: memory.
+    #[arg(long)]
+    from: Option<Source>,
 }
 
 impl WorkArgs {
-    /// What they mean for a benchmark; refuses those that are not for it.
-    pub(crate) fn spec(&self, benchmark: Benchmark) -> Result<WorkSpec, Failure> {
-        let wrong = |text: String| Err(Failure::Usage(format!("{}: {text}", benchmark.name())));
+    /// What the workload's own parameter is set to, one after the other.
+    pub(crate) fn parameters(&self, benchmark: Benchmark) -> Result<Vec<usize>, Failure> {
+        let numbers = |option: &str, text: &str, is_wrong: fn(&usize) -> bool, hint: String| {
+            let wrong = |text: String| Failure::Usage(format!("{option}: {text}"));
+            let numbers = parse_list(text).map_err(wrong)?;
+            match numbers.iter().find(|number| is_wrong(number)) {
+                Some(number) => Err(wrong(format!("{number}: give {hint}"))),
+                None => Ok(numbers),
+            }
+        };
+        match benchmark {
+            Benchmark::Piggyback => {
+                let text = self.records.as_deref().unwrap_or(RECORDS);
+                let hint = format!("{RECORDS_MAX} at most");
+                numbers("--records", text, |count| *count > RECORDS_MAX, hint)
+            }
+            Benchmark::FileGet => {
+                let text = self.chunk.as_deref().unwrap_or(CHUNK);
+                let hint = format!("multiples of 8, {CHUNK_MAX} at most");
+                let is_wrong = |bytes: &usize| !bytes.is_multiple_of(8) || *bytes > CHUNK_MAX;
+                numbers("--chunk", text, is_wrong, hint)
+            }
+            Benchmark::Index if !self.kept.is_empty() => {
+                let mut kept = self.kept.clone();
+                kept.sort_unstable();
+                kept.dedup();
+                Ok(kept)
+            }
+            _ => Ok(vec![0]),
+        }
+    }
+
+    /// How a workload moves bytes where that is its own matter.
+    pub(crate) fn operation(&self, benchmark: Benchmark) -> Option<Operation> {
+        let reads = matches!(self.way, Some(Way::Read | Way::Hybrid));
+        (benchmark == Benchmark::Index && reads).then_some(Operation::Read)
+    }
+
+    /// Refuses options that are for other benchmarks.
+    fn check_given(&self, benchmark: Benchmark) -> Result<(), Failure> {
         let is_kv = benchmark == Benchmark::Kv;
+        let has_keys = is_kv || benchmark == Benchmark::Rpc;
+        let is_index = benchmark == Benchmark::Index;
+        let has_file = benchmark == Benchmark::FileGet;
+        let has_records = benchmark == Benchmark::Piggyback;
         let given = [
             ("--request", self.request.is_some(), benchmark == Benchmark::Rpc),
             ("--gets", self.gets.is_some(), is_kv),
-            ("--keys", self.keys.is_some(), benchmark.is_workload()),
-            ("--zipf", self.zipf.is_some(), benchmark.is_workload()),
+            ("--keys", self.keys.is_some(), has_keys),
+            ("--zipf", self.zipf.is_some(), has_keys || is_index),
+            ("--way", self.way.is_some(), is_index),
+            ("--kept", !self.kept.is_empty(), is_index && self.way == Some(Way::Read)),
+            ("--chunk", self.chunk.is_some(), has_file),
+            ("--from", self.from.is_some(), has_file),
+            ("--records", self.records.is_some(), has_records),
+            ("--flush-us", self.flush_us.is_some(), has_records),
         ];
         if let Some((option, ..)) = given.iter().find(|(_, given, fits)| *given && !fits) {
-            return wrong(format!("{option} is not for this benchmark"));
+            let text = format!("{}: {option} is not for this benchmark", benchmark.name());
+            return Err(Failure::Usage(text));
         }
-        if !benchmark.is_workload() {
-            return Ok(WorkSpec::NONE);
+        Ok(())
+    }
+
+    /// What they mean for a benchmark; refuses those that are not for it.
+    pub(crate) fn spec(&self, benchmark: Benchmark) -> Result<WorkSpec, Failure> {
+        let wrong = |text: String| Err(Failure::Usage(format!("{}: {text}", benchmark.name())));
+        let is_index = benchmark == Benchmark::Index;
+        let is_kv = benchmark == Benchmark::Kv;
+        self.check_given(benchmark)?;
+        let parameters = self.parameters(benchmark)?;
+        let parameter_max = parameters.into_iter().max().unwrap_or(0);
+        let flush_us = self.flush_us.unwrap_or(0);
+        if flush_us > FLUSH_US_MAX {
+            return wrong(format!("--flush-us {flush_us}: give {FLUSH_US_MAX} at most"));
         }
-        let request_bytes = if is_kv { KEY_BYTES } else { self.request.unwrap_or(REQUEST_BYTES) };
+        if self.kept.iter().any(|kept| *kept > KEPT_MAX) {
+            return wrong(format!("--kept: give 0 to {KEPT_MAX}, the tree has one more level"));
+        }
+        if !is_kv && !is_index && benchmark != Benchmark::Rpc {
+            let source = self.from.unwrap_or_default();
+            return Ok(WorkSpec { parameter_max, flush_us, source, ..WorkSpec::NONE });
+        }
+        let request_bytes = match benchmark {
+            Benchmark::Rpc => self.request.unwrap_or(REQUEST_BYTES),
+            _ => KEY_BYTES,
+        };
         if request_bytes < KEY_BYTES {
             return wrong(format!(
                 "--request {request_bytes}: its key alone has {KEY_BYTES} bytes"
             ));
         }
-        let keys = self.keys.unwrap_or(KEYS);
+        // Those of an index follow from the length of its values.
+        let keys = if is_index { 0 } else { self.keys.unwrap_or(KEYS) };
         if keys > KEYS_MAX {
             return wrong(format!("--keys {keys}: give {KEYS_MAX} at most"));
         }
@@ -91,6 +225,10 @@ impl WorkArgs {
             keys,
             gets_percent,
             zipf_hundredths: (zipf * 100.0).round() as u32,
+            parameter_max,
+            flush_us,
+            way: self.way.unwrap_or_default(),
+            source: Source::Memory,
         })
     }
 }
@@ -101,11 +239,24 @@ pub(crate) fn sound(job: &JobSpec) -> Result<(), String> {
     if job.endpoint == EndpointKind::Dgram {
         return Err("calls need a reliable fabric: datagrams are not asked for again".to_owned());
     }
-    if !matches!(job.operation, Operation::Send | Operation::Tagged) {
+    let reads = job.work.way != Way::Rpc;
+    if reads != (job.operation == Operation::Read) {
+        return Err("--op is not for this way".to_owned());
+    }
+    if !reads && !matches!(job.operation, Operation::Send | Operation::Tagged) {
         return Err(format!("--op {} is not for calls", job.operation.name()));
     }
     if complete_every > 1 || job.memory_bytes > 0 || window != Flow::default().window {
         return Err("--window, --complete-every and --memory are for streams".to_owned());
+    }
+    if job.benchmark == Benchmark::Piggyback && job.flow.post_list > 1 {
+        return Err("--post-list is for calls: --records says how many travel together".to_owned());
+    }
+    if job.benchmark == Benchmark::FileGet && job.flow.post_list > 1 {
+        return Err("--post-list is for calls: --depth says how many chunks may come".to_owned());
+    }
+    if job.work.source == Source::Sendfile && job.fabric != FabricName::Tcp {
+        return Err(format!("--from sendfile is for --fabric tcp, not {}", job.fabric));
     }
     Ok(())
 }

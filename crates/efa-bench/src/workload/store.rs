@@ -1,6 +1,7 @@
 //! The server's data: a hash table of keys and values of one length.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::failure::Failure;
 use crate::measure::Random;
@@ -77,19 +78,24 @@ impl Store {
         }
     }
 
+    /// Where the value of a key is.
     #[inline]
-    pub(super) fn get(&self, key: &[u8; KEY_BYTES]) -> Option<&[u8]> {
+    pub(super) fn find(&self, key: &[u8; KEY_BYTES]) -> Option<Range<usize>> {
         let start = self.places.get(key)? * self.value_bytes;
-        self.values.get(start..start + self.value_bytes)
+        Some(start..start + self.value_bytes)
+    }
+
+    /// A value that `find` has found; nothing where there is none.
+    #[inline]
+    pub(super) fn value(&self, place: Range<usize>) -> &[u8] {
+        self.values.get(place).unwrap_or_default()
     }
 
     /// Replaces a value; false if there is no such key or the value has another length.
     #[inline]
     pub(super) fn put(&mut self, key: &[u8; KEY_BYTES], value: &[u8]) -> bool {
-        let Some(start) = self.places.get(key).map(|place| place * self.value_bytes) else {
-            return false;
-        };
-        match self.values.get_mut(start..start + self.value_bytes) {
+        let Some(place) = self.find(key) else { return false };
+        match self.values.get_mut(place) {
             Some(place) if place.len() == value.len() => place.copy_from_slice(value),
             _ => return false,
         }
@@ -104,21 +110,22 @@ mod tests {
     #[test]
     fn values_are_found_replaced_and_made_anew() {
         let mut store = Store::new(100, 64).expect("memory");
+        let get = |store: &Store, index| store.find(&key(index)).map(|p| store.value(p).to_vec());
         store.begin(32);
         for index in 0..100 {
-            let value = store.get(&key(index)).expect("a value");
+            let value = &get(&store, index).expect("a value");
             assert!(value.len() == 32 && is_value(value, index), "{index}");
             assert!(!is_value(value, index + 1));
         }
-        assert!(store.get(&key(100)).is_none());
+        assert!(get(&store, 100).is_none());
         let mut value = [0; 32];
         fill(&mut value, 7, 3);
         assert!(store.put(&key(7), &value));
-        assert_eq!(store.get(&key(7)), Some(&value[..]));
+        assert_eq!(get(&store, 7).as_deref(), Some(&value[..]));
         assert!(!store.put(&key(7), &value[..31]) && !store.put(&key(100), &value));
         value[31] ^= 1;
         assert!(!is_value(&value, 7));
         store.begin(64);
-        assert!(store.get(&key(99)).is_some_and(|value| value.len() == 64 && is_value(value, 99)));
+        assert!(get(&store, 99).is_some_and(|value| value.len() == 64 && is_value(&value, 99)));
     }
 }

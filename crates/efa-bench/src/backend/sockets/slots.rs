@@ -110,6 +110,11 @@ macro_rules! slot_methods {
             Err(Failure::Usage("sockets complete each send".to_owned()))
         }
 
+        fn write_window(&mut self, _bytes: &[u8]) -> Result<(), Failure> {
+            // `check` has refused what this is for.
+            Err(Failure::Usage("sockets have no memory that the peer may use".to_owned()))
+        }
+
         fn remote_bytes(&self) -> u64 {
             0
         }

@@ -1,13 +1,16 @@
 //! A TCP connection. Messages of one length need no header; others begin with their length.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use fabric::OutOfBand;
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::sendfile;
+use rustix::net::SendFlags;
 
 use super::slots::{Slots, slot_methods};
 use super::{Phases, check, exchange, failed, gone, local, record};
@@ -37,8 +40,8 @@ pub(crate) struct Tcp {
     stream: TcpStream,
     slots: Slots,
     lengths: Lengths,
-    /// Sends that the kernel has not taken whole, oldest first, and how much of that it has.
-    unsent: VecDeque<usize>,
+    /// Sends that the kernel has not taken whole, oldest first, and how much of the first it has.
+    unsent: VecDeque<Unsent>,
     written_bytes: usize,
     /// The kernel took nothing the last time; the next poll asks again.
     is_blocked: bool,
@@ -46,7 +49,16 @@ pub(crate) struct Tcp {
     filled_bytes: usize,
     stage: Box<[u8]>,
     staged: Range<usize>,
+    /// What parts of files are sent from.
+    file: Option<OwnedFd>,
     setup_us: Vec<(String, f64)>,
+}
+
+/// A message on its way to the kernel.
+struct Unsent {
+    slot: usize,
+    /// Bytes of the file that follow those of the slot.
+    file: Range<usize>,
 }
 
 /// Exactly one side connects, and both find out which from what they both know.
@@ -122,6 +134,7 @@ impl Backend for Tcp {
             filled_bytes: 0,
             stage: vec![0; STAGE_BYTES].into_boxed_slice(),
             staged: 0..0,
+            file: None,
             setup_us: phases.setup_us,
         })
     }
@@ -142,8 +155,27 @@ impl Backend for Tcp {
         how: How,
     ) -> Result<Posted, Failure> {
         debug_assert_eq!(len_bytes, self.sent_bytes(slot), "as agreed for the point");
-        self.unsent.push_back(slot);
+        self.unsent.push_back(Unsent { slot, file: 0..0 });
         if !how.more && !self.is_blocked {
+            self.flush()?;
+        }
+        Ok(Posted::Done)
+    }
+
+    fn attach_file(&mut self, file: OwnedFd) -> Result<(), Failure> {
+        self.file = Some(file);
+        Ok(())
+    }
+
+    fn post_file(
+        &mut self,
+        slot: usize,
+        head_bytes: usize,
+        part: Range<usize>,
+    ) -> Result<Posted, Failure> {
+        debug_assert_eq!(head_bytes + part.len(), self.sent_bytes(slot), "as the message says");
+        self.unsent.push_back(Unsent { slot, file: part });
+        if !self.is_blocked {
             self.flush()?;
         }
         Ok(Posted::Done)
@@ -168,7 +200,8 @@ impl Tcp {
     fn flush(&mut self) -> Result<(), Failure> {
         self.is_blocked = false;
         while !self.unsent.is_empty() {
-            let written = match self.unsent.len() {
+            let written = match self.unsent.iter().take_while(|own| own.file.is_empty()).count() {
+                0 => self.send_file(),
                 1 => (&self.stream).write(self.rest(0)),
                 several => {
                     let count = several.min(LIST);
@@ -187,7 +220,7 @@ impl Tcp {
                 }
                 Err(error) => return Err(gone("sending over TCP", &error)),
             }
-            while let Some(slot) = self.unsent.front().copied() {
+            while let Some(slot) = self.unsent.front().map(|own| own.slot) {
                 let len_bytes = self.sent_bytes(slot);
                 if self.written_bytes < len_bytes {
                     break;
@@ -198,6 +231,25 @@ impl Tcp {
             }
         }
         Ok(())
+    }
+
+    /// Gives the kernel the front of the oldest message, or what follows of the file.
+    fn send_file(&self) -> io::Result<usize> {
+        let (Some(Unsent { slot, file: part }), Some(file)) = (self.unsent.front(), &self.file)
+        else {
+            return Err(ErrorKind::NotFound.into());
+        };
+        let head_bytes = self.sent_bytes(*slot) - part.len();
+        if self.written_bytes < head_bytes {
+            let head = &self.slots.payload(*slot)[self.written_bytes..head_bytes];
+            return Ok(rustix::net::send(&self.stream, head, SendFlags::MORE)?);
+        }
+        let done_bytes = self.written_bytes - head_bytes;
+        let mut offset = (part.start + done_bytes) as u64;
+        match sendfile(&self.stream, file, Some(&mut offset), part.len() - done_bytes)? {
+            0 => Err(ErrorKind::UnexpectedEof.into()),
+            count => Ok(count),
+        }
     }
 
     /// Length of a message of ours.
@@ -233,7 +285,7 @@ impl Tcp {
     #[inline]
     fn rest(&self, index: usize) -> &[u8] {
         let start = if index == 0 { self.written_bytes } else { 0 };
-        let slot = self.unsent[index];
+        let slot = self.unsent[index].slot;
         &self.slots.payload(slot)[start..self.sent_bytes(slot)]
     }
 
