@@ -24,8 +24,15 @@ impl Default for Dctcp {
 
 impl Dctcp {
     /// An acknowledgement of `bytes` of new data, for segments that were marked or not. Gives what
-    /// to multiply the window with, at most once per window.
-    pub(super) fn note(&mut self, bytes: u64, marked: bool, una: u32, next: u32) -> Option<f64> {
+    /// to multiply the window with, if marks are what limits it (`open`), at most once per window.
+    pub(super) fn note(
+        &mut self,
+        bytes: u64,
+        marked: bool,
+        range: (u32, u32),
+        open: bool,
+    ) -> Option<f64> {
+        let (una, next) = range;
         self.acked_bytes += bytes;
         self.marked_bytes += if marked { bytes } else { 0 };
         if una > self.observed_end {
@@ -33,11 +40,16 @@ impl Dctcp {
             self.alpha += GAIN * (share - self.alpha);
             (self.acked_bytes, self.marked_bytes, self.observed_end) = (0, 0, next);
         }
-        if !marked || una < self.reduced_end {
+        if !open || !marked || una < self.reduced_end {
             return None;
         }
         self.reduced_end = next;
         Some(1.0 - self.alpha / 2.0)
+    }
+
+    /// The window shrank because of a loss: marks of the same window change nothing more.
+    pub(super) fn reduced_for_loss(&mut self, next: u32) {
+        self.reduced_end = next;
     }
 }
 
@@ -49,7 +61,8 @@ mod tests {
     fn windows(dctcp: &mut Dctcp, count: u32, marked: u32) -> Vec<f64> {
         let from = dctcp.observed_end / 10;
         let segments = (from * 10..(from + count) * 10).map(|seq| (seq, seq % 10 < marked));
-        let notes = segments.map(|(seq, marked)| dctcp.note(1000, marked, seq + 1, seq + 11));
+        let notes =
+            segments.map(|(seq, marked)| dctcp.note(1000, marked, (seq + 1, seq + 11), true));
         notes.collect::<Vec<_>>().into_iter().flatten().collect()
     }
 

@@ -107,26 +107,28 @@ impl Congestion {
         }
     }
 
-    /// Takes note of whether the acknowledged segments were marked; DCTCP reduces once per window.
-    /// `una` is the first segment not acknowledged, `next` the first never sent.
-    pub(super) fn note_marks(&mut self, bytes: u64, marked: bool, una: u32, next: u32) {
+    /// Takes note of whether the acknowledged segments were marked; DCTCP reduces once per window,
+    /// and not while losses are repaired (`open` is false). `range` is from the first segment not
+    /// acknowledged to the first never sent.
+    pub(super) fn note_marks(&mut self, bytes: u64, marked: bool, range: (u32, u32), open: bool) {
         let State::Dctcp(dctcp) = &mut self.state else { return };
-        if let Some(factor) = dctcp.note(bytes, marked, una, next) {
-            let least = 2.0 * f64::from(self.mss_bytes);
+        if let Some(factor) = dctcp.note(bytes, marked, range, open) {
+            let least = self.window_bytes.min(2.0 * f64::from(self.mss_bytes));
             self.window_bytes = (self.window_bytes * factor).max(least);
             self.threshold_bytes = self.window_bytes;
         }
     }
 
-    /// A segment was lost and is going to be repeated (fast retransmit).
-    pub(super) fn reduce_for_loss(&mut self, flight_bytes: u64) {
-        self.reduce(flight_bytes);
+    /// A segment was lost and is going to be repeated (fast retransmit). `next` is the first
+    /// segment never sent.
+    pub(super) fn reduce_for_loss(&mut self, flight_bytes: u64, next: u32) {
+        self.reduce(flight_bytes, next);
         self.window_bytes = self.threshold_bytes;
     }
 
     /// Nothing was heard for a timeout.
-    pub(super) fn reduce_for_timeout(&mut self, flight_bytes: u64) {
-        self.reduce(flight_bytes);
+    pub(super) fn reduce_for_timeout(&mut self, flight_bytes: u64, next: u32) {
+        self.reduce(flight_bytes, next);
         if let State::Cubic(cubic) = &mut self.state {
             cubic.forget();
         }
@@ -146,10 +148,14 @@ impl Congestion {
         }
     }
 
-    fn reduce(&mut self, flight_bytes: u64) {
+    fn reduce(&mut self, flight_bytes: u64, next: u32) {
         let mss = self.mss();
         let beta = match &mut self.state {
-            State::NewReno | State::Dctcp(_) => RENO_BETA,
+            State::NewReno => RENO_BETA,
+            State::Dctcp(dctcp) => {
+                dctcp.reduced_for_loss(next);
+                RENO_BETA
+            }
             State::Cubic(cubic) => {
                 cubic.reduce(self.window_bytes / mss);
                 cubic::BETA
@@ -195,18 +201,18 @@ mod tests {
     #[test]
     fn newreno_halves_what_was_in_flight_and_adds_a_segment_each_round_trip() {
         let mut window = Congestion::new(Algorithm::NewReno, MSS, 10);
-        window.reduce_for_loss(60_000);
+        window.reduce_for_loss(60_000, 0);
         assert_eq!(window.window_bytes(), 30_000);
         round(&mut window);
         assert!((30_900..=31_000).contains(&window.window_bytes()), "{}", window.window_bytes());
-        window.reduce_for_loss(1000);
+        window.reduce_for_loss(1000, 0);
         assert_eq!(window.window_bytes(), 2000, "not below two segments");
     }
 
     #[test]
     fn a_timeout_leaves_one_segment_and_slow_start_to_half() {
         let mut window = Congestion::new(Algorithm::NewReno, MSS, 10);
-        window.reduce_for_timeout(10_000);
+        window.reduce_for_timeout(10_000, 0);
         assert_eq!((window.window_bytes(), window.threshold_bytes), (1000, 5000.0));
         (0..4).for_each(|_| window.grow(&acked(1000, 5000)));
         assert_eq!(window.window_bytes(), 5000);

@@ -122,8 +122,9 @@ impl Sender {
         }
         self.find_lost(now);
         self.end_probe(ack.next, ack.duplicate);
-        self.congestion.note_marks(bytes, marked, self.board.una(), self.board.next());
         let mode_before = self.mode;
+        let range = (self.board.una(), self.board.next());
+        self.congestion.note_marks(bytes, marked, range, mode_before == Mode::Open);
         if let Mode::Recovery { until } | Mode::Loss { until } = self.mode
             && self.board.una() >= until
         {
@@ -145,7 +146,7 @@ impl Sender {
             self.board.find_lost();
             return;
         }
-        // Nothing is reordered on one path, but RFC 8985 waits until it is sure.
+        // Only a repaired route reorders, but RFC 8985 waits until it is sure.
         let sure = self.board.sacked() >= DUP_THRESH || self.mode != Mode::Open;
         let slack_ps = if sure { 0 } else { self.rtt.least_ps() / 4 };
         self.look_at = self.board.find_late(now, self.rack_rtt_ps, slack_ps);
@@ -156,7 +157,7 @@ impl Sender {
             self.mode = Mode::Recovery { until: self.board.next() };
             self.must_repeat = true;
             self.board.begin_recovery();
-            self.congestion.reduce_for_loss(self.board.flight_bytes());
+            self.congestion.reduce_for_loss(self.board.flight_bytes(), self.board.next());
         }
     }
 
@@ -170,7 +171,7 @@ impl Sender {
             self.probe = None;
         }
         if repeats && !duplicate && next > end && self.mode == Mode::Open {
-            self.congestion.reduce_for_loss(self.board.flight_bytes());
+            self.congestion.reduce_for_loss(self.board.flight_bytes(), self.board.next());
         }
     }
 
@@ -217,7 +218,7 @@ impl Sender {
 
     fn time_out(&mut self, now: Time) {
         if self.rtt.is_calm() {
-            self.congestion.reduce_for_timeout(self.board.flight_bytes());
+            self.congestion.reduce_for_timeout(self.board.flight_bytes(), self.board.next());
         } else {
             self.congestion.restart_from_one();
         }

@@ -152,6 +152,35 @@ fn dctcp_shrinks_by_marks_and_stops_doubling() {
 }
 
 #[test]
+fn after_a_timeout_marks_neither_open_the_window_nor_end_slow_start() {
+    let mut bench = bench(Algorithm::Dctcp, 1000);
+    bench.send();
+    bench.time_out();
+    assert_eq!(bench.send(), [0]);
+    bench.mark_ack(1, &[], true);
+    assert_eq!(bench.window(), 1000, "RFC 3168, 6.1.2: no growth, and nothing to halve");
+    assert_eq!(bench.send(), [1]);
+    bench.ack(2, &[]);
+    assert_eq!(bench.send(), [2, 3], "slow start goes on");
+}
+
+#[test]
+fn a_loss_and_marks_of_the_same_window_shrink_it_once() {
+    let mut bench = bench(Algorithm::Dctcp, 1000);
+    bench.send();
+    bench.ack(0, &[(1, 4)]);
+    assert_eq!(bench.window(), 5000, "half of what was in flight");
+    bench.mark_ack(0, &[(1, 5)], true);
+    bench.send();
+    bench.mark_ack(10, &[], true);
+    assert_eq!(bench.window(), 5000, "RFC 3168, 6.1.2");
+    let next = bench.sender.board.next();
+    bench.send();
+    bench.mark_ack(next, &[], true);
+    assert!(bench.window() < 5000, "another window, another reduction");
+}
+
+#[test]
 fn others_ignore_marks() {
     for algorithm in [Algorithm::NewReno, Algorithm::Cubic] {
         let mut bench = bench(algorithm, 1000);
