@@ -1,6 +1,6 @@
 //! The receiving end of a connection.
 
-use super::reassembly::Reassembly;
+use super::reassembly::{Reassembly, Sacks};
 use super::{OVERHEAD_BYTES, Segment};
 use crate::packet::{Body, Packet, Payload};
 use crate::socket::Ports;
@@ -17,6 +17,7 @@ pub(super) const HOLD_PS: u64 = 40_000_000_000;
 #[derive(Clone, Copy, Debug)]
 struct Due {
     next: u32,
+    sacks: Sacks,
     echo: Time,
     marked: bool,
     duplicate: bool,
@@ -61,11 +62,10 @@ impl Receiver {
     }
 
     fn acknowledge(&mut self) {
-        let next = self.reassembly.next();
+        let (next, sacks) = (self.reassembly.next(), self.reassembly.sacks());
         let Self { echo, marked, duplicate, .. } = *self;
-        let due = Due { next, echo, marked, duplicate };
-        self.due.push_back(due);
-        self.acknowledged = due.next;
+        self.due.push_back(Due { next, sacks, echo, marked, duplicate });
+        self.acknowledged = next;
         self.hold_until = None;
     }
 
@@ -125,8 +125,7 @@ impl Machine for Receiver {
         _ports: &Ports,
         _scratch: &'a mut [u8; HEADER_MAX],
     ) -> Option<(Packet, Body<'a>)> {
-        let Due { next, echo, marked, duplicate } = self.due.pop_front()?;
-        let sacks = self.reassembly.sacks();
+        let Due { next, sacks, echo, marked, duplicate } = self.due.pop_front()?;
         let blocks = sacks.ranges().len() as u32;
         let options_bytes = if blocks == 0 { 0 } else { 4 + 8 * blocks };
         let packet = self.route.packet(OVERHEAD_BYTES + options_bytes, None);
@@ -193,6 +192,24 @@ mod tests {
         assert_eq!(bench.arrive(1, false), [(3, false)], "a duplicate too");
         let delivered = std::iter::from_fn(|| bench.receiver.poll_notice()).count();
         assert_eq!((delivered, bench.receiver.counts().needless_repeats), (3, 1));
+    }
+
+    /// RFC 2018, 4: the first block is that of the segment which made the receiver speak.
+    #[test]
+    fn what_waits_for_the_adapter_says_what_was_known_when_it_was_due() {
+        let mut bench = bench(false);
+        for seq in [2, 4] {
+            let packet = bench.receiver.route.packet(1000, Some(Payload { flow: 0, message: seq }));
+            let body = Body::Tcp(Segment::Data { seq, sent_at: Time::ZERO });
+            bench.receiver.receive(Time::ZERO, &packet, body);
+        }
+        let mut scratch = [0; HEADER_MAX];
+        let mut sacks =
+            || match bench.receiver.poll_transmit(Time::ZERO, &bench.ports, &mut scratch) {
+                Some((_, Body::Tcp(Segment::Ack { sacks, .. }))) => sacks.ranges().to_vec(),
+                other => panic!("{other:?}"),
+            };
+        assert_eq!((sacks(), sacks()), (vec![(2, 3)], vec![(4, 5), (2, 3)]));
     }
 
     #[test]
