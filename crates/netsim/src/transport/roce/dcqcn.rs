@@ -42,8 +42,8 @@ pub(super) struct Limiter {
     current_bps: f64,
     target_bps: f64,
     alpha: f64,
-    /// Alpha is that of this moment.
-    alpha_at: Time,
+    /// Alpha is that of this moment; it does not decay before the first notification.
+    alpha_at: Option<Time>,
     /// When the timer runs out, while the rate is limited.
     increase_at: Option<Time>,
     /// Times that timer and counter have run out since the last cut.
@@ -61,7 +61,7 @@ impl Limiter {
             current_bps: setup.line_bps,
             target_bps: setup.line_bps,
             alpha: 1.0,
-            alpha_at: Time::ZERO,
+            alpha_at: None,
             increase_at: None,
             timers: 0,
             counters: 0,
@@ -82,14 +82,15 @@ impl Limiter {
 
     /// A notification came: cut.
     pub(super) fn cut(&mut self, now: Time) {
-        let decays = (now.ps_since(self.alpha_at) / TIMER_PS).min(DECAYS_MAX);
+        let silent_ps = self.alpha_at.map_or(0, |at| now.ps_since(at));
+        let decays = (silent_ps / TIMER_PS).min(DECAYS_MAX);
         for _ in 0..decays {
             self.alpha *= 1.0 - GAIN;
         }
         self.target_bps = self.current_bps;
         self.current_bps = (self.current_bps * (1.0 - self.alpha / 2.0)).max(RATE_MIN_BPS);
         self.alpha = (1.0 - GAIN) * self.alpha + GAIN;
-        self.alpha_at = now;
+        self.alpha_at = Some(now);
         self.increase_at = Some(now.plus_ps(TIMER_PS));
         (self.timers, self.counters, self.counted_bytes) = (0, 0, 0);
     }
@@ -184,6 +185,13 @@ mod tests {
         let decayed = (1.0 - GAIN).powi(100);
         assert!((limiter.alpha - (decayed * (1.0 - GAIN) + GAIN)).abs() < 1e-12);
         assert!((limiter.current_bps / GBPS - 20.0 * (1.0 - decayed / 2.0)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn alpha_waits_for_the_first_notification_whenever_it_comes() {
+        let mut late = limiter();
+        late.cut(Time::from_us(50_000));
+        assert_eq!((late.current_bps, late.alpha), (20.0 * GBPS, 1.0));
     }
 
     #[test]
