@@ -22,7 +22,7 @@ pub struct FlowShares {
     pub flow: usize,
     /// What it uses.
     pub transport: Kind,
-    /// Payload bytes that arrived, one entry per interval.
+    /// Payload bytes that arrived, one entry per interval that ended while it was sending.
     pub bytes: Vec<u64>,
 }
 
@@ -55,22 +55,26 @@ impl Shares {
             .iter()
             .filter(|flow| flow.transport == transport)
             .map(|flow| flow.bytes.get(1..).filter(|rest| !rest.is_empty()).unwrap_or(&flow.bytes))
+            .filter(|bytes| !bytes.is_empty())
             .collect();
-        let intervals = flows.first()?.len();
-        let totals = || flows.iter().map(|bytes| bytes.iter().sum::<u64>() as f64);
-        let fair = totals().sum::<f64>() / (flows.len() * intervals) as f64;
+        let intervals = flows.iter().map(|bytes| bytes.len()).max()?;
+        let means =
+            || flows.iter().map(|bytes| bytes.iter().sum::<u64>() as f64 / bytes.len() as f64);
+        let fair = means().sum::<f64>() / flows.len() as f64;
         if fair == 0.0 {
             return None;
         }
-        let at = |interval: usize| flows.iter().map(move |bytes| bytes[interval] as f64);
+        let at = |interval: usize| {
+            flows.iter().filter_map(move |bytes| bytes.get(interval).map(|&bytes| bytes as f64))
+        };
         let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
         let all = || flows.iter().flat_map(|bytes| bytes.iter().map(|&bytes| bytes as f64));
         Some(ShareSummary {
             flows: flows.len(),
             fair_gbps: fair * 8.0 / (f64::from(self.interval_ms) * 1e6),
-            jain: jain(totals()),
+            jain: jain(means()),
             jain_worst: least(&mut (0..intervals).map(|interval| jain(at(interval)))),
-            flow_min_to_fair: least(&mut totals()) / intervals as f64 / fair,
+            flow_min_to_fair: least(&mut means()) / fair,
             min_to_fair: least(&mut all()) / fair,
             max_to_fair: all().fold(0.0, f64::max) / fair,
         })
@@ -105,14 +109,19 @@ impl Meter {
         at.plus_ps(u64::from(self.shares.interval_ms) * 1_000_000_000)
     }
 
-    /// An interval has ended. False when no flow sends any more.
+    /// An interval has ended; it counts for flows that sent all through it. False when the next one
+    /// counts for none.
     pub(crate) fn take(&mut self, now: Time, flows: &[Flow]) -> bool {
+        let next = self.next_at(now);
         let mut some_send = false;
         for (entry, before) in self.shares.flows.iter_mut().zip(&mut self.before) {
             let flow = &flows[entry.flow];
-            entry.bytes.push(flow.delivered_bytes - *before);
+            let sends_at = |at: Time| flow.spec.until.is_some_and(|until| until >= at);
+            if sends_at(now) {
+                entry.bytes.push(flow.delivered_bytes - *before);
+            }
             *before = flow.delivered_bytes;
-            some_send |= flow.spec.until.is_some_and(|until| until > now);
+            some_send |= sends_at(next);
         }
         some_send
     }
@@ -143,6 +152,14 @@ mod tests {
         assert_eq!(summary.fair_gbps, 1250.0 * 8.0 / 10e6);
         assert_eq!(shares(&[&[1, 1]]).summary(Kind::Srd), None);
         assert_eq!(shares(&[&[1, 0]]).summary(Kind::Tcp), None);
+    }
+
+    #[test]
+    fn flows_that_stop_earlier_count_while_they_send() {
+        let summary = shares(&[&[9, 100, 100, 100], &[9, 100]]).summary(Kind::Tcp).unwrap();
+        assert_eq!((summary.jain, summary.jain_worst, summary.flow_min_to_fair), (1.0, 1.0, 1.0));
+        assert_eq!((summary.min_to_fair, summary.max_to_fair), (1.0, 1.0));
+        assert_eq!(shares(&[&[]]).summary(Kind::Tcp), None);
     }
 
     #[test]
