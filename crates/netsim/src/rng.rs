@@ -1,5 +1,7 @@
 //! Randomness of a run: one seed, one generator per purpose, the same numbers on every machine.
 
+use std::f64::consts::{LN_2, SQRT_2};
+
 /// `SplitMix64` (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014). Its
 /// numbers are part of the golden tables, which a library's next version must not change.
 #[derive(Clone, Debug)]
@@ -31,6 +33,11 @@ impl Rng {
         ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
+    /// A number from the exponential distribution with mean 1.
+    pub(crate) fn exponential(&mut self) -> f64 {
+        -ln(self.unit())
+    }
+
     /// True in `ppm` of a million cases.
     pub(crate) fn chance_ppm(&mut self, ppm: u32) -> bool {
         ppm > 0 && self.below(1_000_000) < u64::from(ppm)
@@ -42,6 +49,20 @@ impl Rng {
             items.swap(i, self.below(i as u64 + 1) as usize);
         }
     }
+}
+
+/// The natural logarithm of a number above 0, by the series of the inverse hyperbolic tangent: the
+/// mathematics library's last bit differs among systems, and runs are the same everywhere.
+fn ln(x: f64) -> f64 {
+    const FRACTION_BITS: u32 = 52;
+    const BIAS: u64 = 1023;
+    let bits = x.to_bits();
+    let fraction = f64::from_bits(bits & ((1 << FRACTION_BITS) - 1) | BIAS << FRACTION_BITS);
+    let (fraction, more) = if fraction > SQRT_2 { (fraction / 2.0, 1.0) } else { (fraction, 0.0) };
+    let exponent = (bits >> FRACTION_BITS) as f64 - BIAS as f64 + more;
+    let s = (fraction - 1.0) / (fraction + 1.0);
+    let series = (0..12).rev().fold(0.0, |sum, k| sum * s * s + 1.0 / f64::from(2 * k + 1));
+    exponent * LN_2 + 2.0 * s * series
 }
 
 /// Spreads every bit of `z` over all bits.
@@ -67,6 +88,19 @@ mod tests {
         assert_ne!(order, (0..100).collect::<Vec<_>>());
         order.sort_unstable();
         assert_eq!(order, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn logarithms_are_right_and_exponential_numbers_have_mean_1() {
+        for x in [1.0, 0.999_999, 0.75, 0.5, 0.3, 1e-9, 2f64.powi(-53)] {
+            let (own, library) = (ln(x), f64::ln(x));
+            assert!((own - library).abs() <= 3e-16 * library.abs().max(1.0), "{x}: {own}");
+        }
+        // The bits themselves: they are the same everywhere.
+        assert_eq!(ln(0.3).to_bits(), 0xBFF3_4378_FCBD_A720);
+        let mut rng = Rng::new(1);
+        let mean = (0..100_000).map(|_| rng.exponential()).sum::<f64>() / 100_000.0;
+        assert!((mean - 1.0).abs() < 0.01, "{mean}");
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl Adapter {
         let end = now.plus_ps(end_ps);
         self.finish(end, profile.adapter.acknowledged_max, effects);
         let random = profile.adapter.pause_random;
-        let pause = 1.0 - random - random * rng.unit().ln();
+        let pause = 1.0 - random + random * rng.exponential();
         Some(end.plus_ps((profile.adapter.pause_ns.ps_f64() * pause) as u64))
     }
 

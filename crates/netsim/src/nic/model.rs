@@ -191,7 +191,7 @@ impl<'a> Model<'a> {
     }
 
     fn jitter_ps(&mut self) -> u64 {
-        (-self.rng.unit().ln() * self.profile.path.jitter_ns.ps_f64()) as u64
+        (self.rng.exponential() * self.profile.path.jitter_ns.ps_f64()) as u64
     }
 
     fn received(&mut self, node: usize, pair: u32) {
