@@ -59,12 +59,12 @@ pub enum Violation {
         live: u64,
     },
     /// Queues stay within their buffers.
-    #[error("{link} queued {peak_bytes} bytes, its buffer has {buffer_bytes}")]
+    #[error("{link} held {held_bytes} bytes in queue and cable, its buffer has {buffer_bytes}")]
     QueueTooLong {
         /// The link's name.
         link: String,
-        /// Its longest queue.
-        peak_bytes: u32,
+        /// Bytes in its queue and on its cable.
+        held_bytes: u32,
         /// Its buffer.
         buffer_bytes: u32,
     },
@@ -138,12 +138,9 @@ fn check_buffers(network: &Network) -> Result<(), Violation> {
         }
         return Ok(());
     }
-    for (number, link) in (0..).zip(&network.fabric.links) {
-        let (peak_bytes, buffer_bytes) = (link.peak_bytes(), link.buffer_bytes());
-        if peak_bytes > buffer_bytes {
-            let link = name(number);
-            return Err(Violation::QueueTooLong { link, peak_bytes, buffer_bytes });
-        }
+    if let Some((number, held_bytes)) = network.census.overfull {
+        let buffer_bytes = network.fabric.links[number as usize].buffer_bytes();
+        return Err(Violation::QueueTooLong { link: name(number), held_bytes, buffer_bytes });
     }
     Ok(())
 }

@@ -57,9 +57,20 @@ impl Faults {
     /// Links of 100 Gbit/s that are cut from when until when, in microseconds.
     #[cfg(test)]
     pub(crate) fn cuts(links: &[u32], spans_us: &[(u64, u64)]) -> Self {
+        Self::all(links, spans_us, Effect::Cut)
+    }
+
+    /// The same of slow ones.
+    #[cfg(test)]
+    pub(crate) fn slow(links: &[u32], spans_us: &[(u64, u64)], ps_per_byte: u32) -> Self {
+        Self::all(links, spans_us, Effect::Slow { ps_per_byte })
+    }
+
+    #[cfg(test)]
+    fn all(links: &[u32], spans_us: &[(u64, u64)], effect: Effect) -> Self {
         let mut all = Self { normal_ps_per_byte: 80, ..Self::default() };
         let span = |&(from, until)| (Time::from_us(from), Some(Time::from_us(until)));
-        all.during(&spans_us.iter().map(span).collect::<Vec<_>>(), links, Effect::Cut);
+        all.during(&spans_us.iter().map(span).collect::<Vec<_>>(), links, effect);
         all
     }
 

@@ -15,6 +15,7 @@
     reason = "indices are 32 bits wide to keep packets small; scenarios bound every count"
 )]
 
+mod census;
 mod check;
 mod delivered;
 mod fault;

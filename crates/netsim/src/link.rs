@@ -7,6 +7,7 @@
 
 use crate::rng::Rng;
 use crate::time::Time;
+use std::collections::VecDeque;
 
 /// What a link does at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,12 +86,11 @@ pub(crate) struct Link {
     idle_at: Time,
     delay_ps: u32,
     ps_per_byte: u32,
-    loss_ppm: u32,
     /// Buffer of the port in bytes.
     buffer_bytes: u32,
     marking: Marking,
-    up: bool,
-    cuts: u16,
+    /// What its faults have left; most links never have any.
+    damage: Option<Box<Damage>>,
     /// Bytes that wait elsewhere to be offered.
     held_bytes: u32,
     /// Longest queue so far.
@@ -99,17 +99,44 @@ pub(crate) struct Link {
     carried_bytes: u64,
 }
 
+/// What faults do to a link and have done to it.
+#[derive(Clone, Debug, Default)]
+struct Damage {
+    is_cut: bool,
+    cuts: u16,
+    loss_ppm: u32,
+    /// What was queued when the rate changed: until when it leaves, and at how many picoseconds per
+    /// byte, in the order of time.
+    earlier: VecDeque<(Time, u32)>,
+}
+
+impl Damage {
+    /// From now on the rate is another one than that of what leaves until `idle_at`.
+    fn change_rate(&mut self, now: Time, idle_at: Time, ps_per_byte: u32) {
+        self.earlier.retain(|&(until, _)| until > now);
+        if self.earlier.back().map_or(now, |&(until, _)| until) < idle_at {
+            self.earlier.push_back((idle_at, ps_per_byte));
+        }
+    }
+
+    /// Bytes that still leave at earlier rates, and until when.
+    fn leaving_bytes(&self, now: Time) -> (u64, Time) {
+        let later = self.earlier.iter().filter(|&&(until, _)| until > now);
+        later.fold((0, now), |(bytes, from), &(until, ps_per_byte)| {
+            (bytes + until.ps_since(from).div_ceil(u64::from(ps_per_byte)), until)
+        })
+    }
+}
+
 impl Link {
     pub(crate) fn new(ps_per_byte: u32, delay_ps: u32) -> Self {
         Self {
             idle_at: Time::ZERO,
             delay_ps,
             ps_per_byte,
-            loss_ppm: 0,
             buffer_bytes: u32::MAX,
             marking: Marking::NONE,
-            up: true,
-            cuts: 0,
+            damage: None,
             held_bytes: 0,
             peak_bytes: 0,
             carried_bytes: 0,
@@ -124,7 +151,7 @@ impl Link {
     /// Queues a packet of `bytes` that has arrived at the port.
     #[inline]
     pub(crate) fn offer(&mut self, now: Time, bytes: u32, rng: &mut Rng) -> Offer {
-        if !self.up {
+        if !self.is_up() {
             return Offer::Lost(LossCause::Cut);
         }
         let queued_bytes = self.leaving_bytes(now);
@@ -135,7 +162,7 @@ impl Link {
         self.carried_bytes += u64::from(bytes);
         let transfer_ps = u64::from(bytes) * u64::from(self.ps_per_byte);
         self.idle_at = self.idle_at.max(now).plus_ps(transfer_ps);
-        if rng.chance_ppm(self.loss_ppm) {
+        if self.damage.as_ref().is_some_and(|damage| rng.chance_ppm(damage.loss_ppm)) {
             return Offer::Lost(LossCause::GreyLoss);
         }
         let at = self.idle_at.plus_ps(u64::from(self.delay_ps));
@@ -169,15 +196,22 @@ impl Link {
     /// Bytes that were offered and have not left yet.
     #[inline]
     fn leaving_bytes(&self, now: Time) -> u32 {
-        self.idle_at.ps_since(now).div_ceil(u64::from(self.ps_per_byte)) as u32
+        let (earlier_bytes, from) = match &self.damage {
+            None => (0, now),
+            Some(damage) => damage.leaving_bytes(now),
+        };
+        let bytes = self.idle_at.ps_since(from).div_ceil(u64::from(self.ps_per_byte));
+        (earlier_bytes + bytes) as u32
     }
 
+    #[inline]
     pub(crate) fn is_up(&self) -> bool {
-        self.up
+        self.damage.as_ref().is_none_or(|damage| !damage.is_cut)
     }
 
+    #[inline]
     pub(crate) fn cuts(&self) -> u16 {
-        self.cuts
+        self.damage.as_ref().map_or(0, |damage| damage.cuts)
     }
 
     pub(crate) fn delay_ps(&self) -> u32 {
@@ -190,12 +224,18 @@ impl Link {
 
     /// Changes what the link does. Being cut loses everything queued or under way.
     pub(crate) fn set_condition(&mut self, now: Time, condition: Condition) {
-        if self.up && !condition.up {
-            self.cuts = self.cuts.wrapping_add(1);
+        let was_up = self.is_up();
+        let Condition { ps_per_byte, loss_ppm, up } = condition;
+        let damage = self.damage.get_or_insert_default();
+        if was_up && !up {
+            damage.cuts = damage.cuts.wrapping_add(1);
+            damage.earlier.clear();
             self.idle_at = now;
         }
-        let Condition { ps_per_byte, loss_ppm, up } = condition;
-        (self.ps_per_byte, self.loss_ppm, self.up) = (ps_per_byte, loss_ppm, up);
+        if ps_per_byte != self.ps_per_byte {
+            damage.change_rate(now, self.idle_at, self.ps_per_byte);
+        }
+        (damage.is_cut, damage.loss_ppm, self.ps_per_byte) = (!up, loss_ppm, ps_per_byte);
     }
 
     /// Time a packet of `bytes` takes over an empty link.
@@ -252,6 +292,33 @@ mod tests {
         link.set_condition(Time::ZERO, Condition { ps_per_byte: 320, ..HEALTHY });
         let at = Time::from_ps(320_000 + 1_000_000);
         assert_eq!(link.offer(Time::ZERO, 1000, &mut rng), Offer::Arrives { at, mark: false });
+    }
+
+    #[test]
+    fn what_is_queued_stays_so_long_when_the_rate_changes() {
+        for (before, after) in [(80, 8000), (8000, 80)] {
+            let (mut link, mut rng) = (link(), Rng::new(1));
+            let at_rate = |ps_per_byte| Condition { ps_per_byte, ..HEALTHY };
+            link.set_condition(Time::ZERO, at_rate(before));
+            let rate = u64::from(before);
+            link.offer(Time::ZERO, 6000, &mut rng);
+            link.set_condition(Time::ZERO, at_rate(after));
+            assert_eq!(link.queued_bytes(Time::ZERO), 6000, "{before} to {after}");
+            assert_eq!(link.queued_bytes(Time::from_ps(4000 * rate)), 2000);
+            let full = Offer::Lost(LossCause::QueueFull);
+            assert_eq!(link.offer(Time::ZERO, 4001, &mut rng), full);
+            assert!(matches!(link.offer(Time::ZERO, 4000, &mut rng), Offer::Arrives { .. }));
+            assert_eq!(link.queued_bytes(Time::ZERO), 10_000);
+            // And back, before any of it has left: in three parts.
+            link.set_condition(Time::ZERO, at_rate(before));
+            assert_eq!(link.queued_bytes(Time::from_ps(6000 * rate)), 4000);
+            let old_ps = 6000 * rate + 4000 * u64::from(after);
+            assert_eq!(link.queued_bytes(Time::from_ps(old_ps)), 0);
+            let at = Time::from_ps(old_ps + 1000 * rate + 1_000_000);
+            let later = Time::from_ps(6000 * rate);
+            assert_eq!(link.offer(later, 1000, &mut rng), Offer::Arrives { at, mark: true });
+            assert_eq!(link.queued_bytes(later), 5000);
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Packets on their way: from a host's link through switches to a host.
 
+use crate::census::Census;
 use crate::fault::Faults;
 use crate::link::{LossCause, Offer};
 use crate::packet::{Body, Packet, PacketId, Packets, Transit};
@@ -28,8 +29,8 @@ pub(crate) enum Event {
     Fault { step: u32 },
     /// A port that can be paused has sent a packet.
     PortIdle { link: u32 },
-    /// A pause frame reaches the sender of a link that had been cut so often when it was sent.
-    Pause { link: u32, stop: bool, cuts: u16 },
+    /// A pause frame reaches the sender of a link that had changed so often when it was sent.
+    Pause { link: u32, stop: bool, changes: u16 },
     /// Time to see whether pauses last for ever.
     PauseCheck,
     /// A sample is taken; nothing changes.
@@ -55,6 +56,7 @@ pub(crate) struct Network {
     pub(crate) packets: Packets,
     pub(crate) queue: Wheel<Event>,
     pub(crate) tally: Tally,
+    pub(crate) census: Census,
     /// What pauses links, if anything does.
     pub(crate) pfc: Option<Box<Pfc>>,
     faults: Faults,
@@ -66,6 +68,7 @@ pub(crate) struct Network {
 impl Network {
     pub(crate) fn new(fabric: Fabric, rng: Rng) -> Self {
         Self {
+            census: Census::new(&fabric.links),
             fabric,
             packets: Packets::new(),
             queue: Wheel::default(),
@@ -107,6 +110,7 @@ impl Network {
             self.lose(packet.id, LossCause::Cut);
             return false;
         }
+        self.census.leaves(link, packet.wire_bytes());
         let switch = match self.fabric.end_of(link) {
             Node::Host(_) => {
                 self.tally.delivered += 1;
@@ -143,6 +147,7 @@ impl Network {
                 packet.link_cuts = at.cuts();
                 packet.marked |= mark;
                 self.tally.marked += u64::from(mark);
+                self.census.enters(link, packet.wire_bytes());
                 self.queue.push(arrival, Event::Arrive { link, packet });
             }
             Offer::Lost(cause) => self.lose(packet.id, cause),
@@ -167,10 +172,13 @@ impl Network {
         for link in self.faults.take(step).to_vec() {
             let (condition, verdict) = self.faults.now(link);
             let at = &mut self.fabric.links[link as usize];
-            let was_up = at.is_up();
+            let before = (at.is_up(), at.ps_per_byte());
             at.set_condition(now, condition);
-            self.any_cut |= !at.is_up();
-            if at.is_up() != was_up {
+            if !at.is_up() {
+                self.any_cut = true;
+                self.census.empties(link);
+            }
+            if (at.is_up(), at.ps_per_byte()) != before {
                 self.with_pfc(|network, pfc| network.cable_changed(pfc, now, link));
             }
             self.fabric.judge(link, verdict);

@@ -220,8 +220,8 @@ impl Sim {
             Event::PortIdle { link } => {
                 self.network.with_pfc(|network, pfc| network.port_idle(pfc, now, link));
             }
-            Event::Pause { link, stop, cuts } => {
-                self.network.with_pfc(|network, pfc| network.pause(pfc, now, link, stop, cuts));
+            Event::Pause { link, stop, changes } => {
+                self.network.with_pfc(|network, pfc| network.pause(pfc, now, link, stop, changes));
             }
             Event::PauseCheck => {
                 let circle = self.network.with_pfc(|network, pfc| network.check_pauses(pfc, now));

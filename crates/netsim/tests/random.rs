@@ -76,6 +76,7 @@ fn scenario_text(seed: u64) -> String {
             "flap = { down_us = 9, up_us = 8 }\nrepair = { detect_us = 8, converge_us = 3 }",
             "flap = { down_us = 7, up_us = 13 }",
             "gbps = 5",
+            "gbps = 1",
             "loss_ppm = 50_000",
             "gbps = 10\nloss_ppm = 5_000",
             "gbps = 10\nloss_ppm = 5_000\nrepair = { detect_us = 30, converge_us = 40 }",

@@ -6,7 +6,9 @@
 //! that lets the sender go on. The frame waits for the packet that the port is sending, travels,
 //! and stops a switch's port or a host's adapter after the packet it has begun. Frames take no
 //! bandwidth from the packets beside them, are not lost by a cable that loses some, and have no
-//! time-out, as if they were refreshed in time.
+//! time-out, as if they were refreshed in time. When a cable is mended or changes its rate, both of
+//! its ends agree anew, and no frame waits for a packet begun at the old rate: headroom that is
+//! enough at each rate is enough in between.
 //!
 //! A paused port needs a real queue, so a hop costs two events instead of one.
 
@@ -67,6 +69,8 @@ struct Port {
     share_bytes: u32,
     /// The switch has asked for a pause.
     stopping: bool,
+    /// How often the cable was cut, was mended or got another rate: older frames mean nothing.
+    changes: u16,
 }
 
 /// A packet that waits.
@@ -86,6 +90,8 @@ pub(crate) struct Pfc {
     waiting: Vec<Waiting>,
     /// What a switch keeps for each link into it.
     buffer_bytes: u32,
+    /// The longest packet of the run.
+    packet_bytes: u32,
     checks: bool,
     /// A link whose share did not fit, when: a fault of this module.
     pub(crate) overflow: Option<(Time, u32)>,
@@ -106,10 +112,16 @@ impl Pfc {
             thresholds: setup.thresholds(link),
             share_bytes: 0,
             stopping: false,
+            changes: 0,
         });
-        let ports = ports.collect();
-        let buffer_bytes = setup.buffer_bytes;
-        Self { ports, waiting: Vec::new(), buffer_bytes, checks: false, overflow: None }
+        Self {
+            ports: ports.collect(),
+            waiting: Vec::new(),
+            buffer_bytes: setup.buffer_bytes,
+            packet_bytes: setup.packet_bytes,
+            checks: false,
+            overflow: None,
+        }
     }
 
     fn port(&mut self, link: u32) -> &mut Port {
@@ -277,18 +289,21 @@ impl Network {
     /// Tells the sender of a link to stop, or to go on.
     fn send_pause(&mut self, pfc: &mut Pfc, now: Time, link: u32, stop: bool) {
         let cable = &self.fabric.links[link as usize];
-        let (cuts, up) = (cable.cuts(), cable.is_up());
-        let back = pfc.port(link).reverse.map(|back| &self.fabric.links[back as usize]);
-        let free_at = back.map_or(now, |back| back.idle_at().max(now));
-        if up {
-            let at = free_at.plus_ps(back.unwrap_or(cable).transit_ps(PAUSE_BYTES));
-            self.queue.push(at, Event::Pause { link, stop, cuts });
+        let Port { reverse, changes, .. } = *pfc.port(link);
+        let back = reverse.map_or(cable, |back| &self.fabric.links[back as usize]);
+        // It waits for a packet that the port has begun, if the other direction has a port.
+        let packet_ps = u64::from(pfc.packet_bytes) * u64::from(back.ps_per_byte());
+        let idle_at = reverse.map_or(now, |_| back.idle_at());
+        let free_at = idle_at.max(now).min(now.plus_ps(packet_ps));
+        if cable.is_up() {
+            let at = free_at.plus_ps(back.transit_ps(PAUSE_BYTES));
+            self.queue.push(at, Event::Pause { link, stop, changes });
         }
     }
 
     /// A pause frame reaches the sender of a link.
-    pub(crate) fn pause(&mut self, pfc: &mut Pfc, now: Time, link: u32, stop: bool, cuts: u16) {
-        if self.fabric.links[link as usize].cuts() != cuts {
+    pub(crate) fn pause(&mut self, pfc: &mut Pfc, now: Time, link: u32, stop: bool, changes: u16) {
+        if pfc.port(link).changes != changes {
             return;
         }
         if stop {
@@ -316,12 +331,16 @@ impl Network {
         self.send_next(pfc, now, link);
     }
 
-    /// A link has been cut or mended.
+    /// A link has been cut, was mended, or has another rate.
     pub(crate) fn cable_changed(&mut self, pfc: &mut Pfc, now: Time, link: u32) {
+        let port = pfc.port(link);
+        port.changes = port.changes.wrapping_add(1);
         if self.fabric.links[link as usize].is_up() {
-            // Both ends agree anew: who was to stop is told so at once.
-            if pfc.port(link).stopping {
+            // Both ends agree anew, at once, on whether the sender is to stop.
+            if port.stopping {
                 self.stop(pfc, now, link);
+            } else {
+                self.resume(pfc, now, link);
             }
             return;
         }

@@ -62,8 +62,8 @@ impl Blast {
             Event::PortIdle { link } => {
                 network.with_pfc(|network, pfc| network.port_idle(pfc, now, link));
             }
-            Event::Pause { link, stop, cuts } => {
-                network.with_pfc(|network, pfc| network.pause(pfc, now, link, stop, cuts));
+            Event::Pause { link, stop, changes } => {
+                network.with_pfc(|network, pfc| network.pause(pfc, now, link, stop, changes));
             }
             Event::PauseCheck => {
                 let found = network.with_pfc(|network, pfc| network.check_pauses(pfc, now));
@@ -218,6 +218,21 @@ fn a_cut_loses_what_waits_and_lets_others_go_on() {
     assert!(tally.lost[LossCause::Cut as usize] > 100);
     assert_eq!(tally.delivered + blast.lost(), 10_000, "everything has an end");
     assert!(blast.network.pfc.as_ref().unwrap().ports.iter().all(|p| p.paused_at.is_none()));
+}
+
+#[test]
+fn headroom_is_enough_while_rates_change() {
+    // A frame that waited for a packet begun at 1 Gbit/s would come 33 us too late at 100.
+    for spans in [[(10, 40), (90, 113)], [(20, 61), (62, 95)], [(5, 137), (140, 150)]] {
+        let fabric = leaf_spine(3, 4, 1, PORT);
+        let links = fabric.links_named("leaf1-spine0").unwrap();
+        let flows = [(4, 0, 400), (5, 1, 400), (8, 0, 400), (0, 4, 400), (1, 5, 400), (9, 6, 400)];
+        let mut blast = Blast::new(fabric, &setup(20_000, 10_000), &flows);
+        blast.network.add_faults(Faults::slow(&links, &spans, 8000));
+        blast.run();
+        assert_eq!((blast.lost(), blast.network.tally.delivered), (0, 2400), "{spans:?}");
+        assert!(blast.network.pfc.as_ref().unwrap().ports.iter().all(|p| p.paused_at.is_none()));
+    }
 }
 
 #[test]

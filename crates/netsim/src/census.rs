@@ -1,0 +1,80 @@
+//! Bytes in every queue and on every cable, counted as packets come and go.
+//!
+//! Links reckon their queues by time. This knows nothing of times and rates, so it finds where that
+//! reckoning is wrong.
+
+use crate::link::Link;
+
+/// Longest packet of any scenario; the cable may hold the rest of one more than its length says.
+const PACKET_BYTES_MAX: u32 = 9000;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Taken by the link, and not at its end.
+    there_bytes: u32,
+    /// What buffer and cable hold.
+    most_bytes: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Census {
+    /// By link.
+    entries: Vec<Entry>,
+    /// The first link that held more than it can, and how much.
+    pub(crate) overfull: Option<(u32, u32)>,
+}
+
+impl Census {
+    /// Of links that have their best rate.
+    pub(crate) fn new(links: &[Link]) -> Self {
+        let entry = |link: &Link| {
+            let cable_bytes = link.delay_ps().div_ceil(link.ps_per_byte());
+            let most_bytes =
+                link.buffer_bytes().saturating_add(cable_bytes).saturating_add(PACKET_BYTES_MAX);
+            Entry { there_bytes: 0, most_bytes }
+        };
+        Self { entries: links.iter().map(entry).collect(), overfull: None }
+    }
+
+    /// A link has taken a packet that is going to reach its end.
+    #[inline]
+    pub(crate) fn enters(&mut self, link: u32, bytes: u32) {
+        let entry = &mut self.entries[link as usize];
+        entry.there_bytes += bytes;
+        if entry.there_bytes > entry.most_bytes {
+            let there_bytes = entry.there_bytes;
+            self.overfull.get_or_insert((link, there_bytes));
+        }
+    }
+
+    /// A packet is at a link's end.
+    #[inline]
+    pub(crate) fn leaves(&mut self, link: u32, bytes: u32) {
+        self.entries[link as usize].there_bytes -= bytes;
+    }
+
+    /// A cable is cut: everything is lost.
+    pub(crate) fn empties(&mut self, link: u32) {
+        self.entries[link as usize].there_bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::Marking;
+
+    #[test]
+    fn more_than_buffer_and_cable_hold_is_noticed() {
+        let link = Link::new(80, 1_000_000).with_queue(50_000, Marking::NONE);
+        let mut census = Census::new(&[link.clone(), link]);
+        for _ in 0..2 {
+            (0..71).for_each(|_| census.enters(1, 1000));
+            assert_eq!(census.overfull, None, "50,000 queued, 12,500 on the cable, a packet");
+            census.leaves(1, 1000);
+            census.empties(1);
+        }
+        (0..72).for_each(|_| census.enters(1, 1000));
+        assert_eq!(census.overfull, Some((1, 72_000)));
+    }
+}
