@@ -45,7 +45,7 @@ pub(crate) struct FlowSpec {
     pub(crate) until: Option<Time>,
     /// `None`: it waits for nothing but its time.
     pub(crate) round: Option<Round>,
-    /// Best completion time in a network that does nothing but this workload.
+    /// Best completion time; while flows are planned 0 of those that share it.
     pub(crate) ideal_ps: u64,
 }
 

@@ -12,14 +12,11 @@ pub(crate) use ring::ring;
 pub(crate) use routes::{KnownTo, Verdict};
 
 use crate::link::{Link, Marking};
-use crate::packet::{FRAME_BYTES, Transit, UDP_BYTES};
+use crate::packet::Transit;
 use crate::rng::mix;
+use crate::transport::Kind;
 use routes::{Reach, Routes};
 use std::ops::Range;
-
-/// Bytes of an acknowledgement on the wire (common header, block without bits), for round-trip
-/// times of an empty network.
-const ACK_BYTES: u32 = FRAME_BYTES + UDP_BYTES + srd::wire::Header::LEN as u32 + 44;
 
 /// A host or a switch, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -219,18 +216,21 @@ impl Fabric {
         })
     }
 
-    /// Round-trip time of a packet of `bytes` and its acknowledgement in an empty network.
+    /// Round-trip time of a packet of `bytes` and SRD's acknowledgement in an empty network.
     pub(crate) fn base_rtt_ps(&self, src_host: u32, dst_host: u32, bytes: u32) -> u64 {
-        let way = |from: u32, to: u32, bytes: u32| {
-            let mut link = self.host_link(from);
-            let mut transit_ps = 0;
-            loop {
-                transit_ps += self.links[link as usize].transit_ps(bytes);
-                let Node::Switch(switch) = self.end_of(link) else { break transit_ps };
-                link = self.shortest(switch, to, self.hash_at(switch, 0));
-            }
-        };
-        way(src_host, dst_host, bytes) + way(dst_host, src_host, ACK_BYTES)
+        self.way_ps(src_host, dst_host, bytes)
+            + self.way_ps(dst_host, src_host, Kind::Srd.ack_bytes())
+    }
+
+    /// Time that a packet of `bytes` takes from host to host in an empty network.
+    pub(crate) fn way_ps(&self, src_host: u32, dst_host: u32, bytes: u32) -> u64 {
+        let mut link = self.host_link(src_host);
+        let mut way_ps = 0;
+        loop {
+            way_ps += self.links[link as usize].transit_ps(bytes);
+            let Node::Switch(switch) = self.end_of(link) else { return way_ps };
+            link = self.shortest(switch, dst_host, self.hash_at(switch, 0));
+        }
     }
 
     /// Links named by `target`: a node ("spine3") means all links at it, in both directions; two
@@ -399,7 +399,8 @@ pub(crate) mod tests {
         assert_eq!(clos.node_names(), "host0..host11, edge0..edge5, agg0..agg11, core0..core7");
         assert_eq!(leaf_spine.links_named("spine1").unwrap().len(), 8);
         assert!(leaf_spine.links_named("leaf0-leaf1").is_none());
-        let there_and_back = |hops: u64| hops * (2_000_000 + 80 * (4150 + u64::from(ACK_BYTES)));
+        let there_and_back =
+            |hops: u64| hops * (2_000_000 + 80 * (4150 + u64::from(Kind::Srd.ack_bytes())));
         assert_eq!(leaf_spine.base_rtt_ps(0, 11, 4150), there_and_back(4));
         assert_eq!(leaf_spine.base_rtt_ps(0, 1, 4150), there_and_back(2));
         assert_eq!(clos.base_rtt_ps(0, 11, 4150), there_and_back(6));

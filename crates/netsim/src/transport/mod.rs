@@ -60,6 +60,15 @@ impl Kind {
         }
     }
 
+    /// Bytes of the shortest acknowledgement on the wire.
+    pub(crate) const fn ack_bytes(self) -> u32 {
+        match self {
+            Self::Srd => srd::ACK_BYTES,
+            Self::Tcp | Self::Dctcp => tcp::OVERHEAD_BYTES,
+            Self::Roce => roce::ACK_BYTES,
+        }
+    }
+
     /// Payload of a full packet that has `packet_bytes` on the wire.
     pub(crate) const fn message_bytes(self, packet_bytes: u32) -> u32 {
         packet_bytes - self.overhead_bytes()

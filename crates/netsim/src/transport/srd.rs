@@ -11,6 +11,9 @@ use std::sync::Arc;
 pub(super) const OVERHEAD_BYTES: u32 =
     FRAME_BYTES + UDP_BYTES + (srd::wire::Header::LEN + srd::wire::DataRepr::LEN) as u32;
 
+/// Bytes of an acknowledgement on the wire: common header, block without bits.
+pub(super) const ACK_BYTES: u32 = FRAME_BYTES + UDP_BYTES + srd::wire::Header::LEN as u32 + 44;
+
 /// How all engines are set up.
 #[derive(Clone, Debug)]
 pub(crate) struct SrdSetup {

@@ -27,7 +27,6 @@ impl Plan<'_> {
         }
         let plan = self.with(transport)?;
         let flow = plan.flow((src_host, 0), (dst_host, 0), bytes);
-        let ideal_ps = plan.transfer_ps(flow.bytes) + plan.rtt_ps(src_host, dst_host);
-        Ok(FlowSpec { start, ideal_ps, ..flow })
+        Ok(FlowSpec { start, ideal_ps: plan.alone_ps(&flow), ..flow })
     }
 }

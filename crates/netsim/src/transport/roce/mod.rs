@@ -25,7 +25,7 @@ const TRANSPORT_BYTES: u32 = 16;
 /// Bytes of a data packet that are no payload.
 pub(super) const OVERHEAD_BYTES: u32 = FRAME_BYTES + UDP_BYTES + TRANSPORT_BYTES;
 /// An acknowledgement of either kind, with its extended header (4);
-const ACK_BYTES: u32 = OVERHEAD_BYTES + 4;
+pub(super) const ACK_BYTES: u32 = OVERHEAD_BYTES + 4;
 /// and a congestion notification, with 16 reserved bytes.
 const CNP_BYTES: u32 = OVERHEAD_BYTES + 16;
 const UDP: u64 = 17;

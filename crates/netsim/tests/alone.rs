@@ -1,0 +1,64 @@
+//! What holds whatever a transport does: no transfer is faster than the best possible time, and
+//! when it begins makes no difference.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use common::with_file;
+use netsim::{Outcome, Scenario};
+use std::fmt::Write;
+use std::fs;
+
+const KINDS: [&str; 4] = ["srd", "tcp", "dctcp", "roce"];
+/// When each transfer of a trace begins, its hosts, its bytes.
+type Transfer = (u64, u32, u32, u64);
+
+/// Runs a trace on two racks of eight hosts; some packets are marked.
+fn run(transport: &str, transfers: &[Transfer]) -> Outcome {
+    let mut trace = "start_ns,src,dst,bytes\n".to_owned();
+    for (start_ns, src, dst, bytes) in transfers {
+        let _ = writeln!(trace, "{start_ns},{src},{dst},{bytes}");
+    }
+    let text = format!(
+        "title = \"a trace\"\nseeds = [1]\nlimit_ms = 2_000\n\
+         [topology.leaf_spine]\nracks = 2\nhosts_per_rack = 8\nspines = 4\n\
+         [network]\ngbps = 100\nhop_ns = 1000\nbuffer_bytes = 539_500\npfc = {{}}\n\
+         mark_above_bytes = 20_000\n\
+         [transport]\nkind = \"{transport}\"\nroce = {{ congestion = \"dcqcn\" }}\n\
+         [[workload.trace]]\nfile = \"t.csv\"\n"
+    );
+    let folder = with_file(&text);
+    fs::write(folder.path().join("t.csv"), trace).unwrap();
+    Scenario::parse_in(&text, folder.path()).unwrap().run(1).unwrap()
+}
+
+fn completions_ps(outcome: &Outcome) -> Vec<u64> {
+    outcome.flows.iter().map(|flow| flow.completion_ps.unwrap()).collect()
+}
+
+#[test]
+fn nothing_is_faster_than_ideal_and_a_packet_alone_is_ideal() {
+    for transport in KINDS {
+        for bytes in [1, 2, 100, 4000, 4050, 4070, 4100, 5000, 8192, 50_000, 1_000_000] {
+            for dst in [1, 9] {
+                let flow = run(transport, &[(0, 0, dst, bytes)]).flows[0];
+                let ratio = flow.completion_ps.unwrap() as f64 / flow.ideal_ps as f64;
+                let case = format!("{bytes} bytes of {transport} to {dst}: {ratio}");
+                assert!(ratio >= 1.0, "{case}");
+                // SRD's clock counts nanoseconds.
+                assert!(bytes > 4000 || ratio < 1.002, "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_trace_that_begins_later_takes_as_long() {
+    for transport in KINDS {
+        let incast = |start_ns: u64| -> Vec<Transfer> {
+            (0..8).map(|host| (start_ns + u64::from(host) * 100, 8 + host, 0, 400_000)).collect()
+        };
+        let (first, later) = (run(transport, &incast(0)), run(transport, &incast(300_000_000)));
+        assert_eq!(completions_ps(&first), completions_ps(&later), "{transport}");
+    }
+}
