@@ -169,7 +169,9 @@ impl Network {
 
     /// A fault begins or ends.
     pub(crate) fn step_fault(&mut self, now: Time, step: u32) {
-        for link in self.faults.take(step).to_vec() {
+        let links = self.faults.take(step).to_vec();
+        let mut verdicts = Vec::with_capacity(links.len());
+        for link in links {
             let (condition, verdict) = self.faults.now(link);
             let at = &mut self.fabric.links[link as usize];
             let before = (at.is_up(), at.ps_per_byte());
@@ -181,7 +183,8 @@ impl Network {
             if (at.is_up(), at.ps_per_byte()) != before {
                 self.with_pfc(|network, pfc| network.cable_changed(pfc, now, link));
             }
-            self.fabric.judge(link, verdict);
+            verdicts.push((link, verdict));
         }
+        self.fabric.judge(&verdicts);
     }
 }

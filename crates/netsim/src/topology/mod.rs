@@ -2,6 +2,7 @@
 
 mod clos3;
 mod leaf_spine;
+mod names;
 mod ring;
 mod routes;
 mod wiring;
@@ -186,10 +187,10 @@ impl Fabric {
         reach
     }
 
-    /// Routing learns about a link.
-    pub(crate) fn judge(&mut self, link: u32, verdict: Verdict) {
+    /// Routing learns about links.
+    pub(crate) fn judge(&mut self, verdicts: &[(u32, Verdict)]) {
         let (switches, racks) = (self.switches.len(), self.racks());
-        self.routes.judge(link, verdict, switches, racks);
+        self.routes.judge(verdicts, switches, racks);
     }
 
     /// The host whose adapter feeds a link; links of hosts only.
@@ -231,47 +232,6 @@ impl Fabric {
             let Node::Switch(switch) = self.end_of(link) else { return way_ps };
             link = self.shortest(switch, dst_host, self.hash_at(switch, 0));
         }
-    }
-
-    /// Links named by `target`: a node ("spine3") means all links at it, in both directions; two
-    /// nodes ("leaf0-spine3") mean the cable between them. `None` when there is none.
-    pub(crate) fn links_named(&self, target: &str) -> Option<Vec<u32>> {
-        let is = |node: Node, name: &str| self.name(node) == name;
-        let ends = (0..).zip(self.cables());
-        let links: Vec<u32> = match target.split_once('-') {
-            Some((a, b)) => ends
-                .filter(|&(_, (x, y))| is(x, a) && is(y, b) || is(x, b) && is(y, a))
-                .map(|(link, _)| link)
-                .collect(),
-            None => ends
-                .filter(|&(_, (x, y))| is(x, target) || is(y, target))
-                .map(|(link, _)| link)
-                .collect(),
-        };
-        (!links.is_empty()).then_some(links)
-    }
-
-    /// Kinds of switches, each with its number, for messages: "leaf0..leaf7, spine0..spine15".
-    pub(crate) fn node_names(&self) -> String {
-        let kind = |name: &str| name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
-        let mut kinds = vec![format!("host0..host{}", self.hosts - 1)];
-        for group in self.names.chunk_by(|a, b| kind(a) == kind(b)) {
-            kinds.push(format!("{}..{}", group[0], group[group.len() - 1]));
-        }
-        kinds.join(", ")
-    }
-
-    pub(crate) fn name(&self, node: Node) -> String {
-        match node {
-            Node::Host(host) => format!("host{host}"),
-            Node::Switch(switch) => self.names[switch as usize].clone(),
-        }
-    }
-
-    /// A link's name, in its direction.
-    pub(crate) fn link_name(&self, link: u32) -> String {
-        let (from, to) = (self.begins[link as usize], self.ends[link as usize]);
-        format!("{}-{}", self.name(from), self.name(to))
     }
 }
 
@@ -338,7 +298,10 @@ pub(crate) mod tests {
     }
 
     fn judge(fabric: &mut Fabric, links: &[u32], known_to: KnownTo, dead: bool) {
-        links.iter().for_each(|&link| fabric.judge(link, Verdict { known_to, dead }));
+        let all: Vec<_> = links.iter().map(|&link| (link, Verdict { known_to, dead })).collect();
+        let before = fabric.routes.forgotten;
+        fabric.judge(&all);
+        assert_eq!(fabric.routes.forgotten, before + 1, "once for all links");
     }
 
     #[test]
@@ -398,7 +361,9 @@ pub(crate) mod tests {
         assert_eq!(leaf_spine.node_names(), "host0..host11, leaf0..leaf3, spine0..spine1");
         assert_eq!(clos.node_names(), "host0..host11, edge0..edge5, agg0..agg11, core0..core7");
         assert_eq!(leaf_spine.links_named("spine1").unwrap().len(), 8);
-        assert!(leaf_spine.links_named("leaf0-leaf1").is_none());
+        for none in ["leaf0-leaf1", "host12", "host01", "host+1", "spine2", "", "-", "leaf0-"] {
+            assert!(leaf_spine.links_named(none).is_none(), "{none}");
+        }
         let there_and_back =
             |hops: u64| hops * (2_000_000 + 80 * (4150 + u64::from(Kind::Srd.ack_bytes())));
         assert_eq!(leaf_spine.base_rtt_ps(0, 11, 4150), there_and_back(4));

@@ -53,6 +53,8 @@ pub(super) struct Routes {
     /// Links that somebody knows to be bad.
     bad: u32,
     racks: u32,
+    /// How often everything was forgotten: it takes time by switches and racks.
+    pub(super) forgotten: u64,
     /// By switch and rack: the group of links that the switch itself uses;
     own: Vec<u32>,
     /// and how good a way others think that it has.
@@ -76,13 +78,22 @@ impl Routes {
         self.verdicts[link as usize]
     }
 
-    pub(super) fn judge(&mut self, link: u32, verdict: Verdict, switches: usize, racks: u32) {
-        let before = std::mem::replace(&mut self.verdicts[link as usize], verdict);
-        if before == verdict {
-            return;
+    /// Takes verdicts on links, and forgets once, however many they are, what followed from others.
+    pub(super) fn judge(&mut self, verdicts: &[(u32, Verdict)], switches: usize, racks: u32) {
+        let mut changed = false;
+        for &(link, verdict) in verdicts {
+            let before = std::mem::replace(&mut self.verdicts[link as usize], verdict);
+            changed |= before != verdict;
+            self.bad -= u32::from(before.known_to != KnownTo::Nobody);
+            self.bad += u32::from(verdict.known_to != KnownTo::Nobody);
         }
-        self.bad -= u32::from(before.known_to != KnownTo::Nobody);
-        self.bad += u32::from(verdict.known_to != KnownTo::Nobody);
+        if changed {
+            self.forget(switches, racks);
+        }
+    }
+
+    fn forget(&mut self, switches: usize, racks: u32) {
+        self.forgotten += 1;
         self.racks = racks;
         let entries = if self.bad == 0 { 0 } else { switches * racks as usize };
         self.own.clear();

@@ -1,0 +1,56 @@
+//! What nodes and links are called in scenarios and messages.
+
+use super::{Fabric, Node};
+
+impl Fabric {
+    /// Links named by `target`: a node ("spine3") means all links at it, in both directions; two
+    /// nodes ("leaf0-spine3") mean the cable between them. `None` when there is none.
+    pub(crate) fn links_named(&self, target: &str) -> Option<Vec<u32>> {
+        let ends = (0..).zip(self.cables());
+        let links: Vec<u32> = match target.split_once('-') {
+            Some((a, b)) => {
+                let (a, b) = (self.node_named(a)?, self.node_named(b)?);
+                ends.filter(|(_, ends)| *ends == (a, b) || *ends == (b, a))
+                    .map(|(link, _)| link)
+                    .collect()
+            }
+            None => {
+                let node = self.node_named(target)?;
+                ends.filter(|(_, (from, to))| *from == node || *to == node)
+                    .map(|(link, _)| link)
+                    .collect()
+            }
+        };
+        (!links.is_empty()).then_some(links)
+    }
+
+    fn node_named(&self, name: &str) -> Option<Node> {
+        let host = name.strip_prefix("host").and_then(|number| number.parse().ok());
+        let switch = || (0..).zip(&self.names).find(|(_, of)| *of == name).map(|(n, _)| n);
+        let node = host.filter(|&host| host < self.hosts).map(Node::Host);
+        node.or_else(|| switch().map(Node::Switch)).filter(|&node| self.name(node) == name)
+    }
+
+    /// Kinds of switches, each with its number, for messages: "leaf0..leaf7, spine0..spine15".
+    pub(crate) fn node_names(&self) -> String {
+        let kind = |name: &str| name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
+        let mut kinds = vec![format!("host0..host{}", self.hosts - 1)];
+        for group in self.names.chunk_by(|a, b| kind(a) == kind(b)) {
+            kinds.push(format!("{}..{}", group[0], group[group.len() - 1]));
+        }
+        kinds.join(", ")
+    }
+
+    pub(crate) fn name(&self, node: Node) -> String {
+        match node {
+            Node::Host(host) => format!("host{host}"),
+            Node::Switch(switch) => self.names[switch as usize].clone(),
+        }
+    }
+
+    /// A link's name, in its direction.
+    pub(crate) fn link_name(&self, link: u32) -> String {
+        let (from, to) = (self.begins[link as usize], self.ends[link as usize]);
+        format!("{}-{}", self.name(from), self.name(to))
+    }
+}
