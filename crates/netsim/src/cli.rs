@@ -132,6 +132,25 @@ pub(crate) struct CompareArgs {
     pub(crate) new: PathBuf,
     /// Call changes up to this many percent the same. Without it the seeds decide: half of the
     /// 95 % confidence interval of their ratios, at least 2 %.
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(crate) threshold: Option<f64>,
+}
+
+/// Reads a change in percent.
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent| (0.0..=1000.0).contains(percent));
+    percent.ok_or_else(|| format!("{text} is not allowed, only 0 to 1000"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_threshold_is_a_number_with_an_end() {
+        assert_eq!((percent("0"), percent("2.5")), (Ok(0.0), Ok(2.5)));
+        for text in ["nan", "inf", "-1", "1001", "5%"] {
+            assert!(percent(text).is_err(), "{text}");
+        }
+    }
 }

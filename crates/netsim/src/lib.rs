@@ -45,7 +45,7 @@ pub use pfc::PausedLink;
 pub use sample::{FlowSamples, QueueUse, Samples, UplinkUse};
 pub use scenario::{Scenario, ScenarioError};
 pub use share::{FlowShares, ShareSummary, Shares};
-pub use table::{shares_table, table};
+pub use table::{open_flows, shares_table, table};
 pub use time::Time;
 pub use transport::Kind as Transport;
 pub use wheel::Wheel;

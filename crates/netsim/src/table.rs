@@ -61,6 +61,26 @@ pub fn table(title: &str, outcomes: &[Outcome]) -> Table {
     table
 }
 
+/// A line for each run in which not all flows ended well.
+#[must_use]
+pub fn open_flows(outcomes: &[Outcome], limit_ms: u32) -> Vec<String> {
+    let open = outcomes.iter().filter(|outcome| !outcome.is_complete());
+    open.map(|outcome| {
+        let (seed, all) = (outcome.seed, outcome.flows.len());
+        let failed = outcome.flows.iter().filter(|flow| flow.failed_messages > 0).count();
+        let late = all - outcome.done() - failed;
+        let mut what = Vec::new();
+        if late > 0 {
+            what.push(format!("{late} of {all} flows had not ended at limit_ms = {limit_ms}"));
+        }
+        if failed > 0 {
+            what.push(format!("{failed} of {all} flows ended with errors"));
+        }
+        format!("seed {seed}: {}; what is shown is of the others", what.join(" and "))
+    })
+    .collect()
+}
+
 /// A row per run and transport: how flows that send all the time shared the network. `None` when
 /// there were none.
 #[must_use]
@@ -115,16 +135,18 @@ fn columns(name: String, all: usize, summary: Option<Summary>) -> Vec<String> {
     };
     let us = |value: f64| format!("{value:.1}");
     let ratio = |value: f64| format!("{value:.3}");
+    // Those that have not ended would be the slowest: what the others show is no maximum.
+    let of_all = |text: String| if s.done == all { text } else { "-".to_owned() };
     vec![
         name,
         format!("{}/{all}", s.done),
         us(s.min_us),
-        us(s.mean_us),
-        us(s.p50_us),
-        us(s.p99_us),
-        us(s.max_us),
+        of_all(us(s.mean_us)),
+        of_all(us(s.p50_us)),
+        of_all(us(s.p99_us)),
+        of_all(us(s.max_us)),
         ratio(s.min_to_ideal),
-        ratio(s.max_to_ideal),
+        of_all(ratio(s.max_to_ideal)),
         format!("{:.2}", s.repeated_percent),
         ratio(s.jain),
     ]

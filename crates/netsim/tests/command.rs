@@ -48,6 +48,28 @@ fn a_run_that_does_not_end_well_says_so() {
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("2/4"), "the flows of the other hosts ended: {text}");
+    assert!(text.contains("2 of 4 flows had not ended at limit_ms = 10"), "{text}");
+    let row: Vec<&str> = text.lines().nth(3).unwrap().split_whitespace().collect();
+    assert_eq!((row[6], row[8]), ("-", "-"), "the greatest is not known: {text}");
+}
+
+#[test]
+fn results_that_cannot_be_written_are_refused_and_a_full_disk_swallows_no_table() {
+    let folder = with_file(SCENARIO);
+    for (args, part) in [
+        (&["--html", "-"][..], "--html needs the name of a file"),
+        (&["--json", "o", "--html", "o"], "o cannot be two results"),
+        (&["--samples", "5"], "add --json FILE"),
+    ] {
+        let output = netsim(folder.path(), &[&["run", "s.toml"], args].concat());
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains(part) && stderr.lines().count() == 1, "{stderr}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was written");
+    let output = netsim(folder.path(), &["run", "s.toml", "--json", "/dev/full"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("4/4"));
 }
 
 #[test]
@@ -73,6 +95,35 @@ fn wrong_files_are_refused_with_line_field_and_what_is_allowed() {
     expect(with("spines = 2", "spins = 2"), &["line 7", "spins", "spines"]);
     expect(with("leaf_spine", "torus"), &["line 4", "torus", "leaf_spine", "clos3"]);
     expect(with("[1, 2]", "[]"), &["line 2", "seeds", "at least one"]);
+    expect(with("[1, 2]", "[2, 1, 2]"), &["line 2", "seeds", "2 is there twice"]);
+    expect(with("[1, 2]", "[-1]"), &["line 2", "-1 is not allowed"]);
+    expect(with("limit_ms = 10\n", ""), &["limit_ms: missing"]);
+    expect(with("limit_ms = 10", "limit_ms = 1.5"), &["line 3", "a whole number, 1 to 60000"]);
+    expect(with("gbps = 100", "gbps = \"1\""), &["line 9", "a whole number of Gbit/s"]);
+    let two = "[topology.ring]\nswitches = 2\nhosts_per_switch = 1\n[network]";
+    expect(with("[network]", two), &["one of leaf_spine, clos3 and ring"]);
+    let many = "incast]]\nservers = 2\nprocesses = 1000\nrounds = 10_000";
+    expect(
+        with("permutation]]", many),
+        &["line 12", "workload.incast", "20000000 transfers", "at most 2000000"],
+    );
+    let long = "poisson]]\nload_percent = 100\nuntil_us = 60_000_000\nsizes = [[1000, 100.0]]";
+    expect(
+        with("permutation]]\nbytes = 50_000", long),
+        &["line 12", "workload.poisson", "at most 2000000"],
+    );
+    let late = "persistent_incast]]\nservers = 1\nprocesses = 1\nuntil_ms = 2\ninterval_ms = 5";
+    expect(with("permutation]]\nbytes = 50_000", late), &["interval_ms", "longer than until_ms"]);
+    expect(
+        with("100_000\n", "100_000\nmark_most_percent = 5\n"),
+        &["line 12", "mark_most_percent", "mark_all_above_bytes"],
+    );
+    expect(
+        with("100_000\n", "100_000\nmark_above_bytes = 100_000\n"),
+        &["line 12", "mark_above_bytes", "buffer_bytes is 100000"],
+    );
+    let idle = "100_000\n[transport.roce]\nhyper_mbps = 9\n";
+    expect(with("100_000\n", idle), &["line 13", "hyper_mbps", "congestion = \"dcqcn\""]);
     expect(with("permutation", "stencil"), &["line 12", "stencil", "permutation"]);
     let incast = "incast]]\nservers = 3\nprocesses = 1";
     expect(with("permutation]]", incast), &["line 12", "incast.servers", "3 servers", "2 hosts"]);
@@ -95,6 +146,7 @@ fn wrong_files_are_refused_with_line_field_and_what_is_allowed() {
     let fault = |body: &str| refusal(&format!("{SCENARIO}[[fault]]\nat_us = 5\n{body}"));
     expect(fault("target = \"leaf0-leaf1\"\ncut = true"), &["line 16", "leaf0..leaf1", "spine1"]);
     expect(fault("target = \"spine0\""), &["line 16", "cut = true", "loss_ppm"]);
+    expect(fault("target = \"spine0\"\ngbps = 200"), &["line 16", "fault.gbps", "faster"]);
     expect(fault("target = \"spine0\"\ncut = true\nuntil_us = 5"), &["until_us", "not after"]);
     let flap = "flap = { down_us = 1, up_us = 1 }";
     let spine = "target = \"spine0\"";

@@ -55,6 +55,7 @@ fn repeat_and_compare(names: &[String]) {
     for name in names {
         let scenario = scenario(name);
         if scenario.bytes() > BYTES_MAX {
+            println!("skipped: {name} moves {} bytes, more than {BYTES_MAX}", scenario.bytes());
             continue;
         }
         let outcomes: Vec<Outcome> =

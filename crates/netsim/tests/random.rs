@@ -66,10 +66,17 @@ fn scenario_text(seed: u64) -> String {
         let _ = writeln!(text, "processes = 2\nbytes = 60_000\nrounds = {rounds}");
         let _ = writeln!(text, "transport = \"{other}\"");
     }
+    text.push_str(&faults_text(&mut dice, &targets));
+    text
+}
+
+/// One to four faults of cables that end in time.
+fn faults_text(dice: &mut Dice, targets: &[&str]) -> String {
+    let mut text = String::new();
     for _ in 0..=dice.below(4) {
         let at_us = dice.below(HEALED_US - 1);
         let until_us = at_us + 1 + dice.below(HEALED_US - at_us);
-        let target = dice.pick(&targets);
+        let target = dice.pick(targets);
         let kind = dice.pick(&[
             "cut = true",
             "cut = true\nrepair = { detect_us = 5, converge_us = 20 }",

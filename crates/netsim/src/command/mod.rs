@@ -12,8 +12,8 @@ pub(crate) mod setting;
 pub(crate) mod source;
 pub(crate) mod sweep;
 
-use anyhow::{Result, ensure};
-use std::path::Path;
+use anyhow::{Result, bail, ensure};
+use std::path::{Path, PathBuf};
 
 /// How a command ended, when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,14 @@ pub(crate) enum Verdict {
 pub(crate) fn ensure_free(path: &Path, force: bool) -> Result<()> {
     let device = path.metadata().is_ok_and(|there| !there.is_file() && !there.is_dir());
     ensure!(force || device || !path.exists(), "{} exists; --force replaces it", path.display());
+    Ok(())
+}
+
+/// Refuses to write two results into one file.
+pub(crate) fn ensure_different(a: Option<&PathBuf>, b: Option<&PathBuf>) -> Result<()> {
+    if let Some((a, _)) = a.zip(b).filter(|(a, b)| a == b) {
+        bail!("{} cannot be two results; give them different names", a.display());
+    }
     Ok(())
 }
 

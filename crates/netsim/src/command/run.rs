@@ -3,20 +3,18 @@
 use crate::cli::RunArgs;
 use crate::command::record::{Results, Run};
 use crate::command::source::Source;
-use crate::command::{Verdict, ensure_free, is_stdout, page, setting};
-use anyhow::{Context, Result};
-use netsim::{Outcome, Scenario, shares_table, table};
+use crate::command::{Verdict, ensure_different, ensure_free, is_stdout, page, setting};
+use anyhow::{Context, Result, bail};
+use netsim::{Outcome, Scenario, open_flows, shares_table, table};
 use std::panic::{self, AssertUnwindSafe};
 
 /// Bad when some flow did not end well, or the runs miss what the scenario expects.
 pub(crate) fn run(args: &RunArgs) -> Result<Verdict> {
-    for path in args.json.iter().chain(&args.html).filter(|path| !is_stdout(path)) {
-        ensure_free(path, args.force)?;
-    }
+    check_files(args)?;
     let settings = setting::combinations(&args.set);
     let chosen = settings.first().map_or(&[][..], Vec::as_slice);
     let (scenario, mut point) = Source::read(&args.scenario)?.point(chosen)?;
-    let seeds = args.seed.map_or_else(|| scenario.seeds().to_vec(), |seed| vec![seed]);
+    let seeds = args.seed.map_or_else(|| scenario.seeds(), |seed| vec![seed]);
     let sampled_us = args.samples.or_else(|| args.html.as_ref().map(|_| 1));
     for seed in seeds {
         let broken = || format!("broken rule; repeat it with: {}", point.command(Some(seed)));
@@ -33,6 +31,21 @@ pub(crate) fn run(args: &RunArgs) -> Result<Verdict> {
         eprintln!("netsim: missed: {line}; repeat it with: {again}");
     }
     Ok(if missed.is_empty() && complete { Verdict::Good } else { Verdict::Bad })
+}
+
+/// Refuses what could not be written, before anything runs.
+fn check_files(args: &RunArgs) -> Result<()> {
+    if args.html.as_deref().is_some_and(is_stdout) {
+        bail!("--html needs the name of a file; only JSON goes to the terminal");
+    }
+    if args.samples.is_some() && args.json.is_none() && args.html.is_none() {
+        bail!("samples are in JSON and on the page: add --json FILE or --html FILE");
+    }
+    ensure_different(args.json.as_ref(), args.html.as_ref())?;
+    for path in args.json.iter().chain(&args.html).filter(|path| !is_stdout(path)) {
+        ensure_free(path, args.force)?;
+    }
+    Ok(())
 }
 
 /// Runs a scenario once.
@@ -67,21 +80,30 @@ fn write(
     results: &Results,
     missed: &[String],
 ) -> Result<()> {
+    // First what needs no file: a full disk must not swallow it.
+    if args.json.as_deref().is_some_and(is_stdout) {
+        print!("{}", results.json()?);
+    } else {
+        show(scenario, outcomes);
+    }
     if let Some(path) = &args.html {
         let page = page::page(results, missed);
         report::write_atomic(path, report::html(&page).as_bytes())?;
     }
-    if args.json.as_deref().is_some_and(is_stdout) {
-        print!("{}", results.json()?);
-        return Ok(());
-    }
-    if let Some(path) = &args.json {
+    if let Some(path) = args.json.as_ref().filter(|path| !is_stdout(path)) {
         report::write_atomic(path, results.json()?.as_bytes())?;
     }
+    Ok(())
+}
+
+/// Prints the tables.
+fn show(scenario: &Scenario, outcomes: &[Outcome]) {
     println!("{}", scenario.title());
     print!("{}", table(scenario.title(), outcomes).text());
     if let Some(shares) = shares_table(scenario.title(), outcomes) {
         print!("{}", shares.text());
     }
-    Ok(())
+    for line in open_flows(outcomes, scenario.limit_ms()) {
+        println!("{line}");
+    }
 }

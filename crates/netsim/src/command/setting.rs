@@ -47,7 +47,11 @@ impl Setting {
         ensure!(field.split('.').all(|name| !name.is_empty()), "\"{field}\" names no field");
         let values: Result<Vec<_>> = split_list(values)
             .into_iter()
-            .map(|word| Ok((word.to_owned(), value(word).with_context(|| field.clone())?)))
+            .map(|word| match value(word) {
+                Ok(value) => Ok((word.to_owned(), value)),
+                // One line: the command line's reader shows no more than the last of a chain.
+                Err(error) => bail!("{field}: {error:#}"),
+            })
             .collect();
         Ok(Self { field, values: values? })
     }
@@ -209,5 +213,6 @@ mod tests {
             assert!(Setting::parse(text).is_err(), "{text}");
         }
         assert!(Setting::single("a=1,2").is_err());
+        assert_eq!(Setting::parse("a=").unwrap_err().to_string(), "a: a value is missing");
     }
 }

@@ -8,6 +8,7 @@ use super::network::Wrong;
 use super::spec::{Poisson, TransferBytes, Workloads};
 use crate::time::Time;
 use crate::transport::Kind;
+use crate::workload::FLOWS_MAX;
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::Error as NoSuchKind;
@@ -18,12 +19,14 @@ use std::sync::Arc;
 /// No run is longer.
 const START_NS_MAX: u64 = 60_000_000_000;
 const FILE_BYTES_MAX: u64 = 1 << 30;
+/// As many transfers as a run may have, and room for comments.
+const ROWS_MAX: u64 = FLOWS_MAX + 10_000;
 const TRACE_COLUMNS: [&str; 5] = ["start_ns", "src", "dst", "bytes", "transport"];
 const SIZES_COLUMNS: [&str; 2] = ["bytes", "percent"];
 
 /// Transfers from a file.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table, [[workload.trace]]")]
 pub(crate) struct Trace {
     /// Rows of `start_ns,src,dst,bytes`, or with `,transport` after them: hosts by number.
     pub(crate) file: String,
@@ -122,6 +125,10 @@ fn rows<'a>(
     columns: &'static [&'static str],
     optional: usize,
 ) -> Result<Vec<Row<'a>>, String> {
+    let lines = text.lines().count() as u64;
+    if lines > ROWS_MAX {
+        return Err(format!("{file} has {lines} lines; at most {ROWS_MAX} are allowed"));
+    }
     let cut = |line: &'a str| line.split('#').next().unwrap_or_default().trim();
     let mut rows =
         (1..).zip(text.lines().map(cut)).filter(|(_, line)| !line.is_empty()).map(|(line, row)| {

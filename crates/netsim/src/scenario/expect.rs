@@ -1,38 +1,41 @@
-//! What a scenario expects of the means over its seeds.
+//! What a scenario expects of its runs: of the means over its seeds, and of the worst of them.
 
+use super::field::Bound;
 use crate::outcome::{Outcome, Summary};
 use crate::share::ShareSummary;
 use crate::transport::Kind;
 use serde::Deserialize;
 
-/// What the means over all seeds must keep.
+/// What the means over all seeds must keep, and of one figure the worst.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table, [expect]")]
 pub(crate) struct Expect {
     /// Of flows that use this; of all flows when it is missing.
     transport: Option<Kind>,
     /// Largest completion time over the ideal one, at most,
-    max_to_ideal: Option<f64>,
+    max_to_ideal: Option<Bound>,
     /// and at least: what is compared with must be as bad as it is known to be.
-    max_to_ideal_least: Option<f64>,
+    max_to_ideal_least: Option<Bound>,
+    /// The same, not of the mean over the seeds but of the worst of them.
+    worst_to_ideal: Option<Bound>,
     /// Smallest completion time over the ideal one, at least.
-    min_to_ideal: Option<f64>,
+    min_to_ideal: Option<Bound>,
     /// Repeated packets per hundred first transmissions, at most.
-    repeated_percent: Option<f64>,
+    repeated_percent: Option<Bound>,
     /// Jain's index of the mean throughput of flows that send all the time, at least.
-    jain: Option<f64>,
+    jain: Option<Bound>,
     /// Lowest throughput of such a flow in any interval over the fair share, at least,
-    min_to_fair: Option<f64>,
+    min_to_fair: Option<Bound>,
     /// and at most, as above.
-    min_to_fair_most: Option<f64>,
+    min_to_fair_most: Option<Bound>,
 }
 
 /// A name, a mean, and its bounds.
 struct Bounds<'a> {
     name: &'a str,
     value: Option<f64>,
-    most: Option<f64>,
-    least: Option<f64>,
+    most: Option<Bound>,
+    least: Option<Bound>,
 }
 
 impl Expect {
@@ -51,12 +54,19 @@ impl Expect {
             .collect();
         let mean = |field: fn(&Summary) -> f64| mean(summaries.iter().map(field));
         let share = |field: fn(&ShareSummary) -> f64| self::mean(shares.iter().map(field));
+        let worst = summaries.iter().map(|s| s.max_to_ideal).max_by(f64::total_cmp);
         let all = [
             Bounds {
                 name: "max/ideal",
                 value: mean(|s| s.max_to_ideal),
                 most: self.max_to_ideal,
                 least: self.max_to_ideal_least,
+            },
+            Bounds {
+                name: "worst max/ideal",
+                value: worst,
+                most: self.worst_to_ideal,
+                least: None,
             },
             Bounds {
                 name: "min/ideal",
@@ -92,8 +102,8 @@ impl Bounds<'_> {
                 .into_iter()
                 .collect();
         };
-        let over = self.most.filter(|&bound| value > bound);
-        let under = self.least.filter(|&bound| value < bound);
+        let over = self.most.map(|Bound(bound)| bound).filter(|&bound| value > bound);
+        let under = self.least.map(|Bound(bound)| bound).filter(|&bound| value < bound);
         over.map(|bound| format!("{name} is {value:.3}, expected at most {bound}"))
             .into_iter()
             .chain(under.map(|bound| format!("{name} is {value:.3}, expected at least {bound}")))
@@ -134,5 +144,12 @@ mod tests {
         );
         assert_eq!(missed("max_to_ideal_least = 7.0"), ["max/ideal is 6.000, expected at least 7"]);
         assert_eq!(missed("jain = 0.9"), ["Jain is unknown: no flow ended well"]);
+        let worst = "transport = \"srd\"\nmax_to_ideal = 1.1\nworst_to_ideal = 1.15";
+        assert_eq!(missed(worst), ["worst max/ideal is 1.200, expected at most 1.15"]);
+        for bound in ["nan", "inf", "-1.0"] {
+            let text = format!("max_to_ideal = {bound}");
+            assert!(toml::from_str::<Expect>(&text).is_err(), "{bound} bounds nothing");
+        }
+        assert!(toml::from_str::<Expect>("max_to_ideal = 2").is_ok());
     }
 }

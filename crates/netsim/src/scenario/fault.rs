@@ -10,10 +10,13 @@ type Us = Bounded<0, 60_000_000>;
 /// Cuts of one flapping cable.
 const FLAPS_MAX: u32 = 100_000;
 
+/// A field and what is wrong with it.
+type Problem = (&'static str, String);
+
 /// What breaks: a node ("spine3": all its cables) or a cable ("leaf0-spine3"), from when, until
 /// when (for ever when that is missing), and how: at least one of the other fields.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table, [[fault]]")]
 pub(crate) struct Fault {
     pub(crate) target: Spanned<String>,
     pub(crate) at_us: Us,
@@ -34,7 +37,7 @@ pub(crate) struct Fault {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "{ down_us = 20, up_us = 20 }")]
 pub(crate) struct Flap {
     pub(crate) down_us: Bounded<1, 60_000_000>,
     pub(crate) up_us: Bounded<1, 60_000_000>,
@@ -42,7 +45,7 @@ pub(crate) struct Flap {
 
 /// How long routing takes.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "{ detect_us = 3, converge_us = 10 }")]
 pub(crate) struct Repair {
     /// The switches at both ends notice a state that has lasted for so long, and change their
     /// tables.
@@ -52,8 +55,8 @@ pub(crate) struct Repair {
 }
 
 impl Fault {
-    /// Field and problem of a fault that cannot be.
-    pub(super) fn check(&self, fabric: &Fabric) -> Result<(), (&'static str, String)> {
+    /// Field and problem of a fault that cannot be, in a network whose links have a `normal` rate.
+    pub(super) fn check(&self, fabric: &Fabric, normal: Gbps) -> Result<(), Problem> {
         let target = self.target.get_ref();
         if fabric.links_named(target).is_none() {
             let names = fabric.node_names();
@@ -65,6 +68,10 @@ impl Fault {
         if !self.cut && self.flap.is_none() && self.gbps.is_none() && self.loss_ppm.is_none() {
             let problem = "one of cut = true, flap, gbps and loss_ppm is needed".to_owned();
             return Err(("fault", problem));
+        }
+        if self.gbps.is_some_and(|gbps| gbps.ps_per_byte() < normal.ps_per_byte()) {
+            let problem = "faster than network.gbps, which is no fault".to_owned();
+            return Err(("fault.gbps", problem));
         }
         let at_us = self.at_us.get();
         let until_us = self.until_us.map(Bounded::get);

@@ -1,6 +1,7 @@
 //! Numbers of scenario files that know what is allowed.
 
 use serde::{Deserialize, Deserializer, de};
+use std::fmt;
 
 /// A number between two bounds, both allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +21,60 @@ impl<const MIN: u32, const MAX: u32> Bounded<MIN, MAX> {
 
 impl<'de, const MIN: u32, const MAX: u32> Deserialize<'de> for Bounded<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        Self::new(i64::deserialize(source)?).map_err(de::Error::custom)
+        let expected = || format!("a whole number, {MIN} to {MAX}");
+        Self::new(whole_number(source, expected)?).map_err(de::Error::custom)
+    }
+}
+
+/// Reads a whole number; `expected` describes what is allowed where there is something else.
+fn whole_number<'de, D: Deserializer<'de>>(
+    source: D,
+    expected: impl Fn() -> String,
+) -> Result<i64, D::Error> {
+    struct Reader<F>(F);
+
+    impl<F: Fn() -> String> de::Visitor<'_> for Reader<F> {
+        type Value = i64;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(&self.0())
+        }
+
+        fn visit_i64<E: de::Error>(self, value: i64) -> Result<i64, E> {
+            Ok(value)
+        }
+
+        fn visit_u64<E: de::Error>(self, value: u64) -> Result<i64, E> {
+            i64::try_from(value)
+                .map_err(|_| E::invalid_value(de::Unexpected::Unsigned(value), &self))
+        }
+    }
+
+    source.deserialize_any(Reader(expected))
+}
+
+/// A run's seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Seed(pub(crate) u64);
+
+impl<'de> Deserialize<'de> for Seed {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let value = whole_number(source, || format!("a whole number, 0 to {}", i64::MAX))?;
+        let seed = u64::try_from(value).map(Self);
+        seed.map_err(|_| de::Error::custom(format!("{value} is not allowed, only 0 and more")))
+    }
+}
+
+/// A bound on a figure: not negative, and a number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bound(pub(crate) f64);
+
+impl<'de> Deserialize<'de> for Bound {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let value = f64::deserialize(source)?;
+        let allowed = value.is_finite() && value >= 0.0;
+        let problem = || de::Error::custom(format!("{value} is not allowed, only 0 and more"));
+        allowed.then_some(Self(value)).ok_or_else(problem)
     }
 }
 
@@ -44,7 +98,7 @@ impl Gbps {
 
 impl<'de> Deserialize<'de> for Gbps {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        let value = i64::deserialize(source)?;
+        let value = whole_number(source, || "a whole number of Gbit/s".to_owned())?;
         let mut exact = (1..=GBPS_MAX).filter(|gbps| PS_PER_BYTE.is_multiple_of(*gbps));
         if let Some(gbps) = exact.clone().find(|&gbps| i64::from(gbps) == value) {
             return Ok(Self(gbps));

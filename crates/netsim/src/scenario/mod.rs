@@ -66,11 +66,7 @@ impl Scenario {
     /// # Errors
     /// As [`Scenario::parse`].
     pub fn parse_in(text: &str, folder: &Path) -> Result<Self, ScenarioError> {
-        let mut file: File = toml::from_str(text).map_err(|error| ScenarioError {
-            line: line_of(text, error.span().unwrap_or(0..0)),
-            field: line_at(text, error.span().unwrap_or(0..0)),
-            problem: error.message().replace('\n', " "),
-        })?;
+        let mut file: File = toml::from_str(text).map_err(|error| wrong_text(text, &error))?;
         let refuse = |span: Range<usize>, field: &str, problem: String| ScenarioError {
             line: line_of(text, span),
             field: field.to_owned(),
@@ -78,6 +74,12 @@ impl Scenario {
         };
         if file.seeds.get_ref().is_empty() {
             let problem = "empty; at least one seed is needed".to_owned();
+            return Err(refuse(file.seeds.span(), "seeds", problem));
+        }
+        let mut seeds = file.seeds.get_ref().clone();
+        seeds.sort_unstable();
+        if let Some(pair) = seeds.windows(2).find(|pair| pair[0] == pair[1]) {
+            let problem = format!("{} is there twice, and would give the same run", pair[0].0);
             return Err(refuse(file.seeds.span(), "seeds", problem));
         }
         let topology = &file.topology;
@@ -96,7 +98,7 @@ impl Scenario {
             refuse(span, field, problem)
         })?;
         for fault in &scenario.file.fault {
-            if let Err((field, problem)) = fault.check(&fabric) {
+            if let Err((field, problem)) = fault.check(&fabric, scenario.file.network.gbps) {
                 return Err(refuse(fault.target.span(), field, problem));
             }
         }
@@ -117,8 +119,14 @@ impl Scenario {
 
     /// Seeds of its runs.
     #[must_use]
-    pub fn seeds(&self) -> &[u64] {
-        self.file.seeds.get_ref()
+    pub fn seeds(&self) -> Vec<u64> {
+        self.file.seeds.get_ref().iter().map(|seed| seed.0).collect()
+    }
+
+    /// Virtual time after which a run ends in any case.
+    #[must_use]
+    pub fn limit_ms(&self) -> u32 {
+        self.file.limit_ms.get()
     }
 
     /// Bytes that all flows of a run move (of Poisson arrivals: with the first seed). Flows that
@@ -198,6 +206,19 @@ impl Scenario {
             marks: self.file.network.mark_above_bytes.is_some(),
         };
         workload::flows(&self.file.workload, &plan, &root.fork(4))
+    }
+}
+
+/// What TOML's reader says of a text that is no scenario.
+fn wrong_text(text: &str, error: &toml::de::Error) -> ScenarioError {
+    let span = error.span().unwrap_or(0..0);
+    let problem = error.message().replace('\n', " ");
+    // Its place would be that of the table around it.
+    let missing = problem.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
+    ScenarioError {
+        line: line_of(text, span.clone()),
+        field: missing.map_or_else(|| line_at(text, span), str::to_owned),
+        problem: missing.map_or_else(|| problem.clone(), |_| "missing".to_owned()),
     }
 }
 

@@ -15,15 +15,37 @@ const LINKS_MAX: u64 = 2_000_000;
 const ACK_BYTES_MAX: u32 = FRAME_BYTES + UDP_BYTES + srd::HEADER_MAX as u32;
 
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "snake_case")]
+#[serde(try_from = "Topologies")]
 pub(crate) enum Topology {
     LeafSpine(LeafSpine),
     Clos3(Clos3),
     Ring(Ring),
 }
 
+/// Of which a scenario has one.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table, as [topology.leaf_spine]")]
+struct Topologies {
+    leaf_spine: Option<LeafSpine>,
+    clos3: Option<Clos3>,
+    ring: Option<Ring>,
+}
+
+impl TryFrom<Topologies> for Topology {
+    type Error = &'static str;
+
+    fn try_from(all: Topologies) -> Result<Self, Self::Error> {
+        match (all.leaf_spine, all.clos3, all.ring) {
+            (Some(shape), None, None) => Ok(Self::LeafSpine(shape)),
+            (None, Some(shape), None) => Ok(Self::Clos3(shape)),
+            (None, None, Some(shape)) => Ok(Self::Ring(shape)),
+            _ => Err("one of leaf_spine, clos3 and ring is needed, and no more than one"),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table, [topology.leaf_spine]")]
 pub(crate) struct LeafSpine {
     racks: Bounded<1, 4096>,
     hosts_per_rack: Bounded<1, 1024>,
@@ -31,7 +53,7 @@ pub(crate) struct LeafSpine {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table, [topology.clos3]")]
 pub(crate) struct Clos3 {
     pods: Bounded<1, 256>,
     edges_per_pod: Bounded<1, 128>,
@@ -42,14 +64,14 @@ pub(crate) struct Clos3 {
 
 /// Switches that send one way round a circle: with `network.pfc` they can stand still.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table, [topology.ring]")]
 pub(crate) struct Ring {
     switches: Bounded<2, 256>,
     hosts_per_switch: Bounded<1, 256>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table, [network]")]
 pub(crate) struct Network {
     pub(crate) gbps: Gbps,
     /// Delay of a cable and the switch at its end.
@@ -57,18 +79,18 @@ pub(crate) struct Network {
     /// Buffer of each port; with `pfc`, what a switch keeps for each link into it.
     buffer_bytes: Bounded<10_000, 1_000_000_000>,
     /// Packets that meet a longer queue are marked.
-    pub(super) mark_above_bytes: Option<Bounded<0, 1_000_000_000>>,
+    pub(super) mark_above_bytes: Option<Spanned<Bounded<0, 1_000_000_000>>>,
     /// Up to here only a share of them, that rises evenly
     mark_all_above_bytes: Option<Spanned<Bounded<1, 1_000_000_000>>>,
     /// to this one. Both or none.
-    mark_most_percent: Option<Bounded<1, 100>>,
+    mark_most_percent: Option<Spanned<Bounded<1, 100>>>,
     /// Switches pause senders instead of losing packets.
     pfc: Option<Spanned<Pfc>>,
 }
 
 /// When links are paused. What is missing follows from buffer, delay and rate.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table, [network.pfc], which may be empty")]
 struct Pfc {
     /// Pause when a switch holds more of a link's packets; at most the buffer less the headroom.
     xoff_bytes: Option<Bounded<1, 1_000_000_000>>,
@@ -155,14 +177,7 @@ impl Network {
 
     /// What does not fit together.
     pub(super) fn check(&self, packet_bytes: u32) -> Result<(), Wrong> {
-        if let Some(all) = &self.mark_all_above_bytes {
-            let above = self.mark_above_bytes.map(Bounded::get);
-            let rises = above.is_some_and(|above| above < all.get_ref().get());
-            if !rises || self.mark_most_percent.is_none() {
-                let problem = "it needs a smaller mark_above_bytes, and mark_most_percent";
-                return Err((all.span(), "network.mark_all_above_bytes", problem.to_owned()));
-            }
-        }
+        self.check_marks()?;
         if let Some((setup, pfc)) = self.pfc_setup(packet_bytes).zip(self.pfc.as_ref()) {
             // All links of a network are alike.
             let link = Link::new(self.gbps.ps_per_byte(), self.delay_ps());
@@ -171,17 +186,45 @@ impl Network {
         Ok(())
     }
 
+    /// What does not fit together of the queues that mark packets.
+    fn check_marks(&self) -> Result<(), Wrong> {
+        let above = self.mark_above_bytes.as_ref().map(|above| above.get_ref().get());
+        if let Some(all) = &self.mark_all_above_bytes {
+            let rises = above.is_some_and(|above| above < all.get_ref().get());
+            if !rises || self.mark_most_percent.is_none() {
+                let problem = "it needs a smaller mark_above_bytes, and mark_most_percent";
+                return Err((all.span(), "network.mark_all_above_bytes", problem.to_owned()));
+            }
+        } else if let Some(most) = &self.mark_most_percent {
+            let problem = "it needs mark_all_above_bytes, or changes nothing".to_owned();
+            return Err((most.span(), "network.mark_most_percent", problem));
+        }
+        let buffer_bytes = self.buffer_bytes.get();
+        // With pauses, a queue holds shares of several links.
+        match &self.mark_above_bytes {
+            Some(above) if above.get_ref().get() >= buffer_bytes && self.pfc.is_none() => {
+                let problem = format!(
+                    "no queue gets there: buffer_bytes is {buffer_bytes}, which is not more"
+                );
+                Err((above.span(), "network.mark_above_bytes", problem))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn delay_ps(&self) -> u32 {
         self.hop_ns.get() * 1000
     }
 
     fn marking(&self) -> Marking {
-        let Some(above) = self.mark_above_bytes else { return Marking::NONE };
+        let Some(above) = &self.mark_above_bytes else { return Marking::NONE };
+        let above_bytes = above.get_ref().get();
         let all_above_bytes = self.mark_all_above_bytes.as_ref().map(|all| all.get_ref().get());
+        let most_percent = self.mark_most_percent.as_ref().map_or(0, |most| most.get_ref().get());
         Marking {
-            above_bytes: above.get(),
-            all_above_bytes: all_above_bytes.unwrap_or_else(|| above.get()),
-            most_ppm: self.mark_most_percent.map_or(0, |percent| percent.get() * 10_000),
+            above_bytes,
+            all_above_bytes: all_above_bytes.unwrap_or(above_bytes),
+            most_ppm: most_percent * 10_000,
         }
     }
 }

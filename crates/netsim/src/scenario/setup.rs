@@ -27,15 +27,24 @@ pub(super) fn of(file: &File, fabric: &Fabric) -> Setup {
 
 /// What does not fit together.
 pub(super) fn check(file: &File) -> Result<(), Wrong> {
-    match &file.transport.roce.congestion {
-        Some(kind)
-            if *kind.get_ref() == RoceCongestion::Dcqcn
-                && file.network.mark_above_bytes.is_none() =>
-        {
-            let problem = "\"dcqcn\" reacts to marks: set network.mark_above_bytes".to_owned();
-            Err((kind.span(), "transport.roce.congestion", problem))
+    let roce = &file.transport.roce;
+    let dcqcn = roce.congestion.as_ref().filter(|kind| *kind.get_ref() == RoceCongestion::Dcqcn);
+    if let Some(kind) = dcqcn.filter(|_| file.network.mark_above_bytes.is_none()) {
+        let problem = "\"dcqcn\" reacts to marks: set network.mark_above_bytes".to_owned();
+        return Err((kind.span(), "transport.roce.congestion", problem));
+    }
+    let of_dcqcn = [
+        ("transport.roce.cnp_interval_us", roce.cnp_interval_us.as_ref().map(Spanned::span)),
+        ("transport.roce.additive_mbps", roce.additive_mbps.as_ref().map(Spanned::span)),
+        ("transport.roce.hyper_mbps", roce.hyper_mbps.as_ref().map(Spanned::span)),
+    ];
+    let set = of_dcqcn.into_iter().find_map(|(field, span)| Some((field, span?)));
+    match set.filter(|_| dcqcn.is_none()) {
+        Some((field, span)) => {
+            let problem = "it changes nothing without congestion = \"dcqcn\"".to_owned();
+            Err((span, field, problem))
         }
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
@@ -96,10 +105,12 @@ fn roce(file: &File) -> RoceSetup {
     let congestion = roce.congestion.as_ref().map(Spanned::get_ref);
     let bps = |mbps: u32| f64::from(mbps) * 1e6;
     let dcqcn = congestion.filter(|&&kind| kind == RoceCongestion::Dcqcn).map(|_| DcqcnSetup {
-        cnp_interval_ps: u64::from(roce.cnp_interval_us.map_or(50, Bounded::get)) * PS_PER_US,
+        cnp_interval_ps: u64::from(
+            roce.cnp_interval_us.as_ref().map_or(50, |us| us.get_ref().get()),
+        ) * PS_PER_US,
         line_bps: f64::from(file.network.gbps.bytes_per_us()) * 8e6,
-        additive_bps: bps(roce.additive_mbps.map_or(40, Bounded::get)),
-        hyper_bps: bps(roce.hyper_mbps.map_or(400, Bounded::get)),
+        additive_bps: bps(roce.additive_mbps.as_ref().map_or(40, |mbps| mbps.get_ref().get())),
+        hyper_bps: bps(roce.hyper_mbps.as_ref().map_or(400, |mbps| mbps.get_ref().get())),
     });
     RoceSetup {
         mtu_bytes: Kind::Roce.message_bytes(packet_bytes(file)),

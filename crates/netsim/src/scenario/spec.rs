@@ -3,7 +3,7 @@
 use super::data::Trace;
 use super::expect::Expect;
 use super::fault::Fault;
-use super::field::Bounded;
+use super::field::{Bounded, Seed};
 use super::network::{Network, Topology};
 use crate::transport::Kind;
 use serde::Deserialize;
@@ -11,12 +11,12 @@ use toml::Spanned;
 
 /// A scenario file.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a scenario")]
 pub(crate) struct File {
     /// One line on what it shows.
     pub(crate) title: String,
     /// One run for each.
-    pub(crate) seeds: Spanned<Vec<u64>>,
+    pub(crate) seeds: Spanned<Vec<Seed>>,
     /// Virtual time after which a run ends in any case.
     pub(crate) limit_ms: Bounded<1, 60_000>,
     pub(crate) topology: Spanned<Topology>,
@@ -33,7 +33,7 @@ pub(crate) struct File {
 /// Which transport flows use, and how the engine is set up; what is missing is as in its preset
 /// for simulations.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table, [transport]")]
 pub(crate) struct Transport {
     /// For all workloads that name none.
     pub(crate) kind: Kind,
@@ -53,7 +53,7 @@ pub(crate) struct Transport {
 
 /// How RoCEv2 queue pairs are set up.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table, [transport.roce]")]
 pub(crate) struct Roce {
     /// Nothing when it is missing: the network's pauses do.
     pub(crate) congestion: Option<Spanned<RoceCongestion>>,
@@ -66,12 +66,12 @@ pub(crate) struct Roce {
     /// Give up after so many silences in a row and one more; 7 when it is missing.
     pub(crate) retries: Option<Bounded<0, 7>>,
     /// DCQCN: a receiver tells of marks at most once in this time; 50 when it is missing.
-    pub(crate) cnp_interval_us: Option<Bounded<1, 1_000_000>>,
+    pub(crate) cnp_interval_us: Option<Spanned<Bounded<1, 1_000_000>>>,
     /// DCQCN: step of the additive increase in Mbit/s; 40 when it is missing, as in the paper.
-    pub(crate) additive_mbps: Option<Bounded<1, 100_000>>,
+    pub(crate) additive_mbps: Option<Spanned<Bounded<1, 100_000>>>,
     /// DCQCN: step of the hyper increase in Mbit/s; 400 when it is missing, which the paper does
     /// not say.
-    pub(crate) hyper_mbps: Option<Bounded<1, 100_000>>,
+    pub(crate) hyper_mbps: Option<Spanned<Bounded<1, 100_000>>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -84,12 +84,13 @@ pub(crate) enum RoceCongestion {
 
 /// How TCP connections are set up, those of DCTCP too.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table, [transport.tcp]")]
 pub(crate) struct Tcp {
     pub(crate) congestion: TcpCongestion,
     /// Shortest retransmission timeout; 50 when it is missing, as in the SRD paper's evaluation.
     pub(crate) min_rto_ms: Option<Bounded<1, 60_000>>,
-    /// First window; 10 when it is missing (RFC 6928).
+    /// First window; 10 when it is missing, as in Linux (`TCP_INIT_CWND`), whatever the segments'
+    /// size: RFC 6928 has a limit in bytes, too.
     pub(crate) initial_window_packets: Option<Bounded<1, 1000>>,
     /// Losses are found by time and the tail is probed (RFC 8985), as Linux does since 2018; else
     /// three segments must arrive after a lost one (RFC 6675).
@@ -114,7 +115,7 @@ pub(crate) enum TcpCongestion {
 
 /// Who sends what to whom.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "tables, as [[workload.permutation]]")]
 pub(crate) struct Workloads {
     pub(crate) incast: Vec<Spanned<Incast>>,
     pub(crate) persistent_incast: Vec<Spanned<PersistentIncast>>,
@@ -137,7 +138,7 @@ pub(crate) type TransferBytes = Bounded<1, 4_000_000_000>;
 
 /// Processes of hosts in other racks send to a process of host 0, all at once.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table, [[workload.incast]]")]
 pub(crate) struct Incast {
     pub(crate) servers: Bounded<1, 100_000>,
     pub(crate) processes: Bounded<1, 1000>,
@@ -149,7 +150,7 @@ pub(crate) struct Incast {
 
 /// The same, but they send all the time; each flow's throughput is measured.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table, [[workload.persistent_incast]]")]
 pub(crate) struct PersistentIncast {
     pub(crate) servers: Bounded<1, 100_000>,
     pub(crate) processes: Bounded<1, 1000>,
@@ -162,7 +163,7 @@ pub(crate) struct PersistentIncast {
 
 /// Every host sends to one other and receives from one other.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table, [[workload.permutation]]")]
 pub(crate) struct Permutation {
     pub(crate) bytes: TransferBytes,
     pub(crate) transport: Option<Kind>,
@@ -170,7 +171,7 @@ pub(crate) struct Permutation {
 
 /// Processes of consecutive hosts of a rack send to those at the same places of another rack.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table, [[workload.rack_to_rack]]")]
 pub(crate) struct RackToRack {
     pub(crate) from_rack: u32,
     pub(crate) to_rack: u32,
@@ -187,7 +188,7 @@ pub(crate) struct RackToRack {
 
 /// The first hosts all send to each other.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table, [[workload.all_to_all]]")]
 pub(crate) struct AllToAll {
     pub(crate) hosts: Bounded<2, 1024>,
     pub(crate) bytes: TransferBytes,
@@ -196,9 +197,9 @@ pub(crate) struct AllToAll {
 
 /// Transfers begin at random times at every host, to random hosts.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table, [[workload.poisson]]")]
 pub(crate) struct Poisson {
-    /// Share of each host's link that they take on average.
+    /// Share of each host's link that they take on average, headers included.
     pub(crate) load_percent: Bounded<1, 100>,
     /// They begin until then.
     pub(crate) until_us: Bounded<1, 60_000_000>,

@@ -116,7 +116,7 @@ impl Experiment {
         let combinations = setting::combinations(&settings);
         let chosen = combinations.first().map_or(&[][..], Vec::as_slice);
         let (scenario, point) = Source::new(file, text)?.point(chosen)?;
-        let seeds = scenario.seeds().to_vec();
+        let seeds = scenario.seeds();
         let buffer = point.settings.iter().find(|(field, _)| field == "network.buffer_bytes");
         let buffer = buffer.map_or_else(String::new, |(_, value)| value.clone());
         let (bytes, cost_bytes) = (0, 0);

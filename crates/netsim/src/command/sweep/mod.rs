@@ -14,7 +14,7 @@ use crate::cli::SweepArgs;
 use crate::command::pool::{self, Step};
 use crate::command::record::{Point, Results, Run};
 use crate::command::run::attempt;
-use crate::command::{Verdict, ensure_free};
+use crate::command::{Verdict, ensure_different, ensure_free};
 use anyhow::{Context, Result};
 use plan::{Plan, Unit};
 use report::Progress;
@@ -33,6 +33,7 @@ pub(crate) fn run(args: &SweepArgs) -> Result<Verdict> {
         print!("{}", slurm::script(args, tasks)?);
         return Ok(Verdict::Good);
     }
+    ensure_different(args.json.as_ref(), args.csv.as_ref())?;
     for path in args.json.iter().chain(&args.csv) {
         ensure_free(path, args.force)?;
     }

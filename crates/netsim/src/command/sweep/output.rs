@@ -87,9 +87,12 @@ fn figures(point: &Point) -> Vec<String> {
             summaries.iter().map(|s| value(s)).sum::<f64>() / summaries.len() as f64
         };
         let worst = summaries.iter().map(|s| s.max_to_ideal).fold(0.0, f64::max);
+        // Flows that have not ended would be the slowest.
+        let of_all = |text: String| if done == flows { text } else { "-".to_owned() };
         let us = [mean(|s| s.mean_us), mean(|s| s.p99_us), mean(|s| s.max_us)];
-        row.extend(us.map(|value| format!("{value:.1}")));
-        row.extend([mean(|s| s.max_to_ideal), worst].map(|value| format!("{value:.3}")));
+        row.extend(us.map(|value| of_all(format!("{value:.1}"))));
+        let ratios = [mean(|s| s.max_to_ideal), worst];
+        row.extend(ratios.map(|value| of_all(format!("{value:.3}"))));
         row.push(format!("{:.2}", mean(|s| s.repeated_percent)));
         row.push(format!("{:.3}", mean(|s| s.jain)));
     }

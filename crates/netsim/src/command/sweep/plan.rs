@@ -102,8 +102,8 @@ impl Plan {
         }
         let mut units = Vec::new();
         for (number, (scenario, _)) in points.iter().enumerate() {
-            let seeds = seeds.map_or_else(|| scenario.seeds(), |seeds| &seeds.0);
-            units.extend(seeds.iter().map(|&seed| Unit { point: number, seed }));
+            let seeds = seeds.map_or_else(|| scenario.seeds(), |seeds| seeds.0.clone());
+            units.extend(seeds.into_iter().map(|seed| Unit { point: number, seed }));
         }
         ensure!(units.len() as u64 <= RUNS_MAX, "{} runs; at most {RUNS_MAX}", units.len());
         Ok(Self { points, units })

@@ -1,6 +1,7 @@
 //! Finished runs on disk, a file each, so that a sweep can go on where it ended.
 
 use super::plan::{Plan, Unit};
+use crate::command::ensure_free;
 use crate::command::record::{Point, Results, Run};
 use anyhow::{Context, Result, ensure};
 use netsim::Scenario;
@@ -67,7 +68,11 @@ impl Store {
     /// Refuses to replace the tables of another sweep: of one that has points this one has not.
     pub(super) fn ensure_same_sweep(&self, plan: &Plan, force: bool) -> Result<()> {
         let path = self.results_path();
-        if force || !path.exists() {
+        if !path.exists() {
+            // Without results.json, results.csv is no sweep's.
+            return ensure_free(&self.csv_path(), force);
+        }
+        if force {
             return Ok(());
         }
         let same = |a: &Point, b: &Point| (&a.file, &a.settings) == (&b.file, &b.settings);

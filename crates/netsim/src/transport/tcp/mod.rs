@@ -2,8 +2,7 @@
 //! acknowledgements, and DCTCP.
 //!
 //! RFC 5681 (congestion control), 6298 (timeout), 2018 and 6675 (selective acknowledgements and
-//! the recovery that goes with them), 8985 (loss detection by time, tail loss probe), 6928 (first
-//! window), 7323 (time stamps), 9438 (CUBIC), 8257 (DCTCP). A segment is a message of the flow and
+//! the recovery that goes with them), 8985 (loss detection by time, tail loss probe), 7323 (time stamps), 9438 (CUBIC), 8257 (DCTCP). A segment is a message of the flow and
 //! always full but the last, so sequence numbers count segments. Connections are open before the
 //! run begins, and what their handshakes measured is the round-trip time of the empty network. The
 //! receiver reads at once, so its window is never what limits; the sender's buffer is. There is no
