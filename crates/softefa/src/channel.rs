@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::cq::Cq;
@@ -73,14 +74,21 @@ impl Channel {
         self.counter.raise();
     }
 
+    /// Queues an event of `cq`, unless that was retired meanwhile.
     pub(crate) fn report(&self, cq: &Arc<Cq>) {
-        self.lock().events.push_back(Arc::downgrade(cq));
+        let mut queue = self.lock();
+        if cq.events().is_retired.load(Ordering::Relaxed) {
+            return;
+        }
+        queue.events.push_back(Arc::downgrade(cq));
+        drop(queue);
         self.counter.raise();
     }
 
-    /// Removes the events of `cq` that nobody took.
+    /// Removes the events of `cq` that nobody took; there will be no others.
     fn withdraw(&self, cq: &Cq) {
         let mut queue = self.lock();
+        cq.events().is_retired.store(true, Ordering::Relaxed);
         let before = queue.events.len();
         queue.events.retain(|event| !std::ptr::eq(event.as_ptr(), cq));
         (queue.events.len()..before).for_each(|_| self.counter.try_take());
@@ -95,6 +103,8 @@ impl Channel {
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     channel: Option<Arc<Channel>>,
+    /// Written under the lock of the channel.
+    is_retired: AtomicBool,
     taken: Mutex<Taken>,
     acknowledged: Condvar,
 }

@@ -174,13 +174,13 @@ impl Core {
         }
     }
 
-    /// Hands finished work requests to the completion queues.
-    pub(crate) fn publish(&mut self, init: &QpInit) {
+    /// Hands finished work requests to the completion queues, for sends and for receives; which of
+    /// them must be told ([`crate::Cq::tell`]).
+    pub(crate) fn publish(&mut self, init: &QpInit) -> [bool; 2] {
         if self.trace.is_some() {
             self.trace_completions();
         }
-        init.send_cq.push(&mut self.sends_done);
-        init.recv_cq.push(&mut self.recvs_done);
+        [init.send_cq.push(&mut self.sends_done), init.recv_cq.push(&mut self.recvs_done)]
     }
 
     /// One turn while the program polls.

@@ -353,23 +353,26 @@ impl Cq {
         self.lock().entries.retain(|completion| completion.owner != owner);
     }
 
-    /// Appends and empties `done`.
+    /// Appends and empties `done`; whether that disarmed the queue, so that its program must be told
+    /// ([`Cq::tell`]).
     #[inline]
-    pub(crate) fn push(self: &Arc<Self>, done: &mut Vec<Completion>) {
+    #[must_use]
+    pub(crate) fn push(&self, done: &mut Vec<Completion>) -> bool {
         if done.is_empty() {
-            return;
+            return false;
         }
         let mut ring = self.lock();
         ring.entries.extend(done.drain(..));
-        if self.is_armed.load(Ordering::Relaxed) {
+        let is_armed = self.is_armed.load(Ordering::Relaxed);
+        if is_armed {
             self.is_armed.store(false, Ordering::SeqCst);
-            drop(ring);
-            self.tell();
         }
+        is_armed
     }
 
+    /// Wakes the program that sleeps on the channel.
     #[cold]
-    fn tell(self: &Arc<Self>) {
+    pub(crate) fn tell(self: &Arc<Self>) {
         if let Some(channel) = self.events.channel() {
             channel.report(self);
         }

@@ -69,7 +69,7 @@ impl Qp {
         let mut core = self.lock();
         core.fail();
         if !self.destroyed.load(Ordering::Acquire) {
-            core.publish(&self.init);
+            core.publish();
         }
     }
 
@@ -86,7 +86,7 @@ impl Qp {
         let mut core = self.lock();
         core.flush_toward(now, addr);
         if !self.destroyed.load(Ordering::Acquire) {
-            core.publish(&self.init);
+            core.publish();
         }
     }
 }

@@ -168,7 +168,7 @@ impl Qp {
             }
             _ => {}
         }
-        core.publish(&self.init);
+        core.publish();
         Ok(())
     }
 
@@ -199,7 +199,7 @@ impl Qp {
         if !wr.more && core.should_transmit(used, wr.op) {
             core.transmit(host::now());
         }
-        core.publish(&self.init);
+        core.publish();
         let is_late = self.driven.settle(&core);
         drop(core);
         if is_late {
@@ -300,7 +300,7 @@ impl Qp {
         }
         let Some(mut core) = self.try_lock() else { return };
         core.turn(now);
-        core.publish(&self.init);
+        core.publish();
         let is_late = self.driven.settle(&core);
         drop(core);
         if is_late {
@@ -324,7 +324,7 @@ impl Qp {
         let is_awaited = self.is_awaited(now);
         core.service_turn(now, is_awaited);
         if !self.destroyed.load(Ordering::Acquire) {
-            core.publish(&self.init);
+            core.publish();
         }
         let next = core.next_timeout();
         self.driven.watch(next);

@@ -7,21 +7,49 @@ use super::Qp;
 use crate::core::Core;
 use crate::service;
 
-/// Gives the lock back first and looks then how the turn ended, so its fields are in this order.
+/// Gives the lock back first and tells others then, so its fields are in this order.
 pub(super) struct Turn<'a> {
     core: MutexGuard<'a, Core>,
-    _end: End<'a>,
+    end: End<'a>,
 }
 
-/// Somebody must hear at once of a turn that panicked: the program may never call again, and the
-/// service thread may sleep until something arrives.
-struct End<'a>(&'a Qp);
+/// Whom a turn must tell something.
+struct End<'a> {
+    qp: &'a Qp,
+    /// Programs that sleep on the queue for sends and for receives. They wake up, and the first
+    /// thing they do is to post: with the lock still taken they would sleep again.
+    is_awaited: [bool; 2],
+}
+
+impl<'a> End<'a> {
+    fn new(qp: &'a Qp) -> Self {
+        Self { qp, is_awaited: [false; 2] }
+    }
+}
 
 impl Drop for End<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.0.driven.is_broken() && !self.0.has_failed() {
-            service::fail_broken(self.0);
+        let init = &self.qp.init;
+        for (cq, is_awaited) in [&init.send_cq, &init.recv_cq].into_iter().zip(self.is_awaited) {
+            if is_awaited {
+                cq.tell();
+            }
+        }
+        // Of a turn that panicked the service thread must hear at once: the program may never call
+        // again, and the thread may sleep until something arrives.
+        if self.qp.driven.is_broken() && !self.qp.has_failed() {
+            service::fail_broken(self.qp);
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Hands finished work requests to the completion queues.
+    pub(super) fn publish(&mut self) {
+        let told = self.core.publish(&self.end.qp.init);
+        for (is_awaited, told) in self.end.is_awaited.iter_mut().zip(told) {
+            *is_awaited |= told;
         }
     }
 }
@@ -29,12 +57,12 @@ impl Drop for End<'_> {
 impl Qp {
     /// Also of what is broken, for those who end it; turns look before.
     pub(super) fn lock(&self) -> Turn<'_> {
-        Turn { core: self.driven.lock(), _end: End(self) }
+        Turn { core: self.driven.lock(), end: End::new(self) }
     }
 
     /// `None` while another thread is at it, and of what is broken.
     pub(super) fn try_lock(&self) -> Option<Turn<'_>> {
-        Some(Turn { core: self.driven.try_lock()?, _end: End(self) })
+        Some(Turn { core: self.driven.try_lock()?, end: End::new(self) })
     }
 }
 
