@@ -147,8 +147,11 @@ impl Adapter {
             }
             Kind::Receive { bytes } => {
                 visit.received += 1;
-                let stored = profile.staged_ps(1.0, bytes);
-                self.memory_free = self.memory_free.max(ready).plus_ps(stored);
+                self.memory_free = match profile.link.memory_ns_per_byte {
+                    // Written while it arrives.
+                    Some(each) => ready.max(self.memory_free.plus_ps(each.of(bytes))),
+                    None => ready.max(self.memory_free).plus_ps(profile.staged_ps(1.0, bytes)),
+                };
                 effects.push((self.memory_free, pair, Outcome::Received));
             }
             Kind::Complete { packets } => visit.completed += packets,

@@ -120,8 +120,8 @@ fn stream(bytes: u32, window: Window, wait_ps: u64) -> Stream {
     Stream { bytes, depth, refill, poll_max, moderation, wait_ps, answer_bytes: None }
 }
 
-/// Threads on the first host that send; nobody on the other takes the messages, since what a
-/// receiver does is not what limits a stream. The numbers of the threads.
+/// Threads on the first host that send, and on the other those that receive where that can be what
+/// limits a stream. The numbers of the senders.
 fn add_streams(
     model: &mut Model<'_>,
     stream: &Stream,
@@ -131,8 +131,9 @@ fn add_streams(
 ) -> Vec<usize> {
     (0..threads)
         .map(|_| {
-            let first = model.add_pairs(queue_pairs, true);
-            model.add_thread(0, Program::Stream(stream.clone()), api, (first, queue_pairs))
+            let pairs = (model.add_pairs(queue_pairs, true), queue_pairs);
+            model.add_sink(api, pairs);
+            model.add_thread(0, Program::Stream(stream.clone()), api, pairs)
         })
         .collect()
 }

@@ -9,6 +9,7 @@
 mod adapter;
 mod comparison;
 mod experiment;
+mod gate;
 mod model;
 mod profile;
 mod program;

@@ -1,12 +1,15 @@
 //! Two hosts with an adapter each, the threads that run on them, and the time between.
 
 use super::adapter::{Adapter, Effect, Kind, Outcome, Work};
+use super::gate::Gate;
 use super::profile::{Api, Profile};
 use super::program::{Program, Step, Thread};
 use crate::rng::Rng;
 use crate::time::Time;
 use crate::wheel::Wheel;
 
+/// Streams go from host 0 to host 1.
+const SINK_NODE: usize = 1;
 /// Threads begin at random within this time, so that they do not march in step.
 const START_PS: u64 = 20_000_000;
 
@@ -22,6 +25,8 @@ enum Event {
     Completed { node: usize, pair: u32, packets: u32 },
     /// A thread goes on.
     Step { thread: u32 },
+    /// A program has taken a message and posted its receive again.
+    Taken { node: usize, pair: u32 },
 }
 
 /// A connection between the two hosts.
@@ -36,6 +41,8 @@ struct Pair {
     /// long, so counting tells when one is whole.
     received: [u32; 2],
     completed: [u32; 2],
+    /// Where a program receives that may fall behind: the limit in messages, and who waits.
+    gate: Option<(u32, Gate)>,
 }
 
 /// The model while it runs.
@@ -80,6 +87,7 @@ impl<'a> Model<'a> {
             message: [(0, 1); 2],
             received: [0; 2],
             completed: [0; 2],
+            gate: None,
         };
         self.pairs.extend(std::iter::repeat_n(pair, count as usize));
         for adapter in &mut self.adapters {
@@ -107,6 +115,16 @@ impl<'a> Model<'a> {
         thread as usize
     }
 
+    /// Adds the program that receives on `count` connections from `first`, if what it takes is what
+    /// limits a stream on this adapter.
+    pub(super) fn add_sink(&mut self, api: &Api, (first, count): (u32, u32)) {
+        let Some(ahead) = self.profile.adapter.taken_ahead else { return };
+        for pair in first..first + count {
+            self.pairs[pair as usize].gate = Some((ahead, Gate::default()));
+        }
+        self.add_thread(SINK_NODE, Program::Sink, api, (first, count));
+    }
+
     /// Messages that a thread has completed.
     pub(super) fn completed(&self, thread: usize) -> u64 {
         self.threads[thread].completed
@@ -130,10 +148,33 @@ impl<'a> Model<'a> {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Round { node } => self.round(node),
-            Event::Work { node, work } => self.add_work(node, work),
+            Event::Work { node, work } => self.arrive(node, work),
             Event::Received { node, pair } => self.received(node, pair),
             Event::Completed { node, pair, packets } => self.completed_packets(node, pair, packets),
             Event::Step { thread } => self.step(thread),
+            Event::Taken { node, pair } => self.taken(node, pair),
+        }
+    }
+
+    /// Work comes to an adapter; a packet may find the receiving program too far behind.
+    fn arrive(&mut self, node: usize, work: Work) {
+        let pair = &mut self.pairs[work.pair as usize];
+        let (_, packets) = pair.message[1 - node];
+        let entering = match (&mut pair.gate, work.kind) {
+            (Some((ahead, gate)), Kind::Receive { .. }) => gate.arrive(work, *ahead * packets),
+            _ => Some(work),
+        };
+        if let Some(work) = entering {
+            self.add_work(node, work);
+        }
+    }
+
+    fn taken(&mut self, node: usize, pair: u32) {
+        let pair = &mut self.pairs[pair as usize];
+        let (_, packets) = pair.message[1 - node];
+        let Some((_, gate)) = &mut pair.gate else { return };
+        for work in gate.take(packets).collect::<Vec<_>>() {
+            self.add_work(node, work);
         }
     }
 
@@ -234,6 +275,11 @@ impl<'a> Model<'a> {
             Step::Poll => state.is_busy = false,
             Step::Compute { busy_ps } => {
                 self.events.push(self.now.plus_ps(busy_ps), Event::Step { thread });
+            }
+            Step::Take { pair, busy_ps } => {
+                let at = self.now.plus_ps(busy_ps);
+                self.events.push(at, Event::Taken { node, pair });
+                self.events.push(at, Event::Step { thread });
             }
             Step::Post { pair, bytes, busy_ps, wait_ps } => {
                 let fetch_ps = state.fetch_ps(bytes);

@@ -62,6 +62,9 @@ pub(super) struct Link {
     pub(super) overhead_bytes: Bytes,
     /// Payload of the longest packet; a longer message is cut.
     pub(super) mtu_bytes: Bytes,
+    /// Time of a byte into the receiver's memory, where it is written while it arrives; without it
+    /// a packet is stored first.
+    pub(super) memory_ns_per_byte: Option<Ns>,
 }
 
 /// The way between two adapters.
@@ -75,7 +78,8 @@ pub(super) struct Path {
     /// Mean of what is added to both at random (exponential).
     pub(super) jitter_ns: Ns,
     /// How often a packet is stored as a whole before it goes on, in times at the link's rate. The
-    /// lane of the sender's link counts as many as there are lanes, the receiver's memory one.
+    /// lane of the sender's link counts as many as there are lanes, the receiver's memory one unless
+    /// it has a rate of its own.
     pub(super) stages: f64,
 }
 
@@ -107,6 +111,9 @@ pub(super) struct Costs {
     pub(super) queue_pair: PerPacket,
     /// Packets that one acknowledgement tells of at most.
     pub(super) acknowledged_max: u32,
+    /// Messages of a queue pair that it takes and acknowledges ahead of the receiving program;
+    /// without it the program of a stream always keeps up.
+    pub(super) taken_ahead: Option<u32>,
 }
 
 /// What each kind of work takes per packet.
@@ -137,6 +144,9 @@ pub(super) struct Api {
     /// and per packet after the first.
     #[serde(default)]
     pub(super) segment_ns: Ns,
+    /// Posting a receive again, which a ping-pong does while its answer is on the way.
+    #[serde(default)]
+    pub(super) repost_ns: Ns,
     /// Messages up to this length go to the adapter with their request;
     #[serde(default)]
     pub(super) inline_bytes: u32,
@@ -185,7 +195,7 @@ impl Profile {
 
     /// What is allowed where not every number of the type is: field, least, most, value. A post and
     /// the way take some time, or a window would turn without end at one point in time.
-    fn bounds(&self) -> [(&'static str, f64, f64, f64); 10] {
+    fn bounds(&self) -> [(&'static str, f64, f64, f64); 11] {
         let (link, path, adapter) = (&self.link, &self.path, &self.adapter);
         let apis = [Some(&self.verbs), self.library.as_ref(), self.remote_memory.as_ref()];
         let posts = apis.into_iter().flatten().map(|api| api.post_ns.0);
@@ -196,17 +206,23 @@ impl Profile {
             ("mtu_bytes", 64.0, f64::from(1 << 30), link.mtu_bytes.into()),
             ("one_way_ns", 100.0, NS_MAX, path.one_way_ns.0),
             ("acknowledgement_ns", 100.0, NS_MAX, path.acknowledgement_ns.0),
-            ("stages", lanes + 1.0, 100.0, path.stages),
+            ("stages", self.outer_stages(), 100.0, path.stages),
             ("saved_stages", 0.0, self.inner_stages(), self.datagram.saved_stages),
             ("pause_random", 0.0, 1.0, adapter.pause_random),
             ("acknowledged_max", 1.0, 65_536.0, adapter.acknowledged_max.into()),
+            ("taken_ahead", 1.0, 65_536.0, adapter.taken_ahead.unwrap_or(1).into()),
             ("post_ns", 10.0, NS_MAX, posts.fold(NS_MAX, f64::min)),
         ]
     }
 
     /// Stages of the path without the sender's link and the receiver's memory.
     pub(super) fn inner_stages(&self) -> f64 {
-        self.path.stages - f64::from(self.link.lanes) - 1.0
+        self.path.stages - self.outer_stages()
+    }
+
+    fn outer_stages(&self) -> f64 {
+        let memory = if self.link.memory_ns_per_byte.is_some() { 0.0 } else { 1.0 };
+        f64::from(self.link.lanes) + memory
     }
 
     /// Time of `bytes` in each of `stages` stages of the path.

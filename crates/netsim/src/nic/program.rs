@@ -36,6 +36,8 @@ pub(super) enum Program {
     Server {
         bytes: u32,
     },
+    /// Takes each message and posts its receive again.
+    Sink,
 }
 
 /// What a thread does next.
@@ -45,6 +47,8 @@ pub(super) enum Step {
     Post { pair: u32, bytes: u32, busy_ps: u64, wait_ps: u64 },
     /// Goes on after `busy_ps`.
     Compute { busy_ps: u64 },
+    /// Has taken a message of `pair` after `busy_ps`, and goes on.
+    Take { pair: u32, busy_ps: u64 },
     /// Has nothing to do until something arrives.
     Poll,
 }
@@ -132,6 +136,7 @@ impl Thread {
             Program::PingPong { .. } | Program::Server { .. } => {
                 self.received.push_back((pair, busy_ps));
             }
+            Program::Sink => self.received.push_back((pair, busy_ps + self.api.repost_ns.ps())),
         }
     }
 
@@ -149,6 +154,10 @@ impl Thread {
                 self.completed += 1;
                 let busy_ps = taken_ps + self.api.post_ps(bytes);
                 Step::Post { pair, bytes, busy_ps, wait_ps: 0 }
+            }
+            Program::Sink => {
+                let Some((pair, busy_ps)) = self.received.pop_front() else { return Step::Poll };
+                Step::Take { pair, busy_ps }
             }
             Program::Stream(stream) => {
                 let stream = stream.clone();
