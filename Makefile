@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper dbms interruptions test bench agree cost consumers fuzz setup build install
+.PHONY: help run paper dbms interruptions test bench agree cost scenarios consumers fuzz setup build install
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,11 @@ cost: ## netsim's instructions per packet beside the recorded ones; its release 
 	@$(CARGO) build --release --quiet -p netsim
 	@$(CARGO) xtask cost $(BIN)/netsim
 	@$(CARGO) test --release --quiet -p netsim --test golden
+
+scenarios: ## Every scenario of netsim with all its seeds beside its bounds; writes docs/SCENARIOS.md
+	@$(CARGO) build --release --quiet -p netsim
+	@$(BIN)/netsim check scenarios/*.toml scenarios/heldout/*.toml --beside 11..13 \
+	    --markdown docs/SCENARIOS.md --force
 
 consumers: setup build ## Every consumer in every size, depth and fault; writes docs/CONSUMERS.md
 	@.ci/setup consumers

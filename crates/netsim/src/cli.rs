@@ -28,6 +28,11 @@ pub(crate) enum Command {
     /// missing. Ctrl-C leaves whole files. Exit codes: 0 all flows ended well, 1 some did not or a
     /// run failed, 2 wrong arguments or scenario, 130 interrupted.
     Sweep(SweepArgs),
+    /// Runs scenarios with all their seeds and says which keep what they expect.
+    ///
+    /// Exit codes: 0 all do, 1 a mean misses its bound, a run failed or some flow did not end well,
+    /// 2 wrong arguments or scenario.
+    Check(CheckArgs),
     /// Repeats the experiments of the SRD paper and says which of its statements hold.
     ///
     /// Takes a few minutes. Exit codes: 0 all hold, 1 some do not, 2 a file cannot be written.
@@ -103,6 +108,28 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_name = "K/N", requires = "out", conflicts_with_all = ["json", "csv"],
         value_parser = Part::parse)]
     pub(crate) part: Option<Part>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Scenario files.
+    #[arg(required = true)]
+    pub(crate) scenarios: Vec<PathBuf>,
+    /// Seeds to run beside each scenario's own, shown and not judged: 11,12 or 11..13.
+    #[arg(long, value_name = "SEEDS", value_parser = Seeds::parse)]
+    pub(crate) beside: Option<Seeds>,
+    /// Also write the table as Markdown.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+    /// Runs at a time; without it one per core.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) jobs: Option<u32>,
+    /// Replace a file that exists.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Show no progress.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Args)]

@@ -43,7 +43,7 @@ pub use check::Violation;
 pub use outcome::{FlowOutcome, Outcome, Summary, jain};
 pub use pfc::PausedLink;
 pub use sample::{FlowSamples, QueueUse, Samples, UplinkUse};
-pub use scenario::{Scenario, ScenarioError};
+pub use scenario::{Bound, Scenario, ScenarioError};
 pub use share::{FlowShares, ShareSummary, Shares};
 pub use table::{open_flows, shares_table, table};
 pub use time::Time;

@@ -13,6 +13,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => command::run::run(&args),
         Command::Sweep(args) => command::sweep::run(&args),
+        Command::Check(args) => command::check::run(&args),
         Command::Paper(args) => command::paper::run(&args),
         Command::Compare(args) => command::compare::run(&args),
         Command::Nic(args) => command::nic::run(&args),

@@ -1,5 +1,6 @@
 //! What the command does: run scenarios, keep results, show them.
 
+pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod nic;
 pub(crate) mod page;

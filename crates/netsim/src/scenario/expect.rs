@@ -1,6 +1,6 @@
 //! What a scenario expects of its runs: of the means over its seeds, and of the worst of them.
 
-use super::field::Bound;
+use super::field::Limit;
 use crate::outcome::{Outcome, Summary};
 use crate::share::ShareSummary;
 use crate::transport::Kind;
@@ -13,34 +13,39 @@ pub(crate) struct Expect {
     /// Of flows that use this; of all flows when it is missing.
     transport: Option<Kind>,
     /// Largest completion time over the ideal one, at most,
-    max_to_ideal: Option<Bound>,
+    max_to_ideal: Option<Limit>,
     /// and at least: what is compared with must be as bad as it is known to be.
-    max_to_ideal_least: Option<Bound>,
+    max_to_ideal_least: Option<Limit>,
     /// The same, not of the mean over the seeds but of the worst of them.
-    worst_to_ideal: Option<Bound>,
+    worst_to_ideal: Option<Limit>,
     /// Smallest completion time over the ideal one, at least.
-    min_to_ideal: Option<Bound>,
+    min_to_ideal: Option<Limit>,
     /// Repeated packets per hundred first transmissions, at most.
-    repeated_percent: Option<Bound>,
+    repeated_percent: Option<Limit>,
     /// Jain's index of the mean throughput of flows that send all the time, at least.
-    jain: Option<Bound>,
+    jain: Option<Limit>,
     /// Lowest throughput of such a flow in any interval over the fair share, at least,
-    min_to_fair: Option<Bound>,
+    min_to_fair: Option<Limit>,
     /// and at most, as above.
-    min_to_fair_most: Option<Bound>,
+    min_to_fair_most: Option<Limit>,
 }
 
-/// A name, a mean, and its bounds.
-struct Bounds<'a> {
-    name: &'a str,
-    value: Option<f64>,
-    most: Option<Bound>,
-    least: Option<Bound>,
+/// A figure of some runs, and what the scenario expects of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bound {
+    /// Its name, as in tables: "max/ideal".
+    pub figure: &'static str,
+    /// Mean over the runs, or the worst of them, as the name says; `None` when no flow ended well, or none sent all the time.
+    pub mean: Option<f64>,
+    /// It is expected not to be larger,
+    pub most: Option<f64>,
+    /// and not to be smaller.
+    pub least: Option<f64>,
 }
 
 impl Expect {
-    /// What `outcomes` do not keep, one line each.
-    pub(super) fn missed(&self, outcomes: &[Outcome]) -> Vec<String> {
+    /// All figures of `outcomes`, always in the same order.
+    pub(super) fn bounds(&self, outcomes: &[Outcome]) -> Vec<Bound> {
         let wanted = |kind: Kind| self.transport.is_none_or(|wanted| wanted == kind);
         let summaries: Vec<Summary> = outcomes
             .iter()
@@ -55,59 +60,75 @@ impl Expect {
         let mean = |field: fn(&Summary) -> f64| mean(summaries.iter().map(field));
         let share = |field: fn(&ShareSummary) -> f64| self::mean(shares.iter().map(field));
         let worst = summaries.iter().map(|s| s.max_to_ideal).max_by(f64::total_cmp);
-        let all = [
-            Bounds {
-                name: "max/ideal",
-                value: mean(|s| s.max_to_ideal),
-                most: self.max_to_ideal,
-                least: self.max_to_ideal_least,
+        vec![
+            Bound {
+                figure: "max/ideal",
+                mean: mean(|s| s.max_to_ideal),
+                most: limit(self.max_to_ideal),
+                least: limit(self.max_to_ideal_least),
             },
-            Bounds {
-                name: "worst max/ideal",
-                value: worst,
-                most: self.worst_to_ideal,
+            Bound {
+                figure: "worst max/ideal",
+                mean: worst,
+                most: limit(self.worst_to_ideal),
                 least: None,
             },
-            Bounds {
-                name: "min/ideal",
-                value: mean(|s| s.min_to_ideal),
+            Bound {
+                figure: "min/ideal",
+                mean: mean(|s| s.min_to_ideal),
                 most: None,
-                least: self.min_to_ideal,
+                least: limit(self.min_to_ideal),
             },
-            Bounds {
-                name: "repeated %",
-                value: mean(|s| s.repeated_percent),
-                most: self.repeated_percent,
+            Bound {
+                figure: "repeated %",
+                mean: mean(|s| s.repeated_percent),
+                most: limit(self.repeated_percent),
                 least: None,
             },
-            Bounds { name: "Jain", value: share(|s| s.jain), most: None, least: self.jain },
-            Bounds {
-                name: "min/fair",
-                value: share(|s| s.min_to_fair),
-                most: self.min_to_fair_most,
-                least: self.min_to_fair,
+            Bound { figure: "Jain", mean: share(|s| s.jain), most: None, least: limit(self.jain) },
+            Bound {
+                figure: "min/fair",
+                mean: share(|s| s.min_to_fair),
+                most: limit(self.min_to_fair_most),
+                least: limit(self.min_to_fair),
             },
-        ];
-        all.iter().flat_map(Bounds::missed).collect()
+        ]
     }
 }
 
-impl Bounds<'_> {
-    fn missed(&self) -> Vec<String> {
-        let name = self.name;
-        let Some(value) = self.value else {
-            let asked = self.most.or(self.least).is_some();
-            return asked
-                .then(|| format!("{name} is unknown: no flow ended well"))
-                .into_iter()
-                .collect();
+fn limit(of: Option<Limit>) -> Option<f64> {
+    of.map(|Limit(number)| number)
+}
+
+impl Bound {
+    /// Something is expected of it.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        self.most.or(self.least).is_some()
+    }
+
+    /// The bounds in words, empty when there are none.
+    #[must_use]
+    pub fn wanted(&self) -> String {
+        let least = self.least.map(|bound| format!("at least {bound}"));
+        let most = self.most.map(|bound| format!("at most {bound}"));
+        least.into_iter().chain(most).collect::<Vec<_>>().join(", ")
+    }
+
+    /// How the mean misses its bounds; `None` when it does not.
+    #[must_use]
+    pub fn missed(&self) -> Option<String> {
+        let figure = self.figure;
+        if !self.is_asked() {
+            return None;
+        }
+        let Some(mean) = self.mean else {
+            return Some(format!("{figure} is unknown: no flow ended well"));
         };
-        let over = self.most.map(|Bound(bound)| bound).filter(|&bound| value > bound);
-        let under = self.least.map(|Bound(bound)| bound).filter(|&bound| value < bound);
-        over.map(|bound| format!("{name} is {value:.3}, expected at most {bound}"))
-            .into_iter()
-            .chain(under.map(|bound| format!("{name} is {value:.3}, expected at least {bound}")))
-            .collect()
+        let over = self.most.filter(|&bound| mean > bound);
+        let under = self.least.filter(|&bound| mean < bound);
+        over.map(|bound| format!("{figure} is {mean:.3}, expected at most {bound}"))
+            .or_else(|| under.map(|b| format!("{figure} is {mean:.3}, expected at least {b}")))
     }
 }
 
@@ -135,7 +156,10 @@ mod tests {
             ..Outcome::default()
         };
         let outcomes = [run(100, 500), run(120, 700)];
-        let missed = |text: &str| toml::from_str::<Expect>(text).unwrap().missed(&outcomes);
+        let missed = |text: &str| -> Vec<String> {
+            let expect = toml::from_str::<Expect>(text).unwrap();
+            expect.bounds(&outcomes).iter().filter_map(Bound::missed).collect()
+        };
         assert_eq!(missed("max_to_ideal = 6.0\nmin_to_ideal = 1.1"), [""; 0]);
         assert_eq!(missed("transport = \"srd\"\nmax_to_ideal = 1.1"), [""; 0]);
         assert_eq!(
@@ -151,5 +175,8 @@ mod tests {
             assert!(toml::from_str::<Expect>(&text).is_err(), "{bound} bounds nothing");
         }
         assert!(toml::from_str::<Expect>("max_to_ideal = 2").is_ok());
+        let both =
+            toml::from_str::<Expect>("max_to_ideal = 6.0\nmax_to_ideal_least = 3.0").unwrap();
+        assert_eq!(both.bounds(&outcomes)[0].wanted(), "at least 3, at most 6");
     }
 }

@@ -67,9 +67,9 @@ impl<'de> Deserialize<'de> for Seed {
 
 /// A bound on a figure: not negative, and a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Bound(pub(crate) f64);
+pub(crate) struct Limit(pub(crate) f64);
 
-impl<'de> Deserialize<'de> for Bound {
+impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
         let value = f64::deserialize(source)?;
         let allowed = value.is_finite() && value >= 0.0;

@@ -9,6 +9,8 @@ mod network;
 mod setup;
 mod spec;
 
+pub use expect::Bound;
+
 pub(crate) use data::{Trace, Transfer};
 pub(crate) use fault::{Fault, Repair};
 pub(crate) use field::Gbps;
@@ -187,10 +189,17 @@ impl Scenario {
         Ok(sim)
     }
 
+    /// The figures that a file may expect something of, over some runs: always the same, in the
+    /// same order.
+    #[must_use]
+    pub fn bounds(&self, outcomes: &[Outcome]) -> Vec<Bound> {
+        self.file.expect.bounds(outcomes)
+    }
+
     /// What runs do not keep of what the file expects of their means, one line each.
     #[must_use]
     pub fn missed(&self, outcomes: &[Outcome]) -> Vec<String> {
-        self.file.expect.missed(outcomes)
+        self.bounds(outcomes).iter().filter_map(Bound::missed).collect()
     }
 
     fn fabric(&self) -> Fabric {
