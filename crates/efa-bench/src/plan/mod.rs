@@ -184,7 +184,7 @@ fn warnings(record: &crate::record::PlanRecord, findings: &Findings) -> Vec<Stri
     };
     warnings.extend(named("Left out", &record.skipped));
     warnings.extend(named("Failed", &record.failed));
-    if !record.complete && record.failed.is_empty() {
+    if findings.open() > 0 {
         warnings.push(format!(
             "Incomplete: {} of {} steps of plan {} are done",
             record.steps_done, record.steps, record.name
