@@ -102,28 +102,33 @@ fn records_travel_together_as_many_as_asked_for() {
             assert_eq!(point["validated"], CALLS_MADE, "{fabric}: {point}");
             let records = point["parameter"].as_f64().expect("records of a message");
             let size = point["size_bytes"].as_f64().expect("a size");
-            // All but the last are full: two messages for that many records.
+            // All but the last are full: two messages for that many records. Up to 56 of them left
+            // before the window opened.
             let messages = number(point, "messages_per_call");
-            assert!((messages * records / 2.0 - 1.0).abs() < 0.05, "{fabric}: {point}");
+            assert!((messages * records / 2.0 - 1.0).abs() < 0.1, "{fabric}: {point}");
             let bytes = size + 24.0 / records;
-            assert!((number(point, "bytes_per_call") / bytes - 1.0).abs() < 0.05, "{point}");
+            assert!((number(point, "bytes_per_call") / bytes - 1.0).abs() < 0.1, "{point}");
         }
     }
 }
 
 #[test]
 fn records_wait_for_others_as_long_as_said() {
-    // A record every two milliseconds; 50 of them take 100 ms.
-    let rare = ["piggyback", "--fabric", "tcp", "--rate", "500", "--arrivals", "fixed"];
-    let rare = [&rare[..], &["--records", "50", "-n", "100", "-d", "8"]].concat();
-    let wait_us = |flush_us: &str| {
-        let point = &points_of(&[&rare[..], &["--flush-us", flush_us]].concat())[0];
-        let wait_us = record_us(point, "parts", "p50_us");
-        assert!(record_us(point, "actions", "p50_us") > wait_us, "{flush_us}: {point}");
-        wait_us
-    };
-    let (short_us, long_us) = (wait_us("1000"), wait_us("100000"));
-    assert!(short_us >= 1000.0 && long_us > wait_us("0") && long_us > short_us);
+    // A record every millisecond; 50 of them take 50 ms, so that half of them wait 25 ms or more.
+    let rare = ["piggyback", "--fabric", "tcp", "--rate", "1000", "--arrivals", "fixed"];
+    let rare = [&rare[..], &["--records", "50", "-n", "600", "-d", "8"]].concat();
+    let point =
+        |flush_us: &str| points_of(&[&rare[..], &["--flush-us", flush_us]].concat()).remove(0);
+    for (flush_us, least_us) in [("0", 0.0), ("500", 500.0), ("1000000", 40_000.0)] {
+        let point = point(flush_us);
+        let wait_us = record_us(&point, "parts", "p50_us");
+        assert!(record_us(&point, "parts", "max_us") >= least_us, "{flush_us}: {point}");
+        assert!(record_us(&point, "actions", "p50_us") >= wait_us, "{flush_us}: {point}");
+    }
+    // Time enough for all of them.
+    let full = point("1000000");
+    assert!((number(&full, "messages_per_call") * 25.0 - 1.0).abs() < 0.1, "{full}");
+    assert!(record_us(&full, "parts", "p50_us") >= 20_000.0, "{full}");
     // In a closed loop there is always another one: messages are full, however long one may wait.
     let eager = ["piggyback", "--fabric", "tcp", "-n", "5000", "--records", "50", "-d", "2"];
     let point = &points_of(&[&eager[..], &["--flush-us", "1000000"]].concat())[0];
