@@ -13,6 +13,7 @@ use crate::judge::CompareArgs;
 use crate::names::Name;
 use crate::page_files::ReportArgs;
 use crate::plan::PlanArgs;
+use crate::ranks::RanksArgs;
 use crate::spec::EndpointKind;
 
 mod measure;
@@ -34,16 +35,19 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Wait for clients; needs no other option, everything else comes from the client.
     Server(ServerArgs),
-    /// Measure against a server; `run --plan NAME` is another way to write `plan NAME`.
+    /// Measure against a server, or among ranks that mpirun or srun started; `run --plan NAME` is
+    /// another way to write `plan NAME`.
     Run {
         /// What to measure.
         benchmark: Name,
-        /// Host the server runs on.
-        #[arg(short = 'H', long)]
-        host: String,
+        /// Host the server runs on; without it this is one of several ranks that find each other.
+        #[arg(short = 'H', long, conflicts_with_all = ["rendezvous", "address"])]
+        host: Option<String>,
         /// Port of the server.
-        #[arg(long, default_value_t = DEFAULT_PORT)]
+        #[arg(long, default_value_t = DEFAULT_PORT, requires = "host")]
         port: u16,
+        #[command(flatten)]
+        ranks: RanksArgs,
         #[command(flatten)]
         measure: MeasureArgs,
     },

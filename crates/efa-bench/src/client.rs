@@ -126,7 +126,9 @@ pub(crate) fn run(
 fn crowded(target: &Target, job: &JobSpec) -> Option<String> {
     let is_here = target.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     let sides = if is_here { 2 } else { 1 };
-    let (threads, cores) = (job.threads * sides, host::cores());
+    // Of one machine's two sides each may have been given processors of its own.
+    let cores = if is_here { host::cores_online() } else { host::cores() };
+    let threads = job.threads * sides;
     (threads > cores).then(|| {
         format!(
             "{threads} measuring threads on {cores} cores: they take turns of milliseconds, so that \

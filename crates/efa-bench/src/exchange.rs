@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::net::RecvFlags;
+use rustix::net::{RecvFlags, sockopt};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -18,6 +18,10 @@ pub(crate) const PROTOCOL: u32 = 4;
 const MAGIC: &str = "efa-bench";
 /// Longest frame accepted; the longest real one is a fabric description.
 const FRAME_BYTES_MAX: u32 = 1 << 20;
+
+/// How often a silent host is asked whether it lives, and how many questions it may leave open.
+const PROBE_EVERY: Duration = Duration::from_secs(5);
+const PROBES_MAX: u32 = 3;
 
 /// First frame in both directions; its form never changes.
 #[derive(Debug, Serialize, Deserialize)]
@@ -31,6 +35,8 @@ struct Hello {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Message {
+    /// Client of a leash: be mine until I say goodbye or am gone; with the server's own token.
+    Join(u64),
     /// Client: open this.
     Job(JobSpec),
     /// Server: opened.
@@ -182,6 +188,17 @@ impl Control {
     pub(crate) fn set_timeout(&mut self, timeout: Duration) -> Result<(), Failure> {
         self.timeout = timeout;
         self.stream.set_read_timeout(Some(timeout)).map_err(|e| gone("setting a timeout", &e))
+    }
+
+    /// Tolerates any silence, but not a host that is gone.
+    pub(crate) fn wait_forever(&mut self) -> Result<(), Failure> {
+        let failed = |e: &std::io::Error| gone("watching the control connection", e);
+        self.stream.set_read_timeout(None).map_err(|e| failed(&e))?;
+        let set = sockopt::set_socket_keepalive(&self.stream, true)
+            .and_then(|()| sockopt::set_tcp_keepidle(&self.stream, PROBE_EVERY))
+            .and_then(|()| sockopt::set_tcp_keepintvl(&self.stream, PROBE_EVERY))
+            .and_then(|()| sockopt::set_tcp_keepcnt(&self.stream, PROBES_MAX));
+        set.map_err(|e| failed(&e.into()))
     }
 
     /// Our own IP address on this connection.

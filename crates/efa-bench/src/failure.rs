@@ -13,6 +13,8 @@ pub(crate) enum Failure {
     Fabric(String),
     #[error("no server at {address} ({reason}): start one there with `efa-bench server`")]
     NoServer { address: String, reason: String },
+    #[error("{0}")]
+    NoRank(String),
     #[error(
         "{address} speaks control protocol {theirs} (efa-bench {tool}), this is protocol {ours}: \
          install the same efa-bench on both hosts"
@@ -48,7 +50,7 @@ pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
 /// Exit codes, for `--help`.
 pub(crate) const EXIT_CODES: &str = "\
-Exit codes: 0 done; 2 bad arguments; 3 fabric or provider not usable; 4 no server; 5 server of \
+Exit codes: 0 done; 2 bad arguments; 3 fabric or provider not usable; 4 no server, or a rank that did not come; 5 server of \
 another version; 6 port in use; 7 the other side went away or failed; 8 timeout; 9 received data \
 wrong; 10 a file cannot be written or read; 11 a check failed: of a plan, a limit of \
 --assert, a comparison (results are kept); 130 interrupted by Ctrl-C or SIGTERM (what was measured \
@@ -60,7 +62,7 @@ impl Failure {
         match self {
             Self::Usage(_) => 2,
             Self::Fabric(_) => 3,
-            Self::NoServer { .. } | Self::NotAServer { .. } => 4,
+            Self::NoServer { .. } | Self::NotAServer { .. } | Self::NoRank(_) => 4,
             Self::OtherVersion { .. } => 5,
             Self::PortInUse(_) => 6,
             Self::PeerGone { .. } | Self::Remote(_) => 7,

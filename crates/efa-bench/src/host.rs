@@ -9,7 +9,7 @@ use crate::record::Host;
 /// Reads the facts; whatever cannot be read is empty.
 pub(crate) fn describe() -> Host {
     Host {
-        name: line("/proc/sys/kernel/hostname"),
+        name: name(),
         kernel: format!(
             "{} {}",
             line("/proc/sys/kernel/ostype"),
@@ -24,9 +24,20 @@ pub(crate) fn describe() -> Host {
     }
 }
 
+/// What this host calls itself.
+pub(crate) fn name() -> String {
+    line("/proc/sys/kernel/hostname")
+}
+
 /// Processors this process may use.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Processors of this machine, whatever part of them a launcher gave to this process.
+pub(crate) fn cores_online() -> usize {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    text.lines().filter(|line| line.starts_with("processor")).count().max(cores())
 }
 
 fn line(path: &str) -> String {
@@ -54,14 +65,13 @@ fn clock_read_ns() -> f64 {
     (start.elapsed().as_nanos() as f64 / f64::from(READS) * 10.0).round() / 10.0
 }
 
-/// What about this machine or program makes figures worse than they could be; takes a fifth of a
-/// second. Call it before measuring.
-pub(crate) fn doubts() -> Vec<String> {
+/// What about this machine or program makes figures worse than they could be, where both sides have
+/// so many processors; takes a fifth of a second. Call it before measuring.
+pub(crate) fn doubts(cores: usize) -> Vec<String> {
     let mut doubts = Vec::new();
     if cfg!(debug_assertions) {
         doubts.push("efa-bench is a debug build: use --release for figures that count".to_owned());
     }
-    let cores = cores();
     if cores < 2 {
         doubts.push(
             "one core for two busy-polling sides: the figures are bound by scheduling".to_owned(),

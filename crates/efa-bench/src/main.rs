@@ -33,6 +33,7 @@ mod page_files;
 mod paper;
 mod pattern;
 mod plan;
+mod ranks;
 mod record;
 mod server;
 mod session;
@@ -51,6 +52,7 @@ use crate::child::ServerChild;
 use crate::cli::{Cli, Command, LocalBenchmark, MeasureArgs};
 use crate::client::{Target, Wish};
 use crate::failure::Failure;
+use crate::ranks::Member;
 use crate::record::Results;
 use crate::server::ServerOptions;
 
@@ -98,13 +100,22 @@ fn dispatch(command: Command) -> Result<(), Failure> {
             until_stdin_closes: args.until_stdin_closes,
             quiet: args.quiet,
         }),
-        Command::Run { benchmark, host, port, measure } => {
+        Command::Run { benchmark, host, port, ranks, measure } => {
             let wish = measure.wish(benchmark)?;
-            interrupt::watch()?;
-            if measure.until_stdin_closes {
-                interrupt::end_with_stdin();
+            match host {
+                Some(host) => {
+                    interrupt::watch()?;
+                    if measure.until_stdin_closes {
+                        interrupt::end_with_stdin();
+                    }
+                    run(&[(Target { host, port }, wish)], &measure, host::cores())
+                }
+                None => ranks::run(&ranks, measure.quiet, |members| {
+                    interrupt::watch()?;
+                    // A launcher keeps each rank on processors of its own.
+                    run(&with_each(members, &wish), &measure, host::cores_online())
+                }),
             }
-            run(&Target { host, port }, &[wish], &measure)
         }
         Command::Local { benchmark, measure } => {
             interrupt::watch()?;
@@ -146,19 +157,36 @@ fn local(benchmark: &LocalBenchmark, measure: &MeasureArgs) -> Result<(), Failur
     if !measure.quiet {
         eprintln!("server process {} on port {}", server.id(), server.port);
     }
-    let outcome = run(&cli::local_target(server.port), &wishes, measure);
+    let target = cli::local_target(server.port);
+    let jobs: Vec<_> = wishes.into_iter().map(|wish| (target.clone(), wish)).collect();
+    let outcome = run(&jobs, measure, host::cores());
     server.end();
     // The server's own reason says more than "the other side failed".
     outcome.map_err(|failure| failure.with_words(&server.last_words()))
 }
 
-/// Measures all wishes against a server; what was measured is written even if a later one failed.
-fn run(target: &Target, wishes: &[Wish], measure: &MeasureArgs) -> Result<(), Failure> {
-    let mut progress = Progress::new(wishes.iter().map(Wish::measurements).sum(), measure.quiet);
+/// The same with each of several servers, which the names tell apart.
+fn with_each(members: &[Member], wish: &Wish) -> Vec<(Target, Wish)> {
+    let jobs = members.iter().map(|member| {
+        let mut wish = wish.clone();
+        if members.len() > 1 {
+            let name = if wish.name.is_empty() { wish.job.fabric.label() } else { wish.name };
+            wish.name = format!("{name} to rank {} {}", member.rank, member.host);
+        }
+        (member.target.clone(), wish)
+    });
+    jobs.collect()
+}
+
+/// Measures all wishes, each with its server; what was measured is written even if a later one
+/// failed. `cores` are those that both sides may use.
+fn run(jobs: &[(Target, Wish)], measure: &MeasureArgs, cores: usize) -> Result<(), Failure> {
+    let measurements = jobs.iter().map(|(_, wish)| wish.measurements()).sum();
+    let mut progress = Progress::new(measurements, measure.quiet);
     let mut runs = Vec::new();
-    let mut warnings = if measure.no_doubts { Vec::new() } else { host::doubts() };
+    let mut warnings = if measure.no_doubts { Vec::new() } else { host::doubts(cores) };
     let mut failure = None;
-    for wish in wishes {
+    for (target, wish) in jobs {
         match client::run(target, wish, &mut progress) {
             Ok(outcome) => {
                 runs.push(outcome.run);

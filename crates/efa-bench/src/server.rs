@@ -38,60 +38,100 @@ pub(crate) const READY: &str = "efa-bench server: listening on ";
 
 /// Serves until told to end.
 pub(crate) fn run(options: &ServerOptions) -> Result<(), Failure> {
-    let address = SocketAddr::new(options.bind, options.port);
-    let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
-        ErrorKind::AddrInUse => Failure::PortInUse(address),
-        _ => Failure::Usage(format!("cannot listen on {address}: {}", plain(&error))),
-    })?;
-    let bound = listener.local_addr().unwrap_or(address);
-    println!("{READY}{bound}");
-    let ended = Arc::new(AtomicBool::new(false));
+    let server = Server::bind(SocketAddr::new(options.bind, options.port))?;
+    println!("{READY}{}", server.address);
     if options.until_stdin_closes {
-        let ended = Arc::clone(&ended);
-        std::thread::spawn(move || end_with_stdin(&ended, bound));
+        let stopper = server.stopper();
+        std::thread::spawn(move || end_with_stdin(&stopper));
     }
-    let mut sessions = 0_u64;
-    loop {
-        let (stream, client) = match listener.accept() {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                eprintln!("efa-bench server: cannot accept a client: {}", plain(&error));
-                continue;
+    server.serve(options.sessions, options.quiet);
+    Ok(())
+}
+
+/// A server that listens.
+pub(crate) struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    ended: Arc<AtomicBool>,
+}
+
+/// Ends a server from another thread. Ending the process from there would run the C libraries'
+/// destructors under the feet of the serving thread.
+pub(crate) struct Stopper {
+    ended: Arc<AtomicBool>,
+    address: SocketAddr,
+}
+
+impl Stopper {
+    /// Lets the server end when it is done with the session it may be in.
+    pub(crate) fn stop(&self) {
+        self.ended.store(true, Ordering::Release);
+        // A connection is what the server waits for. If it cannot be made, the server is gone or
+        // busy with a session, after which it accepts the next one anyway.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+impl Server {
+    pub(crate) fn bind(address: SocketAddr) -> Result<Self, Failure> {
+        let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
+            ErrorKind::AddrInUse => Failure::PortInUse(address),
+            _ => Failure::Usage(format!("cannot listen on {address}: {}", plain(&error))),
+        })?;
+        let address = listener.local_addr().unwrap_or(address);
+        Ok(Self { listener, address, ended: Arc::new(AtomicBool::new(false)) })
+    }
+
+    pub(crate) const fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    pub(crate) fn stopper(&self) -> Stopper {
+        Stopper { ended: Arc::clone(&self.ended), address: self.address }
+    }
+
+    /// Serves one client after the other until it is stopped or has served `sessions_max` (0: any
+    /// number); says each session unless `quiet`.
+    pub(crate) fn serve(&self, sessions_max: u64, quiet: bool) {
+        let mut sessions = 0_u64;
+        loop {
+            let (stream, client) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    eprintln!("efa-bench server: cannot accept a client: {}", plain(&error));
+                    continue;
+                }
+            };
+            if self.ended.load(Ordering::Acquire) {
+                return;
             }
-        };
-        if ended.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let control = Control::accept(stream, GREETING_TIMEOUT);
-        // A stranger or another version costs one line, not a session.
-        let outcome = match control {
-            Err(error) => Err(error),
-            Ok(control) => {
-                sessions += 1;
-                session(control)
+            let control = Control::accept(stream, GREETING_TIMEOUT);
+            // A stranger or another version costs one line, not a session.
+            let outcome = match control {
+                Err(error) => Err(error),
+                Ok(control) => {
+                    sessions += 1;
+                    session(control)
+                }
+            };
+            match outcome {
+                Err(error) => eprintln!("efa-bench server: {client}: {error}"),
+                Ok(done) if !quiet => eprintln!("efa-bench server: {client}: {done}"),
+                Ok(_) => {}
             }
-        };
-        match outcome {
-            Err(error) => eprintln!("efa-bench server: {client}: {error}"),
-            Ok(done) if !options.quiet => eprintln!("efa-bench server: {client}: {done}"),
-            Ok(_) => {}
-        }
-        if options.sessions != 0 && sessions >= options.sessions {
-            return Ok(());
+            if sessions_max != 0 && sessions >= sessions_max {
+                return;
+            }
         }
     }
 }
 
-/// Waits for the end of standard input, then wakes the server up to end. Ending the process from
-/// here would run the C libraries' destructors under the feet of the serving thread.
-fn end_with_stdin(ended: &AtomicBool, server: SocketAddr) {
+/// Waits for the end of standard input, then stops the server.
+fn end_with_stdin(stopper: &Stopper) {
     let mut byte = [0_u8; 64];
     let mut stdin = std::io::stdin();
     while stdin.read(&mut byte).is_ok_and(|n| n > 0) {}
-    ended.store(true, Ordering::Release);
-    // A connection is what the server waits for. If it cannot be made, the server is gone or busy
-    // with a session, after which it accepts the next one anyway.
-    let _ = TcpStream::connect(server);
+    stopper.stop();
 }
 
 /// Serves one client; a failure is told to it.

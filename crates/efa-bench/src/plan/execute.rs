@@ -72,7 +72,7 @@ impl<'a> Executor<'a> {
         &mut self,
         mut after: impl FnMut(&Findings) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        for text in host::doubts() {
+        for text in host::doubts(host::cores()) {
             self.note(Event::Warning { text })?;
         }
         for step in 0..self.tasks.len() {

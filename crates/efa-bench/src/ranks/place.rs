@@ -1,0 +1,77 @@
+//! Where a server is: what it tells rank 0.
+
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+
+use serde::{Deserialize, Serialize};
+
+use crate::host;
+
+/// An address for documentation (RFC 5737): asking for the way there sends nothing.
+const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
+
+/// A server's place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Place {
+    /// What its host calls itself.
+    pub(super) host: String,
+    /// The same for processes that reach each other by the loopback address.
+    machine: String,
+    /// Where it may be reached, the likeliest first.
+    addresses: Vec<String>,
+    /// Control port of the server, and the port of its leash.
+    pub(super) port: u16,
+    pub(super) leash_port: u16,
+    /// Tells this server from another that has its port later.
+    pub(super) token: u64,
+}
+
+impl Place {
+    /// Of this process, whose sockets listen on `address` only if that is given.
+    pub(super) fn here(address: Option<IpAddr>, port: u16, leash_port: u16) -> Self {
+        let host = host::name();
+        let addresses = match address {
+            Some(address) => vec![address.to_string()],
+            None => route().into_iter().map(|ip| ip.to_string()).chain([host.clone()]).collect(),
+        };
+        let machine = if address.is_some() { String::new() } else { machine() };
+        Self { host, machine, addresses, port, leash_port, token: host::seed() }
+    }
+
+    /// Where this process may reach it.
+    pub(super) fn addresses(&self) -> Vec<String> {
+        if !self.machine.is_empty() && self.machine == machine() {
+            return vec![Ipv4Addr::LOCALHOST.to_string()];
+        }
+        self.addresses.clone()
+    }
+}
+
+/// This host's address on the way to others.
+fn route() -> Option<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect(ELSEWHERE).ok()?;
+    socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_unspecified())
+}
+
+/// The start of this machine and the network it shows to this process; empty when unknown.
+fn machine() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
+    if boot.is_empty() { String::new() } else { format!("{} {}", boot.trim(), network.display()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_machine_is_reached_by_loopback_and_another_by_its_addresses() {
+        let here = Place::here(None, 1, 2);
+        assert_eq!(here.addresses(), ["127.0.0.1"]);
+        let there = Place { machine: "another".to_owned(), ..here.clone() };
+        assert_eq!(there.addresses(), here.addresses);
+        assert!(!there.addresses().is_empty());
+        let told = Place::here(Some(IpAddr::V4(Ipv4Addr::new(10, 1, 2, 3))), 1, 2);
+        assert_eq!(told.addresses(), ["10.1.2.3"]);
+    }
+}
