@@ -140,7 +140,8 @@ pub(crate) fn run_client(
     Ok(status.code())
 }
 
-fn spawn(command: &mut Command) -> Result<Child, Failure> {
+/// Starts it, or says why not.
+pub(crate) fn spawn(command: &mut Command) -> Result<Child, Failure> {
     command.spawn().map_err(|error| {
         let program = Path::new(command.get_program()).display().to_string();
         let reason = crate::exchange::plain(&error);
@@ -154,7 +155,8 @@ fn said(lines: &mpsc::Receiver<String>) -> String {
     if said.is_empty() { String::new() } else { format!("; it said: {}", said.join("; ")) }
 }
 
-fn forward_lines(from: impl Read + Send + 'static, to: mpsc::Sender<String>) {
+/// Sends each line of `from` from a thread of its own.
+pub(crate) fn forward_lines(from: impl Read + Send + 'static, to: mpsc::Sender<String>) {
     std::thread::spawn(move || {
         for line in BufReader::new(from).lines().map_while(Result::ok) {
             // Nobody may listen any more: keep reading, so that the child never blocks.

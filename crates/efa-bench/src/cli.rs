@@ -10,6 +10,7 @@ use crate::fabric_name::FabricName;
 use crate::failure::EXIT_CODES;
 use crate::import::command::ImportArgs;
 use crate::judge::CompareArgs;
+use crate::mpi::MpiArgs;
 use crate::names::Name;
 use crate::page_files::ReportArgs;
 use crate::plan::PlanArgs;
@@ -18,7 +19,7 @@ use crate::spec::EndpointKind;
 
 mod measure;
 
-pub(crate) use self::measure::MeasureArgs;
+pub(crate) use self::measure::{MeasureArgs, millis};
 
 /// Port of a server that was not told another one.
 pub(crate) const DEFAULT_PORT: u16 = 18590;
@@ -72,6 +73,8 @@ pub(crate) enum Command {
     },
     /// Measure several fabrics with one plan and write one report; an interrupted plan goes on.
     Plan(PlanArgs),
+    /// Measure the MPI of this machine: point to point and collective operations.
+    Mpi(MpiArgs),
     /// Compare two results point by point; exit code 11 when something got worse.
     Compare(CompareArgs),
     /// Turn the output of perftest, OSU, sockperf, iperf3 or fi_pingpong into a result file.

@@ -99,18 +99,12 @@ pub(crate) fn run(
         )));
     }
     let mut order = Blocks::new(specs.len(), wish.until, wish.job.seed);
-    let (blocks, failure) = measure_blocks(&mut session, &run.name, &specs, &mut order, progress);
+    let (blocks, failure) =
+        measure_blocks(&run.name, &specs, &mut order, progress, |spec| session.measure(spec));
     let seed = wish.job.seed;
     run.points = blocks.into_iter().filter_map(|b| Point::middle(b, seed)).collect();
-    let doubtful = order.doubtful();
-    if doubtful > 0 && failure.is_none() {
-        warnings.push(format!(
-            "{} {}: {doubtful} of {} points are less certain than --until asked for: allow more \
-             time or find what disturbs the machine",
-            run.name,
-            run.test,
-            specs.len()
-        ));
+    if failure.is_none() {
+        warnings.extend(doubt(&order, &run, specs.len()));
     }
     if let Some(error) = &failure {
         run.complete = false;
@@ -120,6 +114,18 @@ pub(crate) fn run(
         session.close();
     }
     Ok(Outcome { run, warnings, failure })
+}
+
+/// What to say when `--until` was not reached.
+pub(crate) fn doubt(order: &Blocks, run: &Run, points: usize) -> Option<String> {
+    let doubtful = order.doubtful();
+    (doubtful > 0).then(|| {
+        format!(
+            "{} {}: {doubtful} of {points} points are less certain than --until asked for: allow \
+             more time or find what disturbs the machine",
+            run.name, run.test
+        )
+    })
 }
 
 /// What to say when threads that never sleep have to share processors.
@@ -139,12 +145,12 @@ fn crowded(target: &Target, job: &JobSpec) -> Option<String> {
 
 /// Measures the points in the order of `order`. Answers the blocks of each point, and what ended the
 /// measurement early.
-fn measure_blocks(
-    session: &mut Session,
+pub(crate) fn measure_blocks(
     name: &str,
     specs: &[PointSpec],
     order: &mut Blocks,
     progress: &mut Progress,
+    mut measure: impl FnMut(PointSpec) -> Result<Point, Failure>,
 ) -> (Vec<Vec<Point>>, Option<Failure>) {
     let mut found: Vec<Vec<Point>> = specs.iter().map(|_| Vec::new()).collect();
     while let Some(index) = order.next() {
@@ -154,7 +160,7 @@ fn measure_blocks(
         if order.extra() {
             progress.extend(1);
         }
-        match session.measure(specs[index]) {
+        match measure(specs[index]) {
             Ok(point) => {
                 progress.point(&one_line(name, &point));
                 order.note(index, point.figure());
@@ -182,6 +188,7 @@ fn one_line(name: &str, point: &Point) -> String {
             "{what} depth {}: {:.2} Gbit/s, {:.3} M msg/s",
             point.depth, b.gbit_per_s, b.mmsg_per_s
         ),
+        _ if point.collective.is_some() => format!("{what}: p50 {:.2} µs", point.figure()),
         _ => match &point.open_loop {
             Some(found) => format!(
                 "{what}, {:.0} requests/s: response p50 {:.2} µs, p99 {:.2} µs",

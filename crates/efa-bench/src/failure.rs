@@ -82,6 +82,11 @@ impl Failure {
         Self::PeerGone { doing: doing.to_owned(), reason }
     }
 
+    /// A session was asked for what MPI does.
+    pub(crate) fn only_mpi() -> Self {
+        Self::Usage("collective operations are measured by `efa-bench mpi`".to_owned())
+    }
+
     /// The control connection was closed.
     pub(crate) fn closed(doing: &str) -> Self {
         let reason = "it closed the control connection".to_owned();

@@ -26,6 +26,7 @@ mod lane;
 mod lessons;
 mod link;
 mod measure;
+mod mpi;
 mod names;
 mod output;
 mod page;
@@ -37,11 +38,11 @@ mod ranks;
 mod record;
 mod server;
 mod session;
+mod softefa_device;
 mod spec;
 mod watch;
 mod workload;
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -52,6 +53,7 @@ use crate::child::ServerChild;
 use crate::cli::{Cli, Command, LocalBenchmark, MeasureArgs};
 use crate::client::{Target, Wish};
 use crate::failure::Failure;
+use crate::output::Outputs;
 use crate::ranks::Member;
 use crate::record::Results;
 use crate::server::ServerOptions;
@@ -130,6 +132,10 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Plan(options) => {
             interrupt::watch()?;
             plan::run(&options)
+        }
+        Command::Mpi(args) => {
+            interrupt::watch()?;
+            mpi::run(&args)
         }
         Command::Compare(args) => judge::run(&args),
         Command::Import(args) => import::command::run(&args),
@@ -214,19 +220,11 @@ fn run(jobs: &[(Target, Wish)], measure: &MeasureArgs, cores: usize) -> Result<(
 }
 
 fn write_results(results: &Results, measure: &MeasureArgs) -> Result<(), Failure> {
-    let to_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
-    if !measure.quiet && !to_stdout(&measure.json) && !to_stdout(&measure.csv) {
-        let texts: Vec<String> = results.runs.iter().map(output::text).collect();
-        output::print(&texts.join("\n"))?;
-    }
-    if let Some(path) = &measure.json {
-        output::write(path, &output::json(results)?)?;
-    }
-    if let Some(path) = &measure.csv {
-        output::write(path, &output::csv(&results.runs))?;
-    }
-    if let Some(path) = &measure.html {
-        output::write(path, &report::html(&page::page(results, Vec::new(), None)))?;
-    }
-    Ok(())
+    let outputs = Outputs {
+        json: measure.json.as_deref(),
+        csv: measure.csv.as_deref(),
+        html: measure.html.as_deref(),
+        quiet: measure.quiet,
+    };
+    output::deliver(results, &outputs)
 }

@@ -11,6 +11,7 @@ use crate::record::{
 };
 use crate::spec::{Benchmark, Window};
 
+mod collective;
 mod csv;
 mod work;
 
@@ -68,6 +69,34 @@ pub(crate) fn json(results: &Results) -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
+/// Where results go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outputs<'a> {
+    pub(crate) json: Option<&'a Path>,
+    pub(crate) csv: Option<&'a Path>,
+    pub(crate) html: Option<&'a Path>,
+    pub(crate) quiet: bool,
+}
+
+/// Prints the tables, unless standard output is one of the files, and writes the files.
+pub(crate) fn deliver(results: &Results, outputs: &Outputs<'_>) -> Result<(), Failure> {
+    let to_stdout = |path: Option<&Path>| path == Some(Path::new("-"));
+    if !outputs.quiet && !to_stdout(outputs.json) && !to_stdout(outputs.csv) {
+        let texts: Vec<String> = results.runs.iter().map(text).collect();
+        print(&texts.join("\n"))?;
+    }
+    if let Some(path) = outputs.json {
+        write(path, &json(results)?)?;
+    }
+    if let Some(path) = outputs.csv {
+        write(path, &csv(&results.runs))?;
+    }
+    if let Some(path) = outputs.html {
+        write(path, &report::html(&crate::page::page(results, Vec::new(), None)))?;
+    }
+    Ok(())
+}
+
 /// Writes a file whole or not at all; "-" is standard output.
 pub(crate) fn write(path: &Path, content: &str) -> Result<(), Failure> {
     if path == Path::new("-") {
@@ -101,6 +130,7 @@ pub(crate) fn table(run: &Run) -> Table {
         | Benchmark::Piggyback
         | Benchmark::Index
         | Benchmark::FileGet => work::table(run),
+        Benchmark::Collective => collective::table(run),
     }
 }
 

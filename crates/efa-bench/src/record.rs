@@ -9,9 +9,11 @@ use crate::measure::{Interval, median_interval};
 use crate::spec::{Arrivals, Benchmark, EndpointKind, Flow, Operation};
 use crate::workload::WorkSpec;
 
+mod collective;
 mod plan;
 mod work;
 
+pub(crate) use self::collective::Collective;
 pub(crate) use self::plan::{DeviceCounters, LeftOut, PlanRecord};
 pub(crate) use self::work::{ActionTimes, Work};
 
@@ -216,6 +218,9 @@ pub(crate) struct Point {
     /// Of a data system's calls; then `operation_time` is that of all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) work: Option<Work>,
+    /// Of an operation of all ranks; then `operation_time` is that of its slowest rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) collective: Option<Collective>,
 }
 
 /// How far messages of a stream came out of the order in which they were posted.
@@ -265,7 +270,24 @@ impl Run {
     }
 }
 
+impl Run {
+    /// What was measured, in one word: the benchmark, or which operation of all ranks.
+    pub(crate) fn kind(&self) -> &str {
+        match self.benchmark {
+            Benchmark::Collective if !self.test.is_empty() => &self.test,
+            benchmark => benchmark.name(),
+        }
+    }
+}
+
 impl Point {
+    /// Whether `other` was measured with the same settings.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let ranks = |point: &Self| point.collective.map(|collective| collective.ranks);
+        (self.size_bytes, self.depth) == (other.size_bytes, other.depth)
+            && ranks(self) == ranks(other)
+    }
+
     /// A point without figures.
     pub(crate) const fn new(size_bytes: usize, depth: usize) -> Self {
         Self {
@@ -286,6 +308,7 @@ impl Point {
             disorder: None,
             load: None,
             work: None,
+            collective: None,
         }
     }
 
@@ -293,9 +316,10 @@ impl Point {
     pub(crate) fn figure(&self) -> f64 {
         let latency = self.latency.map(|l| l.distribution.map_or(l.mean_us, |d| d.p50_us));
         let latency = latency.or_else(|| self.open_loop.map(|o| o.response.p50_us));
+        let whole = || self.collective.and(self.operation_time).map(|times| times.p50_us);
         let goodput = || self.bandwidth.map(|b| b.gbit_per_s);
         let calls = || self.work.as_ref().map(|w| w.mcalls_per_s);
-        latency.or_else(goodput).or_else(calls).unwrap_or_default()
+        latency.or_else(whole).or_else(goodput).or_else(calls).unwrap_or_default()
     }
 
     /// Distance of the best and the worst block, in percent of the middle one.
@@ -371,6 +395,20 @@ impl Distribution {
             p999_us: Some(at(0.999)),
             p9999_us: Some(at(0.9999)),
             max_us: us(times_ns.max()),
+        }
+    }
+
+    /// One of so many equal parts of each time.
+    pub(crate) fn divided(self, parts: f64) -> Self {
+        let part = |us: Option<f64>| us.map(|us| us / parts);
+        Self {
+            min_us: self.min_us / parts,
+            p50_us: self.p50_us / parts,
+            p90_us: part(self.p90_us),
+            p99_us: self.p99_us / parts,
+            p999_us: part(self.p999_us),
+            p9999_us: part(self.p9999_us),
+            max_us: self.max_us / parts,
         }
     }
 }

@@ -208,6 +208,7 @@ fn serve_point(
         | Benchmark::Piggyback
         | Benchmark::Index
         | Benchmark::FileGet => count_stream(lanes, control, 0),
+        Benchmark::Collective => Err(Failure::only_mpi()),
         Benchmark::SatLatency => {
             lanes.windows_closed(1)?;
             // The load lasts until the ping-pong is over.

@@ -144,6 +144,7 @@ impl Session {
             | Benchmark::Index
             | Benchmark::FileGet => self.calls(point),
             Benchmark::OpenLoop => self.open_loop(point),
+            Benchmark::Collective => Err(Failure::only_mpi()),
             Benchmark::SatLatency => self.saturated(point),
         };
         explained(measured, &mut self.control)

@@ -32,6 +32,8 @@ pub(crate) enum Benchmark {
     /// Files of the server, in chunks.
     #[serde(rename = "fileget")]
     FileGet,
+    /// An operation of all ranks of an MPI program.
+    Collective,
 }
 
 impl Benchmark {
@@ -48,6 +50,7 @@ impl Benchmark {
             Self::Piggyback => "piggyback",
             Self::Index => "index",
             Self::FileGet => "fileget",
+            Self::Collective => "collective",
         }
     }
 

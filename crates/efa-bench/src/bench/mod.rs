@@ -96,7 +96,7 @@ pub(crate) fn wants(job: &JobSpec, side: Side, thread: usize, source: Option<Str
         (Benchmark::OpenLoop, _) => (job.tx_depth + 1, job.tx_depth + 1),
         (Benchmark::Bandwidth | Benchmark::Rma, Side::Client) => (job.tx_depth, 1),
         (Benchmark::Bandwidth, Side::Server) => (1, job.rx_depth),
-        (Benchmark::Rma, Side::Server) => (1, 1),
+        (Benchmark::Rma, Side::Server) | (Benchmark::Collective, _) => (1, 1),
         (
             Benchmark::Rpc
             | Benchmark::Kv
@@ -174,5 +174,6 @@ pub(crate) fn run<B: Backend>(
             | Benchmark::FileGet,
             _,
         ) => place.run(links, port, point),
+        (Benchmark::Collective, _) => Err(Failure::only_mpi()),
     }
 }

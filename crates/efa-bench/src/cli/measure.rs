@@ -140,7 +140,7 @@ pub(crate) struct MeasureArgs {
 }
 
 /// A time given in seconds, in whole milliseconds.
-fn millis(name: &str, seconds: f64, at_least: f64) -> Result<u64, Failure> {
+pub(crate) fn millis(name: &str, seconds: f64, at_least: f64) -> Result<u64, Failure> {
     const DAY_S: f64 = 86_400.0;
     if !seconds.is_finite() || seconds < at_least || seconds > DAY_S {
         return Err(Failure::Usage(format!(

@@ -359,10 +359,11 @@ const SRD_AND_UD: &[&str] = &[
 const INTERFACES: &[&str] = &[
     "softefa run -- efa-bench local bandwidth --fabric verbs:srd --sizes 1..8192 --depth 256",
     "softefa run -- efa-bench local bandwidth -p efa --sizes 1..8192 --depth 256",
-    "efa-bench import osu_bw.txt --name MPI --json mpi.json",
+    "efa-bench mpi bandwidth --softefa --sizes 1..8192 --depth 256",
 ];
 const INTERFACES_DIFFER: &str = "Of this figure only the verbs line was printed (table C.3); the text says that verbs does about \
-    50 % more messages than libfabric. An OSU bandwidth test of MPI, imported, counts with the window it was run with.";
+    50 % more messages than libfabric. MPI waits for the oldest message of the window; an imported OSU bandwidth test counts, too, \
+    with the window it was run with.";
 const BESIDE_LOAD: &[&str] =
     &["softefa run -- efa-bench local sat_latency -p efa --sizes 4096 --load-size 8192 \
     --rate 1000,10000,50000,100000,200000 --threads 2"];

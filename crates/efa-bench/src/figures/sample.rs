@@ -150,7 +150,7 @@ fn is_plain(run: &Run, figure: &Figure) -> bool {
     let is_single = flow.complete_every == 1 && flow.post_list == 1 && run.method.memory_bytes == 0;
     let is_loaded = run.benchmark == Benchmark::SatLatency;
     is_single
-        && run.benchmark != Benchmark::OpenLoop
+        && !matches!(run.benchmark, Benchmark::OpenLoop | Benchmark::Collective)
         && is_loaded == (figure.across == Across::Load)
         && (!run.benchmark.has_depth() || flow.window == figure.window)
 }

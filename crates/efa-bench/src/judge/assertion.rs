@@ -103,8 +103,7 @@ pub(crate) struct Outcome {
 impl Assertion {
     /// Checks every point it is about; an assertion about nothing that was measured does not hold.
     pub(crate) fn check(&self, runs: &[Run]) -> Vec<Outcome> {
-        let of_run =
-            |run: &Run| run.benchmark.name() == self.benchmark && run.source != "published";
+        let of_run = |run: &Run| run.kind() == self.benchmark && run.source != "published";
         let outcomes: Vec<Outcome> = runs
             .iter()
             .filter(|run| of_run(run))

@@ -68,7 +68,8 @@ impl Figure {
 
     /// Its value at `point`, if it was measured there.
     pub(crate) fn of(self, point: &Point) -> Option<f64> {
-        let calls = point.work.as_ref().and(point.operation_time);
+        let has_calls = point.work.is_some() || point.collective.is_some();
+        let calls = point.operation_time.filter(|_| has_calls);
         let spread = point.latency.and_then(|latency| latency.distribution).or(calls);
         match self {
             Self::Min => spread.map(|d| d.min_us),
@@ -77,7 +78,10 @@ impl Figure {
             Self::P99 => spread.map(|d| d.p99_us),
             Self::P999 => spread.and_then(|d| d.p999_us),
             Self::Max => spread.map(|d| d.max_us),
-            Self::Mean => point.latency.map(|latency| latency.mean_us),
+            Self::Mean => {
+                let whole = point.collective.map(|collective| collective.mean_us);
+                point.latency.map(|latency| latency.mean_us).or(whole)
+            }
             Self::Goodput => point.bandwidth.map(|b| b.gbit_per_s),
             Self::Rate => {
                 let calls = point.work.as_ref().map(|work| work.mcalls_per_s);

@@ -137,7 +137,7 @@ fn rows(base: &Results, new: &Results, threshold_percent: Option<f64>) -> Vec<Ro
     for run in base.runs.iter().filter(is_measured) {
         let is_like = |other: &&Run| {
             (is_one_each || other.name == run.name)
-                && other.benchmark == run.benchmark
+                && other.kind() == run.kind()
                 && other.operation == run.operation
                 && other.endpoint == run.endpoint
         };
@@ -148,7 +148,7 @@ fn rows(base: &Results, new: &Results, threshold_percent: Option<f64>) -> Vec<Ro
                 .filter(is_measured)
                 .filter(is_like)
                 .flat_map(|other| &other.points)
-                .find(|other| (other.size_bytes, other.depth) == (point.size_bytes, point.depth));
+                .find(|other| other.is_like(point));
             rows.extend(rows_of(run, point, found, threshold_percent));
         }
     }
@@ -162,13 +162,7 @@ fn rows_of(
     new: Option<&Point>,
     threshold_percent: Option<f64>,
 ) -> Vec<Row> {
-    let name = format!(
-        "{} {} {} B, depth {}",
-        run.name,
-        run.benchmark.name(),
-        base.size_bytes,
-        base.depth
-    );
+    let name = format!("{} {} {} B, depth {}", run.name, run.kind(), base.size_bytes, base.depth);
     let middle = if Figure::P50.of(base).is_some() { Figure::P50 } else { Figure::Mean };
     [middle, Figure::P99, Figure::Goodput]
         .into_iter()

@@ -233,6 +233,10 @@ fn interface(runs: &[Run]) -> Option<String> {
         match run.fabric.as_ref().map(|f| f.provider.as_str()) {
             Some("verbs srd") => Some("verbs"),
             Some(provider) if provider.starts_with("efa") => Some("libfabric"),
+            // Of those that `efa-bench mpi` made, those on this adapter.
+            Some("mpi") => {
+                run.fabric.as_ref().filter(|f| f.domain == "libfabric:efa").map(|_| "MPI")
+            }
             _ => run.citation.as_ref().filter(|title| title.contains("MPI")).map(|_| "MPI"),
         }
     };

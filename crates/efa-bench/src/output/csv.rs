@@ -2,7 +2,7 @@
 
 use crate::record::{Point, Run};
 
-const COLUMNS: [&str; 67] = [
+const COLUMNS: [&str; 69] = [
     "name",
     "source",
     "benchmark",
@@ -70,6 +70,8 @@ const COLUMNS: [&str; 67] = [
     "reads_per_call",
     "client_cpu_s_per_gb",
     "server_cpu_s_per_gb",
+    "ranks",
+    "bus_gbit_per_s",
 ];
 
 /// Tidy CSV: one row per point, empty cells for what a point does not have.
@@ -144,6 +146,9 @@ fn cells(run: &Run, point: &Point) -> Vec<String> {
         point.disorder.map_or_else(String::new, |d| d.farthest.to_string()),
     ];
     cells.extend(work_cells(point));
+    let collective = point.collective;
+    cells.push(collective.map_or_else(String::new, |c| c.ranks.to_string()));
+    cells.push(number(collective.and_then(|c| c.bus_gbit_per_s)));
     cells
 }
 

@@ -1,0 +1,268 @@
+//! The arguments of `efa-bench mpi`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::millis;
+use crate::fabric_name::FabricName;
+use crate::failure::Failure;
+use crate::host;
+use crate::judge::Assertion;
+use crate::measure::{BLOCKS_MIN, Until};
+use crate::output::Outputs;
+use crate::spec::{Benchmark, Limit, PointSpec, parse_list};
+
+/// What an MPI is measured by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Test {
+    /// Ping-pong of two ranks; half of each round trip.
+    Latency,
+    /// A stream from one rank to another, --depth messages in flight; goodput and message rate.
+    Bandwidth,
+    /// Every rank gets what each has.
+    Allgather,
+    /// Every rank gets the sum of what all have (32-bit integers).
+    Allreduce,
+    /// Every rank waits for all.
+    Barrier,
+    /// Every rank gets what rank 0 has.
+    Bcast,
+}
+
+impl Test {
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default()
+    }
+
+    pub(crate) const fn benchmark(self) -> Benchmark {
+        match self {
+            Self::Latency => Benchmark::Latency,
+            Self::Bandwidth => Benchmark::Bandwidth,
+            Self::Allgather | Self::Allreduce | Self::Barrier | Self::Bcast => {
+                Benchmark::Collective
+            }
+        }
+    }
+
+    const fn sizes(self) -> &'static str {
+        match self {
+            Self::Latency | Self::Bandwidth => "1..8192",
+            Self::Allgather | Self::Allreduce | Self::Bcast => "4..1048576",
+            // One point without bytes.
+            Self::Barrier => "1",
+        }
+    }
+
+    /// Gbit/s that every link carries at least when `ranks` ranks with `bytes` each need
+    /// `seconds`: the bus bandwidth of nccl-tests (doc/PERFORMANCE.md), where the size of an
+    /// allgather is that of all parts. `None` for barriers.
+    pub(crate) fn bus_gbit_per_s(self, bytes: usize, ranks: usize, seconds: f64) -> Option<f64> {
+        let share = (ranks as f64 - 1.0) / ranks as f64;
+        let factor = match self {
+            Self::Allreduce => 2.0 * share,
+            Self::Allgather => ranks as f64 * share,
+            Self::Bcast => 1.0,
+            Self::Barrier | Self::Latency | Self::Bandwidth => return None,
+        };
+        (seconds > 0.0).then(|| bytes as f64 * 8.0 / 1e9 / seconds * factor)
+    }
+}
+
+/// Measures the MPI of this machine.
+#[derive(Debug, Args)]
+pub(crate) struct MpiArgs {
+    /// What to measure.
+    test: Test,
+    /// Number of ranks, like --sizes; latency and bandwidth take two.
+    #[arg(short, long, default_value = "2")]
+    ranks: String,
+    /// What MPI is to run on: libfabric:PROVIDER or tcp; default: what MPI chooses by itself, on one
+    /// machine its shared memory.
+    #[arg(long)]
+    fabric: Option<FabricName>,
+    /// Short for --fabric libfabric:PROVIDER.
+    #[arg(short, long, conflicts_with = "fabric")]
+    provider: Option<String>,
+    /// Run all ranks on the software device (libfabric:efa) and check its counters; with a path:
+    /// that softefa command.
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, conflicts_with_all = ["fabric", "provider"])]
+    pub(super) softefa: Option<Option<PathBuf>>,
+    /// MPI's compiler.
+    #[arg(long, default_value = "mpicc")]
+    pub(super) mpicc: PathBuf,
+    /// The command that starts ranks, with words of your own: 'mpirun -H a,b', 'srun --mpi=pmix'.
+    #[arg(long, default_value = "mpirun", value_name = "COMMAND")]
+    pub(super) mpirun: String,
+    /// Further options for it: '--mca coll ^hcoll'.
+    #[arg(long, default_value = "", value_name = "WORDS", allow_hyphen_values = true)]
+    pub(super) mpi_args: String,
+    /// Folder for the compiled program, which all hosts share; default: a private one of this
+    /// machine.
+    #[arg(long, value_name = "DIR")]
+    pub(super) work_dir: Option<PathBuf>,
+    /// Bytes of a message, or of each rank's part: 64 or 1,2,1000 or 1..8192 (powers of two);
+    /// default: 1..8192, collective operations 4..1048576.
+    #[arg(short, long)]
+    sizes: Option<String>,
+    /// Messages in flight (bandwidth), like --sizes.
+    #[arg(short, long, default_value = "256")]
+    depth: String,
+    /// Measured time of each block of a point in seconds.
+    #[arg(short = 't', long, default_value_t = 0.2, conflicts_with = "iterations")]
+    duration: f64,
+    /// Measured messages or operations of each block, instead of a time.
+    #[arg(short = 'n', long)]
+    iterations: Option<u64>,
+    /// Blocks of each point, in shuffled order; the middle one counts; default: 5, with
+    /// --iterations 1.
+    #[arg(long)]
+    blocks: Option<usize>,
+    /// Repeat until the 95 % interval of each point is this narrow: ci=2%,max=60s.
+    #[arg(long, value_parser = Until::parse, conflicts_with = "blocks")]
+    until: Option<Until>,
+    /// Seed of the order of blocks; default: another one each time.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Warm-up before each block in seconds.
+    #[arg(short, long, default_value_t = 0.1)]
+    warmup: f64,
+    /// Check every message and every result, not only the first and the last.
+    #[arg(long)]
+    validate: bool,
+    /// Give up when a measurement says nothing for this many seconds.
+    #[arg(long, default_value_t = 60.0)]
+    timeout: f64,
+    /// Name of the run in tables and plots; default: MPI and the fabric.
+    #[arg(long, default_value = "")]
+    pub(super) name: String,
+    /// A limit the result must keep, such as 'latency/64B p99 < 30us'; repeatable.
+    #[arg(long = "assert", value_name = "LIMIT")]
+    pub(super) assertions: Vec<Assertion>,
+    /// Write the results as JSON; - is standard output (then without table).
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Write the results as CSV; - is standard output (then without table).
+    #[arg(long)]
+    csv: Option<PathBuf>,
+    /// Write a report as HTML.
+    #[arg(long)]
+    html: Option<PathBuf>,
+    /// No progress, no table.
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+    /// Do not look whether the machine is quiet.
+    #[arg(long, hide = true)]
+    pub(super) no_doubts: bool,
+}
+
+/// What the arguments mean.
+pub(super) struct Wanted {
+    pub(super) test: Test,
+    pub(super) ranks: Vec<usize>,
+    pub(super) specs: Vec<PointSpec>,
+    pub(super) until: Until,
+    pub(super) seed: u64,
+    /// Silence that is too long, of the longest measurement.
+    pub(super) timeout: Duration,
+}
+
+impl MpiArgs {
+    pub(super) fn fabric(&self) -> Option<FabricName> {
+        if self.softefa.is_some() {
+            return Some(FabricName::Libfabric("efa".to_owned()));
+        }
+        self.provider.clone().map(FabricName::Libfabric).or_else(|| self.fabric.clone())
+    }
+
+    pub(super) fn outputs(&self) -> Outputs<'_> {
+        Outputs {
+            json: self.json.as_deref(),
+            csv: self.csv.as_deref(),
+            html: self.html.as_deref(),
+            quiet: self.quiet,
+        }
+    }
+
+    pub(super) fn wanted(&self) -> Result<Wanted, Failure> {
+        let wrong = |text: String| Failure::Usage(format!("mpi {}: {text}", self.test.name()));
+        let list = |option: &str, text: &str| {
+            parse_list(text).map_err(|reason| wrong(format!("{option}: {reason}")))
+        };
+        let ranks = list("--ranks", &self.ranks)?;
+        let is_pair = self.test.benchmark() != Benchmark::Collective;
+        if let Some(count) = ranks.iter().find(|&&count| count < 2 || (is_pair && count != 2)) {
+            let most = if is_pair { "2" } else { "2 or more" };
+            return Err(wrong(format!("--ranks {count}: give {most}")));
+        }
+        let sizes = list("--sizes", self.sizes.as_deref().unwrap_or_else(|| self.test.sizes()))?;
+        let is_odd = |size: &&usize| !size.is_multiple_of(4);
+        if self.test == Test::Allreduce
+            && let Some(size) = sizes.iter().find(is_odd)
+        {
+            return Err(wrong(format!("--sizes {size}: integers have 4 bytes, give a multiple")));
+        }
+        let longest = sizes.iter().copied().max().unwrap_or(1);
+        if longest > i32::MAX as usize {
+            return Err(wrong(format!("--sizes {longest}: a count of MPI has 31 bits")));
+        }
+        let depths = list("--depth", &self.depth)?;
+        let limit = match self.iterations {
+            Some(0) => return Err(wrong("--iterations 0: give 1 or more".to_owned())),
+            Some(count) => Limit::Iterations(count),
+            None => Limit::DurationMs(millis("--duration", self.duration, 0.001)?),
+        };
+        let warmup_ms =
+            if self.iterations.is_some() { 0 } else { millis("--warmup", self.warmup, 0.0)? };
+        let spec = PointSpec {
+            size_bytes: 0,
+            depth: 1,
+            limit,
+            warmup_ms,
+            validate: self.validate,
+            rate_per_s: 0,
+        };
+        let measured_ms = if let Limit::DurationMs(ms) = limit { ms } else { 0 };
+        let timeout_ms = millis("--timeout", self.timeout, 0.1)? + warmup_ms + measured_ms;
+        Ok(Wanted {
+            test: self.test,
+            ranks,
+            specs: super::points(self.test, &sizes, &depths, spec),
+            until: self.until()?,
+            seed: self.seed.unwrap_or_else(host::seed),
+            timeout: Duration::from_millis(timeout_ms),
+        })
+    }
+
+    fn until(&self) -> Result<Until, Failure> {
+        match (self.until, self.blocks, self.iterations) {
+            (Some(until), _, _) => Ok(until),
+            (None, Some(0), _) => Err(Failure::Usage("--blocks 0: give 1 or more".to_owned())),
+            (None, Some(blocks), _) => Ok(Until::Blocks(blocks)),
+            (None, None, Some(_)) => Ok(Until::Blocks(1)),
+            (None, None, None) => Ok(Until::Blocks(BLOCKS_MIN)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bus_bandwidth_is_that_of_nccl_tests() {
+        let about = |value: Option<f64>, wanted: f64| {
+            assert!(
+                value.is_some_and(|value| (value - wanted).abs() < 1e-9),
+                "{value:?}, not {wanted}"
+            );
+        };
+        // 1 MB in 1 ms are 8 Gbit/s.
+        about(Test::Allreduce.bus_gbit_per_s(1_000_000, 4, 1e-3), 12.0);
+        about(Test::Bcast.bus_gbit_per_s(1_000_000, 4, 1e-3), 8.0);
+        // Four parts of 1 MB: S = 4 MB, of which three quarters come from others.
+        about(Test::Allgather.bus_gbit_per_s(1_000_000, 4, 1e-3), 24.0);
+        assert_eq!(Test::Barrier.bus_gbit_per_s(0, 4, 1e-3), None);
+    }
+}

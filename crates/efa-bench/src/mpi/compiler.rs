@@ -1,0 +1,90 @@
+//! The C program, compiled with MPI's own compiler.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::exchange::plain;
+use crate::failure::Failure;
+
+const SOURCE: &str = include_str!("../../c/mpi_bench.c");
+
+/// The compiled program in a folder of its own, which goes with it.
+pub(super) struct Built {
+    folder: TempDir,
+    program: PathBuf,
+}
+
+impl Built {
+    /// Compiles below `work_dir`, or in the system's place for temporary files.
+    pub(super) fn new(mpicc: &Path, work_dir: Option<&Path>) -> Result<Self, Failure> {
+        let below = work_dir.map_or_else(std::env::temp_dir, Path::to_owned);
+        let unwritable = |path: &Path, error: &std::io::Error| Failure::Output {
+            path: path.display().to_string(),
+            reason: plain(error),
+        };
+        let folder = tempfile::Builder::new().prefix("efa-bench-mpi-").tempdir_in(&below);
+        let folder = folder.map_err(|error| unwritable(&below, &error))?;
+        let (source, program) =
+            (folder.path().join("mpi_bench.c"), folder.path().join("mpi_bench"));
+        std::fs::write(&source, SOURCE).map_err(|error| unwritable(&source, &error))?;
+        let output = Command::new(mpicc)
+            .args(["-O2", "-std=c11", "-o"])
+            .args([&program, &source])
+            .output()
+            .map_err(|error| missing(mpicc, &error))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let first =
+                said.lines().find(|line| line.contains("error")).or_else(|| said.lines().next());
+            return Err(Failure::Fabric(format!(
+                "{} does not compile a program of MPI: {}",
+                mpicc.display(),
+                first.unwrap_or("it gave no reason").trim()
+            )));
+        }
+        Ok(Self { folder, program })
+    }
+
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// A file beside the program.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+fn missing(mpicc: &Path, error: &std::io::Error) -> Failure {
+    let name = mpicc.display();
+    Failure::Fabric(match error.kind() {
+        ErrorKind::NotFound => format!(
+            "no compiler {name}: install an MPI (libopenmpi-dev and openmpi-bin on Debian, Ubuntu) or \
+             name its compiler with --mpicc"
+        ),
+        _ => format!("cannot start {name}: {}", plain(error)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_compiler_names_the_package() {
+        let error = Built::new(Path::new("mpicc-of-nobody"), None).err().expect("no compiler");
+        let text = error.to_string();
+        assert!(text.contains("mpicc-of-nobody") && text.contains("libopenmpi-dev"), "{text}");
+        assert_eq!(error.exit_code(), 3);
+    }
+
+    #[test]
+    fn a_compiler_that_knows_no_mpi_is_one_line() {
+        let error = Built::new(Path::new("cc"), None).err().expect("no mpi.h");
+        let text = error.to_string();
+        assert!(text.contains("mpi.h") && text.lines().count() == 1, "{text}");
+    }
+}

@@ -1,0 +1,173 @@
+//! MPI as an interface: point to point and collective operations, measured by a small C program that
+//! is compiled and started with the MPI of the machine.
+
+mod args;
+mod compiler;
+mod launcher;
+mod program;
+
+use std::path::Path;
+
+use report::Progress;
+
+use crate::client::{doubt, measure_blocks};
+use crate::failure::Failure;
+use crate::measure::Blocks;
+use crate::output;
+use crate::record::{FabricRecord, Point, Run};
+use crate::softefa_device::{self, Counters};
+use crate::spec::{Benchmark, PointSpec};
+use crate::{host, judge};
+
+pub(crate) use args::{MpiArgs, Test};
+
+use args::Wanted;
+use compiler::Built;
+use launcher::Launcher;
+use program::Program;
+
+/// Measures, prints, writes.
+pub(crate) fn run(args: &MpiArgs) -> Result<(), Failure> {
+    let wanted = args.wanted()?;
+    let softefa =
+        args.softefa.as_ref().map(|named| softefa_device::find(named.as_deref())).transpose()?;
+    let launcher = Launcher::find(&args.mpirun, args.fabric())?;
+    let built = Built::new(&args.mpicc, args.work_dir.as_deref())?;
+    let mut progress =
+        Progress::new(wanted.specs.len() * wanted.until.blocks() * wanted.ranks.len(), args.quiet);
+    let mut warnings = if args.no_doubts { Vec::new() } else { host::doubts(host::cores()) };
+    let (mut runs, mut failure) = (Vec::new(), None);
+    for &ranks in &wanted.ranks {
+        warnings.extend(crowded(ranks));
+        let job =
+            Job { args, wanted: &wanted, launcher: &launcher, softefa: softefa.as_deref(), ranks };
+        match job.measure(&built, &mut progress) {
+            Ok((run, more, error)) => {
+                runs.push(run);
+                warnings.extend(more);
+                failure = error;
+            }
+            Err(error) => failure = Some(error),
+        }
+        if failure.is_some() {
+            break;
+        }
+    }
+    for warning in warnings.iter().filter(|_| !args.quiet && !runs.is_empty()) {
+        progress.say(&format!("efa-bench: warning: {warning}"));
+    }
+    drop(progress);
+    if !runs.is_empty() {
+        let results = output::results(runs, warnings);
+        output::deliver(&results, &args.outputs())?;
+        if failure.is_none() {
+            judge::check(&args.assertions, &results.runs)?;
+        }
+    }
+    failure.map_or(Ok(()), Err)
+}
+
+/// Ranks of one machine never sleep.
+fn crowded(ranks: usize) -> Option<String> {
+    let cores = host::cores();
+    (ranks > cores).then(|| {
+        format!(
+            "{ranks} ranks on {cores} cores: where they are all on this machine they take turns of \
+             milliseconds, so that the figures are bound by scheduling"
+        )
+    })
+}
+
+/// All measurements with one number of ranks.
+struct Job<'a> {
+    args: &'a MpiArgs,
+    wanted: &'a Wanted,
+    launcher: &'a Launcher,
+    softefa: Option<&'a Path>,
+    ranks: usize,
+}
+
+impl Job<'_> {
+    fn measure(
+        &self,
+        built: &Built,
+        progress: &mut Progress,
+    ) -> Result<(Run, Option<String>, Option<Failure>), Failure> {
+        let counters = built.file(&format!("counters-{}.json", self.ranks));
+        let device = self.softefa.map(|softefa| softefa_device::prefix(softefa, &counters));
+        let words = self.launcher.words(self.ranks, &self.args.mpi_args, built.program());
+        let words = [device.unwrap_or_default(), words].concat();
+        progress.starting(&format!("starting {} ranks", self.ranks));
+        let environment = self.launcher.environment();
+        let mut program = Program::start(&words, environment, self.ranks, self.wanted.timeout)?;
+        let wanted = self.wanted;
+        let mut run = Run {
+            test: wanted.test.name(),
+            command: host::command_line(),
+            fabric: Some(FabricRecord {
+                provider: "mpi".to_owned(),
+                fabric: self.launcher.version.clone(),
+                domain: self.args.fabric().map_or_else(String::new, |fabric| fabric.to_string()),
+                ..FabricRecord::default()
+            }),
+            ..Run::new(&self.name(), wanted.test.benchmark(), Vec::new())
+        };
+        run.method.seed = wanted.seed;
+        let mut order = Blocks::new(wanted.specs.len(), wanted.until, wanted.seed);
+        let (blocks, failure) =
+            measure_blocks(&run.name, &wanted.specs, &mut order, progress, |spec| {
+                program.measure(wanted.test, spec)
+            });
+        run.points =
+            blocks.into_iter().filter_map(|blocks| Point::middle(blocks, wanted.seed)).collect();
+        let warnings = doubt(&order, &run, wanted.specs.len()).filter(|_| failure.is_none());
+        let mut failure = failure.or_else(|| program.end().err());
+        if self.softefa.is_some() && failure.is_none() {
+            let counters = Counters::read(&counters)?;
+            failure = counters.check_ranks(self.ranks, self.sent_bytes(&run)).err();
+            run.counters.insert("all ranks".to_owned(), counters.values);
+        }
+        if let Some(error) = &failure {
+            run.complete = false;
+            run.error = Some(error.to_string());
+        }
+        Ok((run, warnings, failure))
+    }
+
+    fn name(&self) -> String {
+        let name = match (self.args.name.as_str(), self.args.fabric()) {
+            ("", None) => "MPI".to_owned(),
+            ("", Some(_)) if self.softefa.is_some() => "MPI, Soft-EFA".to_owned(),
+            ("", Some(fabric)) => format!("MPI, {}", fabric.label()),
+            (name, _) => name.to_owned(),
+        };
+        if self.wanted.ranks.len() > 1 { format!("{name}, {} ranks", self.ranks) } else { name }
+    }
+
+    /// Bytes of payload that ranks are known to have sent to each other: those of the middle blocks.
+    fn sent_bytes(&self, run: &Run) -> u64 {
+        let of_point = |point: &Point| {
+            let bytes = point.size_bytes as u64;
+            let trips = point.latency.map_or(0, |latency| 2 * latency.round_trips);
+            let messages = point.bandwidth.map_or(0, |stream| stream.messages);
+            // Each rank hands its part to another at least once, whatever the algorithm.
+            let operations = point.collective.map_or(0, |collective| collective.operations);
+            bytes * (trips + messages + operations)
+        };
+        run.points.iter().map(of_point).sum()
+    }
+}
+
+/// The points that a test has.
+pub(crate) fn points(
+    test: Test,
+    sizes: &[usize],
+    depths: &[usize],
+    spec: PointSpec,
+) -> Vec<PointSpec> {
+    let depths = if test.benchmark() == Benchmark::Bandwidth { depths } else { &[1] };
+    let sizes = if test == Test::Barrier { &[0] } else { sizes };
+    let all =
+        sizes.iter().flat_map(|&size_bytes| depths.iter().map(move |&depth| (size_bytes, depth)));
+    all.map(|(size_bytes, depth)| PointSpec { size_bytes, depth, ..spec }).collect()
+}

@@ -1,0 +1,16 @@
+//! What an operation of all ranks came to.
+
+use serde::{Deserialize, Serialize};
+
+/// Operations of all ranks of an MPI program, one after the other, barriers between them. One lasts
+/// as long as on the rank where it lasted longest; the distribution is the point's `operation_time`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Collective {
+    pub(crate) ranks: usize,
+    pub(crate) operations: u64,
+    pub(crate) mean_us: f64,
+    /// What every link carries at least, by the mean time: the bus bandwidth of nccl-tests; absent
+    /// for barriers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bus_gbit_per_s: Option<f64>,
+}

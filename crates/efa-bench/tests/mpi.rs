@@ -1,0 +1,126 @@
+//! `efa-bench mpi` with the MPI of the machine: every test, on MPI's own choice, on sockets and on the
+//! software device.
+
+mod common;
+
+use std::process::Output;
+
+use common::{assert_fails, efa_bench, softefa};
+
+/// `false` where Open MPI is missing, which CI does not allow.
+fn has_mpi() -> bool {
+    let found = std::process::Command::new("mpicc").arg("--version").output().is_ok();
+    assert!(found || std::env::var_os("CI").is_none(), "no mpicc: apt-get install libopenmpi-dev");
+    if !found {
+        eprintln!("SKIPPED: no mpicc here (libopenmpi-dev)");
+    }
+    found
+}
+
+fn mpi(arguments: &[&str]) -> Output {
+    efa_bench(
+        &[&["mpi"], arguments, &["--json", "-", "--no-doubts", "-q", "--timeout", "120"]].concat(),
+    )
+}
+
+fn run(output: &Output) -> serde_json::Value {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(results["runs"][0]["complete"], true, "{errors}");
+    results["runs"][0].clone()
+}
+
+#[test]
+fn messages_are_measured_and_checked() {
+    if !has_mpi() {
+        return;
+    }
+    let latency = run(&mpi(&["latency", "-s", "8,4096", "-n", "200", "--validate"]));
+    assert_eq!((&latency["name"], &latency["benchmark"]), (&"MPI".into(), &"latency".into()));
+    assert!(latency["fabric"]["fabric"].as_str().is_some_and(|text| !text.is_empty()));
+    for point in latency["points"].as_array().expect("points") {
+        assert_eq!(point["latency"]["round_trips"], 200);
+        // 200 and a warm-up of 100, at both ends.
+        assert_eq!(point["validated"], 600, "{point}");
+        let at = |name: &str| point["latency"]["distribution"][name].as_f64().expect("a time");
+        assert!(0.0 < at("min_us") && at("min_us") <= at("p50_us") && at("p50_us") <= at("max_us"));
+    }
+    let stream =
+        run(&mpi(&["bandwidth", "-s", "64,8192", "-d", "1,16", "-n", "300", "--validate"]));
+    let points = stream["points"].as_array().expect("points");
+    assert_eq!(points.len(), 4);
+    for point in points {
+        let (size, depth) = (point["size_bytes"].as_f64(), point["depth"].as_u64());
+        assert_eq!(point["bandwidth"]["messages"], 300);
+        // Those before and after the window, too.
+        assert_eq!(point["validated"].as_u64(), depth.map(|depth| 300 + 3 * depth), "{point}");
+        let rate = |name: &str| point["bandwidth"][name].as_f64().expect("a rate");
+        let bytes = rate("mb_per_s") / rate("mmsg_per_s");
+        assert!(size.is_some_and(|size| (bytes - size).abs() < 0.01 * size), "{point}");
+    }
+}
+
+#[test]
+fn collective_operations_are_measured_over_sockets() {
+    if !has_mpi() {
+        return;
+    }
+    for (test, sizes) in
+        [("allreduce", "4,4096"), ("allgather", "1,4096"), ("bcast", "1,100000"), ("barrier", "1")]
+    {
+        let found = run(&mpi(&[test, "--fabric", "tcp", "-s", sizes, "-n", "20", "--validate"]));
+        assert_eq!((&found["test"], &found["benchmark"]), (&test.into(), &"collective".into()));
+        for point in found["points"].as_array().expect("points") {
+            let collective = &point["collective"];
+            assert_eq!((&collective["ranks"], &collective["operations"]), (&2.into(), &20.into()));
+            let is_barrier = test == "barrier";
+            assert_eq!(collective["bus_gbit_per_s"].as_f64().is_none(), is_barrier, "{point}");
+            assert_eq!(point["validated"].as_u64() == Some(0), is_barrier, "{point}");
+            assert!(point["operation_time"]["min_us"].as_f64() > Some(0.0), "{point}");
+        }
+    }
+}
+
+#[test]
+fn mpi_runs_on_soft_efa() {
+    if !has_mpi() {
+        return;
+    }
+    let device = format!("--softefa={}", softefa().display());
+    for test in ["latency", "bandwidth", "allreduce"] {
+        let found =
+            run(&mpi(&[test, &device, "-s", "64,65536", "-d", "16", "-n", "100", "--validate"]));
+        assert_eq!(found["name"], "MPI, Soft-EFA");
+        let counters = &found["counters"]["all ranks"];
+        let carried = ["send_bytes", "rdma_read_bytes", "rdma_write_bytes"];
+        let carried: u64 = carried.iter().filter_map(|name| counters[name].as_u64()).sum();
+        assert!(carried >= 100 * (64 + 65536), "{test}: {counters}");
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_is_one_line() {
+    assert_fails(&mpi(&["latency", "--ranks", "3"]), 2, &["--ranks 3", "give 2"]);
+    assert_fails(&mpi(&["allreduce", "-s", "6"]), 2, &["--sizes 6", "4 bytes"]);
+    assert_fails(&mpi(&["bcast", "--softefa=/nobody"]), 2, &["/nobody", "no such program"]);
+    assert_fails(&mpi(&["bcast", "--mpirun", "mpirun-of-nobody"]), 3, &["openmpi-bin"]);
+    if !has_mpi() {
+        return;
+    }
+    assert_fails(&mpi(&["bcast", "--mpicc", "mpicc-of-nobody"]), 3, &["libopenmpi-dev"]);
+    // A launcher that starts nothing.
+    assert_fails(&mpi(&["bcast", "--mpirun", "false"]), 7, &["`false -n 2", "exit status: 1"]);
+    let no_provider = mpi(&["latency", "-p", "nobody", "-n", "10"]);
+    assert_fails(&no_provider, 7, &["starting the ranks", "it said:"]);
+}
+
+#[test]
+fn a_bound_on_a_collective_is_kept_or_broken() {
+    if !has_mpi() {
+        return;
+    }
+    let bounded = |limit: &str| mpi(&["barrier", "-n", "10", "--assert", limit]);
+    assert!(bounded("barrier p50 < 1000000ms").status.success());
+    assert_eq!(bounded("barrier p50 < 1ns").status.code(), Some(11));
+}
