@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper dbms interruptions test bench agree cost scenarios consumers fuzz setup build install
+.PHONY: help run paper dbms interruptions test bench agree cost scenarios consumers slurm fuzz setup build install
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ consumers: setup build ## Every consumer in every size, depth and fault; writes 
 	@status=0; SOFTEFA_MATRIX=long SOFTEFA_RECORD=$(RECORD) $(CARGO) test --release -p softefa-cli \
 	    --test consumers -- --test-threads=1 --nocapture || status=$$?; \
 	  $(CARGO) xtask consumers $(RECORD) && exit $$status
+
+slurm: setup ## Ranks of efa-bench under Debian's Slurm, started on this machine in a folder of its own
+	@.ci/setup slurm
+	@SOFTEFA_SLURM=1 $(CARGO) test --quiet -p efa-bench --test slurm
 
 fuzz: ## Fuzz the parser and the engine, FUZZ_SECONDS (60) each
 	@.ci/setup fuzz

@@ -222,6 +222,7 @@ impl MpiArgs {
             warmup_ms,
             validate: self.validate,
             rate_per_s: 0,
+            parameter: 0,
         };
         let measured_ms = if let Limit::DurationMs(ms) = limit { ms } else { 0 };
         let timeout_ms = millis("--timeout", self.timeout, 0.1)? + warmup_ms + measured_ms;

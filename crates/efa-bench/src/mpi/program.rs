@@ -246,6 +246,7 @@ mod tests {
         warmup_ms: 0,
         validate: true,
         rate_per_s: 0,
+        parameter: 0,
     };
     const TIMES: &str = r#"{"count":2,"mean_us":1000.0,"min_us":900.0,"p50_us":1000.0,"p90_us":1100.0,
         "p99_us":1100.0,"p999_us":1100.0,"p9999_us":1100.0,"max_us":1100.0,"validated":8,"wrong":0}"#;
