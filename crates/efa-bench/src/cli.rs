@@ -5,7 +5,6 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::client::Target;
 use crate::fabric_name::FabricName;
 use crate::failure::EXIT_CODES;
 use crate::import::command::ImportArgs;
@@ -41,10 +40,11 @@ pub(crate) enum Command {
     Run {
         /// What to measure.
         benchmark: Name,
-        /// Host the server runs on; without it this is one of several ranks that find each other.
-        #[arg(short = 'H', long, conflicts_with_all = ["rendezvous", "address"])]
-        host: Option<String>,
-        /// Port of the server.
+        /// Host the server runs on; benchmarks of several nodes take several: H1,H2:PORT,... Without it
+        /// this is one of several ranks that find each other.
+        #[arg(short = 'H', long, value_delimiter = ',', conflicts_with_all = ["rendezvous", "address"])]
+        host: Vec<String>,
+        /// Port of servers that are named without one.
         #[arg(long, default_value_t = DEFAULT_PORT, requires = "host")]
         port: u16,
         #[command(flatten)]
@@ -52,11 +52,15 @@ pub(crate) enum Command {
         #[command(flatten)]
         measure: MeasureArgs,
     },
-    /// Measure between two processes of this machine; starts and ends its own server.
+    /// Measure between processes of this machine; starts and ends its own servers.
     Local {
         /// What to measure; quick is latency and bandwidth.
         #[arg(value_parser = LocalBenchmark::parse)]
         benchmark: LocalBenchmark,
+        /// Nodes, the client included (benchmarks of several nodes); default: as the benchmark's
+        /// name says.
+        #[arg(long)]
+        nodes: Option<usize>,
         #[command(flatten)]
         measure: MeasureArgs,
     },
@@ -118,6 +122,11 @@ impl LocalBenchmark {
         self.0.iter().map(|name| name.preset().threads).max().unwrap_or(1)
     }
 
+    /// Nodes that it takes where nobody says otherwise.
+    pub(crate) fn nodes(&self) -> usize {
+        self.0.iter().map(|name| name.preset().nodes).max().unwrap_or(2)
+    }
+
     fn parse(text: &str) -> Result<Self, String> {
         if text == "quick" {
             return Ok(Self(vec![Name::Latency, Name::Bandwidth]));
@@ -146,11 +155,6 @@ pub(crate) struct ServerArgs {
     /// Do not report sessions that went well.
     #[arg(short, long)]
     pub(crate) quiet: bool,
-}
-
-/// A server on this machine.
-pub(crate) fn local_target(port: u16) -> Target {
-    Target { host: Ipv4Addr::LOCALHOST.to_string(), port }
 }
 
 #[cfg(test)]

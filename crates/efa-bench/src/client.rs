@@ -1,7 +1,5 @@
 //! The client: measures what was wished for, block after block.
 
-use std::net::IpAddr;
-
 use report::Progress;
 
 use crate::failure::Failure;
@@ -11,13 +9,7 @@ use crate::measure::{Blocks, Until};
 use crate::record::{Point, Run};
 use crate::session::Session;
 use crate::spec::{JobSpec, Limit, PointSpec};
-
-/// Where the server is.
-#[derive(Debug, Clone)]
-pub(crate) struct Target {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-}
+use crate::target::Target;
 
 /// A benchmark as the user asked for it.
 #[derive(Debug, Clone)]
@@ -67,12 +59,16 @@ pub(crate) struct Outcome {
 /// Measures all points of a wish. An error means that nothing was measured; what fails later is
 /// in the outcome beside the points that were done.
 pub(crate) fn run(
-    target: &Target,
+    targets: &[Target],
     wish: &Wish,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
-    let mut session = Session::open(target, wish)?;
-    let mut warnings: Vec<String> = crowded(target, &wish.job).into_iter().collect();
+    let crowd = crowd(targets, &wish.job);
+    let mut wish = wish.clone();
+    wish.job.crowded = crowd.is_some();
+    let wish = &wish;
+    let mut session = Session::open(targets, wish)?;
+    let mut warnings: Vec<String> = crowd.into_iter().collect();
     let mut run = session.new_run(wish);
     let mut specs = Vec::new();
     for place in wish.places() {
@@ -129,16 +125,15 @@ pub(crate) fn doubt(order: &Blocks, run: &Run, points: usize) -> Option<String> 
 }
 
 /// What to say when threads that never sleep have to share processors.
-fn crowded(target: &Target, job: &JobSpec) -> Option<String> {
-    let is_here = target.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    let sides = if is_here { 2 } else { 1 };
-    // Of one machine's two sides each may have been given processors of its own.
-    let cores = if is_here { host::cores_online() } else { host::cores() };
-    let threads = job.threads * sides;
+fn crowd(targets: &[Target], job: &JobSpec) -> Option<String> {
+    let nodes_here = 1 + targets.iter().filter(|target| target.is_here()).count();
+    // Of one machine's nodes each may have been given processors of its own.
+    let cores = if nodes_here > 1 { host::cores_online() } else { host::cores() };
+    let threads = job.threads * nodes_here;
     (threads > cores).then(|| {
         format!(
-            "{threads} measuring threads on {cores} cores: they take turns of milliseconds, so that \
-             the figures are bound by scheduling"
+            "{threads} measuring threads on {cores} cores: they take turns, and idle ones give theirs \
+             away, so that the figures are bound by scheduling"
         )
     })
 }

@@ -14,7 +14,7 @@ use crate::record::{FabricRecord, ReceiverCount};
 use crate::spec::{JobSpec, PointSpec};
 
 /// Changes with every incompatible change of [`Message`].
-pub(crate) const PROTOCOL: u32 = 4;
+pub(crate) const PROTOCOL: u32 = 5;
 const MAGIC: &str = "efa-bench";
 /// Longest frame accepted; the longest real one is a fabric description.
 const FRAME_BYTES_MAX: u32 = 1 << 20;
@@ -45,6 +45,8 @@ pub(crate) enum Message {
     Exchange(Vec<Vec<u8>>),
     /// Either: here.
     Barrier,
+    /// Server: a step of the set-up is done: the next peer is connected, or all are warm.
+    Ready,
     /// Client: measure this next.
     Point(PointSpec),
     /// Receiver of a bandwidth point: the measured window is over.
@@ -59,12 +61,16 @@ pub(crate) enum Message {
     Bye,
     /// Either: it went wrong, with the reason.
     Failed(String),
+    /// Either: received data is wrong.
+    Damaged(String),
 }
 
-/// What waits on the connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What waits on a connection; of several the last of these counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pending {
     Nothing,
+    /// [`Message::Ready`], which others may say first.
+    Ready,
     /// [`Message::WindowDone`].
     WindowDone,
     /// Any other.
@@ -72,22 +78,48 @@ pub(crate) enum Pending {
     Closed,
 }
 
-/// What measuring threads see of the connection: whether the other side has something to say or
-/// has gone, and whether this side wants them to end.
+/// What measuring threads see of the connections of a session: whether another side has something to
+/// say or has gone, and whether this side wants them to end.
 #[derive(Debug, Clone)]
 pub(crate) struct Signals {
-    stream: Arc<TcpStream>,
+    streams: Arc<[TcpStream]>,
     timeout: Duration,
     end: Arc<AtomicBool>,
+    /// Threads that never sleep outnumber the processors.
+    crowded: bool,
 }
 
 impl Signals {
-    /// Looks, without waiting, whether a message or the end of the connection is there.
+    /// For the measuring threads of a session that has these connections.
+    pub(crate) fn of<'a>(
+        controls: impl IntoIterator<Item = &'a Control>,
+        timeout: Duration,
+        crowded: bool,
+    ) -> Result<Self, Failure> {
+        let shared = controls.into_iter().map(|control| control.stream.try_clone());
+        let streams: Result<Vec<TcpStream>, _> = shared.collect();
+        let streams = streams.map_err(|e| gone("sharing the control connection", &e))?;
+        Ok(Self { streams: streams.into(), timeout, end: Arc::default(), crowded })
+    }
+
+    /// Looks, without waiting, whether a message or the end of a connection is there.
     pub(crate) fn pending(&self) -> Pending {
         if self.end.load(Ordering::Relaxed) {
             return Pending::Closed;
         }
-        pending(&self.stream)
+        match self.streams.iter().map(pending).max() {
+            None => Pending::Closed,
+            Some(Pending::Ready) => Pending::Nothing,
+            Some(worst) => worst,
+        }
+    }
+
+    /// Found nothing to do: gives the processor away where others wait for it.
+    #[inline]
+    pub(crate) fn pause(&self) {
+        if self.crowded {
+            std::thread::yield_now();
+        }
     }
 
     /// How long silence is tolerated.
@@ -101,8 +133,9 @@ impl Signals {
     }
 }
 
-/// [`Message::WindowDone`] on the wire.
+/// [`Message::WindowDone`] and [`Message::Ready`] on the wire.
 const WINDOW_DONE: &[u8; 17] = b"\0\0\0\x0d\"window_done\"";
+const READY: &[u8] = b"\0\0\0\x07\"ready\"";
 
 /// Looks without taking anything and without changing the socket, which other threads use.
 fn pending(stream: &TcpStream) -> Pending {
@@ -110,6 +143,7 @@ fn pending(stream: &TcpStream) -> Pending {
     match rustix::net::recv(stream, &mut start, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
         Ok((0, _)) => Pending::Closed,
         Ok(_) if start == *WINDOW_DONE => Pending::WindowDone,
+        Ok(_) if start.starts_with(READY) => Pending::Ready,
         Ok(_) => Pending::Message,
         Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Pending::Nothing,
         Err(_) => Pending::Closed,
@@ -210,11 +244,28 @@ impl Control {
         self.write_frame(message, "sending a control message")
     }
 
-    /// The next message; a `Failed` from the other side becomes the error.
+    /// Whether the other side has said something that was not received yet.
+    pub(crate) fn has_message(&self) -> bool {
+        !matches!(pending(&self.stream), Pending::Nothing | Pending::Closed)
+    }
+
+    /// Tells the other side why this one ends.
+    pub(crate) fn fail(&mut self, failure: &Failure) {
+        let reason = failure.to_string();
+        let last = match failure {
+            Failure::Data(_) => Message::Damaged(reason),
+            _ => Message::Failed(reason),
+        };
+        // The other side may be the reason and gone: then there is nobody to tell.
+        let _ = self.send(&last);
+    }
+
+    /// The next message; a `Failed` or `Damaged` from the other side becomes the error.
     pub(crate) fn receive(&mut self, doing: &str) -> Result<Message, Failure> {
         let frame = self.read_frame(doing)?;
         match serde_json::from_slice(&frame) {
             Ok(Message::Failed(reason)) => Err(Failure::Remote(reason)),
+            Ok(Message::Damaged(reason)) => Err(Failure::Data(reason)),
             Ok(message) => Ok(message),
             Err(error) => Err(Failure::PeerGone {
                 doing: doing.to_owned(),
@@ -223,12 +274,9 @@ impl Control {
         }
     }
 
-    /// For the measuring threads of one session.
-    pub(crate) fn signals(&self) -> Result<Signals, Failure> {
-        let stream = self.stream.try_clone();
-        let stream = stream.map_err(|e| gone("sharing the control connection", &e))?;
-        let (timeout, end) = (self.timeout, Arc::new(AtomicBool::new(false)));
-        Ok(Signals { stream: Arc::new(stream), timeout, end })
+    /// Whether the other side has gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        pending(&self.stream) == Pending::Closed
     }
 
     /// Tells the other side's threads what ours say, and answers what they say.
@@ -310,17 +358,19 @@ pub(crate) fn plain(error: &std::io::Error) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_end_of_a_window_is_told_from_other_messages() {
+    fn pair() -> (Control, Control) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bind");
         let ours = TcpStream::connect(listener.local_addr().expect("bound")).expect("connect");
         let (theirs, _) = listener.accept().expect("accept");
+        let over = |stream| Control::over(stream, Duration::from_secs(1)).expect("a connection");
+        (over(ours), over(theirs))
+    }
+
+    #[test]
+    fn the_end_of_a_window_is_told_from_other_messages() {
+        let (mut here, mut there) = pair();
         let second = Duration::from_secs(1);
-        let (mut here, mut there) = (
-            Control::over(ours, second).expect("ours"),
-            Control::over(theirs, second).expect("theirs"),
-        );
-        let signals = here.signals().expect("signals");
+        let signals = Signals::of([&here], second, false).expect("signals");
         assert_eq!(signals.pending(), Pending::Nothing);
         for (message, seen) in [
             (Message::WindowDone, Pending::WindowDone),
@@ -334,5 +384,22 @@ mod tests {
         }
         drop(there);
         assert_eq!(signals.pending(), Pending::Closed);
+    }
+
+    #[test]
+    fn of_several_connections_the_worst_counts() {
+        let (mut ends, mut others): (Vec<_>, Vec<_>) = (0..3).map(|_| pair()).unzip();
+        let signals = Signals::of(&ends, Duration::from_secs(1), false).expect("signals");
+        assert_eq!(signals.pending(), Pending::Nothing);
+        others[2].send(&Message::Ready).expect("send");
+        assert_eq!(signals.pending(), Pending::Nothing, "one may be ready before the others");
+        assert!(ends[2].has_message());
+        others[1].fail(&Failure::Data("flipped".to_owned()));
+        assert_eq!(signals.pending(), Pending::Message);
+        drop(others.remove(0));
+        assert_eq!(signals.pending(), Pending::Closed);
+        assert!(ends[0].is_closed() && !ends[1].is_closed());
+        let told = ends[1].receive("testing");
+        assert!(matches!(told, Err(Failure::Data(reason)) if reason == "flipped"));
     }
 }

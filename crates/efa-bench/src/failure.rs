@@ -93,6 +93,23 @@ impl Failure {
         Self::PeerGone { doing: doing.to_owned(), reason }
     }
 
+    /// Says at which of several other nodes it went wrong.
+    pub(crate) fn at(self, node: &str) -> Self {
+        match self {
+            Self::Usage(reason) => Self::Usage(format!("{node}: {reason}")),
+            Self::Fabric(reason) => Self::Fabric(format!("{node}: {reason}")),
+            Self::Data(reason) => Self::Data(format!("{node}: {reason}")),
+            Self::Remote(reason) => Self::Remote(format!("{node}: {reason}")),
+            Self::PeerGone { doing, reason } => {
+                Self::PeerGone { doing: format!("{doing} ({node})"), reason }
+            }
+            Self::Timeout { doing, seconds } => {
+                Self::Timeout { doing: format!("{doing} ({node})"), seconds }
+            }
+            other => other,
+        }
+    }
+
     /// Adds what the other side wrote to its standard error.
     pub(crate) fn with_words(self, words: &str) -> Self {
         match self {

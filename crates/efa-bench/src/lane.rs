@@ -17,7 +17,7 @@ use crate::backend::sockets::{Tcp, Udp};
 use crate::backend::verbs::Verbs;
 use crate::backend::{Backend, Wants};
 use crate::bench::{self, Measured, latency};
-use crate::exchange::{Control, Signals};
+use crate::exchange::Signals;
 use crate::fabric_name::FabricName;
 use crate::failure::Failure;
 use crate::link::Link;
@@ -59,7 +59,9 @@ pub(crate) enum Report {
     Exchange(Vec<u8>),
     /// Waits for the counterpart.
     Barrier,
-    /// Connected and warm.
+    /// Connected to the next peer.
+    Linked,
+    /// Connected to all and warm.
     Ready(Opened),
     /// Messages of the point may come.
     Begun,
@@ -132,14 +134,16 @@ impl OutOfBand for Port {
 }
 
 /// A job as one thread sees it.
-struct Task {
-    job: Arc<JobSpec>,
-    side: Side,
-    wants: Wants,
-    cpu: Option<usize>,
+pub(crate) struct Task {
+    pub(crate) job: Arc<JobSpec>,
+    pub(crate) side: Side,
+    pub(crate) wants: Wants,
+    /// Whom it has endpoints to, and our own IP address as each of them sees it.
+    pub(crate) peers: Vec<(usize, Option<String>)>,
+    pub(crate) cpu: Option<usize>,
     /// Number of the first endpoint among those of all threads.
-    first_endpoint: u64,
-    thread: usize,
+    pub(crate) first_endpoint: u64,
+    pub(crate) thread: usize,
 }
 
 impl Task {
@@ -155,10 +159,14 @@ impl Task {
     }
 }
 
-fn run<B: Backend>(task: &Task, port: &mut Port) -> Result<(), Failure> {
-    let mut prepared = Vec::with_capacity(task.job.endpoints);
-    for _ in 0..task.job.endpoints {
-        prepared.push(B::prepare(&task.wants)?);
+/// Opens the endpoints, and connects them peer after peer.
+fn connect<B: Backend>(task: &Task, port: &mut Port) -> Result<Vec<Link<B>>, Failure> {
+    let mut prepared = Vec::with_capacity(task.peers.len() * task.job.endpoints);
+    for (_, source) in &task.peers {
+        let wants = Wants { source: source.clone(), ..task.wants.clone() };
+        for _ in 0..task.job.endpoints {
+            prepared.push(B::prepare(&wants)?);
+        }
     }
     let Some(first) = prepared.first() else {
         return Err(Failure::Usage("a session of no endpoint was asked for".to_owned()));
@@ -167,12 +175,32 @@ fn run<B: Backend>(task: &Task, port: &mut Port) -> Result<(), Failure> {
     let mut links = Vec::with_capacity(prepared.len());
     for (endpoint, number) in prepared.into_iter().zip(task.first_endpoint..) {
         links.push(Link::new(B::connect(endpoint, port)?, &task.job, task.side, number)?);
+        if links.len().is_multiple_of(task.job.endpoints) {
+            port.report(Report::Linked);
+        }
     }
+    Ok(links)
+}
+
+/// The first message over each endpoint, in the order of the peers; answers the time of the very
+/// first.
+fn warm_up<B: Backend>(task: &Task, links: &mut [Link<B>], port: &Port) -> Result<f64, Failure> {
+    let mut first_us = None;
+    for ((peer, _), links) in task.peers.iter().zip(links.chunks_mut(task.job.endpoints)) {
+        let side = if task.job.node < *peer { Side::Client } else { Side::Server };
+        let took_us = latency::cold_start(side, links, port)?;
+        first_us.get_or_insert(took_us);
+    }
+    Ok(first_us.unwrap_or(0.0))
+}
+
+fn run<B: Backend>(task: &Task, port: &mut Port) -> Result<(), Failure> {
+    let mut links = connect::<B>(task, port)?;
     // Only after the fabric has started threads of its own, which stay free.
     let _pinned = task.cpu.map(Pinned::to).transpose()?;
     let mut place = Place::new(&task.job, task.side, task.first_endpoint)?;
     port.barrier().map_err(Failure::Fabric)?;
-    let cold_start_us = latency::cold_start(task.side, &mut links, port)?;
+    let cold_start_us = warm_up(task, &mut links, port)?;
     let Some(first) = links.first() else { return Ok(()) };
     let (tx_depth, setup_us) = (first.backend().tx_depth(), first.backend().setup_us());
     port.report(Report::Ready(Opened { tx_depth, setup_us, cold_start_us }));
@@ -211,14 +239,14 @@ fn next_command<B: Backend>(
 }
 
 /// A thread and our end of its line.
-struct Lane {
+pub(crate) struct Lane {
     commands: Option<Sender<Command>>,
     reports: Receiver<Report>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Lane {
-    fn start(task: Task, signals: Signals) -> Result<Self, Failure> {
+    pub(crate) fn start(task: Task, signals: Signals) -> Result<Self, Failure> {
         let (commands, from_main) = channel();
         let (to_main, reports) = channel();
         let (endpoint, flow) = (task.job.endpoint, task.job.flow);
@@ -241,174 +269,46 @@ impl Lane {
         Ok(Self { commands: Some(commands), reports, thread: Some(thread) })
     }
 
-    fn report(&self) -> Result<Report, Failure> {
+    /// The next report.
+    pub(crate) fn report(&self) -> Result<Report, Failure> {
         match self.reports.recv() {
             Ok(Report::Failed(failure)) => Err(failure),
             Ok(report) => Ok(report),
-            Err(_) => Err(Failure::Check("a measuring thread ended without a word".to_owned())),
+            Err(_) => Err(without_a_word()),
         }
     }
 
-    fn tell(&self, command: Command) {
+    /// The next report, if it comes within this time.
+    pub(crate) fn report_within(&self, time: Duration) -> Result<Option<Report>, Failure> {
+        match self.reports.recv_timeout(time) {
+            Ok(Report::Failed(failure)) => Err(failure),
+            Ok(report) => Ok(Some(report)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(without_a_word()),
+        }
+    }
+
+    pub(crate) fn tell(&self, command: Command) {
         if let Some(commands) = &self.commands {
             // A thread that is gone has reported why, which is read next.
             let _ = commands.send(command);
         }
     }
-}
 
-/// All measuring threads of one side of a session. Dropping them ends them and waits for it, so that
-/// no library is unloaded under their feet.
-pub(crate) struct Lanes {
-    lanes: Vec<Lane>,
-    signals: Signals,
-}
+    /// No further command comes.
+    pub(crate) fn end(&mut self) {
+        self.commands = None;
+    }
 
-impl Lanes {
-    /// Starts the threads and lets them open their endpoints; answers the fabric they found.
-    /// `cpus`: where they run, in turn; empty: anywhere.
-    pub(crate) fn open(
-        job: &Arc<JobSpec>,
-        side: Side,
-        control: &Control,
-        cpus: &[usize],
-    ) -> Result<(Self, FabricRecord), Failure> {
-        let mut this = Self { lanes: Vec::new(), signals: control.signals()? };
-        for index in 0..job.threads {
-            let task = Task {
-                job: Arc::clone(job),
-                side,
-                wants: bench::wants(job, side, index, control.local_ip()),
-                first_endpoint: (index * job.endpoints) as u64,
-                thread: index,
-                cpu: (!cpus.is_empty()).then(|| cpus[index % cpus.len()]),
-            };
-            this.lanes.push(Lane::start(task, this.signals.clone())?);
+    /// Waits for the thread to end.
+    pub(crate) fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so on standard error.
+            let _ = thread.join();
         }
-        let mut fabric = None;
-        for lane in &this.lanes {
-            match lane.report()? {
-                Report::Prepared(record) => fabric = Some(record),
-                other => return Err(Failure::unexpected("opening", "a fabric", &other)),
-            }
-        }
-        let fabric = fabric.ok_or_else(|| {
-            Failure::Usage("a session of no thread was asked for: give 1 or more".to_owned())
-        })?;
-        Ok((this, *fabric))
-    }
-
-    /// Speaks for the threads until all are connected; answers what the first one says.
-    pub(crate) fn connect(&self, control: &mut Control) -> Result<Opened, Failure> {
-        loop {
-            let mut words = Vec::new();
-            let mut waiting = 0;
-            let mut opened = Vec::new();
-            for lane in &self.lanes {
-                match lane.report()? {
-                    Report::Exchange(ours) => words.push(ours),
-                    Report::Barrier => waiting += 1,
-                    Report::Ready(lane) => opened.push(lane),
-                    other => return Err(Failure::unexpected("connecting", "an address", &other)),
-                }
-            }
-            // All threads take the same steps.
-            if words.len() == self.lanes.len() {
-                let answers = control.exchange(words)?;
-                for (lane, theirs) in self.lanes.iter().zip(answers) {
-                    lane.tell(Command::Answer(theirs));
-                }
-            } else if waiting == self.lanes.len() {
-                control.barrier()?;
-                self.tell_from(0, |_| Command::Go);
-            } else {
-                let first = opened.into_iter().next();
-                return first.ok_or_else(|| Failure::Check("threads out of step".to_owned()));
-            }
-        }
-    }
-
-    pub(crate) const fn len(&self) -> usize {
-        self.lanes.len()
-    }
-
-    /// Tells each lane from `first` on, by its number.
-    pub(crate) fn tell_from(&self, first: usize, mut command: impl FnMut(usize) -> Command) {
-        for (index, lane) in self.lanes.iter().enumerate().skip(first) {
-            lane.tell(command(index));
-        }
-    }
-
-    /// Starts a point; returns when every lane is ready for its messages.
-    pub(crate) fn begin(&self, point: PointSpec) -> Result<(), Failure> {
-        self.tell_from(0, |_| Command::Measure(point));
-        self.expect("beginning", 0, |report| matches!(report, Report::Begun))
-    }
-
-    /// Returns when the window of every lane is over, of those from `first` on.
-    pub(crate) fn windows_closed(&self, first: usize) -> Result<(), Failure> {
-        self.expect("measuring", first, |report| matches!(report, Report::WindowClosed))
-    }
-
-    fn expect(&self, doing: &str, first: usize, is_it: fn(&Report) -> bool) -> Result<(), Failure> {
-        for lane in self.lanes.iter().skip(first) {
-            let report = lane.report()?;
-            if !is_it(&report) {
-                return Err(Failure::unexpected(doing, "another report", &report));
-            }
-        }
-        Ok(())
-    }
-
-    /// The result of each of the first `count` lanes.
-    pub(crate) fn first_results(&self, count: usize) -> Result<Vec<Measured>, Failure> {
-        let result = |lane: &Lane| match lane.report()? {
-            Report::Measured(measured) => Ok(measured),
-            other => Err(Failure::unexpected("measuring", "a result", &other)),
-        };
-        self.lanes.iter().take(count).map(result).collect()
-    }
-
-    /// The result of each lane.
-    pub(crate) fn results(&self) -> Result<Vec<Measured>, Failure> {
-        self.first_results(self.lanes.len())
-    }
-
-    /// The result of each lane from `first` on; `waiting` is called now and then meanwhile.
-    pub(crate) fn results_with(
-        &self,
-        first: usize,
-        every: Duration,
-        mut waiting: impl FnMut() -> Result<(), Failure>,
-    ) -> Result<Vec<Measured>, Failure> {
-        let mut results = Vec::with_capacity(self.lanes.len());
-        for lane in self.lanes.iter().skip(first) {
-            loop {
-                match lane.reports.recv_timeout(every) {
-                    Err(RecvTimeoutError::Timeout) => waiting()?,
-                    Ok(Report::Measured(measured)) => break results.push(measured),
-                    Ok(Report::Failed(failure)) => return Err(failure),
-                    other => {
-                        return Err(Failure::unexpected("measuring", "a result", &other));
-                    }
-                }
-            }
-        }
-        Ok(results)
     }
 }
 
-impl Drop for Lanes {
-    fn drop(&mut self) {
-        self.signals.end();
-        for lane in &mut self.lanes {
-            lane.commands = None;
-        }
-        for lane in &mut self.lanes {
-            if let Some(thread) = lane.thread.take() {
-                // A thread that panicked has said so on standard error.
-                let _ = thread.join();
-            }
-        }
-    }
+fn without_a_word() -> Failure {
+    Failure::Check("a measuring thread ended without a word".to_owned())
 }

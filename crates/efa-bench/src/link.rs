@@ -96,6 +96,12 @@ impl<B: Backend> Link<B> {
         self.tx_free.len()
     }
 
+    /// Slots of sends that have completed since so many were free, if nothing was posted meanwhile.
+    #[inline]
+    pub(crate) fn freed_since(&self, free: usize) -> &[usize] {
+        self.tx_free.get(free..).unwrap_or_default()
+    }
+
     /// Operations in flight now. Those that do not complete count until a later one has.
     #[inline]
     pub(crate) fn in_flight(&self) -> usize {

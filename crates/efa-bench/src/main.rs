@@ -18,11 +18,13 @@ mod exchange;
 mod fabric_name;
 mod failure;
 mod figures;
+mod group;
 mod host;
 mod import;
 mod interrupt;
 mod judge;
 mod lane;
+mod lanes;
 mod lessons;
 mod link;
 mod measure;
@@ -40,6 +42,8 @@ mod server;
 mod session;
 mod softefa_device;
 mod spec;
+mod target;
+mod topology;
 mod watch;
 mod workload;
 
@@ -51,12 +55,13 @@ use report::Progress;
 use crate::backend::Wants;
 use crate::child::ServerChild;
 use crate::cli::{Cli, Command, LocalBenchmark, MeasureArgs};
-use crate::client::{Target, Wish};
+use crate::client::Wish;
 use crate::failure::Failure;
 use crate::output::Outputs;
 use crate::ranks::Member;
 use crate::record::Results;
 use crate::server::ServerOptions;
+use crate::target::Target;
 
 fn main() -> ExitCode {
     let cli = match Cli::of_process() {
@@ -102,26 +107,40 @@ fn dispatch(command: Command) -> Result<(), Failure> {
             until_stdin_closes: args.until_stdin_closes,
             quiet: args.quiet,
         }),
-        Command::Run { benchmark, host, port, ranks, measure } => {
-            let wish = measure.wish(benchmark)?;
-            match host {
-                Some(host) => {
-                    interrupt::watch()?;
-                    if measure.until_stdin_closes {
-                        interrupt::end_with_stdin();
-                    }
-                    run(&[(Target { host, port }, wish)], &measure, host::cores())
-                }
-                None => ranks::run(&ranks, measure.quiet, |members| {
-                    interrupt::watch()?;
-                    // A launcher keeps each rank on processors of its own.
-                    run(&with_each(members, &wish), &measure, host::cores_online())
-                }),
-            }
+        Command::Run { benchmark, host, port, ranks, measure } if host.is_empty() => {
+            // What is wrong is said before anybody is waited for.
+            let wish = measure.wish(benchmark, 2)?;
+            let _ = port;
+            ranks::run(&ranks, measure.quiet, |members| {
+                interrupt::watch()?;
+                // A launcher keeps each rank on processors of its own.
+                let jobs = if wish.job.benchmark.is_for_groups() {
+                    let targets: Vec<_> = members.iter().map(|m| m.target.clone()).collect();
+                    let wish = measure.wish(benchmark, 1 + targets.len())?;
+                    vec![(targets, wish)]
+                } else {
+                    with_each(members, &wish)
+                };
+                run(&jobs, &measure, host::cores_online())
+            })
         }
-        Command::Local { benchmark, measure } => {
+        Command::Run { benchmark, host, port, measure, .. } => {
+            let targets = host.iter().map(|text| {
+                let wrong = |reason| Failure::Usage(format!("--host: {reason}"));
+                Target::parse(text, port).map_err(wrong)
+            });
+            let targets = targets.collect::<Result<Vec<_>, _>>()?;
+            let wish = measure.wish(benchmark, 1 + targets.len())?;
             interrupt::watch()?;
-            local(&benchmark, &measure)
+            if measure.until_stdin_closes {
+                interrupt::end_with_stdin();
+            }
+            run(&[(targets, wish)], &measure, host::cores())
+        }
+        Command::Local { benchmark, nodes, measure } => {
+            let nodes = nodes.unwrap_or_else(|| benchmark.nodes());
+            interrupt::watch()?;
+            local(&benchmark, nodes, &measure)
         }
         Command::Info { fabric, domain, endpoint } => {
             let wants = Wants { domain, ..Wants::least(fabric) };
@@ -143,10 +162,10 @@ fn dispatch(command: Command) -> Result<(), Failure> {
     }
 }
 
-/// Measures on this machine with a server of our own.
-fn local(benchmark: &LocalBenchmark, measure: &MeasureArgs) -> Result<(), Failure> {
+/// Measures on this machine with servers of our own.
+fn local(benchmark: &LocalBenchmark, nodes: usize, measure: &MeasureArgs) -> Result<(), Failure> {
     let mut measure = measure.clone();
-    if let (false, Some((server, client))) = (measure.no_pin, affinity::pair()) {
+    if let (false, 2, Some((server, client))) = (measure.no_pin, nodes, affinity::pair()) {
         let threads = measure.threads.unwrap_or_else(|| benchmark.threads());
         if threads == 1 && measure.server_cpu.is_empty() {
             measure.server_cpu.push(server);
@@ -156,44 +175,46 @@ fn local(benchmark: &LocalBenchmark, measure: &MeasureArgs) -> Result<(), Failur
         }
     }
     let measure = &measure;
-    let wishes = benchmark.0.iter().map(|name| measure.wish(*name));
+    let wishes = benchmark.0.iter().map(|name| measure.wish(*name, nodes));
     let wishes: Result<Vec<Wish>, Failure> = wishes.collect();
     let wishes = wishes?;
-    let mut server = ServerChild::start(&[])?;
-    if !measure.quiet {
+    let servers = (1..nodes).map(|_| ServerChild::start(&[]));
+    let mut servers: Vec<ServerChild> = servers.collect::<Result<_, _>>()?;
+    for server in servers.iter().filter(|_| !measure.quiet) {
         eprintln!("server process {} on port {}", server.id(), server.port);
     }
-    let target = cli::local_target(server.port);
-    let jobs: Vec<_> = wishes.into_iter().map(|wish| (target.clone(), wish)).collect();
+    let targets: Vec<Target> = servers.iter().map(|server| Target::local(server.port)).collect();
+    let jobs: Vec<_> = wishes.into_iter().map(|wish| (targets.clone(), wish)).collect();
     let outcome = run(&jobs, measure, host::cores());
-    server.end();
-    // The server's own reason says more than "the other side failed".
-    outcome.map_err(|failure| failure.with_words(&server.last_words()))
+    servers.iter_mut().for_each(ServerChild::end);
+    // A server's own reason says more than "the other side failed".
+    let words: String = servers.iter().map(ServerChild::last_words).collect();
+    outcome.map_err(|failure| failure.with_words(&words))
 }
 
 /// The same with each of several servers, which the names tell apart.
-fn with_each(members: &[Member], wish: &Wish) -> Vec<(Target, Wish)> {
+fn with_each(members: &[Member], wish: &Wish) -> Vec<(Vec<Target>, Wish)> {
     let jobs = members.iter().map(|member| {
         let mut wish = wish.clone();
         if members.len() > 1 {
             let name = if wish.name.is_empty() { wish.job.fabric.label() } else { wish.name };
             wish.name = format!("{name} to rank {} {}", member.rank, member.host);
         }
-        (member.target.clone(), wish)
+        (vec![member.target.clone()], wish)
     });
     jobs.collect()
 }
 
-/// Measures all wishes, each with its server; what was measured is written even if a later one
-/// failed. `cores` are those that both sides may use.
-fn run(jobs: &[(Target, Wish)], measure: &MeasureArgs, cores: usize) -> Result<(), Failure> {
+/// Measures all wishes, each with its servers; what was measured is written even if a later one
+/// failed. `cores` are those that all sides may use.
+fn run(jobs: &[(Vec<Target>, Wish)], measure: &MeasureArgs, cores: usize) -> Result<(), Failure> {
     let measurements = jobs.iter().map(|(_, wish)| wish.measurements()).sum();
     let mut progress = Progress::new(measurements, measure.quiet);
     let mut runs = Vec::new();
     let mut warnings = if measure.no_doubts { Vec::new() } else { host::doubts(cores) };
     let mut failure = None;
-    for (target, wish) in jobs {
-        match client::run(target, wish, &mut progress) {
+    for (targets, wish) in jobs {
+        match client::run(targets, wish, &mut progress) {
             Ok(outcome) => {
                 runs.push(outcome.run);
                 warnings.extend(outcome.warnings);

@@ -60,6 +60,13 @@ pub(crate) enum Name {
     /// many chunks may be on their way.
     #[value(name = "fileget")]
     FileGet,
+    /// Log shipping from the client to every server; --sizes is the record, --depth the groups that
+    /// are not committed (1: synchronous).
+    Log,
+    /// Two-phase commit of transactions at every server; --sizes is the record, --depth the
+    /// transactions outstanding.
+    #[value(name = "2pc", alias = "twopc")]
+    TwoPhase,
 }
 
 /// What a name means where nothing else is said.
@@ -74,6 +81,8 @@ pub(crate) struct Preset {
     /// Messages per second of a thread; "": as fast as it can.
     pub(crate) rates: &'static str,
     pub(crate) threads: usize,
+    /// Nodes of `local`.
+    pub(crate) nodes: usize,
 }
 
 const SIZES: &str = "1..8192";
@@ -87,6 +96,9 @@ const FILE_DEPTH: &str = "64";
 /// Messages of records that wait for their answer.
 const PIGGYBACK_DEPTH: &str = "16";
 const CALL_DEPTHS: &str = "1,8,32,128";
+const RECORD_SIZES: &str = "128,1024";
+const LOG_DEPTHS: &str = "1,16";
+const TRANSACTION_DEPTHS: &str = "1,8,64";
 const DEPTH: &str = "256";
 const ONE_SIZE: &str = "64";
 const RATES: &str = "1000,2000,4000,8000,16000";
@@ -105,6 +117,7 @@ impl Preset {
         memory_bytes: 0,
         rates: "",
         threads: 1,
+        nodes: 2,
     };
     const STREAM: Self = Self { benchmark: Benchmark::Bandwidth, depth: DEPTH, ..Self::LATENCY };
     const RPC: Self =
@@ -159,6 +172,20 @@ impl Name {
                 sizes: FILE_SIZES,
                 depth: FILE_DEPTH,
                 ..Preset::RPC
+            },
+            Self::Log => Preset {
+                benchmark: Benchmark::Log,
+                sizes: RECORD_SIZES,
+                depth: LOG_DEPTHS,
+                nodes: 3,
+                ..latency
+            },
+            Self::TwoPhase => Preset {
+                benchmark: Benchmark::TwoPhase,
+                sizes: ONE_SIZE,
+                depth: TRANSACTION_DEPTHS,
+                nodes: 3,
+                ..latency
             },
             Self::RmaLargeBuffer => Preset { depth: DEPTH, memory_bytes, ..rma },
             Self::OpenLoop => {

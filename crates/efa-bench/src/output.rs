@@ -129,7 +129,9 @@ pub(crate) fn table(run: &Run) -> Table {
         | Benchmark::Kv
         | Benchmark::Piggyback
         | Benchmark::Index
-        | Benchmark::FileGet => work::table(run),
+        | Benchmark::FileGet
+        | Benchmark::Log
+        | Benchmark::TwoPhase => work::table(run),
         Benchmark::Collective => collective::table(run),
     }
 }

@@ -128,7 +128,9 @@ pub(crate) enum CountedAt {
 #[serde(default)]
 pub(crate) struct Method {
     pub(crate) flow: Flow,
-    /// Measuring threads of each side, and endpoint pairs of each.
+    /// Nodes that took part, the client included.
+    pub(crate) nodes: usize,
+    /// Measuring threads of each node, and endpoints of each to each peer.
     pub(crate) threads: usize,
     pub(crate) endpoints: usize,
     /// Memory in use at random offsets; 0: as much as the depth needs.
@@ -147,6 +149,7 @@ impl Default for Method {
     fn default() -> Self {
         Self {
             flow: Flow::default(),
+            nodes: 2,
             threads: 1,
             endpoints: 1,
             memory_bytes: 0,
@@ -450,7 +453,7 @@ impl Bandwidth {
 }
 
 /// What the receiver of a bandwidth point saw.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ReceiverCount {
     /// Messages and bytes within the window, and its length.
     pub(crate) messages: u64,
@@ -462,10 +465,14 @@ pub(crate) struct ReceiverCount {
     pub(crate) validated: u64,
     pub(crate) wrong: u64,
     pub(crate) duplicates: u64,
+    /// Messages with a sequence number, where that is not those that were checked.
+    pub(crate) numbered: u64,
     /// Of those with a sequence number: how many came after a later one of their thread, and by how
     /// many numbers at most.
     pub(crate) overtaken: u64,
     pub(crate) farthest: u64,
+    /// Transactions that were committed.
+    pub(crate) committed: u64,
     /// Processor time of the thread for `messages` in ns, where it was read (workloads), and of the
     /// whole process.
     pub(crate) cpu_ns: u64,

@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::bench::Measured;
-use crate::exchange::{Control, Message, plain};
+use crate::exchange::{Control, Message, Signals, plain};
 use crate::failure::Failure;
-use crate::lane::{Command, Lanes, Side};
+use crate::lane::{Command, Side};
+use crate::lanes::Lanes;
 use crate::spec::{Benchmark, JobSpec, PointSpec};
+use crate::topology::NODES_MAX;
 
 /// How long a client may take to introduce itself.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
@@ -138,8 +140,7 @@ fn end_with_stdin(stopper: &Stopper) {
 fn session(mut control: Control) -> Result<String, Failure> {
     let outcome = serve(&mut control);
     if let Err(error) = &outcome {
-        // The client may be the reason and gone: then there is nobody to tell.
-        let _ = control.send(&Message::Failed(error.to_string()));
+        control.fail(error);
     }
     outcome
 }
@@ -150,18 +151,24 @@ fn serve(control: &mut Control) -> Result<String, Failure> {
         Message::Job(job) => job,
         other => return Err(unexpected("a job", &other)),
     };
-    control.set_timeout(Duration::from_millis(job.timeout_ms))?;
-    let endpoints = job.threads.saturating_mul(job.endpoints);
-    if endpoints == 0 || endpoints > ENDPOINTS_MAX {
-        return Err(Failure::Usage(format!(
-            "{} threads with {} endpoints each: give 1 to {ENDPOINTS_MAX} in all",
-            job.threads, job.endpoints
-        )));
-    }
+    let timeout = Duration::from_millis(job.timeout_ms);
+    sound(&job)?;
     let job = Arc::new(job);
-    let (lanes, fabric) = Lanes::open(&job, Side::Server, control, &job.server_cpus)?;
+    let signals = Signals::of([&*control], timeout, job.crowded)?;
+    let (peers, ours) = (job.peers().len(), control.local_ip());
+    let sources = vec![ours; peers];
+    let (lanes, fabric) = Lanes::open(&job, Side::Server, signals, &sources, &job.server_cpus)?;
     control.send(&Message::Fabric(Box::new(fabric)))?;
-    lanes.connect(control)?;
+    // Others may be connected before it is this one's turn.
+    let pairs = job.benchmark.topology().pairs(job.nodes).len();
+    control.set_timeout(timeout * u32::try_from(pairs).unwrap_or(u32::MAX))?;
+    for _ in 0..peers {
+        lanes.link(control)?;
+        control.send(&Message::Ready)?;
+    }
+    control.set_timeout(timeout)?;
+    lanes.warm_up(|| control.barrier())?;
+    control.send(&Message::Ready)?;
     let mut points = 0_u32;
     loop {
         match control.receive("waiting for the next point")? {
@@ -175,6 +182,24 @@ fn serve(control: &mut Control) -> Result<String, Failure> {
             other => return Err(unexpected("a point", &other)),
         }
     }
+}
+
+/// Refuses what no client of ours asks for.
+fn sound(job: &JobSpec) -> Result<(), Failure> {
+    let JobSpec { nodes, node, threads, endpoints, .. } = *job;
+    if node == 0 || node >= nodes || nodes > NODES_MAX {
+        return Err(Failure::Usage(format!(
+            "node {node} of {nodes}: there are {NODES_MAX} at most"
+        )));
+    }
+    let in_all = threads.saturating_mul(endpoints).saturating_mul(job.peers().len());
+    if in_all == 0 || in_all > ENDPOINTS_MAX {
+        return Err(Failure::Usage(format!(
+            "{threads} threads with {endpoints} endpoints to each peer: give 1 to {ENDPOINTS_MAX} in \
+             all"
+        )));
+    }
+    Ok(())
 }
 
 fn serve_point(
@@ -207,7 +232,9 @@ fn serve_point(
         | Benchmark::Kv
         | Benchmark::Piggyback
         | Benchmark::Index
-        | Benchmark::FileGet => count_stream(lanes, control, 0),
+        | Benchmark::FileGet
+        | Benchmark::Log
+        | Benchmark::TwoPhase => count_stream(lanes, control, 0),
         Benchmark::Collective => Err(Failure::only_mpi()),
         Benchmark::SatLatency => {
             lanes.windows_closed(1)?;

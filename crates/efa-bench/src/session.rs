@@ -5,25 +5,28 @@ use std::time::Duration;
 
 use crate::bench::open_loop::HEADER_BYTES;
 use crate::bench::{Measured, latency};
-use crate::client::{Target, Wish};
-use crate::exchange::{Control, Message};
+use crate::client::Wish;
+use crate::exchange::Message;
 use crate::failure::Failure;
-use crate::lane::{Lanes, Opened, Side};
+use crate::group::Group;
+use crate::lane::{Opened, Side};
+use crate::lanes::Lanes;
 use crate::pattern::SEQUENCE_BYTES;
 use crate::record::{
     Bandwidth, CountedAt, Disorder, Distribution, FabricRecord, Latency, Method, OpenLoop, Point,
     ReceiverCount, Run, Work,
 };
 use crate::spec::{Benchmark, EndpointKind, JobSpec, Operation, PointSpec};
+use crate::target::Target;
 use crate::workload::{self, Calls};
 
 /// Between two words to a server that waits for the end of a point.
 const WORD_EVERY: Duration = Duration::from_millis(200);
 
-/// A session with a server: the endpoints of both sides, ready for one point after the other.
+/// A session with servers: the endpoints of all sides, ready for one point after the other.
 pub(crate) struct Session {
     lanes: Lanes,
-    control: Control,
+    group: Group,
     job: Arc<JobSpec>,
     fabric: FabricRecord,
     opened: Opened,
@@ -31,26 +34,24 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn open(target: &Target, wish: &Wish) -> Result<Self, Failure> {
+    pub(crate) fn open(targets: &[Target], wish: &Wish) -> Result<Self, Failure> {
         let job = Arc::new(wish.job.clone());
         let timeout = Duration::from_millis(job.timeout_ms);
-        let mut control = Control::connect(&target.host, target.port, timeout)?;
-        let (lanes, fabric) = Lanes::open(&job, Side::Client, &control, &wish.cpus)?;
-        control.send(&Message::Job(wish.job.clone()))?;
-        let theirs = match control.receive("waiting for the server to open the fabric")? {
-            Message::Fabric(theirs) => theirs,
-            other => return Err(unexpected("its fabric", &other)),
-        };
-        if theirs.provider != fabric.provider {
+        let mut group = Group::connect(targets, timeout)?;
+        let signals = group.signals(timeout, job.crowded)?;
+        let (lanes, fabric) =
+            Lanes::open(&job, Side::Client, signals, &group.local_ips(), &wish.cpus)?;
+        let theirs = group.open(&job)?;
+        if let Some(other) = theirs.iter().find(|other| other.provider != fabric.provider) {
             return Err(Failure::Fabric(format!(
                 "the server uses provider {}, this side {}: name one with --provider",
-                theirs.provider, fabric.provider
+                other.provider, fabric.provider
             )));
         }
-        let opened = lanes.connect(&mut control);
-        let opened = explained(opened, &mut control)?;
-        let rx_depth = job.rx_depth.min(theirs.rx_depth);
-        Ok(Self { lanes, control, job, fabric, opened, rx_depth })
+        let opened = connect(&lanes, &mut group, &job);
+        let opened = group.explained(opened)?;
+        let rx_depth = theirs.iter().map(|theirs| theirs.rx_depth).fold(job.rx_depth, usize::min);
+        Ok(Self { lanes, group, job, fabric, opened, rx_depth })
     }
 
     pub(crate) fn new_run(&self, wish: &Wish) -> Run {
@@ -62,6 +63,7 @@ impl Session {
             test: wish.test.clone(),
             method: Method {
                 flow: self.job.flow,
+                nodes: self.job.nodes,
                 threads: self.job.threads,
                 endpoints: self.job.endpoints,
                 memory_bytes: self.job.memory_bytes,
@@ -97,7 +99,11 @@ impl Session {
         let least = match self.job.benchmark {
             Benchmark::OpenLoop => HEADER_BYTES,
             // A value says whose it is.
-            Benchmark::Rpc | Benchmark::Kv | Benchmark::Index => SEQUENCE_BYTES,
+            Benchmark::Rpc
+            | Benchmark::Kv
+            | Benchmark::Index
+            | Benchmark::Log
+            | Benchmark::TwoPhase => SEQUENCE_BYTES,
             _ => 1,
         };
         if size_bytes < least {
@@ -131,9 +137,8 @@ impl Session {
     }
 
     pub(crate) fn measure(&mut self, point: PointSpec) -> Result<Point, Failure> {
-        self.control.send(&Message::Point(point))?;
-        self.control.expect_barrier("waiting for the server")?;
-        self.lanes.begin(point)?;
+        let begun = self.begin(point);
+        self.group.explained(begun)?;
         let measured = match self.job.benchmark {
             Benchmark::Latency | Benchmark::PingPong => self.round_trips(point),
             Benchmark::Bandwidth => self.stream(point),
@@ -142,12 +147,21 @@ impl Session {
             | Benchmark::Kv
             | Benchmark::Piggyback
             | Benchmark::Index
-            | Benchmark::FileGet => self.calls(point),
+            | Benchmark::FileGet
+            | Benchmark::Log
+            | Benchmark::TwoPhase => self.calls(point),
             Benchmark::OpenLoop => self.open_loop(point),
             Benchmark::Collective => Err(Failure::only_mpi()),
             Benchmark::SatLatency => self.saturated(point),
         };
-        explained(measured, &mut self.control)
+        self.group.explained(measured)
+    }
+
+    /// Returns when every server is ready for the messages of a point, and so are we.
+    fn begin(&mut self, point: PointSpec) -> Result<(), Failure> {
+        self.group.send(&Message::Point(point))?;
+        self.group.expect(&Message::Barrier, "waiting for the server")?;
+        self.lanes.begin(point)
     }
 
     fn new_point(&self, point: PointSpec) -> Point {
@@ -222,7 +236,7 @@ impl Session {
     /// What has arrived of what each thread has sent.
     fn arrived(&mut self, point: PointSpec, sent: Vec<u64>) -> Result<Point, Failure> {
         let in_all = sent.iter().sum::<u64>();
-        let counts = self.counts(sent)?;
+        let counts = self.counts(sent)?.into_iter().next().unwrap_or_default();
         let of_all = |of: fn(&ReceiverCount) -> u64| counts.iter().map(of).sum::<u64>();
         let (validated, wrong) = (of_all(|c| c.validated), of_all(|c| c.wrong));
         let duplicates = of_all(|c| c.duplicates);
@@ -245,23 +259,18 @@ impl Session {
         Ok(Point { lost, validated, bandwidth, disorder, ..self.new_point(point) })
     }
 
-    /// The results of all threads, of points whose end only this side sees: the server, which waits
-    /// for it, is told that they go on.
+    /// The results of all threads, of points whose end only this side sees: the servers, which wait
+    /// for it, are told that they go on.
     fn slow_results(&mut self) -> Result<Vec<Measured>, Failure> {
-        let Self { lanes, control, .. } = self;
-        lanes.results_with(0, WORD_EVERY, || control.send(&Message::Working))
+        let Self { lanes, group, .. } = self;
+        lanes.results_with(0, WORD_EVERY, || group.keep_waiting())
     }
 
-    /// Tells the server what each thread has sent; answers what its threads have counted.
-    fn counts(&mut self, sent: Vec<u64>) -> Result<Vec<ReceiverCount>, Failure> {
-        self.control.send(&Message::Sent(sent))?;
-        loop {
-            match self.control.receive("waiting for the receiver's count")? {
-                Message::Received(counts) => return Ok(counts),
-                Message::WindowDone | Message::Working => {}
-                other => return Err(unexpected("a count", &other)),
-            }
-        }
+    /// Tells the servers what each thread has sent; answers what their threads have counted, server
+    /// by server.
+    fn counts(&mut self, sent: Vec<u64>) -> Result<Vec<Vec<ReceiverCount>>, Failure> {
+        self.group.send(&Message::Sent(sent))?;
+        self.group.counts()
     }
 
     /// Waits until all threads have done their operations, then ends the server's.
@@ -292,11 +301,31 @@ impl Session {
         let calls: Vec<_> = calls.collect();
         let made: Vec<u64> = calls.iter().map(|thread| thread.total).collect();
         let served = self.counts(made.clone())?;
-        for (made, served) in made.iter().zip(served.iter().map(|count| count.total)) {
-            if *made != served {
-                return Err(Failure::Data(format!("{served} calls were served of {made} made")));
+        for server in &served {
+            for (made, served) in made.iter().zip(server.iter().map(|count| count.total)) {
+                if *made != served {
+                    return Err(Failure::Data(format!(
+                        "{served} calls were served of {made} made"
+                    )));
+                }
             }
         }
+        for (thread, count) in served.iter().flat_map(|server| calls.iter().zip(server)) {
+            let (ours, theirs) = (thread.committed, count.committed);
+            if ours != theirs {
+                return Err(Failure::Data(format!(
+                    "a participant has committed {theirs} transactions, its coordinator {ours}"
+                )));
+            }
+        }
+        let sum = |of: fn(&ReceiverCount) -> u64| served.iter().flatten().map(of).sum::<u64>();
+        let duplicates = sum(|count| count.duplicates);
+        if duplicates > 0 {
+            return Err(Failure::Data(format!("{duplicates} messages arrived twice")));
+        }
+        let farthest = served.iter().flatten().map(|count| count.farthest).max().unwrap_or(0);
+        let messages = sum(|count| count.numbered);
+        let disorder = Disorder { overtaken: sum(|count| count.overtaken), messages, farthest };
         let validated = calls.iter().map(|thread| thread.validated).sum();
         let arrivals = (point.rate_per_s > 0).then_some(self.job.arrivals);
         let (work, times) = Work::of(&calls, &served, arrivals)?;
@@ -306,29 +335,28 @@ impl Session {
             operation_time: Some(times),
             work: Some(work),
             bandwidth: (!streams.is_empty()).then(|| Bandwidth::of(&streams)),
+            disorder: (messages > 0).then_some(disorder),
             ..self.new_point(point)
         })
     }
 
     pub(crate) fn close(mut self) {
         // The results are in hand: a server that is gone by now does no harm.
-        let _ = self.control.send(&Message::Bye);
+        let _ = self.group.send(&Message::Bye);
     }
 }
 
-/// Replaces "the server ended" and fabric errors by the server's own reason where it sent one.
-fn explained<T>(result: Result<T, Failure>, control: &mut Control) -> Result<T, Failure> {
-    let Err(error) = result else { return result };
-    if !matches!(error, Failure::Remote(_) | Failure::Fabric(_)) {
-        return Err(error);
+/// Connects every node with its peers, pair after pair, and warms the endpoints up.
+fn connect(lanes: &Lanes, group: &mut Group, job: &JobSpec) -> Result<Opened, Failure> {
+    for (first, second) in job.benchmark.topology().pairs(job.nodes) {
+        match first {
+            0 => group.link(second, |control| lanes.link(control))?,
+            _ => group.introduce(first, second)?,
+        }
     }
-    // Its last words are on the way if there are any; do not wait long for them.
-    control.set_timeout(Duration::from_secs(1))?;
-    match control.receive("waiting for the server's reason") {
-        Err(Failure::Remote(reason)) => Err(Failure::Remote(reason)),
-        Err(gone @ Failure::PeerGone { .. }) => Err(gone),
-        _ => Err(error),
-    }
+    let opened = lanes.warm_up(|| group.barrier())?;
+    group.expect(&Message::Ready, "warming up")?;
+    Ok(opened)
 }
 
 fn sent_by(measured: &Measured) -> u64 {
@@ -336,8 +364,4 @@ fn sent_by(measured: &Measured) -> u64 {
         Measured::Sent(count) => *count,
         _ => 0,
     }
-}
-
-fn unexpected(wanted: &str, got: &Message) -> Failure {
-    Failure::unexpected("talking to the server", wanted, got)
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::fabric_name::FabricName;
+use crate::topology::Topology;
 use crate::workload::WorkSpec;
 
 /// What is measured, and how the two sides talk meanwhile.
@@ -32,6 +33,10 @@ pub(crate) enum Benchmark {
     /// Files of the server, in chunks.
     #[serde(rename = "fileget")]
     FileGet,
+    /// Records of a log, shipped to replicas.
+    Log,
+    /// Transactions that participants vote on.
+    TwoPhase,
     /// An operation of all ranks of an MPI program.
     Collective,
 }
@@ -50,6 +55,8 @@ impl Benchmark {
             Self::Piggyback => "piggyback",
             Self::Index => "index",
             Self::FileGet => "fileget",
+            Self::Log => "log",
+            Self::TwoPhase => "2pc",
             Self::Collective => "collective",
         }
     }
@@ -61,7 +68,26 @@ impl Benchmark {
 
     /// Whether it is a data system's: calls that a server answers.
     pub(crate) const fn is_workload(self) -> bool {
-        matches!(self, Self::Rpc | Self::Kv | Self::Piggyback | Self::Index | Self::FileGet)
+        matches!(
+            self,
+            Self::Rpc
+                | Self::Kv
+                | Self::Piggyback
+                | Self::Index
+                | Self::FileGet
+                | Self::Log
+                | Self::TwoPhase
+        )
+    }
+
+    /// Who talks to whom in it.
+    pub(crate) const fn topology(self) -> Topology {
+        Topology::Star
+    }
+
+    /// Whether more than two nodes can take part.
+    pub(crate) const fn is_for_groups(self) -> bool {
+        matches!(self, Self::Log | Self::TwoPhase)
     }
 
     /// What the thread of that number does in it.
@@ -163,10 +189,16 @@ impl Default for Flow {
     }
 }
 
-/// One session: an endpoint pair and what it is for.
+/// One session: who takes part, with which endpoints, and what for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobSpec {
     pub(crate) benchmark: Benchmark,
+    /// Nodes that take part: the client, which is node 0, and its servers.
+    pub(crate) nodes: usize,
+    /// Which of them is told.
+    pub(crate) node: usize,
+    /// More threads that never sleep than processors: idle ones give theirs away.
+    pub(crate) crowded: bool,
     pub(crate) fabric: FabricName,
     pub(crate) domain: Option<String>,
     pub(crate) endpoint: EndpointKind,
@@ -184,9 +216,9 @@ pub(crate) struct JobSpec {
     pub(crate) memory_bytes: usize,
     /// Of everything random.
     pub(crate) seed: u64,
-    /// Measuring threads of each side.
+    /// Measuring threads of each node.
     pub(crate) threads: usize,
-    /// Endpoint pairs of each thread.
+    /// Endpoints of each thread to each peer.
     pub(crate) endpoints: usize,
     /// Sends that may be in flight at the client, for each endpoint.
     pub(crate) tx_depth: usize,
@@ -219,6 +251,13 @@ pub(crate) struct PointSpec {
     /// The workload's own parameter: records in a message (piggyback), levels of the tree that the
     /// client keeps (index), bytes of a chunk (fileget); 0 elsewhere.
     pub(crate) parameter: usize,
+}
+
+impl JobSpec {
+    /// Nodes that this one has endpoints to, in the order in which it connects them.
+    pub(crate) fn peers(&self) -> Vec<usize> {
+        self.benchmark.topology().peers(self.nodes, self.node)
+    }
 }
 
 impl PointSpec {

@@ -51,6 +51,7 @@ impl<'a> Watch<'a> {
     /// Nothing happened in this turn.
     #[inline]
     pub(crate) fn idle(&mut self) -> Result<Idle, Failure> {
+        self.signals.pause();
         self.spins += 1;
         if self.spins < SPINS_PER_LOOK {
             return Ok(Idle::Spin);
@@ -77,8 +78,8 @@ impl<'a> Watch<'a> {
                 Err(Failure::Timeout { doing: self.doing.to_owned(), seconds })
             }
             Pending::WindowDone => Ok(Idle::WindowDone),
-            Pending::Nothing if silent >= QUIET_AFTER => Ok(Idle::Quiet),
-            Pending::Nothing => Ok(Idle::Spin),
+            Pending::Nothing | Pending::Ready if silent >= QUIET_AFTER => Ok(Idle::Quiet),
+            Pending::Nothing | Pending::Ready => Ok(Idle::Spin),
         }
     }
 }

@@ -5,51 +5,13 @@ mod common;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{PROGRAM, assert_fails, efa_bench};
+use common::{PROGRAM, Server, assert_fails, efa_bench};
 
 /// Sessions of a busy machine take a while; nothing here waits this long when all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A server of this program; ended with the test.
-struct Server {
-    child: Child,
-    port: String,
-}
-
-impl Server {
-    fn start() -> Self {
-        let mut child = Command::new(PROGRAM)
-            .args(["server", "--port", "0", "--bind", "127.0.0.1", "--until-stdin-closes"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("server starts");
-        let mut line = String::new();
-        let stdout = child.stdout.take().expect("piped");
-        BufReader::new(stdout).read_line(&mut line).expect("first line");
-        let port = line.trim().rsplit(':').next().expect("a port").to_owned();
-        assert!(port.parse::<u16>().is_ok(), "{line}");
-        Self { child, port }
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        let mut all = vec!["run", arguments[0], "-H", "127.0.0.1", "--port", &self.port];
-        all.extend(&arguments[1..]);
-        all.push("--no-doubts");
-        efa_bench(&all)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 fn read_json(path: &Path) -> serde_json::Value {
     let bytes = std::fs::read(path).expect("a result file");

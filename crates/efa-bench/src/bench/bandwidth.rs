@@ -82,7 +82,7 @@ impl WindowEnd {
             return Err(Failure::Timeout { doing: "sending".to_owned(), seconds });
         }
         match signals.pending() {
-            Pending::Nothing => Ok(false),
+            Pending::Nothing | Pending::Ready => Ok(false),
             Pending::WindowDone | Pending::Message => Ok(true),
             Pending::Closed => Err(Failure::closed("sending")),
         }

@@ -66,10 +66,16 @@ impl RoundTrips {
     /// One more.
     #[inline]
     pub(crate) fn note(&mut self, took: Duration) {
+        self.note_many(took, 1);
+    }
+
+    /// Several that took the same time.
+    #[inline]
+    pub(crate) fn note_many(&mut self, took: Duration, count: u64) {
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        self.histogram.saturating_record(took_ns);
-        self.sum_ns += took_ns;
-        self.count += 1;
+        self.histogram.saturating_record_n(took_ns, count);
+        self.sum_ns += took_ns * count;
+        self.count += count;
     }
 
     /// Together with those of another thread.
@@ -86,7 +92,7 @@ impl RoundTrips {
 }
 
 /// What a side of a job has to open.
-pub(crate) fn wants(job: &JobSpec, side: Side, thread: usize, source: Option<String>) -> Wants {
+pub(crate) fn wants(job: &JobSpec, side: Side, thread: usize) -> Wants {
     let is_client = side == Side::Client;
     let (tx_depth, rx_depth) = match (job.benchmark.part(thread), side) {
         (Benchmark::Latency | Benchmark::PingPong | Benchmark::SatLatency, _) => {
@@ -102,7 +108,9 @@ pub(crate) fn wants(job: &JobSpec, side: Side, thread: usize, source: Option<Str
             | Benchmark::Kv
             | Benchmark::Piggyback
             | Benchmark::Index
-            | Benchmark::FileGet,
+            | Benchmark::FileGet
+            | Benchmark::Log
+            | Benchmark::TwoPhase,
             _,
         ) => (job.tx_depth, job.rx_depth),
     };
@@ -131,7 +139,7 @@ pub(crate) fn wants(job: &JobSpec, side: Side, thread: usize, source: Option<Str
         window_bytes,
         quiet,
         lists: job.flow.post_list > 1,
-        source,
+        source: None,
     };
     if job.benchmark.is_workload() { workload::wants(job, side, usual) } else { usual }
 }
@@ -171,7 +179,9 @@ pub(crate) fn run<B: Backend>(
             | Benchmark::Kv
             | Benchmark::Piggyback
             | Benchmark::Index
-            | Benchmark::FileGet,
+            | Benchmark::FileGet
+            | Benchmark::Log
+            | Benchmark::TwoPhase,
             _,
         ) => place.run(links, port, point),
         (Benchmark::Collective, _) => Err(Failure::only_mpi()),

@@ -15,6 +15,7 @@ use crate::spec::{
     Arrivals, Benchmark, EndpointKind, Flow, JobSpec, Limit, Operation, Window, parse_bytes,
     parse_list,
 };
+use crate::topology::NODES_MAX;
 use crate::workload::{self, WorkArgs};
 
 /// How to measure and where to put the results.
@@ -155,8 +156,8 @@ impl MeasureArgs {
         self.provider.clone().map_or_else(|| self.fabric.clone(), FabricName::Libfabric)
     }
 
-    /// The wish these arguments mean.
-    pub(crate) fn wish(&self, name: Name) -> Result<Wish, Failure> {
+    /// The wish these arguments mean between so many nodes.
+    pub(crate) fn wish(&self, name: Name, nodes: usize) -> Result<Wish, Failure> {
         let preset = name.preset();
         let list = |option: &str, text: &str| {
             parse_list(text).map_err(|reason| Failure::Usage(format!("{option}: {reason}")))
@@ -186,6 +187,9 @@ impl MeasureArgs {
         let fabric = self.fabric();
         let job = JobSpec {
             benchmark: preset.benchmark,
+            nodes,
+            node: 0,
+            crowded: false,
             endpoint: self.endpoint.unwrap_or_else(|| fabric.endpoint()),
             fabric,
             domain: self.domain.clone(),
@@ -267,6 +271,12 @@ fn sound(name: Name, job: &JobSpec, depths: &[usize], validate: bool) -> Result<
     let has_lists = is_stream || job.benchmark.is_workload();
     let shortest = depths.iter().copied().min().unwrap_or(1);
     let wrong = |text: String| Err(Failure::Usage(format!("{}: {text}", name.text())));
+    if job.nodes > 2 && !job.benchmark.is_for_groups() {
+        return wrong(format!("{} nodes: it is measured between two", job.nodes));
+    }
+    if !(2..=NODES_MAX).contains(&job.nodes) {
+        return wrong(format!("{} nodes: give 2 to {NODES_MAX}", job.nodes));
+    }
     let is_workload = job.benchmark.is_workload();
     if !is_workload && (job.benchmark == Benchmark::Rma) != operation.is_one_sided() {
         return wrong(format!("--op {} is not for this benchmark", operation.name()));

@@ -49,7 +49,7 @@ const READS: [Column; 3] = [
 ];
 /// What is known of records that travel together.
 const RECORDS: [Column; 10] = [
-    ("p99.99 µs", |row| row.action.distribution.p9999_us.map_or_else(dash, us)),
+    TAIL,
     ("wait p50 µs", |row| row.work.part("wait").map_or_else(dash, |d| us(d.p50_us))),
     ("wait p99 µs", |row| row.work.part("wait").map_or_else(dash, |d| us(d.p99_us))),
     ("wait p99.99 µs", |row| row.work.part("wait").and_then(|d| d.p9999_us).map_or_else(dash, us)),
@@ -75,6 +75,8 @@ const FILES: [Column; 9] = [
     ("server CPU s/GB", |row| row.work.server_cpu_s_per_gb.map_or_else(dash, significant)),
     LATE,
 ];
+/// The tail of times that a group of nodes makes.
+const TAIL: Column = ("p99.99 µs", |row| row.action.distribution.p9999_us.map_or_else(dash, us));
 const LATE: Column = ("late ms", |row| row.work.behind_ms.map_or_else(dash, significant));
 const DOUBT: [Column; 2] = [("spread %", |row| spread(row.point)), ("± %", |row| doubt(row.point))];
 
@@ -103,6 +105,9 @@ fn columns(benchmark: Benchmark) -> Vec<Column> {
         columns.push(("call", |row| row.action.name.clone()));
         columns.push(("M calls/s", rate));
         columns.extend(TIMES);
+        if benchmark.is_for_groups() {
+            columns.push(TAIL);
+        }
         columns.extend(CALLS);
         if benchmark == Benchmark::Index {
             columns.extend(READS);
@@ -136,14 +141,21 @@ fn caption(run: &Run) -> String {
             None => "closed loop".to_owned(),
             Some(arrivals) => format!("open loop ({})", format!("{arrivals:?}").to_lowercase()),
         });
-        match run.benchmark {
+        words.push(match run.benchmark {
             Benchmark::Piggyback => {
-                words.push(format!("a record waits up to {} µs for others", work.flush_us));
+                format!("a record waits up to {} µs for others", work.flush_us)
             }
-            Benchmark::FileGet => words.push(format!("from {}", work.source.name())),
-            Benchmark::Index => words.push(format!("by {}", work.way.name())),
-            Benchmark::Kv => words.push(format!("{} % gets", work.gets_percent)),
-            _ => words.push(format!("request {} B", work.request_bytes)),
+            Benchmark::FileGet => format!("from {}", work.source.name()),
+            Benchmark::Index => format!("by {}", work.way.name()),
+            Benchmark::Kv => format!("{} % gets", work.gets_percent),
+            Benchmark::Rpc => format!("request {} B", work.request_bytes),
+            _ => format!("{} nodes", method.nodes),
+        });
+        if let Some(log) = work.log {
+            words.push(log.to_string());
+        }
+        if work.transactions {
+            words.push(if work.locks { "rows locked" } else { "no locks" }.to_owned());
         }
         match work.zipf_hundredths {
             theta if work.keys == 0 && theta > 0 => {
@@ -157,7 +169,7 @@ fn caption(run: &Run) -> String {
     let counts = [
         (method.flow.post_list, "in lists of"),
         (method.threads, "threads:"),
-        (method.endpoints, "sessions per thread:"),
+        (method.endpoints, "endpoints per thread and peer:"),
     ];
     words.extend(counts.iter().filter(|(n, _)| *n > 1).map(|(n, what)| format!("{what} {n}")));
     format!("{}: {}, {}", run.name, run.benchmark.name(), words.join(", "))

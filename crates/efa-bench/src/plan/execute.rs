@@ -13,12 +13,12 @@ use super::task::{BenchmarkWork, Task, Work};
 use super::tool::ToolSource;
 use crate::affinity;
 use crate::child::{self, ServerChild};
-use crate::client::Target;
 use crate::failure::Failure;
 use crate::host;
 use crate::interrupt;
 use crate::output;
 use crate::record::Run;
+use crate::target::Target;
 
 /// Runs what is left of a plan.
 pub(super) struct Executor<'a> {
@@ -148,7 +148,7 @@ impl<'a> Executor<'a> {
             self.server = Some(Server { child, fabric, first_step, counters });
         }
         let port = self.server.as_ref().map_or(0, |server| server.child.port);
-        Ok(crate::cli::local_target(port))
+        Ok(Target::local(port))
     }
 
     /// Ends the server, and looks whether its device has seen anything.

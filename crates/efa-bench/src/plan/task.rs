@@ -151,7 +151,7 @@ fn understood(benchmark: Name, options: &Options) -> Result<(MeasureArgs, Wish),
     })?;
     match parsed.command {
         Command::Run { measure, .. } => {
-            let wish = measure.wish(benchmark)?;
+            let wish = measure.wish(benchmark, 2)?;
             Ok((measure, wish))
         }
         _ => Err(Failure::Check("`run` was taken for another command".to_owned())),

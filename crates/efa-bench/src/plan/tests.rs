@@ -41,7 +41,7 @@ fn found(task: &Task) -> Option<Run> {
     else {
         panic!("another command");
     };
-    let wish = measure.wish(work.benchmark).expect("a wish");
+    let wish = measure.wish(work.benchmark, 2).expect("a wish");
     let job = wish.job;
     let latency = Latency { distribution: Some(Distribution::default()), ..Latency::default() };
     let stream = Some(Bandwidth::new(1, 1, 1.0));

@@ -4,9 +4,9 @@
 use std::net::{IpAddr, TcpListener};
 use std::time::{Duration, Instant};
 
-use crate::client::Target;
 use crate::exchange::{Control, Message, plain};
 use crate::failure::Failure;
+use crate::target::Target;
 
 use super::Member;
 use super::place::Place;

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::client::Target;
 use crate::failure::Failure;
 use crate::server::Server;
+use crate::target::Target;
 
 use board::Board;
 use leash::{Keeper, Leash};

@@ -53,7 +53,7 @@ pub(crate) struct Work {
 /// Times of one kind of operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ActionTimes {
-    /// "get", "put", "record", "lookup".
+    /// "get", "put", "record", "lookup", "commit", "abort".
     pub(crate) name: String,
     pub(crate) calls: u64,
     pub(crate) distribution: Distribution,
@@ -64,17 +64,19 @@ impl Work {
     /// all operations, too.
     pub(crate) fn of(
         threads: &[Calls],
-        served: &[ReceiverCount],
+        served: &[Vec<ReceiverCount>],
         arrivals: Option<Arrivals>,
     ) -> Result<(Self, Distribution), Failure> {
         let count = |thread: &Calls| thread.times.iter().map(|(_, times)| times.count).sum::<u64>();
         let calls: u64 = threads.iter().map(count).sum();
         let per_call = |amount: u64, calls: u64| amount as f64 / calls.max(1) as f64;
         let of_all = |what: fn(&Calls) -> u64| per_call(threads.iter().map(what).sum(), calls);
-        let sum = |what: fn(&ReceiverCount) -> u64| served.iter().map(what).sum::<u64>();
+        let sum = |what: fn(&ReceiverCount) -> u64| served.iter().flatten().map(what).sum::<u64>();
         // Each thread reads the time of the same process.
         let client_process_ns = threads.iter().map(|thread| thread.process_cpu_ns).max();
-        let server_process_ns = served.iter().map(|count| count.process_cpu_ns).max();
+        let process_ns =
+            |server: &Vec<_>| server.iter().map(|count: &ReceiverCount| count.process_cpu_ns).max();
+        let server_process_ns: u64 = served.iter().filter_map(process_ns).sum();
         let per_byte = |ns: u64, bytes: u64| (bytes > 0).then(|| ns as f64 / bytes as f64);
         let rates = threads.iter().filter(|thread| thread.seconds > 0.0);
         let behind_ns = threads.iter().map(|thread| thread.behind_ns).max().unwrap_or(0);
@@ -100,10 +102,7 @@ impl Work {
             ),
             server_cpu_s_per_gb: per_byte(sum(|count| count.cpu_ns), sum(|count| count.bytes)),
             client_process_cpu_ns: per_call(client_process_ns.unwrap_or(0), calls),
-            server_process_cpu_ns: per_call(
-                server_process_ns.unwrap_or(0),
-                sum(|count| count.messages),
-            ),
+            server_process_cpu_ns: per_call(server_process_ns, sum(|count| count.messages)),
         };
         let all = times.iter().fold(RoundTrips::new()?, |sum, (_, times)| sum.and(times));
         Ok((work, Distribution::of(&all.histogram, 1)))

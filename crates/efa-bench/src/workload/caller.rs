@@ -172,7 +172,7 @@ fn take<B: Backend>(
         return Err(wrong("holds another value than that of its key"));
     }
     call.is_open = false;
-    pace.end(call.action, call.since);
+    pace.end(call.action, call.since, 1);
     session.free.push(header.call);
     pace.message(reply.len_bytes);
     Ok(())

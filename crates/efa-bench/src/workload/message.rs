@@ -23,6 +23,14 @@ pub(super) enum Code {
     File = 5,
     /// So many chunks of the file may be sent in all.
     Grant = 6,
+    /// These records follow the log.
+    Append = 7,
+    /// Be ready to put this record into this row.
+    Prepare = 8,
+    /// Put it there.
+    Commit = 9,
+    /// Forget it.
+    Abort = 10,
     /// Reply: it is done; what was asked for follows.
     Done = 16,
     /// Reply: there is no such key.
@@ -31,20 +39,36 @@ pub(super) enum Code {
     Damaged = 18,
     /// A part of the file; the number is its place.
     Chunk = 19,
+    /// Reply: the records are in the log.
+    Appended = 20,
+    /// Reply: prepared.
+    Yes = 21,
+    /// Reply: another transaction holds the row; nothing is prepared.
+    No = 22,
+    /// Reply: committed, or forgotten.
+    Ended = 23,
 }
 
 impl Code {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 18] = [
         Self::Get,
         Self::Put,
         Self::Records,
         Self::Find,
         Self::File,
         Self::Grant,
+        Self::Append,
+        Self::Prepare,
+        Self::Commit,
+        Self::Abort,
         Self::Done,
         Self::Missing,
         Self::Damaged,
         Self::Chunk,
+        Self::Appended,
+        Self::Yes,
+        Self::No,
+        Self::Ended,
     ];
 }
 

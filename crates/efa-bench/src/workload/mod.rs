@@ -1,4 +1,5 @@
-//! What data systems do with a fabric: calls from a client, answered by a server that holds data.
+//! What data systems do with a fabric. `log` and `twopc` have folders of their own; `rpc` and `kv` are
+//! calls from a client, answered by a server that holds data:
 //!
 //! ```text
 //! client lane                                    server lane
@@ -16,7 +17,9 @@
 mod caller;
 mod fileget;
 pub(crate) mod index;
+mod log;
 mod message;
+mod outbox;
 mod pace;
 mod piggyback;
 mod popularity;
@@ -24,6 +27,7 @@ mod server;
 mod spec;
 mod store;
 mod table;
+mod twopc;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -59,6 +63,10 @@ pub(crate) struct Place {
     tree: Option<Tree>,
     /// The server's file.
     content: Option<Content>,
+    /// Only a replica has one.
+    log: Option<log::Memory>,
+    /// Only a participant of transactions has them.
+    rows: Option<twopc::Rows>,
 }
 
 impl Place {
@@ -90,6 +98,16 @@ impl Place {
                 }
                 _ => None,
             },
+            log: match (side, job.benchmark) {
+                (Side::Server, Benchmark::Log) => Some(log::Memory::new()?),
+                _ => None,
+            },
+            rows: match (side, job.benchmark) {
+                (Side::Server, Benchmark::TwoPhase) => {
+                    Some(twopc::Rows::new(keys, job.max_size_bytes)?)
+                }
+                _ => None,
+            },
         })
     }
 
@@ -101,6 +119,9 @@ impl Place {
     ) -> Result<(), Failure> {
         if let Some(store) = &mut self.store {
             store.begin(point.size_bytes);
+        }
+        if let Some(rows) = &mut self.rows {
+            rows.begin(point.size_bytes);
         }
         if let Some(content) = &mut self.content
             && content.begin(point.size_bytes)?
@@ -139,6 +160,14 @@ impl Place {
         let validate = point.validate;
         match (self.side, self.benchmark) {
             (_, Benchmark::Index) => self.index(links, port, point),
+            (_, Benchmark::Log) => match &mut self.log {
+                Some(memory) => log::replicate(links, port, point, self.work.log, memory),
+                None => log::lead(links, port, point, self),
+            },
+            (_, Benchmark::TwoPhase) => match &mut self.rows {
+                Some(rows) => twopc::take_part(links, port, point, rows, self.work.locks),
+                None => twopc::coordinate(links, port, point, self),
+            },
             (Side::Client, Benchmark::FileGet) => {
                 fileget::get(links, port, point, &mut self.random)
             }
@@ -224,6 +253,12 @@ pub(crate) fn message_bytes(
     size_bytes: usize,
     parameter: usize,
 ) -> usize {
+    if let Some(spec) = work.log {
+        return log::message_bytes(spec, size_bytes);
+    }
+    if benchmark == Benchmark::TwoPhase {
+        return twopc::message_bytes(size_bytes);
+    }
     let get_bytes = work.request_bytes;
     let body_bytes = match benchmark {
         Benchmark::Piggyback => size_bytes.saturating_mul(parameter),

@@ -51,6 +51,8 @@ pub(crate) struct Calls {
     pub(crate) behind_ns: u64,
     /// Operations of the whole point that were asked for, warm-up and end included.
     pub(crate) total: u64,
+    /// Transactions of the whole point that were committed.
+    pub(crate) committed: u64,
     pub(crate) validated: u64,
 }
 
@@ -162,6 +164,7 @@ impl Pace {
                 traffic: Traffic::default(),
                 behind_ns: 0,
                 total: 0,
+                committed: 0,
                 validated: 0,
             },
         })
@@ -216,14 +219,26 @@ impl Pace {
         self.traffic.bytes += len_bytes as u64;
     }
 
-    /// An operation of a kind that was timed from `since` has ended.
+    /// So many operations of a kind, all timed from `since`, have ended.
     #[inline]
-    pub(super) fn end(&mut self, kind: usize, since: Instant) {
+    pub(super) fn end(&mut self, kind: usize, since: Instant, count: u64) {
         if self.is_counting {
-            // It may have been due after the clock was read for this round.
-            self.found.times[kind].1.note(self.now.saturating_duration_since(since));
+            // One may have been due after the clock was read for this round.
+            let took = self.now.saturating_duration_since(since);
+            self.found.times[kind].1.note_many(took, count);
         }
-        self.ended += 1;
+        self.ended += count;
+    }
+
+    /// A transaction was committed.
+    #[inline]
+    pub(super) const fn commit(&mut self) {
+        self.found.committed += 1;
+    }
+
+    /// Whether operations start by a schedule.
+    pub(super) const fn is_open_loop(&self) -> bool {
+        self.schedule.is_some()
     }
 
     /// A part of an operation took this long.
@@ -311,18 +326,23 @@ impl Pace {
         activity: &mut impl Activity<B>,
     ) -> Result<(), Failure> {
         let mut watch = Watch::new(&port.signals, "waiting for the last replies");
-        for (number, link) in links.iter_mut().enumerate() {
-            while !activity.is_idle(number) || !link.is_idle() {
-                let moved = activity.collect(self, link, number)?;
+        loop {
+            let (mut moved, mut is_left) = (0, false);
+            // In turn: what one link waits for may have to come by another.
+            for (number, link) in links.iter_mut().enumerate() {
+                moved += activity.collect(self, link, number)?;
                 // No new operation, but what else those need that have started.
-                if moved + activity.issue(self, link, number)? > 0 {
-                    watch.progress();
-                } else if watch.idle()? == Idle::Message {
-                    return Err(gave_up());
-                }
+                moved += activity.issue(self, link, number)?;
+                is_left |= !activity.is_idle(number) || !link.is_idle();
+            }
+            if moved > 0 {
+                watch.progress();
+            } else if !is_left {
+                return Ok(());
+            } else if watch.idle()? == Idle::Message {
+                return Err(gave_up());
             }
         }
-        Ok(())
     }
 }
 

@@ -105,7 +105,7 @@ impl<B: Backend> Activity<B> for Gatherer {
             }
             let first = message * self.per_message;
             for due in &session.due[first..first + records] {
-                pace.end(RECORD, *due);
+                pace.end(RECORD, *due, 1);
             }
             session.records[message] = 0;
             session.free.push(header.call);

@@ -93,6 +93,11 @@ impl Cost {
         self.operations = self.served - self.first;
     }
 
+    /// Operations so far.
+    pub(super) const fn served(&self) -> u64 {
+        self.served
+    }
+
     /// In the end; `validate`: all was checked.
     pub(super) fn count(mut self, validate: bool) -> ReceiverCount {
         if self.operations == 0 && self.calls > 1 {
@@ -120,9 +125,13 @@ pub(super) fn answer<B: Backend>(
     let list = port.flow.post_list;
     let mut rounds = 0_u32;
     loop {
+        let before = cost.served();
         for link in links.iter_mut() {
             link.poll()?;
             serve(link, list, service, &mut cost)?;
+        }
+        if cost.served() == before {
+            port.signals.pause();
         }
         rounds += 1;
         if rounds.is_multiple_of(ROUNDS_PER_LOOK) && port.sent()?.is_some() {

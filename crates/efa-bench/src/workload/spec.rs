@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fileget::Source;
 use super::index::{KEPT_MAX, Way};
+use super::log::{self, LogArgs, LogSpec};
 use super::store::KEY_BYTES;
 use crate::fabric_name::FabricName;
 use crate::failure::Failure;
@@ -24,6 +25,8 @@ const CHUNK_MAX: usize = 1 << 28;
 const RECORDS_MAX: usize = 1 << 16;
 /// A record waits no longer than this in µs.
 const FLUSH_US_MAX: u64 = 1_000_000;
+/// Rows of a participant.
+const ROWS: usize = 1 << 16;
 /// More keys than this are a mistake; their numbers have 40 bits.
 const KEYS_MAX: usize = 1 << 32;
 
@@ -50,6 +53,14 @@ pub(crate) struct WorkSpec {
     /// Where the server has its file.
     #[serde(default)]
     pub(crate) source: Source,
+    /// Transactions, whose rows are locked from prepare to end or not at all.
+    #[serde(default)]
+    pub(crate) transactions: bool,
+    #[serde(default)]
+    pub(crate) locks: bool,
+    /// Of a log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) log: Option<LogSpec>,
 }
 
 impl WorkSpec {
@@ -63,6 +74,9 @@ impl WorkSpec {
         flush_us: 0,
         way: Way::Rpc,
         source: Source::Memory,
+        transactions: false,
+        locks: false,
+        log: None,
     };
 }
 
@@ -112,6 +126,12 @@ pub(crate) struct WorkArgs {
     /// fileget: where the server has the file; default: memory.
     #[arg(long)]
     from: Option<Source>,
+    /// 2pc: lock rows (--keys at each participant, --zipf) while they are prepared; who finds one
+    /// locked votes no.
+    #[arg(long)]
+    locks: bool,
+    #[command(flatten)]
+    log: LogArgs,
 }
 
 impl WorkArgs {
@@ -156,10 +176,12 @@ impl WorkArgs {
     /// Refuses options that are for other benchmarks.
     fn check_given(&self, benchmark: Benchmark) -> Result<(), Failure> {
         let is_kv = benchmark == Benchmark::Kv;
-        let has_keys = is_kv || benchmark == Benchmark::Rpc;
+        let is_two_phase = benchmark == Benchmark::TwoPhase;
+        let has_keys = is_kv || is_two_phase || benchmark == Benchmark::Rpc;
         let is_index = benchmark == Benchmark::Index;
         let has_file = benchmark == Benchmark::FileGet;
         let has_records = benchmark == Benchmark::Piggyback;
+        let is_log = benchmark == Benchmark::Log;
         let given = [
             ("--request", self.request.is_some(), benchmark == Benchmark::Rpc),
             ("--gets", self.gets.is_some(), is_kv),
@@ -171,6 +193,8 @@ impl WorkArgs {
             ("--from", self.from.is_some(), has_file),
             ("--records", self.records.is_some(), has_records),
             ("--flush-us", self.flush_us.is_some(), has_records),
+            ("--locks", self.locks, is_two_phase),
+            (self.log.given().unwrap_or_default(), self.log.given().is_some(), is_log),
         ];
         if let Some((option, ..)) = given.iter().find(|(_, given, fits)| *given && !fits) {
             let text = format!("{}: {option} is not for this benchmark", benchmark.name());
@@ -184,7 +208,11 @@ impl WorkArgs {
         let wrong = |text: String| Err(Failure::Usage(format!("{}: {text}", benchmark.name())));
         let is_index = benchmark == Benchmark::Index;
         let is_kv = benchmark == Benchmark::Kv;
+        let is_two_phase = benchmark == Benchmark::TwoPhase;
         self.check_given(benchmark)?;
+        if benchmark == Benchmark::Log {
+            return Ok(WorkSpec { log: Some(self.log.spec()?), ..WorkSpec::NONE });
+        }
         let parameters = self.parameters(benchmark)?;
         let parameter_max = parameters.into_iter().max().unwrap_or(0);
         let flush_us = self.flush_us.unwrap_or(0);
@@ -194,7 +222,7 @@ impl WorkArgs {
         if self.kept.iter().any(|kept| *kept > KEPT_MAX) {
             return wrong(format!("--kept: give 0 to {KEPT_MAX}, the tree has one more level"));
         }
-        if !is_kv && !is_index && benchmark != Benchmark::Rpc {
+        if !is_kv && !is_index && !is_two_phase && benchmark != Benchmark::Rpc {
             let source = self.from.unwrap_or_default();
             return Ok(WorkSpec { parameter_max, flush_us, source, ..WorkSpec::NONE });
         }
@@ -208,7 +236,8 @@ impl WorkArgs {
             ));
         }
         // Those of an index follow from the length of its values.
-        let keys = if is_index { 0 } else { self.keys.unwrap_or(KEYS) };
+        let usual = if is_two_phase { ROWS } else { KEYS };
+        let keys = if is_index { 0 } else { self.keys.unwrap_or(usual) };
         if keys > KEYS_MAX {
             return wrong(format!("--keys {keys}: give {KEYS_MAX} at most"));
         }
@@ -229,6 +258,9 @@ impl WorkArgs {
             flush_us,
             way: self.way.unwrap_or_default(),
             source: Source::Memory,
+            transactions: is_two_phase,
+            locks: self.locks,
+            log: None,
         })
     }
 }
@@ -258,5 +290,8 @@ pub(crate) fn sound(job: &JobSpec) -> Result<(), String> {
     if job.work.source == Source::Sendfile && job.fabric != FabricName::Tcp {
         return Err(format!("--from sendfile is for --fabric tcp, not {}", job.fabric));
     }
-    Ok(())
+    if job.benchmark == Benchmark::TwoPhase && job.endpoints > 1 {
+        return Err("a thread has one endpoint to each participant: no --endpoints".to_owned());
+    }
+    job.work.log.map_or(Ok(()), |log| log::sound(job, log))
 }

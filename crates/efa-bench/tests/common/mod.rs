@@ -1,14 +1,53 @@
 //! Running the real program.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_efa-bench");
 
 pub(crate) fn efa_bench(arguments: &[&str]) -> Output {
     Command::new(PROGRAM).args(arguments).output().expect("efa-bench starts")
+}
+
+/// A server of this program; ended with the test.
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    pub(crate) port: String,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let mut child = Command::new(PROGRAM)
+            .args(["server", "--port", "0", "--bind", "127.0.0.1", "--until-stdin-closes"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("server starts");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("piped");
+        BufReader::new(stdout).read_line(&mut line).expect("first line");
+        let port = line.trim().rsplit(':').next().expect("a port").to_owned();
+        assert!(port.parse::<u16>().is_ok(), "{line}");
+        Self { child, port }
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        let mut all = vec!["run", arguments[0], "-H", "127.0.0.1", "--port", &self.port];
+        all.extend(&arguments[1..]);
+        all.push("--no-doubts");
+        efa_bench(&all)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// Checks that it failed with `code` and one line that contains all of `words`.

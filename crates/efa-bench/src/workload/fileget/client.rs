@@ -213,7 +213,7 @@ impl Session {
                  fabric damages data"
             )));
         }
-        pace.end(GET, since);
+        pace.end(GET, since, 1);
         self.get = None;
         Ok(())
     }

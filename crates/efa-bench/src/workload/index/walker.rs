@@ -170,7 +170,7 @@ impl Session {
             return Err(wrong("holds another value than that of its key"));
         }
         lookup.is_open = false;
-        pace.end(LOOKUP, lookup.since);
+        pace.end(LOOKUP, lookup.since, 1);
         self.free.push(number);
         Ok(())
     }

@@ -1,0 +1,208 @@
+//! Workloads of several nodes with real processes: nothing is lost, and who fails is named.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use common::{
+    PROGRAM, Server, assert_fails, efa_bench, on_soft_efa, on_soft_efa_with, points, points_of,
+};
+
+const RECORDS: u64 = 2_000;
+/// A tenth more, for warming up.
+const RECORDS_MADE: u64 = 2_200;
+
+fn number(point: &serde_json::Value, name: &str) -> f64 {
+    point["work"][name].as_f64().unwrap_or_else(|| panic!("no {name} in {point}"))
+}
+
+#[test]
+fn a_log_reaches_every_replica_whatever_its_manner() {
+    for (nodes, manner) in [
+        ("2", &["-d", "16"][..]),
+        ("3", &["-d", "1,16", "--group", "8", "--threads", "2"]),
+        ("5", &["-d", "4", "--group", "7", "--commit", "majority"]),
+        ("3", &["-d", "8", "--group", "64", "--rate", "1000000"]),
+        ("3", &["-d", "8", "--post-list", "4", "--commit", "majority"]),
+    ] {
+        let mut all = vec!["log", "--nodes", nodes, "--fabric", "tcp", "-s", "8,1000"];
+        all.extend(manner);
+        all.extend(["-n", "2000", "--validate", "-q"]);
+        let found = points_of(&all);
+        assert!(found.len() >= 2, "{all:?}: {found:?}");
+        for point in &found {
+            let made = point["validated"].as_u64().expect("a count");
+            assert!(made >= RECORDS_MADE, "{all:?}: {point}");
+            let calls = number(point, "calls");
+            assert!(calls > 0.0 && calls <= made as f64, "{all:?}: {point}");
+            assert!(number(point, "server_cpu_ns") > 0.0, "{all:?}: {point}");
+            assert_eq!(point["work"]["actions"][0]["name"], "record");
+            // TCP keeps the order.
+            assert_eq!(point["disorder"]["overtaken"], 0, "{all:?}: {point}");
+        }
+    }
+}
+
+#[test]
+fn each_group_is_a_message_and_an_answer_for_every_replica() {
+    let log = ["log", "--nodes", "4", "--fabric", "tcp", "-s", "100", "-d", "4", "-n", "6400"];
+    let point = &points_of(&[&log[..], &["--group", "16", "-q"]].concat())[0];
+    let messages = number(point, "messages_per_call");
+    // Three replicas; what is on its way when the window opens or closes makes a small difference.
+    assert!((messages / (2.0 * 3.0 / 16.0) - 1.0).abs() < 0.1, "{point}");
+    let bytes = number(point, "bytes_per_call");
+    let whole = 3.0 * (12.0 + 8.0 + 1600.0 + 12.0) / 16.0;
+    assert!((bytes / whole - 1.0).abs() < 0.1, "{bytes} instead of {whole}");
+}
+
+#[test]
+fn logs_are_shipped_over_shared_memory_and_soft_efa() {
+    let few = ["-s", "128", "-d", "4,16", "-n", "2000", "--validate", "-q"];
+    let shm =
+        points_of(&[&["log", "--nodes", "3", "-p", "shm", "--group", "8"][..], &few].concat());
+    assert!(shm.iter().all(|point| point["validated"].as_u64() >= Some(RECORDS_MADE)), "{shm:?}");
+    for (fabric, ack) in
+        [("verbs:srd", "message"), ("verbs:srd", "completion"), ("libfabric:efa", "completion")]
+    {
+        let log = ["log", "--nodes", "3", "--fabric", fabric, "--ack", ack];
+        let (output, packets) = on_soft_efa(&[&log[..], &few].concat());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{fabric} {ack}: {errors}");
+        let points = points(&output);
+        assert_eq!(points.len(), 2, "{fabric} {ack}");
+        for point in &points {
+            assert!(point["validated"].as_u64() >= Some(RECORDS_MADE), "{fabric} {ack}: {point}");
+        }
+        // A group of one for each of two replicas.
+        assert!(packets >= 2 * 2 * RECORDS, "{fabric} {ack}: {packets} packets");
+    }
+}
+
+fn action(point: &serde_json::Value, name: &str) -> u64 {
+    let actions = point["work"]["actions"].as_array().expect("actions");
+    let own = actions.iter().filter(|own| own["name"] == name);
+    own.filter_map(|own| own["calls"].as_u64()).sum()
+}
+
+#[test]
+fn transactions_are_committed_everywhere_or_nowhere() {
+    for (nodes, manner) in [
+        ("2", &["-d", "8"][..]),
+        ("4", &["-d", "8", "--post-list", "2"]),
+        ("3", &["-d", "16", "--threads", "2"]),
+        ("3", &["-d", "16", "--rate", "1000000"]),
+    ] {
+        let mut all = vec!["2pc", "--nodes", nodes, "--fabric", "tcp", "-s", "8,64"];
+        all.extend(manner);
+        all.extend(["-n", "2000", "--validate", "-q"]);
+        let found = points_of(&all);
+        assert!(found.len() >= 2, "{all:?}: {found:?}");
+        for point in &found {
+            // Without locks nobody votes no, and the server has checked its count of commits.
+            let calls = number(point, "calls");
+            assert!(calls > 0.0 && action(point, "commit") as f64 == calls, "{all:?}: {point}");
+            assert!(number(point, "server_cpu_ns") > 0.0, "{all:?}: {point}");
+        }
+    }
+    // Four messages for each participant; what is on its way at the ends makes a small difference.
+    let few = ["2pc", "--nodes", "4", "--fabric", "tcp", "-s", "64", "-d", "4", "-n", "4000", "-q"];
+    let messages = number(&points_of(&few)[0], "messages_per_call");
+    assert!((messages / 12.0 - 1.0).abs() < 0.1, "{messages} messages for a transaction");
+}
+
+#[test]
+fn transactions_that_want_the_same_rows_are_aborted() {
+    let few =
+        ["2pc", "--nodes", "3", "--fabric", "tcp", "-s", "64", "-d", "16", "-n", "4000", "-q"];
+    let point = &points_of(&[&few[..], &["--locks", "--keys", "16", "--validate"]].concat())[0];
+    let (commits, aborts) = (action(point, "commit"), action(point, "abort"));
+    assert!(commits > 0 && aborts > 0, "{point}");
+    // Alone, a transaction finds no row locked.
+    let few = ["2pc", "--nodes", "3", "--fabric", "tcp", "-s", "64", "-d", "1", "-n", "500", "-q"];
+    let point = &points_of(&[&few[..], &["--locks", "--keys", "1"]].concat())[0];
+    assert_eq!((action(point, "commit") > 0, action(point, "abort")), (true, 0), "{point}");
+}
+
+#[test]
+fn transactions_run_over_shared_memory_and_soft_efa() {
+    let few = ["--nodes", "3", "-s", "64", "-d", "4,16", "-n", "1000", "--validate", "-q"];
+    let shm = points_of(&[&["2pc", "-p", "shm", "--locks"][..], &few].concat());
+    assert!(shm.iter().all(|point| action(point, "commit") > 0), "{shm:?}");
+    let (output, packets) =
+        on_soft_efa(&[&["2pc", "--fabric", "verbs:srd", "--locks"][..], &few].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(points(&output).len(), 2);
+    // Two participants, two points.
+    assert!(packets >= 8 * 2 * 1000, "{packets} packets");
+}
+
+#[test]
+fn records_that_the_fabric_damages_or_reorders_are_noticed() {
+    let log = ["log", "--nodes", "3", "--fabric", "verbs:srd", "-s", "1000", "-d", "8", "-q"];
+    let (output, _) = on_soft_efa_with(
+        &["--fault", "corrupt=5%,seed=3"],
+        &[&log[..], &["-n", "5000", "--validate"]].concat(),
+    );
+    assert_fails(&output, 9, &["damages data"]);
+    let (output, _) =
+        on_soft_efa_with(&["--fault", "reorder=10%,seed=7"], &[&log[..], &["-n", "2000"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let disorder = &points(&output)[0]["disorder"];
+    assert!(disorder["overtaken"].as_u64() > Some(0), "{disorder}");
+}
+
+#[test]
+fn a_node_that_dies_or_never_comes_is_named() {
+    let mut servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
+    let hosts: Vec<String> =
+        servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
+    let mut client = Command::new(PROGRAM)
+        .args(["run", "log", "-H", &hosts.join(","), "--fabric", "tcp", "-s", "8,16", "-d", "4"])
+        .args(["-t", "0.6", "-w", "0.1", "--blocks", "1", "--timeout", "5", "--no-doubts"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("client starts");
+    let mut lines = BufReader::new(client.stderr.take().expect("piped")).lines();
+    let first = lines.next().expect("a progress line").expect("text");
+    assert!(first.starts_with("[1/2]"), "{first}");
+    // The second point runs now.
+    servers[1].child.kill().expect("kill a server");
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(client.wait().expect("client ends").code(), Some(7), "{rest:?}");
+    let last = rest.last().expect("an error");
+    assert!(last.contains("node 2") && last.contains(&hosts[1]), "{rest:?}");
+    // The others serve on; the dead one is named.
+    servers[1].child.wait().expect("killed");
+    let log = ["--fabric", "tcp", "-s", "8", "-d", "4", "-n", "100", "-q", "--no-doubts"];
+    let all = hosts.join(",");
+    let three = [&["run", "log", "-H", &all][..], &log].concat();
+    assert_fails(&efa_bench(&three), 4, &["no server at", &hosts[1]]);
+    let others = [hosts[0].as_str(), &hosts[2]].join(",");
+    let two = efa_bench(&[&["run", "log", "-H", &others][..], &log].concat());
+    assert!(two.status.success(), "{}", String::from_utf8_lossy(&two.stderr));
+}
+
+#[test]
+fn what_groups_cannot_do_is_refused_in_one_line() {
+    for (arguments, words) in [
+        (&["latency", "--nodes", "3"][..], ["3 nodes", "between two"]),
+        (&["log", "--nodes", "1"], ["1 nodes", "2 to 64"]),
+        (&["log", "--nodes", "65"], ["65 nodes", "2 to 64"]),
+        (&["rpc", "--group", "2"], ["--group", "not for this"]),
+        (&["log", "--locks"], ["--locks", "not for this"]),
+        (&["2pc", "--keys", "5G"], ["--keys", "at most"]),
+        (&["2pc", "--endpoints", "2"], ["2pc", "--endpoints"]),
+        (&["log", "--gets", "2"], ["--gets", "not for this"]),
+        (&["log", "--group", "0"], ["--group 0", "give 1"]),
+        (&["log", "--endpoints", "2"], ["log", "--endpoints"]),
+        (&["log", "--ack", "completion", "--fabric", "tcp"], ["kernel", "--ack message"]),
+        (&["log", "--fabric", "udp"], ["log", "reliable"]),
+    ] {
+        let all = [&["local"], arguments, &["-q", "-n", "20"]].concat();
+        assert_fails(&efa_bench(&all), 2, &words);
+    }
+    let output = efa_bench(&["run", "log", "-H", "127.0.0.1,:7", "-q"]);
+    assert_fails(&output, 2, &["--host", ":7", "HOST:PORT"]);
+}
