@@ -4,8 +4,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, sockopt};
 use serde::{Deserialize, Serialize};
 
@@ -272,6 +273,27 @@ impl Control {
                 reason: format!("it sent something that is no message ({error})"),
             }),
         }
+    }
+
+    /// The next message; `check` is called as often as this until it is there, and may give up.
+    pub(crate) fn receive_while(
+        &mut self,
+        doing: &str,
+        every: Duration,
+        mut check: impl FnMut() -> Result<(), Failure>,
+    ) -> Result<Message, Failure> {
+        let since = Instant::now();
+        while pending(&self.stream) == Pending::Nothing {
+            check()?;
+            if since.elapsed() >= self.timeout {
+                let seconds = self.timeout.as_secs_f64();
+                return Err(Failure::Timeout { doing: doing.to_owned(), seconds });
+            }
+            let wait = Timespec { tv_sec: 0, tv_nsec: every.subsec_nanos().into() };
+            // An interrupted wait is just a shorter one.
+            let _ = poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], Some(&wait));
+        }
+        self.receive(doing)
     }
 
     /// Whether the other side has gone.

@@ -140,6 +140,16 @@ impl Lanes {
         Ok(())
     }
 
+    /// Fails if a thread has failed that has nothing to report now.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        for lane in &self.lanes {
+            if let Some(report) = lane.report_within(Duration::ZERO)? {
+                return Err(Failure::unexpected("measuring", "no report", &report));
+            }
+        }
+        Ok(())
+    }
+
     /// The result of each of the first `count` lanes.
     pub(crate) fn first_results(&self, count: usize) -> Result<Vec<Measured>, Failure> {
         let result = |lane: &Lane| match lane.report()? {

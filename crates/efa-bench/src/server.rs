@@ -138,14 +138,16 @@ fn end_with_stdin(stopper: &Stopper) {
 
 /// Serves one client; a failure is told to it.
 fn session(mut control: Control) -> Result<String, Failure> {
-    let outcome = serve(&mut control);
+    let mut lanes = None;
+    let outcome = serve(&mut control, &mut lanes);
     if let Err(error) = &outcome {
+        // Before our endpoints go, which the others notice.
         control.fail(error);
     }
     outcome
 }
 
-fn serve(control: &mut Control) -> Result<String, Failure> {
+fn serve(control: &mut Control, place: &mut Option<Lanes>) -> Result<String, Failure> {
     control.set_timeout(JOB_TIMEOUT)?;
     let job = match control.receive("waiting for a job")? {
         Message::Job(job) => job,
@@ -158,6 +160,7 @@ fn serve(control: &mut Control) -> Result<String, Failure> {
     let (peers, ours) = (job.peers().len(), control.local_ip());
     let sources = vec![ours; peers];
     let (lanes, fabric) = Lanes::open(&job, Side::Server, signals, &sources, &job.server_cpus)?;
+    let lanes = place.insert(lanes);
     control.send(&Message::Fabric(Box::new(fabric)))?;
     // Others may be connected before it is this one's turn.
     let pairs = job.benchmark.topology().pairs(job.nodes).len();
@@ -176,7 +179,7 @@ fn serve(control: &mut Control) -> Result<String, Failure> {
                 return Ok(format!("{} on {}, {points} points", job.benchmark.name(), job.fabric));
             }
             Message::Point(point) => {
-                serve_point(&job, &lanes, control, point)?;
+                serve_point(&job, lanes, control, point)?;
                 points += 1;
             }
             other => return Err(unexpected("a point", &other)),
@@ -250,7 +253,9 @@ fn serve_point(
 /// arrived.
 fn count_stream(lanes: &Lanes, control: &mut Control, first: usize) -> Result<(), Failure> {
     let sent = loop {
-        match control.receive("waiting for the sender's count")? {
+        // A thread that has failed has more to say than a client that waits for it.
+        let doing = "waiting for the sender's count";
+        match control.receive_while(doing, WORD_EVERY, || lanes.check())? {
             Message::Sent(sent) if sent.len() == lanes.len() => break sent,
             Message::Working => {}
             other => return Err(unexpected("a count for each thread", &other)),
