@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
 
 use fabric_sys::{self as sys, fi_info};
 
@@ -10,6 +11,10 @@ use crate::hints::{Hints, RawHints, c_text};
 
 /// Providers whose addresses are IP addresses, so that a source address means something to them.
 const IP_PROVIDERS: [&str; 5] = ["tcp", "udp", "sockets", "net", "verbs"];
+
+/// One search at a time. Providers write state of the whole process in it: two crashes in
+/// fi_getinfo of libfabric 1.17 were seen, both where threads opened the efa provider at once.
+static SEARCH: Mutex<()> = Mutex::new(());
 
 /// Properties of one fabric, as the provider offers them for the hints given.
 #[derive(Debug)]
@@ -40,6 +45,7 @@ impl Info {
         let node_ptr = node.as_ref().map_or(std::ptr::null(), |n| n.as_ptr());
         let flags = if source.is_some() { sys::FI_SOURCE | sys::FI_NUMERICHOST } else { 0 };
         let mut list: *mut fi_info = std::ptr::null_mut();
+        let _alone = SEARCH.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the strings and hints outlive the call; the result is stored in `list`.
         let ret = unsafe {
             sys::fi_getinfo(
