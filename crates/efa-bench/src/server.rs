@@ -182,6 +182,8 @@ fn serve(control: &mut Control, place: &mut Option<Lanes>) -> Result<String, Fai
                 serve_point(&job, lanes, control, point)?;
                 points += 1;
             }
+            // Our threads have seen it: the client is warm.
+            Message::Working => {}
             other => return Err(unexpected("a point", &other)),
         }
     }

@@ -355,6 +355,8 @@ fn connect(lanes: &Lanes, group: &mut Group, job: &JobSpec) -> Result<Opened, Fa
         }
     }
     let opened = lanes.warm_up(|| group.barrier())?;
+    // Who still waits for a message of the warm-up that was lost or damaged learns that none will come.
+    group.send(&Message::Working)?;
     group.expect(&Message::Ready, "warming up")?;
     Ok(opened)
 }
