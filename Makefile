@@ -34,11 +34,12 @@ bench: setup build ## Latency and bandwidth against the floors of this machine, 
 agree: setup build ## efa-bench beside perftest and fi_pingpong on one device: within 5 %?
 	@$(BIN)/bench agree --softefa $(BIN)/softefa --json bench/results/agree.json
 
-cost: ## netsim's instructions per packet beside the recorded ones; its release build against the golden tables
+cost: ## Instructions per packet of netsim and per message of efa-bench beside the recorded; netsim's golden tables
 	@.ci/setup cost
 	@$(CARGO) build --release --quiet -p netsim
 	@$(CARGO) xtask cost $(BIN)/netsim
 	@$(CARGO) test --release --quiet -p netsim --test golden
+	@$(CARGO) xtask own-cost
 
 scenarios: ## Every scenario of netsim with all its seeds beside its bounds; writes docs/SCENARIOS.md
 	@$(CARGO) build --release --quiet -p netsim

@@ -40,7 +40,7 @@ struct Outcome {
 pub(crate) fn check(root: &Path, netsim: &Path) -> Result<()> {
     let packets = data_packets(root, netsim)?;
     ensure!(packets > 0, "{SCENARIO} sent no data packets");
-    let measured = instructions(root, netsim)? as f64 / packets as f64;
+    let measured = run_counted(root, netsim)? as f64 / packets as f64;
     let record = root.join(RECORD);
     if std::env::var_os(BLESS).is_some() {
         let text = format!("{measured:.0} instructions per data packet, {SCENARIO}, seed 1\n");
@@ -81,16 +81,21 @@ fn data_packets(root: &Path, netsim: &Path) -> Result<u64> {
         .sum())
 }
 
-fn instructions(root: &Path, netsim: &Path) -> Result<u64> {
+fn run_counted(root: &Path, netsim: &Path) -> Result<u64> {
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(netsim);
-    let text = output(command.current_dir(root).args(["run", SCENARIO, "--seed", "1"]))?;
-    let report = String::from_utf8_lossy(&text.stderr);
+    instructions(&output(command.current_dir(root).args(["run", SCENARIO, "--seed", "1"]))?)
+}
+
+/// What callgrind counted in all.
+pub(crate) fn instructions(said: &std::process::Output) -> Result<u64> {
+    let report = String::from_utf8_lossy(&said.stderr);
     let count = report.lines().find_map(|line| line.split_once("Collected : ")?.1.parse().ok());
     count.with_context(|| format!("callgrind said no count:\n{report}"))
 }
 
-fn output(command: &mut Command) -> Result<std::process::Output> {
+/// What a program said that ended well.
+pub(crate) fn output(command: &mut Command) -> Result<std::process::Output> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("starting {program}"))?;
     ensure!(

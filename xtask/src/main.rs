@@ -1,9 +1,10 @@
 //! Project chores: `cargo xtask tidy`, `cargo xtask consumers`, `cargo xtask replace-verbs`,
-//! `cargo xtask cost`.
+//! `cargo xtask cost`, `cargo xtask own-cost`.
 #![forbid(unsafe_code)]
 
 mod consumers;
 mod cost;
+mod own_cost;
 mod replace_verbs;
 mod tidy;
 
@@ -15,7 +16,8 @@ use anyhow::{Result, bail, ensure};
 const USAGE: &str = "usage: cargo xtask tidy                 check the rules of the project
        cargo xtask consumers RESULTS    write docs/CONSUMERS.md from recorded results
        cargo xtask replace-verbs DIR    make versioned libibverbs.so.1 and libefa.so.1 below DIR
-       cargo xtask cost NETSIM          compare a release build's instructions per packet with the record";
+       cargo xtask cost NETSIM          compare a release build's instructions per packet with the record
+       cargo xtask own-cost             compare the instructions of efa-bench's loops with the record";
 
 fn main() -> ExitCode {
     match dispatch() {
@@ -36,6 +38,7 @@ fn dispatch() -> Result<()> {
         }
         ["replace-verbs", dir] => replace_verbs::make(&root(), Path::new(dir)),
         ["cost", netsim] => cost::check(&root(), &std::path::absolute(netsim)?),
+        ["own-cost"] => own_cost::check(&root()),
         ["--help" | "-h" | "help"] => {
             println!("{USAGE}");
             Ok(())

@@ -28,6 +28,8 @@ pub(crate) struct Wish {
     pub(crate) limit: Limit,
     pub(crate) warmup_ms: u64,
     pub(crate) validate: bool,
+    /// Keep all times, not only their percentiles.
+    pub(crate) histograms: bool,
     /// How often each point is measured.
     pub(crate) until: Until,
     /// Processors of the client's measuring threads, in turn; empty: anywhere.

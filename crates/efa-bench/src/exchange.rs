@@ -123,6 +123,12 @@ impl Signals {
         }
     }
 
+    /// Those of a connection without a session.
+    #[cfg(test)]
+    pub(crate) fn over(stream: TcpStream, timeout: Duration) -> Self {
+        Self { streams: [stream].into(), timeout, end: Arc::default(), crowded: false }
+    }
+
     /// How long silence is tolerated.
     pub(crate) const fn timeout(&self) -> Duration {
         self.timeout

@@ -110,6 +110,17 @@ impl Port {
         }
     }
 
+    /// Without a session: told one thing in advance, and nobody hears its reports.
+    #[cfg(test)]
+    pub(crate) fn alone(signals: Signals, job: &JobSpec, command: Command) -> Self {
+        let (to_self, commands) = channel();
+        let (reports, _) = channel();
+        // There is room, and the other end is here.
+        let _ = to_self.send(command);
+        let (endpoint, flow, arrivals, seed) = (job.endpoint, job.flow, job.arrivals, job.seed);
+        Self { signals, endpoint, flow, arrivals, seed, commands, reports }
+    }
+
     fn wait(&self) -> Result<Command, String> {
         self.commands.recv().map_err(|_| "the session ended".to_owned())
     }

@@ -42,6 +42,7 @@ mod server;
 mod session;
 mod softefa_device;
 mod spec;
+mod tails;
 mod target;
 mod topology;
 mod watch;

@@ -7,6 +7,7 @@ use crate::figures::{self, Model};
 use crate::lessons;
 use crate::record::{Point, Results, Run};
 use crate::spec::Benchmark;
+use crate::tails;
 
 mod runs;
 
@@ -40,6 +41,7 @@ pub(crate) fn page(results: &Results, headline: Vec<String>, model: Option<&Mode
     sections.extend(plots.bandwidth_by_size());
     sections.extend(plots.by_depth(|size| !has_figures || !figures::has_depths_of(size)));
     attach_commands(&mut sections, &results.runs);
+    sections.extend(tails::sections(&results.runs, &names));
     if has_figures {
         sections.extend(figures::sections(&results.runs, model));
     }

@@ -10,10 +10,12 @@ use crate::spec::{Arrivals, Benchmark, EndpointKind, Flow, Operation};
 use crate::workload::WorkSpec;
 
 mod collective;
+mod histogram;
 mod plan;
 mod work;
 
 pub(crate) use self::collective::Collective;
+pub(crate) use self::histogram::{PackedTimes, TimesOf};
 pub(crate) use self::plan::{DeviceCounters, LeftOut, PlanRecord};
 pub(crate) use self::work::{ActionTimes, Work};
 
@@ -218,6 +220,9 @@ pub(crate) struct Point {
     /// What streams moved beside a latency, measured at their receivers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) load: Option<Bandwidth>,
+    /// All times of the block that counts, for those who want more than percentiles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) times: Option<PackedTimes>,
     /// Of a data system's calls; then `operation_time` is that of all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) work: Option<Work>,
@@ -310,6 +315,7 @@ impl Point {
             open_loop: None,
             disorder: None,
             load: None,
+            times: None,
             work: None,
             collective: None,
         }

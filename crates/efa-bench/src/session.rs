@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
+
 use crate::bench::open_loop::HEADER_BYTES;
 use crate::bench::{Measured, latency};
 use crate::client::Wish;
@@ -13,8 +15,8 @@ use crate::lane::{Opened, Side};
 use crate::lanes::Lanes;
 use crate::pattern::SEQUENCE_BYTES;
 use crate::record::{
-    Bandwidth, CountedAt, Disorder, Distribution, FabricRecord, Latency, Method, OpenLoop, Point,
-    ReceiverCount, Run, Work,
+    Bandwidth, CountedAt, Disorder, Distribution, FabricRecord, Latency, Method, OpenLoop,
+    PackedTimes, Point, ReceiverCount, Run, TimesOf, Work,
 };
 use crate::spec::{Benchmark, EndpointKind, JobSpec, Operation, PointSpec};
 use crate::target::Target;
@@ -31,6 +33,7 @@ pub(crate) struct Session {
     fabric: FabricRecord,
     opened: Opened,
     rx_depth: usize,
+    histograms: bool,
 }
 
 impl Session {
@@ -39,7 +42,7 @@ impl Session {
         let timeout = Duration::from_millis(job.timeout_ms);
         let mut group = Group::connect(targets, timeout)?;
         let signals = group.signals(timeout, job.crowded)?;
-        let (lanes, fabric) =
+        let (lanes, mut fabric) =
             Lanes::open(&job, Side::Client, signals, &group.local_ips(), &wish.cpus)?;
         let theirs = group.open(&job)?;
         if let Some(other) = theirs.iter().find(|other| other.provider != fabric.provider) {
@@ -51,7 +54,11 @@ impl Session {
         let opened = connect(&lanes, &mut group, &job);
         let opened = group.explained(opened)?;
         let rx_depth = theirs.iter().map(|theirs| theirs.rx_depth).fold(job.rx_depth, usize::min);
-        Ok(Self { lanes, group, job, fabric, opened, rx_depth })
+        // What one side cannot take, nobody can send.
+        let longest = theirs.iter().map(|theirs| theirs.max_message_bytes);
+        fabric.max_message_bytes = longest.fold(fabric.max_message_bytes, usize::min);
+        let histograms = wish.histograms;
+        Ok(Self { lanes, group, job, fabric, opened, rx_depth, histograms })
     }
 
     pub(crate) fn new_run(&self, wish: &Wish) -> Run {
@@ -116,7 +123,7 @@ impl Session {
             return Some(format!("a value of {size_bytes} B is more than the {room} B of a leaf"));
         }
         let work = self.job.benchmark.is_workload().then_some(self.job.work);
-        let whole_bytes = work.map_or(0, |work| {
+        let whole_bytes = work.map_or(size_bytes, |work| {
             workload::message_bytes(self.job.benchmark, work, size_bytes, parameter)
         });
         let longest = self.fabric.max_message_bytes;
@@ -170,6 +177,10 @@ impl Session {
         Point { rx_depth, warmup_ms, rate_per_s, parameter, ..Point::new(size_bytes, depth) }
     }
 
+    fn packed(&self, of: TimesOf, times_ns: &Histogram<u64>) -> Option<PackedTimes> {
+        if self.histograms { PackedTimes::pack(of, times_ns) } else { None }
+    }
+
     /// Waits for the round trips of all threads.
     fn round_trips(&self, point: PointSpec) -> Result<Point, Failure> {
         self.round_trips_of(self.lanes.results()?, point)
@@ -188,6 +199,7 @@ impl Session {
             lost: trips.lost,
             validated: trips.validated,
             latency: Some(Latency::half(&trips.histogram, trips.sum_ns, trips.count)),
+            times: self.packed(TimesOf::RoundTrips, &trips.histogram),
             ..self.new_point(point)
         })
     }
@@ -212,6 +224,7 @@ impl Session {
                 response: Distribution::of(&loaded.response.histogram, 1),
                 service: Distribution::of(&loaded.service.histogram, 1),
             }),
+            times: self.packed(TimesOf::Responses, &loaded.response.histogram),
             ..self.new_point(point)
         })
     }
@@ -275,19 +288,22 @@ impl Session {
 
     /// Waits until all threads have done their operations, then ends the server's.
     fn one_sided(&mut self, point: PointSpec) -> Result<Point, Failure> {
-        let (mut counts, mut times) = (Vec::new(), None);
+        let (mut counts, mut all_times) = (Vec::new(), None);
         for measured in self.slow_results()? {
             if let Measured::Initiated(count, trips) = measured {
                 counts.push(count);
-                times = trips.map(|t| Distribution::of(&t.histogram, 1)).or(times);
+                all_times = trips.or(all_times);
             }
         }
         self.counts(counts.iter().map(|count| count.total).collect())?;
+        // Of several threads each has times of its own: then there is no one distribution.
+        let times = all_times.filter(|_| self.job.threads == 1);
+        let times = times.as_ref().map(|trips| &trips.histogram);
         Ok(Point {
             rx_depth: 0,
             bandwidth: Some(Bandwidth::of(&counts)),
-            // Of several threads each has times of its own: then there is no one distribution.
-            operation_time: times.filter(|_| self.job.threads == 1),
+            operation_time: times.map(|times| Distribution::of(times, 1)),
+            times: times.and_then(|times| self.packed(TimesOf::Operations, times)),
             ..self.new_point(point)
         })
     }

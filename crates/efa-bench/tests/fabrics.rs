@@ -375,3 +375,44 @@ fn what_a_device_does_not_have_is_refused_in_one_line() {
     let (output, _) = on_soft_efa(&["latency", "--fabric", "verbs:ud", "-e", "rdm", "-q"]);
     assert_fails(&output, 2, &["not reliable", "verbs:srd"]);
 }
+
+#[test]
+fn a_sweep_leaves_out_what_a_device_does_not_take() {
+    for (fabric, sizes, depths) in [
+        (&["--fabric", "verbs:srd"][..], "64,8192,1000000", "4,100000"),
+        (&["--fabric", "verbs:ud"], "64,1000000", "4"),
+        (&["-p", "efa", "-e", "dgram"], "64,1000000", "4"),
+    ] {
+        let mut all = vec!["bandwidth", "-n", "30", "-q"];
+        all.extend(fabric);
+        all.extend(["--sizes", sizes, "-d", depths]);
+        let (output, _) = on_soft_efa(&all);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let points = points(&output);
+        let fits = |p: &serde_json::Value| {
+            p["size_bytes"].as_u64().is_some_and(|s| s <= 8192) && p["depth"] == 4
+        };
+        assert!(!points.is_empty() && points.iter().all(fits), "{fabric:?}: {points:?}");
+        let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let warnings = results["warnings"].as_array().expect("warnings");
+        let is_left_out =
+            |w: &&serde_json::Value| w.as_str().is_some_and(|w| w.contains("left out"));
+        assert!(warnings.iter().any(|w| is_left_out(&w)), "{warnings:?}");
+    }
+    let arguments = ["bandwidth", "--fabric", "udp", "-n", "30", "-s", "64,70000", "-d", "4"];
+    assert_eq!(points_of(&arguments).len(), 1);
+}
+
+#[test]
+fn histograms_are_in_the_result_unless_nobody_wants_them() {
+    let point = |more: &[&str]| {
+        let mut all = vec!["latency", "--fabric", "tcp", "-n", "50", "-s", "64"];
+        all.extend(more);
+        points_of(&all).remove(0)
+    };
+    let with = point(&[]);
+    assert_eq!(with["times"]["of"], "round_trips");
+    let text = with["times"]["hdr_v2_deflate"].as_str().expect("a histogram");
+    assert!(text.starts_with("HISTFAAA"), "{text}");
+    assert!(point(&["--no-histogram"])["times"].is_null());
+}

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use verbs_abi::*;
 
 use crate::error::{Error, check};
+use crate::prepare::Transport;
 use crate::sys;
 
 /// The only port that any of these programs use.
@@ -17,17 +18,36 @@ pub(crate) const PORT: u8 = 1;
 pub struct Facts {
     /// Its name.
     pub device: String,
-    /// Longest message of a datagram queue pair in bytes.
+    /// Longest message of a port in bytes; see [`Facts::longest_bytes`].
     pub max_message_bytes: usize,
     /// MTU of the link in bytes.
     pub mtu_bytes: usize,
     /// Operations that one queue may hold.
     pub max_depth: usize,
+    /// Entries that one completion queue may hold.
+    pub max_completions: usize,
+    /// READs and atomics that a connection may have in flight at its target.
+    pub max_connection_reads: usize,
     /// Longest READ or WRITE in bytes; 0 where the device has none. Known of EFA devices only,
     /// `None` elsewhere.
     pub max_rdma_bytes: Option<usize>,
     /// PCI vendor and part.
     pub vendor: (u32, u32),
+}
+
+impl Facts {
+    /// Longest message of a queue pair of that kind in bytes: of a SEND, or of a READ or WRITE where
+    /// it `has_rdma`.
+    #[must_use]
+    pub const fn longest_bytes(&self, transport: Transport, has_rdma: bool) -> usize {
+        match (transport, self.max_rdma_bytes) {
+            (Transport::Srd, Some(max_rdma_bytes)) if has_rdma => max_rdma_bytes,
+            // Only EFA says so; elsewhere the limit of a port is that of connections, and a datagram
+            // is one packet.
+            (Transport::Ud, None) if self.mtu_bytes > 0 => self.mtu_bytes,
+            _ => self.max_message_bytes,
+        }
+    }
 }
 
 /// An open device; cheap to clone.
@@ -157,6 +177,8 @@ impl Inner {
             max_message_bytes: port.max_msg_sz as usize,
             mtu_bytes: mtu_bytes(port.active_mtu),
             max_depth: usize::try_from(attr.max_qp_wr).unwrap_or(0),
+            max_completions: usize::try_from(attr.max_cqe).unwrap_or(0),
+            max_connection_reads: usize::try_from(attr.max_qp_rd_atom).unwrap_or(0),
             max_rdma_bytes: is_efa.then_some(efa.max_rdma_size as usize),
             vendor: (attr.vendor_id, attr.vendor_part_id),
         };
@@ -191,6 +213,26 @@ const fn mtu_bytes(mtu: c_int) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_longest_message_is_that_of_the_kind_of_queue_pair() {
+        let efa = Facts {
+            device: "efa".to_owned(),
+            max_message_bytes: 8760,
+            mtu_bytes: 4096,
+            max_depth: 4096,
+            max_completions: 32768,
+            max_connection_reads: 0,
+            max_rdma_bytes: Some(1 << 30),
+            vendor: (0x1d0f, 0xefa1),
+        };
+        assert_eq!(efa.longest_bytes(Transport::Srd, false), 8760);
+        assert_eq!(efa.longest_bytes(Transport::Srd, true), 1 << 30);
+        assert_eq!(efa.longest_bytes(Transport::Ud, false), 8760);
+        let other = Facts { max_rdma_bytes: None, max_message_bytes: 1 << 30, ..efa };
+        assert_eq!(other.longest_bytes(Transport::Ud, false), 4096);
+        assert_eq!(other.longest_bytes(Transport::Rc, true), 1 << 30);
+    }
 
     #[test]
     fn mtus_are_powers_of_two() {

@@ -18,9 +18,9 @@ const QKEY: u32 = 0x0efa_be9c;
 const GRH_BYTES: usize = 40;
 /// Inline data asked for where the device does not tell.
 const INLINE_BYTES: u32 = 64;
-/// Reads that an RC queue pair may have in flight.
-const RC_READS: u8 = 16;
-const ADDRESS_BYTES: usize = 16 + 2 + 4 + 4 + 1;
+/// Reads that an RC queue pair has in flight at most.
+const RC_READS_MAX: u8 = 16;
+const ADDRESS_BYTES: usize = 16 + 2 + 4 + 4 + 1 + 1;
 
 /// Kind of queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,15 +113,16 @@ impl Prepared {
     /// [`Error::TooLong`], else [`Error::Call`].
     pub fn open(config: &Config) -> Result<Self, Error> {
         let device = Device::open(config.device.as_deref())?;
-        let max = device.facts().max_message_bytes;
-        // One-sided operations and RC cut long messages themselves.
-        let is_datagram = config.transport != Transport::Rc && config.window_bytes == 0;
-        if is_datagram && config.payload_bytes > max {
+        let facts = device.facts();
+        let max = facts.longest_bytes(config.transport, config.window_bytes > 0);
+        // A device without READ and WRITE says so when the queue pair is made.
+        if max > 0 && config.payload_bytes > max {
             return Err(Error::TooLong { len: config.payload_bytes, max });
         }
         let mut config = config.clone();
-        config.tx_depth = config.tx_depth.clamp(1, device.facts().max_depth.max(1));
-        config.rx_slots = config.rx_slots.clamp(1, device.facts().max_depth.max(1));
+        let deepest = deepest(facts);
+        config.tx_depth = config.tx_depth.clamp(1, deepest);
+        config.rx_slots = config.rx_slots.clamp(1, deepest);
         config.tx_slots = config.tx_slots.max(1);
         let pd = ProtectionDomain::open(device)?;
         let prefix_bytes = if config.transport == Transport::Ud { GRH_BYTES } else { 0 };
@@ -142,6 +143,18 @@ impl Prepared {
     #[must_use]
     pub fn facts(&self) -> &Facts {
         self.pd.device.facts()
+    }
+
+    /// Longest message that can be sent, or read and written where there is a window, in bytes.
+    #[must_use]
+    pub fn longest_bytes(&self) -> usize {
+        self.facts().longest_bytes(self.config.transport, self.config.window_bytes > 0)
+    }
+
+    /// Operations that either queue can hold at most.
+    #[must_use]
+    pub fn deepest(&self) -> usize {
+        deepest(self.facts())
     }
 
     /// Longest message that can be sent inline.
@@ -167,6 +180,7 @@ impl Prepared {
         bytes.extend_from_slice(&self.qp.number().to_le_bytes());
         bytes.extend_from_slice(&QKEY.to_le_bytes());
         bytes.push(u8::try_from(self.pd.device.port().active_mtu).unwrap_or(0));
+        bytes.push(reads(self.facts()));
         bytes
     }
 
@@ -191,7 +205,7 @@ impl Prepared {
         let theirs = Address::parse(address).ok_or(Error::Garbled("address"))?;
         ready(&self.qp, &theirs, &self.pd.device)?;
         let peer = Peer::new(&self.pd, &self.qp, &theirs)?;
-        let poster = Poster::new(&self.qp)?;
+        let poster = Poster::new(&self.qp, self.window.is_some())?;
         let Self { qp, queue, slots, window, pd, config, .. } = self;
         Ok(Endpoint::new(poster, peer, qp, queue, slots, window, pd, &config))
     }
@@ -204,6 +218,8 @@ pub(crate) struct Address {
     pub(crate) number: u32,
     pub(crate) qkey: u32,
     mtu: u8,
+    /// READs that it takes at a time from a connection.
+    reads: u8,
 }
 
 impl Address {
@@ -217,6 +233,7 @@ impl Address {
             number: u32::from_le_bytes(bytes[18..22].try_into().ok()?),
             qkey: u32::from_le_bytes(bytes[22..26].try_into().ok()?),
             mtu: bytes[26],
+            reads: bytes[27],
         })
     }
 
@@ -239,6 +256,16 @@ impl Address {
             port_num: PORT,
         }
     }
+}
+
+/// Both queues have their completions in one.
+fn deepest(facts: &Facts) -> usize {
+    facts.max_depth.min(facts.max_completions / 2).max(1)
+}
+
+/// READs that this side takes at a time from a connection.
+fn reads(facts: &Facts) -> u8 {
+    u8::try_from(facts.max_connection_reads).unwrap_or(u8::MAX).min(RC_READS_MAX)
 }
 
 /// Creates the queue pair; answers what it takes inline.
@@ -342,7 +369,7 @@ fn ready(qp: &QueuePair, theirs: &Address, device: &Device) -> Result<(), Error>
         receive.ah_attr = theirs.route();
         receive.path_mtu = device.port().active_mtu.min(i32::from(theirs.mtu));
         receive.dest_qp_num = theirs.number;
-        receive.max_dest_rd_atomic = RC_READS;
+        receive.max_dest_rd_atomic = reads(device.facts());
         receive.min_rnr_timer = 12;
         receive_mask |= IBV_QP_AV
             | IBV_QP_PATH_MTU
@@ -353,7 +380,7 @@ fn ready(qp: &QueuePair, theirs: &Address, device: &Device) -> Result<(), Error>
         send.timeout = 14;
         send.retry_cnt = 7;
         send.rnr_retry = 7;
-        send.max_rd_atomic = RC_READS;
+        send.max_rd_atomic = reads(device.facts()).min(theirs.reads);
         send_mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
     }
     qp.modify(&mut receive, receive_mask)?;
@@ -370,7 +397,8 @@ mod tests {
         let mut bytes = [0; ADDRESS_BYTES];
         bytes[18] = 7;
         bytes[26] = 5;
+        bytes[27] = 9;
         let address = Address::parse(&bytes).expect("an address");
-        assert_eq!((address.number, address.mtu), (7, 5));
+        assert_eq!((address.number, address.mtu, address.reads), (7, 5, 9));
     }
 }

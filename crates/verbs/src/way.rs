@@ -43,12 +43,12 @@ enum Way {
 }
 
 impl Poster {
-    /// SRD queue pairs take sessions (RDMA knows no other way), the others lists, which every
-    /// device has.
-    pub(crate) fn new(qp: &QueuePair) -> Result<Self, Error> {
+    /// READs and WRITEs of SRD take sessions, which know no other way; everything else lists, which
+    /// every device has and which are one call for each message instead of five.
+    pub(crate) fn new(qp: &QueuePair, has_rdma: bool) -> Result<Self, Error> {
         let way = match qp.transport {
-            Transport::Srd => Way::Session(Session::of(qp)?),
-            Transport::Ud | Transport::Rc => Way::List(List::new()),
+            Transport::Srd if has_rdma => Way::Session(Session::of(qp)?),
+            Transport::Srd | Transport::Ud | Transport::Rc => Way::List(List::new()),
         };
         Ok(Self { pending: Vec::with_capacity(LIST), way })
     }

@@ -81,7 +81,14 @@ impl Backend for Libfabric {
             payload_bytes: wants.payload_bytes,
         };
         let &Wants { window_bytes, quiet, .. } = wants;
-        Ok(PreparedLibfabric { prepared: Node::prepare(&config)?, window_bytes, quiet })
+        let prepared = match Node::prepare(&config) {
+            // Sizes above that are left out, once this side has said what it takes.
+            Err(fabric::Error::TooLong { max: payload_bytes @ 1.., .. }) => {
+                Node::prepare(&NodeConfig { payload_bytes, ..config })?
+            }
+            prepared => prepared?,
+        };
+        Ok(PreparedLibfabric { prepared, window_bytes, quiet })
     }
 
     fn describe(prepared: &PreparedLibfabric) -> FabricRecord {

@@ -75,7 +75,7 @@ impl Backend for Verbs {
     fn prepare(wants: &Wants) -> Result<PreparedVerbs, Failure> {
         let transport = check(wants)?;
         let start = Instant::now();
-        let prepared = Prepared::open(&Config {
+        let config = Config {
             device: wants.domain.clone(),
             transport,
             tx_slots: wants.tx_slots,
@@ -83,7 +83,14 @@ impl Backend for Verbs {
             rx_slots: wants.rx_depth,
             payload_bytes: wants.payload_bytes,
             window_bytes: wants.window_bytes,
-        })?;
+        };
+        let prepared = match Prepared::open(&config) {
+            // Sizes above that are left out, once this side has said what it takes.
+            Err(verbs::Error::TooLong { max: payload_bytes @ 1.., .. }) => {
+                Prepared::open(&Config { payload_bytes, ..config })?
+            }
+            prepared => prepared?,
+        };
         Ok(PreparedVerbs { prepared, transport, open_us: elapsed_us(start) })
     }
 
@@ -97,18 +104,18 @@ impl Backend for Verbs {
              MTU {mtu} B, inline {inline} B, depth {}",
             facts.device,
             transport.name(),
-            facts.max_message_bytes,
-            facts.max_depth,
+            prepared.longest_bytes(),
+            prepared.deepest(),
         );
         FabricRecord {
             provider: FabricName::Verbs(*transport).label(),
             fabric: "verbs".to_owned(),
             domain: facts.device.clone(),
             mtu_bytes: Some(mtu).filter(|m| *m > 0),
-            max_message_bytes: facts.max_message_bytes,
+            max_message_bytes: prepared.longest_bytes(),
             inject_bytes: inline,
-            tx_depth: facts.max_depth,
-            rx_depth: facts.max_depth,
+            tx_depth: prepared.deepest(),
+            rx_depth: prepared.deepest(),
             text,
         }
     }

@@ -4,6 +4,8 @@
 pub(crate) mod bandwidth;
 pub(crate) mod latency;
 pub(crate) mod open_loop;
+#[cfg(test)]
+mod own_cost;
 pub(crate) mod rma;
 pub(crate) mod stream;
 

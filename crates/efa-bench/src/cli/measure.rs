@@ -115,6 +115,9 @@ pub(crate) struct MeasureArgs {
     /// Give up when nothing happens for this many seconds.
     #[arg(long, default_value_t = 10.0)]
     pub(crate) timeout: f64,
+    /// Leave the histograms of all times out of the results.
+    #[arg(long)]
+    pub(crate) no_histogram: bool,
     /// Name of the run in tables and plots; default: the provider.
     #[arg(long, default_value = "")]
     pub(crate) name: String,
@@ -182,10 +185,53 @@ impl MeasureArgs {
         if self.rx_depth == Some(0) {
             return Err(Failure::Usage("--rx-depth 0: give 1 or more".to_owned()));
         }
+        let job = self.job(preset, nodes, &sizes, max_depth)?;
+        let parameters = self.work.parameters(preset.benchmark)?;
+        sound(name, &job, &depths, self.validate)?;
+        self.check_rate(preset.benchmark)?;
+        Ok(Wish {
+            name: self.name.clone(),
+            test: name.text(),
+            job,
+            sizes,
+            depths,
+            parameters,
+            rates_per_s: rates.into_iter().map(|rate| rate as u64).collect(),
+            limit,
+            warmup_ms,
+            validate: self.validate,
+            histograms: !self.no_histogram,
+            until: self.until()?,
+            cpus: self.cpu.clone(),
+        })
+    }
+
+    /// Refuses a rate for what does not go by the clock.
+    fn check_rate(&self, benchmark: Benchmark) -> Result<(), Failure> {
+        let is_clocked = matches!(benchmark, Benchmark::SatLatency | Benchmark::OpenLoop);
+        if self.rate.is_some() && !is_clocked && !benchmark.is_workload() {
+            let text = "--rate is for open_loop, sat_latency and the workloads";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        if self.rate.is_some() && self.post_list > 1 {
+            let text = "--post-list waits for several, --rate for none: give one of them";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// What all sides open.
+    fn job(
+        &self,
+        preset: Preset,
+        nodes: usize,
+        sizes: &[usize],
+        max_depth: usize,
+    ) -> Result<JobSpec, Failure> {
         let is_loaded = preset.benchmark == Benchmark::SatLatency;
         let load_size = if is_loaded { self.load_size } else { 0 };
         let fabric = self.fabric();
-        let job = JobSpec {
+        Ok(JobSpec {
             benchmark: preset.benchmark,
             nodes,
             node: 0,
@@ -210,38 +256,7 @@ impl MeasureArgs {
             rx_depth: self.rx_depth.unwrap_or(max_depth),
             timeout_ms: millis("--timeout", self.timeout, 0.1)?,
             server_cpus: self.server_cpu.clone(),
-        };
-        let parameters = self.work.parameters(preset.benchmark)?;
-        sound(name, &job, &depths, self.validate)?;
-        self.check_rate(preset.benchmark)?;
-        Ok(Wish {
-            name: self.name.clone(),
-            test: name.text(),
-            job,
-            sizes,
-            depths,
-            parameters,
-            rates_per_s: rates.into_iter().map(|rate| rate as u64).collect(),
-            limit,
-            warmup_ms,
-            validate: self.validate,
-            until: self.until()?,
-            cpus: self.cpu.clone(),
         })
-    }
-
-    /// Refuses a rate for what does not go by the clock.
-    fn check_rate(&self, benchmark: Benchmark) -> Result<(), Failure> {
-        let is_clocked = matches!(benchmark, Benchmark::SatLatency | Benchmark::OpenLoop);
-        if self.rate.is_some() && !is_clocked && !benchmark.is_workload() {
-            let text = "--rate is for open_loop, sat_latency and the workloads";
-            return Err(Failure::Usage(text.to_owned()));
-        }
-        if self.rate.is_some() && self.post_list > 1 {
-            let text = "--post-list waits for several, --rate for none: give one of them";
-            return Err(Failure::Usage(text.to_owned()));
-        }
-        Ok(())
     }
 
     const fn flow(&self, preset: Preset) -> Flow {

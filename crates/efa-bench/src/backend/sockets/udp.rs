@@ -41,18 +41,15 @@ impl Backend for Udp {
         if wants.lists {
             return Err(Failure::Usage("udp sends one message per call: no --post-list".into()));
         }
-        if wants.payload_bytes > MESSAGE_BYTES_MAX {
-            return Err(Failure::Usage(format!(
-                "messages of {} bytes do not fit a datagram: at most {MESSAGE_BYTES_MAX}",
-                wants.payload_bytes
-            )));
-        }
         let mut phases = Phases::start();
         let socket = UdpSocket::bind(local(wants)?);
         let socket = socket.map_err(|e| failed("opening a UDP port", &e))?;
-        let slots = Slots::new(wants)?;
+        // Sizes above that are left out, once this side has said what it takes.
+        let payload_bytes = wants.payload_bytes.min(MESSAGE_BYTES_MAX);
+        let wants = Wants { payload_bytes, ..wants.clone() };
+        let slots = Slots::new(&wants)?;
         phases.done("open");
-        Ok(PreparedUdp { wants: wants.clone(), socket, slots, phases })
+        Ok(PreparedUdp { wants, socket, slots, phases })
     }
 
     fn describe(prepared: &PreparedUdp) -> FabricRecord {
