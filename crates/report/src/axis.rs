@@ -1,7 +1,12 @@
 //! Axes: from values to places and tick marks.
 
+/// Characters that fit below a chart,
+const NAME_CHARS_ALL: usize = 72;
+/// and those that a name has at least.
+const NAME_CHARS_MIN: usize = 6;
+
 /// How values are spread along an axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scale {
     /// Equal steps, from zero.
     Linear,
@@ -9,6 +14,8 @@ pub enum Scale {
     Log10,
     /// Equal factors, ticks at powers of two: message sizes and depths.
     Log2,
+    /// Things that are no numbers, side by side: the first is at 1, the next at 2.
+    Names(Vec<String>),
 }
 
 /// One axis of a chart.
@@ -18,6 +25,15 @@ pub struct Axis {
     pub label: String,
     /// How.
     pub scale: Scale,
+}
+
+impl Axis {
+    /// A value of the axis as a cell of a table.
+    pub(crate) fn cell(&self, value: f64) -> String {
+        let Scale::Names(names) = &self.scale else { return value.to_string() };
+        let name = (1..).zip(names).find(|(place, _)| f64::from(*place) == value);
+        name.map_or_else(|| value.to_string(), |(_, name)| name.clone())
+    }
 }
 
 /// An axis fitted to data.
@@ -30,8 +46,8 @@ pub(crate) struct Fitted {
 
 impl Fitted {
     /// Fits the axis around `values`; logarithmic axes ignore values that are not above zero.
-    pub(crate) fn new(scale: Scale, values: impl Iterator<Item = f64>) -> Self {
-        let usable = |v: &f64| v.is_finite() && (scale == Scale::Linear || *v > 0.0);
+    pub(crate) fn new(scale: &Scale, values: impl Iterator<Item = f64>) -> Self {
+        let usable = |v: &f64| v.is_finite() && (*scale == Scale::Linear || *v > 0.0);
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for value in values.filter(usable) {
             low = low.min(value);
@@ -44,8 +60,9 @@ impl Fitted {
             Scale::Linear => (low.min(0.0), nice_above(high.max(1e-9))),
             Scale::Log10 => padded(floor_125(low), ceil_125(high), 10.0),
             Scale::Log2 => padded(low, high, 2.0),
+            Scale::Names(names) => (0.5, names.iter().fold(0.5_f64, |end, _| end + 1.0).max(1.5)),
         };
-        Self { scale, low, high }
+        Self { scale: scale.clone(), low, high }
     }
 
     /// Where a value lies: 0 at the low end, 1 at the high end; `None` when it cannot be shown.
@@ -53,7 +70,7 @@ impl Fitted {
         if !value.is_finite() {
             return None;
         }
-        if self.scale == Scale::Linear {
+        if matches!(self.scale, Scale::Linear | Scale::Names(_)) {
             return Some((value - self.low) / (self.high - self.low));
         }
         (value > 0.0).then(|| (value / self.low).ln() / (self.high / self.low).ln())
@@ -61,12 +78,13 @@ impl Fitted {
 
     /// Values to mark, with their labels.
     pub(crate) fn ticks(&self) -> Vec<(f64, String)> {
-        let values = match self.scale {
+        let values = match &self.scale {
             Scale::Linear => (0..=5).map(|i| self.high * f64::from(i) / 5.0).collect(),
             Scale::Log10 => self.decades(),
             Scale::Log2 => self.powers_of_two(),
+            Scale::Names(names) => return named(names),
         };
-        values.into_iter().map(|v| (v, number(v, self.scale))).collect()
+        values.into_iter().map(|v| (v, number(v, &self.scale))).collect()
     }
 
     fn decades(&self) -> Vec<f64> {
@@ -100,6 +118,19 @@ impl Fitted {
     }
 }
 
+/// Names at their places, cut to the room that each has; when that is too little, not all of them.
+fn named(names: &[String]) -> Vec<(f64, String)> {
+    let every = names.len().div_ceil(NAME_CHARS_ALL / NAME_CHARS_MIN).max(1);
+    let chars_max = NAME_CHARS_ALL * every / names.len().max(1);
+    let short = |name: &String| {
+        if name.chars().count() <= chars_max {
+            return name.clone();
+        }
+        format!("{}…", name.chars().take(chars_max - 1).collect::<String>())
+    };
+    (1..).zip(names).step_by(every).map(|(i, name)| (f64::from(i), short(name))).collect()
+}
+
 fn padded(low: f64, high: f64, factor: f64) -> (f64, f64) {
     if high > low { (low, high) } else { (low / factor, high * factor) }
 }
@@ -128,8 +159,8 @@ fn nice_above(value: f64) -> f64 {
 }
 
 /// A short label for a tick.
-fn number(value: f64, scale: Scale) -> String {
-    if scale == Scale::Log2 && value >= 1024.0 {
+fn number(value: f64, scale: &Scale) -> String {
+    if *scale == Scale::Log2 && value >= 1024.0 {
         let kib = value / 1024.0;
         return if kib >= 1024.0 { format!("{} Mi", kib / 1024.0) } else { format!("{kib} Ki") };
     }
@@ -157,28 +188,28 @@ fn trim(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn labels(scale: Scale, values: &[f64]) -> Vec<String> {
+    fn labels(scale: &Scale, values: &[f64]) -> Vec<String> {
         Fitted::new(scale, values.iter().copied()).ticks().into_iter().map(|(_, l)| l).collect()
     }
 
     #[test]
     fn sizes_are_marked_at_powers_of_two() {
-        assert_eq!(labels(Scale::Log2, &[1.0, 8.0]), ["1", "2", "4", "8"]);
-        let long = labels(Scale::Log2, &[1.0, 16384.0]);
+        assert_eq!(labels(&Scale::Log2, &[1.0, 8.0]), ["1", "2", "4", "8"]);
+        let long = labels(&Scale::Log2, &[1.0, 16384.0]);
         assert_eq!(long.first().map(String::as_str), Some("1"));
         assert_eq!(long.last().map(String::as_str), Some("16 Ki"));
     }
 
     #[test]
     fn decades_and_linear_steps_are_round() {
-        assert_eq!(labels(Scale::Log10, &[3.0, 40.0]), ["2", "5", "10", "20", "50"]);
-        assert_eq!(labels(Scale::Log10, &[0.02, 90_000.0]).last().unwrap(), "100 k");
-        assert_eq!(labels(Scale::Linear, &[1.0, 9.0]), ["0", "2", "4", "6", "8", "10"]);
+        assert_eq!(labels(&Scale::Log10, &[3.0, 40.0]), ["2", "5", "10", "20", "50"]);
+        assert_eq!(labels(&Scale::Log10, &[0.02, 90_000.0]).last().unwrap(), "100 k");
+        assert_eq!(labels(&Scale::Linear, &[1.0, 9.0]), ["0", "2", "4", "6", "8", "10"]);
     }
 
     #[test]
     fn places_run_from_zero_to_one() {
-        let axis = Fitted::new(Scale::Log10, [1.0, 100.0].into_iter());
+        let axis = Fitted::new(&Scale::Log10, [1.0, 100.0].into_iter());
         assert_eq!(axis.place(1.0), Some(0.0));
         assert!((axis.place(10.0).unwrap() - 0.5).abs() < 1e-12);
         assert_eq!(axis.place(0.0), None);
@@ -186,10 +217,27 @@ mod tests {
     }
 
     #[test]
+    fn names_stand_side_by_side_and_are_cut_to_their_room() {
+        let names = |names: &[&str]| Scale::Names(names.iter().map(|&n| n.to_owned()).collect());
+        let axis = Fitted::new(&names(&["srd", "tcp"]), [1.0, 2.0].into_iter());
+        assert_eq!(axis.ticks(), [(1.0, "srd".to_owned()), (2.0, "tcp".to_owned())]);
+        assert_eq!((axis.place(1.0), axis.place(2.0)), (Some(0.25), Some(0.75)));
+        let long = "a-scenario-of-the-repository.toml";
+        let axis = Fitted::new(&names(&[long; 48]), std::iter::empty());
+        let ticks = axis.ticks();
+        assert_eq!((ticks.len(), ticks[1].0), (12, 5.0));
+        assert_eq!(ticks[0].1, "a-sce…");
+        let axis = Axis { label: String::new(), scale: names(&["srd", "tcp"]) };
+        assert_eq!((axis.cell(2.0), axis.cell(3.0)), ("tcp".to_owned(), "3".to_owned()));
+    }
+
+    #[test]
     fn no_data_is_no_panic() {
-        for scale in [Scale::Linear, Scale::Log10, Scale::Log2] {
-            assert!(!Fitted::new(scale, std::iter::empty()).ticks().is_empty());
-            assert!(!Fitted::new(scale, [f64::NAN, 0.0, -1.0].into_iter()).ticks().is_empty());
+        let names = |count| Scale::Names(vec!["a".to_owned(); count]);
+        assert!(Fitted::new(&names(0), std::iter::empty()).ticks().is_empty());
+        for scale in [Scale::Linear, Scale::Log10, Scale::Log2, names(1)] {
+            assert!(!Fitted::new(&scale, std::iter::empty()).ticks().is_empty());
+            assert!(!Fitted::new(&scale, [f64::NAN, 0.0, -1.0].into_iter()).ticks().is_empty());
         }
     }
 }

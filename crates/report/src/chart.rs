@@ -12,6 +12,10 @@ pub enum Stroke {
     Dashed,
     /// Computed, not measured.
     Dotted,
+    /// Repeated measurements, several at one x: small marks on an upright line from the least to
+    /// the most, behind the lines and without a label. It shares its look with the line of their
+    /// means.
+    Spread,
 }
 
 /// One line.
@@ -43,7 +47,8 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// The numbers behind the lines: one row per x, one column per series.
+    /// The numbers behind the lines: one row per x, one column per series; where a series has
+    /// several values, all of them.
     #[must_use]
     pub fn table(&self) -> Table {
         let mut titles = vec![self.x.label.as_str()];
@@ -54,10 +59,11 @@ impl Chart {
         places.sort_by(f64::total_cmp);
         places.dedup();
         for place in places {
-            let mut row = vec![place.to_string()];
+            let mut row = vec![self.x.cell(place)];
             row.extend(self.series.iter().map(|s| {
-                let value = s.points.iter().find(|p| p.0 == place).map(|p| p.1);
-                value.map_or_else(|| "-".to_owned(), significant)
+                let here = s.points.iter().filter(|p| p.0 == place);
+                let values: Vec<String> = here.map(|p| significant(p.1)).collect();
+                if values.is_empty() { "-".to_owned() } else { values.join(", ") }
             }));
             table.push(row);
         }

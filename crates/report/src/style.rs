@@ -26,7 +26,7 @@ svg{display:block;width:100%;height:auto}\
 svg text{fill:var(--ink);font:12px system-ui,sans-serif}svg .tick{fill:var(--soft)}\
 svg .label{font-size:12.5px}.grid{stroke:var(--rule);stroke-width:1}\
 .axis{stroke:var(--soft);stroke-width:1}.lead{stroke:var(--rule);fill:none}\
-.line{fill:none;stroke-width:2;stroke-linejoin:round}\
+.line{fill:none;stroke-width:2;stroke-linejoin:round}.spread{opacity:.55}\
 .look0{stroke:var(--c0);fill:var(--c0)}.look1{stroke:var(--c1);fill:var(--c1)}\
 .look2{stroke:var(--c2);fill:var(--c2)}.look3{stroke:var(--c3);fill:var(--c3)}\
 .look4{stroke:var(--c4);fill:var(--c4)}.look5{stroke:var(--c5);fill:var(--c5)}\

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::axis::Fitted;
+use crate::axis::{Fitted, Scale};
 use crate::chart::{Chart, Series, Stroke};
 use crate::escape::escape;
 use crate::style::LOOKS;
@@ -29,7 +29,8 @@ struct Plot<'a> {
 pub(crate) fn svg(chart: &Chart, id: &str) -> String {
     let xs = chart.series.iter().flat_map(|s| s.points.iter().map(|p| p.0));
     let ys = chart.series.iter().flat_map(|s| s.points.iter().map(|p| p.1));
-    let plot = Plot { chart, x: Fitted::new(chart.x.scale, xs), y: Fitted::new(chart.y.scale, ys) };
+    let plot =
+        Plot { chart, x: Fitted::new(&chart.x.scale, xs), y: Fitted::new(&chart.y.scale, ys) };
     let mut out = String::new();
     let (title, description) = (escape(&chart.title), escape(&chart.description));
     let _ = write!(
@@ -39,7 +40,12 @@ pub(crate) fn svg(chart: &Chart, id: &str) -> String {
     );
     plot.axes(&mut out);
     let labels = plot.label_places();
+    let is_spread = |series: &&Series| series.stroke == Stroke::Spread;
+    chart.series.iter().filter(is_spread).for_each(|series| plot.spread(series, &mut out));
     for (series, label_y) in chart.series.iter().zip(labels) {
+        if is_spread(&series) {
+            continue;
+        }
         plot.line(series, &mut out);
         if let Some(label_y) = label_y {
             plot.label(series, label_y, &mut out);
@@ -77,7 +83,8 @@ impl Plot<'_> {
                  <text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}\
                  </text>",
                 bottom + 5.0,
-                bottom + 19.0
+                bottom + 19.0,
+                label = escape(&label),
             );
         }
         let middle = f64::midpoint(TOP, bottom);
@@ -113,13 +120,43 @@ impl Plot<'_> {
             markers.push_str(&marker(marker_of(series), x, y, &escape(&tip)));
         }
         let dash = match series.stroke {
-            Stroke::Solid => "",
+            Stroke::Solid | Stroke::Spread => "",
             Stroke::Dashed => " stroke-dasharray=\"6 5\"",
             Stroke::Dotted => " stroke-dasharray=\"1.5 4\"",
         };
+        // Between names there is nothing that a line could show.
+        if matches!(self.chart.x.scale, Scale::Names(_)) {
+            path.clear();
+        }
         let _ = write!(
             out,
             "<g class=\"look{look}\"><path class=\"line\" d=\"{path}\"{dash}/>{markers}</g>"
+        );
+    }
+
+    /// An upright line at each x from the least value to the most, and a small mark for each.
+    fn spread(&self, series: &Series, out: &mut String) {
+        let look = series.look % LOOKS;
+        let mut path = String::new();
+        let mut marks = String::new();
+        for here in series.points.chunk_by(|a, b| a.0 == b.0) {
+            let shown = here.iter().filter_map(|point| Some((point.1, self.at(*point)?)));
+            let (mut low, mut high) = (f64::NEG_INFINITY, f64::INFINITY);
+            for (value, (x, y)) in shown.clone() {
+                (low, high) = (low.max(y), high.min(y));
+                let tip = escape(&format!("{}: {}", series.name, short(value)));
+                let _ = write!(
+                    marks,
+                    "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.4\"><title>{tip}</title></circle>"
+                );
+            }
+            if let Some((_, (x, _))) = shown.clone().next() {
+                let _ = write!(path, "M{x:.1} {low:.1}L{x:.1} {high:.1}");
+            }
+        }
+        let _ = write!(
+            out,
+            "<g class=\"look{look} spread\"><path class=\"line\" d=\"{path}\"/>{marks}</g>"
         );
     }
 
@@ -129,7 +166,8 @@ impl Plot<'_> {
             .chart
             .series
             .iter()
-            .map(|s| s.points.iter().rev().find_map(|p| self.at(*p)).map(|(_, y)| y))
+            .map(|s| if s.stroke == Stroke::Spread { None } else { self.end_of(s) })
+            .map(|end| end.map(|(_, y)| y))
             .collect();
         let mut order: Vec<usize> = (0..ends.len()).filter(|i| ends[*i].is_some()).collect();
         order.sort_by(|a, b| ends[*a].partial_cmp(&ends[*b]).unwrap_or(std::cmp::Ordering::Equal));
@@ -149,11 +187,15 @@ impl Plot<'_> {
         places
     }
 
+    /// Where a line ends.
+    fn end_of(&self, series: &Series) -> Option<(f64, f64)> {
+        series.points.iter().rev().find_map(|point| self.at(*point))
+    }
+
     fn label(&self, series: &Series, y: f64, out: &mut String) {
         let look = series.look % LOOKS;
         let x = WIDTH - RIGHT + 16.0;
-        let end = series.points.iter().rev().find_map(|p| self.at(*p));
-        if let Some((end_x, end_y)) = end {
+        if let Some((end_x, end_y)) = self.end_of(series) {
             let _ = write!(
                 out,
                 "<path class=\"lead\" d=\"M{:.1} {end_y:.1}L{:.1} {y:.1}\"/>",
@@ -209,7 +251,7 @@ fn short(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::axis::{Axis, Scale};
+    use crate::axis::Axis;
 
     fn chart(points: Vec<Vec<(f64, f64)>>) -> Chart {
         let axis = |label: &str| Axis { label: label.to_owned(), scale: Scale::Log10 };
@@ -234,8 +276,8 @@ mod tests {
         let chart = chart(vec![line.clone(), line.clone(), line]);
         let plot = Plot {
             chart: &chart,
-            x: Fitted::new(Scale::Log10, [1.0, 10.0].into_iter()),
-            y: Fitted::new(Scale::Log10, [1.0, 10.0].into_iter()),
+            x: Fitted::new(&Scale::Log10, [1.0, 10.0].into_iter()),
+            y: Fitted::new(&Scale::Log10, [1.0, 10.0].into_iter()),
         };
         let places: Vec<f64> = plot.label_places().into_iter().flatten().collect();
         assert_eq!(places.len(), 3);
@@ -263,6 +305,30 @@ mod tests {
         let markers = text.matches("<circle").count();
         assert!((5..=10).contains(&markers), "{markers}");
         assert!(text.matches('L').count() > 390, "every point is on the line");
+    }
+
+    #[test]
+    fn repeated_measurements_are_marks_on_an_upright_line_without_a_label() {
+        let mut chart = chart(vec![vec![(1.0, 2.0), (1.0, 8.0), (10.0, 4.0)], vec![(1.0, 5.0)]]);
+        chart.series[0].stroke = Stroke::Spread;
+        let text = svg(&chart, "c");
+        let (spread, rest) = text.split_once("</g>").unwrap();
+        let spread = spread.split_once("spread").unwrap().1;
+        assert_eq!((spread.matches("<circle").count(), spread.matches('M').count()), (3, 2));
+        assert_eq!(rest.matches("class=\"label\"").count(), 1, "of the line only: {rest}");
+        assert_eq!(chart.table().rows[0][1], "2.000, 8.000");
+    }
+
+    #[test]
+    fn names_are_not_joined_by_lines() {
+        let mut chart = chart(vec![vec![(1.0, 2.0), (2.0, 8.0)]]);
+        chart.x.scale = Scale::Names(vec!["a<b".to_owned(), "tcp".to_owned()]);
+        let text = svg(&chart, "c");
+        assert!(
+            text.contains(">a&lt;b</text>") && text.contains("class=\"line\" d=\"\""),
+            "{text}"
+        );
+        assert_eq!(chart.table().rows[1][0], "tcp");
     }
 
     #[test]
