@@ -25,6 +25,7 @@ mod network;
 pub mod nic;
 mod outcome;
 mod packet;
+mod percentile;
 mod pfc;
 mod rng;
 mod sample;

@@ -5,6 +5,7 @@
 
 use crate::flow::Flow;
 use crate::link::Link;
+use crate::percentile::rank;
 use crate::time::Time;
 use crate::topology::{Fabric, Node};
 use serde::{Deserialize, Serialize};
@@ -195,7 +196,8 @@ impl Depths {
     const NONE: Self = Self { steps: [0; STEPS], sum_bytes: 0 };
 
     fn p99_bytes(&self, link: &Link, weights: u64) -> u32 {
-        let enough = (weights * 99).div_ceil(100);
+        // Nearest rank, as of all percentiles.
+        let enough = rank(weights as usize, 99) as u64;
         let mut seen = 0;
         let step = self.steps.iter().position(|&count| {
             seen += u64::from(count);

@@ -2,6 +2,7 @@
 
 use super::profile::Profile;
 use super::replay::Replay;
+use crate::percentile::nearest_rank;
 use published::{Anomaly, Fabric, Operation, Row, Unit, rows};
 use report::Table;
 use serde::{Serialize, Serializer};
@@ -95,12 +96,11 @@ impl Comparison {
         let mut errors: Vec<f64> = own.map(|line| line.error_percent.abs()).collect();
         errors.sort_by(f64::total_cmp);
         let rows = errors.len();
-        let at = |index: usize| errors[index.min(rows - 1)];
         (rows > 0).then(|| Errors {
             rows,
-            median_percent: at(rows / 2),
-            p90_percent: at(rows * 9 / 10),
-            max_percent: at(rows - 1),
+            median_percent: nearest_rank(&errors, 50),
+            p90_percent: nearest_rank(&errors, 90),
+            max_percent: errors[rows - 1],
         })
     }
 

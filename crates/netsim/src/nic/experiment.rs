@@ -3,6 +3,7 @@
 use super::model::Model;
 use super::profile::{Api, Profile};
 use super::program::{Program, Stream};
+use crate::percentile::nearest_rank;
 
 const MS: u64 = 1_000_000_000;
 /// Virtual time before anything is counted.
@@ -170,7 +171,7 @@ fn latency(mut round_trips_ps: Vec<u64>) -> Latency {
     round_trips_ps.sort_unstable();
     let count = round_trips_ps.len();
     let half_us = |ps: u64| ps as f64 / 2e6;
-    let at = |percent: usize| half_us(round_trips_ps[(count * percent / 100).min(count - 1)]);
+    let at = |percent| half_us(nearest_rank(&round_trips_ps, percent));
     Latency {
         min_us: half_us(round_trips_ps[0]),
         mean_us: half_us(round_trips_ps.iter().sum()) / count as f64,
