@@ -25,8 +25,9 @@ pub(crate) enum Command {
     /// Runs scenarios with all combinations of settings and seeds, on all cores.
     ///
     /// With --out every finished run is kept, and the same command again runs only what is
-    /// missing. Ctrl-C leaves whole files. Exit codes: 0 all flows ended well, 1 some did not or a
-    /// run failed, 2 wrong arguments or scenario, 130 interrupted.
+    /// missing. Ctrl-C leaves whole files. Exit codes: 0 all flows ended well, 1 some did not, a
+    /// run failed or the means of a point miss what its scenario expects, 2 wrong arguments or
+    /// scenario, 130 interrupted.
     Sweep(SweepArgs),
     /// Runs scenarios with all their seeds and says which keep what they expect.
     ///
@@ -94,6 +95,9 @@ pub(crate) struct SweepArgs {
     /// Write a line of CSV per run.
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
+    /// Write a page with charts: each parameter with what it does.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Replace result files that exist.
     #[arg(long)]
     pub(crate) force: bool,
@@ -101,11 +105,11 @@ pub(crate) struct SweepArgs {
     #[arg(long, short)]
     pub(crate) quiet: bool,
     /// Print a Slurm array script of so many tasks instead of running anything.
-    #[arg(long, value_name = "TASKS", requires = "out", conflicts_with_all = ["json", "csv", "part"],
+    #[arg(long, value_name = "TASKS", requires = "out", conflicts_with_all = ["json", "csv", "html", "part"],
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) slurm: Option<u32>,
     /// Run only the K-th of N equal parts, and write no tables: what a Slurm task does.
-    #[arg(long, value_name = "K/N", requires = "out", conflicts_with_all = ["json", "csv"],
+    #[arg(long, value_name = "K/N", requires = "out", conflicts_with_all = ["json", "csv", "html"],
         value_parser = Part::parse)]
     pub(crate) part: Option<Part>,
 }
@@ -121,10 +125,13 @@ pub(crate) struct CheckArgs {
     /// Also write the table as Markdown.
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
+    /// Also write it as a page with a chart.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Runs at a time; without it one per core.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) jobs: Option<u32>,
-    /// Replace a file that exists.
+    /// Replace files that exist.
     #[arg(long)]
     pub(crate) force: bool,
     /// Show no progress.

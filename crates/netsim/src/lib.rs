@@ -44,7 +44,7 @@ pub use check::Violation;
 pub use outcome::{FlowOutcome, Outcome, Summary, jain};
 pub use pfc::PausedLink;
 pub use sample::{FlowSamples, QueueUse, Samples, UplinkUse};
-pub use scenario::{Bound, Scenario, ScenarioError};
+pub use scenario::{Bound, Figures, Scenario, ScenarioError};
 pub use share::{FlowShares, ShareSummary, Shares};
 pub use table::{open_flows, shares_table, table};
 pub use time::Time;

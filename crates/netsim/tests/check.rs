@@ -24,6 +24,7 @@ fn bounds_that_hold_and_bounds_that_do_not() {
     assert!(row("s.toml", "min/ideal").ends_with("at least 40   MISSED"), "{table}");
     let free = row("free.toml", "max/ideal");
     assert!(!free.contains("held") && free.contains(" to "), "{table}");
+    assert!(table.ends_with("expectations: 0 held, 1 MISSED, 1 expect nothing\n"), "{table}");
     assert!(table.lines().next().unwrap().contains("seeds 7"), "{table}");
     assert!(said.contains("min/ideal is") && said.contains("netsim run s.toml"), "{said}");
     let page = fs::read_to_string(folder.path().join("t.md")).unwrap();

@@ -133,6 +133,34 @@ fn a_point_that_does_not_end_well_is_named_and_the_others_are_kept() {
     assert!(stderr.contains(again), "{stderr}");
 }
 
+#[test]
+fn every_point_is_held_to_what_its_scenario_expects() {
+    let folder = with_file(&format!("{SCENARIO}[expect]\nmax_to_ideal = 3.0\n"));
+    let path = folder.path();
+    let args = ["sweep", "s.toml", "--set", "network.buffer_bytes=100KB,200KB", "--out", "d", "-q"];
+    let slow = ["--set", "fault=[],[{target = \"leaf0-spine0\", at_us = 0, gbps = 1}]"];
+    let sweep = || netsim(path, &[&args[..], &slow].concat());
+    let output = sweep();
+    let (table, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{table}{said}");
+    let words: Vec<&str> =
+        table.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    assert_eq!(words[0], "expected", "{table}");
+    assert_eq!(words[2..6], ["held", "MISSED", "held", "MISSED"], "{table}");
+    assert!(table.ends_with("expectations: 2 held, 2 MISSED\n"), "{table}");
+    let again = "expected at most 3; repeat it with: netsim sweep s.toml --set ";
+    assert!(said.contains(again) && said.contains("--seeds 1,2"), "{said}");
+    let kept = sweep();
+    assert_eq!(text(&kept.stdout), table, "of runs that were kept, too");
+    let json = fs::read(path.join("d/results.json")).unwrap();
+    let results: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let expected = &results["points"][1]["expected"][0];
+    assert_eq!((&expected["figure"], &expected["most"]), (&"max/ideal".into(), &3.0.into()));
+    assert!(expected["missed"].is_string() && expected["value"].as_f64() > Some(3.0), "{expected}");
+    let held = ["sweep", "s.toml", "--set", "network.buffer_bytes=100KB", "-q"];
+    good(path, &held);
+}
+
 /// Polls until `ready`, or kills the child and fails.
 fn wait_until(child: &mut Child, what: &str, mut ready: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);

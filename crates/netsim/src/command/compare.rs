@@ -60,7 +60,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<Verdict> {
     print!("{}", table.text());
     let [improved, same, regressed] = counts;
     println!("{improved} improved, {same} the same, {regressed} regressed or missing");
-    Ok(if regressed == 0 { Verdict::Good } else { Verdict::Bad })
+    Ok(Verdict::of(regressed == 0))
 }
 
 /// Each point of the first file, with its like in the second. Files of one point each always
@@ -159,13 +159,7 @@ mod tests {
             ..Run::failed(seed, String::new())
         };
         let runs = (1..).zip(max_to_ideal).map(run).map(|run| Run { error: None, ..run });
-        Point {
-            title: title.to_owned(),
-            file: String::new(),
-            settings: Vec::new(),
-            scenario: String::new(),
-            runs: runs.collect(),
-        }
+        Point { title: title.to_owned(), runs: runs.collect(), ..Point::default() }
     }
 
     fn summary() -> Summary {

@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod compare;
+pub(crate) mod judge;
 pub(crate) mod nic;
 pub(crate) mod page;
 pub(crate) mod paper;
@@ -23,6 +24,12 @@ pub(crate) enum Verdict {
     Good,
     /// It ran, but some result is not as expected.
     Bad,
+}
+
+impl Verdict {
+    fn of(good: bool) -> Self {
+        if good { Self::Good } else { Self::Bad }
+    }
 }
 
 /// Refuses to replace a file that is there already.

@@ -12,14 +12,14 @@ const PAUSES_MAX: usize = 8;
 /// The look of lines that are not a run's.
 const OTHER_LOOK: usize = 5;
 
-/// Builds the page of results that hold outcomes and samples. `missed`: what the runs miss of what
-/// the scenario expects.
-pub(crate) fn page(results: &Results, missed: &[String]) -> Page {
+/// Builds the page of results that hold outcomes and samples.
+pub(crate) fn page(results: &Results) -> Page {
     let points = &results.points;
+    let missed = points.iter().flat_map(Point::missed).map(str::to_owned);
     Page {
         title: points.first().map_or_else(String::new, |point| point.title.clone()),
         summary: points.iter().map(summary).collect(),
-        warnings: points.iter().filter_map(unfinished).chain(missed.iter().cloned()).collect(),
+        warnings: points.iter().filter_map(unfinished).chain(missed).collect(),
         facts: points.iter().flat_map(|point| facts(point, results)).collect(),
         sections: points.iter().flat_map(sections).collect(),
     }

@@ -3,7 +3,7 @@
 
 use crate::command::setting::Choice;
 use anyhow::{Context, Result, ensure};
-use netsim::{Outcome, Samples, Summary};
+use netsim::{Bound, Figures, Outcome, Samples, Scenario, Summary};
 use report::shell_word;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -23,7 +23,7 @@ pub(crate) struct Results {
 }
 
 /// A scenario with all its runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Point {
     pub(crate) title: String,
     /// The scenario's file.
@@ -33,6 +33,28 @@ pub(crate) struct Point {
     /// Text of the scenario, with the settings.
     pub(crate) scenario: String,
     pub(crate) runs: Vec<Run>,
+    /// What the scenario expects of the runs, when they were judged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) expected: Vec<Expected>,
+}
+
+/// A figure of a point's runs beside what the scenario expects of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Expected {
+    pub(crate) figure: String,
+    /// Over the runs: their mean, or the worst, as the name says.
+    pub(crate) value: Option<f64>,
+    pub(crate) least: Option<f64>,
+    pub(crate) most: Option<f64>,
+    /// How it misses its bounds.
+    pub(crate) missed: Option<String>,
+}
+
+impl Expected {
+    pub(crate) fn of(bound: &Bound) -> Self {
+        let Bound { figure, mean, most, least } = *bound;
+        Self { figure: figure.to_owned(), value: mean, least, most, missed: bound.missed() }
+    }
 }
 
 /// One run of one seed.
@@ -56,6 +78,9 @@ pub(crate) struct Run {
     pub(crate) outcome: Option<Outcome>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) samples: Option<Samples>,
+    /// What its scenario may expect something of; not in files, it follows from the outcome.
+    #[serde(skip)]
+    pub(crate) figures: Option<Figures>,
 }
 
 impl Results {
@@ -103,39 +128,30 @@ impl Point {
 
     /// The command that runs it again.
     pub(crate) fn command(&self, seed: Option<u64>) -> String {
-        let mut words = vec!["netsim run".to_owned(), shell_word(&self.file)];
+        let seed = seed.map(|seed| format!("--seed {seed}"));
+        self.words("netsim run").into_iter().chain(seed).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The command that makes the same runs of it again.
+    pub(crate) fn sweep_command(&self) -> String {
+        let seeds: Vec<String> = self.runs.iter().map(|run| run.seed.to_string()).collect();
+        let seeds = format!("--seeds {}", seeds.join(","));
+        self.words("netsim sweep").into_iter().chain([seeds]).collect::<Vec<_>>().join(" ")
+    }
+
+    /// A command with its file and settings.
+    fn words(&self, command: &str) -> Vec<String> {
         let set =
             |(field, value): &Choice| format!("--set {}", shell_word(&format!("{field}={value}")));
-        words.extend(self.settings.iter().map(set));
-        words.extend(seed.map(|seed| format!("--seed {seed}")));
-        words.join(" ")
-    }
-
-    /// Runs that broke, and why, with the command that repeats each.
-    pub(crate) fn errors(&self) -> impl Iterator<Item = String> {
-        self.runs.iter().filter_map(|run| {
-            let error = run.error.as_ref()?;
-            Some(format!("{error}; repeat it with: {}", self.command(Some(run.seed))))
-        })
-    }
-
-    /// The same, and runs in which not all flows ended well.
-    pub(crate) fn failures(&self) -> impl Iterator<Item = String> {
-        let open = self.runs.iter().filter(|run| run.done < run.flows).map(|run| {
-            let (done, flows, again) = (run.done, run.flows, self.command(Some(run.seed)));
-            format!("{done} of {flows} flows ended well; repeat it with: {again}")
-        });
-        self.errors().chain(open)
-    }
-
-    pub(crate) fn is_complete(&self) -> bool {
-        self.runs.iter().all(|run| run.error.is_none() && run.done == run.flows)
+        let words = [command.to_owned(), shell_word(&self.file)].into_iter();
+        words.chain(self.settings.iter().map(set)).collect()
     }
 }
 
 impl Run {
-    pub(crate) fn of(outcome: Outcome, samples: Option<Samples>) -> Self {
+    pub(crate) fn of(scenario: &Scenario, outcome: Outcome, samples: Option<Samples>) -> Self {
         Self {
+            figures: Some(scenario.figures(&outcome)),
             seed: outcome.seed,
             flows: outcome.flows.len(),
             done: outcome.done(),
@@ -159,6 +175,7 @@ impl Run {
             error: Some(error),
             outcome: None,
             samples: None,
+            figures: None,
         }
     }
 }
@@ -180,8 +197,7 @@ mod tests {
             title: "t".to_owned(),
             file: "it's.toml".to_owned(),
             settings,
-            scenario: String::new(),
-            runs: Vec::new(),
+            ..Point::default()
         };
         let command = point.command(Some(3));
         assert_eq!(command, "netsim run 'it'\\''s.toml' --set transport.kind=tcp --seed 3");

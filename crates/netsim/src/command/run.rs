@@ -1,7 +1,7 @@
 //! `netsim run`: one scenario, a run per seed.
 
 use crate::cli::RunArgs;
-use crate::command::record::{Results, Run};
+use crate::command::record::{Point, Results, Run};
 use crate::command::source::Source;
 use crate::command::{Verdict, ensure_different, ensure_free, is_stdout, page, setting};
 use anyhow::{Context, Result, bail};
@@ -21,16 +21,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<Verdict> {
         let run = simulate(&scenario, seed, sampled_us).with_context(broken)?;
         point.runs.push(run);
     }
-    let complete = point.is_complete();
-    let outcomes: Vec<Outcome> = point.runs.iter().filter_map(|run| run.outcome.clone()).collect();
-    let missed = scenario.missed(&outcomes);
+    point.judge(&scenario);
     let again = point.command(args.seed);
     let results = Results::new(vec![point]);
-    write(args, &scenario, &outcomes, &results, &missed)?;
-    for line in &missed {
-        eprintln!("netsim: missed: {line}; repeat it with: {again}");
+    write(args, &scenario, &results)?;
+    for missed in results.points.iter().flat_map(Point::missed) {
+        eprintln!("netsim: missed: {missed}; repeat it with: {again}");
     }
-    Ok(if missed.is_empty() && complete { Verdict::Good } else { Verdict::Bad })
+    Ok(Verdict::of(results.points.iter().all(Point::is_good)))
 }
 
 /// Refuses what could not be written, before anything runs.
@@ -51,10 +49,10 @@ fn check_files(args: &RunArgs) -> Result<()> {
 /// Runs a scenario once.
 fn simulate(scenario: &Scenario, seed: u64, sampled_us: Option<u32>) -> Result<Run> {
     let Some(interval_us) = sampled_us else {
-        return Ok(Run::of(scenario.run(seed)?, None));
+        return Ok(Run::of(scenario, scenario.run(seed)?, None));
     };
     let (outcome, samples) = scenario.run_sampled(seed, interval_us)?;
-    Ok(Run::of(outcome, Some(samples)))
+    Ok(Run::of(scenario, outcome, Some(samples)))
 }
 
 /// Runs a scenario once among others; what goes wrong in it is its result. A panic is one, too:
@@ -73,21 +71,15 @@ pub(crate) fn attempt(scenario: &Scenario, seed: u64, sampled_us: Option<u32>) -
     }
 }
 
-fn write(
-    args: &RunArgs,
-    scenario: &Scenario,
-    outcomes: &[Outcome],
-    results: &Results,
-    missed: &[String],
-) -> Result<()> {
+fn write(args: &RunArgs, scenario: &Scenario, results: &Results) -> Result<()> {
     // First what needs no file: a full disk must not swallow it.
     if args.json.as_deref().is_some_and(is_stdout) {
         print!("{}", results.json()?);
     } else {
-        show(scenario, outcomes);
+        show(scenario, results);
     }
     if let Some(path) = &args.html {
-        let page = page::page(results, missed);
+        let page = page::page(results);
         report::write_atomic(path, report::html(&page).as_bytes())?;
     }
     if let Some(path) = args.json.as_ref().filter(|path| !is_stdout(path)) {
@@ -97,13 +89,15 @@ fn write(
 }
 
 /// Prints the tables.
-fn show(scenario: &Scenario, outcomes: &[Outcome]) {
+fn show(scenario: &Scenario, results: &Results) {
+    let runs = results.points.iter().flat_map(|point| &point.runs);
+    let outcomes: Vec<Outcome> = runs.filter_map(|run| run.outcome.clone()).collect();
     println!("{}", scenario.title());
-    print!("{}", table(scenario.title(), outcomes).text());
-    if let Some(shares) = shares_table(scenario.title(), outcomes) {
+    print!("{}", table(scenario.title(), &outcomes).text());
+    if let Some(shares) = shares_table(scenario.title(), &outcomes) {
         print!("{}", shares.text());
     }
-    for line in open_flows(outcomes, scenario.limit_ms()) {
+    for line in open_flows(&outcomes, scenario.limit_ms()) {
         println!("{line}");
     }
 }

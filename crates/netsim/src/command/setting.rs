@@ -161,6 +161,15 @@ fn value(word: &str) -> Result<Value> {
     Ok(value.unwrap_or_else(|| Value::String(word.to_owned())))
 }
 
+/// The number that a word stands for, if it does.
+pub(crate) fn number(word: &str) -> Option<f64> {
+    match value(word).ok()? {
+        Value::Integer(number) => Some(number as f64),
+        Value::Float(number) => Some(number).filter(|number| number.is_finite()),
+        _ => None,
+    }
+}
+
 /// Bytes of a size with a unit; `None` when it is none.
 fn size(word: &str) -> Option<Result<i64>> {
     let (number, factor) =
@@ -213,6 +222,8 @@ mod tests {
             assert!(Setting::parse(text).is_err(), "{text}");
         }
         assert!(Setting::single("a=1,2").is_err());
+        let numbers = ["64KB", "2.5", "srd", "true", "nan"].map(number);
+        assert_eq!(numbers, [Some(64e3), Some(2.5), None, None, None]);
         assert_eq!(Setting::parse("a=").unwrap_err().to_string(), "a: a value is missing");
     }
 }

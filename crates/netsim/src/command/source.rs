@@ -32,11 +32,10 @@ impl Source {
     /// The scenario with some fields set, and a point without runs.
     pub(crate) fn point(&self, chosen: &[Chosen<'_>]) -> Result<(Scenario, Point)> {
         let mut point = Point {
-            title: String::new(),
             file: self.file.clone(),
             settings: chosen.iter().map(|chosen| chosen.to_choice()).collect(),
             scenario: setting::apply(&self.text, chosen).with_context(|| self.file.clone())?,
-            runs: Vec::new(),
+            ..Point::default()
         };
         // The line would be one of a text that nobody has seen.
         let scenario = Scenario::parse_in(&point.scenario, folder_of(&self.file));

@@ -43,22 +43,35 @@ pub struct Bound {
     pub least: Option<f64>,
 }
 
+/// What one run adds to the figures that its scenario may expect something of.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Of the flows that are meant.
+    summary: Option<Summary>,
+    /// A transport each.
+    shares: Vec<ShareSummary>,
+}
+
 impl Expect {
-    /// All figures of `outcomes`, always in the same order.
-    pub(super) fn bounds(&self, outcomes: &[Outcome]) -> Vec<Bound> {
-        let wanted = |kind: Kind| self.transport.is_none_or(|wanted| wanted == kind);
-        let summaries: Vec<Summary> = outcomes
-            .iter()
-            .filter_map(|outcome| outcome.summary_of(|flow| wanted(flow.transport)))
-            .collect();
-        let kinds = Kind::ALL.into_iter().filter(|&kind| wanted(kind));
-        let shares: Vec<ShareSummary> = kinds
-            .flat_map(|kind| {
-                outcomes.iter().filter_map(move |outcome| outcome.shares.as_ref()?.summary(kind))
-            })
-            .collect();
+    fn means(&self, kind: Kind) -> bool {
+        self.transport.is_none_or(|wanted| wanted == kind)
+    }
+
+    pub(super) fn figures(&self, outcome: &Outcome) -> Figures {
+        let kinds = Kind::ALL.into_iter().filter(|&kind| self.means(kind));
+        Figures {
+            summary: outcome.summary_of(|flow| self.means(flow.transport)),
+            shares: kinds.filter_map(|kind| outcome.shares.as_ref()?.summary(kind)).collect(),
+        }
+    }
+
+    /// All figures of some runs, always in the same order.
+    pub(super) fn bounds(&self, runs: &[Figures]) -> Vec<Bound> {
+        let summaries: Vec<Summary> = runs.iter().filter_map(|run| run.summary).collect();
+        let shares: Vec<&ShareSummary> = runs.iter().flat_map(|run| &run.shares).collect();
         let mean = |field: fn(&Summary) -> f64| mean(summaries.iter().map(field));
-        let share = |field: fn(&ShareSummary) -> f64| self::mean(shares.iter().map(field));
+        let share =
+            |field: fn(&ShareSummary) -> f64| self::mean(shares.iter().map(|share| field(share)));
         let worst = summaries.iter().map(|s| s.max_to_ideal).max_by(f64::total_cmp);
         vec![
             Bound {
@@ -158,7 +171,8 @@ mod tests {
         let outcomes = [run(100, 500), run(120, 700)];
         let missed = |text: &str| -> Vec<String> {
             let expect = toml::from_str::<Expect>(text).unwrap();
-            expect.bounds(&outcomes).iter().filter_map(Bound::missed).collect()
+            let figures = outcomes.each_ref().map(|outcome| expect.figures(outcome));
+            expect.bounds(&figures).iter().filter_map(Bound::missed).collect()
         };
         assert_eq!(missed("max_to_ideal = 6.0\nmin_to_ideal = 1.1"), [""; 0]);
         assert_eq!(missed("transport = \"srd\"\nmax_to_ideal = 1.1"), [""; 0]);
@@ -177,6 +191,7 @@ mod tests {
         assert!(toml::from_str::<Expect>("max_to_ideal = 2").is_ok());
         let both =
             toml::from_str::<Expect>("max_to_ideal = 6.0\nmax_to_ideal_least = 3.0").unwrap();
-        assert_eq!(both.bounds(&outcomes)[0].wanted(), "at least 3, at most 6");
+        let figures = outcomes.each_ref().map(|outcome| both.figures(outcome));
+        assert_eq!(both.bounds(&figures)[0].wanted(), "at least 3, at most 6");
     }
 }

@@ -9,7 +9,7 @@ mod network;
 mod setup;
 mod spec;
 
-pub use expect::Bound;
+pub use expect::{Bound, Figures};
 
 pub(crate) use data::{Trace, Transfer};
 pub(crate) use fault::{Fault, Repair};
@@ -189,17 +189,24 @@ impl Scenario {
         Ok(sim)
     }
 
+    /// What a run adds to the figures that the file may expect something of.
+    #[must_use]
+    pub fn figures(&self, outcome: &Outcome) -> Figures {
+        self.file.expect.figures(outcome)
+    }
+
     /// The figures that a file may expect something of, over some runs: always the same, in the
     /// same order.
     #[must_use]
-    pub fn bounds(&self, outcomes: &[Outcome]) -> Vec<Bound> {
-        self.file.expect.bounds(outcomes)
+    pub fn bounds(&self, runs: &[Figures]) -> Vec<Bound> {
+        self.file.expect.bounds(runs)
     }
 
     /// What runs do not keep of what the file expects of their means, one line each.
     #[must_use]
     pub fn missed(&self, outcomes: &[Outcome]) -> Vec<String> {
-        self.bounds(outcomes).iter().filter_map(Bound::missed).collect()
+        let figures: Vec<Figures> = outcomes.iter().map(|outcome| self.figures(outcome)).collect();
+        self.bounds(&figures).iter().filter_map(Bound::missed).collect()
     }
 
     fn fabric(&self) -> Fabric {

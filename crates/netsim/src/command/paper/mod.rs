@@ -39,7 +39,7 @@ pub(crate) fn run(args: &PaperArgs) -> Result<Verdict> {
         println!("\nfigures: {}", files.html.display());
     }
     let good = claims.iter().all(Claim::holds);
-    Ok(if good { Verdict::Good } else { Verdict::Bad })
+    Ok(Verdict::of(good))
 }
 
 /// What is written into the folder.

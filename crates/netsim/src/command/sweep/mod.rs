@@ -1,9 +1,11 @@
 //! `netsim sweep`: scenarios x settings x seeds.
 //!
 //! [`Plan`] lists the runs, [`Store`] keeps finished ones on disk, [`pool`] makes the others on all
-//! cores, `output` shows what came of them. A run that fails is a result like others.
+//! cores, `output` and `page` show what came of them. A run that fails is a result like others.
 
 mod output;
+mod page;
+mod parameter;
 mod plan;
 mod slurm;
 mod store;
@@ -14,7 +16,7 @@ use crate::cli::SweepArgs;
 use crate::command::pool::{self, Step};
 use crate::command::record::{Point, Results, Run};
 use crate::command::run::attempt;
-use crate::command::{Verdict, ensure_different, ensure_free};
+use crate::command::{Verdict, ensure_different, ensure_free, judge};
 use anyhow::{Context, Result};
 use plan::{Plan, Unit};
 use report::Progress;
@@ -27,16 +29,13 @@ use store::Store;
 /// Exit code after Ctrl-C, as shells have it.
 const INTERRUPTED: i32 = 130;
 
-/// Bad when a run failed or some flow did not end well.
+/// Bad when a run failed, some flow did not end well, or a point misses what its scenario expects.
 pub(crate) fn run(args: &SweepArgs) -> Result<Verdict> {
     if let Some(tasks) = args.slurm {
         print!("{}", slurm::script(args, tasks)?);
         return Ok(Verdict::Good);
     }
-    ensure_different(args.json.as_ref(), args.csv.as_ref())?;
-    for path in args.json.iter().chain(&args.csv) {
-        ensure_free(path, args.force)?;
-    }
+    check_files(args)?;
     let plan = Plan::new(&args.scenarios, &args.set, args.seeds.as_ref())?;
     let store = args.out.as_ref().map(|folder| Store::open(folder)).transpose()?;
     if let Some(store) = store.as_ref().filter(|_| args.part.is_none()) {
@@ -45,6 +44,18 @@ pub(crate) fn run(args: &SweepArgs) -> Result<Verdict> {
     let mut sweep = Sweep { runs: vec![None; plan.units.len()], plan, store, args };
     sweep.execute()?;
     sweep.finish()
+}
+
+/// Refuses what could not be written, before anything runs.
+fn check_files(args: &SweepArgs) -> Result<()> {
+    let files = [&args.json, &args.csv, &args.html];
+    for (number, file) in files.into_iter().enumerate() {
+        files[..number]
+            .iter()
+            .try_for_each(|other| ensure_different(file.as_ref(), other.as_ref()))?;
+        file.iter().try_for_each(|path| ensure_free(path, args.force))?;
+    }
+    Ok(())
 }
 
 struct Sweep<'a> {
@@ -124,8 +135,7 @@ impl Sweep<'_> {
     fn finish(&self) -> Result<Verdict> {
         let results = self.plan.results(&self.runs);
         write(&results, self.store.as_ref(), self.args)?;
-        let good = results.points.iter().all(|point| point.is_complete());
-        Ok(if good { Verdict::Good } else { Verdict::Bad })
+        Ok(Verdict::of(results.points.iter().all(Point::is_good)))
     }
 }
 
@@ -142,8 +152,12 @@ fn write(results: &Results, store: Option<&Store>, args: &SweepArgs) -> Result<(
     for path in files.iter().flatten() {
         report::write_atomic(path, output::csv(results).as_bytes())?;
     }
+    if let Some(path) = &args.html {
+        report::write_atomic(path, report::html(&page::page(results)).as_bytes())?;
+    }
     print!("{}", output::table(results).text());
-    for line in results.points.iter().flat_map(Point::failures) {
+    judge::tally(results.points.iter()).iter().for_each(|line| println!("{line}"));
+    for line in results.points.iter().flat_map(|point| point.problems(&point.sweep_command())) {
         eprintln!("netsim: {line}");
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Results of a sweep as a table and as CSV.
 
-use crate::command::record::{Point, Results};
+use crate::command::record::{Point, Results, Run};
 use netsim::Summary;
 use report::{Table, csv_line};
 
@@ -62,20 +62,21 @@ pub(super) fn table(results: &Results) -> Table {
     titles.extend(&fields);
     let text_columns = titles.len();
     titles.extend(FIGURES);
+    let judged = results.points.iter().any(|point| !point.expected.is_empty());
+    titles.extend(judged.then_some("expected"));
     let mut table = Table::new("Means over seeds", &titles, text_columns);
     for point in &results.points {
         let mut row = if by_file { vec![point.file.clone()] } else { Vec::new() };
         row.extend(values(point, &fields));
         row.extend(figures(point));
+        row.extend(judged.then(|| point.verdict().to_owned()));
         table.push(row);
     }
     table
 }
 
 fn figures(point: &Point) -> Vec<String> {
-    let sum = |count: fn(&crate::command::record::Run) -> u64| -> u64 {
-        point.runs.iter().map(count).sum()
-    };
+    let sum = |count: fn(&Run) -> u64| -> u64 { point.runs.iter().map(count).sum() };
     let (done, flows) = (sum(|run| run.done as u64), sum(|run| run.flows as u64));
     let summaries: Vec<&Summary> =
         point.runs.iter().filter_map(|run| run.summary.as_ref()).collect();
@@ -102,36 +103,47 @@ fn figures(point: &Point) -> Vec<String> {
 
 /// A line per run, empty cells for what a run does not have.
 pub(super) fn csv(results: &Results) -> String {
+    let seeds = seeds(results);
+    let titles: Vec<&str> = seeds.columns.iter().map(|column| column.title.as_str()).collect();
+    let rows = seeds.rows.iter().map(|row| csv_line(row));
+    [csv_line(&titles)].into_iter().chain(rows).collect()
+}
+
+/// A row per run with everything that is known of it.
+pub(super) fn seeds(results: &Results) -> Table {
     let fields = fields(results);
-    let head: Vec<&str> = ["scenario"].iter().chain(&fields).chain(&CSV_FIGURES).copied().collect();
-    let mut text = csv_line(&head);
+    let titles: Vec<&str> =
+        ["scenario"].iter().chain(&fields).chain(&CSV_FIGURES).copied().collect();
+    let mut table = Table::new("Every run", &titles, 1 + fields.len());
     for point in &results.points {
         for run in &point.runs {
-            let mut cells = vec![point.file.clone()];
-            cells.extend(values(point, &fields));
-            let counts = [run.flows as u64, run.done as u64, run.lost_packets];
-            cells.push(run.seed.to_string());
-            cells.extend(counts.map(|count| count.to_string()));
-            let summary = run.summary.as_ref();
-            let figure = |value: fn(&Summary) -> f64| {
-                summary.map_or_else(String::new, |summary| value(summary).to_string())
-            };
-            cells.extend([
-                figure(|s| s.min_us),
-                figure(|s| s.mean_us),
-                figure(|s| s.p50_us),
-                figure(|s| s.p99_us),
-                figure(|s| s.max_us),
-                figure(|s| s.min_to_ideal),
-                figure(|s| s.mean_to_ideal),
-                figure(|s| s.max_to_ideal),
-                figure(|s| s.repeated_percent),
-                figure(|s| s.jain),
-            ]);
-            cells.push(run.digest.clone().unwrap_or_default());
-            cells.push(run.error.clone().unwrap_or_default());
-            text.push_str(&csv_line(&cells));
+            let mut row = vec![point.file.clone()];
+            row.extend(values(point, &fields));
+            row.extend(cells(run));
+            table.push(row);
         }
     }
-    text
+    table
+}
+
+/// The cells of [`CSV_FIGURES`].
+fn cells(run: &Run) -> Vec<String> {
+    let counts = [run.seed, run.flows as u64, run.done as u64, run.lost_packets];
+    let figure = |value: fn(&Summary) -> f64| {
+        run.summary.as_ref().map_or_else(String::new, |summary| value(summary).to_string())
+    };
+    let figures = [
+        figure(|s| s.min_us),
+        figure(|s| s.mean_us),
+        figure(|s| s.p50_us),
+        figure(|s| s.p99_us),
+        figure(|s| s.max_us),
+        figure(|s| s.min_to_ideal),
+        figure(|s| s.mean_to_ideal),
+        figure(|s| s.max_to_ideal),
+        figure(|s| s.repeated_percent),
+        figure(|s| s.jain),
+    ];
+    let texts = [run.digest.clone(), run.error.clone()].map(Option::unwrap_or_default);
+    counts.map(|count| count.to_string()).into_iter().chain(figures).chain(texts).collect()
 }

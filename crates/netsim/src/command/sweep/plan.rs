@@ -114,11 +114,21 @@ impl Plan {
         (0..self.units.len()).filter(|&run| part.is_none_or(|part| part.has(run))).count()
     }
 
-    /// The points with the runs that there are; points without any are left out.
+    /// The points with the runs that there are, judged when none is missing; points without any
+    /// are left out.
     pub(super) fn results(&self, runs: &[Option<Run>]) -> Results {
         let mut points: Vec<Point> = self.points.iter().map(|(_, point)| point.clone()).collect();
+        let mut wanted = vec![0; points.len()];
         for (unit, run) in self.units.iter().zip(runs) {
             points[unit.point].runs.extend(run.clone());
+            wanted[unit.point] += 1;
+        }
+        for ((scenario, _), (point, wanted)) in
+            self.points.iter().zip(points.iter_mut().zip(wanted))
+        {
+            if point.runs.len() == wanted {
+                point.judge(scenario);
+            }
         }
         points.retain(|point| !point.runs.is_empty());
         Results::new(points)

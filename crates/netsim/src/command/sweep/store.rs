@@ -53,7 +53,8 @@ impl Store {
         let kept = Results::read(&path).ok()?.points.pop()?;
         let run = kept.runs.into_iter().find(|run| run.seed == unit.seed)?;
         let same = kept.scenario == point.scenario && run.error.is_none();
-        same.then_some(Run { outcome: None, ..run })
+        let figures = Some(entry.0.figures(run.outcome.as_ref()?));
+        same.then_some(Run { outcome: None, figures, ..run })
     }
 
     /// Keeps a run with everything it showed.

@@ -1,14 +1,16 @@
 //! `netsim check`: scenarios as tests, each with all its seeds, in one table beside its bounds.
 
+mod page;
+
 use crate::cli::CheckArgs;
 use crate::command::pool::{self, Step};
-use crate::command::record::Run;
+use crate::command::record::{Point, Run};
 use crate::command::run::attempt;
 use crate::command::source::Source;
-use crate::command::{Verdict, ensure_free};
+use crate::command::{Verdict, ensure_different, ensure_free, judge};
 use anyhow::Result;
-use netsim::{Bound, Outcome, Scenario};
-use report::{Page, Progress, Section, Table, shell_word};
+use netsim::{Bound, Scenario};
+use report::{Progress, Table};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -17,40 +19,42 @@ const ALWAYS: &str = "max/ideal";
 
 /// A scenario and its runs.
 struct Entry {
-    file: String,
-    title: String,
     scenario: Scenario,
-    outcomes: Vec<Outcome>,
+    point: Point,
     /// Of seeds that are shown and not judged.
-    beside: Vec<Outcome>,
-    /// Runs that failed, and flows that did not end well, with the command that repeats each.
-    broken: Vec<String>,
+    beside: Point,
 }
 
 /// Bad when a mean misses its bound, or a run failed.
 pub(crate) fn run(args: &CheckArgs) -> Result<Verdict> {
-    if let Some(path) = &args.markdown {
+    ensure_different(args.markdown.as_ref(), args.html.as_ref())?;
+    for path in args.markdown.iter().chain(&args.html) {
         ensure_free(path, args.force)?;
     }
     let mut entries = args.scenarios.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?;
     execute(&mut entries, args)?;
     let table = table(&entries, args);
     print!("{}", table.text());
+    judge::tally(entries.iter().map(|entry| &entry.point))
+        .iter()
+        .for_each(|line| println!("{line}"));
+    let page = page::page(&entries, table);
     if let Some(path) = &args.markdown {
-        report::write_atomic(path, report::markdown(&page(&entries, table)).as_bytes())?;
+        report::write_atomic(path, report::markdown(&page).as_bytes())?;
+    }
+    if let Some(path) = &args.html {
+        report::write_atomic(path, report::html(&page::with_chart(page, &entries)).as_bytes())?;
     }
     let problems: Vec<String> = entries.iter().flat_map(Entry::problems).collect();
     for problem in &problems {
         eprintln!("netsim: {problem}");
     }
-    Ok(if problems.is_empty() { Verdict::Good } else { Verdict::Bad })
+    Ok(Verdict::of(problems.is_empty()))
 }
 
 fn read(path: &Path) -> Result<Entry> {
     let (scenario, point) = Source::read(path)?.point(&[])?;
-    let (file, title) = (point.file, point.title);
-    let (outcomes, beside, broken) = (Vec::new(), Vec::new(), Vec::new());
-    Ok(Entry { file, title, scenario, outcomes, beside, broken })
+    Ok(Entry { scenario, beside: point.clone(), point })
 }
 
 /// Runs everything on all cores.
@@ -67,76 +71,58 @@ fn execute(entries: &mut [Entry], args: &CheckArgs) -> Result<()> {
     pool::run(
         pool::jobs(args.jobs),
         &units,
-        |&(number, seed, _)| attempt(scenarios[number], seed, None),
+        // What is shown needs no flows, which are many.
+        |&(number, seed, _)| Run { outcome: None, ..attempt(scenarios[number], seed, None) },
         &AtomicBool::new(false),
         |step| {
             if let Step::Ended(place, run) = step {
                 let (number, seed, _) = units[place];
-                progress.point(&format!("{} seed {seed}", entries[number].file));
+                progress.point(&format!("{} seed {seed}", entries[number].point.file));
                 runs[place] = Some(run);
             }
             Ok(())
         },
     )?;
     for ((number, _, judged), run) in units.into_iter().zip(runs) {
-        run.into_iter().for_each(|run| entries[number].take(run, judged));
+        let entry = &mut entries[number];
+        let point = if judged { &mut entry.point } else { &mut entry.beside };
+        point.runs.extend(run);
     }
+    entries.iter_mut().for_each(|entry| entry.point.judge(&entry.scenario));
     Ok(())
 }
 
 impl Entry {
-    fn take(&mut self, run: Run, judged: bool) {
-        let open = || format!("{} of {} flows ended well", run.done, run.flows);
-        let what = run.error.clone().or_else(|| (run.done < run.flows).then(open));
-        let again = format!("{} --seed {}", self.command(), run.seed);
-        self.broken.extend(what.map(|what| format!("{what}; repeat it with: {again}")));
-        let outcomes = if judged { &mut self.outcomes } else { &mut self.beside };
-        outcomes.extend(run.outcome);
-    }
-
-    fn command(&self) -> String {
-        format!("netsim run {}", shell_word(&self.file))
-    }
-
     fn bounds(&self) -> Vec<Bound> {
-        self.scenario.bounds(&self.outcomes)
+        judge::bounds(&self.scenario, &self.point.runs)
     }
 
     /// What went wrong, with the command that repeats it.
     fn problems(&self) -> Vec<String> {
-        let missed = self.bounds().into_iter().filter_map(|bound| bound.missed());
-        let missed = missed.map(|missed| format!("{missed}; repeat it with: {}", self.command()));
-        self.broken.iter().cloned().chain(missed).collect()
+        let own = self.point.problems(&self.point.command(None));
+        own.into_iter().chain(self.beside.failures()).collect()
     }
 
     /// A row for each figure that something is expected of, and for the slowest flow.
     fn rows(&self) -> Vec<Vec<String>> {
-        let beside = self.scenario.bounds(&self.beside);
-        let alone = |outcome| self.scenario.bounds(std::slice::from_ref(outcome));
-        let alone: Vec<Vec<Bound>> = self.outcomes.iter().map(alone).collect();
+        let beside = judge::bounds(&self.scenario, &self.beside.runs);
+        let alone = |run| judge::bounds(&self.scenario, std::slice::from_ref(run));
+        let alone: Vec<Vec<Bound>> = self.point.runs.iter().map(alone).collect();
         let shown = |b: &Bound| b.is_asked() || b.figure == ALWAYS && b.mean.is_some();
         let rows = self.bounds().into_iter().enumerate().filter(|(_, bound)| shown(bound));
         let rows = rows.map(|(place, bound)| {
             let singles = alone.iter().filter_map(|bounds| bounds[place].mean);
             vec![
-                self.file.clone(),
+                self.point.file.clone(),
                 bound.figure.to_owned(),
                 number(bound.mean),
                 range(singles),
                 number(beside.get(place).and_then(|beside| beside.mean)),
                 bound.wanted(),
-                verdict(&bound).to_owned(),
+                judge::word(&bound).to_owned(),
             ]
         });
         rows.collect()
-    }
-}
-
-fn verdict(bound: &Bound) -> &'static str {
-    match (bound.is_asked(), bound.missed().is_none()) {
-        (false, _) => "",
-        (true, true) => "held",
-        (true, false) => "MISSED",
     }
 }
 
@@ -164,34 +150,4 @@ fn table(entries: &[Entry], args: &CheckArgs) -> Table {
     let mut table = Table::new("Means over each scenario's seeds", &titles, 2);
     entries.iter().flat_map(Entry::rows).for_each(|row| table.push(row));
     table
-}
-
-fn page(entries: &[Entry], table: Table) -> Page {
-    let asked = entries.iter().flat_map(Entry::bounds).filter(Bound::is_asked);
-    let (held, missed): (Vec<Bound>, Vec<Bound>) = asked.partition(|b| b.missed().is_none());
-    let titles = entries.iter().map(|entry| vec![entry.file.clone(), entry.title.clone()]);
-    let mut names = Table::new("What the scenarios are", &["scenario", "title"], 2);
-    titles.for_each(|row| names.push(row));
-    Page {
-        title: "Scenarios".to_owned(),
-        summary: vec![
-            "Every scenario with all its seeds, beside the bounds that it holds itself to \
-             (`[expect]`). Written by `make scenarios`; do not edit. The figures are of virtual \
-             time: they repeat on any machine."
-                .to_owned(),
-            "Scenarios in `heldout`, and the column of other seeds, are those that no parameter of \
-             the transport was chosen on."
-                .to_owned(),
-        ],
-        facts: vec![
-            ("bounds held".to_owned(), held.len().to_string()),
-            ("bounds missed".to_owned(), missed.len().to_string()),
-        ],
-        sections: vec![Section {
-            title: "Figures".to_owned(),
-            tables: vec![table, names],
-            ..Section::default()
-        }],
-        ..Page::default()
-    }
 }

@@ -1,0 +1,97 @@
+//! The page of `netsim check`, as Markdown and as HTML.
+
+use super::{ALWAYS, Entry};
+use crate::command::judge;
+use crate::command::page::{describe, line};
+use crate::command::record::{Run, command_line};
+use netsim::{Bound, Scenario};
+use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table};
+
+/// Ratios further apart than this are drawn in equal factors.
+const LINEAR_MAX: f64 = 5.0;
+/// Looks of the chart: own seeds, other seeds, bounds.
+const LOOKS: [usize; 3] = [0, 1, 2];
+
+/// Builds the page, without the chart, which Markdown has no use for.
+pub(super) fn page(entries: &[Entry], table: Table) -> Page {
+    let asked = entries.iter().flat_map(Entry::bounds).filter(Bound::is_asked);
+    let (held, missed): (Vec<Bound>, Vec<Bound>) = asked.partition(|b| b.missed().is_none());
+    let titles = ["number", "scenario", "title"];
+    let mut names = Table::new("What the scenarios are", &titles, 3).with_prose(2);
+    for (number, Entry { point, .. }) in (1..).zip(entries) {
+        names.push(vec![number.to_string(), point.file.clone(), point.title.clone()]);
+    }
+    let mut summary = vec![
+        "Every scenario with all its seeds, beside the bounds that it holds itself to (`[expect]`). \
+         The figures are of virtual time: they repeat on any machine."
+            .to_owned(),
+    ];
+    let is_held_out = |entry: &Entry| entry.point.file.contains("heldout/");
+    summary.extend(entries.iter().any(is_held_out).then(|| {
+        "Scenarios in `heldout`, and the column of other seeds, are those that no parameter of the \
+         transport was chosen on."
+            .to_owned()
+    }));
+    Page {
+        title: "Scenarios".to_owned(),
+        summary,
+        facts: vec![
+            ("bounds held".to_owned(), held.len().to_string()),
+            ("bounds missed".to_owned(), missed.len().to_string()),
+            ("written by".to_owned(), command_line()),
+        ],
+        sections: vec![Section {
+            title: "Figures".to_owned(),
+            tables: vec![table, names],
+            ..Section::default()
+        }],
+        ..Page::default()
+    }
+}
+
+/// The page with a chart of the slowest flows, and what went wrong.
+pub(super) fn with_chart(mut page: Page, entries: &[Entry]) -> Page {
+    page.warnings = entries.iter().flat_map(Entry::problems).collect();
+    if let Some(section) = page.sections.first_mut() {
+        section.chart = Some(chart(entries));
+    }
+    page
+}
+
+fn chart(entries: &[Entry]) -> Chart {
+    let (mut singles, mut means, mut beside, mut bounds) = (vec![], vec![], vec![], vec![]);
+    for (x, entry) in (1..).map(f64::from).zip(entries) {
+        let ratio = |runs: &[Run]| slowest(&entry.scenario, runs).and_then(|bound| bound.mean);
+        let alone = |run| ratio(std::slice::from_ref(run));
+        singles.extend(entry.point.runs.iter().filter_map(alone).map(|value| (x, value)));
+        means.extend(ratio(&entry.point.runs).map(|value| (x, value)));
+        beside.extend(ratio(&entry.beside.runs).map(|value| (x, value)));
+        let bound = slowest(&entry.scenario, &entry.point.runs);
+        bounds.extend(bound.and_then(|bound| bound.most).map(|value| (x, value)));
+    }
+    let [own, other, bound] = LOOKS;
+    let lines = [
+        line("single seeds", own, Stroke::Spread, singles),
+        line("mean", own, Stroke::Solid, means),
+        line("other seeds", other, Stroke::Solid, beside),
+        line("at most", bound, Stroke::Dashed, bounds),
+    ];
+    let series: Vec<Series> = lines.into_iter().filter(|line| !line.points.is_empty()).collect();
+    let most = series.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max);
+    let numbers = (1..=entries.len()).map(|number| number.to_string()).collect();
+    Chart {
+        title: "Slowest flow over the best possible time, and the most that is expected".to_owned(),
+        description: describe(&series, ALWAYS),
+        x: Axis { label: "scenario, by its number below".to_owned(), scale: Scale::Names(numbers) },
+        y: Axis {
+            label: ALWAYS.to_owned(),
+            scale: if most > LINEAR_MAX { Scale::Log10 } else { Scale::Linear },
+        },
+        series,
+    }
+}
+
+/// The figure that is drawn.
+fn slowest(scenario: &Scenario, runs: &[Run]) -> Option<Bound> {
+    judge::bounds(scenario, runs).into_iter().find(|bound| bound.figure == ALWAYS)
+}
