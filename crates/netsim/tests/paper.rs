@@ -24,9 +24,13 @@ fn every_statement_is_judged_and_existing_pages_are_left_alone() {
         ("holds", "SRD: largest time at most 15 % above the ideal"),
         ("holds", "48 flows share 100 Gbit/s"),
         ("holds", "after a link fails"),
+        ("holds", "TCP RACK: flows over a link that fails wait until routing has converged"),
     ] {
         let line = text.lines().find(|line| line.contains(statement)).unwrap_or_default();
         assert!(line.starts_with(verdict), "{line}");
+    }
+    for tcp in ["TCP CUBIC", "TCP NewReno", "TCP RACK"] {
+        assert_eq!(text.matches(&format!("  {tcp}")).count(), 6, "{tcp}: {text}");
     }
     let html = fs::read_to_string(folder.path().join("d/index.html")).unwrap();
     for figure in ["figure 2", "figure 3", "figure 4", "figure 6"] {
@@ -34,7 +38,7 @@ fn every_statement_is_judged_and_existing_pages_are_left_alone() {
     }
     let json = fs::read(folder.path().join("d/results.json")).unwrap();
     let results: serde_json::Value = serde_json::from_slice(&json).unwrap();
-    assert_eq!(results["points"].as_array().map(Vec::len), Some(11));
+    assert_eq!(results["points"].as_array().map(Vec::len), Some(20));
 
     let again = paper(folder.path());
     assert_eq!(again.status.code(), Some(2));

@@ -2,8 +2,9 @@
 //!
 //! Where the paper has no number ("close to the optimum"), the bound is ours and stands beside it.
 
-use super::experiment::{CDF_BYTES, Experiment, Figure, Protocol, each_second};
+use super::experiment::{CDF_BYTES, CONVERGED_AFTER_US, Experiment, Figure, Protocol, each_second};
 use super::of;
+use netsim::Outcome;
 use report::Table;
 use std::fmt::Write;
 
@@ -98,15 +99,22 @@ pub(super) fn judge(experiments: &[Experiment]) -> Vec<Claim> {
     let one = |figure, protocol| of(experiments, figure, protocol).next();
     let bursts =
         |protocol| -> Vec<&Experiment> { of(experiments, Figure::Burst, protocol).collect() };
-    let (srd, tcp) = (bursts(Protocol::Srd), bursts(Protocol::Tcp));
-    let mut claims = vec![failure(one(Figure::Failure, Protocol::Srd))];
-    claims.extend([srd_close(&srd), srd_jitter(&srd), tcp_range(&tcp)]);
     let cdf = |all: &[&Experiment]| all.iter().find(|e| e.bytes == CDF_BYTES).map(|e| cdf_us(e));
-    claims.extend(tcp_tail(cdf(&tcp), ideal_us(&tcp)));
+    let srd = bursts(Protocol::Srd);
+    let mut claims = vec![failure(one(Figure::Failure, Protocol::Srd))];
+    claims.extend(Protocol::TCP.map(|tcp| failure_tcp(tcp, one(Figure::Failure, tcp))));
+    claims.extend([srd_close(&srd), srd_jitter(&srd)]);
+    claims.extend(Protocol::TCP.map(|tcp| tcp_range(tcp, &bursts(tcp))));
+    for tcp in Protocol::TCP {
+        let all = bursts(tcp);
+        claims.extend(tcp_tail(tcp, cdf(&all), ideal_us(&all)));
+    }
     claims.extend(persistent_srd(one(Figure::Persistent, Protocol::Srd)));
-    claims.extend(persistent_tcp(one(Figure::Persistent, Protocol::Tcp)));
+    for tcp in Protocol::TCP {
+        claims.extend(persistent_tcp(tcp, one(Figure::Persistent, tcp)));
+    }
     let both = |protocol| (one(Figure::Imbalance, protocol), one(Figure::FewFlows, protocol));
-    let ((srd, srd_few), (tcp, tcp_few)) = (both(Protocol::Srd), both(Protocol::Tcp));
+    let ((srd, srd_few), (tcp, tcp_few)) = (both(Protocol::Srd), both(Protocol::Cubic));
     claims.extend(imbalance_tcp(tcp, tcp_few));
     claims.push(imbalance_srd(srd, srd_few));
     claims.push(conclusion(srd_few, tcp_few));
@@ -131,6 +139,31 @@ fn failure(cut: Option<&Experiment>) -> Claim {
     Claim::new("II.A", &statement, result)
 }
 
+fn failure_tcp(tcp: Protocol, cut: Option<&Experiment>) -> Claim {
+    let ms = f64::from(CONVERGED_AFTER_US) / 1000.0;
+    let result = cut.filter(|cut| cut.point.is_complete()).and_then(|cut| {
+        let late = |outcome: &Outcome| {
+            let us = outcome.flows.iter().filter_map(|flow| Some(flow.completion_ps? as f64 / 1e6));
+            us.filter(|us| *us >= f64::from(CONVERGED_AFTER_US)).count()
+        };
+        let counts = range(cut.outcomes().map(|outcome| late(outcome) as f64));
+        let slowest_ms = cut.summaries().map(|s| s.max_us).reduce(f64::max)? / 1000.0;
+        let measured = format!(
+            "cable cut, routing converged after {ms} ms: {} to {} of 128 flows waited, the slowest \
+             took {slowest_ms:.1} ms ({:.1} x ideal)",
+            counts.0,
+            counts.1,
+            cut.worst()?
+        );
+        Some((counts.0 > 0.0, measured))
+    });
+    let statement = format!(
+        "{}: flows over a link that fails wait until routing has converged ({ms} ms)",
+        tcp.name()
+    );
+    Claim::new("II.A", &statement, result)
+}
+
 fn srd_close(srd: &[&Experiment]) -> Claim {
     let statement =
         format!("SRD: largest completion time close to the optimum (at most {CLOSE} x)");
@@ -146,9 +179,9 @@ fn srd_jitter(srd: &[&Experiment]) -> Claim {
     by_size(&statement, "slowest over fastest seed", srd, jitter, |ratio| ratio <= 1.0 + JITTER)
 }
 
-fn tcp_range(tcp: &[&Experiment]) -> Claim {
-    let statement = "TCP: largest completion time 3 to 20 x the ideal";
-    by_size(statement, "x ideal", tcp, Experiment::worst, |ratio| (3.0..=20.0).contains(&ratio))
+fn tcp_range(tcp: Protocol, bursts: &[&Experiment]) -> Claim {
+    let statement = format!("{}: largest completion time 3 to 20 x the ideal", tcp.name());
+    by_size(&statement, "x ideal", bursts, Experiment::worst, |ratio| (3.0..=20.0).contains(&ratio))
 }
 
 /// A statement of figure 2 on some value, which holds for some sizes, all or none.
@@ -171,7 +204,8 @@ fn by_size(
     if partly { Claim { verdict: Verdict::Partly, ..claim } } else { claim }
 }
 
-fn tcp_tail(all_us: Option<Vec<f64>>, ideal_us: Option<f64>) -> [Claim; 2] {
+fn tcp_tail(tcp: Protocol, all_us: Option<Vec<f64>>, ideal_us: Option<f64>) -> [Claim; 2] {
+    let name = tcp.name();
     let all = all_us.filter(|all| !all.is_empty());
     let share = |part: usize, of: usize| part as f64 / of.max(1) as f64;
     let tail = all.as_ref().map(|all| {
@@ -187,13 +221,11 @@ fn tcp_tail(all_us: Option<Vec<f64>>, ideal_us: Option<f64>) -> [Claim; 2] {
         (slow >= MANY, measured)
     });
     let statement = format!(
-        "TCP, 2 MB: of the flows below 50 ms a large number take 3 x the ideal (at least {:.0} %)",
+        "{name}, 2 MB: of the flows below 50 ms a large number take 3 x the ideal (at least {:.0} %)",
         MANY * 100.0
     );
-    [
-        Claim::new("IV.A, fig. 3", "TCP, 2 MB: a tail above 50 ms, the least time-out", tail),
-        Claim::new("IV.A, fig. 3", &statement, bulk),
-    ]
+    let late = format!("{name}, 2 MB: a tail above 50 ms, the least time-out");
+    [Claim::new("IV.A, fig. 3", &late, tail), Claim::new("IV.A, fig. 3", &statement, bulk)]
 }
 
 fn persistent_srd(experiment: Option<&Experiment>) -> Vec<Claim> {
@@ -220,7 +252,8 @@ fn persistent_srd(experiment: Option<&Experiment>) -> Vec<Claim> {
     ]
 }
 
-fn persistent_tcp(experiment: Option<&Experiment>) -> Vec<Claim> {
+fn persistent_tcp(tcp: Protocol, experiment: Option<&Experiment>) -> Vec<Claim> {
+    let name = tcp.name();
     let rates = persistent_rates(experiment);
     let wild = rates.as_ref().map(|rates| {
         let factor = |flow: &Vec<f64>| {
@@ -244,10 +277,10 @@ fn persistent_tcp(experiment: Option<&Experiment>) -> Vec<Claim> {
         (least <= MUCH_LOWER * fair, measured)
     });
     let wildly = format!(
-        "TCP: each flow's throughput oscillates wildly (1-s samples of most flows differ by {WILD} x)"
+        "{name}: each flow's throughput oscillates wildly (1-s samples of most flows differ by {WILD} x)"
     );
     let lower = format!(
-        "TCP: some flows have much lower average throughput (at most {MUCH_LOWER} of the fair share)"
+        "{name}: some flows have much lower average throughput (at most {MUCH_LOWER} of the fair share)"
     );
     vec![Claim::new("IV.A, fig. 4", &wildly, wild), Claim::new("IV.A, fig. 4", &lower, low)]
 }
