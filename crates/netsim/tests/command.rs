@@ -204,6 +204,28 @@ fn transfers_come_from_a_file_beside_the_scenario() {
 }
 
 #[test]
+fn slowdown_by_size_is_shown_where_sizes_differ() {
+    let sizes =
+        "poisson]]\nload_percent = 40\nuntil_us = 100\nsizes = [[500, 40.0], [90_000, 100.0]]";
+    let folder = with_file(&SCENARIO.replace("permutation]]\nbytes = 50_000", sizes));
+    let args = ["run", "s.toml", "--html", "p.html", "--json", "r.json"];
+    let output = netsim(folder.path(), &args);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let row = text.lines().find(|line| line.contains("30 KB to 100 KB")).unwrap_or_default();
+    let json = fs::read(folder.path().join("r.json")).unwrap();
+    let results: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let runs = results["points"][0]["runs"].as_array().unwrap();
+    let classes = || runs.iter().flat_map(|run| run["by_size"].as_array().unwrap());
+    let long = || classes().filter(|class| class["up_to_bytes"] == 100_000);
+    let flows: u64 = long().map(|class| class["flows"].as_u64().unwrap()).sum();
+    assert!(flows > 10 && row.contains(&format!(" {flows} ")), "{flows}: {text}");
+    assert!(long().all(|class| class["p99_to_ideal"].as_f64() >= Some(1.0)), "{text}");
+    let page = fs::read_to_string(folder.path().join("p.html")).unwrap();
+    assert!(page.contains(">Slowdown by size</h2>") && page.contains("30 KB to 100 KB"));
+}
+
+#[test]
 fn a_missing_file_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let output = netsim(folder.path(), &["run", "none.toml"]);

@@ -5,7 +5,7 @@
 //! and read the difference.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use netsim::{Outcome, Scenario, shares_table, table};
+use netsim::{Outcome, Scenario, shares_table, slowdown_table, table};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -69,9 +69,11 @@ fn repeat_and_compare(names: &[String]) {
         assert_eq!(missed, [""; 0], "netsim run scenarios/{name}.toml misses what it expects");
         let title = scenario.title();
         let shares = shares_table(title, &outcomes).map(|table| table.text()).unwrap_or_default();
+        let slowdown =
+            slowdown_table(title, &outcomes).map(|table| table.text()).unwrap_or_default();
         let text = format!(
             "{title}
-{}{shares}",
+{}{shares}{slowdown}",
             table(title, &outcomes).text()
         );
         let file = folder().join("golden").join(format!("{name}.txt"));

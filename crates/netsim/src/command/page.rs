@@ -2,7 +2,7 @@
 
 use crate::command::record::{Point, Results, Run};
 use crate::command::series::{self, Line};
-use netsim::{Outcome, Samples, shares_table, table};
+use netsim::{Outcome, Samples, by_size, shares_table, slowdown_table, table};
 use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table};
 
 /// Runs that have a line of their own in charts.
@@ -70,6 +70,7 @@ fn facts(point: &Point, results: &Results) -> Vec<(String, String)> {
 fn sections(point: &Point) -> Vec<Section> {
     let charts = [
         completion(point),
+        slowdown(point),
         throughput(point),
         fairness(point),
         queues(point),
@@ -105,6 +106,33 @@ fn completion(point: &Point) -> Option<Section> {
         tables: [table("A row per run", &outcomes)].into_iter().chain(shares).collect(),
         ..Section::default()
     })
+}
+
+/// Completion times by size, of all runs together.
+fn slowdown(point: &Point) -> Option<Section> {
+    let outcomes: Vec<Outcome> = point.runs.iter().filter_map(|run| run.outcome.clone()).collect();
+    let classes = by_size(&outcomes);
+    let mut series = Vec::new();
+    for (look, of_one) in classes.chunk_by(|a, b| a.transport == b.transport).enumerate() {
+        let name = of_one[0].transport.name();
+        let [p50, p99] = series::slowdown(of_one);
+        series.push(line(&format!("{name}, p99"), look, Stroke::Solid, p99));
+        series.push(line(&format!("{name}, median"), look, Stroke::Dashed, p50));
+    }
+    let log = |label: &str| Axis { label: label.to_owned(), scale: Scale::Log10 };
+    let chart = Chart {
+        title: "Completion time over the best possible one, by transfer size".to_owned(),
+        description: describe(&series, "times the best possible"),
+        x: log("largest size of the class (bytes)"),
+        y: log("slowdown"),
+        series,
+    };
+    let text = "The best possible time is that of the transfer alone in an empty network. Of fewer than \
+        100 transfers the 99th percentile is the slowest; flows that did not end count as slower than \
+        all others.";
+    let mut section = section("Slowdown by size", text, chart)?;
+    section.tables.extend(slowdown_table("Transfers by size, all runs together", &outcomes));
+    Some(section)
 }
 
 fn throughput(point: &Point) -> Option<Section> {

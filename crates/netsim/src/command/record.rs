@@ -3,11 +3,12 @@
 
 use crate::command::setting::Choice;
 use anyhow::{Context, Result, ensure};
-use netsim::{Bound, Figures, Outcome, Samples, Scenario, Summary};
+use netsim::{Bound, Figures, Outcome, Samples, Scenario, SizeClass, Summary};
 use report::shell_word;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
+use std::slice;
 
 pub(crate) const FORMAT: &str = "netsim-results/1";
 
@@ -68,6 +69,9 @@ pub(crate) struct Run {
     pub(crate) lost_packets: u64,
     /// Statistics of the flows that ended well.
     pub(crate) summary: Option<Summary>,
+    /// Slowdown by transfer size, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) by_size: Vec<SizeClass>,
     /// Fingerprint of everything that happened, hexadecimal.
     pub(crate) digest: Option<String>,
     /// A rule that was broken, or what else kept it from ending.
@@ -157,6 +161,7 @@ impl Run {
             done: outcome.done(),
             lost_packets: outcome.lost_packets(),
             summary: outcome.summary(),
+            by_size: netsim::by_size(slice::from_ref(&outcome)),
             digest: Some(format!("{:016x}", outcome.digest)),
             error: None,
             outcome: Some(outcome),
@@ -171,6 +176,7 @@ impl Run {
             done: 0,
             lost_packets: 0,
             summary: None,
+            by_size: Vec::new(),
             digest: None,
             error: Some(error),
             outcome: None,

@@ -5,7 +5,7 @@ use crate::command::record::{Point, Results, Run};
 use crate::command::source::Source;
 use crate::command::{Verdict, ensure_different, ensure_free, is_stdout, page, setting};
 use anyhow::{Context, Result, bail};
-use netsim::{Outcome, Scenario, open_flows, shares_table, table};
+use netsim::{Outcome, Scenario, open_flows, shares_table, slowdown_table, table};
 use std::panic::{self, AssertUnwindSafe};
 
 /// Bad when some flow did not end well, or the runs miss what the scenario expects.
@@ -96,6 +96,9 @@ fn show(scenario: &Scenario, results: &Results) {
     print!("{}", table(scenario.title(), &outcomes).text());
     if let Some(shares) = shares_table(scenario.title(), &outcomes) {
         print!("{}", shares.text());
+    }
+    if let Some(slowdown) = slowdown_table(scenario.title(), &outcomes) {
+        print!("{}", slowdown.text());
     }
     for line in open_flows(&outcomes, scenario.limit_ms()) {
         println!("{line}");

@@ -1,6 +1,6 @@
 //! From outcomes and samples to the lines of charts.
 
-use netsim::{Outcome, Samples};
+use netsim::{Outcome, Samples, SizeClass};
 
 /// Points a line of a chart has at most: more cannot be seen.
 const POINTS_MAX: usize = 160;
@@ -26,6 +26,15 @@ fn cdf(values: impl Iterator<Item = f64>, of: usize) -> Line {
     let Some(&first) = sorted.first() else { return Vec::new() };
     let steps = thinned(sorted.len()).map(|i| (sorted[i], 100.0 * (i + 1) as f64 / of as f64));
     [(first, 0.0)].into_iter().chain(steps).collect()
+}
+
+/// Median and 99th percentile of the slowdown, by the largest size of each class.
+pub(crate) fn slowdown(classes: &[SizeClass]) -> [Line; 2] {
+    let line = |value: fn(&SizeClass) -> Option<f64>| -> Line {
+        let known = classes.iter().filter_map(|c| Some((c.up_to_bytes as f64, value(c)?)));
+        known.collect()
+    };
+    [line(|class| class.p50_to_ideal), line(|class| class.p99_to_ideal)]
 }
 
 /// Gbit/s of payload that arrived, of all flows together.
