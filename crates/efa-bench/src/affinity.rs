@@ -12,7 +12,7 @@ use crate::exchange::plain;
 use crate::failure::Failure;
 
 /// Processors this thread may use, in order.
-fn allowed() -> Vec<usize> {
+pub(crate) fn allowed() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
     (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
 }
@@ -28,7 +28,7 @@ pub(crate) fn pair() -> Option<(usize, usize)> {
     Some((first, other_core.or_else(|| cpus.get(1).copied())?))
 }
 
-/// This thread, kept on one processor until dropped.
+/// This thread, kept on some processors until dropped.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     before: CpuSet,
@@ -37,18 +37,23 @@ pub(crate) struct Pinned {
 impl Pinned {
     /// Keeps this thread on `cpu`.
     pub(crate) fn to(cpu: usize) -> Result<Self, Failure> {
+        Self::among(&[cpu])
+    }
+
+    /// Keeps this thread, and those that it starts, on these processors.
+    pub(crate) fn among(cpus: &[usize]) -> Result<Self, Failure> {
         let cannot = |reason: String| {
             Failure::Usage(format!(
-                "cannot run on processor {cpu} ({reason}): this process may use {:?}",
+                "cannot run on processors {cpus:?} ({reason}): this process may use {:?}",
                 allowed()
             ))
         };
-        if cpu >= CpuSet::MAX_CPU {
+        if cpus.iter().any(|cpu| *cpu >= CpuSet::MAX_CPU) {
             return Err(cannot("there are not that many".to_owned()));
         }
         let before = sched_getaffinity(None).map_err(|e| cannot(plain(&e.into())))?;
         let mut set = CpuSet::new();
-        set.set(cpu);
+        cpus.iter().for_each(|cpu| set.set(*cpu));
         sched_setaffinity(None, &set).map_err(|e| cannot(plain(&e.into())))?;
         Ok(Self { before })
     }
@@ -62,7 +67,7 @@ impl Drop for Pinned {
 }
 
 /// A kernel list of processors: "0,4" or "0-3,8".
-fn parse_cpus(text: &str) -> Vec<usize> {
+pub(crate) fn parse_cpus(text: &str) -> Vec<usize> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',') {
         let (low, high) = part.split_once('-').unwrap_or((part, part));

@@ -30,10 +30,14 @@ pub(crate) struct Wish {
     pub(crate) validate: bool,
     /// Keep all times, not only their percentiles.
     pub(crate) histograms: bool,
+    /// Read what adapters count.
+    pub(crate) counters: bool,
     /// How often each point is measured.
     pub(crate) until: Until,
     /// Processors of the client's measuring threads, in turn; empty: anywhere.
     pub(crate) cpus: Vec<usize>,
+    /// NUMA node of the client's measuring threads and their memory; `None`: any.
+    pub(crate) numa: Option<usize>,
 }
 
 impl Wish {
@@ -98,7 +102,9 @@ pub(crate) fn run(
     }
     let mut order = Blocks::new(specs.len(), wish.until, wish.job.seed);
     let (blocks, failure) =
-        measure_blocks(&run.name, &specs, &mut order, progress, |spec| session.measure(spec));
+        measure_blocks(&run.name, &specs, &mut order, progress, |spec, is_first| {
+            session.measure(spec, is_first)
+        });
     let seed = wish.job.seed;
     run.points = blocks.into_iter().filter_map(|b| Point::middle(b, seed)).collect();
     if failure.is_none() {
@@ -140,14 +146,15 @@ fn crowd(targets: &[Target], job: &JobSpec) -> Option<String> {
     })
 }
 
-/// Measures the points in the order of `order`. Answers the blocks of each point, and what ended the
+/// Measures the points in the order of `order`; `measure` is told whether it is a point's first
+/// block, beside which counters are read: that takes as long as they lag behind. Answers the blocks of each point, and what ended the
 /// measurement early.
 pub(crate) fn measure_blocks(
     name: &str,
     specs: &[PointSpec],
     order: &mut Blocks,
     progress: &mut Progress,
-    mut measure: impl FnMut(PointSpec) -> Result<Point, Failure>,
+    mut measure: impl FnMut(PointSpec, bool) -> Result<Point, Failure>,
 ) -> (Vec<Vec<Point>>, Option<Failure>) {
     let mut found: Vec<Vec<Point>> = specs.iter().map(|_| Vec::new()).collect();
     while let Some(index) = order.next() {
@@ -157,7 +164,7 @@ pub(crate) fn measure_blocks(
         if order.extra() {
             progress.extend(1);
         }
-        match measure(specs[index]) {
+        match measure(specs[index], found[index].is_empty()) {
             Ok(point) => {
                 progress.point(&one_line(name, &point));
                 order.note(index, point.figure());

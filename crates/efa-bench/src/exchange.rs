@@ -10,12 +10,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, sockopt};
 use serde::{Deserialize, Serialize};
 
+use crate::counters::Snapshot;
 use crate::failure::Failure;
 use crate::record::{FabricRecord, ReceiverCount};
 use crate::spec::{JobSpec, PointSpec};
 
 /// Changes with every incompatible change of [`Message`].
-pub(crate) const PROTOCOL: u32 = 5;
+pub(crate) const PROTOCOL: u32 = 6;
 const MAGIC: &str = "efa-bench";
 /// Longest frame accepted; the longest real one is a fabric description.
 const FRAME_BYTES_MAX: u32 = 1 << 20;
@@ -39,7 +40,7 @@ pub(crate) enum Message {
     /// Client of a leash: be mine until I say goodbye or am gone; with the server's own token.
     Join(u64),
     /// Client: open this.
-    Job(JobSpec),
+    Job(Box<JobSpec>),
     /// Server: opened.
     Fabric(Box<FabricRecord>),
     /// Either: what each measuring thread tells its counterpart, endpoint after endpoint.
@@ -58,6 +59,10 @@ pub(crate) enum Message {
     Sent(Vec<u64>),
     /// Receiver of a bandwidth point: the result of each thread.
     Received(Vec<ReceiverCount>),
+    /// Client: what has your adapter counted?
+    ReadCounters,
+    /// Server: this, if it counts.
+    Counters(Option<Snapshot>),
     /// Client: no further point.
     Bye,
     /// Either: it went wrong, with the reason.

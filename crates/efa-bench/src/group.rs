@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::counters::{Reading, Snapshot};
 use crate::exchange::{Control, Message, Signals};
 use crate::failure::Failure;
 use crate::record::{FabricRecord, ReceiverCount};
@@ -89,7 +90,7 @@ impl Group {
     /// Lets every server open its endpoints; answers the fabric of each.
     pub(crate) fn open(&mut self, job: &JobSpec) -> Result<Vec<FabricRecord>, Failure> {
         for (member, node) in self.members.iter_mut().zip(1..) {
-            member.send(&Message::Job(JobSpec { node, ..job.clone() }))?;
+            member.send(&Message::Job(Box::new(JobSpec { node, ..job.clone() })))?;
         }
         let doing = "waiting for the server to open the fabric";
         let fabric = |member: &mut Member| match member.receive(doing)? {
@@ -150,6 +151,22 @@ impl Group {
             }
         };
         self.members.iter_mut().map(one).collect()
+    }
+
+    /// What all nodes have counted up to now; `ours` is read while the servers read theirs.
+    pub(crate) fn read_counters(
+        &mut self,
+        ours: impl FnOnce() -> Option<Snapshot>,
+    ) -> Result<Reading, Failure> {
+        self.send(&Message::ReadCounters)?;
+        let mut nodes = vec![ours()];
+        for member in &mut self.members {
+            match member.receive("waiting for a server's counters")? {
+                Message::Counters(theirs) => nodes.push(theirs),
+                other => return member.named(Err(unexpected("counters", &other))),
+            }
+        }
+        Ok(Reading(nodes))
     }
 
     /// Tells servers that wait for the end of a point that it goes on; fails if one has gone.

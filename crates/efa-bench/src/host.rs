@@ -17,6 +17,7 @@ pub(crate) fn describe() -> Host {
         ),
         cpu: cpu_model(),
         cores: cores(),
+        numa_nodes: crate::numa::nodes().len(),
         clock_read_ns: clock_read_ns(),
         environment: std::env::vars()
             .filter(|(name, _)| name.starts_with("FI_") || name.starts_with("SOFTEFA_"))

@@ -152,6 +152,8 @@ pub(crate) struct Task {
     /// Whom it has endpoints to, and our own IP address as each of them sees it.
     pub(crate) peers: Vec<(usize, Option<String>)>,
     pub(crate) cpu: Option<usize>,
+    /// Processors of the NUMA node whose memory is to be used; empty: any.
+    pub(crate) near: Vec<usize>,
     /// Number of the first endpoint among those of all threads.
     pub(crate) first_endpoint: u64,
     pub(crate) thread: usize,
@@ -206,6 +208,9 @@ fn warm_up<B: Backend>(task: &Task, links: &mut [Link<B>], port: &Port) -> Resul
 }
 
 fn run<B: Backend>(task: &Task, port: &mut Port) -> Result<(), Failure> {
+    // Memory comes from the node of the thread that first writes it, which is this one; threads that
+    // the fabric starts stay there, too.
+    let _near = (!task.near.is_empty()).then(|| Pinned::among(&task.near)).transpose()?;
     let mut links = connect::<B>(task, port)?;
     // Only after the fabric has started threads of its own, which stay free.
     let _pinned = task.cpu.map(Pinned::to).transpose()?;

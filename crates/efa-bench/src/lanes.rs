@@ -7,6 +7,7 @@ use crate::bench::{self, Measured};
 use crate::exchange::{Control, Signals};
 use crate::failure::Failure;
 use crate::lane::{Command, Lane, Opened, Report, Side, Task};
+use crate::numa;
 use crate::record::FabricRecord;
 use crate::spec::{JobSpec, PointSpec};
 
@@ -20,14 +21,17 @@ pub(crate) struct Lanes {
 impl Lanes {
     /// Starts the threads and lets them open their endpoints; answers the fabric they found.
     /// `sources`: our IP address as each peer sees it; `cpus`: where they run, in turn; empty:
-    /// anywhere.
+    /// anywhere; `node`: of which NUMA node their processors and memory are.
     pub(crate) fn open(
         job: &Arc<JobSpec>,
         side: Side,
         signals: Signals,
         sources: &[Option<String>],
         cpus: &[usize],
+        node: Option<usize>,
     ) -> Result<(Self, FabricRecord), Failure> {
+        let near = node.map(numa::cpus).transpose()?.unwrap_or_default();
+        let cpus = numa::choose(node, cpus)?;
         let mut this = Self { lanes: Vec::new(), signals };
         let peers: Vec<_> = job.peers().into_iter().zip(sources.iter().cloned()).collect();
         // Servers of one machine take other processors than the one before.
@@ -41,7 +45,8 @@ impl Lanes {
                 first_endpoint: (index * job.endpoints * peers.len()) as u64,
                 peers: peers.clone(),
                 thread: index,
-                cpu: (!cpus.is_empty()).then(|| cpu(cpus)),
+                near: near.clone(),
+                cpu: (!cpus.is_empty()).then(|| cpu(&cpus)),
             };
             this.lanes.push(Lane::start(task, this.signals.clone())?);
         }
@@ -55,7 +60,8 @@ impl Lanes {
         let fabric = fabric.ok_or_else(|| {
             Failure::Usage("a session of no thread was asked for: give 1 or more".to_owned())
         })?;
-        Ok((this, *fabric))
+        let numa_node = numa::node_of(&fabric.domain);
+        Ok((this, FabricRecord { numa_node, ..*fabric }))
     }
 
     /// Speaks for the threads, over the connection to their next peer (or to the client, who passes

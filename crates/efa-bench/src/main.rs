@@ -14,6 +14,7 @@ mod child;
 mod cli;
 mod client;
 mod compare;
+mod counters;
 mod exchange;
 mod fabric_name;
 mod failure;
@@ -30,6 +31,7 @@ mod link;
 mod measure;
 mod mpi;
 mod names;
+mod numa;
 mod output;
 mod page;
 mod page_files;
@@ -108,10 +110,9 @@ fn dispatch(command: Command) -> Result<(), Failure> {
             until_stdin_closes: args.until_stdin_closes,
             quiet: args.quiet,
         }),
-        Command::Run { benchmark, host, port, ranks, measure } if host.is_empty() => {
+        Command::Run { benchmark, host, ranks, measure, .. } if host.is_empty() => {
             // What is wrong is said before anybody is waited for.
             let wish = measure.wish(benchmark, 2)?;
-            let _ = port;
             ranks::run(&ranks, measure.quiet, |members| {
                 interrupt::watch()?;
                 // A launcher keeps each rank on processors of its own.
@@ -168,10 +169,10 @@ fn local(benchmark: &LocalBenchmark, nodes: usize, measure: &MeasureArgs) -> Res
     let mut measure = measure.clone();
     if let (false, 2, Some((server, client))) = (measure.no_pin, nodes, affinity::pair()) {
         let threads = measure.threads.unwrap_or_else(|| benchmark.threads());
-        if threads == 1 && measure.server_cpu.is_empty() {
+        if threads == 1 && measure.server_cpu.is_empty() && measure.server_numa.is_none() {
             measure.server_cpu.push(server);
         }
-        if threads == 1 && measure.cpu.is_empty() {
+        if threads == 1 && measure.cpu.is_empty() && measure.numa.is_none() {
             measure.cpu.push(client);
         }
     }

@@ -12,6 +12,7 @@ use crate::record::{
 use crate::spec::{Benchmark, Window};
 
 mod collective;
+mod counted;
 mod csv;
 mod work;
 
@@ -162,6 +163,7 @@ fn latency_table(run: &Run) -> Table {
     if is_loaded {
         titles.extend(["load Gbit/s", "asked msg/s"]);
     }
+    let has_counts = counted::titles(run, &mut titles);
     let mut table = Table::new(&caption, &titles, 0);
     for point in &run.points {
         let Some(latency) = point.latency else { continue };
@@ -184,6 +186,9 @@ fn latency_table(run: &Run) -> Table {
                 0 => "-".to_owned(),
                 rate => rate.to_string(),
             });
+        }
+        if has_counts {
+            row.extend(counted::cells(point));
         }
         table.push(row);
     }
@@ -249,6 +254,7 @@ fn bandwidth_table(run: &Run) -> Table {
     if has_times {
         titles.extend(["p50 µs", "p99 µs"]);
     }
+    let has_counts = counted::titles(run, &mut titles);
     let mut table = Table::new(&caption, &titles, 0);
     for point in &run.points {
         let Some(b) = point.bandwidth else { continue };
@@ -269,6 +275,9 @@ fn bandwidth_table(run: &Run) -> Table {
             let time = point.operation_time;
             let text = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), us);
             row.extend([text(time.map(|t| t.p50_us)), text(time.map(|t| t.p99_us))]);
+        }
+        if has_counts {
+            row.extend(counted::cells(point));
         }
         table.push(row);
     }
@@ -352,6 +361,7 @@ pub(crate) fn text(run: &Run) -> String {
              {farthest}\n"
         );
     }
+    out += &counted::source(run);
     if let Some(error) = &run.error {
         out += &format!("INCOMPLETE: {error}\n");
     }

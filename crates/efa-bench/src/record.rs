@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::counters::Counted;
 use crate::measure::{Interval, median_interval};
 use crate::spec::{Arrivals, Benchmark, EndpointKind, Flow, Operation};
 use crate::workload::WorkSpec;
@@ -50,6 +51,8 @@ pub(crate) struct Host {
     pub(crate) kernel: String,
     pub(crate) cpu: String,
     pub(crate) cores: usize,
+    #[serde(default)]
+    pub(crate) numa_nodes: usize,
     /// Cost of one clock read in ns, measured.
     pub(crate) clock_read_ns: f64,
     /// FI_* and SOFTEFA_* variables.
@@ -67,6 +70,9 @@ pub(crate) struct FabricRecord {
     pub(crate) inject_bytes: usize,
     pub(crate) tx_depth: usize,
     pub(crate) rx_depth: usize,
+    /// NUMA node of the adapter, where it is at one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) numa_node: Option<usize>,
     /// The text of `fi_info -v`.
     pub(crate) text: String,
 }
@@ -220,6 +226,12 @@ pub(crate) struct Point {
     /// What streams moved beside a latency, measured at their receivers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) load: Option<Bandwidth>,
+    /// What adapters counted beside the first block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) counted: Option<Counted>,
+    /// Messages that the client sent in the block, warm-up and tail included; 0: not known.
+    #[serde(skip)]
+    pub(crate) sent: u64,
     /// All times of the block that counts, for those who want more than percentiles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) times: Option<PackedTimes>,
@@ -315,6 +327,8 @@ impl Point {
             open_loop: None,
             disorder: None,
             load: None,
+            counted: None,
+            sent: 0,
             times: None,
             work: None,
             collective: None,
@@ -346,10 +360,11 @@ impl Point {
         let interval = median_interval(&figures, seed);
         let lost = blocks.iter().map(|b| b.lost).sum();
         let validated = blocks.iter().map(|b| b.validated).sum();
+        let counted = blocks.iter_mut().find_map(|block| block.counted.take());
         blocks.sort_by(|a, b| a.figure().total_cmp(&b.figure()));
         let middle = blocks.len() / 2;
         let point = blocks.into_iter().nth(middle)?;
-        Some(Self { blocks: figures, interval, lost, validated, ..point })
+        Some(Self { blocks: figures, interval, lost, validated, counted, ..point })
     }
 }
 

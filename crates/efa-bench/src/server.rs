@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::bench::Measured;
+use crate::counters::Source;
 use crate::exchange::{Control, Message, Signals, plain};
 use crate::failure::Failure;
 use crate::lane::{Command, Side};
@@ -155,12 +156,14 @@ fn serve(control: &mut Control, place: &mut Option<Lanes>) -> Result<String, Fai
     };
     let timeout = Duration::from_millis(job.timeout_ms);
     sound(&job)?;
-    let job = Arc::new(job);
+    let job: Arc<JobSpec> = Arc::from(job);
     let signals = Signals::of([&*control], timeout, job.crowded)?;
     let (peers, ours) = (job.peers().len(), control.local_ip());
     let sources = vec![ours; peers];
-    let (lanes, fabric) = Lanes::open(&job, Side::Server, signals, &sources, &job.server_cpus)?;
+    let (lanes, fabric) =
+        Lanes::open(&job, Side::Server, signals, &sources, &job.server_cpus, job.server_numa)?;
     let lanes = place.insert(lanes);
+    let source = Source::of(&job.fabric, &fabric.domain);
     control.send(&Message::Fabric(Box::new(fabric)))?;
     // Others may be connected before it is this one's turn.
     let pairs = job.benchmark.topology().pairs(job.nodes).len();
@@ -181,6 +184,9 @@ fn serve(control: &mut Control, place: &mut Option<Lanes>) -> Result<String, Fai
             Message::Point(point) => {
                 serve_point(&job, lanes, control, point)?;
                 points += 1;
+            }
+            Message::ReadCounters => {
+                control.send(&Message::Counters(source.as_ref().map(Source::snapshot)))?;
             }
             // Our threads have seen it: the client is warm.
             Message::Working => {}

@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use crate::bench::open_loop::HEADER_BYTES;
 use crate::bench::{Measured, latency};
 use crate::client::Wish;
+use crate::counters::Beside;
 use crate::exchange::Message;
 use crate::failure::Failure;
 use crate::group::Group;
@@ -34,6 +35,7 @@ pub(crate) struct Session {
     opened: Opened,
     rx_depth: usize,
     histograms: bool,
+    beside: Beside,
 }
 
 impl Session {
@@ -43,7 +45,7 @@ impl Session {
         let mut group = Group::connect(targets, timeout)?;
         let signals = group.signals(timeout, job.crowded)?;
         let (lanes, mut fabric) =
-            Lanes::open(&job, Side::Client, signals, &group.local_ips(), &wish.cpus)?;
+            Lanes::open(&job, Side::Client, signals, &group.local_ips(), &wish.cpus, wish.numa)?;
         let theirs = group.open(&job)?;
         if let Some(other) = theirs.iter().find(|other| other.provider != fabric.provider) {
             return Err(Failure::Fabric(format!(
@@ -58,7 +60,8 @@ impl Session {
         let longest = theirs.iter().map(|theirs| theirs.max_message_bytes);
         fabric.max_message_bytes = longest.fold(fabric.max_message_bytes, usize::min);
         let histograms = wish.histograms;
-        Ok(Self { lanes, group, job, fabric, opened, rx_depth, histograms })
+        let beside = Beside::new(wish.counters, &job.fabric, &fabric.domain);
+        Ok(Self { lanes, group, job, fabric, opened, rx_depth, histograms, beside })
     }
 
     pub(crate) fn new_run(&self, wish: &Wish) -> Run {
@@ -143,7 +146,15 @@ impl Session {
             .then(|| "the receiver has no receives".to_owned())
     }
 
-    pub(crate) fn measure(&mut self, point: PointSpec) -> Result<Point, Failure> {
+    /// Measures one block of a point; `is_counted`: reads before and after what adapters count.
+    pub(crate) fn measure(&mut self, point: PointSpec, is_counted: bool) -> Result<Point, Failure> {
+        let before = self.beside.before(&mut self.group, is_counted)?;
+        let measured = self.measure_alone(point)?;
+        let counted = self.beside.after(&mut self.group, before, measured.sent)?;
+        Ok(Point { counted, ..measured })
+    }
+
+    fn measure_alone(&mut self, point: PointSpec) -> Result<Point, Failure> {
         let begun = self.begin(point);
         self.group.explained(begun)?;
         let measured = match self.job.benchmark {
@@ -197,6 +208,7 @@ impl Session {
         Ok(Point {
             rx_depth: latency::RX_DEPTH,
             lost: trips.lost,
+            sent: trips.sent,
             validated: trips.validated,
             latency: Some(Latency::half(&trips.histogram, trips.sum_ns, trips.count)),
             times: self.packed(TimesOf::RoundTrips, &trips.histogram),
@@ -269,7 +281,7 @@ impl Session {
         let overtaken = of_all(|c| c.overtaken);
         let disorder = Disorder { overtaken, messages: validated, farthest };
         let disorder = (validated > 0 && point.size_bytes >= SEQUENCE_BYTES).then_some(disorder);
-        Ok(Point { lost, validated, bandwidth, disorder, ..self.new_point(point) })
+        Ok(Point { lost, validated, bandwidth, disorder, sent: in_all, ..self.new_point(point) })
     }
 
     /// The results of all threads, of points whose end only this side sees: the servers, which wait
@@ -301,6 +313,7 @@ impl Session {
         let times = times.as_ref().map(|trips| &trips.histogram);
         Ok(Point {
             rx_depth: 0,
+            sent: counts.iter().map(|count| count.total).sum(),
             bandwidth: Some(Bandwidth::of(&counts)),
             operation_time: times.map(|times| Distribution::of(times, 1)),
             times: times.and_then(|times| self.packed(TimesOf::Operations, times)),

@@ -19,7 +19,7 @@ pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf, Failure> {
         Failure::Usage(match named {
             Some(path) => format!("--softefa {}: there is no such program", path.display()),
             None => "no softefa command beside efa-bench or in PATH: build it (`cargo build -p \
-                     softefa-cli`) or name it with --softefa=PATH"
+                     softefa-cli`), name it with --softefa=PATH, or choose another fabric"
                 .to_owned(),
         })
     })
@@ -30,8 +30,16 @@ fn beside_or_in_path() -> Option<PathBuf> {
     if beside.is_file() {
         return Some(beside);
     }
+    in_path("softefa")
+}
+
+/// The file of a program by its name or path; `None`: it is not installed.
+pub(crate) fn in_path(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(PathBuf::from(program)).filter(|path| path.is_file());
+    }
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join("softefa")).find(|p| p.is_file())
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|p| p.is_file())
 }
 
 /// The words that stand before a command that is to run on the device.

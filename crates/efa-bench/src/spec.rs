@@ -228,6 +228,8 @@ pub(crate) struct JobSpec {
     pub(crate) timeout_ms: u64,
     /// Processors of the server's measuring threads, in turn; empty: wherever they run.
     pub(crate) server_cpus: Vec<usize>,
+    /// NUMA node of the server's measuring threads and their memory; `None`: any.
+    pub(crate) server_numa: Option<usize>,
 }
 
 /// When a point is finished.

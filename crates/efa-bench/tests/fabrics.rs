@@ -416,3 +416,40 @@ fn histograms_are_in_the_result_unless_nobody_wants_them() {
     assert!(text.starts_with("HISTFAAA"), "{text}");
     assert!(point(&["--no-histogram"])["times"].is_null());
 }
+
+#[test]
+fn what_adapters_count_stands_beside_goodput() {
+    let measure = ["bandwidth", "-n", "2000", "-s", "4096", "-d", "16"];
+    let (output, _) = on_soft_efa(&[&measure[..], &["--fabric", "verbs:srd"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let counted = &points(&output)[0]["counted"];
+    let sent = counted["messages"].as_u64().expect("a number");
+    assert!(sent >= 2000, "{counted}");
+    let of = |name: &str| counted["nodes"][0]["counts"][name].as_u64().expect("a counter");
+    assert!(of("tx_bytes") >= sent * 4096, "{counted}");
+    assert!(of("tx_pkts") >= sent && of("retrans_pkts") < sent, "{counted}");
+    assert!(counted["nodes"][1]["counts"]["rx_bytes"].as_u64() >= Some(sent * 4096), "{counted}");
+
+    let mut arguments = vec!["local"];
+    arguments.extend(measure);
+    arguments.extend(["--fabric", "tcp", "--csv", "-"]);
+    let csv = efa_bench(&arguments);
+    let text = String::from_utf8_lossy(&csv.stdout);
+    let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let heads = rows.next().expect("a heading");
+    let at = heads.iter().position(|head| *head == "wire_bytes_per_message").expect("a column");
+    let bytes: f64 = rows.next().expect("a row")[at].parse().expect("a number");
+    assert!(bytes >= 4096.0, "{text}");
+    arguments.push("--no-counters");
+    let csv = efa_bench(&arguments);
+    let text = String::from_utf8_lossy(&csv.stdout);
+    assert_eq!(text.lines().nth(1).and_then(|row| row.split(',').nth(at)), Some(""), "{text}");
+}
+
+#[test]
+fn numa_nodes_that_are_not_there_are_refused() {
+    for (option, code) in [("--numa", 2), ("--server-numa", 7)] {
+        let arguments = ["local", "latency", "--fabric", "tcp", "-n", "1", "-q", option, "4711"];
+        assert_fails(&efa_bench(&arguments), code, &["4711", "node"]);
+    }
+}

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use softefa::counters;
-use softefa::hw_counters::HwCounters;
+use softefa::hw_counters::{HwCounters, LIFESPAN_MS};
 
 use crate::background::Background;
 use crate::failure::Failure;
 
-/// How old the files may be.
-const INTERVAL: Duration = Duration::from_millis(100);
+/// Between two looks.
+const INTERVAL: Duration = Duration::from_millis(LIFESPAN_MS);
 
 /// The thread that writes them. Programs of the run take no part in it.
 #[derive(Debug)]

@@ -31,6 +31,11 @@ const DEVICE: [(&str, Option<Counter>); 12] = [
     ("mmap_err", None),
 ];
 
+/// How old the files may be in ms, as far as whoever publishes them can help it.
+pub const LIFESPAN_MS: u64 = 100;
+/// The file that says so, as the kernel's do.
+const LIFESPAN: &str = "lifespan";
+
 /// A directory of counter files that is replaced as a whole: a link to one of two directories, of
 /// which the other is being written. So whoever reads sees all files, each of them whole, and
 /// all of the same moment.
@@ -57,6 +62,7 @@ impl CounterDir {
         for side in 0..2 {
             fs::create_dir_all(dir.side(side))?;
             dir.counters.iter().try_for_each(|(name, _)| dir.write(side, name, 0))?;
+            dir.write(side, LIFESPAN, LIFESPAN_MS)?;
         }
         dir.show(0)?;
         Ok(dir)
@@ -174,6 +180,7 @@ mod tests {
             assert_eq!(read(&format!("a/hw_counters/{name}")), format!("{value}\n"), "{name}");
         }
         let listed = fs::read_dir(dir.path().join("class/infiniband/a/ports/1/hw_counters"));
-        assert_eq!(listed.unwrap().count(), Counter::PORT.len());
+        assert_eq!(listed.unwrap().count(), Counter::PORT.len() + 1);
+        assert_eq!(read("a/hw_counters/lifespan"), "100\n");
     }
 }

@@ -103,6 +103,7 @@ impl Backend for Libfabric {
             tx_depth: info.tx_depth(),
             rx_depth: info.rx_depth(),
             text: info.describe(),
+            numa_node: None,
         }
     }
 

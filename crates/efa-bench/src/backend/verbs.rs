@@ -117,6 +117,7 @@ impl Backend for Verbs {
             tx_depth: prepared.deepest(),
             rx_depth: prepared.deepest(),
             text,
+            numa_node: None,
         }
     }
 

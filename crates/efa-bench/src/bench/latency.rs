@@ -123,6 +123,7 @@ impl<'a, B: Backend> Pinger<'a, B> {
     /// Tells the server to end, and what was found.
     fn finish(mut self, mut trips: RoundTrips) -> Result<Measured, Failure> {
         self.round(LAST)?;
+        trips.sent = self.sequence + self.lost;
         trips.lost = self.lost;
         trips.validated = if self.point.validate { self.sequence } else { 0 };
         Ok(Measured::RoundTrips(Box::new(trips)))

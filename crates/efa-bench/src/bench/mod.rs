@@ -48,6 +48,8 @@ pub(crate) struct RoundTrips {
     pub(crate) histogram: Histogram<u64>,
     pub(crate) sum_ns: u64,
     pub(crate) count: u64,
+    /// Messages that were sent for them, warm-up and repetitions included; 0: not known.
+    pub(crate) sent: u64,
     pub(crate) lost: u64,
     pub(crate) validated: u64,
 }
@@ -62,7 +64,7 @@ impl RoundTrips {
     pub(crate) fn new() -> Result<Self, Failure> {
         let histogram = Histogram::new_with_bounds(1, ROUND_TRIP_MAX_NS, 3)
             .map_err(|e| Failure::Check(format!("histogram: {e}")))?;
-        Ok(Self { histogram, sum_ns: 0, count: 0, lost: 0, validated: 0 })
+        Ok(Self { histogram, sum_ns: 0, count: 0, sent: 0, lost: 0, validated: 0 })
     }
 
     /// One more.
@@ -87,6 +89,7 @@ impl RoundTrips {
         debug_assert!(added.is_ok(), "{added:?}");
         self.sum_ns += other.sum_ns;
         self.count += other.count;
+        self.sent += other.sent;
         self.lost += other.lost;
         self.validated += other.validated;
         self

@@ -9,7 +9,7 @@ use crate::fabric_name::FabricName;
 use crate::failure::Failure;
 use crate::host;
 use crate::judge::Assertion;
-use crate::measure::{BLOCKS_MIN, Until};
+use crate::measure::Until;
 use crate::names::{Name, Preset};
 use crate::spec::{
     Arrivals, Benchmark, EndpointKind, Flow, JobSpec, Limit, Operation, Window, parse_bytes,
@@ -81,6 +81,16 @@ pub(crate) struct MeasureArgs {
     /// Processors of the server's measuring threads.
     #[arg(long, value_delimiter = ',')]
     pub(crate) server_cpu: Vec<usize>,
+    /// NUMA node of the client's measuring threads, which run on its processors and take their memory
+    /// there; the adapter's node is in the result.
+    #[arg(long, value_name = "NODE")]
+    pub(crate) numa: Option<usize>,
+    /// NUMA node of the server's.
+    #[arg(long, value_name = "NODE")]
+    pub(crate) server_numa: Option<usize>,
+    /// Do not read what adapters count (once for each point, as long as their counters lag behind).
+    #[arg(long)]
+    pub(crate) no_counters: bool,
     /// local: do not choose processors.
     #[arg(long)]
     pub(crate) no_pin: bool,
@@ -201,8 +211,10 @@ impl MeasureArgs {
             warmup_ms,
             validate: self.validate,
             histograms: !self.no_histogram,
-            until: self.until()?,
+            counters: !self.no_counters,
+            until: Until::of(self.until, self.blocks, self.iterations)?,
             cpus: self.cpu.clone(),
+            numa: self.numa,
         })
     }
 
@@ -256,6 +268,7 @@ impl MeasureArgs {
             rx_depth: self.rx_depth.unwrap_or(max_depth),
             timeout_ms: millis("--timeout", self.timeout, 0.1)?,
             server_cpus: self.server_cpu.clone(),
+            server_numa: self.server_numa,
         })
     }
 
@@ -265,16 +278,6 @@ impl MeasureArgs {
             None => preset.complete_every,
         };
         Flow { window: self.window, complete_every, post_list: self.post_list }
-    }
-
-    fn until(&self) -> Result<Until, Failure> {
-        match (self.until, self.blocks, self.iterations) {
-            (Some(until), _, _) => Ok(until),
-            (None, Some(0), _) => Err(Failure::Usage("--blocks 0: give 1 or more".to_owned())),
-            (None, Some(blocks), _) => Ok(Until::Blocks(blocks)),
-            (None, None, Some(_)) => Ok(Until::Blocks(1)),
-            (None, None, None) => Ok(Until::Blocks(BLOCKS_MIN)),
-        }
     }
 }
 

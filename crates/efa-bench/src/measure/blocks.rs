@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Random, median_interval};
+use crate::failure::Failure;
 
 /// When to stop repeating.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,7 +17,7 @@ pub(crate) enum Until {
 }
 
 /// Blocks before an interval is believed.
-pub(crate) const BLOCKS_MIN: usize = 5;
+const BLOCKS_MIN: usize = 5;
 
 impl Until {
     /// Parses "ci=2%,max=60s".
@@ -36,6 +37,22 @@ impl Until {
             }
         }
         percent.map(|percent| Self::Interval { percent, at_most }).ok_or_else(wrong)
+    }
+
+    /// What the options ask for: an interval, so many blocks, or neither: a number of iterations is
+    /// for one block, a time for as many as an interval takes.
+    pub(crate) fn of<N>(
+        until: Option<Self>,
+        blocks: Option<usize>,
+        iterations: Option<N>,
+    ) -> Result<Self, Failure> {
+        match (until, blocks, iterations) {
+            (Some(until), _, _) => Ok(until),
+            (None, Some(0), _) => Err(Failure::Usage("--blocks 0: give 1 or more".to_owned())),
+            (None, Some(blocks), _) => Ok(Self::Blocks(blocks)),
+            (None, None, Some(_)) => Ok(Self::Blocks(1)),
+            (None, None, None) => Ok(Self::Blocks(BLOCKS_MIN)),
+        }
     }
 
     /// Blocks of each point that are certain.

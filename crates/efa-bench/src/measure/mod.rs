@@ -4,6 +4,6 @@ mod blocks;
 mod interval;
 mod random;
 
-pub(crate) use blocks::{BLOCKS_MIN, Blocks, Until};
+pub(crate) use blocks::{Blocks, Until};
 pub(crate) use interval::{Interval, median_interval};
 pub(crate) use random::Random;

@@ -10,7 +10,7 @@ use crate::fabric_name::FabricName;
 use crate::failure::Failure;
 use crate::host;
 use crate::judge::Assertion;
-use crate::measure::{BLOCKS_MIN, Until};
+use crate::measure::Until;
 use crate::output::Outputs;
 use crate::spec::{Benchmark, Limit, PointSpec, parse_list};
 
@@ -230,20 +230,10 @@ impl MpiArgs {
             test: self.test,
             ranks,
             specs: super::points(self.test, &sizes, &depths, spec),
-            until: self.until()?,
+            until: Until::of(self.until, self.blocks, self.iterations)?,
             seed: self.seed.unwrap_or_else(host::seed),
             timeout: Duration::from_millis(timeout_ms),
         })
-    }
-
-    fn until(&self) -> Result<Until, Failure> {
-        match (self.until, self.blocks, self.iterations) {
-            (Some(until), _, _) => Ok(until),
-            (None, Some(0), _) => Err(Failure::Usage("--blocks 0: give 1 or more".to_owned())),
-            (None, Some(blocks), _) => Ok(Until::Blocks(blocks)),
-            (None, None, Some(_)) => Ok(Until::Blocks(1)),
-            (None, None, None) => Ok(Until::Blocks(BLOCKS_MIN)),
-        }
     }
 }
 

@@ -115,7 +115,7 @@ impl Job<'_> {
         run.method.seed = wanted.seed;
         let mut order = Blocks::new(wanted.specs.len(), wanted.until, wanted.seed);
         let (blocks, failure) =
-            measure_blocks(&run.name, &wanted.specs, &mut order, progress, |spec| {
+            measure_blocks(&run.name, &wanted.specs, &mut order, progress, |spec, _| {
                 program.measure(wanted.test, spec)
             });
         run.points =

@@ -1,8 +1,9 @@
 //! Results as CSV: one row per point.
 
+use crate::counters::Counted;
 use crate::record::{Point, Run};
 
-const COLUMNS: [&str; 69] = [
+const COLUMNS: [&str; 72] = [
     "name",
     "source",
     "benchmark",
@@ -72,6 +73,9 @@ const COLUMNS: [&str; 69] = [
     "server_cpu_s_per_gb",
     "ranks",
     "bus_gbit_per_s",
+    "wire_bytes_per_message",
+    "packets_per_message",
+    "retransmitted_packets",
 ];
 
 /// Tidy CSV: one row per point, empty cells for what a point does not have.
@@ -149,6 +153,11 @@ fn cells(run: &Run, point: &Point) -> Vec<String> {
     let collective = point.collective;
     cells.push(collective.map_or_else(String::new, |c| c.ranks.to_string()));
     cells.push(number(collective.and_then(|c| c.bus_gbit_per_s)));
+    let counted = point.counted.as_ref();
+    cells.push(number(counted.and_then(|c| c.per_message(c.wire_bytes()))));
+    cells.push(number(counted.and_then(|c| c.per_message(c.packets()))));
+    let again = counted.and_then(Counted::retransmitted);
+    cells.push(again.map_or_else(String::new, |packets| packets.to_string()));
     cells
 }
 

@@ -6,6 +6,7 @@ use super::options::PlanArgs;
 use super::source::{FabricSource, On};
 use crate::fabric_name::FabricName;
 use crate::failure::Failure;
+use crate::softefa_device;
 
 /// One fabric of a plan.
 #[derive(Debug, Clone)]
@@ -119,37 +120,12 @@ pub(super) fn all(plan: &[FabricSource], options: &PlanArgs) -> Result<Vec<Fabri
 /// The `softefa` command.
 fn softefa(options: &PlanArgs) -> Result<PathBuf, Failure> {
     match &options.softefa {
-        Some(path) if path.is_file() => Ok(path.clone()),
-        Some(path) => {
-            Err(Failure::Usage(format!("--softefa {}: there is no such program", path.display())))
-        }
         // Nothing is started: the name will do.
-        None if options.dry_run => Ok(find_softefa().unwrap_or_else(|| "softefa".into())),
-        None => find_softefa().ok_or_else(|| {
-            Failure::Usage(
-                "no softefa command beside efa-bench or in PATH: build it (`cargo build -p \
-                 softefa-cli`), name it with --softefa, or choose fabrics with --fabric"
-                    .to_owned(),
-            )
-        }),
+        None if options.dry_run => {
+            Ok(softefa_device::find(None).unwrap_or_else(|_| "softefa".into()))
+        }
+        named => softefa_device::find(named.as_deref()),
     }
-}
-
-fn find_softefa() -> Option<PathBuf> {
-    let beside = std::env::current_exe().ok()?.with_file_name("softefa");
-    if beside.is_file() {
-        return Some(beside);
-    }
-    in_path("softefa")
-}
-
-/// The file of a program by its name or path; `None`: it is not installed.
-pub(super) fn in_path(program: &str) -> Option<PathBuf> {
-    if program.contains('/') {
-        return Some(PathBuf::from(program)).filter(|path| path.is_file());
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|p| p.is_file())
 }
 
 #[cfg(test)]

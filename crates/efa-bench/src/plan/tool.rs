@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use toml::de::DeTable;
 
-use super::fabric::{Fabric, Side, in_path};
+use super::fabric::{Fabric, Side};
 use super::source::Reader;
 use crate::child::Tool;
 use crate::exchange::plain;
@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::import::{self, Format};
 use crate::interrupt;
 use crate::record::Run;
+use crate::softefa_device::in_path;
 
 /// A tool step as it is written.
 #[derive(Debug, Clone)]

@@ -62,14 +62,14 @@ fn in_the_end_they_are_what_the_run_counted() {
     assert_eq!(devices.len(), 2);
     let total = |name: &str| server.counter(name) + client.counter(name);
     let shown: Vec<_> = devices.iter().map(|device| cat("ports/1/hw_counters", device)).collect();
-    assert_eq!(shown[0].len(), 22, "those of the driver: {:?}", shown[0]);
+    assert_eq!(shown[0].len(), 23, "those of the driver, lifespan: {:?}", shown[0]);
     for name in shown[0].keys() {
         assert_eq!(shown.iter().map(|values| values[name]).sum::<u64>(), total(name), "{name}");
     }
     assert!(total("retrans_pkts") > 0 && total("send_wrs") >= 5000, "{client}");
     let commands: Vec<_> = devices.iter().map(|device| cat("hw_counters", device)).collect();
     for values in &commands {
-        assert_eq!(values.len(), 12, "{values:?}");
+        assert_eq!(values.len(), 13, "{values:?}");
         assert!(values["submitted_cmds"] >= 4, "domain, region, queues: {values:?}");
         assert_eq!(values["submitted_cmds"], values["completed_cmds"]);
         assert_eq!(values["create_qp_err"], 0);

@@ -78,6 +78,7 @@ fn record(wants: &Wants, address: SocketAddr, max_message_bytes: usize) -> Fabri
             "{}: kernel defaults for buffers, one system call per send, no sleeping",
             wants.fabric.label()
         ),
+        numa_node: None,
     }
 }
 
