@@ -1,7 +1,7 @@
 //! Faults of a scenario: what they do to links while they last, alone and together.
 
 use crate::link::Condition;
-use crate::scenario::{Fault, Gbps, Repair};
+use crate::scenario::{Fault, Repair};
 use crate::time::Time;
 use crate::topology::{Fabric, KnownTo, Verdict};
 
@@ -35,8 +35,8 @@ struct Step {
 pub(crate) struct Faults {
     parts: Vec<Part>,
     steps: Vec<Step>,
-    /// Rate of a healthy link.
-    normal_ps_per_byte: u32,
+    /// Links that have faults, sorted, each with its rate when it is healthy.
+    normal_ps_per_byte: Vec<(u32, u32)>,
 }
 
 /// From when until when, for ever when that is missing.
@@ -44,13 +44,16 @@ type Span = (Time, Option<Time>);
 
 impl Faults {
     /// Faults whose targets are in `fabric`.
-    pub(crate) fn new(faults: &[Fault], normal: Gbps, fabric: &Fabric) -> Self {
-        let normal_ps_per_byte = normal.ps_per_byte();
-        let mut all = Self { parts: Vec::new(), steps: Vec::new(), normal_ps_per_byte };
+    pub(crate) fn new(faults: &[Fault], fabric: &Fabric) -> Self {
+        let mut all = Self::default();
         for fault in faults {
             let links = fabric.links_named(fault.target.get_ref()).unwrap_or_default();
             all.add(fault, &links);
+            let rate = |&link: &u32| (link, fabric.links[link as usize].ps_per_byte());
+            all.normal_ps_per_byte.extend(links.iter().map(rate));
         }
+        all.normal_ps_per_byte.sort_unstable();
+        all.normal_ps_per_byte.dedup();
         all
     }
 
@@ -68,7 +71,8 @@ impl Faults {
 
     #[cfg(test)]
     fn all(links: &[u32], spans_us: &[(u64, u64)], effect: Effect) -> Self {
-        let mut all = Self { normal_ps_per_byte: 80, ..Self::default() };
+        let normal_ps_per_byte = links.iter().map(|&link| (link, 80)).collect();
+        let mut all = Self { normal_ps_per_byte, ..Self::default() };
         let span = |&(from, until)| (Time::from_us(from), Some(Time::from_us(until)));
         all.during(&spans_us.iter().map(span).collect::<Vec<_>>(), links, effect);
         all
@@ -132,10 +136,11 @@ impl Faults {
     }
 
     /// What a link does now, and what routing thinks of it, with all that is wrong at the same time: cut by
-    /// any, the slowest rate, losses that know nothing of each other.
+    /// any, the slowest rate, losses that know nothing of each other. The link has faults.
     pub(crate) fn now(&self, link: u32) -> (Condition, Verdict) {
-        let mut condition =
-            Condition { ps_per_byte: self.normal_ps_per_byte, loss_ppm: 0, up: true };
+        let healthy = self.normal_ps_per_byte.binary_search_by_key(&link, |entry| entry.0);
+        let ps_per_byte = healthy.map_or(0, |place| self.normal_ps_per_byte[place].1);
+        let mut condition = Condition { ps_per_byte, loss_ppm: 0, up: true };
         let mut verdict = Verdict::default();
         let here = |part: &&Part| part.active && part.links.binary_search(&link).is_ok();
         for part in self.parts.iter().filter(here) {
@@ -203,12 +208,11 @@ mod tests {
         #[derive(serde::Deserialize)]
         struct File {
             fault: Vec<Fault>,
-            rate: Gbps,
         }
         let fabric = leaf_spine(4, 3, 2, PORT);
-        let file: File = toml::from_str(&format!("rate = 100\n{text}")).unwrap();
+        let file: File = toml::from_str(text).unwrap();
         let links = fabric.links_named("leaf0-spine0").unwrap();
-        (Faults::new(&file.fault, file.rate, &fabric), links)
+        (Faults::new(&file.fault, &fabric), links)
     }
 
     /// Takes the steps in the order of time; the state of a link after each.

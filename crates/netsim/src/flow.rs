@@ -39,7 +39,7 @@ pub(crate) struct FlowSpec {
     pub(crate) src_process: u16,
     pub(crate) dst_process: u16,
     pub(crate) bytes: u64,
-    /// When it begins, in rounds after the first the earliest time.
+    /// When it begins; in rounds after the first so long after the end of the one before.
     pub(crate) start: Time,
     /// It sends until then, however much that is; `bytes` is more than that.
     pub(crate) until: Option<Time>,

@@ -323,7 +323,7 @@ impl Sim {
         }
         for flow in first + round.flows..first + 2 * round.flows {
             let start = &mut self.flows[flow as usize].spec.start;
-            *start = self.now.max(*start);
+            *start = self.now.plus_ps(start.as_ps());
             self.network.queue.push(*start, Event::Start { flow });
         }
     }

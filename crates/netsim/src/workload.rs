@@ -6,7 +6,9 @@ mod trace;
 
 use crate::flow::{FlowSpec, Round};
 use crate::rng::Rng;
-use crate::scenario::{Incast, PersistentIncast, RackToRack, Rounds, TransferBytes, Workloads};
+use crate::scenario::{
+    Incast, JitterUs, PersistentIncast, RackToRack, Rounds, TransferBytes, Workloads,
+};
 use crate::time::Time;
 use crate::topology::Fabric;
 use crate::transport::Kind;
@@ -50,6 +52,7 @@ pub(crate) fn flows(
     root: &Rng,
 ) -> Result<Vec<FlowSpec>, Refusal> {
     let mut rng = root.fork(0);
+    let mut starts = root.fork(1);
     let mut planner = Planner { plan, all: Vec::new(), count: 0 };
     let all_of = |parts: &[u32]| parts.iter().map(|&part| u64::from(part)).product::<u64>();
     let rounds = |rounds: Option<Rounds>| rounds.map_or(1, Rounds::get);
@@ -57,7 +60,10 @@ pub(crate) fn flows(
     planner.each(
         ("workload.incast", incast),
         |spec| all_of(&[spec.servers.get(), spec.processes.get(), rounds(spec.rounds)]),
-        |plan, spec| plan.with(spec.transport)?.incast(spec, &mut rng),
+        |plan, spec| {
+            let flows = plan.with(spec.transport)?.incast(spec, &mut rng)?;
+            Ok(jittered(flows, spec.jitter_us, &mut starts))
+        },
     )?;
     planner.each(
         ("workload.persistent_incast", persistent_incast),
@@ -67,18 +73,27 @@ pub(crate) fn flows(
     planner.each(
         ("workload.permutation", permutation),
         |_| u64::from(plan.fabric.hosts()),
-        |plan, spec| Ok(plan.with(spec.transport)?.permutation(spec.bytes, &mut rng)),
+        |plan, spec| {
+            let flows = plan.with(spec.transport)?.permutation(spec.bytes, &mut rng);
+            Ok(jittered(flows, spec.jitter_us, &mut starts))
+        },
     )?;
     let Workloads { rack_to_rack, all_to_all, poisson, trace, .. } = workloads;
     planner.each(
         ("workload.rack_to_rack", rack_to_rack),
         |spec| all_of(&[spec.hosts.get(), spec.processes.get(), rounds(spec.rounds)]),
-        |plan, spec| plan.with(spec.transport)?.rack_to_rack(spec),
+        |plan, spec| {
+            let flows = plan.with(spec.transport)?.rack_to_rack(spec)?;
+            Ok(jittered(flows, spec.jitter_us, &mut starts))
+        },
     )?;
     planner.each(
         ("workload.all_to_all", all_to_all),
         |spec| all_of(&[spec.hosts.get(), spec.hosts.get() - 1]),
-        |plan, spec| plan.with(spec.transport)?.all_to_all(spec.hosts.get(), spec.bytes),
+        |plan, spec| {
+            let flows = plan.with(spec.transport)?.all_to_all(spec.hosts.get(), spec.bytes)?;
+            Ok(jittered(flows, spec.jitter_us, &mut starts))
+        },
     )?;
     planner.each(
         ("workload.poisson", poisson),
@@ -256,6 +271,15 @@ impl Plan<'_> {
     }
 }
 
+/// The flows, each beginning a random time of at most `jitter_us` later; in rounds anew.
+fn jittered(mut flows: Vec<FlowSpec>, jitter_us: Option<JitterUs>, rng: &mut Rng) -> Vec<FlowSpec> {
+    if let Some(jitter_us) = jitter_us {
+        let most = Time::from_us(u64::from(jitter_us.get())).as_ps();
+        flows.iter_mut().for_each(|flow| flow.start = Time::ZERO.plus_ps(rng.below(most + 1)));
+    }
+    flows
+}
+
 /// The flows of one round, in each of `rounds`.
 fn repeated(flows: Vec<FlowSpec>, rounds: Option<Rounds>) -> Vec<FlowSpec> {
     let Some(rounds) = rounds.map(Rounds::get).filter(|&rounds| rounds > 1) else { return flows };
@@ -311,6 +335,26 @@ mod tests {
             assert!(flows.iter().all(|flow| flow.dst_host == 0 && flow.src_host >= 8));
             let many = "servers = 25\nprocesses = 1\nbytes = 1";
             assert!(plan.incast(&parse(many), &mut Rng::new(3)).is_err());
+        });
+    }
+
+    #[test]
+    fn jitter_spreads_starts_and_draws_nothing_else() {
+        with_plan(|plan| {
+            let spec = "[[incast]]\nservers = 4\nprocesses = 12\nbytes = 100000\nrounds = 2\n";
+            let plain = flows(&parse(spec), plan, &Rng::new(3)).unwrap();
+            let jitter = format!("{spec}jitter_us = 10\n");
+            let spread = flows(&parse(&jitter), plan, &Rng::new(3)).unwrap();
+            let starts: Vec<u64> = spread.iter().map(|flow| flow.start.as_ps()).collect();
+            assert!(starts.iter().all(|&ps| ps <= 10_000_000), "{starts:?}");
+            let (least, most) = (starts.iter().min().unwrap(), starts.iter().max().unwrap());
+            assert!(*least < 1_000_000 && *most > 9_000_000, "{starts:?}");
+            assert_ne!(starts[..48], starts[48..], "each round has its own");
+            let without: Vec<FlowSpec> =
+                spread.iter().map(|flow| FlowSpec { start: Time::ZERO, ..*flow }).collect();
+            assert_eq!(without, plain);
+            let other = flows(&parse(&jitter), plan, &Rng::new(4)).unwrap();
+            assert_ne!(other[0].start, spread[0].start);
         });
     }
 

@@ -17,6 +17,11 @@ fn refusal(text: &str) -> String {
     stderr
 }
 
+/// A message has all these parts.
+fn expect(message: &str, parts: &[&str]) {
+    assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+}
+
 #[test]
 fn prints_a_row_per_seed_and_leaves_existing_files_alone() {
     let folder = with_file(SCENARIO);
@@ -87,74 +92,95 @@ fn runs_that_miss_what_is_expected_say_so() {
 #[test]
 fn wrong_files_are_refused_with_line_field_and_what_is_allowed() {
     let with = |from: &str, to: &str| refusal(&SCENARIO.replace(from, to));
-    let expect = |message: String, parts: &[&str]| {
-        assert!(parts.iter().all(|part| message.contains(part)), "{message}");
-    };
-    expect(with("gbps = 100", "gbps = 30"), &["line 9", "gbps = 30", "25, 32"]);
-    expect(with("racks = 2", "racks = 0"), &["line 5", "racks = 0", "1 to 4096"]);
-    expect(with("spines = 2", "spins = 2"), &["line 7", "spins", "spines"]);
-    expect(with("leaf_spine", "torus"), &["line 4", "torus", "leaf_spine", "clos3"]);
-    expect(with("[1, 2]", "[]"), &["line 2", "seeds", "at least one"]);
-    expect(with("[1, 2]", "[2, 1, 2]"), &["line 2", "seeds", "2 is there twice"]);
-    expect(with("[1, 2]", "[-1]"), &["line 2", "-1 is not allowed"]);
-    expect(with("limit_ms = 10\n", ""), &["limit_ms: missing"]);
-    expect(with("limit_ms = 10", "limit_ms = 1.5"), &["line 3", "a whole number, 1 to 60000"]);
-    expect(with("gbps = 100", "gbps = \"1\""), &["line 9", "a whole number of Gbit/s"]);
+    expect(&with("gbps = 100", "gbps = 30"), &["line 9", "gbps = 30", "25, 32"]);
+    expect(&with("racks = 2", "racks = 0"), &["line 5", "racks = 0", "1 to 4096"]);
+    expect(&with("spines = 2", "spins = 2"), &["line 7", "spins", "spines"]);
+    expect(&with("leaf_spine", "torus"), &["line 4", "torus", "leaf_spine", "clos3"]);
+    expect(&with("[1, 2]", "[]"), &["line 2", "seeds", "at least one"]);
+    expect(&with("[1, 2]", "[2, 1, 2]"), &["line 2", "seeds", "2 is there twice"]);
+    expect(&with("[1, 2]", "[-1]"), &["line 2", "-1 is not allowed"]);
+    expect(&with("limit_ms = 10\n", ""), &["limit_ms: missing"]);
+    expect(&with("limit_ms = 10", "limit_ms = 1.5"), &["line 3", "a whole number, 1 to 60000"]);
+    expect(&with("gbps = 100", "gbps = \"1\""), &["line 9", "a whole number of Gbit/s"]);
     let two = "[topology.ring]\nswitches = 2\nhosts_per_switch = 1\n[network]";
-    expect(with("[network]", two), &["one of leaf_spine, clos3 and ring"]);
+    expect(&with("[network]", two), &["one of leaf_spine, clos3 and ring"]);
     let many = "incast]]\nservers = 2\nprocesses = 1000\nrounds = 10_000";
     expect(
-        with("permutation]]", many),
+        &with("permutation]]", many),
         &["line 12", "workload.incast", "20000000 transfers", "at most 2000000"],
     );
     let long = "poisson]]\nload_percent = 100\nuntil_us = 60_000_000\nsizes = [[1000, 100.0]]";
     expect(
-        with("permutation]]\nbytes = 50_000", long),
+        &with("permutation]]\nbytes = 50_000", long),
         &["line 12", "workload.poisson", "at most 2000000"],
     );
     let late = "persistent_incast]]\nservers = 1\nprocesses = 1\nuntil_ms = 2\ninterval_ms = 5";
-    expect(with("permutation]]\nbytes = 50_000", late), &["interval_ms", "longer than until_ms"]);
+    expect(&with("permutation]]\nbytes = 50_000", late), &["interval_ms", "longer than until_ms"]);
     expect(
-        with("100_000\n", "100_000\nmark_most_percent = 5\n"),
+        &with("100_000\n", "100_000\nmark_most_percent = 5\n"),
         &["line 12", "mark_most_percent", "mark_all_above_bytes"],
     );
     expect(
-        with("100_000\n", "100_000\nmark_above_bytes = 100_000\n"),
+        &with("100_000\n", "100_000\nmark_above_bytes = 100_000\n"),
         &["line 12", "mark_above_bytes", "buffer_bytes is 100000"],
     );
     let idle = "100_000\n[transport.roce]\nhyper_mbps = 9\n";
-    expect(with("100_000\n", idle), &["line 13", "hyper_mbps", "congestion = \"dcqcn\""]);
-    expect(with("permutation", "stencil"), &["line 12", "stencil", "permutation"]);
+    expect(&with("100_000\n", idle), &["line 13", "hyper_mbps", "congestion = \"dcqcn\""]);
+    expect(&with("permutation", "stencil"), &["line 12", "stencil", "permutation"]);
     let incast = "incast]]\nservers = 3\nprocesses = 1";
-    expect(with("permutation]]", incast), &["line 12", "incast.servers", "3 servers", "2 hosts"]);
+    expect(&with("permutation]]", incast), &["line 12", "incast.servers", "3 servers", "2 hosts"]);
     let dctcp = "permutation]]\ntransport = \"dctcp\"";
-    expect(with("permutation]]", dctcp), &["line 12", "transport", "mark_above_bytes"]);
+    expect(&with("permutation]]", dctcp), &["line 12", "transport", "mark_above_bytes"]);
     let kind = "permutation]]\ntransport = \"sctp\"";
-    expect(with("permutation]]", kind), &["line 13", "sctp", "srd", "tcp", "dctcp"]);
+    expect(&with("permutation]]", kind), &["line 13", "sctp", "srd", "tcp", "dctcp"]);
     let huge = "racks = 4096\nhosts_per_rack = 1024";
-    expect(with("racks = 2\nhosts_per_rack = 2", huge), &["line 4", "4194304 hosts", "65536"]);
+    expect(&with("racks = 2\nhosts_per_rack = 2", huge), &["line 4", "4194304 hosts", "65536"]);
     let pfc = |body: &str| with("100_000\n", &format!("100_000\n[network.pfc]\n{body}"));
     expect(
-        pfc("xoff_bytes = 99_000\n"),
+        &pfc("xoff_bytes = 99_000\n"),
         &["line 12", "pfc.xoff_bytes", "at most 74986", "headroom"],
     );
-    expect(pfc("xon_bytes = 80_000\n"), &["line 12", "pfc.xon_bytes", "not less than"]);
-    expect(with("100_000\n", "20_000\n[network.pfc]\n"), &["network.buffer_bytes", "25014"]);
-    expect(with("100_000\n", "100_000\nmark_all_above_bytes = 9\n"), &["line 12", "mark_above"]);
+    expect(&pfc("xon_bytes = 80_000\n"), &["line 12", "pfc.xon_bytes", "not less than"]);
+    expect(&with("100_000\n", "20_000\n[network.pfc]\n"), &["network.buffer_bytes", "25014"]);
+    expect(&with("100_000\n", "100_000\nmark_all_above_bytes = 9\n"), &["line 12", "mark_above"]);
     let dcqcn = "100_000\n[transport.roce]\ncongestion = \"dcqcn\"\n";
-    expect(with("100_000\n", dcqcn), &["line 13", "roce.congestion", "mark_above_bytes"]);
+    expect(&with("100_000\n", dcqcn), &["line 13", "roce.congestion", "mark_above_bytes"]);
     let fault = |body: &str| refusal(&format!("{SCENARIO}[[fault]]\nat_us = 5\n{body}"));
-    expect(fault("target = \"leaf0-leaf1\"\ncut = true"), &["line 16", "leaf0..leaf1", "spine1"]);
-    expect(fault("target = \"spine0\""), &["line 16", "cut = true", "loss_ppm"]);
-    expect(fault("target = \"spine0\"\ngbps = 200"), &["line 16", "fault.gbps", "faster"]);
-    expect(fault("target = \"spine0\"\ncut = true\nuntil_us = 5"), &["until_us", "not after"]);
+    expect(&fault("target = \"leaf0-leaf1\"\ncut = true"), &["line 16", "leaf0..leaf1", "spine1"]);
+    expect(&fault("target = \"spine0\""), &["line 16", "cut = true", "loss_ppm"]);
+    expect(
+        &fault("target = \"spine0\"\ngbps = 200"),
+        &["line 16", "fault.gbps", "faster than leaf0-spine0, which has 100 Gbit/s"],
+    );
+    expect(&fault("target = \"spine0\"\ncut = true\nuntil_us = 5"), &["until_us", "not after"]);
     let flap = "flap = { down_us = 1, up_us = 1 }";
     let spine = "target = \"spine0\"";
-    expect(fault(&format!("{spine}\n{flap}")), &["line 16", "until_us", "a flap needs an end"]);
+    expect(&fault(&format!("{spine}\n{flap}")), &["line 16", "until_us", "a flap needs an end"]);
     let long = format!("{spine}\n{flap}\nuntil_us = 60_000_000");
-    expect(fault(&long), &["line 16", "fault.flap", "cuts", "at most 100000"]);
+    expect(&fault(&long), &["line 16", "fault.flap", "cuts", "at most 100000"]);
     let repair = format!("{spine}\ncut = true\nrepair = {{ detect_us = 5 }}");
-    expect(fault(&repair), &["line 18", "converge_us"]);
+    expect(&fault(&repair), &["line 18", "converge_us"]);
+}
+
+#[test]
+fn wrong_tiers_and_starts_are_refused_in_the_same_way() {
+    let with = |from: &str, to: &str| refusal(&SCENARIO.replace(from, to));
+    let tier = |text: &str| with("100_000\n", &format!("100_000\n{text}\n"));
+    expect(&tier("[network.rack_links]\ngbps = 30"), &["line 13", "gbps = 30", "25, 32"]);
+    expect(&tier("[network.core_links]\ngbps = 25"), &["line 12", "core_links", "only clos3"]);
+    expect(&tier("[network.host_links]"), &["line 12", "host_links", "without gbps or hop_ns"]);
+    expect(&tier("[network.pod_links]"), &["line 12", "pod_links", "rack_links"]);
+    let thin = "[network.pfc]\n[network.rack_links]\nhop_ns = 9000";
+    expect(&tier(thin), &["line 12", "network.buffer_bytes", "headroom"]);
+    expect(&with("bytes = 50_000", "bytes = 50_000\njitter_us = 0"), &["line 14", "1 to 1000000"]);
+    let slow = SCENARIO.replace("100_000\n", "100_000\n[network.host_links]\ngbps = 25\n");
+    let fault_of = |target: &str| {
+        refusal(&format!(
+            "{slow}[[fault]]\nat_us = 5\ntarget = \"{target}\"\ngbps = 50\nuntil_us = 1"
+        ))
+    };
+    expect(&fault_of("host1"), &["fault.gbps", "faster than host1-leaf0, which has 25 Gbit/s"]);
+    expect(&fault_of("spine0"), &["until_us", "not after"]);
 }
 
 #[test]

@@ -58,6 +58,7 @@ fn facts(point: &Point, results: &Results) -> Vec<(String, String)> {
     let seeds: Vec<String> = point.runs.iter().map(|run| run.seed.to_string()).collect();
     let facts = [
         ("Scenario", point.file.clone()),
+        ("Network", point.network.clone()),
         ("Settings", if point.settings.is_empty() { String::new() } else { point.name() }),
         ("Seeds", seeds.join(", ")),
         ("Program", format!("netsim {}", results.netsim)),

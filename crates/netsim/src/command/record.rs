@@ -33,6 +33,9 @@ pub(crate) struct Point {
     pub(crate) settings: Vec<Choice>,
     /// Text of the scenario, with the settings.
     pub(crate) scenario: String,
+    /// Its network in a line.
+    #[serde(default)]
+    pub(crate) network: String,
     pub(crate) runs: Vec<Run>,
     /// What the scenario expects of the runs, when they were judged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -44,6 +44,7 @@ impl Source {
             anyhow!("{file} with {name}: {}: {}", error.field, error.problem)
         })?;
         scenario.title().clone_into(&mut point.title);
+        point.network = scenario.network();
         Ok((scenario, point))
     }
 }

@@ -55,22 +55,28 @@ pub(crate) struct Repair {
 }
 
 impl Fault {
-    /// Field and problem of a fault that cannot be, in a network whose links have a `normal` rate.
-    pub(super) fn check(&self, fabric: &Fabric, normal: Gbps) -> Result<(), Problem> {
+    /// Field and problem of a fault that cannot be.
+    pub(super) fn check(&self, fabric: &Fabric) -> Result<(), Problem> {
         let target = self.target.get_ref();
-        if fabric.links_named(target).is_none() {
+        let Some(links) = fabric.links_named(target) else {
             let names = fabric.node_names();
             let problem = format!(
                 "{target:?} names no cable; nodes are {names}, a cable is two of them with a dash that are connected"
             );
             return Err(("fault.target", problem));
-        }
+        };
         if !self.cut && self.flap.is_none() && self.gbps.is_none() && self.loss_ppm.is_none() {
             let problem = "one of cut = true, flap, gbps and loss_ppm is needed".to_owned();
             return Err(("fault", problem));
         }
-        if self.gbps.is_some_and(|gbps| gbps.ps_per_byte() < normal.ps_per_byte()) {
-            let problem = "faster than network.gbps, which is no fault".to_owned();
+        let faster = |&&link: &&u32| {
+            let normal = fabric.links[link as usize].ps_per_byte();
+            self.gbps.is_some_and(|gbps| gbps.ps_per_byte() < normal)
+        };
+        if let Some(&link) = links.iter().find(faster) {
+            let (name, gbps) =
+                (fabric.link_name(link), 8000 / fabric.links[link as usize].ps_per_byte());
+            let problem = format!("faster than {name}, which has {gbps} Gbit/s: that is no fault");
             return Err(("fault.gbps", problem));
         }
         let at_us = self.at_us.get();

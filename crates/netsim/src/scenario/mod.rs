@@ -13,9 +13,8 @@ pub use expect::{Bound, Figures};
 
 pub(crate) use data::{Trace, Transfer};
 pub(crate) use fault::{Fault, Repair};
-pub(crate) use field::Gbps;
 pub(crate) use spec::{
-    Incast, PersistentIncast, Poisson, RackToRack, Rounds, TransferBytes, Workloads,
+    Incast, JitterUs, PersistentIncast, Poisson, RackToRack, Rounds, TransferBytes, Workloads,
 };
 
 use crate::fault::Faults;
@@ -90,7 +89,8 @@ impl Scenario {
         let loaded = file.workload.load(folder);
         let data = loaded.map_err(|(span, field, problem)| refuse(span, field, problem))?;
         let scenario = Self { file, data };
-        let checked = scenario.file.network.check(setup::packet_bytes(&scenario.file));
+        let File { network, topology, .. } = &scenario.file;
+        let checked = network.check(topology.get_ref(), setup::packet_bytes(&scenario.file));
         checked
             .and_then(|()| setup::check(&scenario.file))
             .map_err(|(span, field, problem)| refuse(span, field, problem))?;
@@ -100,7 +100,7 @@ impl Scenario {
             refuse(span, field, problem)
         })?;
         for fault in &scenario.file.fault {
-            if let Err((field, problem)) = fault.check(&fabric, scenario.file.network.gbps) {
+            if let Err((field, problem)) = fault.check(&fabric) {
                 return Err(refuse(fault.target.span(), field, problem));
             }
         }
@@ -117,6 +117,12 @@ impl Scenario {
     #[must_use]
     pub fn title(&self) -> &str {
         &self.file.title
+    }
+
+    /// Its network in a line: hosts, uplinks, rates, and how far these are oversubscribed.
+    #[must_use]
+    pub fn network(&self) -> String {
+        self.fabric().describe()
     }
 
     /// Seeds of its runs.
@@ -172,7 +178,7 @@ impl Scenario {
         let fabric = self.fabric();
         #[expect(clippy::expect_used, reason = "parse() planned with another seed, same sizes")]
         let flows = self.plan(&fabric, &root).expect("the workloads fit the topology");
-        let faults = Faults::new(&self.file.fault, self.file.network.gbps, &fabric);
+        let faults = Faults::new(&self.file.fault, &fabric);
         let setup = setup::of(&self.file, &fabric);
         let mut sim = Sim::new(fabric, &flows, setup, &root);
         sim.network.add_faults(faults);
@@ -216,7 +222,7 @@ impl Scenario {
     fn plan(&self, fabric: &Fabric, root: &Rng) -> Result<Vec<FlowSpec>, Refusal> {
         let plan = Plan {
             fabric,
-            ps_per_byte: self.file.network.gbps.ps_per_byte(),
+            ps_per_byte: self.file.network.host_gbps().ps_per_byte(),
             packet_bytes: setup::packet_bytes(&self.file),
             transport: self.file.transport.kind,
             marks: self.file.network.mark_above_bytes.is_some(),

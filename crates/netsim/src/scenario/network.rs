@@ -4,7 +4,7 @@ use super::field::{Bounded, Gbps};
 use crate::link::{Link, Marking};
 use crate::packet::{FRAME_BYTES, UDP_BYTES};
 use crate::pfc::PfcSetup;
-use crate::topology::{Fabric, PortKind, clos3, leaf_spine, ring};
+use crate::topology::{Fabric, PortKind, Tiers, clos3, leaf_spine, ring};
 use serde::Deserialize;
 use std::ops::Range;
 use toml::Spanned;
@@ -73,9 +73,9 @@ pub(crate) struct Ring {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table, [network]")]
 pub(crate) struct Network {
-    pub(crate) gbps: Gbps,
+    gbps: Gbps,
     /// Delay of a cable and the switch at its end.
-    hop_ns: Bounded<1, 1_000_000>,
+    hop_ns: HopNs,
     /// Buffer of each port; with `pfc`, what a switch keeps for each link into it.
     buffer_bytes: Bounded<10_000, 1_000_000_000>,
     /// Packets that meet a longer queue are marked.
@@ -86,7 +86,29 @@ pub(crate) struct Network {
     mark_most_percent: Option<Spanned<Bounded<1, 100>>>,
     /// Switches pause senders instead of losing packets.
     pfc: Option<Spanned<Pfc>>,
+    /// Links between hosts and the switches of their racks, where they differ;
+    host_links: Option<Spanned<Links>>,
+    /// links between those and the tier above;
+    rack_links: Option<Spanned<Links>>,
+    /// and between that and the core.
+    core_links: Option<Spanned<Links>>,
 }
+
+/// What the links of a tier are like; what is missing is as `network` has it.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table, as [network.host_links]")]
+struct Links {
+    gbps: Option<Gbps>,
+    hop_ns: Option<HopNs>,
+}
+
+impl Links {
+    fn is_empty(&self) -> bool {
+        self.gbps.is_none() && self.hop_ns.is_none()
+    }
+}
+
+type HopNs = Bounded<1, 1_000_000>;
 
 /// When links are paused. What is missing follows from buffer, delay and rate.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -134,10 +156,15 @@ impl Topology {
         Ok(())
     }
 
-    fn build(&self, port: PortKind) -> Fabric {
+    /// It has a third tier.
+    fn has_core(&self) -> bool {
+        matches!(self, Self::Clos3(_))
+    }
+
+    fn build(&self, tiers: Tiers) -> Fabric {
         match self {
             Self::LeafSpine(t) => {
-                leaf_spine(t.racks.get(), t.hosts_per_rack.get(), t.spines.get(), port)
+                leaf_spine(t.racks.get(), t.hosts_per_rack.get(), t.spines.get(), tiers)
             }
             Self::Clos3(t) => clos3(
                 [
@@ -147,9 +174,9 @@ impl Topology {
                     t.hosts_per_edge.get(),
                     t.cores_per_agg.get(),
                 ],
-                port,
+                tiers,
             ),
-            Self::Ring(t) => ring(t.switches.get(), t.hosts_per_switch.get(), port),
+            Self::Ring(t) => ring(t.switches.get(), t.hosts_per_switch.get(), tiers),
         }
     }
 }
@@ -157,12 +184,29 @@ impl Topology {
 impl Network {
     /// The network, in a given shape.
     pub(super) fn build(&self, topology: &Topology) -> Fabric {
-        topology.build(PortKind {
-            ps_per_byte: self.gbps.ps_per_byte(),
-            delay_ps: self.delay_ps(),
-            buffer_bytes: self.buffer_bytes.get(),
-            marking: self.marking(),
-        })
+        topology.build(self.tiers())
+    }
+
+    /// Rate of the hosts' links.
+    pub(super) fn host_gbps(&self) -> Gbps {
+        self.host_links.as_ref().and_then(|links| links.get_ref().gbps).unwrap_or(self.gbps)
+    }
+
+    fn tiers(&self) -> Tiers {
+        let tier = |links: &Option<Spanned<Links>>| {
+            let links = links.as_ref().map_or_else(Links::default, |links| *links.get_ref());
+            PortKind {
+                ps_per_byte: links.gbps.unwrap_or(self.gbps).ps_per_byte(),
+                delay_ps: links.hop_ns.unwrap_or(self.hop_ns).get() * 1000,
+                buffer_bytes: self.buffer_bytes.get(),
+                marking: self.marking(),
+            }
+        };
+        Tiers {
+            host: tier(&self.host_links),
+            rack: tier(&self.rack_links),
+            core: tier(&self.core_links),
+        }
     }
 
     /// How links are paused, if they are, by packets of at most `packet_bytes`.
@@ -176,12 +220,30 @@ impl Network {
     }
 
     /// What does not fit together.
-    pub(super) fn check(&self, packet_bytes: u32) -> Result<(), Wrong> {
+    pub(super) fn check(&self, topology: &Topology, packet_bytes: u32) -> Result<(), Wrong> {
         self.check_marks()?;
+        let tiers = [
+            ("network.host_links", &self.host_links),
+            ("network.rack_links", &self.rack_links),
+            ("network.core_links", &self.core_links),
+        ];
+        for (field, links) in tiers {
+            let empty = |links: &&Spanned<Links>| links.get_ref().is_empty();
+            if let Some(links) = links.as_ref().filter(empty) {
+                let problem = "it changes nothing without gbps or hop_ns".to_owned();
+                return Err((links.span(), field, problem));
+            }
+        }
+        if let Some(links) = self.core_links.as_ref().filter(|_| !topology.has_core()) {
+            let problem = "only clos3 has links of a core; those above racks are rack_links";
+            return Err((links.span(), "network.core_links", problem.to_owned()));
+        }
         if let Some((setup, pfc)) = self.pfc_setup(packet_bytes).zip(self.pfc.as_ref()) {
-            // All links of a network are alike.
-            let link = Link::new(self.gbps.ps_per_byte(), self.delay_ps());
-            setup.check(&link).map_err(|(field, problem)| (pfc.span(), field, problem))?;
+            let Tiers { host, rack, core } = self.tiers();
+            for port in [host, rack, core] {
+                let link = Link::new(port.ps_per_byte, port.delay_ps);
+                setup.check(&link).map_err(|(field, problem)| (pfc.span(), field, problem))?;
+            }
         }
         Ok(())
     }
@@ -210,10 +272,6 @@ impl Network {
             }
             _ => Ok(()),
         }
-    }
-
-    fn delay_ps(&self) -> u32 {
-        self.hop_ns.get() * 1000
     }
 
     fn marking(&self) -> Marking {

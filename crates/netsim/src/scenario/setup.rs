@@ -56,7 +56,7 @@ pub(super) fn packet_bytes(file: &File) -> u32 {
 fn srd(file: &File, fabric: &Fabric) -> SrdSetup {
     let transport = &file.transport;
     let packet_bytes = packet_bytes(file);
-    let rate = file.network.gbps.bytes_per_us();
+    let rate = file.network.host_gbps().bytes_per_us();
     // The first and the last host are as far apart as any two.
     let rtt_ps = fabric.base_rtt_ps(0, fabric.hosts() - 1, packet_bytes);
     let preset = srd::Config::simulated(rate, rtt_ps / 1000, packet_bytes);
@@ -108,7 +108,7 @@ fn roce(file: &File) -> RoceSetup {
         cnp_interval_ps: u64::from(
             roce.cnp_interval_us.as_ref().map_or(50, |us| us.get_ref().get()),
         ) * PS_PER_US,
-        line_bps: f64::from(file.network.gbps.bytes_per_us()) * 8e6,
+        line_bps: f64::from(file.network.host_gbps().bytes_per_us()) * 8e6,
         additive_bps: bps(roce.additive_mbps.as_ref().map_or(40, |mbps| mbps.get_ref().get())),
         hyper_bps: bps(roce.hyper_mbps.as_ref().map_or(400, |mbps| mbps.get_ref().get())),
     });

@@ -134,6 +134,8 @@ impl Workloads {
 }
 
 pub(crate) type Rounds = Bounded<1, 10_000>;
+/// Each transfer begins so much later at most, drawn evenly: no two hosts are in step.
+pub(crate) type JitterUs = Bounded<1, 1_000_000>;
 pub(crate) type TransferBytes = Bounded<1, 4_000_000_000>;
 
 /// Processes of hosts in other racks send to a process of host 0, all at once.
@@ -145,6 +147,7 @@ pub(crate) struct Incast {
     pub(crate) bytes: TransferBytes,
     /// So many times, each time when all have ended (a barrier); once when it is missing.
     pub(crate) rounds: Option<Rounds>,
+    pub(crate) jitter_us: Option<JitterUs>,
     pub(crate) transport: Option<Kind>,
 }
 
@@ -166,6 +169,7 @@ pub(crate) struct PersistentIncast {
 #[serde(deny_unknown_fields, expecting = "a table, [[workload.permutation]]")]
 pub(crate) struct Permutation {
     pub(crate) bytes: TransferBytes,
+    pub(crate) jitter_us: Option<JitterUs>,
     pub(crate) transport: Option<Kind>,
 }
 
@@ -183,6 +187,7 @@ pub(crate) struct RackToRack {
     pub(crate) bytes: TransferBytes,
     /// So many times, each time when all have ended (a barrier); once when it is missing.
     pub(crate) rounds: Option<Rounds>,
+    pub(crate) jitter_us: Option<JitterUs>,
     pub(crate) transport: Option<Kind>,
 }
 
@@ -192,6 +197,7 @@ pub(crate) struct RackToRack {
 pub(crate) struct AllToAll {
     pub(crate) hosts: Bounded<2, 1024>,
     pub(crate) bytes: TransferBytes,
+    pub(crate) jitter_us: Option<JitterUs>,
     pub(crate) transport: Option<Kind>,
 }
 

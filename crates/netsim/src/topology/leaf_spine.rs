@@ -1,10 +1,16 @@
 //! Two tiers: racks with a leaf each, every leaf connected to every spine.
 
 use super::wiring::{Tier, Wiring};
-use super::{Fabric, Node, PortKind};
+use super::{Fabric, Node, Tiers};
 
 /// Builds the network. All counts are at least 1.
-pub(crate) fn leaf_spine(racks: u32, hosts_per_rack: u32, spines: u32, port: PortKind) -> Fabric {
+pub(crate) fn leaf_spine(
+    racks: u32,
+    hosts_per_rack: u32,
+    spines: u32,
+    tiers: impl Into<Tiers>,
+) -> Fabric {
+    let tiers = tiers.into();
     let leaf = |i: u32| Node::Switch(i);
     let spine = |i: u32| Node::Switch(racks + i);
     let leaves = Tier {
@@ -12,8 +18,8 @@ pub(crate) fn leaf_spine(racks: u32, hosts_per_rack: u32, spines: u32, port: Por
         count: racks,
         hosts: hosts_per_rack,
         siblings: 1,
-        down_links: hosts_per_rack,
-        up_links: spines,
+        down: (hosts_per_rack, tiers.host),
+        up: (spines, tiers.rack),
     };
     let hosts = racks * hosts_per_rack;
     let spines = Tier {
@@ -21,10 +27,10 @@ pub(crate) fn leaf_spine(racks: u32, hosts_per_rack: u32, spines: u32, port: Por
         count: spines,
         hosts,
         siblings: spines,
-        down_links: racks,
-        up_links: 0,
+        down: (racks, tiers.rack),
+        up: (0, tiers.core),
     };
-    Wiring::new(hosts, hosts_per_rack, port)
+    Wiring::new(hosts, hosts_per_rack, tiers.host)
         .tier(leaves, |i, n| Node::Host(i * hosts_per_rack + n), |_, n| spine(n))
         .tier(spines, |_, n| leaf(n), |_, _| leaf(0))
         .finish()

@@ -26,7 +26,7 @@ pub(crate) enum Node {
     Switch(u32),
 }
 
-/// What all ports of a network have in common.
+/// What the links of a tier have in common, in both directions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PortKind {
     pub(crate) ps_per_byte: u32,
@@ -34,6 +34,33 @@ pub(crate) struct PortKind {
     pub(crate) delay_ps: u32,
     pub(crate) buffer_bytes: u32,
     pub(crate) marking: Marking,
+}
+
+/// What links are like, from the hosts up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tiers {
+    /// Between hosts and the switches of their racks.
+    pub(crate) host: PortKind,
+    /// Between those and the tier above.
+    pub(crate) rack: PortKind,
+    /// Between that and the core.
+    pub(crate) core: PortKind,
+}
+
+impl From<PortKind> for Tiers {
+    fn from(all: PortKind) -> Self {
+        Self { host: all, rack: all, core: all }
+    }
+}
+
+/// Consecutive hosts with all the links that lead away from them, which are alike: each host, each
+/// rack, each pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) hosts: u32,
+    /// Links upwards, of all its switches at the top together.
+    pub(crate) links: u32,
+    pub(crate) ps_per_byte: u32,
 }
 
 /// A switch of a folded Clos network. Below it lie consecutive hosts, evenly spread over its
@@ -70,6 +97,7 @@ pub(crate) struct Fabric {
     names: Vec<String>,
     hosts: u32,
     hosts_per_rack: u32,
+    groups: Vec<Group>,
     routes: Routes,
 }
 
@@ -217,6 +245,28 @@ impl Fabric {
         })
     }
 
+    /// The groups that a host is in: itself, its rack, its pod. They begin at multiples of their
+    /// hosts.
+    pub(crate) fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// Of the first host; all are alike.
+    fn find_groups(&self) -> Vec<Group> {
+        let rate = |link: u32| self.links[link as usize].ps_per_byte();
+        let mut groups = vec![Group { hosts: 1, links: 1, ps_per_byte: rate(self.host_link(0)) }];
+        let (racks, others) = self.switches.split_at(self.racks() as usize);
+        for tier in [racks, others] {
+            let above = || tier.iter().filter(|at| at.first_host == 0 && at.up_links > 0);
+            groups.extend(above().next().map(|at| Group {
+                hosts: at.hosts,
+                links: above().map(|at| at.up_links).sum(),
+                ps_per_byte: rate(at.first_link + at.down_links),
+            }));
+        }
+        groups
+    }
+
     /// Round-trip time of a packet of `bytes` and SRD's acknowledgement in an empty network.
     pub(crate) fn base_rtt_ps(&self, src_host: u32, dst_host: u32, bytes: u32) -> u64 {
         self.way_ps(src_host, dst_host, bytes)
@@ -356,10 +406,39 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn groups_are_hosts_racks_and_pods() {
+        let tier = |ps_per_byte| PortKind { ps_per_byte, ..PORT };
+        let tiers = Tiers { host: tier(320), rack: tier(80), core: tier(20) };
+        let sizes = |fabric: &Fabric| -> Vec<[u32; 3]> {
+            fabric.groups().iter().map(|g| [g.hosts, g.links, g.ps_per_byte]).collect()
+        };
+        assert_eq!(sizes(&leaf_spine(4, 3, 2, tiers)), [[1, 1, 320], [3, 2, 80]]);
+        let clos = clos3([3, 2, 4, 2, 2], tiers);
+        assert_eq!(sizes(&clos), [[1, 1, 320], [2, 4, 80], [4, 8, 20]]);
+        // Both directions of a cable are alike.
+        for (name, ps_per_byte) in [("edge0-host1", 320), ("edge0-agg2", 80), ("agg3-core7", 20)] {
+            let links = clos.links_named(name).unwrap();
+            let rates = links.iter().map(|&link| clos.links[link as usize].ps_per_byte());
+            assert_eq!(rates.collect::<Vec<_>>(), [ps_per_byte; 2], "{name}");
+        }
+        assert_eq!(sizes(&leaf_spine(2, 1, 2, PORT)), [[1, 1, 80], [1, 2, 80]]);
+        let narrow = clos3([3, 1, 4, 1, 2], PORT);
+        assert_eq!(sizes(&narrow), [[1, 1, 80], [1, 4, 80], [1, 8, 80]]);
+    }
+
+    #[test]
     fn names_and_round_trip_times() {
         let [leaf_spine, clos] = fabrics();
         assert_eq!(leaf_spine.node_names(), "host0..host11, leaf0..leaf3, spine0..spine1");
         assert_eq!(clos.node_names(), "host0..host11, edge0..edge5, agg0..agg11, core0..core7");
+        let rate = "100 Gbit/s";
+        assert_eq!(
+            clos.describe(),
+            format!("12 hosts at {rate}; racks of 2, 4 x {rate} up; pods of 4, 8 x {rate} up")
+        );
+        let text =
+            format!("12 hosts at {rate}; racks of 3, 2 x {rate} up, oversubscribed 1.500 : 1");
+        assert_eq!(leaf_spine.describe(), text);
         assert_eq!(leaf_spine.links_named("spine1").unwrap().len(), 8);
         for none in ["leaf0-leaf1", "host12", "host01", "host+1", "spine2", "", "-", "leaf0-"] {
             assert!(leaf_spine.links_named(none).is_none(), "{none}");

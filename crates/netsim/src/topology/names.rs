@@ -1,6 +1,10 @@
 //! What nodes and links are called in scenarios and messages.
 
-use super::{Fabric, Node};
+use super::{Fabric, Group, Node};
+use std::fmt::Write;
+
+/// Picoseconds that a byte takes at 1 Gbit/s.
+const PS_PER_BYTE: u32 = 8000;
 
 impl Fabric {
     /// Links named by `target`: a node ("spine3") means all links at it, in both directions; two
@@ -39,6 +43,24 @@ impl Fabric {
             kinds.push(format!("{}..{}", group[0], group[group.len() - 1]));
         }
         kinds.join(", ")
+    }
+
+    /// Hosts, and what leads out of racks and pods, with the rate and by how much the hosts below
+    /// could exceed it.
+    pub(crate) fn describe(&self) -> String {
+        let gbps = |group: &Group| PS_PER_BYTE / group.ps_per_byte;
+        let [host, above @ ..] = self.groups() else { return String::new() };
+        let mut text = format!("{} hosts at {} Gbit/s", self.hosts, gbps(host));
+        for (name, group) in ["rack", "pod"].into_iter().zip(above) {
+            let below = f64::from(group.hosts) / f64::from(host.ps_per_byte);
+            let excess = below * f64::from(group.ps_per_byte) / f64::from(group.links);
+            let (hosts, links) = (group.hosts, group.links);
+            let _ = write!(text, "; {name}s of {hosts}, {links} x {} Gbit/s up", gbps(group));
+            if excess > 1.0 {
+                let _ = write!(text, ", oversubscribed {excess:.3} : 1");
+            }
+        }
+        text
     }
 
     pub(crate) fn name(&self, node: Node) -> String {

@@ -2,19 +2,20 @@
 //! the smallest in which switches that pause each other can stand still.
 
 use super::wiring::{Tier, Wiring};
-use super::{Fabric, Node, PortKind};
+use super::{Fabric, Node, Tiers};
 
 /// Builds the network. There are at least two switches, with at least one host each.
-pub(crate) fn ring(switches: u32, hosts_per_switch: u32, port: PortKind) -> Fabric {
+pub(crate) fn ring(switches: u32, hosts_per_switch: u32, tiers: impl Into<Tiers>) -> Fabric {
+    let tiers = tiers.into();
     let tier = Tier {
         kind: "switch",
         count: switches,
         hosts: hosts_per_switch,
         siblings: 1,
-        down_links: hosts_per_switch,
-        up_links: 1,
+        down: (hosts_per_switch, tiers.host),
+        up: (1, tiers.rack),
     };
-    Wiring::new(switches * hosts_per_switch, hosts_per_switch, port)
+    Wiring::new(switches * hosts_per_switch, hosts_per_switch, tiers.host)
         .tier(
             tier,
             |i, n| Node::Host(i * hosts_per_switch + n),

@@ -14,18 +14,20 @@ pub(super) struct Tier {
     pub(super) hosts: u32,
     /// Switches that lie above the same hosts.
     pub(super) siblings: u32,
-    pub(super) down_links: u32,
-    pub(super) up_links: u32,
+    /// Links down, and what they are like;
+    pub(super) down: (u32, PortKind),
+    /// links up.
+    pub(super) up: (u32, PortKind),
 }
 
 #[derive(Debug)]
 pub(super) struct Wiring {
     fabric: Fabric,
-    port: PortKind,
 }
 
 impl Wiring {
-    /// Hosts, each with its link to its rack's switch, which are the first switches.
+    /// Hosts, each with its link of the given kind to its rack's switch, which are the first
+    /// switches.
     pub(super) fn new(hosts: u32, hosts_per_rack: u32, port: PortKind) -> Self {
         let fabric = Fabric {
             links: Vec::new(),
@@ -35,9 +37,10 @@ impl Wiring {
             names: Vec::new(),
             hosts,
             hosts_per_rack,
+            groups: Vec::new(),
             routes: Routes::default(),
         };
-        let mut wiring = Self { fabric, port };
+        let mut wiring = Self { fabric };
         for host in 0..hosts {
             // A host's adapter waits for its link: it queues nothing and loses nothing.
             let to = Node::Switch(host / hosts_per_rack);
@@ -59,18 +62,18 @@ impl Wiring {
             let switch = Switch {
                 first_host: i / tier.siblings * tier.hosts,
                 hosts: tier.hosts,
-                hosts_per_down_link: tier.hosts / tier.down_links,
+                hosts_per_down_link: tier.hosts / tier.down.0,
                 first_link: self.fabric.links.len() as u32,
-                down_links: tier.down_links,
-                up_links: tier.up_links,
+                down_links: tier.down.0,
+                up_links: tier.up.0,
                 salt: number,
             };
             self.fabric.switches.push(switch);
             self.fabric.names.push(format!("{}{i}", tier.kind));
-            let downs = (0..tier.down_links).map(|n| down(i, n));
-            for to in downs.chain((0..tier.up_links).map(|n| up(i, n))) {
-                let link = Link::new(self.port.ps_per_byte, self.port.delay_ps)
-                    .with_queue(self.port.buffer_bytes, self.port.marking);
+            let downs = (0..tier.down.0).map(|n| (down(i, n), tier.down.1));
+            for (to, port) in downs.chain((0..tier.up.0).map(|n| (up(i, n), tier.up.1))) {
+                let link = Link::new(port.ps_per_byte, port.delay_ps)
+                    .with_queue(port.buffer_bytes, port.marking);
                 self.push(Node::Switch(number), to, link);
             }
         }
@@ -84,7 +87,8 @@ impl Wiring {
         self.fabric.routes.add_link();
     }
 
-    pub(super) fn finish(self) -> Fabric {
+    pub(super) fn finish(mut self) -> Fabric {
+        self.fabric.groups = self.fabric.find_groups();
         self.fabric
     }
 }

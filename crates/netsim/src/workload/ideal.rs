@@ -3,39 +3,71 @@
 //! Packets follow each other without a gap on the first link, the last one, which may be short,
 //! takes the rest of the way, and its acknowledgement comes back. A transfer alone is no faster,
 //! whatever paths its packets take. Of transfers that begin together, the last ends at best when the
-//! busier of its hosts' links has carried all of them.
+//! busier of its hosts' links has carried all of them, and all links out of its racks and pods
+//! together have carried what crosses them: where they are too few for their hosts, these decide.
 
 use super::Plan;
 use crate::flow::{FlowSpec, Round};
+use crate::topology::Group;
 use crate::transport::Kind;
 
-/// Time that the hosts' links are busy with flows: out and in, by host.
-struct Busy(Vec<[u64; 2]>);
+/// Bytes that flows send out of and into each host, rack and pod.
+struct Busy<'a> {
+    groups: &'a [Group],
+    bytes: Vec<Vec<[u64; 2]>>,
+}
 
-impl Busy {
-    fn of<'a>(plan: &Plan<'_>, flows: impl Iterator<Item = &'a FlowSpec>) -> Self {
-        let mut busy = vec![[0; 2]; plan.fabric.hosts() as usize];
+impl<'a> Busy<'a> {
+    fn of<'b>(plan: &Plan<'a>, flows: impl Iterator<Item = &'b FlowSpec>) -> Self {
+        let groups = plan.fabric.groups();
+        let of_kind = |group: &Group| vec![[0; 2]; (plan.fabric.hosts() / group.hosts) as usize];
+        let mut bytes: Vec<Vec<[u64; 2]>> = groups.iter().map(of_kind).collect();
         for flow in flows {
-            let ps = plan.transfer_ps(flow.transport, flow.bytes);
-            busy[flow.src_host as usize][0] += ps;
-            busy[flow.dst_host as usize][1] += ps;
+            let wire_bytes = plan.wire_bytes(flow.transport, flow.bytes);
+            for (group, bytes) in groups.iter().zip(&mut bytes) {
+                if let Some((from, to)) = group.left_by(flow) {
+                    bytes[from][0] += wire_bytes;
+                    bytes[to][1] += wire_bytes;
+                }
+            }
         }
-        Self(busy)
+        Self { groups, bytes }
     }
 
-    /// The busier of a flow's two links.
+    /// Time for what shares the busiest of a flow's links.
     fn longest_ps(&self, flow: &FlowSpec) -> u64 {
-        self.0[flow.src_host as usize][0].max(self.0[flow.dst_host as usize][1])
+        let times = self.groups.iter().zip(&self.bytes).filter_map(|(group, bytes)| {
+            let (from, to) = group.left_by(flow)?;
+            Some(group.time_ps(bytes[from][0].max(bytes[to][1])))
+        });
+        times.max().unwrap_or(0)
+    }
+}
+
+impl Group {
+    /// Which groups of this kind a flow leaves and enters; `None` when it stays within one.
+    fn left_by(&self, flow: &FlowSpec) -> Option<(usize, usize)> {
+        let (from, to) = (flow.src_host / self.hosts, flow.dst_host / self.hosts);
+        (from != to).then_some((from as usize, to as usize))
+    }
+
+    /// Time that its links together take for some bytes.
+    fn time_ps(&self, bytes: u64) -> u64 {
+        (u128::from(bytes) * u128::from(self.ps_per_byte) / u128::from(self.links)) as u64
     }
 }
 
 impl Plan<'_> {
-    /// Time that a transfer's packets take on one link.
-    pub(super) fn transfer_ps(&self, transport: Kind, bytes: u64) -> u64 {
+    /// Bytes of a transfer's packets with their headers.
+    fn wire_bytes(&self, transport: Kind, bytes: u64) -> u64 {
         let message_bytes = transport.message_bytes(self.packet_bytes);
         let packets = bytes.div_ceil(u64::from(message_bytes)).max(1);
-        let overhead = u64::from(transport.overhead_bytes());
-        (bytes + packets * overhead) * u64::from(self.ps_per_byte)
+        bytes + packets * u64::from(transport.overhead_bytes())
+    }
+
+    /// Time that a transfer's packets take on a host's link.
+    pub(super) fn transfer_ps(&self, transport: Kind, bytes: u64) -> u64 {
+        self.wire_bytes(transport, bytes) * u64::from(self.ps_per_byte)
     }
 
     /// From the last bit of a flow on its first link to the acknowledgement.
@@ -51,7 +83,10 @@ impl Plan<'_> {
 
     /// Best completion time of a flow in a network that does nothing else.
     pub(super) fn alone_ps(&self, flow: &FlowSpec) -> u64 {
-        self.transfer_ps(flow.transport, flow.bytes) + self.tail_ps(flow)
+        let wire_bytes = self.wire_bytes(flow.transport, flow.bytes);
+        let crossed = self.fabric.groups().iter().filter(|group| group.left_by(flow).is_some());
+        let busiest = crossed.map(|group| group.time_ps(wire_bytes)).max();
+        busiest.unwrap_or(0) + self.tail_ps(flow)
     }
 
     /// Fills in the best completion times that are zero: of flows that begin together, those of all
@@ -60,7 +95,7 @@ impl Plan<'_> {
         let shares = |flow: &&FlowSpec| flow.ideal_ps == 0;
         let is_first = |flow: &&FlowSpec| flow.round.is_none_or(|round| round.number == 0);
         let together = Busy::of(self, flows.iter().filter(shares).filter(is_first));
-        let mut own = Busy(Vec::new());
+        let mut own = Busy { groups: &[], bytes: Vec::new() };
         for number in 0..flows.len() {
             let flow = flows[number];
             if flow.ideal_ps > 0 {
@@ -103,12 +138,24 @@ mod tests {
         let packets_ps = (2_000_000 + 493 * 90) * 80;
         let permutation = ideals("[[permutation]]\nbytes = 2000000\n");
         assert!(permutation.iter().all(|&(_, ps)| ps > packets_ps));
-        assert!(permutation.iter().all(|&(_, ps)| ps < packets_ps + 10_000_000));
+        // At worst all of a rack leave it, over half as many uplinks.
+        assert!(permutation.iter().all(|&(_, ps)| ps < 2 * packets_ps + 10_000_000));
         let once = ideals(INCAST)[0].1;
         assert!(once > 48 * 100_000 * 80);
         // Twice the same, as two workloads, and of two transports.
         let twice = ideals(&format!("{INCAST}{INCAST}transport = \"tcp\"\n"));
         assert!(twice.iter().all(|&(_, ps)| ps > 2 * 48 * 100_000 * 80), "{:?}", twice[0]);
+    }
+
+    #[test]
+    fn racks_with_few_uplinks_share_them() {
+        // 8 hosts of 100 Gbit/s below 4 uplinks of 100: twice as much as they carry.
+        let rack = "[[rack_to_rack]]\nfrom_rack = 0\nto_rack = 1\nprocesses = 1\nbytes = 2000000\n";
+        let packets_ps = (2_000_000 + 493 * 90) * 80;
+        let few = ideals(&format!("{rack}hosts = 4\n"))[0].1;
+        let all = ideals(&format!("{rack}hosts = 8\n"))[0].1;
+        assert!((packets_ps..packets_ps + 10_000_000).contains(&few), "{few}");
+        assert_eq!(all - few, packets_ps, "all together take twice the time");
     }
 
     #[test]
