@@ -8,7 +8,7 @@ use crate::interrupt;
 use crate::measure::{Blocks, Until};
 use crate::record::{Point, Run};
 use crate::session::Session;
-use crate::spec::{JobSpec, Limit, PointSpec};
+use crate::spec::{JobSpec, Limit, Order, PointSpec};
 use crate::target::Target;
 
 /// A benchmark as the user asked for it.
@@ -32,6 +32,8 @@ pub(crate) struct Wish {
     pub(crate) histograms: bool,
     /// Read what adapters count.
     pub(crate) counters: bool,
+    /// What becomes of the order of messages, one after the other.
+    pub(crate) orders: Vec<Order>,
     /// How often each point is measured.
     pub(crate) until: Until,
     /// Processors of the client's measuring threads, in turn; empty: anywhere.
@@ -43,7 +45,13 @@ pub(crate) struct Wish {
 impl Wish {
     /// Number of measurements that are certain: points times blocks.
     pub(crate) fn measurements(&self) -> usize {
-        self.places().len() * self.rates_per_s.len() * self.until.blocks()
+        self.places().len() * self.ways().len() * self.until.blocks()
+    }
+
+    /// How each place is measured: rates and orders, each with each.
+    fn ways(&self) -> Vec<(u64, Order)> {
+        let orders = |&rate| self.orders.iter().map(move |&order| (rate, order));
+        self.rates_per_s.iter().flat_map(orders).collect()
     }
 
     /// Sizes, depths and parameters, each with each.
@@ -80,11 +88,11 @@ pub(crate) fn run(
     for place in wish.places() {
         if let Some(reason) = session.cannot(wish.job.operation, place) {
             warnings.push(format!("{}: {reason}, left out", run.name));
-            progress.skip(wish.until.blocks() * wish.rates_per_s.len());
+            progress.skip(wish.until.blocks() * wish.ways().len());
             continue;
         }
         let (size_bytes, depth, parameter) = place;
-        specs.extend(wish.rates_per_s.iter().map(|&rate_per_s| PointSpec {
+        specs.extend(wish.ways().into_iter().map(|(rate_per_s, order)| PointSpec {
             size_bytes,
             depth,
             limit: wish.limit,
@@ -92,6 +100,7 @@ pub(crate) fn run(
             validate: wish.validate,
             rate_per_s,
             parameter,
+            order,
         }));
     }
     if specs.is_empty() {
@@ -105,8 +114,7 @@ pub(crate) fn run(
         measure_blocks(&run.name, &specs, &mut order, progress, |spec, is_first| {
             session.measure(spec, is_first)
         });
-    let seed = wish.job.seed;
-    run.points = blocks.into_iter().filter_map(|b| Point::middle(b, seed)).collect();
+    run.points = blocks.into_iter().filter_map(Point::middle).collect();
     if failure.is_none() {
         warnings.extend(doubt(&order, &run, specs.len()));
     }
@@ -177,7 +185,10 @@ pub(crate) fn measure_blocks(
 }
 
 fn one_line(name: &str, point: &Point) -> String {
-    let what = format!("{name} {} B", point.size_bytes);
+    let mut what = format!("{name} {} B", point.size_bytes);
+    if !point.order.is_any() {
+        what += &format!(", order {}", point.order.name());
+    }
     if let Some(work) = &point.work {
         let own =
             if point.parameter > 0 { format!(" x {}", point.parameter) } else { String::new() };

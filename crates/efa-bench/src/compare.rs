@@ -6,13 +6,13 @@ use crate::output::us;
 use crate::record::{Point, Run};
 use crate::spec::Benchmark;
 
-/// All points of one name and benchmark, gathered from all runs that bear it.
+/// All points of one name and benchmark that are of messages sent one by one, by one thread over one
+/// endpoint.
 #[derive(Debug)]
-pub(crate) struct Group<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) benchmark: Benchmark,
-    pub(crate) published: bool,
-    pub(crate) points: Vec<&'a Point>,
+struct Group<'a> {
+    name: &'a str,
+    benchmark: Benchmark,
+    points: Vec<&'a Point>,
 }
 
 impl Group<'_> {
@@ -22,17 +22,17 @@ impl Group<'_> {
 }
 
 /// Gathers runs by name and benchmark, in order of appearance.
-pub(crate) fn groups(runs: &[Run]) -> Vec<Group<'_>> {
+fn groups(runs: &[Run]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
-    for run in runs {
+    for run in runs.iter().filter(|run| run.is_plain()) {
+        let points = run.points.iter().filter(|point| point.order.is_any());
         let known = groups.iter_mut().find(|g| g.name == run.name && g.benchmark == run.benchmark);
         match known {
-            Some(group) => group.points.extend(&run.points),
+            Some(group) => group.points.extend(points),
             None => groups.push(Group {
                 name: &run.name,
                 benchmark: run.benchmark,
-                published: run.source == "published",
-                points: run.points.iter().collect(),
+                points: points.collect(),
             }),
         }
     }
@@ -181,6 +181,18 @@ pub(crate) fn sentences(runs: &[Run], names: &[&str]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::paper;
+
+    #[test]
+    fn runs_of_another_manner_are_not_mixed_in() {
+        let mut runs = paper::runs();
+        let mut listed = runs[3].clone();
+        listed.method.flow.post_list = 8;
+        listed.points.iter_mut().for_each(|point| point.bandwidth = None);
+        runs.insert(0, listed);
+        let table = table(&runs, &[paper::EFA]);
+        let row = table.rows.iter().find(|r| r[0] == "bandwidth 8192 B, depth 256").expect("row");
+        assert_eq!(row[2], "93.49");
+    }
 
     #[test]
     fn ratios_above_one_mean_that_the_first_is_faster() {

@@ -42,6 +42,7 @@ mod ranks;
 mod record;
 mod server;
 mod session;
+mod settings;
 mod softefa_device;
 mod spec;
 mod tails;

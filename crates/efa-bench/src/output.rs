@@ -9,7 +9,7 @@ use crate::host;
 use crate::record::{
     CountedAt, Disorder, FabricRecord, Point, Results, Run, SCHEMA, SCHEMA_BEFORE,
 };
-use crate::spec::{Benchmark, Window};
+use crate::spec::{Benchmark, Order, Window};
 
 mod collective;
 mod counted;
@@ -255,6 +255,8 @@ fn bandwidth_table(run: &Run) -> Table {
         titles.extend(["p50 µs", "p99 µs"]);
     }
     let has_counts = counted::titles(run, &mut titles);
+    let has_order = run.points.iter().any(|point| !point.order.is_any());
+    titles.extend(has_order.then_some("order"));
     let mut table = Table::new(&caption, &titles, 0);
     for point in &run.points {
         let Some(b) = point.bandwidth else { continue };
@@ -279,6 +281,7 @@ fn bandwidth_table(run: &Run) -> Table {
         if has_counts {
             row.extend(counted::cells(point));
         }
+        row.extend(has_order.then(|| point.order.name().to_owned()));
         table.push(row);
     }
     table
@@ -353,13 +356,17 @@ pub(crate) fn text(run: &Run) -> String {
     }
     out += &table.text();
     for point in &run.points {
-        let Some(Disorder { overtaken, messages, farthest }) = point.disorder else { continue };
+        let Some(found) = point.disorder else { continue };
+        let Disorder { farthest, held, held_most, .. } = found;
         let (size, depth) = (point.size_bytes, point.depth);
-        let percent = overtaken as f64 * 100.0 / messages.max(1) as f64;
         out += &format!(
-            "order of {size} B at depth {depth}: {percent:.2} % came after a later message, by up to \
-             {farthest}\n"
+            "order of {size} B at depth {depth}: {:.2} % came after a later message, by up to {farthest}",
+            found.overtaken_percent()
         );
+        if point.order == Order::Kept {
+            out += &format!("; {held} waited for their turn, {held_most} at once at most");
+        }
+        out.push('\n');
     }
     out += &counted::source(run);
     if let Some(error) = &run.error {

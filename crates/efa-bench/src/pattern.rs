@@ -14,8 +14,8 @@ pub(crate) fn fill(payload: &mut [u8], sequence: u64) {
         }
         return;
     }
-    let (head, body) = payload.split_at_mut(SEQUENCE_BYTES);
-    head.copy_from_slice(&sequence.to_le_bytes());
+    write_number(payload, sequence);
+    let body = &mut payload[SEQUENCE_BYTES..];
     let mut words = Random::new(sequence);
     for chunk in body.chunks_mut(8) {
         let word = words.next().to_le_bytes();
@@ -33,13 +33,47 @@ pub(crate) fn check(payload: &[u8]) -> Result<Option<u64>, ()> {
             .all(|(index, byte)| *byte == first.wrapping_add(index.to_le_bytes()[0]));
         return if good { Ok(None) } else { Err(()) };
     }
-    let (head, body) = payload.split_at(SEQUENCE_BYTES);
-    let mut number = [0_u8; SEQUENCE_BYTES];
-    number.copy_from_slice(head);
-    let sequence = u64::from_le_bytes(number);
+    let (sequence, body) = (number(payload).ok_or(())?, &payload[SEQUENCE_BYTES..]);
     let mut words = Random::new(sequence);
     let good = body.chunks(8).all(|chunk| words.next().to_le_bytes()[..chunk.len()] == *chunk);
     if good { Ok(Some(sequence)) } else { Err(()) }
+}
+
+/// Writes the number of a message where `number` and `check` look for it; nothing where there is no
+/// room for it.
+#[inline]
+pub(crate) fn write_number(payload: &mut [u8], sequence: u64) {
+    if let Some(head) = payload.first_chunk_mut() {
+        *head = sequence.to_le_bytes();
+    }
+}
+
+/// The number that a message carries.
+#[inline]
+pub(crate) fn number(payload: &[u8]) -> Option<u64> {
+    payload.first_chunk().map(|head| u64::from_le_bytes(*head))
+}
+
+/// Counts messages that a later one has overtaken.
+#[derive(Debug, Default)]
+pub(crate) struct Overtaken {
+    /// The highest number so far.
+    highest: u64,
+    pub(crate) count: u64,
+    /// By how many numbers at most.
+    pub(crate) farthest: u64,
+}
+
+impl Overtaken {
+    #[inline]
+    pub(crate) fn note(&mut self, sequence: u64) {
+        if sequence < self.highest {
+            self.count += 1;
+            self.farthest = self.farthest.max(self.highest - sequence);
+        } else {
+            self.highest = sequence;
+        }
+    }
 }
 
 /// Notices messages that come twice, in any order, within a window.
@@ -49,11 +83,6 @@ pub(crate) struct Seen {
     /// Everything below was seen or given up.
     base: u64,
     pub(crate) duplicates: u64,
-    /// The number that all following ones should be above.
-    highest: u64,
-    /// Messages that came after a later one, and by how many numbers at most.
-    pub(crate) overtaken: u64,
-    pub(crate) farthest: u64,
 }
 
 /// Numbers remembered; far more than any provider lets messages overtake each other.
@@ -61,24 +90,12 @@ const WINDOW: u64 = 1 << 17;
 
 impl Seen {
     pub(crate) fn new() -> Self {
-        Self {
-            bits: vec![0; (WINDOW / 64) as usize],
-            base: 0,
-            duplicates: 0,
-            highest: 0,
-            overtaken: 0,
-            farthest: 0,
-        }
+        Self { bits: vec![0; (WINDOW / 64) as usize], base: 0, duplicates: 0 }
     }
 
     /// Notes one number. One that is older than the window can only be a duplicate or was lost
     /// for so long that it counts as one.
     pub(crate) fn note(&mut self, sequence: u64) {
-        if sequence < self.highest {
-            self.overtaken += 1;
-            self.farthest = self.farthest.max(self.highest - sequence);
-        }
-        self.highest = self.highest.max(sequence);
         if sequence < self.base {
             self.duplicates += 1;
             return;
@@ -129,10 +146,10 @@ mod tests {
 
     #[test]
     fn messages_that_were_overtaken_are_counted_with_their_distance() {
-        let mut seen = Seen::new();
+        let mut overtaken = Overtaken::default();
         for sequence in [0, 1, 5, 2, 3, 6, 4, 7] {
-            seen.note(sequence);
+            overtaken.note(sequence);
         }
-        assert_eq!((seen.overtaken, seen.farthest, seen.duplicates), (3, 3, 0));
+        assert_eq!((overtaken.count, overtaken.farthest), (3, 3));
     }
 }

@@ -149,6 +149,8 @@ pub(crate) struct Method {
     /// Messages of the streams beside a latency in bytes; 0: there were none.
     pub(crate) load_size_bytes: usize,
     pub(crate) counted_at: CountedAt,
+    /// Threads outnumbered processors and took turns.
+    pub(crate) crowded: bool,
     /// What the calls of a workload were about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) work: Option<WorkSpec>,
@@ -166,6 +168,7 @@ impl Default for Method {
             memory_bytes: 0,
             load_size_bytes: 0,
             counted_at: CountedAt::Receiver,
+            crowded: false,
             work: None,
             seed: 0,
         }
@@ -195,6 +198,13 @@ impl Run {
             error: None,
             points,
         }
+    }
+
+    /// Whether messages were sent one by one, by one thread over one endpoint.
+    pub(crate) fn is_plain(&self) -> bool {
+        let Method { flow, threads, endpoints, memory_bytes, load_size_bytes, .. } = self.method;
+        let is_alone = (threads, endpoints, memory_bytes, load_size_bytes) == (1, 1, 0, 0);
+        is_alone && self.operation == Operation::Send && flow == Flow::default()
     }
 
     /// What was measured, in one word: the benchmark, or which operation of all ranks.

@@ -83,6 +83,7 @@ impl Session {
                     benchmark if benchmark.is_workload() => CountedAt::Initiator,
                     _ => CountedAt::Receiver,
                 },
+                crowded: self.job.crowded,
                 work: self.job.benchmark.is_workload().then_some(self.job.work),
                 seed: self.job.seed,
             },
@@ -183,9 +184,9 @@ impl Session {
     }
 
     fn new_point(&self, point: PointSpec) -> Point {
-        let PointSpec { size_bytes, depth, warmup_ms, rate_per_s, parameter, .. } = point;
+        let PointSpec { size_bytes, depth, warmup_ms, rate_per_s, parameter, order, .. } = point;
         let rx_depth = self.rx_depth;
-        Point { rx_depth, warmup_ms, rate_per_s, parameter, ..Point::new(size_bytes, depth) }
+        Point { rx_depth, warmup_ms, rate_per_s, parameter, order, ..Point::new(size_bytes, depth) }
     }
 
     fn packed(&self, of: TimesOf, times_ns: &Histogram<u64>) -> Option<PackedTimes> {
@@ -277,10 +278,7 @@ impl Session {
             return Err(Failure::Data(format!("{lost} of {in_all} messages never arrived")));
         }
         let bandwidth = Some(Bandwidth::of(&counts));
-        let farthest = counts.iter().map(|c| c.farthest).max().unwrap_or(0);
-        let overtaken = of_all(|c| c.overtaken);
-        let disorder = Disorder { overtaken, messages: validated, farthest };
-        let disorder = (validated > 0 && point.size_bytes >= SEQUENCE_BYTES).then_some(disorder);
+        let disorder = Disorder::of(&counts);
         Ok(Point { lost, validated, bandwidth, disorder, sent: in_all, ..self.new_point(point) })
     }
 
@@ -352,9 +350,7 @@ impl Session {
         if duplicates > 0 {
             return Err(Failure::Data(format!("{duplicates} messages arrived twice")));
         }
-        let farthest = served.iter().flatten().map(|count| count.farthest).max().unwrap_or(0);
-        let messages = sum(|count| count.numbered);
-        let disorder = Disorder { overtaken: sum(|count| count.overtaken), messages, farthest };
+        let disorder = Disorder::of(served.iter().flatten());
         let validated = calls.iter().map(|thread| thread.validated).sum();
         let arrivals = (point.rate_per_s > 0).then_some(self.job.arrivals);
         let (work, times) = Work::of(&calls, &served, arrivals)?;
@@ -364,7 +360,7 @@ impl Session {
             operation_time: Some(times),
             work: Some(work),
             bandwidth: (!streams.is_empty()).then(|| Bandwidth::of(&streams)),
-            disorder: (messages > 0).then_some(disorder),
+            disorder,
             ..self.new_point(point)
         })
     }

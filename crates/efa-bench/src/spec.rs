@@ -1,6 +1,10 @@
 //! What is to be measured: sent from the client to the server.
 
+mod order;
+
 use serde::{Deserialize, Serialize};
+
+pub(crate) use self::order::{Order, Stamp};
 
 use crate::fabric_name::FabricName;
 use crate::topology::Topology;
@@ -253,6 +257,9 @@ pub(crate) struct PointSpec {
     /// The workload's own parameter: records in a message (piggyback), levels of the tree that the
     /// client keeps (index), bytes of a chunk (fileget); 0 elsewhere.
     pub(crate) parameter: usize,
+    /// Of streams.
+    #[serde(default)]
+    pub(crate) order: Order,
 }
 
 impl JobSpec {

@@ -57,6 +57,7 @@ fn timed_loops_do_not_allocate() {
         (&["latency", "--fabric", "udp", "-s", "64"], "200", "2000"),
         (&["latency", "-p", "shm", "-s", "64", "--validate"], "200", "2000"),
         (&["bandwidth", "--fabric", "tcp", "-s", "64", "-d", "64"], "1000", "30000"),
+        (&["bandwidth", "-p", "shm", "-s", "64", "-d", "64", "--order", "kept"], "1000", "30000"),
         (
             &["batch", "--fabric", "tcp", "-s", "64", "-d", "64", "--post-list", "8"],
             "1000",

@@ -365,7 +365,7 @@ fn what_other_tools_printed_is_imported_and_reported() {
     let output = efa_bench(&["report", &json, &perftest, "--no-paper", "-o", &page]);
     assert!(output.status.success(), "{output:?}");
     let text = std::fs::read_to_string(&page).expect("a page");
-    for words in ["sockets", "perftest", "2.86", "2.362"] {
+    for words in ["sockets", "perftest", "2.86", "2.36"] {
         assert!(text.contains(words), "{words} is not in {text}");
     }
     assert_fails(&efa_bench(&["import", &sockperf]), 10, &["give it with --size"]);

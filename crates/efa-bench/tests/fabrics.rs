@@ -4,7 +4,9 @@ mod common;
 
 use std::process::{Command, Output};
 
-use common::{PROGRAM, assert_fails, efa_bench, on_soft_efa, points, points_of, softefa};
+use common::{
+    PROGRAM, assert_fails, efa_bench, on_soft_efa, on_soft_efa_with, points, points_of, softefa,
+};
 
 #[test]
 fn sockets_carry_every_length_whole() {
@@ -360,6 +362,43 @@ fn the_degree_of_disorder_is_measured() {
         .expect("softefa starts");
     let (overtaken, farthest) = disorder(&output);
     assert!(overtaken > 0 && farthest > 0, "{overtaken} overtaken by up to {farthest}");
+}
+
+#[test]
+fn messages_are_handed_on_in_order_where_that_is_asked_for() {
+    let bandwidth =
+        ["bandwidth", "-n", "3000", "-s", "8,1000", "-d", "64", "--order", "any,numbered,kept"];
+    let orders = |output: &Output| {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        points(output)
+    };
+    let fault = ["--fault", "reorder=10%,seed=7"];
+    let (output, _) =
+        on_soft_efa_with(&fault, &[&bandwidth[..], &["--fabric", "verbs:srd"]].concat());
+    for points in orders(&output).chunks(3) {
+        let names: Vec<_> = points.iter().map(|point| point["order"].as_str()).collect();
+        assert_eq!(names, [None, Some("numbered"), Some("kept")], "the usual is not written");
+        assert!(points[0]["disorder"].is_null(), "{}", points[0]);
+        let count = |at: usize, name: &str| points[at]["disorder"][name].as_u64().unwrap_or(0);
+        assert!(count(1, "overtaken") > 0 && count(1, "held") == 0, "{}", points[1]);
+        let (held, most) = (count(2, "held"), count(2, "held_most"));
+        assert!(held >= count(2, "overtaken") && held >= most && most > 0, "{}", points[2]);
+        // Nothing is lost on the way: what waits is handed on in the end.
+        assert!(points[2]["bandwidth"]["messages"].as_u64() >= Some(3000), "{}", points[2]);
+    }
+    let output = efa_bench(
+        &[&["local"], &bandwidth[..], &["--fabric", "tcp", "--no-doubts", "--json", "-"]].concat(),
+    );
+    let in_order = |point: &serde_json::Value| point["disorder"]["overtaken"] == 0;
+    assert_eq!(orders(&output).iter().filter(|point| in_order(point)).count(), 4);
+    for (more, words) in [
+        (&["-s", "4"][..], &["4 B", "no room"][..]),
+        (&["-s", "64", "--fabric", "udp"], &["--order", "lost"]),
+        (&["-s", "64", "--complete-every", "2"], &["--order", "each complete"]),
+    ] {
+        let words_of = [&["local", "bandwidth", "-d", "8", "--order", "kept"], more].concat();
+        assert_fails(&efa_bench(&words_of), 2, words);
+    }
 }
 
 #[test]

@@ -164,8 +164,8 @@ pub(crate) struct CompareArgs {
     pub(crate) base: PathBuf,
     /// Result file that is compared.
     pub(crate) new: PathBuf,
-    /// Call changes up to this many percent the same. Without it the seeds decide: half of the
-    /// 95 % confidence interval of their ratios, at least 2 %.
+    /// Call changes up to this many percent the same; default: 2. All are where the 95 % interval of
+    /// the seeds' ratios holds 1.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(crate) threshold: Option<f64>,
 }

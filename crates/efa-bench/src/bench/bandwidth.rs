@@ -7,13 +7,13 @@
 use std::time::{Duration, Instant};
 
 use super::Measured;
+use super::inspect::Inspector;
 use super::stream::{Sender, finish};
 use crate::backend::Backend;
 use crate::exchange::{Pending, Signals};
 use crate::failure::Failure;
 use crate::lane::{Port, Report};
 use crate::link::{Arrival, Link};
-use crate::pattern::{self, Seen};
 use crate::record::ReceiverCount;
 use crate::spec::{EndpointKind, Limit, PointSpec};
 use crate::watch::{Idle, Watch};
@@ -96,7 +96,8 @@ struct Receiver {
     first: Option<Instant>,
     opened: Option<Instant>,
     closed: bool,
-    seen: Option<Seen>,
+    /// Where messages are more than counted.
+    inspector: Option<Inspector>,
 }
 
 /// The server's side of a point. It reports once that its window is over, and keeps receiving until
@@ -106,25 +107,20 @@ pub(crate) fn receive<B: Backend>(
     port: &Port,
     point: PointSpec,
 ) -> Result<Measured, Failure> {
-    let seen = point.validate.then(Seen::new);
     let mut receiver = Receiver {
         point,
         count: ReceiverCount::default(),
         first: None,
         opened: None,
         closed: false,
-        seen,
+        inspector: Inspector::new(point),
     };
     receiver.window(links, &port.signals)?;
     port.report(Report::WindowClosed);
     let sent = receiver.until_told(links, port)?;
     receiver.drain(links, port, sent)?;
-    let Receiver { mut count, seen, .. } = receiver;
-    if let Some(seen) = seen {
-        count.duplicates = seen.duplicates;
-        count.overtaken = seen.overtaken;
-        count.farthest = seen.farthest;
-    }
+    let Receiver { count, inspector, .. } = receiver;
+    let count = inspector.map_or(Ok(count), |inspector| inspector.add_to(count))?;
     Ok(Measured::Received(count))
 }
 
@@ -166,32 +162,23 @@ impl Receiver {
     #[inline]
     fn take<B: Backend>(&mut self, link: &mut Link<B>) -> Result<(), Failure> {
         while let Some(arrival) = link.arrived.pop_front() {
-            if self.point.validate {
-                self.validate(link, arrival)?;
-            }
+            let handed_on = self.inspect(link, arrival)?;
             self.count.total += 1;
             if self.opened.is_some() && !self.closed {
-                self.count.messages += 1;
-                self.count.bytes += arrival.len_bytes as u64;
+                self.count.messages += handed_on;
+                self.count.bytes += handed_on * arrival.len_bytes as u64;
             }
             link.repost(arrival.slot)?;
         }
         Ok(())
     }
 
-    fn validate<B: Backend>(&mut self, link: &Link<B>, arrival: Arrival) -> Result<(), Failure> {
-        self.count.validated += 1;
-        let size = self.point.size_bytes;
+    /// Looks at a message; answers how many may be handed on now.
+    #[inline]
+    fn inspect<B: Backend>(&mut self, link: &Link<B>, arrival: Arrival) -> Result<u64, Failure> {
+        let Some(inspector) = &mut self.inspector else { return Ok(1) };
         let payload = link.payload(arrival.slot)?;
-        match pattern::check(&payload[..arrival.len_bytes.min(payload.len())]) {
-            Ok(number) if arrival.len_bytes == size => {
-                if let (Some(seen), Some(number)) = (self.seen.as_mut(), number) {
-                    seen.note(number);
-                }
-            }
-            _ => self.count.wrong += 1,
-        }
-        Ok(())
+        inspector.take(&payload[..arrival.len_bytes.min(payload.len())])
     }
 
     /// Opens and closes the window at batch boundaries; answers whether it has just closed.

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::lane::{Port, Side};
 use crate::link::{Arrival, Link};
 use crate::pattern;
-use crate::spec::{EndpointKind, Limit, PointSpec};
+use crate::spec::{EndpointKind, Limit, Order, PointSpec};
 use crate::watch::{Idle, Watch};
 
 /// Where a message says which it is, so that late datagrams are known; sent back with the flag.
@@ -38,6 +38,7 @@ const COLD_START: PointSpec = PointSpec {
     validate: false,
     rate_per_s: 0,
     parameter: 0,
+    order: Order::Any,
 };
 
 /// The client's side of a point, on one endpoint.

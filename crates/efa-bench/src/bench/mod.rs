@@ -2,10 +2,12 @@
 //! server's loop beside each other.
 
 pub(crate) mod bandwidth;
+mod inspect;
 pub(crate) mod latency;
 pub(crate) mod open_loop;
 #[cfg(test)]
 mod own_cost;
+mod reorder;
 pub(crate) mod rma;
 pub(crate) mod stream;
 

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::lane::{Command, Port, Side};
 use crate::link::Link;
 use crate::names::Name;
-use crate::spec::{JobSpec, Limit, PointSpec};
+use crate::spec::{JobSpec, Limit, Order, PointSpec};
 
 /// "latency-client 1000": which loop, and how many messages (ms, of a receiver).
 const ENV: &str = "EFA_BENCH_OWN_COST";
@@ -101,6 +101,7 @@ fn run(part: &Part, amount: u64) -> u64 {
         validate: false,
         rate_per_s: 0,
         parameter: 0,
+        order: Order::Any,
     };
     (part.run)(&mut links, &port, point).expect("nothing can fail");
     (part.handled)(links[0].backend())

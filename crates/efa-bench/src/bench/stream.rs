@@ -7,12 +7,13 @@ use crate::exchange::Signals;
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::pattern;
-use crate::spec::{Flow, Limit, PointSpec, Window};
+use crate::spec::{Flow, Limit, PointSpec, Stamp, Window};
 use crate::watch::Watch;
 
 /// The posting side of a point.
 pub(super) struct Sender {
     point: PointSpec,
+    stamp: Stamp,
     flow: Flow,
     /// Operations to post; `u64::MAX`: until somebody else says stop.
     total: u64,
@@ -26,7 +27,8 @@ impl Sender {
             Limit::DurationMs(_) => u64::MAX,
             Limit::Iterations(n) => n + point.warmup_iterations(),
         };
-        Self { point, flow, total, sent: 0, started: Instant::now() }
+        let stamp = point.stamp();
+        Self { point, stamp, flow, total, sent: 0, started: Instant::now() }
     }
 
     pub(super) const fn is_done(&self) -> bool {
@@ -61,11 +63,14 @@ impl Sender {
         let room = room(self.flow, self.point.depth, link.in_flight(), rest);
         let list = self.flow.post_list;
         for index in 0..room {
-            if self.point.validate
+            if self.stamp != Stamp::Nothing
                 && let Some(slot) = link.next_tx()
             {
-                let size = self.point.size_bytes;
-                pattern::fill(&mut link.payload_mut(slot)?[..size], self.sent);
+                let payload = &mut link.payload_mut(slot)?[..self.point.size_bytes];
+                match self.stamp {
+                    Stamp::Content => pattern::fill(payload, self.sent),
+                    _ => pattern::write_number(payload, self.sent),
+                }
             }
             let more = list > 1 && index + 1 < room && !(index + 1).is_multiple_of(list);
             if !link.try_post(self.point.size_bytes, more)? {

@@ -11,8 +11,9 @@ use crate::host;
 use crate::judge::Assertion;
 use crate::measure::Until;
 use crate::names::{Name, Preset};
+use crate::pattern::SEQUENCE_BYTES;
 use crate::spec::{
-    Arrivals, Benchmark, EndpointKind, Flow, JobSpec, Limit, Operation, Window, parse_bytes,
+    Arrivals, Benchmark, EndpointKind, Flow, JobSpec, Limit, Operation, Order, Window, parse_bytes,
     parse_list,
 };
 use crate::topology::NODES_MAX;
@@ -53,6 +54,11 @@ pub(crate) struct MeasureArgs {
     /// Hand so many operations to the fabric at once (streams): FI_MORE, lists of requests.
     #[arg(long, default_value_t = 1)]
     pub(crate) post_list: usize,
+    /// What becomes of the order of messages (bandwidth), or several, each with each point: numbered
+    /// ones carry a number and those that come after a later one are counted; kept: the receiver puts
+    /// aside what comes early and hands messages on in order. Default: any.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) order: Vec<Order>,
     /// Take messages from this much memory at random offsets (streams): 4096, 64M, 20G (powers of
     /// two); one-sided operations go to as much.
     #[arg(long, value_parser = parse_bytes)]
@@ -199,6 +205,7 @@ impl MeasureArgs {
         let parameters = self.work.parameters(preset.benchmark)?;
         sound(name, &job, &depths, self.validate)?;
         self.check_rate(preset.benchmark)?;
+        let orders = self.orders(&job, &sizes)?;
         Ok(Wish {
             name: self.name.clone(),
             test: name.text(),
@@ -206,6 +213,7 @@ impl MeasureArgs {
             sizes,
             depths,
             parameters,
+            orders,
             rates_per_s: rates.into_iter().map(|rate| rate as u64).collect(),
             limit,
             warmup_ms,
@@ -216,6 +224,24 @@ impl MeasureArgs {
             cpus: self.cpu.clone(),
             numa: self.numa,
         })
+    }
+
+    /// Refuses to ask for the order of what has none, or no room for numbers.
+    fn orders(&self, job: &JobSpec, sizes: &[usize]) -> Result<Vec<Order>, Failure> {
+        if self.order.iter().all(Order::is_any) {
+            return Ok(vec![Order::Any]);
+        }
+        let wrong = |text: String| Err(Failure::Usage(format!("--order: {text}")));
+        if job.benchmark != Benchmark::Bandwidth || job.flow.complete_every > 1 {
+            return wrong("it is for streams of messages that each complete".to_owned());
+        }
+        if job.endpoint == EndpointKind::Dgram && self.order.contains(&Order::Kept) {
+            return wrong("a datagram that is lost would be waited for without end".to_owned());
+        }
+        match sizes.iter().find(|size| **size < SEQUENCE_BYTES) {
+            Some(size) => wrong(format!("{size} B have no room for a number of {SEQUENCE_BYTES}")),
+            None => Ok(self.order.clone()),
+        }
     }
 
     /// Refuses a rate for what does not go by the clock.

@@ -11,7 +11,7 @@ use report::{Axis, Chart, LOOKS, Scale, Section, Series, Stroke, Table, signific
 
 use crate::page::describe;
 use crate::paper;
-use crate::record::Run;
+use crate::record::{Point, Run};
 use catalogue::{Across, FIGURES, Figure, Panel, Quantity};
 pub(crate) use model::Model;
 use sample::{Origin, Sample};
@@ -31,13 +31,12 @@ pub(crate) fn sections(runs: &[Run], model: Option<&Model>) -> Vec<Section> {
         .collect()
 }
 
-/// Whether a figure plots streams of this size over the depth.
-pub(crate) fn has_depths_of(size_bytes: usize) -> bool {
-    let is_it = |panel: &Panel| panel.size_bytes.is_some_and(|bytes| bytes as usize == size_bytes);
-    let over_depth = FIGURES.iter().filter(|figure| figure.across == Across::Depth);
-    over_depth
-        .filter(|figure| figure.operations == [Operation::Send])
-        .any(|f| f.panels.iter().any(is_it))
+/// Whether a figure shows this point.
+pub(crate) fn has(run: &Run, point: &Point) -> bool {
+    let shows = |figure: &Figure| {
+        figure.panels.iter().any(|panel| sample::of_point(figure, *panel, run, point).is_some())
+    };
+    FIGURES.iter().any(shows)
 }
 
 /// One plot of a figure.

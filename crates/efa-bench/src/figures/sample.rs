@@ -120,28 +120,31 @@ fn in_quantity(row: &Row, value: f64, figure: &Figure) -> Option<f64> {
 pub(super) fn measured(figure: &Figure, panel: Panel, runs: &[Run]) -> (Vec<Sample>, Vec<String>) {
     let (mut samples, mut commands) = (Vec::new(), Vec::new());
     for run in runs.iter().filter(|run| run.source != "published") {
-        let Some(operation) = operation_of(run) else { continue };
-        if !figure.operations.contains(&operation) || !is_plain(run, figure) {
-            continue;
-        }
-        let found = run.points.iter().filter_map(|point| {
-            Some(Sample {
-                origin: Origin::Measured,
-                series: run.name.clone(),
-                operation,
-                x: measured_x(figure, panel, run, point)?,
-                y: quantity_of(point, figure.quantity)?,
-                anomaly: None,
-            })
-        });
         let before = samples.len();
-        samples.extend(found);
+        samples.extend(run.points.iter().filter_map(|point| of_point(figure, panel, run, point)));
         let is_new = !run.command.is_empty() && !commands.contains(&run.command);
         if samples.len() > before && is_new {
             commands.push(run.command.clone());
         }
     }
     (samples, commands)
+}
+
+/// The place of a measured point, if it belongs to the plot.
+pub(super) fn of_point(figure: &Figure, panel: Panel, run: &Run, point: &Point) -> Option<Sample> {
+    let operation = operation_of(run)?;
+    let is_one = figure.operations.contains(&operation) && is_plain(run, figure);
+    let is_one = is_one && point.order.is_any() && point.validated == 0;
+    let sample = |x, y| Sample {
+        origin: Origin::Measured,
+        series: run.name.clone(),
+        operation,
+        x,
+        y,
+        anomaly: None,
+    };
+    let place = measured_x(figure, panel, run, point).zip(quantity_of(point, figure.quantity));
+    place.filter(|_| is_one).map(|(x, y)| sample(x, y))
 }
 
 /// Streams with lists, rare completions or large memory are benchmarks of their own.
@@ -151,6 +154,7 @@ fn is_plain(run: &Run, figure: &Figure) -> bool {
     let is_loaded = run.benchmark == Benchmark::SatLatency;
     is_single
         && !matches!(run.benchmark, Benchmark::OpenLoop | Benchmark::Collective)
+        && !run.benchmark.is_workload()
         && is_loaded == (figure.across == Across::Load)
         && (!run.benchmark.has_depth() || flow.window == figure.window)
 }

@@ -66,11 +66,32 @@ impl Figure {
         }
     }
 
-    /// Its value at `point`, if it was measured there.
+    /// What a comparison judges of a point.
+    pub(crate) fn judged(point: &Point) -> Vec<Self> {
+        let middle = if Self::P50.of(point).is_some() { Self::P50 } else { Self::Mean };
+        let moved = if point.bandwidth.is_some() { Self::Goodput } else { Self::Rate };
+        vec![middle, Self::P99, moved]
+    }
+
+    /// Which figure a point's blocks are of: see [`Point::figure`].
+    pub(crate) fn of_blocks(point: &Point) -> Self {
+        let has_times = point.open_loop.is_some() || point.collective.is_some();
+        match point.latency {
+            Some(latency) if latency.distribution.is_none() => Self::Mean,
+            Some(_) => Self::P50,
+            None if has_times => Self::P50,
+            None if point.bandwidth.is_some() => Self::Goodput,
+            None => Self::Rate,
+        }
+    }
+
+    /// Its value at `point`, if it was measured there. Times of open loops are those of responses.
     pub(crate) fn of(self, point: &Point) -> Option<f64> {
         let has_calls = point.work.is_some() || point.collective.is_some();
         let calls = point.operation_time.filter(|_| has_calls);
-        let spread = point.latency.and_then(|latency| latency.distribution).or(calls);
+        let responses = point.open_loop.map(|found| found.response);
+        let latency = point.latency.and_then(|latency| latency.distribution);
+        let spread = latency.or(responses).or(calls);
         match self {
             Self::Min => spread.map(|d| d.min_us),
             Self::P50 => spread.map(|d| d.p50_us),

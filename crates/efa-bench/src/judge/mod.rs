@@ -2,11 +2,12 @@
 
 mod assertion;
 mod figure;
+mod pairs;
 
 use std::path::PathBuf;
 
 use clap::Args;
-use report::{Change, Table, noise_of_ratio, significant};
+use report::{Change, Interval, Table, ratio_interval, significant};
 
 use crate::failure::Failure;
 use crate::import::command::load;
@@ -15,11 +16,12 @@ use crate::record::{Point, Results, Run};
 
 pub(crate) use assertion::Assertion;
 use figure::Figure;
+use pairs::{Pair, Pairs};
 
 /// Changes up to this many percent are noise, whatever the blocks say: what two runs of the same
 /// program differ by on a quiet machine.
 const NOISE_PERCENT: f64 = 5.0;
-/// The same for figures without blocks.
+/// The same for percentiles of the tail, which have no blocks.
 const TAIL_NOISE_PERCENT: f64 = 20.0;
 
 /// Compares two result files.
@@ -29,8 +31,8 @@ pub(crate) struct CompareArgs {
     base: PathBuf,
     /// The result that is judged.
     new: PathBuf,
-    /// Changes up to this many percent are noise; default: 5, more where blocks differ by more,
-    /// 20 for p99.
+    /// Changes up to this many percent are noise; default: 5, for p99 20. All are where the 95 %
+    /// interval of the ratio, from the blocks of both, holds 1.
     #[arg(long, value_name = "PERCENT")]
     threshold: Option<f64>,
     /// A limit the second file must keep, such as 'latency/64B p99 < 30us'; repeatable.
@@ -44,8 +46,8 @@ pub(crate) struct CompareArgs {
 /// Prints the verdicts; a failure when something regressed, is missing, or breaks a limit.
 pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let (base, new) = (load(&args.base)?, load(&args.new)?);
-    let rows = rows(&base, &new, args.threshold);
-    if !rows.iter().any(|row| row.new.is_some()) {
+    let Pairs { pairs, ambiguous, only_new } = Pairs::of(&base, &new);
+    if ambiguous.is_empty() && !pairs.iter().any(|pair| pair.new.is_some()) {
         let reason = format!(
             "the files have no point in common: {} has {}, {} has {}",
             args.base.display(),
@@ -55,20 +57,30 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
         );
         return Err(Failure::Usage(reason));
     }
-    let titles = ["point", "figure", "verdict", "first", "second", "ratio", "noise"];
+    let rows: Vec<Row> = pairs.iter().flat_map(|pair| rows_of(pair, args.threshold)).collect();
+    let titles = ["point", "figure", "verdict", "first", "second", "ratio", "95 % of it", "noise"];
     let mut table = Table::new("Change from the first to the second", &titles, 3);
     for row in rows.iter().filter(|row| !args.quiet || row.change != Change::Same) {
         table.push(row.cells());
     }
     let count = |change: Change| rows.iter().filter(|row| row.change == change).count();
     let regressed = count(Change::Regressed);
-    let summary = format!(
-        "{} improved, {} the same, {regressed} regressed or missing\n",
+    let mut summary = format!(
+        "{} improved, {} the same, {regressed} regressed or missing",
         count(Change::Improved),
         count(Change::Same)
     );
-    output::print(&format!("{}{summary}", table.text()))?;
+    if only_new > 0 {
+        summary += &format!("; {only_new} points of the second file are not in the first");
+    }
+    let doubts: String = ambiguous.iter().map(|text| format!("AMBIGUOUS: {text}\n")).collect();
+    output::print(&format!("{}{doubts}{summary}\n", table.text()))?;
     check(&args.assertions, &new.runs)?;
+    if !ambiguous.is_empty() {
+        let text = "points are there several times, not as often in both files: which is which? Give \
+            runs names of their own (--name)";
+        return Err(Failure::Check(format!("{} {text}", ambiguous.len())));
+    }
     if regressed > 0 {
         return Err(Failure::Check(format!("{regressed} figures regressed or are missing")));
     }
@@ -101,6 +113,8 @@ struct Row {
     base: f64,
     /// `None`: it is missing.
     new: Option<f64>,
+    /// Of the ratio, where both have blocks of this figure.
+    ratio: Option<Interval>,
     noise_percent: f64,
     change: Change,
 }
@@ -109,85 +123,49 @@ impl Row {
     fn cells(&self) -> Vec<String> {
         let (unit, _) = self.figure.units()[0];
         let mut cells = vec![self.point.clone(), format!("{} {unit}", self.figure.name())];
-        match self.new {
-            None => cells.extend(["MISSING".to_owned(), significant(self.base), "-".to_owned()]),
-            Some(new) => cells.extend([
-                self.change.word().to_owned(),
-                significant(self.base),
-                significant(new),
-                format!("{:.3}", new / self.base),
-                format!("{:.1} %", self.noise_percent),
-            ]),
-        }
+        let Some(new) = self.new else {
+            cells.extend(["MISSING".to_owned(), significant(self.base)]);
+            return cells;
+        };
+        let ends = |ratio: Interval| format!("{:.3} to {:.3}", ratio.low, ratio.high);
+        cells.extend([
+            self.change.word().to_owned(),
+            significant(self.base),
+            significant(new),
+            format!("{:.3}", new / self.base),
+            self.ratio.map_or_else(|| "-".to_owned(), ends),
+            format!("{:.1} %", self.noise_percent),
+        ]);
         cells
     }
 }
 
-fn rows(base: &Results, new: &Results, threshold_percent: Option<f64>) -> Vec<Row> {
-    let is_measured = |run: &&Run| run.source != "published";
-    let name_of = |results: &Results| {
-        let mut names: Vec<&str> =
-            results.runs.iter().filter(is_measured).map(|r| r.name.as_str()).collect();
-        names.dedup();
-        (names.len() == 1).then(|| names[0].to_owned())
-    };
-    // Two fabrics may be compared as well, when there is no doubt which with which.
-    let is_one_each = name_of(base).is_some() && name_of(new).is_some();
-    let mut rows = Vec::new();
-    for run in base.runs.iter().filter(is_measured) {
-        let is_like = |other: &&Run| {
-            (is_one_each || other.name == run.name)
-                && other.kind() == run.kind()
-                && other.operation == run.operation
-                && other.endpoint == run.endpoint
-        };
-        for point in &run.points {
-            let found = new
-                .runs
-                .iter()
-                .filter(is_measured)
-                .filter(is_like)
-                .flat_map(|other| &other.points)
-                .find(|other| other.is_like(point));
-            rows.extend(rows_of(run, point, found, threshold_percent));
-        }
-    }
-    rows
-}
-
-/// The figures of a point that are judged: the middle and the tail, or goodput.
-fn rows_of(
-    run: &Run,
-    base: &Point,
-    new: Option<&Point>,
-    threshold_percent: Option<f64>,
-) -> Vec<Row> {
-    let name = format!("{} {} {} B, depth {}", run.name, run.kind(), base.size_bytes, base.depth);
-    let middle = if Figure::P50.of(base).is_some() { Figure::P50 } else { Figure::Mean };
-    [middle, Figure::P99, Figure::Goodput]
-        .into_iter()
-        .filter_map(|figure| {
-            let value = figure.of(base)?;
-            let other = new.and_then(|point| figure.of(point));
-            let least = if figure == Figure::P99 { TAIL_NOISE_PERCENT } else { NOISE_PERCENT };
-            let blocks = (figure != Figure::P99)
-                .then(|| noise_of_ratio(&base.blocks, new.map_or(&[], |point| &point.blocks)))
-                .flatten();
-            let noise_percent =
-                threshold_percent.unwrap_or_else(|| blocks.map_or(least, |noise| least.max(noise)));
-            let change = other.map_or(Change::Regressed, |other| {
-                Change::of(value, other, figure.better(), noise_percent)
-            });
-            Some(Row {
-                point: name.clone(),
-                figure,
-                base: value,
-                new: other,
-                noise_percent,
-                change,
-            })
+/// The figures of a point that are judged: the middle and the tail of times, and what was moved.
+fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<Row> {
+    let &Pair { ref label, base, new } = pair;
+    let judged = Figure::judged(base).into_iter();
+    let row = |figure: Figure| {
+        let value = figure.of(base)?;
+        let other = new.and_then(|point| figure.of(point));
+        let usual = if figure == Figure::P99 { TAIL_NOISE_PERCENT } else { NOISE_PERCENT };
+        let noise_percent = threshold_percent.unwrap_or(usual);
+        let has_blocks = |point: &&Point| Figure::of_blocks(point) == figure;
+        let blocks = new.filter(has_blocks).filter(|_| has_blocks(&base));
+        let ratio = blocks.and_then(|new| ratio_interval(&base.blocks, &new.blocks));
+        let change = other.map_or(Change::Regressed, |other| {
+            Change::of(value, other, figure.better(), noise_percent, ratio)
+        });
+        Some(Row {
+            point: label.clone(),
+            figure,
+            base: value,
+            new: other,
+            ratio,
+            noise_percent,
+            change,
         })
-        .collect()
+    };
+    judged.filter_map(row).collect()
 }
 
 #[cfg(test)]
@@ -207,8 +185,12 @@ mod tests {
         output::results(vec![Run::new(name, Benchmark::Bandwidth, vec![point])], Vec::new())
     }
 
+    fn rows(base: &Results, new: &Results) -> Vec<Row> {
+        Pairs::of(base, new).pairs.iter().flat_map(|pair| rows_of(pair, None)).collect()
+    }
+
     fn change(base: &[f64], new: &[f64]) -> Change {
-        let rows = rows(&results("a", base), &results("b", new), None);
+        let rows = rows(&results("a", base), &results("b", new));
         assert_eq!(rows.len(), 1);
         rows[0].change
     }
@@ -223,10 +205,29 @@ mod tests {
     }
 
     #[test]
+    fn calls_are_judged_by_their_rate_and_their_times() {
+        let words = r#"{"calls":2,"seconds":1.0,"mcalls_per_s":2.0,"messages_per_call":2.0,
+            "bytes_per_call":88.0,"client_cpu_ns":1.0,"server_cpu_ns":1.0,"actions":[]}"#;
+        let work: crate::record::Work = serde_json::from_str(words).expect("calls");
+        let times = crate::record::Distribution { p50_us: 5.0, p99_us: 9.0, ..Default::default() };
+        let mut results = results("a", &[2.0]);
+        results.runs[0].benchmark = Benchmark::Rpc;
+        let point = &mut results.runs[0].points[0];
+        (point.bandwidth, point.operation_time) = (None, Some(times));
+        (point.work, point.blocks) = (Some(work), vec![1.9, 2.0, 2.1]);
+        let rows = rows(&results, &results);
+        let found: Vec<_> =
+            rows.iter().map(|row| (row.figure.name(), row.base, row.ratio.is_some())).collect();
+        // Blocks are of the rate.
+        assert_eq!(found, [("p50", 5.0, false), ("p99", 9.0, false), ("rate", 2.0, true)]);
+        assert!(rows.iter().all(|row| row.change == Change::Same));
+    }
+
+    #[test]
     fn what_is_missing_counts_as_regressed() {
         let mut new = results("a", &[10.0]);
         new.runs[0].points[0].size_bytes = 65;
-        let rows = rows(&results("a", &[10.0]), &new, None);
+        let rows = rows(&results("a", &[10.0]), &new);
         assert_eq!((rows[0].new, rows[0].change), (None, Change::Regressed));
     }
 }

@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Random, median_interval};
+use report::{middle, middle_interval};
+
+use super::Random;
 use crate::failure::Failure;
 
 /// When to stop repeating.
@@ -68,7 +70,6 @@ impl Until {
 #[derive(Debug)]
 pub(crate) struct Blocks {
     until: Until,
-    seed: u64,
     random: Random,
     started: Instant,
     /// Figures of each point so far.
@@ -82,7 +83,6 @@ impl Blocks {
     pub(crate) fn new(points: usize, until: Until, seed: u64) -> Self {
         Self {
             until,
-            seed,
             random: Random::new(seed),
             started: Instant::now(),
             figures: vec![Vec::new(); points],
@@ -125,11 +125,10 @@ impl Blocks {
 
     /// How far the middle may be off, in percent.
     fn doubt_percent(&self, point: usize) -> f64 {
-        let mut sorted = self.figures[point].clone();
-        sorted.sort_by(f64::total_cmp);
-        let Some(middle) = sorted.get(sorted.len() / 2) else { return f64::INFINITY };
-        let interval = median_interval(&sorted, self.seed);
-        interval.map_or(f64::INFINITY, |interval| interval.half_width_percent(*middle))
+        let figures = &self.figures[point];
+        let (middle, interval) = (middle(figures), middle_interval(figures));
+        let doubt = middle.zip(interval).map(|(middle, own)| own.half_width_percent(middle));
+        doubt.unwrap_or(f64::INFINITY)
     }
 
     /// Points whose interval is still wider than was asked for.

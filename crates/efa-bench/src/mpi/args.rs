@@ -12,7 +12,7 @@ use crate::host;
 use crate::judge::Assertion;
 use crate::measure::Until;
 use crate::output::Outputs;
-use crate::spec::{Benchmark, Limit, PointSpec, parse_list};
+use crate::spec::{Benchmark, Limit, Order, PointSpec, parse_list};
 
 /// What an MPI is measured by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -223,6 +223,7 @@ impl MpiArgs {
             validate: self.validate,
             rate_per_s: 0,
             parameter: 0,
+            order: Order::Any,
         };
         let measured_ms = if let Limit::DurationMs(ms) = limit { ms } else { 0 };
         let timeout_ms = millis("--timeout", self.timeout, 0.1)? + warmup_ms + measured_ms;

@@ -118,8 +118,7 @@ impl Job<'_> {
             measure_blocks(&run.name, &wanted.specs, &mut order, progress, |spec, _| {
                 program.measure(wanted.test, spec)
             });
-        run.points =
-            blocks.into_iter().filter_map(|blocks| Point::middle(blocks, wanted.seed)).collect();
+        run.points = blocks.into_iter().filter_map(Point::middle).collect();
         let warnings = doubt(&order, &run, wanted.specs.len()).filter(|_| failure.is_none());
         let mut failure = failure.or_else(|| program.end().err());
         if self.softefa.is_some() && failure.is_none() {

@@ -1,9 +1,10 @@
 //! Results as CSV: one row per point.
 
 use crate::counters::Counted;
-use crate::record::{Point, Run};
+use crate::record::{Disorder, Point, Run};
+use crate::spec::Order;
 
-const COLUMNS: [&str; 72] = [
+const COLUMNS: [&str; 75] = [
     "name",
     "source",
     "benchmark",
@@ -76,6 +77,9 @@ const COLUMNS: [&str; 72] = [
     "wire_bytes_per_message",
     "packets_per_message",
     "retransmitted_packets",
+    "order",
+    "held",
+    "held_most",
 ];
 
 /// Tidy CSV: one row per point, empty cells for what a point does not have.
@@ -158,7 +162,15 @@ fn cells(run: &Run, point: &Point) -> Vec<String> {
     cells.push(number(counted.and_then(|c| c.per_message(c.packets()))));
     let again = counted.and_then(Counted::retransmitted);
     cells.push(again.map_or_else(String::new, |packets| packets.to_string()));
+    cells.extend(order_cells(point));
     cells
+}
+
+/// Of streams that were asked for their order.
+fn order_cells(point: &Point) -> [String; 3] {
+    let kept = point.disorder.filter(|_| point.order == Order::Kept);
+    let count = |of: fn(&Disorder) -> u64| kept.map_or_else(String::new, |d| of(&d).to_string());
+    [point.order.name().to_owned(), count(|d| d.held), count(|d| d.held_most)]
 }
 
 /// Of a workload's operations.

@@ -4,7 +4,7 @@ use report::{Section, Table, significant};
 
 use crate::output;
 use crate::record::{CountedAt, Method, PlanRecord, Point, Results, Run};
-use crate::spec::{Benchmark, Window};
+use crate::spec::{Benchmark, Order, Window};
 
 /// Every run with all its figures.
 pub(super) fn all_measurements(runs: &[Run]) -> Section {
@@ -166,23 +166,41 @@ fn method_cells(run: &Run) -> Vec<String> {
 
 /// How far messages came out of order, where that was counted.
 pub(super) fn disorder(runs: &[Run]) -> Option<Section> {
-    let titles = ["run", "size B", "depth", "overtaken", "messages", "overtaken %", "farthest"];
-    let mut table = Table::new("Messages that came after a later one", &titles, 1);
+    let titles = [
+        "run",
+        "order",
+        "size B",
+        "depth",
+        "overtaken",
+        "messages",
+        "overtaken %",
+        "farthest",
+        "held",
+        "held at once",
+    ];
+    let mut table = Table::new("Messages that came after a later one", &titles, 2);
     for (run, point) in each_point(runs) {
         let Some(found) = point.disorder else { continue };
-        let percent = found.overtaken as f64 * 100.0 / found.messages.max(1) as f64;
+        let if_kept = |count: u64| match point.order {
+            Order::Kept => count.to_string(),
+            Order::Any | Order::Numbered => "-".to_owned(),
+        };
         table.push(vec![
             run.name.clone(),
+            point.order.name().to_owned(),
             point.size_bytes.to_string(),
             point.depth.to_string(),
             found.overtaken.to_string(),
             found.messages.to_string(),
-            significant(percent),
+            significant(found.overtaken_percent()),
             found.farthest.to_string(),
+            if_kept(found.held),
+            if_kept(found.held_most),
         ]);
     }
-    let text = "Counted with --validate: how many messages a later one of the same thread had \
-        overtaken, and by how many messages at most."
+    let text = "Where messages carry numbers (--order numbered or kept, --validate, log): how many a \
+        later one of the same thread had overtaken, and by how many messages at most. Where order was \
+        kept, those that came early were held until their turn."
         .to_owned();
     (!table.rows.is_empty()).then(|| Section {
         title: "Order of messages".to_owned(),

@@ -99,7 +99,7 @@ const OWN_OPTIONS: [&str; 13] = [
     "help",
 ];
 /// Options whose value may be a list: an array is one run. An array of another is a run for each.
-const LISTS: [&str; 5] = ["sizes", "depth", "rate", "cpu", "server-cpu"];
+const LISTS: [&str; 6] = ["sizes", "depth", "rate", "order", "cpu", "server-cpu"];
 const STEP_KEYS: [&str; 3] = ["benchmark", "fabrics", "figures"];
 
 /// Reads the text of the plan `file`.

@@ -39,12 +39,15 @@ use crate::link::Link;
 use crate::measure::Random;
 use crate::spec::{Benchmark, JobSpec, PointSpec};
 
+pub(crate) use self::fileget::Source;
+pub(crate) use self::index::Way;
+pub(crate) use self::log::{Ack, Commit, LogSpec};
 pub(crate) use self::pace::{Calls, Times};
 pub(crate) use self::spec::{WorkArgs, WorkSpec, parameter_name, sound};
 
 use self::caller::Naming;
-use self::fileget::{Content, Source};
-use self::index::{Inner, Owner, Tree, Way};
+use self::fileget::Content;
+use self::index::{Inner, Owner, Tree};
 use self::piggyback::Records;
 use self::popularity::Popularity;
 use self::store::Store;

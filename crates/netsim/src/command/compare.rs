@@ -5,9 +5,9 @@ use crate::command::Verdict;
 use crate::command::record::{Point, Results, Run};
 use anyhow::{Result, ensure};
 use netsim::Summary;
-use report::{Better, Change, Table, noise_of_pairs};
+use report::{Better, Change, Interval, Table, middle_interval};
 
-/// Changes up to this many percent are noise, whatever the seeds say.
+/// Changes up to this many percent are noise, whatever the seeds say, unless told otherwise.
 const NOISE_PERCENT: f64 = 2.0;
 
 /// A figure that is compared. All but fairness are better when they are smaller.
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<Verdict> {
     );
     let mut table = Table::new(
         "Change from the first to the second",
-        &["point", "figure", "verdict", "first", "second", "ratio", "noise"],
+        &["point", "figure", "verdict", "first", "second", "ratio", "95 % of it", "noise"],
         3,
     );
     let mut counts = [0; 3];
@@ -85,6 +85,8 @@ struct Row {
     change: Change,
     base: f64,
     new: f64,
+    /// Of the seeds' ratios.
+    ratio: Option<Interval>,
     noise_percent: f64,
 }
 
@@ -97,6 +99,7 @@ impl Row {
             report::significant(self.base),
             report::significant(self.new),
             format!("{:.3}", self.new / self.base),
+            self.ratio.map_or_else(|| "-".to_owned(), |r| format!("{:.3} to {:.3}", r.low, r.high)),
             format!("{:.1} %", self.noise_percent),
         ]
     }
@@ -118,33 +121,31 @@ fn rows(base: &Point, new: &Point, threshold_percent: Option<f64>) -> Vec<Row> {
         }
     };
     let ended = Metric { name: "flows done", of: |_| 0.0, better: Better::More };
-    let ended = ended.row(done(&base.runs), done(&new.runs), 0.0);
+    let ended = ended.row(&[(done(&base.runs), done(&new.runs))], 0.0);
     let summaries: Vec<(&Summary, &Summary)> =
         both.iter().filter_map(|(a, b)| a.summary.as_ref().zip(b.summary.as_ref())).collect();
     let metrics = METRICS.iter().filter(|_| !summaries.is_empty()).map(|metric| {
         let of = |(a, b): &(&Summary, &Summary)| ((metric.of)(a), (metric.of)(b));
         let values: Vec<(f64, f64)> = summaries.iter().map(of).collect();
-        let noise = threshold_percent.unwrap_or_else(|| noise_percent(&values));
-        let mean = |pick: fn(&(f64, f64)) -> f64| {
-            values.iter().map(pick).sum::<f64>() / values.len() as f64
-        };
-        metric.row(mean(|v| v.0), mean(|v| v.1), noise)
+        metric.row(&values, threshold_percent.unwrap_or(NOISE_PERCENT))
     });
     [ended].into_iter().chain(metrics).collect()
 }
 
 impl Metric {
-    fn row(&self, base: f64, new: f64, noise_percent: f64) -> Row {
-        let change = Change::of(base, new, self.better, noise_percent);
-        Row { figure: self.name, change, base, new, noise_percent }
+    /// Of what each seed had before and has now: the means, and what the ratios of the seeds, each
+    /// with itself, leave open.
+    fn row(&self, values: &[(f64, f64)], noise_percent: f64) -> Row {
+        let mean = |pick: fn(&(f64, f64)) -> f64| {
+            values.iter().map(pick).sum::<f64>() / values.len() as f64
+        };
+        let (base, new) = (mean(|v| v.0), mean(|v| v.1));
+        let ratios: Vec<f64> =
+            values.iter().map(|(a, b)| b / a).filter(|r| r.is_finite()).collect();
+        let ratio = middle_interval(&ratios);
+        let change = Change::of(base, new, self.better, noise_percent, ratio);
+        Row { figure: self.name, change, base, new, ratio, noise_percent }
     }
-}
-
-/// How far the ratio of two means may be off: half of the 95 % confidence interval of the seeds'
-/// ratios, at least [`NOISE_PERCENT`].
-fn noise_percent(values: &[(f64, f64)]) -> f64 {
-    let ratios: Vec<f64> = values.iter().map(|(a, b)| b / a).filter(|r| r.is_finite()).collect();
-    noise_of_pairs(&ratios).map_or(NOISE_PERCENT, |noise| NOISE_PERCENT.max(noise))
 }
 
 #[cfg(test)]

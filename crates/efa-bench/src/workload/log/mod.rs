@@ -18,7 +18,7 @@ mod spec;
 pub(super) use self::memory::Memory;
 pub(super) use self::primary::lead;
 pub(super) use self::replica::replicate;
-pub(crate) use self::spec::{LogArgs, LogSpec, sound};
+pub(crate) use self::spec::{Ack, Commit, LogArgs, LogSpec, sound};
 
 use super::message::HEADER_BYTES;
 

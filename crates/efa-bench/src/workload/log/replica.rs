@@ -8,7 +8,7 @@ use crate::bench::{Measured, stream};
 use crate::failure::Failure;
 use crate::lane::Port;
 use crate::link::{Arrival, Link};
-use crate::pattern::{self, Seen};
+use crate::pattern::{self, Overtaken, Seen};
 use crate::record::ReceiverCount;
 use crate::spec::PointSpec;
 use crate::watch::Watch;
@@ -26,6 +26,7 @@ struct Replica<'a> {
     cost: Cost,
     /// Numbers of groups, by their low bits.
     seen: Seen,
+    overtaken: Overtaken,
     groups: u64,
 }
 
@@ -38,8 +39,8 @@ pub(in crate::workload) fn replicate<B: Backend>(
     memory: &mut Memory,
 ) -> Result<Measured, Failure> {
     let answers = spec.is_none_or(|spec| spec.ack == Ack::Message);
-    let (cost, seen) = (Cost::default(), Seen::new());
-    let mut replica = Replica { memory, point, answers, cost, seen, groups: 0 };
+    let (cost, seen, overtaken) = (Cost::default(), Seen::new(), Overtaken::default());
+    let mut replica = Replica { memory, point, answers, cost, seen, overtaken, groups: 0 };
     let mut watch = Watch::new(&port.signals, "waiting for the rest of the log");
     let mut records = None;
     let mut rounds = 0_u32;
@@ -123,18 +124,20 @@ impl Replica<'_> {
         // Numbers are remembered within a window that is far smaller than 32 bits.
         let low = self.groups as u32;
         let distance = i64::from(number.wrapping_sub(low).cast_signed());
-        self.seen.note(self.groups.saturating_add_signed(distance));
+        let number = self.groups.saturating_add_signed(distance);
+        self.seen.note(number);
+        self.overtaken.note(number);
         self.groups += 1;
         let records = (group.len_bytes - HEADER_BYTES - NUMBER_BYTES) / self.point.size_bytes;
         self.cost.note(records as u64);
     }
 
     fn count(self) -> ReceiverCount {
-        let Self { point, cost, seen, groups, .. } = self;
+        let Self { point, cost, seen, overtaken, groups, .. } = self;
         ReceiverCount {
             duplicates: seen.duplicates,
-            overtaken: seen.overtaken,
-            farthest: seen.farthest,
+            overtaken: overtaken.count,
+            farthest: overtaken.farthest,
             numbered: groups,
             ..cost.count(point.validate)
         }

@@ -1,0 +1,196 @@
+//! The figures of a point.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::spec::Arrivals;
+
+/// Requests that came by the clock, whole round trips in µs.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct OpenLoop {
+    pub(crate) arrivals: Arrivals,
+    /// Requests per second that were intended, and those whose answer came within the window.
+    pub(crate) offered_per_s: f64,
+    pub(crate) answered_per_s: f64,
+    /// Requests that were given up, because the fabric was too far behind.
+    pub(crate) unposted: u64,
+    /// From the moment for which a request was intended.
+    pub(crate) response: Distribution,
+    /// From the moment in which it was posted.
+    pub(crate) service: Distribution,
+}
+
+/// How far messages of a stream came out of the order in which they were posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Disorder {
+    /// Messages that came after a later one of their thread.
+    pub(crate) overtaken: u64,
+    /// Of so many.
+    pub(crate) messages: u64,
+    /// The largest distance of a message to a later one that came before, in messages.
+    pub(crate) farthest: u64,
+    /// Messages that waited until all earlier ones had come, and how many did at the same time at
+    /// most; where they were handed on in order.
+    #[serde(default)]
+    pub(crate) held: u64,
+    #[serde(default)]
+    pub(crate) held_most: u64,
+}
+
+impl Disorder {
+    /// Of receivers together; `None` where no number was read.
+    pub(crate) fn of<'a>(counts: impl IntoIterator<Item = &'a ReceiverCount>) -> Option<Self> {
+        let none = Self { overtaken: 0, messages: 0, farthest: 0, held: 0, held_most: 0 };
+        let all = counts.into_iter().fold(none, |sum, one| Self {
+            overtaken: sum.overtaken + one.overtaken,
+            messages: sum.messages + one.numbered,
+            farthest: sum.farthest.max(one.farthest),
+            held: sum.held + one.held,
+            held_most: sum.held_most.max(one.held_most),
+        });
+        (all.messages > 0).then_some(all)
+    }
+
+    /// Messages that came after a later one, in percent.
+    pub(crate) fn overtaken_percent(&self) -> f64 {
+        self.overtaken as f64 * 100.0 / self.messages.max(1) as f64
+    }
+}
+
+/// Half round trips in µs; closed loop, one message in flight.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct Latency {
+    pub(crate) round_trips: u64,
+    pub(crate) mean_us: f64,
+    /// Published figures have a mean only: then the other fields are absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) distribution: Option<Distribution>,
+}
+
+impl Latency {
+    /// Half of each of these round trips.
+    pub(crate) fn half(round_ns: &Histogram<u64>, sum_ns: u64, count: u64) -> Self {
+        Self {
+            round_trips: count,
+            mean_us: sum_ns as f64 / count.max(1) as f64 / 2_000.0,
+            distribution: (!round_ns.is_empty()).then(|| Distribution::of(round_ns, 2)),
+        }
+    }
+}
+
+/// Percentiles in µs.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct Distribution {
+    pub(crate) min_us: f64,
+    pub(crate) p50_us: f64,
+    /// perftest does not print it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) p90_us: Option<f64>,
+    pub(crate) p99_us: f64,
+    /// OSU does not print it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) p999_us: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) p9999_us: Option<f64>,
+    pub(crate) max_us: f64,
+}
+
+impl Distribution {
+    /// Of times in ns, each divided by `ways`.
+    pub(crate) fn of(times_ns: &Histogram<u64>, ways: u32) -> Self {
+        let us = |time_ns: u64| time_ns as f64 / 1_000.0 / f64::from(ways);
+        let at = |quantile: f64| us(times_ns.value_at_quantile(quantile));
+        Self {
+            min_us: us(times_ns.min()),
+            p50_us: at(0.5),
+            p90_us: Some(at(0.9)),
+            p99_us: at(0.99),
+            p999_us: Some(at(0.999)),
+            p9999_us: Some(at(0.9999)),
+            max_us: us(times_ns.max()),
+        }
+    }
+
+    /// One of so many equal parts of each time.
+    pub(crate) fn divided(self, parts: f64) -> Self {
+        let part = |us: Option<f64>| us.map(|us| us / parts);
+        Self {
+            min_us: self.min_us / parts,
+            p50_us: self.p50_us / parts,
+            p90_us: part(self.p90_us),
+            p99_us: self.p99_us / parts,
+            p999_us: part(self.p999_us),
+            p9999_us: part(self.p9999_us),
+            max_us: self.max_us / parts,
+        }
+    }
+}
+
+/// Goodput at the receiver within the measured window; MB = 10^6 bytes.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct Bandwidth {
+    pub(crate) messages: u64,
+    pub(crate) seconds: f64,
+    pub(crate) mb_per_s: f64,
+    pub(crate) gbit_per_s: f64,
+    pub(crate) mmsg_per_s: f64,
+}
+
+impl Bandwidth {
+    /// What several receiving threads counted: their rates add up, since their windows are of one
+    /// length and lie within each other's streams.
+    pub(crate) fn of(threads: &[ReceiverCount]) -> Self {
+        let each = threads.iter().map(|c| Self::new(c.messages, c.bytes, c.seconds));
+        each.fold(Self::default(), |sum, one| Self {
+            messages: sum.messages + one.messages,
+            seconds: sum.seconds.max(one.seconds),
+            mb_per_s: sum.mb_per_s + one.mb_per_s,
+            gbit_per_s: sum.gbit_per_s + one.gbit_per_s,
+            mmsg_per_s: sum.mmsg_per_s + one.mmsg_per_s,
+        })
+    }
+
+    pub(crate) fn new(messages: u64, bytes: u64, seconds: f64) -> Self {
+        let rate = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
+        Self {
+            messages,
+            seconds,
+            mb_per_s: rate(bytes as f64) / 1e6,
+            gbit_per_s: rate(bytes as f64) * 8.0 / 1e9,
+            mmsg_per_s: rate(messages as f64) / 1e6,
+        }
+    }
+}
+
+/// What the receiver of a bandwidth point saw.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ReceiverCount {
+    /// Messages and bytes within the window, and its length.
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+    pub(crate) seconds: f64,
+    /// Messages of the whole point, warm-up and tail included.
+    pub(crate) total: u64,
+    /// Messages whose content was checked, and how many of them were wrong or came twice.
+    pub(crate) validated: u64,
+    pub(crate) wrong: u64,
+    pub(crate) duplicates: u64,
+    /// Messages whose sequence number was read.
+    pub(crate) numbered: u64,
+    /// Of those with a sequence number: how many came after a later one of their thread, and by how
+    /// many numbers at most.
+    pub(crate) overtaken: u64,
+    pub(crate) farthest: u64,
+    /// Messages that waited for earlier ones, where they are handed on in order, and how many did at
+    /// the same time at most.
+    #[serde(default)]
+    pub(crate) held: u64,
+    #[serde(default)]
+    pub(crate) held_most: u64,
+    /// Transactions that were committed.
+    pub(crate) committed: u64,
+    /// Processor time of the thread for `messages` in ns, where it was read (workloads), and of the
+    /// whole process.
+    pub(crate) cpu_ns: u64,
+    pub(crate) process_cpu_ns: u64,
+}

@@ -1,0 +1,168 @@
+//! One measurement: where it was taken, and all that was found there.
+
+use report::{Interval, middle_interval};
+use serde::{Deserialize, Serialize};
+
+use super::{Bandwidth, Collective, Disorder, Distribution, Latency, OpenLoop, PackedTimes, Work};
+use crate::counters::Counted;
+use crate::spec::Order;
+
+/// One measurement.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Point {
+    pub(crate) size_bytes: usize,
+    /// Sends in flight at most; 1 for latency.
+    pub(crate) depth: usize,
+    /// Receives posted at the receiver; 0: unknown.
+    pub(crate) rx_depth: usize,
+    pub(crate) warmup_ms: u64,
+    /// Messages lost (datagram endpoints).
+    pub(crate) lost: u64,
+    /// Messages whose content was checked; 0: not asked for.
+    pub(crate) validated: u64,
+    /// 95 % interval of the middle of the blocks, in their unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) interval: Option<Interval>,
+    /// The figure of each block in the order measured: median half round trip in µs, or goodput
+    /// in Gbit/s. The point itself is the middle block.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) blocks: Vec<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) latency: Option<Latency>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bandwidth: Option<Bandwidth>,
+    /// From posting to completion, of one-sided operations that come one at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) operation_time: Option<Distribution>,
+    /// Messages per second that each thread was asked for; 0: as fast as it can.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) rate_per_s: u64,
+    /// The workload's own parameter: records in a message (piggyback), levels of the tree that the
+    /// client keeps (index), bytes of a chunk (fileget).
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub(crate) parameter: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) open_loop: Option<OpenLoop>,
+    /// What became of the order of messages.
+    #[serde(default, skip_serializing_if = "Order::is_any")]
+    pub(crate) order: Order,
+    /// How far messages came out of order; known where numbers are read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) disorder: Option<Disorder>,
+    /// What streams moved beside a latency, measured at their receivers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) load: Option<Bandwidth>,
+    /// What adapters counted beside the first block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) counted: Option<Counted>,
+    /// Messages that the client sent in the block, warm-up and tail included; 0: not known.
+    #[serde(skip)]
+    pub(crate) sent: u64,
+    /// All times of the block that counts, for those who want more than percentiles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) times: Option<PackedTimes>,
+    /// Of a data system's calls; then `operation_time` is that of all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) work: Option<Work>,
+    /// Of an operation of all ranks; then `operation_time` is that of its slowest rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) collective: Option<Collective>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_none(parameter: &usize) -> bool {
+    *parameter == 0
+}
+
+impl Point {
+    /// A point without figures.
+    pub(crate) const fn new(size_bytes: usize, depth: usize) -> Self {
+        Self {
+            size_bytes,
+            depth,
+            rx_depth: 0,
+            warmup_ms: 0,
+            lost: 0,
+            validated: 0,
+            blocks: Vec::new(),
+            interval: None,
+            latency: None,
+            bandwidth: None,
+            operation_time: None,
+            rate_per_s: 0,
+            parameter: 0,
+            open_loop: None,
+            order: Order::Any,
+            disorder: None,
+            load: None,
+            counted: None,
+            sent: 0,
+            times: None,
+            work: None,
+            collective: None,
+        }
+    }
+
+    /// The figure by which blocks are compared: µs, Gbit/s or million calls a second.
+    pub(crate) fn figure(&self) -> f64 {
+        let latency = self.latency.map(|l| l.distribution.map_or(l.mean_us, |d| d.p50_us));
+        let latency = latency.or_else(|| self.open_loop.map(|o| o.response.p50_us));
+        let whole = || self.collective.and(self.operation_time).map(|times| times.p50_us);
+        let goodput = || self.bandwidth.map(|b| b.gbit_per_s);
+        let calls = || self.work.as_ref().map(|w| w.mcalls_per_s);
+        latency.or_else(whole).or_else(goodput).or_else(calls).unwrap_or_default()
+    }
+
+    /// Distance of the best and the worst block, in percent of the middle one.
+    pub(crate) fn spread_percent(&self) -> Option<f64> {
+        let low = self.blocks.iter().copied().reduce(f64::min)?;
+        let high = self.blocks.iter().copied().reduce(f64::max)?;
+        let middle = self.figure();
+        (self.blocks.len() > 1 && middle > 0.0).then(|| (high - low) * 100.0 / middle)
+    }
+
+    /// Makes one point of the blocks of the same point: the middle one, with losses and checks of
+    /// all of them. `None` without blocks.
+    pub(crate) fn middle(mut blocks: Vec<Self>) -> Option<Self> {
+        let figures: Vec<f64> = blocks.iter().map(Self::figure).collect();
+        let interval = middle_interval(&figures);
+        let lost = blocks.iter().map(|b| b.lost).sum();
+        let validated = blocks.iter().map(|b| b.validated).sum();
+        let counted = blocks.iter_mut().find_map(|block| block.counted.take());
+        blocks.sort_by(|a, b| a.figure().total_cmp(&b.figure()));
+        let middle = blocks.len() / 2;
+        let point = blocks.into_iter().nth(middle)?;
+        Some(Self { blocks: figures, interval, lost, validated, counted, ..point })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(mb_per_s: u64, lost: u64) -> Point {
+        Point {
+            lost,
+            validated: 2,
+            bandwidth: Some(Bandwidth::new(1, mb_per_s * 1_000_000, 1.0)),
+            ..Point::new(8, 1)
+        }
+    }
+
+    #[test]
+    fn the_middle_block_counts_and_losses_add_up() {
+        let point = Point::middle(vec![block(500, 1), block(1, 0), block(400, 2)]).expect("blocks");
+        assert_eq!(point.bandwidth.map(|b| b.mb_per_s), Some(400.0));
+        assert_eq!((point.lost, point.validated), (3, 6));
+        assert_eq!(point.blocks, [4.0, 0.008, 3.2]);
+        assert!(point.spread_percent().is_some_and(|p| (p - 124.75).abs() < 1e-9));
+        assert!(Point::middle(Vec::new()).is_none());
+        let alone = Point::middle(vec![block(5, 0)]).expect("one block");
+        assert_eq!(alone.spread_percent(), None);
+    }
+}
