@@ -49,6 +49,14 @@ pub(crate) struct FlowSpec {
     pub(crate) ideal_ps: u64,
 }
 
+impl FlowSpec {
+    /// The processes, by host, whose sockets other transfers share.
+    pub(crate) fn shared_ends(&self) -> impl Iterator<Item = (u32, u16)> + use<> {
+        let ends = [(self.src_host, self.src_process), (self.dst_host, self.dst_process)];
+        ends.into_iter().take(if self.transport == Kind::Srd { 2 } else { 0 })
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) spec: FlowSpec,

@@ -57,7 +57,11 @@ impl Sim {
             meter: None,
             adapters: (0..hosts).map(|_| Adapter::default()).collect(),
             setup,
-            ports: Ports::new(hosts, root.fork(2).next()),
+            ports: Ports::new(
+                hosts,
+                specs.iter().flat_map(FlowSpec::shared_ends),
+                root.fork(2).next(),
+            ),
             open_flows: specs.len(),
             violation: None,
         };

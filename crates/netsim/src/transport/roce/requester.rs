@@ -203,7 +203,7 @@ mod tests {
     }
 
     fn bench(packets: u32, setup: RoceSetup) -> Bench {
-        let ports = Ports::new(2, 0);
+        let ports = Ports::new(2, std::iter::empty(), 0);
         let (mut requester, _) = setup.connect(&ports, (0, 1), (0, 1), 0);
         for message in 0..packets {
             let name = Payload { flow: 0, message };

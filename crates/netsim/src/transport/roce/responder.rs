@@ -125,7 +125,7 @@ mod tests {
     }
 
     fn bench() -> Bench {
-        let ports = Ports::new(2, 0);
+        let ports = Ports::new(2, std::iter::empty(), 0);
         let (_, back) = Route::both(&ports, (0, 1), (0, 1), (1, 1));
         Bench { responder: Responder::new(back, Some(50_000_000)), ports, now: Time::from_us(1) }
     }

@@ -151,7 +151,7 @@ mod tests {
     }
 
     fn bench(delayed_ack: bool) -> Bench {
-        let ports = Ports::new(2, 0);
+        let ports = Ports::new(2, std::iter::empty(), 0);
         let (_, back) = Route::both(&ports, (0, 1), (0, 1), (1, 2));
         Bench { receiver: Receiver::new(back, delayed_ack), ports }
     }

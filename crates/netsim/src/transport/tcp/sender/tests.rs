@@ -24,7 +24,7 @@ fn bench(algorithm: Algorithm, segments: u32) -> Bench {
         send_buffer_bytes: 1 << 30,
         burst_bytes: 1,
     };
-    let ports = Ports::new(2, 0);
+    let ports = Ports::new(2, std::iter::empty(), 0);
     let (route, _) = routes(&ports, (0, 1), (0, 1), 0);
     let mut sender = Sender::new(route, &setup, algorithm, 10_000_000);
     for message in 0..segments {
