@@ -34,8 +34,7 @@ bench: setup build ## Latency and bandwidth against the floors of this machine, 
 agree: setup build ## efa-bench beside perftest and fi_pingpong on one device: within 5 %?
 	@$(BIN)/bench agree --softefa $(BIN)/softefa --json bench/results/agree.json
 
-cost: ## Instructions per packet of netsim and per message of efa-bench beside the recorded; netsim's golden tables
-	@.ci/setup cost
+cost: setup ## Instructions per packet of netsim and per message of efa-bench beside the recorded; netsim's golden tables
 	@$(CARGO) build --release --quiet -p netsim
 	@$(CARGO) xtask cost $(BIN)/netsim
 	@$(CARGO) test --release --quiet -p netsim --test golden

@@ -4,7 +4,6 @@
 
 mod consumers;
 mod cost;
-mod own_cost;
 mod replace_verbs;
 mod tidy;
 
@@ -12,12 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
+use cost::Build;
 
 const USAGE: &str = "usage: cargo xtask tidy                 check the rules of the project
        cargo xtask consumers RESULTS    write docs/CONSUMERS.md from recorded results
        cargo xtask replace-verbs DIR    make versioned libibverbs.so.1 and libefa.so.1 below DIR
        cargo xtask cost NETSIM          compare a release build's instructions per packet with the record
-       cargo xtask own-cost             compare the instructions of efa-bench's loops with the record";
+       cargo xtask cost --quick NETSIM  the same of a debug build and a part of the scenario
+       cargo xtask own-cost             compare the instructions of efa-bench's loops with the record
+       cargo xtask own-cost --quick     the same of the debug build, shorter";
 
 fn main() -> ExitCode {
     match dispatch() {
@@ -37,14 +39,20 @@ fn dispatch() -> Result<()> {
             consumers::write(Path::new(results), &root().join("docs/CONSUMERS.md"))
         }
         ["replace-verbs", dir] => replace_verbs::make(&root(), Path::new(dir)),
-        ["cost", netsim] => cost::check(&root(), &std::path::absolute(netsim)?),
-        ["own-cost"] => own_cost::check(&root()),
+        ["cost", netsim] => check_netsim(netsim, Build::Release),
+        ["cost", "--quick", netsim] => check_netsim(netsim, Build::Debug),
+        ["own-cost"] => cost::check_efa_bench(&root(), Build::Release),
+        ["own-cost", "--quick"] => cost::check_efa_bench(&root(), Build::Debug),
         ["--help" | "-h" | "help"] => {
             println!("{USAGE}");
             Ok(())
         }
         _ => bail!("unknown chore '{}'; {USAGE}", words.join(" ")),
     }
+}
+
+fn check_netsim(netsim: &str, build: Build) -> Result<()> {
+    cost::check_netsim(&root(), &std::path::absolute(netsim)?, build)
 }
 
 fn run_tidy() -> Result<()> {

@@ -1,0 +1,104 @@
+//! What the timed loops of `efa-bench` cost beyond the fabric's calls, for each message: each loop runs
+//! without a fabric under callgrind, twice, and the difference of the two runs is divided by that of
+//! their messages.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::Build;
+use super::callgrind::{count, output};
+use super::record::Record;
+
+/// What the loops read their orders from, and the test that they are.
+const ORDER: &str = "EFA_BENCH_OWN_COST";
+const TEST: &str = "bench::own_cost::every_loop_handles_what_it_is_given";
+/// A loop, and its amount of work in the shorter run: messages, of the receiver milliseconds.
+const LOOPS: [(&str, u64); 4] = [
+    ("latency-client", 1000),
+    ("latency-server", 1000),
+    ("stream-sender", 10_000),
+    ("stream-receiver", 10),
+];
+
+/// Which test program is counted, and where its costs are recorded.
+struct Gate {
+    record: Record,
+    /// What `cargo test` is told to find it.
+    cargo: &'static [&'static str],
+    /// The longer run, as a multiple of the shorter one.
+    longer: u64,
+}
+
+const RELEASE: Gate = Gate {
+    record: record("crates/efa-bench/instructions.txt"),
+    cargo: &["--release", "--package", "efa-bench", "--bin", "efa-bench"],
+    longer: 20,
+};
+
+const DEBUG: Gate = Gate {
+    record: record("crates/efa-bench/instructions-debug.txt"),
+    // The tests of `.ci/steps`, word by word: nothing is built again for other features.
+    cargo: &["--workspace", "--exclude", "softefa-cli", "--exclude", "xtask"],
+    longer: 5,
+};
+
+/// Compilers lay out loops anew.
+const fn record(path: &'static str) -> Record {
+    Record { path, unit: "message", tolerance_percent: 10.0, bless: "EFA_BENCH_BLESS" }
+}
+
+/// Counts each loop and compares it with the record.
+pub(crate) fn check(root: &Path, build: Build) -> Result<()> {
+    let gate = match build {
+        Build::Release => RELEASE,
+        Build::Debug => DEBUG,
+    };
+    let program = test_program(root, gate.cargo)?;
+    let cost = |&(name, few): &(&'static str, u64)| {
+        Ok((name, per_message(&program, name, few, few * gate.longer)?))
+    };
+    let measured: Vec<(&str, f64)> = LOOPS.iter().map(cost).collect::<Result<_>>()?;
+    gate.record.compare(root, &measured)
+}
+
+/// The program of the unit tests of `efa-bench`, of which one runs the loops.
+fn test_program(root: &Path, arguments: &[&str]) -> Result<PathBuf> {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["test", "--quiet", "--no-run", "--message-format", "json"]).args(arguments);
+    let said = output(cargo.current_dir(root), 0)?;
+    let said = String::from_utf8_lossy(&said.stdout);
+    let program = said.lines().find_map(program_of).map(PathBuf::from);
+    program.context("cargo made no test program of efa-bench")
+}
+
+/// The unit tests' program that a line of cargo's is about.
+fn program_of(line: &str) -> Option<String> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    let target = &message["target"];
+    let is_it = target["name"] == "efa-bench" && target["kind"][0] == "bin";
+    (is_it && message["profile"]["test"] == true).then_some(())?;
+    Some(message["executable"].as_str()?.to_owned())
+}
+
+fn per_message(program: &Path, name: &str, few: u64, many: u64) -> Result<f64> {
+    let (few, many) = (run(program, name, few)?, run(program, name, many)?);
+    ensure!(many.1 > few.1, "{name}: {} messages after {}", many.1, few.1);
+    Ok((many.0.saturating_sub(few.0)) as f64 / (many.1 - few.1) as f64)
+}
+
+/// Instructions of a run, and the messages that it handled.
+fn run(program: &Path, name: &str, amount: u64) -> Result<(u64, u64)> {
+    let mut command = Command::new(program);
+    command.args(["--exact", TEST, "--nocapture", "--test-threads", "1"]);
+    command.env(ORDER, format!("{name} {amount}"));
+    let (instructions, said) = count(&command, 0)?;
+    let text = String::from_utf8_lossy(&said.stdout);
+    let handled = text.lines().find_map(|line| line.strip_prefix("handled ")?.parse().ok());
+    let handled =
+        handled.with_context(|| format!("{name} said nothing of its messages:\n{text}"))?;
+    Ok((instructions, handled))
+}

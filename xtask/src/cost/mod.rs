@@ -1,0 +1,19 @@
+//! What programs of this workspace cost, in instructions: unlike seconds they are the same on a busy
+//! machine, so a few percent show.
+
+mod callgrind;
+mod efa_bench;
+mod netsim;
+mod record;
+
+pub(crate) use efa_bench::check as check_efa_bench;
+pub(crate) use netsim::check as check_netsim;
+
+/// Which build is counted, and how much it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// The release build: `make cost`.
+    Release,
+    /// The debug build, which the tests need anyway, with less to do: seconds, for every change.
+    Debug,
+}

@@ -1,0 +1,84 @@
+//! What `netsim` executes for each data packet.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use super::Build;
+use super::callgrind::{count, output};
+use super::record::Record;
+
+/// What a build of netsim runs, and where its cost is recorded.
+struct Gate {
+    record: Record,
+    /// As a scenario is called, without its folder and ending.
+    scenario: &'static str,
+    /// Fields of the scenario that are set.
+    settings: &'static [&'static str],
+}
+
+const RELEASE: Gate = Gate {
+    record: record("crates/netsim/instructions.txt"),
+    scenario: "perm128-leafspine",
+    settings: &[],
+};
+
+/// A quarter of it.
+const DEBUG: Gate = Gate {
+    record: record("crates/netsim/instructions-debug.txt"),
+    scenario: "perm128-leafspine",
+    settings: &["topology.racks=2"],
+};
+
+/// Scenarios expect of their runs what a part of them may not give.
+const WORST_CODE: i32 = 1;
+
+const fn record(path: &'static str) -> Record {
+    Record { path, unit: "data packet", tolerance_percent: 2.0, bless: "NETSIM_BLESS" }
+}
+
+#[derive(Deserialize)]
+struct Results {
+    points: Vec<Point>,
+}
+
+#[derive(Deserialize)]
+struct Point {
+    runs: Vec<Run>,
+}
+
+#[derive(Deserialize)]
+struct Run {
+    outcome: Outcome,
+}
+
+#[derive(Deserialize)]
+struct Outcome {
+    data_packets: u64,
+}
+
+/// Counts what `netsim`, a program of this build, executes per data packet, and compares it with the record.
+pub(crate) fn check(root: &Path, netsim: &Path, build: Build) -> Result<()> {
+    let gate = match build {
+        Build::Release => RELEASE,
+        Build::Debug => DEBUG,
+    };
+    let mut run = Command::new(netsim);
+    let scenario = format!("scenarios/{}.toml", gate.scenario);
+    run.current_dir(root).args(["run", &scenario, "--seed", "1"]);
+    run.args(gate.settings.iter().flat_map(|setting| ["--set", setting]));
+    let (instructions, _) = count(&run, WORST_CODE)?;
+    let packets = data_packets(&mut run)?;
+    ensure!(packets > 0, "{scenario} sent no data packets");
+    gate.record.compare(root, &[(gate.scenario, instructions as f64 / packets as f64)])
+}
+
+/// Data packets that a run sends.
+fn data_packets(run: &mut Command) -> Result<u64> {
+    let said = output(run.args(["--json", "-"]), WORST_CODE)?;
+    let results: Results = serde_json::from_slice(&said.stdout).context("netsim's results")?;
+    let runs = results.points.iter().flat_map(|point| &point.runs);
+    Ok(runs.map(|run| run.outcome.data_packets).sum())
+}
