@@ -189,6 +189,12 @@ fn one_line(name: &str, point: &Point) -> String {
     if !point.order.is_any() {
         what += &format!(", order {}", point.order.name());
     }
+    if let (Some(incast), Some(found)) = (&point.incast, point.bandwidth) {
+        let slowest = incast.bursts.map(|own| format!(", max/ideal {:.2}", own.max_to_ideal));
+        let shares = incast.shares.as_ref().map(|own| format!(", Jain {:.3}", own.jain));
+        let more = slowest.or(shares).unwrap_or_default();
+        return format!("{what}, {} flows: {:.2} Gbit/s{more}", incast.flows, found.gbit_per_s);
+    }
     if let Some(work) = &point.work {
         let own =
             if point.parameter > 0 { format!(" x {}", point.parameter) } else { String::new() };

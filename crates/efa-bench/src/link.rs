@@ -157,6 +157,26 @@ impl<B: Backend> Link<B> {
         self.backend.payload_mut(slot)
     }
 
+    /// The bytes of a message that arrived.
+    #[inline]
+    pub(crate) fn message(&self, arrival: Arrival) -> Result<&[u8], Failure> {
+        let payload = self.backend.payload(arrival.slot)?;
+        Ok(&payload[..arrival.len_bytes.min(payload.len())])
+    }
+
+    /// Hands each message that has arrived to `take`, oldest first, and posts its receive again.
+    #[inline]
+    pub(crate) fn take_arrived(
+        &mut self,
+        mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        while let Some(arrival) = self.arrived.pop_front() {
+            take(self.message(arrival)?)?;
+            self.repost(arrival.slot)?;
+        }
+        Ok(())
+    }
+
     /// The payload of a free slot.
     #[inline]
     pub(crate) fn payload(&self, slot: usize) -> Result<&[u8], Failure> {

@@ -67,6 +67,9 @@ pub(crate) enum Name {
     /// transactions outstanding.
     #[value(name = "2pc", alias = "twopc")]
     TwoPhase,
+    /// Flows of every server (--endpoints each) into the client, all at once (--persistent: all the
+    /// time); --sizes is the transfer, --depth the messages (--chunk) on their way in a flow.
+    Incast,
 }
 
 /// What a name means where nothing else is said.
@@ -81,6 +84,7 @@ pub(crate) struct Preset {
     /// Messages per second of a thread; "": as fast as it can.
     pub(crate) rates: &'static str,
     pub(crate) threads: usize,
+    pub(crate) endpoints: usize,
     /// Nodes of `local`.
     pub(crate) nodes: usize,
 }
@@ -98,6 +102,8 @@ const PIGGYBACK_DEPTH: &str = "16";
 const CALL_DEPTHS: &str = "1,8,32,128";
 const RECORD_SIZES: &str = "128,1024";
 const LOG_DEPTHS: &str = "1,16";
+const TRANSFER_SIZES: &str = "64K,256K,1M,2M";
+const FLOW_DEPTH: &str = "64";
 const TRANSACTION_DEPTHS: &str = "1,8,64";
 const DEPTH: &str = "256";
 const ONE_SIZE: &str = "64";
@@ -117,11 +123,29 @@ impl Preset {
         memory_bytes: 0,
         rates: "",
         threads: 1,
+        endpoints: 1,
         nodes: 2,
     };
     const STREAM: Self = Self { benchmark: Benchmark::Bandwidth, depth: DEPTH, ..Self::LATENCY };
     const RPC: Self =
         Self { benchmark: Benchmark::Rpc, sizes: CALL_SIZES, depth: CALL_DEPTHS, ..Self::LATENCY };
+    /// Of several nodes.
+    const GROUP: Self = Self { nodes: 3, ..Self::LATENCY };
+    const LOG: Self =
+        Self { benchmark: Benchmark::Log, sizes: RECORD_SIZES, depth: LOG_DEPTHS, ..Self::GROUP };
+    const TWO_PHASE: Self = Self {
+        benchmark: Benchmark::TwoPhase,
+        sizes: ONE_SIZE,
+        depth: TRANSACTION_DEPTHS,
+        ..Self::GROUP
+    };
+    const INCAST: Self = Self {
+        benchmark: Benchmark::Incast,
+        sizes: TRANSFER_SIZES,
+        depth: FLOW_DEPTH,
+        endpoints: 4,
+        ..Self::GROUP
+    };
     const RMA: Self =
         Self { benchmark: Benchmark::Rma, operation: Operation::Write, ..Self::LATENCY };
 }
@@ -173,20 +197,9 @@ impl Name {
                 depth: FILE_DEPTH,
                 ..Preset::RPC
             },
-            Self::Log => Preset {
-                benchmark: Benchmark::Log,
-                sizes: RECORD_SIZES,
-                depth: LOG_DEPTHS,
-                nodes: 3,
-                ..latency
-            },
-            Self::TwoPhase => Preset {
-                benchmark: Benchmark::TwoPhase,
-                sizes: ONE_SIZE,
-                depth: TRANSACTION_DEPTHS,
-                nodes: 3,
-                ..latency
-            },
+            Self::Log => Preset::LOG,
+            Self::TwoPhase => Preset::TWO_PHASE,
+            Self::Incast => Preset::INCAST,
             Self::RmaLargeBuffer => Preset { depth: DEPTH, memory_bytes, ..rma },
             Self::OpenLoop => {
                 Preset { benchmark: Benchmark::OpenLoop, sizes: ONE_SIZE, rates: RATES, ..stream }

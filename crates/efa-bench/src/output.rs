@@ -14,6 +14,7 @@ use crate::spec::{Benchmark, Order, Window};
 mod collective;
 mod counted;
 mod csv;
+mod incast;
 mod work;
 
 pub(crate) use self::csv::csv;
@@ -133,6 +134,7 @@ pub(crate) fn table(run: &Run) -> Table {
         | Benchmark::FileGet
         | Benchmark::Log
         | Benchmark::TwoPhase => work::table(run),
+        Benchmark::Incast => incast::table(run),
         Benchmark::Collective => collective::table(run),
     }
 }

@@ -76,6 +76,13 @@ impl Overtaken {
     }
 }
 
+/// A number of which these are the low bits, the nearest to `about`.
+#[inline]
+pub(crate) fn widened(low: u32, about: u64) -> u64 {
+    let distance = i64::from(low.wrapping_sub(about as u32).cast_signed());
+    about.saturating_add_signed(distance)
+}
+
 /// Notices messages that come twice, in any order, within a window.
 #[derive(Debug)]
 pub(crate) struct Seen {
@@ -133,6 +140,15 @@ mod tests {
                 payload[bit / 8] ^= 1 << (bit % 8);
             }
         }
+    }
+
+    #[test]
+    fn numbers_are_widened_round_the_end_of_their_low_bits() {
+        let about = 0x7_0000_0002;
+        for number in [about - 5, about, about + 9, about - (1 << 31), about + (1 << 31) - 1] {
+            assert_eq!(widened(number as u32, about), number);
+        }
+        assert_eq!(widened(u32::MAX, 0), 0, "there is none below");
     }
 
     #[test]

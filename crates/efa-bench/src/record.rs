@@ -10,6 +10,7 @@ use crate::workload::WorkSpec;
 mod collective;
 mod figures;
 mod histogram;
+mod incast;
 mod plan;
 mod point;
 mod work;
@@ -19,6 +20,7 @@ pub(crate) use self::figures::{
     Bandwidth, Disorder, Distribution, Latency, OpenLoop, ReceiverCount,
 };
 pub(crate) use self::histogram::{PackedTimes, TimesOf};
+pub(crate) use self::incast::{Bursts, IdealFrom, Incast, Shares};
 pub(crate) use self::plan::{DeviceCounters, LeftOut, PlanRecord};
 pub(crate) use self::point::Point;
 pub(crate) use self::work::{ActionTimes, Work};

@@ -245,7 +245,8 @@ fn serve_point(
         | Benchmark::Index
         | Benchmark::FileGet
         | Benchmark::Log
-        | Benchmark::TwoPhase => count_stream(lanes, control, 0),
+        | Benchmark::TwoPhase
+        | Benchmark::Incast => count_stream(lanes, control, 0),
         Benchmark::Collective => Err(Failure::only_mpi()),
         Benchmark::SatLatency => {
             lanes.windows_closed(1)?;

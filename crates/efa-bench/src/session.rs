@@ -23,6 +23,8 @@ use crate::spec::{Benchmark, EndpointKind, JobSpec, Operation, PointSpec};
 use crate::target::Target;
 use crate::workload::{self, Calls};
 
+mod incast;
+
 /// Between two words to a server that waits for the end of a point.
 const WORD_EVERY: Duration = Duration::from_millis(200);
 
@@ -137,9 +139,11 @@ impl Session {
             ));
         }
         let (tx, rx) = (self.opened.tx_depth, self.rx_depth);
-        // The depth of a file transfer is the server's.
-        let has_own_depth =
-            matches!(self.job.benchmark, Benchmark::SatLatency | Benchmark::FileGet);
+        // The depth of a transfer is the server's.
+        let has_own_depth = matches!(
+            self.job.benchmark,
+            Benchmark::SatLatency | Benchmark::FileGet | Benchmark::Incast
+        );
         if self.job.benchmark.has_depth() && !has_own_depth && depth > tx {
             return Some(format!("depth {depth} is more than the {tx} sends the provider takes"));
         }
@@ -169,6 +173,7 @@ impl Session {
             | Benchmark::FileGet
             | Benchmark::Log
             | Benchmark::TwoPhase => self.calls(point),
+            Benchmark::Incast => self.incast(point),
             Benchmark::OpenLoop => self.open_loop(point),
             Benchmark::Collective => Err(Failure::only_mpi()),
             Benchmark::SatLatency => self.saturated(point),
@@ -319,13 +324,18 @@ impl Session {
         })
     }
 
-    /// Waits until all threads have had their replies, and for what they cost the server.
-    fn calls(&mut self, point: PointSpec) -> Result<Point, Failure> {
+    /// Waits until all threads have had their replies.
+    fn own_calls(&mut self) -> Result<Vec<Calls>, Failure> {
         let calls = self.slow_results()?.into_iter().filter_map(|measured| match measured {
             Measured::Calls(calls) => Some(*calls),
             _ => None,
         });
-        let calls: Vec<_> = calls.collect();
+        Ok(calls.collect())
+    }
+
+    /// Waits until all threads have had their replies, and for what they cost the server.
+    fn calls(&mut self, point: PointSpec) -> Result<Point, Failure> {
+        let calls = self.own_calls()?;
         let made: Vec<u64> = calls.iter().map(|thread| thread.total).collect();
         let served = self.counts(made.clone())?;
         for server in &served {
@@ -357,7 +367,7 @@ impl Session {
         let streams: Vec<_> = calls.iter().filter_map(Calls::stream).collect();
         Ok(Point {
             validated,
-            operation_time: Some(times),
+            operation_time: Some(Distribution::of(&times.histogram, 1)),
             work: Some(work),
             bandwidth: (!streams.is_empty()).then(|| Bandwidth::of(&streams)),
             disorder,

@@ -171,7 +171,9 @@ fn of_work(work: &WorkSpec) -> Vec<Setting> {
         // Follows from the benchmark.
         transactions: _,
         locks,
+        link_mbit_per_s,
         log,
+        incast,
     } = *work;
     let number = |name, number, usual| Setting::number(Level::Run, name, number, usual);
     let mut all = vec![
@@ -184,6 +186,12 @@ fn of_work(work: &WorkSpec) -> Vec<Setting> {
         Setting::word("from", source.name(), source == Source::Memory),
         Setting::word("rows", if locks { "locked" } else { "not locked" }, !locks),
     ];
+    let mbit_per_s = usize::try_from(link_mbit_per_s).unwrap_or(usize::MAX);
+    all.push(number("link Mbit/s", mbit_per_s, 0));
+    if let Some(interval_ms) = incast.and_then(|incast| incast.interval_ms) {
+        let interval_ms = usize::try_from(interval_ms).unwrap_or(usize::MAX);
+        all.push(number("all the time, interval ms", interval_ms, 0));
+    }
     if let Some(LogSpec { group, commit, ack }) = log {
         let commit = match commit {
             Commit::All => Setting::word("commit at", "all", true),

@@ -41,6 +41,8 @@ pub(crate) enum Benchmark {
     Log,
     /// Transactions that participants vote on.
     TwoPhase,
+    /// Flows of several servers into the client.
+    Incast,
     /// An operation of all ranks of an MPI program.
     Collective,
 }
@@ -61,6 +63,7 @@ impl Benchmark {
             Self::FileGet => "fileget",
             Self::Log => "log",
             Self::TwoPhase => "2pc",
+            Self::Incast => "incast",
             Self::Collective => "collective",
         }
     }
@@ -81,7 +84,17 @@ impl Benchmark {
                 | Self::FileGet
                 | Self::Log
                 | Self::TwoPhase
+                | Self::Incast
         )
+    }
+
+    /// Whether it can go by the clock: messages or operations a second are asked for.
+    pub(crate) const fn is_clocked(self) -> bool {
+        match self {
+            Self::SatLatency | Self::OpenLoop => true,
+            Self::Incast => false,
+            other => other.is_workload(),
+        }
     }
 
     /// Who talks to whom in it.
@@ -91,7 +104,7 @@ impl Benchmark {
 
     /// Whether more than two nodes can take part.
     pub(crate) const fn is_for_groups(self) -> bool {
-        matches!(self, Self::Log | Self::TwoPhase)
+        matches!(self, Self::Log | Self::TwoPhase | Self::Incast)
     }
 
     /// What the thread of that number does in it.
@@ -255,7 +268,7 @@ pub(crate) struct PointSpec {
     /// Messages per second of each thread that sends by the clock; 0: as fast as it can.
     pub(crate) rate_per_s: u64,
     /// The workload's own parameter: records in a message (piggyback), levels of the tree that the
-    /// client keeps (index), bytes of a chunk (fileget); 0 elsewhere.
+    /// client keeps (index), bytes of a chunk (fileget, incast); 0 elsewhere.
     pub(crate) parameter: usize,
     /// Of streams.
     #[serde(default)]

@@ -2,11 +2,8 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-
 use common::{
-    PROGRAM, Server, assert_fails, efa_bench, on_soft_efa, on_soft_efa_with, points, points_of,
+    assert_fails, efa_bench, kill_a_server_of, on_soft_efa, on_soft_efa_with, points, points_of,
 };
 
 const RECORDS: u64 = 2_000;
@@ -154,25 +151,7 @@ fn records_that_the_fabric_damages_or_reorders_are_noticed() {
 
 #[test]
 fn a_node_that_dies_or_never_comes_is_named() {
-    let mut servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
-    let hosts: Vec<String> =
-        servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
-    let mut client = Command::new(PROGRAM)
-        .args(["run", "log", "-H", &hosts.join(","), "--fabric", "tcp", "-s", "8,16", "-d", "4"])
-        .args(["-t", "0.6", "-w", "0.1", "--blocks", "1", "--timeout", "5", "--no-doubts"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("client starts");
-    let mut lines = BufReader::new(client.stderr.take().expect("piped")).lines();
-    let first = lines.next().expect("a progress line").expect("text");
-    assert!(first.starts_with("[1/2]"), "{first}");
-    // The second point runs now.
-    servers[1].child.kill().expect("kill a server");
-    let rest: Vec<String> = lines.map_while(Result::ok).collect();
-    assert_eq!(client.wait().expect("client ends").code(), Some(7), "{rest:?}");
-    let last = rest.last().expect("an error");
-    assert!(last.contains("node 2") && last.contains(&hosts[1]), "{rest:?}");
+    let (mut servers, hosts) = kill_a_server_of(&["log", "-s", "8,16", "-d", "4"]);
     // The others serve on; the dead one is named.
     servers[1].child.wait().expect("killed");
     let log = ["--fabric", "tcp", "-s", "8", "-d", "4", "-n", "100", "-q", "--no-doubts"];
@@ -199,6 +178,16 @@ fn what_groups_cannot_do_is_refused_in_one_line() {
         (&["log", "--endpoints", "2"], ["log", "--endpoints"]),
         (&["log", "--ack", "completion", "--fabric", "tcp"], ["kernel", "--ack message"]),
         (&["log", "--fabric", "udp"], ["log", "reliable"]),
+        (&["incast", "--fabric", "udp"], ["incast", "reliable"]),
+        (&["incast", "--threads", "2"], ["incast", "--endpoints"]),
+        (&["incast", "--rate", "10"], ["--rate", "calls"]),
+        (&["incast", "--post-list", "2"], ["incast", "--post-list"]),
+        (&["incast", "--link-gbit", "0"], ["--link-gbit 0", "give"]),
+        (&["incast", "--persistent", "--interval-ms", "0"], ["--interval-ms 0", "give 1"]),
+        (&["incast", "--interval-ms", "5"], ["required", "--persistent"]),
+        (&["incast", "--persistent"], ["--persistent", "--duration"]),
+        (&["rpc", "--link-gbit", "10"], ["--link-gbit", "not for this"]),
+        (&["log", "--persistent"], ["--persistent", "not for this"]),
     ] {
         let all = [&["local"], arguments, &["-q", "-n", "20"]].concat();
         assert_fails(&efa_bench(&all), 2, &words);

@@ -42,7 +42,7 @@ mod wheel;
 mod workload;
 
 pub use check::Violation;
-pub use outcome::{FlowOutcome, Outcome, Summary, jain};
+pub use outcome::{FlowOutcome, Outcome, Summary};
 pub use pfc::PausedLink;
 pub use sample::{FlowSamples, QueueUse, Samples, UplinkUse};
 pub use scenario::{Bound, Figures, Scenario, ScenarioError};

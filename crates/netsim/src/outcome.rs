@@ -7,6 +7,7 @@ use crate::pfc::PausedLink;
 use crate::share::Shares;
 use crate::sim::Sim;
 use crate::transport::{Counts, Kind, Machine};
+use report::jain;
 use serde::{Deserialize, Serialize};
 
 /// One flow.
@@ -196,17 +197,6 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Jain's fairness index: 1 when all rates are equal, 1/n when one of n has everything.
-pub fn jain(rates: impl Iterator<Item = f64>) -> f64 {
-    let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
-    for rate in rates {
-        count += 1.0;
-        sum += rate;
-        squares += rate * rate;
-    }
-    if squares > 0.0 { sum * sum / (count * squares) } else { 1.0 }
-}
-
 /// A fingerprint as text: many readers of JSON take numbers for floating-point ones.
 mod hexadecimal {
     use serde::{Deserialize, Deserializer, Serializer, de};
@@ -228,7 +218,5 @@ mod tests {
     #[test]
     fn statistics_are_the_textbook_ones() {
         assert_eq!(mean(&[1.0, 2.0, 6.0]), 3.0);
-        assert_eq!(jain([3.0; 4].into_iter()), 1.0);
-        assert_eq!(jain([1.0, 0.0, 0.0, 0.0].into_iter()), 0.25);
     }
 }

@@ -1,9 +1,9 @@
 //! How flows that send all the time share the network: throughput of each, interval by interval.
 
 use crate::flow::Flow;
-use crate::outcome::jain;
 use crate::time::Time;
 use crate::transport::Kind;
+use report::jain;
 use serde::{Deserialize, Serialize};
 
 /// Throughput of the flows of `workload.persistent_incast`.

@@ -117,7 +117,8 @@ pub(crate) fn wants(job: &JobSpec, side: Side, thread: usize) -> Wants {
             | Benchmark::Index
             | Benchmark::FileGet
             | Benchmark::Log
-            | Benchmark::TwoPhase,
+            | Benchmark::TwoPhase
+            | Benchmark::Incast,
             _,
         ) => (job.tx_depth, job.rx_depth),
     };
@@ -188,7 +189,8 @@ pub(crate) fn run<B: Backend>(
             | Benchmark::Index
             | Benchmark::FileGet
             | Benchmark::Log
-            | Benchmark::TwoPhase,
+            | Benchmark::TwoPhase
+            | Benchmark::Incast,
             _,
         ) => place.run(links, port, point),
         (Benchmark::Collective, _) => Err(Failure::only_mpi()),

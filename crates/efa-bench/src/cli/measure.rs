@@ -77,9 +77,10 @@ pub(crate) struct MeasureArgs {
     /// (one measures, the others stream).
     #[arg(long)]
     pub(crate) threads: Option<usize>,
-    /// Endpoint pairs (queue pairs) of each thread (bandwidth); --depth and --rx-depth are for each.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) endpoints: usize,
+    /// Endpoint pairs (queue pairs) of each thread (bandwidth), flows of each server (incast); --depth
+    /// and --rx-depth are for each; default: 1, for incast 4.
+    #[arg(long)]
+    pub(crate) endpoints: Option<usize>,
     /// Processors of the client's measuring threads, in turn: 1 or 0,2,4; local chooses one by
     /// itself for a single thread.
     #[arg(long, value_delimiter = ',')]
@@ -246,9 +247,8 @@ impl MeasureArgs {
 
     /// Refuses a rate for what does not go by the clock.
     fn check_rate(&self, benchmark: Benchmark) -> Result<(), Failure> {
-        let is_clocked = matches!(benchmark, Benchmark::SatLatency | Benchmark::OpenLoop);
-        if self.rate.is_some() && !is_clocked && !benchmark.is_workload() {
-            let text = "--rate is for open_loop, sat_latency and the workloads";
+        if self.rate.is_some() && !benchmark.is_clocked() {
+            let text = "--rate is for open_loop, sat_latency and the workloads of calls";
             return Err(Failure::Usage(text.to_owned()));
         }
         if self.rate.is_some() && self.post_list > 1 {
@@ -289,7 +289,7 @@ impl MeasureArgs {
             memory_bytes: self.memory.unwrap_or(preset.memory_bytes),
             seed: self.seed.unwrap_or_else(host::seed),
             threads: self.threads.unwrap_or(preset.threads),
-            endpoints: self.endpoints,
+            endpoints: self.endpoints.unwrap_or(preset.endpoints),
             tx_depth: max_depth,
             rx_depth: self.rx_depth.unwrap_or(max_depth),
             timeout_ms: millis("--timeout", self.timeout, 0.1)?,

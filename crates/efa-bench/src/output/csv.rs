@@ -4,7 +4,7 @@ use crate::counters::Counted;
 use crate::record::{Disorder, Point, Run};
 use crate::spec::Order;
 
-const COLUMNS: [&str; 75] = [
+const COLUMNS: [&str; 87] = [
     "name",
     "source",
     "benchmark",
@@ -80,6 +80,18 @@ const COLUMNS: [&str; 75] = [
     "order",
     "held",
     "held_most",
+    "flows",
+    "ideal_gbps",
+    "ideal_us",
+    "min_to_ideal",
+    "mean_to_ideal",
+    "max_to_ideal",
+    "worst_to_ideal",
+    "jain",
+    "fair_gbps",
+    "jain_worst",
+    "min_to_fair",
+    "max_to_fair",
 ];
 
 /// Tidy CSV: one row per point, empty cells for what a point does not have.
@@ -163,6 +175,7 @@ fn cells(run: &Run, point: &Point) -> Vec<String> {
     let again = counted.and_then(Counted::retransmitted);
     cells.push(again.map_or_else(String::new, |packets| packets.to_string()));
     cells.extend(order_cells(point));
+    cells.extend(incast_cells(point));
     cells
 }
 
@@ -197,6 +210,28 @@ fn work_cells(point: &Point) -> Vec<String> {
         number(work.map(|w| w.reads_per_call)),
         number(work.and_then(|w| w.client_cpu_s_per_gb)),
         number(work.and_then(|w| w.server_cpu_s_per_gb)),
+    ]
+}
+
+/// Of flows that meet at one node.
+fn incast_cells(point: &Point) -> Vec<String> {
+    let number = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
+    let incast = point.incast.as_ref();
+    let bursts = incast.and_then(|own| own.bursts);
+    let shares = incast.and_then(|own| own.shares.as_ref());
+    vec![
+        incast.map_or_else(String::new, |own| own.flows.to_string()),
+        number(incast.map(|own| own.ideal_gbps)),
+        number(bursts.map(|own| own.ideal_us)),
+        number(bursts.map(|own| own.min_to_ideal)),
+        number(bursts.map(|own| own.mean_to_ideal)),
+        number(bursts.map(|own| own.max_to_ideal)),
+        number(bursts.map(|own| own.worst_to_ideal)),
+        number(bursts.map(|own| own.jain).or_else(|| shares.map(|own| own.jain))),
+        number(shares.map(|own| own.fair_gbps)),
+        number(shares.map(|own| own.jain_worst)),
+        number(shares.map(|own| own.min_to_fair)),
+        number(shares.map(|own| own.max_to_fair)),
     ]
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct OpenLoop {
 }
 
 /// How far messages of a stream came out of the order in which they were posted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Disorder {
     /// Messages that came after a later one of their thread.
     pub(crate) overtaken: u64,
@@ -40,8 +40,7 @@ pub(crate) struct Disorder {
 impl Disorder {
     /// Of receivers together; `None` where no number was read.
     pub(crate) fn of<'a>(counts: impl IntoIterator<Item = &'a ReceiverCount>) -> Option<Self> {
-        let none = Self { overtaken: 0, messages: 0, farthest: 0, held: 0, held_most: 0 };
-        let all = counts.into_iter().fold(none, |sum, one| Self {
+        let all = counts.into_iter().fold(Self::default(), |sum, one| Self {
             overtaken: sum.overtaken + one.overtaken,
             messages: sum.messages + one.numbered,
             farthest: sum.farthest.max(one.farthest),

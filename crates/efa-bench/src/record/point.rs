@@ -3,7 +3,9 @@
 use report::{Interval, middle_interval};
 use serde::{Deserialize, Serialize};
 
-use super::{Bandwidth, Collective, Disorder, Distribution, Latency, OpenLoop, PackedTimes, Work};
+use super::{
+    Bandwidth, Collective, Disorder, Distribution, Incast, Latency, OpenLoop, PackedTimes, Work,
+};
 use crate::counters::Counted;
 use crate::spec::Order;
 
@@ -38,7 +40,7 @@ pub(crate) struct Point {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) rate_per_s: u64,
     /// The workload's own parameter: records in a message (piggyback), levels of the tree that the
-    /// client keeps (index), bytes of a chunk (fileget).
+    /// client keeps (index), bytes of a chunk (fileget, incast).
     #[serde(default, skip_serializing_if = "is_none")]
     pub(crate) parameter: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,6 +69,9 @@ pub(crate) struct Point {
     /// Of an operation of all ranks; then `operation_time` is that of its slowest rank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) collective: Option<Collective>,
+    /// Of flows that meet at one node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) incast: Option<Incast>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
@@ -105,6 +110,7 @@ impl Point {
             times: None,
             work: None,
             collective: None,
+            incast: None,
         }
     }
 

@@ -66,7 +66,7 @@ impl Work {
         threads: &[Calls],
         served: &[Vec<ReceiverCount>],
         arrivals: Option<Arrivals>,
-    ) -> Result<(Self, Distribution), Failure> {
+    ) -> Result<(Self, RoundTrips), Failure> {
         let count = |thread: &Calls| thread.times.iter().map(|(_, times)| times.count).sum::<u64>();
         let calls: u64 = threads.iter().map(count).sum();
         let per_call = |amount: u64, calls: u64| amount as f64 / calls.max(1) as f64;
@@ -105,7 +105,7 @@ impl Work {
             server_process_cpu_ns: per_call(server_process_ns, sum(|count| count.messages)),
         };
         let all = times.iter().fold(RoundTrips::new()?, |sum, (_, times)| sum.and(times));
-        Ok((work, Distribution::of(&all.histogram, 1)))
+        Ok((work, all))
     }
 
     /// Times of one kind of operation.

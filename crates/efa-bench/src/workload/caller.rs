@@ -11,7 +11,7 @@ use crate::backend::Backend;
 use crate::bench::Measured;
 use crate::failure::Failure;
 use crate::lane::Port;
-use crate::link::{Arrival, Link};
+use crate::link::Link;
 use crate::measure::Random;
 use crate::pattern;
 use crate::spec::PointSpec;
@@ -106,15 +106,8 @@ impl<B: Backend> Activity<B> for Caller<'_> {
         link: &mut Link<B>,
         number: usize,
     ) -> Result<usize, Failure> {
-        let moved = link.poll()?;
-        if !link.arrived.is_empty() {
-            pace.now = Instant::now();
-            while let Some(reply) = link.arrived.pop_front() {
-                take(pace, link, &mut self.sessions[number], reply)?;
-                link.repost(reply.slot)?;
-            }
-        }
-        Ok(moved)
+        let session = &mut self.sessions[number];
+        pace.collect(link, |pace, reply| session.take(pace, reply))
     }
 
     #[inline]
@@ -154,28 +147,23 @@ impl<B: Backend> Activity<B> for Caller<'_> {
     }
 }
 
-/// Takes a reply.
-#[inline]
-fn take<B: Backend>(
-    pace: &mut Pace,
-    link: &Link<B>,
-    session: &mut Session,
-    reply: Arrival,
-) -> Result<(), Failure> {
-    let payload = link.payload(reply.slot)?;
-    let (header, value) = Header::of_reply(&payload[..reply.len_bytes.min(payload.len())])?;
-    let call = session.calls.get_mut(header.call as usize).filter(|call| call.is_open);
-    let call = call.ok_or_else(|| wrong("is for a call that is not outstanding"))?;
-    let wanted_bytes = if call.action == GET { pace.point.size_bytes } else { 0 };
-    let checked = pace.point.validate && call.action == GET;
-    if value.len() != wanted_bytes || (checked && !store::is_value(value, call.index)) {
-        return Err(wrong("holds another value than that of its key"));
+impl Session {
+    /// Takes a reply.
+    #[inline]
+    fn take(&mut self, pace: &mut Pace, reply: &[u8]) -> Result<(), Failure> {
+        let (header, value) = Header::of_reply(reply)?;
+        let call = self.calls.get_mut(header.call as usize).filter(|call| call.is_open);
+        let call = call.ok_or_else(|| wrong("is for a call that is not outstanding"))?;
+        let wanted_bytes = if call.action == GET { pace.point.size_bytes } else { 0 };
+        let checked = pace.point.validate && call.action == GET;
+        if value.len() != wanted_bytes || (checked && !store::is_value(value, call.index)) {
+            return Err(wrong("holds another value than that of its key"));
+        }
+        call.is_open = false;
+        pace.end(call.action, call.since, 1);
+        self.free.push(header.call);
+        Ok(())
     }
-    call.is_open = false;
-    pace.end(call.action, call.since, 1);
-    session.free.push(header.call);
-    pace.message(reply.len_bytes);
-    Ok(())
 }
 
 impl Caller<'_> {

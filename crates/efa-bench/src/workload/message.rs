@@ -2,7 +2,9 @@
 //! what is asked or answered. The body follows: a key and what belongs to it, or a value.
 
 use super::caller::wrong;
+use crate::backend::Backend;
 use crate::failure::Failure;
+use crate::link::Link;
 
 /// Bytes of a header.
 pub(super) const HEADER_BYTES: usize = 12;
@@ -31,13 +33,17 @@ pub(super) enum Code {
     Commit = 9,
     /// Forget it.
     Abort = 10,
+    /// Send so many bytes.
+    Go = 11,
+    /// Send no more.
+    Stop = 12,
     /// Reply: it is done; what was asked for follows.
     Done = 16,
     /// Reply: there is no such key.
     Missing = 17,
     /// Reply: the call arrived damaged.
     Damaged = 18,
-    /// A part of the file; the number is its place.
+    /// A part of a file or of a flow; the number is its place.
     Chunk = 19,
     /// Reply: the records are in the log.
     Appended = 20,
@@ -50,7 +56,7 @@ pub(super) enum Code {
 }
 
 impl Code {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 20] = [
         Self::Get,
         Self::Put,
         Self::Records,
@@ -61,6 +67,8 @@ impl Code {
         Self::Prepare,
         Self::Commit,
         Self::Abort,
+        Self::Go,
+        Self::Stop,
         Self::Done,
         Self::Missing,
         Self::Damaged,
@@ -111,6 +119,20 @@ impl Header {
             _ => Err(wrong("is a call itself")),
         }
     }
+}
+
+/// Sends a short message; answers its length, or `None` when the fabric is full.
+pub(super) fn post<B: Backend>(
+    link: &mut Link<B>,
+    (call, code): (u32, Code),
+    body: &[u8],
+) -> Result<Option<usize>, Failure> {
+    let Some(slot) = link.next_tx() else { return Ok(None) };
+    let len_bytes = HEADER_BYTES + body.len();
+    let message = link.payload_mut(slot)?;
+    Header { len_bytes, call, code }.write(message);
+    message[HEADER_BYTES..len_bytes].copy_from_slice(body);
+    Ok(link.try_message(len_bytes, false)?.then_some(len_bytes))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What data systems do with a fabric. `log` and `twopc` have folders of their own; `rpc` and `kv` are
-//! calls from a client, answered by a server that holds data:
+//! What data systems do with a fabric. `log`, `twopc` and `incast` have folders of their own; `rpc` and
+//! `kv` are calls from a client, answered by a server that holds data:
 //!
 //! ```text
 //! client lane                                    server lane
@@ -16,6 +16,7 @@
 
 mod caller;
 mod fileget;
+mod incast;
 pub(crate) mod index;
 mod log;
 mod message;
@@ -167,6 +168,8 @@ impl Place {
                 Some(memory) => log::replicate(links, port, point, self.work.log, memory),
                 None => log::lead(links, port, point, self),
             },
+            (Side::Client, Benchmark::Incast) => incast::receive(links, port, point, self),
+            (Side::Server, Benchmark::Incast) => incast::serve(links, port, point),
             (_, Benchmark::TwoPhase) => match &mut self.rows {
                 Some(rows) => twopc::take_part(links, port, point, rows, self.work.locks),
                 None => twopc::coordinate(links, port, point, self),
@@ -231,6 +234,8 @@ pub(crate) fn wants(job: &JobSpec, side: Side, usual: Wants) -> Wants {
     let (tx_depth, rx_depth) = match (job.benchmark, side) {
         (Benchmark::FileGet, Side::Client) => (fileget::REQUESTS, depth),
         (Benchmark::FileGet, Side::Server) => (depth, fileget::REQUESTS),
+        (Benchmark::Incast, Side::Client) => (incast::REQUESTS, job.rx_depth.max(depth)),
+        (Benchmark::Incast, Side::Server) => (depth, incast::REQUESTS),
         _ => (depth, job.rx_depth.max(depth)),
     };
     Wants {
@@ -261,6 +266,9 @@ pub(crate) fn message_bytes(
     }
     if benchmark == Benchmark::TwoPhase {
         return twopc::message_bytes(size_bytes);
+    }
+    if work.incast.is_some() {
+        return incast::message_bytes(size_bytes, parameter);
     }
     let get_bytes = work.request_bytes;
     let body_bytes = match benchmark {

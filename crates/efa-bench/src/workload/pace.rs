@@ -6,7 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::{cpu_ns, process_cpu_ns};
+use super::message::{self, Code};
+use super::{cpu_ns, incast, process_cpu_ns};
 use crate::backend::Backend;
 use crate::bench::open_loop::Schedule;
 use crate::bench::rma::Window;
@@ -30,7 +31,7 @@ pub(crate) struct Traffic {
     pub(crate) reads: u64,
     /// Bytes of all of them.
     pub(crate) bytes: u64,
-    /// Chunks of files among those messages, and their bytes without headers.
+    /// Parts of files or flows among those messages, and their bytes without headers.
     pub(crate) chunks: u64,
     pub(crate) content_bytes: u64,
 }
@@ -54,10 +55,12 @@ pub(crate) struct Calls {
     /// Transactions of the whole point that were committed.
     pub(crate) committed: u64,
     pub(crate) validated: u64,
+    /// Of flows that met here.
+    pub(crate) incast: Option<incast::Found>,
 }
 
 impl Calls {
-    /// What files came to; `None`: there were none.
+    /// What files or flows came to; `None`: there were none.
     pub(crate) fn stream(&self) -> Option<ReceiverCount> {
         let Traffic { chunks, content_bytes, .. } = self.traffic;
         (chunks > 0).then(|| ReceiverCount {
@@ -166,6 +169,7 @@ impl Pace {
                 total: 0,
                 committed: 0,
                 validated: 0,
+                incast: None,
             },
         })
     }
@@ -177,6 +181,11 @@ impl Pace {
             self.window.warmup_iterations = operations;
         }
         self
+    }
+
+    /// Whether the window is open.
+    pub(super) const fn is_counting(&self) -> bool {
+        self.is_counting
     }
 
     /// Operations of a kind that have ended within the window.
@@ -219,6 +228,39 @@ impl Pace {
         self.traffic.bytes += len_bytes as u64;
     }
 
+    /// Polls an endpoint; what has come is handed to `take`, message by message, after one clock read for
+    /// all. Answers how many completions there were.
+    #[inline]
+    pub(super) fn collect<B: Backend>(
+        &mut self,
+        link: &mut Link<B>,
+        mut take: impl FnMut(&mut Self, &[u8]) -> Result<(), Failure>,
+    ) -> Result<usize, Failure> {
+        let moved = link.poll()?;
+        if !link.arrived.is_empty() {
+            self.now = Instant::now();
+        }
+        link.take_arrived(|message| {
+            self.message(message.len());
+            take(self, message)
+        })?;
+        Ok(moved)
+    }
+
+    /// Sends a short message; false when the fabric is full.
+    pub(super) fn post<B: Backend>(
+        &mut self,
+        link: &mut Link<B>,
+        what: (u32, Code),
+        body: &[u8],
+    ) -> Result<bool, Failure> {
+        let len_bytes = message::post(link, what, body)?;
+        if let Some(len_bytes) = len_bytes {
+            self.message(len_bytes);
+        }
+        Ok(len_bytes.is_some())
+    }
+
     /// So many operations of a kind, all timed from `since`, have ended.
     #[inline]
     pub(super) fn end(&mut self, kind: usize, since: Instant, count: u64) {
@@ -251,11 +293,21 @@ impl Pace {
 
     /// Measures until the window is over, or all that was asked for has ended.
     pub(super) fn run<B: Backend>(
-        mut self,
+        self,
         links: &mut [Link<B>],
         port: &Port,
         activity: &mut impl Activity<B>,
     ) -> Result<Measured, Failure> {
+        Ok(Measured::Calls(Box::new(self.calls(links, port, activity)?)))
+    }
+
+    /// The same for an activity that has something to add.
+    pub(super) fn calls<B: Backend>(
+        mut self,
+        links: &mut [Link<B>],
+        port: &Port,
+        activity: &mut impl Activity<B>,
+    ) -> Result<Calls, Failure> {
         self.measure(links, port, activity)?;
         self.close();
         for (number, link) in links.iter_mut().enumerate() {
@@ -265,7 +317,7 @@ impl Pace {
         if self.point.validate {
             self.found.validated = self.found.total;
         }
-        Ok(Measured::Calls(Box::new(self.found)))
+        Ok(self.found)
     }
 
     fn measure<B: Backend>(
@@ -346,6 +398,6 @@ impl Pace {
     }
 }
 
-fn gave_up() -> Failure {
+pub(super) fn gave_up() -> Failure {
     Failure::Remote("the server ended the measurement".to_owned())
 }

@@ -89,30 +89,8 @@ impl<B: Backend> Activity<B> for Gatherer {
         link: &mut Link<B>,
         number: usize,
     ) -> Result<usize, Failure> {
-        let moved = link.poll()?;
-        if link.arrived.is_empty() {
-            return Ok(moved);
-        }
-        pace.now = Instant::now();
-        let session = &mut self.sessions[number];
-        while let Some(reply) = link.arrived.pop_front() {
-            let payload = link.payload(reply.slot)?;
-            let (header, _) = Header::of_reply(&payload[..reply.len_bytes.min(payload.len())])?;
-            let message = header.call as usize;
-            let records = session.records.get(message).copied().unwrap_or(0);
-            if records == 0 {
-                return Err(wrong("is for a message that is not outstanding"));
-            }
-            let first = message * self.per_message;
-            for due in &session.due[first..first + records] {
-                pace.end(RECORD, *due, 1);
-            }
-            session.records[message] = 0;
-            session.free.push(header.call);
-            pace.message(reply.len_bytes);
-            link.repost(reply.slot)?;
-        }
-        Ok(moved)
+        let (session, per_message) = (&mut self.sessions[number], self.per_message);
+        pace.collect(link, |pace, answer| session.take(pace, answer, per_message))
     }
 
     #[inline]
@@ -140,6 +118,26 @@ impl<B: Backend> Activity<B> for Gatherer {
     fn is_idle(&self, number: usize) -> bool {
         let session = &self.sessions[number];
         session.free.len() == session.records.len()
+    }
+}
+
+impl Session {
+    /// Takes an answer: the records of a message have arrived.
+    #[inline]
+    fn take(&mut self, pace: &mut Pace, answer: &[u8], per_message: usize) -> Result<(), Failure> {
+        let (header, _) = Header::of_reply(answer)?;
+        let message = header.call as usize;
+        let records = self.records.get(message).copied().unwrap_or(0);
+        if records == 0 {
+            return Err(wrong("is for a message that is not outstanding"));
+        }
+        let first = message * per_message;
+        for due in &self.due[first..first + records] {
+            pace.end(RECORD, *due, 1);
+        }
+        self.records[message] = 0;
+        self.free.push(header.call);
+        Ok(())
     }
 }
 

@@ -155,8 +155,7 @@ fn serve<B: Backend>(
         let (Some(call), Some(slot)) = (link.arrived.front().copied(), link.next_tx()) else {
             break;
         };
-        let payload = link.payload(call.slot)?;
-        let answer = service.handle(&payload[..call.len_bytes.min(payload.len())]);
+        let answer = service.handle(link.message(call)?);
         let body = service.body(answer.body);
         let len_bytes = HEADER_BYTES + body.len();
         let reply = link.payload_mut(slot)?;

@@ -4,6 +4,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::fileget::Source;
+use super::incast::{IncastArgs, IncastSpec};
 use super::index::{KEPT_MAX, Way};
 use super::log::{self, LogArgs, LogSpec};
 use super::store::KEY_BYTES;
@@ -19,6 +20,10 @@ const REQUEST_BYTES: usize = 32;
 const RECORDS: &str = "1..128";
 /// Bytes of a chunk where nothing else is said.
 const CHUNK: &str = "64K";
+/// Bytes of a message of a flow where nothing else is said: with its header within the MTU of an EFA.
+const PART: &str = "8K";
+/// Faster links are a mistake.
+const LINK_GBIT_MAX: f64 = 100_000.0;
 /// Longer chunks are a mistake.
 const CHUNK_MAX: usize = 1 << 28;
 /// More records than this in a message are a mistake.
@@ -58,9 +63,15 @@ pub(crate) struct WorkSpec {
     pub(crate) transactions: bool,
     #[serde(default)]
     pub(crate) locks: bool,
+    /// What the client's link takes in Mbit/s; 0: not told.
+    #[serde(default)]
+    pub(crate) link_mbit_per_s: u64,
     /// Of a log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) log: Option<LogSpec>,
+    /// Of an incast.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) incast: Option<IncastSpec>,
 }
 
 impl WorkSpec {
@@ -76,7 +87,9 @@ impl WorkSpec {
         source: Source::Memory,
         transactions: false,
         locks: false,
+        link_mbit_per_s: 0,
         log: None,
+        incast: None,
     };
 }
 
@@ -85,7 +98,7 @@ pub(crate) const fn parameter_name(benchmark: Benchmark) -> Option<&'static str>
     match benchmark {
         Benchmark::Piggyback => Some("records/msg"),
         Benchmark::Index => Some("levels kept"),
-        Benchmark::FileGet => Some("chunk B"),
+        Benchmark::FileGet | Benchmark::Incast => Some("chunk B"),
         _ => None,
     }
 }
@@ -120,7 +133,7 @@ pub(crate) struct WorkArgs {
     /// Default: 0.
     #[arg(long, value_delimiter = ',', value_name = "LEVELS")]
     kept: Vec<usize>,
-    /// fileget: bytes of a chunk, multiples of 8, like --sizes. Default: 64K.
+    /// Bytes of a chunk, like --sizes: fileget (multiples of 8; default: 64K), incast (default: 8K).
     #[arg(long)]
     chunk: Option<String>,
     /// fileget: where the server has the file; default: memory.
@@ -130,8 +143,14 @@ pub(crate) struct WorkArgs {
     /// locked votes no.
     #[arg(long)]
     locks: bool,
+    /// incast: what the receiver's link takes in Gbit/s; default: what one flow alone moves counts
+    /// instead.
+    #[arg(long, value_name = "GBIT")]
+    link_gbit: Option<f64>,
     #[command(flatten)]
     log: LogArgs,
+    #[command(flatten)]
+    incast: IncastArgs,
 }
 
 impl WorkArgs {
@@ -156,6 +175,11 @@ impl WorkArgs {
                 let hint = format!("multiples of 8, {CHUNK_MAX} at most");
                 let is_wrong = |bytes: &usize| !bytes.is_multiple_of(8) || *bytes > CHUNK_MAX;
                 numbers("--chunk", text, is_wrong, hint)
+            }
+            Benchmark::Incast => {
+                let text = self.chunk.as_deref().unwrap_or(PART);
+                let hint = format!("{CHUNK_MAX} at most");
+                numbers("--chunk", text, |bytes| *bytes > CHUNK_MAX, hint)
             }
             Benchmark::Index if !self.kept.is_empty() => {
                 let mut kept = self.kept.clone();
@@ -182,6 +206,7 @@ impl WorkArgs {
         let has_file = benchmark == Benchmark::FileGet;
         let has_records = benchmark == Benchmark::Piggyback;
         let is_log = benchmark == Benchmark::Log;
+        let is_incast = benchmark == Benchmark::Incast;
         let given = [
             ("--request", self.request.is_some(), benchmark == Benchmark::Rpc),
             ("--gets", self.gets.is_some(), is_kv),
@@ -189,12 +214,14 @@ impl WorkArgs {
             ("--zipf", self.zipf.is_some(), has_keys || is_index),
             ("--way", self.way.is_some(), is_index),
             ("--kept", !self.kept.is_empty(), is_index && self.way == Some(Way::Read)),
-            ("--chunk", self.chunk.is_some(), has_file),
+            ("--chunk", self.chunk.is_some(), has_file || is_incast),
+            ("--link-gbit", self.link_gbit.is_some(), is_incast),
             ("--from", self.from.is_some(), has_file),
             ("--records", self.records.is_some(), has_records),
             ("--flush-us", self.flush_us.is_some(), has_records),
             ("--locks", self.locks, is_two_phase),
             (self.log.given().unwrap_or_default(), self.log.given().is_some(), is_log),
+            (self.incast.given().unwrap_or_default(), self.incast.given().is_some(), is_incast),
         ];
         if let Some((option, ..)) = given.iter().find(|(_, given, fits)| *given && !fits) {
             let text = format!("{}: {option} is not for this benchmark", benchmark.name());
@@ -215,6 +242,10 @@ impl WorkArgs {
         }
         let parameters = self.parameters(benchmark)?;
         let parameter_max = parameters.into_iter().max().unwrap_or(0);
+        if benchmark == Benchmark::Incast {
+            let (incast, link_mbit_per_s) = (Some(self.incast.spec()?), self.link_mbit_per_s()?);
+            return Ok(WorkSpec { incast, link_mbit_per_s, parameter_max, ..WorkSpec::NONE });
+        }
         let flush_us = self.flush_us.unwrap_or(0);
         if flush_us > FLUSH_US_MAX {
             return wrong(format!("--flush-us {flush_us}: give {FLUSH_US_MAX} at most"));
@@ -260,8 +291,18 @@ impl WorkArgs {
             source: Source::Memory,
             transactions: is_two_phase,
             locks: self.locks,
-            log: None,
+            ..WorkSpec::NONE
         })
+    }
+
+    /// What the link takes; 0: nobody said it.
+    fn link_mbit_per_s(&self) -> Result<u64, Failure> {
+        let Some(gbit) = self.link_gbit else { return Ok(0) };
+        if !(0.001..=LINK_GBIT_MAX).contains(&gbit) {
+            let text = format!("--link-gbit {gbit}: give 0.001 to {LINK_GBIT_MAX}");
+            return Err(Failure::Usage(text));
+        }
+        Ok((gbit * 1e3).round() as u64)
     }
 }
 
@@ -284,8 +325,12 @@ pub(crate) fn sound(job: &JobSpec) -> Result<(), String> {
     if job.benchmark == Benchmark::Piggyback && job.flow.post_list > 1 {
         return Err("--post-list is for calls: --records says how many travel together".to_owned());
     }
-    if job.benchmark == Benchmark::FileGet && job.flow.post_list > 1 {
+    let has_chunks = matches!(job.benchmark, Benchmark::FileGet | Benchmark::Incast);
+    if has_chunks && job.flow.post_list > 1 {
         return Err("--post-list is for calls: --depth says how many chunks may come".to_owned());
+    }
+    if job.benchmark == Benchmark::Incast && job.threads > 1 {
+        return Err("one thread receives: --endpoints says how many flows a server has".to_owned());
     }
     if job.work.source == Source::Sendfile && job.fabric != FabricName::Tcp {
         return Err(format!("--from sendfile is for --fabric tcp, not {}", job.fabric));

@@ -50,6 +50,33 @@ impl Drop for Server {
     }
 }
 
+/// Measures two points with three servers over TCP, kills the second server within the second point
+/// and checks that the client says so; answers the servers and where they are.
+pub(crate) fn kill_a_server_of(benchmark: &[&str]) -> (Vec<Server>, Vec<String>) {
+    let mut servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
+    let hosts: Vec<String> =
+        servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
+    let mut client = Command::new(PROGRAM)
+        .arg("run")
+        .args(benchmark)
+        .args(["-H", &hosts.join(","), "--fabric", "tcp", "-t", "0.6", "-w", "0.1"])
+        .args(["--blocks", "1", "--timeout", "5", "--no-doubts"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("client starts");
+    let mut lines = BufReader::new(client.stderr.take().expect("piped")).lines();
+    let first = lines.next().expect("a progress line").expect("text");
+    assert!(first.starts_with("[1/2]"), "{first}");
+    // The second point runs now.
+    servers[1].child.kill().expect("kill a server");
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(client.wait().expect("client ends").code(), Some(7), "{rest:?}");
+    let last = rest.last().expect("an error");
+    assert!(last.contains("node 2") && last.contains(&hosts[1]), "{rest:?}");
+    (servers, hosts)
+}
+
 /// Checks that it failed with `code` and one line that contains all of `words`.
 pub(crate) fn assert_fails(output: &Output, code: i32, words: &[&str]) {
     let text = String::from_utf8_lossy(&output.stderr);

@@ -9,7 +9,7 @@ use crate::backend::Backend;
 use crate::bench::Measured;
 use crate::failure::Failure;
 use crate::lane::Port;
-use crate::link::{Arrival, Link};
+use crate::link::Link;
 use crate::measure::Random;
 use crate::spec::PointSpec;
 use crate::workload::caller::wrong;
@@ -83,16 +83,12 @@ impl<B: Backend> Activity<B> for Getter {
         link: &mut Link<B>,
         number: usize,
     ) -> Result<usize, Failure> {
-        let moved = link.poll()?;
-        let session = &mut self.sessions[number];
-        while let Some(reply) = link.arrived.pop_front() {
-            session.take(pace, link, self.chunks, reply)?;
-            link.repost(reply.slot)?;
-        }
+        let (session, chunks) = (&mut self.sessions[number], self.chunks);
+        let moved = pace.collect(link, |pace, reply| session.take(pace, chunks, reply))?;
         if moved > 0 {
             // After the bytes were put where they belong: that is when the file is there.
             pace.now = Instant::now();
-            session.end_if_whole(pace, self.chunks)?;
+            session.end_if_whole(pace, chunks)?;
         }
         Ok(moved)
     }
@@ -113,7 +109,7 @@ impl<B: Backend> Activity<B> for Getter {
                 }
                 let limit = u32::try_from(get.come + self.window).unwrap_or(u32::MAX);
                 let grant = Grant { file: session.number, limit }.bytes();
-                if !post(pace, link, (session.number, Code::Grant), &grant)? {
+                if !pace.post(link, (session.number, Code::Grant), &grant)? {
                     return Ok(0);
                 }
                 session.get = Some(Get { granted: get.come, ..get });
@@ -121,7 +117,7 @@ impl<B: Backend> Activity<B> for Getter {
             None => {
                 let Some(since) = pace.due() else { return Ok(0) };
                 let number = session.number.wrapping_add(1);
-                if !post(pace, link, (number, Code::File), &NAME)? {
+                if !pace.post(link, (number, Code::File), &NAME)? {
                     return Ok(0);
                 }
                 session.number = number;
@@ -144,40 +140,12 @@ impl<B: Backend> Activity<B> for Getter {
     }
 }
 
-/// Sends a short message; false when the fabric is full.
-fn post<B: Backend>(
-    pace: &mut Pace,
-    link: &mut Link<B>,
-    (call, code): (u32, Code),
-    body: &[u8],
-) -> Result<bool, Failure> {
-    let Some(slot) = link.next_tx() else { return Ok(false) };
-    let len_bytes = HEADER_BYTES + body.len();
-    let message = link.payload_mut(slot)?;
-    Header { len_bytes, call, code }.write(message);
-    message[HEADER_BYTES..len_bytes].copy_from_slice(body);
-    let is_posted = link.try_post(len_bytes, false)?;
-    if is_posted {
-        pace.message(len_bytes);
-    }
-    Ok(is_posted)
-}
-
 impl Session {
     /// Takes a chunk, or what the server says of the whole file.
-    fn take<B: Backend>(
-        &mut self,
-        pace: &mut Pace,
-        link: &Link<B>,
-        chunks: Chunks,
-        reply: Arrival,
-    ) -> Result<(), Failure> {
-        let payload = link.payload(reply.slot)?;
-        let payload = &payload[..reply.len_bytes.min(payload.len())];
-        pace.message(reply.len_bytes);
+    fn take(&mut self, pace: &mut Pace, chunks: Chunks, reply: &[u8]) -> Result<(), Failure> {
         let Some(get) = &mut self.get else { return Err(wrong("comes without being asked for")) };
-        if let Some(Header { call, code: Code::Chunk, .. }) = Header::read(payload) {
-            let (number, part) = (call as usize, &payload[HEADER_BYTES..]);
+        if let Some(Header { call, code: Code::Chunk, .. }) = Header::read(reply) {
+            let (number, part) = (call as usize, &reply[HEADER_BYTES..]);
             let place = chunks.place(number).filter(|place| place.len() == part.len());
             let place = place.ok_or_else(|| wrong("is no chunk of the file"))?;
             if std::mem::replace(&mut self.seen[number], true) {
@@ -193,7 +161,7 @@ impl Session {
             self.file[place].copy_from_slice(part);
             return Ok(());
         }
-        let (header, body) = Header::of_reply(payload)?;
+        let (header, body) = Header::of_reply(reply)?;
         let checksum = body.first_chunk().filter(|_| header.call == self.number);
         let checksum = checksum.ok_or_else(|| wrong("is about another file"))?;
         get.promised = Some(u64::from_le_bytes(*checksum));

@@ -92,10 +92,8 @@ impl Sender<'_> {
         link: &mut Link<B>,
         sending: &mut Option<Sending>,
     ) -> Result<(), Failure> {
-        while let Some(call) = link.arrived.pop_front() {
-            let payload = link.payload(call.slot)?;
-            let payload = &payload[..call.len_bytes.min(payload.len())];
-            match (Asked::read(payload), &mut *sending) {
+        link.take_arrived(|request| {
+            match (Asked::read(request), &mut *sending) {
                 (Asked::File(number), None) => {
                     self.cost.start();
                     *sending = Some(Sending { number, sent: 0, limit: self.window, error: None });
@@ -110,9 +108,8 @@ impl Sender<'_> {
                     *sending = Some(Sending { number, sent: 0, limit: 0, error });
                 }
             }
-            link.repost(call.slot)?;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Sends what may be sent.

@@ -95,9 +95,9 @@ impl<B: Backend> Activity<B> for Walker<'_> {
         link: &mut Link<B>,
         number: usize,
     ) -> Result<usize, Failure> {
-        let moved = link.poll()?;
         let session = &mut self.sessions[number];
-        if !link.fetched.is_empty() || !link.arrived.is_empty() {
+        let moved = pace.collect(link, |_, reply| session.descend(reply))?;
+        if !link.fetched.is_empty() {
             pace.now = Instant::now();
         }
         while let Some(slot) = link.fetched.pop_front() {
@@ -105,17 +105,6 @@ impl<B: Backend> Activity<B> for Walker<'_> {
             session.step(pace, session.in_slot[slot], node)?;
             link.put_back(slot);
             pace.traffic.bytes += NODE_BYTES as u64;
-        }
-        while let Some(reply) = link.arrived.pop_front() {
-            let payload = link.payload(reply.slot)?;
-            let (header, body) = Header::of_reply(&payload[..reply.len_bytes.min(payload.len())])?;
-            let lookup = session.lookups.get_mut(header.call as usize).filter(|own| own.is_open);
-            let lookup = lookup.ok_or_else(|| wrong("is for a call that is not outstanding"))?;
-            let leaf = tree::leaf_number(body).ok_or_else(|| wrong("names no leaf"))?;
-            (lookup.node, lookup.level) = (leaf, LEVELS - 1);
-            session.ready.push(header.call);
-            pace.message(reply.len_bytes);
-            link.repost(reply.slot)?;
         }
         Ok(moved)
     }
@@ -151,6 +140,18 @@ impl<B: Backend> Activity<B> for Walker<'_> {
 }
 
 impl Session {
+    /// The owner has named the leaf.
+    #[inline]
+    fn descend(&mut self, reply: &[u8]) -> Result<(), Failure> {
+        let (header, body) = Header::of_reply(reply)?;
+        let lookup = self.lookups.get_mut(header.call as usize).filter(|own| own.is_open);
+        let lookup = lookup.ok_or_else(|| wrong("is for a call that is not outstanding"))?;
+        let leaf = tree::leaf_number(body).ok_or_else(|| wrong("names no leaf"))?;
+        (lookup.node, lookup.level) = (leaf, LEVELS - 1);
+        self.ready.push(header.call);
+        Ok(())
+    }
+
     /// A node has come: goes one level down, or ends at the leaf.
     #[inline]
     fn step(&mut self, pace: &mut Pace, number: u32, node: &[u8]) -> Result<(), Failure> {

@@ -75,17 +75,15 @@ impl<B: Backend> Activity<B> for Primary {
             }
             self.free[replica] = link.free_tx();
         }
-        while let Some(answer) = link.arrived.pop_front() {
-            let payload = link.payload(answer.slot)?;
-            let header = Header::read(&payload[..answer.len_bytes.min(payload.len())]);
-            let group = header.filter(|header| header.code == Code::Appended);
+        link.take_arrived(|answer| {
+            let group = Header::read(answer).filter(|header| header.code == Code::Appended);
             let group = group.ok_or_else(|| wrong("was answered by something else"))?;
             if !self.ring.acknowledge(group.call, replica) {
                 return Err(wrong("was answered twice, or was never sent"));
             }
-            link.repost(answer.slot)?;
-            pace.message(answer.len_bytes);
-        }
+            pace.message(answer.len());
+            Ok(())
+        })?;
         self.commit(pace);
         Ok(moved)
     }

@@ -98,8 +98,7 @@ impl Replica<'_> {
     #[inline]
     fn append<B: Backend>(&mut self, link: &Link<B>, group: Arrival) -> Result<u32, Failure> {
         let size_bytes = self.point.size_bytes;
-        let payload = link.payload(group.slot)?;
-        let payload = &payload[..group.len_bytes.min(payload.len())];
+        let payload = link.message(group)?;
         let header = Header::read(payload).filter(|header| header.code == Code::Append);
         let header = header.ok_or_else(|| wrong("arrived damaged"))?;
         let (first, records) = payload[HEADER_BYTES..]
@@ -122,9 +121,7 @@ impl Replica<'_> {
     #[inline]
     fn note(&mut self, number: u32, group: Arrival) {
         // Numbers are remembered within a window that is far smaller than 32 bits.
-        let low = self.groups as u32;
-        let distance = i64::from(number.wrapping_sub(low).cast_signed());
-        let number = self.groups.saturating_add_signed(distance);
+        let number = pattern::widened(number, self.groups);
         self.seen.note(number);
         self.overtaken.note(number);
         self.groups += 1;

@@ -89,21 +89,12 @@ impl<B: Backend> Activity<B> for Coordinator<'_> {
         link: &mut Link<B>,
         participant: usize,
     ) -> Result<usize, Failure> {
-        let moved = link.poll()?;
-        if moved == 0 {
-            return Ok(0);
-        }
-        pace.now = Instant::now();
-        while let Some(answer) = link.arrived.pop_front() {
-            let payload = link.payload(answer.slot)?;
-            let header = Header::read(&payload[..answer.len_bytes.min(payload.len())]);
-            let header = header.ok_or_else(|| wrong("is damaged"))?;
-            link.repost(answer.slot)?;
-            pace.message(answer.len_bytes);
+        pace.collect(link, |pace, answer| {
+            let header = Header::read(answer).ok_or_else(|| wrong("is damaged"))?;
             self.note(header, participant)?;
             self.proceed(pace, header.call);
-        }
-        Ok(moved)
+            Ok(())
+        })
     }
 
     #[inline]

@@ -75,23 +75,21 @@ impl Participant<'_> {
     #[inline]
     fn take<B: Backend>(&mut self, link: &mut Link<B>) -> Result<bool, Failure> {
         let mut moved = false;
-        while let Some(call) = link.arrived.pop_front() {
-            let payload = link.payload(call.slot)?;
-            let payload = &payload[..call.len_bytes.min(payload.len())];
-            let header = Header::read(payload).ok_or_else(|| wrong("is damaged"))?;
+        link.take_arrived(|call| {
+            let header = Header::read(call).ok_or_else(|| wrong("is damaged"))?;
             let place = header.call as usize;
             if place >= self.prepared.len() {
                 return Err(wrong("is about no transaction"));
             }
             let answer = match header.code {
-                Code::Prepare => self.prepare(place, &payload[HEADER_BYTES..])?,
+                Code::Prepare => self.prepare(place, &call[HEADER_BYTES..])?,
                 Code::Commit | Code::Abort => self.end(place, header.code == Code::Commit)?,
                 _ => return Err(wrong("is none")),
             };
             self.out.push(header.call, answer);
-            link.repost(call.slot)?;
             moved = true;
-        }
+            Ok(())
+        })?;
         let write = |message: &mut [u8], call: u32, code: Code| {
             Header { len_bytes: HEADER_BYTES, call, code }.write(message);
             HEADER_BYTES

@@ -366,7 +366,7 @@ fn persistent_rates(experiment: Option<&Experiment>) -> Option<Vec<Vec<f64>>> {
 
 /// Jain's index of the samples: mean over the seconds.
 fn jain(rates: &[Vec<f64>]) -> String {
-    let of_second = |second: usize| netsim::jain(rates.iter().map(|flow| flow[second]));
+    let of_second = |second: usize| report::jain(rates.iter().map(|flow| flow[second]));
     format!("Jain {:.3}", mean((0..rates[0].len()).map(of_second)))
 }
 

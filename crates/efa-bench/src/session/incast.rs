@@ -1,0 +1,36 @@
+//! A point of an incast, as the client puts it together.
+
+use super::Session;
+use crate::failure::Failure;
+use crate::record::{Bandwidth, Distribution, Point, ReceiverCount, TimesOf, Work};
+use crate::spec::PointSpec;
+use crate::workload::Calls;
+
+impl Session {
+    /// Waits until the flows have ended, and for what they cost their senders.
+    pub(super) fn incast(&mut self, point: PointSpec) -> Result<Point, Failure> {
+        let mut calls = self.own_calls()?;
+        let made: Vec<u64> = calls.iter().map(|thread| thread.total).collect();
+        let served = self.counts(made.clone())?;
+        // Each server has flows of its own.
+        let asked = made.iter().sum::<u64>();
+        let sent = served.iter().flatten().map(|count: &ReceiverCount| count.total).sum::<u64>();
+        if asked != sent {
+            return Err(Failure::Data(format!("{sent} transfers were sent of {asked} asked for")));
+        }
+        let found = calls.iter_mut().find_map(|thread| thread.incast.take());
+        let (work, times) = Work::of(&calls, &served, None)?;
+        let streams: Vec<_> = calls.iter().filter_map(Calls::stream).collect();
+        let has_times = !times.histogram.is_empty();
+        Ok(Point {
+            validated: calls.iter().map(|thread| thread.validated).sum(),
+            bandwidth: Some(Bandwidth::of(&streams)),
+            operation_time: has_times.then(|| Distribution::of(&times.histogram, 1)),
+            times: self.packed(TimesOf::Operations, &times.histogram),
+            work: Some(work),
+            disorder: found.as_ref().map(|found| found.disorder),
+            incast: found.map(|found| found.incast),
+            ..self.new_point(point)
+        })
+    }
+}
