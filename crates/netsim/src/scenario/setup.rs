@@ -94,6 +94,8 @@ fn tcp(file: &File) -> TcpSetup {
         initial_window_packets: tcp.initial_window_packets.map_or(10, Bounded::get),
         rto_min_ps: u64::from(tcp.min_rto_ms.map_or(50, Bounded::get)) * PS_PER_MS,
         rack: tcp.rack,
+        hystart: tcp.hystart,
+        prr: tcp.prr,
         delayed_ack: tcp.delayed_ack,
         send_buffer_bytes: tcp.send_buffer_bytes.map_or(SEND_BUFFER_BYTES, Bounded::get),
         burst_bytes: tcp.burst_bytes.map_or(BURST_BYTES, Bounded::get),

@@ -95,6 +95,11 @@ pub(crate) struct Tcp {
     /// Losses are found by time and the tail is probed (RFC 8985), as Linux does since 2018; else
     /// three segments must arrive after a lost one (RFC 6675).
     pub(crate) rack: bool,
+    /// Slow start slows down when round-trip times rise by 4 to 16 ms (HyStart++, RFC 9406).
+    pub(crate) hystart: bool,
+    /// Recoveries send in proportion to what arrives (RFC 9937); else when the network is empty
+    /// enough (RFC 6675).
+    pub(crate) prr: bool,
     /// Acknowledge every second segment, or after 40 ms; else each.
     pub(crate) delayed_ack: bool,
     /// What an application can have written that is not acknowledged; 4 MiB when it is missing, as

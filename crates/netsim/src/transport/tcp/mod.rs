@@ -2,7 +2,7 @@
 //! acknowledgements, and DCTCP.
 //!
 //! RFC 5681 (congestion control), 6298 (timeout), 2018 and 6675 (selective acknowledgements and
-//! the recovery that goes with them), 8985 (loss detection by time, tail loss probe), 7323 (time stamps), 9438 (CUBIC), 8257 (DCTCP). A segment is a message of the flow and
+//! the recovery that goes with them), 8985 (loss detection by time, tail loss probe), 9406 (HyStart++), 9937 (proportional rate reduction), 7323 (time stamps), 9438 (CUBIC), 8257 (DCTCP). A segment is a message of the flow and
 //! always full but the last, so sequence numbers count segments. Connections are open before the
 //! run begins, and what their handshakes measured is the round-trip time of the empty network. The
 //! receiver reads at once, so its window is never what limits; the sender's buffer is. There is no
@@ -65,6 +65,10 @@ pub(crate) struct TcpSetup {
     pub(crate) rto_min_ps: u64,
     /// Losses are found by time, and a probe tells of the last segments (RFC 8985).
     pub(crate) rack: bool,
+    /// Slow start ends when round-trip times rise (RFC 9406).
+    pub(crate) hystart: bool,
+    /// Recoveries send in proportion to what arrives (RFC 9937).
+    pub(crate) prr: bool,
     /// Acknowledge every second segment only, or after 40 ms (RFC 5681, 4.2).
     pub(crate) delayed_ack: bool,
     pub(crate) send_buffer_bytes: u32,

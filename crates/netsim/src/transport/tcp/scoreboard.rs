@@ -69,8 +69,10 @@ pub(super) struct Scoreboard {
     rescued: bool,
     pipe_bytes: u64,
     flight_bytes: u64,
-    /// Segments that the receiver has out of order.
+    /// Segments that the receiver has out of order,
     sacked: u32,
+    /// and their bytes.
+    sacked_bytes: u64,
     newest: Newest,
 }
 
@@ -102,7 +104,17 @@ impl Scoreboard {
         self.flight_bytes
     }
 
-    /// Some segment is lost and was not sent again.
+    /// Bytes sent that the receiver has not said it has.
+    pub(super) fn missing_bytes(&self) -> u64 {
+        self.flight_bytes - self.sacked_bytes
+    }
+
+    /// Segments that are lost and were not sent again.
+    pub(super) fn lost_waiting(&self) -> u32 {
+        self.lost_waiting
+    }
+
+    /// There are some.
     pub(super) fn has_lost(&self) -> bool {
         self.lost_waiting > 0
     }
@@ -138,6 +150,7 @@ impl Scoreboard {
             self.lost_waiting -= u32::from(entry.lost && !entry.repeated && !entry.sacked);
             bytes += u64::from(entry.bytes);
             self.sacked -= u32::from(entry.sacked);
+            self.sacked_bytes -= if entry.sacked { u64::from(entry.bytes) } else { 0 };
             self.newest = self.newest.max(newest(&entry, self.una, echo));
             self.una += 1;
             ended(entry.name);
@@ -155,6 +168,7 @@ impl Scoreboard {
                 self.lost_waiting -= u32::from(entry.lost && !entry.repeated);
                 entry.sacked = true;
                 self.sacked += 1;
+                self.sacked_bytes += u64::from(entry.bytes);
                 self.newest = self.newest.max(newest(entry, seq, echo));
                 self.sacked_end = self.sacked_end.max(seq + 1);
             }

@@ -101,6 +101,8 @@ mod tests {
             now: Time::from_us(ms * 1000),
             bytes: 1000,
             rtt_ps: rtt_ms * 1_000_000_000,
+            sample_ps: rtt_ms * 1_000_000_000,
+            range: (0, 0),
             pipe_before: u64::MAX,
             slow_start_limit_packets: 2,
         }

@@ -3,10 +3,12 @@
 
 mod cubic;
 mod dctcp;
+mod hystart;
 
 use crate::time::Time;
 use cubic::Cubic;
 use dctcp::Dctcp;
+use hystart::{HyStart, Pace};
 
 /// Halving, as RFC 5681 has it.
 const RENO_BETA: f64 = 0.5;
@@ -32,8 +34,12 @@ pub(super) struct Acked {
     pub(super) now: Time,
     /// Bytes that are new.
     pub(super) bytes: u64,
-    /// Smoothed round-trip time.
+    /// Smoothed round-trip time,
     pub(super) rtt_ps: u64,
+    /// and that of this acknowledgement.
+    pub(super) sample_ps: u64,
+    /// From the first segment not acknowledged to the first never sent.
+    pub(super) range: (u32, u32),
     /// Bytes in the network before it came.
     pub(super) pipe_before: u64,
     /// Slow start counts at most so many segments of it (`L` of RFC 3465).
@@ -49,6 +55,8 @@ pub(super) struct Congestion {
     initial_bytes: f64,
     mss_bytes: u32,
     state: State,
+    /// Ends the first slow start before it loses anything.
+    hystart: Option<HyStart>,
 }
 
 impl Congestion {
@@ -65,7 +73,13 @@ impl Congestion {
             initial_bytes,
             mss_bytes,
             state,
+            hystart: None,
         }
+    }
+
+    /// The same with RFC 9406.
+    pub(super) fn with_hystart(self, wanted: bool) -> Self {
+        Self { hystart: wanted.then(HyStart::new), ..self }
     }
 
     pub(super) fn window_bytes(&self) -> u64 {
@@ -90,9 +104,9 @@ impl Congestion {
         let (mss, bytes) = (self.mss(), acked.bytes as f64);
         let in_use = acked.pipe_before as f64;
         if self.window_bytes < self.threshold_bytes {
+            let (limit_packets, divisor) = self.slow_start(acked);
             if self.window_bytes < 2.0 * in_use {
-                let counted = bytes.min(f64::from(acked.slow_start_limit_packets) * mss);
-                self.window_bytes += counted;
+                self.window_bytes += bytes.min(f64::from(limit_packets) * mss) / divisor;
             }
         } else if in_use + mss > self.window_bytes {
             match &mut self.state {
@@ -105,6 +119,30 @@ impl Congestion {
                 }
             }
         }
+    }
+
+    /// How many segments of an acknowledgement count, and what they are divided by.
+    fn slow_start(&mut self, acked: &Acked) -> (u32, f64) {
+        let Some(hystart) = &mut self.hystart else { return (acked.slow_start_limit_packets, 1.0) };
+        match hystart.note(acked.sample_ps, acked.range) {
+            Pace::Full => (hystart::LIMIT_PACKETS, 1.0),
+            Pace::Conservative => (hystart::LIMIT_PACKETS, hystart::GROWTH_DIVISOR),
+            Pace::End => {
+                self.threshold_bytes = self.window_bytes;
+                self.hystart = None;
+                (0, 1.0)
+            }
+        }
+    }
+
+    /// What a recovery leads to (`ssthresh`).
+    pub(super) fn threshold_bytes(&self) -> u64 {
+        self.threshold_bytes as u64
+    }
+
+    /// During a recovery that decides by itself what to send.
+    pub(super) fn set_window_bytes(&mut self, bytes: u64) {
+        self.window_bytes = bytes as f64;
     }
 
     /// Takes note of whether the acknowledged segments were marked; DCTCP reduces once per window,
@@ -149,6 +187,7 @@ impl Congestion {
     }
 
     fn reduce(&mut self, flight_bytes: u64, next: u32) {
+        self.hystart = None;
         let mss = self.mss();
         let beta = match &mut self.state {
             State::NewReno => RENO_BETA,
@@ -173,7 +212,17 @@ mod tests {
 
     fn acked(bytes: u64, pipe_before: u64) -> Acked {
         let now = Time::from_us(1000);
-        Acked { now, bytes, rtt_ps: 10_000_000, pipe_before, slow_start_limit_packets: 2 }
+        let (rtt_ps, range) = (10_000_000, (0, 0));
+        let slow_start_limit_packets = 2;
+        Acked {
+            now,
+            bytes,
+            rtt_ps,
+            sample_ps: rtt_ps,
+            range,
+            pipe_before,
+            slow_start_limit_packets,
+        }
     }
 
     /// A round trip in which every segment of the window is acknowledged by itself.

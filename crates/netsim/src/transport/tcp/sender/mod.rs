@@ -1,5 +1,6 @@
 //! The sending end of a connection.
 
+mod prr;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,7 @@ use crate::socket::Ports;
 use crate::time::Time;
 use crate::transport::route::Route;
 use crate::transport::{Counts, Machine, Message, Notice};
+use prr::{Arrived, Prr};
 use srd::HEADER_MAX;
 use std::collections::VecDeque;
 
@@ -56,6 +58,9 @@ pub(crate) struct Sender {
     congestion: Congestion,
     rtt: Rtt,
     mode: Mode,
+    /// What paces this recovery, with RFC 9937.
+    prr: Option<Prr>,
+    wants_prr: bool,
     /// The first segment of a recovery goes out whatever the window says.
     must_repeat: bool,
     /// RFC 8985 is followed.
@@ -86,9 +91,12 @@ impl Sender {
             route,
             burst_packets: (setup.burst_bytes / setup.mss_bytes).max(1),
             board: Scoreboard::default(),
-            congestion: Congestion::new(algorithm, setup.mss_bytes, setup.initial_window_packets),
+            congestion: Congestion::new(algorithm, setup.mss_bytes, setup.initial_window_packets)
+                .with_hystart(setup.hystart),
             rtt: Rtt::new(rtt_ps, setup.rto_min_ps),
             mode: Mode::Open,
+            prr: None,
+            wants_prr: setup.prr,
             must_repeat: false,
             rack: setup.rack,
             rack_rtt_ps: rtt_ps,
@@ -107,6 +115,7 @@ impl Sender {
     fn take_ack(&mut self, now: Time, ack: &Ack<'_>) {
         let marked = ack.marked && self.congestion.heeds_marks();
         let pipe_before = self.board.pipe_bytes();
+        let missing_before = self.board.missing_bytes();
         let newest_before = self.board.newest_sent_at();
         let ended = &mut self.ended;
         let bytes = self.board.acknowledge(ack.next, ack.echo, |name| ended.push_back(name));
@@ -120,7 +129,9 @@ impl Sender {
         if self.board.newest_sent_at() > newest_before {
             self.rack_rtt_ps = now.ps_since(self.board.newest_sent_at());
         }
+        let lost_before = self.board.lost_waiting();
         self.find_lost(now);
+        let safe = bytes > 0 && self.board.lost_waiting() <= lost_before;
         self.end_probe(ack.next, ack.duplicate);
         let mode_before = self.mode;
         let range = (self.board.una(), self.board.next());
@@ -130,15 +141,37 @@ impl Sender {
         {
             self.mode = Mode::Open;
             self.must_repeat = false;
+            if self.prr.take().is_some() {
+                self.congestion.set_window_bytes(self.congestion.threshold_bytes());
+            }
         }
         if bytes > 0 && !marked && !matches!(mode_before, Mode::Recovery { .. }) {
             let slow_start_limit_packets = if mode_before == Mode::Open { 2 } else { 1 };
             let rtt_ps = self.rtt.smoothed_ps();
-            let acked = Acked { now, bytes, rtt_ps, pipe_before, slow_start_limit_packets };
+            let sample_ps = now.ps_since(ack.echo);
+            let acked = Acked {
+                now,
+                bytes,
+                rtt_ps,
+                sample_ps,
+                range,
+                pipe_before,
+                slow_start_limit_packets,
+            };
             self.congestion.grow(&acked);
         }
-        self.react_to_loss();
+        self.react_to_loss(missing_before);
+        let arrived_bytes = missing_before - self.board.missing_bytes();
+        self.pace_recovery(Arrived { bytes: arrived_bytes, safe });
         self.plan_probe(now);
+    }
+
+    /// The window is what is in the network and what this acknowledgement allows besides.
+    fn pace_recovery(&mut self, arrived: Arrived) {
+        let Some(prr) = &mut self.prr else { return };
+        let (pipe, mss) = (self.board.pipe_bytes(), self.congestion.mss_bytes());
+        let more = prr.allowance(arrived, pipe, self.congestion.threshold_bytes(), mss);
+        self.congestion.set_window_bytes(pipe + more);
     }
 
     fn find_lost(&mut self, now: Time) {
@@ -152,11 +185,13 @@ impl Sender {
         self.look_at = self.board.find_late(now, self.rack_rtt_ps, slack_ps);
     }
 
-    fn react_to_loss(&mut self) {
+    /// `missing_bytes` were in flight before what shows the loss came.
+    fn react_to_loss(&mut self, missing_bytes: u64) {
         if self.mode == Mode::Open && self.board.has_lost() {
             self.mode = Mode::Recovery { until: self.board.next() };
             self.must_repeat = true;
             self.board.begin_recovery();
+            self.prr = self.wants_prr.then(|| Prr::new(missing_bytes));
             self.congestion.reduce_for_loss(self.board.flight_bytes(), self.board.next());
         }
     }
@@ -225,6 +260,7 @@ impl Sender {
         self.rtt.timed_out();
         self.board.lose_all();
         self.mode = Mode::Loss { until: self.board.next() };
+        self.prr = None;
         self.must_repeat = true;
         self.timer = Some(self.rtt.deadline(now));
         (self.probe, self.probe_at, self.look_at) = (None, None, None);
@@ -246,7 +282,7 @@ impl Machine for Sender {
         let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         if is_due(self.look_at) {
             self.find_lost(now);
-            self.react_to_loss();
+            self.react_to_loss(self.board.missing_bytes());
         }
         if is_due(self.timer) {
             self.time_out(now);
@@ -283,6 +319,7 @@ impl Machine for Sender {
         if self.mode == Mode::Open && seq >= first_new {
             self.plan_probe(now);
         }
+        self.prr.iter_mut().for_each(|prr| prr.sent(bytes));
         self.counts.data_packets += 1;
         self.counts.repeated_packets += u64::from(seq < first_new);
         let packet = self.route.packet(bytes + OVERHEAD_BYTES, Some(name));

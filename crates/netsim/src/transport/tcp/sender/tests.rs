@@ -14,16 +14,23 @@ struct Bench {
 }
 
 fn bench(algorithm: Algorithm, segments: u32) -> Bench {
-    let setup = TcpSetup {
+    bench_with(algorithm, segments, |_| ())
+}
+
+fn bench_with(algorithm: Algorithm, segments: u32, change: fn(&mut TcpSetup)) -> Bench {
+    let mut setup = TcpSetup {
         algorithm,
         mss_bytes: MSS,
         initial_window_packets: 10,
         rto_min_ps: 50 * MS,
         rack: false,
+        hystart: false,
+        prr: false,
         delayed_ack: false,
         send_buffer_bytes: 1 << 30,
         burst_bytes: 1,
     };
+    change(&mut setup);
     let ports = Ports::new(2, std::iter::empty(), 0);
     let (route, _) = routes(&ports, (0, 1), (0, 1), 0);
     let mut sender = Sender::new(route, &setup, algorithm, 10_000_000);
@@ -48,6 +55,15 @@ impl Bench {
 
     fn ack(&mut self, next: u32, sacks: &[(u32, u32)]) {
         self.mark_ack(next, sacks, false);
+    }
+
+    /// An acknowledgement at some time, with the time stamp of what it acknowledges.
+    fn ack_at(&mut self, next: u32, echo: Time, at: Time) {
+        self.now = at;
+        let packet = self.sender.route.packet(70, None);
+        let (sacks, marked, duplicate) = (Sacks::of(&[]), false, false);
+        let ack = Body::Tcp(Segment::Ack { next, sacks, echo, marked, duplicate });
+        self.sender.receive(self.now, &packet, ack);
     }
 
     fn mark_ack(&mut self, next: u32, sacks: &[(u32, u32)], marked: bool) {
@@ -104,6 +120,54 @@ fn three_segments_above_a_hole_start_fast_recovery_once() {
     bench.ack(12, &[]);
     assert_eq!((bench.sender.mode, bench.window()), (Mode::Open, 6000));
     assert_eq!(bench.sender.counts().repeated_packets, 1);
+}
+
+#[test]
+fn a_proportional_recovery_sends_while_the_window_shrinks() {
+    let mut bench = bench_with(Algorithm::NewReno, 100, |setup| setup.prr = true);
+    bench.send();
+    for (end, sent) in [(2, vec![10]), (3, vec![11]), (4, vec![0])] {
+        bench.ack(0, &[(1, end)]);
+        assert_eq!(bench.send(), sent);
+    }
+    // 10 that have not arrived are to become 6: six go out for ten that arrive, from the start.
+    let sent: Vec<usize> = (5..=10)
+        .map(|end| {
+            bench.ack(0, &[(1, end)]);
+            bench.send().len()
+        })
+        .collect();
+    // Without it 0, 0, 0, 1, 1, 1.
+    assert_eq!(sent, [1, 0, 1, 0, 0, 1]);
+    assert_eq!(bench.sender.board.pipe_bytes(), 6000);
+    let next = bench.sender.board.next();
+    bench.ack(12, &[]);
+    assert_eq!((bench.sender.mode, bench.window()), (Mode::Open, 6000));
+    bench.ack(next, &[]);
+    assert_eq!(bench.sender.counts().repeated_packets, 1);
+}
+
+#[test]
+fn a_window_that_fills_a_queue_stops_doubling() {
+    // A link that carries a segment in 0.3 ms, 10 ms away; what is too much waits in a queue.
+    let window_after = |change: fn(&mut TcpSetup)| {
+        let mut bench = bench_with(Algorithm::Cubic, 5000, change);
+        let mut under_way: VecDeque<(Time, Time)> = VecDeque::new();
+        let mut arrives = Time::ZERO;
+        for acked in 1..=2000 {
+            for _ in bench.send() {
+                arrives = arrives.plus_ps(MS * 3 / 10).max(bench.now.plus_ps(10 * MS));
+                under_way.push_back((bench.now, arrives));
+            }
+            let (sent_at, at) = under_way.pop_front().unwrap();
+            bench.ack_at(acked, sent_at, at);
+        }
+        bench.window()
+    };
+    let plain = window_after(|_| ());
+    let careful = window_after(|setup| setup.hystart = true);
+    assert!(careful < plain / 4, "{careful} of {plain}");
+    assert!(careful > 32_000, "and the link is full: {careful}");
 }
 
 #[test]
