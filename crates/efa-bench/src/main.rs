@@ -157,6 +157,9 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         }
         Command::Mpi(args) => {
             interrupt::watch()?;
+            if args.until_stdin_closes {
+                interrupt::end_with_stdin();
+            }
             mpi::run(&args)
         }
         Command::Compare(args) => judge::run(&args),

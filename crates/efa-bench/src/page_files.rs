@@ -15,8 +15,8 @@ use crate::{import, output, page, paper};
 pub(crate) struct ReportArgs {
     /// Result files that --json wrote, or output of a tool that `import` reads; without any: the published figures.
     files: Vec<PathBuf>,
-    /// The report: a folder gets index.html, index.md and a plot per SVG file; "NAME.md" Markdown and plots beside it;
-    /// everything else is an HTML file.
+    /// The report: a folder gets index.html, index.md and index-plots/ with a plot per SVG file; "NAME.md" Markdown and
+    /// NAME-plots/ beside it; everything else is an HTML file.
     #[arg(short, long, default_value = "report/index.html")]
     output: PathBuf,
     /// Leave out the published figures.
@@ -63,9 +63,7 @@ fn write(page: &Page, out: &Path) -> Result<(), Failure> {
     let is_markdown = out.extension().is_some_and(|e| e.eq_ignore_ascii_case("md"));
     let is_folder = out.is_dir() || out.as_os_str().to_string_lossy().ends_with('/');
     let main = if is_folder {
-        output::write(&out.join("index.html"), &report::html(page))?;
-        markdown(page, &out.join("index.md"))?;
-        out.join("index.html")
+        folder(page, out)?
     } else {
         match is_markdown {
             true => markdown(page, out)?,
@@ -79,7 +77,15 @@ fn write(page: &Page, out: &Path) -> Result<(), Failure> {
     output::print(&format!("report: {}\n", main.display()))
 }
 
-/// The Markdown file, and its plots beside it.
+/// Everything into a folder; answers the page.
+pub(crate) fn folder(page: &Page, out: &Path) -> Result<PathBuf, Failure> {
+    let index = out.join("index.html");
+    output::write(&index, &report::html(page))?;
+    markdown(page, &out.join("index.md"))?;
+    Ok(index)
+}
+
+/// The Markdown file, and its plots in a folder beside it.
 fn markdown(page: &Page, file: &Path) -> Result<(), Failure> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     for (name, content) in report::markdown_files(page, &stem) {

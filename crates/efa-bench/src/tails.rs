@@ -1,7 +1,7 @@
 //! How times are spread, from the histograms in the results: which share of them was longer than any
 //! given time. Percentiles are points of these lines; where the tail begins only a line shows.
 
-use report::{Axis, Chart, Scale, Section, Series, Stroke};
+use report::{Axis, Chart, LOOKS, Scale, Section, Series, Stroke};
 
 use crate::page::describe;
 use crate::record::{Point, Run, TimesOf};
@@ -34,7 +34,13 @@ fn times(runs: &[Run]) -> impl Iterator<Item = (&Run, &Point)> {
 
 fn section(runs: &[Run], names: &[&str], size: usize) -> Option<Section> {
     let own = times(runs).filter(|(_, point)| point.size_bytes == size);
-    let series: Vec<Series> = own.filter_map(|(run, point)| line(run, point, names)).collect();
+    let mut series: Vec<Series> = Vec::new();
+    for (run, point) in own {
+        let Some(mut line) = line(run, point, names) else { continue };
+        // Lines of one fabric share the colour, not the marker.
+        line.look += LOOKS * series.iter().filter(|own| own.look % LOOKS == line.look).count();
+        series.push(line);
+    }
     let axis = |label: &str| Axis { label: label.to_owned(), scale: Scale::Log10 };
     let chart = Chart {
         title: format!("Share of half round trips of {size} B that took longer (logarithmic)"),
@@ -68,7 +74,7 @@ fn line(run: &Run, point: &Point, names: &[&str]) -> Option<Series> {
     let is_plain = matches!(run.test.as_str(), "" | "latency");
     Some(Series {
         name: if is_plain { run.name.clone() } else { format!("{} {}", run.name, run.test) },
-        look: names.iter().position(|name| *name == run.name).unwrap_or(0),
+        look: names.iter().position(|name| *name == run.name).unwrap_or(0) % LOOKS,
         stroke: Stroke::Solid,
         points,
     })

@@ -90,7 +90,8 @@ fn events(out: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
 }
 
-const FILES: [&str; 4] = ["events.ndjson", "index.html", "results.csv", "results.json"];
+const FILES: [&str; 6] =
+    ["events.ndjson", "index-plots", "index.html", "index.md", "results.csv", "results.json"];
 
 #[test]
 fn the_quick_plan_writes_its_files() {

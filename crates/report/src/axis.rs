@@ -176,7 +176,12 @@ fn number(value: f64, scale: &Scale) -> String {
 
 /// Up to four significant digits without trailing zeros.
 fn trim(value: f64) -> String {
-    let decimals = if value >= 100.0 || value == 0.0 { 0 } else { 4 };
+    // 0.00001 is not 0.
+    let zeros = (4_u8..12).find(|zeros| value.abs() >= 0.1_f64.powi(i32::from(*zeros) - 3));
+    let decimals = match value {
+        _ if value >= 100.0 || value == 0.0 => 0,
+        _ => usize::from(zeros.unwrap_or(12)),
+    };
     let text = format!("{value:.decimals$}");
     if !text.contains('.') {
         return text;
@@ -205,6 +210,12 @@ mod tests {
         assert_eq!(labels(&Scale::Log10, &[3.0, 40.0]), ["2", "5", "10", "20", "50"]);
         assert_eq!(labels(&Scale::Log10, &[0.02, 90_000.0]).last().unwrap(), "100 k");
         assert_eq!(labels(&Scale::Linear, &[1.0, 9.0]), ["0", "2", "4", "6", "8", "10"]);
+    }
+
+    #[test]
+    fn small_numbers_are_not_zero() {
+        let labels = labels(&Scale::Log10, &[1.2e-6, 1.0]);
+        assert_eq!(labels[..3], ["0.000001", "0.00001", "0.0001"]);
     }
 
     #[test]

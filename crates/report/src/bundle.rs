@@ -6,10 +6,10 @@ use crate::page::Page;
 use crate::style::CSS;
 use crate::svg::svg;
 
-/// The Markdown file `STEM.md` and, for each chart, `STEM-N.svg`, which it shows: names and contents.
+/// The Markdown file `STEM.md` and, for each chart, `STEM-plots/N.svg`, which it shows: names and contents.
 #[must_use]
 pub fn markdown_files(page: &Page, stem: &str) -> Vec<(String, String)> {
-    let name = |index: usize| format!("{stem}-{}.svg", index + 1);
+    let name = |index: usize| format!("{stem}-plots/{}.svg", index + 1);
     let mut files = vec![(format!("{stem}.md"), markdown_with(page, |index| Some(name(index))))];
     for (index, section) in page.sections.iter().enumerate() {
         files.extend(section.chart.iter().map(|chart| (name(index), svg_file(chart))));
@@ -44,8 +44,8 @@ mod tests {
         let page = Page { sections: vec![without, with], ..Page::default() };
         let files = markdown_files(&page, "index");
         let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["index.md", "index-2.svg"]);
-        assert!(files[0].1.contains("![A (plot). It rises.](index-2.svg)"), "{}", files[0].1);
+        assert_eq!(names, ["index.md", "index-plots/2.svg"]);
+        assert!(files[0].1.contains("![A (plot). It rises.](index-plots/2.svg)"), "{}", files[0].1);
         assert!(files[1].1.starts_with("<svg xmlns=") && files[1].1.ends_with("</svg>\n"));
         assert_eq!(files[1].1.matches("<style>").count(), 1);
     }

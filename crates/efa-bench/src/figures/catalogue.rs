@@ -56,6 +56,8 @@ pub(crate) struct Figure {
     pub(crate) quantity: Quantity,
     /// One plot for each.
     pub(crate) panels: &'static [Panel],
+    /// Sizes in bytes that it is about, first and last.
+    pub(crate) sizes_bytes: (u32, u32),
     /// One line of each series for each.
     pub(crate) operations: &'static [Operation],
     /// How streams keep their depth.
@@ -90,6 +92,7 @@ const LATENCY: Figure = Figure {
     across: Across::Size,
     quantity: Quantity::Mean,
     panels: ALONE,
+    sizes_bytes: (1, 8192),
     operations: SEND,
     window: Window::Sliding,
     tables: &[],
@@ -128,6 +131,7 @@ pub(crate) const FIGURES: &[Figure] = &[
         paper: "4",
         thesis: "4.3",
         title: "latency of inlined messages",
+        sizes_bytes: (1, 32),
         operations: &[Operation::Send, Operation::Inject],
         commands: &[
             "softefa run -- efa-bench local latency --fabric verbs:srd --sizes 2..32",
@@ -252,6 +256,7 @@ pub(crate) const FIGURES: &[Figure] = &[
     Figure {
         thesis: "4.13",
         title: "latency where messages begin to be segmented",
+        sizes_bytes: (7000, 12000),
         quantity: Quantity::P50,
         tables: &["c9"],
         commands: &["softefa run -- efa-bench local segmentation -p efa"],
@@ -284,6 +289,7 @@ pub(crate) const FIGURES: &[Figure] = &[
     Figure {
         thesis: "4.15",
         title: "latency of libfabric's ways to send",
+        sizes_bytes: (1, 1024),
         operations: &[
             Operation::Send,
             Operation::Tagged,

@@ -151,9 +151,13 @@ impl Plot<'_> {
             Origin::Published(fabric) => (of(fabric), 0),
             Origin::Modelled(fabric) => (of(fabric), self.figure.operations.len()),
         };
+        colour % LOOKS + LOOKS * (self.number_of(sample) + shift)
+    }
+
+    /// Which of the figure's operations it is.
+    fn number_of(&self, sample: &Sample) -> usize {
         let operations = self.figure.operations;
-        let number = operations.iter().position(|o| *o == sample.operation).unwrap_or(0);
-        colour % LOOKS + LOOKS * (number + shift)
+        operations.iter().position(|operation| *operation == sample.operation).unwrap_or(0)
     }
 
     /// Measured beside EFA hardware, where there are both.
@@ -176,7 +180,10 @@ impl Plot<'_> {
         let caption =
             format!("{unit}, measured beside published; ratios: measured divided by published");
         let mut table = Table::new(&caption, &titles, key_columns);
-        for published in samples.iter().filter(|s| s.origin == Origin::Published(Fabric::Efa)) {
+        let of_efa = |s: &&Sample| s.origin == Origin::Published(Fabric::Efa);
+        let mut published: Vec<&Sample> = samples.iter().filter(of_efa).collect();
+        published.sort_by_key(|s| self.number_of(s));
+        for published in published {
             let here = |s: &&Sample| s.x == published.x && s.operation == published.operation;
             let of = |name: &str| {
                 let own = |s: &&Sample| measured(s) && s.series == name && here(s);

@@ -41,7 +41,9 @@ impl Settings {
     fn x(&self, figure: &Figure, panel: Panel) -> Option<f64> {
         let is = |fixed: Option<u32>, own: u32| fixed.is_none_or(|fixed| fixed == own);
         let many = |axis, own: u32| figure.across == axis || own == 1;
-        let belongs = (is(panel.size_bytes, self.size_bytes)
+        let (first, last) = figure.sizes_bytes;
+        let belongs = (first..=last).contains(&self.size_bytes)
+            && (is(panel.size_bytes, self.size_bytes)
             // What the thesis calls 4096 B of InfiniBand in table C.5.
             || (panel.size_bytes, self.size_bytes) == (Some(4096), 4000))
             && is(panel.depth, self.depth)

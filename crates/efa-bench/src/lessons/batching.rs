@@ -3,7 +3,7 @@
 use report::significant;
 
 use super::streams::{Stream, best};
-use super::{Found, WORTH};
+use super::{Found, WORTH, times};
 use crate::record::Run;
 use crate::spec::{Benchmark, Operation};
 
@@ -27,29 +27,34 @@ pub(super) fn gain(runs: &[&Run], streams: &[Stream]) -> Option<Found> {
          {RECORD_BYTES} B together are there {} times as late as one alone.",
         significant(packed_us),
         significant(one_us),
-        significant(packed_us / one_us)
+        times(packed_us / one_us)
     );
-    let mut worth = records * one_us / packed_us;
+    let mut advice = match records * one_us / packed_us {
+        worth if worth >= WORTH => format!(
+            "Gather small records into one message: one after the other they take {} times as long.",
+            times(worth)
+        ),
+        _ => "Send records as they come.".to_owned(),
+    };
     if let Some((depth, alone, together)) = rates(streams) {
-        worth = records * together / alone;
         measured += &format!(
             " At depth {depth} they travel {} M/s one by one and {} M/s together.",
             significant(alone),
             significant(records * together)
         );
+        advice = match records * together / alone {
+            worth if worth >= WORTH => {
+                format!(
+                    "Gather small records into one message: {} times as many arrive.",
+                    times(worth)
+                )
+            }
+            _ => "Send records as they come.".to_owned(),
+        };
     }
-    let mut advice = match worth >= WORTH {
-        true => format!(
-            "Gather small records into one message: {} times as many arrive.",
-            significant(worth)
-        ),
-        false => "Send records as they come.".to_owned(),
-    };
     if let Some((list, ratio)) = lists(streams) {
-        measured += &format!(
-            " Lists of {list} requests multiply the message rate by {}.",
-            significant(ratio)
-        );
+        measured +=
+            &format!(" Lists of {list} requests multiply the message rate by {}.", times(ratio));
         advice += match ratio >= WORTH {
             true => " Hand requests over in lists.",
             false => " Lists of requests are not worth their trouble.",

@@ -3,7 +3,7 @@
 use report::significant;
 
 use super::streams::{self, Stream};
-use super::{Found, WORTH};
+use super::{Found, WORTH, times};
 use crate::record::Run;
 
 /// Which interface a run on an EFA device used; `None`: another fabric.
@@ -48,7 +48,7 @@ pub(super) fn compare(runs: &[Run]) -> Option<Found> {
          libfabric.",
         significant(verbs),
         significant(libfabric),
-        significant(ratio)
+        times(ratio)
     );
     let advice = match ratio > WORTH {
         true => "Use verbs where the message rate counts.",

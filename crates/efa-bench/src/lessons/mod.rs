@@ -21,6 +21,11 @@ const NEAR: f64 = 0.95;
 /// What a trouble must gain to be worth it.
 const WORTH: f64 = 1.10;
 
+/// A ratio for people.
+fn times(ratio: f64) -> String {
+    if ratio >= 10.0 { format!("{ratio:.0}") } else { format!("{ratio:.2}") }
+}
+
 /// A finding: what was measured, and what follows for who builds on this fabric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Found {

@@ -3,7 +3,7 @@
 
 use report::{Interval, ratio_interval, significant};
 
-use super::{Found, WORTH};
+use super::{Found, WORTH, times};
 use crate::record::{Disorder, Point, Run};
 use crate::spec::{Benchmark, Order};
 
@@ -49,14 +49,14 @@ impl Cost {
         };
         let ends = |range: Interval| format!(" ({:.2} to {:.2})", range.low, range.high);
         let interval = self.interval.map_or_else(String::new, ends);
-        let numbered = self.numbered_share.map_or_else(String::new, |share| {
-            format!(", numbers alone {} times", significant(share))
-        });
+        let numbered = self
+            .numbered_share
+            .map_or_else(String::new, |share| format!(", numbers alone {} times", times(share)));
         format!(
             "{} B, depth {}: {came}; handing them on in order moves {} times as many{interval}{numbered}.",
             self.size_bytes,
             self.depth,
-            significant(self.share)
+            times(self.share)
         )
     }
 

@@ -2,7 +2,7 @@
 
 use report::significant;
 
-use super::{Found, NEAR, WORTH};
+use super::{Found, NEAR, WORTH, times};
 use crate::record::{Point, Run};
 use crate::spec::{Benchmark, EndpointKind, Operation, Window};
 
@@ -184,7 +184,7 @@ pub(super) fn size(streams: &[Stream]) -> Option<Found> {
     if gains.len() < 2 {
         return None;
     }
-    let words = gains.iter().map(|(size, gain)| format!("{} at {size} B", significant(*gain)));
+    let words = gains.iter().map(|(size, gain)| format!("{} at {size} B", times(*gain)));
     let measured = format!(
         "Several endpoints multiply the message rate of one with as many in flight each by {}.",
         words.collect::<Vec<_>>().join(", ")
@@ -210,11 +210,11 @@ struct Way {
 
 const WAYS: [Way; 2] = [
     Way {
-        name: "queue pairs of one thread",
+        name: "Queue pairs of one thread",
         count: |s| s.endpoints,
         is_one: |s| s.threads == 1 && !s.is_crowded,
     },
-    Way { name: "threads", count: |s| s.threads, is_one: |s| s.endpoints == 1 && !s.is_crowded },
+    Way { name: "Threads", count: |s| s.threads, is_one: |s| s.endpoints == 1 && !s.is_crowded },
 ];
 
 /// How many queue pairs or threads reach the peak of small messages.
@@ -225,8 +225,10 @@ pub(super) fn parallel(streams: &[Stream]) -> Option<Found> {
         let Some((words, gain, count)) = way.peak(streams) else { continue };
         measured.push(words);
         if gain >= WORTH && advice.as_ref().is_none_or(|(best, _)| gain > *best) {
-            advice =
-                Some((gain, format!("Use {count} {} where the message rate counts.", way.name)));
+            advice = Some((
+                gain,
+                format!("Use {count} {} where the message rate counts.", way.name.to_lowercase()),
+            ));
         }
     }
     if measured.is_empty() {
@@ -257,14 +259,19 @@ impl Way {
         let peak = best(at.iter().copied())?;
         let near = at.iter().filter(|s| s.mmsg_per_s >= NEAR * peak.mmsg_per_s);
         let enough = near.map(|s| (self.count)(s)).min()?;
-        let words = format!(
-            "{size} B, depth {depth}: one of the {} moves {} M msg/s, {} at best {}; {enough} come within \
-             5 % of that.",
-            self.name,
-            significant(one),
-            (self.count)(peak),
-            significant(peak.mmsg_per_s)
-        );
+        let count = (self.count)(peak);
+        let mut words =
+            format!("{} ({size} B, depth {depth}): {} M msg/s with 1", self.name, significant(one));
+        words += &match count {
+            1 => ", less with more.".to_owned(),
+            _ => format!(", at best {} with {count}", significant(peak.mmsg_per_s)),
+        };
+        if count > 1 {
+            words += &match enough {
+                _ if enough == count => ".".to_owned(),
+                _ => format!(", within 5 % of that with {enough}."),
+            };
+        }
         Some((words, peak.mmsg_per_s / one, enough))
     }
 }

@@ -155,6 +155,9 @@ pub(crate) struct MpiArgs {
     /// Do not look whether the machine is quiet.
     #[arg(long, hide = true)]
     pub(super) no_doubts: bool,
+    /// End when standard input is closed (a plan has died).
+    #[arg(long, hide = true)]
+    pub(crate) until_stdin_closes: bool,
 }
 
 /// What the arguments mean.
@@ -174,6 +177,18 @@ impl MpiArgs {
             return Some(FabricName::Libfabric("efa".to_owned()));
         }
         self.provider.clone().map(FabricName::Libfabric).or_else(|| self.fabric.clone())
+    }
+
+    /// Points times blocks that are certain, and how often ranks are started.
+    pub(crate) fn measurements(&self) -> Result<(usize, usize), Failure> {
+        let wanted = self.wanted()?;
+        let starts = wanted.ranks.len();
+        Ok((wanted.specs.len() * wanted.until.blocks() * starts, starts))
+    }
+
+    /// Measured time and warm-up of a block in seconds.
+    pub(crate) const fn times_s(&self) -> (f64, f64) {
+        (self.duration, self.warmup)
     }
 
     pub(super) fn outputs(&self) -> Outputs<'_> {

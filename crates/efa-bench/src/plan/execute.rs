@@ -6,6 +6,7 @@ use super::clock::Clock;
 use super::counters;
 use super::fabric::{Fabric, Side};
 use super::journal::{Event, Journal};
+use super::mpi::{self, MpiWork};
 use super::options::PlanArgs;
 use super::outcome::{Findings, Outcome};
 use super::scratch::Scratch;
@@ -119,6 +120,7 @@ impl<'a> Executor<'a> {
                 Outcome::Skipped(format!("the fabric cannot be used: {reason}"))
             }
             (Work::Benchmark(work), _) => self.benchmark(step, task, work)?,
+            (Work::Mpi(work), _) => self.mpi(step, task, work)?,
             (Work::Tool(tool), _) => self.tool(step, task, tool)?,
         };
         self.clock.end(task, &outcome);
@@ -189,10 +191,35 @@ impl<'a> Executor<'a> {
         let fabric = &self.fabrics[task.fabric];
         let arguments = arguments(work, &target, &fabric.name, &json, self.remote.is_none());
         let prefix = fabric.prefix(Side::Client, &counters);
-        let each_s = task.estimate_s / work.measurements.max(1) as f64;
+        let ended = self.client(step, task, work.measurements, &prefix, &arguments)?;
+        if !json.exists() {
+            if interrupt::asked() {
+                return Ok(Outcome::Open);
+            }
+            let server = self.server.take();
+            let words = server.map_or_else(String::new, |s| s.child.last_words());
+            let reason = ended.reason() + &words;
+            if ended.code == Some(i32::from(Failure::Fabric(String::new()).exit_code())) {
+                return Ok(self.give_up(task, reason));
+            }
+            return Ok(Outcome::Failed(reason, Vec::new()));
+        }
+        self.take(task, &json, Some(&counters))
+    }
+
+    /// Runs a client and shows how far it is.
+    fn client(
+        &mut self,
+        step: usize,
+        task: &Task,
+        measurements: usize,
+        prefix: &[String],
+        arguments: &[String],
+    ) -> Result<Ended, Failure> {
+        let each_s = task.estimate_s / measurements.max(1) as f64;
         let (mut said, mut failed) = (Vec::new(), None);
         let (journal, clock) = (&mut self.journal, &mut self.clock);
-        let code = child::run_client(&prefix, &arguments, |line| match measured(line) {
+        let code = child::run_client(prefix, arguments, |line| match measured(line) {
             Some(text) => {
                 clock.measured(each_s, text);
                 let text = text.to_owned();
@@ -200,26 +227,32 @@ impl<'a> Executor<'a> {
             }
             None => said.push(line.to_owned()),
         });
-        if let Some(failure) = failed {
-            return Err(failure);
+        match failed {
+            Some(failure) => Err(failure),
+            None => Ok(Ended { code: code?, said }),
         }
-        let code = code?;
-        if !json.exists() {
-            if interrupt::asked() {
-                return Ok(Outcome::Open);
-            }
-            let server = self.server.take();
-            let words = server.map_or_else(String::new, |s| s.child.last_words());
-            let how = code.map_or_else(|| "a signal".to_owned(), |c| format!("exit code {c}"));
-            let said: Vec<&str> =
-                said.iter().map(|line| line.trim_start_matches("efa-bench: error: ")).collect();
-            let reason = format!("ended with {how}: {}{words}", said.join("; "));
-            if code == Some(i32::from(Failure::Fabric(String::new()).exit_code())) {
-                return Ok(self.give_up(task, reason));
-            }
-            return Ok(Outcome::Failed(reason, Vec::new()));
+    }
+
+    /// MPI starts its ranks itself; there is no server.
+    fn mpi(&mut self, step: usize, task: &Task, work: &MpiWork) -> Result<Outcome, Failure> {
+        if self.remote.is_some() {
+            return Ok(Outcome::Skipped("a plan starts all ranks on this machine".to_owned()));
         }
-        self.take(task, &json, &counters)
+        if let Some(reason) = mpi::missing() {
+            return Ok(Outcome::Skipped(reason));
+        }
+        // It polls, too.
+        self.end_server()?;
+        let json = self.scratch.file("run.json");
+        self.scratch.forget(&[&json]);
+        let own = ["--json".to_owned(), json.display().to_string(), "--no-doubts".to_owned()];
+        let arguments = [&work.words[..], &own].concat();
+        let ended = self.client(step, task, work.measurements, &[], &arguments)?;
+        match json.exists() {
+            true => self.take(task, &json, None),
+            false if interrupt::asked() => Ok(Outcome::Open),
+            false => Ok(Outcome::Failed(ended.reason(), Vec::new())),
+        }
     }
 
     /// No step on this fabric is possible.
@@ -230,7 +263,12 @@ impl<'a> Executor<'a> {
     }
 
     /// What a client has written.
-    fn take(&mut self, task: &Task, json: &Path, counters: &Path) -> Result<Outcome, Failure> {
+    fn take(
+        &mut self,
+        task: &Task,
+        json: &Path,
+        counters: Option<&Path>,
+    ) -> Result<Outcome, Failure> {
         let results = output::read(json)?;
         let mut runs = results.runs;
         for text in results.warnings {
@@ -241,7 +279,9 @@ impl<'a> Executor<'a> {
         }
         let error = runs.iter().find_map(|run| run.error.clone());
         let has_counters = self.fabrics[task.fabric].is_softefa() && !interrupt::asked();
-        if has_counters && let Err(outcome) = with_counters(&mut runs, counters) {
+        if let Some(counters) = counters.filter(|_| has_counters)
+            && let Err(outcome) = with_counters(&mut runs, counters)
+        {
             return Ok(outcome);
         }
         Ok(match error {
@@ -283,6 +323,20 @@ impl<'a> Executor<'a> {
             run.command.clone_from(&task.command);
         }
         Ok(Outcome::Done(finished(whole)))
+    }
+}
+
+/// How a client ended, and what it said beside its progress.
+struct Ended {
+    code: Option<i32>,
+    said: Vec<String>,
+}
+
+impl Ended {
+    fn reason(&self) -> String {
+        let how = self.code.map_or_else(|| "a signal".to_owned(), |c| format!("exit code {c}"));
+        let said = self.said.iter().map(|line| line.trim_start_matches("efa-bench: error: "));
+        format!("ended with {how}: {}", said.collect::<Vec<_>>().join("; "))
     }
 }
 

@@ -24,8 +24,8 @@ pub(super) enum Start {
     Plain,
     /// Behind these words.
     Prefix(Vec<String>),
-    /// Behind `softefa run`, with counters.
-    Softefa(PathBuf),
+    /// Behind `softefa run`, with counters, and with what goes wrong on purpose.
+    Softefa { program: PathBuf, fault: Option<String> },
 }
 
 /// Side of a measurement; each is a host of its own for Soft-EFA.
@@ -52,20 +52,17 @@ impl Fabric {
         match &self.start {
             Start::Plain => Vec::new(),
             Start::Prefix(words) => words.clone(),
-            Start::Softefa(program) => {
+            Start::Softefa { program, fault } => {
                 let address = match side {
                     Side::Server => "127.0.0.1",
                     Side::Client => "127.0.0.2",
                 };
-                let device = format!("rdmap0s6={address}");
-                let words = ["run", "--device", &device, "--counters"];
-                let counters = counters.display().to_string();
-                let program = program.display().to_string();
-                [&[program.as_str()], &words[..], &[counters.as_str(), "--"]]
-                    .concat()
-                    .into_iter()
-                    .map(str::to_owned)
-                    .collect()
+                let mut words = vec![program.display().to_string(), "run".to_owned()];
+                words.extend(["--device".to_owned(), format!("rdmap0s6={address}")]);
+                words.extend(["--counters".to_owned(), counters.display().to_string()]);
+                words.extend(fault_words(fault.as_ref()));
+                words.push("--".to_owned());
+                words
             }
         }
     }
@@ -75,21 +72,33 @@ impl Fabric {
         match &self.start {
             Start::Plain => Vec::new(),
             Start::Prefix(words) => words.clone(),
-            Start::Softefa(program) => {
-                [&program.display().to_string(), "run", "--"].map(str::to_owned).into()
+            Start::Softefa { program, fault } => {
+                let mut words = vec![program.display().to_string(), "run".to_owned()];
+                words.extend(fault_words(fault.as_ref()));
+                words.push("--".to_owned());
+                words
             }
         }
     }
 
     pub(super) const fn is_softefa(&self) -> bool {
-        matches!(self.start, Start::Softefa(_))
+        matches!(self.start, Start::Softefa { .. })
     }
 
-    /// Whether a step that is for `pattern` ("tcp", "libfabric:*", "*") is for this one.
+    /// Whether a step that is for `pattern` ("tcp", "libfabric:*", "*", or its name) is for this one.
+    /// Where things go wrong on purpose only the name will do.
     pub(super) fn fits(&self, pattern: &str) -> bool {
+        let is_odd = matches!(self.start, Start::Softefa { fault: Some(_), .. });
+        if is_odd || self.name == pattern {
+            return self.name == pattern;
+        }
         let name = self.fabric.to_string();
         pattern.strip_suffix('*').map_or(name == pattern, |start| name.starts_with(start))
     }
+}
+
+fn fault_words(fault: Option<&String>) -> Vec<String> {
+    fault.map_or_else(Vec::new, |fault| vec!["--fault".to_owned(), fault.clone()])
 }
 
 /// The fabrics that were asked for, else those of the plan.
@@ -105,14 +114,14 @@ pub(super) fn all(plan: &[FabricSource], options: &PlanArgs) -> Result<Vec<Fabri
         true => softefa(options)?,
         false => PathBuf::new(),
     };
-    let start = |on| match on {
-        On::Softefa => Start::Softefa(softefa.clone()),
+    let start = |source: &FabricSource| match source.on {
+        On::Softefa => Start::Softefa { program: softefa.clone(), fault: source.fault.clone() },
         On::Nothing => Start::Plain,
     };
     let one = |source: &FabricSource| Fabric {
         name: source.name.clone(),
         fabric: source.fabric.clone(),
-        start: start(source.on),
+        start: start(source),
     };
     Ok(plan.iter().map(one).collect())
 }
@@ -155,5 +164,9 @@ mod tests {
         ] {
             assert_eq!(efa.fits(pattern), fits, "{pattern}");
         }
+        let start = Start::Softefa { program: "softefa".into(), fault: Some("loss=1%".to_owned()) };
+        let odd = Fabric { name: "lossy".to_owned(), start, ..efa };
+        assert!(odd.fits("lossy") && !odd.fits("*") && !odd.fits("libfabric:*"));
+        assert_eq!(odd.short_prefix(), ["softefa", "run", "--fault", "loss=1%", "--"]);
     }
 }

@@ -13,6 +13,7 @@ mod execute;
 mod fabric;
 mod journal;
 mod library;
+mod mpi;
 mod options;
 mod outcome;
 mod scratch;
@@ -34,6 +35,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
 use crate::page;
+use crate::page_files;
 use crate::paper;
 use crate::record::Results;
 
@@ -151,9 +153,8 @@ impl Report<'_> {
         output::write(&self.out().join("results.csv"), &output::csv(&results.runs))?;
         let headline = compare::sentences(&results.runs, &names);
         let page = page::page(&results, headline, None);
-        let index = self.out().join("index.html");
-        output::write(&index, &report::html(&page))?;
-        let rest = "results.json, results.csv and events.ndjson beside it";
+        let index = page_files::folder(&page, self.out())?;
+        let rest = "index.md, results.json, results.csv and events.ndjson beside it";
         output::print(&format!("\nreport: {} ({rest})\n", index.display()))?;
         let rest = findings.open();
         if rest > 0 && interrupt::asked() {

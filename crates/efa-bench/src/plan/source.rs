@@ -11,10 +11,12 @@ use clap::{CommandFactory, ValueEnum};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::mpi;
 use super::tool::{self, ToolSource};
 use crate::cli::Cli;
 use crate::fabric_name::FabricName;
 use crate::failure::Failure;
+use crate::mpi::Test;
 use crate::names::Name;
 
 /// A plan as it is written.
@@ -32,6 +34,8 @@ pub(super) struct FabricSource {
     pub(super) name: String,
     pub(super) fabric: FabricName,
     pub(super) on: On,
+    /// What goes wrong on purpose there; only steps that name the fabric by its name go with it.
+    pub(super) fault: Option<String>,
 }
 
 /// What processes on a fabric are started by.
@@ -57,6 +61,8 @@ pub(super) struct StepSource {
 pub(super) enum WorkSource {
     /// A benchmark, once with each of these options.
     Benchmark(Name, Vec<Options>),
+    /// A test of MPI, likewise with options of `efa-bench mpi`.
+    Mpi(Test, Vec<Options>),
     Tool(ToolSource),
 }
 
@@ -67,6 +73,13 @@ pub(super) struct Options(BTreeMap<String, Option<String>>);
 impl Options {
     pub(super) fn set(&mut self, name: &str, value: String) {
         self.0.insert(name.to_owned(), Some(value));
+    }
+
+    /// Those that are among `known`.
+    fn only(&self, known: &[(String, bool)]) -> Self {
+        let is_known = |name: &String| known.iter().any(|(own, _)| own == name);
+        let own = self.0.iter().filter(|(name, _)| is_known(name));
+        Self(own.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
     pub(super) fn has(&self, name: &str) -> bool {
@@ -83,7 +96,7 @@ impl Options {
 }
 
 /// Options that a plan sets itself.
-const OWN_OPTIONS: [&str; 13] = [
+const OWN_OPTIONS: [&str; 18] = [
     "host",
     "port",
     "fabric",
@@ -97,10 +110,16 @@ const OWN_OPTIONS: [&str; 13] = [
     "assert",
     "no-pin",
     "help",
+    "softefa",
+    "mpicc",
+    "mpirun",
+    "work-dir",
+    "until-stdin-closes",
 ];
 /// Options whose value may be a list: an array is one run. An array of another is a run for each.
-const LISTS: [&str; 6] = ["sizes", "depth", "rate", "order", "cpu", "server-cpu"];
+const LISTS: [&str; 7] = ["sizes", "depth", "ranks", "rate", "order", "cpu", "server-cpu"];
 const STEP_KEYS: [&str; 3] = ["benchmark", "fabrics", "figures"];
+const MPI_KEYS: [&str; 3] = ["mpi", "fabrics", "figures"];
 
 /// Reads the text of the plan `file`.
 pub(super) fn read(file: &str, text: &str) -> Result<Source, Failure> {
@@ -111,7 +130,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Source, Failure> {
     let table = table.get_ref();
     reader.known(table, &["about", "defaults", "fabric", "step"])?;
     let about = reader.text_at(table, "about")?.unwrap_or_default();
-    let options = option_list();
+    let options = option_list("run");
     let mut defaults = Options::default();
     if let Some((span, table)) = reader.table_at(table, "defaults")? {
         let all = reader.variants(table, &options, &[], &Options::default())?;
@@ -134,10 +153,10 @@ pub(super) fn read(file: &str, text: &str) -> Result<Source, Failure> {
     Ok(Source { about, fabrics, steps })
 }
 
-/// The options of `efa-bench run`, and whether each takes a value.
-fn option_list() -> Vec<(String, bool)> {
+/// The options of a command of efa-bench, and whether each takes a value.
+fn option_list(name: &str) -> Vec<(String, bool)> {
     let command = Cli::command();
-    let Some(run) = command.find_subcommand("run") else { return Vec::new() };
+    let Some(run) = command.find_subcommand(name) else { return Vec::new() };
     let named = run.get_arguments().filter_map(|argument| {
         Some((argument.get_long()?.to_owned(), argument.get_action().takes_values()))
     });
@@ -230,7 +249,7 @@ impl Reader<'_> {
     }
 
     fn fabric(&self, table: &Table<'_>) -> Result<FabricSource, Failure> {
-        self.known(table, &["fabric", "name", "on"])?;
+        self.known(table, &["fabric", "name", "on", "fault"])?;
         let span = |key: &str| table.get(key).map_or(0..0, Spanned::span);
         let name = self.text_at(table, "fabric")?.unwrap_or_default();
         let fabric: FabricName =
@@ -244,7 +263,11 @@ impl Reader<'_> {
             }
         };
         let name = self.text_at(table, "name")?.unwrap_or_else(|| fabric.label());
-        Ok(FabricSource { name, fabric, on })
+        let fault = self.text_at(table, "fault")?;
+        if fault.is_some() && on == On::Nothing {
+            return Err(self.wrong(&span("fault"), "fault: it is for on = \"softefa\""));
+        }
+        Ok(FabricSource { name, fabric, on, fault })
     }
 
     fn step(
@@ -260,6 +283,12 @@ impl Reader<'_> {
         }
         let work = if table.contains_key("tool") {
             WorkSource::Tool(tool::read(self, span, table)?)
+        } else if let Some(test) = mpi::test(table) {
+            let at = table.get("mpi").map_or_else(|| span.clone(), Spanned::span);
+            let test = test.map_err(|reason| self.wrong(&at, &reason))?;
+            let options = option_list("mpi");
+            let defaults = defaults.only(&options);
+            WorkSource::Mpi(test, self.variants(table, &options, &MPI_KEYS, &defaults)?)
         } else {
             let name = self.text_at(table, "benchmark")?;
             let name = name.ok_or_else(|| {
@@ -294,7 +323,7 @@ impl Reader<'_> {
             let Some((_, takes_value)) = options.iter().find(|(own, _)| *own == name) else {
                 let names: Vec<&str> = options.iter().map(|(name, _)| name.as_str()).collect();
                 let what = format!(
-                    "`{written}` is no key of a step: write {}, or an option of efa-bench run: {}",
+                    "`{written}` is no key of a step: write {}, or an option: {}",
                     if others.is_empty() { &STEP_KEYS } else { others }.join(", "),
                     names.join(", ")
                 );

@@ -3,6 +3,7 @@
 use clap::Parser;
 
 use super::fabric::Fabric;
+use super::mpi::{self, MpiWork};
 use super::source::{Options, Source, StepSource, WorkSource};
 use super::tool::ToolSource;
 use crate::cli::{Cli, Command, MeasureArgs};
@@ -30,6 +31,7 @@ pub(super) struct Task {
 #[derive(Debug)]
 pub(super) enum Work {
     Benchmark(BenchmarkWork),
+    Mpi(MpiWork),
     Tool(ToolSource),
 }
 
@@ -49,7 +51,7 @@ pub(super) struct BenchmarkWork {
 /// Starting a client, opening both sides.
 const START_S: f64 = 0.6;
 /// A block's barrier, draining and counting.
-const BLOCK_S: f64 = 0.01;
+pub(super) const BLOCK_S: f64 = 0.01;
 /// A block that counts messages instead of time.
 const COUNTED_BLOCK_S: f64 = 0.2;
 /// Shorter blocks measure nothing.
@@ -91,6 +93,9 @@ fn of_step(step: &StepSource, fabric: &Fabric, scale: f64) -> Result<Vec<Task>, 
                 work: Work::Tool(tool),
             }])
         }
+        WorkSource::Mpi(test, variants) => {
+            variants.iter().map(|options| mpi::task(*test, options, fabric, scale)).collect()
+        }
         WorkSource::Benchmark(name, variants) => {
             variants.iter().map(|options| of_benchmark(*name, options, fabric, scale)).collect()
         }
@@ -108,8 +113,7 @@ fn of_benchmark(
     if scale != 1.0 {
         let (measure, _) = understood(benchmark, &options)?;
         if measure.iterations.is_none() {
-            options.set("duration", seconds((measure.duration * scale).max(DURATION_MIN_S)));
-            options.set("warmup", seconds(measure.warmup * scale));
+            set_times(&mut options, measure.duration * scale, measure.warmup * scale);
         }
     }
     let (_, wish) = understood(benchmark, &options)?;
@@ -133,6 +137,12 @@ fn of_benchmark(
     })
 }
 
+/// Sets the time of a block and its warm-up, in seconds.
+pub(super) fn set_times(options: &mut Options, duration: f64, warmup: f64) {
+    options.set("duration", seconds(duration.max(DURATION_MIN_S)));
+    options.set("warmup", seconds(warmup));
+}
+
 /// To the millisecond, without digits that say nothing.
 fn seconds(value: f64) -> String {
     ((value * 1e3).round() / 1e3).to_string()
@@ -143,12 +153,7 @@ fn understood(benchmark: Name, options: &Options) -> Result<(MeasureArgs, Wish),
     let mut words = vec!["efa-bench".to_owned(), "run".to_owned(), benchmark.text()];
     words.extend(["--host".to_owned(), "localhost".to_owned()]);
     words.extend(options.words());
-    let parsed = Cli::try_parse_from(&words).map_err(|error| {
-        let text = error.to_string();
-        let lines = text.lines().take_while(|line| !line.starts_with("Usage:"));
-        let lines: Vec<&str> = lines.map(str::trim).filter(|line| !line.is_empty()).collect();
-        Failure::Usage(lines.join(" "))
-    })?;
+    let parsed = Cli::try_parse_from(&words).map_err(|error| refusal(&error))?;
     match parsed.command {
         Command::Run { measure, .. } => {
             let wish = measure.wish(benchmark, 2)?;
@@ -156,6 +161,14 @@ fn understood(benchmark: Name, options: &Options) -> Result<(MeasureArgs, Wish),
         }
         _ => Err(Failure::Check("`run` was taken for another command".to_owned())),
     }
+}
+
+/// Why the command line does not take what a plan says.
+pub(super) fn refusal(error: &clap::Error) -> Failure {
+    let text = error.to_string();
+    let lines = text.lines().take_while(|line| !line.starts_with("Usage:"));
+    let lines: Vec<&str> = lines.map(str::trim).filter(|line| !line.is_empty()).collect();
+    Failure::Usage(lines.join(" "))
 }
 
 fn estimate_s(wish: &Wish) -> f64 {

@@ -31,6 +31,53 @@ fn built_in_plans_keep_their_time() {
     }
 }
 
+/// The tasks of a text on these fabrics, without anything being started.
+fn tasks_of(text: &str) -> Result<Vec<Task>, Failure> {
+    let source = source::read("test", text)?;
+    let fabrics = fabric::all(&source.fabrics, &PlanArgs::for_tests())?;
+    task::all(&source, &fabrics, 0.5)
+}
+
+const FABRICS: &str = "[[fabric]]\nfabric = 'libfabric:efa'\nname = 'EFA'\non = 'softefa'\n\
+    [[fabric]]\nfabric = 'tcp'\n[[fabric]]\nfabric = 'verbs:srd'\nname = 'lossy'\n\
+    on = 'softefa'\nfault = 'loss=1%'\n[defaults]\nblocks = 3\nvalidate = true\nduration = 0.4\n";
+
+#[test]
+fn mpi_is_a_step_on_what_it_runs_on() {
+    let text =
+        "[[step]]\nmpi = 'bandwidth'\nsizes = [8, 64]\ndepth = 16\nfabrics = ['EFA', 'tcp']\n";
+    let tasks = tasks_of(&format!("{FABRICS}{text}")).expect("tasks");
+    let titles: Vec<&str> = tasks.iter().map(|task| task.title.as_str()).collect();
+    assert_eq!(titles, ["MPI bandwidth on EFA", "MPI bandwidth on TCP sockets"]);
+    let (efa, tcp) = (&tasks[0].command, &tasks[1].command);
+    assert!(efa.starts_with("efa-bench mpi bandwidth --softefa="), "{efa}");
+    assert!(efa.contains("--blocks 3 --depth 16 --duration 0.2 --sizes 8,64 --validate"), "{efa}");
+    assert!(tcp.contains("--fabric tcp") && tcp.contains("'MPI on TCP sockets'"), "{tcp}");
+    for (step, words) in [
+        ("mpi = 'bandwith'", "mpi: write one of latency, bandwidth, allgather"),
+        ("mpi = 'bcast'\nrate = 5\nfabrics = 'tcp'", "`rate` is no key of a step: write mpi"),
+        ("mpi = 'bcast'\nsizes = 'x'\nfabrics = 'tcp'", "--sizes"),
+        ("mpi = 'bcast'\nfabrics = 'lossy'", "MPI does not run on lossy"),
+    ] {
+        let error = tasks_of(&format!("{FABRICS}[[step]]\n{step}\n")).expect_err(step).to_string();
+        assert!(error.contains("plan test:") && error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn what_goes_wrong_on_purpose_is_for_steps_that_name_it() {
+    let text = "[[step]]\nbenchmark = 'latency'\nsizes = 8\nfabrics = ['verbs:*', 'lossy']\n";
+    let tasks = tasks_of(&format!("{FABRICS}{text}")).expect("tasks");
+    let [task] = &tasks[..] else { panic!("{tasks:?}") };
+    assert!(task.command.contains("run --fault loss=1% -- efa-bench local"), "{}", task.command);
+    assert!(
+        tasks_of(&format!("{FABRICS}[[step]]\nbenchmark = 'latency'\n")).expect("tasks").len() == 2
+    );
+    let error =
+        tasks_of("[[fabric]]\nfabric = 'tcp'\nfault = 'loss=1%'\n[[step]]\nmpi = 'bcast'\n");
+    assert!(error.expect_err("refused").to_string().contains("test:3: fault"));
+}
+
 /// What a task would find, with figures that mean nothing.
 fn found(task: &Task) -> Option<Run> {
     let Work::Benchmark(work) = &task.work else { return None };

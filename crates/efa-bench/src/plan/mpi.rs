@@ -1,0 +1,106 @@
+//! Steps that measure MPI on a fabric: `efa-bench mpi`, in a process of its own.
+
+use clap::{Parser, ValueEnum};
+use toml::de::DeTable;
+
+use super::fabric::{Fabric, Start};
+use super::source::Options;
+use super::task::{self, Task, Work};
+use crate::cli::{Cli, Command};
+use crate::fabric_name::FabricName;
+use crate::failure::Failure;
+use crate::mpi::{MpiArgs, Test};
+use crate::softefa_device::in_path;
+
+/// What must be installed, and the Debian packages that bring it.
+const PROGRAMS: [(&str, &str); 2] = [("mpicc", "libopenmpi-dev"), ("mpirun", "openmpi-bin")];
+/// Compiling the program.
+const COMPILE_S: f64 = 2.0;
+/// Starting ranks.
+const START_S: f64 = 1.5;
+
+/// A measurement of MPI, for `efa-bench mpi`.
+#[derive(Debug)]
+pub(super) struct MpiWork {
+    /// Everything after `efa-bench`.
+    pub(super) words: Vec<String>,
+    /// Points times blocks.
+    pub(super) measurements: usize,
+}
+
+/// The test that a step names, and what is wrong if it names none.
+pub(super) fn test(table: &DeTable<'_>) -> Option<Result<Test, String>> {
+    let value = table.get("mpi")?.get_ref();
+    let found = value.as_str().and_then(|name| Test::from_str(name, true).ok());
+    Some(found.ok_or_else(|| {
+        let names: Vec<String> = Test::value_variants().iter().map(|test| test.name()).collect();
+        format!("mpi: write one of {}", names.join(", "))
+    }))
+}
+
+/// The task of a step on a fabric.
+pub(super) fn task(
+    test: Test,
+    options: &Options,
+    fabric: &Fabric,
+    scale: f64,
+) -> Result<Task, Failure> {
+    let mut options = options.clone();
+    if scale != 1.0 {
+        let (duration, warmup) = understood(test, &options, fabric)?.times_s();
+        task::set_times(&mut options, duration * scale, warmup * scale);
+    }
+    let arguments = understood(test, &options, fabric)?;
+    let (measurements, starts) = arguments.measurements()?;
+    let (duration, warmup) = arguments.times_s();
+    let words = words(test, &options, fabric)?;
+    let shown: Vec<String> = words.iter().map(|word| report::shell_word(word)).collect();
+    Ok(Task {
+        fabric: 0,
+        estimate_s: COMPILE_S
+            + START_S * starts as f64
+            + measurements as f64 * (duration + warmup + task::BLOCK_S),
+        command: format!("efa-bench {}", shown.join(" ")),
+        title: format!("MPI {} on {}", test.name(), fabric.name),
+        work: Work::Mpi(MpiWork { words, measurements }),
+    })
+}
+
+/// The command line of a test on a fabric.
+fn words(test: Test, options: &Options, fabric: &Fabric) -> Result<Vec<String>, Failure> {
+    let on = match (&fabric.start, &fabric.fabric) {
+        (Start::Softefa { program, fault: None }, FabricName::Libfabric(provider))
+            if provider == "efa" =>
+        {
+            vec![format!("--softefa={}", program.display())]
+        }
+        (Start::Plain, FabricName::Libfabric(_) | FabricName::Tcp) => {
+            vec!["--fabric".to_owned(), fabric.fabric.to_string()]
+        }
+        _ => {
+            return Err(Failure::Usage(format!(
+                "MPI does not run on {} as this plan starts it: name fabrics for this step, \
+                 libfabric:PROVIDER or tcp",
+                fabric.name
+            )));
+        }
+    };
+    let name = ["--name".to_owned(), format!("MPI on {}", fabric.name)];
+    Ok([vec!["mpi".to_owned(), test.name()], on, options.words(), name.into()].concat())
+}
+
+fn understood(test: Test, options: &Options, fabric: &Fabric) -> Result<MpiArgs, Failure> {
+    let words = words(test, options, fabric)?;
+    let program = "efa-bench".to_owned();
+    let parsed = Cli::try_parse_from(std::iter::once(&program).chain(&words));
+    match parsed.map_err(|error| task::refusal(&error))?.command {
+        Command::Mpi(arguments) => Ok(arguments),
+        _ => Err(Failure::Check("`mpi` was taken for another command".to_owned())),
+    }
+}
+
+/// Why MPI cannot be measured here, and what to do.
+pub(super) fn missing() -> Option<String> {
+    let (program, package) = PROGRAMS.iter().find(|(program, _)| in_path(program).is_none())?;
+    Some(format!("{program} is not installed: apt-get install {package} brings it"))
+}
