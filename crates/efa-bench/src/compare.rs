@@ -125,8 +125,15 @@ impl Row {
 
 /// The comparison of the first name among `names` with the others.
 pub(crate) fn table(runs: &[Run], names: &[&str]) -> Table {
-    let Some((first, others)) = names.split_first() else { return Table::default() };
     let groups = groups(runs);
+    let has_value = |name: &&str| {
+        let own = |row: &Row, group: &Group<'_>| {
+            group.name == *name && group.benchmark == row.benchmark && row.value(group).is_some()
+        };
+        rows().iter().any(|row| groups.iter().any(|group| own(row, group)))
+    };
+    let names: Vec<&str> = names.iter().copied().filter(has_value).collect();
+    let Some((first, others)) = names.split_first() else { return Table::default() };
     let mut titles = vec!["what".to_owned(), "unit".to_owned()];
     titles.extend(names.iter().map(|n| (*n).to_owned()));
     titles.extend(others.iter().map(|n| format!("vs {n}")));

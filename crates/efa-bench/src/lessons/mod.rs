@@ -45,7 +45,9 @@ type Lesson = (&'static str, Option<Found>, &'static str);
 /// A section for each fabric that was measured, and one for the interfaces of one adapter.
 pub(crate) fn sections(runs: &[Run]) -> Vec<Section> {
     let mut names: Vec<&str> = Vec::new();
-    for run in runs.iter().filter(|run| run.source == "measured") {
+    // MPI is an interface: what it runs on has a section of its own.
+    let is_mpi = |run: &Run| run.fabric.as_ref().is_some_and(|fabric| fabric.provider == "mpi");
+    for run in runs.iter().filter(|run| run.source == "measured" && !is_mpi(run)) {
         if !names.contains(&run.name.as_str()) {
             names.push(&run.name);
         }

@@ -7,6 +7,9 @@ use super::{Found, WORTH, times};
 use crate::record::{Disorder, Point, Run};
 use crate::spec::{Benchmark, Order};
 
+/// An interval that reaches from here beyond 1 tells nothing about a cost.
+const UNCERTAIN: f64 = 0.75;
+
 /// One size, measured without order and with it.
 struct Cost {
     size_bytes: usize,
@@ -60,6 +63,11 @@ impl Cost {
         )
     }
 
+    /// Whether the blocks differ by so much that nothing can be said.
+    fn is_open(&self) -> bool {
+        self.interval.is_some_and(|own| own.holds(1.0) && own.low < UNCERTAIN)
+    }
+
     /// Whether order costs more than noise explains.
     fn is_dear(&self) -> bool {
         self.share * WORTH < 1.0 && self.interval.is_none_or(|interval| !interval.holds(1.0))
@@ -76,6 +84,11 @@ pub(super) fn cost(runs: &[&Run]) -> Option<Found> {
     let costs: Vec<Cost> = kept.collect();
     if costs.is_empty() {
         return None;
+    }
+    if costs.iter().any(Cost::is_open) {
+        let advice =
+            "Measure longer, on a quiet machine: blocks differ by more than order may cost.";
+        return Some(Found::new(all_words(&costs), advice));
     }
     let is_in_order = costs.iter().all(|cost| cost.disorder.overtaken == 0);
     let dear: Vec<String> =
@@ -97,5 +110,9 @@ pub(super) fn cost(runs: &[&Run]) -> Option<Found> {
     };
     let advice =
         if dear.is_empty() { advice.to_owned() } else { format!("{advice} {}.", dear.join(", ")) };
-    Some(Found::new(costs.iter().map(Cost::words).collect::<Vec<_>>().join(" "), advice))
+    Some(Found::new(all_words(&costs), advice))
+}
+
+fn all_words(costs: &[Cost]) -> String {
+    costs.iter().map(Cost::words).collect::<Vec<_>>().join(" ")
 }

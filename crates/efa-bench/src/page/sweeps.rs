@@ -15,8 +15,8 @@ use crate::settings::{self, DEPTH, Level, SIZE, Setting};
 /// A line of fewer points shows nothing that a table does not, unless there are no others.
 const POINTS_MIN: usize = 3;
 
-/// Plots of all benchmarks; `names` number the colours. A plot of points that are all to be
-/// `found_elsewhere` is left out.
+/// Plots of all benchmarks; `names` number the colours. Points that are `found_elsewhere` are shown
+/// beside others, but make no plot.
 pub(super) fn sections(
     runs: &[Run],
     names: &[&str],
@@ -30,12 +30,11 @@ pub(super) fn sections(
     }
     let mut all = Vec::new();
     for kind in kinds {
-        let samples = samples(runs, kind);
+        let samples = samples(runs, kind, &found_elsewhere);
         let mut plots = plots(&samples, POINTS_MIN);
         if plots.is_empty() {
             plots = self::plots(&samples, 2);
         }
-        plots.retain(|plot| plot.samples().any(|own| !found_elsewhere(own.run, own.point)));
         all.extend(plots.iter().flat_map(|plot| plot.sections(kind, names)));
     }
     all
@@ -46,6 +45,8 @@ struct Sample<'a> {
     run: &'a Run,
     point: &'a Point,
     settings: Vec<Setting>,
+    /// Another part of the page shows it.
+    is_elsewhere: bool,
 }
 
 impl Sample<'_> {
@@ -64,10 +65,20 @@ impl Sample<'_> {
     }
 }
 
-fn samples<'a>(runs: &'a [Run], kind: &str) -> Vec<Sample<'a>> {
+fn samples<'a>(
+    runs: &'a [Run],
+    kind: &str,
+    found_elsewhere: &impl Fn(&Run, &Point) -> bool,
+) -> Vec<Sample<'a>> {
     let own = runs.iter().filter(|run| run.kind() == kind);
     let points = own.flat_map(|run| run.points.iter().map(move |point| (run, point)));
-    points.map(|(run, point)| Sample { run, point, settings: settings::of(run, point) }).collect()
+    let sample = |(run, point): (&'a Run, &'a Point)| Sample {
+        run,
+        point,
+        settings: settings::of(run, point),
+        is_elsewhere: found_elsewhere(run, point),
+    };
+    points.map(sample).collect()
 }
 
 /// Lines over one setting.
@@ -129,10 +140,14 @@ impl<'a> Plot<'a> {
         self.lines.iter().flatten().copied()
     }
 
-    /// Different places of the measured line that has most.
+    /// Different places of the measured line that has most, of those that nothing else shows.
     fn longest(&self) -> usize {
         let places = |line: &Vec<&Sample<'_>>| {
-            let mut places: Vec<f64> = line.iter().filter_map(|s| s.number(self.axis)).collect();
+            let mut places: Vec<f64> = line
+                .iter()
+                .filter(|sample| !sample.is_elsewhere)
+                .filter_map(|sample| sample.number(self.axis))
+                .collect();
             places.sort_by(f64::total_cmp);
             places.dedup();
             places.len()
@@ -313,8 +328,12 @@ mod tests {
         let two = [(16, 1), (64, 1)];
         assert_eq!(titles(&[stream("mine", &two)]).len(), 1);
         assert!(titles(&[stream("mine", &two[..1])]).is_empty());
-        let seen = sections(&[stream("mine", &two)], &NAMES, |_, _| true);
-        assert!(seen.is_empty(), "{seen:?}");
+        let four = [stream("mine", &[(16, 1), (64, 1), (256, 1), (1024, 1)])];
+        let seen = |known: usize| sections(&four, &NAMES, |_, point| point.size_bytes < known);
+        assert!(seen(2048).is_empty() && seen(1024).is_empty(), "one point is no line");
+        let plots = seen(64);
+        let chart = plots[0].chart.as_ref().expect("a plot");
+        assert_eq!(chart.series[0].points.len(), 4, "the others are beside them");
     }
 
     #[test]
