@@ -10,7 +10,12 @@ use crate::style::LOOKS;
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 400.0;
 const LEFT: f64 = 62.0;
-const RIGHT: f64 = 178.0;
+/// Room for the names at the line ends, as much as the longest takes.
+const RIGHT_MIN: f64 = 120.0;
+const RIGHT_MAX: f64 = 330.0;
+/// What stands before a name, and the width of a character of it, rather too much.
+const NAME_AT: f64 = 32.0;
+const CHARACTER: f64 = 7.4;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 50.0;
 /// Lines of more points are read by their shape: they have only some markers.
@@ -21,6 +26,8 @@ const LABEL_STEP: f64 = 17.0;
 
 struct Plot<'a> {
     chart: &'a Chart,
+    /// Where the lines end.
+    right: f64,
     x: Fitted,
     y: Fitted,
 }
@@ -29,8 +36,15 @@ struct Plot<'a> {
 pub(crate) fn svg(chart: &Chart, id: &str) -> String {
     let xs = chart.series.iter().flat_map(|s| s.points.iter().map(|p| p.0));
     let ys = chart.series.iter().flat_map(|s| s.points.iter().map(|p| p.1));
-    let plot =
-        Plot { chart, x: Fitted::new(&chart.x.scale, xs), y: Fitted::new(&chart.y.scale, ys) };
+    let longest = chart.series.iter().map(|s| s.name.chars().count()).max().unwrap_or(0);
+    let longest = f64::from(u16::try_from(longest).unwrap_or(u16::MAX));
+    let names_width = (NAME_AT + longest * CHARACTER).clamp(RIGHT_MIN, RIGHT_MAX);
+    let plot = Plot {
+        chart,
+        right: WIDTH - names_width,
+        x: Fitted::new(&chart.x.scale, xs),
+        y: Fitted::new(&chart.y.scale, ys),
+    };
     let mut out = String::new();
     let (title, description) = (escape(&chart.title), escape(&chart.description));
     let _ = write!(
@@ -58,11 +72,11 @@ pub(crate) fn svg(chart: &Chart, id: &str) -> String {
 impl Plot<'_> {
     fn at(&self, point: (f64, f64)) -> Option<(f64, f64)> {
         let (x, y) = (self.x.place(point.0)?, self.y.place(point.1)?);
-        Some((LEFT + x * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - y * (HEIGHT - TOP - BOTTOM)))
+        Some((LEFT + x * (self.right - LEFT), HEIGHT - BOTTOM - y * (HEIGHT - TOP - BOTTOM)))
     }
 
     fn axes(&self, out: &mut String) {
-        let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+        let (right, bottom) = (self.right, HEIGHT - BOTTOM);
         for (value, label) in self.y.ticks() {
             let Some(place) = self.y.place(value) else { continue };
             let y = bottom - place * (bottom - TOP);
@@ -194,7 +208,7 @@ impl Plot<'_> {
 
     fn label(&self, series: &Series, y: f64, out: &mut String) {
         let look = series.look % LOOKS;
-        let x = WIDTH - RIGHT + 16.0;
+        let x = self.right + 16.0;
         if let Some((end_x, end_y)) = self.end_of(series) {
             let _ = write!(
                 out,
@@ -276,6 +290,7 @@ mod tests {
         let chart = chart(vec![line.clone(), line.clone(), line]);
         let plot = Plot {
             chart: &chart,
+            right: WIDTH - RIGHT_MIN,
             x: Fitted::new(&Scale::Log10, [1.0, 10.0].into_iter()),
             y: Fitted::new(&Scale::Log10, [1.0, 10.0].into_iter()),
         };
@@ -284,6 +299,20 @@ mod tests {
         for pair in places.windows(2) {
             assert!((pair[1] - pair[0]).abs() >= LABEL_STEP - 1e-9, "{places:?}");
         }
+    }
+
+    #[test]
+    fn long_names_have_room() {
+        let end_of_lines = |name: &str| {
+            let mut chart = chart(vec![vec![(1.0, 5.0), (10.0, 5.0)]]);
+            name.clone_into(&mut chart.series[0].name);
+            let text = svg(&chart, "c");
+            let (_, rest) = text.split_once("class=\"label\" x=\"").expect("a label");
+            rest.split('"').next().and_then(|x| x.parse::<f64>().ok()).expect("a place")
+        };
+        let name = "Soft-EFA verbs SRD, order kept";
+        assert!(end_of_lines(name) + 6.6 * name.len() as f64 <= WIDTH);
+        assert!(end_of_lines("short") > end_of_lines(name));
     }
 
     #[test]

@@ -151,7 +151,8 @@ impl Plot<'_> {
             Origin::Published(fabric) => (of(fabric), 0),
             Origin::Modelled(fabric) => (of(fabric), self.figure.operations.len()),
         };
-        colour % LOOKS + LOOKS * (self.number_of(sample) + shift)
+        // More things than colours differ in their markers.
+        colour % LOOKS + LOOKS * (self.number_of(sample) + shift + colour / LOOKS)
     }
 
     /// Which of the figure's operations it is.
@@ -172,13 +173,14 @@ impl Plot<'_> {
             titles.insert(0, "operation".to_owned());
         }
         let key_columns = titles.len();
-        titles.extend(names.iter().map(|name| (*name).to_owned()));
         titles.push(paper::EFA.to_owned());
         titles.extend(has_model.then(|| "model".to_owned()));
-        titles.extend(names.iter().map(|name| format!("{name} / paper")));
+        titles.extend(names.iter().flat_map(|name| [(*name).to_owned(), "ratio".to_owned()]));
         let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
-        let caption =
-            format!("{unit}, measured beside published; ratios: measured divided by published");
+        let caption = format!(
+            "{unit}, published and measured; each ratio: measured divided by {}",
+            paper::EFA
+        );
         let mut table = Table::new(&caption, &titles, key_columns);
         let of_efa = |s: &&Sample| s.origin == Origin::Published(Fabric::Efa);
         let mut published: Vec<&Sample> = samples.iter().filter(of_efa).collect();
@@ -199,10 +201,10 @@ impl Plot<'_> {
             if key_columns > 1 {
                 cells.insert(0, operation(published.operation).to_owned());
             }
-            cells.extend(values.iter().map(|value| text(*value)));
             cells.push(significant(published.y));
             cells.extend(has_model.then(|| text(samples.iter().find(modelled).map(|s| s.y))));
-            cells.extend(values.iter().map(|value| text(value.map(|v| v / published.y))));
+            let ratio = |value: Option<f64>| value.map(|value| value / published.y);
+            cells.extend(values.iter().flat_map(|value| [text(*value), text(ratio(*value))]));
             table.push(cells);
         }
         (!table.rows.is_empty()).then_some(table)

@@ -72,7 +72,7 @@ fn of_fabric(name: &str, runs: &[Run]) -> Section {
             "bandwidth --sizes 16,512,4096,8192 --depth 256, with --endpoints 1 and with 4",
         ),
         (
-            "Queue pairs and threads",
+            "Parallelism",
             streams::parallel(&all),
             "bandwidth --sizes 16 --depth 256, with --endpoints 1, 2, 4, 8, and with --threads 1, 2, 4",
         ),

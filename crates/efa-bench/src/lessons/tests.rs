@@ -94,16 +94,16 @@ fn parallelism_ends_where_it_gains_nothing() {
     let mut listed = stream(8192, 256, 1, 1, 9.0);
     listed.method.flow.post_list = 16;
     assert_eq!(lesson(&[runs.as_slice(), &[listed]].concat(), "Message size"), text);
-    let text = lesson(&runs, "Queue pairs and threads");
+    let text = lesson(&runs, "Parallelism");
     assert!(text.contains("at best 4.000 with 4, within 5 % of that with 2"), "{text}");
     assert!(text.contains("Use 4 threads"), "{text}");
     let mut crowded = runs;
     crowded[3].method.crowded = true;
-    let text = lesson(&crowded, "Queue pairs and threads");
+    let text = lesson(&crowded, "Parallelism");
     assert!(text.contains("Not judged: 4 threads and more"), "{text}");
     assert!(text.contains("Use 2 queue pairs of one thread"), "{text}");
     let even = [stream(16, 256, 1, 1, 2.0), stream(16, 256, 4, 1, 2.1)];
-    let text = lesson(&even, "Queue pairs and threads");
+    let text = lesson(&even, "Parallelism");
     assert!(text.contains("One thread with one queue pair is enough"), "{text}");
 }
 
