@@ -37,11 +37,6 @@ pub struct Completion {
     pub len_bytes: usize,
 }
 
-impl Completion {
-    /// No completion: what arrays for [`Endpoint::poll`] are filled with.
-    pub const NONE: Self = Self { kind: CompletionKind::Send, slot: usize::MAX, len_bytes: 0 };
-}
-
 /// A completion queue, destroyed on drop.
 pub(crate) struct Queue {
     raw: NonNull<ibv_cq>,
@@ -73,48 +68,37 @@ impl Drop for Queue {
 }
 
 impl Endpoint {
-    /// Makes progress and stores finished operations at the front of `out`; answers how many.
+    /// Makes progress and gives `each` of up to `at_most` (64) finished operations; answers how many
+    /// there were.
     ///
     /// # Errors
     /// [`Error::Completion`] for the first failed operation (those found with it are lost, so that
     /// the endpoint is of no further use), [`Error::Call`] when the queue itself fails.
     #[inline]
-    pub fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Error> {
+    pub fn poll(
+        &mut self,
+        at_most: usize,
+        mut each: impl FnMut(Completion),
+    ) -> Result<usize, Error> {
         if self.poster.has_pending() {
             self.flush()?;
         }
-        let count = c_int::try_from(out.len().min(BURST)).unwrap_or(0);
+        let count = c_int::try_from(at_most.min(BURST)).unwrap_or(0);
         // SAFETY: the queue is alive, `found` has room for BURST.
         let count = unsafe { sys::poll_cq(self.queue.raw(), count, self.queue.found.as_mut_ptr()) };
         let Ok(count) = usize::try_from(count) else {
             return Err(Error::number("ibv_poll_cq", count));
         };
-        for (index, place) in out[..count].iter_mut().enumerate() {
-            let entry = self.queue.found[index];
-            *place = self.finished(&entry)?;
+        for entry in &self.queue.found[..count] {
+            let slot = usize::try_from(entry.wr_id).unwrap_or(usize::MAX);
+            self.slots.state(slot)?;
+            self.slots.end(slot);
+            if entry.status != IBV_WC_SUCCESS {
+                return Err(self.failed(slot, entry));
+            }
+            each(finished(slot, entry, self.slots.geometry().prefix_bytes));
         }
         Ok(count)
-    }
-
-    #[inline]
-    fn finished(&mut self, entry: &ibv_wc) -> Result<Completion, Error> {
-        let slot = usize::try_from(entry.wr_id).unwrap_or(usize::MAX);
-        self.slots.state(slot)?;
-        self.slots.end(slot);
-        if entry.status != IBV_WC_SUCCESS {
-            return Err(self.failed(slot, entry));
-        }
-        let (kind, len_bytes) = match entry.opcode {
-            IBV_WC_RECV => {
-                let prefix_bytes = self.slots.geometry().prefix_bytes;
-                let len_bytes = (entry.byte_len as usize).saturating_sub(prefix_bytes);
-                (CompletionKind::Receive, len_bytes)
-            }
-            IBV_WC_RDMA_READ => (CompletionKind::Read, 0),
-            IBV_WC_RDMA_WRITE => (CompletionKind::Write, 0),
-            _ => (CompletionKind::Send, 0),
-        };
-        Ok(Completion { kind, slot, len_bytes })
     }
 
     #[cold]
@@ -129,4 +113,18 @@ impl Endpoint {
             vendor_error: entry.vendor_err,
         }
     }
+}
+
+/// What a completion says; `prefix_bytes`: of what arrives so many are not payload.
+#[inline]
+fn finished(slot: usize, entry: &ibv_wc, prefix_bytes: usize) -> Completion {
+    let (kind, len_bytes) = match entry.opcode {
+        IBV_WC_RECV => {
+            (CompletionKind::Receive, (entry.byte_len as usize).saturating_sub(prefix_bytes))
+        }
+        IBV_WC_RDMA_READ => (CompletionKind::Read, 0),
+        IBV_WC_RDMA_WRITE => (CompletionKind::Write, 0),
+        _ => (CompletionKind::Send, 0),
+    };
+    Completion { kind, slot, len_bytes }
 }

@@ -16,7 +16,6 @@ pub(crate) struct Verbs {
     endpoint: Endpoint,
     /// The peer's window.
     remote: Option<Remote>,
-    found: [verbs::Completion; BURST],
     setup_us: Vec<(String, f64)>,
 }
 
@@ -138,7 +137,7 @@ impl Backend for Verbs {
         let phases =
             [("open_device", open_us), ("address_exchange", exchange_us), ("connect", connect_us)];
         let setup_us = phases.map(|(name, took_us)| (name.to_owned(), took_us)).to_vec();
-        Ok(Self { endpoint, remote, found: [verbs::Completion::NONE; BURST], setup_us })
+        Ok(Self { endpoint, remote, setup_us })
     }
 
     fn setup_us(&self) -> Vec<(String, f64)> {
@@ -217,16 +216,18 @@ impl Backend for Verbs {
 
     #[inline]
     fn poll(&mut self, found: &mut [Completion; BURST]) -> Result<usize, Failure> {
-        let count = self.endpoint.poll(&mut self.found)?;
-        for (done, place) in self.found[..count].iter().zip(found.iter_mut()) {
+        let mut places = found.iter_mut();
+        let count = self.endpoint.poll(BURST, |done| {
             let kind = match done.kind {
                 CompletionKind::Send => Kind::Sent,
                 CompletionKind::Receive => Kind::Received,
                 CompletionKind::Read => Kind::Read,
                 CompletionKind::Write => Kind::Written,
             };
-            *place = Completion { kind, slot: done.slot, len_bytes: done.len_bytes };
-        }
+            if let Some(place) = places.next() {
+                *place = Completion { kind, slot: done.slot, len_bytes: done.len_bytes };
+            }
+        })?;
         Ok(count)
     }
 }
