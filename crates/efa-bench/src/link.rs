@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
-use crate::backend::{BURST, Backend, Completion, How, Kind, Lengths, Posted, Work};
+use crate::backend::{BURST, Backend, How, Kind, Lengths, Posted, Work};
 use crate::failure::Failure;
 use crate::lane::Side;
 use crate::measure::Random;
@@ -42,7 +42,6 @@ pub(crate) struct Link<B> {
     pub(crate) fetched: VecDeque<usize>,
     /// Which slots are READ into, where that is kept; else empty.
     is_reading: Vec<bool>,
-    found: [Completion; BURST],
 }
 
 impl<B: Backend> Link<B> {
@@ -73,7 +72,6 @@ impl<B: Backend> Link<B> {
             arrived: VecDeque::with_capacity(rx + BURST),
             fetched: VecDeque::new(),
             is_reading: Vec::new(),
-            found: [Completion::NONE; BURST],
         };
         for slot in tx..tx + rx {
             this.repost(slot)?;
@@ -118,31 +116,29 @@ impl<B: Backend> Link<B> {
     /// many completions there were.
     #[inline]
     pub(crate) fn poll(&mut self) -> Result<usize, Failure> {
-        let count = self.backend.poll(&mut self.found)?;
-        for done in &self.found[..count] {
-            match done.kind {
-                // The adapter of EFA says of a READ that something was sent: the slot knows better.
-                Kind::Sent | Kind::Read if self.is_reading.get(done.slot) == Some(&true) => {
-                    self.is_reading[done.slot] = false;
-                    self.fetched.push_back(done.slot);
-                    self.completed += 1;
-                }
-                Kind::Sent | Kind::Read | Kind::Written => {
-                    if self.complete_every > 1 && done.slot == CONSTANT_SLOT {
-                        self.quiet_in_flight -= self.complete_every;
-                        self.completed += self.complete_every as u64;
-                    } else {
-                        self.tx_free.push(done.slot);
-                        self.completed += 1;
-                    }
-                }
-                Kind::Received => {
-                    self.arrived.push_back(Arrival { slot: done.slot, len_bytes: done.len_bytes });
-                }
-                Kind::Other => {}
+        let Self { backend, is_reading, fetched, completed, tx_free, arrived, .. } = self;
+        let (complete_every, quiet_in_flight) = (self.complete_every, &mut self.quiet_in_flight);
+        backend.poll(|done| match done.kind {
+            // The adapter of EFA says of a READ that something was sent: the slot knows better.
+            Kind::Sent | Kind::Read if is_reading.get(done.slot) == Some(&true) => {
+                is_reading[done.slot] = false;
+                fetched.push_back(done.slot);
+                *completed += 1;
             }
-        }
-        Ok(count)
+            Kind::Sent | Kind::Read | Kind::Written => {
+                if complete_every > 1 && done.slot == CONSTANT_SLOT {
+                    *quiet_in_flight -= complete_every;
+                    *completed += complete_every as u64;
+                } else {
+                    tx_free.push(done.slot);
+                    *completed += 1;
+                }
+            }
+            Kind::Received => {
+                arrived.push_back(Arrival { slot: done.slot, len_bytes: done.len_bytes });
+            }
+            Kind::Other => {}
+        })
     }
 
     /// A slot to fill for the next send, if one is free.

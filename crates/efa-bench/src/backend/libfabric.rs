@@ -220,9 +220,9 @@ impl Backend for Libfabric {
     }
 
     #[inline]
-    fn poll(&mut self, found: &mut [Completion; BURST]) -> Result<usize, Failure> {
+    fn poll(&mut self, mut each: impl FnMut(Completion)) -> Result<usize, Failure> {
         let count = self.node.poll(&mut self.found)?;
-        for (done, place) in self.found[..count].iter().zip(found.iter_mut()) {
+        for done in &self.found[..count] {
             let kind = match done.kind {
                 CompletionKind::Send => Kind::Sent,
                 CompletionKind::Receive => Kind::Received,
@@ -230,7 +230,7 @@ impl Backend for Libfabric {
                 CompletionKind::Write => Kind::Written,
                 _ => Kind::Other,
             };
-            *place = Completion { kind, slot: done.slot, len_bytes: done.len_bytes };
+            each(Completion { kind, slot: done.slot, len_bytes: done.len_bytes });
         }
         Ok(count)
     }

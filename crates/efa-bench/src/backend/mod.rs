@@ -133,11 +133,6 @@ pub(crate) struct Completion {
     pub(crate) len_bytes: usize,
 }
 
-impl Completion {
-    /// No completion, to fill arrays with.
-    pub(crate) const NONE: Self = Self { kind: Kind::Other, slot: usize::MAX, len_bytes: 0 };
-}
-
 /// What a fabric says of itself; needs no peer.
 pub(crate) fn describe(wants: &Wants) -> Result<FabricRecord, Failure> {
     fn of<B: Backend>(wants: &Wants) -> Result<FabricRecord, Failure> {
@@ -239,6 +234,6 @@ pub(crate) trait Backend: Sized {
         Err(Failure::Usage("only tcp sends out of the page cache".to_owned()))
     }
 
-    /// Makes progress and collects completions; answers how many.
-    fn poll(&mut self, found: &mut [Completion; BURST]) -> Result<usize, Failure>;
+    /// Makes progress and gives `each` completion of those found, [`BURST`] at most; answers how many.
+    fn poll(&mut self, each: impl FnMut(Completion)) -> Result<usize, Failure>;
 }

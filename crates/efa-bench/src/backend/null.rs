@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use fabric::OutOfBand;
 
-use super::{BURST, Backend, Completion, How, Kind, Lengths, Posted, Wants, Work};
+use super::{Backend, Completion, How, Kind, Lengths, Posted, Wants, Work};
 use crate::failure::Failure;
 use crate::record::FabricRecord;
 
@@ -177,14 +177,12 @@ impl Backend for Null {
     }
 
     #[inline]
-    fn poll(&mut self, found: &mut [Completion; BURST]) -> Result<usize, Failure> {
+    fn poll(&mut self, each: impl FnMut(Completion)) -> Result<usize, Failure> {
         if self.peer == Peer::Streams {
             while self.done.len() < FOUND && self.deliver() {}
         }
         let count = self.done.len().min(FOUND);
-        for (place, done) in found.iter_mut().zip(self.done.drain(..count)) {
-            *place = done;
-        }
+        self.done.drain(..count).for_each(each);
         Ok(count)
     }
 }

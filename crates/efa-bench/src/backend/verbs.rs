@@ -215,8 +215,7 @@ impl Backend for Verbs {
     }
 
     #[inline]
-    fn poll(&mut self, found: &mut [Completion; BURST]) -> Result<usize, Failure> {
-        let mut places = found.iter_mut();
+    fn poll(&mut self, mut each: impl FnMut(Completion)) -> Result<usize, Failure> {
         let count = self.endpoint.poll(BURST, |done| {
             let kind = match done.kind {
                 CompletionKind::Send => Kind::Sent,
@@ -224,9 +223,7 @@ impl Backend for Verbs {
                 CompletionKind::Read => Kind::Read,
                 CompletionKind::Write => Kind::Written,
             };
-            if let Some(place) = places.next() {
-                *place = Completion { kind, slot: done.slot, len_bytes: done.len_bytes };
-            }
+            each(Completion { kind, slot: done.slot, len_bytes: done.len_bytes });
         })?;
         Ok(count)
     }

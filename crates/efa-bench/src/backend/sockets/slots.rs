@@ -55,11 +55,10 @@ impl Slots {
 
     /// Reports sends that are done; answers how many.
     #[inline]
-    pub(super) fn report_sent(&mut self, found: &mut [Completion; BURST]) -> usize {
+    pub(super) fn report_sent(&mut self, mut each: impl FnMut(Completion)) -> usize {
         let count = self.sent.len().min(BURST);
-        for place in &mut found[..count] {
-            let Some(slot) = self.sent.pop_front() else { break };
-            *place = Completion { kind: Kind::Sent, slot, len_bytes: 0 };
+        for slot in self.sent.drain(..count) {
+            each(Completion { kind: Kind::Sent, slot, len_bytes: 0 });
         }
         count
     }

@@ -182,12 +182,12 @@ impl Backend for Tcp {
     }
 
     #[inline]
-    fn poll(&mut self, found: &mut [Completion; BURST]) -> Result<usize, Failure> {
+    fn poll(&mut self, mut each: impl FnMut(Completion)) -> Result<usize, Failure> {
         self.flush()?;
-        let mut count = self.slots.report_sent(found);
+        let mut count = self.slots.report_sent(&mut each);
         while count < BURST {
             let Some((slot, len_bytes)) = self.arrived()? else { break };
-            found[count] = Completion { kind: Kind::Received, slot, len_bytes };
+            each(Completion { kind: Kind::Received, slot, len_bytes });
             count += 1;
         }
         Ok(count)

@@ -94,8 +94,8 @@ impl Backend for Udp {
     }
 
     #[inline]
-    fn poll(&mut self, found: &mut [Completion; BURST]) -> Result<usize, Failure> {
-        let mut count = self.slots.report_sent(found);
+    fn poll(&mut self, mut each: impl FnMut(Completion)) -> Result<usize, Failure> {
+        let mut count = self.slots.report_sent(&mut each);
         while count < BURST {
             let Some(slot) = self.slots.offered.front().copied() else { break };
             let len_bytes = match self.socket.recv(self.slots.payload_mut(slot)) {
@@ -104,7 +104,7 @@ impl Backend for Udp {
                 Err(error) => return Err(gone("receiving over UDP", &error)),
             };
             self.slots.offered.pop_front();
-            found[count] = Completion { kind: Kind::Received, slot, len_bytes };
+            each(Completion { kind: Kind::Received, slot, len_bytes });
             count += 1;
         }
         Ok(count)
