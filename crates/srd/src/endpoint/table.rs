@@ -46,7 +46,8 @@ pub(super) struct PeerTable {
     entries: Vec<Entry>,
     free: Vec<u32>,
     index: HashMap<Address, u32, Hash>,
-    last: Option<(Address, u32)>,
+    /// Those found last. Two, because a program often sends to one peer what it has of another.
+    recent: [Option<(Address, u32)>; 2],
 }
 
 impl PeerTable {
@@ -55,7 +56,7 @@ impl PeerTable {
             entries: Vec::new(),
             free: Vec::new(),
             index: HashMap::with_hasher(Hash(secret)),
-            last: None,
+            recent: [None; 2],
         }
     }
 
@@ -70,13 +71,13 @@ impl PeerTable {
 
     #[inline]
     pub(super) fn find(&mut self, addr: Address) -> Option<u32> {
-        if let Some((last, index)) = self.last
-            && last == addr
-        {
-            return Some(index);
+        for &(recent, index) in self.recent.iter().flatten() {
+            if recent == addr {
+                return Some(index);
+            }
         }
         let index = *self.index.get(&addr)?;
-        self.last = Some((addr, index));
+        self.recent = [Some((addr, index)), self.recent[0]];
         Some(index)
     }
 
@@ -123,7 +124,7 @@ impl PeerTable {
             entry.generation = entry.generation.wrapping_add(1);
             self.index.remove(&peer.addr);
             self.free.push(index);
-            self.last = None;
+            self.recent = [None; 2];
         }
     }
 }
