@@ -8,6 +8,7 @@
 use crate::rng::Rng;
 use crate::time::Time;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// What a link does at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,24 +80,31 @@ impl Marking {
     }
 }
 
+/// Half a cache line: there are tens of thousands, and every hop is another one's.
 #[derive(Clone, Debug)]
-#[repr(align(64))]
+#[repr(align(32))]
 pub(crate) struct Link {
     /// When the last bit of what is queued leaves.
     idle_at: Time,
-    delay_ps: u32,
-    ps_per_byte: u32,
-    /// Buffer of the port in bytes.
-    buffer_bytes: u32,
-    marking: Marking,
-    /// What its faults have left; most links never have any.
-    damage: Option<Box<Damage>>,
-    /// Bytes that wait elsewhere to be offered.
-    held_bytes: u32,
-    /// Longest queue so far.
-    peak_bytes: u32,
     /// Bytes taken so far.
     carried_bytes: u64,
+    /// Longest queue so far.
+    peak_bytes: u32,
+    /// Bytes that wait elsewhere to be offered.
+    held_bytes: u32,
+    /// Links that are alike share it, until a fault makes one different.
+    port: Arc<Port>,
+}
+
+/// What a link and the port that feeds it are like.
+#[derive(Clone, Debug)]
+struct Port {
+    delay_ps: u32,
+    ps_per_byte: u32,
+    buffer_bytes: u32,
+    marking: Marking,
+    /// What faults have left; most links never have any.
+    damage: Option<Damage>,
 }
 
 /// What faults do to a link and have done to it.
@@ -130,22 +138,26 @@ impl Damage {
 
 impl Link {
     pub(crate) fn new(ps_per_byte: u32, delay_ps: u32) -> Self {
-        Self {
-            idle_at: Time::ZERO,
+        let port = Port {
             delay_ps,
             ps_per_byte,
             buffer_bytes: u32::MAX,
             marking: Marking::NONE,
             damage: None,
-            held_bytes: 0,
-            peak_bytes: 0,
+        };
+        Self {
+            idle_at: Time::ZERO,
             carried_bytes: 0,
+            peak_bytes: 0,
+            held_bytes: 0,
+            port: Arc::new(port),
         }
     }
 
     /// Gives the port a buffer, and says which packets it marks.
     pub(crate) fn with_queue(self, buffer_bytes: u32, marking: Marking) -> Self {
-        Self { buffer_bytes, marking, ..self }
+        let port = Port { buffer_bytes, marking, ..Port::clone(&self.port) };
+        Self { port: Arc::new(port), ..self }
     }
 
     /// Queues a packet of `bytes` that has arrived at the port.
@@ -155,18 +167,19 @@ impl Link {
             return Offer::Lost(LossCause::Cut);
         }
         let queued_bytes = self.leaving_bytes(now);
-        if queued_bytes.saturating_add(bytes) > self.buffer_bytes {
+        let port = &*self.port;
+        if queued_bytes.saturating_add(bytes) > port.buffer_bytes {
             return Offer::Lost(LossCause::QueueFull);
         }
         self.peak_bytes = self.peak_bytes.max(queued_bytes + bytes);
         self.carried_bytes += u64::from(bytes);
-        let transfer_ps = u64::from(bytes) * u64::from(self.ps_per_byte);
+        let transfer_ps = u64::from(bytes) * u64::from(port.ps_per_byte);
         self.idle_at = self.idle_at.max(now).plus_ps(transfer_ps);
-        if self.damage.as_ref().is_some_and(|damage| rng.chance_ppm(damage.loss_ppm)) {
+        if port.damage.as_ref().is_some_and(|damage| rng.chance_ppm(damage.loss_ppm)) {
             return Offer::Lost(LossCause::GreyLoss);
         }
-        let at = self.idle_at.plus_ps(u64::from(self.delay_ps));
-        Offer::Arrives { at, mark: self.marking.marks(queued_bytes, rng) }
+        let at = self.idle_at.plus_ps(u64::from(port.delay_ps));
+        Offer::Arrives { at, mark: port.marking.marks(queued_bytes, rng) }
     }
 
     /// Takes note of a packet that is going to be offered; true when it is to be marked.
@@ -174,7 +187,7 @@ impl Link {
         let queued_bytes = self.queued_bytes(now);
         self.held_bytes += bytes;
         self.peak_bytes = self.peak_bytes.max(queued_bytes + bytes);
-        self.marking.marks(queued_bytes, rng)
+        self.port.marking.marks(queued_bytes, rng)
     }
 
     /// A packet of `bytes` that was held is offered next, or lost.
@@ -196,51 +209,52 @@ impl Link {
     /// Bytes that were offered and have not left yet.
     #[inline]
     fn leaving_bytes(&self, now: Time) -> u32 {
-        let (earlier_bytes, from) = match &self.damage {
+        let (earlier_bytes, from) = match &self.port.damage {
             None => (0, now),
             Some(damage) => damage.leaving_bytes(now),
         };
-        let bytes = self.idle_at.ps_since(from).div_ceil(u64::from(self.ps_per_byte));
+        let bytes = self.idle_at.ps_since(from).div_ceil(u64::from(self.port.ps_per_byte));
         (earlier_bytes + bytes) as u32
     }
 
     #[inline]
     pub(crate) fn is_up(&self) -> bool {
-        self.damage.as_ref().is_none_or(|damage| !damage.is_cut)
+        self.port.damage.as_ref().is_none_or(|damage| !damage.is_cut)
     }
 
     #[inline]
     pub(crate) fn cuts(&self) -> u16 {
-        self.damage.as_ref().map_or(0, |damage| damage.cuts)
+        self.port.damage.as_ref().map_or(0, |damage| damage.cuts)
     }
 
     pub(crate) fn delay_ps(&self) -> u32 {
-        self.delay_ps
+        self.port.delay_ps
     }
 
     pub(crate) fn ps_per_byte(&self) -> u32 {
-        self.ps_per_byte
+        self.port.ps_per_byte
     }
 
     /// Changes what the link does. Being cut loses everything queued or under way.
     pub(crate) fn set_condition(&mut self, now: Time, condition: Condition) {
         let was_up = self.is_up();
         let Condition { ps_per_byte, loss_ppm, up } = condition;
-        let damage = self.damage.get_or_insert_default();
+        let port = Arc::make_mut(&mut self.port);
+        let damage = port.damage.get_or_insert_default();
         if was_up && !up {
             damage.cuts = damage.cuts.wrapping_add(1);
             damage.earlier.clear();
             self.idle_at = now;
         }
-        if ps_per_byte != self.ps_per_byte {
-            damage.change_rate(now, self.idle_at, self.ps_per_byte);
+        if ps_per_byte != port.ps_per_byte {
+            damage.change_rate(now, self.idle_at, port.ps_per_byte);
         }
-        (damage.is_cut, damage.loss_ppm, self.ps_per_byte) = (!up, loss_ppm, ps_per_byte);
+        (damage.is_cut, damage.loss_ppm, port.ps_per_byte) = (!up, loss_ppm, ps_per_byte);
     }
 
     /// Time a packet of `bytes` takes over an empty link.
     pub(crate) fn transit_ps(&self, bytes: u32) -> u64 {
-        u64::from(self.delay_ps) + u64::from(bytes) * u64::from(self.ps_per_byte)
+        u64::from(self.port.delay_ps) + u64::from(bytes) * u64::from(self.port.ps_per_byte)
     }
 
     pub(crate) fn peak_bytes(&self) -> u32 {
@@ -248,7 +262,7 @@ impl Link {
     }
 
     pub(crate) fn buffer_bytes(&self) -> u32 {
-        self.buffer_bytes
+        self.port.buffer_bytes
     }
 
     pub(crate) fn carried_bytes(&self) -> u64 {
@@ -339,6 +353,6 @@ mod tests {
         assert_eq!((share(1000), share(3001)), (0, 10_000));
         assert!((850..1150).contains(&share(2000)), "a tenth in the middle");
         assert!((1850..2150).contains(&share(3000)));
-        assert_eq!(size_of::<Link>(), 64, "a cache line");
+        assert_eq!(size_of::<Link>(), 32, "half a cache line");
     }
 }

@@ -41,10 +41,10 @@ impl Wiring {
             routes: Routes::default(),
         };
         let mut wiring = Self { fabric };
+        // A host's adapter waits for its link: it queues nothing and loses nothing.
+        let link = Link::new(port.ps_per_byte, port.delay_ps);
         for host in 0..hosts {
-            // A host's adapter waits for its link: it queues nothing and loses nothing.
-            let to = Node::Switch(host / hosts_per_rack);
-            wiring.push(Node::Host(host), to, Link::new(port.ps_per_byte, port.delay_ps));
+            wiring.push(Node::Host(host), Node::Switch(host / hosts_per_rack), link.clone());
         }
         wiring
     }
@@ -57,6 +57,11 @@ impl Wiring {
         down: impl Fn(u32, u32) -> Node,
         up: impl Fn(u32, u32) -> Node,
     ) -> Self {
+        let link = |port: PortKind| {
+            let link = Link::new(port.ps_per_byte, port.delay_ps);
+            link.with_queue(port.buffer_bytes, port.marking)
+        };
+        let (down_link, up_link) = (link(tier.down.1), link(tier.up.1));
         for i in 0..tier.count {
             let number = self.fabric.switches.len() as u32;
             let switch = Switch {
@@ -70,11 +75,9 @@ impl Wiring {
             };
             self.fabric.switches.push(switch);
             self.fabric.names.push(format!("{}{i}", tier.kind));
-            let downs = (0..tier.down.0).map(|n| (down(i, n), tier.down.1));
-            for (to, port) in downs.chain((0..tier.up.0).map(|n| (up(i, n), tier.up.1))) {
-                let link = Link::new(port.ps_per_byte, port.delay_ps)
-                    .with_queue(port.buffer_bytes, port.marking);
-                self.push(Node::Switch(number), to, link);
+            let downs = (0..tier.down.0).map(|n| (down(i, n), &down_link));
+            for (to, link) in downs.chain((0..tier.up.0).map(|n| (up(i, n), &up_link))) {
+                self.push(Node::Switch(number), to, link.clone());
             }
         }
         self
