@@ -45,4 +45,5 @@ white-space:pre-wrap;overflow-wrap:anywhere;margin:.5rem 0}\
 .warn{border-left:4px solid var(--c1);padding:.1rem .9rem;background:var(--panel)}\
 @media (max-width:40rem){th,td{padding:.2rem .4rem}.p{min-width:7.5rem}}\
 @media print{nav{display:none}details>*{display:block}details::details-content{content-visibility:visible;\
-block-size:auto}figure,tr{break-inside:avoid}h2{break-after:avoid}}";
+block-size:auto}.scroll{overflow:visible}\
+table{font-size:.7rem}th,td{white-space:normal;padding:.1rem .3rem}figure,tr{break-inside:avoid}h2{break-after:avoid}}";
