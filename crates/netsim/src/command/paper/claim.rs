@@ -148,11 +148,14 @@ fn failure_tcp(tcp: Protocol, cut: Option<&Experiment>) -> Claim {
         };
         let counts = range(cut.outcomes().map(|outcome| late(outcome) as f64));
         let slowest_ms = cut.summaries().map(|s| s.max_us).reduce(f64::max)? / 1000.0;
+        let waited = if counts.0 < counts.1 {
+            format!("{} to {}", counts.0, counts.1)
+        } else {
+            counts.0.to_string()
+        };
         let measured = format!(
-            "cable cut, routing converged after {ms} ms: {} to {} of 128 flows waited, the slowest \
+            "cable cut, routing converged after {ms} ms: {waited} of 128 flows waited, the slowest \
              took {slowest_ms:.1} ms ({:.1} x ideal)",
-            counts.0,
-            counts.1,
             cut.worst()?
         );
         Some((counts.0 > 0.0, measured))
