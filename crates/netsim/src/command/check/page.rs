@@ -3,7 +3,7 @@
 use super::{ALWAYS, Entry};
 use crate::command::judge;
 use crate::command::page::{describe, line};
-use crate::command::record::{Run, command_line};
+use crate::command::record::Run;
 use netsim::{Bound, Scenario};
 use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table};
 
@@ -38,7 +38,6 @@ pub(super) fn page(entries: &[Entry], table: Table) -> Page {
         facts: vec![
             ("bounds held".to_owned(), held.len().to_string()),
             ("bounds missed".to_owned(), missed.len().to_string()),
-            ("written by".to_owned(), command_line()),
         ],
         sections: vec![Section {
             title: "Figures".to_owned(),
