@@ -82,9 +82,9 @@ impl Failure {
         Self::PeerGone { doing: doing.to_owned(), reason }
     }
 
-    /// A session was asked for what MPI does.
-    pub(crate) fn only_mpi() -> Self {
-        Self::Usage("collective operations are measured by `efa-bench mpi`".to_owned())
+    /// A session was asked for an operation of all ranks, but not which.
+    pub(crate) fn no_collective() -> Self {
+        Self::Usage("no operation of all ranks was described".to_owned())
     }
 
     /// The control connection was closed.

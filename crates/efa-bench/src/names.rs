@@ -1,6 +1,7 @@
 //! The benchmarks by name: those of the thesis that introduced this suite, and what each means.
 
 use crate::spec::{Benchmark, Operation};
+use crate::workload::Pattern;
 
 /// What can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -70,6 +71,14 @@ pub(crate) enum Name {
     /// Flows of every server (--endpoints each) into the client, all at once (--persistent: all the
     /// time); --sizes is the transfer, --depth the messages (--chunk) on their way in a flow.
     Incast,
+    /// Every node gets what each has, round a ring; --sizes is the part of each.
+    Allgather,
+    /// Every node gets the sum of what all have (32-bit integers), by --algorithm.
+    Allreduce,
+    /// Every node waits for all, by dissemination.
+    Barrier,
+    /// Every node gets what the client has, down a binomial tree.
+    Bcast,
 }
 
 /// What a name means where nothing else is said.
@@ -87,6 +96,8 @@ pub(crate) struct Preset {
     pub(crate) endpoints: usize,
     /// Nodes of `local`.
     pub(crate) nodes: usize,
+    /// Which operation of all ranks.
+    pub(crate) pattern: Option<Pattern>,
 }
 
 const SIZES: &str = "1..8192";
@@ -103,6 +114,7 @@ const CALL_DEPTHS: &str = "1,8,32,128";
 const RECORD_SIZES: &str = "128,1024";
 const LOG_DEPTHS: &str = "1,16";
 const TRANSFER_SIZES: &str = "64K,256K,1M,2M";
+const RANK_SIZES: &str = "4..1048576";
 const FLOW_DEPTH: &str = "64";
 const TRANSACTION_DEPTHS: &str = "1,8,64";
 const DEPTH: &str = "256";
@@ -125,6 +137,7 @@ impl Preset {
         threads: 1,
         endpoints: 1,
         nodes: 2,
+        pattern: None,
     };
     const STREAM: Self = Self { benchmark: Benchmark::Bandwidth, depth: DEPTH, ..Self::LATENCY };
     const RPC: Self =
@@ -146,6 +159,12 @@ impl Preset {
         endpoints: 4,
         ..Self::GROUP
     };
+    /// An operation of all ranks.
+    const fn of_ranks(pattern: Pattern) -> Self {
+        let sizes = RANK_SIZES;
+        Self { benchmark: Benchmark::Collective, sizes, pattern: Some(pattern), ..Self::GROUP }
+    }
+
     const RMA: Self =
         Self { benchmark: Benchmark::Rma, operation: Operation::Write, ..Self::LATENCY };
 }
@@ -200,6 +219,10 @@ impl Name {
             Self::Log => Preset::LOG,
             Self::TwoPhase => Preset::TWO_PHASE,
             Self::Incast => Preset::INCAST,
+            Self::Allgather => Preset::of_ranks(Pattern::Allgather),
+            Self::Allreduce => Preset::of_ranks(Pattern::Allreduce),
+            Self::Barrier => Preset::of_ranks(Pattern::Barrier),
+            Self::Bcast => Preset::of_ranks(Pattern::Bcast),
             Self::RmaLargeBuffer => Preset { depth: DEPTH, memory_bytes, ..rma },
             Self::OpenLoop => {
                 Preset { benchmark: Benchmark::OpenLoop, sizes: ONE_SIZE, rates: RATES, ..stream }

@@ -220,7 +220,8 @@ fn serve_point(
     point: PointSpec,
 ) -> Result<(), Failure> {
     let size = point.size_bytes;
-    if size == 0 || size > job.max_size_bytes {
+    // A barrier has no bytes.
+    if (size == 0 && job.benchmark != Benchmark::Collective) || size > job.max_size_bytes {
         return Err(Failure::Usage(format!("a point of {size} bytes was not agreed")));
     }
     if point.parameter > job.work.parameter_max {
@@ -246,8 +247,8 @@ fn serve_point(
         | Benchmark::FileGet
         | Benchmark::Log
         | Benchmark::TwoPhase
-        | Benchmark::Incast => count_stream(lanes, control, 0),
-        Benchmark::Collective => Err(Failure::only_mpi()),
+        | Benchmark::Incast
+        | Benchmark::Collective => count_stream(lanes, control, 0),
         Benchmark::SatLatency => {
             lanes.windows_closed(1)?;
             // The load lasts until the ping-pong is over.

@@ -23,6 +23,7 @@ use crate::spec::{Benchmark, EndpointKind, JobSpec, Operation, PointSpec};
 use crate::target::Target;
 use crate::workload::{self, Calls};
 
+mod collective;
 mod incast;
 
 /// Between two words to a server that waits for the end of a point.
@@ -117,6 +118,8 @@ impl Session {
             | Benchmark::Index
             | Benchmark::Log
             | Benchmark::TwoPhase => SEQUENCE_BYTES,
+            // A barrier has no bytes.
+            Benchmark::Collective => 0,
             _ => 1,
         };
         if size_bytes < least {
@@ -175,7 +178,7 @@ impl Session {
             | Benchmark::TwoPhase => self.calls(point),
             Benchmark::Incast => self.incast(point),
             Benchmark::OpenLoop => self.open_loop(point),
-            Benchmark::Collective => Err(Failure::only_mpi()),
+            Benchmark::Collective => self.collective(point),
             Benchmark::SatLatency => self.saturated(point),
         };
         self.group.explained(measured)

@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::record::{CountedAt, Method, Point, Run};
 use crate::spec::{Arrivals, EndpointKind, Flow, Operation, Order, Window};
-use crate::workload::{Ack, Commit, LogSpec, Source, Way, WorkSpec, parameter_name};
+use crate::workload::{Ack, Algorithm, Commit, LogSpec, Source, Way, WorkSpec, parameter_name};
 
 /// One thing that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -173,6 +173,7 @@ fn of_work(work: &WorkSpec) -> Vec<Setting> {
         locks,
         link_mbit_per_s,
         log,
+        collective,
         incast,
     } = *work;
     let number = |name, number, usual| Setting::number(Level::Run, name, number, usual);
@@ -191,6 +192,10 @@ fn of_work(work: &WorkSpec) -> Vec<Setting> {
     if let Some(interval_ms) = incast.and_then(|incast| incast.interval_ms) {
         let interval_ms = usize::try_from(interval_ms).unwrap_or(usize::MAX);
         all.push(number("all the time, interval ms", interval_ms, 0));
+    }
+    if let Some(collective) = collective {
+        let is_usual = collective.algorithm == Algorithm::default();
+        all.push(Setting::word("algorithm", collective.algorithm_name(), is_usual));
     }
     if let Some(LogSpec { group, commit, ack }) = log {
         let commit = match commit {

@@ -43,7 +43,7 @@ pub(crate) enum Benchmark {
     TwoPhase,
     /// Flows of several servers into the client.
     Incast,
-    /// An operation of all ranks of an MPI program.
+    /// An operation of all ranks: of a session's nodes, or of an MPI program.
     Collective,
 }
 
@@ -70,7 +70,7 @@ impl Benchmark {
 
     /// Whether several operations may be in flight.
     pub(crate) const fn has_depth(self) -> bool {
-        !matches!(self, Self::Latency | Self::PingPong)
+        !matches!(self, Self::Latency | Self::PingPong | Self::Collective)
     }
 
     /// Whether it is a data system's: calls that a server answers.
@@ -85,6 +85,7 @@ impl Benchmark {
                 | Self::Log
                 | Self::TwoPhase
                 | Self::Incast
+                | Self::Collective
         )
     }
 
@@ -92,19 +93,22 @@ impl Benchmark {
     pub(crate) const fn is_clocked(self) -> bool {
         match self {
             Self::SatLatency | Self::OpenLoop => true,
-            Self::Incast => false,
+            Self::Incast | Self::Collective => false,
             other => other.is_workload(),
         }
     }
 
     /// Who talks to whom in it.
     pub(crate) const fn topology(self) -> Topology {
-        Topology::Star
+        match self {
+            Self::Collective => Topology::Mesh,
+            _ => Topology::Star,
+        }
     }
 
     /// Whether more than two nodes can take part.
     pub(crate) const fn is_for_groups(self) -> bool {
-        matches!(self, Self::Log | Self::TwoPhase | Self::Incast)
+        matches!(self, Self::Log | Self::TwoPhase | Self::Incast | Self::Collective)
     }
 
     /// What the thread of that number does in it.
@@ -268,7 +272,7 @@ pub(crate) struct PointSpec {
     /// Messages per second of each thread that sends by the clock; 0: as fast as it can.
     pub(crate) rate_per_s: u64,
     /// The workload's own parameter: records in a message (piggyback), levels of the tree that the
-    /// client keeps (index), bytes of a chunk (fileget, incast); 0 elsewhere.
+    /// client keeps (index), bytes of a chunk (fileget, incast, collective); 0 elsewhere.
     pub(crate) parameter: usize,
     /// Of streams.
     #[serde(default)]

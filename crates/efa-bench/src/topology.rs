@@ -9,10 +9,6 @@ pub(crate) enum Topology {
     /// Every server with the client.
     Star,
     /// Everyone with everyone.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for shuffle, the next workload of several nodes")
-    )]
     Mesh,
 }
 

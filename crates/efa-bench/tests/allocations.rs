@@ -91,6 +91,7 @@ fn timed_loops_do_not_allocate() {
             "1000",
             "20000",
         ),
+        (&["allreduce", "--fabric", "tcp", "-s", "10000", "--chunk", "4K"], "100", "3000"),
         (&["incast", "--fabric", "tcp", "-s", "64K", "-d", "8", "--chunk", "4K"], "40", "2000"),
         (&["log", "--fabric", "tcp", "-d", "8", "-s", "64", "--group", "4"], "1000", "30000"),
         (

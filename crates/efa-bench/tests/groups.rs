@@ -186,6 +186,10 @@ fn what_groups_cannot_do_is_refused_in_one_line() {
         (&["incast", "--persistent", "--interval-ms", "0"], ["--interval-ms 0", "give 1"]),
         (&["incast", "--interval-ms", "5"], ["required", "--persistent"]),
         (&["incast", "--persistent"], ["--persistent", "--duration"]),
+        (&["allreduce", "--threads", "2"], ["allreduce", "--threads"]),
+        (&["allreduce", "-s", "6"], ["--sizes 6", "multiple"]),
+        (&["bcast", "--algorithm", "ring"], ["--algorithm", "allreduce"]),
+        (&["barrier", "--chunk", "12"], ["--chunk", "multiple of 8"]),
         (&["rpc", "--link-gbit", "10"], ["--link-gbit", "not for this"]),
         (&["log", "--persistent"], ["--persistent", "not for this"]),
     ] {

@@ -109,7 +109,7 @@ pub(crate) fn wants(job: &JobSpec, side: Side, thread: usize) -> Wants {
         (Benchmark::OpenLoop, _) => (job.tx_depth + 1, job.tx_depth + 1),
         (Benchmark::Bandwidth | Benchmark::Rma, Side::Client) => (job.tx_depth, 1),
         (Benchmark::Bandwidth, Side::Server) => (1, job.rx_depth),
-        (Benchmark::Rma, Side::Server) | (Benchmark::Collective, _) => (1, 1),
+        (Benchmark::Rma, Side::Server) => (1, 1),
         (
             Benchmark::Rpc
             | Benchmark::Kv
@@ -118,7 +118,8 @@ pub(crate) fn wants(job: &JobSpec, side: Side, thread: usize) -> Wants {
             | Benchmark::FileGet
             | Benchmark::Log
             | Benchmark::TwoPhase
-            | Benchmark::Incast,
+            | Benchmark::Incast
+            | Benchmark::Collective,
             _,
         ) => (job.tx_depth, job.rx_depth),
     };
@@ -190,9 +191,9 @@ pub(crate) fn run<B: Backend>(
             | Benchmark::FileGet
             | Benchmark::Log
             | Benchmark::TwoPhase
-            | Benchmark::Incast,
+            | Benchmark::Incast
+            | Benchmark::Collective,
             _,
         ) => place.run(links, port, point),
-        (Benchmark::Collective, _) => Err(Failure::only_mpi()),
     }
 }

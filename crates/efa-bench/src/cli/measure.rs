@@ -17,7 +17,7 @@ use crate::spec::{
     parse_list,
 };
 use crate::topology::NODES_MAX;
-use crate::workload::{self, WorkArgs};
+use crate::workload::{self, Pattern, WorkArgs};
 
 /// How to measure and where to put the results.
 #[derive(Debug, Clone, Args)]
@@ -182,7 +182,16 @@ impl MeasureArgs {
         let list = |option: &str, text: &str| {
             parse_list(text).map_err(|reason| Failure::Usage(format!("{option}: {reason}")))
         };
-        let sizes = list("--sizes", self.sizes.as_deref().unwrap_or(preset.sizes))?;
+        let sizes = match preset.pattern {
+            Some(Pattern::Barrier) => vec![0],
+            _ => list("--sizes", self.sizes.as_deref().unwrap_or(preset.sizes))?,
+        };
+        if preset.pattern == Some(Pattern::Allreduce)
+            && let Some(size) = sizes.iter().find(|size| !size.is_multiple_of(4))
+        {
+            let text = format!("--sizes {size}: integers have 4 bytes, give a multiple");
+            return Err(Failure::Usage(text));
+        }
         let depths = match preset.benchmark.has_depth() {
             true => list("--depth", self.depth.as_deref().unwrap_or(preset.depth))?,
             false => vec![1],
@@ -284,7 +293,7 @@ impl MeasureArgs {
             flow: self.flow(preset),
             arrivals: self.arrivals,
             load_size_bytes: load_size,
-            work: self.work.spec(preset.benchmark)?,
+            work: self.work.spec(preset.benchmark, preset.pattern)?,
             max_size_bytes: sizes.iter().copied().max().unwrap_or(1).max(load_size),
             memory_bytes: self.memory.unwrap_or(preset.memory_bytes),
             seed: self.seed.unwrap_or_else(host::seed),

@@ -13,6 +13,7 @@ use crate::judge::Assertion;
 use crate::measure::Until;
 use crate::output::Outputs;
 use crate::spec::{Benchmark, Limit, Order, PointSpec, parse_list};
+use crate::workload::Pattern;
 
 /// What an MPI is measured by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -55,18 +56,15 @@ impl Test {
         }
     }
 
-    /// Gbit/s that every link carries at least when `ranks` ranks with `bytes` each need
-    /// `seconds`: the bus bandwidth of nccl-tests (doc/PERFORMANCE.md), where the size of an
-    /// allgather is that of all parts. `None` for barriers.
-    pub(crate) fn bus_gbit_per_s(self, bytes: usize, ranks: usize, seconds: f64) -> Option<f64> {
-        let share = (ranks as f64 - 1.0) / ranks as f64;
-        let factor = match self {
-            Self::Allreduce => 2.0 * share,
-            Self::Allgather => ranks as f64 * share,
-            Self::Bcast => 1.0,
-            Self::Barrier | Self::Latency | Self::Bandwidth => return None,
-        };
-        (seconds > 0.0).then(|| bytes as f64 * 8.0 / 1e9 / seconds * factor)
+    /// Which operation of all ranks it is.
+    pub(crate) const fn pattern(self) -> Option<Pattern> {
+        match self {
+            Self::Latency | Self::Bandwidth => None,
+            Self::Allgather => Some(Pattern::Allgather),
+            Self::Allreduce => Some(Pattern::Allreduce),
+            Self::Barrier => Some(Pattern::Barrier),
+            Self::Bcast => Some(Pattern::Bcast),
+        }
     }
 }
 
@@ -250,26 +248,5 @@ impl MpiArgs {
             seed: self.seed.unwrap_or_else(host::seed),
             timeout: Duration::from_millis(timeout_ms),
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bus_bandwidth_is_that_of_nccl_tests() {
-        let about = |value: Option<f64>, wanted: f64| {
-            assert!(
-                value.is_some_and(|value| (value - wanted).abs() < 1e-9),
-                "{value:?}, not {wanted}"
-            );
-        };
-        // 1 MB in 1 ms are 8 Gbit/s.
-        about(Test::Allreduce.bus_gbit_per_s(1_000_000, 4, 1e-3), 12.0);
-        about(Test::Bcast.bus_gbit_per_s(1_000_000, 4, 1e-3), 8.0);
-        // Four parts of 1 MB: S = 4 MB, of which three quarters come from others.
-        about(Test::Allgather.bus_gbit_per_s(1_000_000, 4, 1e-3), 24.0);
-        assert_eq!(Test::Barrier.bus_gbit_per_s(0, 4, 1e-3), None);
     }
 }

@@ -228,7 +228,9 @@ fn point(test: Test, spec: PointSpec, ranks: usize, answer: &Answer) -> Result<P
                 let latency = Latency { round_trips: count, mean_us: mean_us / 2.0, distribution };
                 return Ok(Point { latency: Some(latency), ..plain });
             }
-            let bus_gbit_per_s = test.bus_gbit_per_s(size_bytes, ranks, mean_us / 1e6);
+            let pattern = test.pattern();
+            let bus_gbit_per_s =
+                pattern.and_then(|own| own.bus_gbit_per_s(size_bytes, ranks, mean_us / 1e6));
             let collective = Collective { ranks, operations: count, mean_us, bus_gbit_per_s };
             Ok(Point { collective: Some(collective), operation_time: Some(distribution), ..plain })
         }

@@ -7,7 +7,9 @@ use crate::record::Run;
 
 /// One row for each point.
 pub(super) fn table(run: &Run) -> Table {
-    let caption = format!("{}: {}, times of the slowest rank", run.name, run.test);
+    let ours = run.method.work.and_then(|work| work.collective);
+    let how = ours.map_or_else(String::new, |own| format!(" by {}", own.algorithm_name()));
+    let caption = format!("{}: {}{how}, times of the slowest rank", run.name, run.test);
     let titles = [
         "size B",
         "ranks",

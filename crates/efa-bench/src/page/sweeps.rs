@@ -367,6 +367,6 @@ mod tests {
         };
         let mut barrier = Run::new("mine", Benchmark::Collective, [2, 4].map(point).into());
         barrier.test = "barrier".to_owned();
-        assert_eq!(titles(&[barrier]), ["barrier: median time over ranks; 64 B, depth 1"]);
+        assert_eq!(titles(&[barrier]), ["barrier: median time over ranks; 64 B"]);
     }
 }

@@ -37,6 +37,8 @@ pub(super) enum Code {
     Go = 11,
     /// Send no more.
     Stop = 12,
+    /// A part of what one rank has for another; the number is the operation.
+    Part = 13,
     /// Reply: it is done; what was asked for follows.
     Done = 16,
     /// Reply: there is no such key.
@@ -56,7 +58,7 @@ pub(super) enum Code {
 }
 
 impl Code {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 21] = [
         Self::Get,
         Self::Put,
         Self::Records,
@@ -69,6 +71,7 @@ impl Code {
         Self::Abort,
         Self::Go,
         Self::Stop,
+        Self::Part,
         Self::Done,
         Self::Missing,
         Self::Damaged,

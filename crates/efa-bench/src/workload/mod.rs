@@ -1,4 +1,4 @@
-//! What data systems do with a fabric. `log`, `twopc` and `incast` have folders of their own; `rpc` and
+//! What data systems do with a fabric. `log`, `twopc`, `incast` and `collective` have folders of their own; `rpc` and
 //! `kv` are calls from a client, answered by a server that holds data:
 //!
 //! ```text
@@ -15,6 +15,7 @@
 //! that its counterpart asks for (as in MICA, Lim et al., NSDI 2014), so that no lock is measured.
 
 mod caller;
+mod collective;
 mod fileget;
 mod incast;
 pub(crate) mod index;
@@ -40,6 +41,7 @@ use crate::link::Link;
 use crate::measure::Random;
 use crate::spec::{Benchmark, JobSpec, PointSpec};
 
+pub(crate) use self::collective::{Algorithm, Pattern};
 pub(crate) use self::fileget::Source;
 pub(crate) use self::index::Way;
 pub(crate) use self::log::{Ack, Commit, LogSpec};
@@ -58,6 +60,7 @@ use self::table::Table;
 pub(crate) struct Place {
     benchmark: Benchmark,
     side: Side,
+    node: usize,
     work: WorkSpec,
     random: Random,
     popularity: Popularity,
@@ -80,6 +83,7 @@ impl Place {
         Ok(Self {
             benchmark: job.benchmark,
             side,
+            node: job.node,
             work: job.work,
             random: Random::new(job.seed ^ number),
             popularity: match side {
@@ -168,6 +172,9 @@ impl Place {
                 Some(memory) => log::replicate(links, port, point, self.work.log, memory),
                 None => log::lead(links, port, point, self),
             },
+            (_, Benchmark::Collective) => {
+                collective::take_part(links, port, point, (self.work.collective, self.node))
+            }
             (Side::Client, Benchmark::Incast) => incast::receive(links, port, point, self),
             (Side::Server, Benchmark::Incast) => incast::serve(links, port, point),
             (_, Benchmark::TwoPhase) => match &mut self.rows {
@@ -234,6 +241,13 @@ pub(crate) fn wants(job: &JobSpec, side: Side, usual: Wants) -> Wants {
     let (tx_depth, rx_depth) = match (job.benchmark, side) {
         (Benchmark::FileGet, Side::Client) => (fileget::REQUESTS, depth),
         (Benchmark::FileGet, Side::Server) => (depth, fileget::REQUESTS),
+        (Benchmark::Collective, _) => {
+            let receives = |spec| {
+                let part_bytes = job.work.parameter_max;
+                collective::receives(spec, job.nodes, job.max_size_bytes, part_bytes)
+            };
+            (collective::SENDS, job.work.collective.map_or(1, receives))
+        }
         (Benchmark::Incast, Side::Client) => (incast::REQUESTS, job.rx_depth.max(depth)),
         (Benchmark::Incast, Side::Server) => (depth, incast::REQUESTS),
         _ => (depth, job.rx_depth.max(depth)),
@@ -266,6 +280,9 @@ pub(crate) fn message_bytes(
     }
     if benchmark == Benchmark::TwoPhase {
         return twopc::message_bytes(size_bytes);
+    }
+    if work.collective.is_some() {
+        return collective::message_bytes(size_bytes, parameter);
     }
     if work.incast.is_some() {
         return incast::message_bytes(size_bytes, parameter);

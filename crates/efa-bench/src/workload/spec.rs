@@ -3,6 +3,7 @@
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
+use super::collective::{Algorithm, CollectiveSpec, Pattern};
 use super::fileget::Source;
 use super::incast::{IncastArgs, IncastSpec};
 use super::index::{KEPT_MAX, Way};
@@ -69,6 +70,9 @@ pub(crate) struct WorkSpec {
     /// Of a log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) log: Option<LogSpec>,
+    /// Of an operation of all ranks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) collective: Option<CollectiveSpec>,
     /// Of an incast.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) incast: Option<IncastSpec>,
@@ -89,6 +93,7 @@ impl WorkSpec {
         locks: false,
         link_mbit_per_s: 0,
         log: None,
+        collective: None,
         incast: None,
     };
 }
@@ -133,7 +138,8 @@ pub(crate) struct WorkArgs {
     /// Default: 0.
     #[arg(long, value_delimiter = ',', value_name = "LEVELS")]
     kept: Vec<usize>,
-    /// Bytes of a chunk, like --sizes: fileget (multiples of 8; default: 64K), incast (default: 8K).
+    /// Bytes of a chunk, like --sizes: fileget (multiples of 8; default: 64K), incast and operations of all
+    /// ranks (one, a multiple of 8; default: 8K).
     #[arg(long)]
     chunk: Option<String>,
     /// fileget: where the server has the file; default: memory.
@@ -151,6 +157,9 @@ pub(crate) struct WorkArgs {
     log: LogArgs,
     #[command(flatten)]
     incast: IncastArgs,
+    /// allreduce: how; default: ring.
+    #[arg(long)]
+    algorithm: Option<Algorithm>,
 }
 
 impl WorkArgs {
@@ -175,6 +184,15 @@ impl WorkArgs {
                 let hint = format!("multiples of 8, {CHUNK_MAX} at most");
                 let is_wrong = |bytes: &usize| !bytes.is_multiple_of(8) || *bytes > CHUNK_MAX;
                 numbers("--chunk", text, is_wrong, hint)
+            }
+            Benchmark::Collective => {
+                let text = self.chunk.as_deref().unwrap_or(PART);
+                let hint = format!("one multiple of 8, {CHUNK_MAX} at most");
+                let is_wrong = |bytes: &usize| !bytes.is_multiple_of(8) || *bytes > CHUNK_MAX;
+                match numbers("--chunk", text, is_wrong, hint.clone())?[..] {
+                    [part_bytes] => Ok(vec![part_bytes]),
+                    _ => Err(Failure::Usage(format!("--chunk {text}: give {hint}"))),
+                }
             }
             Benchmark::Incast => {
                 let text = self.chunk.as_deref().unwrap_or(PART);
@@ -207,6 +225,7 @@ impl WorkArgs {
         let has_records = benchmark == Benchmark::Piggyback;
         let is_log = benchmark == Benchmark::Log;
         let is_incast = benchmark == Benchmark::Incast;
+        let is_collective = benchmark == Benchmark::Collective;
         let given = [
             ("--request", self.request.is_some(), benchmark == Benchmark::Rpc),
             ("--gets", self.gets.is_some(), is_kv),
@@ -214,7 +233,8 @@ impl WorkArgs {
             ("--zipf", self.zipf.is_some(), has_keys || is_index),
             ("--way", self.way.is_some(), is_index),
             ("--kept", !self.kept.is_empty(), is_index && self.way == Some(Way::Read)),
-            ("--chunk", self.chunk.is_some(), has_file || is_incast),
+            ("--chunk", self.chunk.is_some(), has_file || is_incast || is_collective),
+            ("--algorithm", self.algorithm.is_some(), is_collective),
             ("--link-gbit", self.link_gbit.is_some(), is_incast),
             ("--from", self.from.is_some(), has_file),
             ("--records", self.records.is_some(), has_records),
@@ -231,7 +251,11 @@ impl WorkArgs {
     }
 
     /// What they mean for a benchmark; refuses those that are not for it.
-    pub(crate) fn spec(&self, benchmark: Benchmark) -> Result<WorkSpec, Failure> {
+    pub(crate) fn spec(
+        &self,
+        benchmark: Benchmark,
+        pattern: Option<Pattern>,
+    ) -> Result<WorkSpec, Failure> {
         let wrong = |text: String| Err(Failure::Usage(format!("{}: {text}", benchmark.name())));
         let is_index = benchmark == Benchmark::Index;
         let is_kv = benchmark == Benchmark::Kv;
@@ -242,6 +266,14 @@ impl WorkArgs {
         }
         let parameters = self.parameters(benchmark)?;
         let parameter_max = parameters.into_iter().max().unwrap_or(0);
+        if let Some(pattern) = pattern {
+            if self.algorithm.is_some() && pattern != Pattern::Allreduce {
+                return wrong("--algorithm is for allreduce".to_owned());
+            }
+            let algorithm = self.algorithm.unwrap_or_default();
+            let collective = Some(CollectiveSpec { pattern, algorithm });
+            return Ok(WorkSpec { collective, parameter_max, ..WorkSpec::NONE });
+        }
         if benchmark == Benchmark::Incast {
             let (incast, link_mbit_per_s) = (Some(self.incast.spec()?), self.link_mbit_per_s()?);
             return Ok(WorkSpec { incast, link_mbit_per_s, parameter_max, ..WorkSpec::NONE });
@@ -325,9 +357,12 @@ pub(crate) fn sound(job: &JobSpec) -> Result<(), String> {
     if job.benchmark == Benchmark::Piggyback && job.flow.post_list > 1 {
         return Err("--post-list is for calls: --records says how many travel together".to_owned());
     }
-    let has_chunks = matches!(job.benchmark, Benchmark::FileGet | Benchmark::Incast);
-    if has_chunks && job.flow.post_list > 1 {
-        return Err("--post-list is for calls: --depth says how many chunks may come".to_owned());
+    let has_chunks = [Benchmark::FileGet, Benchmark::Incast, Benchmark::Collective];
+    if has_chunks.contains(&job.benchmark) && job.flow.post_list > 1 {
+        return Err("--post-list is for calls, not for what comes in chunks".to_owned());
+    }
+    if job.benchmark == Benchmark::Collective && (job.threads > 1 || job.endpoints > 1) {
+        return Err("a node is one rank: no --threads, no --endpoints".to_owned());
     }
     if job.benchmark == Benchmark::Incast && job.threads > 1 {
         return Err("one thread receives: --endpoints says how many flows a server has".to_owned());

@@ -1,0 +1,90 @@
+//! Operations of all ranks between real processes: every rank gets what it should.
+
+mod common;
+
+use common::{assert_fails, kill_a_server_of, on_soft_efa, on_soft_efa_with, points, points_of};
+use serde_json::Value;
+
+/// Every operation by every algorithm, and what its bus bandwidth has for a factor between 5 ranks.
+const OPERATIONS: [(&str, &[&str], f64); 5] = [
+    ("allgather", &[], 4.0),
+    ("allreduce", &[], 1.6),
+    ("allreduce", &["--algorithm", "doubling"], 1.6),
+    ("barrier", &[], 0.0),
+    ("bcast", &[], 1.0),
+];
+
+/// So many operations of so many ranks, all checked.
+fn check(point: &Value, operations: u64, ranks: u64) {
+    let found = &point["collective"];
+    assert_eq!((&found["ranks"], &found["operations"]), (&ranks.into(), &operations.into()));
+    let (mean, least) = (&found["mean_us"], &point["operation_time"]["min_us"]);
+    assert!(mean.as_f64() >= least.as_f64() && least.as_f64() > Some(0.0), "{point}");
+    if point["size_bytes"] != 0 {
+        assert!(point["validated"].as_u64() >= Some(operations * ranks), "{point}");
+    }
+}
+
+#[test]
+fn every_number_of_ranks_gets_the_right_results() {
+    for (nodes, ranks) in [("2", 2), ("4", 4), ("5", 5), ("7", 7)] {
+        for (operation, manner, factor) in OPERATIONS {
+            // Fewer integers than ranks, several parts, parts that are not whole.
+            let mut all = vec![operation, "--nodes", nodes, "--fabric", "tcp", "-n", "30"];
+            all.extend(["--chunk", "1000", "--validate", "-q"]);
+            all.extend(manner);
+            if operation != "barrier" {
+                all.extend(["-s", "4,20004"]);
+            }
+            for point in &points_of(&all) {
+                check(point, 30, ranks);
+                let bus = point["collective"]["bus_gbit_per_s"].as_f64();
+                assert_eq!(bus.is_some(), operation != "barrier", "{all:?}: {point}");
+                let Some(bus) = bus.filter(|_| ranks == 5) else { continue };
+                let bits = point["size_bytes"].as_f64().expect("bytes") * 8.0;
+                let mean_us = point["collective"]["mean_us"].as_f64().expect("a mean");
+                assert!((bus / (bits / mean_us / 1e3 * factor) - 1.0).abs() < 1e-9, "{all:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn operations_run_over_shared_memory_and_soft_efa() {
+    for (operation, manner, _) in OPERATIONS {
+        let mut all = vec![operation, "--nodes", "3", "-n", "20", "--validate", "-q"];
+        all.extend(manner);
+        if operation != "barrier" {
+            all.extend(["-s", "4,40000"]);
+        }
+        for point in &points_of(&[&all[..], &["-p", "shm"]].concat()) {
+            check(point, 20, 3);
+        }
+        let (output, packets) = on_soft_efa(&[&all[..], &["--fabric", "verbs:srd"]].concat());
+        assert!(output.status.success(), "{all:?}: {}", String::from_utf8_lossy(&output.stderr));
+        points(&output).iter().for_each(|point| check(point, 20, 3));
+        // Two messages of each operation at least, and those of the barrier before it.
+        assert!(packets >= 20 * (2 + 6), "{all:?}: {packets} packets");
+    }
+}
+
+#[test]
+fn what_the_fabric_damages_or_reorders_is_noticed_or_harmless() {
+    let few = ["allreduce", "--fabric", "verbs:srd", "-s", "100000", "-n", "50", "-q"];
+    let (output, _) =
+        on_soft_efa_with(&["--fault", "corrupt=5%,seed=3"], &[&few[..], &["--validate"]].concat());
+    assert_fails(&output, 9, &["damages data"]);
+    for algorithm in ["ring", "doubling"] {
+        let (output, _) = on_soft_efa_with(
+            &["--fault", "reorder=10%,dup=2%,seed=7"],
+            &[&few[..], &["--validate", "--algorithm", algorithm]].concat(),
+        );
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        check(&points(&output)[0], 50, 3);
+    }
+}
+
+#[test]
+fn a_rank_that_dies_is_named() {
+    kill_a_server_of(&["allreduce", "-s", "8,4096"]);
+}
