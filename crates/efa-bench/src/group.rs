@@ -135,6 +135,17 @@ impl Group {
         self.send(&Message::Barrier)
     }
 
+    /// Returns when every server has something to say (or has gone), or after this long.
+    pub(crate) fn settle(&self, at_most: Duration) {
+        let deadline = Instant::now() + at_most;
+        let is_settled =
+            |member: &Member| member.control.has_message() || member.control.is_closed();
+        while !self.members.iter().all(is_settled) && Instant::now() < deadline {
+            // Waiting for what comes by the network, looked at again until the deadline.
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
     /// Waits for the same word of every server.
     pub(crate) fn expect(&mut self, wanted: &Message, doing: &str) -> Result<(), Failure> {
         self.members.iter_mut().try_for_each(|member| member.expect(wanted, doing))

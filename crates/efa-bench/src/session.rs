@@ -21,6 +21,7 @@ use crate::record::{
 };
 use crate::spec::{Benchmark, EndpointKind, JobSpec, Operation, PointSpec};
 use crate::target::Target;
+use crate::topology::Topology;
 use crate::workload::{self, Calls};
 
 mod collective;
@@ -393,6 +394,10 @@ fn connect(lanes: &Lanes, group: &mut Group, job: &JobSpec) -> Result<Opened, Fa
         }
     }
     let opened = lanes.warm_up(|| group.barrier())?;
+    if job.benchmark.topology() == Topology::Mesh {
+        // Servers may still be busy with each other.
+        group.settle(Duration::from_millis(job.timeout_ms / 2));
+    }
     // Who still waits for a message of the warm-up that was lost or damaged learns that none will come.
     group.send(&Message::Working)?;
     group.expect(&Message::Ready, "warming up")?;
