@@ -30,7 +30,7 @@ pub(super) struct Executor<'a> {
     scratch: Scratch,
     /// Where a server runs already.
     remote: Option<Target>,
-    server: Option<Server>,
+    servers: Vec<Server>,
     /// A fabric that cannot be used, and why: its other steps are left out.
     unusable: Option<(usize, String)>,
     clock: Clock,
@@ -62,7 +62,7 @@ impl<'a> Executor<'a> {
             journal,
             scratch: Scratch::new(&options.out)?,
             remote: options.host.clone().map(|host| Target { host, port }),
-            server: None,
+            servers: Vec::new(),
             unusable: None,
             clock: Clock::new(left_s, options.quiet),
         })
@@ -88,14 +88,14 @@ impl<'a> Executor<'a> {
         if self.findings.open() > 0 {
             return Err(Failure::Interrupted);
         }
-        self.end_server()?;
+        self.end_servers()?;
         let failures = self.findings.failures(self.tasks).len();
         self.note(Event::PlanDone { date: host::date(), failures })
     }
 
     /// Ends what runs, and writes down that it was for an interruption.
     pub(super) fn interrupted(&mut self) -> Result<(), Failure> {
-        self.server = None;
+        self.servers.clear();
         self.note(Event::PlanInterrupted { date: host::date() })
     }
 
@@ -133,29 +133,41 @@ impl<'a> Executor<'a> {
         })
     }
 
-    /// Where the server for a task is; starts one if there is none.
-    fn target(&mut self, step: usize, fabric_number: usize) -> Result<Target, Failure> {
+    /// Where the servers for a task of so many nodes are; starts those that are missing.
+    fn targets(
+        &mut self,
+        step: usize,
+        fabric_number: usize,
+        nodes: usize,
+    ) -> Result<Vec<Target>, Failure> {
         if let Some(remote) = &self.remote {
-            return Ok(remote.clone());
+            return Ok(vec![remote.clone()]);
         }
         let fits =
             |server: &mut Server| server.fabric == fabric_number && !server.child.has_ended();
-        if !self.server.as_mut().is_some_and(fits) {
-            self.end_server()?;
-            let counters = self.scratch.file("server-counters.json");
+        if !self.servers.iter_mut().all(fits) {
+            self.end_servers()?;
+        }
+        while self.servers.len() + 1 < nodes {
+            let counters = format!("server-{}-counters.json", self.servers.len() + 1);
+            let counters = self.scratch.file(&counters);
             self.scratch.forget(&[&counters]);
             let prefix = self.fabrics[fabric_number].prefix(Side::Server, &counters);
             let child = ServerChild::start(&prefix)?;
             let (fabric, first_step) = (fabric_number, step);
-            self.server = Some(Server { child, fabric, first_step, counters });
+            self.servers.push(Server { child, fabric, first_step, counters });
         }
-        let port = self.server.as_ref().map_or(0, |server| server.child.port);
-        Ok(Target::local(port))
+        let servers = self.servers.iter().take(nodes.saturating_sub(1));
+        Ok(servers.map(|server| Target::local(server.child.port)).collect())
     }
 
-    /// Ends the server, and looks whether its device has seen anything.
-    fn end_server(&mut self) -> Result<(), Failure> {
-        let Some(mut server) = self.server.take() else { return Ok(()) };
+    /// Ends all servers, and looks whether their devices have seen anything.
+    fn end_servers(&mut self) -> Result<(), Failure> {
+        let servers = std::mem::take(&mut self.servers);
+        servers.into_iter().try_for_each(|server| self.end_server(server))
+    }
+
+    fn end_server(&mut self, mut server: Server) -> Result<(), Failure> {
         server.child.end();
         let has_measured = matches!(self.findings.outcomes[server.first_step], Outcome::Done(_));
         if !self.fabrics[server.fabric].is_softefa() || !has_measured {
@@ -179,8 +191,12 @@ impl<'a> Executor<'a> {
         task: &Task,
         work: &BenchmarkWork,
     ) -> Result<Outcome, Failure> {
-        let target = match self.target(step, task.fabric) {
-            Ok(target) => target,
+        if self.remote.is_some() && work.nodes > 2 {
+            let text = format!("it is for {} nodes, and one server was named", work.nodes);
+            return Ok(Outcome::Skipped(text));
+        }
+        let targets = match self.targets(step, task.fabric, work.nodes) {
+            Ok(targets) => targets,
             Err(Failure::Output { path, reason }) => return Err(Failure::Output { path, reason }),
             Err(_) if interrupt::asked() => return Ok(Outcome::Open),
             Err(error) => return Ok(self.give_up(task, error.to_string())),
@@ -189,15 +205,15 @@ impl<'a> Executor<'a> {
             (self.scratch.file("run.json"), self.scratch.file("client-counters.json"));
         self.scratch.forget(&[&json, &counters]);
         let fabric = &self.fabrics[task.fabric];
-        let arguments = arguments(work, &target, &fabric.name, &json, self.remote.is_none());
+        let arguments = arguments(work, &targets, &fabric.name, &json, self.remote.is_none());
         let prefix = fabric.prefix(Side::Client, &counters);
         let ended = self.client(step, task, work.measurements, &prefix, &arguments)?;
         if !json.exists() {
             if interrupt::asked() {
                 return Ok(Outcome::Open);
             }
-            let server = self.server.take();
-            let words = server.map_or_else(String::new, |s| s.child.last_words());
+            let servers = std::mem::take(&mut self.servers);
+            let words: String = servers.iter().map(|server| server.child.last_words()).collect();
             let reason = ended.reason() + &words;
             if ended.code == Some(i32::from(Failure::Fabric(String::new()).exit_code())) {
                 return Ok(self.give_up(task, reason));
@@ -241,8 +257,8 @@ impl<'a> Executor<'a> {
         if let Some(reason) = mpi::missing() {
             return Ok(Outcome::Skipped(reason));
         }
-        // It polls, too.
-        self.end_server()?;
+        // They poll, too.
+        self.end_servers()?;
         let json = self.scratch.file("run.json");
         self.scratch.forget(&[&json]);
         let own = ["--json".to_owned(), json.display().to_string(), "--no-doubts".to_owned()];
@@ -257,7 +273,7 @@ impl<'a> Executor<'a> {
 
     /// No step on this fabric is possible.
     fn give_up(&mut self, task: &Task, reason: String) -> Outcome {
-        self.server = None;
+        self.servers.clear();
         self.unusable = Some((task.fabric, reason.clone()));
         Outcome::Failed(reason, Vec::new())
     }
@@ -298,8 +314,8 @@ impl<'a> Executor<'a> {
         if let Some(reason) = tool.missing() {
             return Ok(Outcome::Skipped(reason));
         }
-        // It polls, too.
-        self.end_server()?;
+        // They poll, too.
+        self.end_servers()?;
         let counters =
             [self.scratch.file("server-counters.json"), self.scratch.file("client-counters.json")];
         let mut whole: Option<Run> = None;
@@ -343,18 +359,20 @@ impl Ended {
 /// The command line of a client.
 fn arguments(
     work: &BenchmarkWork,
-    target: &Target,
+    targets: &[Target],
     name: &str,
     json: &Path,
     is_local: bool,
 ) -> Vec<String> {
-    let (port, json) = (target.port.to_string(), json.display().to_string());
+    let hosts: Vec<String> = targets.iter().map(Target::to_string).collect();
+    let (hosts, json) = (hosts.join(","), json.display().to_string());
     let benchmark = work.benchmark.text();
-    let fixed = ["run", &benchmark, "--host", &target.host, "--port", &port, "--name", name];
+    let fixed = ["run", &benchmark, "--host", &hosts, "--name", name];
     let mut words: Vec<String> = fixed.into_iter().map(str::to_owned).collect();
     words.extend(["--json".to_owned(), json, "--no-doubts".to_owned()]);
     words.extend(work.words.iter().cloned());
-    let pair = affinity::pair().filter(|_| is_local && work.may_be_pinned && work.threads == 1);
+    let pair = affinity::pair()
+        .filter(|_| is_local && work.may_be_pinned && work.threads == 1 && work.nodes == 2);
     if let Some((server, client)) = pair {
         words.extend(["--server-cpu".to_owned(), server.to_string()]);
         words.extend(["--cpu".to_owned(), client.to_string()]);

@@ -82,6 +82,11 @@ impl Options {
         Self(own.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
+    /// Takes an option out that is not one of `efa-bench run`.
+    pub(super) fn take(&mut self, name: &str) -> Option<String> {
+        self.0.remove(name).flatten()
+    }
+
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
@@ -95,6 +100,8 @@ impl Options {
     }
 }
 
+/// How many nodes take part in a step.
+pub(super) const NODES: &str = "nodes";
 /// Options that a plan sets itself.
 const OWN_OPTIONS: [&str; 18] = [
     "host",
@@ -160,7 +167,9 @@ fn option_list(name: &str) -> Vec<(String, bool)> {
     let named = run.get_arguments().filter_map(|argument| {
         Some((argument.get_long()?.to_owned(), argument.get_action().takes_values()))
     });
-    named.filter(|(name, _)| !OWN_OPTIONS.contains(&name.as_str())).collect()
+    let named = named.filter(|(name, _)| !OWN_OPTIONS.contains(&name.as_str()));
+    // Of `efa-bench local`: as many servers are started.
+    named.chain([(NODES.to_owned(), true)]).collect()
 }
 
 /// Tells what is wrong by its place.

@@ -4,7 +4,7 @@ use clap::Parser;
 
 use super::fabric::Fabric;
 use super::mpi::{self, MpiWork};
-use super::source::{Options, Source, StepSource, WorkSource};
+use super::source::{NODES, Options, Source, StepSource, WorkSource};
 use super::tool::ToolSource;
 use crate::cli::{Cli, Command, MeasureArgs};
 use crate::client::Wish;
@@ -39,6 +39,8 @@ pub(super) enum Work {
 #[derive(Debug)]
 pub(super) struct BenchmarkWork {
     pub(super) benchmark: Name,
+    /// Nodes that take part, the client included.
+    pub(super) nodes: usize,
     /// Its options, fabric included.
     pub(super) words: Vec<String>,
     /// Points times blocks.
@@ -109,17 +111,28 @@ fn of_benchmark(
     scale: f64,
 ) -> Result<Task, Failure> {
     let mut options = options.clone();
+    let usual = benchmark.preset().nodes;
+    let nodes = match options.take(NODES) {
+        None => usual,
+        Some(text) => {
+            let wrong = |_| Failure::Usage(format!("nodes = {text}: write a number"));
+            text.parse().map_err(wrong)?
+        }
+    };
     options.set("fabric", fabric.fabric.to_string());
     if scale != 1.0 {
-        let (measure, _) = understood(benchmark, &options)?;
+        let (measure, _) = understood(benchmark, nodes, &options)?;
         if measure.iterations.is_none() {
             set_times(&mut options, measure.duration * scale, measure.warmup * scale);
         }
     }
-    let (_, wish) = understood(benchmark, &options)?;
+    let (_, wish) = understood(benchmark, nodes, &options)?;
     let words = options.words();
     let mut command = fabric.short_prefix();
     command.extend(["efa-bench".to_owned(), "local".to_owned(), benchmark.text()]);
+    if nodes != usual {
+        command.extend(["--nodes".to_owned(), nodes.to_string()]);
+    }
     command.extend(words.iter().cloned());
     let command: Vec<String> = command.iter().map(|word| report::shell_word(word)).collect();
     Ok(Task {
@@ -129,6 +142,7 @@ fn of_benchmark(
         title: format!("{} on {}", benchmark.text(), fabric.name),
         work: Work::Benchmark(BenchmarkWork {
             benchmark,
+            nodes,
             words,
             measurements: wish.measurements(),
             may_be_pinned: !options.has("cpu") && !options.has("server-cpu"),
@@ -149,14 +163,18 @@ fn seconds(value: f64) -> String {
 }
 
 /// What the command line makes of these options.
-fn understood(benchmark: Name, options: &Options) -> Result<(MeasureArgs, Wish), Failure> {
+fn understood(
+    benchmark: Name,
+    nodes: usize,
+    options: &Options,
+) -> Result<(MeasureArgs, Wish), Failure> {
     let mut words = vec!["efa-bench".to_owned(), "run".to_owned(), benchmark.text()];
     words.extend(["--host".to_owned(), "localhost".to_owned()]);
     words.extend(options.words());
     let parsed = Cli::try_parse_from(&words).map_err(|error| refusal(&error))?;
     match parsed.command {
         Command::Run { measure, .. } => {
-            let wish = measure.wish(benchmark, 2)?;
+            let wish = measure.wish(benchmark, nodes)?;
             Ok((measure, wish))
         }
         _ => Err(Failure::Check("`run` was taken for another command".to_owned())),
