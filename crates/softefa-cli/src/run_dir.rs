@@ -54,9 +54,8 @@ impl RunDir {
 
     fn create_in(base: &Path, program: &str, keep: bool) -> io::Result<Self> {
         make_private(base)?;
-        // One at a time: a fresh directory must be locked before others look for stale ones.
-        let base_lock = File::create(base.join(LOCK_FILE))?;
-        base_lock.lock()?;
+        // A fresh directory must be locked before others look for stale ones.
+        let _alone = one_at_a_time(base)?;
         remove_stale(base)?;
         let path = make_unique(base)?;
         let lock = File::create(path.join(LOCK_FILE))?;
@@ -91,10 +90,19 @@ impl Drop for RunDir {
         if self.keep {
             return;
         }
+        // Half removed it looks like what a killed run left, which others would remove, too.
+        let _alone = self.path.parent().map(one_at_a_time);
         if let Err(error) = fs::remove_dir_all(&self.path) {
             eprintln!("softefa: run directory {} left behind: {error}", self.path.display());
         }
     }
+}
+
+/// Held by whoever makes or removes directories of runs.
+fn one_at_a_time(base: &Path) -> io::Result<File> {
+    let lock = File::create(base.join(LOCK_FILE))?;
+    lock.lock()?;
+    Ok(lock)
 }
 
 /// The runs of this user that are alive now, oldest name first.
@@ -206,6 +214,25 @@ mod tests {
         let path = second.path().to_path_buf();
         drop(second);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn runs_that_begin_and_end_together_do_not_meet() {
+        let base = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let run = RunDir::create_in(base.path(), "short", false).unwrap();
+                        fs::create_dir(run.sysfs()).unwrap();
+                        for file in 0..50 {
+                            fs::write(run.sysfs().join(file.to_string()), "").unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        assert!(run_paths(base.path()).is_empty());
     }
 
     #[test]
