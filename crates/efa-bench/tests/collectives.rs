@@ -60,11 +60,14 @@ fn operations_run_over_shared_memory_and_soft_efa() {
         for point in &points_of(&[&all[..], &["-p", "shm"]].concat()) {
             check(point, 20, 3);
         }
-        let (output, packets) = on_soft_efa(&[&all[..], &["--fabric", "verbs:srd"]].concat());
-        assert!(output.status.success(), "{all:?}: {}", String::from_utf8_lossy(&output.stderr));
-        points(&output).iter().for_each(|point| check(point, 20, 3));
-        // Two messages of each operation at least, and those of the barrier before it.
-        assert!(packets >= 20 * (2 + 6), "{all:?}: {packets} packets");
+        for fabric in ["verbs:srd", "libfabric:efa"] {
+            let (output, packets) = on_soft_efa(&[&all[..], &["--fabric", fabric]].concat());
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{all:?} {fabric}: {said}");
+            points(&output).iter().for_each(|point| check(point, 20, 3));
+            // Two messages of each operation at least, and those of the barrier before it.
+            assert!(packets >= 20 * (2 + 6), "{all:?} {fabric}: {packets} packets");
+        }
     }
 }
 
