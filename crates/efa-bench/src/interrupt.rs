@@ -24,8 +24,8 @@ use crate::failure::{EXIT_INTERRUPTED, Failure};
 static ASKED: AtomicBool = AtomicBool::new(false);
 static CHILDREN: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
-/// How long children may take to write what they have.
-const GRACE: Duration = Duration::from_secs(8);
+/// How long children may take to write what they have, and servers to end a session.
+pub(crate) const GRACE: Duration = Duration::from_secs(8);
 
 /// From now on an interruption is noted instead of ending the process.
 pub(crate) fn watch() -> Result<(), Failure> {
@@ -56,7 +56,7 @@ pub(crate) fn end_with_stdin() {
 }
 
 /// Measuring threads may be anywhere in a C library: runs no destructors under their feet.
-fn end_now() {
+pub(crate) fn end_now() {
     signal_hook::low_level::exit(i32::from(EXIT_INTERRUPTED));
 }
 

@@ -10,6 +10,7 @@ use crate::bench::Measured;
 use crate::counters::Source;
 use crate::exchange::{Control, Message, Signals, plain};
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::lane::{Command, Side};
 use crate::lanes::Lanes;
 use crate::spec::{Benchmark, JobSpec, PointSpec};
@@ -129,12 +130,15 @@ impl Server {
     }
 }
 
-/// Waits for the end of standard input, then stops the server.
+/// Waits for the end of standard input, then stops the server; ends it if its session does not end.
 fn end_with_stdin(stopper: &Stopper) {
     let mut byte = [0_u8; 64];
     let mut stdin = std::io::stdin();
     while stdin.read(&mut byte).is_ok_and(|n| n > 0) {}
     stopper.stop();
+    // A peer that was killed in a lock that it shared with us (libfabric's shm) never gives it back.
+    std::thread::sleep(interrupt::GRACE);
+    interrupt::end_now();
 }
 
 /// Serves one client; a failure is told to it.

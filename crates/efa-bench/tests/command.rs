@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{PROGRAM, Server, assert_fails, efa_bench};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Sessions of a busy machine take a while; nothing here waits this long when all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -299,6 +300,33 @@ fn a_client_that_dies_does_not_end_the_server() {
     }
     let output = server.run(&["latency", "-n", "10", "--sizes", "8", "--timeout", "30"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_server_ends_with_its_owner_whatever_its_session_waits_for() {
+    let mut server = Server::start();
+    let mut client = Command::new(PROGRAM)
+        .args(["run", "latency", "-H", "127.0.0.1", "--port", &server.port])
+        .args(["--sizes", "8,16", "-t", "0.4", "--blocks", "1", "--timeout", "600", "--no-doubts"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("client starts");
+    let mut lines = BufReader::new(client.stderr.take().expect("piped")).lines();
+    assert!(lines.next().is_some_and(|l| l.is_ok()), "a progress line");
+    let pid = Pid::from_raw(client.id().try_into().expect("a pid")).expect("not zero");
+    kill_process(pid, Signal::STOP).expect("the client waits");
+    drop(server.child.stdin.take());
+    let deadline = Instant::now() + PATIENCE;
+    let ended = loop {
+        match server.child.try_wait().expect("a child") {
+            None if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
+            ended => break ended,
+        }
+    };
+    client.kill().expect("kill the client");
+    client.wait().expect("client ends");
+    assert!(ended.is_some(), "the server goes on");
 }
 
 #[test]

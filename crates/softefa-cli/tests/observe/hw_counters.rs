@@ -63,7 +63,7 @@ fn in_the_end_they_are_what_the_run_counted() {
     let total = |name: &str| server.counter(name) + client.counter(name);
     let shown: Vec<_> = devices.iter().map(|device| cat("ports/1/hw_counters", device)).collect();
     assert_eq!(shown[0].len(), 23, "those of the driver, lifespan: {:?}", shown[0]);
-    for name in shown[0].keys() {
+    for name in shown[0].keys().filter(|name| *name != "lifespan") {
         assert_eq!(shown.iter().map(|values| values[name]).sum::<u64>(), total(name), "{name}");
     }
     assert!(total("retrans_pkts") > 0 && total("send_wrs") >= 5000, "{client}");
