@@ -106,7 +106,7 @@ pub(crate) fn run(
     if specs.is_empty() {
         return Err(Failure::Usage(format!(
             "no point is possible: {}",
-            warnings.first().map_or("no sizes given", String::as_str)
+            warnings.last().map_or("no sizes given", String::as_str)
         )));
     }
     let mut order = Blocks::new(specs.len(), wish.until, wish.job.seed);
@@ -194,6 +194,12 @@ fn one_line(name: &str, point: &Point) -> String {
         let shares = incast.shares.as_ref().map(|own| format!(", Jain {:.3}", own.jain));
         let more = slowest.or(shares).unwrap_or_default();
         return format!("{what}, {} flows: {:.2} Gbit/s{more}", incast.flows, found.gbit_per_s);
+    }
+    if let (Some(shuffle), Some(found)) = (&point.shuffle, point.bandwidth) {
+        return format!(
+            "{what} in {} B depth {}: {:.2} Gbit/s a node, {:.3} M tuples/s",
+            point.parameter, point.depth, found.gbit_per_s, shuffle.mtuples_per_s
+        );
     }
     if let Some(work) = &point.work {
         let own =

@@ -71,6 +71,9 @@ pub(crate) enum Name {
     /// Flows of every server (--endpoints each) into the client, all at once (--persistent: all the
     /// time); --sizes is the transfer, --depth the messages (--chunk) on their way in a flow.
     Incast,
+    /// Tuples of every node, each to the owner of its key's partition; --sizes is the tuple, --depth the
+    /// buffers (--buffer) on their way to each node.
+    Shuffle,
     /// Every node gets what each has, round a ring; --sizes is the part of each.
     Allgather,
     /// Every node gets the sum of what all have (32-bit integers), by --algorithm.
@@ -115,6 +118,7 @@ const RECORD_SIZES: &str = "128,1024";
 const LOG_DEPTHS: &str = "1,16";
 const TRANSFER_SIZES: &str = "64K,256K,1M,2M";
 const RANK_SIZES: &str = "4..1048576";
+const TUPLE_SIZES: &str = "16,64,256,1024";
 const FLOW_DEPTH: &str = "64";
 const TRANSACTION_DEPTHS: &str = "1,8,64";
 const DEPTH: &str = "256";
@@ -157,6 +161,12 @@ impl Preset {
         sizes: TRANSFER_SIZES,
         depth: FLOW_DEPTH,
         endpoints: 4,
+        ..Self::GROUP
+    };
+    const SHUFFLE: Self = Self {
+        benchmark: Benchmark::Shuffle,
+        sizes: TUPLE_SIZES,
+        depth: FLOW_DEPTH,
         ..Self::GROUP
     };
     /// An operation of all ranks.
@@ -219,6 +229,7 @@ impl Name {
             Self::Log => Preset::LOG,
             Self::TwoPhase => Preset::TWO_PHASE,
             Self::Incast => Preset::INCAST,
+            Self::Shuffle => Preset::SHUFFLE,
             Self::Allgather => Preset::of_ranks(Pattern::Allgather),
             Self::Allreduce => Preset::of_ranks(Pattern::Allreduce),
             Self::Barrier => Preset::of_ranks(Pattern::Barrier),

@@ -15,6 +15,7 @@ mod collective;
 mod counted;
 mod csv;
 mod incast;
+mod shuffle;
 mod work;
 
 pub(crate) use self::csv::csv;
@@ -135,6 +136,7 @@ pub(crate) fn table(run: &Run) -> Table {
         | Benchmark::Log
         | Benchmark::TwoPhase => work::table(run),
         Benchmark::Incast => incast::table(run),
+        Benchmark::Shuffle => shuffle::table(run),
         Benchmark::Collective => collective::table(run),
     }
 }

@@ -13,6 +13,7 @@ mod histogram;
 mod incast;
 mod plan;
 mod point;
+mod shuffle;
 mod work;
 
 pub(crate) use self::collective::Collective;
@@ -23,6 +24,7 @@ pub(crate) use self::histogram::{PackedTimes, TimesOf};
 pub(crate) use self::incast::{Bursts, IdealFrom, Incast, Shares};
 pub(crate) use self::plan::{DeviceCounters, LeftOut, PlanRecord};
 pub(crate) use self::point::Point;
+pub(crate) use self::shuffle::{Shuffle, ShuffleCount, ShuffleOf};
 pub(crate) use self::work::{ActionTimes, Work};
 
 /// Schema name and version in every JSON file.

@@ -252,6 +252,7 @@ fn serve_point(
         | Benchmark::Log
         | Benchmark::TwoPhase
         | Benchmark::Incast
+        | Benchmark::Shuffle
         | Benchmark::Collective => count_stream(lanes, control, 0),
         Benchmark::SatLatency => {
             lanes.windows_closed(1)?;

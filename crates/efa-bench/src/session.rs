@@ -26,6 +26,7 @@ use crate::workload::{self, Calls};
 
 mod collective;
 mod incast;
+mod shuffle;
 
 /// Between two words to a server that waits for the end of a point.
 const WORD_EVERY: Duration = Duration::from_millis(200);
@@ -119,6 +120,7 @@ impl Session {
             | Benchmark::Index
             | Benchmark::Log
             | Benchmark::TwoPhase => SEQUENCE_BYTES,
+            Benchmark::Shuffle => workload::TUPLE_BYTES_MIN,
             // A barrier has no bytes.
             Benchmark::Collective => 0,
             _ => 1,
@@ -131,6 +133,11 @@ impl Session {
         let room = workload::index::VALUE_BYTES_MAX;
         if self.job.benchmark == Benchmark::Index && size_bytes > room {
             return Some(format!("a value of {size_bytes} B is more than the {room} B of a leaf"));
+        }
+        if self.job.benchmark == Benchmark::Shuffle && size_bytes > parameter {
+            return Some(format!(
+                "a tuple of {size_bytes} B is more than a buffer of {parameter} B"
+            ));
         }
         let work = self.job.benchmark.is_workload().then_some(self.job.work);
         let whole_bytes = work.map_or(size_bytes, |work| {
@@ -178,6 +185,7 @@ impl Session {
             | Benchmark::Log
             | Benchmark::TwoPhase => self.calls(point),
             Benchmark::Incast => self.incast(point),
+            Benchmark::Shuffle => self.shuffle(point),
             Benchmark::OpenLoop => self.open_loop(point),
             Benchmark::Collective => self.collective(point),
             Benchmark::SatLatency => self.saturated(point),

@@ -43,6 +43,8 @@ pub(crate) enum Benchmark {
     TwoPhase,
     /// Flows of several servers into the client.
     Incast,
+    /// Tuples of all nodes, each to the owner of its partition.
+    Shuffle,
     /// An operation of all ranks: of a session's nodes, or of an MPI program.
     Collective,
 }
@@ -64,6 +66,7 @@ impl Benchmark {
             Self::Log => "log",
             Self::TwoPhase => "2pc",
             Self::Incast => "incast",
+            Self::Shuffle => "shuffle",
             Self::Collective => "collective",
         }
     }
@@ -85,6 +88,7 @@ impl Benchmark {
                 | Self::Log
                 | Self::TwoPhase
                 | Self::Incast
+                | Self::Shuffle
                 | Self::Collective
         )
     }
@@ -93,7 +97,7 @@ impl Benchmark {
     pub(crate) const fn is_clocked(self) -> bool {
         match self {
             Self::SatLatency | Self::OpenLoop => true,
-            Self::Incast | Self::Collective => false,
+            Self::Incast | Self::Shuffle | Self::Collective => false,
             other => other.is_workload(),
         }
     }
@@ -101,14 +105,14 @@ impl Benchmark {
     /// Who talks to whom in it.
     pub(crate) const fn topology(self) -> Topology {
         match self {
-            Self::Collective => Topology::Mesh,
+            Self::Collective | Self::Shuffle => Topology::Mesh,
             _ => Topology::Star,
         }
     }
 
     /// Whether more than two nodes can take part.
     pub(crate) const fn is_for_groups(self) -> bool {
-        matches!(self, Self::Log | Self::TwoPhase | Self::Incast | Self::Collective)
+        matches!(self, Self::Log | Self::TwoPhase | Self::Incast | Self::Shuffle | Self::Collective)
     }
 
     /// What the thread of that number does in it.
@@ -272,7 +276,8 @@ pub(crate) struct PointSpec {
     /// Messages per second of each thread that sends by the clock; 0: as fast as it can.
     pub(crate) rate_per_s: u64,
     /// The workload's own parameter: records in a message (piggyback), levels of the tree that the
-    /// client keeps (index), bytes of a chunk (fileget, incast, collective); 0 elsewhere.
+    /// client keeps (index), bytes of a chunk (fileget, incast, collective) or of a buffer (shuffle); 0
+    /// elsewhere.
     pub(crate) parameter: usize,
     /// Of streams.
     #[serde(default)]

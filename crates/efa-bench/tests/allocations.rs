@@ -93,6 +93,11 @@ fn timed_loops_do_not_allocate() {
         ),
         (&["allreduce", "--fabric", "tcp", "-s", "10000", "--chunk", "4K"], "100", "3000"),
         (&["incast", "--fabric", "tcp", "-s", "64K", "-d", "8", "--chunk", "4K"], "40", "2000"),
+        (
+            &["shuffle", "--fabric", "tcp", "-d", "8", "-s", "64", "--buffer", "1K"],
+            "10000",
+            "200000",
+        ),
         (&["log", "--fabric", "tcp", "-d", "8", "-s", "64", "--group", "4"], "1000", "30000"),
         (
             &["log", "-p", "shm", "-d", "8", "-s", "64", "--nodes", "2", "--validate"],

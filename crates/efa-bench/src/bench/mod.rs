@@ -119,6 +119,7 @@ pub(crate) fn wants(job: &JobSpec, side: Side, thread: usize) -> Wants {
             | Benchmark::Log
             | Benchmark::TwoPhase
             | Benchmark::Incast
+            | Benchmark::Shuffle
             | Benchmark::Collective,
             _,
         ) => (job.tx_depth, job.rx_depth),
@@ -192,6 +193,7 @@ pub(crate) fn run<B: Backend>(
             | Benchmark::Log
             | Benchmark::TwoPhase
             | Benchmark::Incast
+            | Benchmark::Shuffle
             | Benchmark::Collective,
             _,
         ) => place.run(links, port, point),

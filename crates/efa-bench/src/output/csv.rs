@@ -1,10 +1,10 @@
 //! Results as CSV: one row per point.
 
 use crate::counters::Counted;
-use crate::record::{Disorder, Point, Run};
+use crate::record::{Disorder, Point, Run, Shuffle};
 use crate::spec::Order;
 
-const COLUMNS: [&str; 87] = [
+const COLUMNS: [&str; 96] = [
     "name",
     "source",
     "benchmark",
@@ -92,6 +92,15 @@ const COLUMNS: [&str; 87] = [
     "jain_worst",
     "min_to_fair",
     "max_to_fair",
+    "mtuples_per_s",
+    "node_gb_per_s",
+    "node_gb_per_s_min",
+    "node_gb_per_s_max",
+    "link_percent",
+    "cpu_ns_per_tuple",
+    "fill",
+    "load_max_to_mean",
+    "time_max_to_mean",
 ];
 
 /// Tidy CSV: one row per point, empty cells for what a point does not have.
@@ -176,6 +185,7 @@ fn cells(run: &Run, point: &Point) -> Vec<String> {
     cells.push(again.map_or_else(String::new, |packets| packets.to_string()));
     cells.extend(order_cells(point));
     cells.extend(incast_cells(point));
+    cells.extend(shuffle_cells(point));
     cells
 }
 
@@ -232,6 +242,25 @@ fn incast_cells(point: &Point) -> Vec<String> {
         number(shares.map(|own| own.jain_worst)),
         number(shares.map(|own| own.min_to_fair)),
         number(shares.map(|own| own.max_to_fair)),
+    ]
+}
+
+/// Of tuples that went to the owners of their partitions.
+fn shuffle_cells(point: &Point) -> [String; 9] {
+    let found = point.shuffle;
+    let number = |of: fn(&Shuffle) -> Option<f64>| {
+        found.as_ref().and_then(of).map_or_else(String::new, |value| value.to_string())
+    };
+    [
+        number(|own| Some(own.mtuples_per_s)),
+        number(|own| Some(own.gb_per_s)),
+        number(|own| Some(own.gb_per_s_min)),
+        number(|own| Some(own.gb_per_s_max)),
+        number(|own| own.link_percent),
+        number(|own| Some(own.cpu_ns_per_tuple)),
+        number(|own| Some(own.fill)),
+        number(|own| Some(own.load_max_to_mean)),
+        number(|own| Some(own.time_max_to_mean)),
     ]
 }
 

@@ -80,6 +80,20 @@ const BYTES: Quantity = Quantity {
     meaning: "Bytes that reached their place within the measured window; 10^9 to a GB.",
     of: |point| point.bandwidth.map(|found| found.mb_per_s / 1e3),
 };
+const NODE_BYTES: Quantity = Quantity {
+    label: "throughput of a node",
+    meaning: "Bytes of tuples that a node got from others within its window, mean of the nodes; 10^9 to a \
+        GB.",
+    of: |point| point.shuffle.map(|found| found.gb_per_s),
+    ..BYTES
+};
+const TUPLE_TIME: Quantity = Quantity {
+    label: "processor time of a tuple",
+    unit: "ns",
+    better: "lower",
+    meaning: "Of the measuring threads of all nodes, to make a tuple and to take it, polling included.",
+    of: |point| point.shuffle.map(|found| found.cpu_ns_per_tuple),
+};
 const TAIL: Quantity = Quantity {
     label: "99th percentile",
     unit: "µs",
@@ -97,6 +111,7 @@ pub(super) const fn of(benchmark: Benchmark, size_bytes: Option<usize>) -> &'sta
         (Benchmark::Bandwidth | Benchmark::Rma, _) => &[GOODPUT],
         (Benchmark::Collective, _) => &[COLLECTIVE],
         (Benchmark::FileGet, _) => &[BYTES, TAIL],
+        (Benchmark::Shuffle, _) => &[NODE_BYTES, TUPLE_TIME],
         _ => &[CALLS, TAIL],
     }
 }

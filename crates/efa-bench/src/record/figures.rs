@@ -3,6 +3,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use super::ShuffleCount;
 use crate::spec::Arrivals;
 
 /// Requests that came by the clock, whole round trips in µs.
@@ -140,13 +141,30 @@ impl Bandwidth {
     /// length and lie within each other's streams.
     pub(crate) fn of(threads: &[ReceiverCount]) -> Self {
         let each = threads.iter().map(|c| Self::new(c.messages, c.bytes, c.seconds));
-        each.fold(Self::default(), |sum, one| Self {
-            messages: sum.messages + one.messages,
-            seconds: sum.seconds.max(one.seconds),
-            mb_per_s: sum.mb_per_s + one.mb_per_s,
-            gbit_per_s: sum.gbit_per_s + one.gbit_per_s,
-            mmsg_per_s: sum.mmsg_per_s + one.mmsg_per_s,
-        })
+        each.fold(Self::default(), Self::and)
+    }
+
+    /// Together with what came elsewhere at the same time.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            messages: self.messages + other.messages,
+            seconds: self.seconds.max(other.seconds),
+            mb_per_s: self.mb_per_s + other.mb_per_s,
+            gbit_per_s: self.gbit_per_s + other.gbit_per_s,
+            mmsg_per_s: self.mmsg_per_s + other.mmsg_per_s,
+        }
+    }
+
+    /// The mean of so many parts.
+    pub(crate) fn divided(self, parts: u64) -> Self {
+        let of_one = |rate: f64| rate / parts as f64;
+        Self {
+            messages: self.messages / parts.max(1),
+            seconds: self.seconds,
+            mb_per_s: of_one(self.mb_per_s),
+            gbit_per_s: of_one(self.gbit_per_s),
+            mmsg_per_s: of_one(self.mmsg_per_s),
+        }
     }
 
     pub(crate) fn new(messages: u64, bytes: u64, seconds: f64) -> Self {
@@ -192,4 +210,7 @@ pub(crate) struct ReceiverCount {
     /// whole process.
     pub(crate) cpu_ns: u64,
     pub(crate) process_cpu_ns: u64,
+    /// Of a shuffle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) shuffle: Option<ShuffleCount>,
 }

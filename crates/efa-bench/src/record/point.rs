@@ -4,7 +4,8 @@ use report::{Interval, middle_interval};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bandwidth, Collective, Disorder, Distribution, Incast, Latency, OpenLoop, PackedTimes, Work,
+    Bandwidth, Collective, Disorder, Distribution, Incast, Latency, OpenLoop, PackedTimes, Shuffle,
+    Work,
 };
 use crate::counters::Counted;
 use crate::spec::Order;
@@ -40,7 +41,8 @@ pub(crate) struct Point {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) rate_per_s: u64,
     /// The workload's own parameter: records in a message (piggyback), levels of the tree that the
-    /// client keeps (index), bytes of a chunk (fileget, incast).
+    /// client keeps (index), bytes of a chunk (fileget, incast) or of a buffer
+    /// (shuffle).
     #[serde(default, skip_serializing_if = "is_none")]
     pub(crate) parameter: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,6 +74,9 @@ pub(crate) struct Point {
     /// Of flows that meet at one node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) incast: Option<Incast>,
+    /// Of tuples that went to the owners of their partitions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) shuffle: Option<Shuffle>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
@@ -111,6 +116,7 @@ impl Point {
             work: None,
             collective: None,
             incast: None,
+            shuffle: None,
         }
     }
 

@@ -23,7 +23,7 @@ pub(super) enum Code {
     Find = 4,
     /// Call: this file.
     File = 5,
-    /// So many chunks of the file may be sent in all.
+    /// So many chunks of the file, or buffers of a partition, may be sent in all.
     Grant = 6,
     /// These records follow the log.
     Append = 7,
@@ -39,13 +39,15 @@ pub(super) enum Code {
     Stop = 12,
     /// A part of what one rank has for another; the number is the operation.
     Part = 13,
+    /// Nothing more comes than so many buffers of a partition, with so many tuples.
+    Last = 14,
     /// Reply: it is done; what was asked for follows.
     Done = 16,
     /// Reply: there is no such key.
     Missing = 17,
     /// Reply: the call arrived damaged.
     Damaged = 18,
-    /// A part of a file or of a flow; the number is its place.
+    /// A part of a file or of a flow, or a buffer of tuples; the number is its place.
     Chunk = 19,
     /// Reply: the records are in the log.
     Appended = 20,
@@ -58,7 +60,7 @@ pub(super) enum Code {
 }
 
 impl Code {
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 22] = [
         Self::Get,
         Self::Put,
         Self::Records,
@@ -72,6 +74,7 @@ impl Code {
         Self::Go,
         Self::Stop,
         Self::Part,
+        Self::Last,
         Self::Done,
         Self::Missing,
         Self::Damaged,

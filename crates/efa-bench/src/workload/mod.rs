@@ -1,5 +1,5 @@
-//! What data systems do with a fabric. `log`, `twopc`, `incast` and `collective` have folders of their own; `rpc` and
-//! `kv` are calls from a client, answered by a server that holds data:
+//! What data systems do with a fabric. `log`, `twopc`, `incast`, `shuffle` and `collective` have folders of their
+//! own; `rpc` and `kv` are calls from a client, answered by a server that holds data:
 //!
 //! ```text
 //! client lane                                    server lane
@@ -26,6 +26,7 @@ mod pace;
 mod piggyback;
 mod popularity;
 mod server;
+mod shuffle;
 mod spec;
 mod store;
 mod table;
@@ -46,6 +47,7 @@ pub(crate) use self::fileget::Source;
 pub(crate) use self::index::Way;
 pub(crate) use self::log::{Ack, Commit, LogSpec};
 pub(crate) use self::pace::{Calls, Times};
+pub(crate) use self::shuffle::TUPLE_BYTES_MIN;
 pub(crate) use self::spec::{WorkArgs, WorkSpec, parameter_name, sound};
 
 use self::caller::Naming;
@@ -85,10 +87,13 @@ impl Place {
             side,
             node: job.node,
             work: job.work,
-            random: Random::new(job.seed ^ number),
-            popularity: match side {
-                Side::Client => Popularity::new(keys, job.work.zipf_hundredths),
-                Side::Server => Popularity::Uniform { keys },
+            // Each node has its own.
+            random: Random::new(job.seed ^ number ^ (job.node as u64) << 32),
+            popularity: match (side, job.benchmark) {
+                (Side::Client, _) | (_, Benchmark::Shuffle) => {
+                    Popularity::new(keys, job.work.zipf_hundredths)
+                }
+                (Side::Server, _) => Popularity::Uniform { keys },
             },
             store: match (side, job.benchmark) {
                 (Side::Server, Benchmark::Rpc | Benchmark::Kv) => {
@@ -177,6 +182,7 @@ impl Place {
             }
             (Side::Client, Benchmark::Incast) => incast::receive(links, port, point, self),
             (Side::Server, Benchmark::Incast) => incast::serve(links, port, point),
+            (_, Benchmark::Shuffle) => shuffle::take_part(links, port, point, self),
             (_, Benchmark::TwoPhase) => match &mut self.rows {
                 Some(rows) => twopc::take_part(links, port, point, rows, self.work.locks),
                 None => twopc::coordinate(links, port, point, self),
@@ -250,6 +256,9 @@ pub(crate) fn wants(job: &JobSpec, side: Side, usual: Wants) -> Wants {
         }
         (Benchmark::Incast, Side::Client) => (incast::REQUESTS, job.rx_depth.max(depth)),
         (Benchmark::Incast, Side::Server) => (depth, incast::REQUESTS),
+        (Benchmark::Shuffle, _) => {
+            (shuffle::sends(job.tx_depth), shuffle::receives(job.tx_depth.max(job.rx_depth)))
+        }
         _ => (depth, job.rx_depth.max(depth)),
     };
     Wants {
@@ -283,6 +292,9 @@ pub(crate) fn message_bytes(
     }
     if work.collective.is_some() {
         return collective::message_bytes(size_bytes, parameter);
+    }
+    if benchmark == Benchmark::Shuffle {
+        return shuffle::message_bytes(parameter);
     }
     if work.incast.is_some() {
         return incast::message_bytes(size_bytes, parameter);

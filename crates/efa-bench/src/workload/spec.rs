@@ -23,6 +23,8 @@ const RECORDS: &str = "1..128";
 const CHUNK: &str = "64K";
 /// Bytes of a message of a flow where nothing else is said: with its header within the MTU of an EFA.
 const PART: &str = "8K";
+/// Bytes of a buffer of tuples where nothing else is said: with its header within the MTU of an EFA.
+const BUFFER: &str = "8K";
 /// Faster links are a mistake.
 const LINK_GBIT_MAX: f64 = 100_000.0;
 /// Longer chunks are a mistake.
@@ -104,8 +106,14 @@ pub(crate) const fn parameter_name(benchmark: Benchmark) -> Option<&'static str>
         Benchmark::Piggyback => Some("records/msg"),
         Benchmark::Index => Some("levels kept"),
         Benchmark::FileGet | Benchmark::Incast => Some("chunk B"),
+        Benchmark::Shuffle => Some("buffer B"),
         _ => None,
     }
+}
+
+/// Whether `--keys` says how many keys there are.
+const fn has_keys(benchmark: Benchmark) -> bool {
+    matches!(benchmark, Benchmark::Rpc | Benchmark::Kv | Benchmark::TwoPhase | Benchmark::Shuffle)
 }
 
 /// Options of the workloads.
@@ -115,13 +123,13 @@ pub(crate) struct WorkArgs {
     /// rpc: bytes of a request, key included; the response has --sizes. Default: 32.
     #[arg(long, value_parser = parse_bytes)]
     request: Option<usize>,
-    /// Keys of the server: 1000, 64K, 64M (powers of two). Default: 1M.
+    /// Keys of the server (shuffle: that tuples have): 1000, 64K, 64M (powers of two). Default: 1M.
     #[arg(long, value_parser = parse_bytes)]
     keys: Option<usize>,
     /// kv: gets in percent of all calls, 0 to 100; the others are puts. Default: 95.
     #[arg(long, value_name = "PERCENT")]
     gets: Option<u32>,
-    /// Ask for keys by Zipf's law with this exponent, 0.01 to 0.99. Default: all keys alike.
+    /// Ask for keys (shuffle: make tuples) by Zipf's law with this exponent, 0.01 to 0.99. Default: all keys alike.
     #[arg(long, value_name = "EXPONENT")]
     zipf: Option<f64>,
     /// piggyback: records that fill a message, like --sizes. Default: 1..128.
@@ -142,6 +150,9 @@ pub(crate) struct WorkArgs {
     /// ranks (one, a multiple of 8; default: 8K).
     #[arg(long)]
     chunk: Option<String>,
+    /// shuffle: bytes of tuples in a buffer, like --sizes. Default: 8K.
+    #[arg(long)]
+    buffer: Option<String>,
     /// fileget: where the server has the file; default: memory.
     #[arg(long)]
     from: Option<Source>,
@@ -149,8 +160,8 @@ pub(crate) struct WorkArgs {
     /// locked votes no.
     #[arg(long)]
     locks: bool,
-    /// incast: what the receiver's link takes in Gbit/s; default: what one flow alone moves counts
-    /// instead.
+    /// What a link takes in Gbit/s: incast, of the receiver (default: what one flow alone moves counts
+    /// instead), and shuffle, of each node.
     #[arg(long, value_name = "GBIT")]
     link_gbit: Option<f64>,
     #[command(flatten)]
@@ -199,6 +210,11 @@ impl WorkArgs {
                 let hint = format!("{CHUNK_MAX} at most");
                 numbers("--chunk", text, |bytes| *bytes > CHUNK_MAX, hint)
             }
+            Benchmark::Shuffle => {
+                let text = self.buffer.as_deref().unwrap_or(BUFFER);
+                let hint = format!("{CHUNK_MAX} at most");
+                numbers("--buffer", text, |bytes| *bytes > CHUNK_MAX, hint)
+            }
             Benchmark::Index if !self.kept.is_empty() => {
                 let mut kept = self.kept.clone();
                 kept.sort_unstable();
@@ -219,7 +235,8 @@ impl WorkArgs {
     fn check_given(&self, benchmark: Benchmark) -> Result<(), Failure> {
         let is_kv = benchmark == Benchmark::Kv;
         let is_two_phase = benchmark == Benchmark::TwoPhase;
-        let has_keys = is_kv || is_two_phase || benchmark == Benchmark::Rpc;
+        let is_shuffle = benchmark == Benchmark::Shuffle;
+        let has_keys = has_keys(benchmark);
         let is_index = benchmark == Benchmark::Index;
         let has_file = benchmark == Benchmark::FileGet;
         let has_records = benchmark == Benchmark::Piggyback;
@@ -235,7 +252,8 @@ impl WorkArgs {
             ("--kept", !self.kept.is_empty(), is_index && self.way == Some(Way::Read)),
             ("--chunk", self.chunk.is_some(), has_file || is_incast || is_collective),
             ("--algorithm", self.algorithm.is_some(), is_collective),
-            ("--link-gbit", self.link_gbit.is_some(), is_incast),
+            ("--buffer", self.buffer.is_some(), is_shuffle),
+            ("--link-gbit", self.link_gbit.is_some(), is_incast || is_shuffle),
             ("--from", self.from.is_some(), has_file),
             ("--records", self.records.is_some(), has_records),
             ("--flush-us", self.flush_us.is_some(), has_records),
@@ -285,7 +303,7 @@ impl WorkArgs {
         if self.kept.iter().any(|kept| *kept > KEPT_MAX) {
             return wrong(format!("--kept: give 0 to {KEPT_MAX}, the tree has one more level"));
         }
-        if !is_kv && !is_index && !is_two_phase && benchmark != Benchmark::Rpc {
+        if !is_index && !has_keys(benchmark) {
             let source = self.from.unwrap_or_default();
             return Ok(WorkSpec { parameter_max, flush_us, source, ..WorkSpec::NONE });
         }
@@ -323,6 +341,7 @@ impl WorkArgs {
             source: Source::Memory,
             transactions: is_two_phase,
             locks: self.locks,
+            link_mbit_per_s: self.link_mbit_per_s()?,
             ..WorkSpec::NONE
         })
     }
@@ -357,7 +376,8 @@ pub(crate) fn sound(job: &JobSpec) -> Result<(), String> {
     if job.benchmark == Benchmark::Piggyback && job.flow.post_list > 1 {
         return Err("--post-list is for calls: --records says how many travel together".to_owned());
     }
-    let has_chunks = [Benchmark::FileGet, Benchmark::Incast, Benchmark::Collective];
+    let has_chunks =
+        [Benchmark::FileGet, Benchmark::Incast, Benchmark::Shuffle, Benchmark::Collective];
     if has_chunks.contains(&job.benchmark) && job.flow.post_list > 1 {
         return Err("--post-list is for calls, not for what comes in chunks".to_owned());
     }
@@ -370,8 +390,9 @@ pub(crate) fn sound(job: &JobSpec) -> Result<(), String> {
     if job.work.source == Source::Sendfile && job.fabric != FabricName::Tcp {
         return Err(format!("--from sendfile is for --fabric tcp, not {}", job.fabric));
     }
-    if job.benchmark == Benchmark::TwoPhase && job.endpoints > 1 {
-        return Err("a thread has one endpoint to each participant: no --endpoints".to_owned());
+    let has_one = [Benchmark::TwoPhase, Benchmark::Shuffle];
+    if has_one.contains(&job.benchmark) && job.endpoints > 1 {
+        return Err("a thread has one endpoint to each other node: no --endpoints".to_owned());
     }
     job.work.log.map_or(Ok(()), |log| log::sound(job, log))
 }

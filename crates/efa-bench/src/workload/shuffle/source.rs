@@ -1,0 +1,56 @@
+//! Where tuples come from.
+
+use super::partition::{hash, owner};
+use crate::measure::Random;
+use crate::pattern;
+use crate::workload::popularity::Popularity;
+
+/// A tuple that was drawn and is not written yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Drawn {
+    key: u64,
+    pub(super) hash: u64,
+    pub(super) partition: usize,
+}
+
+/// Makes tuples: a key, and what comes with it.
+pub(super) struct Source<'a> {
+    popularity: &'a Popularity,
+    random: &'a mut Random,
+    partitions: usize,
+    /// What tuples are copied from: a relation that stays in a cache.
+    row: Vec<u8>,
+    /// Bytes follow from the key, instead.
+    validate: bool,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(
+        (popularity, random): (&'a Popularity, &'a mut Random),
+        partitions: usize,
+        tuple_bytes: usize,
+        validate: bool,
+    ) -> Self {
+        let mut row = vec![0; tuple_bytes];
+        pattern::fill(&mut row, 0);
+        Self { popularity, random, partitions, row, validate }
+    }
+
+    #[inline]
+    pub(super) fn draw(&mut self) -> Drawn {
+        let key = self.popularity.draw(self.random);
+        let hash = hash(key);
+        Drawn { key, hash, partition: owner(hash, self.partitions) }
+    }
+
+    /// Writes it to where there is room for one tuple.
+    #[inline]
+    pub(super) fn write(&self, drawn: Drawn, tuple: &mut [u8]) {
+        if self.validate {
+            pattern::fill(tuple, drawn.key);
+        } else {
+            tuple.copy_from_slice(&self.row);
+            pattern::write_number(tuple, drawn.key);
+        }
+    }
+}
