@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::record::{FabricRecord, ReceiverCount};
 use crate::spec::JobSpec;
 use crate::target::Target;
+use crate::workload::gave_up;
 
 /// How long the last words of servers are waited for when a session has failed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -186,10 +187,10 @@ impl Group {
             if member.control.is_closed() {
                 return member.named(Err(Failure::closed("measuring")));
             }
-            // Nobody has been asked anything: it says that it failed.
+            // Nobody has been asked anything: it says that it failed. `explained` reads it beside what
+            // the others say.
             if member.control.has_message() {
-                let said = member.receive("measuring")?;
-                return member.named(Err(unexpected("silence", &said)));
+                return member.named(Err(gave_up()));
             }
             member.send(&Message::Working)?;
         }
@@ -218,12 +219,13 @@ impl Group {
         let mut has_spoken = vec![false; self.members.len()];
         let mut words = None;
         while Instant::now() < deadline {
-            let mut silent = self.members.iter().zip(&has_spoken).filter(|(_, spoke)| !**spoke);
-            if let Some((dead, _)) = silent.find(|(member, _)| member.control.is_closed()) {
-                return dead.named::<()>(Err(Failure::closed("measuring"))).err();
-            }
+            // Words first: who found damage says so before its end, which others take for a death.
             let Some(node) = self.members.iter().position(|member| member.control.has_message())
             else {
+                let mut silent = self.members.iter().zip(&has_spoken).filter(|(_, spoke)| !**spoke);
+                if let Some((dead, _)) = silent.find(|(member, _)| member.control.is_closed()) {
+                    return dead.named::<()>(Err(Failure::closed("measuring"))).err();
+                }
                 // Waiting for what comes by the network, looked at again until the deadline.
                 std::thread::sleep(LOOK_EVERY);
                 continue;

@@ -46,7 +46,7 @@ pub(crate) use self::collective::{Algorithm, Pattern};
 pub(crate) use self::fileget::Source;
 pub(crate) use self::index::Way;
 pub(crate) use self::log::{Ack, Commit, LogSpec};
-pub(crate) use self::pace::{Calls, Times};
+pub(crate) use self::pace::{Calls, Times, gave_up};
 pub(crate) use self::shuffle::TUPLE_BYTES_MIN;
 pub(crate) use self::spec::{WorkArgs, WorkSpec, parameter_name, sound};
 

@@ -398,6 +398,6 @@ impl Pace {
     }
 }
 
-pub(super) fn gave_up() -> Failure {
+pub(crate) fn gave_up() -> Failure {
     Failure::Remote("the server ended the measurement".to_owned())
 }
