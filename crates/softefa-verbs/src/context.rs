@@ -64,7 +64,12 @@ unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_contex
 unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     panic::code(|| {
         // SAFETY: the program passes a context it opened and gives it up.
-        let context = unsafe { handle::take::<Context>(context) }?;
+        let mut context = unsafe { handle::take::<Context>(context) }?;
+        if context.owner.is_current() {
+            let device = context.verbs.get_mut().context.device;
+            // SAFETY: it was opened from a device of the list, and those are never freed.
+            unsafe { handle::borrow::<Device>(device) }?.close(&context.nic);
+        }
         context.owner.release(context);
         Ok(())
     })

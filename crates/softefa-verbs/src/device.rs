@@ -23,8 +23,14 @@ pub(crate) struct Device {
     verbs: verbs_device,
     spec: DeviceSpec,
     config: Arc<Config>,
-    /// The adapter while some context has it open.
-    opened: Mutex<Weak<softefa::Device>>,
+    opened: Mutex<Opened>,
+}
+
+/// The adapter while somebody uses it, and the contexts that have it open.
+#[derive(Default)]
+struct Opened {
+    adapter: Weak<softefa::Device>,
+    contexts: usize,
 }
 
 // SAFETY: `verbs` is the first member of a `repr(C)` structure and starts with `ibv_device`. It is
@@ -58,12 +64,22 @@ impl Device {
             return self.open_anew();
         }
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(adapter) = opened.upgrade() {
-            return Ok(adapter);
-        }
-        let adapter = self.open_anew()?;
-        *opened = Arc::downgrade(&adapter);
+        let adapter = match opened.adapter.upgrade() {
+            Some(adapter) => adapter,
+            None => self.open_anew()?,
+        };
+        *opened = Opened { adapter: Arc::downgrade(&adapter), contexts: opened.contexts + 1 };
         Ok(adapter)
+    }
+
+    /// A context of `adapter` is closed. Not for a forked child's.
+    pub(crate) fn close(&self, adapter: &Arc<softefa::Device>) {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.contexts -= 1;
+        if opened.contexts == 0 {
+            drop(opened);
+            adapter.close();
+        }
     }
 
     fn open_anew(&self) -> Result<Arc<softefa::Device>, Errno> {

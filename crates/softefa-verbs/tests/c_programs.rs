@@ -57,6 +57,12 @@ fn device_file_is_there_for_who_asks() {
     check("devnode", &[]);
 }
 
+/// UCX's unit tests count descriptors, and 2,000 queue pairs, one after the other, ran out of them.
+#[test]
+fn destroyed_queue_pairs_and_closed_devices_give_descriptors_back() {
+    check_with_packets("descriptors");
+}
+
 #[test]
 fn names_and_rates_are_those_of_libibverbs() {
     check("strings", &[]);

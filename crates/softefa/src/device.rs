@@ -21,6 +21,7 @@ use crate::local_copy::UserKey;
 use crate::mr::MrTable;
 use crate::pd::{AllocPdError, Pd};
 use crate::qp::CreateQpError;
+use crate::service;
 use crate::trace::{Events, Sink, Tracer};
 use crate::wire::{PathSockets, QPN_FIRST, UdpWire, link_mtu_bytes};
 
@@ -65,8 +66,6 @@ pub(crate) struct Live {
     pub(crate) qps: AtomicU32,
 }
 
-/// How long a new queue pair waits for the number of the one destroyed last, when it is to have it.
-const REUSE_WAIT_NS: u64 = 1_000_000_000;
 /// Ports to try before giving up.
 const QPN_TRIES: usize = 4096;
 
@@ -297,26 +296,28 @@ impl Device {
         UdpWire::bind(SocketAddrV4::new(self.addr, qpn), Arc::clone(paths), &self.capture)
     }
 
-    /// The number of the queue pair destroyed last, on purpose. The service thread closes its
-    /// socket at once then, but in its own time.
+    /// The number of the queue pair destroyed last, on purpose: its socket was closed at once.
     fn try_rebind_freed(
         &self,
         pool: &mut QpnPool,
         paths: &Arc<PathSockets>,
     ) -> Option<(u16, UdpWire)> {
         let qpn = pool.freed.take().filter(|qpn| pool.is_free(*qpn))?;
-        let since = host::now();
-        while host::now().ns_since(since) < REUSE_WAIT_NS {
-            if let Ok(wire) = self.try_bind_at(qpn, paths) {
-                pool.take(qpn);
-                return Some((qpn, wire));
-            }
-            std::thread::yield_now();
-        }
-        None
+        let wire = self.try_bind_at(qpn, paths).ok()?;
+        pool.take(qpn);
+        Some((qpn, wire))
     }
 
-    /// The number may be given out again: its queue pair has stopped lingering.
+    /// Its program has closed it and destroyed its queue pairs: those that still answered for what
+    /// they accepted say so once more and give their descriptors back. Not with faults on the wire,
+    /// which would eat what is said.
+    pub fn close(self: &Arc<Self>) {
+        if !self.faults.is_on_the_wire() && !lifecycle::is_forked_child() {
+            service::say_farewell(self);
+        }
+    }
+
+    /// The number may be given out again; its queue pair may still linger.
     pub(crate) fn release_qpn(&self, qpn: u16) {
         self.qpns.lock().unwrap_or_else(PoisonError::into_inner).release(qpn);
     }

@@ -5,6 +5,8 @@ use std::io;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use srd::Instant;
 
+use crate::service;
+
 /// Monotonic time of this host.
 #[allow(unsafe_code)]
 pub(crate) fn now() -> Instant {
@@ -35,13 +37,15 @@ pub(crate) fn random_u64() -> u64 {
     (&raw const raw as usize as u64).rotate_left(32) ^ epoch_ns()
 }
 
-/// Runs `open`, which needs a file descriptor; when the process has none left, raises its soft
-/// limit as far as that takes and is allowed. Not before: a program that waits with `select` cannot
-/// use descriptors above 1,023, and every queue pair is one.
+/// Runs `open`, which needs a file descriptor. When the process has none left, gives up those of
+/// destroyed queue pairs, then raises its soft limit as far as that takes and is allowed. Not
+/// before: a program that waits with `select` cannot use descriptors above 1,023, and every queue
+/// pair is one.
 pub(crate) fn with_descriptor<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let make_room = || service::give_up_lingering() || raise_limit();
     loop {
         match open() {
-            Err(error) if error.raw_os_error() == Some(libc::EMFILE) && raise_limit() => {}
+            Err(error) if error.raw_os_error() == Some(libc::EMFILE) && make_room() => {}
             result => return result,
         }
     }

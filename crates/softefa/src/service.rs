@@ -11,10 +11,8 @@
 //! dead from then on ([`Qp::fail`]), its thread and its other devices go on. So it is when the turn
 //! was the program's own, which hears of that one by an error.
 
-use std::collections::HashSet;
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
-use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -31,14 +29,18 @@ use crate::qp::{Driven, Qp, Served};
 
 /// How often polled queue pairs are looked at.
 const TICK_NS: u64 = 2_000_000;
-/// How long a destroyed queue pair answers: several retransmission times.
+/// How long a destroyed queue pair answers for the last message it accepted: several
+/// retransmission times.
 const LINGER_NS: u64 = 250_000_000;
+/// Destroyed queue pairs of a process that answer at the same time. Each keeps a descriptor.
+const LINGERING_MAX: usize = 32;
 /// How often the last acknowledgements are repeated at exit.
 const GOODBYES: usize = 3;
 
 #[derive(Clone)]
 struct Lingering {
     driven: Arc<Driven>,
+    device: Arc<Device>,
     until: Instant,
 }
 
@@ -49,6 +51,15 @@ struct Ward {
     lingering: Vec<Lingering>,
     /// Devices that broke outside of the thread, which has not ended them yet.
     broken: Vec<Arc<Device>>,
+}
+
+impl Ward {
+    /// Takes out all but the `max` that linger for longest.
+    fn give_up_beyond(&mut self, max: usize) -> impl Iterator<Item = Arc<Driven>> {
+        self.lingering.sort_by_key(|lingering| lingering.until);
+        let beyond = self.lingering.len().saturating_sub(max);
+        self.lingering.drain(..beyond).map(|lingering| lingering.driven)
+    }
 }
 
 struct Service {
@@ -70,16 +81,58 @@ pub(crate) fn adopt(qp: &Arc<Qp>) {
     service.wake();
 }
 
-/// Keeps a destroyed queue pair answering for a while; closes its socket as soon as the thread can
-/// when it must not `stay`.
-pub(crate) fn linger(qp: &Arc<Qp>, driven: &Arc<Driven>, now: Instant, stay: bool) {
-    let Some(service) = service() else { return };
+/// Takes a destroyed queue pair out of care. It goes on answering for what it accepted at
+/// `last_accepted`, if that was lately; otherwise its socket is closed when this returns. Of too
+/// many that linger the one closest to its end is given up.
+pub(crate) fn release(qp: &Arc<Qp>, last_accepted: Option<Instant>) {
+    let Some(service) = service() else { return close(&[Arc::clone(qp.driven())], None) };
+    let until = last_accepted.map(|at| at.plus_ns(LINGER_NS)).filter(|until| *until > host::now());
     let mut ward = service.lock();
     ward.live = ward.live.iter().filter(|other| !Arc::ptr_eq(other, qp)).cloned().collect();
-    let until = if stay { now.plus_ns(LINGER_NS) } else { now };
-    ward.lingering.push(Lingering { driven: Arc::clone(driven), until });
+    let mut given_up = Vec::new();
+    match until {
+        None => given_up.push(Arc::clone(qp.driven())),
+        Some(until) => {
+            let (driven, device) = (Arc::clone(qp.driven()), Arc::clone(qp.pd().device()));
+            ward.lingering.push(Lingering { driven, device, until });
+            given_up.extend(ward.give_up_beyond(LINGERING_MAX));
+        }
+    }
     drop(ward);
+    close(&given_up, Some(&service.sockets));
     service.wake();
+}
+
+/// Closes the sockets of all queue pairs that linger, because the process needs descriptors;
+/// whether there were any.
+pub(crate) fn give_up_lingering() -> bool {
+    let Some(Some(service)) = SERVICE.get() else { return false };
+    if lifecycle::is_forked_child() {
+        return false;
+    }
+    let given_up: Vec<_> = service.lock().give_up_beyond(0).collect();
+    close(&given_up, Some(&service.sockets));
+    !given_up.is_empty()
+}
+
+/// Ends the lingering of `device`, which its program has closed: the last acknowledgements are
+/// repeated, as at the end of a process, and the sockets closed.
+pub(crate) fn say_farewell(device: &Arc<Device>) {
+    let Some(Some(service)) = SERVICE.get() else { return };
+    let mut ward = service.lock();
+    let is_of_device = |l: &mut Lingering| Arc::ptr_eq(&l.device, device);
+    let given_up: Vec<_> = ward.lingering.extract_if(.., is_of_device).map(|l| l.driven).collect();
+    drop(ward);
+    repeat_last_acks(|| given_up.iter().map(|driven| &**driven));
+    close(&given_up, Some(&service.sockets));
+}
+
+/// Closes the sockets of queue pairs that are in nobody's care.
+fn close(given_up: &[Arc<Driven>], sockets: Option<&PollSet>) {
+    for driven in given_up {
+        // A queue pair that broke must not break who destroys another.
+        let _ = sound(|| driven.close(sockets));
+    }
 }
 
 /// Region `key` of the device with these `mrs` is gone. When this returns, every turn has ended that
@@ -127,13 +180,21 @@ fn try_say_goodbye() {
     let Some(Some(service)) = SERVICE.get() else { return };
     // Not for ever: a thread that was ended inside a turn never gives the lock back.
     let Some(ward) = try_for_a_moment(|| service.ward.try_lock().ok()) else { return };
+    let lingering = || ward.lingering.iter().map(|lingering| &*lingering.driven);
+    repeat_last_acks(|| ward.live.iter().map(|qp| &**qp.driven()).chain(lingering()));
+}
+
+/// Repeats the last acknowledgements of `all`, several times, because nobody will answer for them.
+fn repeat_last_acks<'a, I: Iterator<Item = &'a Driven>>(all: impl Fn() -> I) {
     for round in 0..GOODBYES {
+        if all().next().is_none() {
+            return;
+        }
         if round > 0 {
             // Apart, so that one full buffer does not eat all copies.
             std::thread::sleep(std::time::Duration::from_micros(100));
         }
-        let lingering = ward.lingering.iter().map(|lingering| &*lingering.driven);
-        for driven in ward.live.iter().map(|qp| qp.driven()).chain(lingering) {
+        for driven in all() {
             try_for_a_moment(|| driven.final_acks(host::now()).then_some(()));
         }
     }
@@ -193,12 +254,11 @@ impl Service {
     }
 
     fn run(&self) {
-        let mut watched = HashSet::new();
         let mut ready = Ready::NONE;
         loop {
-            let timeout_ns = sound(|| self.tick(&ready, &mut watched));
+            let timeout_ns = sound(|| self.tick(&ready));
             let timeout_ns = timeout_ns.unwrap_or_else(|| {
-                self.fail_all(&mut watched);
+                self.fail_all();
                 Some(TICK_NS)
             });
             self.sockets.wait(timeout_ns, &mut ready);
@@ -210,19 +270,19 @@ impl Service {
         }
     }
 
-    /// Drives what needs it; how long the thread may sleep. `watched` are the sockets in the set.
-    fn tick(&self, ready: &Ready, watched: &mut HashSet<RawFd>) -> Option<u64> {
+    /// Drives what needs it; how long the thread may sleep.
+    fn tick(&self, ready: &Ready) -> Option<u64> {
         let now = host::now();
         let broken = std::mem::take(&mut self.lock().broken);
-        broken.iter().for_each(|device| self.fail(device, watched));
-        let (live, lingering) = self.look_after(now, watched);
+        broken.iter().for_each(|device| self.fail(device));
+        let (live, lingering) = self.look_after(now);
         let mut next = u64::MAX;
         let tick_ns = now.plus_ns(TICK_NS).as_ns();
-        for Lingering { driven, until } in &lingering {
-            self.watch(driven, watched);
+        for Lingering { driven, until, .. } in &lingering {
+            driven.join(&self.sockets);
             let is_due = driven.due_ns() <= now.as_ns() || ready.contains(driven.receive_fd());
             let Some(is_done) = sound(|| !is_due || driven.linger_turn(now)) else {
-                self.end_lingering(driven, watched);
+                self.end_lingering(driven);
                 continue;
             };
             next = next.min(if is_done { driven.due_ns() } else { tick_ns }).min(until.as_ns());
@@ -230,10 +290,10 @@ impl Service {
         for qp in live.iter() {
             let driven = qp.driven();
             if driven.is_broken() && !qp.has_failed() {
-                self.fail(qp.pd().device(), watched);
+                self.fail(qp.pd().device());
             }
             if qp.has_failed() {
-                self.unwatch(driven, watched);
+                driven.leave(&self.sockets);
                 continue;
             }
             let is_ready = ready.contains(driven.receive_fd());
@@ -242,15 +302,15 @@ impl Service {
                 continue;
             }
             match sound(|| qp.service_turn(now)) {
-                None => self.fail(qp.pd().device(), watched),
+                None => self.fail(qp.pd().device()),
                 Some(Served::Until(at)) => {
-                    self.watch(driven, watched);
+                    driven.join(&self.sockets);
                     next = next.min(at.map_or(u64::MAX, Instant::as_ns));
                 }
                 // Not waiting for the socket matters here: it may stay readable for as long as
                 // the program, which holds the lock, is scheduled away.
                 Some(Served::Busy) => {
-                    self.unwatch(driven, watched);
+                    driven.leave(&self.sockets);
                     next = next.min(tick_ns);
                 }
             }
@@ -259,27 +319,22 @@ impl Service {
     }
 
     /// The queue pairs in care; ends the lingering of those whose time is over.
-    fn look_after(
-        &self,
-        now: Instant,
-        watched: &mut HashSet<RawFd>,
-    ) -> (Arc<[Arc<Qp>]>, Vec<Lingering>) {
+    fn look_after(&self, now: Instant) -> (Arc<[Arc<Qp>]>, Vec<Lingering>) {
         let mut ward = self.lock();
         for Lingering { driven, .. } in ward.lingering.extract_if(.., |l| l.until <= now) {
-            self.unwatch(&driven, watched);
             // Somebody may hold the queue pair for longer; peers must not wait for that.
-            driven.unplug();
+            driven.close(Some(&self.sockets));
         }
         (Arc::clone(&ward.live), ward.lingering.clone())
     }
 
     /// The device is dead to its program: nobody drives its queue pairs any more.
-    fn fail(&self, device: &Arc<Device>, watched: &mut HashSet<RawFd>) {
+    fn fail(&self, device: &Arc<Device>) {
         let is_new = device.fail();
         let is_of_device = |qp: &&Arc<Qp>| Arc::ptr_eq(qp.pd().device(), device);
         let live = Arc::clone(&self.lock().live);
         for qp in live.iter().filter(is_of_device) {
-            self.unwatch(qp.driven(), watched);
+            qp.driven().leave(&self.sockets);
             // What was posted is as good as lost when even this fails.
             let _ = sound(|| qp.fail());
         }
@@ -300,34 +355,21 @@ impl Service {
     }
 
     /// As [`Service::fail`] for every device, when it cannot be told which one it was.
-    fn fail_all(&self, watched: &mut HashSet<RawFd>) {
+    fn fail_all(&self) {
         while let Some(device) = self.first_device() {
-            self.fail(&device, watched);
+            self.fail(&device);
         }
         let lingering = std::mem::take(&mut self.lock().lingering);
-        lingering.iter().for_each(|l| self.end_lingering(&l.driven, watched));
+        lingering.iter().for_each(|l| self.end_lingering(&l.driven));
     }
 
     fn first_device(&self) -> Option<Arc<Device>> {
         self.lock().live.first().map(|qp| Arc::clone(qp.pd().device()))
     }
 
-    fn end_lingering(&self, driven: &Arc<Driven>, watched: &mut HashSet<RawFd>) {
+    fn end_lingering(&self, driven: &Arc<Driven>) {
         self.lock().lingering.retain(|l| !Arc::ptr_eq(&l.driven, driven));
-        self.unwatch(driven, watched);
-        let _ = sound(|| driven.unplug());
-    }
-
-    fn watch(&self, qp: &Driven, watched: &mut HashSet<RawFd>) {
-        if watched.insert(qp.receive_fd()) {
-            self.sockets.add(qp.receive_fd());
-        }
-    }
-
-    fn unwatch(&self, qp: &Driven, watched: &mut HashSet<RawFd>) {
-        if watched.remove(&qp.receive_fd()) {
-            self.sockets.remove(qp.receive_fd());
-        }
+        close(std::slice::from_ref(driven), Some(&self.sockets));
     }
 }
 

@@ -89,6 +89,8 @@ pub(crate) struct Core {
     recv_owner: u16,
     last_ahn: LastAhn,
     last_turn: Instant,
+    /// When the latest message was accepted, whose acknowledgement may have to be repeated.
+    last_accepted: Option<Instant>,
     has_received: bool,
     answering: Answering,
     last_collection: Instant,
@@ -165,6 +167,7 @@ impl Core {
             recv_owner,
             last_ahn: LastAhn { addr: unspecified, generation: u64::MAX, ahn: AHN_UNKNOWN },
             last_turn: host::now(),
+            last_accepted: None,
             has_received: false,
             answering: Answering::default(),
             last_collection: Instant::ZERO,
@@ -223,6 +226,11 @@ impl Core {
     /// As [`Core::next_timeout`], but at once while posts wait to be transmitted.
     pub(crate) fn next_turn(&self) -> Option<Instant> {
         if self.unsent_messages > 0 { Some(Instant::ZERO) } else { self.next_timeout() }
+    }
+
+    /// When the latest message was accepted; `None` when there was none.
+    pub(crate) fn last_accepted(&self) -> Option<Instant> {
+        self.last_accepted
     }
 
     /// Something arrived in the last turn: more may follow, and its acknowledgement may wait.

@@ -107,7 +107,10 @@ impl Core {
                     self.trace_answer(&arrival, answer);
                 }
                 match answer {
-                    Ok(()) => self.endpoint.accept(now, arrival.peer, arrival.psn),
+                    Ok(()) => {
+                        self.last_accepted = Some(now);
+                        self.endpoint.accept(now, arrival.peer, arrival.psn);
+                    }
                     Err(why) => self.endpoint.reject(now, arrival.peer, arrival.psn, why),
                 }
             }

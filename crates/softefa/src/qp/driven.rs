@@ -7,17 +7,28 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use srd::Instant;
 
 use crate::core::Core;
+use crate::poll_set::PollSet;
 #[cfg(test)]
 use crate::wire::Wire;
 
 /// The program drives it; the service thread looks at it once per tick.
 const UNWATCHED: u64 = 0;
 
+/// Where the socket stands with the service thread's set. A closed socket's number may belong to
+/// another file at once, so the number is used under this lock only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Registration {
+    Out,
+    In,
+    Closed,
+}
+
 /// The turn of a queue pair behind its lock. A destroyed queue pair lingers as this alone, so that
 /// its protection domain and completion queues are free at once.
 pub(crate) struct Driven {
     core: Mutex<Core>,
     receive_fd: RawFd,
+    registration: Mutex<Registration>,
     /// Until when the service thread leaves it alone if nothing arrives; [`UNWATCHED`] when it
     /// does not wait on the socket. Whoever makes something due earlier must wake it.
     watched_until_ns: AtomicU64,
@@ -32,6 +43,7 @@ impl Driven {
         Self {
             core: Mutex::new(core),
             receive_fd,
+            registration: Mutex::new(Registration::Out),
             watched_until_ns: AtomicU64::new(UNWATCHED),
             is_in_crowd: AtomicBool::new(false),
             due_ns: AtomicU64::new(0),
@@ -127,9 +139,37 @@ impl Driven {
         self.due_ns.store(0, Ordering::Relaxed);
     }
 
-    /// The end of lingering.
-    pub(crate) fn unplug(&self) {
+    /// The service thread's set has the socket from now on, unless it is closed.
+    pub(crate) fn join(&self, sockets: &PollSet) {
+        let mut registration = self.registration();
+        if *registration == Registration::Out {
+            sockets.add(self.receive_fd);
+            *registration = Registration::In;
+        }
+    }
+
+    /// The service thread's set has the socket no more.
+    pub(crate) fn leave(&self, sockets: &PollSet) {
+        let mut registration = self.registration();
+        if *registration == Registration::In {
+            sockets.remove(self.receive_fd);
+            *registration = Registration::Out;
+        }
+    }
+
+    /// Closes the socket: from now on the kernel answers for this number. Idempotent.
+    pub(crate) fn close(&self, sockets: Option<&PollSet>) {
+        let mut registration = self.registration();
+        if let (Registration::In, Some(sockets)) = (*registration, sockets) {
+            sockets.remove(self.receive_fd);
+        }
+        *registration = Registration::Closed;
+        drop(registration);
         self.lock().unplug();
+    }
+
+    fn registration(&self) -> MutexGuard<'_, Registration> {
+        self.registration.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Repeats the last acknowledgements, for a process that is about to end; `false` while

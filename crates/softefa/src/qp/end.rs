@@ -20,12 +20,13 @@ impl Drop for Departure<'_> {
         if qp.driven.is_broken() && !qp.has_failed() {
             service::fail_broken(qp);
         }
-        qp.driven.begin_lingering();
-        // A successor that is to have the number at once needs its port.
-        let is_reused = qp.pd.device().faults.qpn_reuse;
-        service::linger(qp, &qp.driven, host::now(), !is_reused && qp.is_sound());
+        // Before the socket may be closed: their sets must not keep its number.
         qp.init.send_cq.detach(qp, qp.send_owner);
         qp.init.recv_cq.detach(qp, qp.recv_owner);
+        qp.driven.begin_lingering();
+        // A successor that is to have the number at once needs its port.
+        let is_heard = !qp.pd.device().faults.qpn_reuse && qp.is_sound();
+        service::release(qp, if is_heard { qp.lock().last_accepted() } else { None });
         qp.pd.device().live.qps.fetch_sub(1, Ordering::Relaxed);
         // While it lingers its port is taken, so the number itself does not come back yet.
         qp.pd.device().release_qpn(qp.qpn);

@@ -344,7 +344,7 @@ impl Qp {
         [&self.init.send_cq, &self.init.recv_cq].into_iter().any(|of| std::ptr::eq(&**of, cq))
     }
 
-    pub(crate) fn driven(&self) -> &Driven {
+    pub(crate) fn driven(&self) -> &Arc<Driven> {
         &self.driven
     }
 }
