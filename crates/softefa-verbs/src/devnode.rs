@@ -8,7 +8,9 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::transmute;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::next::Next;
 
 /// Device files of uverbs devices, up to their number.
 const PREFIX: &[u8] = b"/dev/infiniband/uverbs";
@@ -70,30 +72,6 @@ unsafe fn write_stat(index: usize, out: *mut libc::stat) -> c_int {
     // SAFETY: as this function demands.
     unsafe { out.write(stat) };
     0
-}
-
-/// The definition of a function behind ours: the C library's, or another preloaded library's.
-struct Next {
-    name: &'static CStr,
-    address: AtomicPtr<c_void>,
-}
-
-impl Next {
-    const fn new(name: &'static CStr) -> Self {
-        Self { name, address: AtomicPtr::new(std::ptr::null_mut()) }
-    }
-
-    fn resolve(&self) {
-        // SAFETY: `name` is a C string; an unknown one gives null.
-        let address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
-        self.address.store(address, Ordering::Relaxed);
-    }
-
-    /// Null before [`resolve_all`], and where the C library has no such function.
-    fn get(&self) -> Option<*mut c_void> {
-        let address = self.address.load(Ordering::Relaxed);
-        (!address.is_null()).then_some(address)
-    }
 }
 
 type Stat = unsafe extern "C" fn(*const c_char, *mut libc::stat) -> c_int;

@@ -15,6 +15,7 @@ impl Errno {
     pub(crate) const EAGAIN: Self = Self(libc::EAGAIN);
     pub(crate) const EBADF: Self = Self(libc::EBADF);
     pub(crate) const EBUSY: Self = Self(libc::EBUSY);
+    pub(crate) const EFAULT: Self = Self(libc::EFAULT);
     pub(crate) const EINVAL: Self = Self(libc::EINVAL);
     pub(crate) const EIO: Self = Self(libc::EIO);
     pub(crate) const ENODEV: Self = Self(libc::ENODEV);
@@ -104,6 +105,7 @@ impl From<RegMrError> for Errno {
     fn from(error: RegMrError) -> Self {
         match error {
             RegMrError::TooMany { .. } => Self::ENOMEM,
+            RegMrError::NotThere { .. } => Self::EFAULT,
             _ => Self::EINVAL,
         }
     }

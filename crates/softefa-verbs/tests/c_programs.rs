@@ -63,6 +63,12 @@ fn destroyed_queue_pairs_and_closed_devices_give_descriptors_back() {
     check_with_packets("descriptors");
 }
 
+/// Memory that is not there crashed the program: a message into it, out of it, RDMA of it.
+#[test]
+fn registered_memory_that_is_not_there_is_refused_or_survived() {
+    check_with_packets("holes");
+}
+
 #[test]
 fn names_and_rates_are_those_of_libibverbs() {
     check("strings", &[]);

@@ -18,6 +18,7 @@ use crate::host;
 use crate::lifecycle;
 use crate::limits::DeviceAttr;
 use crate::local_copy::UserKey;
+use crate::memory;
 use crate::mr::MrTable;
 use crate::pd::{AllocPdError, Pd};
 use crate::qp::CreateQpError;
@@ -107,6 +108,7 @@ impl Device {
         }
         // Not with the first queue pair: the counters and the capture ring are this process's alone.
         lifecycle::install();
+        memory::signals::install();
         let Some(mtu_bytes) = link_mtu_bytes(addr) else {
             return Err(OpenError::NotLocal { name, addr });
         };

@@ -26,6 +26,7 @@ mod host;
 mod lifecycle;
 mod limits;
 mod mapped;
+mod memory;
 mod mr;
 mod own_memory;
 mod pd;
@@ -46,6 +47,7 @@ pub use device::{Device, OpenError};
 pub use gid::Gid;
 pub use lifecycle::is_forked_child;
 pub use limits::{DeviceAttr, DeviceCaps, Profile};
+pub use memory::signals::sigaction;
 pub use mr::{Access, Mr, RegMrError, Sge};
 pub use pd::{AllocPdError, Pd};
 pub use qp::{

@@ -75,7 +75,9 @@ extern "C" fn in_child() {
 }
 
 /// Starts a thread of ours; whether that worked. It takes no signal from its first instruction on:
-/// they are the program's, and its handlers must not run on a small stack.
+/// they are the program's, and its handlers must not run on a small stack. Except for those of a
+/// failed access: were they blocked, the kernel would end the program instead of telling
+/// [`crate::memory`].
 #[allow(unsafe_code)]
 pub(crate) fn spawn(name: &str, stack_bytes: usize, run: impl FnOnce() + Send + 'static) -> bool {
     let thread = std::thread::Builder::new().name(name.into()).stack_size(stack_bytes);
@@ -84,6 +86,8 @@ pub(crate) fn spawn(name: &str, stack_bytes: usize, run: impl FnOnce() + Send + 
         let mut all: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&raw mut all);
+        libc::sigdelset(&raw mut all, libc::SIGSEGV);
+        libc::sigdelset(&raw mut all, libc::SIGBUS);
         // The new thread inherits the mask of this one.
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
         let is_started = thread.spawn(run).is_ok();
@@ -128,7 +132,9 @@ mod tests {
         let device = crate::Device::open(&spec, &crate::Config::default()).unwrap();
         let pd = device.alloc_pd().unwrap();
         let cq = crate::Cq::create(&device, 16).unwrap();
-        let mr = pd.reg_mr(4096, 4096, crate::Access::default()).unwrap();
+        let bytes = [0u8; 64];
+        let addr = bytes.as_ptr() as usize as u64;
+        let mr = pd.reg_mr(addr, 64, crate::Access::default()).unwrap();
         let locks = (device.mrs.hold(), device.family.hold());
         // SAFETY: the child drops two objects of ours, which must not wait, and ends.
         let child = unsafe { libc::fork() };

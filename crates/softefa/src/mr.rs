@@ -1,7 +1,7 @@
 //! Memory regions: what a program allowed the adapter to touch.
 //!
-//! Registering touches no page (libfabric registers about 110 MB per endpoint). The two functions
-//! that do touch registered memory are here, with the reason why they may.
+//! Registering touches no page (libfabric registers about 110 MB per endpoint), and asks the kernel
+//! whether the memory is there. What touches it is in `memory`.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -47,6 +47,18 @@ pub enum RegMrError {
     /// Peers may write where the adapter may not; the kernel's `ib_check_mr_access` refuses it.
     #[error("remote write access needs local write access; ask for both")]
     RemoteWriteOnly,
+    /// A part of it is not mapped, or not for the access asked for; the kernel could not pin it.
+    #[error("a memory region of {len} bytes at {addr:#x}: {hole:#x} is {why}")]
+    NotThere {
+        /// Start.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+        /// The first address that cannot be used.
+        hole: u64,
+        /// What is wrong there.
+        why: &'static str,
+    },
     /// All regions of the device are in use.
     #[error("all {max} memory regions of the device are in use; deregister some")]
     TooMany {
@@ -190,6 +202,18 @@ impl MrTable {
         Arc::new(Self { slots: RwLock::default(), max, max_bytes })
     }
 
+    /// Whether the device takes such a region; not whether there is memory.
+    pub(crate) fn check(&self, addr: u64, len: u64, access: Access) -> Result<(), RegMrError> {
+        if len == 0 || len > self.max_bytes || addr.checked_add(len).is_none() {
+            return Err(RegMrError::BadRange { addr, len });
+        }
+        if access.remote_write && !access.local_write {
+            return Err(RegMrError::RemoteWriteOnly);
+        }
+        Ok(())
+    }
+
+    /// Gives a region that [`MrTable::check`] took its keys.
     pub(crate) fn register(
         self: &Arc<Self>,
         pd: PdId,
@@ -197,12 +221,6 @@ impl MrTable {
         len: u64,
         access: Access,
     ) -> Result<Arc<Mr>, RegMrError> {
-        if len == 0 || len > self.max_bytes || addr.checked_add(len).is_none() {
-            return Err(RegMrError::BadRange { addr, len });
-        }
-        if access.remote_write && !access.local_write {
-            return Err(RegMrError::RemoteWriteOnly);
-        }
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         let fresh = slots.all.len();
         // A slot rests while others are fresh, so that a stale key stays invalid for long.
@@ -286,28 +304,6 @@ impl MrCache {
     }
 }
 
-/// Copies `data` into registered memory.
-#[allow(unsafe_code)]
-pub(crate) fn copy_in(addr: u64, data: &[u8]) {
-    if data.is_empty() {
-        return;
-    }
-    // SAFETY: `addr..addr + data.len()` lies in a live region with local write access (checked by
-    // `MrCache::allows`); registering one is the program's promise that the memory is there and
-    // that it leaves it alone until the completion, as with the real adapter.
-    unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), addr as usize as *mut u8, data.len()) }
-}
-
-/// Appends registered memory to `out`.
-#[allow(unsafe_code)]
-pub(crate) fn copy_out(addr: u64, len: usize, out: &mut Vec<u8>) {
-    if len == 0 {
-        return;
-    }
-    // SAFETY: as `copy_in`, for reading.
-    out.extend_from_slice(unsafe { std::slice::from_raw_parts(addr as usize as *const u8, len) });
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -365,8 +361,8 @@ mod tests {
     #[test]
     fn peers_may_not_write_where_the_adapter_may_not() {
         let access = Access { local_write: false, remote_write: true, ..RW };
-        let refused = table().register(PdId::next(), 0x1000, 8, access).unwrap_err();
-        assert_eq!(refused, RegMrError::RemoteWriteOnly);
+        let refused = table().check(0x1000, 8, access);
+        assert_eq!(refused, Err(RegMrError::RemoteWriteOnly));
     }
 
     #[test]

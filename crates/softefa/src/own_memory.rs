@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::mr;
+use crate::memory;
 use crate::process;
 use crate::wire::Piece;
 
@@ -47,8 +47,7 @@ fn append_one(piece: Piece, out: &mut Vec<u8>) -> bool {
             _ => {}
         }
     }
-    mr::copy_out(piece.addr, piece.len, out);
-    true
+    memory::copy_out(piece.addr, piece.len, out).is_ok()
 }
 
 #[cfg(test)]

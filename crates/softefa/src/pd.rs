@@ -5,6 +5,7 @@ use crate::ah::{Ah, CreateAhError};
 use crate::counters::Counter;
 use crate::device::Device;
 use crate::gid::Gid;
+use crate::memory::mapping::{self, Hole};
 use crate::mr::{Access, Mr, RegMrError};
 
 /// All protection domains of the device are in use.
@@ -53,13 +54,24 @@ impl Pd {
         self.id
     }
 
-    /// Registers `len` bytes at `addr`. Touches no page. Only queue pairs of this domain may use
+    /// Registers `len` bytes at `addr`, which must be mapped, and writable with local write access.
+    /// Touches no page. Only queue pairs of this domain may use
     /// the keys, their own program's for local entries and peers' for RDMA through them.
     ///
     /// # Errors
     /// [`RegMrError`].
     pub fn reg_mr(&self, addr: u64, len: u64, access: Access) -> Result<Arc<Mr>, RegMrError> {
-        let registered = self.device.mrs.register(self.id, addr, len, access);
+        let registered = self.device.mrs.check(addr, len, access).and_then(|()| {
+            let is_there = mapping::check(addr, len, access.local_write);
+            is_there.map_err(|Hole { addr: hole, why }| RegMrError::NotThere {
+                addr,
+                len,
+                hole,
+                why,
+            })
+        });
+        let registered =
+            registered.and_then(|()| self.device.mrs.register(self.id, addr, len, access));
         self.device.counters.command(registered, Some(Counter::RegMrErr))
     }
 

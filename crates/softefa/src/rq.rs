@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::mr::{self, MrCache, Sge};
+use crate::memory::{self, Gone};
+use crate::mr::{MrCache, Sge};
 
 /// Entries of a receive the device takes at most, over all profiles.
 pub(crate) const SGE_MAX: usize = 3;
@@ -33,8 +34,9 @@ impl RecvWqe {
         sges.all(|sge| sge.len == 0 || mrs.allows(sge, true))
     }
 
-    /// Scatters `data` over the buffer from byte `offset` on; the caller checked the room.
-    pub(crate) fn fill(&self, mut offset: usize, mut data: &[u8]) {
+    /// Scatters `data` over the buffer from byte `offset` on; the caller checked the room. After
+    /// [`Gone`] a part of it may be there.
+    pub(crate) fn fill(&self, mut offset: usize, mut data: &[u8]) -> Result<(), Gone> {
         assert!(offset + data.len() <= self.capacity as usize);
         for sge in &self.sges[..self.sge_count as usize] {
             let len = sge.len as usize;
@@ -43,9 +45,10 @@ impl RecvWqe {
                 continue;
             }
             let (now, later) = data.split_at(data.len().min(len - offset));
-            mr::copy_in(sge.addr + offset as u64, now);
+            memory::copy_in(sge.addr + offset as u64, now)?;
             (offset, data) = (0, later);
         }
+        Ok(())
     }
 }
 
@@ -99,7 +102,7 @@ mod tests {
         };
         let wqe = RecvWqe::new(1, &[sge(&mut a), sge(&mut b)]);
         assert_eq!(wqe.capacity, 12);
-        wqe.fill(3, b"xyz");
+        wqe.fill(3, b"xyz").unwrap();
         assert_eq!((&a, &b), (b"\0\0\0x", b"yz\0\0\0\0\0\0"));
     }
 

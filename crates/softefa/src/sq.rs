@@ -280,7 +280,7 @@ mod tests {
             queue.insert(SendSlot::from_inline(7, SendOp::Send, true, &[b"ab", b"cde"])).unwrap();
         let pieces: Vec<Piece> = queue.payload(index).collect();
         let mut bytes = Vec::new();
-        crate::mr::copy_out(pieces[0].addr, pieces[0].len, &mut bytes);
+        crate::memory::copy_out(pieces[0].addr, pieces[0].len, &mut bytes).unwrap();
         assert_eq!((pieces.len(), bytes.as_slice()), (1, &b"abcde"[..]));
     }
 }

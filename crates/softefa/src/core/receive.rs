@@ -8,6 +8,7 @@ use super::{Core, FLAG_IMM, LastAhn, OP_SEND, rdma};
 use crate::AHN_UNKNOWN;
 use crate::counters::Counter;
 use crate::cq::{Completion, CompletionOp};
+use crate::memory::Gone;
 use crate::qp::{PostError, QpKind, QpState, socket_addr};
 use crate::rq::RecvWqe;
 use crate::status::Status;
@@ -141,12 +142,17 @@ impl Core {
 
     /// Puts a message into the next posted receive.
     fn deliver_send(&mut self, arrival: &Arrival, payload: &[u8]) -> Result<(), Reject> {
-        let wqe = self.next_receive().ok_or(Reject::Rnr)?;
-        if payload.len() > wqe.capacity as usize {
-            return Err(Reject::BadLength);
-        }
-        self.rq.pop();
-        wqe.fill(0, payload);
+        let wqe = loop {
+            let wqe = self.next_receive().ok_or(Reject::Rnr)?;
+            if payload.len() > wqe.capacity as usize {
+                return Err(Reject::BadLength);
+            }
+            self.rq.pop();
+            match wqe.fill(0, payload) {
+                Ok(()) => break wqe,
+                Err(Gone) => self.fail_recv(&wqe, Status::LocalInvalidLkey),
+            }
+        };
         let from = self.endpoint.address(arrival.peer).unwrap_or_default();
         let src = socket_addr(from.host, from.qpn);
         let imm = (arrival.flags & FLAG_IMM != 0).then_some(arrival.imm);
@@ -217,7 +223,7 @@ impl Core {
         self.fail_recv(wqe, Status::Flushed);
     }
 
-    fn fail_recv(&mut self, wqe: &RecvWqe, status: Status) {
+    pub(super) fn fail_recv(&mut self, wqe: &RecvWqe, status: Status) {
         let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
         self.complete_recv(wqe.wr_id, nowhere, 0, None, false);
         if let Some(completion) = self.recvs_done.last_mut() {

@@ -61,7 +61,9 @@ impl Core {
             len += block_len;
         }
         let to = socket_addr(out.addr.host, out.addr.qpn);
-        self.batch.push(to, out.path.0, &headers[..len], own_memory::whole(&bytes));
+        let bytes_of = own_memory::whole(&bytes);
+        let pushed = self.batch.push(to, out.path.0, &headers[..len], bytes_of);
+        assert!(pushed.is_ok(), "the bytes are a copy of ours");
         self.batch.tag_last(out.peer.zip(out.msg));
         if !self.batch.is_copied(bytes.len()) {
             // What was read stays only until the next one.

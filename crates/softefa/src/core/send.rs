@@ -11,6 +11,7 @@ use crate::AHN_UNKNOWN;
 use crate::counters::Counter;
 use crate::cq::{Completion, CompletionOp};
 use crate::local_copy::Source;
+use crate::memory::Gone;
 use crate::qp::{QpKind, SendData, SendOp, SendWr, socket_addr};
 use crate::sq::SendSlot;
 use crate::status::Status;
@@ -224,16 +225,25 @@ impl Core {
             self.endpoint.withdraw(now, peer, msg);
             return;
         }
+        if let Err(Gone) = self.try_push(out, &header[..out.header_len]) {
+            // The peer may not know of it; the question whether it does ends the message.
+            let part = out.msg.map(Part::from_msg).expect("only messages have payload");
+            self.send_again(now, out, header, part);
+            return;
+        }
         if self.trace.is_some() {
             self.trace_transmit(out, header);
         }
-        let tag = out.peer.zip(out.msg);
+        self.batch.tag_last(out.peer.zip(out.msg));
+    }
+
+    /// Adds a datagram with its payload, unless the payload is short and [`Gone`].
+    fn try_push(&mut self, out: &Transmit, header: &[u8]) -> Result<(), Gone> {
         let to = socket_addr(out.addr.host, out.addr.qpn);
-        let header = &header[..out.header_len];
         match out.msg.map(Part::from_msg) {
             None => self.batch.push(to, out.path.0, header, std::iter::empty()),
             Some(Part::Send(index)) => {
-                self.batch.push(to, out.path.0, header, self.sq.payload(index));
+                self.batch.push(to, out.path.0, header, self.sq.payload(index))
             }
             Some(part) => {
                 let (block, body) = self.rdma_part(part);
@@ -251,10 +261,9 @@ impl Core {
                         Some(Piece { addr: source.as_ptr() as usize as u64, len: Source::LEN })
                     }
                 };
-                self.batch.push(to, out.path.0, header, piece.into_iter());
+                self.batch.push(to, out.path.0, header, piece.into_iter())
             }
         }
-        self.batch.tag_last(tag);
     }
 
     pub(super) fn send_batch(&mut self, now: Instant) {

@@ -80,7 +80,12 @@ impl Core {
         if self.trace.is_some() {
             self.trace_ud(TraceEvent::Transmit, queued.to, &repr);
         }
-        self.batch.push(queued.to, path.0, &header, self.sq.payload(queued.index));
+        let pushed = self.batch.push(queued.to, path.0, &header, self.sq.payload(queued.index));
+        if pushed.is_err()
+            && let Some(slot) = self.sq.get_mut(queued.index)
+        {
+            slot.fault = Some(Status::LocalInvalidLkey);
+        }
     }
 
     /// Puts a datagram into the next posted receive, or drops it.
@@ -106,8 +111,11 @@ impl Core {
             return None;
         }
         self.rq.pop();
-        wqe.fill(0, &routing_header(from, self.device.addr(), payload.len()));
-        wqe.fill(UD_GRH_BYTES, payload);
+        let routing = routing_header(from, self.device.addr(), payload.len());
+        if wqe.fill(0, &routing).and_then(|()| wqe.fill(UD_GRH_BYTES, payload)).is_err() {
+            self.fail_recv(&wqe, Status::LocalInvalidLkey);
+            return None;
+        }
         let imm = (repr.flags & FLAG_IMM != 0).then_some(repr.imm);
         let src = SocketAddrV4::new(from, repr.src_qpn);
         self.complete_recv(wqe.wr_id, src, len, imm, true);

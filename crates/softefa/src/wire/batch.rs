@@ -6,7 +6,7 @@ use srd::{MsgId, PeerId};
 
 use super::RDMA_BLOCK_BYTES;
 use super::check::{self, Cover};
-use crate::mr;
+use crate::memory::{self, Gone};
 use crate::own_memory;
 use crate::status::Status;
 
@@ -117,7 +117,8 @@ impl Batch {
         payload_len <= self.copy_bytes
     }
 
-    /// Adds a datagram of `header`, which are all its headers, and the payload at `payload`.
+    /// Adds a datagram of `header`, which are all its headers, and the payload at `payload`. Adds
+    /// nothing when the payload is short, so that it is copied, and [`Gone`].
     ///
     /// The payload must stay where it is until the batch is sent; the adapter guarantees it by
     /// sending before it gives up the lock of the queue pair that posted it.
@@ -127,7 +128,7 @@ impl Batch {
         path: u16,
         header: &[u8],
         payload: impl Iterator<Item = Piece> + Clone,
-    ) {
+    ) -> Result<(), Gone> {
         let payload_len: usize = payload.clone().map(|piece| piece.len).sum();
         // The arena never grows, so that pieces may point into it.
         let room = self.arena.capacity() - self.arena.len();
@@ -140,9 +141,11 @@ impl Batch {
             check::fill_in(&mut self.arena[start..], false);
         }
         if is_copied {
-            for piece in payload.clone() {
-                mr::copy_out(piece.addr, piece.len, &mut self.arena);
-            }
+            let arena = &mut self.arena;
+            let mut pieces = payload.clone();
+            let copied =
+                pieces.try_for_each(|piece| memory::copy_out(piece.addr, piece.len, arena));
+            copied.inspect_err(|_| self.arena.truncate(start))?;
         }
         if self.cover == Cover::All {
             assert!(is_copied, "what the check covers lies beside the header");
@@ -155,6 +158,7 @@ impl Batch {
         let len = header.len() + payload_len;
         let iov_end = self.pieces.len();
         self.packets.push(Packet { tag: None, to, path, len, iov_start, iov_end });
+        Ok(())
     }
 
     fn push_arena(&mut self, start: usize) {
@@ -168,8 +172,7 @@ impl Batch {
         let mut bytes = Vec::with_capacity(packet.len);
         let is_there = self.pieces[packet.iov_start..packet.iov_end].iter().all(|piece| {
             if self.is_in_arena(*piece) {
-                mr::copy_out(piece.addr, piece.len, &mut bytes);
-                return true;
+                return memory::copy_out(piece.addr, piece.len, &mut bytes).is_ok();
             }
             own_memory::append(std::iter::once(*piece), &mut bytes)
         });
@@ -184,12 +187,15 @@ impl Batch {
 }
 
 impl Packet {
-    /// Appends the first `max` bytes of the datagram, whose batch has `pieces`, to `bytes`.
+    /// Appends the first `max` bytes of the datagram, whose batch has `pieces`, to `bytes`; zeroes for
+    /// what has been unmapped since it was sent.
     pub(super) fn copy(&self, pieces: &[Piece], max: usize, bytes: &mut Vec<u8>) {
         let mut left = max;
         for piece in &pieces[self.iov_start..self.iov_end] {
             let len = piece.len.min(left);
-            mr::copy_out(piece.addr, len, bytes);
+            if memory::copy_out(piece.addr, len, bytes).is_err() {
+                bytes.resize(bytes.len() + len, 0);
+            }
             left -= len;
         }
     }
@@ -205,8 +211,9 @@ mod tests {
         let memory: Vec<u8> = (0..2000).map(|i| i as u8).collect();
         let piece = |at: usize, len| Piece { addr: memory[at..].as_ptr() as usize as u64, len };
         let mut batch = Batch::new(Cover::Done, 0);
-        batch.push(to, 1, b"head", [piece(0, 10), piece(100, 5)].into_iter());
-        batch.push(to, 2, b"HEAD", [piece(0, 600), piece(1000, 0), piece(700, 300)].into_iter());
+        batch.push(to, 1, b"head", [piece(0, 10), piece(100, 5)].into_iter()).unwrap();
+        let long = [piece(0, 600), piece(1000, 0), piece(700, 300)];
+        batch.push(to, 2, b"HEAD", long.into_iter()).unwrap();
         let short = batch.copy(&batch.packets()[0]).unwrap();
         assert_eq!(short, [b"head", &memory[..10], &memory[100..105]].concat());
         let long = batch.copy(&batch.packets()[1]).unwrap();

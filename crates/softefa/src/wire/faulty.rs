@@ -70,7 +70,8 @@ impl Faulty {
     ) {
         let (head, rest) = bytes.split_at(bytes.len().min(srd::HEADER_MAX));
         let piece = Piece { addr: rest.as_ptr() as usize as u64, len: rest.len() };
-        self.outgoing.push(to, path, head, std::iter::once(piece));
+        let pushed = self.outgoing.push(to, path, head, std::iter::once(piece));
+        assert!(pushed.is_ok(), "the bytes are a copy of ours");
         add(sent, &self.inner.send(now, &mut self.outgoing));
     }
 }
@@ -180,7 +181,8 @@ mod tests {
         let mut total = Sent::default();
         for i in 0..1000u16 {
             let mut batch = Batch::new(Cover::Done, 0);
-            batch.push("127.0.0.1:1".parse().unwrap(), 0, &i.to_be_bytes(), std::iter::empty());
+            let to = "127.0.0.1:1".parse().unwrap();
+            batch.push(to, 0, &i.to_be_bytes(), std::iter::empty()).unwrap();
             let now = Instant::from_ns(u64::from(i) * 1000);
             let sent = wire.send(now, &mut batch);
             total.lost += sent.lost;

@@ -350,7 +350,8 @@ mod tests {
         let mut batch = Batch::new(Cover::Done, 0);
         for (number, len) in [(1, 1000), (2, 1000), (3, 1000), (4, 10)] {
             let header = header(number, len);
-            batch.push(to, 1, &header, std::iter::once(piece(&payload[..len as usize])));
+            let payload = piece(&payload[..len as usize]);
+            batch.push(to, 1, &header, std::iter::once(payload)).unwrap();
         }
         let sent = a.send(Instant::from_ns(0), &mut batch);
         assert_eq!((sent.pkts, sent.syscalls, sent.errors), (4, 1, 0));
@@ -372,7 +373,7 @@ mod tests {
         let (gone, to) = wire(1);
         drop(gone);
         let mut batch = Batch::new(Cover::Done, 0);
-        batch.push(to, 0, b"refuse me", std::iter::empty());
+        batch.push(to, 0, b"refuse me", std::iter::empty()).unwrap();
         let now = Instant::from_ns(0);
         a.send(now, &mut batch);
         a.paths.collect_refusals(now);
@@ -390,7 +391,7 @@ mod tests {
             let (gone, to) = wire(1);
             drop(gone);
             let mut batch = Batch::new(Cover::Done, 0);
-            batch.push(to, 0, &[7; 1000], std::iter::empty());
+            batch.push(to, 0, &[7; 1000], std::iter::empty()).unwrap();
             a.send(now, &mut batch);
         }
         a.paths.collect_refusals(now);
@@ -408,7 +409,7 @@ mod tests {
         set_int(&a.paths.sockets[0], libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
         let mut batch = Batch::new(Cover::Done, 0);
         for number in 0..3 {
-            batch.push(to, 0, &header(number, 0), std::iter::empty());
+            batch.push(to, 0, &header(number, 0), std::iter::empty()).unwrap();
         }
         let sent = a.send(Instant::from_ns(0), &mut batch);
         assert_eq!((sent.pkts, sent.errors), (3, 0));

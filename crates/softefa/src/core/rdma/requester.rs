@@ -9,7 +9,7 @@ use super::{
 use crate::core::Core;
 use crate::counters::Counter;
 use crate::local_copy::Source;
-use crate::mr;
+use crate::memory;
 use crate::qp::{Remote, SendOp};
 use crate::sq::SendSlot;
 use crate::status::Status;
@@ -276,12 +276,12 @@ impl Core {
         let placed = target.and_then(|sge| {
             // It may have been deregistered meanwhile.
             let allowed = sge.len == 0 || self.recv_mrs.allows(&sge, true);
-            if allowed { Ok(sge) } else { Err(Status::LocalInvalidLkey) }
+            let is_placed = allowed && memory::copy_in(sge.addr, bytes).is_ok();
+            if is_placed { Ok(sge) } else { Err(Status::LocalInvalidLkey) }
         });
         let Some(slot) = self.sq.get_mut(index) else { return Ok(()) };
         match placed {
             Ok(sge) => {
-                mr::copy_in(sge.addr, bytes);
                 (slot.transfer.answered, slot.transfer.is_local) = (true, false);
                 slot.transfer.placed += sge.len;
             }

@@ -12,7 +12,8 @@ use crate::core::Core;
 use crate::counters::Counter;
 use crate::local_copy::Source;
 use crate::local_copy::lease::Lease;
-use crate::mr::{self, Region, Right};
+use crate::memory::{self, Gone};
+use crate::mr::{Region, Right};
 use crate::qp::socket_addr;
 use crate::status::Status;
 use crate::wire::Piece;
@@ -82,7 +83,8 @@ impl Core {
             self.rdma_mrs.remote(remote, Right::RemoteWrite).ok_or(Reject::BadAddress)?;
         }
         self.can_tell(arrival.flags)?;
-        mr::copy_in(block.addr + u64::from(block.offset), bytes);
+        let placed = memory::copy_in(block.addr + u64::from(block.offset), bytes);
+        placed.map_err(|Gone| Reject::BadAddress)?;
         self.device.counters.add(Counter::RdmaWriteRecvBytes, bytes.len() as u64);
         self.tell_written(arrival, &block);
         Ok(())

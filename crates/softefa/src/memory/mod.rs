@@ -1,0 +1,57 @@
+//! Registered memory: whether it is there, and the copies into and out of it.
+//!
+//! Hardware pins what is registered. This adapter runs in the program, which may unmap or protect
+//! registered memory behind its back. Registration therefore checks what the kernel would pin
+//! ([`mapping`]), and a copy that meets a hole ends with [`Gone`] instead of ending the program
+//! ([`copy`], [`signals`]).
+
+mod copy;
+pub(crate) mod mapping;
+pub(crate) mod signals;
+
+/// Registered memory is not mapped, or not for this access, any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gone;
+
+/// Copies `data` to registered memory at `addr`. After [`Gone`] a part of it may have been written.
+pub(crate) fn copy_in(addr: u64, data: &[u8]) -> Result<(), Gone> {
+    copy::guarded(addr as usize as *mut u8, data.as_ptr(), data.len())
+}
+
+/// Appends `len` bytes of registered memory at `addr` to `out`, which [`Gone`] leaves as it was.
+#[allow(unsafe_code)]
+pub(crate) fn copy_out(addr: u64, len: usize, out: &mut Vec<u8>) -> Result<(), Gone> {
+    out.reserve(len);
+    let room = out.spare_capacity_mut().as_mut_ptr().cast();
+    copy::guarded(room, addr as usize as *const u8, len)?;
+    // SAFETY: the spare room has at least `len` bytes, and the copy has filled them.
+    unsafe { out.set_len(out.len() + len) };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_appended() {
+        let memory = [7u8; 100];
+        let mut out = vec![1];
+        assert_eq!(copy_out(memory.as_ptr() as usize as u64, 100, &mut out), Ok(()));
+        assert_eq!(out, [&[1][..], &memory].concat());
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn what_is_gone_is_said() {
+        signals::install();
+        let mut out = vec![1];
+        assert_eq!(copy_out(4096, 10, &mut out), Err(Gone));
+        assert_eq!(out, [1]);
+        assert_eq!(copy_in(4096, &[1, 2, 3]), Err(Gone));
+        // Bytes of the program itself cannot be written.
+        let code = what_is_gone_is_said as fn() as usize as u64;
+        assert_eq!(copy_in(code, &[0]), Err(Gone));
+        assert_eq!(copy_in(0, &[]), Ok(()), "nothing is touched");
+    }
+}
