@@ -21,6 +21,8 @@ pub(crate) struct Wish {
     pub(crate) job: JobSpec,
     pub(crate) sizes: Vec<usize>,
     pub(crate) depths: Vec<usize>,
+    /// Receives posted at the receiver; `None`: as many as the depth of each point.
+    pub(crate) rx_depth: Option<usize>,
     /// Values of the workload's own parameter; for others one, 0.
     pub(crate) parameters: Vec<usize>,
     /// Messages per second of each thread; 0: as fast as it can.
@@ -95,6 +97,7 @@ pub(crate) fn run(
         specs.extend(wish.ways().into_iter().map(|(rate_per_s, order)| PointSpec {
             size_bytes,
             depth,
+            rx_depth: wish.rx_depth.unwrap_or(depth),
             limit: wish.limit,
             warmup_ms: wish.warmup_ms,
             validate: wish.validate,

@@ -228,6 +228,7 @@ fn run<B: Backend>(task: &Task, port: &mut Port) -> Result<(), Failure> {
         let point = task.own(point);
         for link in &mut links {
             link.begin(bench::lengths(benchmark, point));
+            link.keep_posted(bench::receives(&task.job, task.side, task.thread, point))?;
         }
         place.begin(&mut links, point)?;
         port.report(Report::Begun);

@@ -20,11 +20,22 @@ pub(crate) struct Arrival {
     pub(crate) len_bytes: usize,
 }
 
+/// Which receives are posted. A point has as many as it asks for, whatever others of its session do: what
+/// an earlier one has posted beyond that is used up first, and stays away.
+#[derive(Debug, Default)]
+struct Receives {
+    wanted: usize,
+    posted: usize,
+    /// Slots that are not posted; room for all.
+    idle: Vec<usize>,
+}
+
 /// One side of an endpoint pair.
 pub(crate) struct Link<B> {
     backend: B,
     operation: Operation,
     tx_free: Vec<usize>,
+    receives: Receives,
     /// Draws slots and remote places, where memory is used at random.
     random: Option<Random>,
     /// One of so many operations completes.
@@ -64,6 +75,7 @@ impl<B: Backend> Link<B> {
             backend,
             operation: job.operation,
             tx_free,
+            receives: Receives { wanted: rx, posted: 0, idle: Vec::with_capacity(rx) },
             random: (job.memory_bytes > 0).then(|| Random::new(job.seed ^ number)),
             complete_every,
             quiet_posts: 0,
@@ -86,6 +98,17 @@ impl<B: Backend> Link<B> {
     /// A point with messages of these lengths begins.
     pub(crate) fn begin(&mut self, lengths: Lengths) {
         self.backend.begin(lengths);
+    }
+
+    /// From now on so many receives are posted, if there are as many.
+    pub(crate) fn keep_posted(&mut self, wanted: usize) -> Result<(), Failure> {
+        self.receives.wanted = wanted;
+        while self.receives.posted < wanted
+            && let Some(slot) = self.receives.idle.pop()
+        {
+            self.repost(slot)?;
+        }
+        Ok(())
     }
 
     /// Slots that are free for sends.
@@ -117,6 +140,7 @@ impl<B: Backend> Link<B> {
     #[inline]
     pub(crate) fn poll(&mut self) -> Result<usize, Failure> {
         let Self { backend, is_reading, fetched, completed, tx_free, arrived, .. } = self;
+        let posted = &mut self.receives.posted;
         let (complete_every, quiet_in_flight) = (self.complete_every, &mut self.quiet_in_flight);
         backend.poll(|done| match done.kind {
             // The adapter of EFA says of a READ that something was sent: the slot knows better.
@@ -135,6 +159,7 @@ impl<B: Backend> Link<B> {
                 }
             }
             Kind::Received => {
+                *posted -= 1;
                 arrived.push_back(Arrival { slot: done.slot, len_bytes: done.len_bytes });
             }
             Kind::Other => {}
@@ -359,9 +384,15 @@ impl<B: Backend> Link<B> {
         self.backend.copy(from, to, len_bytes)
     }
 
-    /// Posts a receive slot again.
+    /// Posts a receive slot again, unless enough are posted.
     #[inline]
     pub(crate) fn repost(&mut self, slot: usize) -> Result<(), Failure> {
+        if self.receives.posted >= self.receives.wanted {
+            self.receives.idle.push(slot);
+            return Ok(());
+        }
+        // Counted before: it may complete while another one is waited for.
+        self.receives.posted += 1;
         loop {
             if self.backend.receive(slot)? == Posted::Done {
                 return Ok(());
@@ -370,3 +401,6 @@ impl<B: Backend> Link<B> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

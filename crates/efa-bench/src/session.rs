@@ -202,7 +202,7 @@ impl Session {
 
     fn new_point(&self, point: PointSpec) -> Point {
         let PointSpec { size_bytes, depth, warmup_ms, rate_per_s, parameter, order, .. } = point;
-        let rx_depth = self.rx_depth;
+        let rx_depth = point.rx_depth.min(self.rx_depth);
         Point { rx_depth, warmup_ms, rate_per_s, parameter, order, ..Point::new(size_bytes, depth) }
     }
 
@@ -267,7 +267,8 @@ impl Session {
         let mut sent = vec![0];
         sent.extend(streams.iter().map(sent_by));
         let load = self.arrived(point, sent)?.bandwidth;
-        Ok(Point { load, depth: point.depth, ..trips })
+        let rx_depth = point.rx_depth.min(self.rx_depth);
+        Ok(Point { load, depth: point.depth, rx_depth, ..trips })
     }
 
     /// Waits until all threads have sent and the receiver has counted.

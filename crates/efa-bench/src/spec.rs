@@ -247,7 +247,7 @@ pub(crate) struct JobSpec {
     pub(crate) endpoints: usize,
     /// Sends that may be in flight at the client, for each endpoint.
     pub(crate) tx_depth: usize,
-    /// Receives posted at the server, for each endpoint.
+    /// Receives that points may have posted at the server, for each endpoint.
     pub(crate) rx_depth: usize,
     /// Give up after this long without any progress.
     pub(crate) timeout_ms: u64,
@@ -270,6 +270,8 @@ pub(crate) enum Limit {
 pub(crate) struct PointSpec {
     pub(crate) size_bytes: usize,
     pub(crate) depth: usize,
+    /// Receives posted at the receiver: as many as the depth, unless others were asked for.
+    pub(crate) rx_depth: usize,
     pub(crate) limit: Limit,
     pub(crate) warmup_ms: u64,
     pub(crate) validate: bool,

@@ -33,6 +33,7 @@ const LATE_ECHO: Duration = Duration::from_millis(20);
 const COLD_START: PointSpec = PointSpec {
     size_bytes: 1,
     depth: 1,
+    rx_depth: 1,
     limit: Limit::Iterations(1),
     warmup_ms: 0,
     validate: false,

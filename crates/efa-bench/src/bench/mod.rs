@@ -154,6 +154,13 @@ pub(crate) fn wants(job: &JobSpec, side: Side, thread: usize) -> Wants {
     if job.benchmark.is_workload() { workload::wants(job, side, usual) } else { usual }
 }
 
+/// Receives that a point has on each endpoint: those that a session for it alone would have, so that it
+/// does not matter what else a sweep measures.
+pub(crate) fn receives(job: &JobSpec, side: Side, thread: usize, point: PointSpec) -> usize {
+    let PointSpec { depth: tx_depth, rx_depth, .. } = point;
+    wants(&JobSpec { tx_depth, rx_depth, ..job.clone() }, side, thread).rx_depth
+}
+
 /// How long the messages of a point are.
 pub(crate) const fn lengths(benchmark: Benchmark, point: PointSpec) -> Lengths {
     if benchmark.is_workload() { Lengths::Leading } else { Lengths::Equal(point.size_bytes) }

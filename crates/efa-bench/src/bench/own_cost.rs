@@ -96,6 +96,7 @@ fn run(part: &Part, amount: u64) -> u64 {
     let point = PointSpec {
         size_bytes,
         depth,
+        rx_depth: depth,
         limit,
         warmup_ms: 0,
         validate: false,

@@ -101,7 +101,7 @@ pub(crate) struct MeasureArgs {
     /// local: do not choose processors.
     #[arg(long)]
     pub(crate) no_pin: bool,
-    /// Receives posted at the receiver; default: the largest depth.
+    /// Receives posted at the receiver; default: as many as the depth of each point.
     #[arg(long)]
     pub(crate) rx_depth: Option<usize>,
     /// A limit the result must keep, such as 'latency/64B p99 < 30us'; repeatable.
@@ -222,6 +222,7 @@ impl MeasureArgs {
             job,
             sizes,
             depths,
+            rx_depth: self.rx_depth,
             parameters,
             orders,
             rates_per_s: rates.into_iter().map(|rate| rate as u64).collect(),

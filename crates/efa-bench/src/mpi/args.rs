@@ -231,6 +231,7 @@ impl MpiArgs {
         let spec = PointSpec {
             size_bytes: 0,
             depth: 1,
+            rx_depth: 1,
             limit,
             warmup_ms,
             validate: self.validate,

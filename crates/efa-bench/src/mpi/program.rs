@@ -245,6 +245,7 @@ mod tests {
     const SPEC: PointSpec = PointSpec {
         size_bytes: 1_000_000,
         depth: 1,
+        rx_depth: 1,
         limit: Limit::Iterations(2),
         warmup_ms: 0,
         validate: true,
