@@ -4,7 +4,11 @@ use report::{Table, significant};
 
 use crate::output::us;
 use crate::record::{Point, Run};
+use crate::settings::{self, DEPTH, ENDPOINT, RX_DEPTH, SIZE};
 use crate::spec::Benchmark;
+
+/// What may be special about a point of the comparison: its place, and what the run's name says.
+const SPECIAL: [&str; 4] = [SIZE, DEPTH, ENDPOINT, RX_DEPTH];
 
 /// All points of one name and benchmark that are of messages sent one by one, by one thread over one
 /// endpoint.
@@ -24,8 +28,8 @@ impl Group<'_> {
 /// Gathers runs by name and benchmark, in order of appearance.
 fn groups(runs: &[Run]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
-    for run in runs.iter().filter(|run| run.is_plain()) {
-        let points = run.points.iter().filter(|point| point.order.is_any());
+    for run in runs {
+        let points = run.points.iter().filter(|point| settings::is_usual_but(run, point, &SPECIAL));
         let known = groups.iter_mut().find(|g| g.name == run.name && g.benchmark == run.benchmark);
         match known {
             Some(group) => group.points.extend(points),

@@ -43,6 +43,7 @@ mod record;
 mod server;
 mod session;
 mod settings;
+mod shown;
 mod softefa_device;
 mod spec;
 mod tails;

@@ -6,6 +6,7 @@ use crate::compare;
 use crate::figures::{self, Model};
 use crate::lessons;
 use crate::record::{Point, Results, Run};
+use crate::shown::Shown;
 use crate::tails;
 
 mod quantity;
@@ -14,36 +15,39 @@ mod sweeps;
 
 /// Builds the page; `headline` goes on top of it.
 pub(crate) fn page(results: &Results, headline: Vec<String>, model: Option<&Model>) -> Page {
+    let shown = Shown::of(&results.runs);
+    let runs = shown.runs.as_slice();
     let mut names: Vec<&str> = Vec::new();
-    for run in &results.runs {
+    for run in runs {
         if !names.contains(&run.name.as_str()) {
             names.push(&run.name);
         }
     }
     let mut sections = Vec::new();
-    let main = main_names(&results.runs, &names);
+    let main = main_names(runs, &names);
     if main.len() > 1 {
-        let table = compare::table(&results.runs, &main);
+        let table = compare::table(runs, &main);
         if !table.rows.is_empty() {
             let title = "Side by side".to_owned();
             sections.push(Section { title, tables: vec![table], ..Section::default() });
         }
     }
-    sections.extend(lessons::sections(&results.runs));
+    sections.extend(lessons::sections(runs));
     // The figures of the paper show what belongs to them, with more beside it.
-    let has_figures = results.runs.iter().any(|run| run.source == "published");
+    let has_figures = runs.iter().any(|run| run.source == "published");
     let in_figure = |run: &Run, point: &Point| has_figures && figures::has(run, point);
-    sections.extend(sweeps::sections(&results.runs, &names, in_figure));
-    sections.extend(tails::sections(&results.runs, &names));
+    sections.extend(sweeps::sections(runs, &names, in_figure));
+    sections.extend(tails::sections(runs, &names));
     if has_figures {
-        sections.extend(figures::sections(&results.runs, model));
+        sections.extend(figures::sections(runs, model));
     }
-    sections.push(runs::fabrics(&results.runs));
+    sections.push(runs::fabrics(runs));
     sections.extend(runs::plan(results));
-    sections.push(runs::methods(&results.runs));
-    sections.extend(runs::disorder(&results.runs));
-    sections.push(runs::all_measurements(&results.runs));
-    sections.push(method(&results.runs));
+    sections.push(runs::methods(runs));
+    sections.extend(runs::disorder(runs));
+    sections.extend(shown.section());
+    sections.push(runs::all_measurements(runs));
+    sections.push(method(runs));
     let mut warnings: Vec<String> = Vec::new();
     // Several files may say the same.
     for warning in &results.warnings {

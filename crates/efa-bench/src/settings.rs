@@ -1,12 +1,15 @@
 //! What names a measurement: everything that was asked for, as names and values. Two points with the
 //! same settings measured the same; what differs between points is what plots are about.
 //!
-//! What does not name one: the seed, processors, warm-up, duration and receives posted.
+//! What does not name one: the seed, processors, warm-up and duration. Receives that were posted do, unless they are
+//! as many as the depth, which is what is measured when nothing is asked for; a record that does not know them
+//! (published, of other tools) is taken for such a one.
 
 use std::fmt;
 
+use crate::bench::latency;
 use crate::record::{CountedAt, Method, Point, Run};
-use crate::spec::{Arrivals, EndpointKind, Flow, Operation, Order, Window};
+use crate::spec::{Arrivals, Benchmark, EndpointKind, Flow, Operation, Order, Window};
 use crate::workload::{Ack, Algorithm, Commit, LogSpec, Source, Way, WorkSpec, parameter_name};
 
 /// One thing that was asked for.
@@ -36,6 +39,15 @@ pub(crate) enum Level {
 /// The name of the setting that every point has.
 pub(crate) const SIZE: &str = "size B";
 pub(crate) const DEPTH: &str = "depth";
+pub(crate) const OPERATION: &str = "op";
+pub(crate) const THREADS: &str = "threads";
+pub(crate) const ENDPOINTS: &str = "endpoints";
+pub(crate) const WINDOW: &str = "window";
+pub(crate) const RATE: &str = "asked/s";
+pub(crate) const LOAD: &str = "load B";
+pub(crate) const ENDPOINT: &str = "endpoint";
+/// Receives posted, where they are others than the depth of each point.
+pub(crate) const RX_DEPTH: &str = "rx depth";
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,14 +80,40 @@ impl Setting {
 /// All settings of a point, in the same order for all points of a benchmark.
 pub(crate) fn of(run: &Run, point: &Point) -> Vec<Setting> {
     let mut all = of_point(run, point);
-    all.push(Setting::word("op", run.operation.name(), run.operation == Operation::Send));
+    all.push(Setting::word(OPERATION, run.operation.name(), run.operation == Operation::Send));
     let endpoint = match run.endpoint {
         EndpointKind::Rdm => "rdm",
         EndpointKind::Dgram => "dgram",
     };
-    all.push(Setting::word("endpoint", endpoint, run.endpoint == EndpointKind::Rdm));
+    all.push(Setting::word(ENDPOINT, endpoint, run.endpoint == EndpointKind::Rdm));
     all.extend(of_method(&run.method));
+    all.push(of_receives(run, point));
     all
+}
+
+/// Whether nothing but these settings is other than usual.
+pub(crate) fn is_usual_but(run: &Run, point: &Point, special: &[&str]) -> bool {
+    of(run, point).iter().all(|own| own.is_usual || special.contains(&own.name))
+}
+
+/// The receives of all points of a run, if there were others than each point's depth. A sweep with so many for all its points is one
+/// thing, at its deepest point too.
+pub(crate) fn receives(run: &Run) -> Option<usize> {
+    let has_own = match run.benchmark {
+        // The ping-pong's, in older records; the streams' are what counts.
+        Benchmark::SatLatency => |point: &Point| point.rx_depth == latency::RX_DEPTH,
+        benchmark if !benchmark.has_depth() => |_: &Point| true,
+        _ => |_: &Point| false,
+    };
+    let is_own = |point: &Point| [0, point.depth].contains(&point.rx_depth) || has_own(point);
+    run.points.iter().find(|point| !is_own(point)).map(|point| point.rx_depth)
+}
+
+fn of_receives(run: &Run, point: &Point) -> Setting {
+    match receives(run) {
+        Some(_) => Setting::number(Level::Run, RX_DEPTH, point.rx_depth, usize::MAX),
+        None => Setting::word(RX_DEPTH, "the depth", true),
+    }
 }
 
 /// Those that need to be said, in words.
@@ -93,7 +131,7 @@ fn of_point(run: &Run, point: &Point) -> Vec<Setting> {
     vec![
         number(SIZE, point.size_bytes, usize::MAX),
         number(DEPTH, point.depth, usual_depth),
-        number("asked/s", usize::try_from(point.rate_per_s).unwrap_or(usize::MAX), 0),
+        number(RATE, usize::try_from(point.rate_per_s).unwrap_or(usize::MAX), 0),
         number(parameter_name(run.benchmark).unwrap_or("parameter"), point.parameter, 0),
         number("ranks", ranks, 0),
         Setting::word(
@@ -134,8 +172,8 @@ fn of_method(method: &Method) -> Vec<Setting> {
     } = method;
     let number = |name, number: &usize, usual| Setting::number(Level::Run, name, *number, usual);
     let window = match window {
-        Window::Sliding => Setting::word("window", "sliding", true),
-        Window::Refill => Setting::word("window", "refill", false),
+        Window::Sliding => Setting::word(WINDOW, "sliding", true),
+        Window::Refill => Setting::word(WINDOW, "refill", false),
     };
     let counted = match counted_at {
         CountedAt::Receiver => "receiver",
@@ -146,10 +184,10 @@ fn of_method(method: &Method) -> Vec<Setting> {
         number("a completion of", complete_every, 1),
         number("lists of", post_list, 1),
         number("nodes", nodes, 2),
-        number("threads", threads, 1),
-        number("endpoints", endpoints, 1),
+        number(THREADS, threads, 1),
+        number(ENDPOINTS, endpoints, 1),
         number("memory B", memory_bytes, 0),
-        number("load B", load_size_bytes, 0),
+        number(LOAD, load_size_bytes, 0),
         // Follows from the benchmark.
         Setting::word("counted at", counted, true),
     ];
@@ -227,6 +265,22 @@ mod tests {
         assert_eq!(text, "64 B, depth 256, asked/s 1000, window refill, threads 4");
         let ping_pong = Run::new("mine", Benchmark::Latency, Vec::new());
         assert_eq!(words(&of(&ping_pong, &Point::new(8, 1))), "8 B");
+    }
+
+    #[test]
+    fn receives_are_named_where_they_are_not_the_depth() {
+        let run = |receives: [usize; 2]| {
+            let point = |depth, rx_depth| Point { rx_depth, ..Point::new(64, depth) };
+            let points = vec![point(16, receives[0]), point(256, receives[1])];
+            Run::new("mine", Benchmark::Bandwidth, points)
+        };
+        let last = |run: &Run| words(&of(run, &run.points[1]));
+        assert_eq!(last(&run([16, 256])), "64 B, depth 256");
+        assert_eq!(last(&run([0, 0])), "64 B, depth 256");
+        // A sweep of an older version: its deepest point is of the same kind as the others.
+        assert_eq!(last(&run([256, 256])), "64 B, depth 256, rx depth 256");
+        let latency = Point { rx_depth: latency::RX_DEPTH, ..Point::new(64, 1) };
+        assert_eq!(receives(&Run::new("mine", Benchmark::Latency, vec![latency])), None);
     }
 
     #[test]

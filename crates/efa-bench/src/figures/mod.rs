@@ -115,11 +115,11 @@ impl Plot<'_> {
         for sample in samples {
             let own = |(first, _): &&mut (&Sample, Vec<(f64, f64)>)| same_line(first, sample);
             match lines.iter_mut().find(own) {
-                // The last measurement of a point counts.
-                Some((_, points)) => {
-                    points.retain(|p| p.0 != sample.x);
+                Some((_, points)) if points.iter().all(|p| p.0 != sample.x) => {
                     points.push((sample.x, sample.y));
                 }
+                // All measurements of a point have the same value (`shown`).
+                Some(_) => {}
                 None => lines.push((sample, vec![(sample.x, sample.y)])),
             }
         }
@@ -189,7 +189,7 @@ impl Plot<'_> {
             let here = |s: &&Sample| s.x == published.x && s.operation == published.operation;
             let of = |name: &str| {
                 let own = |s: &&Sample| measured(s) && s.series == name && here(s);
-                samples.iter().rev().find(own).map(|s| s.y)
+                samples.iter().find(own).map(|s| s.y)
             };
             let values: Vec<Option<f64>> = names.iter().map(|name| of(name)).collect();
             if values.iter().all(Option::is_none) {

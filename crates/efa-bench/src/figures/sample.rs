@@ -6,6 +6,7 @@ use super::catalogue::{Across, Figure, Panel, Quantity};
 use super::model::Model;
 use crate::paper;
 use crate::record::{Point, Run};
+use crate::settings;
 use crate::spec::{self, Benchmark, EndpointKind};
 
 /// A point of a line.
@@ -135,8 +136,9 @@ pub(super) fn measured(figure: &Figure, panel: Panel, runs: &[Run]) -> (Vec<Samp
 /// The place of a measured point, if it belongs to the plot.
 pub(super) fn of_point(figure: &Figure, panel: Panel, run: &Run, point: &Point) -> Option<Sample> {
     let operation = operation_of(run)?;
-    let is_one = figure.operations.contains(&operation) && is_plain(run, figure);
-    let is_one = is_one && point.order.is_any() && point.validated == 0;
+    let is_one = figure.operations.contains(&operation)
+        && is_of_kind(run, figure)
+        && settings::is_usual_but(run, point, &SPECIAL);
     let sample = |x, y| Sample {
         origin: Origin::Measured,
         series: run.name.clone(),
@@ -149,28 +151,39 @@ pub(super) fn of_point(figure: &Figure, panel: Panel, run: &Run, point: &Point) 
     place.filter(|_| is_one).map(|(x, y)| sample(x, y))
 }
 
-/// Streams with lists, rare completions or large memory are benchmarks of their own.
-fn is_plain(run: &Run, figure: &Figure) -> bool {
-    let flow = run.method.flow;
-    let is_single = flow.complete_every == 1 && flow.post_list == 1 && run.method.memory_bytes == 0;
+/// What else may be special about a point of a figure: it is its place, its line, or what the figure is
+/// about. Streams with lists, rare completions or large memory are benchmarks of their own.
+const SPECIAL: [&str; 10] = [
+    settings::SIZE,
+    settings::DEPTH,
+    settings::OPERATION,
+    settings::ENDPOINT,
+    settings::RX_DEPTH,
+    settings::THREADS,
+    settings::ENDPOINTS,
+    settings::WINDOW,
+    settings::RATE,
+    settings::LOAD,
+];
+
+fn is_of_kind(run: &Run, figure: &Figure) -> bool {
     let is_loaded = run.benchmark == Benchmark::SatLatency;
-    is_single
-        && !matches!(run.benchmark, Benchmark::OpenLoop | Benchmark::Collective)
+    !matches!(run.benchmark, Benchmark::OpenLoop | Benchmark::Collective)
         && !run.benchmark.is_workload()
         && is_loaded == (figure.across == Across::Load)
-        && (!run.benchmark.has_depth() || flow.window == figure.window)
+        && (!run.benchmark.has_depth() || run.method.flow.window == figure.window)
 }
 
 fn measured_x(figure: &Figure, panel: Panel, run: &Run, point: &Point) -> Option<f64> {
     if figure.across != Across::Load {
-        return settings(run, point)?.x(figure, panel);
+        return settings_of(run, point)?.x(figure, panel);
     }
     let load = point.load?;
     let is_meant = panel.size_bytes.is_none_or(|bytes| bytes as usize == point.size_bytes);
     is_meant.then_some(load.mb_per_s / 1e3)
 }
 
-fn settings(run: &Run, point: &Point) -> Option<Settings> {
+fn settings_of(run: &Run, point: &Point) -> Option<Settings> {
     let whole = |value: usize| u32::try_from(value).ok();
     Some(Settings {
         size_bytes: whole(point.size_bytes)?,

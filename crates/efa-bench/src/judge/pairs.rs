@@ -149,6 +149,7 @@ mod tests {
             of_point(Point { parameter: 8, ..point() }),
             of_point(Point { validated: 1, ..point() }),
             of_point(Point { order: Order::Kept, ..point() }),
+            of_point(Point { rx_depth: 512, ..point() }),
             index(Way::Rpc),
             index(Way::Read),
         ]
@@ -176,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_does_not_name_a_point_is_no_difference() {
-        let mut again = run(vec![Point { rx_depth: 512, warmup_ms: 5, ..Point::new(64, 256) }]);
+        let mut again = run(vec![Point { rx_depth: 256, warmup_ms: 5, ..Point::new(64, 256) }]);
         again.method.seed = 7;
         again.client_cpu = Some(1);
         let (base, new) = (results(vec![run(vec![Point::new(64, 256)])]), results(vec![again]));

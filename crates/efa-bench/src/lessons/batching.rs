@@ -5,6 +5,7 @@ use report::significant;
 use super::streams::{Stream, best};
 use super::{Found, WORTH, times};
 use crate::record::Run;
+use crate::settings::{self, ENDPOINT, SIZE};
 use crate::spec::{Benchmark, Operation};
 
 const RECORD_BYTES: usize = 64;
@@ -16,8 +17,11 @@ pub(super) fn gain(runs: &[&Run], streams: &[Stream]) -> Option<Found> {
     let latency_us = |size: usize| {
         let is_one =
             |r: &&&Run| (r.benchmark, r.operation) == (Benchmark::Latency, Operation::Send);
-        let point =
-            runs.iter().filter(is_one).flat_map(|r| &r.points).find(|p| p.size_bytes == size)?;
+        let own = runs.iter().filter(is_one);
+        let mut points = own.flat_map(|run| run.points.iter().map(move |point| (*run, point)));
+        let (_, point) = points.find(|(run, point)| {
+            point.size_bytes == size && settings::is_usual_but(run, point, &[SIZE, ENDPOINT])
+        })?;
         crate::compare::latency_us(point).filter(|us| *us > 0.0)
     };
     let (one_us, packed_us) = (latency_us(RECORD_BYTES)?, latency_us(PACKED_BYTES)?);

@@ -28,10 +28,9 @@ pub(super) fn compare(runs: &[Run]) -> Option<Found> {
         found
     };
     let (verbs, libfabric, mpi) = (of("verbs"), of("libfabric"), of("MPI"));
-    // The last measurement of a place counts.
     let rate = |streams: &[Stream], size: usize, depth: usize| {
         let at = |s: &&Stream| (s.size_bytes, s.depth) == (size, depth);
-        streams.iter().rev().find(at).map(|s| s.mmsg_per_s)
+        streams.iter().find(at).map(|s| s.mmsg_per_s)
     };
     let mut places: Vec<(usize, usize)> = verbs.iter().map(|s| (s.size_bytes, s.depth)).collect();
     places.sort_by_key(|(size, depth)| (*size, std::cmp::Reverse(*depth)));

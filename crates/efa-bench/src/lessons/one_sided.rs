@@ -4,15 +4,20 @@ use report::significant;
 
 use super::streams::distinct;
 use super::{Found, WORTH};
-use crate::record::Run;
+use crate::record::{Point, Run};
+use crate::settings::{self, DEPTH, OPERATION, RX_DEPTH, SIZE};
 use crate::spec::{Benchmark, Operation};
 
 /// Times of one operation at a time, where READ and WRITE were measured at the same sizes.
 pub(super) fn compare(runs: &[&Run]) -> Option<Found> {
     let time_us = |operation: Operation, size: usize| {
         let own = runs.iter().filter(|r| r.benchmark == Benchmark::Rma && r.operation == operation);
-        let mut points = own.flat_map(|r| &r.points);
-        let point = points.find(|p| p.depth == 1 && p.size_bytes == size)?;
+        let mut points = own.flat_map(|run| run.points.iter().map(move |point| (*run, point)));
+        let is_one = |run: &Run, point: &Point| {
+            (point.size_bytes, point.depth) == (size, 1)
+                && settings::is_usual_but(run, point, &[SIZE, DEPTH, OPERATION, RX_DEPTH])
+        };
+        let (_, point) = points.find(|(run, point)| is_one(run, point))?;
         let rate = point.bandwidth.map(|b| b.mmsg_per_s).filter(|rate| *rate > 0.0)?;
         Some(1.0 / rate)
     };

@@ -168,5 +168,6 @@ pub(crate) fn points(
     let sizes = if test == Test::Barrier { &[0] } else { sizes };
     let all =
         sizes.iter().flat_map(|&size_bytes| depths.iter().map(move |&depth| (size_bytes, depth)));
-    all.map(|(size_bytes, depth)| PointSpec { size_bytes, depth, rx_depth: depth, ..spec }).collect()
+    all.map(|(size_bytes, depth)| PointSpec { size_bytes, depth, rx_depth: depth, ..spec })
+        .collect()
 }

@@ -10,7 +10,7 @@ use report::{Axis, Chart, LOOKS, Scale, Section, Series, Stroke};
 use super::describe;
 use super::quantity::{self, Quantity};
 use crate::record::{Point, Run};
-use crate::settings::{self, DEPTH, Level, SIZE, Setting};
+use crate::settings::{self, DEPTH, Level, RX_DEPTH, SIZE, Setting};
 
 /// A line of fewer points shows nothing that a table does not, unless there are no others.
 const POINTS_MIN: usize = 3;
@@ -200,7 +200,7 @@ impl<'a> Plot<'a> {
         Some(Section { title, text, chart: Some(chart), commands, ..Section::default() })
     }
 
-    /// The last measurement of a place counts.
+    /// What was measured at each place, which is the same wherever it was.
     fn points(&self, line: &[&Sample<'_>], quantity: &Quantity) -> Vec<(f64, f64)> {
         let mut points: Vec<(f64, f64)> = Vec::new();
         for sample in line {
@@ -220,11 +220,16 @@ impl<'a> Plot<'a> {
         self.lines.iter().all(|line| own(line[0]) == Some(*setting))
     }
 
+    /// Whether neither the axis nor the run's name says it.
+    fn is_said(&self, setting: &Setting) -> bool {
+        setting.name != self.axis && setting.name != RX_DEPTH
+    }
+
     /// What is the same for all lines and need be said.
     fn common(&self) -> String {
         let own = self.lines[0][0].settings.iter().copied();
         let common: Vec<Setting> =
-            own.filter(|setting| setting.name != self.axis && self.is_common(setting)).collect();
+            own.filter(|setting| self.is_said(setting) && self.is_common(setting)).collect();
         settings::words(&common)
     }
 
@@ -232,7 +237,7 @@ impl<'a> Plot<'a> {
     fn name(&self, sample: &Sample<'_>) -> String {
         let own = sample.settings.iter().copied();
         let special: Vec<Setting> =
-            own.filter(|setting| setting.name != self.axis && !self.is_common(setting)).collect();
+            own.filter(|setting| self.is_said(setting) && !self.is_common(setting)).collect();
         let words = settings::words(&special);
         let name = &sample.run.name;
         if words.is_empty() { name.clone() } else { format!("{name}, {words}") }

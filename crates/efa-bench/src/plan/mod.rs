@@ -37,7 +37,9 @@ use crate::output;
 use crate::page;
 use crate::page_files;
 use crate::paper;
-use crate::record::Results;
+use crate::record::{Results, Run};
+use crate::settings;
+use crate::shown::Shown;
 
 const SCALES: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 
@@ -141,17 +143,15 @@ impl Report<'_> {
     /// Writes all files and says what is in them.
     fn finish(&self, findings: &Findings) -> Result<Results, Failure> {
         let results = self.keep(findings)?;
-        let is_measured = |name: &&str| results.runs.iter().any(|run| run.name == **name);
-        let mut names: Vec<&str> = self.names.iter().map(String::as_str).collect();
-        names.retain(is_measured);
-        names.push(paper::EFA);
-        let table = compare::table(&results.runs, &names);
+        let shown = Shown::of(&results.runs).runs;
+        let names = self.shown_names(&shown);
+        let table = compare::table(&shown, &names);
         output::print(&format!("{}\n{}", table.caption, table.text()))?;
         for warning in &results.warnings {
             output::print(&format!("warning: {warning}\n"))?;
         }
         output::write(&self.out().join("results.csv"), &output::csv(&results.runs))?;
-        let headline = compare::sentences(&results.runs, &names);
+        let headline = compare::sentences(&shown, &names);
         let page = page::page(&results, headline, None);
         let index = page_files::folder(&page, self.out())?;
         let rest = "index.md, results.json, results.csv and events.ndjson beside it";
@@ -161,6 +161,27 @@ impl Report<'_> {
             output::print(&format!("{rest} steps are left: the same command goes on with them\n"))?;
         }
         Ok(results)
+    }
+
+    /// What was measured on the plan's fabrics, in their order, and published hardware.
+    fn shown_names<'r>(&self, shown: &'r [Run]) -> Vec<&'r str> {
+        let mut names: Vec<&str> = Vec::new();
+        for fabric in &self.names {
+            let own = shown.iter().map(|run| run.name.as_str());
+            // Runs with special settings have a name that begins with it.
+            let is_own = |name: &str| {
+                name.strip_prefix(fabric.as_str()).is_some_and(|rest| {
+                    rest.is_empty() || rest.starts_with(&format!(", {}", settings::RX_DEPTH))
+                })
+            };
+            for name in own.filter(|name| is_own(name)) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+        names.push(paper::EFA);
+        names
     }
 
     fn failures(&self, findings: &Findings) -> String {
