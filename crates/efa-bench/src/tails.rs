@@ -37,6 +37,10 @@ fn section(runs: &[Run], names: &[&str], size: usize) -> Option<Section> {
     let mut series: Vec<Series> = Vec::new();
     for (run, point) in own {
         let Some(mut line) = line(run, point, names) else { continue };
+        // A point that several runs measured is the same in all of them (`shown`).
+        if series.iter().any(|own| own.name == line.name && own.points == line.points) {
+            continue;
+        }
         // Lines of one fabric share the colour, not the marker.
         line.look += LOOKS * series.iter().filter(|own| own.look % LOOKS == line.look).count();
         series.push(line);
@@ -51,7 +55,8 @@ fn section(runs: &[Run], names: &[&str], size: usize) -> Option<Section> {
     };
     let text =
         "From the histogram of all round trips of the block that counts. A line at 0.01 shows \
-        the 99th percentile; how far it goes on to the right is what the slowest messages cost."
+        the 99th percentile; how far it goes on to the right is what the slowest messages cost. It ends at \
+        the slowest of all, with the share that took as long."
             .to_owned();
     (!chart.series.is_empty()).then(|| Section {
         title: format!("Tail of the latency, {size} B"),
@@ -65,12 +70,16 @@ fn line(run: &Run, point: &Point, names: &[&str]) -> Option<Series> {
     let packed = point.times.as_ref()?;
     let histogram = packed.unpack()?;
     let us = |time_ns: u64| time_ns as f64 / 1_000.0 / f64::from(packed.of.ways());
+    let slowest_us = us(histogram.max());
     let mut points: Vec<(f64, f64)> = histogram
         .iter_quantiles(MARKS)
         .map(|mark| (us(mark.value_iterated_to()), 1.0 - mark.quantile()))
-        .filter(|(_, share)| *share > 0.0)
+        .filter(|(time_us, share)| *share > 0.0 && *time_us < slowest_us)
         .collect();
     points.dedup_by(|a, b| a.0 == b.0);
+    // None took longer than the slowest, and nothing has no place on a logarithmic axis: how many took as
+    // long.
+    points.push((slowest_us, histogram.count_at(histogram.max()) as f64 / histogram.len() as f64));
     let is_plain = matches!(run.test.as_str(), "" | "latency");
     Some(Series {
         name: if is_plain { run.name.clone() } else { format!("{} {}", run.name, run.test) },
@@ -106,8 +115,35 @@ mod tests {
         let points = &chart.series[0].points;
         let (first, last) = (points[0], points[points.len() - 1]);
         assert!((first.0 - 5.0).abs() < 0.05 && first.1 < 1.0, "{points:?}");
-        // One in a hundred took ten times as long.
-        assert!((last.0 - 5.0).abs() < 0.05 && (last.1 - 0.01).abs() < 1e-9, "{points:?}");
+        // One in a hundred took twenty times as long.
+        let tail = points[points.len() - 2];
+        assert!((tail.0 - 5.0).abs() < 0.05 && (tail.1 - 0.01).abs() < 1e-9, "{points:?}");
+        assert!((last.0 - 100.0).abs() < 0.1 && (last.1 - 0.01).abs() < 1e-9, "{points:?}");
+    }
+
+    #[test]
+    fn a_line_ends_at_the_maximum_of_its_point() {
+        let mut times = Histogram::new_with_bounds(1, 1_000_000_000, 3).expect("bounds");
+        times.record_n(20_000, 100_000).expect("in bounds");
+        for time_ns in [150_000, 344_000, 1_172_000] {
+            times.record(time_ns).expect("in bounds");
+        }
+        let times_us = crate::record::Distribution::of(&times, 2);
+        let packed = PackedTimes::pack(TimesOf::RoundTrips, &times);
+        let point = Point { times: packed, ..Point::new(64, 1) };
+        let run = Run::new("fabric", Benchmark::Latency, vec![point]);
+        let line = line(&run, &run.points[0], &["fabric"]).expect("a line");
+        let &(last_us, share) = line.points.last().expect("points");
+        assert_eq!(last_us, times_us.max_us);
+        assert!((share - 1.0 / 100_003.0).abs() < 1e-12, "{share}");
+        let falls = |pair: &[(f64, f64)]| pair[0].0 < pair[1].0 && pair[0].1 >= pair[1].1;
+        assert!(line.points.windows(2).all(falls), "{:?}", line.points);
+        // Where all took as long there is one place.
+        let mut same = Histogram::new_with_bounds(1, 1_000_000_000, 3).expect("bounds");
+        same.record_n(20_000, 7).expect("in bounds");
+        let times = PackedTimes::pack(TimesOf::RoundTrips, &same);
+        let one = Point { times, ..Point::new(64, 1) };
+        assert_eq!(super::line(&run, &one, &["fabric"]).map(|own| own.points.len()), Some(1));
     }
 
     #[test]
