@@ -49,67 +49,70 @@ pub(crate) fn latency_us(point: &Point) -> Option<f64> {
 }
 
 /// What a row of the comparison shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Median,
+    /// Many tables were published with means only: what stands beside them is a mean, too.
+    Mean,
+    Goodput,
+    Rate,
+}
+
+/// A row of the comparison.
 #[derive(Debug, Clone, Copy)]
 struct Row {
-    benchmark: Benchmark,
+    what: What,
     size_bytes: usize,
     depth: usize,
-    rate: bool,
 }
 
 /// The rows: sizes and depths that the published tables have as well.
 fn rows() -> Vec<Row> {
-    let latency = [16, 64, 512, 1024, 4096, 8192].map(|size_bytes| Row {
-        benchmark: Benchmark::Latency,
-        size_bytes,
-        depth: 1,
-        rate: false,
-    });
+    let row = |what| move |(size_bytes, depth)| Row { what, size_bytes, depth };
+    let latency = [16, 64, 512, 1024, 4096, 8192].map(|size_bytes| (size_bytes, 1));
     let bandwidth = [(512, 256), (4096, 256), (8192, 16), (8192, 64), (8192, 256)];
-    let bandwidth = bandwidth.map(|(size_bytes, depth)| Row {
-        benchmark: Benchmark::Bandwidth,
-        size_bytes,
-        depth,
-        rate: false,
-    });
     let rate = [(16, 1), (16, 16), (16, 64), (16, 256), (16, 1024), (64, 256)];
-    let rate = rate.map(|(size_bytes, depth)| Row {
-        benchmark: Benchmark::Bandwidth,
-        size_bytes,
-        depth,
-        rate: true,
-    });
-    latency.into_iter().chain(bandwidth).chain(rate).collect()
+    let times = latency.map(row(What::Median)).into_iter().chain(latency.map(row(What::Mean)));
+    times.chain(bandwidth.map(row(What::Goodput))).chain(rate.map(row(What::Rate))).collect()
 }
 
 impl Row {
+    const fn benchmark(self) -> Benchmark {
+        match self.what {
+            What::Median | What::Mean => Benchmark::Latency,
+            What::Goodput | What::Rate => Benchmark::Bandwidth,
+        }
+    }
+
     fn label(self) -> String {
-        match (self.benchmark, self.rate) {
-            (Benchmark::Latency, _) => format!("latency {} B, half round trip", self.size_bytes),
-            (_, false) => format!("bandwidth {} B, depth {}", self.size_bytes, self.depth),
-            (_, true) => format!("message rate {} B, depth {}", self.size_bytes, self.depth),
+        let Self { what, size_bytes, depth } = self;
+        match what {
+            What::Median => format!("latency {size_bytes} B, median half round trip"),
+            What::Mean => format!("latency {size_bytes} B, mean half round trip"),
+            What::Goodput => format!("bandwidth {size_bytes} B, depth {depth}"),
+            What::Rate => format!("message rate {size_bytes} B, depth {depth}"),
         }
     }
 
     const fn unit(self) -> &'static str {
-        match (self.benchmark, self.rate) {
-            (Benchmark::Latency, _) => "µs",
-            (_, false) => "Gbit/s",
-            (_, true) => "M msg/s",
+        match self.what {
+            What::Median | What::Mean => "µs",
+            What::Goodput => "Gbit/s",
+            What::Rate => "M msg/s",
         }
     }
 
-    fn value(self, group: &Group<'_>) -> Option<f64> {
-        let point = group.find(self.size_bytes, self.depth)?;
-        match (self.benchmark, self.rate) {
-            (Benchmark::Latency, _) => latency_us(point),
-            (_, false) => point.bandwidth.map(|b| b.gbit_per_s),
-            (_, true) => point.bandwidth.map(|b| b.mmsg_per_s),
+    fn value(self, point: &Point) -> Option<f64> {
+        match self.what {
+            What::Median => point.latency?.distribution.map(|d| d.p50_us),
+            What::Mean => point.latency.map(|latency| latency.mean_us),
+            What::Goodput => point.bandwidth.map(|b| b.gbit_per_s),
+            What::Rate => point.bandwidth.map(|b| b.mmsg_per_s),
         }
     }
 
     fn text(self, value: Option<f64>) -> String {
-        match (value, self.benchmark) {
+        match (value, self.benchmark()) {
             (None, _) => "-".to_owned(),
             (Some(v), Benchmark::Latency) => us(v),
             (Some(v), _) => significant(v),
@@ -119,70 +122,129 @@ impl Row {
     /// How many times as good the first is: above 1 it is faster.
     fn ratio(self, first: Option<f64>, other: Option<f64>) -> String {
         let (Some(first), Some(other)) = (first, other) else { return "-".to_owned() };
-        let ratio = match self.benchmark {
+        let ratio = match self.benchmark() {
             Benchmark::Latency => other / first,
             _ => first / other,
         };
         if ratio.is_finite() { format!("{ratio:.2}x") } else { "-".to_owned() }
     }
+
+    /// The point of this row of what has that name.
+    fn point<'a>(self, groups: &'a [Group<'_>], name: &str) -> Option<&'a Point> {
+        let own = |g: &&Group<'_>| g.name == name && g.benchmark == self.benchmark();
+        groups.iter().find(own)?.find(self.size_bytes, self.depth)
+    }
+}
+
+/// Over what messages went, for people: beside each other these are no race.
+pub(crate) fn network(runs: &[Run], name: &str) -> &'static str {
+    let is = |own: fn(&Run) -> bool| runs.iter().filter(|run| run.name == name).any(own);
+    // Older records have only their command.
+    if is(|run| run.source == "published") {
+        "a data centre's network"
+    } else if is(|run| run.is_loopback || run.command.contains("efa-bench local ")) {
+        "loopback"
+    } else {
+        "a network that is not told"
+    }
+}
+
+/// Those of all these names, each once: "loopback beside a data centre's network".
+pub(crate) fn networks<'a>(runs: &[Run], names: impl Iterator<Item = &'a str>) -> String {
+    let mut all: Vec<&str> = Vec::new();
+    for own in names.map(|name| network(runs, name)) {
+        if !all.contains(&own) {
+            all.push(own);
+        }
+    }
+    all.join(" beside ")
 }
 
 /// The comparison of the first name among `names` with the others.
 pub(crate) fn table(runs: &[Run], names: &[&str]) -> Table {
     let groups = groups(runs);
-    let has_value = |name: &&str| {
-        let own = |row: &Row, group: &Group<'_>| {
-            group.name == *name && group.benchmark == row.benchmark && row.value(group).is_some()
-        };
-        rows().iter().any(|row| groups.iter().any(|group| own(row, group)))
-    };
+    let value = |row: Row, name: &str| row.point(&groups, name).and_then(|point| row.value(point));
+    let has_value = |name: &&str| rows().iter().any(|row| value(*row, name).is_some());
     let names: Vec<&str> = names.iter().copied().filter(has_value).collect();
     let Some((first, others)) = names.split_first() else { return Table::default() };
+    let are_apart = names.iter().any(|name| network(runs, name) != network(runs, first));
     let mut titles = vec!["what".to_owned(), "unit".to_owned()];
     titles.extend(names.iter().map(|n| (*n).to_owned()));
     titles.extend(others.iter().map(|n| format!("vs {n}")));
+    titles.extend(are_apart.then(|| "over".to_owned()));
     let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
     let caption = format!("{first} beside the others (ratios above 1: {first} is faster)");
     let mut table = Table::new(&caption, &titles, 2);
+    if are_apart {
+        table = table.with_prose(titles.len() - 1);
+    }
     for row in rows() {
-        let value = |name: &str| {
-            let own = |g: &&Group<'_>| g.name == name && g.benchmark == row.benchmark;
-            groups.iter().find(own).and_then(|g| row.value(g))
-        };
-        let values: Vec<Option<f64>> = names.iter().map(|n| value(n)).collect();
+        let values: Vec<Option<f64>> = names.iter().map(|n| value(row, n)).collect();
         if values.iter().all(Option::is_none) {
             continue;
         }
         let mut cells = vec![row.label(), row.unit().to_owned()];
         cells.extend(values.iter().map(|v| row.text(*v)));
         cells.extend(values[1..].iter().map(|v| row.ratio(values[0], *v)));
+        let there = names.iter().zip(&values).filter(|(_, value)| value.is_some());
+        cells.extend(are_apart.then(|| networks(runs, there.map(|(name, _)| *name))));
         table.push(cells);
     }
     table
 }
 
+/// How far the middle of its blocks may be off, for people.
+fn uncertainty(point: &Point) -> String {
+    match (point.blocks.len(), point.interval) {
+        (0, _) => String::new(),
+        (blocks, Some(interval)) => {
+            let half = interval.half_width_percent(point.figure());
+            format!(" ± {half:.1} % ({blocks} blocks)")
+        }
+        (_, None) => " (one block: nobody knows how certain)".to_owned(),
+    }
+}
+
+/// What the headline says of one name in a row: the figure, how uncertain it is, and the mean beside a
+/// median, since published figures are means.
+fn in_words(row: Row, point: &Point) -> Option<String> {
+    let (unit, mean) = (row.unit(), Row { what: What::Mean, ..row });
+    let text = |row: Row| row.value(point).map(|value| row.text(Some(value)));
+    if row.what != What::Median {
+        return Some(format!("{} {unit}{}", text(row)?, uncertainty(point)));
+    }
+    match (text(row), text(mean)) {
+        (Some(median), Some(mean)) => {
+            Some(format!("median {median} {unit}{}, mean {mean} {unit}", uncertainty(point)))
+        }
+        (None, Some(mean)) => Some(format!("mean {mean} {unit}{}", uncertainty(point))),
+        (_, None) => None,
+    }
+}
+
 /// The main figures in words, for the top of a report.
 pub(crate) fn sentences(runs: &[Run], names: &[&str]) -> Vec<String> {
     let groups = groups(runs);
-    let main = [
-        (Benchmark::Latency, 64, 1, false),
-        (Benchmark::Bandwidth, 8192, 256, false),
-        (Benchmark::Bandwidth, 16, 256, true),
-    ];
-    let sentence = |(benchmark, size_bytes, depth, rate)| {
-        let row = Row { benchmark, size_bytes, depth, rate };
-        let figures: Vec<String> = names
-            .iter()
-            .filter_map(|name| {
-                let own = |g: &&Group<'_>| g.name == *name && g.benchmark == benchmark;
-                let value = groups.iter().find(own).and_then(|g| row.value(g))?;
-                Some(format!("{name} {} {}", row.text(Some(value)), row.unit()))
-            })
-            .collect();
+    let main = [(What::Median, 64, 1), (What::Goodput, 8192, 256), (What::Rate, 16, 256)];
+    let sentence = |(what, size_bytes, depth)| {
+        let row = Row { what, size_bytes, depth };
+        let words = |name: &str| in_words(row, row.point(&groups, name)?);
+        let figures: Vec<(&str, String)> =
+            names.iter().filter_map(|name| Some((*name, words(name)?))).collect();
         (!figures.is_empty()).then(|| {
-            let label = row.label();
+            let label = match what {
+                What::Median => format!("Latency {size_bytes} B, half round trip"),
+                What::Mean | What::Goodput | What::Rate => row.label(),
+            };
             let (first, rest) = label.split_at(1);
-            format!("{}{rest}: {}.", first.to_uppercase(), figures.join(", "))
+            let words = figures.iter().map(|(name, words)| match network(runs, name) {
+                own if names.iter().all(|other| network(runs, other) == own) => {
+                    format!("{name} {words}")
+                }
+                own => format!("{name} {words} (over {own})"),
+            });
+            let words = words.collect::<Vec<_>>().join("; ");
+            format!("{}{rest}: {words}.", first.to_uppercase())
         })
     };
     main.into_iter().filter_map(sentence).collect()
@@ -192,6 +254,7 @@ pub(crate) fn sentences(runs: &[Run], names: &[&str]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::paper;
+    use crate::record::{Distribution, Latency};
 
     #[test]
     fn runs_of_another_manner_are_not_mixed_in() {
@@ -203,6 +266,53 @@ mod tests {
         let table = table(&runs, &[paper::EFA]);
         let row = table.rows.iter().find(|r| r[0] == "bandwidth 8192 B, depth 256").expect("row");
         assert_eq!(row[2], "93.49");
+    }
+
+    /// A ping-pong whose median is far from its mean, as the slowest make it.
+    fn measured() -> Run {
+        let spread = Distribution { p50_us: 6.0, ..Distribution::default() };
+        let times = Latency { round_trips: 9, mean_us: 6.3, distribution: Some(spread) };
+        let blocks = vec![5.7, 6.0, 6.0, 6.1, 6.6];
+        let interval = report::middle_interval(&blocks);
+        let point = Point { latency: Some(times), blocks, interval, ..Point::new(64, 1) };
+        let run = Run::new("mine", Benchmark::Latency, vec![point]);
+        Run { is_loopback: true, ..run }
+    }
+
+    #[test]
+    fn means_stand_beside_means_and_loopback_is_named_in_the_same_row() {
+        let mut runs = paper::runs();
+        runs.push(measured());
+        let table = table(&runs, &["mine", paper::EFA]);
+        let row = |label: &str| {
+            table
+                .rows
+                .iter()
+                .find(|row| row[0].contains(label))
+                .unwrap_or_else(|| panic!("{label}"))
+        };
+        // 20.68 / 6.3; with the median it was 3.45x.
+        let mean = row("latency 64 B, mean");
+        assert_eq!(mean[2..5], ["6.30", "20.68", "3.28x"], "{mean:?}");
+        assert_eq!(mean[5], "loopback beside a data centre's network");
+        let median = row("latency 64 B, median");
+        assert_eq!(median[2..], ["6.00", "-", "-", "loopback"], "{median:?}");
+    }
+
+    #[test]
+    fn the_headline_says_how_uncertain_a_figure_is() {
+        let mut runs = paper::runs();
+        runs.push(measured());
+        let text = sentences(&runs, &["mine", paper::EFA]);
+        assert_eq!(
+            text[0],
+            "Latency 64 B, half round trip: mine median 6.00 µs ± 7.5 % (5 blocks), mean 6.30 µs (over \
+             loopback); paper:efa-c5n mean 20.68 µs (over a data centre's network)."
+        );
+        let mut once = measured();
+        once.points[0].interval = None;
+        once.points[0].blocks.truncate(1);
+        assert!(sentences(&[once], &["mine"])[0].contains("one block: nobody knows"));
     }
 
     #[test]

@@ -106,6 +106,9 @@ pub(crate) struct Run {
     pub(crate) command: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fabric: Option<FabricRecord>,
+    /// All nodes were processes of one machine that met on its loopback address.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_loopback: bool,
     /// Set-up phases of the client in µs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) setup_us: Vec<(String, f64)>,
@@ -193,6 +196,7 @@ impl Run {
             method: Method::default(),
             command: String::new(),
             fabric: None,
+            is_loopback: false,
             setup_us: Vec::new(),
             cold_start_us: None,
             client_cpu: None,

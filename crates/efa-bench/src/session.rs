@@ -41,6 +41,7 @@ pub(crate) struct Session {
     rx_depth: usize,
     histograms: bool,
     beside: Beside,
+    is_loopback: bool,
 }
 
 impl Session {
@@ -66,7 +67,8 @@ impl Session {
         fabric.max_message_bytes = longest.fold(fabric.max_message_bytes, usize::min);
         let histograms = wish.histograms;
         let beside = Beside::new(wish.counters, &job.fabric, &fabric.domain);
-        Ok(Self { lanes, group, job, fabric, opened, rx_depth, histograms, beside })
+        let is_loopback = targets.iter().all(Target::is_here);
+        Ok(Self { lanes, group, job, fabric, opened, rx_depth, histograms, beside, is_loopback })
     }
 
     pub(crate) fn new_run(&self, wish: &Wish) -> Run {
@@ -94,6 +96,7 @@ impl Session {
             },
             command: crate::host::command_line(),
             fabric: Some(self.fabric.clone()),
+            is_loopback: self.is_loopback,
             setup_us: self.opened.setup_us.clone(),
             cold_start_us: Some(self.opened.cold_start_us),
             client_cpu: wish.cpus.first().copied(),

@@ -9,6 +9,7 @@ mod tests;
 use published::{Fabric, Operation, Row};
 use report::{Axis, Chart, LOOKS, Scale, Section, Series, Stroke, Table, significant};
 
+use crate::compare::networks;
 use crate::page::describe;
 use crate::paper;
 use crate::record::{Point, Run};
@@ -71,7 +72,7 @@ impl Plot<'_> {
         if !is_measured {
             text.insert(0, format!("Not measured: run {}", self.figure.commands.join(" and ")));
         }
-        let tables = self.ratios(&samples).into_iter().collect();
+        let tables = self.ratios(runs, &samples).into_iter().collect();
         let general = self.figure.commands.iter().map(|command| (*command).to_owned());
         let commands = if is_measured { commands } else { general.collect() };
         let chart = (!chart.series.is_empty()).then_some(chart);
@@ -162,7 +163,7 @@ impl Plot<'_> {
     }
 
     /// Measured beside EFA hardware, where there are both.
-    fn ratios(&self, samples: &[Sample]) -> Option<Table> {
+    fn ratios(&self, runs: &[Run], samples: &[Sample]) -> Option<Table> {
         let (_, unit) = quantity(self.figure.quantity);
         let measured = |s: &&Sample| s.origin == Origin::Measured;
         let names: Vec<&str> =
@@ -176,12 +177,13 @@ impl Plot<'_> {
         titles.push(paper::EFA.to_owned());
         titles.extend(has_model.then(|| "model".to_owned()));
         titles.extend(names.iter().flat_map(|name| [(*name).to_owned(), "ratio".to_owned()]));
+        titles.push("over".to_owned());
         let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
         let caption = format!(
             "{unit}, published and measured; each ratio: measured divided by {}",
             paper::EFA
         );
-        let mut table = Table::new(&caption, &titles, key_columns);
+        let mut table = Table::new(&caption, &titles, key_columns).with_prose(titles.len() - 1);
         let of_efa = |s: &&Sample| s.origin == Origin::Published(Fabric::Efa);
         let mut published: Vec<&Sample> = samples.iter().filter(of_efa).collect();
         published.sort_by_key(|s| self.number_of(s));
@@ -205,6 +207,9 @@ impl Plot<'_> {
             cells.extend(has_model.then(|| text(samples.iter().find(modelled).map(|s| s.y))));
             let ratio = |value: Option<f64>| value.map(|value| value / published.y);
             cells.extend(values.iter().flat_map(|value| [text(*value), text(ratio(*value))]));
+            let there = names.iter().zip(&values).filter(|(_, value)| value.is_some());
+            let there = there.map(|(name, _)| *name).chain([paper::EFA]);
+            cells.push(networks(runs, there));
             table.push(cells);
         }
         (!table.rows.is_empty()).then_some(table)

@@ -292,6 +292,7 @@ impl<'a> Executor<'a> {
         }
         for run in &mut runs {
             run.command.clone_from(&task.command);
+            run.is_loopback = self.remote.is_none();
         }
         let error = runs.iter().find_map(|run| run.error.clone());
         let has_counters = self.fabrics[task.fabric].is_softefa() && !interrupt::asked();
@@ -337,6 +338,7 @@ impl<'a> Executor<'a> {
         }
         if let Some(run) = &mut whole {
             run.command.clone_from(&task.command);
+            run.is_loopback = true;
         }
         Ok(Outcome::Done(finished(whole)))
     }
