@@ -5,6 +5,7 @@
 use anyhow::{Result, ensure};
 use clap::Args;
 
+use crate::block::Block;
 use crate::table::{Row, Wanted};
 use crate::tool::{self, EfaBench, Places, Tools};
 
@@ -55,17 +56,21 @@ pub(crate) fn measure(tools: &Tools, rounds: u32, options: &Options) -> Result<V
     );
     let tools = tools.at(&Places::new(cpus.as_deref(), options.realtime));
     let mut pairs = pairs();
-    for round in 1..=rounds {
-        for pair in &mut pairs {
+    for round in 1..=2 * rounds {
+        // Beyond the rounds asked for only what was measured with the cores in other places than the other tool.
+        for pair in pairs.iter_mut().filter(|pair| round <= rounds || pair.row.is_apart()) {
             eprintln!("round {round} of {rounds}: {}", pair.row.what);
             let messages = if options.short { pair.messages / 1000 } else { pair.messages };
             let messages = messages.max(MESSAGES_MIN);
-            let first = if round % 2 == 1 { Some((pair.ours)(&tools, messages)?) } else { None };
-            pair.row.reference.push((pair.theirs)(&tools, messages)?);
-            pair.row.ours.push(match first {
-                Some(figure) => figure,
-                None => (pair.ours)(&tools, messages)?,
-            });
+            let ours = || Block::of(|| (pair.ours)(&tools, messages));
+            let first = if round % 2 == 1 { Some(ours()?) } else { None };
+            let theirs = Block::of(|| (pair.theirs)(&tools, messages))?;
+            let ours = match first {
+                Some(block) => block,
+                None => ours()?,
+            };
+            pair.row.reference.push(theirs);
+            pair.row.ours.push(ours);
         }
     }
     Ok(pairs.into_iter().map(|pair| pair.row).collect())

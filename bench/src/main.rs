@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod agree;
+mod block;
 mod floor;
 mod ratios;
 mod table;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::block::Block;
 use crate::floor;
 use crate::table::{Row, Wanted};
 use crate::tool::{self, Tools};
@@ -21,13 +22,20 @@ const STREAM_TIME: Duration = Duration::from_secs(1);
 const SMALL_MESSAGES: u32 = 4_000_000;
 const LARGE_MESSAGES: u32 = 500_000;
 
-/// Rounds of all floors and, with `tools`, of all programs.
+/// Rounds of all floors and, with `tools`, of all programs; up to as many again while something was measured
+/// with the cores in other places than what it is compared with.
 ///
 /// # Errors
 /// A floor cannot be measured.
 pub(crate) fn measure(tools: Option<&Tools>, rounds: u32) -> Result<Vec<Row>> {
     let mut rows = rows();
-    for round in 1..=rounds {
+    for round in 1..=2 * rounds {
+        if round > rounds {
+            if !rows.iter().any(Row::is_apart) {
+                break;
+            }
+            eprintln!("the cores were moved between what is compared: one round more");
+        }
         eprintln!("round {round} of {rounds}: floors");
         measure_floors(&mut rows)?;
         if let Some(tools) = tools {
@@ -55,9 +63,12 @@ fn rows() -> [Row; 8] {
 
 fn measure_floors(rows: &mut [Row; 8]) -> Result<()> {
     let [latency, _, large, _, small, ..] = rows;
-    latency.reference.push(floor::half_round_trip_ns(PING_PONGS)? / 1e3);
-    large.reference.push(floor::stream(LARGE_BYTES, STREAM_TIME)?.gbit_per_s);
-    small.reference.push(floor::stream(SMALL_BYTES, STREAM_TIME)?.segments_per_s / 1e6);
+    let half = || Ok(floor::half_round_trip_ns(PING_PONGS)? / 1e3);
+    latency.reference.push(Block::of(half)?);
+    let stream = || Ok(floor::stream(LARGE_BYTES, STREAM_TIME)?.gbit_per_s);
+    large.reference.push(Block::of(stream)?);
+    let stream = || Ok(floor::stream(SMALL_BYTES, STREAM_TIME)?.segments_per_s / 1e6);
+    small.reference.push(Block::of(stream)?);
     Ok(())
 }
 
@@ -65,28 +76,29 @@ fn measure_floors(rows: &mut [Row; 8]) -> Result<()> {
 fn measure_programs(tools: &Tools, rows: &mut [Row; 8]) {
     let [latency, ping_pong, large, large_tcp, small, read, read_wire, mpi] = rows;
     let pinged = |provider| tool::half_round_trip_us(tools, provider, SMALL_BYTES, FI_ROUND_TRIPS);
-    add(&mut latency.ours, tool::latency_us(tools, SMALL_BYTES, ROUND_TRIPS));
-    add(&mut ping_pong.ours, pinged("efa"));
-    add(&mut ping_pong.reference, pinged("tcp"));
-    let stream = tool::stream(tools, LARGE_BYTES, DEPTH, LARGE_MESSAGES);
-    if let Ok(rate) = &stream {
-        large_tcp.ours.push(rate.gbit_per_s);
-    }
-    add(&mut large.ours, stream.map(|rate| rate.gbit_per_s));
-    add(&mut large_tcp.reference, tool::tcp_gbit_per_s(tools, LARGE_BYTES, DEPTH));
-    let stream = tool::stream(tools, SMALL_BYTES, DEPTH, SMALL_MESSAGES);
-    add(&mut small.ours, stream.map(|rate| rate.segments_per_s / 1e6));
-    add(&mut read.ours, tool::read_gbit_per_s(tools, READ_BYTES, false));
-    add(&mut read_wire.ours, tool::read_gbit_per_s(tools, READ_BYTES, true));
-    add(&mut read.reference, tool::tcp_gbit_per_s(tools, READ_BYTES, READ_DEPTH));
+    add(&mut latency.ours, || tool::latency_us(tools, SMALL_BYTES, ROUND_TRIPS));
+    add(&mut ping_pong.ours, || pinged("efa"));
+    add(&mut ping_pong.reference, || pinged("tcp"));
+    add(
+        &mut large.ours,
+        || Ok(tool::stream(tools, LARGE_BYTES, DEPTH, LARGE_MESSAGES)?.gbit_per_s),
+    );
+    large_tcp.ours.clone_from(&large.ours);
+    add(&mut large_tcp.reference, || tool::tcp_gbit_per_s(tools, LARGE_BYTES, DEPTH));
+    add(&mut small.ours, || {
+        Ok(tool::stream(tools, SMALL_BYTES, DEPTH, SMALL_MESSAGES)?.segments_per_s / 1e6)
+    });
+    add(&mut read.ours, || tool::read_gbit_per_s(tools, READ_BYTES, false));
+    add(&mut read_wire.ours, || tool::read_gbit_per_s(tools, READ_BYTES, true));
+    add(&mut read.reference, || tool::tcp_gbit_per_s(tools, READ_BYTES, READ_DEPTH));
     read_wire.reference.clone_from(&read.reference);
-    add(&mut mpi.ours, tool::mpi_half_round_trip_us(tools, "efa", SMALL_BYTES));
-    add(&mut mpi.reference, tool::mpi_half_round_trip_us(tools, "tcp", SMALL_BYTES));
+    add(&mut mpi.ours, || tool::mpi_half_round_trip_us(tools, "efa", SMALL_BYTES));
+    add(&mut mpi.reference, || tool::mpi_half_round_trip_us(tools, "tcp", SMALL_BYTES));
 }
 
-fn add(values: &mut Vec<f64>, result: Result<f64>) {
-    match result {
-        Ok(value) => values.push(value),
+fn add(blocks: &mut Vec<Block>, measure: impl FnOnce() -> Result<f64>) {
+    match Block::of(measure) {
+        Ok(block) => blocks.push(block),
         Err(error) => eprintln!("bench: {error:#}"),
     }
 }

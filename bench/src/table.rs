@@ -2,6 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::block::{self, Block};
+use crate::floor::Phase;
+
 const COLUMNS: usize = 7;
 
 /// How a figure is judged.
@@ -22,9 +25,9 @@ pub(crate) enum Wanted {
 pub(crate) struct Row {
     pub(crate) what: &'static str,
     pub(crate) unit: &'static str,
-    pub(crate) ours: Vec<f64>,
+    pub(crate) ours: Vec<Block>,
     pub(crate) reference_name: &'static str,
-    pub(crate) reference: Vec<f64>,
+    pub(crate) reference: Vec<Block>,
     pub(crate) wanted: Wanted,
 }
 
@@ -46,12 +49,34 @@ impl Row {
         Self { what, unit, ours: Vec::new(), reference_name, reference: Vec::new(), wanted }
     }
 
-    /// The ratio of each round; none where a measurement is missing.
+    /// The ratio of each round in which both were measured with the cores in the same place; none where a
+    /// measurement is missing.
     fn ratios(&self) -> Vec<f64> {
         if self.ours.len() != self.reference.len() {
             return Vec::new();
         }
-        self.ours.iter().zip(&self.reference).map(|(ours, reference)| ours / reference).collect()
+        let rounds = self.ours.iter().zip(&self.reference);
+        let alike = rounds.filter(|(ours, reference)| {
+            ours.phase == reference.phase && ours.phase != Phase::Changed
+        });
+        alike.map(|(ours, reference)| ours.figure / reference.figure).collect()
+    }
+
+    /// Medians of what may be compared; where nothing may, of what there is.
+    fn medians(&self) -> [f64; 2] {
+        let figures = |blocks: &[Block]| blocks.iter().map(|own| own.figure).collect();
+        let both = block::comparable(&self.ours, &self.reference);
+        let (ours, reference): (Vec<f64>, Vec<f64>) =
+            both.unwrap_or_else(|| (figures(&self.ours), figures(&self.reference)));
+        [median(&ours), median(&reference)]
+    }
+
+    /// Whether both sides were measured, but never with the cores in the same place: another round may tell
+    /// more.
+    pub(crate) fn is_apart(&self) -> bool {
+        !self.ours.is_empty()
+            && !self.reference.is_empty()
+            && block::comparable(&self.ours, &self.reference).is_none()
     }
 
     /// Lowest and highest ratio of a round.
@@ -62,8 +87,10 @@ impl Row {
         low.zip(high).map_or_else(|| "-".to_owned(), |(low, high)| format!("{low:.2}..{high:.2}"))
     }
 
+    /// Of what may be compared; not a number where nothing may.
     fn ratio(&self) -> f64 {
-        median(&self.ours) / median(&self.reference)
+        let [ours, reference] = self.medians();
+        if self.is_apart() { f64::NAN } else { ours / reference }
     }
 
     /// Whether the wanted value is reached; never when a measurement failed.
@@ -71,7 +98,7 @@ impl Row {
         match self.wanted {
             Wanted::RatioAtMost(limit) => self.ratio() <= limit,
             Wanted::RatioAtLeast(limit) => self.ratio() >= limit,
-            Wanted::AtLeast(limit) => median(&self.ours) >= limit,
+            Wanted::AtLeast(limit) => self.medians()[0] >= limit,
             Wanted::RatioWithin(limit) => (self.ratio() - 1.0).abs() <= limit,
         }
     }
@@ -80,13 +107,14 @@ impl Row {
         match (self.passes(), self.ours.is_empty()) {
             (true, _) => "pass",
             (false, true) => "no figure",
+            (false, false) if self.is_apart() => "cores moved",
             (false, false) if matches!(self.wanted, Wanted::RatioWithin(_)) => "APART",
             (false, false) => "SHORT",
         }
     }
 
     fn cells(&self) -> [String; COLUMNS] {
-        let unit = self.unit;
+        let (unit, [ours, reference]) = (self.unit, self.medians());
         let wanted = match self.wanted {
             Wanted::RatioAtMost(limit) => format!("<= {limit} x"),
             Wanted::RatioAtLeast(limit) => format!(">= {limit} x"),
@@ -95,8 +123,8 @@ impl Row {
         };
         [
             self.what.to_owned(),
-            figure(median(&self.ours), unit),
-            format!("{} {}", figure(median(&self.reference), unit), self.reference_name),
+            figure(ours, unit),
+            format!("{} {}", figure(reference, unit), self.reference_name),
             if self.ratio().is_nan() { "-".into() } else { format!("{:.2} x", self.ratio()) },
             self.spread(),
             wanted,
@@ -105,12 +133,17 @@ impl Row {
     }
 
     fn to_json(&self) -> Value {
+        let figures = |blocks: &[Block]| -> Vec<f64> { blocks.iter().map(|b| b.figure).collect() };
+        let cores =
+            |blocks: &[Block]| -> Vec<&str> { blocks.iter().map(|b| b.phase.name()).collect() };
         json!({
             "what": self.what,
             "unit": self.unit,
-            "ours": self.ours,
+            "ours": figures(&self.ours),
+            "ours_cores": cores(&self.ours),
             "reference_name": self.reference_name,
-            "reference": self.reference,
+            "reference": figures(&self.reference),
+            "reference_cores": cores(&self.reference),
             "ratio": self.ratio(),
             "ratios": self.ratios(),
             "passes": self.passes(),
@@ -134,7 +167,8 @@ pub(crate) fn to_text([ours, reference]: [&str; 2], rows: &[Row]) -> String {
         let padded = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
-    cells.iter().map(line).collect()
+    let blocks = rows.iter().flat_map(|row| row.ours.iter().chain(&row.reference));
+    cells.iter().map(line).chain([block::cores(blocks) + "\n"]).collect()
 }
 
 /// All rounds of all rows.
@@ -148,7 +182,8 @@ mod tests {
 
     fn row(ours: &[f64], wanted: Wanted) -> Row {
         let row = Row::new("latency", "us", "UDP", wanted);
-        Row { ours: ours.into(), reference: vec![2.0], ..row }
+        let ours = ours.iter().map(|figure| Block::at(*figure, Phase::Near)).collect();
+        Row { ours, reference: vec![Block::at(2.0, Phase::Near)], ..row }
     }
 
     #[test]
@@ -167,8 +202,21 @@ mod tests {
     fn the_spread_is_that_of_rounds() {
         let mut row = row(&[1.0, 3.0], Wanted::RatioWithin(0.05));
         assert_eq!(row.spread(), "-");
-        row.reference.push(2.0);
+        row.reference.push(Block::at(2.0, Phase::Near));
         assert_eq!(row.spread(), "0.50..1.50");
+    }
+
+    #[test]
+    fn far_cores_are_not_held_against_near_ones() {
+        let mut row = row(&[3.0], Wanted::RatioAtMost(1.6));
+        row.reference = vec![Block::at(9.0, Phase::Far)];
+        assert!(row.is_apart() && !row.passes() && row.ratios().is_empty());
+        assert_eq!((row.verdict(), row.cells()[3].as_str()), ("cores moved", "-"));
+        // The next round finds both near.
+        row.ours.push(Block::at(3.2, Phase::Near));
+        row.reference.push(Block::at(2.0, Phase::Near));
+        assert!(!row.is_apart());
+        assert_eq!((row.ratios(), row.verdict()), (vec![1.6], "pass"));
     }
 
     #[test]

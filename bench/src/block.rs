@@ -1,0 +1,96 @@
+//! A figure and where the cores were while it was measured.
+
+use anyhow::Result;
+
+use crate::floor::{Phase, round_trip_ns};
+
+/// What was measured once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Block {
+    pub(crate) figure: f64,
+    pub(crate) phase: Phase,
+    /// The lower of both looks at the cores, in nanoseconds.
+    floor_ns: Option<f64>,
+}
+
+impl Block {
+    /// A figure, with looks at the cores before and after it.
+    pub(crate) fn of(measure: impl FnOnce() -> Result<f64>) -> Result<Self> {
+        let before_ns = round_trip_ns();
+        let figure = measure()?;
+        let after_ns = round_trip_ns();
+        let phase = Phase::between(before_ns, after_ns);
+        let floor_ns = before_ns.zip(after_ns).map(|(before, after)| before.min(after));
+        Ok(Self { figure, phase, floor_ns })
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn at(figure: f64, phase: Phase) -> Self {
+        Self { figure, phase, floor_ns: Some(100.0) }
+    }
+}
+
+/// Figures of two sides that may be compared: those of the phase in which both have most, of equally many the
+/// nearer; none that were measured while the cores moved. `None`: they have no phase in common.
+pub(crate) fn comparable(ours: &[Block], reference: &[Block]) -> Option<(Vec<f64>, Vec<f64>)> {
+    let of = |blocks: &[Block], phase| -> Vec<f64> {
+        blocks.iter().filter(|own| own.phase == phase).map(|own| own.figure).collect()
+    };
+    let both = |phase| (of(ours, phase), of(reference, phase));
+    let common = |(ours, reference): &(Vec<f64>, Vec<f64>)| ours.len().min(reference.len());
+    // The last of equally good ones is taken.
+    let phases = [Phase::NotMeasured, Phase::Far, Phase::Near].map(both);
+    phases.into_iter().max_by_key(common).filter(|own| common(own) > 0)
+}
+
+/// "cores near: 112 ns (30 blocks); far: 530 ns (2 blocks); moved during 1 block".
+pub(crate) fn cores<'a>(blocks: impl Iterator<Item = &'a Block> + Clone) -> String {
+    let of = |phase: Phase| {
+        let own = blocks.clone().filter(move |own| own.phase == phase);
+        (own.clone().count(), own.filter_map(|own| own.floor_ns).reduce(f64::min))
+    };
+    let plural = |count: usize| if count == 1 { "block" } else { "blocks" };
+    let mut words = Vec::new();
+    for phase in [Phase::Near, Phase::Far] {
+        if let (count, Some(floor_ns)) = of(phase) {
+            words.push(format!("{}: {floor_ns:.0} ns ({count} {})", phase.name(), plural(count)));
+        }
+    }
+    for (phase, what) in
+        [(Phase::Changed, "moved during"), (Phase::NotMeasured, "not measured beside")]
+    {
+        let (count, _) = of(phase);
+        if count > 0 {
+            words.push(format!("{what} {count} {}", plural(count)));
+        }
+    }
+    format!("cores {}", words.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_figures_of_one_phase_are_compared() {
+        let block = Block::at;
+        let ours = [block(39.0, Phase::Near), block(14.0, Phase::Far), block(13.0, Phase::Far)];
+        let near = [block(45.0, Phase::Near), block(44.0, Phase::Near), block(9.0, Phase::Changed)];
+        assert_eq!(comparable(&ours, &near), Some((vec![39.0], vec![45.0, 44.0])));
+        let far = [block(15.0, Phase::Far), block(16.0, Phase::Far)];
+        assert_eq!(comparable(&ours, &far), Some((vec![14.0, 13.0], vec![15.0, 16.0])));
+        assert_eq!(comparable(&ours[..1], &far), None, "none in common");
+        assert_eq!(comparable(&near[2..], &near[2..]), None, "cores that moved");
+        let alone = [block(1.0, Phase::NotMeasured)];
+        assert_eq!(comparable(&alone, &alone), Some((vec![1.0], vec![1.0])));
+    }
+
+    #[test]
+    fn the_floor_is_named_with_its_phase() {
+        let block = Block::at;
+        let all = [block(1.0, Phase::Near), block(2.0, Phase::Near), block(3.0, Phase::Changed)];
+        assert_eq!(cores(all.iter()), "cores near: 100 ns (2 blocks); moved during 1 block");
+        let none = [Block { floor_ns: None, ..block(1.0, Phase::NotMeasured) }];
+        assert_eq!(cores(none.iter()), "cores not measured beside 1 block");
+    }
+}
