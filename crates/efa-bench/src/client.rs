@@ -2,6 +2,8 @@
 
 use report::Progress;
 
+use crate::affinity;
+use crate::cores::{Looks, Pair};
 use crate::failure::Failure;
 use crate::host;
 use crate::interrupt;
@@ -113,9 +115,10 @@ pub(crate) fn run(
         )));
     }
     let mut order = Blocks::new(specs.len(), wish.until, wish.job.seed);
+    let mut looks = Looks::at(processors(targets, wish));
     let (blocks, failure) =
         measure_blocks(&run.name, &specs, &mut order, progress, |spec, is_first| {
-            session.measure(spec, is_first)
+            looks.beside(|| session.measure(spec, is_first))
         });
     run.points = blocks.into_iter().filter_map(Point::middle).collect();
     if failure.is_none() {
@@ -129,6 +132,17 @@ pub(crate) fn run(
         session.close();
     }
     Ok(Outcome { run, warnings, failure })
+}
+
+/// The processors of both sides, where both are of this machine: those that were asked for, else two that the
+/// threads will be on.
+fn processors(targets: &[Target], wish: &Wish) -> Option<Pair> {
+    if !targets.iter().all(Target::is_here) {
+        return None;
+    }
+    let asked = wish.job.server_cpus.first().copied().zip(wish.cpus.first().copied());
+    let (server, client) = asked.or_else(affinity::pair)?;
+    Pair::new(server, client)
 }
 
 /// What to say when `--until` was not reached.

@@ -129,6 +129,20 @@ impl Row {
         if ratio.is_finite() { format!("{ratio:.2}x") } else { "-".to_owned() }
     }
 
+    /// The ratio of two points, or why there is none: measured near and far they are not of one machine.
+    fn ratio_of(self, first: Option<&Point>, other: Option<&Point>) -> String {
+        let phase = |point: Option<&Point>| Some(point?.cores.as_ref()?.phase);
+        match phase(first).zip(phase(other)) {
+            Some((ours, theirs)) if ours != theirs => {
+                format!("cores {} and {}", ours.name(), theirs.name())
+            }
+            _ => {
+                let value = |point: Option<&Point>| point.and_then(|point| self.value(point));
+                self.ratio(value(first), value(other))
+            }
+        }
+    }
+
     /// The point of this row of what has that name.
     fn point<'a>(self, groups: &'a [Group<'_>], name: &str) -> Option<&'a Point> {
         let own = |g: &&Group<'_>| g.name == name && g.benchmark == self.benchmark();
@@ -185,7 +199,8 @@ pub(crate) fn table(runs: &[Run], names: &[&str]) -> Table {
         }
         let mut cells = vec![row.label(), row.unit().to_owned()];
         cells.extend(values.iter().map(|v| row.text(*v)));
-        cells.extend(values[1..].iter().map(|v| row.ratio(values[0], *v)));
+        let own = row.point(&groups, first);
+        cells.extend(others.iter().map(|name| row.ratio_of(own, row.point(&groups, name))));
         let there = names.iter().zip(&values).filter(|(_, value)| value.is_some());
         cells.extend(are_apart.then(|| networks(runs, there.map(|(name, _)| *name))));
         table.push(cells);
@@ -253,6 +268,7 @@ pub(crate) fn sentences(runs: &[Run], names: &[&str]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cores::Cores;
     use crate::paper;
     use crate::record::{Distribution, Latency};
 
@@ -297,6 +313,21 @@ mod tests {
         assert_eq!(mean[5], "loopback beside a data centre's network");
         let median = row("latency 64 B, median");
         assert_eq!(median[2..], ["6.00", "-", "-", "loopback"], "{median:?}");
+    }
+
+    #[test]
+    fn near_cores_are_not_held_against_far_ones() {
+        let mut far = measured();
+        "yours".clone_into(&mut far.name);
+        let mut near = measured();
+        near.points[0].cores = Some(Cores::between(112.0, 113.0));
+        far.points[0].cores = Some(Cores::between(530.0, 533.0));
+        let ratio = |runs: &[Run]| table(runs, &["mine", "yours"]).rows[0][4].clone();
+        assert_eq!(ratio(&[near.clone(), far.clone()]), "cores near and far");
+        far.points[0].cores.clone_from(&near.points[0].cores);
+        assert_eq!(ratio(&[near.clone(), far.clone()]), "1.00x");
+        far.points[0].cores = None;
+        assert_eq!(ratio(&[near, far]), "1.00x", "nobody looked");
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod child;
 mod cli;
 mod client;
 mod compare;
+mod cores;
 mod counters;
 mod exchange;
 mod fabric_name;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use report::{Table, significant};
 
+use crate::cores;
 use crate::failure::Failure;
 use crate::host;
 use crate::record::{
@@ -373,6 +374,9 @@ pub(crate) fn text(run: &Run) -> String {
         out.push('\n');
     }
     out += &counted::source(run);
+    if run.is_loopback {
+        out += &format!("{}\n", cores::words(run.points.iter()));
+    }
     if let Some(error) = &run.error {
         out += &format!("INCOMPLETE: {error}\n");
     }

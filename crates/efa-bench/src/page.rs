@@ -3,6 +3,7 @@
 use report::{Page, Section, Series};
 
 use crate::compare;
+use crate::cores;
 use crate::figures::{self, Model};
 use crate::lessons;
 use crate::record::{Point, Results, Run};
@@ -93,6 +94,11 @@ fn facts(results: &Results) -> Vec<(String, String)> {
         host.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
     if let Some(plan) = &results.plan {
         facts.push(("Plan", runs::plan_fact(plan)));
+    }
+    let measured = results.runs.iter().filter(|run| run.source == "measured");
+    let points = measured.flat_map(|run| &run.points);
+    if points.clone().next().is_some() {
+        facts.push(("Between the cores", cores::words(points)));
     }
     if !environment.is_empty() {
         facts.push(("Environment", environment.join(" ")));

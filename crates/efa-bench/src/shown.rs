@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use report::{Section, Table, middle, middle_interval, significant};
 
+use crate::cores;
 use crate::record::{Point, Run};
 use crate::settings;
 
@@ -83,9 +84,10 @@ impl Shown {
             let figures: Vec<String> = figures.iter().map(|figure| significant(*figure)).collect();
             table.push(vec![name.clone(), what.clone(), significant(*shown), figures.join(", ")]);
         }
-        let text = "The same settings, so the same measurement: all blocks count as blocks of one, and the \
-            measurement nearest to the middle of them is what every table, figure and lesson of this page \
-            shows, with the interval of all blocks."
+        let text = "The same settings, so the same measurement: all blocks count as blocks of one (of one \
+            phase, where the cores were near in some and far in others), and the measurement nearest to the \
+            middle of them is what every table, figure and lesson of this page shows, with the interval of all \
+            blocks."
             .to_owned();
         (!table.rows.is_empty()).then(|| Section {
             title: "Measured more than once".to_owned(),
@@ -111,8 +113,14 @@ fn key(run: &Run, point: &Point) -> String {
     format!("{}\n{}\n{}\n{}", run.name, run.source, run.kind(), values.join("\n"))
 }
 
-/// The point that stands for all; of equally good ones the last.
+/// The point that stands for all; of equally good ones the last. Those that were measured with the processors elsewhere do
+/// not count.
 fn one_of(points: &[&Point]) -> Option<Point> {
+    let phase = cores::counting(points.iter().map(|point| &point.cores));
+    let is_there = |point: &&&Point| {
+        phase.is_none_or(|phase| point.cores.as_ref().is_some_and(|own| own.phase == phase))
+    };
+    let points: Vec<&Point> = points.iter().filter(is_there).copied().collect();
     let blocks: Vec<f64> = points.iter().flat_map(|point| blocks(point)).collect();
     let middle = middle(&blocks)?;
     let distance = |point: &Point| (point.figure() - middle).abs();
@@ -218,6 +226,13 @@ mod tests {
         assert_eq!(point.blocks.len(), 15);
         let interval = point.interval.expect("an interval");
         assert!(interval.low < 6.0 && interval.high > 8.0, "{interval:?}");
+        // Those with the cores far apart do not count where others had them near.
+        let at = |gbit, ns| Point {
+            cores: Some(crate::cores::Cores::between(ns, ns)),
+            ..self::point(256, 256, gbit)
+        };
+        let one = one_of(&[&at(5.0, 530.0), &at(9.0, 112.0), &at(5.5, 530.0)]).expect("a point");
+        assert!((one.figure() - 9.0).abs() < 1e-3 && one.blocks.len() == 5, "{one:?}");
         // Without blocks the figures themselves are them.
         let bare = |gbit| Point { blocks: Vec::new(), ..self::point(256, 0, gbit) };
         let one = one_of(&[&bare(1.0), &bare(9.0), &bare(2.0)]).expect("a point");

@@ -2,6 +2,7 @@
 
 use report::{Section, Table, significant};
 
+use crate::cores::Cores;
 use crate::output;
 use crate::record::{CountedAt, Method, PlanRecord, Point, Results, Run};
 use crate::spec::{Benchmark, Order, Window};
@@ -229,6 +230,7 @@ fn blocks(runs: &[Run]) -> Table {
         "warm-up ms",
         "checked",
         "lost",
+        "cores",
         "blocks",
     ];
     let caption = "every point, its 95 % interval and all its blocks (µs, Gbit/s or M calls/s)";
@@ -250,6 +252,7 @@ fn blocks(runs: &[Run]) -> Table {
             point.warmup_ms.to_string(),
             some(point.validated),
             point.lost.to_string(),
+            point.cores.as_ref().map_or_else(|| "-".to_owned(), Cores::words),
             blocks.join(" "),
         ]);
     }

@@ -52,8 +52,8 @@ pub(super) struct BenchmarkWork {
 
 /// Starting a client, opening both sides.
 const START_S: f64 = 0.6;
-/// A block's barrier, draining and counting.
-pub(super) const BLOCK_S: f64 = 0.01;
+/// A block's barrier, draining and counting, and a look at the processors.
+pub(super) const BLOCK_S: f64 = 0.02;
 /// A block that counts messages instead of time.
 const COUNTED_BLOCK_S: f64 = 0.2;
 /// Shorter blocks measure nothing.

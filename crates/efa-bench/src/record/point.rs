@@ -7,6 +7,7 @@ use super::{
     Bandwidth, Collective, Disorder, Distribution, Incast, Latency, OpenLoop, PackedTimes, Shuffle,
     Work,
 };
+use crate::cores::{self, Cores};
 use crate::counters::Counted;
 use crate::spec::Order;
 
@@ -62,6 +63,9 @@ pub(crate) struct Point {
     /// Messages that the client sent in the block, warm-up and tail included; 0: not known.
     #[serde(skip)]
     pub(crate) sent: u64,
+    /// Where the processors were beside the blocks; absent: not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cores: Option<Cores>,
     /// All times of the block that counts, for those who want more than percentiles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) times: Option<PackedTimes>,
@@ -112,6 +116,7 @@ impl Point {
             load: None,
             counted: None,
             sent: 0,
+            cores: None,
             times: None,
             work: None,
             collective: None,
@@ -139,17 +144,35 @@ impl Point {
     }
 
     /// Makes one point of the blocks of the same point: the middle one, with losses and checks of
-    /// all of them. `None` without blocks.
+    /// all of them. Blocks that were measured with the processors elsewhere do not count. `None` without
+    /// blocks.
     pub(crate) fn middle(mut blocks: Vec<Self>) -> Option<Self> {
-        let figures: Vec<f64> = blocks.iter().map(Self::figure).collect();
-        let interval = middle_interval(&figures);
         let lost = blocks.iter().map(|b| b.lost).sum();
         let validated = blocks.iter().map(|b| b.validated).sum();
         let counted = blocks.iter_mut().find_map(|block| block.counted.take());
+        let left_out = Self::leave_out(&mut blocks);
+        let figures: Vec<f64> = blocks.iter().map(Self::figure).collect();
+        let interval = middle_interval(&figures);
+        let looks = blocks.iter().filter_map(|block| Some(block.cores.as_ref()?.round_trip_ns));
+        let round_trip_ns = looks.reduce(f64::min);
+        let phases = blocks.iter().filter_map(|block| Some(block.cores.as_ref()?.phase));
+        let phase = cores::common(phases);
         blocks.sort_by(|a, b| a.figure().total_cmp(&b.figure()));
         let middle = blocks.len() / 2;
-        let point = blocks.into_iter().nth(middle)?;
+        let mut point = blocks.into_iter().nth(middle)?;
+        let known = phase.zip(round_trip_ns);
+        point.cores = known.map(|(phase, round_trip_ns)| Cores { phase, round_trip_ns, left_out });
         Some(Self { blocks: figures, interval, lost, validated, counted, ..point })
+    }
+
+    /// Takes out the blocks that do not count; answers their figures.
+    fn leave_out(blocks: &mut Vec<Self>) -> Vec<f64> {
+        let Some(phase) = cores::counting(blocks.iter().map(|block| &block.cores)) else {
+            return Vec::new();
+        };
+        let counts = |block: &Self| block.cores.as_ref().is_some_and(|own| own.phase == phase);
+        let others = blocks.extract_if(.., |block| !counts(block));
+        others.map(|block| block.figure()).collect()
     }
 }
 

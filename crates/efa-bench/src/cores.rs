@@ -1,0 +1,362 @@
+//! How far apart two processors are right now: the round trip of one cache line between two threads that are kept on them.
+//!
+//! A virtual machine's processors are moved between physical ones while programs run. When both are on one complex of cores a
+//! line comes back within some 110 ns, when they are on two within some 530, and whatever two processes say to each
+//! other costs in step with it (docs/PERF.md). So the figures of blocks measured near and far are not of one machine.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::affinity::Pinned;
+use crate::failure::Failure;
+use crate::record::Point;
+
+/// How long a look takes.
+const LOOK: Duration = Duration::from_millis(10);
+/// Where processors are so busy with others that not even this many batches come about, nothing is said.
+const BATCHES_MIN: usize = 8;
+/// Round trips between two clock reads: short beside what disturbs them.
+const BATCH: u64 = 32;
+/// Below this the processors are near, in ns: between what is near (110) and far (530).
+const NEAR_NS: f64 = 250.0;
+/// Round trips whose ratio is below this are alike.
+const ALIKE: f64 = 1.6;
+/// A word that is never a round trip's.
+const END: u64 = u64::MAX;
+
+/// Where two processors are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Phase {
+    /// Close to each other.
+    Near,
+    Far,
+    /// They moved while something was measured.
+    Changed,
+}
+
+impl Phase {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Near => "near",
+            Self::Far => "far",
+            Self::Changed => "changed",
+        }
+    }
+
+    /// Of what lies between two looks, in ns.
+    pub(crate) fn between(before_ns: f64, after_ns: f64) -> Self {
+        let (low, high) = (before_ns.min(after_ns), before_ns.max(after_ns));
+        match (low < NEAR_NS, high < NEAR_NS) {
+            (true, true) => Self::Near,
+            (false, false) => Self::Far,
+            // Two looks on either side of the border may still be alike.
+            _ if high < low * ALIKE => Self::of(low),
+            _ => Self::Changed,
+        }
+    }
+
+    fn of(round_trip_ns: f64) -> Self {
+        if round_trip_ns < NEAR_NS { Self::Near } else { Self::Far }
+    }
+}
+
+/// Where the processors were beside a block, or beside the blocks of a point that count.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Cores {
+    pub(crate) phase: Phase,
+    /// The shortest round trip that was seen beside them, in ns.
+    pub(crate) round_trip_ns: f64,
+    /// Figures of blocks that do not count, because the processors were elsewhere or moved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) left_out: Vec<f64>,
+}
+
+impl Cores {
+    pub(crate) fn between(before_ns: f64, after_ns: f64) -> Self {
+        let phase = Phase::between(before_ns, after_ns);
+        Self { phase, round_trip_ns: before_ns.min(after_ns), left_out: Vec::new() }
+    }
+
+    /// "near 112 ns".
+    pub(crate) fn words(&self) -> String {
+        format!("{} {:.0} ns", self.phase.name(), self.round_trip_ns)
+    }
+}
+
+/// The phase whose blocks count: near, when a third of those with the processors in one place were, else far.
+/// `None`: all count, because for most of them no such place is known.
+pub(crate) fn counting<'a>(blocks: impl Iterator<Item = &'a Option<Cores>>) -> Option<Phase> {
+    let (mut near, mut far, mut others) = (0, 0, 0);
+    for cores in blocks {
+        match cores.as_ref().map(|cores| cores.phase) {
+            Some(Phase::Near) => near += 1,
+            Some(Phase::Far) => far += 1,
+            Some(Phase::Changed) | None => others += 1,
+        }
+    }
+    match near + far {
+        known if known < others || known == 0 => None,
+        known if near * 3 >= known => Some(Phase::Near),
+        _ => Some(Phase::Far),
+    }
+}
+
+/// The phase of blocks that count together.
+pub(crate) fn common(blocks: impl Iterator<Item = Phase>) -> Option<Phase> {
+    blocks.reduce(|one, other| if one == other { one } else { Phase::Changed })
+}
+
+/// "cores near: 112 ns (12 points); far: 530 ns (2 points); ...": of all these points.
+pub(crate) fn words<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> String {
+    let known = points.filter_map(|point| point.cores.as_ref());
+    let mut words = Vec::new();
+    for phase in [Phase::Near, Phase::Far, Phase::Changed] {
+        let own = known.clone().filter(|cores| cores.phase == phase);
+        let count = own.clone().count();
+        let Some(floor_ns) = own.map(|cores| cores.round_trip_ns).reduce(f64::min) else {
+            continue;
+        };
+        let plural = if count == 1 { "point" } else { "points" };
+        words.push(format!("{}: {floor_ns:.0} ns ({count} {plural})", phase.name()));
+    }
+    let left_out: usize = known.map(|cores| cores.left_out.len()).sum();
+    if left_out > 0 {
+        words.push(format!("{left_out} blocks with the cores elsewhere do not count"));
+    }
+    match words.len() {
+        0 => "cores: not measured".to_owned(),
+        _ => format!("cores {}", words.join("; ")),
+    }
+}
+
+/// Looks before and after each block.
+#[derive(Debug)]
+pub(crate) struct Looks {
+    pair: Option<Pair>,
+    last_ns: Option<f64>,
+}
+
+impl Looks {
+    /// At the processors of both sides; `None`: they are not those of one machine, or there is one.
+    pub(crate) const fn at(pair: Option<Pair>) -> Self {
+        Self { pair, last_ns: None }
+    }
+
+    /// Measures a block, and says where the processors were.
+    pub(crate) fn beside(
+        &mut self,
+        measure: impl FnOnce() -> Result<Point, Failure>,
+    ) -> Result<Point, Failure> {
+        let Some(pair) = self.pair else { return measure() };
+        // What was seen after the last block was seen before this one.
+        let before_ns = self.last_ns.take().or_else(|| pair.look());
+        let point = measure()?;
+        self.last_ns = pair.look();
+        let cores = before_ns.zip(self.last_ns).map(|(ours, after)| Cores::between(ours, after));
+        Ok(Point { cores, ..point })
+    }
+}
+
+/// Two processors to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pair(usize, usize);
+
+impl Pair {
+    /// `None` of one and the same.
+    pub(crate) fn new(first: usize, second: usize) -> Option<Self> {
+        (first != second).then_some(Self(first, second))
+    }
+
+    /// The round trip between them now in ns: what one of ten batches is faster than, so that threads that look up now and then
+    /// do not count. `None`: it cannot be measured (a processor is not ours, or is not given to us).
+    pub(crate) fn look(self) -> Option<f64> {
+        let line = Line::default();
+        std::thread::scope(|scope| {
+            let body = || {
+                let pinned = Pinned::to(self.1);
+                if pinned.is_err() {
+                    line.word.store(END, Ordering::Release);
+                }
+                line.ready.store(true, Ordering::Release);
+                echo(&line);
+            };
+            let echo = std::thread::Builder::new().spawn_scoped(scope, body).ok()?;
+            let pinned = Pinned::to(self.0);
+            let times = if pinned.is_ok() { ping(&line) } else { Vec::new() };
+            line.word.store(END, Ordering::Release);
+            // It returns nothing that could be missed.
+            let _ = echo.join();
+            tenth(times)
+        })
+    }
+}
+
+/// What both threads write, alone on its cache lines.
+#[derive(Default)]
+#[repr(align(128))]
+struct Line {
+    word: AtomicU64,
+    ready: AtomicBool,
+}
+
+/// Answers every even word with the odd one after it, until the end.
+fn echo(line: &Line) {
+    let mut next = 2;
+    loop {
+        match line.word.load(Ordering::Acquire) {
+            END => return,
+            word if word == next => {
+                // The end must not be overwritten.
+                let answer =
+                    line.word.compare_exchange(word, word + 1, Ordering::AcqRel, Ordering::Acquire);
+                if answer.is_err() {
+                    return;
+                }
+                next += 2;
+            }
+            _ => std::hint::spin_loop(),
+        }
+    }
+}
+
+/// Times of batches in ns; fewer than wanted when the other thread does not get its processor.
+fn ping(line: &Line) -> Vec<u64> {
+    let started = Instant::now();
+    // Ten times as long as it should take: then somebody else has a processor.
+    let is_late = || started.elapsed() > LOOK * 10;
+    while !line.ready.load(Ordering::Acquire) {
+        if is_late() {
+            return Vec::new();
+        }
+        std::thread::yield_now();
+    }
+    if line.word.load(Ordering::Acquire) == END {
+        return Vec::new();
+    }
+    let mut times = Vec::with_capacity(4096);
+    let mut word = 2;
+    while started.elapsed() < LOOK && times.len() < times.capacity() {
+        let batch = Instant::now();
+        for _ in 0..BATCH {
+            line.word.store(word, Ordering::Release);
+            let mut spins = 0_u32;
+            while line.word.load(Ordering::Acquire) != word + 1 {
+                std::hint::spin_loop();
+                spins = spins.wrapping_add(1);
+                if spins.is_multiple_of(1 << 14) && is_late() {
+                    return times;
+                }
+            }
+            word += 2;
+        }
+        times.push(batch.elapsed().as_nanos() as u64);
+    }
+    times
+}
+
+fn tenth(mut times_ns: Vec<u64>) -> Option<f64> {
+    if times_ns.len() < BATCHES_MIN {
+        return None;
+    }
+    times_ns.sort_unstable();
+    Some(times_ns[times_ns.len() / 10] as f64 / BATCH as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::affinity;
+    use crate::record::Bandwidth;
+
+    #[test]
+    fn a_line_comes_back_and_takes_its_time() {
+        let Some(pair) = affinity::pair().and_then(|(a, b)| Pair::new(a, b)) else { return };
+        // Others may have the processors: then nothing is said, and nothing hangs.
+        if let Some(round_trip_ns) = pair.look() {
+            assert!((5.0..1e6).contains(&round_trip_ns), "{round_trip_ns}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_not_said() {
+        assert_eq!(Pair::new(1, 1), None);
+        let pair = Pair::new(0, rustix::thread::CpuSet::MAX_CPU).expect("two");
+        assert_eq!(pair.look(), None);
+        let pair = Pair::new(rustix::thread::CpuSet::MAX_CPU, 0).expect("two");
+        assert_eq!(pair.look(), None);
+        assert_eq!(tenth(vec![1; BATCHES_MIN - 1]), None);
+        assert_eq!(tenth(vec![3200; 20]), Some(100.0));
+    }
+
+    #[test]
+    fn blocks_of_one_phase_count_and_the_floor_is_told() {
+        let block = |figure: f64, before_ns, after_ns| Point {
+            bandwidth: Some(Bandwidth::new(1, (figure * 1e9 / 8.0) as u64, 1.0)),
+            cores: Some(Cores::between(before_ns, after_ns)),
+            ..Point::new(8192, 256)
+        };
+        let (near, far, moved) = ((112.0, 115.0), (530.0, 528.0), (112.0, 530.0));
+        let of = |blocks: &[(f64, (f64, f64))]| {
+            let blocks = blocks.iter().map(|&(figure, (a, b))| block(figure, a, b)).collect();
+            Point::middle(blocks).expect("a point")
+        };
+        // Two of five near: those count.
+        let point = of(&[(40.0, near), (14.0, far), (39.0, near), (13.0, far), (25.0, moved)]);
+        assert_eq!(point.blocks, [40.0, 39.0]);
+        let cores = point.cores.clone().expect("known");
+        assert_eq!((cores.phase, cores.left_out), (Phase::Near, vec![14.0, 13.0, 25.0]));
+        assert_eq!(
+            words([&point].into_iter()),
+            "cores near: 112 ns (1 point); 3 blocks with the cores elsewhere do not count"
+        );
+        // One of five: far is what this machine was.
+        let point = of(&[(40.0, near), (14.0, far), (15.0, far), (13.0, far), (25.0, moved)]);
+        assert_eq!((point.blocks.len(), point.figure()), (3, 14.0));
+        // Always on the move: all count, and it is said.
+        let point = of(&[(40.0, moved), (20.0, moved)]);
+        assert_eq!(
+            (point.blocks.len(), point.cores.map(|own| own.phase)),
+            (2, Some(Phase::Changed))
+        );
+        // A busy machine, on which most looks find nothing: all count, and no place is claimed.
+        let unknown = |figure| Point { cores: None, ..block(figure, 1.0, 1.0) };
+        let blocks = vec![block(40.0, 112.0, 113.0), block(14.0, 530.0, 530.0)];
+        let blocks = [blocks, vec![unknown(20.0), unknown(21.0), unknown(22.0)]].concat();
+        assert_eq!(Point::middle(blocks).expect("a point").blocks.len(), 5);
+        // Nobody looked.
+        let bare = Point { cores: None, ..block(5.0, 1.0, 1.0) };
+        let point = Point::middle(vec![bare.clone(), bare]).expect("a point");
+        assert_eq!((point.blocks.len(), point.cores.is_none()), (2, true));
+        assert_eq!(words([&point].into_iter()), "cores: not measured");
+    }
+
+    #[test]
+    fn older_records_have_no_phase_and_are_read() {
+        let text = serde_json::to_string(&Point::new(64, 1)).expect("JSON");
+        assert!(!text.contains("cores"), "{text}");
+        let point: Point = serde_json::from_str(&text).expect("a point");
+        assert_eq!(point.cores, None);
+        let cores = Some(Cores::between(530.0, 540.0));
+        let text = serde_json::to_string(&Point { cores: cores.clone(), ..point }).expect("JSON");
+        assert!(text.contains("\"phase\":\"far\""), "{text}");
+        assert_eq!(serde_json::from_str::<Point>(&text).expect("a point").cores, cores);
+    }
+
+    #[test]
+    fn near_and_far_are_told_apart() {
+        for (before, after, phase) in [
+            (112.0, 118.0, Phase::Near),
+            (530.0, 540.0, Phase::Far),
+            (112.0, 530.0, Phase::Changed),
+            (530.0, 112.0, Phase::Changed),
+            // A machine whose one distance lies at the border.
+            (240.0, 260.0, Phase::Near),
+            (260.0, 240.0, Phase::Near),
+        ] {
+            assert_eq!(Phase::between(before, after), phase, "{before} {after}");
+        }
+    }
+}
