@@ -352,3 +352,33 @@ fn finish_and_compare(plan: &Path, out: &Path, expected: &BTreeMap<String, usize
     steps.sort_unstable();
     assert_eq!(steps, (0..STEPS as u64).collect::<Vec<_>>(), "each step is done once");
 }
+
+/// The blocks of a step are measured in turn with those of the same step on other fabrics.
+#[test]
+fn fabrics_take_turns_block_by_block() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let plan = plan_file(folder.path(), &PLAN.replace("blocks = 2", "blocks = 3"));
+    let out = folder.path().join("out");
+    let output = efa_bench(&words(&plan, &out, &[]));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let number = |event: &Value, what: &str| event[what].as_u64().expect("a number");
+    let events = events(&out);
+    let rounds = events.iter().filter(|event| event["event"] == "round_done");
+    let turns: Vec<(u64, u64)> =
+        rounds.map(|event| (number(event, "round"), number(event, "step"))).collect();
+    // More rounds follow where the processors were in other places.
+    let first: Vec<_> = turns.iter().filter(|turn| turn.0 < 3 && turn.1 < 2).copied().collect();
+    assert_eq!(first, [(0, 0), (0, 1), (1, 1), (1, 0), (2, 0), (2, 1)], "{turns:?}");
+    let results = read_json(&out.join("results.json"));
+    for run in results["runs"].as_array().expect("runs") {
+        if run["source"] == "published" {
+            continue;
+        }
+        assert_eq!(run["is_loopback"], true, "{}", run["name"]);
+        for point in run["points"].as_array().expect("points") {
+            let left_out = point["cores"]["left_out"].as_array().map_or(0, Vec::len);
+            let blocks = point["blocks"].as_array().expect("blocks").len();
+            assert!((3..=5).contains(&(blocks + left_out)), "{point}");
+        }
+    }
+}

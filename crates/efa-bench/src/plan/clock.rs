@@ -1,6 +1,7 @@
 //! How far a plan is, for people: a bar with the present figure on a terminal, a line for each step
 //! elsewhere.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use report::Progress;
@@ -16,8 +17,9 @@ pub(super) struct Clock {
     left_s: f64,
     /// Of what is done, by the estimate.
     passed_s: f64,
-    /// Of the present step.
-    step_s: f64,
+    /// Of each step that has begun, and which of them is the present one.
+    steps_s: BTreeMap<usize, f64>,
+    step: usize,
     label: String,
 }
 
@@ -25,22 +27,26 @@ impl Clock {
     pub(super) fn new(left_s: f64, quiet: bool) -> Self {
         let progress = Progress::timed(left_s, quiet);
         let started = Instant::now();
-        Self { progress, started, left_s, passed_s: 0.0, step_s: 0.0, label: String::new() }
+        let (steps_s, label) = (BTreeMap::new(), String::new());
+        Self { progress, started, left_s, passed_s: 0.0, steps_s, step: 0, label }
     }
 
+    /// A step, or another round of it, begins.
     pub(super) fn begin(&mut self, step: usize, steps: usize, task: &Task) {
-        self.step_s = 0.0;
-        self.label = format!("[{}/{steps}] {}", step + 1, task.title);
+        self.step = step;
+        self.label = label(step, steps, task);
         self.progress.starting(&self.label);
     }
 
     pub(super) fn measured(&mut self, seconds: f64, text: &str) {
-        self.step_s += seconds;
+        *self.steps_s.entry(self.step).or_default() += seconds;
         self.progress.advance(seconds, &format!("{}: {text}", self.label));
     }
 
-    pub(super) fn end(&mut self, task: &Task, outcome: &Outcome) {
-        self.progress.advance(task.estimate_s - self.step_s, &self.label);
+    pub(super) fn end(&mut self, step: usize, steps: usize, task: &Task, outcome: &Outcome) {
+        self.label = label(step, steps, task);
+        let known_s = self.steps_s.remove(&step).unwrap_or_default();
+        self.progress.advance(task.estimate_s - known_s, &self.label);
         self.passed_s += task.estimate_s;
         let what = match outcome {
             Outcome::Done(runs) => {
@@ -60,4 +66,9 @@ impl Clock {
             _ => self.progress.line(&line),
         }
     }
+}
+
+/// "[3/9] latency on Soft-EFA".
+fn label(step: usize, steps: usize, task: &Task) -> String {
+    format!("[{}/{steps}] {}", step + 1, task.title)
 }

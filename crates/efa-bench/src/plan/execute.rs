@@ -1,5 +1,6 @@
 //! Runs the tasks of a plan, each in processes of its own, and writes down what they find.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::clock::Clock;
@@ -30,9 +31,10 @@ pub(super) struct Executor<'a> {
     scratch: Scratch,
     /// Where a server runs already.
     remote: Option<Target>,
-    servers: Vec<Server>,
-    /// A fabric that cannot be used, and why: its other steps are left out.
-    unusable: Option<(usize, String)>,
+    /// Of each fabric.
+    servers: BTreeMap<usize, Vec<Server>>,
+    /// Fabrics that cannot be used, and why: their other steps are left out.
+    unusable: BTreeMap<usize, String>,
     clock: Clock,
 }
 
@@ -62,8 +64,8 @@ impl<'a> Executor<'a> {
             journal,
             scratch: Scratch::new(&options.out)?,
             remote: options.host.clone().map(|host| Target { host, port }),
-            servers: Vec::new(),
-            unusable: None,
+            servers: BTreeMap::new(),
+            unusable: BTreeMap::new(),
             clock: Clock::new(left_s, options.quiet),
         })
     }
@@ -73,16 +75,25 @@ impl<'a> Executor<'a> {
         &mut self,
         mut after: impl FnMut(&Findings) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
+        let mut first = 0;
         for text in host::doubts(host::cores()) {
             self.note(Event::Warning { text })?;
         }
-        for step in 0..self.tasks.len() {
-            interrupt::check()?;
-            if self.findings.outcomes[step].is_done() {
-                continue;
+        for group in self.tasks.chunk_by(|one, next| one.group == next.group) {
+            let steps = first..first + group.len();
+            first = steps.end;
+            let open: Vec<usize> =
+                steps.filter(|step| !self.findings.outcomes[*step].is_done()).collect();
+            let has_rounds = group[0].rounds().is_some();
+            // All take turns, or each is a whole.
+            for own in open.chunks(if has_rounds { group.len() } else { 1 }) {
+                interrupt::check()?;
+                match own {
+                    [step] if !has_rounds => self.step(*step)?,
+                    steps => self.take_turns(steps)?,
+                }
+                after(&self.findings)?;
             }
-            self.step(step)?;
-            after(&self.findings)?;
         }
         // Only an interruption leaves steps open.
         if self.findings.open() > 0 {
@@ -105,25 +116,39 @@ impl<'a> Executor<'a> {
     }
 
     /// Into the journal, and to what is known.
-    fn note(&mut self, event: Event) -> Result<(), Failure> {
+    pub(super) fn note(&mut self, event: Event) -> Result<(), Failure> {
         self.journal.add(&event)?;
         self.findings.note(event);
         Ok(())
     }
 
+    /// Why nothing can be measured on a fabric.
+    pub(super) fn why_unusable(&self, fabric: usize) -> Option<String> {
+        let reason = self.unusable.get(&fabric)?;
+        Some(format!("the fabric cannot be used: {reason}"))
+    }
+
+    /// Shows that a step, or a round of it, begins.
+    pub(super) fn begin_step(&mut self, step: usize) {
+        self.clock.begin(step, self.tasks.len(), &self.tasks[step]);
+    }
+
     fn step(&mut self, step: usize) -> Result<(), Failure> {
         let task = &self.tasks[step];
         self.note(Event::StepStarted { step, date: host::date() })?;
-        self.clock.begin(step, self.tasks.len(), task);
-        let outcome = match (&task.work, &self.unusable) {
-            (_, Some((fabric, reason))) if *fabric == task.fabric => {
-                Outcome::Skipped(format!("the fabric cannot be used: {reason}"))
-            }
-            (Work::Benchmark(work), _) => self.benchmark(step, task, work)?,
+        self.begin_step(step);
+        let outcome = match (&task.work, self.why_unusable(task.fabric)) {
+            (_, Some(reason)) => Outcome::Skipped(reason),
+            (Work::Benchmark(work), _) => self.benchmark(step, task, work, &work.words)?,
             (Work::Mpi(work), _) => self.mpi(step, task, work)?,
             (Work::Tool(tool), _) => self.tool(step, task, tool)?,
         };
-        self.clock.end(task, &outcome);
+        self.end_step(step, outcome)
+    }
+
+    /// Writes down how a step ended.
+    pub(super) fn end_step(&mut self, step: usize, outcome: Outcome) -> Result<(), Failure> {
+        self.clock.end(step, self.tasks.len(), &self.tasks[step], &outcome);
         self.note(match outcome {
             Outcome::Done(runs) => Event::StepDone { step, runs },
             Outcome::Skipped(reason) => Event::StepSkipped { step, reason },
@@ -143,28 +168,30 @@ impl<'a> Executor<'a> {
         if let Some(remote) = &self.remote {
             return Ok(vec![remote.clone()]);
         }
-        let fits =
-            |server: &mut Server| server.fabric == fabric_number && !server.child.has_ended();
-        if !self.servers.iter_mut().all(fits) {
-            self.end_servers()?;
+        let has_ended = |server: &mut Server| server.child.has_ended();
+        let mut servers = self.servers.remove(&fabric_number).unwrap_or_default();
+        if servers.iter_mut().any(has_ended) {
+            servers.drain(..).try_for_each(|server| self.end_server(server))?;
         }
-        while self.servers.len() + 1 < nodes {
-            let counters = format!("server-{}-counters.json", self.servers.len() + 1);
+        while servers.len() + 1 < nodes {
+            let counters = format!("server-{fabric_number}-{}-counters.json", servers.len() + 1);
             let counters = self.scratch.file(&counters);
             self.scratch.forget(&[&counters]);
             let prefix = self.fabrics[fabric_number].prefix(Side::Server, &counters);
             let child = ServerChild::start(&prefix)?;
             let (fabric, first_step) = (fabric_number, step);
-            self.servers.push(Server { child, fabric, first_step, counters });
+            servers.push(Server { child, fabric, first_step, counters });
         }
-        let servers = self.servers.iter().take(nodes.saturating_sub(1));
-        Ok(servers.map(|server| Target::local(server.child.port)).collect())
+        let own = servers.iter().take(nodes.saturating_sub(1));
+        let targets = own.map(|server| Target::local(server.child.port)).collect();
+        self.servers.insert(fabric_number, servers);
+        Ok(targets)
     }
 
     /// Ends all servers, and looks whether their devices have seen anything.
     fn end_servers(&mut self) -> Result<(), Failure> {
         let servers = std::mem::take(&mut self.servers);
-        servers.into_iter().try_for_each(|server| self.end_server(server))
+        servers.into_values().flatten().try_for_each(|server| self.end_server(server))
     }
 
     fn end_server(&mut self, mut server: Server) -> Result<(), Failure> {
@@ -185,11 +212,13 @@ impl<'a> Executor<'a> {
         }
     }
 
-    fn benchmark(
+    /// Measures with these options of the step.
+    pub(super) fn benchmark(
         &mut self,
         step: usize,
         task: &Task,
         work: &BenchmarkWork,
+        words: &[String],
     ) -> Result<Outcome, Failure> {
         if self.remote.is_some() && work.nodes > 2 {
             let text = format!("it is for {} nodes, and one server was named", work.nodes);
@@ -205,14 +234,15 @@ impl<'a> Executor<'a> {
             (self.scratch.file("run.json"), self.scratch.file("client-counters.json"));
         self.scratch.forget(&[&json, &counters]);
         let fabric = &self.fabrics[task.fabric];
-        let arguments = arguments(work, &targets, &fabric.name, &json, self.remote.is_none());
+        let is_local = self.remote.is_none();
+        let arguments = arguments((work, words), &targets, &fabric.name, &json, is_local);
         let prefix = fabric.prefix(Side::Client, &counters);
         let ended = self.client(step, task, work.measurements, &prefix, &arguments)?;
         if !json.exists() {
             if interrupt::asked() {
                 return Ok(Outcome::Open);
             }
-            let servers = std::mem::take(&mut self.servers);
+            let servers = self.servers.remove(&task.fabric).unwrap_or_default();
             let words: String = servers.iter().map(|server| server.child.last_words()).collect();
             let reason = ended.reason() + &words;
             if ended.code == Some(i32::from(Failure::Fabric(String::new()).exit_code())) {
@@ -273,8 +303,8 @@ impl<'a> Executor<'a> {
 
     /// No step on this fabric is possible.
     fn give_up(&mut self, task: &Task, reason: String) -> Outcome {
-        self.servers.clear();
-        self.unusable = Some((task.fabric, reason.clone()));
+        self.servers.remove(&task.fabric);
+        self.unusable.insert(task.fabric, reason.clone());
         Outcome::Failed(reason, Vec::new())
     }
 
@@ -360,7 +390,7 @@ impl Ended {
 
 /// The command line of a client.
 fn arguments(
-    work: &BenchmarkWork,
+    (work, words): (&BenchmarkWork, &[String]),
     targets: &[Target],
     name: &str,
     json: &Path,
@@ -370,16 +400,16 @@ fn arguments(
     let (hosts, json) = (hosts.join(","), json.display().to_string());
     let benchmark = work.benchmark.text();
     let fixed = ["run", &benchmark, "--host", &hosts, "--name", name];
-    let mut words: Vec<String> = fixed.into_iter().map(str::to_owned).collect();
-    words.extend(["--json".to_owned(), json, "--no-doubts".to_owned()]);
-    words.extend(work.words.iter().cloned());
+    let mut all: Vec<String> = fixed.into_iter().map(str::to_owned).collect();
+    all.extend(["--json".to_owned(), json, "--no-doubts".to_owned()]);
+    all.extend(words.iter().cloned());
     let pair = affinity::pair()
         .filter(|_| is_local && work.may_be_pinned && work.threads == 1 && work.nodes == 2);
     if let Some((server, client)) = pair {
-        words.extend(["--server-cpu".to_owned(), server.to_string()]);
-        words.extend(["--cpu".to_owned(), client.to_string()]);
+        all.extend(["--server-cpu".to_owned(), server.to_string()]);
+        all.extend(["--cpu".to_owned(), client.to_string()]);
     }
-    words
+    all
 }
 
 /// "[3/9] Soft-EFA 64 B: ...": what a client says of a block.

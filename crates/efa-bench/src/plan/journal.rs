@@ -42,6 +42,12 @@ pub(super) enum Event {
         step: usize,
         text: String,
     },
+    /// One block of each of its points, in turn with other steps of its group.
+    RoundDone {
+        step: usize,
+        round: usize,
+        runs: Vec<Run>,
+    },
     StepDone {
         step: usize,
         runs: Vec<Run>,

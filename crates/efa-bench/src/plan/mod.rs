@@ -16,6 +16,7 @@ mod library;
 mod mpi;
 mod options;
 mod outcome;
+mod rounds;
 mod scratch;
 mod source;
 mod task;

@@ -57,6 +57,7 @@ pub(super) fn task(
     let shown: Vec<String> = words.iter().map(|word| report::shell_word(word)).collect();
     Ok(Task {
         fabric: 0,
+        group: 0,
         estimate_s: COMPILE_S
             + START_S * starts as f64
             + measurements as f64 * (duration + warmup + task::BLOCK_S),

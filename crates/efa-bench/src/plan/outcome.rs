@@ -1,5 +1,7 @@
 //! What a plan has found: told by the events of its journal, put together as a result file.
 
+use std::collections::BTreeMap;
+
 use super::journal::Event;
 use super::task::Task;
 use crate::record::{DeviceCounters, LeftOut, PlanRecord, Run};
@@ -35,6 +37,8 @@ impl Outcome {
 #[derive(Debug)]
 pub(super) struct Findings {
     pub(super) outcomes: Vec<Outcome>,
+    /// What was found in each round of a step that is not done.
+    pub(super) rounds: BTreeMap<usize, Vec<Vec<Run>>>,
     /// Counters of servers' devices, by the first step they served.
     devices: Vec<(usize, DeviceCounters)>,
     pub(super) warnings: Vec<String>,
@@ -43,7 +47,8 @@ pub(super) struct Findings {
 impl Findings {
     pub(super) fn new(steps: usize) -> Self {
         let outcomes = vec![Outcome::default(); steps];
-        Self { outcomes, devices: Vec::new(), warnings: Vec::new() }
+        let rounds = BTreeMap::new();
+        Self { outcomes, rounds, devices: Vec::new(), warnings: Vec::new() }
     }
 
     /// Takes in one event.
@@ -53,6 +58,9 @@ impl Findings {
             Event::StepSkipped { step, reason } => (step, Outcome::Skipped(reason)),
             Event::Failure { step, reason, runs } => (step, Outcome::Failed(reason, runs)),
             Event::StepInterrupted { step, runs } => (step, Outcome::Part(runs)),
+            Event::RoundDone { step, runs, .. } => {
+                return self.rounds.entry(step).or_default().push(runs);
+            }
             Event::Device { step, counters } => return self.devices.push((step, counters)),
             Event::Warning { text } => {
                 if !self.warnings.contains(&text) {
@@ -67,6 +75,10 @@ impl Findings {
             | Event::PlanInterrupted { .. }
             | Event::PlanDone { .. } => return,
         };
+        // An interrupted step goes on with its next round, any other has no use for them.
+        if !matches!(outcome, Outcome::Part(_)) {
+            self.rounds.remove(&step);
+        }
         if let Some(place) = self.outcomes.get_mut(step) {
             *place = outcome;
         }

@@ -18,6 +18,8 @@ use crate::spec::Limit;
 pub(super) struct Task {
     /// Which fabric of the plan.
     pub(super) fabric: usize,
+    /// Tasks of the same number measure the same on several fabrics.
+    pub(super) group: usize,
     pub(super) work: Work,
     /// How long it is going to take.
     pub(super) estimate_s: f64,
@@ -25,6 +27,22 @@ pub(super) struct Task {
     pub(super) command: String,
     /// "latency on Soft-EFA".
     pub(super) title: String,
+}
+
+impl Task {
+    /// Rounds in which it takes turns with others of its group.
+    pub(super) const fn rounds(&self) -> Option<usize> {
+        match &self.work {
+            Work::Benchmark(work) => work.rounds,
+            Work::Mpi(_) | Work::Tool(_) => None,
+        }
+    }
+
+    const fn forget_rounds(&mut self) {
+        if let Work::Benchmark(work) = &mut self.work {
+            work.rounds = None;
+        }
+    }
 }
 
 /// What a task runs.
@@ -45,6 +63,8 @@ pub(super) struct BenchmarkWork {
     pub(super) words: Vec<String>,
     /// Points times blocks.
     pub(super) measurements: usize,
+    /// Blocks of each point, each of which is a round of the group; `None`: they are not taken apart.
+    pub(super) rounds: Option<usize>,
     /// Nobody said where its threads run.
     pub(super) may_be_pinned: bool,
     pub(super) threads: usize,
@@ -59,18 +79,26 @@ const COUNTED_BLOCK_S: f64 = 0.2;
 /// Shorter blocks measure nothing.
 const DURATION_MIN_S: f64 = 0.01;
 
-/// All tasks of a plan, fabric after fabric, so that one server serves all steps on a fabric.
+/// All tasks of a plan, step after step. What one step measures on several fabrics is a group: its blocks take
+/// turns, so that a machine that gets slower does not make a difference between fabrics.
 pub(super) fn all(source: &Source, fabrics: &[Fabric], scale: f64) -> Result<Vec<Task>, Failure> {
-    let mut tasks = Vec::new();
-    for (number, fabric) in fabrics.iter().enumerate() {
-        for step in &source.steps {
+    let mut tasks: Vec<Task> = Vec::new();
+    for step in &source.steps {
+        let mut variants: Vec<Vec<Task>> = Vec::new();
+        for (number, fabric) in fabrics.iter().enumerate() {
             let fits = step.fabrics.iter().any(|pattern| fabric.fits(pattern));
             if !fits {
                 continue;
             }
             let own = of_step(step, fabric, scale);
             let own = own.map_err(|e| Failure::Usage(format!("plan {}: {e}", step.place)))?;
-            tasks.extend(own.into_iter().map(|task| Task { fabric: number, ..task }));
+            variants.resize_with(own.len().max(variants.len()), Vec::new);
+            for (group, task) in variants.iter_mut().zip(own) {
+                group.push(Task { fabric: number, ..task });
+            }
+        }
+        for group in variants {
+            add_group(&mut tasks, group);
         }
     }
     if tasks.is_empty() {
@@ -83,12 +111,27 @@ pub(super) fn all(source: &Source, fabrics: &[Fabric], scale: f64) -> Result<Vec
     Ok(tasks)
 }
 
+fn add_group(tasks: &mut Vec<Task>, group: Vec<Task>) {
+    let number = tasks.last().map_or(0, |task| task.group + 1);
+    // Each round is a session of its own.
+    let has_rounds = group.len() > 1 && group.iter().all(|task| task.rounds().is_some());
+    tasks.extend(group.into_iter().map(|mut task| {
+        task.group = number;
+        match task.rounds() {
+            Some(rounds) if has_rounds => task.estimate_s += START_S * (rounds - 1) as f64,
+            _ => task.forget_rounds(),
+        }
+        task
+    }));
+}
+
 fn of_step(step: &StepSource, fabric: &Fabric, scale: f64) -> Result<Vec<Task>, Failure> {
     match &step.work {
         WorkSource::Tool(tool) => {
             let tool = tool.clone().scaled(scale);
             Ok(vec![Task {
                 fabric: 0,
+                group: 0,
                 estimate_s: tool.estimate_s(),
                 command: tool.command(fabric),
                 title: format!("{} on {}", tool.program, fabric.name),
@@ -137,6 +180,7 @@ fn of_benchmark(
     let command: Vec<String> = command.iter().map(|word| report::shell_word(word)).collect();
     Ok(Task {
         fabric: 0,
+        group: 0,
         estimate_s: estimate_s(&wish),
         command: command.join(" "),
         title: format!("{} on {}", benchmark.text(), fabric.name),
@@ -145,6 +189,10 @@ fn of_benchmark(
             nodes,
             words,
             measurements: wish.measurements(),
+            rounds: match wish.until {
+                Until::Blocks(count) => (count > 1).then_some(count),
+                Until::Interval { .. } => None,
+            },
             may_be_pinned: !options.has("cpu") && !options.has("server-cpu"),
             threads: wish.job.threads,
         }),
@@ -223,7 +271,12 @@ mod tests {
         let tasks = tasks(text, 0.5).expect("tasks");
         let titles: Vec<&str> = tasks.iter().map(|task| task.title.as_str()).collect();
         let (tcp, efa) = ("batch on TCP sockets", "batch on libfabric efa");
-        assert_eq!(titles, [tcp, tcp, efa, efa, "tagged on libfabric efa"]);
+        assert_eq!(titles, [tcp, efa, tcp, efa, "tagged on libfabric efa"]);
+        let groups: Vec<usize> = tasks.iter().map(|task| task.group).collect();
+        assert_eq!(groups, [0, 0, 1, 1, 2]);
+        // What is measured on one fabric has nobody to take turns with.
+        let rounds: Vec<Option<usize>> = tasks.iter().map(Task::rounds).collect();
+        assert_eq!(rounds, [Some(5), Some(5), Some(5), Some(5), None]);
         let last = &tasks[4];
         assert_eq!(
             last.command,
