@@ -64,7 +64,10 @@ pub(crate) fn cores<'a>(blocks: impl Iterator<Item = &'a Block> + Clone) -> Stri
             words.push(format!("{what} {count} {}", plural(count)));
         }
     }
-    format!("cores {}", words.join("; "))
+    match words.len() {
+        0 => "cores: nothing was measured".to_owned(),
+        _ => format!("cores {}", words.join("; ")),
+    }
 }
 
 #[cfg(test)]
