@@ -99,7 +99,8 @@ pub(crate) fn counting<'a>(blocks: impl Iterator<Item = &'a Option<Cores>>) -> O
     }
     match near + far {
         known if known < others || known == 0 => None,
-        known if near * 3 >= known => Some(Phase::Near),
+        // One alone has no interval: where there are two of the others, those say more.
+        known if near * 3 >= known && (near > 1 || far <= 1) => Some(Phase::Near),
         _ => Some(Phase::Far),
     }
 }
@@ -312,6 +313,8 @@ mod tests {
             words([&point].into_iter()),
             "cores near: 112 ns (1 point); 3 blocks with the cores elsewhere do not count"
         );
+        let point = of(&[(40.0, near), (14.0, far), (15.0, far), (20.0, moved)]);
+        assert_eq!(point.blocks, [14.0, 15.0], "one near block alone has no interval");
         // One of five: far is what this machine was.
         let point = of(&[(40.0, near), (14.0, far), (15.0, far), (13.0, far), (25.0, moved)]);
         assert_eq!((point.blocks.len(), point.figure()), (3, 14.0));
