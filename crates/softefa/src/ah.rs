@@ -71,14 +71,16 @@ impl Ah {
     /// Ends the handle: work requests posted with it from now on complete with
     /// [`Status::LocalInvalidAh`](crate::Status::LocalInvalidAh). With the last handle of its domain
     /// for its GID ends what that domain knew of the peer: work requests on their way there
-    /// complete as [`Status::Flushed`](crate::Status::Flushed). Idempotent.
-    pub fn destroy(&self) {
+    /// complete as [`Status::Flushed`](crate::Status::Flushed), unless another thread makes a new
+    /// handle for it before they do. `false` when it had ended before.
+    pub fn destroy(&self) -> bool {
         if !self.live.swap(false, Ordering::AcqRel) {
-            return;
+            return false;
         }
         if self.device.ahns.release((self.pd, self.addr)) {
             service::flush_toward(self.pd, self.addr);
         }
+        true
     }
 
     /// Whether queue pairs of domain `pd` may post with it (still).

@@ -223,7 +223,7 @@ fn the_lease_of_a_write_ends_when_its_bytes_are_taken_back() {
         ("error state", &|a, _| a.qp.modify(&error).expect("possible")),
         ("reset state", &|a, _| a.qp.modify(&reset).expect("possible")),
         ("destroyed queue pair", &|a, _| a.qp.destroy()),
-        ("destroyed address handle", &|_, ah| ah.destroy()),
+        ("destroyed address handle", &|_, ah| assert!(ah.destroy())),
         ("deregistered memory", &|a, _| a.mr.deregister()),
     ];
     for (how, take_back) in ways {

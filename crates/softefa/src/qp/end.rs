@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use srd::Instant;
 
 use super::Qp;
+use crate::AHN_UNKNOWN;
 use crate::host;
 use crate::lifecycle;
 use crate::service;
@@ -79,12 +80,18 @@ impl Qp {
         self.lock().retire(key);
     }
 
-    /// The last address handle for `addr` is gone: what is on its way there is flushed.
+    /// The last address handle for `addr` is gone: what is on its way there is flushed, unless another
+    /// thread has made a new one meanwhile. What is posted with that one must not end, and the rest
+    /// ends with it.
     pub(crate) fn flush_toward(&self, now: Instant, addr: Ipv4Addr) {
         if self.is_gone() {
             return;
         }
         let mut core = self.lock();
+        // Asked under the lock: who makes one after this posts after the flush.
+        if self.pd.device().ahns.find((self.pd.id(), addr)) != AHN_UNKNOWN {
+            return;
+        }
         core.flush_toward(now, addr);
         if !self.destroyed.load(Ordering::Acquire) {
             core.publish();

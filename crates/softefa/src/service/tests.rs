@@ -248,6 +248,84 @@ fn a_panic_ends_lingering() {
     });
 }
 
+/// A network that is closed until somebody opens it: what is sent is lost, and who listens is kept if
+/// it is a trap.
+struct Gate {
+    wire: Box<dyn Wire>,
+    is_open: Arc<AtomicBool>,
+    trap: Option<Arc<AtomicBool>>,
+}
+
+impl Gate {
+    fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
+    }
+}
+
+impl Wire for Gate {
+    fn send(&mut self, now: Instant, batch: &mut Batch) -> Sent {
+        if self.is_open() {
+            return self.wire.send(now, batch);
+        }
+        batch.clear();
+        Sent::default()
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> Option<Run> {
+        if let Some(has_caught) = &self.trap {
+            has_caught.store(true, Ordering::Release);
+            within_a_while("the gate stays closed", || self.is_open().then_some(()));
+        }
+        self.wire.receive(buffer)
+    }
+
+    fn release(&mut self, now: Instant) -> Sent {
+        self.wire.release(now)
+    }
+
+    fn next_release(&self) -> Option<Instant> {
+        self.wire.next_release()
+    }
+}
+
+/// The last handle for a peer ends in one thread while another makes a new one and posts with it.
+#[test]
+fn work_requests_of_a_new_handle_outlive_the_end_of_the_last_one() {
+    let (device, pd) = device();
+    let ((held, _held_cq), (poster, cq)) = (queue_pair(&pd), queue_pair(&pd));
+    let (target, target_cq) = queue_pair(&pd);
+    let flag = || Arc::new(AtomicBool::new(false));
+    let (has_caught, held_is_open, poster_is_open) = (flag(), flag(), flag());
+    let gates = [(&held, &held_is_open, Some(&has_caught)), (&poster, &poster_is_open, None)];
+    for (qp, is_open, trap) in gates {
+        let (is_open, trap) = (Arc::clone(is_open), trap.cloned());
+        qp.driven().rewire(|wire| Box::new(Gate { wire, is_open, trap }));
+    }
+    let old = pd.create_ah(device.gid()).unwrap();
+    std::thread::scope(|scope| {
+        // A turn that takes long: who ends what is on its way waits for it.
+        scope.spawn(|| held.app_turn(host::now()));
+        within_a_while("no turn", || has_caught.load(Ordering::Acquire).then_some(()));
+        let end = scope.spawn(|| old.destroy());
+        let peer = (pd.id(), Ipv4Addr::LOCALHOST);
+        let is_known = || device.ahns.find(peer) != crate::AHN_UNKNOWN;
+        within_a_while("the last handle stays", || (!is_known()).then_some(()));
+
+        let new = pd.create_ah(device.gid()).unwrap();
+        send(&poster, &new, &target).unwrap();
+        held_is_open.store(true, Ordering::Release);
+        assert!(end.join().unwrap());
+        poster_is_open.store(true, Ordering::Release);
+        target.post_recv(2, &[]).unwrap();
+        let done = within_a_while("it does not end", || {
+            target_cq.poll_one();
+            cq.poll_one()
+        });
+        assert_eq!(done.status, Status::Ok);
+    });
+    [held, poster, target].iter().for_each(|qp| qp.destroy());
+}
+
 /// A READ has ended when its program hears so, also when the copier helps with it.
 #[test]
 fn nobody_writes_to_the_memory_of_what_failed() {

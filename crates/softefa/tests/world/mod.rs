@@ -120,7 +120,9 @@ impl World {
                 let pd = pick(&self.pds, pd).unwrap();
                 self.ahs.push((pd.create_ah(gid).unwrap(), Arc::clone(pd)));
             }
-            Call::DestroyAh { ah } => pick(&self.ahs, ah).unwrap().0.destroy(),
+            Call::DestroyAh { ah } => {
+                pick(&self.ahs, ah).unwrap().0.destroy();
+            }
             Call::Send { qp, to, ah, op, local, remote, flags } => {
                 self.send((qp, to, ah), op, local, remote, flags);
             }
