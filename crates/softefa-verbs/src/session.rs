@@ -5,13 +5,58 @@
 //! program apart and nothing else: the adapter never takes it.
 
 use std::cell::UnsafeCell;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// State of type `T` that belongs to whoever opened the session.
 #[derive(Debug, Default)]
 pub(crate) struct Session<T> {
     is_open: AtomicBool,
+    /// A thread is inside [`Session::enter`].
+    is_entered: AtomicBool,
+    /// A thread came while another one was there.
+    is_shared: AtomicBool,
     state: UnsafeCell<T>,
+}
+
+/// Why a session cannot be entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoEntry {
+    /// None is open.
+    Closed,
+    /// Another thread is inside.
+    Shared,
+}
+
+/// Leaves the session and perhaps ends it, also when a panic does.
+struct Leave<'a, T> {
+    session: &'a Session<T>,
+    is_last: bool,
+}
+
+impl<T> Drop for Leave<'_, T> {
+    fn drop(&mut self) {
+        self.session.is_entered.store(false, Ordering::Release);
+        if self.is_last {
+            self.session.close();
+        }
+    }
+}
+
+/// Says once that queue pair `qpn` is shared without a lock.
+#[cold]
+pub(crate) fn warn_of_shared(qpn: u16) {
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    if IS_SAID.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let line = format!(
+        "softefa: two threads of the program post to queue pair {qpn} at once, one of them without an \
+         ibv_wr_start of its own: ibv_wr_complete fails with EINVAL; let each thread start a session, \
+         or lock the endpoint (libfabric's FI_THREAD_COMPLETION and FI_THREAD_DOMAIN ask for that)\n"
+    );
+    // Not `eprintln`, which panics when nobody takes the line.
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// Tries before the processor is offered to others: the holder may need it to finish.
@@ -33,6 +78,12 @@ impl<T> Session<T> {
                 std::hint::spin_loop();
             }
         }
+        self.is_shared.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether two threads were in the session at once, which is a mistake of the program.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
     }
 
     /// Ends the session. Without one, nothing happens.
@@ -40,7 +91,46 @@ impl<T> Session<T> {
         self.is_open.store(false, Ordering::Release);
     }
 
-    /// Runs `body` on the state, or nothing when no session is open.
+    /// Runs `body` on the state of the open session. Only one thread gets in at a time, whatever the
+    /// program does: where its threads share a session by mistake, our memory stays intact.
+    pub(crate) fn enter<R>(&self, body: impl FnOnce(&mut T) -> R) -> Result<R, NoEntry> {
+        let leave = self.try_enter(false)?;
+        // SAFETY: whoever sets `is_entered` is alone here until `leave` is dropped.
+        let result = body(unsafe { &mut *self.state.get() });
+        drop(leave);
+        Ok(result)
+    }
+
+    /// As [`Session::enter`], waits for whoever is inside, and ends the session; `None` without one.
+    pub(crate) fn finish<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let leave = loop {
+            match self.try_enter(true) {
+                Ok(leave) => break leave,
+                Err(NoEntry::Closed) => return None,
+                // Whoever is inside is a thread of the parent.
+                Err(NoEntry::Shared) if softefa::is_forked_child() => return None,
+                Err(NoEntry::Shared) => std::thread::yield_now(),
+            }
+        };
+        // SAFETY: as in `enter`.
+        let result = body(unsafe { &mut *self.state.get() });
+        drop(leave);
+        Some(result)
+    }
+
+    fn try_enter(&self, is_last: bool) -> Result<Leave<'_, T>, NoEntry> {
+        if !self.is_open.load(Ordering::Relaxed) {
+            return Err(NoEntry::Closed);
+        }
+        if self.is_entered.swap(true, Ordering::Acquire) {
+            self.is_shared.store(true, Ordering::Relaxed);
+            return Err(NoEntry::Shared);
+        }
+        Ok(Leave { session: self, is_last })
+    }
+
+    /// Runs `body` on the state, or nothing when no session is open. For state that two threads at
+    /// once leave mixed up and not broken.
     ///
     /// # Safety
     /// Called by the thread that opened the session, as the verbs API demands of programs, and
@@ -93,8 +183,32 @@ mod tests {
     }
 
     #[test]
+    fn second_one_inside_is_kept_out_and_remembered() {
+        let session = Session::<u64>::default();
+        session.open();
+        let inner = session.enter(|_| session.enter(|count| *count += 1));
+        assert_eq!(inner, Ok(Err(NoEntry::Shared)));
+        assert!(session.is_shared());
+        assert_eq!(session.finish(|count| *count), Some(0), "free again");
+        session.open();
+        assert!(!session.is_shared(), "that was another session");
+    }
+
+    #[test]
+    fn panic_ends_the_session() {
+        let session = Session::<u64>::default();
+        session.open();
+        let inside = || session.finish(|_| panic!("on purpose"));
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(inside));
+        assert!(panicked.is_err());
+        session.open();
+        assert_eq!(session.enter(|count| *count), Ok(0));
+    }
+
+    #[test]
     fn without_a_session_nothing_runs() {
         let session = Session::<u64>::default();
+        assert_eq!(session.enter(|count| *count), Err(NoEntry::Closed));
         // SAFETY: nothing runs.
         assert_eq!(unsafe { session.with(|count| *count) }, None);
     }

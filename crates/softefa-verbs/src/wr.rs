@@ -15,7 +15,7 @@ use crate::handle;
 use crate::panic;
 use crate::post::{self, Sges};
 use crate::qp::Qp;
-use crate::session::Session;
+use crate::session::{self, NoEntry, Session};
 use crate::sys::{self, ibv_ah, ibv_data_buf, ibv_qp_ex, ibv_sge};
 
 /// A posting session.
@@ -162,13 +162,14 @@ unsafe fn borrow<'a>(qp: *mut ibv_qp_ex) -> Result<&'a Qp, Errno> {
 /// Runs `change` on the session, if there is one.
 ///
 /// # Safety
-/// `qp` is a live queue pair and the calling thread opened the session with `ibv_wr_start`.
+/// `qp` is a live queue pair.
 unsafe fn with_batch(qp: *mut ibv_qp_ex, change: impl FnOnce(&mut Batch, &Qp)) {
     panic::value((), || {
         // SAFETY: as this function demands.
-        if let Ok(qp) = unsafe { borrow(qp) } {
-            // SAFETY: as this function demands.
-            unsafe { qp.posting.with(|batch| change(batch, qp)) };
+        if let Ok(qp) = unsafe { borrow(qp) }
+            && qp.posting.enter(|batch| change(batch, qp)) == Err(NoEntry::Shared)
+        {
+            session::warn_of_shared(qp.nic.qpn());
         }
     });
 }
@@ -192,14 +193,16 @@ unsafe fn end(
 ) -> Result<(), Errno> {
     // SAFETY: as this function demands.
     let qp = unsafe { borrow(qp) }?;
-    let finish = |batch: &mut Batch| {
-        let finished = finish(batch, &qp.nic);
+    let finished = qp.posting.finish(|batch| {
+        // Whose parameters are whose cannot be told.
+        let is_sound = !qp.posting.is_shared();
+        let finished = if is_sound { finish(batch, &qp.nic) } else { Err(Errno::EINVAL) };
         batch.clear();
         finished
-    };
-    // SAFETY: as this function demands.
-    let finished = unsafe { qp.posting.with(finish) };
-    qp.posting.close();
+    });
+    if qp.posting.is_shared() {
+        session::warn_of_shared(qp.nic.qpn());
+    }
     finished.unwrap_or(Err(Errno::EINVAL))
 }
 

@@ -146,6 +146,23 @@ fn posting_and_polling_from_two_threads() {
 }
 
 #[test]
+fn address_handles_come_and_go_while_three_threads_post_and_poll() {
+    check_with_packets("posters");
+}
+
+/// The program is wrong, and says so: `softefa: two threads ...`.
+#[test]
+fn thread_in_the_session_of_another_one_breaks_nothing() {
+    for _ in 0..3 {
+        let run = run("intruder", &[]);
+        let said = String::from_utf8_lossy(&run.output.stderr);
+        assert!(run.output.status.success(), "{}\n{said}", run.output.status);
+        assert!(said.lines().all(|line| line.starts_with("softefa: two threads")), "{said}");
+        assert!(said.lines().count() <= 1, "{said}");
+    }
+}
+
+#[test]
 fn completions_wake_who_sleeps() {
     check_with_packets("events");
 }
