@@ -1,6 +1,7 @@
 use std::cell::UnsafeCell;
+use std::collections::VecDeque;
 use std::ffi::c_int;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use softefa::Gid;
 
@@ -22,6 +23,24 @@ pub(crate) struct Ah {
 // SAFETY: `ibv` is the first member of a `repr(C)` structure.
 unsafe impl Handle for Ah {
     type C = ibv_ah;
+}
+
+/// Destroyed handles whose memory is kept, at most: as many as a device has.
+const KEPT_MAX: usize = 1024;
+
+/// The handles of a domain that were destroyed last. A program that goes on to use one made a mistake;
+/// it hears so (status 4), and what would have been in its place is not written to.
+#[derive(Default)]
+pub(crate) struct Destroyed(Mutex<VecDeque<Box<Ah>>>);
+
+impl Destroyed {
+    fn keep(&self, ah: Box<Ah>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() == KEPT_MAX {
+            kept.pop_front();
+        }
+        kept.push_back(ah);
+    }
 }
 
 /// Only the destination GID counts: the device has one port and routes by nothing else. Port 0 is
@@ -55,16 +74,24 @@ unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
     panic::code(|| {
-        // SAFETY: the program passes an address handle it made and gives it up.
-        let object = unsafe { handle::take::<Ah>(ah) }?;
-        if object.owner.is_current() {
-            // A posting session may still hold on to the adapter's handle.
-            object.nic.destroy();
+        // SAFETY: the program passes an address handle it made.
+        let borrowed = unsafe { handle::borrow::<Ah>(ah) }?;
+        let owner = borrowed.owner;
+        // A posting session may still hold on to the adapter's handle.
+        if owner.is_current() && !borrowed.nic.destroy() {
+            return Err(Errno::EINVAL);
         }
-        let pd = object.ibv.into_inner().pd;
-        object.owner.release(object.nic);
-        // SAFETY: the handle counted as a user, so its domain is still there.
-        unsafe { handle::borrow::<Pd>(pd) }?.users.remove();
+        // SAFETY: not destroyed before, so the program gives it up.
+        let object = unsafe { handle::take::<Ah>(ah) }?;
+        // SAFETY: `pd` is written once, before the program learns the address; the handle counted as
+        // a user, so its domain is still there.
+        let pd = unsafe { handle::borrow::<Pd>((*object.ibv.get()).pd) }?;
+        if owner.is_current() {
+            pd.destroyed_ahs.keep(object);
+        } else {
+            owner.release(object);
+        }
+        pd.users.remove();
         Ok(())
     })
 }

@@ -4,6 +4,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::ah::Destroyed;
 use crate::context::Context;
 use crate::errno::Errno;
 use crate::fork::Owner;
@@ -41,6 +42,7 @@ pub(crate) struct Pd {
     /// What a parent domain stands for; null in a protection domain of its own.
     real: *mut ibv_pd,
     td: *mut ibv_td,
+    pub(crate) destroyed_ahs: Destroyed,
     pub(crate) owner: Owner,
 }
 
@@ -81,7 +83,8 @@ fn give(
 ) -> *mut ibv_pd {
     let ibv = UnsafeCell::new(ibv_pd { context, handle: 0 });
     let (users, owner) = (Users::default(), Owner::current());
-    handle::give(Box::new(Pd { ibv, nic, users, real, td, owner }))
+    let destroyed_ahs = Destroyed::default();
+    handle::give(Box::new(Pd { ibv, nic, users, real, td, destroyed_ahs, owner }))
 }
 
 #[unsafe(no_mangle)]

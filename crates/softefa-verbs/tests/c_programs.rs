@@ -163,6 +163,11 @@ fn thread_in_the_session_of_another_one_breaks_nothing() {
 }
 
 #[test]
+fn use_of_a_destroyed_address_handle_is_told_and_harmless() {
+    check("ghosts", &[]);
+}
+
+#[test]
 fn completions_wake_who_sleeps() {
     check_with_packets("events");
 }
