@@ -18,7 +18,8 @@ use crate::sys::{
 use crate::wc;
 
 /// A polling session and the completion it is at. That completion has left the queue already, so
-/// ending the session consumes it, error or not.
+/// ending the session consumes it, error or not. It can be read until the next poll, as on the
+/// device, whose ring still holds it.
 pub(crate) type Poll = Session<Option<Completion>>;
 
 /// Pointer type of the first argument of everything here.
@@ -116,56 +117,58 @@ unsafe extern "C" fn end_poll(cq: CqExPtr) {
     });
 }
 
-/// Reads the present completion, or answers 0 without one.
+/// Reads the completion of the last poll, or answers 0 where that found none.
 ///
 /// # Safety
-/// `cq` is a live queue and the calling thread has a session open.
+/// `cq` is null or a live queue, and no other thread polls it.
 unsafe fn read<T: Default>(cq: CqExPtr, read: impl FnOnce(&Completion) -> T) -> T {
     panic::value(T::default(), || {
         // SAFETY: as this function demands.
-        let completion = unsafe { borrow(cq).ok().and_then(|cq| cq.poll.with(|current| *current)) };
-        completion.flatten().map_or_else(T::default, |completion| read(&completion))
+        let Ok(cq) = (unsafe { borrow(cq) }) else { return T::default() };
+        // SAFETY: as this function demands.
+        let completion = unsafe { cq.poll.look(|current| *current) };
+        completion.map_or_else(T::default, |completion| read(&completion))
     })
 }
 
 unsafe extern "C" fn read_opcode(cq: CqExPtr) -> c_int {
-    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    // SAFETY: the program reads in the thread that polls.
     unsafe { read(cq, wc::opcode) }
 }
 
 unsafe extern "C" fn read_vendor_err(cq: CqExPtr) -> u32 {
-    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    // SAFETY: the program reads in the thread that polls.
     unsafe { read(cq, |completion| u32::from(completion.status.code())) }
 }
 
 unsafe extern "C" fn read_byte_len(cq: CqExPtr) -> u32 {
-    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    // SAFETY: the program reads in the thread that polls.
     unsafe { read(cq, |completion| completion.byte_len) }
 }
 
 unsafe extern "C" fn read_imm_data(cq: CqExPtr) -> u32 {
-    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    // SAFETY: the program reads in the thread that polls.
     unsafe { read(cq, wc::imm_be) }
 }
 
 unsafe extern "C" fn read_qp_num(cq: CqExPtr) -> u32 {
-    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    // SAFETY: the program reads in the thread that polls.
     unsafe { read(cq, |completion| u32::from(completion.qpn)) }
 }
 
 unsafe extern "C" fn read_src_qp(cq: CqExPtr) -> u32 {
-    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    // SAFETY: the program reads in the thread that polls.
     unsafe { read(cq, |completion| u32::from(completion.src_qpn)) }
 }
 
 unsafe extern "C" fn read_wc_flags(cq: CqExPtr) -> c_uint {
-    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    // SAFETY: the program reads in the thread that polls.
     unsafe { read(cq, wc::flags) }
 }
 
 /// The source LID of an EFA is the number of our address handle for the sender.
 unsafe extern "C" fn read_slid(cq: CqExPtr) -> u32 {
-    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    // SAFETY: the program reads in the thread that polls.
     unsafe { read(cq, |completion| u32::from(completion.ahn)) }
 }
 
@@ -183,25 +186,25 @@ fn cq_ex_of(efa: *mut efadv_cq) -> CqExPtr {
     unsafe { efa.byte_sub(offset_of!(Cq, efa)).cast() }
 }
 
-/// The sender's GID, or `ENOENT` when the source LID says as much.
+/// The sender's GID, or `-ENOENT` when the source LID says as much.
 unsafe extern "C" fn read_sgid(efa: *mut efadv_cq, out: *mut ibv_gid) -> c_int {
     let unknown_sender = |completion: &Completion| {
         let is_unknown = completion.ahn == AHN_UNKNOWN && !completion.op.is_send_queue();
         is_unknown.then(|| completion.sgid())
     };
-    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    // SAFETY: the program reads in the thread that polls.
     match unsafe { read(cq_ex_of(efa), unknown_sender) } {
         Some(gid) if !out.is_null() => {
             // SAFETY: checked for null, and a GID as the program says.
             unsafe { out.write(ibv_gid { raw: gid.0 }) };
             0
         }
-        _ => libc::ENOENT,
+        _ => -libc::ENOENT,
     }
 }
 
 /// Whether the present completion belongs to no work request.
 unsafe extern "C" fn is_unsolicited(efa: *mut efadv_cq) -> bool {
-    // SAFETY: the program reads between `start_poll` and `end_poll`.
+    // SAFETY: the program reads in the thread that polls.
     unsafe { read(cq_ex_of(efa), |done| done.op == CompletionOp::UnsolicitedWrite) }
 }

@@ -129,6 +129,15 @@ impl<T> Session<T> {
         Ok(Leave { session: self, is_last })
     }
 
+    /// Runs `body` on the state that the last session left, or that of the present one.
+    ///
+    /// # Safety
+    /// No other thread has a session open, or opens one meanwhile.
+    pub(crate) unsafe fn look<R>(&self, body: impl FnOnce(&T) -> R) -> R {
+        // SAFETY: nobody else is here, as this function demands.
+        body(unsafe { &*self.state.get() })
+    }
+
     /// Runs `body` on the state, or nothing when no session is open. For state that two threads at
     /// once leave mixed up and not broken.
     ///
@@ -203,6 +212,17 @@ mod tests {
         assert!(panicked.is_err());
         session.open();
         assert_eq!(session.enter(|count| *count), Ok(0));
+    }
+
+    #[test]
+    fn what_a_session_left_can_be_looked_at() {
+        let session = Session::<u64>::default();
+        session.open();
+        // SAFETY: this thread opened the session.
+        unsafe { session.with(|state| *state = 7) };
+        session.close();
+        // SAFETY: there is no other thread.
+        assert_eq!(unsafe { session.look(|state| *state) }, 7);
     }
 
     #[test]

@@ -101,6 +101,11 @@ fn unsolicited_writes_consume_no_receive() {
 }
 
 #[test]
+fn completions_can_be_read_after_the_poll() {
+    check_with_packets("afterwards");
+}
+
+#[test]
 fn bad_keys_addresses_and_states_change_no_byte() {
     check_with_packets("protection");
     check("protection", &[("SOFTEFA_STRICT", "1")]);

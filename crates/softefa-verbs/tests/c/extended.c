@@ -83,7 +83,7 @@ static void check_slid(struct pair *pair)
 	struct efadv_cq *efa = efadv_cq_from_ibv_cq_ex(pair->cq);
 	/* The sender is known by its address handle, so its GID is not told. */
 	CHECK(ibv_wc_read_slid(pair->cq) != 0xffff);
-	CHECK_EQ(efadv_wc_read_sgid(efa, &gid), ENOENT);
+	CHECK_EQ(efadv_wc_read_sgid(efa, &gid), -ENOENT);
 }
 
 static void set_target(struct node *node, struct pair *pair)
