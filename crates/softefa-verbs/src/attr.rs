@@ -50,6 +50,9 @@ fn mtu(max_msg_bytes: u32) -> c_int {
     }
 }
 
+/// Four lanes of 25 Gb/s, in units of 100 Mb/s.
+pub(crate) const PORT_SPEED: u64 = 1000;
+
 /// Attributes of the one port.
 pub(crate) fn port(attr: &DeviceAttr) -> ibv_port_attr {
     const PHYS_LINK_UP: u8 = 5;
@@ -90,7 +93,7 @@ pub(crate) fn efa(attr: &DeviceAttr) -> efadv_device_attr {
         max_sq_sge: attr.max_sq_sge,
         max_rq_sge: attr.max_rq_sge,
         inline_buf_size: attr.inline_bytes,
-        reserved: [0; 2],
+        inline_buf_size_ex: attr.inline_bytes,
         device_caps: caps(attr.caps),
         max_rdma_size: attr.max_rdma_bytes,
     }

@@ -13,8 +13,9 @@ use crate::handle::{self, Handle};
 use crate::panic;
 use crate::pd::Users;
 use crate::sys::{
-    IBV_CQ_INIT_ATTR_MASK_FLAGS, IBV_CQ_INIT_ATTR_MASK_PD, IBV_WC_STANDARD_FLAGS, efadv_cq,
-    ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_wc,
+    IBV_CQ_INIT_ATTR_MASK_FLAGS, IBV_CQ_INIT_ATTR_MASK_PD, IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
+    IBV_WC_STANDARD_FLAGS, efadv_cq, ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex,
+    ibv_cq_init_attr_ex, ibv_wc,
 };
 use crate::wc;
 
@@ -101,6 +102,10 @@ pub(crate) unsafe fn init_from_ex(attr: *const ibv_cq_init_attr_ex) -> Result<Cq
     let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
     let known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
     if attr.comp_mask & !known != 0 || attr.wc_flags & !IBV_WC_STANDARD_FLAGS != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let has_flags = attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0;
+    if has_flags && attr.flags & !IBV_CREATE_CQ_ATTR_SINGLE_THREADED != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
     Ok(CqInit {

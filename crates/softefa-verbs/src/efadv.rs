@@ -2,7 +2,7 @@
 //! does not know is not written, what it knows better must be zero.
 
 use std::ffi::c_int;
-use std::mem::zeroed;
+use std::mem::{offset_of, zeroed};
 
 use crate::ah::Ah;
 use crate::attr;
@@ -12,21 +12,26 @@ use crate::errno::Errno;
 use crate::handle;
 use crate::panic;
 use crate::post;
-use crate::qp;
+use crate::qp::{self, Qp};
 use crate::query::write_prefix;
 use crate::sys::{
-    EFADV_QP_FLAGS_UNSOLICITED_WRITE_RECV, EFADV_WC_EX_WITH_IS_UNSOLICITED, EFADV_WC_EX_WITH_SGID,
-    efadv_ah_attr, efadv_cq, efadv_cq_init_attr, efadv_device_attr, efadv_qp_init_attr, ibv_ah,
-    ibv_context, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_pd, ibv_qp, ibv_qp_init_attr,
-    ibv_qp_init_attr_ex,
+    EFADV_CQ_INIT_FLAGS_EXT_MEM_DMABUF, EFADV_WC_EX_WITH_IS_UNSOLICITED, EFADV_WC_EX_WITH_SGID,
+    efadv_ah_attr, efadv_cq, efadv_cq_init_attr, efadv_device_attr, efadv_qp, efadv_qp_init_attr,
+    ibv_ah, ibv_context, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_pd, ibv_qp, ibv_qp_ex,
+    ibv_qp_init_attr, ibv_qp_init_attr_ex,
 };
 
-/// Reads a structure of `len` bytes: missing members are zero, unknown ones must be.
+/// What programs have always passed, by the first headers that had the structure.
+const QP_INIT_LEAST: usize = offset_of!(efadv_qp_init_attr, flags);
+const CQ_INIT_LEAST: usize = offset_of!(efadv_cq_init_attr, flags);
+
+/// Reads a structure of `len` bytes: members behind the first `least` bytes may be missing and are
+/// zero then, unknown ones must be.
 ///
 /// # Safety
 /// `from` is null or has `len` readable bytes; all-zero bytes and any numbers are valid in `T`.
-unsafe fn read_prefix<T>(from: *const T, len: usize) -> Result<T, Errno> {
-    if from.is_null() {
+pub(crate) unsafe fn read_prefix<T>(from: *const T, len: usize, least: usize) -> Result<T, Errno> {
+    if from.is_null() || len < least {
         return Err(Errno::EINVAL);
     }
     // SAFETY: as this function demands.
@@ -52,9 +57,15 @@ unsafe extern "C" fn efadv_query_device(
     panic::code(|| {
         // SAFETY: the program passes an open context.
         let attr = attr::efa(unsafe { handle::borrow::<Context>(context) }?.nic.attr());
+        check_room(len, offset_of!(efadv_device_attr, device_caps))?;
         // SAFETY: the program passes null or a structure of `len` bytes.
         unsafe { write_prefix(out, len as usize, &attr) }
     })
+}
+
+/// The members before `least` came with the function: a structure without them is a mistake.
+pub(crate) fn check_room(len: u32, least: usize) -> Result<(), Errno> {
+    if len as usize >= least { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
 #[unsafe(no_mangle)]
@@ -63,6 +74,7 @@ unsafe extern "C" fn efadv_query_ah(ah: *mut ibv_ah, out: *mut efadv_ah_attr, le
         // SAFETY: the program passes a live address handle.
         let ahn = unsafe { handle::borrow::<Ah>(ah) }?.nic.ahn();
         let attr = efadv_ah_attr { comp_mask: 0, ahn, reserved: [0; 6] };
+        check_room(len, offset_of!(efadv_ah_attr, reserved))?;
         // SAFETY: the program passes null or a structure of `len` bytes.
         unsafe { write_prefix(out, len as usize, &attr) }
     })
@@ -87,12 +99,9 @@ unsafe extern "C" fn efadv_create_qp_ex(
 ) -> *mut ibv_qp {
     panic::pointer(|| {
         // SAFETY: the program passes null or a structure of `len` bytes.
-        let efa = unsafe { read_prefix::<efadv_qp_init_attr>(efa_attr, len as usize) }?;
+        let efa = unsafe { read_prefix(efa_attr, len as usize, QP_INIT_LEAST) }?;
         if efa.comp_mask != 0 || efa.reserved != 0 {
             return Err(Errno::EINVAL);
-        }
-        if efa.flags & !EFADV_QP_FLAGS_UNSOLICITED_WRITE_RECV != 0 {
-            return Err(Errno::EOPNOTSUPP);
         }
         // SAFETY: the program passes an open context and its attributes.
         unsafe { qp::create_extended(context, attr, Some(&efa)) }
@@ -108,13 +117,16 @@ unsafe extern "C" fn efadv_create_cq(
 ) -> *mut ibv_cq_ex {
     panic::pointer(|| {
         // SAFETY: the program passes null or a structure of `len` bytes.
-        let efa = unsafe { read_prefix::<efadv_cq_init_attr>(efa_attr, len as usize) }?;
+        let efa = unsafe { read_prefix(efa_attr, len as usize, CQ_INIT_LEAST) }?;
         if efa.comp_mask != 0 {
             return Err(Errno::EINVAL);
         }
         // SAFETY: the program passes an open context.
         let caps = unsafe { handle::borrow::<Context>(context) }?.nic.attr().caps;
-        if efa.wc_flags & !wc_flags(caps) != 0 {
+        // Memory of the program for the ring, which these generations cannot use. What describes
+        // it counts only with the flag.
+        let has_memory = efa.flags & EFADV_CQ_INIT_FLAGS_EXT_MEM_DMABUF != 0;
+        if efa.wc_flags & !wc_flags(caps) != 0 || has_memory {
             return Err(Errno::EOPNOTSUPP);
         }
         // SAFETY: the program passes its attributes.
@@ -137,5 +149,14 @@ unsafe extern "C" fn efadv_cq_from_ibv_cq_ex(cq: *mut ibv_cq_ex) -> *mut efadv_c
         // SAFETY: the program passes a live queue.
         let cq = unsafe { handle::borrow::<Cq>(cq.cast()) };
         cq.map_or(std::ptr::null_mut(), |cq| cq.efa.get())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn efadv_qp_from_ibv_qp_ex(qp: *mut ibv_qp_ex) -> *mut efadv_qp {
+    panic::value(std::ptr::null_mut(), || {
+        // SAFETY: the program passes a live queue pair; an `ibv_qp_ex` starts with its `ibv_qp`.
+        let qp = unsafe { handle::borrow::<Qp>(qp.cast()) };
+        qp.map_or(std::ptr::null_mut(), |qp| qp.efa.get())
     })
 }

@@ -21,6 +21,7 @@ mod cq_ex;
 mod device;
 mod devnode;
 mod efadv;
+mod efadv_query;
 mod errno;
 mod event;
 mod fork;

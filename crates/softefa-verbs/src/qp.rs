@@ -17,20 +17,23 @@ use crate::panic;
 use crate::pd::Pd;
 use crate::qp_init::Wish;
 use crate::sys::{
-    efadv_qp_init_attr, ibv_context, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_ex,
+    efadv_qp, efadv_qp_init_attr, ibv_context, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_ex,
     ibv_qp_init_attr, ibv_qp_init_attr_ex,
 };
 use crate::wr::{self, Posting};
 
-/// Queue pair, as `ibv_qp` and, when it was asked for, as `ibv_qp_ex`.
+/// Queue pair, as `ibv_qp` and, when it was asked for, as `ibv_qp_ex` and `efadv_qp`.
 #[repr(C)]
 pub(crate) struct Qp {
     pub(crate) ibv: UnsafeCell<ibv_qp_ex>,
+    pub(crate) efa: UnsafeCell<efadv_qp>,
     pub(crate) nic: Arc<softefa::Qp>,
     pub(crate) cap: ibv_qp_cap,
     pub(crate) posting: Posting,
     /// Operations of the extended calls, as asked for; `None` without those calls.
     pub(crate) send_ops: Option<u64>,
+    /// WRITEs may bring their bytes in the work request.
+    pub(crate) inline_write: bool,
     owner: Owner,
 }
 
@@ -82,9 +85,16 @@ pub(crate) unsafe fn create(wish: &Wish) -> Result<*mut ibv_qp, Errno> {
     pd.users.add();
     send_cq.users.add();
     recv_cq.users.add();
-    let (send_ops, owner) = (wish.send_ops, Owner::current());
-    let posting = Posting::default();
-    Ok(handle::give(Box::new(Qp { ibv, nic, cap, posting, send_ops, owner })))
+    Ok(handle::give(Box::new(Qp {
+        ibv,
+        efa: UnsafeCell::new(wr::efa_table(wish.processing_hints)),
+        nic,
+        cap,
+        posting: Posting::default(),
+        send_ops: wish.send_ops,
+        inline_write: wish.inline_write,
+        owner: Owner::current(),
+    })))
 }
 
 fn visible_part(wish: &Wish, context: *mut ibv_context, qpn: u32) -> ibv_qp_ex {

@@ -4,6 +4,7 @@ use std::ffi::c_int;
 
 use softefa::{DeviceAttr, QpKind};
 
+use crate::efadv_query::max_sq_depth;
 use crate::errno::Errno;
 use crate::sys::{
     self, efadv_qp_init_attr, ibv_cq, ibv_pd, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_init_attr_ex,
@@ -17,6 +18,10 @@ pub(crate) struct Wish {
     /// Operations of the extended calls; `None` when the program will not use those.
     pub(crate) send_ops: Option<u64>,
     pub(crate) unsolicited_write_recv: bool,
+    /// WRITEs may bring their bytes in the work request.
+    pub(crate) inline_write: bool,
+    /// Programs may say how a work request is to be processed.
+    pub(crate) processing_hints: bool,
 }
 
 /// Transport by the QP type and, for driver QPs, the driver's type. RC, UC and others are refused.
@@ -66,7 +71,15 @@ impl Wish {
         let kind = kind(base.qp_type, driver_type)?;
         check_queues(base.send_cq, base.recv_cq, !base.srq.is_null())?;
         check_limits(&base.cap, attr)?;
-        Ok(Self { kind, pd, base: *base, send_ops: None, unsolicited_write_recv: false })
+        Ok(Self {
+            kind,
+            pd,
+            base: *base,
+            send_ops: None,
+            unsolicited_write_recv: false,
+            inline_write: false,
+            processing_hints: false,
+        })
     }
 
     /// From `ibv_create_qp_ex` (no driver type) or `efadv_create_qp_ex`.
@@ -84,8 +97,9 @@ impl Wish {
         }
         let driver_type = efa.map(|efa| efa.driver_qp_type);
         let mut wish = Self::legacy(ex.pd, &base_of(ex), driver_type, attr)?;
-        wish.unsolicited_write_recv =
-            efa.is_some_and(|efa| efa.flags & sys::EFADV_QP_FLAGS_UNSOLICITED_WRITE_RECV != 0);
+        if let Some(efa) = efa {
+            wish.add_efa(efa, attr)?;
+        }
         if ex.comp_mask & sys::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0 {
             if ex.send_ops_flags & !send_ops(wish.kind, attr) != 0 {
                 return Err(Errno::EOPNOTSUPP);
@@ -94,6 +108,30 @@ impl Wish {
         }
         Ok(wish)
     }
+
+    /// What only an EFA can be asked for.
+    fn add_efa(&mut self, efa: &efadv_qp_init_attr, attr: &DeviceAttr) -> Result<(), Errno> {
+        let known = efa_flags(attr);
+        if efa.flags & !known != 0 || efa.wr_flags & !sys::EFADV_WR_EX_WITH_PROCESSING_HINTS != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        self.unsolicited_write_recv = efa.flags & sys::EFADV_QP_FLAGS_UNSOLICITED_WRITE_RECV != 0;
+        self.inline_write = efa.flags & sys::EFADV_QP_FLAGS_INLINE_WRITE != 0;
+        self.processing_hints = efa.wr_flags != 0;
+        if self.base.cap.max_send_wr > max_sq_depth(attr, self.inline_write) {
+            return Err(Errno::EINVAL);
+        }
+        Ok(())
+    }
+}
+
+/// Flags of `efadv_create_qp_ex` that the device has.
+fn efa_flags(attr: &DeviceAttr) -> u16 {
+    let flags = [
+        (attr.caps.unsolicited_write_recv, sys::EFADV_QP_FLAGS_UNSOLICITED_WRITE_RECV),
+        (attr.caps.rdma_write, sys::EFADV_QP_FLAGS_INLINE_WRITE),
+    ];
+    flags.iter().filter(|(has, _)| *has).fold(0, |all, (_, flag)| all | flag)
 }
 
 fn base_of(ex: &ibv_qp_init_attr_ex) -> ibv_qp_init_attr {

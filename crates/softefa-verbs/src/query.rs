@@ -98,6 +98,25 @@ unsafe extern "C" fn ibv_query_port(
     unsafe { query_port(context, port, out, COMPAT_BYTES) }
 }
 
+/// In units of 100 Mb/s.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_query_port_speed(
+    context: *mut ibv_context,
+    port: u32,
+    speed: *mut u64,
+) -> c_int {
+    panic::code(|| {
+        // SAFETY: the program passes an open context.
+        unsafe { handle::borrow::<Context>(context) }?;
+        if port != PORT || speed.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: checked for null, and a number as the program says.
+        unsafe { speed.write(attr::PORT_SPEED) };
+        Ok(())
+    })
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_query_gid(
     context: *mut ibv_context,

@@ -41,7 +41,6 @@ refuse! {
     ibv_resolve_eth_l2_from_gid(*mut ibv_context, *mut c_void, *mut u8, *mut u16);
     ibv_query_ece(*mut ibv_qp, *mut c_void);
     ibv_set_ece(*mut ibv_qp, *mut c_void);
-    ibv_query_port_speed(*mut ibv_context, u32, *mut u64);
     _ibv_query_comp_cntr_caps(*mut ibv_context, *mut c_void, usize);
     ibv_destroy_comp_cntr(*mut c_void);
     ibv_set_comp_cntr(*mut c_void, u64);
@@ -52,11 +51,8 @@ refuse! {
     ibv_read_err_comp_cntr(*mut c_void, *mut u64);
     ibv_qp_attach_comp_cntr(*mut ibv_qp, *mut c_void, *mut c_void);
     ibv_dealloc_dmah(*mut c_void);
-    efadv_query_mr(*mut ibv_mr, *mut c_void, u32);
     efadv_query_cq(*mut c_void, *mut c_void, u32);
     efadv_query_qp_wqs(*mut ibv_qp, *mut c_void, *mut c_void, u32);
-    efadv_get_max_sq_depth(*mut ibv_context, *mut c_void, u32);
-    efadv_get_max_rq_depth(*mut ibv_context, *mut c_void, u32);
 }
 
 refuse_pointer! {
@@ -67,7 +63,8 @@ refuse_pointer! {
     ibv_reg_mr_ex(*mut ibv_pd, *mut c_void) -> ibv_mr;
     ibv_create_comp_cntr(*mut ibv_context, *mut c_void) -> c_void;
     ibv_alloc_dmah(*mut ibv_context, *mut c_void) -> c_void;
-    efadv_qp_from_ibv_qp_ex(*mut c_void) -> c_void;
+    ibv_alloc_buf(*mut ibv_pd, usize, *mut *mut c_void) -> c_void;
+    ibv_reg_buf_mr(*mut ibv_pd, *mut c_void, *mut c_void, usize, c_int) -> ibv_mr;
     efadv_create_comp_cntr(*mut ibv_context, *mut c_void, *mut c_void, u32) -> c_void;
 }
 
@@ -97,12 +94,22 @@ extern "C" fn ibv_rereg_mr(
     -1
 }
 
-/// Returns a file descriptor, and so -1.
+/// No buffer can have been allocated.
 #[unsafe(no_mangle)]
-extern "C" fn ibv_dm_export_dmabuf_fd(_dm: *mut c_void) -> c_int {
-    Errno::EOPNOTSUPP.store();
-    -1
+extern "C" fn ibv_free_buf(_buf: *mut c_void) {}
+
+/// Functions that return a file descriptor, and so -1.
+macro_rules! refuse_descriptor {
+    ($($name:ident)*) => {
+        $(#[unsafe(no_mangle)]
+        extern "C" fn $name(_object: *mut c_void) -> c_int {
+            Errno::EOPNOTSUPP.store();
+            -1
+        })*
+    };
 }
+
+refuse_descriptor! { ibv_dm_export_dmabuf_fd ibv_export_buf_dmabuf_fd }
 
 /// Drivers are not loaded into this library.
 #[unsafe(no_mangle)]

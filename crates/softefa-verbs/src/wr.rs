@@ -16,7 +16,7 @@ use crate::panic;
 use crate::post::{self, Sges};
 use crate::qp::Qp;
 use crate::session::{self, NoEntry, Session};
-use crate::sys::{self, ibv_ah, ibv_data_buf, ibv_qp_ex, ibv_sge};
+use crate::sys::{self, efadv_qp, ibv_ah, ibv_data_buf, ibv_qp_ex, ibv_sge};
 
 /// A posting session.
 pub(crate) type Posting = Session<Batch>;
@@ -99,11 +99,10 @@ impl PendingWr {
         let is_message = matches!(self.op, SendOp::Send | SendOp::SendImm(_));
         let inline;
         let data = match &self.data {
-            // The device takes exactly one local entry for RDMA, and nothing inline.
+            // The device takes exactly one local entry for RDMA.
             Data::Sges(sges) if !is_message && sges.as_slice().len() != 1 => {
                 return Err(Errno::EINVAL);
             }
-            Data::Inline { .. } if !is_message => return Err(Errno::EINVAL),
             Data::Sges(sges) => SendData::Sges(sges.as_slice()),
             Data::Inline { bytes, len } => {
                 inline = [&bytes[..*len]];
@@ -150,6 +149,12 @@ pub(crate) fn table() -> ibv_qp_ex {
     qp.wr_abort = Some(wr_abort);
     qp.wr_atomic_write = Some(wr_atomic_write);
     qp
+}
+
+/// The functions only an EFA has; null unless they were asked for, as libefa leaves them.
+pub(crate) fn efa_table(processing_hints: bool) -> efadv_qp {
+    let wr_set_processing_hints = processing_hints.then_some(wr_set_processing_hints as _);
+    efadv_qp { comp_mask: 0, wr_set_processing_hints }
 }
 
 /// # Safety
@@ -295,13 +300,25 @@ unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut u8, lengt
     unsafe { wr_set_inline_data_list(qp, 1, &raw const buffer) }
 }
 
+/// Whether the payload may be in the work request: of WRITEs where the queue pair was made for it.
+fn takes_inline(op: SendOp, takes_writes: bool) -> bool {
+    match op {
+        SendOp::Send | SendOp::SendImm(_) => true,
+        SendOp::Write(_) | SendOp::WriteImm(..) => takes_writes,
+        SendOp::Read(_) => false,
+    }
+}
+
 /// Copies now: the program may reuse the buffers at once.
 unsafe extern "C" fn wr_set_inline_data_list(
     qp: *mut ibv_qp_ex,
     count: usize,
     list: *const ibv_data_buf,
 ) {
-    let set = |wr: &mut PendingWr| {
+    let set = |wr: &mut PendingWr, takes_writes: bool| {
+        if !takes_inline(wr.op, takes_writes) {
+            return Err(Errno::EINVAL);
+        }
         let (mut copy, mut len) = ([0; INLINE_MAX], 0);
         for index in 0..count {
             // SAFETY: the program passes a list of `count` buffers.
@@ -316,8 +333,11 @@ unsafe extern "C" fn wr_set_inline_data_list(
         Ok(())
     };
     // SAFETY: the program opened the session with `ibv_wr_start`.
-    unsafe { with_batch(qp, |batch, _| batch.amend(set)) }
+    unsafe { with_batch(qp, |batch, qp| batch.amend(|wr| set(wr, qp.inline_write))) }
 }
+
+/// How the hardware may spend its time on a request; here all are processed alike.
+unsafe extern "C" fn wr_set_processing_hints(_qp: *mut efadv_qp, _hints: u32) {}
 
 /// What the device does not do fails the session.
 ///

@@ -101,6 +101,13 @@ fn unsolicited_writes_consume_no_receive() {
 }
 
 #[test]
+fn what_libfabric_2_6_asks_for_is_there() {
+    check_with_packets("newest");
+    check("newest", &[("SOFTEFA_PROFILE", "efa0")]);
+    check("newest", &[("SOFTEFA_PROFILE", "efa1")]);
+}
+
+#[test]
 fn completions_can_be_read_after_the_poll() {
     check_with_packets("afterwards");
 }

@@ -1,3 +1,6 @@
+//! The structures of `infiniband/efadv.h`, as of rdma-core 65. They grow at their end, and a program
+//! passes the length it knows.
+
 use std::ffi::c_int;
 
 use super::ibv_gid;
@@ -11,7 +14,8 @@ pub struct efadv_device_attr {
     pub max_sq_sge: u16,
     pub max_rq_sge: u16,
     pub inline_buf_size: u16,
-    pub reserved: [u8; 2],
+    /// Reserved before rdma-core 63.
+    pub inline_buf_size_ex: u16,
     pub device_caps: u32,
     pub max_rdma_size: u32,
 }
@@ -24,7 +28,7 @@ pub struct efadv_ah_attr {
     pub reserved: [u8; 6],
 }
 
-/// As of rdma-core 57: members behind `driver_qp_type` were reserved bytes before.
+/// Members behind `driver_qp_type` were reserved bytes before rdma-core 57, `wr_flags` came with 64.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct efadv_qp_init_attr {
@@ -33,6 +37,7 @@ pub struct efadv_qp_init_attr {
     pub flags: u16,
     pub sl: u8,
     pub reserved: u8,
+    pub wr_flags: u64,
 }
 
 #[repr(C)]
@@ -43,8 +48,55 @@ pub struct efadv_cq {
 }
 
 #[repr(C)]
+pub struct efadv_qp {
+    pub comp_mask: u64,
+    pub wr_set_processing_hints: Option<unsafe extern "C" fn(*mut efadv_qp, u32)>,
+}
+
+/// `flags` and what follows it came with rdma-core 59.
+#[repr(C)]
 #[derive(Clone, Copy)]
 pub struct efadv_cq_init_attr {
     pub comp_mask: u64,
     pub wc_flags: u64,
+    pub flags: u64,
+    pub ext_mem_dmabuf: efadv_ext_mem_dmabuf,
+}
+
+/// Unnamed in the header.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct efadv_ext_mem_dmabuf {
+    pub buffer: *mut u8,
+    pub length: u64,
+    pub offset: u64,
+    pub fd: i32,
+    pub reserved: [u8; 4],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct efadv_sq_depth_attr {
+    pub comp_mask: u64,
+    pub flags: u32,
+    pub max_send_sge: u32,
+    pub max_rdma_sge: u32,
+    pub max_inline_data: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct efadv_rq_depth_attr {
+    pub comp_mask: u64,
+    pub max_recv_sge: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct efadv_mr_attr {
+    pub comp_mask: u64,
+    pub ic_id_validity: u16,
+    pub recv_ic_id: u16,
+    pub rdma_read_ic_id: u16,
+    pub rdma_recv_ic_id: u16,
 }

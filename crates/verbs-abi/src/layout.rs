@@ -48,9 +48,13 @@ size! {
     ibv_qp_ex => 384;
     efadv_device_attr => 32;
     efadv_ah_attr => 16;
-    efadv_qp_init_attr => 16;
+    efadv_qp_init_attr => 24;
+    efadv_qp => 16;
     efadv_cq => 24;
-    efadv_cq_init_attr => 16;
+    efadv_cq_init_attr => 56;
+    efadv_sq_depth_attr => 24;
+    efadv_rq_depth_attr => 16;
+    efadv_mr_attr => 16;
 }
 
 at! {
@@ -161,9 +165,18 @@ at! {
     ibv_qp_ex, wr_complete => 328;
     ibv_qp_ex, wr_atomic_write => 344;
     efadv_device_attr, inline_buf_size => 20;
+    efadv_device_attr, inline_buf_size_ex => 22;
     efadv_device_attr, device_caps => 24;
     efadv_ah_attr, ahn => 8;
     efadv_qp_init_attr, driver_qp_type => 8;
+    efadv_qp_init_attr, flags => 12;
+    efadv_qp_init_attr, wr_flags => 16;
+    efadv_qp, wr_set_processing_hints => 8;
     efadv_cq, wc_read_sgid => 8;
     efadv_cq_init_attr, wc_flags => 8;
+    efadv_cq_init_attr, flags => 16;
+    efadv_cq_init_attr, ext_mem_dmabuf.fd => 48;
+    efadv_sq_depth_attr, max_inline_data => 20;
+    efadv_rq_depth_attr, max_recv_sge => 8;
+    efadv_mr_attr, rdma_recv_ic_id => 14;
 }

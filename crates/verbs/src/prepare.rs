@@ -321,6 +321,7 @@ fn create_raw(
             flags: 0,
             sl: 0,
             reserved: 0,
+            wr_flags: 0,
         };
         let len = size_of::<efadv_qp_init_attr>() as u32;
         let context = pd.device.context();

@@ -95,9 +95,10 @@ static void check_efa(struct ibv_context *context)
 	CHECK_EQ(got.newer[0], 0);
 	/* A program from before device_caps passes less and gets less. */
 	memset(&got, 0xff, sizeof(got));
-	CHECK_EQ(efadv_query_device(context, &got.attr, 16), 0);
+	CHECK_EQ(efadv_query_device(context, &got.attr, 24), 0);
 	CHECK_EQ(got.attr.max_rq_wr, 32768);
 	CHECK_EQ(got.attr.device_caps, 0xffffffff);
+	CHECK_EQ(efadv_query_device(context, &got.attr, 16), EINVAL);
 }
 
 /* What libfabric 1.17 (efa_device.c) and ibv_devinfo read. */

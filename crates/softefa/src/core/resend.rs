@@ -20,8 +20,10 @@ impl Core {
     /// Whether a repetition of `part` takes bytes from a program's memory.
     pub(super) fn may_be_gone(&self, part: Part) -> bool {
         match part {
-            Part::Send(index) => self.sq.get(index).is_some_and(|slot| !slot.is_inline()),
-            Part::Write(..) | Part::ReadData(..) => true,
+            Part::Send(index) | Part::Write(index, _) => {
+                self.sq.get(index).is_some_and(|slot| !slot.is_inline())
+            }
+            Part::ReadData(..) => true,
             _ => false,
         }
     }

@@ -93,7 +93,8 @@ impl Core {
             return Some(Status::LocalBadLength);
         }
         let SendData::Sges(sges) = wr.data else {
-            return (!is_message).then_some(Status::LocalUnsupportedOp);
+            let is_read = matches!(slot.op, SendOp::Read(_));
+            return is_read.then_some(Status::LocalUnsupportedOp);
         };
         if !is_message && sges.len() > 1 {
             return Some(Status::LocalUnsupportedOp);
