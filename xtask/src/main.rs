@@ -1,7 +1,8 @@
 //! Project chores: `cargo xtask tidy`, `cargo xtask consumers`, `cargo xtask replace-verbs`,
-//! `cargo xtask cost`, `cargo xtask own-cost`.
+//! `cargo xtask abi-lists`, `cargo xtask cost`, `cargo xtask own-cost`.
 #![forbid(unsafe_code)]
 
+mod abi_lists;
 mod consumers;
 mod cost;
 mod replace_verbs;
@@ -16,6 +17,7 @@ use cost::Build;
 const USAGE: &str = "usage: cargo xtask tidy                 check the rules of the project
        cargo xtask consumers RESULTS    write docs/CONSUMERS.md from recorded results
        cargo xtask replace-verbs DIR    make versioned libibverbs.so.1 and libefa.so.1 below DIR
+       cargo xtask abi-lists CHECKOUT   write the lists that is made from, from a checkout of rdma-core
        cargo xtask cost NETSIM          compare a release build's instructions per packet with the record
        cargo xtask cost --quick NETSIM  the same of a debug build and a part of the scenario
        cargo xtask own-cost             compare the instructions of efa-bench's loops with the record
@@ -39,6 +41,9 @@ fn dispatch() -> Result<()> {
             consumers::write(Path::new(results), &root().join("docs/CONSUMERS.md"))
         }
         ["replace-verbs", dir] => replace_verbs::make(&root(), Path::new(dir)),
+        ["abi-lists", checkout] => {
+            abi_lists::write(Path::new(checkout), &root().join(replace_verbs::LISTS))
+        }
         ["cost", netsim] => check_netsim(netsim, Build::Release),
         ["cost", "--quick", netsim] => check_netsim(netsim, Build::Debug),
         ["own-cost"] => cost::check_efa_bench(&root(), Build::Release),

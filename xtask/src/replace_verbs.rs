@@ -20,17 +20,21 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 /// Where the lists of symbols and `forward.h` are, below the root of the workspace.
-const LISTS: &str = "crates/softefa-verbs/abi";
+pub(crate) const LISTS: &str = "crates/softefa-verbs/abi";
 /// The adapter, by the name it was linked with (`crates/softefa-verbs/build.rs`).
 const ADAPTER: &str = "libsoftefa_verbs.so";
 /// Numbers of private nodes there have been, and may be.
 const PRIVATE_NODES: RangeInclusive<u32> = 1..=99;
 
+/// Functions that are at a later node, too, had structures of their own at this one, before 2008.
+const ANCIENT: &str = "IBVERBS_1.0";
+
 /// A library to make.
 struct Library {
     /// Without `.so.1`.
     name: &'static str,
-    /// Nodes in order of inheritance, each with its functions.
+    /// Nodes in order of inheritance, each with its functions. A function is at several nodes
+    /// where releases had it at different ones.
     nodes: Vec<(String, Vec<Function>)>,
     /// Functions and nodes of rdma-core's own libraries.
     private: BTreeSet<Function>,
@@ -50,6 +54,11 @@ impl Function {
     fn listed(text: &str) -> Self {
         let name = text.strip_prefix('*');
         Self { name: name.unwrap_or(text).to_owned(), returns_pointer: name.is_some() }
+    }
+
+    /// What stands in for it, in `forward.h`.
+    fn refusal(&self) -> &'static str {
+        if self.returns_pointer { "refuse_pointer" } else { "refuse" }
     }
 }
 
@@ -178,11 +187,20 @@ impl Library {
 
     fn source(&self) -> Result<String> {
         let mut text = format!("#define ADAPTER \"{ADAPTER}\"\n#include \"forward.h\"\n");
-        let public = self.nodes.iter().flat_map(|(_, functions)| functions);
-        let public: BTreeSet<Function> = public.cloned().collect();
-        for Function { name, returns_pointer } in &public {
-            let refusal = if *returns_pointer { "refuse_pointer" } else { "refuse" };
-            writeln!(text, "FORWARD({name}, {refusal})")?;
+        let mut public = BTreeSet::new();
+        for (node, functions) in self.nodes.iter().rev() {
+            for function in functions {
+                let name = &function.name;
+                let refusal = function.refusal();
+                if public.insert(function.clone()) {
+                    writeln!(text, "FORWARD({name}, {refusal})")?;
+                } else if node == ANCIENT {
+                    writeln!(text, "ANCIENT({name}, {refusal}, \"{node}\")")?;
+                } else {
+                    let number = node.replace('.', "_");
+                    writeln!(text, "ALSO({name}, {name}_{number}, {refusal}, \"{node}\")")?;
+                }
+            }
         }
         // What is private to an older release may be public now.
         for Function { name, returns_pointer } in self.private.difference(&public) {
@@ -196,9 +214,17 @@ impl Library {
     fn script(&self) -> Result<String> {
         let mut text = String::new();
         let mut parent = "";
-        for (node, functions) in &self.nodes {
-            let names: Vec<&str> = functions.iter().map(|f| f.name.as_str()).collect();
-            writeln!(text, "{node} {{ global: {}; }} {parent};", names.join("; "))?;
+        for (index, (node, functions)) in self.nodes.iter().enumerate() {
+            write!(text, "{node} {{")?;
+            // The linker takes a function at one node only: `.symver` adds the others.
+            let later = || self.nodes[index + 1..].iter().flat_map(|(_, functions)| functions);
+            let names =
+                functions.iter().filter(|function| !later().any(|other| other == *function));
+            let names: Vec<&str> = names.map(|function| function.name.as_str()).collect();
+            if !names.is_empty() {
+                write!(text, " global: {};", names.join("; "))?;
+            }
+            writeln!(text, " }} {parent};")?;
             parent = node;
         }
         for node in &self.private_nodes {
@@ -231,7 +257,7 @@ mod tests {
 
     #[test]
     fn nodes_inherit_in_the_order_of_the_list() {
-        let nodes = nodes("# comment\nA_1 x\nA_1 *y\nA_2 z\n").unwrap();
+        let nodes = nodes("# comment\nA_1 w\nA_1 x\nA_1 *y\nA_2 w\nA_2 z\n").unwrap();
         let library = Library {
             name: "lib",
             nodes,
@@ -239,7 +265,9 @@ mod tests {
             private_nodes: vec!["P_1".into()],
         };
         let script = library.script().unwrap();
-        assert_eq!(script, "A_1 { global: x; y; } ;\nA_2 { global: z; } A_1;\nP_1 { };\n");
+        assert_eq!(script, "A_1 { global: x; y; } ;\nA_2 { global: w; z; } A_1;\nP_1 { };\n");
+        let source = library.source().unwrap();
+        assert!(source.contains("ALSO(w, w_A_1, refuse, \"A_1\")\n"), "{source}");
         assert!(super::nodes("A_1\n").is_err());
     }
 }

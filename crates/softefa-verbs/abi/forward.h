@@ -38,12 +38,24 @@ static void *find(const char *name, void *refusal)
 }
 
 /* Resolved when dlvsym first finds it. */
-#define FORWARD(name, refusal)                                                                 \
-	static void *find_##name(void)                                                         \
+#define FORWARD_TO(name, symbol, refusal)                                                      \
+	static void *find_##symbol(void)                                                       \
 	{                                                                                      \
 		return find(#name, (void *)(refusal));                                         \
 	}                                                                                      \
-	int name(void) __attribute__((ifunc("find_" #name)));
+	int symbol(void) __attribute__((ifunc("find_" #symbol)));
+
+#define FORWARD(name, refusal) FORWARD_TO(name, name, refusal)
 
 #define REFUSE(name) int name(void) __attribute__((alias("refuse")));
 #define REFUSE_POINTER(name) void *name(void) __attribute__((alias("refuse_pointer")));
+
+/* The same function at a node where another release of libibverbs has it. */
+#define ALSO(name, alias, refusal, node)                                                       \
+	FORWARD_TO(name, alias, refusal)                                                       \
+	__asm__(".symver " #alias "," #name "@" node ",remove");
+
+/* A function whose arguments were different once: what was linked to it then is refused. */
+#define ANCIENT(name, refusal, node)                                                           \
+	__typeof__(refusal) ancient_##name __attribute__((alias(#refusal)));                   \
+	__asm__(".symver ancient_" #name "," #name "@" node ",remove");

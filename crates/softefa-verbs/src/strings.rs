@@ -69,9 +69,34 @@ const EVENT_TYPE: [&CStr; 20] = [
     c"WQ fatal",
 ];
 
+const WR_OPCODE: [&CStr; 16] = [
+    c"rdma-write",
+    c"rdma-write-with-imm",
+    c"send",
+    c"send-with-imm",
+    c"rdma-read",
+    c"atomic-cmp-and-swp",
+    c"atomic-fetch-and-add",
+    c"local-inv",
+    c"bind-mw",
+    c"send-with-inv",
+    c"tso",
+    c"driver1",
+    UNKNOWN,
+    UNKNOWN,
+    c"flush",
+    c"atomic-write",
+];
+
 fn name(names: &'static [&'static CStr], number: c_int) -> *const c_char {
     let index = usize::try_from(number).unwrap_or(usize::MAX);
     names.get(index).unwrap_or(&UNKNOWN).as_ptr()
+}
+
+/// In the public header, yet at the private node: newer than the system's it may be.
+#[unsafe(no_mangle)]
+extern "C" fn ibv_wr_opcode_str(opcode: c_int) -> *const c_char {
+    name(&WR_OPCODE, opcode)
 }
 
 #[unsafe(no_mangle)]

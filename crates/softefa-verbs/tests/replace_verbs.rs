@@ -74,16 +74,48 @@ fn system_library(name: &str) -> PathBuf {
 
 #[test]
 fn tables_are_those_of_the_lists() {
-    let adapter = exports(library());
     for name in ["libibverbs", "libefa"] {
         let exported = exports(&replacements().join(format!("{name}.so.1")));
         let versioned = exported.into_iter().filter(|symbol| !symbol.node.is_empty());
         assert_eq!(versioned.collect::<BTreeSet<_>>(), listed(name), "{name}");
-        for Symbol { name, .. } in listed(name) {
-            let symbol = Symbol { name, node: String::new() };
-            assert!(adapter.contains(&symbol), "the adapter does not define {}", symbol.name);
-        }
     }
+}
+
+/// What the adapter lacks a preloaded program would take from the system's library, which makes a
+/// crash of our objects.
+#[test]
+fn every_public_function_is_ours() {
+    let adapter = exports(library());
+    // In the public header, yet at the private node.
+    let hidden = ["ibv_query_gid_type", "ibv_wr_opcode_str"].map(str::to_owned);
+    let names = ["libibverbs", "libefa"].into_iter().flat_map(listed).map(|symbol| symbol.name);
+    for name in names.chain(hidden) {
+        let symbol = Symbol { name, node: String::new() };
+        assert!(adapter.contains(&symbol), "the adapter does not define {}", symbol.name);
+    }
+}
+
+/// rdma-core's own libraries, the system's or those of the directory `RDMA_CORE_LIBRARIES` (the
+/// `lib` of a build of any release), find all they take from libibverbs.
+#[test]
+fn provider_libraries_load() {
+    let program = common::compile("providers", &["-ldl"]).unwrap_or_else(|error| panic!("{error}"));
+    let dirs = match std::env::var_os("RDMA_CORE_LIBRARIES") {
+        Some(dir) => vec![PathBuf::from(dir)],
+        None => {
+            let beside = system_library("libibverbs.so.1").parent().unwrap().to_owned();
+            vec![beside.join("libibverbs")]
+        }
+    };
+    let files = dirs.iter().flat_map(|dir| std::fs::read_dir(dir).unwrap());
+    let files = files.map(|file| file.unwrap().path().to_str().unwrap().to_owned());
+    let providers: Vec<String> = files.filter(|file| file.contains("-rdmav")).collect();
+    assert!(!providers.is_empty(), "no provider libraries in {dirs:?} (.ci/setup run)");
+    let paths: Vec<&str> = providers.iter().map(String::as_str).collect();
+    let env = [("LD_LIBRARY_PATH", replacements().as_os_str())];
+    let run = common::run(&program, &paths, &env);
+    let said = String::from_utf8_lossy(&run.output.stderr);
+    assert!(run.output.status.success() && said.is_empty(), "of {}: {said}", paths.len());
 }
 
 /// Nothing that a program could take from the system's libraries is missing in ours.
@@ -95,10 +127,8 @@ fn everything_the_system_exports_is_there() {
             ours.contains(&Symbol { name: symbol.into(), node: node.into() })
         };
         for Symbol { name: symbol, node } in exports(&system_library(name)) {
-            // Functions as libibverbs 1.0 (before 2008) had them, with structures of its own.
-            let is_ancient = node == "IBVERBS_1.0" && has(&symbol, "IBVERBS_1.1");
             let present = has(&symbol, &node) || has(&symbol, "") && has(&node, "");
-            assert!(present || is_ancient, "{symbol}@{node} of {name} is missing");
+            assert!(present, "{symbol}@{node} of {name} is missing");
         }
     }
 }
