@@ -15,8 +15,8 @@ use crate::failure::Failure;
 use crate::record::{FabricRecord, ReceiverCount};
 use crate::spec::{JobSpec, PointSpec};
 
-/// Changes with every incompatible change of [`Message`].
-pub(crate) const PROTOCOL: u32 = 6;
+/// Changes with every incompatible change of [`Message`], and of what measuring threads say to each other.
+pub(crate) const PROTOCOL: u32 = 7;
 const MAGIC: &str = "efa-bench";
 /// Longest frame accepted; the longest real one is a fabric description.
 const FRAME_BYTES_MAX: u32 = 1 << 20;

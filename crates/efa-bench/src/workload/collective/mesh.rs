@@ -8,12 +8,15 @@ use crate::backend::Backend;
 use crate::exchange::Signals;
 use crate::failure::Failure;
 use crate::link::{Arrival, Link};
+use crate::measure::Random;
 use crate::watch::{Idle, Watch};
 use crate::workload::message::{Code, HEADER_BYTES, Header};
 use crate::workload::pace::gave_up;
 
-/// The header of a part: that of all messages (the call is the operation), step and place.
-pub(super) const PART_HEADER_BYTES: usize = HEADER_BYTES + 8;
+/// The header of a part: that of all messages (the call is the operation), step, place, and a check of
+/// these three. A part of another operation or step is kept for later, so that a damaged one that
+/// looked like it would be waited for in vain.
+pub(super) const PART_HEADER_BYTES: usize = HEADER_BYTES + 12;
 /// A rank may be so many operations ahead of another.
 const AHEAD: u32 = 1;
 
@@ -32,18 +35,33 @@ impl Part {
         let Header { call: operation, code: Code::Part, .. } = Header::read(message)? else {
             return None;
         };
-        let (words, bytes) = message[HEADER_BYTES..].split_first_chunk::<8>()?;
-        let both = u64::from_le_bytes(*words);
-        let (step, offset) = (both as u32, (both >> 32) as usize);
-        Some((Self { operation, step, offset }, bytes))
+        let (place, rest) = message[HEADER_BYTES..].split_first_chunk()?;
+        let (check, bytes) = rest.split_first_chunk()?;
+        let place = u64::from_le_bytes(*place);
+        let part = Self { operation, step: place as u32, offset: (place >> 32) as usize };
+        (part.check() == u32::from_le_bytes(*check)).then_some((part, bytes))
     }
 
     /// Writes it to the front of a message of this length.
     #[inline]
     fn write(self, message: &mut [u8], len_bytes: usize) {
         Header { len_bytes, call: self.operation, code: Code::Part }.write(message);
-        let both = (self.offset as u64) << 32 | u64::from(self.step);
-        message[HEADER_BYTES..PART_HEADER_BYTES].copy_from_slice(&both.to_le_bytes());
+        let (place, check) = message[HEADER_BYTES..PART_HEADER_BYTES].split_at_mut(8);
+        place.copy_from_slice(&self.place().to_le_bytes());
+        check.copy_from_slice(&self.check().to_le_bytes());
+    }
+
+    /// Step and place in one word.
+    #[inline]
+    fn place(self) -> u64 {
+        (self.offset as u64) << 32 | u64::from(self.step)
+    }
+
+    /// Follows from all of it.
+    #[inline]
+    fn check(self) -> u32 {
+        let place = Random::new(self.place()).next();
+        Random::new(place ^ u64::from(self.operation)).next() as u32
     }
 }
 
@@ -222,13 +240,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_survive_and_other_messages_are_none() {
+    fn parts_survive_and_damaged_or_other_messages_are_none() {
         let mut message = [7; PART_HEADER_BYTES + 3];
         let len_bytes = message.len();
         let part = Part { operation: u32::MAX, step: 9, offset: 1 << 30 };
         part.write(&mut message, len_bytes);
         assert_eq!(Part::read(&message), Some((part, &[7; 3][..])));
         assert_eq!(Part::read(&message[..PART_HEADER_BYTES]), None, "shorter than it says");
+        for bit in 0..PART_HEADER_BYTES * 8 {
+            message[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Part::read(&message), None, "bit {bit}");
+            message[bit / 8] ^= 1 << (bit % 8);
+        }
         Header { len_bytes, call: 1, code: Code::Done }.write(&mut message);
         assert_eq!(Part::read(&message), None);
     }

@@ -12,6 +12,7 @@ use crate::bench::{Measured, RoundTrips, rma};
 use crate::failure::Failure;
 use crate::lane::Port;
 use crate::link::Link;
+use crate::measure::Random;
 use crate::spec::{Limit, PointSpec};
 
 /// Operations of the first round; more while a round lasts no longer than `ROUND`.
@@ -19,8 +20,10 @@ const ROUND_FROM: usize = 16;
 const ROUND: Duration = Duration::from_millis(2);
 /// Operations of a round at most.
 const ROUND_MAX: usize = 4096;
-/// Bytes of a time, and of the number of operations of a round.
+/// Bytes of a time, of a check, and of the number of operations of a round.
 const WORD_BYTES: usize = 8;
+/// Words of a round at most: the times and their check.
+const WORDS_MAX: usize = ROUND_MAX + 1;
 
 /// Operations of one rank within a point.
 struct Rounds<'a, B> {
@@ -30,7 +33,7 @@ struct Rounds<'a, B> {
     validate: bool,
     operation: u64,
     validated: u64,
-    /// How long each operation of a round took, in ns: on this rank, then on the slowest.
+    /// How long each operation of a round took in ns, and their check: on this rank, then on another.
     times_ns: Vec<u8>,
     theirs_ns: Vec<u8>,
 }
@@ -44,7 +47,7 @@ pub(in crate::workload) fn take_part<B: Backend>(
 ) -> Result<Measured, Failure> {
     let Some(spec) = spec else { return Err(Failure::no_collective()) };
     let (ranks, bytes) = (links.len() + 1, point.size_bytes);
-    let longest = bytes.max(ROUND_MAX * WORD_BYTES);
+    let longest = bytes.max(WORDS_MAX * WORD_BYTES);
     let part_bytes = longest_part(bytes, point.parameter);
     let mesh = Mesh::new(links, &port.signals, rank, part_bytes, longest);
     let mut rounds = Rounds {
@@ -54,8 +57,8 @@ pub(in crate::workload) fn take_part<B: Backend>(
         validate: point.validate,
         operation: 0,
         validated: 0,
-        times_ns: vec![0; ROUND_MAX * WORD_BYTES],
-        theirs_ns: vec![0; ROUND_MAX * WORD_BYTES],
+        times_ns: vec![0; WORDS_MAX * WORD_BYTES],
+        theirs_ns: vec![0; WORDS_MAX * WORD_BYTES],
     };
     if rank == 0 {
         return rounds.lead(point);
@@ -114,7 +117,7 @@ impl<B: Backend> Rounds<'_, B> {
     fn announce(&mut self, count: usize) -> Result<(), Failure> {
         self.mesh.next_operation();
         for rank in 1..self.mesh.ranks {
-            self.mesh.send(rank, 0, &(count as u64).to_le_bytes())?;
+            self.mesh.send(rank, 0, &announced(count))?;
         }
         Ok(())
     }
@@ -122,14 +125,18 @@ impl<B: Backend> Rounds<'_, B> {
     /// Rank 0: hears the times of all.
     fn gather(&mut self, count: usize, times: &mut RoundTrips) -> Result<(), Failure> {
         let Self { mesh, times_ns, theirs_ns, .. } = self;
-        let (own, theirs) =
-            (&mut times_ns[..count * WORD_BYTES], &mut theirs_ns[..count * WORD_BYTES]);
+        let own = &mut times_ns[..count * WORD_BYTES];
+        let theirs = &mut theirs_ns[..(count + 1) * WORD_BYTES];
         mesh.next_operation();
         for rank in 1..mesh.ranks {
             mesh.receive(rank, 0, theirs.len(), |offset, bytes| {
                 theirs[offset..offset + bytes.len()].copy_from_slice(bytes);
             })?;
-            for (own, theirs) in own.chunks_mut(WORD_BYTES).zip(theirs.chunks(WORD_BYTES)) {
+            let (times, check) = theirs.split_at(count * WORD_BYTES);
+            if word(check) != check_of(times) {
+                return Err(wrong("holds other times than were sent"));
+            }
+            for (own, theirs) in own.chunks_mut(WORD_BYTES).zip(times.chunks(WORD_BYTES)) {
                 if word(theirs) > word(own) {
                     own.copy_from_slice(theirs);
                 }
@@ -144,16 +151,15 @@ impl<B: Backend> Rounds<'_, B> {
         self.mesh.next_operation();
         let mut count = [0; WORD_BYTES];
         self.mesh.receive(0, 0, WORD_BYTES, |_, bytes| count.copy_from_slice(bytes))?;
-        let count = word(&count) as usize;
-        if count > ROUND_MAX {
-            return Err(wrong("asks for more operations than there is room for"));
-        }
+        let count = operations(count).ok_or_else(|| wrong("asks for operations and is damaged"))?;
         if count == 0 {
             return Ok(false);
         }
         self.operate(count)?;
         self.mesh.next_operation();
-        self.mesh.send(0, 0, &self.times_ns[..count * WORD_BYTES])?;
+        let (times, rest) = self.times_ns.split_at_mut(count * WORD_BYTES);
+        rest[..WORD_BYTES].copy_from_slice(&check_of(times).to_le_bytes());
+        self.mesh.send(0, 0, &self.times_ns[..(count + 1) * WORD_BYTES])?;
         Ok(true)
     }
 
@@ -213,4 +219,54 @@ impl<B: Backend> Rounds<'_, B> {
 
 fn word(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// The word that asks for so many operations. It says the number twice, so that a damaged one is noticed:
+/// a rank that does more than the others would wait for them.
+fn announced(count: usize) -> [u8; WORD_BYTES] {
+    let count = count as u32;
+    (u64::from(!count) << 32 | u64::from(count)).to_le_bytes()
+}
+
+/// The operations that a word asks for; `None`: it is damaged.
+fn operations(announced: [u8; WORD_BYTES]) -> Option<usize> {
+    let both = u64::from_le_bytes(announced);
+    let count = both as u32;
+    ((both >> 32) as u32 == !count && count as usize <= ROUND_MAX).then_some(count as usize)
+}
+
+/// Follows from all times.
+fn check_of(times_ns: &[u8]) -> u64 {
+    let times = times_ns.chunks(WORD_BYTES);
+    times.fold(0, |check, ns| Random::new(check ^ word(ns)).next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn announcements_survive_and_damage_is_noticed() {
+        for count in [0, 1, ROUND_FROM, ROUND_MAX] {
+            let announced = announced(count);
+            assert_eq!(operations(announced), Some(count));
+            for bit in 0..WORD_BYTES * 8 {
+                let mut damaged = announced;
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(operations(damaged), None, "bit {bit}");
+            }
+        }
+        assert_eq!(operations(announced(ROUND_MAX + 1)), None);
+    }
+
+    #[test]
+    fn damaged_times_are_noticed() {
+        let mut times: Vec<u8> = (0..5 * WORD_BYTES as u8).collect();
+        let check = check_of(&times);
+        for bit in 0..times.len() * 8 {
+            times[bit / 8] ^= 1 << (bit % 8);
+            assert_ne!(check_of(&times), check, "bit {bit}");
+            times[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
 }
