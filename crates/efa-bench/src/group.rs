@@ -24,6 +24,8 @@ struct Member {
     control: Control,
     /// Which one, for messages; empty where it is the only one.
     who: String,
+    /// It has said why it ends: its end is no surprise.
+    has_spoken: bool,
 }
 
 impl Member {
@@ -42,6 +44,7 @@ impl Member {
 
     fn receive(&mut self, doing: &str) -> Result<Message, Failure> {
         let received = self.control.receive(doing);
+        self.has_spoken |= matches!(received, Err(Failure::Remote(_) | Failure::Data(_)));
         self.named(received)
     }
 
@@ -68,7 +71,7 @@ impl Group {
             let control = Control::connect(&target.host, target.port, timeout)?;
             let is_only = targets.len() == 1;
             let who = if is_only { String::new() } else { format!("node {node}, {target}") };
-            members.push(Member { control, who });
+            members.push(Member { control, who, has_spoken: false });
         }
         Ok(Self { members })
     }
@@ -215,35 +218,88 @@ impl Group {
 
     /// The first server that has gone without a word, or else what one of them said last.
     fn last_words(&mut self) -> Option<Failure> {
-        let mut deadline = Instant::now() + LAST_WORDS;
-        let mut has_spoken = vec![false; self.members.len()];
+        let was_heard = self.members.iter().any(|member| member.has_spoken);
+        let mut deadline = Instant::now() + if was_heard { ROOT_CAUSE } else { LAST_WORDS };
         let mut words = None;
-        while Instant::now() < deadline {
+        loop {
             // Words first: who found damage says so before its end, which others take for a death.
-            let Some(node) = self.members.iter().position(|member| member.control.has_message())
-            else {
-                let mut silent = self.members.iter().zip(&has_spoken).filter(|(_, spoke)| !**spoke);
-                if let Some((dead, _)) = silent.find(|(member, _)| member.control.is_closed()) {
-                    return dead.named::<()>(Err(Failure::closed("measuring"))).err();
+            if let Some(node) = self.members.iter().position(|member| member.control.has_message())
+            {
+                match self.members[node].receive("waiting for the server's reason") {
+                    Ok(_) => {}
+                    Err(damage @ Failure::Data(_)) => return Some(damage),
+                    Err(failure) => {
+                        words.get_or_insert(failure);
+                        deadline = deadline.min(Instant::now() + ROOT_CAUSE);
+                    }
                 }
-                // Waiting for what comes by the network, looked at again until the deadline.
-                std::thread::sleep(LOOK_EVERY);
                 continue;
-            };
-            match self.members[node].receive("waiting for the server's reason") {
-                Ok(_) => {}
-                Err(damage @ Failure::Data(_)) => return Some(damage),
-                Err(failure) => {
-                    has_spoken[node] = true;
-                    words.get_or_insert(failure);
-                    deadline = deadline.min(Instant::now() + ROOT_CAUSE);
-                }
             }
+            let is_dead = |member: &&Member| !member.has_spoken && member.control.is_closed();
+            if let Some(dead) = self.members.iter().find(is_dead) {
+                return dead.named::<()>(Err(Failure::closed("measuring"))).err();
+            }
+            // Only after a look: on a busy machine this thread may have slept until now.
+            if Instant::now() >= deadline {
+                return words;
+            }
+            // Waiting for what comes by the network, looked at again until the deadline.
+            std::thread::sleep(LOOK_EVERY);
         }
-        words
     }
 }
 
 fn unexpected(wanted: &str, got: &Message) -> Failure {
     Failure::unexpected("talking to the server", wanted, got)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// A session with so many servers, and their ends of it.
+    fn session(servers: usize) -> (Group, Vec<Control>) {
+        let timeout = Duration::from_secs(60);
+        let listeners: Vec<_> =
+            (0..servers).map(|_| TcpListener::bind("127.0.0.1:0").expect("bind")).collect();
+        let target = |listener: &TcpListener| Target {
+            host: "127.0.0.1".to_owned(),
+            port: listener.local_addr().expect("bound").port(),
+        };
+        let targets: Vec<_> = listeners.iter().map(target).collect();
+        let accepting = std::thread::spawn(move || {
+            let accept = |listener: TcpListener| {
+                Control::accept(listener.accept().expect("a client").0, timeout)
+                    .expect("a greeting")
+            };
+            listeners.into_iter().map(accept).collect()
+        });
+        let group = Group::connect(&targets, timeout).expect("connected");
+        (group, accepting.join().expect("accepted"))
+    }
+
+    /// The client hears of the first one's end before it has noticed the death of the second one, which
+    /// was the reason.
+    #[test]
+    fn who_died_is_named_though_another_was_heard_before() {
+        let (mut group, mut servers) = session(3);
+        servers[0].fail(&Failure::Fabric("the connection was reset".to_owned()));
+        drop(servers.drain(..2));
+        let heard = group.expect(&Message::Barrier, "waiting for the server");
+        assert!(matches!(heard, Err(Failure::Remote(_))), "{heard:?}");
+        let reason = group.explained(heard).expect_err("it failed").to_string();
+        assert!(reason.contains("node 2") && reason.contains("closed"), "{reason}");
+    }
+
+    #[test]
+    fn what_was_heard_is_the_reason_when_nobody_died() {
+        let (mut group, mut servers) = session(2);
+        servers[0].fail(&Failure::Fabric("no such provider".to_owned()));
+        drop(servers.remove(0));
+        let heard = group.expect(&Message::Barrier, "waiting for the server");
+        let reason = group.explained(heard).expect_err("it failed").to_string();
+        assert!(reason.contains("node 1") && reason.contains("no such provider"), "{reason}");
+    }
 }
