@@ -18,12 +18,36 @@ pub(crate) enum Idle {
     Quiet,
 }
 
+/// How long nothing has happened while somebody looked. A process that did not run, because it was
+/// stopped or others had the processors, has not looked, and what it waits for may be there.
+#[derive(Debug)]
+pub(crate) struct Silence {
+    last_look: Instant,
+    lasted: Duration,
+    step_max: Duration,
+}
+
+impl Silence {
+    /// Begins now; `step_max`: who looks later than this after the last time did not run meanwhile.
+    pub(crate) const fn new(now: Instant, step_max: Duration) -> Self {
+        Self { last_look: now, lasted: Duration::ZERO, step_max }
+    }
+
+    /// Nothing has happened up to now; answers how long it has been silent.
+    pub(crate) fn goes_on(&mut self, now: Instant) -> Duration {
+        self.lasted += now.saturating_duration_since(self.last_look).min(self.step_max);
+        self.last_look = now;
+        self.lasted
+    }
+}
+
 /// Watches one loop.
 pub(crate) struct Watch<'a> {
     signals: &'a Signals,
     doing: &'static str,
     spins: u32,
-    last_progress: Option<Instant>,
+    /// Since the last progress, as soon as it was looked for in vain.
+    silence: Option<Silence>,
     last_look: Option<Instant>,
 }
 
@@ -32,19 +56,21 @@ pub(crate) struct Watch<'a> {
 const SPINS_PER_LOOK: u32 = 16;
 /// Silence before the control connection is looked at, and between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Two clock reads of a loop that runs are not farther apart.
+const STEP_MAX: Duration = Duration::from_millis(50);
 /// Silence after which a datagram counts as lost.
 const QUIET_AFTER: Duration = Duration::from_millis(100);
 
 impl<'a> Watch<'a> {
     pub(crate) const fn new(signals: &'a Signals, doing: &'static str) -> Self {
-        Self { signals, doing, spins: 0, last_progress: None, last_look: None }
+        Self { signals, doing, spins: 0, silence: None, last_look: None }
     }
 
     /// Something happened.
     #[inline]
     pub(crate) fn progress(&mut self) {
         self.spins = 0;
-        self.last_progress = None;
+        self.silence = None;
         self.last_look = None;
     }
 
@@ -63,13 +89,13 @@ impl<'a> Watch<'a> {
     #[cold]
     fn look(&mut self) -> Result<Idle, Failure> {
         let now = Instant::now();
-        let silent_since = *self.last_progress.get_or_insert(now);
+        let silence = self.silence.get_or_insert_with(|| Silence::new(now, STEP_MAX));
+        let silent = silence.goes_on(now);
         if now - *self.last_look.get_or_insert(now) < LOOK_EVERY {
             return Ok(Idle::Spin);
         }
         self.last_look = Some(now);
         let pending = self.signals.pending();
-        let silent = now - silent_since;
         match pending {
             Pending::Closed => Err(Failure::closed(self.doing)),
             Pending::Message => Ok(Idle::Message),
@@ -81,5 +107,23 @@ impl<'a> Watch<'a> {
             Pending::Nothing | Pending::Ready if silent >= QUIET_AFTER => Ok(Idle::Quiet),
             Pending::Nothing | Pending::Ready => Ok(Idle::Spin),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_without_a_look_is_no_silence() {
+        let ms = Duration::from_millis;
+        let start = Instant::now();
+        let mut silence = Silence::new(start, ms(50));
+        for look in 1..=10 {
+            assert_eq!(silence.goes_on(start + ms(10 * look)), ms(10 * look));
+        }
+        // Stopped for a minute.
+        assert_eq!(silence.goes_on(start + ms(60_100)), ms(150));
+        assert_eq!(silence.goes_on(start + ms(60_101)), ms(151));
     }
 }

@@ -1,0 +1,47 @@
+//! Sessions that are stopped, as by a shell's job control or with a container.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use common::{PROGRAM, Server};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Silence that is tolerated, and more than that.
+const PATIENCE_S: &str = "3";
+const STOPPED: Duration = Duration::from_secs(5);
+/// Longer than a client takes to look whether there is an answer. One that is slower passes, too.
+const A_WHILE: Duration = Duration::from_millis(300);
+
+fn tell(program: &Child, signal: Signal) {
+    kill_process(Pid::from_child(program), signal).expect("it is there");
+}
+
+/// Time in which a program does not run is no silence of its peer.
+#[test]
+fn a_session_that_was_stopped_for_longer_than_its_patience_goes_on() {
+    let server = Server::start();
+    let mut client = Command::new(PROGRAM)
+        .args(["run", "latency", "-H", "127.0.0.1", "--port", &server.port, "--fabric", "tcp"])
+        .args(["-s", "8,16", "-t", "1.5", "--blocks", "1", "--timeout", PATIENCE_S, "--no-doubts"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("client starts");
+    let mut lines = BufReader::new(client.stderr.take().expect("piped")).lines();
+    let first = lines.next().expect("a progress line").expect("text");
+    assert!(first.starts_with("[1/2]"), "{first}");
+    // The second point runs now. The client is stopped while it waits for an answer.
+    tell(&server.child, Signal::STOP);
+    std::thread::sleep(A_WHILE);
+    tell(&client, Signal::STOP);
+    std::thread::sleep(STOPPED);
+    tell(&client, Signal::CONT);
+    std::thread::sleep(A_WHILE);
+    tell(&server.child, Signal::CONT);
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    let status = client.wait().expect("client ends");
+    assert!(status.success(), "{status}: {rest:?}");
+}
