@@ -172,6 +172,28 @@ fn silence_ends_messages() {
     assert_eq!(pair.nodes[0].engine.stats().unresponsive_remote_events, 2);
 }
 
+/// SRD-7.5: two hosts that were stopped together, as by a shell's job control, find each other again.
+#[test]
+fn a_host_that_slept_does_not_call_its_peer_silent() {
+    for seed in 0..20 {
+        let mut pair = Pair::socket(seed);
+        pair.send(0, 0, 64);
+        assert!(pair.run_until_done(SECOND_NS));
+        pair.asleep = [false, true];
+        pair.send(0, 1, 64);
+        pair.run_ns(1 + seed * 10_000_000);
+        pair.asleep = [true, true];
+        pair.run_ns(20 * SECOND_NS);
+        pair.asleep = [false, true];
+        pair.run_ns(SECOND_NS);
+        assert_eq!(pair.nodes[0].statuses(), [Status::Ok], "seed {seed}: given up");
+        pair.asleep = [false, false];
+        assert!(pair.run_until_done(SECOND_NS));
+        assert_eq!(pair.nodes[0].statuses(), [Status::Ok; 2], "seed {seed}");
+        assert_eq!(pair.nodes[1].delivered, [0, 1]);
+    }
+}
+
 /// SRD-3.5.
 #[test]
 fn a_restarted_peer_aborts_what_is_in_flight() {

@@ -291,6 +291,7 @@ impl SendHalf {
         if self.rnr.until.is_some_and(|until| until <= cx.now) {
             self.resume_after_rnr(cx.config);
         }
+        self.excuse_sleep(cx);
         if self.is_dead(cx) {
             self.give_up(cx);
             return;

@@ -62,6 +62,9 @@ impl Recovery {
     }
 }
 
+/// A host that comes later than this to its timer has slept since.
+const ASLEEP_NS: u64 = 250_000_000;
+
 /// Losses found in one look.
 #[derive(Debug, Default)]
 struct Lost {
@@ -105,6 +108,15 @@ impl SendHalf {
             tx
         };
         Some(since.plus_ns(self.silence_ns(config)))
+    }
+
+    /// A host that slept through its own timer has neither asked again nor listened: that time is not the
+    /// peer's silence (SRD-7.5).
+    pub(super) fn excuse_sleep(&mut self, cx: &Context<'_>) {
+        let Some(due) = self.loss_deadline(cx.config).filter(|&at| at <= cx.now) else { return };
+        let slept_ns = cx.now.ns_since(due).saturating_sub(ASLEEP_NS);
+        let since = self.recovery.silent_since.plus_ns(slept_ns);
+        self.recovery.silent_since = since.min(cx.now);
     }
 
     /// Declares lost what is old enough although later transmissions were answered (SRD-7.2).
