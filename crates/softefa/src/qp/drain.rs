@@ -22,6 +22,9 @@ const DRAIN_NS: u64 = 500_000_000;
 const BUDGET_NS: u64 = 10_000_000_000;
 /// Another thread may take from the socket what this one waits for.
 const LOOK_NS: u64 = 1_000_000;
+/// Who looks later than this after the last time did not run meanwhile, and repeated nothing: only so
+/// much of it counts as waiting.
+const STEP_MAX_NS: u64 = 5 * LOOK_NS;
 
 /// Waiting in vain that the process has done since `since`.
 struct Budget {
@@ -53,29 +56,36 @@ impl Qp {
         }
         let start = host::now();
         let allowed_ns = budget().left_ns(start);
-        if !self.drain_for(start, allowed_ns) {
-            budget().spent_ns += host::now().ns_since(start);
+        if let Err(waited_ns) = self.drain_for(start, allowed_ns) {
+            budget().spent_ns += waited_ns;
         }
     }
 
-    /// Whether nothing is owed any more.
-    fn drain_for(&self, start: Instant, allowed_ns: u64) -> bool {
-        let mut sockets = None;
+    /// Returns when nothing is owed any more; else how long it has waited in vain.
+    fn drain_for(&self, start: Instant, allowed_ns: u64) -> Result<(), u64> {
+        let (mut sockets, mut last_look, mut waited_ns) = (None, start, 0);
         loop {
             let now = host::now();
+            waited_ns += now.ns_since(last_look).min(STEP_MAX_NS);
+            last_look = now;
             let mut core = self.lock();
             if core.owes_data() {
                 core.service_turn(now, false);
             }
-            let left_ns = allowed_ns.saturating_sub(now.ns_since(start));
-            if !core.owes_data() || left_ns == 0 {
-                return !core.owes_data();
+            if !core.owes_data() {
+                return Ok(());
+            }
+            let left_ns = allowed_ns.saturating_sub(waited_ns);
+            if left_ns == 0 {
+                return Err(waited_ns);
             }
             let wait_ns = time_to_wait(&core, now).min(left_ns);
             drop(core);
             let fd = self.driven.receive_fd();
             let mut ready = Ready::NONE;
-            let Some(sockets) = sockets.get_or_insert_with(|| watch(fd)) else { return false };
+            let Some(sockets) = sockets.get_or_insert_with(|| watch(fd)) else {
+                return Err(waited_ns);
+            };
             sockets.wait(Some(wait_ns), &mut ready);
         }
     }
