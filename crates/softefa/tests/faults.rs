@@ -150,11 +150,15 @@ fn a_receiver_that_is_never_ready_uses_up_the_retries() {
         a.qp.modify(&ModifyQp { state: Some(QpState::Reset), ..ModifyQp::default() })
             .expect("reset");
         up(&a.qp, retries);
-        let before = count(&b, Counter::FaultRnr);
+        let counts = || [count(&b, Counter::FaultRnr), count(&a, Counter::RetransTimeoutEvents)];
+        let before = counts();
         b.post_recv(7, 0, 8);
         a.send(1, &b, &ah, 0, 8);
         assert_eq!(wait_for(&[&a, &b], 0, CompletionOp::Send).status, Status::RemoteRnr);
-        assert_eq!(count(&b, Counter::FaultRnr) - before, u64::from(retries) + 1);
+        let [refused, repeated] = [0, 1].map(|index| counts()[index] - before[index]);
+        // A try whose answer is late, as on a busy machine, is repeated.
+        let tries = u64::from(retries) + 1;
+        assert!((tries..=tries + repeated).contains(&refused), "{refused} for {tries} tries");
     }
     let imm = SendOp::WriteImm(remote(&b, 0), 5);
     a.post(2, &ah, b.qp.qpn(), imm, &[a.sge(0, 8)]);

@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 use common::pages::Pages;
 use common::scripted::{OP_GONE, OP_SEND, Scripted, address, outcome, until};
-use common::{Side, side, up};
+use common::{Side, poll_until_counted, side, up};
 use softefa::counters::Counter;
 use softefa::{Access, ModifyQp, QpKind, QpState, SendOp, Sge, Status};
 use srd::{MsgId, Reject};
@@ -124,6 +124,8 @@ fn end_of_a_send(rnr_retry: u8, how: Reject) -> Status {
     let ah = a.pd.create_ah(a.device.gid()).expect("a handle");
     let sge = Sge { addr: pages.addr(), len: LEN, lkey: mr.lkey() };
     a.post(1, &ah, peer.qpn(), SendOp::Send, &[sge]);
+    // What was never sent ends here, without a question.
+    poll_until_counted(&[&a], &a, Counter::TxPkts, 1);
     pages.unmap();
     let (was_ready, was_asked) = (Cell::new(true), Cell::new(false));
     let status = outcome(&a, &mut peer, |op| {

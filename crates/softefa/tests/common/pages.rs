@@ -1,7 +1,7 @@
 //! Memory that a program gives back while it is registered.
 #![allow(unsafe_code)]
 
-/// Pages of their own, which are really gone after [`Pages::unmap`].
+/// Pages of their own, which nobody can read after [`Pages::unmap`].
 pub struct Pages {
     start: *mut libc::c_void,
     bytes: usize,
@@ -32,8 +32,12 @@ impl Pages {
         }
     }
 
+    /// The addresses stay taken: else the next stack or heap of another thread would get them, and the
+    /// pages could be read again.
     pub fn unmap(self) {
-        // SAFETY: nobody has a reference into it.
-        assert_eq!(unsafe { libc::munmap(self.start, self.bytes) }, 0);
+        let taken = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        // SAFETY: nobody has a reference into it, and all of it is a mapping of ours.
+        let start = unsafe { libc::mmap(self.start, self.bytes, libc::PROT_NONE, taken, -1, 0) };
+        assert_eq!(start, self.start);
     }
 }
