@@ -1,12 +1,7 @@
 //! Faults on purpose under unmodified programs: what must be hidden from them is, what must end them
 //! does.
 
-use std::time::Duration;
-
-use crate::harness::{Directions, LIMIT, Session, exclusive, free_port, has};
-
-/// The other side must have noticed by then.
-const NOTICE_LIMIT: Duration = Duration::from_secs(10);
+use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive, free_port, has};
 
 #[test]
 fn damage_dead_paths_and_unready_receivers_do_not_show() {
@@ -37,15 +32,28 @@ fn a_server_that_ends_at_its_time_ends_its_client() {
     if !has("ib_send_bw") {
         return;
     }
+    // On a busy machine it may end before its client has had an answer.
+    let client = [2, 6, 18]
+        .into_iter()
+        .filter_map(end_of_a_client)
+        .find(|client| client.counter("tx_pkts") > 0 && client.counter("rx_pkts") > 0);
+    let client = client.expect("a client that gets an answer within 18 s");
+    assert_ne!(client.code, 0, "the client took a killed server for a success\n{client}");
+    assert_eq!(client.counter("unresponsive_remote_events"), 0, "told by silence only\n{client}");
+}
+
+/// What becomes of a client whose server ends after so many seconds; `None` when there was none yet.
+fn end_of_a_client(life_s: u32) -> Option<Outcome> {
     let port = free_port();
-    let line = format!("ib_send_bw -c SRD -x 0 -F -s 4096 -D 60 -p {port}");
-    let (doomed, other) = (Session::new("--fault peer-kill@2s"), Session::new(""));
+    let line = format!("ib_send_bw -c SRD -x 0 -F -s 4096 -D 600 -p {port}");
+    let doomed = Session::new(&format!("--fault peer-kill@{life_s}s"));
+    let other = Session::new("");
     let mut server = doomed.start("server", &line);
-    server.wait_until_listening(port);
+    if !server.comes_to_listen(port) {
+        return None;
+    }
     let client = other.start("client", &format!("{line} 127.0.0.1"));
     let server = server.wait(LIMIT);
     assert_eq!(server.code, 137, "{server}");
-    let client = client.wait(NOTICE_LIMIT);
-    assert_ne!(client.code, 0, "the client took a killed server for a success\n{client}");
-    client.assert_moved(Directions::Both);
+    Some(client.wait(LIMIT))
 }

@@ -1,7 +1,5 @@
 //! Ends that nobody announced: nobody may hang.
 
-use std::time::{Duration, Instant};
-
 use rustix::process::{Signal, kill_process};
 
 use crate::harness::{
@@ -9,8 +7,6 @@ use crate::harness::{
 };
 
 const PORTS: [&str; 2] = ["-p", "-p"];
-/// The other side must have noticed by then.
-const NOTICE_LIMIT: Duration = Duration::from_secs(10);
 /// Packets after which a transfer is in its middle.
 const MIDDLE_PKTS: u64 = 2_000;
 
@@ -27,10 +23,9 @@ fn sender_notices(line: &str) {
     let session = Session::new("");
     let (server, client) = session.start_pair(line, PORTS);
     kill_in_the_middle(&session, &server);
-    let killed = Instant::now();
-    let client = client.wait(NOTICE_LIMIT);
+    let client = client.wait(LIMIT);
     assert_ne!(client.code, 0, "the client took a killed server for a success\n{client}");
-    assert!(killed.elapsed() < NOTICE_LIMIT);
+    assert_eq!(client.counter("unresponsive_remote_events"), 0, "told by silence only\n{client}");
     client.assert_moved(Directions::Both);
     assert_eq!(server.wait(LIMIT).code, 137);
 }
@@ -41,10 +36,10 @@ fn killed_receiver_ends_the_sender() {
     if !has("ib_send_bw") {
         return;
     }
-    sender_notices("ib_send_bw -c SRD -x 0 -F -s 4096 -D 60");
+    sender_notices("ib_send_bw -c SRD -x 0 -F -s 4096 -D 600");
     if is_long() {
-        sender_notices("ib_send_bw -c SRD -x 0 -F -s 64 -t 1024 -D 60");
-        sender_notices("ib_send_bw -c SRD -x 0 -F -s 8192 -q 8 -D 60");
+        sender_notices("ib_send_bw -c SRD -x 0 -F -s 64 -t 1024 -D 600");
+        sender_notices("ib_send_bw -c SRD -x 0 -F -s 8192 -q 8 -D 600");
     }
 }
 
@@ -59,10 +54,10 @@ fn killed_libfabric_receiver_ends_the_sender() {
         session.start("server", &format!("{efa_bench} server --bind 127.0.0.1 --port {port}"));
     server.wait_until_listening(port);
     let client =
-        format!("{efa_bench} run bandwidth -p efa -H 127.0.0.1 --port {port} -s 4096 -t 60");
+        format!("{efa_bench} run bandwidth -p efa -H 127.0.0.1 --port {port} -s 4096 -t 600");
     let client = session.start("client", &client);
     kill_in_the_middle(&session, &server);
-    let client = client.wait(NOTICE_LIMIT);
+    let client = client.wait(LIMIT);
     assert_ne!(client.code, 0, "the client took a killed server for a success\n{client}");
     client.assert_moved(Directions::Both);
     assert_eq!(server.wait(LIMIT).code, 137);

@@ -313,14 +313,24 @@ impl Running {
     /// Waits until the program accepts connections on `port`, without connecting.
     #[track_caller]
     pub(crate) fn wait_until_listening(&mut self, port: u16) {
+        if !self.comes_to_listen(port) {
+            let status = self.child.wait().unwrap();
+            panic!("ended before it listened\n{}", self.outcome(status.code().unwrap_or(-1)));
+        }
+    }
+
+    /// The same; false when the program ended before.
+    #[track_caller]
+    pub(crate) fn comes_to_listen(&mut self, port: u16) -> bool {
         let deadline = Instant::now() + START_LIMIT;
         while !is_listening(self.child.id(), port) {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                panic!("ended before it listened\n{}", self.outcome(status.code().unwrap_or(-1)));
+            if self.child.try_wait().unwrap().is_some() {
+                return false;
             }
             assert!(Instant::now() < deadline, "{} does not listen on {port}", self.line);
             thread::sleep(POLL);
         }
+        true
     }
 
     fn end(&mut self) {
