@@ -33,7 +33,8 @@ fn a_session_that_was_stopped_for_longer_than_its_patience_goes_on() {
     let mut lines = BufReader::new(client.stderr.take().expect("piped")).lines();
     let first = lines.next().expect("a progress line").expect("text");
     assert!(first.starts_with("[1/2]"), "{first}");
-    // The second point runs now. The client is stopped while it waits for an answer.
+    // The second point runs soon. The client is stopped while it waits for an answer.
+    std::thread::sleep(A_WHILE);
     tell(&server.child, Signal::STOP);
     std::thread::sleep(A_WHILE);
     tell(&client, Signal::STOP);
