@@ -38,8 +38,10 @@ pub(crate) struct Wish {
     pub(crate) counters: bool,
     /// What becomes of the order of messages, one after the other.
     pub(crate) orders: Vec<Order>,
-    /// How often each point is measured.
+    /// How often each point is measured in a session.
     pub(crate) until: Until,
+    /// Sessions, one after the other.
+    pub(crate) runs: usize,
     /// Processors of the client's measuring threads, in turn; empty: anywhere.
     pub(crate) cpus: Vec<usize>,
     /// NUMA node of the client's measuring threads and their memory; `None`: any.
@@ -47,9 +49,9 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
-    /// Number of measurements that are certain: points times blocks.
+    /// Number of measurements that are certain: points times blocks times sessions.
     pub(crate) fn measurements(&self) -> usize {
-        self.places().len() * self.ways().len() * self.until.blocks()
+        self.places().len() * self.ways().len() * self.until.blocks() * self.runs
     }
 
     /// How each place is measured: rates and orders, each with each.
@@ -74,13 +76,45 @@ pub(crate) struct Outcome {
     pub(crate) failure: Option<Failure>,
 }
 
-/// Measures all points of a wish. An error means that nothing was measured; what fails later is
-/// in the outcome beside the points that were done.
+/// Measures all points of a wish, in as many sessions as it asks for. An error means that nothing was
+/// measured; what fails later is in the outcome beside the points that were done.
 pub(crate) fn run(
     targets: &[Target],
     wish: &Wish,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
+    let (mut runs, mut warnings, mut failure) = (Vec::new(), Vec::new(), None);
+    for _ in 0..wish.runs {
+        match session(targets, wish, progress) {
+            Ok(outcome) => {
+                runs.push(outcome.run);
+                let more = outcome.warnings.into_iter();
+                let new: Vec<String> = more.filter(|text| !warnings.contains(text)).collect();
+                warnings.extend(new);
+                failure = outcome.failure;
+            }
+            Err(error) => failure = Some(error),
+        }
+        if failure.is_some() {
+            break;
+        }
+    }
+    match (Run::of_sessions(runs), failure) {
+        (Some(mut run), failure) => {
+            if let Some(error) = &failure {
+                run.complete = false;
+                run.error = Some(error.to_string());
+            }
+            Ok(Outcome { run, warnings, failure })
+        }
+        (None, failure) => {
+            Err(failure.unwrap_or_else(|| Failure::Usage("--runs 0: give 1 or more".to_owned())))
+        }
+    }
+}
+
+/// Measures all points of a wish once.
+fn session(targets: &[Target], wish: &Wish, progress: &mut Progress) -> Result<Outcome, Failure> {
     let crowd = crowd(targets, &wish.job);
     let mut wish = wish.clone();
     wish.job.crowded = crowd.is_some();
@@ -192,7 +226,9 @@ pub(crate) fn measure_blocks(
         match measure(specs[index], found[index].is_empty()) {
             Ok(point) => {
                 progress.point(&one_line(name, &point));
-                order.note(index, point.figure());
+                if let Some(figure) = point.figure() {
+                    order.note(index, figure);
+                }
                 found[index].push(point);
             }
             Err(error) => return (found, Some(error)),
@@ -232,13 +268,17 @@ fn one_line(name: &str, point: &Point) -> String {
             "{what} depth {}: {:.2} Gbit/s, {:.3} M msg/s",
             point.depth, b.gbit_per_s, b.mmsg_per_s
         ),
-        _ if point.collective.is_some() => format!("{what}: p50 {:.2} µs", point.figure()),
-        _ => match &point.open_loop {
-            Some(found) => format!(
-                "{what}, {:.0} requests/s: response p50 {:.2} µs, p99 {:.2} µs",
-                found.offered_per_s, found.response.p50_us, found.response.p99_us
-            ),
-            None => what,
+        _ => match (&point.open_loop, point.figure()) {
+            (Some(found), _) => {
+                let times = found.response.map(|t| (t.p50_us, t.p99_us));
+                let times = times.map_or_else(
+                    || "no request was answered".to_owned(),
+                    |(p50, p99)| format!("response p50 {p50:.2} µs, p99 {p99:.2} µs"),
+                );
+                format!("{what}, {:.0} requests/s: {times}", found.offered_per_s)
+            }
+            (None, Some(figure)) => format!("{what}: p50 {figure:.2} µs"),
+            (None, None) => format!("{what}: nothing was measured"),
         },
     }
 }

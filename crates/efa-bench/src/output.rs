@@ -8,7 +8,7 @@ use crate::cores;
 use crate::failure::Failure;
 use crate::host;
 use crate::record::{
-    CountedAt, Disorder, FabricRecord, Point, Results, Run, SCHEMA, SCHEMA_BEFORE,
+    Bandwidth, CountedAt, Disorder, FabricRecord, Point, Results, Run, SCHEMA, SCHEMA_BEFORE,
 };
 use crate::spec::{Benchmark, Order, Window};
 
@@ -171,11 +171,11 @@ fn latency_table(run: &Run) -> Table {
     let has_counts = counted::titles(run, &mut titles);
     let mut table = Table::new(&caption, &titles, 0);
     for point in &run.points {
-        let Some(latency) = point.latency else { continue };
+        let latency = point.latency;
+        let text = |value: Option<f64>| value.map_or_else(dash, us);
         let mut row = vec![point.size_bytes.to_string()];
-        match latency.distribution {
+        match latency.and_then(|latency| latency.distribution) {
             Some(d) => {
-                let text = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), us);
                 let (min, p50, p99, max) = (d.min_us, d.p50_us, d.p99_us, d.max_us);
                 let all =
                     [Some(min), Some(p50), d.p90_us, Some(p99), d.p999_us, d.p9999_us, Some(max)];
@@ -183,7 +183,8 @@ fn latency_table(run: &Run) -> Table {
             }
             None => row.extend(std::iter::repeat_n("-".to_owned(), 7)),
         }
-        row.extend([us(latency.mean_us), latency.round_trips.to_string(), point.lost.to_string()]);
+        let trips = latency.and_then(|latency| latency.round_trips);
+        row.extend([text(latency.map(|latency| latency.mean_us)), count(trips), count(point.lost)]);
         row.extend([spread(point), doubt(point)]);
         if is_loaded {
             row.push(point.load.map_or_else(|| "-".to_owned(), |l| significant(l.gbit_per_s)));
@@ -226,19 +227,20 @@ fn open_loop_table(run: &Run) -> Table {
     let mut table = Table::new(&caption, &titles, 0);
     for point in &run.points {
         let Some(found) = point.open_loop else { continue };
+        let text = |value: Option<f64>| value.map_or_else(dash, us);
         let (response, service) = (found.response, found.service);
         table.push(vec![
             point.size_bytes.to_string(),
             format!("{:.0}", found.offered_per_s),
             format!("{:.0}", found.answered_per_s),
             found.unposted.to_string(),
-            us(response.p50_us),
-            us(response.p99_us),
-            response.p999_us.map_or_else(|| "-".to_owned(), us),
-            us(response.max_us),
-            us(service.p50_us),
-            us(service.p99_us),
-            point.lost.to_string(),
+            text(response.map(|times| times.p50_us)),
+            text(response.map(|times| times.p99_us)),
+            text(response.and_then(|times| times.p999_us)),
+            text(response.map(|times| times.max_us)),
+            text(service.map(|times| times.p50_us)),
+            text(service.map(|times| times.p99_us)),
+            count(point.lost),
             doubt(point),
         ]);
     }
@@ -247,11 +249,13 @@ fn open_loop_table(run: &Run) -> Table {
 
 fn bandwidth_table(run: &Run) -> Table {
     let counted = match run.method.counted_at {
+        _ if run.source == "imported" => "as the tool counts it",
         CountedAt::Receiver => "goodput at the receiver",
         CountedAt::Initiator => "completed at the initiator",
     };
     let caption = format!("{}: {counted}, {} ({})", run.name, manner(run), run.operation.name());
     let has_times = run.points.iter().any(|p| p.operation_time.is_some());
+    let has_means = run.points.iter().any(|p| p.operation_mean_us.is_some());
     let mut titles = vec![
         "size B", "depth", "rx depth", "MB/s", "Gbit/s", "M msg/s", "messages", "seconds", "lost",
         "spread %", "± %",
@@ -259,30 +263,33 @@ fn bandwidth_table(run: &Run) -> Table {
     if has_times {
         titles.extend(["p50 µs", "p99 µs"]);
     }
+    titles.extend(has_means.then_some("mean µs"));
     let has_counts = counted::titles(run, &mut titles);
     let has_order = run.points.iter().any(|point| !point.order.is_any());
     titles.extend(has_order.then_some("order"));
     let mut table = Table::new(&caption, &titles, 0);
     for point in &run.points {
-        let Some(b) = point.bandwidth else { continue };
+        let found = point.bandwidth;
+        let rate = |of: fn(Bandwidth) -> f64| found.map_or_else(dash, |b| significant(of(b)));
         let mut row = vec![
             point.size_bytes.to_string(),
-            point.depth.to_string(),
-            if point.rx_depth == 0 { "-".to_owned() } else { point.rx_depth.to_string() },
-            significant(b.mb_per_s),
-            significant(b.gbit_per_s),
-            significant(b.mmsg_per_s),
-            b.messages.to_string(),
-            format!("{:.2}", b.seconds),
-            point.lost.to_string(),
+            if point.depth == 0 { dash() } else { point.depth.to_string() },
+            if point.rx_depth == 0 { dash() } else { point.rx_depth.to_string() },
+            rate(|b| b.mb_per_s),
+            rate(|b| b.gbit_per_s),
+            rate(|b| b.mmsg_per_s),
+            count(found.and_then(|b| b.messages)),
+            found.and_then(|b| b.seconds).map_or_else(dash, |seconds| format!("{seconds:.2}")),
+            count(point.lost),
             spread(point),
             doubt(point),
         ];
         if has_times {
             let time = point.operation_time;
-            let text = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), us);
+            let text = |value: Option<f64>| value.map_or_else(dash, us);
             row.extend([text(time.map(|t| t.p50_us)), text(time.map(|t| t.p99_us))]);
         }
+        row.extend(has_means.then(|| point.operation_mean_us.map_or_else(dash, us)));
         if has_counts {
             row.extend(counted::cells(point));
         }
@@ -306,6 +313,9 @@ fn manner(run: &Run) -> String {
         (method.endpoints, "endpoints per thread:"),
     ];
     words.extend(counts.iter().filter(|(n, _)| *n > 1).map(|(n, what)| format!("{what} {n}")));
+    if method.directions > 1 {
+        words.push("both directions together".to_owned());
+    }
     if method.memory_bytes > 0 {
         words.push(format!("{} MiB at random", method.memory_bytes >> 20));
     }
@@ -314,13 +324,24 @@ fn manner(run: &Run) -> String {
 
 /// Half of the 95 % interval.
 pub(crate) fn doubt(point: &Point) -> String {
-    let half = point.interval.map(|interval| interval.half_width_percent(point.figure()));
+    let both = point.interval.zip(point.figure());
+    let half = both.map(|(interval, figure)| interval.half_width_percent(figure));
     half.map_or_else(|| "-".to_owned(), |p| format!("{p:.1}"))
 }
 
 /// Distance of the best and the worst block.
 pub(crate) fn spread(point: &Point) -> String {
     point.spread_percent().map_or_else(|| "-".to_owned(), |p| format!("{p:.0}"))
+}
+
+/// What is not known.
+fn dash() -> String {
+    "-".to_owned()
+}
+
+/// A number, where it is known.
+fn count(number: Option<u64>) -> String {
+    number.map_or_else(dash, |number| number.to_string())
 }
 
 /// Microseconds with two decimals.

@@ -46,7 +46,7 @@ fn point(row: &Row) -> Point {
 }
 
 fn latency(row: &Row) -> Option<Point> {
-    let latency = Latency { round_trips: 0, mean_us: row.value, distribution: None };
+    let latency = Latency { round_trips: None, mean_us: row.value, distribution: None };
     (row.unit == Unit::MeanUs).then(|| Point { latency: Some(latency), ..point(row) })
 }
 
@@ -54,7 +54,7 @@ fn latency(row: &Row) -> Option<Point> {
 fn bandwidth(row: &Row) -> Option<Point> {
     let (mmsg_per_s, gbit_per_s) = (row.mmsg_per_s(row.value)?, row.gbit_per_s(row.value)?);
     let mb_per_s = gbit_per_s * 1e3 / 8.0;
-    let bandwidth = Bandwidth { messages: 0, seconds: 0.0, mb_per_s, gbit_per_s, mmsg_per_s };
+    let bandwidth = Bandwidth { messages: None, seconds: None, mb_per_s, gbit_per_s, mmsg_per_s };
     Some(Point { bandwidth: Some(bandwidth), ..point(row) })
 }
 

@@ -151,6 +151,11 @@ pub(crate) struct Method {
     /// Measuring threads of each node, and endpoints of each to each peer.
     pub(crate) threads: usize,
     pub(crate) endpoints: usize,
+    /// 2: both sides sent at the same time, and figures are of both directions together.
+    pub(crate) directions: usize,
+    /// Sessions that were measured one after the other. Of several the blocks of a point are the
+    /// figures of its sessions.
+    pub(crate) runs: usize,
     /// Memory in use at random offsets; 0: as much as the depth needs.
     pub(crate) memory_bytes: usize,
     /// Messages of the streams beside a latency in bytes; 0: there were none.
@@ -172,6 +177,8 @@ impl Default for Method {
             nodes: 2,
             threads: 1,
             endpoints: 1,
+            directions: 1,
+            runs: 1,
             memory_bytes: 0,
             load_size_bytes: 0,
             counted_at: CountedAt::Receiver,
@@ -208,11 +215,79 @@ impl Run {
         }
     }
 
+    /// The same measured in several sessions, one after the other: each is one value of a point, and
+    /// the middle one counts. `None` without sessions.
+    pub(crate) fn of_sessions(sessions: Vec<Self>) -> Option<Self> {
+        let runs = sessions.len();
+        let mut sessions = sessions.into_iter();
+        let mut whole = sessions.next()?;
+        if runs == 1 {
+            return Some(whole);
+        }
+        let place = |point: &Point| {
+            (point.size_bytes, point.depth, point.rate_per_s, point.parameter, point.order)
+        };
+        let mut values: Vec<Vec<Point>> = whole.points.drain(..).map(|point| vec![point]).collect();
+        for session in sessions {
+            whole.complete &= session.complete;
+            whole.error = whole.error.or(session.error);
+            // One that was interrupted has fewer.
+            for point in session.points {
+                match values.iter_mut().find(|own| place(&own[0]) == place(&point)) {
+                    Some(own) => own.push(point),
+                    None => values.push(vec![point]),
+                }
+            }
+        }
+        whole.points = values.into_iter().filter_map(Point::middle).collect();
+        whole.method.runs = runs;
+        Some(whole)
+    }
+
+    /// Whether messages were sent one by one, by one thread over one endpoint.
+    pub(crate) fn is_plain(&self) -> bool {
+        let Method { flow, threads, endpoints, directions, .. } = self.method;
+        let Method { memory_bytes, load_size_bytes, .. } = self.method;
+        let is_alone = (threads, endpoints, memory_bytes, load_size_bytes) == (1, 1, 0, 0);
+        directions == 1 && is_alone && self.operation == Operation::Send && flow == Flow::default()
+    }
+
     /// What was measured, in one word: the benchmark, or which operation of all ranks.
     pub(crate) fn kind(&self) -> &str {
         match self.benchmark {
             Benchmark::Collective if !self.test.is_empty() => &self.test,
             benchmark => benchmark.name(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_session_is_one_value_of_a_point() {
+        let point = |size_bytes, p50_us: f64| {
+            let distribution = Some(Distribution { p50_us, ..Distribution::default() });
+            let latency = Latency { round_trips: Some(1), mean_us: p50_us, distribution };
+            // Its blocks are not its value.
+            let blocks = vec![p50_us, p50_us * 9.0];
+            Point { blocks, latency: Some(latency), ..Point::new(size_bytes, 1) }
+        };
+        let session = |points| Run::new("mine", Benchmark::Latency, points);
+        let mut cut = session(vec![point(16, 40.0)]);
+        cut.complete = false;
+        let sessions = vec![
+            session(vec![point(8, 3.0), point(16, 30.0)]),
+            session(vec![point(8, 1.0), point(16, 10.0)]),
+            cut,
+        ];
+        let whole = Run::of_sessions(sessions).expect("sessions");
+        assert_eq!((whole.method.runs, whole.complete), (3, false));
+        assert_eq!((whole.points[0].figure(), whole.points[1].figure()), (Some(3.0), Some(30.0)));
+        assert_eq!(whole.points[1].blocks, [30.0, 10.0, 40.0]);
+        let alone = Run::of_sessions(vec![session(vec![point(8, 3.0)])]).expect("a session");
+        assert_eq!((alone.method.runs, alone.points[0].blocks.len()), (1, 2));
+        assert!(Run::of_sessions(Vec::new()).is_none());
     }
 }

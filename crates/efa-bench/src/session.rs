@@ -85,6 +85,8 @@ impl Session {
                 endpoints: self.job.endpoints,
                 memory_bytes: self.job.memory_bytes,
                 load_size_bytes: self.job.load_size_bytes,
+                directions: 1,
+                runs: 1,
                 counted_at: match self.job.benchmark {
                     Benchmark::Rma => CountedAt::Initiator,
                     benchmark if benchmark.is_workload() => CountedAt::Initiator,
@@ -206,7 +208,8 @@ impl Session {
     fn new_point(&self, point: PointSpec) -> Point {
         let PointSpec { size_bytes, depth, warmup_ms, rate_per_s, parameter, order, .. } = point;
         let rx_depth = point.rx_depth.min(self.rx_depth);
-        Point { rx_depth, warmup_ms, rate_per_s, parameter, order, ..Point::new(size_bytes, depth) }
+        let lost = Some(0);
+        Point { rx_depth, warmup_ms, rate_per_s, parameter, order, lost, ..Point::new(size_bytes, depth) }
     }
 
     fn packed(&self, of: TimesOf, times_ns: &Histogram<u64>) -> Option<PackedTimes> {
@@ -228,10 +231,10 @@ impl Session {
         let trips = all.fold(first?, |sum, trips| sum.and(&trips));
         Ok(Point {
             rx_depth: latency::RX_DEPTH,
-            lost: trips.lost,
+            lost: Some(trips.lost),
             sent: trips.sent,
             validated: trips.validated,
-            latency: Some(Latency::half(&trips.histogram, trips.sum_ns, trips.count)),
+            latency: Latency::half(&trips.histogram, trips.sum_ns, trips.count),
             times: self.packed(TimesOf::RoundTrips, &trips.histogram),
             ..self.new_point(point)
         })
@@ -247,17 +250,21 @@ impl Session {
         let first = first.ok_or_else(|| Failure::Check("no thread had answers".to_owned()));
         let loaded = all.fold(first?, |sum, loaded| sum.and(&loaded));
         let seconds = loaded.seconds.max(f64::MIN_POSITIVE);
+        // Without answers ages say how long the window was, and nothing of the fabric.
+        let service = Distribution::of(&loaded.service.histogram, 1);
+        let response = service.and(Distribution::of(&loaded.response.histogram, 1));
+        let times = self.packed(TimesOf::Responses, &loaded.response.histogram);
         Ok(Point {
-            lost: loaded.response.lost,
+            lost: Some(loaded.response.lost),
             open_loop: Some(OpenLoop {
                 arrivals: self.job.arrivals,
                 offered_per_s: loaded.intended as f64 / seconds,
                 answered_per_s: loaded.answered as f64 / seconds,
                 unposted: loaded.unposted,
-                response: Distribution::of(&loaded.response.histogram, 1),
-                service: Distribution::of(&loaded.service.histogram, 1),
+                response,
+                service,
             }),
-            times: self.packed(TimesOf::Responses, &loaded.response.histogram),
+            times: times.filter(|_| response.is_some()),
             ..self.new_point(point)
         })
     }
@@ -300,6 +307,7 @@ impl Session {
         }
         let bandwidth = Some(Bandwidth::of(&counts));
         let disorder = Disorder::of(&counts);
+        let lost = Some(lost);
         Ok(Point { lost, validated, bandwidth, disorder, sent: in_all, ..self.new_point(point) })
     }
 
@@ -334,7 +342,7 @@ impl Session {
             rx_depth: 0,
             sent: counts.iter().map(|count| count.total).sum(),
             bandwidth: Some(Bandwidth::of(&counts)),
-            operation_time: times.map(|times| Distribution::of(times, 1)),
+            operation_time: times.and_then(|times| Distribution::of(times, 1)),
             times: times.and_then(|times| self.packed(TimesOf::Operations, times)),
             ..self.new_point(point)
         })
@@ -383,7 +391,7 @@ impl Session {
         let streams: Vec<_> = calls.iter().filter_map(Calls::stream).collect();
         Ok(Point {
             validated,
-            operation_time: Some(Distribution::of(&times.histogram, 1)),
+            operation_time: times.and_then(|times| Distribution::of(&times.histogram, 1)),
             work: Some(work),
             bandwidth: (!streams.is_empty()).then(|| Bandwidth::of(&streams)),
             disorder,

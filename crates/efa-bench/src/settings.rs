@@ -127,6 +127,7 @@ fn of_point(run: &Run, point: &Point) -> Vec<Setting> {
     let work = point.work.as_ref().and_then(|work| work.arrivals);
     let arrivals = point.open_loop.map(|found| found.arrivals).or(work);
     let ranks = point.collective.map_or(0, |collective| collective.ranks);
+    // Not all tools print it.
     let usual_depth = if run.benchmark.has_depth() { 0 } else { point.depth };
     vec![
         number(SIZE, point.size_bytes, usize::MAX),
@@ -162,6 +163,9 @@ fn of_method(method: &Method) -> Vec<Setting> {
         nodes,
         threads,
         endpoints,
+        directions,
+        // More of the same.
+        runs: _,
         memory_bytes,
         load_size_bytes,
         counted_at,
@@ -186,6 +190,7 @@ fn of_method(method: &Method) -> Vec<Setting> {
         number("nodes", nodes, 2),
         number(THREADS, threads, 1),
         number(ENDPOINTS, endpoints, 1),
+        number("directions", directions, 1),
         number("memory B", memory_bytes, 0),
         number(LOAD, load_size_bytes, 0),
         // Follows from the benchmark.

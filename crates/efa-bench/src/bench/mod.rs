@@ -84,13 +84,22 @@ impl RoundTrips {
         self.count += count;
     }
 
+    /// So many that had no end: they had this age when they were given up. A schedule may ask for more
+    /// than a sum has room for.
+    pub(crate) fn note_age(&mut self, age: Duration, count: u64) {
+        let age_ns = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
+        self.histogram.saturating_record_n(age_ns, count);
+        self.sum_ns = self.sum_ns.saturating_add(age_ns.saturating_mul(count));
+        self.count = self.count.saturating_add(count);
+    }
+
     /// Together with those of another thread.
     pub(crate) fn and(mut self, other: &Self) -> Self {
         // Both histograms have the same bounds, so that adding cannot fail.
         let added = self.histogram.add(&other.histogram);
         debug_assert!(added.is_ok(), "{added:?}");
-        self.sum_ns += other.sum_ns;
-        self.count += other.count;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.count = self.count.saturating_add(other.count);
         self.sent += other.sent;
         self.lost += other.lost;
         self.validated += other.validated;

@@ -29,7 +29,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
                 .ok_or_else(|| format!("line {}: `{word}` is not a number ({what})", number + 1))
         };
         let latency = Latency {
-            round_trips: at(sent, "#sent")? as u64,
+            round_trips: Some(at(sent, "#sent")? as u64),
             mean_us: at(figure, "usec/xfer")?,
             distribution: None,
         };

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::record::{Bandwidth, Point};
+use crate::record::{Bandwidth, Method, Point};
 use crate::spec::{Benchmark, EndpointKind};
 
 use super::Found;
@@ -31,12 +31,15 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     let messages = (bytes / size_bytes) as u64;
     let bandwidth = Bandwidth::new(messages, bytes as u64, seconds);
     let point = Point {
-        lost: sum["lost_packets"].as_u64().unwrap_or(0),
+        lost: sum["lost_packets"].as_u64(),
         bandwidth: Some(bandwidth),
         ..Point::new(size_bytes as usize, 0)
     };
     let protocol = test["protocol"].as_str().unwrap_or("TCP");
     let title = format!("iperf3 {protocol}, {} streams", test["num_streams"]);
     let endpoint = if is_udp { EndpointKind::Dgram } else { EndpointKind::Rdm };
-    Ok(Found { endpoint, ..Found::new(Benchmark::Bandwidth, title, vec![point]) })
+    let streams = test["num_streams"].as_u64().unwrap_or(1);
+    let endpoints = usize::try_from(streams).unwrap_or(usize::MAX);
+    let method = Method { endpoints, ..Method::default() };
+    Ok(Found { endpoint, method, ..Found::new(Benchmark::Bandwidth, title, vec![point]) })
 }

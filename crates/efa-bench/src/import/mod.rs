@@ -1,25 +1,27 @@
 //! Results of other tools, so that one report can hold them all.
 //!
-//! Each tool has a file that reads what it printed; the format is found by its own title. What a
-//! tool does not print is left out, never guessed. Units are ours: µs for half a round trip,
-//! MB = 10^6 bytes.
+//! Each tool has a file that reads what it printed; the format is found by its own title, and the test
+//! by its header line: one that is not in the file's table is refused by name. What a tool does not
+//! print is left out, never guessed. Units are ours: µs for half a round trip, MB = 10^6 bytes.
 
 pub(crate) mod command;
 mod fi_pingpong;
 mod iperf3;
+mod nccl;
 mod osu;
 mod perftest;
 mod sockperf;
+mod ucx;
 
-use crate::record::{Point, Run};
+use crate::record::{Method, Point, Run};
 use crate::spec::{Benchmark, EndpointKind, Operation};
 
 /// A tool whose output can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// perftest (`ib_send_lat`, `ib_write_bw`, ...): text or JSON.
+    /// perftest (`ib_send_lat`, `ib_write_bw`, `ib_read_lat`, ...): text or JSON.
     Perftest,
-    /// OSU micro-benchmarks: latency, bandwidth, message rate.
+    /// OSU micro-benchmarks: latency, bandwidth, message rate, put and get, collective operations.
     Osu,
     /// sockperf: ping-pong, under-load, throughput.
     Sockperf,
@@ -27,11 +29,22 @@ pub(crate) enum Format {
     Iperf3,
     /// libfabric's `fi_pingpong`.
     FiPingpong,
+    /// `ucx_perftest`, with the server's part, which names the test.
+    Ucx,
+    /// NCCL tests (`all_reduce_perf`, ...), and RCCL's.
+    Nccl,
 }
 
 impl Format {
-    const ALL: [Self; 5] =
-        [Self::Perftest, Self::Osu, Self::Sockperf, Self::Iperf3, Self::FiPingpong];
+    const ALL: [Self; 7] = [
+        Self::Perftest,
+        Self::Osu,
+        Self::Sockperf,
+        Self::Iperf3,
+        Self::FiPingpong,
+        Self::Ucx,
+        Self::Nccl,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
@@ -40,6 +53,8 @@ impl Format {
             Self::Sockperf => "sockperf",
             Self::Iperf3 => "iperf3",
             Self::FiPingpong => "fi_pingpong",
+            Self::Ucx => "ucx_perftest",
+            Self::Nccl => "NCCL tests",
         }
     }
 
@@ -51,6 +66,8 @@ impl Format {
             Self::Sockperf => sockperf::is_here(text),
             Self::Iperf3 => iperf3::is_here(text),
             Self::FiPingpong => fi_pingpong::is_here(text),
+            Self::Ucx => ucx::is_here(text),
+            Self::Nccl => nccl::is_here(text),
         }
     }
 }
@@ -63,6 +80,9 @@ struct Found {
     operation: Operation,
     /// What the tool calls it: `Send Latency Test, SRD`.
     title: String,
+    /// Which operation of all ranks, by our name; empty for all else.
+    test: &'static str,
+    method: Method,
     points: Vec<Point>,
 }
 
@@ -74,6 +94,8 @@ impl Found {
             endpoint: EndpointKind::Rdm,
             operation: Operation::Send,
             title: title.into(),
+            test: "",
+            method: Method::default(),
             points,
         }
     }
@@ -95,12 +117,18 @@ pub(crate) fn read(
             "not the output of {names}, nor a result of efa-bench: name the tool with --as"
         ));
     };
+    // sockperf alone may not print it.
+    if size_bytes.is_some() && format != Format::Sockperf {
+        return Err(format!("{} prints the message size: leave --size out", format.name()));
+    }
     let found = match format {
         Format::Perftest => perftest::read(text),
         Format::Osu => osu::read(text),
         Format::Sockperf => sockperf::read(text, size_bytes),
         Format::Iperf3 => iperf3::read(text),
         Format::FiPingpong => fi_pingpong::read(text),
+        Format::Ucx => ucx::read(text),
+        Format::Nccl => nccl::read(text),
     };
     let found = found.map_err(|reason| format!("{}: {reason}", format.name()))?;
     if found.points.is_empty() {
@@ -111,6 +139,8 @@ pub(crate) fn read(
         citation: Some(found.title),
         endpoint: found.endpoint,
         operation: found.operation,
+        test: found.test.to_owned(),
+        method: found.method,
         ..Run::new(format.name(), found.benchmark, found.points)
     })
 }
@@ -132,6 +162,11 @@ fn numbers(number: usize, line: &str) -> Result<Vec<f64>, String> {
 /// A whole number among the figures of a row.
 fn whole(value: f64) -> usize {
     value as usize
+}
+
+/// Refuses a test that has no counterpart here, and says which have one.
+fn unsupported(test: &str, supported: &str) -> String {
+    format!("`{test}` cannot be read: {supported} can")
 }
 
 #[cfg(test)]

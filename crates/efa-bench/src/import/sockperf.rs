@@ -10,8 +10,13 @@ pub(super) fn is_here(text: &str) -> bool {
 }
 
 pub(super) fn read(text: &str, size_bytes: Option<usize>) -> Result<Found, String> {
-    let size_bytes =
-        size_bytes.or_else(|| after(text, "using msg-size=").map(|size| size as usize));
+    let printed = after(text, "using msg-size=").map(|size| size as usize);
+    let size_bytes = match (printed, size_bytes) {
+        (Some(printed), Some(_)) => {
+            return Err(format!("it prints the message size, {printed} B: leave --size out"));
+        }
+        (printed, given) => printed.or(given),
+    };
     let size_bytes =
         size_bytes.ok_or("it does not print the message size: give it with --size BYTES")?;
     let found = if let Some(mean_us) = after(text, "Summary: Latency is ") {
@@ -23,8 +28,7 @@ pub(super) fn read(text: &str, size_bytes: Option<usize>) -> Result<Found, Strin
         let point = Point { latency: Some(latency), ..Point::new(size_bytes, 1) };
         Found::new(Benchmark::Latency, "sockperf latency", vec![point])
     } else if let Some(rate) = after(text, "Summary: Message Rate is ") {
-        let bytes = rate * size_bytes as f64;
-        let bandwidth = Bandwidth::new(rate as u64, bytes as u64, 1.0);
+        let bandwidth = Bandwidth::of_rate(rate / 1e6, size_bytes);
         let point = Point { bandwidth: Some(bandwidth), ..Point::new(size_bytes, 0) };
         Found::new(Benchmark::Bandwidth, "sockperf throughput", vec![point])
     } else {
@@ -42,9 +46,9 @@ fn after(text: &str, words: &str) -> Option<f64> {
     rest[..end].trim_end_matches('.').parse().ok()
 }
 
-fn valid_messages(text: &str) -> u64 {
-    let valid = text.split_once("[Valid Duration]").map_or("", |(_, rest)| rest);
-    after(valid, "ReceivedMessages=").unwrap_or(0.0) as u64
+fn valid_messages(text: &str) -> Option<u64> {
+    let (_, valid) = text.split_once("[Valid Duration]")?;
+    after(valid, "ReceivedMessages=").map(|count| count as u64)
 }
 
 fn distribution(text: &str) -> Option<Distribution> {

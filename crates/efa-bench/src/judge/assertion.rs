@@ -116,10 +116,19 @@ impl Assertion {
         outcomes
     }
 
+    /// `None` for a point that it is not about. A figure that a point does not have breaks the limit,
+    /// whatever other points have.
     fn check_point(&self, run: &Run, point: &Point) -> Option<Outcome> {
         let is_meant = self.size_bytes.is_none_or(|size| size == point.size_bytes)
             && self.depth.is_none_or(|depth| depth == point.depth);
-        let value = is_meant.then(|| self.figure.of(point)).flatten()?;
+        if !is_meant {
+            return None;
+        }
+        let Some(value) = self.figure.of(point) else {
+            let (name, size) = (&run.name, point.size_bytes);
+            let text = format!("{self} does NOT hold: {name}, {size} B: it was not measured");
+            return Some(Outcome { holds: false, text });
+        };
         let holds = match self.limit {
             Limit::Below => value < self.value,
             Limit::AtMost => value <= self.value,
@@ -142,6 +151,8 @@ impl Assertion {
 mod tests {
     use super::*;
     use crate::paper;
+    use crate::record::Distribution;
+    use crate::spec::Benchmark;
 
     fn parse(text: &str) -> Assertion {
         text.parse().expect(text)
@@ -194,5 +205,18 @@ mod tests {
         assert_eq!(holds("bandwidth/8KiB/256 goodput > 90 Gbit/s", &runs), (1, true));
         // Means are all that was published.
         assert_eq!(holds("latency/64B p99 < 1000us", &runs), (1, false));
+    }
+
+    #[test]
+    fn a_point_without_the_figure_breaks_the_limit_whatever_others_have() {
+        let times = Distribution { p99_us: 5.0, ..Distribution::default() };
+        let measured = Point { operation_time: Some(times), ..Point::new(64, 1) };
+        let runs = [Run::new("mine", Benchmark::Rpc, vec![measured, Point::new(64, 8)])];
+        let outcomes = parse("rpc p99 < 30us").check(&runs);
+        let holds: Vec<bool> = outcomes.iter().map(|outcome| outcome.holds).collect();
+        assert_eq!(holds, [true, false]);
+        assert!(outcomes[1].text.contains("not measured"), "{}", outcomes[1].text);
+        // Nobody counted what was lost.
+        assert!(!parse("rpc lost <= 0").check(&runs)[0].holds);
     }
 }

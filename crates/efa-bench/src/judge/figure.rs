@@ -87,11 +87,9 @@ impl Figure {
 
     /// Its value at `point`, if it was measured there. Times of open loops are those of responses.
     pub(crate) fn of(self, point: &Point) -> Option<f64> {
-        let has_calls = point.work.is_some() || point.collective.is_some();
-        let calls = point.operation_time.filter(|_| has_calls);
-        let responses = point.open_loop.map(|found| found.response);
+        let responses = point.open_loop.and_then(|found| found.response);
         let latency = point.latency.and_then(|latency| latency.distribution);
-        let spread = latency.or(responses).or(calls);
+        let spread = latency.or(responses).or(point.operation_time);
         match self {
             Self::Min => spread.map(|d| d.min_us),
             Self::P50 => spread.map(|d| d.p50_us),
@@ -101,14 +99,15 @@ impl Figure {
             Self::Max => spread.map(|d| d.max_us),
             Self::Mean => {
                 let whole = point.collective.map(|collective| collective.mean_us);
-                point.latency.map(|latency| latency.mean_us).or(whole)
+                let half = point.latency.map(|latency| latency.mean_us);
+                half.or(whole).or(point.operation_mean_us)
             }
             Self::Goodput => point.bandwidth.map(|b| b.gbit_per_s),
             Self::Rate => {
                 let calls = point.work.as_ref().map(|work| work.mcalls_per_s);
                 point.bandwidth.map(|b| b.mmsg_per_s).or(calls)
             }
-            Self::Lost => Some(point.lost as f64),
+            Self::Lost => point.lost.map(|lost| lost as f64),
         }
     }
 }

@@ -136,6 +136,7 @@ mod tests {
             changed(|run| run.operation = Operation::Tagged),
             changed(|run| run.method.threads = 2),
             changed(|run| run.method.endpoints = 2),
+            changed(|run| run.method.directions = 2),
             changed(|run| run.method.flow.post_list = 2),
             changed(|run| run.method.flow.complete_every = 2),
             changed(|run| run.method.flow.window = Window::Refill),
@@ -160,14 +161,14 @@ mod tests {
         // Backwards, so that the first of the same size and depth is the wrong one.
         let (base, mut others) = (results(different()), different());
         for (number, run) in (1..).zip(&mut others) {
-            run.points[0].lost = number;
+            run.points[0].lost = Some(number);
         }
         others.reverse();
         let new = results(others);
         let pairs = Pairs::of(&base, &new);
         assert_eq!((pairs.ambiguous.len(), pairs.only_new), (0, 0));
-        let found: Vec<u64> =
-            pairs.pairs.iter().map(|pair| pair.new.expect(&pair.label).lost).collect();
+        let lost = |pair: &Pair<'_>| pair.new.expect(&pair.label).lost.expect("a number");
+        let found: Vec<u64> = pairs.pairs.iter().map(lost).collect();
         assert_eq!(found, (1..).take(base.runs.len()).collect::<Vec<u64>>());
         let mut labels: Vec<&str> = pairs.pairs.iter().map(|pair| pair.label.as_str()).collect();
         labels.sort_unstable();
@@ -178,7 +179,7 @@ mod tests {
     #[test]
     fn what_does_not_name_a_point_is_no_difference() {
         let mut again = run(vec![Point { rx_depth: 256, warmup_ms: 5, ..Point::new(64, 256) }]);
-        again.method.seed = 7;
+        (again.method.seed, again.method.runs) = (7, 10);
         again.client_cpu = Some(1);
         let (base, new) = (results(vec![run(vec![Point::new(64, 256)])]), results(vec![again]));
         assert!(Pairs::of(&base, &new).pairs[0].new.is_some());
@@ -186,10 +187,10 @@ mod tests {
 
     #[test]
     fn doubles_are_paired_one_by_one_or_not_at_all() {
-        let point = |lost| Point { lost, ..Point::new(64, 256) };
+        let point = |lost| Point { lost: Some(lost), ..Point::new(64, 256) };
         let two = results(vec![run(vec![point(1)]), run(vec![point(2)])]);
         let pairs = Pairs::of(&two, &two).pairs;
-        let lost = |pair: &Pair<'_>| pair.new.map(|point| point.lost);
+        let lost = |pair: &Pair<'_>| pair.new.and_then(|point| point.lost);
         assert_eq!((lost(&pairs[0]), lost(&pairs[1])), (Some(1), Some(2)));
         assert!(pairs[1].label.ends_with("(2 of 2)"), "{}", pairs[1].label);
         let one = results(vec![run(vec![point(1), Point::new(8, 1)])]);

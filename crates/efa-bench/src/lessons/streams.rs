@@ -39,6 +39,7 @@ pub(super) fn of(runs: &[&Run]) -> Vec<Stream> {
         (run.benchmark, run.operation) == (Benchmark::Bandwidth, Operation::Send)
             && run.endpoint == EndpointKind::Rdm
             && (flow.window, flow.complete_every) == (Window::Sliding, 1)
+            && run.method.directions == 1
             && run.method.memory_bytes == 0
     };
     let numbered = runs.iter().enumerate().filter(|(_, run)| is_one(run));

@@ -177,7 +177,7 @@ fn interfaces_are_compared_on_one_adapter() {
 #[test]
 fn batching_is_worth_what_latency_and_rate_say() {
     let point = |size, mean_us| Point {
-        latency: Some(Latency { round_trips: 1, mean_us, distribution: None }),
+        latency: Some(Latency { round_trips: Some(1), mean_us, distribution: None }),
         ..Point::new(size, 1)
     };
     let latency = Run::new("mine", Benchmark::Latency, vec![point(64, 20.0), point(4096, 25.0)]);

@@ -147,10 +147,11 @@ impl Job<'_> {
     fn sent_bytes(&self, run: &Run) -> u64 {
         let of_point = |point: &Point| {
             let bytes = point.size_bytes as u64;
-            let trips = point.latency.map_or(0, |latency| 2 * latency.round_trips);
-            let messages = point.bandwidth.map_or(0, |stream| stream.messages);
+            let trips =
+                point.latency.and_then(|latency| latency.round_trips).map_or(0, |trips| 2 * trips);
+            let messages = point.bandwidth.and_then(|stream| stream.messages).unwrap_or(0);
             // Each rank hands its part to another at least once, whatever the algorithm.
-            let operations = point.collective.map_or(0, |collective| collective.operations);
+            let operations = point.collective.and_then(|own| own.operations).unwrap_or(0);
             bytes * (trips + messages + operations)
         };
         run.points.iter().map(of_point).sum()

@@ -225,13 +225,14 @@ fn point(test: Test, spec: PointSpec, ranks: usize, answer: &Answer) -> Result<P
         Answer::Times { count, mean_us, distribution, .. } => {
             if test.benchmark() == Benchmark::Latency {
                 let distribution = Some(distribution.divided(2.0));
-                let latency = Latency { round_trips: count, mean_us: mean_us / 2.0, distribution };
+                let latency =
+                    Latency { round_trips: Some(count), mean_us: mean_us / 2.0, distribution };
                 return Ok(Point { latency: Some(latency), ..plain });
             }
             let pattern = test.pattern();
             let bus_gbit_per_s =
                 pattern.and_then(|own| own.bus_gbit_per_s(size_bytes, ranks, mean_us / 1e6));
-            let collective = Collective { ranks, operations: count, mean_us, bus_gbit_per_s };
+            let collective = Collective { ranks, operations: Some(count), mean_us, bus_gbit_per_s };
             Ok(Point { collective: Some(collective), operation_time: Some(distribution), ..plain })
         }
     }
@@ -261,13 +262,13 @@ mod tests {
         let answer: Answer = serde_json::from_str(TIMES).expect("an answer");
         let latency =
             point(Test::Latency, SPEC, 2, &answer).expect("a point").latency.expect("times");
-        assert_eq!((latency.round_trips, latency.mean_us), (2, 500.0));
+        assert_eq!((latency.round_trips, latency.mean_us), (Some(2), 500.0));
         assert_eq!(latency.distribution.map(|d| (d.min_us, d.max_us)), Some((450.0, 550.0)));
         let whole = point(Test::Bcast, SPEC, 4, &answer).expect("a point");
         let collective = whole.collective.expect("a collective");
         assert_eq!((collective.ranks, collective.mean_us), (4, 1000.0));
         assert!(collective.bus_gbit_per_s.is_some_and(|rate| (rate - 8.0).abs() < 1e-9));
-        assert_eq!(whole.figure(), 1000.0);
+        assert_eq!(whole.figure(), Some(1000.0));
     }
 
     #[test]

@@ -2,14 +2,17 @@
 
 use report::{Table, significant};
 
-use super::{doubt, spread, us};
+use super::{count, dash, doubt, spread, us};
 use crate::record::Run;
 
 /// One row for each point.
 pub(super) fn table(run: &Run) -> Table {
     let ours = run.method.work.and_then(|work| work.collective);
     let how = ours.map_or_else(String::new, |own| format!(" by {}", own.algorithm_name()));
-    let caption = format!("{}: {}{how}, times of the slowest rank", run.name, run.test);
+    // Others print the mean of all ranks.
+    let whose =
+        if run.source == "imported" { "mean of the ranks" } else { "times of the slowest rank" };
+    let caption = format!("{}: {}{how}, {whose}", run.name, run.test);
     let titles = [
         "size B",
         "ranks",
@@ -27,22 +30,21 @@ pub(super) fn table(run: &Run) -> Table {
     ];
     let mut table = Table::new(&caption, &titles, 0);
     for point in &run.points {
-        let (Some(found), Some(d)) = (point.collective, point.operation_time) else { continue };
-        let or_dash = |value: Option<f64>, text: fn(f64) -> String| {
-            value.map_or_else(|| "-".to_owned(), text)
-        };
+        let Some(found) = point.collective else { continue };
+        let d = point.operation_time;
+        let or_dash = |value: Option<f64>, text: fn(f64) -> String| value.map_or_else(dash, text);
         table.push(vec![
             point.size_bytes.to_string(),
-            found.ranks.to_string(),
-            us(d.min_us),
-            us(d.p50_us),
-            or_dash(d.p90_us, us),
-            us(d.p99_us),
-            or_dash(d.p999_us, us),
-            us(d.max_us),
+            if found.ranks == 0 { dash() } else { found.ranks.to_string() },
+            or_dash(d.map(|d| d.min_us), us),
+            or_dash(d.map(|d| d.p50_us), us),
+            or_dash(d.and_then(|d| d.p90_us), us),
+            or_dash(d.map(|d| d.p99_us), us),
+            or_dash(d.and_then(|d| d.p999_us), us),
+            or_dash(d.map(|d| d.max_us), us),
             us(found.mean_us),
             or_dash(found.bus_gbit_per_s, significant),
-            found.operations.to_string(),
+            count(found.operations),
             spread(point),
             doubt(point),
         ]);

@@ -33,8 +33,9 @@ const TIMES: [Column; 4] = [
     ("max µs", |row| us(row.action.distribution.max_us)),
 ];
 /// What is known of calls.
-const CALLS: [Column; 6] = [
+const CALLS: [Column; 7] = [
     ("calls", |row| row.action.calls.to_string()),
+    UNENDED,
     ("msg/call", |row| significant(row.work.messages_per_call)),
     ("B/call", |row| significant(row.work.bytes_per_call)),
     ("client CPU ns/call", |row| significant(row.work.client_cpu_ns)),
@@ -48,12 +49,13 @@ const READS: [Column; 3] = [
     ("server process CPU ns/call", |row| significant(row.work.server_process_cpu_ns)),
 ];
 /// What is known of records that travel together.
-const RECORDS: [Column; 10] = [
+const RECORDS: [Column; 11] = [
     TAIL,
     ("wait p50 µs", |row| row.work.part("wait").map_or_else(dash, |d| us(d.p50_us))),
     ("wait p99 µs", |row| row.work.part("wait").map_or_else(dash, |d| us(d.p99_us))),
     ("wait p99.99 µs", |row| row.work.part("wait").and_then(|d| d.p9999_us).map_or_else(dash, us)),
     ("records", |row| row.action.calls.to_string()),
+    UNENDED,
     // Each message with records has an answer.
     ("in a message", |row| significant(2.0 / row.work.messages_per_call.max(f64::MIN_POSITIVE))),
     ("B/record", |row| significant(row.work.bytes_per_call)),
@@ -62,7 +64,7 @@ const RECORDS: [Column; 10] = [
     LATE,
 ];
 /// What is known of files.
-const FILES: [Column; 9] = [
+const FILES: [Column; 10] = [
     ("GB/s", |row| {
         row.point.bandwidth.map_or_else(dash, |found| significant(found.mb_per_s / 1e3))
     }),
@@ -70,6 +72,7 @@ const FILES: [Column; 9] = [
     ("p99 ms", |row| significant(row.action.distribution.p99_us / 1e3)),
     ("max ms", |row| significant(row.action.distribution.max_us / 1e3)),
     ("files", |row| row.action.calls.to_string()),
+    UNENDED,
     ("msg/file", |row| significant(row.work.messages_per_call)),
     ("client CPU s/GB", |row| row.work.client_cpu_s_per_gb.map_or_else(dash, significant)),
     ("server CPU s/GB", |row| row.work.server_cpu_s_per_gb.map_or_else(dash, significant)),
@@ -77,6 +80,10 @@ const FILES: [Column; 9] = [
 ];
 /// The tail of times that a group of nodes makes.
 const TAIL: Column = ("p99.99 µs", |row| row.action.distribution.p9999_us.map_or_else(dash, us));
+const UNENDED: Column = ("not done", |row| match row.work.arrivals {
+    Some(_) => row.action.unended.to_string(),
+    None => dash(),
+});
 const LATE: Column = ("late ms", |row| row.work.behind_ms.map_or_else(dash, significant));
 const DOUBT: [Column; 2] = [("spread %", |row| spread(row.point)), ("± %", |row| doubt(row.point))];
 
@@ -124,12 +131,23 @@ pub(super) fn table(run: &Run) -> Table {
     let mut table = Table::new(&caption(run), &titles, 0);
     for point in &run.points {
         let Some(work) = &point.work else { continue };
+        if work.actions.is_empty() {
+            table.push(nothing_ended(point, columns.len()));
+        }
         for action in &work.actions {
             let row = Row { point, work, action };
             table.push(columns.iter().map(|(_, text)| text(&row)).collect());
         }
     }
     table
+}
+
+/// The row of a point of which no operation ended: what was asked for, and no figure.
+fn nothing_ended(point: &Point, columns: usize) -> Vec<String> {
+    let rate = if point.rate_per_s == 0 { dash() } else { point.rate_per_s.to_string() };
+    let mut cells = vec![point.size_bytes.to_string(), point.depth.to_string(), rate];
+    cells.resize(columns, dash());
+    cells
 }
 
 /// What was asked for, in words.

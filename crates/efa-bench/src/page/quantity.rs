@@ -47,19 +47,23 @@ const RESPONSE: Quantity = Quantity {
     unit: "µs",
     better: "lower",
     meaning: "Whole round trips from the moment for which each request was intended.",
-    of: |point| point.open_loop.map(|found| found.response.p50_us),
+    of: |point| point.open_loop?.response.map(|times| times.p50_us),
 };
 const RESPONSE_TAIL: Quantity = Quantity {
     label: "99th percentile of responses",
-    of: |point| point.open_loop.map(|found| found.response.p99_us),
+    of: |point| point.open_loop?.response.map(|times| times.p99_us),
     ..RESPONSE
 };
 const COLLECTIVE: Quantity = Quantity {
     label: "median time",
     unit: "µs",
     better: "lower",
-    meaning: "An operation of all ranks lasts as long as on the rank where it lasted longest.",
-    of: |point| point.operation_time.map(|times| times.p50_us),
+    meaning: "An operation of all ranks lasts as long as on the rank where it lasted longest. The median, or \
+        the mean where that is all that is known.",
+    of: |point| {
+        let median = point.operation_time.map(|times| times.p50_us);
+        median.or(point.collective.map(|own| own.mean_us))
+    },
 };
 const CALLS: Quantity = Quantity {
     label: "rate",

@@ -251,7 +251,7 @@ fn blocks(runs: &[Run]) -> Table {
             bound(point.interval.map(|interval| interval.high)),
             point.warmup_ms.to_string(),
             some(point.validated),
-            point.lost.to_string(),
+            point.lost.map_or_else(|| "-".to_owned(), |lost| lost.to_string()),
             point.cores.as_ref().map_or_else(|| "-".to_owned(), Cores::words),
             blocks.join(" "),
         ]);

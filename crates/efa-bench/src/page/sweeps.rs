@@ -364,7 +364,7 @@ mod tests {
             operation_time: times,
             collective: Some(Collective {
                 ranks,
-                operations: 1,
+                operations: Some(1),
                 mean_us: 5.0,
                 bus_gbit_per_s: None,
             }),

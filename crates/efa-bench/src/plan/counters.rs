@@ -7,8 +7,10 @@ use crate::record::{DeviceCounters, Point, Run};
 
 /// Messages that a run is known to have sent.
 pub(super) fn messages(run: &Run) -> u64 {
-    let of_point =
-        |p: &Point| p.latency.map_or(0, |l| l.round_trips) + p.bandwidth.map_or(0, |b| b.messages);
+    let of_point = |p: &Point| {
+        p.latency.and_then(|l| l.round_trips).unwrap_or(0)
+            + p.bandwidth.and_then(|b| b.messages).unwrap_or(0)
+    };
     run.points.iter().map(of_point).sum()
 }
 

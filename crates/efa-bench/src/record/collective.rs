@@ -6,11 +6,19 @@ use serde::{Deserialize, Serialize};
 /// as long as on the rank where it lasted longest; the distribution is the point's `operation_time`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Collective {
+    /// 0: unknown.
+    #[serde(default, skip_serializing_if = "is_unknown")]
     pub(crate) ranks: usize,
-    pub(crate) operations: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) operations: Option<u64>,
     pub(crate) mean_us: f64,
     /// What every link carries at least, by the mean time: the bus bandwidth of nccl-tests; absent
     /// for barriers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bus_gbit_per_s: Option<f64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_unknown(ranks: &usize) -> bool {
+    *ranks == 0
 }

@@ -15,10 +15,13 @@ pub(crate) struct OpenLoop {
     pub(crate) answered_per_s: f64,
     /// Requests that were given up, because the fabric was too far behind.
     pub(crate) unposted: u64,
-    /// From the moment for which a request was intended.
-    pub(crate) response: Distribution,
-    /// From the moment in which it was posted.
-    pub(crate) service: Distribution,
+    /// From the moment for which a request was intended. A request without an answer counts with the
+    /// age at which it was given up. Absent where no request was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) response: Option<Distribution>,
+    /// From the moment in which it was posted, of those that were answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) service: Option<Distribution>,
 }
 
 /// How far messages of a stream came out of the order in which they were posted.
@@ -60,7 +63,9 @@ impl Disorder {
 /// Half round trips in µs; closed loop, one message in flight.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Latency {
-    pub(crate) round_trips: u64,
+    /// Absent where a tool does not print it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) round_trips: Option<u64>,
     pub(crate) mean_us: f64,
     /// Published figures have a mean only: then the other fields are absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,13 +73,13 @@ pub(crate) struct Latency {
 }
 
 impl Latency {
-    /// Half of each of these round trips.
-    pub(crate) fn half(round_ns: &Histogram<u64>, sum_ns: u64, count: u64) -> Self {
-        Self {
-            round_trips: count,
-            mean_us: sum_ns as f64 / count.max(1) as f64 / 2_000.0,
-            distribution: (!round_ns.is_empty()).then(|| Distribution::of(round_ns, 2)),
-        }
+    /// Half of each of these round trips; `None` where there were none.
+    pub(crate) fn half(round_ns: &Histogram<u64>, sum_ns: u64, count: u64) -> Option<Self> {
+        (count > 0).then(|| Self {
+            round_trips: Some(count),
+            mean_us: sum_ns as f64 / count as f64 / 2_000.0,
+            distribution: Distribution::of(round_ns, 2),
+        })
     }
 }
 
@@ -96,11 +101,11 @@ pub(crate) struct Distribution {
 }
 
 impl Distribution {
-    /// Of times in ns, each divided by `ways`.
-    pub(crate) fn of(times_ns: &Histogram<u64>, ways: u32) -> Self {
+    /// Of times in ns, each divided by `ways`; `None` where there are none.
+    pub(crate) fn of(times_ns: &Histogram<u64>, ways: u32) -> Option<Self> {
         let us = |time_ns: u64| time_ns as f64 / 1_000.0 / f64::from(ways);
         let at = |quantile: f64| us(times_ns.value_at_quantile(quantile));
-        Self {
+        (!times_ns.is_empty()).then(|| Self {
             min_us: us(times_ns.min()),
             p50_us: at(0.5),
             p90_us: Some(at(0.9)),
@@ -108,7 +113,7 @@ impl Distribution {
             p999_us: Some(at(0.999)),
             p9999_us: Some(at(0.9999)),
             max_us: us(times_ns.max()),
-        }
+        })
     }
 
     /// One of so many equal parts of each time.
@@ -129,8 +134,11 @@ impl Distribution {
 /// Goodput at the receiver within the measured window; MB = 10^6 bytes.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Bandwidth {
-    pub(crate) messages: u64,
-    pub(crate) seconds: f64,
+    /// Messages, and the length of the window; absent where a tool does not print them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) messages: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) seconds: Option<f64>,
     pub(crate) mb_per_s: f64,
     pub(crate) gbit_per_s: f64,
     pub(crate) mmsg_per_s: f64,
@@ -147,8 +155,8 @@ impl Bandwidth {
     /// Together with what came elsewhere at the same time.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
-            messages: self.messages + other.messages,
-            seconds: self.seconds.max(other.seconds),
+            messages: together(self.messages, other.messages, u64::saturating_add),
+            seconds: together(self.seconds, other.seconds, f64::max),
             mb_per_s: self.mb_per_s + other.mb_per_s,
             gbit_per_s: self.gbit_per_s + other.gbit_per_s,
             mmsg_per_s: self.mmsg_per_s + other.mmsg_per_s,
@@ -159,7 +167,7 @@ impl Bandwidth {
     pub(crate) fn divided(self, parts: u64) -> Self {
         let of_one = |rate: f64| rate / parts as f64;
         Self {
-            messages: self.messages / parts.max(1),
+            messages: self.messages.map(|messages| messages / parts.max(1)),
             seconds: self.seconds,
             mb_per_s: of_one(self.mb_per_s),
             gbit_per_s: of_one(self.gbit_per_s),
@@ -170,12 +178,27 @@ impl Bandwidth {
     pub(crate) fn new(messages: u64, bytes: u64, seconds: f64) -> Self {
         let rate = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
         Self {
-            messages,
-            seconds,
+            messages: Some(messages),
+            seconds: Some(seconds),
             mb_per_s: rate(bytes as f64) / 1e6,
             gbit_per_s: rate(bytes as f64) * 8.0 / 1e9,
             mmsg_per_s: rate(messages as f64) / 1e6,
         }
+    }
+
+    /// Of which only the rate of its messages is known.
+    pub(crate) fn of_rate(mmsg_per_s: f64, size_bytes: usize) -> Self {
+        let mb_per_s = mmsg_per_s * size_bytes as f64;
+        let gbit_per_s = mb_per_s * 8.0 / 1e3;
+        Self { messages: None, seconds: None, mb_per_s, gbit_per_s, mmsg_per_s }
+    }
+}
+
+/// What is known of either, or of both together.
+fn together<T>(one: Option<T>, other: Option<T>, both: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(both(one, other)),
+        (one, other) => one.or(other),
     }
 }
 
@@ -213,4 +236,19 @@ pub(crate) struct ReceiverCount {
     /// Of a shuffle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) shuffle: Option<ShuffleCount>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_nothing_there_is_no_figure() {
+        let nothing = Histogram::new_with_bounds(1, 1_000_000, 3).expect("bounds");
+        assert!(Distribution::of(&nothing, 1).is_none());
+        assert!(Latency::half(&nothing, 0, 0).is_none());
+        // Round trips that were counted, not timed one by one.
+        let counted = Latency::half(&nothing, 8_000, 2).expect("a mean");
+        assert!(counted.mean_us == 2.0 && counted.distribution.is_none());
+    }
 }

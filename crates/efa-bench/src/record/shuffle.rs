@@ -139,7 +139,7 @@ mod tests {
         assert_eq!((found.fill, found.load_max_to_mean), (0.75, 1.5));
         assert_eq!(found.time_max_to_mean, 1.5);
         assert!((found.mtuples_per_s - 0.0008).abs() < 1e-12);
-        assert_eq!((mean.gbit_per_s, mean.messages), (16.0, 8));
+        assert_eq!((mean.gbit_per_s, mean.messages), (16.0, Some(8)));
     }
 
     #[test]

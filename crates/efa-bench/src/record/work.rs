@@ -55,18 +55,28 @@ pub(crate) struct Work {
 pub(crate) struct ActionTimes {
     /// "get", "put", "record", "lookup", "commit", "abort".
     pub(crate) name: String,
+    /// Those that ended within the window.
     pub(crate) calls: u64,
+    /// Those that were due and not done at its end (open loop).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) unended: u64,
+    /// Of both: what was not done counts with the age that it had at the end.
     pub(crate) distribution: Distribution,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Work {
     /// Of the operations of several threads, and what they cost their servers; answers the times of
-    /// all operations, too.
+    /// all operations, too; `None` where none has ended.
     pub(crate) fn of(
         threads: &[Calls],
         served: &[Vec<ReceiverCount>],
         arrivals: Option<Arrivals>,
-    ) -> Result<(Self, RoundTrips), Failure> {
+    ) -> Result<(Self, Option<RoundTrips>), Failure> {
         let count = |thread: &Calls| thread.times.iter().map(|(_, times)| times.count).sum::<u64>();
         let calls: u64 = threads.iter().map(count).sum();
         let per_call = |amount: u64, calls: u64| amount as f64 / calls.max(1) as f64;
@@ -82,14 +92,16 @@ impl Work {
         let behind_ns = threads.iter().map(|thread| thread.behind_ns).max().unwrap_or(0);
         let times = together(threads, |thread| &thread.times)?;
         let parts = together(threads, |thread| &thread.parts)?;
+        let unended = together(threads, |thread| &thread.unended)?;
+        let unended_parts = together(threads, |thread| &thread.unended_parts)?;
         let work = Self {
             calls,
             seconds: threads.iter().map(|thread| thread.seconds).fold(0.0, f64::max),
             mcalls_per_s: rates.map(|thread| count(thread) as f64 / thread.seconds / 1e6).sum(),
             arrivals,
             behind_ms: arrivals.map(|_| behind_ns as f64 / 1e6),
-            actions: ActionTimes::of(&times),
-            parts: ActionTimes::of(&parts),
+            actions: ActionTimes::of(&times, &unended)?,
+            parts: ActionTimes::of(&parts, &unended_parts)?,
             reads_per_call: of_all(|thread| thread.traffic.reads),
             messages_per_call: of_all(|thread| thread.traffic.messages),
             bytes_per_call: of_all(|thread| thread.traffic.bytes),
@@ -104,8 +116,9 @@ impl Work {
             client_process_cpu_ns: per_call(client_process_ns.unwrap_or(0), calls),
             server_process_cpu_ns: per_call(server_process_ns, sum(|count| count.messages)),
         };
-        let all = times.iter().fold(RoundTrips::new()?, |sum, (_, times)| sum.and(times));
-        Ok((work, all))
+        let every = times.iter().chain(&unended);
+        let all = every.fold(RoundTrips::new()?, |sum, (_, times)| sum.and(times));
+        Ok((work, (calls > 0).then_some(all)))
     }
 
     /// Times of one kind of operation.
@@ -135,13 +148,18 @@ fn together(threads: &[Calls], of: fn(&Calls) -> &Times) -> Result<Times, Failur
 }
 
 impl ActionTimes {
-    fn of(times: &Times) -> Vec<Self> {
-        let named = times.iter().filter(|(_, times)| times.count > 0);
-        let own = named.map(|(name, times)| Self {
-            name: (*name).to_owned(),
-            calls: times.count,
-            distribution: Distribution::of(&times.histogram, 1),
-        });
-        own.collect()
+    /// By name: of those that ended, and of those that had not. Where none ended there is no figure.
+    fn of(times: &Times, unended: &Times) -> Result<Vec<Self>, Failure> {
+        let mut all = Vec::new();
+        for ((name, times), (_, unended)) in times.iter().zip(unended) {
+            if times.count == 0 {
+                continue;
+            }
+            let both = RoundTrips::new()?.and(times).and(unended);
+            let Some(distribution) = Distribution::of(&both.histogram, 1) else { continue };
+            let (calls, unended) = (times.count, unended.count);
+            all.push(Self { name: (*name).to_owned(), calls, unended, distribution });
+        }
+        Ok(all)
     }
 }

@@ -24,11 +24,11 @@ impl Session {
         let bus = |mean_us| spec?.pattern.bus_gbit_per_s(point.size_bytes, ranks, mean_us / 1e6);
         Ok(Point {
             validated: times.validated,
-            operation_time: Some(Distribution::of(&times.histogram, 1)),
+            operation_time: Distribution::of(&times.histogram, 1),
             times: self.packed(TimesOf::Operations, &times.histogram),
             collective: Some(Collective {
                 ranks,
-                operations: times.count,
+                operations: Some(times.count),
                 mean_us,
                 bus_gbit_per_s: bus(mean_us),
             }),

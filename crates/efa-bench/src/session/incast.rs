@@ -21,12 +21,11 @@ impl Session {
         let found = calls.iter_mut().find_map(|thread| thread.incast.take());
         let (work, times) = Work::of(&calls, &served, None)?;
         let streams: Vec<_> = calls.iter().filter_map(Calls::stream).collect();
-        let has_times = !times.histogram.is_empty();
         Ok(Point {
             validated: calls.iter().map(|thread| thread.validated).sum(),
             bandwidth: Some(Bandwidth::of(&streams)),
-            operation_time: has_times.then(|| Distribution::of(&times.histogram, 1)),
-            times: self.packed(TimesOf::Operations, &times.histogram),
+            operation_time: times.as_ref().and_then(|all| Distribution::of(&all.histogram, 1)),
+            times: times.and_then(|all| self.packed(TimesOf::Operations, &all.histogram)),
             work: Some(work),
             disorder: found.as_ref().map(|found| found.disorder),
             incast: found.map(|found| found.incast),

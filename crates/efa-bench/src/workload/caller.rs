@@ -145,6 +145,10 @@ impl<B: Backend> Activity<B> for Caller<'_> {
         let session = &self.sessions[number];
         session.free.len() == session.calls.len()
     }
+
+    fn next_kind(&mut self) -> usize {
+        if self.draw_get() { GET } else { PUT }
+    }
 }
 
 impl Session {
@@ -167,6 +171,13 @@ impl Session {
 }
 
 impl Caller<'_> {
+    /// Whether the next call is a get.
+    #[inline]
+    fn draw_get(&mut self) -> bool {
+        let gets = self.work.gets_percent as usize;
+        gets == 100 || self.random.below(100) < gets
+    }
+
     /// Writes a call; answers its length, too.
     #[inline]
     fn write(
@@ -177,8 +188,7 @@ impl Caller<'_> {
         due: Instant,
     ) -> (Call, usize) {
         let index = self.naming.index(self.keys.draw(self.random), point.size_bytes);
-        let gets = self.work.gets_percent as usize;
-        let is_get = gets == 100 || self.random.below(100) < gets;
+        let is_get = self.draw_get();
         let (action, code) = if is_get { (GET, Code::Get) } else { (PUT, Code::Put) };
         let len_bytes = match is_get {
             true => HEADER_BYTES + self.work.request_bytes,

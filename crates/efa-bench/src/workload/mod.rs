@@ -15,6 +15,7 @@
 //! that its counterpart asks for (as in MICA, Lim et al., NSDI 2014), so that no lock is measured.
 
 mod caller;
+mod calls;
 mod collective;
 mod fileget;
 mod incast;
@@ -42,11 +43,12 @@ use crate::link::Link;
 use crate::measure::Random;
 use crate::spec::{Benchmark, JobSpec, PointSpec};
 
+pub(crate) use self::calls::{Calls, Times};
 pub(crate) use self::collective::{Algorithm, Pattern};
 pub(crate) use self::fileget::Source;
 pub(crate) use self::index::Way;
 pub(crate) use self::log::{Ack, Commit, LogSpec};
-pub(crate) use self::pace::{Calls, Times, gave_up};
+pub(crate) use self::pace::gave_up;
 pub(crate) use self::shuffle::TUPLE_BYTES_MIN;
 pub(crate) use self::spec::{WorkArgs, WorkSpec, parameter_name, sound};
 

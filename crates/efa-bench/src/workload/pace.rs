@@ -1,13 +1,15 @@
 //! The time of a point at the client: when operations start, when the window is open, what counts.
 //!
 //! Closed loop: an operation starts when there is room for it. Open loop: operations start by a
-//! schedule; one that finds no room starts late and is timed from when it was due. One clock read per
-//! round with completions (open loop: per round), not per operation.
+//! schedule; one that finds no room starts late and is timed from when it was due. What was due and is
+//! not done when the window closes counts with the age that it has then. One clock read per round with
+//! completions (open loop: per round), not per operation.
 
 use std::time::{Duration, Instant};
 
+use super::calls::{Calls, Times, Traffic};
 use super::message::{self, Code};
-use super::{cpu_ns, incast, process_cpu_ns};
+use super::{cpu_ns, process_cpu_ns};
 use crate::backend::Backend;
 use crate::bench::open_loop::Schedule;
 use crate::bench::rma::Window;
@@ -15,62 +17,8 @@ use crate::bench::{Measured, RoundTrips};
 use crate::failure::Failure;
 use crate::lane::Port;
 use crate::link::Link;
-use crate::record::ReceiverCount;
 use crate::spec::{Limit, PointSpec};
 use crate::watch::{Idle, Watch};
-
-/// Times by name.
-pub(crate) type Times = Vec<(&'static str, RoundTrips)>;
-
-/// What crossed the fabric, headers included.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Traffic {
-    /// Messages of both directions.
-    pub(crate) messages: u64,
-    /// READs of the peer's memory.
-    pub(crate) reads: u64,
-    /// Bytes of all of them.
-    pub(crate) bytes: u64,
-    /// Parts of files or flows among those messages, and their bytes without headers.
-    pub(crate) chunks: u64,
-    pub(crate) content_bytes: u64,
-}
-
-/// What one thread's operations came to within the window.
-#[derive(Debug)]
-pub(crate) struct Calls {
-    /// Times of the operations of each kind, from start (or when due) to end.
-    pub(crate) times: Times,
-    /// Times of a part of each operation.
-    pub(crate) parts: Times,
-    pub(crate) seconds: f64,
-    /// Processor time of this thread, and of the process.
-    pub(crate) cpu_ns: u64,
-    pub(crate) process_cpu_ns: u64,
-    pub(crate) traffic: Traffic,
-    /// How far the schedule was behind at the end in ns (open loop).
-    pub(crate) behind_ns: u64,
-    /// Operations of the whole point that were asked for, warm-up and end included.
-    pub(crate) total: u64,
-    /// Transactions of the whole point that were committed.
-    pub(crate) committed: u64,
-    pub(crate) validated: u64,
-    /// Of flows that met here.
-    pub(crate) incast: Option<incast::Found>,
-}
-
-impl Calls {
-    /// What files or flows came to; `None`: there were none.
-    pub(crate) fn stream(&self) -> Option<ReceiverCount> {
-        let Traffic { chunks, content_bytes, .. } = self.traffic;
-        (chunks > 0).then(|| ReceiverCount {
-            messages: chunks,
-            bytes: content_bytes,
-            seconds: self.seconds,
-            ..ReceiverCount::default()
-        })
-    }
-}
 
 /// What a workload's client does with each of its endpoints, which have numbers.
 pub(super) trait Activity<B: Backend> {
@@ -96,7 +44,12 @@ pub(super) trait Activity<B: Backend> {
     }
 
     /// The window is over: what was not posted never will be.
-    fn abandon(&mut self, _link: &mut Link<B>, _number: usize) {}
+    fn abandon(&mut self, _pace: &mut Pace, _link: &mut Link<B>, _number: usize) {}
+
+    /// Of which kind the next operation would have been.
+    fn next_kind(&mut self) -> usize {
+        0
+    }
 
     /// Whether nothing is on its way.
     fn is_idle(&self, number: usize) -> bool;
@@ -118,6 +71,8 @@ pub(super) struct Pace {
     window: Window,
     /// The window is open.
     is_counting: bool,
+    /// When it was closed.
+    closed: Option<Instant>,
     cpu_ns: u64,
     process_cpu_ns: u64,
     found: Calls,
@@ -156,11 +111,14 @@ impl Pace {
                 opened: None,
             },
             is_counting: false,
+            closed: None,
             cpu_ns: 0,
             process_cpu_ns: 0,
             found: Calls {
                 times: room(kinds)?,
                 parts: room(parts)?,
+                unended: room(kinds)?,
+                unended_parts: room(parts)?,
                 seconds: 0.0,
                 cpu_ns: 0,
                 process_cpu_ns: 0,
@@ -268,8 +226,20 @@ impl Pace {
             // One may have been due after the clock was read for this round.
             let took = self.now.saturating_duration_since(since);
             self.found.times[kind].1.note_many(took, count);
+        } else if let Some(closed) = self.closed {
+            let age = closed.saturating_duration_since(since);
+            self.found.unended[kind].1.note_age(age, count);
         }
         self.ended += count;
+    }
+
+    /// An operation whose first part was not over when the window closed is given up.
+    pub(super) fn give_up(&mut self, kind: usize, part: usize, since: Instant) {
+        if let Some(closed) = self.closed {
+            let age = closed.saturating_duration_since(since);
+            self.found.unended[kind].1.note_age(age, 1);
+            self.found.unended_parts[part].1.note_age(age, 1);
+        }
     }
 
     /// A transaction was committed.
@@ -309,9 +279,9 @@ impl Pace {
         activity: &mut impl Activity<B>,
     ) -> Result<Calls, Failure> {
         self.measure(links, port, activity)?;
-        self.close();
+        self.close(|| activity.next_kind());
         for (number, link) in links.iter_mut().enumerate() {
-            activity.abandon(link, number);
+            activity.abandon(&mut self, link, number);
         }
         self.drain(links, port, activity)?;
         if self.point.validate {
@@ -355,16 +325,27 @@ impl Pace {
         }
     }
 
-    /// The window is over: what still comes counts no more.
-    fn close(&mut self) {
+    /// The window is over: what still comes counts no more, and what was due counts with its age.
+    fn close(&mut self, mut next_kind: impl FnMut() -> usize) {
         let (opened, _) = self.window.opened.unwrap_or((self.window.started, 0));
         self.found.seconds = (self.now - opened).as_secs_f64();
         self.found.cpu_ns = cpu_ns() - self.cpu_ns;
         self.found.process_cpu_ns = process_cpu_ns() - self.process_cpu_ns;
         self.found.traffic = self.traffic;
-        if let Some(schedule) = &self.schedule {
+        // As many as were asked for have all been done.
+        let is_cut_off = matches!(self.point.limit, Limit::DurationMs(_));
+        if let Some(schedule) = &mut self.schedule {
             let behind = self.now.saturating_duration_since(schedule.next);
             self.found.behind_ns = u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX);
+            if is_cut_off {
+                self.closed = Some(self.now);
+                let Calls { unended, unended_parts, .. } = &mut self.found;
+                schedule.rest(self.now, |due, count| {
+                    let age = self.now - due;
+                    unended[next_kind()].1.note_age(age, count);
+                    unended_parts.iter_mut().for_each(|(_, part)| part.note_age(age, count));
+                });
+            }
         }
         self.is_counting = false;
         self.total = 0;

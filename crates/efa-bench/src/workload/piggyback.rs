@@ -107,9 +107,14 @@ impl<B: Backend> Activity<B> for Gatherer {
         Ok(posted)
     }
 
-    fn abandon(&mut self, link: &mut Link<B>, number: usize) {
+    fn abandon(&mut self, pace: &mut Pace, link: &mut Link<B>, number: usize) {
+        let per_message = self.per_message;
         let session = &mut self.sessions[number];
         if let Some(open) = session.open.take() {
+            let first = open.number as usize * per_message;
+            for due in &session.due[first..first + open.records] {
+                pace.give_up(RECORD, WAIT, *due);
+            }
             session.free.push(open.number);
             link.put_back(open.slot);
         }

@@ -231,44 +231,7 @@ impl WorkArgs {
         (benchmark == Benchmark::Index && reads).then_some(Operation::Read)
     }
 
-    /// Refuses options that are for other benchmarks.
-    fn check_given(&self, benchmark: Benchmark) -> Result<(), Failure> {
-        let is_kv = benchmark == Benchmark::Kv;
-        let is_two_phase = benchmark == Benchmark::TwoPhase;
-        let is_shuffle = benchmark == Benchmark::Shuffle;
-        let has_keys = has_keys(benchmark);
-        let is_index = benchmark == Benchmark::Index;
-        let has_file = benchmark == Benchmark::FileGet;
-        let has_records = benchmark == Benchmark::Piggyback;
-        let is_log = benchmark == Benchmark::Log;
-        let is_incast = benchmark == Benchmark::Incast;
-        let is_collective = benchmark == Benchmark::Collective;
-        let given = [
-            ("--request", self.request.is_some(), benchmark == Benchmark::Rpc),
-            ("--gets", self.gets.is_some(), is_kv),
-            ("--keys", self.keys.is_some(), has_keys),
-            ("--zipf", self.zipf.is_some(), has_keys || is_index),
-            ("--way", self.way.is_some(), is_index),
-            ("--kept", !self.kept.is_empty(), is_index && self.way == Some(Way::Read)),
-            ("--chunk", self.chunk.is_some(), has_file || is_incast || is_collective),
-            ("--algorithm", self.algorithm.is_some(), is_collective),
-            ("--buffer", self.buffer.is_some(), is_shuffle),
-            ("--link-gbit", self.link_gbit.is_some(), is_incast || is_shuffle),
-            ("--from", self.from.is_some(), has_file),
-            ("--records", self.records.is_some(), has_records),
-            ("--flush-us", self.flush_us.is_some(), has_records),
-            ("--locks", self.locks, is_two_phase),
-            (self.log.given().unwrap_or_default(), self.log.given().is_some(), is_log),
-            (self.incast.given().unwrap_or_default(), self.incast.given().is_some(), is_incast),
-        ];
-        if let Some((option, ..)) = given.iter().find(|(_, given, fits)| *given && !fits) {
-            let text = format!("{}: {option} is not for this benchmark", benchmark.name());
-            return Err(Failure::Usage(text));
-        }
-        Ok(())
-    }
-
-    /// What they mean for a benchmark; refuses those that are not for it.
+    /// What they mean for a benchmark.
     pub(crate) fn spec(
         &self,
         benchmark: Benchmark,
@@ -278,16 +241,15 @@ impl WorkArgs {
         let is_index = benchmark == Benchmark::Index;
         let is_kv = benchmark == Benchmark::Kv;
         let is_two_phase = benchmark == Benchmark::TwoPhase;
-        self.check_given(benchmark)?;
+        if !self.kept.is_empty() && self.way != Some(Way::Read) {
+            return wrong("--kept does nothing without --way read".to_owned());
+        }
         if benchmark == Benchmark::Log {
             return Ok(WorkSpec { log: Some(self.log.spec()?), ..WorkSpec::NONE });
         }
         let parameters = self.parameters(benchmark)?;
         let parameter_max = parameters.into_iter().max().unwrap_or(0);
         if let Some(pattern) = pattern {
-            if self.algorithm.is_some() && pattern != Pattern::Allreduce {
-                return wrong("--algorithm is for allreduce".to_owned());
-            }
             let algorithm = self.algorithm.unwrap_or_default();
             let collective = Some(CollectiveSpec { pattern, algorithm });
             return Ok(WorkSpec { collective, parameter_max, ..WorkSpec::NONE });

@@ -317,7 +317,7 @@ impl<B: Backend> Activity<B> for Receiver {
         }
     }
 
-    fn abandon(&mut self, _link: &mut Link<B>, number: usize) {
+    fn abandon(&mut self, _pace: &mut Pace, _link: &mut Link<B>, number: usize) {
         let flow = &mut self.flows[number];
         if self.meter.is_some() && flow.state == State::Running {
             flow.state = State::ToStop;

@@ -31,11 +31,6 @@ pub(crate) struct IncastArgs {
 }
 
 impl IncastArgs {
-    /// The first option that was given.
-    pub(crate) fn given(&self) -> Option<&'static str> {
-        self.persistent.then_some("--persistent")
-    }
-
     pub(crate) fn spec(&self) -> Result<IncastSpec, Failure> {
         let interval_ms = self.interval_ms.unwrap_or(INTERVAL_MS);
         if !(1..=INTERVAL_MS_MAX).contains(&interval_ms) {

@@ -85,16 +85,6 @@ pub(crate) struct LogArgs {
 }
 
 impl LogArgs {
-    /// The first option that was given.
-    pub(crate) fn given(&self) -> Option<&'static str> {
-        let given = [
-            ("--group", self.group.is_some()),
-            ("--commit", self.commit.is_some()),
-            ("--ack", self.ack.is_some()),
-        ];
-        given.iter().find(|(_, given)| *given).map(|(option, _)| *option)
-    }
-
     pub(crate) fn spec(&self) -> Result<LogSpec, Failure> {
         let group = self.group.unwrap_or(1);
         if group == 0 || group > GROUP_MAX {
