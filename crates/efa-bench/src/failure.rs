@@ -39,6 +39,8 @@ pub(crate) enum Failure {
     Input { path: String, reason: String },
     #[error("{0}")]
     Check(String),
+    #[error("{0}")]
+    Inconclusive(String),
     #[error("the other side failed: {0}")]
     Remote(String),
     #[error("interrupted: what was measured before is kept and marked as incomplete")]
@@ -53,7 +55,7 @@ pub(crate) const EXIT_CODES: &str = "\
 Exit codes: 0 done; 2 bad arguments; 3 fabric or provider not usable; 4 no server, or a rank that did not come; 5 server of \
 another version; 6 port in use; 7 the other side went away or failed; 8 timeout; 9 received data \
 wrong; 10 a file cannot be written or read; 11 a check failed: of a plan, a limit of \
---assert, a comparison (results are kept); 130 interrupted by Ctrl-C or SIGTERM (what was measured \
+--assert, a comparison (results are kept); 12 a comparison cannot tell: more data is needed; 130 interrupted by Ctrl-C or SIGTERM (what was measured \
 is kept).";
 
 impl Failure {
@@ -70,6 +72,7 @@ impl Failure {
             Self::Data(_) => 9,
             Self::Output { .. } | Self::Input { .. } => 10,
             Self::Check(_) => 11,
+            Self::Inconclusive(_) => 12,
             Self::Interrupted => EXIT_INTERRUPTED,
         }
     }

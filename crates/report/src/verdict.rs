@@ -23,11 +23,14 @@ pub enum Change {
     Same,
     /// Worse by more than the noise.
     Regressed,
+    /// Nobody can tell: the interval of the ratio holds both no change and one beyond the noise.
+    Inconclusive,
 }
 
 impl Change {
-    /// The change from `base` to `new`, of which up to `noise_percent` are noise, as is all of it
-    /// when the interval of their ratio, where there is one, holds 1.
+    /// The change from `base` to `new`, of which up to `noise_percent` are noise. Where there is an
+    /// interval of their ratio, a change is one only if the interval does not hold 1, and "the same" only
+    /// if all of the interval is noise.
     #[must_use]
     pub fn of(
         base: f64,
@@ -36,8 +39,12 @@ impl Change {
         noise_percent: f64,
         ratio: Option<Interval>,
     ) -> Self {
+        let noise = 1.0 + noise_percent / 100.0;
+        let may_be_more =
+            |ratio: Interval| ratio.low.is_nan() || ratio.low * noise < 1.0 || ratio.high > noise;
+        let is_open = ratio.is_some_and(may_be_more);
         if ratio.is_some_and(|ratio| ratio.holds(1.0)) {
-            return Self::Same;
+            return if is_open { Self::Inconclusive } else { Self::Same };
         }
         let worse_percent = match better {
             _ if base == new => 0.0,
@@ -47,6 +54,7 @@ impl Change {
         match worse_percent {
             worse if worse > noise_percent => Self::Regressed,
             worse if worse < -noise_percent => Self::Improved,
+            _ if is_open => Self::Inconclusive,
             _ => Self::Same,
         }
     }
@@ -58,6 +66,7 @@ impl Change {
             Self::Improved => "improved",
             Self::Same => "same",
             Self::Regressed => "REGRESSED",
+            Self::Inconclusive => "inconclusive",
         }
     }
 }
@@ -77,7 +86,25 @@ mod tests {
         assert_eq!(of(1.0, 0.0, Better::More), Change::Regressed);
         let of =
             |low, high| Change::of(100.0, 110.0, Better::More, 5.0, Some(Interval { low, high }));
-        assert_eq!(of(0.98, 1.2), Change::Same);
+        assert_eq!(of(0.98, 1.2), Change::Inconclusive);
         assert_eq!(of(1.02, 1.2), Change::Improved);
+    }
+
+    #[test]
+    fn what_the_interval_cannot_tell_is_not_the_same() {
+        let of = |new, low, high| {
+            Change::of(100.0, new, Better::Less, 5.0, Some(Interval { low, high }))
+        };
+        // A median of 7950 that may have become 6.34, or not.
+        assert_eq!(of(0.08, 0.001, 1.004), Change::Inconclusive);
+        assert_eq!(of(100.0, 0.97, 1.04), Change::Same);
+        assert_eq!(of(100.0, 0.94, 1.04), Change::Inconclusive);
+        assert_eq!(of(100.0, 0.97, 1.06), Change::Inconclusive);
+        assert_eq!(of(100.0, 1.0, 1.0), Change::Same);
+        // A change for sure, but perhaps one within the noise.
+        assert_eq!(of(103.0, 1.01, 1.04), Change::Same);
+        assert_eq!(of(103.0, 1.01, 1.2), Change::Inconclusive);
+        assert_eq!(of(110.0, 1.01, 1.2), Change::Regressed);
+        assert_eq!(of(100.0, f64::NAN, f64::NAN), Change::Inconclusive);
     }
 }

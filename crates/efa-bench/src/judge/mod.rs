@@ -43,7 +43,8 @@ pub(crate) struct CompareArgs {
     quiet: bool,
 }
 
-/// Prints the verdicts; a failure when something regressed, is missing, or breaks a limit.
+/// Prints the verdicts; a failure when something regressed, is missing, or breaks a limit, and another
+/// one when nothing did but the blocks cannot tell.
 pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let (base, new) = (load(&args.base)?, load(&args.new)?);
     let Pairs { pairs, ambiguous, only_new } = Pairs::of(&base, &new);
@@ -65,11 +66,15 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     }
     let count = |change: Change| rows.iter().filter(|row| row.change == change).count();
     let regressed = count(Change::Regressed);
+    let inconclusive = count(Change::Inconclusive);
     let mut summary = format!(
         "{} improved, {} the same, {regressed} regressed or missing",
         count(Change::Improved),
         count(Change::Same)
     );
+    if inconclusive > 0 {
+        summary += &format!(", {inconclusive} inconclusive");
+    }
     if only_new > 0 {
         summary += &format!("; {only_new} points of the second file are not in the first");
     }
@@ -83,6 +88,13 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     }
     if regressed > 0 {
         return Err(Failure::Check(format!("{regressed} figures regressed or are missing")));
+    }
+    if inconclusive > 0 {
+        let text = format!(
+            "{inconclusive} figures are inconclusive: their intervals hold both no change and one \
+             beyond the noise. Measure both sides again with more data (--runs 10)"
+        );
+        return Err(Failure::Inconclusive(text));
     }
     Ok(())
 }
@@ -151,6 +163,8 @@ fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<Row> {
         let noise_percent = threshold_percent.unwrap_or(usual);
         let has_blocks = |point: &&Point| Figure::of_blocks(point) == figure;
         let blocks = new.filter(has_blocks).filter(|_| has_blocks(&base));
+        // The same blocks are the same measurement: of a file and itself there is nothing to doubt.
+        let blocks = blocks.filter(|new| new.blocks != base.blocks);
         let ratio = blocks.and_then(|new| ratio_interval(&base.blocks, &new.blocks));
         let change = other.map_or(Change::Regressed, |other| {
             Change::of(value, other, figure.better(), noise_percent, ratio)
@@ -200,7 +214,8 @@ mod tests {
         assert_eq!(change(&[10.0], &[9.6]), Change::Same);
         assert_eq!(change(&[10.0], &[9.0]), Change::Regressed);
         assert_eq!(change(&[9.9, 10.0, 10.1], &[8.9, 9.0, 9.1]), Change::Regressed);
-        assert_eq!(change(&[8.0, 10.0, 12.0], &[7.0, 9.0, 11.0]), Change::Same);
+        assert_eq!(change(&[8.0, 10.0, 12.0], &[7.0, 9.0, 11.0]), Change::Inconclusive);
+        assert_eq!(change(&[9.9, 10.0, 10.1], &[9.8, 9.9, 10.2]), Change::Same);
         assert_eq!(change(&[10.0], &[12.0]), Change::Improved);
     }
 
@@ -215,12 +230,17 @@ mod tests {
         let point = &mut results.runs[0].points[0];
         (point.bandwidth, point.operation_time) = (None, Some(times));
         (point.work, point.blocks) = (Some(work), vec![1.9, 2.0, 2.1]);
-        let rows = rows(&results, &results);
+        let mut again = results.clone();
+        again.runs[0].points[0].blocks = vec![2.1, 1.9, 2.05];
+        let apart = rows(&results, &again);
         let found: Vec<_> =
-            rows.iter().map(|row| (row.figure.name(), row.base, row.ratio.is_some())).collect();
+            apart.iter().map(|row| (row.figure.name(), row.base, row.ratio.is_some())).collect();
         // Blocks are of the rate.
         assert_eq!(found, [("p50", 5.0, false), ("p99", 9.0, false), ("rate", 2.0, true)]);
-        assert!(rows.iter().all(|row| row.change == Change::Same));
+        let changes: Vec<Change> = apart.iter().map(|row| row.change).collect();
+        assert_eq!(changes, [Change::Same, Change::Same, Change::Inconclusive]);
+        let alike = rows(&results, &results);
+        assert!(alike.iter().all(|row| row.change == Change::Same), "a file and itself");
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<Verdict> {
         &["point", "figure", "verdict", "first", "second", "ratio", "95 % of it", "noise"],
         3,
     );
-    let mut counts = [0; 3];
+    let mut counts = [0; 4];
     let mut count = |change: Change| counts[change as usize] += 1;
     for (base, new) in pairs {
         let name = base.name();
@@ -58,8 +58,10 @@ pub(crate) fn run(args: &CompareArgs) -> Result<Verdict> {
         }
     }
     print!("{}", table.text());
-    let [improved, same, regressed] = counts;
-    println!("{improved} improved, {same} the same, {regressed} regressed or missing");
+    let [improved, same, regressed, inconclusive] = counts;
+    let doubts =
+        if inconclusive > 0 { format!(", {inconclusive} inconclusive") } else { String::new() };
+    println!("{improved} improved, {same} the same, {regressed} regressed or missing{doubts}");
     Ok(Verdict::of(regressed == 0))
 }
 
@@ -183,7 +185,7 @@ mod tests {
         assert_eq!(changes(&worse, &base, None)[1], Change::Improved);
         assert_eq!(changes(&base, &worse, Some(11.0))[1], Change::Same);
         let noisy = point("a", &[1.3, 0.9, 1.4]);
-        assert_eq!(changes(&base, &noisy, None)[1], Change::Same, "the seeds disagree");
+        assert_eq!(changes(&base, &noisy, None)[1], Change::Inconclusive, "the seeds disagree");
     }
 
     #[test]
