@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::fabric_name::FabricName;
 use crate::failure::EXIT_CODES;
@@ -17,8 +17,10 @@ use crate::ranks::RanksArgs;
 use crate::spec::EndpointKind;
 
 mod measure;
+mod options;
 
 pub(crate) use self::measure::{MeasureArgs, millis};
+pub(crate) use self::options::Given;
 
 /// Port of a server that was not told another one.
 pub(crate) const DEFAULT_PORT: u16 = 18590;
@@ -79,9 +81,9 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Measure the MPI of this machine: point to point and collective operations.
     Mpi(MpiArgs),
-    /// Compare two results point by point; exit code 11 when something got worse.
+    /// Compare two results point by point; exit code 11 when something got worse, 12 when nobody can tell.
     Compare(CompareArgs),
-    /// Turn the output of perftest, OSU, sockperf, iperf3 or fi_pingpong into a result file.
+    /// Turn the output of perftest, OSU, sockperf, iperf3, fi_pingpong, UCX or NCCL tests into a result file.
     Import(ImportArgs),
     /// Make one report of result files.
     Report(ReportArgs),
@@ -90,7 +92,25 @@ pub(crate) enum Command {
 impl Cli {
     /// Parses this process's arguments.
     pub(crate) fn of_process() -> Result<Self, clap::Error> {
-        Self::try_parse_from(plan_first(std::env::args_os().collect()))
+        Self::parse_words(plan_first(std::env::args_os().collect()))
+    }
+
+    /// Parses the words of a command, and notes which options are among them.
+    pub(crate) fn parse_words(words: Vec<OsString>) -> Result<Self, clap::Error> {
+        let matches = Self::command().try_get_matches_from(words)?;
+        let parsed = Self::from_arg_matches(&matches);
+        let mut cli = parsed.map_err(|error| error.format(&mut Self::command()))?;
+        if let Some((_, matches)) = matches.subcommand() {
+            match &mut cli.command {
+                Command::Run { measure, .. } | Command::Local { measure, .. } => {
+                    measure.given = Given::of(matches);
+                }
+                Command::Mpi(args) => args.given = Given::of(matches),
+                Command::Plan(args) => args.given = Given::of(matches),
+                _ => {}
+            }
+        }
+        Ok(cli)
     }
 }
 

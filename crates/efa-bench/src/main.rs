@@ -63,6 +63,7 @@ use crate::child::ServerChild;
 use crate::cli::{Cli, Command, LocalBenchmark, MeasureArgs};
 use crate::client::Wish;
 use crate::failure::Failure;
+use crate::names::Name;
 use crate::output::Outputs;
 use crate::ranks::Member;
 use crate::record::Results;
@@ -114,6 +115,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
             quiet: args.quiet,
         }),
         Command::Run { benchmark, host, ranks, measure, .. } if host.is_empty() => {
+            check_run(&measure, benchmark)?;
             // What is wrong is said before anybody is waited for.
             let wish = measure.wish(benchmark, 2)?;
             ranks::run(&ranks, measure.quiet, |members| {
@@ -130,6 +132,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
             })
         }
         Command::Run { benchmark, host, port, measure, .. } => {
+            check_run(&measure, benchmark)?;
             let targets = host.iter().map(|text| {
                 let wrong = |reason| Failure::Usage(format!("--host: {reason}"));
                 Target::parse(text, port).map_err(wrong)
@@ -143,6 +146,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
             run(&[(targets, wish)], &measure, host::cores())
         }
         Command::Local { benchmark, nodes, measure } => {
+            measure.given.check(&benchmark.0)?;
             let nodes = nodes.unwrap_or_else(|| benchmark.nodes());
             interrupt::watch()?;
             local(&benchmark, nodes, &measure)
@@ -168,6 +172,15 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Import(args) => import::command::run(&args),
         Command::Report(args) => page_files::run(&args),
     }
+}
+
+/// Refuses options that do nothing in `run`.
+fn check_run(measure: &MeasureArgs, benchmark: Name) -> Result<(), Failure> {
+    if measure.no_pin {
+        let text = "--no-pin is for local: run chooses no processors, --cpu and --server-cpu do";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    measure.given.check(&[benchmark])
 }
 
 /// Measures on this machine with servers of our own.

@@ -17,7 +17,7 @@ pub(crate) struct ReportArgs {
     files: Vec<PathBuf>,
     /// The report: a folder gets index.html, index.md and index-plots/ with a plot per SVG file; "NAME.md" Markdown and
     /// NAME-plots/ beside it; everything else is an HTML file.
-    #[arg(short, long, default_value = "report/index.html")]
+    #[arg(short, long, default_value = "page/index.html")]
     output: PathBuf,
     /// Leave out the published figures.
     #[arg(long)]
@@ -27,10 +27,10 @@ pub(crate) struct ReportArgs {
     model: Option<PathBuf>,
 }
 
-/// Reads and writes.
+/// Reads and writes. What cannot be read is named after the others were written.
 pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     let model = args.model.as_deref().map(Model::read).transpose()?;
-    let mut results = load(&args.files)?;
+    let (mut results, left_out) = load(&args.files)?;
     if args.no_paper {
         results.runs.retain(|run| run.source != "published");
     } else if !results.runs.iter().any(|run| run.source == "published") {
@@ -40,14 +40,44 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     if results.runs.is_empty() {
         return Err(Failure::Usage("no result file was given".to_owned()));
     }
-    write(&page::page(&results, Vec::new(), model.as_ref()), &args.output)
+    write(&page::page(&results, Vec::new(), model.as_ref()), &args.output)?;
+    match left_out.as_slice() {
+        [] => Ok(()),
+        files => {
+            let (path, reasons) = files_and_reasons(files);
+            let written = args.output.display();
+            let reason = format!("{reasons}; {written} has the other files");
+            Err(Failure::Input { path, reason })
+        }
+    }
 }
 
-/// All runs of the files, with the machine of the first.
-fn load(files: &[PathBuf]) -> Result<Results, Failure> {
-    let mut all: Option<Results> = None;
+/// A file that could not be read, and why.
+type Unread = (PathBuf, String);
+
+fn files_and_reasons(files: &[Unread]) -> (String, String) {
+    let (first, others) =
+        files.split_first().map_or((None, files), |(first, rest)| (Some(first), rest));
+    let mut reasons = first.map_or_else(String::new, |(_, reason)| reason.clone());
+    for (path, reason) in others {
+        reasons += &format!("; nor {}: {reason}", path.display());
+    }
+    (first.map_or_else(String::new, |(path, _)| path.display().to_string()), reasons)
+}
+
+/// All runs of the files, with the machine of the first, and the files that cannot be read; a failure
+/// when that is all of them.
+fn load(files: &[PathBuf]) -> Result<(Results, Vec<Unread>), Failure> {
+    let (mut all, mut unread): (Option<Results>, Vec<Unread>) = (None, Vec::new());
     for file in files {
-        let results = import::command::load(file)?;
+        let results = match import::command::load(file) {
+            Ok(results) => results,
+            Err(Failure::Input { reason, .. }) => {
+                unread.push((file.clone(), reason));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         match &mut all {
             None => all = Some(results),
             Some(first) => {
@@ -56,7 +86,11 @@ fn load(files: &[PathBuf]) -> Result<Results, Failure> {
             }
         }
     }
-    Ok(all.unwrap_or_else(|| output::results(Vec::new(), Vec::new())))
+    if all.is_none() && !unread.is_empty() {
+        let (path, reason) = files_and_reasons(&unread);
+        return Err(Failure::Input { path, reason });
+    }
+    Ok((all.unwrap_or_else(|| output::results(Vec::new(), Vec::new())), unread))
 }
 
 fn write(page: &Page, out: &Path) -> Result<(), Failure> {

@@ -86,7 +86,7 @@ fn what_a_fabric_does_not_have_is_refused_in_one_line() {
         (["--fabric", "tcp", "--domain", "eth0"], ["eth0", "no domains"]),
         (["--fabric", "shm", "--op", "send"], ["shm", "libfabric:shm"]),
         (["--threads", "0", "--op", "send"], ["no thread", "1 or more"]),
-        (["--endpoints", "2", "--op", "send"], ["one endpoint", "--threads"]),
+        (["--endpoints", "2", "--op", "send"], ["--endpoints", "not for this benchmark"]),
     ] {
         let mut all = vec!["local", "latency", "-q", "-n", "1"];
         all.extend(arguments);

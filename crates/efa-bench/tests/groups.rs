@@ -189,7 +189,8 @@ fn what_groups_cannot_do_is_refused_in_one_line() {
         (&["allreduce", "--threads", "2"], ["allreduce", "--threads"]),
         (&["allreduce", "-s", "6"], ["--sizes 6", "multiple"]),
         (&["bcast", "--algorithm", "ring"], ["--algorithm", "allreduce"]),
-        (&["barrier", "--chunk", "12"], ["--chunk", "multiple of 8"]),
+        (&["barrier", "--chunk", "16"], ["--chunk", "not for this"]),
+        (&["bcast", "--chunk", "12"], ["--chunk", "multiple of 8"]),
         (&["rpc", "--link-gbit", "10"], ["--link-gbit", "not for this"]),
         (&["log", "--persistent"], ["--persistent", "not for this"]),
     ] {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::options::Given;
 use crate::client::Wish;
 use crate::fabric_name::FabricName;
 use crate::failure::Failure;
@@ -117,6 +118,10 @@ pub(crate) struct MeasureArgs {
     /// one counts; default: 5, with --iterations 1.
     #[arg(long)]
     pub(crate) blocks: Option<usize>,
+    /// Measure all in so many sessions, one after the other. Of several each is one value of a point, so
+    /// that the interval holds what differs between sessions, too.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) runs: usize,
     /// Repeat until the 95 % interval of each point is this narrow: ci=2%,max=60s.
     #[arg(long, value_parser = Until::parse, conflicts_with = "blocks")]
     pub(crate) until: Option<Until>,
@@ -158,6 +163,9 @@ pub(crate) struct MeasureArgs {
     /// End when standard input is closed (a plan has died).
     #[arg(long, hide = true)]
     pub(crate) until_stdin_closes: bool,
+    /// Which of all these were given.
+    #[arg(skip)]
+    pub(crate) given: Given,
 }
 
 /// A time given in seconds, in whole milliseconds.
@@ -208,13 +216,17 @@ impl MeasureArgs {
         };
         let warmup_ms =
             if self.iterations.is_some() { 0 } else { millis("--warmup", self.warmup, 0.0)? };
+        const RUNS_MAX: usize = 1000;
+        if !(1..=RUNS_MAX).contains(&self.runs) {
+            return Err(Failure::Usage(format!("--runs {}: give 1 to {RUNS_MAX}", self.runs)));
+        }
         if self.rx_depth == Some(0) {
             return Err(Failure::Usage("--rx-depth 0: give 1 or more".to_owned()));
         }
         let job = self.job(preset, nodes, &sizes, max_depth)?;
         let parameters = self.work.parameters(preset.benchmark)?;
         sound(name, &job, &depths, self.validate)?;
-        self.check_rate(preset.benchmark)?;
+        self.check_rate(&rates)?;
         let orders = self.orders(&job, &sizes)?;
         Ok(Wish {
             name: self.name.clone(),
@@ -232,6 +244,7 @@ impl MeasureArgs {
             histograms: !self.no_histogram,
             counters: !self.no_counters,
             until: Until::of(self.until, self.blocks, self.iterations)?,
+            runs: self.runs,
             cpus: self.cpu.clone(),
             numa: self.numa,
         })
@@ -255,11 +268,11 @@ impl MeasureArgs {
         }
     }
 
-    /// Refuses a rate for what does not go by the clock.
-    fn check_rate(&self, benchmark: Benchmark) -> Result<(), Failure> {
-        if self.rate.is_some() && !benchmark.is_clocked() {
-            let text = "--rate is for open_loop, sat_latency and the workloads of calls";
-            return Err(Failure::Usage(text.to_owned()));
+    /// Refuses a rate that no clock has, or that contradicts other options.
+    fn check_rate(&self, rates: &[usize]) -> Result<(), Failure> {
+        const RATE_MAX: usize = 1_000_000_000;
+        if let Some(rate) = rates.iter().find(|rate| **rate > RATE_MAX) {
+            return Err(Failure::Usage(format!("--rate {rate}: give {RATE_MAX} a second at most")));
         }
         if self.rate.is_some() && self.post_list > 1 {
             let text = "--post-list waits for several, --rate for none: give one of them";

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::millis;
+use crate::cli::{Given, millis};
 use crate::fabric_name::FabricName;
 use crate::failure::Failure;
 use crate::host;
@@ -156,7 +156,16 @@ pub(crate) struct MpiArgs {
     /// End when standard input is closed (a plan has died).
     #[arg(long, hide = true)]
     pub(crate) until_stdin_closes: bool,
+    /// Which of all these were given.
+    #[arg(skip)]
+    pub(crate) given: Given,
 }
+
+/// Options that do nothing for some tests, and who reads them.
+const READERS: [(&str, &[Test]); 2] = [
+    ("depth", &[Test::Bandwidth]),
+    ("sizes", &[Test::Latency, Test::Bandwidth, Test::Allgather, Test::Allreduce, Test::Bcast]),
+];
 
 /// What the arguments mean.
 pub(super) struct Wanted {
@@ -203,6 +212,15 @@ impl MpiArgs {
         let list = |option: &str, text: &str| {
             parse_list(text).map_err(|reason| wrong(format!("{option}: {reason}")))
         };
+        for (option, readers) in READERS {
+            if self.given.has(option) && !readers.contains(&self.test) {
+                let names = readers.iter().map(|test| test.name()).collect::<Vec<_>>().join(", ");
+                return Err(wrong(format!("--{option} is not for this test: it is for {names}")));
+            }
+        }
+        if self.given.has("warmup") && self.iterations.is_some() {
+            return Err(wrong("--warmup does nothing with --iterations".to_owned()));
+        }
         let ranks = list("--ranks", &self.ranks)?;
         let is_pair = self.test.benchmark() != Benchmark::Collective;
         if let Some(count) = ranks.iter().find(|&&count| count < 2 || (is_pair && count != 2)) {

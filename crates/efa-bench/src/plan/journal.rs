@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::options::PlanArgs;
+use super::options::{DEFAULT_OUT, PlanArgs};
 use crate::exchange::plain;
 use crate::failure::Failure;
 use crate::host;
@@ -145,6 +145,7 @@ impl Journal {
             true => Vec::new(),
             false => parse(&text[..whole]).map_err(|e| input_failure(&path, &e))?,
         };
+        let was_done = matches!(known.last(), Some(Event::PlanDone { .. }));
         let events = continued(known, identity).map_err(|difference| {
             Failure::Usage(format!(
                 "{} is of a plan that did not end: {difference}; choose another --out, or --force \
@@ -152,6 +153,14 @@ impl Journal {
                 path.display()
             ))
         })?;
+        let is_asked_for = options.given.has("out") || options.out != Path::new(DEFAULT_OUT);
+        if was_done && events.is_empty() && !is_asked_for {
+            // Nobody has asked for this folder: what is in it may be all there is of a long night.
+            return Err(Failure::Usage(format!(
+                "{DEFAULT_OUT} holds the result of a plan that is done: name another folder with --out, or \
+                 --force to measure it again"
+            )));
+        }
         file.set_len(if events.is_empty() { 0 } else { whole as u64 }).map_err(|e| failed(&e))?;
         file.seek(SeekFrom::End(0)).map_err(|e| failed(&e))?;
         Ok((Self { file, path }, events))

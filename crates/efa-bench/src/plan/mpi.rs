@@ -1,6 +1,6 @@
 //! Steps that measure MPI on a fabric: `efa-bench mpi`, in a process of its own.
 
-use clap::{Parser, ValueEnum};
+use clap::ValueEnum;
 use toml::de::DeTable;
 
 use super::fabric::{Fabric, Start};
@@ -92,8 +92,8 @@ fn words(test: Test, options: &Options, fabric: &Fabric) -> Result<Vec<String>, 
 
 fn understood(test: Test, options: &Options, fabric: &Fabric) -> Result<MpiArgs, Failure> {
     let words = words(test, options, fabric)?;
-    let program = "efa-bench".to_owned();
-    let parsed = Cli::try_parse_from(std::iter::once(&program).chain(&words));
+    let all = std::iter::once("efa-bench".into()).chain(words.into_iter().map(Into::into));
+    let parsed = Cli::parse_words(all.collect());
     match parsed.map_err(|error| task::refusal(&error))?.command {
         Command::Mpi(arguments) => Ok(arguments),
         _ => Err(Failure::Check("`mpi` was taken for another command".to_owned())),

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::DEFAULT_PORT;
+use crate::cli::{DEFAULT_PORT, Given};
+
+/// The folder of a plan that was given none; its result is not overwritten without --force.
+pub(crate) const DEFAULT_OUT: &str = "report";
 
 /// Which plan, on which fabrics, and where its files go.
 #[derive(Debug, Args)]
@@ -20,7 +23,7 @@ pub(crate) struct PlanArgs {
     pub(crate) dry_run: bool,
     /// Folder for results.json, results.csv, events.ndjson and the report: index.html, index.md and its
     /// plots.
-    #[arg(short, long, default_value = "report")]
+    #[arg(short, long, default_value = DEFAULT_OUT)]
     pub(crate) out: PathBuf,
     /// Begin anew, whatever the folder holds of a plan that did not end.
     #[arg(long)]
@@ -47,4 +50,7 @@ pub(crate) struct PlanArgs {
     /// No progress.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// Which of all these were given.
+    #[arg(skip)]
+    pub(crate) given: Given,
 }

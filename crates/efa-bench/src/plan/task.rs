@@ -1,7 +1,5 @@
 //! What a plan runs: each step on each fabric it goes with, checked as a whole before any runs.
 
-use clap::Parser;
-
 use super::fabric::Fabric;
 use super::mpi::{self, MpiWork};
 use super::source::{NODES, Options, Source, StepSource, WorkSource};
@@ -219,9 +217,11 @@ fn understood(
     let mut words = vec!["efa-bench".to_owned(), "run".to_owned(), benchmark.text()];
     words.extend(["--host".to_owned(), "localhost".to_owned()]);
     words.extend(options.words());
-    let parsed = Cli::try_parse_from(&words).map_err(|error| refusal(&error))?;
+    let words = words.into_iter().map(Into::into).collect();
+    let parsed = Cli::parse_words(words).map_err(|error| refusal(&error))?;
     match parsed.command {
         Command::Run { measure, .. } => {
+            measure.given.check(&[benchmark])?;
             let wish = measure.wish(benchmark, nodes)?;
             Ok((measure, wish))
         }
