@@ -66,10 +66,14 @@ fn collective_operations_are_measured_over_sockets() {
     if !has_mpi() {
         return;
     }
-    for (test, sizes) in
-        [("allreduce", "4,4096"), ("allgather", "1,4096"), ("bcast", "1,100000"), ("barrier", "1")]
-    {
-        let found = run(&mpi(&[test, "--fabric", "tcp", "-s", sizes, "-n", "20", "--validate"]));
+    for (test, sizes) in [
+        ("allreduce", &["-s", "4,4096"][..]),
+        ("allgather", &["-s", "1,4096"]),
+        ("bcast", &["-s", "1,100000"]),
+        ("barrier", &[]),
+    ] {
+        let words = [&[test, "--fabric", "tcp", "-n", "20", "--validate"], sizes].concat();
+        let found = run(&mpi(&words));
         assert_eq!((&found["test"], &found["benchmark"]), (&test.into(), &"collective".into()));
         for point in found["points"].as_array().expect("points") {
             let collective = &point["collective"];
