@@ -125,7 +125,8 @@ pub(crate) fn words<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> Stri
     }
     let left_out: usize = known.map(|cores| cores.left_out.len()).sum();
     if left_out > 0 {
-        words.push(format!("{left_out} blocks with the cores elsewhere do not count"));
+        let (plural, verb) = if left_out == 1 { ("block", "does") } else { ("blocks", "do") };
+        words.push(format!("{left_out} {plural} with the cores elsewhere {verb} not count"));
     }
     match words.len() {
         0 => "cores: not measured".to_owned(),

@@ -228,11 +228,11 @@ mod tests {
         assert!(interval.low < 6.0 && interval.high > 8.0, "{interval:?}");
         // Those with the cores far apart do not count where others had them near.
         let at = |gbit, ns| Point {
-            cores: Some(crate::cores::Cores::between(ns, ns)),
+            cores: Some(cores::Cores::between(ns, ns)),
             ..self::point(256, 256, gbit)
         };
-        let one = one_of(&[&at(5.0, 530.0), &at(9.0, 112.0), &at(5.5, 530.0)]).expect("a point");
-        assert!((one.figure() - 9.0).abs() < 1e-3 && one.blocks.len() == 5, "{one:?}");
+        let one = one_of(&[&at(5.0, 530.0), &at(9.0, 112.0), &at(9.1, 112.0)]).expect("a point");
+        assert!(one.figure() > 8.9 && one.blocks.len() == 10, "{one:?}");
         // Without blocks the figures themselves are them.
         let bare = |gbit| Point { blocks: Vec::new(), ..self::point(256, 0, gbit) };
         let one = one_of(&[&bare(1.0), &bare(9.0), &bare(2.0)]).expect("a point");
