@@ -210,13 +210,14 @@ pub(crate) fn table(runs: &[Run], names: &[&str]) -> Table {
 
 /// How far the middle of its blocks may be off, for people.
 fn uncertainty(point: &Point) -> String {
-    match (point.blocks.len(), point.interval) {
+    match (point.blocks.len(), point.interval.zip(point.figure())) {
         (0, _) => String::new(),
-        (blocks, Some(interval)) => {
-            let half = interval.half_width_percent(point.figure());
+        (blocks, Some((interval, figure))) => {
+            let half = interval.half_width_percent(figure);
             format!(" ± {half:.1} % ({blocks} blocks)")
         }
-        (_, None) => " (one block: nobody knows how certain)".to_owned(),
+        (1, None) => " (one block: nobody knows how certain)".to_owned(),
+        (_, None) => " (blocks without a figure: nobody knows how certain)".to_owned(),
     }
 }
 
@@ -287,7 +288,7 @@ mod tests {
     /// A ping-pong whose median is far from its mean, as the slowest make it.
     fn measured() -> Run {
         let spread = Distribution { p50_us: 6.0, ..Distribution::default() };
-        let times = Latency { round_trips: 9, mean_us: 6.3, distribution: Some(spread) };
+        let times = Latency { round_trips: Some(9), mean_us: 6.3, distribution: Some(spread) };
         let blocks = vec![5.7, 6.0, 6.0, 6.1, 6.6];
         let interval = report::middle_interval(&blocks);
         let point = Point { latency: Some(times), blocks, interval, ..Point::new(64, 1) };

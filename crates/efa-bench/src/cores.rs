@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(point.blocks, [14.0, 15.0], "one near block alone has no interval");
         // One of five: far is what this machine was.
         let point = of(&[(40.0, near), (14.0, far), (15.0, far), (13.0, far), (25.0, moved)]);
-        assert_eq!((point.blocks.len(), point.figure()), (3, 14.0));
+        assert_eq!((point.blocks.len(), point.figure()), (3, Some(14.0)));
         // Always on the move: all count, and it is said.
         let point = of(&[(40.0, moved), (20.0, moved)]);
         assert_eq!(

@@ -244,14 +244,6 @@ impl Run {
         Some(whole)
     }
 
-    /// Whether messages were sent one by one, by one thread over one endpoint.
-    pub(crate) fn is_plain(&self) -> bool {
-        let Method { flow, threads, endpoints, directions, .. } = self.method;
-        let Method { memory_bytes, load_size_bytes, .. } = self.method;
-        let is_alone = (threads, endpoints, memory_bytes, load_size_bytes) == (1, 1, 0, 0);
-        directions == 1 && is_alone && self.operation == Operation::Send && flow == Flow::default()
-    }
-
     /// What was measured, in one word: the benchmark, or which operation of all ranks.
     pub(crate) fn kind(&self) -> &str {
         match self.benchmark {

@@ -209,7 +209,15 @@ impl Session {
         let PointSpec { size_bytes, depth, warmup_ms, rate_per_s, parameter, order, .. } = point;
         let rx_depth = point.rx_depth.min(self.rx_depth);
         let lost = Some(0);
-        Point { rx_depth, warmup_ms, rate_per_s, parameter, order, lost, ..Point::new(size_bytes, depth) }
+        Point {
+            rx_depth,
+            warmup_ms,
+            rate_per_s,
+            parameter,
+            order,
+            lost,
+            ..Point::new(size_bytes, depth)
+        }
     }
 
     fn packed(&self, of: TimesOf, times_ns: &Histogram<u64>) -> Option<PackedTimes> {
@@ -252,7 +260,7 @@ impl Session {
         let seconds = loaded.seconds.max(f64::MIN_POSITIVE);
         // Without answers ages say how long the window was, and nothing of the fabric.
         let service = Distribution::of(&loaded.service.histogram, 1);
-        let response = service.and(Distribution::of(&loaded.response.histogram, 1));
+        let response = service.and_then(|_| Distribution::of(&loaded.response.histogram, 1));
         let times = self.packed(TimesOf::Responses, &loaded.response.histogram);
         Ok(Point {
             lost: Some(loaded.response.lost),

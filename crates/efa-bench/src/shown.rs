@@ -61,14 +61,14 @@ impl Shown {
     fn unite(&mut self, runs: &[Run], places: &[Place]) {
         let found: Vec<&Point> =
             places.iter().map(|&(run, index)| &runs[run].points[index]).collect();
-        let Some(one) = one_of(&found) else { return };
+        let Some((one, shown)) = one_of(&found) else { return };
         let &(first, index) = &places[0];
         let (run, point) = (&runs[first], &runs[first].points[index]);
         self.repeats.push(Repeat {
             name: name(run),
             what: format!("{} {}", run.kind(), settings::words(&settings::of(run, point))),
-            figures: found.iter().map(|point| point.figure()).collect(),
-            shown: one.figure(),
+            figures: found.iter().filter_map(|point| point.figure()).collect(),
+            shown,
         });
         for &(run, index) in places {
             self.runs[run].points[index] = one.clone();
@@ -113,9 +113,9 @@ fn key(run: &Run, point: &Point) -> String {
     format!("{}\n{}\n{}\n{}", run.name, run.source, run.kind(), values.join("\n"))
 }
 
-/// The point that stands for all; of equally good ones the last. Those that were measured with the processors elsewhere do
+/// The point that stands for all, and its figure; of equally good ones the last. Those that were measured with the processors elsewhere do
 /// not count.
-fn one_of(points: &[&Point]) -> Option<Point> {
+fn one_of(points: &[&Point]) -> Option<(Point, f64)> {
     let phase = cores::counting(points.iter().map(|point| &point.cores));
     let is_there = |point: &&&Point| {
         phase.is_none_or(|phase| point.cores.as_ref().is_some_and(|own| own.phase == phase))
@@ -123,22 +123,24 @@ fn one_of(points: &[&Point]) -> Option<Point> {
     let points: Vec<&Point> = points.iter().filter(is_there).copied().collect();
     let blocks: Vec<f64> = points.iter().flat_map(|point| blocks(point)).collect();
     let middle = middle(&blocks)?;
-    let distance = |point: &Point| (point.figure() - middle).abs();
-    let nearest =
-        points.iter().rev().min_by(|a, b| distance(a).total_cmp(&distance(b))).copied()?;
+    let distance = |figure: f64| (figure - middle).abs();
+    let with_figures = points.iter().rev().filter_map(|point| Some((*point, point.figure()?)));
+    let (nearest, shown) = with_figures.min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)))?;
     let has_blocks = points.iter().any(|point| !point.blocks.is_empty());
-    Some(Point {
+    let point = Point {
         interval: if has_blocks { middle_interval(&blocks) } else { nearest.interval },
         blocks: if has_blocks { blocks } else { Vec::new() },
         lost: points.iter().map(|point| point.lost).sum(),
         validated: points.iter().map(|point| point.validated).sum(),
         ..nearest.clone()
-    })
+    };
+    Some((point, shown))
 }
 
-/// Figures of its blocks; of a measurement without blocks its own.
+/// Figures of its blocks; of a measurement without blocks its own, if it has one.
 fn blocks(point: &Point) -> Vec<f64> {
-    if point.blocks.is_empty() { vec![point.figure()] } else { point.blocks.clone() }
+    let own = || point.figure().into_iter().collect();
+    if point.blocks.is_empty() { own() } else { point.blocks.clone() }
 }
 
 #[cfg(test)]
@@ -216,7 +218,8 @@ mod tests {
         let names: Vec<&str> = shown.runs.iter().map(|run| run.name.as_str()).collect();
         assert_eq!(names, ["mine", "mine, rx depth 1024"]);
         assert!(shown.section().is_none(), "nothing was measured twice");
-        assert!((shown.runs[0].points[0].figure() - 9.477).abs() < 1e-3);
+        let figure = shown.runs[0].points[0].figure().expect("a figure");
+        assert!((figure - 9.477).abs() < 1e-3);
     }
 
     #[test]
@@ -231,11 +234,12 @@ mod tests {
             cores: Some(cores::Cores::between(ns, ns)),
             ..self::point(256, 256, gbit)
         };
-        let one = one_of(&[&at(5.0, 530.0), &at(9.0, 112.0), &at(9.1, 112.0)]).expect("a point");
-        assert!(one.figure() > 8.9 && one.blocks.len() == 10, "{one:?}");
+        let (one, figure) =
+            one_of(&[&at(5.0, 530.0), &at(9.0, 112.0), &at(9.1, 112.0)]).expect("a point");
+        assert!(figure > 8.9 && one.blocks.len() == 10, "{one:?}");
         // Without blocks the figures themselves are them.
         let bare = |gbit| Point { blocks: Vec::new(), ..self::point(256, 0, gbit) };
-        let one = one_of(&[&bare(1.0), &bare(9.0), &bare(2.0)]).expect("a point");
-        assert!((one.figure() - 2.0).abs() < 1e-3 && one.blocks.is_empty());
+        let (one, figure) = one_of(&[&bare(1.0), &bare(9.0), &bare(2.0)]).expect("a point");
+        assert!((figure - 2.0).abs() < 1e-3 && one.blocks.is_empty());
     }
 }

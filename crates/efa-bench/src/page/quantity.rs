@@ -62,7 +62,7 @@ const COLLECTIVE: Quantity = Quantity {
         the mean where that is all that is known.",
     of: |point| {
         let median = point.operation_time.map(|times| times.p50_us);
-        median.or(point.collective.map(|own| own.mean_us))
+        median.or_else(|| point.collective.map(|own| own.mean_us))
     },
 };
 const CALLS: Quantity = Quantity {

@@ -119,7 +119,7 @@ fn apart_percent(first: &[Point], second: &[Point]) -> usize {
     let phases = pairs.filter_map(|(own, other)| phase(own).zip(phase(other)));
     let (all, apart) =
         phases.fold((0, 0), |(all, apart), (a, b)| (all + 1, apart + usize::from(a != b)));
-    if all == 0 { 0 } else { apart * 100 / all }
+    (apart * 100).checked_div(all).unwrap_or(0)
 }
 
 /// The options of a step, for one block. What adapters count is read beside the first only.
@@ -182,7 +182,7 @@ mod tests {
         let point = |&(depth, gbit): &(usize, f64)| Point {
             bandwidth: Some(Bandwidth::new(1, (gbit * 1e9 / 8.0) as u64, 1.0)),
             blocks: vec![gbit],
-            lost: 1,
+            lost: Some(1),
             ..Point::new(64, depth)
         };
         let mut run = Run::new("mine", Benchmark::Bandwidth, figures.iter().map(point).collect());
@@ -195,10 +195,10 @@ mod tests {
         let rounds =
             [round(&[(1, 3.0), (8, 9.0)]), round(&[(8, 7.0), (1, 1.0)]), round(&[(1, 2.0)])];
         let [run] = merge(&rounds).try_into().expect("one run");
-        let found: Vec<(usize, f64, &[f64])> =
+        let found: Vec<(usize, Option<f64>, &[f64])> =
             run.points.iter().map(|p| (p.depth, p.figure(), p.blocks.as_slice())).collect();
-        assert_eq!(found, [(1, 2.0, &[3.0, 1.0, 2.0][..]), (8, 9.0, &[9.0, 7.0])]);
-        assert_eq!((run.points[0].lost, run.counters["client"]["tx_pkts"]), (3, 15));
+        assert_eq!(found, [(1, Some(2.0), &[3.0, 1.0, 2.0][..]), (8, Some(9.0), &[9.0, 7.0])]);
+        assert_eq!((run.points[0].lost, run.counters["client"]["tx_pkts"]), (Some(3), 15));
         assert!(run.points[0].interval.is_some() && merge(&[]).is_empty());
     }
 
