@@ -22,6 +22,19 @@ const NUMBER: &str = "@IBVERBS_PABI_VERSION@";
 /// Functions by node.
 type Nodes = BTreeMap<Node, BTreeSet<String>>;
 
+/// What a function in a map file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// It returns a pointer.
+    Pointer,
+    /// It returns something else, or is a variable.
+    Other,
+    /// Programs have it from the header: maps of some releases name it for nothing.
+    Inline,
+}
+
+type Kinds = BTreeMap<String, Kind>;
+
 /// `IBVERBS_1.10` is after `IBVERBS_1.9`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Node(Vec<u32>, String);
@@ -45,59 +58,63 @@ pub(crate) fn write(checkout: &Path, lists: &Path) -> Result<()> {
     let checkout = Checkout(checkout);
     let releases = checkout.releases()?;
     let (mut verbs, mut efa) = (Nodes::new(), Nodes::new());
-    let mut pointers = BTreeMap::new();
     for release in &releases {
-        merge(&mut verbs, nodes(&checkout.file(release, VERBS_MAP)?)?);
-        merge(&mut efa, nodes(&checkout.file(release, EFA_MAP)?)?);
+        merge(&mut verbs, nodes_of(&checkout.file(release, VERBS_MAP)?)?);
+        merge(&mut efa, nodes_of(&checkout.file(release, EFA_MAP)?)?);
     }
-    for release in releases.iter().rev() {
-        let names = verbs.values().chain(efa.values()).flatten();
-        let unknown: Vec<_> = names.filter(|name| !pointers.contains_key(*name)).collect();
-        if !unknown.is_empty() {
-            let headers = without_comments(&checkout.headers(release)?);
-            let found = unknown.into_iter().filter_map(|name| {
-                returns_pointer(&headers, name).map(|pointer| (name.clone(), pointer))
-            });
-            let found: Vec<_> = found.collect();
-            pointers.extend(found);
-        }
-    }
+    let names: BTreeSet<&String> = verbs.values().chain(efa.values()).flatten().collect();
+    let kinds = checkout.kinds(&releases, names)?;
     let newest = checkout.package_version()?;
-    let text = |title: &str, body: String| {
-        format!(
-            "# {title} of rdma-core {OLDEST} to {newest}, with a * if it returns a pointer.\n\
-             # Written by `cargo xtask abi-lists`; `cargo xtask replace-verbs` makes the library from it.\n{body}"
-        )
-    };
-    let public = |nodes: &Nodes| {
-        let mut body = String::new();
-        for (node, names) in nodes.iter().filter(|(node, _)| !node.is_private()) {
-            for name in names {
-                let star = if pointers.get(name) == Some(&true) { "*" } else { "" };
-                let _ = writeln!(body, "{} {star}{name}", node.1);
-            }
-        }
-        body
-    };
     let offered = "Version node and function: what programs find in";
-    let private = verbs.iter().filter(|(node, _)| node.is_private());
-    let private: BTreeSet<_> =
-        private.flat_map(|(_, names)| names).filter(|name| !name.contains('@')).collect();
-    let mut body = String::new();
-    for name in private {
-        let star = if pointers.get(name) == Some(&true) { "*" } else { "" };
-        let _ = writeln!(body, "{star}{name}");
-    }
-    let title = "What other libraries take from the private node of libibverbs.so.1";
-    for (file, text) in [
-        ("libibverbs.symbols", text(&format!("{offered} libibverbs.so.1"), public(&verbs))),
-        ("libefa.symbols", text(&format!("{offered} libefa.so.1"), public(&efa))),
-        ("libibverbs.private", text(title, body)),
+    let private = "What other libraries take from the private node of libibverbs.so.1";
+    for (file, title, body) in [
+        ("libibverbs.symbols", format!("{offered} libibverbs.so.1"), public(&verbs, &kinds)),
+        ("libefa.symbols", format!("{offered} libefa.so.1"), public(&efa, &kinds)),
+        ("libibverbs.private", private.to_owned(), privates(&verbs, &kinds)),
     ] {
+        let text = format!(
+            "# {title} of rdma-core {OLDEST} to {newest}, with a * if it returns a pointer.\n# Written by \
+             `cargo xtask abi-lists`; `cargo xtask replace-verbs` makes the library from it.\n{body}"
+        );
         fs::write(lists.join(file), text).with_context(|| format!("cannot write {file}"))?;
     }
     println!("lists of {} releases, the newest {newest}", releases.len());
     Ok(())
+}
+
+/// What is written before a name; `None` for one that no library has.
+fn star(kinds: &Kinds, name: &str) -> Option<&'static str> {
+    match kinds.get(name) {
+        Some(Kind::Inline) => None,
+        Some(Kind::Pointer) => Some("*"),
+        Some(Kind::Other) | None => Some(""),
+    }
+}
+
+/// Lines of what programs are linked to.
+fn public(nodes: &Nodes, kinds: &Kinds) -> String {
+    let mut lines = String::new();
+    for (node, names) in nodes.iter().filter(|(node, _)| !node.is_private()) {
+        for name in names {
+            if let Some(star) = star(kinds, name) {
+                let _ = writeln!(lines, "{} {star}{name}", node.1);
+            }
+        }
+    }
+    lines
+}
+
+/// Lines of what is in no public node. Names with a number are for `replace-verbs` to make.
+fn privates(nodes: &Nodes, kinds: &Kinds) -> String {
+    let of_private = nodes.iter().filter(|(node, _)| node.is_private());
+    let names: BTreeSet<&String> = of_private.flat_map(|(_, names)| names).collect();
+    let mut lines = String::new();
+    for name in names.into_iter().filter(|name| !name.contains('@')) {
+        if let Some(star) = star(kinds, name) {
+            let _ = writeln!(lines, "{star}{name}");
+        }
+    }
+    lines
 }
 
 /// A repository of rdma-core.
@@ -133,6 +150,26 @@ impl Checkout<'_> {
         headers.map(|path| self.file(release, path)).collect()
     }
 
+    /// What the functions are in the newest release that declares them.
+    fn kinds(&self, releases: &[String], mut names: BTreeSet<&String>) -> Result<Kinds> {
+        let mut kinds = Kinds::new();
+        for release in releases.iter().rev() {
+            names.retain(|name| !name.contains('@'));
+            if names.is_empty() {
+                break;
+            }
+            let headers = without_comments(&self.headers(release)?);
+            names.retain(|name| {
+                let kind = kind(&headers, name);
+                kinds.extend(kind.map(|kind| ((*name).clone(), kind)));
+                kind.is_none()
+            });
+        }
+        // Variables, and functions that are left in the map only.
+        println!("no release declares {names:?}");
+        Ok(kinds)
+    }
+
     /// Of what is checked out.
     fn package_version(&self) -> Result<String> {
         let file = self.file("HEAD", "CMakeLists.txt")?;
@@ -160,7 +197,7 @@ fn without_comments(text: &str) -> String {
 }
 
 /// The global functions of a version script.
-fn nodes(script: &str) -> Result<Nodes> {
+fn nodes_of(script: &str) -> Result<Nodes> {
     let script = without_comments(script);
     let mut nodes = Nodes::new();
     let mut rest = script.as_str();
@@ -179,7 +216,7 @@ fn nodes(script: &str) -> Result<Nodes> {
 }
 
 /// By the first declaration of `name` in `headers`; `None` without one.
-fn returns_pointer(headers: &str, name: &str) -> Option<bool> {
+fn kind(headers: &str, name: &str) -> Option<Kind> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     headers.match_indices(name).find_map(|(at, _)| {
         let (before, after) = (&headers[..at], &headers[at + name.len()..]);
@@ -191,7 +228,11 @@ fn returns_pointer(headers: &str, name: &str) -> Option<bool> {
         // A macro, a call or the name alone declares nothing.
         let declares =
             !of_type.is_empty() && !of_type.starts_with("define") && !of_type.starts_with("return");
-        declares.then(|| of_type.ends_with('*'))
+        declares.then(|| match of_type {
+            _ if of_type.starts_with("static") => Kind::Inline,
+            _ if of_type.ends_with('*') => Kind::Pointer,
+            _ => Kind::Other,
+        })
     })
 }
 
@@ -202,30 +243,30 @@ mod tests {
     #[test]
     fn nodes_are_in_the_order_of_their_numbers() {
         let script = "/* c; { */ A_1.9 { global: /* x */ b; a; local: *; };\nA_1.10 { c; } A_1.9;";
-        let nodes = nodes(script).unwrap();
+        let nodes = nodes_of(script).unwrap();
         let names: Vec<_> = nodes.keys().map(|node| node.1.as_str()).collect();
         assert_eq!(names, ["A_1.9", "A_1.10"]);
         assert_eq!(nodes[&Node::new("A_1.9")].iter().collect::<Vec<_>>(), ["a", "b"]);
-        assert!(super::nodes("A_1 { a;").is_err());
-        assert!(super::nodes("").is_err());
+        assert!(nodes_of("A_1 { a;").is_err());
+        assert!(nodes_of("").is_err());
     }
 
     #[test]
     fn private_nodes_of_all_numbers_are_one() {
-        let nodes = nodes("P_PRIVATE_@IBVERBS_PABI_VERSION@ { global: x; };").unwrap();
+        let nodes = nodes_of("P_PRIVATE_@IBVERBS_PABI_VERSION@ { global: x; };").unwrap();
         assert!(nodes.keys().all(Node::is_private) && nodes.len() == 1);
     }
 
     #[test]
-    fn declarations_tell_pointers() {
+    fn declarations_tell_what_a_function_is() {
         let headers = "#define a(x) b(x)\nstruct s *a(int x);\nint xb(void);\nconst char *\nb(void);\n\
                        static int c(void) { return d(); }\nint d(void);";
         let headers = without_comments(headers);
-        assert_eq!(returns_pointer(&headers, "a"), Some(true));
-        assert_eq!(returns_pointer(&headers, "b"), Some(true));
-        assert_eq!(returns_pointer(&headers, "c"), Some(false));
-        assert_eq!(returns_pointer(&headers, "d"), Some(false));
-        assert_eq!(returns_pointer(&headers, "e"), None);
+        assert_eq!(kind(&headers, "a"), Some(Kind::Pointer));
+        assert_eq!(kind(&headers, "b"), Some(Kind::Pointer));
+        assert_eq!(kind(&headers, "c"), Some(Kind::Inline));
+        assert_eq!(kind(&headers, "d"), Some(Kind::Other));
+        assert_eq!(kind(&headers, "e"), None);
     }
 
     #[test]

@@ -56,7 +56,7 @@ static void check_sender(struct ibv_cq_ex *cq, struct node *from, int ahn)
 	CHECK_EQ(ibv_wc_read_slid(cq), ahn);
 	union ibv_gid gid;
 	int got = efadv_wc_read_sgid(efadv_cq_from_ibv_cq_ex(cq), &gid);
-	CHECK_EQ(got, ahn == 0xffff ? 0 : ENOENT);
+	CHECK_EQ(got, ahn == 0xffff ? 0 : -ENOENT);
 	if (got == 0)
 		CHECK_EQ(memcmp(&gid, &from->gid, sizeof(gid)), 0);
 	ibv_end_poll(cq);

@@ -54,7 +54,7 @@ static void check_versions(struct node *node, struct ibv_cq *cq)
 	struct ibv_qp *qp = efadv_create_qp_ex(node->context, &attr, &efa.attr, sizeof(efa));
 	CHECK(qp);
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
-	efa.newer[3] = 1;
+	efa.newer[12] = 1;
 	CHECK(!efadv_create_qp_ex(node->context, &attr, &efa.attr, sizeof(efa)));
 	CHECK_EQ(errno, EINVAL);
 	attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
