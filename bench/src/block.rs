@@ -44,7 +44,7 @@ pub(crate) fn comparable(ours: &[Block], reference: &[Block]) -> Option<(Vec<f64
 }
 
 /// "cores near: 112 ns (30 blocks); far: 530 ns (2 blocks); moved during 1 block".
-pub(crate) fn cores<'a>(blocks: impl Iterator<Item = &'a Block> + Clone) -> String {
+pub(crate) fn cores<'a>(blocks: &(impl Iterator<Item = &'a Block> + Clone)) -> String {
     let of = |phase: Phase| {
         let own = blocks.clone().filter(move |own| own.phase == phase);
         (own.clone().count(), own.filter_map(|own| own.floor_ns).reduce(f64::min))
@@ -92,8 +92,8 @@ mod tests {
     fn the_floor_is_named_with_its_phase() {
         let block = Block::at;
         let all = [block(1.0, Phase::Near), block(2.0, Phase::Near), block(3.0, Phase::Changed)];
-        assert_eq!(cores(all.iter()), "cores near: 100 ns (2 blocks); moved during 1 block");
+        assert_eq!(cores(&all.iter()), "cores near: 100 ns (2 blocks); moved during 1 block");
         let none = [Block { floor_ns: None, ..block(1.0, Phase::NotMeasured) }];
-        assert_eq!(cores(none.iter()), "cores not measured beside 1 block");
+        assert_eq!(cores(&none.iter()), "cores not measured beside 1 block");
     }
 }

@@ -168,7 +168,7 @@ pub(crate) fn to_text([ours, reference]: [&str; 2], rows: &[Row]) -> String {
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
     let blocks = rows.iter().flat_map(|row| row.ours.iter().chain(&row.reference));
-    cells.iter().map(line).chain([block::cores(blocks) + "\n"]).collect()
+    cells.iter().map(line).chain([block::cores(&blocks) + "\n"]).collect()
 }
 
 /// All rounds of all rows.
