@@ -20,6 +20,7 @@ mod mpi4py;
 mod netns;
 mod nixl;
 mod openmpi;
+mod openshmem;
 mod perftest;
 mod pingpong;
 mod pypi;
