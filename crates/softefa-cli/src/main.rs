@@ -19,6 +19,7 @@ mod program;
 mod publish;
 mod run;
 mod run_dir;
+mod say;
 mod supervise;
 mod top;
 mod wake;
@@ -26,6 +27,7 @@ mod wake;
 use std::process::ExitCode;
 
 use args::Command;
+use say::say;
 
 fn main() -> ExitCode {
     let result = args::parse().and_then(|command| match command {
@@ -38,7 +40,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            eprintln!("softefa: {failure}");
+            say!("softefa: {failure}");
             ExitCode::from(failure.code())
         }
     }

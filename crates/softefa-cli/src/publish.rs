@@ -9,6 +9,7 @@ use softefa::hw_counters::{HwCounters, LIFESPAN_MS};
 
 use crate::background::Background;
 use crate::failure::Failure;
+use crate::say::say;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(LIFESPAN_MS);
@@ -29,7 +30,7 @@ impl Publisher {
     /// Publishes once more, so that the files agree with what the run counted in the end.
     pub(crate) fn finish(self) {
         if let Err(error) = self.0.finish() {
-            eprintln!("softefa: hw_counters are not up to date: {error}");
+            say!("softefa: hw_counters are not up to date: {error}");
         }
     }
 }
@@ -43,7 +44,7 @@ fn tick(mut files: HwCounters, run_dir: PathBuf) -> impl FnMut(bool) -> io::Resu
         if let Err(error) = published
             && !std::mem::replace(&mut is_said, true)
         {
-            eprintln!("softefa: hw_counters are not up to date: {error}");
+            say!("softefa: hw_counters are not up to date: {error}");
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::pcap::{Recorder, Recording};
 use crate::publish::Publisher;
 use crate::run_dir::RunDir;
+use crate::say::say;
 use crate::supervise::{self, Supervisor};
 use crate::{devices, launch, library, program};
 
@@ -49,17 +50,17 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let recorded = recorder.map_or(Ok(()), Recorder::finish);
 
     if let Some(line) = supervise::obituary(&name, status) {
-        eprintln!("softefa: {line}");
+        say!("softefa: {line}");
     }
     let code = supervise::exit_code(status);
     for result in [recorded, collect(args, run.path(), output)] {
         match result {
-            Err(failure) if code != 0 => eprintln!("softefa: {failure}"),
+            Err(failure) if code != 0 => say!("softefa: {failure}"),
             result => result?,
         }
     }
     if args.keep {
-        eprintln!("softefa: run directory kept: {}", run.path().display());
+        say!("softefa: run directory kept: {}", run.path().display());
     }
     Ok(code)
 }
@@ -85,16 +86,16 @@ fn collect(args: &RunArgs, run_dir: &Path, output: Option<Output>) -> Result<(),
     let processes = nic_counters::read_dir(run_dir).map_err(failed)?;
     let foreign = nic_counters::count_foreign(run_dir).map_err(failed)?;
     if foreign > 0 {
-        eprintln!(
+        say!(
             "softefa: the counters of {foreign} device(s) of this run are missing: the adapter library is of another build than this program; build both, or check --library and SOFTEFA_LIBRARY"
         );
     }
     if args.stats {
         if processes.is_empty() && foreign == 0 {
-            eprintln!("softefa: no process of this run opened a device");
+            say!("softefa: no process of this run opened a device");
         }
         for line in counters::to_lines(&processes) {
-            eprintln!("softefa: {line}");
+            say!("softefa: {line}");
         }
     }
     output.map_or(Ok(()), |output| output.write(&counters::to_json(&processes)))

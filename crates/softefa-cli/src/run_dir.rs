@@ -12,6 +12,7 @@ use softefa::config::{format_key, parse_key};
 use softefa::local_copy::{UserKey, random_key};
 
 use crate::failure::Failure;
+use crate::say::say;
 
 const RUN_PREFIX: &str = "run-";
 const KEY_FILE: &str = "local-key";
@@ -93,7 +94,7 @@ impl Drop for RunDir {
         // Half removed it looks like what a killed run left, which others would remove, too.
         let _alone = self.path.parent().map(one_at_a_time);
         if let Err(error) = fs::remove_dir_all(&self.path) {
-            eprintln!("softefa: run directory {} left behind: {error}", self.path.display());
+            say!("softefa: run directory {} left behind: {error}", self.path.display());
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::ffi::{c_char, c_int};
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
@@ -85,7 +86,8 @@ impl Device {
     fn open_anew(&self) -> Result<Arc<softefa::Device>, Errno> {
         softefa::Device::open(&self.spec, &self.config).map_err(|error| {
             let cause = error.source().map_or_else(String::new, |cause| format!(": {cause}"));
-            eprintln!("softefa: {error}{cause}");
+            // Not `eprintln`, which panics when nobody takes the line.
+            let _ = writeln!(std::io::stderr(), "softefa: {error}{cause}");
             Errno::from(error)
         })
     }
@@ -114,7 +116,9 @@ fn fill(field: &mut [c_char], bytes: &[u8]) {
 fn devices() -> Option<&'static [Device]> {
     static DEVICES: OnceLock<Option<Vec<Device>>> = OnceLock::new();
     let devices = DEVICES.get_or_init(|| {
-        let config = Config::from_env().map_err(|error| eprintln!("softefa: {error}")).ok()?;
+        let config = Config::from_env();
+        let config =
+            config.map_err(|error| writeln!(std::io::stderr(), "softefa: {error}")).ok()?;
         let config = Arc::new(config);
         let root = sysfs::prepare(&config);
         let specs = config.devices.iter().enumerate();

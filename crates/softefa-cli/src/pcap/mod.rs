@@ -15,6 +15,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::args::PcapArgs;
 use crate::background::Background;
 use crate::failure::Failure;
+use crate::say::say;
 use crate::wake::{Waker, Woken};
 use collector::{Filter, Scope};
 use file::{Capture, Output};
@@ -38,9 +39,7 @@ fn failure(path: &Path, error: &io::Error) -> Failure {
 /// Tells how it went, on standard error: the file may be standard output.
 fn report(path: &Path, (packets, lost): (u64, u64)) {
     let path = path.display();
-    eprintln!(
-        "softefa: {packets} packets captured to {path}, {lost} lost because they came too fast"
-    );
+    say!("softefa: {packets} packets captured to {path}, {lost} lost because they came too fast");
 }
 
 /// Captures what runs until it is told to stop.

@@ -67,6 +67,20 @@ fn exit_code_is_the_program_s() {
     assert!(outcome.stderr.contains("SIGSEGV"), "{outcome}");
 }
 
+/// `softefa run ... 2>&1 | head`: it ended with 101, a panic of its own.
+#[test]
+fn exit_code_is_the_program_s_though_nobody_reads_the_messages() {
+    let mut running = Command::new(softefa())
+        .args(["run", "--", "sh", "-c", "read line; kill -SEGV $$"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(running.stderr.take());
+    drop(running.stdin.take());
+    assert_eq!(running.wait().unwrap().code(), Some(139));
+}
+
 #[test]
 fn signals_reach_the_program() {
     let script =
