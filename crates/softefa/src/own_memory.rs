@@ -7,7 +7,7 @@ use crate::memory;
 use crate::process;
 use crate::wire::Piece;
 
-/// The kernel does not offer `process_vm_readv(2)` (a sandbox): memory is read as it is.
+/// The kernel does not offer `process_vm_readv(2)` (a sandbox): memory is copied by [`crate::memory`].
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// Appends the bytes of `pieces`, registered memory, to `out`; `false` when some are not there.
