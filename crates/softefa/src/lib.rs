@@ -18,7 +18,7 @@ pub mod trace;
 
 mod ah;
 mod channel;
-mod core;
+mod completion;
 mod cq;
 mod device;
 mod gid;
@@ -33,16 +33,21 @@ mod pd;
 mod poll_set;
 mod process;
 mod qp;
+mod qp_state;
+mod request;
 mod rq;
 mod service;
+mod shell;
+mod side;
 mod sq;
 mod status;
 mod wire;
 
 pub use ah::{Ah, CreateAhError};
 pub use channel::{Channel, ChannelClosed};
+pub use completion::{Completion, CompletionOp};
 pub use config::{Config, ConfigError, DeviceSpec, Integrity};
-pub use cq::{ArmError, Completion, CompletionOp, Cq, CreateCqError};
+pub use cq::{ArmError, Cq, CreateCqError};
 pub use device::{Device, OpenError};
 pub use gid::Gid;
 pub use lifecycle::is_forked_child;
@@ -50,10 +55,9 @@ pub use limits::{DeviceAttr, DeviceCaps, Profile};
 pub use memory::signals::sigaction;
 pub use mr::{Access, Mr, RegMrError, Sge};
 pub use pd::{AllocPdError, Pd};
-pub use qp::{
-    CreateQpError, ModifyError, ModifyQp, PostError, Qp, QpInit, QpKind, QpQuery, QpState, Remote,
-    SendData, SendOp, SendWr,
-};
+pub use qp::{CreateQpError, ModifyError, ModifyQp, PostError, Qp, QpInit};
+pub use qp_state::{QpKind, QpQuery, QpState};
+pub use request::{Remote, SendData, SendOp, SendWr};
 pub use status::Status;
 
 /// Value of [`Completion::ahn`] when the receiver owns no address handle for the sender.

@@ -1,9 +1,9 @@
 //! Send queue: work requests between posting and completion.
 
-use crate::core::Transfer;
 use crate::local_copy::lease::Lease;
 use crate::mr::{MrCache, Sge};
-use crate::qp::SendOp;
+use crate::request::SendOp;
+use crate::side::Transfer;
 use crate::status::Status;
 use crate::wire::Piece;
 

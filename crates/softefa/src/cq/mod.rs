@@ -2,16 +2,16 @@
 //! A program that sleeps instead arms the queue, and the service thread drives.
 
 mod attached;
-mod completion;
 mod family;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use srd::Instant;
 
 use crate::channel::{Channel, Events};
+use crate::completion::{Completion, Unpolled};
 use crate::counters::Counter;
 use crate::device::Device;
 use crate::host;
@@ -20,8 +20,6 @@ use crate::qp::Qp;
 use crate::service;
 
 use attached::Attached;
-
-pub use completion::{Completion, CompletionOp};
 
 pub(crate) use family::Family;
 
@@ -56,31 +54,6 @@ pub enum ArmError {
     /// this process was forked off the one that made the queue.
     #[error("there is no service thread to drive the queue; poll it instead")]
     NoService,
-}
-
-/// What a queue pair waits for the program to poll, so that it can stop taking more.
-#[derive(Debug, Default)]
-pub(crate) struct Unpolled {
-    /// Sends posted, completed or not.
-    pub(crate) sends: AtomicU32,
-    /// Unsolicited completions.
-    pub(crate) unsolicited: AtomicU32,
-}
-
-impl Unpolled {
-    pub(crate) fn clear(&self) {
-        self.sends.store(0, Ordering::Release);
-        self.unsolicited.store(0, Ordering::Release);
-    }
-
-    fn forget(&self, op: CompletionOp) {
-        let of = match op {
-            CompletionOp::Send | CompletionOp::Write => &self.sends,
-            CompletionOp::UnsolicitedWrite => &self.unsolicited,
-            CompletionOp::Recv | CompletionOp::RecvWrite => return,
-        };
-        of.fetch_sub(1, Ordering::Release);
-    }
 }
 
 #[derive(Debug, Default)]

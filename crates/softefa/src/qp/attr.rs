@@ -2,36 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::ah::Ah;
 use crate::cq::Cq;
-use crate::mr::Sge;
-
-/// Transport of a queue pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QpKind {
-    /// Scalable Reliable Datagram.
-    Srd,
-    /// Unreliable Datagram.
-    Ud,
-}
-
-/// State of a queue pair, as InfiniBand names them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum QpState {
-    /// Fresh, or taken back.
-    #[default]
-    Reset,
-    /// Receives may be posted.
-    Init,
-    /// Messages are taken.
-    ReadyToReceive,
-    /// Messages are sent, too.
-    ReadyToSend,
-    /// Sends are still taken and sent; programs use it as a stop on their way to an error.
-    SendQueueDrained,
-    /// Unusable; what was posted is flushed.
-    Error,
-}
+use crate::qp_state::{QpKind, QpState};
 
 /// What a queue pair is made of.
 #[derive(Debug, Clone)]
@@ -148,74 +120,6 @@ pub enum ModifyError {
     /// The queue pair is destroyed.
     #[error("the queue pair is destroyed")]
     Destroyed,
-}
-
-/// Present attributes of a queue pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct QpQuery {
-    /// State.
-    pub state: QpState,
-    /// Queue key.
-    pub qkey: u32,
-    /// Sequence number given by the program.
-    pub sq_psn: u32,
-    /// Tries when the receiver is not ready.
-    pub rnr_retry: u8,
-}
-
-/// Memory of a peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Remote {
-    /// Virtual address there.
-    pub addr: u64,
-    /// [`crate::Mr::rkey`] of the region that holds it.
-    pub rkey: u32,
-}
-
-/// Operation of a send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SendOp {
-    /// A message.
-    Send,
-    /// A message with 32 bits of immediate data.
-    SendImm(u32),
-    /// Copies remote memory into the one local entry. SRD only.
-    Read(Remote),
-    /// Copies the one local entry to remote memory. SRD only.
-    Write(Remote),
-    /// As [`SendOp::Write`], then completes a receive there with 32 bits of immediate data.
-    WriteImm(Remote, u32),
-}
-
-/// Where the payload of a send is.
-#[derive(Debug, Clone, Copy)]
-pub enum SendData<'a> {
-    /// In registered memory, which must stay as it is until the completion.
-    Sges(&'a [Sge]),
-    /// Here; copied before the call returns.
-    Inline(&'a [&'a [u8]]),
-}
-
-/// One send.
-#[derive(Debug, Clone, Copy)]
-pub struct SendWr<'a> {
-    /// Comes back in the completion.
-    pub wr_id: u64,
-    /// Operation.
-    pub op: SendOp,
-    /// Payload.
-    pub data: SendData<'a>,
-    /// Asks for a completion. Without it only a failure completes. Hardware, and a strict device,
-    /// refuse such sends; perftest's UD bandwidth test posts them.
-    pub signaled: bool,
-    /// Remote device.
-    pub ah: &'a Ah,
-    /// Remote queue pair.
-    pub remote_qpn: u16,
-    /// Queue key of the remote queue pair.
-    pub remote_qkey: u32,
-    /// More follows at once: do not transmit yet.
-    pub more: bool,
 }
 
 /// Why a work request was not taken.

@@ -11,9 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use srd::Instant;
 
 use super::Qp;
-use crate::core::Core;
 use crate::host;
 use crate::poll_set::{PollSet, Ready};
+use crate::shell::Side;
 
 /// How long at most; in vain, all queue pairs of the process together. Time for several tries of
 /// the last message: its retransmission time is 8 ms, 30 ms on a busy machine, before it doubles.
@@ -68,19 +68,19 @@ impl Qp {
             let now = host::now();
             waited_ns += now.ns_since(last_look).min(STEP_MAX_NS);
             last_look = now;
-            let mut core = self.lock();
-            if core.owes_data() {
-                core.service_turn(now, false);
+            let mut side = self.lock();
+            if side.shell().owes_data() {
+                side.service_turn(now, false);
             }
-            if !core.owes_data() {
+            if !side.shell().owes_data() {
                 return Ok(());
             }
             let left_ns = allowed_ns.saturating_sub(waited_ns);
             if left_ns == 0 {
                 return Err(waited_ns);
             }
-            let wait_ns = time_to_wait(&core, now).min(left_ns);
-            drop(core);
+            let wait_ns = time_to_wait(&*side, now).min(left_ns);
+            drop(side);
             let fd = self.driven.receive_fd();
             let mut ready = Ready::NONE;
             let Some(sockets) = sockets.get_or_insert_with(|| watch(fd)) else {
@@ -91,8 +91,8 @@ impl Qp {
     }
 }
 
-fn time_to_wait(core: &Core, now: Instant) -> u64 {
-    core.next_timeout().map_or(LOOK_NS, |at| at.ns_since(now)).min(LOOK_NS)
+fn time_to_wait(side: &dyn Side, now: Instant) -> u64 {
+    side.next_timeout().map_or(LOOK_NS, |at| at.ns_since(now)).min(LOOK_NS)
 }
 
 /// `None` when the process has no descriptor left: then there is no waiting.

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use srd::Instant;
 
-use crate::core::Core;
 use crate::poll_set::PollSet;
+use crate::shell::Side;
 #[cfg(test)]
 use crate::wire::Wire;
 
@@ -26,7 +26,7 @@ enum Registration {
 /// The turn of a queue pair behind its lock. A destroyed queue pair lingers as this alone, so that
 /// its protection domain and completion queues are free at once.
 pub(crate) struct Driven {
-    core: Mutex<Core>,
+    side: Mutex<Box<dyn Side>>,
     receive_fd: RawFd,
     registration: Mutex<Registration>,
     /// Until when the service thread leaves it alone if nothing arrives; [`UNWATCHED`] when it
@@ -39,9 +39,9 @@ pub(crate) struct Driven {
 }
 
 impl Driven {
-    pub(super) fn new(core: Core, receive_fd: RawFd) -> Self {
+    pub(super) fn new(side: Box<dyn Side>, receive_fd: RawFd) -> Self {
         Self {
-            core: Mutex::new(core),
+            side: Mutex::new(side),
             receive_fd,
             registration: Mutex::new(Registration::Out),
             watched_until_ns: AtomicU64::new(UNWATCHED),
@@ -53,17 +53,17 @@ impl Driven {
     /// A turn panicked, the program's or the service thread's: what it left half done is only good
     /// to be ended ([`crate::service::fail_broken`]).
     pub(crate) fn is_broken(&self) -> bool {
-        self.core.is_poisoned()
+        self.side.is_poisoned()
     }
 
     /// Also what is broken, for those who end it; turns look before.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lock(&self) -> MutexGuard<'_, Box<dyn Side>> {
+        self.side.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `None` while another thread is at it, and of what is broken.
-    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, Core>> {
-        self.core.try_lock().ok()
+    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, Box<dyn Side>>> {
+        self.side.try_lock().ok()
     }
 
     pub(crate) fn receive_fd(&self) -> RawFd {
@@ -96,19 +96,19 @@ impl Driven {
     /// Called under the lock after the program changed something: whether the service thread must
     /// be woken because it would look too late. Says so once.
     #[inline]
-    pub(super) fn settle(&self, core: &Core) -> bool {
+    pub(super) fn settle(&self, side: &dyn Side) -> bool {
         if self.is_in_crowd.load(Ordering::Relaxed) {
-            let next = core.next_turn().map_or(u64::MAX, Instant::as_ns);
-            let due_ns = if core.has_received() { 0 } else { next };
+            let next = side.next_turn().map_or(u64::MAX, Instant::as_ns);
+            let due_ns = if side.shell().has_received() { 0 } else { next };
             self.due_ns.store(due_ns, Ordering::Relaxed);
         }
         let until_ns = self.watched_until_ns.load(Ordering::Relaxed);
-        until_ns != UNWATCHED && self.is_late(core, until_ns)
+        until_ns != UNWATCHED && self.is_late(side, until_ns)
     }
 
     #[cold]
-    fn is_late(&self, core: &Core, until_ns: u64) -> bool {
-        let is_late = core.next_turn().is_some_and(|at| at.as_ns() < until_ns);
+    fn is_late(&self, side: &dyn Side, until_ns: u64) -> bool {
+        let is_late = side.next_turn().is_some_and(|at| at.as_ns() < until_ns);
         if is_late {
             self.unwatch();
         }
@@ -128,9 +128,9 @@ impl Driven {
     /// A turn after destruction: acknowledges and refuses. The next is due at
     /// [`Driven::due_ns`]; `false` while another thread is at it.
     pub(crate) fn linger_turn(&self, now: Instant) -> bool {
-        let Some(mut core) = self.try_lock() else { return false };
-        core.service_turn(now, false);
-        self.watch(core.next_timeout());
+        let Some(mut side) = self.try_lock() else { return false };
+        side.service_turn(now, false);
+        self.watch(side.next_timeout());
         true
     }
 
@@ -165,7 +165,7 @@ impl Driven {
         }
         *registration = Registration::Closed;
         drop(registration);
-        self.lock().unplug();
+        self.lock().shell_mut().unplug();
     }
 
     fn registration(&self) -> MutexGuard<'_, Registration> {
@@ -175,12 +175,12 @@ impl Driven {
     /// Repeats the last acknowledgements, for a process that is about to end; `false` while
     /// another thread is at it.
     pub(crate) fn final_acks(&self, now: Instant) -> bool {
-        self.try_lock().map(|mut core| core.final_acks(now)).is_some()
+        self.try_lock().map(|mut side| side.final_acks(now)).is_some()
     }
 
-    /// See [`Core::rewire`].
+    /// See [`crate::shell::Shell::rewire`].
     #[cfg(test)]
     pub(crate) fn rewire(&self, other: impl FnOnce(Box<dyn Wire>) -> Box<dyn Wire>) {
-        self.lock().rewire(other);
+        self.lock().shell_mut().rewire(other);
     }
 }

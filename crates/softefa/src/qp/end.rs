@@ -47,10 +47,10 @@ impl Qp {
         if self.is_sound() {
             self.drain();
         }
-        let mut core = self.lock();
+        let mut side = self.lock();
         // It may have failed meanwhile.
         if self.is_sound() {
-            core.close(host::now());
+            side.close(host::now());
         }
     }
 
@@ -68,10 +68,10 @@ impl Qp {
     /// drives the queue pair again. Peers hear nothing, as of hardware that is gone.
     pub(crate) fn fail(&self) {
         self.failed.store(true, Ordering::Release);
-        let mut core = self.lock();
-        core.fail();
+        let mut side = self.lock();
+        side.fail();
         if !self.destroyed.load(Ordering::Acquire) {
-            core.publish();
+            side.publish();
         }
     }
 
@@ -87,14 +87,14 @@ impl Qp {
         if self.is_gone() {
             return;
         }
-        let mut core = self.lock();
+        let mut side = self.lock();
         // Asked under the lock: who makes one after this posts after the flush.
         if self.pd.device().ahns.find((self.pd.id(), addr)) != AHN_UNKNOWN {
             return;
         }
-        core.flush_toward(now, addr);
+        side.cancel_toward(now, addr);
         if !self.destroyed.load(Ordering::Acquire) {
-            core.publish();
+            side.publish();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Queue pairs: creation, changes of state, posting. The turn itself is in `core`.
+//! Queue pairs: creation, changes of state, posting. The turn itself is in `shell`.
 
 mod attr;
 mod drain;
@@ -8,28 +8,28 @@ mod state;
 mod turn;
 
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use srd::Instant;
 
-use crate::core::Core;
+use crate::completion::Unpolled;
 use crate::counters::Counter;
-use crate::cq::{Cq, Unpolled};
+use crate::cq::Cq;
 use crate::device::Device;
 use crate::host;
 use crate::lifecycle;
 use crate::mr::Sge;
 use crate::pd::Pd;
+use crate::qp_state::{QpKind, QpQuery, QpState};
+use crate::request::{SendData, SendWr};
 use crate::rq::{self, RecvWqe};
 use crate::service;
+use crate::shell::{Shell, ShellInit};
+use crate::side::{self, SideInit};
 use crate::sq::{self, SendSlot};
 
-pub use attr::{
-    CreateQpError, ModifyError, ModifyQp, PostError, QpInit, QpKind, QpQuery, QpState, Remote,
-    SendData, SendOp, SendWr,
-};
+pub use attr::{CreateQpError, ModifyError, ModifyQp, PostError, QpInit};
 
 pub(crate) use driven::Driven;
 
@@ -81,12 +81,30 @@ impl Qp {
         let send_owner = init.send_cq.register(&unpolled);
         let recv_owner = init.recv_cq.register(&unpolled);
         let receive_fd = wire.receive_fd();
-        let used = Arc::clone(&unpolled);
-        let core = Core::new(pd, &init, qpn, wire, used, [send_owner, recv_owner]);
+        let (paths, receive_buffer_bytes) = (wire.paths(), wire.receive_buffer_bytes());
+        let shell = Shell::new(ShellInit {
+            pd,
+            qpn,
+            wire,
+            unpolled: Arc::clone(&unpolled),
+            owners: [send_owner, recv_owner],
+            sq_depth: init.sq_depth,
+            rq_depth: init.rq_depth,
+        });
+        let side = side::new(
+            shell,
+            paths,
+            SideInit {
+                kind: init.kind,
+                unsolicited_write_recv: init.unsolicited_write_recv,
+                recv_cq_depth: init.recv_cq.depth(),
+                receive_buffer_bytes,
+            },
+        );
         let qp = Arc::new(Self {
             pd: Arc::clone(pd),
             qpn,
-            driven: Arc::new(Driven::new(core, receive_fd)),
+            driven: Arc::new(Driven::new(side, receive_fd)),
             unpolled,
             send_owner,
             recv_owner,
@@ -131,7 +149,7 @@ impl Qp {
             // The lock may have been taken at the fork, and nobody will give it back here.
             return QpQuery { state: QpState::Error, ..QpQuery::default() };
         }
-        self.lock().attrs
+        self.lock().shell().attrs
     }
 
     /// Changes state and attributes, all or nothing.
@@ -146,21 +164,23 @@ impl Qp {
         if self.is_gone() {
             return Err(ModifyError::Destroyed);
         }
-        let mut core = self.lock();
-        let from = core.attrs.state;
+        let mut side = self.lock();
+        let shell = side.shell_mut();
+        let from = shell.attrs.state;
         let to = change.state.unwrap_or(from);
         state::check(self.init.kind, from, to, change)?;
-        core.attrs.state = to;
+        let attrs = &mut shell.attrs;
+        attrs.state = to;
+        attrs.qkey = change.qkey.unwrap_or(attrs.qkey);
+        attrs.sq_psn = change.sq_psn.unwrap_or(attrs.sq_psn);
+        attrs.rnr_retry = change.rnr_retry.unwrap_or(attrs.rnr_retry);
         if from != to {
-            core.trace_state(from, Some(to));
+            shell.trace_state(from, Some(to));
         }
-        core.attrs.qkey = change.qkey.unwrap_or(core.attrs.qkey);
-        core.attrs.sq_psn = change.sq_psn.unwrap_or(core.attrs.sq_psn);
-        core.attrs.rnr_retry = change.rnr_retry.unwrap_or(core.attrs.rnr_retry);
         match to {
-            QpState::Error if from != QpState::Error => core.flush(host::now()),
+            QpState::Error if from != QpState::Error => side.flush(host::now()),
             QpState::Reset if from != QpState::Reset => {
-                core.reset(host::now());
+                side.reset(host::now());
                 // First the completions: each that is polled is counted off.
                 self.init.send_cq.purge(self.send_owner);
                 self.init.recv_cq.purge(self.recv_owner);
@@ -168,7 +188,7 @@ impl Qp {
             }
             _ => {}
         }
-        core.publish();
+        side.publish();
         Ok(())
     }
 
@@ -185,23 +205,23 @@ impl Qp {
         if self.is_gone() {
             return Err(PostError::Gone);
         }
-        let mut core = self.lock();
-        check_state(core.attrs.state)?;
+        let mut side = self.lock();
+        check_state(side.shell().attrs.state)?;
         let used = self.unpolled.sends.load(Ordering::Acquire);
         if used >= self.init.sq_depth {
             return Err(PostError::Full);
         }
         self.unpolled.sends.fetch_add(1, Ordering::AcqRel);
-        if !core.post_send(slot, wr) {
+        if !side.post_send(slot, wr) {
             self.unpolled.sends.fetch_sub(1, Ordering::AcqRel);
             return Err(PostError::Full);
         }
-        if !wr.more && core.should_transmit(used, wr.op) {
-            core.transmit(host::now());
+        if !wr.more && side.should_transmit(used, wr.op) {
+            side.transmit(host::now());
         }
-        core.publish();
-        let is_late = self.driven.settle(&core);
-        drop(core);
+        side.publish();
+        let is_late = self.driven.settle(&*side);
+        drop(side);
         if is_late {
             service::wake();
         }
@@ -241,11 +261,12 @@ impl Qp {
         if self.is_gone() {
             return Err(PostError::Gone);
         }
-        let mut core = self.lock();
-        if matches!(core.attrs.state, QpState::Reset | QpState::Error) {
-            return Err(PostError::State(core.attrs.state));
+        let mut side = self.lock();
+        let shell = side.shell_mut();
+        if matches!(shell.attrs.state, QpState::Reset | QpState::Error) {
+            return Err(PostError::State(shell.attrs.state));
         }
-        core.post_recv(RecvWqe::new(wr_id, sges))
+        if shell.rq.push(RecvWqe::new(wr_id, sges)) { Ok(()) } else { Err(PostError::Full) }
     }
 
     /// The program cannot use it any more. If a turn broke it, the rest of its device follows.
@@ -298,11 +319,11 @@ impl Qp {
         if self.is_gone() {
             return;
         }
-        let Some(mut core) = self.try_lock() else { return };
-        core.turn(now);
-        core.publish();
-        let is_late = self.driven.settle(&core);
-        drop(core);
+        let Some(mut side) = self.try_lock() else { return };
+        side.turn(now);
+        side.publish();
+        let is_late = self.driven.settle(&*side);
+        drop(side);
         if is_late {
             service::wake();
         }
@@ -310,23 +331,23 @@ impl Qp {
 
     /// A turn of the service thread, unless the program polls and does not sleep.
     pub(crate) fn service_turn(&self, now: Instant) -> Served {
-        let core = if self.is_awaited(now) {
+        let side = if self.is_awaited(now) {
             Some(self.lock())
         } else {
-            let core = (!self.is_polled(now)).then(|| self.try_lock()).flatten();
-            core.or_else(|| {
+            let side = (!self.is_polled(now)).then(|| self.try_lock()).flatten();
+            side.or_else(|| {
                 self.driven.unwatch();
                 // Armed in between? Who arms and still sees it watched does not wake this thread.
                 self.is_awaited(now).then(|| self.lock())
             })
         };
-        let Some(mut core) = core else { return Served::Busy };
+        let Some(mut side) = side else { return Served::Busy };
         let is_awaited = self.is_awaited(now);
-        core.service_turn(now, is_awaited);
+        side.service_turn(now, is_awaited);
         if !self.destroyed.load(Ordering::Acquire) {
-            core.publish();
+            side.publish();
         }
-        let next = core.next_timeout();
+        let next = side.next_timeout();
         self.driven.watch(next);
         Served::Until(next)
     }
@@ -375,11 +396,4 @@ fn check_limits(device: &Device, init: &QpInit) -> Result<(), CreateQpError> {
         return Err(CreateQpError::NoUnsolicited(init.kind));
     }
     Ok(())
-}
-
-/// Where a queue pair of another device is reached.
-pub(crate) fn socket_addr(host: u64, qpn: u16) -> SocketAddrV4 {
-    #[expect(clippy::cast_possible_truncation, reason = "hosts are IPv4 addresses")]
-    let addr = Ipv4Addr::from(host as u32);
-    SocketAddrV4::new(addr, qpn)
 }

@@ -1,6 +1,7 @@
 //! The state machine of a queue pair, as the kernel driver checks it (`efa_verbs.c`).
 
-use super::attr::{ModifyError, ModifyQp, QpKind, QpState};
+use super::attr::{ModifyError, ModifyQp};
+use crate::qp_state::{QpKind, QpState};
 
 const STATE: u8 = 0;
 const CUR_STATE: u8 = 1;

@@ -4,12 +4,12 @@ use std::ops::{Deref, DerefMut};
 use std::sync::MutexGuard;
 
 use super::Qp;
-use crate::core::Core;
 use crate::service;
+use crate::shell::Side;
 
 /// Gives the lock back first and tells others then, so its fields are in this order.
 pub(super) struct Turn<'a> {
-    core: MutexGuard<'a, Core>,
+    side: MutexGuard<'a, Box<dyn Side>>,
     end: End<'a>,
 }
 
@@ -47,7 +47,12 @@ impl Drop for End<'_> {
 impl Turn<'_> {
     /// Hands finished work requests to the completion queues.
     pub(super) fn publish(&mut self) {
-        let told = self.core.publish(&self.end.qp.init);
+        let (init, shell) = (&self.end.qp.init, self.side.shell_mut());
+        if shell.is_traced() {
+            shell.trace_completions();
+        }
+        let told =
+            [init.send_cq.push(&mut shell.sends_done), init.recv_cq.push(&mut shell.recvs_done)];
         for (is_awaited, told) in self.end.is_awaited.iter_mut().zip(told) {
             *is_awaited |= told;
         }
@@ -57,25 +62,25 @@ impl Turn<'_> {
 impl Qp {
     /// Also of what is broken, for those who end it; turns look before.
     pub(super) fn lock(&self) -> Turn<'_> {
-        Turn { core: self.driven.lock(), end: End::new(self) }
+        Turn { side: self.driven.lock(), end: End::new(self) }
     }
 
     /// `None` while another thread is at it, and of what is broken.
     pub(super) fn try_lock(&self) -> Option<Turn<'_>> {
-        Some(Turn { core: self.driven.try_lock()?, end: End::new(self) })
+        Some(Turn { side: self.driven.try_lock()?, end: End::new(self) })
     }
 }
 
 impl Deref for Turn<'_> {
-    type Target = Core;
+    type Target = dyn Side + 'static;
 
-    fn deref(&self) -> &Core {
-        &self.core
+    fn deref(&self) -> &(dyn Side + 'static) {
+        &**self.side
     }
 }
 
 impl DerefMut for Turn<'_> {
-    fn deref_mut(&mut self) -> &mut Core {
-        &mut self.core
+    fn deref_mut(&mut self) -> &mut (dyn Side + 'static) {
+        &mut **self.side
     }
 }

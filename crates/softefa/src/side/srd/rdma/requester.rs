@@ -6,11 +6,11 @@ use super::{
     Block, OP_PROBE, OP_READ, OP_WRITE, OP_WRITE_LOCAL, PROBE_NS, Part, SEGMENTS_PER_TURN, Waiting,
     local,
 };
-use crate::core::Core;
 use crate::counters::Counter;
 use crate::local_copy::Source;
 use crate::memory;
-use crate::qp::{Remote, SendOp};
+use crate::request::{Remote, SendOp};
+use crate::side::srd::SrdSide;
 use crate::sq::SendSlot;
 use crate::status::Status;
 
@@ -47,32 +47,32 @@ impl Transfer {
     }
 }
 
-impl Core {
+impl SrdSide {
     /// Bytes of an operation in one message.
     pub(super) fn segment_bytes(&self) -> u32 {
-        self.device.attr().max_msg_bytes - Block::LEN as u32
+        self.shell.device.attr().max_msg_bytes - Block::LEN as u32
     }
 
     /// Begins the RDMA work request in slot `index`.
-    pub(in crate::core) fn start_rdma(&mut self, now: Instant, index: u32, qkey: u32) {
+    pub(in crate::side::srd) fn start_rdma(&mut self, now: Instant, index: u32, qkey: u32) {
         let serial = self.rdma.next_serial();
-        let imm = self.attrs.qkey;
-        let Some(slot) = self.sq.get(index) else { return };
+        let imm = self.shell.attrs.qkey;
+        let Some(slot) = self.shell.sq.get(index) else { return };
         let is_local = self.is_local(now, slot);
-        let Some(slot) = self.sq.get_mut(index) else { return };
+        let Some(slot) = self.shell.sq.get_mut(index) else { return };
         slot.transfer = Transfer { qkey, serial, is_local, ..Transfer::default() };
         let len = u64::from(slot.len);
         if matches!(slot.op, SendOp::Read(_)) {
-            self.device.counters.add(Counter::RdmaReadWrs, 1);
-            self.device.counters.add(Counter::RdmaReadBytes, len);
+            self.shell.device.counters.add(Counter::RdmaReadWrs, 1);
+            self.shell.device.counters.add(Counter::RdmaReadBytes, len);
             self.rdma.next_probe.get_or_insert_with(|| now.plus_ns(PROBE_NS));
             let flags = if is_local { local::FLAG_LOCAL } else { 0 };
             self.give(now, index, Part::ReadRequest(index), OP_READ, 0, (flags, imm));
         } else {
-            self.device.counters.add(Counter::RdmaWriteWrs, 1);
-            self.device.counters.add(Counter::RdmaWriteBytes, len);
+            self.shell.device.counters.add(Counter::RdmaWriteWrs, 1);
+            self.shell.device.counters.add(Counter::RdmaWriteBytes, len);
             if is_local {
-                self.sq.begin_lease(index);
+                self.shell.sq.begin_lease(index);
             }
             self.queue_write(index);
             self.feed(now);
@@ -81,7 +81,7 @@ impl Core {
 
     /// The WRITE in slot `index` waits for its turn.
     pub(super) fn queue_write(&mut self, index: u32) {
-        let Some(slot) = self.sq.get(index) else { return };
+        let Some(slot) = self.shell.sq.get(index) else { return };
         let Some(peer) = slot.peer else { return };
         let lanes = if slot.transfer.is_local {
             &mut self.rdma.local.writes
@@ -101,8 +101,8 @@ impl Core {
         bytes: u32,
         (flags, imm): (u8, u32),
     ) {
-        let rnr_retry = self.attrs.rnr_retry;
-        let Some(slot) = self.sq.get_mut(index) else { return };
+        let rnr_retry = self.shell.attrs.rnr_retry;
+        let Some(slot) = self.shell.sq.get_mut(index) else { return };
         let Some(peer) = slot.peer else { return };
         let len = Block::LEN as u32 + bytes;
         let qkey = slot.transfer.qkey;
@@ -125,8 +125,8 @@ impl Core {
     }
 
     /// Ends the RDMA work request in slot `index`, of which nothing is in the engine any more.
-    pub(in crate::core) fn flush_transfer(&mut self, now: Instant, index: u32) {
-        if let Some(slot) = self.sq.get_mut(index) {
+    pub(in crate::side::srd) fn flush_transfer(&mut self, now: Instant, index: u32) {
+        if let Some(slot) = self.shell.sq.get_mut(index) {
             slot.transfer.failed.get_or_insert(Status::Flushed);
             self.end_transfer(now, index);
         }
@@ -134,7 +134,7 @@ impl Core {
 
     /// Completes an RDMA work request if nothing of it is left.
     fn end_transfer(&mut self, now: Instant, index: u32) {
-        match self.sq.get(index).map(|slot| slot.op) {
+        match self.shell.sq.get(index).map(|slot| slot.op) {
             Some(SendOp::Read(_)) => self.end_read(index),
             Some(_) => self.end_write(now, index),
             None => {}
@@ -142,7 +142,7 @@ impl Core {
     }
 
     /// Gives segments to the engine, a few of each operation in turn, as many as it can use.
-    pub(in crate::core) fn feed(&mut self, now: Instant) {
+    pub(in crate::side::srd) fn feed(&mut self, now: Instant) {
         while let Some(waiting) = self.rdma.local.writes.pop() {
             self.feed_write(now, waiting, 1);
         }
@@ -159,7 +159,7 @@ impl Core {
         let wire_segment = self.segment_bytes();
         for _ in 0..count {
             // Also after a refusal, which ends the work request: its slot may be another's.
-            let Some(slot) = self.sq.get_mut(index) else { return };
+            let Some(slot) = self.shell.sq.get_mut(index) else { return };
             if slot.transfer.serial != serial {
                 return;
             }
@@ -183,20 +183,20 @@ impl Core {
                 return;
             }
         }
-        if self.sq.get(index).is_some_and(|slot| slot.transfer.serial == serial) {
+        if self.shell.sq.get(index).is_some_and(|slot| slot.transfer.serial == serial) {
             self.queue_write(index);
         }
     }
 
     /// A part of slot `index` has left the engine.
-    pub(in crate::core) fn part_done(
+    pub(in crate::side::srd) fn part_done(
         &mut self,
         now: Instant,
         index: u32,
         part: Part,
         status: Status,
     ) {
-        let Some(slot) = self.sq.get_mut(index) else { return };
+        let Some(slot) = self.shell.sq.get_mut(index) else { return };
         slot.transfer.in_engine -= 1;
         if let Some(peer) = slot.peer {
             self.rdma.left(peer, part);
@@ -212,7 +212,7 @@ impl Core {
     /// Completes a WRITE when nothing of it is left.
     fn end_write(&mut self, now: Instant, index: u32) {
         let wire_segment = self.segment_bytes();
-        let Some(slot) = self.sq.get_mut(index) else { return };
+        let Some(slot) = self.shell.sq.get_mut(index) else { return };
         let transfer = slot.transfer;
         if transfer.in_engine > 0 || (transfer.failed.is_none() && transfer.next < slot.len) {
             return;
@@ -235,7 +235,7 @@ impl Core {
 
     /// Completes a READ when its request and all its bytes are accounted for (SRD-10.4).
     pub(super) fn end_read(&mut self, index: u32) {
-        let Some(slot) = self.sq.get(index) else { return };
+        let Some(slot) = self.shell.sq.get(index) else { return };
         let transfer = slot.transfer;
         let is_whole = transfer.answered && transfer.placed == slot.len;
         if transfer.in_engine == 0 && (is_whole || transfer.failed.is_some()) {
@@ -249,7 +249,7 @@ impl Core {
     /// The slot an answer is for.
     pub(super) fn slot_of(&mut self, tag: u32, arrival: &Arrival) -> Option<(u32, &mut SendSlot)> {
         let index = tag & ((1 << TAG_SLOT_BITS) - 1);
-        let slot = self.sq.get_mut(index)?;
+        let slot = self.shell.sq.get_mut(index)?;
         let fits = matches!(slot.op, SendOp::Read(_))
             && slot.transfer.serial == tag >> TAG_SLOT_BITS
             && slot.peer == Some(arrival.peer);
@@ -257,7 +257,7 @@ impl Core {
     }
 
     /// Places bytes that were asked for. Answers to a READ that has ended are taken and dropped.
-    pub(in crate::core) fn take_read_data(
+    pub(in crate::side::srd) fn take_read_data(
         &mut self,
         arrival: &Arrival,
         payload: &[u8],
@@ -275,11 +275,11 @@ impl Core {
         };
         let placed = target.and_then(|sge| {
             // It may have been deregistered meanwhile.
-            let allowed = sge.len == 0 || self.recv_mrs.allows(&sge, true);
+            let allowed = sge.len == 0 || self.shell.recv_mrs.allows(&sge, true);
             let is_placed = allowed && memory::copy_in(sge.addr, bytes).is_ok();
             if is_placed { Ok(sge) } else { Err(Status::LocalInvalidLkey) }
         });
-        let Some(slot) = self.sq.get_mut(index) else { return Ok(()) };
+        let Some(slot) = self.shell.sq.get_mut(index) else { return Ok(()) };
         match placed {
             Ok(sge) => {
                 (slot.transfer.answered, slot.transfer.is_local) = (true, false);
@@ -294,7 +294,7 @@ impl Core {
     }
 
     /// The responder gave up.
-    pub(in crate::core) fn take_read_fail(
+    pub(in crate::side::srd) fn take_read_fail(
         &mut self,
         arrival: &Arrival,
         payload: &[u8],
@@ -309,13 +309,13 @@ impl Core {
 
     /// Asks after READs that made no progress: their responder may be gone, and having accepted
     /// the request it owes the engine nothing.
-    pub(in crate::core) fn probe_reads(&mut self, now: Instant) {
+    pub(in crate::side::srd) fn probe_reads(&mut self, now: Instant) {
         if self.rdma.next_probe.is_none_or(|at| at > now) {
             return;
         }
         let mut waiting = false;
-        for index in 0..self.sq.end() {
-            let Some(slot) = self.sq.get_mut(index) else { continue };
+        for index in 0..self.shell.sq.end() {
+            let Some(slot) = self.shell.sq.get_mut(index) else { continue };
             if !matches!(slot.op, SendOp::Read(_)) {
                 continue;
             }
@@ -334,7 +334,7 @@ impl Core {
                     Part::Probe(index, serial),
                     OP_PROBE,
                     0,
-                    (0, self.attrs.qkey),
+                    (0, self.shell.attrs.qkey),
                 );
             }
         }
@@ -343,7 +343,7 @@ impl Core {
 
     /// The block in front of a part of slot `index`.
     pub(super) fn block_of(&self, index: u32, offset: u32) -> Block {
-        let Some(slot) = self.sq.get(index) else { return Block::default() };
+        let Some(slot) = self.shell.sq.get(index) else { return Block::default() };
         let tag = slot.transfer.serial << TAG_SLOT_BITS | index;
         match slot.op {
             SendOp::Read(remote) | SendOp::Write(remote) | SendOp::WriteImm(remote, _) => {

@@ -8,13 +8,13 @@ use super::{
     Block, Body, OP_READ_DATA, OP_READ_FAIL, OP_READ_GRANT, Part, SEGMENTS_PER_TURN, Waiting, local,
 };
 use crate::AHN_UNKNOWN;
-use crate::core::Core;
 use crate::counters::Counter;
 use crate::local_copy::Source;
 use crate::local_copy::lease::Lease;
 use crate::memory::{self, Gone};
 use crate::mr::{Region, Right};
-use crate::qp::socket_addr;
+use crate::side::srd::SrdSide;
+use crate::side::srd::socket_addr;
 use crate::status::Status;
 use crate::wire::Piece;
 
@@ -25,7 +25,7 @@ static NOTHING: [u8; 1 << 14] = [0; 1 << 14];
 
 /// A READ being served.
 #[derive(Debug)]
-pub(in crate::core) struct Job {
+pub(in crate::side::srd) struct Job {
     peer: PeerId,
     qkey: u32,
     block: Block,
@@ -56,20 +56,20 @@ impl Job {
     }
 }
 
-impl Core {
+impl SrdSide {
     /// Refuses RDMA of requesters the queue pair's domain has no address handle for, on a strict
     /// device: hardware answers through it.
     pub(super) fn check_requester(&mut self, peer: PeerId) -> Result<(), Reject> {
-        if !self.device.is_strict {
+        if !self.shell.device.is_strict {
             return Ok(());
         }
         let from = self.endpoint.address(peer).unwrap_or_default();
-        let ahn = self.ahn_of(*socket_addr(from.host, from.qpn).ip());
+        let ahn = self.shell.ahn_of(*socket_addr(from.host, from.qpn).ip());
         if ahn == AHN_UNKNOWN { Err(Reject::UnknownPeer) } else { Ok(()) }
     }
 
     /// Copies a segment to where it belongs, if the whole operation is allowed (SRD-10.2).
-    pub(in crate::core) fn serve_write(
+    pub(in crate::side::srd) fn serve_write(
         &mut self,
         arrival: &Arrival,
         payload: &[u8],
@@ -80,18 +80,18 @@ impl Core {
         // An empty WRITE touches nothing and needs no region.
         if block.total > 0 {
             let remote = (block.key, block.addr, block.total);
-            self.rdma_mrs.remote(remote, Right::RemoteWrite).ok_or(Reject::BadAddress)?;
+            self.shell.remote_mrs.remote(remote, Right::RemoteWrite).ok_or(Reject::BadAddress)?;
         }
         self.can_tell(arrival.flags)?;
         let placed = memory::copy_in(block.addr + u64::from(block.offset), bytes);
         placed.map_err(|Gone| Reject::BadAddress)?;
-        self.device.counters.add(Counter::RdmaWriteRecvBytes, bytes.len() as u64);
+        self.shell.device.counters.add(Counter::RdmaWriteRecvBytes, bytes.len() as u64);
         self.tell_written(arrival, &block);
         Ok(())
     }
 
     /// Takes a READ in.
-    pub(in crate::core) fn serve_read(
+    pub(in crate::side::srd) fn serve_read(
         &mut self,
         now: Instant,
         arrival: &Arrival,
@@ -103,7 +103,12 @@ impl Core {
             0 => None,
             total => {
                 let remote = (block.key, block.addr, total);
-                Some(self.rdma_mrs.remote(remote, Right::RemoteRead).ok_or(Reject::BadAddress)?)
+                Some(
+                    self.shell
+                        .remote_mrs
+                        .remote(remote, Right::RemoteRead)
+                        .ok_or(Reject::BadAddress)?,
+                )
             }
         };
         let (peer, qkey) = (arrival.peer, arrival.imm);
@@ -112,7 +117,7 @@ impl Core {
         let serial = self.rdma.next_serial();
         let job = Job { peer, qkey, block, region, next, in_engine: 0, is_dead: false, serial };
         let index = self.take_job(job)?;
-        self.device.counters.add(Counter::RdmaReadRespBytes, u64::from(block.total));
+        self.shell.device.counters.add(Counter::RdmaReadRespBytes, u64::from(block.total));
         if is_granted {
             self.give_read(now, index, Part::ReadGrant(index), OP_READ_GRANT, Source::LEN as u32);
         } else if block.total == 0 {
@@ -185,7 +190,7 @@ impl Core {
     }
 
     /// A part of job `index` has left the engine.
-    pub(in crate::core) fn job_part_done(&mut self, index: u32, part: Part, status: Status) {
+    pub(in crate::side::srd) fn job_part_done(&mut self, index: u32, part: Part, status: Status) {
         let Some(place) = self.rdma.jobs.get_mut(index as usize) else { return };
         let Some(job) = place else { return };
         let peer = job.peer;
@@ -198,7 +203,7 @@ impl Core {
     }
 
     /// Answers whether a READ is still being served (SRD-10.6); silence means its data is on its way.
-    pub(in crate::core) fn serve_probe(
+    pub(in crate::side::srd) fn serve_probe(
         &mut self,
         now: Instant,
         arrival: &Arrival,

@@ -1,6 +1,7 @@
-//! Finished work requests.
+//! Finished work requests, and how many of them a queue pair waits for its program to poll.
 
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::gid::Gid;
 use crate::status::Status;
@@ -63,5 +64,31 @@ impl Completion {
     #[must_use]
     pub fn sgid(&self) -> Gid {
         Gid::from_addr(self.src_addr)
+    }
+}
+
+/// What a queue pair waits for the program to poll, so that it can stop taking more.
+#[derive(Debug, Default)]
+pub(crate) struct Unpolled {
+    /// Sends posted, completed or not.
+    pub(crate) sends: AtomicU32,
+    /// Unsolicited completions.
+    pub(crate) unsolicited: AtomicU32,
+}
+
+impl Unpolled {
+    pub(crate) fn clear(&self) {
+        self.sends.store(0, Ordering::Release);
+        self.unsolicited.store(0, Ordering::Release);
+    }
+
+    /// The program polled a completion of `op`.
+    pub(crate) fn forget(&self, op: CompletionOp) {
+        let of = match op {
+            CompletionOp::Send | CompletionOp::Write => &self.sends,
+            CompletionOp::UnsolicitedWrite => &self.unsolicited,
+            CompletionOp::Recv | CompletionOp::RecvWrite => return,
+        };
+        of.fetch_sub(1, Ordering::Release);
     }
 }

@@ -5,9 +5,11 @@ use std::sync::atomic::Ordering;
 use srd::{Arrival, Reject};
 
 use super::Block;
-use crate::core::{Core, FLAG_IMM};
-use crate::cq::CompletionOp;
-use crate::qp::{QpInit, SendOp, socket_addr};
+use crate::completion::CompletionOp;
+use crate::request::SendOp;
+use crate::side::FLAG_IMM;
+use crate::side::srd::SrdSide;
+use crate::side::srd::socket_addr;
 
 /// Part of a WRITE that ends with an immediate.
 const FLAG_NOTIFIES: u8 = 2;
@@ -16,15 +18,15 @@ const FLAG_UNSOLICITED: u8 = 4;
 
 /// What a queue pair was created for.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::core) struct WriteRecv {
+pub(in crate::side::srd) struct WriteRecv {
     is_unsolicited: bool,
     /// Unsolicited completions that may wait to be polled.
     unpolled_max: u32,
 }
 
 impl WriteRecv {
-    pub(in crate::core) fn of(init: &QpInit) -> Self {
-        Self { is_unsolicited: init.unsolicited_write_recv, unpolled_max: init.recv_cq.depth() }
+    pub(in crate::side::srd) fn new(is_unsolicited: bool, unpolled_max: u32) -> Self {
+        Self { is_unsolicited, unpolled_max }
     }
 
     /// Flags and immediate of a message of `op`, which is the one that tells the receiver or not.
@@ -43,7 +45,7 @@ impl WriteRecv {
     }
 }
 
-impl Core {
+impl SrdSide {
     /// Refuses the message of a WRITE that tells the receiver as long as there is no room for it.
     pub(super) fn can_tell(&mut self, flags: u8) -> Result<(), Reject> {
         if flags & FLAG_IMM == 0 {
@@ -51,30 +53,30 @@ impl Core {
         }
         // Nothing but the limit bounds what peers can put into the program's completion queue.
         let has_room = if self.write_recv.is_unsolicited {
-            self.unpolled.unsolicited.load(Ordering::Acquire) < self.write_recv.unpolled_max
+            self.shell.unpolled.unsolicited.load(Ordering::Acquire) < self.write_recv.unpolled_max
         } else {
-            self.rq.len() > 0 && !self.is_not_ready_on_purpose()
+            self.shell.rq.len() > 0 && !self.shell.is_not_ready_on_purpose()
         };
         if has_room { Ok(()) } else { Err(Reject::Rnr) }
     }
 
-    /// Completes the immediate that a WRITE ends with, if it is here and [`Core::can_tell`] had
+    /// Completes the immediate that a WRITE ends with, if it is here and [`SrdSide::can_tell`] had
     /// nothing against it.
     pub(super) fn tell_written(&mut self, arrival: &Arrival, block: &Block) {
         if arrival.flags & FLAG_IMM == 0 {
             return;
         }
         let (wr_id, op) = if self.write_recv.is_unsolicited {
-            self.unpolled.unsolicited.fetch_add(1, Ordering::AcqRel);
+            self.shell.unpolled.unsolicited.fetch_add(1, Ordering::AcqRel);
             (0, CompletionOp::UnsolicitedWrite)
         } else {
-            let Some(wqe) = self.rq.pop() else { return };
+            let Some(wqe) = self.shell.rq.pop() else { return };
             (wqe.wr_id, CompletionOp::RecvWrite)
         };
         let from = self.endpoint.address(arrival.peer).unwrap_or_default();
         let src = socket_addr(from.host, from.qpn);
-        self.complete_recv(wr_id, src, block.total as usize, Some(arrival.imm), false);
-        if let Some(completion) = self.recvs_done.last_mut() {
+        self.shell.complete_recv(wr_id, src, block.total as usize, Some(arrival.imm), false);
+        if let Some(completion) = self.shell.recvs_done.last_mut() {
             completion.op = op;
         }
     }

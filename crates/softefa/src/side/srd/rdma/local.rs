@@ -16,13 +16,13 @@ use srd::{Address, Arrival, Instant, PeerId, Reject};
 
 use super::far::Far;
 use super::{Block, Body, Lanes, OP_READ, OP_READ_CONFIRM, Part};
-use crate::core::Core;
 use crate::counters::Counter;
 use crate::local_copy::copier;
 use crate::local_copy::pull::{PIECE_BYTES, PullError, PullId, Pulls, Who};
 use crate::local_copy::{CopyError, Sealer, Source, Stretch};
 use crate::mr::Right;
-use crate::qp::socket_addr;
+use crate::side::srd::SrdSide;
+use crate::side::srd::socket_addr;
 use crate::sq::SendSlot;
 use crate::status::Status;
 
@@ -78,13 +78,13 @@ impl Local {
     }
 }
 
-impl Core {
+impl SrdSide {
     /// What seals our sources for `peer`, if it may live on this machine (SRD-10.10).
     pub(super) fn sealer(&self, peer: PeerId) -> Option<Sealer> {
-        let key = self.device.local_key?;
+        let key = self.shell.device.local_key?;
         let to = self.endpoint.address(peer)?;
-        let (ip, own) = (*socket_addr(to.host, to.qpn).ip(), self.device.addr());
-        let from = Address { host: u64::from(u32::from(own)), qpn: self.qpn };
+        let (ip, own) = (*socket_addr(to.host, to.qpn).ip(), self.shell.device.addr());
+        let from = Address { host: u64::from(u32::from(own)), qpn: self.shell.qpn };
         (ip == own || ip.is_loopback()).then_some(Sealer { key, from, to })
     }
 
@@ -106,9 +106,9 @@ impl Core {
         let offset = number * SEGMENT_BYTES;
         let block = self.block_of(index, offset);
         let source = || {
-            let sealer = self.sealer(self.sq.get(index)?.peer?)?;
-            let piece = self.sq.stretch(index, offset, SEGMENT_BYTES)?;
-            let lease = self.sq.lease(index)?;
+            let sealer = self.sealer(self.shell.sq.get(index)?.peer?)?;
+            let piece = self.shell.sq.stretch(index, offset, SEGMENT_BYTES)?;
+            let lease = self.shell.sq.lease(index)?;
             Some(Source::own(&sealer, lease, piece.addr, piece.len as u32))
         };
         (block, source().map_or(Body::Empty, Body::Source))
@@ -119,8 +119,8 @@ impl Core {
         // It may wait with more to name; from now on that is somebody else.
         let serial = self.rdma.next_serial();
         // Not when its memory was taken back, which is no fault of the peer.
-        let is_far = self.sq.end_lease(index);
-        let Some(slot) = self.sq.get_mut(index) else { return };
+        let is_far = self.shell.sq.end_lease(index);
+        let Some(slot) = self.shell.sq.get_mut(index) else { return };
         (slot.transfer.is_local, slot.transfer.failed, slot.transfer.next) = (false, None, 0);
         (slot.transfer.tail_sent, slot.transfer.serial) = (false, serial);
         if let Some(peer) = slot.peer.filter(|_| is_far) {
@@ -130,7 +130,7 @@ impl Core {
     }
 
     /// Copies a stretch of a WRITE out of the requester's memory (SRD-10.8).
-    pub(in crate::core) fn serve_write_local(
+    pub(in crate::side::srd) fn serve_write_local(
         &mut self,
         arrival: &Arrival,
         payload: &[u8],
@@ -145,11 +145,11 @@ impl Core {
             return Err(Reject::BadStatus);
         }
         let remote = (block.key, block.addr, block.total);
-        self.rdma_mrs.remote(remote, Right::RemoteWrite).ok_or(Reject::BadAddress)?;
+        self.shell.remote_mrs.remote(remote, Right::RemoteWrite).ok_or(Reject::BadAddress)?;
         self.can_tell(arrival.flags)?;
         let to = block.addr + u64::from(block.offset);
         source.copy(0, to, source.len()).map_err(|_| Reject::BadStatus)?;
-        let counters = &self.device.counters;
+        let counters = &self.shell.device.counters;
         counters.add(Counter::RdmaWriteRecvBytes, u64::from(source.len()));
         counters.add(Counter::RdmaLocalBytes, u64::from(source.len()));
         self.tell_written(arrival, &block);
@@ -169,7 +169,7 @@ impl Core {
     }
 
     /// The bytes of a READ may be copied.
-    pub(in crate::core) fn take_read_grant(
+    pub(in crate::side::srd) fn take_read_grant(
         &mut self,
         now: Instant,
         arrival: &Arrival,
@@ -192,7 +192,7 @@ impl Core {
         let id = PullId { index, serial: slot.transfer.serial };
         // It may have been deregistered meanwhile.
         let sge = slot.part_of_first(0, slot.len);
-        match sge.and_then(|sge| Some((sge.addr, self.recv_mrs.writable(&sge)?))) {
+        match sge.and_then(|sge| Some((sge.addr, self.shell.recv_mrs.writable(&sge)?))) {
             Some((to, region)) => {
                 self.rdma.local.pulls.push(id, bytes, to, region);
                 self.rdma.local.pulling += 1;
@@ -203,7 +203,7 @@ impl Core {
     }
 
     /// Copies bytes of READs, as many as one turn allows. Not for posts, which must not wait for them.
-    pub(in crate::core) fn advance_copies(&mut self, now: Instant) {
+    pub(in crate::side::srd) fn advance_copies(&mut self, now: Instant) {
         if !self.rdma.local.has_copies() {
             return;
         }
@@ -212,10 +212,10 @@ impl Core {
             copier::call(&pulls);
         }
         pulls.copy(Who::Turn, TURN_BYTES);
-        self.device.counters.add(Counter::RdmaLocalBytes, pulls.take_uncounted());
+        self.shell.device.counters.add(Counter::RdmaLocalBytes, pulls.take_uncounted());
         while let Some((PullId { index, serial }, result)) = pulls.pop_over() {
             self.rdma.local.pulling -= 1;
-            if self.sq.get(index).is_some_and(|slot| slot.transfer.serial == serial) {
+            if self.shell.sq.get(index).is_some_and(|slot| slot.transfer.serial == serial) {
                 self.end_pull(now, index, result);
             }
         }
@@ -223,7 +223,7 @@ impl Core {
 
     /// Nothing of the READ in slot `index` is left to copy.
     fn end_pull(&mut self, now: Instant, index: u32, result: Result<(), PullError>) {
-        let Some(slot) = self.sq.get_mut(index) else { return };
+        let Some(slot) = self.shell.sq.get_mut(index) else { return };
         match result {
             Err(PullError::Copy(why)) => {
                 self.read_over_the_wire(now, index, why);
@@ -240,8 +240,8 @@ impl Core {
 
     /// Asks for the bytes of the READ in slot `index` again, over the wire.
     fn read_over_the_wire(&mut self, now: Instant, index: u32, why: CopyError) {
-        let imm = self.attrs.qkey;
-        let Some(slot) = self.sq.get_mut(index) else { return };
+        let imm = self.shell.attrs.qkey;
+        let Some(slot) = self.shell.sq.get_mut(index) else { return };
         let transfer = &mut slot.transfer;
         (transfer.is_local, transfer.answered, transfer.placed) = (false, false, 0);
         if let Some(peer) = slot.peer.filter(|_| why.is_lasting()) {
@@ -252,10 +252,13 @@ impl Core {
 
     /// Whether the bytes a READ has copied were registered all the time: keys are not used again
     /// for long, so a key that is good now was good then (SRD-10.9).
-    pub(in crate::core) fn serve_read_confirm(&mut self, payload: &[u8]) -> Result<(), Reject> {
+    pub(in crate::side::srd) fn serve_read_confirm(
+        &mut self,
+        payload: &[u8],
+    ) -> Result<(), Reject> {
         let (block, _) = Block::parse(payload).ok_or(Reject::BadStatus)?;
         let remote = (block.key, block.addr, block.total);
-        self.rdma_mrs.remote(remote, Right::RemoteRead).ok_or(Reject::BadAddress)?;
+        self.shell.remote_mrs.remote(remote, Right::RemoteRead).ok_or(Reject::BadAddress)?;
         Ok(())
     }
 }

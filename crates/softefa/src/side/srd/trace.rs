@@ -1,48 +1,18 @@
-//! What the trace says of each event. Call sites ask whether there is a trace; the rest is out of
+//! What the trace says of the engine's events. Call sites ask whether there is a trace; the rest is out of
 //! their way.
 
-use std::collections::HashSet;
 use std::fmt::{self, Display};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddrV4;
 
-use srd::wire::{AckView, Datagram, Flags, Header, ud::UdRepr};
+use srd::wire::{AckView, Datagram, Flags, Header};
 use srd::{Arrival, DropReason, Event, HEADER_MAX, PeerId, Received, Reject, Transmit};
 
-use super::{Core, OP_GONE, OP_SEND, rdma};
-use crate::cq::{Completion, CompletionOp};
-use crate::qp::{QpState, SendOp, SendWr, socket_addr};
-use crate::trace::{TraceEvent, Tracer};
+use super::{OP_GONE, OP_SEND, SrdSide, rdma, socket_addr};
+use crate::trace::TraceEvent;
 
-/// The trace of a queue pair and what it has to remember.
-pub(super) struct Trace {
-    tracer: Tracer,
-    /// Peers that were heard of.
-    up: HashSet<PeerId>,
-}
-
-impl Trace {
-    pub(super) fn new(tracer: Tracer) -> Self {
-        Self { tracer, up: HashSet::new() }
-    }
-}
-
-impl Core {
-    /// Writes a line when there is a trace.
-    fn say(&mut self, event: TraceEvent, peer: Option<SocketAddrV4>, rest: fmt::Arguments<'_>) {
-        if let Some(trace) = &mut self.trace {
-            trace.tracer.write(event, peer, rest);
-        }
-    }
-
+impl SrdSide {
     fn address_of(&self, peer: PeerId) -> Option<SocketAddrV4> {
         self.endpoint.address(peer).map(|at| socket_addr(at.host, at.qpn))
-    }
-
-    #[cold]
-    pub(super) fn trace_post(&mut self, len: u32, wr: &SendWr<'_>) {
-        let peer = SocketAddrV4::new(wr.ah.addr(), wr.remote_qpn);
-        let (op, wr_id) = (name_of_wr(wr.op), wr.wr_id);
-        self.say(TraceEvent::Post, Some(peer), format_args!("op={op} len={len} wr_id={wr_id:#x}"));
     }
 
     /// A datagram of the engine is about to leave.
@@ -53,7 +23,7 @@ impl Core {
         let Ok(common) = Header::parse(header) else { return };
         let path = out.path.0;
         let Ok(datagram) = Datagram::parse(common, &header[..out.header_len], len) else {
-            self.say(TraceEvent::Transmit, peer, format_args!("op=RESET path={path}"));
+            self.shell.say(TraceEvent::Transmit, peer, format_args!("op=RESET path={path}"));
             return;
         };
         if let Some(data) = datagram.data {
@@ -64,19 +34,15 @@ impl Core {
             let (op, flags) = (op_name(data.op), FlagNames(common.flags));
             let (psn, len) = (data.psn.0, data.len);
             let rest = format_args!("op={op} psn={psn} path={path} len={len} flags={flags}");
-            self.say(event, peer, rest);
+            self.shell.say(event, peer, rest);
         }
         if let Some(ack) = datagram.ack {
-            self.say(TraceEvent::Ack, peer, format_args!("dir=out path={path} {}", AckText(ack)));
+            self.shell.say(
+                TraceEvent::Ack,
+                peer,
+                format_args!("dir=out path={path} {}", AckText(ack)),
+            );
         }
-    }
-
-    /// An unreliable datagram is about to leave, or has come.
-    #[cold]
-    pub(super) fn trace_ud(&mut self, event: TraceEvent, peer: SocketAddrV4, repr: &UdRepr) {
-        let UdRepr { path, op, len, .. } = *repr;
-        let (op, path) = (op_name(op), path.0);
-        self.say(event, Some(peer), format_args!("op=UD_{op} path={path} len={len}"));
     }
 
     /// A datagram has come from `host`, and this is what the engine made of it.
@@ -88,18 +54,16 @@ impl Core {
         result: &Result<Received, DropReason>,
     ) {
         let Ok(common) = Header::parse(datagram) else {
-            self.trace_drop(host, None, &"no header of ours");
+            self.shell.trace_drop(socket_addr(host, 0), &"no header of ours");
             return;
         };
         let peer = Some(socket_addr(host, common.src_qpn));
         let received = match result {
             Ok(received) => received,
-            Err(why) => return self.trace_drop(host, Some(common.src_qpn), why),
+            Err(why) => return self.shell.trace_drop(socket_addr(host, common.src_qpn), why),
         };
-        if let Some(trace) = &mut self.trace
-            && trace.up.insert(received.peer)
-        {
-            self.say(TraceEvent::Peer, peer, format_args!("is=up"));
+        if self.heard.insert(received.peer) {
+            self.shell.say(TraceEvent::Peer, peer, format_args!("is=up"));
         }
         // A RESET becomes an event of the peer.
         let Ok(parsed) = Datagram::parse(common, datagram, datagram.len()) else { return };
@@ -107,33 +71,30 @@ impl Core {
         if let Some(data) = parsed.data {
             let (op, psn, len) = (op_name(data.op), data.psn.0, data.len);
             let (flags, known) = (FlagNames(common.flags), received.data.is_none());
-            self.say(
+            self.shell.say(
                 TraceEvent::Receive,
                 peer,
                 format_args!("op={op} psn={psn} path={path} len={len} flags={flags} again={known}"),
             );
         }
         if let Some(ack) = parsed.ack {
-            self.say(TraceEvent::Ack, peer, format_args!("dir=in path={path} {}", AckText(ack)));
+            self.shell.say(
+                TraceEvent::Ack,
+                peer,
+                format_args!("dir=in path={path} {}", AckText(ack)),
+            );
         }
-    }
-
-    /// A datagram from `host` was not used.
-    #[cold]
-    pub(super) fn trace_drop(&mut self, host: u64, src_qpn: Option<u16>, why: &dyn Display) {
-        let from = socket_addr(host, src_qpn.unwrap_or_default());
-        self.say(TraceEvent::Drop, Some(from), format_args!("why=\"{why}\""));
     }
 
     #[cold]
     pub(super) fn trace_answer(&mut self, arrival: &Arrival, answer: Result<(), Reject>) {
         let (peer, psn) = (self.address_of(arrival.peer), arrival.psn.0);
         match answer {
-            Ok(()) => self.say(TraceEvent::Accept, peer, format_args!("psn={psn}")),
+            Ok(()) => self.shell.say(TraceEvent::Accept, peer, format_args!("psn={psn}")),
             Err(why) => {
                 let status = why.status().code();
                 let rest = format_args!("psn={psn} status={status}:{why:?}");
-                self.say(TraceEvent::Reject, peer, rest);
+                self.shell.say(TraceEvent::Reject, peer, rest);
             }
         }
     }
@@ -147,60 +108,32 @@ impl Core {
                 let (peer, psn, path) = (self.address_of(peer), psn.0, path.0);
                 let by = if by_silence { "silence" } else { "later-answer" };
                 let rest = format_args!("psn={psn} path={path} by={by}");
-                return self.say(TraceEvent::Loss, peer, rest);
+                return self.shell.say(TraceEvent::Loss, peer, rest);
             }
             Event::PeerUnresponsive { peer } => (peer, "unresponsive"),
             Event::PeerReset { peer } => (peer, "reset"),
             Event::PeerImpaired { peer } => (peer, "impaired"),
         };
-        if is != "impaired"
-            && let Some(trace) = &mut self.trace
-        {
-            trace.up.remove(&peer);
+        if is != "impaired" {
+            self.heard.remove(&peer);
         }
         let peer = self.address_of(peer);
-        self.say(TraceEvent::Peer, peer, format_args!("is={is}"));
+        self.shell.say(TraceEvent::Peer, peer, format_args!("is={is}"));
     }
 
     /// The network says that nobody is where this datagram went.
     pub(super) fn trace_refused(&mut self, quoted: &[u8]) {
         let Ok(Header { dst_qpn, .. }) = Header::parse(quoted) else { return };
-        self.say(TraceEvent::Peer, None, format_args!("is=refused qpn={dst_qpn}"));
+        self.shell.say(TraceEvent::Peer, None, format_args!("is=refused qpn={dst_qpn}"));
     }
 
     pub(super) fn trace_timer(&mut self, timeouts: u64) {
         let in_flight = self.endpoint.in_flight();
-        self.say(
+        self.shell.say(
             TraceEvent::Timer,
             None,
             format_args!("in_flight={in_flight} retransmission_timeouts={timeouts}"),
         );
-    }
-
-    /// What is about to enter the completion queues.
-    #[cold]
-    pub(super) fn trace_completions(&mut self) {
-        let done: Vec<Completion> =
-            self.sends_done.iter().chain(&self.recvs_done).copied().collect();
-        for Completion { wr_id, status, op, src_qpn, src_addr, byte_len, .. } in done {
-            let is_from_peer = !op.is_send_queue() && src_addr != Ipv4Addr::UNSPECIFIED;
-            let peer = is_from_peer.then(|| SocketAddrV4::new(src_addr, src_qpn));
-            let (op, code) = (name_of_completion(op), status.code());
-            self.say(
-                TraceEvent::Completion,
-                peer,
-                format_args!("op={op} status={code}:{status:?} len={byte_len} wr_id={wr_id:#x}"),
-            );
-        }
-    }
-
-    /// The queue pair went to another state; `None` = it was destroyed.
-    pub(crate) fn trace_state(&mut self, from: QpState, to: Option<QpState>) {
-        let from = format_args!("from={from:?}");
-        match to {
-            Some(to) => self.say(TraceEvent::State, None, format_args!("{from} to={to:?}")),
-            None => self.say(TraceEvent::State, None, format_args!("{from} to=Destroyed")),
-        }
     }
 }
 
@@ -218,26 +151,6 @@ fn op_name(op: u8) -> &'static str {
         rdma::OP_READ_CONFIRM => "READ_CONFIRM",
         OP_GONE => "GONE",
         _ => "UNKNOWN",
-    }
-}
-
-fn name_of_wr(op: SendOp) -> &'static str {
-    match op {
-        SendOp::Send => "SEND",
-        SendOp::SendImm(_) => "SEND_IMM",
-        SendOp::Read(_) => "READ",
-        SendOp::Write(_) => "WRITE",
-        SendOp::WriteImm(..) => "WRITE_IMM",
-    }
-}
-
-fn name_of_completion(op: CompletionOp) -> &'static str {
-    match op {
-        CompletionOp::Send => "SEND",
-        CompletionOp::Write => "WRITE",
-        CompletionOp::Recv => "RECV",
-        CompletionOp::RecvWrite => "RECV_WRITE",
-        CompletionOp::UnsolicitedWrite => "UNSOLICITED_WRITE",
     }
 }
 

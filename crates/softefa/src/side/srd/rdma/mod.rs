@@ -22,7 +22,7 @@ mod unsolicited;
 
 use srd::{Instant, MsgId, PeerId};
 
-use super::Core;
+use super::SrdSide;
 use crate::local_copy::Source;
 use crate::wire::{Piece, RDMA_BLOCK_BYTES};
 
@@ -30,7 +30,7 @@ use lanes::{Lanes, Waiting};
 use local::Local;
 pub(crate) use requester::Transfer;
 use responder::Job;
-pub(in crate::core) use unsolicited::WriteRecv;
+pub(in crate::side::srd) use unsolicited::WriteRecv;
 
 /// Copies bytes to a remote address.
 pub(super) const OP_WRITE: u8 = 1;
@@ -59,7 +59,7 @@ const PROBE_NS: u64 = 500_000_000;
 
 /// What stands in front of the bytes of every RDMA message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::core) struct Block {
+pub(in crate::side::srd) struct Block {
     /// Remote address of the operation.
     pub(super) addr: u64,
     /// Remote key; in answers the status of the operation.
@@ -98,7 +98,7 @@ impl Block {
 
 /// What a message of the engine is to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::core) enum Part {
+pub(in crate::side::srd) enum Part {
     /// A whole send of this slot.
     Send(u32),
     /// A segment of a WRITE of this slot.
@@ -160,7 +160,7 @@ impl Part {
 
 /// What follows the block of a message.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::core) enum Body {
+pub(in crate::side::srd) enum Body {
     /// Nothing.
     Empty,
     /// Registered memory.
@@ -251,14 +251,14 @@ impl Rdma {
     }
 }
 
-impl Core {
+impl SrdSide {
     /// Block and bytes of a message of the engine.
     pub(super) fn rdma_part(&self, part: Part) -> (Block, Body) {
         match part {
             Part::Send(_) => (Block::default(), Body::Empty),
             Part::Write(index, number) => {
                 let offset = number * self.segment_bytes();
-                let piece = self.sq.stretch(index, offset, self.segment_bytes());
+                let piece = self.shell.sq.stretch(index, offset, self.segment_bytes());
                 (self.block_of(index, offset), piece.map_or(Body::Empty, Body::Bytes))
             }
             Part::WriteTail(index) => {

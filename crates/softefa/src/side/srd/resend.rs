@@ -10,18 +10,17 @@ use srd::wire::DataRepr;
 use srd::{HEADER_MAX, Instant, Transmit};
 
 use super::rdma::{Block, Body, Part};
-use super::{Core, OP_GONE};
+use super::{OP_GONE, SrdSide, socket_addr};
 use crate::counters::Counter;
 use crate::own_memory;
-use crate::qp::socket_addr;
 use crate::status::Status;
 
-impl Core {
+impl SrdSide {
     /// Whether a repetition of `part` takes bytes from a program's memory.
     pub(super) fn may_be_gone(&self, part: Part) -> bool {
         match part {
             Part::Send(index) | Part::Write(index, _) => {
-                self.sq.get(index).is_some_and(|slot| !slot.is_inline())
+                self.shell.sq.get(index).is_some_and(|slot| !slot.is_inline())
             }
             Part::ReadData(..) => true,
             _ => false,
@@ -36,7 +35,7 @@ impl Core {
         header: &[u8; HEADER_MAX],
         part: Part,
     ) {
-        if self.trace.is_some() {
+        if self.shell.is_traced() {
             self.trace_transmit(out, header);
         }
         let mut bytes = std::mem::take(&mut self.again);
@@ -64,10 +63,10 @@ impl Core {
         }
         let to = socket_addr(out.addr.host, out.addr.qpn);
         let bytes_of = own_memory::whole(&bytes);
-        let pushed = self.batch.push(to, out.path.0, &headers[..len], bytes_of);
+        let pushed = self.shell.batch.push(to, out.path.0, &headers[..len], bytes_of);
         assert!(pushed.is_ok(), "the bytes are a copy of ours");
-        self.batch.tag_last(out.peer.zip(out.msg));
-        if !self.batch.is_copied(bytes.len()) {
+        self.shell.batch.tag_last(out.peer.zip(out.msg));
+        if !self.shell.batch.is_copied(bytes.len()) {
             // What was read stays only until the next one.
             self.send_batch(now);
         }
@@ -77,13 +76,15 @@ impl Core {
     /// Reads the bytes of `part`; its block, and whether they are there.
     fn read_again(&mut self, part: Part, bytes: &mut Vec<u8>) -> (Option<Block>, bool) {
         let is_ours = match part {
-            Part::Send(index) | Part::Write(index, _) => {
-                self.sq.get(index).is_some_and(|slot| slot.is_readable(&mut self.send_mrs))
-            }
+            Part::Send(index) | Part::Write(index, _) => self
+                .shell
+                .sq
+                .get(index)
+                .is_some_and(|slot| slot.is_readable(&mut self.shell.send_mrs)),
             _ => true,
         };
         if let Part::Send(index) = part {
-            return (None, is_ours && own_memory::append(self.sq.payload(index), bytes));
+            return (None, is_ours && own_memory::append(self.shell.sq.payload(index), bytes));
         }
         let (block, body) = self.rdma_part(part);
         let is_there = match body {
@@ -94,9 +95,9 @@ impl Core {
     }
 
     fn note_gone(&mut self, part: Part) {
-        self.device.counters.add(Counter::RetransGonePkts, 1);
+        self.shell.device.counters.add(Counter::RetransGonePkts, 1);
         if let Part::Send(index) | Part::Write(index, _) = part
-            && let Some(slot) = self.sq.get_mut(index)
+            && let Some(slot) = self.shell.sq.get_mut(index)
         {
             slot.is_gone = true;
         }

@@ -1,0 +1,71 @@
+//! What the adapter executes for a message, both ends together: counted from outside by `cargo xtask
+//! device-cost`, which runs this under callgrind and looks at [`ping`] and [`stream`] only.
+//!
+//! ```text
+//! cargo run --release -p softefa --example message_cost -- ping-64 1000
+//! cargo run --release -p softefa --example message_cost -- stream-8192 1000
+//! ```
+#![expect(clippy::unwrap_used, reason = "a measurement that cannot be set up has failed")]
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use common::{Side, pair, wr};
+use softefa::{Ah, CompletionOp, SendOp};
+
+/// Messages of a stream between two looks at the receiver.
+const BURST: u64 = 16;
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let (name, count) = (args.next(), args.next().and_then(|count| count.parse().ok()));
+    let (a, b) = pair("");
+    let (there, back) = (a.ah(&b), b.ah(&a));
+    match (name.as_deref(), count) {
+        (Some("ping-64"), Some(count)) => ping(&a, &b, [&there, &back], count),
+        (Some("stream-8192"), Some(count)) => stream(&a, &b, &there, count),
+        _ => {
+            println!("usage: message_cost ping-64|stream-8192 MESSAGES");
+            return;
+        }
+    }
+    println!("handled {}", count.unwrap());
+}
+
+/// Messages of 64 bytes back and forth; `count` is that of both directions.
+#[inline(never)]
+fn ping(a: &Side, b: &Side, ahs: [&Ah; 2], count: u64) {
+    for round in 0..count {
+        let (from, to) = if round % 2 == 0 { (a, b) } else { (b, a) };
+        to.post_recv(1, 0, 64);
+        let sge = [from.sge(64, 64)];
+        from.qp
+            .post_send(&wr(1, ahs[round as usize % 2], to.qp.qpn(), SendOp::Send, &sge))
+            .unwrap();
+        await_messages(to, 1);
+    }
+}
+
+/// Messages of 8 KiB in bursts one way.
+#[inline(never)]
+fn stream(a: &Side, b: &Side, there: &Ah, count: u64) {
+    for _ in 0..count.div_ceil(BURST) {
+        for _ in 0..BURST {
+            b.post_recv(1, 0, 8192);
+            let sge = [a.sge(0, 8192)];
+            a.qp.post_send(&wr(1, there, b.qp.qpn(), SendOp::Send, &sge)).unwrap();
+        }
+        while a.qp.send_room() < a.qp.init().sq_depth {
+            a.cq.poll_one();
+            b.cq.poll_one();
+        }
+    }
+}
+
+fn await_messages(side: &Side, count: u64) {
+    let mut seen = 0;
+    while seen < count {
+        let done = side.cq.poll_one();
+        seen += u64::from(done.is_some_and(|done| done.op == CompletionOp::Recv));
+    }
+}

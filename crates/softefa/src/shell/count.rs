@@ -1,0 +1,41 @@
+//! What happened, for those who look from outside.
+
+use super::Shell;
+use crate::counters::Counter;
+use crate::request::SendOp;
+use crate::wire::Sent;
+
+impl Shell {
+    pub(super) fn count_sent(&self, sent: &Sent) {
+        let counters = &self.device.counters;
+        counters.add(Counter::TxPkts, sent.pkts);
+        counters.add(Counter::TxBytes, sent.bytes);
+        counters.add(Counter::TxSyscalls, sent.syscalls);
+        counters.add(Counter::TxErrors, sent.errors);
+        counters.add(Counter::TxRefused, sent.refused);
+        counters.add(Counter::FaultLost, sent.lost);
+        counters.add(Counter::FaultReordered, sent.reordered);
+        counters.add(Counter::FaultDuplicated, sent.duplicated);
+        counters.add(Counter::FaultBlackholed, sent.blackholed);
+        counters.add(Counter::FaultMangled, sent.mangled);
+        counters.add(Counter::FaultCorrupted, sent.corrupted);
+    }
+
+    /// Moves what was posted to the device's counters.
+    pub(super) fn count_sends(&mut self) {
+        let sends = std::mem::take(&mut self.sends);
+        self.device.counters.add(Counter::SendWrs, sends.count);
+        self.device.counters.add(Counter::SendBytes, sends.bytes);
+    }
+
+    /// A work request ended with an error.
+    pub(super) fn count_failed(&self, op: SendOp) {
+        match op {
+            SendOp::Send | SendOp::SendImm(_) => {}
+            SendOp::Read(_) => self.device.counters.add(Counter::RdmaReadWrErr, 1),
+            SendOp::Write(_) | SendOp::WriteImm(..) => {
+                self.device.counters.add(Counter::RdmaWriteWrErr, 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What every transport shares: the part of a queue pair that its lock protects.
+//!
+//! ```text
+//! post_send --> sq --> Side::start ... Side::send_out --> Batch --> Wire
+//! Wire --> datagram --> Side::take --> rq --copy--> program, Completion --> Cq
+//! ```
+//! A [`Side`] is one transport. It owns its shell and decides what leaves, what a datagram means and
+//! when; the shell keeps work requests, keys, completions, counters and the trace.
+
+mod count;
+mod receive;
+mod send;
+mod side;
+mod trace;
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use srd::Instant;
+
+use crate::AHN_UNKNOWN;
+use crate::completion::{Completion, Unpolled};
+use crate::config::Integrity;
+use crate::device::Device;
+use crate::fault::{Dice, Refusals, stream_of};
+use crate::host;
+use crate::mr::MrCache;
+use crate::pd::{Pd, PdId};
+use crate::qp_state::QpQuery;
+use crate::rq::RecvQueue;
+use crate::sq::SendQueue;
+use crate::wire::{Batch, Cover, Faulty, UdpWire, Unplugged, Wire};
+
+pub(crate) use side::Side;
+
+/// Largest datagram train the kernel hands over at once.
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// What a queue pair has whatever its transport is.
+pub(crate) struct Shell {
+    pub(crate) attrs: QpQuery,
+    pub(crate) device: Arc<Device>,
+    pub(crate) pd: PdId,
+    pub(crate) qpn: u16,
+    pub(crate) sq: SendQueue,
+    pub(crate) rq: RecvQueue,
+    /// Regions that sends read, receives write, and peers name, as looked up last.
+    pub(crate) send_mrs: MrCache,
+    pub(crate) recv_mrs: MrCache,
+    pub(crate) remote_mrs: MrCache,
+    wire: Box<dyn Wire>,
+    refusals: Refusals,
+    pub(crate) batch: Batch,
+    buffer: Vec<u8>,
+    pub(crate) sends_done: Vec<Completion>,
+    pub(crate) recvs_done: Vec<Completion>,
+    pub(crate) unsent_messages: u32,
+    unsent_bytes: u32,
+    pub(crate) unpolled: Arc<Unpolled>,
+    send_owner: u16,
+    recv_owner: u16,
+    last_ahn: LastAhn,
+    pub(crate) last_turn: Instant,
+    has_received: bool,
+    sends: Tally,
+    /// `None` unless the user asked for one.
+    trace: Option<crate::trace::Tracer>,
+}
+
+/// What a shell is made of.
+pub(crate) struct ShellInit<'a> {
+    pub(crate) pd: &'a Pd,
+    pub(crate) qpn: u16,
+    pub(crate) wire: UdpWire,
+    pub(crate) unpolled: Arc<Unpolled>,
+    /// Places in the completion queues for sends and for receives.
+    pub(crate) owners: [u16; 2],
+    pub(crate) sq_depth: u32,
+    pub(crate) rq_depth: u32,
+}
+
+/// Sends posted since the last turn: counted here, because a device's counters are shared by all
+/// its queue pairs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    count: u64,
+    bytes: u64,
+}
+
+/// The last look-up of a sender's address handle number.
+#[derive(Debug, Clone, Copy)]
+struct LastAhn {
+    addr: Ipv4Addr,
+    generation: u64,
+    ahn: u16,
+}
+
+impl Shell {
+    pub(crate) fn new(init: ShellInit<'_>) -> Self {
+        let ShellInit { pd, qpn, wire, unpolled, owners: [send_owner, recv_owner], .. } = init;
+        let (device, pd) = (pd.device(), pd.id());
+        let stream = stream_of(device.streams.fetch_add(1, Ordering::Relaxed));
+        let unspecified = Ipv4Addr::UNSPECIFIED;
+        let cache = || MrCache::new(Arc::clone(&device.mrs), pd);
+        Self {
+            attrs: QpQuery { rnr_retry: 7, ..QpQuery::default() },
+            device: Arc::clone(device),
+            pd,
+            qpn,
+            sq: SendQueue::new(init.sq_depth, device.local_key.is_some()),
+            rq: RecvQueue::new(init.rq_depth),
+            send_mrs: cache(),
+            recv_mrs: cache(),
+            remote_mrs: cache(),
+            wire: with_faults(device, wire, stream),
+            refusals: Refusals::new(&device.faults, stream),
+            batch: new_batch(device),
+            buffer: vec![0; BUFFER_BYTES],
+            sends_done: Vec::new(),
+            recvs_done: Vec::new(),
+            unsent_messages: 0,
+            unsent_bytes: 0,
+            unpolled,
+            send_owner,
+            recv_owner,
+            last_ahn: LastAhn { addr: unspecified, generation: u64::MAX, ahn: AHN_UNKNOWN },
+            last_turn: host::now(),
+            has_received: false,
+            sends: Tally::default(),
+            trace: device.tracer(qpn),
+        }
+    }
+
+    /// Something arrived in the last turn: more may follow, and its acknowledgement may wait.
+    pub(crate) fn has_received(&self) -> bool {
+        self.has_received
+    }
+
+    /// Sends what the faulty wire held back and is due.
+    fn release(&mut self, now: Instant) {
+        if self.wire.next_release().is_some_and(|at| at <= now) {
+            let sent = self.wire.release(now);
+            self.count_sent(&sent);
+        }
+    }
+
+    /// Closes the socket: from now on the kernel answers for this number.
+    pub(crate) fn unplug(&mut self) {
+        self.wire = Box::new(Unplugged);
+    }
+
+    /// Puts another network in the place of its own.
+    #[cfg(test)]
+    pub(crate) fn rewire(&mut self, other: impl FnOnce(Box<dyn Wire>) -> Box<dyn Wire>) {
+        self.wire = other(std::mem::replace(&mut self.wire, Box::new(Unplugged)));
+    }
+
+    /// The number of the address handle for `addr` in this domain.
+    pub(crate) fn ahn_of(&mut self, addr: Ipv4Addr) -> u16 {
+        let generation = self.device.ahns.generation();
+        if self.last_ahn.addr != addr || self.last_ahn.generation != generation {
+            let ahn = self.device.ahns.find((self.pd, addr));
+            self.last_ahn = LastAhn { addr, generation, ahn };
+        }
+        self.last_ahn.ahn
+    }
+}
+
+fn with_faults(device: &Device, wire: UdpWire, stream: u64) -> Box<dyn Wire> {
+    let tap = wire.tap();
+    let wire: Box<dyn Wire> = Box::new(wire);
+    if !device.faults.is_on_the_wire() {
+        return wire;
+    }
+    let dice = Dice::new(&device.faults, stream);
+    Box::new(Faulty::new(wire, tap, dice, device.blackholes()))
+}
+
+fn new_batch(device: &Device) -> Batch {
+    let cover = match device.integrity {
+        Integrity::Headers => Cover::Headers,
+        Integrity::Crc32c => Cover::All,
+    };
+    Batch::new(cover, device.attr().max_msg_bytes as usize)
+}

@@ -1,0 +1,153 @@
+//! What arrives: runs from the wire to the transport, messages into posted receives.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use srd::Instant;
+
+use super::{Shell, Side};
+use crate::AHN_UNKNOWN;
+use crate::completion::{Completion, CompletionOp};
+use crate::counters::Counter;
+use crate::rq::RecvWqe;
+use crate::status::Status;
+use crate::wire::{Run, is_intact};
+
+/// Runs received in one turn at most, so that a flood cannot keep a program from its completions.
+const RUNS_PER_TURN: usize = 16;
+/// A run this long is a stream: look for another run. Otherwise the second look would find nothing and
+/// cost a ping-pong a system call. Streams need it: a sender that takes one acknowledgement per
+/// turn answers it with as few messages, and bursts that have become short stay short.
+const STREAM_BYTES: usize = 4096;
+
+/// What one turn has received.
+#[derive(Default)]
+struct Received {
+    runs: usize,
+    pkts: u64,
+    bytes: u64,
+}
+
+/// Hands what has arrived to `side`; whether something has.
+pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
+    let mut buffer = std::mem::take(&mut side.shell_mut().buffer);
+    let is_streaming = side.is_streaming();
+    let mut received = Received::default();
+    while received.runs < RUNS_PER_TURN
+        && let Some(run) = side.shell_mut().wire.receive(&mut buffer)
+    {
+        received.runs += 1;
+        received.pkts += run.len.div_ceil(run.segment) as u64;
+        received.bytes += run.len as u64;
+        take_run(side, now, &buffer, run);
+        let is_short = run.len < STREAM_BYTES && !is_streaming;
+        if is_short || side.has_enough() {
+            break;
+        }
+    }
+    let shell = side.shell_mut();
+    shell.buffer = buffer;
+    shell.has_received = received.runs > 0;
+    shell.count_received(&received);
+    shell.has_received
+}
+
+fn take_run<S: Side + ?Sized>(side: &mut S, now: Instant, buffer: &[u8], run: Run) {
+    for datagram in buffer[..run.len].chunks(run.segment) {
+        if is_intact(datagram) {
+            side.take(now, *run.from.ip(), datagram);
+            continue;
+        }
+        let shell = side.shell_mut();
+        shell.device.counters.add(Counter::RxCrcErrors, 1);
+        shell.drop_datagram(*run.from.ip(), "its check does not fit");
+    }
+}
+
+impl Shell {
+    /// A turn begins.
+    pub(super) fn begin_turn(&mut self, now: Instant) {
+        self.last_turn = now;
+        self.count_sends();
+    }
+
+    fn count_received(&self, received: &Received) {
+        if received.runs == 0 {
+            return;
+        }
+        let counters = &self.device.counters;
+        counters.add(Counter::RxPkts, received.pkts);
+        counters.add(Counter::RxBytes, received.bytes);
+        counters.add(Counter::RxSyscalls, received.runs as u64);
+        counters.add(Counter::RecvWrs, self.recvs_done.len() as u64);
+        let delivered = self.recvs_done.iter().map(|c| u64::from(c.byte_len)).sum();
+        counters.add(Counter::RecvBytes, delivered);
+    }
+
+    /// A datagram of `from` is not used.
+    pub(crate) fn drop_datagram(&mut self, from: Ipv4Addr, why: &str) {
+        self.device.counters.add(Counter::RxDrops, 1);
+        if self.is_traced() {
+            self.trace_drop(SocketAddrV4::new(from, 0), &why);
+        }
+    }
+
+    /// The receive the next message goes to. One whose memory is not writable (any more) completes
+    /// with its own error instead of standing in the way of those behind it.
+    pub(crate) fn next_receive(&mut self) -> Option<RecvWqe> {
+        if self.is_not_ready_on_purpose() {
+            return None;
+        }
+        while let Some(wqe) = self.rq.front().copied() {
+            if wqe.is_writable(&mut self.recv_mrs) {
+                return Some(wqe);
+            }
+            self.rq.pop();
+            self.fail_recv(&wqe, Status::LocalInvalidLkey);
+        }
+        None
+    }
+
+    /// A fault wants this message to find no receive.
+    #[inline]
+    pub(crate) fn is_not_ready_on_purpose(&mut self) -> bool {
+        let hit = self.refusals.is_not_ready();
+        if hit {
+            self.device.counters.add(Counter::FaultRnr, 1);
+        }
+        hit
+    }
+
+    pub(crate) fn complete_recv(
+        &mut self,
+        wr_id: u64,
+        src: SocketAddrV4,
+        byte_len: usize,
+        imm: Option<u32>,
+        has_grh: bool,
+    ) {
+        let completion = Completion {
+            wr_id,
+            status: Status::Ok,
+            op: CompletionOp::Recv,
+            qpn: self.qpn,
+            src_qpn: src.port(),
+            ahn: self.ahn_of(*src.ip()),
+            src_addr: *src.ip(),
+            byte_len: u32::try_from(byte_len).unwrap_or(u32::MAX),
+            imm,
+            has_grh,
+            owner: self.recv_owner,
+        };
+        self.recvs_done.push(completion);
+    }
+
+    /// Completes a receive that nothing was put into.
+    pub(crate) fn fail_recv(&mut self, wqe: &RecvWqe, status: Status) {
+        let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        self.complete_recv(wqe.wr_id, nowhere, 0, None, false);
+        if let Some(completion) = self.recvs_done.last_mut() {
+            completion.status = status;
+            completion.ahn = AHN_UNKNOWN;
+        }
+    }
+}

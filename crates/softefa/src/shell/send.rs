@@ -1,0 +1,143 @@
+//! Sends from posting to completion, and bursts to the wire.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::Ordering;
+
+use srd::Instant;
+
+use super::Shell;
+use crate::AHN_UNKNOWN;
+use crate::completion::{Completion, CompletionOp};
+use crate::counters::Counter;
+use crate::request::{SendData, SendOp, SendWr};
+use crate::sq::SendSlot;
+use crate::status::Status;
+
+/// Posted and not yet offered to the wire, from which on posting transmits by itself.
+const UNSENT_MESSAGES: u32 = 64;
+const UNSENT_BYTES: u32 = 56 << 10;
+
+/// Enough was posted to fill a burst.
+pub(super) fn is_burst(shell: &Shell) -> bool {
+    shell.unsent_messages >= UNSENT_MESSAGES || shell.unsent_bytes >= UNSENT_BYTES
+}
+
+impl Shell {
+    /// Why a send cannot be done, whatever the transport.
+    pub(super) fn check_send(
+        &mut self,
+        slot: &SendSlot,
+        wr: &SendWr<'_>,
+        has_rdma: bool,
+    ) -> Option<Status> {
+        if self.refusals.is_internal_error() {
+            self.device.counters.add(Counter::FaultInternal, 1);
+            return Some(Status::LocalQpInternalError);
+        }
+        let attr = self.device.attr();
+        let (possible, max_bytes) = match slot.op {
+            SendOp::Send | SendOp::SendImm(_) => (true, attr.max_msg_bytes),
+            SendOp::Read(_) => (attr.caps.rdma_read && has_rdma, attr.max_rdma_bytes),
+            SendOp::Write(_) | SendOp::WriteImm(..) => {
+                (attr.caps.rdma_write && has_rdma, attr.max_rdma_bytes)
+            }
+        };
+        if !possible {
+            return Some(Status::LocalUnsupportedOp);
+        }
+        if !wr.ah.serves(self.pd) {
+            return Some(Status::LocalInvalidAh);
+        }
+        if slot.len > max_bytes {
+            return Some(Status::LocalBadLength);
+        }
+        let is_read = matches!(slot.op, SendOp::Read(_));
+        let SendData::Sges(sges) = wr.data else {
+            return is_read.then_some(Status::LocalUnsupportedOp);
+        };
+        if slot.op.is_rdma() && sges.len() > 1 {
+            return Some(Status::LocalUnsupportedOp);
+        }
+        let allowed = sges.iter().all(|sge| sge.len == 0 || self.send_mrs.allows(sge, is_read));
+        (!allowed).then_some(Status::LocalInvalidLkey)
+    }
+
+    /// Keeps a send until its end; `None` when the queue is full.
+    pub(super) fn insert(&mut self, slot: SendSlot) -> Option<u32> {
+        let (len, op) = (slot.len, slot.op);
+        let index = self.sq.insert(slot)?;
+        self.unsent_messages += 1;
+        self.unsent_bytes = self.unsent_bytes.saturating_add(len);
+        if !op.is_rdma() {
+            self.sends.count += 1;
+            self.sends.bytes += u64::from(len);
+        }
+        Some(index)
+    }
+
+    /// From now on nothing posted waits to be offered to the wire.
+    pub(super) fn begin_transmitting(&mut self) {
+        (self.unsent_messages, self.unsent_bytes) = (0, 0);
+    }
+
+    /// Sends and empties the batch.
+    pub(crate) fn send_batch(&mut self, now: Instant) {
+        let sent = self.wire.send(now, &mut self.batch);
+        assert!(self.batch.is_empty(), "a wire sends or drops the whole batch");
+        self.count_sent(&sent);
+    }
+
+    /// Completes the send in slot `index`, with its own fault if it has one.
+    pub(crate) fn finish_send(&mut self, index: u32, status: Status) {
+        if let Some(slot) = self.sq.complete(index) {
+            self.complete_send(&slot, slot.fault.unwrap_or(status));
+        }
+    }
+
+    pub(super) fn complete_send(&mut self, slot: &SendSlot, status: Status) {
+        if status != Status::Ok {
+            self.count_failed(slot.op);
+        }
+        if !slot.signaled && status == Status::Ok {
+            self.unpolled.sends.fetch_sub(1, Ordering::AcqRel);
+            return;
+        }
+        let is_write = matches!(slot.op, SendOp::Write(_) | SendOp::WriteImm(..));
+        self.sends_done.push(Completion {
+            wr_id: slot.wr_id,
+            status,
+            op: if is_write { CompletionOp::Write } else { CompletionOp::Send },
+            qpn: self.qpn,
+            src_qpn: 0,
+            ahn: AHN_UNKNOWN,
+            src_addr: Ipv4Addr::UNSPECIFIED,
+            byte_len: 0,
+            imm: None,
+            has_grh: false,
+            owner: self.send_owner,
+        });
+    }
+
+    /// Completes everything posted, sends with `status`, receives as flushed.
+    pub(super) fn end_all(&mut self, status: Status) {
+        for slot in self.sq.drain() {
+            self.complete_send(&slot, status);
+        }
+        while let Some(wqe) = self.rq.pop() {
+            self.fail_recv(&wqe, Status::Flushed);
+        }
+    }
+
+    /// Forgets everything posted and everything completed.
+    pub(super) fn forget_all(&mut self) {
+        self.sq.drain();
+        while self.rq.pop().is_some() {}
+        self.sends_done.clear();
+        self.recvs_done.clear();
+    }
+
+    /// A send or a WRITE has not ended yet.
+    pub(crate) fn owes_data(&self) -> bool {
+        self.sq.iter().any(|slot| slot.fault.is_none() && !matches!(slot.op, SendOp::Read(_)))
+    }
+}

@@ -1,0 +1,189 @@
+//! The contract between a queue pair and its transport.
+
+use std::net::Ipv4Addr;
+
+use srd::Instant;
+
+use super::Shell;
+use super::receive::receive;
+use super::send::is_burst;
+use crate::counters::Counter;
+use crate::qp_state::QpState;
+use crate::request::{SendOp, SendWr};
+use crate::sq::SendSlot;
+use crate::status::Status;
+
+/// A transport. What it must say comes first; what follows from that is the same for all of them
+/// and is compiled for each, so that only the call from outside is indirect.
+pub(crate) trait Side: Send {
+    fn shell(&self) -> &Shell;
+
+    fn shell_mut(&mut self) -> &mut Shell;
+
+    /// It has READs and WRITEs.
+    fn has_rdma(&self) -> bool;
+
+    /// Takes in the work request in slot `index` of the send queue.
+    fn start(&mut self, now: Instant, index: u32, wr: &SendWr<'_>);
+
+    /// Nothing is on its way whose completion would bring a poll. `unpolled` sends were posted before
+    /// and their completions not polled; `op` is the last one posted.
+    fn is_idle(&self, unpolled: u32, op: SendOp) -> bool;
+
+    /// Nothing more should be received in this turn.
+    fn has_enough(&self) -> bool;
+
+    /// More is expected than what one look at the wire brings.
+    fn is_streaming(&self) -> bool;
+
+    /// Before anything is received in a turn of the program.
+    fn begin_turn(&mut self, now: Instant);
+
+    /// Acknowledgements must not wait any longer.
+    fn flush_acks(&mut self, now: Instant);
+
+    /// Takes an intact datagram that came from `from`.
+    fn take(&mut self, now: Instant, from: Ipv4Addr, datagram: &[u8]);
+
+    /// Something was received in this turn of the program, or nothing.
+    fn note_turn(&mut self, has_received: bool);
+
+    /// After receiving: timers, and what they and the peers' answers lead to.
+    fn advance(&mut self, now: Instant);
+
+    /// Sends what may be sent now.
+    fn send_out(&mut self, now: Instant);
+
+    /// When [`Side::advance`] is needed even if nothing arrives.
+    fn next_due(&self) -> Option<Instant>;
+
+    /// Ends whatever is on its way to or from peers, without completions.
+    fn cancel(&mut self, now: Instant);
+
+    /// As [`Side::cancel`], without asking an engine that may be broken.
+    fn abandon(&mut self);
+
+    /// Completes as flushed what is on its way to `addr`.
+    fn cancel_toward(&mut self, now: Instant, addr: Ipv4Addr);
+
+    /// From now on only what was accepted is acknowledged.
+    fn begin_close(&mut self, now: Instant);
+
+    /// Repeats the last acknowledgements.
+    fn final_acks(&mut self, now: Instant);
+
+    /// When the latest message was accepted, whose acknowledgement may have to be repeated; `None`
+    /// when there was none.
+    fn last_accepted(&self) -> Option<Instant>;
+
+    /// Region `key` is gone: nobody may copy its bytes, and no copy into it goes on.
+    fn retire(&mut self, key: u32);
+
+    /// Moves what the engine counted since last time to the device's counters.
+    fn sync_counters(&mut self);
+
+    /// Takes a send; `false` when the queue is full.
+    fn post_send(&mut self, slot: SendSlot, wr: &SendWr<'_>) -> bool {
+        let has_rdma = self.has_rdma();
+        let shell = self.shell_mut();
+        // Nothing in taking a message depends on the time since the last turn.
+        let now = shell.last_turn;
+        if shell.is_traced() {
+            shell.trace_post(slot.len, wr);
+        }
+        if let Some(status) = shell.check_send(&slot, wr, has_rdma) {
+            shell.complete_send(&slot, status);
+            return true;
+        }
+        let Some(index) = shell.insert(slot) else { return false };
+        self.start(now, index, wr);
+        true
+    }
+
+    /// What was posted is to leave at once: nothing else will bring a poll, or it fills a burst.
+    fn should_transmit(&self, unpolled: u32, op: SendOp) -> bool {
+        is_burst(self.shell()) || self.is_idle(unpolled, op)
+    }
+
+    /// Sends what may be sent now.
+    fn transmit(&mut self, now: Instant) {
+        self.shell_mut().begin_transmitting();
+        self.send_out(now);
+    }
+
+    /// One turn while the program polls.
+    fn turn(&mut self, now: Instant) {
+        self.shell_mut().begin_turn(now);
+        self.begin_turn(now);
+        let has_received = receive(self, now);
+        self.note_turn(has_received);
+        self.work(now);
+        if has_received {
+            self.sync_counters();
+        }
+    }
+
+    /// One turn while nobody polls: acknowledges at once, unless what it completes wakes a program,
+    /// whose answer may carry the acknowledgement.
+    fn service_turn(&mut self, now: Instant, is_awaited: bool) {
+        self.shell_mut().begin_turn(now);
+        receive(self, now);
+        if !is_awaited || self.shell().recvs_done.is_empty() {
+            self.flush_acks(now);
+        }
+        self.work(now);
+        self.sync_counters();
+        self.shell().device.counters.add(Counter::ServiceTurns, 1);
+    }
+
+    /// What a turn does after it has received.
+    fn work(&mut self, now: Instant) {
+        self.shell_mut().release(now);
+        self.advance(now);
+        self.transmit(now);
+    }
+
+    /// When a turn is needed even if nothing arrives.
+    fn next_timeout(&self) -> Option<Instant> {
+        let release = self.shell().wire.next_release();
+        [self.next_due(), release].into_iter().flatten().min()
+    }
+
+    /// As [`Side::next_timeout`], but at once while posts wait to be transmitted.
+    fn next_turn(&self) -> Option<Instant> {
+        if self.shell().unsent_messages > 0 { Some(Instant::ZERO) } else { self.next_timeout() }
+    }
+
+    /// Error state: everything posted completes as flushed.
+    fn flush(&mut self, now: Instant) {
+        self.cancel(now);
+        self.shell_mut().end_all(Status::Flushed);
+    }
+
+    /// The adapter broke in a turn: everything posted ends without asking the engine, whose state
+    /// may be the reason.
+    fn fail(&mut self) {
+        self.shell_mut().attrs.state = QpState::Error;
+        // The program may use its memory once it hears of the end.
+        self.abandon();
+        self.shell_mut().end_all(Status::LocalQpInternalError);
+    }
+
+    /// Reset state: everything posted is forgotten.
+    fn reset(&mut self, now: Instant) {
+        self.cancel(now);
+        self.shell_mut().forget_all();
+    }
+
+    /// The queue pair is destroyed: only acknowledgements go on.
+    fn close(&mut self, now: Instant) {
+        let from = self.shell().attrs.state;
+        self.shell_mut().trace_state(from, None);
+        self.begin_close(now);
+        self.reset(now);
+        self.final_acks(now);
+        let shell = self.shell_mut();
+        shell.count_sends();
+        shell.attrs.state = QpState::Error;
+    }
+}

@@ -1,0 +1,90 @@
+//! What the trace says of work requests and states, whatever the transport. Call sites ask whether
+//! there is a trace; the rest is out of their way.
+
+use std::fmt::{self, Display};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use super::Shell;
+use crate::completion::{Completion, CompletionOp};
+use crate::qp_state::QpState;
+use crate::request::{SendOp, SendWr};
+use crate::trace::TraceEvent;
+
+impl Shell {
+    /// There is a trace.
+    #[inline]
+    pub(crate) fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// Writes a line when there is a trace.
+    pub(crate) fn say(
+        &mut self,
+        event: TraceEvent,
+        peer: Option<SocketAddrV4>,
+        rest: fmt::Arguments<'_>,
+    ) {
+        if let Some(trace) = &mut self.trace {
+            trace.write(event, peer, rest);
+        }
+    }
+
+    #[cold]
+    pub(super) fn trace_post(&mut self, len: u32, wr: &SendWr<'_>) {
+        let peer = SocketAddrV4::new(wr.ah.addr(), wr.remote_qpn);
+        let (op, wr_id) = (name_of_wr(wr.op), wr.wr_id);
+        self.say(TraceEvent::Post, Some(peer), format_args!("op={op} len={len} wr_id={wr_id:#x}"));
+    }
+
+    /// A datagram from `from` was not used; port 0 when its queue pair is not known.
+    #[cold]
+    pub(crate) fn trace_drop(&mut self, from: SocketAddrV4, why: &dyn Display) {
+        self.say(TraceEvent::Drop, Some(from), format_args!("why=\"{why}\""));
+    }
+
+    /// What is about to enter the completion queues.
+    #[cold]
+    pub(crate) fn trace_completions(&mut self) {
+        let done: Vec<Completion> =
+            self.sends_done.iter().chain(&self.recvs_done).copied().collect();
+        for Completion { wr_id, status, op, src_qpn, src_addr, byte_len, .. } in done {
+            let is_from_peer = !op.is_send_queue() && src_addr != Ipv4Addr::UNSPECIFIED;
+            let peer = is_from_peer.then(|| SocketAddrV4::new(src_addr, src_qpn));
+            let (op, code) = (name_of_completion(op), status.code());
+            self.say(
+                TraceEvent::Completion,
+                peer,
+                format_args!("op={op} status={code}:{status:?} len={byte_len} wr_id={wr_id:#x}"),
+            );
+        }
+    }
+
+    /// The queue pair went to another state; `None` = it was destroyed.
+    pub(crate) fn trace_state(&mut self, from: QpState, to: Option<QpState>) {
+        let from = format_args!("from={from:?}");
+        match to {
+            Some(to) => self.say(TraceEvent::State, None, format_args!("{from} to={to:?}")),
+            None => self.say(TraceEvent::State, None, format_args!("{from} to=Destroyed")),
+        }
+    }
+}
+
+fn name_of_wr(op: SendOp) -> &'static str {
+    match op {
+        SendOp::Send => "SEND",
+        SendOp::SendImm(_) => "SEND_IMM",
+        SendOp::Read(_) => "READ",
+        SendOp::Write(_) => "WRITE",
+        SendOp::WriteImm(..) => "WRITE_IMM",
+    }
+}
+
+fn name_of_completion(op: CompletionOp) -> &'static str {
+    match op {
+        CompletionOp::Send => "SEND",
+        CompletionOp::Write => "WRITE",
+        CompletionOp::Recv => "RECV",
+        CompletionOp::RecvWrite => "RECV_WRITE",
+        CompletionOp::UnsolicitedWrite => "UNSOLICITED_WRITE",
+    }
+}

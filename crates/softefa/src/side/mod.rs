@@ -1,0 +1,44 @@
+//! The transports of a queue pair.
+
+mod srd;
+mod ud;
+
+use std::sync::Arc;
+
+use crate::qp_state::QpKind;
+use crate::request::SendOp;
+use crate::shell::{Shell, Side};
+use crate::wire::PathSockets;
+
+pub(crate) use srd::Transfer;
+
+/// Immediate data is present (the engine carries the flags for us).
+const FLAG_IMM: u8 = 1;
+
+/// What a queue pair was made for, as far as transports differ.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SideInit {
+    pub(crate) kind: QpKind,
+    /// WRITEs with immediate consume no receive.
+    pub(crate) unsolicited_write_recv: bool,
+    /// Entries of the completion queue for receives.
+    pub(crate) recv_cq_depth: u32,
+    /// Receive buffer of the socket.
+    pub(crate) receive_buffer_bytes: usize,
+}
+
+/// The transport that `init` asks for, around `shell`.
+pub(crate) fn new(shell: Shell, paths: Arc<PathSockets>, init: SideInit) -> Box<dyn Side> {
+    match init.kind {
+        QpKind::Srd => Box::new(srd::SrdSide::new(shell, paths, init)),
+        QpKind::Ud => Box::new(ud::UdSide::new(shell, paths.paths())),
+    }
+}
+
+/// Flags and immediate of a message.
+fn imm_of(op: SendOp) -> (u8, u32) {
+    match op {
+        SendOp::SendImm(imm) | SendOp::WriteImm(_, imm) => (FLAG_IMM, imm),
+        SendOp::Send | SendOp::Read(_) | SendOp::Write(_) => (0, 0),
+    }
+}

@@ -1,0 +1,41 @@
+//! Work requests that end before their time: error and reset state, a destroyed queue pair, a
+//! destroyed address handle.
+
+use std::net::Ipv4Addr;
+
+use srd::{Instant, PeerId};
+
+use super::SrdSide;
+
+impl SrdSide {
+    /// The engine forgets what was posted, and the responder what was asked.
+    pub(super) fn restart_engine(&mut self, now: Instant) {
+        for peer in self.shell.sq.peers().chain(self.rdma.peers()) {
+            self.endpoint.cancel_peer(now, peer);
+        }
+        while self.endpoint.poll_event().is_some() {}
+        self.rdma.clear();
+    }
+
+    /// What is on its way to `addr` completes as flushed.
+    pub(super) fn flush_toward(&mut self, now: Instant, addr: Ipv4Addr) {
+        for peer in self.shell.sq.peers() {
+            if is_at(&self.endpoint, peer, addr) {
+                self.endpoint.cancel_peer(now, peer);
+            }
+        }
+        self.harvest(now);
+        // What is left had nothing in the engine: a WRITE that waits for its turn, a READ that
+        // waits for its data.
+        for index in 0..self.shell.sq.end() {
+            let peer = self.shell.sq.get(index).and_then(|slot| slot.peer);
+            if peer.is_some_and(|peer| is_at(&self.endpoint, peer, addr)) {
+                self.flush_transfer(now, index);
+            }
+        }
+    }
+}
+
+fn is_at(endpoint: &srd::Endpoint, peer: PeerId, addr: Ipv4Addr) -> bool {
+    endpoint.address(peer).is_some_and(|at| at.host == u64::from(u32::from(addr)))
+}

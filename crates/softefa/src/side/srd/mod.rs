@@ -1,0 +1,246 @@
+//! Scalable Reliable Datagram: the engine between the shell's queues and the wire.
+//!
+//! The engine sees descriptors, never payload. Acknowledgements of a turn wait until the next one:
+//! a program that answers at once carries them on its answer.
+
+mod answering;
+mod count;
+mod end;
+mod rdma;
+mod receive;
+mod resend;
+mod send;
+mod trace;
+
+use std::collections::HashSet;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+
+use srd::wire::Header;
+use srd::{Endpoint, Instant, PeerId};
+
+use super::SideInit;
+use crate::device::Device;
+use crate::host;
+use crate::request::{SendOp, SendWr};
+use crate::shell::{Shell, Side};
+use crate::wire::PathSockets;
+
+use answering::Answering;
+
+pub(crate) use rdma::Transfer;
+
+/// Peers of one queue pair: strangers who open connections must not take all memory.
+const PEERS_MAX: usize = 16_384;
+/// Refused datagrams are looked for this often at most while nobody answers.
+const COLLECT_NS: u64 = 1_000_000;
+/// A message for a posted receive.
+const OP_SEND: u8 = 0;
+/// Has the message arrived whose bytes its sender has no more? Never taken as new (SRD-6.7).
+const OP_GONE: u8 = 19;
+
+/// The SRD transport of a queue pair.
+pub(super) struct SrdSide {
+    shell: Shell,
+    endpoint: Endpoint,
+    rdma: rdma::Rdma,
+    paths: Arc<PathSockets>,
+    /// Bytes of a message that is sent again; grows to the longest one.
+    again: Vec<u8>,
+    /// How WRITEs with immediate are received.
+    write_recv: rdma::WriteRecv,
+    /// When the latest message was accepted, whose acknowledgement may have to be repeated.
+    last_accepted: Option<Instant>,
+    answering: Answering,
+    last_collection: Instant,
+    synced: srd::Stats,
+    /// Peers that were heard of, for the trace.
+    heard: HashSet<PeerId>,
+}
+
+impl SrdSide {
+    pub(super) fn new(shell: Shell, paths: Arc<PathSockets>, init: SideInit) -> Self {
+        let endpoint = new_endpoint(&shell.device, shell.qpn, &paths, init.receive_buffer_bytes);
+        Self {
+            shell,
+            endpoint,
+            rdma: rdma::Rdma::default(),
+            paths,
+            again: Vec::new(),
+            write_recv: rdma::WriteRecv::new(init.unsolicited_write_recv, init.recv_cq_depth),
+            last_accepted: None,
+            answering: Answering::default(),
+            last_collection: Instant::ZERO,
+            synced: srd::Stats::default(),
+            heard: HashSet::new(),
+        }
+    }
+
+    /// Timers and refused datagrams.
+    fn expire(&mut self, now: Instant) {
+        let is_due = self.endpoint.poll_timeout().is_some_and(|at| at <= now);
+        // Before a timer draws conclusions: somebody may have said why nobody answers. Not for
+        // each acknowledgement's timer, because looking costs a system call per path.
+        if is_due
+            && self.endpoint.in_flight() > 0
+            && now.ns_since(self.last_collection) >= COLLECT_NS
+        {
+            self.last_collection = now;
+            self.paths.collect_refusals(now);
+        }
+        self.take_refusals(now);
+        if is_due {
+            let before = self.endpoint.stats().retrans_timeout_events;
+            self.endpoint.handle_timeout(now);
+            if self.shell.is_traced() {
+                self.trace_timer(self.endpoint.stats().retrans_timeout_events - before);
+            }
+            self.sync_counters();
+        }
+        self.probe_reads(now);
+    }
+
+    fn take_refusals(&mut self, now: Instant) {
+        let qpn = self.shell.qpn;
+        let mine = |quote: &[u8]| Header::parse(quote).is_ok_and(|header| header.src_qpn == qpn);
+        for quote in self.paths.take_refused(now, mine) {
+            let quoted = &quote.bytes[..quote.len];
+            if self.shell.is_traced() {
+                self.trace_refused(quoted);
+            }
+            self.endpoint.handle_unreachable(now, quoted);
+        }
+    }
+}
+
+impl Side for SrdSide {
+    #[inline]
+    fn shell(&self) -> &Shell {
+        &self.shell
+    }
+
+    #[inline]
+    fn shell_mut(&mut self) -> &mut Shell {
+        &mut self.shell
+    }
+
+    fn has_rdma(&self) -> bool {
+        true
+    }
+
+    fn start(&mut self, now: Instant, index: u32, wr: &SendWr<'_>) {
+        self.start_send(now, index, wr);
+    }
+
+    fn is_idle(&self, _unpolled: u32, op: SendOp) -> bool {
+        // The bytes of others come first in the next turn, and what it confirms then leaves
+        // together with this: waking who sleeps there costs as much as copying 100 KiB.
+        let waits_for_copies = matches!(op, SendOp::Read(_)) && self.rdma.has_copies();
+        !waits_for_copies && self.endpoint.in_flight() <= self.shell.unsent_messages as usize
+    }
+
+    fn has_enough(&self) -> bool {
+        false
+    }
+
+    fn is_streaming(&self) -> bool {
+        self.awaits_many()
+    }
+
+    fn begin_turn(&mut self, now: Instant) {
+        if self.answering.are_acks_due() {
+            self.endpoint.flush_acks(now);
+        }
+    }
+
+    fn flush_acks(&mut self, now: Instant) {
+        self.endpoint.flush_acks(now);
+    }
+
+    #[inline]
+    fn take(&mut self, now: Instant, from: Ipv4Addr, datagram: &[u8]) {
+        self.receive_srd(now, from, datagram);
+    }
+
+    fn note_turn(&mut self, has_received: bool) {
+        self.answering.note_turn(has_received);
+    }
+
+    fn advance(&mut self, now: Instant) {
+        self.expire(now);
+        self.harvest(now);
+        self.advance_copies(now);
+        self.feed(now);
+    }
+
+    fn send_out(&mut self, now: Instant) {
+        self.transmit_srd(now);
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        if self.rdma.has_copies() {
+            return Some(self.shell.last_turn);
+        }
+        [self.endpoint.poll_timeout(), self.rdma.next_probe()].into_iter().flatten().min()
+    }
+
+    fn cancel(&mut self, now: Instant) {
+        self.restart_engine(now);
+    }
+
+    fn abandon(&mut self) {
+        self.rdma.clear();
+    }
+
+    fn cancel_toward(&mut self, now: Instant, addr: Ipv4Addr) {
+        self.flush_toward(now, addr);
+    }
+
+    fn begin_close(&mut self, now: Instant) {
+        self.endpoint.begin_close(now);
+    }
+
+    fn final_acks(&mut self, now: Instant) {
+        self.endpoint.final_acks(now);
+        self.transmit(now);
+        self.sync_counters();
+    }
+
+    fn last_accepted(&self) -> Option<Instant> {
+        self.last_accepted
+    }
+
+    fn retire(&mut self, key: u32) {
+        self.shell.sq.end_leases_of(key);
+        self.rdma.wait_for_copies();
+    }
+
+    fn sync_counters(&mut self) {
+        self.move_counts();
+    }
+}
+
+fn new_endpoint(
+    device: &Device,
+    qpn: u16,
+    paths: &PathSockets,
+    receive_buffer_bytes: usize,
+) -> Endpoint {
+    let mut config = srd::Config::socket();
+    config.max_message_bytes = device.attr().max_msg_bytes;
+    config.paths = paths.paths();
+    config.peers_max = PEERS_MAX;
+    config.report_losses = device.is_traced();
+    // The peer's kernel queues about as much for us as ours does for it; beyond that it drops.
+    let room = u32::try_from(receive_buffer_bytes / 5 * 2).unwrap_or(u32::MAX);
+    config.window_max_bytes = config.window_max_bytes.min(room).max(config.window_min_bytes);
+    config.window_initial_bytes = config.window_initial_bytes.min(config.window_max_bytes);
+    Endpoint::new(config, qpn, host::epoch_ns(), host::random_u64())
+}
+
+/// Where a queue pair of another device is reached.
+fn socket_addr(host: u64, qpn: u16) -> SocketAddrV4 {
+    #[expect(clippy::cast_possible_truncation, reason = "hosts are IPv4 addresses")]
+    let addr = Ipv4Addr::from(host as u32);
+    SocketAddrV4::new(addr, qpn)
+}

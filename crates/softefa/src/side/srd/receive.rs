@@ -1,0 +1,93 @@
+//! What arrives: datagrams to the engine, messages to whom they are for.
+
+use std::net::Ipv4Addr;
+
+use srd::{Arrival, Instant, Received, Reject};
+
+use super::{OP_SEND, SrdSide, rdma, socket_addr};
+use crate::counters::Counter;
+use crate::memory::Gone;
+use crate::qp_state::QpState;
+use crate::side::FLAG_IMM;
+use crate::status::Status;
+
+/// So many messages in flight are a stream: its acknowledgements come apart.
+const STREAM_MESSAGES: usize = 8;
+
+impl SrdSide {
+    /// Many acknowledgements are expected.
+    pub(super) fn awaits_many(&self) -> bool {
+        self.endpoint.in_flight() >= STREAM_MESSAGES
+    }
+
+    pub(super) fn receive_srd(&mut self, now: Instant, from: Ipv4Addr, datagram: &[u8]) {
+        // Not up yet: as if the datagram had come a little later. The sender repeats it.
+        if matches!(self.shell.attrs.state, QpState::Reset | QpState::Init) {
+            self.shell.drop_datagram(from, "the queue pair is not ready to receive");
+            return;
+        }
+        let host = u64::from(u32::from(from));
+        let result = self.endpoint.handle_datagram(now, host, datagram, datagram.len());
+        if self.shell.is_traced() {
+            self.trace_receive(host, datagram, &result);
+        }
+        match result {
+            Err(_) => self.shell.device.counters.add(Counter::RxDrops, 1),
+            Ok(Received { data: Some(arrival), header_len, .. }) => {
+                let answer = self.deliver(now, &arrival, &datagram[header_len..]);
+                if self.shell.is_traced() {
+                    self.trace_answer(&arrival, answer);
+                }
+                match answer {
+                    Ok(()) => {
+                        self.last_accepted = Some(now);
+                        self.endpoint.accept(now, arrival.peer, arrival.psn);
+                    }
+                    Err(why) => self.endpoint.reject(now, arrival.peer, arrival.psn, why),
+                }
+            }
+            Ok(_) => {}
+        }
+    }
+
+    /// Does what a new message asks for.
+    fn deliver(&mut self, now: Instant, arrival: &Arrival, payload: &[u8]) -> Result<(), Reject> {
+        if self.shell.attrs.state == QpState::Error || arrival.qkey != self.shell.attrs.qkey {
+            // A successor that inherited the number has another key: the peer meant is gone.
+            return Err(Reject::BadDestQpn);
+        }
+        match arrival.op {
+            OP_SEND => self.deliver_send(arrival, payload),
+            rdma::OP_WRITE => self.serve_write(arrival, payload),
+            rdma::OP_READ => self.serve_read(now, arrival, payload),
+            rdma::OP_READ_DATA => self.take_read_data(arrival, payload),
+            rdma::OP_READ_FAIL => self.take_read_fail(arrival, payload),
+            rdma::OP_WRITE_LOCAL => self.serve_write_local(arrival, payload),
+            rdma::OP_READ_GRANT => self.take_read_grant(now, arrival, payload),
+            rdma::OP_READ_CONFIRM => self.serve_read_confirm(payload),
+            rdma::OP_PROBE => self.serve_probe(now, arrival, payload),
+            // GONE among them: had the message arrived before, the engine would have said so.
+            _ => Err(Reject::BadStatus),
+        }
+    }
+
+    /// Puts a message into the next posted receive.
+    fn deliver_send(&mut self, arrival: &Arrival, payload: &[u8]) -> Result<(), Reject> {
+        let wqe = loop {
+            let wqe = self.shell.next_receive().ok_or(Reject::Rnr)?;
+            if payload.len() > wqe.capacity as usize {
+                return Err(Reject::BadLength);
+            }
+            self.shell.rq.pop();
+            match wqe.fill(0, payload) {
+                Ok(()) => break wqe,
+                Err(Gone) => self.shell.fail_recv(&wqe, Status::LocalInvalidLkey),
+            }
+        };
+        let from = self.endpoint.address(arrival.peer).unwrap_or_default();
+        let src = socket_addr(from.host, from.qpn);
+        let imm = (arrival.flags & FLAG_IMM != 0).then_some(arrival.imm);
+        self.shell.complete_recv(wqe.wr_id, src, payload.len(), imm, false);
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+//! What leaves: work requests to the engine, its datagrams to the wire, its answers back.
+
+use srd::{Address, Event, Instant, Message, Transmit};
+
+use super::rdma::{Block, Body, Part};
+use super::{OP_SEND, SrdSide, socket_addr};
+use crate::local_copy::Source;
+use crate::memory::Gone;
+use crate::request::SendWr;
+use crate::side::imm_of;
+use crate::status::Status;
+use crate::wire::{Impossible, Piece};
+
+impl SrdSide {
+    /// Gives the work request in slot `index` to the engine, or begins its RDMA.
+    pub(super) fn start_send(&mut self, now: Instant, index: u32, wr: &SendWr<'_>) {
+        self.answering.note_post();
+        let Some(slot) = self.shell.sq.get_mut(index) else { return };
+        slot.to = Address { host: u64::from(u32::from(wr.ah.addr())), qpn: wr.remote_qpn };
+        let peer = self.endpoint.peer(now, slot.to);
+        slot.peer = Some(peer);
+        if slot.op.is_rdma() {
+            self.start_rdma(now, index, wr.remote_qkey);
+            return;
+        }
+        let (flags, imm) = imm_of(slot.op);
+        let message = Message {
+            id: Part::Send(index).to_msg(),
+            len: slot.len,
+            op: OP_SEND,
+            flags,
+            qkey: wr.remote_qkey,
+            imm,
+            rnr_retry: self.shell.attrs.rnr_retry,
+        };
+        if self.endpoint.send(now, peer, message).is_err() {
+            // Lengths and counts were checked; what is left is the engine refusing on principle.
+            self.finish_send(index, Status::LocalQpInternalError);
+        }
+    }
+
+    /// Turns what the engine finished into completions.
+    pub(super) fn harvest(&mut self, now: Instant) {
+        while let Some(event) = self.endpoint.poll_event() {
+            let Event::Completed { msg, status, .. } = event else {
+                self.trace_event(&event);
+                continue;
+            };
+            let status = Status::from(status);
+            match Part::from_msg(msg) {
+                Part::Send(index) => self.finish_send(index, status),
+                part @ (Part::ReadData(job, _) | Part::ReadFail(job) | Part::ReadGrant(job)) => {
+                    self.job_part_done(job, part, status);
+                }
+                part @ (Part::Write(index, _)
+                | Part::WriteLocal(index, _)
+                | Part::WriteTail(index)
+                | Part::ReadRequest(index)
+                | Part::ReadConfirm(index)
+                | Part::Probe(index, _)) => self.part_done(now, index, part, status),
+            }
+        }
+    }
+
+    pub(super) fn finish_send(&mut self, index: u32, status: Status) {
+        let is_gone = self.shell.sq.get(index).is_some_and(|slot| slot.is_gone);
+        // Who refuses GONE has not got what was asked for, and cannot get it any more.
+        let is_lost = is_gone && status == Status::RemoteBadStatus;
+        self.shell.finish_send(index, if is_lost { Status::LocalInvalidLkey } else { status });
+    }
+
+    /// Sends what the engine has for the wire.
+    pub(super) fn transmit_srd(&mut self, now: Instant) {
+        if !self.endpoint.has_backlog() {
+            // Most turns of a polling program: not even the header buffer is worth clearing.
+            return;
+        }
+        let mut header = [0; srd::HEADER_MAX];
+        loop {
+            while !self.shell.batch.is_full()
+                && let Some(out) = self.endpoint.poll_transmit(now, &mut header)
+            {
+                self.push(now, &out, &header);
+            }
+            let is_last = !self.shell.batch.is_full();
+            if !self.shell.batch.is_empty() {
+                self.send_batch(now);
+            }
+            if is_last {
+                break;
+            }
+        }
+        // What was withdrawn instead of sent.
+        self.harvest(now);
+    }
+
+    /// Adds a datagram of the engine to the batch, unless its bytes are not ours to read any more:
+    /// a retransmission comes later than the check at posting.
+    fn push(&mut self, now: Instant, out: &Transmit, header: &[u8; srd::HEADER_MAX]) {
+        if out.retransmission
+            && let Some(part) = out.msg.map(Part::from_msg)
+            && self.may_be_gone(part)
+        {
+            self.send_again(now, out, header, part);
+            return;
+        }
+        if let (Some(msg), Some(peer)) = (out.msg, out.peer)
+            && let Part::Send(index) | Part::Write(index, _) | Part::WriteLocal(index, _) =
+                Part::from_msg(msg)
+            && let Some(slot) = self.shell.sq.get_mut(index)
+            && !slot.is_readable(&mut self.shell.send_mrs)
+        {
+            slot.fault = Some(Status::LocalInvalidLkey);
+            self.endpoint.withdraw(now, peer, msg);
+            return;
+        }
+        if let Err(Gone) = self.try_push(out, &header[..out.header_len]) {
+            // The peer may not know of it; the question whether it does ends the message.
+            let part = out.msg.map(Part::from_msg).expect("only messages have payload");
+            self.send_again(now, out, header, part);
+            return;
+        }
+        if self.shell.is_traced() {
+            self.trace_transmit(out, header);
+        }
+        self.shell.batch.tag_last(out.peer.zip(out.msg));
+    }
+
+    /// Adds a datagram with its payload, unless the payload is short and [`Gone`].
+    fn try_push(&mut self, out: &Transmit, header: &[u8]) -> Result<(), Gone> {
+        let to = socket_addr(out.addr.host, out.addr.qpn);
+        match out.msg.map(Part::from_msg) {
+            None => self.shell.batch.push(to, out.path.0, header, std::iter::empty()),
+            Some(Part::Send(index)) => {
+                self.shell.batch.push(to, out.path.0, header, self.shell.sq.payload(index))
+            }
+            Some(part) => {
+                let (block, body) = self.rdma_part(part);
+                let mut both = [0; srd::HEADER_MAX + Block::LEN];
+                both[..header.len()].copy_from_slice(header);
+                both[header.len()..][..Block::LEN].copy_from_slice(&block.emit());
+                let header = &both[..header.len() + Block::LEN];
+                // A source is short: the batch copies it at once.
+                let source: [u8; Source::LEN];
+                let piece = match body {
+                    Body::Empty => None,
+                    Body::Bytes(bytes) => Some(bytes),
+                    Body::Source(body) => {
+                        source = body.emit();
+                        Some(Piece { addr: source.as_ptr() as usize as u64, len: Source::LEN })
+                    }
+                };
+                self.shell.batch.push(to, out.path.0, header, piece.into_iter())
+            }
+        }
+    }
+
+    pub(super) fn send_batch(&mut self, now: Instant) {
+        self.shell.send_batch(now);
+        while let Some(Impossible { tag: (peer, msg), status }) = self.shell.batch.take_impossible()
+        {
+            if let Part::Send(index) | Part::Write(index, _) = Part::from_msg(msg)
+                && let Some(slot) = self.shell.sq.get_mut(index)
+            {
+                slot.fault = Some(status);
+            }
+            self.endpoint.withdraw(now, peer, msg);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Unreliable datagrams: no engine, one header, a 40-byte routing header in front of the payload.
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use srd::wire::ud::UdRepr;
+use srd::{Instant, PathId};
+
+use super::{FLAG_IMM, imm_of};
+use crate::UD_GRH_BYTES;
+use crate::gid::Gid;
+use crate::qp_state::QpState;
+use crate::request::{SendOp, SendWr};
+use crate::shell::{Shell, Side};
+use crate::status::Status;
+use crate::trace::TraceEvent;
+use crate::wire::MAX_PACKETS;
+
+/// A message for a posted receive.
+const OP_SEND: u8 = 0;
+
+/// A datagram that waits for the next burst.
+#[derive(Debug, Clone, Copy)]
+struct Queued {
+    index: u32,
+    to: SocketAddrV4,
+    qkey: u32,
+}
+
+/// The UD transport of a queue pair.
+pub(super) struct UdSide {
+    shell: Shell,
+    queue: VecDeque<Queued>,
+    paths: u16,
+}
+
+impl UdSide {
+    pub(super) fn new(shell: Shell, paths: u16) -> Self {
+        Self { shell, queue: VecDeque::new(), paths }
+    }
+
+    fn push_ud(&mut self, queued: &Queued) {
+        let Some(slot) = self.shell.sq.get_mut(queued.index) else { return };
+        if !slot.is_readable(&mut self.shell.send_mrs) {
+            // Deregistered between posting and this burst.
+            slot.fault = Some(Status::LocalInvalidLkey);
+            return;
+        }
+        let (flags, imm) = imm_of(slot.op);
+        let path = PathId(self.shell.qpn % self.paths);
+        let repr = UdRepr {
+            path,
+            src_qpn: self.shell.qpn,
+            dst_qpn: queued.to.port(),
+            qkey: queued.qkey,
+            imm,
+            op: OP_SEND,
+            flags,
+            len: u16::try_from(slot.len).unwrap_or(u16::MAX),
+        };
+        let mut header = [0; UdRepr::LEN];
+        repr.emit(&mut header);
+        if self.shell.is_traced() {
+            self.trace(TraceEvent::Transmit, queued.to, &repr);
+        }
+        let pushed =
+            self.shell.batch.push(queued.to, path.0, &header, self.shell.sq.payload(queued.index));
+        if pushed.is_err()
+            && let Some(slot) = self.shell.sq.get_mut(queued.index)
+        {
+            slot.fault = Some(Status::LocalInvalidLkey);
+        }
+    }
+
+    /// Puts a datagram into the next posted receive; `None` when it cannot.
+    fn try_receive(&mut self, from: Ipv4Addr, datagram: &[u8]) -> Option<()> {
+        let up = !matches!(self.shell.attrs.state, QpState::Reset | QpState::Init | QpState::Error);
+        let repr = UdRepr::parse(datagram, datagram.len()).ok()?;
+        if !up
+            || repr.dst_qpn != self.shell.qpn
+            || repr.qkey != self.shell.attrs.qkey
+            || repr.op != OP_SEND
+        {
+            return None;
+        }
+        if self.shell.is_traced() {
+            self.trace(TraceEvent::Receive, SocketAddrV4::new(from, repr.src_qpn), &repr);
+        }
+        let payload = &datagram[UdRepr::LEN..];
+        let wqe = self.shell.next_receive()?;
+        let len = UD_GRH_BYTES + payload.len();
+        if len > wqe.capacity as usize {
+            return None;
+        }
+        self.shell.rq.pop();
+        let routing = routing_header(from, self.shell.device.addr(), payload.len());
+        if wqe.fill(0, &routing).and_then(|()| wqe.fill(UD_GRH_BYTES, payload)).is_err() {
+            self.shell.fail_recv(&wqe, Status::LocalInvalidLkey);
+            return None;
+        }
+        let imm = (repr.flags & FLAG_IMM != 0).then_some(repr.imm);
+        let src = SocketAddrV4::new(from, repr.src_qpn);
+        self.shell.complete_recv(wqe.wr_id, src, len, imm, true);
+        Some(())
+    }
+
+    /// A datagram is about to leave, or has come.
+    #[cold]
+    fn trace(&mut self, event: TraceEvent, peer: SocketAddrV4, repr: &UdRepr) {
+        let UdRepr { path, len, .. } = *repr;
+        let path = path.0;
+        self.shell.say(event, Some(peer), format_args!("op=UD_SEND path={path} len={len}"));
+    }
+}
+
+impl Side for UdSide {
+    fn shell(&self) -> &Shell {
+        &self.shell
+    }
+
+    fn shell_mut(&mut self) -> &mut Shell {
+        &mut self.shell
+    }
+
+    fn has_rdma(&self) -> bool {
+        false
+    }
+
+    fn start(&mut self, _now: Instant, index: u32, wr: &SendWr<'_>) {
+        let to = SocketAddrV4::new(wr.ah.addr(), wr.remote_qpn);
+        self.queue.push_back(Queued { index, to, qkey: wr.remote_qkey });
+    }
+
+    fn is_idle(&self, unpolled: u32, _op: SendOp) -> bool {
+        // Datagrams are done as soon as they left: what is unpolled tells a stream.
+        unpolled == 0
+    }
+
+    /// Datagrams that find no receive are lost: what is still in the kernel waits there until the
+    /// program has posted more.
+    fn has_enough(&self) -> bool {
+        self.shell.rq.len() < MAX_PACKETS
+    }
+
+    fn is_streaming(&self) -> bool {
+        false
+    }
+
+    fn begin_turn(&mut self, _now: Instant) {}
+
+    fn flush_acks(&mut self, _now: Instant) {}
+
+    fn take(&mut self, _now: Instant, from: Ipv4Addr, datagram: &[u8]) {
+        if self.try_receive(from, datagram).is_none() {
+            self.shell.drop_datagram(from, "nobody takes it");
+        }
+    }
+
+    fn note_turn(&mut self, _has_received: bool) {}
+
+    fn advance(&mut self, _now: Instant) {}
+
+    /// Sends all that waits; a datagram is done when the operating system has it.
+    fn send_out(&mut self, now: Instant) {
+        while !self.queue.is_empty() {
+            let burst = self.queue.len().min(MAX_PACKETS);
+            for at in 0..burst {
+                let queued = self.queue[at];
+                self.push_ud(&queued);
+            }
+            self.shell.send_batch(now);
+            for _ in 0..burst {
+                if let Some(queued) = self.queue.pop_front() {
+                    self.shell.finish_send(queued.index, Status::Ok);
+                }
+            }
+        }
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        None
+    }
+
+    fn cancel(&mut self, _now: Instant) {
+        self.queue.clear();
+    }
+
+    fn abandon(&mut self) {
+        self.queue.clear();
+    }
+
+    fn cancel_toward(&mut self, _now: Instant, addr: Ipv4Addr) {
+        let queue = std::mem::take(&mut self.queue);
+        let (flushed, kept) = queue.into_iter().partition(|queued| *queued.to.ip() == addr);
+        self.queue = kept;
+        let flushed: VecDeque<Queued> = flushed;
+        for queued in flushed {
+            self.shell.finish_send(queued.index, Status::Flushed);
+        }
+    }
+
+    fn begin_close(&mut self, _now: Instant) {}
+
+    fn final_acks(&mut self, now: Instant) {
+        self.transmit(now);
+    }
+
+    fn last_accepted(&self) -> Option<Instant> {
+        None
+    }
+
+    fn retire(&mut self, _key: u32) {}
+
+    fn sync_counters(&mut self) {}
+}
+
+/// Global routing header as InfiniBand lays it out: version and flow label, payload length, next
+/// header 0x1b, hop limit, source and destination GID.
+fn routing_header(from: Ipv4Addr, to: Ipv4Addr, payload_len: usize) -> [u8; UD_GRH_BYTES] {
+    let mut header = [0; UD_GRH_BYTES];
+    header[0] = 0x60;
+    header[4..6].copy_from_slice(&u16::try_from(payload_len).unwrap_or(u16::MAX).to_be_bytes());
+    header[6] = 0x1b;
+    header[7] = 0xff;
+    header[8..24].copy_from_slice(&Gid::from_addr(from).0);
+    header[24..].copy_from_slice(&Gid::from_addr(to).0);
+    header
+}
