@@ -13,6 +13,7 @@ use crate::config::{Config, DeviceSpec, Integrity};
 use crate::counters::{Counter, Counters};
 use crate::cq::Family;
 use crate::fault::{Blackholes, FaultSpec};
+use crate::framing::Layout;
 use crate::gid::Gid;
 use crate::host;
 use crate::lifecycle;
@@ -295,7 +296,8 @@ impl Device {
     }
 
     fn try_bind_at(&self, qpn: u16, paths: &Arc<PathSockets>) -> io::Result<UdpWire> {
-        UdpWire::bind(SocketAddrV4::new(self.addr, qpn), Arc::clone(paths), &self.capture)
+        let at = SocketAddrV4::new(self.addr, qpn);
+        UdpWire::bind(at, Arc::clone(paths), &self.capture, Layout::Srd)
     }
 
     /// The number of the queue pair destroyed last, on purpose: its socket was closed at once.

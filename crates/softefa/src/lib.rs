@@ -21,6 +21,7 @@ mod channel;
 mod completion;
 mod cq;
 mod device;
+mod framing;
 mod gid;
 mod host;
 mod lifecycle;

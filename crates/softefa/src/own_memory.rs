@@ -3,9 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::memory;
+use crate::memory::{self, Piece};
 use crate::process;
-use crate::wire::Piece;
 
 /// The kernel does not offer `process_vm_readv(2)` (a sandbox): memory is copied by [`crate::memory`].
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);

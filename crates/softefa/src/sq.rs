@@ -1,11 +1,11 @@
 //! Send queue: work requests between posting and completion.
 
 use crate::local_copy::lease::Lease;
+use crate::memory::Piece;
 use crate::mr::{MrCache, Sge};
 use crate::request::SendOp;
 use crate::side::Transfer;
 use crate::status::Status;
-use crate::wire::Piece;
 
 /// Entries of a send the device takes at most, over all profiles.
 pub(crate) const SGE_MAX: usize = 2;

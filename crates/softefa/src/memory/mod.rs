@@ -13,6 +13,13 @@ pub(crate) mod signals;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gone;
 
+/// A run of memory, registered or of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) addr: u64,
+    pub(crate) len: usize,
+}
+
 /// Copies `data` to registered memory at `addr`. After [`Gone`] a part of it may have been written.
 pub(crate) fn copy_in(addr: u64, data: &[u8]) -> Result<(), Gone> {
     copy::guarded(addr as usize as *mut u8, data.as_ptr(), data.len())

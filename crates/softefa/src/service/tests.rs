@@ -29,7 +29,7 @@ impl Wire for Broken {
         Sent::default()
     }
 
-    fn receive(&mut self, _buffer: &mut [u8]) -> Option<Run> {
+    fn receive(&mut self) -> Option<Run<'_>> {
         panic!("on purpose: the adapter breaks in a turn")
     }
 
@@ -169,9 +169,9 @@ impl Wire for BreaksOnce {
         self.wire.send(now, batch)
     }
 
-    fn receive(&mut self, buffer: &mut [u8]) -> Option<Run> {
+    fn receive(&mut self) -> Option<Run<'_>> {
         assert!(!std::mem::take(&mut self.is_armed), "once, on purpose");
-        self.wire.receive(buffer)
+        self.wire.receive()
     }
 
     fn release(&mut self, now: Instant) -> Sent {
@@ -271,12 +271,12 @@ impl Wire for Gate {
         Sent::default()
     }
 
-    fn receive(&mut self, buffer: &mut [u8]) -> Option<Run> {
+    fn receive(&mut self) -> Option<Run<'_>> {
         if let Some(has_caught) = &self.trap {
             has_caught.store(true, Ordering::Release);
             within_a_while("the gate stays closed", || self.is_open().then_some(()));
         }
-        self.wire.receive(buffer)
+        self.wire.receive()
     }
 
     fn release(&mut self, now: Instant) -> Sent {

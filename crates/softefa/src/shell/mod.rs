@@ -24,18 +24,19 @@ use crate::completion::{Completion, Unpolled};
 use crate::config::Integrity;
 use crate::device::Device;
 use crate::fault::{Dice, Refusals, stream_of};
+use crate::framing::{Framing, Layout, RDMA_BLOCK_BYTES};
 use crate::host;
 use crate::mr::MrCache;
 use crate::pd::{Pd, PdId};
 use crate::qp_state::QpQuery;
 use crate::rq::RecvQueue;
 use crate::sq::SendQueue;
-use crate::wire::{Batch, Cover, Faulty, UdpWire, Unplugged, Wire};
+use crate::wire::{Batch, Faulty, UdpWire, Unplugged, Wire};
 
 pub(crate) use side::Side;
 
-/// Largest datagram train the kernel hands over at once.
-const BUFFER_BYTES: usize = 1 << 16;
+/// All headers of a datagram of any transport.
+const HEADERS_MAX: usize = srd::HEADER_MAX + RDMA_BLOCK_BYTES;
 
 /// What a queue pair has whatever its transport is.
 pub(crate) struct Shell {
@@ -51,8 +52,8 @@ pub(crate) struct Shell {
     pub(crate) remote_mrs: MrCache,
     wire: Box<dyn Wire>,
     refusals: Refusals,
-    pub(crate) batch: Batch,
-    buffer: Vec<u8>,
+    framing: Framing,
+    batch: Batch,
     pub(crate) sends_done: Vec<Completion>,
     pub(crate) recvs_done: Vec<Completion>,
     pub(crate) unsent_messages: u32,
@@ -102,6 +103,10 @@ impl Shell {
         let (device, pd) = (pd.device(), pd.id());
         let stream = stream_of(device.streams.fetch_add(1, Ordering::Relaxed));
         let unspecified = Ipv4Addr::UNSPECIFIED;
+        let framing = match device.integrity {
+            Integrity::Headers => Framing::Headers,
+            Integrity::Crc32c => Framing::All,
+        };
         let cache = || MrCache::new(Arc::clone(&device.mrs), pd);
         Self {
             attrs: QpQuery { rnr_retry: 7, ..QpQuery::default() },
@@ -113,10 +118,10 @@ impl Shell {
             send_mrs: cache(),
             recv_mrs: cache(),
             remote_mrs: cache(),
-            wire: with_faults(device, wire, stream),
+            wire: with_faults(device, wire, framing.layout(), stream),
             refusals: Refusals::new(&device.faults, stream),
-            batch: new_batch(device),
-            buffer: vec![0; BUFFER_BYTES],
+            batch: Batch::new(&framing, HEADERS_MAX, device.attr().max_msg_bytes as usize),
+            framing,
             sends_done: Vec::new(),
             recvs_done: Vec::new(),
             unsent_messages: 0,
@@ -167,20 +172,12 @@ impl Shell {
     }
 }
 
-fn with_faults(device: &Device, wire: UdpWire, stream: u64) -> Box<dyn Wire> {
+fn with_faults(device: &Device, wire: UdpWire, layout: Layout, stream: u64) -> Box<dyn Wire> {
     let tap = wire.tap();
     let wire: Box<dyn Wire> = Box::new(wire);
     if !device.faults.is_on_the_wire() {
         return wire;
     }
     let dice = Dice::new(&device.faults, stream);
-    Box::new(Faulty::new(wire, tap, dice, device.blackholes()))
-}
-
-fn new_batch(device: &Device) -> Batch {
-    let cover = match device.integrity {
-        Integrity::Headers => Cover::Headers,
-        Integrity::Crc32c => Cover::All,
-    };
-    Batch::new(cover, device.attr().max_msg_bytes as usize)
+    Box::new(Faulty::new(wire, tap, layout, dice, device.blackholes()))
 }

@@ -10,7 +10,7 @@ use crate::completion::{Completion, CompletionOp};
 use crate::counters::Counter;
 use crate::rq::RecvWqe;
 use crate::status::Status;
-use crate::wire::{Run, is_intact};
+use crate::wire::{Run, Unplugged, Wire};
 
 /// Runs received in one turn at most, so that a flood cannot keep a program from its completions.
 const RUNS_PER_TURN: usize = 16;
@@ -27,39 +27,62 @@ struct Received {
     bytes: u64,
 }
 
+/// A wire outside of its shell, so that the side may work on what the wire lends; it returns even when
+/// the side panics, because nobody else may close its socket.
+struct Lender<'a, S: Side + ?Sized> {
+    side: &'a mut S,
+    wire: Box<dyn Wire>,
+}
+
+impl<'a, S: Side + ?Sized> Lender<'a, S> {
+    #[inline]
+    fn new(side: &'a mut S) -> Self {
+        let wire = std::mem::replace(&mut side.shell_mut().wire, Box::new(Unplugged));
+        Self { side, wire }
+    }
+}
+
+impl<S: Side + ?Sized> Drop for Lender<'_, S> {
+    #[inline]
+    fn drop(&mut self) {
+        std::mem::swap(&mut self.side.shell_mut().wire, &mut self.wire);
+    }
+}
+
 /// Hands what has arrived to `side`; whether something has.
 pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
-    let mut buffer = std::mem::take(&mut side.shell_mut().buffer);
     let is_streaming = side.is_streaming();
     let mut received = Received::default();
+    let mut lender = Lender::new(side);
     while received.runs < RUNS_PER_TURN
-        && let Some(run) = side.shell_mut().wire.receive(&mut buffer)
+        && let Some(mut run) = lender.wire.receive()
     {
+        let len = run.bytes.len();
         received.runs += 1;
-        received.pkts += run.len.div_ceil(run.segment) as u64;
-        received.bytes += run.len as u64;
-        take_run(side, now, &buffer, run);
-        let is_short = run.len < STREAM_BYTES && !is_streaming;
-        if is_short || side.has_enough() {
+        received.pkts += len.div_ceil(run.segment) as u64;
+        received.bytes += len as u64;
+        take_run(lender.side, now, &mut run);
+        let is_short = len < STREAM_BYTES && !is_streaming;
+        if is_short || lender.side.has_enough() {
             break;
         }
     }
+    drop(lender);
     let shell = side.shell_mut();
-    shell.buffer = buffer;
     shell.has_received = received.runs > 0;
     shell.count_received(&received);
     shell.has_received
 }
 
-fn take_run<S: Side + ?Sized>(side: &mut S, now: Instant, buffer: &[u8], run: Run) {
-    for datagram in buffer[..run.len].chunks(run.segment) {
-        if is_intact(datagram) {
-            side.take(now, *run.from.ip(), datagram);
-            continue;
-        }
+fn take_run<S: Side + ?Sized>(side: &mut S, now: Instant, run: &mut Run<'_>) {
+    for datagram in run.bytes.chunks_mut(run.segment) {
         let shell = side.shell_mut();
-        shell.device.counters.add(Counter::RxCrcErrors, 1);
-        shell.drop_datagram(*run.from.ip(), "its check does not fit");
+        if let Some(datagram) = shell.framing.open(datagram) {
+            side.take(now, *run.from.ip(), datagram);
+        } else {
+            shell.device.counters.add(Counter::RxCrcErrors, 1);
+            shell.drop_datagram(*run.from.ip(), "its check does not fit");
+        }
     }
 }
 

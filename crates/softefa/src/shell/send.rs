@@ -1,6 +1,6 @@
 //! Sends from posting to completion, and bursts to the wire.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::Ordering;
 
 use srd::Instant;
@@ -9,9 +9,11 @@ use super::Shell;
 use crate::AHN_UNKNOWN;
 use crate::completion::{Completion, CompletionOp};
 use crate::counters::Counter;
+use crate::memory::{Gone, Piece};
 use crate::request::{SendData, SendOp, SendWr};
 use crate::sq::SendSlot;
 use crate::status::Status;
+use crate::wire::{Batch, Impossible};
 
 /// Posted and not yet offered to the wire, from which on posting transmits by itself.
 const UNSENT_MESSAGES: u32 = 64;
@@ -78,6 +80,41 @@ impl Shell {
     /// From now on nothing posted waits to be offered to the wire.
     pub(super) fn begin_transmitting(&mut self) {
         (self.unsent_messages, self.unsent_bytes) = (0, 0);
+    }
+
+    /// Adds a datagram to the batch, see [`Batch::push`].
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        to: SocketAddrV4,
+        path: u16,
+        header: &[u8],
+        payload: impl Iterator<Item = Piece> + Clone,
+    ) -> Result<usize, Gone> {
+        self.batch.push(&mut self.framing, to, path, header, payload)
+    }
+
+    /// As [`Shell::push`], with the payload of the work request in slot `index`.
+    #[inline]
+    pub(crate) fn push_slot(
+        &mut self,
+        to: SocketAddrV4,
+        path: u16,
+        header: &[u8],
+        index: u32,
+    ) -> Result<usize, Gone> {
+        self.batch.push(&mut self.framing, to, path, header, self.sq.payload(index))
+    }
+
+    /// The batch, to look at.
+    #[inline]
+    pub(crate) fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    /// The next datagram of the last batch that can never be sent.
+    pub(crate) fn take_impossible(&mut self) -> Option<Impossible> {
+        self.batch.take_impossible()
     }
 
     /// Sends and empties the batch.

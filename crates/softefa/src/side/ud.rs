@@ -63,8 +63,7 @@ impl UdSide {
         if self.shell.is_traced() {
             self.trace(TraceEvent::Transmit, queued.to, &repr);
         }
-        let pushed =
-            self.shell.batch.push(queued.to, path.0, &header, self.shell.sq.payload(queued.index));
+        let pushed = self.shell.push_slot(queued.to, path.0, &header, queued.index);
         if pushed.is_err()
             && let Some(slot) = self.shell.sq.get_mut(queued.index)
         {
@@ -169,6 +168,8 @@ impl Side for UdSide {
                 self.push_ud(&queued);
             }
             self.shell.send_batch(now);
+            // Unreliable: what cannot leave is lost like any other.
+            while self.shell.take_impossible().is_some() {}
             for _ in 0..burst {
                 if let Some(queued) = self.queue.pop_front() {
                     self.shell.finish_send(queued.index, Status::Ok);

@@ -2,11 +2,8 @@
 
 use std::net::SocketAddrV4;
 
-use srd::{MsgId, PeerId};
-
-use super::RDMA_BLOCK_BYTES;
-use super::check::{self, Cover};
-use crate::memory::{self, Gone};
+use crate::framing::Framing;
+use crate::memory::{self, Gone, Piece};
 use crate::own_memory;
 use crate::status::Status;
 
@@ -15,36 +12,26 @@ pub(crate) const MAX_PACKETS: usize = 64;
 /// Payload up to this long is copied beside its header: one long entry costs the kernel less than
 /// two short ones per datagram.
 const COPY_BYTES: usize = 512;
-const HEADERS_MAX: usize = srd::HEADER_MAX + RDMA_BLOCK_BYTES;
 
-/// The engine's name of a message.
-pub(crate) type Tag = (PeerId, MsgId);
-
-/// A message whose datagram the operating system will never send.
+/// A datagram that the operating system will never send.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Impossible {
-    pub(crate) tag: Tag,
+    /// Its place in the batch, as [`Batch::push`] said.
+    pub(crate) place: usize,
     pub(crate) status: Status,
 }
 
 /// One datagram of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Packet {
-    /// Whose payload it carries; `None` when nobody waits for it.
-    pub(crate) tag: Option<Tag>,
+    /// Its place in the batch.
+    pub(crate) place: usize,
     pub(crate) to: SocketAddrV4,
     pub(crate) path: u16,
     pub(crate) len: usize,
     /// Entries `iov_start..iov_end` of [`Batch::iovecs`].
     pub(crate) iov_start: usize,
     pub(crate) iov_end: usize,
-}
-
-/// A run of memory to send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) addr: u64,
-    pub(crate) len: usize,
 }
 
 /// Collects datagrams until they are sent together. Reused; nothing is allocated once warm.
@@ -54,22 +41,23 @@ pub(crate) struct Batch {
     pieces: Vec<Piece>,
     packets: Vec<Packet>,
     impossible: Vec<Impossible>,
-    cover: Cover,
     copy_bytes: usize,
+    /// Bytes of the arena that a datagram may take.
+    room_bytes: usize,
 }
 
 impl Batch {
-    /// `payload_max` bounds the payload of a datagram when its check is to cover all of it: then
-    /// every payload is copied beside its header, so that what is checked is what is sent.
-    pub(crate) fn new(cover: Cover, payload_max: usize) -> Self {
-        let copy_bytes = if cover == Cover::All { payload_max } else { COPY_BYTES };
+    /// For datagrams that `framing` finishes, with headers and payload of at most so many bytes.
+    pub(crate) fn new(framing: &Framing, headers_max: usize, payload_max: usize) -> Self {
+        let copy_bytes = if framing.covers_payload() { payload_max } else { COPY_BYTES };
+        let room_bytes = headers_max + copy_bytes;
         Self {
-            arena: Vec::with_capacity(MAX_PACKETS * (HEADERS_MAX + copy_bytes)),
+            arena: Vec::with_capacity(MAX_PACKETS * room_bytes),
             pieces: Vec::with_capacity(MAX_PACKETS * 4),
             packets: Vec::with_capacity(MAX_PACKETS),
             impossible: Vec::new(),
-            cover,
             copy_bytes,
+            room_bytes,
         }
     }
 
@@ -87,14 +75,7 @@ impl Batch {
         self.packets.clear();
     }
 
-    /// Names the message whose payload the packet added last carries.
-    pub(crate) fn tag_last(&mut self, tag: Option<Tag>) {
-        if let Some(packet) = self.packets.last_mut() {
-            packet.tag = tag;
-        }
-    }
-
-    /// For the wire: messages that cannot be sent. Not emptied by [`Batch::clear`].
+    /// For the wire: datagrams that cannot be sent. Not emptied by [`Batch::clear`].
     pub(crate) fn report(&mut self, impossible: &mut Vec<Impossible>) {
         self.impossible.append(impossible);
     }
@@ -117,48 +98,44 @@ impl Batch {
         payload_len <= self.copy_bytes
     }
 
-    /// Adds a datagram of `header`, which are all its headers, and the payload at `payload`. Adds
-    /// nothing when the payload is short, so that it is copied, and [`Gone`].
+    /// Adds a datagram of `header`, which are all its headers, and the payload at `payload`; returns
+    /// its place. Adds nothing when the payload is short, so that it is copied, and [`Gone`].
     ///
     /// The payload must stay where it is until the batch is sent; the adapter guarantees it by
     /// sending before it gives up the lock of the queue pair that posted it.
     pub(crate) fn push(
         &mut self,
+        framing: &mut Framing,
         to: SocketAddrV4,
         path: u16,
         header: &[u8],
         payload: impl Iterator<Item = Piece> + Clone,
-    ) -> Result<(), Gone> {
+    ) -> Result<usize, Gone> {
         let payload_len: usize = payload.clone().map(|piece| piece.len).sum();
         // The arena never grows, so that pieces may point into it.
         let room = self.arena.capacity() - self.arena.len();
-        assert!(!self.is_full() && header.len() + self.copy_bytes <= room);
+        assert!(!self.is_full() && header.len() + self.copy_bytes <= self.room_bytes.min(room));
         let iov_start = self.pieces.len();
         let start = self.arena.len();
         self.arena.extend_from_slice(header);
-        let is_copied = self.is_copied(payload_len);
-        if self.cover == Cover::Headers {
-            check::fill_in(&mut self.arena[start..], false);
-        }
-        if is_copied {
+        framing.finish_headers(&mut self.arena[start..]);
+        if self.is_copied(payload_len) {
             let arena = &mut self.arena;
-            let mut pieces = payload.clone();
+            let mut pieces = payload;
             let copied =
                 pieces.try_for_each(|piece| memory::copy_out(piece.addr, piece.len, arena));
             copied.inspect_err(|_| self.arena.truncate(start))?;
-        }
-        if self.cover == Cover::All {
-            assert!(is_copied, "what the check covers lies beside the header");
-            check::fill_in(&mut self.arena[start..], true);
-        }
-        self.push_arena(start);
-        if !is_copied {
+            framing.finish_whole(&mut self.arena[start..]);
+            self.push_arena(start);
+        } else {
+            assert!(!framing.covers_payload(), "what is covered lies beside the header");
+            self.push_arena(start);
             self.pieces.extend(payload.filter(|piece| piece.len > 0));
         }
-        let len = header.len() + payload_len;
+        let (len, place) = (header.len() + payload_len, self.packets.len());
         let iov_end = self.pieces.len();
-        self.packets.push(Packet { tag: None, to, path, len, iov_start, iov_end });
-        Ok(())
+        self.packets.push(Packet { place, to, path, len, iov_start, iov_end });
+        Ok(place)
     }
 
     fn push_arena(&mut self, start: usize) {
@@ -210,10 +187,12 @@ mod tests {
         let to = "127.0.0.1:9".parse().unwrap();
         let memory: Vec<u8> = (0..2000).map(|i| i as u8).collect();
         let piece = |at: usize, len| Piece { addr: memory[at..].as_ptr() as usize as u64, len };
-        let mut batch = Batch::new(Cover::Done, 0);
-        batch.push(to, 1, b"head", [piece(0, 10), piece(100, 5)].into_iter()).unwrap();
+        let mut batch = Batch::new(&Framing::Done, 4, 0);
+        batch
+            .push(&mut Framing::Done, to, 1, b"head", [piece(0, 10), piece(100, 5)].into_iter())
+            .unwrap();
         let long = [piece(0, 600), piece(1000, 0), piece(700, 300)];
-        batch.push(to, 2, b"HEAD", long.into_iter()).unwrap();
+        batch.push(&mut Framing::Done, to, 2, b"HEAD", long.into_iter()).unwrap();
         let short = batch.copy(&batch.packets()[0]).unwrap();
         assert_eq!(short, [b"head", &memory[..10], &memory[100..105]].concat());
         let long = batch.copy(&batch.packets()[1]).unwrap();

@@ -6,12 +6,16 @@ use std::net::SocketAddrV4;
 
 use srd::Instant;
 
-use super::batch::{Impossible, Piece};
-use super::check;
+use super::batch::Impossible;
 use super::tap::Tap;
-use super::{Batch, Cover, Run, Sent, Wire};
+use super::{Batch, Run, Sent, Wire};
 use crate::fault::{Blackholes, Dice, Fate};
+use crate::framing::{Framing, Layout};
+use crate::memory::Piece;
 use crate::status::Status;
+
+/// Bytes of a datagram that are copied into the batch it leaves in; the rest is short, too, or named.
+const HEAD_BYTES: usize = 320;
 
 /// A copy that leaves later. Ordered by time, then by the order of arrival.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +33,7 @@ pub(crate) struct Faulty {
     tap: Tap,
     dice: Dice,
     blackholes: Blackholes,
+    layout: Layout,
     held: BinaryHeap<Reverse<Held>>,
     serial: u64,
     outgoing: Batch,
@@ -36,11 +41,18 @@ pub(crate) struct Faulty {
 }
 
 impl Faulty {
-    pub(crate) fn new(inner: Box<dyn Wire>, tap: Tap, dice: Dice, holes: Blackholes) -> Self {
+    /// Around `inner`, whose datagrams are laid out as `layout` says.
+    pub(crate) fn new(
+        inner: Box<dyn Wire>,
+        tap: Tap,
+        layout: Layout,
+        dice: Dice,
+        blackholes: Blackholes,
+    ) -> Self {
         let held = BinaryHeap::new();
-        let outgoing = Batch::new(Cover::Done, 0);
+        let outgoing = Batch::new(&Framing::Done, HEAD_BYTES, 0);
         let impossible = Vec::new();
-        Self { inner, tap, dice, blackholes: holes, held, serial: 0, outgoing, impossible }
+        Self { inner, tap, dice, blackholes, layout, held, serial: 0, outgoing, impossible }
     }
 
     /// Damages what leaves, as `fate` says.
@@ -48,7 +60,7 @@ impl Faulty {
         if !(fate.mangled || fate.corrupted) {
             return;
         }
-        let split = check::headers_len(bytes).unwrap_or(bytes.len());
+        let split = self.layout.headers_len(bytes);
         let (headers, payload) = bytes.split_at_mut(split);
         if fate.mangled {
             sent.mangled += 1;
@@ -68,9 +80,9 @@ impl Faulty {
         bytes: &[u8],
         sent: &mut Sent,
     ) {
-        let (head, rest) = bytes.split_at(bytes.len().min(srd::HEADER_MAX));
+        let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES));
         let piece = Piece { addr: rest.as_ptr() as usize as u64, len: rest.len() };
-        let pushed = self.outgoing.push(to, path, head, std::iter::once(piece));
+        let pushed = self.outgoing.push(&mut Framing::Done, to, path, head, [piece].into_iter());
         assert!(pushed.is_ok(), "the bytes are a copy of ours");
         add(sent, &self.inner.send(now, &mut self.outgoing));
     }
@@ -100,7 +112,7 @@ impl Wire for Faulty {
             }
             let Some(mut bytes) = batch.copy(packet) else {
                 let status = Status::LocalInvalidLkey;
-                self.impossible.extend(packet.tag.map(|tag| Impossible { tag, status }));
+                self.impossible.push(Impossible { place: packet.place, status });
                 sent.errors += 1;
                 continue;
             };
@@ -127,8 +139,8 @@ impl Wire for Faulty {
         sent
     }
 
-    fn receive(&mut self, buffer: &mut [u8]) -> Option<Run> {
-        self.inner.receive(buffer)
+    fn receive(&mut self) -> Option<Run<'_>> {
+        self.inner.receive()
     }
 
     fn release(&mut self, now: Instant) -> Sent {
@@ -161,7 +173,7 @@ mod tests {
             batch.clear();
             Sent::default()
         }
-        fn receive(&mut self, _: &mut [u8]) -> Option<Run> {
+        fn receive(&mut self) -> Option<Run<'_>> {
             None
         }
         fn release(&mut self, _: Instant) -> Sent {
@@ -177,12 +189,13 @@ mod tests {
         let spec: FaultSpec = spec.parse().unwrap();
         let dice = Dice::new(&spec, 1);
         let holes = Blackholes::new(spec.blackholes, Instant::ZERO);
-        let mut wire = Faulty::new(Box::new(Log(Arc::clone(&log))), Tap::deaf(), dice, holes);
+        let inner = Box::new(Log(Arc::clone(&log)));
+        let mut wire = Faulty::new(inner, Tap::deaf(), Layout::Srd, dice, holes);
         let mut total = Sent::default();
         for i in 0..1000u16 {
-            let mut batch = Batch::new(Cover::Done, 0);
+            let mut batch = Batch::new(&Framing::Done, 4, 0);
             let to = "127.0.0.1:1".parse().unwrap();
-            batch.push(to, 0, &i.to_be_bytes(), std::iter::empty()).unwrap();
+            batch.push(&mut Framing::Done, to, 0, &i.to_be_bytes(), std::iter::empty()).unwrap();
             let now = Instant::from_ns(u64::from(i) * 1000);
             let sent = wire.send(now, &mut batch);
             total.lost += sent.lost;

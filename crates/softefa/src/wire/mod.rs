@@ -1,11 +1,10 @@
-//! The network below the adapter: bursts of datagrams out, bursts in.
+//! The network below the adapter: bursts of datagrams out, bursts in, whatever is inside them.
 //!
 //! ```text
 //! Batch --> Wire::send --> [Faulty: lose, hold, double, damage] --> udp::UdpWire --> kernel
 //! ```
 
 mod batch;
-mod check;
 mod faulty;
 mod link;
 mod socket;
@@ -16,14 +15,10 @@ use std::net::SocketAddrV4;
 
 use srd::Instant;
 
-pub(crate) use batch::{Batch, Impossible, MAX_PACKETS, Piece};
-pub(crate) use check::{Cover, is_intact};
+pub(crate) use batch::{Batch, Impossible, MAX_PACKETS};
 pub(crate) use faulty::Faulty;
 pub(crate) use link::link_mtu_bytes;
 pub(crate) use udp::{PathSockets, QPN_FIRST, UdpWire};
-
-/// What stands in front of the bytes of an RDMA message.
-pub(crate) const RDMA_BLOCK_BYTES: usize = 24;
 
 /// What a burst did, for the counters.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -41,13 +36,13 @@ pub(crate) struct Sent {
     pub(crate) corrupted: u64,
 }
 
-/// One received run of datagrams of equal length (the last may be shorter).
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Run {
+/// One received run of datagrams of equal length (the last may be shorter), lent by the wire.
+#[derive(Debug)]
+pub(crate) struct Run<'a> {
     pub(crate) from: SocketAddrV4,
-    /// Bytes in the receive buffer.
-    pub(crate) len: usize,
-    /// Bytes of each datagram in it.
+    /// All of them.
+    pub(crate) bytes: &'a mut [u8],
+    /// Bytes of each.
     pub(crate) segment: usize,
 }
 
@@ -61,7 +56,7 @@ impl Wire for Unplugged {
         Sent::default()
     }
 
-    fn receive(&mut self, _buffer: &mut [u8]) -> Option<Run> {
+    fn receive(&mut self) -> Option<Run<'_>> {
         None
     }
 
@@ -79,8 +74,8 @@ pub(crate) trait Wire: Send {
     /// Sends and empties `batch`.
     fn send(&mut self, now: Instant, batch: &mut Batch) -> Sent;
 
-    /// Receives one run into `buffer`; `None` when nothing is there.
-    fn receive(&mut self, buffer: &mut [u8]) -> Option<Run>;
+    /// The next run that has arrived; `None` when nothing is there.
+    fn receive(&mut self) -> Option<Run<'_>>;
 
     /// Sends what was held back and is due.
     fn release(&mut self, now: Instant) -> Sent;

@@ -8,11 +8,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use libc::c_int;
 
-use super::Run;
 use crate::host;
 
-/// Bytes kept of a datagram that a peer's kernel refused: its headers.
-pub(crate) const QUOTE_BYTES: usize = srd::HEADER_MAX;
+/// Bytes kept of a datagram that a peer's kernel refused: enough for the headers of any transport.
+pub(crate) const QUOTE_BYTES: usize = 320;
 
 /// Start of a datagram of ours that came back as "port unreachable".
 #[derive(Debug, Clone, Copy)]
@@ -158,10 +157,10 @@ pub(super) fn send_message(
     Ok(())
 }
 
-/// Receives a train of datagrams. Not `recvmsg`: copying its descriptors in costs a tenth of a
+/// Receives a train of datagrams: its bytes, and where it comes from. Not `recvmsg`: copying its descriptors in costs a tenth of a
 /// ping-pong, and what the kernel would say of the segment size the datagrams say themselves
 /// (SRD-2.9).
-pub(super) fn receive_train(fd: RawFd, buffer: &mut [u8]) -> Option<Run> {
+pub(super) fn receive_train(fd: RawFd, buffer: &mut [u8]) -> Option<(usize, SocketAddrV4)> {
     // SAFETY: all-zero is a valid sockaddr_in.
     let mut name: libc::sockaddr_in = unsafe { zeroed() };
     let mut name_len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
@@ -176,10 +175,7 @@ pub(super) fn receive_train(fd: RawFd, buffer: &mut [u8]) -> Option<Run> {
             &raw mut name_len,
         )
     };
-    let len = usize::try_from(got).ok()?;
-    let first = srd::wire::Extent::of(&buffer[..len]);
-    let segment = first.map_or(len, |first| first.datagram_len().min(len));
-    Some(Run { from: from_sockaddr(&name), len, segment: segment.max(1) })
+    Some((usize::try_from(got).ok()?, from_sockaddr(&name)))
 }
 
 /// One entry of a socket's error queue, and whether it says "nobody listens there".

@@ -3,11 +3,12 @@
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 
-use super::batch::{Packet, Piece};
+use super::batch::Packet;
 use super::udp::PathSockets;
 use super::{Batch, Run};
 use crate::capture::{Capture, Fate, Record};
 use crate::host;
+use crate::memory::Piece;
 
 /// Gives datagrams to captures. Ask [`Tap::is_on`] first: it is all that is paid while nobody
 /// looks.
@@ -63,9 +64,9 @@ impl Tap {
 
     /// These came.
     #[cold]
-    pub(super) fn received(&self, run: Run, buffer: &[u8]) {
+    pub(super) fn received(&self, run: &Run<'_>) {
         let time_ns = host::epoch_ns();
-        for datagram in buffer[..run.len].chunks(run.segment) {
+        for datagram in run.bytes.chunks(run.segment) {
             let head = head(time_ns, Fate::Received, run.from, self.local, datagram.len());
             self.capture.record(&head, |max, bytes| {
                 bytes.extend_from_slice(&datagram[..datagram.len().min(max)]);

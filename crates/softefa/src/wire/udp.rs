@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use libc::{c_int, c_void};
 use srd::Instant;
 
-use super::batch::{Impossible, MAX_PACKETS, Packet, Piece};
+use super::batch::{Impossible, MAX_PACKETS, Packet};
 use super::socket::{
     Quote, bind, drop_all, get_int, read_error, receive_train, send_datagram, send_message,
     set_int, udp_socket,
@@ -21,9 +21,13 @@ use super::socket::{
 use super::tap::Tap;
 use super::{Batch, Run, Sent, Wire};
 use crate::capture::Capture;
+use crate::framing::Layout;
 use crate::host;
+use crate::memory::Piece;
 use crate::status::Status;
 
+/// Largest train of datagrams that the kernel hands over at once.
+const BUFFER_BYTES: usize = 1 << 16;
 /// Most bytes of one UDP_SEGMENT send; an IPv4 datagram ends at 65,535 with headers.
 const MAX_RUN_BYTES: usize = 65_000;
 /// Receive buffer asked for; the kernel grants what `net.core.rmem_max` allows.
@@ -116,6 +120,8 @@ pub(crate) struct UdpWire {
     receive: OwnedFd,
     paths: Arc<PathSockets>,
     tap: Tap,
+    layout: Layout,
+    buffer: Box<[u8]>,
     iovecs: Vec<libc::iovec>,
     impossible: Vec<Impossible>,
 }
@@ -125,11 +131,13 @@ pub(crate) struct UdpWire {
 unsafe impl Send for UdpWire {}
 
 impl UdpWire {
-    /// Binds the receiving socket; its port is the queue pair number.
+    /// Binds the receiving socket; its port is the queue pair number. What comes is laid out as
+    /// `layout` says.
     pub(crate) fn bind(
         at: SocketAddrV4,
         paths: Arc<PathSockets>,
         capture: &Arc<Capture>,
+        layout: Layout,
     ) -> io::Result<Self> {
         let receive = udp_socket()?;
         set_int(&receive, libc::SOL_UDP, libc::UDP_GRO, 1)?;
@@ -141,7 +149,8 @@ impl UdpWire {
         bind(&receive, at)?;
         let iovecs = Vec::with_capacity(MAX_PACKETS * 4);
         let tap = Tap::new(capture, at, &paths);
-        Ok(Self { receive, paths, tap, iovecs, impossible: Vec::new() })
+        let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
+        Ok(Self { receive, paths, tap, layout, buffer, iovecs, impossible: Vec::new() })
     }
 
     /// The sending sockets it shares.
@@ -218,7 +227,7 @@ impl UdpWire {
                     let is_long = errno == libc::EMSGSIZE;
                     let status =
                         if is_long { Status::LocalBadLength } else { Status::LocalInvalidLkey };
-                    self.impossible.extend(run[0].tag.map(|tag| Impossible { tag, status }));
+                    self.impossible.push(Impossible { place: run[0].place, status });
                     break;
                 }
                 _ => break,
@@ -245,10 +254,12 @@ impl Wire for UdpWire {
         sent
     }
 
-    fn receive(&mut self, buffer: &mut [u8]) -> Option<Run> {
-        let run = receive_train(self.receive.as_raw_fd(), buffer)?;
+    fn receive(&mut self) -> Option<Run<'_>> {
+        let (len, from) = receive_train(self.receive.as_raw_fd(), &mut self.buffer)?;
+        let bytes = &mut self.buffer[..len];
+        let run = Run { from, segment: self.layout.datagram_len(bytes), bytes };
         if self.tap.is_on() {
-            self.tap.received(run, buffer);
+            self.tap.received(&run);
         }
         Some(run)
     }
@@ -319,8 +330,8 @@ fn bind_path(socket: &OwnedFd, addr: Ipv4Addr) -> io::Result<u16> {
 mod tests {
     use srd::wire::ud::UdRepr;
 
-    use super::super::Cover;
     use super::*;
+    use crate::framing::Framing;
 
     fn wire(paths: u16) -> (UdpWire, SocketAddrV4) {
         let sockets = PathSockets::bind(Ipv4Addr::LOCALHOST, paths).unwrap();
@@ -328,7 +339,7 @@ mod tests {
         let probe = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, probe.local_addr().unwrap().port());
         drop(probe);
-        (UdpWire::bind(at, sockets, &Arc::new(Capture::never())).unwrap(), at)
+        (UdpWire::bind(at, sockets, &Arc::new(Capture::never()), Layout::Srd).unwrap(), at)
     }
 
     fn header(imm: u32, len: u16) -> [u8; UdRepr::LEN] {
@@ -347,19 +358,18 @@ mod tests {
         let (mut a, _) = wire(2);
         let (mut b, to) = wire(1);
         let payload = vec![5u8; 1000];
-        let mut batch = Batch::new(Cover::Done, 0);
+        let mut batch = Batch::new(&Framing::Done, 1000, 0);
         for (number, len) in [(1, 1000), (2, 1000), (3, 1000), (4, 10)] {
             let header = header(number, len);
             let payload = piece(&payload[..len as usize]);
-            batch.push(to, 1, &header, std::iter::once(payload)).unwrap();
+            batch.push(&mut Framing::Done, to, 1, &header, std::iter::once(payload)).unwrap();
         }
         let sent = a.send(Instant::from_ns(0), &mut batch);
         assert_eq!((sent.pkts, sent.syscalls, sent.errors), (4, 1, 0));
         assert!(batch.is_empty());
-        let mut buffer = vec![0; 1 << 16];
         let mut seen = Vec::new();
-        while let Some(run) = b.receive(&mut buffer) {
-            for datagram in buffer[..run.len].chunks(run.segment) {
+        while let Some(run) = b.receive() {
+            for datagram in run.bytes.chunks(run.segment) {
                 let repr = UdRepr::parse(datagram, datagram.len()).unwrap();
                 seen.push((repr.imm, repr.len));
             }
@@ -372,8 +382,8 @@ mod tests {
         let (mut a, _) = wire(1);
         let (gone, to) = wire(1);
         drop(gone);
-        let mut batch = Batch::new(Cover::Done, 0);
-        batch.push(to, 0, b"refuse me", std::iter::empty()).unwrap();
+        let mut batch = Batch::new(&Framing::Done, 1000, 0);
+        batch.push(&mut Framing::Done, to, 0, b"refuse me", std::iter::empty()).unwrap();
         let now = Instant::from_ns(0);
         a.send(now, &mut batch);
         a.paths.collect_refusals(now);
@@ -390,8 +400,8 @@ mod tests {
         for _ in 0..8 {
             let (gone, to) = wire(1);
             drop(gone);
-            let mut batch = Batch::new(Cover::Done, 0);
-            batch.push(to, 0, &[7; 1000], std::iter::empty()).unwrap();
+            let mut batch = Batch::new(&Framing::Done, 1000, 0);
+            batch.push(&mut Framing::Done, to, 0, &[7; 1000], std::iter::empty()).unwrap();
             a.send(now, &mut batch);
         }
         a.paths.collect_refusals(now);
@@ -407,14 +417,13 @@ mod tests {
         let (mut b, to) = wire(1);
         // Without checksums there is no segmentation: the kernel refuses with EIO.
         set_int(&a.paths.sockets[0], libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
-        let mut batch = Batch::new(Cover::Done, 0);
+        let mut batch = Batch::new(&Framing::Done, 1000, 0);
         for number in 0..3 {
-            batch.push(to, 0, &header(number, 0), std::iter::empty()).unwrap();
+            batch.push(&mut Framing::Done, to, 0, &header(number, 0), std::iter::empty()).unwrap();
         }
         let sent = a.send(Instant::from_ns(0), &mut batch);
         assert_eq!((sent.pkts, sent.errors), (3, 0));
-        let mut buffer = vec![0; 1 << 16];
-        let runs = std::iter::from_fn(|| b.receive(&mut buffer)).count();
+        let runs = std::iter::from_fn(|| b.receive().map(drop)).count();
         assert_eq!((runs, a.paths.is_unsegmented.load(Ordering::Relaxed)), (3, true));
     }
 }

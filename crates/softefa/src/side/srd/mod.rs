@@ -17,14 +17,14 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use srd::wire::Header;
-use srd::{Endpoint, Instant, PeerId};
+use srd::{Endpoint, Instant, MsgId, PeerId};
 
 use super::SideInit;
 use crate::device::Device;
 use crate::host;
 use crate::request::{SendOp, SendWr};
 use crate::shell::{Shell, Side};
-use crate::wire::PathSockets;
+use crate::wire::{MAX_PACKETS, PathSockets};
 
 use answering::Answering;
 
@@ -45,6 +45,8 @@ pub(super) struct SrdSide {
     endpoint: Endpoint,
     rdma: rdma::Rdma,
     paths: Arc<PathSockets>,
+    /// Whose datagrams are in the batch, by their places.
+    leaving: Vec<Option<(PeerId, MsgId)>>,
     /// Bytes of a message that is sent again; grows to the longest one.
     again: Vec<u8>,
     /// How WRITEs with immediate are received.
@@ -66,6 +68,7 @@ impl SrdSide {
             endpoint,
             rdma: rdma::Rdma::default(),
             paths,
+            leaving: Vec::with_capacity(MAX_PACKETS),
             again: Vec::new(),
             write_recv: rdma::WriteRecv::new(init.unsolicited_write_recv, init.recv_cq_depth),
             last_accepted: None,

@@ -63,10 +63,10 @@ impl SrdSide {
         }
         let to = socket_addr(out.addr.host, out.addr.qpn);
         let bytes_of = own_memory::whole(&bytes);
-        let pushed = self.shell.batch.push(to, out.path.0, &headers[..len], bytes_of);
+        let pushed = self.shell.push(to, out.path.0, &headers[..len], bytes_of);
         assert!(pushed.is_ok(), "the bytes are a copy of ours");
-        self.shell.batch.tag_last(out.peer.zip(out.msg));
-        if !self.shell.batch.is_copied(bytes.len()) {
+        self.leaving.push(out.peer.zip(out.msg));
+        if !self.shell.batch().is_copied(bytes.len()) {
             // What was read stays only until the next one.
             self.send_batch(now);
         }

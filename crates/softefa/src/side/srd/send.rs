@@ -5,11 +5,11 @@ use srd::{Address, Event, Instant, Message, Transmit};
 use super::rdma::{Block, Body, Part};
 use super::{OP_SEND, SrdSide, socket_addr};
 use crate::local_copy::Source;
-use crate::memory::Gone;
+use crate::memory::{Gone, Piece};
 use crate::request::SendWr;
 use crate::side::imm_of;
 use crate::status::Status;
-use crate::wire::{Impossible, Piece};
+use crate::wire::Impossible;
 
 impl SrdSide {
     /// Gives the work request in slot `index` to the engine, or begins its RDMA.
@@ -77,13 +77,13 @@ impl SrdSide {
         }
         let mut header = [0; srd::HEADER_MAX];
         loop {
-            while !self.shell.batch.is_full()
+            while !self.shell.batch().is_full()
                 && let Some(out) = self.endpoint.poll_transmit(now, &mut header)
             {
                 self.push(now, &out, &header);
             }
-            let is_last = !self.shell.batch.is_full();
-            if !self.shell.batch.is_empty() {
+            let is_last = !self.shell.batch().is_full();
+            if !self.shell.batch().is_empty() {
                 self.send_batch(now);
             }
             if is_last {
@@ -123,17 +123,15 @@ impl SrdSide {
         if self.shell.is_traced() {
             self.trace_transmit(out, header);
         }
-        self.shell.batch.tag_last(out.peer.zip(out.msg));
+        self.leaving.push(out.peer.zip(out.msg));
     }
 
     /// Adds a datagram with its payload, unless the payload is short and [`Gone`].
-    fn try_push(&mut self, out: &Transmit, header: &[u8]) -> Result<(), Gone> {
+    fn try_push(&mut self, out: &Transmit, header: &[u8]) -> Result<usize, Gone> {
         let to = socket_addr(out.addr.host, out.addr.qpn);
         match out.msg.map(Part::from_msg) {
-            None => self.shell.batch.push(to, out.path.0, header, std::iter::empty()),
-            Some(Part::Send(index)) => {
-                self.shell.batch.push(to, out.path.0, header, self.shell.sq.payload(index))
-            }
+            None => self.shell.push(to, out.path.0, header, std::iter::empty()),
+            Some(Part::Send(index)) => self.shell.push_slot(to, out.path.0, header, index),
             Some(part) => {
                 let (block, body) = self.rdma_part(part);
                 let mut both = [0; srd::HEADER_MAX + Block::LEN];
@@ -150,15 +148,15 @@ impl SrdSide {
                         Some(Piece { addr: source.as_ptr() as usize as u64, len: Source::LEN })
                     }
                 };
-                self.shell.batch.push(to, out.path.0, header, piece.into_iter())
+                self.shell.push(to, out.path.0, header, piece.into_iter())
             }
         }
     }
 
     pub(super) fn send_batch(&mut self, now: Instant) {
         self.shell.send_batch(now);
-        while let Some(Impossible { tag: (peer, msg), status }) = self.shell.batch.take_impossible()
-        {
+        while let Some(Impossible { place, status }) = self.shell.take_impossible() {
+            let Some((peer, msg)) = self.leaving[place] else { continue };
             if let Part::Send(index) | Part::Write(index, _) = Part::from_msg(msg)
                 && let Some(slot) = self.shell.sq.get_mut(index)
             {
@@ -166,5 +164,6 @@ impl SrdSide {
             }
             self.endpoint.withdraw(now, peer, msg);
         }
+        self.leaving.clear();
     }
 }

@@ -23,8 +23,9 @@ mod unsolicited;
 use srd::{Instant, MsgId, PeerId};
 
 use super::SrdSide;
+use crate::framing::RDMA_BLOCK_BYTES;
 use crate::local_copy::Source;
-use crate::wire::{Piece, RDMA_BLOCK_BYTES};
+use crate::memory::Piece;
 
 use lanes::{Lanes, Waiting};
 use local::Local;

@@ -11,12 +11,11 @@ use crate::AHN_UNKNOWN;
 use crate::counters::Counter;
 use crate::local_copy::Source;
 use crate::local_copy::lease::Lease;
-use crate::memory::{self, Gone};
+use crate::memory::{self, Gone, Piece};
 use crate::mr::{Region, Right};
 use crate::side::srd::SrdSide;
 use crate::side::srd::socket_addr;
 use crate::status::Status;
-use crate::wire::Piece;
 
 /// READs one queue pair serves at a time; more are turned away as "not ready".
 const JOBS_MAX: usize = 4096;

@@ -7,21 +7,10 @@ use srd::wire::{Extent, Flags, Header};
 
 use super::RDMA_BLOCK_BYTES;
 
-/// What the check of a sent datagram covers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cover {
-    /// It is there already: the datagram is passed on as it is.
-    Done,
-    /// Headers.
-    Headers,
-    /// Headers and payload.
-    All,
-}
-
 /// Bytes of all headers, the adapter's own included; `None` when they cannot be read or there are
 /// fewer bytes than they should have.
 #[inline]
-pub(crate) fn headers_len(datagram: &[u8]) -> Option<usize> {
+pub(super) fn headers_len(datagram: &[u8]) -> Option<usize> {
     let extent = Extent::of(datagram)?;
     // A SEND (operation 0) has no block, everything else should have (SRD-10.1).
     let block = if extent.op == 0 { 0 } else { RDMA_BLOCK_BYTES.min(extent.payload_len) };
@@ -41,7 +30,7 @@ pub(super) fn fill_in(bytes: &mut [u8], is_sealed: bool) {
 
 /// The datagram is as its sender made it, as far as its check tells.
 #[inline]
-pub(crate) fn is_intact(datagram: &[u8]) -> bool {
+pub(super) fn is_intact(datagram: &[u8]) -> bool {
     let Some(headers_len) = headers_len(datagram) else { return false };
     let is_sealed = Flags(datagram[Header::FLAGS_AT]).has(Flags::SEALED);
     let covered = if is_sealed { datagram } else { &datagram[..headers_len] };
@@ -62,14 +51,14 @@ mod tests {
 
     use super::*;
 
-    fn datagram(op: u8, payload: &[u8], cover: Cover) -> Vec<u8> {
+    fn datagram(op: u8, payload: &[u8], is_sealed: bool) -> Vec<u8> {
         let mut raw = [0; UdRepr::LEN];
         let len = payload.len() as u16;
         let path = PathId(3);
         UdRepr { path, src_qpn: 1, dst_qpn: 2, qkey: 3, imm: 4, op, flags: 0, len }.emit(&mut raw);
         let mut bytes = [&raw[..], payload].concat();
-        let covered = if cover == Cover::All { bytes.len() } else { headers_len(&bytes).unwrap() };
-        fill_in(&mut bytes[..covered], cover == Cover::All);
+        let covered = if is_sealed { bytes.len() } else { headers_len(&bytes).unwrap() };
+        fill_in(&mut bytes[..covered], is_sealed);
         bytes
     }
 
@@ -85,24 +74,24 @@ mod tests {
 
     #[test]
     fn headers_are_always_covered_and_payload_when_sealed() {
-        let plain = datagram(0, &[7; 30], Cover::Headers);
+        let plain = datagram(0, &[7; 30], false);
         assert!(is_intact(&plain));
         assert_eq!(blind_spots(&plain), (UdRepr::LEN..UdRepr::LEN + 30).collect::<Vec<_>>());
-        let sealed = datagram(0, &[7; 30], Cover::All);
+        let sealed = datagram(0, &[7; 30], true);
         assert!(is_intact(&sealed));
         assert_eq!(blind_spots(&sealed), []);
     }
 
     #[test]
     fn the_block_of_rdma_is_a_header() {
-        let write = datagram(1, &[7; RDMA_BLOCK_BYTES + 2], Cover::Headers);
+        let write = datagram(1, &[7; RDMA_BLOCK_BYTES + 2], false);
         let end = write.len();
         assert_eq!(blind_spots(&write), [end - 2, end - 1]);
     }
 
     #[test]
     fn what_cannot_be_read_is_not_intact() {
-        let plain = datagram(0, &[], Cover::Headers);
+        let plain = datagram(0, &[], false);
         for len in 0..plain.len() {
             assert!(!is_intact(&plain[..len]));
         }
