@@ -44,6 +44,19 @@ pub enum SendData<'a> {
     Inline(&'a [&'a [u8]]),
 }
 
+impl SendData<'_> {
+    /// Bytes of all entries, at most `u32::MAX`.
+    pub(crate) fn len_bytes(&self) -> u32 {
+        match self {
+            Self::Sges(sges) => sges.iter().fold(0, |sum: u32, sge| sum.saturating_add(sge.len)),
+            Self::Inline(parts) => {
+                let len = parts.iter().map(|part| part.len()).sum::<usize>();
+                u32::try_from(len).unwrap_or(u32::MAX)
+            }
+        }
+    }
+}
+
 /// One send.
 #[derive(Debug, Clone, Copy)]
 pub struct SendWr<'a> {

@@ -27,7 +27,7 @@ use crate::rq::{self, RecvWqe};
 use crate::service;
 use crate::shell::{Shell, ShellInit};
 use crate::side::{self, SideInit};
-use crate::sq::{self, SendSlot};
+use crate::sq;
 
 pub use attr::{CreateQpError, ModifyError, ModifyQp, PostError, QpInit};
 
@@ -201,7 +201,7 @@ impl Qp {
     /// # Errors
     /// [`PostError`]; nothing was posted.
     pub fn post_send(&self, wr: &SendWr<'_>) -> Result<(), PostError> {
-        let slot = self.send_slot(wr)?;
+        let signaled = self.check_shape(wr)?;
         if self.is_gone() {
             return Err(PostError::Gone);
         }
@@ -212,7 +212,7 @@ impl Qp {
             return Err(PostError::Full);
         }
         self.unpolled.sends.fetch_add(1, Ordering::AcqRel);
-        if !side.post_send(slot, wr) {
+        if !side.post_send(wr, signaled) {
             self.unpolled.sends.fetch_sub(1, Ordering::AcqRel);
             return Err(PostError::Full);
         }
@@ -282,14 +282,6 @@ impl Qp {
             service::fail_broken(self);
         }
         is_broken
-    }
-
-    fn send_slot(&self, wr: &SendWr<'_>) -> Result<SendSlot, PostError> {
-        let signaled = self.check_shape(wr)?;
-        Ok(match wr.data {
-            SendData::Sges(sges) => SendSlot::from_sges(wr.wr_id, wr.op, signaled, sges),
-            SendData::Inline(parts) => SendSlot::from_inline(wr.wr_id, wr.op, signaled, parts),
-        })
     }
 
     /// Checks what does not change between two calls; whether a success completes.

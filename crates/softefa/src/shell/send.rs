@@ -11,7 +11,7 @@ use crate::completion::{Completion, CompletionOp};
 use crate::counters::Counter;
 use crate::memory::{Gone, Piece};
 use crate::request::{SendData, SendOp, SendWr};
-use crate::sq::SendSlot;
+use crate::sq::Ended;
 use crate::status::Status;
 use crate::wire::{Batch, Impossible};
 
@@ -25,11 +25,11 @@ pub(super) fn is_burst(shell: &Shell) -> bool {
 }
 
 impl Shell {
-    /// Why a send cannot be done, whatever the transport.
+    /// Why a send of `len` bytes cannot be done, whatever the transport.
     pub(super) fn check_send(
         &mut self,
-        slot: &SendSlot,
         wr: &SendWr<'_>,
+        len: u32,
         has_rdma: bool,
     ) -> Option<Status> {
         if self.refusals.is_internal_error() {
@@ -37,7 +37,7 @@ impl Shell {
             return Some(Status::LocalQpInternalError);
         }
         let attr = self.device.attr();
-        let (possible, max_bytes) = match slot.op {
+        let (possible, max_bytes) = match wr.op {
             SendOp::Send | SendOp::SendImm(_) => (true, attr.max_msg_bytes),
             SendOp::Read(_) => (attr.caps.rdma_read && has_rdma, attr.max_rdma_bytes),
             SendOp::Write(_) | SendOp::WriteImm(..) => {
@@ -50,14 +50,14 @@ impl Shell {
         if !wr.ah.serves(self.pd) {
             return Some(Status::LocalInvalidAh);
         }
-        if slot.len > max_bytes {
+        if len > max_bytes {
             return Some(Status::LocalBadLength);
         }
-        let is_read = matches!(slot.op, SendOp::Read(_));
+        let is_read = matches!(wr.op, SendOp::Read(_));
         let SendData::Sges(sges) = wr.data else {
             return is_read.then_some(Status::LocalUnsupportedOp);
         };
-        if slot.op.is_rdma() && sges.len() > 1 {
+        if wr.op.is_rdma() && sges.len() > 1 {
             return Some(Status::LocalUnsupportedOp);
         }
         let allowed = sges.iter().all(|sge| sge.len == 0 || self.send_mrs.allows(sge, is_read));
@@ -65,12 +65,11 @@ impl Shell {
     }
 
     /// Keeps a send until its end; `None` when the queue is full.
-    pub(super) fn insert(&mut self, slot: SendSlot) -> Option<u32> {
-        let (len, op) = (slot.len, slot.op);
-        let index = self.sq.insert(slot)?;
+    pub(super) fn insert(&mut self, wr: &SendWr<'_>, signaled: bool, len: u32) -> Option<u32> {
+        let index = self.sq.insert(wr, signaled, len)?;
         self.unsent_messages += 1;
         self.unsent_bytes = self.unsent_bytes.saturating_add(len);
-        if !op.is_rdma() {
+        if !wr.op.is_rdma() {
             self.sends.count += 1;
             self.sends.bytes += u64::from(len);
         }
@@ -126,22 +125,23 @@ impl Shell {
 
     /// Completes the send in slot `index`, with its own fault if it has one.
     pub(crate) fn finish_send(&mut self, index: u32, status: Status) {
-        if let Some(slot) = self.sq.complete(index) {
-            self.complete_send(&slot, slot.fault.unwrap_or(status));
+        if let Some(ended) = self.sq.complete(index) {
+            self.complete_send(ended, ended.fault.unwrap_or(status));
         }
     }
 
-    pub(super) fn complete_send(&mut self, slot: &SendSlot, status: Status) {
+    pub(super) fn complete_send(&mut self, ended: Ended, status: Status) {
+        let Ended { wr_id, op, signaled, .. } = ended;
         if status != Status::Ok {
-            self.count_failed(slot.op);
+            self.count_failed(op);
         }
-        if !slot.signaled && status == Status::Ok {
+        if !signaled && status == Status::Ok {
             self.unpolled.sends.fetch_sub(1, Ordering::AcqRel);
             return;
         }
-        let is_write = matches!(slot.op, SendOp::Write(_) | SendOp::WriteImm(..));
+        let is_write = matches!(op, SendOp::Write(_) | SendOp::WriteImm(..));
         self.sends_done.push(Completion {
-            wr_id: slot.wr_id,
+            wr_id,
             status,
             op: if is_write { CompletionOp::Write } else { CompletionOp::Send },
             qpn: self.qpn,
@@ -157,8 +157,8 @@ impl Shell {
 
     /// Completes everything posted, sends with `status`, receives as flushed.
     pub(super) fn end_all(&mut self, status: Status) {
-        for slot in self.sq.drain() {
-            self.complete_send(&slot, status);
+        for ended in self.sq.drain() {
+            self.complete_send(ended, status);
         }
         while let Some(wqe) = self.rq.pop() {
             self.fail_recv(&wqe, Status::Flushed);

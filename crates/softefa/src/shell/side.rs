@@ -10,7 +10,7 @@ use super::send::is_burst;
 use crate::counters::Counter;
 use crate::qp_state::QpState;
 use crate::request::{SendOp, SendWr};
-use crate::sq::SendSlot;
+use crate::sq::Ended;
 use crate::status::Status;
 
 /// A transport. What it must say comes first; what follows from that is the same for all of them
@@ -24,7 +24,7 @@ pub(crate) trait Side: Send {
     fn has_rdma(&self) -> bool;
 
     /// Takes in the work request in slot `index` of the send queue.
-    fn start(&mut self, now: Instant, index: u32, wr: &SendWr<'_>);
+    fn start(&mut self, now: Instant, index: u32);
 
     /// Nothing is on its way whose completion would bring a poll. `unpolled` sends were posted before
     /// and their completions not polled; `op` is the last one posted.
@@ -82,21 +82,22 @@ pub(crate) trait Side: Send {
     /// Moves what the engine counted since last time to the device's counters.
     fn sync_counters(&mut self);
 
-    /// Takes a send; `false` when the queue is full.
-    fn post_send(&mut self, slot: SendSlot, wr: &SendWr<'_>) -> bool {
+    /// Takes a send whose shape was checked; `false` when the queue is full.
+    fn post_send(&mut self, wr: &SendWr<'_>, signaled: bool) -> bool {
         let has_rdma = self.has_rdma();
         let shell = self.shell_mut();
         // Nothing in taking a message depends on the time since the last turn.
-        let now = shell.last_turn;
+        let (now, len) = (shell.last_turn, wr.data.len_bytes());
         if shell.is_traced() {
-            shell.trace_post(slot.len, wr);
+            shell.trace_post(len, wr);
         }
-        if let Some(status) = shell.check_send(&slot, wr, has_rdma) {
-            shell.complete_send(&slot, status);
+        if let Some(status) = shell.check_send(wr, len, has_rdma) {
+            let ended = Ended { wr_id: wr.wr_id, op: wr.op, signaled, fault: None };
+            shell.complete_send(ended, status);
             return true;
         }
-        let Some(index) = shell.insert(slot) else { return false };
-        self.start(now, index, wr);
+        let Some(index) = shell.insert(wr, signaled, len) else { return false };
+        self.start(now, index);
         true
     }
 

@@ -10,8 +10,6 @@ use crate::request::SendOp;
 use crate::shell::{Shell, Side};
 use crate::wire::PathSockets;
 
-pub(crate) use srd::Transfer;
-
 /// Immediate data is present (the engine carries the flags for us).
 const FLAG_IMM: u8 = 1;
 

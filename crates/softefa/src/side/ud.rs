@@ -10,7 +10,7 @@ use super::{FLAG_IMM, imm_of};
 use crate::UD_GRH_BYTES;
 use crate::gid::Gid;
 use crate::qp_state::QpState;
-use crate::request::{SendOp, SendWr};
+use crate::request::SendOp;
 use crate::shell::{Shell, Side};
 use crate::status::Status;
 use crate::trace::TraceEvent;
@@ -19,18 +19,11 @@ use crate::wire::MAX_PACKETS;
 /// A message for a posted receive.
 const OP_SEND: u8 = 0;
 
-/// A datagram that waits for the next burst.
-#[derive(Debug, Clone, Copy)]
-struct Queued {
-    index: u32,
-    to: SocketAddrV4,
-    qkey: u32,
-}
-
 /// The UD transport of a queue pair.
 pub(super) struct UdSide {
     shell: Shell,
-    queue: VecDeque<Queued>,
+    /// Slots of the datagrams that wait for the next burst.
+    queue: VecDeque<u32>,
     paths: u16,
 }
 
@@ -39,8 +32,9 @@ impl UdSide {
         Self { shell, queue: VecDeque::new(), paths }
     }
 
-    fn push_ud(&mut self, queued: &Queued) {
-        let Some(slot) = self.shell.sq.get_mut(queued.index) else { return };
+    fn push_ud(&mut self, index: u32) {
+        let Some(slot) = self.shell.sq.get_mut(index) else { return };
+        let to = slot.to;
         if !slot.is_readable(&mut self.shell.send_mrs) {
             // Deregistered between posting and this burst.
             slot.fault = Some(Status::LocalInvalidLkey);
@@ -51,8 +45,8 @@ impl UdSide {
         let repr = UdRepr {
             path,
             src_qpn: self.shell.qpn,
-            dst_qpn: queued.to.port(),
-            qkey: queued.qkey,
+            dst_qpn: to.port(),
+            qkey: slot.qkey,
             imm,
             op: OP_SEND,
             flags,
@@ -61,11 +55,11 @@ impl UdSide {
         let mut header = [0; UdRepr::LEN];
         repr.emit(&mut header);
         if self.shell.is_traced() {
-            self.trace(TraceEvent::Transmit, queued.to, &repr);
+            self.trace(TraceEvent::Transmit, to, &repr);
         }
-        let pushed = self.shell.push_slot(queued.to, path.0, &header, queued.index);
+        let pushed = self.shell.push_slot(to, path.0, &header, index);
         if pushed.is_err()
-            && let Some(slot) = self.shell.sq.get_mut(queued.index)
+            && let Some(slot) = self.shell.sq.get_mut(index)
         {
             slot.fault = Some(Status::LocalInvalidLkey);
         }
@@ -125,9 +119,8 @@ impl Side for UdSide {
         false
     }
 
-    fn start(&mut self, _now: Instant, index: u32, wr: &SendWr<'_>) {
-        let to = SocketAddrV4::new(wr.ah.addr(), wr.remote_qpn);
-        self.queue.push_back(Queued { index, to, qkey: wr.remote_qkey });
+    fn start(&mut self, _now: Instant, index: u32) {
+        self.queue.push_back(index);
     }
 
     fn is_idle(&self, unpolled: u32, _op: SendOp) -> bool {
@@ -164,15 +157,14 @@ impl Side for UdSide {
         while !self.queue.is_empty() {
             let burst = self.queue.len().min(MAX_PACKETS);
             for at in 0..burst {
-                let queued = self.queue[at];
-                self.push_ud(&queued);
+                self.push_ud(self.queue[at]);
             }
             self.shell.send_batch(now);
             // Unreliable: what cannot leave is lost like any other.
             while self.shell.take_impossible().is_some() {}
             for _ in 0..burst {
-                if let Some(queued) = self.queue.pop_front() {
-                    self.shell.finish_send(queued.index, Status::Ok);
+                if let Some(index) = self.queue.pop_front() {
+                    self.shell.finish_send(index, Status::Ok);
                 }
             }
         }
@@ -191,13 +183,14 @@ impl Side for UdSide {
     }
 
     fn cancel_toward(&mut self, _now: Instant, addr: Ipv4Addr) {
-        let queue = std::mem::take(&mut self.queue);
-        let (flushed, kept) = queue.into_iter().partition(|queued| *queued.to.ip() == addr);
-        self.queue = kept;
-        let flushed: VecDeque<Queued> = flushed;
-        for queued in flushed {
-            self.shell.finish_send(queued.index, Status::Flushed);
-        }
+        let shell = &mut self.shell;
+        self.queue.retain(|index| {
+            let is_kept = shell.sq.get(*index).is_some_and(|slot| *slot.to.ip() != addr);
+            if !is_kept {
+                shell.finish_send(*index, Status::Flushed);
+            }
+            is_kept
+        });
     }
 
     fn begin_close(&mut self, _now: Instant) {}

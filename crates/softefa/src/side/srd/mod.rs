@@ -17,18 +17,16 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use srd::wire::Header;
-use srd::{Endpoint, Instant, MsgId, PeerId};
+use srd::{Address, Endpoint, Instant, MsgId, PeerId};
 
 use super::SideInit;
 use crate::device::Device;
 use crate::host;
-use crate::request::{SendOp, SendWr};
+use crate::request::SendOp;
 use crate::shell::{Shell, Side};
 use crate::wire::{MAX_PACKETS, PathSockets};
 
 use answering::Answering;
-
-pub(crate) use rdma::Transfer;
 
 /// Peers of one queue pair: strangers who open connections must not take all memory.
 const PEERS_MAX: usize = 16_384;
@@ -131,8 +129,8 @@ impl Side for SrdSide {
         true
     }
 
-    fn start(&mut self, now: Instant, index: u32, wr: &SendWr<'_>) {
-        self.start_send(now, index, wr);
+    fn start(&mut self, now: Instant, index: u32) {
+        self.start_send(now, index);
     }
 
     fn is_idle(&self, _unpolled: u32, op: SendOp) -> bool {
@@ -246,4 +244,9 @@ fn socket_addr(host: u64, qpn: u16) -> SocketAddrV4 {
     #[expect(clippy::cast_possible_truncation, reason = "hosts are IPv4 addresses")]
     let addr = Ipv4Addr::from(host as u32);
     SocketAddrV4::new(addr, qpn)
+}
+
+/// The engine's name of a queue pair.
+fn address(of: SocketAddrV4) -> Address {
+    Address { host: u64::from(u32::from(*of.ip())), qpn: of.port() }
 }

@@ -1,26 +1,24 @@
 //! What leaves: work requests to the engine, its datagrams to the wire, its answers back.
 
-use srd::{Address, Event, Instant, Message, Transmit};
+use srd::{Event, Instant, Message, Transmit};
 
 use super::rdma::{Block, Body, Part};
-use super::{OP_SEND, SrdSide, socket_addr};
+use super::{OP_SEND, SrdSide, address, socket_addr};
 use crate::local_copy::Source;
 use crate::memory::{Gone, Piece};
-use crate::request::SendWr;
 use crate::side::imm_of;
 use crate::status::Status;
 use crate::wire::Impossible;
 
 impl SrdSide {
     /// Gives the work request in slot `index` to the engine, or begins its RDMA.
-    pub(super) fn start_send(&mut self, now: Instant, index: u32, wr: &SendWr<'_>) {
+    pub(super) fn start_send(&mut self, now: Instant, index: u32) {
         self.answering.note_post();
         let Some(slot) = self.shell.sq.get_mut(index) else { return };
-        slot.to = Address { host: u64::from(u32::from(wr.ah.addr())), qpn: wr.remote_qpn };
-        let peer = self.endpoint.peer(now, slot.to);
+        let peer = self.endpoint.peer(now, address(slot.to));
         slot.peer = Some(peer);
         if slot.op.is_rdma() {
-            self.start_rdma(now, index, wr.remote_qkey);
+            self.start_rdma(now, index);
             return;
         }
         let (flags, imm) = imm_of(slot.op);
@@ -29,7 +27,7 @@ impl SrdSide {
             len: slot.len,
             op: OP_SEND,
             flags,
-            qkey: wr.remote_qkey,
+            qkey: slot.qkey,
             imm,
             rnr_retry: self.shell.attrs.rnr_retry,
         };

@@ -29,7 +29,6 @@ use crate::memory::Piece;
 
 use lanes::{Lanes, Waiting};
 use local::Local;
-pub(crate) use requester::Transfer;
 use responder::Job;
 pub(in crate::side::srd) use unsolicited::WriteRecv;
 

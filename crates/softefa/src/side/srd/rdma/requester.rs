@@ -11,41 +11,13 @@ use crate::local_copy::Source;
 use crate::memory;
 use crate::request::{Remote, SendOp};
 use crate::side::srd::SrdSide;
-use crate::sq::SendSlot;
+use crate::side::srd::address;
+use crate::sq::{SendSlot, Transfer};
 use crate::status::Status;
 
 /// Bits of a READ's tag that name its slot; the others tell its predecessors in the slot apart.
 const TAG_SLOT_BITS: u32 = 12;
 pub(super) const SERIAL_MASK: u32 = (1 << (32 - TAG_SLOT_BITS)) - 1;
-
-/// Progress of an RDMA work request.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Transfer {
-    qkey: u32,
-    /// Next byte to give to the engine (WRITE).
-    pub(super) next: u32,
-    /// Parts of it in the engine.
-    pub(super) in_engine: u32,
-    /// Bytes placed (READ).
-    pub(super) placed: u32,
-    /// The answer has begun, which for an empty READ is all of it.
-    pub(super) answered: bool,
-    /// Bytes placed when liveness was last looked at.
-    probed_at: Option<u32>,
-    /// The immediate behind a long WRITE is on its way.
-    pub(super) tail_sent: bool,
-    /// The bytes are named, not sent.
-    pub(super) is_local: bool,
-    pub(super) failed: Option<Status>,
-    pub(super) serial: u32,
-}
-
-impl Transfer {
-    /// The bytes of a READ were named, and nobody will send them.
-    fn is_copied(&self) -> bool {
-        self.is_local && self.answered
-    }
-}
 
 impl SrdSide {
     /// Bytes of an operation in one message.
@@ -54,13 +26,13 @@ impl SrdSide {
     }
 
     /// Begins the RDMA work request in slot `index`.
-    pub(in crate::side::srd) fn start_rdma(&mut self, now: Instant, index: u32, qkey: u32) {
+    pub(in crate::side::srd) fn start_rdma(&mut self, now: Instant, index: u32) {
         let serial = self.rdma.next_serial();
         let imm = self.shell.attrs.qkey;
         let Some(slot) = self.shell.sq.get(index) else { return };
         let is_local = self.is_local(now, slot);
         let Some(slot) = self.shell.sq.get_mut(index) else { return };
-        slot.transfer = Transfer { qkey, serial, is_local, ..Transfer::default() };
+        slot.transfer = Transfer { serial, is_local, ..Transfer::NONE };
         let len = u64::from(slot.len);
         if matches!(slot.op, SendOp::Read(_)) {
             self.shell.device.counters.add(Counter::RdmaReadWrs, 1);
@@ -105,12 +77,12 @@ impl SrdSide {
         let Some(slot) = self.shell.sq.get_mut(index) else { return };
         let Some(peer) = slot.peer else { return };
         let len = Block::LEN as u32 + bytes;
-        let qkey = slot.transfer.qkey;
+        let qkey = slot.qkey;
         let message = Message { id: part.to_msg(), len, op, flags, qkey, imm, rnr_retry };
         let mut given = self.endpoint.send(now, peer, message).map(|()| peer);
         if given == Err(SendError::StalePeer) && slot.transfer.in_engine == 0 {
             // Nothing was said for long, because the bytes of others were copied: begin anew.
-            let peer = self.endpoint.peer(now, slot.to);
+            let peer = self.endpoint.peer(now, address(slot.to));
             slot.peer = Some(peer);
             given = self.endpoint.send(now, peer, message).map(|()| peer);
         }

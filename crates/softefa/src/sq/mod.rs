@@ -1,29 +1,38 @@
 //! Send queue: work requests between posting and completion.
 
+mod transfer;
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
 use crate::local_copy::lease::Lease;
 use crate::memory::Piece;
 use crate::mr::{MrCache, Sge};
-use crate::request::SendOp;
-use crate::side::Transfer;
+use crate::request::{SendData, SendOp, SendWr};
 use crate::status::Status;
+
+pub(crate) use transfer::Transfer;
 
 /// Entries of a send the device takes at most, over all profiles.
 pub(crate) const SGE_MAX: usize = 2;
 /// Inline bytes the device takes at most, over all profiles.
 pub(crate) const INLINE_MAX: usize = 32;
 
-/// One posted send.
+/// One posted send: the only form it has between posting and completion.
 #[derive(Debug, Clone)]
 pub(crate) struct SendSlot {
-    pub(crate) wr_id: u64,
+    /// A work request is in it.
+    is_live: bool,
+    wr_id: u64,
     pub(crate) op: SendOp,
     /// Completes even when all went well.
-    pub(crate) signaled: bool,
+    signaled: bool,
     pub(crate) len: u32,
+    /// Remote queue pair.
+    pub(crate) to: SocketAddrV4,
+    /// Queue key of the remote queue pair.
+    pub(crate) qkey: u32,
     /// Toward whom the engine has it.
     pub(crate) peer: Option<srd::PeerId>,
-    /// Where that is.
-    pub(crate) to: srd::Address,
     /// Progress, when it is an RDMA operation.
     pub(crate) transfer: Transfer,
     /// Why the bytes could not be supplied, once that happened.
@@ -37,32 +46,76 @@ pub(crate) struct SendSlot {
     inline: [u8; INLINE_MAX],
 }
 
+/// What is left of a work request when it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) wr_id: u64,
+    pub(crate) op: SendOp,
+    pub(crate) signaled: bool,
+    /// Why it failed whatever the engine says.
+    pub(crate) fault: Option<Status>,
+}
+
 impl SendSlot {
-    pub(crate) fn from_sges(wr_id: u64, op: SendOp, signaled: bool, sges: &[Sge]) -> Self {
-        assert!(sges.len() <= SGE_MAX);
-        let mut slot = Self::empty(wr_id, op, signaled);
-        for sge in sges {
-            slot.pieces[slot.piece_count as usize] =
-                Piece { addr: sge.addr, len: sge.len as usize };
-            slot.lkeys[slot.piece_count as usize] = sge.lkey;
-            slot.piece_count += 1;
-            slot.len = slot.len.saturating_add(sge.len);
+    const VACANT: Self = Self {
+        is_live: false,
+        wr_id: 0,
+        op: SendOp::Send,
+        signaled: false,
+        len: 0,
+        to: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
+        qkey: 0,
+        peer: None,
+        transfer: Transfer::NONE,
+        fault: None,
+        is_gone: false,
+        lkeys: [0; SGE_MAX],
+        pieces: [Piece { addr: 0, len: 0 }; SGE_MAX],
+        piece_count: 0,
+        is_inline: false,
+        inline: [0; INLINE_MAX],
+    };
+
+    /// Takes `wr`, whose shape was checked: at most [`SGE_MAX`] entries or [`INLINE_MAX`] bytes.
+    /// Written in place: the slot is too long to be moved for each message.
+    fn take(&mut self, wr: &SendWr<'_>, signaled: bool, len: u32) {
+        self.is_live = true;
+        (self.wr_id, self.op, self.signaled, self.len) = (wr.wr_id, wr.op, signaled, len);
+        self.to = SocketAddrV4::new(wr.ah.addr(), wr.remote_qpn);
+        self.qkey = wr.remote_qkey;
+        // Who waits for its predecessor knows it by its serial.
+        self.transfer = Transfer::NONE;
+        (self.peer, self.fault, self.is_gone) = (None, None, false);
+        self.piece_count = 0;
+        match wr.data {
+            SendData::Sges(sges) => {
+                self.is_inline = false;
+                self.take_sges(sges);
+            }
+            SendData::Inline(parts) => {
+                self.is_inline = true;
+                let mut at = 0;
+                for part in parts {
+                    self.inline[at..at + part.len()].copy_from_slice(part);
+                    at += part.len();
+                }
+            }
         }
-        slot
     }
 
-    pub(crate) fn from_inline(wr_id: u64, op: SendOp, signaled: bool, parts: &[&[u8]]) -> Self {
-        let mut slot = Self::empty(wr_id, op, signaled);
-        slot.is_inline = true;
-        let mut at = 0;
-        for part in parts {
-            slot.inline[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
+    fn take_sges(&mut self, sges: &[Sge]) {
+        for (at, sge) in sges.iter().enumerate() {
+            self.pieces[at] = Piece { addr: sge.addr, len: sge.len as usize };
+            self.lkeys[at] = sge.lkey;
         }
-        #[expect(clippy::cast_possible_truncation, reason = "at most INLINE_MAX")]
-        let len = at as u32;
-        slot.len = len;
-        slot
+        #[expect(clippy::cast_possible_truncation, reason = "at most SGE_MAX")]
+        let count = sges.len() as u8;
+        self.piece_count = count;
+    }
+
+    fn ended(&self) -> Ended {
+        let &Self { wr_id, op, signaled, fault, .. } = self;
+        Ended { wr_id, op, signaled, fault }
     }
 
     /// A stretch of the first entry; `None` when it does not lie inside.
@@ -86,33 +139,13 @@ impl SendSlot {
             len == 0 || mrs.allows(&Sge { addr: piece.addr, len, lkey }, false)
         })
     }
-
-    fn empty(wr_id: u64, op: SendOp, signaled: bool) -> Self {
-        let pieces = [Piece { addr: 0, len: 0 }; SGE_MAX];
-        Self {
-            wr_id,
-            op,
-            signaled,
-            len: 0,
-            peer: None,
-            to: srd::Address::default(),
-            transfer: Transfer::default(),
-            fault: None,
-            is_gone: false,
-            lkeys: [0; SGE_MAX],
-            pieces,
-            piece_count: 0,
-            is_inline: false,
-            inline: [0; INLINE_MAX],
-        }
-    }
 }
 
 /// Slots of a queue; their number bounds what is in flight. Never grows once created, so that the
 /// wire may point at inline bytes.
 #[derive(Debug)]
 pub(crate) struct SendQueue {
-    slots: Vec<Option<SendSlot>>,
+    slots: Vec<SendSlot>,
     free: Vec<u32>,
     depth: u32,
     /// One for each slot, for work requests whose bytes others copy; none where that cannot be.
@@ -129,25 +162,34 @@ impl SendQueue {
         Self { slots, free: Vec::new(), depth, leases, leased: 0 }
     }
 
-    /// Keeps `slot` until [`SendQueue::complete`]; `None` when the queue is full.
-    pub(crate) fn insert(&mut self, slot: SendSlot) -> Option<u32> {
-        if let Some(index) = self.free.pop() {
-            self.slots[index as usize] = Some(slot);
-            return Some(index);
-        }
-        let index = u32::try_from(self.slots.len()).ok().filter(|index| *index < self.depth)?;
-        self.slots.push(Some(slot));
+    /// Keeps `wr`, of `len` bytes, until [`SendQueue::complete`]; `None` when the queue is full.
+    #[inline]
+    pub(crate) fn insert(&mut self, wr: &SendWr<'_>, signaled: bool, len: u32) -> Option<u32> {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => self.grow()?,
+        };
+        self.slots[index as usize].take(wr, signaled, len);
         Some(index)
     }
 
-    /// Takes a finished work request out.
-    pub(crate) fn complete(&mut self, index: u32) -> Option<SendSlot> {
-        let slot = self.slots.get_mut(index as usize)?.take()?;
+    fn grow(&mut self) -> Option<u32> {
+        let index = u32::try_from(self.slots.len()).ok().filter(|index| *index < self.depth)?;
+        self.slots.push(SendSlot::VACANT);
+        Some(index)
+    }
+
+    /// Gives the slot of a finished work request back.
+    #[inline]
+    pub(crate) fn complete(&mut self, index: u32) -> Option<Ended> {
+        let slot = self.get_mut(index)?;
+        slot.is_live = false;
+        let ended = slot.ended();
         self.free.push(index);
         if self.leased > 0 {
             self.end_lease(index);
         }
-        Some(slot)
+        Some(ended)
     }
 
     /// Others may copy the bytes of work request `index` until it ends.
@@ -183,11 +225,11 @@ impl SendQueue {
     }
 
     pub(crate) fn get(&self, index: u32) -> Option<&SendSlot> {
-        self.slots.get(index as usize)?.as_ref()
+        self.slots.get(index as usize).filter(|slot| slot.is_live)
     }
 
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut SendSlot> {
-        self.slots.get_mut(index as usize)?.as_mut()
+        self.slots.get_mut(index as usize).filter(|slot| slot.is_live)
     }
 
     /// Slots that were ever used are below this.
@@ -216,7 +258,7 @@ impl SendQueue {
 
     /// Work requests that have not ended.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &SendSlot> {
-        self.slots.iter().flatten()
+        self.slots.iter().filter(|slot| slot.is_live)
     }
 
     /// Peers with a work request in flight, some of them more than once.
@@ -225,40 +267,75 @@ impl SendQueue {
     }
 
     /// Empties the queue.
-    pub(crate) fn drain(&mut self) -> Vec<SendSlot> {
+    pub(crate) fn drain(&mut self) -> Vec<Ended> {
         self.free.clear();
         for index in 0..self.end() {
             self.end_lease(index);
         }
-        self.slots.drain(..).flatten().collect()
+        let ended = self.iter().map(SendSlot::ended).collect();
+        self.slots.clear();
+        ended
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::{Ah, Config, Device, DeviceSpec};
+
+    fn ah() -> Arc<Ah> {
+        let spec = DeviceSpec { name: "rdmap0s6".into(), addr: Ipv4Addr::LOCALHOST };
+        let device = Device::open(&spec, &Config::default()).unwrap();
+        device.alloc_pd().unwrap().create_ah(device.gid()).unwrap()
+    }
+
+    fn insert(queue: &mut SendQueue, ah: &Ah, wr_id: u64, data: SendData<'_>) -> Option<u32> {
+        let (op, len) = (SendOp::Send, data.len_bytes());
+        let (signaled, more) = (true, false);
+        let wr = SendWr { wr_id, op, data, signaled, ah, remote_qpn: 1, remote_qkey: 2, more };
+        queue.insert(&wr, true, len)
+    }
 
     #[test]
     fn depth_bounds_what_is_in_flight() {
-        let mut queue = SendQueue::new(2, false);
-        let slot = |id| SendSlot::from_sges(id, SendOp::Send, true, &[]);
-        let first = queue.insert(slot(1)).unwrap();
-        assert!(queue.insert(slot(2)).is_some());
-        assert!(queue.insert(slot(3)).is_none());
+        let (ah, mut queue) = (ah(), SendQueue::new(2, false));
+        let insert = |queue: &mut _, id| insert(queue, &ah, id, SendData::Sges(&[]));
+        let first = insert(&mut queue, 1).unwrap();
+        assert!(insert(&mut queue, 2).is_some());
+        assert!(insert(&mut queue, 3).is_none());
         assert_eq!(queue.complete(first).unwrap().wr_id, 1);
         assert!(queue.complete(first).is_none(), "completed twice");
-        assert_eq!(queue.insert(slot(3)), Some(first));
+        assert_eq!(insert(&mut queue, 3), Some(first));
+    }
+
+    #[test]
+    fn a_slot_keeps_nothing_of_its_predecessor() {
+        let (ah, mut queue) = (ah(), SendQueue::new(1, false));
+        let sges = [Sge { addr: 4096, len: 8, lkey: 5 }, Sge { addr: 8192, len: 9, lkey: 6 }];
+        let index = insert(&mut queue, &ah, 1, SendData::Sges(&sges)).unwrap();
+        let slot = queue.get_mut(index).unwrap();
+        (slot.fault, slot.is_gone) = (Some(Status::LocalInvalidLkey), true);
+        slot.transfer.serial = 7;
+        assert_eq!(queue.complete(index).unwrap().fault, Some(Status::LocalInvalidLkey));
+        assert!(queue.get(index).is_none());
+        assert_eq!(insert(&mut queue, &ah, 2, SendData::Inline(&[b"abc"])), Some(index));
+        let slot = queue.get(index).unwrap();
+        assert_eq!((slot.fault, slot.is_gone, slot.len), (None, false, 3));
+        assert_eq!(slot.transfer.serial, 0, "what waits for the predecessor takes it for that");
+        assert_eq!(queue.payload(index).map(|piece| piece.len).collect::<Vec<_>>(), [3]);
+        assert_eq!(queue.complete(index).unwrap().fault, None);
     }
 
     #[test]
     fn leases_end_with_their_work_requests() {
-        let mut queue = SendQueue::new(3, true);
-        let of = |lkey| {
-            let sge = Sge { addr: 4096, len: 8, lkey };
-            SendSlot::from_sges(1, SendOp::Send, true, &[sge])
+        let (ah, mut queue) = (ah(), SendQueue::new(3, true));
+        let insert = |queue: &mut _, lkey| {
+            insert(queue, &ah, 1, SendData::Sges(&[Sge { addr: 4096, len: 8, lkey }]))
         };
         for lkey in [5, 6, 7] {
-            let index = queue.insert(of(lkey)).unwrap();
+            let index = insert(&mut queue, lkey).unwrap();
             queue.begin_lease(index);
         }
         let live = |queue: &SendQueue| [0, 1, 2].map(|index| queue.leases[index].is_live());
@@ -267,7 +344,7 @@ mod tests {
         assert_eq!(live(&queue), [true, false, true]);
         queue.complete(0);
         assert_eq!(live(&queue), [false, false, true]);
-        let again = queue.insert(of(8)).unwrap();
+        let again = insert(&mut queue, 8).unwrap();
         assert!(again == 0 && !queue.leases[0].is_live(), "it has to ask for one");
         queue.drain();
         assert_eq!((live(&queue), queue.leased), ([false; 3], 0));
@@ -276,8 +353,7 @@ mod tests {
     #[test]
     fn inline_bytes_are_taken_at_posting() {
         let mut queue = SendQueue::new(1, false);
-        let index =
-            queue.insert(SendSlot::from_inline(7, SendOp::Send, true, &[b"ab", b"cde"])).unwrap();
+        let index = insert(&mut queue, &ah(), 7, SendData::Inline(&[b"ab", b"cde"])).unwrap();
         let pieces: Vec<Piece> = queue.payload(index).collect();
         let mut bytes = Vec::new();
         crate::memory::copy_out(pieces[0].addr, pieces[0].len, &mut bytes).unwrap();
