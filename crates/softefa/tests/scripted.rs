@@ -194,3 +194,35 @@ fn a_peer_that_takes_no_answers_holds_up_nobody_else() {
     a.post(1, &ah, b.qp.qpn(), SendOp::Read(remote(&b, 0)), &[a.sge(0, LEN)]);
     succeeds(&a, &b, &mut peer, 1);
 }
+
+/// One peer asks for more than the responder remembers, and takes none of it.
+#[test]
+fn a_peer_that_reads_much_leaves_room_for_others() {
+    let (a, b, mut greedy) = (side(QpKind::Srd, ""), side(QpKind::Srd, ""), Scripted::new());
+    let to = address(&a);
+    let ask = |peer: &mut Scripted| {
+        while peer.bodies.len() < 1000 && peer.ended.len() < 9000 {
+            peer.send(to, OP_READ, &block(&a, 1, 0));
+        }
+    };
+    let (mut asked, mut since) = (0, 0);
+    until(&mut greedy, |peer| {
+        ask(peer);
+        peer.turn(|_| Err(Reject::Rnr));
+        a.cq.poll_one();
+        since = if peer.ended.len() == asked { since + 1 } else { 0 };
+        asked = peer.ended.len();
+        // It gets no further.
+        asked > 1000 && since > 3000
+    });
+    let ah = b.ah(&a);
+    b.post(1, &ah, a.qp.qpn(), SendOp::Read(remote(&a, 0)), &[b.sge(0, 100)]);
+    let mut done = None;
+    until(&mut greedy, |peer| {
+        peer.turn(|_| Err(Reject::Rnr));
+        a.cq.poll_one();
+        done = b.cq.poll_one();
+        done.is_some()
+    });
+    assert_eq!(done.map(|done| done.status), Some(Status::Ok));
+}

@@ -160,8 +160,8 @@ impl SrdSide {
     pub(super) fn read_grant_of(&self, index: u32) -> (Block, Body) {
         let block = self.job_block(index);
         let source = || {
-            let job = self.job(index)?;
-            let sealer = self.sealer(job.peer())?;
+            let job = self.rdma.jobs.get(index)?;
+            let sealer = self.sealer(job.peer)?;
             Some(Source::own(&sealer, job.lease()?, block.addr, block.total))
         };
         let answer = Block { addr: 0, key: 0, ..block };

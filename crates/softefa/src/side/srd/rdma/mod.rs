@@ -14,6 +14,7 @@
 //! no part; whoever runs the turn (its poll or the service thread) serves.
 
 mod far;
+mod jobs;
 mod lanes;
 mod local;
 mod requester;
@@ -27,9 +28,9 @@ use crate::framing::RDMA_BLOCK_BYTES;
 use crate::local_copy::Source;
 use crate::memory::Piece;
 
+use jobs::Jobs;
 use lanes::{Lanes, Waiting};
 use local::Local;
-use responder::Job;
 pub(in crate::side::srd) use unsolicited::WriteRecv;
 
 /// Copies bytes to a remote address.
@@ -176,7 +177,7 @@ pub(super) struct Rdma {
     writes: Lanes,
     /// READs of others with data to give.
     serving: Lanes,
-    jobs: Vec<Option<Job>>,
+    jobs: Jobs,
     serial: u32,
     next_probe: Option<Instant>,
     local: Local,
@@ -187,7 +188,7 @@ impl Default for Rdma {
         Self {
             writes: Lanes::new(SEGMENTS_IN_ENGINE),
             serving: Lanes::new(SEGMENTS_IN_ENGINE),
-            jobs: Vec::new(),
+            jobs: Jobs::default(),
             serial: 0,
             next_probe: None,
             local: Local::default(),
@@ -242,7 +243,7 @@ impl Rdma {
 
     /// Peers that are being served.
     pub(super) fn peers(&self) -> impl Iterator<Item = PeerId> {
-        self.jobs.iter().flatten().map(Job::peer)
+        self.jobs.iter().map(|job| job.peer)
     }
 
     /// Forgets everything; the engine has been told.

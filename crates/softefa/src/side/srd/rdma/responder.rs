@@ -1,59 +1,22 @@
 //! The side that is asked: WRITEs into registered memory, READs out of it.
 
-use std::sync::Arc;
-
 use srd::{Arrival, Instant, Message, PeerId, Reject};
 
+use super::jobs::Job;
 use super::{
     Block, Body, OP_READ_DATA, OP_READ_FAIL, OP_READ_GRANT, Part, SEGMENTS_PER_TURN, Waiting, local,
 };
 use crate::AHN_UNKNOWN;
 use crate::counters::Counter;
 use crate::local_copy::Source;
-use crate::local_copy::lease::Lease;
 use crate::memory::{self, Gone, Piece};
-use crate::mr::{Region, Right};
+use crate::mr::Right;
 use crate::side::srd::SrdSide;
 use crate::side::srd::socket_addr;
 use crate::status::Status;
 
-/// READs one queue pair serves at a time; more are turned away as "not ready".
-const JOBS_MAX: usize = 4096;
 /// Sent in place of memory whose registration ended during a READ; the block says so (SRD-10.5).
 static NOTHING: [u8; 1 << 14] = [0; 1 << 14];
-
-/// A READ being served.
-#[derive(Debug)]
-pub(in crate::side::srd) struct Job {
-    peer: PeerId,
-    qkey: u32,
-    block: Block,
-    region: Option<Arc<Region>>,
-    next: u32,
-    in_engine: u32,
-    is_dead: bool,
-    serial: u32,
-}
-
-impl Job {
-    pub(super) fn peer(&self) -> PeerId {
-        self.peer
-    }
-
-    /// For how long the requester may copy.
-    pub(super) fn lease(&self) -> Option<&Lease> {
-        self.region.as_ref().map(|region| region.lease())
-    }
-
-    fn is_readable(&self) -> bool {
-        self.region.as_ref().is_some_and(|region| region.is_live())
-    }
-
-    /// Nothing more of it will go to the engine.
-    fn is_fed(&self) -> bool {
-        self.is_dead || self.next == self.block.total
-    }
-}
 
 impl SrdSide {
     /// Refuses RDMA of requesters the queue pair's domain has no address handle for, on a strict
@@ -115,7 +78,7 @@ impl SrdSide {
         let next = if is_granted { block.total } else { 0 };
         let serial = self.rdma.next_serial();
         let job = Job { peer, qkey, block, region, next, in_engine: 0, is_dead: false, serial };
-        let index = self.take_job(job)?;
+        let index = self.rdma.jobs.insert(job).ok_or(Reject::Rnr)?;
         self.shell.device.counters.add(Counter::RdmaReadRespBytes, u64::from(block.total));
         if is_granted {
             self.give_read(now, index, Part::ReadGrant(index), OP_READ_GRANT, Source::LEN as u32);
@@ -127,26 +90,12 @@ impl SrdSide {
         Ok(())
     }
 
-    /// Finds a place for a job.
-    fn take_job(&mut self, job: Job) -> Result<u32, Reject> {
-        let jobs = &mut self.rdma.jobs;
-        let place = jobs.iter().position(Option::is_none).unwrap_or(jobs.len());
-        if place >= JOBS_MAX {
-            return Err(Reject::Rnr);
-        }
-        if place == jobs.len() {
-            jobs.push(None);
-        }
-        jobs[place] = Some(job);
-        u32::try_from(place).map_err(|_| Reject::Rnr)
-    }
-
     /// Gives a few segments of a READ that has more.
     pub(super) fn feed_read_data(&mut self, now: Instant, waiting: Waiting) {
         let Waiting { index, serial } = waiting;
         let segment = self.segment_bytes();
         for _ in 0..SEGMENTS_PER_TURN {
-            let Some(Some(job)) = self.rdma.jobs.get_mut(index as usize) else { return };
+            let Some(job) = self.rdma.jobs.get_mut(index) else { return };
             if job.is_fed() || job.serial != serial {
                 return;
             }
@@ -156,7 +105,7 @@ impl SrdSide {
             let part = Part::ReadData(index, at / segment);
             self.give_read(now, index, part, OP_READ_DATA, bytes);
         }
-        if let Some(Some(job)) = self.rdma.jobs.get(index as usize)
+        if let Some(job) = self.rdma.jobs.get(index)
             && job.serial == serial
             && !job.is_fed()
         {
@@ -165,7 +114,7 @@ impl SrdSide {
     }
 
     pub(super) fn give_read(&mut self, now: Instant, index: u32, part: Part, op: u8, bytes: u32) {
-        let Some(Some(job)) = self.rdma.jobs.get_mut(index as usize) else { return };
+        let Some(job) = self.rdma.jobs.get_mut(index) else { return };
         let message = Message {
             id: part.to_msg(),
             len: Block::LEN as u32 + bytes,
@@ -184,19 +133,18 @@ impl SrdSide {
         // The engine forgot the peer, or is closing.
         job.is_dead = true;
         if job.in_engine == 0 {
-            self.rdma.jobs[index as usize] = None;
+            self.rdma.jobs.remove(index);
         }
     }
 
     /// A part of job `index` has left the engine.
     pub(in crate::side::srd) fn job_part_done(&mut self, index: u32, part: Part, status: Status) {
-        let Some(place) = self.rdma.jobs.get_mut(index as usize) else { return };
-        let Some(job) = place else { return };
+        let Some(job) = self.rdma.jobs.get_mut(index) else { return };
         let peer = job.peer;
         job.in_engine -= 1;
         job.is_dead |= status != Status::Ok;
         if job.in_engine == 0 && job.is_fed() {
-            *place = None;
+            self.rdma.jobs.remove(index);
         }
         self.rdma.left(peer, part);
     }
@@ -213,14 +161,13 @@ impl SrdSide {
             .rdma
             .jobs
             .iter()
-            .flatten()
             .any(|job| job.peer == arrival.peer && job.block.tag == block.tag && !job.is_dead);
         if !is_known {
             let block = Block { tag: block.tag, ..Block::default() };
             let (peer, qkey) = (arrival.peer, arrival.imm);
             let (region, next, serial) = (None, 0, self.rdma.next_serial());
             let job = Job { peer, qkey, block, region, next, in_engine: 0, is_dead: false, serial };
-            let index = self.take_job(job)?;
+            let index = self.rdma.jobs.insert(job).ok_or(Reject::Rnr)?;
             self.give_read(now, index, Part::ReadFail(index), OP_READ_FAIL, 0);
         }
         Ok(())
@@ -228,7 +175,7 @@ impl SrdSide {
 
     /// Block and bytes of a segment of job `index`.
     pub(super) fn read_data_of(&self, index: u32, segment_number: u32) -> (Block, Body) {
-        let Some(job) = self.job(index) else {
+        let Some(job) = self.rdma.jobs.get(index) else {
             return (Block::default(), Body::Empty);
         };
         let segment = self.segment_bytes();
@@ -245,12 +192,8 @@ impl SrdSide {
         }
     }
 
-    pub(super) fn job(&self, index: u32) -> Option<&Job> {
-        self.rdma.jobs.get(index as usize)?.as_ref()
-    }
-
     /// Block of what was asked of job `index`.
     pub(super) fn job_block(&self, index: u32) -> Block {
-        self.job(index).map(|job| job.block).unwrap_or_default()
+        self.rdma.jobs.get(index).map(|job| job.block).unwrap_or_default()
     }
 }
