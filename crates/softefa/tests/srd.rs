@@ -292,3 +292,15 @@ fn a_receive_without_memory_fails_alone() {
     });
     assert_eq!(seen, [(1, Status::LocalInvalidLkey), (2, Status::Ok)]);
 }
+
+/// It waited for a poll or the service thread's next look, 2 ms later.
+#[test]
+fn a_post_behind_another_leaves_without_a_poll() {
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
+    for number in 1..=5 {
+        a.post(number, &ah, b.qp.qpn(), SendOp::Send, &[a.sge(0, 64)]);
+        let sent = a.device.counters().get(Counter::TxPkts);
+        assert_eq!(sent, number, "messages on the wire before anybody polled");
+    }
+}

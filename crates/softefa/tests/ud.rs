@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Side, poll_until, side, wait_for};
-use softefa::{CompletionOp, QpKind, SendOp, Status, UD_GRH_BYTES};
+use common::{Side, poll_until, side, wait_for, wr};
+use softefa::{CompletionOp, QpKind, SendOp, SendWr, Status, UD_GRH_BYTES};
 
 #[test]
 fn a_datagram_arrives_behind_its_routing_header() {
@@ -27,9 +27,11 @@ fn memory_that_was_deregistered_before_the_burst_is_not_read() {
     let ends = || {
         let (a, b) = (side(QpKind::Ud, ""), side(QpKind::Ud, ""));
         let ah = a.ah(&b);
-        // The second waits for the poll, because the first has not been polled.
         a.send(1, &b, &ah, 0, 8);
-        a.send(2, &b, &ah, 0, 8);
+        // Waits for the poll: its program said that more would follow.
+        let sges = [a.sge(0, 8)];
+        let second = wr(2, &ah, b.qp.qpn(), SendOp::Send, &sges);
+        assert_eq!(a.qp.post_send(&SendWr { more: true, ..second }), Ok(()));
         a.mr.deregister();
         [wait_for_any(&a), wait_for_any(&a)]
     };

@@ -192,9 +192,8 @@ impl Qp {
         Ok(())
     }
 
-    /// Posts a send. It is transmitted at once when nothing else is on its way, otherwise with the
-    /// next poll (the program's, or the service thread's when the program does not poll), so that
-    /// a stream of posts leaves in bursts.
+    /// Posts a send. It is transmitted at once, unless something else is on its way and the program
+    /// polls soon after posting: then a stream of posts leaves in bursts, with the polls.
     ///
     /// A bad key or length does not fail here but in the completion, as on the device.
     ///

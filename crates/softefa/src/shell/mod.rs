@@ -8,6 +8,7 @@
 //! when; the shell keeps work requests, keys, completions, counters and the trace.
 
 mod count;
+mod holding;
 mod receive;
 mod send;
 mod side;
@@ -32,6 +33,8 @@ use crate::qp_state::QpQuery;
 use crate::rq::RecvQueue;
 use crate::sq::SendQueue;
 use crate::wire::{Batch, Faulty, UdpWire, Unplugged, Wire};
+
+use holding::Holding;
 
 pub(crate) use side::Side;
 
@@ -58,6 +61,7 @@ pub(crate) struct Shell {
     pub(crate) recvs_done: Vec<Completion>,
     pub(crate) unsent_messages: u32,
     unsent_bytes: u32,
+    holding: Holding,
     pub(crate) unpolled: Arc<Unpolled>,
     send_owner: u16,
     recv_owner: u16,
@@ -126,6 +130,7 @@ impl Shell {
             recvs_done: Vec::new(),
             unsent_messages: 0,
             unsent_bytes: 0,
+            holding: Holding::default(),
             unpolled,
             send_owner,
             recv_owner,

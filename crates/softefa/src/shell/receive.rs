@@ -87,9 +87,10 @@ fn take_run<S: Side + ?Sized>(side: &mut S, now: Instant, run: &mut Run<'_>) {
 }
 
 impl Shell {
-    /// A turn begins.
-    pub(super) fn begin_turn(&mut self, now: Instant) {
+    /// A turn begins, of the program that polls or of somebody who stands in for it.
+    pub(super) fn begin_turn(&mut self, now: Instant, is_polled: bool) {
         self.last_turn = now;
+        self.holding.note_turn(now, is_polled);
         self.count_sends();
     }
 

@@ -9,6 +9,7 @@ use super::Shell;
 use crate::AHN_UNKNOWN;
 use crate::completion::{Completion, CompletionOp};
 use crate::counters::Counter;
+use crate::host;
 use crate::memory::{Gone, Piece};
 use crate::request::{SendData, SendOp, SendWr};
 use crate::sq::Ended;
@@ -67,6 +68,7 @@ impl Shell {
     /// Keeps a send until its end; `None` when the queue is full.
     pub(super) fn insert(&mut self, wr: &SendWr<'_>, signaled: bool, len: u32) -> Option<u32> {
         let index = self.sq.insert(wr, signaled, len)?;
+        self.holding.note_post(host::now);
         self.unsent_messages += 1;
         self.unsent_bytes = self.unsent_bytes.saturating_add(len);
         if !wr.op.is_rdma() {
@@ -74,6 +76,12 @@ impl Shell {
             self.sends.bytes += u64::from(len);
         }
         Some(index)
+    }
+
+    /// What is posted may wait for more, or for a poll.
+    #[inline]
+    pub(super) fn may_wait(&self) -> bool {
+        self.holding.may_wait()
     }
 
     /// From now on nothing posted waits to be offered to the wire.

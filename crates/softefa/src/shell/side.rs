@@ -101,9 +101,10 @@ pub(crate) trait Side: Send {
         true
     }
 
-    /// What was posted is to leave at once: nothing else will bring a poll, or it fills a burst.
+    /// What was posted is to leave at once: nothing else will bring a poll soon, or it fills a burst.
     fn should_transmit(&self, unpolled: u32, op: SendOp) -> bool {
-        is_burst(self.shell()) || self.is_idle(unpolled, op)
+        let shell = self.shell();
+        !shell.may_wait() || is_burst(shell) || self.is_idle(unpolled, op)
     }
 
     /// Sends what may be sent now.
@@ -114,7 +115,7 @@ pub(crate) trait Side: Send {
 
     /// One turn while the program polls.
     fn turn(&mut self, now: Instant) {
-        self.shell_mut().begin_turn(now);
+        self.shell_mut().begin_turn(now, true);
         self.begin_turn(now);
         let has_received = receive(self, now);
         self.note_turn(has_received);
@@ -127,7 +128,7 @@ pub(crate) trait Side: Send {
     /// One turn while nobody polls: acknowledges at once, unless what it completes wakes a program,
     /// whose answer may carry the acknowledgement.
     fn service_turn(&mut self, now: Instant, is_awaited: bool) {
-        self.shell_mut().begin_turn(now);
+        self.shell_mut().begin_turn(now, false);
         receive(self, now);
         if !is_awaited || self.shell().recvs_done.is_empty() {
             self.flush_acks(now);
