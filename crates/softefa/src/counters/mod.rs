@@ -80,6 +80,7 @@ counters! {
     TxSyscalls "tx_syscalls" "System calls that sent.";
     RxSyscalls "rx_syscalls" "System calls that received something.";
     TxErrors "tx_errors" "Datagrams the operating system refused to send.";
+    TxBlocked "tx_blocked" "Datagrams that found no room in their own socket and left later.";
     TxRefused "tx_refused" "Sends that first reported an earlier datagram as refused by its target.";
     FaultLost "fault_lost" "Datagrams dropped on purpose.";
     FaultReordered "fault_reordered" "Datagrams held back on purpose.";

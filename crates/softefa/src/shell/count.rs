@@ -13,6 +13,7 @@ impl Shell {
         counters.add(Counter::TxSyscalls, sent.syscalls);
         counters.add(Counter::TxErrors, sent.errors);
         counters.add(Counter::TxRefused, sent.refused);
+        counters.add(Counter::TxBlocked, sent.blocked);
         counters.add(Counter::FaultLost, sent.lost);
         counters.add(Counter::FaultReordered, sent.reordered);
         counters.add(Counter::FaultDuplicated, sent.duplicated);

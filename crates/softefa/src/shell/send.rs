@@ -124,6 +124,12 @@ impl Shell {
         self.batch.take_impossible()
     }
 
+    /// The network has no room: what waits leaves in a later turn.
+    #[inline]
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.wire.is_blocked()
+    }
+
     /// Sends and empties the batch.
     pub(crate) fn send_batch(&mut self, now: Instant) {
         let sent = self.wire.send(now, &mut self.batch);

@@ -154,7 +154,7 @@ impl Side for UdSide {
 
     /// Sends all that waits; a datagram is done when the operating system has it.
     fn send_out(&mut self, now: Instant) {
-        while !self.queue.is_empty() {
+        while !self.queue.is_empty() && !self.shell.is_blocked() {
             let burst = self.queue.len().min(MAX_PACKETS);
             for at in 0..burst {
                 self.push_ud(self.queue[at]);

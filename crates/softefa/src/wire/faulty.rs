@@ -94,6 +94,7 @@ fn add(total: &mut Sent, more: &Sent) {
     total.syscalls += more.syscalls;
     total.errors += more.errors;
     total.refused += more.refused;
+    total.blocked += more.blocked;
 }
 
 impl Wire for Faulty {
@@ -144,7 +145,7 @@ impl Wire for Faulty {
     }
 
     fn release(&mut self, now: Instant) -> Sent {
-        let mut sent = Sent::default();
+        let mut sent = self.inner.release(now);
         while self.held.peek().is_some_and(|Reverse(held)| held.due <= now) {
             let Some(Reverse(held)) = self.held.pop() else { break };
             self.forward(now, held.to, held.path, &held.bytes, &mut sent);
@@ -153,7 +154,12 @@ impl Wire for Faulty {
     }
 
     fn next_release(&self) -> Option<Instant> {
-        self.held.peek().map(|Reverse(held)| held.due)
+        let held = self.held.peek().map(|Reverse(held)| held.due);
+        [held, self.inner.next_release()].into_iter().flatten().min()
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.inner.is_blocked()
     }
 }
 

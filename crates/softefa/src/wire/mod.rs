@@ -7,9 +7,11 @@
 mod batch;
 mod faulty;
 mod link;
+mod paths;
 mod socket;
 mod tap;
 mod udp;
+mod unsegmented;
 
 use std::net::SocketAddrV4;
 
@@ -18,7 +20,8 @@ use srd::Instant;
 pub(crate) use batch::{Batch, Impossible, MAX_PACKETS};
 pub(crate) use faulty::Faulty;
 pub(crate) use link::link_mtu_bytes;
-pub(crate) use udp::{PathSockets, QPN_FIRST, UdpWire};
+pub(crate) use paths::{PathSockets, QPN_FIRST};
+pub(crate) use udp::UdpWire;
 
 /// What a burst did, for the counters.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub(crate) struct Sent {
     pub(crate) syscalls: u64,
     pub(crate) errors: u64,
     pub(crate) refused: u64,
+    /// Found no room in their socket and leave later.
+    pub(crate) blocked: u64,
     pub(crate) lost: u64,
     pub(crate) reordered: u64,
     pub(crate) duplicated: u64,
@@ -71,7 +76,7 @@ impl Wire for Unplugged {
 
 /// A network. Losing datagrams is allowed, and damage that their check finds.
 pub(crate) trait Wire: Send {
-    /// Sends and empties `batch`.
+    /// Sends and empties `batch`. What finds no room leaves with [`Wire::release`].
     fn send(&mut self, now: Instant, batch: &mut Batch) -> Sent;
 
     /// The next run that has arrived; `None` when nothing is there.
@@ -82,4 +87,9 @@ pub(crate) trait Wire: Send {
 
     /// When [`Wire::release`] must be called next.
     fn next_release(&self) -> Option<Instant>;
+
+    /// The network has no room: give it nothing more until it has released what it holds.
+    fn is_blocked(&self) -> bool {
+        false
+    }
 }

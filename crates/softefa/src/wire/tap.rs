@@ -4,7 +4,7 @@ use std::net::SocketAddrV4;
 use std::sync::Arc;
 
 use super::batch::Packet;
-use super::udp::PathSockets;
+use super::paths::PathSockets;
 use super::{Batch, Run};
 use crate::capture::{Capture, Fate, Record};
 use crate::host;

@@ -69,7 +69,7 @@ impl SrdSide {
 
     /// Sends what the engine has for the wire.
     pub(super) fn transmit_srd(&mut self, now: Instant) {
-        if !self.endpoint.has_backlog() {
+        if !self.endpoint.has_backlog() || self.shell.is_blocked() {
             // Most turns of a polling program: not even the header buffer is worth clearing.
             return;
         }
@@ -84,7 +84,7 @@ impl SrdSide {
             if !self.shell.batch().is_empty() {
                 self.send_batch(now);
             }
-            if is_last {
+            if is_last || self.shell.is_blocked() {
                 break;
             }
         }

@@ -1,0 +1,176 @@
+//! The sending sockets of a device, and what it learns about the ways they lead to.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use libc::c_int;
+use srd::Instant;
+
+use super::socket::{Quote, SOCKET_BUFFER_BYTES, bind, drop_all, read_error, set_int, udp_socket};
+use super::unsegmented::Unsegmented;
+use crate::host;
+
+/// Refused datagrams kept for queue pairs that have not fetched them, and for how long. A living
+/// queue pair fetches its own within a turn; the others' owners are gone.
+const MAX_QUOTES: usize = 256;
+const QUOTE_LIFE_NS: u64 = 1_000_000_000;
+/// Queue for refusals on a sending socket.
+const ERROR_BUFFER_BYTES: c_int = 64 << 10;
+/// Ports of sending sockets. Queue pairs have higher ones: were the port of a queue pair that
+/// ended bound as a path, its peers would hear nothing instead of a refusal.
+const PATH_PORTS: std::ops::Range<u16> = 10_240..QPN_FIRST;
+/// First port that may become a queue pair number. Below are the ports services listen on.
+pub(crate) const QPN_FIRST: u16 = 16_384;
+
+/// The sending sockets of a device, one per path.
+#[derive(Debug)]
+pub(crate) struct PathSockets {
+    pub(super) sockets: Vec<OwnedFd>,
+    /// Their ports.
+    ports: Vec<u16>,
+    /// Refused datagrams until their queue pair fetches them.
+    quotes: Mutex<Vec<(Instant, Quote)>>,
+    quote_count: AtomicUsize,
+    /// Where trains cannot go.
+    pub(super) unsegmented: Unsegmented,
+}
+
+impl PathSockets {
+    pub(crate) fn bind(addr: Ipv4Addr, paths: u16) -> io::Result<Arc<Self>> {
+        let bound = (0..paths).map(|_| path_socket(addr)).collect::<io::Result<Vec<_>>>()?;
+        let (sockets, ports) = bound.into_iter().unzip();
+        let (quotes, quote_count) = (Mutex::default(), AtomicUsize::new(0));
+        let unsegmented = Unsegmented::default();
+        Ok(Arc::new(Self { sockets, ports, quotes, quote_count, unsegmented }))
+    }
+
+    pub(crate) fn paths(&self) -> u16 {
+        u16::try_from(self.sockets.len()).unwrap_or(u16::MAX)
+    }
+
+    /// The socket of a path.
+    #[inline]
+    pub(super) fn fd(&self, path: u16) -> RawFd {
+        self.sockets[path as usize % self.sockets.len()].as_raw_fd()
+    }
+
+    /// The UDP port of a path.
+    pub(super) fn port(&self, path: u16) -> u16 {
+        self.ports[path as usize % self.ports.len()]
+    }
+
+    /// Moves refusals from all sockets to where their queue pairs find them.
+    pub(crate) fn collect_refusals(&self, now: Instant) {
+        for socket in &self.sockets {
+            self.collect_from(now, socket.as_raw_fd());
+        }
+    }
+
+    pub(super) fn collect_from(&self, now: Instant, fd: RawFd) {
+        while let Some((quote, refused)) = read_error(fd) {
+            if refused {
+                let mut quotes = self.quotes.lock().unwrap_or_else(PoisonError::into_inner);
+                if quotes.len() == MAX_QUOTES {
+                    quotes.remove(0);
+                }
+                quotes.push((now, quote));
+                self.quote_count.store(quotes.len(), Ordering::Release);
+            }
+        }
+    }
+
+    /// There are refused datagrams.
+    pub(crate) fn has_refusals(&self) -> bool {
+        self.quote_count.load(Ordering::Acquire) > 0
+    }
+
+    /// Refused datagrams that `mine` recognises; cheap when there are none.
+    pub(crate) fn take_refused(&self, now: Instant, mine: impl Fn(&[u8]) -> bool) -> Vec<Quote> {
+        if !self.has_refusals() {
+            return Vec::new();
+        }
+        let mut quotes = self.quotes.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_mine = |(_, quote): &mut (Instant, Quote)| mine(&quote.bytes[..quote.len]);
+        let taken = quotes.extract_if(.., is_mine).map(|(_, quote)| quote).collect();
+        quotes.retain(|(at, _)| now.ns_since(*at) < QUOTE_LIFE_NS);
+        self.quote_count.store(quotes.len(), Ordering::Release);
+        taken
+    }
+}
+
+fn path_socket(addr: Ipv4Addr) -> io::Result<(OwnedFd, u16)> {
+    let socket = udp_socket()?;
+    // Refusals arrive in the error queue with the refused datagram quoted.
+    set_int(&socket, libc::SOL_IP, libc::IP_RECVERR, 1)?;
+    // Never fragment: a message is at most as long as the link carries.
+    set_int(&socket, libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
+    // Nobody sends to this port; a stranger who does shall not fill the buffer, which is for
+    // refusals.
+    drop_all(&socket)?;
+    set_int(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, ERROR_BUFFER_BYTES)?;
+    set_int(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, SOCKET_BUFFER_BYTES)?;
+    let port = bind_path(&socket, addr)?;
+    Ok((socket, port))
+}
+
+/// Binds to a free port of [`PATH_PORTS`].
+fn bind_path(socket: &OwnedFd, addr: Ipv4Addr) -> io::Result<u16> {
+    let count = PATH_PORTS.end - PATH_PORTS.start;
+    #[expect(clippy::cast_possible_truncation, reason = "less than count")]
+    let first = (host::random_u64() % u64::from(count)) as u16;
+    for step in 0..count {
+        let port = PATH_PORTS.start + (first + step) % count;
+        match bind(socket, SocketAddrV4::new(addr, port)) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            other => return other.map(|()| port),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AddrInUse, "no free UDP port for a path"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    /// Sends `bytes` to a port where nobody listens any more.
+    fn refuse(paths: &PathSockets, bytes: &[u8]) {
+        let gone = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let std::net::SocketAddr::V4(to) = gone.local_addr().unwrap() else {
+            panic!("an IPv4 socket")
+        };
+        drop(gone);
+        let socket = paths.sockets[0].try_clone().unwrap();
+        UdpSocket::from(socket).send_to(bytes, to).unwrap();
+    }
+
+    #[test]
+    fn a_refused_datagram_is_quoted() {
+        let paths = PathSockets::bind(Ipv4Addr::LOCALHOST, 1).unwrap();
+        refuse(&paths, b"refuse me");
+        let now = Instant::from_ns(0);
+        paths.collect_refusals(now);
+        assert!(paths.take_refused(now, |quote| quote == b"somebody else's").is_empty());
+        let quotes = paths.take_refused(now, |quote| quote == b"refuse me");
+        assert_eq!(quotes.len(), 1);
+        assert!(paths.take_refused(now, |_| true).is_empty());
+    }
+
+    #[test]
+    fn many_refusals_are_kept_and_forgotten_in_time() {
+        let paths = PathSockets::bind(Ipv4Addr::LOCALHOST, 1).unwrap();
+        let now = Instant::from_ns(0);
+        for _ in 0..8 {
+            refuse(&paths, &[7; 1000]);
+            paths.collect_refusals(now);
+        }
+        assert_eq!(paths.quote_count.load(Ordering::Relaxed), 8);
+        let later = now.plus_ns(QUOTE_LIFE_NS);
+        assert!(paths.take_refused(later, |_| false).is_empty());
+        assert_eq!(paths.quote_count.load(Ordering::Relaxed), 0);
+    }
+}
