@@ -13,6 +13,7 @@ pub mod counters;
 pub mod fault;
 pub mod hw_counters;
 pub mod local_copy;
+pub mod seal;
 pub mod sysfs;
 pub mod trace;
 

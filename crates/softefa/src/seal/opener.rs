@@ -1,0 +1,165 @@
+//! What a queue pair receives.
+
+use std::collections::{HashMap, HashSet};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::Range;
+
+use super::cache::Cache;
+use super::keys::{Direction, DirectionKey};
+use super::replay::Taken;
+use super::{COUNTER_MAX, Envelope, SealKey, envelope};
+
+/// Senders with a key and a window at hand, about 2 KiB each.
+const SENDERS_MAX: usize = 16_384;
+/// Senders remembered in the life of a queue pair, about 40 bytes each.
+const SENDERS_EVER_MAX: usize = 1 << 20;
+
+/// Why a datagram was not opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Refusal {
+    /// It has no envelope: its sender has no key, or it is damaged.
+    #[error("it is not sealed")]
+    NotSealed,
+    /// Its length is not the one it says.
+    #[error("its length is not the one it says")]
+    Length,
+    /// It is for another queue pair.
+    #[error("it is for another queue pair")]
+    OtherQueuePair,
+    /// Its counter is 0 or above [`COUNTER_MAX`].
+    #[error("its counter is out of range")]
+    Counter,
+    /// It has been taken before.
+    #[error("it has been taken before")]
+    Replayed,
+    /// It is too far behind to tell whether it has been taken.
+    #[error("it is too far behind to tell whether it has been taken")]
+    Late,
+    /// Another key, another sender or receiver, or altered on the way.
+    #[error("its tag does not fit")]
+    Tag,
+    /// What was inside contradicts the envelope.
+    #[error("what is inside contradicts the envelope")]
+    Contradiction,
+    /// More senders than can be remembered.
+    #[error("there were too many senders")]
+    TooManySenders,
+}
+
+/// One sending queue pair in one session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Sender {
+    at: SocketAddrV4,
+    session: u64,
+}
+
+#[derive(Debug)]
+struct Receiving {
+    key: DirectionKey,
+    taken: Taken,
+}
+
+/// Opens what one queue pair receives, each datagram once.
+#[derive(Debug)]
+pub struct Opener {
+    key: SealKey,
+    local: SocketAddrV4,
+    senders: Cache<Sender, Receiving>,
+    /// The highest counter of those that were not heard for long: should one come back, all up to
+    /// it are taken, and none can be replayed (SRD-11.7).
+    parked: HashMap<Sender, u64>,
+    heard: HashSet<SocketAddrV4>,
+    senders_ever_max: usize,
+}
+
+impl Opener {
+    /// For the queue pair whose address and number are `local`.
+    #[must_use]
+    pub fn new(key: &SealKey, local: SocketAddrV4) -> Self {
+        Self::bounded(key, local, SENDERS_MAX, SENDERS_EVER_MAX)
+    }
+
+    fn bounded(key: &SealKey, local: SocketAddrV4, senders_max: usize, ever_max: usize) -> Self {
+        Self {
+            key: key.clone(),
+            local,
+            senders: Cache::new(senders_max),
+            parked: HashMap::new(),
+            heard: HashSet::new(),
+            senders_ever_max: ever_max,
+        }
+    }
+
+    /// Verifies and decrypts, where it lies, a datagram that came from `from`; where in it the inner
+    /// datagram is. Nothing is remembered of what fails (SRD-11.7).
+    ///
+    /// # Errors
+    /// [`Refusal`]; behind [`Refusal::Tag`] only the envelope is still as it came.
+    pub fn open(&mut self, from: Ipv4Addr, datagram: &mut [u8]) -> Result<Range<usize>, Refusal> {
+        let envelope = Envelope::parse(datagram).ok_or(Refusal::NotSealed)?;
+        if datagram.len() != usize::from(envelope.len) {
+            return Err(Refusal::Length);
+        }
+        if envelope.dst_qpn != self.local.port() {
+            return Err(Refusal::OtherQueuePair);
+        }
+        if !(1..=COUNTER_MAX).contains(&envelope.counter) {
+            return Err(Refusal::Counter);
+        }
+        let at = SocketAddrV4::new(from, envelope.src_qpn);
+        let sender = Sender { at, session: envelope.session };
+        let inner = match self.senders.get(&sender) {
+            Some(receiving) => receiving.open(&envelope, datagram)?,
+            None => self.open_first(sender, &envelope, datagram)?,
+        };
+        let qpns = (envelope.src_qpn, envelope.dst_qpn);
+        let is_one = envelope::qpns(&datagram[inner.clone()]) == Some(qpns);
+        is_one.then_some(inner).ok_or(Refusal::Contradiction)
+    }
+
+    /// Opens a datagram of somebody who has no key at hand, and keeps one if it is genuine.
+    #[cold]
+    fn open_first(
+        &mut self,
+        sender: Sender,
+        envelope: &Envelope,
+        datagram: &mut [u8],
+    ) -> Result<Range<usize>, Refusal> {
+        let parked = self.parked.get(&sender).copied();
+        if parked.is_none() && self.senders.len() + self.parked.len() >= self.senders_ever_max {
+            return Err(Refusal::TooManySenders);
+        }
+        let taken = Taken::up_to(parked.unwrap_or(0));
+        taken.check(envelope.counter)?;
+        let direction = Direction { src: sender.at, dst: self.local };
+        let key = self.key.derive(sender.session, &direction);
+        let mut receiving = Receiving { key, taken };
+        let inner = receiving.open(envelope, datagram)?;
+        self.parked.remove(&sender);
+        self.heard.insert(sender.at);
+        if let Some((gone, receiving)) = self.senders.insert(sender, receiving) {
+            self.parked.insert(gone, receiving.taken.highest());
+        }
+        Ok(inner)
+    }
+
+    /// Whether a datagram of the queue pair at `peer` was ever opened.
+    #[must_use]
+    pub fn has_heard(&self, peer: SocketAddrV4) -> bool {
+        self.heard.contains(&peer)
+    }
+}
+
+impl Receiving {
+    /// The window is looked at first, because that is cheap, and changed last (SRD-11.6).
+    fn open(&mut self, envelope: &Envelope, datagram: &mut [u8]) -> Result<Range<usize>, Refusal> {
+        self.taken.check(envelope.counter)?;
+        let inner = self.key.open(envelope, datagram).ok_or(Refusal::Tag)?;
+        self.taken.take(envelope.counter);
+        Ok(inner)
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,54 @@
+//! Opens captured datagrams.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::Range;
+
+use super::cache::Cache;
+use super::keys::{Direction, DirectionKey};
+use super::{Envelope, Refusal, SealKey};
+
+/// Keys kept; others are derived anew.
+const KEYS_MAX: usize = 4096;
+
+/// Opens datagrams between any two queue pairs, as often as they are shown to it.
+#[derive(Debug)]
+pub struct Reader {
+    key: SealKey,
+    keys: Cache<(Direction, u64), DirectionKey>,
+}
+
+impl Reader {
+    /// Opens what was sealed with `key`.
+    #[must_use]
+    pub fn new(key: &SealKey) -> Self {
+        Self { key: key.clone(), keys: Cache::new(KEYS_MAX) }
+    }
+
+    /// Verifies and decrypts, where it lies, a datagram that went from `src` to `dst`; where in it
+    /// the inner datagram is.
+    ///
+    /// # Errors
+    /// [`Refusal`]: not sealed, cut short, or sealed with another key. Behind [`Refusal::Tag`] only
+    /// the envelope is still as it was.
+    pub fn open(
+        &mut self,
+        src: Ipv4Addr,
+        dst: Ipv4Addr,
+        datagram: &mut [u8],
+    ) -> Result<Range<usize>, Refusal> {
+        let envelope = Envelope::parse(datagram).ok_or(Refusal::NotSealed)?;
+        if datagram.len() != usize::from(envelope.len) {
+            return Err(Refusal::Length);
+        }
+        let direction = Direction {
+            src: SocketAddrV4::new(src, envelope.src_qpn),
+            dst: SocketAddrV4::new(dst, envelope.dst_qpn),
+        };
+        let place = (direction, envelope.session);
+        if self.keys.get(&place).is_none() {
+            self.keys.insert(place, self.key.derive(envelope.session, &direction));
+        }
+        let key = self.keys.get(&place).ok_or(Refusal::Tag)?;
+        key.open(&envelope, datagram).ok_or(Refusal::Tag)
+    }
+}

@@ -1,0 +1,121 @@
+//! What a queue pair sends.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use super::cache::Cache;
+use super::keys::{Direction, DirectionKey};
+use super::{COUNTER_MAX, Envelope, INNER_MIN_BYTES, Notice, OVERHEAD_BYTES, Opener, SealKey};
+
+/// Destinations whose keys are kept. Others' are derived anew, which costs time and nothing else:
+/// the counter is the session's.
+const DESTINATIONS_MAX: usize = 16_384;
+
+/// Why a datagram cannot be sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SealError {
+    /// It has no room for envelope, common header and tag, or is longer than 65,535 bytes.
+    #[error("{len} bytes cannot be a sealed datagram")]
+    Length {
+        /// Bytes of envelope, datagram and tag.
+        len: usize,
+    },
+    /// The cipher refused.
+    #[error("the cipher refused")]
+    Cipher,
+}
+
+/// Seals what one queue pair sends.
+#[derive(Debug)]
+pub struct Sealer {
+    key: SealKey,
+    local: SocketAddrV4,
+    session: u64,
+    /// Of the datagram sealed last, whoever it was for.
+    counter: u64,
+    destinations: Cache<SocketAddrV4, Destination>,
+}
+
+#[derive(Debug)]
+struct Destination {
+    key: DirectionKey,
+    /// Counter of the last datagram for it.
+    last: u64,
+}
+
+impl Sealer {
+    /// For the queue pair whose address and number are `local`. `session` is drawn at random by the
+    /// operating system for this queue pair and nobody else (SRD-11.4).
+    #[must_use]
+    pub fn new(key: &SealKey, local: SocketAddrV4, session: u64) -> Self {
+        let destinations = Cache::new(DESTINATIONS_MAX);
+        Self { key: key.clone(), local, session, counter: 0, destinations }
+    }
+
+    /// Seals where it lies a datagram for the queue pair `to.port()` at `to.ip()`. `datagram` has
+    /// [`ENVELOPE_BYTES`](super::ENVELOPE_BYTES) in front of it and
+    /// [`TAG_BYTES`](super::TAG_BYTES) behind it, which are written here.
+    ///
+    /// # Errors
+    /// [`SealError`]; the bytes must not be sent.
+    pub fn seal(&mut self, to: SocketAddrV4, datagram: &mut [u8]) -> Result<(), SealError> {
+        let too_long = SealError::Length { len: datagram.len() };
+        let len = u16::try_from(datagram.len()).map_err(|_| too_long)?;
+        if datagram.len() < OVERHEAD_BYTES + INNER_MIN_BYTES {
+            return Err(too_long);
+        }
+        let counter = self.count();
+        let (session, local) = (self.session, self.local);
+        let (src_qpn, dst_qpn) = (local.port(), to.port());
+        let envelope = Envelope { len, src_qpn, dst_qpn, session, counter };
+        if self.destinations.get(&to).is_none() {
+            let key = self.key.derive(session, &Direction { src: local, dst: to });
+            self.destinations.insert(to, Destination { key, last: 0 });
+        }
+        let destination = self.destinations.get(&to).ok_or(SealError::Cipher)?;
+        destination.last = counter;
+        destination.key.seal(&envelope, datagram).then_some(()).ok_or(SealError::Cipher)
+    }
+
+    /// A counter that was never used under this session (SRD-11.5).
+    fn count(&mut self) -> u64 {
+        if self.counter == COUNTER_MAX {
+            // The next one: nobody else has drawn a number so near.
+            self.session = self.session.wrapping_add(1);
+            self.counter = 0;
+            self.destinations.clear();
+        }
+        self.counter += 1;
+        self.counter
+    }
+
+    /// Whom the datagram was for that `quote` is the start of, sent to `host`, when we sent it: its
+    /// session is ours and its counter one we used for that destination (SRD-11.8). Whoever saw
+    /// none of our datagrams cannot know that.
+    #[must_use]
+    pub fn destination_of(&self, quote: &[u8], host: Ipv4Addr) -> Option<SocketAddrV4> {
+        let envelope = Envelope::parse(quote)?;
+        let to = SocketAddrV4::new(host, envelope.dst_qpn);
+        let is_ours = envelope.session == self.session && envelope.src_qpn == self.local.port();
+        let last = self.destinations.peek(&to)?.last;
+        (is_ours && (1..=last).contains(&envelope.counter)).then_some(to)
+    }
+
+    /// The queue pair that cannot open what we send, when `notice`, which came from `from`, is to be
+    /// believed (SRD-11.10).
+    #[must_use]
+    pub fn refused_by(
+        &self,
+        notice: &Notice,
+        from: Ipv4Addr,
+        opener: &Opener,
+    ) -> Option<SocketAddrV4> {
+        let to = self.destination_of(&notice.quote, from)?;
+        (!opener.has_heard(to)).then_some(to)
+    }
+
+    #[cfg(test)]
+    pub(super) fn at_counter(mut self, counter: u64) -> Self {
+        self.counter = counter;
+        self
+    }
+}
