@@ -2,9 +2,10 @@
 //! user to both.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Config, ConfigError, format_key, parse_key, parse_paths};
+use crate::seal::SealKey;
 use crate::trace::TraceSpec;
 
 /// Devices as `NAME=IPV4[,NAME=IPV4...]`.
@@ -19,6 +20,8 @@ pub const ENV_INTEGRITY: &str = "SOFTEFA_INTEGRITY";
 pub const ENV_PATHS: &str = "SOFTEFA_PATHS";
 /// Key of the user's programs, 32 hexadecimal digits; without it no memory is copied directly.
 pub const ENV_LOCAL_KEY: &str = "SOFTEFA_LOCAL_KEY";
+/// File with the key that seals all datagrams; without it they are in the clear.
+pub const ENV_KEY_FILE: &str = "SOFTEFA_KEY_FILE";
 /// Where a trace goes: `1` for standard error, or a file name in which `%p` is the process id.
 pub const ENV_TRACE: &str = "SOFTEFA_TRACE";
 /// Kinds of events in the trace, separated by commas.
@@ -33,13 +36,14 @@ pub const ENV_RUN_DIR: &str = "SOFTEFA_RUN_DIR";
 pub const ENV_OF_RUN: &str = "SOFTEFA_OF_RUN";
 
 /// All of them: what a run does not set must not be left from another one.
-pub const ENV_ALL: [&str; 12] = [
+pub const ENV_ALL: [&str; 13] = [
     ENV_DEVICES,
     ENV_PROFILE,
     ENV_FAULT,
     ENV_INTEGRITY,
     ENV_PATHS,
     ENV_LOCAL_KEY,
+    ENV_KEY_FILE,
     ENV_TRACE,
     ENV_TRACE_EVENTS,
     ENV_CAPTURE,
@@ -49,7 +53,8 @@ pub const ENV_ALL: [&str; 12] = [
 ];
 
 /// Those that may be set for a run inside a run; their values have no spaces. What the run keeps
-/// for itself is not among them, and the trace is for everything below (docs/TRACE.md).
+/// for itself is not among them. The trace is for everything below (docs/TRACE.md), and so is the
+/// key: a run that is started inside a sealed one must not send in the clear unless it is told to.
 const FOR_USERS: [&str; 6] =
     [ENV_DEVICES, ENV_PROFILE, ENV_FAULT, ENV_INTEGRITY, ENV_PATHS, ENV_STRICT];
 
@@ -87,6 +92,7 @@ impl Config {
             Some(value) => return Err(ConfigError::Strict { value: value.to_owned() }),
         };
         config.local_key = text(ENV_LOCAL_KEY).map(|value| parse_key(&value)).transpose()?;
+        config.key = value(ENV_KEY_FILE).map(|path| SealKey::read(Path::new(&path))).transpose()?;
         if let Some(target) = text(ENV_TRACE) {
             config.trace = Some(TraceSpec::new(&target, text(ENV_TRACE_EVENTS).as_deref())?);
         }
@@ -98,8 +104,8 @@ impl Config {
     }
 
     /// What the user asks for in the environment: as [`Config::from_env`], but in a run only the trace
-    /// (`SOFTEFA_TRACE` in docs/TRACE.md is meant for everything below) and what has another value
-    /// than the run has set.
+    /// and the key, which are meant for everything below, and what has another value than the run
+    /// has set.
     ///
     /// # Errors
     /// As [`Config::from_env`].
@@ -117,7 +123,7 @@ impl Config {
             of_run.as_ref().is_none_or(|of_run| of_run.split(' ').any(|of| of == setting))
         };
         Self::from_values(|name| {
-            let is_for_all = matches!(name, ENV_TRACE | ENV_TRACE_EVENTS);
+            let is_for_all = matches!(name, ENV_TRACE | ENV_TRACE_EVENTS | ENV_KEY_FILE);
             let is_for_user = FOR_USERS.contains(&name);
             value(name).filter(|value| is_for_all || is_for_user && !is_of_run(name, value))
         })
@@ -143,6 +149,9 @@ impl Config {
         if let Some(key) = &self.local_key {
             env.push((ENV_LOCAL_KEY, format_key(key).into()));
         }
+        if let Some(key) = &self.key {
+            env.push((ENV_KEY_FILE, key.path().into()));
+        }
         if let Some(trace) = &self.trace {
             let (target, events) = trace.to_texts();
             env.extend([(ENV_TRACE, target.into()), (ENV_TRACE_EVENTS, events.into())]);
@@ -165,14 +174,23 @@ mod tests {
     use super::super::Integrity;
     use super::*;
 
+    /// A directory with a key file.
+    fn key_file() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a key");
+        std::fs::write(&path, [7; 32]).unwrap();
+        (dir, path)
+    }
+
     /// A configuration that sets all there is.
-    fn full() -> Config {
+    fn full(key: &Path) -> Config {
         Config {
             faults: "loss=1%,seed=7".parse().unwrap(),
             integrity: Integrity::Crc32c,
             paths: 3,
             strict: true,
             local_key: Some([7; 16]),
+            key: Some(SealKey::read(key).unwrap()),
             trace: Some(TraceSpec::new("/dev/null", Some("loss")).unwrap()),
             capture_bytes: Some(64),
             run_dir: Some("/tmp/run".into()),
@@ -186,23 +204,35 @@ mod tests {
 
     #[test]
     fn all_variables_are_known_and_read_back() {
-        let env = full().to_env();
+        let (_dir, key) = key_file();
+        let env = full(&key).to_env();
         let mut names: Vec<_> = env.iter().map(|(name, _)| *name).collect();
         let mut all = ENV_ALL.to_vec();
         names.sort_unstable();
         all.sort_unstable();
         assert_eq!(names, all);
-        assert_eq!(Config::from_values(lookup(env)), Ok(full()));
+        assert_eq!(Config::from_values(lookup(env)), Ok(full(&key)));
     }
 
     #[test]
     fn in_a_run_counts_what_is_set_anew() {
-        let trace = full().trace;
-        let inside = Config { trace, ..Config::default() };
-        let mut env = full().to_env();
+        let (_dir, path) = key_file();
+        let Config { trace, key, .. } = full(&path);
+        let inside = Config { trace, key, ..Config::default() };
+        let mut env = full(&path).to_env();
         assert_eq!(Config::from_user_values(lookup(env.clone())), Ok(inside.clone()));
         env.extend([(ENV_FAULT, "loss=2%".into()), (ENV_PATHS, "".into())]);
         let faults = "loss=2%".parse().unwrap();
-        assert_eq!(Config::from_user_values(lookup(env)), Ok(Config { faults, ..inside }));
+        assert_eq!(Config::from_user_values(lookup(env.clone())), Ok(Config { faults, ..inside }));
+        env.push((ENV_KEY_FILE, "".into()));
+        let config = Config::from_user_values(lookup(env)).unwrap();
+        assert_eq!(config.key, None, "in the clear on purpose");
+    }
+
+    /// What is meant to be sealed is never sent in the clear because of a mistake.
+    #[test]
+    fn a_key_file_that_cannot_be_used_is_an_error() {
+        let config = Config::from_values(|name| (name == ENV_KEY_FILE).then(|| "/missing".into()));
+        assert!(matches!(config, Err(ConfigError::KeyFile(_))), "{config:?}");
     }
 }

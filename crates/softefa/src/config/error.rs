@@ -4,6 +4,7 @@ use super::env::ENV_STRICT;
 use super::{Integrity, MAX_PATHS};
 use crate::fault::FaultKey;
 use crate::limits::Profile;
+use crate::seal::KeyFileError;
 use crate::trace::TraceEvent;
 
 /// A value the user gave that cannot be used.
@@ -48,6 +49,9 @@ pub enum ConfigError {
         /// As written.
         value: String,
     },
+    /// A key file that cannot be used.
+    #[error(transparent)]
+    KeyFile(#[from] KeyFileError),
     /// Neither strict nor not.
     #[error("{ENV_STRICT}='{value}' is neither 1 nor 0")]
     Strict {

@@ -1,4 +1,4 @@
-//! What a user may choose: devices, profile, faults, paths.
+//! What a user may choose: devices, profile, faults, paths, keys.
 
 mod device;
 mod env;
@@ -12,12 +12,13 @@ use std::path::PathBuf;
 use crate::fault::FaultSpec;
 use crate::limits::Profile;
 use crate::local_copy::UserKey;
+use crate::seal::SealKey;
 use crate::trace::TraceSpec;
 
 pub use device::DeviceSpec;
 pub use env::{
-    ENV_ALL, ENV_CAPTURE, ENV_DEVICES, ENV_FAULT, ENV_INTEGRITY, ENV_LOCAL_KEY, ENV_OF_RUN,
-    ENV_PATHS, ENV_PROFILE, ENV_RUN_DIR, ENV_STRICT, ENV_TRACE, ENV_TRACE_EVENTS,
+    ENV_ALL, ENV_CAPTURE, ENV_DEVICES, ENV_FAULT, ENV_INTEGRITY, ENV_KEY_FILE, ENV_LOCAL_KEY,
+    ENV_OF_RUN, ENV_PATHS, ENV_PROFILE, ENV_RUN_DIR, ENV_STRICT, ENV_TRACE, ENV_TRACE_EVENTS,
 };
 pub use error::ConfigError;
 pub use integrity::Integrity;
@@ -50,6 +51,9 @@ pub struct Config {
     /// Shared by the programs of this user on this machine: with it, RDMA between them copies
     /// memory directly where that is faster; `None` = everything goes over the wire.
     pub local_key: Option<UserKey>,
+    /// Seals all datagrams, and lets nothing in that is not sealed with it; `None` = all are in the
+    /// clear.
+    pub key: Option<SealKey>,
     /// Lines about what happens and why.
     pub trace: Option<TraceSpec>,
     /// Devices keep this many bytes of each datagram for captures all their life; `None` = only
@@ -69,6 +73,7 @@ impl Default for Config {
             paths: 0,
             strict: false,
             local_key: None,
+            key: None,
             trace: None,
             capture_bytes: None,
             run_dir: None,

@@ -11,25 +11,28 @@ use super::keys::{SealKey, wipe};
 /// Rights that others must not have.
 const OTHERS: u32 = 0o077;
 
+/// How to make a key. The file is not named: what is there under that name may be something else.
+const ADVICE: &str = "make a key: head -c 32 /dev/urandom > FILE && chmod 600 FILE";
+
 /// Why a key file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFileError {
     /// There is none.
-    #[error("key file '{}' does not exist; {}", path.display(), advice(path))]
+    #[error("key file '{}' does not exist; {}", path.display(), ADVICE)]
     Missing {
         /// As given.
         path: PathBuf,
     },
     /// A directory, a pipe or a device: every process of a run opens the file again.
-    #[error("key file '{}' is not a regular file; {}", path.display(), advice(path))]
+    #[error("key file '{}' is not a regular file; {}", path.display(), ADVICE)]
     NotAFile {
         /// As given.
         path: PathBuf,
     },
     /// Shorter or longer than a key.
     #[error(
-        "key file '{}' has {len} bytes instead of {KEY_BYTES}; {}", path.display(), advice(path)
+        "key file '{}' has {len} bytes instead of {KEY_BYTES}; {}", path.display(), ADVICE
     )]
     Length {
         /// As given.
@@ -45,12 +48,6 @@ pub enum KeyFileError {
         /// What the operating system says.
         reason: String,
     },
-}
-
-/// How to make a key.
-fn advice(path: &Path) -> String {
-    let file = path.display();
-    format!("make one: head -c {KEY_BYTES} /dev/urandom > {file} && chmod 600 {file}")
 }
 
 impl SealKey {
