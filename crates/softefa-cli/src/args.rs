@@ -89,6 +89,10 @@ pub(crate) struct DeviceArgs {
     /// UDP source ports to spray over, 1 to 256 [default: chosen by the kind of link].
     #[arg(long, value_name = "N")]
     pub(crate) paths: Option<String>,
+    /// Encrypt and authenticate all datagrams with the 32 bytes in this file, and take nothing in
+    /// without; also SOFTEFA_KEY_FILE. All peers need the same key (docs/SECURITY.md).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
 }
 
 /// Whether the system's verbs libraries are replaced.

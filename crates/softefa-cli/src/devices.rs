@@ -1,11 +1,14 @@
 //! From options and environment to a checked configuration.
 
 use std::net::UdpSocket;
+use std::path::Path;
 
-use softefa::{Config, DeviceSpec, config};
+use softefa::seal::SealKey;
+use softefa::{Config, ConfigError, DeviceSpec, config};
 
 use crate::args::DeviceArgs;
 use crate::failure::Failure;
+use crate::say::say;
 
 /// The configuration of the options, over `config`, which comes from the `SOFTEFA_*` variables.
 ///
@@ -27,9 +30,27 @@ pub(crate) fn config(args: &DeviceArgs, mut config: Config) -> Result<Config, Fa
     if let Some(paths) = &args.paths {
         config.paths = config::parse_paths(paths)?;
     }
+    if let Some(path) = &args.key_file {
+        config.key = Some(key(path)?);
+    }
     config.check()?;
     config.devices.iter().try_for_each(check_local)?;
     Ok(config)
+}
+
+/// Reads a key file that was named on the command line.
+///
+/// # Errors
+/// It is missing, has another length, or cannot be read.
+pub(crate) fn key(path: &Path) -> Result<SealKey, Failure> {
+    Ok(SealKey::read(path).map_err(ConfigError::from)?)
+}
+
+/// Says when others can read the key that is going to be used.
+pub(crate) fn warn_of_exposure(key: Option<&SealKey>) {
+    if let Some(warning) = key.and_then(SealKey::warning) {
+        say!("softefa: {warning}");
+    }
 }
 
 /// A queue pair is a UDP socket on the device's address, so an address that cannot be bound here

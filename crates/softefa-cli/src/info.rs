@@ -24,6 +24,7 @@ pub(crate) fn info(args: &InfoArgs) -> Result<u8, Failure> {
     let mut config = devices::config(&args.device, Config::from_env()?)?;
     // It is for programs, not for who only looks.
     config.faults.peer_kill_ns = None;
+    devices::warn_of_exposure(config.key.as_ref());
     let devices = open(&config)?;
     let running: Vec<Running> = run_dir::live_runs()
         .into_iter()
@@ -106,6 +107,7 @@ fn to_text(config: &Config, devices: &[Arc<Device>], running: &[Running]) -> Str
             row(name, if present { "yes" } else { "no" }.to_owned());
         }
     }
+    lines.push(format!("sealed  {}", sealed(config)));
     if config.faults.is_active() {
         lines.push(format!("faults  {}", config.faults));
     }
@@ -121,6 +123,14 @@ fn to_text(config: &Config, devices: &[Arc<Device>], running: &[Running]) -> Str
     lines.join("\n") + "\n"
 }
 
+/// Whether datagrams are sealed, and with which key: equal names on two machines are equal keys.
+fn sealed(config: &Config) -> String {
+    let Some(key) = &config.key else {
+        return "no: datagrams are in the clear (--key-file seals them)".to_owned();
+    };
+    format!("with key {} of {}", key.id(), key.path().display())
+}
+
 fn to_json(config: &Config, devices: &[Arc<Device>], running: &[Running]) -> Value {
     let devices: Vec<Value> = devices.iter().map(|device| device_json(device)).collect();
     let running: Vec<Value> = running
@@ -131,7 +141,14 @@ fn to_json(config: &Config, devices: &[Arc<Device>], running: &[Running]) -> Val
             entry
         })
         .collect();
-    json!({ "devices": devices, "faults": config.faults.to_string(), "running": running })
+    let key = config.key.as_ref();
+    let key = key.map(|key| json!({ "id": key.id(), "file": key.path().to_string_lossy() }));
+    json!({
+        "devices": devices,
+        "faults": config.faults.to_string(),
+        "sealed": key,
+        "running": running,
+    })
 }
 
 fn device_json(device: &Device) -> Value {

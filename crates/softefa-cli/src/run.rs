@@ -26,6 +26,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     if let Some(target) = &args.trace {
         config.trace = Some(TraceSpec::new(target, args.trace_events.as_deref())?);
     }
+    devices::warn_of_exposure(config.key.as_ref());
     let name = args.program.first().map(|word| word.to_string_lossy().into_owned());
     let name = name.unwrap_or_default();
     args.program.first().map(|word| program::find(word)).transpose()?;

@@ -3,6 +3,7 @@
 
 #[path = "../harness/mod.rs"]
 mod harness;
+mod key_file;
 mod replace;
 
 use std::fs;
