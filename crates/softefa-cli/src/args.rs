@@ -200,6 +200,10 @@ pub(crate) struct PcapArgs {
     /// Only the devices of this name; may be repeated.
     #[arg(long = "device", value_name = "NAME")]
     pub(crate) devices: Vec<String>,
+    /// Open what was sealed with the key in this file; also SOFTEFA_KEY_FILE. What does not open, and
+    /// what --snaplen has cut, is written as it was captured.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
     /// Only what this queue pair sends or receives; may be repeated.
     #[arg(long = "qp", value_name = "NUMBER")]
     pub(crate) qpns: Vec<u16>,

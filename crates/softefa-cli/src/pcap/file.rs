@@ -8,6 +8,7 @@ use softefa::capture::{Fate, Record};
 use super::collector::{Collector, Filter, Scope};
 use super::packet;
 use super::pcapng::{self, Direction, InterfaceId, Packet};
+use super::unseal::{Unsealed, Unsealer};
 use crate::process;
 
 const BUFFER_BYTES: usize = 1 << 20;
@@ -25,6 +26,18 @@ struct Interfaces {
     faults: Option<InterfaceId>,
 }
 
+/// How a capture went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Summary {
+    pub(super) packets: u64,
+    /// Missed: they came too fast.
+    pub(super) lost: u64,
+    /// Written sealed, because they do not open.
+    pub(super) closed: u64,
+    /// Written sealed, because they were captured in part.
+    pub(super) cut: u64,
+}
+
 /// A capture that is being written.
 pub(super) struct Capture {
     collector: Collector,
@@ -34,6 +47,7 @@ pub(super) struct Capture {
     /// Sent and received, in the same order.
     packets: Vec<u64>,
     dropped: u64,
+    unsealer: Unsealer,
     /// Packets that may still be written.
     left: u64,
 }
@@ -51,7 +65,13 @@ impl Capture {
         let collector = Collector::new(scope, filter);
         let left = limit.unwrap_or(u64::MAX);
         let (interfaces, packets) = (Vec::new(), Vec::new());
-        Ok(Self { collector, file, interfaces, packets, dropped: 0, left })
+        let unsealer = Unsealer::default();
+        Ok(Self { collector, file, interfaces, packets, dropped: 0, unsealer, left })
+    }
+
+    /// Opens what is sealed from now on.
+    pub(super) fn unseal(&mut self, unsealer: Unsealer) {
+        self.unsealer = unsealer;
     }
 
     /// Writes what came; with `all`, what is left.
@@ -65,7 +85,7 @@ impl Capture {
                 break;
             }
             self.left -= 1;
-            self.write(place, &record)?;
+            self.write(place, record)?;
         }
         self.file.flush()
     }
@@ -75,7 +95,8 @@ impl Capture {
         self.left == 0
     }
 
-    fn write(&mut self, place: usize, record: &Record) -> io::Result<()> {
+    fn write(&mut self, place: usize, mut record: Record) -> io::Result<()> {
+        let unsealed = self.unsealer.open(&mut record);
         let is_lost = record.fate == Fate::LostOnPurpose;
         let direction = if record.fate == Fate::Received { Direction::In } else { Direction::Out };
         let interface = self.interface(place, is_lost)?;
@@ -88,9 +109,9 @@ impl Capture {
             interface,
             time_ns: record.time_ns,
             direction,
-            parts: [&packet::headers(record), &record.bytes],
+            parts: [&packet::headers(&record), &record.bytes],
             len: u32::from(record.len) + packet::LEN as u32,
-            comment: is_lost.then_some(LOST_COMMENT),
+            comment: comment(is_lost, unsealed),
         })
     }
 
@@ -110,8 +131,8 @@ impl Capture {
         Ok(interface)
     }
 
-    /// Writes the rest and the figures of each interface; packets written and packets missed.
-    pub(super) fn finish(&mut self) -> io::Result<(u64, u64)> {
+    /// Writes the rest and the figures of each interface.
+    pub(super) fn finish(&mut self) -> io::Result<Summary> {
         self.advance(true)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
@@ -124,6 +145,18 @@ impl Capture {
             }
         }
         self.file.flush()?;
-        Ok((self.packets.iter().sum::<u64>() + self.dropped, lost))
+        let packets = self.packets.iter().sum::<u64>() + self.dropped;
+        let Unsealer { closed, cut, .. } = self.unsealer;
+        Ok(Summary { packets, lost, closed, cut })
+    }
+}
+
+/// What is said at a packet.
+fn comment(is_lost: bool, unsealed: Unsealed) -> Option<&'static str> {
+    match (is_lost, unsealed) {
+        (true, _) => Some(LOST_COMMENT),
+        (false, Unsealed::Closed) => Some("sealed, and does not open with this key"),
+        (false, Unsealed::Cut) => Some("sealed, and cut by --snaplen: it cannot be verified"),
+        (false, Unsealed::Clear) => None,
     }
 }

@@ -4,21 +4,27 @@ mod collector;
 mod file;
 mod packet;
 mod pcapng;
+mod unseal;
 
+use std::env;
 use std::fs::File;
 use std::io::{self, stdout};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use softefa::config::ENV_KEY_FILE;
+use softefa::seal::SealKey;
 
 use crate::args::PcapArgs;
 use crate::background::Background;
+use crate::devices;
 use crate::failure::Failure;
 use crate::say::say;
 use crate::wake::{Waker, Woken};
 use collector::{Filter, Scope};
-use file::{Capture, Output};
+use file::{Capture, Output, Summary};
+use unseal::Unsealer;
 
 /// Between two looks at the devices: their rings must not run over meanwhile.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -37,9 +43,25 @@ fn failure(path: &Path, error: &io::Error) -> Failure {
 }
 
 /// Tells how it went, on standard error: the file may be standard output.
-fn report(path: &Path, (packets, lost): (u64, u64)) {
+fn report(path: &Path, summary: &Summary) {
+    let Summary { packets, lost, closed, cut } = summary;
     let path = path.display();
     say!("softefa: {packets} packets captured to {path}, {lost} lost because they came too fast");
+    if closed + cut > 0 {
+        say!(
+            "softefa: {} of them are still sealed: {closed} do not open with this key, {cut} were cut by --snaplen",
+            closed + cut
+        );
+    }
+}
+
+/// The key to open datagrams with: of the option, or else of the environment.
+fn key(args: &PcapArgs) -> Result<Option<SealKey>, Failure> {
+    let variable = env::var_os(ENV_KEY_FILE).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let path = args.key_file.as_ref().or(variable.as_ref());
+    let key = path.map(|path| devices::key(path)).transpose()?;
+    devices::warn_of_exposure(key.as_ref());
+    Ok(key)
 }
 
 /// Captures what runs until it is told to stop.
@@ -47,12 +69,14 @@ fn report(path: &Path, (packets, lost): (u64, u64)) {
 /// # Errors
 /// The file cannot be written, or a device cannot be read.
 pub(crate) fn pcap(args: &PcapArgs) -> Result<u8, Failure> {
+    let unsealer = Unsealer::new(key(args)?.as_ref());
     let mut waker = Waker::new(&[SIGINT, SIGTERM, SIGHUP], false)?;
     let filter =
         Filter { devices: args.devices.clone(), qpns: args.qpns.clone(), snap_bytes: args.snaplen };
     let failed = |error: io::Error| failure(&args.write, &error);
     let mut capture =
         Capture::new(Scope::All, filter, open(&args.write)?, args.count).map_err(failed)?;
+    capture.unseal(unsealer);
     let end = args.duration.map(|duration| Instant::now() + duration);
     loop {
         match capture.advance(false) {
@@ -62,7 +86,7 @@ pub(crate) fn pcap(args: &PcapArgs) -> Result<u8, Failure> {
         }
         let is_over = capture.is_full() || end.is_some_and(|end| Instant::now() >= end);
         if is_over || waker.wait_until(Instant::now() + INTERVAL) != Woken::Time {
-            report(&args.write, capture.finish().map_err(failed)?);
+            report(&args.write, &capture.finish().map_err(failed)?);
             return Ok(0);
         }
     }
@@ -103,7 +127,7 @@ impl<'a> Recording<'a> {
             if !is_last {
                 return capture.advance(false);
             }
-            report(&shown, capture.finish()?);
+            report(&shown, &capture.finish()?);
             Ok(())
         };
         let work = Background::start("capture", INTERVAL, tick)?;

@@ -4,6 +4,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use srd::wire::Header;
 
+use crate::seal::Envelope;
+
 /// What became of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fate {
@@ -39,6 +41,9 @@ impl Record {
     /// Queue pair numbers of sender and receiver, when they were captured.
     #[must_use]
     pub fn qpns(&self) -> Option<(u16, u16)> {
+        if let Some(envelope) = Envelope::parse(&self.bytes) {
+            return Some((envelope.src_qpn, envelope.dst_qpn));
+        }
         Header::parse(&self.bytes).ok().map(|header| (header.src_qpn, header.dst_qpn))
     }
 
@@ -77,6 +82,20 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sealed_record_names_its_queue_pairs() {
+        let envelope = Envelope { len: 100, src_qpn: 7, dst_qpn: 8, session: 1, counter: 1 };
+        let record = Record {
+            time_ns: 0,
+            fate: Fate::Sent,
+            src: "127.0.0.1:10240".parse().unwrap(),
+            dst: "127.0.0.1:8".parse().unwrap(),
+            len: 100,
+            bytes: envelope.emit().to_vec(),
+        };
+        assert_eq!(record.qpns(), Some((7, 8)));
+    }
 
     #[test]
     fn the_head_survives_a_round_trip() {
