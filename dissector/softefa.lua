@@ -19,7 +19,7 @@ local band, bxor, rshift = bits.band, bits.bxor, bits.rshift
 local srd = Proto("srd", "Soft-EFA SRD over UDP")
 
 local VERSION = 1
-local KIND = { SRD = 0, RESET = 1, UD = 2 }
+local KIND = { SRD = 0, RESET = 1, UD = 2, SEALED = 8, NOTICE = 9 }
 local COMMON_LEN = 12
 local CHECK_AT, CHECK_LEN = 8, 4
 local ACK_LEN = 44
@@ -28,6 +28,10 @@ local EPOCH_LEN = 8
 local RESET_LEN = 20
 local UD_LEN = 24
 local BLOCK_LEN = 24
+-- Sealed datagrams and notices (SRD-11).
+local ENVELOPE_LEN = 24
+local TAG_LEN = 16
+local NOTICE_HEAD_LEN = 8
 local SOURCE_LEN = 48
 local DROP_LEN = 8
 local ECHO_LEN = 8
@@ -43,7 +47,7 @@ local QPN_FIRST = 16384
 local AGAIN = 0x80
 local TICK_NS = 16
 
-local kinds = { [0] = "SRD", [1] = "RESET", [2] = "UD" }
+local kinds = { [0] = "SRD", [1] = "RESET", [2] = "UD", [8] = "SEALED", [9] = "NOTICE" }
 local operations = {
   [0] = "SEND",
   [1] = "RDMA WRITE",
@@ -147,6 +151,13 @@ local f = {
   source_lease = ProtoField.uint64("srd.source.lease", "Lease", base.HEX),
   source_seal = ProtoField.bytes("srd.source.seal", "Seal"),
   payload = ProtoField.bytes("srd.payload", "Payload"),
+
+  seal_len = ProtoField.uint16("srd.seal.len", "Bytes", base.DEC),
+  seal_session = ProtoField.uint64("srd.seal.session", "Session", base.HEX),
+  seal_counter = ProtoField.uint64("srd.seal.counter", "Counter", base.DEC),
+  seal_bytes = ProtoField.bytes("srd.seal.bytes", "Encrypted"),
+  seal_tag = ProtoField.bytes("srd.seal.tag", "Tag"),
+  notice_quote = ProtoField.bytes("srd.notice.quote", "Cannot be opened"),
 }
 srd.fields = f
 
@@ -163,6 +174,8 @@ local e = {
     expert.group.SEQUENCE, expert.severity.WARN),
   damaged = ProtoExpert.new("srd.expert.damaged", "The check does not fit: receivers drop this",
     expert.group.CHECKSUM, expert.severity.ERROR),
+  notice = ProtoExpert.new("srd.expert.notice", "The receiver cannot open what it got",
+    expert.group.SECURITY, expert.severity.WARN),
   malformed = ProtoExpert.new("srd.expert.malformed", "Fields contradict each other",
     expert.group.MALFORMED, expert.severity.ERROR),
 }
@@ -232,12 +245,13 @@ local function crc32c(crc, bytes)
   return crc
 end
 
--- The check of the datagram at `at`, of which it covers `covered` bytes (SRD-2.10).
+-- The check of the datagram at `at`, of which it covers `covered` bytes (SRD-2.10). 0 stands in
+-- what was sealed (SRD-11.1), and in no more than one of 2^32 others.
 local function check(tvb, at, covered, tree)
   local field = tvb(at + CHECK_AT, CHECK_LEN)
   local item = tree:add(f.check, field)
   local status = 2
-  if at + covered <= tvb:len() then
+  if field:uint() ~= 0 and at + covered <= tvb:len() then
     local behind = CHECK_AT + CHECK_LEN
     local crc = crc32c(0xffffffff, tvb:raw(at, CHECK_AT))
     crc = bxor(crc32c(crc, tvb:raw(at + behind, covered - behind)), 0xffffffff)
@@ -481,11 +495,87 @@ local function ud_datagram(tvb, at, tree)
   return UD_LEN + len, headers, "UD " .. (operations[op] or op) .. " len=" .. len
 end
 
+-- What stands in front of sealed datagrams and notices, `len` bytes of it.
+local function envelope(tvb, at, len, tree)
+  tree:add(f.version, tvb(at, 1))
+  tree:add(f.kind, tvb(at, 1))
+  tree:add(f.flags, tvb(at + 1, 1))
+  tree:add(f.seal_len, tvb(at + 2, 2))
+  tree:add(f.src_qpn, tvb(at + 4, 2))
+  tree:add(f.dst_qpn, tvb(at + 6, 2))
+  if len == ENVELOPE_LEN then
+    tree:add(f.seal_session, tvb(at + 8, 8))
+    tree:add(f.seal_counter, tvb(at + 16, 8))
+  end
+end
+
+-- Kind 8 (SRD-11.2); its length and a summary. `softefa pcap --key-file` shows what is inside.
+local function sealed_datagram(tvb, at, tree)
+  if tvb:len() < at + ENVELOPE_LEN then
+    return too_short(tvb, tree, "envelope cut off")
+  end
+  envelope(tvb, at, ENVELOPE_LEN, tree)
+  local len = tvb(at + 2, 2):uint()
+  if len < ENVELOPE_LEN + COMMON_LEN + TAG_LEN then
+    return malformed(tree, "shorter than a sealed datagram (SRD-11.2)")
+  end
+  local held = math.min(len - TAG_LEN, tvb:len() - at) - ENVELOPE_LEN
+  if held > 0 then
+    tree:add(f.seal_bytes, tvb(at + ENVELOPE_LEN, held))
+  end
+  if tvb:len() >= at + len then
+    tree:add(f.seal_tag, tvb(at + len - TAG_LEN, TAG_LEN))
+  end
+  local counter = tvb(at + 16, 8):uint64()
+  return len, string.format("SEALED counter=%s len=%d", counter, len)
+end
+
+-- Kind 9 (SRD-11.9).
+local function notice_datagram(tvb, at, tree)
+  local len = NOTICE_HEAD_LEN + ENVELOPE_LEN
+  if tvb:len() < at + len then
+    return too_short(tvb, tree, "notice cut off")
+  end
+  envelope(tvb, at, NOTICE_HEAD_LEN, tree)
+  tree:add_proto_expert_info(e.notice)
+  local place = at + NOTICE_HEAD_LEN
+  local quote = tree:add(f.notice_quote, tvb(place, ENVELOPE_LEN))
+  local kind = band(tvb(place, 1):uint(), 0x0f)
+  local what = kinds[kind] or ("kind " .. kind)
+  if kind == KIND.SEALED then
+    envelope(tvb, place, ENVELOPE_LEN, quote)
+    what = string.format("%s counter=%s", what, tvb(place + 16, 8):uint64())
+  end
+  return len, "NOTICE cannot open " .. what
+end
+
+-- Length and summary of a datagram, in the tree and in the list of packets.
+local function conclude(tvb, at, pinfo, tree, len, summary)
+  if at + len > tvb:reported_len() then
+    return malformed(tree, "longer than its datagram (SRD-2.1)")
+  end
+  local src, dst = tvb(at + 4, 2):uint(), tvb(at + 6, 2):uint()
+  tree:set_len(math.min(len, tvb:len() - at))
+  tree:append_text(string.format(", %d > %d, %s", src, dst, summary))
+  if at > 0 then
+    pinfo.cols.info:append("; " .. summary)
+  else
+    pinfo.cols.info = string.format("%d > %d %s", src, dst, summary)
+  end
+  return len
+end
+
 -- The datagram at `at`; its length, nil when it cannot be told.
 local function datagram(tvb, at, pinfo, root)
   local tree = root:add(srd, tvb(at))
   if tvb:len() < at + COMMON_LEN then
     return too_short(tvb, tree, "shorter than a header")
+  end
+  local seal = { [0x18] = sealed_datagram, [0x19] = notice_datagram }
+  local dissect_seal = seal[tvb(at, 1):uint()]
+  if dissect_seal then
+    local len, summary = dissect_seal(tvb, at, tree)
+    return len and conclude(tvb, at, pinfo, tree, len, summary)
   end
   common_header(tvb, at, tree)
   if math.floor(tvb(at, 1):uint() / 16) ~= VERSION then
@@ -505,20 +595,11 @@ local function datagram(tvb, at, pinfo, root)
   if not len then
     return nil
   end
-  if at + len > tvb:reported_len() then
-    return malformed(tree, "longer than its datagram (SRD-2.1)")
+  if at + len <= tvb:reported_len() then
+    check(tvb, at, has(flags, 0x80) and len or covered, tree)
   end
-  check(tvb, at, has(flags, 0x80) and len or covered, tree)
-  tree:set_len(math.min(len, tvb:len() - at))
-  tree:append_text(string.format(", %d > %d, %s", tvb(at + 4, 2):uint(), tvb(at + 6, 2):uint(),
-    summary))
-  if at > 0 then
-    pinfo.cols.info:append("; " .. summary)
-  else
-    pinfo.cols.info = string.format("%d > %d path %d %s", tvb(at + 4, 2):uint(),
-      tvb(at + 6, 2):uint(), tvb(at + 2, 2):uint(), summary)
-  end
-  return len
+  local path = at == 0 and string.format("path %d ", tvb(at + 2, 2):uint()) or ""
+  return conclude(tvb, at, pinfo, tree, len, path .. summary)
 end
 
 local function dissect(tvb, pinfo, root)
@@ -543,9 +624,13 @@ local function is_srd(tvb, pinfo)
     return false
   end
   local version, kind = math.floor(tvb(0, 1):uint() / 16), tvb(0, 1):uint() % 16
+  local is_seal = kind == KIND.SEALED or kind == KIND.NOTICE
+  local third = tvb(2, 2):uint()
+  -- A path, or a length.
+  local fits = is_seal and third <= tvb:reported_len() or not is_seal and third <= PATH_MAX
   return version == VERSION
     and kinds[kind] ~= nil
-    and tvb(2, 2):uint() <= PATH_MAX
+    and fits
     and pinfo.dst_port >= QPN_FIRST
     and tvb(6, 2):uint() == pinfo.dst_port
 end

@@ -82,6 +82,59 @@ fn a_train_is_cut_into_its_datagrams() {
     assert_eq!(said, ["SRD", "7,7", "aaaa,aaaa"]);
 }
 
+/// An envelope from 0x4011 to 0x4010, session 0x..77, with this length and counter.
+fn envelope(len: &str, counter: &str) -> String {
+    format!("1800 {len} 4011 4010 0011223344556677 00000000 000000{counter}")
+}
+
+#[test]
+fn sealed_datagrams_show_their_envelope() {
+    if !has("tshark") {
+        return;
+    }
+    let one = |counter| envelope("0034", counter) + &"aa".repeat(12) + &"bb".repeat(16);
+    let fields =
+        ["srd.seal.session", "srd.seal.counter", "srd.seal.bytes", "srd.seal.tag", "srd.src_qpn"];
+    let said = dissect(&(one("05") + &one("06")), &fields);
+    let (bytes, tag) = ("aa".repeat(12), "bb".repeat(16));
+    let twice = |text: &str| format!("{text},{text}");
+    let session = twice("0x0011223344556677");
+    assert_eq!(said, ["SRD", &session, "5,6", &twice(&bytes), &twice(&tag), &twice("16401")]);
+    for (hex, why) in [
+        (envelope("0033", "05") + &"aa".repeat(27), "shorter than a sealed datagram"),
+        (one("05") + &envelope("0034", "06") + &"aa".repeat(27), "longer than its datagram"),
+    ] {
+        let said = dissect(&hex, &["_ws.expert.message"]);
+        assert!(said[1].contains(why), "{said:?}, not {why}");
+    }
+}
+
+#[test]
+fn a_notice_shows_what_it_quotes() {
+    if !has("tshark") {
+        return;
+    }
+    let notice = |quote: &str| "1900 0020 4011 4010".to_owned() + quote;
+    let fields = ["srd.kind", "srd.seal.counter", "_ws.col.Info"];
+    let quote = envelope("0400", "05").replace("4011 4010", "4010 4011");
+    let said = dissect(&notice(&quote), &fields);
+    assert_eq!(said[..3], ["SRD", "9,8", "5"]);
+    assert!(said[3].contains("16401 > 16400 NOTICE cannot open SEALED counter=5"), "{said:?}");
+    let clear = header("1010").replace("4011 4010", "4010 4011") + "0102030405060708 00000007";
+    let said = dissect(&notice(&clear), &fields);
+    assert!(said[3].ends_with("NOTICE cannot open SRD"), "{said:?}");
+}
+
+/// What `softefa pcap --key-file` has opened has no check of its own (SRD-11.1).
+#[test]
+fn a_check_of_zero_is_not_taken_for_damage() {
+    if !has("tshark") {
+        return;
+    }
+    let opened = header("1010").replace("deadbeef", "00000000") + &data("00", "0000", "0000");
+    assert_eq!(dissect(&opened, &["srd.check.status", "_ws.expert.message"]), ["SRD", "2", ""]);
+}
+
 #[test]
 fn other_protocols_are_left_alone() {
     if !has("tshark") {
@@ -93,6 +146,7 @@ fn other_protocols_are_left_alone() {
         reset.replacen("1100", "2100", 1),
         reset.replacen("1100", "1f00", 1),
         reset.replacen("0003", "0100", 1),
+        envelope("0035", "05") + &"aa".repeat(28),
     ] {
         assert_ne!(dissect(&other, &[])[0], "SRD", "{other}");
     }
