@@ -289,6 +289,24 @@ fn captures_are_read_in_any_order_and_again() {
 }
 
 proptest! {
+    /// What strangers send: any bytes, also behind an envelope that is right.
+    #[test]
+    fn any_bytes_are_refused_and_nothing_is_kept(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..200), is_plausible: bool, counter: u64)
+    {
+        if is_plausible && bytes.len() >= 52 {
+            let (len, src_qpn, dst_qpn) = (bytes.len() as u16, A.port(), B.port());
+            let envelope = Envelope { len, src_qpn, dst_qpn, session: SESSION, counter };
+            bytes[..ENVELOPE_BYTES].copy_from_slice(&envelope.emit());
+        }
+        let _ = (Notice::parse(&bytes), Notice::about(&bytes), envelope::datagram_len(&bytes));
+        prop_assert_eq!(sealer().destination_of(&bytes, *B.ip()), None);
+        let mut opener = opener();
+        prop_assert!(opener.open(*A.ip(), &mut bytes).is_err());
+        prop_assert!(opener.senders.len() == 0 && opener.parked.is_empty());
+        prop_assert!(Reader::new(&key(1)).open(*A.ip(), *B.ip(), &mut bytes).is_err());
+    }
+
     /// Two senders, datagrams lost, doubled, altered and out of order: what is opened was sealed,
     /// once, and nothing genuine within the window is refused the first time.
     #[test]
