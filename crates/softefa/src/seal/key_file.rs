@@ -19,21 +19,19 @@ const ADVICE: &str = "make a key: head -c 32 /dev/urandom > FILE && chmod 600 FI
 #[non_exhaustive]
 pub enum KeyFileError {
     /// There is none.
-    #[error("key file '{}' does not exist; {}", path.display(), ADVICE)]
+    #[error("key file '{}' does not exist; {}", shown(path), ADVICE)]
     Missing {
         /// As given.
         path: PathBuf,
     },
     /// A directory, a pipe or a device: every process of a run opens the file again.
-    #[error("key file '{}' is not a regular file; {}", path.display(), ADVICE)]
+    #[error("key file '{}' is not a regular file; {}", shown(path), ADVICE)]
     NotAFile {
         /// As given.
         path: PathBuf,
     },
     /// Shorter or longer than a key.
-    #[error(
-        "key file '{}' has {len} bytes instead of {KEY_BYTES}; {}", path.display(), ADVICE
-    )]
+    #[error("key file '{}' has {len} bytes instead of {KEY_BYTES}; {}", shown(path), ADVICE)]
     Length {
         /// As given.
         path: PathBuf,
@@ -41,13 +39,18 @@ pub enum KeyFileError {
         len: u64,
     },
     /// It is there and cannot be read.
-    #[error("key file '{}' cannot be read: {reason}", path.display())]
+    #[error("key file '{}' cannot be read: {reason}", shown(path))]
     Unreadable {
         /// As given.
         path: PathBuf,
         /// What the operating system says.
         reason: String,
     },
+}
+
+/// The name as part of one line, whatever is in it.
+fn shown(path: &Path) -> String {
+    path.display().to_string().escape_debug().to_string()
 }
 
 impl SealKey {
@@ -90,7 +93,7 @@ impl SealKey {
     /// What is wrong with the rights of the file, when others can read or change it.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
-        let (mode, file) = (self.exposed_mode?, self.path().display());
+        let (mode, file) = (self.exposed_mode?, shown(self.path()));
         Some(format!(
             "key file {file} has mode {mode:04o}: others can read or change it; chmod 600 {file}"
         ))
@@ -154,6 +157,8 @@ mod tests {
         let missing = dir.path().join("missing");
         assert_eq!(SealKey::read(&missing), Err(KeyFileError::Missing { path: missing }));
         assert_eq!(SealKey::read(Path::new("")), Err(KeyFileError::Missing { path: "".into() }));
+        let two_lines = SealKey::read(Path::new("/a\nb")).unwrap_err().to_string();
+        assert_eq!(two_lines.lines().count(), 1, "{two_lines}");
         let pipe = dir.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
         assert!(made.success());
