@@ -102,7 +102,7 @@ unsafe fn sleepers_share(
         // SAFETY: as this function demands.
         let channel = unsafe { handle::borrow::<Channel>(channel) }?;
         // In a child, the counter behind the descriptor is the parent's, too.
-        if !is_valid || softefa::is_forked_child() {
+        if !is_valid || channel.owner.check().is_err() {
             return Err(Errno::EINVAL);
         }
         Ok(Arc::into_raw(Arc::clone(&channel.nic)).cast_mut())

@@ -3,13 +3,12 @@
 
 use std::error::Error;
 use std::ffi::{c_char, c_int};
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use softefa::{Config, DeviceSpec, Gid};
+use softefa::{Config, DeviceSpec, Gid, PerProcess};
 
 use crate::devnode;
 use crate::errno::Errno;
@@ -24,7 +23,7 @@ pub(crate) struct Device {
     verbs: verbs_device,
     spec: DeviceSpec,
     config: Arc<Config>,
-    opened: Mutex<Opened>,
+    opened: PerProcess<Mutex<Opened>>,
 }
 
 /// The adapter while somebody uses it, and the contexts that have it open.
@@ -55,16 +54,12 @@ impl Device {
         fill(&mut device.dev_path, dev_path.as_os_str().as_bytes());
         let ibdev_path = class.join("infiniband").join(&spec.name);
         fill(&mut device.ibdev_path, ibdev_path.as_os_str().as_bytes());
-        Self { verbs, spec: spec.clone(), config: Arc::clone(config), opened: Mutex::default() }
+        Self { verbs, spec: spec.clone(), config: Arc::clone(config), opened: PerProcess::new() }
     }
 
     /// The adapter behind it; contexts of one process share it, as they share hardware.
     pub(crate) fn open(&self) -> Result<Arc<softefa::Device>, Errno> {
-        if softefa::is_forked_child() {
-            // Refused, without the lock: the thread that held it at the fork is not here.
-            return self.open_anew();
-        }
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self.opened();
         let adapter = match opened.adapter.upgrade() {
             Some(adapter) => adapter,
             None => self.open_anew()?,
@@ -73,9 +68,9 @@ impl Device {
         Ok(adapter)
     }
 
-    /// A context of `adapter` is closed. Not for a forked child's.
+    /// A context of `adapter` is closed, one of this process.
     pub(crate) fn close(&self, adapter: &Arc<softefa::Device>) {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self.opened();
         opened.contexts -= 1;
         if opened.contexts == 0 {
             drop(opened);
@@ -83,11 +78,15 @@ impl Device {
         }
     }
 
+    fn opened(&self) -> MutexGuard<'static, Opened> {
+        let opened = self.opened.get_or_init(Mutex::default);
+        opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn open_anew(&self) -> Result<Arc<softefa::Device>, Errno> {
         softefa::Device::open(&self.spec, &self.config).map_err(|error| {
             let cause = error.source().map_or_else(String::new, |cause| format!(": {cause}"));
-            // Not `eprintln`, which panics when nobody takes the line.
-            let _ = writeln!(std::io::stderr(), "softefa: {error}{cause}");
+            softefa::say(&format!("softefa: {error}{cause}"));
             Errno::from(error)
         })
     }
@@ -114,11 +113,11 @@ fn fill(field: &mut [c_char], bytes: &[u8]) {
 
 /// The devices of this process, from its environment; `None` when that cannot be understood.
 fn devices() -> Option<&'static [Device]> {
-    static DEVICES: OnceLock<Option<Vec<Device>>> = OnceLock::new();
-    let devices = DEVICES.get_or_init(|| {
+    static DEVICES: PerProcess<Option<Vec<Device>>> = PerProcess::new();
+    // A child has the list of its parent, so that device pointers stay good there.
+    let devices = DEVICES.inherit_or_init(|| {
         let config = Config::from_env();
-        let config =
-            config.map_err(|error| writeln!(std::io::stderr(), "softefa: {error}")).ok()?;
+        let config = config.map_err(|error| softefa::say(&format!("softefa: {error}"))).ok()?;
         let config = Arc::new(config);
         let root = sysfs::prepare(&config);
         let specs = config.devices.iter().enumerate();

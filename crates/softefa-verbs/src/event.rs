@@ -45,7 +45,9 @@ unsafe extern "C-unwind" fn ibv_get_async_event(
 ) -> c_int {
     let fd = panic::count(|| {
         // SAFETY: the program passes an open context.
-        Ok(unsafe { handle::borrow::<Context>(context) }?.async_fd.as_raw_fd())
+        let context = unsafe { handle::borrow::<Context>(context) }?;
+        context.owner.check()?;
+        Ok(context.async_fd.as_raw_fd())
     });
     // SAFETY: the descriptor of an open context; nothing is to be dropped here.
     if fd >= 0 && unsafe { sleep(fd) } {

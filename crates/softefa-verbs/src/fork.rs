@@ -2,29 +2,35 @@
 //!
 //! A child inherits the parent's sockets and rings. If its library destructors released them they
 //! would speak on the wire in the parent's name, so objects remember who made them and a child
-//! only forgets them.
+//! only forgets them. What it opens anew is its own.
 
 use std::ffi::{c_int, c_void};
+
+use softefa::Generation;
 
 use crate::errno::Errno;
 use crate::sys;
 
 /// The process that made an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Owner(u32);
+pub(crate) struct Owner {
+    made: Generation,
+    /// Tells apart what the C library's `fork` did not make.
+    pid: u32,
+}
 
 impl Owner {
     pub(crate) fn current() -> Self {
-        Self(std::process::id())
+        Self { made: Generation::current(), pid: std::process::id() }
     }
 
     pub(crate) fn is_current(self) -> bool {
-        self == Self::current()
+        self.made.is_current() && self.pid == std::process::id()
     }
 
-    /// Refuses to make something of the object in a child: `ENODEV`, as when it opens the device.
+    /// Refuses to make something of the object in a child: `ENODEV`, as of a device that is gone.
     pub(crate) fn check(self) -> Result<(), Errno> {
-        if self.is_current() { Ok(()) } else { Err(Errno::ENODEV) }
+        if self.made.is_usable() && self.is_current() { Ok(()) } else { Err(Errno::ENODEV) }
     }
 
     /// Drops `object`, or forgets it in a child.

@@ -5,8 +5,9 @@
 //! program apart and nothing else: the adapter never takes it.
 
 use std::cell::UnsafeCell;
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use softefa::Generation;
 
 /// State of type `T` that belongs to whoever opened the session.
 #[derive(Debug, Default)]
@@ -16,6 +17,7 @@ pub(crate) struct Session<T> {
     is_entered: AtomicBool,
     /// A thread came while another one was there.
     is_shared: AtomicBool,
+    made: Generation,
     state: UnsafeCell<T>,
 }
 
@@ -50,13 +52,11 @@ pub(crate) fn warn_of_shared(qpn: u16) {
     if IS_SAID.swap(true, Ordering::Relaxed) {
         return;
     }
-    let line = format!(
+    softefa::say(&format!(
         "softefa: two threads of the program post to queue pair {qpn} at once, one of them without an \
          ibv_wr_start of its own: ibv_wr_complete fails with EINVAL; let each thread start a session, \
-         or lock the endpoint (libfabric's FI_THREAD_COMPLETION and FI_THREAD_DOMAIN ask for that)\n"
-    );
-    // Not `eprintln`, which panics when nobody takes the line.
-    let _ = std::io::stderr().write_all(line.as_bytes());
+         or lock the endpoint (libfabric's FI_THREAD_COMPLETION and FI_THREAD_DOMAIN ask for that)"
+    ));
 }
 
 /// Tries before the processor is offered to others: the holder may need it to finish.
@@ -69,7 +69,7 @@ impl<T> Session<T> {
         while self.is_open.swap(true, Ordering::Acquire) {
             tries += 1;
             if tries % SPINS == 0 {
-                if softefa::is_forked_child() {
+                if !self.made.is_current() {
                     // The holder is a thread of the parent.
                     return;
                 }
@@ -108,7 +108,7 @@ impl<T> Session<T> {
                 Ok(leave) => break leave,
                 Err(NoEntry::Closed) => return None,
                 // Whoever is inside is a thread of the parent.
-                Err(NoEntry::Shared) if softefa::is_forked_child() => return None,
+                Err(NoEntry::Shared) if !self.made.is_current() => return None,
                 Err(NoEntry::Shared) => std::thread::yield_now(),
             }
         };

@@ -1,7 +1,6 @@
 //! Where the private sysfs tree is, and the verbs functions that read sysfs.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int};
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::{fs, ptr};
@@ -24,12 +23,7 @@ const SUBDIR: &str = "sysfs";
 pub(crate) fn prepare(config: &Config) -> PathBuf {
     let root = config.run_dir.as_ref().map_or_else(|| default_root(config), |dir| dir.join(SUBDIR));
     if let Err(error) = softefa::sysfs::create(&root, &config.devices, config.profile) {
-        // Not `eprintln`, which panics when nobody takes the line.
-        let _ = writeln!(
-            std::io::stderr(),
-            "softefa: cannot write the sysfs tree {}: {error}",
-            root.display()
-        );
+        softefa::say(&format!("softefa: cannot write the sysfs tree {}: {error}", root.display()));
     }
     if let Ok(value) = CString::new(root.as_os_str().as_bytes()) {
         // SAFETY: both are C strings; the environment is changed once, when the program first asks

@@ -33,7 +33,7 @@ pub(crate) unsafe extern "C" fn alloc_td(
 ) -> *mut ibv_td {
     panic::pointer(|| {
         // SAFETY: the program passes an open context.
-        unsafe { handle::borrow::<Context>(context) }?;
+        unsafe { handle::borrow::<Context>(context) }?.owner.check()?;
         // SAFETY: null, or attributes of the program.
         let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
         if attr.comp_mask != 0 {
@@ -67,6 +67,7 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
         let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
         // SAFETY: the program passes a live protection domain.
         let real = unsafe { handle::borrow::<Pd>(attr.pd) }?;
+        real.owner.check()?;
         if real.context() != context {
             return Err(Errno::EINVAL);
         }

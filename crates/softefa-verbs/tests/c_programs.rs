@@ -41,6 +41,15 @@ fn check_with_packets(name: &str) {
     assert!(run.counter("tx_pkts") > 0, "{name} never touched the device");
 }
 
+/// As [`check_with_packets`], of a program whose children use what they inherited.
+fn check_telling_children(name: &str) {
+    let run = run(name, &[]);
+    let said = String::from_utf8_lossy(&run.output.stderr);
+    assert!(run.output.status.success(), "{}\n{said}", run.output.status);
+    assert!(said.lines().all(|line| line.starts_with("softefa: process")), "{said}");
+    assert!(run.counter("tx_pkts") > 0, "{name} never touched the device");
+}
+
 #[test]
 fn layouts_are_those_of_the_headers() {
     compile("layout");
@@ -196,12 +205,24 @@ fn thread_domains_change_nothing() {
 
 #[test]
 fn forked_child_leaves_the_device_alone() {
-    check_with_packets("fork");
+    check_telling_children("fork");
 }
 
 #[test]
 fn forked_child_waits_for_nobody() {
-    check_with_packets("children");
+    check_telling_children("children");
+}
+
+/// Eight children, a grandchild and a daemon: each is told once what it inherited.
+#[test]
+fn children_open_the_device_anew() {
+    let run = run("anew", &[]);
+    let said = String::from_utf8_lossy(&run.output.stderr);
+    assert!(run.output.status.success(), "{}\n{said}", run.output.status);
+    let is_told =
+        |line: &str| line.starts_with("softefa: process") && line.contains("open the device anew");
+    assert!(said.lines().all(is_told) && said.lines().count() == 10, "{said}");
+    assert_eq!(run.devices(), 11, "each process counts for itself");
 }
 
 #[test]

@@ -77,7 +77,8 @@ impl Ah {
         if !self.live.swap(false, Ordering::AcqRel) {
             return false;
         }
-        if self.device.ahns.release((self.pd, self.addr)) {
+        // In a child the lock may be taken for ever.
+        if self.device.is_own() && self.device.ahns.release((self.pd, self.addr)) {
             service::flush_toward(self.pd, self.addr);
         }
         true

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::cq::Cq;
+use crate::generation::Generation;
 use crate::poll_set::EventFd;
 
 /// Completion channel; serves any number of completion queues.
@@ -18,6 +19,7 @@ pub struct Channel {
     /// Holds one for each queued event, so that programs can poll it.
     counter: EventFd,
     queue: Mutex<Queue>,
+    made: Generation,
 }
 
 /// The channel was closed while somebody slept on it.
@@ -37,7 +39,8 @@ impl Channel {
     /// # Errors
     /// The operating system has no file descriptor left.
     pub fn create() -> io::Result<Arc<Self>> {
-        Ok(Arc::new(Self { counter: EventFd::semaphore()?, queue: Mutex::default() }))
+        let (counter, made) = (EventFd::semaphore()?, Generation::current());
+        Ok(Arc::new(Self { counter, queue: Mutex::default(), made }))
     }
 
     /// Readable while an event waits. A program may set `O_NONBLOCK` on it.
@@ -51,8 +54,11 @@ impl Channel {
     /// is one. `None` when it was withdrawn in between: read again.
     ///
     /// # Errors
-    /// The channel was closed.
+    /// The channel was closed, or this process was forked off the one that made it.
     pub fn take_event(&self) -> Result<Option<Arc<Cq>>, ChannelClosed> {
+        if !self.made.is_usable() {
+            return Err(ChannelClosed);
+        }
         let mut queue = self.lock();
         while let Some(event) = queue.events.pop_front() {
             if let Some(cq) = event.upgrade() {
@@ -70,6 +76,10 @@ impl Channel {
 
     /// Wakes everybody who sleeps on the channel, for good.
     pub fn close(&self) {
+        // A child shares the counter with its parent.
+        if !self.made.is_current() {
+            return;
+        }
         self.lock().is_closed = true;
         self.counter.raise();
     }

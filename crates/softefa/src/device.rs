@@ -14,6 +14,7 @@ use crate::counters::{Counter, Counters};
 use crate::cq::Family;
 use crate::fault::{Blackholes, FaultSpec};
 use crate::framing::Layout;
+use crate::generation::Generation;
 use crate::gid::Gid;
 use crate::host;
 use crate::lifecycle;
@@ -38,14 +39,6 @@ pub enum OpenError {
         name: String,
         /// The address.
         addr: Ipv4Addr,
-    },
-    /// This process was forked off one that had opened a device ([`crate::is_forked_child`]).
-    #[error(
-        "device {name}: this process was forked from one that uses a device; exec the program, or fork before the first use"
-    )]
-    Forked {
-        /// Device name.
-        name: String,
     },
     /// The operating system refused a socket or a file.
     #[error("device {name}: {what} failed")]
@@ -95,6 +88,7 @@ pub struct Device {
     pub(crate) live: Live,
     pub(crate) family: Family,
     failed: AtomicBool,
+    made: Generation,
 }
 
 impl Device {
@@ -104,10 +98,6 @@ impl Device {
     /// [`OpenError`].
     pub fn open(spec: &DeviceSpec, config: &Config) -> Result<Arc<Self>, OpenError> {
         let (name, addr) = (spec.name.clone(), spec.addr);
-        if lifecycle::is_forked_child() {
-            return Err(OpenError::Forked { name });
-        }
-        // Not with the first queue pair: the counters and the capture ring are this process's alone.
         lifecycle::install();
         memory::signals::install();
         let Some(mtu_bytes) = link_mtu_bytes(addr) else {
@@ -164,6 +154,7 @@ impl Device {
             live: Live::default(),
             family: Family::default(),
             failed: AtomicBool::new(false),
+            made: Generation::current(),
             attr,
         }))
     }
@@ -218,6 +209,11 @@ impl Device {
     /// [`AllocPdError`].
     pub fn alloc_pd(self: &Arc<Self>) -> Result<Arc<Pd>, AllocPdError> {
         self.counters.command(Pd::new(self), Some(Counter::AllocPdErr))
+    }
+
+    /// This process opened it. What a child inherits does nothing ([`Generation`]).
+    pub(crate) fn is_own(&self) -> bool {
+        self.made.is_current()
     }
 
     /// From now on it takes no queue pairs; whether that is new.
@@ -316,7 +312,7 @@ impl Device {
     /// they accepted say so once more and give their descriptors back. Not with faults on the wire,
     /// which would eat what is said.
     pub fn close(self: &Arc<Self>) {
-        if !self.faults.is_on_the_wire() && !lifecycle::is_forked_child() {
+        if !self.faults.is_on_the_wire() && self.is_own() {
             service::say_farewell(self);
         }
     }

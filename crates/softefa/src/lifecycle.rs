@@ -1,46 +1,33 @@
-//! The process around the adapter: its end and its children.
+//! The process around the adapter: its end, and its threads.
 //!
 //! Nothing is torn down in a destructor: libfabric destroys its queue pairs in its own library
 //! destructor, which may run after ours would. At exit the last acknowledgements are repeated,
 //! because nobody will be there to answer a retransmission (docs/ARCHITECTURE.md, "The end of a peer").
 
 use std::io;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::generation::PerProcess;
 use crate::service;
 
-static FORKED: AtomicBool = AtomicBool::new(false);
-
-/// This process was forked from one that had opened a device: sockets and files are shared, locks may
-/// be held by threads that do not exist here, and the service thread is missing. Objects that were
-/// made before do nothing here, and a device cannot be opened.
-#[must_use]
-pub fn is_forked_child() -> bool {
-    FORKED.load(Ordering::Relaxed)
-}
-
-/// Installs the handlers once per process.
+/// Installs the handler of the exit once. Children inherit it.
 #[allow(unsafe_code)]
 pub(crate) fn install() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: both handlers are plain functions that live as long as the program; they do not
-        // unwind. When the C library has no room for them the exit is merely less polite.
-        unsafe {
-            libc::atexit(at_exit);
-            libc::pthread_atfork(None, None, Some(in_child));
-        }
-    });
+    static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
+    if !IS_INSTALLED.swap(true, Ordering::Relaxed) {
+        // SAFETY: the handler is a plain function that lives as long as the program; it does not
+        // unwind. When the C library has no room for it the exit is merely less polite.
+        unsafe { libc::atexit(at_exit) };
+    }
 }
 
 /// Ends this process as SIGKILL does, so long from now; the first caller decides. The kernel does
-/// it, whatever the program is at. Children do not inherit it.
+/// it, whatever the program is at. Children do not inherit it and have their own.
 #[allow(unsafe_code)]
 pub(crate) fn end_after(after_ns: u64) -> io::Result<()> {
-    static ARMED: AtomicBool = AtomicBool::new(false);
-    if ARMED.swap(true, Ordering::Relaxed) {
+    static IS_ARMED: PerProcess<AtomicBool> = PerProcess::new();
+    if IS_ARMED.get_or_init(AtomicBool::default).swap(true, Ordering::Relaxed) {
         return Ok(());
     }
     // A timer of 0 would never expire.
@@ -65,13 +52,7 @@ pub(crate) fn end_after(after_ns: u64) -> io::Result<()> {
 }
 
 extern "C" fn at_exit() {
-    if !is_forked_child() {
-        service::say_goodbye();
-    }
-}
-
-extern "C" fn in_child() {
-    FORKED.store(true, Ordering::Relaxed);
+    service::say_goodbye();
 }
 
 /// Starts a thread of ours; whether that worked. It takes no signal from its first instruction on:

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::lifecycle;
+use crate::generation::Generation;
 use crate::local_copy::lease::Lease;
 use crate::pd::PdId;
 use crate::service;
@@ -109,7 +109,7 @@ impl Mr {
     /// adapter has stopped writing to it. Idempotent.
     pub fn deregister(&self) {
         // In a child its locks may be taken for ever, and the memory is a copy.
-        if !lifecycle::is_forked_child() && self.region.lease.end() {
+        if self.table.made.is_current() && self.region.lease.end() {
             self.table.remove(self.region.key);
             service::retire(&self.table, self.region.key);
         }
@@ -194,12 +194,13 @@ pub(crate) struct MrTable {
     slots: RwLock<Slots>,
     max: u32,
     max_bytes: u64,
+    made: Generation,
 }
 
 impl MrTable {
     pub(crate) fn new(max: u32, max_bytes: u64) -> Arc<Self> {
         assert!(max <= 1 << SLOT_BITS);
-        Arc::new(Self { slots: RwLock::default(), max, max_bytes })
+        Arc::new(Self { slots: RwLock::default(), max, max_bytes, made: Generation::current() })
     }
 
     /// Whether the device takes such a region; not whether there is memory.

@@ -1,12 +1,12 @@
 //! This process and others, as the kernel shows them.
 
 use std::fs;
-use std::sync::OnceLock;
 
-/// Id of this process, asked of the kernel once. A child that was forked off does nothing here that
-/// needs its own.
+use crate::generation::PerProcess;
+
+/// Id of this process, asked of the kernel once.
 pub(crate) fn own_id() -> u32 {
-    static ID: OnceLock<u32> = OnceLock::new();
+    static ID: PerProcess<u32> = PerProcess::new();
     *ID.get_or_init(std::process::id)
 }
 

@@ -7,11 +7,19 @@
 //! Destroyed queue pairs linger here, so that a lost last acknowledgement does not turn a delivered
 //! message into an error.
 //!
+//! The list of living queue pairs does not depend on the thread, which the operating system may refuse:
+//! who takes memory or an address handle away finds them there and waits for their turns. Without the
+//! thread nothing lingers, because nobody would drive it while its program does something else, and
+//! peers would hear neither an answer nor a refusal: the last acknowledgements are repeated at once and
+//! the socket is closed, as when a device is closed.
+//!
 //! A panic in a turn is a mistake of ours, and the program did nothing to deserve it: the device is
 //! dead from then on ([`Qp::fail`]), its thread and its other devices go on. So it is when the turn
 //! was the program's own, which hears of that one by an error.
 
-use std::io::{self, Write};
+mod farewell;
+
+use std::io;
 use std::net::Ipv4Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,12 +28,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use srd::Instant;
 
 use crate::device::Device;
+use crate::generation::PerProcess;
 use crate::host;
 use crate::lifecycle;
 use crate::mr::MrTable;
 use crate::pd::PdId;
 use crate::poll_set::{EventFd, PollSet, Ready};
 use crate::qp::{Driven, Qp, Served};
+use crate::say::say;
 
 /// How often polled queue pairs are looked at.
 const TICK_NS: u64 = 2_000_000;
@@ -34,8 +44,10 @@ const TICK_NS: u64 = 2_000_000;
 const LINGER_NS: u64 = 250_000_000;
 /// Destroyed queue pairs of a process that answer at the same time. Each keeps a descriptor.
 const LINGERING_MAX: usize = 32;
-/// How often the last acknowledgements are repeated at exit.
-const GOODBYES: usize = 3;
+
+pub(crate) use farewell::{give_up_lingering, say_farewell, say_goodbye};
+
+use farewell::repeat_last_acks;
 
 #[derive(Clone)]
 struct Lingering {
@@ -62,19 +74,29 @@ impl Ward {
     }
 }
 
+#[derive(Default)]
 struct Service {
     ward: Mutex<Ward>,
-    sockets: PollSet,
-    doorbell: EventFd,
     /// The doorbell rang and the thread has not looked yet.
     is_called: AtomicBool,
+    /// There when the thread runs.
+    station: OnceLock<Arc<Station>>,
+    /// Held by whoever starts it.
+    starting: Mutex<()>,
 }
 
-static SERVICE: OnceLock<Option<Service>> = OnceLock::new();
+/// What the thread waits at.
+struct Station {
+    sockets: PollSet,
+    doorbell: EventFd,
+}
 
-/// Takes a new queue pair into care; the first one starts the thread.
+static SERVICE: PerProcess<Service> = PerProcess::new();
+
+/// Takes a new queue pair into care and starts the thread, unless it runs or is refused.
 pub(crate) fn adopt(qp: &Arc<Qp>) {
-    let Some(service) = service() else { return };
+    let service = service();
+    service.start();
     let mut ward = service.lock();
     ward.live = ward.live.iter().chain([qp]).cloned().collect();
     drop(ward);
@@ -82,49 +104,33 @@ pub(crate) fn adopt(qp: &Arc<Qp>) {
 }
 
 /// Takes a destroyed queue pair out of care. It goes on answering for what it accepted at
-/// `last_accepted`, if that was lately; otherwise its socket is closed when this returns. Of too
-/// many that linger the one closest to its end is given up.
+/// `last_accepted`, if that was lately and the thread runs; otherwise its socket is closed when this
+/// returns. Of too many that linger the one closest to its end is given up.
 pub(crate) fn release(qp: &Arc<Qp>, last_accepted: Option<Instant>) {
-    let Some(service) = service() else { return close(&[Arc::clone(qp.driven())], None) };
+    let service = service();
     let until = last_accepted.map(|at| at.plus_ns(LINGER_NS)).filter(|until| *until > host::now());
     let mut ward = service.lock();
     ward.live = ward.live.iter().filter(|other| !Arc::ptr_eq(other, qp)).cloned().collect();
     let mut given_up = Vec::new();
+    let mut is_unheard = false;
     match until {
-        None => given_up.push(Arc::clone(qp.driven())),
-        Some(until) => {
+        Some(until) if service.station.get().is_some() => {
             let (driven, device) = (Arc::clone(qp.driven()), Arc::clone(qp.pd().device()));
             ward.lingering.push(Lingering { driven, device, until });
             given_up.extend(ward.give_up_beyond(LINGERING_MAX));
         }
+        _ => {
+            is_unheard = until.is_some();
+            given_up.push(Arc::clone(qp.driven()));
+        }
     }
     drop(ward);
-    close(&given_up, Some(&service.sockets));
+    if is_unheard {
+        // A queue pair that broke must not break who destroys another.
+        let _ = sound(|| repeat_last_acks(|| given_up.iter().map(|driven| &**driven)));
+    }
+    close(&given_up, service.sockets());
     service.wake();
-}
-
-/// Closes the sockets of all queue pairs that linger, because the process needs descriptors;
-/// whether there were any.
-pub(crate) fn give_up_lingering() -> bool {
-    let Some(Some(service)) = SERVICE.get() else { return false };
-    if lifecycle::is_forked_child() {
-        return false;
-    }
-    let given_up: Vec<_> = service.lock().give_up_beyond(0).collect();
-    close(&given_up, Some(&service.sockets));
-    !given_up.is_empty()
-}
-
-/// Ends the lingering of `device`, which its program has closed: the last acknowledgements are
-/// repeated, as at the end of a process, and the sockets closed.
-pub(crate) fn say_farewell(device: &Arc<Device>) {
-    let Some(Some(service)) = SERVICE.get() else { return };
-    let mut ward = service.lock();
-    let is_of_device = |l: &mut Lingering| Arc::ptr_eq(&l.device, device);
-    let given_up: Vec<_> = ward.lingering.extract_if(.., is_of_device).map(|l| l.driven).collect();
-    drop(ward);
-    repeat_last_acks(|| given_up.iter().map(|driven| &**driven));
-    close(&given_up, Some(&service.sockets));
 }
 
 /// Closes the sockets of queue pairs that are in nobody's care.
@@ -150,97 +156,72 @@ pub(crate) fn flush_toward(pd: PdId, addr: Ipv4Addr) {
     }
 }
 
-/// A turn of `qp` broke outside of the thread, which ends the queue pairs of its device at once.
+/// A turn of `qp` broke outside of the thread, which ends the queue pairs of its device at once. Where
+/// it does not run, the caller does, who holds none of them.
 #[cold]
 pub(crate) fn fail_broken(qp: &Qp) {
-    match service() {
-        Some(service) => {
-            service.lock().broken.push(Arc::clone(qp.pd().device()));
-            service.wake();
-        }
-        None => qp.fail(),
+    let (service, device) = (service(), qp.pd().device());
+    if service.station.get().is_some() {
+        service.lock().broken.push(Arc::clone(device));
+        service.wake();
+    } else {
+        service.fail(device);
     }
 }
 
 /// Every queue pair of this process that is not destroyed.
 fn live() -> Arc<[Arc<Qp>]> {
-    match SERVICE.get() {
-        Some(Some(service)) if !lifecycle::is_forked_child() => service.lock().live.clone(),
-        _ => Arc::default(),
-    }
-}
-
-/// Repeats the last acknowledgements of all queue pairs, living and lingering. Called on the way out
-/// of a process, which a panic must not turn into an abort.
-pub(crate) fn say_goodbye() {
-    let _ = sound(try_say_goodbye);
-}
-
-fn try_say_goodbye() {
-    let Some(Some(service)) = SERVICE.get() else { return };
-    // Not for ever: a thread that was ended inside a turn never gives the lock back.
-    let Some(ward) = try_for_a_moment(|| service.ward.try_lock().ok()) else { return };
-    let lingering = || ward.lingering.iter().map(|lingering| &*lingering.driven);
-    repeat_last_acks(|| ward.live.iter().map(|qp| &**qp.driven()).chain(lingering()));
-}
-
-/// Repeats the last acknowledgements of `all`, several times, because nobody will answer for them.
-fn repeat_last_acks<'a, I: Iterator<Item = &'a Driven>>(all: impl Fn() -> I) {
-    for round in 0..GOODBYES {
-        if all().next().is_none() {
-            return;
-        }
-        if round > 0 {
-            // Apart, so that one full buffer does not eat all copies.
-            std::thread::sleep(std::time::Duration::from_micros(100));
-        }
-        for driven in all() {
-            try_for_a_moment(|| driven.final_acks(host::now()).then_some(()));
-        }
-    }
-}
-
-/// Tries again for up to a millisecond.
-fn try_for_a_moment<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
-    let start = host::now();
-    loop {
-        let result = attempt();
-        if result.is_some() || host::now().ns_since(start) > 1_000_000 {
-            return result;
-        }
-        std::thread::yield_now();
-    }
+    SERVICE.get().map_or_else(Arc::default, |service| Arc::clone(&service.lock().live))
 }
 
 /// Something changed that the thread could not see.
 pub(crate) fn wake() {
-    if let Some(Some(service)) = SERVICE.get() {
+    if let Some(service) = SERVICE.get() {
         service.wake();
     }
 }
 
 /// Somebody drives queue pairs while their program sleeps.
 pub(crate) fn is_there() -> bool {
-    service().is_some()
+    service().start()
 }
 
-/// The running service; `None` when the operating system refused a descriptor or a thread, in
-/// which case queue pairs progress only while they are polled.
-fn service() -> Option<&'static Service> {
-    let service = SERVICE.get_or_init(|| Service::new().ok()).as_ref()?;
-    static STARTED: OnceLock<bool> = OnceLock::new();
-    let started = STARTED.get_or_init(|| {
-        lifecycle::install();
-        lifecycle::spawn("softefa", 256 << 10, move || service.run())
-    });
-    started.then_some(service)
+/// What this process has in care.
+fn service() -> &'static Service {
+    SERVICE.get_or_init(Service::default)
 }
 
-impl Service {
+impl Station {
     fn new() -> io::Result<Self> {
         let (sockets, doorbell) = (PollSet::new()?, EventFd::doorbell()?);
         sockets.add(doorbell.fd());
-        Ok(Self { ward: Mutex::default(), sockets, doorbell, is_called: AtomicBool::new(false) })
+        Ok(Self { sockets, doorbell })
+    }
+}
+
+impl Service {
+    /// Starts the thread; `false` when the operating system refuses a descriptor or the thread. Queue
+    /// pairs then progress only while they are polled, and the next one tries again.
+    fn start(&'static self) -> bool {
+        if self.station.get().is_some() {
+            return true;
+        }
+        let _first = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.station.get().is_some() {
+            return true;
+        }
+        let Ok(station) = Station::new().map(Arc::new) else { return false };
+        let of_thread = Arc::clone(&station);
+        let is_started = lifecycle::spawn("softefa", 256 << 10, move || self.run(of_thread));
+        if is_started {
+            self.station.get_or_init(|| station);
+        }
+        is_started
+    }
+
+    /// The set of the thread, if it runs.
+    fn sockets(&self) -> Option<&PollSet> {
+        self.station.get().map(|station| &station.sockets)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Ward> {
@@ -248,30 +229,32 @@ impl Service {
     }
 
     fn wake(&self) {
+        let Some(station) = self.station.get() else { return };
         if !self.is_called.swap(true, Ordering::SeqCst) {
-            self.doorbell.raise();
+            station.doorbell.raise();
         }
     }
 
-    fn run(&self) {
+    fn run(&self, station: Arc<Station>) {
+        let Station { sockets, doorbell } = &**self.station.get_or_init(|| station);
         let mut ready = Ready::NONE;
         loop {
-            let timeout_ns = sound(|| self.tick(&ready));
+            let timeout_ns = sound(|| self.tick(sockets, &ready));
             let timeout_ns = timeout_ns.unwrap_or_else(|| {
                 self.fail_all();
                 Some(TICK_NS)
             });
-            self.sockets.wait(timeout_ns, &mut ready);
-            if ready.contains(self.doorbell.fd()) {
+            sockets.wait(timeout_ns, &mut ready);
+            if ready.contains(doorbell.fd()) {
                 // A wake-up that comes in between rings again or is seen by the tick.
-                let _ = self.doorbell.take();
+                let _ = doorbell.take();
                 self.is_called.store(false, Ordering::SeqCst);
             }
         }
     }
 
     /// Drives what needs it; how long the thread may sleep.
-    fn tick(&self, ready: &Ready) -> Option<u64> {
+    fn tick(&self, sockets: &PollSet, ready: &Ready) -> Option<u64> {
         let now = host::now();
         let broken = std::mem::take(&mut self.lock().broken);
         broken.iter().for_each(|device| self.fail(device));
@@ -279,7 +262,7 @@ impl Service {
         let mut next = u64::MAX;
         let tick_ns = now.plus_ns(TICK_NS).as_ns();
         for Lingering { driven, until, .. } in &lingering {
-            driven.join(&self.sockets);
+            driven.join(sockets);
             let is_due = driven.due_ns() <= now.as_ns() || ready.contains(driven.receive_fd());
             let Some(is_done) = sound(|| !is_due || driven.linger_turn(now)) else {
                 self.end_lingering(driven);
@@ -293,7 +276,7 @@ impl Service {
                 self.fail(qp.pd().device());
             }
             if qp.has_failed() {
-                driven.leave(&self.sockets);
+                driven.leave(sockets);
                 continue;
             }
             let is_ready = ready.contains(driven.receive_fd());
@@ -304,13 +287,13 @@ impl Service {
             match sound(|| qp.service_turn(now)) {
                 None => self.fail(qp.pd().device()),
                 Some(Served::Until(at)) => {
-                    driven.join(&self.sockets);
+                    driven.join(sockets);
                     next = next.min(at.map_or(u64::MAX, Instant::as_ns));
                 }
                 // Not waiting for the socket matters here: it may stay readable for as long as
                 // the program, which holds the lock, is scheduled away.
                 Some(Served::Busy) => {
-                    driven.leave(&self.sockets);
+                    driven.leave(sockets);
                     next = next.min(tick_ns);
                 }
             }
@@ -323,7 +306,7 @@ impl Service {
         let mut ward = self.lock();
         for Lingering { driven, .. } in ward.lingering.extract_if(.., |l| l.until <= now) {
             // Somebody may hold the queue pair for longer; peers must not wait for that.
-            driven.close(Some(&self.sockets));
+            driven.close(self.sockets());
         }
         (Arc::clone(&ward.live), ward.lingering.clone())
     }
@@ -334,7 +317,9 @@ impl Service {
         let is_of_device = |qp: &&Arc<Qp>| Arc::ptr_eq(qp.pd().device(), device);
         let live = Arc::clone(&self.lock().live);
         for qp in live.iter().filter(is_of_device) {
-            qp.driven().leave(&self.sockets);
+            if let Some(sockets) = self.sockets() {
+                qp.driven().leave(sockets);
+            }
             // What was posted is as good as lost when even this fails.
             let _ = sound(|| qp.fail());
         }
@@ -345,13 +330,11 @@ impl Service {
         if !is_new {
             return;
         }
-        let line = format!(
+        say(&format!(
             "softefa: device {} failed by a mistake of softefa's own (see above): its queue pairs are in \
-             the error state; please report it\n",
+             the error state; please report it",
             device.name()
-        );
-        // Not `eprintln`, which panics when nobody takes the line.
-        let _ = io::stderr().write_all(line.as_bytes());
+        ));
     }
 
     /// As [`Service::fail`] for every device, when it cannot be told which one it was.
@@ -369,7 +352,7 @@ impl Service {
 
     fn end_lingering(&self, driven: &Arc<Driven>) {
         self.lock().lingering.retain(|l| !Arc::ptr_eq(&l.driven, driven));
-        close(std::slice::from_ref(driven), Some(&self.sockets));
+        close(std::slice::from_ref(driven), self.sockets());
     }
 }
 
@@ -379,5 +362,7 @@ fn sound<T>(turn: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(turn)).ok()
 }
 
+#[cfg(test)]
+mod refused;
 #[cfg(test)]
 mod tests;

@@ -55,6 +55,12 @@ impl Run {
         let values = self.processes.iter().flat_map(|process| &process.values);
         values.filter(|(counter, _)| *counter == name).map(|(_, value)| value).sum()
     }
+
+    /// Devices that were opened, each in each process once.
+    #[allow(dead_code, reason = "not every test counts them")]
+    pub(crate) fn devices(&self) -> usize {
+        self.processes.len()
+    }
 }
 
 /// Runs `program` with these arguments and variables, for at most a minute.

@@ -18,8 +18,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use crate::generation::Generation;
 use crate::host;
-use crate::lifecycle;
 use crate::process;
 
 pub use attachment::Attachment;
@@ -44,6 +44,7 @@ pub(crate) struct Capture {
     /// `None` when nobody could find the ring.
     path: Option<PathBuf>,
     state: Mutex<State>,
+    made: Generation,
 }
 
 #[derive(Debug)]
@@ -57,13 +58,17 @@ enum State {
 impl Capture {
     /// For a device nobody can look at.
     pub(crate) fn never() -> Self {
-        Self { request: Request::never(), path: None, state: Mutex::new(State::Closed) }
+        Self::new(Request::never(), None)
     }
 
     /// For a device in `run_dir`.
     pub(crate) fn in_dir(run_dir: &Path, device: &str, request: Request) -> Self {
         let path = Some(ring_path(run_dir, device, std::process::id()));
-        Self { request, path, state: Mutex::new(State::Closed) }
+        Self::new(request, path)
+    }
+
+    fn new(request: Request, path: Option<PathBuf>) -> Self {
+        Self { request, path, state: Mutex::new(State::Closed), made: Generation::current() }
     }
 
     /// Somebody reads, or did a moment ago.
@@ -77,7 +82,7 @@ impl Capture {
     #[cold]
     pub(crate) fn record(&self, head: &Record, copy: impl FnOnce(usize, &mut Vec<u8>)) {
         // The ring of a child is its parent's, too.
-        if lifecycle::is_forked_child() || !self.request.is_current(host::now()) {
+        if !self.made.is_current() || !self.request.is_current(host::now()) {
             return;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,6 +12,7 @@ pub use file::{ProcessCounters, count_foreign, read_dir};
 pub(crate) use file::{map, request_words};
 
 use crate::capture::Request;
+use crate::generation::Generation;
 use crate::mapped::Words;
 
 macro_rules! counters {
@@ -157,12 +158,13 @@ impl Counter {
 #[derive(Debug)]
 pub struct Counters {
     values: Words,
+    made: Generation,
 }
 
 impl Counters {
     /// Counters that only this process sees.
     pub(crate) fn private() -> Self {
-        Self { values: Words::own(Counter::ALL.len()) }
+        Self { values: Words::own(Counter::ALL.len()), made: Generation::current() }
     }
 
     /// Counters of the device at `addr` in `run_dir`, readable by others, and what others ask of
@@ -173,7 +175,7 @@ impl Counters {
         addr: Ipv4Addr,
     ) -> io::Result<(Self, Request)> {
         let (values, request) = file::create(run_dir, device, addr)?;
-        Ok((Self { values }, request))
+        Ok((Self { values, made: Generation::current() }, request))
     }
 
     /// Raises a maximum to `value`, if it is lower.
@@ -194,6 +196,10 @@ impl Counters {
         result: Result<T, E>,
         refused: Option<Counter>,
     ) -> Result<T, E> {
+        // The file is the parent's, too, and no child's commands reach the device.
+        if !self.made.is_current() {
+            return result;
+        }
         self.add(Counter::SubmittedCmds, 1);
         if result.is_err() {
             self.add(Counter::CmdsErr, 1);

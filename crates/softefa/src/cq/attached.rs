@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use srd::Instant;
 
-use crate::lifecycle;
 use crate::poll_set::{PollSet, Ready};
 use crate::qp::Qp;
 
@@ -45,8 +44,7 @@ impl Attached {
 
     pub(super) fn without(&self, qp: &Qp) -> Self {
         let stay = self.qps.iter().filter(|other| !std::ptr::eq(Arc::as_ptr(other), qp));
-        // A child shares the set with its parent.
-        if let Some(set) = self.crowd.as_ref().filter(|_| !lifecycle::is_forked_child()) {
+        if let Some(set) = &self.crowd {
             set.remove(qp.driven().receive_fd());
         }
         Self { qps: stay.cloned().collect(), crowd: self.crowd.clone() }

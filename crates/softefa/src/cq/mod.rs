@@ -14,8 +14,8 @@ use crate::channel::{Channel, Events};
 use crate::completion::{Completion, Unpolled};
 use crate::counters::Counter;
 use crate::device::Device;
+use crate::generation::Generation;
 use crate::host;
-use crate::lifecycle;
 use crate::qp::Qp;
 use crate::service;
 
@@ -86,6 +86,7 @@ pub struct Cq {
     last_armed_ns: AtomicU64,
     last_driven_ns: AtomicU64,
     last_helped_ns: AtomicU64,
+    made: Generation,
 }
 
 /// So long after a poll or an arming nothing is concluded from the absence of the next one.
@@ -139,6 +140,7 @@ impl Cq {
             last_armed_ns: AtomicU64::new(0),
             last_driven_ns: AtomicU64::new(0),
             last_helped_ns: AtomicU64::new(0),
+            made: Generation::current(),
         });
         device.family.join(&cq);
         Ok(cq)
@@ -159,7 +161,7 @@ impl Cq {
     /// Queue pairs still using this queue; destroy them first.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
-        !self.attached().is_empty()
+        self.made.is_current() && !self.attached().is_empty()
     }
 
     /// Hands up to `max` finished work requests to `take`, oldest first, and returns how many. When
@@ -167,7 +169,7 @@ impl Cq {
     /// then whenever progress is wanted. `take` must not call back into this queue. A process that was
     /// forked off the one that made the queue gets nothing.
     pub fn poll(&self, max: usize, mut take: impl FnMut(&Completion)) -> usize {
-        if lifecycle::is_forked_child() {
+        if !self.made.is_usable() {
             return 0;
         }
         let taken = self.drain(max, &mut take);
@@ -185,12 +187,12 @@ impl Cq {
     /// Takes one finished work request without running the adapter.
     pub fn pop(&self) -> Option<Completion> {
         // In a child the lock may be taken for ever, and what is behind it is the parent's.
-        if lifecycle::is_forked_child() { None } else { self.lock().pop() }
+        if self.made.is_usable() { self.lock().pop() } else { None }
     }
 
     /// Takes one finished work request; runs one turn of the adapter first when none is there.
     pub fn poll_one(&self) -> Option<Completion> {
-        if lifecycle::is_forked_child() {
+        if !self.made.is_usable() {
             return None;
         }
         if let Some(completion) = self.lock().pop() {
@@ -213,7 +215,7 @@ impl Cq {
         if self.events.channel().is_none() {
             return Err(ArmError::NoChannel);
         }
-        if lifecycle::is_forked_child() || !service::is_there() {
+        if !self.made.is_usable() || !service::is_there() {
             return Err(ArmError::NoService);
         }
         self.last_armed_ns.store(host::now().as_ns(), Ordering::Relaxed);
@@ -240,12 +242,17 @@ impl Cq {
 
     /// The program is done with `count` events of this queue.
     pub fn acknowledge_events(&self, count: u32) {
-        self.events.acknowledge(count);
+        if self.made.is_current() {
+            self.events.acknowledge(count);
+        }
     }
 
     /// No more events: disarms the queue, removes the events nobody took, and waits until those
     /// that were taken are acknowledged.
     pub fn retire_events(&self) {
+        if !self.made.is_current() {
+            return;
+        }
         let ring = self.lock();
         self.is_armed.store(false, Ordering::SeqCst);
         drop(ring);
@@ -363,7 +370,7 @@ fn is_fresh(at_ns: &AtomicU64, now: Instant) -> bool {
 impl Drop for Cq {
     fn drop(&mut self) {
         // In a child the lock of the family may be taken for ever.
-        if lifecycle::is_forked_child() {
+        if !self.made.is_current() {
             return;
         }
         self.device.live.cqs.fetch_sub(1, Ordering::Relaxed);

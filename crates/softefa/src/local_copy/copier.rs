@@ -10,10 +10,11 @@
 //! for it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::pull::{Pulls, Who};
+use crate::generation::PerProcess;
 use crate::host;
 use crate::lifecycle;
 
@@ -43,7 +44,7 @@ pub(crate) fn call(pulls: &Arc<Pulls>) {
 
 /// The running copier; `None` where it would only compete with who calls it.
 fn copier() -> Option<&'static Copier> {
-    static COPIER: OnceLock<Option<&'static Copier>> = OnceLock::new();
+    static COPIER: PerProcess<Option<&'static Copier>> = PerProcess::new();
     *COPIER.get_or_init(|| {
         // Of those this thread may use, which the new one inherits.
         let processors = std::thread::available_parallelism().map_or(1, usize::from);

@@ -4,9 +4,9 @@
 //! bytes (SRD-10.7). Ending it is the promise the owner needs: no byte that is read later counts.
 //! Values count up from a random one, so that no two processes have the same.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use crate::generation::PerProcess;
 use crate::host;
 
 /// Value of a lease that nobody has.
@@ -23,7 +23,7 @@ impl Lease {
 
     /// Gives the word a value no lease of this process had before.
     pub(crate) fn begin(&self) {
-        static FIRST: OnceLock<u64> = OnceLock::new();
+        static FIRST: PerProcess<u64> = PerProcess::new();
         static BEGUN: AtomicU64 = AtomicU64::new(0);
         let number = BEGUN.fetch_add(1, Ordering::Relaxed);
         let value = FIRST.get_or_init(host::random_u64).wrapping_add(number).max(ENDED + 1);

@@ -10,10 +10,10 @@
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::mem::{MaybeUninit, transmute, zeroed};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Once, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use super::copy;
+use crate::generation::PerProcess;
 
 type Real = unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
 type WithInfo = unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
@@ -63,14 +63,19 @@ impl Action {
 
 /// Puts the adapter's handler in front of the program's actions, once per process.
 pub(crate) fn install() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+    static ONCE: PerProcess<()> = PerProcess::new();
+    ONCE.get_or_init(|| {
         for signal in [libc::SIGSEGV, libc::SIGBUS] {
             let Some(action) = Action::of(signal) else { continue };
             // SAFETY: both structures live through the calls, and the handler for ever.
             unsafe {
                 let mut before: libc::sigaction = zeroed();
                 if real()(signal, std::ptr::null(), &raw mut before) != 0 {
+                    continue;
+                }
+                if before.sa_sigaction == handle as WithInfo as usize {
+                    // Inherited, with the program's action behind it.
+                    action.is_guarded.store(true, Ordering::Release);
                     continue;
                 }
                 action.with(|action| *action = before);
@@ -124,17 +129,25 @@ fn in_front_of(action: &libc::sigaction) -> libc::sigaction {
 
 /// The C library's `sigaction`, which a library that interposes it hides.
 fn real() -> Real {
-    static REAL: OnceLock<Real> = OnceLock::new();
-    *REAL.get_or_init(|| {
-        // SAFETY: the name is a C string; a definition of that name has that type.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"sigaction".as_ptr()) };
-        if found.is_null() {
-            // Statically linked programs have the one they are linked with.
-            return libc::sigaction;
-        }
-        // SAFETY: as above.
-        unsafe { transmute::<*mut c_void, Real>(found) }
-    })
+    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    let mut found = FOUND.load(Ordering::Relaxed);
+    if found.is_null() {
+        // SAFETY: the name is a C string.
+        found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"sigaction".as_ptr()) };
+        // Whoever looks at the same time finds the same.
+        FOUND.store(found, Ordering::Relaxed);
+    }
+    if found.is_null() {
+        // Statically linked programs have the one they are linked with.
+        return libc::sigaction;
+    }
+    // SAFETY: a definition of that name has that type.
+    unsafe { transmute::<*mut c_void, Real>(found) }
+}
+
+/// A thread of the parent may have been at the actions at the fork.
+pub(crate) fn unlock_in_child() {
+    [&SEGV, &BUS].iter().for_each(|action| action.is_locked.store(false, Ordering::Release));
 }
 
 unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {

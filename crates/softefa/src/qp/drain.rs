@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use srd::Instant;
 
 use super::Qp;
+use crate::generation::PerProcess;
 use crate::host;
 use crate::poll_set::{PollSet, Ready};
 use crate::shell::Side;
@@ -32,7 +33,7 @@ struct Budget {
     spent_ns: u64,
 }
 
-static BUDGET: Mutex<Budget> = Mutex::new(Budget { since: Instant::ZERO, spent_ns: 0 });
+static BUDGET: PerProcess<Mutex<Budget>> = PerProcess::new();
 
 impl Budget {
     fn left_ns(&mut self, now: Instant) -> u64 {
@@ -44,7 +45,8 @@ impl Budget {
 }
 
 fn budget() -> MutexGuard<'static, Budget> {
-    BUDGET.lock().unwrap_or_else(PoisonError::into_inner)
+    let budget = BUDGET.get_or_init(|| Mutex::new(Budget { since: Instant::ZERO, spent_ns: 0 }));
+    budget.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Qp {

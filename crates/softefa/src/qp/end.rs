@@ -9,7 +9,6 @@ use srd::Instant;
 use super::Qp;
 use crate::AHN_UNKNOWN;
 use crate::host;
-use crate::lifecycle;
 use crate::service;
 
 /// What a destroyed queue pair gives back, also when its last turns panic.
@@ -40,7 +39,7 @@ impl Qp {
     /// completion. What it accepted is acknowledged for a while longer. Idempotent.
     pub fn destroy(self: &Arc<Self>) {
         // In a child everything is the parent's, and its locks may be taken for ever.
-        if self.destroyed.swap(true, Ordering::AcqRel) || lifecycle::is_forked_child() {
+        if self.destroyed.swap(true, Ordering::AcqRel) || !self.made.is_current() {
             return;
         }
         let _departure = Departure(self);

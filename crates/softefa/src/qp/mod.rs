@@ -17,8 +17,8 @@ use crate::completion::Unpolled;
 use crate::counters::Counter;
 use crate::cq::Cq;
 use crate::device::Device;
+use crate::generation::Generation;
 use crate::host;
-use crate::lifecycle;
 use crate::mr::Sge;
 use crate::pd::Pd;
 use crate::qp_state::{QpKind, QpQuery, QpState};
@@ -53,6 +53,7 @@ pub struct Qp {
     recv_owner: u16,
     destroyed: AtomicBool,
     failed: AtomicBool,
+    made: Generation,
 }
 
 impl fmt::Debug for Qp {
@@ -110,6 +111,7 @@ impl Qp {
             recv_owner,
             destroyed: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            made: Generation::current(),
             init,
         });
         qp.init.send_cq.attach(&qp);
@@ -145,7 +147,7 @@ impl Qp {
     /// Present attributes. In a process forked off the one that made it, it is in the error state.
     #[must_use]
     pub fn query(&self) -> QpQuery {
-        if lifecycle::is_forked_child() {
+        if !self.made.is_usable() {
             // The lock may have been taken at the fork, and nobody will give it back here.
             return QpQuery { state: QpState::Error, ..QpQuery::default() };
         }
@@ -270,10 +272,7 @@ impl Qp {
 
     /// The program cannot use it any more. If a turn broke it, the rest of its device follows.
     fn is_gone(&self) -> bool {
-        if self.destroyed.load(Ordering::Acquire)
-            || self.has_failed()
-            || lifecycle::is_forked_child()
-        {
+        if self.destroyed.load(Ordering::Acquire) || self.has_failed() || !self.made.is_usable() {
             return true;
         }
         let is_broken = self.driven.is_broken();

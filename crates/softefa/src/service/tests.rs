@@ -19,7 +19,7 @@ struct Broken {
     _socket: Box<dyn Wire>,
 }
 
-fn break_wire(qp: &Qp) {
+pub(super) fn break_wire(qp: &Qp) {
     qp.driven().rewire(|wire| Box::new(Broken { _socket: wire }));
 }
 
@@ -42,7 +42,7 @@ impl Wire for Broken {
     }
 }
 
-fn device() -> (Arc<Device>, Arc<Pd>) {
+pub(super) fn device() -> (Arc<Device>, Arc<Pd>) {
     device_of(&Config::default())
 }
 
@@ -69,7 +69,7 @@ fn init(cq: &Arc<Cq>) -> QpInit {
 }
 
 /// A queue pair with a completion queue of its own, ready to send.
-fn queue_pair(pd: &Arc<Pd>) -> (Arc<Qp>, Arc<Cq>) {
+pub(super) fn queue_pair(pd: &Arc<Pd>) -> (Arc<Qp>, Arc<Cq>) {
     let cq = Cq::create(pd.device(), 64).unwrap();
     let qp = Qp::create(pd, init(&cq)).unwrap();
     let to = |state| ModifyQp { state: Some(state), ..ModifyQp::default() };
@@ -82,11 +82,17 @@ fn queue_pair(pd: &Arc<Pd>) -> (Arc<Qp>, Arc<Cq>) {
     (qp, cq)
 }
 
-fn send(from: &Qp, ah: &Ah, to: &Qp) -> Result<(), PostError> {
+pub(super) fn send(from: &Qp, ah: &Ah, to: &Qp) -> Result<(), PostError> {
     post(from, ah, to, SendOp::Send, SendData::Inline(&[]))
 }
 
-fn post(from: &Qp, ah: &Ah, to: &Qp, op: SendOp, data: SendData<'_>) -> Result<(), PostError> {
+pub(super) fn post(
+    from: &Qp,
+    ah: &Ah,
+    to: &Qp,
+    op: SendOp,
+    data: SendData<'_>,
+) -> Result<(), PostError> {
     from.post_send(&SendWr {
         wr_id: 1,
         op,
@@ -99,7 +105,7 @@ fn post(from: &Qp, ah: &Ah, to: &Qp, op: SendOp, data: SendData<'_>) -> Result<(
     })
 }
 
-fn within_a_while<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+pub(super) fn within_a_while<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let deadline = std::time::Instant::now() + Duration::from_secs(20);
     loop {
         if let Some(result) = attempt() {
@@ -250,10 +256,10 @@ fn a_panic_ends_lingering() {
 
 /// A network that is closed until somebody opens it: what is sent is lost, and who listens is kept if
 /// it is a trap.
-struct Gate {
-    wire: Box<dyn Wire>,
-    is_open: Arc<AtomicBool>,
-    trap: Option<Arc<AtomicBool>>,
+pub(super) struct Gate {
+    pub(super) wire: Box<dyn Wire>,
+    pub(super) is_open: Arc<AtomicBool>,
+    pub(super) trap: Option<Arc<AtomicBool>>,
 }
 
 impl Gate {

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::spec::TraceTarget;
+use crate::say::{Stderr, say};
 
 /// An open trace.
 #[derive(Debug)]
@@ -32,14 +33,14 @@ impl Sink {
     /// Writes a whole line in one call.
     pub(super) fn write(&self, line: &[u8]) {
         let result = match &self.file {
-            None => io::stderr().write_all(line),
+            None => Stderr.write_all(line),
             Some(file) => (&*file).write_all(line),
         };
         if let Err(error) = result
             && !self.has_failed.swap(true, Ordering::Relaxed)
         {
             // Once: the next lines may fail as well. Where even this cannot be said, nobody hears.
-            let _ = writeln!(io::stderr(), "softefa: lines are missing in the trace: {error}");
+            say(&format!("softefa: lines are missing in the trace: {error}"));
         }
     }
 }

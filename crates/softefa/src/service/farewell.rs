@@ -1,0 +1,74 @@
+//! The last words of queue pairs: of a device that is closed, of a process that ends.
+
+use std::sync::Arc;
+
+use super::{Lingering, SERVICE, close, sound};
+use crate::device::Device;
+use crate::host;
+use crate::qp::Driven;
+
+/// How often the last acknowledgements are repeated.
+const GOODBYES: usize = 3;
+
+/// Closes the sockets of all queue pairs that linger, because the process needs descriptors;
+/// whether there were any.
+pub(crate) fn give_up_lingering() -> bool {
+    let Some(service) = SERVICE.get() else { return false };
+    let given_up: Vec<_> = service.lock().give_up_beyond(0).collect();
+    close(&given_up, service.sockets());
+    !given_up.is_empty()
+}
+
+/// Ends the lingering of `device`, which its program has closed: the last acknowledgements are
+/// repeated, as at the end of a process, and the sockets closed.
+pub(crate) fn say_farewell(device: &Arc<Device>) {
+    let Some(service) = SERVICE.get() else { return };
+    let mut ward = service.lock();
+    let is_of_device = |l: &mut Lingering| Arc::ptr_eq(&l.device, device);
+    let given_up: Vec<_> = ward.lingering.extract_if(.., is_of_device).map(|l| l.driven).collect();
+    drop(ward);
+    repeat_last_acks(|| given_up.iter().map(|driven| &**driven));
+    close(&given_up, service.sockets());
+}
+
+/// Repeats the last acknowledgements of all queue pairs, living and lingering. Called on the way out
+/// of a process, which a panic must not turn into an abort.
+pub(crate) fn say_goodbye() {
+    let _ = sound(try_say_goodbye);
+}
+
+fn try_say_goodbye() {
+    let Some(service) = SERVICE.get() else { return };
+    // Not for ever: a thread that was ended inside a turn never gives the lock back.
+    let Some(ward) = try_for_a_moment(|| service.ward.try_lock().ok()) else { return };
+    let lingering = || ward.lingering.iter().map(|lingering| &*lingering.driven);
+    repeat_last_acks(|| ward.live.iter().map(|qp| &**qp.driven()).chain(lingering()));
+}
+
+/// Repeats the last acknowledgements of `all`, several times, because nobody will answer for them.
+pub(super) fn repeat_last_acks<'a, I: Iterator<Item = &'a Driven>>(all: impl Fn() -> I) {
+    for round in 0..GOODBYES {
+        if all().next().is_none() {
+            return;
+        }
+        if round > 0 {
+            // Apart, so that one full buffer does not eat all copies.
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        }
+        for driven in all() {
+            try_for_a_moment(|| driven.final_acks(host::now()).then_some(()));
+        }
+    }
+}
+
+/// Tries again for up to a millisecond.
+fn try_for_a_moment<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    let start = host::now();
+    loop {
+        let result = attempt();
+        if result.is_some() || host::now().ns_since(start) > 1_000_000 {
+            return result;
+        }
+        std::thread::yield_now();
+    }
+}
