@@ -79,15 +79,18 @@ unsafe fn show(cq: &Cq, completion: Option<Completion>) -> Result<(), Errno> {
     Ok(())
 }
 
+/// A signal handler that came in the midst of a call or of a session of its thread finds nothing.
 unsafe extern "C" fn start_poll(cq: CqExPtr, attr: *mut ibv_poll_cq_attr) -> c_int {
-    panic::code(|| {
+    panic::code_or(Errno::ENOENT, || {
         // SAFETY: the program passes a live queue.
         let cq = unsafe { borrow(cq) }?;
         // SAFETY: null, or attributes of the program.
         if unsafe { attr.as_ref() }.is_some_and(|attr| attr.comp_mask != 0) {
             return Err(Errno::EINVAL);
         }
-        cq.poll.open();
+        if !cq.poll.open() {
+            return Err(Errno::ENOENT);
+        }
         let completion = cq.nic.poll_one();
         // SAFETY: this thread opened the session just now.
         let shown = unsafe { show(cq, completion) };
@@ -100,7 +103,7 @@ unsafe extern "C" fn start_poll(cq: CqExPtr, attr: *mut ibv_poll_cq_attr) -> c_i
 
 /// Does not run the adapter: a program that polls without end would starve its own work.
 unsafe extern "C" fn next_poll(cq: CqExPtr) -> c_int {
-    panic::code(|| {
+    panic::code_or(Errno::ENOENT, || {
         // SAFETY: the program passes a live queue.
         let cq = unsafe { borrow(cq) }?;
         // SAFETY: the program opened a session with `start_poll`.

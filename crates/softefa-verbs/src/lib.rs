@@ -8,7 +8,7 @@
 //! Rules of this crate:
 //! * an exported function checks for null, casts (`handle`), calls `softefa` and turns the error
 //!   into an errno (`errno`); nothing else;
-//! * no panic leaves it (`panic`);
+//! * no panic leaves it (`panic`), and a thread inside is not cancelled and not let in again (`inside`);
 //! * it owns no global that needs a destructor: programs call it from their own destructors;
 //! * a process that was forked off never touches the parent's objects (`fork`).
 
@@ -26,6 +26,7 @@ mod errno;
 mod event;
 mod fork;
 mod handle;
+mod inside;
 mod marshall;
 mod modify;
 mod mr;

@@ -1,14 +1,25 @@
-//! The boundary no panic crosses: unwinding into a C caller would be undefined.
+//! The boundary no panic crosses: unwinding into a C caller would be undefined. Nor does a cancellation
+//! ([`Uncancelled`]): it waits until the call returns.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
+use softefa::Uncancelled;
+
 use crate::errno::Errno;
+use crate::inside::Inside;
 
 /// For functions that return 0 or an errno value.
 pub(crate) fn code(body: impl FnOnce() -> Result<(), Errno>) -> c_int {
-    match guarded(body) {
+    let _uncancelled = Uncancelled::begin();
+    code_or(Errno::EDEADLK, body)
+}
+
+/// As [`code`], for what is called often and lets the adapter put cancellations off where it makes
+/// system calls. `nested` is for the handler of a signal that came in the midst of a call.
+pub(crate) fn code_or(nested: Errno, body: impl FnOnce() -> Result<(), Errno>) -> c_int {
+    match guarded(Err(nested), body) {
         Ok(()) => 0,
         Err(errno) => errno.0,
     }
@@ -16,7 +27,8 @@ pub(crate) fn code(body: impl FnOnce() -> Result<(), Errno>) -> c_int {
 
 /// For functions that return a pointer, or null with `errno` set.
 pub(crate) fn pointer<T>(body: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T {
-    guarded(body).unwrap_or_else(|errno| {
+    let _uncancelled = Uncancelled::begin();
+    guarded(Err(Errno::EDEADLK), body).unwrap_or_else(|errno| {
         errno.store();
         ptr::null_mut()
     })
@@ -24,19 +36,33 @@ pub(crate) fn pointer<T>(body: impl FnOnce() -> Result<*mut T, Errno>) -> *mut T
 
 /// For functions that return a count, or -1 with `errno` set.
 pub(crate) fn count(body: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
-    guarded(body).unwrap_or_else(|errno| {
+    let _uncancelled = Uncancelled::begin();
+    count_or(Err(Errno::EDEADLK), body)
+}
+
+/// What [`code_or`] is to [`code`].
+pub(crate) fn count_or(
+    nested: Result<c_int, Errno>,
+    body: impl FnOnce() -> Result<c_int, Errno>,
+) -> c_int {
+    guarded(nested, body).unwrap_or_else(|errno| {
         errno.store();
         -1
     })
 }
 
-/// For functions that cannot report an error: `fallback` stands in for one.
+/// For functions that cannot report an error: `fallback` stands in for one. They make no system call
+/// that is a cancellation point.
 pub(crate) fn value<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(fallback)
 }
 
 /// The state behind a panic may be inconsistent, so the caller hears `EIO`, the device's failure.
-fn guarded<T>(body: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+fn guarded<T>(
+    nested: Result<T, Errno>,
+    body: impl FnOnce() -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    let Some(_inside) = Inside::enter() else { return nested };
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Errno::EIO))
 }
 
@@ -51,5 +77,14 @@ mod tests {
         assert!(pointer::<u8>(|| panic!("boom")).is_null());
         assert_eq!(Errno::last(), Errno::EIO);
         assert_eq!(value(7, || panic!("boom")), 7);
+        assert_eq!(code(|| Ok(())), 0, "not inside any more");
+    }
+
+    #[test]
+    fn a_call_in_the_midst_of_a_call_is_refused() {
+        let inner = || code(|| panic!("not reached"));
+        assert_eq!(count(|| Ok(inner())), libc::EDEADLK);
+        assert_eq!(code(|| Err(Errno(code_or(Errno::ENOENT, || Ok(()))))), libc::ENOENT);
+        assert_eq!(count(|| Ok(count_or(Ok(0), || Ok(7)))), 0);
     }
 }

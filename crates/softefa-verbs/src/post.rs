@@ -79,7 +79,7 @@ pub(crate) unsafe extern "C" fn post_send(
     bad_wr: *mut *mut ibv_send_wr,
 ) -> c_int {
     let mut at = list;
-    let code = panic::code(|| {
+    let code = panic::code_or(Errno::EDEADLK, || {
         // SAFETY: the program passes a live queue pair.
         let qp = unsafe { handle::borrow::<Qp>(qp) }?;
         // SAFETY: null ends the list, everything before is a work request of the program.
@@ -139,7 +139,7 @@ pub(crate) unsafe extern "C" fn post_recv(
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
     let mut at = list;
-    let code = panic::code(|| {
+    let code = panic::code_or(Errno::EDEADLK, || {
         // SAFETY: the program passes a live queue pair.
         let qp = unsafe { handle::borrow::<Qp>(qp) }?;
         // SAFETY: null ends the list, everything before is a work request of the program.

@@ -5,16 +5,21 @@
 //! program apart and nothing else: the adapter never takes it.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use softefa::Generation;
+
+use crate::inside::thread;
+
+const NOBODY: usize = 0;
 
 /// State of type `T` that belongs to whoever opened the session.
 #[derive(Debug, Default)]
 pub(crate) struct Session<T> {
-    is_open: AtomicBool,
-    /// A thread is inside [`Session::enter`].
-    is_entered: AtomicBool,
+    /// The [`thread`] that opened it, or [`NOBODY`].
+    opener: AtomicUsize,
+    /// The thread inside [`Session::enter`], or [`NOBODY`].
+    entered: AtomicUsize,
     /// A thread came while another one was there.
     is_shared: AtomicBool,
     made: Generation,
@@ -38,14 +43,15 @@ struct Leave<'a, T> {
 
 impl<T> Drop for Leave<'_, T> {
     fn drop(&mut self) {
-        self.session.is_entered.store(false, Ordering::Release);
+        self.session.entered.store(NOBODY, Ordering::Release);
         if self.is_last {
             self.session.close();
         }
     }
 }
 
-/// Says once that queue pair `qpn` is shared without a lock.
+/// Says once that queue pair `qpn` is shared without a lock. A handler of a signal counts as another
+/// thread.
 #[cold]
 pub(crate) fn warn_of_shared(qpn: u16) {
     static IS_SAID: AtomicBool = AtomicBool::new(false);
@@ -63,15 +69,20 @@ pub(crate) fn warn_of_shared(qpn: u16) {
 const SPINS: u32 = 64;
 
 impl<T> Session<T> {
-    /// Waits until no other thread has a session open, and opens one.
-    pub(crate) fn open(&self) {
-        let mut tries = 0;
-        while self.is_open.swap(true, Ordering::Acquire) {
+    /// Waits until no other thread has a session open, and opens one; `false` when this thread has one,
+    /// which it would wait for in vain: it is in a signal handler, or has forgotten to end it.
+    pub(crate) fn open(&self) -> bool {
+        let (me, mut tries) = (thread(), 0);
+        let (taken, free) = (Ordering::Acquire, Ordering::Relaxed);
+        while let Err(opener) = self.opener.compare_exchange(NOBODY, me, taken, free) {
+            if opener == me {
+                return false;
+            }
             tries += 1;
             if tries % SPINS == 0 {
                 if !self.made.is_current() {
                     // The holder is a thread of the parent.
-                    return;
+                    return true;
                 }
                 std::thread::yield_now();
             } else {
@@ -79,6 +90,15 @@ impl<T> Session<T> {
             }
         }
         self.is_shared.store(false, Ordering::Relaxed);
+        true
+    }
+
+    /// Opens a session for posting. One that this thread has open already fails as a shared one does,
+    /// because their work requests cannot be told apart.
+    pub(crate) fn open_or_spoil(&self) {
+        if !self.open() {
+            self.is_shared.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Whether two threads were in the session at once, which is a mistake of the program.
@@ -88,14 +108,14 @@ impl<T> Session<T> {
 
     /// Ends the session. Without one, nothing happens.
     pub(crate) fn close(&self) {
-        self.is_open.store(false, Ordering::Release);
+        self.opener.store(NOBODY, Ordering::Release);
     }
 
     /// Runs `body` on the state of the open session. Only one thread gets in at a time, whatever the
     /// program does: where its threads share a session by mistake, our memory stays intact.
     pub(crate) fn enter<R>(&self, body: impl FnOnce(&mut T) -> R) -> Result<R, NoEntry> {
         let leave = self.try_enter(false)?;
-        // SAFETY: whoever sets `is_entered` is alone here until `leave` is dropped.
+        // SAFETY: whoever sets `entered` is alone here until `leave` is dropped.
         let result = body(unsafe { &mut *self.state.get() });
         drop(leave);
         Ok(result)
@@ -109,6 +129,10 @@ impl<T> Session<T> {
                 Err(NoEntry::Closed) => return None,
                 // Whoever is inside is a thread of the parent.
                 Err(NoEntry::Shared) if !self.made.is_current() => return None,
+                // A signal handler came in the midst of it.
+                Err(NoEntry::Shared) if self.entered.load(Ordering::Relaxed) == thread() => {
+                    return None;
+                }
                 Err(NoEntry::Shared) => std::thread::yield_now(),
             }
         };
@@ -118,11 +142,16 @@ impl<T> Session<T> {
         Some(result)
     }
 
+    fn is_open(&self) -> bool {
+        self.opener.load(Ordering::Relaxed) != NOBODY
+    }
+
     fn try_enter(&self, is_last: bool) -> Result<Leave<'_, T>, NoEntry> {
-        if !self.is_open.load(Ordering::Relaxed) {
+        if !self.is_open() {
             return Err(NoEntry::Closed);
         }
-        if self.is_entered.swap(true, Ordering::Acquire) {
+        let (taken, free) = (Ordering::Acquire, Ordering::Relaxed);
+        if self.entered.compare_exchange(NOBODY, thread(), taken, free).is_err() {
             self.is_shared.store(true, Ordering::Relaxed);
             return Err(NoEntry::Shared);
         }
@@ -145,7 +174,7 @@ impl<T> Session<T> {
     /// Called by the thread that opened the session, as the verbs API demands of programs, and
     /// not from inside `body`.
     pub(crate) unsafe fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {
-        if !self.is_open.load(Ordering::Relaxed) {
+        if !self.is_open() {
             return None;
         }
         // SAFETY: only the thread with the session is here, and once, as this function demands.

@@ -183,7 +183,7 @@ unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
     panic::value((), || {
         // SAFETY: the program passes a live queue pair.
         if let Ok(qp) = unsafe { borrow(qp) } {
-            qp.posting.open();
+            qp.posting.open_or_spoil();
         }
     });
 }
@@ -213,12 +213,12 @@ unsafe fn end(
 
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     // SAFETY: the program opened the session with `ibv_wr_start`.
-    panic::code(|| unsafe { end(qp, Batch::post) })
+    panic::code_or(Errno::EDEADLK, || unsafe { end(qp, Batch::post) })
 }
 
 unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
     // SAFETY: the program opened the session with `ibv_wr_start`.
-    panic::code(|| unsafe { end(qp, |_, _| Ok(())) });
+    panic::code_or(Errno::EDEADLK, || unsafe { end(qp, |_, _| Ok(())) });
 }
 
 /// Begins a work request with the `wr_id` and flags the program left in the queue pair.

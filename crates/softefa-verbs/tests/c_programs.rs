@@ -213,6 +213,16 @@ fn forked_child_waits_for_nobody() {
     check_telling_children("children");
 }
 
+#[test]
+fn cancelled_threads_hold_nothing_and_end_nothing() {
+    check_with_packets("cancel");
+}
+
+#[test]
+fn signal_handlers_may_poll() {
+    check_with_packets("signals");
+}
+
 /// Eight children, a grandchild and a daemon: each is told once what it inherited.
 #[test]
 fn children_open_the_device_anew() {

@@ -45,6 +45,7 @@ mod shell;
 mod side;
 mod sq;
 mod status;
+mod uncancelled;
 mod wire;
 
 pub use ah::{Ah, CreateAhError};
@@ -64,6 +65,7 @@ pub use qp_state::{QpKind, QpQuery, QpState};
 pub use request::{Remote, SendData, SendOp, SendWr};
 pub use say::say;
 pub use status::Status;
+pub use uncancelled::Uncancelled;
 
 /// Value of [`Completion::ahn`] when the receiver owns no address handle for the sender.
 pub const AHN_UNKNOWN: u16 = 0xffff;

@@ -3,11 +3,14 @@
 
 use std::io;
 
+use crate::uncancelled::Uncancelled;
+
 /// Standard error without Rust's lock of it, which a thread of the parent may have held at the fork.
 pub(crate) struct Stderr;
 
 impl io::Write for Stderr {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _uncancelled = Uncancelled::begin();
         // SAFETY: the bytes live through the call.
         let written =
             unsafe { libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len()) };

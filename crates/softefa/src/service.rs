@@ -36,6 +36,7 @@ use crate::pd::PdId;
 use crate::poll_set::{EventFd, PollSet, Ready};
 use crate::qp::{Driven, Qp, Served};
 use crate::say::say;
+use crate::uncancelled::Uncancelled;
 
 /// How often polled queue pairs are looked at.
 const TICK_NS: u64 = 2_000_000;
@@ -160,6 +161,7 @@ pub(crate) fn flush_toward(pd: PdId, addr: Ipv4Addr) {
 /// it does not run, the caller does, who holds none of them.
 #[cold]
 pub(crate) fn fail_broken(qp: &Qp) {
+    let _uncancelled = Uncancelled::begin();
     let (service, device) = (service(), qp.pd().device());
     if service.station.get().is_some() {
         service.lock().broken.push(Arc::clone(device));

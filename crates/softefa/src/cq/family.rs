@@ -12,6 +12,7 @@ use srd::Instant;
 
 use super::Cq;
 use crate::qp::Qp;
+use crate::uncancelled::Uncancelled;
 
 /// How long a queue is left to whoever polled it last, and how often others are looked after: as
 /// long as a few round trips, so that it costs those who poll several queues in turn next to nothing.
@@ -58,6 +59,7 @@ impl Cq {
 
     #[cold]
     fn drive_others(&self, now: Instant) {
+        let _uncancelled = Uncancelled::begin();
         let members = self.device.family.members();
         for other in members.iter().filter_map(Weak::upgrade) {
             let driven_ns = other.last_driven_ns.load(Ordering::Relaxed);

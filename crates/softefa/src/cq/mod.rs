@@ -18,6 +18,7 @@ use crate::generation::Generation;
 use crate::host;
 use crate::qp::Qp;
 use crate::service;
+use crate::uncancelled::Uncancelled;
 
 use attached::Attached;
 
@@ -286,6 +287,7 @@ impl Cq {
     }
 
     fn drive(&self) -> Instant {
+        let _uncancelled = Uncancelled::begin();
         let now = host::now();
         self.last_driven_ns.store(now.as_ns(), Ordering::Relaxed);
         self.attached().turn(now);

@@ -28,6 +28,7 @@ use crate::service;
 use crate::shell::{Shell, ShellInit};
 use crate::side::{self, SideInit};
 use crate::sq;
+use crate::uncancelled::Uncancelled;
 
 pub use attr::{CreateQpError, ModifyError, ModifyQp, PostError, QpInit};
 
@@ -218,6 +219,7 @@ impl Qp {
             return Err(PostError::Full);
         }
         if !wr.more && side.should_transmit(used, wr.op) {
+            let _uncancelled = Uncancelled::begin();
             side.transmit(host::now());
         }
         side.publish();

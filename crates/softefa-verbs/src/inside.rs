@@ -1,0 +1,58 @@
+//! A thread inside the adapter is not let in again.
+//!
+//! A signal handler that calls the adapter in the midst of a call of the same thread finds locks that
+//! nobody gives back before the handler returns. It is told so, or that there is nothing.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+thread_local! {
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The calling thread is inside, until this is dropped.
+pub(crate) struct Inside {
+    /// That of this thread; found once, because a library's look-up takes a call.
+    is_inside: NonNull<Cell<bool>>,
+}
+
+impl Inside {
+    /// `None` in a handler of a signal that came while this thread was inside.
+    #[inline]
+    pub(crate) fn enter() -> Option<Self> {
+        let is_inside = IS_INSIDE.with(|is_inside| NonNull::from(is_inside));
+        // SAFETY: as in `drop`.
+        let is_nested = unsafe { is_inside.as_ref() }.replace(true);
+        (!is_nested).then(|| Self { is_inside })
+    }
+}
+
+impl Drop for Inside {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: it lives as long as the thread, which this value does not leave.
+        unsafe { self.is_inside.as_ref() }.set(false);
+    }
+}
+
+/// Tells living threads apart; never 0.
+#[inline]
+pub(crate) fn thread() -> usize {
+    IS_INSIDE.with(|is_inside| std::ptr::from_ref(is_inside).addr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_inside_once_until_it_leaves() {
+        let inside = Inside::enter();
+        assert!(inside.is_some() && Inside::enter().is_none());
+        let elsewhere = std::thread::spawn(|| (Inside::enter().is_some(), thread()));
+        let (is_free, other) = elsewhere.join().unwrap();
+        assert!(is_free && other != thread());
+        drop(inside);
+        assert!(Inside::enter().is_some());
+    }
+}
