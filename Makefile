@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper dbms interruptions test bench agree cost scenarios consumers slurm fuzz setup build install
+.PHONY: help run paper dbms interruptions test bench agree cost scenarios consumers slurm fuzz tsan miri setup build install
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,20 @@ slurm: setup ## Ranks of efa-bench under Debian's Slurm, started on this machine
 fuzz: ## Fuzz the parser and the engine, FUZZ_SECONDS (60) each
 	@.ci/setup fuzz
 	@for target in parse_datagram endpoint_ops; do fuzz/run $$target $(FUZZ_SECONDS) || exit 1; done
+
+TSAN_HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+tsan: setup ## The adapter's tests under ThreadSanitizer, ROUNDS (4000) of the one that does everything at once
+	@test -d "$$(rustc --print sysroot)/lib/rustlib/src/rust/library" || { echo \
+	    "tsan: the standard library must be built, too, and its source is missing: rustup component add rust-src" >&2; exit 1; }
+	@RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=thread SOFTEFA_ROUNDS=$(or $(ROUNDS),4000) \
+	  TSAN_OPTIONS="suppressions=$(CURDIR)/crates/softefa/tests/tsan.supp die_after_fork=0" \
+	  $(CARGO) test --quiet -Zbuild-std --target $(TSAN_HOST) --target-dir target/tsan -p softefa
+
+miri: ## The engine and the adapter's modules without system calls under Miri
+	@$(CARGO) miri --version >/dev/null 2>&1 || { echo "miri: not installed: rustup toolchain install nightly" \
+	    "--component miri,rust-src && make miri CARGO='cargo +nightly'" >&2; exit 1; }
+	@MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) miri test --quiet -p srd --lib
+	@MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) miri test --quiet -p softefa --lib -- ah:: config:: fault:: mr:: trace::
 
 setup:
 	@.ci/setup run

@@ -119,6 +119,26 @@ static inline struct ibv_qp *srd_create(struct node *node, struct ibv_cq *cq)
 	return qp;
 }
 
+/* With extended calls for sends. */
+static inline struct ibv_qp *srd_create_extended(struct node *node, struct ibv_cq *cq)
+{
+	struct ibv_qp_init_attr base = qp_attr(cq);
+	struct ibv_qp_init_attr_ex attr = {
+		.send_cq = base.send_cq,
+		.recv_cq = base.recv_cq,
+		.cap = base.cap,
+		.qp_type = IBV_QPT_DRIVER,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = node->pd,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+	};
+	struct efadv_qp_init_attr efa = {.driver_qp_type = EFADV_QP_DRIVER_TYPE_SRD};
+	struct ibv_qp *qp = efadv_create_qp_ex(node->context, &attr, &efa, sizeof(efa));
+	CHECK(qp);
+	qp_to_rts(qp);
+	return qp;
+}
+
 static inline uint64_t now_ms(void)
 {
 	struct timespec now;

@@ -94,25 +94,6 @@ static void wait_for(pid_t child)
 	CHECK_EQ(status, 0);
 }
 
-static struct ibv_qp *extended_qp(void)
-{
-	struct ibv_qp_init_attr base = qp_attr(ibv_cq_ex_to_cq(cq));
-	struct ibv_qp_init_attr_ex attr = {
-		.send_cq = base.send_cq,
-		.recv_cq = base.recv_cq,
-		.cap = base.cap,
-		.qp_type = IBV_QPT_DRIVER,
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.pd = node.pd,
-		.send_ops_flags = IBV_QP_EX_WITH_SEND,
-	};
-	struct efadv_qp_init_attr efa = {.driver_qp_type = EFADV_QP_DRIVER_TYPE_SRD};
-	struct ibv_qp *made = efadv_create_qp_ex(node.context, &attr, &efa, sizeof(efa));
-	CHECK(made);
-	qp_to_rts(made);
-	return made;
-}
-
 int main(void)
 {
 	node = node_open();
@@ -127,7 +108,7 @@ int main(void)
 		exit(0);
 	}
 	wait_for(child);
-	qp = extended_qp();
+	qp = srd_create_extended(&node, ibv_cq_ex_to_cq(cq));
 	pthread_t threads[2];
 	CHECK_EQ(pthread_create(&threads[0], NULL, poll_all_the_time, NULL), 0);
 	CHECK_EQ(pthread_create(&threads[1], NULL, keep_a_session, NULL), 0);

@@ -99,25 +99,6 @@ static int take_slowly(void)
 	return 1 + has_next;
 }
 
-static struct ibv_qp *extended_qp(void)
-{
-	struct ibv_qp_init_attr base = qp_attr(ibv_cq_ex_to_cq(cq));
-	struct ibv_qp_init_attr_ex attr = {
-		.send_cq = base.send_cq,
-		.recv_cq = base.recv_cq,
-		.cap = base.cap,
-		.qp_type = IBV_QPT_DRIVER,
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.pd = node.pd,
-		.send_ops_flags = IBV_QP_EX_WITH_SEND,
-	};
-	struct efadv_qp_init_attr efa = {.driver_qp_type = EFADV_QP_DRIVER_TYPE_SRD};
-	struct ibv_qp *made = efadv_create_qp_ex(node.context, &attr, &efa, sizeof(efa));
-	CHECK(made);
-	qp_to_rts(made);
-	return made;
-}
-
 int main(void)
 {
 	node = node_open();
@@ -125,7 +106,8 @@ int main(void)
 	cq = ibv_create_cq_ex(node.context, &cq_attr);
 	CHECK(cq);
 	rnr_retry = 7;
-	from = extended_qp(), to = extended_qp();
+	from = srd_create_extended(&node, ibv_cq_ex_to_cq(cq));
+	to = srd_create_extended(&node, ibv_cq_ex_to_cq(cq));
 	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
 	CHECK_EQ(sigaction(SIGALRM, &action, NULL), 0);
 	struct itimerval often = {{0, EVERY_US}, {0, EVERY_US}}, never = {0};
