@@ -14,6 +14,21 @@ use crate::say::say;
 /// Forks between the process that loaded the adapter and this one.
 static NOW: AtomicU32 = AtomicU32::new(0);
 
+/// What a child must do before anything else: still as its parent, and as itself.
+static AS_PARENT: OnceLock<fn()> = OnceLock::new();
+static AS_CHILD: OnceLock<fn()> = OnceLock::new();
+
+/// Has `let_go` called in each child before what it inherits becomes its parent's. It must neither wait
+/// nor allocate there. The first caller decides.
+pub(crate) fn before_child(let_go: fn()) {
+    let _ = AS_PARENT.set(let_go);
+}
+
+/// Has `unlock` called in each child. It must neither wait nor allocate there. The first caller decides.
+pub(crate) fn on_child(unlock: fn()) {
+    let _ = AS_CHILD.set(unlock);
+}
+
 /// A process, told from those it was forked from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Generation(u32);
@@ -68,8 +83,13 @@ fn warn() {
 }
 
 extern "C" fn in_child() {
+    if let Some(let_go) = AS_PARENT.get() {
+        let_go();
+    }
     NOW.fetch_add(1, Ordering::Relaxed);
-    crate::memory::signals::unlock_in_child();
+    if let Some(unlock) = AS_CHILD.get() {
+        unlock();
+    }
 }
 
 /// Counts generations from now on. Without a lock, which a thread of the parent may hold at a fork:

@@ -5,20 +5,22 @@
 //! because nobody will be there to answer a retransmission (docs/ARCHITECTURE.md, "The end of a peer").
 
 use std::io;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::generation::PerProcess;
-use crate::service;
 
-/// Installs the handler of the exit once. Children inherit it.
+/// What is said at the exit of a process.
+static LAST_WORDS: OnceLock<fn()> = OnceLock::new();
+
+/// Has `say` called at the exit of this process and of its children; the first caller decides.
 #[allow(unsafe_code)]
-pub(crate) fn install() {
-    static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
-    if !IS_INSTALLED.swap(true, Ordering::Relaxed) {
+pub(crate) fn at_exit(say: fn()) {
+    if LAST_WORDS.set(say).is_ok() {
         // SAFETY: the handler is a plain function that lives as long as the program; it does not
         // unwind. When the C library has no room for it the exit is merely less polite.
-        unsafe { libc::atexit(at_exit) };
+        unsafe { libc::atexit(exits) };
     }
 }
 
@@ -51,8 +53,10 @@ pub(crate) fn end_after(after_ns: u64) -> io::Result<()> {
     Ok(())
 }
 
-extern "C" fn at_exit() {
-    service::say_goodbye();
+extern "C" fn exits() {
+    if let Some(say) = LAST_WORDS.get() {
+        say();
+    }
 }
 
 /// Starts a thread of ours; whether that worked. It takes no signal from its first instruction on:

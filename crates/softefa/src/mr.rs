@@ -6,9 +6,9 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::generation::Generation;
-use crate::local_copy::lease::Lease;
-use crate::pd::PdId;
-use crate::service;
+use crate::ids::{DeviceId, PdId};
+use crate::lease::Lease;
+use crate::progress::live;
 
 /// What may be done to a region. Receiving needs `local_write`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -111,7 +111,7 @@ impl Mr {
         // In a child its locks may be taken for ever, and the memory is a copy.
         if self.table.made.is_current() && self.region.lease.end() {
             self.table.remove(self.region.key);
-            service::retire(&self.table, self.region.key);
+            live::retire(self.table.device, self.region.key);
         }
     }
 }
@@ -194,13 +194,15 @@ pub(crate) struct MrTable {
     slots: RwLock<Slots>,
     max: u32,
     max_bytes: u64,
+    device: DeviceId,
     made: Generation,
 }
 
 impl MrTable {
-    pub(crate) fn new(max: u32, max_bytes: u64) -> Arc<Self> {
+    pub(crate) fn new(device: DeviceId, max: u32, max_bytes: u64) -> Arc<Self> {
         assert!(max <= 1 << SLOT_BITS);
-        Arc::new(Self { slots: RwLock::default(), max, max_bytes, made: Generation::current() })
+        let (slots, made) = (RwLock::default(), Generation::current());
+        Arc::new(Self { slots, max, max_bytes, device, made })
     }
 
     /// Whether the device takes such a region; not whether there is memory.
@@ -310,7 +312,7 @@ mod tests {
     use super::*;
 
     fn table() -> Arc<MrTable> {
-        MrTable::new(4, 1 << 30)
+        MrTable::new(DeviceId::next(), 4, 1 << 30)
     }
 
     const RW: Access = Access { local_write: true, remote_read: false, remote_write: false };

@@ -1,10 +1,11 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::ah::{Ah, CreateAhError};
 use crate::counters::Counter;
 use crate::device::Device;
 use crate::gid::Gid;
+use crate::ids::PdId;
 use crate::memory::mapping::{self, Hole};
 use crate::mr::{Access, Mr, RegMrError};
 
@@ -16,17 +17,6 @@ pub struct AllocPdError {
     pub max: u32,
 }
 
-/// Names a protection domain among all of the process, living and gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct PdId(u64);
-
-impl PdId {
-    pub(crate) fn next() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
 /// Protection domain: groups the regions, address handles and queue pairs that belong together.
 #[derive(Debug)]
 pub struct Pd {
@@ -35,7 +25,7 @@ pub struct Pd {
 }
 
 impl Pd {
-    pub(crate) fn new(device: &Arc<Device>) -> Result<Arc<Self>, AllocPdError> {
+    fn new(device: &Arc<Device>) -> Result<Arc<Self>, AllocPdError> {
         let max = device.attr().max_pd;
         if device.live.pds.fetch_add(1, Ordering::Relaxed) >= max {
             device.live.pds.fetch_sub(1, Ordering::Relaxed);
@@ -81,6 +71,16 @@ impl Pd {
     /// [`CreateAhError`].
     pub fn create_ah(&self, gid: Gid) -> Result<Arc<Ah>, CreateAhError> {
         self.device.counters.command(Ah::new(self, gid), Some(Counter::CreateAhErr))
+    }
+}
+
+impl Device {
+    /// A new protection domain.
+    ///
+    /// # Errors
+    /// [`AllocPdError`].
+    pub fn alloc_pd(self: &Arc<Self>) -> Result<Arc<Pd>, AllocPdError> {
+        self.counters.command(Pd::new(self), Some(Counter::AllocPdErr))
     }
 }
 

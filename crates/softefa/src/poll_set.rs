@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
-use crate::host;
+use crate::descriptor::with_descriptor;
 
 /// Readable sockets reported at once; the others come with the next look.
 const READY_MAX: usize = 64;
@@ -36,7 +36,7 @@ impl Ready {
 
 impl PollSet {
     pub(crate) fn new() -> io::Result<Self> {
-        let epoll = host::with_descriptor(|| Ok(epoll::create(CreateFlags::CLOEXEC)?))?;
+        let epoll = with_descriptor(|| Ok(epoll::create(CreateFlags::CLOEXEC)?))?;
         Ok(Self { epoll })
     }
 
@@ -92,8 +92,20 @@ impl EventFd {
         Self::new(EventfdFlags::NONBLOCK)
     }
 
+    /// For a file that is not there any more. Gives up nothing for it.
+    pub(crate) fn placeholder() -> io::Result<Self> {
+        Ok(Self(eventfd(0, EventfdFlags::CLOEXEC)?))
+    }
+
+    /// From now on `fd`, a descriptor of this process, is this counter, too.
+    pub(crate) fn take_the_place_of(&self, fd: RawFd) {
+        // SAFETY: whoever owns `fd` keeps a descriptor that it may use and close. Fails only when that
+        // is closed just now.
+        unsafe { libc::dup3(self.fd(), fd, libc::O_CLOEXEC) };
+    }
+
     fn new(flags: EventfdFlags) -> io::Result<Self> {
-        host::with_descriptor(|| Ok(eventfd(0, EventfdFlags::CLOEXEC | flags)?)).map(Self)
+        with_descriptor(|| Ok(eventfd(0, EventfdFlags::CLOEXEC | flags)?)).map(Self)
     }
 
     pub(crate) fn fd(&self) -> RawFd {

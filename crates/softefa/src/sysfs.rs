@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use crate::config::DeviceSpec;
-use crate::limits::Profile;
+use crate::config::Profile;
 
 /// Writes the tree for `devices` below `root`, which becomes `SYSFS_PATH`. What exists stays.
 ///

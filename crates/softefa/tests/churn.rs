@@ -1,5 +1,6 @@
 //! Threads that post, poll, make and destroy everything there is on one device, all at once. Best under
 //! ThreadSanitizer (`make tsan`); `SOFTEFA_ROUNDS` says for how long.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod common;
 
@@ -51,7 +52,7 @@ impl World {
 /// changes. Every other queue wakes who sleeps on a channel.
 fn make_and_destroy(world: &World, maker: u64, round: u64) {
     let (a, b) = (&world.a, &world.b);
-    let channel = (round % 2 == 0).then(|| Channel::create().unwrap());
+    let channel = round.is_multiple_of(2).then(|| Channel::create().unwrap());
     let cq = Cq::create_on(&a.device, 64, channel.as_ref()).unwrap();
     let qp = Qp::create(&a.pd, init(QpKind::Srd, &cq)).unwrap();
     up(&qp, 7);
@@ -69,7 +70,7 @@ fn make_and_destroy(world: &World, maker: u64, round: u64) {
         cq.arm().unwrap();
     }
     qp.post_send(&wr(maker, &ah, b.qp.qpn(), SendOp::Send, &sge(0))).unwrap();
-    if round % 3 > 0 {
+    if !round.is_multiple_of(3) {
         let done = loop {
             match cq.poll_one() {
                 Some(done) => break done,
@@ -78,7 +79,7 @@ fn make_and_destroy(world: &World, maker: u64, round: u64) {
         };
         assert_eq!(done.status, Status::Ok);
     }
-    if round % 4 == 0 {
+    if round.is_multiple_of(4) {
         let to = ModifyQp { state: Some(QpState::Error), ..ModifyQp::default() };
         qp.modify(&to).unwrap();
         assert_eq!(qp.query().state, QpState::Error);
@@ -130,7 +131,7 @@ fn everything_at_once_from_several_threads() {
         (0..2).for_each(|_| drop(scope.spawn(|| poll(world))));
         let makers = (0..MAKERS).map(|maker| {
             scope.spawn(move || {
-                (0..rounds()).for_each(|round| make_and_destroy(world, maker, round))
+                (0..rounds()).for_each(|round| make_and_destroy(world, maker, round));
             })
         });
         let mut busy: Vec<_> = makers.collect();

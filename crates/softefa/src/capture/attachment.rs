@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::record::Record;
 use super::ring::Reader;
-use super::{request, ring_path};
+use super::ring_path;
 use crate::counters::{self, ProcessCounters};
 use crate::host;
 use crate::mapped::Mapped;
@@ -58,7 +58,7 @@ impl Attachment {
     /// Asks for two more seconds.
     pub fn renew(&self) {
         let until = host::now().plus_ns(LEASE_NS);
-        request::ask(counters::request_words(&self.counters_file), until, self.snap_bytes);
+        counters::ask(counters::request_words(&self.counters_file), until, self.snap_bytes);
     }
 
     /// The next datagram; `None` when there is none yet.

@@ -10,7 +10,6 @@
 
 mod attachment;
 mod record;
-mod request;
 mod ring;
 
 use std::fs::{self, OpenOptions};
@@ -18,14 +17,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use crate::counters::Request;
 use crate::generation::Generation;
 use crate::host;
 use crate::process;
 
 pub use attachment::Attachment;
 pub use record::{Fate, Record};
-
-pub(crate) use request::{Request, WORDS as REQUEST_WORDS};
 
 use ring::Writer;
 

@@ -4,9 +4,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::trace::TraceSpec;
 use super::{Config, ConfigError, format_key, parse_key, parse_paths};
 use crate::seal::SealKey;
-use crate::trace::TraceSpec;
 
 /// Devices as `NAME=IPV4[,NAME=IPV4...]`.
 pub const ENV_DEVICES: &str = "SOFTEFA_DEVICES";

@@ -1,11 +1,11 @@
 //! Why a configuration is refused.
 
 use super::env::ENV_STRICT;
+use super::fault::FaultKey;
+use super::profile::Profile;
+use super::trace::TraceEvent;
 use super::{Integrity, MAX_PATHS};
-use crate::fault::FaultKey;
-use crate::limits::Profile;
 use crate::seal::KeyFileError;
-use crate::trace::TraceEvent;
 
 /// A value the user gave that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

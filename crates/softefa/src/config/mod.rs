@@ -3,17 +3,19 @@
 mod device;
 mod env;
 mod error;
+pub(crate) mod fault;
 mod integrity;
 mod key;
+mod profile;
+pub(crate) mod trace;
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use crate::fault::FaultSpec;
-use crate::limits::Profile;
 use crate::local_copy::UserKey;
 use crate::seal::SealKey;
-use crate::trace::TraceSpec;
+use fault::FaultSpec;
+use trace::TraceSpec;
 
 pub use device::DeviceSpec;
 pub use env::{
@@ -23,6 +25,7 @@ pub use env::{
 pub use error::ConfigError;
 pub use integrity::Integrity;
 pub use key::{format_key, parse_key};
+pub use profile::Profile;
 
 /// Upper bound of `--paths`.
 pub const MAX_PATHS: u16 = 256;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Counter;
-use crate::capture::Request;
+use super::request::Request;
 use crate::mapped::{Mapped, Words};
 use crate::process;
 
@@ -28,7 +28,7 @@ mod place {
     pub(super) const ADDR: usize = 2;
     pub(super) const START: usize = 3;
     pub(super) const REQUEST: usize = 4;
-    pub(super) const VALUES: usize = REQUEST + crate::capture::REQUEST_WORDS;
+    pub(super) const VALUES: usize = REQUEST + super::super::request::WORDS;
 }
 const WORDS: usize = place::VALUES + Counter::ALL.len();
 const WORD_BYTES: usize = size_of::<u64>();

@@ -1,6 +1,7 @@
 //! Counters of a device, readable by others while the process runs and after it ended.
 
 mod file;
+mod request;
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -10,8 +11,8 @@ use std::sync::atomic::Ordering;
 pub use file::{ProcessCounters, count_foreign, read_dir};
 
 pub(crate) use file::{map, request_words};
+pub(crate) use request::{Request, ask};
 
-use crate::capture::Request;
 use crate::generation::Generation;
 use crate::mapped::Words;
 

@@ -1,20 +1,22 @@
 //! The queue pairs of a completion queue, and how a poll finds those with something to do.
 
+use std::fmt;
 use std::sync::Arc;
 
 use srd::Instant;
 
+use crate::device::Device;
 use crate::poll_set::{PollSet, Ready};
-use crate::qp::Qp;
+use crate::progress::{Live, live};
 
 /// Up to so many queue pairs each poll gives all of them a turn. With more, asking the kernel once
 /// which sockets are readable costs less than as many receives that find nothing.
 const CROWD: usize = 4;
 
 /// Queue pairs that complete into one queue. Never changed, only replaced.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Attached {
-    qps: Box<[Arc<Qp>]>,
+    qps: Box<[Arc<dyn Live>]>,
     /// All their sockets, when there are many.
     crowd: Option<Arc<PollSet>>,
 }
@@ -24,70 +26,87 @@ impl Attached {
         self.qps.is_empty()
     }
 
-    pub(super) fn with(&self, qp: &Arc<Qp>) -> Self {
-        let is_known = self.qps.iter().any(|other| Arc::ptr_eq(other, qp));
+    pub(super) fn contains(&self, qp: &dyn Live) -> bool {
+        self.qps.iter().any(|other| live::is_same(&**other, qp))
+    }
+
+    pub(super) fn with(&self, qp: &Arc<dyn Live>) -> Self {
+        let is_known = self.contains(&**qp);
         let new = (!is_known).then_some(qp);
         let qps: Box<[_]> = self.qps.iter().chain(new).cloned().collect();
         let crowd = match &self.crowd {
             Some(set) => {
-                join(set, qp);
+                join(set, &**qp);
                 Some(Arc::clone(set))
             }
             // Without a descriptor for the set it works as for a few, only slower.
             None if qps.len() > CROWD => PollSet::new().ok().map(Arc::new).inspect(|set| {
-                qps.iter().for_each(|qp| join(set, qp));
+                qps.iter().for_each(|qp| join(set, &**qp));
             }),
             None => None,
         };
         Self { qps, crowd }
     }
 
-    pub(super) fn without(&self, qp: &Qp) -> Self {
-        let stay = self.qps.iter().filter(|other| !std::ptr::eq(Arc::as_ptr(other), qp));
+    pub(super) fn without(&self, qp: &dyn Live) -> Self {
+        let stay = self.qps.iter().filter(|other| !live::is_same(&***other, qp));
         if let Some(set) = &self.crowd {
-            set.remove(qp.driven().receive_fd());
+            set.remove(qp.watch().receive_fd());
         }
         Self { qps: stay.cloned().collect(), crowd: self.crowd.clone() }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Qp>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<dyn Live>> {
         self.qps.iter()
     }
 
     /// A turn for each queue pair that needs one.
     #[inline]
-    pub(super) fn turn(&self, now: Instant) {
+    pub(super) fn turn(&self, now: Instant, device: &Device) {
         match &self.crowd {
             None => self.qps.iter().for_each(|qp| qp.app_turn(now)),
-            Some(set) => self.crowd_turn(set, now),
+            Some(set) => self.crowd_turn(set, now, device),
         }
     }
 
     /// As [`Attached::turn`], for those that `needs` says, or in a crowd for all if there is one.
-    pub(super) fn turn_if_any(&self, now: Instant, needs: impl Fn(&Qp) -> bool) {
+    pub(super) fn turn_if_any(
+        &self,
+        now: Instant,
+        device: &Device,
+        needs: &dyn Fn(&dyn Live) -> bool,
+    ) {
         match &self.crowd {
-            None => self.qps.iter().filter(|qp| needs(qp)).for_each(|qp| qp.app_turn(now)),
-            Some(set) if self.qps.iter().any(|qp| needs(qp)) => self.crowd_turn(set, now),
+            None => self.qps.iter().filter(|qp| needs(&***qp)).for_each(|qp| qp.app_turn(now)),
+            Some(set) if self.qps.iter().any(|qp| needs(&**qp)) => {
+                self.crowd_turn(set, now, device);
+            }
             Some(_) => {}
         }
     }
 
-    fn crowd_turn(&self, set: &PollSet, now: Instant) {
+    fn crowd_turn(&self, set: &PollSet, now: Instant, device: &Device) {
         let mut ready = Ready::NONE;
         set.wait(Some(0), &mut ready);
         // A refused datagram is known by its content only.
-        let is_refused = self.qps.first().is_some_and(|qp| qp.pd().device().has_refusals());
+        let is_refused = device.has_refusals();
         for qp in &self.qps {
-            let driven = qp.driven();
-            let is_due = is_refused || driven.due_ns() <= now.as_ns();
-            if is_due || ready.contains(driven.receive_fd()) {
+            let watch = qp.watch();
+            let is_due = is_refused || watch.due_ns() <= now.as_ns();
+            if is_due || ready.contains(watch.receive_fd()) {
                 qp.app_turn(now);
             }
         }
     }
 }
 
-fn join(set: &PollSet, qp: &Qp) {
-    qp.driven().join_crowd();
-    set.add(qp.driven().receive_fd());
+fn join(set: &PollSet, qp: &dyn Live) {
+    qp.watch().join_crowd();
+    set.add(qp.watch().receive_fd());
+}
+
+impl fmt::Debug for Attached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attached").field("qps", &self.qps.len()).finish_non_exhaustive()
+    }
 }

@@ -2,27 +2,29 @@
 //! A program that sleeps instead arms the queue, and the service thread drives.
 
 mod attached;
-mod family;
+mod channel;
+mod help;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use srd::Instant;
 
-use crate::channel::{Channel, Events};
 use crate::completion::{Completion, Unpolled};
 use crate::counters::Counter;
 use crate::device::Device;
 use crate::generation::Generation;
 use crate::host;
-use crate::qp::Qp;
+use crate::progress::{Live, Sibling};
 use crate::service;
 use crate::uncancelled::Uncancelled;
 
 use attached::Attached;
 
-pub(crate) use family::Family;
+pub use channel::{Channel, ChannelClosed};
+
+use channel::Events;
 
 /// Why a completion queue cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -143,7 +145,7 @@ impl Cq {
             last_helped_ns: AtomicU64::new(0),
             made: Generation::current(),
         });
-        device.family.join(&cq);
+        device.family.join(Arc::downgrade(&cq) as Weak<dyn Sibling>);
         Ok(cq)
     }
 
@@ -224,7 +226,7 @@ impl Cq {
         self.is_armed.store(true, Ordering::SeqCst);
         drop(ring);
         // The program goes to sleep: from now on the service thread waits on the sockets.
-        if self.attached().iter().any(|qp| !qp.driven().is_watched()) {
+        if self.attached().iter().any(|qp| !qp.watch().is_watched()) {
             service::wake();
         }
         Ok(())
@@ -290,7 +292,7 @@ impl Cq {
         let _uncancelled = Uncancelled::begin();
         let now = host::now();
         self.last_driven_ns.store(now.as_ns(), Ordering::Relaxed);
-        self.attached().turn(now);
+        self.attached().turn(now, &self.device);
         now
     }
 
@@ -311,7 +313,7 @@ impl Cq {
     }
 
     /// From now on polling drives `qp`.
-    pub(crate) fn attach(&self, qp: &Arc<Qp>) {
+    pub(crate) fn attach(&self, qp: &Arc<dyn Live>) {
         // Programs poll what they made.
         self.last_driven_ns.store(host::now().as_ns(), Ordering::Relaxed);
         let mut attached = self.attached.write().unwrap_or_else(PoisonError::into_inner);
@@ -319,7 +321,7 @@ impl Cq {
     }
 
     /// Forgets `qp` and the completions it left: a program must not see a destroyed queue pair.
-    pub(crate) fn detach(&self, qp: &Qp, owner: u16) {
+    pub(crate) fn detach(&self, qp: &dyn Live, owner: u16) {
         let mut attached = self.attached.write().unwrap_or_else(PoisonError::into_inner);
         *attached = Arc::new(attached.without(qp));
         drop(attached);

@@ -14,15 +14,10 @@
 mod blackhole;
 mod damage;
 mod dice;
-mod keys;
 mod random;
 mod refusal;
-mod spec;
-mod value;
 
-pub use blackhole::Blackhole;
-pub use keys::{FaultKey, Side};
-pub use spec::FaultSpec;
+pub use crate::config::fault::{Blackhole, FaultKey, FaultSpec, Side};
 
 pub(crate) use blackhole::Blackholes;
 pub(crate) use dice::{Dice, Fate};

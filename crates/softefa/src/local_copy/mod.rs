@@ -12,7 +12,6 @@
 //!   the same id is told apart, too.
 
 pub(crate) mod copier;
-pub(crate) mod lease;
 pub(crate) mod pull;
 
 use siphasher::sip128::SipHasher24;
@@ -21,7 +20,7 @@ use srd::Address;
 use crate::host;
 use crate::process;
 
-use lease::Lease;
+use crate::lease::{self, Lease};
 
 /// Shared by the programs of one user on one machine.
 pub type UserKey = [u8; 16];

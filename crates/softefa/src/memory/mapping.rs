@@ -5,7 +5,7 @@ mod query;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-use crate::host;
+use crate::descriptor::with_descriptor;
 
 /// The text is read in pieces of this size; the kernel gives a page at a time.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -37,7 +37,7 @@ pub(crate) fn check(addr: u64, len: u64, is_written: bool) -> Result<(), Hole> {
 }
 
 fn look(addr: u64, len: u64, is_written: bool) -> Option<Hole> {
-    let file = host::with_descriptor(|| File::open("/proc/self/maps")).ok()?;
+    let file = with_descriptor(|| File::open("/proc/self/maps")).ok()?;
     let range = (addr, len, is_written);
     // Reading the text takes 0.1 ms and more; kernels before 6.11 offer nothing else.
     match find_hole(range, |at| query::covering(&file, at)) {

@@ -13,7 +13,7 @@ use std::mem::{MaybeUninit, transmute, zeroed};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use super::copy;
-use crate::generation::PerProcess;
+use crate::generation::{self, PerProcess};
 
 type Real = unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
 type WithInfo = unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
@@ -64,6 +64,7 @@ impl Action {
 /// Puts the adapter's handler in front of the program's actions, once per process.
 pub(crate) fn install() {
     static ONCE: PerProcess<()> = PerProcess::new();
+    generation::on_child(unlock_in_child);
     ONCE.get_or_init(|| {
         for signal in [libc::SIGSEGV, libc::SIGBUS] {
             let Some(action) = Action::of(signal) else { continue };
@@ -146,7 +147,7 @@ fn real() -> Real {
 }
 
 /// A thread of the parent may have been at the actions at the fork.
-pub(crate) fn unlock_in_child() {
+fn unlock_in_child() {
     [&SEGV, &BUS].iter().for_each(|action| action.is_locked.store(false, Ordering::Release));
 }
 

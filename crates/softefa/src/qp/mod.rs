@@ -4,6 +4,7 @@ mod attr;
 mod drain;
 mod driven;
 mod end;
+mod live;
 mod state;
 mod turn;
 
@@ -11,16 +12,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use srd::Instant;
-
 use crate::completion::Unpolled;
 use crate::counters::Counter;
-use crate::cq::Cq;
 use crate::device::Device;
 use crate::generation::Generation;
 use crate::host;
 use crate::mr::Sge;
 use crate::pd::Pd;
+use crate::progress::Live;
 use crate::qp_state::{QpKind, QpQuery, QpState};
 use crate::request::{SendData, SendWr};
 use crate::rq::{self, RecvWqe};
@@ -29,19 +28,11 @@ use crate::shell::{Shell, ShellInit};
 use crate::side::{self, SideInit};
 use crate::sq;
 use crate::uncancelled::Uncancelled;
+use crate::wire::Port;
 
 pub use attr::{CreateQpError, ModifyError, ModifyQp, PostError, QpInit};
 
 pub(crate) use driven::Driven;
-
-/// What a turn of the service thread came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Served {
-    /// The program is at it, perhaps scheduled away in the middle.
-    Busy,
-    /// Done; the next turn is needed then even if nothing arrives.
-    Until(Option<Instant>),
-}
 
 /// Queue pair.
 pub struct Qp {
@@ -78,12 +69,13 @@ impl Qp {
         if pd.device().has_failed() {
             return Err(failed());
         }
-        let (qpn, wire) = pd.device().bind_qp()?;
+        let max = pd.device().attr().max_qp;
+        let port = pd.device().open_port().ok_or(CreateQpError::TooMany { max })?;
+        let Port { qpn, wire, paths, receive_fd, receive_buffer_bytes } =
+            port.map_err(CreateQpError::Socket)?;
         let unpolled = Arc::new(Unpolled::default());
         let send_owner = init.send_cq.register(&unpolled);
         let recv_owner = init.recv_cq.register(&unpolled);
-        let receive_fd = wire.receive_fd();
-        let (paths, receive_buffer_bytes) = (wire.paths(), wire.receive_buffer_bytes());
         let shell = Shell::new(ShellInit {
             pd,
             qpn,
@@ -93,16 +85,13 @@ impl Qp {
             sq_depth: init.sq_depth,
             rq_depth: init.rq_depth,
         });
-        let side = side::new(
-            shell,
-            paths,
-            SideInit {
-                kind: init.kind,
-                unsolicited_write_recv: init.unsolicited_write_recv,
-                recv_cq_depth: init.recv_cq.depth(),
-                receive_buffer_bytes,
-            },
-        );
+        let of_side = SideInit {
+            kind: init.kind,
+            unsolicited_write_recv: init.unsolicited_write_recv,
+            recv_cq_depth: init.recv_cq.depth(),
+            receive_buffer_bytes,
+        };
+        let side = side::new(shell, paths, of_side);
         let qp = Arc::new(Self {
             pd: Arc::clone(pd),
             qpn,
@@ -115,9 +104,10 @@ impl Qp {
             made: Generation::current(),
             init,
         });
-        qp.init.send_cq.attach(&qp);
-        qp.init.recv_cq.attach(&qp);
-        service::adopt(&qp);
+        let live = Arc::clone(&qp) as Arc<dyn Live>;
+        qp.init.send_cq.attach(&live);
+        qp.init.recv_cq.attach(&live);
+        service::adopt(live);
         if pd.device().has_failed() {
             // In between: whoever ended the others may have missed this one.
             qp.fail();
@@ -279,7 +269,7 @@ impl Qp {
         }
         let is_broken = self.driven.is_broken();
         if is_broken {
-            service::fail_broken(self);
+            self.fail_broken();
         }
         is_broken
     }
@@ -304,61 +294,6 @@ impl Qp {
             }
         }
         Ok(signaled)
-    }
-
-    /// A turn on behalf of a polling program. Skipped when another thread is at it.
-    pub(crate) fn app_turn(&self, now: Instant) {
-        if self.is_gone() {
-            return;
-        }
-        let Some(mut side) = self.try_lock() else { return };
-        side.turn(now);
-        side.publish();
-        let is_late = self.driven.settle(&*side);
-        drop(side);
-        if is_late {
-            service::wake();
-        }
-    }
-
-    /// A turn of the service thread, unless the program polls and does not sleep.
-    pub(crate) fn service_turn(&self, now: Instant) -> Served {
-        let side = if self.is_awaited(now) {
-            Some(self.lock())
-        } else {
-            let side = (!self.is_polled(now)).then(|| self.try_lock()).flatten();
-            side.or_else(|| {
-                self.driven.unwatch();
-                // Armed in between? Who arms and still sees it watched does not wake this thread.
-                self.is_awaited(now).then(|| self.lock())
-            })
-        };
-        let Some(mut side) = side else { return Served::Busy };
-        let is_awaited = self.is_awaited(now);
-        side.service_turn(now, is_awaited);
-        if !self.destroyed.load(Ordering::Acquire) {
-            side.publish();
-        }
-        let next = side.next_timeout();
-        self.driven.watch(next);
-        Served::Until(next)
-    }
-
-    fn is_awaited(&self, now: Instant) -> bool {
-        self.init.send_cq.is_awaited(now) || self.init.recv_cq.is_awaited(now)
-    }
-
-    fn is_polled(&self, now: Instant) -> bool {
-        self.init.send_cq.is_polled(now) || self.init.recv_cq.is_polled(now)
-    }
-
-    /// Polling `cq` drives it.
-    pub(crate) fn completes_into(&self, cq: &Cq) -> bool {
-        [&self.init.send_cq, &self.init.recv_cq].into_iter().any(|of| std::ptr::eq(&**of, cq))
-    }
-
-    pub(crate) fn driven(&self) -> &Arc<Driven> {
-        &self.driven
     }
 }
 

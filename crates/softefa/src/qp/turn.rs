@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::MutexGuard;
 
 use super::Qp;
-use crate::service;
+use crate::progress::Live;
 use crate::shell::Side;
 
 /// Gives the lock back first and tells others then, so its fields are in this order.
@@ -38,8 +38,8 @@ impl Drop for End<'_> {
         }
         // Of a turn that panicked the service thread must hear at once: the program may never call
         // again, and the thread may sleep until something arrives.
-        if self.qp.driven.is_broken() && !self.qp.has_failed() {
-            service::fail_broken(self.qp);
+        if self.qp.is_broken() && !self.qp.has_failed() {
+            self.qp.fail_broken();
         }
     }
 }

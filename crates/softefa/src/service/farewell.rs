@@ -1,11 +1,13 @@
-//! The last words of queue pairs: of a device that is closed, of a process that ends.
+//! The last words of queue pairs: of a device that is closed, of a process that ends. A forked child has
+//! none to say.
 
-use std::sync::Arc;
+use std::sync::{Arc, TryLockError};
 
 use super::{Lingering, SERVICE, close, sound};
-use crate::device::Device;
 use crate::host;
-use crate::qp::Driven;
+use crate::ids::DeviceId;
+use crate::poll_set::EventFd;
+use crate::progress::{Linger, live};
 
 /// How often the last acknowledgements are repeated.
 const GOODBYES: usize = 3;
@@ -21,13 +23,13 @@ pub(crate) fn give_up_lingering() -> bool {
 
 /// Ends the lingering of `device`, which its program has closed: the last acknowledgements are
 /// repeated, as at the end of a process, and the sockets closed.
-pub(crate) fn say_farewell(device: &Arc<Device>) {
+pub(crate) fn say_farewell(device: DeviceId) {
     let Some(service) = SERVICE.get() else { return };
     let mut ward = service.lock();
-    let is_of_device = |l: &mut Lingering| Arc::ptr_eq(&l.device, device);
+    let is_of_device = |l: &mut Lingering| l.device == device;
     let given_up: Vec<_> = ward.lingering.extract_if(.., is_of_device).map(|l| l.driven).collect();
     drop(ward);
-    repeat_last_acks(|| given_up.iter().map(|driven| &**driven));
+    repeat_last_acks(&given_up);
     close(&given_up, service.sockets());
 }
 
@@ -41,21 +43,24 @@ fn try_say_goodbye() {
     let Some(service) = SERVICE.get() else { return };
     // Not for ever: a thread that was ended inside a turn never gives the lock back.
     let Some(ward) = try_for_a_moment(|| service.ward.try_lock().ok()) else { return };
-    let lingering = || ward.lingering.iter().map(|lingering| &*lingering.driven);
-    repeat_last_acks(|| ward.live.iter().map(|qp| &**qp.driven()).chain(lingering()));
+    let Some(live) = try_for_a_moment(live::try_all) else { return };
+    let lingering = ward.lingering.iter().map(|lingering| Arc::clone(&lingering.driven));
+    let all: Vec<_> = live.iter().map(|qp| qp.lingering()).chain(lingering).collect();
+    drop(ward);
+    repeat_last_acks(&all);
 }
 
 /// Repeats the last acknowledgements of `all`, several times, because nobody will answer for them.
-pub(super) fn repeat_last_acks<'a, I: Iterator<Item = &'a Driven>>(all: impl Fn() -> I) {
+pub(super) fn repeat_last_acks(all: &[Arc<dyn Linger>]) {
+    if all.is_empty() {
+        return;
+    }
     for round in 0..GOODBYES {
-        if all().next().is_none() {
-            return;
-        }
         if round > 0 {
             // Apart, so that one full buffer does not eat all copies.
             std::thread::sleep(std::time::Duration::from_micros(100));
         }
-        for driven in all() {
+        for driven in all {
             try_for_a_moment(|| driven.final_acks(host::now()).then_some(()));
         }
     }
@@ -71,4 +76,21 @@ fn try_for_a_moment<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
         }
         std::thread::yield_now();
     }
+}
+
+/// A forked child lets go of the receiving sockets of its parent, so that it does not keep their ports: peers
+/// must hear when nobody is there any more. Called in the handler of the fork, so it waits for no lock and
+/// allocates nothing; where another thread of the parent was at the list, the sockets stay.
+pub(super) fn let_go() {
+    let Some(service) = SERVICE.get() else { return };
+    let ward = match service.ward.try_lock() {
+        Ok(ward) => ward,
+        Err(TryLockError::Poisoned(ward)) => ward.into_inner(),
+        Err(TryLockError::WouldBlock) => return,
+    };
+    let Some(live) = live::try_all() else { return };
+    // Its numbers stay in use, because the child still has the objects they are in.
+    let Ok(nothing) = EventFd::placeholder() else { return };
+    live.iter().for_each(|qp| qp.watch().let_go(&nothing));
+    ward.lingering.iter().for_each(|lingering| lingering.driven.watch().let_go(&nothing));
 }

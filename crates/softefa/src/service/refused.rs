@@ -1,12 +1,13 @@
 //! Without the service thread, because the operating system refuses it.
 #![allow(unsafe_code)]
 
+use std::net::Ipv4Addr;
 use std::process::Command;
 use std::sync::mpsc;
 
 use super::tests::{Gate, break_wire, device, post, queue_pair, send, within_a_while};
 use super::*;
-use crate::{Access, SendData, SendOp, Sge, Status};
+use crate::{Access, Qp, SendData, SendOp, Sge, Status};
 
 /// Runs test `name` again in a process that starts no thread after [`refuse_threads`].
 fn in_child(name: &str, body: impl FnOnce()) {

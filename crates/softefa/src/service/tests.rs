@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use super::*;
 use crate::counters::Counter;
+use crate::device::Device;
 use crate::wire::{Batch, Run, Sent, Wire};
 use crate::{
-    Access, Ah, Completion, Config, Cq, CreateQpError, DeviceSpec, ModifyQp, Pd, PostError, QpInit,
-    QpKind, QpState, Remote, SendData, SendOp, SendWr, Sge, Status,
+    Access, Ah, Completion, Config, Cq, CreateQpError, DeviceSpec, ModifyQp, Pd, PostError, Qp,
+    QpInit, QpKind, QpState, Remote, SendData, SendOp, SendWr, Sge, Status,
 };
 
 const QKEY: u32 = 7;
@@ -199,7 +200,7 @@ fn a_panic_in_the_programs_own_turn_ends_the_queue_pairs_of_the_device() {
     sibling.post_recv(3, &[]).unwrap();
     // The service thread sleeps until something arrives, and nobody calls again.
     within_a_while("the thread does not take over", || {
-        [&broken, &sibling].iter().all(|qp| qp.driven().is_watched()).then_some(())
+        [&broken, &sibling].iter().all(|qp| qp.watch().is_watched()).then_some(())
     });
     broken.driven().rewire(|wire| Box::new(BreaksOnce { wire, is_armed: true }));
     let _ = catch_unwind(AssertUnwindSafe(|| broken.app_turn(host::now())));

@@ -4,7 +4,7 @@ mod transfer;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use crate::local_copy::lease::Lease;
+use crate::lease::Lease;
 use crate::memory::Piece;
 use crate::mr::{MrCache, Sge};
 use crate::request::{SendData, SendOp, SendWr};

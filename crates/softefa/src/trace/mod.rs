@@ -4,9 +4,7 @@
 //! several processes do not mix. That costs a system call per event: a trace is for finding
 //! out, not for measuring.
 
-mod event;
 mod sink;
-mod spec;
 
 use std::fmt::{self, Write};
 use std::net::SocketAddrV4;
@@ -14,10 +12,9 @@ use std::sync::Arc;
 
 use crate::host;
 
-pub use event::TraceEvent;
-pub use spec::{TraceSpec, TraceTarget};
+pub use crate::config::trace::{TraceEvent, TraceSpec, TraceTarget};
 
-pub(crate) use event::Events;
+pub(crate) use crate::config::trace::Events;
 pub(crate) use sink::Sink;
 
 /// The trace of one queue pair.

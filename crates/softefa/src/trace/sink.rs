@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::spec::TraceTarget;
+use super::TraceTarget;
 use crate::say::{Stderr, say};
 
 /// An open trace.

@@ -9,6 +9,7 @@ mod faulty;
 mod link;
 mod paths;
 mod socket;
+mod steering;
 mod tap;
 mod udp;
 mod unsegmented;
@@ -20,7 +21,8 @@ use srd::Instant;
 pub(crate) use batch::{Batch, Impossible, MAX_PACKETS};
 pub(crate) use faulty::Faulty;
 pub(crate) use link::link_mtu_bytes;
-pub(crate) use paths::{PathSockets, QPN_FIRST};
+pub(crate) use paths::PathSockets;
+pub(crate) use steering::{Port, Steering, SteeringInit};
 pub(crate) use udp::UdpWire;
 
 /// What a burst did, for the counters.

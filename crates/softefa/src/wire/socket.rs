@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use libc::c_int;
 
-use crate::host;
+use crate::descriptor::with_descriptor;
 
 /// Socket buffer asked for, each way; the kernel grants what `net.core.rmem_max` and `wmem_max` allow.
 pub(super) const SOCKET_BUFFER_BYTES: c_int = 4 << 20;
@@ -23,7 +23,7 @@ pub(crate) struct Quote {
 }
 
 pub(super) fn udp_socket() -> io::Result<OwnedFd> {
-    host::with_descriptor(open_udp_socket)
+    with_descriptor(open_udp_socket)
 }
 
 fn open_udp_socket() -> io::Result<OwnedFd> {

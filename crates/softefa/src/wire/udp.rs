@@ -87,11 +87,6 @@ impl UdpWire {
         Ok(Self { receive, paths, tap, layout, buffer, iovecs, impossible, held, next_release })
     }
 
-    /// The sending sockets it shares.
-    pub(crate) fn paths(&self) -> Arc<PathSockets> {
-        Arc::clone(&self.paths)
-    }
-
     /// Where captures listen.
     pub(crate) fn tap(&self) -> Tap {
         self.tap.clone()

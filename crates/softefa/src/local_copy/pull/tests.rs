@@ -1,10 +1,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::local_copy::lease::Lease;
+use crate::ids::{DeviceId, PdId};
+use crate::lease::Lease;
 use crate::local_copy::{Sealer, Source};
 use crate::mr::{Access, Mr, MrCache, MrTable, Sge};
-use crate::pd::PdId;
 
 const LEN: u32 = 5 * PIECE_BYTES + 7;
 
@@ -21,7 +21,8 @@ impl Memory {
     fn new() -> Self {
         let from = (0..LEN).map(|i| (i >> 10) as u8).collect();
         let to = vec![255u8; LEN as usize];
-        let (table, pd, lease) = (MrTable::new(4, 1 << 30), PdId::next(), Lease::new());
+        let (table, pd, lease) =
+            (MrTable::new(DeviceId::next(), 4, 1 << 30), PdId::next(), Lease::new());
         lease.begin();
         let access = Access { local_write: true, ..Access::default() };
         let mr = table.register(pd, to.as_ptr() as u64, u64::from(LEN), access).unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use srd::PeerId;
 
 use super::Block;
-use crate::local_copy::lease::Lease;
+use crate::lease::Lease;
 use crate::mr::Region;
 
 /// READs that one queue pair serves at a time, for all peers together.

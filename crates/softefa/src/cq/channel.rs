@@ -9,7 +9,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::cq::Cq;
+use super::Cq;
 use crate::generation::Generation;
 use crate::poll_set::EventFd;
 

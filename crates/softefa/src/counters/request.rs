@@ -72,7 +72,7 @@ impl Request {
 }
 
 /// Asks for `snap_bytes` of each datagram until `until`, or for more if somebody else did.
-pub(super) fn ask(words: &[AtomicU64], until: Instant, snap_bytes: u32) {
+pub(crate) fn ask(words: &[AtomicU64], until: Instant, snap_bytes: u32) {
     words[1].fetch_max(snap_bytes.into(), Ordering::Relaxed);
     words[0].fetch_max(until.as_ns(), Ordering::Relaxed);
 }

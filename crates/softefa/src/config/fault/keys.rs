@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_readme_has_a_row_for_each() {
-        let readme = include_str!("../../../../README.md");
+        let readme = include_str!("../../../../../README.md");
         for key in FaultKey::ALL {
             let row = format!("| `{}` | {} |", key.example, key.side.name());
             assert!(readme.contains(&row), "the README lacks: {row}");

@@ -1,0 +1,10 @@
+//! Faults that a user may ask for.
+
+mod blackhole;
+mod keys;
+mod spec;
+mod value;
+
+pub use blackhole::Blackhole;
+pub use keys::{FaultKey, Side};
+pub use spec::FaultSpec;

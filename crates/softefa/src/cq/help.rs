@@ -1,0 +1,52 @@
+//! How polling one completion queue helps the others of its device.
+//!
+//! A program that polls a queue drives its queue pairs, so the service thread leaves them alone for
+//! a tick. It may then wait for something else: for a message to itself, say, by polling the queue of
+//! the sender while the receiver must answer. Whoever polls in vain therefore looks now and then
+//! after the queues that were left.
+
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+
+use srd::Instant;
+
+use super::Cq;
+use crate::progress::{Live, Sibling};
+use crate::uncancelled::Uncancelled;
+
+/// How long a queue is left to whoever polled it last, and how often others are looked after: as
+/// long as a few round trips, so that it costs those who poll several queues in turn next to nothing.
+const LEFT_NS: u64 = 20_000;
+
+impl Cq {
+    /// A poll at `now` found nothing, a turn included: others may need one.
+    #[inline]
+    pub(super) fn help_others(&self, now: Instant) {
+        let is_alone = self.device.live.cqs.load(Ordering::Relaxed) <= 1;
+        let helped_ns = self.last_helped_ns.load(Ordering::Relaxed);
+        if !is_alone && now.as_ns().saturating_sub(helped_ns) >= LEFT_NS {
+            self.last_helped_ns.store(now.as_ns(), Ordering::Relaxed);
+            self.drive_others(now);
+        }
+    }
+
+    #[cold]
+    fn drive_others(&self, now: Instant) {
+        let _uncancelled = Uncancelled::begin();
+        let own = self.attached();
+        // Those of the service thread and of this queue are taken care of.
+        let is_left = |qp: &dyn Live| !qp.watch().is_watched() && !own.contains(qp);
+        for other in self.device.family.members().iter().filter_map(Weak::upgrade) {
+            other.help(now, &is_left);
+        }
+    }
+}
+
+impl Sibling for Cq {
+    fn help(&self, now: Instant, is_left: &dyn Fn(&dyn Live) -> bool) {
+        let driven_ns = self.last_driven_ns.load(Ordering::Relaxed);
+        if now.as_ns().saturating_sub(driven_ns) >= LEFT_NS {
+            self.attached().turn_if_any(now, &self.device, is_left);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The living queue pairs of the process. They are known here whether or not the service thread runs,
+//! so that whoever takes memory or an address handle away finds them.
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use srd::Instant;
+
+use super::Live;
+use crate::generation::PerProcess;
+use crate::ids::{DeviceId, PdId};
+
+/// Replaced as a whole, so that a turn takes all of them with one reference.
+type All = Arc<[Arc<dyn Live>]>;
+
+static LIVE: PerProcess<Mutex<All>> = PerProcess::new();
+
+fn list() -> MutexGuard<'static, All> {
+    LIVE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Every queue pair of this process that is not destroyed.
+pub(crate) fn all() -> All {
+    if LIVE.get().is_none() { Arc::default() } else { Arc::clone(&list()) }
+}
+
+/// As [`all`]; `None` while somebody changes the list, perhaps a thread that was ended.
+pub(crate) fn try_all() -> Option<All> {
+    match LIVE.get() {
+        None => Some(Arc::default()),
+        Some(list) => list.try_lock().ok().map(|list| Arc::clone(&list)),
+    }
+}
+
+/// A queue pair was made.
+pub(crate) fn add(qp: Arc<dyn Live>) {
+    let mut list = list();
+    *list = list.iter().cloned().chain([qp]).collect();
+}
+
+/// A queue pair was destroyed.
+pub(crate) fn remove(qp: &dyn Live) {
+    let mut list = list();
+    *list = list.iter().filter(|other| !is_same(&***other, qp)).cloned().collect();
+}
+
+/// A device broke: its queue pairs are as good as destroyed.
+pub(crate) fn remove_all_of(device: DeviceId) {
+    let mut list = list();
+    *list = list.iter().filter(|qp| qp.device() != device).cloned().collect();
+}
+
+/// Both are the same queue pair.
+pub(crate) fn is_same(one: &dyn Live, other: &dyn Live) -> bool {
+    std::ptr::addr_eq(one, other)
+}
+
+/// Region `key` of `device` is gone. When this returns, every turn has ended that did not know it, and
+/// nobody copies its bytes any more.
+pub(crate) fn retire(device: DeviceId, key: u32) {
+    all().iter().filter(|qp| qp.device() == device).for_each(|qp| qp.retire(key));
+}
+
+/// Ends the work requests of all queue pairs of domain `pd` that are on their way to `addr`.
+pub(crate) fn flush_toward(now: Instant, pd: PdId, addr: Ipv4Addr) {
+    all().iter().filter(|qp| qp.pd() == pd).for_each(|qp| qp.flush_toward(now, addr));
+}

@@ -1,0 +1,132 @@
+//! A queue pair as those see it who drive it.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use srd::Instant;
+
+#[cfg(test)]
+use super::Driven;
+use super::Qp;
+use crate::AHN_UNKNOWN;
+use crate::ids::{DeviceId, PdId};
+use crate::progress::{Linger, Live, Served, Watch};
+use crate::service;
+
+impl Live for Qp {
+    fn device(&self) -> DeviceId {
+        self.pd.device().id()
+    }
+
+    fn pd(&self) -> PdId {
+        self.pd.id()
+    }
+
+    fn watch(&self) -> &Watch {
+        &self.driven.watch
+    }
+
+    fn lingering(&self) -> Arc<dyn Linger> {
+        Arc::clone(&self.driven) as Arc<dyn Linger>
+    }
+
+    fn app_turn(&self, now: Instant) {
+        if self.is_gone() {
+            return;
+        }
+        let Some(mut side) = self.try_lock() else { return };
+        side.turn(now);
+        side.publish();
+        let is_late = self.driven.settle(&*side);
+        drop(side);
+        if is_late {
+            service::wake();
+        }
+    }
+
+    fn service_turn(&self, now: Instant) -> Served {
+        let side = if self.is_awaited(now) {
+            Some(self.lock())
+        } else {
+            let side = (!self.is_polled(now)).then(|| self.try_lock()).flatten();
+            side.or_else(|| {
+                self.watch().unwatch();
+                // Armed in between? Who arms and still sees it watched does not wake this thread.
+                self.is_awaited(now).then(|| self.lock())
+            })
+        };
+        let Some(mut side) = side else { return Served::Busy };
+        let is_awaited = self.is_awaited(now);
+        side.service_turn(now, is_awaited);
+        if !self.destroyed.load(Ordering::Acquire) {
+            side.publish();
+        }
+        let next = side.next_timeout();
+        self.watch().until(next);
+        Served::Until(next)
+    }
+
+    fn retire(&self, key: u32) {
+        self.lock().retire(key);
+    }
+
+    fn flush_toward(&self, now: Instant, addr: Ipv4Addr) {
+        if self.is_gone() {
+            return;
+        }
+        let mut side = self.lock();
+        // Asked under the lock: who makes one after this posts after the flush.
+        if self.pd.device().ahns.find((self.pd.id(), addr)) != AHN_UNKNOWN {
+            return;
+        }
+        side.cancel_toward(now, addr);
+        if !self.destroyed.load(Ordering::Acquire) {
+            side.publish();
+        }
+    }
+
+    fn is_broken(&self) -> bool {
+        self.driven.is_broken()
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+        let mut side = self.lock();
+        side.fail();
+        if !self.destroyed.load(Ordering::Acquire) {
+            side.publish();
+        }
+    }
+
+    fn fail_device(&self) -> Option<String> {
+        let device = self.pd.device();
+        device.fail().then(|| device.name().to_owned())
+    }
+}
+
+impl Qp {
+    /// A turn broke it outside of the service thread, so that its device ends.
+    #[cold]
+    pub(super) fn fail_broken(&self) {
+        service::fail_device(self.device(), self.fail_device());
+    }
+
+    fn is_awaited(&self, now: Instant) -> bool {
+        self.init.send_cq.is_awaited(now) || self.init.recv_cq.is_awaited(now)
+    }
+
+    fn is_polled(&self, now: Instant) -> bool {
+        self.init.send_cq.is_polled(now) || self.init.recv_cq.is_polled(now)
+    }
+
+    /// For tests that put another network below it.
+    #[cfg(test)]
+    pub(crate) fn driven(&self) -> &Arc<Driven> {
+        &self.driven
+    }
+}

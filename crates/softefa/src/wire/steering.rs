@@ -1,0 +1,206 @@
+//! How datagrams find their queue pair: each has a socket of its own, whose port is its number.
+//!
+//! Nothing above knows that. A queue pair gets a [`Port`], and another transport may steer all its
+//! queue pairs through one socket.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::paths::{PathSockets, QPN_FIRST};
+use super::udp::UdpWire;
+use crate::capture::Capture;
+use crate::framing::Layout;
+use crate::host;
+
+/// Ports to try before giving up.
+const QPN_TRIES: usize = 4096;
+
+/// What a queue pair has of the network.
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub(crate) qpn: u16,
+    pub(crate) wire: UdpWire,
+    pub(crate) paths: Arc<PathSockets>,
+    /// Readable when something has arrived.
+    pub(crate) receive_fd: RawFd,
+    /// Bytes the kernel queues for it, book-keeping included.
+    pub(crate) receive_buffer_bytes: usize,
+}
+
+/// What the steering of a device is made of.
+#[derive(Debug)]
+pub(crate) struct SteeringInit {
+    pub(crate) addr: Ipv4Addr,
+    /// Sending sockets.
+    pub(crate) paths: u16,
+    /// Queue pairs of the device.
+    pub(crate) qps_max: u32,
+    /// The number released last is given out next, on purpose.
+    pub(crate) reuses_numbers: bool,
+    pub(crate) layout: Layout,
+    pub(crate) capture: Capture,
+}
+
+/// The numbers and sockets of a device.
+#[derive(Debug)]
+pub(crate) struct Steering {
+    addr: Ipv4Addr,
+    path_count: u16,
+    paths: OnceLock<Arc<PathSockets>>,
+    qpns: Mutex<QpnPool>,
+    reuses_numbers: bool,
+    layout: Layout,
+    capture: Arc<Capture>,
+}
+
+impl Steering {
+    /// Opens nothing yet.
+    pub(crate) fn new(init: SteeringInit) -> Self {
+        Self {
+            addr: init.addr,
+            path_count: init.paths,
+            paths: OnceLock::new(),
+            qpns: Mutex::new(QpnPool::new(init.qps_max)),
+            reuses_numbers: init.reuses_numbers,
+            layout: init.layout,
+            capture: Arc::new(init.capture),
+        }
+    }
+
+    /// A free number, and what leads to it.
+    pub(crate) fn open(&self) -> io::Result<Port> {
+        let paths = self.paths()?;
+        let (qpn, wire) = self.bind(&paths)?;
+        let receive_fd = wire.receive_fd();
+        let receive_buffer_bytes = wire.receive_buffer_bytes();
+        Ok(Port { qpn, wire, paths, receive_fd, receive_buffer_bytes })
+    }
+
+    /// The number may be given out again; its queue pair may still linger.
+    pub(crate) fn release(&self, qpn: u16) {
+        self.pool().release(qpn);
+    }
+
+    /// Some peer refused a datagram and no queue pair has claimed the refusal yet.
+    pub(crate) fn has_refusals(&self) -> bool {
+        self.paths.get().is_some_and(|paths| paths.has_refusals())
+    }
+
+    /// The sending sockets; opened by the first caller.
+    fn paths(&self) -> io::Result<Arc<PathSockets>> {
+        if let Some(paths) = self.paths.get() {
+            return Ok(Arc::clone(paths));
+        }
+        let paths = PathSockets::bind(self.addr, self.path_count)?;
+        Ok(Arc::clone(self.paths.get_or_init(|| paths)))
+    }
+
+    fn bind(&self, paths: &Arc<PathSockets>) -> io::Result<(u16, UdpWire)> {
+        let mut pool = self.pool();
+        if self.reuses_numbers
+            && let Some(bound) = self.try_rebind_freed(&mut pool, paths)
+        {
+            return Ok(bound);
+        }
+        for _ in 0..QPN_TRIES {
+            let Some(qpn) = pool.candidate() else { continue };
+            match self.try_bind_at(qpn, paths) {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+                Err(error) => return Err(error),
+                Ok(wire) => {
+                    pool.take(qpn);
+                    return Ok((qpn, wire));
+                }
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::AddrInUse, "no free UDP port for a queue pair"))
+    }
+
+    fn try_bind_at(&self, qpn: u16, paths: &Arc<PathSockets>) -> io::Result<UdpWire> {
+        let at = SocketAddrV4::new(self.addr, qpn);
+        UdpWire::bind(at, Arc::clone(paths), &self.capture, self.layout)
+    }
+
+    /// The number of the queue pair destroyed last: its socket was closed at once.
+    fn try_rebind_freed(
+        &self,
+        pool: &mut QpnPool,
+        paths: &Arc<PathSockets>,
+    ) -> Option<(u16, UdpWire)> {
+        let qpn = pool.freed.take().filter(|qpn| pool.is_free(*qpn))?;
+        let wire = self.try_bind_at(qpn, paths).ok()?;
+        pool.take(qpn);
+        Some((qpn, wire))
+    }
+
+    fn pool(&self) -> MutexGuard<'_, QpnPool> {
+        self.qpns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Numbers in use. Live ones differ modulo the power of two above `max_qp`, because libfabric
+/// finds queue pairs in a table of that size; they are drawn at random, so that a successor
+/// hardly ever inherits the number of a queue pair that peers still remember.
+#[derive(Debug)]
+struct QpnPool {
+    /// Live queue pairs per residue, 0 or 1.
+    residues: Vec<u8>,
+    state: u64,
+    /// Released last.
+    freed: Option<u16>,
+}
+
+impl QpnPool {
+    fn new(max_qp: u32) -> Self {
+        let size = max_qp.next_power_of_two() as usize;
+        Self { residues: vec![0; size], state: host::random_u64(), freed: None }
+    }
+
+    fn candidate(&mut self) -> Option<u16> {
+        // An LCG step (Knuth's MMIX); only the well-mixed high bits are used.
+        self.state = self
+            .state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let qpn = (self.state >> 48) as u16;
+        (qpn >= QPN_FIRST && self.is_free(qpn)).then_some(qpn)
+    }
+
+    fn is_free(&self, qpn: u16) -> bool {
+        self.residues[self.residue(qpn)] == 0
+    }
+
+    fn take(&mut self, qpn: u16) {
+        let residue = self.residue(qpn);
+        self.residues[residue] += 1;
+    }
+
+    fn release(&mut self, qpn: u16) {
+        let residue = self.residue(qpn);
+        assert!(self.residues[residue] > 0, "queue pair number {qpn} released twice");
+        self.residues[residue] -= 1;
+        self.freed = Some(qpn);
+    }
+
+    fn residue(&self, qpn: u16) -> usize {
+        qpn as usize % self.residues.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn live_numbers_differ_modulo_the_table_size() {
+        let mut pool = QpnPool::new(256);
+        let mut seen = std::collections::HashSet::new();
+        while seen.len() < 200 {
+            let Some(qpn) = pool.candidate() else { continue };
+            pool.take(qpn);
+            assert!(qpn >= QPN_FIRST && seen.insert(qpn % 256), "{qpn}");
+        }
+    }
+}
