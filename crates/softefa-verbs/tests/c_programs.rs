@@ -236,6 +236,17 @@ fn children_open_the_device_anew() {
 }
 
 #[test]
+fn memory_is_copied_between_parent_and_child() {
+    let run = check("copies", &[("SOFTEFA_LOCAL_KEY", "00112233445566778899aabbccddeeff")]);
+    assert!(run.counter("rdma_local_bytes") > 2 * 200_000, "sent instead of copied");
+}
+
+#[test]
+fn children_do_not_keep_the_ports_of_their_parent() {
+    check_with_packets("ports");
+}
+
+#[test]
 fn library_works_in_destructors() {
     check_with_packets("destructor");
 }
