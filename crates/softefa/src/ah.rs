@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::counters::Counter;
 use crate::device::Device;
 use crate::gid::Gid;
 use crate::host;
@@ -38,8 +39,18 @@ pub struct Ah {
     live: AtomicBool,
 }
 
+impl Pd {
+    /// An address handle for the device with `gid`, for queue pairs of this domain.
+    ///
+    /// # Errors
+    /// [`CreateAhError`].
+    pub fn create_ah(&self, gid: Gid) -> Result<Arc<Ah>, CreateAhError> {
+        self.device().counters.command(Ah::new(self, gid), Some(Counter::CreateAhErr))
+    }
+}
+
 impl Ah {
-    pub(crate) fn new(pd: &Pd, gid: Gid) -> Result<Arc<Self>, CreateAhError> {
+    fn new(pd: &Pd, gid: Gid) -> Result<Arc<Self>, CreateAhError> {
         let device = Arc::clone(pd.device());
         let addr = gid.addr().ok_or(CreateAhError::ForeignGid(gid))?;
         let max = device.attr().max_ah;

@@ -1,10 +1,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::ah::{Ah, CreateAhError};
 use crate::counters::Counter;
 use crate::device::Device;
-use crate::gid::Gid;
 use crate::ids::PdId;
 use crate::memory::mapping::{self, Hole};
 use crate::mr::{Access, Mr, RegMrError};
@@ -63,14 +61,6 @@ impl Pd {
         let registered =
             registered.and_then(|()| self.device.mrs.register(self.id, addr, len, access));
         self.device.counters.command(registered, Some(Counter::RegMrErr))
-    }
-
-    /// An address handle for the device with `gid`, for queue pairs of this domain.
-    ///
-    /// # Errors
-    /// [`CreateAhError`].
-    pub fn create_ah(&self, gid: Gid) -> Result<Arc<Ah>, CreateAhError> {
-        self.device.counters.command(Ah::new(self, gid), Some(Counter::CreateAhErr))
     }
 }
 

@@ -3,6 +3,7 @@
 mod dependencies;
 mod manifests;
 mod protocol;
+mod rooms;
 mod text;
 mod tree;
 mod unsafety;
@@ -51,6 +52,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(manifests::check(&tree));
     findings.extend(unsafety::check(&tree));
     findings.extend(protocol::check(&tree));
+    findings.extend(rooms::check(&tree));
     findings.extend(dependencies::check(root)?);
     Ok(findings)
 }
