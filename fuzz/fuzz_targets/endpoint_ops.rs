@@ -4,7 +4,7 @@
 #[path = "../../crates/srd/tests/common/mod.rs"]
 mod common;
 
-use common::{Answer, Faults, Pair};
+use common::{Answer, Faults, KEY, Pair};
 use libfuzzer_sys::fuzz_target;
 use srd::{Config, Message, MsgId, Reject};
 
@@ -13,11 +13,9 @@ const SECOND_NS: u64 = 1_000_000_000;
 fuzz_target!(|bytes: &[u8]| {
     let mut ops = bytes.chunks_exact(4).take(200);
     let Some(start) = ops.next() else { return };
-    let config = if start[0] & 1 == 0 {
-        Config::socket()
-    } else {
-        Config::simulated(12_500, 20_000, 4150)
-    };
+    let config =
+        if start[0] & 1 == 0 { Config::socket() } else { Config::simulated(12_500, 20_000, 4150) };
+    let config = Config { always_challenge: start[0] & 2 != 0, ..config };
     let mut pair = Pair::new(config, u64::from(start[1]));
     for (id, op) in ops.enumerate() {
         apply(&mut pair, id as u64 * 256, [op[0], op[1], op[2], op[3]]);
@@ -35,7 +33,9 @@ fn apply(pair: &mut Pair, id: u64, [op, a, b, c]: [u8; 4]) {
             for i in 0..u64::from(b) {
                 let (len, rnr_retry) = (u32::from(c) * 15, a >> 1 & 7);
                 let id = MsgId(id + i);
-                pair.send_with(who, Message { id, len, rnr_retry, ..Message::default() });
+                // With the high bit, every third has a wrong key.
+                let qkey = KEY + u32::from(a & 0x80 != 0 && i % 3 == 0);
+                pair.send_with(who, Message { id, len, rnr_retry, qkey, ..Message::default() });
             }
         }
         2 | 3 => pair.run_ns(1 << (a % 32)),

@@ -18,6 +18,15 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(extent.datagram_len(), bytes.len());
     }
     let _ = control::parse_reset(bytes, bytes.len());
+    let mut out = [0; 28];
+    if let Ok(refused) = control::Refused::parse(bytes, bytes.len()) {
+        refused.emit(&header, &mut out);
+        assert_eq!(control::Refused::parse(&out, out.len()), Ok(refused));
+    }
+    if let Ok(challenge) = control::Challenge::parse(bytes, bytes.len()) {
+        challenge.emit(&header, &mut out);
+        assert_eq!(control::Challenge::parse(&out, out.len()), Ok(challenge));
+    }
     if let Ok(ud) = UdRepr::parse(bytes, bytes.len()) {
         assert_eq!(UdRepr::LEN + usize::from(ud.len), bytes.len());
     }

@@ -3,7 +3,7 @@
 //! `cargo run --release -p srd --example throughput [messages] [burst]`
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
-use srd::{Address, Config, Endpoint, Event, HEADER_MAX, Instant, Message, MsgId, Status};
+use srd::{Address, Config, Endpoint, Event, HEADER_MAX, Instant, Message, MsgId, Seed, Status};
 use std::time::Duration;
 
 /// Time spent in each part of the path.
@@ -85,8 +85,8 @@ fn main() {
     let total: u64 = args.next().unwrap_or(20_000_000);
     let burst: u64 = args.next().unwrap_or(64).max(1);
     let mut bench = Bench {
-        sender: Endpoint::new(Config::socket(), 7, 1, 1),
-        receiver: Endpoint::new(Config::socket(), 8, 1, 2),
+        sender: Endpoint::new(Config::socket(), 7, Seed::from_u64(1)),
+        receiver: Endpoint::new(Config::socket(), 8, Seed::from_u64(2)),
         now: Instant::from_ns(1_000_000_000),
         spent: Spent::default(),
         wire: Vec::with_capacity(burst as usize),

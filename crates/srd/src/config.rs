@@ -18,6 +18,9 @@ pub struct Config {
     pub queue_messages_max: usize,
     /// Most contexts that strangers' datagrams can make this endpoint keep.
     pub peers_max: usize,
+    /// Nobody opens a connection before it has proved its address (SRD-3.10), at the cost of a
+    /// round trip.
+    pub always_challenge: bool,
     /// Bytes a packet costs on the wire besides its payload (for window and pacing).
     pub overhead_bytes: u32,
     /// Number of paths (source ports) the host offers, 1..=256.
@@ -86,6 +89,7 @@ impl Config {
             max_message_bytes: 8928,
             queue_messages_max: 1 << 20,
             peers_max: 1 << 20,
+            always_challenge: false,
             overhead_bytes: 72,
             paths: 4,
             burst_packets_per_path: 64,

@@ -1,6 +1,7 @@
 //! What the parts of a peer need of their endpoint during one call.
 
 use crate::rng::Rng;
+use crate::secret::Secret;
 use crate::{Config, Event, Instant, MsgId, PeerId, Stats, Status};
 use std::collections::VecDeque;
 
@@ -12,8 +13,7 @@ pub(crate) struct Context<'a> {
     pub(crate) stats: &'a mut Stats,
     pub(crate) events: &'a mut VecDeque<Event>,
     pub(crate) rng: &'a mut Rng,
-    /// Epoch of the connection opened last.
-    pub(crate) epoch: &'a mut u64,
+    pub(crate) secret: &'a Secret,
     /// Messages of all peers that have not ended.
     pub(crate) open_messages: &'a mut usize,
 }

@@ -134,15 +134,19 @@ pub enum DropReason {
     WrongQpn,
     /// Nothing is known of the connection it belongs to.
     UnknownConn,
-    /// It opens a connection older than one already seen from there (SRD-3.4).
-    Stale,
+    /// It opens a connection, and its sender has yet to prove its address (SRD-3.10).
+    Unproven,
     /// Its sequence number is outside the window.
     OutOfWindow,
+    /// It opens a connection with another queue key, or toward an endpoint that closes (SRD-3.9).
+    Refused,
+    /// It opens a connection, and there are as many peers as there may be (SRD-3.11).
+    Crowded,
 }
 
 impl DropReason {
     /// Number of reasons; the length of [`Stats::dropped`](crate::Stats::dropped).
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 10;
 }
 
 impl fmt::Display for DropReason {
@@ -154,8 +158,10 @@ impl fmt::Display for DropReason {
             Self::Malformed => "contradictory fields",
             Self::WrongQpn => "for another queue pair",
             Self::UnknownConn => "unknown connection",
-            Self::Stale => "opens a connection older than the current one",
+            Self::Unproven => "opens a connection without proof of its sender's address",
             Self::OutOfWindow => "sequence number outside the window",
+            Self::Refused => "opens a connection with another queue key or while closing",
+            Self::Crowded => "opens a connection beyond the most peers",
         })
     }
 }

@@ -31,7 +31,9 @@ mod peer;
 mod recv;
 mod rng;
 mod rtt;
+mod secret;
 mod send;
+mod siphash;
 mod stats;
 mod time;
 mod timer;
@@ -42,7 +44,8 @@ pub use endpoint::Endpoint;
 pub use error::{DropReason, Reject, SendError, Status};
 pub use event::{Arrival, Event, Message, Received, Transmit};
 pub use id::{Address, MsgId, PathId, PeerId, Psn};
-pub use stats::{OrderStats, PathStats, Stats};
+pub use secret::Seed;
+pub use stats::{OrderStats, PathStats, Stats, StrangerStats};
 pub use time::Instant;
 
 /// Size in bytes of the header buffer that [`Endpoint::poll_transmit`] fills.

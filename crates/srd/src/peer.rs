@@ -20,6 +20,8 @@ pub(crate) struct Peer {
     pub(crate) is_held: bool,
     /// Mark of the fair-share count.
     pub(crate) share_mark: ShareMark,
+    /// Refusals that it has memory for, as the endpoint counted them last.
+    pub(crate) ranges_counted: usize,
     pub(crate) created: Instant,
 }
 
@@ -33,6 +35,7 @@ impl Peer {
             is_ready: false,
             is_held: false,
             share_mark: ShareMark::default(),
+            ranges_counted: 0,
             created: now,
         }
     }

@@ -1,6 +1,10 @@
 //! The engine's random numbers: a seeded generator, so that a run can be repeated.
 
-/// `SplitMix64` over a seed. Not for cryptography; tokens are as unguessable as the host's seed.
+/// Odd, so that the state takes every value once before any comes again.
+pub(crate) const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// `SplitMix64` over a seed, for choices that may be guessed. What must not be is made by
+/// [`Secret`](crate::secret::Secret).
 #[derive(Debug)]
 pub(crate) struct Rng(u64);
 
@@ -10,11 +14,8 @@ impl Rng {
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0 = self.0.wrapping_add(STEP);
+        mix(self.0)
     }
 
     /// A number below `bound`, which is not zero.
@@ -27,11 +28,13 @@ impl Rng {
     pub(crate) fn chance(&mut self, p: f64) -> bool {
         p > 0.0 && (self.next() >> 11) as f64 * (1.0 / (1u64 << 53) as f64) < p
     }
+}
 
-    /// A connection token: any number but zero, which means "none".
-    pub(crate) fn token(&mut self) -> u64 {
-        self.next().max(1)
-    }
+/// A permutation whose results look random.
+pub(crate) const fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
 }
 
 #[cfg(test)]

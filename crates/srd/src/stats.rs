@@ -13,8 +13,8 @@ pub struct Stats {
     pub tx_payload_bytes: u64,
     /// Datagrams that carried nothing but an acknowledgement.
     pub tx_pure_acks: u64,
-    /// RESETs transmitted.
-    pub tx_resets: u64,
+    /// What those without a connection were told.
+    pub strangers: StrangerStats,
     /// Datagrams received and understood.
     pub rx_datagrams: u64,
     /// New messages accepted by the host.
@@ -29,12 +29,18 @@ pub struct Stats {
     pub rx_rnr: u64,
     /// Messages refused finally.
     pub rx_rejected: u64,
+    /// Messages left unanswered, because no more refusals could be remembered (SRD-6.8).
+    pub rx_unanswered: u64,
     /// Acknowledgement blocks used.
     pub rx_acks: u64,
     /// Acknowledgement blocks of a connection that is not current any more.
     pub rx_stale_acks: u64,
     /// RESETs that ended a connection of ours.
     pub rx_resets: u64,
+    /// REFUSEDs that ended messages of ours.
+    pub rx_refused: u64,
+    /// CHALLENGEs that a connection of ours answered.
+    pub rx_challenges: u64,
     /// Data datagrams transmitted again.
     pub retrans_pkts: u64,
     /// Payload bytes transmitted again.
@@ -55,6 +61,21 @@ pub struct Stats {
     pub completed_error: u64,
     /// Datagrams dropped, by [`DropReason`] as an index.
     pub dropped: [u64; DropReason::COUNT],
+}
+
+/// Answers to those who have no connection (SRD-3.11).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StrangerStats {
+    /// RESETs transmitted.
+    pub resets: u64,
+    /// REFUSEDs transmitted.
+    pub refused: u64,
+    /// CHALLENGEs transmitted.
+    pub challenges: u64,
+    /// Left without an answer, because many had got one.
+    pub unanswered: u64,
+    /// Not let in, because there were [`Config::peers_max`](crate::Config::peers_max) peers.
+    pub turned_away: u64,
 }
 
 /// Degree of disorder of what was accepted, by RFC 4737: a message is out of sequence when one with

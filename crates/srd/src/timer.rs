@@ -21,6 +21,10 @@ impl TimerQueue {
         self.heap.first().map(|entry| entry.0)
     }
 
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.heap.capacity() * size_of::<(Instant, u32)>() + self.place.capacity() * 4
+    }
+
     /// Sees to it that `peer` is popped no later than `at`.
     #[inline]
     pub(crate) fn arm(&mut self, peer: u32, at: Instant) {

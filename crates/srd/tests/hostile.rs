@@ -112,7 +112,7 @@ fn endpoints_stay_usable_under_noise() {
     assert_ne!(pair.now, Instant::ZERO);
 }
 
-/// Strangers get an answer, but not more than 16 per millisecond (SRD-3.5).
+/// Strangers get an answer, but not more than 16 per millisecond (SRD-3.11).
 #[test]
 fn resets_are_limited() {
     let mut pair = Pair::socket(10);
@@ -129,5 +129,5 @@ fn resets_are_limited() {
     }
     let mut header = [0; srd::HEADER_MAX];
     while engine.poll_transmit(now, &mut header).is_some() {}
-    assert_eq!(engine.stats().tx_resets, 16);
+    assert_eq!(engine.stats().strangers.resets, 16);
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::Dice;
-use srd::{Address, Config, Endpoint, Event, HEADER_MAX, Instant, Message, MsgId, Status};
+use srd::{Address, Config, Endpoint, Event, HEADER_MAX, Instant, Message, MsgId, Seed, Status};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -67,7 +67,7 @@ impl Net {
         let mut config = Config::simulated(RATE_BYTES_PER_US as u32, BASE_RTT_NS, MTU);
         config.paths = 64;
         config.overhead_bytes = 68;
-        let endpoint = |i| Endpoint::new(config.clone(), 1, 1, 1000 + i as u64);
+        let endpoint = |i| Endpoint::new(config.clone(), 1, Seed::from_u64(1000 + i as u64));
         Self {
             now: Instant::from_ns(1_000_000),
             hosts: (0..hosts).map(endpoint).collect(),

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Answer, Faults, Pair};
+use common::{Answer, Faults, KEY, Pair};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as RunnerConfig, RngAlgorithm, TestRng, TestRunner};
 use srd::{Config, Message, MsgId, Reject, SendError};
@@ -13,16 +13,40 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Send { from: usize, count: u16, len: u32, rnr_retry: u8 },
-    Advance { ns: u64 },
+    /// None, all, or every second or third with a wrong key.
+    Send {
+        from: usize,
+        count: u16,
+        len: u32,
+        rnr_retry: u8,
+        wrong_every: u16,
+    },
+    Advance {
+        ns: u64,
+    },
     Network(Faults),
-    Latency { ns: u64 },
-    Answer { who: usize, answer: Answer },
-    Cancel { who: usize },
-    Close { who: usize },
-    Restart { who: usize },
-    HoldAcks { on: bool },
-    RepeatAcks { who: usize },
+    Latency {
+        ns: u64,
+    },
+    Answer {
+        who: usize,
+        answer: Answer,
+    },
+    Cancel {
+        who: usize,
+    },
+    Close {
+        who: usize,
+    },
+    Restart {
+        who: usize,
+    },
+    HoldAcks {
+        on: bool,
+    },
+    RepeatAcks {
+        who: usize,
+    },
 }
 
 fn faults() -> impl Strategy<Value = Faults> {
@@ -39,6 +63,7 @@ fn faults() -> impl Strategy<Value = Faults> {
 fn op() -> impl Strategy<Value = Op> {
     let who = 0..2usize;
     let count = prop_oneof![4 => 1..5u16, 3 => 5..200u16, 1 => 200..2000u16];
+    let wrong = prop_oneof![6 => Just(0u16), 1 => 1..4u16];
     let len = prop_oneof![Just(0u32), 1..100u32, Just(8928)];
     let time = prop_oneof![
         4 => 1..100_000u64,
@@ -53,9 +78,11 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Answer::Mixed),
     ];
     prop_oneof![
-        10 => (who.clone(), count, len, 0..8u8).prop_map(|(from, count, len, rnr_retry)| {
-            Op::Send { from, count, len, rnr_retry }
-        }),
+        10 => (who.clone(), count, len, 0..8u8, wrong).prop_map(
+            |(from, count, len, rnr_retry, wrong_every)| {
+                Op::Send { from, count, len, rnr_retry, wrong_every }
+            }
+        ),
         10 => time.prop_map(|ns| Op::Advance { ns }),
         5 => faults().prop_map(Op::Network),
         1 => prop_oneof![Just(1000u64), Just(50_000), Just(5_000_000)]
@@ -79,9 +106,10 @@ impl Run {
     fn apply(&mut self, op: &Op) {
         let pair = &mut self.pair;
         match *op {
-            Op::Send { from, count, len, rnr_retry } => {
-                for _ in 0..count {
-                    self.send(from, len, rnr_retry);
+            Op::Send { from, count, len, rnr_retry, wrong_every } => {
+                for i in 0..count {
+                    let is_wrong = i.checked_rem(wrong_every) == Some(0);
+                    self.send(from, len, rnr_retry, KEY + u32::from(is_wrong));
                 }
             }
             Op::Advance { ns } => pair.run_ns(ns),
@@ -110,10 +138,11 @@ impl Run {
         self.pair.turn();
     }
 
-    fn send(&mut self, from: usize, len: u32, rnr_retry: u8) {
+    fn send(&mut self, from: usize, len: u32, rnr_retry: u8, qkey: u32) {
         let pair = &mut self.pair;
         let len = len.min(pair.config.max_message_bytes);
-        let msg = Message { id: MsgId(self.next_id), len, rnr_retry, ..Message::default() };
+        let id = MsgId(self.next_id);
+        let msg = Message { id, len, rnr_retry, qkey, ..Message::default() };
         self.next_id += 1;
         let peer = pair.peer_of(from);
         match pair.nodes[from].engine.send(pair.now, peer, msg) {
@@ -138,6 +167,7 @@ impl Run {
 
 fn run(simulated: bool, seed: u64, ops: &[Op]) -> u64 {
     let config = if simulated { Config::simulated(12_500, 20_000, 4150) } else { Config::socket() };
+    let config = Config { always_challenge: seed % 2 == 1, ..config };
     let mut run = Run { pair: Pair::new(config, seed), next_id: 0 };
     ops.iter().for_each(|op| run.apply(op));
     run.heal();

@@ -4,7 +4,7 @@ use super::{Counts, Machine, Message, Notice, Posting};
 use crate::packet::{Body, FRAME_BYTES, Packet, Payload, UDP_BYTES};
 use crate::socket::Ports;
 use crate::time::Time;
-use srd::{Address, Config, Endpoint, Event, HEADER_MAX, MsgId};
+use srd::{Address, Config, Endpoint, Event, HEADER_MAX, MsgId, Seed};
 use std::sync::Arc;
 
 /// Bytes of a data packet that are no payload: frame, common header, data block.
@@ -31,7 +31,7 @@ pub(crate) struct SrdSocket {
 
 impl SrdSocket {
     pub(crate) fn new(config: &Arc<Config>, host: u32, process: u16, seed: u64) -> Self {
-        let engine = Endpoint::new(Arc::clone(config), qpn_of(process), 1, seed);
+        let engine = Endpoint::new(Arc::clone(config), qpn_of(process), Seed::from_u64(seed));
         Self { engine, host, arrived: None }
     }
 }

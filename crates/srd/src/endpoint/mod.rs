@@ -1,13 +1,17 @@
 //! The contract: everything a host calls. No algorithms here.
 
+mod control;
 mod receive;
+mod strangers;
 mod table;
 mod transmit;
+mod upkeep;
 
 use crate::context::Context;
 use crate::hint::FairShare;
 use crate::peer::Peer;
 use crate::rng::Rng;
+use crate::secret::{Secret, Seed};
 use crate::timer::TimerQueue;
 use crate::{
     Address, Config, DropReason, Event, HEADER_MAX, Instant, Message, MsgId, PathId, PathStats,
@@ -17,10 +21,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use table::PeerTable;
 
-/// How often each peer is looked at, whether it is idle.
-const SWEEP_NS: u64 = 1_000_000_000;
-/// Peers looked at in one step, so that thousands of them do not hold up a message.
-const SWEEP_PEERS: u32 = 256;
 /// `final_acks` repeats itself for peers heard of within this time.
 const LATELY_NS: u64 = 2_000_000_000;
 
@@ -28,6 +28,8 @@ const LATELY_NS: u64 = 2_000_000_000;
 #[derive(Debug)]
 pub struct Endpoint {
     qpn: u16,
+    /// What openers must know; `None` when the host does not care.
+    qkey: Option<u32>,
     closing: bool,
     shared: Shared,
     peers: PeerTable,
@@ -39,7 +41,9 @@ pub struct Endpoint {
     held: Vec<u32>,
     timers: TimerQueue,
     share: FairShare,
-    resets: transmit::ResetQueue,
+    answers: strangers::Answers,
+    /// Refusals that there is memory for, as counted when it last grew and by the sweep.
+    ranges: usize,
     /// The new message the host has not answered yet.
     arrival: Option<receive::Unanswered>,
     sweep_at: Instant,
@@ -55,7 +59,7 @@ struct Shared {
     stats: Stats,
     events: VecDeque<Event>,
     rng: Rng,
-    epoch: u64,
+    secret: Secret,
     open_messages: usize,
 }
 
@@ -69,7 +73,7 @@ impl Shared {
             stats: &mut self.stats,
             events: &mut self.events,
             rng: &mut self.rng,
-            epoch: &mut self.epoch,
+            secret: &self.secret,
             open_messages: &mut self.open_messages,
         }
     }
@@ -78,24 +82,22 @@ impl Shared {
 impl Endpoint {
     /// An endpoint for queue pair `qpn`.
     ///
-    /// `epoch` must be larger for each later endpoint of the same address (wall-clock nanoseconds
-    /// serve): it lets a remote side tell a restarted sender from an old datagram. `seed` feeds
-    /// the connection tokens and all random choices; give it entropy where strangers can send
-    /// datagrams. Endpoints with the same settings can share them ([`Arc`]).
+    /// `seed` feeds what strangers must not guess and all random choices; its numbers must never have
+    /// been used before. Endpoints with the same settings can share them ([`Arc`]).
     #[must_use]
-    pub fn new(config: impl Into<Arc<Config>>, qpn: u16, epoch: u64, seed: u64) -> Self {
-        // A host that repeats its seed must not repeat its predecessor's tokens.
-        let mut rng = Rng::new(seed ^ Rng::new(epoch).next());
-        let peers = PeerTable::new(rng.next());
+    pub fn new(config: impl Into<Arc<Config>>, qpn: u16, seed: Seed) -> Self {
+        let (rng, secret) = (seed.rng(), seed.secret());
+        let peers = PeerTable::new(secret.table_key());
         Self {
             qpn,
+            qkey: None,
             closing: false,
             shared: Shared {
                 config: config.into(),
                 stats: Stats::default(),
                 events: VecDeque::new(),
                 rng,
-                epoch,
+                secret,
                 open_messages: 0,
             },
             peers,
@@ -104,7 +106,8 @@ impl Endpoint {
             held: Vec::new(),
             timers: TimerQueue::default(),
             share: FairShare::default(),
-            resets: transmit::ResetQueue::default(),
+            answers: strangers::Answers::default(),
+            ranges: 0,
             arrival: None,
             sweep_at: Instant::ZERO,
             sweep_from: 0,
@@ -115,6 +118,12 @@ impl Endpoint {
     #[must_use]
     pub fn qpn(&self) -> u16 {
         self.qpn
+    }
+
+    /// Sets the queue key that whoever opens a connection must name (SRD-3.9); `None` when any will
+    /// do, as at first. Messages of open connections are the host's to check.
+    pub fn set_qkey(&mut self, qkey: Option<u32>) {
+        self.qkey = qkey;
     }
 
     /// The settings in force.
@@ -172,7 +181,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// The reason why the datagram was not used; it was counted, and nothing else need be done
-    /// (a RESET may be waiting in [`Endpoint::poll_transmit`]).
+    /// (an answer may be waiting in [`Endpoint::poll_transmit`]).
     #[inline]
     pub fn handle_datagram(
         &mut self,
@@ -206,6 +215,13 @@ impl Endpoint {
     /// [`Endpoint::poll_event`].
     pub fn handle_unreachable(&mut self, now: Instant, header: &[u8]) {
         self.unreachable(now, header);
+    }
+
+    /// Takes the host's own knowledge that nobody is at `addr`: like
+    /// [`Endpoint::handle_unreachable`], when something was sent there. Call
+    /// [`Endpoint::poll_event`].
+    pub fn peer_unreachable(&mut self, now: Instant, addr: Address) {
+        self.unreachable_at(now, addr);
     }
 
     /// Ends all messages to `peer` with status 1 (its address handle was destroyed). Messages
@@ -332,7 +348,7 @@ impl Endpoint {
     /// [`Endpoint::poll_transmit`] may have something to send now.
     #[must_use]
     pub fn has_backlog(&self) -> bool {
-        !self.ready.is_empty() || !self.resets.is_empty()
+        !self.ready.is_empty() || !self.answers.is_empty()
     }
 
     /// Counters since the endpoint was made.
@@ -359,44 +375,11 @@ impl Endpoint {
         self.peers.get(peer).map(Peer::memory_bytes)
     }
 
-    fn find_or_make(&mut self, now: Instant, addr: Address) -> u32 {
-        if let Some(index) = self.peers.find(addr) {
-            return index;
-        }
-        if self.peers.len() == 0 {
-            self.sweep_at = now.plus_ns(SWEEP_NS);
-        }
-        let first = Psn(self.shared.rng.next() as u32);
-        let config = &self.shared.config;
-        self.peers.insert(addr, |id| Peer::new(id, addr, now, config, first))
-    }
-
-    /// Asks a peer for its deadline and sees to it that the timer fires then.
-    fn arm(&mut self, now: Instant, index: u32) {
-        let Some(peer) = self.peers.at(index) else { return };
-        if let Some(at) = peer.deadline(now, &self.shared.config) {
-            self.timers.arm(index, at.max(now.plus_ns(1)));
-        }
-    }
-
-    /// Collects what has been idle for long (SRD-3.6), a few at a time.
-    fn sweep(&mut self, now: Instant) {
-        let end = self.peers.end();
-        let to = self.sweep_from.saturating_add(SWEEP_PEERS).min(end);
-        for index in self.sweep_from..to {
-            let Some(peer) = self.peers.at(index) else { continue };
-            let is_over = peer.expire(now, &self.shared.config);
-            if peer.recv.conn() == 0 {
-                self.share.leave(&mut peer.share_mark);
-            }
-            if is_over {
-                self.timers.remove(index);
-                self.peers.remove(index);
-            }
-        }
-        self.sweep_from = if to == end { 0 } else { to };
-        let steps = end.div_ceil(SWEEP_PEERS).max(1);
-        self.sweep_at = now.plus_ns(SWEEP_NS / u64::from(steps));
+    /// Bytes of memory the endpoint takes, but for events that were not polled. Takes time in proportion
+    /// to the peers.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.heap_bytes()
     }
 }
 

@@ -1,8 +1,12 @@
 //! What a received datagram does.
 
 use super::{Endpoint, make_ready};
-use crate::wire::{AckView, DataRepr, Datagram, Flags, Header, Kind, control};
+use crate::recv::Room;
+use crate::wire::{AckView, DataRepr, Datagram, Flags, Header, Kind};
 use crate::{Address, Arrival, DropReason, Instant, PathId, PeerId, Psn, Received, Reject};
+
+/// Refusals that an endpoint has memory for, but for the last peer's (SRD-6.8).
+const RANGES_MAX: usize = 65_536;
 
 /// A new message between `handle_datagram` and its answer.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +15,8 @@ pub(super) struct Unanswered {
     psn: Psn,
     bytes: u32,
     final_try: bool,
+    /// Nothing older is unresolved at its sender.
+    is_oldest: bool,
 }
 
 impl Endpoint {
@@ -28,10 +34,8 @@ impl Endpoint {
             return Err(DropReason::WrongQpn);
         }
         let from = Address { host: from_host, qpn: header.src_qpn };
-        match header.kind {
-            Kind::Ud => return Err(DropReason::Kind),
-            Kind::Reset => return self.receive_reset(now, from, bytes, datagram_len),
-            Kind::Srd => {}
+        if header.kind != Kind::Srd {
+            return self.receive_control(now, from, header.kind, bytes, datagram_len);
         }
         let datagram = Datagram::parse(header, bytes, datagram_len)?;
         let index = self.sender_of(now, from, &datagram)?;
@@ -60,14 +64,7 @@ impl Endpoint {
             return Ok(index);
         }
         let Some(data) = &datagram.data else { return Err(DropReason::UnknownConn) };
-        if data.epoch.is_none() {
-            self.resets.ask(now, from, data.conn, datagram.header.path);
-            return Err(DropReason::UnknownConn);
-        }
-        if self.peers.len() >= self.shared.config.peers_max {
-            return Err(DropReason::UnknownConn);
-        }
-        Ok(self.find_or_make(now, from))
+        self.admit(now, from, datagram.header.path, data)
     }
 
     fn receive_ack(
@@ -101,13 +98,11 @@ impl Endpoint {
         data: &DataRepr,
     ) -> Result<Option<Arrival>, DropReason> {
         let Some(peer) = self.peers.at(index) else { return Err(DropReason::UnknownConn) };
-        if let Err(reason) = peer.recv.admit(data) {
-            if reason == DropReason::UnknownConn {
-                let addr = peer.addr;
-                self.resets.ask(now, addr, data.conn, path);
-            }
-            return Err(reason);
+        if peer.recv.conn() != data.conn || data.conn == 0 {
+            let addr = peer.addr;
+            self.admit(now, addr, path, data)?;
         }
+        let Some(peer) = self.peers.at(index) else { return Err(DropReason::UnknownConn) };
         let config = &self.shared.config;
         let is_new = peer.recv.on_data(now, data, flags, path, config)?;
         if !is_new {
@@ -121,6 +116,7 @@ impl Endpoint {
             psn: data.psn,
             bytes: u32::from(data.len) + config.overhead_bytes,
             final_try: flags.has(Flags::FINAL_TRY),
+            is_oldest: data.oldest == 0,
         });
         if self.closing {
             self.answer(now, peer, data.psn, Some(Reject::BadDestQpn));
@@ -153,16 +149,37 @@ impl Endpoint {
                 stats.rx_accepted_bytes +=
                     u64::from(arrival.bytes - self.shared.config.overhead_bytes);
             }
-            Some(why) => {
-                peer.recv.reject(psn, why, arrival.final_try);
-                if why == Reject::Rnr {
-                    stats.rx_rnr += 1;
-                } else {
-                    stats.rx_rejected += 1;
-                }
-            }
+            Some(why) => self.refuse(id.index, &arrival, why),
         }
         self.schedule_ack(now, id.index);
+    }
+
+    /// The host refuses the message. Beyond the ceilings it is left unanswered (SRD-6.8).
+    #[cold]
+    fn refuse(&mut self, index: u32, arrival: &Unanswered, why: Reject) {
+        let room = match arrival {
+            Unanswered { is_oldest: true, .. } => Room::Needed,
+            _ if self.ranges < RANGES_MAX => Room::Free,
+            _ => Room::Held,
+        };
+        let Some(peer) = self.peers.at(index) else { return };
+        let stats = &mut self.shared.stats;
+        if !peer.recv.reject(arrival.psn, why, arrival.final_try, room) {
+            stats.rx_unanswered += 1;
+        } else if why == Reject::Rnr {
+            stats.rx_rnr += 1;
+        } else {
+            stats.rx_rejected += 1;
+        }
+        self.count_ranges(index);
+    }
+
+    /// Brings the endpoint's count of remembered refusals up to date with a peer.
+    pub(super) fn count_ranges(&mut self, index: u32) {
+        let Some(peer) = self.peers.at(index) else { return };
+        let capacity = peer.recv.ranges_capacity();
+        self.ranges = self.ranges - peer.ranges_counted + capacity;
+        peer.ranges_counted = capacity;
     }
 
     /// Sees to it that a wanted acknowledgement leaves in time, with the right hint.
@@ -181,52 +198,4 @@ impl Endpoint {
             self.timers.arm(index, at.max(now));
         }
     }
-
-    fn receive_reset(
-        &mut self,
-        now: Instant,
-        from: Address,
-        bytes: &[u8],
-        datagram_len: usize,
-    ) -> Result<Received, DropReason> {
-        let conn = control::parse_reset(bytes, datagram_len)?;
-        let index = self.peers.find(from).ok_or(DropReason::UnknownConn)?;
-        let peer = self.peers.at(index).filter(|peer| conn != 0 && peer.send.conn() == conn);
-        let Some(peer) = peer else { return Err(DropReason::UnknownConn) };
-        peer.send.on_reset(&mut self.shared.context(now, peer.id));
-        if peer.send.has_work() {
-            make_ready(&mut self.ready, peer);
-        }
-        Ok(Received { peer: peer.id, header_len: datagram_len, data: None })
-    }
-
-    /// Finds the peer by the token inside a quoted datagram and ends its messages (SRD-3.7).
-    pub(super) fn unreachable(&mut self, now: Instant, bytes: &[u8]) {
-        let Some((qpn, conn)) = quoted_conn(bytes, self.qpn) else { return };
-        for index in 0..self.peers.end() {
-            let Some(peer) = self.peers.at(index) else { continue };
-            if peer.addr.qpn == qpn && peer.send.conn() == conn {
-                peer.send.on_unreachable(&mut self.shared.context(now, peer.id));
-                return;
-            }
-        }
-    }
-}
-
-/// Destination and data token of a datagram of ours, as an ICMP message quotes it.
-fn quoted_conn(bytes: &[u8], own_qpn: u16) -> Option<(u16, u64)> {
-    let header = Header::parse(bytes).ok()?;
-    if header.kind != Kind::Srd || header.src_qpn != own_qpn {
-        return None;
-    }
-    let mut at = Header::LEN;
-    if header.flags.has(Flags::HAS_ACK) {
-        at += AckView::parse(bytes.get(at..)?).ok()?.len();
-    }
-    if !header.flags.has(Flags::HAS_DATA) {
-        return None;
-    }
-    let conn: &[u8; 8] = bytes.get(at..)?.first_chunk()?;
-    let conn = u64::from_be_bytes(*conn);
-    (conn != 0).then_some((header.dst_qpn, conn))
 }

@@ -2,36 +2,60 @@
 
 use crate::peer::Peer;
 use crate::{Address, PeerId};
+use core::fmt;
 use core::hash::{BuildHasher, Hasher};
 use std::collections::HashMap;
 
-/// A multiplicative hash with a secret start, the same in every run with the same seed.
-#[derive(Clone, Copy, Debug)]
-struct Hash(u64);
+/// Multiply-shift with secret factors (Dietzfelbinger 1996): for any two addresses, all pairs of
+/// hashes are equally likely. So who chooses addresses without seeing hashes makes chains no
+/// longer than chance does. The same in every run with the same seed.
+#[derive(Clone, Copy)]
+struct Hash {
+    sum: u128,
+    host: u128,
+    qpn: u128,
+}
+
+impl Hash {
+    fn add(&mut self, factor: u128, value: u64) {
+        self.sum = self.sum.wrapping_add(factor.wrapping_mul(u128::from(value)));
+    }
+}
+
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hash(..)")
+    }
+}
 
 impl BuildHasher for Hash {
     type Hasher = Self;
 
+    #[inline]
     fn build_hasher(&self) -> Self {
         *self
     }
 }
 
 impl Hasher for Hash {
+    #[inline]
     fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
+        (self.sum >> 64) as u64
     }
 
+    /// Not used: an [`Address`] is two numbers.
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
     }
 
+    #[inline]
     fn write_u16(&mut self, value: u16) {
-        self.write_u64(u64::from(value));
+        self.add(self.qpn, u64::from(value));
     }
 
+    #[inline]
     fn write_u64(&mut self, value: u64) {
-        self.0 = (self.0 ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+        self.add(self.host, value);
     }
 }
 
@@ -51,11 +75,11 @@ pub(super) struct PeerTable {
 }
 
 impl PeerTable {
-    pub(super) fn new(secret: u64) -> Self {
+    pub(super) fn new([sum, host, qpn]: [u128; 3]) -> Self {
         Self {
             entries: Vec::new(),
             free: Vec::new(),
-            index: HashMap::with_hasher(Hash(secret)),
+            index: HashMap::with_hasher(Hash { sum, host, qpn }),
             recent: [None; 2],
         }
     }
@@ -126,5 +150,10 @@ impl PeerTable {
             self.free.push(index);
             self.recent = [None; 2];
         }
+    }
+    /// Bytes of the table itself.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let index = self.index.capacity() * (size_of::<(Address, u32)>() + 1);
+        self.entries.capacity() * size_of::<Entry>() + self.free.capacity() * 4 + index
     }
 }

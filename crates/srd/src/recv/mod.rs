@@ -10,6 +10,7 @@ use crate::{Config, DropReason, Instant, PSN_WINDOW, PathId, Psn, Reject, Status
 use dedup::Dedup;
 use echo::{Echo, Echoes};
 use refused::RangeList;
+pub(crate) use refused::Room;
 
 /// Numbers one SACK bitmap spans.
 const SACK_SPAN: u32 = SACK_WORDS_MAX as u32 * 64;
@@ -30,7 +31,6 @@ enum Schedule {
 #[derive(Debug)]
 pub(crate) struct RecvHalf {
     conn: u64,
-    epoch: u64,
     dedup: Dedup,
     /// Final refusals, repeated until the sender has seen them (SRD-6.3).
     refused: RangeList,
@@ -52,7 +52,6 @@ impl RecvHalf {
     pub(crate) fn new() -> Self {
         Self {
             conn: 0,
-            epoch: 0,
             dedup: Dedup::new(Psn(0)),
             refused: RangeList::default(),
             retries: RangeList::default(),
@@ -70,19 +69,10 @@ impl RecvHalf {
         self.conn
     }
 
-    /// Checks that a data block belongs to the connection, opening one when it may (SRD-3.2).
-    #[inline]
-    pub(crate) fn admit(&mut self, data: &DataRepr) -> Result<(), DropReason> {
-        if data.conn == self.conn && self.conn != 0 {
-            return Ok(());
-        }
-        let Some(epoch) = data.epoch else { return Err(DropReason::UnknownConn) };
-        if data.conn == 0 || (self.conn != 0 && epoch <= self.epoch) {
-            return Err(DropReason::Stale);
-        }
+    /// Opens the connection that a data block asks for, in the place of any other (SRD-3.2).
+    pub(crate) fn open(&mut self, data: &DataRepr) {
         let oldest = data.psn.plus(u32::from(data.oldest).wrapping_neg());
-        *self = Self { conn: data.conn, epoch, dedup: Dedup::new(oldest), ..Self::new() };
-        Ok(())
+        *self = Self { conn: data.conn, dedup: Dedup::new(oldest), ..Self::new() };
     }
 
     /// Takes note of a data block of this connection. True when its message is new; it must be
@@ -96,7 +86,7 @@ impl RecvHalf {
         path: PathId,
         config: &Config,
     ) -> Result<bool, DropReason> {
-        assert_eq!(data.conn, self.conn, "admit() let the block in");
+        assert_eq!(data.conn, self.conn, "the caller matched the token");
         let oldest = data.psn.plus(u32::from(data.oldest).wrapping_neg());
         if oldest.ahead_of(self.dedup.cum()) > 0 {
             self.dedup.slide_to(oldest);
@@ -146,18 +136,20 @@ impl RecvHalf {
         behind
     }
 
-    /// The host refused the message. True when the refusal is final.
-    pub(crate) fn reject(&mut self, psn: Psn, why: Reject, final_try: bool) -> bool {
+    /// The host refused the message. False when that cannot be remembered (SRD-6.8): then it is as
+    /// if the message had not arrived.
+    pub(crate) fn reject(&mut self, psn: Psn, why: Reject, final_try: bool, room: Room) -> bool {
         let is_final = why != Reject::Rnr || final_try;
+        let list = if is_final { &mut self.refused } else { &mut self.retries };
+        if !list.add(psn, why.status(), !is_final, room) {
+            return false;
+        }
         if is_final {
             self.dedup.insert(psn);
-            self.refused.add(psn, why.status(), false);
             self.note_news(psn);
-        } else {
-            self.retries.add(psn, Status::Rnr, true);
         }
         self.schedule = Schedule::Due;
-        is_final
+        true
     }
 
     /// The sender owes packets: some are queued, or missing below others.
@@ -302,6 +294,11 @@ impl RecvHalf {
         self.dedup.shrink();
         self.refused.shrink();
         self.retries.shrink();
+    }
+
+    /// Refusals that there is memory for.
+    pub(crate) fn ranges_capacity(&self) -> usize {
+        self.refused.capacity() + self.retries.capacity()
     }
 
     /// Heap bytes in use.

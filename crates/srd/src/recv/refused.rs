@@ -3,6 +3,23 @@
 use crate::wire::DropRange;
 use crate::{PSN_WINDOW, Psn, Status};
 
+/// Most ranges of one list (SRD-6.8).
+pub(crate) const RANGES_PER_PEER: usize = 1024;
+/// An emptied list keeps room for this many.
+const RANGES_KEPT: usize = 16;
+
+/// Whether a list may become longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// As far as its memory goes.
+    Held,
+    /// Up to the most of one list.
+    Free,
+    /// In any case: it is the sender's oldest number, and the list cannot become shorter before that is
+    /// answered. There is only one such.
+    Needed,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct RangeList {
     ranges: Vec<DropRange>,
@@ -22,31 +39,51 @@ impl RangeList {
     }
 
     /// Adds one number, joining it to the range before it when both say the same. A number that
-    /// is listed already is left as it is.
-    pub(crate) fn add(&mut self, psn: Psn, status: Status, retry: bool) {
+    /// is listed already is left as it is. False when there is no room.
+    pub(crate) fn add(&mut self, psn: Psn, status: Status, retry: bool, room: Room) -> bool {
         let at = self.ranges.partition_point(|range| range.psn.ahead_of(psn) <= 0);
         if let Some(before) = at.checked_sub(1).map(|i| &mut self.ranges[i]) {
             if psn.ahead_of(before.end()) < 0 {
-                return;
+                return true;
             }
             let same = before.end() == psn && before.status == status && before.retry == retry;
             if same && u32::from(before.count) < PSN_WINDOW {
                 before.count += 1;
-                return;
+                return true;
             }
         }
+        let (len, capacity) = (self.ranges.len(), self.ranges.capacity());
+        let fits = match room {
+            Room::Held => len < capacity.min(RANGES_PER_PEER),
+            Room::Free => len < RANGES_PER_PEER,
+            Room::Needed => true,
+        };
+        if !fits {
+            return false;
+        }
+        if len >= RANGES_PER_PEER {
+            self.ranges.reserve_exact(1);
+        }
         self.ranges.insert(at, DropRange { psn, count: 1, status, retry });
+        true
     }
 
     /// Forgets what is below `psn`.
     pub(crate) fn forget_below(&mut self, psn: Psn) {
         let done = self.ranges.partition_point(|range| range.end().ahead_of(psn) <= 0);
-        self.ranges.drain(..done);
+        self.forget_first(done);
     }
 
     /// Forgets the first `n` ranges.
     pub(crate) fn forget_first(&mut self, n: usize) {
         self.ranges.drain(..n.min(self.ranges.len()));
+        if self.ranges.is_empty() && self.ranges.capacity() > RANGES_KEPT {
+            self.ranges.shrink_to(RANGES_KEPT);
+        }
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.ranges.capacity()
     }
 
     pub(crate) fn shrink(&mut self) {
@@ -66,9 +103,9 @@ mod tests {
     fn joins_splits_and_forgets() {
         let mut list = RangeList::default();
         for psn in [u32::MAX, 0, 1, 5, 3, 1] {
-            list.add(Psn(psn), Status::Rnr, false);
+            assert!(list.add(Psn(psn), Status::Rnr, false, Room::Free));
         }
-        list.add(Psn(6), Status::BadLength, false);
+        assert!(list.add(Psn(6), Status::BadLength, false, Room::Free));
         let shape: Vec<_> = list.iter().map(|r| (r.psn.0, r.count)).collect();
         assert_eq!(shape, [(u32::MAX, 3), (3, 1), (5, 1), (6, 1)]);
         list.forget_below(Psn(1));
@@ -77,5 +114,19 @@ mod tests {
         assert_eq!(list.iter().next().map(|r| r.psn), Some(Psn(5)));
         list.forget_first(9);
         assert!(list.is_empty());
+    }
+    /// SRD-6.8.
+    #[test]
+    fn has_an_end() {
+        let mut list = RangeList::default();
+        let add = |list: &mut RangeList, psn, room| list.add(Psn(psn), Status::Rnr, false, room);
+        assert!(!add(&mut list, 0, Room::Held), "no memory of its own");
+        let added = (1..2000).filter(|i| add(&mut list, i * 2, Room::Free)).count();
+        assert_eq!((added, list.capacity()), (RANGES_PER_PEER, RANGES_PER_PEER));
+        assert!(add(&mut list, 2049, Room::Held), "a range may become longer");
+        assert!(add(&mut list, 0, Room::Needed), "the oldest is always answered");
+        assert_eq!(list.capacity(), RANGES_PER_PEER + 1);
+        list.forget_below(Psn(5000));
+        assert!(list.is_empty() && list.capacity() <= RANGES_KEPT);
     }
 }

@@ -9,9 +9,9 @@ use crate::{DropReason, MsgId, Psn, Status};
 
 /// What one acknowledgement block settled.
 #[derive(Debug, Default)]
-struct Settled {
+pub(super) struct Settled {
     bytes: u64,
-    packets: u32,
+    pub(super) packets: u32,
     /// A repetition turned out to have been needless.
     spurious: bool,
 }
@@ -29,8 +29,7 @@ impl SendHalf {
             return Err(DropReason::Malformed);
         }
         cx.stats.rx_acks += 1;
-        self.established = true;
-        self.answered_ever = true;
+        self.establish();
         self.recovery.heard(cx.now);
         let app_limited = self.inflight_bytes < self.window_bytes / 2;
         let mut settled = Settled { spurious: self.is_late(ack), ..Settled::default() };
@@ -99,7 +98,7 @@ impl SendHalf {
     }
 
     /// Calls `f` for each transmitted number of a range.
-    fn for_sent(&mut self, range: &DropRange, mut f: impl FnMut(&mut Self, Psn)) {
+    pub(super) fn for_sent(&mut self, range: &DropRange, mut f: impl FnMut(&mut Self, Psn)) {
         let skip = self.ring.base().ahead_of(range.psn).max(0) as u32;
         let sent_end = self.ring.base().plus(self.ring.sent() as u32);
         for i in skip..u32::from(range.count) {
@@ -112,7 +111,13 @@ impl SendHalf {
     }
 
     #[inline]
-    fn settle(&mut self, psn: Psn, status: Status, settled: &mut Settled, cx: &mut Context<'_>) {
+    pub(super) fn settle(
+        &mut self,
+        psn: Psn,
+        status: Status,
+        settled: &mut Settled,
+        cx: &mut Context<'_>,
+    ) {
         let Some(slot) = self.ring.sent_slot(psn) else { return };
         let copy = *slot;
         slot.state = State::Done;

@@ -1,7 +1,9 @@
 //! The sending direction toward one peer: queue, window, and what to transmit next.
 
 mod answer;
+mod ending;
 mod measure;
+mod opening;
 mod recovery;
 pub(crate) mod ring;
 
@@ -12,7 +14,7 @@ use crate::path::PathTable;
 use crate::rtt::Rtt;
 use crate::wire::data::encode_log;
 use crate::wire::{DataRepr, Flags};
-use crate::{Config, Event, Instant, Message, MsgId, PathId, Psn, Status};
+use crate::{Config, Instant, Message, MsgId, PathId, Psn};
 use recovery::Recovery;
 use ring::{Ring, State};
 use std::collections::VecDeque;
@@ -38,7 +40,10 @@ struct Burst {
 pub(crate) struct SendHalf {
     /// Token of the connection, 0 while there is none.
     conn: u64,
-    epoch: u64,
+    /// Proof that the address is ours, until the peer has answered (SRD-3.4); then the token.
+    cookie: u64,
+    /// Challenges of this connection.
+    challenges: u8,
     /// The peer has answered on this connection.
     established: bool,
     /// The peer has ever answered.
@@ -75,7 +80,8 @@ impl SendHalf {
         let cc = congestion::controller(config);
         Self {
             conn: 0,
-            epoch: 0,
+            cookie: 0,
+            challenges: 0,
             established: false,
             answered_ever: false,
             ring: Ring::new(first),
@@ -180,15 +186,6 @@ impl SendHalf {
         self.inflight_bytes == 0 || self.inflight_bytes + bytes <= self.window_bytes
     }
 
-    /// Opens a connection: a new token, a later epoch (SRD-3.1).
-    fn open(&mut self, cx: &mut Context<'_>) {
-        self.conn = cx.rng.token();
-        *cx.epoch += 1;
-        self.epoch = *cx.epoch;
-        self.established = false;
-        assert_eq!(self.ring.sent(), 0, "a connection starts with nothing in flight");
-    }
-
     fn transmit(&mut self, psn: Psn, mut flags: Flags, cx: &mut Context<'_>) -> Outgoing {
         let again = flags.has(Flags::RTX);
         if self.ring.sent() == 0 {
@@ -235,7 +232,7 @@ impl SendHalf {
             len: msg.len as u16,
             qkey: msg.qkey,
             imm: msg.imm,
-            epoch: (!self.established).then_some(self.epoch),
+            cookie: (!self.established).then_some(self.cookie),
         }
     }
 
@@ -317,76 +314,6 @@ impl SendHalf {
             }
         }
         self.rnr.waiting = waiting;
-    }
-
-    /// Ends everything toward a dead peer.
-    fn give_up(&mut self, cx: &mut Context<'_>) {
-        let status = if self.answered_ever { Status::UnrespRemote } else { Status::UnreachRemote };
-        cx.stats.unresponsive_remote_events += 1;
-        cx.events.push_back(Event::PeerUnresponsive { peer: cx.peer });
-        self.fail_all(status, cx);
-        self.disconnect();
-    }
-
-    /// The peer lost its state: what is in flight ends, what is queued starts a new connection.
-    pub(crate) fn on_reset(&mut self, cx: &mut Context<'_>) {
-        cx.stats.rx_resets += 1;
-        cx.events.push_back(Event::PeerReset { peer: cx.peer });
-        self.fail_sent(Status::RemoteAbort, cx);
-        self.disconnect();
-    }
-
-    /// Nobody is at the peer's address.
-    pub(crate) fn on_unreachable(&mut self, cx: &mut Context<'_>) {
-        self.fail_all(Status::BadDestQpn, cx);
-        self.disconnect();
-    }
-
-    /// The host gave all messages up. The connection goes on.
-    pub(crate) fn cancel(&mut self, cx: &mut Context<'_>) {
-        self.fail_all(Status::Flushed, cx);
-    }
-
-    /// Drops all messages without a word; returns how many had not ended.
-    pub(crate) fn abandon(&mut self) -> usize {
-        let count = self.ring.open();
-        self.ring = Ring::new(self.ring.base().plus(self.ring.sent() as u32));
-        self.queued_bytes = 0;
-        self.settle_flight();
-        count
-    }
-
-    fn fail_sent(&mut self, status: Status, cx: &mut Context<'_>) {
-        while let Some(slot) = self.ring.pop_sent() {
-            if slot.state != State::Done {
-                cx.complete(slot.msg.id, status);
-            }
-        }
-        self.settle_flight();
-    }
-
-    fn fail_all(&mut self, status: Status, cx: &mut Context<'_>) {
-        self.fail_sent(status, cx);
-        while let Some(id) = self.ring.pop_queued() {
-            cx.complete(id, status);
-        }
-        self.queued_bytes = 0;
-    }
-
-    /// Nothing is in flight any more.
-    fn settle_flight(&mut self) {
-        assert_eq!(self.ring.sent(), 0, "called when everything sent has ended");
-        self.due.clear();
-        self.rnr.waiting.clear();
-        self.rnr.until = None;
-        self.inflight_bytes = 0;
-        self.probe = false;
-        self.recovery.clear();
-    }
-
-    fn disconnect(&mut self) {
-        self.conn = 0;
-        self.established = false;
     }
 
     /// Forgets the connection and the paths after a long idle time. True when there is nothing

@@ -11,7 +11,7 @@
 //! +-------+-------+---+---+-------+
 //! |     qkey      |      imm      |
 //! +---------------+---------------+
-//! |      epoch (only with INIT)   |
+//! |      cookie (only with INIT)  |
 //! +-------------------------------+
 //! ```
 
@@ -30,7 +30,7 @@ mod field {
     pub(super) const LEN: usize = 22;
     pub(super) const QKEY: usize = 24;
     pub(super) const IMM: usize = 28;
-    pub(super) const EPOCH: usize = 32;
+    pub(super) const COOKIE: usize = 32;
 }
 
 /// A data block.
@@ -56,14 +56,15 @@ pub struct DataRepr {
     pub qkey: u32,
     /// Immediate data.
     pub imm: u32,
-    /// Epoch of the connection, present while the sender has not been answered.
-    pub epoch: Option<u64>,
+    /// Proof that the sender has its address (SRD-3.4), present while it has not been answered; 0
+    /// for none.
+    pub cookie: Option<u64>,
 }
 
 impl DataRepr {
-    /// Length in bytes without an epoch.
+    /// Length in bytes without a cookie.
     pub const LEN: usize = 32;
-    /// Length in bytes with an epoch.
+    /// Length in bytes with a cookie.
     pub const LEN_INIT: usize = 40;
 
     /// Reads a block from the start of `bytes`; also returns its length.
@@ -73,9 +74,9 @@ impl DataRepr {
     #[inline(always)]
     pub fn parse(bytes: &[u8], init: bool) -> Result<(Self, usize), DropReason> {
         let b: &[u8; Self::LEN] = bytes.first_chunk().ok_or(DropReason::Short)?;
-        let (epoch, len) = if init {
+        let (cookie, len) = if init {
             let full: &[u8; Self::LEN_INIT] = bytes.first_chunk().ok_or(DropReason::Short)?;
-            (Some(u64::from_be_bytes(take(full, field::EPOCH))), Self::LEN_INIT)
+            (Some(u64::from_be_bytes(take(full, field::COOKIE))), Self::LEN_INIT)
         } else {
             (None, Self::LEN)
         };
@@ -94,7 +95,7 @@ impl DataRepr {
             len: u16::from_be_bytes(take(b, field::LEN)),
             qkey: u32::from_be_bytes(take(b, field::QKEY)),
             imm: u32::from_be_bytes(take(b, field::IMM)),
-            epoch,
+            cookie,
         };
         Ok((repr, len))
     }
@@ -112,7 +113,7 @@ impl DataRepr {
     /// Writes the block to the start of `out`, which has room; returns its length.
     #[inline]
     pub fn emit(&self, out: &mut [u8]) -> usize {
-        let out = &mut out[..if self.epoch.is_some() { Self::LEN_INIT } else { Self::LEN }];
+        let out = &mut out[..if self.cookie.is_some() { Self::LEN_INIT } else { Self::LEN }];
         out[field::CONN..field::PSN].copy_from_slice(&self.conn.to_be_bytes());
         out[field::PSN..field::TX_TS].copy_from_slice(&self.psn.0.to_be_bytes());
         out[field::TX_TS..field::OLDEST].copy_from_slice(&self.tx_ts.to_be_bytes());
@@ -122,9 +123,9 @@ impl DataRepr {
         out[field::FLAGS] = self.flags;
         out[field::LEN..field::QKEY].copy_from_slice(&self.len.to_be_bytes());
         out[field::QKEY..field::IMM].copy_from_slice(&self.qkey.to_be_bytes());
-        out[field::IMM..field::EPOCH].copy_from_slice(&self.imm.to_be_bytes());
-        if let Some(epoch) = self.epoch {
-            out[field::EPOCH..].copy_from_slice(&epoch.to_be_bytes());
+        out[field::IMM..field::COOKIE].copy_from_slice(&self.imm.to_be_bytes());
+        if let Some(cookie) = self.cookie {
+            out[field::COOKIE..].copy_from_slice(&cookie.to_be_bytes());
         }
         out.len()
     }
@@ -155,7 +156,7 @@ pub(crate) fn decode_log(code: u16) -> u64 {
 mod tests {
     use super::*;
 
-    fn sample(epoch: Option<u64>) -> DataRepr {
+    fn sample(cookie: Option<u64>) -> DataRepr {
         DataRepr {
             conn: 0x0123_4567_89AB_CDEF,
             psn: Psn(0xFFFF_FFF0),
@@ -167,7 +168,7 @@ mod tests {
             len: 8928,
             qkey: 0xDEAD_BEEF,
             imm: 5,
-            epoch,
+            cookie,
         }
     }
 
@@ -176,9 +177,9 @@ mod tests {
         for repr in [sample(None), sample(Some(u64::MAX - 3))] {
             let mut out = [0; 64];
             let len = repr.emit(&mut out);
-            assert_eq!(DataRepr::parse(&out[..len], repr.epoch.is_some()), Ok((repr, len)));
+            assert_eq!(DataRepr::parse(&out[..len], repr.cookie.is_some()), Ok((repr, len)));
             assert_eq!(
-                DataRepr::parse(&out[..len - 1], repr.epoch.is_some()),
+                DataRepr::parse(&out[..len - 1], repr.cookie.is_some()),
                 Err(DropReason::Short)
             );
         }

@@ -30,6 +30,10 @@ pub enum Kind {
     Reset,
     /// An unreliable datagram.
     Ud,
+    /// "These messages open no connection here."
+    Refused,
+    /// "Prove your address before you open a connection."
+    Challenge,
 }
 
 /// Flag bits of the common header (SRD-2.2).
@@ -37,7 +41,7 @@ pub enum Kind {
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// The sender has not been answered yet: the data block carries the epoch.
+    /// The sender has not been answered yet: the data block carries a cookie.
     pub const INIT: Self = Self(0x01);
     /// A repetition.
     pub const RTX: Self = Self(0x02);
@@ -110,6 +114,8 @@ impl Header {
             0 => Kind::Srd,
             1 => Kind::Reset,
             2 => Kind::Ud,
+            3 => Kind::Refused,
+            4 => Kind::Challenge,
             _ => return Err(DropReason::Kind),
         };
         Ok(Self {
@@ -129,6 +135,8 @@ impl Header {
             Kind::Srd => 0,
             Kind::Reset => 1,
             Kind::Ud => 2,
+            Kind::Refused => 3,
+            Kind::Challenge => 4,
         };
         out[0] = VERSION << 4 | kind;
         out[1] = self.flags.0;

@@ -87,6 +87,8 @@ impl Extent {
         match header.kind {
             Kind::Ud => return ud::UdRepr::extent(bytes),
             Kind::Reset => extent.headers_len = control::RESET_LEN,
+            Kind::Refused => extent.headers_len = control::REFUSED_LEN,
+            Kind::Challenge => extent.headers_len = control::CHALLENGE_LEN,
             Kind::Srd => {
                 if header.flags.has(Flags::HAS_ACK) {
                     extent.headers_len += AckView::parse(&bytes[Header::LEN..]).ok()?.len();

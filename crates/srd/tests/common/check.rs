@@ -72,7 +72,7 @@ impl Check {
         let undisturbed = record.receiver_restarts == restarts;
         match status {
             Status::Ok => assert!(!record.deliveries.is_empty(), "message {id} never arrived"),
-            Status::Rnr | Status::BadLength if undisturbed => {
+            Status::Rnr | Status::BadLength | Status::BadDestQpn if undisturbed => {
                 assert!(record.deliveries.is_empty(), "message {id} ended with {status:?}");
             }
             Status::RemoteAbort => assert!(restarts > 0, "message {id} aborted without reason"),

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use srd::{Address, Config, Endpoint, Event, HEADER_MAX, Instant, Message, MsgId, PeerId, Status};
+use srd::{
+    Address, Config, Endpoint, Event, HEADER_MAX, Instant, Message, MsgId, PeerId, Seed, Status,
+};
 
 const HUB: Address = Address { host: 1, qpn: 1 };
 
@@ -19,7 +21,7 @@ fn spoke_address(spoke: u32) -> Address {
 
 impl Hub {
     pub fn new() -> Self {
-        let hub = Endpoint::new(Config::socket(), HUB.qpn, 1, 1);
+        let hub = Endpoint::new(Config::socket(), HUB.qpn, Seed::from_u64(1));
         Self { now: Instant::from_ns(1_000_000_000), hub, spokes: BTreeMap::new() }
     }
 
@@ -28,7 +30,8 @@ impl Hub {
         let (now, at) = (self.now, spoke_address(spoke));
         let peer = self.hub.peer(now, at);
         let (other, known_as) = self.spokes.entry(spoke).or_insert_with(|| {
-            let engine = Endpoint::new(Config::socket(), at.qpn, 1, u64::from(spoke) + 2);
+            let seed = Seed::from_u64(u64::from(spoke) + 2);
+            let engine = Endpoint::new(Config::socket(), at.qpn, seed);
             (engine, peer)
         });
         *known_as = peer;

@@ -5,7 +5,8 @@ pub mod check;
 
 use check::Check;
 use srd::{
-    Address, Config, Endpoint, Event, HEADER_MAX, Instant, Message, MsgId, PeerId, Reject, Status,
+    Address, Config, Endpoint, Event, HEADER_MAX, Instant, Message, MsgId, PeerId, Reject, Seed,
+    Status,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -81,6 +82,9 @@ struct Flight {
     payload: Option<MsgId>,
 }
 
+/// The queue key of both.
+pub const KEY: u32 = 0;
+
 /// Two endpoints and what is between them.
 pub struct Pair {
     pub now: Instant,
@@ -104,7 +108,7 @@ pub struct Pair {
 impl Pair {
     pub fn new(config: Config, seed: u64) -> Self {
         let now = Instant::from_ns(1_000_000_000);
-        let node = |i: u64| Node::new(&config, i, 1, seed + i);
+        let node = |i: u64| Node::new(&config, i, seed + i);
         Self {
             now,
             nodes: [node(0), node(1)],
@@ -128,9 +132,9 @@ impl Pair {
 
     /// Replaces node `i` by a new incarnation that knows nothing.
     pub fn restart(&mut self, i: usize, seed: u64) {
-        let epoch = self.now.as_ns();
-        let old =
-            std::mem::replace(&mut self.nodes[i], Node::new(&self.config, i as u64, epoch, seed));
+        // A host's entropy never comes twice.
+        let seed = Dice(seed ^ self.now.as_ns()).roll();
+        let old = std::mem::replace(&mut self.nodes[i], Node::new(&self.config, i as u64, seed));
         self.nodes[i].answer = old.answer;
         self.check.restarted(i);
     }
@@ -245,6 +249,7 @@ impl Pair {
         let Ok(received) = result else { return };
         let Some(new) = received.data else { return };
         let answer = match node.answer {
+            _ if new.qkey != KEY => Answer::Refuse(Reject::BadDestQpn),
             Answer::Mixed => self.dice.answer(),
             other => other,
         };
@@ -294,10 +299,12 @@ impl Pair {
 }
 
 impl Node {
-    fn new(config: &Config, i: u64, epoch: u64, seed: u64) -> Self {
+    fn new(config: &Config, i: u64, seed: u64) -> Self {
         let addr = Address { host: 100 + i, qpn: 7 + i as u16 };
+        let mut engine = Endpoint::new(config.clone(), addr.qpn, Seed::from_u64(seed));
+        engine.set_qkey(Some(KEY));
         Self {
-            engine: Endpoint::new(config.clone(), addr.qpn, epoch, seed),
+            engine,
             addr,
             answer: Answer::Accept,
             delivered: Vec::new(),

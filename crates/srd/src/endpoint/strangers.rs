@@ -1,0 +1,224 @@
+//! Who may open a connection, and the answers to those who may not: no state is behind them, they
+//! are shorter than what they answer, and there are only so many (SRD-3.11).
+
+use super::Endpoint;
+use crate::secret::Opening;
+use crate::wire::control::{CHALLENGE_LEN, Challenge, REFUSED_LEN, RESET_LEN, Refused, emit_reset};
+use crate::wire::{DataRepr, DropRange, Flags, Header, Kind};
+use crate::{Address, DropReason, HEADER_MAX, Instant, PSN_WINDOW, PathId, Psn, Status, Transmit};
+use std::collections::VecDeque;
+
+const INTERVAL_NS: u64 = 1_000_000;
+/// Answers of each kind that may wait, and as many per interval. RESETs end all that is in flight;
+/// a job of thousands that starts needs a challenge for each.
+const RESETS_MAX: usize = 16;
+const OTHERS_MAX: usize = 256;
+
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    /// There is no such connection (SRD-3.5).
+    Reset,
+    /// These messages open none (SRD-3.9).
+    Refused(DropRange),
+    /// Prove your address with this cookie (SRD-3.10).
+    Challenge(u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    to: Address,
+    conn: u64,
+    path: PathId,
+    answer: Answer,
+}
+
+/// Answers of one kind.
+#[derive(Debug, Default)]
+struct Queue {
+    entries: VecDeque<Entry>,
+    asked: usize,
+}
+
+/// Answers to strangers, limited in rate so that nobody can make us flood a third party.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    resets: Queue,
+    refused: Queue,
+    challenges: Queue,
+    interval_start: Instant,
+    waiting: usize,
+}
+
+impl Answers {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// False when too many have asked.
+    fn ask(&mut self, now: Instant, entry: Entry) -> bool {
+        if now.ns_since(self.interval_start) >= INTERVAL_NS {
+            self.interval_start = now;
+            for queue in [&mut self.resets, &mut self.refused, &mut self.challenges] {
+                queue.asked = 0;
+            }
+        }
+        let (queue, max) = match entry.answer {
+            Answer::Reset => (&mut self.resets, RESETS_MAX),
+            Answer::Refused(_) => (&mut self.refused, OTHERS_MAX),
+            Answer::Challenge(_) => (&mut self.challenges, OTHERS_MAX),
+        };
+        if queue.entries.iter_mut().any(|waiting| waiting.covers(&entry)) {
+            return true;
+        }
+        if queue.asked >= max || queue.entries.len() >= max {
+            return false;
+        }
+        queue.asked += 1;
+        queue.entries.push_back(entry);
+        self.waiting += 1;
+        true
+    }
+
+    fn pop(&mut self) -> Option<Entry> {
+        let queues = [&mut self.resets, &mut self.challenges, &mut self.refused];
+        let entry = queues.into_iter().find_map(|queue| queue.entries.pop_front())?;
+        self.waiting -= 1;
+        Some(entry)
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let queues = [&self.resets, &self.challenges, &self.refused];
+        queues.map(|queue| queue.entries.capacity()).iter().sum::<usize>() * size_of::<Entry>()
+    }
+}
+
+impl Entry {
+    /// The other one need not be said beside this one, which may become longer for it.
+    fn covers(&mut self, other: &Self) -> bool {
+        if self.conn != other.conn || self.to != other.to {
+            return false;
+        }
+        let (Answer::Refused(range), Answer::Refused(more)) = (&mut self.answer, &other.answer)
+        else {
+            return true;
+        };
+        let ahead = more.psn.ahead_of(range.psn);
+        if ahead == i32::from(range.count) && u32::from(range.count) < PSN_WINDOW {
+            range.count += 1;
+            return true;
+        }
+        (0..i32::from(range.count)).contains(&ahead)
+    }
+
+    /// Writes the datagram; returns its length.
+    fn emit(&self, src_qpn: u16, header: &mut [u8; HEADER_MAX]) -> Option<usize> {
+        let Self { to, conn, path, answer } = *self;
+        let kind = match answer {
+            Answer::Reset => Kind::Reset,
+            Answer::Refused(_) => Kind::Refused,
+            Answer::Challenge(_) => Kind::Challenge,
+        };
+        let common = Header { kind, flags: Flags::default(), path, src_qpn, dst_qpn: to.qpn };
+        Some(match answer {
+            Answer::Reset => emit_reset(&common, conn, header.first_chunk_mut::<RESET_LEN>()?),
+            Answer::Refused(range) => {
+                Refused { conn, range }.emit(&common, header.first_chunk_mut::<REFUSED_LEN>()?)
+            }
+            Answer::Challenge(cookie) => {
+                let out = header.first_chunk_mut::<CHALLENGE_LEN>()?;
+                Challenge { conn, cookie }.emit(&common, out)
+            }
+        })
+    }
+}
+
+impl Endpoint {
+    /// Lets a data block in that belongs to no connection, if it may open one; its peer's index.
+    /// Until it may, nothing is made or remembered (SRD-3.9, SRD-3.10).
+    #[cold]
+    pub(super) fn admit(
+        &mut self,
+        now: Instant,
+        from: Address,
+        path: PathId,
+        data: &DataRepr,
+    ) -> Result<u32, DropReason> {
+        let conn = data.conn;
+        if conn == 0 {
+            return Err(DropReason::Malformed);
+        }
+        let Some(cookie) = data.cookie else {
+            self.answer_stranger(now, Entry { to: from, conn, path, answer: Answer::Reset });
+            return Err(DropReason::UnknownConn);
+        };
+        if self.closing || self.qkey.is_some_and(|key| key != data.qkey) {
+            let answer = Answer::Refused(refusal(data.psn));
+            self.answer_stranger(now, Entry { to: from, conn, path, answer });
+            return Err(DropReason::Refused);
+        }
+        let known = self.peers.find(from);
+        let current = known.and_then(|index| self.peers.at(index)).map_or(0, |p| p.recv.conn());
+        let what = Opening { from, conn, current };
+        if self.wants_proof(known, current) && !self.is_proof(now, &what, cookie) {
+            let answer = Answer::Challenge(self.shared.secret.cookie(now, &what));
+            self.answer_stranger(now, Entry { to: from, conn, path, answer });
+            return Err(DropReason::Unproven);
+        }
+        if known.is_none() && self.peers.len() >= self.shared.config.peers_max {
+            self.shared.stats.strangers.turned_away += 1;
+            return Err(DropReason::Crowded);
+        }
+        let index = self.find_or_make(now, from);
+        if let Some(peer) = self.peers.at(index) {
+            peer.recv.open(data);
+        }
+        Ok(index)
+    }
+
+    /// The opener must have its address: it takes the place of another connection, or of others who
+    /// may want to come.
+    fn wants_proof(&self, known: Option<u32>, current: u64) -> bool {
+        let config = &self.shared.config;
+        let is_crowded = known.is_none() && self.peers.len() > config.peers_max / 2;
+        current != 0 || is_crowded || config.always_challenge
+    }
+
+    /// Only who opened the current connection knows its token; others must have read our cookie.
+    fn is_proof(&self, now: Instant, what: &Opening, cookie: u64) -> bool {
+        let knows_current = what.current != 0 && cookie == what.current;
+        knows_current || self.shared.secret.is_cookie(now, what, cookie)
+    }
+
+    fn answer_stranger(&mut self, now: Instant, entry: Entry) {
+        let given = self.answers.ask(now, entry);
+        self.shared.stats.strangers.unanswered += u64::from(!given);
+    }
+
+    #[cold]
+    pub(super) fn next_answer(&mut self, header: &mut [u8; HEADER_MAX]) -> Option<Transmit> {
+        let mut entry = self.answers.pop()?;
+        entry.path = PathId(entry.path.0 % self.shared.config.paths.max(1));
+        let header_len = entry.emit(self.qpn, header)?;
+        self.shared.stats.tx_datagrams += 1;
+        let told = &mut self.shared.stats.strangers;
+        match entry.answer {
+            Answer::Reset => told.resets += 1,
+            Answer::Refused(_) => told.refused += 1,
+            Answer::Challenge(_) => told.challenges += 1,
+        }
+        Some(Transmit {
+            peer: None,
+            addr: entry.to,
+            path: entry.path,
+            header_len,
+            msg: None,
+            payload_len: 0,
+            retransmission: false,
+        })
+    }
+}
+
+fn refusal(psn: Psn) -> DropRange {
+    DropRange { psn, count: 1, status: Status::BadDestQpn, retry: false }
+}

@@ -1,0 +1,87 @@
+//! A connection before its first acknowledgement, and what its receiver may say instead of one.
+
+use super::answer::Settled;
+use super::ring::State;
+use super::{SendHalf, cost};
+use crate::Config;
+use crate::context::Context;
+use crate::wire::DropRange;
+
+/// Challenges of one connection after which its packets are repeated at once (SRD-3.10).
+const CHALLENGES_MAX: u8 = 4;
+
+impl SendHalf {
+    /// Opens a connection with a new token (SRD-3.1).
+    pub(super) fn open(&mut self, cx: &mut Context<'_>) {
+        self.conn = cx.secret.token(cx.rng);
+        self.established = false;
+        self.challenges = 0;
+        assert_eq!(self.ring.sent(), 0, "a connection starts with nothing in flight");
+    }
+
+    /// The peer has answered: the token proves from now on that we are who opened the connection.
+    #[inline]
+    pub(super) fn establish(&mut self) {
+        self.established = true;
+        self.answered_ever = true;
+        self.cookie = self.conn;
+    }
+
+    /// The connection is over.
+    pub(super) fn disconnect(&mut self) {
+        if !self.established {
+            // The receiver may never have heard of it.
+            self.cookie = 0;
+        }
+        self.conn = 0;
+        self.established = false;
+    }
+
+    /// The receiver wants to see that what opens the connection comes from this address
+    /// (SRD-3.10). False when it has been answered.
+    pub(crate) fn on_challenge(&mut self, cookie: u64, cx: &mut Context<'_>) -> bool {
+        if self.established || cookie == 0 || cookie == self.cookie {
+            return false;
+        }
+        self.cookie = cookie;
+        if self.challenges < CHALLENGES_MAX {
+            self.challenges += 1;
+            self.repeat_flight(cx.config);
+        }
+        cx.stats.rx_challenges += 1;
+        true
+    }
+
+    /// Makes what is in flight due again. Nothing got lost: neither paths nor the window pay.
+    fn repeat_flight(&mut self, config: &Config) {
+        let base = self.ring.base();
+        for i in 0..self.ring.sent() as u32 {
+            let psn = base.plus(i);
+            let Some(slot) = self.ring.sent_slot(psn) else { continue };
+            if slot.state == State::InFlight {
+                slot.state = State::Due;
+                self.inflight_bytes -= cost(slot.msg.len, config);
+                self.due.push_back(psn);
+            }
+        }
+    }
+
+    /// Messages were refused before the connection was opened (SRD-3.9): they end, nothing is
+    /// acknowledged. False when there are none.
+    pub(crate) fn on_refused(&mut self, range: &DropRange, cx: &mut Context<'_>) -> bool {
+        if self.established {
+            // The connection has begun since, and answers by acknowledgements.
+            return false;
+        }
+        let mut settled = Settled::default();
+        self.for_sent(range, |this, psn| this.settle(psn, range.status, &mut settled, cx));
+        self.ring.pop_done();
+        if settled.packets == 0 {
+            return false;
+        }
+        // Who refuses is not silent (SRD-7.5).
+        self.recovery.heard(cx.now);
+        cx.stats.rx_refused += 1;
+        true
+    }
+}
