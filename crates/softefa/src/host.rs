@@ -12,7 +12,7 @@ pub(crate) fn now() -> Instant {
     Instant::from_ns(ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64)
 }
 
-/// Nanoseconds of wall-clock time: orders incarnations of a queue pair number.
+/// Nanoseconds of wall-clock time.
 pub(crate) fn epoch_ns() -> u64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -20,14 +20,22 @@ pub(crate) fn epoch_ns() -> u64 {
 }
 
 /// Random bits from the operating system.
-#[allow(unsafe_code)]
 pub(crate) fn random_u64() -> u64 {
-    let mut raw = [0u8; 8];
-    // SAFETY: `raw` is valid for 8 bytes of writing.
+    u64::from_ne_bytes(random_bytes())
+}
+
+/// Random bytes from the operating system, at most 256.
+#[allow(unsafe_code)]
+pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
+    let mut raw = [0u8; N];
+    // SAFETY: `raw` is valid for its length of writing.
     let got = unsafe { libc::getrandom(raw.as_mut_ptr().cast(), raw.len(), 0) };
-    if got == 8 {
-        return u64::from_ne_bytes(raw);
+    if usize::try_from(got) != Ok(N) {
+        // A kernel without getrandom: the address space layout and the clock are all there is.
+        let weak = (&raw const raw as usize as u64).rotate_left(32) ^ epoch_ns();
+        raw.iter_mut()
+            .zip(weak.to_ne_bytes().iter().cycle())
+            .for_each(|(byte, &bits)| *byte = bits);
     }
-    // A kernel without getrandom: the address space layout and the clock are all there is.
-    (&raw const raw as usize as u64).rotate_left(32) ^ epoch_ns()
+    raw
 }

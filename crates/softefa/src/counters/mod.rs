@@ -79,6 +79,13 @@ counters! {
     RxCrcErrors "rx_crc_errors" "Datagrams received damaged: their check failed. Also in `rx_drops`.";
     RxRnr "rx_rnr" "Messages turned away because no receive was posted.";
     AckPkts "ack_pkts" "Acknowledgements sent in a datagram of their own.";
+    ConnChallenged "conn_challenged" "Times a peer wanted proof of our address before it opened a connection.";
+    StrangerResets "stranger_resets" "Datagrams of unknown connections that were told so.";
+    StrangerRefusals "stranger_refusals" "Openings of connections refused: another queue key, or a queue pair that closes.";
+    StrangerChallenges "stranger_challenges" "Openings of connections whose address had to be proved first.";
+    StrangersUnanswered "strangers_unanswered" "Of all these, those left without an answer because there were too many.";
+    StrangersTurnedAway "strangers_turned_away" "Openings of connections beyond the most peers.";
+    RefusalsUnanswered "refusals_unanswered" "Messages left to be sent again because no more refusals could be remembered.";
     TxSyscalls "tx_syscalls" "System calls that sent.";
     RxSyscalls "rx_syscalls" "System calls that received something.";
     TxErrors "tx_errors" "Datagrams the operating system refused to send.";

@@ -164,11 +164,13 @@ impl Qp {
         state::check(self.init.kind, from, to, change)?;
         let attrs = &mut shell.attrs;
         attrs.state = to;
-        attrs.qkey = change.qkey.unwrap_or(attrs.qkey);
         attrs.sq_psn = change.sq_psn.unwrap_or(attrs.sq_psn);
         attrs.rnr_retry = change.rnr_retry.unwrap_or(attrs.rnr_retry);
         if from != to {
             shell.trace_state(from, Some(to));
+        }
+        if let Some(qkey) = change.qkey {
+            side.set_qkey(qkey);
         }
         match to {
             QpState::Error if from != QpState::Error => side.flush(host::now()),

@@ -20,6 +20,9 @@ pub(crate) trait Side: Send {
 
     fn shell_mut(&mut self) -> &mut Shell;
 
+    /// From now on only messages with this queue key are taken.
+    fn set_qkey(&mut self, qkey: u32);
+
     /// It has READs and WRITEs.
     fn has_rdma(&self) -> bool;
 

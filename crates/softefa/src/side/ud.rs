@@ -115,6 +115,10 @@ impl Side for UdSide {
         &mut self.shell
     }
 
+    fn set_qkey(&mut self, qkey: u32) {
+        self.shell.attrs.qkey = qkey;
+    }
+
     fn has_rdma(&self) -> bool {
         false
     }

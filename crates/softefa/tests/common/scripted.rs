@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use softefa::Status;
 use srd::wire::{DataRepr, Flags, Header};
-use srd::{Address, Arrival, Config, Endpoint, Event, Message, MsgId, Reject};
+use srd::{Address, Arrival, Config, Endpoint, Event, Message, MsgId, Reject, Seed};
 
 use super::{QKEY, Side, remote};
 
@@ -26,7 +26,8 @@ pub struct Scripted {
     socket: UdpSocket,
     engine: Endpoint,
     start: Instant,
-    epoch: u64,
+    /// Its incarnation.
+    life: u64,
     /// Bytes of messages that have not ended.
     pub bodies: HashMap<MsgId, Vec<u8>>,
     pub ended: HashMap<MsgId, srd::Status>,
@@ -51,7 +52,7 @@ impl Scripted {
             engine: engine(&socket, 1),
             socket,
             start: Instant::now(),
-            epoch: 1,
+            life: 1,
             bodies,
             ended,
             rnr_retry: 7,
@@ -64,8 +65,8 @@ impl Scripted {
 
     /// Forgets everything but its address.
     pub fn restart(&mut self) {
-        self.epoch += 1;
-        self.engine = engine(&self.socket, self.epoch);
+        self.life += 1;
+        self.engine = engine(&self.socket, self.life);
     }
 
     pub fn qpn(&self) -> u16 {
@@ -161,9 +162,9 @@ pub fn sealed(mut datagram: Vec<u8>) -> Vec<u8> {
     datagram
 }
 
-pub fn engine(socket: &UdpSocket, epoch: u64) -> Endpoint {
+pub fn engine(socket: &UdpSocket, life: u64) -> Endpoint {
     let qpn = socket.local_addr().expect("an address").port();
-    Endpoint::new(Config { paths: 1, ..Config::socket() }, qpn, epoch, epoch)
+    Endpoint::new(Config { paths: 1, ..Config::socket() }, qpn, Seed::from_u64(life))
 }
 
 pub fn address(of: &Side) -> Address {

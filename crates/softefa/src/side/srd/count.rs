@@ -1,6 +1,6 @@
 //! What the engine counted, for those who look from outside.
 
-use srd::OrderStats;
+use srd::{OrderStats, StrangerStats};
 
 use super::SrdSide;
 use crate::counters::Counter;
@@ -27,13 +27,28 @@ impl SrdSide {
             (Counter::RxDuplicates, new.rx_duplicates, old.rx_duplicates),
             (Counter::RxRnr, new.rx_rnr, old.rx_rnr),
             (Counter::AckPkts, new.tx_pure_acks, old.tx_pure_acks),
+            (Counter::ConnChallenged, new.rx_challenges, old.rx_challenges),
+            (Counter::RefusalsUnanswered, new.rx_unanswered, old.rx_unanswered),
         ] {
             counters.add(counter, new - old);
         }
         if new.rx_order.out_of_sequence != old.rx_order.out_of_sequence {
             self.sync_order(&new.rx_order, &old.rx_order);
         }
+        if new.strangers != old.strangers {
+            self.sync_strangers(&new.strangers, &old.strangers);
+        }
         self.synced = new;
+    }
+
+    #[cold]
+    fn sync_strangers(&self, new: &StrangerStats, old: &StrangerStats) {
+        let counters = &self.shell.device.counters;
+        counters.add(Counter::StrangerResets, new.resets - old.resets);
+        counters.add(Counter::StrangerRefusals, new.refused - old.refused);
+        counters.add(Counter::StrangerChallenges, new.challenges - old.challenges);
+        counters.add(Counter::StrangersUnanswered, new.unanswered - old.unanswered);
+        counters.add(Counter::StrangersTurnedAway, new.turned_away - old.turned_away);
     }
 
     fn sync_order(&self, new: &OrderStats, old: &OrderStats) {

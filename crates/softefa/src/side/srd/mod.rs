@@ -17,7 +17,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use srd::wire::Header;
-use srd::{Address, Endpoint, Instant, MsgId, PeerId};
+use srd::{Address, Endpoint, Instant, MsgId, PeerId, Seed};
 
 use super::SideInit;
 use crate::device::Device;
@@ -123,6 +123,12 @@ impl Side for SrdSide {
     #[inline]
     fn shell_mut(&mut self) -> &mut Shell {
         &mut self.shell
+    }
+
+    /// So do messages that open a connection, before anything is made for them.
+    fn set_qkey(&mut self, qkey: u32) {
+        self.shell.attrs.qkey = qkey;
+        self.endpoint.set_qkey(Some(qkey));
     }
 
     fn has_rdma(&self) -> bool {
@@ -236,7 +242,7 @@ fn new_endpoint(
     let room = u32::try_from(receive_buffer_bytes / 5 * 2).unwrap_or(u32::MAX);
     config.window_max_bytes = config.window_max_bytes.min(room).max(config.window_min_bytes);
     config.window_initial_bytes = config.window_initial_bytes.min(config.window_max_bytes);
-    Endpoint::new(config, qpn, host::epoch_ns(), host::random_u64())
+    Endpoint::new(config, qpn, Seed::new(host::random_bytes()))
 }
 
 /// Where a queue pair of another device is reached.

@@ -30,11 +30,11 @@ impl Far {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use srd::{Address, Config, Endpoint};
+    use srd::{Address, Config, Endpoint, Seed};
 
     #[test]
     fn a_peer_is_far_for_a_while_and_alone() {
-        let mut endpoint = Endpoint::new(Config::socket(), 1, 1, 1);
+        let mut endpoint = Endpoint::new(Config::socket(), 1, Seed::from_u64(1));
         let start = Instant::from_ns(5);
         let [first, second] = [2, 3].map(|qpn| endpoint.peer(start, Address { host: 1, qpn }));
         let mut far = Far::default();

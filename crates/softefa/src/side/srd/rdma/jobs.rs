@@ -97,7 +97,7 @@ impl Jobs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use srd::{Address, Config, Endpoint, Instant};
+    use srd::{Address, Config, Endpoint, Instant, Seed};
 
     fn job(peer: PeerId) -> Job {
         let block = Block::default();
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn shares_leave_room_for_later_peers() {
-        let mut engine = Endpoint::new(Config::socket(), 1, 1, 1);
+        let mut engine = Endpoint::new(Config::socket(), 1, Seed::from_u64(1));
         let mut peer = |host| engine.peer(Instant::ZERO, Address { host, qpn: 2 });
         let mut jobs = Jobs::default();
         let mut fill = |peer| std::iter::from_fn(|| jobs.insert(job(peer))).count();

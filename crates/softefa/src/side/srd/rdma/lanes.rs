@@ -89,10 +89,10 @@ impl Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use srd::{Address, Config, Endpoint, Instant};
+    use srd::{Address, Config, Endpoint, Instant, Seed};
 
     fn peers<const N: usize>() -> [PeerId; N] {
-        let mut engine = Endpoint::new(Config::socket(), 1, 1, 1);
+        let mut engine = Endpoint::new(Config::socket(), 1, Seed::from_u64(1));
         std::array::from_fn(|i| engine.peer(Instant::ZERO, Address { host: i as u64, qpn: 2 }))
     }
 
