@@ -19,13 +19,15 @@ local band, bxor, rshift = bits.band, bits.bxor, bits.rshift
 local srd = Proto("srd", "Soft-EFA SRD over UDP")
 
 local VERSION = 1
-local KIND = { SRD = 0, RESET = 1, UD = 2, SEALED = 8, NOTICE = 9 }
+local KIND = { SRD = 0, RESET = 1, UD = 2, REFUSED = 3, CHALLENGE = 4, SEALED = 8, NOTICE = 9 }
 local COMMON_LEN = 12
 local CHECK_AT, CHECK_LEN = 8, 4
 local ACK_LEN = 44
 local DATA_LEN = 32
-local EPOCH_LEN = 8
+local COOKIE_LEN = 8
 local RESET_LEN = 20
+local REFUSED_LEN = 28
+local CHALLENGE_LEN = 28
 local UD_LEN = 24
 local BLOCK_LEN = 24
 -- Sealed datagrams and notices (SRD-11).
@@ -47,7 +49,15 @@ local QPN_FIRST = 16384
 local AGAIN = 0x80
 local TICK_NS = 16
 
-local kinds = { [0] = "SRD", [1] = "RESET", [2] = "UD", [8] = "SEALED", [9] = "NOTICE" }
+local kinds = {
+  [0] = "SRD",
+  [1] = "RESET",
+  [2] = "UD",
+  [3] = "REFUSED",
+  [4] = "CHALLENGE",
+  [8] = "SEALED",
+  [9] = "NOTICE",
+}
 local operations = {
   [0] = "SEND",
   [1] = "RDMA WRITE",
@@ -107,7 +117,7 @@ local f = {
   len = ProtoField.uint16("srd.len", "Payload bytes", base.DEC),
   qkey = ProtoField.uint32("srd.qkey", "Queue key", base.HEX),
   imm = ProtoField.uint32("srd.imm", "Immediate", base.HEX),
-  epoch = ProtoField.uint64("srd.epoch", "Epoch", base.DEC),
+  cookie = ProtoField.uint64("srd.cookie", "Cookie", base.HEX),
 
   ack_conn = ProtoField.uint64("srd.ack.conn", "Connection acknowledged", base.HEX),
   cum_psn = ProtoField.uint32("srd.ack.cum_psn", "All below are consumed", base.DEC),
@@ -136,6 +146,11 @@ local f = {
   echo_earlier_ts = ProtoField.uint32("srd.ack.echo.ts", "Echo of the sender's clock (16 ns)", base.DEC),
 
   reset_conn = ProtoField.uint64("srd.reset.conn", "Unknown connection", base.HEX),
+  refused_conn = ProtoField.uint64("srd.refused.conn", "Connection that is not opened", base.HEX),
+  refused_psn = ProtoField.uint32("srd.refused.psn", "First number", base.DEC),
+  refused_count = ProtoField.uint16("srd.refused.count", "Numbers", base.DEC),
+  refused_status = ProtoField.uint8("srd.refused.status", "Status", base.DEC, statuses),
+  challenge_conn = ProtoField.uint64("srd.challenge.conn", "Connection to be opened", base.HEX),
 
   rdma_addr = ProtoField.uint64("srd.rdma.addr", "Remote address", base.HEX),
   rdma_key = ProtoField.uint32("srd.rdma.key", "Remote key", base.HEX),
@@ -172,6 +187,8 @@ local e = {
     expert.severity.WARN),
   reset = ProtoExpert.new("srd.expert.reset", "The receiver does not know the connection",
     expert.group.SEQUENCE, expert.severity.WARN),
+  challenge = ProtoExpert.new("srd.expert.challenge", "The sender is to prove its address",
+    expert.group.SEQUENCE, expert.severity.NOTE),
   damaged = ProtoExpert.new("srd.expert.damaged", "The check does not fit: receivers drop this",
     expert.group.CHECKSUM, expert.severity.ERROR),
   notice = ProtoExpert.new("srd.expert.notice", "The receiver cannot open what it got",
@@ -408,7 +425,7 @@ end
 -- The data block and payload at `at` (SRD-2.4); their length, that of all headers in it, and a
 -- summary.
 local function data(tvb, at, is_first, tree)
-  local header_len = DATA_LEN + (is_first and EPOCH_LEN or 0)
+  local header_len = DATA_LEN + (is_first and COOKIE_LEN or 0)
   if tvb:len() < at + header_len then
     return too_short(tvb, tree, "data block cut off")
   end
@@ -428,7 +445,7 @@ local function data(tvb, at, is_first, tree)
   block:add(f.len, tvb(at + 22, 2))
   block:add(f.qkey, tvb(at + 24, 4))
   if is_first then
-    block:add(f.epoch, tvb(at + DATA_LEN, EPOCH_LEN))
+    block:add(f.cookie, tvb(at + DATA_LEN, COOKIE_LEN))
   end
   local rdma = payload(tvb, at + header_len, len, op, tree)
   local name = operations[op] or ("operation " .. op)
@@ -478,6 +495,38 @@ local function reset_datagram(tvb, at, tree)
   tree:add(f.reset_conn, tvb(at + COMMON_LEN, 8))
   tree:add_proto_expert_info(e.reset)
   return RESET_LEN, RESET_LEN, "RESET"
+end
+
+-- Kind 3 (SRD-3.9).
+local function refused_datagram(tvb, at, tree)
+  if tvb:len() < at + REFUSED_LEN then
+    return too_short(tvb, tree, "REFUSED cut off")
+  end
+  local block = at + COMMON_LEN
+  local first, count = tvb(block + 8, 4):uint(), tvb(block + 12, 2):uint()
+  local status = status_name(tvb(block + 14, 1):uint())
+  tree:add(f.refused_conn, tvb(block, 8))
+  tree:add(f.refused_psn, tvb(block + 8, 4))
+  local numbers = tree:add(f.refused_count, tvb(block + 12, 2))
+  if count == 0 or count > PSN_WINDOW then
+    malformed(numbers, "as many numbers as no window has (SRD-4.2)")
+  end
+  tree:add(f.refused_status, tvb(block + 14, 1))
+  tree:add_proto_expert_info(e.refused, status)
+  local summary = string.format("REFUSED psn=%d count=%d %s", first, count, status)
+  return REFUSED_LEN, REFUSED_LEN, summary
+end
+
+-- Kind 4 (SRD-3.10).
+local function challenge_datagram(tvb, at, tree)
+  if tvb:len() < at + CHALLENGE_LEN then
+    return too_short(tvb, tree, "CHALLENGE cut off")
+  end
+  local block = at + COMMON_LEN
+  tree:add(f.challenge_conn, tvb(block, 8))
+  tree:add(f.cookie, tvb(block + 8, 8))
+  tree:add_proto_expert_info(e.challenge)
+  return CHALLENGE_LEN, CHALLENGE_LEN, "CHALLENGE"
 end
 
 -- Kind 2 (SRD-9).
@@ -589,6 +638,10 @@ local function datagram(tvb, at, pinfo, root)
     len, covered, summary = reset_datagram(tvb, at, tree)
   elseif kind == KIND.UD then
     len, covered, summary = ud_datagram(tvb, at, tree)
+  elseif kind == KIND.REFUSED then
+    len, covered, summary = refused_datagram(tvb, at, tree)
+  elseif kind == KIND.CHALLENGE then
+    len, covered, summary = challenge_datagram(tvb, at, tree)
   else
     return malformed(tree, "unknown kind (SRD-2.1)")
   end

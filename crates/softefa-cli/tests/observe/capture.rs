@@ -235,9 +235,11 @@ fn refusals_are_named() {
     let _one = exclusive();
     let cases = "RemoteKeys WrongQueueKey NotReady ShortReceive";
     let Some((outcome, _, dir)) = pyverbs("--integrity crc32c", cases) else { return };
-    let args = ["-Y", "srd.ack.drop", "-T", "fields", "-e", "srd.ack.drop.status"];
-    let statuses = tshark(&dir.path().join(FILE), &args);
-    let statuses: BTreeSet<&str> = statuses.split([',', '\n']).collect();
+    // One by one on a connection, or before there is one.
+    let args = ["-Y", "srd.ack.drop || srd.kind == 3", "-T", "fields"];
+    let fields = ["-e", "srd.ack.drop.status", "-e", "srd.refused.status"];
+    let statuses = tshark(&dir.path().join(FILE), &[&args[..], &fields].concat());
+    let statuses: BTreeSet<&str> = statuses.split([',', '\t', '\n']).collect();
     for status in ["7", "9", "10", "11"] {
         assert!(statuses.contains(status), "{status} is not in {statuses:?}\n{outcome}");
     }

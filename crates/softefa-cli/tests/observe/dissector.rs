@@ -51,6 +51,22 @@ fn a_reset_and_a_wrong_check_are_seen() {
 }
 
 #[test]
+fn answers_to_strangers_are_seen() {
+    if !has("tshark") {
+        return;
+    }
+    let refused = header("1300") + "0123456789abcdef 00000007 0003 09 00";
+    let fields = ["conn", "psn", "count", "status"].map(|field| format!("srd.refused.{field}"));
+    let said = dissect(&refused, &fields.each_ref().map(String::as_str));
+    assert_eq!(said, ["SRD", "0x0123456789abcdef", "7", "3", "9"]);
+    let challenge = header("1400") + "0123456789abcdef fedcba9876543210";
+    let said = dissect(&challenge, &["srd.challenge.conn", "srd.cookie"]);
+    assert_eq!(said, ["SRD", "0x0123456789abcdef", "0xfedcba9876543210"]);
+    let opening = header("1011") + &data("00", "0000", "0000") + "fedcba9876543210";
+    assert_eq!(dissect(&opening, &["srd.psn", "srd.cookie"]), ["SRD", "7", "0xfedcba9876543210"]);
+}
+
+#[test]
 fn contradictions_are_named() {
     if !has("tshark") {
         return;
@@ -63,6 +79,9 @@ fn contradictions_are_named() {
         (header("1010") + &data("00", "0001", "0000"), "longer than its datagram"),
         (header("1010") + &data("01", "0001", "0000") + "00", "shorter than an RDMA block"),
         (header("1200") + "00", "unreliable datagram cut off"),
+        (header("1300") + "00", "REFUSED cut off"),
+        (header("1300") + "0123456789abcdef 00000007 0000 0900", "as no window has"),
+        (header("1400") + "00", "CHALLENGE cut off"),
         // A second datagram behind the first, of another version.
         (header("1010") + &data("00", "0000", "0000") + &header("2010"), "another version"),
     ] {
