@@ -28,6 +28,7 @@ mod generation;
 mod gid;
 mod host;
 mod ids;
+mod keys;
 mod lease;
 mod lifecycle;
 mod limits;

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::generation::Generation;
 use crate::ids::{DeviceId, PdId};
+use crate::keys::{KEY_BITS, KeyCipher};
 use crate::lease::Lease;
 use crate::progress::live;
 
@@ -171,14 +172,14 @@ impl Region {
     }
 }
 
-/// Low bits of a key are the slot, the high bits tell successors in a slot apart. A key has 24
-/// bits, because the device's descriptors have room for no more.
+/// Low bits of what a key stands for are the slot, the high bits tell successors in a slot apart.
 const SLOT_BITS: u32 = 18;
-const KEY_MASK: u32 = (1 << 24) - 1;
+const PLAIN_MASK: u32 = (1 << KEY_BITS) - 1;
 
 #[derive(Debug)]
 struct Slot {
-    key: u32,
+    /// What the key of its last region stands for.
+    plain: u32,
     region: Option<Arc<Region>>,
 }
 
@@ -195,14 +196,15 @@ pub(crate) struct MrTable {
     max: u32,
     max_bytes: u64,
     device: DeviceId,
+    cipher: KeyCipher,
     made: Generation,
 }
 
 impl MrTable {
     pub(crate) fn new(device: DeviceId, max: u32, max_bytes: u64) -> Arc<Self> {
         assert!(max <= 1 << SLOT_BITS);
-        let (slots, made) = (RwLock::default(), Generation::current());
-        Arc::new(Self { slots, max, max_bytes, device, made })
+        let (slots, cipher, made) = (RwLock::default(), KeyCipher::new(), Generation::current());
+        Arc::new(Self { slots, max, max_bytes, device, cipher, made })
     }
 
     /// Whether the device takes such a region; not whether there is memory.
@@ -230,16 +232,17 @@ impl MrTable {
         let index = if fresh < self.max as usize && slots.free.len() < 64 {
             #[expect(clippy::cast_possible_truncation, reason = "below max, which is a u32")]
             let index = fresh as u32;
-            slots.all.push(Slot { key: index, region: None });
+            slots.all.push(Slot { plain: index, region: None });
             index
         } else {
             slots.free.pop_front().ok_or(RegMrError::TooMany { max: self.max })?
         };
         let slot = &mut slots.all[index as usize];
-        slot.key = (slot.key + (1 << SLOT_BITS)) & KEY_MASK;
+        slot.plain = (slot.plain + (1 << SLOT_BITS)) & PLAIN_MASK;
+        let key = self.cipher.conceal(slot.plain);
         let lease = Lease::new();
         lease.begin();
-        let region = Arc::new(Region { pd, key: slot.key, addr, len, access, lease });
+        let region = Arc::new(Region { pd, key, addr, len, access, lease });
         slot.region = Some(Arc::clone(&region));
         Ok(Arc::new(Mr { region, table: Arc::clone(self) }))
     }
@@ -252,18 +255,24 @@ impl MrTable {
 
     fn remove(&self, key: u32) {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
-        let index = key & ((1 << SLOT_BITS) - 1);
+        let plain = self.cipher.reveal(key);
+        let index = slot_of(plain);
         let slot = &mut slots.all[index as usize];
-        assert_eq!(slot.key, key, "a region is removed once");
+        assert_eq!(slot.plain, plain, "a region is removed once");
         slot.region = None;
         slots.free.push_back(index);
     }
 
     fn find(&self, key: u32) -> Option<Arc<Region>> {
         let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
-        let slot = slots.all.get((key & ((1 << SLOT_BITS) - 1)) as usize)?;
+        let slot = slots.all.get(slot_of(self.cipher.reveal(key)) as usize)?;
         slot.region.clone().filter(|region| region.key == key)
     }
+}
+
+/// The slot of the region whose key stands for `plain`.
+fn slot_of(plain: u32) -> u32 {
+    plain & ((1 << SLOT_BITS) - 1)
 }
 
 /// Checks entries of one protection domain's queue pairs against the table; remembers the last

@@ -7,7 +7,7 @@ use super::tree::Tree;
 
 const CRATE: &str = "crates/softefa/src/";
 /// From the bottom up. A room is a module of the crate's root.
-const ROOMS: [&str; 44] = [
+const ROOMS: [&str; 45] = [
     "status",
     "gid",
     "ids",
@@ -26,6 +26,7 @@ const ROOMS: [&str; 44] = [
     "framing",
     "lease",
     "ahn",
+    "keys",
     "progress",
     "mr",
     "memory",
