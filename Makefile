@@ -38,6 +38,7 @@ cost: setup ## Instructions per packet of netsim and per message of efa-bench be
 	@$(CARGO) build --release --quiet -p netsim
 	@$(CARGO) xtask cost $(BIN)/netsim
 	@$(CARGO) test --release --quiet -p netsim --test golden
+	@$(CARGO) xtask device-cost
 	@$(CARGO) xtask own-cost
 
 scenarios: ## Every scenario of netsim with all its seeds beside its bounds; writes docs/SCENARIOS.md

@@ -1,5 +1,5 @@
 //! Project chores: `cargo xtask tidy`, `cargo xtask consumers`, `cargo xtask replace-verbs`,
-//! `cargo xtask abi-lists`, `cargo xtask cost`, `cargo xtask own-cost`.
+//! `cargo xtask abi-lists`, `cargo xtask cost`, `cargo xtask device-cost`, `cargo xtask own-cost`.
 #![forbid(unsafe_code)]
 
 mod abi_lists;
@@ -20,6 +20,8 @@ const USAGE: &str = "usage: cargo xtask tidy                 check the rules of 
        cargo xtask abi-lists CHECKOUT   write the lists that is made from, from a checkout of rdma-core
        cargo xtask cost NETSIM          compare a release build's instructions per packet with the record
        cargo xtask cost --quick NETSIM  the same of a debug build and a part of the scenario
+       cargo xtask device-cost          compare the instructions of a message of softefa with the record
+       cargo xtask device-cost --quick  the same of the debug build
        cargo xtask own-cost             compare the instructions of efa-bench's loops with the record
        cargo xtask own-cost --quick     the same of the debug build, shorter";
 
@@ -46,6 +48,8 @@ fn dispatch() -> Result<()> {
         }
         ["cost", netsim] => check_netsim(netsim, Build::Release),
         ["cost", "--quick", netsim] => check_netsim(netsim, Build::Debug),
+        ["device-cost"] => cost::check_device(&root(), Build::Release),
+        ["device-cost", "--quick"] => cost::check_device(&root(), Build::Debug),
         ["own-cost"] => cost::check_efa_bench(&root(), Build::Release),
         ["own-cost", "--quick"] => cost::check_efa_bench(&root(), Build::Debug),
         ["--help" | "-h" | "help"] => {

@@ -14,19 +14,28 @@ use crate::say::say;
 /// Forks between the process that loaded the adapter and this one.
 static NOW: AtomicU32 = AtomicU32::new(0);
 
-/// What a child must do before anything else: still as its parent, and as itself.
-static AS_PARENT: OnceLock<fn()> = OnceLock::new();
-static AS_CHILD: OnceLock<fn()> = OnceLock::new();
-
-/// Has `let_go` called in each child before what it inherits becomes its parent's. It must neither wait
-/// nor allocate there. The first caller decides.
-pub(crate) fn before_child(let_go: fn()) {
-    let _ = AS_PARENT.set(let_go);
+/// What is done around a fork, by the thread that forks. The last two must neither wait nor allocate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AroundFork {
+    /// In the parent, before.
+    pub(crate) prepare: fn(),
+    /// In the parent, afterwards.
+    pub(crate) in_parent: fn(),
+    /// In the child, before what it inherits becomes its parent's.
+    pub(crate) in_child: fn(),
 }
 
-/// Has `unlock` called in each child. It must neither wait nor allocate there. The first caller decides.
-pub(crate) fn on_child(unlock: fn()) {
-    let _ = AS_CHILD.set(unlock);
+static AROUND: OnceLock<AroundFork> = OnceLock::new();
+static UNLOCK: OnceLock<fn()> = OnceLock::new();
+
+/// Has `around` done at each fork; the first caller decides.
+pub(crate) fn around_fork(around: AroundFork) {
+    let _ = AROUND.set(around);
+}
+
+/// Has `unlock` called in each child, last. It must neither wait nor allocate. The first caller decides.
+pub(crate) fn in_child_last(unlock: fn()) {
+    let _ = UNLOCK.set(unlock);
 }
 
 /// A process, told from those it was forked from.
@@ -82,12 +91,24 @@ fn warn() {
     }
 }
 
+extern "C" fn prepare() {
+    if let Some(around) = AROUND.get() {
+        (around.prepare)();
+    }
+}
+
+extern "C" fn in_parent() {
+    if let Some(around) = AROUND.get() {
+        (around.in_parent)();
+    }
+}
+
 extern "C" fn in_child() {
-    if let Some(let_go) = AS_PARENT.get() {
-        let_go();
+    if let Some(around) = AROUND.get() {
+        (around.in_child)();
     }
     NOW.fetch_add(1, Ordering::Relaxed);
-    if let Some(unlock) = AS_CHILD.get() {
+    if let Some(unlock) = UNLOCK.get() {
         unlock();
     }
 }
@@ -97,9 +118,9 @@ extern "C" fn in_child() {
 fn install() {
     static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
     if !IS_INSTALLED.load(Ordering::Acquire) {
-        // SAFETY: the handler is a plain function that lives as long as the program and does not
+        // SAFETY: the handlers are plain functions that live as long as the program and do not
         // unwind. When the C library has no room for it a child is not told from its parent.
-        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
         IS_INSTALLED.store(true, Ordering::Release);
     }
 }

@@ -16,6 +16,7 @@
 //! was the program's own, which hears of that one by an error.
 
 mod farewell;
+mod fork;
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,7 +44,7 @@ const LINGER_NS: u64 = 250_000_000;
 /// Destroyed queue pairs of a process that answer at the same time. Each keeps a descriptor.
 const LINGERING_MAX: usize = 32;
 
-use farewell::{give_up_lingering, let_go, repeat_last_acks, say_goodbye};
+use farewell::{give_up_lingering, repeat_last_acks, say_goodbye};
 
 #[derive(Clone)]
 struct Lingering {
@@ -167,7 +168,7 @@ fn service() -> &'static Service {
     SERVICE.get_or_init(|| {
         lifecycle::at_exit(say_goodbye);
         descriptor::on_shortage(give_up_lingering);
-        generation::before_child(let_go);
+        generation::around_fork(fork::AROUND_FORK);
         Service::default()
     })
 }

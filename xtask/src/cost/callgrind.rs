@@ -6,8 +6,19 @@ use anyhow::{Context, Result, ensure};
 
 /// Counts what a program executes; also what it said.
 pub(super) fn count(program: &Command, worst_code: i32) -> Result<(u64, Output)> {
+    count_with(&[], program, worst_code)
+}
+
+/// Counts what `functions` of a program execute, and what they call.
+pub(super) fn count_within(program: &Command, functions: &[&str]) -> Result<u64> {
+    let toggles = functions.iter().map(|function| format!("--toggle-collect={function}"));
+    let options: Vec<String> = toggles.chain(["--collect-atstart=no".to_owned()]).collect();
+    count_with(&options, program, 0).map(|(count, _)| count)
+}
+
+fn count_with(options: &[String], program: &Command, worst_code: i32) -> Result<(u64, Output)> {
     let mut command = Command::new("valgrind");
-    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).args(options);
     command.arg(program.get_program()).args(program.get_args());
     let set = program.get_envs().filter_map(|(name, value)| Some((name, value?)));
     command.envs(set);

@@ -2,10 +2,12 @@
 //! machine, so a few percent show.
 
 mod callgrind;
+mod device;
 mod efa_bench;
 mod netsim;
 mod record;
 
+pub(crate) use device::check as check_device;
 pub(crate) use efa_bench::check as check_efa_bench;
 pub(crate) use netsim::check as check_netsim;
 

@@ -28,19 +28,24 @@ int main(void)
 	struct ibv_qp *qp = srd_create(&node, cq);
 	uint32_t port = qp->qp_num;
 	CHECK(!can_bind(port));
-	int pipe_fds[2];
+	int pipe_fds[2], there_fds[2];
 	CHECK_EQ(pipe(pipe_fds), 0);
+	CHECK_EQ(pipe(there_fds), 0);
 	pid_t child = fork();
 	CHECK(child >= 0);
 	if (child == 0) {
-		char byte;
+		char byte = 0;
 		close(pipe_fds[1]);
+		/* It has run, and let go. */
+		CHECK_EQ(write(there_fds[1], &byte, 1), 1);
 		/* Until the parent ends. */
 		CHECK_EQ(read(pipe_fds[0], &byte, 1), 0);
 		/* Also now it destroys what it inherited, as library destructors do. */
 		CHECK_EQ(ibv_destroy_qp(qp), 0);
 		exit(0);
 	}
+	char there;
+	CHECK_EQ(read(there_fds[0], &there, 1), 1);
 	CHECK(!can_bind(port));
 	/* Messages still come. */
 	struct ibv_sge sge = {(uintptr_t)node.buffer, 100, node.mr->lkey};

@@ -21,6 +21,7 @@ use crate::counters::Request;
 use crate::generation::Generation;
 use crate::host;
 use crate::process;
+use crate::uncancelled::Uncancelled;
 
 pub use attachment::Attachment;
 pub use record::{Fate, Record};
@@ -83,6 +84,8 @@ impl Capture {
         if !self.made.is_current() || !self.request.is_current(host::now()) {
             return;
         }
+        // Files are opened with calls that a cancelled thread would end in.
+        let _uncancelled = Uncancelled::begin();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*state, State::Closed) {
             *state = self.open().map_or(State::Failed, State::Open);

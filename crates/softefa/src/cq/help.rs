@@ -12,7 +12,6 @@ use srd::Instant;
 
 use super::Cq;
 use crate::progress::{Live, Sibling};
-use crate::uncancelled::Uncancelled;
 
 /// How long a queue is left to whoever polled it last, and how often others are looked after: as
 /// long as a few round trips, so that it costs those who poll several queues in turn next to nothing.
@@ -32,7 +31,6 @@ impl Cq {
 
     #[cold]
     fn drive_others(&self, now: Instant) {
-        let _uncancelled = Uncancelled::begin();
         let own = self.attached();
         // Those of the service thread and of this queue are taken care of.
         let is_left = |qp: &dyn Live| !qp.watch().is_watched() && !own.contains(qp);

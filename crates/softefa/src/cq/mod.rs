@@ -18,7 +18,6 @@ use crate::generation::Generation;
 use crate::host;
 use crate::progress::{Live, Sibling};
 use crate::service;
-use crate::uncancelled::Uncancelled;
 
 use attached::Attached;
 
@@ -289,7 +288,6 @@ impl Cq {
     }
 
     fn drive(&self) -> Instant {
-        let _uncancelled = Uncancelled::begin();
         let now = host::now();
         self.last_driven_ns.store(now.as_ns(), Ordering::Relaxed);
         self.attached().turn(now, &self.device);

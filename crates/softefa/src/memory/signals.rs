@@ -64,7 +64,7 @@ impl Action {
 /// Puts the adapter's handler in front of the program's actions, once per process.
 pub(crate) fn install() {
     static ONCE: PerProcess<()> = PerProcess::new();
-    generation::on_child(unlock_in_child);
+    generation::in_child_last(unlock_in_child);
     ONCE.get_or_init(|| {
         for signal in [libc::SIGSEGV, libc::SIGBUS] {
             let Some(action) = Action::of(signal) else { continue };

@@ -2,7 +2,7 @@
 //! so that whoever takes memory or an address handle away finds them.
 
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use srd::Instant;
 
@@ -11,7 +11,7 @@ use crate::generation::PerProcess;
 use crate::ids::{DeviceId, PdId};
 
 /// Replaced as a whole, so that a turn takes all of them with one reference.
-type All = Arc<[Arc<dyn Live>]>;
+pub(crate) type All = Arc<[Arc<dyn Live>]>;
 
 static LIVE: PerProcess<Mutex<All>> = PerProcess::new();
 
@@ -24,11 +24,13 @@ pub(crate) fn all() -> All {
     if LIVE.get().is_none() { Arc::default() } else { Arc::clone(&list()) }
 }
 
-/// As [`all`]; `None` while somebody changes the list, perhaps a thread that was ended.
-pub(crate) fn try_all() -> Option<All> {
-    match LIVE.get() {
-        None => Some(Arc::default()),
-        Some(list) => list.try_lock().ok().map(|list| Arc::clone(&list)),
+/// The list, which nobody changes while this is held; `None` while somebody does, perhaps a thread that
+/// was ended.
+pub(crate) fn try_hold() -> Option<MutexGuard<'static, All>> {
+    match LIVE.get_or_init(Mutex::default).try_lock() {
+        Ok(list) => Some(list),
+        Err(TryLockError::Poisoned(list)) => Some(list.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
 }
 

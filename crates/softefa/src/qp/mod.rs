@@ -27,7 +27,6 @@ use crate::service;
 use crate::shell::{Shell, ShellInit};
 use crate::side::{self, SideInit};
 use crate::sq;
-use crate::uncancelled::Uncancelled;
 use crate::wire::Port;
 
 pub use attr::{CreateQpError, ModifyError, ModifyQp, PostError, QpInit};
@@ -211,7 +210,6 @@ impl Qp {
             return Err(PostError::Full);
         }
         if !wr.more && side.should_transmit(used, wr.op) {
-            let _uncancelled = Uncancelled::begin();
             side.transmit(host::now());
         }
         side.publish();

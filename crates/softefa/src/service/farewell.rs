@@ -1,12 +1,10 @@
-//! The last words of queue pairs: of a device that is closed, of a process that ends. A forked child has
-//! none to say.
+//! The last words of queue pairs: of a device that is closed, of a process that ends.
 
-use std::sync::{Arc, TryLockError};
+use std::sync::Arc;
 
 use super::{Lingering, SERVICE, close, sound};
 use crate::host;
 use crate::ids::DeviceId;
-use crate::poll_set::EventFd;
 use crate::progress::{Linger, live};
 
 /// How often the last acknowledgements are repeated.
@@ -43,10 +41,10 @@ fn try_say_goodbye() {
     let Some(service) = SERVICE.get() else { return };
     // Not for ever: a thread that was ended inside a turn never gives the lock back.
     let Some(ward) = try_for_a_moment(|| service.ward.try_lock().ok()) else { return };
-    let Some(live) = try_for_a_moment(live::try_all) else { return };
+    let Some(live) = try_for_a_moment(live::try_hold) else { return };
     let lingering = ward.lingering.iter().map(|lingering| Arc::clone(&lingering.driven));
     let all: Vec<_> = live.iter().map(|qp| qp.lingering()).chain(lingering).collect();
-    drop(ward);
+    drop((live, ward));
     repeat_last_acks(&all);
 }
 
@@ -67,30 +65,18 @@ pub(super) fn repeat_last_acks(all: &[Arc<dyn Linger>]) {
 }
 
 /// Tries again for up to a millisecond.
-fn try_for_a_moment<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+fn try_for_a_moment<T>(attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    try_for(1_000_000, attempt)
+}
+
+/// Tries again for so long.
+pub(super) fn try_for<T>(most_ns: u64, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
     let start = host::now();
     loop {
         let result = attempt();
-        if result.is_some() || host::now().ns_since(start) > 1_000_000 {
+        if result.is_some() || host::now().ns_since(start) > most_ns {
             return result;
         }
         std::thread::yield_now();
     }
-}
-
-/// A forked child lets go of the receiving sockets of its parent, so that it does not keep their ports: peers
-/// must hear when nobody is there any more. Called in the handler of the fork, so it waits for no lock and
-/// allocates nothing; where another thread of the parent was at the list, the sockets stay.
-pub(super) fn let_go() {
-    let Some(service) = SERVICE.get() else { return };
-    let ward = match service.ward.try_lock() {
-        Ok(ward) => ward,
-        Err(TryLockError::Poisoned(ward)) => ward.into_inner(),
-        Err(TryLockError::WouldBlock) => return,
-    };
-    let Some(live) = live::try_all() else { return };
-    // Its numbers stay in use, because the child still has the objects they are in.
-    let Ok(nothing) = EventFd::placeholder() else { return };
-    live.iter().for_each(|qp| qp.watch().let_go(&nothing));
-    ward.lingering.iter().for_each(|lingering| lingering.driven.watch().let_go(&nothing));
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::TraceTarget;
 use crate::say::{Stderr, say};
+use crate::uncancelled::Uncancelled;
 
 /// An open trace.
 #[derive(Debug)]
@@ -32,6 +33,7 @@ impl Sink {
 
     /// Writes a whole line in one call.
     pub(super) fn write(&self, line: &[u8]) {
+        let _uncancelled = Uncancelled::begin();
         let result = match &self.file {
             None => Stderr.write_all(line),
             Some(file) => (&*file).write_all(line),

@@ -115,7 +115,7 @@ pub(super) fn send_datagram(fd: RawFd, to: SocketAddrV4, piece: &libc::iovec) ->
     let name_len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
     // SAFETY: every pointer outlives the call; the piece as in `send_message`.
     let sent = unsafe {
-        libc::sendto(
+        sendto(
             fd,
             piece.iov_base,
             piece.iov_len,
@@ -152,7 +152,7 @@ pub(super) fn send_message(
             (*head).cmsg_len = libc::CMSG_LEN(2) as usize;
             libc::CMSG_DATA(head).cast::<u16>().write_unaligned(segment as u16);
         }
-        if libc::sendmsg(fd, &raw const message, libc::MSG_NOSIGNAL) < 0 {
+        if sendmsg(fd, &raw const message, libc::MSG_NOSIGNAL) < 0 {
             return Err(io::Error::last_os_error());
         }
     }
@@ -168,7 +168,7 @@ pub(super) fn receive_train(fd: RawFd, buffer: &mut [u8]) -> Option<(usize, Sock
     let mut name_len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
     // SAFETY: every pointer outlives the call and has the length given.
     let got = unsafe {
-        libc::recvfrom(
+        recvfrom(
             fd,
             buffer.as_mut_ptr().cast(),
             buffer.len(),
@@ -193,7 +193,7 @@ pub(super) fn read_error(fd: RawFd) -> Option<(Quote, bool)> {
         message.msg_iovlen = 1;
         message.msg_control = control.0.as_mut_ptr().cast();
         message.msg_controllen = control.0.len();
-        let got = libc::recvmsg(fd, &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT);
+        let got = recvmsg(fd, &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT);
         quote.len = usize::try_from(got).ok()?.min(QUOTE_BYTES);
         let mut head = libc::CMSG_FIRSTHDR(&raw const message);
         while !head.is_null() {
@@ -206,4 +206,41 @@ pub(super) fn read_error(fd: RawFd) -> Option<(Quote, bool)> {
         }
     }
     Some((quote, refused))
+}
+
+// Not the C library's: those are cancellation points, and a thread that is cancelled in the midst of a
+// turn would keep the lock of its queue pair. Each is as the system call of its name.
+
+unsafe fn sendto(
+    fd: RawFd,
+    bytes: *const libc::c_void,
+    len: usize,
+    flags: c_int,
+    to: *const libc::sockaddr,
+    to_len: libc::socklen_t,
+) -> libc::c_long {
+    // SAFETY: as the caller says.
+    unsafe { libc::syscall(libc::SYS_sendto, fd, bytes, len, flags, to, to_len) }
+}
+
+unsafe fn sendmsg(fd: RawFd, message: *const libc::msghdr, flags: c_int) -> libc::c_long {
+    // SAFETY: as the caller says.
+    unsafe { libc::syscall(libc::SYS_sendmsg, fd, message, flags) }
+}
+
+unsafe fn recvfrom(
+    fd: RawFd,
+    bytes: *mut libc::c_void,
+    len: usize,
+    flags: c_int,
+    from: *mut libc::sockaddr,
+    from_len: *mut libc::socklen_t,
+) -> libc::c_long {
+    // SAFETY: as the caller says.
+    unsafe { libc::syscall(libc::SYS_recvfrom, fd, bytes, len, flags, from, from_len) }
+}
+
+unsafe fn recvmsg(fd: RawFd, message: *mut libc::msghdr, flags: c_int) -> libc::c_long {
+    // SAFETY: as the caller says.
+    unsafe { libc::syscall(libc::SYS_recvmsg, fd, message, flags) }
 }

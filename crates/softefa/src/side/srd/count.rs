@@ -1,14 +1,52 @@
 //! What the engine counted, for those who look from outside.
 
-use srd::{OrderStats, StrangerStats};
+use srd::{OrderStats, Stats, StrangerStats};
 
 use super::SrdSide;
 use crate::counters::Counter;
 
+/// What is looked at in each turn: it changes when one of the counts below does.
+type Marks = [u64; 12];
+
+/// What the device's counters have of the engine's.
+#[derive(Debug, Default)]
+pub(super) struct Synced {
+    marks: Marks,
+    stats: Stats,
+}
+
+fn marks_of(stats: &Stats) -> Marks {
+    let told = &stats.strangers;
+    [
+        stats.retrans_pkts,
+        stats.retrans_timeout_events,
+        stats.unresponsive_remote_events,
+        stats.impaired_remote_conn_events,
+        stats.rx_duplicates,
+        stats.rx_rnr,
+        stats.tx_pure_acks,
+        stats.rx_challenges,
+        stats.rx_unanswered,
+        stats.rx_order.out_of_sequence,
+        told.resets + told.refused + told.challenges,
+        told.unanswered + told.turned_away,
+    ]
+}
+
 impl SrdSide {
     /// Moves what the engine counted since last time to the device's counters.
+    #[inline]
     pub(super) fn move_counts(&mut self) {
-        let (new, old) = (*self.endpoint.stats(), self.synced);
+        let marks = marks_of(self.endpoint.stats());
+        if marks != self.synced.marks {
+            self.synced.marks = marks;
+            self.move_changed_counts();
+        }
+    }
+
+    #[inline(never)]
+    fn move_changed_counts(&mut self) {
+        let (new, old) = (*self.endpoint.stats(), self.synced.stats);
         let counters = &self.shell.device.counters;
         for (counter, new, old) in [
             (Counter::RetransPkts, new.retrans_pkts, old.retrans_pkts),
@@ -38,7 +76,7 @@ impl SrdSide {
         if new.strangers != old.strangers {
             self.sync_strangers(&new.strangers, &old.strangers);
         }
-        self.synced = new;
+        self.synced.stats = new;
     }
 
     #[cold]

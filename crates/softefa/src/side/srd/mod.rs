@@ -27,6 +27,7 @@ use crate::shell::{Shell, Side};
 use crate::wire::{MAX_PACKETS, PathSockets};
 
 use answering::Answering;
+use count::Synced;
 
 /// Peers of one queue pair: strangers who open connections must not take all memory.
 const PEERS_MAX: usize = 16_384;
@@ -53,7 +54,7 @@ pub(super) struct SrdSide {
     last_accepted: Option<Instant>,
     answering: Answering,
     last_collection: Instant,
-    synced: srd::Stats,
+    synced: Synced,
     /// Peers that were heard of, for the trace.
     heard: HashSet<PeerId>,
 }
@@ -72,7 +73,7 @@ impl SrdSide {
             last_accepted: None,
             answering: Answering::default(),
             last_collection: Instant::ZERO,
-            synced: srd::Stats::default(),
+            synced: Synced::default(),
             heard: HashSet::new(),
         }
     }

@@ -1,0 +1,48 @@
+//! What the adapter executes for a message, both ends together: an example of `softefa` sends them under
+//! callgrind, twice, and the difference of the two runs is divided by that of their messages.
+
+use std::env;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::Build;
+use super::callgrind::{count_within, output};
+use super::record::Record;
+
+/// The example, and its functions that are counted, with what they call.
+const EXAMPLE: &str = "message_cost";
+const WITHIN: [&str; 2] = ["message_cost::ping", "message_cost::stream"];
+/// Kinds of messages, and how many of them the shorter and the longer run send.
+const KINDS: [&str; 2] = ["ping-64", "stream-8192"];
+const FEW: u64 = 400;
+const MANY: u64 = 1200;
+
+const fn record(path: &'static str) -> Record {
+    Record { path, unit: "message", tolerance_percent: 2.0, bless: "SOFTEFA_BLESS" }
+}
+
+/// Counts each kind of message and compares it with the record.
+pub(crate) fn check(root: &Path, build: Build) -> Result<()> {
+    let (record, profile) = match build {
+        Build::Release => (record("crates/softefa/instructions.txt"), Some("--release")),
+        Build::Debug => (record("crates/softefa/instructions-debug.txt"), None),
+    };
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--quiet", "--package", "softefa", "--example", EXAMPLE]);
+    output(cargo.args(profile).current_dir(root), 0)?;
+    let folder = if profile.is_some() { "release" } else { "debug" };
+    let program = root.join("target").join(folder).join("examples").join(EXAMPLE);
+    let cost = |kind: &'static str| {
+        let run = |messages: u64| {
+            let mut command = Command::new(&program);
+            command.args([kind, &messages.to_string()]);
+            count_within(&command, &WITHIN)
+        };
+        let more = run(MANY)?.saturating_sub(run(FEW)?);
+        Ok((kind, more as f64 / (MANY - FEW) as f64))
+    };
+    let measured: Vec<(&str, f64)> = KINDS.into_iter().map(cost).collect::<Result<_>>()?;
+    record.compare(root, &measured)
+}
