@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper dbms interruptions test bench agree cost scenarios consumers slurm fuzz tsan miri setup build install
+.PHONY: help run paper dbms interruptions test bench agree cost scenarios consumers slurm fuzz loom tsan miri setup build install
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ fuzz: ## Fuzz the parser and the engine, FUZZ_SECONDS (60) each
 	@for target in parse_datagram endpoint_ops; do fuzz/run $$target $(FUZZ_SECONDS) || exit 1; done
 
 TSAN_HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+loom: ## Small shared structures in every order that their memory accesses allow (loom, a minute with its build)
+	@cd loom && $(CARGO) test --quiet
+
 tsan: setup ## The adapter's tests under ThreadSanitizer, ROUNDS (4000) of the one that does everything at once
 	@test -d "$$(rustc --print sysroot)/lib/rustlib/src/rust/library" || { echo \
 	    "tsan: the standard library must be built, too, and its source is missing: rustup component add rust-src" >&2; exit 1; }

@@ -50,6 +50,7 @@ mod shell;
 mod side;
 mod sq;
 mod status;
+mod sync;
 mod uncancelled;
 mod wire;
 

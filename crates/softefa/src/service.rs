@@ -20,7 +20,6 @@ mod fork;
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use srd::Instant;
@@ -32,7 +31,7 @@ use crate::host;
 use crate::ids::DeviceId;
 use crate::lifecycle;
 use crate::poll_set::{EventFd, PollSet, Ready};
-use crate::progress::{Linger, Live, Served, live};
+use crate::progress::{Call, Linger, Live, Served, live};
 use crate::say::say;
 use crate::uncancelled::Uncancelled;
 
@@ -76,7 +75,7 @@ impl Ward {
 struct Service {
     ward: Mutex<Ward>,
     /// The doorbell rang and the thread has not looked yet.
-    is_called: AtomicBool,
+    call: Call,
     /// There when the thread runs.
     station: OnceLock<Arc<Station>>,
     /// Held by whoever starts it.
@@ -212,7 +211,7 @@ impl Service {
 
     fn wake(&self) {
         let Some(station) = self.station.get() else { return };
-        if !self.is_called.swap(true, Ordering::SeqCst) {
+        if self.call.make() {
             station.doorbell.raise();
         }
     }
@@ -228,9 +227,8 @@ impl Service {
             });
             sockets.wait(timeout_ns, &mut ready);
             if ready.contains(doorbell.fd()) {
-                // A wake-up that comes in between rings again or is seen by the tick.
                 let _ = doorbell.take();
-                self.is_called.store(false, Ordering::SeqCst);
+                self.call.answer();
             }
         }
     }
@@ -246,12 +244,12 @@ impl Service {
         for Lingering { driven, until, .. } in &lingering {
             let watch = driven.watch();
             watch.join(sockets);
-            let is_due = watch.due_ns() <= now.as_ns() || ready.contains(watch.receive_fd());
+            let is_due = watch.due.at_ns() <= now.as_ns() || ready.contains(watch.receive_fd());
             let Some(is_done) = sound(|| !is_due || driven.linger_turn(now)) else {
                 self.end_lingering(driven);
                 continue;
             };
-            next = next.min(if is_done { watch.due_ns() } else { tick_ns }).min(until.as_ns());
+            next = next.min(if is_done { watch.due.at_ns() } else { tick_ns }).min(until.as_ns());
         }
         for qp in live.iter() {
             let watch = qp.watch();
@@ -263,8 +261,8 @@ impl Service {
                 continue;
             }
             let is_ready = ready.contains(watch.receive_fd());
-            if !is_ready && watch.watched_until_ns() > now.as_ns() {
-                next = next.min(watch.watched_until_ns());
+            if !is_ready && watch.due.watched_until_ns() > now.as_ns() {
+                next = next.min(watch.due.watched_until_ns());
                 continue;
             }
             match sound(|| qp.service_turn(now)) {

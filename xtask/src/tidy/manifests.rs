@@ -5,13 +5,14 @@ use super::tree::Tree;
 
 const ROOT_MANIFEST: &str = "Cargo.toml";
 const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
-/// A workspace of its own, because it needs another toolchain.
-const OWN_WORKSPACE: &str = "fuzz/";
+/// Workspaces of their own, whose flags and dependencies stay out of the product's.
+const OWN_WORKSPACES: [&str; 2] = ["fuzz/", "loom/"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.files() {
-        let member = file.path.ends_with("/Cargo.toml") && !file.path.starts_with(OWN_WORKSPACE);
+        let is_own = OWN_WORKSPACES.iter().any(|folder| file.path.starts_with(folder));
+        let member = file.path.ends_with("/Cargo.toml") && !is_own;
         if member {
             findings.extend(check_member(&file.path, &file.text));
         }

@@ -92,7 +92,7 @@ impl Attached {
         let is_refused = device.has_refusals();
         for qp in &self.qps {
             let watch = qp.watch();
-            let is_due = is_refused || watch.due_ns() <= now.as_ns();
+            let is_due = is_refused || watch.due.at_ns() <= now.as_ns();
             if is_due || ready.contains(watch.receive_fd()) {
                 qp.app_turn(now);
             }
@@ -101,7 +101,7 @@ impl Attached {
 }
 
 fn join(set: &PollSet, qp: &dyn Live) {
-    qp.watch().join_crowd();
+    qp.watch().due.join_crowd();
     set.add(qp.watch().receive_fd());
 }
 

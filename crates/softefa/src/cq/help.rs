@@ -33,7 +33,7 @@ impl Cq {
     fn drive_others(&self, now: Instant) {
         let own = self.attached();
         // Those of the service thread and of this queue are taken care of.
-        let is_left = |qp: &dyn Live| !qp.watch().is_watched() && !own.contains(qp);
+        let is_left = |qp: &dyn Live| !qp.watch().due.is_watched() && !own.contains(qp);
         for other in self.device.family.members().iter().filter_map(Weak::upgrade) {
             other.help(now, &is_left);
         }

@@ -225,7 +225,7 @@ impl Cq {
         self.is_armed.store(true, Ordering::SeqCst);
         drop(ring);
         // The program goes to sleep: from now on the service thread waits on the sockets.
-        if self.attached().iter().any(|qp| !qp.watch().is_watched()) {
+        if self.attached().iter().any(|qp| !qp.watch().due.is_watched()) {
             service::wake();
         }
         Ok(())

@@ -6,6 +6,8 @@
 
 pub(crate) mod live;
 
+mod call;
+mod due;
 mod family;
 mod watch;
 
@@ -17,6 +19,8 @@ use srd::Instant;
 use crate::ids::{DeviceId, PdId};
 use crate::poll_set::PollSet;
 
+pub(crate) use call::Call;
+pub(crate) use due::Due;
 pub(crate) use family::{Family, Sibling};
 pub(crate) use watch::Watch;
 
@@ -78,7 +82,7 @@ pub(crate) trait Linger: Send + Sync {
     /// Where it stands with those who drive it.
     fn watch(&self) -> &Watch;
 
-    /// Acknowledges and refuses. The next turn is due at [`Watch::due_ns`]; `false` while another
+    /// Acknowledges and refuses. The next turn is due at [`Due::at_ns`]; `false` while another
     /// thread is at it.
     fn linger_turn(&self, now: Instant) -> bool;
 

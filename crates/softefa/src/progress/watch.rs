@@ -1,15 +1,10 @@
 //! Where a queue pair stands with the service thread and the completion queues that drive it.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use srd::Instant;
-
+use super::Due;
 use crate::poll_set::{EventFd, PollSet};
-
-/// The program drives it; the service thread looks at it once per tick.
-const UNWATCHED: u64 = 0;
 
 /// Where the socket stands with the service thread's set. A closed socket's number may belong to
 /// another file at once, so the number is used under this lock only.
@@ -25,94 +20,19 @@ enum Registration {
 pub(crate) struct Watch {
     receive_fd: RawFd,
     registration: Mutex<Registration>,
-    /// Until when the service thread leaves it alone if nothing arrives; [`UNWATCHED`] when it
-    /// does not wait on the socket. Whoever makes something due earlier must wake it.
-    watched_until_ns: AtomicU64,
-    /// One of many on a completion queue: a poll gives it a turn when something arrived or is due.
-    is_in_crowd: AtomicBool,
-    /// When a turn is needed even if nothing arrives; kept only in a crowd.
-    due_ns: AtomicU64,
+    /// When it needs a turn.
+    pub(crate) due: Due,
 }
 
 impl Watch {
     /// Of a queue pair that receives from `receive_fd`.
     pub(crate) fn new(receive_fd: RawFd) -> Self {
-        Self {
-            receive_fd,
-            registration: Mutex::new(Registration::Out),
-            watched_until_ns: AtomicU64::new(UNWATCHED),
-            is_in_crowd: AtomicBool::new(false),
-            due_ns: AtomicU64::new(0),
-        }
+        Self { receive_fd, registration: Mutex::new(Registration::Out), due: Due::new() }
     }
 
     /// Where it receives from.
     pub(crate) fn receive_fd(&self) -> RawFd {
         self.receive_fd
-    }
-
-    /// The service thread waits on the socket.
-    pub(crate) fn is_watched(&self) -> bool {
-        self.watched_until_ns() != UNWATCHED
-    }
-
-    /// Until when the service thread need not look at it.
-    pub(crate) fn watched_until_ns(&self) -> u64 {
-        self.watched_until_ns.load(Ordering::SeqCst)
-    }
-
-    /// The service thread waits on the socket until then. Called under the lock, so that a post is
-    /// either seen by the turn before or sees this.
-    pub(crate) fn until(&self, until: Option<Instant>) {
-        let until_ns = until.map_or(u64::MAX, |at| at.as_ns().max(UNWATCHED + 1));
-        self.watched_until_ns.store(until_ns, Ordering::SeqCst);
-        self.due_ns.store(until_ns, Ordering::Relaxed);
-    }
-
-    /// The service thread leaves it to the program.
-    pub(crate) fn unwatch(&self) {
-        self.watched_until_ns.store(UNWATCHED, Ordering::SeqCst);
-    }
-
-    /// Called under the lock after the program changed something: whether the service thread must
-    /// be woken because it would look too late. Says so once.
-    #[inline]
-    pub(crate) fn settle(
-        &self,
-        has_received: bool,
-        next_turn: impl Fn() -> Option<Instant>,
-    ) -> bool {
-        if self.is_in_crowd.load(Ordering::Relaxed) {
-            let next = next_turn().map_or(u64::MAX, Instant::as_ns);
-            let due_ns = if has_received { 0 } else { next };
-            self.due_ns.store(due_ns, Ordering::Relaxed);
-        }
-        let until_ns = self.watched_until_ns.load(Ordering::Relaxed);
-        until_ns != UNWATCHED && self.is_late(next_turn(), until_ns)
-    }
-
-    #[cold]
-    fn is_late(&self, next_turn: Option<Instant>, until_ns: u64) -> bool {
-        let is_late = next_turn.is_some_and(|at| at.as_ns() < until_ns);
-        if is_late {
-            self.unwatch();
-        }
-        is_late
-    }
-
-    /// From now on [`Watch::due_ns`] is kept.
-    pub(crate) fn join_crowd(&self) {
-        self.is_in_crowd.store(true, Ordering::Relaxed);
-    }
-
-    /// When a turn is needed even if nothing arrives.
-    pub(crate) fn due_ns(&self) -> u64 {
-        self.due_ns.load(Ordering::Relaxed)
-    }
-
-    /// Destroyed: the next turn is due at once.
-    pub(crate) fn begin_lingering(&self) {
-        self.due_ns.store(0, Ordering::Relaxed);
     }
 
     /// The service thread's set has the socket from now on, unless it is closed.

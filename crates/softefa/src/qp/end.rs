@@ -20,7 +20,7 @@ impl Drop for Departure<'_> {
         // Before the socket may be closed: their sets must not keep its number.
         qp.init.send_cq.detach(&**qp, qp.send_owner);
         qp.init.recv_cq.detach(&**qp, qp.recv_owner);
-        qp.watch().begin_lingering();
+        qp.watch().due.begin_lingering();
         // A successor that is to have the number at once needs its port.
         let is_heard = !qp.pd.device().faults.qpn_reuse && qp.is_sound();
         service::release(&**qp, if is_heard { qp.lock().last_accepted() } else { None });

@@ -51,7 +51,7 @@ impl Live for Qp {
         } else {
             let side = (!self.is_polled(now)).then(|| self.try_lock()).flatten();
             side.or_else(|| {
-                self.watch().unwatch();
+                self.watch().due.unwatch();
                 // Armed in between? Who arms and still sees it watched does not wake this thread.
                 self.is_awaited(now).then(|| self.lock())
             })
@@ -63,7 +63,7 @@ impl Live for Qp {
             side.publish();
         }
         let next = side.next_timeout();
-        self.watch().until(next);
+        self.watch().due.until(next);
         Served::Until(next)
     }
 

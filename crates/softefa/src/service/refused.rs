@@ -3,6 +3,7 @@
 
 use std::net::Ipv4Addr;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use super::tests::{Gate, break_wire, device, post, queue_pair, send, within_a_while};

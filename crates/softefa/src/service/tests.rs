@@ -1,7 +1,7 @@
 //! A mistake of our own in the service thread, on purpose.
 
 use std::net::{Ipv4Addr, UdpSocket};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::*;
@@ -200,7 +200,7 @@ fn a_panic_in_the_programs_own_turn_ends_the_queue_pairs_of_the_device() {
     sibling.post_recv(3, &[]).unwrap();
     // The service thread sleeps until something arrives, and nobody calls again.
     within_a_while("the thread does not take over", || {
-        [&broken, &sibling].iter().all(|qp| qp.watch().is_watched()).then_some(())
+        [&broken, &sibling].iter().all(|qp| qp.watch().due.is_watched()).then_some(())
     });
     broken.driven().rewire(|wire| Box::new(BreaksOnce { wire, is_armed: true }));
     let _ = catch_unwind(AssertUnwindSafe(|| broken.app_turn(host::now())));
