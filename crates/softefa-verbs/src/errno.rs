@@ -72,7 +72,7 @@ impl From<CreateQpError> for Errno {
             CreateQpError::TooMany { .. } => Self::ENOMEM,
             CreateQpError::NoUnsolicited(_) => Self::EOPNOTSUPP,
             CreateQpError::DeviceFailed { .. } => Self::EIO,
-            CreateQpError::Socket(io) => io.into(),
+            CreateQpError::Socket(io) | CreateQpError::Random(io) => io.into(),
             _ => Self::EINVAL,
         }
     }

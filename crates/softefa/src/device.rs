@@ -12,7 +12,6 @@ use crate::capture::Capture;
 use crate::config::{Config, DeviceSpec, Integrity};
 use crate::counters::Counters;
 use crate::fault::{Blackholes, FaultSpec};
-use crate::framing::Layout;
 use crate::generation::Generation;
 use crate::gid::Gid;
 use crate::host;
@@ -23,6 +22,7 @@ use crate::local_copy::UserKey;
 use crate::memory;
 use crate::mr::MrTable;
 use crate::progress::Family;
+use crate::sealing::Sealing;
 use crate::trace::{Events, Sink, Tracer};
 use crate::wire::{Port, Steering, SteeringInit, link_mtu_bytes};
 
@@ -72,6 +72,7 @@ pub struct Device {
     /// Present when memory of other processes of this user may be copied directly.
     pub(crate) local_key: Option<UserKey>,
     pub(crate) integrity: Integrity,
+    pub(crate) sealing: Sealing,
     pub(crate) streams: AtomicU64,
     pub(crate) counters: Counters,
     trace: Option<(Arc<Sink>, Events)>,
@@ -117,8 +118,13 @@ impl Device {
             what: "opening its trace file",
             source,
         })?;
+        let sealing = Sealing::new(config.key.clone()).map_err(|source| OpenError::Io {
+            name: name.clone(),
+            what: "drawing random numbers, without which datagrams cannot be sealed,",
+            source,
+        })?;
         let mtu_bytes = config.faults.mtu_bytes.map_or(mtu_bytes, |narrow| narrow.min(mtu_bytes));
-        let attr = DeviceAttr::new(config.profile, mtu_bytes);
+        let attr = DeviceAttr::new(config.profile, mtu_bytes, sealing.overhead_bytes());
         let ending = config.faults.peer_kill_ns.map_or(Ok(()), lifecycle::end_after);
         ending.map_err(|source| OpenError::Io {
             name: name.clone(),
@@ -135,7 +141,7 @@ impl Device {
                 paths: config.paths_at(addr),
                 qps_max: attr.max_qp,
                 reuses_numbers: config.faults.qpn_reuse,
-                layout: Layout::Srd,
+                layout: sealing.layout(),
                 capture,
             }),
             faults: config.faults.clone(),
@@ -143,6 +149,7 @@ impl Device {
             // Whoever asks for faults wants to see what the wire does.
             local_key: config.local_key.filter(|_| !config.faults.is_active()),
             integrity: config.integrity,
+            sealing,
             streams: AtomicU64::new(0),
             counters,
             trace,

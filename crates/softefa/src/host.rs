@@ -1,5 +1,7 @@
 //! What the engine must be told by its host: time and randomness. One clock read serves a turn.
 
+use std::io;
+
 use srd::Instant;
 
 /// Monotonic time of this host.
@@ -24,18 +26,33 @@ pub(crate) fn random_u64() -> u64 {
     u64::from_ne_bytes(random_bytes())
 }
 
-/// Random bytes from the operating system, at most 256.
-#[allow(unsafe_code)]
+/// Random bytes from the operating system, at most 256; guessable where it has none.
 pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
-    let mut raw = [0u8; N];
-    // SAFETY: `raw` is valid for its length of writing.
-    let got = unsafe { libc::getrandom(raw.as_mut_ptr().cast(), raw.len(), 0) };
-    if usize::try_from(got) != Ok(N) {
+    unguessable_bytes().unwrap_or_else(|_| {
+        let mut raw = [0; N];
         // A kernel without getrandom: the address space layout and the clock are all there is.
         let weak = (&raw const raw as usize as u64).rotate_left(32) ^ epoch_ns();
         raw.iter_mut()
             .zip(weak.to_ne_bytes().iter().cycle())
             .for_each(|(byte, &bits)| *byte = bits);
+        raw
+    })
+}
+
+/// Random bytes from the operating system or none, at most 256.
+#[allow(unsafe_code)]
+pub(crate) fn unguessable_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut raw = [0u8; N];
+    loop {
+        // SAFETY: `raw` is valid for its length of writing.
+        let got = unsafe { libc::getrandom(raw.as_mut_ptr().cast(), raw.len(), 0) };
+        if usize::try_from(got) == Ok(N) {
+            return Ok(raw);
+        }
+        let error = io::Error::last_os_error();
+        // Early after the start of the machine it waits, and may be interrupted.
+        if got >= 0 || error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
     }
-    raw
 }

@@ -45,6 +45,7 @@ mod qp_state;
 mod request;
 mod rq;
 mod say;
+mod sealing;
 mod service;
 mod shell;
 mod side;

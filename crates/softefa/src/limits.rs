@@ -72,10 +72,11 @@ const MAX_MSG_BYTES: u32 = 8928;
 const IP_UDP_BYTES: u32 = 28;
 
 impl DeviceAttr {
-    /// Values of `profile` on a link that carries `link_mtu_bytes` of IP packet.
-    pub(crate) fn new(profile: Profile, link_mtu_bytes: u32) -> Self {
+    /// Values of `profile` on a link that carries `link_mtu_bytes` of IP packet, of which sealing takes
+    /// `seal_bytes`.
+    pub(crate) fn new(profile: Profile, link_mtu_bytes: u32, seal_bytes: u32) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "HEADER_MAX is a few hundred")]
-        let overhead = IP_UDP_BYTES + srd::HEADER_MAX as u32;
+        let overhead = IP_UDP_BYTES + seal_bytes + srd::HEADER_MAX as u32;
         Self {
             profile,
             vendor_id: 0x1d0f,
@@ -113,8 +114,13 @@ mod tests {
 
     #[test]
     fn narrow_link_shortens_messages_instead_of_fragmenting() {
-        assert_eq!(DeviceAttr::new(Profile::Efa0, 65536).max_msg_bytes, 8928);
-        assert!(DeviceAttr::new(Profile::Efa0, 1500).max_msg_bytes < 1472);
+        let max = |mtu, seal| DeviceAttr::new(Profile::Efa0, mtu, seal).max_msg_bytes;
+        assert_eq!(max(65536, 0), 8928);
+        assert!(max(1500, 0) < 1472);
+        // SRD-11.1
+        assert_eq!(max(65536, 40), 8928, "there is room");
+        assert_eq!(max(1500, 40), max(1500, 0) - 40);
+        assert_eq!(max(9001, 40), max(9001, 0) - 40);
     }
 
     #[test]

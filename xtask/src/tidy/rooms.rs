@@ -25,6 +25,7 @@ const ROOMS: [&str; 46] = [
     "seal",
     "completion",
     "framing",
+    "sealing",
     "lease",
     "ahn",
     "keys",

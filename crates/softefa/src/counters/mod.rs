@@ -77,6 +77,12 @@ counters! {
     OutOfSequence2048 "out_of_sequence_2048" "2,048 to 4,095.";
     OutOfSequence4096 "out_of_sequence_4096" "4,096 to 8,191.";
     RxCrcErrors "rx_crc_errors" "Datagrams received damaged: their check failed. Also in `rx_drops`.";
+    RxSealErrors "rx_seal_errors" "Datagrams received that do not open: sealed with another key or with none, where there is a key or where there is none, or altered. Also in `rx_drops`.";
+    RxSealReplays "rx_seal_replays" "Sealed datagrams received a second time. Also in `rx_drops`.";
+    RxSealLate "rx_seal_late" "Sealed datagrams too far behind to tell whether they were received before. Also in `rx_drops`.";
+    RxSealStrangers "rx_seal_strangers" "Sealed datagrams of new senders beyond the most that are remembered. Also in `rx_drops`.";
+    TxNotices "tx_notices" "Notices sent to those whose datagrams do not open.";
+    RxNotices "rx_notices" "Notices received, believed or not.";
     RxRnr "rx_rnr" "Messages turned away because no receive was posted.";
     AckPkts "ack_pkts" "Acknowledgements sent in a datagram of their own.";
     ConnChallenged "conn_challenged" "Times a peer wanted proof of our address before it opened a connection.";

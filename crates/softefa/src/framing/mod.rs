@@ -4,6 +4,14 @@
 //! a datagram before it leaves, and whether one that came is as its sender made it.
 
 mod crc;
+mod sealed;
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::Range;
+
+use crate::seal::{ENVELOPE_BYTES, OVERHEAD_BYTES, Refusal};
+
+pub(crate) use sealed::Sealed;
 
 /// What stands in front of the bytes of an RDMA message.
 pub(crate) const RDMA_BLOCK_BYTES: usize = 24;
@@ -13,6 +21,8 @@ pub(crate) const RDMA_BLOCK_BYTES: usize = 24;
 pub(crate) enum Layout {
     /// SRD's and UD's, which tell their own length.
     Srd,
+    /// The same inside of envelopes, which tell it.
+    Sealed,
 }
 
 impl Layout {
@@ -20,20 +30,40 @@ impl Layout {
     /// last one.
     #[inline]
     pub(crate) fn datagram_len(self, train: &[u8]) -> usize {
-        let Self::Srd = self;
-        let first = srd::wire::Extent::of(train);
-        first.map_or(train.len(), |first| first.datagram_len().min(train.len())).max(1)
+        let len = match self {
+            Self::Srd => plain_len(train).or_else(|| sealed::first_len(train)),
+            Self::Sealed => sealed::first_len(train).or_else(|| plain_len(train)),
+        };
+        len.map_or(train.len(), |len| len.min(train.len())).max(1)
     }
 
     /// Bytes of all headers of `datagram`, or all of it when they cannot be read.
     pub(crate) fn headers_len(self, datagram: &[u8]) -> usize {
-        let Self::Srd = self;
-        crc::headers_len(datagram).unwrap_or(datagram.len())
+        match self {
+            Self::Srd => crc::headers_len(datagram).unwrap_or(datagram.len()),
+            Self::Sealed => sealed::headers_len(datagram),
+        }
     }
 }
 
-/// What is done to datagrams of [`Layout::Srd`] before they leave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[inline]
+fn plain_len(train: &[u8]) -> Option<usize> {
+    srd::wire::Extent::of(train).map(|first| first.datagram_len())
+}
+
+/// Why a datagram is not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unfit {
+    /// It is damaged, or none that this queue pair can read.
+    #[error("its check does not fit")]
+    Check,
+    /// It does not open.
+    #[error(transparent)]
+    Seal(#[from] Refusal),
+}
+
+/// What is done to datagrams before they leave, and undone when they come.
+#[derive(Debug)]
 pub(crate) enum Framing {
     /// Nothing is left to do: they are passed on.
     Done,
@@ -41,39 +71,73 @@ pub(crate) enum Framing {
     Headers,
     /// The check covers headers and payload.
     All,
+    /// Nothing can be read or altered without the key.
+    Sealed(Box<Sealed>),
 }
 
 impl Framing {
     /// How its datagrams are laid out.
     pub(crate) fn layout(&self) -> Layout {
-        Layout::Srd
+        if self.sealed().is_some() { Layout::Sealed } else { Layout::Srd }
+    }
+
+    /// What knows the key, if there is one.
+    pub(crate) fn sealed(&self) -> Option<&Sealed> {
+        if let Self::Sealed(sealed) = self { Some(sealed) } else { None }
+    }
+
+    /// As [`Framing::sealed`], to be changed.
+    pub(crate) fn sealed_mut(&mut self) -> Option<&mut Sealed> {
+        if let Self::Sealed(sealed) = self { Some(sealed) } else { None }
     }
 
     /// Payload must lie beside its header, so that what is covered is what is sent.
     #[inline]
     pub(crate) fn covers_payload(&self) -> bool {
-        *self == Self::All
+        matches!(self, Self::All | Self::Sealed(_))
+    }
+
+    /// Bytes that it adds to a datagram.
+    pub(crate) fn overhead_bytes(&self) -> usize {
+        if self.sealed().is_some() { OVERHEAD_BYTES } else { 0 }
+    }
+
+    /// Begins a datagram at the end of `bytes`.
+    #[inline]
+    pub(crate) fn begin(&self, bytes: &mut Vec<u8>) {
+        if let Self::Sealed(_) = self {
+            bytes.extend_from_slice(&[0; ENVELOPE_BYTES]);
+        }
     }
 
     /// Finishes a datagram before its payload is there, of which only `headers` are covered.
     #[inline]
     pub(crate) fn finish_headers(&mut self, headers: &mut [u8]) {
-        if *self == Self::Headers {
+        if let Self::Headers = self {
             crc::fill_in(headers, false);
         }
     }
 
-    /// Finishes a datagram that is all there.
+    /// Finishes the datagram for `to` that was begun at `start` and is all there.
     #[inline]
-    pub(crate) fn finish_whole(&mut self, datagram: &mut [u8]) {
-        if *self == Self::All {
-            crc::fill_in(datagram, true);
+    pub(crate) fn finish_whole(&mut self, to: SocketAddrV4, bytes: &mut Vec<u8>, start: usize) {
+        match self {
+            Self::Done | Self::Headers => {}
+            Self::All => crc::fill_in(&mut bytes[start..], true),
+            Self::Sealed(sealed) => sealed.seal(to, bytes, start),
         }
     }
 
-    /// The datagram inside what came; `None` when it is not as its sender made it.
+    /// Where the datagram is inside what came from `from`, which is opened where it lies.
     #[inline]
-    pub(crate) fn open<'a>(&mut self, received: &'a mut [u8]) -> Option<&'a [u8]> {
-        crc::is_intact(received).then_some(received)
+    pub(crate) fn open(
+        &mut self,
+        from: Ipv4Addr,
+        received: &mut [u8],
+    ) -> Result<Range<usize>, Unfit> {
+        if let Self::Sealed(sealed) = self {
+            return Ok(sealed.open(from, received)?);
+        }
+        if crc::is_intact(received) { Ok(0..received.len()) } else { Err(Unfit::Check) }
     }
 }

@@ -64,6 +64,9 @@ pub enum CreateQpError {
     /// The operating system gave no socket.
     #[error("no UDP socket for the queue pair")]
     Socket(#[source] std::io::Error),
+    /// The operating system gave no random numbers, without which nothing can be sealed.
+    #[error("no random numbers to seal datagrams with")]
+    Random(#[source] std::io::Error),
 }
 
 /// Wanted change of a queue pair; `None` = not given.

@@ -68,6 +68,7 @@ impl Qp {
         if pd.device().has_failed() {
             return Err(failed());
         }
+        let session = pd.device().sealing.session().map_err(CreateQpError::Random)?;
         let max = pd.device().attr().max_qp;
         let port = pd.device().open_port().ok_or(CreateQpError::TooMany { max })?;
         let Port { qpn, wire, paths, receive_fd, receive_buffer_bytes } =
@@ -79,6 +80,7 @@ impl Qp {
             pd,
             qpn,
             wire,
+            session,
             unpolled: Arc::clone(&unpolled),
             owners: [send_owner, recv_owner],
             sq_depth: init.sq_depth,

@@ -48,6 +48,12 @@ impl Notice {
         (notice.emit() == *raw).then_some(notice)
     }
 
+    /// Queue pair that what is quoted was for: whom the notice is from.
+    #[must_use]
+    pub fn src_qpn(&self) -> u16 {
+        envelope::qpns(&self.quote).map_or(0, |(_, dst)| dst)
+    }
+
     /// Queue pair that sent what is quoted: whom the notice is for.
     #[must_use]
     pub fn dst_qpn(&self) -> u16 {

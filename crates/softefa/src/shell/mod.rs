@@ -13,8 +13,9 @@ mod receive;
 mod send;
 mod side;
 mod trace;
+mod unfit;
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -25,7 +26,7 @@ use crate::completion::{Completion, Unpolled};
 use crate::config::Integrity;
 use crate::device::Device;
 use crate::fault::{Dice, Refusals, stream_of};
-use crate::framing::{Framing, Layout, RDMA_BLOCK_BYTES};
+use crate::framing::{Framing, Layout, RDMA_BLOCK_BYTES, Sealed};
 use crate::host;
 use crate::ids::PdId;
 use crate::mr::MrCache;
@@ -36,6 +37,8 @@ use crate::sq::SendQueue;
 use crate::wire::{Batch, Faulty, UdpWire, Unplugged, Wire};
 
 use holding::Holding;
+
+use unfit::OutgoingNotice;
 
 pub(crate) use side::Side;
 
@@ -56,8 +59,10 @@ pub(crate) struct Shell {
     pub(crate) remote_mrs: MrCache,
     wire: Box<dyn Wire>,
     refusals: Refusals,
-    framing: Framing,
+    pub(crate) framing: Framing,
     batch: Batch,
+    /// To be sent when what has arrived was looked at.
+    notices: Vec<OutgoingNotice>,
     pub(crate) sends_done: Vec<Completion>,
     pub(crate) recvs_done: Vec<Completion>,
     pub(crate) unsent_messages: u32,
@@ -79,6 +84,8 @@ pub(crate) struct ShellInit<'a> {
     pub(crate) pd: &'a Pd,
     pub(crate) qpn: u16,
     pub(crate) wire: UdpWire,
+    /// Of its keys, if there is one.
+    pub(crate) session: u64,
     pub(crate) unpolled: Arc<Unpolled>,
     /// Places in the completion queues for sends and for receives.
     pub(crate) owners: [u16; 2],
@@ -108,10 +115,7 @@ impl Shell {
         let (device, pd) = (pd.device(), pd.id());
         let stream = stream_of(device.streams.fetch_add(1, Ordering::Relaxed));
         let unspecified = Ipv4Addr::UNSPECIFIED;
-        let framing = match device.integrity {
-            Integrity::Headers => Framing::Headers,
-            Integrity::Crc32c => Framing::All,
-        };
+        let framing = framing(device, qpn, init.session);
         let cache = || MrCache::new(Arc::clone(&device.mrs), pd);
         Self {
             attrs: QpQuery { rnr_retry: 7, ..QpQuery::default() },
@@ -127,6 +131,7 @@ impl Shell {
             refusals: Refusals::new(&device.faults, stream),
             batch: Batch::new(&framing, HEADERS_MAX, device.attr().max_msg_bytes as usize),
             framing,
+            notices: Vec::new(),
             sends_done: Vec::new(),
             recvs_done: Vec::new(),
             unsent_messages: 0,
@@ -175,6 +180,17 @@ impl Shell {
             self.last_ahn = LastAhn { addr, generation, ahn };
         }
         self.last_ahn.ahn
+    }
+}
+
+fn framing(device: &Device, qpn: u16, session: u64) -> Framing {
+    if let Some(key) = device.sealing.key() {
+        let local = SocketAddrV4::new(device.addr(), qpn);
+        return Framing::Sealed(Box::new(Sealed::new(key, local, session)));
+    }
+    match device.integrity {
+        Integrity::Headers => Framing::Headers,
+        Integrity::Crc32c => Framing::All,
     }
 }
 

@@ -1,9 +1,11 @@
 //! What arrives: runs from the wire to the transport, messages into posted receives.
 
+use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use srd::Instant;
 
+use super::unfit::turn_away;
 use super::{Shell, Side};
 use crate::AHN_UNKNOWN;
 use crate::completion::{Completion, CompletionOp};
@@ -71,17 +73,18 @@ pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
     let shell = side.shell_mut();
     shell.has_received = received.runs > 0;
     shell.count_received(&received);
+    if !shell.notices.is_empty() {
+        shell.send_notices(now);
+    }
     shell.has_received
 }
 
 fn take_run<S: Side + ?Sized>(side: &mut S, now: Instant, run: &mut Run<'_>) {
+    let from = *run.from.ip();
     for datagram in run.bytes.chunks_mut(run.segment) {
-        let shell = side.shell_mut();
-        if let Some(datagram) = shell.framing.open(datagram) {
-            side.take(now, *run.from.ip(), datagram);
-        } else {
-            shell.device.counters.add(Counter::RxCrcErrors, 1);
-            shell.drop_datagram(*run.from.ip(), "its check does not fit");
+        match side.shell_mut().framing.open(from, datagram) {
+            Ok(inner) => side.take(now, from, &datagram[inner]),
+            Err(unfit) => turn_away(side, now, from, datagram, unfit),
         }
     }
 }
@@ -108,10 +111,10 @@ impl Shell {
     }
 
     /// A datagram of `from` is not used.
-    pub(crate) fn drop_datagram(&mut self, from: Ipv4Addr, why: &str) {
+    pub(crate) fn drop_datagram(&mut self, from: Ipv4Addr, why: &dyn Display) {
         self.device.counters.add(Counter::RxDrops, 1);
         if self.is_traced() {
-            self.trace_drop(SocketAddrV4::new(from, 0), &why);
+            self.trace_drop(SocketAddrV4::new(from, 0), why);
         }
     }
 

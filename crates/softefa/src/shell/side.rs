@@ -10,6 +10,7 @@ use super::send::is_burst;
 use crate::counters::Counter;
 use crate::qp_state::QpState;
 use crate::request::{SendOp, SendWr};
+use crate::seal::Notice;
 use crate::sq::Ended;
 use crate::status::Status;
 
@@ -47,6 +48,10 @@ pub(crate) trait Side: Send {
 
     /// Takes an intact datagram that came from `from`.
     fn take(&mut self, now: Instant, from: Ipv4Addr, datagram: &[u8]);
+
+    /// Takes a notice that came from `from`; what it says may be false. Datagrams that nobody waits
+    /// for are lost either way.
+    fn take_notice(&mut self, _now: Instant, _from: Ipv4Addr, _notice: &Notice) {}
 
     /// Something was received in this turn of the program, or nothing.
     fn note_turn(&mut self, has_received: bool);

@@ -148,7 +148,7 @@ impl Side for UdSide {
 
     fn take(&mut self, _now: Instant, from: Ipv4Addr, datagram: &[u8]) {
         if self.try_receive(from, datagram).is_none() {
-            self.shell.drop_datagram(from, "nobody takes it");
+            self.shell.drop_datagram(from, &"nobody takes it");
         }
     }
 

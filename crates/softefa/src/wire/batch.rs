@@ -42,15 +42,17 @@ pub(crate) struct Batch {
     packets: Vec<Packet>,
     impossible: Vec<Impossible>,
     copy_bytes: usize,
-    /// Bytes of the arena that a datagram may take.
+    /// Bytes of the arena that a datagram may take, and those of them that are not its headers.
     room_bytes: usize,
+    tail_bytes: usize,
 }
 
 impl Batch {
     /// For datagrams that `framing` finishes, with headers and payload of at most so many bytes.
     pub(crate) fn new(framing: &Framing, headers_max: usize, payload_max: usize) -> Self {
         let copy_bytes = if framing.covers_payload() { payload_max } else { COPY_BYTES };
-        let room_bytes = headers_max + copy_bytes;
+        let tail_bytes = copy_bytes + framing.overhead_bytes();
+        let room_bytes = headers_max + tail_bytes;
         Self {
             arena: Vec::with_capacity(MAX_PACKETS * room_bytes),
             pieces: Vec::with_capacity(MAX_PACKETS * 4),
@@ -58,6 +60,7 @@ impl Batch {
             impossible: Vec::new(),
             copy_bytes,
             room_bytes,
+            tail_bytes,
         }
     }
 
@@ -114,9 +117,10 @@ impl Batch {
         let payload_len: usize = payload.clone().map(|piece| piece.len).sum();
         // The arena never grows, so that pieces may point into it.
         let room = self.arena.capacity() - self.arena.len();
-        assert!(!self.is_full() && header.len() + self.copy_bytes <= self.room_bytes.min(room));
+        assert!(!self.is_full() && header.len() + self.tail_bytes <= self.room_bytes.min(room));
         let iov_start = self.pieces.len();
         let start = self.arena.len();
+        framing.begin(&mut self.arena);
         self.arena.extend_from_slice(header);
         framing.finish_headers(&mut self.arena[start..]);
         if self.is_copied(payload_len) {
@@ -125,15 +129,15 @@ impl Batch {
             let copied =
                 pieces.try_for_each(|piece| memory::copy_out(piece.addr, piece.len, arena));
             copied.inspect_err(|_| self.arena.truncate(start))?;
-            framing.finish_whole(&mut self.arena[start..]);
+            framing.finish_whole(to, &mut self.arena, start);
             self.push_arena(start);
         } else {
             assert!(!framing.covers_payload(), "what is covered lies beside the header");
             self.push_arena(start);
             self.pieces.extend(payload.filter(|piece| piece.len > 0));
         }
-        let (len, place) = (header.len() + payload_len, self.packets.len());
-        let iov_end = self.pieces.len();
+        let len = header.len() + payload_len + framing.overhead_bytes();
+        let (place, iov_end) = (self.packets.len(), self.pieces.len());
         self.packets.push(Packet { place, to, path, len, iov_start, iov_end });
         Ok(place)
     }

@@ -21,7 +21,8 @@ use srd::Instant;
 pub(crate) use batch::{Batch, Impossible, MAX_PACKETS};
 pub(crate) use faulty::Faulty;
 pub(crate) use link::link_mtu_bytes;
-pub(crate) use paths::PathSockets;
+pub(crate) use paths::{PathSockets, QPN_FIRST};
+pub(crate) use socket::Quote;
 pub(crate) use steering::{Port, Steering, SteeringInit};
 pub(crate) use udp::UdpWire;
 

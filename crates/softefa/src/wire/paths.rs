@@ -88,12 +88,12 @@ impl PathSockets {
     }
 
     /// Refused datagrams that `mine` recognises; cheap when there are none.
-    pub(crate) fn take_refused(&self, now: Instant, mine: impl Fn(&[u8]) -> bool) -> Vec<Quote> {
+    pub(crate) fn take_refused(&self, now: Instant, mine: impl Fn(&Quote) -> bool) -> Vec<Quote> {
         if !self.has_refusals() {
             return Vec::new();
         }
         let mut quotes = self.quotes.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_mine = |(_, quote): &mut (Instant, Quote)| mine(&quote.bytes[..quote.len]);
+        let is_mine = |(_, quote): &mut (Instant, Quote)| mine(quote);
         let taken = quotes.extract_if(.., is_mine).map(|(_, quote)| quote).collect();
         quotes.retain(|(at, _)| now.ns_since(*at) < QUOTE_LIFE_NS);
         self.quote_count.store(quotes.len(), Ordering::Release);
@@ -154,9 +154,10 @@ mod tests {
         refuse(&paths, b"refuse me");
         let now = Instant::from_ns(0);
         paths.collect_refusals(now);
-        assert!(paths.take_refused(now, |quote| quote == b"somebody else's").is_empty());
-        let quotes = paths.take_refused(now, |quote| quote == b"refuse me");
+        assert!(paths.take_refused(now, |quote| quote.bytes() == b"somebody else's").is_empty());
+        let quotes = paths.take_refused(now, |quote| quote.bytes() == b"refuse me");
         assert_eq!(quotes.len(), 1);
+        assert_eq!(quotes[0].to, Ipv4Addr::LOCALHOST);
         assert!(paths.take_refused(now, |_| true).is_empty());
     }
 

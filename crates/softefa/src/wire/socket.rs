@@ -18,8 +18,17 @@ pub(crate) const QUOTE_BYTES: usize = 320;
 /// Start of a datagram of ours that came back as "port unreachable".
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quote {
-    pub(crate) len: usize,
-    pub(crate) bytes: [u8; QUOTE_BYTES],
+    /// Where it was sent.
+    pub(crate) to: Ipv4Addr,
+    len: usize,
+    bytes: [u8; QUOTE_BYTES],
+}
+
+impl Quote {
+    /// What came back of it.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
 }
 
 pub(super) fn udp_socket() -> io::Result<OwnedFd> {
@@ -182,19 +191,23 @@ pub(super) fn receive_train(fd: RawFd, buffer: &mut [u8]) -> Option<(usize, Sock
 
 /// One entry of a socket's error queue, and whether it says "nobody listens there".
 pub(super) fn read_error(fd: RawFd) -> Option<(Quote, bool)> {
-    let mut quote = Quote { len: 0, bytes: [0; QUOTE_BYTES] };
+    let mut quote = Quote { to: Ipv4Addr::UNSPECIFIED, len: 0, bytes: [0; QUOTE_BYTES] };
     let mut iovec = libc::iovec { iov_base: quote.bytes.as_mut_ptr().cast(), iov_len: QUOTE_BYTES };
     let mut control = Control([0; 256]);
     let mut refused = false;
     // SAFETY: as in `receive_message`.
     unsafe {
+        let mut name: libc::sockaddr_in = zeroed();
         let mut message: libc::msghdr = zeroed();
+        message.msg_name = (&raw mut name).cast();
+        message.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
         message.msg_iov = &raw mut iovec;
         message.msg_iovlen = 1;
         message.msg_control = control.0.as_mut_ptr().cast();
         message.msg_controllen = control.0.len();
         let got = recvmsg(fd, &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT);
         quote.len = usize::try_from(got).ok()?.min(QUOTE_BYTES);
+        quote.to = *from_sockaddr(&name).ip();
         let mut head = libc::CMSG_FIRSTHDR(&raw const message);
         while !head.is_null() {
             if (*head).cmsg_level == libc::SOL_IP && (*head).cmsg_type == libc::IP_RECVERR {

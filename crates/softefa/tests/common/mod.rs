@@ -4,6 +4,7 @@
 
 pub mod pages;
 pub mod scripted;
+pub mod sealing;
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,10 +1,11 @@
 //! A peer made of the engine alone.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::{Duration, Instant};
 
 use softefa::Status;
+use softefa::seal::{ENVELOPE_BYTES, Opener, SealKey, Sealer, TAG_BYTES};
 use srd::wire::{DataRepr, Flags, Header};
 use srd::{Address, Arrival, Config, Endpoint, Event, Message, MsgId, Reject, Seed};
 
@@ -41,6 +42,10 @@ pub struct Scripted {
     pub is_forgetful: bool,
     /// How often it asked.
     pub questions: u32,
+    /// Seals and opens.
+    seal: Option<(Sealer, Opener)>,
+    /// What it sent, as it left.
+    pub sent: Vec<Vec<u8>>,
 }
 
 impl Scripted {
@@ -60,7 +65,36 @@ impl Scripted {
             is_deaf: false,
             is_forgetful: false,
             questions: 0,
+            seal: None,
+            sent: Vec::new(),
         }
+    }
+
+    /// A peer that has a key.
+    pub fn with_key(key: &SealKey) -> Self {
+        let peer = Self::new();
+        let local = SocketAddrV4::new(Ipv4Addr::LOCALHOST, peer.qpn());
+        let seal = Some((Sealer::new(key, local, 77), Opener::new(key, local)));
+        Self { seal, ..peer }
+    }
+
+    /// Sends these bytes as they are to the queue pair of `to`.
+    pub fn send_raw(&self, to: &Side, bytes: &[u8]) {
+        self.socket.send_to(bytes, (Ipv4Addr::LOCALHOST, to.qp.qpn())).expect("sent");
+    }
+
+    /// A datagram that has arrived, as it came.
+    pub fn take_raw(&self) -> Option<Vec<u8>> {
+        let mut buffer = [0; 1 << 16];
+        self.socket.recv(&mut buffer).ok().map(|len| buffer[..len].to_vec())
+    }
+
+    /// The datagram as it leaves.
+    pub fn finish(&mut self, to: SocketAddrV4, datagram: Vec<u8>) -> Vec<u8> {
+        let Some((sealer, _)) = &mut self.seal else { return sealed(datagram) };
+        let mut bytes = [&[0; ENVELOPE_BYTES][..], &datagram, &[0; TAG_BYTES]].concat();
+        sealer.seal(to, &mut bytes).expect("sealed");
+        bytes
     }
 
     /// Forgets everything but its address.
@@ -111,8 +145,14 @@ impl Scripted {
                 continue;
             }
             let std::net::IpAddr::V4(ip) = from.ip() else { continue };
-            let (host, datagram) = (u64::from(u32::from(ip)), &buffer[..len]);
-            let Ok(received) = self.engine.handle_datagram(now, host, datagram, len) else {
+            let inner = match &mut self.seal {
+                Some((_, opener)) => opener.open(ip, &mut buffer[..len]),
+                None => Ok(0..len),
+            };
+            let Ok(inner) = inner else { continue };
+            let (host, datagram) = (u64::from(u32::from(ip)), &buffer[inner]);
+            let result = self.engine.handle_datagram(now, host, datagram, datagram.len());
+            let Ok(received) = result else {
                 continue;
             };
             let Some(Arrival { peer, psn, op, .. }) = received.data else { continue };
@@ -147,8 +187,10 @@ impl Scripted {
             if self.is_mute {
                 continue;
             }
-            let datagram = sealed([&header[..out.header_len], &body].concat());
-            self.socket.send_to(&datagram, (Ipv4Addr::LOCALHOST, out.addr.qpn)).expect("sent");
+            let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, out.addr.qpn);
+            let datagram = self.finish(to, [&header[..out.header_len], &body].concat());
+            self.socket.send_to(&datagram, to).expect("sent");
+            self.sent.push(datagram);
         }
     }
 }

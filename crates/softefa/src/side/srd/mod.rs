@@ -11,18 +11,19 @@ mod receive;
 mod resend;
 mod send;
 mod trace;
+mod unreachable;
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
-use srd::wire::Header;
 use srd::{Address, Endpoint, Instant, MsgId, PeerId, Seed};
 
 use super::SideInit;
 use crate::device::Device;
 use crate::host;
 use crate::request::SendOp;
+use crate::seal::Notice;
 use crate::shell::{Shell, Side};
 use crate::wire::{MAX_PACKETS, PathSockets};
 
@@ -101,18 +102,6 @@ impl SrdSide {
         }
         self.probe_reads(now);
     }
-
-    fn take_refusals(&mut self, now: Instant) {
-        let qpn = self.shell.qpn;
-        let mine = |quote: &[u8]| Header::parse(quote).is_ok_and(|header| header.src_qpn == qpn);
-        for quote in self.paths.take_refused(now, mine) {
-            let quoted = &quote.bytes[..quote.len];
-            if self.shell.is_traced() {
-                self.trace_refused(quoted);
-            }
-            self.endpoint.handle_unreachable(now, quoted);
-        }
-    }
 }
 
 impl Side for SrdSide {
@@ -168,6 +157,10 @@ impl Side for SrdSide {
     #[inline]
     fn take(&mut self, now: Instant, from: Ipv4Addr, datagram: &[u8]) {
         self.receive_srd(now, from, datagram);
+    }
+
+    fn take_notice(&mut self, now: Instant, from: Ipv4Addr, notice: &Notice) {
+        self.take_notice_srd(now, from, notice);
     }
 
     fn note_turn(&mut self, has_received: bool) {
@@ -238,6 +231,8 @@ fn new_endpoint(
     config.max_message_bytes = device.attr().max_msg_bytes;
     config.paths = paths.paths();
     config.peers_max = PEERS_MAX;
+    // Datagrams recorded for a predecessor with the same number open here, too (SRD-11.7).
+    config.always_challenge = device.sealing.key().is_some();
     config.report_losses = device.is_traced();
     // The peer's kernel queues about as much for us as ours does for it; beyond that it drops.
     let room = u32::try_from(receive_buffer_bytes / 5 * 2).unwrap_or(u32::MAX);

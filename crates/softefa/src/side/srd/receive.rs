@@ -23,7 +23,7 @@ impl SrdSide {
     pub(super) fn receive_srd(&mut self, now: Instant, from: Ipv4Addr, datagram: &[u8]) {
         // Not up yet: as if the datagram had come a little later. The sender repeats it.
         if matches!(self.shell.attrs.state, QpState::Reset | QpState::Init) {
-            self.shell.drop_datagram(from, "the queue pair is not ready to receive");
+            self.shell.drop_datagram(from, &"the queue pair is not ready to receive");
             return;
         }
         let host = u64::from(u32::from(from));

@@ -1,0 +1,75 @@
+//! Datagrams inside envelopes (docs/PROTOCOL.md, chapter 11).
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::Range;
+
+use crate::seal::{
+    ENVELOPE_BYTES, Envelope, Notice, Opener, Refusal, SealKey, Sealer, TAG_BYTES, datagram_len,
+};
+
+/// Seals and opens what one queue pair sends and receives.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    sealer: Sealer,
+    opener: Opener,
+    /// Who could not open a datagram of ours, and the counter of it that was quoted first.
+    doubts: HashMap<SocketAddrV4, u64>,
+}
+
+impl Sealed {
+    /// For the queue pair whose address and number are `local`, see [`Sealer::new`].
+    pub(crate) fn new(key: &SealKey, local: SocketAddrV4, session: u64) -> Self {
+        let (sealer, opener) = (Sealer::new(key, local, session), Opener::new(key, local));
+        Self { sealer, opener, doubts: HashMap::new() }
+    }
+
+    /// Seals the datagram for `to` that lies behind room for its envelope from `start` on to the
+    /// end of `bytes`.
+    pub(super) fn seal(&mut self, to: SocketAddrV4, bytes: &mut Vec<u8>, start: usize) {
+        bytes.extend_from_slice(&[0; TAG_BYTES]);
+        let sealed = self.sealer.seal(to, &mut bytes[start..]);
+        // It must not leave in the clear, and nothing the adapter makes has an impossible length.
+        sealed.expect("every datagram can be sealed");
+    }
+
+    pub(super) fn open(
+        &mut self,
+        from: Ipv4Addr,
+        received: &mut [u8],
+    ) -> Result<Range<usize>, Refusal> {
+        self.opener.open(from, received)
+    }
+
+    /// Whom the datagram of ours was for that `quote` is the start of, see
+    /// [`Sealer::destination_of`].
+    pub(crate) fn destination_of(&self, quote: &[u8], host: Ipv4Addr) -> Option<SocketAddrV4> {
+        self.sealer.destination_of(quote, host)
+    }
+
+    /// Something was opened of the queue pair that `datagram`, from `from`, says it comes from.
+    pub(crate) fn has_heard(&self, from: Ipv4Addr, datagram: &[u8]) -> bool {
+        Envelope::parse(datagram)
+            .is_some_and(|of| self.opener.has_heard(SocketAddrV4::new(from, of.src_qpn)))
+    }
+
+    /// The queue pair that cannot open what we send, when `notice`, which came from `from`, is to be
+    /// believed (SRD-11.10). One datagram may have been damaged on the way; two are a reason.
+    pub(crate) fn refused_by(&mut self, notice: &Notice, from: Ipv4Addr) -> Option<SocketAddrV4> {
+        let to = self.sealer.refused_by(notice, from, &self.opener)?;
+        let counter = Envelope::parse(&notice.quote)?.counter;
+        let first = *self.doubts.entry(to).or_insert(counter);
+        (first != counter).then_some(to)
+    }
+}
+
+/// Length of what a train begins with, when that is sealed or a notice.
+#[inline]
+pub(super) fn first_len(train: &[u8]) -> Option<usize> {
+    datagram_len(train)
+}
+
+/// Bytes of `datagram` that are not payload as far as can be seen without the key.
+pub(super) fn headers_len(datagram: &[u8]) -> usize {
+    ENVELOPE_BYTES.min(datagram.len())
+}

@@ -1,0 +1,95 @@
+//! Datagrams that cannot be used, and notices about ours (docs/PROTOCOL.md, SRD-11.9 and 11.10).
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use srd::Instant;
+
+use super::{Shell, Side};
+use crate::counters::Counter;
+use crate::framing::{Framing, Unfit};
+use crate::seal::{Envelope, NOTICE_BYTES, Notice, Refusal};
+use crate::wire::QPN_FIRST;
+
+/// Notices of one turn at most.
+const NOTICES_MAX: usize = 16;
+
+/// An answer to somebody whose datagram cannot be opened.
+#[derive(Debug)]
+pub(super) struct OutgoingNotice {
+    to: SocketAddrV4,
+    bytes: [u8; NOTICE_BYTES],
+}
+
+/// Does what is left to do with a datagram from `from` that cannot be used.
+#[cold]
+pub(super) fn turn_away<S: Side + ?Sized>(
+    side: &mut S,
+    now: Instant,
+    from: Ipv4Addr,
+    datagram: &[u8],
+    unfit: Unfit,
+) {
+    if let Some(notice) = Notice::parse(datagram) {
+        side.shell().device.counters.add(Counter::RxNotices, 1);
+        side.take_notice(now, from, &notice);
+        return;
+    }
+    side.shell_mut().drop_unfit(now, from, datagram, unfit);
+}
+
+impl Shell {
+    fn drop_unfit(&mut self, now: Instant, from: Ipv4Addr, datagram: &[u8], unfit: Unfit) {
+        // Without a key: sealed by somebody who has one.
+        let is_sealed = unfit == Unfit::Check && Envelope::parse(datagram).is_some();
+        self.device.counters.add(counter_of(unfit, is_sealed), 1);
+        self.drop_datagram(from, &unfit);
+        let is_unreadable = matches!(unfit, Unfit::Seal(Refusal::NotSealed | Refusal::Tag));
+        // Of somebody who has the same key it is damaged.
+        let is_known = self.framing.sealed().is_some_and(|it| it.has_heard(from, datagram));
+        if (is_sealed || is_unreadable) && !is_known {
+            self.device.sealing.complain(self.device.name(), from);
+            self.prepare_notice(now, from, datagram);
+        }
+    }
+
+    fn prepare_notice(&mut self, now: Instant, from: Ipv4Addr, datagram: &[u8]) {
+        let Some(notice) = Notice::about(datagram) else { return };
+        let to = SocketAddrV4::new(from, notice.dst_qpn());
+        // Nobody else is told anything by way of us.
+        if to.port() < QPN_FIRST || notice.src_qpn() != self.qpn {
+            return;
+        }
+        if self.notices.len() < NOTICES_MAX && self.device.sealing.may_notify(now) {
+            self.notices.push(OutgoingNotice { to, bytes: notice.emit() });
+        }
+    }
+
+    /// Sends the notices that what was received led to.
+    #[cold]
+    pub(super) fn send_notices(&mut self, now: Instant) {
+        let notices = std::mem::take(&mut self.notices);
+        if self.is_blocked() {
+            return;
+        }
+        for OutgoingNotice { to, bytes } in &notices {
+            let nothing = std::iter::empty();
+            let pushed = self.batch.push(&mut Framing::Done, *to, 0, bytes, nothing);
+            assert!(pushed.is_ok(), "the bytes are a copy of ours");
+        }
+        self.device.counters.add(Counter::TxNotices, notices.len() as u64);
+        self.send_batch(now);
+        // What cannot leave is lost like any other.
+        while self.take_impossible().is_some() {}
+    }
+}
+
+fn counter_of(unfit: Unfit, is_sealed: bool) -> Counter {
+    match unfit {
+        Unfit::Check if is_sealed => Counter::RxSealErrors,
+        Unfit::Check => Counter::RxCrcErrors,
+        Unfit::Seal(Refusal::Replayed) => Counter::RxSealReplays,
+        Unfit::Seal(Refusal::Late) => Counter::RxSealLate,
+        Unfit::Seal(Refusal::TooManySenders) => Counter::RxSealStrangers,
+        Unfit::Seal(_) => Counter::RxSealErrors,
+    }
+}

@@ -1,0 +1,49 @@
+//! Datagrams of ours that found nobody, or nobody who can open them.
+
+use std::net::Ipv4Addr;
+
+use srd::Instant;
+use srd::wire::Header;
+
+use super::{SrdSide, address};
+use crate::seal::Notice;
+use crate::wire::Quote;
+
+impl SrdSide {
+    /// Ends what was sent to ports that the peer's kernel says are closed (SRD-3.7, SRD-11.8).
+    pub(super) fn take_refusals(&mut self, now: Instant) {
+        let (qpn, sealed) = (self.shell.qpn, self.shell.framing.sealed());
+        let is_mine = |quote: &Quote| match sealed {
+            Some(sealed) => sealed.destination_of(quote.bytes(), quote.to).is_some(),
+            None => Header::parse(quote.bytes()).is_ok_and(|header| header.src_qpn == qpn),
+        };
+        for quote in self.paths.take_refused(now, is_mine) {
+            if self.shell.is_traced() {
+                self.trace_refused(quote.bytes());
+            }
+            let Some(sealed) = self.shell.framing.sealed() else {
+                self.endpoint.handle_unreachable(now, quote.bytes());
+                continue;
+            };
+            if let Some(to) = sealed.destination_of(quote.bytes(), quote.to) {
+                self.endpoint.peer_unreachable(now, address(to));
+            }
+        }
+    }
+
+    /// Ends what was sent to somebody who cannot open it (SRD-11.10).
+    pub(super) fn take_notice_srd(&mut self, now: Instant, from: Ipv4Addr, notice: &Notice) {
+        if let Some(sealed) = self.shell.framing.sealed_mut() {
+            let Some(to) = sealed.refused_by(notice, from) else { return };
+            if self.shell.is_traced() {
+                self.trace_refused(&notice.quote);
+            }
+            self.endpoint.peer_unreachable(now, address(to));
+        } else {
+            if self.shell.is_traced() {
+                self.trace_refused(&notice.quote);
+            }
+            self.endpoint.handle_unreachable(now, &notice.quote);
+        }
+    }
+}
