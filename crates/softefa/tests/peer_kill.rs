@@ -6,9 +6,10 @@ use std::net::UdpSocket;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use common::{settled_by, side};
+use common::sealing::key;
+use common::{Side, settled_by, side_of};
 use softefa::counters::Counter;
-use softefa::{QpKind, SendOp, Status};
+use softefa::{Config, QpKind, SendOp, Status};
 
 /// Whether the environment says that this process is the one to be killed, and by what.
 const DOOMED: &str = "SOFTEFA_TEST_DOOMED";
@@ -16,14 +17,25 @@ const DOOMED: &str = "SOFTEFA_TEST_DOOMED";
 /// Status 9, of a process that was killed by its own fault.
 #[test]
 fn a_process_ends_at_its_time() {
-    const NAME: &str = "a_process_ends_at_its_time";
+    await_the_end_of_a_process("a_process_ends_at_its_time", side_of);
+}
+
+/// The kernel quotes an envelope then (SRD-11.8).
+#[test]
+fn a_sealed_process_ends_at_its_time() {
+    let sealed =
+        |kind, config: &Config| side_of(kind, &Config { key: Some(key(1)), ..config.clone() });
+    await_the_end_of_a_process("a_sealed_process_ends_at_its_time", sealed);
+}
+
+fn await_the_end_of_a_process(name: &str, side: impl Fn(QpKind, &Config) -> Side) {
     if let Ok(fate) = std::env::var(DOOMED) {
-        return be_doomed(&fate);
+        return be_doomed(&fate, side);
     }
     // On a busy machine it may not live long enough to say its number.
-    let started = [1, 3, 9].into_iter().find_map(|life_s| start_doomed(NAME, life_s));
+    let started = [1, 3, 9].into_iter().find_map(|life_s| start_doomed(name, life_s));
     let (mut child, number) = started.expect("it says its number within 9 s");
-    let a = side(QpKind::Srd, "");
+    let a = side(QpKind::Srd, &Config::default());
     let ah = a.ah(&a);
     let sge = [a.sge(0, 8)];
     // It never posts a receive: the sends wait for its end.
@@ -66,9 +78,10 @@ fn start_doomed(test: &str, life_s: u32) -> Option<(Child, u16)> {
 }
 
 /// `fate` is the port that wants to know its number, and the seconds it has.
-fn be_doomed(fate: &str) {
+fn be_doomed(fate: &str, side: impl Fn(QpKind, &Config) -> Side) {
     let (port, life_s) = fate.split_once(' ').expect("two numbers");
-    let b = side(QpKind::Srd, &format!("peer-kill@{life_s}s"));
+    let faults = format!("peer-kill@{life_s}s").parse().expect("a fault");
+    let b = side(QpKind::Srd, &Config { faults, ..Config::default() });
     let tells = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let port: u16 = port.parse().expect("a port");
     tells.send_to(&b.qp.qpn().to_be_bytes(), ("127.0.0.1", port)).expect("told");

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use softefa::Status;
@@ -81,6 +82,22 @@ impl Scripted {
     /// Sends these bytes as they are to the queue pair of `to`.
     pub fn send_raw(&self, to: &Side, bytes: &[u8]) {
         self.socket.send_to(bytes, (Ipv4Addr::LOCALHOST, to.qp.qpn())).expect("sent");
+    }
+
+    /// Sends datagrams of this length as one train.
+    pub fn send_train(&self, to: &Side, bytes: &[u8], len: u16) {
+        let set = |len: libc::c_int| {
+            let (level, size) = (libc::SOL_UDP, size_of_val(&len) as libc::socklen_t);
+            let fd = self.socket.as_raw_fd();
+            // SAFETY: the value lives through the call and has the length given.
+            let result = unsafe {
+                libc::setsockopt(fd, level, libc::UDP_SEGMENT, (&raw const len).cast(), size)
+            };
+            assert_eq!(result, 0, "UDP_SEGMENT");
+        };
+        set(len.into());
+        self.send_raw(to, bytes);
+        set(0);
     }
 
     /// A datagram that has arrived, as it came.
