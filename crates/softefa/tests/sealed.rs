@@ -140,7 +140,7 @@ fn streams_arrive_once_each() {
 }
 
 /// What a network does to sealed datagrams costs time and nothing else; what faults alter does not
-/// open, also at first contact.
+/// open.
 #[test]
 fn faults_become_losses() {
     let faults = "loss=2%,reorder=5%,dup=3%,corrupt=3%,mangle=3%";

@@ -197,6 +197,14 @@ fn every_altered_byte_is_noticed() {
     peer.send_raw(&b, &datagram);
     let received = wait_for(&[&b], 0, CompletionOp::Recv);
     assert_eq!((received.wr_id, received.byte_len as usize), (1, UD_GRH_BYTES + 9));
+    // Of somebody who has the key it is damage, and no reason to give up.
+    let [notices, errors] = [Counter::TxNotices, Counter::RxSealErrors].map(|of| count(&b, of));
+    assert!(notices > 0);
+    let mut bent = unreliable(&mut peer, &b, b"damaged");
+    bent[50] ^= 1;
+    peer.send_raw(&b, &bent);
+    counted(&b, Counter::RxSealErrors, errors + 1);
+    assert_eq!(count(&b, Counter::TxNotices), notices);
 }
 
 /// What the device of `a` sends to a peer that says nothing: its next datagram.
