@@ -26,5 +26,6 @@ mod pingpong;
 mod pypi;
 mod pyverbs;
 mod rdma_core;
+mod sealed;
 mod ucx;
 mod wheels;
