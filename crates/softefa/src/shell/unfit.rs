@@ -71,6 +71,7 @@ impl Shell {
         if self.is_blocked() {
             return;
         }
+        assert!(self.batch.is_empty(), "nothing leaves while something is received");
         for OutgoingNotice { to, bytes } in &notices {
             let nothing = std::iter::empty();
             let pushed = self.batch.push(&mut Framing::Done, *to, 0, bytes, nothing);

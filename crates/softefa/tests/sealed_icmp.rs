@@ -1,0 +1,97 @@
+//! Forged "port unreachable": who has not seen what was sent cannot end it (SRD-3.7, SRD-11.8).
+
+mod common;
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use common::sealing::sealed_side;
+use common::{Side, settled_by, side};
+use softefa::{QpKind, SendOp, Status};
+
+/// A socket for ICMP messages; `None`, loudly, for those who may not have one.
+fn raw_socket() -> Option<UdpSocket> {
+    // SAFETY: a plain call; the result is checked before it is owned.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP) };
+    if fd < 0 {
+        eprintln!("SKIPPED, NOT TESTED: a raw socket needs root");
+        return None;
+    }
+    // SAFETY: a fresh descriptor that nobody else owns. What is sent to an address is sent alike.
+    Some(UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+fn checksum(bytes: &[u8]) -> [u8; 2] {
+    let words =
+        bytes.chunks(2).map(|two| u32::from(two[0]) << 8 | two.get(1).map_or(0, |&b| b.into()));
+    let sum: u32 = words.sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    (!((folded & 0xffff) as u16 + (folded >> 16) as u16)).to_be_bytes()
+}
+
+/// "Port unreachable" about a datagram between two ports of this machine that begins with `quote`.
+fn unreachable(ports: [u16; 2], quote: &[u8]) -> Vec<u8> {
+    let localhost = Ipv4Addr::LOCALHOST.octets();
+    let udp_len = quote.len() as u16 + 8;
+    let mut ip = [0; 12];
+    ip[0] = 0x45;
+    ip[2..4].copy_from_slice(&(udp_len + 20).to_be_bytes());
+    ip[8] = 64;
+    ip[9] = 17;
+    let mut bytes = vec![3, 3, 0, 0, 0, 0, 0, 0];
+    bytes.extend(ip);
+    bytes.extend(localhost);
+    bytes.extend(localhost);
+    bytes.extend(ports.map(u16::to_be_bytes).concat());
+    bytes.extend(udp_len.to_be_bytes());
+    bytes.extend([0, 0]);
+    bytes.extend(quote);
+    let sum = checksum(&bytes);
+    bytes[2..4].copy_from_slice(&sum);
+    bytes
+}
+
+/// The next datagram of `a`, and the port of its path.
+fn next_datagram(a: &Side, peer: &UdpSocket) -> (Vec<u8>, u16) {
+    let (deadline, mut buffer) = (Instant::now() + Duration::from_secs(10), [0; 1 << 16]);
+    loop {
+        assert!(a.cq.poll_one().is_none(), "ended by a forgery");
+        if let Ok((len, SocketAddr::V4(from))) = peer.recv_from(&mut buffer) {
+            return (buffer[..len].to_vec(), from.port());
+        }
+        assert!(Instant::now() < deadline, "it sends nothing");
+    }
+}
+
+#[test]
+fn forged_icmp_ends_nothing() {
+    let Some(stranger) = raw_socket() else { return };
+    // Session and counter (but its lowest bits, which it may have used by now), or the token.
+    let cases = [(sealed_side(QpKind::Srd, ""), 64..187), (side(QpKind::Srd, ""), 96..160)];
+    for (a, secret_bits) in cases {
+        let peer = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+        peer.set_nonblocking(true).expect("a socket that does not block");
+        let qpn = peer.local_addr().expect("an address").port();
+        let ah = a.pd.create_ah(a.device.gid()).expect("an address handle");
+        a.post(1, &ah, qpn, SendOp::Send, &[a.sge(0, 8)]);
+        let (sent, path) = next_datagram(&a, &peer);
+        let say = |quote: &[u8]| {
+            let message = unreachable([path, qpn], &quote[..quote.len().min(60)]);
+            stranger.send_to(&message, (Ipv4Addr::LOCALHOST, 0)).expect("sent");
+        };
+        for bit in secret_bits {
+            let mut forged = sent.clone();
+            forged[bit / 8] ^= 0x80 >> (bit % 8);
+            say(&forged);
+        }
+        // Its loss timer has expired three times, and it has looked each time.
+        for _ in 0..3 {
+            next_datagram(&a, &peer);
+        }
+        // Who was on the path may.
+        say(&sent);
+        let done = settled_by(Duration::from_secs(10), || a.cq.poll_one());
+        assert_eq!(done.status, Status::RemoteBadDestQpn);
+    }
+}
