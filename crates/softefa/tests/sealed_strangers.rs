@@ -91,6 +91,7 @@ fn standard_error_says_it_once() {
     const NAME: &str = "standard_error_says_it_once";
     const CHILD: &str = "SOFTEFA_TEST_CHILD";
     if std::env::var_os(CHILD).is_some() {
+        a_damaged_datagram_says_nothing();
         return one_key_is_no_key();
     }
     let program = std::env::current_exe().expect("this test");
@@ -101,6 +102,26 @@ fn standard_error_says_it_once() {
     let lines: Vec<_> = text.lines().filter(|line| line.contains("cannot be opened")).collect();
     assert_eq!(lines.len(), 2, "one of each device: {text}");
     assert!(lines[0].contains("127.0.0.1") && lines[0].contains("rx_seal_errors"), "{text}");
+}
+
+/// Not even the first one, whose sender nobody knows yet.
+fn a_damaged_datagram_says_nothing() {
+    let (mut peer, b) = (Scripted::with_key(&key(1)), sealed_side(QpKind::Ud, ""));
+    b.post_recv(1, 0, 100);
+    let mut send = |at: Option<usize>| {
+        let mut datagram = unreliable(&mut peer, &b, b"damaged");
+        at.inspect(|&at| datagram[at] ^= 1);
+        peer.send_raw(&b, &datagram);
+    };
+    send(Some(30));
+    counted(&b, Counter::RxSealErrors, 1);
+    send(None);
+    wait_for(&[&b], 0, CompletionOp::Recv);
+    // Its kind, and the numbers it names: it is no worse than before.
+    for (times, at) in [(2, 0), (3, 5), (4, 7), (5, 40), (6, 41)] {
+        send(Some(at));
+        counted(&b, Counter::RxSealErrors, times);
+    }
 }
 
 #[test]

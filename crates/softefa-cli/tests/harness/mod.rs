@@ -94,6 +94,16 @@ pub(crate) fn is_long() -> bool {
     std::env::var("SOFTEFA_MATRIX").is_ok_and(|value| value == "long")
 }
 
+/// Whether all programs of these tests seal what they send: they inherit the variable.
+pub(crate) fn is_sealed() -> bool {
+    std::env::var_os("SOFTEFA_KEY_FILE").is_some_and(|path| !path.is_empty())
+}
+
+/// What counts damaged datagrams.
+pub(crate) fn damage_counter() -> &'static str {
+    if is_sealed() { "rx_seal_errors" } else { "rx_crc_errors" }
+}
+
 /// A TCP port nobody uses now.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()

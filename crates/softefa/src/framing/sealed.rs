@@ -53,6 +53,11 @@ impl Sealed {
             .is_some_and(|of| self.opener.has_heard(SocketAddrV4::new(from, of.src_qpn)))
     }
 
+    /// Something was opened of somebody at `host`.
+    pub(crate) fn has_heard_host(&self, host: Ipv4Addr) -> bool {
+        self.opener.has_heard_host(host)
+    }
+
     /// The queue pair that cannot open what we send, when `notice`, which came from `from`, is to be
     /// believed (SRD-11.10). One datagram may have been damaged on the way; two are a reason.
     pub(crate) fn refused_by(&mut self, notice: &Notice, from: Ipv4Addr) -> Option<SocketAddrV4> {

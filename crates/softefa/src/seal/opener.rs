@@ -69,6 +69,7 @@ pub struct Opener {
     /// it are taken, and none can be replayed (SRD-11.7).
     parked: HashMap<Sender, u64>,
     heard: HashSet<SocketAddrV4>,
+    heard_hosts: HashSet<Ipv4Addr>,
     senders_ever_max: usize,
 }
 
@@ -86,6 +87,7 @@ impl Opener {
             senders: Cache::new(senders_max),
             parked: HashMap::new(),
             heard: HashSet::new(),
+            heard_hosts: HashSet::new(),
             senders_ever_max: ever_max,
         }
     }
@@ -137,6 +139,7 @@ impl Opener {
         let inner = receiving.open(envelope, datagram)?;
         self.parked.remove(&sender);
         self.heard.insert(sender.at);
+        self.heard_hosts.insert(*sender.at.ip());
         if let Some((gone, receiving)) = self.senders.insert(sender, receiving) {
             self.parked.insert(gone, receiving.taken.highest());
         }
@@ -147,6 +150,12 @@ impl Opener {
     #[must_use]
     pub fn has_heard(&self, peer: SocketAddrV4) -> bool {
         self.heard.contains(&peer)
+    }
+
+    /// Whether a datagram of any queue pair at `host` was ever opened.
+    #[must_use]
+    pub fn has_heard_host(&self, host: Ipv4Addr) -> bool {
+        self.heard_hosts.contains(&host)
     }
 }
 

@@ -63,6 +63,7 @@ fn what_is_sealed_is_opened() {
         assert!(!is_visible, "the header is in the clear");
     }
     assert!(opener.has_heard(A) && !opener.has_heard(B));
+    assert!(opener.has_heard_host(*A.ip()) && !opener.has_heard_host(*B.ip()));
 }
 
 /// SRD-11.2: nothing of a datagram can be altered, the envelope no more than the rest.

@@ -63,6 +63,8 @@ pub(crate) struct Shell {
     batch: Batch,
     /// To be sent when what has arrived was looked at.
     notices: Vec<OutgoingNotice>,
+    /// Who sent the last datagram that this key does not open.
+    unreadable: Option<Ipv4Addr>,
     pub(crate) sends_done: Vec<Completion>,
     pub(crate) recvs_done: Vec<Completion>,
     pub(crate) unsent_messages: u32,
@@ -132,6 +134,7 @@ impl Shell {
             batch: Batch::new(&framing, HEADERS_MAX, device.attr().max_msg_bytes as usize),
             framing,
             notices: Vec::new(),
+            unreadable: None,
             sends_done: Vec::new(),
             recvs_done: Vec::new(),
             unsent_messages: 0,
