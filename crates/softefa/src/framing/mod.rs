@@ -128,16 +128,22 @@ impl Framing {
         }
     }
 
-    /// Where the datagram is inside what came from `from`, which is opened where it lies.
+    /// What came is a datagram as its sender made it, and nothing around it. What is not may still be
+    /// one to be opened.
     #[inline]
+    pub(crate) fn is_plain(&self, received: &[u8]) -> bool {
+        !matches!(self, Self::Sealed(_)) && crc::is_intact(received)
+    }
+
+    /// Where the datagram is inside what came from `from` and is not plain; it is opened where it lies.
     pub(crate) fn open(
         &mut self,
         from: Ipv4Addr,
         received: &mut [u8],
     ) -> Result<Range<usize>, Unfit> {
-        if let Self::Sealed(sealed) = self {
-            return Ok(sealed.open(from, received)?);
+        match self {
+            Self::Sealed(sealed) => Ok(sealed.open(from, received)?),
+            Self::Done | Self::Headers | Self::All => Err(Unfit::Check),
         }
-        if crc::is_intact(received) { Ok(0..received.len()) } else { Err(Unfit::Check) }
     }
 }

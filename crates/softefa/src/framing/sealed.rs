@@ -26,6 +26,7 @@ impl Sealed {
 
     /// Seals the datagram for `to` that lies behind room for its envelope from `start` on to the
     /// end of `bytes`.
+    #[inline(never)]
     pub(super) fn seal(&mut self, to: SocketAddrV4, bytes: &mut Vec<u8>, start: usize) {
         bytes.extend_from_slice(&[0; TAG_BYTES]);
         let sealed = self.sealer.seal(to, &mut bytes[start..]);
@@ -33,6 +34,7 @@ impl Sealed {
         sealed.expect("every datagram can be sealed");
     }
 
+    #[inline(never)]
     pub(super) fn open(
         &mut self,
         from: Ipv4Addr,
@@ -69,7 +71,7 @@ impl Sealed {
 }
 
 /// Length of what a train begins with, when that is sealed or a notice.
-#[inline]
+#[inline(never)]
 pub(super) fn first_len(train: &[u8]) -> Option<usize> {
     datagram_len(train)
 }

@@ -82,7 +82,12 @@ pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
 fn take_run<S: Side + ?Sized>(side: &mut S, now: Instant, run: &mut Run<'_>) {
     let from = *run.from.ip();
     for datagram in run.bytes.chunks_mut(run.segment) {
-        match side.shell_mut().framing.open(from, datagram) {
+        let framing = &mut side.shell_mut().framing;
+        if framing.is_plain(datagram) {
+            side.take(now, from, datagram);
+            continue;
+        }
+        match framing.open(from, datagram) {
             Ok(inner) => side.take(now, from, &datagram[inner]),
             Err(unfit) => turn_away(side, now, from, datagram, unfit),
         }

@@ -84,7 +84,7 @@ impl SendSlot {
         self.to = SocketAddrV4::new(wr.ah.addr(), wr.remote_qpn);
         self.qkey = wr.remote_qkey;
         // Who waits for its predecessor knows it by its serial.
-        self.transfer = Transfer::NONE;
+        self.transfer.serial = 0;
         (self.peer, self.fault, self.is_gone) = (None, None, false);
         self.piece_count = 0;
         match wr.data {

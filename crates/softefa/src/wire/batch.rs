@@ -45,13 +45,15 @@ pub(crate) struct Batch {
     /// Bytes of the arena that a datagram may take, and those of them that are not its headers.
     room_bytes: usize,
     tail_bytes: usize,
+    overhead_bytes: usize,
 }
 
 impl Batch {
     /// For datagrams that `framing` finishes, with headers and payload of at most so many bytes.
     pub(crate) fn new(framing: &Framing, headers_max: usize, payload_max: usize) -> Self {
         let copy_bytes = if framing.covers_payload() { payload_max } else { COPY_BYTES };
-        let tail_bytes = copy_bytes + framing.overhead_bytes();
+        let overhead_bytes = framing.overhead_bytes();
+        let tail_bytes = copy_bytes + overhead_bytes;
         let room_bytes = headers_max + tail_bytes;
         Self {
             arena: Vec::with_capacity(MAX_PACKETS * room_bytes),
@@ -61,6 +63,7 @@ impl Batch {
             copy_bytes,
             room_bytes,
             tail_bytes,
+            overhead_bytes,
         }
     }
 
@@ -136,7 +139,7 @@ impl Batch {
             self.push_arena(start);
             self.pieces.extend(payload.filter(|piece| piece.len > 0));
         }
-        let len = header.len() + payload_len + framing.overhead_bytes();
+        let len = header.len() + payload_len + self.overhead_bytes;
         let (place, iov_end) = (self.packets.len(), self.pieces.len());
         self.packets.push(Packet { place, to, path, len, iov_start, iov_end });
         Ok(place)

@@ -11,7 +11,15 @@ use crate::wire::Quote;
 
 impl SrdSide {
     /// Ends what was sent to ports that the peer's kernel says are closed (SRD-3.7, SRD-11.8).
+    #[inline]
     pub(super) fn take_refusals(&mut self, now: Instant) {
+        if self.paths.has_refusals() {
+            self.take_some_refusals(now);
+        }
+    }
+
+    #[cold]
+    fn take_some_refusals(&mut self, now: Instant) {
         let (qpn, sealed) = (self.shell.qpn, self.shell.framing.sealed());
         let is_mine = |quote: &Quote| match sealed {
             Some(sealed) => sealed.destination_of(quote.bytes(), quote.to).is_some(),

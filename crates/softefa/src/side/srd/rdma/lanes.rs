@@ -50,7 +50,12 @@ impl Lanes {
     }
 
     /// Takes the operation whose turn it is.
+    #[inline]
     pub(super) fn pop(&mut self) -> Option<Waiting> {
+        if self.rotation.is_empty() { None } else { self.pop_waiting() }
+    }
+
+    fn pop_waiting(&mut self) -> Option<Waiting> {
         while let Some(place) = self.rotation.pop_front() {
             let lane = &mut self.lanes[place as usize];
             lane.is_in_rotation = false;
