@@ -1,5 +1,7 @@
 //! What can be set, and the two presets.
 
+use core::ops::Range;
+
 /// Which algorithm sizes the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestionKind {
@@ -21,6 +23,9 @@ pub struct Config {
     /// Nobody opens a connection before it has proved its address (SRD-3.10), at the cost of a
     /// round trip.
     pub always_challenge: bool,
+    /// Addresses that one machine can have as many of as it likes, as those of loopback: their wrong
+    /// queue keys are counted together (SRD-3.12).
+    pub own_hosts: Range<u64>,
     /// Bytes a packet costs on the wire besides its payload (for window and pacing).
     pub overhead_bytes: u32,
     /// Number of paths (source ports) the host offers, 1..=256.
@@ -90,6 +95,7 @@ impl Config {
             queue_messages_max: 1 << 20,
             peers_max: 1 << 20,
             always_challenge: false,
+            own_hosts: 0..0,
             overhead_bytes: 72,
             paths: 4,
             burst_packets_per_path: 64,

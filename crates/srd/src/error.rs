@@ -142,11 +142,13 @@ pub enum DropReason {
     Refused,
     /// It opens a connection, and there are as many peers as there may be (SRD-3.11).
     Crowded,
+    /// It opens a connection, and its key was not looked at, because many were wrong (SRD-3.12).
+    Unjudged,
 }
 
 impl DropReason {
     /// Number of reasons; the length of [`Stats::dropped`](crate::Stats::dropped).
-    pub const COUNT: usize = 10;
+    pub const COUNT: usize = 11;
 }
 
 impl fmt::Display for DropReason {
@@ -162,6 +164,7 @@ impl fmt::Display for DropReason {
             Self::OutOfWindow => "sequence number outside the window",
             Self::Refused => "opens a connection with another queue key or while closing",
             Self::Crowded => "opens a connection beyond the most peers",
+            Self::Unjudged => "opens a connection where too many wrong queue keys were tried",
         })
     }
 }

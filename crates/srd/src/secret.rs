@@ -102,6 +102,17 @@ impl Secret {
         self.number(3, [from.host, u64::from(from.qpn), conn, current, slot]).max(1)
     }
 
+    /// A number for an address, another one each second.
+    pub(crate) fn place(&self, now: Instant, host: u64, qpn: u16) -> u64 {
+        let second = now.as_ns() / 1_000_000_000;
+        self.number(5, [host, u64::from(qpn), second, 0, 0])
+    }
+
+    /// A number for a machine.
+    pub(crate) fn machine(&self, host: u64) -> u64 {
+        self.number(6, [host, 0, 0, 0, 0])
+    }
+
     /// The key of a table's hash.
     pub(crate) fn table_key(&self) -> [u128; 3] {
         let half = |i| u128::from(self.number(4, [i, 0, 0, 0, 0]));

@@ -1,6 +1,7 @@
 //! The contract: everything a host calls. No algorithms here.
 
 mod control;
+mod guesses;
 mod receive;
 mod strangers;
 mod table;
@@ -42,6 +43,7 @@ pub struct Endpoint {
     timers: TimerQueue,
     share: FairShare,
     answers: strangers::Answers,
+    guesses: guesses::Guesses,
     /// Refusals that there is memory for, as counted when it last grew and by the sweep.
     ranges: usize,
     /// The new message the host has not answered yet.
@@ -107,6 +109,7 @@ impl Endpoint {
             timers: TimerQueue::default(),
             share: FairShare::default(),
             answers: strangers::Answers::default(),
+            guesses: guesses::Guesses::default(),
             ranges: 0,
             arrival: None,
             sweep_at: Instant::ZERO,
@@ -124,6 +127,7 @@ impl Endpoint {
     /// do, as at first. Messages of open connections are the host's to check.
     pub fn set_qkey(&mut self, qkey: Option<u32>) {
         self.qkey = qkey;
+        self.guesses.forget_keys();
     }
 
     /// The settings in force.

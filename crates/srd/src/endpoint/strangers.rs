@@ -2,6 +2,7 @@
 //! are shorter than what they answer, and there are only so many (SRD-3.11).
 
 use super::Endpoint;
+use super::guesses::Place;
 use crate::secret::Opening;
 use crate::wire::control::{CHALLENGE_LEN, Challenge, REFUSED_LEN, RESET_LEN, Refused, emit_reset};
 use crate::wire::{DataRepr, DropRange, Flags, Header, Kind};
@@ -152,18 +153,15 @@ impl Endpoint {
             self.answer_stranger(now, Entry { to: from, conn, path, answer: Answer::Reset });
             return Err(DropReason::UnknownConn);
         };
-        if self.closing || self.qkey.is_some_and(|key| key != data.qkey) {
-            let answer = Answer::Refused(refusal(data.psn));
-            self.answer_stranger(now, Entry { to: from, conn, path, answer });
-            return Err(DropReason::Refused);
-        }
         let known = self.peers.find(from);
         let current = known.and_then(|index| self.peers.at(index)).map_or(0, |p| p.recv.conn());
         let what = Opening { from, conn, current };
-        if self.wants_proof(known, current) && !self.is_proof(now, &what, cookie) {
-            let answer = Answer::Challenge(self.shared.secret.cookie(now, &what));
-            self.answer_stranger(now, Entry { to: from, conn, path, answer });
-            return Err(DropReason::Unproven);
+        if let Err((why, answer)) = self.judge(now, &what, known, data, cookie) {
+            match answer {
+                Some(answer) => self.answer_stranger(now, Entry { to: from, conn, path, answer }),
+                None => self.shared.stats.strangers.unanswered += 1,
+            }
+            return Err(why);
         }
         if known.is_none() && self.peers.len() >= self.shared.config.peers_max {
             self.shared.stats.strangers.turned_away += 1;
@@ -174,6 +172,61 @@ impl Endpoint {
             peer.recv.open(data);
         }
         Ok(index)
+    }
+
+    /// Whether an opening has the queue key and all the proof that it needs; what its sender is told when
+    /// not.
+    fn judge(
+        &mut self,
+        now: Instant,
+        what: &Opening,
+        known: Option<u32>,
+        data: &DataRepr,
+        cookie: u64,
+    ) -> Result<(), (DropReason, Option<Answer>)> {
+        let refused = Err((DropReason::Refused, Some(Answer::Refused(refusal(data.psn)))));
+        if self.closing || self.is_known_wrong(data.qkey) {
+            return refused;
+        }
+        let is_wrong = self.qkey.is_some_and(|key| key != data.qkey);
+        let is_guarded = self.qkey.is_some() && !self.guesses.has_free(now);
+        if is_wrong && !is_guarded {
+            self.guesses.note_wrong(now, data.qkey, None);
+            return refused;
+        }
+        // From here on a wrong key must not be told from the right one before it has been counted.
+        let is_challenged = is_guarded || self.wants_proof(known, what.current);
+        if is_challenged && !self.is_proof(now, what, cookie) {
+            let cookie = self.shared.secret.cookie(now, what);
+            return Err((DropReason::Unproven, Some(Answer::Challenge(cookie))));
+        }
+        if is_guarded {
+            let place = self.place_of(now, what.from, known.is_some());
+            if !self.guesses.has_room(now, place) {
+                return Err((DropReason::Unjudged, None));
+            }
+            if is_wrong {
+                self.guesses.note_wrong(now, data.qkey, Some(place));
+                return refused;
+            }
+        }
+        Ok(())
+    }
+
+    /// The key was found to be wrong before: to say so again tells nothing.
+    fn is_known_wrong(&self, qkey: u32) -> bool {
+        self.qkey.is_some_and(|key| key != qkey) && self.guesses.is_known(qkey)
+    }
+
+    /// Whose wrong keys are counted together with those of `from` (SRD-3.12).
+    fn place_of(&self, now: Instant, from: Address, is_known: bool) -> Place {
+        let secret = &self.shared.secret;
+        if is_known {
+            return Place::of_peer(secret.place(now, from.host, from.qpn));
+        }
+        let own = &self.shared.config.own_hosts;
+        let machine = if own.contains(&from.host) { own.start } else { from.host };
+        Place::of_stranger(secret.machine(machine), secret.place(now, from.host, from.qpn))
     }
 
     /// The opener must have its address: it takes the place of another connection, or of others who

@@ -55,6 +55,7 @@ impl Endpoint {
         peers.map(Peer::memory_bytes).sum::<usize>()
             + self.peers.heap_bytes()
             + self.answers.heap_bytes()
+            + self.guesses.heap_bytes()
             + self.timers.heap_bytes()
             + (self.ready.capacity() + self.held.capacity()) * size_of::<u32>()
     }
