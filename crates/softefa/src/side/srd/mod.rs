@@ -32,6 +32,8 @@ use count::Synced;
 
 /// Peers of one queue pair: strangers who open connections must not take all memory.
 const PEERS_MAX: usize = 16_384;
+/// 127.0.0.0/8: any program of this machine may send from any of them.
+const LOOPBACK: std::ops::Range<u64> = 0x7F00_0000..0x8000_0000;
 /// Refused datagrams are looked for this often at most while nobody answers.
 const COLLECT_NS: u64 = 1_000_000;
 /// A message for a posted receive.
@@ -233,6 +235,7 @@ fn new_endpoint(
     config.peers_max = PEERS_MAX;
     // Datagrams recorded for a predecessor with the same number open here, too (SRD-11.7).
     config.always_challenge = device.sealing.key().is_some();
+    config.own_hosts = LOOPBACK;
     config.report_losses = device.is_traced();
     // The peer's kernel queues about as much for us as ours does for it; beyond that it drops.
     let room = u32::try_from(receive_buffer_bytes / 5 * 2).unwrap_or(u32::MAX);
