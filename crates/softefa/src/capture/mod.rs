@@ -14,6 +14,7 @@ mod ring;
 
 use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -102,7 +103,8 @@ impl Capture {
         }
         let start_ticks = process::start_ticks(std::process::id()).unwrap_or_default();
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
+        // What it records are other programs' secrets: keys, tokens, payload.
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let ring = Writer::open(&options.open(path)?, RING_BYTES, start_ticks);
         // Of an earlier process with this id: its readers keep the file they have open.
         ring.or_else(|_| {
