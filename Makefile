@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper dbms interruptions test bench agree cost scenarios consumers slurm fuzz loom tsan miri setup build install
+.PHONY: help run paper dbms interruptions test bench agree cost scenarios consumers slurm fuzz loom attack tsan miri setup build install
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,10 @@ consumers: setup build ## Every consumer in every size, depth and fault, and sea
 slurm: setup ## Ranks of efa-bench under Debian's Slurm, started on this machine in a folder of its own
 	@.ci/setup slurm
 	@SOFTEFA_SLURM=1 $(CARGO) test --quiet -p efa-bench --test slurm
+
+attack: ## DATAGRAMS (10000000) by a process of another user at each kind of live traffic; as root
+	@SOFTEFA_ATTACK_DATAGRAMS=$(or $(DATAGRAMS),10000000) $(CARGO) test --release --quiet -p softefa --test attack -- \
+	  --nocapture --test-threads=1 nothing_a_stranger
 
 fuzz: ## Fuzz the parser and the engine, FUZZ_SECONDS (60) each
 	@.ci/setup fuzz

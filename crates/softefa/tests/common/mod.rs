@@ -6,15 +6,14 @@ pub mod pages;
 pub mod scripted;
 pub mod sealing;
 
-use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use softefa::counters::Counter;
 use softefa::{
-    Access, Ah, Completion, CompletionOp, Config, Cq, Device, DeviceSpec, ModifyQp, Mr, Pd, Qp,
-    QpInit, QpKind, QpState, Remote, SendData, SendOp, SendWr, Sge, Status,
+    Access, Ah, Completion, CompletionOp, Config, Cq, Device, ModifyQp, Mr, Pd, Qp, QpInit, QpKind,
+    QpState, Remote, SendData, SendOp, SendWr, Sge, Status,
 };
 
 pub const QKEY: u32 = 0x1234;
@@ -42,8 +41,7 @@ pub fn side_of(kind: QpKind, config: &Config) -> Side {
 
 /// A side of another configuration, its queue pair made as `change` says.
 pub fn side_with(config: &Config, kind: QpKind, change: impl FnOnce(&mut QpInit)) -> Side {
-    let spec = DeviceSpec { name: "rdmap0s6".into(), addr: Ipv4Addr::LOCALHOST };
-    let device = Device::open(&spec, config).unwrap();
+    let device = Device::open(&config.devices[0], config).unwrap();
     let pd = device.alloc_pd().unwrap();
     let mut init = init(kind, &Cq::create(&device, 16384).unwrap());
     change(&mut init);

@@ -1,0 +1,234 @@
+//! A process of another user sends whatever may do harm to live traffic of which every byte and every
+//! completion is checked: nothing it sends is taken, nothing ends, memory stays.
+//!
+//! `make attack` sends ten million datagrams at each kind of traffic and prints a table. Another
+//! seed: `SOFTEFA_SEED`; so many datagrams: `SOFTEFA_ATTACK_DATAGRAMS`.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod attacker;
+mod forge;
+mod learn;
+mod sockets;
+mod table;
+mod victims;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use attacker::{Deeds, Orders, Style};
+use softefa::counters::Counter;
+use softefa::{CompletionOp, Config, QpKind};
+use table::{Rate, Row, resident_bytes};
+use victims::{Traffic, Victims};
+
+/// Makes this program the attacker, with what it is told.
+const ORDERS: &str = "SOFTEFA_TEST_ATTACK";
+/// Bytes of a message. Who can read them in a capture can read keys and tokens, too.
+const SECRET: &[u8] = b"for the receiver's eyes";
+const SNOOP: &str = "SOFTEFA_TEST_SNOOP";
+/// Datagrams at each kind of traffic in the test suite.
+const SHORT: u64 = 30_000;
+/// What memory may grow by while strangers come: buffers, tables, answers.
+const GROWTH_MAX_BYTES: u64 = 16 << 20;
+/// Longest attack.
+const LIMIT: Duration = Duration::from_secs(1200);
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Whether an attacker can be made; says so loudly when not.
+fn can_attack(test: &str) -> bool {
+    let can = sockets::is_root();
+    if !can {
+        eprintln!("{test}: SKIPPED: only root can start a process of another user; run it as root");
+    }
+    can
+}
+
+/// The program once more, as `test`, told by `variable`; its first line with `word`.
+fn start(test: &str, (variable, value): (&str, String)) -> Child {
+    Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", test, "--nocapture"])
+        .env(variable, value)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a second process")
+}
+
+fn line_with(child: &mut BufReader<std::process::ChildStdout>, word: &str) -> String {
+    let mut line = String::new();
+    while child.read_line(&mut line).expect("its output") > 0 {
+        if line.contains(word) {
+            return line;
+        }
+        line.clear();
+    }
+    panic!("the attacker ended before it said {word}");
+}
+
+/// One attack on one kind of traffic.
+struct Attack {
+    traffic: Traffic,
+    style: Style,
+    mode: &'static str,
+    config: Config,
+    datagrams: u64,
+    seed: u64,
+    /// How long traffic is measured without an attacker.
+    calm: Duration,
+}
+
+impl Attack {
+    fn run(&self, test: &str) -> Row {
+        let Self { traffic, style, datagrams, seed, .. } = *self;
+        // Addresses of this run alone: the attacker must not meet other programs.
+        let net = 0x7F40_0000 | (std::process::id() << 8 & 0x3F_FF00);
+        let addrs = [net | 1, net | 2].map(Ipv4Addr::from);
+        let mut victims = Victims::new(traffic, addrs, &self.config, seed ^ 0x51);
+        let pid = std::process::id();
+        let orders = Orders { seed, datagrams, style, pid, victims: addrs };
+        let mut attacker = start(test, (ORDERS, orders.emit()));
+        let mut said = BufReader::new(attacker.stdout.take().expect("its output"));
+        line_with(&mut said, "attacker-ready");
+        // Warm, then measured.
+        victims.run(self.calm / 4, || false);
+        let is_idle = style != Style::Mixed;
+        let calm = Rate::of(&mut victims, |victims| victims.run(self.calm, || false));
+        if is_idle {
+            victims.end();
+        }
+        let (rss, before) = (resident_bytes(), Counts::of(&victims));
+        writeln!(attacker.stdin.take().expect("its input"), "go").expect("it listens");
+        let attacked = Rate::of(&mut victims, |victims| {
+            let has_ended = || attacker.try_wait().expect("a child").is_some();
+            if is_idle { victims.idle(LIMIT, has_ended) } else { victims.run(LIMIT, has_ended) }
+        });
+        let rss_after = resident_bytes();
+        victims.end();
+        victims.drain();
+        let status = attacker.wait().expect("its end");
+        assert!(status.success(), "the attacker ended with {status}");
+        let deeds = Deeds::parse(&line_with(&mut said, Deeds::WORD)).expect("what it did");
+        let counts = Counts::of(&victims).since(&before);
+        assert!(deeds.sent >= datagrams, "{deeds:?}");
+        assert!(counts.dropped + counts.strangers() > 0, "the attack has not hit: {counts:?}");
+        assert!(rss_after < rss + GROWTH_MAX_BYTES, "{rss} bytes grew to {rss_after}");
+        // All that goes on afterwards is as before.
+        let after = Rate::of(&mut victims, |victims| victims.run(self.calm / 4, || false));
+        victims.end();
+        assert!(after.bytes > 0);
+        let name = match style {
+            Style::Mixed => format!("{traffic:?}").to_uppercase(),
+            Style::Guesses { .. } => format!("{traffic:?} keys").to_uppercase(),
+        };
+        Row { name, mode: self.mode, deeds, counts, calm, attacked, rss, rss_after }
+    }
+}
+
+/// What the victims have counted.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    received: u64,
+    dropped: u64,
+    answered: u64,
+    unanswered: u64,
+    repeated: u64,
+}
+
+impl Counts {
+    fn of(victims: &Victims) -> Self {
+        let of = |counter| victims.count(counter);
+        let answers =
+            [Counter::StrangerResets, Counter::StrangerRefusals, Counter::StrangerChallenges];
+        Self {
+            received: of(Counter::RxPkts),
+            dropped: of(Counter::RxDrops),
+            answered: answers.into_iter().map(of).sum(),
+            unanswered: of(Counter::StrangersUnanswered),
+            repeated: of(Counter::RetransPkts),
+        }
+    }
+
+    fn since(self, before: &Self) -> Self {
+        Self {
+            received: self.received - before.received,
+            dropped: self.dropped - before.dropped,
+            answered: self.answered - before.answered,
+            unanswered: self.unanswered - before.unanswered,
+            repeated: self.repeated - before.repeated,
+        }
+    }
+
+    fn strangers(&self) -> u64 {
+        self.answered + self.unanswered
+    }
+}
+
+/// How datagrams are protected.
+fn modes() -> Vec<(&'static str, Config)> {
+    vec![("clear", Config::default())]
+}
+
+#[test]
+fn nothing_a_stranger_sends_is_taken() {
+    const NAME: &str = "nothing_a_stranger_sends_is_taken";
+    if let Ok(orders) = std::env::var(ORDERS) {
+        return attacker::attack(Orders::parse(&orders).expect("orders"));
+    }
+    if !can_attack(NAME) {
+        return;
+    }
+    let (datagrams, seed) = (number("SOFTEFA_ATTACK_DATAGRAMS", SHORT), number("SOFTEFA_SEED", 1));
+    println!("SOFTEFA_SEED={seed} SOFTEFA_ATTACK_DATAGRAMS={datagrams} make attack");
+    let is_long = datagrams > SHORT;
+    let calm = Duration::from_millis(if is_long { 4000 } else { 200 });
+    let mut rows = Vec::new();
+    for (mode, config) in modes() {
+        for traffic in [Traffic::Send, Traffic::Rdma, Traffic::Ud] {
+            let (config, style) = (config.clone(), Style::Mixed);
+            rows.push(Attack { traffic, style, mode, config, datagrams, seed, calm }.run(NAME));
+        }
+        for traffic in [Traffic::Send, Traffic::Ud] {
+            let style = Style::Guesses { is_ud: traffic == Traffic::Ud };
+            let config = config.clone();
+            rows.push(Attack { traffic, style, mode, config, datagrams, seed, calm }.run(NAME));
+        }
+    }
+    table::print(&rows);
+}
+
+/// Even in a directory that anybody may enter: what lies there must not tell keys and tokens.
+#[test]
+fn files_of_a_run_tell_others_no_key() {
+    const NAME: &str = "files_of_a_run_tell_others_no_key";
+    if let Ok(dir) = std::env::var(SNOOP) {
+        return attacker::snoop(Path::new(&dir), &[SECRET.to_vec()]);
+    }
+    if !can_attack(NAME) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(dir.path(), mode).expect("its mode");
+    let run_dir = Some(dir.path().to_path_buf());
+    let config = Config { run_dir, capture_bytes: Some(256), ..Config::default() };
+    let (mut a, b) = (common::side_of(QpKind::Srd, &config), common::side_of(QpKind::Srd, &config));
+    a.fill(0, SECRET);
+    b.post_recv(1, 0, 64);
+    let ah = a.ah(&b);
+    a.send(1, &b, &ah, 0, SECRET.len() as u32);
+    let done = common::wait_for(&[&a, &b], 0, CompletionOp::Send);
+    assert_eq!(done.status, softefa::Status::Ok);
+    let mut child = start(NAME, (SNOOP, dir.path().display().to_string()));
+    let mut said = BufReader::new(child.stdout.take().expect("its output"));
+    let leaks = line_with(&mut said, "attacker-leaks");
+    assert!(child.wait().expect("its end").success());
+    assert_eq!(leaks.trim_end(), "attacker-leaks []");
+}
