@@ -42,6 +42,8 @@ fn messages_arrive_with_their_immediate() {
     }
     for side in [&a, &b] {
         assert_no_trouble(side);
+        // Nor is it one that the first datagram was asked for proof.
+        assert_eq!(count(side, Counter::RxDrops), 0);
     }
 }
 
@@ -74,6 +76,8 @@ fn rdma_moves_memory() {
     move_memory(&mut a, &b);
     for side in [&a, &b] {
         assert_no_trouble(side);
+        // Nor is it one that the first datagram was asked for proof.
+        assert_eq!(count(side, Counter::RxDrops), 0);
     }
 }
 
