@@ -76,6 +76,8 @@ pub(crate) struct Shell {
     last_ahn: LastAhn,
     pub(crate) last_turn: Instant,
     has_received: bool,
+    /// Datagrams that were nobody's.
+    pub(crate) useless: u64,
     sends: Tally,
     /// `None` unless the user asked for one.
     trace: Option<crate::trace::Tracer>,
@@ -146,6 +148,7 @@ impl Shell {
             last_ahn: LastAhn { addr: unspecified, generation: u64::MAX, ahn: AHN_UNKNOWN },
             last_turn: host::now(),
             has_received: false,
+            useless: 0,
             sends: Tally::default(),
             trace: device.tracer(qpn),
         }

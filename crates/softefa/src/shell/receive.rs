@@ -63,9 +63,12 @@ pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
         received.runs += 1;
         received.pkts += len.div_ceil(run.segment) as u64;
         received.bytes += len as u64;
+        let before = lender.side.shell().useless;
         take_run(lender.side, now, &mut run);
         let is_short = len < STREAM_BYTES && !is_streaming;
-        if is_short || lender.side.has_enough() {
+        // What strangers send must not cost those behind them a turn each.
+        let is_useless = lender.side.shell().useless != before;
+        if !is_useless && (is_short || lender.side.has_enough()) {
             break;
         }
     }
@@ -89,7 +92,10 @@ fn take_run<S: Side + ?Sized>(side: &mut S, now: Instant, run: &mut Run<'_>) {
         }
         match framing.open(from, datagram) {
             Ok(inner) => side.take(now, from, &datagram[inner]),
-            Err(unfit) => turn_away(side, now, from, datagram, unfit),
+            Err(unfit) => {
+                side.shell_mut().useless += 1;
+                turn_away(side, now, from, datagram, unfit);
+            }
         }
     }
 }

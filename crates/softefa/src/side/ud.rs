@@ -148,6 +148,8 @@ impl Side for UdSide {
 
     fn take(&mut self, _now: Instant, from: Ipv4Addr, datagram: &[u8]) {
         if self.try_receive(from, datagram).is_none() {
+            // For lack of a receive others would be lost, too.
+            self.shell.useless += u64::from(self.shell.rq.len() > 0);
             self.shell.drop_datagram(from, &"nobody takes it");
         }
     }

@@ -34,7 +34,10 @@ impl SrdSide {
         match result {
             // With a key everybody is asked for proof, and comes again: nothing is lost.
             Err(DropReason::Unproven) if self.shell.framing.sealed().is_some() => {}
-            Err(_) => self.shell.device.counters.add(Counter::RxDrops, 1),
+            Err(_) => {
+                self.shell.useless += 1;
+                self.shell.device.counters.add(Counter::RxDrops, 1);
+            }
             Ok(Received { data: Some(arrival), header_len, .. }) => {
                 let answer = self.deliver(now, &arrival, &datagram[header_len..]);
                 if self.shell.is_traced() {

@@ -1,0 +1,50 @@
+//! Datagrams of strangers in front of those of peers.
+
+mod common;
+
+use std::net::UdpSocket;
+
+use common::{Side, poll_until_counted, side};
+use softefa::counters::Counter;
+use softefa::{CompletionOp, QpKind, Status};
+
+/// Strangers' datagrams that wait when a peer's comes.
+const STRANGE: usize = 160;
+
+/// Polls of `b` until a message of `a` arrives that is sent behind many of a stranger.
+fn polls_behind_strangers(kind: QpKind) -> usize {
+    let (a, b) = (side(kind, ""), side(kind, ""));
+    let ah = a.ah(&b);
+    // A connection, so that the next message needs but one datagram.
+    b.post_recv(1, 0, 64);
+    a.send(1, &b, &ah, 0, 8);
+    assert_eq!(common::wait_for(&[&a, &b], 1, CompletionOp::Recv).status, Status::Ok);
+    b.post_recv(2, 0, 64);
+    let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    for i in 0..STRANGE {
+        // Of a length each, so that the system does not make a train of them.
+        let datagram = vec![0xFF; 1 + i];
+        stranger.send_to(&datagram, ("127.0.0.1", b.qp.qpn())).expect("sent");
+    }
+    a.send(2, &b, &ah, 0, 8);
+    let polls = polls_until_received(&b);
+    poll_until_counted(&[], &b, Counter::RxDrops, STRANGE as u64);
+    polls
+}
+
+fn polls_until_received(b: &Side) -> usize {
+    (1..).find(|_| b.cq.poll_one().is_some()).expect("it was sent")
+}
+
+/// A turn for each kept live traffic waiting for as long as strangers sent.
+#[test]
+fn a_turn_looks_behind_what_strangers_sent() {
+    for kind in [QpKind::Srd, QpKind::Ud] {
+        // The service thread may help, so that few polls prove nothing; many do.
+        let most = (0..5).map(|_| polls_behind_strangers(kind)).max();
+        assert!(
+            most <= Some(STRANGE / 16 + 4),
+            "{kind:?}: {most:?} polls behind {STRANGE} datagrams"
+        );
+    }
+}
