@@ -5,11 +5,9 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 
 use crate::forge::{Dice, Forge};
-use crate::learn;
-use crate::sockets::{BATCH, become_nobody, send_batch, send_train};
+use crate::learn::{self, QPN_FIRST};
+use crate::sockets::{BATCH, Batch, become_nobody, send_batch, send_train};
 
-/// First port of queue pairs; below are paths.
-const QPN_FIRST: u16 = 16_384;
 /// Datagrams of a train.
 const TRAIN: usize = 64;
 const TRAIN_BYTES_MAX: usize = 60_000;
@@ -89,8 +87,6 @@ struct Attacker {
     batch: Batch,
     deeds: Deeds,
 }
-
-use crate::sockets::Batch;
 
 /// Runs as somebody else; does what it was told when its standard input says so.
 pub(crate) fn attack(orders: Orders) {

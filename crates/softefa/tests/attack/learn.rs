@@ -8,15 +8,33 @@ use std::path::{Path, PathBuf};
 const PRIVATE: [&str; 10] =
     ["environ", "maps", "mem", "fd", "auxv", "syscall", "stack", "io", "smaps", "map_files"];
 
+/// First port of queue pairs; below are paths.
+pub(crate) const QPN_FIRST: u16 = 16_384;
+
+/// The lines of the UDP sockets that are bound to an address, in fields.
+fn sockets_of(addr: Ipv4Addr) -> Vec<Vec<String>> {
+    let table = fs::read_to_string("/proc/net/udp").unwrap_or_default();
+    let is_at = format!("{:08X}:", u32::from_ne_bytes(addr.octets()));
+    let fields = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let is_of = |fields: &Vec<String>| fields.get(1).is_some_and(|at| at.starts_with(&is_at));
+    table.lines().skip(1).map(fields).filter(is_of).collect()
+}
+
+fn port(fields: &[String]) -> Option<u16> {
+    u16::from_str_radix(fields.get(1)?.split_once(':')?.1, 16).ok()
+}
+
 /// The ports of UDP sockets that are bound to an address, in any order.
 pub(crate) fn ports_of(addr: Ipv4Addr) -> Vec<u16> {
-    let table = fs::read_to_string("/proc/net/udp").unwrap_or_default();
-    let is_at = format!("{:08X}", u32::from_ne_bytes(addr.octets()));
-    let port = |line: &str| {
-        let (ip, port) = line.split_whitespace().nth(1)?.split_once(':')?;
-        (ip == is_at).then(|| u16::from_str_radix(port, 16).ok()).flatten()
-    };
-    table.lines().skip(1).filter_map(port).collect()
+    sockets_of(addr).iter().filter_map(|fields| port(fields)).collect()
+}
+
+/// Datagrams for queue pairs of an address that found the queue of their socket full.
+pub(crate) fn lost_at(addr: Ipv4Addr) -> u64 {
+    let lost = |fields: &Vec<String>| fields.last().and_then(|drops| drops.parse::<u64>().ok());
+    // Sockets of paths take nothing in, and count it here.
+    let is_path = |fields: &Vec<String>| port(fields).is_some_and(|port| port < QPN_FIRST);
+    sockets_of(addr).iter().filter(|fields| !is_path(fields)).filter_map(lost).sum()
 }
 
 /// Private things of a process that can be read all the same.

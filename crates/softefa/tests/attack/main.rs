@@ -2,7 +2,8 @@
 //! completion is checked: nothing it sends is taken, nothing ends, memory stays.
 //!
 //! `make attack` sends ten million datagrams at each kind of traffic and prints a table. Another
-//! seed: `SOFTEFA_SEED`; so many datagrams: `SOFTEFA_ATTACK_DATAGRAMS`.
+//! seed: `SOFTEFA_SEED`; so many datagrams: `SOFTEFA_ATTACK_DATAGRAMS`;
+//! one kind of traffic: `SOFTEFA_ATTACK_TRAFFIC=send`, `rdma` or `ud`.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use attacker::{Deeds, Orders, Style};
 use softefa::counters::Counter;
+use softefa::seal::SealKey;
 use softefa::{CompletionOp, Config, QpKind};
 use table::{Rate, Row, resident_bytes};
 use victims::{Traffic, Victims};
@@ -81,6 +83,8 @@ struct Attack {
     config: Config,
     datagrams: u64,
     seed: u64,
+    /// Which one it is, from 1 on.
+    place: u32,
     /// How long traffic is measured without an attacker.
     calm: Duration,
 }
@@ -88,9 +92,9 @@ struct Attack {
 impl Attack {
     fn run(&self, test: &str) -> Row {
         let Self { traffic, style, datagrams, seed, .. } = *self;
-        // Addresses of this run alone: the attacker must not meet other programs.
-        let net = 0x7F40_0000 | (std::process::id() << 8 & 0x3F_FF00);
-        let addrs = [net | 1, net | 2].map(Ipv4Addr::from);
+        // Addresses of this attack alone: the attacker must not meet other programs.
+        let net = 0x7F40_0000 | ((std::process::id() << 8) & 0x3F_FF00) | (self.place << 1);
+        let addrs = [net, net | 1].map(Ipv4Addr::from);
         let mut victims = Victims::new(traffic, addrs, &self.config, seed ^ 0x51);
         let pid = std::process::id();
         let orders = Orders { seed, datagrams, style, pid, victims: addrs };
@@ -140,6 +144,8 @@ struct Counts {
     answered: u64,
     unanswered: u64,
     repeated: u64,
+    /// By the system: the queues of their sockets were full.
+    lost: u64,
 }
 
 impl Counts {
@@ -153,6 +159,7 @@ impl Counts {
             answered: answers.into_iter().map(of).sum(),
             unanswered: of(Counter::StrangersUnanswered),
             repeated: of(Counter::RetransPkts),
+            lost: victims.sides.iter().map(|side| learn::lost_at(side.device.addr())).sum(),
         }
     }
 
@@ -163,6 +170,7 @@ impl Counts {
             answered: self.answered - before.answered,
             unanswered: self.unanswered - before.unanswered,
             repeated: self.repeated - before.repeated,
+            lost: self.lost - before.lost,
         }
     }
 
@@ -171,9 +179,18 @@ impl Counts {
     }
 }
 
-/// How datagrams are protected.
+/// How datagrams are protected. Sealed ones where the device seals, which has a count of its own.
 fn modes() -> Vec<(&'static str, Config)> {
-    vec![("clear", Config::default())]
+    let mut modes = vec![("clear", Config::default())];
+    if Counter::ALL.iter().any(|counter| counter.name() == "rx_seal_errors") {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("key");
+        let bytes: Vec<u8> = (0..32).map(|i| i ^ 0x5A).collect();
+        std::fs::write(&path, bytes).expect("a key file");
+        let key = SealKey::read(&path).expect("a key");
+        modes.push(("sealed", Config { key: Some(key), ..Config::default() }));
+    }
+    modes
 }
 
 #[test]
@@ -189,16 +206,21 @@ fn nothing_a_stranger_sends_is_taken() {
     println!("SOFTEFA_SEED={seed} SOFTEFA_ATTACK_DATAGRAMS={datagrams} make attack");
     let is_long = datagrams > SHORT;
     let calm = Duration::from_millis(if is_long { 4000 } else { 200 });
+    let only = std::env::var("SOFTEFA_ATTACK_TRAFFIC").unwrap_or_default().to_lowercase();
+    let is_wanted = |traffic: &Traffic| format!("{traffic:?}").to_lowercase().contains(&only);
     let mut rows = Vec::new();
+    let kinds = [
+        (Traffic::Send, Style::Mixed),
+        (Traffic::Rdma, Style::Mixed),
+        (Traffic::Ud, Style::Mixed),
+        (Traffic::Send, Style::Guesses { is_ud: false }),
+        (Traffic::Ud, Style::Guesses { is_ud: true }),
+    ];
     for (mode, config) in modes() {
-        for traffic in [Traffic::Send, Traffic::Rdma, Traffic::Ud] {
-            let (config, style) = (config.clone(), Style::Mixed);
-            rows.push(Attack { traffic, style, mode, config, datagrams, seed, calm }.run(NAME));
-        }
-        for traffic in [Traffic::Send, Traffic::Ud] {
-            let style = Style::Guesses { is_ud: traffic == Traffic::Ud };
-            let config = config.clone();
-            rows.push(Attack { traffic, style, mode, config, datagrams, seed, calm }.run(NAME));
+        for (traffic, style) in kinds.into_iter().filter(|(traffic, _)| is_wanted(traffic)) {
+            let (config, place) = (config.clone(), rows.len() as u32 + 1);
+            let attack = Attack { traffic, style, mode, config, datagrams, seed, place, calm };
+            rows.push(attack.run(NAME));
         }
     }
     table::print(&rows);

@@ -41,10 +41,10 @@ pub(crate) struct Row {
 /// Prints a line for each attack. What was accepted is 0, else the run has ended.
 pub(crate) fn print(rows: &[Row]) {
     println!(
-        "| attack on | mode | datagrams | per second | received and dropped | answered | left without an answer | \
+        "| attack on | mode | datagrams | per second | received and dropped | lost, queue full | answered | left without an answer | \
          challenges answered by the attacker | accepted | sent again | goodput before, MB/s | during | ratio | RSS before, MiB | after |"
     );
-    println!("|{}", "---|".repeat(15));
+    println!("|{}", "---|".repeat(16));
     for row in rows {
         let Row { name, mode, deeds, counts, calm, attacked, .. } = row;
         let per_second = deeds.sent as f64 / attacked.took.as_secs_f64();
@@ -56,9 +56,10 @@ pub(crate) fn print(rows: &[Row]) {
             _ => format!("{:.2}", during / before),
         };
         println!(
-            "| {name} | {mode} | {} | {per_second:.0} | {} | {} | {} | {} | 0 | {} | {before:.0} | {during:.0} | {ratio} | {rss:.1} | {rss_after:.1} |",
+            "| {name} | {mode} | {} | {per_second:.0} | {} | {} | {} | {} | {} | 0 | {} | {before:.0} | {during:.0} | {ratio} | {rss:.1} | {rss_after:.1} |",
             deeds.sent,
             counts.dropped,
+            counts.lost,
             counts.answered,
             counts.unanswered,
             deeds.challenges,

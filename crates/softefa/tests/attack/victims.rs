@@ -357,6 +357,12 @@ impl Victims {
     }
 }
 
+impl Drop for Victims {
+    fn drop(&mut self) {
+        self.sides.iter().for_each(|side| side.qp.destroy());
+    }
+}
+
 /// Bytes that say which message of which run they are.
 fn pattern(nonce: u64, seq: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
