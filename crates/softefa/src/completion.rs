@@ -74,6 +74,8 @@ pub(crate) struct Unpolled {
     pub(crate) sends: AtomicU32,
     /// Unsolicited completions.
     pub(crate) unsolicited: AtomicU32,
+    /// Completions the program has taken, of either queue; wraps.
+    taken: AtomicU32,
 }
 
 impl Unpolled {
@@ -82,8 +84,16 @@ impl Unpolled {
         self.unsolicited.store(0, Ordering::Release);
     }
 
+    /// Completions the program has taken until now; wraps.
+    #[inline]
+    pub(crate) fn taken(&self) -> u32 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
     /// The program polled a completion of `op`.
     pub(crate) fn forget(&self, op: CompletionOp) {
+        // Two threads that poll two queues may count one completion for two, which does no harm.
+        self.taken.store(self.taken().wrapping_add(1), Ordering::Relaxed);
         let of = match op {
             CompletionOp::Send | CompletionOp::Write => &self.sends,
             CompletionOp::UnsolicitedWrite => &self.unsolicited,

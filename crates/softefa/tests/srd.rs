@@ -304,3 +304,23 @@ fn a_post_behind_another_leaves_without_a_poll() {
         assert_eq!(sent, number, "messages on the wire before anybody polled");
     }
 }
+
+/// A program that keeps its queue full and polls all the time, as benchmarks do.
+#[test]
+fn a_stream_leaves_in_bursts() {
+    const COUNT: u64 = 20_000;
+    let (a, b) = pair("");
+    let ah = a.ah(&b);
+    let (mut posted, mut ended) = (0, 0);
+    while ended < COUNT {
+        while posted < COUNT && posted - ended < 256 {
+            b.post_recv(posted, 0, 64);
+            a.post(posted, &ah, b.qp.qpn(), SendOp::Send, &[a.sge(0, 64)]);
+            posted += 1;
+        }
+        ended += a.cq.poll(16, |done| assert_eq!(done.status, Status::Ok)) as u64;
+        b.cq.poll(16, |_| {});
+    }
+    let calls = a.device.counters().get(Counter::TxSyscalls);
+    assert!(calls < COUNT / 2, "{calls} system calls for {COUNT} messages");
+}

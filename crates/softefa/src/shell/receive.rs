@@ -104,7 +104,7 @@ impl Shell {
     /// A turn begins, of the program that polls or of somebody who stands in for it.
     pub(super) fn begin_turn(&mut self, now: Instant, is_polled: bool) {
         self.last_turn = now;
-        self.holding.note_turn(now, is_polled);
+        self.holding.note_turn(now, is_polled, self.unpolled.taken());
         self.count_sends();
     }
 

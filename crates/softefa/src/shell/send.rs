@@ -68,7 +68,7 @@ impl Shell {
     /// Keeps a send until its end; `None` when the queue is full.
     pub(super) fn insert(&mut self, wr: &SendWr<'_>, signaled: bool, len: u32) -> Option<u32> {
         let index = self.sq.insert(wr, signaled, len)?;
-        self.holding.note_post(host::now);
+        self.holding.note_post(host::now, self.unpolled.taken());
         self.unsent_messages += 1;
         self.unsent_bytes = self.unsent_bytes.saturating_add(len);
         if !wr.op.is_rdma() {
