@@ -8,6 +8,9 @@ use crate::seal::{
     ENVELOPE_BYTES, Envelope, Notice, Opener, Refusal, SealKey, Sealer, TAG_BYTES, datagram_len,
 };
 
+/// Queue pairs in doubt at most: who reads what we send can put any into a notice.
+const DOUBTS_MAX: usize = 1024;
+
 /// Seals and opens what one queue pair sends and receives.
 #[derive(Debug)]
 pub(crate) struct Sealed {
@@ -65,6 +68,9 @@ impl Sealed {
     pub(crate) fn refused_by(&mut self, notice: &Notice, from: Ipv4Addr) -> Option<SocketAddrV4> {
         let to = self.sealer.refused_by(notice, from, &self.opener)?;
         let counter = Envelope::parse(&notice.quote)?.counter;
+        if self.doubts.len() >= DOUBTS_MAX && !self.doubts.contains_key(&to) {
+            self.doubts.clear();
+        }
         let first = *self.doubts.entry(to).or_insert(counter);
         (first != counter).then_some(to)
     }

@@ -212,7 +212,12 @@ impl Qp {
             return Err(PostError::Full);
         }
         if !wr.more && side.should_transmit(used, wr.op) {
-            side.transmit(host::now());
+            // One look at the clock for both.
+            let now = host::now();
+            side.shell_mut().note_post(|| now);
+            side.transmit(now);
+        } else {
+            side.shell_mut().note_post(host::now);
         }
         side.publish();
         let is_late = self.driven.settle(&*side);

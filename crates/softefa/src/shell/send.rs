@@ -9,7 +9,6 @@ use super::Shell;
 use crate::AHN_UNKNOWN;
 use crate::completion::{Completion, CompletionOp};
 use crate::counters::Counter;
-use crate::host;
 use crate::memory::{Gone, Piece};
 use crate::request::{SendData, SendOp, SendWr};
 use crate::sq::Ended;
@@ -68,7 +67,6 @@ impl Shell {
     /// Keeps a send until its end; `None` when the queue is full.
     pub(super) fn insert(&mut self, wr: &SendWr<'_>, signaled: bool, len: u32) -> Option<u32> {
         let index = self.sq.insert(wr, signaled, len)?;
-        self.holding.note_post(host::now, self.unpolled.taken());
         self.unsent_messages += 1;
         self.unsent_bytes = self.unsent_bytes.saturating_add(len);
         if !wr.op.is_rdma() {
@@ -76,6 +74,12 @@ impl Shell {
             self.sends.bytes += u64::from(len);
         }
         Some(index)
+    }
+
+    /// A post leaves, or begins to wait, at the time that `now` tells.
+    #[inline]
+    pub(crate) fn note_post(&mut self, now: impl FnOnce() -> Instant) {
+        self.holding.note_post(now, self.unpolled.taken());
     }
 
     /// What is posted may wait for more, or for a poll.
