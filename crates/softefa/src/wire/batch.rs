@@ -13,6 +13,10 @@ pub(crate) const MAX_PACKETS: usize = 64;
 /// two short ones per datagram.
 const COPY_BYTES: usize = 512;
 
+/// In place of a path: the queue pair's own socket, which hears of no refusals. What strangers are
+/// answered goes there, because their address may be a lie, and to be told so costs as much as the answer.
+pub(crate) const OWN_SOCKET: u16 = u16::MAX;
+
 /// A datagram that the operating system will never send.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Impossible {
@@ -27,6 +31,7 @@ pub(crate) struct Packet {
     /// Its place in the batch.
     pub(crate) place: usize,
     pub(crate) to: SocketAddrV4,
+    /// The path, or [`OWN_SOCKET`].
     pub(crate) path: u16,
     pub(crate) len: usize,
     /// Entries `iov_start..iov_end` of [`Batch::iovecs`].

@@ -18,7 +18,7 @@ use std::net::SocketAddrV4;
 
 use srd::Instant;
 
-pub(crate) use batch::{Batch, Impossible, MAX_PACKETS};
+pub(crate) use batch::{Batch, Impossible, MAX_PACKETS, OWN_SOCKET};
 pub(crate) use faulty::Faulty;
 pub(crate) use link::link_mtu_bytes;
 pub(crate) use paths::{PathSockets, QPN_FIRST};

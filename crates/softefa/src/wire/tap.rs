@@ -3,7 +3,7 @@
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 
-use super::batch::Packet;
+use super::batch::{OWN_SOCKET, Packet};
 use super::paths::PathSockets;
 use super::{Batch, Run};
 use crate::capture::{Capture, Fate, Record};
@@ -57,7 +57,9 @@ impl Tap {
     }
 
     fn outgoing(&self, time_ns: u64, fate: Fate, packet: &Packet, pieces: &[Piece]) {
-        let src = SocketAddrV4::new(*self.local.ip(), self.paths.port(packet.path));
+        let is_own = packet.path == OWN_SOCKET;
+        let port = if is_own { self.local.port() } else { self.paths.port(packet.path) };
+        let src = SocketAddrV4::new(*self.local.ip(), port);
         let head = head(time_ns, fate, src, packet.to, packet.len);
         self.capture.record(&head, |max, bytes| packet.copy(pieces, max, bytes));
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use libc::c_void;
 use srd::Instant;
 
-use super::batch::{Impossible, MAX_PACKETS, Packet};
+use super::batch::{Impossible, MAX_PACKETS, OWN_SOCKET, Packet};
 use super::paths::PathSockets;
 use super::socket::{
     SOCKET_BUFFER_BYTES, bind, get_int, receive_train, send_datagram, send_message, set_int,
@@ -102,6 +102,10 @@ impl UdpWire {
         usize::try_from(value).unwrap_or(0)
     }
 
+    fn fd_of(&self, path: u16) -> RawFd {
+        if path == OWN_SOCKET { self.receive_fd() } else { self.paths.fd(path) }
+    }
+
     /// Names the memory of a run to the kernel.
     fn gather(&mut self, run: &[Packet], pieces: &[Piece]) {
         self.iovecs.clear();
@@ -130,7 +134,7 @@ impl UdpWire {
     ) -> usize {
         self.gather(run, pieces);
         let first = run[0];
-        let fd = self.paths.fd(first.path);
+        let fd = self.fd_of(first.path);
         let segment = (run.len() > 1).then_some(first.len);
         // Before the call: what is answered at once must not come before its question.
         let captured_at = self.tap.is_on().then(host::epoch_ns);

@@ -8,7 +8,7 @@ use crate::local_copy::Source;
 use crate::memory::{Gone, Piece};
 use crate::side::imm_of;
 use crate::status::Status;
-use crate::wire::Impossible;
+use crate::wire::{Impossible, OWN_SOCKET};
 
 impl SrdSide {
     /// Gives the work request in slot `index` to the engine, or begins its RDMA.
@@ -128,7 +128,10 @@ impl SrdSide {
     fn try_push(&mut self, out: &Transmit, header: &[u8]) -> Result<usize, Gone> {
         let to = socket_addr(out.addr.host, out.addr.qpn);
         match out.msg.map(Part::from_msg) {
-            None => self.shell.push(to, out.path.0, header, std::iter::empty()),
+            None => {
+                let path = if out.peer.is_some() { out.path.0 } else { OWN_SOCKET };
+                self.shell.push(to, path, header, std::iter::empty())
+            }
             Some(Part::Send(index)) => self.shell.push_slot(to, out.path.0, header, index),
             Some(part) => {
                 let (block, body) = self.rdma_part(part);

@@ -51,6 +51,30 @@ fn equal_datagrams_travel_together_and_arrive_apart() {
     assert_eq!(seen, [(1, 1000), (2, 1000), (3, 1000), (4, 10)]);
 }
 
+/// Answers to forged addresses made their refusals fail what was sent next: live traffic lost a quarter.
+#[test]
+fn refused_answers_are_not_heard_of() {
+    let (mut a, from) = wire(1);
+    let (gone, nowhere) = wire(1);
+    drop(gone);
+    let listener = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut total = Sent::default();
+    for to in [nowhere, nowhere, SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)] {
+        let mut batch = Batch::new(&Framing::Done, 1000, 0);
+        let answer = header(1, 0);
+        batch.push(&mut Framing::Done, to, OWN_SOCKET, &answer, std::iter::empty()).unwrap();
+        let sent = a.send(Instant::ZERO, &mut batch);
+        total.syscalls += sent.syscalls;
+        total.refused += sent.refused;
+    }
+    assert_eq!((total.syscalls, total.refused), (3, 0));
+    a.paths.collect_refusals(Instant::ZERO);
+    assert!(!a.paths.has_refusals());
+    let (_, source) = listener.recv_from(&mut [0; 100]).unwrap();
+    assert_eq!(source, from.into());
+}
+
 /// A destination without segmentation cost all others of the device theirs, for ever.
 #[test]
 fn where_the_kernel_does_not_segment_datagrams_leave_one_by_one() {
