@@ -77,7 +77,7 @@ tsan: setup ## The adapter's tests under ThreadSanitizer, ROUNDS (4000) of the o
 	    "tsan: the standard library must be built, too, and its source is missing: rustup component add rust-src" >&2; exit 1; }
 	@RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=thread SOFTEFA_ROUNDS=$(or $(ROUNDS),4000) \
 	  TSAN_OPTIONS="suppressions=$(CURDIR)/crates/softefa/tests/tsan.supp die_after_fork=0" \
-	  $(CARGO) test --quiet -Zbuild-std --target $(TSAN_HOST) --target-dir target/tsan -p softefa -- \
+	  $(CARGO) test --quiet -Zbuild-std --target $(TSAN_HOST) --target-dir target/tsan -p softefa --tests -- \
 	  --skip a_stream_leaves_in_bursts # A program that polls every 20 us: here nothing is that fast.
 
 miri: ## Modules of the engine and the adapter without system calls under Miri, those that take a minute or two
