@@ -9,6 +9,10 @@ mod call;
 #[path = "../../crates/softefa/src/progress/due.rs"]
 #[allow(dead_code, reason = "what is not shared is not tried")]
 mod due;
+#[path = "../../crates/softefa/src/wire/memory/ring.rs"]
+#[allow(dead_code, reason = "what is not shared is not tried")]
+mod ring;
+mod ring_model;
 
 mod sync {
     pub(crate) use loom::sync::atomic;

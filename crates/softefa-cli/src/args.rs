@@ -116,9 +116,14 @@ pub(crate) struct RunArgs {
     /// that was destroyed before they had arrived.
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Send all bytes of RDMA over UDP. Otherwise long READs and WRITEs between programs of one
-    /// user on one machine are copied from memory to memory (never with --fault).
-    #[arg(long)]
+    /// What carries packets between programs of one user on one machine: auto (shared memory where that
+    /// is possible), udp, or shm (as auto, but do not start where memory cannot be shared). With udp all
+    /// bytes of RDMA go over UDP, too; otherwise long READs and WRITEs are copied from memory to memory
+    /// (never with --fault). Also SOFTEFA_WIRE.
+    #[arg(long, value_name = "WIRE")]
+    pub(crate) wire: Option<String>,
+    /// The same as --wire udp.
+    #[arg(long, conflicts_with = "wire")]
     pub(crate) wire_only: bool,
     /// Write the counters of the run, summed over its processes, as JSON.
     #[arg(long, value_name = "FILE")]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use softefa::hw_counters::HwCounters;
 use softefa::trace::TraceSpec;
-use softefa::{Config, counters as nic_counters, sysfs};
+use softefa::{Config, WireChoice, counters as nic_counters, sysfs};
 
 use crate::args::RunArgs;
 use crate::counters::{self, Output};
@@ -26,6 +26,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     if let Some(target) = &args.trace {
         config.trace = Some(TraceSpec::new(target, args.trace_events.as_deref())?);
     }
+    choose_wire(args, &mut config)?;
     devices::warn_of_exposure(config.key.as_ref());
     let name = args.program.first().map(|word| word.to_string_lossy().into_owned());
     let name = name.unwrap_or_default();
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let recording = args.pcap.as_deref().map(Recording::open).transpose()?;
     let run = RunDir::create(&name, args.keep)?;
     config.strict |= args.strict;
-    config.local_key = if args.wire_only { None } else { Some(run.local_key()) };
+    config.local_key = (config.wire != WireChoice::Udp).then(|| run.local_key());
     config.capture_bytes = args.pcap.is_some().then_some(args.snaplen);
     let hw_counters = prepare(&mut config, &run)?;
 
@@ -64,6 +65,24 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         say!("softefa: run directory kept: {}", run.path().display());
     }
     Ok(code)
+}
+
+/// What carries packets on this machine, as the options say; tried before the program relies on it.
+fn choose_wire(args: &RunArgs, config: &mut Config) -> Result<(), Failure> {
+    if let Some(wire) = &args.wire {
+        config.wire = wire.parse()?;
+    }
+    if args.wire_only {
+        config.wire = WireChoice::Udp;
+    }
+    if config.wire == WireChoice::Shm {
+        softefa::check_shared_memory().map_err(|error| {
+            Failure::own(format!(
+                "--wire shm: memory cannot be shared with other programs here ({error}); --wire auto takes UDP where it must"
+            ))
+        })?;
+    }
+    Ok(())
 }
 
 fn prepare(config: &mut Config, run: &RunDir) -> Result<HwCounters, Failure> {

@@ -9,7 +9,7 @@ use srd::Instant;
 
 use crate::ahn::AhnTable;
 use crate::capture::Capture;
-use crate::config::{Config, DeviceSpec, Integrity};
+use crate::config::{Config, DeviceSpec, Integrity, WireChoice};
 use crate::counters::Counters;
 use crate::fault::{Blackholes, FaultSpec};
 use crate::generation::Generation;
@@ -57,6 +57,12 @@ pub(crate) struct Live {
     pub(crate) pds: AtomicU32,
     pub(crate) cqs: AtomicU32,
     pub(crate) qps: AtomicU32,
+}
+
+/// The trace that the user wants, and of which events.
+fn open_trace(config: &Config) -> io::Result<Option<(Arc<Sink>, Events)>> {
+    let Some(spec) = &config.trace else { return Ok(None) };
+    Ok(Some((Arc::new(Sink::open(&spec.target)?), spec.events())))
 }
 
 /// A software EFA device.
@@ -109,11 +115,7 @@ impl Device {
                 (counters, Capture::in_dir(dir, &name, request))
             }
         };
-        let trace = config
-            .trace
-            .as_ref()
-            .map(|spec| Sink::open(&spec.target).map(|sink| (Arc::new(sink), spec.events())));
-        let trace = trace.transpose().map_err(|source| OpenError::Io {
+        let trace = open_trace(config).map_err(|source| OpenError::Io {
             name: name.clone(),
             what: "opening its trace file",
             source,
@@ -140,6 +142,7 @@ impl Device {
                 addr,
                 paths: config.paths_at(addr),
                 qps_max: attr.max_qp,
+                has_memory: config.wire != WireChoice::Udp,
                 reuses_numbers: config.faults.qpn_reuse,
                 layout: sealing.layout(),
                 capture,

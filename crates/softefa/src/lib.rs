@@ -57,7 +57,7 @@ mod wire;
 
 pub use ah::{Ah, CreateAhError};
 pub use completion::{Completion, CompletionOp};
-pub use config::{Config, ConfigError, DeviceSpec, Integrity, Profile};
+pub use config::{Config, ConfigError, DeviceSpec, Integrity, Profile, WireChoice};
 pub use cq::{ArmError, Channel, ChannelClosed, Cq, CreateCqError};
 pub use device::{Device, OpenError};
 pub use generation::{Generation, PerProcess};
@@ -72,6 +72,7 @@ pub use request::{Remote, SendData, SendOp, SendWr};
 pub use say::say;
 pub use status::Status;
 pub use uncancelled::Uncancelled;
+pub use wire::check_memory as check_shared_memory;
 
 /// Value of [`Completion::ahn`] when the receiver owns no address handle for the sender.
 pub const AHN_UNKNOWN: u16 = 0xffff;

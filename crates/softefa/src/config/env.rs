@@ -16,6 +16,8 @@ pub const ENV_PROFILE: &str = "SOFTEFA_PROFILE";
 pub const ENV_FAULT: &str = "SOFTEFA_FAULT";
 /// What the check of a datagram covers.
 pub const ENV_INTEGRITY: &str = "SOFTEFA_INTEGRITY";
+/// What carries datagrams on this machine.
+pub const ENV_WIRE: &str = "SOFTEFA_WIRE";
 /// Paths per device.
 pub const ENV_PATHS: &str = "SOFTEFA_PATHS";
 /// Key of the user's programs, 32 hexadecimal digits; without it no memory is copied directly.
@@ -36,11 +38,12 @@ pub const ENV_RUN_DIR: &str = "SOFTEFA_RUN_DIR";
 pub const ENV_OF_RUN: &str = "SOFTEFA_OF_RUN";
 
 /// All of them: what a run does not set must not be left from another one.
-pub const ENV_ALL: [&str; 13] = [
+pub const ENV_ALL: [&str; 14] = [
     ENV_DEVICES,
     ENV_PROFILE,
     ENV_FAULT,
     ENV_INTEGRITY,
+    ENV_WIRE,
     ENV_PATHS,
     ENV_LOCAL_KEY,
     ENV_KEY_FILE,
@@ -55,8 +58,8 @@ pub const ENV_ALL: [&str; 13] = [
 /// Those that may be set for a run inside a run; their values have no spaces. What the run keeps
 /// for itself is not among them. The trace is for everything below (docs/TRACE.md), and so is the
 /// key: a run that is started inside a sealed one must not send in the clear unless it is told to.
-const FOR_USERS: [&str; 6] =
-    [ENV_DEVICES, ENV_PROFILE, ENV_FAULT, ENV_INTEGRITY, ENV_PATHS, ENV_STRICT];
+const FOR_USERS: [&str; 7] =
+    [ENV_DEVICES, ENV_PROFILE, ENV_FAULT, ENV_INTEGRITY, ENV_WIRE, ENV_PATHS, ENV_STRICT];
 
 impl Config {
     /// Reads the `SOFTEFA_*` variables; what is not set has its default.
@@ -82,6 +85,9 @@ impl Config {
         }
         if let Some(value) = text(ENV_INTEGRITY) {
             config.integrity = value.parse()?;
+        }
+        if let Some(value) = text(ENV_WIRE) {
+            config.wire = value.parse()?;
         }
         if let Some(value) = text(ENV_PATHS) {
             config.paths = parse_paths(&value)?;
@@ -139,6 +145,7 @@ impl Config {
             (ENV_PROFILE, self.profile.name().into()),
             (ENV_FAULT, self.faults.to_string().into()),
             (ENV_INTEGRITY, self.integrity.name().into()),
+            (ENV_WIRE, self.wire.name().into()),
         ];
         if self.paths > 0 {
             env.push((ENV_PATHS, self.paths.to_string().into()));
@@ -171,7 +178,7 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Integrity;
+    use super::super::{Integrity, WireChoice};
     use super::*;
 
     /// A directory with a key file.
@@ -187,6 +194,7 @@ mod tests {
         Config {
             faults: "loss=1%,seed=7".parse().unwrap(),
             integrity: Integrity::Crc32c,
+            wire: WireChoice::Udp,
             paths: 3,
             strict: true,
             local_key: Some([7; 16]),

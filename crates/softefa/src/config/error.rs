@@ -4,7 +4,7 @@ use super::env::ENV_STRICT;
 use super::fault::FaultKey;
 use super::profile::Profile;
 use super::trace::TraceEvent;
-use super::{Integrity, MAX_PATHS};
+use super::{Integrity, MAX_PATHS, WireChoice};
 use crate::seal::KeyFileError;
 
 /// A value the user gave that cannot be used.
@@ -34,6 +34,12 @@ pub enum ConfigError {
     /// Not a known extent of the check.
     #[error("unknown integrity '{value}': allowed are {}", Integrity::NAMES.join(", "))]
     Integrity {
+        /// As written.
+        value: String,
+    },
+    /// Not a known wire.
+    #[error("unknown wire '{value}': allowed are {}", WireChoice::NAMES.join(", "))]
+    Wire {
         /// As written.
         value: String,
     },

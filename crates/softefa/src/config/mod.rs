@@ -8,6 +8,7 @@ mod integrity;
 mod key;
 mod profile;
 pub(crate) mod trace;
+mod wire;
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -21,11 +22,13 @@ pub use device::DeviceSpec;
 pub use env::{
     ENV_ALL, ENV_CAPTURE, ENV_DEVICES, ENV_FAULT, ENV_INTEGRITY, ENV_KEY_FILE, ENV_LOCAL_KEY,
     ENV_OF_RUN, ENV_PATHS, ENV_PROFILE, ENV_RUN_DIR, ENV_STRICT, ENV_TRACE, ENV_TRACE_EVENTS,
+    ENV_WIRE,
 };
 pub use error::ConfigError;
 pub use integrity::Integrity;
 pub use key::{format_key, parse_key};
 pub use profile::Profile;
+pub use wire::WireChoice;
 
 /// Upper bound of `--paths`.
 pub const MAX_PATHS: u16 = 256;
@@ -46,6 +49,8 @@ pub struct Config {
     pub faults: FaultSpec,
     /// What the check of a sent datagram covers.
     pub integrity: Integrity,
+    /// What carries datagrams between programs of this user on this machine.
+    pub wire: WireChoice,
     /// Paths per device, 0 = chosen by the kind of link.
     pub paths: u16,
     /// Refuse what hardware refuses although this adapter could do it (docs/ARCHITECTURE.md,
@@ -73,6 +78,7 @@ impl Default for Config {
             profile: Profile::default(),
             faults: FaultSpec::default(),
             integrity: Integrity::default(),
+            wire: WireChoice::default(),
             paths: 0,
             strict: false,
             local_key: None,

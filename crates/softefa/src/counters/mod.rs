@@ -92,6 +92,8 @@ counters! {
     StrangersUnanswered "strangers_unanswered" "Of all these, those left without an answer because there were too many.";
     StrangersTurnedAway "strangers_turned_away" "Openings of connections beyond the most peers.";
     RefusalsUnanswered "refusals_unanswered" "Messages left to be sent again because no more refusals could be remembered.";
+    TxMemoryPkts "tx_memory_pkts" "Packets sent through shared memory. Also in `tx_pkts`.";
+    RxMemoryPkts "rx_memory_pkts" "Packets received through shared memory. Also in `rx_pkts`.";
     TxSyscalls "tx_syscalls" "System calls that sent.";
     RxSyscalls "rx_syscalls" "System calls that received something.";
     TxErrors "tx_errors" "Datagrams the operating system refused to send.";

@@ -168,7 +168,8 @@ impl Cq {
 
     /// Hands up to `max` finished work requests to `take`, oldest first, and returns how many. When
     /// none is there, runs one turn of the adapter first; call it again until it returns 0 and
-    /// then whenever progress is wanted. `take` must not call back into this queue. A process that was
+    /// then whenever progress is wanted. `take` must not call back into this queue or post to its
+    /// queue pairs. A process that was
     /// forked off the one that made the queue gets nothing.
     pub fn poll(&self, max: usize, mut take: impl FnMut(&Completion)) -> usize {
         if !self.made.is_usable() {

@@ -36,6 +36,12 @@ pub(crate) fn copy_out(addr: u64, len: usize, out: &mut Vec<u8>) -> Result<(), G
     Ok(())
 }
 
+/// Copies `len` bytes of registered memory at `from` to memory of ours, or shared with another process, at
+/// `to`. After [`Gone`] a part of it may have been written.
+pub(crate) fn copy_to(to: u64, from: u64, len: usize) -> Result<(), Gone> {
+    copy::guarded(to as usize as *mut u8, from as usize as *const u8, len)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -43,7 +43,7 @@ impl Driven {
     /// be woken because it would look too late. Says so once.
     #[inline]
     pub(super) fn settle(&self, side: &dyn Side) -> bool {
-        self.watch.due.settle(side.shell().has_received(), || side.next_turn())
+        self.watch.due.settle(side.shell().is_eager(), || side.next_turn())
     }
 
     /// See [`crate::shell::Shell::rewire`].
@@ -61,6 +61,7 @@ impl Linger for Driven {
     fn linger_turn(&self, now: Instant) -> bool {
         let Some(mut side) = self.try_lock() else { return false };
         side.service_turn(now, false);
+        side.shell_mut().fall_asleep();
         self.watch.due.until(side.next_timeout());
         true
     }

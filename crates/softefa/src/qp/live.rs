@@ -36,6 +36,10 @@ impl Live for Qp {
             return;
         }
         let Some(mut side) = self.try_lock() else { return };
+        // Whatever comes wakes the service thread for as long as that waits on the socket.
+        if !self.watch().due.is_watched() {
+            side.shell_mut().wake_up();
+        }
         side.turn(now);
         side.publish();
         let is_late = self.driven.settle(&*side);
@@ -62,7 +66,8 @@ impl Live for Qp {
         if !self.destroyed.load(Ordering::Acquire) {
             side.publish();
         }
-        let next = side.next_timeout();
+        let has_more = side.shell_mut().fall_asleep();
+        let next = if has_more { Some(now) } else { side.next_timeout() };
         self.watch().due.until(next);
         Served::Until(next)
     }

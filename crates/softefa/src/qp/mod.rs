@@ -71,7 +71,7 @@ impl Qp {
         let session = pd.device().sealing.session().map_err(CreateQpError::Random)?;
         let max = pd.device().attr().max_qp;
         let port = pd.device().open_port().ok_or(CreateQpError::TooMany { max })?;
-        let Port { qpn, wire, paths, receive_fd, receive_buffer_bytes } =
+        let Port { qpn, wire, tap, paths, receive_fd, receive_buffer_bytes } =
             port.map_err(CreateQpError::Socket)?;
         let unpolled = Arc::new(Unpolled::default());
         let send_owner = init.send_cq.register(&unpolled);
@@ -80,6 +80,7 @@ impl Qp {
             pd,
             qpn,
             wire,
+            tap,
             session,
             unpolled: Arc::clone(&unpolled),
             owners: [send_owner, recv_owner],

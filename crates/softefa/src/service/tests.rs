@@ -30,7 +30,7 @@ impl Wire for Broken {
         Sent::default()
     }
 
-    fn receive(&mut self) -> Option<Run<'_>> {
+    fn receive(&mut self, _now: Instant) -> Option<Run<'_>> {
         panic!("on purpose: the adapter breaks in a turn")
     }
 
@@ -176,9 +176,9 @@ impl Wire for BreaksOnce {
         self.wire.send(now, batch)
     }
 
-    fn receive(&mut self) -> Option<Run<'_>> {
+    fn receive(&mut self, now: Instant) -> Option<Run<'_>> {
         assert!(!std::mem::take(&mut self.is_armed), "once, on purpose");
-        self.wire.receive()
+        self.wire.receive(now)
     }
 
     fn release(&mut self, now: Instant) -> Sent {
@@ -278,12 +278,12 @@ impl Wire for Gate {
         Sent::default()
     }
 
-    fn receive(&mut self) -> Option<Run<'_>> {
+    fn receive(&mut self, now: Instant) -> Option<Run<'_>> {
         if let Some(has_caught) = &self.trap {
             has_caught.store(true, Ordering::Release);
             within_a_while("the gate stays closed", || self.is_open().then_some(()));
         }
-        self.wire.receive()
+        self.wire.receive(now)
     }
 
     fn release(&mut self, now: Instant) -> Sent {

@@ -9,6 +9,7 @@ impl Shell {
     pub(super) fn count_sent(&self, sent: &Sent) {
         let counters = &self.device.counters;
         counters.add(Counter::TxPkts, sent.pkts);
+        counters.add(Counter::TxMemoryPkts, sent.memory_pkts);
         counters.add(Counter::TxBytes, sent.bytes);
         counters.add(Counter::TxSyscalls, sent.syscalls);
         counters.add(Counter::TxErrors, sent.errors);

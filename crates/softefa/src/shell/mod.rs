@@ -34,7 +34,7 @@ use crate::pd::Pd;
 use crate::qp_state::QpQuery;
 use crate::rq::RecvQueue;
 use crate::sq::SendQueue;
-use crate::wire::{Batch, Faulty, UdpWire, Unplugged, Wire};
+use crate::wire::{Batch, Faulty, Tap, Unplugged, Wire};
 
 use holding::Holding;
 
@@ -58,6 +58,7 @@ pub(crate) struct Shell {
     pub(crate) recv_mrs: MrCache,
     pub(crate) remote_mrs: MrCache,
     wire: Box<dyn Wire>,
+    is_wire_asleep: bool,
     refusals: Refusals,
     pub(crate) framing: Framing,
     batch: Batch,
@@ -87,7 +88,8 @@ pub(crate) struct Shell {
 pub(crate) struct ShellInit<'a> {
     pub(crate) pd: &'a Pd,
     pub(crate) qpn: u16,
-    pub(crate) wire: UdpWire,
+    pub(crate) wire: Box<dyn Wire>,
+    pub(crate) tap: Tap,
     /// Of its keys, if there is one.
     pub(crate) session: u64,
     pub(crate) unpolled: Arc<Unpolled>,
@@ -115,7 +117,7 @@ struct LastAhn {
 
 impl Shell {
     pub(crate) fn new(init: ShellInit<'_>) -> Self {
-        let ShellInit { pd, qpn, wire, unpolled, owners: [send_owner, recv_owner], .. } = init;
+        let ShellInit { pd, qpn, wire, tap, unpolled, owners: [send_owner, recv_owner], .. } = init;
         let (device, pd) = (pd.device(), pd.id());
         let stream = stream_of(device.streams.fetch_add(1, Ordering::Relaxed));
         let unspecified = Ipv4Addr::UNSPECIFIED;
@@ -131,7 +133,8 @@ impl Shell {
             send_mrs: cache(),
             recv_mrs: cache(),
             remote_mrs: cache(),
-            wire: with_faults(device, wire, framing.layout(), stream),
+            wire: with_faults(device, (wire, tap), framing.layout(), stream),
+            is_wire_asleep: false,
             refusals: Refusals::new(&device.faults, stream),
             batch: Batch::new(&framing, HEADERS_MAX, device.attr().max_msg_bytes as usize),
             framing,
@@ -154,16 +157,35 @@ impl Shell {
         }
     }
 
-    /// Something arrived in the last turn: more may follow, and its acknowledgement may wait.
-    pub(crate) fn has_received(&self) -> bool {
-        self.has_received
-    }
-
     /// Sends what the faulty wire held back and is due.
     fn release(&mut self, now: Instant) {
         if self.wire.next_release().is_some_and(|at| at <= now) {
             let sent = self.wire.release(now);
             self.count_sent(&sent);
+        }
+    }
+
+    /// From now on everything goes through the kernel.
+    pub(crate) fn leave_rings(&mut self) {
+        self.wire.leave_rings();
+    }
+
+    /// Something may arrive that the socket does not tell: look soon.
+    pub(crate) fn is_eager(&self) -> bool {
+        self.has_received || (!self.is_wire_asleep && self.wire.has_rings())
+    }
+
+    /// From now on the socket tells of whatever arrives; whether something is there that it has not told.
+    pub(crate) fn fall_asleep(&mut self) -> bool {
+        self.is_wire_asleep = true;
+        self.wire.sleep()
+    }
+
+    /// From now on the program looks.
+    #[inline]
+    pub(crate) fn wake_up(&mut self) {
+        if std::mem::take(&mut self.is_wire_asleep) {
+            self.wire.wake();
         }
     }
 
@@ -200,9 +222,12 @@ fn framing(device: &Device, qpn: u16, session: u64) -> Framing {
     }
 }
 
-fn with_faults(device: &Device, wire: UdpWire, layout: Layout, stream: u64) -> Box<dyn Wire> {
-    let tap = wire.tap();
-    let wire: Box<dyn Wire> = Box::new(wire);
+fn with_faults(
+    device: &Device,
+    (wire, tap): (Box<dyn Wire>, Tap),
+    layout: Layout,
+    stream: u64,
+) -> Box<dyn Wire> {
     if !device.faults.is_on_the_wire() {
         return wire;
     }

@@ -25,6 +25,9 @@ const STREAM_BYTES: usize = 4096;
 #[derive(Default)]
 struct Received {
     runs: usize,
+    /// Packets that came through memory, and runs.
+    memory_pkts: u64,
+    memory_runs: usize,
     pkts: u64,
     bytes: u64,
 }
@@ -57,11 +60,16 @@ pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
     let mut received = Received::default();
     let mut lender = Lender::new(side);
     while received.runs < RUNS_PER_TURN
-        && let Some(mut run) = lender.wire.receive()
+        && let Some(mut run) = lender.wire.receive(now)
     {
         let len = run.bytes.len();
         received.runs += 1;
-        received.pkts += len.div_ceil(run.segment) as u64;
+        let pkts = len.div_ceil(run.segment) as u64;
+        received.pkts += pkts;
+        if run.is_memory {
+            received.memory_pkts += pkts;
+            received.memory_runs += 1;
+        }
         received.bytes += len as u64;
         let before = lender.side.shell().useless;
         take_run(lender.side, now, &mut run);
@@ -115,7 +123,8 @@ impl Shell {
         let counters = &self.device.counters;
         counters.add(Counter::RxPkts, received.pkts);
         counters.add(Counter::RxBytes, received.bytes);
-        counters.add(Counter::RxSyscalls, received.runs as u64);
+        counters.add(Counter::RxMemoryPkts, received.memory_pkts);
+        counters.add(Counter::RxSyscalls, (received.runs - received.memory_runs) as u64);
         counters.add(Counter::RecvWrs, self.recvs_done.len() as u64);
         let delivered = self.recvs_done.iter().map(|c| u64::from(c.byte_len)).sum();
         counters.add(Counter::RecvBytes, delivered);

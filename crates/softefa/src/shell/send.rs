@@ -13,7 +13,7 @@ use crate::memory::{Gone, Piece};
 use crate::request::{SendData, SendOp, SendWr};
 use crate::sq::Ended;
 use crate::status::Status;
-use crate::wire::{Batch, Impossible};
+use crate::wire::{Batch, Impossible, Via};
 
 /// Posted and not yet offered to the wire, from which on posting transmits by itself.
 const UNSENT_MESSAGES: u32 = 64;
@@ -98,11 +98,11 @@ impl Shell {
     pub(crate) fn push(
         &mut self,
         to: SocketAddrV4,
-        path: u16,
+        via: Via,
         header: &[u8],
         payload: impl Iterator<Item = Piece> + Clone,
     ) -> Result<usize, Gone> {
-        self.batch.push(&mut self.framing, to, path, header, payload)
+        self.batch.push(&mut self.framing, to, via, header, payload)
     }
 
     /// As [`Shell::push`], with the payload of the work request in slot `index`.
@@ -110,11 +110,11 @@ impl Shell {
     pub(crate) fn push_slot(
         &mut self,
         to: SocketAddrV4,
-        path: u16,
+        via: Via,
         header: &[u8],
         index: u32,
     ) -> Result<usize, Gone> {
-        self.batch.push(&mut self.framing, to, path, header, self.sq.payload(index))
+        self.batch.push(&mut self.framing, to, via, header, self.sq.payload(index))
     }
 
     /// The batch, to look at.

@@ -189,6 +189,8 @@ pub(crate) trait Side: Send {
     fn close(&mut self, now: Instant) {
         let from = self.shell().attrs.state;
         self.shell_mut().trace_state(from, None);
+        // What is left is for those who ask whether this is still here: the kernel takes it to them.
+        self.shell_mut().leave_rings();
         self.begin_close(now);
         self.reset(now);
         self.final_acks(now);

@@ -8,7 +8,7 @@ use super::{Shell, Side};
 use crate::counters::Counter;
 use crate::framing::{Framing, Unfit};
 use crate::seal::{Envelope, NOTICE_BYTES, Notice, Refusal};
-use crate::wire::{OWN_SOCKET, QPN_FIRST};
+use crate::wire::{QPN_FIRST, Via};
 
 /// Notices of one turn at most.
 const NOTICES_MAX: usize = 16;
@@ -86,7 +86,7 @@ impl Shell {
         assert!(self.batch.is_empty(), "nothing leaves while something is received");
         for OutgoingNotice { to, bytes } in &notices {
             let nothing = std::iter::empty();
-            let pushed = self.batch.push(&mut Framing::Done, *to, OWN_SOCKET, bytes, nothing);
+            let pushed = self.batch.push(&mut Framing::Done, *to, Via::OwnSocket, bytes, nothing);
             assert!(pushed.is_ok(), "the bytes are a copy of ours");
         }
         self.device.counters.add(Counter::TxNotices, notices.len() as u64);

@@ -14,7 +14,7 @@ use crate::request::SendOp;
 use crate::shell::{Shell, Side};
 use crate::status::Status;
 use crate::trace::TraceEvent;
-use crate::wire::MAX_PACKETS;
+use crate::wire::{MAX_PACKETS, Via};
 
 /// A message for a posted receive.
 const OP_SEND: u8 = 0;
@@ -57,7 +57,7 @@ impl UdSide {
         if self.shell.is_traced() {
             self.trace(TraceEvent::Transmit, to, &repr);
         }
-        let pushed = self.shell.push_slot(to, path.0, &header, index);
+        let pushed = self.shell.push_slot(to, Via::Path(path.0), &header, index);
         if pushed.is_err()
             && let Some(slot) = self.shell.sq.get_mut(index)
         {

@@ -13,9 +13,27 @@ pub(crate) const MAX_PACKETS: usize = 64;
 /// two short ones per datagram.
 const COPY_BYTES: usize = 512;
 
-/// In place of a path: the queue pair's own socket, which hears of no refusals. What strangers are
-/// answered goes there, because their address may be a lie, and to be told so costs as much as the answer.
-pub(crate) const OWN_SOCKET: u16 = u16::MAX;
+/// How a datagram leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Via {
+    /// By this path, or any faster way to the same queue pair.
+    Path(u16),
+    /// By this path and through the kernel, which knows when nobody is there.
+    Kernel(u16),
+    /// Through the queue pair's own socket, which hears of no refusals. What strangers are answered goes there,
+    /// because their address may be a lie, and to be told so costs as much as the answer.
+    OwnSocket,
+}
+
+impl Via {
+    /// The path, if it has one.
+    pub(crate) fn path(self) -> Option<u16> {
+        match self {
+            Self::Path(path) | Self::Kernel(path) => Some(path),
+            Self::OwnSocket => None,
+        }
+    }
+}
 
 /// A datagram that the operating system will never send.
 #[derive(Debug, Clone, Copy)]
@@ -31,8 +49,7 @@ pub(crate) struct Packet {
     /// Its place in the batch.
     pub(crate) place: usize,
     pub(crate) to: SocketAddrV4,
-    /// The path, or [`OWN_SOCKET`].
-    pub(crate) path: u16,
+    pub(crate) via: Via,
     pub(crate) len: usize,
     /// Entries `iov_start..iov_end` of [`Batch::iovecs`].
     pub(crate) iov_start: usize,
@@ -118,7 +135,7 @@ impl Batch {
         &mut self,
         framing: &mut Framing,
         to: SocketAddrV4,
-        path: u16,
+        via: Via,
         header: &[u8],
         payload: impl Iterator<Item = Piece> + Clone,
     ) -> Result<usize, Gone> {
@@ -146,7 +163,7 @@ impl Batch {
         }
         let len = header.len() + payload_len + self.overhead_bytes;
         let (place, iov_end) = (self.packets.len(), self.pieces.len());
-        self.packets.push(Packet { place, to, path, len, iov_start, iov_end });
+        self.packets.push(Packet { place, to, via, len, iov_start, iov_end });
         Ok(place)
     }
 
@@ -201,10 +218,16 @@ mod tests {
         let piece = |at: usize, len| Piece { addr: memory[at..].as_ptr() as usize as u64, len };
         let mut batch = Batch::new(&Framing::Done, 4, 0);
         batch
-            .push(&mut Framing::Done, to, 1, b"head", [piece(0, 10), piece(100, 5)].into_iter())
+            .push(
+                &mut Framing::Done,
+                to,
+                Via::Path(1),
+                b"head",
+                [piece(0, 10), piece(100, 5)].into_iter(),
+            )
             .unwrap();
         let long = [piece(0, 600), piece(1000, 0), piece(700, 300)];
-        batch.push(&mut Framing::Done, to, 2, b"HEAD", long.into_iter()).unwrap();
+        batch.push(&mut Framing::Done, to, Via::Path(2), b"HEAD", long.into_iter()).unwrap();
         let short = batch.copy(&batch.packets()[0]).unwrap();
         assert_eq!(short, [b"head", &memory[..10], &memory[100..105]].concat());
         let long = batch.copy(&batch.packets()[1]).unwrap();

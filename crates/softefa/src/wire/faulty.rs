@@ -6,7 +6,7 @@ use std::net::SocketAddrV4;
 
 use srd::Instant;
 
-use super::batch::Impossible;
+use super::batch::{Impossible, Via};
 use super::tap::Tap;
 use super::{Batch, Run, Sent, Wire};
 use crate::fault::{Blackholes, Dice, Fate};
@@ -23,7 +23,7 @@ struct Held {
     due: Instant,
     serial: u64,
     to: SocketAddrV4,
-    path: u16,
+    via: Via,
     bytes: Vec<u8>,
 }
 
@@ -72,17 +72,10 @@ impl Faulty {
         }
     }
 
-    fn forward(
-        &mut self,
-        now: Instant,
-        to: SocketAddrV4,
-        path: u16,
-        bytes: &[u8],
-        sent: &mut Sent,
-    ) {
+    fn forward(&mut self, now: Instant, to: SocketAddrV4, via: Via, bytes: &[u8], sent: &mut Sent) {
         let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES));
         let piece = Piece { addr: rest.as_ptr() as usize as u64, len: rest.len() };
-        let pushed = self.outgoing.push(&mut Framing::Done, to, path, head, [piece].into_iter());
+        let pushed = self.outgoing.push(&mut Framing::Done, to, via, head, [piece].into_iter());
         assert!(pushed.is_ok(), "the bytes are a copy of ours");
         add(sent, &self.inner.send(now, &mut self.outgoing));
     }
@@ -95,6 +88,7 @@ fn add(total: &mut Sent, more: &Sent) {
     total.errors += more.errors;
     total.refused += more.refused;
     total.blocked += more.blocked;
+    total.memory_pkts += more.memory_pkts;
 }
 
 impl Wire for Faulty {
@@ -102,7 +96,8 @@ impl Wire for Faulty {
         let mut sent = Sent::default();
         for packet in batch.packets() {
             let fate = self.dice.throw();
-            let swallowed = fate.copies > 0 && self.blackholes.swallow(now, packet.path);
+            let is_swallowed = |path| self.blackholes.swallow(now, path);
+            let swallowed = fate.copies > 0 && packet.via.path().is_some_and(is_swallowed);
             sent.lost += u64::from(fate.copies == 0);
             sent.blackholed += u64::from(swallowed);
             if fate.copies == 0 || swallowed {
@@ -122,14 +117,14 @@ impl Wire for Faulty {
             self.alter(&mut bytes, fate, &mut sent);
             for _ in 0..fate.copies {
                 if fate.delay_ns == 0 {
-                    self.forward(now, packet.to, packet.path, &bytes, &mut sent);
+                    self.forward(now, packet.to, packet.via, &bytes, &mut sent);
                 } else {
                     self.serial += 1;
                     self.held.push(Reverse(Held {
                         due: now.plus_ns(fate.delay_ns),
                         serial: self.serial,
                         to: packet.to,
-                        path: packet.path,
+                        via: packet.via,
                         bytes: bytes.clone(),
                     }));
                 }
@@ -140,15 +135,15 @@ impl Wire for Faulty {
         sent
     }
 
-    fn receive(&mut self) -> Option<Run<'_>> {
-        self.inner.receive()
+    fn receive(&mut self, now: Instant) -> Option<Run<'_>> {
+        self.inner.receive(now)
     }
 
     fn release(&mut self, now: Instant) -> Sent {
         let mut sent = self.inner.release(now);
         while self.held.peek().is_some_and(|Reverse(held)| held.due <= now) {
             let Some(Reverse(held)) = self.held.pop() else { break };
-            self.forward(now, held.to, held.path, &held.bytes, &mut sent);
+            self.forward(now, held.to, held.via, &held.bytes, &mut sent);
         }
         sent
     }
@@ -160,6 +155,22 @@ impl Wire for Faulty {
 
     fn is_blocked(&self) -> bool {
         self.inner.is_blocked()
+    }
+
+    fn sleep(&mut self) -> bool {
+        self.inner.sleep()
+    }
+
+    fn wake(&mut self) {
+        self.inner.wake();
+    }
+
+    fn has_rings(&self) -> bool {
+        self.inner.has_rings()
+    }
+
+    fn leave_rings(&mut self) {
+        self.inner.leave_rings();
     }
 }
 
@@ -179,7 +190,7 @@ mod tests {
             batch.clear();
             Sent::default()
         }
-        fn receive(&mut self) -> Option<Run<'_>> {
+        fn receive(&mut self, _: Instant) -> Option<Run<'_>> {
             None
         }
         fn release(&mut self, _: Instant) -> Sent {
@@ -201,7 +212,9 @@ mod tests {
         for i in 0..1000u16 {
             let mut batch = Batch::new(&Framing::Done, 4, 0);
             let to = "127.0.0.1:1".parse().unwrap();
-            batch.push(&mut Framing::Done, to, 0, &i.to_be_bytes(), std::iter::empty()).unwrap();
+            batch
+                .push(&mut Framing::Done, to, Via::Path(0), &i.to_be_bytes(), std::iter::empty())
+                .unwrap();
             let now = Instant::from_ns(u64::from(i) * 1000);
             let sent = wire.send(now, &mut batch);
             total.lost += sent.lost;

@@ -31,24 +31,34 @@ pub(crate) fn link_mtu_bytes(addr: Ipv4Addr) -> Option<u32> {
     }
 }
 
+/// Addresses of the interfaces of this machine, in the network namespace of the caller.
+pub(super) fn own_addrs() -> Vec<Ipv4Addr> {
+    interfaces().into_iter().map(|(addr, _)| addr).collect()
+}
+
 fn interface_of(addr: Ipv4Addr) -> Option<String> {
+    let found = interfaces().into_iter().find(|(of, _)| *of == addr);
+    found.map(|(_, name)| name)
+}
+
+/// Interfaces with an address.
+fn interfaces() -> Vec<(Ipv4Addr, String)> {
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
-    let mut found = None;
+    let mut found = Vec::new();
     // SAFETY: getifaddrs fills `list` or fails; the list is walked before it is freed, and an
     // address is read as sockaddr_in only when its family says so.
     unsafe {
         if libc::getifaddrs(&raw mut list) != 0 {
-            return None;
+            return found;
         }
         let mut at = list;
         while !at.is_null() {
             let name = (*at).ifa_addr;
             if !name.is_null()
                 && c_int::from((*name).sa_family) == libc::AF_INET
-                && *from_sockaddr(&*name.cast()).ip() == addr
+                && let Ok(text) = std::ffi::CStr::from_ptr((*at).ifa_name).to_str()
             {
-                let text = std::ffi::CStr::from_ptr((*at).ifa_name);
-                found = text.to_str().ok().map(str::to_owned);
+                found.push((*from_sockaddr(&*name.cast()).ip(), text.to_owned()));
             }
             at = (*at).ifa_next;
         }

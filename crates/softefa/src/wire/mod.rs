@@ -1,12 +1,13 @@
 //! The network below the adapter: bursts of datagrams out, bursts in, whatever is inside them.
 //!
 //! ```text
-//! Batch --> Wire::send --> [Faulty: lose, hold, double, damage] --> udp::UdpWire --> kernel
+//! Batch --> Wire::send --> [Faulty: lose, hold, double, damage] --> [memory::MemoryWire: rings] --> udp::UdpWire --> kernel
 //! ```
 
 mod batch;
 mod faulty;
 mod link;
+mod memory;
 mod paths;
 mod socket;
 mod steering;
@@ -18,18 +19,21 @@ use std::net::SocketAddrV4;
 
 use srd::Instant;
 
-pub(crate) use batch::{Batch, Impossible, MAX_PACKETS, OWN_SOCKET};
+pub(crate) use batch::{Batch, Impossible, MAX_PACKETS, Via};
 pub(crate) use faulty::Faulty;
 pub(crate) use link::link_mtu_bytes;
+pub use memory::check as check_memory;
 pub(crate) use paths::{PathSockets, QPN_FIRST};
 pub(crate) use socket::Quote;
 pub(crate) use steering::{Port, Steering, SteeringInit};
-pub(crate) use udp::UdpWire;
+pub(crate) use tap::Tap;
 
 /// What a burst did, for the counters.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) pkts: u64,
+    /// Of them, through memory.
+    pub(crate) memory_pkts: u64,
     pub(crate) bytes: u64,
     pub(crate) syscalls: u64,
     pub(crate) errors: u64,
@@ -52,6 +56,8 @@ pub(crate) struct Run<'a> {
     pub(crate) bytes: &'a mut [u8],
     /// Bytes of each.
     pub(crate) segment: usize,
+    /// It came through memory, without a system call.
+    pub(crate) is_memory: bool,
 }
 
 /// No network: what a queue pair has after its socket was closed.
@@ -64,7 +70,7 @@ impl Wire for Unplugged {
         Sent::default()
     }
 
-    fn receive(&mut self) -> Option<Run<'_>> {
+    fn receive(&mut self, _now: Instant) -> Option<Run<'_>> {
         None
     }
 
@@ -83,7 +89,7 @@ pub(crate) trait Wire: Send {
     fn send(&mut self, now: Instant, batch: &mut Batch) -> Sent;
 
     /// The next run that has arrived; `None` when nothing is there.
-    fn receive(&mut self) -> Option<Run<'_>>;
+    fn receive(&mut self, now: Instant) -> Option<Run<'_>>;
 
     /// Sends what was held back and is due.
     fn release(&mut self, now: Instant) -> Sent;
@@ -95,4 +101,20 @@ pub(crate) trait Wire: Send {
     fn is_blocked(&self) -> bool {
         false
     }
+
+    /// From now on whatever comes makes the socket readable; whether something has come that does not.
+    fn sleep(&mut self) -> bool {
+        false
+    }
+
+    /// From now on [`Wire::receive`] is called soon and often.
+    fn wake(&mut self) {}
+
+    /// Something may come that does not make the socket readable.
+    fn has_rings(&self) -> bool {
+        false
+    }
+
+    /// From now on everything goes through the kernel.
+    fn leave_rings(&mut self) {}
 }

@@ -8,8 +8,11 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::memory::MemoryWire;
 use super::paths::{PathSockets, QPN_FIRST};
+use super::tap::Tap;
 use super::udp::UdpWire;
+use super::{Wire, link};
 use crate::capture::Capture;
 use crate::framing::Layout;
 use crate::host;
@@ -18,10 +21,11 @@ use crate::host;
 const QPN_TRIES: usize = 4096;
 
 /// What a queue pair has of the network.
-#[derive(Debug)]
 pub(crate) struct Port {
     pub(crate) qpn: u16,
-    pub(crate) wire: UdpWire,
+    pub(crate) wire: Box<dyn Wire>,
+    /// Where captures listen.
+    pub(crate) tap: Tap,
     pub(crate) paths: Arc<PathSockets>,
     /// Readable when something has arrived.
     pub(crate) receive_fd: RawFd,
@@ -37,6 +41,8 @@ pub(crate) struct SteeringInit {
     pub(crate) paths: u16,
     /// Queue pairs of the device.
     pub(crate) qps_max: u32,
+    /// Programs of this user on this machine are reached through memory.
+    pub(crate) has_memory: bool,
     /// The number released last is given out next, on purpose.
     pub(crate) reuses_numbers: bool,
     pub(crate) layout: Layout,
@@ -50,6 +56,8 @@ pub(crate) struct Steering {
     path_count: u16,
     paths: OnceLock<Arc<PathSockets>>,
     qpns: Mutex<QpnPool>,
+    /// Addresses of this machine, if what is there is reached through memory.
+    own_addrs: Option<OnceLock<Vec<Ipv4Addr>>>,
     reuses_numbers: bool,
     layout: Layout,
     capture: Arc<Capture>,
@@ -63,6 +71,7 @@ impl Steering {
             path_count: init.paths,
             paths: OnceLock::new(),
             qpns: Mutex::new(QpnPool::new(init.qps_max)),
+            own_addrs: init.has_memory.then(OnceLock::new),
             reuses_numbers: init.reuses_numbers,
             layout: init.layout,
             capture: Arc::new(init.capture),
@@ -75,7 +84,16 @@ impl Steering {
         let (qpn, wire) = self.bind(&paths)?;
         let receive_fd = wire.receive_fd();
         let receive_buffer_bytes = wire.receive_buffer_bytes();
-        Ok(Port { qpn, wire, paths, receive_fd, receive_buffer_bytes })
+        let tap = wire.tap();
+        let wire: Box<dyn Wire> = match &self.own_addrs {
+            None => Box::new(wire),
+            Some(own_addrs) => {
+                let local = SocketAddrV4::new(self.addr, qpn);
+                let own_addrs = own_addrs.get_or_init(link::own_addrs);
+                Box::new(MemoryWire::new(wire, local, own_addrs))
+            }
+        };
+        Ok(Port { qpn, wire, tap, paths, receive_fd, receive_buffer_bytes })
     }
 
     /// The number may be given out again; its queue pair may still linger.

@@ -3,7 +3,7 @@
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 
-use super::batch::{OWN_SOCKET, Packet};
+use super::batch::Packet;
 use super::paths::PathSockets;
 use super::{Batch, Run};
 use crate::capture::{Capture, Fate, Record};
@@ -57,8 +57,8 @@ impl Tap {
     }
 
     fn outgoing(&self, time_ns: u64, fate: Fate, packet: &Packet, pieces: &[Piece]) {
-        let is_own = packet.path == OWN_SOCKET;
-        let port = if is_own { self.local.port() } else { self.paths.port(packet.path) };
+        let of_path = packet.via.path().map(|path| self.paths.port(path));
+        let port = of_path.unwrap_or_else(|| self.local.port());
         let src = SocketAddrV4::new(*self.local.ip(), port);
         let head = head(time_ns, fate, src, packet.to, packet.len);
         self.capture.record(&head, |max, bytes| packet.copy(pieces, max, bytes));

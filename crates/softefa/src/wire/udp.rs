@@ -13,7 +13,7 @@ use std::sync::Arc;
 use libc::c_void;
 use srd::Instant;
 
-use super::batch::{Impossible, MAX_PACKETS, OWN_SOCKET, Packet};
+use super::batch::{Impossible, MAX_PACKETS, Packet, Via};
 use super::paths::PathSockets;
 use super::socket::{
     SOCKET_BUFFER_BYTES, bind, get_int, receive_train, send_datagram, send_message, set_int,
@@ -41,7 +41,7 @@ const BLOCKED_NS: u64 = 50_000;
 #[derive(Debug)]
 struct Held {
     to: SocketAddrV4,
-    path: u16,
+    via: Via,
     bytes: Vec<u8>,
 }
 
@@ -102,8 +102,56 @@ impl UdpWire {
         usize::try_from(value).unwrap_or(0)
     }
 
-    fn fd_of(&self, path: u16) -> RawFd {
-        if path == OWN_SOCKET { self.receive_fd() } else { self.paths.fd(path) }
+    fn fd_of(&self, via: Via) -> RawFd {
+        via.path().map_or_else(|| self.receive_fd(), |path| self.paths.fd(path))
+    }
+
+    /// Sends some datagrams of `batch`, or keeps them until there is room.
+    pub(super) fn send_packets(
+        &mut self,
+        now: Instant,
+        batch: &Batch,
+        packets: &[Packet],
+        sent: &mut Sent,
+    ) {
+        let done = match self.is_blocked() {
+            true => 0,
+            false => self.send_trains(now, packets, batch.pieces(), sent),
+        };
+        if done < packets.len() {
+            self.hold(now, batch, &packets[done..], sent);
+        }
+    }
+
+    /// Tells what cannot be sent.
+    pub(super) fn report(&mut self, batch: &mut Batch) {
+        batch.report(&mut self.impossible);
+    }
+
+    /// Sends an empty datagram, which says: look what there is.
+    pub(super) fn nudge(&self, to: SocketAddrV4) {
+        let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let mut tried = 0;
+        // A refusal of an earlier datagram is told by the next call.
+        while tried < 3 && send_datagram(self.paths.fd(0), to, &nothing).is_err() {
+            tried += 1;
+        }
+    }
+
+    /// Takes a train from the socket: how many bytes of the buffer it fills, and its sender.
+    pub(super) fn fetch(&mut self) -> Option<(usize, SocketAddrV4)> {
+        receive_train(self.receive.as_raw_fd(), &mut self.buffer)
+    }
+
+    /// The train that was fetched last.
+    pub(super) fn run(&mut self, len: usize, from: SocketAddrV4) -> Run<'_> {
+        let bytes = &mut self.buffer[..len];
+        let segment = self.layout.datagram_len(bytes);
+        let run = Run { from, bytes, segment, is_memory: false };
+        if self.tap.is_on() {
+            self.tap.received(&run);
+        }
+        run
     }
 
     /// Names the memory of a run to the kernel.
@@ -134,7 +182,7 @@ impl UdpWire {
     ) -> usize {
         self.gather(run, pieces);
         let first = run[0];
-        let fd = self.fd_of(first.path);
+        let fd = self.fd_of(first.via);
         let segment = (run.len() > 1).then_some(first.len);
         // Before the call: what is answered at once must not come before its question.
         let captured_at = self.tap.is_on().then(host::epoch_ns);
@@ -184,7 +232,7 @@ impl UdpWire {
     }
 
     /// Sends datagrams in runs until a socket has no room; how many need not be held.
-    fn send_packets(
+    fn send_trains(
         &mut self,
         now: Instant,
         packets: &[Packet],
@@ -204,7 +252,7 @@ impl UdpWire {
         start
     }
 
-    /// As [`UdpWire::send_packets`], without trains.
+    /// As [`UdpWire::send_trains`], without trains.
     fn send_one_by_one(
         &mut self,
         now: Instant,
@@ -216,13 +264,13 @@ impl UdpWire {
         packets.iter().map(is_done).take_while(|is_done| *is_done).count()
     }
 
-    /// Keeps copies of the datagrams from place `from` on, until there is room.
+    /// Keeps copies of datagrams until there is room.
     #[cold]
-    fn hold(&mut self, now: Instant, batch: &Batch, from: usize, sent: &mut Sent) {
-        for packet in &batch.packets()[from..] {
+    fn hold(&mut self, now: Instant, batch: &Batch, packets: &[Packet], sent: &mut Sent) {
+        for packet in packets {
             sent.blocked += 1;
             if let Some(bytes) = batch.copy(packet) {
-                self.held.push_back(Held { to: packet.to, path: packet.path, bytes });
+                self.held.push_back(Held { to: packet.to, via: packet.via, bytes });
             } else {
                 let status = Status::LocalInvalidLkey;
                 self.impossible.push(Impossible { place: packet.place, status });
@@ -235,10 +283,10 @@ impl UdpWire {
     /// of how many are gone.
     fn send_held(&mut self, now: Instant, sent: &mut Sent) -> (usize, usize) {
         let mut batch = Batch::new(&Framing::Done, HEAD_BYTES, 0);
-        for Held { to, path, bytes } in self.held.iter().take(MAX_PACKETS) {
+        for Held { to, via, bytes } in self.held.iter().take(MAX_PACKETS) {
             let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES));
             let rest = Piece { addr: rest.as_ptr() as usize as u64, len: rest.len() };
-            let pushed = batch.push(&mut Framing::Done, *to, *path, head, [rest].into_iter());
+            let pushed = batch.push(&mut Framing::Done, *to, *via, head, [rest].into_iter());
             assert!(pushed.is_ok(), "the bytes are a copy of ours");
         }
         let (packets, pieces) = (batch.packets(), batch.pieces());
@@ -249,27 +297,15 @@ impl UdpWire {
 impl Wire for UdpWire {
     fn send(&mut self, now: Instant, batch: &mut Batch) -> Sent {
         let mut sent = Sent::default();
-        let packets = batch.packets();
-        let done = match self.is_blocked() {
-            true => 0,
-            false => self.send_packets(now, packets, batch.pieces(), &mut sent),
-        };
-        if done < packets.len() {
-            self.hold(now, batch, done, &mut sent);
-        }
+        self.send_packets(now, batch, batch.packets(), &mut sent);
         batch.clear();
-        batch.report(&mut self.impossible);
+        self.report(batch);
         sent
     }
 
-    fn receive(&mut self) -> Option<Run<'_>> {
-        let (len, from) = receive_train(self.receive.as_raw_fd(), &mut self.buffer)?;
-        let bytes = &mut self.buffer[..len];
-        let run = Run { from, segment: self.layout.datagram_len(bytes), bytes };
-        if self.tap.is_on() {
-            self.tap.received(&run);
-        }
-        Some(run)
+    fn receive(&mut self, _now: Instant) -> Option<Run<'_>> {
+        let (len, from) = self.fetch()?;
+        Some(self.run(len, from))
     }
 
     fn release(&mut self, now: Instant) -> Sent {
@@ -304,7 +340,7 @@ fn run_len(packets: &[Packet]) -> usize {
     let mut len = 1;
     for packet in &packets[1..] {
         let fits = packet.to == first.to
-            && packet.path == first.path
+            && packet.via == first.via
             && packet.len <= first.len
             && bytes + packet.len <= MAX_RUN_BYTES;
         if !fits {

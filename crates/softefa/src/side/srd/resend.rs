@@ -14,6 +14,7 @@ use super::{OP_GONE, SrdSide, socket_addr};
 use crate::counters::Counter;
 use crate::own_memory;
 use crate::status::Status;
+use crate::wire::Via;
 
 impl SrdSide {
     /// Whether a repetition of `part` takes bytes from a program's memory.
@@ -63,7 +64,7 @@ impl SrdSide {
         }
         let to = socket_addr(out.addr.host, out.addr.qpn);
         let bytes_of = own_memory::whole(&bytes);
-        let pushed = self.shell.push(to, out.path.0, &headers[..len], bytes_of);
+        let pushed = self.shell.push(to, Via::Kernel(out.path.0), &headers[..len], bytes_of);
         assert!(pushed.is_ok(), "the bytes are a copy of ours");
         self.leaving.push(out.peer.zip(out.msg));
         if !self.shell.batch().is_copied(bytes.len()) {

@@ -1,5 +1,6 @@
 //! What leaves: work requests to the engine, its datagrams to the wire, its answers back.
 
+use srd::wire::{Flags, Header};
 use srd::{Event, Instant, Message, Transmit};
 
 use super::rdma::{Block, Body, Part};
@@ -8,7 +9,7 @@ use crate::local_copy::Source;
 use crate::memory::{Gone, Piece};
 use crate::side::imm_of;
 use crate::status::Status;
-use crate::wire::{Impossible, OWN_SOCKET};
+use crate::wire::{Impossible, Via};
 
 impl SrdSide {
     /// Gives the work request in slot `index` to the engine, or begins its RDMA.
@@ -127,12 +128,10 @@ impl SrdSide {
     /// Adds a datagram with its payload, unless the payload is short and [`Gone`].
     fn try_push(&mut self, out: &Transmit, header: &[u8]) -> Result<usize, Gone> {
         let to = socket_addr(out.addr.host, out.addr.qpn);
+        let via = via(out, header);
         match out.msg.map(Part::from_msg) {
-            None => {
-                let path = if out.peer.is_some() { out.path.0 } else { OWN_SOCKET };
-                self.shell.push(to, path, header, std::iter::empty())
-            }
-            Some(Part::Send(index)) => self.shell.push_slot(to, out.path.0, header, index),
+            None => self.shell.push(to, via, header, std::iter::empty()),
+            Some(Part::Send(index)) => self.shell.push_slot(to, via, header, index),
             Some(part) => {
                 let (block, body) = self.rdma_part(part);
                 let mut both = [0; srd::HEADER_MAX + Block::LEN];
@@ -149,7 +148,7 @@ impl SrdSide {
                         Some(Piece { addr: source.as_ptr() as usize as u64, len: Source::LEN })
                     }
                 };
-                self.shell.push(to, out.path.0, header, piece.into_iter())
+                self.shell.push(to, via, header, piece.into_iter())
             }
         }
     }
@@ -158,7 +157,12 @@ impl SrdSide {
         self.shell.send_batch(now);
         while let Some(Impossible { place, status }) = self.shell.take_impossible() {
             let Some((peer, msg)) = self.leaving[place] else { continue };
-            if let Part::Send(index) | Part::Write(index, _) = Part::from_msg(msg)
+            let part = Part::from_msg(msg);
+            if matches!(part, Part::ReadData(..)) && status == Status::LocalInvalidLkey {
+                // Its repetition finds out that the bytes are gone, and tells who reads them.
+                continue;
+            }
+            if let Part::Send(index) | Part::Write(index, _) = part
                 && let Some(slot) = self.shell.sq.get_mut(index)
             {
                 slot.fault = Some(status);
@@ -166,5 +170,18 @@ impl SrdSide {
             self.endpoint.withdraw(now, peer, msg);
         }
         self.leaving.clear();
+    }
+}
+
+/// What opens a connection, is repeated or probes goes through the kernel: it knows when nobody is there
+/// (SRD-12.6).
+#[inline]
+fn via(out: &Transmit, header: &[u8]) -> Via {
+    const THROUGH_KERNEL: u8 = Flags::INIT.0 | Flags::RTX.0 | Flags::PROBE.0 | Flags::FINAL_TRY.0;
+    let path = out.path.0;
+    match header.get(Header::FLAGS_AT) {
+        _ if out.peer.is_none() => Via::OwnSocket,
+        Some(flags) if flags & THROUGH_KERNEL == 0 => Via::Path(path),
+        _ => Via::Kernel(path),
     }
 }

@@ -36,13 +36,15 @@ fn equal_datagrams_travel_together_and_arrive_apart() {
     for (number, len) in [(1, 1000), (2, 1000), (3, 1000), (4, 10)] {
         let header = header(number, len);
         let payload = piece(&payload[..len as usize]);
-        batch.push(&mut Framing::Done, to, 1, &header, std::iter::once(payload)).unwrap();
+        batch
+            .push(&mut Framing::Done, to, Via::Path(1), &header, std::iter::once(payload))
+            .unwrap();
     }
     let sent = a.send(Instant::from_ns(0), &mut batch);
     assert_eq!((sent.pkts, sent.syscalls, sent.errors), (4, 1, 0));
     assert!(batch.is_empty());
     let mut seen = Vec::new();
-    while let Some(run) = b.receive() {
+    while let Some(run) = b.receive(Instant::ZERO) {
         for datagram in run.bytes.chunks(run.segment) {
             let repr = UdRepr::parse(datagram, datagram.len()).unwrap();
             seen.push((repr.imm, repr.len));
@@ -63,7 +65,7 @@ fn refused_answers_are_not_heard_of() {
     for to in [nowhere, nowhere, SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)] {
         let mut batch = Batch::new(&Framing::Done, 1000, 0);
         let answer = header(1, 0);
-        batch.push(&mut Framing::Done, to, OWN_SOCKET, &answer, std::iter::empty()).unwrap();
+        batch.push(&mut Framing::Done, to, Via::OwnSocket, &answer, std::iter::empty()).unwrap();
         let sent = a.send(Instant::ZERO, &mut batch);
         total.syscalls += sent.syscalls;
         total.refused += sent.refused;
@@ -84,7 +86,9 @@ fn where_the_kernel_does_not_segment_datagrams_leave_one_by_one() {
         let mut batch = Batch::new(&Framing::Done, 1000, 0);
         for number in 0..3 {
             let header = header(number, 0);
-            batch.push(&mut Framing::Done, to, path, &header, std::iter::empty()).unwrap();
+            batch
+                .push(&mut Framing::Done, to, Via::Path(path), &header, std::iter::empty())
+                .unwrap();
         }
         batch
     };
@@ -93,7 +97,7 @@ fn where_the_kernel_does_not_segment_datagrams_leave_one_by_one() {
     let now = Instant::from_ns(0);
     let sent = a.send(now, &mut burst(to, 0));
     assert_eq!((sent.pkts, sent.errors), (3, 0));
-    let runs = std::iter::from_fn(|| b.receive().map(drop)).count();
+    let runs = std::iter::from_fn(|| b.receive(Instant::ZERO).map(drop)).count();
     assert_eq!(runs, 3);
     let other = std::net::UdpSocket::bind("127.0.0.2:0").unwrap();
     let port = other.local_addr().unwrap().port();
@@ -135,14 +139,14 @@ fn fill_and_drain() -> u64 {
             let mut batch = Batch::new(&Framing::Done, 1000, 0);
             while !batch.is_full() && number < COUNT {
                 let (header, body) = (header(number, 1000), [piece(&payload)].into_iter());
-                batch.push(&mut Framing::Done, to, 0, &header, body).unwrap();
+                batch.push(&mut Framing::Done, to, Via::Path(0), &header, body).unwrap();
                 number += 1;
             }
             let sent = a.send(now, &mut batch);
             (total.errors, total.blocked) =
                 (total.errors + sent.errors, total.blocked + sent.blocked);
         }
-        while let Some(run) = b.receive() {
+        while let Some(run) = b.receive(Instant::ZERO) {
             seen += u32::try_from(run.bytes.len().div_ceil(run.segment)).unwrap();
         }
     }

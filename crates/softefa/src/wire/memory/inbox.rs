@@ -1,0 +1,192 @@
+//! The rings that a queue pair reads.
+
+use std::net::SocketAddrV4;
+
+use srd::Instant;
+
+use super::door::Visitor;
+use super::ring::{Found, Reader, ReaderState};
+use super::segment::Segment;
+
+/// Rings that are read; others are not let in.
+const RINGS_MAX: usize = 64;
+/// Bytes of equal datagrams that are taken together.
+const RUN_BYTES_MAX: usize = 16 << 10;
+const RUN_DATAGRAMS_MAX: usize = 32;
+/// A ring in which nothing came for so long is given up; its writer does so before.
+const IDLE_NS: u64 = 30_000_000_000;
+
+/// A ring that is read.
+#[derive(Debug)]
+struct In {
+    from: SocketAddrV4,
+    segment: Segment,
+    reader: Reader,
+    used_at: Instant,
+    is_over: bool,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    rings: Vec<In>,
+    /// Whose turn it is.
+    next: usize,
+    is_asleep: bool,
+    next_look: Instant,
+}
+
+/// Equal datagrams of one writer (the last may be shorter), copied out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Taken {
+    pub(super) from: SocketAddrV4,
+    /// Bytes of each.
+    pub(super) segment: usize,
+}
+
+impl Inbox {
+    pub(super) fn is_empty(&self) -> bool {
+        self.rings.is_empty()
+    }
+
+    pub(super) fn is_asleep(&self) -> bool {
+        self.is_asleep
+    }
+
+    /// Lets a ring in, in the place of an older one of the same writer.
+    pub(super) fn admit(&mut self, now: Instant, visitor: Visitor) {
+        let Visitor { from, file } = visitor;
+        if self.rings.len() >= RINGS_MAX {
+            return;
+        }
+        let Ok(segment) = Segment::open(file) else { return };
+        Reader::say(segment.words(), self.state());
+        let (reader, used_at, is_over) = (Reader::default(), now, false);
+        self.rings.push(In { from, segment, reader, used_at, is_over });
+    }
+
+    fn state(&self) -> ReaderState {
+        if self.is_asleep { ReaderState::Asleep } else { ReaderState::Awake }
+    }
+
+    /// Takes what is in one of the rings; the bytes replace those of `out`.
+    #[inline]
+    pub(super) fn take(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Taken> {
+        let count = self.rings.len();
+        for step in 0..count {
+            let index =
+                if self.next + step < count { self.next + step } else { self.next + step - count };
+            let ring = &mut self.rings[index];
+            if let Some(taken) = ring.take(now, out) {
+                // The same once more: what comes in bursts is taken in bursts.
+                self.next = index;
+                return Some(taken);
+            }
+        }
+        self.next = if self.next + 1 < count { self.next + 1 } else { 0 };
+        None
+    }
+
+    /// From now on writers wake this side with datagrams; whether something came in between, so that it must
+    /// not sleep yet.
+    pub(super) fn sleep(&mut self) -> bool {
+        let was_asleep = std::mem::replace(&mut self.is_asleep, true);
+        self.rings.iter_mut().fold(false, |has_some, ring| {
+            if !was_asleep {
+                Reader::say(ring.segment.words(), ReaderState::Asleep);
+            }
+            has_some | ring.has_some()
+        })
+    }
+
+    /// From now on writers may rely on the rings.
+    pub(super) fn wake(&mut self) {
+        self.is_asleep = false;
+        for ring in &self.rings {
+            Reader::say(ring.segment.words(), ReaderState::Awake);
+        }
+    }
+
+    /// Gives up what nobody writes any more; cheap, and often enough once in a second.
+    pub(super) fn tidy(&mut self, now: Instant) {
+        if now < self.next_look {
+            return;
+        }
+        self.next_look = now.plus_ns(IDLE_NS / 32);
+        self.rings.retain_mut(|ring| {
+            let is_closed = Reader::is_writer_gone(ring.segment.words()) && !ring.has_some();
+            let stays = !ring.is_over && !is_closed && now.ns_since(ring.used_at) < IDLE_NS;
+            if !stays {
+                ring.close();
+            }
+            stays
+        });
+    }
+
+    /// Looks again at once.
+    #[cfg(test)]
+    pub(super) fn hurry(&mut self) {
+        self.next_look = Instant::ZERO;
+    }
+
+    /// Writers of rings.
+    #[cfg(test)]
+    pub(super) fn written_by(&self) -> impl Iterator<Item = SocketAddrV4> {
+        self.rings.iter().map(|ring| ring.from)
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        self.rings.iter().for_each(In::close);
+    }
+}
+
+impl In {
+    #[inline]
+    fn take(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Taken> {
+        let first = self.find()?;
+        out.clear();
+        self.used_at = now;
+        self.copy(first, out);
+        let mut count = 1;
+        while count < RUN_DATAGRAMS_MAX
+            && out.len() + first.len <= RUN_BYTES_MAX
+            && let Some(found) = self.find()
+            && found.len <= first.len
+            && found.len > 0
+        {
+            self.copy(found, out);
+            count += 1;
+            if found.len < first.len {
+                break;
+            }
+        }
+        Some(Taken { from: self.from, segment: first.len.max(1) })
+    }
+
+    fn copy(&mut self, found: Found, out: &mut Vec<u8>) {
+        self.segment.read(found.word, found.len, out);
+        self.reader.pass(self.segment.words(), found);
+    }
+
+    fn find(&mut self) -> Option<Found> {
+        if self.is_over {
+            return None;
+        }
+        self.reader.find(self.segment.words()).unwrap_or_else(|_| {
+            // Nothing behind it can be found, and its writer must know.
+            self.is_over = true;
+            self.close();
+            None
+        })
+    }
+
+    fn has_some(&mut self) -> bool {
+        self.find().is_some()
+    }
+
+    fn close(&self) {
+        Reader::say(self.segment.words(), ReaderState::Gone);
+    }
+}

@@ -1,0 +1,239 @@
+//! Datagrams through shared memory, between programs of one user on one machine.
+//!
+//! ```text
+//! send --> outbox: a ring to that peer that is read? --yes--> copied into it
+//!                    no, full, asleep, or for the kernel ----> UdpWire
+//! receive <-- inbox: rings of peers <- - - - door: where rings are handed in
+//!         <-- UdpWire, each time, or every 20 us beside rings
+//! ```
+//! A ring is opened by who writes it, after some datagrams to a peer of this machine: it hands the memory in at the
+//! peer's [`door`], and sends an empty datagram to make it look there. What opens connections, repeats or probes goes
+//! through the kernel always, because the kernel knows who is dead. So does what a sleeper must be woken by.
+
+mod door;
+mod inbox;
+mod outbox;
+mod ring;
+#[cfg(test)]
+mod ring_tests;
+mod segment;
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use srd::Instant;
+
+use super::batch::{Impossible, Packet, Via};
+use super::tap::Tap;
+use super::udp::UdpWire;
+use super::{Batch, Run, Sent, Wire};
+use crate::host;
+use crate::status::Status;
+use crate::uncancelled::Uncancelled;
+
+use door::Door;
+use inbox::{Inbox, Taken};
+use outbox::{Outbox, Put};
+
+pub use segment::check;
+
+/// How long the socket is left alone beside rings. What comes there is rare and patient.
+const SOCKET_NS: u64 = 20_000;
+/// Empty datagrams taken at once.
+const NUDGES_MAX: usize = 16;
+
+/// Whether others can hand in rings.
+#[derive(Debug)]
+enum Entrance {
+    /// Nobody of this machine has come yet.
+    Closed,
+    Open(Door),
+    /// The operating system refuses it.
+    Impossible,
+}
+
+/// UDP, and rings beside it.
+#[derive(Debug)]
+pub(super) struct MemoryWire {
+    udp: UdpWire,
+    tap: Tap,
+    local: SocketAddrV4,
+    entrance: Entrance,
+    outbox: Outbox,
+    inbox: Inbox,
+    /// What came through a ring.
+    buffer: Vec<u8>,
+    /// Datagrams of a batch that the kernel gets.
+    left: Vec<Packet>,
+    impossible: Vec<Impossible>,
+    socket_seen_at: Instant,
+    is_socket_busy: bool,
+}
+
+impl MemoryWire {
+    /// Around the sockets of the queue pair `local`. `own_addrs` are addresses of this machine.
+    pub(super) fn new(udp: UdpWire, local: SocketAddrV4, own_addrs: &[Ipv4Addr]) -> Self {
+        Self {
+            tap: udp.tap(),
+            udp,
+            local,
+            entrance: Entrance::Closed,
+            outbox: Outbox::new(local, own_addrs.into()),
+            inbox: Inbox::default(),
+            buffer: Vec::new(),
+            left: Vec::new(),
+            impossible: Vec::new(),
+            socket_seen_at: Instant::ZERO,
+            is_socket_busy: false,
+        }
+    }
+
+    /// Puts into rings what they take, and the rest aside for the kernel.
+    fn put(&mut self, now: Instant, batch: &Batch, sent: &mut Sent) {
+        let captured_at = self.tap.is_on().then(host::epoch_ns);
+        let pieces = batch.pieces();
+        self.left.clear();
+        for packet in batch.packets() {
+            let own = &pieces[packet.iov_start..packet.iov_end];
+            let put = match packet.via {
+                Via::Path(_) => self.outbox.put(now, packet.to, packet.len, own),
+                Via::Kernel(_) => {
+                    self.outbox.doubt(now, packet.to);
+                    Put::NotHere
+                }
+                Via::OwnSocket => Put::NotHere,
+            };
+            match put {
+                Put::Done => {
+                    sent.pkts += 1;
+                    sent.memory_pkts += 1;
+                    sent.bytes += packet.len as u64;
+                    if let Some(time_ns) = captured_at {
+                        self.tap.sent(time_ns, std::slice::from_ref(packet), pieces);
+                    }
+                }
+                Put::NotHere => self.left.push(*packet),
+                Put::Gone => {
+                    let (place, status) = (packet.place, Status::LocalInvalidLkey);
+                    self.impossible.push(Impossible { place, status });
+                }
+            }
+        }
+    }
+
+    fn is_socket_due(&self, now: Instant) -> bool {
+        self.inbox.is_empty()
+            || self.inbox.is_asleep()
+            || self.is_socket_busy
+            || now.ns_since(self.socket_seen_at) >= SOCKET_NS
+    }
+
+    /// What the socket has; the bytes are in its buffer. Lets those in who wait at the door.
+    fn fetch(&mut self, now: Instant) -> Option<(usize, SocketAddrV4)> {
+        self.socket_seen_at = now;
+        self.outbox.tidy(now);
+        self.inbox.tidy(now);
+        for _ in 0..NUDGES_MAX {
+            let fetched = self.udp.fetch();
+            self.is_socket_busy = fetched.is_some();
+            let (len, from) = fetched?;
+            self.greet(now, *from.ip(), len);
+            if len > 0 {
+                return Some((len, from));
+            }
+        }
+        None
+    }
+
+    /// A datagram of `len` bytes came from `from`: its sender may want to hand in a ring.
+    #[inline]
+    fn greet(&mut self, now: Instant, from: Ipv4Addr, len: usize) {
+        match &self.entrance {
+            Entrance::Open(_) if len == 0 => self.let_in(now),
+            Entrance::Closed if self.outbox.is_here(from) => self.open_the_door(),
+            _ => {}
+        }
+    }
+
+    #[cold]
+    fn let_in(&mut self, now: Instant) {
+        // Closing a descriptor is a cancellation point.
+        let _uncancelled = Uncancelled::begin();
+        while let Entrance::Open(door) = &self.entrance
+            && let Some(visitor) = door.next()
+        {
+            self.inbox.admit(now, visitor);
+        }
+    }
+
+    #[cold]
+    fn open_the_door(&mut self) {
+        let _uncancelled = Uncancelled::begin();
+        self.entrance = match Door::open(self.local) {
+            Ok(door) => Entrance::Open(door),
+            Err(_) => Entrance::Impossible,
+        };
+    }
+}
+
+impl Wire for MemoryWire {
+    fn send(&mut self, now: Instant, batch: &mut Batch) -> Sent {
+        let mut sent = Sent::default();
+        self.put(now, batch, &mut sent);
+        self.udp.send_packets(now, batch, &self.left, &mut sent);
+        for to in self.outbox.unheard() {
+            self.udp.nudge(to);
+        }
+        batch.clear();
+        batch.report(&mut self.impossible);
+        self.udp.report(batch);
+        sent
+    }
+
+    fn receive(&mut self, now: Instant) -> Option<Run<'_>> {
+        if self.is_socket_due(now)
+            && let Some((len, from)) = self.fetch(now)
+        {
+            return Some(self.udp.run(len, from));
+        }
+        let Taken { from, segment } = self.inbox.take(now, &mut self.buffer)?;
+        let run = Run { from, bytes: &mut self.buffer, segment, is_memory: true };
+        if self.tap.is_on() {
+            self.tap.received(&run);
+        }
+        Some(run)
+    }
+
+    fn release(&mut self, now: Instant) -> Sent {
+        self.udp.release(now)
+    }
+
+    fn next_release(&self) -> Option<Instant> {
+        self.udp.next_release()
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.udp.is_blocked()
+    }
+
+    fn sleep(&mut self) -> bool {
+        self.inbox.sleep()
+    }
+
+    fn wake(&mut self) {
+        self.inbox.wake();
+    }
+
+    fn has_rings(&self) -> bool {
+        !self.inbox.is_empty()
+    }
+
+    fn leave_rings(&mut self) {
+        self.inbox = Inbox::default();
+        self.outbox.retire();
+        self.entrance = Entrance::Impossible;
+    }
+}
+
+#[cfg(test)]
+#[allow(unsafe_code)]
+mod tests;

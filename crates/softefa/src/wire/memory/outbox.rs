@@ -1,0 +1,314 @@
+//! The rings that a queue pair writes, one for each peer of this machine that it sends enough to.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::AsFd;
+
+use srd::Instant;
+
+use super::door::Doorstep;
+use super::ring::{ReaderState, Writer};
+use super::segment::Segment;
+use crate::memory::{Gone, Piece};
+use crate::uncancelled::Uncancelled;
+
+/// Peers that may have a ring; others are reached over UDP.
+const LINKS_MAX: usize = 64;
+/// Datagrams to a peer before a ring is worth its making.
+const WORTH_DATAGRAMS: u32 = 4;
+/// How long a peer without a door is left alone, at first and at most.
+const RETRY_MIN_NS: u64 = 1_000_000;
+const RETRY_MAX_NS: u64 = 4_000_000_000;
+/// A ring that nothing was written into for so long is given up,
+const IDLE_NS: u64 = 10_000_000_000;
+/// and one that nobody lets in for so long,
+const UNANSWERED_NS: u64 = 1_000_000_000;
+/// and one that nobody reads for so long while datagrams have to be repeated: its reader may have died, and
+/// somebody else have its address.
+const UNREAD_NS: u64 = 100_000_000;
+
+/// What became of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Put {
+    Done,
+    /// No ring, or none that takes it now.
+    NotHere,
+    /// Its memory is not there any more.
+    Gone,
+}
+
+/// The way to one peer.
+#[derive(Debug)]
+struct Link {
+    to: SocketAddrV4,
+    used_at: Instant,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Not tried yet, or in vain: not before `retry_at`, and then after `backoff_ns`.
+    None {
+        datagrams: u32,
+        retry_at: Instant,
+        backoff_ns: u64,
+    },
+    Open(Box<Out>),
+}
+
+/// A ring that is written.
+#[derive(Debug)]
+struct Out {
+    segment: Segment,
+    writer: Writer,
+    opened_at: Instant,
+    /// Something was published since the reader was last seen awake.
+    is_unheard: bool,
+    /// Since when nothing is read, and how much was then.
+    unread: Option<(Instant, u64)>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    local: SocketAddrV4,
+    own_addrs: Box<[Ipv4Addr]>,
+    links: Vec<Link>,
+    /// Found last.
+    last: usize,
+    next_look: Instant,
+    is_retired: bool,
+}
+
+impl Outbox {
+    pub(super) fn new(local: SocketAddrV4, own_addrs: Box<[Ipv4Addr]>) -> Self {
+        let (links, next_look) = (Vec::new(), Instant::ZERO);
+        Self { local, own_addrs, links, last: 0, next_look, is_retired: false }
+    }
+
+    /// Gives all rings up and opens no more.
+    pub(super) fn retire(&mut self) {
+        self.links.iter().for_each(Link::close);
+        self.links.clear();
+        self.is_retired = true;
+    }
+
+    /// The address belongs to this machine, as far as can be known: another network namespace may have the
+    /// same, and there no door is found.
+    pub(super) fn is_here(&self, addr: Ipv4Addr) -> bool {
+        addr.is_loopback() || addr == *self.local.ip() || self.own_addrs.contains(&addr)
+    }
+
+    /// Writes the datagram that `pieces` are into the ring of `to`; opens one when it is worth it.
+    #[inline]
+    pub(super) fn put(
+        &mut self,
+        now: Instant,
+        to: SocketAddrV4,
+        len: usize,
+        pieces: &[Piece],
+    ) -> Put {
+        let Some(index) = self.find_or_make(now, to) else { return Put::NotHere };
+        let link = &mut self.links[index];
+        let State::Open(out) = &mut link.state else {
+            link.try_to_open(now, self.local);
+            return Put::NotHere;
+        };
+        link.used_at = now;
+        match out.put(now, len, pieces) {
+            Ok(put) => put,
+            Err(End) => {
+                link.forget(now);
+                Put::NotHere
+            }
+        }
+    }
+
+    /// Something has to be repeated or probed: does `to` read its ring?
+    #[cold]
+    pub(super) fn doubt(&mut self, now: Instant, to: SocketAddrV4) {
+        let link = self.links.iter_mut().find(|link| link.to == to);
+        if let Some(link) = link
+            && let State::Open(out) = &mut link.state
+            && out.is_unread(now)
+        {
+            link.forget(now);
+        }
+    }
+
+    /// Peers that may have fallen asleep before they could see what was put into their rings, and those that
+    /// should let a ring in: each needs a datagram.
+    pub(super) fn unheard(&mut self) -> impl Iterator<Item = SocketAddrV4> {
+        self.links.iter_mut().filter_map(|link| match &mut link.state {
+            State::Open(out) => out.is_to_be_told().then_some(link.to),
+            State::None { .. } => None,
+        })
+    }
+
+    fn find_or_make(&mut self, now: Instant, to: SocketAddrV4) -> Option<usize> {
+        if self.links.get(self.last).is_some_and(|link| link.to == to) {
+            return Some(self.last);
+        }
+        let found = self.links.iter().position(|link| link.to == to);
+        let index = match found {
+            Some(index) => index,
+            None if self.may_link(*to.ip()) => {
+                let (datagrams, retry_at, backoff_ns) = (0, now, RETRY_MIN_NS);
+                let state = State::None { datagrams, retry_at, backoff_ns };
+                self.links.push(Link { to, used_at: now, state });
+                self.links.len() - 1
+            }
+            None => return None,
+        };
+        self.last = index;
+        Some(index)
+    }
+
+    fn may_link(&self, to: Ipv4Addr) -> bool {
+        self.links.len() < LINKS_MAX && !self.is_retired && self.is_here(to)
+    }
+
+    /// Gives up what nobody uses any more; cheap, and often enough once in a second.
+    pub(super) fn tidy(&mut self, now: Instant) {
+        if now < self.next_look {
+            return;
+        }
+        self.next_look = now.plus_ns(IDLE_NS / 8);
+        self.links.retain(|link| {
+            let is_idle = now.ns_since(link.used_at) >= IDLE_NS;
+            if is_idle {
+                link.close();
+            }
+            !is_idle
+        });
+    }
+
+    /// Tries again at once.
+    #[cfg(test)]
+    pub(super) fn hurry(&mut self) {
+        for link in &mut self.links {
+            if let State::None { retry_at, .. } = &mut link.state {
+                *retry_at = Instant::ZERO;
+            }
+        }
+    }
+
+    /// Peers with a ring that is read.
+    #[cfg(test)]
+    pub(super) fn read_by(&self) -> impl Iterator<Item = SocketAddrV4> {
+        self.links.iter().filter(|link| link.is_read()).map(|link| link.to)
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.links.iter().for_each(Link::close);
+    }
+}
+
+/// The ring is of no use any more.
+struct End;
+
+impl Out {
+    #[inline]
+    fn put(&mut self, now: Instant, len: usize, pieces: &[Piece]) -> Result<Put, End> {
+        let words = self.segment.words();
+        match Writer::reader(words) {
+            ReaderState::Awake => {}
+            // The kernel wakes it.
+            ReaderState::Asleep => return Ok(Put::NotHere),
+            ReaderState::Absent if now.ns_since(self.opened_at) < UNANSWERED_NS => {
+                return Ok(Put::NotHere);
+            }
+            ReaderState::Absent | ReaderState::Gone => return Err(End),
+        }
+        let Some(word) = self.writer.claim(words, len).map_err(|_| End)? else {
+            return Ok(Put::NotHere);
+        };
+        if let Err(Gone) = self.segment.write(word, pieces) {
+            return Ok(Put::Gone);
+        }
+        self.writer.publish(self.segment.words(), len);
+        self.is_unheard = true;
+        Ok(Put::Done)
+    }
+
+    /// What was published may not be seen before somebody says so.
+    fn is_to_be_told(&mut self) -> bool {
+        std::mem::take(&mut self.is_unheard)
+            && Writer::reader_after_publishing(self.segment.words()) != ReaderState::Awake
+    }
+
+    /// Nobody has read for too long what is there.
+    fn is_unread(&mut self, now: Instant) -> bool {
+        let Err(freed) = self.writer.is_drained(self.segment.words()) else {
+            self.unread = None;
+            return false;
+        };
+        match self.unread {
+            Some((since, before)) if before == freed => now.ns_since(since) >= UNREAD_NS,
+            _ => {
+                self.unread = Some((now, freed));
+                false
+            }
+        }
+    }
+}
+
+impl Link {
+    /// Opens a ring if this peer is sent enough and was not tried lately.
+    #[cold]
+    fn try_to_open(&mut self, now: Instant, local: SocketAddrV4) {
+        let State::None { datagrams, retry_at, backoff_ns } = &mut self.state else { return };
+        *datagrams += 1;
+        self.used_at = now;
+        if *datagrams < WORTH_DATAGRAMS || now < *retry_at {
+            return;
+        }
+        match open(local, self.to) {
+            Ok(segment) => {
+                // Not read yet, so that a datagram goes out to say that it is there.
+                self.state = State::Open(Box::new(Out {
+                    segment,
+                    writer: Writer::default(),
+                    opened_at: now,
+                    is_unheard: true,
+                    unread: None,
+                }));
+            }
+            Err(_) => {
+                *retry_at = now.plus_ns(*backoff_ns);
+                *backoff_ns = (*backoff_ns * 4).min(RETRY_MAX_NS);
+            }
+        }
+    }
+
+    /// The peer has given up the ring, or broke it.
+    #[cold]
+    fn forget(&mut self, now: Instant) {
+        self.close();
+        let retry_at = now.plus_ns(RETRY_MAX_NS);
+        self.state = State::None { datagrams: 0, retry_at, backoff_ns: RETRY_MAX_NS };
+    }
+
+    fn close(&self) {
+        if let State::Open(out) = &self.state {
+            Writer::close(out.segment.words());
+        }
+    }
+
+    #[cfg(test)]
+    fn is_read(&self) -> bool {
+        let State::Open(out) = &self.state else { return false };
+        matches!(Writer::reader(out.segment.words()), ReaderState::Awake | ReaderState::Asleep)
+    }
+}
+
+fn open(local: SocketAddrV4, to: SocketAddrV4) -> io::Result<Segment> {
+    // Closing a descriptor is a cancellation point.
+    let _uncancelled = Uncancelled::begin();
+    let doorstep = Doorstep::of(to)?;
+    let (segment, file) = Segment::create()?;
+    doorstep.hand_in(local, file.as_fd())?;
+    Ok(segment)
+}

@@ -1,0 +1,233 @@
+//! A ring of records between one writer and one reader, in words that both processes map (SRD-12.3).
+//!
+//! ```text
+//! words:  head of the ring (see below) | line 0 | line 1 | ... | line L-1
+//! record: a word (0, or PUBLISHED and the length), then the bytes, rounded up to lines of 64 bytes
+//! ```
+//! The reader looks at one word, the one where the next record will begin, so that an idle look touches nothing
+//! that changes and a short record costs one transfer of a line for the word and its first bytes together.
+//! The writer clears the word behind a record before it publishes the record.
+//!
+//! Neither side believes the other: what cannot be is [`Corrupt`], and the ring is given up (SRD-12.4). `loom/` tries all
+//! orders of the accesses below.
+
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Words of a line, of what processors hand over at once.
+const LINE_WORDS: usize = 8;
+pub(super) const LINE_BYTES: usize = LINE_WORDS * 8;
+/// Where the words are that are no records, each in a line of its own.
+pub(super) const FREED_AT: usize = 0;
+const READER_AT: usize = LINE_WORDS;
+const WRITER_AT: usize = 2 * LINE_WORDS;
+/// Words before the first line.
+const HEAD_WORDS: usize = 4 * LINE_WORDS;
+
+/// A record begins here. Its length is in the low half.
+pub(super) const PUBLISHED: u64 = 1 << 63;
+/// The rest of the ring is not used in this round.
+pub(super) const SKIP: u64 = 1 << 62;
+
+/// What the reader says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReaderState {
+    /// It has not mapped the ring yet.
+    Absent,
+    /// It looks at the ring.
+    Awake,
+    /// It waits on its socket.
+    Asleep,
+    /// It will not look again.
+    Gone,
+}
+
+impl ReaderState {
+    fn of(word: u64) -> Self {
+        match word {
+            0 => Self::Absent,
+            1 => Self::Awake,
+            2 => Self::Asleep,
+            _ => Self::Gone,
+        }
+    }
+}
+
+/// The other side has written what cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Corrupt;
+
+/// Words of a ring with `bytes` for records.
+pub(super) const fn words_for(bytes: usize) -> usize {
+    HEAD_WORDS + bytes / LINE_BYTES * LINE_WORDS
+}
+
+fn line_count(words: &[AtomicU64]) -> u64 {
+    ((words.len() - HEAD_WORDS) / LINE_WORDS) as u64
+}
+
+/// Lines that a record of `len` bytes takes.
+fn lines_of(len: usize) -> u64 {
+    (size_of::<u64>() + len).div_ceil(LINE_BYTES) as u64
+}
+
+/// The place of line number `at`, of all that there ever were.
+fn word_at(words: &[AtomicU64], at: u64) -> usize {
+    HEAD_WORDS + (at % line_count(words)) as usize * LINE_WORDS
+}
+
+/// The side that puts records in.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    /// Lines written since the beginning.
+    pub(super) at: u64,
+    /// Of them, those that the reader is known to have freed.
+    pub(super) freed: u64,
+}
+
+impl Writer {
+    /// Room for a record of `len` bytes: the first word of its bytes. `None` when there is none now.
+    ///
+    /// # Errors
+    /// [`Corrupt`].
+    #[inline]
+    pub(super) fn claim(
+        &mut self,
+        words: &[AtomicU64],
+        len: usize,
+    ) -> Result<Option<usize>, Corrupt> {
+        let (lines, needed) = (line_count(words), lines_of(len));
+        let to_end = lines - self.at % lines;
+        let skipped = if needed > to_end { to_end } else { 0 };
+        // And the line behind it, whose word is cleared.
+        let end = self.at + skipped + needed + 1;
+        if end > self.freed + lines {
+            self.look_at_freed(words)?;
+            if end > self.freed + lines {
+                return Ok(None);
+            }
+        }
+        if skipped > 0 {
+            let next = self.at + skipped;
+            words[word_at(words, next)].store(0, Ordering::Relaxed);
+            words[word_at(words, self.at)].store(SKIP, Ordering::Release);
+            self.at = next;
+        }
+        Ok(Some(word_at(words, self.at) + 1))
+    }
+
+    /// The record of `len` bytes that was claimed last is there.
+    #[inline]
+    pub(super) fn publish(&mut self, words: &[AtomicU64], len: usize) {
+        let next = self.at + lines_of(len);
+        words[word_at(words, next)].store(0, Ordering::Relaxed);
+        words[word_at(words, self.at)].store(PUBLISHED | len as u64, Ordering::Release);
+        self.at = next;
+    }
+
+    fn look_at_freed(&mut self, words: &[AtomicU64]) -> Result<(), Corrupt> {
+        let freed = words[FREED_AT].load(Ordering::Acquire);
+        if !(self.freed..=self.at).contains(&freed) {
+            return Err(Corrupt);
+        }
+        self.freed = freed;
+        Ok(())
+    }
+
+    /// What the reader says of itself, before something is written.
+    #[inline]
+    pub(super) fn reader(words: &[AtomicU64]) -> ReaderState {
+        ReaderState::of(words[READER_AT].load(Ordering::Acquire))
+    }
+
+    /// As [`Writer::reader`], after something was published: a reader that is not seen asleep here sees the
+    /// record before it sleeps (SRD-12.5).
+    #[inline]
+    pub(super) fn reader_after_publishing(words: &[AtomicU64]) -> ReaderState {
+        fence(Ordering::SeqCst);
+        Self::reader(words)
+    }
+
+    /// The reader has taken all; if not, how much it has.
+    pub(super) fn is_drained(&self, words: &[AtomicU64]) -> Result<(), u64> {
+        let freed = words[FREED_AT].load(Ordering::Acquire);
+        if freed == self.at { Ok(()) } else { Err(freed) }
+    }
+
+    /// Nothing more will come.
+    pub(super) fn close(words: &[AtomicU64]) {
+        words[WRITER_AT].store(1, Ordering::Release);
+    }
+}
+
+/// A record that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The first word of its bytes.
+    pub(super) word: usize,
+    pub(super) len: usize,
+}
+
+/// The side that takes records out.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    pub(super) at: u64,
+    /// What the writer was told.
+    pub(super) freed: u64,
+}
+
+impl Reader {
+    /// The next record, which is the reader's until [`Reader::pass`].
+    ///
+    /// # Errors
+    /// [`Corrupt`].
+    #[inline]
+    pub(super) fn find(&mut self, words: &[AtomicU64]) -> Result<Option<Found>, Corrupt> {
+        let mut word = words[word_at(words, self.at)].load(Ordering::Acquire);
+        if word == SKIP {
+            let lines = line_count(words);
+            self.at += lines - self.at % lines;
+            word = words[word_at(words, self.at)].load(Ordering::Acquire);
+        }
+        if word == 0 {
+            // A writer that doubts whether anybody reads looks at it.
+            if self.freed != self.at {
+                self.free(words);
+            }
+            return Ok(None);
+        }
+        let len = (word ^ PUBLISHED) as usize;
+        let to_end = line_count(words) - self.at % line_count(words);
+        if word & PUBLISHED == 0 || len >= words.len() * 8 || lines_of(len) > to_end {
+            return Err(Corrupt);
+        }
+        Ok(Some(Found { word: word_at(words, self.at) + 1, len }))
+    }
+
+    /// The record found last was taken.
+    #[inline]
+    pub(super) fn pass(&mut self, words: &[AtomicU64], found: Found) {
+        self.at += lines_of(found.len);
+        // Not each time: the writer would have to fetch the line of the word each time.
+        if self.at - self.freed >= line_count(words) / 8 {
+            self.free(words);
+        }
+    }
+
+    /// Tells the writer what is free.
+    fn free(&mut self, words: &[AtomicU64]) {
+        self.freed = self.at;
+        words[FREED_AT].store(self.at, Ordering::Release);
+    }
+
+    /// Says how the reader is from now on. After [`ReaderState::Asleep`] it must look once more: the writer
+    /// may have published something before it could know.
+    pub(super) fn say(words: &[AtomicU64], state: ReaderState) {
+        words[READER_AT].store(state as u64, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    /// The writer will not publish anything more.
+    pub(super) fn is_writer_gone(words: &[AtomicU64]) -> bool {
+        words[WRITER_AT].load(Ordering::Acquire) != 0
+    }
+}

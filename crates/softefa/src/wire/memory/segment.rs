@@ -1,0 +1,186 @@
+//! The memory of a ring: a file without a name, sealed so that its length stays as it is (SRD-12.2).
+
+use std::fs::File;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use rustix::fs::{MemfdFlags, SealFlags};
+
+use super::door::Door;
+use super::ring;
+use crate::descriptor::with_descriptor;
+use crate::mapped::Mapped;
+use crate::memory::{self, Gone, Piece};
+
+/// Bytes for records: more than a window, so that a ring is full only when its reader is stopped.
+const RING_BYTES: usize = 2 << 20;
+const WORDS: usize = ring::words_for(RING_BYTES);
+/// What the rings of a process may take, each way.
+const ALL_BYTES_MAX: usize = 256 << 20;
+/// From here on a copy by one instruction is faster than one by words.
+const LONG_BYTES: usize = 512;
+
+/// The file may neither shrink, which would end who reads it, nor grow, nor be unsealed.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+/// A share of what the rings of this process may take.
+#[derive(Debug)]
+struct Share(&'static AtomicUsize);
+
+impl Share {
+    fn take(of: &'static AtomicUsize) -> io::Result<Self> {
+        let before = of.fetch_add(RING_BYTES, Ordering::Relaxed);
+        let share = Self(of);
+        if before + RING_BYTES > ALL_BYTES_MAX {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        Ok(share)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.0.fetch_sub(RING_BYTES, Ordering::Relaxed);
+    }
+}
+
+/// The words of a ring.
+#[derive(Debug)]
+pub(super) struct Segment {
+    words: Mapped,
+    _share: Share,
+}
+
+impl Segment {
+    /// A fresh one, to be written, and its file for the reader.
+    pub(super) fn create() -> io::Result<(Self, OwnedFd)> {
+        static WRITTEN: AtomicUsize = AtomicUsize::new(0);
+        let share = Share::take(&WRITTEN)?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = with_descriptor(|| Ok(rustix::fs::memfd_create("softefa-ring", flags)?))?;
+        rustix::fs::ftruncate(&file, (WORDS * size_of::<u64>()) as u64)?;
+        rustix::fs::fcntl_add_seals(&file, SEALS)?;
+        let file = File::from(file);
+        let words = Mapped::new(&file, WORDS)?;
+        Ok((Self { words, _share: share }, file.into()))
+    }
+
+    /// That of another process, to be read.
+    pub(super) fn open(file: OwnedFd) -> io::Result<Self> {
+        static READ: AtomicUsize = AtomicUsize::new(0);
+        let share = Share::take(&READ)?;
+        if !is_sealed(file.as_fd())? {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a ring that may change its length",
+            ));
+        }
+        let words = Mapped::new(&File::from(file), WORDS)?;
+        Ok(Self { words, _share: share })
+    }
+
+    pub(super) fn words(&self) -> &[AtomicU64] {
+        &self.words
+    }
+
+    /// Writes `pieces` from `word` on; the first is memory of ours, and each lies inside of the ring.
+    pub(super) fn write(&self, word: usize, pieces: &[Piece]) -> Result<(), Gone> {
+        let mut at = self.addr_of(word);
+        for piece in pieces {
+            memory::copy_to(at, piece.addr, piece.len)?;
+            at += piece.len as u64;
+        }
+        Ok(())
+    }
+
+    /// Appends the `len` bytes from `word` on to `out`: another process may change them meanwhile, and the
+    /// copy is what counts.
+    #[inline]
+    pub(super) fn read(&self, word: usize, len: usize, out: &mut Vec<u8>) {
+        let words = &self.words[word..word + len.div_ceil(size_of::<u64>())];
+        if len >= LONG_BYTES && memory::copy_out(self.addr_of(word), len, out).is_ok() {
+            return;
+        }
+        let end = out.len() + len;
+        out.reserve(words.len() * size_of::<u64>());
+        for word in words {
+            out.extend_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        out.truncate(end);
+    }
+
+    fn addr_of(&self, word: usize) -> u64 {
+        self.words[word..].as_ptr() as usize as u64
+    }
+}
+
+fn is_sealed(file: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(rustix::fs::fcntl_get_seals(file)?.contains(SEALS))
+}
+
+/// Tries whether this process can share memory with others as [`crate::WireChoice::Shm`] needs it.
+///
+/// # Errors
+/// What the operating system refuses: files in memory (`memfd_create`), their sealing, their mapping, or
+/// abstract Unix sockets.
+pub fn check() -> io::Result<()> {
+    let (_, file) = Segment::create()?;
+    Segment::open(file)?;
+    // A name that no queue pair has.
+    let nobody = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    match Door::open(nobody) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_side_writes_the_other_reads() {
+        let (ours, file) = Segment::create().unwrap();
+        let theirs = Segment::open(file).unwrap();
+        for len in [0, 1, 7, 8, 9, 511, 512, 9000] {
+            let bytes: Vec<u8> = (0..len).map(|i| i as u8 ^ 0x5A).collect();
+            let piece =
+                |bytes: &[u8]| Piece { addr: bytes.as_ptr() as usize as u64, len: bytes.len() };
+            let (head, rest) = bytes.split_at(len / 3);
+            ours.write(40, &[piece(head), piece(rest)]).unwrap();
+            let mut out = vec![1];
+            theirs.read(40, len, &mut out);
+            assert_eq!(out, [&[1][..], &bytes].concat());
+        }
+    }
+
+    /// A file that shrinks under its reader ends it with SIGBUS.
+    #[test]
+    fn a_file_that_may_shrink_is_refused() {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = rustix::fs::memfd_create("loose", flags).unwrap();
+        rustix::fs::ftruncate(&file, (WORDS * 8) as u64).unwrap();
+        assert_eq!(Segment::open(file).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let short = rustix::fs::memfd_create("short", flags).unwrap();
+        rustix::fs::ftruncate(&short, 4096).unwrap();
+        rustix::fs::fcntl_add_seals(&short, SEALS).unwrap();
+        assert_eq!(Segment::open(short).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_process_has_rings_up_to_a_bound() {
+        let mut all = Vec::new();
+        let refused = loop {
+            match Segment::create() {
+                Ok(segment) => all.push(segment),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused.kind(), io::ErrorKind::QuotaExceeded);
+        assert!(all.len() <= ALL_BYTES_MAX / RING_BYTES);
+        drop(all);
+        Segment::create().unwrap();
+    }
+}

@@ -1,0 +1,290 @@
+//! Two queue pairs' wires, and what strangers and enemies do to them.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use srd::wire::ud::UdRepr;
+
+use super::door::Doorstep;
+use super::ring::{ReaderState, words_for};
+use super::segment::Segment;
+use super::*;
+use crate::capture::Capture;
+use crate::framing::{Framing, Layout};
+use crate::memory::Piece;
+use crate::wire::paths::PathSockets;
+
+const NOW: Instant = Instant::ZERO;
+
+fn wire() -> (MemoryWire, SocketAddrV4) {
+    let sockets = PathSockets::bind(Ipv4Addr::LOCALHOST, 1).unwrap();
+    loop {
+        let probe = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, probe.local_addr().unwrap().port());
+        drop(probe);
+        // Another test may have taken it.
+        let capture = Arc::new(Capture::never());
+        if let Ok(udp) = UdpWire::bind(at, Arc::clone(&sockets), &capture, Layout::Srd) {
+            return (MemoryWire::new(udp, at, &[]), at);
+        }
+    }
+}
+
+fn header(number: u32, len: usize) -> [u8; UdRepr::LEN] {
+    let (path, len) = (srd::PathId(0), u16::try_from(len).unwrap());
+    let mut raw = [0; UdRepr::LEN];
+    UdRepr { path, src_qpn: 1, dst_qpn: 2, qkey: 3, imm: number, op: 0, flags: 0, len }
+        .emit(&mut raw);
+    raw
+}
+
+fn payload(number: u32, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i as u32 ^ number) as u8).collect()
+}
+
+fn piece(bytes: &[u8]) -> Piece {
+    Piece { addr: bytes.as_ptr() as usize as u64, len: bytes.len() }
+}
+
+fn send(from: &mut MemoryWire, to: SocketAddrV4, via: Via, number: u32, len: usize) -> Sent {
+    let mut batch = Batch::new(&Framing::Done, 1000, 0);
+    let (header, body) = (header(number, len), payload(number, len));
+    batch.push(&mut Framing::Done, to, via, &header, [piece(&body)].into_iter()).unwrap();
+    from.send(NOW, &mut batch)
+}
+
+/// Numbers of what has arrived, its contents checked.
+fn take(at: &mut MemoryWire) -> Vec<u32> {
+    let mut numbers = Vec::new();
+    let mut in_vain = 0;
+    // The first look at the socket may find a nudge only.
+    while in_vain < 2 {
+        let Some(run) = at.receive(NOW) else {
+            in_vain += 1;
+            at.socket_seen_at = Instant::ZERO;
+            at.is_socket_busy = true;
+            continue;
+        };
+        for datagram in run.bytes.chunks(run.segment) {
+            let repr = UdRepr::parse(datagram, datagram.len()).unwrap();
+            assert_eq!(datagram[UdRepr::LEN..], payload(repr.imm, usize::from(repr.len)));
+            numbers.push(repr.imm);
+        }
+    }
+    numbers
+}
+
+/// Two wires with a ring from the first to the second.
+fn linked() -> (MemoryWire, MemoryWire, SocketAddrV4) {
+    let ((mut a, _), (mut b, to)) = (wire(), wire());
+    for number in 0..100 {
+        if send(&mut a, to, Via::Path(0), number, 64).memory_pkts == 1 {
+            assert_eq!(take(&mut b), [number]);
+            return (a, b, to);
+        }
+        take(&mut b);
+        // What was refused once may be tried again.
+        std::thread::sleep(std::time::Duration::from_micros(100));
+        a.outbox.hurry();
+    }
+    panic!("no ring was opened for 100 datagrams");
+}
+
+#[test]
+fn datagrams_of_all_lengths_arrive_in_order() {
+    let (mut a, mut b, to) = linked();
+    for round in 0..20 {
+        let lens = (0..60).map(|i| (i * 149 + round * 31) as usize % 9000);
+        let numbers: Vec<u32> = (0..60).map(|i| round * 100 + i).collect();
+        for (number, len) in numbers.iter().zip(lens) {
+            assert_eq!(send(&mut a, to, Via::Path(0), *number, len).memory_pkts, 1);
+        }
+        assert_eq!(take(&mut b), numbers);
+    }
+}
+
+/// SRD-12.6.
+#[test]
+fn what_the_kernel_must_see_goes_through_it() {
+    let (mut a, mut b, to) = linked();
+    for via in [Via::Kernel(0), Via::OwnSocket] {
+        let sent = send(&mut a, to, via, 7, 64);
+        assert_eq!((sent.pkts, sent.memory_pkts, sent.syscalls), (1, 0, 1), "{via:?}");
+        assert_eq!(take(&mut b), [7]);
+    }
+}
+
+#[test]
+fn a_full_ring_leaves_the_rest_to_the_kernel() {
+    let (mut a, mut b, to) = linked();
+    let sent: Vec<_> = (0..300).map(|i| send(&mut a, to, Via::Path(0), i, 8192)).collect();
+    let through_memory = sent.iter().filter(|sent| sent.memory_pkts == 1).count();
+    assert!((200..300).contains(&through_memory), "{through_memory} of 300");
+    assert!(sent.iter().all(|sent| sent.pkts == 1));
+    let mut got = take(&mut b);
+    got.sort_unstable();
+    assert_eq!(got, (0..300).collect::<Vec<_>>());
+    assert_eq!(send(&mut a, to, Via::Path(0), 5, 8192).memory_pkts, 1, "there is room again");
+}
+
+/// A sleeper is woken by its socket; what was put into the ring before it slept is found (SRD-12.5).
+#[test]
+fn sleepers_are_reached_through_the_kernel() {
+    let (mut a, mut b, to) = linked();
+    send(&mut a, to, Via::Path(0), 1, 64);
+    assert!(b.sleep(), "something is there");
+    assert_eq!(take(&mut b), [1]);
+    assert!(!b.sleep());
+    assert_eq!(send(&mut a, to, Via::Path(0), 2, 64).memory_pkts, 0);
+    assert_eq!(take(&mut b), [2]);
+    b.wake();
+    assert_eq!(send(&mut a, to, Via::Path(0), 3, 64).memory_pkts, 1);
+    assert_eq!(take(&mut b), [3]);
+}
+
+/// Memory that was unmapped behind our back ends its message, and nothing else.
+#[test]
+fn memory_that_is_gone_ends_its_message_alone() {
+    crate::memory::signals::install();
+    let (mut a, mut b, to) = linked();
+    let mut batch = Batch::new(&Framing::Done, 1000, 0);
+    let gone = Piece { addr: 4096, len: 1000 };
+    let place = batch
+        .push(&mut Framing::Done, to, Via::Path(0), &header(1, 1000), [gone].into_iter())
+        .unwrap();
+    a.send(NOW, &mut batch);
+    let impossible = batch.take_impossible().unwrap();
+    assert_eq!((impossible.place, impossible.status), (place, Status::LocalInvalidLkey));
+    assert_eq!(send(&mut a, to, Via::Path(0), 2, 64).memory_pkts, 1);
+    assert_eq!(take(&mut b), [2]);
+}
+
+#[test]
+fn who_leaves_is_reached_through_the_kernel() {
+    let (mut a, mut b, to) = linked();
+    b.leave_rings();
+    let sent = send(&mut a, to, Via::Path(0), 1, 64);
+    assert_eq!((sent.pkts, sent.memory_pkts), (1, 0));
+    assert_eq!(take(&mut b), [1]);
+    a.leave_rings();
+    assert_eq!(send(&mut a, to, Via::Path(0), 2, 64).memory_pkts, 0);
+}
+
+/// A reader that was killed says nothing; somebody else may have its address by now.
+#[test]
+fn a_ring_that_nobody_reads_is_given_up_when_datagrams_are_repeated() {
+    let (mut a, b, to) = linked();
+    send(&mut a, to, Via::Path(0), 1, 64);
+    let doubt = |a: &mut MemoryWire, at_ms: u64| {
+        a.outbox.doubt(Instant::from_ns(at_ms * 1_000_000), to);
+        a.outbox.read_by().count()
+    };
+    assert_eq!([0, 60, 99].map(|at_ms| doubt(&mut a, at_ms)), [1, 1, 1]);
+    assert_eq!(doubt(&mut a, 100), 0);
+    drop(b);
+}
+
+/// A process of the same user writes whatever it likes wherever it can while the ring is read (SRD-12.4).
+#[test]
+fn a_hostile_writer_harms_nobody() {
+    let (mut b, to) = wire();
+    let (mut good, _) = wire();
+    // So that there is a door.
+    send(&mut good, to, Via::Path(0), 1, 64);
+    assert_eq!(take(&mut b), [1]);
+    let (segment, file) = Segment::create().unwrap();
+    let from = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);
+    Doorstep::of(to).unwrap().hand_in(from, file.as_fd()).unwrap();
+    good.udp.nudge(to);
+    take(&mut b);
+    assert_eq!(b.inbox.written_by().collect::<Vec<_>>(), [from]);
+    let is_over = AtomicBool::new(false);
+    let (mut datagrams, mut rings) = (0, 1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut state = 1u64;
+            while !is_over.load(Ordering::Relaxed) {
+                for word in segment.words() {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let value = match state >> 61 {
+                        0..=3 => 1 << 63 | (state >> 40 & 0x3FFF),
+                        4 => 1 << 62,
+                        5 => 0,
+                        _ => state,
+                    };
+                    word.store(value, Ordering::Relaxed);
+                }
+            }
+        });
+        let begin = std::time::Instant::now();
+        while begin.elapsed().as_millis() < 300 {
+            while let Some(run) = b.inbox.take(NOW, &mut b.buffer) {
+                assert!(run.segment >= 1 && b.buffer.len() <= words_for(2 << 20) * 8);
+                datagrams += 1;
+            }
+            // Given up: the enemy comes again.
+            b.inbox.tidy(Instant::from_ns(u64::MAX >> 1));
+            b.inbox.hurry();
+            if b.inbox.is_empty() {
+                rings += 1;
+                Doorstep::of(to).unwrap().hand_in(from, file.as_fd()).unwrap();
+                b.greet(NOW, *from.ip(), 0);
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(datagrams > 0 && rings > 1, "{datagrams} datagrams of {rings} rings");
+    send(&mut good, to, Via::Kernel(0), 2, 64);
+    b.inbox = Inbox::default();
+    assert_eq!(take(&mut b), [2]);
+}
+
+/// What a reader can write leads a writer nowhere but to the kernel.
+#[test]
+fn a_hostile_reader_harms_nobody() {
+    let ((mut a, _), (mut b, to)) = (wire(), wire());
+    send(&mut a, to, Via::Path(0), 1, 64);
+    assert_eq!(take(&mut b), [1]);
+    let Entrance::Open(door) = &b.entrance else { panic!("{:?}", b.entrance) };
+    // Not let in by the wire, but by somebody who reads it otherwise.
+    let file = std::iter::from_fn(|| {
+        a.outbox.hurry();
+        send(&mut a, to, Via::Path(0), 9, 64);
+        Some(door.next())
+    });
+    let visitor = file.take(100).flatten().next().expect("a ring is handed in");
+    let theirs = Segment::open(visitor.file).unwrap();
+    let words = theirs.words();
+    ring::Reader::say(words, ReaderState::Awake);
+    let mut through_memory = 0;
+    for freed in [0, u64::MAX, 1 << 40] {
+        words[0].store(freed, Ordering::Relaxed);
+        for number in 0..1000 {
+            let sent = send(&mut a, to, Via::Path(0), number, 4096);
+            through_memory += sent.memory_pkts;
+            assert_eq!(sent.pkts, 1);
+        }
+    }
+    assert!((1..600).contains(&through_memory), "{through_memory}");
+    assert_eq!(a.outbox.read_by().count(), 0, "it was given up");
+}
+
+/// Whoever has the same address in another network has no door here.
+#[test]
+fn another_network_is_reached_through_the_kernel() {
+    let (mut b, to) = wire();
+    let (mut a, _) = wire();
+    send(&mut a, to, Via::Path(0), 1, 64);
+    assert_eq!(take(&mut b), [1]);
+    assert!(Doorstep::of(to).is_ok());
+    let elsewhere = std::thread::spawn(move || {
+        // SAFETY: changes the network of this thread alone.
+        let is_apart = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;
+        is_apart.then(|| Doorstep::of(to).map(drop).map_err(|error| error.kind()))
+    });
+    match elsewhere.join().unwrap() {
+        Some(found) => assert_eq!(found, Err(std::io::ErrorKind::ConnectionRefused)),
+        None => eprintln!("SKIPPED: a network of its own needs root"),
+    }
+}

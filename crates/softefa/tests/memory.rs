@@ -1,0 +1,279 @@
+//! Programs of one user on one machine reach each other through shared memory, and notice nothing of it but
+//! the time.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::{Side, settled_by, side, side_of, up};
+use softefa::counters::Counter;
+use softefa::{Ah, Channel, CompletionOp, Config, Cq, QpKind, SendOp, Status, WireChoice};
+
+const READER: &str = "SOFTEFA_TEST_MEMORY_READER";
+
+fn count(of: &Side, counter: Counter) -> u64 {
+    of.device.counters().get(counter)
+}
+
+/// Sends `count` numbered messages of changing lengths one after the other, some on their way at a time; every
+/// one arrives once and as it was.
+fn exchange(a: &mut Side, b: &Side, count: u64) {
+    const SLOTS: u64 = 16;
+    let ah = a.ah(b);
+    let (mut posted, mut sent, mut received) = (0, 0, 0);
+    let len_of = |number: u64| 8 + (number * 37 % 2000) as u32;
+    let mut seen = vec![false; count as usize];
+    let begin = Instant::now();
+    let (mut queued, mut free) = (0, (0..SLOTS).collect::<Vec<_>>());
+    while sent < count || received < count {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{sent} sent, {received} received");
+        while queued < count && queued - received < SLOTS {
+            b.post_recv(queued % SLOTS, 4096 * (queued % SLOTS) as usize, 4096);
+            queued += 1;
+        }
+        while posted < queued
+            && let Some(slot) = free.pop()
+        {
+            let at = 4096 * slot as usize;
+            a.fill(at, &u64::to_le_bytes(posted));
+            a.post(slot, &ah, b.qp.qpn(), SendOp::Send, &[a.sge(at, len_of(posted))]);
+            posted += 1;
+        }
+        a.cq.poll(16, |done| {
+            assert_eq!(done.status, Status::Ok);
+            free.push(done.wr_id);
+            sent += 1;
+        });
+        b.cq.poll(16, |done| {
+            assert_eq!(done.status, Status::Ok);
+            let at = 4096 * done.wr_id as usize;
+            let number = u64::from_le_bytes(b.bytes(at, 8).try_into().expect("eight bytes"));
+            assert_eq!(done.byte_len, len_of(number));
+            assert!(!std::mem::replace(&mut seen[number as usize], true), "{number} came twice");
+            received += 1;
+        });
+    }
+}
+
+#[test]
+fn most_packets_go_through_memory() {
+    let (mut a, b) = (side(QpKind::Srd, ""), side(QpKind::Srd, ""));
+    exchange(&mut a, &b, 5000);
+    let (sent, through) = (count(&a, Counter::TxPkts), count(&a, Counter::TxMemoryPkts));
+    // Those for a side that loses its processor for a while go through the kernel, which wakes it.
+    assert!(through > 500, "{through} of {sent} packets");
+    assert_eq!(through, count(&b, Counter::RxMemoryPkts));
+}
+
+#[test]
+fn udp_is_udp() {
+    let config = Config { wire: WireChoice::Udp, ..Config::default() };
+    let (mut a, b) = (side_of(QpKind::Srd, &config), side_of(QpKind::Srd, &config));
+    exchange(&mut a, &b, 1000);
+    assert_eq!((count(&a, Counter::TxMemoryPkts), count(&b, Counter::RxMemoryPkts)), (0, 0));
+    assert!(count(&a, Counter::TxPkts) >= 1000);
+}
+
+/// One side without memory: the other does not wait for it.
+#[test]
+fn one_side_that_wants_udp_gets_it() {
+    let config = Config { wire: WireChoice::Udp, ..Config::default() };
+    let (mut a, b) = (side(QpKind::Srd, ""), side_of(QpKind::Srd, &config));
+    exchange(&mut a, &b, 1000);
+    assert_eq!(count(&a, Counter::TxMemoryPkts), 0);
+}
+
+/// Faults are above the wire: what is lost, doubled and late is so in memory, too.
+#[test]
+fn faults_happen_in_memory_as_well() {
+    let fault = "loss=2%,reorder=20%,dup=2%,mangle=1%,seed=3";
+    let (mut a, b) = (side(QpKind::Srd, fault), side(QpKind::Srd, fault));
+    exchange(&mut a, &b, 3000);
+    assert!(count(&a, Counter::TxMemoryPkts) > 2000);
+    for counter in [Counter::FaultLost, Counter::FaultDuplicated, Counter::FaultMangled] {
+        assert!(count(&a, counter) > 10, "{counter:?}");
+    }
+    assert!(count(&a, Counter::RetransPkts) > 10);
+}
+
+#[test]
+fn sealed_packets_go_through_memory() {
+    let sealed = common::sealing::keyed(1, "");
+    let (mut a, b) = (side_of(QpKind::Srd, &sealed), side_of(QpKind::Srd, &sealed));
+    exchange(&mut a, &b, 2000);
+    assert!(count(&a, Counter::TxMemoryPkts) > 1000);
+    assert_eq!(count(&b, Counter::RxSealErrors), 0);
+}
+
+/// Until the next event.
+fn sleep_on(channel: &Channel) {
+    let mut count = [0u8; 8];
+    // SAFETY: eight bytes of room; the descriptor lives as long as the channel.
+    let got = unsafe { libc::read(channel.fd(), count.as_mut_ptr().cast(), 8) };
+    assert_eq!(got, 8);
+    let event = channel.take_event().expect("open").expect("an event");
+    event.acknowledge_events(1);
+}
+
+/// A program that sleeps on a channel between messages, each of which must wake it.
+#[test]
+fn a_sleeper_is_woken_by_every_message() {
+    let (mut a, b) = (side(QpKind::Srd, ""), side(QpKind::Srd, ""));
+    // Rings are open before anybody sleeps.
+    exchange(&mut a, &b, 500);
+    let channel = Channel::create().expect("a channel");
+    let cq = Cq::create_on(&b.device, 64, Some(&channel)).expect("a queue");
+    let qp = softefa::Qp::create(b.qp.pd(), common::init(QpKind::Srd, &cq)).expect("a queue pair");
+    up(&qp, 7);
+    let ah = a.ah(&b);
+    let through_before = count(&a, Counter::TxMemoryPkts);
+    let rounds = 300u64;
+    std::thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            let mut received = 0;
+            while received < rounds {
+                cq.arm().expect("armed");
+                let mut taken = 0;
+                cq.poll(16, |done| {
+                    assert_eq!(done.status, Status::Ok);
+                    taken += 1;
+                });
+                for _ in 0..taken {
+                    qp.post_recv(0, &[b.sge(0, 64)]).expect("posted");
+                }
+                received += taken;
+                if taken == 0 && received < rounds {
+                    sleep_on(&channel);
+                }
+            }
+        });
+        (0..16).for_each(|i| qp.post_recv(i, &[b.sge(0, 64)]).expect("posted"));
+        for number in 0..rounds {
+            a.fill(0, &number.to_le_bytes());
+            a.post(number, &ah, qp.qpn(), SendOp::Send, &[a.sge(0, 64)]);
+            let done = settled_by(Duration::from_secs(20), || a.cq.poll_one());
+            assert_eq!(
+                (done.status, done.op),
+                (Status::Ok, CompletionOp::Send),
+                "message {number}"
+            );
+        }
+        sleeper.join().expect("it received all");
+    });
+    println!("{} through memory", count(&a, Counter::TxMemoryPkts) - through_before);
+    cq.retire_events();
+}
+
+/// A process that receives until it is killed.
+fn be_reader() {
+    let b = side(QpKind::Srd, "");
+    (0..256).for_each(|i| b.post_recv(i, 0, 64));
+    println!("reader {}", b.qp.qpn());
+    std::io::stdout().flush().expect("said");
+    loop {
+        let mut taken = 0;
+        b.cq.poll(16, |_| taken += 1);
+        (0..taken).for_each(|_| b.post_recv(0, 0, 64));
+    }
+}
+
+fn start_reader(test: &str) -> (Child, u16) {
+    let mut child = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", test, "--nocapture"])
+        .env(READER, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a second process");
+    let mut said = BufReader::new(child.stdout.take().expect("its output"));
+    let qpn = qpn_of(&mut said);
+    (child, qpn)
+}
+
+fn qpn_of(said: &mut BufReader<ChildStdout>) -> u16 {
+    let mut line = String::new();
+    while said.read_line(&mut line).expect("its output") > 0 {
+        if let Some((_, qpn)) = line.split_once("reader ") {
+            return qpn.trim().parse().expect("a number");
+        }
+        line.clear();
+    }
+    panic!("the reader ended before it said its number");
+}
+
+/// Keeps messages on their way to `qpn` until `until` packets went through memory, or one fails.
+fn stream(a: &Side, ah: &Arc<Ah>, qpn: u16, until: u64) -> Option<Status> {
+    let mut on_its_way = 0;
+    let begin = Instant::now();
+    while count(a, Counter::TxMemoryPkts) < until {
+        assert!(begin.elapsed() < Duration::from_secs(60), "no end, and no failure");
+        while on_its_way < 64 {
+            a.post(0, ah, qpn, SendOp::Send, &[a.sge(0, 64)]);
+            on_its_way += 1;
+        }
+        let mut failed = None;
+        on_its_way -= a.cq.poll(64, |done| {
+            failed = failed.or_else(|| (done.status != Status::Ok).then_some(done.status));
+        });
+        if failed.is_some() {
+            return failed;
+        }
+    }
+    None
+}
+
+/// What was in the ring is repeated through the kernel, which knows that nobody is there.
+#[test]
+fn a_killed_reader_is_told_by_the_kernel() {
+    const NAME: &str = "a_killed_reader_is_told_by_the_kernel";
+    if std::env::var_os(READER).is_some() {
+        return be_reader();
+    }
+    for _ in 0..5 {
+        let (mut child, qpn) = start_reader(NAME);
+        let a = side(QpKind::Srd, "");
+        let ah = a.ah(&a);
+        assert_eq!(stream(&a, &ah, qpn, 2000), None);
+        child.kill().expect("killed");
+        child.wait().expect("its end");
+        let begin = Instant::now();
+        let status = stream(&a, &ah, qpn, u64::MAX);
+        assert_eq!(status, Some(Status::RemoteBadDestQpn));
+        assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    }
+}
+
+/// A reader that is stopped for a while loses nothing.
+#[test]
+fn a_stopped_reader_goes_on() {
+    const NAME: &str = "a_stopped_reader_goes_on";
+    if std::env::var_os(READER).is_some() {
+        return be_reader();
+    }
+    let (mut child, qpn) = start_reader(NAME);
+    let signal = |signal| {
+        // SAFETY: a child of ours that nobody has waited for.
+        assert_eq!(unsafe { libc::kill(child.id().cast_signed(), signal) }, 0);
+    };
+    let a = side(QpKind::Srd, "");
+    let ah = a.ah(&a);
+    assert_eq!(stream(&a, &ah, qpn, 2000), None);
+    signal(libc::SIGSTOP);
+    let (begin, mut ended) = (Instant::now(), 0);
+    (0..64).for_each(|i| a.post(i, &ah, qpn, SendOp::Send, &[a.sge(0, 64)]));
+    while begin.elapsed() < Duration::from_millis(1500) {
+        ended += a.cq.poll(64, |done| assert_eq!(done.status, Status::Ok));
+    }
+    signal(libc::SIGCONT);
+    while ended < 64 {
+        let done = settled_by(Duration::from_secs(20), || a.cq.poll_one());
+        assert_eq!(done.status, Status::Ok);
+        ended += 1;
+    }
+    let so_far = count(&a, Counter::TxMemoryPkts);
+    assert_eq!(stream(&a, &ah, qpn, so_far + 1000), None, "through memory again");
+    child.kill().expect("killed");
+    child.wait().expect("its end");
+}
