@@ -96,6 +96,7 @@ pub(crate) fn to_json(processes: &[ProcessCounters]) -> Value {
             json!({
                 "device": process.device,
                 "pid": process.pid,
+                "through_memory": links(process),
                 "counters": object(&process.values),
             })
         })
@@ -111,6 +112,29 @@ pub(crate) fn to_json(processes: &[ProcessCounters]) -> Value {
 /// `{NAME: VALUE..}`.
 pub(crate) fn object(values: &[(&'static str, u64)]) -> Map<String, Value> {
     values.iter().map(|&(name, value)| (name.to_owned(), json!(value))).collect()
+}
+
+/// `[{"qpn", "to"}..]`: what is sent from one queue pair to another through memory; the rest is UDP.
+pub(crate) fn links(process: &ProcessCounters) -> Value {
+    process.links.iter().map(|link| json!({ "qpn": link.qpn, "to": link.to.to_string() })).collect()
+}
+
+/// Which wire a process uses towards whom.
+fn wires(process: &ProcessCounters) -> String {
+    let to: Vec<_> =
+        process.links.iter().map(|link| format!("{} to {}", link.qpn, link.to)).collect();
+    if to.is_empty() {
+        return "UDP to all".to_owned();
+    }
+    format!("memory from {}; UDP to all others", to.join(", "))
+}
+
+/// A line per running process and device that says which wire it uses towards whom.
+pub(crate) fn to_wire_lines(processes: &[ProcessCounters]) -> Vec<String> {
+    let running = processes.iter().filter(|process| process.is_running());
+    running
+        .map(|process| format!("{} pid {}: wire {}", process.device, process.pid, wires(process)))
+        .collect()
 }
 
 /// One line per process and device with what it counted; zeros are left out.
@@ -137,7 +161,14 @@ mod tests {
     fn process(pid: u32, tx_pkts: u64) -> ProcessCounters {
         let values = vec![("tx_pkts", tx_pkts), ("rx_pkts", 0)];
         let addr = std::net::Ipv4Addr::LOCALHOST;
-        ProcessCounters { device: "rdmap0s6".into(), addr, pid, start_ticks: 0, values }
+        ProcessCounters {
+            device: "rdmap0s6".into(),
+            addr,
+            pid,
+            start_ticks: 0,
+            links: vec![],
+            values,
+        }
     }
 
     #[test]

@@ -108,6 +108,7 @@ fn to_text(config: &Config, devices: &[Arc<Device>], running: &[Running]) -> Str
         }
     }
     lines.push(format!("sealed  {}", sealed(config)));
+    lines.push(format!("wire    {}", config.wire.name()));
     if config.faults.is_active() {
         lines.push(format!("faults  {}", config.faults));
     }
@@ -116,6 +117,9 @@ fn to_text(config: &Config, devices: &[Arc<Device>], running: &[Running]) -> Str
     }
     for (run, processes) in running {
         lines.push(format!("running {} ({})", run.program, run.path.display()));
+        for line in counters::to_wire_lines(processes) {
+            lines.push(format!("  {line}"));
+        }
         for line in counters::to_lines(processes) {
             lines.push(format!("  {line}"));
         }
@@ -147,6 +151,7 @@ fn to_json(config: &Config, devices: &[Arc<Device>], running: &[Running]) -> Val
         "devices": devices,
         "faults": config.faults.to_string(),
         "sealed": key,
+        "wire": config.wire.name(),
         "running": running,
     })
 }

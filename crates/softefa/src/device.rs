@@ -142,7 +142,7 @@ impl Device {
                 addr,
                 paths: config.paths_at(addr),
                 qps_max: attr.max_qp,
-                has_memory: config.wire != WireChoice::Udp,
+                memory: (config.wire != WireChoice::Udp).then(|| counters.links().clone()),
                 reuses_numbers: config.faults.qpn_reuse,
                 layout: sealing.layout(),
                 capture,

@@ -119,6 +119,7 @@ mod tests {
             addr: Ipv4Addr::LOCALHOST,
             pid,
             start_ticks: 1,
+            links: vec![],
             values: Counter::ALL.iter().map(|c| (c.name(), value(c))).collect(),
         }
     }

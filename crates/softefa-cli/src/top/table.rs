@@ -16,7 +16,7 @@ const GIGABIT_PER_BYTE: f64 = 8e-9;
 
 /// The figures. Bits are those above UDP, with the headers of the protocol; `BEHIND` is how many
 /// later messages at most had overtaken one, since the device was opened.
-pub(super) const COLUMNS: [Column; 11] = [
+pub(super) const COLUMNS: [Column; 12] = [
     Column { title: "SEND/s", key: "sends_per_s", value: |r| r.rate(Counter::SendWrs) },
     Column { title: "RECV/s", key: "receives_per_s", value: |r| r.rate(Counter::RecvWrs) },
     Column {
@@ -39,6 +39,7 @@ pub(super) const COLUMNS: [Column; 11] = [
         key: "rdma_write_gbit_per_s",
         value: |r| r.rate(Counter::RdmaWriteBytes) * GIGABIT_PER_BYTE,
     },
+    Column { title: "MEM %", key: "tx_memory_percent", value: memory_percent },
     Column { title: "RETX/s", key: "retransmits_per_s", value: |r| r.rate(Counter::RetransPkts) },
     Column { title: "RNR/s", key: "rnr_per_s", value: |r| r.rate(Counter::RxRnr) },
     Column { title: "DUP/s", key: "duplicates_per_s", value: |r| r.rate(Counter::RxDuplicates) },
@@ -53,6 +54,12 @@ pub(super) const COLUMNS: [Column; 11] = [
         value: |r| r.total(Counter::OutOfSequenceMax) as f64,
     },
 ];
+
+/// Share of the packets sent that went through memory and not over UDP.
+fn memory_percent(row: &Row) -> f64 {
+    let pkts = row.rate(Counter::TxPkts);
+    if pkts > 0.0 { 100.0 * row.rate(Counter::TxMemoryPkts) / pkts } else { 0.0 }
+}
 
 /// Columns of text in front of the figures; those that are numbers stand to the right.
 const TITLES: [&str; 4] = ["DEVICE", "ADDRESS", "PID", "PROGRAM"];

@@ -5,6 +5,7 @@
 mod harness;
 mod key_file;
 mod replace;
+mod wire;
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -22,7 +23,7 @@ fn fail(args: &[&str]) -> (i32, String) {
 
 #[test]
 fn bad_input_is_one_line_that_names_the_value() {
-    let cases: [(&[&str], i32, &[&str]); 12] = [
+    let cases: [(&[&str], i32, &[&str]); 13] = [
         (&["run"], 125, &["no program given", "usage"]),
         (&["run", "--stats"], 125, &["no program given"]),
         (&["run", "--fault", "los=1%", "--", "true"], 125, &["'los'", "loss", "reorder", "seed"]),
@@ -30,6 +31,7 @@ fn bad_input_is_one_line_that_names_the_value() {
         (&["run", "--device", "a=192.0.2.1", "--", "true"], 125, &["192.0.2.1", "not local"]),
         (&["run", "--device", "rdmap0s6", "--", "true"], 125, &["rdmap0s6", "NAME=IP"]),
         (&["run", "--profile", "efa9", "--", "true"], 125, &["efa9", "efa0", "efa2"]),
+        (&["run", "--wire", "ib", "--", "true"], 125, &["'ib'", "auto", "udp", "shm"]),
         (&["run", "--paths", "0", "--", "true"], 125, &["'0'", "256"]),
         (&["run", "--library", "/nonexistent.so", "--", "true"], 125, &["/nonexistent.so"]),
         (&["run", "--counters", "/nonexistent/c", "--", "true"], 125, &["/nonexistent/c"]),

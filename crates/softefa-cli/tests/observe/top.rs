@@ -44,9 +44,15 @@ fn devices_come_with_their_programs_and_go_with_them() {
         assert!(device[rate].as_f64().unwrap() > 100.0, "{device}");
         assert!(device["counters"]["tx_pkts"].as_u64().unwrap() > 0, "{device}");
         assert!(device["tx_gbit_per_s"].as_f64().unwrap() > 0.0, "{device}");
+        assert!(device["tx_memory_percent"].as_f64().unwrap() > 0.0, "{device}");
     }
     let behind = |device: &Value| device["out_of_sequence_max"].as_f64().unwrap();
     assert!(devices.iter().any(|device| behind(device) > 0.0), "{devices:?}");
+    let output = session.command().arg("info").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let of_sender =
+        format!("pid {}: wire memory from", client.program_pid().unwrap().as_raw_nonzero());
+    assert!(text.contains(&of_sender) && text.contains(" to 127.0.0.1:"), "{text}");
     let output = session.command().args(["top", "--once"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.lines().filter(|line| line.contains("ib_send_bw")).count(), 2, "{text}");

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! magic | number of values | IPv4 address | start of the process in ticks | 2 words of captures |
-//! values ...
+//! 64 links through memory | values ...
 //! ```
 //! The values are plain memory of the process that counts, so counting costs the same whether
 //! anybody looks or not, and what was counted outlives the process.
@@ -16,11 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Counter;
+use super::links::{Link, Links};
 use super::request::Request;
 use crate::mapped::{Mapped, Words};
 use crate::process;
 
-const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACNT3");
+const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACNT4");
 /// Places of the words in front of the values.
 mod place {
     pub(super) const MAGIC: usize = 0;
@@ -28,7 +29,8 @@ mod place {
     pub(super) const ADDR: usize = 2;
     pub(super) const START: usize = 3;
     pub(super) const REQUEST: usize = 4;
-    pub(super) const VALUES: usize = REQUEST + super::super::request::WORDS;
+    pub(super) const LINKS: usize = REQUEST + super::super::request::WORDS;
+    pub(super) const VALUES: usize = LINKS + super::super::links::WORDS;
 }
 const WORDS: usize = place::VALUES + Counter::ALL.len();
 const WORD_BYTES: usize = size_of::<u64>();
@@ -37,8 +39,15 @@ fn path(run_dir: &Path, device: &str, pid: u32) -> PathBuf {
     run_dir.join("counters").join(format!("{device}.{pid}"))
 }
 
-/// Makes the file of this process, or finds it again; the values, and the words of captures.
-pub(super) fn create(run_dir: &Path, device: &str, addr: Ipv4Addr) -> io::Result<(Words, Request)> {
+/// What the file of a process holds.
+pub(super) struct Opened {
+    pub(super) values: Words,
+    pub(super) links: Links,
+    pub(super) request: Request,
+}
+
+/// Makes the file of this process, or finds it again.
+pub(super) fn create(run_dir: &Path, device: &str, addr: Ipv4Addr) -> io::Result<Opened> {
     fs::create_dir_all(run_dir.join("counters"))?;
     let pid = std::process::id();
     // A device that is opened again in the same process counts on.
@@ -56,8 +65,11 @@ pub(super) fn create(run_dir: &Path, device: &str, addr: Ipv4Addr) -> io::Result
     words[place::START].store(start, Ordering::Relaxed);
     // Last: it says that the rest is there.
     words[place::MAGIC].store(MAGIC, Ordering::Release);
-    let request = Words::shared(&words, place::REQUEST..place::VALUES);
-    Ok((Words::shared(&words, place::VALUES..WORDS), Request::at(request)))
+    Ok(Opened {
+        values: Words::shared(&words, place::VALUES..WORDS),
+        links: Links::at(Words::shared(&words, place::LINKS..place::VALUES)),
+        request: Request::at(Words::shared(&words, place::REQUEST..place::LINKS)),
+    })
 }
 
 /// Maps the file of a device of another process.
@@ -75,7 +87,7 @@ pub(crate) fn map(run_dir: &Path, device: &ProcessCounters) -> io::Result<Mapped
 
 /// The words of captures in such a file.
 pub(crate) fn request_words(file: &Mapped) -> &[AtomicU64] {
-    &file[place::REQUEST..place::VALUES]
+    &file[place::REQUEST..place::LINKS]
 }
 
 /// Counters of one device in one process, as read from a run directory.
@@ -89,6 +101,8 @@ pub struct ProcessCounters {
     pub pid: u32,
     /// When that process started, in clock ticks since boot.
     pub start_ticks: u64,
+    /// Queue pairs that it reaches through memory, the first 64.
+    pub links: Vec<Link>,
     /// Name and value, in the order of [`Counter::ALL`].
     pub values: Vec<(&'static str, u64)>,
 }
@@ -118,12 +132,14 @@ pub fn read_dir(run_dir: &Path) -> io::Result<Vec<ProcessCounters>> {
         let Some(words) = read_words(&path)? else { continue };
         #[expect(clippy::cast_possible_truncation, reason = "written as 32 bits")]
         let addr = Ipv4Addr::from(words[place::ADDR] as u32);
-        let values = words[place::VALUES..].iter().copied();
+        let (links, values) = words[place::LINKS..].split_at(place::VALUES - place::LINKS);
+        let values = values.iter().copied();
         all.push(ProcessCounters {
             device,
             addr,
             pid,
             start_ticks: words[place::START],
+            links: links.iter().copied().filter_map(Link::of_word).collect(),
             values: Counter::ALL.iter().map(|counter| counter.name()).zip(values).collect(),
         });
     }

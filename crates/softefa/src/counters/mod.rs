@@ -1,6 +1,7 @@
 //! Counters of a device, readable by others while the process runs and after it ended.
 
 mod file;
+mod links;
 mod request;
 
 use std::io;
@@ -9,9 +10,13 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 pub use file::{ProcessCounters, count_foreign, read_dir};
+pub use links::Link;
 
 pub(crate) use file::{map, request_words};
+pub(crate) use links::{Links, Shown};
 pub(crate) use request::{Request, ask};
+
+use file::Opened;
 
 use crate::generation::Generation;
 use crate::mapped::Words;
@@ -174,13 +179,15 @@ impl Counter {
 #[derive(Debug)]
 pub struct Counters {
     values: Words,
+    links: Links,
     made: Generation,
 }
 
 impl Counters {
     /// Counters that only this process sees.
     pub(crate) fn private() -> Self {
-        Self { values: Words::own(Counter::ALL.len()), made: Generation::current() }
+        let values = Words::own(Counter::ALL.len());
+        Self { values, links: Links::private(), made: Generation::current() }
     }
 
     /// Counters of the device at `addr` in `run_dir`, readable by others, and what others ask of
@@ -190,8 +197,13 @@ impl Counters {
         device: &str,
         addr: Ipv4Addr,
     ) -> io::Result<(Self, Request)> {
-        let (values, request) = file::create(run_dir, device, addr)?;
-        Ok((Self { values, made: Generation::current() }, request))
+        let Opened { values, links, request } = file::create(run_dir, device, addr)?;
+        Ok((Self { values, links, made: Generation::current() }, request))
+    }
+
+    /// Whom its queue pairs reach through memory.
+    pub(crate) fn links(&self) -> &Links {
+        &self.links
     }
 
     /// Raises a maximum to `value`, if it is lower.

@@ -14,6 +14,7 @@ use super::tap::Tap;
 use super::udp::UdpWire;
 use super::{Wire, link};
 use crate::capture::Capture;
+use crate::counters::Links;
 use crate::framing::Layout;
 use crate::host;
 
@@ -41,12 +42,20 @@ pub(crate) struct SteeringInit {
     pub(crate) paths: u16,
     /// Queue pairs of the device.
     pub(crate) qps_max: u32,
-    /// Programs of this user on this machine are reached through memory.
-    pub(crate) has_memory: bool,
+    /// Programs of this user on this machine are reached through memory, and shown there.
+    pub(crate) memory: Option<Links>,
     /// The number released last is given out next, on purpose.
     pub(crate) reuses_numbers: bool,
     pub(crate) layout: Layout,
     pub(crate) capture: Capture,
+}
+
+/// What rings need.
+#[derive(Debug)]
+struct Memory {
+    links: Links,
+    /// Addresses of this machine.
+    own_addrs: OnceLock<Vec<Ipv4Addr>>,
 }
 
 /// The numbers and sockets of a device.
@@ -56,8 +65,7 @@ pub(crate) struct Steering {
     path_count: u16,
     paths: OnceLock<Arc<PathSockets>>,
     qpns: Mutex<QpnPool>,
-    /// Addresses of this machine, if what is there is reached through memory.
-    own_addrs: Option<OnceLock<Vec<Ipv4Addr>>>,
+    memory: Option<Memory>,
     reuses_numbers: bool,
     layout: Layout,
     capture: Arc<Capture>,
@@ -71,7 +79,7 @@ impl Steering {
             path_count: init.paths,
             paths: OnceLock::new(),
             qpns: Mutex::new(QpnPool::new(init.qps_max)),
-            own_addrs: init.has_memory.then(OnceLock::new),
+            memory: init.memory.map(|links| Memory { links, own_addrs: OnceLock::new() }),
             reuses_numbers: init.reuses_numbers,
             layout: init.layout,
             capture: Arc::new(init.capture),
@@ -85,12 +93,12 @@ impl Steering {
         let receive_fd = wire.receive_fd();
         let receive_buffer_bytes = wire.receive_buffer_bytes();
         let tap = wire.tap();
-        let wire: Box<dyn Wire> = match &self.own_addrs {
+        let wire: Box<dyn Wire> = match &self.memory {
             None => Box::new(wire),
-            Some(own_addrs) => {
+            Some(Memory { links, own_addrs }) => {
                 let local = SocketAddrV4::new(self.addr, qpn);
                 let own_addrs = own_addrs.get_or_init(link::own_addrs);
-                Box::new(MemoryWire::new(wire, local, own_addrs))
+                Box::new(MemoryWire::new(wire, local, own_addrs, links.clone()))
             }
         };
         Ok(Port { qpn, wire, tap, paths, receive_fd, receive_buffer_bytes })

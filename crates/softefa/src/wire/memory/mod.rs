@@ -26,6 +26,7 @@ use super::batch::{Impossible, Packet, Via};
 use super::tap::Tap;
 use super::udp::UdpWire;
 use super::{Batch, Run, Sent, Wire};
+use crate::counters::Links;
 use crate::host;
 use crate::status::Status;
 use crate::uncancelled::Uncancelled;
@@ -70,14 +71,20 @@ pub(super) struct MemoryWire {
 }
 
 impl MemoryWire {
-    /// Around the sockets of the queue pair `local`. `own_addrs` are addresses of this machine.
-    pub(super) fn new(udp: UdpWire, local: SocketAddrV4, own_addrs: &[Ipv4Addr]) -> Self {
+    /// Around the sockets of the queue pair `local`. `own_addrs` are addresses of this machine; `links`
+    /// show who is reached.
+    pub(super) fn new(
+        udp: UdpWire,
+        local: SocketAddrV4,
+        own_addrs: &[Ipv4Addr],
+        links: Links,
+    ) -> Self {
         Self {
             tap: udp.tap(),
             udp,
             local,
             entrance: Entrance::Closed,
-            outbox: Outbox::new(local, own_addrs.into()),
+            outbox: Outbox::new(local, own_addrs.into(), links),
             inbox: Inbox::default(),
             buffer: Vec::new(),
             left: Vec::new(),

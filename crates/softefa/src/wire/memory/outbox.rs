@@ -9,6 +9,7 @@ use srd::Instant;
 use super::door::Doorstep;
 use super::ring::{ReaderState, Writer};
 use super::segment::Segment;
+use crate::counters::{self, Links, Shown};
 use crate::memory::{Gone, Piece};
 use crate::uncancelled::Uncancelled;
 
@@ -62,6 +63,8 @@ struct Out {
     segment: Segment,
     writer: Writer,
     opened_at: Instant,
+    /// Once something was put into it.
+    shown: Option<Shown>,
     /// Something was published since the reader was last seen awake.
     is_unheard: bool,
     /// Since when nothing is read, and how much was then.
@@ -73,6 +76,7 @@ struct Out {
 pub(super) struct Outbox {
     local: SocketAddrV4,
     own_addrs: Box<[Ipv4Addr]>,
+    seen_from_outside: Links,
     links: Vec<Link>,
     /// Found last.
     last: usize,
@@ -81,9 +85,13 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    pub(super) fn new(local: SocketAddrV4, own_addrs: Box<[Ipv4Addr]>) -> Self {
+    pub(super) fn new(
+        local: SocketAddrV4,
+        own_addrs: Box<[Ipv4Addr]>,
+        seen_from_outside: Links,
+    ) -> Self {
         let (links, next_look) = (Vec::new(), Instant::ZERO);
-        Self { local, own_addrs, links, last: 0, next_look, is_retired: false }
+        Self { local, own_addrs, seen_from_outside, links, last: 0, next_look, is_retired: false }
     }
 
     /// Gives all rings up and opens no more.
@@ -116,6 +124,13 @@ impl Outbox {
         };
         link.used_at = now;
         match out.put(now, len, pieces) {
+            Ok(Put::Done) => {
+                if out.shown.is_none() {
+                    let link = counters::Link { qpn: self.local.port(), to };
+                    out.shown = self.seen_from_outside.show(link);
+                }
+                Put::Done
+            }
             Ok(put) => put,
             Err(End) => {
                 link.forget(now);
@@ -272,6 +287,7 @@ impl Link {
                     segment,
                     writer: Writer::default(),
                     opened_at: now,
+                    shown: None,
                     is_unheard: true,
                     unread: None,
                 }));

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::process::{Resource, getrlimit};
 
 use super::door::Door;
 use super::ring;
@@ -17,6 +18,7 @@ use crate::memory::{self, Gone, Piece};
 /// Bytes for records: more than a window, so that a ring is full only when its reader is stopped.
 const RING_BYTES: usize = 2 << 20;
 const WORDS: usize = ring::words_for(RING_BYTES);
+const BYTES: u64 = (WORDS * size_of::<u64>()) as u64;
 /// What the rings of a process may take, each way.
 const ALL_BYTES_MAX: usize = 256 << 20;
 /// From here on a copy by one instruction is faster than one by words.
@@ -58,9 +60,10 @@ impl Segment {
     pub(super) fn create() -> io::Result<(Self, OwnedFd)> {
         static WRITTEN: AtomicUsize = AtomicUsize::new(0);
         let share = Share::take(&WRITTEN)?;
+        check_size_limit()?;
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = with_descriptor(|| Ok(rustix::fs::memfd_create("softefa-ring", flags)?))?;
-        rustix::fs::ftruncate(&file, (WORDS * size_of::<u64>()) as u64)?;
+        rustix::fs::ftruncate(&file, BYTES)?;
         rustix::fs::fcntl_add_seals(&file, SEALS)?;
         let file = File::from(file);
         let words = Mapped::new(&file, WORDS)?;
@@ -114,6 +117,18 @@ impl Segment {
     fn addr_of(&self, word: usize) -> u64 {
         self.words[word..].as_ptr() as usize as u64
     }
+}
+
+/// A file longer than the program's limit (`ulimit -f`) would end the program with SIGXFSZ.
+fn check_size_limit() -> io::Result<()> {
+    let limit = getrlimit(Resource::Fsize).current;
+    if limit.is_some_and(|limit| limit < BYTES) {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            "the limit of file sizes, ulimit -f, is below 2,049 KiB",
+        ));
+    }
+    Ok(())
 }
 
 fn is_sealed(file: BorrowedFd<'_>) -> io::Result<bool> {

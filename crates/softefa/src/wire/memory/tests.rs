@@ -26,7 +26,7 @@ fn wire() -> (MemoryWire, SocketAddrV4) {
         // Another test may have taken it.
         let capture = Arc::new(Capture::never());
         if let Ok(udp) = UdpWire::bind(at, Arc::clone(&sockets), &capture, Layout::Srd) {
-            return (MemoryWire::new(udp, at, &[]), at);
+            return (MemoryWire::new(udp, at, &[], Links::private()), at);
         }
     }
 }
