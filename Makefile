@@ -28,7 +28,7 @@ interruptions: ## Interrupt a plan at MOMENTS (50) random moments: always a vali
 test: setup ## Everything a change must pass: format, lints, documents, tests, consumers
 	@.ci/steps
 
-bench: setup build ## Latency and bandwidth against the floors of this machine, as ratios
+bench: setup build ## Latency and bandwidth of both wires against the floors of this machine, as ratios
 	@$(BIN)/bench --softefa $(BIN)/softefa --json bench/results/latest.json
 
 agree: setup build ## efa-bench beside perftest and fi_pingpong on one device: within 5 %?

@@ -6,7 +6,8 @@ use anyhow::{Result, ensure};
 use clap::Args;
 
 use crate::block::Block;
-use crate::table::{Row, Wanted};
+use crate::effort::Effort;
+use crate::row::{Row, Wanted};
 use crate::tool::{self, EfaBench, Places, Tools};
 
 const SMALL_BYTES: usize = 64;
@@ -19,14 +20,9 @@ const SMALL_MESSAGES: u32 = 4_000_000;
 const LARGE_MESSAGES: u32 = 300_000;
 /// How far two tools may be apart.
 const TOLERANCE: f64 = 0.05;
-/// Fewer messages say nothing, and perftest takes no fewer than five.
-const MESSAGES_MIN: u32 = 100;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
-    /// agree: a thousandth of the messages, to see that all of it runs.
-    #[arg(long)]
-    short: bool,
     /// agree: every program with real-time priority (chrt -r 10; needs root), so that others on this
     /// machine wait.
     #[arg(long)]
@@ -48,7 +44,12 @@ struct Pair {
 ///
 /// # Errors
 /// A program is missing, fails or prints something unknown: without it there is no agreement.
-pub(crate) fn measure(tools: &Tools, rounds: u32, options: &Options) -> Result<Vec<Row>> {
+pub(crate) fn measure(
+    tools: &Tools,
+    rounds: u32,
+    effort: Effort,
+    options: &Options,
+) -> Result<Vec<Row>> {
     let cpus = options.cpus.clone().or_else(tool::two_cpus);
     ensure!(
         cpus.as_ref().is_none_or(|cpus| cpus.len() == 2),
@@ -60,8 +61,7 @@ pub(crate) fn measure(tools: &Tools, rounds: u32, options: &Options) -> Result<V
         // Beyond the rounds asked for only what was measured with the cores in other places than the other tool.
         for pair in pairs.iter_mut().filter(|pair| round <= rounds || pair.row.is_apart()) {
             eprintln!("round {round} of {rounds}: {}", pair.row.what);
-            let messages = if options.short { pair.messages / 1000 } else { pair.messages };
-            let messages = messages.max(MESSAGES_MIN);
+            let messages = effort.messages(pair.messages);
             let ours = || Block::of(|| (pair.ours)(&tools, messages));
             let first = if round % 2 == 1 { Some(ours()?) } else { None };
             let theirs = Block::of(|| (pair.theirs)(&tools, messages))?;
@@ -80,19 +80,19 @@ fn pairs() -> [Pair; 5] {
     let row = |what, unit, tool| Row::new(what, unit, tool, Wanted::RatioWithin(TOLERANCE));
     [
         Pair {
-            row: row("median latency, SRD 64 B", "us", "ib_send_lat"),
+            row: row("median, SRD 64 B", "us", "ib_send_lat"),
             ours: |tools, count| srd("latency", SMALL_BYTES, count).median_us(tools),
             theirs: |tools, count| tool::latency_us(tools, SMALL_BYTES, count),
             messages: ROUND_TRIPS,
         },
         Pair {
-            row: row("median latency, SRD 8 KiB", "us", "ib_send_lat"),
+            row: row("median, SRD 8 KiB", "us", "ib_send_lat"),
             ours: |tools, count| srd("latency", LARGE_BYTES, count).median_us(tools),
             theirs: |tools, count| tool::latency_us(tools, LARGE_BYTES, count),
             messages: ROUND_TRIPS,
         },
         Pair {
-            row: row("goodput, SRD 8 KiB, depth 32", "Gbit/s", "ib_send_bw"),
+            row: row("SRD 8 KiB, depth 32", "Gbit/s", "ib_send_bw"),
             ours: |tools, count| {
                 Ok(stream(LARGE_BYTES, LARGE_DEPTH, count).rate(tools)?.gbit_per_s)
             },
@@ -102,7 +102,7 @@ fn pairs() -> [Pair; 5] {
             messages: LARGE_MESSAGES,
         },
         Pair {
-            row: row("message rate, SRD 64 B, depth 256", "M msg/s", "ib_send_bw"),
+            row: row("SRD 64 B, depth 256", "M/s", "ib_send_bw"),
             ours: |tools, count| {
                 Ok(stream(SMALL_BYTES, SMALL_DEPTH, count).rate(tools)?.segments_per_s / 1e6)
             },
@@ -112,7 +112,7 @@ fn pairs() -> [Pair; 5] {
             messages: SMALL_MESSAGES,
         },
         Pair {
-            row: row("mean latency, libfabric efa 64 B", "us", "fi_pingpong"),
+            row: row("mean, efa 64 B", "us", "fi_pingpong"),
             ours: |tools, count| {
                 let fabric = "libfabric:efa";
                 EfaBench { fabric, ..srd("ping_pong", SMALL_BYTES, count) }.mean_us(tools)

@@ -30,17 +30,43 @@ impl Block {
     }
 }
 
-/// Figures of two sides that may be compared: those of the phase in which both have most, of equally many the
-/// nearer; none that were measured while the cores moved. `None`: they have no phase in common.
-pub(crate) fn comparable(ours: &[Block], reference: &[Block]) -> Option<(Vec<f64>, Vec<f64>)> {
-    let of = |blocks: &[Block], phase| -> Vec<f64> {
-        blocks.iter().filter(|own| own.phase == phase).map(|own| own.figure).collect()
+/// Figures of two sides that may be compared.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Comparable {
+    /// Where the cores were.
+    pub(crate) phase: Phase,
+    pub(crate) ours: Vec<f64>,
+    pub(crate) reference: Vec<f64>,
+}
+
+/// Figures of the phase in which both sides have most, of equally many the nearer; none that were measured while
+/// the cores moved. `None`: they have no phase in common.
+pub(crate) fn comparable(ours: &[Block], reference: &[Block]) -> Option<Comparable> {
+    let both = |phase| Comparable {
+        phase,
+        ours: figures_of(ours, phase),
+        reference: figures_of(reference, phase),
     };
-    let both = |phase| (of(ours, phase), of(reference, phase));
-    let common = |(ours, reference): &(Vec<f64>, Vec<f64>)| ours.len().min(reference.len());
+    best(both, |own| own.ours.len().min(own.reference.len()))
+}
+
+/// Figures of one side in the phase in which it has most.
+pub(crate) fn alone(blocks: &[Block]) -> Option<Comparable> {
+    let one = |phase| Comparable { phase, ours: figures_of(blocks, phase), reference: Vec::new() };
+    best(one, |own| own.ours.len())
+}
+
+fn figures_of(blocks: &[Block], phase: Phase) -> Vec<f64> {
+    blocks.iter().filter(|own| own.phase == phase).map(|own| own.figure).collect()
+}
+
+fn best(
+    of: impl Fn(Phase) -> Comparable,
+    count: impl Fn(&Comparable) -> usize,
+) -> Option<Comparable> {
     // The last of equally good ones is taken.
-    let phases = [Phase::NotMeasured, Phase::Far, Phase::Near].map(both);
-    phases.into_iter().max_by_key(common).filter(|own| common(own) > 0)
+    let phases = [Phase::NotMeasured, Phase::Far, Phase::Near].map(of);
+    phases.into_iter().max_by_key(&count).filter(|own| count(own) > 0)
 }
 
 /// "cores near: 112 ns (30 blocks); far: 530 ns (2 blocks); moved during 1 block".
@@ -79,13 +105,18 @@ mod tests {
         let block = Block::at;
         let ours = [block(39.0, Phase::Near), block(14.0, Phase::Far), block(13.0, Phase::Far)];
         let near = [block(45.0, Phase::Near), block(44.0, Phase::Near), block(9.0, Phase::Changed)];
-        assert_eq!(comparable(&ours, &near), Some((vec![39.0], vec![45.0, 44.0])));
+        let found = |phase, ours: &[f64], reference: &[f64]| {
+            Some(Comparable { phase, ours: ours.to_vec(), reference: reference.to_vec() })
+        };
+        assert_eq!(comparable(&ours, &near), found(Phase::Near, &[39.0], &[45.0, 44.0]));
         let far = [block(15.0, Phase::Far), block(16.0, Phase::Far)];
-        assert_eq!(comparable(&ours, &far), Some((vec![14.0, 13.0], vec![15.0, 16.0])));
+        assert_eq!(comparable(&ours, &far), found(Phase::Far, &[14.0, 13.0], &[15.0, 16.0]));
         assert_eq!(comparable(&ours[..1], &far), None, "none in common");
         assert_eq!(comparable(&near[2..], &near[2..]), None, "cores that moved");
-        let alone = [block(1.0, Phase::NotMeasured)];
-        assert_eq!(comparable(&alone, &alone), Some((vec![1.0], vec![1.0])));
+        let unknown = [block(1.0, Phase::NotMeasured)];
+        assert_eq!(comparable(&unknown, &unknown), found(Phase::NotMeasured, &[1.0], &[1.0]));
+        assert_eq!(alone(&ours), found(Phase::Far, &[14.0, 13.0], &[]));
+        assert_eq!(alone(&near[2..]), None);
     }
 
     #[test]

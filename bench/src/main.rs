@@ -1,5 +1,6 @@
-//! Measures programs from outside, on this machine, beside what they are compared with: Soft-EFA
-//! beside bare UDP and libfabric's `tcp`, and `efa-bench` beside the tools that measure the same.
+//! Measures programs from outside, on this machine, beside what they are compared with: Soft-EFA over each of
+//! its wires beside bare memory, bare UDP and libfabric's `shm` and `tcp`, and `efa-bench` beside the tools that
+//! measure the same.
 //!
 //! Everything is measured in one go: rounds of all floors and all programs, so that a machine that
 //! slows down slows everything down. Medians over the rounds are compared.
@@ -7,8 +8,11 @@
 
 mod agree;
 mod block;
+mod effort;
 mod floor;
 mod ratios;
+mod recorded;
+mod row;
 mod table;
 mod tool;
 
@@ -19,15 +23,16 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 
-use table::Row;
+use effort::Effort;
+use row::Row;
 use tool::Tools;
 
 /// What is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum What {
-    /// Soft-EFA beside bare UDP and libfabric's tcp.
+    /// Soft-EFA over each wire beside bare memory, bare UDP and libfabric's shm and tcp.
     Ratios,
-    /// Bare UDP alone.
+    /// Bare memory and bare UDP alone.
     Floor,
     /// efa-bench beside perftest and `fi_pingpong` on the same device; exit code 1 when they differ.
     Agree,
@@ -48,6 +53,11 @@ struct Args {
     /// Also write all rounds as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// A thousandth of the messages, to see that all of it runs.
+    #[arg(long)]
+    short: bool,
+    #[command(flatten)]
+    ratios: ratios::Choice,
     #[command(flatten)]
     agree: agree::Options,
 }
@@ -64,16 +74,23 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<ExitCode> {
     let tools = Tools::beside(&args.softefa);
+    let effort = if args.short { Effort::Short } else { Effort::Whole };
     let heads = match args.what {
-        What::Ratios | What::Floor => ["Soft-EFA", "reference"],
+        What::Ratios => ["Soft-EFA", "beside"],
+        What::Floor => ["floor", ""],
         What::Agree => ["efa-bench", "other tool"],
     };
     let rows = match args.what {
-        What::Ratios => ratios::measure(Some(&tools), args.rounds.unwrap_or(3))?,
-        What::Floor => ratios::measure(None, args.rounds.unwrap_or(3))?,
-        What::Agree => agree::measure(&tools, args.rounds.unwrap_or(5), &args.agree)?,
+        What::Ratios | What::Floor => {
+            let is_floor = args.what == What::Floor;
+            ratios::measure(&tools, is_floor, args.rounds.unwrap_or(3), effort, &args.ratios)?
+        }
+        What::Agree => agree::measure(&tools, args.rounds.unwrap_or(5), effort, &args.agree)?,
     };
     print!("{}", table::to_text(heads, &rows));
+    if args.what == What::Ratios {
+        print!("{}", recorded::line());
+    }
     if let Some(path) = &args.json {
         write_json(path, &rows)?;
     }

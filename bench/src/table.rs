@@ -1,236 +1,196 @@
-//! Ratios against what is wanted.
+//! Rows of figures beside what they are compared with, as text and as JSON.
 
 use serde_json::{Value, json};
 
-use crate::block::{self, Block};
-use crate::floor::Phase;
+use crate::block;
+use crate::row::{Row, Wanted};
 
-const COLUMNS: usize = 7;
+const COLUMNS: usize = 11;
 
-/// How a figure is judged.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Wanted {
-    /// The ratio to the reference must not be above this.
-    RatioAtMost(f64),
-    /// The ratio to the reference must not be below this.
-    RatioAtLeast(f64),
-    /// The figure itself must not be below this.
-    AtLeast(f64),
-    /// The ratio must not be farther from one than this.
-    RatioWithin(f64),
-}
-
-/// One line of the table: a figure beside its reference, both as measured in every round.
-#[derive(Debug)]
-pub(crate) struct Row {
-    pub(crate) what: &'static str,
-    pub(crate) unit: &'static str,
-    pub(crate) ours: Vec<Block>,
-    pub(crate) reference_name: &'static str,
-    pub(crate) reference: Vec<Block>,
-    pub(crate) wanted: Wanted,
-}
-
-/// Middle value, or NaN without values: it fails every comparison and shows as such.
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-impl Row {
-    /// A row without figures.
-    pub(crate) const fn new(
-        what: &'static str,
-        unit: &'static str,
-        reference_name: &'static str,
-        wanted: Wanted,
-    ) -> Self {
-        Self { what, unit, ours: Vec::new(), reference_name, reference: Vec::new(), wanted }
-    }
-
-    /// The ratio of each round in which both were measured with the cores in the same place; none where a
-    /// measurement is missing.
-    fn ratios(&self) -> Vec<f64> {
-        if self.ours.len() != self.reference.len() {
-            return Vec::new();
-        }
-        let rounds = self.ours.iter().zip(&self.reference);
-        let alike = rounds.filter(|(ours, reference)| {
-            ours.phase == reference.phase && ours.phase != Phase::Changed
-        });
-        alike.map(|(ours, reference)| ours.figure / reference.figure).collect()
-    }
-
-    /// Medians of what may be compared; where nothing may, of what there is.
-    fn medians(&self) -> [f64; 2] {
-        let figures = |blocks: &[Block]| blocks.iter().map(|own| own.figure).collect();
-        let both = block::comparable(&self.ours, &self.reference);
-        let (ours, reference): (Vec<f64>, Vec<f64>) =
-            both.unwrap_or_else(|| (figures(&self.ours), figures(&self.reference)));
-        [median(&ours), median(&reference)]
-    }
-
-    /// Whether both sides were measured, but never with the cores in the same place: another round may tell
-    /// more.
-    pub(crate) fn is_apart(&self) -> bool {
-        !self.ours.is_empty()
-            && !self.reference.is_empty()
-            && block::comparable(&self.ours, &self.reference).is_none()
-    }
-
-    /// Lowest and highest ratio of a round.
-    fn spread(&self) -> String {
-        let ratios = self.ratios();
-        let low = ratios.iter().copied().reduce(f64::min);
-        let high = ratios.iter().copied().reduce(f64::max);
-        low.zip(high).map_or_else(|| "-".to_owned(), |(low, high)| format!("{low:.2}..{high:.2}"))
-    }
-
-    /// Of what may be compared; not a number where nothing may.
-    fn ratio(&self) -> f64 {
-        let [ours, reference] = self.medians();
-        if self.is_apart() { f64::NAN } else { ours / reference }
-    }
-
-    /// Whether the wanted value is reached; never when a measurement failed.
-    pub(crate) fn passes(&self) -> bool {
-        match self.wanted {
-            Wanted::RatioAtMost(limit) => self.ratio() <= limit,
-            Wanted::RatioAtLeast(limit) => self.ratio() >= limit,
-            Wanted::AtLeast(limit) => self.medians()[0] >= limit,
-            Wanted::RatioWithin(limit) => (self.ratio() - 1.0).abs() <= limit,
-        }
-    }
-
-    fn verdict(&self) -> &'static str {
-        match (self.passes(), self.ours.is_empty()) {
-            (true, _) => "pass",
-            (false, true) => "no figure",
-            (false, false) if self.is_apart() => "cores moved",
-            (false, false) if matches!(self.wanted, Wanted::RatioWithin(_)) => "APART",
-            (false, false) => "SHORT",
-        }
-    }
-
-    fn cells(&self) -> [String; COLUMNS] {
-        let (unit, [ours, reference]) = (self.unit, self.medians());
-        let wanted = match self.wanted {
-            Wanted::RatioAtMost(limit) => format!("<= {limit} x"),
-            Wanted::RatioAtLeast(limit) => format!(">= {limit} x"),
-            Wanted::AtLeast(limit) => format!(">= {limit} {unit}"),
-            Wanted::RatioWithin(limit) => format!("within {:.0} %", limit * 100.0),
-        };
-        [
-            self.what.to_owned(),
-            figure(ours, unit),
-            format!("{} {}", figure(reference, unit), self.reference_name),
-            if self.ratio().is_nan() { "-".into() } else { format!("{:.2} x", self.ratio()) },
-            self.spread(),
-            wanted,
-            self.verdict().to_owned(),
-        ]
-    }
-
-    fn to_json(&self) -> Value {
-        let figures = |blocks: &[Block]| -> Vec<f64> { blocks.iter().map(|b| b.figure).collect() };
-        let cores =
-            |blocks: &[Block]| -> Vec<&str> { blocks.iter().map(|b| b.phase.name()).collect() };
-        json!({
-            "what": self.what,
-            "unit": self.unit,
-            "ours": figures(&self.ours),
-            "ours_cores": cores(&self.ours),
-            "reference_name": self.reference_name,
-            "reference": figures(&self.reference),
-            "reference_cores": cores(&self.reference),
-            "ratio": self.ratio(),
-            "ratios": self.ratios(),
-            "passes": self.passes(),
-        })
-    }
-}
-
-fn figure(value: f64, unit: &str) -> String {
-    if value.is_nan() { "-".into() } else { format!("{value:.2} {unit}") }
-}
+type Cells = [String; COLUMNS];
 
 /// The table as aligned text; medians over the rounds. `heads` are those of the two figures.
 pub(crate) fn to_text([ours, reference]: [&str; 2], rows: &[Row]) -> String {
-    let head = ["measure", ours, reference, "ratio", "of rounds", "wanted", "verdict"];
+    let head =
+        ["", ours, "spread", reference, "spread", "ratio", "of rounds", "cores", "must", "aim", ""];
     let head = head.map(String::from);
-    let cells: Vec<[String; COLUMNS]> =
-        std::iter::once(head).chain(rows.iter().map(Row::cells)).collect();
-    let width = |column: usize| cells.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let cells: Vec<Cells> = rows.iter().map(cells).collect();
+    let width = |column: usize| {
+        let widest = cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        // A column that no row has is left out.
+        if widest == 0 { 0 } else { widest.max(head[column].chars().count()) }
+    };
     let widths: Vec<usize> = (0..COLUMNS).map(width).collect();
-    let line = |row: &[String; COLUMNS]| {
-        let padded = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+    let line = |row: &Cells| {
+        let shown = row.iter().zip(&widths).filter(|(_, width)| **width > 0);
+        let padded = shown.map(|(cell, &width)| format!("{cell:<width$}"));
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
+    let mut text = line(&head);
+    let mut section = "";
+    for (row, cells) in rows.iter().zip(&cells) {
+        if row.section != section {
+            section = row.section;
+            text += &format!("{section}\n");
+        }
+        text += &line(cells);
+    }
     let blocks = rows.iter().flat_map(|row| row.ours.iter().chain(&row.reference));
-    cells.iter().map(line).chain([block::cores(&blocks) + "\n"]).collect()
+    text + &block::cores(&blocks) + "\n"
+}
+
+fn cells(row: &Row) -> Cells {
+    let found = row.found();
+    let beside = match row.reference_name {
+        "" => String::new(),
+        name => format!("{} {name}", significant(found.reference)),
+    };
+    let ratio = if row.has_ratio() { significant(row.ratio()) } else { String::new() };
+    [
+        row.what.to_owned(),
+        match found.ours.is_nan() {
+            true => "-".to_owned(),
+            false => format!("{} {}", significant(found.ours), row.unit),
+        },
+        found.ours_spread.map_or_else(String::new, percent),
+        beside,
+        found.reference_spread.map_or_else(String::new, percent),
+        ratio,
+        row.ratio_range().map_or_else(String::new, |(low, high)| {
+            format!("{}..{}", significant(low), significant(high))
+        }),
+        row.cores(),
+        must(row.wanted),
+        row.aim.map_or_else(String::new, |aim| aim.to_string()),
+        row.verdict().to_owned(),
+    ]
+}
+
+fn must(wanted: Wanted) -> String {
+    match wanted {
+        Wanted::RatioAtMost(limit) => format!("<= {limit} x"),
+        Wanted::RatioAtLeast(limit) => format!(">= {limit} x"),
+        Wanted::AtLeast(limit) => format!(">= {limit}"),
+        Wanted::RatioWithin(limit) => format!("within {:.0} %", limit * 100.0),
+        Wanted::Nothing => String::new(),
+    }
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:.0} %", ratio * 100.0)
+}
+
+/// Three digits that mean something.
+fn significant(value: f64) -> String {
+    match value.abs() {
+        _ if value.is_nan() => "-".to_owned(),
+        size if size < 9.995 => format!("{value:.2}"),
+        size if size < 99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
 }
 
 /// All rounds of all rows.
 pub(crate) fn to_json(rows: &[Row]) -> Value {
-    json!({ "version": 1, "rows": rows.iter().map(Row::to_json).collect::<Vec<_>>() })
+    json!({ "version": 2, "rows": rows.iter().map(row_to_json).collect::<Vec<_>>() })
+}
+
+fn row_to_json(row: &Row) -> Value {
+    let figures =
+        |blocks: &[block::Block]| -> Vec<f64> { blocks.iter().map(|b| b.figure).collect() };
+    let cores =
+        |blocks: &[block::Block]| -> Vec<&str> { blocks.iter().map(|b| b.phase.name()).collect() };
+    let found = row.found();
+    json!({
+        "section": row.section,
+        "what": row.what,
+        "unit": row.unit,
+        "ours": figures(&row.ours),
+        "ours_cores": cores(&row.ours),
+        "ours_median": found.ours,
+        "ours_spread": found.ours_spread,
+        "reference_name": row.reference_name,
+        "reference": figures(&row.reference),
+        "reference_cores": cores(&row.reference),
+        "reference_median": found.reference,
+        "reference_spread": found.reference_spread,
+        "cores": found.phase.map(|phase| phase.name()),
+        "ratio": row.ratio(),
+        "ratios": row.ratios(),
+        "must": must(row.wanted),
+        "aim": row.aim,
+        "verdict": row.verdict(),
+        "passes": row.passes(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::Block;
+    use crate::floor::Phase;
 
     fn row(ours: &[f64], wanted: Wanted) -> Row {
+        let blocks = |figures: &[f64]| figures.iter().map(|f| Block::at(*f, Phase::Near)).collect();
         let row = Row::new("latency", "us", "UDP", wanted);
-        let ours = ours.iter().map(|figure| Block::at(*figure, Phase::Near)).collect();
-        Row { ours, reference: vec![Block::at(2.0, Phase::Near)], ..row }
+        Row { ours: blocks(ours), reference: blocks(&[2.0]), ..row }
     }
 
     #[test]
-    fn medians_are_judged() {
-        assert!(row(&[9.0, 3.0, 1.0], Wanted::RatioAtMost(1.6)).passes());
-        assert!(!row(&[4.0], Wanted::RatioAtMost(1.6)).passes());
-        assert!(row(&[4.0], Wanted::RatioAtLeast(2.0)).passes());
-        assert!(!row(&[4.0], Wanted::AtLeast(5.0)).passes());
-        for (figure, verdict) in [(1.91, "pass"), (2.09, "pass"), (1.89, "APART"), (2.11, "APART")]
-        {
-            assert_eq!(row(&[figure], Wanted::RatioWithin(0.05)).verdict(), verdict, "{figure}");
-        }
-    }
-
-    #[test]
-    fn the_spread_is_that_of_rounds() {
-        let mut row = row(&[1.0, 3.0], Wanted::RatioWithin(0.05));
-        assert_eq!(row.spread(), "-");
-        row.reference.push(Block::at(2.0, Phase::Near));
-        assert_eq!(row.spread(), "0.50..1.50");
-    }
-
-    #[test]
-    fn far_cores_are_not_held_against_near_ones() {
-        let mut row = row(&[3.0], Wanted::RatioAtMost(1.6));
-        row.reference = vec![Block::at(9.0, Phase::Far)];
-        assert!(row.is_apart() && !row.passes() && row.ratios().is_empty());
-        assert_eq!((row.verdict(), row.cells()[3].as_str()), ("cores moved", "-"));
-        // The next round finds both near.
-        row.ours.push(Block::at(3.2, Phase::Near));
-        row.reference.push(Block::at(2.0, Phase::Near));
-        assert!(!row.is_apart());
-        assert_eq!((row.ratios(), row.verdict()), (vec![1.6], "pass"));
-    }
-
-    #[test]
-    fn failed_measurement_never_passes() {
-        for wanted in [Wanted::RatioAtMost(1.6), Wanted::RatioAtLeast(0.1), Wanted::AtLeast(0.0)] {
-            assert_eq!(row(&[], wanted).verdict(), "no figure");
-        }
-    }
-
-    #[test]
-    fn columns_are_aligned() {
+    fn columns_are_aligned_and_empty_ones_left_out() {
         let text = to_text(["ours", "theirs"], &[row(&[3.0], Wanted::RatioAtMost(1.6))]);
-        let at = |line: &str, word: &str| line.find(word).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(at(lines[0], "verdict"), at(lines[1], "pass"));
+        let at = |line: &str, word: &str| line.find(word).expect(word);
+        assert_eq!(at(lines[0], "must"), at(lines[1], "<= 1.6 x"));
+        assert!(!text.contains("aim") && lines[1].ends_with("pass"), "{text}");
+        let aimed = Row { aim: Some(1.5), ..row(&[3.0], Wanted::RatioAtMost(1.6)) };
+        let text = to_text(["ours", "theirs"], &[aimed]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(at(lines[0], "aim"), at(lines[1], "1.5  "), "{text}");
+    }
+
+    #[test]
+    fn sections_are_named_once() {
+        let named = |section| Row { section, ..row(&[3.0], Wanted::Nothing) };
+        let text = to_text(["ours", "theirs"], &[named("memory"), named("memory"), named("UDP:")]);
+        let heads: Vec<&str> = text.lines().filter(|line| !line.contains(' ')).collect();
+        assert_eq!(heads, ["memory", "UDP:"], "{text}");
+    }
+
+    #[test]
+    fn a_row_of_the_longest_cells_fits_120_columns() {
+        let mut widest = Row {
+            reference_name: "UDP ping-pong",
+            what: "ib_send_bw 8 KiB",
+            unit: "Gbit/s",
+            aim: Some(0.85),
+            ..row(&[0.5, 133.3, 200.0], Wanted::RatioAtMost(1.35))
+        };
+        widest.reference = [50.0, 133.3, 200.0].map(|f| Block::at(f, Phase::Near)).to_vec();
+        widest.ours.push(Block::at(1.0, Phase::Far));
+        widest.reference.push(Block::at(1.0, Phase::Far));
+        let text = to_text(["Soft-EFA", "beside"], &[widest]);
+        for line in text.lines() {
+            assert!(line.chars().count() <= 120, "{}: {line}", line.chars().count());
+        }
+    }
+
+    #[test]
+    fn three_digits_are_shown() {
+        let shown = [0.6234, 9.999, 33.33, 99.96, 1234.5].map(significant);
+        assert_eq!(shown, ["0.62", "10.0", "33.3", "100", "1234"]);
+        assert_eq!(significant(f64::NAN), "-");
+    }
+
+    #[test]
+    fn json_has_what_the_text_shows() {
+        let json = to_json(&[Row { aim: Some(1.2), ..row(&[3.0], Wanted::RatioAtMost(1.6)) }]);
+        let row = &json["rows"][0];
+        assert_eq!((&json["version"], &row["must"]), (&2.into(), &"<= 1.6 x".into()));
+        assert_eq!((&row["ratio"], &row["aim"]), (&1.5.into(), &1.2.into()));
+        assert_eq!((&row["cores"], &row["verdict"]), (&"near".into(), &"pass".into()));
+        // What could not be measured is null, not a number that is none.
+        let json = to_json(&[self::row(&[], Wanted::AtLeast(1.0))]);
+        assert!(json["rows"][0]["ours_median"].is_null(), "{json}");
     }
 }

@@ -155,6 +155,14 @@ impl Phase {
             Self::NotMeasured => "not measured",
         }
     }
+
+    /// For a narrow column.
+    pub(crate) const fn short_name(self) -> &'static str {
+        match self {
+            Self::NotMeasured => "n/a",
+            Self::Near | Self::Far | Self::Changed => self.name(),
+        }
+    }
 }
 
 #[cfg(test)]

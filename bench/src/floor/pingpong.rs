@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use super::socket::{is_idle, pair, pin, two_cores};
 
 const MESSAGE_BYTES: usize = 64;
-const WARM_UP: usize = 20_000;
+pub(super) const WARM_UP: usize = 20_000;
 /// A datagram that did not arrive by then is lost.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -34,7 +34,7 @@ pub(crate) fn half_round_trip_ns(count: usize) -> Result<f64> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a round trip are small")]
-fn median_half_ns(mut round_trips_ns: Vec<u64>) -> f64 {
+pub(super) fn median_half_ns(mut round_trips_ns: Vec<u64>) -> f64 {
     let middle = round_trips_ns.len() / 2;
     let (_, median, _) = round_trips_ns.select_nth_unstable(middle);
     *median as f64 / 2.0

@@ -17,7 +17,7 @@ const MAX_SEGMENTS: usize = 64;
 /// its socket buffer holds with the kernel's own overhead.
 const WINDOW_BYTES: u64 = 1 << 19;
 const ROOM_BYTES: usize = 8 << 20;
-const WARM_UP: Duration = Duration::from_millis(200);
+pub(super) const WARM_UP: Duration = Duration::from_millis(200);
 
 /// What arrived.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -25,12 +25,14 @@ pub(crate) fn tcp_gbit_per_s(tools: &Tools, bytes: usize, depth: usize) -> Resul
     figure(&output, GOODPUT)
 }
 
+/// libfabric's `tcp`, which needs no device.
+pub(crate) const TCP: &str = "libfabric:tcp";
 const GOODPUT: &str = "/bandwidth/gbit_per_s";
 const RATE: &str = "/bandwidth/mmsg_per_s";
 const MEDIAN: &str = "/latency/distribution/p50_us";
 const MEAN: &str = "/latency/mean_us";
 
-/// A measurement on the software device, between a server and a client.
+/// A measurement between a server and a client, on the software device unless it is over TCP.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EfaBench {
     pub(crate) benchmark: &'static str,
@@ -85,8 +87,9 @@ impl EfaBench {
             client.extend(["--rx-depth".to_owned(), (2 * depth).to_string()]);
         }
         let server: Vec<String> = server.into_iter().map(str::to_owned).collect();
-        let server = tools.server(true, &server);
-        pair::run(&server, &tools.client(true, &client), port, LIMIT)
+        let on_device = self.fabric != TCP;
+        let server = tools.server(on_device, &server);
+        pair::run(&server, &tools.client(on_device, &client), port, LIMIT)
     }
 }
 

@@ -8,35 +8,44 @@ mod perftest;
 mod pingpong;
 mod places;
 mod read_bw;
+mod wire;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-pub(crate) use efa_bench::{EfaBench, tcp_gbit_per_s};
-pub(crate) use mpi::mpi_half_round_trip_us;
+pub(crate) use efa_bench::{EfaBench, TCP, tcp_gbit_per_s};
+pub(crate) use mpi::{mpi_gbit_per_s, mpi_half_round_trip_us};
 pub(crate) use perftest::{latency_us, stream};
 pub(crate) use pingpong::half_round_trip_us;
 pub(crate) use places::{Places, two_cpus};
 pub(crate) use read_bw::read_gbit_per_s;
+pub(crate) use wire::Wire;
 
 /// The programs of this project under test.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Tools {
     /// The `softefa` command.
     softefa: PathBuf,
+    /// What messages of the software device go over.
+    wire: Wire,
     /// Where servers and clients run.
     places: Places,
 }
 
 impl Tools {
-    /// Those beside the `softefa` command; they run wherever the kernel puts them.
+    /// Those beside the `softefa` command; they run wherever the kernel puts them, over the default wire.
     pub(crate) fn beside(softefa: &Path) -> Self {
-        Self { softefa: softefa.to_path_buf(), places: Places::default() }
+        Self { softefa: softefa.to_path_buf(), wire: Wire::Auto, places: Places::default() }
     }
 
     /// The same, but servers and clients run at `places`.
     pub(crate) fn at(&self, places: &Places) -> Self {
-        Self { softefa: self.softefa.clone(), places: places.clone() }
+        Self { places: places.clone(), ..self.clone() }
+    }
+
+    /// The same over another wire.
+    pub(crate) fn over(&self, wire: Wire) -> Self {
+        Self { wire, ..self.clone() }
     }
 
     /// `efa-bench`, built beside `softefa`.
@@ -57,18 +66,35 @@ impl Tools {
 
     /// `words` as a command line, on the software device when `on_device`.
     fn command(&self, on_device: bool, words: &[String]) -> Vec<OsString> {
+        let mut line: Vec<OsString> = Vec::new();
         if on_device {
-            return self.command_with(&[], words);
+            line.extend([self.softefa.clone().into(), "run".into()]);
+            line.extend(self.wire.options().iter().map(OsString::from));
+            line.push("--".into());
         }
-        words.iter().map(OsString::from).collect()
-    }
-
-    /// `words` as a command line, on the software device with `options`.
-    fn command_with(&self, options: &[&str], words: &[String]) -> Vec<OsString> {
-        let mut line: Vec<OsString> = vec![self.softefa.clone().into(), "run".into()];
-        line.extend(options.iter().map(OsString::from));
-        line.push("--".into());
         line.extend(words.iter().map(OsString::from));
         line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_run_over_the_wire_that_is_asked_for() {
+        let tools = Tools::beside(Path::new("/bin/softefa"));
+        let words = ["fi_info".to_owned()];
+        let line = |tools: &Tools, on_device| {
+            let line = tools.command(on_device, &words);
+            line.join(std::ffi::OsStr::new(" ")).into_string().expect("UTF-8")
+        };
+        assert_eq!(line(&tools, true), "/bin/softefa run -- fi_info");
+        let udp = tools.over(Wire::Udp);
+        assert_eq!(line(&udp, true), "/bin/softefa run --wire udp -- fi_info");
+        assert_eq!(line(&udp, false), "fi_info");
+        let placed = udp.at(&Places::new(Some(&[3, 5]), false));
+        let words = placed.client(true, &words).join(std::ffi::OsStr::new(" "));
+        assert_eq!(words, "/bin/softefa run --wire udp -- taskset -c 5 fi_info");
     }
 }

@@ -1,0 +1,144 @@
+//! What is measured; rows share it.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::effort::Effort;
+use crate::floor;
+use crate::tool::{self, EfaBench, Tools, Wire};
+
+const SMALL_BYTES: usize = 64;
+const TINY_BYTES: usize = 16;
+const LARGE_BYTES: usize = 8192;
+const DEPTH: usize = 256;
+const READ_BYTES: usize = 1 << 20;
+/// READs under way in `read_bw`, and messages over `tcp` beside it.
+const READ_DEPTH: usize = 16;
+const STREAM_TIME: Duration = Duration::from_secs(1);
+const PING_PONGS: u32 = 200_000;
+const ROUND_TRIPS: u32 = 100_000;
+const FI_ROUND_TRIPS: u32 = 50_000;
+const SMALL_MESSAGES: u32 = 4_000_000;
+const TINY_MESSAGES: u32 = 2_000_000;
+/// Of what has a tenth of the rate.
+const TCP_MESSAGES: u32 = 200_000;
+const LARGE_MESSAGES: u32 = 500_000;
+const MPI_BYTES: usize = 1 << 20;
+const MPI_MESSAGES: u32 = 4_000;
+
+/// What libfabric runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum On {
+    /// The software device.
+    Efa(Wire),
+    Tcp,
+    Shm,
+}
+
+/// A figure that is measured once in a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quantity {
+    /// Floors: 64 B to and fro in microseconds, 8 KiB in Gbit/s, 64 B in millions per second.
+    UdpPingPong,
+    UdpGoodput,
+    UdpRate,
+    RingPingPong,
+    RingGoodput,
+    RingRate,
+    /// perftest over SRD: 64 B in microseconds, 8 KiB in Gbit/s, 64 B in millions per second.
+    SendLatency(Wire),
+    SendGoodput(Wire),
+    SendRate(Wire),
+    /// `fi_pingpong`, 64 B in microseconds.
+    FiPingPong(On),
+    /// `efa-bench` over libfabric, 16 B in millions per second.
+    TinyRate(On),
+    /// 8 KiB and 1 MiB over libfabric's `tcp` in Gbit/s.
+    TcpGoodput,
+    TcpLong,
+    /// RDMA READ of 1 MiB in Gbit/s.
+    Read(Wire),
+    /// Open MPI: 64 B in microseconds, 1 MiB in Gbit/s.
+    MpiLatency(On),
+    MpiGoodput(On),
+}
+
+impl Quantity {
+    /// Measures it.
+    ///
+    /// # Errors
+    /// A program is missing, fails or prints something unknown; or fewer than two cores.
+    pub(super) fn measure(self, tools: &Tools, effort: Effort) -> Result<f64> {
+        let count = |messages| effort.messages(messages);
+        let trips = effort.messages(PING_PONGS) as usize;
+        let time = effort.time(STREAM_TIME);
+        let over = |wire| tools.over(wire);
+        Ok(match self {
+            Self::UdpPingPong => floor::half_round_trip_ns(trips)? / 1e3,
+            Self::UdpGoodput => floor::stream(LARGE_BYTES, time)?.gbit_per_s,
+            Self::UdpRate => floor::stream(SMALL_BYTES, time)?.segments_per_s / 1e6,
+            Self::RingPingPong => floor::ring_half_round_trip_ns(trips)? / 1e3,
+            Self::RingGoodput => floor::ring_stream(LARGE_BYTES, time)?.gbit_per_s,
+            Self::RingRate => floor::ring_stream(SMALL_BYTES, time)?.segments_per_s / 1e6,
+            Self::SendLatency(wire) => {
+                tool::latency_us(&over(wire), SMALL_BYTES, count(ROUND_TRIPS))?
+            }
+            Self::SendGoodput(wire) => {
+                tool::stream(&over(wire), LARGE_BYTES, DEPTH, count(LARGE_MESSAGES))?.gbit_per_s
+            }
+            Self::SendRate(wire) => {
+                let messages = count(SMALL_MESSAGES);
+                tool::stream(&over(wire), SMALL_BYTES, DEPTH, messages)?.segments_per_s / 1e6
+            }
+            Self::FiPingPong(on) => {
+                let round_trips = count(FI_ROUND_TRIPS);
+                tool::half_round_trip_us(&on.tools(tools), on.name(), SMALL_BYTES, round_trips)?
+            }
+            Self::TinyRate(on) => tiny_rate(on, tools, effort)?,
+            Self::TcpGoodput => tool::tcp_gbit_per_s(tools, LARGE_BYTES, DEPTH)?,
+            Self::TcpLong => tool::tcp_gbit_per_s(tools, READ_BYTES, READ_DEPTH)?,
+            Self::Read(wire) => tool::read_gbit_per_s(&over(wire), READ_BYTES, time)?,
+            Self::MpiLatency(on) => {
+                let round_trips = count(FI_ROUND_TRIPS);
+                tool::mpi_half_round_trip_us(&on.tools(tools), on.name(), SMALL_BYTES, round_trips)?
+            }
+            Self::MpiGoodput(on) => {
+                let messages = count(MPI_MESSAGES);
+                tool::mpi_gbit_per_s(&on.tools(tools), on.name(), MPI_BYTES, messages)?
+            }
+        })
+    }
+}
+
+impl On {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Efa(_) => "efa",
+            Self::Tcp => "tcp",
+            Self::Shm => "shm",
+        }
+    }
+
+    fn tools(self, tools: &Tools) -> Tools {
+        match self {
+            Self::Efa(wire) => tools.over(wire),
+            Self::Tcp | Self::Shm => tools.clone(),
+        }
+    }
+}
+
+fn tiny_rate(on: On, tools: &Tools, effort: Effort) -> Result<f64> {
+    let (fabric, messages) = match on {
+        On::Efa(_) => ("libfabric:efa", TINY_MESSAGES),
+        On::Tcp | On::Shm => (tool::TCP, TCP_MESSAGES),
+    };
+    let stream = EfaBench {
+        benchmark: "bandwidth",
+        fabric,
+        bytes: TINY_BYTES,
+        depth: Some(DEPTH),
+        messages: effort.messages(messages),
+    };
+    Ok(stream.rate(&on.tools(tools))?.segments_per_s / 1e6)
+}
