@@ -150,12 +150,17 @@ impl Row {
     }
 }
 
+const DATA_CENTRE: &str = "a data centre's network";
+const MEMORY: &str = "shared memory";
+
 /// Over what messages went, for people: beside each other these are no race.
 pub(crate) fn network(runs: &[Run], name: &str) -> &'static str {
     let is = |own: fn(&Run) -> bool| runs.iter().filter(|run| run.name == name).any(own);
     // Older records have only their command.
     if is(|run| run.source == "published") {
-        "a data centre's network"
+        DATA_CENTRE
+    } else if is(Run::is_in_memory) {
+        MEMORY
     } else if is(|run| run.is_loopback || run.command.contains("efa-bench local ")) {
         "loopback"
     } else {
@@ -174,8 +179,27 @@ pub(crate) fn networks<'a>(runs: &[Run], names: impl Iterator<Item = &'a str>) -
     all.join(" beside ")
 }
 
+/// What may stand side by side: published adapters not beside what never left the memory of one machine.
+/// Where there are both, all that was measured is the first side, and what went over a network the second.
+fn sides<'a>(runs: &[Run], names: &[&'a str]) -> Vec<Vec<&'a str>> {
+    let not_over = |what: &str| -> Vec<&'a str> {
+        names.iter().copied().filter(|name| network(runs, name) != what).collect()
+    };
+    let (here, over_networks) = (not_over(DATA_CENTRE), not_over(MEMORY));
+    match here.len() < names.len() && over_networks.len() < names.len() {
+        true => vec![here, over_networks],
+        false => vec![names.to_vec()],
+    }
+}
+
+/// The comparisons of the first name among `names` with the others.
+pub(crate) fn tables(runs: &[Run], names: &[&str]) -> Vec<Table> {
+    let all = sides(runs, names).into_iter().map(|names| table(runs, &names));
+    all.filter(|table| !table.rows.is_empty()).collect()
+}
+
 /// The comparison of the first name among `names` with the others.
-pub(crate) fn table(runs: &[Run], names: &[&str]) -> Table {
+fn table(runs: &[Run], names: &[&str]) -> Table {
     let groups = groups(runs);
     let value = |row: Row, name: &str| row.point(&groups, name).and_then(|point| row.value(point));
     let has_value = |name: &&str| rows().iter().any(|row| value(*row, name).is_some());
@@ -240,6 +264,10 @@ fn in_words(row: Row, point: &Point) -> Option<String> {
 
 /// The main figures in words, for the top of a report.
 pub(crate) fn sentences(runs: &[Run], names: &[&str]) -> Vec<String> {
+    sides(runs, names).iter().flat_map(|names| sentences_of(runs, names)).collect()
+}
+
+fn sentences_of(runs: &[Run], names: &[&str]) -> Vec<String> {
     let groups = groups(runs);
     let main = [(What::Median, 64, 1), (What::Goodput, 8192, 256), (What::Rate, 16, 256)];
     let sentence = |(what, size_bytes, depth)| {
@@ -272,6 +300,7 @@ mod tests {
     use crate::cores::Cores;
     use crate::paper;
     use crate::record::{Distribution, Latency};
+    use crate::wire::Wire;
 
     #[test]
     fn runs_of_another_manner_are_not_mixed_in() {
@@ -314,6 +343,30 @@ mod tests {
         assert_eq!(mean[5], "loopback beside a data centre's network");
         let median = row("latency 64 B, median");
         assert_eq!(median[2..], ["6.00", "-", "-", "loopback"], "{median:?}");
+    }
+
+    #[test]
+    fn published_adapters_do_not_stand_beside_shared_memory() {
+        let named = |name: &str, wire| Run { name: name.to_owned(), wire, ..measured() };
+        let mut runs = paper::runs();
+        runs.push(named("memory", Some(Wire::Shm)));
+        runs.push(named("UDP", Some(Wire::Udp)));
+        let names = ["memory", "UDP", paper::EFA];
+        let [here, networks]: [Table; 2] = tables(&runs, &names).try_into().expect("two tables");
+        let titles = |table: &Table| -> Vec<String> {
+            table.columns[2..].iter().map(|column| column.title.clone()).collect()
+        };
+        assert_eq!(titles(&here), ["memory", "UDP", "vs UDP", "over"]);
+        assert_eq!(here.rows[0].last().map(String::as_str), Some("shared memory beside loopback"));
+        let beside = ["UDP", paper::EFA, "vs paper:efa-c5n", "over"];
+        assert_eq!(titles(&networks), beside);
+        let sentences = sentences(&runs, &names);
+        let both = |text: &&String| text.contains("shared memory") && text.contains("paper:");
+        assert!(sentences.iter().find(both).is_none(), "{sentences:?}");
+        assert!(sentences[0].contains("memory median 6.00 µs"), "{sentences:?}");
+        // One of them alone: nothing is to be kept apart.
+        assert_eq!(tables(&runs, &["memory", "UDP"]).len(), 1);
+        assert_eq!(tables(&runs, &["UDP", paper::EFA]).len(), 1);
     }
 
     #[test]

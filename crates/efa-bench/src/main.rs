@@ -51,6 +51,7 @@ mod tails;
 mod target;
 mod topology;
 mod watch;
+mod wire;
 mod workload;
 
 use std::process::ExitCode;

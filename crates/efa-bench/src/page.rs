@@ -27,10 +27,10 @@ pub(crate) fn page(results: &Results, headline: Vec<String>, model: Option<&Mode
     let mut sections = Vec::new();
     let main = main_names(runs, &names);
     if main.len() > 1 {
-        let table = compare::table(runs, &main);
-        if !table.rows.is_empty() {
+        let tables = compare::tables(runs, &main);
+        if !tables.is_empty() {
             let title = "Side by side".to_owned();
-            sections.push(Section { title, tables: vec![table], ..Section::default() });
+            sections.push(Section { title, tables, ..Section::default() });
         }
     }
     sections.extend(lessons::sections(runs));

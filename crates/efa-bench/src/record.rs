@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::spec::{Benchmark, EndpointKind, Flow, Operation};
+use crate::wire::Wire;
 use crate::workload::WorkSpec;
 
 mod collective;
@@ -109,6 +110,9 @@ pub(crate) struct Run {
     /// All nodes were processes of one machine that met on its loopback address.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_loopback: bool,
+    /// What the software device was told to send messages over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) wire: Option<Wire>,
     /// Set-up phases of the client in µs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) setup_us: Vec<(String, f64)>,
@@ -204,6 +208,7 @@ impl Run {
             command: String::new(),
             fabric: None,
             is_loopback: false,
+            wire: None,
             setup_us: Vec::new(),
             cold_start_us: None,
             client_cpu: None,
@@ -213,6 +218,11 @@ impl Run {
             error: None,
             points,
         }
+    }
+
+    /// Whether its messages went through memory that both ends share, by the software device.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.wire == Some(Wire::Shm)
     }
 
     /// The same measured in several sessions, one after the other: each is one value of a point, and

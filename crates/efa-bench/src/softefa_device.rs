@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::exchange::plain;
 use crate::failure::Failure;
+use crate::wire::Wire;
 
 /// The `softefa` command: the one that is named, else the one beside this program or in `PATH`.
 pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf, Failure> {
@@ -43,9 +44,12 @@ pub(crate) fn in_path(program: &str) -> Option<PathBuf> {
 }
 
 /// The words that stand before a command that is to run on the device.
-pub(crate) fn prefix(softefa: &Path, counters: &Path) -> Vec<String> {
+pub(crate) fn prefix(softefa: &Path, wire: Option<Wire>, counters: &Path) -> Vec<String> {
     let (softefa, counters) = (softefa.display().to_string(), counters.display().to_string());
-    [&softefa, "run", "--counters", &counters, "--"].map(str::to_owned).to_vec()
+    let mut words = [&softefa, "run", "--counters", &counters].map(str::to_owned).to_vec();
+    words.extend(Wire::words(wire));
+    words.push("--".to_owned());
+    words
 }
 
 /// What `softefa run --counters` wrote.

@@ -111,6 +111,8 @@ fn what_cannot_be_measured_is_one_line() {
     assert_fails(&mpi(&["latency", "--ranks", "3"]), 2, &["--ranks 3", "give 2"]);
     assert_fails(&mpi(&["allreduce", "-s", "6"]), 2, &["--sizes 6", "4 bytes"]);
     assert_fails(&mpi(&["bcast", "--softefa=/nobody"]), 2, &["/nobody", "no such program"]);
+    assert_fails(&mpi(&["bcast", "--wire", "udp"]), 2, &["--softefa"]);
+    assert_fails(&mpi(&["bcast", "--softefa", "--wire", "tcp"]), 2, &["'tcp'", "auto, udp, shm"]);
     assert_fails(&mpi(&["bcast", "--mpirun", "mpirun-of-nobody"]), 3, &["openmpi-bin"]);
     if !has_mpi() {
         return;

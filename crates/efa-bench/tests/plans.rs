@@ -382,3 +382,34 @@ fn fabrics_take_turns_block_by_block() {
         }
     }
 }
+
+/// Each wire by its name, and the figures of none under the name of the other.
+#[test]
+fn soft_efa_is_measured_on_both_wires() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let fabric = |name: &str, wire: &str| {
+        format!(
+            "[[fabric]]\nname = '{name}'\nfabric = 'verbs:srd'\non = 'softefa'\nwire = '{wire}'\n"
+        )
+    };
+    let step = "[[step]]\nbenchmark = 'latency'\nsizes = 64\nblocks = 2\nduration = 0.02\n";
+    let fabrics = fabric("Soft-EFA, memory", "shm") + &fabric("Soft-EFA, UDP", "udp");
+    let plan = plan_file(folder.path(), &(fabrics + step));
+    let out = folder.path().join("out");
+    let softefa = common::softefa().to_str().expect("utf-8");
+    let output = efa_bench(&words(&plan, &out, &["--softefa", softefa]));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results = read_json(&out.join("results.json"));
+    let runs = results["runs"].as_array().expect("runs");
+    let own: Vec<(&Value, &Value)> =
+        runs.iter().map(|run| (&run["name"], &run["wire"])).take(2).collect();
+    let (shm, udp) = ("shm".into(), "udp".into());
+    assert_eq!(own, [(&"Soft-EFA, memory".into(), &shm), (&"Soft-EFA, UDP".into(), &udp)]);
+    for run in &runs[..2] {
+        let wire = run["wire"].as_str().expect("a wire");
+        assert!(run["command"].as_str().is_some_and(|c| c.contains(&format!("--wire {wire}"))));
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("shared memory beside loopback"), "{text}");
+    assert!(!text.contains("vs Soft-EFA, memory"), "adapters stand beside UDP: {text}");
+}

@@ -136,7 +136,9 @@ pub(super) fn measured(figure: &Figure, panel: Panel, runs: &[Run]) -> (Vec<Samp
 /// The place of a measured point, if it belongs to the plot.
 pub(super) fn of_point(figure: &Figure, panel: Panel, run: &Run, point: &Point) -> Option<Sample> {
     let operation = operation_of(run)?;
-    let is_one = figure.operations.contains(&operation)
+    // What never left the memory of one machine does not stand beside adapters.
+    let is_one = !run.is_in_memory()
+        && figure.operations.contains(&operation)
         && is_of_kind(run, figure)
         && settings::is_usual_but(run, point, &SPECIAL);
     let sample = |x, y| Sample {

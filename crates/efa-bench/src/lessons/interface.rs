@@ -21,8 +21,17 @@ fn interface_of(run: &Run) -> Option<&'static str> {
 /// Rates at the smallest size and the deepest window that verbs and libfabric were measured with:
 /// there calls cost most.
 pub(super) fn compare(runs: &[Run]) -> Option<Found> {
+    // Over the same wire.
+    [false, true].into_iter().find_map(|in_memory| {
+        let own: Vec<&Run> = runs.iter().filter(|run| run.is_in_memory() == in_memory).collect();
+        compare_over_one_wire(&own)
+    })
+}
+
+fn compare_over_one_wire(runs: &[&Run]) -> Option<Found> {
     let of = |wanted: &str| {
-        let own: Vec<&Run> = runs.iter().filter(|run| interface_of(run) == Some(wanted)).collect();
+        let own: Vec<&Run> =
+            runs.iter().copied().filter(|run| interface_of(run) == Some(wanted)).collect();
         let mut found = streams::of(&own);
         found.retain(|stream| stream.is_single() && stream.post_list == 1);
         found

@@ -1,6 +1,7 @@
 use super::*;
 use crate::record::{Bandwidth, Disorder, FabricRecord, Latency, Point};
 use crate::spec::{Benchmark, Operation, Order};
+use crate::wire::Wire;
 
 fn stream(size: usize, depth: usize, endpoints: usize, threads: usize, mmsg: f64) -> Run {
     curve(size, &[(depth, mmsg)], endpoints, threads)
@@ -172,6 +173,14 @@ fn interfaces_are_compared_on_one_adapter() {
     let text = lesson(&[on(&verbs, 3.0), on("efa", 2.0)], "Interface");
     assert!(text.contains("verbs 1.50 times") && text.contains("Use verbs"), "{text}");
     assert!(!has(&[on(&verbs, 3.0), on("tcp", 2.0)], "Interface"));
+    let over = |wire, run| Run { wire: Some(wire), ..run };
+    let memory = over(Wire::Shm, on(&verbs, 9.0));
+    let udp = over(Wire::Udp, on("efa", 2.0));
+    assert!(!has(&[memory.clone(), udp.clone()], "Interface"), "over different wires");
+    let runs = [memory, udp, over(Wire::Udp, on(&verbs, 3.0))];
+    assert!(lesson(&runs, "Interface").contains("verbs 1.50 times"));
+    let runs = [over(Wire::Shm, on("efa", 3.0)), over(Wire::Shm, on(&verbs, 9.0))];
+    assert!(lesson(&runs, "Interface").contains("verbs 3.00 times"));
 }
 
 #[test]

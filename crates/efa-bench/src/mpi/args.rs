@@ -13,6 +13,7 @@ use crate::judge::Assertion;
 use crate::measure::Until;
 use crate::output::Outputs;
 use crate::spec::{Benchmark, Limit, Order, PointSpec, parse_list};
+use crate::wire::Wire;
 use crate::workload::Pattern;
 
 /// What an MPI is measured by.
@@ -87,6 +88,9 @@ pub(crate) struct MpiArgs {
     /// that softefa command.
     #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, conflicts_with_all = ["fabric", "provider"])]
     pub(super) softefa: Option<Option<PathBuf>>,
+    /// With --softefa: what messages of the software device go over; default: what softefa chooses.
+    #[arg(long, value_enum, requires = "softefa")]
+    pub(super) wire: Option<Wire>,
     /// MPI's compiler.
     #[arg(long, default_value = "mpicc")]
     pub(super) mpicc: PathBuf,

@@ -94,7 +94,8 @@ impl Job<'_> {
         progress: &mut Progress,
     ) -> Result<(Run, Option<String>, Option<Failure>), Failure> {
         let counters = built.file(&format!("counters-{}.json", self.ranks));
-        let device = self.softefa.map(|softefa| softefa_device::prefix(softefa, &counters));
+        let device =
+            self.softefa.map(|softefa| softefa_device::prefix(softefa, self.args.wire, &counters));
         let words = self.launcher.words(self.ranks, &self.args.mpi_args, built.program());
         let words = [device.unwrap_or_default(), words].concat();
         progress.starting(&format!("starting {} ranks", self.ranks));
@@ -104,6 +105,7 @@ impl Job<'_> {
         let mut run = Run {
             test: wanted.test.name(),
             command: host::command_line(),
+            wire: self.args.wire,
             fabric: Some(FabricRecord {
                 provider: "mpi".to_owned(),
                 fabric: self.launcher.version.clone(),

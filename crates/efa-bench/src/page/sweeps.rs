@@ -105,7 +105,11 @@ fn plots<'a>(samples: &'a [Sample<'a>], points_min: usize) -> Vec<Plot<'a>> {
                 let rest = sample.key(|setting| setting.name != axis && !is_panel(setting));
                 format!("{}\n{rest}", sample.run.name)
             };
-            let lines = grouped(panel.into_iter(), |sample| line(&sample));
+            let mut lines = grouped(panel.into_iter(), |sample| line(&sample));
+            // Adapters do not stand beside what never left the memory of one machine.
+            if lines.iter().any(|line| line[0].run.is_in_memory()) {
+                lines.retain(|line| !line[0].is_published());
+            }
             let plot = Plot { axis, lines };
             if plot.longest() >= points_min {
                 plots.push(plot);
@@ -280,6 +284,7 @@ mod tests {
     use super::*;
     use crate::record::{Bandwidth, Collective, Distribution, Work};
     use crate::spec::{Benchmark, Order};
+    use crate::wire::Wire;
 
     const NAMES: [&str; 2] = ["mine", "yours"];
 
@@ -309,6 +314,19 @@ mod tests {
         let plots = sections(&runs, &NAMES, |_, _| false);
         let lines = |at: usize| plots[at].chart.as_ref().map_or(0, |chart| chart.series.len());
         assert_eq!((lines(0), lines(1)), (2, 2));
+    }
+
+    #[test]
+    fn published_lines_are_not_drawn_beside_shared_memory() {
+        let places = [(16, 256), (64, 256), (8192, 256)];
+        let published =
+            Run { source: "published".to_owned(), ..stream(crate::paper::EFA, &places) };
+        let lines = |wire| {
+            let mine = Run { wire: Some(wire), ..stream("mine", &places) };
+            let plots = sections(&[mine, published.clone()], &NAMES, |_, _| false);
+            plots[0].chart.as_ref().map_or(0, |chart| chart.series.len())
+        };
+        assert_eq!((lines(Wire::Udp), lines(Wire::Shm)), (2, 1));
     }
 
     #[test]

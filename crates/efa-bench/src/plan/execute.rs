@@ -323,6 +323,7 @@ impl<'a> Executor<'a> {
         for run in &mut runs {
             run.command.clone_from(&task.command);
             run.is_loopback = self.remote.is_none();
+            run.wire = self.fabrics[task.fabric].wire();
         }
         let error = runs.iter().find_map(|run| run.error.clone());
         let has_counters = self.fabrics[task.fabric].is_softefa() && !interrupt::asked();
@@ -369,6 +370,7 @@ impl<'a> Executor<'a> {
         if let Some(run) = &mut whole {
             run.command.clone_from(&task.command);
             run.is_loopback = true;
+            run.wire = self.fabrics[task.fabric].wire();
         }
         Ok(Outcome::Done(finished(whole)))
     }

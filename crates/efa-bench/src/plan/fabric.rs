@@ -7,6 +7,7 @@ use super::source::{FabricSource, On};
 use crate::fabric_name::FabricName;
 use crate::failure::Failure;
 use crate::softefa_device;
+use crate::wire::Wire;
 
 /// One fabric of a plan.
 #[derive(Debug, Clone)]
@@ -15,6 +16,8 @@ pub(super) struct Fabric {
     pub(super) name: String,
     pub(super) fabric: FabricName,
     pub(super) start: Start,
+    /// Only steps that name it go with it.
+    pub(super) is_by_name: bool,
 }
 
 /// How processes on a fabric are started.
@@ -25,7 +28,27 @@ pub(super) enum Start {
     /// Behind these words.
     Prefix(Vec<String>),
     /// Behind `softefa run`, with counters, and with what goes wrong on purpose.
-    Softefa { program: PathBuf, fault: Option<String> },
+    Softefa(Softefa),
+}
+
+/// `softefa run` for a fabric.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Softefa {
+    pub(super) program: PathBuf,
+    pub(super) fault: Option<String>,
+    pub(super) wire: Option<Wire>,
+}
+
+impl Softefa {
+    /// The command line before the program's, with these options more.
+    fn words(&self, options: &[String]) -> Vec<String> {
+        let mut words = vec![self.program.display().to_string(), "run".to_owned()];
+        words.extend_from_slice(options);
+        words.extend(Wire::words(self.wire));
+        words.extend(self.fault.iter().flat_map(|fault| ["--fault".to_owned(), fault.clone()]));
+        words.push("--".to_owned());
+        words
+    }
 }
 
 /// Side of a measurement; each is a host of its own for Soft-EFA.
@@ -44,7 +67,7 @@ impl Fabric {
         })?;
         let words: Vec<String> = prefix.split_whitespace().map(str::to_owned).collect();
         let start = if words.is_empty() { Start::Plain } else { Start::Prefix(words) };
-        Ok(Self { name: fabric.label(), fabric, start })
+        Ok(Self { name: fabric.label(), fabric, start, is_by_name: false })
     }
 
     /// What stands before the command line of one side.
@@ -52,17 +75,14 @@ impl Fabric {
         match &self.start {
             Start::Plain => Vec::new(),
             Start::Prefix(words) => words.clone(),
-            Start::Softefa { program, fault } => {
+            Start::Softefa(softefa) => {
                 let address = match side {
                     Side::Server => "127.0.0.1",
                     Side::Client => "127.0.0.2",
                 };
-                let mut words = vec![program.display().to_string(), "run".to_owned()];
-                words.extend(["--device".to_owned(), format!("rdmap0s6={address}")]);
-                words.extend(["--counters".to_owned(), counters.display().to_string()]);
-                words.extend(fault_words(fault.as_ref()));
-                words.push("--".to_owned());
-                words
+                let device = ["--device".to_owned(), format!("rdmap0s6={address}")];
+                let counters = ["--counters".to_owned(), counters.display().to_string()];
+                softefa.words(&[device, counters].concat())
             }
         }
     }
@@ -72,33 +92,32 @@ impl Fabric {
         match &self.start {
             Start::Plain => Vec::new(),
             Start::Prefix(words) => words.clone(),
-            Start::Softefa { program, fault } => {
-                let mut words = vec![program.display().to_string(), "run".to_owned()];
-                words.extend(fault_words(fault.as_ref()));
-                words.push("--".to_owned());
-                words
-            }
+            Start::Softefa(softefa) => softefa.words(&[]),
         }
     }
 
     pub(super) const fn is_softefa(&self) -> bool {
-        matches!(self.start, Start::Softefa { .. })
+        matches!(self.start, Start::Softefa(_))
+    }
+
+    /// What its messages go over, if it was said.
+    pub(super) const fn wire(&self) -> Option<Wire> {
+        match &self.start {
+            Start::Softefa(softefa) => softefa.wire,
+            Start::Plain | Start::Prefix(_) => None,
+        }
     }
 
     /// Whether a step that is for `pattern` ("tcp", "libfabric:*", "*", or its name) is for this one.
-    /// Where things go wrong on purpose only the name will do.
+    /// Where things go wrong on purpose only the name will do, and where the plan says so.
     pub(super) fn fits(&self, pattern: &str) -> bool {
-        let is_odd = matches!(self.start, Start::Softefa { fault: Some(_), .. });
-        if is_odd || self.name == pattern {
+        let is_odd = matches!(&self.start, Start::Softefa(softefa) if softefa.fault.is_some());
+        if is_odd || self.is_by_name || self.name == pattern {
             return self.name == pattern;
         }
         let name = self.fabric.to_string();
         pattern.strip_suffix('*').map_or(name == pattern, |start| name.starts_with(start))
     }
-}
-
-fn fault_words(fault: Option<&String>) -> Vec<String> {
-    fault.map_or_else(Vec::new, |fault| vec!["--fault".to_owned(), fault.clone()])
 }
 
 /// The fabrics that were asked for, else those of the plan.
@@ -115,13 +134,18 @@ pub(super) fn all(plan: &[FabricSource], options: &PlanArgs) -> Result<Vec<Fabri
         false => PathBuf::new(),
     };
     let start = |source: &FabricSource| match source.on {
-        On::Softefa => Start::Softefa { program: softefa.clone(), fault: source.fault.clone() },
+        On::Softefa => Start::Softefa(Softefa {
+            program: softefa.clone(),
+            fault: source.fault.clone(),
+            wire: source.wire,
+        }),
         On::Nothing => Start::Plain,
     };
     let one = |source: &FabricSource| Fabric {
         name: source.name.clone(),
         fabric: source.fabric.clone(),
         start: start(source),
+        is_by_name: source.is_by_name,
     };
     Ok(plan.iter().map(one).collect())
 }
@@ -164,9 +188,28 @@ mod tests {
         ] {
             assert_eq!(efa.fits(pattern), fits, "{pattern}");
         }
-        let start = Start::Softefa { program: "softefa".into(), fault: Some("loss=1%".to_owned()) };
-        let odd = Fabric { name: "lossy".to_owned(), start, ..efa };
+        let lossy =
+            Softefa { program: "softefa".into(), fault: Some("loss=1%".into()), wire: None };
+        let odd = Fabric { name: "lossy".to_owned(), start: Start::Softefa(lossy), ..efa.clone() };
         assert!(odd.fits("lossy") && !odd.fits("*") && !odd.fits("libfabric:*"));
         assert_eq!(odd.short_prefix(), ["softefa", "run", "--fault", "loss=1%", "--"]);
+        let named = Fabric { name: "mine".to_owned(), is_by_name: true, ..efa };
+        assert!(named.fits("mine") && !named.fits("*") && !named.fits("libfabric:efa"));
+    }
+
+    #[test]
+    fn both_sides_run_over_the_wire_of_the_fabric() {
+        let efa = Fabric::parse("libfabric:efa").expect("efa");
+        let over = |wire| {
+            let program = "softefa".into();
+            let start = Start::Softefa(Softefa { program, wire, ..Softefa::default() });
+            Fabric { start, ..efa.clone() }
+        };
+        let words = over(Some(Wire::Udp)).prefix(Side::Server, Path::new("c.json")).join(" ");
+        let expected = "softefa run --device rdmap0s6=127.0.0.1 --counters c.json --wire udp --";
+        assert_eq!(words, expected);
+        assert_eq!(over(Some(Wire::Shm)).short_prefix().join(" "), "softefa run --wire shm --");
+        assert_eq!(over(None).short_prefix().join(" "), "softefa run --");
+        assert_eq!((over(Some(Wire::Udp)).wire(), efa.wire()), (Some(Wire::Udp), None));
     }
 }

@@ -147,8 +147,9 @@ impl Report<'_> {
         let results = self.keep(findings)?;
         let shown = Shown::of(&results.runs).runs;
         let names = self.shown_names(&shown);
-        let table = compare::table(&shown, &names);
-        output::print(&format!("{}\n{}", table.caption, table.text()))?;
+        for table in compare::tables(&shown, &names) {
+            output::print(&format!("{}\n{}\n", table.caption, table.text()))?;
+        }
         for warning in &results.warnings {
             output::print(&format!("warning: {warning}\n"))?;
         }

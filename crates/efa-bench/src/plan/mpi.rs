@@ -11,6 +11,7 @@ use crate::fabric_name::FabricName;
 use crate::failure::Failure;
 use crate::mpi::{MpiArgs, Test};
 use crate::softefa_device::in_path;
+use crate::wire::Wire;
 
 /// What must be installed, and the Debian packages that bring it.
 const PROGRAMS: [(&str, &str); 2] = [("mpicc", "libopenmpi-dev"), ("mpirun", "openmpi-bin")];
@@ -70,10 +71,11 @@ pub(super) fn task(
 /// The command line of a test on a fabric.
 fn words(test: Test, options: &Options, fabric: &Fabric) -> Result<Vec<String>, Failure> {
     let on = match (&fabric.start, &fabric.fabric) {
-        (Start::Softefa { program, fault: None }, FabricName::Libfabric(provider))
-            if provider == "efa" =>
+        (Start::Softefa(softefa), FabricName::Libfabric(provider))
+            if provider == "efa" && softefa.fault.is_none() =>
         {
-            vec![format!("--softefa={}", program.display())]
+            let device = format!("--softefa={}", softefa.program.display());
+            [vec![device], Wire::words(softefa.wire)].concat()
         }
         (Start::Plain, FabricName::Libfabric(_) | FabricName::Tcp) => {
             vec!["--fabric".to_owned(), fabric.fabric.to_string()]

@@ -4,6 +4,8 @@
 //! option is at once one of plans. What is wrong is told with its line, the key, and what is
 //! allowed.
 
+mod fabrics;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -11,10 +13,10 @@ use clap::{CommandFactory, ValueEnum};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+pub(super) use self::fabrics::{FabricSource, On};
 use super::mpi;
 use super::tool::{self, ToolSource};
 use crate::cli::Cli;
-use crate::fabric_name::FabricName;
 use crate::failure::Failure;
 use crate::mpi::Test;
 use crate::names::Name;
@@ -26,24 +28,6 @@ pub(super) struct Source {
     pub(super) about: String,
     pub(super) fabrics: Vec<FabricSource>,
     pub(super) steps: Vec<StepSource>,
-}
-
-/// A fabric that a plan names.
-#[derive(Debug)]
-pub(super) struct FabricSource {
-    pub(super) name: String,
-    pub(super) fabric: FabricName,
-    pub(super) on: On,
-    /// What goes wrong on purpose there; only steps that name the fabric by its name go with it.
-    pub(super) fault: Option<String>,
-}
-
-/// What processes on a fabric are started by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum On {
-    Nothing,
-    /// `softefa run`.
-    Softefa,
 }
 
 /// A step of a plan.
@@ -257,28 +241,6 @@ impl Reader<'_> {
         tables.collect::<Option<Vec<_>>>().ok_or_else(wrong)
     }
 
-    fn fabric(&self, table: &Table<'_>) -> Result<FabricSource, Failure> {
-        self.known(table, &["fabric", "name", "on", "fault"])?;
-        let span = |key: &str| table.get(key).map_or(0..0, Spanned::span);
-        let name = self.text_at(table, "fabric")?.unwrap_or_default();
-        let fabric: FabricName =
-            name.parse().map_err(|reason: String| self.wrong(&span("fabric"), &reason))?;
-        let on = match self.text_at(table, "on")?.as_deref() {
-            None => On::Nothing,
-            Some("softefa") => On::Softefa,
-            Some(other) => {
-                let what = format!("on = \"{other}\": write softefa, or leave it out");
-                return Err(self.wrong(&span("on"), &what));
-            }
-        };
-        let name = self.text_at(table, "name")?.unwrap_or_else(|| fabric.label());
-        let fault = self.text_at(table, "fault")?;
-        if fault.is_some() && on == On::Nothing {
-            return Err(self.wrong(&span("fault"), "fault: it is for on = \"softefa\""));
-        }
-        Ok(FabricSource { name, fabric, on, fault })
-    }
-
     fn step(
         &self,
         span: &Range<usize>,
@@ -422,6 +384,12 @@ mod tests {
             ("[[step]]\nbenchmark = 'latency'\nsizes = []", &["test:3", "array"]),
             ("[[fabric]]\nfabric = 'shm'", &["test:2", "libfabric:shm"]),
             ("[[fabric]]\nfabric = 'tcp'\non = 'docker'", &["test:3", "softefa"]),
+            (
+                "[[fabric]]\nfabric = 'libfabric:efa'\non = 'softefa'\nwire = 'tcp'",
+                &["test:4", "\"tcp\"", "auto, udp, shm"],
+            ),
+            ("[[fabric]]\nfabric = 'tcp'\nwire = 'udp'", &["test:3", "wire", "softefa"]),
+            ("[[fabric]]\nfabric = 'tcp'\nonly_by_name = 'x'", &["test:3", "true or false"]),
             ("[defaults]\nthreads = [1, 2]\n[[step]]", &["test:1", "defaults"]),
             ("step = 1", &["test:1", "[[step]]"]),
         ] {

@@ -4,6 +4,7 @@ use crate::cli::{Cli, Command};
 use crate::figures;
 use crate::record::{Bandwidth, Distribution, Latency, Method, Point, Run};
 use crate::spec::Benchmark;
+use crate::wire::Wire;
 use clap::Parser;
 
 impl PlanArgs {
@@ -25,7 +26,7 @@ fn tasks(name: &str) -> Vec<Task> {
 
 #[test]
 fn built_in_plans_keep_their_time() {
-    for (name, at_most_s) in [("quick", 80.0), ("paper", 1_200.0), ("dbms", 1_200.0)] {
+    for (name, at_most_s) in [("quick", 110.0), ("paper", 1_300.0), ("dbms", 1_400.0)] {
         let seconds = budget::total_s(tasks(name).iter());
         assert!(seconds < at_most_s, "{name}: {seconds} s");
     }
@@ -61,6 +62,46 @@ fn mpi_is_a_step_on_what_it_runs_on() {
     ] {
         let error = tasks_of(&format!("{FABRICS}[[step]]\n{step}\n")).expect_err(step).to_string();
         assert!(error.contains("plan test:") && error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn the_wire_is_named_on_every_command_line() {
+    let text = "[[fabric]]\nfabric = 'libfabric:efa'\nname = 'memory'\non = 'softefa'\nwire = 'shm'\n\
+        [[fabric]]\nfabric = 'libfabric:efa'\nname = 'UDP'\non = 'softefa'\nwire = 'udp'\n\
+        only_by_name = true\n[[step]]\nmpi = 'barrier'\nfabrics = ['memory', 'UDP']\n\
+        [[step]]\nbenchmark = 'latency'\nsizes = 8\n\
+        [[step]]\ntool = 'fi_pingpong'\npackage = 'libfabric-bin'\nname = 'fi'\n\
+        client = 'fi_pingpong'\niterations = 1000\nseconds = 1\nfabrics = 'UDP'\n";
+    let tasks = tasks_of(text).expect("tasks");
+    let titles: Vec<&str> = tasks.iter().map(|task| task.title.as_str()).collect();
+    let expected =
+        ["MPI barrier on memory", "MPI barrier on UDP", "latency on memory", "fi_pingpong on UDP"];
+    assert_eq!(titles, expected);
+    for (task, words) in tasks.iter().zip(["--wire shm", "--wire udp", "--wire shm", "--wire udp"])
+    {
+        assert!(task.command.contains(words), "no {words}: {}", task.command);
+    }
+}
+
+/// Published figures are of adapters on a network.
+#[test]
+fn built_in_plans_name_the_wire_of_each_fabric_of_soft_efa() {
+    for (name, text) in library::BUILT_IN {
+        let source = source::read(name, text).expect(name);
+        let own = source.fabrics.iter().filter(|fabric| fabric.on == source::On::Softefa);
+        let wires: Vec<Option<Wire>> = own
+            .map(|fabric| {
+                let is = |word: &str| fabric.name.contains(word);
+                let named = [(is("memory"), Wire::Shm), (is("UDP"), Wire::Udp)];
+                let wire = named.into_iter().find(|(is_it, _)| *is_it).map(|(_, wire)| wire);
+                assert!(wire.is_some() && wire == fabric.wire, "{name}: {fabric:?}");
+                wire
+            })
+            .collect();
+        for wire in [Wire::Shm, Wire::Udp] {
+            assert!(wires.contains(&Some(wire)), "{name} has no {wire:?}: {wires:?}");
+        }
     }
 }
 

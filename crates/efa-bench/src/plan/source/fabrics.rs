@@ -1,0 +1,73 @@
+//! The fabrics that a plan names.
+
+use toml::Spanned;
+
+use super::{Reader, Table};
+use crate::fabric_name::FabricName;
+use crate::failure::Failure;
+use crate::wire::Wire;
+
+/// A fabric that a plan names.
+#[derive(Debug)]
+pub(in crate::plan) struct FabricSource {
+    pub(in crate::plan) name: String,
+    pub(in crate::plan) fabric: FabricName,
+    pub(in crate::plan) on: On,
+    /// What goes wrong on purpose there; only steps that name the fabric by its name go with it.
+    pub(in crate::plan) fault: Option<String>,
+    /// What messages go over there; `None`: what `softefa` chooses.
+    pub(in crate::plan) wire: Option<Wire>,
+    /// Only steps that name it by its name go with it.
+    pub(in crate::plan) is_by_name: bool,
+}
+
+/// What processes on a fabric are started by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::plan) enum On {
+    Nothing,
+    /// `softefa run`.
+    Softefa,
+}
+
+impl Reader<'_> {
+    pub(super) fn fabric(&self, table: &Table<'_>) -> Result<FabricSource, Failure> {
+        self.known(table, &["fabric", "name", "on", "fault", "wire", "only_by_name"])?;
+        let span = |key: &str| table.get(key).map_or(0..0, Spanned::span);
+        let name = self.text_at(table, "fabric")?.unwrap_or_default();
+        let fabric: FabricName =
+            name.parse().map_err(|reason: String| self.wrong(&span("fabric"), &reason))?;
+        let on = match self.text_at(table, "on")?.as_deref() {
+            None => On::Nothing,
+            Some("softefa") => On::Softefa,
+            Some(other) => {
+                let what = format!("on = \"{other}\": write softefa, or leave it out");
+                return Err(self.wrong(&span("on"), &what));
+            }
+        };
+        let name = self.text_at(table, "name")?.unwrap_or_else(|| fabric.label());
+        let fault = self.text_at(table, "fault")?;
+        if fault.is_some() && on == On::Nothing {
+            return Err(self.wrong(&span("fault"), "fault: it is for on = \"softefa\""));
+        }
+        let wire = self.wire(table, on)?;
+        let is_by_name = table.get("only_by_name").map_or(Some(false), |v| v.get_ref().as_bool());
+        let is_by_name = is_by_name.ok_or_else(|| {
+            self.wrong(&span("only_by_name"), "only_by_name: write true or false")
+        })?;
+        Ok(FabricSource { name, fabric, on, fault, wire, is_by_name })
+    }
+
+    /// What messages of the software device go over.
+    fn wire(&self, table: &Table<'_>, on: On) -> Result<Option<Wire>, Failure> {
+        let Some(text) = self.text_at(table, "wire")? else { return Ok(None) };
+        let span = table.get("wire").map_or(0..0, Spanned::span);
+        let Some(wire) = Wire::ALL.into_iter().find(|wire| wire.name() == text) else {
+            let names = Wire::ALL.map(Wire::name).join(", ");
+            return Err(self.wrong(&span, &format!("wire = \"{text}\": write one of {names}")));
+        };
+        match on {
+            On::Softefa => Ok(Some(wire)),
+            On::Nothing => Err(self.wrong(&span, "wire: it is for on = \"softefa\"")),
+        }
+    }
+}
