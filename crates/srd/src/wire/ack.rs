@@ -17,8 +17,11 @@
 //! +-+-+-+-+--------------------+  e x { path u16, rxdelay u16, echo_ts u32 }
 //! ```
 
-use super::take;
-use crate::{DropReason, PSN_WINDOW, PathId, Psn, Status};
+mod view;
+
+use crate::{PathId, Psn, Status};
+
+pub use view::AckView;
 
 mod field {
     pub(super) const CONN: usize = 0;
@@ -175,166 +178,10 @@ impl AckRepr {
     }
 }
 
-/// A received acknowledgement block whose lengths have been checked.
-#[derive(Clone, Copy, Debug)]
-pub struct AckView<'a> {
-    fixed: &'a [u8; field::END],
-    words: &'a [u8],
-    ranges: &'a [u8],
-    echoes: &'a [u8],
-}
-
-impl<'a> AckView<'a> {
-    /// Checks the block at the start of `bytes`.
-    ///
-    /// # Errors
-    /// [`DropReason::Short`], or [`DropReason::Malformed`] for counts or offsets out of range.
-    pub fn parse(bytes: &'a [u8]) -> Result<Self, DropReason> {
-        let (fixed, rest) = bytes.split_first_chunk().ok_or(DropReason::Short)?;
-        let words_len = usize::from(fixed[field::WORDS]);
-        let ranges_len = usize::from(fixed[field::RANGES]);
-        let echoes_len = usize::from(fixed[field::ECHOES]);
-        if words_len > SACK_WORDS_MAX
-            || ranges_len > RANGES_MAX
-            || echoes_len > ECHOES_MAX
-            || ranges_len + echoes_len > RANGES_MAX
-        {
-            return Err(DropReason::Malformed);
-        }
-        let (words, rest) = rest.split_at_checked(words_len * 8).ok_or(DropReason::Short)?;
-        let (ranges, rest) =
-            rest.split_at_checked(ranges_len * DropRange::LEN).ok_or(DropReason::Short)?;
-        let (echoes, _) =
-            rest.split_at_checked(echoes_len * EchoRepr::LEN).ok_or(DropReason::Short)?;
-        let view = Self { fixed, words, ranges, echoes };
-        if u32::from(view.sack_offset()) >= PSN_WINDOW {
-            return Err(DropReason::Malformed);
-        }
-        if view.ranges().any(|r| r.count == 0 || u32::from(r.count) > PSN_WINDOW) {
-            return Err(DropReason::Malformed);
-        }
-        Ok(view)
-    }
-
-    /// Length of the block in bytes.
-    #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "a block is never empty")]
-    pub fn len(&self) -> usize {
-        field::END + self.words.len() + self.ranges.len() + self.echoes.len()
-    }
-
-    fn u16_at(&self, at: usize) -> u16 {
-        u16::from_be_bytes(take(self.fixed, at))
-    }
-
-    fn u32_at(&self, at: usize) -> u32 {
-        u32::from_be_bytes(take(self.fixed, at))
-    }
-
-    fn u64_at(&self, at: usize) -> u64 {
-        u64::from_be_bytes(take(self.fixed, at))
-    }
-
-    /// See [`AckRepr::conn`].
-    #[must_use]
-    pub fn conn(&self) -> u64 {
-        self.u64_at(field::CONN)
-    }
-
-    /// See [`AckRepr::cum`].
-    #[must_use]
-    pub fn cum(&self) -> Psn {
-        Psn(self.u32_at(field::CUM))
-    }
-
-    /// See [`AckRepr::ref_psn`].
-    #[must_use]
-    pub fn ref_psn(&self) -> Psn {
-        Psn(self.u32_at(field::REF_PSN))
-    }
-
-    /// See [`AckRepr::ref_path`].
-    #[must_use]
-    pub fn ref_path(&self) -> PathId {
-        PathId(self.u16_at(field::REF_PATH))
-    }
-
-    /// See [`AckRepr::echo_ts`].
-    #[must_use]
-    pub fn echo_ts(&self) -> u32 {
-        self.u32_at(field::ECHO)
-    }
-
-    /// See [`AckRepr::rx_ts`].
-    #[must_use]
-    pub fn rx_ts(&self) -> u32 {
-        self.u32_at(field::RX_TS)
-    }
-
-    /// The packet that arrived last, as an echo like the earlier ones.
-    #[must_use]
-    pub fn echo(&self) -> EchoRepr {
-        EchoRepr {
-            path: self.ref_path(),
-            rx_delay: self.u16_at(field::RX_DELAY),
-            echo_ts: self.echo_ts(),
-        }
-    }
-
-    /// See [`AckRepr::rcvd_bytes`].
-    #[must_use]
-    pub fn rcvd_bytes(&self) -> u64 {
-        self.u64_at(field::RCVD)
-    }
-
-    /// See [`AckRepr::hint`].
-    #[must_use]
-    pub fn hint(&self) -> u16 {
-        self.u16_at(field::HINT)
-    }
-
-    /// See [`AckRepr::ce`].
-    #[must_use]
-    pub fn ce(&self) -> u8 {
-        self.fixed[field::CE]
-    }
-
-    /// See [`AckRepr::sack_offset`].
-    #[must_use]
-    pub fn sack_offset(&self) -> u16 {
-        self.u16_at(field::SACK_OFF)
-    }
-
-    /// The SACK words, each with the number of its lowest bit.
-    pub fn words(&self) -> impl Iterator<Item = (Psn, u64)> + 'a {
-        let base = self.cum().plus(u32::from(self.sack_offset()));
-        let psns = (0..).map(move |i: u32| base.plus(i * 64));
-        psns.zip(self.words.chunks_exact(8).map(|w| u64::from_be_bytes(take(w, 0))))
-    }
-
-    /// Packets of other paths since the last acknowledgement, as they arrived.
-    pub fn echoes(&self) -> impl Iterator<Item = EchoRepr> + 'a {
-        self.echoes.chunks_exact(EchoRepr::LEN).map(|e| EchoRepr {
-            path: PathId(u16::from_be_bytes(take(e, 0))),
-            rx_delay: u16::from_be_bytes(take(e, 2)),
-            echo_ts: u32::from_be_bytes(take(e, 4)),
-        })
-    }
-
-    /// The drop ranges.
-    pub fn ranges(&self) -> impl Iterator<Item = DropRange> + 'a {
-        self.ranges.chunks_exact(DropRange::LEN).map(|r| DropRange {
-            psn: Psn(u32::from_be_bytes(take(r, 0))),
-            count: u16::from_be_bytes(take(r, 4)),
-            status: Status::from_wire(r[6] & !RETRY_BIT),
-            retry: r[6] & RETRY_BIT != 0,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DropReason;
 
     const RANGE: DropRange = DropRange { psn: Psn(41), count: 3, status: Status::Rnr, retry: true };
 

@@ -1,0 +1,207 @@
+//! Received acknowledgement blocks.
+
+use super::{
+    DropRange, ECHOES_MAX, EchoRepr, RANGES_MAX, RETRY_BIT, SACK_WORDS_MAX, field,
+};
+use crate::wire::take;
+use crate::{DropReason, PSN_WINDOW, PathId, Psn, Status};
+
+/// A received acknowledgement block whose lengths have been checked.
+#[derive(Clone, Copy, Debug)]
+pub struct AckView<'a> {
+    fixed: &'a [u8; field::END],
+    /// SACK words, ranges and echoes; most blocks have none.
+    lists: &'a [u8],
+}
+
+impl<'a> AckView<'a> {
+    /// Checks the block at the start of `bytes`.
+    ///
+    /// # Errors
+    /// [`DropReason::Short`], or [`DropReason::Malformed`] for counts or offsets out of range.
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, DropReason> {
+        let (fixed, rest) = bytes.split_first_chunk().ok_or(DropReason::Short)?;
+        let view = Self { fixed, lists: &[] };
+        if [fixed[field::WORDS], fixed[field::RANGES], fixed[field::ECHOES]] != [0; 3] {
+            return view.with_lists(rest);
+        }
+        if u32::from(view.sack_offset()) >= PSN_WINDOW {
+            return Err(DropReason::Malformed);
+        }
+        Ok(view)
+    }
+
+    fn with_lists(self, rest: &'a [u8]) -> Result<Self, DropReason> {
+        let (words_len, ranges_len) = (self.words_len(), self.ranges_len());
+        let echoes_len = usize::from(self.fixed[field::ECHOES]);
+        if words_len > SACK_WORDS_MAX
+            || ranges_len > RANGES_MAX
+            || echoes_len > ECHOES_MAX
+            || ranges_len + echoes_len > RANGES_MAX
+        {
+            return Err(DropReason::Malformed);
+        }
+        let len = words_len * 8 + ranges_len * DropRange::LEN + echoes_len * EchoRepr::LEN;
+        let lists = rest.get(..len).ok_or(DropReason::Short)?;
+        let view = Self { lists, ..self };
+        if u32::from(view.sack_offset()) >= PSN_WINDOW {
+            return Err(DropReason::Malformed);
+        }
+        if view.ranges().any(|r| r.count == 0 || u32::from(r.count) > PSN_WINDOW) {
+            return Err(DropReason::Malformed);
+        }
+        Ok(view)
+    }
+
+    /// Neither SACK words nor ranges nor echoes follow.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.lists.is_empty()
+    }
+
+    fn words_len(&self) -> usize {
+        usize::from(self.fixed[field::WORDS])
+    }
+
+    fn ranges_len(&self) -> usize {
+        usize::from(self.fixed[field::RANGES])
+    }
+
+    /// The lists behind the SACK words.
+    fn behind_words(&self) -> &'a [u8] {
+        &self.lists[self.words_len() * 8..]
+    }
+
+    /// Length of the block in bytes.
+    #[inline]
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a block is never empty")]
+    pub fn len(&self) -> usize {
+        field::END + self.lists.len()
+    }
+
+    #[inline]
+    fn u16_at(&self, at: usize) -> u16 {
+        u16::from_be_bytes(take(self.fixed, at))
+    }
+
+    #[inline]
+    fn u32_at(&self, at: usize) -> u32 {
+        u32::from_be_bytes(take(self.fixed, at))
+    }
+
+    #[inline]
+    fn u64_at(&self, at: usize) -> u64 {
+        u64::from_be_bytes(take(self.fixed, at))
+    }
+
+    /// See [`super::AckRepr::conn`].
+    #[inline]
+    #[must_use]
+    pub fn conn(&self) -> u64 {
+        self.u64_at(field::CONN)
+    }
+
+    /// See [`super::AckRepr::cum`].
+    #[inline]
+    #[must_use]
+    pub fn cum(&self) -> Psn {
+        Psn(self.u32_at(field::CUM))
+    }
+
+    /// See [`super::AckRepr::ref_psn`].
+    #[inline]
+    #[must_use]
+    pub fn ref_psn(&self) -> Psn {
+        Psn(self.u32_at(field::REF_PSN))
+    }
+
+    /// See [`super::AckRepr::ref_path`].
+    #[inline]
+    #[must_use]
+    pub fn ref_path(&self) -> PathId {
+        PathId(self.u16_at(field::REF_PATH))
+    }
+
+    /// See [`super::AckRepr::echo_ts`].
+    #[inline]
+    #[must_use]
+    pub fn echo_ts(&self) -> u32 {
+        self.u32_at(field::ECHO)
+    }
+
+    /// See [`super::AckRepr::rx_ts`].
+    #[inline]
+    #[must_use]
+    pub fn rx_ts(&self) -> u32 {
+        self.u32_at(field::RX_TS)
+    }
+
+    /// The packet that arrived last, as an echo like the earlier ones.
+    #[inline]
+    #[must_use]
+    pub fn echo(&self) -> EchoRepr {
+        EchoRepr {
+            path: self.ref_path(),
+            rx_delay: self.u16_at(field::RX_DELAY),
+            echo_ts: self.echo_ts(),
+        }
+    }
+
+    /// See [`super::AckRepr::rcvd_bytes`].
+    #[inline]
+    #[must_use]
+    pub fn rcvd_bytes(&self) -> u64 {
+        self.u64_at(field::RCVD)
+    }
+
+    /// See [`super::AckRepr::hint`].
+    #[inline]
+    #[must_use]
+    pub fn hint(&self) -> u16 {
+        self.u16_at(field::HINT)
+    }
+
+    /// See [`super::AckRepr::ce`].
+    #[must_use]
+    pub fn ce(&self) -> u8 {
+        self.fixed[field::CE]
+    }
+
+    /// See [`super::AckRepr::sack_offset`].
+    #[inline]
+    #[must_use]
+    pub fn sack_offset(&self) -> u16 {
+        self.u16_at(field::SACK_OFF)
+    }
+
+    /// The SACK words, each with the number of its lowest bit.
+    pub fn words(&self) -> impl Iterator<Item = (Psn, u64)> + 'a {
+        let base = self.cum().plus(u32::from(self.sack_offset()));
+        let psns = (0..).map(move |i: u32| base.plus(i * 64));
+        let words = &self.lists[..self.words_len() * 8];
+        psns.zip(words.chunks_exact(8).map(|w| u64::from_be_bytes(take(w, 0))))
+    }
+
+    /// Packets of other paths since the last acknowledgement, as they arrived.
+    pub fn echoes(&self) -> impl Iterator<Item = EchoRepr> + 'a {
+        let echoes = &self.behind_words()[self.ranges_len() * DropRange::LEN..];
+        echoes.chunks_exact(EchoRepr::LEN).map(|e| EchoRepr {
+            path: PathId(u16::from_be_bytes(take(e, 0))),
+            rx_delay: u16::from_be_bytes(take(e, 2)),
+            echo_ts: u32::from_be_bytes(take(e, 4)),
+        })
+    }
+
+    /// The drop ranges.
+    pub fn ranges(&self) -> impl Iterator<Item = DropRange> + 'a {
+        let ranges = &self.behind_words()[..self.ranges_len() * DropRange::LEN];
+        ranges.chunks_exact(DropRange::LEN).map(|r| DropRange {
+            psn: Psn(u32::from_be_bytes(take(r, 0))),
+            count: u16::from_be_bytes(take(r, 4)),
+            status: Status::from_wire(r[6] & !RETRY_BIT),
+            retry: r[6] & RETRY_BIT != 0,
+        })
+    }
+}
