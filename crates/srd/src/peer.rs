@@ -49,48 +49,50 @@ impl Peer {
         header: &mut [u8; HEADER_MAX],
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let data = self.send.poll(cx);
-        let wanted = if data.is_some() { self.recv.ack_wanted() } else { self.recv.ack_due() };
-        if data.is_none() && !wanted {
+        let next = self.send.choose(cx);
+        let wanted = if next.is_some() { self.recv.ack_wanted() } else { self.recv.ack_due() };
+        if next.is_none() && !wanted {
             return None;
         }
-        let path = match &data {
-            Some(out) => out.path,
-            None => PathId(self.recv.echo_path().0 % cx.config.paths.max(1)),
-        };
-        cx.stats.tx_datagrams += 1;
-        cx.stats.tx_pure_acks += u64::from(data.is_none());
-        let common = Header {
-            kind: Kind::Srd,
-            flags: data.map(|out| out.flags).unwrap_or_default().with_if(wanted, Flags::HAS_ACK),
-            path,
-            src_qpn,
-            dst_qpn: self.addr.qpn,
-        };
-        let (start, rest) = header.split_at_mut(Header::LEN);
-        common.emit(start);
-        let mut len = 0;
+        let mut header_len = Header::LEN;
         if wanted {
-            len += self.recv.take_ack(cx.now, share.code(cx.config)).emit(rest);
+            let out = &mut header[Header::LEN..];
+            header_len += self.recv.write_ack(cx.now, share.code(cx.config), out);
         }
-        if let Some(out) = &data {
-            len += out.data.emit(&mut rest[len..]);
-        }
-        Some(Transmit {
+        let mut flags = Flags::default();
+        let mut transmit = Transmit {
             peer: Some(self.id),
             addr: self.addr,
-            path,
-            header_len: Header::LEN + len,
-            msg: data.map(|out| out.msg),
-            payload_len: data.map_or(0, |out| u32::from(out.data.len)),
-            retransmission: data.is_some_and(|out| out.flags.has(Flags::RTX)),
-        })
+            path: PathId(0),
+            header_len,
+            msg: None,
+            payload_len: 0,
+            retransmission: false,
+        };
+        if let Some(next) = next {
+            let out = self.send.transmit(next, &mut header[header_len..], cx);
+            flags = out.flags;
+            transmit.header_len += out.len;
+            transmit.path = out.path;
+            transmit.msg = Some(out.msg);
+            transmit.payload_len = out.payload_len;
+            transmit.retransmission = out.flags.has(Flags::RTX);
+        } else {
+            transmit.path = PathId(self.recv.echo_path().0 % cx.config.paths.max(1));
+            cx.stats.tx_pure_acks += 1;
+        }
+        cx.stats.tx_datagrams += 1;
+        let flags = flags.with_if(wanted, Flags::HAS_ACK);
+        let (path, dst_qpn) = (transmit.path, self.addr.qpn);
+        Header { kind: Kind::Srd, flags, path, src_qpn, dst_qpn }.emit(header);
+        Some(transmit)
     }
 
     /// When this peer must be looked at again.
     pub(crate) fn deadline(&mut self, now: Instant, config: &Config) -> Option<Instant> {
-        let send = self.send.deadline(now, config);
-        [send, self.recv.ack_deadline()].into_iter().flatten().min()
+        let at = self.recv.ack_deadline().unwrap_or(Instant::FAR);
+        let at = at.min(self.send.deadline(now, config));
+        (at < Instant::FAR).then_some(at)
     }
 
     /// Frees what an idle peer does not need. True when the peer can be forgotten (SRD-3.6).

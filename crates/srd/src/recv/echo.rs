@@ -63,14 +63,23 @@ impl Echoes {
         self.is_news = true;
     }
 
-    /// Writes the latest packet's part of an acknowledgement.
-    pub(super) fn write_last(&self, ack: &mut AckRepr, now: Instant) {
-        let EchoRepr { path, rx_delay, echo_ts } = self.last.repr(now);
-        ack.ref_psn = self.last_psn;
-        ack.ref_path = path;
-        ack.rx_delay = rx_delay;
-        ack.echo_ts = echo_ts;
-        ack.rx_ts = self.last.at.as_ticks();
+    /// The latest packet's part of an acknowledgement: its number, its echo, and when it came.
+    #[inline]
+    pub(super) fn last(&self, now: Instant) -> (Psn, EchoRepr, u32) {
+        (self.last_psn, self.last.repr(now), self.last.at.as_ticks())
+    }
+
+    /// No path but that of the latest packet brought any since the last acknowledgement.
+    #[inline]
+    pub(super) fn has_last_only(&self) -> bool {
+        self.earlier_len == 0
+    }
+
+    /// The latest packet was echoed.
+    #[inline]
+    pub(super) fn settle(&mut self) {
+        self.earlier_len = 0;
+        self.is_news = false;
     }
 
     /// Moves the earlier ones to an acknowledgement, as many as its ranges leave room for.
@@ -80,8 +89,7 @@ impl Echoes {
             *repr = echo.repr(now);
         }
         ack.echoes_len = len;
-        self.earlier_len = 0;
-        self.is_news = false;
+        self.settle();
     }
 }
 
@@ -97,10 +105,10 @@ mod tests {
     fn taken(echoes: &mut Echoes, at_ns: u64, ranges_len: usize) -> Vec<(u16, u16)> {
         let now = Instant::from_ns(at_ns);
         let mut ack = AckRepr { ranges_len, ..RecvHalf::new().blank_ack(now, 0) };
-        echoes.write_last(&mut ack, now);
+        let (_, last, _) = echoes.last(now);
         echoes.take_earlier(&mut ack, now);
-        let earlier = ack.echoes[..ack.echoes_len].iter();
-        earlier.map(|e| (e.path.0, e.rx_delay)).chain([(ack.ref_path.0, ack.rx_delay)]).collect()
+        let all = ack.echoes[..ack.echoes_len].iter().chain([&last]);
+        all.map(|e| (e.path.0, e.rx_delay)).collect()
     }
 
     #[test]

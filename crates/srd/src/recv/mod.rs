@@ -4,7 +4,7 @@ mod dedup;
 mod echo;
 mod refused;
 
-use crate::wire::ack::{ECHOES_MAX, RANGES_MAX, SACK_WORDS_MAX};
+use crate::wire::ack::{ECHOES_MAX, PlainAck, RANGES_MAX, SACK_WORDS_MAX};
 use crate::wire::{AckRepr, DataRepr, DropRange, EchoRepr, Flags};
 use crate::{Config, DropReason, Instant, PSN_WINDOW, PathId, Psn, Reject, Status};
 use dedup::Dedup;
@@ -201,8 +201,33 @@ impl RecvHalf {
         lately
     }
 
-    /// Builds the acknowledgement that is wanted.
-    pub(crate) fn take_ack(&mut self, now: Instant, hint: u16) -> AckRepr {
+    /// Writes the acknowledgement that is wanted to the start of `out`, which has room; returns its
+    /// length.
+    #[inline]
+    pub(crate) fn write_ack(&mut self, now: Instant, hint: u16, out: &mut [u8]) -> usize {
+        let is_plain = self.dedup.is_gapless()
+            && self.refused.is_empty()
+            && self.retries.is_empty()
+            && self.echoes.has_last_only();
+        if !is_plain {
+            return self.take_ack(now, hint).emit(out);
+        }
+        assert!(self.ack_wanted(), "nothing to acknowledge");
+        let len = self.plain_ack(now, hint).emit(out);
+        self.echoes.settle();
+        self.note_said(Schedule::Idle);
+        len
+    }
+
+    /// All is said that was to be said until now.
+    #[inline]
+    fn note_said(&mut self, next: Schedule) {
+        (self.packets, self.bytes, self.news_from) = (0, 0, None);
+        self.schedule = next;
+    }
+
+    /// Builds the acknowledgement that is wanted, lists included.
+    fn take_ack(&mut self, now: Instant, hint: u16) -> AckRepr {
         assert!(self.ack_wanted(), "nothing to acknowledge");
         let mut ack = self.blank_ack(now, hint);
         let retries = self.retries.len().min(RETRY_RANGES_MIN);
@@ -223,23 +248,29 @@ impl RecvHalf {
         }
         self.retries.forget_first(room);
         self.echoes.take_earlier(&mut ack, now);
-        self.packets = 0;
-        self.bytes = 0;
-        self.news_from = None;
-        self.schedule = if self.retries.is_empty() { Schedule::Idle } else { Schedule::Due };
+        self.note_said(if self.retries.is_empty() { Schedule::Idle } else { Schedule::Due });
         ack
     }
 
+    #[inline]
+    fn plain_ack(&self, now: Instant, hint: u16) -> PlainAck {
+        let (ref_psn, echo, rx_ts) = self.echoes.last(now);
+        let &Self { conn, rcvd_bytes, .. } = self;
+        PlainAck { conn, cum: self.dedup.cum(), ref_psn, echo, rx_ts, rcvd_bytes, hint }
+    }
+
     fn blank_ack(&self, now: Instant, hint: u16) -> AckRepr {
-        let mut ack = AckRepr {
-            conn: self.conn,
-            cum: self.dedup.cum(),
-            ref_psn: Psn(0),
-            ref_path: PathId(0),
-            echo_ts: 0,
-            rx_ts: 0,
-            rx_delay: 0,
-            rcvd_bytes: self.rcvd_bytes,
+        let PlainAck { conn, cum, ref_psn, echo, rx_ts, rcvd_bytes, hint } =
+            self.plain_ack(now, hint);
+        AckRepr {
+            conn,
+            cum,
+            ref_psn,
+            ref_path: echo.path,
+            echo_ts: echo.echo_ts,
+            rx_ts,
+            rx_delay: echo.rx_delay,
+            rcvd_bytes,
             hint,
             ce: 0,
             sack_offset: 0,
@@ -250,9 +281,7 @@ impl RecvHalf {
             ranges_len: 0,
             echoes: [EchoRepr::default(); ECHOES_MAX],
             echoes_len: 0,
-        };
-        self.echoes.write_last(&mut ack, now);
-        ack
+        }
     }
 
     /// Fills the bitmap (SRD-5.3): from `cum` when all fits, else around what is new (SRD-5.4).

@@ -71,14 +71,28 @@ impl SendHalf {
         settled: &mut Settled,
         cx: &mut Context<'_>,
     ) {
-        // Final refusals first: the bits below cover them too.
-        for range in ack.ranges().filter(|range| !range.retry) {
-            self.for_sent(&range, |this, psn| this.settle(psn, range.status, settled, cx));
+        if !ack.is_plain() {
+            // Final refusals first: the bits below cover them too.
+            for range in ack.ranges().filter(|range| !range.retry) {
+                self.for_sent(&range, |this, psn| this.settle(psn, range.status, settled, cx));
+            }
         }
         for _ in 0..ahead {
             let Some(slot) = self.ring.pop_sent() else { break };
             self.account(&slot, Status::Ok, settled, cx);
         }
+        if !ack.is_plain() {
+            self.apply_lists(ack, settled, cx);
+        }
+        if settled.packets > 0 && self.rnr.until.is_none() {
+            self.rnr.pause_ns = 0;
+        }
+        self.start_rnr_pause(cx);
+        self.ring.pop_done();
+    }
+
+    /// What the SACK words settle, and what the receiver was not ready for.
+    fn apply_lists(&mut self, ack: &AckView<'_>, settled: &mut Settled, cx: &mut Context<'_>) {
         for (first, mut word) in ack.words() {
             while word != 0 {
                 let bit = word.trailing_zeros();
@@ -90,11 +104,6 @@ impl SendHalf {
             cx.stats.rnr_received += u64::from(range.count);
             self.for_sent(&range, |this, psn| this.hold_for_receiver(psn));
         }
-        if settled.packets > 0 && self.rnr.until.is_none() {
-            self.rnr.pause_ns = 0;
-        }
-        self.start_rnr_pause(cx);
-        self.ring.pop_done();
     }
 
     /// Calls `f` for each transmitted number of a range.

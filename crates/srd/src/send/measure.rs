@@ -17,8 +17,10 @@ impl SendHalf {
             return None;
         }
         let mut delay_ns = None;
-        for echo in ack.echoes() {
-            delay_ns = self.sample(&echo, cx).or(delay_ns);
+        if !ack.is_plain() {
+            for echo in ack.echoes() {
+                delay_ns = self.sample(&echo, cx).or(delay_ns);
+            }
         }
         self.sample(&last, cx).or(delay_ns)
     }

@@ -19,13 +19,24 @@ use recovery::Recovery;
 use ring::{Ring, State};
 use std::collections::VecDeque;
 
-/// One data packet to transmit.
+/// The packet to transmit next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Next {
+    /// The first that was never transmitted.
+    New,
+    /// This one again.
+    Again(Psn),
+}
+
+/// One data packet that is transmitted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
-    pub(crate) data: DataRepr,
     pub(crate) flags: Flags,
     pub(crate) path: PathId,
     pub(crate) msg: MsgId,
+    /// Bytes of its data block.
+    pub(crate) len: usize,
+    pub(crate) payload_len: u32,
 }
 
 /// The path that the current burst stays on.
@@ -137,24 +148,16 @@ impl SendHalf {
 
     /// The next packet the window, the pacer and the receiver let out.
     #[inline]
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Option<Outgoing> {
-        let Some(again) = self.choose(cx) else {
+    pub(crate) fn choose(&mut self, cx: &Context<'_>) -> Option<Next> {
+        let next = self.look(cx);
+        if next.is_none() {
             self.burst.packets_left = 0;
-            return None;
-        };
-        if self.conn == 0 {
-            self.open(cx);
         }
-        let (psn, flags) = match again {
-            Some(psn) => (psn, Flags::HAS_DATA.with(Flags::RTX)),
-            None => (self.ring.next_psn(), Flags::HAS_DATA),
-        };
-        Some(self.transmit(psn, flags, cx))
+        next
     }
 
-    /// `Some(Some(psn))`: repeat that one; `Some(None)`: a new one; `None`: nothing now.
     #[inline]
-    fn choose(&mut self, cx: &Context<'_>) -> Option<Option<Psn>> {
+    fn look(&mut self, cx: &Context<'_>) -> Option<Next> {
         while let Some(&psn) = self.due.front() {
             if let Some(slot) = self.ring.sent_slot(psn)
                 && slot.state == State::Due
@@ -164,7 +167,7 @@ impl SendHalf {
                     // The receiver may have forgotten that it accepted this (SRD-3.6).
                     return None;
                 }
-                return (self.probe || self.may_send(bytes, cx.now)).then_some(Some(psn));
+                return (self.probe || self.may_send(bytes, cx.now)).then_some(Next::Again(psn));
             }
             self.due.pop_front();
         }
@@ -173,7 +176,7 @@ impl SendHalf {
             return None;
         }
         let bytes = cost(self.ring.first_queued()?.msg.len, cx.config);
-        self.may_send(bytes, cx.now).then_some(None)
+        self.may_send(bytes, cx.now).then_some(Next::New)
     }
 
     #[inline]
@@ -186,8 +189,21 @@ impl SendHalf {
         self.inflight_bytes == 0 || self.inflight_bytes + bytes <= self.window_bytes
     }
 
-    fn transmit(&mut self, psn: Psn, mut flags: Flags, cx: &mut Context<'_>) -> Outgoing {
-        let again = flags.has(Flags::RTX);
+    /// Transmits what [`SendHalf::choose`] chose: writes its data block to the start of `out`.
+    #[inline]
+    pub(crate) fn transmit(
+        &mut self,
+        next: Next,
+        out: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Outgoing {
+        if self.conn == 0 {
+            self.open(cx);
+        }
+        let (psn, again) = match next {
+            Next::Again(psn) => (psn, true),
+            Next::New => (self.ring.next_psn(), false),
+        };
         if self.ring.sent() == 0 {
             self.recovery.silent_since = cx.now;
         }
@@ -212,14 +228,17 @@ impl SendHalf {
         self.pacer.spend(cx.now, bytes, self.window_bytes, self.rtt.smoothed_ns(), cx.config);
         self.last_activity = cx.now;
         self.count(again, msg.len, cx);
-        flags = flags
+        let flags = Flags::HAS_DATA
+            .with_if(again, Flags::RTX)
             .with_if(!self.established, Flags::INIT)
             .with_if(msg.rnr_retry == 0, Flags::FINAL_TRY)
             .with_if(core::mem::take(&mut self.probe), Flags::PROBE)
             .with_if(self.stopped_by_window(cx.config), Flags::ACK_REQ);
-        Outgoing { data: self.block(psn, &msg, cx.now), flags, path, msg: msg.id }
+        let len = self.block(psn, &msg, cx.now).emit(out);
+        Outgoing { flags, path, msg: msg.id, len, payload_len: msg.len }
     }
 
+    #[inline]
     fn block(&self, psn: Psn, msg: &Message, now: Instant) -> DataRepr {
         DataRepr {
             conn: self.conn,
@@ -275,13 +294,18 @@ impl SendHalf {
         self.burst.path
     }
 
-    /// When this direction must be looked at again.
-    pub(crate) fn deadline(&mut self, now: Instant, config: &Config) -> Option<Instant> {
-        let loss = self.loss_deadline(config);
-        let pace = if self.has_work() { self.pacer.wake(now) } else { None };
-        let dead = (self.ring.sent() > 0)
-            .then(|| self.recovery.silent_since.plus_ns(config.dead_after_ns));
-        [loss, self.rnr.until, pace, dead].into_iter().flatten().min()
+    /// When this direction must be looked at again, [`Instant::FAR`] for never.
+    #[inline]
+    pub(crate) fn deadline(&mut self, now: Instant, config: &Config) -> Instant {
+        let mut at = self.rnr.until.unwrap_or(Instant::FAR);
+        if self.ring.sent() > 0 {
+            let loss = self.loss_deadline(config).unwrap_or(Instant::FAR);
+            at = at.min(loss).min(self.recovery.silent_since.plus_ns(config.dead_after_ns));
+        }
+        if self.has_work() {
+            at = at.min(self.pacer.wake(now).unwrap_or(Instant::FAR));
+        }
+        at
     }
 
     pub(crate) fn on_timeout(&mut self, cx: &mut Context<'_>) {

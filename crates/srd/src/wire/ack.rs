@@ -138,18 +138,43 @@ pub struct AckRepr {
     pub echoes_len: usize,
 }
 
-impl AckRepr {
-    /// Writes the block to the start of `out`, which has room; returns its length.
-    pub fn emit(&self, out: &mut [u8]) -> usize {
+/// What every block has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlainAck {
+    pub(crate) conn: u64,
+    pub(crate) cum: Psn,
+    pub(crate) ref_psn: Psn,
+    pub(crate) echo: EchoRepr,
+    pub(crate) rx_ts: u32,
+    pub(crate) rcvd_bytes: u64,
+    pub(crate) hint: u16,
+}
+
+impl PlainAck {
+    /// Writes a block without lists to the start of `out`, which has room; returns its length.
+    #[inline]
+    pub(crate) fn emit(&self, out: &mut [u8]) -> usize {
+        let out = &mut out[..field::END];
         out[field::CONN..field::CUM].copy_from_slice(&self.conn.to_be_bytes());
         out[field::CUM..field::REF_PSN].copy_from_slice(&self.cum.0.to_be_bytes());
         out[field::REF_PSN..field::ECHO].copy_from_slice(&self.ref_psn.0.to_be_bytes());
-        out[field::ECHO..field::RX_TS].copy_from_slice(&self.echo_ts.to_be_bytes());
+        out[field::ECHO..field::RX_TS].copy_from_slice(&self.echo.echo_ts.to_be_bytes());
         out[field::RX_TS..field::RCVD].copy_from_slice(&self.rx_ts.to_be_bytes());
         out[field::RCVD..field::REF_PATH].copy_from_slice(&self.rcvd_bytes.to_be_bytes());
-        out[field::REF_PATH..field::RX_DELAY].copy_from_slice(&self.ref_path.0.to_be_bytes());
-        out[field::RX_DELAY..field::HINT].copy_from_slice(&self.rx_delay.to_be_bytes());
+        out[field::REF_PATH..field::RX_DELAY].copy_from_slice(&self.echo.path.0.to_be_bytes());
+        out[field::RX_DELAY..field::HINT].copy_from_slice(&self.echo.rx_delay.to_be_bytes());
         out[field::HINT..field::SACK_OFF].copy_from_slice(&self.hint.to_be_bytes());
+        out[field::SACK_OFF..field::END].fill(0);
+        field::END
+    }
+}
+
+impl AckRepr {
+    /// Writes the block to the start of `out`, which has room; returns its length.
+    pub fn emit(&self, out: &mut [u8]) -> usize {
+        let &Self { conn, cum, ref_psn, rx_ts, rcvd_bytes, hint, .. } = self;
+        let echo = EchoRepr { path: self.ref_path, rx_delay: self.rx_delay, echo_ts: self.echo_ts };
+        PlainAck { conn, cum, ref_psn, echo, rx_ts, rcvd_bytes, hint }.emit(out);
         out[field::SACK_OFF..field::WORDS].copy_from_slice(&self.sack_offset.to_be_bytes());
         out[field::WORDS] = self.words_len as u8;
         out[field::RANGES] = self.ranges_len as u8;

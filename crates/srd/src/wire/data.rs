@@ -113,7 +113,12 @@ impl DataRepr {
     /// Writes the block to the start of `out`, which has room; returns its length.
     #[inline]
     pub fn emit(&self, out: &mut [u8]) -> usize {
-        let out = &mut out[..if self.cookie.is_some() { Self::LEN_INIT } else { Self::LEN }];
+        let mut len = Self::LEN;
+        if let Some(cookie) = self.cookie {
+            len = Self::LEN_INIT;
+            out[field::COOKIE..len].copy_from_slice(&cookie.to_be_bytes());
+        }
+        let out = &mut out[..Self::LEN];
         out[field::CONN..field::PSN].copy_from_slice(&self.conn.to_be_bytes());
         out[field::PSN..field::TX_TS].copy_from_slice(&self.psn.0.to_be_bytes());
         out[field::TX_TS..field::OLDEST].copy_from_slice(&self.tx_ts.to_be_bytes());
@@ -124,10 +129,7 @@ impl DataRepr {
         out[field::LEN..field::QKEY].copy_from_slice(&self.len.to_be_bytes());
         out[field::QKEY..field::IMM].copy_from_slice(&self.qkey.to_be_bytes());
         out[field::IMM..field::COOKIE].copy_from_slice(&self.imm.to_be_bytes());
-        if let Some(cookie) = self.cookie {
-            out[field::COOKIE..].copy_from_slice(&cookie.to_be_bytes());
-        }
-        out.len()
+        len
     }
 }
 

@@ -1,8 +1,6 @@
 //! Received acknowledgement blocks.
 
-use super::{
-    DropRange, ECHOES_MAX, EchoRepr, RANGES_MAX, RETRY_BIT, SACK_WORDS_MAX, field,
-};
+use super::{DropRange, ECHOES_MAX, EchoRepr, RANGES_MAX, RETRY_BIT, SACK_WORDS_MAX, field};
 use crate::wire::take;
 use crate::{DropReason, PSN_WINDOW, PathId, Psn, Status};
 
