@@ -1,75 +1,111 @@
 //! The median queueing delay of a connection, over what was measured lately on all paths.
 
 use crate::Instant;
-use std::collections::VecDeque;
 
-/// Samples the median is taken of, at most.
+/// Samples the median is taken of, at most; a power of two.
 const SAMPLES: usize = 32;
 
 /// The latest delays, and those of about one round trip in order: a sample more or less moves a few
 /// words, where finding the median anew cost a sixth of a simulation.
 #[derive(Debug, Default)]
 pub(super) struct Delays {
-    /// Time in ticks, nanoseconds; the latest last.
-    samples: VecDeque<(u32, u32)>,
-    /// Delays of as many of the last samples as are young, the smallest first.
-    young: Vec<u32>,
+    /// Made by the first sample: many peers never have one.
+    samples: Option<Box<Samples>>,
     median_ns: u64,
+}
+
+#[derive(Debug, Default)]
+struct Samples {
+    /// Time in ticks, nanoseconds; that of number `n` is at `n % SAMPLES`.
+    latest: [(u32, u32); SAMPLES],
+    /// The number of the next sample; wraps.
+    next: u32,
+    /// Delays of as many of the last samples as are young, the smallest first.
+    young: [u32; SAMPLES],
+    young_len: usize,
+    /// There are as many, [`SAMPLES`] at most.
+    len: usize,
 }
 
 impl Delays {
     /// Adds a sample. Returns the median of what was measured within about one round trip.
+    #[inline]
     pub(super) fn add(&mut self, now: Instant, delay_ns: u64, base_ns: u64) -> u64 {
+        let samples = self.samples.get_or_insert_default();
         let ticks = now.as_ticks();
-        if self.samples.len() >= SAMPLES {
-            if self.young.len() >= SAMPLES {
-                self.drop_oldest_young();
-            }
-            self.samples.pop_front();
-        }
-        let delay_ns = u32::try_from(delay_ns).unwrap_or(u32::MAX);
-        self.samples.push_back((ticks, delay_ns));
-        self.insert(delay_ns);
+        samples.push(ticks, u32::try_from(delay_ns).unwrap_or(u32::MAX));
         let young_ticks = (base_ns + self.median_ns) >> 4;
-        let is_young = |at: u32| u64::from(ticks.wrapping_sub(at)) <= young_ticks;
+        let is_young = |(at, _): (u32, u32)| u64::from(ticks.wrapping_sub(at)) <= young_ticks;
         // A median that has grown makes older samples young again.
-        while let Some(&(at, delay_ns)) =
-            self.first_young().checked_sub(1).map(|i| &self.samples[i])
-            && is_young(at)
+        while samples.young_len < samples.len
+            && let older = samples.back(samples.young_len + 1)
+            && is_young(older)
         {
-            self.insert(delay_ns);
+            samples.insert(older.1);
         }
-        while self.young.len() > 1 && !is_young(self.samples[self.first_young()].0) {
-            self.drop_oldest_young();
+        while samples.young_len > 1
+            && let oldest = samples.back(samples.young_len)
+            && !is_young(oldest)
+        {
+            samples.remove(oldest.1);
         }
-        self.median_ns = u64::from(self.young[self.young.len() / 2]);
+        self.median_ns = u64::from(samples.young[samples.young_len / 2 % SAMPLES]);
         self.median_ns
     }
 
-    /// Where the young samples begin.
-    fn first_young(&self) -> usize {
-        self.samples.len() - self.young.len()
-    }
-
-    fn insert(&mut self, delay_ns: u32) {
-        let place = self.rank(delay_ns);
-        self.young.insert(place, delay_ns);
-    }
-
-    fn drop_oldest_young(&mut self) {
-        let (_, delay_ns) = self.samples[self.first_young()];
-        let place = self.rank(delay_ns);
-        self.young.remove(place);
-    }
-
-    /// How many young delays are smaller: at most [`SAMPLES`], so counting beats searching.
-    fn rank(&self, delay_ns: u32) -> usize {
-        self.young.iter().map(|&other| u32::from(other < delay_ns)).sum::<u32>() as usize
+    /// Forgets the samples, of which none is young any more, but not their median.
+    pub(super) fn shrink(&mut self) {
+        self.samples = None;
     }
 
     /// Heap bytes in use.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.samples.capacity() * 8 + self.young.capacity() * 4
+        if self.samples.is_some() { size_of::<Samples>() } else { 0 }
+    }
+}
+
+impl Samples {
+    /// The sample that came so many ago, 1 for the latest.
+    #[inline]
+    fn back(&self, steps: usize) -> (u32, u32) {
+        self.latest[self.next.wrapping_sub(steps as u32) as usize % SAMPLES]
+    }
+
+    #[inline]
+    fn push(&mut self, ticks: u32, delay_ns: u32) {
+        if self.young_len >= SAMPLES {
+            self.remove(self.back(SAMPLES).1);
+        }
+        self.latest[self.next as usize % SAMPLES] = (ticks, delay_ns);
+        self.next = self.next.wrapping_add(1);
+        self.len = (self.len + 1).min(SAMPLES);
+        self.insert(delay_ns);
+    }
+
+    #[inline]
+    fn insert(&mut self, delay_ns: u32) {
+        let (place, len) = (self.rank(delay_ns), self.young_len);
+        if place < len {
+            self.young.copy_within(place..len, place + 1);
+        }
+        self.young[place] = delay_ns;
+        self.young_len = len + 1;
+    }
+
+    #[inline]
+    fn remove(&mut self, delay_ns: u32) {
+        let (place, len) = (self.rank(delay_ns), self.young_len);
+        if place + 1 < len {
+            self.young.copy_within(place + 1..len, place);
+        }
+        self.young_len = len - 1;
+    }
+
+    /// How many young delays are smaller: at most [`SAMPLES`], so counting beats searching.
+    #[inline]
+    fn rank(&self, delay_ns: u32) -> usize {
+        let young = &self.young[..self.young_len];
+        young.iter().map(|&other| u32::from(other < delay_ns)).sum::<u32>() as usize
     }
 }
 
@@ -105,7 +141,8 @@ mod tests {
             median_ns = median_of(&samples, span_ns);
             let now = Instant::from_ns(now_ns);
             assert_eq!(delays.add(now, delay_ns, base_ns), median_ns, "round {round}");
-            assert!(delays.samples.len() <= SAMPLES && delays.young.len() <= SAMPLES);
+            let samples = delays.samples.as_ref().unwrap();
+            assert!(samples.len <= SAMPLES && samples.young_len <= samples.len);
         }
     }
 }

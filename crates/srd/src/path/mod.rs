@@ -213,6 +213,11 @@ impl PathTable {
         })
     }
 
+    /// Frees what only those need who send: after a second no sample is young.
+    pub(crate) fn shrink(&mut self) {
+        self.delays.shrink();
+    }
+
     pub(crate) fn heap_bytes(&self) -> usize {
         self.paths.capacity() * size_of::<Path>()
             + self.recycled.capacity() * 2

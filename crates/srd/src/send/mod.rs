@@ -356,6 +356,7 @@ impl SendHalf {
             self.due.shrink_to_fit();
             self.rnr.waiting.shrink_to_fit();
             self.recovery.shrink();
+            self.paths.shrink();
         }
         self.conn == 0
     }
