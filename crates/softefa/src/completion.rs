@@ -60,6 +60,21 @@ pub struct Completion {
 }
 
 impl Completion {
+    /// In the place of one.
+    pub(crate) const VACANT: Self = Self {
+        wr_id: 0,
+        status: Status::Ok,
+        op: CompletionOp::Send,
+        qpn: 0,
+        src_qpn: 0,
+        ahn: 0,
+        src_addr: Ipv4Addr::UNSPECIFIED,
+        byte_len: 0,
+        imm: None,
+        has_grh: false,
+        owner: 0,
+    };
+
     /// GID of the sender; receives only.
     #[must_use]
     pub fn sgid(&self) -> Gid {
@@ -91,6 +106,7 @@ impl Unpolled {
     }
 
     /// The program polled a completion of `op`.
+    #[inline]
     pub(crate) fn forget(&self, op: CompletionOp) {
         // Two threads that poll two queues may count one completion for two, which does no harm.
         self.taken.store(self.taken().wrapping_add(1), Ordering::Relaxed);

@@ -4,10 +4,10 @@
 mod attached;
 mod channel;
 mod help;
+mod ring;
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use srd::Instant;
 
@@ -24,6 +24,7 @@ use attached::Attached;
 pub use channel::{Channel, ChannelClosed};
 
 use channel::Events;
+use ring::Ring;
 
 /// Why a completion queue cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -58,28 +59,12 @@ pub enum ArmError {
     NoService,
 }
 
-#[derive(Debug, Default)]
-struct Ring {
-    entries: VecDeque<Completion>,
-    owners: Vec<Option<Arc<Unpolled>>>,
-}
-
-impl Ring {
-    fn pop(&mut self) -> Option<Completion> {
-        let completion = self.entries.pop_front()?;
-        if let Some(Some(unpolled)) = self.owners.get(completion.owner as usize) {
-            unpolled.forget(completion.op);
-        }
-        Some(completion)
-    }
-}
-
 /// Completion queue.
 #[derive(Debug)]
 pub struct Cq {
     device: Arc<Device>,
     depth: u32,
-    ring: Mutex<Ring>,
+    ring: Ring,
     attached: RwLock<Arc<Attached>>,
     events: Events,
     tag: AtomicU64,
@@ -134,7 +119,7 @@ impl Cq {
         let cq = Arc::new(Self {
             device: Arc::clone(device),
             depth,
-            ring: Mutex::default(),
+            ring: Ring::default(),
             attached: RwLock::default(),
             events: Events::new(channel),
             tag: AtomicU64::new(0),
@@ -175,12 +160,12 @@ impl Cq {
         if !self.made.is_usable() {
             return 0;
         }
-        let taken = self.drain(max, &mut take);
+        let taken = self.ring.drain(max, &mut take);
         if taken > 0 || max == 0 {
             return taken;
         }
         let now = self.drive();
-        let taken = self.drain(max, &mut take);
+        let taken = self.ring.drain(max, &mut take);
         if taken == 0 {
             self.help_others(now);
         }
@@ -190,7 +175,7 @@ impl Cq {
     /// Takes one finished work request without running the adapter.
     pub fn pop(&self) -> Option<Completion> {
         // In a child the lock may be taken for ever, and what is behind it is the parent's.
-        if self.made.is_usable() { self.lock().pop() } else { None }
+        if self.made.is_usable() { self.ring.take_one() } else { None }
     }
 
     /// Takes one finished work request; runs one turn of the adapter first when none is there.
@@ -198,11 +183,12 @@ impl Cq {
         if !self.made.is_usable() {
             return None;
         }
-        if let Some(completion) = self.lock().pop() {
-            return Some(completion);
+        let completion = self.ring.take_one();
+        if completion.is_some() {
+            return completion;
         }
         let now = self.drive();
-        let completion = self.lock().pop();
+        let completion = self.ring.take_one();
         if completion.is_none() {
             self.help_others(now);
         }
@@ -222,9 +208,7 @@ impl Cq {
             return Err(ArmError::NoService);
         }
         self.last_armed_ns.store(host::now().as_ns(), Ordering::Relaxed);
-        let ring = self.lock();
-        self.is_armed.store(true, Ordering::SeqCst);
-        drop(ring);
+        self.ring.hold(|_| self.is_armed.store(true, Ordering::SeqCst));
         // The program goes to sleep: from now on the service thread waits on the sockets.
         if self.attached().iter().any(|qp| !qp.watch().due.is_watched()) {
             service::wake();
@@ -256,9 +240,7 @@ impl Cq {
         if !self.made.is_current() {
             return;
         }
-        let ring = self.lock();
-        self.is_armed.store(false, Ordering::SeqCst);
-        drop(ring);
+        self.ring.hold(|_| self.is_armed.store(false, Ordering::SeqCst));
         self.events.retire(self);
     }
 
@@ -276,18 +258,6 @@ impl Cq {
         is_fresh(&self.last_driven_ns, now)
     }
 
-    fn drain(&self, max: usize, take: &mut impl FnMut(&Completion)) -> usize {
-        let mut ring = self.lock();
-        let mut taken = 0;
-        while taken < max
-            && let Some(completion) = ring.pop()
-        {
-            take(&completion);
-            taken += 1;
-        }
-        taken
-    }
-
     fn drive(&self) -> Instant {
         let now = host::now();
         self.last_driven_ns.store(now.as_ns(), Ordering::Relaxed);
@@ -301,14 +271,7 @@ impl Cq {
 
     /// Registers a queue pair; the number marks its completions.
     pub(crate) fn register(&self, unpolled: &Arc<Unpolled>) -> u16 {
-        let mut ring = self.lock();
-        let vacant = ring.owners.iter().position(Option::is_none);
-        let place = vacant.unwrap_or_else(|| {
-            ring.owners.push(None);
-            ring.owners.len() - 1
-        });
-        ring.owners[place] = Some(Arc::clone(unpolled));
-        u16::try_from(place).unwrap_or(u16::MAX)
+        self.ring.hold(|entries| entries.join(unpolled))
     }
 
     /// From now on polling drives `qp`.
@@ -324,16 +287,15 @@ impl Cq {
         let mut attached = self.attached.write().unwrap_or_else(PoisonError::into_inner);
         *attached = Arc::new(attached.without(qp));
         drop(attached);
-        let mut ring = self.lock();
-        ring.entries.retain(|completion| completion.owner != owner);
-        if let Some(place) = ring.owners.get_mut(owner as usize) {
-            *place = None;
-        }
+        self.ring.hold(|entries| {
+            entries.purge(owner);
+            entries.leave(owner);
+        });
     }
 
     /// Forgets the completions of `owner`: its queue pair starts afresh.
     pub(crate) fn purge(&self, owner: u16) {
-        self.lock().entries.retain(|completion| completion.owner != owner);
+        self.ring.hold(|entries| entries.purge(owner));
     }
 
     /// Appends and empties `done`; whether that disarmed the queue, so that its program must be told
@@ -344,13 +306,14 @@ impl Cq {
         if done.is_empty() {
             return false;
         }
-        let mut ring = self.lock();
-        ring.entries.extend(done.drain(..));
-        let is_armed = self.is_armed.load(Ordering::Relaxed);
-        if is_armed {
-            self.is_armed.store(false, Ordering::SeqCst);
-        }
-        is_armed
+        self.ring.hold(|entries| {
+            entries.take_in(done);
+            let is_armed = self.is_armed.load(Ordering::Relaxed);
+            if is_armed {
+                self.is_armed.store(false, Ordering::SeqCst);
+            }
+            is_armed
+        })
     }
 
     /// Wakes the program that sleeps on the channel.
@@ -359,10 +322,6 @@ impl Cq {
         if let Some(channel) = self.events.channel() {
             channel.report(self);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Ring> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,0 +1,198 @@
+//! Finished work requests until they are polled.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::completion::{Completion, Unpolled};
+
+/// The entries of a completion queue behind their lock.
+#[derive(Debug, Default)]
+pub(super) struct Ring {
+    entries: Mutex<Entries>,
+    /// How many there are, stored under the lock. Polls that find none need not take it.
+    len: AtomicUsize,
+}
+
+/// Finished work requests, oldest first, and whose they are.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    /// That of number `n` is at `n % slots.len()`; their number is 0 or a power of two.
+    slots: Vec<Completion>,
+    /// The number of the oldest, and one past that of the latest.
+    first: usize,
+    end: usize,
+    owners: Vec<Option<Arc<Unpolled>>>,
+}
+
+impl Ring {
+    /// Hands up to `max` entries to `take` and returns how many.
+    #[inline]
+    pub(super) fn drain(&self, max: usize, take: &mut impl FnMut(&Completion)) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
+        self.hold(|entries| {
+            let count = entries.len().min(max);
+            for _ in 0..count {
+                entries.pop(&mut *take);
+            }
+            count
+        })
+    }
+
+    /// Takes the oldest entry.
+    #[inline]
+    pub(super) fn take_one(&self) -> Option<Completion> {
+        if self.is_empty() {
+            return None;
+        }
+        self.hold(|entries| (entries.len() > 0).then(|| entries.pop(|completion| *completion)))
+    }
+
+    /// There is nothing to take, as far as this thread has heard.
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.len.load(Ordering::Relaxed) == 0
+    }
+
+    /// Runs `body` under the lock.
+    #[inline]
+    pub(super) fn hold<R>(&self, body: impl FnOnce(&mut Entries) -> R) -> R {
+        let mut entries: MutexGuard<'_, Entries> =
+            self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = body(&mut entries);
+        self.len.store(entries.len(), Ordering::Relaxed);
+        result
+    }
+}
+
+impl Entries {
+    #[inline]
+    fn len(&self) -> usize {
+        self.end.wrapping_sub(self.first)
+    }
+
+    /// Takes the oldest, which is there, and hands it to `take` where it lies.
+    #[inline]
+    fn pop<R>(&mut self, take: impl FnOnce(&Completion) -> R) -> R {
+        let completion = &self.slots[self.first & (self.slots.len() - 1)];
+        self.first = self.first.wrapping_add(1);
+        if let Some(Some(unpolled)) = self.owners.get(completion.owner as usize) {
+            unpolled.forget(completion.op);
+        }
+        take(completion)
+    }
+
+    /// Appends and empties `done`.
+    #[inline]
+    pub(super) fn take_in(&mut self, done: &mut Vec<Completion>) {
+        if done.len() > self.slots.len() - self.len() {
+            self.grow(done.len());
+        }
+        let mask = self.slots.len().wrapping_sub(1);
+        for completion in done.iter() {
+            self.slots[self.end & mask] = *completion;
+            self.end = self.end.wrapping_add(1);
+        }
+        done.clear();
+    }
+
+    /// Makes room for `more`.
+    #[cold]
+    fn grow(&mut self, more: usize) {
+        let capacity = (self.len() + more).next_power_of_two();
+        let mut slots = self.all();
+        self.end = slots.len();
+        self.first = 0;
+        slots.resize(capacity, Completion::VACANT);
+        self.slots = slots;
+    }
+
+    /// All that are there, oldest first.
+    fn all(&self) -> Vec<Completion> {
+        let mask = self.slots.len().wrapping_sub(1);
+        (0..self.len()).map(|nth| self.slots[self.first.wrapping_add(nth) & mask]).collect()
+    }
+
+    /// Registers an owner; its number marks its completions.
+    pub(super) fn join(&mut self, unpolled: &Arc<Unpolled>) -> u16 {
+        let vacant = self.owners.iter().position(Option::is_none);
+        let place = vacant.unwrap_or_else(|| {
+            self.owners.push(None);
+            self.owners.len() - 1
+        });
+        self.owners[place] = Some(Arc::clone(unpolled));
+        u16::try_from(place).unwrap_or(u16::MAX)
+    }
+
+    /// Makes the place of an owner vacant.
+    pub(super) fn leave(&mut self, owner: u16) {
+        if let Some(place) = self.owners.get_mut(owner as usize) {
+            *place = None;
+        }
+    }
+
+    /// Forgets the completions of an owner.
+    pub(super) fn purge(&mut self, owner: u16) {
+        let all = self.all();
+        self.end = self.first;
+        let mut others: Vec<_> = all.into_iter().filter(|done| done.owner != owner).collect();
+        self.take_in(&mut others);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn completion(wr_id: u64, owner: u16) -> Completion {
+        Completion { wr_id, owner, ..Completion::VACANT }
+    }
+
+    fn push(ring: &Ring, all: impl IntoIterator<Item = (u64, u16)>) {
+        let mut done = all.into_iter().map(|(wr_id, owner)| completion(wr_id, owner)).collect();
+        ring.hold(|entries| entries.take_in(&mut done));
+        assert!(done.is_empty());
+    }
+
+    fn take(ring: &Ring, max: usize) -> Vec<u64> {
+        let mut taken = Vec::new();
+        let count = ring.drain(max, &mut |completion: &Completion| taken.push(completion.wr_id));
+        assert_eq!(count, taken.len());
+        taken
+    }
+
+    #[test]
+    fn what_goes_in_comes_out_in_order_however_full_it_was() {
+        let ring = Ring::default();
+        let (mut next_in, mut next_out) = (0, 0);
+        for round in 0..200_usize {
+            let many = round * 7 % 13;
+            push(&ring, (next_in..next_in + many as u64).map(|wr_id| (wr_id, 0)));
+            next_in += many as u64;
+            if round % 5 == 0 {
+                let one = ring.take_one().map(|completion| completion.wr_id);
+                assert_eq!(one, (next_out < next_in).then_some(next_out));
+                next_out += u64::from(one.is_some());
+            }
+            let taken = take(&ring, round * 5 % 11);
+            assert_eq!(taken, (next_out..next_out + taken.len() as u64).collect::<Vec<_>>());
+            next_out += taken.len() as u64;
+        }
+        assert_eq!(take(&ring, usize::MAX), (next_out..next_in).collect::<Vec<_>>());
+        assert!(ring.take_one().is_none() && take(&ring, 1).is_empty());
+    }
+
+    #[test]
+    fn what_an_owner_leaves_is_forgotten_and_the_rest_stays_in_order() {
+        let ring = Ring::default();
+        push(&ring, (0..5).map(|wr_id| (wr_id, 0)));
+        assert_eq!(take(&ring, 3), [0, 1, 2]);
+        push(&ring, (5..11).map(|wr_id| (wr_id, (wr_id % 2) as u16)));
+        ring.hold(|entries| entries.purge(1));
+        assert_eq!(take(&ring, usize::MAX), [3, 4, 6, 8, 10]);
+        push(&ring, [(11, 1)]);
+        ring.hold(|entries| entries.purge(1));
+        assert!(ring.take_one().is_none());
+    }
+}
