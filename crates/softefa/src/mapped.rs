@@ -64,20 +64,33 @@ impl Drop for Mapped {
 /// Some words: of a file, or of this process alone. The file stays mapped as long as one of these
 /// is there.
 #[derive(Debug, Clone)]
-pub(crate) enum Words {
-    Own(Arc<[AtomicU64]>),
-    Shared { file: Arc<Mapped>, at: Range<usize> },
+pub(crate) struct Words {
+    /// In what `keep` keeps.
+    words: NonNull<[AtomicU64]>,
+    _keep: Keep,
 }
+
+#[derive(Debug, Clone)]
+enum Keep {
+    Own(#[expect(dead_code, reason = "kept, not looked at")] Arc<[AtomicU64]>),
+    Shared(#[expect(dead_code, reason = "kept, not looked at")] Arc<Mapped>),
+}
+
+// SAFETY: nothing but atomics is reached through it.
+unsafe impl Send for Words {}
+// SAFETY: as above.
+unsafe impl Sync for Words {}
 
 impl Words {
     /// `len` words that only this process sees, all zero.
     pub(crate) fn own(len: usize) -> Self {
-        Self::Own((0..len).map(|_| AtomicU64::new(0)).collect())
+        let own: Arc<[AtomicU64]> = (0..len).map(|_| AtomicU64::new(0)).collect();
+        Self { words: NonNull::from(&*own), _keep: Keep::Own(own) }
     }
 
     /// The words of `file` at these places, which it has.
     pub(crate) fn shared(file: &Arc<Mapped>, at: Range<usize>) -> Self {
-        Self::Shared { file: Arc::clone(file), at }
+        Self { words: NonNull::from(&file[at]), _keep: Keep::Shared(Arc::clone(file)) }
     }
 }
 
@@ -86,10 +99,8 @@ impl Deref for Words {
 
     #[inline]
     fn deref(&self) -> &[AtomicU64] {
-        match self {
-            Self::Own(words) => words,
-            Self::Shared { file, at } => &file[at.clone()],
-        }
+        // SAFETY: the memory lives where it is as long as what keeps it does, and that is here.
+        unsafe { self.words.as_ref() }
     }
 }
 

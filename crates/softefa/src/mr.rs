@@ -290,7 +290,16 @@ impl MrCache {
     }
 
     /// Whether the adapter may read (or write) `sge` now.
+    #[inline]
     pub(crate) fn allows(&mut self, sge: &Sge, write: bool) -> bool {
+        match &self.last {
+            Some(region) if region.key == sge.lkey && region.covers(sge, write) => true,
+            _ => self.allows_another(sge, write),
+        }
+    }
+
+    #[inline(never)]
+    fn allows_another(&mut self, sge: &Sge, write: bool) -> bool {
         self.find(sge.lkey).is_some_and(|region| region.covers(sge, write))
     }
 

@@ -212,6 +212,7 @@ impl Counters {
     }
 
     /// Adds `n`; relaxed, so cheap enough for once per turn.
+    #[inline]
     pub(crate) fn add(&self, counter: Counter, n: u64) {
         if n > 0 {
             self.values[counter as usize].fetch_add(n, Ordering::Relaxed);

@@ -7,11 +7,20 @@ use crate::wire::Sent;
 
 impl Shell {
     pub(super) fn count_sent(&self, sent: &Sent) {
+        let &Sent { pkts, memory_pkts, bytes, syscalls, .. } = sent;
         let counters = &self.device.counters;
-        counters.add(Counter::TxPkts, sent.pkts);
-        counters.add(Counter::TxMemoryPkts, sent.memory_pkts);
-        counters.add(Counter::TxBytes, sent.bytes);
-        counters.add(Counter::TxSyscalls, sent.syscalls);
+        counters.add(Counter::TxPkts, pkts);
+        counters.add(Counter::TxMemoryPkts, memory_pkts);
+        counters.add(Counter::TxBytes, bytes);
+        counters.add(Counter::TxSyscalls, syscalls);
+        if *sent != (Sent { pkts, memory_pkts, bytes, syscalls, ..Sent::default() }) {
+            self.count_troubles(sent);
+        }
+    }
+
+    #[inline(never)]
+    fn count_troubles(&self, sent: &Sent) {
+        let counters = &self.device.counters;
         counters.add(Counter::TxErrors, sent.errors);
         counters.add(Counter::TxRefused, sent.refused);
         counters.add(Counter::TxBlocked, sent.blocked);

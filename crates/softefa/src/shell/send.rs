@@ -142,12 +142,17 @@ impl Shell {
     }
 
     /// Completes the send in slot `index`, with its own fault if it has one.
+    #[inline]
     pub(crate) fn finish_send(&mut self, index: u32, status: Status) {
         if let Some(ended) = self.sq.complete(index) {
+            // Who refuses GONE has not got what was asked for, and cannot get it any more.
+            let is_lost = ended.is_gone && status == Status::RemoteBadStatus;
+            let status = if is_lost { Status::LocalInvalidLkey } else { status };
             self.complete_send(ended, ended.fault.unwrap_or(status));
         }
     }
 
+    #[inline]
     pub(super) fn complete_send(&mut self, ended: Ended, status: Status) {
         let Ended { wr_id, op, signaled, .. } = ended;
         if status != Status::Ok {

@@ -100,7 +100,8 @@ pub(crate) trait Side: Send {
             shell.trace_post(len, wr);
         }
         if let Some(status) = shell.check_send(wr, len, has_rdma) {
-            let ended = Ended { wr_id: wr.wr_id, op: wr.op, signaled, fault: None };
+            let (wr_id, op) = (wr.wr_id, wr.op);
+            let ended = Ended { wr_id, op, signaled, fault: None, is_gone: false };
             shell.complete_send(ended, status);
             return true;
         }

@@ -18,7 +18,7 @@ pub(crate) const SGE_MAX: usize = 2;
 pub(crate) const INLINE_MAX: usize = 32;
 
 /// One posted send: the only form it has between posting and completion.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct SendSlot {
     /// A work request is in it.
     is_live: bool,
@@ -40,8 +40,10 @@ pub(crate) struct SendSlot {
     /// Its bytes were gone when they were to be sent again (SRD-6.7).
     pub(crate) is_gone: bool,
     lkeys: [u32; SGE_MAX],
+    /// Where the payload lies.
     pieces: [Piece; SGE_MAX],
     piece_count: u8,
+    /// The only piece is `inline`.
     is_inline: bool,
     inline: [u8; INLINE_MAX],
 }
@@ -54,6 +56,8 @@ pub(crate) struct Ended {
     pub(crate) signaled: bool,
     /// Why it failed whatever the engine says.
     pub(crate) fault: Option<Status>,
+    /// See [`SendSlot::is_gone`].
+    pub(crate) is_gone: bool,
 }
 
 impl SendSlot {
@@ -86,7 +90,6 @@ impl SendSlot {
         // Who waits for its predecessor knows it by its serial.
         self.transfer.serial = 0;
         (self.peer, self.fault, self.is_gone) = (None, None, false);
-        self.piece_count = 0;
         match wr.data {
             SendData::Sges(sges) => {
                 self.is_inline = false;
@@ -99,14 +102,17 @@ impl SendSlot {
                     self.inline[at..at + part.len()].copy_from_slice(part);
                     at += part.len();
                 }
+                self.pieces[0] = Piece { addr: self.inline.as_ptr() as usize as u64, len: at };
+                self.piece_count = 1;
             }
         }
     }
 
+    #[inline]
     fn take_sges(&mut self, sges: &[Sge]) {
-        for (at, sge) in sges.iter().enumerate() {
-            self.pieces[at] = Piece { addr: sge.addr, len: sge.len as usize };
-            self.lkeys[at] = sge.lkey;
+        for ((piece, lkey), sge) in self.pieces.iter_mut().zip(&mut self.lkeys).zip(sges) {
+            *piece = Piece { addr: sge.addr, len: sge.len as usize };
+            *lkey = sge.lkey;
         }
         #[expect(clippy::cast_possible_truncation, reason = "at most SGE_MAX")]
         let count = sges.len() as u8;
@@ -114,8 +120,8 @@ impl SendSlot {
     }
 
     fn ended(&self) -> Ended {
-        let &Self { wr_id, op, signaled, fault, .. } = self;
-        Ended { wr_id, op, signaled, fault }
+        let &Self { wr_id, op, signaled, fault, is_gone, .. } = self;
+        Ended { wr_id, op, signaled, fault, is_gone }
     }
 
     /// A stretch of the first entry; `None` when it does not lie inside.
@@ -132,12 +138,19 @@ impl SendSlot {
     }
 
     /// Whether the adapter may (still) read the payload.
+    #[inline]
     pub(crate) fn is_readable(&self, mrs: &mut MrCache) -> bool {
-        let count = self.piece_count as usize;
-        self.pieces[..count].iter().zip(&self.lkeys).all(|(piece, &lkey)| {
-            let Ok(len) = u32::try_from(piece.len) else { return false };
-            len == 0 || mrs.allows(&Sge { addr: piece.addr, len, lkey }, false)
-        })
+        self.is_inline
+            || self.payload().iter().zip(&self.lkeys).all(|(piece, &lkey)| {
+                let Ok(len) = u32::try_from(piece.len) else { return false };
+                len == 0 || mrs.allows(&Sge { addr: piece.addr, len, lkey }, false)
+            })
+    }
+
+    /// Where the payload lies.
+    #[inline]
+    fn payload(&self) -> &[Piece] {
+        &self.pieces[..SGE_MAX.min(self.piece_count as usize)]
     }
 }
 
@@ -224,10 +237,12 @@ impl SendQueue {
         }
     }
 
+    #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&SendSlot> {
         self.slots.get(index as usize).filter(|slot| slot.is_live)
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut SendSlot> {
         self.slots.get_mut(index as usize).filter(|slot| slot.is_live)
     }
@@ -238,15 +253,9 @@ impl SendQueue {
     }
 
     /// Where the payload of a work request lies.
+    #[inline]
     pub(crate) fn payload(&self, index: u32) -> impl Iterator<Item = Piece> + Clone {
-        let slot = self.get(index);
-        let inline = slot.filter(|slot| slot.is_inline).map(|slot| Piece {
-            addr: slot.inline.as_ptr() as usize as u64,
-            len: slot.len as usize,
-        });
-        let count = slot.map_or(0, |slot| slot.piece_count as usize);
-        let pieces = slot.map_or([Piece { addr: 0, len: 0 }; SGE_MAX], |slot| slot.pieces);
-        inline.into_iter().chain(pieces.into_iter().take(count))
+        self.get(index).map_or(&[][..], SendSlot::payload).iter().copied()
     }
 
     /// At most `len` bytes of the payload from `offset` on; for payloads of one entry.

@@ -62,10 +62,7 @@ impl SrdSide {
     }
 
     pub(super) fn finish_send(&mut self, index: u32, status: Status) {
-        let is_gone = self.shell.sq.get(index).is_some_and(|slot| slot.is_gone);
-        // Who refuses GONE has not got what was asked for, and cannot get it any more.
-        let is_lost = is_gone && status == Status::RemoteBadStatus;
-        self.shell.finish_send(index, if is_lost { Status::LocalInvalidLkey } else { status });
+        self.shell.finish_send(index, status);
     }
 
     /// Sends what the engine has for the wire.
