@@ -125,13 +125,10 @@ unsafe extern "C" fn end_poll(cq: CqExPtr) {
 /// # Safety
 /// `cq` is null or a live queue, and no other thread polls it.
 unsafe fn read<T: Default>(cq: CqExPtr, read: impl FnOnce(&Completion) -> T) -> T {
-    panic::value(T::default(), || {
-        // SAFETY: as this function demands.
-        let Ok(cq) = (unsafe { borrow(cq) }) else { return T::default() };
-        // SAFETY: as this function demands.
-        let completion = unsafe { cq.poll.look(|current| *current) };
-        completion.map_or_else(T::default, |completion| read(&completion))
-    })
+    // SAFETY: as this function demands.
+    let Ok(cq) = (unsafe { borrow(cq) }) else { return T::default() };
+    // SAFETY: as this function demands.
+    unsafe { cq.poll.look(|current| current.as_ref().map_or_else(T::default, read)) }
 }
 
 unsafe extern "C" fn read_opcode(cq: CqExPtr) -> c_int {

@@ -34,17 +34,34 @@ impl Default for Sges {
 impl Sges {
     /// # Safety
     /// `list` points to `count` entries, or `count` is not positive.
-    pub(crate) unsafe fn read(list: *const ibv_sge, count: usize) -> Result<Self, Errno> {
+    unsafe fn read(list: *const ibv_sge, count: usize) -> Result<Self, Errno> {
+        let mut sges = Self::default();
+        // SAFETY: as this function demands.
+        unsafe { sges.fill(list, count) }?;
+        Ok(sges)
+    }
+
+    /// As [`Sges::read`], over what was here.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub(crate) unsafe fn fill(&mut self, list: *const ibv_sge, count: usize) -> Result<(), Errno> {
         if count > SGE_MAX || (list.is_null() && count > 0) {
             return Err(Errno::EINVAL);
         }
-        let mut sges = Self { count, ..Self::default() };
-        for (index, entry) in sges.entries.iter_mut().enumerate().take(count) {
+        self.count = count;
+        for (index, entry) in self.entries[..count].iter_mut().enumerate() {
             // SAFETY: `index` is less than `count`.
             let from = unsafe { &*list.add(index) };
             *entry = Sge { addr: from.addr, len: from.length, lkey: from.lkey };
         }
-        Ok(sges)
+        Ok(())
+    }
+
+    /// No entries.
+    pub(crate) fn clear(&mut self) {
+        self.count = 0;
     }
 
     pub(crate) fn as_slice(&self) -> &[Sge] {

@@ -3,125 +3,26 @@
 //! A session collects work requests and remembers the first mistake; `ibv_wr_complete` posts all of
 //! them, or none and returns the mistake.
 
+mod batch;
+
 use std::ffi::{c_int, c_void};
 use std::mem::zeroed;
-use std::sync::Arc;
 
-use softefa::{PostError, Remote, SendData, SendOp, SendWr};
+use softefa::{Remote, SendOp};
 
 use crate::ah::Ah;
 use crate::errno::Errno;
 use crate::handle;
 use crate::panic;
-use crate::post::{self, Sges};
+use crate::post;
 use crate::qp::Qp;
 use crate::session::{self, NoEntry, Session};
 use crate::sys::{self, efadv_qp, ibv_ah, ibv_data_buf, ibv_qp_ex, ibv_sge};
 
+use batch::{Batch, PendingWr};
+
 /// A posting session.
 pub(crate) type Posting = Session<Batch>;
-
-/// Inline bytes of a work request at most, over all devices.
-const INLINE_MAX: usize = 64;
-
-/// What a session has collected. Keeps its memory from session to session.
-#[derive(Default)]
-pub(crate) struct Batch {
-    wrs: Vec<PendingWr>,
-    error: Option<Errno>,
-}
-
-/// A work request between `ibv_wr_send` and `ibv_wr_complete`.
-struct PendingWr {
-    wr_id: u64,
-    op: SendOp,
-    signaled: bool,
-    target: Option<Target>,
-    data: Data,
-}
-
-struct Target {
-    ah: Arc<softefa::Ah>,
-    qpn: u16,
-    qkey: u32,
-}
-
-enum Data {
-    Sges(Sges),
-    Inline { bytes: [u8; INLINE_MAX], len: usize },
-}
-
-impl Batch {
-    /// Keeps the first mistake: later ones follow from it.
-    fn fail(&mut self, errno: Errno) {
-        self.error.get_or_insert(errno);
-    }
-
-    /// Changes the work request begun last.
-    fn amend(&mut self, amend: impl FnOnce(&mut PendingWr) -> Result<(), Errno>) {
-        let amended = self.wrs.last_mut().ok_or(Errno::EINVAL).and_then(amend);
-        if let Err(errno) = amended {
-            self.fail(errno);
-        }
-    }
-
-    fn clear(&mut self) {
-        self.wrs.clear();
-        self.error = None;
-    }
-
-    fn post(&self, qp: &softefa::Qp) -> Result<(), Errno> {
-        if let Some(errno) = self.error {
-            return Err(errno);
-        }
-        // All or nothing: this thread's session keeps others from taking the room meanwhile.
-        if self.wrs.len() > qp.send_room() as usize {
-            return Err(Errno::ENOMEM);
-        }
-        // Nothing may be posted before a mistake in what follows it.
-        if self.wrs.len() > 1 {
-            self.wrs.iter().try_for_each(|wr| wr.hand(false, |wr| qp.check_send(wr)))?;
-        }
-        let last = self.wrs.len().saturating_sub(1);
-        let mut wrs = self.wrs.iter().enumerate();
-        wrs.try_for_each(|(index, wr)| wr.hand(index < last, |wr| qp.post_send(wr)))
-    }
-}
-
-impl PendingWr {
-    /// Hands the work request to `take` if it is complete.
-    fn hand(
-        &self,
-        more: bool,
-        take: impl FnOnce(&SendWr<'_>) -> Result<(), PostError>,
-    ) -> Result<(), Errno> {
-        let target = self.target.as_ref().ok_or(Errno::EINVAL)?;
-        let is_message = matches!(self.op, SendOp::Send | SendOp::SendImm(_));
-        let inline;
-        let data = match &self.data {
-            // The device takes exactly one local entry for RDMA.
-            Data::Sges(sges) if !is_message && sges.as_slice().len() != 1 => {
-                return Err(Errno::EINVAL);
-            }
-            Data::Sges(sges) => SendData::Sges(sges.as_slice()),
-            Data::Inline { bytes, len } => {
-                inline = [&bytes[..*len]];
-                SendData::Inline(&inline)
-            }
-        };
-        take(&SendWr {
-            wr_id: self.wr_id,
-            op: self.op,
-            data,
-            signaled: self.signaled,
-            ah: &target.ah,
-            remote_qpn: target.qpn,
-            remote_qkey: target.qkey,
-            more,
-        })?;
-        Ok(())
-    }
-}
 
 /// The functions of every extended queue pair.
 pub(crate) fn table() -> ibv_qp_ex {
@@ -238,8 +139,7 @@ unsafe fn begin(qp: *mut ibv_qp_ex, op: SendOp) {
             batch.fail(Errno::EOPNOTSUPP);
         }
         let signaled = flags & sys::IBV_SEND_SIGNALED != 0;
-        let data = Data::Sges(Sges::default());
-        batch.wrs.push(PendingWr { wr_id, op, signaled, target: None, data });
+        batch.begin(wr_id, op, signaled);
     };
     // SAFETY: as this function demands.
     unsafe { with_batch(qp, begin) }
@@ -269,9 +169,8 @@ unsafe extern "C" fn wr_send_imm(qp: *mut ibv_qp_ex, imm_be: u32) {
 unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, qpn: u32, qkey: u32) {
     let set = |wr: &mut PendingWr| {
         // SAFETY: the program passes a live address handle.
-        let ah = Arc::clone(&unsafe { handle::borrow::<Ah>(ah) }?.nic);
-        let qpn = u16::try_from(qpn).map_err(|_| Errno::EINVAL)?;
-        wr.target = Some(Target { ah, qpn, qkey });
+        let ah = &unsafe { handle::borrow::<Ah>(ah) }?.nic;
+        wr.aim(ah, u16::try_from(qpn).map_err(|_| Errno::EINVAL)?, qkey);
         Ok(())
     };
     // SAFETY: the program opened the session with `ibv_wr_start`.
@@ -287,7 +186,8 @@ unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length
 unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *const ibv_sge) {
     let set = |wr: &mut PendingWr| {
         // SAFETY: the program passes a list of `count` entries.
-        wr.data = Data::Sges(unsafe { Sges::read(list, count) }?);
+        unsafe { wr.sges.fill(list, count) }?;
+        wr.inline_len = None;
         Ok(())
     };
     // SAFETY: the program opened the session with `ibv_wr_start`.
@@ -319,17 +219,17 @@ unsafe extern "C" fn wr_set_inline_data_list(
         if !takes_inline(wr.op, takes_writes) {
             return Err(Errno::EINVAL);
         }
-        let (mut copy, mut len) = ([0; INLINE_MAX], 0);
+        let mut len = 0;
         for index in 0..count {
             // SAFETY: the program passes a list of `count` buffers.
             let buffer = unsafe { &*list.add(index) };
             // SAFETY: the program passes readable buffers.
             let bytes = unsafe { post::bytes(buffer.addr, buffer.length) };
-            let room = copy.get_mut(len..len + bytes.len()).ok_or(Errno::EINVAL)?;
+            let room = wr.inline.get_mut(len..len + bytes.len()).ok_or(Errno::EINVAL)?;
             room.copy_from_slice(bytes);
             len += bytes.len();
         }
-        wr.data = Data::Inline { bytes: copy, len };
+        wr.inline_len = Some(len);
         Ok(())
     };
     // SAFETY: the program opened the session with `ibv_wr_start`.

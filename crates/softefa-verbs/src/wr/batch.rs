@@ -1,0 +1,152 @@
+//! What a posting session has collected.
+
+use std::sync::Arc;
+
+use softefa::{PostError, SendData, SendOp, SendWr};
+
+use crate::errno::Errno;
+use crate::post::Sges;
+
+/// Inline bytes of a work request at most, over all devices.
+const INLINE_MAX: usize = 64;
+
+/// What a session has collected. Keeps its memory from session to session.
+#[derive(Default)]
+pub(crate) struct Batch {
+    /// The first `len` are in use; the others are as earlier sessions left them, to be written over.
+    wrs: Vec<PendingWr>,
+    len: usize,
+    error: Option<Errno>,
+}
+
+/// A work request between `ibv_wr_send` and `ibv_wr_complete`.
+pub(crate) struct PendingWr {
+    wr_id: u64,
+    pub(super) op: SendOp,
+    signaled: bool,
+    /// Kept for the next work request in this place: a program that sends where it sent before costs no
+    /// reference.
+    ah: Option<Arc<softefa::Ah>>,
+    has_target: bool,
+    qpn: u16,
+    qkey: u32,
+    pub(super) sges: Sges,
+    /// So many bytes of `inline` are the payload, not `sges`.
+    pub(super) inline_len: Option<usize>,
+    pub(super) inline: [u8; INLINE_MAX],
+}
+
+impl Batch {
+    /// Keeps the first mistake: later ones follow from it.
+    pub(super) fn fail(&mut self, errno: Errno) {
+        self.error.get_or_insert(errno);
+    }
+
+    /// Begins a work request.
+    pub(super) fn begin(&mut self, wr_id: u64, op: SendOp, signaled: bool) {
+        if self.len == self.wrs.len() {
+            self.wrs.push(PendingWr::vacant());
+        }
+        let wr = &mut self.wrs[self.len];
+        (wr.wr_id, wr.op, wr.signaled) = (wr_id, op, signaled);
+        (wr.has_target, wr.inline_len) = (false, None);
+        wr.sges.clear();
+        self.len += 1;
+    }
+
+    /// The work requests that were begun.
+    fn begun(&self) -> &[PendingWr] {
+        &self.wrs[..self.len]
+    }
+
+    /// Changes the work request begun last.
+    #[inline]
+    pub(super) fn amend(&mut self, amend: impl FnOnce(&mut PendingWr) -> Result<(), Errno>) {
+        let last = self.wrs[..self.len].last_mut();
+        let amended = last.ok_or(Errno::EINVAL).and_then(amend);
+        if let Err(errno) = amended {
+            self.fail(errno);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.len = 0;
+        self.error = None;
+    }
+
+    pub(super) fn post(&self, qp: &softefa::Qp) -> Result<(), Errno> {
+        if let Some(errno) = self.error {
+            return Err(errno);
+        }
+        // All or nothing: this thread's session keeps others from taking the room meanwhile.
+        let begun = self.begun();
+        if begun.len() > qp.send_room() as usize {
+            return Err(Errno::ENOMEM);
+        }
+        // Nothing may be posted before a mistake in what follows it.
+        if begun.len() > 1 {
+            begun.iter().try_for_each(|wr| wr.hand(false, |wr| qp.check_send(wr)))?;
+        }
+        let last = begun.len().saturating_sub(1);
+        let mut wrs = begun.iter().enumerate();
+        wrs.try_for_each(|(index, wr)| wr.hand(index < last, |wr| qp.post_send(wr)))
+    }
+}
+
+impl PendingWr {
+    fn vacant() -> Self {
+        Self {
+            wr_id: 0,
+            op: SendOp::Send,
+            signaled: false,
+            ah: None,
+            has_target: false,
+            qpn: 0,
+            qkey: 0,
+            sges: Sges::default(),
+            inline_len: None,
+            inline: [0; INLINE_MAX],
+        }
+    }
+
+    /// Says where it goes.
+    #[inline]
+    pub(super) fn aim(&mut self, ah: &Arc<softefa::Ah>, qpn: u16, qkey: u32) {
+        (self.has_target, self.qpn, self.qkey) = (true, qpn, qkey);
+        if !self.ah.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, ah)) {
+            self.ah = Some(Arc::clone(ah));
+        }
+    }
+
+    /// Hands the work request to `take` if it is complete.
+    #[inline]
+    fn hand(
+        &self,
+        more: bool,
+        take: impl FnOnce(&SendWr<'_>) -> Result<(), PostError>,
+    ) -> Result<(), Errno> {
+        let ah = self.ah.as_ref().filter(|_| self.has_target).ok_or(Errno::EINVAL)?;
+        let is_message = matches!(self.op, SendOp::Send | SendOp::SendImm(_));
+        let inline;
+        let data = match (self.inline_len, self.sges.as_slice()) {
+            // The device takes exactly one local entry for RDMA.
+            (None, sges) if !is_message && sges.len() != 1 => return Err(Errno::EINVAL),
+            (None, sges) => SendData::Sges(sges),
+            (Some(len), _) => {
+                inline = [&self.inline[..len]];
+                SendData::Inline(&inline)
+            }
+        };
+        take(&SendWr {
+            wr_id: self.wr_id,
+            op: self.op,
+            data,
+            signaled: self.signaled,
+            ah,
+            remote_qpn: self.qpn,
+            remote_qkey: self.qkey,
+            more,
+        })?;
+        Ok(())
+    }
+}
