@@ -88,6 +88,13 @@ impl Peer {
         Some(transmit)
     }
 
+    /// [`Peer::deadline`] is not before this, which is found in fewer steps.
+    #[inline]
+    pub(crate) fn earliest_deadline(&self, config: &Config) -> Instant {
+        let at = self.recv.ack_deadline().unwrap_or(Instant::FAR);
+        at.min(self.send.earliest_deadline(config))
+    }
+
     /// When this peer must be looked at again.
     pub(crate) fn deadline(&mut self, now: Instant, config: &Config) -> Option<Instant> {
         let at = self.recv.ack_deadline().unwrap_or(Instant::FAR);

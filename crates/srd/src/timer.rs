@@ -25,6 +25,13 @@ impl TimerQueue {
         self.heap.capacity() * size_of::<(Instant, u32)>() + self.place.capacity() * 4
     }
 
+    /// `peer` will be popped no later than `at`.
+    #[inline]
+    pub(crate) fn is_armed(&self, peer: u32, at: Instant) -> bool {
+        let place = self.place.get(peer as usize).copied().unwrap_or(NOWHERE);
+        self.heap.get(place as usize).is_some_and(|entry| entry.0 <= at)
+    }
+
     /// Sees to it that `peer` is popped no later than `at`.
     #[inline]
     pub(crate) fn arm(&mut self, peer: u32, at: Instant) {

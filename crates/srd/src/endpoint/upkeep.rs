@@ -25,8 +25,13 @@ impl Endpoint {
     /// Asks a peer for its deadline and sees to it that the timer fires then.
     pub(super) fn arm(&mut self, now: Instant, index: u32) {
         let Some(peer) = self.peers.at(index) else { return };
-        if let Some(at) = peer.deadline(now, &self.shared.config) {
-            self.timers.arm(index, at.max(now.plus_ns(1)));
+        let (config, soon) = (&self.shared.config, now.plus_ns(1));
+        // Most often a timer is set that fires before anything can be due.
+        if self.timers.is_armed(index, peer.earliest_deadline(config).max(soon)) {
+            return;
+        }
+        if let Some(at) = peer.deadline(now, config) {
+            self.timers.arm(index, at.max(soon));
         }
     }
 
@@ -58,5 +63,74 @@ impl Endpoint {
             + self.guesses.heap_bytes()
             + self.timers.heap_bytes()
             + (self.ready.capacity() + self.held.capacity()) * size_of::<u32>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rng::Rng;
+    use crate::{Address, Config, Endpoint, HEADER_MAX, Instant, Message, Reject, Seed};
+
+    /// Sends what `from` has to `to`, which loses some and refuses some.
+    fn carry(from: &mut Endpoint, to: &mut Endpoint, now: Instant, rng: &mut Rng) {
+        let mut header = [0; HEADER_MAX];
+        while let Some(out) = from.poll_transmit(now, &mut header) {
+            let (bytes, len) =
+                (&header[..out.header_len], out.header_len + out.payload_len as usize);
+            if rng.chance(0.1) {
+                continue;
+            }
+            let from_host = u64::from(from.qpn());
+            let received = to.handle_datagram(now, from_host, bytes, len);
+            if let Some(arrival) = received.ok().and_then(|received| received.data) {
+                match rng.below(8) {
+                    0 => to.reject(now, arrival.peer, arrival.psn, Reject::Rnr),
+                    1 => {}
+                    _ => to.accept(now, arrival.peer, arrival.psn),
+                }
+            }
+        }
+    }
+
+    fn check(endpoint: &mut Endpoint, now: Instant) {
+        for index in 0..endpoint.peers.end() {
+            let Some(peer) = endpoint.peers.at(index) else { continue };
+            let config = &endpoint.shared.config;
+            let earliest = peer.earliest_deadline(config);
+            let deadline = peer.deadline(now, config).unwrap_or(Instant::FAR);
+            assert!(deadline >= earliest, "{deadline:?} is before {earliest:?} at {now:?}");
+        }
+    }
+
+    #[test]
+    fn no_deadline_is_before_the_earliest() {
+        let seed = std::env::var("SRD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+        println!("SRD_SEED={seed}");
+        for config in [Config::socket(), Config::simulated(12_500, 10_000, 4150)] {
+            let mut rng = Rng::new(seed);
+            let mut now = Instant::from_ns(1000);
+            let make = |qpn| Endpoint::new(config.clone(), qpn, Seed::from_u64(u64::from(qpn)));
+            let (mut a, mut b) = (make(1), make(2));
+            for _ in 0..20_000 {
+                for (end, to) in [(&mut a, 2), (&mut b, 1)] {
+                    if rng.chance(0.3) {
+                        let peer = end.peer(now, Address { host: u64::from(to), qpn: to });
+                        let message = Message { len: 64, rnr_retry: 7, ..Message::default() };
+                        let _ = end.send(now, peer, message);
+                    }
+                    if rng.chance(0.1) {
+                        end.flush_acks(now);
+                    }
+                    end.handle_timeout(now);
+                    while end.poll_event().is_some() {}
+                }
+                carry(&mut a, &mut b, now, &mut rng);
+                carry(&mut b, &mut a, now, &mut rng);
+                check(&mut a, now);
+                check(&mut b, now);
+                now = now.plus_ns([50, 2000, 100_000, 8_000_000][rng.below(4) as usize]);
+            }
+            assert!(a.stats().retrans_timeout_events > 0 && b.stats().completed_ok > 1000);
+        }
     }
 }

@@ -164,7 +164,8 @@ impl PathTable {
         entry.probing = false;
         let slower = delay_ns as f64 - median_ns as f64;
         let scale = scale_ns.max(1) as f64;
-        if rng.chance((slower - SLOW_FROM * scale) / (SLOW_RANGE * scale)) {
+        let excess = slower - SLOW_FROM * scale;
+        if excess > 0.0 && rng.chance(excess / (SLOW_RANGE * scale)) {
             entry.penalty = (entry.penalty + 1).min(PENALTY_MAX);
         } else {
             entry.penalty = entry.penalty.saturating_sub(1);

@@ -294,6 +294,21 @@ impl SendHalf {
         self.burst.path
     }
 
+    /// [`SendHalf::deadline`] is not before this.
+    #[inline]
+    pub(crate) fn earliest_deadline(&self, config: &Config) -> Instant {
+        let at = self
+            .rnr
+            .until
+            .unwrap_or(Instant::FAR)
+            .min(self.recovery.earliest_deadline(&self.rtt, config));
+        if self.has_work() {
+            at.min(self.pacer.wake(Instant::ZERO).unwrap_or(Instant::FAR))
+        } else {
+            at
+        }
+    }
+
     /// When this direction must be looked at again, [`Instant::FAR`] for never.
     #[inline]
     pub(crate) fn deadline(&mut self, now: Instant, config: &Config) -> Instant {

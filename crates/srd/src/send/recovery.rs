@@ -5,6 +5,7 @@ use super::{SendHalf, cost};
 use crate::congestion::LossSample;
 use crate::context::Context;
 use crate::loss::LossShare;
+use crate::rtt::Rtt;
 use crate::{Config, Event, Instant, Psn};
 use std::collections::VecDeque;
 
@@ -35,6 +36,16 @@ impl Recovery {
     #[inline]
     pub(super) fn log(&mut self, psn: Psn, now: Instant) {
         self.log.push_back((psn, now));
+    }
+
+    /// Neither a loss nor the death of the peer is found before this.
+    #[inline]
+    pub(super) fn earliest_deadline(&self, rtt: &Rtt, config: &Config) -> Instant {
+        let dead = self.silent_since.plus_ns(config.dead_after_ns);
+        match self.log.front() {
+            Some((_, tx)) => dead.min(tx.plus_ns(rtt.rto_ns(config.rto_floor_ns))),
+            None => dead,
+        }
     }
 
     pub(super) fn heard(&mut self, now: Instant) {
@@ -121,10 +132,11 @@ impl SendHalf {
 
     /// Declares lost what is old enough although later transmissions were answered (SRD-7.2).
     pub(super) fn detect_losses(&mut self, cx: &mut Context<'_>) {
-        let rto_ns = self.rtt.rto_ns(cx.config.rto_floor_ns);
         let mut lost = Lost::default();
         while let Some((psn, tx)) = self.oldest_open() {
-            if cx.now.ns_since(tx) < rto_ns || tx >= self.recovery.answered_tx {
+            if tx >= self.recovery.answered_tx
+                || cx.now.ns_since(tx) < self.rtt.rto_ns(cx.config.rto_floor_ns)
+            {
                 break;
             }
             self.lose(psn, &mut lost, cx);
