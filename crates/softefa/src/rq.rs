@@ -38,6 +38,10 @@ impl RecvWqe {
     /// [`Gone`] a part of it may be there.
     pub(crate) fn fill(&self, mut offset: usize, mut data: &[u8]) -> Result<(), Gone> {
         assert!(offset + data.len() <= self.capacity as usize);
+        let first = &self.sges[0];
+        if offset + data.len() <= first.len as usize {
+            return memory::copy_in(first.addr + offset as u64, data);
+        }
         for sge in &self.sges[..self.sge_count as usize] {
             let len = sge.len as usize;
             if offset >= len {

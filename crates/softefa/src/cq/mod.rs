@@ -298,16 +298,18 @@ impl Cq {
         self.ring.hold(|entries| entries.purge(owner));
     }
 
-    /// Appends and empties `done`; whether that disarmed the queue, so that its program must be told
+    /// Appends and empties all of `done`; whether that disarmed the queue, so that its program must be told
     /// ([`Cq::tell`]).
     #[inline]
     #[must_use]
-    pub(crate) fn push(&self, done: &mut Vec<Completion>) -> bool {
-        if done.is_empty() {
+    pub(crate) fn push<const N: usize>(&self, done: [&mut Vec<Completion>; N]) -> bool {
+        if done.iter().all(|done| done.is_empty()) {
             return false;
         }
         self.ring.hold(|entries| {
-            entries.take_in(done);
+            for done in done {
+                entries.take_in(done);
+            }
             let is_armed = self.is_armed.load(Ordering::Relaxed);
             if is_armed {
                 self.is_armed.store(false, Ordering::SeqCst);

@@ -1,7 +1,7 @@
 //! The lock of a queue pair while somebody works on it.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 
 use super::Qp;
 use crate::progress::Live;
@@ -25,16 +25,23 @@ impl<'a> End<'a> {
     fn new(qp: &'a Qp) -> Self {
         Self { qp, is_awaited: [false; 2] }
     }
-}
 
-impl Drop for End<'_> {
-    #[inline]
-    fn drop(&mut self) {
+    #[cold]
+    fn tell(&self) {
         let init = &self.qp.init;
         for (cq, is_awaited) in [&init.send_cq, &init.recv_cq].into_iter().zip(self.is_awaited) {
             if is_awaited {
                 cq.tell();
             }
+        }
+    }
+}
+
+impl Drop for End<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.is_awaited != [false; 2] {
+            self.tell();
         }
         // Of a turn that panicked the service thread must hear at once: the program may never call
         // again, and the thread may sleep until something arrives.
@@ -46,15 +53,22 @@ impl Drop for End<'_> {
 
 impl Turn<'_> {
     /// Hands finished work requests to the completion queues.
+    #[inline]
     pub(super) fn publish(&mut self) {
         let (init, shell) = (&self.end.qp.init, self.side.shell_mut());
+        if shell.sends_done.is_empty() && shell.recvs_done.is_empty() {
+            return;
+        }
         if shell.is_traced() {
             shell.trace_completions();
         }
-        let told =
-            [init.send_cq.push(&mut shell.sends_done), init.recv_cq.push(&mut shell.recvs_done)];
-        for (is_awaited, told) in self.end.is_awaited.iter_mut().zip(told) {
-            *is_awaited |= told;
+        let (sends, recvs) = (&mut shell.sends_done, &mut shell.recvs_done);
+        let [told_of_sends, told_of_recvs] = &mut self.end.is_awaited;
+        if Arc::ptr_eq(&init.send_cq, &init.recv_cq) {
+            *told_of_sends |= init.send_cq.push([sends, recvs]);
+        } else {
+            *told_of_sends |= init.send_cq.push([sends]);
+            *told_of_recvs |= init.recv_cq.push([recvs]);
         }
     }
 }

@@ -49,6 +49,8 @@ pub(super) struct SrdSide {
     paths: Arc<PathSockets>,
     /// Whose datagrams are in the batch, by their places.
     leaving: Vec<Option<(PeerId, MsgId)>>,
+    /// What the engine writes headers to; kept, because clearing it would cost as much as writing one.
+    header: Option<Box<[u8; srd::HEADER_MAX]>>,
     /// Bytes of a message that is sent again; grows to the longest one.
     again: Vec<u8>,
     /// How WRITEs with immediate are received.
@@ -71,6 +73,7 @@ impl SrdSide {
             rdma: rdma::Rdma::default(),
             paths,
             leaving: Vec::with_capacity(MAX_PACKETS),
+            header: None,
             again: Vec::new(),
             write_recv: rdma::WriteRecv::new(init.unsolicited_write_recv, init.recv_cq_depth),
             last_accepted: None,

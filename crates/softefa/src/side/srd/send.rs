@@ -61,6 +61,7 @@ impl SrdSide {
         }
     }
 
+    #[inline]
     pub(super) fn finish_send(&mut self, index: u32, status: Status) {
         self.shell.finish_send(index, status);
     }
@@ -68,10 +69,10 @@ impl SrdSide {
     /// Sends what the engine has for the wire.
     pub(super) fn transmit_srd(&mut self, now: Instant) {
         if !self.endpoint.has_backlog() || self.shell.is_blocked() {
-            // Most turns of a polling program: not even the header buffer is worth clearing.
+            // Most turns of a polling program.
             return;
         }
-        let mut header = [0; srd::HEADER_MAX];
+        let mut header = self.header.take().unwrap_or_else(|| Box::new([0; srd::HEADER_MAX]));
         loop {
             while !self.shell.batch().is_full()
                 && let Some(out) = self.endpoint.poll_transmit(now, &mut header)
@@ -86,6 +87,7 @@ impl SrdSide {
                 break;
             }
         }
+        self.header = Some(header);
         // What was withdrawn instead of sent.
         self.harvest(now);
     }
@@ -123,6 +125,7 @@ impl SrdSide {
     }
 
     /// Adds a datagram with its payload, unless the payload is short and [`Gone`].
+    #[inline]
     fn try_push(&mut self, out: &Transmit, header: &[u8]) -> Result<usize, Gone> {
         let to = socket_addr(out.addr.host, out.addr.qpn);
         let via = via(out, header);
