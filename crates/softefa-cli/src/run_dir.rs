@@ -59,15 +59,16 @@ impl RunDir {
         let _alone = one_at_a_time(base)?;
         remove_stale(base)?;
         let path = make_unique(base)?;
-        let lock = File::create(path.join(LOCK_FILE))?;
-        lock.lock()?;
-        let local_key = local_key(base)?;
-        let run = Self { path, keep, local_key, _lock: lock };
-        fs::write(run.path.join(PROGRAM_FILE), program)?;
-        if keep {
-            fs::write(run.path.join(KEEP_FILE), "")?;
+        let filled = fill(&path, program, keep).and_then(|lock| Ok((lock, local_key(base)?)));
+        match filled {
+            Ok((lock, local_key)) => Ok(Self { path, keep, local_key, _lock: lock }),
+            Err(error) => {
+                // Here and not in a destructor, which would wait for the lock that we hold. What cannot be
+                // removed is stale, and the next run's.
+                let _ = fs::remove_dir_all(&path);
+                Err(error)
+            }
         }
-        Ok(run)
     }
 
     /// Where it is.
@@ -97,6 +98,17 @@ impl Drop for RunDir {
             say!("softefa: run directory {} left behind: {error}", self.path.display());
         }
     }
+}
+
+/// Puts into a run directory what tells others about it; the lock that says it is alive.
+fn fill(path: &Path, program: &str, keep: bool) -> io::Result<File> {
+    let lock = File::create(path.join(LOCK_FILE))?;
+    lock.lock()?;
+    fs::write(path.join(PROGRAM_FILE), program)?;
+    if keep {
+        fs::write(path.join(KEEP_FILE), "")?;
+    }
+    Ok(lock)
 }
 
 /// Held by whoever makes or removes directories of runs.

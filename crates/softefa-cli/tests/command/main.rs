@@ -10,7 +10,7 @@ mod wire;
 use std::fs;
 use std::process::{Command, Stdio};
 
-use harness::{LIMIT, Session, softefa, wait_until};
+use harness::{LIMIT, Session, has, is_root, softefa, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -56,6 +56,25 @@ fn twice_the_same_device_is_refused() {
     let same_addr = ["run", "--device", "a=127.0.0.1", "--device", "b=127.0.0.1", "--", "true"];
     assert!(fail(&same_name).1.contains("'a'"));
     assert!(fail(&same_addr).1.contains("'127.0.0.1'"));
+}
+
+/// Under 4 KiB it waited for itself for ever.
+#[test]
+fn a_full_disk_is_one_line_and_an_exit_code() {
+    const SCRIPT: &str = "mount -t tmpfs -o size=$1 none \"$2\"; XDG_RUNTIME_DIR=\"$2\" exec timeout -s KILL 20 \"$3\" run -- true";
+    if !has("unshare") || !is_root("mount namespaces") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for size in ["4k", "8k", "16k", "64k"] {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-ec", SCRIPT, "sh", size]);
+        let output = command.arg(dir.path()).arg(softefa()).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(125), "{size} of disk: {text}");
+        assert_eq!(text.lines().count(), 1, "{size} of disk: {text}");
+        assert!(text.contains("No space left"), "{size} of disk: {text}");
+    }
 }
 
 #[test]
