@@ -5,10 +5,11 @@ BIN := target/release
 REPORT ?= report
 FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
+FIRE_RECORD := crates/fire/record.jsonl
 RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper dbms interruptions test bench agree cost scenarios consumers slurm fuzz loom attack tsan miri setup build install
+.PHONY: help run paper dbms interruptions test bench agree cost scenarios consumers slurm fire fuzz loom attack tsan miri setup build install
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +64,13 @@ slurm: setup ## Ranks of efa-bench under Debian's Slurm, started on this machine
 attack: ## DATAGRAMS (10000000) by a process of another user at each kind of live traffic; as root
 	@SOFTEFA_ATTACK_DATAGRAMS=$(or $(DATAGRAMS),10000000) $(CARGO) test --release --quiet -p softefa --test attack -- \
 	  --nocapture --test-threads=1 nothing_a_stranger
+
+fire: setup ## Links that die, ends that are killed, shortages, a soak: an hour, as root; writes docs/RELIABILITY.md
+	@.ci/setup fuzz
+	@$(CARGO) build --release --quiet -p softefa-cli -p softefa-verbs -p fire
+	@$(CARGO) xtask replace-verbs $(BIN)
+	@status=0; $(BIN)/fire run --seed $(or $(SEED),1) --record $(FIRE_RECORD) || status=$$?; \
+	  $(BIN)/fire document --record $(FIRE_RECORD) && exit $$status
 
 fuzz: ## Fuzz the parser and the engine, FUZZ_SECONDS (60) each
 	@.ci/setup fuzz

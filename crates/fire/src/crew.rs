@@ -1,0 +1,213 @@
+//! Processes of an experiment: started, told, heard, ended.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::args::{Op, Transport};
+use crate::interrupt;
+use crate::network::Network;
+
+/// How long anything may take that should be quick.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// Where a process runs.
+#[derive(Clone, Copy)]
+pub(crate) enum Place<'a> {
+    /// This machine's loopback.
+    Here,
+    /// A host of a network, and its address.
+    Host(&'a Network, &'a str, &'a str),
+}
+
+/// What a process is to do.
+#[derive(Debug, Clone)]
+pub(crate) struct Role {
+    pub(crate) transport: Transport,
+    pub(crate) op: Op,
+    pub(crate) bytes: u32,
+    pub(crate) depth: u32,
+    pub(crate) source: u32,
+    pub(crate) churn: bool,
+    pub(crate) polite: bool,
+    /// `SOFTEFA_*` variables.
+    pub(crate) env: Vec<(String, String)>,
+}
+
+impl Default for Role {
+    fn default() -> Self {
+        Self {
+            transport: Transport::Srd,
+            op: Op::Send,
+            bytes: 0,
+            depth: 64,
+            source: 1,
+            churn: false,
+            polite: true,
+            env: Vec::new(),
+        }
+    }
+}
+
+/// One end, alive until it is dropped.
+pub(crate) struct Peer {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    events: Receiver<Value>,
+    stderr: File,
+    /// What another end must be told to reach it.
+    pub(crate) address: String,
+    pub(crate) bytes: u64,
+}
+
+impl Peer {
+    /// Starts it and waits for its greeting.
+    ///
+    /// # Errors
+    /// It does not start, or ends at once; the message has what it said.
+    pub(crate) fn start(place: Place<'_>, role: &Role) -> Result<Self> {
+        // Built anew meanwhile, the file of this program would be another one, or gone.
+        let own = format!("/proc/{}/exe", std::process::id());
+        let mut command = match place {
+            Place::Here => Command::new(&own),
+            Place::Host(network, host, _) => network.command(host, &own),
+        };
+        let addr = match place {
+            Place::Here => "127.0.0.1",
+            Place::Host(_, _, addr) => addr,
+        };
+        let stderr = tempfile::tempfile()?;
+        command.args(["peer", "--transport", role.transport.name(), "--op", role.op.name()]);
+        for (name, value) in [("bytes", role.bytes), ("depth", role.depth), ("source", role.source)]
+        {
+            command.arg(format!("--{name}={value}"));
+        }
+        command.args(role.churn.then_some("--churn")).args(role.polite.then_some("--polite"));
+        command.env("SOFTEFA_DEVICES", format!("rdmap0s6={addr}"));
+        command.envs(role.env.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr.try_clone()?);
+        let mut child = command.spawn().context("an end cannot be started")?;
+        let events = events_of(child.stdout.take().context("no output")?);
+        let stdin = child.stdin.take();
+        let mut peer = Self { child, stdin, events, stderr, address: String::new(), bytes: 0 };
+        let hello = peer.wait_for("hello", SOON)?;
+        peer.address = hello["address"].as_str().unwrap_or_default().to_owned();
+        peer.bytes = hello["bytes"].as_u64().unwrap_or_default();
+        Ok(peer)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Tells it one line.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub(crate) fn tell(&mut self, line: &str) -> Result<()> {
+        let told = self.stdin.as_mut().map(|stdin| writeln!(stdin, "{line}"));
+        if !matches!(told, Some(Ok(()))) {
+            bail!("an end is gone before '{line}'; it said: {}", self.said());
+        }
+        Ok(())
+    }
+
+    /// Tells it how to reach the other end.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub(crate) fn meet(&mut self, other: &Self) -> Result<()> {
+        self.tell(&format!("peer {}", other.address))
+    }
+
+    /// The next event of this kind; others are passed over.
+    ///
+    /// # Errors
+    /// It does not come in time, or never will.
+    pub(crate) fn wait_for(&mut self, kind: &str, limit: Duration) -> Result<Value> {
+        let deadline = Instant::now() + limit;
+        loop {
+            interrupt::check()?;
+            match self.events.recv_timeout(Duration::from_millis(20)) {
+                Ok(event) if event["event"] == kind => return Ok(event),
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    bail!("no '{kind}' for {} s; it said: {}", limit.as_secs(), self.said());
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    bail!("an end is gone before its '{kind}'; it said: {}", self.said());
+                }
+            }
+        }
+    }
+
+    /// Ends it in order; its report.
+    ///
+    /// # Errors
+    /// It gives none.
+    pub(crate) fn quit(&mut self) -> Result<Value> {
+        self.tell("quit")?;
+        let report = self.wait_for("report", SOON)?;
+        let deadline = Instant::now() + SOON;
+        while self.child.try_wait()?.is_none() {
+            if Instant::now() > deadline {
+                bail!("an end does not exit; it said: {}", self.said());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(report)
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).context("no process")?;
+        Ok(kill_process(pid, signal)?)
+    }
+
+    /// Kills it and waits until the kernel has taken it away.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    fn said(&mut self) -> String {
+        let mut text = String::new();
+        let read = self.stderr.rewind().and_then(|()| self.stderr.read_to_string(&mut text));
+        match read {
+            Ok(1..) => text.trim().lines().take(4).collect::<Vec<_>>().join("; "),
+            _ => "nothing".to_owned(),
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // A child that has ended cannot be killed, which is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn events_of(out: impl Read + Send + 'static) -> Receiver<Value> {
+    let (to, from) = mpsc::channel();
+    std::thread::spawn(move || {
+        let lines = BufReader::new(out).lines().map_while(Result::ok);
+        let events = lines.filter_map(|line| serde_json::from_str(&line).ok());
+        let _ = events.into_iter().try_for_each(|event: Value| to.send(event));
+    });
+    from
+}

@@ -1,0 +1,158 @@
+//! RELIABILITY.md and its plots, from the records.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table, markdown_files};
+
+use crate::experiments::{ALL, Experiment};
+use crate::record::{self, Plot, Record};
+
+const STEM: &str = "RELIABILITY";
+
+/// Writes the document of the records in `path` into the directory `into`.
+///
+/// # Errors
+/// There are no records, or a file cannot be written.
+pub(crate) fn write(path: &Path, into: &Path) -> Result<()> {
+    let records = record::read(path)?;
+    ensure!(
+        !records.is_empty(),
+        "{} holds no record; 'fire run --record' makes it",
+        path.display()
+    );
+    let plots: Vec<&Plot> = records.iter().flat_map(|record| &record.plots).collect();
+    let dir = into.join(format!("{STEM}-plots"));
+    if dir.is_dir() {
+        fs::remove_dir_all(&dir).with_context(|| dir.display().to_string())?;
+    }
+    fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
+    // Only the plots of this page are taken: its text would show every point as a row of a table.
+    let pictures = Page {
+        sections: plots
+            .iter()
+            .map(|plot| Section { chart: Some(chart(plot)), ..Section::default() })
+            .collect(),
+        ..Page::default()
+    };
+    for (name, text) in markdown_files(&pictures, STEM).into_iter().skip(1) {
+        report::write_atomic(&into.join(name), text.as_bytes())?;
+    }
+    let text = report::markdown(&page(&records));
+    report::write_atomic(&into.join(format!("{STEM}.md")), text.as_bytes())?;
+    eprintln!("{} records, {} plots written to {}", records.len(), plots.len(), into.display());
+    Ok(())
+}
+
+fn chart(plot: &Plot) -> Chart {
+    let axis = |label: &str| Axis { label: label.to_owned(), scale: Scale::Linear };
+    let series = plot.lines.iter().enumerate().map(|(look, line)| Series {
+        name: line.name.clone(),
+        look,
+        stroke: if line.is_mark { Stroke::Dotted } else { Stroke::Solid },
+        points: line.points.clone(),
+    });
+    Chart {
+        title: plot.title.clone(),
+        description: plot.description.clone(),
+        x: axis(&plot.x),
+        y: axis(&plot.y),
+        series: series.collect(),
+    }
+}
+
+fn page(records: &[Record]) -> Page {
+    let failed: u64 = records.iter().map(|record| record.failed).sum();
+    let distinct = |of: fn(&Record) -> &String| {
+        let mut values: Vec<String> = records.iter().map(of).cloned().collect();
+        values.dedup();
+        values.sort();
+        values.dedup();
+        values.join(", ")
+    };
+    let mut next_plot = 1;
+    let sections = ALL.iter().filter_map(|experiment| {
+        let of = |record: &&Record| record.experiment == experiment.name;
+        let own: Vec<&Record> = records.iter().filter(of).collect();
+        (!own.is_empty()).then(|| section(experiment, &own, &mut next_plot))
+    });
+    Page {
+        title: "Reliability".to_owned(),
+        summary: vec![
+            "What was tried how often, and with which result, on real sockets and a real kernel's routing. Written by \
+             `make fire`; do not edit."
+                .to_owned(),
+            "*others* are the processors that other programs kept busy when a case began: figures in milliseconds mean \
+             something only where that is near 0. The short form (CI) tries everything seldom and judges no times."
+                .to_owned(),
+        ],
+        facts: vec![
+            ("system".to_owned(), distinct(|record| &record.system)),
+            ("dates".to_owned(), distinct(|record| &record.date)),
+            ("cases".to_owned(), records.len().to_string()),
+            ("failures".to_owned(), failed.to_string()),
+        ],
+        sections: sections.collect(),
+        ..Page::default()
+    }
+}
+
+fn section(experiment: &Experiment, records: &[&Record], next_plot: &mut usize) -> Section {
+    let titles = ["case", "result", "tried", "failed", "form", "others", "s"];
+    let mut table = Table::new("cases", &titles, 2).with_prose(1);
+    let mut text: Vec<String> = vec![experiment.about.to_owned()];
+    for record in records {
+        table.push(vec![
+            record.case.clone(),
+            record.result.clone(),
+            format!("{} {}", record.times, record.unit),
+            if record.failed > 0 { format!("**{}**", record.failed) } else { "0".to_owned() },
+            record.form.clone(),
+            format!("{:.1}", record.others_load),
+            format!("{:.0}", record.seconds),
+        ]);
+        for failure in &record.failures {
+            text.push(format!("**{}**: {failure}", record.case));
+        }
+        for plot in &record.plots {
+            text.push(format!(
+                "![{}. {}]({STEM}-plots/{next_plot}.svg)",
+                plot.title, plot.description
+            ));
+            *next_plot += 1;
+        }
+    }
+    Section { title: capitalised(experiment.what), text, tables: vec![table], ..Section::default() }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Line;
+
+    #[test]
+    fn every_case_and_every_plot_is_in_the_document() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("record.jsonl");
+        let line = Line { points: vec![(0.0, 1.0), (1.0, 2.0)], ..Line::default() };
+        let plot = Plot { title: "Goodput".to_owned(), lines: vec![line], ..Plot::default() };
+        let mut record = Record::new("one case", "tries");
+        record.experiment = ALL[0].name.to_owned();
+        record.plots = vec![plot];
+        record.tried(Some("it broke".to_owned()));
+        record::merge(&path, &[record]).expect("written");
+        write(&path, dir.path()).expect("a document");
+        let text = fs::read_to_string(dir.path().join("RELIABILITY.md")).expect("text");
+        for part in ["one case", "**1**", "it broke", "(RELIABILITY-plots/1.svg)", "1 tries"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(dir.path().join("RELIABILITY-plots/1.svg").is_file());
+        assert!(write(&dir.path().join("nothing"), dir.path()).is_err());
+    }
+}

@@ -1,0 +1,235 @@
+//! Ends that die: killed at a random moment under traffic in both directions.
+//!
+//! Both ends send; the survivor's operations must end within 10 s with 9, 13 or 15, and nothing of the dead may
+//! be left: no descriptor in the survivor, no shared memory, no abstract socket, no file.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use serde_json::Value;
+
+use super::Context;
+use super::traffic::damage;
+use crate::args::Op;
+use crate::crew::{Peer, Place, Role};
+use crate::dice::Dice;
+use crate::interrupt;
+use crate::machine;
+use crate::network::Network;
+use crate::record::Record;
+
+/// What a survivor's operations may end with.
+const ALLOWED: [&str; 3] = ["9", "13", "15"];
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Where both ends are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Where {
+    /// One machine, one user: the default wire, and memory copied where that is faster.
+    Here,
+    /// One machine over UDP alone.
+    Udp,
+    /// Two network namespaces.
+    Namespaces,
+}
+
+impl Where {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Here => "one machine, default",
+            Self::Udp => "one machine, UDP",
+            Self::Namespaces => "two network namespaces",
+        }
+    }
+
+    fn env(self, dir: &std::path::Path) -> Vec<(String, String)> {
+        // Any key will do: both ends have the same.
+        let key = ("SOFTEFA_LOCAL_KEY".to_owned(), "00112233445566778899aabbccddeeff".to_owned());
+        let wire = ("SOFTEFA_WIRE".to_owned(), "udp".to_owned());
+        let dir = ("TMPDIR".to_owned(), dir.display().to_string());
+        match self {
+            Self::Here => vec![key, dir],
+            Self::Udp => vec![wire, dir],
+            Self::Namespaces => vec![dir],
+        }
+    }
+}
+
+/// What stays on a machine after all processes are gone.
+struct Traces {
+    shared: Vec<String>,
+    sockets: Vec<String>,
+}
+
+impl Traces {
+    fn now(network: Option<&Network>) -> Result<Self> {
+        let sockets = match network {
+            None => std::fs::read_to_string("/proc/net/unix")?,
+            Some(network) => {
+                let read = |member| -> Result<String> {
+                    let output = network.command(member, "cat").arg("/proc/net/unix").output()?;
+                    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+                };
+                read("inside")? + &read("outside")?
+            }
+        };
+        Ok(Self {
+            shared: machine::names_in("/dev/shm"),
+            sockets: machine::abstract_sockets(&sockets),
+        })
+    }
+
+    /// What is there now and was not then, of this adapter.
+    fn left(&self, now: &Self, files: Vec<String>) -> Option<String> {
+        let ours = |name: &String| name.to_lowercase().contains("efa");
+        let shared = machine::added(&self.shared, &now.shared).into_iter().filter(ours);
+        let sockets = machine::added(&self.sockets, &now.sockets).into_iter().filter(ours);
+        let left: Vec<String> = shared.chain(sockets).chain(files).collect();
+        (!left.is_empty()).then(|| format!("left behind: {}", left.join(", ")))
+    }
+}
+
+/// What was seen of all kills of a case.
+#[derive(Default)]
+struct Seen {
+    statuses: BTreeMap<String, u64>,
+    slowest_ms: u64,
+    /// The survivor had nothing under way that could have ended.
+    idle: u64,
+}
+
+pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
+    let mut dice = Dice::new(context.seed, "deaths");
+    let mut records = Vec::new();
+    let network = Network::line()?;
+    for place in [Where::Here, Where::Udp, Where::Namespaces] {
+        for op in Op::ALL {
+            let times = context.pick(2, 112);
+            records.push(case(place, op, times, &network, &mut dice)?);
+        }
+    }
+    Ok(records)
+}
+
+fn case(place: Where, op: Op, times: u32, network: &Network, dice: &mut Dice) -> Result<Record> {
+    let case = format!("killed under {}, {}", op.name().to_uppercase(), place.name());
+    let mut record = Record::new(case, "kills");
+    let mut seen = Seen::default();
+    for _ in 0..times {
+        interrupt::check()?;
+        let wrong = kill_one(place, op, network, dice, &mut seen)?;
+        record.tried(wrong);
+    }
+    let statuses: Vec<String> =
+        seen.statuses.iter().map(|(code, count)| format!("{count} with {code}")).collect();
+    record.figure("slowest_end_ms", seen.slowest_ms as f64);
+    record.result = format!(
+        "operations of survivors: {}; the last of a survivor ended {} ms after the kill at the latest; nothing left behind",
+        if statuses.is_empty() { "none under way".to_owned() } else { statuses.join(", ") },
+        seen.slowest_ms
+    );
+    if record.failed > 0 {
+        record.result =
+            format!("{}; NOT ALL RIGHT", record.result.replace("; nothing left behind", ""));
+    }
+    if seen.idle > 0 {
+        record.result += &format!("; {} survivors had nothing under way", seen.idle);
+    }
+    Ok(record)
+}
+
+fn kill_one(
+    place: Where,
+    op: Op,
+    network: &Network,
+    dice: &mut Dice,
+    seen: &mut Seen,
+) -> Result<Option<String>> {
+    let dir = tempfile::tempdir()?;
+    let namespaces = (place == Where::Namespaces).then_some(network);
+    let before = Traces::now(namespaces)?;
+    let bytes = match op {
+        Op::Send => 0,
+        // Below and above where memory is copied instead of sent.
+        _ => [4096, 65536, 262_144][dice.below(3) as usize],
+    };
+    let role = |source| Role {
+        op,
+        bytes,
+        source,
+        depth: 1 + dice_depth(bytes),
+        env: place.env(dir.path()),
+        ..Role::default()
+    };
+    let places = match namespaces {
+        None => [Place::Here, Place::Here],
+        Some(net) => {
+            [Place::Host(net, "inside", "10.50.0.2"), Place::Host(net, "outside", "10.60.0.2")]
+        }
+    };
+    let mut ends = [Peer::start(places[0], &role(1))?, Peer::start(places[1], &role(2))?];
+    let [a, b] = &mut ends;
+    a.meet(b)?;
+    b.meet(a)?;
+    // Some die before they have sent anything, most in the middle.
+    let after = Duration::from_micros(dice.below(150_000));
+    a.tell("go")?;
+    b.tell("go")?;
+    interrupt::sleep(after)?;
+    let killed = dice.below(2) as usize;
+    ends[killed].kill()?;
+    let at = Instant::now();
+    let survivor = &mut ends[1 - killed];
+    let told = survivor.wait_for("ended", LIMIT + Duration::from_secs(5));
+    let took = at.elapsed();
+    let Ok(told) = told else {
+        return Ok(Some(format!(
+            "{} of {bytes} bytes, killed after {} us: the survivor does not end: {:#}",
+            op.name(),
+            after.as_micros(),
+            told.err().map(|error| error.to_string()).unwrap_or_default()
+        )));
+    };
+    note(&told, took, seen);
+    let mut wrong = judge(&told, took);
+    wrong.extend(damage(&survivor.quit()?));
+    let files = machine::names_in(&dir.path().to_string_lossy());
+    wrong.extend(before.left(&Traces::now(namespaces)?, files));
+    Ok((!wrong.is_empty()).then(|| {
+        format!(
+            "{} of {bytes} bytes, killed after {} us: {}",
+            op.name(),
+            after.as_micros(),
+            wrong.join("; ")
+        )
+    }))
+}
+
+/// Few long operations, many short ones.
+fn dice_depth(bytes: u32) -> u32 {
+    if bytes > 65536 { 7 } else { 31 }
+}
+
+fn note(told: &Value, took: Duration, seen: &mut Seen) {
+    seen.slowest_ms = seen.slowest_ms.max(took.as_millis() as u64);
+    let statuses = told["statuses"].as_object().into_iter().flatten();
+    let mut any = false;
+    for (code, count) in statuses {
+        *seen.statuses.entry(code.clone()).or_default() += count.as_u64().unwrap_or_default();
+        any = true;
+    }
+    seen.idle += u64::from(!any);
+}
+
+fn judge(told: &Value, took: Duration) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let statuses = told["statuses"].as_object().into_iter().flatten();
+    for (code, count) in statuses.filter(|(code, _)| !ALLOWED.contains(&code.as_str())) {
+        wrong.push(format!("{count} operations ended with status {code}"));
+    }
+    if took > LIMIT {
+        wrong.push(format!("the survivor ended {} ms after the kill", took.as_millis()));
+    }
+    wrong
+}

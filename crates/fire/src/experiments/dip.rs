@@ -1,0 +1,74 @@
+//! How long goodput dips.
+
+/// Goodput is back when so many milliseconds
+const WINDOW_MS: usize = 10;
+/// bring this share of what was usual.
+const BACK: f64 = 0.85;
+/// What is usual is seen in so many milliseconds before.
+pub(super) const BEFORE_MS: usize = 500;
+/// A dip that begins later has another cause.
+const BEGINS_MS: usize = 50;
+
+/// A dip in a series of bytes per millisecond.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Dip {
+    /// Usual bytes per millisecond.
+    pub(super) usual: f64,
+    /// From the fault until goodput is back, 0 without a dip; what there is of the series if it never is.
+    pub(super) ms: usize,
+    /// What is missing within a second of the fault, as milliseconds of what is usual.
+    pub(super) missing_ms: f64,
+}
+
+/// The dip after a fault at place `fault` of `bytes`.
+pub(super) fn of(bytes: &[u64], fault: usize) -> Dip {
+    let sum = |part: &[u64]| part.iter().sum::<u64>() as f64;
+    let fault = fault.min(bytes.len());
+    let before = &bytes[fault.saturating_sub(BEFORE_MS)..fault];
+    let usual = sum(before) / (before.len().max(1)) as f64;
+    let after = &bytes[fault..];
+    let is_back = |window: &[u64]| sum(window) >= BACK * usual * WINDOW_MS as f64;
+    let windows = || after.windows(WINDOW_MS).map(is_back);
+    let begins = windows().take(BEGINS_MS).position(|is_back| !is_back);
+    let ends = begins.map(|begins| {
+        let rest = windows().skip(begins).position(|is_back| is_back);
+        rest.map_or(after.len(), |rest| begins + rest)
+    });
+    let second = &after[..after.len().min(1000)];
+    Dip {
+        usual,
+        ms: ends.unwrap_or_default(),
+        missing_ms: (second.len() as f64 * usual - sum(second)) / usual.max(1.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dip_is_as_long_as_it_is() {
+        let mut bytes = vec![100; 2000];
+        assert_eq!(of(&bytes, 1000), Dip { usual: 100.0, ms: 0, missing_ms: 0.0 });
+        bytes[1003..1030].fill(0);
+        let dip = of(&bytes, 1000);
+        assert_eq!((dip.ms, dip.missing_ms), (29, 27.0));
+        bytes[1000..].fill(84);
+        assert_eq!(of(&bytes, 1000).ms, 1000, "it never comes back");
+    }
+
+    #[test]
+    fn a_quarter_less_is_a_dip_and_later_ones_are_others() {
+        let mut bytes = vec![100; 2000];
+        bytes[1000..1016].fill(75);
+        assert_eq!(of(&bytes, 1000).ms, 10);
+        let mut bytes = vec![100; 2000];
+        bytes[1100..1130].fill(0);
+        assert_eq!(of(&bytes, 1000).ms, 0);
+    }
+
+    #[test]
+    fn nothing_at_all_is_no_panic() {
+        assert_eq!(of(&[], 10).ms, 0);
+    }
+}

@@ -1,0 +1,136 @@
+//! What other programs of this project try at length: the engine's random sequences and the fuzzers. Their figures
+//! add up over runs.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::Context;
+use crate::dice::Dice;
+use crate::interrupt;
+use crate::machine;
+use crate::record::Record;
+
+/// Cases of one call of the test: what is lost by an interruption.
+const SLICE: u64 = 2000;
+
+/// The engine's random sequences with their oracle: every message once, everything ends.
+pub(super) fn engine(context: &Context) -> Result<Vec<Record>> {
+    let mut record = Record::new(
+        "random sequences of operations, faulty network (srd/tests/sequences.rs)",
+        "sequences",
+    );
+    record.adds_up = true;
+    let wanted = number("FIRE_ENGINE_CASES").unwrap_or_else(|| context.pick(200, 100_000));
+    let mut dice = Dice::new(context.seed, "engine");
+    let workers = context.pick(1, machine::processors() as u64);
+    let started = Instant::now();
+    while record.times < wanted {
+        let each = SLICE.min((wanted - record.times).div_ceil(workers));
+        let mut runs = Vec::new();
+        for _ in 0..workers {
+            let seed = dice.roll() >> 16;
+            let mut command = cargo(context);
+            command.args(["--package", "srd", "--test", "sequences"]);
+            command.env("SRD_CASES", each.to_string()).env("SRD_SEED", seed.to_string());
+            runs.push((seed, Job::start(command)?));
+        }
+        for (seed, run) in runs {
+            let (is_good, text) = run.finish()?;
+            record.times += each;
+            if !is_good {
+                let told =
+                    text.lines().find(|line| line.contains("SRD_SEED")).unwrap_or("it fails");
+                record.fail(format!(
+                    "SRD_SEED={seed} SRD_CASES={each} cargo test -p srd --test sequences: {told}"
+                ));
+            }
+        }
+    }
+    // The file has two such tests.
+    record.figure("sequences_of_each_test", record.times as f64);
+    record.result = format!(
+        "every message once, everything ends; {:.0} s of this run",
+        started.elapsed().as_secs_f64()
+    );
+    Ok(vec![record])
+}
+
+/// The fuzzers, each for its share of the time.
+pub(super) fn fuzz(context: &Context) -> Result<Vec<Record>> {
+    let seconds = number("FIRE_FUZZ_SECONDS").unwrap_or_else(|| context.pick(0, 300));
+    let mut records = Vec::new();
+    if seconds == 0 {
+        return Ok(records);
+    }
+    for target in ["parse_datagram", "endpoint_ops"] {
+        let mut record = Record::new(format!("fuzz/run {target}"), "seconds");
+        record.adds_up = true;
+        let mut command = Command::new("fuzz/run");
+        command.args([target, &seconds.to_string()]);
+        let (is_good, text) = Job::start(command)?.finish()?;
+        record.times = seconds;
+        let stat = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|rest| rest.trim_start_matches(':').trim().parse::<f64>().ok())
+        };
+        record.figure("inputs", stat("stat::number_of_executed_units").unwrap_or_default());
+        record.result = format!("{:.0} inputs in the last run, no crash", record.figures["inputs"]);
+        if !is_good {
+            let last: Vec<&str> = text.lines().rev().take(3).collect();
+            record.result = "a crash; the input is in fuzz/artifacts".to_owned();
+            record.fail(format!("fuzz/run {target} {seconds}: {}", last.join(" / ")));
+        }
+        records.push(record);
+    }
+    Ok(records)
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn cargo(context: &Context) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["test", "--quiet"]);
+    command.args(context.pick(None, Some("--release")));
+    command
+}
+
+/// A program whose words are kept.
+struct Job {
+    child: std::process::Child,
+    out: std::fs::File,
+}
+
+impl Job {
+    fn start(mut command: Command) -> Result<Self> {
+        let out = tempfile::NamedTempFile::new()?;
+        let (write, read) = (out.reopen()?, out.reopen()?);
+        command.stdin(std::process::Stdio::null()).stdout(write.try_clone()?).stderr(write);
+        let child =
+            command.spawn().with_context(|| format!("{command:?}; run it in the repository"))?;
+        Ok(Self { child, out: read })
+    }
+
+    /// Whether it succeeded, and what it said.
+    fn finish(mut self) -> Result<(bool, String)> {
+        let status = loop {
+            if let Some(status) = self.child.try_wait()? {
+                break status;
+            }
+            interrupt::sleep(Duration::from_millis(50))?;
+        };
+        let text = std::io::read_to_string(&mut self.out)?;
+        ensure!(!text.contains("could not find `Cargo.toml`"), "run it in the repository");
+        Ok((status.success(), text))
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

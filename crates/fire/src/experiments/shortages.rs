@@ -1,0 +1,73 @@
+//! Something is missing: disk, descriptors, memory, processes, a writable /tmp, system calls, /dev/shm.
+//!
+//! An unmodified program under `softefa run` either works or ends with a line that says why and an exit code. It
+//! never hangs, and nothing of ours panics or dies of a signal.
+
+mod cases;
+mod pair;
+
+use anyhow::Result;
+
+use super::Context;
+use crate::record::Record;
+
+use cases::Shortage;
+use pair::Ending;
+
+/// What a program without a shortage must do on this machine, or nothing here means anything.
+const CONTROL: &str = "nothing is missing";
+
+pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
+    let mut records = Vec::new();
+    for shortage in cases::all(context)? {
+        records.push(case(context, &shortage)?);
+    }
+    Ok(records)
+}
+
+fn case(context: &Context, shortage: &Shortage) -> Result<Record> {
+    let mut record = Record::new(shortage.name, "programs");
+    let (mut works, mut lines) = (0, Vec::new());
+    for variant in &shortage.variants {
+        let ending = pair::run(context, variant)?;
+        let wrong = judge(shortage, &ending);
+        record.tried(wrong.map(|wrong| format!("{}: {wrong}", variant.name)));
+        match ending {
+            Ending { code: Some(0), .. } => works += 1,
+            ending => {
+                let line = format!("{}: {}", variant.name, ending.summary());
+                if !lines.contains(&line) {
+                    lines.push(line);
+                }
+            }
+        }
+    }
+    record.result = format!("{works} of {} work", shortage.variants.len());
+    if let (Some(first), Some(last)) = (lines.first(), lines.last()) {
+        record.result += &format!("; {first}");
+        if first != last {
+            record.result += &format!("; {last}");
+        }
+    }
+    Ok(record)
+}
+
+fn judge(shortage: &Shortage, ending: &Ending) -> Option<String> {
+    if ending.hung {
+        return Some(format!("it hangs; it said: {}", ending.said()));
+    }
+    if ending.stderr.contains("panicked at") {
+        return Some(format!("a panic: {}", ending.said()));
+    }
+    let Some(code) = ending.code else {
+        return Some(format!("softefa itself died of a signal; it said: {}", ending.said()));
+    };
+    if shortage.name == CONTROL && code != 0 {
+        return Some(format!("it fails: {}", ending.summary()));
+    }
+    // 139 and 134: the program, and with it the adapter, died of SIGSEGV or SIGABRT.
+    if code == 139 || code == 134 {
+        return Some(format!("it crashed: {}", ending.summary()));
+    }
+    (code != 0 && ending.said().is_empty()).then(|| format!("exit code {code} without a word"))
+}

@@ -1,0 +1,177 @@
+//! What is missing, in which degrees.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::experiments::Context;
+
+/// One thing that is missing.
+pub(super) struct Shortage {
+    pub(super) name: &'static str,
+    pub(super) variants: Vec<Variant>,
+}
+
+/// A degree of it.
+pub(super) struct Variant {
+    pub(super) name: String,
+    /// A script of the shell in a mount namespace of its own, before the program.
+    script: Option<String>,
+    nofile: Option<u64>,
+    seccomp: bool,
+    cgroup: Option<Cgroup>,
+}
+
+impl Variant {
+    fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), script: None, nofile: None, seccomp: false, cgroup: None }
+    }
+
+    /// What starts the program; its words are to be added.
+    pub(super) fn command(&self) -> Result<Command> {
+        let own = format!("/proc/{}/exe", std::process::id());
+        let mut command = match &self.script {
+            None => Command::new(&own),
+            Some(script) => {
+                let mut command = Command::new("unshare");
+                let script = format!("{script}; exec \"$@\"");
+                command.args([
+                    "--mount",
+                    "--propagation",
+                    "private",
+                    "sh",
+                    "-ec",
+                    &script,
+                    "sh",
+                    &own,
+                ]);
+                command
+            }
+        };
+        command.arg("confine").args(self.seccomp.then_some("--seccomp"));
+        command.args(self.nofile.map(|most| format!("--nofile={most}")));
+        if let Some(cgroup) = &self.cgroup {
+            command.arg("--cgroup").arg(&cgroup.dir);
+        }
+        // Only what the script sets: the directory of a login would be as good as /tmp.
+        command.env_remove("XDG_RUNTIME_DIR").arg("--");
+        Ok(command)
+    }
+}
+
+/// All that can be tried on this machine.
+///
+/// # Errors
+/// A control group cannot be made.
+pub(super) fn all(context: &Context) -> Result<Vec<Shortage>> {
+    let mut all = vec![
+        Shortage { name: super::CONTROL, variants: vec![Variant::new("as it is")] },
+        disk(context),
+        descriptors(context),
+        Shortage {
+            name: "read-only /tmp, no XDG_RUNTIME_DIR",
+            variants: vec![Variant {
+                script: Some("mount -t tmpfs -o ro none /tmp".to_owned()),
+                ..Variant::new("read-only /tmp")
+            }],
+        },
+        Shortage {
+            name: "no /dev/shm",
+            variants: vec![
+                Variant {
+                    script: Some(
+                        "umount -l /dev/shm; rmdir /dev/shm 2>/dev/null || true".to_owned(),
+                    ),
+                    ..Variant::new("not mounted")
+                },
+                Variant {
+                    script: Some("mount -t tmpfs -o ro none /dev/shm".to_owned()),
+                    ..Variant::new("read-only")
+                },
+            ],
+        },
+        Shortage {
+            name: "system calls refused (process_vm_*, memfd_create, io_uring, unshare, perf, bpf, ...)",
+            variants: vec![Variant { seccomp: true, ..Variant::new("refused with EPERM") }],
+        },
+    ];
+    all.extend(groups(context)?);
+    Ok(all)
+}
+
+fn disk(context: &Context) -> Shortage {
+    let sizes: &[u32] = context.pick(&[4, 128], &[4, 8, 16, 32, 64, 96, 128, 192, 256, 512]);
+    let variant = |size: &u32| Variant {
+        script: Some(format!("mount -t tmpfs -o size={size}k none /tmp")),
+        ..Variant::new(format!("{size} KiB of disk"))
+    };
+    Shortage { name: "disk full (a small /tmp)", variants: sizes.iter().map(variant).collect() }
+}
+
+fn descriptors(context: &Context) -> Shortage {
+    let limits: Vec<u64> = context.pick(vec![4, 12, 24], (3..=48).collect());
+    let variant =
+        |most: u64| Variant { nofile: Some(most), ..Variant::new(format!("{most} descriptors")) };
+    Shortage {
+        name: "descriptors short (RLIMIT_NOFILE)",
+        variants: limits.into_iter().map(variant).collect(),
+    }
+}
+
+/// A control group, removed when dropped.
+pub(super) struct Cgroup {
+    dir: PathBuf,
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Whoever was in it may take a moment to be gone.
+        for _ in 0..50 {
+            if std::fs::remove_dir(&self.dir).is_ok() || !self.dir.exists() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+impl Cgroup {
+    /// One with a limit; `None` where this machine has no such controller.
+    fn with(controller: &str, files: [&str; 2], limit: &str) -> Option<Self> {
+        let old = Path::new("/sys/fs/cgroup").join(controller);
+        let (base, file) = if old.is_dir() {
+            (old, files[0])
+        } else {
+            (PathBuf::from("/sys/fs/cgroup"), files[1])
+        };
+        let dir = base.join(format!("fire-{}-{limit}", std::process::id()));
+        std::fs::create_dir(&dir).ok()?;
+        let cgroup = Self { dir };
+        std::fs::write(cgroup.dir.join(file), limit).ok()?;
+        Some(cgroup)
+    }
+}
+
+fn groups(context: &Context) -> Result<Vec<Shortage>> {
+    let memory_mib: &[u64] = context.pick(&[4, 64], &[2, 4, 6, 8, 12, 16, 24, 32, 64]);
+    let pids: &[u64] = context.pick(&[1, 4], &[1, 2, 3, 4, 5, 6, 8, 16]);
+    let memory = memory_mib.iter().filter_map(|mib| {
+        let bytes = (mib << 20).to_string();
+        let files = ["memory.limit_in_bytes", "memory.max"];
+        let cgroup = Some(Cgroup::with("memory", files, &bytes)?);
+        Some(Variant { cgroup, ..Variant::new(format!("{mib} MiB")) })
+    });
+    let pids = pids.iter().filter_map(|most| {
+        let cgroup = Some(Cgroup::with("pids", ["pids.max", "pids.max"], &most.to_string())?);
+        Some(Variant { cgroup, ..Variant::new(format!("{most} tasks")) })
+    });
+    let all = vec![
+        Shortage { name: "memory limit (cgroup)", variants: memory.collect() },
+        Shortage { name: "pids limit (cgroup)", variants: pids.collect() },
+    ];
+    for shortage in all.iter().filter(|shortage| shortage.variants.is_empty()) {
+        eprintln!("         not tried: {}: no such controller here", shortage.name);
+    }
+    Ok(all.into_iter().filter(|shortage| !shortage.variants.is_empty()).collect())
+}

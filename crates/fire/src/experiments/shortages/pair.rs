@@ -1,0 +1,159 @@
+//! A server without and a client with the shortage: perftest's latency test over SRD.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::cases::Variant;
+use crate::experiments::Context;
+use crate::interrupt;
+
+/// Whoever takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// How a program ended.
+#[derive(Debug)]
+pub(super) struct Ending {
+    /// `None` if a signal ended softefa, or nothing did.
+    pub(super) code: Option<i32>,
+    pub(super) hung: bool,
+    pub(super) stderr: String,
+    stdout: String,
+}
+
+impl Ending {
+    /// The first lines that it said of its trouble.
+    pub(super) fn said(&self) -> String {
+        let own = self.stderr.lines().filter(|line| line.starts_with("softefa"));
+        let others = self.stderr.lines().filter(|line| !line.starts_with("softefa"));
+        let all = own.chain(others).chain(self.stdout.lines());
+        let told = |line: &&str| !line.trim().is_empty() && !line.starts_with("---");
+        all.filter(told).take(2).collect::<Vec<_>>().join(" / ")
+    }
+
+    pub(super) fn summary(&self) -> String {
+        let code =
+            self.code.map_or_else(|| "a signal".to_owned(), |code| format!("exit code {code}"));
+        format!("{code}, \"{}\"", self.said())
+    }
+}
+
+/// Runs client and server; how the client ended.
+pub(super) fn run(context: &Context, variant: &Variant) -> Result<Ending> {
+    let port = free_port()?;
+    let dir = tempfile::tempdir()?;
+    let base = ["ib_send_lat", "-c", "SRD", "-x", "0", "-F", "-n", "100", "-s", "1024", "-p"];
+    let mut server = Command::new(&context.softefa);
+    server.args(["run", "--"]).args(base).arg(port.to_string());
+    server.env("XDG_RUNTIME_DIR", dir.path());
+    let mut server = Running::start(&mut server)?;
+    if let Err(error) = server.listens_on(port) {
+        bail!("{error:#}; it said: {}", server.end()?.said());
+    }
+    let mut client = variant.command()?;
+    client.arg(&context.softefa).args(["run", "--"]).args(base).arg(port.to_string());
+    client.arg("127.0.0.1");
+    let mut client = Running::start(&mut client)?;
+    client.finish(LIMIT)
+}
+
+/// A port nobody has now.
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+/// A process group; dropping it ends it.
+struct Running {
+    child: Child,
+    out: [File; 2],
+}
+
+impl Running {
+    fn start(command: &mut Command) -> Result<Self> {
+        let out = [tempfile::tempfile()?, tempfile::tempfile()?];
+        command.stdin(Stdio::null()).stdout(out[0].try_clone()?).stderr(out[1].try_clone()?);
+        let child = command.process_group(0).spawn().with_context(|| format!("{command:?}"))?;
+        Ok(Self { child, out })
+    }
+
+    fn listens_on(&mut self, port: u16) -> Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(15);
+        loop {
+            interrupt::check()?;
+            // A connection would be taken for the client.
+            if listens(port)? {
+                return Ok(());
+            }
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the server ended with {status}");
+            }
+            if Instant::now() > deadline {
+                bail!("the server does not listen on port {port}");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn finish(&mut self, limit: Duration) -> Result<Ending> {
+        let deadline = Instant::now() + limit;
+        loop {
+            interrupt::check()?;
+            if let Some(status) = self.child.try_wait()? {
+                return self.ending(Some(status));
+            }
+            if Instant::now() > deadline {
+                return self.end();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn end(&mut self) -> Result<Ending> {
+        self.kill();
+        self.ending(None)
+    }
+
+    fn kill(&mut self) {
+        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+
+    fn ending(&mut self, status: Option<ExitStatus>) -> Result<Ending> {
+        let [stdout, stderr] = self.out.each_mut().map(text);
+        let code = status.and_then(|status| status.code());
+        Ok(Ending { code, hung: status.is_none(), stderr: stderr?, stdout: stdout? })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn text(file: &mut File) -> Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Whether somebody listens on a TCP port of this machine.
+fn listens(port: u16) -> Result<bool> {
+    let tables =
+        [std::fs::read_to_string("/proc/net/tcp")?, std::fs::read_to_string("/proc/net/tcp6")?];
+    let wanted = format!(":{port:04X}");
+    let is_it = |line: &str| {
+        let mut fields = line.split_whitespace().skip(1);
+        fields.next().is_some_and(|local| local.ends_with(&wanted)) && fields.nth(1) == Some("0A")
+    };
+    Ok(tables.iter().flat_map(|table| table.lines()).any(is_it))
+}

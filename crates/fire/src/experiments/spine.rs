@@ -1,0 +1,191 @@
+//! A spine's link goes down in the middle of traffic.
+//!
+//! The link between spine 0 and leaf 0 fails; data flow towards leaf 0. Leaf 0 knows at once; leaf 1 goes on
+//! sending a quarter of the paths to the spine that has lost its way, until its routes follow after a second.
+//! What is judged is the flow that suffers most of each try.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::traffic::{Flow, Outcome, added_up};
+use super::{Context, dip};
+use crate::args::Transport;
+use crate::crew::{Place, Role};
+use crate::network::{Network, Shape, host_addr, host_name};
+use crate::record::{Line, Plot, Record};
+use crate::{clock, interrupt};
+
+/// Pairs of hosts, each with one queue pair or one connection.
+const PAIRS: usize = 4;
+/// SRD must be back by then.
+const LIMIT_MS: usize = 20;
+/// Traffic is looked at for so long before the fault,
+const WARM_MS: usize = 1500;
+/// the far routes follow so long after it,
+const CONVERGED_MS: usize = 1000;
+/// and this is how long is looked at.
+const AFTER_MS: usize = 1800;
+/// Moments without a fault that are judged as if there were one: what the machine does by itself.
+const QUIET: [usize; 4] = [600, 800, 1000, 1200];
+
+/// What the spine does with packets for the dead link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spine {
+    /// It drops them.
+    Silent,
+    /// It says that the host is unreachable.
+    Telling,
+}
+
+/// One try.
+struct Trial {
+    /// Bytes of each receiver by millisecond; the fault is at [`WARM_MS`].
+    flows: Vec<Vec<u64>>,
+    wrong: Option<String>,
+    taken: u64,
+}
+
+impl Trial {
+    /// The flow that misses most.
+    fn hardest_hit(&self) -> &[u64] {
+        let missing = |flow: &&Vec<u64>| (dip::of(flow, WARM_MS).missing_ms * 1000.0) as i64;
+        self.flows.iter().max_by_key(missing).map_or(&[], Vec::as_slice)
+    }
+
+    /// The longest dip of a flow after `at`.
+    fn dip_ms(&self, at: usize) -> usize {
+        self.flows.iter().map(|flow| dip::of(flow, at).ms).max().unwrap_or_default()
+    }
+}
+
+pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
+    let mut records = Vec::new();
+    for (mtu_bytes, spine) in [(1500, Spine::Silent), (1500, Spine::Telling), (9000, Spine::Silent)]
+    {
+        if context.is_short && (mtu_bytes, spine) != (1500, Spine::Silent) {
+            continue;
+        }
+        records.extend(case(context, mtu_bytes, spine)?);
+    }
+    Ok(records)
+}
+
+fn case(context: &Context, mtu_bytes: u32, spine: Spine) -> Result<Vec<Record>> {
+    let network = Network::clos(Shape { mtu_bytes, ..Shape::default() })?;
+    if spine == Spine::Telling {
+        network.set("s0", "conf/l0/ignore_routes_with_linkdown", 1)?;
+    }
+    let what = match spine {
+        Spine::Silent => "drops",
+        Spine::Telling => "answers host unreachable",
+    };
+    let mut shown = Vec::new();
+    let mut records = Vec::new();
+    for transport in [Transport::Srd, Transport::Tcp] {
+        let name = transport.name().to_uppercase();
+        let mut record =
+            Record::new(format!("{name}, MTU {mtu_bytes}, the spine {what}"), "link failures");
+        let mut trials = Vec::new();
+        for _ in 0..context.pick(1, 20) {
+            let trial = trial(&network, transport)?;
+            record.tried(trial.wrong.clone());
+            trials.push(trial);
+        }
+        judge(context, transport, &trials, &mut record);
+        shown.push(trials.swap_remove(0));
+        records.push(record);
+    }
+    records[0].plots.push(plot(mtu_bytes, what, &shown));
+    Ok(records)
+}
+
+fn trial(network: &Network, transport: Transport) -> Result<Trial> {
+    let mut flows = Vec::new();
+    for pair in 0..PAIRS {
+        let (from, to) = (host_name(1, pair), host_name(0, pair));
+        let depth = if transport == Transport::Tcp { 1 } else { 128 };
+        let role = Role { transport, depth, source: pair as u32, ..Role::default() };
+        flows.push(Flow::start(
+            Place::Host(network, &from, &host_addr(1, pair)),
+            Place::Host(network, &to, &host_addr(0, pair)),
+            &role,
+        )?);
+    }
+    let mut lever = network.lever("l0")?;
+    flows.iter_mut().try_for_each(|flow| flow.source.tell("go"))?;
+    interrupt::sleep(Duration::from_millis(WARM_MS as u64 + 500))?;
+    let fault_ms = clock::now_ms();
+    lever.pull("link set s0 down")?;
+    interrupt::sleep(Duration::from_millis(CONVERGED_MS as u64))?;
+    network.route(1, &[1, 2, 3])?;
+    interrupt::sleep(Duration::from_millis((AFTER_MS - CONVERGED_MS) as u64 + 20))?;
+    lever.pull("link set s0 up")?;
+    drop(lever);
+    network.route(0, &[0, 1, 2, 3])?;
+    network.route(1, &[0, 1, 2, 3])?;
+    let outcomes: Vec<Outcome> = flows.iter_mut().map(Flow::finish).collect::<Result<_>>()?;
+    let wrong = (0..).zip(&outcomes).find_map(|(pair, outcome)| outcome.wrong(pair));
+    let series = |outcome: &Outcome| {
+        added_up(&[outcome.series()], fault_ms - WARM_MS as u64, WARM_MS + AFTER_MS)
+    };
+    let taken = outcomes.iter().map(Outcome::taken).sum();
+    Ok(Trial { flows: outcomes.iter().map(series).collect(), wrong, taken })
+}
+
+fn judge(context: &Context, transport: Transport, trials: &[Trial], record: &mut Record) {
+    let mut dips: Vec<usize> = trials.iter().map(|trial| trial.dip_ms(WARM_MS)).collect();
+    dips.sort_unstable();
+    let (middle, worst) = (dips[dips.len() / 2], dips[dips.len() - 1]);
+    let quiet = trials.iter().flat_map(|trial| QUIET.map(|at| trial.dip_ms(at)));
+    let quiet = quiet.max().unwrap_or_default();
+    let hardest: Vec<_> = trials.iter().map(|t| dip::of(t.hardest_hit(), WARM_MS)).collect();
+    let count = hardest.len() as f64;
+    let usual_mbps = hardest.iter().map(|dip| dip.usual).sum::<f64>() / count * 8.0 / 1000.0;
+    let missing_ms = hardest.iter().map(|dip| dip.missing_ms).sum::<f64>() / count;
+    record.figure("dip_median_ms", middle as f64);
+    record.figure("dip_worst_ms", worst as f64);
+    record.figure("dip_without_fault_ms", quiet as f64);
+    record.figure("missing_ms", missing_ms);
+    record.figure("usual_mbps", usual_mbps);
+    let taken: u64 = trials.iter().map(|trial| trial.taken).sum();
+    let unit = if transport == Transport::Srd { "messages" } else { "bytes" };
+    let still = if dips[0] >= AFTER_MS { " (it lasts to the end)" } else { "" };
+    record.result = format!(
+        "dip of the flow that is hit hardest: {middle} ms, at worst {worst}{still}; without a fault up to {quiet}; \
+         {missing_ms:.0} ms of its {usual_mbps:.0} Mbit/s missing in the first second; {taken} {unit}, each once"
+    );
+    if transport == Transport::Srd && !context.is_short && worst > LIMIT_MS {
+        record.fail(format!("the dip lasted {worst} ms, not {LIMIT_MS} at most"));
+    }
+}
+
+fn plot(mtu_bytes: u32, what: &str, trials: &[Trial]) -> Plot {
+    /// Milliseconds shown.
+    const SHOWN: std::ops::Range<usize> = WARM_MS - 200..WARM_MS + 1600;
+    /// A point is the mean of so many.
+    const STEP: usize = 10;
+    let line = |(name, trial): (&str, &Trial)| {
+        let flow = trial.hardest_hit();
+        let points = SHOWN.step_by(STEP).map(|at| {
+            let bytes: u64 = flow[at..at + STEP].iter().sum();
+            ((at - SHOWN.start) as f64, (bytes * 8) as f64 / 1000.0 / STEP as f64)
+        });
+        Line { name: name.to_owned(), is_mark: false, points: points.collect() }
+    };
+    let mark = |name: &str, at: usize| {
+        let at = (at - SHOWN.start) as f64;
+        Line { name: name.to_owned(), is_mark: true, points: vec![(at, 0.0), (at, 120.0)] }
+    };
+    let mut lines: Vec<Line> = ["SRD", "TCP"].into_iter().zip(trials).map(line).collect();
+    lines.push(mark("link down", WARM_MS));
+    lines.push(mark("routes follow", WARM_MS + CONVERGED_MS));
+    Plot {
+        title: format!("A spine's link goes down, MTU {mtu_bytes}, the spine {what}"),
+        description: "Goodput of the flow that is hit hardest of four, SRD and TCP one after the other, means of 10 ms."
+            .to_owned(),
+        x: "time (ms)".to_owned(),
+        y: "goodput (Mbit/s)".to_owned(),
+        lines,
+    }
+}

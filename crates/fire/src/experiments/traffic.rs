@@ -1,0 +1,149 @@
+//! Flows between hosts, and whether each message arrived once.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::Value;
+
+use crate::crew::{Peer, Place, Role, SOON};
+
+/// One sender and one receiver.
+pub(super) struct Flow {
+    pub(super) source: Peer,
+    pub(super) sink: Peer,
+}
+
+/// What both ends reported.
+pub(super) struct Outcome {
+    pub(super) source: Value,
+    pub(super) sink: Value,
+}
+
+impl Flow {
+    /// Starts both ends; nothing is sent yet.
+    ///
+    /// # Errors
+    /// An end does not start.
+    pub(super) fn start(from: Place<'_>, to: Place<'_>, role: &Role) -> Result<Self> {
+        let mut sink = Peer::start(to, role)?;
+        let mut source = Peer::start(from, role)?;
+        source.meet(&sink)?;
+        sink.meet(&source)?;
+        Ok(Self { source, sink })
+    }
+
+    /// Lets the sender finish what is under way and ends both.
+    ///
+    /// # Errors
+    /// An end is gone or does not end.
+    pub(super) fn finish(&mut self) -> Result<Outcome> {
+        self.source.tell("stop")?;
+        self.source.wait_for("ended", SOON)?;
+        // The receiver may still be taking what has been acknowledged.
+        std::thread::sleep(Duration::from_millis(50));
+        Ok(Outcome { source: self.source.quit()?, sink: self.sink.quit()? })
+    }
+}
+
+impl Outcome {
+    /// What is wrong: a status other than 0, a message lost, doubled or damaged.
+    pub(super) fn wrong(&self, source: u32) -> Option<String> {
+        let mut wrong =
+            faults(&self.source).into_iter().chain(faults(&self.sink)).collect::<Vec<_>>();
+        let sent = number(&self.source["begun"]);
+        let taken = number(&self.sink["sources"][source.to_string()]["taken"]);
+        if !self.sink["sources"].is_null() && (sent != taken || sent == 0) {
+            wrong.push(format!("{sent} messages were sent and {taken} taken"));
+        }
+        (!wrong.is_empty()).then(|| wrong.join("; "))
+    }
+
+    /// Messages, or bytes of TCP, that arrived.
+    pub(super) fn taken(&self) -> u64 {
+        let sources = self.sink["sources"].as_object();
+        sources.map_or_else(
+            || number(&self.sink["done"]),
+            |sources| sources.values().map(|source| number(&source["taken"])).sum(),
+        )
+    }
+
+    /// Datagrams that were sent again.
+    pub(super) fn repeated(&self) -> u64 {
+        number(&self.source["repeated"])
+    }
+
+    /// Bytes by millisecond of the machine's clock.
+    pub(super) fn series(&self) -> (u64, Vec<u64>) {
+        let bytes = self.sink["series"]["bytes"].as_array();
+        let bytes = bytes.map(|bytes| bytes.iter().map(number).collect());
+        (number(&self.sink["series"]["start_ms"]), bytes.unwrap_or_default())
+    }
+}
+
+/// What no report may contain.
+pub(super) fn faults(report: &Value) -> Vec<String> {
+    let mut faults = Vec::new();
+    if report["statuses"].as_object().is_some_and(|statuses| !statuses.is_empty()) {
+        faults.push(format!("operations ended with {} (status: how many)", report["statuses"]));
+    }
+    faults.extend(damage(report));
+    faults
+}
+
+/// What no report may contain, whoever died.
+pub(super) fn damage(report: &Value) -> Vec<String> {
+    let mut faults = Vec::new();
+    if number(&report["duplicates"]) > 0 {
+        faults.push(format!("{} messages arrived twice", report["duplicates"]));
+    }
+    if number(&report["wrongs"]) > 0 {
+        faults.push(format!("{} wrong contents: {}", report["wrongs"], report["wrong"]));
+    }
+    if report["left_open"].as_object().is_some_and(|open| !open.is_empty()) {
+        faults.push(format!("descriptors left open: {}", report["left_open"]));
+    }
+    faults
+}
+
+pub(super) fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_default()
+}
+
+/// Several series added up, from `start_ms` on, `len` milliseconds.
+pub(super) fn added_up(all: &[(u64, Vec<u64>)], start_ms: u64, len: usize) -> Vec<u64> {
+    let mut sum = vec![0; len];
+    for (begin_ms, bytes) in all {
+        for (at, bytes) in (*begin_ms..).zip(bytes) {
+            let place = at.checked_sub(start_ms).and_then(|place| usize::try_from(place).ok());
+            if let Some(place) = place.and_then(|place| sum.get_mut(place)) {
+                *place += bytes;
+            }
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_are_added_by_the_clock() {
+        let all = [(10, vec![1, 2, 3]), (8, vec![5, 5, 5, 5])];
+        assert_eq!(added_up(&all, 9, 4), [5, 6, 7, 3]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_found() {
+        let outcome = |source: &str, sink: &str| Outcome {
+            source: serde_json::from_str(source).expect("JSON"),
+            sink: serde_json::from_str(sink).expect("JSON"),
+        };
+        let sink = r#"{"sources": {"1": {"taken": 5}}, "duplicates": 0}"#;
+        assert_eq!(outcome(r#"{"begun": 5, "statuses": {}}"#, sink).wrong(1), None);
+        assert!(outcome(r#"{"begun": 6, "statuses": {}}"#, sink).wrong(1).is_some());
+        assert!(outcome(r#"{"begun": 5, "statuses": {"9": 1}}"#, sink).wrong(1).is_some());
+        let twice = r#"{"sources": {"1": {"taken": 5}}, "duplicates": 1}"#;
+        assert!(outcome(r#"{"begun": 5}"#, twice).wrong(1).is_some());
+    }
+}

@@ -1,0 +1,85 @@
+//! The machine around an experiment: what it is, and how busy others keep it.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::interrupt;
+
+/// Distribution, kernel and processors.
+pub(crate) fn describe() -> String {
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let name = name.unwrap_or("unknown").trim_matches('"');
+    format!("{name}, Linux {}, {} processors", kernel.trim(), processors())
+}
+
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, Into::into)
+}
+
+/// How many processors others keep busy now, looked at for half a second while we do nothing.
+///
+/// # Errors
+/// Somebody asked for the end meanwhile.
+pub(crate) fn others_load() -> Result<f64> {
+    let before = ticks();
+    interrupt::sleep(Duration::from_millis(500))?;
+    let after = ticks();
+    let (busy, all) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
+    #[expect(clippy::cast_precision_loss, reason = "ticks of half a second")]
+    Ok(processors() as f64 * busy as f64 / (all.max(1)) as f64)
+}
+
+/// Busy and all ticks of the machine.
+fn ticks() -> (u64, u64) {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let first = stat.lines().next().unwrap_or_default();
+    let fields: Vec<u64> =
+        first.split_whitespace().skip(1).filter_map(|f| f.parse().ok()).collect();
+    let idle: u64 = fields.iter().skip(3).take(2).sum();
+    let all: u64 = fields.iter().take(8).sum();
+    (all.saturating_sub(idle), all)
+}
+
+/// Names of abstract Unix sockets in the text of `/proc/net/unix`, without those the kernel numbered.
+pub(crate) fn abstract_sockets(text: &str) -> Vec<String> {
+    let names = text.lines().filter_map(|line| line.split_whitespace().nth(7));
+    names.filter(|name| name.starts_with('@')).map(str::to_owned).collect()
+}
+
+/// Names in a directory, sorted; none if it is not there.
+pub(crate) fn names_in(dir: &str) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// What is in `after` and not in `before`.
+pub(crate) fn added(before: &[String], after: &[String]) -> Vec<String> {
+    after.iter().filter(|name| !before.contains(name)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn abstract_names_are_found() {
+        let text = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+                    0000: 00000002 00000000 00010000 0001 01 111 /run/x\n\
+                    0000: 00000002 00000000 00010000 0001 01 112 @softefa/1\n\
+                    0000: 00000003 00000000 00000000 0001 03 113\n";
+        assert_eq!(abstract_sockets(text), ["@softefa/1"]);
+    }
+
+    #[test]
+    fn the_load_is_between_nothing_and_everything() {
+        let load = others_load().expect("nobody interrupts");
+        assert!((0.0..=processors() as f64).contains(&load), "{load}");
+    }
+}

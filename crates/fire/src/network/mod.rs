@@ -1,0 +1,230 @@
+//! Hosts and switches made of network namespaces: eight hosts under two leaves and four spines.
+//!
+//! Routing is the kernel's, with a hash over addresses and ports (ECMP). Every host sends single packets: trains
+//! are cut where they leave it, as an adapter would, so that switches lose packets and not trains.
+
+mod faults;
+mod lever;
+mod names;
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::tool;
+
+pub(crate) use names::remove_stale;
+
+/// Hosts of a leaf.
+const HOSTS: usize = 4;
+const LEAVES: usize = 2;
+/// Spines.
+pub(crate) const SPINES: usize = 4;
+
+/// Rates and sizes of a network.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    /// Of all links.
+    pub(crate) mtu_bytes: u32,
+    /// Between hosts and leaves.
+    pub(crate) host_mbps: u32,
+    /// Between leaves and spines.
+    pub(crate) core_mbps: u32,
+}
+
+impl Default for Shape {
+    /// Three spines carry what four hosts send.
+    fn default() -> Self {
+        Self { mtu_bytes: 1500, host_mbps: 100, core_mbps: 200 }
+    }
+}
+
+/// A network; dropping it removes it.
+#[derive(Debug)]
+pub(crate) struct Network {
+    prefix: String,
+    made: Vec<String>,
+}
+
+impl Network {
+    /// Makes it and brings it up.
+    ///
+    /// # Errors
+    /// The system refuses; what was made is removed.
+    pub(crate) fn clos(shape: Shape) -> Result<Self> {
+        let mut network = Self { prefix: names::fresh(), made: Vec::new() };
+        for leaf in 0..LEAVES {
+            network.add(&format!("l{leaf}"))?;
+            (0..HOSTS).try_for_each(|host| network.add(&host_name(leaf, host)))?;
+        }
+        (0..SPINES).try_for_each(|spine| network.add(&format!("s{spine}")))?;
+        for leaf in 0..LEAVES {
+            (0..HOSTS).try_for_each(|host| network.link_host(leaf, host, shape))?;
+            (0..SPINES).try_for_each(|spine| network.link_spine(leaf, spine, shape))?;
+            network.route(leaf, &(0..SPINES).collect::<Vec<_>>())?;
+        }
+        network.warm_neighbours()?;
+        Ok(network)
+    }
+
+    /// Two hosts with a box between them that forwards.
+    ///
+    /// # Errors
+    /// As [`Network::clos`].
+    pub(crate) fn line() -> Result<Self> {
+        let mut network = Self { prefix: names::fresh(), made: Vec::new() };
+        for name in ["inside", "box", "outside"] {
+            network.add(name)?;
+        }
+        for (host, net) in [("inside", "10.50.0"), ("outside", "10.60.0")] {
+            network.cable((host, "up0"), ("box", host), 1500)?;
+            network.ip(host, &format!("addr add {net}.2/24 dev up0"))?;
+            network.ip("box", &format!("addr add {net}.1/24 dev {host}"))?;
+            network.up(&[(host, "up0"), ("box", host)])?;
+            network.ip(host, &format!("route add default via {net}.1"))?;
+        }
+        Ok(network)
+    }
+
+    /// Name of the namespace of one of its members.
+    pub(crate) fn namespace(&self, member: &str) -> String {
+        format!("{}-{member}", self.prefix)
+    }
+
+    /// A command that runs `program` on a member.
+    pub(crate) fn command(&self, member: &str, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.namespace(member), program]);
+        command
+    }
+
+    fn add(&mut self, member: &str) -> Result<()> {
+        let name = self.namespace(member);
+        tool::run("ip", &format!("netns add {name}"))?;
+        self.made.push(name);
+        self.ip(member, "link set lo up")?;
+        for (key, value) in [("ip_forward", 1), ("fib_multipath_hash_policy", 1)] {
+            self.set(member, key, value)?;
+        }
+        Ok(())
+    }
+
+    /// Sets `net.ipv4.KEY` on a member.
+    pub(crate) fn set(&self, member: &str, key: &str, value: u32) -> Result<()> {
+        let name = self.namespace(member);
+        let script = format!("echo {value} > /proc/sys/net/ipv4/{key}");
+        tool::run_words("ip", &["netns", "exec", &name, "sh", "-c", &script]).map(drop)
+    }
+
+    /// `ip` on a member.
+    pub(crate) fn ip(&self, member: &str, line: &str) -> Result<String> {
+        tool::run("ip", &format!("-n {} {line}", self.namespace(member)))
+    }
+
+    fn tc(&self, member: &str, line: &str) -> Result<()> {
+        tool::run("tc", &format!("-n {} {line}", self.namespace(member))).map(drop)
+    }
+
+    fn cable(&self, a: (&str, &str), b: (&str, &str), mtu: u32) -> Result<()> {
+        let (a_ns, b_ns) = (self.namespace(a.0), self.namespace(b.0));
+        let line = format!(
+            "link add {} netns {a_ns} mtu {mtu} type veth peer name {} netns {b_ns} mtu {mtu}",
+            a.1, b.1
+        );
+        tool::run("ip", &line).map(drop)
+    }
+
+    fn up(&self, ends: &[(&str, &str)]) -> Result<()> {
+        ends.iter().try_for_each(|(member, link)| {
+            self.ip(member, &format!("link set {link} up")).map(drop)
+        })
+    }
+
+    fn link_host(&self, leaf: usize, host: usize, shape: Shape) -> Result<()> {
+        let (name, switch, port) = (host_name(leaf, host), format!("l{leaf}"), format!("h{host}"));
+        self.cable((&name, "up0"), (&switch, &port), shape.mtu_bytes)?;
+        self.ip(&name, "link set up0 gso_max_segs 1")?;
+        self.ip(&name, &format!("addr add {}/24 dev up0", host_addr(leaf, host)))?;
+        self.ip(&switch, &format!("addr add 10.1{leaf}.{host}.1/24 dev {port}"))?;
+        self.up(&[(&name, "up0"), (&switch, &port)])?;
+        self.ip(&name, &format!("route add default via 10.1{leaf}.{host}.1"))?;
+        self.rate(&name, "up0", shape.host_mbps)?;
+        self.rate(&switch, &port, shape.host_mbps)
+    }
+
+    fn link_spine(&self, leaf: usize, spine: usize, shape: Shape) -> Result<()> {
+        let (switch, above) = (format!("l{leaf}"), format!("s{spine}"));
+        self.cable((&switch, &above), (&above, &switch), shape.mtu_bytes)?;
+        self.ip(&switch, &format!("addr add 10.2{leaf}.{spine}.1/30 dev {above}"))?;
+        self.ip(&above, &format!("addr add 10.2{leaf}.{spine}.2/30 dev {switch}"))?;
+        self.up(&[(&switch, &above), (&above, &switch)])?;
+        self.ip(&above, &format!("route add 10.1{leaf}.0.0/16 via 10.2{leaf}.{spine}.1"))?;
+        self.rate(&switch, &above, shape.core_mbps)?;
+        self.rate(&above, &switch, shape.core_mbps)
+    }
+
+    /// A leaf sends what is for the other leaf over these spines.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub(crate) fn route(&self, leaf: usize, spines: &[usize]) -> Result<()> {
+        let hops: Vec<String> =
+            spines.iter().map(|spine| format!("nexthop via 10.2{leaf}.{spine}.2")).collect();
+        let line = format!("route replace 10.1{}.0.0/16 {}", 1 - leaf, hops.join(" "));
+        self.ip(&format!("l{leaf}"), &line).map(drop)
+    }
+
+    /// No experiment should measure how long a switch asks for an address: every neighbour is known from the start.
+    fn warm_neighbours(&self) -> Result<()> {
+        for leaf in 0..LEAVES {
+            for host in 0..HOSTS {
+                let (name, switch, port) =
+                    (host_name(leaf, host), format!("l{leaf}"), format!("h{host}"));
+                self.neighbour((&switch, &port), (&name, "up0"), &host_addr(leaf, host))?;
+                self.neighbour((&name, "up0"), (&switch, &port), &format!("10.1{leaf}.{host}.1"))?;
+            }
+            for spine in 0..SPINES {
+                let (switch, above) = (format!("l{leaf}"), format!("s{spine}"));
+                self.neighbour(
+                    (&switch, &above),
+                    (&above, &switch),
+                    &format!("10.2{leaf}.{spine}.2"),
+                )?;
+                self.neighbour(
+                    (&above, &switch),
+                    (&switch, &above),
+                    &format!("10.2{leaf}.{spine}.1"),
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `at` knows that `addr` is the link `of`.
+    fn neighbour(&self, at: (&str, &str), of: (&str, &str), addr: &str) -> Result<()> {
+        let text = self.ip(of.0, &format!("-br link show {}", of.1))?;
+        let mac = text.split_whitespace().nth(2).context("a link without an address")?;
+        let line = format!("neigh replace {addr} lladdr {mac} dev {} nud permanent", at.1);
+        self.ip(at.0, &line).map(drop)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for name in self.made.iter().rev() {
+            if let Err(error) = tool::run("ip", &format!("netns del {name}")) {
+                eprintln!("fire: {error:#}");
+            }
+        }
+    }
+}
+
+/// Name of a host.
+pub(crate) fn host_name(leaf: usize, host: usize) -> String {
+    format!("h{}", leaf * HOSTS + host)
+}
+
+/// Address of a host.
+pub(crate) fn host_addr(leaf: usize, host: usize) -> String {
+    format!("10.1{leaf}.{host}.2")
+}

@@ -1,0 +1,45 @@
+//! What this process has open.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Open descriptors by kind: `socket`, `anon_inode:[eventfd]`, `/memfd:NAME`, paths.
+pub(super) fn open() -> BTreeMap<String, u64> {
+    let mut kinds = BTreeMap::new();
+    let Ok(entries) = fs::read_dir("/proc/self/fd") else { return kinds };
+    for link in entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok()) {
+        let text = link.to_string_lossy();
+        // The look itself has the directory open, and pipes are those of the experiment.
+        if text.starts_with("/proc/") || text.starts_with("pipe:") {
+            continue;
+        }
+        let is_numbered = text.starts_with("socket:");
+        let kind = if is_numbered { "socket".to_owned() } else { text.into_owned() };
+        *kinds.entry(kind).or_default() += 1;
+    }
+    kinds
+}
+
+/// What `after` has more of than `before`.
+pub(super) fn more(
+    before: &BTreeMap<String, u64>,
+    after: &BTreeMap<String, u64>,
+) -> BTreeMap<String, u64> {
+    let surplus = |(kind, count): (&String, &u64)| {
+        let surplus = count.saturating_sub(before.get(kind).copied().unwrap_or_default());
+        (surplus > 0).then(|| (kind.clone(), surplus))
+    };
+    after.iter().filter_map(surplus).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_file_is_seen() {
+        let before = open();
+        let _file = fs::File::open("/dev/null").expect("a file");
+        assert!(more(&before, &open()).contains_key("/dev/null"));
+    }
+}

@@ -1,0 +1,282 @@
+//! Traffic over a Soft-EFA device.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use serde_json::json;
+use softefa::counters::Counter;
+use softefa::{Completion, CompletionOp, SendOp, Status};
+
+use super::descriptors;
+use super::endpoint::{Endpoint, Target};
+use super::guest::Guests;
+use super::ledger::{Ledger, Verdict};
+use super::pattern;
+use super::series::Series;
+use crate::args::{Op, PeerArgs};
+
+/// What a slot is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    Free,
+    /// A message or a WRITE of this number.
+    Sent(u64),
+    /// A READ of memory with this source and number.
+    Reading(u64, u64),
+}
+
+struct Peer<'a> {
+    args: &'a PeerArgs,
+    end: Endpoint,
+    target: Option<Target>,
+    guests: Option<Guests>,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    is_going: bool,
+    is_ended: bool,
+    next: u64,
+    /// Operations that ended with status 0 and were right.
+    done: u64,
+    statuses: BTreeMap<u8, u64>,
+    first_error: Option<Instant>,
+    ledgers: BTreeMap<u64, Ledger>,
+    duplicates: u64,
+    /// The first contents that were wrong, and how many.
+    wrong: Vec<String>,
+    wrongs: u64,
+    series: Series,
+    opened: BTreeMap<String, u64>,
+}
+
+pub(super) fn run(args: &PeerArgs, commands: &Receiver<String>) -> Result<()> {
+    let end = Endpoint::open(args.depth, args.bytes)?;
+    let (memory, rkey) = end.memory();
+    let depth = args.depth as usize;
+    let mut peer = Peer {
+        args,
+        target: None,
+        guests: None,
+        slots: vec![Slot::Free; depth],
+        free: (0..depth).collect(),
+        is_going: false,
+        is_ended: true,
+        next: 0,
+        done: 0,
+        statuses: BTreeMap::new(),
+        first_error: None,
+        ledgers: BTreeMap::new(),
+        duplicates: 0,
+        wrong: Vec::new(),
+        wrongs: 0,
+        series: Series::default(),
+        opened: descriptors::open(),
+        end,
+    };
+    let address = format!("{} {} {memory} {rkey}", peer.end.device.addr(), peer.end.qp.qpn());
+    super::say(&json!({ "event": "hello", "address": address, "bytes": peer.end.bytes() }))?;
+    while peer.turn(commands)? {}
+    peer.report()
+}
+
+impl Peer<'_> {
+    /// Whether it goes on.
+    fn turn(&mut self, commands: &Receiver<String>) -> Result<bool> {
+        match commands.try_recv() {
+            Ok(command) if command == "quit" => return Ok(false),
+            Ok(command) => self.obey(&command)?,
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => bail!("the experiment is gone"),
+        }
+        let mut found = Vec::new();
+        self.end.cq.poll(64, |done| found.push(*done));
+        for done in &found {
+            self.take(done)?;
+        }
+        let is_sending = self.is_going && self.first_error.is_none();
+        let posted = if is_sending { self.fill()? } else { 0 };
+        self.notice_end()?;
+        if found.is_empty() && posted == 0 {
+            if self.args.polite {
+                std::thread::sleep(Duration::from_micros(50));
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        Ok(true)
+    }
+
+    fn obey(&mut self, command: &str) -> Result<()> {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        match words.as_slice() {
+            ["peer", rest @ ..] => {
+                self.target = Some(self.end.target(rest)?);
+                self.guests = self.args.churn.then(|| Guests::new(self.args.source, rest));
+            }
+            ["go"] => (self.is_going, self.is_ended) = (true, false),
+            ["stop"] => (self.is_going, self.is_ended) = (false, false),
+            _ => bail!("unknown command {command}"),
+        }
+        Ok(())
+    }
+
+    /// Posts as much as there is room for; how much that was.
+    fn fill(&mut self) -> Result<usize> {
+        let Some(target) = &self.target else { return Ok(0) };
+        if let Some(guests) = &mut self.guests {
+            guests.turn(&self.end)?;
+        }
+        let mut posted = 0;
+        while let Some(slot) = self.free.pop() {
+            let number = self.next;
+            self.next += 1;
+            let op = match self.args.op {
+                Op::Read => {
+                    self.slots[slot] = Slot::Reading(pattern::EXPOSED, slot as u64);
+                    SendOp::Read(self.end.remote(target, slot))
+                }
+                op => {
+                    pattern::fill(self.end.slot(slot), u64::from(self.args.source), number);
+                    self.slots[slot] = Slot::Sent(number);
+                    match op {
+                        Op::Write => SendOp::Write(self.end.remote(target, slot)),
+                        _ => SendOp::Send,
+                    }
+                }
+            };
+            self.end.post(&self.end.qp, target, op, slot)?;
+            posted += 1;
+        }
+        Ok(posted)
+    }
+
+    fn take(&mut self, done: &Completion) -> Result<()> {
+        if done.op == CompletionOp::Recv {
+            return self.take_message(done);
+        }
+        if self.guests.as_mut().is_some_and(|guests| guests.took(done)) {
+            return Ok(());
+        }
+        let slot = done.wr_id as usize;
+        let was = self.slots[slot];
+        if done.status != Status::Ok {
+            *self.statuses.entry(done.status.code()).or_default() += 1;
+            self.first_error.get_or_insert_with(Instant::now);
+            self.release(slot);
+            return Ok(());
+        }
+        match was {
+            Slot::Free => self.complain(format!("slot {slot} completed twice")),
+            Slot::Sent(number) if self.args.op == Op::Write && self.first_error.is_none() => {
+                return self.read_back(slot, number);
+            }
+            Slot::Sent(_) => self.done += 1,
+            Slot::Reading(source, number) => {
+                self.series.add(u64::from(self.end.bytes()));
+                match pattern::wrong(self.end.slot(slot), source, number) {
+                    None => self.done += 1,
+                    Some(word) => self.complain(format!("word {word} of READ {number} is wrong")),
+                }
+            }
+        }
+        self.release(slot);
+        Ok(())
+    }
+
+    /// A WRITE has arrived when it can be read.
+    fn read_back(&mut self, slot: usize, number: u64) -> Result<()> {
+        let Some(target) = &self.target else { return Ok(()) };
+        // What is not overwritten would look right.
+        pattern::fill(self.end.slot(slot), 0, 0);
+        self.slots[slot] = Slot::Reading(u64::from(self.args.source), number);
+        let op = SendOp::Read(self.end.remote(target, slot));
+        self.end.post(&self.end.qp, target, op, slot)
+    }
+
+    fn release(&mut self, slot: usize) {
+        self.slots[slot] = Slot::Free;
+        self.free.push(slot);
+    }
+
+    fn take_message(&mut self, done: &Completion) -> Result<()> {
+        let slot = done.wr_id as usize;
+        if done.status != Status::Ok {
+            self.complain(format!("a receive ended with status {}", done.status.code()));
+            return Ok(());
+        }
+        let words = self.end.received(slot, done.byte_len);
+        let name = pattern::name(words);
+        match name.filter(|&(source, number)| pattern::wrong(words, source, number).is_none()) {
+            None => self.complain(format!("{} bytes arrived damaged", done.byte_len)),
+            Some((source, number)) => match self.ledgers.entry(source).or_default().take(number) {
+                Verdict::Fresh => self.series.add(u64::from(done.byte_len)),
+                Verdict::Duplicate => self.duplicates += 1,
+                Verdict::Absurd => self.complain(format!("message {number} of {source} is absurd")),
+            },
+        }
+        self.end.post_recv(slot)
+    }
+
+    fn complain(&mut self, what: String) {
+        self.wrongs += 1;
+        if self.wrong.len() < 3 {
+            self.wrong.push(what);
+        }
+    }
+
+    /// Says once that nothing is under way any more.
+    fn notice_end(&mut self) -> Result<()> {
+        let is_over = !self.is_going || self.first_error.is_some();
+        let has_guest = self.guests.as_ref().is_some_and(Guests::is_alive);
+        let is_busy = self.free.len() < self.slots.len() || has_guest && self.first_error.is_none();
+        if self.is_ended || !is_over || is_busy {
+            return Ok(());
+        }
+        self.is_ended = true;
+        let since = self.first_error.map(|at| at.elapsed().as_millis() as u64);
+        super::say(&json!({
+            "event": "ended", "statuses": self.statuses, "ms_since_error": since,
+        }))
+    }
+
+    /// Takes down what belongs to the peer, and waits until nothing of it is open.
+    fn leftovers(&mut self) -> BTreeMap<String, u64> {
+        self.guests = None;
+        if let Some(target) = self.target.take() {
+            target.ah.destroy();
+        }
+        let deadline = Instant::now() + Duration::from_secs(5);
+        loop {
+            let more = descriptors::more(&self.opened, &descriptors::open());
+            if more.is_empty() || Instant::now() > deadline {
+                return more;
+            }
+            self.end.cq.poll(64, |_| {});
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn report(mut self) -> Result<()> {
+        let guests = self.guests.as_ref().map(|guests| (guests.sent, guests.failed));
+        let left_open = self.leftovers();
+        let sources: BTreeMap<String, _> = self.ledgers.iter().map(ledger_json).collect();
+        let counter = |counter| self.end.device.counters().get(counter);
+        let report = json!({
+            "event": "report", "begun": self.next, "done": self.done, "statuses": self.statuses,
+            "sources": sources, "duplicates": self.duplicates, "wrong": self.wrong,
+            "wrongs": self.wrongs, "left_open": left_open, "series": self.series.json(),
+            "guests": guests.map(|(sent, failed)| json!({ "sent": sent, "failed": failed })),
+            "repeated": counter(Counter::RetransPkts),
+        });
+        self.end.qp.destroy();
+        super::say(&report)
+    }
+}
+
+fn ledger_json((source, ledger): (&u64, &Ledger)) -> (String, serde_json::Value) {
+    let numbers = json!({
+        "taken": ledger.taken, "missing": ledger.missing(), "late_max": ledger.late_max,
+    });
+    (source.to_string(), numbers)
+}

@@ -1,0 +1,174 @@
+//! The run of all experiments.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use report::{Table, shell_word};
+
+use crate::args::RunArgs;
+use crate::experiments::{ALL, Context, Experiment};
+use crate::record::{self, Record};
+use crate::{interrupt, machine, network, tool};
+
+/// Prints what there is.
+pub(crate) fn list() {
+    let mut table = Table::new("experiments", &["experiment", "what is tried"], 2);
+    for experiment in ALL {
+        table.push(vec![experiment.name.to_owned(), experiment.what.to_owned()]);
+    }
+    print!("{}", table.text());
+}
+
+/// Runs what was asked for; whether everything held.
+///
+/// # Errors
+/// It cannot begin, or was interrupted.
+pub(crate) fn run(args: &RunArgs) -> Result<bool> {
+    let chosen = choose(&args.only)?;
+    check_means(&chosen)?;
+    interrupt::listen()?;
+    network::remove_stale();
+    let softefa = softefa(args.softefa.as_deref())?;
+    let context = Context { is_short: args.short, seed: args.seed, softefa };
+    let started = Instant::now();
+    let mut all = Vec::new();
+    for (number, experiment) in (1..).zip(&chosen) {
+        interrupt::check()?;
+        let at_s = started.elapsed().as_secs();
+        eprintln!(
+            "[{at_s:4} s] {number}/{} {}: {}",
+            chosen.len(),
+            experiment.name,
+            experiment.what
+        );
+        let records = one(&context, experiment)?;
+        records.iter().for_each(say);
+        if let Some(path) = &args.record {
+            record::merge(path, &records)?;
+        }
+        if args.json {
+            records.iter().try_for_each(|record| {
+                serde_json::to_string(record).map(|line| println!("{line}"))
+            })?;
+        }
+        all.extend(records);
+    }
+    let failed: u64 = all.iter().map(|record| record.failed).sum();
+    if !args.json {
+        print!("{}", table(&all).text());
+    }
+    eprintln!("{} cases in {} s, {failed} failures", all.len(), started.elapsed().as_secs());
+    Ok(failed == 0)
+}
+
+fn choose(only: &[String]) -> Result<Vec<&'static Experiment>> {
+    let names: Vec<&str> = ALL.iter().map(|experiment| experiment.name).collect();
+    for name in only {
+        ensure!(
+            names.contains(&name.as_str()),
+            "there is no experiment '{name}'; there are {}",
+            names.join(", ")
+        );
+    }
+    let is_chosen = |name: &str| only.is_empty() || only.iter().any(|chosen| chosen == name);
+    Ok(ALL.iter().filter(|experiment| is_chosen(experiment.name)).collect())
+}
+
+/// Says in one line what is missing, before anything is made.
+fn check_means(chosen: &[&Experiment]) -> Result<()> {
+    let Some(first) = chosen.iter().find(|experiment| experiment.needs_root) else {
+        return Ok(());
+    };
+    if !rustix::process::getuid().is_root() {
+        bail!("'{}' makes namespaces and mounts, which only root may: sudo fire run", first.name);
+    }
+    for (program, package) in [("ip", "iproute2"), ("tc", "iproute2"), ("nft", "nftables")] {
+        ensure!(tool::is_there(program), "'{program}' is missing; install {package}");
+    }
+    Ok(())
+}
+
+fn softefa(given: Option<&Path>) -> Result<PathBuf> {
+    let path = match given {
+        Some(path) => path.to_path_buf(),
+        None => std::env::current_exe()?.with_file_name("softefa"),
+    };
+    path.canonicalize().with_context(|| {
+        format!("no softefa command at {}; build it, or name it with --softefa", path.display())
+    })
+}
+
+/// Runs one experiment and completes its records. What stops it is a failure of its own.
+fn one(context: &Context, experiment: &Experiment) -> Result<Vec<Record>> {
+    let others_load = machine::others_load()?;
+    let started = Instant::now();
+    let mut records = match (experiment.run)(context) {
+        Ok(records) => records,
+        Err(error) if interrupt::is_asked() => return Err(error),
+        Err(error) => {
+            let mut record = Record::new("did not come to its end", "tries");
+            record.tried(Some(format!("{error:#}")));
+            record.result = format!("{error:#}");
+            vec![record]
+        }
+    };
+    let count = records.len().max(1) as f64;
+    let seconds = started.elapsed().as_secs_f64() / count;
+    for record in &mut records {
+        record.experiment = experiment.name.to_owned();
+        record.form = context.pick("short", "long").to_owned();
+        record.seed = context.seed;
+        record.others_load = (others_load * 100.0).round() / 100.0;
+        record.seconds = (seconds * 10.0).round() / 10.0;
+        record.date = date();
+        record.system = machine::describe();
+        let again = command(context, experiment.name);
+        record
+            .failures
+            .iter_mut()
+            .for_each(|failure| *failure += &format!(" (to repeat: {again})"));
+    }
+    Ok(records)
+}
+
+/// The command that runs one experiment again.
+fn command(context: &Context, name: &str) -> String {
+    let own = std::env::args().next().unwrap_or_else(|| "fire".to_owned());
+    let short = context.pick(" --short", "");
+    format!(
+        "{} run{short} --only {name} --seed {} --softefa {}",
+        shell_word(&own),
+        context.seed,
+        shell_word(&context.softefa.to_string_lossy())
+    )
+}
+
+/// Today, as the calendar of UTC has it.
+fn date() -> String {
+    tool::run("date", "-u +%F").map(|text| text.trim().to_owned()).unwrap_or_default()
+}
+
+fn say(record: &Record) {
+    let verdict = if record.failed == 0 { "ok" } else { "FAILED" };
+    eprintln!(
+        "         {verdict}: {} ({} {}): {}",
+        record.case, record.times, record.unit, record.result
+    );
+    record.failures.iter().for_each(|failure| eprintln!("         {failure}"));
+}
+
+fn table(records: &[Record]) -> Table {
+    let titles = ["experiment", "case", "result", "tried", "failed"];
+    let mut table = Table::new("what was tried", &titles, 3);
+    for record in records {
+        table.push(vec![
+            record.experiment.clone(),
+            record.case.clone(),
+            record.result.clone(),
+            format!("{} {}", record.times, record.unit),
+            record.failed.to_string(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,171 @@
+//! Records: what was tried, how often, and with which result. A line of JSON each.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+/// What became of one case of an experiment.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) experiment: String,
+    pub(crate) case: String,
+    /// How often it was tried, in `unit`.
+    pub(crate) times: u64,
+    pub(crate) unit: String,
+    /// How often it failed.
+    pub(crate) failed: u64,
+    /// What was seen, in words and figures.
+    pub(crate) result: String,
+    /// Each with the command that repeats it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) failures: Vec<String>,
+    /// Figures by name, with their units in it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) figures: BTreeMap<String, f64>,
+    pub(crate) form: String,
+    pub(crate) seed: u64,
+    /// Processors that others kept busy when it began.
+    pub(crate) others_load: f64,
+    pub(crate) seconds: f64,
+    pub(crate) date: String,
+    pub(crate) system: String,
+    /// What was tried adds up over runs.
+    #[serde(default)]
+    pub(crate) adds_up: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) plots: Vec<Plot>,
+}
+
+/// A picture of a case.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Plot {
+    pub(crate) title: String,
+    pub(crate) description: String,
+    pub(crate) x: String,
+    pub(crate) y: String,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// A line of a picture.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Line {
+    pub(crate) name: String,
+    /// It marks a moment or a bound and was not measured.
+    #[serde(default)]
+    pub(crate) is_mark: bool,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// Room for failures in a record: the first ones say what is wrong.
+const FAILURES_KEPT: usize = 5;
+
+impl Record {
+    pub(crate) fn new(case: impl Into<String>, unit: &str) -> Self {
+        Self { case: case.into(), unit: unit.to_owned(), ..Self::default() }
+    }
+
+    /// One more try, and what was wrong with it.
+    pub(crate) fn tried(&mut self, wrong: Option<String>) {
+        self.times += 1;
+        if let Some(wrong) = wrong {
+            self.fail(wrong);
+        }
+    }
+
+    pub(crate) fn fail(&mut self, wrong: String) {
+        self.failed += 1;
+        if self.failures.len() < FAILURES_KEPT {
+            self.failures.push(wrong);
+        }
+    }
+
+    pub(crate) fn figure(&mut self, name: &str, value: f64) {
+        self.figures.insert(name.to_owned(), (value * 1000.0).round() / 1000.0);
+    }
+
+    fn is_same_case(&self, other: &Self) -> bool {
+        self.experiment == other.experiment && self.case == other.case
+    }
+
+    /// What this and an earlier record say together.
+    fn after(mut self, earlier: &Self) -> Self {
+        if self.adds_up {
+            self.times += earlier.times;
+            self.failed += earlier.failed;
+            self.seconds += earlier.seconds;
+            for (name, value) in &earlier.figures {
+                *self.figures.entry(name.clone()).or_default() += value;
+            }
+        }
+        self
+    }
+}
+
+/// All records of a file; none if there is no file.
+///
+/// # Errors
+/// The file cannot be read, or a line is no record.
+pub(crate) fn read(path: &Path) -> Result<Vec<Record>> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let line = |(number, line): (usize, &str)| {
+        serde_json::from_str(line)
+            .with_context(|| format!("{}: line {number} is no record", path.display()))
+    };
+    (1..).zip(text.lines()).map(line).collect()
+}
+
+/// Puts new records into a file: each takes the place of the earlier one of its case, or adds to it.
+///
+/// # Errors
+/// The file cannot be read or written.
+pub(crate) fn merge(path: &Path, new: &[Record]) -> Result<()> {
+    let merged = merged(read(path)?, new);
+    let lines: Vec<String> = merged.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+    report::write_atomic(path, (lines.join("\n") + "\n").as_bytes())?;
+    Ok(())
+}
+
+fn merged(mut all: Vec<Record>, new: &[Record]) -> Vec<Record> {
+    for record in new {
+        match all.iter_mut().find(|earlier| earlier.is_same_case(record)) {
+            Some(earlier) => *earlier = record.clone().after(earlier),
+            None => all.push(record.clone()),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_replaces_itself_or_adds_up() {
+        let record =
+            |case: &str, times, adds_up| Record { times, adds_up, ..Record::new(case, "tries") };
+        let all = merged(
+            vec![record("a", 5, false), record("b", 5, true)],
+            &[record("b", 7, true), record("a", 1, false), record("c", 2, false)],
+        );
+        let times: Vec<_> = all.iter().map(|r| (r.case.as_str(), r.times)).collect();
+        assert_eq!(times, [("a", 1), ("b", 12), ("c", 2)]);
+    }
+
+    #[test]
+    fn records_survive_their_file() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("record.jsonl");
+        let mut record = Record::new("a", "tries");
+        record.tried(None);
+        record.tried(Some("no".to_owned()));
+        merge(&path, &[record]).expect("written");
+        let all = read(&path).expect("read");
+        assert_eq!((all.len(), all[0].times, all[0].failed), (1, 2, 1));
+    }
+}
