@@ -79,17 +79,21 @@ pub(crate) fn preload(
 /// # Errors
 /// The kernel refused to execute it.
 pub(crate) fn spawn(command: &mut Command) -> Result<std::process::Child, Failure> {
-    command.spawn().map_err(|error| {
-        let name = command.get_program().display();
-        match error.kind() {
-            io::ErrorKind::NotFound => Failure::not_found(format!(
-                "program {name} cannot be run: {error}; is its interpreter (first line) there?"
-            )),
-            _ => Failure::not_executable(format!(
-                "program {name} cannot be run: {error}; is it built for this machine?"
-            )),
+    command.spawn().map_err(|error| refusal(command.get_program(), &error))
+}
+
+/// What a user can do when the kernel refuses to execute `program`.
+fn refusal(program: &OsStr, error: &io::Error) -> Failure {
+    let line = |hint: &str| format!("program {} cannot be run: {error}; {hint}", program.display());
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            Failure::not_found(line("is its interpreter (first line) there?"))
         }
-    })
+        io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => Failure::not_executable(line(
+            "raise the limit of processes or memory (ulimit, control group)",
+        )),
+        _ => Failure::not_executable(line("is it built for this machine?")),
+    }
 }
 
 /// The loader's lists have no quoting: spaces, colons and semicolons separate, `$` expands. What
@@ -140,6 +144,19 @@ fn prepend(path: &Path, existing: Option<&OsStr>) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// It was asked whether the program is built for this machine.
+    #[test]
+    fn a_limit_of_processes_is_named() {
+        let refused =
+            |errno| refusal(OsStr::new("p"), &io::Error::from_raw_os_error(errno)).to_string();
+        let (no_process, no_memory, no_program) = (11, 12, 8);
+        for errno in [no_process, no_memory] {
+            let text = refused(errno);
+            assert!(text.contains("limit") && !text.contains("built for"), "{text}");
+        }
+        assert!(refused(no_program).contains("built for this machine"));
+    }
 
     #[test]
     fn existing_preloads_stay_behind_ours() {
