@@ -65,7 +65,7 @@ attack: ## DATAGRAMS (10000000) by a process of another user at each kind of liv
 	@SOFTEFA_ATTACK_DATAGRAMS=$(or $(DATAGRAMS),10000000) $(CARGO) test --release --quiet -p softefa --test attack -- \
 	  --nocapture --test-threads=1 nothing_a_stranger
 
-fire: setup ## Links that die, ends that are killed, shortages, a soak: an hour, as root; writes docs/RELIABILITY.md
+fire: setup ## Links that die, ends that are killed, shortages, an hour of soak; as root; writes docs/RELIABILITY.md
 	@.ci/setup fuzz
 	@$(CARGO) build --release --quiet -p softefa-cli -p softefa-verbs -p fire
 	@$(CARGO) xtask replace-verbs $(BIN)

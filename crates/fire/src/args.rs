@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 const EXAMPLES: &str = "\
 Examples:
-  sudo fire run                          # everything, about an hour
+  sudo fire run                          # everything, about an hour and a half
   sudo fire run --short                  # every experiment in its short form, about a minute
   sudo fire run --only spine --seed 7    # one experiment, other random moments
   fire list

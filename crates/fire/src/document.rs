@@ -8,6 +8,7 @@ use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table, markdown_
 
 use crate::experiments::{ALL, Experiment};
 use crate::record::{self, Plot, Record};
+use crate::say::say;
 
 const STEM: &str = "RELIABILITY";
 
@@ -41,7 +42,7 @@ pub(crate) fn write(path: &Path, into: &Path) -> Result<()> {
     }
     let text = report::markdown(&page(&records));
     report::write_atomic(&into.join(format!("{STEM}.md")), text.as_bytes())?;
-    eprintln!("{} records, {} plots written to {}", records.len(), plots.len(), into.display());
+    say!("{} records, {} plots written to {}", records.len(), plots.len(), into.display());
     Ok(())
 }
 

@@ -17,6 +17,7 @@ mod network;
 mod peer;
 mod programme;
 mod record;
+mod say;
 mod tool;
 
 use std::process::ExitCode;
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("fire: {error:#}");
+            say::say!("fire: {error:#}");
             ExitCode::FAILURE
         }
     }

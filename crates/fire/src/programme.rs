@@ -9,6 +9,7 @@ use report::{Table, shell_word};
 use crate::args::RunArgs;
 use crate::experiments::{ALL, Context, Experiment};
 use crate::record::{self, Record};
+use crate::say::{print_line, say};
 use crate::{interrupt, machine, network, tool};
 
 /// Prints what there is.
@@ -17,7 +18,7 @@ pub(crate) fn list() {
     for experiment in ALL {
         table.push(vec![experiment.name.to_owned(), experiment.what.to_owned()]);
     }
-    print!("{}", table.text());
+    print_line!("{}", table.text().trim_end());
 }
 
 /// Runs what was asked for; whether everything held.
@@ -36,29 +37,24 @@ pub(crate) fn run(args: &RunArgs) -> Result<bool> {
     for (number, experiment) in (1..).zip(&chosen) {
         interrupt::check()?;
         let at_s = started.elapsed().as_secs();
-        eprintln!(
-            "[{at_s:4} s] {number}/{} {}: {}",
-            chosen.len(),
-            experiment.name,
-            experiment.what
-        );
+        say!("[{at_s:4} s] {number}/{} {}: {}", chosen.len(), experiment.name, experiment.what);
         let records = one(&context, experiment)?;
-        records.iter().for_each(say);
+        records.iter().for_each(tell);
         if let Some(path) = &args.record {
             record::merge(path, &records)?;
         }
         if args.json {
             records.iter().try_for_each(|record| {
-                serde_json::to_string(record).map(|line| println!("{line}"))
+                serde_json::to_string(record).map(|line| print_line!("{line}"))
             })?;
         }
         all.extend(records);
     }
     let failed: u64 = all.iter().map(|record| record.failed).sum();
     if !args.json {
-        print!("{}", table(&all).text());
+        print_line!("{}", table(&all).text().trim_end());
     }
-    eprintln!("{} cases in {} s, {failed} failures", all.len(), started.elapsed().as_secs());
+    say!("{} cases in {} s, {failed} failures", all.len(), started.elapsed().as_secs());
     Ok(failed == 0)
 }
 
@@ -149,13 +145,16 @@ fn date() -> String {
     tool::run("date", "-u +%F").map(|text| text.trim().to_owned()).unwrap_or_default()
 }
 
-fn say(record: &Record) {
+fn tell(record: &Record) {
     let verdict = if record.failed == 0 { "ok" } else { "FAILED" };
-    eprintln!(
+    say!(
         "         {verdict}: {} ({} {}): {}",
-        record.case, record.times, record.unit, record.result
+        record.case,
+        record.times,
+        record.unit,
+        record.result
     );
-    record.failures.iter().for_each(|failure| eprintln!("         {failure}"));
+    record.failures.iter().for_each(|failure| say!("         {failure}"));
 }
 
 fn table(records: &[Record]) -> Table {

@@ -106,15 +106,19 @@ pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
     for place in [Where::Here, Where::Udp, Where::Namespaces] {
         for op in Op::ALL {
             let times = context.pick(2, 112);
+            context.beginning(&case_name(place, op));
             records.push(case(place, op, times, &network, &mut dice)?);
         }
     }
     Ok(records)
 }
 
+fn case_name(place: Where, op: Op) -> String {
+    format!("killed under {}, {}", op.name().to_uppercase(), place.name())
+}
+
 fn case(place: Where, op: Op, times: u32, network: &Network, dice: &mut Dice) -> Result<Record> {
-    let case = format!("killed under {}, {}", op.name().to_uppercase(), place.name());
-    let mut record = Record::new(case, "kills");
+    let mut record = Record::new(case_name(place, op), "kills");
     let mut seen = Seen::default();
     for _ in 0..times {
         interrupt::check()?;

@@ -2,6 +2,8 @@
 
 /// Goodput is back when so many milliseconds
 const WINDOW_MS: usize = 10;
+/// and so many (a flow that stalls may take what lies in a socket)
+const LASTING_MS: usize = 100;
 /// bring this share of what was usual.
 const BACK: f64 = 0.85;
 /// What is usual is seen in so many milliseconds before.
@@ -27,11 +29,11 @@ pub(super) fn of(bytes: &[u64], fault: usize) -> Dip {
     let before = &bytes[fault.saturating_sub(BEFORE_MS)..fault];
     let usual = sum(before) / (before.len().max(1)) as f64;
     let after = &bytes[fault..];
-    let is_back = |window: &[u64]| sum(window) >= BACK * usual * WINDOW_MS as f64;
-    let windows = || after.windows(WINDOW_MS).map(is_back);
-    let begins = windows().take(BEGINS_MS).position(|is_back| !is_back);
+    let is_usual = |window: &[u64]| sum(window) >= BACK * usual * window.len() as f64;
+    let is_back = |window: &[u64]| is_usual(&window[..WINDOW_MS]) && is_usual(window);
+    let begins = after.windows(WINDOW_MS).take(BEGINS_MS).position(|window| !is_usual(window));
     let ends = begins.map(|begins| {
-        let rest = windows().skip(begins).position(|is_back| is_back);
+        let rest = after.windows(LASTING_MS).skip(begins).position(is_back);
         rest.map_or(after.len(), |rest| begins + rest)
     });
     let second = &after[..after.len().min(1000)];
@@ -53,6 +55,9 @@ mod tests {
         bytes[1003..1030].fill(0);
         let dip = of(&bytes, 1000);
         assert_eq!((dip.ms, dip.missing_ms), (29, 27.0));
+        bytes[1003..1300].fill(0);
+        bytes[1050..1060].fill(200);
+        assert_eq!(of(&bytes, 1000).ms, 299, "what comes in between is no end");
         bytes[1000..].fill(84);
         assert_eq!(of(&bytes, 1000).ms, 1000, "it never comes back");
     }

@@ -59,6 +59,7 @@ pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
                 }
                 let name = transport.name().to_uppercase();
                 let case = format!("{name}, MTU {mtu_bytes}, {}", link.name());
+                context.beginning(&case);
                 let mut record = Record::new(case, "seconds of four flows");
                 let seconds = context.pick(2, 20);
                 let outcomes = flows(&network, transport, link, seconds)?;

@@ -80,6 +80,7 @@ pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
         if context.is_short && !middle.works {
             continue;
         }
+        context.beginning(middle.name);
         let network = Network::line()?;
         middle.rules.iter().try_for_each(|rule| network.nft("box", rule))?;
         let mut record = Record::new(middle.name, "connections");

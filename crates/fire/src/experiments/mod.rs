@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::record::Record;
+use crate::say::say;
 
 /// What an experiment may know.
 #[derive(Debug)]
@@ -26,6 +27,11 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// Says that a case begins.
+    pub(crate) fn beginning(&self, case: &str) {
+        say!("         {case} ...");
+    }
+
     /// One of two values, by the form.
     pub(crate) fn pick<T>(&self, short: T, long: T) -> T {
         if self.is_short { short } else { long }
@@ -51,8 +57,9 @@ pub(crate) const ALL: &[Experiment] = &[
         about: "Eight hosts (network namespaces) under two leaves and four spines, the kernel's routing with a hash over \
                 ports (ECMP), 100 Mbit/s to each host. Four pairs send across, one queue pair or one TCP connection each; \
                 the link from a spine to the receivers' leaf goes down, and the far leaf learns of it a second later. A dip \
-                ends when 10 ms bring 85 % of what was usual before; SRD's must within 20 ms. The receivers check every \
-                byte and number.",
+                ends when the next 10 ms and the next 100 ms bring 85 % of what was usual before; SRD's must within \
+                20 ms, unless flows of this machine stall for longer without a fault. The receivers check every byte \
+                and number.",
         needs_root: true,
         run: spine::run,
     },

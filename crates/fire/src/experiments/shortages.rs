@@ -26,6 +26,7 @@ pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
 }
 
 fn case(context: &Context, shortage: &Shortage) -> Result<Record> {
+    context.beginning(shortage.name);
     let mut record = Record::new(shortage.name, "programs");
     let (mut works, mut lines) = (0, Vec::new());
     for variant in &shortage.variants {

@@ -83,10 +83,10 @@ pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
     Ok(vec![record])
 }
 
-/// An hour is not for every day: `FIRE_SOAK_SECONDS` says otherwise.
+/// An hour, unless `FIRE_SOAK_SECONDS` says otherwise.
 fn soak_seconds(context: &Context) -> u64 {
     let asked = std::env::var("FIRE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
-    asked.unwrap_or_else(|| context.pick(8, 1800))
+    asked.unwrap_or_else(|| context.pick(8, 3600))
 }
 
 fn watch(ends: &[Peer; 2], seconds: u64) -> Result<[Vec<Sample>; 2]> {

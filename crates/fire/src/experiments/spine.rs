@@ -74,7 +74,7 @@ pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
 fn case(context: &Context, mtu_bytes: u32, spine: Spine) -> Result<Vec<Record>> {
     let network = Network::clos(Shape { mtu_bytes, ..Shape::default() })?;
     if spine == Spine::Telling {
-        network.set("s0", "conf/l0/ignore_routes_with_linkdown", 1)?;
+        network.set("s0", "ipv4/conf/l0/ignore_routes_with_linkdown", 1)?;
     }
     let what = match spine {
         Spine::Silent => "drops",
@@ -86,8 +86,9 @@ fn case(context: &Context, mtu_bytes: u32, spine: Spine) -> Result<Vec<Record>> 
         let name = transport.name().to_uppercase();
         let mut record =
             Record::new(format!("{name}, MTU {mtu_bytes}, the spine {what}"), "link failures");
+        context.beginning(&record.case);
         let mut trials = Vec::new();
-        for _ in 0..context.pick(1, 20) {
+        for _ in 0..context.pick(1, 10) {
             let trial = trial(&network, transport)?;
             record.tried(trial.wrong.clone());
             trials.push(trial);
@@ -155,8 +156,12 @@ fn judge(context: &Context, transport: Transport, trials: &[Trial], record: &mut
         "dip of the flow that is hit hardest: {middle} ms, at worst {worst}{still}; without a fault up to {quiet}; \
          {missing_ms:.0} ms of its {usual_mbps:.0} Mbit/s missing in the first second; {taken} {unit}, each once"
     );
-    if transport == Transport::Srd && !context.is_short && worst > LIMIT_MS {
-        record.fail(format!("the dip lasted {worst} ms, not {LIMIT_MS} at most"));
+    if transport == Transport::Srd && !context.is_short {
+        if worst > LIMIT_MS.max(quiet) {
+            record.fail(format!("the dip lasted {worst} ms, not {LIMIT_MS} at most"));
+        } else if quiet > LIMIT_MS {
+            record.result += &format!("; the machine was too busy to judge {LIMIT_MS} ms");
+        }
     }
 }
 

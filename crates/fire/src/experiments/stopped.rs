@@ -19,10 +19,9 @@ pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
     let mut records = Vec::new();
     for &seconds in stops {
         for &op in ops {
-            let mut record = Record::new(
-                format!("stopped for {seconds} s under {}", op.name().to_uppercase()),
-                "stops",
-            );
+            let case = format!("stopped for {seconds} s under {}", op.name().to_uppercase());
+            context.beginning(&case);
+            let mut record = Record::new(case, "stops");
             let wrong = if seconds < 8 {
                 short_stop(op, seconds, &mut record)?
             } else {

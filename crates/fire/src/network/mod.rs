@@ -11,6 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::say::say;
 use crate::tool;
 
 pub(crate) use names::remove_stale;
@@ -103,16 +104,20 @@ impl Network {
         tool::run("ip", &format!("netns add {name}"))?;
         self.made.push(name);
         self.ip(member, "link set lo up")?;
-        for (key, value) in [("ip_forward", 1), ("fib_multipath_hash_policy", 1)] {
+        // A switch hashes what is on the wire. Here it would see the number by which a TCP of Linux changes its
+        // path, which IPv4 does not carry.
+        for (key, value) in
+            [("ipv4/ip_forward", 1), ("ipv4/fib_multipath_hash_policy", 1), ("core/txrehash", 0)]
+        {
             self.set(member, key, value)?;
         }
         Ok(())
     }
 
-    /// Sets `net.ipv4.KEY` on a member.
+    /// Sets a value below `/proc/sys/net` on a member.
     pub(crate) fn set(&self, member: &str, key: &str, value: u32) -> Result<()> {
         let name = self.namespace(member);
-        let script = format!("echo {value} > /proc/sys/net/ipv4/{key}");
+        let script = format!("echo {value} > /proc/sys/net/{key}");
         tool::run_words("ip", &["netns", "exec", &name, "sh", "-c", &script]).map(drop)
     }
 
@@ -213,7 +218,7 @@ impl Drop for Network {
     fn drop(&mut self) {
         for name in self.made.iter().rev() {
             if let Err(error) = tool::run("ip", &format!("netns del {name}")) {
-                eprintln!("fire: {error:#}");
+                say!("fire: {error:#}");
             }
         }
     }

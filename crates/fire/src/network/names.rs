@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::machine;
+use crate::say::say;
 use crate::tool;
 
 const PREFIX: &str = "fire";
@@ -28,7 +29,7 @@ pub(crate) fn remove_stale() {
     for name in machine::names_in("/run/netns") {
         let is_stale = maker(&name).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
         if is_stale && tool::run("ip", &format!("netns del {name}")).is_ok() {
-            eprintln!("fire: removed {name}, which a killed run left");
+            say!("fire: removed {name}, which a killed run left");
         }
     }
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::experiments::Context;
+use crate::say::say;
 
 /// One thing that is missing.
 pub(super) struct Shortage {
@@ -154,13 +155,14 @@ impl Cgroup {
 }
 
 fn groups(context: &Context) -> Result<Vec<Shortage>> {
-    let memory_mib: &[u64] = context.pick(&[4, 64], &[2, 4, 6, 8, 12, 16, 24, 32, 64]);
+    let memory_kib: &[u64] =
+        context.pick(&[512, 8192], &[128, 256, 512, 768, 1024, 1280, 1536, 2048, 4096, 8192]);
     let pids: &[u64] = context.pick(&[1, 4], &[1, 2, 3, 4, 5, 6, 8, 16]);
-    let memory = memory_mib.iter().filter_map(|mib| {
-        let bytes = (mib << 20).to_string();
+    let memory = memory_kib.iter().filter_map(|kib| {
+        let bytes = (kib << 10).to_string();
         let files = ["memory.limit_in_bytes", "memory.max"];
         let cgroup = Some(Cgroup::with("memory", files, &bytes)?);
-        Some(Variant { cgroup, ..Variant::new(format!("{mib} MiB")) })
+        Some(Variant { cgroup, ..Variant::new(format!("{kib} KiB")) })
     });
     let pids = pids.iter().filter_map(|most| {
         let cgroup = Some(Cgroup::with("pids", ["pids.max", "pids.max"], &most.to_string())?);
@@ -171,7 +173,7 @@ fn groups(context: &Context) -> Result<Vec<Shortage>> {
         Shortage { name: "pids limit (cgroup)", variants: pids.collect() },
     ];
     for shortage in all.iter().filter(|shortage| shortage.variants.is_empty()) {
-        eprintln!("         not tried: {}: no such controller here", shortage.name);
+        say!("         not tried: {}: no such controller here", shortage.name);
     }
     Ok(all.into_iter().filter(|shortage| !shortage.variants.is_empty()).collect())
 }
