@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -22,6 +23,8 @@ pub(crate) const SOON: Duration = Duration::from_secs(20);
 pub(crate) enum Place<'a> {
     /// This machine's loopback.
     Here,
+    /// This machine's loopback, under `softefa run`.
+    Run(&'a Path),
     /// A host of a network, and its address.
     Host(&'a Network, &'a str, &'a str),
 }
@@ -58,6 +61,8 @@ impl Default for Role {
 /// One end, alive until it is dropped.
 pub(crate) struct Peer {
     child: Child,
+    /// Its own, where `softefa run` is the child.
+    pid: u32,
     stdin: Option<ChildStdin>,
     events: Receiver<Value>,
     stderr: File,
@@ -76,10 +81,15 @@ impl Peer {
         let own = format!("/proc/{}/exe", std::process::id());
         let mut command = match place {
             Place::Here => Command::new(&own),
+            Place::Run(softefa) => {
+                let mut command = Command::new(softefa);
+                command.args(["run", "--", &own]);
+                command
+            }
             Place::Host(network, host, _) => network.command(host, &own),
         };
         let addr = match place {
-            Place::Here => "127.0.0.1",
+            Place::Here | Place::Run(_) => "127.0.0.1",
             Place::Host(_, _, addr) => addr,
         };
         let stderr = tempfile::tempfile()?;
@@ -89,21 +99,25 @@ impl Peer {
             command.arg(format!("--{name}={value}"));
         }
         command.args(role.churn.then_some("--churn")).args(role.polite.then_some("--polite"));
-        command.env("SOFTEFA_DEVICES", format!("rdmap0s6={addr}"));
+        if !matches!(place, Place::Run(_)) {
+            command.env("SOFTEFA_DEVICES", format!("rdmap0s6={addr}"));
+        }
         command.envs(role.env.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr.try_clone()?);
         let mut child = command.spawn().context("an end cannot be started")?;
         let events = events_of(child.stdout.take().context("no output")?);
         let stdin = child.stdin.take();
-        let mut peer = Self { child, stdin, events, stderr, address: String::new(), bytes: 0 };
+        let pid = child.id();
+        let mut peer = Self { child, pid, stdin, events, stderr, address: String::new(), bytes: 0 };
         let hello = peer.wait_for("hello", SOON)?;
         peer.address = hello["address"].as_str().unwrap_or_default().to_owned();
         peer.bytes = hello["bytes"].as_u64().unwrap_or_default();
+        peer.pid = hello["pid"].as_u64().and_then(|pid| pid.try_into().ok()).unwrap_or(pid);
         Ok(peer)
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.pid
     }
 
     /// Tells it one line.
@@ -155,13 +169,7 @@ impl Peer {
     pub(crate) fn quit(&mut self) -> Result<Value> {
         self.tell("quit")?;
         let report = self.wait_for("report", SOON)?;
-        let deadline = Instant::now() + SOON;
-        while self.child.try_wait()?.is_none() {
-            if Instant::now() > deadline {
-                bail!("an end does not exit; it said: {}", self.said());
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        self.is_gone()?;
         Ok(report)
     }
 
@@ -174,13 +182,26 @@ impl Peer {
         Ok(kill_process(pid, signal)?)
     }
 
-    /// Kills it and waits until the kernel has taken it away.
+    /// Kills it.
     ///
     /// # Errors
     /// The system refuses.
     pub(crate) fn kill(&mut self) -> Result<()> {
-        self.child.kill()?;
-        self.child.wait()?;
+        self.signal(Signal::KILL)
+    }
+
+    /// Waits until the kernel has taken it away, and `softefa run` with it.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub(crate) fn is_gone(&mut self) -> Result<()> {
+        let deadline = Instant::now() + SOON;
+        while self.child.try_wait()?.is_none() {
+            if Instant::now() > deadline {
+                bail!("an end does not exit; it said: {}", self.said());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
         Ok(())
     }
 

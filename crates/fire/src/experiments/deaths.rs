@@ -30,6 +30,8 @@ enum Where {
     Here,
     /// One machine over UDP alone.
     Udp,
+    /// Each under a `softefa run` of its own.
+    Run,
     /// Two network namespaces.
     Namespaces,
 }
@@ -39,6 +41,7 @@ impl Where {
         match self {
             Self::Here => "one machine, default",
             Self::Udp => "one machine, UDP",
+            Self::Run => "under softefa run",
             Self::Namespaces => "two network namespaces",
         }
     }
@@ -47,8 +50,10 @@ impl Where {
         // Any key will do: both ends have the same.
         let key = ("SOFTEFA_LOCAL_KEY".to_owned(), "00112233445566778899aabbccddeeff".to_owned());
         let wire = ("SOFTEFA_WIRE".to_owned(), "udp".to_owned());
+        let of_run = ("XDG_RUNTIME_DIR".to_owned(), dir.display().to_string());
         let dir = ("TMPDIR".to_owned(), dir.display().to_string());
         match self {
+            Self::Run => vec![of_run, dir],
             Self::Here => vec![key, dir],
             Self::Udp => vec![wire, dir],
             Self::Namespaces => vec![dir],
@@ -103,11 +108,11 @@ pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
     let mut dice = Dice::new(context.seed, "deaths");
     let mut records = Vec::new();
     let network = Network::line()?;
-    for place in [Where::Here, Where::Udp, Where::Namespaces] {
+    for place in [Where::Here, Where::Udp, Where::Run, Where::Namespaces] {
         for op in Op::ALL {
-            let times = context.pick(2, 112);
+            let times = context.pick(2, 84);
             context.beginning(&case_name(place, op));
-            records.push(case(place, op, times, &network, &mut dice)?);
+            records.push(case(context, place, op, times, &network, &mut dice)?);
         }
     }
     Ok(records)
@@ -117,12 +122,19 @@ fn case_name(place: Where, op: Op) -> String {
     format!("killed under {}, {}", op.name().to_uppercase(), place.name())
 }
 
-fn case(place: Where, op: Op, times: u32, network: &Network, dice: &mut Dice) -> Result<Record> {
+fn case(
+    context: &Context,
+    place: Where,
+    op: Op,
+    times: u32,
+    network: &Network,
+    dice: &mut Dice,
+) -> Result<Record> {
     let mut record = Record::new(case_name(place, op), "kills");
     let mut seen = Seen::default();
     for _ in 0..times {
         interrupt::check()?;
-        let wrong = kill_one(place, op, network, dice, &mut seen)?;
+        let wrong = kill_one(context, place, op, network, dice, &mut seen)?;
         record.tried(wrong);
     }
     let statuses: Vec<String> =
@@ -144,6 +156,7 @@ fn case(place: Where, op: Op, times: u32, network: &Network, dice: &mut Dice) ->
 }
 
 fn kill_one(
+    context: &Context,
     place: Where,
     op: Op,
     network: &Network,
@@ -166,11 +179,13 @@ fn kill_one(
         env: place.env(dir.path()),
         ..Role::default()
     };
-    let places = match namespaces {
-        None => [Place::Here, Place::Here],
-        Some(net) => {
-            [Place::Host(net, "inside", "10.50.0.2"), Place::Host(net, "outside", "10.60.0.2")]
-        }
+    let places = match place {
+        Where::Here | Where::Udp => [Place::Here, Place::Here],
+        Where::Run => [Place::Run(&context.softefa), Place::Run(&context.softefa)],
+        Where::Namespaces => [
+            Place::Host(network, "inside", "10.50.0.2"),
+            Place::Host(network, "outside", "10.60.0.2"),
+        ],
     };
     let mut ends = [Peer::start(places[0], &role(1))?, Peer::start(places[1], &role(2))?];
     let [a, b] = &mut ends;
@@ -198,7 +213,8 @@ fn kill_one(
     note(&told, took, seen);
     let mut wrong = judge(&told, took);
     wrong.extend(damage(&survivor.quit()?));
-    let files = machine::names_in(&dir.path().to_string_lossy());
+    ends[killed].is_gone()?;
+    let files = files_of(dir.path());
     wrong.extend(before.left(&Traces::now(namespaces)?, files));
     Ok((!wrong.is_empty()).then(|| {
         format!(
@@ -208,6 +224,15 @@ fn kill_one(
             wrong.join("; ")
         )
     }))
+}
+
+/// What is left in the private directory of both ends; what all runs of a user share may stay.
+fn files_of(dir: &std::path::Path) -> Vec<String> {
+    let shared = dir.join("softefa");
+    let all =
+        machine::names_in(&dir.to_string_lossy()).into_iter().filter(|name| name != "softefa");
+    let of_runs = machine::names_in(&shared.to_string_lossy());
+    all.chain(of_runs.into_iter().filter(|name| name.starts_with("run-"))).collect()
 }
 
 /// Few long operations, many short ones.

@@ -23,7 +23,7 @@ pub(super) fn engine(context: &Context) -> Result<Vec<Record>> {
     );
     record.adds_up = true;
     // The short form stands beside the tests, which have tried some.
-    let wanted = number("FIRE_ENGINE_CASES").unwrap_or_else(|| context.pick(0, 100_000));
+    let wanted = number("FIRE_ENGINE_CASES").unwrap_or_else(|| context.pick(0, 250_000));
     if wanted == 0 {
         return Ok(Vec::new());
     }

@@ -75,7 +75,9 @@ pub(super) fn run(args: &PeerArgs, commands: &Receiver<String>) -> Result<()> {
         end,
     };
     let address = format!("{} {} {memory} {rkey}", peer.end.device.addr(), peer.end.qp.qpn());
-    super::say(&json!({ "event": "hello", "address": address, "bytes": peer.end.bytes() }))?;
+    super::say(&json!({
+        "event": "hello", "address": address, "bytes": peer.end.bytes(), "pid": std::process::id(),
+    }))?;
     while peer.turn(commands)? {}
     peer.report()
 }
