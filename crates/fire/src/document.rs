@@ -106,7 +106,7 @@ fn section(experiment: &Experiment, records: &[&Record], next_plot: &mut usize) 
     for record in records {
         table.push(vec![
             record.case.clone(),
-            record.result.clone(),
+            result(record),
             format!("{} {}", record.times, record.unit),
             if record.failed > 0 { format!("**{}**", record.failed) } else { "0".to_owned() },
             record.form.clone(),
@@ -125,6 +125,14 @@ fn section(experiment: &Experiment, records: &[&Record], next_plot: &mut usize) 
         }
     }
     Section { title: capitalised(experiment.what), text, tables: vec![table], ..Section::default() }
+}
+
+/// What adds up is known here only.
+fn result(record: &Record) -> String {
+    match record.figures.get("inputs").filter(|_| record.adds_up) {
+        Some(inputs) => format!("{}; {:.1} million inputs", record.result, inputs / 1e6),
+        None => record.result.clone(),
+    }
 }
 
 fn capitalised(text: &str) -> String {

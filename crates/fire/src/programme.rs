@@ -79,7 +79,9 @@ fn check_means(chosen: &[&Experiment]) -> Result<()> {
     if !rustix::process::getuid().is_root() {
         bail!("'{}' makes namespaces and mounts, which only root may: sudo fire run", first.name);
     }
-    for (program, package) in [("ip", "iproute2"), ("tc", "iproute2"), ("nft", "nftables")] {
+    for (program, package) in
+        [("ip", "iproute2"), ("tc", "iproute2"), ("nft", "nftables"), ("chrt", "util-linux")]
+    {
         ensure!(tool::is_there(program), "'{program}' is missing; install {package}");
     }
     Ok(())

@@ -95,7 +95,7 @@ impl Record {
         if self.adds_up {
             self.times += earlier.times;
             self.failed += earlier.failed;
-            self.seconds += earlier.seconds;
+            self.seconds = ((self.seconds + earlier.seconds) * 10.0).round() / 10.0;
             for (name, value) in &earlier.figures {
                 *self.figures.entry(name.clone()).or_default() += value;
             }

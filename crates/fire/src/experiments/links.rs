@@ -9,6 +9,7 @@ use super::traffic::{Flow, Outcome};
 use crate::args::Transport;
 use crate::crew::{Place, Role};
 use crate::interrupt;
+use crate::machine::Precedence;
 use crate::network::{Network, Shape, host_addr, host_name};
 use crate::record::Record;
 
@@ -41,6 +42,7 @@ impl Link {
 }
 
 pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
+    let _first = Precedence::take();
     let mut records = Vec::new();
     for mtu_bytes in [1500, 9000] {
         if context.is_short && mtu_bytes == 9000 {

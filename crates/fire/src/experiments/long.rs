@@ -2,7 +2,7 @@
 //! add up over runs.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -29,7 +29,6 @@ pub(super) fn engine(context: &Context) -> Result<Vec<Record>> {
     }
     let mut dice = Dice::new(context.seed, "engine");
     let workers = context.pick(1, machine::processors() as u64);
-    let started = Instant::now();
     while record.times < wanted {
         let each = SLICE.min((wanted - record.times).div_ceil(workers));
         let mut runs = Vec::new();
@@ -52,12 +51,7 @@ pub(super) fn engine(context: &Context) -> Result<Vec<Record>> {
             }
         }
     }
-    // The file has two such tests.
-    record.figure("sequences_of_each_test", record.times as f64);
-    record.result = format!(
-        "every message once, everything ends; {:.0} s of this run",
-        started.elapsed().as_secs_f64()
-    );
+    record.result = "every message once, everything ends (both tests of the file)".to_owned();
     Ok(vec![record])
 }
 
@@ -80,7 +74,7 @@ pub(super) fn fuzz(context: &Context) -> Result<Vec<Record>> {
             line.and_then(|rest| rest.trim_start_matches(':').trim().parse::<f64>().ok())
         };
         record.figure("inputs", stat("stat::number_of_executed_units").unwrap_or_default());
-        record.result = format!("{:.0} inputs in the last run, no crash", record.figures["inputs"]);
+        record.result = "no crash".to_owned();
         if !is_good {
             let last: Vec<&str> = text.lines().rev().take(3).collect();
             record.result = "a crash; the input is in fuzz/artifacts".to_owned();

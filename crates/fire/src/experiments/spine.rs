@@ -12,6 +12,7 @@ use super::traffic::{Flow, Outcome, added_up};
 use super::{Context, dip};
 use crate::args::Transport;
 use crate::crew::{Place, Role};
+use crate::machine::Precedence;
 use crate::network::{Network, Shape, host_addr, host_name};
 use crate::record::{Line, Plot, Record};
 use crate::{clock, interrupt};
@@ -60,6 +61,7 @@ impl Trial {
 }
 
 pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
+    let _first = Precedence::take();
     let mut records = Vec::new();
     for (mtu_bytes, spine) in [(1500, Spine::Silent), (1500, Spine::Telling), (9000, Spine::Silent)]
     {
