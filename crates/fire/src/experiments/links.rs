@@ -15,6 +15,9 @@ use crate::record::Record;
 
 /// Pairs of hosts.
 const PAIRS: usize = 4;
+/// Messages of an SRD sender under way: what its link carries in a few milliseconds. With more they queue before it, and a
+/// round trip is as long as that queue.
+const MESSAGES: u32 = 24;
 
 /// What is wrong with the link from spine 0 to leaf 0, one of four ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +93,7 @@ fn flows(
     let mut flows = Vec::new();
     for pair in 0..PAIRS {
         let (from, to) = (host_name(1, pair), host_name(0, pair));
-        let depth = if transport == Transport::Tcp { 1 } else { 128 };
+        let depth = if transport == Transport::Tcp { 1 } else { MESSAGES };
         let role = Role { transport, depth, source: pair as u32, ..Role::default() };
         flows.push(Flow::start(
             Place::Host(network, &from, &host_addr(1, pair)),

@@ -12,6 +12,7 @@ use super::traffic::{Flow, Outcome, added_up};
 use super::{Context, dip};
 use crate::args::Transport;
 use crate::crew::{Place, Role};
+use crate::dice::Dice;
 use crate::machine::Precedence;
 use crate::network::{Network, Shape, host_addr, host_name};
 use crate::record::{Line, Plot, Record};
@@ -19,6 +20,9 @@ use crate::{clock, interrupt};
 
 /// Pairs of hosts, each with one queue pair or one connection.
 const PAIRS: usize = 4;
+/// Messages of an SRD sender under way: what its link carries in a few milliseconds. With more they queue before it, and a
+/// round trip is as long as that queue.
+const MESSAGES: u32 = 24;
 /// SRD must be back by then.
 const LIMIT_MS: usize = 20;
 /// Traffic is looked at for so long before the fault,
@@ -28,7 +32,7 @@ const CONVERGED_MS: usize = 1000;
 /// and this is how long is looked at.
 const AFTER_MS: usize = 1800;
 /// Moments without a fault that are judged as if there were one: what the machine does by itself.
-const QUIET: [usize; 4] = [600, 800, 1000, 1200];
+const QUIET: [usize; 7] = [600, 700, 800, 900, 1000, 1100, 1200];
 
 /// What the spine does with packets for the dead link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +86,7 @@ fn case(context: &Context, mtu_bytes: u32, spine: Spine) -> Result<Vec<Record>> 
         Spine::Silent => "drops",
         Spine::Telling => "answers host unreachable",
     };
+    let mut dice = Dice::new(context.seed, "spine");
     let mut shown = Vec::new();
     let mut records = Vec::new();
     for transport in [Transport::Srd, Transport::Tcp] {
@@ -91,7 +96,9 @@ fn case(context: &Context, mtu_bytes: u32, spine: Spine) -> Result<Vec<Record>> 
         context.beginning(&record.case);
         let mut trials = Vec::new();
         for _ in 0..context.pick(1, 10) {
-            let trial = trial(&network, transport)?;
+            // The kernel takes real-time priority away at moments of its own.
+            let phase = Duration::from_millis(dice.below(700));
+            let trial = trial(&network, transport, phase)?;
             record.tried(trial.wrong.clone());
             trials.push(trial);
         }
@@ -103,11 +110,11 @@ fn case(context: &Context, mtu_bytes: u32, spine: Spine) -> Result<Vec<Record>> 
     Ok(records)
 }
 
-fn trial(network: &Network, transport: Transport) -> Result<Trial> {
+fn trial(network: &Network, transport: Transport, phase: Duration) -> Result<Trial> {
     let mut flows = Vec::new();
     for pair in 0..PAIRS {
         let (from, to) = (host_name(1, pair), host_name(0, pair));
-        let depth = if transport == Transport::Tcp { 1 } else { 128 };
+        let depth = if transport == Transport::Tcp { 1 } else { MESSAGES };
         let role = Role { transport, depth, source: pair as u32, ..Role::default() };
         flows.push(Flow::start(
             Place::Host(network, &from, &host_addr(1, pair)),
@@ -117,7 +124,7 @@ fn trial(network: &Network, transport: Transport) -> Result<Trial> {
     }
     let mut lever = network.lever("l0")?;
     flows.iter_mut().try_for_each(|flow| flow.source.tell("go"))?;
-    interrupt::sleep(Duration::from_millis(WARM_MS as u64 + 500))?;
+    interrupt::sleep(Duration::from_millis(WARM_MS as u64 + 300) + phase)?;
     let fault_ms = clock::now_ms();
     lever.pull("link set s0 down")?;
     interrupt::sleep(Duration::from_millis(CONVERGED_MS as u64))?;
@@ -182,7 +189,7 @@ fn plot(mtu_bytes: u32, what: &str, trials: &[Trial]) -> Plot {
     };
     let mark = |name: &str, at: usize| {
         let at = (at - SHOWN.start) as f64;
-        Line { name: name.to_owned(), is_mark: true, points: vec![(at, 0.0), (at, 120.0)] }
+        Line { name: name.to_owned(), is_mark: true, points: vec![(at, 0.0), (at, 60.0)] }
     };
     let mut lines: Vec<Line> = ["SRD", "TCP"].into_iter().zip(trials).map(line).collect();
     lines.push(mark("link down", WARM_MS));

@@ -34,9 +34,9 @@ pub(crate) struct Shape {
 }
 
 impl Default for Shape {
-    /// Three spines carry what four hosts send.
+    /// Three spines carry what four hosts send, and two processors can play all of it.
     fn default() -> Self {
-        Self { mtu_bytes: 1500, host_mbps: 100, core_mbps: 200 }
+        Self { mtu_bytes: 1500, host_mbps: 50, core_mbps: 100 }
     }
 }
 
