@@ -61,6 +61,10 @@ fn judge(shortage: &Shortage, ending: &Ending) -> Option<String> {
         return Some(format!("a panic: {}", ending.said()));
     }
     let Some(code) = ending.code else {
+        // Without memory the kernel ends whom it likes, and that one cannot say anything.
+        if shortage.kernel_kills && ending.signal == Some(9) {
+            return None;
+        }
         return Some(format!("softefa itself died of a signal; it said: {}", ending.said()));
     };
     if shortage.name == CONTROL && code != 0 {

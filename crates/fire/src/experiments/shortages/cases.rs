@@ -12,6 +12,14 @@ use crate::say::say;
 pub(super) struct Shortage {
     pub(super) name: &'static str,
     pub(super) variants: Vec<Variant>,
+    /// The kernel may kill for it.
+    pub(super) kernel_kills: bool,
+}
+
+impl Shortage {
+    fn new(name: &'static str, variants: Vec<Variant>) -> Self {
+        Self { name, variants, kernel_kills: false }
+    }
 }
 
 /// A degree of it.
@@ -67,19 +75,19 @@ impl Variant {
 /// A control group cannot be made.
 pub(super) fn all(context: &Context) -> Result<Vec<Shortage>> {
     let mut all = vec![
-        Shortage { name: super::CONTROL, variants: vec![Variant::new("as it is")] },
+        Shortage::new(super::CONTROL, vec![Variant::new("as it is")]),
         disk(context),
         descriptors(context),
-        Shortage {
-            name: "read-only /tmp, no XDG_RUNTIME_DIR",
-            variants: vec![Variant {
+        Shortage::new(
+            "read-only /tmp, no XDG_RUNTIME_DIR",
+            vec![Variant {
                 script: Some("mount -t tmpfs -o ro none /tmp".to_owned()),
                 ..Variant::new("read-only /tmp")
             }],
-        },
-        Shortage {
-            name: "no /dev/shm",
-            variants: vec![
+        ),
+        Shortage::new(
+            "no /dev/shm",
+            vec![
                 Variant {
                     script: Some(
                         "umount -l /dev/shm; rmdir /dev/shm 2>/dev/null || true".to_owned(),
@@ -91,11 +99,11 @@ pub(super) fn all(context: &Context) -> Result<Vec<Shortage>> {
                     ..Variant::new("read-only")
                 },
             ],
-        },
-        Shortage {
-            name: "system calls refused (process_vm_*, memfd_create, io_uring, unshare, perf, bpf, ...)",
-            variants: vec![Variant { seccomp: true, ..Variant::new("refused with EPERM") }],
-        },
+        ),
+        Shortage::new(
+            "system calls refused (process_vm_*, memfd_create, io_uring, unshare, perf, bpf, ...)",
+            vec![Variant { seccomp: true, ..Variant::new("refused with EPERM") }],
+        ),
     ];
     all.extend(groups(context)?);
     Ok(all)
@@ -107,17 +115,14 @@ fn disk(context: &Context) -> Shortage {
         script: Some(format!("mount -t tmpfs -o size={size}k none /tmp")),
         ..Variant::new(format!("{size} KiB of disk"))
     };
-    Shortage { name: "disk full (a small /tmp)", variants: sizes.iter().map(variant).collect() }
+    Shortage::new("disk full (a small /tmp)", sizes.iter().map(variant).collect())
 }
 
 fn descriptors(context: &Context) -> Shortage {
     let limits: Vec<u64> = context.pick(vec![4, 12, 24], (3..=48).collect());
     let variant =
         |most: u64| Variant { nofile: Some(most), ..Variant::new(format!("{most} descriptors")) };
-    Shortage {
-        name: "descriptors short (RLIMIT_NOFILE)",
-        variants: limits.into_iter().map(variant).collect(),
-    }
+    Shortage::new("descriptors short (RLIMIT_NOFILE)", limits.into_iter().map(variant).collect())
 }
 
 /// A control group, removed when dropped.
@@ -169,8 +174,8 @@ fn groups(context: &Context) -> Result<Vec<Shortage>> {
         Some(Variant { cgroup, ..Variant::new(format!("{most} tasks")) })
     });
     let all = vec![
-        Shortage { name: "memory limit (cgroup)", variants: memory.collect() },
-        Shortage { name: "pids limit (cgroup)", variants: pids.collect() },
+        Shortage { kernel_kills: true, ..Shortage::new("memory limit (cgroup)", memory.collect()) },
+        Shortage::new("pids limit (cgroup)", pids.collect()),
     ];
     for shortage in all.iter().filter(|shortage| shortage.variants.is_empty()) {
         say!("         not tried: {}: no such controller here", shortage.name);

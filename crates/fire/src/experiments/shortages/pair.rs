@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub(super) struct Ending {
     /// `None` if a signal ended softefa, or nothing did.
     pub(super) code: Option<i32>,
+    /// That signal.
+    pub(super) signal: Option<i32>,
     pub(super) hung: bool,
     pub(super) stderr: String,
     stdout: String,
@@ -129,7 +131,8 @@ impl Running {
     fn ending(&mut self, status: Option<ExitStatus>) -> Result<Ending> {
         let [stdout, stderr] = self.out.each_mut().map(text);
         let code = status.and_then(|status| status.code());
-        Ok(Ending { code, hung: status.is_none(), stderr: stderr?, stdout: stdout? })
+        let signal = status.and_then(|status| status.signal());
+        Ok(Ending { code, signal, hung: status.is_none(), stderr: stderr?, stdout: stdout? })
     }
 }
 
