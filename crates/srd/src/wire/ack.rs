@@ -122,7 +122,7 @@ pub struct AckRepr {
     pub hint: u16,
     /// Datagrams that arrived with a congestion mark, wrapping; 0 for now (SRD-2.8).
     pub ce: u8,
-    /// Number of the first SACK bit minus `cum`, below [`PSN_WINDOW`].
+    /// Number of the first SACK bit minus `cum`, below [`crate::PSN_WINDOW`].
     pub sack_offset: u16,
     /// SACK bits; the lowest bit of the first word is `cum + sack_offset`.
     pub words: [u64; SACK_WORDS_MAX],
