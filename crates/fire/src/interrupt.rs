@@ -1,5 +1,6 @@
 //! Ctrl-C and kill: everything that waits looks here, so that what was made is removed.
 
+use std::fs;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +14,19 @@ static IS_ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 /// From now on these signals end waits instead of the process.
 pub(crate) fn listen() -> Result<()> {
     let flag = IS_ASKED.get_or_init(Arc::default);
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
         signal_hook::flag::register(signal, Arc::clone(flag))?;
     }
     Ok(())
+}
+
+/// Whether this process was started without ears for a signal, as `nohup` does.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
 }
 
 /// Whether somebody asked for the end.

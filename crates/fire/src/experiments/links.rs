@@ -15,9 +15,6 @@ use crate::record::Record;
 
 /// Pairs of hosts.
 const PAIRS: usize = 4;
-/// Messages of an SRD sender under way: what its link carries in a few milliseconds. With more they queue before it, and a
-/// round trip is as long as that queue.
-const MESSAGES: u32 = 24;
 
 /// What is wrong with the link from spine 0 to leaf 0, one of four ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +48,7 @@ pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
         if context.is_short && mtu_bytes == 9000 {
             continue;
         }
-        let shape = Shape { mtu_bytes, ..Shape::default() };
+        let shape = Shape::of(mtu_bytes);
         for link in Link::ALL {
             if context.is_short && link == Link::Sound {
                 continue;
@@ -67,7 +64,7 @@ pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
                 context.beginning(&case);
                 let mut record = Record::new(case, "seconds of four flows");
                 let seconds = context.pick(2, 20);
-                let outcomes = flows(&network, transport, link, seconds)?;
+                let outcomes = flows(&network, shape, transport, link, seconds)?;
                 describe(transport, seconds, &outcomes, &mut record);
                 records.push(record);
             }
@@ -86,6 +83,7 @@ fn spoil(network: &Network, link: Link, shape: Shape) -> Result<()> {
 
 fn flows(
     network: &Network,
+    shape: Shape,
     transport: Transport,
     link: Link,
     seconds: u64,
@@ -93,7 +91,7 @@ fn flows(
     let mut flows = Vec::new();
     for pair in 0..PAIRS {
         let (from, to) = (host_name(1, pair), host_name(0, pair));
-        let depth = if transport == Transport::Tcp { 1 } else { MESSAGES };
+        let depth = if transport == Transport::Tcp { 1 } else { shape.packets_under_way() };
         let role = Role { transport, depth, source: pair as u32, ..Role::default() };
         flows.push(Flow::start(
             Place::Host(network, &from, &host_addr(1, pair)),

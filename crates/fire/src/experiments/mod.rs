@@ -55,7 +55,7 @@ pub(crate) const ALL: &[Experiment] = &[
         name: "spine",
         what: "a spine's link goes down under traffic; SRD beside TCP",
         about: "Eight hosts (network namespaces) under two leaves and four spines, the kernel's routing with a hash over \
-                ports (ECMP), 50 Mbit/s to each host. Four pairs (with real-time priority) send across, one queue pair or one TCP connection each; \
+                ports (ECMP), 50 Mbit/s to each host (200 with an MTU of 9000). Four pairs (with real-time priority) send across, one queue pair or one TCP connection each; \
                 the link from a spine to the receivers' leaf goes down, and the far leaf learns of it a second later. A dip \
                 ends when the next 10 ms and the next 100 ms bring 85 % of what was usual before; SRD's must within \
                 20 ms, unless flows of this machine stall for longer without a fault. The receivers check every byte \

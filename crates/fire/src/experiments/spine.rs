@@ -20,9 +20,6 @@ use crate::{clock, interrupt};
 
 /// Pairs of hosts, each with one queue pair or one connection.
 const PAIRS: usize = 4;
-/// Messages of an SRD sender under way: what its link carries in a few milliseconds. With more they queue before it, and a
-/// round trip is as long as that queue.
-const MESSAGES: u32 = 24;
 /// SRD must be back by then.
 const LIMIT_MS: usize = 20;
 /// Traffic is looked at for so long before the fault,
@@ -78,7 +75,8 @@ pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
 }
 
 fn case(context: &Context, mtu_bytes: u32, spine: Spine) -> Result<Vec<Record>> {
-    let network = Network::clos(Shape { mtu_bytes, ..Shape::default() })?;
+    let shape = Shape::of(mtu_bytes);
+    let network = Network::clos(shape)?;
     if spine == Spine::Telling {
         network.set("s0", "ipv4/conf/l0/ignore_routes_with_linkdown", 1)?;
     }
@@ -98,7 +96,7 @@ fn case(context: &Context, mtu_bytes: u32, spine: Spine) -> Result<Vec<Record>> 
         for _ in 0..context.pick(1, 10) {
             // The kernel takes real-time priority away at moments of its own.
             let phase = Duration::from_millis(dice.below(700));
-            let trial = trial(&network, transport, phase)?;
+            let trial = trial(&network, shape, transport, phase)?;
             record.tried(trial.wrong.clone());
             trials.push(trial);
         }
@@ -106,15 +104,15 @@ fn case(context: &Context, mtu_bytes: u32, spine: Spine) -> Result<Vec<Record>> 
         shown.push(trials.swap_remove(0));
         records.push(record);
     }
-    records[0].plots.push(plot(mtu_bytes, what, &shown));
+    records[0].plots.push(plot(shape, what, &shown));
     Ok(records)
 }
 
-fn trial(network: &Network, transport: Transport, phase: Duration) -> Result<Trial> {
+fn trial(network: &Network, shape: Shape, transport: Transport, phase: Duration) -> Result<Trial> {
     let mut flows = Vec::new();
     for pair in 0..PAIRS {
         let (from, to) = (host_name(1, pair), host_name(0, pair));
-        let depth = if transport == Transport::Tcp { 1 } else { MESSAGES };
+        let depth = if transport == Transport::Tcp { 1 } else { shape.packets_under_way() };
         let role = Role { transport, depth, source: pair as u32, ..Role::default() };
         flows.push(Flow::start(
             Place::Host(network, &from, &host_addr(1, pair)),
@@ -174,7 +172,7 @@ fn judge(context: &Context, transport: Transport, trials: &[Trial], record: &mut
     }
 }
 
-fn plot(mtu_bytes: u32, what: &str, trials: &[Trial]) -> Plot {
+fn plot(shape: Shape, what: &str, trials: &[Trial]) -> Plot {
     /// Milliseconds shown.
     const SHOWN: std::ops::Range<usize> = WARM_MS - 200..WARM_MS + 1600;
     /// A point is the mean of so many.
@@ -189,13 +187,17 @@ fn plot(mtu_bytes: u32, what: &str, trials: &[Trial]) -> Plot {
     };
     let mark = |name: &str, at: usize| {
         let at = (at - SHOWN.start) as f64;
-        Line { name: name.to_owned(), is_mark: true, points: vec![(at, 0.0), (at, 60.0)] }
+        Line {
+            name: name.to_owned(),
+            is_mark: true,
+            points: vec![(at, 0.0), (at, f64::from(shape.host_mbps) * 1.2)],
+        }
     };
     let mut lines: Vec<Line> = ["SRD", "TCP"].into_iter().zip(trials).map(line).collect();
     lines.push(mark("link down", WARM_MS));
     lines.push(mark("routes follow", WARM_MS + CONVERGED_MS));
     Plot {
-        title: format!("A spine's link goes down, MTU {mtu_bytes}, the spine {what}"),
+        title: format!("A spine's link goes down, MTU {}, the spine {what}", shape.mtu_bytes),
         description: "Goodput of the flow that is hit hardest of four, SRD and TCP one after the other, means of 10 ms."
             .to_owned(),
         x: "time (ms)".to_owned(),

@@ -33,10 +33,18 @@ pub(crate) struct Shape {
     pub(crate) core_mbps: u32,
 }
 
-impl Default for Shape {
-    /// Three spines carry what four hosts send, and two processors can play all of it.
-    fn default() -> Self {
-        Self { mtu_bytes: 1500, host_mbps: 50, core_mbps: 100 }
+impl Shape {
+    /// Three spines carry what four hosts send, and two processors can play all of it: long packets cost them no more
+    /// than short ones.
+    pub(crate) fn of(mtu_bytes: u32) -> Self {
+        let host_mbps = if mtu_bytes > 4000 { 200 } else { 50 };
+        Self { mtu_bytes, host_mbps, core_mbps: 2 * host_mbps }
+    }
+
+    /// Packets that a host's link carries in 4 ms. With more under way they queue before it, and a round trip is as
+    /// long as that queue.
+    pub(crate) fn packets_under_way(self) -> u32 {
+        self.host_mbps * 125 * 4 / self.mtu_bytes
     }
 }
 

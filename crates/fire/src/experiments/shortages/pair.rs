@@ -40,9 +40,11 @@ impl Ending {
     }
 
     pub(super) fn summary(&self) -> String {
-        let code =
-            self.code.map_or_else(|| "a signal".to_owned(), |code| format!("exit code {code}"));
-        format!("{code}, \"{}\"", self.said())
+        match (self.code, self.signal) {
+            (Some(code), _) => format!("exit code {code}, \"{}\"", self.said()),
+            (None, Some(signal)) => format!("ended by signal {signal}"),
+            (None, None) => "no end".to_owned(),
+        }
     }
 }
 
