@@ -5,6 +5,7 @@
 //! cargo run --release -p softefa --example message_cost -- ping-64 1000
 //! cargo run --release -p softefa --example message_cost -- stream-8192 1000
 //! ```
+//! Over UDP; with `-memory` behind the name through shared memory.
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot be set up has failed")]
 
 #[path = "../tests/common/mod.rs"]
@@ -12,8 +13,8 @@ mod common;
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use common::{Side, pair, wr};
-use softefa::{Ah, CompletionOp, SendOp};
+use common::{Side, side_of, wr};
+use softefa::{Ah, CompletionOp, Config, QpKind, SendOp, WireChoice};
 
 /// Messages of a stream between two looks at the receiver.
 const BURST: u64 = 16;
@@ -37,13 +38,17 @@ extern "C" fn clock_gettime(_clock: libc::clockid_t, time: *mut libc::timespec) 
 fn main() {
     let mut args = std::env::args().skip(1);
     let (name, count) = (args.next(), args.next().and_then(|count| count.parse().ok()));
-    let (a, b) = pair("");
+    let name = name.unwrap_or_default();
+    let through_memory = name.strip_suffix("-memory");
+    let wire = if through_memory.is_some() { WireChoice::Auto } else { WireChoice::Udp };
+    let config = Config { wire, ..Config::default() };
+    let (a, b) = (side_of(QpKind::Srd, &config), side_of(QpKind::Srd, &config));
     let (there, back) = (a.ah(&b), b.ah(&a));
-    match (name.as_deref(), count) {
-        (Some("ping-64"), Some(count)) => ping(&a, &b, [&there, &back], count),
-        (Some("stream-8192"), Some(count)) => stream(&a, &b, &there, count),
+    match (through_memory.unwrap_or(&name), count) {
+        ("ping-64", Some(count)) => ping(&a, &b, [&there, &back], count),
+        ("stream-8192", Some(count)) => stream(&a, &b, &there, count),
         _ => {
-            println!("usage: message_cost ping-64|stream-8192 MESSAGES");
+            println!("usage: message_cost (ping-64|stream-8192)[-memory] MESSAGES");
             return;
         }
     }
