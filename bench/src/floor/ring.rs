@@ -2,6 +2,7 @@
 //! of memory that does the same cannot exceed.
 
 use std::cell::UnsafeCell;
+use std::hint::black_box;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -92,7 +93,8 @@ impl Producer<'_> {
         // slot back or never had it, so that nobody else looks at it.
         #[expect(unsafe_code, reason = "the consumer's thread reads what is written here")]
         unsafe {
-            ptr::copy_nonoverlapping(message.as_ptr(), slot.payload.0.get().cast::<u8>(), bytes);
+            let from = black_box(message.as_ptr());
+            ptr::copy_nonoverlapping(from, slot.payload.0.get().cast::<u8>(), bytes);
         }
         slot.bytes.store(bytes as u64, Ordering::Relaxed);
         slot.number.store(number, Ordering::Release);
@@ -121,7 +123,9 @@ impl Consumer<'_> {
         // given back.
         #[expect(unsafe_code, reason = "the producer's thread wrote what is read here")]
         unsafe {
-            ptr::copy_nonoverlapping(slot.payload.0.get().cast::<u8>(), buffer.as_mut_ptr(), bytes);
+            // Not seen through: otherwise only what is looked at is copied.
+            let to = black_box(buffer.as_mut_ptr());
+            ptr::copy_nonoverlapping(slot.payload.0.get().cast::<u8>(), to, bytes);
         }
         self.received = number;
         if number.is_multiple_of(GIVEN_BACK) {
