@@ -22,11 +22,11 @@ use crate::{clock, interrupt};
 const PAIRS: usize = 4;
 /// SRD must be back by then.
 const LIMIT_MS: usize = 20;
-/// Traffic is looked at for so long before the fault,
+/// Traffic is looked at for so long before the fault.
 const WARM_MS: usize = 1500;
-/// the far routes follow so long after it,
+/// The far routes follow so long after it.
 const CONVERGED_MS: usize = 1000;
-/// and this is how long is looked at.
+/// It is looked at for so long after it.
 const AFTER_MS: usize = 1800;
 /// Moments without a fault that are judged as if there were one: what the machine does by itself.
 const QUIET: [usize; 7] = [600, 700, 800, 900, 1000, 1100, 1200];

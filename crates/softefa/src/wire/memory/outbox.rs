@@ -20,12 +20,12 @@ const WORTH_DATAGRAMS: u32 = 4;
 /// How long a peer without a door is left alone, at first and at most.
 const RETRY_MIN_NS: u64 = 1_000_000;
 const RETRY_MAX_NS: u64 = 4_000_000_000;
-/// A ring that nothing was written into for so long is given up,
+/// A ring that nothing was written into for so long is given up.
 const IDLE_NS: u64 = 10_000_000_000;
-/// and one that nobody lets in for so long,
+/// So is one that nobody lets in for so long.
 const UNANSWERED_NS: u64 = 1_000_000_000;
-/// and one that nobody reads for so long while datagrams have to be repeated: its reader may have died, and
-/// somebody else have its address.
+/// So is one that nobody reads for so long while datagrams have to be repeated. Its reader may have died, and
+/// somebody else may have its address.
 const UNREAD_NS: u64 = 100_000_000;
 
 /// What became of a datagram.
