@@ -71,7 +71,7 @@ pub(super) fn run(args: &PeerArgs, commands: &Receiver<String>) -> Result<()> {
         wrong: Vec::new(),
         wrongs: 0,
         series: Series::default(),
-        opened: with_door(descriptors::open()),
+        opened: descriptors::open(),
         end,
     };
     let address = format!("{} {} {memory} {rkey}", peer.end.device.addr(), peer.end.qp.qpn());
@@ -80,13 +80,6 @@ pub(super) fn run(args: &PeerArgs, commands: &Receiver<String>) -> Result<()> {
     }))?;
     while peer.turn(commands)? {}
     peer.report()
-}
-
-/// With the door of the queue pair, through which peers of this machine hand in rings: it opens with the first
-/// of them and belongs to the queue pair as long as that lives.
-fn with_door(mut open: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
-    *open.entry("socket".to_owned()).or_default() += 1;
-    open
 }
 
 impl Peer<'_> {
@@ -257,7 +250,8 @@ impl Peer<'_> {
         }
         let deadline = Instant::now() + Duration::from_secs(5);
         loop {
-            let more = descriptors::more(&self.opened, &descriptors::open());
+            let mut more = descriptors::more(&self.opened, &descriptors::open());
+            descriptors::leave_out_door(&mut more, &self.end.device.addr(), self.end.qp.qpn());
             if more.is_empty() || Instant::now() > deadline {
                 return more;
             }
