@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::process::{Resource, getrlimit};
 
 use super::door::Door;
@@ -63,7 +63,8 @@ impl Segment {
         check_size_limit()?;
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = with_descriptor(|| Ok(rustix::fs::memfd_create("softefa-ring", flags)?))?;
-        rustix::fs::ftruncate(&file, BYTES)?;
+        // All of it now: a page that the system cannot give later ends the program with SIGBUS.
+        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, BYTES)?;
         rustix::fs::fcntl_add_seals(&file, SEALS)?;
         let file = File::from(file);
         let words = Mapped::new(&file, WORDS)?;
@@ -169,6 +170,14 @@ mod tests {
             theirs.read(40, len, &mut out);
             assert_eq!(out, [&[1][..], &bytes].concat());
         }
+    }
+
+    /// Where memory is short, a page that is missing ends the program when it is touched.
+    #[test]
+    fn a_ring_has_all_its_memory_before_it_is_used() {
+        let (_segment, file) = Segment::create().unwrap();
+        let had_bytes = rustix::fs::fstat(&file).unwrap().st_blocks * 512;
+        assert!(u64::try_from(had_bytes).unwrap() >= BYTES, "{had_bytes}");
     }
 
     /// A file that shrinks under its reader ends it with SIGBUS.
