@@ -20,8 +20,9 @@ pub(crate) enum Via {
     Path(u16),
     /// By this path and through the kernel, which knows when nobody is there.
     Kernel(u16),
-    /// Through the queue pair's own socket, which hears of no refusals. What strangers are answered goes there,
-    /// because their address may be a lie, and to be told so costs as much as the answer.
+    /// Through the queue pair's own socket, which hears of no refusals.
+    ///
+    /// What strangers are answered goes there. Their address may be a lie, and to be told so costs as much as the answer.
     OwnSocket,
 }
 

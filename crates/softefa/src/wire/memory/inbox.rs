@@ -53,7 +53,7 @@ impl Inbox {
         self.is_asleep
     }
 
-    /// Lets a ring in, in the place of an older one of the same writer.
+    /// Lets a ring in, beside older ones of the same writer, which may still hold something.
     pub(super) fn admit(&mut self, now: Instant, visitor: Visitor) {
         let Visitor { from, file } = visitor;
         if self.rings.len() >= RINGS_MAX {
