@@ -121,6 +121,8 @@ impl Inbox {
             }
             stays
         });
+        // There may be fewer than its turn counts to.
+        self.next = 0;
     }
 
     /// Looks again at once.
@@ -188,5 +190,46 @@ impl In {
 
     fn close(&self) {
         Reader::say(self.segment.words(), ReaderState::Gone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Piece;
+    use crate::wire::memory::ring::Writer;
+
+    /// A writer and its ring, which `inbox` reads.
+    fn admit(inbox: &mut Inbox, port: u16) -> (Writer, Segment) {
+        let (segment, file) = Segment::create().unwrap();
+        let from = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port);
+        inbox.admit(Instant::ZERO, Visitor { from, file });
+        (Writer::default(), segment)
+    }
+
+    fn put((writer, segment): &mut (Writer, Segment), bytes: &[u8]) {
+        let word = writer.claim(segment.words(), bytes.len()).unwrap().unwrap();
+        let piece = Piece { addr: bytes.as_ptr() as usize as u64, len: bytes.len() };
+        segment.write(word, &[piece]).unwrap();
+        writer.publish(segment.words(), bytes.len());
+    }
+
+    /// It panicked: the turn of the eighth of eight rings came when there were two.
+    #[test]
+    fn turns_go_on_when_most_writers_leave_at_once() {
+        let mut inbox = Inbox::default();
+        let mut writers: Vec<_> = (0..8).map(|port| admit(&mut inbox, port)).collect();
+        let mut out = Vec::new();
+        put(&mut writers[7], b"first");
+        assert_eq!(inbox.take(Instant::ZERO, &mut out).unwrap().from.port(), 7);
+        for (_, segment) in &writers[..6] {
+            Writer::close(segment.words());
+        }
+        inbox.hurry();
+        inbox.tidy(Instant::ZERO);
+        assert_eq!(inbox.written_by().count(), 2);
+        put(&mut writers[7], b"second");
+        assert_eq!(inbox.take(Instant::ZERO, &mut out).unwrap().from.port(), 7);
+        assert_eq!(out, b"second");
     }
 }
