@@ -34,7 +34,7 @@ fn bent_datagrams_do_no_harm() {
     let mut dice = Dice(seed);
     let mut pair = Pair::new(Config { paths: 4, ..Config::socket() }, seed);
     let mut recent: Vec<(usize, Vec<u8>)> = Vec::new();
-    pair.faults = Faults { loss: 100, duplicate: 100, reorder: 300, dead_path: None };
+    pair.faults = Faults { loss: 100, duplicate: 100, reorder: 300, dead_paths: 0 };
     for round in 0..rounds {
         if dice.permille(200) || recent.is_empty() {
             offer(&mut pair, &mut dice, round);

@@ -51,12 +51,13 @@ enum Op {
 
 fn faults() -> impl Strategy<Value = Faults> {
     let part = prop_oneof![2 => Just(0u32), 4 => 1..100u32, 2 => 100..500u32, 1 => Just(1000)];
-    let dead = prop_oneof![4 => Just(None), 1 => (0..4u16).prop_map(Some)];
-    (part, 0..200u32, 0..500u32, dead).prop_map(|(loss, duplicate, reorder, dead_path)| Faults {
+    let dead =
+        prop_oneof![4 => Just(0u64), 1 => (0..4).prop_map(|path| 1u64 << path), 1 => 0..16u64];
+    (part, 0..200u32, 0..500u32, dead).prop_map(|(loss, duplicate, reorder, dead_paths)| Faults {
         loss,
         duplicate,
         reorder,
-        dead_path,
+        dead_paths,
     })
 }
 

@@ -73,12 +73,15 @@ struct Round {
 }
 
 impl Round {
+    fn begin(&mut self, len: u16, rng: &mut Rng) {
+        self.next = 0;
+        self.xor = rng.below(u64::from(len.next_power_of_two())) as u16;
+    }
+
     fn step(&mut self, len: u16, rng: &mut Rng) -> u16 {
-        let size = len.next_power_of_two();
         loop {
-            if self.next >= size {
-                self.next = 0;
-                self.xor = rng.below(u64::from(size)) as u16;
+            if self.next >= len.next_power_of_two() {
+                self.begin(len, rng);
             }
             let path = self.next ^ self.xor;
             self.next += 1;
@@ -134,6 +137,12 @@ impl PathTable {
         }
         let path = fallback.unwrap_or_else(|| self.round.step(len, rng));
         Choice { path: PathId(path), probing: false }
+    }
+
+    /// Whichever path proved good may be dead now: the next ones that are chosen differ.
+    pub(crate) fn begin_round(&mut self, rng: &mut Rng) {
+        self.recycled.clear();
+        self.round.begin(self.paths.len() as u16, rng);
     }
 
     #[inline]

@@ -67,7 +67,7 @@ impl SendHalf {
         self.rnr.waiting.clear();
         self.rnr.until = None;
         self.inflight_bytes = 0;
-        self.probe = false;
+        self.probes = 0;
         self.recovery.clear();
     }
 }

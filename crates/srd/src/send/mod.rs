@@ -66,8 +66,8 @@ pub(crate) struct SendHalf {
     /// Wire bytes that are in flight or wait for a receiver.
     inflight_bytes: u64,
     window_bytes: u64,
-    /// Transmit one packet whatever the window says.
-    probe: bool,
+    /// Packets to transmit whatever the window says.
+    probes: u8,
     cc: Box<dyn Controller>,
     rtt: Rtt,
     paths: PathTable,
@@ -100,7 +100,7 @@ impl SendHalf {
             queued_bytes: 0,
             inflight_bytes: 0,
             window_bytes: cc.window_bytes(),
-            probe: false,
+            probes: 0,
             cc,
             rtt: Rtt::new(config.rtt_guess_ns),
             paths: PathTable::default(),
@@ -167,11 +167,12 @@ impl SendHalf {
                     // The receiver may have forgotten that it accepted this (SRD-3.6).
                     return None;
                 }
-                return (self.probe || self.may_send(bytes, cx.now)).then_some(Next::Again(psn));
+                return (self.probes > 0 || self.may_send(bytes, cx.now))
+                    .then_some(Next::Again(psn));
             }
             self.due.pop_front();
         }
-        self.probe = false;
+        self.probes = 0;
         if self.rnr.until.is_some() {
             return None;
         }
@@ -221,6 +222,7 @@ impl SendHalf {
         let msg = slot.msg;
         let lost_on = again.then_some(slot.path);
         let bytes = cost(msg.len, cx.config);
+        let is_probe = self.take_probe();
         let path = self.pick_path(lost_on, bytes as u32, cx);
         self.ring.route(psn, path);
         self.inflight_bytes += bytes;
@@ -232,7 +234,7 @@ impl SendHalf {
             .with_if(again, Flags::RTX)
             .with_if(!self.established, Flags::INIT)
             .with_if(msg.rnr_retry == 0, Flags::FINAL_TRY)
-            .with_if(core::mem::take(&mut self.probe), Flags::PROBE)
+            .with_if(is_probe, Flags::PROBE)
             .with_if(self.stopped_by_window(cx.config), Flags::ACK_REQ);
         let len = self.block(psn, &msg, cx.now).emit(out);
         Outgoing { flags, path, msg: msg.id, len, payload_len: msg.len }
@@ -275,6 +277,17 @@ impl SendHalf {
             Some(slot) => !self.fits_window(cost(slot.msg.len, config)),
             None => self.ring.queued() > 0,
         }
+    }
+
+    /// What leaves next asks who is still there, over a path of its own.
+    #[inline]
+    fn take_probe(&mut self) -> bool {
+        if self.probes == 0 {
+            return false;
+        }
+        self.probes -= 1;
+        self.burst.packets_left = 0;
+        true
     }
 
     /// The burst's path, or the next one when the burst is over or the path lost this packet.

@@ -14,6 +14,9 @@ const BACKOFF_MAX: u32 = 3;
 /// and after it, when the time-out is no guess any more.
 const BACKOFF_ANSWERED_MAX: u32 = 1;
 
+/// Packets that ask after a silence, at most.
+const PROBES_MAX: u16 = 3;
+
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
     /// Transmissions in the order of time; those that were answered or repeated are skipped.
@@ -157,20 +160,35 @@ impl SendHalf {
         cx.stats.retrans_timeout_events += 1;
         let mut lost = Lost { by_silence: true, ..Lost::default() };
         let horizon_ns = self.silence_ns(cx.config);
+        let probes_max = self.probes_max(cx.config);
         while let Some((psn, tx)) = self.oldest_open() {
-            if !cx.config.probe_on_silence && cx.now.ns_since(tx) < horizon_ns {
+            let is_enough = if cx.config.probe_on_silence {
+                lost.packets >= u32::from(probes_max)
+            } else {
+                cx.now.ns_since(tx) < horizon_ns
+            };
+            if is_enough {
                 break;
             }
             self.lose(psn, &mut lost, cx);
-            if cx.config.probe_on_silence {
-                break;
-            }
         }
-        self.probe = true;
+        self.probes = probes_max;
+        if cx.config.probe_on_silence {
+            self.paths.begin_round(cx.rng);
+        }
         self.recovery.last_probe = cx.now;
         self.recovery.silences = (self.recovery.silences + 1).min(BACKOFF_MAX);
         self.report(&lost, cx);
         self.check_health(cx);
+    }
+
+    /// Packets that ask after a silence: one for each path but the one that was silent, because several may have
+    /// died at once. Where none of them was answered, or nothing ever, it is rather the peer that is not there.
+    fn probes_max(&self, config: &Config) -> u8 {
+        let is_first = self.established && self.recovery.silences == 0;
+        let is_to_spread = config.probe_on_silence && is_first;
+        let others = if is_to_spread { config.paths.saturating_sub(1) } else { 1 };
+        others.clamp(1, PROBES_MAX) as u8
     }
 
     /// Tells the host once when a peer becomes hard to reach (SRD-7.6).

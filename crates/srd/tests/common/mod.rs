@@ -47,8 +47,8 @@ pub struct Faults {
     pub duplicate: u32,
     /// Delayed by up to twenty latencies more.
     pub reorder: u32,
-    /// Only datagrams on this path get lost, all of them.
-    pub dead_path: Option<u16>,
+    /// All datagrams on these paths get lost, one bit for each.
+    pub dead_paths: u64,
 }
 
 /// One endpoint with what its host remembers.
@@ -199,7 +199,7 @@ impl Pair {
         self.datagrams += 1;
         let copies = 1 + u32::from(self.dice.permille(self.faults.duplicate));
         for _ in 0..copies {
-            let dead = self.faults.dead_path == Some(path)
+            let dead = self.faults.dead_paths >> path & 1 == 1
                 || msg.is_some_and(|msg| self.lose_id == Some(msg.0));
             if dead || self.dice.permille(self.faults.loss) {
                 continue;
