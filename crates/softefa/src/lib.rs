@@ -21,6 +21,7 @@ mod ah;
 mod ahn;
 mod completion;
 mod cq;
+mod datagram;
 mod descriptor;
 mod device;
 mod framing;

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::memory::{self, Gone};
+use crate::datagram::Payload;
+use crate::memory::Gone;
 use crate::mr::{MrCache, Sge};
 
 /// Entries of a receive the device takes at most, over all profiles.
@@ -36,11 +37,11 @@ impl RecvWqe {
 
     /// Scatters `data` over the buffer from byte `offset` on; the caller checked the room. After
     /// [`Gone`] a part of it may be there.
-    pub(crate) fn fill(&self, mut offset: usize, mut data: &[u8]) -> Result<(), Gone> {
+    pub(crate) fn fill(&self, mut offset: usize, mut data: Payload<'_>) -> Result<(), Gone> {
         assert!(offset + data.len() <= self.capacity as usize);
         let first = &self.sges[0];
         if offset + data.len() <= first.len as usize {
-            return memory::copy_in(first.addr + offset as u64, data);
+            return data.copy_to(first.addr + offset as u64);
         }
         for sge in &self.sges[..self.sge_count as usize] {
             let len = sge.len as usize;
@@ -48,8 +49,8 @@ impl RecvWqe {
                 offset -= len;
                 continue;
             }
-            let (now, later) = data.split_at(data.len().min(len - offset));
-            memory::copy_in(sge.addr + offset as u64, now)?;
+            let (now, later) = data.split_at(len - offset);
+            now.copy_to(sge.addr + offset as u64)?;
             (offset, data) = (0, later);
         }
         Ok(())
@@ -106,7 +107,7 @@ mod tests {
         };
         let wqe = RecvWqe::new(1, &[sge(&mut a), sge(&mut b)]);
         assert_eq!(wqe.capacity, 12);
-        wqe.fill(3, b"xyz").unwrap();
+        wqe.fill(3, b"xyz"[..].into()).unwrap();
         assert_eq!((&a, &b), (b"\0\0\0x", b"yz\0\0\0\0\0\0"));
     }
 

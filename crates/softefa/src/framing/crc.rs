@@ -19,6 +19,12 @@ pub(super) fn headers_len(datagram: &[u8]) -> Option<usize> {
     (len <= datagram.len()).then_some(len)
 }
 
+/// The same, when the check covers no more.
+#[inline]
+pub(super) fn covered_len(head: &[u8]) -> Option<usize> {
+    headers_len(head).filter(|_| !Flags(head[Header::FLAGS_AT]).has(Flags::SEALED))
+}
+
 /// Fills in the check of a datagram that starts with `bytes`; these are what it covers.
 #[inline]
 pub(super) fn fill_in(bytes: &mut [u8], is_sealed: bool) {

@@ -37,6 +37,16 @@ impl Layout {
         len.map_or(train.len(), |len| len.min(train.len())).max(1)
     }
 
+    /// Bytes of all headers of the datagram that begins with `head`, when its check covers only them and nothing
+    /// has to be opened: whatever is behind them needs not be looked at.
+    #[inline]
+    pub(crate) fn covered_len(self, head: &[u8]) -> Option<usize> {
+        match self {
+            Self::Srd => crc::covered_len(head),
+            Self::Sealed => None,
+        }
+    }
+
     /// Bytes of all headers of `datagram`, or all of it when they cannot be read.
     pub(crate) fn headers_len(self, datagram: &[u8]) -> usize {
         match self {

@@ -14,7 +14,7 @@ pub(crate) mod signals;
 pub(crate) struct Gone;
 
 /// A run of memory, registered or of ours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) addr: u64,
     pub(crate) len: usize,

@@ -10,6 +10,7 @@ use super::{Shell, Side};
 use crate::AHN_UNKNOWN;
 use crate::completion::{Completion, CompletionOp};
 use crate::counters::Counter;
+use crate::datagram::Datagram;
 use crate::rq::RecvWqe;
 use crate::status::Status;
 use crate::wire::{Run, Unplugged, Wire};
@@ -62,9 +63,9 @@ pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
     while received.runs < RUNS_PER_TURN
         && let Some(mut run) = lender.wire.receive(now)
     {
-        let len = run.bytes.len();
+        let len = run.len();
         received.runs += 1;
-        let pkts = len.div_ceil(run.segment) as u64;
+        let pkts = run.bytes.len().div_ceil(run.segment) as u64;
         received.pkts += pkts;
         if run.is_memory {
             received.memory_pkts += pkts;
@@ -92,14 +93,15 @@ pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
 
 fn take_run<S: Side + ?Sized>(side: &mut S, now: Instant, run: &mut Run<'_>) {
     let from = *run.from.ip();
+    let rest = run.rest.unwrap_or_default();
     for datagram in run.bytes.chunks_mut(run.segment) {
         let framing = &mut side.shell_mut().framing;
         if framing.is_plain(datagram) {
-            side.take(now, from, datagram);
+            side.take(now, from, &Datagram::new(datagram, rest));
             continue;
         }
         match framing.open(from, datagram) {
-            Ok(inner) => side.take(now, from, &datagram[inner]),
+            Ok(inner) => side.take(now, from, &Datagram::from(&datagram[inner])),
             Err(unfit) => {
                 side.shell_mut().useless += 1;
                 turn_away(side, now, from, datagram, unfit);

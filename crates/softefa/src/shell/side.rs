@@ -8,6 +8,7 @@ use super::Shell;
 use super::receive::receive;
 use super::send::is_burst;
 use crate::counters::Counter;
+use crate::datagram::Datagram;
 use crate::qp_state::QpState;
 use crate::request::{SendOp, SendWr};
 use crate::seal::Notice;
@@ -47,7 +48,7 @@ pub(crate) trait Side: Send {
     fn flush_acks(&mut self, now: Instant);
 
     /// Takes an intact datagram that came from `from`.
-    fn take(&mut self, now: Instant, from: Ipv4Addr, datagram: &[u8]);
+    fn take(&mut self, now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>);
 
     /// Takes a notice that came from `from`; what it says may be false. Datagrams that nobody waits
     /// for are lost either way.

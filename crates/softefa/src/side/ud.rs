@@ -8,6 +8,7 @@ use srd::{Instant, PathId};
 
 use super::{FLAG_IMM, imm_of};
 use crate::UD_GRH_BYTES;
+use crate::datagram::Datagram;
 use crate::gid::Gid;
 use crate::qp_state::QpState;
 use crate::request::SendOp;
@@ -66,9 +67,9 @@ impl UdSide {
     }
 
     /// Puts a datagram into the next posted receive; `None` when it cannot.
-    fn try_receive(&mut self, from: Ipv4Addr, datagram: &[u8]) -> Option<()> {
+    fn try_receive(&mut self, from: Ipv4Addr, datagram: &Datagram<'_>) -> Option<()> {
         let up = !matches!(self.shell.attrs.state, QpState::Reset | QpState::Init | QpState::Error);
-        let repr = UdRepr::parse(datagram, datagram.len()).ok()?;
+        let repr = UdRepr::parse(datagram.head, datagram.len()).ok()?;
         if !up
             || repr.dst_qpn != self.shell.qpn
             || repr.qkey != self.shell.attrs.qkey
@@ -79,7 +80,7 @@ impl UdSide {
         if self.shell.is_traced() {
             self.trace(TraceEvent::Receive, SocketAddrV4::new(from, repr.src_qpn), &repr);
         }
-        let payload = &datagram[UdRepr::LEN..];
+        let payload = datagram.payload(UdRepr::LEN);
         let wqe = self.shell.next_receive()?;
         let len = UD_GRH_BYTES + payload.len();
         if len > wqe.capacity as usize {
@@ -87,7 +88,7 @@ impl UdSide {
         }
         self.shell.rq.pop();
         let routing = routing_header(from, self.shell.device.addr(), payload.len());
-        if wqe.fill(0, &routing).and_then(|()| wqe.fill(UD_GRH_BYTES, payload)).is_err() {
+        if wqe.fill(0, routing[..].into()).and_then(|()| wqe.fill(UD_GRH_BYTES, payload)).is_err() {
             self.shell.fail_recv(&wqe, Status::LocalInvalidLkey);
             return None;
         }
@@ -146,7 +147,7 @@ impl Side for UdSide {
 
     fn flush_acks(&mut self, _now: Instant) {}
 
-    fn take(&mut self, _now: Instant, from: Ipv4Addr, datagram: &[u8]) {
+    fn take(&mut self, _now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>) {
         if self.try_receive(from, datagram).is_none() {
             // For lack of a receive others would be lost, too.
             self.shell.useless += u64::from(self.shell.rq.len() > 0);

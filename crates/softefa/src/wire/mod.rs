@@ -19,6 +19,8 @@ use std::net::SocketAddrV4;
 
 use srd::Instant;
 
+use crate::memory::Piece;
+
 pub(crate) use batch::{Batch, Impossible, MAX_PACKETS, Via};
 pub(crate) use faulty::Faulty;
 pub(crate) use link::link_mtu_bytes;
@@ -56,8 +58,18 @@ pub(crate) struct Run<'a> {
     pub(crate) bytes: &'a mut [u8],
     /// Bytes of each.
     pub(crate) segment: usize,
+    /// Then `bytes` are the headers of one datagram, and the bytes behind them lie here.
+    pub(crate) rest: Option<Piece>,
     /// It came through memory, without a system call.
     pub(crate) is_memory: bool,
+}
+
+impl Run<'_> {
+    /// Bytes of all datagrams.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() + self.rest.map_or(0, |rest| rest.len)
+    }
 }
 
 /// No network: what a queue pair has after its socket was closed.

@@ -138,6 +138,10 @@ impl UdpWire {
         }
     }
 
+    pub(super) fn layout(&self) -> Layout {
+        self.layout
+    }
+
     /// Takes a train from the socket: how many bytes of the buffer it fills, and its sender.
     pub(super) fn fetch(&mut self) -> Option<(usize, SocketAddrV4)> {
         receive_train(self.receive.as_raw_fd(), &mut self.buffer)
@@ -147,7 +151,7 @@ impl UdpWire {
     pub(super) fn run(&mut self, len: usize, from: SocketAddrV4) -> Run<'_> {
         let bytes = &mut self.buffer[..len];
         let segment = self.layout.datagram_len(bytes);
-        let run = Run { from, bytes, segment, is_memory: false };
+        let run = Run { from, bytes, segment, rest: None, is_memory: false };
         if self.tap.is_on() {
             self.tap.received(&run);
         }

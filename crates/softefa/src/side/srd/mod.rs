@@ -20,6 +20,7 @@ use std::sync::Arc;
 use srd::{Address, Endpoint, Instant, MsgId, PeerId, Seed};
 
 use super::SideInit;
+use crate::datagram::Datagram;
 use crate::device::Device;
 use crate::host;
 use crate::request::SendOp;
@@ -160,7 +161,7 @@ impl Side for SrdSide {
     }
 
     #[inline]
-    fn take(&mut self, now: Instant, from: Ipv4Addr, datagram: &[u8]) {
+    fn take(&mut self, now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>) {
         self.receive_srd(now, from, datagram);
     }
 

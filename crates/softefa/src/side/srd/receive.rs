@@ -6,6 +6,7 @@ use srd::{Arrival, DropReason, Instant, Received, Reject};
 
 use super::{OP_SEND, SrdSide, rdma, socket_addr};
 use crate::counters::Counter;
+use crate::datagram::{Datagram, Payload};
 use crate::memory::Gone;
 use crate::qp_state::QpState;
 use crate::side::FLAG_IMM;
@@ -20,14 +21,14 @@ impl SrdSide {
         self.endpoint.in_flight() >= STREAM_MESSAGES
     }
 
-    pub(super) fn receive_srd(&mut self, now: Instant, from: Ipv4Addr, datagram: &[u8]) {
+    pub(super) fn receive_srd(&mut self, now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>) {
         // Not up yet: as if the datagram had come a little later. The sender repeats it.
         if matches!(self.shell.attrs.state, QpState::Reset | QpState::Init) {
             self.shell.drop_datagram(from, &"the queue pair is not ready to receive");
             return;
         }
         let host = u64::from(u32::from(from));
-        let result = self.endpoint.handle_datagram(now, host, datagram, datagram.len());
+        let result = self.endpoint.handle_datagram(now, host, datagram.head, datagram.len());
         if self.shell.is_traced() {
             self.trace_receive(host, datagram, &result);
         }
@@ -39,7 +40,7 @@ impl SrdSide {
                 self.shell.device.counters.add(Counter::RxDrops, 1);
             }
             Ok(Received { data: Some(arrival), header_len, .. }) => {
-                let answer = self.deliver(now, &arrival, &datagram[header_len..]);
+                let answer = self.deliver(now, &arrival, datagram.payload(header_len));
                 if self.shell.is_traced() {
                     self.trace_answer(&arrival, answer);
                 }
@@ -56,7 +57,12 @@ impl SrdSide {
     }
 
     /// Does what a new message asks for.
-    fn deliver(&mut self, now: Instant, arrival: &Arrival, payload: &[u8]) -> Result<(), Reject> {
+    fn deliver(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        payload: Payload<'_>,
+    ) -> Result<(), Reject> {
         if self.shell.attrs.state == QpState::Error || arrival.qkey != self.shell.attrs.qkey {
             // A successor that inherited the number has another key: the peer meant is gone.
             return Err(Reject::BadDestQpn);
@@ -77,7 +83,7 @@ impl SrdSide {
     }
 
     /// Puts a message into the next posted receive.
-    fn deliver_send(&mut self, arrival: &Arrival, payload: &[u8]) -> Result<(), Reject> {
+    fn deliver_send(&mut self, arrival: &Arrival, payload: Payload<'_>) -> Result<(), Reject> {
         let wqe = loop {
             let wqe = self.shell.next_receive().ok_or(Reject::Rnr)?;
             if payload.len() > wqe.capacity as usize {

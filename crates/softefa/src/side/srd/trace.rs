@@ -4,10 +4,11 @@
 use std::fmt::{self, Display};
 use std::net::SocketAddrV4;
 
-use srd::wire::{AckView, Datagram, Flags, Header};
+use srd::wire::{self, AckView, Flags, Header};
 use srd::{Arrival, DropReason, Event, HEADER_MAX, PeerId, Received, Reject, Transmit};
 
 use super::{OP_GONE, OP_SEND, SrdSide, rdma, socket_addr};
+use crate::datagram::Datagram;
 use crate::trace::TraceEvent;
 
 impl SrdSide {
@@ -22,7 +23,7 @@ impl SrdSide {
         let len = out.header_len + out.payload_len as usize;
         let Ok(common) = Header::parse(header) else { return };
         let path = out.path.0;
-        let Ok(datagram) = Datagram::parse(common, &header[..out.header_len], len) else {
+        let Ok(datagram) = wire::Datagram::parse(common, &header[..out.header_len], len) else {
             self.shell.say(TraceEvent::Transmit, peer, format_args!("op=RESET path={path}"));
             return;
         };
@@ -50,10 +51,10 @@ impl SrdSide {
     pub(super) fn trace_receive(
         &mut self,
         host: u64,
-        datagram: &[u8],
+        datagram: &Datagram<'_>,
         result: &Result<Received, DropReason>,
     ) {
-        let Ok(common) = Header::parse(datagram) else {
+        let Ok(common) = Header::parse(datagram.head) else {
             self.shell.trace_drop(socket_addr(host, 0), &"no header of ours");
             return;
         };
@@ -66,7 +67,9 @@ impl SrdSide {
             self.shell.say(TraceEvent::Peer, peer, format_args!("is=up"));
         }
         // A RESET becomes an event of the peer.
-        let Ok(parsed) = Datagram::parse(common, datagram, datagram.len()) else { return };
+        let Ok(parsed) = wire::Datagram::parse(common, datagram.head, datagram.len()) else {
+            return;
+        };
         let path = common.path.0;
         if let Some(data) = parsed.data {
             let (op, psn, len) = (op_name(data.op), data.psn.0, data.len);

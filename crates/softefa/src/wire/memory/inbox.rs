@@ -7,12 +7,18 @@ use srd::Instant;
 use super::door::Visitor;
 use super::ring::{Found, Reader, ReaderState};
 use super::segment::Segment;
+use crate::framing::{Layout, RDMA_BLOCK_BYTES};
+use crate::memory::Piece;
 
 /// Rings that are read; others are not let in.
 const RINGS_MAX: usize = 64;
 /// Bytes of equal datagrams that are taken together.
 const RUN_BYTES_MAX: usize = 16 << 10;
 const RUN_DATAGRAMS_MAX: usize = 32;
+/// Datagrams this long are lent where they lie, but for their headers,
+const LENT_BYTES_MIN: usize = 2048;
+/// which are not longer than this.
+const HEADERS_BYTES_MAX: usize = srd::HEADER_MAX + RDMA_BLOCK_BYTES;
 /// A ring in which nothing came for so long is given up; its writer does so before.
 const IDLE_NS: u64 = 30_000_000_000;
 
@@ -22,6 +28,8 @@ struct In {
     from: SocketAddrV4,
     segment: Segment,
     reader: Reader,
+    /// The record found last, somebody may still copy from.
+    lent: Option<Found>,
     used_at: Instant,
     is_over: bool,
 }
@@ -36,12 +44,14 @@ pub(super) struct Inbox {
     next_look: Instant,
 }
 
-/// Equal datagrams of one writer (the last may be shorter), copied out.
+/// Equal datagrams of one writer (the last may be shorter), copied out, or the headers of one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taken {
     pub(super) from: SocketAddrV4,
     /// Bytes of each.
     pub(super) segment: usize,
+    /// The bytes behind the headers of the one, lent until the next call.
+    pub(super) rest: Option<Piece>,
 }
 
 impl Inbox {
@@ -61,23 +71,29 @@ impl Inbox {
         }
         let Ok(segment) = Segment::open(file) else { return };
         Reader::say(segment.words(), self.state());
-        let (reader, used_at, is_over) = (Reader::default(), now, false);
-        self.rings.push(In { from, segment, reader, used_at, is_over });
+        let (reader, lent, used_at, is_over) = (Reader::default(), None, now, false);
+        self.rings.push(In { from, segment, reader, lent, used_at, is_over });
     }
 
     fn state(&self) -> ReaderState {
         if self.is_asleep { ReaderState::Asleep } else { ReaderState::Awake }
     }
 
-    /// Takes what is in one of the rings; the bytes replace those of `out`.
+    /// Takes what is in one of the rings; the bytes replace those of `out`. Of long datagrams with `headers` it
+    /// copies the headers only.
     #[inline]
-    pub(super) fn take(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Taken> {
+    pub(super) fn take(
+        &mut self,
+        now: Instant,
+        headers: Option<Layout>,
+        out: &mut Vec<u8>,
+    ) -> Option<Taken> {
         let count = self.rings.len();
         for step in 0..count {
             let index =
                 if self.next + step < count { self.next + step } else { self.next + step - count };
             let ring = &mut self.rings[index];
-            if let Some(taken) = ring.take(now, out) {
+            if let Some(taken) = ring.take(now, headers, out) {
                 // The same once more: what comes in bursts is taken in bursts.
                 self.next = index;
                 return Some(taken);
@@ -146,10 +162,16 @@ impl Drop for Inbox {
 
 impl In {
     #[inline]
-    fn take(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Taken> {
+    fn take(&mut self, now: Instant, headers: Option<Layout>, out: &mut Vec<u8>) -> Option<Taken> {
         let first = self.find()?;
         out.clear();
         self.used_at = now;
+        if first.len >= LENT_BYTES_MIN
+            && let Some(layout) = headers
+            && let Some(taken) = self.lend(first, layout, out)
+        {
+            return Some(taken);
+        }
         self.copy(first, out);
         let mut count = 1;
         while count < RUN_DATAGRAMS_MAX
@@ -164,7 +186,21 @@ impl In {
                 break;
             }
         }
-        Some(Taken { from: self.from, segment: first.len.max(1) })
+        Some(Taken { from: self.from, segment: first.len.max(1), rest: None })
+    }
+
+    /// Copies the headers of a datagram only; `None` when that is not enough.
+    #[inline]
+    fn lend(&mut self, found: Found, layout: Layout, out: &mut Vec<u8>) -> Option<Taken> {
+        self.segment.read(found.word, HEADERS_BYTES_MAX, out);
+        let Some(segment) = layout.covered_len(out) else {
+            out.clear();
+            return None;
+        };
+        out.truncate(segment);
+        self.lent = Some(found);
+        let rest = self.segment.piece(found.word, segment, found.len - segment);
+        Some(Taken { from: self.from, segment, rest: Some(rest) })
     }
 
     fn copy(&mut self, found: Found, out: &mut Vec<u8>) {
@@ -173,6 +209,9 @@ impl In {
     }
 
     fn find(&mut self) -> Option<Found> {
+        if let Some(lent) = self.lent.take() {
+            self.reader.pass(self.segment.words(), lent);
+        }
         if self.is_over {
             return None;
         }
@@ -221,7 +260,7 @@ mod tests {
         let mut writers: Vec<_> = (0..8).map(|port| admit(&mut inbox, port)).collect();
         let mut out = Vec::new();
         put(&mut writers[7], b"first");
-        assert_eq!(inbox.take(Instant::ZERO, &mut out).unwrap().from.port(), 7);
+        assert_eq!(inbox.take(Instant::ZERO, None, &mut out).unwrap().from.port(), 7);
         for (_, segment) in &writers[..6] {
             Writer::close(segment.words());
         }
@@ -229,7 +268,7 @@ mod tests {
         inbox.tidy(Instant::ZERO);
         assert_eq!(inbox.written_by().count(), 2);
         put(&mut writers[7], b"second");
-        assert_eq!(inbox.take(Instant::ZERO, &mut out).unwrap().from.port(), 7);
+        assert_eq!(inbox.take(Instant::ZERO, None, &mut out).unwrap().from.port(), 7);
         assert_eq!(out, b"second");
     }
 }

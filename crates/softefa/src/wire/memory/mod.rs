@@ -202,8 +202,10 @@ impl Wire for MemoryWire {
         {
             return Some(self.udp.run(len, from));
         }
-        let Taken { from, segment } = self.inbox.take(now, &mut self.buffer)?;
-        let run = Run { from, bytes: &mut self.buffer, segment, is_memory: true };
+        // A capture records them whole.
+        let headers = (!self.tap.is_on()).then(|| self.udp.layout());
+        let Taken { from, segment, rest } = self.inbox.take(now, headers, &mut self.buffer)?;
+        let run = Run { from, bytes: &mut self.buffer, segment, rest, is_memory: true };
         if self.tap.is_on() {
             self.tap.received(&run);
         }

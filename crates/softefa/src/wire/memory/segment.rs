@@ -115,6 +115,12 @@ impl Segment {
         out.truncate(end);
     }
 
+    /// The `len` bytes that begin `skipped` bytes behind `word`. They may change at any time.
+    pub(super) fn piece(&self, word: usize, skipped: usize, len: usize) -> Piece {
+        assert!(word * size_of::<u64>() + skipped + len <= self.words.len() * size_of::<u64>());
+        Piece { addr: self.addr_of(word) + skipped as u64, len }
+    }
+
     fn addr_of(&self, word: usize) -> u64 {
         self.words[word..].as_ptr() as usize as u64
     }

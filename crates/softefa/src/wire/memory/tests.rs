@@ -11,6 +11,7 @@ use super::ring::{ReaderState, words_for};
 use super::segment::Segment;
 use super::*;
 use crate::capture::Capture;
+use crate::datagram::Datagram;
 use crate::framing::{Framing, Layout};
 use crate::memory::Piece;
 use crate::wire::paths::PathSockets;
@@ -66,13 +67,22 @@ fn take(at: &mut MemoryWire) -> Vec<u32> {
             at.is_socket_busy = true;
             continue;
         };
-        for datagram in run.bytes.chunks(run.segment) {
-            let repr = UdRepr::parse(datagram, datagram.len()).unwrap();
-            assert_eq!(datagram[UdRepr::LEN..], payload(repr.imm, usize::from(repr.len)));
+        for head in run.bytes.chunks(run.segment) {
+            let datagram = Datagram::new(head, run.rest.unwrap_or_default());
+            let repr = UdRepr::parse(head, datagram.len()).unwrap();
+            assert_eq!(copied(&datagram), payload(repr.imm, usize::from(repr.len)));
             numbers.push(repr.imm);
         }
     }
     numbers
+}
+
+/// What a program gets of a datagram.
+fn copied(datagram: &Datagram<'_>) -> Vec<u8> {
+    let payload = datagram.payload(UdRepr::LEN.min(datagram.head.len()));
+    let mut to = vec![0; payload.len()];
+    payload.copy_to(to.as_mut_ptr() as usize as u64).unwrap();
+    to
 }
 
 /// Two wires with a ring from the first to the second.
@@ -101,6 +111,27 @@ fn datagrams_of_all_lengths_arrive_in_order() {
             assert_eq!(send(&mut a, to, Via::Path(0), *number, len).memory_pkts, 1);
         }
         assert_eq!(take(&mut b), numbers);
+    }
+}
+
+/// SRD-12.4: headers, and what a check covers, are looked at in memory of ours only.
+#[test]
+fn long_payload_is_lent_unless_its_check_covers_it() {
+    let (mut a, mut b, to) = linked();
+    for (mut framing, is_lent) in [(Framing::Headers, true), (Framing::All, false)] {
+        for (number, len) in [(1, 1000), (2, 8000)] {
+            let mut batch = Batch::new(&framing, 100, 9000);
+            let (header, body) = (header(number, len), payload(number, len));
+            batch
+                .push(&mut framing, to, Via::Path(0), &header, [piece(&body)].into_iter())
+                .unwrap();
+            assert_eq!(a.send(NOW, &mut batch).memory_pkts, 1);
+            let run = b.receive(NOW).unwrap();
+            assert_eq!(run.rest.is_some(), is_lent && len == 8000, "{framing:?}, {len} bytes");
+            assert!(framing.is_plain(run.bytes), "{framing:?}, {len} bytes");
+            let datagram = Datagram::new(run.bytes, run.rest.unwrap_or_default());
+            assert_eq!((run.len(), copied(&datagram)), (UdRepr::LEN + len, body));
+        }
     }
 }
 
@@ -200,12 +231,13 @@ fn a_hostile_writer_harms_nobody() {
     take(&mut b);
     assert_eq!(b.inbox.written_by().collect::<Vec<_>>(), [from]);
     let is_over = AtomicBool::new(false);
-    let (mut datagrams, mut rings) = (0, 1);
+    let (mut datagrams, mut lent, mut rings) = (0, 0, 1);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut state = 1u64;
+            let plausible = header(7, 9000);
             while !is_over.load(Ordering::Relaxed) {
-                for word in segment.words() {
+                for (at, word) in segment.words().iter().enumerate() {
                     state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                     let value = match state >> 61 {
                         0..=3 => 1 << 63 | (state >> 40 & 0x3FFF),
@@ -213,15 +245,28 @@ fn a_hostile_writer_harms_nobody() {
                         5 => 0,
                         _ => state,
                     };
+                    // Headers behind the first word of a line.
+                    let is_header = (1..5).contains(&(at % 8)) && state >> 50 & 1 == 0;
+                    let of_header = plausible.chunks(8).nth(at % 8 - usize::from(is_header));
+                    let value = match of_header.filter(|_| is_header) {
+                        Some(part) => {
+                            part.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+                        }
+                        None => value,
+                    };
                     word.store(value, Ordering::Relaxed);
                 }
             }
         });
         let begin = std::time::Instant::now();
         while begin.elapsed().as_millis() < 300 {
-            while let Some(run) = b.inbox.take(NOW, &mut b.buffer) {
+            while let Some(run) = b.inbox.take(NOW, Some(Layout::Srd), &mut b.buffer) {
                 assert!(run.segment >= 1 && b.buffer.len() <= words_for(2 << 20) * 8);
                 datagrams += 1;
+                if let Some(rest) = run.rest {
+                    copied(&Datagram::new(&b.buffer, rest));
+                    lent += 1;
+                }
             }
             // Given up: the enemy comes again.
             b.inbox.tidy(Instant::from_ns(u64::MAX >> 1));
@@ -235,6 +280,7 @@ fn a_hostile_writer_harms_nobody() {
         is_over.store(true, Ordering::Relaxed);
     });
     assert!(datagrams > 0 && rings > 1, "{datagrams} datagrams of {rings} rings");
+    assert!(lent > 0, "no payload of {datagrams} datagrams was lent");
     send(&mut good, to, Via::Kernel(0), 2, 64);
     b.inbox = Inbox::default();
     assert_eq!(take(&mut b), [2]);

@@ -17,6 +17,7 @@ use srd::{Address, Arrival, Instant, PeerId, Reject};
 use super::far::Far;
 use super::{Block, Body, Lanes, OP_READ, OP_READ_CONFIRM, Part};
 use crate::counters::Counter;
+use crate::datagram::Payload;
 use crate::local_copy::copier;
 use crate::local_copy::pull::{PIECE_BYTES, PullError, PullId, Pulls, Who};
 use crate::local_copy::{CopyError, Sealer, Source, Stretch};
@@ -133,7 +134,7 @@ impl SrdSide {
     pub(in crate::side::srd) fn serve_write_local(
         &mut self,
         arrival: &Arrival,
-        payload: &[u8],
+        payload: Payload<'_>,
     ) -> Result<(), Reject> {
         let (block, source) = named(payload).ok_or(Reject::BadStatus)?;
         self.check_requester(arrival.peer)?;
@@ -173,7 +174,7 @@ impl SrdSide {
         &mut self,
         now: Instant,
         arrival: &Arrival,
-        payload: &[u8],
+        payload: Payload<'_>,
     ) -> Result<(), Reject> {
         let (block, source) = named(payload).ok_or(Reject::BadStatus)?;
         let opened = self.open(arrival.peer, &source);
@@ -254,7 +255,7 @@ impl SrdSide {
     /// for long, so a key that is good now was good then (SRD-10.9).
     pub(in crate::side::srd) fn serve_read_confirm(
         &mut self,
-        payload: &[u8],
+        payload: Payload<'_>,
     ) -> Result<(), Reject> {
         let (block, _) = Block::parse(payload).ok_or(Reject::BadStatus)?;
         let remote = (block.key, block.addr, block.total);
@@ -264,8 +265,8 @@ impl SrdSide {
 }
 
 /// The block of a message and where its bytes are.
-fn named(payload: &[u8]) -> Option<(Block, Source)> {
-    let (raw, rest) = payload.split_at_checked(Block::LEN)?;
+fn named(payload: Payload<'_>) -> Option<(Block, Source)> {
+    let (raw, rest) = payload.split_at(Block::LEN);
     let (block, _) = Block::parse(raw)?;
-    Some((block, Source::parse(rest)?))
+    Some((block, Source::parse(rest.bytes()?)?))
 }

@@ -24,6 +24,7 @@ mod unsolicited;
 use srd::{Instant, MsgId, PeerId};
 
 use super::SrdSide;
+use crate::datagram::Payload;
 use crate::framing::RDMA_BLOCK_BYTES;
 use crate::local_copy::Source;
 use crate::memory::Piece;
@@ -77,8 +78,8 @@ impl Block {
     pub(super) const LEN: usize = RDMA_BLOCK_BYTES;
 
     /// The block and the bytes behind it.
-    pub(super) fn parse(payload: &[u8]) -> Option<(Self, &[u8])> {
-        let (raw, rest) = payload.split_first_chunk::<{ Self::LEN }>()?;
+    pub(super) fn parse(payload: Payload<'_>) -> Option<(Self, Payload<'_>)> {
+        let (raw, rest) = payload.split_header::<{ Self::LEN }>()?;
         let word = |at: usize| u32::from_be_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
         let addr = u64::from(word(0)) << 32 | u64::from(word(4));
         let block = Self { addr, key: word(8), total: word(12), offset: word(16), tag: word(20) };
@@ -285,9 +286,13 @@ mod tests {
     fn block_survives_the_wire_and_bounds_its_bytes() {
         let block = Block { addr: u64::MAX - 9, key: 7, total: 100, offset: 90, tag: u32::MAX };
         let wire = [&block.emit()[..], &[1; 10]].concat();
-        assert_eq!(Block::parse(&wire), Some((block, &[1u8; 10][..])));
-        assert_eq!(Block::parse(&[&wire[..], &[1]].concat()), None, "beyond the operation");
-        assert_eq!(Block::parse(&wire[..23]), None);
+        let parse = |wire: &[u8]| {
+            let (block, bytes) = Block::parse(wire.into())?;
+            Some((block, bytes.bytes()?.to_vec()))
+        };
+        assert_eq!(parse(&wire), Some((block, vec![1; 10])));
+        assert_eq!(parse(&[&wire[..], &[1]].concat()), None, "beyond the operation");
+        assert_eq!(parse(&wire[..23]), None);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use super::{
     local,
 };
 use crate::counters::Counter;
+use crate::datagram::Payload;
 use crate::local_copy::Source;
-use crate::memory;
 use crate::request::{Remote, SendOp};
 use crate::side::srd::SrdSide;
 use crate::side::srd::address;
@@ -232,7 +232,7 @@ impl SrdSide {
     pub(in crate::side::srd) fn take_read_data(
         &mut self,
         arrival: &Arrival,
-        payload: &[u8],
+        payload: Payload<'_>,
     ) -> Result<(), Reject> {
         let (block, bytes) = Block::parse(payload).ok_or(Reject::BadStatus)?;
         let Some((index, slot)) = self.slot_of(block.tag, arrival) else { return Ok(()) };
@@ -248,7 +248,7 @@ impl SrdSide {
         let placed = target.and_then(|sge| {
             // It may have been deregistered meanwhile.
             let allowed = sge.len == 0 || self.shell.recv_mrs.allows(&sge, true);
-            let is_placed = allowed && memory::copy_in(sge.addr, bytes).is_ok();
+            let is_placed = allowed && bytes.copy_to(sge.addr).is_ok();
             if is_placed { Ok(sge) } else { Err(Status::LocalInvalidLkey) }
         });
         let Some(slot) = self.shell.sq.get_mut(index) else { return Ok(()) };
@@ -269,7 +269,7 @@ impl SrdSide {
     pub(in crate::side::srd) fn take_read_fail(
         &mut self,
         arrival: &Arrival,
-        payload: &[u8],
+        payload: Payload<'_>,
     ) -> Result<(), Reject> {
         let (block, _) = Block::parse(payload).ok_or(Reject::BadStatus)?;
         if let Some((index, slot)) = self.slot_of(block.tag, arrival) {

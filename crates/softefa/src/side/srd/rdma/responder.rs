@@ -8,8 +8,9 @@ use super::{
 };
 use crate::AHN_UNKNOWN;
 use crate::counters::Counter;
+use crate::datagram::Payload;
 use crate::local_copy::Source;
-use crate::memory::{self, Gone, Piece};
+use crate::memory::{Gone, Piece};
 use crate::mr::Right;
 use crate::side::srd::SrdSide;
 use crate::side::srd::socket_addr;
@@ -34,7 +35,7 @@ impl SrdSide {
     pub(in crate::side::srd) fn serve_write(
         &mut self,
         arrival: &Arrival,
-        payload: &[u8],
+        payload: Payload<'_>,
     ) -> Result<(), Reject> {
         let (block, bytes) = Block::parse(payload).ok_or(Reject::BadStatus)?;
         self.check_requester(arrival.peer)?;
@@ -45,7 +46,7 @@ impl SrdSide {
             self.shell.remote_mrs.remote(remote, Right::RemoteWrite).ok_or(Reject::BadAddress)?;
         }
         self.can_tell(arrival.flags)?;
-        let placed = memory::copy_in(block.addr + u64::from(block.offset), bytes);
+        let placed = bytes.copy_to(block.addr + u64::from(block.offset));
         placed.map_err(|Gone| Reject::BadAddress)?;
         self.shell.device.counters.add(Counter::RdmaWriteRecvBytes, bytes.len() as u64);
         self.tell_written(arrival, &block);
@@ -57,7 +58,7 @@ impl SrdSide {
         &mut self,
         now: Instant,
         arrival: &Arrival,
-        payload: &[u8],
+        payload: Payload<'_>,
     ) -> Result<(), Reject> {
         let (block, _) = Block::parse(payload).ok_or(Reject::BadStatus)?;
         self.check_requester(arrival.peer)?;
@@ -154,7 +155,7 @@ impl SrdSide {
         &mut self,
         now: Instant,
         arrival: &Arrival,
-        payload: &[u8],
+        payload: Payload<'_>,
     ) -> Result<(), Reject> {
         let (block, _) = Block::parse(payload).ok_or(Reject::BadStatus)?;
         let is_known = self
