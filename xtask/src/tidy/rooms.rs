@@ -32,6 +32,7 @@ const ROOMS: &[&str] = &[
     "progress",
     "mr",
     "memory",
+    "datagram",
     "own_memory",
     "local_copy",
     "config",
