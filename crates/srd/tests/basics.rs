@@ -64,7 +64,7 @@ fn one_silence_is_enough_while_one_path_lives() {
         assert!(pair.run_until_done(SECOND_NS));
         pair.faults.dead_paths = 0b1111 & !(1 << living);
         (500..540).for_each(|id| pair.send(0, id, 1000));
-        pair.run_ns(2 * u64::from(pair.config.rto_floor_ns) - 1);
+        pair.run_ns(2 * pair.config.rto_floor_ns - 1);
         // What asked over the two others that died is repeated later.
         let missing = 540 - pair.nodes[1].delivered.len();
         assert!(missing <= 2, "seed {seed}, all paths but {living} died: {missing} are missing");
