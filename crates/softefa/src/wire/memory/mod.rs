@@ -39,6 +39,10 @@ pub use segment::check;
 
 /// How long the socket is left alone beside rings. What comes there is rare and patient.
 const SOCKET_NS: u64 = 20_000;
+/// Runs that a full ring has at most: the socket waits for so many,
+const RUNS_MAX: u32 = 256;
+/// and the rings for so many trains.
+const TRAINS_MAX: u32 = 64;
 /// Empty datagrams taken at once.
 const NUDGES_MAX: usize = 16;
 
@@ -67,7 +71,20 @@ pub(super) struct MemoryWire {
     left: Vec<Packet>,
     impossible: Vec<Impossible>,
     socket_seen_at: Instant,
-    is_socket_busy: bool,
+    /// What may still be taken before it is the socket's turn; 0 while it is.
+    runs_left: u32,
+    /// What may still be taken from the socket while it is its turn.
+    trains_left: u32,
+    /// The program polls again, but what came while it slept is still in the socket.
+    is_waking: bool,
+}
+
+/// What came.
+enum Come {
+    /// Bytes of the buffer of [`UdpWire`].
+    Train(usize, SocketAddrV4),
+    /// In the buffer of the rings.
+    Taken(Taken),
 }
 
 impl MemoryWire {
@@ -90,7 +107,9 @@ impl MemoryWire {
             left: Vec::new(),
             impossible: Vec::new(),
             socket_seen_at: Instant::ZERO,
-            is_socket_busy: false,
+            runs_left: RUNS_MAX,
+            trains_left: TRAINS_MAX,
+            is_waking: false,
         }
     }
 
@@ -127,11 +146,49 @@ impl MemoryWire {
         }
     }
 
+    /// Takes what came in the order in which it was sent, as far as can be told (SRD-12.7): the rings until they are
+    /// empty, then the socket until it is, then the rings again.
+    #[inline]
+    fn next(&mut self, now: Instant) -> Option<Come> {
+        if self.runs_left > 0
+            && let Some(taken) = self.take(now)
+        {
+            self.runs_left -= 1;
+            return Some(Come::Taken(taken));
+        }
+        if !self.is_socket_due(now) {
+            return None;
+        }
+        if self.trains_left > 0
+            && let Some((len, from)) = self.fetch(now)
+        {
+            (self.runs_left, self.trains_left) = (0, self.trains_left - 1);
+            return Some(Come::Train(len, from));
+        }
+        self.end_turn_of_socket();
+        self.take(now).map(Come::Taken)
+    }
+
     fn is_socket_due(&self, now: Instant) -> bool {
-        self.inbox.is_empty()
+        self.runs_left == 0
+            || self.inbox.is_empty()
             || self.inbox.is_asleep()
-            || self.is_socket_busy
             || now.ns_since(self.socket_seen_at) >= SOCKET_NS
+    }
+
+    fn end_turn_of_socket(&mut self) {
+        (self.runs_left, self.trains_left) = (RUNS_MAX, TRAINS_MAX);
+        if self.is_waking {
+            self.is_waking = false;
+            self.inbox.wake();
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, now: Instant) -> Option<Taken> {
+        // A capture records them whole.
+        let headers = (!self.tap.is_on()).then(|| self.udp.layout());
+        self.inbox.take(now, headers, &mut self.buffer)
     }
 
     /// What the socket has; the bytes are in its buffer. Lets those in who wait at the door.
@@ -140,9 +197,7 @@ impl MemoryWire {
         self.outbox.tidy(now);
         self.inbox.tidy(now);
         for _ in 0..NUDGES_MAX {
-            let fetched = self.udp.fetch();
-            self.is_socket_busy = fetched.is_some();
-            let (len, from) = fetched?;
+            let (len, from) = self.udp.fetch()?;
             self.greet(now, *from.ip(), len);
             if len > 0 {
                 return Some((len, from));
@@ -197,14 +252,10 @@ impl Wire for MemoryWire {
     }
 
     fn receive(&mut self, now: Instant) -> Option<Run<'_>> {
-        if self.is_socket_due(now)
-            && let Some((len, from)) = self.fetch(now)
-        {
-            return Some(self.udp.run(len, from));
-        }
-        // A capture records them whole.
-        let headers = (!self.tap.is_on()).then(|| self.udp.layout());
-        let Taken { from, segment, rest } = self.inbox.take(now, headers, &mut self.buffer)?;
+        let Taken { from, segment, rest } = match self.next(now)? {
+            Come::Train(len, from) => return Some(self.udp.run(len, from)),
+            Come::Taken(taken) => taken,
+        };
         let run = Run { from, bytes: &mut self.buffer, segment, rest, is_memory: true };
         if self.tap.is_on() {
             self.tap.received(&run);
@@ -225,11 +276,12 @@ impl Wire for MemoryWire {
     }
 
     fn sleep(&mut self) -> bool {
+        self.is_waking = false;
         self.inbox.sleep()
     }
 
     fn wake(&mut self) {
-        self.inbox.wake();
+        self.is_waking = true;
     }
 
     fn has_rings(&self) -> bool {

@@ -63,8 +63,9 @@ fn take(at: &mut MemoryWire) -> Vec<u32> {
     while in_vain < 2 {
         let Some(run) = at.receive(NOW) else {
             in_vain += 1;
-            at.socket_seen_at = Instant::ZERO;
-            at.is_socket_busy = true;
+            if in_vain < 2 {
+                at.runs_left = 0;
+            }
             continue;
         };
         for head in run.bytes.chunks(run.segment) {
@@ -159,6 +160,44 @@ fn a_full_ring_leaves_the_rest_to_the_kernel() {
     assert_eq!(send(&mut a, to, Via::Path(0), 5, 8192).memory_pkts, 1, "there is room again");
 }
 
+/// SRD-12.7: a repetition that was answered before what it repeats made all of that count as lost.
+#[test]
+fn what_goes_through_the_kernel_overtakes_no_ring() {
+    let (mut a, mut b, to) = linked();
+    (0..250).for_each(|i| assert_eq!(send(&mut a, to, Via::Path(0), i, 8000).memory_pkts, 1));
+    send(&mut a, to, Via::Kernel(0), 250, 8000);
+    assert_eq!(take(&mut b), (0..=250).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_came_before_a_sleeper_wakes_is_taken_first() {
+    let (mut a, mut b, to) = linked();
+    let via = Via::Path(0);
+    assert_eq!(send(&mut a, to, via, 0, 64).memory_pkts, 1);
+    b.sleep();
+    (1..20).for_each(|i| assert_eq!(send(&mut a, to, via, i, 64).memory_pkts, 0));
+    b.wake();
+    assert_eq!(send(&mut a, to, via, 20, 64).memory_pkts, 0, "the socket has older ones");
+    assert_eq!(take(&mut b), (0..=20).collect::<Vec<_>>());
+    assert_eq!(send(&mut a, to, via, 21, 64).memory_pkts, 1);
+}
+
+/// What never ends in one of both does not keep the other from its turn.
+#[test]
+fn rings_and_socket_take_turns() {
+    let (mut a, mut b, to) = linked();
+    let mut got = Vec::new();
+    send(&mut a, to, Via::Kernel(0), 1_000_000, 64);
+    for i in 0..2 * RUNS_MAX {
+        send(&mut a, to, Via::Path(0), i, 8000);
+        got.extend(
+            b.receive(NOW)
+                .map(|run| UdRepr::parse(&run.bytes[..UdRepr::LEN], run.len()).unwrap().imm),
+        );
+    }
+    assert!(got.contains(&1_000_000), "{} runs and none from the socket", got.len());
+}
+
 /// A sleeper is woken by its socket; what was put into the ring before it slept is found (SRD-12.5).
 #[test]
 fn sleepers_are_reached_through_the_kernel() {
@@ -170,6 +209,7 @@ fn sleepers_are_reached_through_the_kernel() {
     assert_eq!(send(&mut a, to, Via::Path(0), 2, 64).memory_pkts, 0);
     assert_eq!(take(&mut b), [2]);
     b.wake();
+    assert_eq!(take(&mut b), []);
     assert_eq!(send(&mut a, to, Via::Path(0), 3, 64).memory_pkts, 1);
     assert_eq!(take(&mut b), [3]);
 }
