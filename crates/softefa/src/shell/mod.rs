@@ -77,6 +77,8 @@ pub(crate) struct Shell {
     last_ahn: LastAhn,
     pub(crate) last_turn: Instant,
     has_received: bool,
+    /// Turns since one that has read all there was.
+    unread_turns: u32,
     /// Datagrams that were nobody's.
     pub(crate) useless: u64,
     sends: Tally,
@@ -151,6 +153,7 @@ impl Shell {
             last_ahn: LastAhn { addr: unspecified, generation: u64::MAX, ahn: AHN_UNKNOWN },
             last_turn: host::now(),
             has_received: false,
+            unread_turns: 0,
             useless: 0,
             sends: Tally::default(),
             trace: device.tracer(qpn),

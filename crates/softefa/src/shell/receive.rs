@@ -22,6 +22,9 @@ const RUNS_PER_TURN: usize = 16;
 /// turn answers it with as few messages, and bursts that have become short stay short.
 const STREAM_BYTES: usize = 4096;
 
+/// Whoever always finds more to read waits no longer than so many turns for an end of it.
+const UNREAD_TURNS_MAX: u32 = 64;
+
 /// What one turn has received.
 #[derive(Default)]
 struct Received {
@@ -60,9 +63,12 @@ pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
     let is_streaming = side.is_streaming();
     let mut received = Received::default();
     let mut lender = Lender::new(side);
-    while received.runs < RUNS_PER_TURN
-        && let Some(mut run) = lender.wire.receive(now)
-    {
+    let mut has_read_all = false;
+    while received.runs < RUNS_PER_TURN {
+        let Some(mut run) = lender.wire.receive(now) else {
+            has_read_all = true;
+            break;
+        };
         let len = run.len();
         received.runs += 1;
         let pkts = run.bytes.len().div_ceil(run.segment) as u64;
@@ -84,6 +90,7 @@ pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
     drop(lender);
     let shell = side.shell_mut();
     shell.has_received = received.runs > 0;
+    shell.unread_turns = if has_read_all { 0 } else { shell.unread_turns + 1 };
     shell.count_received(&received);
     if !shell.notices.is_empty() {
         shell.send_notices(now);
@@ -116,6 +123,17 @@ impl Shell {
         self.last_turn = now;
         self.holding.note_turn(now, is_polled, self.unpolled.taken());
         self.count_sends();
+    }
+
+    /// Nothing is known to have come that was not looked at. What is still to be read may be the answer that a timer
+    /// misses, or the last one of a peer that is gone by now.
+    pub(crate) fn has_read_all(&self) -> bool {
+        self.unread_turns == 0 || self.unread_turns >= UNREAD_TURNS_MAX
+    }
+
+    /// The next turn looks wherever something may have come.
+    pub(crate) fn look_everywhere(&mut self) {
+        self.wire.look_everywhere();
     }
 
     fn count_received(&self, received: &Received) {

@@ -169,6 +169,10 @@ impl Wire for Faulty {
         self.inner.has_rings()
     }
 
+    fn look_everywhere(&mut self) {
+        self.inner.look_everywhere();
+    }
+
     fn leave_rings(&mut self) {
         self.inner.leave_rings();
     }

@@ -127,6 +127,9 @@ pub(crate) trait Wire: Send {
         false
     }
 
+    /// The next [`Wire::receive`] looks wherever something may have come.
+    fn look_everywhere(&mut self) {}
+
     /// From now on everything goes through the kernel.
     fn leave_rings(&mut self) {}
 }

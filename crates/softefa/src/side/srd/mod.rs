@@ -37,6 +37,8 @@ const PEERS_MAX: usize = 16_384;
 const LOOPBACK: std::ops::Range<u64> = 0x7F00_0000..0x8000_0000;
 /// Refused datagrams are looked for this often at most while nobody answers.
 const COLLECT_NS: u64 = 1_000_000;
+/// Whose timer is so late has been away, and reads what came meanwhile before it draws conclusions.
+const LATE_NS: u64 = 1_000_000;
 /// A message for a posted receive.
 const OP_SEND: u8 = 0;
 /// Has the message arrived whose bytes its sender has no more? Never taken as new (SRD-6.7).
@@ -56,6 +58,8 @@ pub(super) struct SrdSide {
     again: Vec<u8>,
     /// How WRITEs with immediate are received.
     write_recv: rdma::WriteRecv,
+    /// Refusals wait until all was read that came before them.
+    has_looked: bool,
     /// When the latest message was accepted, whose acknowledgement may have to be repeated.
     last_accepted: Option<Instant>,
     answering: Answering,
@@ -77,6 +81,7 @@ impl SrdSide {
             header: None,
             again: Vec::new(),
             write_recv: rdma::WriteRecv::new(init.unsolicited_write_recv, init.recv_cq_depth),
+            has_looked: false,
             last_accepted: None,
             answering: Answering::default(),
             last_collection: Instant::ZERO,
@@ -87,7 +92,11 @@ impl SrdSide {
 
     /// Timers and refused datagrams.
     fn expire(&mut self, now: Instant) {
-        let is_due = self.endpoint.poll_timeout().is_some_and(|at| at <= now);
+        let due = self.endpoint.poll_timeout().filter(|&at| at <= now);
+        let is_due = due.is_some();
+        if due.is_some_and(|at| now.ns_since(at) >= LATE_NS) && !self.shell.has_read_all() {
+            return;
+        }
         // Before a timer draws conclusions: somebody may have said why nobody answers. Not for
         // each acknowledgement's timer, because looking costs a system call per path.
         if is_due

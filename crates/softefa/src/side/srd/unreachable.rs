@@ -13,9 +13,22 @@ impl SrdSide {
     /// Ends what was sent to ports that the peer's kernel says are closed (SRD-3.7, SRD-11.8).
     #[inline]
     pub(super) fn take_refusals(&mut self, now: Instant) {
-        if self.paths.has_refusals() {
+        if self.paths.has_refusals() && self.has_looked_everywhere() {
             self.take_some_refusals(now);
         }
+    }
+
+    /// Who is gone now may have answered before: that is read first.
+    #[cold]
+    fn has_looked_everywhere(&mut self) -> bool {
+        if !self.has_looked {
+            self.has_looked = true;
+            self.shell.look_everywhere();
+            return false;
+        }
+        let is_over = self.shell.has_read_all();
+        self.has_looked = !is_over;
+        is_over
     }
 
     #[cold]

@@ -75,6 +75,8 @@ pub(super) struct MemoryWire {
     runs_left: u32,
     /// What may still be taken from the socket while it is its turn.
     trains_left: u32,
+    /// The socket is not to be left alone.
+    is_hurried: bool,
     /// The program polls again, but what came while it slept is still in the socket.
     is_waking: bool,
 }
@@ -109,6 +111,7 @@ impl MemoryWire {
             socket_seen_at: Instant::ZERO,
             runs_left: RUNS_MAX,
             trains_left: TRAINS_MAX,
+            is_hurried: false,
             is_waking: false,
         }
     }
@@ -170,7 +173,8 @@ impl MemoryWire {
     }
 
     fn is_socket_due(&self, now: Instant) -> bool {
-        self.runs_left == 0
+        self.is_hurried
+            || self.runs_left == 0
             || self.inbox.is_empty()
             || self.inbox.is_asleep()
             || now.ns_since(self.socket_seen_at) >= SOCKET_NS
@@ -194,6 +198,7 @@ impl MemoryWire {
     /// What the socket has; the bytes are in its buffer. Lets those in who wait at the door.
     fn fetch(&mut self, now: Instant) -> Option<(usize, SocketAddrV4)> {
         self.socket_seen_at = now;
+        self.is_hurried = false;
         self.outbox.tidy(now);
         self.inbox.tidy(now);
         for _ in 0..NUDGES_MAX {
@@ -286,6 +291,10 @@ impl Wire for MemoryWire {
 
     fn has_rings(&self) -> bool {
         !self.inbox.is_empty()
+    }
+
+    fn look_everywhere(&mut self) {
+        self.is_hurried = true;
     }
 
     fn leave_rings(&mut self) {
