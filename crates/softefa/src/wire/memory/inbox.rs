@@ -15,9 +15,9 @@ const RINGS_MAX: usize = 64;
 /// Bytes of equal datagrams that are taken together.
 const RUN_BYTES_MAX: usize = 16 << 10;
 const RUN_DATAGRAMS_MAX: usize = 32;
-/// Datagrams this long are lent where they lie, but for their headers,
+/// Datagrams this long are lent where they lie, but for their headers.
 const LENT_BYTES_MIN: usize = 2048;
-/// which are not longer than this.
+/// Headers are not longer than this.
 const HEADERS_BYTES_MAX: usize = srd::HEADER_MAX + RDMA_BLOCK_BYTES;
 /// A ring in which nothing came for so long is given up; its writer does so before.
 const IDLE_NS: u64 = 30_000_000_000;

@@ -39,9 +39,9 @@ pub use segment::check;
 
 /// How long the socket is left alone beside rings. What comes there is rare and patient.
 const SOCKET_NS: u64 = 20_000;
-/// Runs that a full ring has at most: the socket waits for so many,
+/// The socket waits for so many runs, which a full ring has at most.
 const RUNS_MAX: u32 = 256;
-/// and the rings for so many trains.
+/// The rings wait for so many trains of the socket.
 const TRAINS_MAX: u32 = 64;
 /// Empty datagrams taken at once.
 const NUDGES_MAX: usize = 16;
