@@ -33,8 +33,7 @@ pub(super) fn more(
     after.iter().filter_map(surplus).collect()
 }
 
-/// Takes the door of queue pair `qpn` out of what is too much, if it is open: peers of this machine hand rings in there,
-/// and it belongs to the queue pair for as long as that lives.
+/// Takes the open door of queue pair `qpn` out of what is too much. It belongs to the queue pair as long as that lives.
 pub(super) fn leave_out_door(more: &mut BTreeMap<String, u64>, addr: &Ipv4Addr, qpn: u16) {
     let name = format!("@softefa-1-{addr}:{qpn}");
     let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
