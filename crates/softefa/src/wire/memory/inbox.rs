@@ -17,7 +17,9 @@ const RUN_BYTES_MAX: usize = 16 << 10;
 const RUN_DATAGRAMS_MAX: usize = 32;
 /// Datagrams this long are lent where they lie, but for their headers.
 const LENT_BYTES_MIN: usize = 2048;
-/// Headers are not longer than this.
+/// Most headers are not longer than this.
+const HEADERS_BYTES: usize = 128;
+/// No headers are longer than this.
 const HEADERS_BYTES_MAX: usize = srd::HEADER_MAX + RDMA_BLOCK_BYTES;
 /// A ring in which nothing came for so long is given up; its writer does so before.
 const IDLE_NS: u64 = 30_000_000_000;
@@ -192,12 +194,13 @@ impl In {
     /// Copies the headers of a datagram only; `None` when that is not enough.
     #[inline]
     fn lend(&mut self, found: Found, layout: Layout, out: &mut Vec<u8>) -> Option<Taken> {
-        self.segment.read(found.word, HEADERS_BYTES_MAX, out);
-        let Some(segment) = layout.covered_len(out) else {
+        let segment = [HEADERS_BYTES, HEADERS_BYTES_MAX].into_iter().find_map(|len| {
             out.clear();
-            return None;
-        };
-        out.truncate(segment);
+            self.segment.read(found.word, len, out);
+            layout.covered_len(out)
+        });
+        out.truncate(segment.unwrap_or(0));
+        let segment = segment?;
         self.lent = Some(found);
         let rest = self.segment.piece(found.word, segment, found.len - segment);
         Some(Taken { from: self.from, segment, rest: Some(rest) })
