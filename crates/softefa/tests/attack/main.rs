@@ -3,7 +3,8 @@
 //!
 //! `make attack` sends ten million datagrams at each kind of traffic and prints a table. Another
 //! seed: `SOFTEFA_SEED`; so many datagrams: `SOFTEFA_ATTACK_DATAGRAMS`;
-//! one kind of traffic: `SOFTEFA_ATTACK_TRAFFIC=send`, `rdma` or `ud`.
+//! one kind of traffic: `SOFTEFA_ATTACK_TRAFFIC=send`, `rdma` or `ud`; one mode: `SOFTEFA_ATTACK_MODE=clear`,
+//! `sealed`, `udp` or `memory`.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -24,7 +25,7 @@ use std::time::Duration;
 use attacker::{Deeds, Orders, Style};
 use softefa::counters::Counter;
 use softefa::seal::SealKey;
-use softefa::{CompletionOp, Config, QpKind};
+use softefa::{CompletionOp, Config, QpKind, WireChoice};
 use table::{Rate, Row, resident_bytes};
 use victims::{Traffic, Victims};
 
@@ -179,18 +180,20 @@ impl Counts {
     }
 }
 
-/// How datagrams are protected. Sealed ones where the device seals, which has a count of its own.
+/// How datagrams are protected, and what carries them.
 fn modes() -> Vec<(&'static str, Config)> {
-    let mut modes = vec![("clear", Config::default())];
-    if Counter::ALL.iter().any(|counter| counter.name() == "rx_seal_errors") {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("key");
-        let bytes: Vec<u8> = (0..32).map(|i| i ^ 0x5A).collect();
-        std::fs::write(&path, bytes).expect("a key file");
-        let key = SealKey::read(&path).expect("a key");
-        modes.push(("sealed", Config { key: Some(key), ..Config::default() }));
-    }
-    modes
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("key");
+    let bytes: Vec<u8> = (0..32).map(|i| i ^ 0x5A).collect();
+    std::fs::write(&path, bytes).expect("a key file");
+    let key = SealKey::read(&path).expect("a key");
+    let mode = |wire, key| Config { wire, key, ..Config::default() };
+    vec![
+        ("clear, UDP", mode(WireChoice::Udp, None)),
+        ("clear, memory", mode(WireChoice::Auto, None)),
+        ("sealed, UDP", mode(WireChoice::Udp, Some(key.clone()))),
+        ("sealed, memory", mode(WireChoice::Auto, Some(key))),
+    ]
 }
 
 #[test]
@@ -216,7 +219,9 @@ fn nothing_a_stranger_sends_is_taken() {
         (Traffic::Send, Style::Guesses { is_ud: false }),
         (Traffic::Ud, Style::Guesses { is_ud: true }),
     ];
-    for (mode, config) in modes() {
+    let mode_wanted = std::env::var("SOFTEFA_ATTACK_MODE").unwrap_or_default().to_lowercase();
+    let modes = modes().into_iter().filter(|(mode, _)| mode.to_lowercase().contains(&mode_wanted));
+    for (mode, config) in modes {
         for (traffic, style) in kinds.into_iter().filter(|(traffic, _)| is_wanted(traffic)) {
             let (config, place) = (config.clone(), rows.len() as u32 + 1);
             let attack = Attack { traffic, style, mode, config, datagrams, seed, place, calm };
