@@ -9,11 +9,21 @@ use crate::wire::{DataRepr, DropRange, Flags, Header, Kind};
 use crate::{Address, DropReason, HEADER_MAX, Instant, PSN_WINDOW, PathId, Psn, Status, Transmit};
 use std::collections::VecDeque;
 
-const INTERVAL_NS: u64 = 1_000_000;
-/// Answers of each kind that may wait, and as many per interval. RESETs end all that is in flight;
-/// a job of thousands that starts needs a challenge for each.
-const RESETS_MAX: usize = 16;
-const OTHERS_MAX: usize = 256;
+/// How many answers of a kind there are.
+#[derive(Clone, Copy, Debug)]
+struct Allowance {
+    /// At once, and waiting to be sent.
+    burst: usize,
+    /// Time in which one more is earned. An answer costs a system call: who asks without end must not
+    /// take the time of live traffic.
+    interval_ns: u64,
+}
+
+/// RESETs end all that is in flight.
+const RESETS: Allowance = Allowance { burst: 16, interval_ns: 500_000 };
+const REFUSALS: Allowance = Allowance { burst: 256, interval_ns: 500_000 };
+/// A job of thousands that starts needs a challenge for each, also while others guess keys.
+const CHALLENGES: Allowance = Allowance { burst: 256, interval_ns: 4_000 };
 
 #[derive(Clone, Copy, Debug)]
 enum Answer {
@@ -37,7 +47,22 @@ struct Entry {
 #[derive(Debug, Default)]
 struct Queue {
     entries: VecDeque<Entry>,
-    asked: usize,
+    /// When all of the burst will have been earned again.
+    full_at: Instant,
+}
+
+impl Queue {
+    /// Whether one more may be answered now; if so, it counts.
+    fn spend(&mut self, now: Instant, allowance: Allowance) -> bool {
+        let Allowance { burst, interval_ns } = allowance;
+        let start = self.full_at.max(now);
+        let may =
+            self.entries.len() < burst && start.ns_since(now) <= (burst as u64 - 1) * interval_ns;
+        if may {
+            self.full_at = start.plus_ns(interval_ns);
+        }
+        may
+    }
 }
 
 /// Answers to strangers, limited in rate so that nobody can make us flood a third party.
@@ -46,7 +71,6 @@ pub(super) struct Answers {
     resets: Queue,
     refused: Queue,
     challenges: Queue,
-    interval_start: Instant,
     waiting: usize,
 }
 
@@ -58,24 +82,17 @@ impl Answers {
 
     /// False when too many have asked.
     fn ask(&mut self, now: Instant, entry: Entry) -> bool {
-        if now.ns_since(self.interval_start) >= INTERVAL_NS {
-            self.interval_start = now;
-            for queue in [&mut self.resets, &mut self.refused, &mut self.challenges] {
-                queue.asked = 0;
-            }
-        }
-        let (queue, max) = match entry.answer {
-            Answer::Reset => (&mut self.resets, RESETS_MAX),
-            Answer::Refused(_) => (&mut self.refused, OTHERS_MAX),
-            Answer::Challenge(_) => (&mut self.challenges, OTHERS_MAX),
+        let (queue, allowance) = match entry.answer {
+            Answer::Reset => (&mut self.resets, RESETS),
+            Answer::Refused(_) => (&mut self.refused, REFUSALS),
+            Answer::Challenge(_) => (&mut self.challenges, CHALLENGES),
         };
         if queue.entries.iter_mut().any(|waiting| waiting.covers(&entry)) {
             return true;
         }
-        if queue.asked >= max || queue.entries.len() >= max {
+        if !queue.spend(now, allowance) {
             return false;
         }
-        queue.asked += 1;
         queue.entries.push_back(entry);
         self.waiting += 1;
         true
