@@ -9,6 +9,7 @@ mod hw_counters;
 mod sealed;
 mod top;
 mod trace;
+mod wires;
 mod wireshark;
 
 /// A stream of messages for longer than a test takes; the test ends it.
