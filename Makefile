@@ -47,14 +47,17 @@ scenarios: ## Every scenario of netsim with all its seeds beside its bounds; wri
 	@$(BIN)/netsim check scenarios/*.toml scenarios/heldout/*.toml --beside 11..13 \
 	    --markdown docs/SCENARIOS.md --force
 
-consumers: setup build ## Every consumer in every size, depth and fault, and sealed in a few; writes docs/CONSUMERS.md
+consumers: setup build ## Every consumer on both wires in every size, depth and fault, and sealed in a few; writes docs/CONSUMERS.md
 	@.ci/setup consumers
 	@mkdir -p target/consumers && rm -f $(RECORD)
-	@status=0; SOFTEFA_MATRIX=long SOFTEFA_RECORD=$(RECORD) $(CARGO) test --release -p softefa-cli \
-	    --test consumers -- --test-threads=1 --nocapture || status=$$?; \
-	  (umask 077 && head -c 32 /dev/urandom > target/consumers/key); \
-	  SOFTEFA_KEY_FILE=$(CURDIR)/target/consumers/key $(CARGO) test --release -p softefa-cli \
-	    --test consumers -- --test-threads=1 --nocapture || status=$$?; \
+	@(umask 077 && head -c 32 /dev/urandom > target/consumers/key)
+	@status=0; \
+	  for wire in auto udp; do \
+	    SOFTEFA_WIRE=$$wire SOFTEFA_MATRIX=long SOFTEFA_RECORD=$(RECORD) $(CARGO) test --release -p softefa-cli \
+	      --test consumers -- --test-threads=1 --nocapture || status=$$?; \
+	    SOFTEFA_WIRE=$$wire SOFTEFA_KEY_FILE=$(CURDIR)/target/consumers/key $(CARGO) test --release -p softefa-cli \
+	      --test consumers -- --test-threads=1 --nocapture || status=$$?; \
+	  done; \
 	  $(CARGO) xtask consumers $(RECORD) && exit $$status
 
 slurm: setup ## Ranks of efa-bench under Debian's Slurm, started on this machine in a folder of its own

@@ -17,6 +17,9 @@ struct Record {
     what: String,
     /// As `--fault` takes them; empty for none.
     faults: String,
+    /// As `--wire` takes it; empty for the default.
+    #[serde(default)]
+    wire: String,
     /// `passed`, `failed` or `not run`.
     result: String,
     note: String,
@@ -34,6 +37,12 @@ impl Record {
             .map(|name| self.counter(name))
             .iter()
             .sum()
+    }
+
+    /// How many of the packets sent went through memory.
+    fn percent_in_memory(&self) -> String {
+        let [all, in_memory] = ["tx_pkts", "tx_memory_pkts"].map(|name| self.counter(name) as f64);
+        if all > 0.0 { format!("{:.0}", 100.0 * in_memory / all) } else { String::new() }
     }
 
     fn verdict(&self) -> String {
@@ -56,7 +65,15 @@ fn parse(text: &str) -> Result<Vec<Record>> {
     let line = |(number, line): (usize, &str)| {
         serde_json::from_str(line).with_context(|| format!("line {}: {line}", number + 1))
     };
-    let mut records = text.lines().enumerate().map(line).collect::<Result<Vec<_>>>()?;
+    let mut records: Vec<Record> = Vec::new();
+    for record in text.lines().enumerate().map(line) {
+        let record: Record = record?;
+        // What cannot be run cannot be run on either wire.
+        let is_same = |other: &Record| other.result == "not run" && other.what == record.what;
+        if record.result != "not run" || !records.iter().any(is_same) {
+            records.push(record);
+        }
+    }
     records.sort_by_key(consumer);
     Ok(records)
 }
@@ -83,8 +100,9 @@ fn render(records: &[Record], system: &str) -> String {
              Written by `make consumers`; do not edit."
                 .to_owned(),
             "Each case is two processes or more, checks what the program printed and its exit \
-             code, and asserts that the device's own counters moved. *sent* is what the device was \
-             given to SEND, READ and WRITE; *repeated* counts packets sent again."
+             code, and asserts that the device's own counters moved. All run twice: on the default wire, which is \
+             memory between processes of one machine, and over UDP. *sent* is what the device was given to SEND, READ \
+             and WRITE; *in memory* is the part of the packets that took no socket; *repeated* counts packets sent again."
                 .to_owned(),
         ],
         facts: vec![
@@ -121,35 +139,52 @@ fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     })
 }
 
-/// One row per case: what it did without faults, and what with them.
+/// One row per case and wire: what it did without faults, and what with them.
 fn section(title: &str, records: &[&Record]) -> Section {
-    let columns =
-        ["case", "result", "with faults", "note", "s", "sent, MB", "s with faults", "repeated"];
-    let mut table = Table::new("cases", &columns, 4);
+    let columns = [
+        "case",
+        "wire",
+        "result",
+        "with faults",
+        "note",
+        "s",
+        "sent, MB",
+        "in memory, %",
+        "s with faults",
+        "repeated",
+    ];
+    let mut table = Table::new("cases", &columns, 5);
     for what in distinct(records.iter().map(|record| record.what.as_str())) {
-        let with = |faulty: bool| {
-            let mut cases = records.iter().filter(|record| record.what == what);
-            cases.rfind(|record| record.faults.is_empty() != faulty).copied()
-        };
-        table.push(row(what, with(false), with(true)));
+        let of_case: Vec<&Record> =
+            records.iter().filter(|record| record.what == what).copied().collect();
+        for wire in distinct(of_case.iter().map(|record| record.wire.as_str())) {
+            let with = |faulty: bool| {
+                let mut cases = of_case.iter().filter(|record| record.wire == wire);
+                cases.rfind(|record| record.faults.is_empty() != faulty).copied()
+            };
+            table.push(row(what, wire, with(false), with(true)));
+        }
     }
     Section { title: title.to_owned(), tables: vec![table], ..Section::default() }
 }
 
-fn row(what: &str, plain: Option<&Record>, faulty: Option<&Record>) -> Vec<String> {
+fn row(what: &str, wire: &str, plain: Option<&Record>, faulty: Option<&Record>) -> Vec<String> {
     let cell = |record: Option<&Record>, of: &dyn Fn(&Record) -> String| {
         record.filter(|record| record.result != "not run").map(of).unwrap_or_default()
     };
     let seconds = |record: &Record| format!("{:.1}", record.seconds);
     let notes = [plain, faulty].into_iter().flatten().map(|record| record.note.as_str());
     let notes = distinct(notes.filter(|note| !note.is_empty()));
+    let wire = if wire.is_empty() { "auto" } else { wire };
     vec![
         what.to_owned(),
+        cell(plain.or(faulty), &|_| wire.to_owned()),
         plain.map(Record::verdict).unwrap_or_default(),
         faulty.map(Record::verdict).unwrap_or_default(),
         notes.join("; "),
         cell(plain, &seconds),
         cell(plain, &|record| format!("{:.1}", record.sent_bytes() as f64 / 1e6)),
+        cell(plain, &Record::percent_in_memory),
         cell(faulty, &seconds),
         cell(faulty, &|record| record.counter("retrans_pkts").to_string()),
     ]
@@ -160,10 +195,17 @@ mod tests {
     use super::*;
 
     fn record(what: &str, faults: &str, result: &str) -> String {
-        let counters = serde_json::json!({ "send_bytes": 2_500_000, "retrans_pkts": 7 });
+        record_of_wire(what, faults, result, "")
+    }
+
+    fn record_of_wire(what: &str, faults: &str, result: &str, wire: &str) -> String {
+        let in_memory = if wire == "udp" { 0 } else { 30 };
+        let counters = serde_json::json!({
+            "send_bytes": 2_500_000, "retrans_pkts": 7, "tx_pkts": 40, "tx_memory_pkts": in_memory,
+        });
         let record = serde_json::json!({
             "consumer": "perftest", "version": "4.5", "origin": "Debian", "what": what,
-            "faults": faults, "result": result, "note": "", "seconds": 1.25, "counters": counters,
+            "faults": faults, "wire": wire, "result": result, "note": "", "seconds": 1.25, "counters": counters,
         });
         record.to_string()
     }
@@ -173,14 +215,28 @@ mod tests {
         let lines = [record("a", "", "passed"), record("a", "loss=1%", "failed")];
         let text = render(&parse(&lines.join("\n")).unwrap(), "here");
         assert!(text.contains("## perftest 4.5 (Debian)"), "{text}");
-        assert!(text.contains("| a | passed | **failed** |  | 1.2 | 2.5 | 1.2 | 7 |"), "{text}");
+        assert!(
+            text.contains("| a | auto | passed | **failed** |  | 1.2 | 2.5 | 75 | 1.2 | 7 |"),
+            "{text}"
+        );
         assert!(text.contains("* failed: 1\n* passed: 1\n"), "{text}");
     }
 
     #[test]
+    fn each_wire_has_a_row() {
+        let records = ["auto", "udp"].map(|wire| record_of_wire("a", "", "passed", wire));
+        let text = render(&parse(&records.join("\n")).unwrap(), "here");
+        assert!(text.contains("| a | auto | passed |  |  | 1.2 | 2.5 | 75 |  |  |"), "{text}");
+        assert!(text.contains("| a | udp | passed |  |  | 1.2 | 2.5 | 0 |  |  |"), "{text}");
+    }
+
+    #[test]
     fn what_was_not_run_has_no_figures() {
-        let text = render(&parse(&record("b", "", "not run")).unwrap(), "here");
-        assert!(text.contains("| b | not run |  |  |  |  |  |  |"), "{text}");
+        let records = ["auto", "udp"].map(|wire| record_of_wire("b", "", "not run", wire));
+        let text = render(&parse(&records.join("\n")).unwrap(), "here");
+        let row = "| b |  | not run |  |  |  |  |  |  |  |";
+        assert_eq!(text.matches(row).count(), 1, "{text}");
+        assert!(text.contains("* not run: 1"), "{text}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::harness::record::{Case, Consumer, FAULTS};
-use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive};
+use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive, rdma_on_the_wire};
 use crate::pypi;
 
 const VERSION: &str = "2026.10.22";
@@ -24,7 +24,7 @@ fn transfers_between_processes() {
     let consumer = Consumer::new("efa", VERSION, "PyPI");
     for faults in ["", FAULTS] {
         let mut case = Case::new(&consumer, "SEND, RDMA READ and WRITE of two processes", faults);
-        let outcome = run(&case.session("--wire-only"));
+        let outcome = run(&case.session(rdma_on_the_wire()));
         case.add(&outcome);
         outcome.assert_clean();
         outcome.assert_moved(Directions::Both);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::harness::record::{Case, Consumer, FAULTS};
-use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive};
+use crate::harness::{Directions, LIMIT, Outcome, Session, exclusive, rdma_on_the_wire};
 use crate::{pypi, wheels};
 
 const VERSION: &str = "1.5.1";
@@ -45,7 +45,7 @@ fn memory_is_written_read_and_told_of() {
     for faults in ["", FAULTS] {
         let what = "WRITE, READ and notifications of two agents, UCX 1.23 srd";
         let mut case = Case::new(&consumer(), what, faults);
-        let outcome = run(case.session("--wire-only"), "");
+        let outcome = run(case.session(rdma_on_the_wire()), "");
         case.add(&outcome);
         outcome.assert_clean();
         outcome.assert_moved(Directions::Both);
@@ -94,7 +94,7 @@ fn memory_is_written_and_read_through_libfabric() {
     for faults in ["", FAULTS] {
         let what = "WRITE, READ and notifications of two agents, libfabric 2.5.1 efa";
         let mut case = Case::new(&consumer, what, faults);
-        let session = case.session("--wire-only").with_env(&env);
+        let session = case.session(rdma_on_the_wire()).with_env(&env);
         let outcome = run_with(&venv.join("bin/python"), session, "");
         case.add(&outcome);
         outcome.assert_clean();
@@ -124,8 +124,8 @@ fn two_devices_share_the_load() {
         return;
     }
     let mut case = Case::new(&consumer(), "the same over two devices", "");
-    let rails = "--wire-only --device rdmap0s6=127.0.0.1 --device rdmap1s6=127.0.0.2";
-    let outcome = run(case.session(rails), "");
+    let rails = "--device rdmap0s6=127.0.0.1 --device rdmap1s6=127.0.0.2";
+    let outcome = run(case.session(&format!("{} {rails}", rdma_on_the_wire())), "");
     case.add(&outcome);
     outcome.assert_clean();
     for device in ["rdmap0s6", "rdmap1s6"] {
@@ -145,7 +145,7 @@ fn death_of_the_target_is_told() {
         return;
     }
     let mut case = Case::new(&consumer(), "the target is killed, and the initiator told", "");
-    let outcome = run(case.session("--wire-only"), "kill");
+    let outcome = run(case.session(rdma_on_the_wire()), "kill");
     case.add(&outcome);
     assert_eq!(outcome.code, 0, "{outcome}");
     assert!(outcome.stdout.contains("heard of the death"), "{outcome}");

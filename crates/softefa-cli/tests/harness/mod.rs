@@ -99,6 +99,17 @@ pub(crate) fn is_sealed() -> bool {
     std::env::var_os("SOFTEFA_KEY_FILE").is_some_and(|path| !path.is_empty())
 }
 
+/// The wire of all programs of these tests, which inherit the variable; empty when it is theirs to choose.
+pub(crate) fn wire() -> String {
+    std::env::var("SOFTEFA_WIRE").unwrap_or_default()
+}
+
+/// Options that put the bytes of RDMA on the wire even where they could be copied from memory to memory,
+/// unless the wire is given.
+pub(crate) fn rdma_on_the_wire() -> &'static str {
+    if wire().is_empty() { "--wire-only" } else { "" }
+}
+
 /// What counts damaged datagrams.
 pub(crate) fn damage_counter() -> &'static str {
     if is_sealed() { "rx_seal_errors" } else { "rx_crc_errors" }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use super::{Outcome, Session};
+use super::{Outcome, Session, wire};
 
 /// The mix of faults that no consumer of a reliable queue pair may notice.
 pub(crate) const FAULTS: &str = "loss=1%,reorder=20%,dup=1%,seed=1";
@@ -109,10 +109,14 @@ impl Case {
     /// The case holds.
     ///
     /// # Panics
-    /// The device did not move a packet, or [`FAULTS`] provoked nothing.
+    /// The device did not move a packet, or one through memory though the wire is UDP, or [`FAULTS`] provoked
+    /// nothing.
     #[track_caller]
     pub(crate) fn pass(mut self) {
         assert!(self.counter("tx_pkts") > 0, "{}: the device sent nothing", self.what);
+        if wire() == "udp" {
+            assert_eq!(self.counter("tx_memory_pkts"), 0, "{}: not over UDP", self.what);
+        }
         if self.faults == FAULTS {
             for name in PROVOKED {
                 assert!(self.counter(name) > 0, "{}: {name} stayed 0 under faults", self.what);
@@ -143,6 +147,7 @@ impl Case {
             "origin": self.consumer.origin,
             "what": self.what,
             "faults": self.faults,
+            "wire": wire(),
             "result": result,
             "note": self.note,
             "seconds": self.started.elapsed().as_secs_f64(),
