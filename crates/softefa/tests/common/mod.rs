@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+pub mod exchange;
 pub mod pages;
 pub mod scripted;
 pub mod sealing;
