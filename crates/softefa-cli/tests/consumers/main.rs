@@ -7,6 +7,7 @@
 //! counters moved. `SOFTEFA_MATRIX=long` (`make consumers`) runs every combination.
 #![expect(clippy::unwrap_used, reason = "a step that fails must fail the test")]
 
+mod apart;
 mod efa_package;
 mod examples;
 mod faults;

@@ -181,7 +181,8 @@ impl std::fmt::Display for Outcome {
 pub(crate) struct Session {
     dir: tempfile::TempDir,
     options: Vec<String>,
-    namespace: Option<String>,
+    /// Words in front of `softefa`: what it is started by.
+    within: Vec<String>,
     env: Vec<(String, String)>,
 }
 
@@ -189,12 +190,19 @@ impl Session {
     /// `options` go to `softefa run`, separated by blanks.
     pub(crate) fn new(options: &str) -> Self {
         let options = options.split_whitespace().map(str::to_owned).collect();
-        Self { dir: tempfile::tempdir().unwrap(), options, namespace: None, env: Vec::new() }
+        Self { dir: tempfile::tempdir().unwrap(), options, within: Vec::new(), env: Vec::new() }
     }
 
     /// Runs everything in a network namespace.
-    pub(crate) fn in_namespace(mut self, name: &str) -> Self {
-        self.namespace = Some(name.to_owned());
+    pub(crate) fn in_namespace(self, name: &str) -> Self {
+        self.within(&format!("ip netns exec {name}"))
+    }
+
+    /// Starts everything by a command, maybe as another user; its words are separated by blanks.
+    pub(crate) fn within(mut self, words: &str) -> Self {
+        self.within = words.split_whitespace().map(str::to_owned).collect();
+        let all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        fs::set_permissions(self.dir.path(), all).unwrap();
         self
     }
 
@@ -211,12 +219,12 @@ impl Session {
 
     /// `softefa` with this session's runtime directory.
     pub(crate) fn command(&self) -> Command {
-        let mut command = match &self.namespace {
+        let mut command = match self.within.split_first() {
             None => Command::new(softefa()),
-            Some(name) => {
-                let mut ip = Command::new("ip");
-                ip.args(["netns", "exec", name]).arg(softefa());
-                ip
+            Some((program, words)) => {
+                let mut wrapper = Command::new(program);
+                wrapper.args(words).arg(softefa());
+                wrapper
             }
         };
         command.env("XDG_RUNTIME_DIR", self.dir.path()).stdin(Stdio::null());
