@@ -57,7 +57,7 @@ fn scribble(mut dice: u64, is_over: &AtomicBool) {
         for (from, to) in rings() {
             // The ring may have been given up meanwhile: then there is nothing to write to.
             while strike(&memory, &mut dice, from, (to - from - PAGE) / LINE).is_ok()
-                && roll(&mut dice) % 256 > 0
+                && roll(&mut dice) & 255 > 0
             {}
         }
     }
@@ -70,7 +70,7 @@ fn strike(memory: &File, dice: &mut u64, ring: u64, lines: u64) -> std::io::Resu
     let freed = u64::from_le_bytes(freed);
     let line_at = |line: u64| ring + HEAD + line % lines * LINE;
     // Where the reader is, or somewhere ahead of it.
-    let ahead = if roll(dice) % 4 > 0 { 0 } else { roll(dice) % 64 };
+    let ahead = if roll(dice) & 3 > 0 { 0 } else { roll(dice) % 64 };
     let at = freed.wrapping_add(ahead);
     let mut record = [0; 4 * LINE as usize];
     match roll(dice) % 64 {
