@@ -15,6 +15,8 @@ const RINGS_MAX: usize = 64;
 /// Bytes of equal datagrams that are taken together.
 const RUN_BYTES_MAX: usize = 16 << 10;
 const RUN_DATAGRAMS_MAX: usize = 32;
+/// Runs of a ring until the others are looked at.
+const TURN_RUNS_MAX: u32 = 64;
 /// Datagrams this long are lent where they lie, but for their headers.
 const LENT_BYTES_MIN: usize = 2048;
 /// Most headers are not longer than this.
@@ -42,6 +44,8 @@ pub(super) struct Inbox {
     rings: Vec<In>,
     /// Whose turn it is.
     next: usize,
+    /// Runs that it has given in this turn.
+    turn_runs: u32,
     is_asleep: bool,
     next_look: Instant,
 }
@@ -96,13 +100,31 @@ impl Inbox {
                 if self.next + step < count { self.next + step } else { self.next + step - count };
             let ring = &mut self.rings[index];
             if let Some(taken) = ring.take(now, headers, out) {
-                // The same once more: what comes in bursts is taken in bursts.
-                self.next = index;
+                self.count_run(index);
                 return Some(taken);
             }
         }
-        self.next = if self.next + 1 < count { self.next + 1 } else { 0 };
+        self.end_turn(self.next);
         None
+    }
+
+    /// The ring at `index` has given something. It is the same ring's turn once more, because what comes in bursts is
+    /// taken in bursts; but who never stops does not keep others waiting.
+    #[inline]
+    fn count_run(&mut self, index: usize) {
+        if index != self.next {
+            (self.next, self.turn_runs) = (index, 0);
+        }
+        self.turn_runs += 1;
+        if self.turn_runs >= TURN_RUNS_MAX {
+            self.end_turn(index);
+        }
+    }
+
+    #[inline]
+    fn end_turn(&mut self, index: usize) {
+        self.turn_runs = 0;
+        self.next = if index + 1 < self.rings.len() { index + 1 } else { 0 };
     }
 
     /// From now on writers wake this side with datagrams; whether something came in between, so that it must
@@ -140,7 +162,7 @@ impl Inbox {
             stays
         });
         // There may be fewer than its turn counts to.
-        self.next = 0;
+        (self.next, self.turn_runs) = (0, 0);
     }
 
     /// Looks again at once.
@@ -273,5 +295,22 @@ mod tests {
         put(&mut writers[7], b"second");
         assert_eq!(inbox.take(Instant::ZERO, None, &mut out).unwrap().from.port(), 7);
         assert_eq!(out, b"second");
+    }
+
+    /// It was looked at only when the ring whose turn it was had nothing.
+    #[test]
+    fn a_ring_that_is_never_empty_keeps_nobody_waiting() {
+        let mut inbox = Inbox::default();
+        let (mut busy, mut quiet) = (admit(&mut inbox, 0), admit(&mut inbox, 1));
+        put(&mut busy, b"always");
+        let mut out = Vec::new();
+        inbox.take(Instant::ZERO, None, &mut out).unwrap();
+        put(&mut quiet, b"once");
+        let mut ports = std::iter::from_fn(|| {
+            put(&mut busy, b"always");
+            inbox.take(Instant::ZERO, None, &mut out).map(|taken| taken.from.port())
+        });
+        assert!(ports.by_ref().take(1000).any(|port| port == 1), "only from the busy one");
+        assert!(ports.take(3).all(|port| port == 0), "turns come in bursts");
     }
 }
