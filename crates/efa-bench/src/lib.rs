@@ -1,0 +1,276 @@
+//! efa-bench: measures any fabric honestly and writes one report. A library, so that its fuzz targets can call it; its one user is the
+//! command.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "figures for people: 53 bits of a counter are plenty"
+)]
+
+mod affinity;
+mod backend;
+mod bench;
+mod child;
+mod cli;
+mod client;
+mod compare;
+mod cores;
+mod counters;
+mod exchange;
+mod fabric_name;
+mod failure;
+mod figures;
+mod group;
+mod host;
+mod import;
+mod interrupt;
+mod judge;
+mod lane;
+mod lanes;
+mod lessons;
+mod link;
+mod measure;
+mod mpi;
+mod names;
+mod numa;
+mod output;
+mod page;
+mod page_files;
+mod paper;
+mod pattern;
+mod plan;
+mod ranks;
+mod record;
+mod server;
+mod session;
+mod settings;
+mod shown;
+mod softefa_device;
+mod spec;
+mod tails;
+mod target;
+mod topology;
+mod watch;
+mod wire;
+mod workload;
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use report::Progress;
+
+use crate::backend::Wants;
+use crate::child::ServerChild;
+use crate::cli::{Cli, Command, LocalBenchmark, MeasureArgs};
+use crate::client::Wish;
+use crate::failure::Failure;
+use crate::names::Name;
+use crate::output::Outputs;
+use crate::ranks::Member;
+use crate::record::Results;
+use crate::server::ServerOptions;
+use crate::target::Target;
+
+/// Does what the arguments of this process ask for; its exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::of_process() {
+        Ok(cli) => cli,
+        Err(error) => return bad_arguments(&error),
+    };
+    match dispatch(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("efa-bench: error: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+/// Help as clap prints it; everything else as one line.
+fn bad_arguments(error: &clap::Error) -> ExitCode {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    ) {
+        let _ = error.print();
+        return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+    }
+    let text = error.to_string();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty() && !l.starts_with("Usage:") && !l.starts_with("For more"))
+        .collect();
+    eprintln!("efa-bench: {} (see efa-bench --help)", lines.join(" "));
+    ExitCode::from(2)
+}
+
+fn dispatch(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Server(args) => server::run(&ServerOptions {
+            bind: args.bind,
+            port: args.port,
+            sessions: args.sessions,
+            until_stdin_closes: args.until_stdin_closes,
+            quiet: args.quiet,
+        }),
+        Command::Run { benchmark, host, ranks, measure, .. } if host.is_empty() => {
+            check_run(&measure, benchmark)?;
+            // What is wrong is said before anybody is waited for.
+            let wish = measure.wish(benchmark, 2)?;
+            ranks::run(&ranks, measure.quiet, |members| {
+                interrupt::watch()?;
+                // A launcher keeps each rank on processors of its own.
+                let jobs = if wish.job.benchmark.is_for_groups() {
+                    let targets: Vec<_> = members.iter().map(|m| m.target.clone()).collect();
+                    let wish = measure.wish(benchmark, 1 + targets.len())?;
+                    vec![(targets, wish)]
+                } else {
+                    with_each(members, &wish)
+                };
+                run(&jobs, &measure, host::cores_online())
+            })
+        }
+        Command::Run { benchmark, host, port, measure, .. } => {
+            check_run(&measure, benchmark)?;
+            let targets = host.iter().map(|text| {
+                let wrong = |reason| Failure::Usage(format!("--host: {reason}"));
+                Target::parse(text, port).map_err(wrong)
+            });
+            let targets = targets.collect::<Result<Vec<_>, _>>()?;
+            let wish = measure.wish(benchmark, 1 + targets.len())?;
+            interrupt::watch()?;
+            if measure.until_stdin_closes {
+                interrupt::end_with_stdin();
+            }
+            run(&[(targets, wish)], &measure, host::cores())
+        }
+        Command::Local { benchmark, nodes, measure } => {
+            measure.given.check(&benchmark.0)?;
+            let nodes = nodes.unwrap_or_else(|| benchmark.nodes());
+            interrupt::watch()?;
+            local(&benchmark, nodes, &measure)
+        }
+        Command::Info { fabric, domain, endpoint } => {
+            let wants = Wants { domain, ..Wants::least(fabric) };
+            let endpoint = endpoint.unwrap_or(wants.endpoint);
+            let found = backend::describe(&Wants { endpoint, ..wants })?;
+            output::print(&output::fabric(&found))
+        }
+        Command::Plan(options) => {
+            interrupt::watch()?;
+            plan::run(&options)
+        }
+        Command::Mpi(args) => {
+            interrupt::watch()?;
+            if args.until_stdin_closes {
+                interrupt::end_with_stdin();
+            }
+            mpi::run(&args)
+        }
+        Command::Compare(args) => judge::run(&args),
+        Command::Import(args) => import::command::run(&args),
+        Command::Report(args) => page_files::run(&args),
+    }
+}
+
+/// Refuses options that do nothing in `run`.
+fn check_run(measure: &MeasureArgs, benchmark: Name) -> Result<(), Failure> {
+    if measure.no_pin {
+        let text = "--no-pin is for local: run chooses no processors, --cpu and --server-cpu do";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    measure.given.check(&[benchmark])
+}
+
+/// Measures on this machine with servers of our own.
+fn local(benchmark: &LocalBenchmark, nodes: usize, measure: &MeasureArgs) -> Result<(), Failure> {
+    let mut measure = measure.clone();
+    if let (false, 2, Some((server, client))) = (measure.no_pin, nodes, affinity::pair()) {
+        let threads = measure.threads.unwrap_or_else(|| benchmark.threads());
+        if threads == 1 && measure.server_cpu.is_empty() && measure.server_numa.is_none() {
+            measure.server_cpu.push(server);
+        }
+        if threads == 1 && measure.cpu.is_empty() && measure.numa.is_none() {
+            measure.cpu.push(client);
+        }
+    }
+    let measure = &measure;
+    let wishes = benchmark.0.iter().map(|name| measure.wish(*name, nodes));
+    let wishes: Result<Vec<Wish>, Failure> = wishes.collect();
+    let wishes = wishes?;
+    let servers = (1..nodes).map(|_| ServerChild::start(&[]));
+    let mut servers: Vec<ServerChild> = servers.collect::<Result<_, _>>()?;
+    for server in servers.iter().filter(|_| !measure.quiet) {
+        eprintln!("server process {} on port {}", server.id(), server.port);
+    }
+    let targets: Vec<Target> = servers.iter().map(|server| Target::local(server.port)).collect();
+    let jobs: Vec<_> = wishes.into_iter().map(|wish| (targets.clone(), wish)).collect();
+    let outcome = run(&jobs, measure, host::cores());
+    servers.iter_mut().for_each(ServerChild::end);
+    // A server's own reason says more than "the other side failed".
+    let words: String = servers.iter().map(ServerChild::last_words).collect();
+    outcome.map_err(|failure| failure.with_words(&words))
+}
+
+/// The same with each of several servers, which the names tell apart.
+fn with_each(members: &[Member], wish: &Wish) -> Vec<(Vec<Target>, Wish)> {
+    let jobs = members.iter().map(|member| {
+        let mut wish = wish.clone();
+        if members.len() > 1 {
+            let name = if wish.name.is_empty() { wish.job.fabric.label() } else { wish.name };
+            wish.name = format!("{name} to rank {} {}", member.rank, member.host);
+        }
+        (vec![member.target.clone()], wish)
+    });
+    jobs.collect()
+}
+
+/// Measures all wishes, each with its servers; what was measured is written even if a later one
+/// failed. `cores` are those that all sides may use.
+fn run(jobs: &[(Vec<Target>, Wish)], measure: &MeasureArgs, cores: usize) -> Result<(), Failure> {
+    let measurements = jobs.iter().map(|(_, wish)| wish.measurements()).sum();
+    let mut progress = Progress::new(measurements, measure.quiet);
+    let mut runs = Vec::new();
+    let mut warnings = if measure.no_doubts { Vec::new() } else { host::doubts(cores) };
+    let mut failure = None;
+    for (targets, wish) in jobs {
+        match client::run(targets, wish, &mut progress) {
+            Ok(outcome) => {
+                runs.push(outcome.run);
+                warnings.extend(outcome.warnings);
+                failure = outcome.failure;
+            }
+            Err(error) => failure = Some(error),
+        }
+        if failure.is_some() {
+            break;
+        }
+    }
+    if !runs.is_empty() {
+        for warning in warnings.iter().filter(|_| !measure.quiet) {
+            progress.say(&format!("efa-bench: warning: {warning}"));
+        }
+        drop(progress);
+        let results = output::results(runs, warnings);
+        write_results(&results, measure)?;
+        if failure.is_none() {
+            judge::check(&measure.assertions, &results.runs)?;
+        }
+    }
+    failure.map_or(Ok(()), Err)
+}
+
+fn write_results(results: &Results, measure: &MeasureArgs) -> Result<(), Failure> {
+    let outputs = Outputs {
+        json: measure.json.as_deref(),
+        csv: measure.csv.as_deref(),
+        html: measure.html.as_deref(),
+        quiet: measure.quiet,
+    };
+    output::deliver(results, &outputs)
+}
