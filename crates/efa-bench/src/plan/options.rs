@@ -54,3 +54,18 @@ pub(crate) struct PlanArgs {
     #[arg(skip)]
     pub(crate) given: Given,
 }
+
+#[cfg(any(test, fuzzing))]
+impl PlanArgs {
+    /// For a plan that is not run.
+    pub(super) fn for_tests() -> Self {
+        use crate::cli::{Cli, Command};
+        use clap::Parser;
+
+        let cli = Cli::try_parse_from(["efa-bench", "plan", "quick", "--dry-run"]);
+        match cli.expect("a command line").command {
+            Command::Plan(options) => options,
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -77,6 +77,9 @@ const COUNTED_BLOCK_S: f64 = 0.2;
 /// Shorter blocks measure nothing.
 const DURATION_MIN_S: f64 = 0.01;
 
+/// Tasks of a plan: more take days.
+const TASKS_MAX: usize = 2000;
+
 /// All tasks of a plan, step after step. What one step measures on several fabrics is a group: its blocks take
 /// turns, so that a machine that gets slower does not make a difference between fabrics.
 pub(super) fn all(source: &Source, fabrics: &[Fabric], scale: f64) -> Result<Vec<Task>, Failure> {
@@ -87,6 +90,14 @@ pub(super) fn all(source: &Source, fabrics: &[Fabric], scale: f64) -> Result<Vec
             let fits = step.fabrics.iter().any(|pattern| fabric.fits(pattern));
             if !fits {
                 continue;
+            }
+            let planned =
+                tasks.len() + variants.iter().map(Vec::len).sum::<usize>() + step.variants();
+            if planned > TASKS_MAX {
+                return Err(Failure::Usage(format!(
+                    "plan {}: {planned} measurements up to here; at most {TASKS_MAX} are allowed",
+                    step.place
+                )));
             }
             let own = of_step(step, fabric, scale);
             let own = own.map_err(|e| Failure::Usage(format!("plan {}: {e}", step.place)))?;

@@ -7,16 +7,6 @@ use crate::spec::Benchmark;
 use crate::wire::Wire;
 use clap::Parser;
 
-impl PlanArgs {
-    pub(super) fn for_tests() -> Self {
-        let cli = Cli::try_parse_from(["efa-bench", "plan", "quick", "--dry-run"]);
-        match cli.expect("a command line").command {
-            Command::Plan(options) => options,
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
 fn tasks(name: &str) -> Vec<Task> {
     let plan = library::find(name).expect(name);
     let source = source::read(name, &plan.text).expect(name);
@@ -170,4 +160,18 @@ fn the_paper_plan_has_a_point_for_every_plot_of_every_figure() {
         runs.into_iter().filter(|run| run.benchmark != Benchmark::SatLatency).collect();
     let missing = figures::sections(&without, None);
     assert!(missing.iter().any(|section| section.text[0].starts_with("Not measured")));
+}
+
+/// Arrays multiply: a text of one page asked for more memory than there is.
+#[test]
+fn a_plan_of_too_many_measurements_is_refused() {
+    let fabric = "[[fabric]]\nfabric = 'tcp'\n[[step]]\nbenchmark = 'latency'\nsizes = 64\n";
+    let array = |key: &str| format!("{key} = [{}]\n", "1, ".repeat(11));
+    let text = format!("{fabric}{}", ["blocks", "duration", "warmup"].map(array).concat());
+    let error = tasks_of(&text).map(|all| all.len()).expect_err("1331 of a step").to_string();
+    assert!(error.contains("test:8") && error.contains("1331"), "{error}");
+    let step = format!("[[step]]\nbenchmark = 'latency'\n{}", array("blocks"));
+    let tasks = tasks_of(&format!("{fabric}{}", step.repeat(200)));
+    let error = tasks.map(|all| all.len()).expect_err("2201 of all").to_string();
+    assert!(error.contains("at most 2000"), "{error}");
 }
