@@ -134,6 +134,13 @@ pub(crate) fn read(
     if found.points.is_empty() {
         return Err(format!("{}: it has no row of figures", format.name()));
     }
+    if let Some(odd) = found.points.iter().find(|point| !is_written_in_full(point)) {
+        return Err(format!(
+            "{}: the row of {} bytes has a figure that comes out as no number",
+            format.name(),
+            odd.size_bytes
+        ));
+    }
     Ok(Run {
         source: "imported".to_owned(),
         citation: Some(found.title),
@@ -145,6 +152,20 @@ pub(crate) fn read(
     })
 }
 
+/// What each tool's reader makes of `text`, for the fuzz target.
+#[cfg(fuzzing)]
+pub(crate) fn read_as_any(text: &str) -> Vec<Run> {
+    let formats = Format::ALL.map(|format| (Some(format), None));
+    let others = [(None, None), (Some(Format::Sockperf), Some(64))];
+    let all = formats.into_iter().chain(others);
+    all.filter_map(|(format, size_bytes)| read(text, format, size_bytes).ok()).collect()
+}
+
+/// All its figures are numbers: a result file cannot hold others, as that of a rate in messages of 0 bytes.
+fn is_written_in_full(point: &Point) -> bool {
+    serde_json::to_value(point).is_ok_and(|value| serde_json::from_value::<Point>(value).is_ok())
+}
+
 /// The tool whose title `text` bears.
 pub(crate) fn detect(text: &str) -> Option<Format> {
     Format::ALL.into_iter().find(|format| format.is_of(text))
@@ -154,7 +175,8 @@ pub(crate) fn detect(text: &str) -> Option<Format> {
 fn numbers(number: usize, line: &str) -> Result<Vec<f64>, String> {
     line.split_whitespace()
         .map(|word| {
-            word.parse().map_err(|_| format!("line {}: `{word}` is not a number", number + 1))
+            let value = word.parse().ok().filter(|value: &f64| value.is_finite());
+            value.ok_or_else(|| format!("line {}: `{word}` is not a number", number + 1))
         })
         .collect()
 }

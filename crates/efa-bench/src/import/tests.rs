@@ -136,3 +136,18 @@ fn what_cannot_be_read_is_refused_with_the_reason() {
         assert!(error.contains(words), "`{error}` should say `{words}`");
     }
 }
+
+/// JSON has no such figures: `--json` wrote a file that nobody could read again.
+#[test]
+fn figures_that_are_no_numbers_are_refused() {
+    let osu = "# OSU MPI Bandwidth Test v7.4\n# Size      Bandwidth (MB/s)\n1       1.92\n";
+    for (row, words) in [
+        ("0       2.92\n", ["0 bytes", "no number"]),
+        ("8      inf\n", ["line 4", "`inf` is not a number"]),
+        ("8      NaN\n", ["line 4", "`NaN` is not a number"]),
+    ] {
+        let error = read(&format!("{osu}{row}"), None, None).expect_err(row);
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
+    assert_eq!(run(osu).points.len(), 1);
+}
