@@ -75,9 +75,9 @@ fire: setup ## Links that die, ends that are killed, shortages, an hour of soak;
 	@status=0; $(BIN)/fire run --seed $(or $(SEED),1) --record $(FIRE_RECORD) || status=$$?; \
 	  $(BIN)/fire document --record $(FIRE_RECORD) && exit $$status
 
-fuzz: ## Fuzz the parser and the engine, FUZZ_SECONDS (60) each
+fuzz: ## Fuzz all that reads what others wrote, and the engine, FUZZ_SECONDS (60) each
 	@.ci/setup fuzz
-	@for target in parse_datagram endpoint_ops; do fuzz/run $$target $(FUZZ_SECONDS) || exit 1; done
+	@for target in $$(fuzz/run --list); do fuzz/run $$target $(FUZZ_SECONDS) || exit 1; done
 
 TSAN_HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 loom: ## Small shared structures in every order that their memory accesses allow (loom, a minute with its build)

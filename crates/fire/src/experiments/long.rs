@@ -55,18 +55,18 @@ pub(super) fn engine(context: &Context) -> Result<Vec<Record>> {
     Ok(vec![record])
 }
 
-/// The fuzzers, each for its share of the time.
+/// The fuzzers, each for as long.
 pub(super) fn fuzz(context: &Context) -> Result<Vec<Record>> {
-    let seconds = number("FIRE_FUZZ_SECONDS").unwrap_or_else(|| context.pick(0, 300));
+    let seconds = number("FIRE_FUZZ_SECONDS").unwrap_or_else(|| context.pick(0, 120));
     let mut records = Vec::new();
     if seconds == 0 {
         return Ok(records);
     }
-    for target in ["parse_datagram", "endpoint_ops"] {
+    for target in targets()? {
         let mut record = Record::new(format!("fuzz/run {target}"), "seconds");
         record.adds_up = true;
         let mut command = Command::new("fuzz/run");
-        command.args([target, &seconds.to_string()]);
+        command.args([&target, &seconds.to_string()]);
         let (is_good, text) = Job::start(command)?.finish()?;
         record.times = seconds;
         let stat = |name: &str| {
@@ -83,6 +83,15 @@ pub(super) fn fuzz(context: &Context) -> Result<Vec<Record>> {
         records.push(record);
     }
     Ok(records)
+}
+
+/// Names of all targets.
+fn targets() -> Result<Vec<String>> {
+    let mut command = Command::new("fuzz/run");
+    command.arg("--list");
+    let (is_good, text) = Job::start(command)?.finish()?;
+    ensure!(is_good && !text.is_empty(), "fuzz/run --list: {text}");
+    Ok(text.lines().map(str::to_owned).collect())
 }
 
 fn number(name: &str) -> Option<u64> {

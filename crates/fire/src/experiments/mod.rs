@@ -128,7 +128,8 @@ pub(crate) const ALL: &[Experiment] = &[
     Experiment {
         name: "fuzz",
         what: "the fuzzers",
-        about: "libFuzzer with coverage, on the parsers and on two engines. Figures add up over runs.",
+        about: "libFuzzer with coverage, on all that reads what others wrote (datagrams, sealed ones, rings in shared memory, \
+                scenarios, plans, output of other tools) and on two engines. Figures add up over runs.",
         needs_root: false,
         run: long::fuzz,
     },
