@@ -75,6 +75,18 @@ pub use status::Status;
 pub use uncancelled::Uncancelled;
 pub use wire::check_memory as check_shared_memory;
 
+/// What the fuzz targets call, which nobody else needs.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    /// Plays `input` as what a hostile writer does to its rings while they are read.
+    ///
+    /// # Panics
+    /// The reader was led astray.
+    pub fn ring(input: &[u8]) {
+        crate::wire::fuzz_ring(input);
+    }
+}
+
 /// Value of [`Completion::ahn`] when the receiver owns no address handle for the sender.
 pub const AHN_UNKNOWN: u16 = 0xffff;
 /// Bytes reserved at the head of each UD receive buffer for the global routing header.

@@ -25,6 +25,8 @@ pub(crate) use batch::{Batch, Impossible, MAX_PACKETS, Via};
 pub(crate) use faulty::Faulty;
 pub(crate) use link::link_mtu_bytes;
 pub use memory::check as check_memory;
+#[cfg(fuzzing)]
+pub(crate) use memory::fuzzing::ring as fuzz_ring;
 pub(crate) use paths::{PathSockets, QPN_FIRST};
 pub(crate) use socket::Quote;
 pub(crate) use steering::{Port, Steering, SteeringInit};

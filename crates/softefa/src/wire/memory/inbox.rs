@@ -18,7 +18,7 @@ const RUN_DATAGRAMS_MAX: usize = 32;
 /// Runs of a ring until the others are looked at.
 const TURN_RUNS_MAX: u32 = 64;
 /// Datagrams this long are lent where they lie, but for their headers.
-const LENT_BYTES_MIN: usize = 2048;
+pub(super) const LENT_BYTES_MIN: usize = 2048;
 /// Most headers are not longer than this.
 const HEADERS_BYTES: usize = 128;
 /// No headers are longer than this.
@@ -166,9 +166,16 @@ impl Inbox {
     }
 
     /// Looks again at once.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn hurry(&mut self) {
         self.next_look = Instant::ZERO;
+    }
+
+    /// The line where the next record of the ring of `port` is looked for, while it is read.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn next_line(&self, port: u16) -> Option<u64> {
+        let ring = self.rings.iter().find(|ring| ring.from.port() == port)?;
+        Some(ring.reader.at + ring.lent.map_or(0, |lent| lent.lines()))
     }
 
     /// Writers of rings.

@@ -11,6 +11,8 @@
 //! through the kernel always, because the kernel knows who is dead. So does what a sleeper must be woken by.
 
 mod door;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod inbox;
 mod outbox;
 mod ring;

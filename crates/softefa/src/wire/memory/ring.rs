@@ -167,6 +167,14 @@ pub(super) struct Found {
     pub(super) len: usize,
 }
 
+#[cfg(any(test, fuzzing))]
+impl Found {
+    /// Lines of the record.
+    pub(super) fn lines(self) -> u64 {
+        lines_of(self.len)
+    }
+}
+
 /// The side that takes records out.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
