@@ -149,6 +149,17 @@ impl Scenario {
         shared + finite.iter().map(|flow| flow.bytes).sum::<u64>()
     }
 
+    /// Hosts of its network, and transfers of a run with the first seed: what the fuzz target picks small
+    /// scenarios by.
+    #[cfg(fuzzing)]
+    #[must_use]
+    pub fn size(&self) -> (u32, usize) {
+        let fabric = self.fabric();
+        let seed = self.seeds().first().copied().unwrap_or_default();
+        let flows = self.plan(&fabric, &Rng::new(seed)).unwrap_or_default();
+        (fabric.hosts(), flows.len())
+    }
+
     /// Runs it once.
     ///
     /// # Errors
