@@ -21,6 +21,8 @@ mod exchange;
 mod fabric_name;
 mod failure;
 mod figures;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod group;
 mod host;
 mod import;

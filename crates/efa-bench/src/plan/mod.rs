@@ -91,6 +91,16 @@ pub(crate) fn run(options: &PlanArgs) -> Result<(), Failure> {
     }
 }
 
+/// What `--dry-run` prints of the plan `text`, for the fuzz target.
+#[cfg(fuzzing)]
+pub(crate) fn understand(text: &str) -> Result<String, Failure> {
+    static OPTIONS: std::sync::LazyLock<PlanArgs> = std::sync::LazyLock::new(PlanArgs::for_tests);
+    let source = source::read("x.toml", text)?;
+    let fabrics = fabric::all(&source.fabrics, &OPTIONS)?;
+    let tasks = task::all(&source, &fabrics, 0.5)?;
+    Ok(budget::listing("x.toml", &tasks))
+}
+
 /// Says which plans there are.
 fn list() -> Result<(), Failure> {
     for (name, text) in library::BUILT_IN {

@@ -1,0 +1,31 @@
+//! What the fuzz targets call: everything that reads what others wrote.
+
+use std::sync::LazyLock;
+
+use crate::record::Results;
+use crate::{import, output, page, plan};
+
+/// Reads a plan and makes its tasks, as `efa-bench plan FILE --dry-run` does.
+pub fn plan(text: &str) {
+    let _ = plan::understand(text);
+}
+
+/// Reads what another tool has printed, as each of them and as the one whose title it bears, and result files; then
+/// shows what was read.
+///
+/// # Panics
+/// A result cannot be read again after it was written.
+pub fn import(text: &str) {
+    let imported = import::read_as_any(text);
+    let file = output::parse(text).ok();
+    static EMPTY: LazyLock<Results> = LazyLock::new(|| output::results(Vec::new(), Vec::new()));
+    let of_tools = imported.into_iter().map(|run| Results { runs: vec![run], ..EMPTY.clone() });
+    for results in of_tools.chain(file) {
+        let written = output::json(&results).expect("a result is written");
+        let again = output::parse(&written).expect("what was written is read");
+        assert_eq!(again.runs.len(), results.runs.len());
+        results.runs.iter().for_each(|run| _ = output::text(run));
+        let _ = output::csv(&results.runs);
+        let _ = report::html(&page::page(&results, Vec::new(), None));
+    }
+}
