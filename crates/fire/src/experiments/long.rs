@@ -39,7 +39,7 @@ pub(super) fn engine(context: &Context) -> Result<Vec<Record>> {
             command.env("SRD_CASES", each.to_string()).env("SRD_SEED", seed.to_string());
             runs.push((seed, Job::start(command)?));
         }
-        for (seed, run) in runs {
+        for (seed, mut run) in runs {
             let (is_good, text) = run.finish()?;
             record.times += each;
             if !is_good {
@@ -63,12 +63,13 @@ pub(super) fn fuzz(context: &Context) -> Result<Vec<Record>> {
         return Ok(records);
     }
     for target in targets()? {
-        let mut record = Record::new(format!("fuzz/run {target}"), "seconds");
+        let mut record = Record::new(format!("fuzz/run {target}"), "CPU seconds");
         record.adds_up = true;
         let mut command = Command::new("fuzz/run");
         command.args([&target, &seconds.to_string()]);
-        let (is_good, text) = Job::start(command)?.finish()?;
-        record.times = seconds;
+        let mut job = Job::start(command)?;
+        let (is_good, text) = job.finish()?;
+        record.times = job.cpu_s;
         let stat = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name));
             line.and_then(|rest| rest.trim_start_matches(':').trim().parse::<f64>().ok())
@@ -109,6 +110,8 @@ fn cargo(context: &Context) -> Command {
 struct Job {
     child: std::process::Child,
     out: std::fs::File,
+    /// Time on processors, as last seen; without that of its own children.
+    cpu_s: u64,
 }
 
 impl Job {
@@ -118,21 +121,30 @@ impl Job {
         command.stdin(std::process::Stdio::null()).stdout(write.try_clone()?).stderr(write);
         let child =
             command.spawn().with_context(|| format!("{command:?}; run it in the repository"))?;
-        Ok(Self { child, out: read })
+        Ok(Self { child, out: read, cpu_s: 0 })
     }
 
     /// Whether it succeeded, and what it said.
-    fn finish(mut self) -> Result<(bool, String)> {
+    fn finish(&mut self) -> Result<(bool, String)> {
         let status = loop {
             if let Some(status) = self.child.try_wait()? {
                 break status;
             }
+            self.cpu_s = cpu_s(self.child.id()).unwrap_or(self.cpu_s);
             interrupt::sleep(Duration::from_millis(50))?;
         };
         let text = std::io::read_to_string(&mut self.out)?;
         ensure!(!text.contains("could not find `Cargo.toml`"), "run it in the repository");
         Ok((status.success(), text))
     }
+}
+
+/// Seconds that a process has had processors for (proc_pid_stat(5): fields 14 and 15, in hundredths).
+fn cpu_s(process: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let fields = stat.rsplit_once(") ")?.1;
+    let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<u64>);
+    Some(ticks.sum::<Result<u64, _>>().ok()? / 100)
 }
 
 impl Drop for Job {
