@@ -71,11 +71,11 @@ pub(crate) enum Command {
 /// Which devices there are.
 #[derive(Debug, Args, Default)]
 pub(crate) struct DeviceArgs {
-    /// A device and the local IPv4 address it lives at; may be repeated [default:
-    /// rdmap0s6=127.0.0.1].
+    /// A device and the local IPv4 address it lives at, with a profile of its own if it has one
+    /// (NAME=IP,profile=efa1); may be repeated [default: rdmap0s6=127.0.0.1].
     #[arg(long = "device", value_name = "NAME=IP")]
     pub(crate) devices: Vec<String>,
-    /// Generation to play: efa0 (c5n), efa1 (p4d), efa2 (p5) [default: efa2].
+    /// Generation to play where a device says none: efa0 (c5n), efa1 (p4d), efa2 (p5) [default: efa2].
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// Faults on purpose, for example loss=1%,reorder=20%,dup=1%,delay=50us,seed=1; the list is

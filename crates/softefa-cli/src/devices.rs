@@ -97,6 +97,15 @@ mod tests {
     }
 
     #[test]
+    fn a_device_plays_its_own_profile_before_that_of_all() {
+        let devices = args(&["a=127.0.0.1,profile=efa0", "b=127.0.0.2"]).devices;
+        let args = DeviceArgs { devices, profile: Some("efa1".into()), ..DeviceArgs::default() };
+        let config = config(&args, Config::default()).unwrap();
+        let profiles = config.devices.iter().map(|device| config.profile_of(device).name());
+        assert_eq!(profiles.collect::<Vec<_>>(), ["efa0", "efa1"]);
+    }
+
+    #[test]
     fn unknown_profile_lists_the_known_ones() {
         let args = DeviceArgs { profile: Some("efa9".into()), ..DeviceArgs::default() };
         let text = config(&args, Config::default()).unwrap_err().to_string();

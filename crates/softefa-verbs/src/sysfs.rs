@@ -22,7 +22,7 @@ const SUBDIR: &str = "sysfs";
 /// work without.
 pub(crate) fn prepare(config: &Config) -> PathBuf {
     let root = config.run_dir.as_ref().map_or_else(|| default_root(config), |dir| dir.join(SUBDIR));
-    if let Err(error) = softefa::sysfs::create(&root, &config.devices, config.profile) {
+    if let Err(error) = softefa::sysfs::create(&root, config) {
         softefa::say(&format!("softefa: cannot write the sysfs tree {}: {error}", root.display()));
     }
     if let Ok(value) = CString::new(root.as_os_str().as_bytes()) {
@@ -37,8 +37,9 @@ pub(crate) fn prepare(config: &Config) -> PathBuf {
 fn default_root(config: &Config) -> PathBuf {
     // SAFETY: has no precondition.
     let uid = unsafe { libc::getuid() };
-    let names: Vec<&str> = config.devices.iter().map(|device| device.name.as_str()).collect();
-    let dir = format!("softefa-{uid}-{}-{}", config.profile, names.join("-"));
+    let name = |device| format!("{}-{}", config.profile_of(device), device.name);
+    let names: Vec<String> = config.devices.iter().map(name).collect();
+    let dir = format!("softefa-{uid}-{}", names.join("-"));
     let base = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_dir());
     base.map_or_else(std::env::temp_dir, PathBuf::from).join(dir)
 }

@@ -46,9 +46,10 @@ fn main() {
     let (there, back) = (a.ah(&b), b.ah(&a));
     match (through_memory.unwrap_or(&name), count) {
         ("ping-64", Some(count)) => ping(&a, &b, [&there, &back], count),
-        ("stream-8192", Some(count)) => stream(&a, &b, &there, count),
+        ("stream-64", Some(count)) => stream(&a, &b, &there, 64, count),
+        ("stream-8192", Some(count)) => stream(&a, &b, &there, 8192, count),
         _ => {
-            println!("usage: message_cost (ping-64|stream-8192)[-memory] MESSAGES");
+            println!("usage: message_cost (ping-64|stream-64|stream-8192)[-memory] MESSAGES");
             return;
         }
     }
@@ -69,13 +70,13 @@ fn ping(a: &Side, b: &Side, ahs: [&Ah; 2], count: u64) {
     }
 }
 
-/// Messages of 8 KiB in bursts one way.
+/// Messages of `len` bytes in bursts one way.
 #[inline(never)]
-fn stream(a: &Side, b: &Side, there: &Ah, count: u64) {
+fn stream(a: &Side, b: &Side, there: &Ah, len: u32, count: u64) {
     for _ in 0..count.div_ceil(BURST) {
         for _ in 0..BURST {
-            b.post_recv(1, 0, 8192);
-            let sge = [a.sge(0, 8192)];
+            b.post_recv(1, 0, len);
+            let sge = [a.sge(0, len)];
             a.qp.post_send(&wr(1, there, b.qp.qpn(), SendOp::Send, &sge)).unwrap();
         }
         while a.qp.send_room() < a.qp.init().sq_depth {

@@ -126,7 +126,7 @@ impl Device {
             source,
         })?;
         let mtu_bytes = config.faults.mtu_bytes.map_or(mtu_bytes, |narrow| narrow.min(mtu_bytes));
-        let attr = DeviceAttr::new(config.profile, mtu_bytes, sealing.overhead_bytes());
+        let attr = DeviceAttr::new(config.profile_of(spec), mtu_bytes, sealing.overhead_bytes());
         let ending = config.faults.peer_kill_ns.map_or(Ok(()), lifecycle::end_after);
         ending.map_err(|source| OpenError::Io {
             name: name.clone(),

@@ -112,8 +112,7 @@ mod tests {
     #[test]
     #[allow(unsafe_code)]
     fn a_child_drops_what_it_inherits_without_waiting() {
-        let spec =
-            crate::DeviceSpec { name: "rdmap0s6".into(), addr: std::net::Ipv4Addr::LOCALHOST };
+        let spec = "rdmap0s6=127.0.0.1".parse::<crate::DeviceSpec>().unwrap();
         let device = crate::Device::open(&spec, &crate::Config::default()).unwrap();
         let pd = device.alloc_pd().unwrap();
         let cq = crate::Cq::create(&device, 16).unwrap();

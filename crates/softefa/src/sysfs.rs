@@ -9,14 +9,13 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::config::DeviceSpec;
-use crate::config::Profile;
+use crate::config::{Config, Profile};
 
-/// Writes the tree for `devices` below `root`, which becomes `SYSFS_PATH`. What exists stays.
+/// Writes the tree for the devices of `config` below `root`, which becomes `SYSFS_PATH`. What exists stays.
 ///
 /// # Errors
 /// A file or link cannot be made.
-pub fn create(root: &Path, devices: &[DeviceSpec], profile: Profile) -> io::Result<()> {
+pub fn create(root: &Path, config: &Config) -> io::Result<()> {
     let verbs = root.join("class/infiniband_verbs");
     let class = root.join("class/infiniband");
     let driver = root.join("bus/pci/drivers/efa");
@@ -24,13 +23,13 @@ pub fn create(root: &Path, devices: &[DeviceSpec], profile: Profile) -> io::Resu
         fs::create_dir_all(dir)?;
     }
     fs::write(verbs.join("abi_version"), "6\n")?;
-    for (index, device) in devices.iter().enumerate() {
+    for (index, device) in config.devices.iter().enumerate() {
         // The machine has no such function, and MPICH aborts when it does not find one it looks for;
         // it looks for none when the first has the null address (5.0.2, `mpir_hwtopo.c`).
         let pci = root.join(format!("devices/pci0000:00/0000:{index:02x}:00.0"));
         let ib = pci.join("infiniband").join(&device.name);
         fs::create_dir_all(ib.join("ports/1"))?;
-        write_pci(&pci, profile)?;
+        write_pci(&pci, config.profile_of(device))?;
         link(&driver, &pci.join("driver"))?;
         link(&pci, &ib.join("device"))?;
         link(&ib, &class.join(&device.name))?;
@@ -68,13 +67,15 @@ fn link(target: &Path, at: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::DeviceSpec;
 
     #[test]
     fn links_end_in_a_pci_address_and_a_driver() {
         let dir = tempfile::tempdir().unwrap();
-        let devices = ["a=127.0.0.1".parse().unwrap(), "b=127.0.0.2".parse().unwrap()];
-        create(dir.path(), &devices, Profile::Efa1).unwrap();
-        create(dir.path(), &devices, Profile::Efa1).unwrap();
+        let devices = DeviceSpec::parse_list("a=127.0.0.1,b=127.0.0.2,profile=efa1").unwrap();
+        let config = Config { devices, ..Config::default() };
+        create(dir.path(), &config).unwrap();
+        create(dir.path(), &config).unwrap();
         let device = fs::canonicalize(dir.path().join("class/infiniband/b/device")).unwrap();
         assert!(device.ends_with("0000:01:00.0"), "{}", device.display());
         let driver = fs::canonicalize(device.join("driver")).unwrap();

@@ -2,8 +2,6 @@
 
 mod common;
 
-use std::net::Ipv4Addr;
-
 use common::sealing::keyed;
 use softefa::{Config, Device, DeviceSpec};
 
@@ -33,7 +31,7 @@ fn take_random_numbers_away() {
 
 #[test]
 fn a_key_needs_random_numbers() {
-    let spec = DeviceSpec { name: "rdmap0s6".into(), addr: Ipv4Addr::LOCALHOST };
+    let spec = "rdmap0s6=127.0.0.1".parse::<DeviceSpec>().unwrap();
     let open = |config: &Config| Device::open(&spec, config).map(|_| ());
     let sealed = keyed(1, "");
     assert!(open(&sealed).is_ok());

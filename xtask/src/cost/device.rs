@@ -15,7 +15,14 @@ use super::record::Record;
 const EXAMPLE: &str = "message_cost";
 const WITHIN: [&str; 2] = ["message_cost::ping", "message_cost::stream"];
 /// Kinds of messages, and how many of them the shorter and the longer run send.
-const KINDS: [&str; 4] = ["ping-64", "stream-8192", "ping-64-memory", "stream-8192-memory"];
+const KINDS: [&str; 6] = [
+    "ping-64",
+    "stream-64",
+    "stream-8192",
+    "ping-64-memory",
+    "stream-64-memory",
+    "stream-8192-memory",
+];
 const FEW: u64 = 400;
 const MANY: u64 = 1200;
 

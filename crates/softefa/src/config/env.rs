@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::trace::TraceSpec;
-use super::{Config, ConfigError, format_key, parse_key, parse_paths};
+use super::{Config, ConfigError, DeviceSpec, format_key, parse_key, parse_paths};
 use crate::seal::SealKey;
 
-/// Devices as `NAME=IPV4[,NAME=IPV4...]`.
+/// Devices as `NAME=IPV4[,profile=PROFILE]`, separated by commas.
 pub const ENV_DEVICES: &str = "SOFTEFA_DEVICES";
 /// Profile name.
 pub const ENV_PROFILE: &str = "SOFTEFA_PROFILE";
@@ -75,7 +75,7 @@ impl Config {
         let text = |name| value(name).and_then(|value| value.into_string().ok());
         let mut config = Self::default();
         if let Some(value) = text(ENV_DEVICES) {
-            config.devices = value.split(',').map(str::parse).collect::<Result<_, _>>()?;
+            config.devices = DeviceSpec::parse_list(&value)?;
         }
         if let Some(value) = text(ENV_PROFILE) {
             config.profile = value.parse()?;
@@ -138,8 +138,7 @@ impl Config {
     /// The variables that make [`Config::from_env`] return this configuration in a child.
     #[must_use]
     pub fn to_env(&self) -> Vec<(&'static str, OsString)> {
-        let devices: Vec<String> =
-            self.devices.iter().map(|d| format!("{}={}", d.name, d.addr)).collect();
+        let devices: Vec<String> = self.devices.iter().map(ToString::to_string).collect();
         let mut env: Vec<(&str, OsString)> = vec![
             (ENV_DEVICES, devices.join(",").into()),
             (ENV_PROFILE, self.profile.name().into()),

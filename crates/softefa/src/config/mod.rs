@@ -43,7 +43,7 @@ const PATHS_NETWORK: u16 = 16;
 pub struct Config {
     /// Devices in the order programs list them; never empty.
     pub devices: Vec<DeviceSpec>,
-    /// Generation all devices play.
+    /// Generation that devices without a profile of their own play.
     pub profile: Profile,
     /// Faults on purpose.
     pub faults: FaultSpec,
@@ -74,7 +74,11 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            devices: vec![DeviceSpec { name: "rdmap0s6".into(), addr: Ipv4Addr::LOCALHOST }],
+            devices: vec![DeviceSpec {
+                name: "rdmap0s6".into(),
+                addr: Ipv4Addr::LOCALHOST,
+                profile: None,
+            }],
             profile: Profile::default(),
             faults: FaultSpec::default(),
             integrity: Integrity::default(),
@@ -91,6 +95,12 @@ impl Default for Config {
 }
 
 impl Config {
+    /// What a device plays.
+    #[must_use]
+    pub fn profile_of(&self, device: &DeviceSpec) -> Profile {
+        device.profile.unwrap_or(self.profile)
+    }
+
     /// Paths of a device at `addr`.
     pub(crate) fn paths_at(&self, addr: Ipv4Addr) -> u16 {
         match (self.paths, addr.is_loopback()) {
@@ -143,7 +153,7 @@ mod tests {
     #[test]
     fn two_devices_cannot_share_an_address() {
         let mut config = Config::default();
-        config.devices.push(DeviceSpec { name: "other".into(), addr: Ipv4Addr::LOCALHOST });
+        config.devices.push("other=127.0.0.1".parse().unwrap());
         assert!(matches!(config.check(), Err(ConfigError::DuplicateDevice { .. })));
     }
 

@@ -48,7 +48,7 @@ pub(super) fn device() -> (Arc<Device>, Arc<Pd>) {
 }
 
 fn device_of(config: &Config) -> (Arc<Device>, Arc<Pd>) {
-    let spec = DeviceSpec { name: "rdmap0s6".into(), addr: Ipv4Addr::LOCALHOST };
+    let spec = "rdmap0s6=127.0.0.1".parse::<DeviceSpec>().unwrap();
     let device = Device::open(&spec, config).unwrap();
     let pd = device.alloc_pd().unwrap();
     (device, pd)

@@ -295,7 +295,7 @@ mod tests {
     use crate::{Ah, Config, Device, DeviceSpec};
 
     fn ah() -> Arc<Ah> {
-        let spec = DeviceSpec { name: "rdmap0s6".into(), addr: Ipv4Addr::LOCALHOST };
+        let spec = "rdmap0s6=127.0.0.1".parse::<DeviceSpec>().unwrap();
         let device = Device::open(&spec, &Config::default()).unwrap();
         device.alloc_pd().unwrap().create_ah(device.gid()).unwrap()
     }
