@@ -2,21 +2,21 @@
 //!
 //! UCX takes a device only if `/dev/infiniband/<dev_name>` is a character device that it may read
 //! and write (`uct_ib_device_is_accessible`), and only root could make one. So the C library's
-//! questions about exactly these paths are answered here, once the program has been told of the
-//! devices. Every other path goes to the next definition, after the comparison of a few bytes. All of
-//! it may be called from signal handlers and before constructors ran: nothing allocates or locks.
+//! questions about exactly these paths ([`crate::paths`]) are answered here, once the program has been told
+//! of the devices. All of it may be called from signal handlers and before constructors ran: nothing
+//! allocates or locks.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::mem::transmute;
+use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-use crate::next::Next;
 
 /// Device files of uverbs devices, up to their number.
 const PREFIX: &[u8] = b"/dev/infiniband/uverbs";
 /// Major number and first minor number of uverbs devices (Linux `uverbs_main.c`).
 const MAJOR: u32 = 231;
 const BASE_MINOR: u32 = 192;
+/// Who may use them, and what programs ask for at once.
+const MODE: libc::mode_t = 0o666;
+const BLOCK_BYTES: u32 = 4096;
 
 /// How many devices the program has been told of.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -24,6 +24,10 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// From now on `uverbs0` to `uverbs<count - 1>` are there.
 pub(crate) fn publish(count: usize) {
     COUNT.store(count, Ordering::Relaxed);
+}
+
+fn minor(index: usize) -> u32 {
+    u32::try_from(index).map_or(u32::MAX, |index| BASE_MINOR + index)
 }
 
 /// Number in the name of a device file of ours; `None` for any other path.
@@ -42,7 +46,7 @@ fn index_of(path: &[u8]) -> Option<usize> {
 ///
 /// # Safety
 /// `path` is null or a C string.
-unsafe fn find(path: *const c_char) -> Option<usize> {
+pub(crate) unsafe fn find(path: *const c_char) -> Option<usize> {
     if path.is_null() {
         return None;
     }
@@ -61,125 +65,46 @@ unsafe fn find(path: *const c_char) -> Option<usize> {
 ///
 /// # Safety
 /// `out` is writable.
-unsafe fn write_stat(index: usize, out: *mut libc::stat) -> c_int {
+pub(crate) unsafe fn write_stat(index: usize, out: *mut libc::stat) -> c_int {
     // SAFETY: all-zero bytes are a valid structure of numbers.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    let minor = u32::try_from(index).map_or(u32::MAX, |index| BASE_MINOR + index);
-    stat.st_mode = libc::S_IFCHR | 0o666;
+    stat.st_mode = libc::S_IFCHR | MODE;
     stat.st_nlink = 1;
-    stat.st_rdev = libc::makedev(MAJOR, minor);
-    stat.st_blksize = 4096;
+    stat.st_rdev = libc::makedev(MAJOR, minor(index));
+    stat.st_blksize = BLOCK_BYTES.into();
     // SAFETY: as this function demands.
     unsafe { out.write(stat) };
     0
 }
 
-type Stat = unsafe extern "C" fn(*const c_char, *mut libc::stat) -> c_int;
-type Xstat = unsafe extern "C" fn(c_int, *const c_char, *mut libc::stat) -> c_int;
-type Access = unsafe extern "C" fn(*const c_char, c_int) -> c_int;
-
-static STAT: Next = Next::new(c"stat");
-static STAT64: Next = Next::new(c"stat64");
-static XSTAT: Next = Next::new(c"__xstat");
-static XSTAT64: Next = Next::new(c"__xstat64");
-static ACCESS: Next = Next::new(c"access");
-
-/// Looks the next definitions up, which is not safe in a signal handler: before the program runs.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static RESOLVE: extern "C" fn() = resolve_all;
-
-extern "C" fn resolve_all() {
-    for next in [&STAT, &STAT64, &XSTAT, &XSTAT64, &ACCESS] {
-        next.resolve();
-    }
-}
-
-/// The system call behind every `stat`, for callers that came before [`resolve_all`].
+/// As [`write_stat`], for `statx`.
 ///
 /// # Safety
-/// As for `stat`.
-unsafe fn stat_call(path: *const c_char, out: *mut libc::stat) -> c_int {
-    // SAFETY: as this function demands; the C library's structure is the kernel's on 64-bit Linux.
-    let code = unsafe { libc::syscall(libc::SYS_newfstatat, libc::AT_FDCWD, path, out, 0) };
-    if code == 0 { 0 } else { -1 }
+/// `out` is writable.
+pub(crate) unsafe fn write_statx(index: usize, out: *mut libc::statx) -> c_int {
+    // SAFETY: all-zero bytes are a valid structure of numbers.
+    let mut stat: libc::statx = unsafe { std::mem::zeroed() };
+    stat.stx_mask = libc::STATX_TYPE | libc::STATX_MODE | libc::STATX_NLINK;
+    stat.stx_mode = (libc::S_IFCHR | MODE) as u16;
+    stat.stx_nlink = 1;
+    (stat.stx_rdev_major, stat.stx_rdev_minor) = (MAJOR, minor(index));
+    stat.stx_blksize = BLOCK_BYTES;
+    // SAFETY: as this function demands.
+    unsafe { out.write(stat) };
+    0
 }
 
+/// What `access` says of a device file of ours: everybody may read and write it.
+///
 /// # Safety
-/// As for `stat`.
-unsafe fn stat_with(next: &Next, path: *const c_char, out: *mut libc::stat) -> c_int {
-    // SAFETY: as this function demands; the address is that of a function of this type.
-    unsafe {
-        match (find(path), next.get()) {
-            (Some(index), _) => write_stat(index, out),
-            (None, Some(next)) => transmute::<*mut c_void, Stat>(next)(path, out),
-            (None, None) => stat_call(path, out),
-        }
+/// None; as those of its kin.
+pub(crate) unsafe fn access(mode: c_int) -> c_int {
+    if mode & libc::X_OK == 0 {
+        return 0;
     }
-}
-
-/// # Safety
-/// As for `__xstat`.
-unsafe fn xstat_with(
-    next: &Next,
-    version: c_int,
-    path: *const c_char,
-    out: *mut libc::stat,
-) -> c_int {
-    // SAFETY: as this function demands; the address is that of a function of this type.
-    unsafe {
-        match (find(path), next.get()) {
-            (Some(index), _) => write_stat(index, out),
-            (None, Some(next)) => transmute::<*mut c_void, Xstat>(next)(version, path, out),
-            (None, None) => stat_call(path, out),
-        }
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn stat(path: *const c_char, out: *mut libc::stat) -> c_int {
-    // SAFETY: the program's arguments, unchanged.
-    unsafe { stat_with(&STAT, path, out) }
-}
-
-/// The same as `stat` on 64-bit systems.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn stat64(path: *const c_char, out: *mut libc::stat) -> c_int {
-    // SAFETY: the program's arguments, unchanged.
-    unsafe { stat_with(&STAT64, path, out) }
-}
-
-/// What `stat` was before glibc 2.33; programs in portable packages (wheels) call it.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __xstat(version: c_int, path: *const c_char, out: *mut libc::stat) -> c_int {
-    // SAFETY: the program's arguments, unchanged.
-    unsafe { xstat_with(&XSTAT, version, path, out) }
-}
-
-/// The same as `__xstat` on 64-bit systems.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __xstat64(version: c_int, path: *const c_char, out: *mut libc::stat) -> c_int {
-    // SAFETY: the program's arguments, unchanged.
-    unsafe { xstat_with(&XSTAT64, version, path, out) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn access(path: *const c_char, mode: c_int) -> c_int {
-    // SAFETY: the program's arguments, unchanged; the address is that of a function of this type.
-    unsafe {
-        match (find(path), ACCESS.get()) {
-            (Some(_), _) if mode & libc::X_OK == 0 => 0,
-            (Some(_), _) => {
-                *libc::__errno_location() = libc::EACCES;
-                -1
-            }
-            (None, Some(next)) => transmute::<*mut c_void, Access>(next)(path, mode),
-            (None, None) => {
-                let call = libc::SYS_faccessat;
-                if libc::syscall(call, libc::AT_FDCWD, path, mode) == 0 { 0 } else { -1 }
-            }
-        }
-    }
+    // SAFETY: each thread has its `errno`.
+    unsafe { *libc::__errno_location() = libc::EACCES };
+    -1
 }
 
 #[cfg(test)]

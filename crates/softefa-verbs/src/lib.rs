@@ -33,6 +33,7 @@ mod mr;
 mod next;
 mod ops;
 mod panic;
+mod paths;
 mod pd;
 mod post;
 mod qp;

@@ -27,3 +27,17 @@ impl Next {
         (!address.is_null()).then_some(address)
     }
 }
+
+/// The name of a function as a C string.
+macro_rules! c_name {
+    ($name:ident) => {
+        const {
+            match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => panic!("an identifier has no zero byte"),
+            }
+        }
+    };
+}
+
+pub(crate) use c_name;

@@ -8,7 +8,7 @@ use std::{fs, ptr};
 use softefa::Config;
 
 use crate::errno::Errno;
-use crate::panic;
+use crate::{panic, paths};
 
 /// What programs and libfabric look up to find sysfs.
 const ENV_SYSFS_PATH: &CStr = c"SYSFS_PATH";
@@ -16,7 +16,8 @@ const ENV_SYSFS_PATH: &CStr = c"SYSFS_PATH";
 /// The tree inside a run directory, where `softefa run` makes it, too.
 const SUBDIR: &str = "sysfs";
 
-/// Makes the tree for `config` and points `SYSFS_PATH` at it unless the user did; its root.
+/// Makes the tree for `config`, shows it to programs that read sysfs themselves, and points `SYSFS_PATH` at it
+/// unless the user did; its root.
 ///
 /// A tree that cannot be made costs programs that read it the device, so it is said, but others
 /// work without.
@@ -25,6 +26,7 @@ pub(crate) fn prepare(config: &Config) -> PathBuf {
     if let Err(error) = softefa::sysfs::create(&root, config) {
         softefa::say(&format!("softefa: cannot write the sysfs tree {}: {error}", root.display()));
     }
+    paths::publish(&root);
     if let Ok(value) = CString::new(root.as_os_str().as_bytes()) {
         // SAFETY: both are C strings; the environment is changed once, when the program first asks
         // for devices, and only if the variable is not there (the last argument).

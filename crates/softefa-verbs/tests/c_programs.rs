@@ -66,6 +66,12 @@ fn device_file_is_there_for_who_asks() {
     check("devnode", &[]);
 }
 
+/// NCCL, UCX, Mooncake and UCCL open files of sysfs by their literal names.
+#[test]
+fn sysfs_is_read_by_its_literal_paths() {
+    check("paths", &[]);
+}
+
 /// UCX's unit tests count descriptors, and 2,000 queue pairs, one after the other, ran out of them.
 #[test]
 fn destroyed_queue_pairs_and_closed_devices_give_descriptors_back() {

@@ -10,6 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use crate::config::{Config, Profile};
+use crate::gid::Gid;
 
 /// Writes the tree for the devices of `config` below `root`, which becomes `SYSFS_PATH`. What exists stays.
 ///
@@ -28,19 +29,57 @@ pub fn create(root: &Path, config: &Config) -> io::Result<()> {
         // it looks for none when the first has the null address (5.0.2, `mpir_hwtopo.c`).
         let pci = root.join(format!("devices/pci0000:00/0000:{index:02x}:00.0"));
         let ib = pci.join("infiniband").join(&device.name);
-        fs::create_dir_all(ib.join("ports/1"))?;
+        fs::create_dir_all(&ib)?;
         write_pci(&pci, config.profile_of(device))?;
         link(&driver, &pci.join("driver"))?;
         link(&pci, &ib.join("device"))?;
         link(&ib, &class.join(&device.name))?;
-        fs::write(ib.join("node_type"), "0: unspecified\n")?;
-        fs::write(ib.join("ports/1/state"), "4: ACTIVE\n")?;
+        write_node(&ib, Gid::from_addr(device.addr))?;
         let uverbs = verbs.join(format!("uverbs{index}"));
         fs::create_dir_all(&uverbs)?;
         fs::write(uverbs.join("ibdev"), format!("{}\n", device.name))?;
         fs::write(uverbs.join("abi_version"), "1\n")?;
+        fs::write(uverbs.join("dev"), format!("231:{}\n", 192 + index))?;
+        link(&pci, &uverbs.join("device"))?;
     }
     Ok(())
+}
+
+/// What the device and its port say of themselves, as the kernel writes it (`drivers/infiniband/core/sysfs.c`). NCCL, UCX,
+/// Mooncake and scripts read it.
+fn write_node(ib: &Path, gid: Gid) -> io::Result<()> {
+    let port = ib.join("ports/1");
+    for dir in ["gids", "pkeys", "gid_attrs/types"] {
+        fs::create_dir_all(port.join(dir))?;
+    }
+    let (gid, guid) = (groups(&gid.0), groups(&gid.0[8..]));
+    for (file, text) in [
+        ("node_type", "0: unspecified"),
+        ("node_guid", guid.as_str()),
+        ("sys_image_guid", guid.as_str()),
+        ("fw_ver", "0.0.0.0"),
+        ("ports/1/state", "4: ACTIVE"),
+        ("ports/1/phys_state", "5: LinkUp"),
+        ("ports/1/rate", "100 Gb/sec (4X EDR)"),
+        ("ports/1/link_layer", "Unknown"),
+        ("ports/1/lid", "0x0"),
+        ("ports/1/lid_mask_count", "1"),
+        ("ports/1/sm_lid", "0x0"),
+        ("ports/1/sm_sl", "0"),
+        ("ports/1/cap_mask", "0x00000000"),
+        ("ports/1/gids/0", gid.as_str()),
+        ("ports/1/gid_attrs/types/0", "IB/RoCE v1"),
+        ("ports/1/pkeys/0", "0xffff"),
+    ] {
+        fs::write(ib.join(file), format!("{text}\n"))?;
+    }
+    Ok(())
+}
+
+/// Groups of four digits.
+fn groups(bytes: &[u8]) -> String {
+    let groups = bytes.chunks(2).map(|pair| format!("{:02x}{:02x}", pair[0], pair[1]));
+    groups.collect::<Vec<_>>().join(":")
 }
 
 fn write_pci(pci: &Path, profile: Profile) -> io::Result<()> {
@@ -82,5 +121,7 @@ mod tests {
         assert!(driver.ends_with("efa"), "{}", driver.display());
         let id = fs::read_to_string(device.join("device")).unwrap();
         assert_eq!(id, "0xefa1\n");
+        let gid = fs::read_to_string(dir.path().join("class/infiniband/b/ports/1/gids/0")).unwrap();
+        assert_eq!(gid, "fe80:0000:0000:0000:0645:4641:7f00:0002\n");
     }
 }

@@ -4,6 +4,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 mod key_file;
+mod paths;
 mod replace;
 mod wire;
 

@@ -18,7 +18,9 @@ pub enum ConfigError {
         value: String,
     },
     /// Not `NAME=IPV4`.
-    #[error("device '{value}' is not NAME=IPV4[,profile=NAME] ({reason}); write for example rdmap0s6=127.0.0.1")]
+    #[error(
+        "device '{value}' is not NAME=IPV4[,profile=NAME] ({reason}); write for example rdmap0s6=127.0.0.1"
+    )]
     Device {
         /// As written.
         value: String,

@@ -1,0 +1,70 @@
+//! Functions that pass a path on.
+
+/// Defines functions of the C library that look the place of `path` up and call the next definition with it. Before the
+/// next definition is known, `unknown` answers instead: early callers, and those in signal handlers, must not wait for
+/// the dynamic linker. For device files of ours there is an answer of their own, given their number.
+macro_rules! forward {
+    ($(
+        fn $name:ident($($before:ident: $before_type:ty,)* [$path:ident] $(, $after:ident: $after_type:ty)*)
+            -> $result:ty, $unknown:expr $(, device($index:ident) $device:expr)?;
+    )*) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(
+                $($before: $before_type,)*
+                $path: *const std::ffi::c_char
+                $(, $after: $after_type)*
+            ) -> $result {
+                type Function = unsafe extern "C" fn(
+                    $($before_type,)* *const std::ffi::c_char $(, $after_type)*
+                ) -> $result;
+                $(
+                    // SAFETY: the program's arguments; the path is a C string or null.
+                    if let Some($index) = unsafe { $crate::devnode::find($path) } {
+                        // SAFETY: the program's arguments, of which those that are written to are writable.
+                        return unsafe { $device };
+                    }
+                )?
+                // SAFETY: the program's arguments; the path is a C string or null.
+                let place = unsafe { $crate::paths::Place::of($path) };
+                let $path = place.as_ptr();
+                match next::$name.get() {
+                    // SAFETY: the program's arguments, but for a path that is a C string, too; the address is that
+                    // of a function of this type.
+                    Some(next) => unsafe {
+                        std::mem::transmute::<*mut std::ffi::c_void, Function>(next)(
+                            $($before,)* $path $(, $after)*
+                        )
+                    },
+                    None => $unknown,
+                }
+            }
+        )*
+
+        #[allow(non_upper_case_globals, reason = "named as the functions that they are the next definitions of")]
+        mod next {
+            use $crate::next::{Next, c_name};
+            $(pub(super) static $name: Next = Next::new(c_name!($name));)*
+            pub(super) static ALL: &[&Next] = &[$(&$name),*];
+        }
+
+        /// Looks the next definitions up before the program runs.
+        #[used]
+        #[unsafe(link_section = ".init_array")]
+        static RESOLVE: extern "C" fn() = resolve_all;
+
+        extern "C" fn resolve_all() {
+            next::ALL.iter().for_each(|next| next.resolve());
+        }
+    };
+}
+
+/// The result of a system call as the C library's functions give it: -1, and the reason in `errno`.
+macro_rules! call {
+    ($number:expr, $($argument:expr),+) => {
+        // SAFETY: the program's arguments, or the same in another form.
+        unsafe { std::ffi::c_int::try_from(libc::syscall($number, $($argument),+)).unwrap_or(-1) }
+    };
+}
+
+pub(super) use {call, forward};

@@ -1,0 +1,174 @@
+//! Paths that programs read literally, wherever `SYSFS_PATH` points.
+//!
+//! `SYSFS_PATH` reaches libibverbs and libfabric's efa provider only. NCCL, UCX from 1.19 on, Mooncake, UCCL, eRPC and
+//! scripts open `/sys/class/infiniband/...` themselves, where this machine has nothing, or devices that the run does not
+//! show. So the functions of the C library that take a path are answered here: what names a device is looked up in the
+//! tree of the run, and every other path goes to the next definition, after the comparison of a few bytes. Results such
+//! as that of `realpath` are places in that tree.
+//!
+//! Programs with system calls of their own (Go, static ones) are not reached.
+
+mod forward;
+mod open;
+mod stat;
+mod walk;
+
+use std::ffi::{CStr, CString, c_char};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use softefa::{DeviceSpec, config};
+
+use crate::devnode;
+
+/// Where classes of devices are, and which of them a run has.
+const CLASSES: &[u8] = b"/sys/class/";
+const OURS: [&[u8]; 2] = [b"infiniband", b"infiniband_verbs"];
+/// The same in the directory of a run.
+const TREE: &str = "sysfs/class/";
+/// Longest path, with its end.
+const PATH_MAX: usize = libc::PATH_MAX as usize;
+
+/// The `class` directory of the tree, with a slash at its end; null before it is known. Never freed.
+static ROOT: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
+
+/// From now on the tree at `sysfs` is what programs see.
+pub(crate) fn publish(sysfs: &Path) {
+    set_root([sysfs.as_os_str().as_bytes(), b"/class/"].concat());
+}
+
+fn set_root(root: Vec<u8>) {
+    // A directory of the operating system has no zero byte in its name.
+    if let Ok(root) = CString::new(root) {
+        ROOT.store(root.into_raw(), Ordering::Release);
+    }
+}
+
+/// Programs look at sysfs before they ask for devices: what `softefa run` has made is there from the beginning.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
+
+extern "C" fn begin() {
+    let value = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let (Some(dir), Some(devices)) = (value(config::ENV_RUN_DIR), value(config::ENV_DEVICES))
+    else {
+        return;
+    };
+    // What is wrong with it is said when the program asks for devices.
+    let devices = devices.to_str().and_then(|text| DeviceSpec::parse_list(text).ok());
+    set_root([dir.as_bytes(), b"/", TREE.as_bytes()].concat());
+    devnode::publish(devices.map_or(0, |devices| devices.len()));
+}
+
+/// What comes behind `/sys/class/` when the path names something of ours.
+fn inside(path: &[u8]) -> Option<&[u8]> {
+    let rest = path.strip_prefix(CLASSES)?;
+    let class = rest.split(|byte| *byte == b'/').next()?;
+    OURS.contains(&class).then_some(rest)
+}
+
+/// Where a path leads.
+struct Place {
+    given: *const c_char,
+    /// The path in the tree, when it is another one.
+    other: MaybeUninit<[u8; PATH_MAX]>,
+    is_other: bool,
+}
+
+impl Place {
+    /// Neither allocates nor locks: `open` and `stat` may be called from signal handlers.
+    ///
+    /// # Safety
+    /// `path` is null or a C string, and stays so as long as the result is used.
+    #[inline]
+    unsafe fn of(path: *const c_char) -> Self {
+        let mut place = Self { given: path, other: MaybeUninit::uninit(), is_other: false };
+        // SAFETY: as this function demands.
+        if unsafe { may_be_ours(path) } {
+            place.look_up();
+        }
+        place
+    }
+
+    #[cold]
+    fn look_up(&mut self) {
+        let root = ROOT.load(Ordering::Acquire);
+        // SAFETY: not null, as `may_be_ours` has found, so a C string.
+        let Some(rest) = inside(unsafe { CStr::from_ptr(self.given) }.to_bytes()) else { return };
+        if root.is_null() {
+            return;
+        }
+        // SAFETY: published whole, and never freed.
+        let root = unsafe { CStr::from_ptr(root) }.to_bytes();
+        let len = root.len() + rest.len();
+        if len >= PATH_MAX {
+            return;
+        }
+        // Bytes of it that are not written are not read: they stand behind the terminating zero.
+        let out = self.other.as_mut_ptr().cast::<u8>();
+        // SAFETY: `len` bytes and the zero behind them are within the buffer, which overlaps neither.
+        unsafe {
+            out.copy_from_nonoverlapping(root.as_ptr(), root.len());
+            out.add(root.len()).copy_from_nonoverlapping(rest.as_ptr(), rest.len());
+            out.add(len).write(0);
+        }
+        self.is_other = true;
+    }
+
+    #[inline]
+    fn as_ptr(&self) -> *const c_char {
+        if self.is_other { self.other.as_ptr().cast() } else { self.given }
+    }
+}
+
+/// Whether the path begins as ours do. Most differ in the first bytes, and so are not measured.
+///
+/// # Safety
+/// `path` is null or a C string.
+#[inline]
+unsafe fn may_be_ours(path: *const c_char) -> bool {
+    !path.is_null()
+        && CLASSES.iter().enumerate().all(|(at, byte)| {
+            // SAFETY: the bytes before this one were not the terminating zero.
+            unsafe { path.add(at).read() }.cast_unsigned() == *byte
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_classes_of_a_run_are_looked_up() {
+        for (path, rest) in [
+            ("/sys/class/infiniband", "infiniband"),
+            ("/sys/class/infiniband/", "infiniband/"),
+            ("/sys/class/infiniband/a/ports/1/state", "infiniband/a/ports/1/state"),
+            ("/sys/class/infiniband_verbs/abi_version", "infiniband_verbs/abi_version"),
+        ] {
+            assert_eq!(inside(path.as_bytes()), Some(rest.as_bytes()), "{path}");
+        }
+        for path in ["/sys/class/infiniband_mad", "/sys/class/net", "/sys/class/", "", "/sys"] {
+            assert_eq!(inside(path.as_bytes()), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_becomes_too_long_stays_as_it_is() {
+        publish(Path::new("/run/softefa-1"));
+        let place = |path: &str| {
+            let path = CString::new(path).unwrap();
+            // SAFETY: a C string that outlives the place.
+            let place = unsafe { Place::of(path.as_ptr()) };
+            // SAFETY: as above, or the place's own.
+            unsafe { CStr::from_ptr(place.as_ptr()) }.to_str().unwrap().to_owned()
+        };
+        assert_eq!(place("/sys/class/infiniband"), "/run/softefa-1/class/infiniband");
+        assert_eq!(place("/etc/hosts"), "/etc/hosts");
+        let long = format!("/sys/class/infiniband/{}", "x".repeat(PATH_MAX));
+        assert_eq!(place(&long), long);
+    }
+}

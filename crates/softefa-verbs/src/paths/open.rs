@@ -1,0 +1,33 @@
+//! Functions that open a path.
+//!
+//! `open` and its kin take a mode only with some flags. It is passed on in any case: callees of 64-bit Linux find it
+//! where a third or fourth argument is, and look at it only with these flags.
+
+use std::ffi::{c_char, c_int};
+use std::ptr::null_mut;
+
+use libc::{AT_FDCWD, FILE, O_LARGEFILE, SYS_openat, mode_t};
+
+use super::forward::{call, forward};
+
+forward! {
+    fn open([path], flags: c_int, mode: mode_t) -> c_int,
+        call!(SYS_openat, AT_FDCWD, path, flags, mode);
+    fn open64([path], flags: c_int, mode: mode_t) -> c_int,
+        call!(SYS_openat, AT_FDCWD, path, flags | O_LARGEFILE, mode);
+    fn openat(dir: c_int, [path], flags: c_int, mode: mode_t) -> c_int,
+        call!(SYS_openat, dir, path, flags, mode);
+    fn openat64(dir: c_int, [path], flags: c_int, mode: mode_t) -> c_int,
+        call!(SYS_openat, dir, path, flags | O_LARGEFILE, mode);
+    // What the four become in programs that are built with _FORTIFY_SOURCE.
+    fn __open_2([path], flags: c_int) -> c_int,
+        call!(SYS_openat, AT_FDCWD, path, flags, 0);
+    fn __open64_2([path], flags: c_int) -> c_int,
+        call!(SYS_openat, AT_FDCWD, path, flags | O_LARGEFILE, 0);
+    fn __openat_2(dir: c_int, [path], flags: c_int) -> c_int,
+        call!(SYS_openat, dir, path, flags, 0);
+    fn __openat64_2(dir: c_int, [path], flags: c_int) -> c_int,
+        call!(SYS_openat, dir, path, flags | O_LARGEFILE, 0);
+    fn fopen([path], mode: *const c_char) -> *mut FILE, null_mut();
+    fn fopen64([path], mode: *const c_char) -> *mut FILE, null_mut();
+}
