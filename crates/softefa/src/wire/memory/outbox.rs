@@ -27,6 +27,9 @@ const UNANSWERED_NS: u64 = 1_000_000_000;
 /// So is one that nobody reads for so long while datagrams have to be repeated. Its reader may have died, and
 /// somebody else may have its address.
 const UNREAD_NS: u64 = 100_000_000;
+/// Who did not read may have been stopped, or had no processor: another ring is tried after so long, after four times as
+/// long when that one is not read either, and so on up to [`RETRY_MAX_NS`].
+const UNREAD_RETRY_NS: u64 = 100_000_000;
 
 /// What became of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +47,8 @@ struct Link {
     to: SocketAddrV4,
     used_at: Instant,
     state: State,
+    /// How long to wait after the next ring that is not read.
+    unread_retry_ns: u64,
 }
 
 #[derive(Debug)]
@@ -147,7 +152,7 @@ impl Outbox {
             && let State::Open(out) = &mut link.state
             && out.is_unread(now)
         {
-            link.forget(now);
+            link.give_up_unread(now);
         }
     }
 
@@ -170,7 +175,8 @@ impl Outbox {
             None if self.may_link(*to.ip()) => {
                 let (datagrams, retry_at, backoff_ns) = (0, now, RETRY_MIN_NS);
                 let state = State::None { datagrams, retry_at, backoff_ns };
-                self.links.push(Link { to, used_at: now, state });
+                let unread_retry_ns = UNREAD_RETRY_NS;
+                self.links.push(Link { to, used_at: now, state, unread_retry_ns });
                 self.links.len() - 1
             }
             None => return None,
@@ -303,7 +309,24 @@ impl Link {
     #[cold]
     fn forget(&mut self, now: Instant) {
         self.close();
-        let retry_at = now.plus_ns(RETRY_MAX_NS);
+        self.pause(now, RETRY_MAX_NS);
+    }
+
+    /// The peer does not read.
+    fn give_up_unread(&mut self, now: Instant) {
+        if let State::Open(out) = &self.state
+            && now.ns_since(out.opened_at) >= RETRY_MAX_NS
+        {
+            // It read for long.
+            self.unread_retry_ns = UNREAD_RETRY_NS;
+        }
+        self.close();
+        self.pause(now, self.unread_retry_ns);
+        self.unread_retry_ns = (self.unread_retry_ns * 4).min(RETRY_MAX_NS);
+    }
+
+    fn pause(&mut self, now: Instant, pause_ns: u64) {
+        let retry_at = now.plus_ns(pause_ns);
         self.state = State::None { datagrams: 0, retry_at, backoff_ns: RETRY_MAX_NS };
     }
 

@@ -49,10 +49,20 @@ fn piece(bytes: &[u8]) -> Piece {
 }
 
 fn send(from: &mut MemoryWire, to: SocketAddrV4, via: Via, number: u32, len: usize) -> Sent {
+    send_at(NOW, from, to, via, (number, len))
+}
+
+fn send_at(
+    now: Instant,
+    from: &mut MemoryWire,
+    to: SocketAddrV4,
+    via: Via,
+    (number, len): (u32, usize),
+) -> Sent {
     let mut batch = Batch::new(&Framing::Done, 1000, 0);
     let (header, body) = (header(number, len), payload(number, len));
     batch.push(&mut Framing::Done, to, via, &header, [piece(&body)].into_iter()).unwrap();
-    from.send(NOW, &mut batch)
+    from.send(now, &mut batch)
 }
 
 /// Numbers of what has arrived, its contents checked.
@@ -254,6 +264,37 @@ fn a_ring_that_nobody_reads_is_given_up_when_datagrams_are_repeated() {
     assert_eq!([0, 60, 99].map(|at_ms| doubt(&mut a, at_ms)), [1, 1, 1]);
     assert_eq!(doubt(&mut a, 100), 0);
     drop(b);
+}
+
+/// Its reader may have been stopped for a while, and is back; the longer, the more often it was so.
+#[test]
+fn a_reader_that_was_stopped_has_a_ring_again_soon() {
+    let (mut a, mut b, to) = linked();
+    let ms = |ms: u64| Instant::from_ns(ms * 1_000_000);
+    let stop = |a: &mut MemoryWire, at_ms| {
+        send_at(ms(at_ms), a, to, Via::Path(0), (1, 64));
+        a.outbox.doubt(ms(at_ms), to);
+        a.outbox.doubt(ms(at_ms + 100), to);
+        assert_eq!(a.outbox.read_by().count(), 0, "given up");
+    };
+    let mut is_open = |a: &mut MemoryWire, at_ms| {
+        // Datagrams that make it worth a ring; who is told of one lets it in.
+        for _ in 0..5 {
+            send_at(ms(at_ms), a, to, Via::Path(0), (2, 64));
+            take(&mut b);
+        }
+        a.outbox.read_by().count() == 1
+    };
+    let mut now_ms = 0;
+    for pause_ms in [100, 400, 1600, 4000, 4000] {
+        stop(&mut a, now_ms);
+        now_ms += 100 + pause_ms;
+        assert!(!is_open(&mut a, now_ms - 1) && is_open(&mut a, now_ms), "{pause_ms} ms");
+    }
+    // One that was read for long begins anew.
+    now_ms += 5000;
+    stop(&mut a, now_ms);
+    assert!(is_open(&mut a, now_ms + 200));
 }
 
 /// A process of the same user writes whatever it likes wherever it can while the ring is read (SRD-12.4).
