@@ -21,7 +21,8 @@ const WORDS: usize = ring::words_for(RING_BYTES);
 const BYTES: u64 = (WORDS * size_of::<u64>()) as u64;
 /// What the rings of a process may take, each way.
 const ALL_BYTES_MAX: usize = 256 << 20;
-/// From here on a copy by one instruction is faster than one by words.
+/// Up to here, and from there on, a copy by the few instructions that survive a hole is faster than one by words.
+const SHORT_BYTES: usize = 128;
 const LONG_BYTES: usize = 512;
 
 /// The file may neither shrink, which would end who reads it, nor grow, nor be unsealed.
@@ -104,15 +105,17 @@ impl Segment {
     #[inline]
     pub(super) fn read(&self, word: usize, len: usize, out: &mut Vec<u8>) {
         let words = &self.words[word..word + len.div_ceil(size_of::<u64>())];
-        if len >= LONG_BYTES && memory::copy_out(self.addr_of(word), len, out).is_ok() {
+        if (len <= SHORT_BYTES || len >= LONG_BYTES)
+            && memory::copy_out(self.addr_of(word), len, out).is_ok()
+        {
             return;
         }
-        let end = out.len() + len;
-        out.reserve(words.len() * size_of::<u64>());
-        for word in words {
-            out.extend_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        let start = out.len();
+        out.resize(start + size_of_val(words), 0);
+        for (word, bytes) in words.iter().zip(out[start..].chunks_exact_mut(size_of::<u64>())) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
         }
-        out.truncate(end);
+        out.truncate(start + len);
     }
 
     /// The `len` bytes that begin `skipped` bytes behind `word`. They may change at any time.
