@@ -340,7 +340,11 @@ fn a_hostile_writer_harms_nobody() {
             }
         });
         let begin = std::time::Instant::now();
-        while begin.elapsed().as_millis() < 300 {
+        // However slow: until all of it was tried.
+        let is_tried = |lent, rings| lent > 0 && rings > 1;
+        while begin.elapsed().as_millis() < 300
+            || !is_tried(lent, rings) && begin.elapsed().as_secs() < 60
+        {
             while let Some(run) = b.inbox.take(NOW, Some(Layout::Srd), &mut b.buffer) {
                 assert!(run.segment >= 1 && b.buffer.len() <= words_for(2 << 20) * 8);
                 datagrams += 1;
@@ -360,8 +364,7 @@ fn a_hostile_writer_harms_nobody() {
         }
         is_over.store(true, Ordering::Relaxed);
     });
-    assert!(datagrams > 0 && rings > 1, "{datagrams} datagrams of {rings} rings");
-    assert!(lent > 0, "no payload of {datagrams} datagrams was lent");
+    assert!(lent > 0 && rings > 1, "{lent} of {datagrams} datagrams lent, {rings} rings");
     send(&mut good, to, Via::Kernel(0), 2, 64);
     b.inbox = Inbox::default();
     assert_eq!(take(&mut b), [2]);
