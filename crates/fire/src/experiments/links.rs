@@ -7,14 +7,10 @@ use anyhow::Result;
 use super::Context;
 use super::traffic::{Flow, Outcome};
 use crate::args::Transport;
-use crate::crew::{Place, Role};
 use crate::interrupt;
 use crate::machine::Precedence;
-use crate::network::{Network, Shape, host_addr, host_name};
+use crate::network::{Network, Shape};
 use crate::record::Record;
-
-/// Pairs of hosts.
-const PAIRS: usize = 4;
 
 /// What is wrong with the link from spine 0 to leaf 0, one of four ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,17 +84,7 @@ fn flows(
     link: Link,
     seconds: u64,
 ) -> Result<Vec<Outcome>> {
-    let mut flows = Vec::new();
-    for pair in 0..PAIRS {
-        let (from, to) = (host_name(1, pair), host_name(0, pair));
-        let depth = if transport == Transport::Tcp { 1 } else { shape.packets_under_way() };
-        let role = Role { transport, depth, source: pair as u32, ..Role::default() };
-        flows.push(Flow::start(
-            Place::Host(network, &from, &host_addr(1, pair)),
-            Place::Host(network, &to, &host_addr(0, pair)),
-            &role,
-        )?);
-    }
+    let mut flows = Flow::start_across(network, shape, transport)?;
     flows.iter_mut().try_for_each(|flow| flow.source.tell("go"))?;
     if link == Link::Flapping {
         let mut lever = network.lever("s0")?;

@@ -11,15 +11,12 @@ use anyhow::Result;
 use super::traffic::{Flow, Outcome, added_up};
 use super::{Context, dip};
 use crate::args::Transport;
-use crate::crew::{Place, Role};
 use crate::dice::Dice;
 use crate::machine::Precedence;
-use crate::network::{Network, Shape, host_addr, host_name};
+use crate::network::{Network, Shape};
 use crate::record::{Line, Plot, Record};
 use crate::{clock, interrupt};
 
-/// Pairs of hosts, each with one queue pair or one connection.
-const PAIRS: usize = 4;
 /// SRD must be back by then.
 const LIMIT_MS: usize = 20;
 /// Traffic is looked at for so long before the fault.
@@ -118,17 +115,7 @@ fn case(context: &Context, mtu_bytes: u32, spine: Spine) -> Result<Vec<Record>> 
 }
 
 fn trial(network: &Network, shape: Shape, transport: Transport, phase: Duration) -> Result<Trial> {
-    let mut flows = Vec::new();
-    for pair in 0..PAIRS {
-        let (from, to) = (host_name(1, pair), host_name(0, pair));
-        let depth = if transport == Transport::Tcp { 1 } else { shape.packets_under_way() };
-        let role = Role { transport, depth, source: pair as u32, ..Role::default() };
-        flows.push(Flow::start(
-            Place::Host(network, &from, &host_addr(1, pair)),
-            Place::Host(network, &to, &host_addr(0, pair)),
-            &role,
-        )?);
-    }
+    let mut flows = Flow::start_across(network, shape, transport)?;
     let mut lever = network.lever("l0")?;
     flows.iter_mut().try_for_each(|flow| flow.source.tell("go"))?;
     interrupt::sleep(Duration::from_millis(WARM_MS as u64 + 300) + phase)?;

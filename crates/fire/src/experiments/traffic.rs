@@ -5,7 +5,12 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::Value;
 
+use crate::args::Transport;
 use crate::crew::{Peer, Place, Role, SOON};
+use crate::network::{Network, Shape, host_addr, host_name};
+
+/// Pairs of hosts, each with one queue pair or one connection.
+const PAIRS: usize = 4;
 
 /// One sender and one receiver.
 pub(super) struct Flow {
@@ -30,6 +35,28 @@ impl Flow {
         source.meet(&sink)?;
         sink.meet(&source)?;
         Ok(Self { source, sink })
+    }
+
+    /// From each host of leaf 1 to its opposite at leaf 0, as much under way as the network holds; nothing is sent yet.
+    ///
+    /// # Errors
+    /// An end does not start.
+    pub(super) fn start_across(
+        network: &Network,
+        shape: Shape,
+        transport: Transport,
+    ) -> Result<Vec<Self>> {
+        let depth = if transport == Transport::Tcp { 1 } else { shape.packets_under_way() };
+        let start = |pair| {
+            let (from, to) = (host_name(1, pair), host_name(0, pair));
+            let role = Role { transport, depth, source: pair as u32, ..Role::default() };
+            Self::start(
+                Place::Host(network, &from, &host_addr(1, pair)),
+                Place::Host(network, &to, &host_addr(0, pair)),
+                &role,
+            )
+        };
+        (0..PAIRS).map(start).collect()
     }
 
     /// Lets the sender finish what is under way and ends both.
