@@ -35,7 +35,7 @@ struct Gate {
 
 const RELEASE: Gate = Gate {
     record: record("crates/efa-bench/instructions.txt"),
-    cargo: &["--release", "--package", "efa-bench", "--bin", "efa-bench"],
+    cargo: &["--release", "--package", "efa-bench", "--lib"],
     longer: 20,
 };
 
@@ -79,7 +79,7 @@ fn test_program(root: &Path, arguments: &[&str]) -> Result<PathBuf> {
 fn program_of(line: &str) -> Option<String> {
     let message: Value = serde_json::from_str(line).ok()?;
     let target = &message["target"];
-    let is_it = target["name"] == "efa-bench" && target["kind"][0] == "bin";
+    let is_it = target["name"] == "efa_bench" && target["kind"][0] == "lib";
     (is_it && message["profile"]["test"] == true).then_some(())?;
     Some(message["executable"].as_str()?.to_owned())
 }
