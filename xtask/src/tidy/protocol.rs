@@ -6,22 +6,24 @@ use super::Finding;
 use super::tree::Tree;
 
 const PROTOCOL: &str = "docs/PROTOCOL.md";
-const MARK: &str = concat!("SRD", "-");
+/// Marks of the chapters' rules, in halves, or this file would cite. A letter before one makes it
+/// part of another word.
+const MARKS: [&str; 2] = [concat!("SRD", "-"), concat!("CM", "-")];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let text = tree.text(PROTOCOL).unwrap_or_default();
     let mut findings = Vec::new();
     let mut defined: BTreeMap<&str, usize> = BTreeMap::new();
-    for (line, number) in (1..).zip(text.lines()).filter_map(|(n, l)| Some((n, definition(l)?))) {
-        if let Some(first) = defined.insert(number, line) {
-            let what = format!("{MARK}{number} is already defined in line {first}");
+    for (line, rule) in (1..).zip(text.lines()).filter_map(|(n, l)| Some((n, definition(l)?))) {
+        if let Some(first) = defined.insert(rule, line) {
+            let what = format!("{rule} is already defined in line {first}");
             findings.push(Finding::at(PROTOCOL, line, what));
         }
     }
     for file in tree.files().filter(|file| file.path != PROTOCOL) {
         for (line, text) in (1..).zip(file.text.lines()) {
-            for number in citations(text).filter(|number| !defined.contains_key(number)) {
-                let what = format!("cites {MARK}{number}, which {PROTOCOL} does not define");
+            for rule in citations(text).filter(|rule| !defined.contains_key(rule)) {
+                let what = format!("cites {rule}, which {PROTOCOL} does not define");
                 findings.push(Finding::at(&file.path, line, what));
             }
         }
@@ -29,28 +31,33 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// `n.m` of every citation in the line.
+/// Every citation in the line.
 fn citations(line: &str) -> impl Iterator<Item = &str> {
-    line.match_indices(MARK).filter_map(|(at, _)| rule_number(&line[at + MARK.len()..]))
+    let marks = MARKS.iter().flat_map(|mark| line.match_indices(*mark));
+    let words = marks.filter(|(at, _)| !line[..*at].ends_with(|c: char| c.is_ascii_alphanumeric()));
+    words.filter_map(|(at, mark)| rule(&line[at..], mark))
 }
 
 /// The rule a line defines: it stands first, behind nothing but list and emphasis marks.
 fn definition(line: &str) -> Option<&str> {
     let line = line.trim_start_matches(|c: char| " #*-|`".contains(c));
-    line.strip_prefix(MARK).and_then(rule_number)
+    MARKS.iter().find_map(|mark| rule(line, mark))
 }
 
-/// `n.m` at the start of `text`; plain `n` (a chapter) is no rule.
-fn rule_number(text: &str) -> Option<&str> {
+/// The mark and its `n.m` at the start of `text`; plain `n` (a chapter) is no rule.
+fn rule<'a>(text: &'a str, mark: &str) -> Option<&'a str> {
+    let number = text.strip_prefix(mark)?;
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-    let major = digits(text);
-    let minor = digits(text[major..].strip_prefix('.')?);
-    (major > 0 && minor > 0).then(|| &text[..major + 1 + minor])
+    let major = digits(number);
+    let minor = digits(number[major..].strip_prefix('.')?);
+    (major > 0 && minor > 0).then(|| &text[..mark.len() + major + 1 + minor])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MARK: &str = MARKS[0];
 
     fn cite(number: &str) -> String {
         format!("// see {MARK}{number}.")
@@ -67,6 +74,15 @@ mod tests {
         assert_eq!(check_with(&protocol, &cite("1.20")).len(), 1);
         assert_eq!(check_with(&protocol, &cite("9.9")).len(), 1, "mentioned is not defined");
         assert_eq!(check_with(&protocol, &cite("3")), [], "a chapter is no rule");
+    }
+
+    #[test]
+    fn each_mark_has_rules_of_its_own() {
+        let (other, protocol) = (MARKS[1], format!("{MARK}1.2 A rule.\n"));
+        assert_eq!(check_with(&protocol, &format!("// {other}1.2")).len(), 1);
+        assert_eq!(check_with(&protocol, &format!("// AES-256-G{other}1.2")), [], "another word");
+        let both = format!("{protocol}{other}1.2 Another.\n");
+        assert_eq!(check_with(&both, &format!("// {other}1.2")), []);
     }
 
     #[test]
