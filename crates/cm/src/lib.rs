@@ -5,7 +5,25 @@
 //! device: the host program hands in datagrams and the time, and asks what to send.
 //! Rules are numbered `CM-n.m` in `docs/PROTOCOL.md`.
 //!
-//! [`mad`] knows the messages.
+//! [`mad`] knows the messages, [`Agent`] the connections and listeners of one process.
+//!
+//! One turn of a host:
+//!
+//! 1. [`Agent::handle_mad`] for each datagram received, [`Agent::unreachable`] for each peer that
+//!    the network says is not there.
+//! 2. [`Agent::handle_timeout`] when [`Agent::poll_timeout`] has passed.
+//! 3. [`Agent::poll_transmit`] and [`Agent::poll_event`] until they return `None`.
 #![forbid(unsafe_code)]
 
+mod agent;
+mod config;
+mod event;
 pub mod mad;
+mod param;
+mod random;
+
+pub use agent::{Agent, ConnId, ListenParams, ListenerId};
+pub use config::Config;
+pub use event::{CallError, DropReason, Event, Request, Resolution, Route, Transmit};
+pub use param::{ConnectParams, Offer, Path, QpParams, ResolveParams, Transport};
+pub use random::Seed;

@@ -61,7 +61,7 @@ message! {
         transport: u8 = [43, 5, 2],
         /// The requester keeps end-to-end credits.
         flow_control: bool = [43, 7, 1],
-        /// First packet sequence number that the requester sends, 24 bits.
+        /// First packet sequence number that the requester expects, 24 bits.
         starting_psn: u32 = [44, 0, 24],
         /// Exponent of the time within which the requester answers, 5 bits.
         local_response_timeout: u8 = [47, 0, 5],
@@ -181,7 +181,7 @@ message! {
         local_qpn: u32 = [12, 0, 24],
         /// End-to-end context, or the queue pair of an extended reliable connection, 24 bits.
         local_eecn: u32 = [16, 0, 24],
-        /// First packet sequence number that the responder sends, 24 bits.
+        /// First packet sequence number that the responder expects, 24 bits.
         starting_psn: u32 = [20, 0, 24],
         /// READs and atomics that the responder answers at a time.
         responder_resources: u8 = [24],

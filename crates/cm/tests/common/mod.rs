@@ -1,6 +1,7 @@
 //! What the tests share.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
 
+pub mod net;
 pub mod vectors;
 
 /// A number from the environment, or `default`.

@@ -1,0 +1,68 @@
+//! Who waits for requests.
+
+use crate::{CallError, ListenerId};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// What to listen for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenParams {
+    /// The service.
+    pub service_id: u64,
+    /// The only address at which it is offered; `None` for all. A listener with an address is
+    /// asked before one without.
+    pub address: Option<IpAddr>,
+    /// Datagrams ([`Event::ResolutionRequested`](crate::Event::ResolutionRequested)) instead of
+    /// connections.
+    pub is_datagram: bool,
+    /// Requests that wait for the program at a time (CM-6.1).
+    pub backlog: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub(super) params: ListenParams,
+    /// Requests that the program has not taken.
+    pub(super) waiting: usize,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Listeners {
+    all: BTreeMap<ListenerId, Listener>,
+    by_service: BTreeMap<(u64, Option<IpAddr>), ListenerId>,
+    drawn: u32,
+}
+
+impl Listeners {
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn insert(&mut self, params: ListenParams) -> Result<ListenerId, CallError> {
+        let service = (params.service_id, params.address);
+        if self.by_service.contains_key(&service) {
+            return Err(CallError::ServiceInUse);
+        }
+        self.drawn += 1;
+        let id = ListenerId(self.drawn);
+        self.by_service.insert(service, id);
+        self.all.insert(id, Listener { params, waiting: 0 });
+        Ok(id)
+    }
+
+    pub(super) fn remove(&mut self, id: ListenerId) -> Result<(), CallError> {
+        let listener = self.all.remove(&id).ok_or(CallError::Unknown)?;
+        self.by_service.remove(&(listener.params.service_id, listener.params.address));
+        Ok(())
+    }
+
+    pub(super) fn get_mut(&mut self, id: ListenerId) -> Option<&mut Listener> {
+        self.all.get_mut(&id)
+    }
+
+    /// Who is asked for a service at an address.
+    pub(super) fn find(&self, service_id: u64, address: IpAddr) -> Option<ListenerId> {
+        let at = |address| self.by_service.get(&(service_id, address)).copied();
+        at(Some(address)).or_else(|| at(None))
+    }
+}

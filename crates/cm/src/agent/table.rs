@@ -1,0 +1,130 @@
+//! All connections of an agent, found by their ids, by their peers and by their deadlines.
+
+use super::connection::{Connection, State};
+use crate::ConnId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// How a peer's message finds a connection whose id it does not know.
+///
+/// The address goes with what the peer says of itself, so that no other host can speak for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    /// Address, node GUID and the peer's id of the connection.
+    Id(IpAddr, u64, u32),
+    /// Address, node GUID and queue pair of the peer.
+    Qpn(IpAddr, u64, u32),
+    /// Address and the peer's id of its question.
+    Question(SocketAddr, u32),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    connections: BTreeMap<u32, Connection>,
+    keys: BTreeMap<Key, u32>,
+    deadlines: BTreeSet<(Duration, u32)>,
+    half_open: usize,
+}
+
+impl Table {
+    pub(super) fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    pub(super) fn half_open(&self) -> usize {
+        self.half_open
+    }
+
+    pub(super) fn has(&self, id: u32) -> bool {
+        self.connections.contains_key(&id)
+    }
+
+    pub(super) fn get(&self, id: ConnId) -> Option<&Connection> {
+        self.connections.get(&id.0)
+    }
+
+    /// State, deadline and keys are changed by the table's own calls only.
+    pub(super) fn get_mut(&mut self, id: ConnId) -> Option<&mut Connection> {
+        self.connections.get_mut(&id.0)
+    }
+
+    pub(super) fn find(&self, key: Key) -> Option<ConnId> {
+        self.keys.get(&key).copied().map(ConnId)
+    }
+
+    pub(super) fn insert(&mut self, id: u32, mut connection: Connection) -> ConnId {
+        assert!(id != 0 && !self.has(id), "ids are drawn until they are new");
+        connection.local_comm_id = id;
+        self.half_open += usize::from(connection.state.is_half_open());
+        self.connections.insert(id, connection);
+        ConnId(id)
+    }
+
+    /// Makes the connection known under `key` as well; false when another one has it.
+    pub(super) fn add_key(&mut self, id: ConnId, key: Key) -> bool {
+        if self.keys.get(&key).is_some_and(|&other| other != id.0) {
+            return false;
+        }
+        let Some(connection) = self.connections.get_mut(&id.0) else { return false };
+        let Some(free) = connection.keys.iter_mut().find(|slot| slot.is_none()) else {
+            return false;
+        };
+        *free = Some(key);
+        self.keys.insert(key, id.0);
+        true
+    }
+
+    /// Forgets the peer's queue pair, so that it may be used in a new connection at once.
+    pub(super) fn forget_qpn(&mut self, id: ConnId) {
+        let Some(connection) = self.connections.get_mut(&id.0) else { return };
+        for slot in &mut connection.keys {
+            if let Some(key @ Key::Qpn(..)) = *slot {
+                self.keys.remove(&key);
+                *slot = None;
+            }
+        }
+    }
+
+    pub(super) fn set_state(&mut self, id: ConnId, state: State) {
+        let Some(connection) = self.connections.get_mut(&id.0) else { return };
+        self.half_open -= usize::from(connection.state.is_half_open());
+        self.half_open += usize::from(state.is_half_open());
+        connection.state = state;
+    }
+
+    pub(super) fn set_deadline(&mut self, id: ConnId, at: Option<Duration>) {
+        let Some(connection) = self.connections.get_mut(&id.0) else { return };
+        if let Some(old) = connection.deadline {
+            self.deadlines.remove(&(old, id.0));
+        }
+        connection.deadline = at;
+        self.deadlines.extend(at.map(|at| (at, id.0)));
+    }
+
+    pub(super) fn remove(&mut self, id: ConnId) -> Option<Connection> {
+        self.set_deadline(id, None);
+        let connection = self.connections.remove(&id.0)?;
+        self.half_open -= usize::from(connection.state.is_half_open());
+        for key in connection.keys.iter().flatten() {
+            self.keys.remove(key);
+        }
+        Some(connection)
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Duration> {
+        self.deadlines.first().map(|&(at, _)| at)
+    }
+
+    /// A connection whose deadline is not after `now`.
+    pub(super) fn due(&self, now: Duration) -> Option<ConnId> {
+        let &(at, id) = self.deadlines.first()?;
+        (at <= now).then_some(ConnId(id))
+    }
+
+    /// Connections whose peer receives at `peer`.
+    pub(super) fn with_peer(&self, peer: SocketAddr) -> Vec<ConnId> {
+        let with_peer = self.connections.values().filter(|c| c.route.peer == peer);
+        with_peer.map(|c| ConnId(c.local_comm_id)).collect()
+    }
+}

@@ -1,0 +1,206 @@
+//! The end of connections, wanted or not.
+
+mod common;
+
+use cm::mad::reason;
+use cm::{CallError, Config, DropReason, Event};
+use common::net::{MS, Net, address, offer};
+use std::time::Duration;
+
+const RTU: u16 = 0x14;
+const DREQ: u16 = 0x15;
+const DREP: u16 = 0x16;
+/// Longer than every repetition takes.
+const LONG: Duration = Duration::from_secs(120);
+
+/// CM-4.4.
+#[test]
+fn a_dreq_establishes_before_it_ends() {
+    let mut net = Net::new(2, 4);
+    let (ours, theirs) = net.requested();
+    net.agents[1].accept(net.now, theirs, offer(0x200), &[]).unwrap();
+    net.run(MS);
+    net.lose.insert(RTU, 1);
+    net.agents[0].ready(net.now, ours).unwrap();
+    net.agents[0].disconnect(net.now, ours).unwrap();
+    net.run(MS);
+    let expected = [
+        Event::Established { conn: theirs },
+        Event::Disconnected { conn: theirs, timed_out: false },
+    ];
+    assert_eq!(net.events(1), expected);
+}
+
+#[test]
+fn the_end_is_told_once_on_both_sides() {
+    let mut net = Net::new(2, 14);
+    let (ours, theirs) = net.established();
+    net.agents[0].disconnect(net.now, ours).unwrap();
+    net.run(MS);
+    net.nothing(0);
+    assert_eq!(net.event(1), Event::Disconnected { conn: theirs, timed_out: false });
+    assert_eq!(net.agents[1].qp_params(theirs), None, "it is over");
+    net.agents[1].disconnect(net.now, theirs).unwrap();
+    net.run(MS);
+    assert_eq!(net.event(0), Event::Disconnected { conn: ours, timed_out: false });
+    net.nothing(1);
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.event(0), Event::TimewaitExit { conn: ours });
+    assert_eq!(net.event(1), Event::TimewaitExit { conn: theirs });
+    assert_eq!((net.sent(0, DREQ), net.sent(1, DREP)), (1, 1));
+    net.assert_nothing_is_left();
+}
+
+#[test]
+fn a_lost_dreq_or_drep_is_repeated() {
+    for lost in [DREQ, DREP] {
+        let mut net = Net::new(2, 15);
+        let (ours, theirs) = net.established();
+        net.lose.insert(lost, 1);
+        net.agents[0].disconnect(net.now, ours).unwrap();
+        net.run(Duration::from_secs(5));
+        assert!(matches!(net.event(1), Event::Disconnected { timed_out: false, .. }));
+        net.agents[1].disconnect(net.now, theirs).unwrap();
+        net.run(LONG);
+        let events = net.events(0);
+        assert_eq!(events[0], Event::Disconnected { conn: ours, timed_out: false }, "{lost:#x}");
+        assert_eq!(events.len(), 2);
+        assert_eq!(net.event(1), Event::TimewaitExit { conn: theirs });
+        net.assert_nothing_is_left();
+    }
+}
+
+/// CM-5.2.
+#[test]
+fn both_sides_end_it_at_once() {
+    let mut net = Net::new(2, 16);
+    let (ours, theirs) = net.established();
+    net.agents[0].disconnect(net.now, ours).unwrap();
+    net.agents[1].disconnect(net.now, theirs).unwrap();
+    net.run(MS * 100);
+    assert_eq!(net.event(0), Event::Disconnected { conn: ours, timed_out: false });
+    assert_eq!(net.event(1), Event::Disconnected { conn: theirs, timed_out: false });
+    net.run(LONG);
+    assert_eq!(net.event(0), Event::TimewaitExit { conn: ours });
+    assert_eq!(net.event(1), Event::TimewaitExit { conn: theirs });
+    net.assert_nothing_is_left();
+}
+
+#[test]
+fn an_end_without_answer_is_an_end() {
+    let mut net = Net::new(2, 17);
+    let (ours, _) = net.established();
+    net.lose.insert(DREQ, 100);
+    net.agents[0].disconnect(net.now, ours).unwrap();
+    net.run(LONG);
+    let events = net.events(0);
+    assert_eq!(events[0], Event::Disconnected { conn: ours, timed_out: true });
+    assert_eq!(net.sent(0, DREQ), 16);
+}
+
+/// CM-3.3.
+#[test]
+fn the_end_of_an_unknown_connection_is_agreed_to() {
+    let mut net = Net::new(2, 18);
+    let (ours, theirs) = net.established();
+    net.lose.insert(DREQ, 100);
+    net.agents[1].destroy(net.now, theirs);
+    net.run(LONG);
+    assert_eq!(net.agents[1].connections(), 0);
+    net.lose.clear();
+    net.agents[0].disconnect(net.now, ours).unwrap();
+    net.run(MS);
+    assert_eq!(net.event(0), Event::Disconnected { conn: ours, timed_out: false });
+}
+
+/// CM-5.5.
+#[test]
+fn a_destroyed_connection_is_ended_until_the_peer_knows() {
+    let mut net = Net::new(2, 19);
+    let (ours, theirs) = net.established();
+    net.lose.insert(DREQ, 3);
+    net.agents[0].destroy(net.now, ours);
+    assert_eq!(net.agents[0].disconnect(net.now, ours), Err(CallError::Unknown));
+    net.run(Duration::from_secs(20));
+    assert_eq!(net.event(1), Event::Disconnected { conn: theirs, timed_out: false });
+    net.agents[1].destroy(net.now, theirs);
+    net.run(LONG);
+    net.nothing(0);
+    net.nothing(1);
+    net.assert_nothing_is_left();
+}
+
+/// CM-4.8: the peer was restarted and uses the same queue pair number.
+#[test]
+fn a_stale_connection_is_ended_and_the_new_one_may_try_again() {
+    let mut net = Net::new(2, 20);
+    let (ours, theirs) = net.established();
+    net.agents[0] = cm::Agent::new(Config::default(), cm::Seed::from_u64(99));
+    net.connect(0, 1, 0x100, &[]);
+    net.run(MS);
+    let Event::Rejected { reason, .. } = net.event(0) else { panic!() };
+    assert_eq!(reason, reason::STALE_CONNECTION);
+    assert_eq!(net.event(1), Event::Disconnected { conn: theirs, timed_out: false });
+    net.run(Duration::from_secs(1));
+    net.events(1);
+    let new = net.connect(0, 1, 0x100, &[]);
+    assert_ne!(new, ours);
+    net.run(MS);
+    assert!(matches!(net.event(1), Event::Requested { .. }));
+}
+
+/// CM-4.8, the other way round: the responder was restarted.
+#[test]
+fn a_stale_responder_is_refused() {
+    let mut net = Net::new(2, 21);
+    let (ours, _) = net.established();
+    net.agents[1] = cm::Agent::new(Config::default(), cm::Seed::from_u64(98));
+    net.listen(1, 8);
+    let new = net.connect(0, 1, 0x101, &[]);
+    net.run(MS);
+    let Event::Requested { conn: theirs, .. } = net.event(1) else { panic!() };
+    net.agents[1].accept(net.now, theirs, offer(0x200), &[]).unwrap();
+    net.run(MS);
+    let events = net.events(0);
+    let Event::Rejected { conn, reason, .. } = events[0] else { panic!() };
+    assert_eq!((conn, reason), (new, reason::STALE_CONNECTION));
+    assert_eq!(events[1..], [Event::Disconnected { conn: ours, timed_out: false }]);
+    assert!(matches!(net.event(1), Event::Rejected { reason: 10, .. }));
+}
+
+/// CM-4.9.
+#[test]
+fn an_unreachable_peer_ends_everything_at_once() {
+    let mut net = Net::new(2, 22);
+    let (ours, theirs) = net.established();
+    let asking = net.connect(0, 1, 0x101, &[]);
+    net.agents[0].unreachable(net.now, address(1));
+    let events = net.events(0);
+    assert_eq!(events.len(), 2);
+    assert!(events.contains(&Event::Disconnected { conn: ours, timed_out: true }));
+    let refused =
+        |event: &Event| matches!(event, Event::Rejected { conn, reason: 8, .. } if *conn == asking);
+    assert!(events.iter().any(refused));
+    net.agents[1].disconnect(net.now, theirs).unwrap();
+    net.agents[1].unreachable(net.now, address(0));
+    assert_eq!(net.event(1), Event::Disconnected { conn: theirs, timed_out: true });
+    net.agents[1].unreachable(net.now, address(0));
+    net.nothing(1);
+}
+
+#[test]
+fn a_repeated_dreq_is_agreed_to_again() {
+    let mut net = Net::new(2, 23);
+    let (ours, theirs) = net.established();
+    net.agents[0].disconnect(net.now, ours).unwrap();
+    let dreq = net.tap(0);
+    net.forge(0, 1, dreq.transaction_id, dreq.message).unwrap();
+    net.agents[1].disconnect(net.now, theirs).unwrap();
+    net.lose.insert(DREP, 1);
+    net.send_all();
+    let again = net.forge(0, 1, dreq.transaction_id, dreq.message);
+    assert_eq!(again, Err(DropReason::Duplicate));
+    net.run(MS);
+    assert_eq!(net.sent(1, DREP), 2);
+    assert_eq!(net.event(0), Event::Disconnected { conn: ours, timed_out: false });
+}
