@@ -21,6 +21,7 @@ mod event;
 pub mod mad;
 mod param;
 mod random;
+pub mod ucma;
 
 pub use agent::{Agent, ConnId, ListenParams, ListenerId};
 pub use config::Config;
