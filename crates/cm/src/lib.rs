@@ -5,7 +5,8 @@
 //! device: the host program hands in datagrams and the time, and asks what to send.
 //! Rules are numbered `CM-n.m` in `docs/PROTOCOL.md`.
 //!
-//! [`mad`] knows the messages, [`Agent`] the connections and listeners of one process.
+//! [`mad`] knows the messages, [`Agent`] the connections and listeners of one process, [`ucma`] the
+//! kernel's interface, and [`ids::Ids`] serves it above an agent.
 //!
 //! One turn of a host:
 //!
@@ -18,6 +19,7 @@
 mod agent;
 mod config;
 mod event;
+pub mod ids;
 pub mod mad;
 mod param;
 mod random;

@@ -82,7 +82,10 @@ fn the_first_data_establishes_when_the_rtu_is_lost() {
     net.agents[0].ready(net.now, ours).unwrap();
     net.run(MS);
     net.nothing(1);
-    net.agents[1].establish(net.now, theirs).unwrap();
+    net.agents[1].data_arrived(net.now, 0xABC, 0x201);
+    net.agents[1].data_arrived(net.now, 0xABD, 0x200);
+    net.nothing(1);
+    net.agents[1].data_arrived(net.now, 0xABC, 0x200);
     assert_eq!(net.event(1), Event::Established { conn: theirs });
     assert_eq!(net.agents[1].establish(net.now, theirs), Err(CallError::Connected));
     net.run(LONG);

@@ -122,6 +122,13 @@ impl Table {
         (at <= now).then_some(ConnId(id))
     }
 
+    /// The accepted connection of a local queue pair whose requester has not said that it is ready.
+    pub(super) fn waiting_for_rtu(&self, ca_guid: u64, qpn: u32) -> Option<ConnId> {
+        let mut waiting = self.connections.values().filter(|c| c.state == State::RepSent);
+        let found = waiting.find(|c| c.local.ca_guid == ca_guid && c.local.qpn == qpn)?;
+        Some(ConnId(found.local_comm_id))
+    }
+
     /// Connections whose peer receives at `peer`.
     pub(super) fn with_peer(&self, peer: SocketAddr) -> Vec<ConnId> {
         let with_peer = self.connections.values().filter(|c| c.route.peer == peer);

@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
 
 pub mod net;
+pub mod process;
 pub mod vectors;
 
 /// A number from the environment, or `default`.
