@@ -38,6 +38,9 @@ struct Side {
     /// The program refused or left before the connection was established on both sides.
     refused: bool,
     wants_end: bool,
+    /// What it was told at the end.
+    was_rejected: bool,
+    was_unreachable: bool,
 }
 
 struct World {
@@ -148,6 +151,8 @@ impl World {
         }
         let side = self.sides.get_mut(&key).expect("events of known connections only");
         side.history.push(format!("{event:?}").chars().take(40).collect());
+        side.was_rejected |= matches!(event, Event::Rejected { .. });
+        side.was_unreachable |= matches!(event, Event::Unreachable { .. });
         let next = match (side.stage, event) {
             (Stage::Asked, Event::Accepted { private_data, .. }) => {
                 assert_eq!(private_data[..8], side.tag.to_be_bytes(), "another's answer");
@@ -208,6 +213,18 @@ impl World {
         }
     }
 
+    /// Nobody is refused unless a program refused or left, or one side gave the other up.
+    fn check_refusals(&self) {
+        for (key, side) in self.sides.iter().filter(|(_, side)| side.was_rejected) {
+            let is_cause = |(other, s): (&(usize, ConnId), &Side)| {
+                other != key
+                    && s.tag == side.tag
+                    && (s.refused || s.was_unreachable || s.stage == Stage::Destroyed)
+            };
+            assert!(self.sides.iter().any(is_cause), "{key:?} refused by nobody: {side:#?}");
+        }
+    }
+
     fn end_all(&mut self) {
         let established: Vec<_> = self
             .sides
@@ -226,7 +243,15 @@ impl World {
 
 impl Side {
     fn new(stage: Stage, tag: u64) -> Self {
-        Self { stage, tag, history: Vec::new(), refused: false, wants_end: false }
+        Self {
+            stage,
+            tag,
+            history: Vec::new(),
+            refused: false,
+            wants_end: false,
+            was_rejected: false,
+            was_unreachable: false,
+        }
     }
 }
 
@@ -248,6 +273,7 @@ fn case(seed: u64) {
         let is_over = matches!(side.stage, Stage::Over | Stage::Destroyed);
         assert!(is_over, "{key:?} never ended: {side:#?}");
     }
+    world.check_refusals();
     world.net.assert_nothing_is_left();
 }
 

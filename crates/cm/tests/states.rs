@@ -262,3 +262,49 @@ fn a_late_copy_of_a_withdrawn_request_is_nothing() {
     assert_eq!(copy, Err(DropReason::Duplicate));
     net.nothing(1);
 }
+
+#[test]
+fn calls_are_checked_before_anything_happens() {
+    let mut net = Net::new(2, 25);
+    let (ours, theirs) = net.requested();
+    let now = net.now;
+    let [here, there] = &mut net.agents[..] else { panic!() };
+    let too_long = [0; 256];
+    let accepted = there.accept(now, theirs, offer(1), &too_long[..197]);
+    assert_eq!(accepted, Err(CallError::PrivateData(197, 196)));
+    let rejected = there.reject(now, theirs, 28, &too_long[..149]);
+    assert_eq!(rejected, Err(CallError::PrivateData(149, 148)));
+    assert_eq!(there.ready(now, theirs), Err(CallError::WrongState));
+    assert_eq!(there.establish(now, theirs), Err(CallError::WrongState));
+    assert_eq!(there.disconnect(now, theirs), Err(CallError::WrongState));
+    assert_eq!(here.accept(now, ours, offer(1), &[]), Err(CallError::WrongState));
+    assert_eq!(here.accept_resolution(now, ours, (1, 1), &[]), Err(CallError::WrongState));
+    assert_eq!(there.poll_transmit(), None);
+    assert_eq!(there.accept(now, theirs, offer(1), &too_long[..196]), Ok(()));
+}
+
+#[test]
+fn a_listener_with_an_address_comes_before_one_without() {
+    use cm::ListenParams;
+    let mut net = Net::new(2, 26);
+    let own = net.listen(1, 8);
+    let any = ListenParams {
+        service_id: common::net::SERVICE,
+        address: None,
+        is_datagram: false,
+        backlog: 8,
+    };
+    let all = net.agents[1].listen(any).unwrap();
+    assert_eq!(net.agents[1].listen(any), Err(CallError::ServiceInUse));
+    for expected in [own, all] {
+        net.connect(0, 1, 0x100 + net.sent.len() as u32, &[]);
+        net.run(MS);
+        let Event::Requested { listener, .. } = net.event(1) else { panic!() };
+        assert_eq!(listener, expected);
+        net.agents[1].close_listener(expected).unwrap();
+    }
+    net.connect(0, 1, 0x300, &[]);
+    net.run(MS);
+    assert!(matches!(net.event(0), Event::Rejected { reason: 8, .. }));
+    assert_eq!(net.agents[1].close_listener(own), Err(CallError::Unknown));
+}
