@@ -153,6 +153,36 @@ fn queries_tell_addresses_gids_and_the_path() {
     assert_eq!(resp.ib_route.dgid[12..], [10, 0, 0, 2]);
 }
 
+/// Sockets do the same: `[::]` includes `0.0.0.0` unless it says that it does not.
+#[test]
+fn listeners_of_two_families_share_a_port_when_one_says_so() {
+    let any = |v6: bool| -> SocketAddr {
+        if v6 { "[::]:7471".parse().unwrap() } else { "0.0.0.0:7471".parse().unwrap() }
+    };
+    for only in [0u8, 1] {
+        let mut world = World::new(2);
+        let [v6, v4] = [0x61, 0x41].map(|uid| world.create(1, uid, port_space::TCP));
+        world.processes[1].host.value = vec![only, 0, 0, 0];
+        let option = SetOption { optval: 8, id: v6, level: 0, optname: 2, optlen: 4 }.emit();
+        world.write(1, command::SET_OPTION, &option, 0).unwrap();
+        for id in [v6, v4] {
+            let shared = SetOption { optval: 8, id, level: 0, optname: 1, optlen: 4 }.emit();
+            world.processes[1].host.value = vec![1, 0, 0, 0];
+            world.write(1, command::SET_OPTION, &shared, 0).unwrap();
+        }
+        world.bind(1, v6, any(true)).unwrap();
+        world.listen(1, v6, 8).unwrap();
+        if only == 1 {
+            world.bind(1, v4, any(false)).unwrap();
+            world.listen(1, v4, 8).unwrap();
+        }
+        let client = world.routed(0, 0xC1, port_space::TCP, at([10, 0, 0, 2], PORT));
+        world.connect(0, client, param(1, &[])).unwrap();
+        world.run(common::process::MS);
+        world.expect(1, event::CONNECT_REQUEST, if only == 1 { 0x41 } else { 0x61 });
+    }
+}
+
 #[test]
 fn options_have_their_lengths() {
     let mut world = World::new(1);
@@ -214,7 +244,12 @@ fn a_group_is_joined_and_left() {
     let reply = world.write(0, command::LEAVE_MCAST, &leave, 4).unwrap().unwrap();
     assert_eq!(reply.bytes, 1u32.to_ne_bytes());
     assert_eq!(world.write(0, command::LEAVE_MCAST, &leave, 4), Err(Errno::ENOENT));
+    let reply = world.write(0, command::JOIN_MCAST, &join.emit(), 4).unwrap().unwrap();
     assert_eq!(world.destroy(0, id), Ok(3), "its join counts, too");
+    let group = u32::from_ne_bytes(reply.bytes[..].try_into().unwrap());
+    let leave = DestroyId { response: 1, id: group }.emit();
+    let left = world.write(0, command::LEAVE_MCAST, &leave, 4);
+    assert_eq!(left, Err(Errno::ENOENT), "a membership ends with its id");
 }
 
 /// Commands of noise, many of them with ids that there are.

@@ -2,15 +2,15 @@
 
 use crate::{CallError, ListenerId};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What to listen for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenParams {
     /// The service.
     pub service_id: u64,
-    /// The only address at which it is offered; `None` for all. A listener with an address is
-    /// asked before one without.
+    /// The only address at which it is offered, an unspecified one for all of its family, `None`
+    /// for all. Who says more is asked first.
     pub address: Option<IpAddr>,
     /// Datagrams ([`Event::ResolutionRequested`](crate::Event::ResolutionRequested)) instead of
     /// connections.
@@ -62,7 +62,11 @@ impl Listeners {
 
     /// Who is asked for a service at an address.
     pub(super) fn find(&self, service_id: u64, address: IpAddr) -> Option<ListenerId> {
+        let any = match address {
+            IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+        };
         let at = |address| self.by_service.get(&(service_id, address)).copied();
-        at(Some(address)).or_else(|| at(None))
+        at(Some(address)).or_else(|| at(Some(any))).or_else(|| at(None))
     }
 }

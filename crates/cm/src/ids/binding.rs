@@ -157,9 +157,11 @@ impl Ids {
         let id = self.find(channel, command.id)?;
         let source = id.source.filter(|_| id.stage == Stage::Bound).ok_or(Errno::EINVAL)?;
         let backlog = if command.backlog == 0 { BACKLOG_MAX } else { command.backlog };
+        // IPv6 without an address includes IPv4, as for sockets.
+        let serves_both = source.is_ipv6() && source.ip().is_unspecified() && !id.is_family_only;
         let params = ListenParams {
             service_id: id.service_id(source.port()),
-            address: Some(source.ip()).filter(|address| !address.is_unspecified()),
+            address: Some(source.ip()).filter(|_| !serves_both),
             is_datagram: id.is_datagram(),
             backlog: backlog.min(BACKLOG_MAX) as usize,
         };
@@ -189,9 +191,8 @@ impl Ids {
             (ID, 1, _) if id.stage != Stage::Listening => {
                 id.is_shared = number().map_err(|_| Errno::EINVAL)? != 0;
             }
-            // Only one family is served by a listener in any case.
             (ID, 2, _) if matches!(id.stage, Stage::Idle | Stage::Bound) => {
-                number().map_err(|_| Errno::EINVAL)?;
+                id.is_family_only = number().map_err(|_| Errno::EINVAL)? != 0;
             }
             (ID, 3, &[exponent]) => id.ack_timeout = Some(exponent.min(31)),
             (ID, 0..=3, _) => return Err(Errno::EINVAL),

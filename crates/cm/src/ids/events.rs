@@ -26,6 +26,13 @@ pub(super) struct Queued {
     resp: EventResp,
 }
 
+impl Queued {
+    /// The connection that no program has seen.
+    pub(super) fn pending(&self) -> Option<ConnId> {
+        Some(self.request?.conn)
+    }
+}
+
 /// A connection without an id.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
@@ -165,7 +172,7 @@ impl Ids {
         let (own, others) = core::mem::take(queue).into_iter().partition(|q| q.id == number);
         *queue = others;
         let own: VecDeque<Queued> = own;
-        own.iter().filter_map(|queued| Some(queued.request?.conn)).collect()
+        own.iter().filter_map(Queued::pending).collect()
     }
 
     /// Drops the events of a membership that was given up.

@@ -41,6 +41,8 @@ pub(super) struct Id {
     pub(super) events_reported: u32,
     pub(super) tos: u8,
     pub(super) is_shared: bool,
+    /// A listener at every IPv6 address does not serve IPv4.
+    pub(super) is_family_only: bool,
     pub(super) ack_timeout: Option<u8>,
 }
 
@@ -68,6 +70,7 @@ impl Id {
             events_reported: 0,
             tos: 0,
             is_shared: false,
+            is_family_only: false,
             ack_timeout: None,
         })
     }

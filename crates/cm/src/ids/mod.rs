@@ -103,12 +103,15 @@ impl Ids {
 
     /// A descriptor was closed: its ids end, as if each were destroyed.
     pub fn close(&mut self, now: Duration, host: &mut impl Host, channel: ChannelId) {
+        // All at once: looking for the events of one id after the other takes long.
+        for pending in self.channels.remove(&channel).iter().flatten().filter_map(Queued::pending) {
+            self.agent.destroy(now, pending);
+        }
         let own = self.ids.iter().filter(|(_, id)| id.channel == channel);
         let numbers: Vec<u32> = own.map(|(&number, _)| number).collect();
         for number in numbers {
             self.drop_id(now, host, number);
         }
-        self.channels.remove(&channel);
     }
 
     /// An event waits: the descriptor polls readable.
