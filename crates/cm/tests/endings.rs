@@ -204,3 +204,15 @@ fn a_repeated_dreq_is_agreed_to_again() {
     assert_eq!(net.sent(1, DREP), 2);
     assert_eq!(net.event(0), Event::Disconnected { conn: ours, timed_out: false });
 }
+
+/// CM-4.8: programs that connect without a queue pair all say 0.
+#[test]
+fn no_queue_pair_is_never_stale() {
+    let mut net = Net::new(2, 27);
+    net.listen(1, 8);
+    for _ in 0..2 {
+        net.connect(0, 1, 0, &[]);
+        net.run(MS);
+        assert!(matches!(net.event(1), Event::Requested { .. }));
+    }
+}
