@@ -246,6 +246,7 @@ fn a_group_is_joined_and_left() {
     assert_eq!(world.write(0, command::LEAVE_MCAST, &leave, 4), Err(Errno::ENOENT));
     let reply = world.write(0, command::JOIN_MCAST, &join.emit(), 4).unwrap().unwrap();
     assert_eq!(world.destroy(0, id), Ok(3), "its join counts, too");
+    assert_eq!(world.processes[0].ids.groups(), 0);
     let group = u32::from_ne_bytes(reply.bytes[..].try_into().unwrap());
     let leave = DestroyId { response: 1, id: group }.emit();
     let left = world.write(0, command::LEAVE_MCAST, &leave, 4);

@@ -93,6 +93,12 @@ impl Ids {
         self.ids.len()
     }
 
+    /// Memberships of multicast groups.
+    #[must_use]
+    pub fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
     /// A descriptor was opened.
     pub fn open(&mut self) -> ChannelId {
         self.next_channel += 1;
