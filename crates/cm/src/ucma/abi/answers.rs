@@ -110,7 +110,8 @@ layout! {
 }
 
 layout! {
-    /// Answer of GET_EVENT. The parameter is a [`ConnParam`] or a [`UdParam`].
+    /// Answer of GET_EVENT. The parameter is a [`ConnParam`](super::ConnParam) or a
+    /// [`UdParam`](super::UdParam).
     EventResp = "rdma_ucm_event_resp", 336 {
         /// The program's number of the id.
         uid: u64 = 0,
