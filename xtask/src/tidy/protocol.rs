@@ -8,7 +8,7 @@ use super::tree::Tree;
 const PROTOCOL: &str = "docs/PROTOCOL.md";
 /// Marks of the chapters' rules, in halves, or this file would cite. A letter before one makes it
 /// part of another word.
-const MARKS: [&str; 2] = [concat!("SRD", "-"), concat!("CM", "-")];
+const MARKS: [&str; 3] = [concat!("SRD", "-"), concat!("CM", "-"), concat!("RC", "-")];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let text = tree.text(PROTOCOL).unwrap_or_default();
