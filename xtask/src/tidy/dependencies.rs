@@ -23,6 +23,7 @@ const MAY_DEPEND: [(&str, &[&str]); 16] = [
     ("pmix", &[]),
     ("published", &[]),
     ("report", &[]),
+    ("rc", &[]),
     ("srd", &[]),
     ("cm", &[]),
     ("bench", &[]),

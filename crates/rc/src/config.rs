@@ -1,0 +1,162 @@
+//! What can be set: for a host once, and for a connection.
+
+use crate::Psn;
+use crate::wire::{DEFAULT_PKEY, Transport};
+
+/// Settings of a host. Times are nanoseconds, sizes are bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Packets that may be unacknowledged at first (RC-3.5).
+    pub window_initial_packets: u32,
+    /// Packets that may ever be unacknowledged, 1..=2^22.
+    pub window_max_packets: u32,
+    /// Payload bytes that may ever be unacknowledged; one packet may always.
+    pub window_max_bytes: u64,
+    /// Response packets that one READ request asks for at most; a longer READ takes several (RC-3.6).
+    pub read_packets_max: u32,
+    /// Shortest acknowledgement timeout, whatever a connection asks for (RC-4.1).
+    pub timeout_min_ns: u64,
+    /// Shortest silence after which a peer counts as dead, whatever `retry_cnt` says (RC-4.3).
+    pub silence_min_ns: u64,
+    /// Partition key of packets sent, and of those taken.
+    pub pkey: u16,
+}
+
+impl Config {
+    /// For a host with UDP sockets, whose peers may be processes that were stopped for a while.
+    #[must_use]
+    pub const fn socket() -> Self {
+        Self {
+            window_initial_packets: 16,
+            window_max_packets: 128,
+            window_max_bytes: 256 << 10,
+            read_packets_max: 16,
+            timeout_min_ns: 5_000_000,
+            silence_min_ns: 8_000_000_000,
+            pkey: DEFAULT_PKEY,
+        }
+    }
+
+    /// Timeouts and retries exactly as the connection says.
+    #[must_use]
+    pub const fn strict() -> Self {
+        Self { timeout_min_ns: 0, silence_min_ns: 0, ..Self::socket() }
+    }
+}
+
+/// Which transport an endpoint speaks, and which half of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Service {
+    /// Reliable connection.
+    Rc,
+    /// Unreliable connection.
+    Uc,
+    /// The sending half of an extended reliable connection.
+    XrcInitiator,
+    /// The receiving half of an extended reliable connection.
+    XrcTarget,
+}
+
+impl Service {
+    pub(crate) const fn transport(self) -> Transport {
+        match self {
+            Self::Rc => Transport::Rc,
+            Self::Uc => Transport::Uc,
+            Self::XrcInitiator | Self::XrcTarget => Transport::Xrc,
+        }
+    }
+
+    pub(crate) const fn is_reliable(self) -> bool {
+        !matches!(self, Self::Uc)
+    }
+
+    pub(crate) const fn has_requester(self) -> bool {
+        !matches!(self, Self::XrcTarget)
+    }
+
+    pub(crate) const fn has_responder(self) -> bool {
+        !matches!(self, Self::XrcInitiator)
+    }
+}
+
+/// Payload bytes of a full packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u16)]
+pub enum Mtu {
+    /// 256 bytes.
+    B256 = 256,
+    /// 512 bytes.
+    B512 = 512,
+    /// 1,024 bytes.
+    #[default]
+    B1024 = 1024,
+    /// 2,048 bytes.
+    B2048 = 2048,
+    /// 4,096 bytes.
+    B4096 = 4096,
+}
+
+impl Mtu {
+    /// The number of bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u32 {
+        self as u32
+    }
+
+    /// Packets that carry `len` bytes; an empty message takes one.
+    #[must_use]
+    pub const fn packets(self, len: u32) -> u32 {
+        let packets = len.div_ceil(self.bytes());
+        if packets == 0 { 1 } else { packets }
+    }
+}
+
+/// What a peer may do here (`qp_access_flags`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// WRITE and ATOMIC WRITE.
+    pub write: bool,
+    /// READ.
+    pub read: bool,
+    /// Atomics with a result.
+    pub atomic: bool,
+    /// FLUSH.
+    pub flush: bool,
+}
+
+impl Access {
+    /// Everything.
+    pub const ALL: Self = Self { write: true, read: true, atomic: true, flush: true };
+}
+
+/// What an endpoint must know before it receives (INIT to RTR).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiveAttr {
+    /// Queue pair of the peer, 24 bits.
+    pub dest_qpn: u32,
+    /// Payload bytes of a full packet, the same at both ends.
+    pub path_mtu: Mtu,
+    /// The number that the peer's first packet will have.
+    pub rq_psn: Psn,
+    /// READs and atomics of the peer that may be unanswered.
+    pub max_dest_rd_atomic: u8,
+    /// Code of the time that the peer waits when no receive is posted, 5 bits.
+    pub min_rnr_timer: u8,
+    /// What the peer may do.
+    pub access: Access,
+}
+
+/// What an endpoint must know before it sends (RTR to RTS).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendAttr {
+    /// The number of the first packet.
+    pub sq_psn: Psn,
+    /// READs and atomics that may be unanswered.
+    pub max_rd_atomic: u8,
+    /// Code of the acknowledgement timeout, 5 bits; 0 for none.
+    pub timeout: u8,
+    /// Timeouts and sequence errors without progress that are borne, 0..=7.
+    pub retry_cnt: u8,
+    /// Times that "receiver not ready" is borne, 0..=6, or 7 for ever.
+    pub rnr_retry: u8,
+}

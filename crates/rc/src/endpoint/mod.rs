@@ -1,0 +1,351 @@
+//! The contract: everything a host calls. No algorithms here.
+
+mod receive;
+mod state;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::id::Seq;
+use crate::requester::Requester;
+use crate::responder::Responder;
+use crate::wire::{Bth, Kind, Opcode};
+use crate::{
+    Access, Config, DropReason, Event, HEADER_MAX, Instant, Mtu, PostError, ReceiveAttr, Received,
+    Reject, SendAttr, SendRequest, Service, Stats, Status, Transmit, WrId,
+};
+
+/// What an endpoint does at present. A host that has more states (INIT) keeps them itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Nothing: not connected.
+    Reset,
+    /// Receives (RTR).
+    Receiving,
+    /// Receives and sends (RTS).
+    Sending,
+    /// Receives, and finishes what was begun (SQD).
+    Draining,
+    /// Failed: what is posted ends as flushed.
+    Error,
+}
+
+/// What requester and responder use together.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Shared by all endpoints of a host that has thousands.
+    pub(crate) config: Arc<Config>,
+    pub(crate) service: Service,
+    pub(crate) mtu: Mtu,
+    pub(crate) stats: Stats,
+    pub(crate) events: VecDeque<Event>,
+    dest_qpn: u32,
+}
+
+impl Shared {
+    /// The base transport header of a packet to the peer.
+    #[inline]
+    pub(crate) fn bth(&self, kind: Kind, seq: Seq) -> Bth {
+        Bth {
+            opcode: Opcode { transport: self.service.transport(), kind },
+            is_solicited: false,
+            is_migrated: true,
+            pad: 0,
+            pkey: self.config.pkey,
+            has_fecn: false,
+            has_becn: false,
+            dest_qpn: self.dest_qpn,
+            wants_ack: false,
+            psn: seq.psn(),
+        }
+    }
+}
+
+/// Whose arrival the host has in its hands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    Requester,
+    Responder,
+}
+
+/// One queue pair's half of a connection.
+#[derive(Debug)]
+pub struct Endpoint {
+    qpn: u32,
+    state: State,
+    shared: Shared,
+    requester: Requester,
+    responder: Responder,
+    arrival: Option<Half>,
+    /// The host knows that the peer has begun.
+    is_established: bool,
+}
+
+impl Endpoint {
+    /// An endpoint for queue pair `qpn` (24 bits), not connected. Endpoints with the same settings can
+    /// share them ([`Arc`]).
+    #[must_use]
+    pub fn new(config: impl Into<Arc<Config>>, service: Service, qpn: u32) -> Self {
+        let shared = Shared {
+            config: config.into(),
+            service,
+            mtu: Mtu::default(),
+            stats: Stats::default(),
+            events: VecDeque::new(),
+            dest_qpn: 0,
+        };
+        Self {
+            qpn,
+            state: State::Reset,
+            requester: Requester::new(SendAttr::default(), &shared),
+            responder: Responder::new(ReceiveAttr::default()),
+            shared,
+            arrival: None,
+            is_established: false,
+        }
+    }
+
+    /// The queue pair number given to [`Endpoint::new`].
+    #[must_use]
+    pub fn qpn(&self) -> u32 {
+        self.qpn
+    }
+
+    /// What the endpoint does at present.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The settings in force.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.shared.config
+    }
+
+    /// Connects the receiving half (INIT to RTR). Does nothing unless the state is [`State::Reset`].
+    pub fn ready_to_receive(&mut self, attr: ReceiveAttr) {
+        self.begin_receiving(attr);
+    }
+
+    /// Connects the sending half (RTR to RTS). Does nothing unless the state is
+    /// [`State::Receiving`].
+    pub fn ready_to_send(&mut self, attr: SendAttr) {
+        self.begin_sending(attr);
+    }
+
+    /// Changes what the peer may do, from the next request on.
+    pub fn set_access(&mut self, access: Access) {
+        self.responder.set_access(access);
+    }
+
+    /// Changes the code of the time that the peer waits when no receive is posted.
+    pub fn set_min_rnr_timer(&mut self, code: u8) {
+        self.responder.set_min_rnr_timer(code);
+    }
+
+    /// Changes timeouts, retries and `max_rd_atomic`; the numbers of packets go on as they are.
+    pub fn set_send_attr(&mut self, attr: SendAttr) {
+        self.requester.set_attr(attr);
+    }
+
+    /// Queues a work request; in [`State::Error`] it ends as flushed. Call
+    /// [`Endpoint::poll_transmit`] and [`Endpoint::poll_event`] afterwards.
+    ///
+    /// # Errors
+    /// See [`PostError`]; nothing was queued then.
+    #[inline]
+    pub fn post(&mut self, _now: Instant, request: SendRequest) -> Result<(), PostError> {
+        if !self.shared.service.has_requester() {
+            return Err(PostError::State);
+        }
+        match self.state {
+            State::Reset | State::Receiving => Err(PostError::State),
+            State::Sending | State::Draining => self.requester.post(request, &self.shared),
+            State::Error => {
+                let (id, status) = (request.id, Status::Flushed);
+                self.shared.events.push_back(Event::Completed { id, status });
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes a packet from the peer, whose address the host has checked. `bytes` starts at the base
+    /// transport header and holds at least all headers; `len` is the length of the whole packet with pad
+    /// and ICRC, which the host has verified or trusts.
+    ///
+    /// When the result names an [`Arrival`](crate::Arrival), do what it says and answer with
+    /// [`Endpoint::accept`], [`Endpoint::accept_atomic`] or [`Endpoint::reject`] before the next packet; a
+    /// packet not answered by then counts as lost. Call [`Endpoint::poll_transmit`] and
+    /// [`Endpoint::poll_event`] after a batch.
+    ///
+    /// # Errors
+    /// The reason why the packet was not used; it was counted, and nothing else need be done (an
+    /// answer may be waiting in [`Endpoint::poll_transmit`]).
+    #[inline]
+    pub fn handle_packet(
+        &mut self,
+        now: Instant,
+        bytes: &[u8],
+        len: usize,
+    ) -> Result<Received, DropReason> {
+        let result = self.receive(now, bytes, len);
+        match &result {
+            Ok(_) => self.shared.stats.rx_packets += 1,
+            Err(reason) => self.shared.stats.dropped[*reason as usize] += 1,
+        }
+        self.note_failures();
+        result
+    }
+
+    /// The arrival was done: it is acknowledged, and never arrives again.
+    #[inline]
+    pub fn accept(&mut self, now: Instant) {
+        match self.arrival.take() {
+            Some(Half::Requester) => self.requester.accept(now, &mut self.shared),
+            Some(Half::Responder) => self.responder.accept(&self.shared),
+            None => {}
+        }
+        self.note_failures();
+    }
+
+    /// The atomic was done, and found `original`. Other arrivals are not answered by this.
+    pub fn accept_atomic(&mut self, _now: Instant, original: u64) {
+        if self.arrival.take() == Some(Half::Responder) {
+            self.responder.accept_atomic(original, &self.shared);
+        }
+        self.note_failures();
+    }
+
+    /// The arrival was not done. After [`Reject::NotReady`] it will come again; anything else ends a
+    /// reliable connection, and loses the message of an unreliable one.
+    pub fn reject(&mut self, _now: Instant, why: Reject) {
+        match self.arrival.take() {
+            Some(Half::Requester) => self.requester.reject(why),
+            Some(Half::Responder) => self.responder.reject(why, &self.shared),
+            None => {}
+        }
+        self.note_failures();
+    }
+
+    /// Gives up work request `id`, which [`Endpoint::poll_transmit`] named: the host cannot supply its
+    /// bytes, or may not. It ends with `status` when all before it have ended, and the endpoint fails
+    /// with it. Call [`Endpoint::poll_event`].
+    pub fn withdraw(&mut self, _now: Instant, id: WrId, status: Status) {
+        self.requester.withdraw(id, status);
+        self.note_failures();
+    }
+
+    /// The host cannot supply the response that [`Endpoint::poll_transmit`] returned last, because the
+    /// peer may not read that memory any more: the peer is told, and the endpoint fails.
+    pub fn refuse_response(&mut self, _now: Instant) {
+        self.responder.refuse_response();
+        self.note_failures();
+    }
+
+    /// The host knows that nobody is there any more (ICMP port unreachable, a process that is gone):
+    /// the oldest work request ends as when retries are exhausted. Call [`Endpoint::poll_event`].
+    pub fn peer_unreachable(&mut self, _now: Instant) {
+        self.requester.lose_peer();
+        self.note_failures();
+    }
+
+    /// Begins no further work request (RTS to SQD); [`Event::Drained`] says when all that were begun have
+    /// ended.
+    pub fn drain(&mut self, _now: Instant) {
+        if self.state == State::Sending {
+            self.state = State::Draining;
+            self.requester.drain(&mut self.shared);
+        }
+    }
+
+    /// Begins work requests again (SQD to RTS).
+    pub fn resume(&mut self, _now: Instant) {
+        if self.state == State::Draining {
+            self.state = State::Sending;
+            self.requester.resume();
+        }
+    }
+
+    /// Moves to [`State::Error`]: all that is posted ends as flushed, the peer hears nothing more. Call
+    /// [`Endpoint::poll_event`].
+    pub fn fail(&mut self, _now: Instant) {
+        self.fail_by_host();
+    }
+
+    /// Moves to [`State::Reset`]: everything is forgotten, without completions.
+    pub fn reset(&mut self) {
+        self.forget();
+    }
+
+    /// Does what is due. Call when [`Endpoint::poll_timeout`] has passed (earlier is harmless), then
+    /// [`Endpoint::poll_transmit`] and [`Endpoint::poll_event`].
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if matches!(self.state, State::Sending | State::Draining) {
+            self.requester.handle_timeout(now, &mut self.shared);
+            self.note_failures();
+        }
+    }
+
+    /// When [`Endpoint::handle_timeout`] must be called next; `None` when nothing waits for time. Ask
+    /// again after any other call.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.requester.next_timeout()
+    }
+
+    /// The next packet to send now: answers first, then requests. Call until it returns `None`, after every
+    /// other call that takes `&mut self`. It may be interrupted, after any packet, and resumed later:
+    /// a long READ of the peer is answered packet by packet.
+    #[inline]
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        header: &mut [u8; HEADER_MAX],
+    ) -> Option<Transmit> {
+        if let Some(response) = self.responder.next_response(&mut self.shared, header) {
+            return Some(response);
+        }
+        if !matches!(self.state, State::Sending | State::Draining) {
+            return None;
+        }
+        self.requester.next_packet(now, &mut self.shared, header)
+    }
+
+    /// The next event. Call until it returns `None`, after every batch of other calls.
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.shared.events.pop_front()
+    }
+
+    /// [`Endpoint::poll_transmit`] has something to send now.
+    #[must_use]
+    pub fn has_backlog(&self) -> bool {
+        let sends = matches!(self.state, State::Sending | State::Draining);
+        self.responder.has_work() || (sends && self.requester.has_work(&self.shared))
+    }
+
+    /// Work requests that have not ended.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.requester.len()
+    }
+
+    /// Nothing is queued, in flight, or to be answered.
+    #[must_use]
+    pub fn is_quiescent(&self) -> bool {
+        self.in_flight() == 0 && !self.responder.has_work()
+    }
+
+    /// Packets that may be unacknowledged at present.
+    #[must_use]
+    pub fn window_packets(&self) -> u32 {
+        self.requester.window_packets()
+    }
+
+    /// Counters since the endpoint was made.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.shared.stats
+    }
+}

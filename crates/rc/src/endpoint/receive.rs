@@ -1,0 +1,91 @@
+//! What a received packet does.
+
+use super::{Endpoint, Half, State};
+use crate::wire::{Cnp, Kind, Packet, icrc};
+use crate::{DropReason, Event, Instant, Received};
+
+impl Endpoint {
+    #[inline]
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        bytes: &[u8],
+        len: usize,
+    ) -> Result<Received, DropReason> {
+        if self.arrival.take().is_some() {
+            self.requester.forget_arrival();
+            self.responder.forget_arrival();
+        }
+        if bytes.first() == Some(&Cnp::OPCODE) {
+            return self.receive_cnp(bytes, len);
+        }
+        let packet = Packet::parse(bytes, len)?;
+        let bth = &packet.headers.bth;
+        self.check_for_us(bth.dest_qpn, bth.pkey)?;
+        let service = self.shared.service;
+        let kind = bth.opcode.kind;
+        let has_half =
+            if kind.is_request() { service.has_responder() } else { service.has_requester() };
+        if bth.opcode.transport != service.transport() || !has_half {
+            return Err(DropReason::Service);
+        }
+        let (half, arrival) = if kind.is_request() {
+            if matches!(self.state, State::Reset | State::Error) {
+                return Err(DropReason::State);
+            }
+            let arrival = self.responder.on_request(&packet, &mut self.shared)?;
+            self.note_established();
+            (Half::Responder, Some(arrival))
+        } else {
+            if !matches!(self.state, State::Sending | State::Draining) {
+                return Err(DropReason::State);
+            }
+            (Half::Requester, self.receive_answer(now, &packet)?)
+        };
+        self.arrival = arrival.map(|_| half);
+        Ok(Received { payload_at: packet.payload_at(), arrival })
+    }
+
+    fn receive_answer(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+    ) -> Result<Option<crate::Arrival>, DropReason> {
+        let (headers, shared) = (&packet.headers, &mut self.shared);
+        if headers.bth.opcode.kind == Kind::Acknowledge {
+            self.requester.on_acknowledge(now, headers, shared)?;
+            return Ok(None);
+        }
+        self.requester.on_response(now, headers, packet.payload_len, shared)
+    }
+
+    fn receive_cnp(&mut self, bytes: &[u8], len: usize) -> Result<Received, DropReason> {
+        let cnp = Cnp::parse(bytes)?;
+        if len != Cnp::LEN + icrc::LEN {
+            return Err(DropReason::Malformed);
+        }
+        self.check_for_us(cnp.dest_qpn, cnp.pkey)?;
+        self.shared.stats.rx_congestion += 1;
+        self.shared.events.push_back(Event::Congestion);
+        Ok(Received { payload_at: Cnp::LEN, arrival: None })
+    }
+
+    /// Only the lower 15 bits name a partition; full members also talk to limited ones.
+    fn check_for_us(&self, dest_qpn: u32, pkey: u16) -> Result<(), DropReason> {
+        let own = self.shared.config.pkey;
+        if dest_qpn != self.qpn {
+            return Err(DropReason::WrongQpn);
+        }
+        if (pkey ^ own) & 0x7FFF != 0 || (pkey | own) & 0x8000 == 0 {
+            return Err(DropReason::WrongPkey);
+        }
+        Ok(())
+    }
+
+    fn note_established(&mut self) {
+        if self.state == State::Receiving && !self.is_established {
+            self.is_established = true;
+            self.shared.events.push_back(Event::Established);
+        }
+    }
+}

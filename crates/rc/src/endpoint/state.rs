@@ -1,0 +1,66 @@
+//! From state to state.
+
+use super::{Endpoint, State};
+use crate::requester::Requester;
+use crate::responder::Responder;
+use crate::{Cause, Event, ReceiveAttr, SendAttr, Status};
+
+impl Endpoint {
+    pub(super) fn begin_receiving(&mut self, attr: ReceiveAttr) {
+        if self.state == State::Reset {
+            self.state = State::Receiving;
+            self.shared.mtu = attr.path_mtu;
+            self.shared.dest_qpn = attr.dest_qpn;
+            self.responder = Responder::new(attr);
+        }
+    }
+
+    pub(super) fn begin_sending(&mut self, attr: SendAttr) {
+        if self.state == State::Receiving {
+            self.state = State::Sending;
+            self.requester = Requester::new(attr, &self.shared);
+        }
+    }
+
+    /// Acts on what requester and responder have found out. Call after whatever may have failed.
+    #[inline]
+    pub(super) fn note_failures(&mut self) {
+        if let Some(status) = self.requester.take_failure() {
+            self.end(Cause::Request(status), Some(status), None);
+            self.responder.silence();
+        }
+        if let Some(failure) = self.responder.take_failure() {
+            self.end(Cause::Peer(failure.code), None, failure.receive);
+        }
+    }
+
+    pub(super) fn fail_by_host(&mut self) {
+        if self.state != State::Reset {
+            self.end(Cause::Host, None, None);
+            self.responder.silence();
+        }
+    }
+
+    /// Everything posted ends: the oldest work request with `first`, the rest as flushed. The responder
+    /// still says what it has to say.
+    fn end(&mut self, cause: Cause, first: Option<Status>, receive: Option<Status>) {
+        if self.state == State::Error {
+            return;
+        }
+        self.state = State::Error;
+        self.arrival = None;
+        self.responder.close();
+        self.shared.events.push_back(Event::Failed { cause, receive });
+        self.requester.end_all(first, &mut self.shared);
+        self.shared.events.push_back(Event::LastReceive);
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.state = State::Reset;
+        self.shared.events.clear();
+        self.requester.clear();
+        self.responder.silence();
+        self.arrival = None;
+        self.is_established = false;
+    }
+}

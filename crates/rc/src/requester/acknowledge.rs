@@ -1,0 +1,104 @@
+//! What acknowledgements mean (RC-3.1 to RC-3.4).
+
+use super::Requester;
+use crate::endpoint::Shared;
+use crate::id::Seq;
+use crate::wire::{Headers, NakCode, Syndrome};
+use crate::{DropReason, Event, Instant, Status};
+
+impl Requester {
+    /// Takes an acknowledgement of whatever kind.
+    pub(crate) fn on_acknowledge(
+        &mut self,
+        now: Instant,
+        headers: &Headers,
+        shared: &mut Shared,
+    ) -> Result<(), DropReason> {
+        let seq = self.una.near(headers.bth.psn);
+        // An acknowledgement covers its number, all others cover those before it.
+        let upto = match headers.aeth.syndrome {
+            Syndrome::Ack(_) => seq.plus(1),
+            Syndrome::Nak(NakCode::Sequence) => seq,
+            Syndrome::RnrNak(_) | Syndrome::Nak(_) if seq >= self.sent => {
+                return Err(DropReason::Ghost);
+            }
+            Syndrome::RnrNak(_) | Syndrome::Nak(_) => seq,
+            Syndrome::Unknown(_) => return Err(DropReason::Malformed),
+        };
+        if upto > self.sent {
+            return Err(DropReason::Ghost);
+        }
+        if seq < self.una {
+            return Err(DropReason::Stale);
+        }
+        if !self.advance(now, upto, shared) {
+            shared.stats.rx_implied_naks += 1;
+            self.repeat_missing(now, shared);
+            return Err(DropReason::Missing);
+        }
+        match headers.aeth.syndrome {
+            Syndrome::Nak(NakCode::Sequence) if self.una < self.sent => {
+                shared.stats.rx_sequence_naks += 1;
+                self.repeat_missing(now, shared);
+            }
+            Syndrome::Nak(NakCode::Sequence) | Syndrome::Ack(_) | Syndrome::Unknown(_) => {}
+            Syndrome::RnrNak(timer) => self.pause(now, timer, shared)?,
+            Syndrome::Nak(code) => self.failure = Some(Status::of_nak(code)),
+        }
+        Ok(())
+    }
+
+    /// Takes all before `upto` as done; false when a READ or an atomic stands in the way whose answer is
+    /// missing (RC-3.4).
+    pub(super) fn advance(&mut self, now: Instant, upto: Seq, shared: &mut Shared) -> bool {
+        while self.una < upto {
+            let Some(front) = self.queue.front() else { break };
+            if front.request.op.is_answered() {
+                return false;
+            }
+            let end = front.end().min(upto);
+            self.pass(now, end, shared);
+        }
+        true
+    }
+
+    /// Everything before `to` is done, which is at most the end of the oldest work request.
+    pub(super) fn pass(&mut self, now: Instant, to: Seq, shared: &mut Shared) {
+        let Some(front) = self.queue.front() else { return };
+        assert!(to <= front.end() && to > self.una, "one work request at a time makes progress");
+        let bytes = front.bytes(self.una, to, shared.mtu);
+        self.window.grow(to.since(self.una));
+        self.flight_bytes = self.flight_bytes.saturating_sub(bytes);
+        self.una = to;
+        if to == front.end() {
+            self.complete_front(Status::Ok, shared);
+        }
+        if self.next < self.una {
+            // Acknowledged although it was going to be repeated.
+            self.next = self.una;
+            self.flight_bytes = 0;
+        }
+        while self.reads.front().is_some_and(|&end| end <= self.una) {
+            self.reads.pop_front();
+        }
+        self.retry.note_progress(now, self.una < self.sent, &self.attr, shared);
+        self.note_front(shared);
+    }
+
+    /// Ends the oldest work request.
+    pub(super) fn complete_front(&mut self, status: Status, shared: &mut Shared) {
+        if let Some(entry) = self.queue.pop_front() {
+            self.cursor = self.cursor.saturating_sub(1);
+            shared.events.push_back(Event::Completed { id: entry.request.id, status });
+        }
+    }
+
+    /// Another work request is the oldest: it may have failed already, or have been waited for.
+    fn note_front(&mut self, shared: &mut Shared) {
+        let front = self.queue.front();
+        if let Some(fault) = front.and_then(|front| front.fault) {
+            self.failure = Some(fault);
+        }
+        self.note_drained(shared);
+    }
+}

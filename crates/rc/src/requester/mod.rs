@@ -1,0 +1,174 @@
+//! The requester: work requests, their packets, and what comes back.
+//!
+//! All it has in flight lies between `una`, the oldest number that is not acknowledged, and `sent`, the
+//! first that was never sent. `next` is the number to send next; going back is setting it to `una`.
+
+mod acknowledge;
+mod queue;
+mod response;
+mod retry;
+mod transmit;
+mod window;
+
+use std::collections::VecDeque;
+
+use crate::endpoint::Shared;
+use crate::id::Seq;
+use crate::{Event, Instant, Operation, PostError, SendAttr, SendRequest, Status, WrId};
+
+use queue::Entry;
+use retry::Retry;
+use window::Window;
+
+#[derive(Debug)]
+pub(crate) struct Requester {
+    attr: SendAttr,
+    /// Everything posted and not ended, in order. The first one holds `una`.
+    queue: VecDeque<Entry>,
+    /// The number that the next work request will begin with.
+    end: Seq,
+    una: Seq,
+    next: Seq,
+    sent: Seq,
+    /// The place in `queue` of the work request that holds `next`.
+    cursor: usize,
+    /// The ends of READs and atomics that were sent and not answered, in order.
+    reads: VecDeque<Seq>,
+    window: Window,
+    /// Bytes of the packets between `una` and `next`.
+    flight_bytes: u64,
+    /// Packets sent since one asked for an acknowledgement.
+    since_ack_request: u32,
+    retry: Retry,
+    /// No work request from there on is begun.
+    drain_at: Option<Seq>,
+    /// The host knows that all before has ended.
+    is_drained: bool,
+    /// The host has an answer to the number `una` in its hands.
+    is_answering: bool,
+    /// The oldest work request has failed like that; the endpoint has yet to act on it.
+    failure: Option<Status>,
+}
+
+impl Requester {
+    pub(crate) fn new(attr: SendAttr, shared: &Shared) -> Self {
+        let first = Seq::first(attr.sq_psn);
+        Self {
+            attr,
+            queue: VecDeque::new(),
+            end: first,
+            una: first,
+            next: first,
+            sent: first,
+            cursor: 0,
+            reads: VecDeque::new(),
+            window: Window::new(&shared.config),
+            flight_bytes: 0,
+            since_ack_request: 0,
+            retry: Retry::new(),
+            drain_at: None,
+            is_drained: false,
+            is_answering: false,
+            failure: None,
+        }
+    }
+
+    /// Queues a work request.
+    pub(crate) fn post(&mut self, request: SendRequest, shared: &Shared) -> Result<(), PostError> {
+        let op = request.op;
+        let is_known = shared.service.is_reliable() || op.is_unreliable();
+        if !is_known || (op.is_answered() && self.attr.max_rd_atomic == 0) {
+            return Err(PostError::Operation);
+        }
+        if !op.allows_len(request.len) {
+            return Err(PostError::Length);
+        }
+        let packets =
+            if matches!(op, Operation::Flush(..)) { 1 } else { shared.mtu.packets(request.len) };
+        let entry = Entry { request, first: self.end, packets, fault: None };
+        self.end = entry.end();
+        self.queue.push_back(entry);
+        Ok(())
+    }
+
+    /// The host cannot do a work request. It ends like that once all before it have ended.
+    pub(crate) fn withdraw(&mut self, id: WrId, status: Status) {
+        let found = self.queue.iter().rposition(|entry| entry.request.id == id);
+        let Some(place) = found else { return };
+        self.queue[place].fault = Some(status);
+        if place == 0 {
+            self.failure = Some(status);
+        }
+    }
+
+    /// Nobody is there any more.
+    pub(crate) fn lose_peer(&mut self) {
+        if !self.queue.is_empty() {
+            self.failure = Some(Status::RetryExceeded);
+        }
+    }
+
+    /// Why the oldest work request has failed, once.
+    pub(crate) fn take_failure(&mut self) -> Option<Status> {
+        self.failure.take()
+    }
+
+    /// Ends everything: the oldest work request with `first`, all others as flushed.
+    pub(crate) fn end_all(&mut self, first: Option<Status>, shared: &mut Shared) {
+        let mut status = first.unwrap_or(Status::Flushed);
+        for entry in self.queue.drain(..) {
+            shared.events.push_back(Event::Completed { id: entry.request.id, status });
+            status = Status::Flushed;
+        }
+        self.clear();
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.queue.clear();
+        self.reads.clear();
+        (self.una, self.next, self.sent) = (self.end, self.end, self.end);
+        self.cursor = 0;
+        self.flight_bytes = 0;
+        self.retry = Retry::new();
+        (self.is_answering, self.failure) = (false, None);
+    }
+
+    /// Begins no further work request.
+    pub(crate) fn drain(&mut self, shared: &mut Shared) {
+        let begun = self.queue.iter().rev().find(|entry| entry.first < self.sent);
+        self.drain_at = Some(begun.map_or(self.una, Entry::end));
+        self.is_drained = false;
+        self.note_drained(shared);
+    }
+
+    /// Begins work requests again.
+    pub(crate) fn resume(&mut self) {
+        self.drain_at = None;
+    }
+
+    /// Says once that nothing is on its way any more.
+    fn note_drained(&mut self, shared: &mut Shared) {
+        if self.drain_at == Some(self.una) && !self.is_drained {
+            self.is_drained = true;
+            shared.events.push_back(Event::Drained);
+        }
+    }
+
+    pub(crate) fn set_attr(&mut self, attr: SendAttr) {
+        self.attr = SendAttr { sq_psn: self.attr.sq_psn, ..attr };
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.retry.next()
+    }
+
+    /// Work requests that have not ended.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(crate) fn window_packets(&self) -> u32 {
+        self.window.packets()
+    }
+}

@@ -1,0 +1,45 @@
+//! Work requests between posting and completion.
+
+use crate::id::Seq;
+use crate::{Config, Mtu, Operation, SendRequest, Status};
+
+/// A posted work request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) request: SendRequest,
+    /// The number of its first packet.
+    pub(super) first: Seq,
+    /// Numbers it takes: those of its packets, or of the answer's.
+    pub(super) packets: u32,
+    /// The host cannot do it: it ends like that when its turn has come.
+    pub(super) fault: Option<Status>,
+}
+
+impl Entry {
+    pub(super) const fn end(&self) -> Seq {
+        self.first.plus(self.packets as u64)
+    }
+
+    /// Where the bytes of packet `index` begin; the message's length behind the last one.
+    pub(super) fn offset(&self, index: u64, mtu: Mtu) -> u32 {
+        let at = index.saturating_mul(u64::from(mtu.bytes()));
+        u32::try_from(at).unwrap_or(u32::MAX).min(self.request.len)
+    }
+
+    /// Bytes that belong to the numbers from `from` to `to`: payload, or what a READ asks for.
+    pub(super) fn bytes(&self, from: Seq, to: Seq, mtu: Mtu) -> u64 {
+        if matches!(self.request.op, Operation::Flush(..)) {
+            return 0;
+        }
+        let at = |seq: Seq| self.offset(seq.since(self.first), mtu);
+        u64::from(at(to)) - u64::from(at(from))
+    }
+
+    /// The end of the READ request that `seq` belongs to: a long READ is asked for in several, always cut
+    /// at the same places, so that repetitions ask for a part of what was asked for (RC-3.6).
+    pub(super) fn piece_end(&self, seq: Seq, config: &Config) -> Seq {
+        let piece = u64::from(config.read_packets_max.clamp(1, 1 << 22));
+        let index = seq.since(self.first);
+        self.first.plus((index / piece + 1) * piece).min(self.end())
+    }
+}

@@ -1,0 +1,163 @@
+//! When to go back, and when to give up (RC-3.3, RC-4).
+
+use super::Requester;
+use crate::clock_codes::{rnr_timer_ns, timeout_ns};
+use crate::endpoint::Shared;
+use crate::id::Seq;
+use crate::{DropReason, Instant, SendAttr, Status};
+
+/// Clocks and counts of failure.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retry {
+    /// Acknowledgements are overdue from then on.
+    deadline: Option<Instant>,
+    /// Nothing was acknowledged since.
+    silent_since: Instant,
+    /// Timeouts and gaps since something was acknowledged.
+    failures: u32,
+    /// Times that the responder was not ready since something was acknowledged.
+    rnr_failures: u8,
+    /// Nothing is sent before.
+    rnr_until: Option<Instant>,
+    /// Packets from there on were repeated because they were missing; not twice for one gap.
+    repeated_from: Option<Seq>,
+}
+
+impl Retry {
+    pub(super) const fn new() -> Self {
+        Self {
+            deadline: None,
+            silent_since: Instant::ZERO,
+            failures: 0,
+            rnr_failures: 0,
+            rnr_until: None,
+            repeated_from: None,
+        }
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.rnr_until.is_some()
+    }
+
+    pub(super) fn next(&self) -> Option<Instant> {
+        // While the responder is not ready, nothing else is waited for.
+        self.rnr_until.or(self.deadline)
+    }
+
+    /// Something leaves.
+    #[inline]
+    pub(super) fn note_sent(&mut self, now: Instant, attr: &SendAttr, shared: &Shared) {
+        if self.deadline.is_none() {
+            if self.failures == 0 && self.rnr_failures == 0 {
+                self.silent_since = now;
+            }
+            self.arm(now, attr, shared);
+        }
+    }
+
+    /// Something was acknowledged; `is_waiting` for more.
+    #[inline]
+    pub(super) fn note_progress(
+        &mut self,
+        now: Instant,
+        is_waiting: bool,
+        attr: &SendAttr,
+        shared: &Shared,
+    ) {
+        (self.failures, self.rnr_failures) = (0, 0);
+        self.silent_since = now;
+        self.rnr_until = None;
+        self.deadline = None;
+        if is_waiting {
+            self.arm(now, attr, shared);
+        }
+    }
+
+    fn arm(&mut self, now: Instant, attr: &SendAttr, shared: &Shared) {
+        let timeout_ns = timeout_ns(attr.timeout);
+        self.deadline = timeout_ns.map(|ns| now.plus_ns(ns.max(shared.config.timeout_min_ns)));
+    }
+
+    /// Counts a failure; true when there were too many.
+    fn fails(&mut self, now: Instant, attr: &SendAttr, shared: &Shared) -> bool {
+        self.failures = self.failures.saturating_add(1);
+        self.failures > u32::from(attr.retry_cnt)
+            && now.ns_since(self.silent_since) >= shared.config.silence_min_ns
+    }
+}
+
+impl Requester {
+    /// Does what is due.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, shared: &mut Shared) {
+        if let Some(until) = self.retry.rnr_until {
+            if until <= now {
+                self.retry.rnr_until = None;
+            }
+            return;
+        }
+        if self.retry.deadline.is_none_or(|at| at > now) {
+            return;
+        }
+        self.retry.deadline = None;
+        if self.una == self.sent {
+            return;
+        }
+        shared.stats.timeouts += 1;
+        self.retry.repeated_from = None;
+        self.repeat(now, shared);
+    }
+
+    /// Packets from the oldest unacknowledged one on are missing at the responder, or their answers
+    /// here. For one gap they are repeated once (RC-3.3).
+    pub(super) fn repeat_missing(&mut self, now: Instant, shared: &mut Shared) {
+        let is_new = self.retry.repeated_from != Some(self.una) && !self.retry.is_paused();
+        if is_new {
+            self.retry.repeated_from = Some(self.una);
+            self.repeat(now, shared);
+        }
+    }
+
+    fn repeat(&mut self, now: Instant, shared: &Shared) {
+        if self.retry.fails(now, &self.attr, shared) {
+            self.failure = Some(Status::RetryExceeded);
+            return;
+        }
+        self.window.shrink();
+        self.go_back();
+        self.retry.arm(now, &self.attr, shared);
+    }
+
+    /// The responder has no receive for the oldest unacknowledged packet (RC-4.4).
+    pub(super) fn pause(
+        &mut self,
+        now: Instant,
+        timer: u8,
+        shared: &mut Shared,
+    ) -> Result<(), DropReason> {
+        // What was not sent again since cannot have been refused again.
+        if self.retry.is_paused() || self.next == self.una {
+            return Err(DropReason::Stale);
+        }
+        shared.stats.rx_rnr_naks += 1;
+        let limit = self.attr.rnr_retry & 7;
+        if limit < 7 && self.retry.rnr_failures >= limit {
+            self.failure = Some(Status::RnrRetryExceeded);
+            return Ok(());
+        }
+        self.retry.rnr_failures = (self.retry.rnr_failures + 1).min(7);
+        self.retry.failures = 0;
+        self.retry.silent_since = now;
+        self.retry.rnr_until = Some(now.plus_ns(rnr_timer_ns(timer)));
+        self.retry.deadline = None;
+        self.go_back();
+        Ok(())
+    }
+
+    /// From now on everything unacknowledged is sent again.
+    fn go_back(&mut self) {
+        self.next = self.una;
+        self.cursor = 0;
+        self.flight_bytes = 0;
+        self.since_ack_request = 0;
+    }
+}

@@ -1,0 +1,197 @@
+//! From work requests to packets (RC-3.5, RC-3.6, RC-3.8).
+
+use super::Requester;
+use super::queue::Entry;
+use crate::endpoint::Shared;
+use crate::id::{HALF, Seq};
+use crate::wire::{AtomicEth, Headers, Kind, Reth, pad_of};
+use crate::{HEADER_MAX, Instant, Operation, Payload, Remote, Transmit};
+
+/// A packet that may leave.
+struct Choice {
+    entry: Entry,
+    /// Numbers it takes.
+    end: Seq,
+    /// Payload, or the bytes that a READ asks for.
+    bytes: u64,
+}
+
+impl Requester {
+    /// The next request packet to send now.
+    #[inline]
+    pub(crate) fn next_packet(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        out: &mut [u8; HEADER_MAX],
+    ) -> Option<Transmit> {
+        let choice = self.choose(shared)?;
+        let is_reliable = shared.service.is_reliable();
+        let (entry, end) = (choice.entry, choice.end);
+        let (mut headers, payload) = self.headers(&choice, shared);
+        let is_last = end == entry.end();
+        headers.bth.wants_ack = is_reliable && self.wants_ack(&choice, is_last);
+        headers.bth.is_solicited = entry.request.is_solicited && is_last;
+        headers.bth.pad = pad_of(payload.len());
+        let header_len = headers.emit(out);
+        let is_repeated = self.next < self.sent;
+        shared.stats.tx_packets += 1;
+        shared.stats.tx_repeated += u64::from(is_repeated);
+        self.flight_bytes += choice.bytes;
+        self.next = end;
+        self.sent = self.sent.max(end);
+        self.cursor += usize::from(is_last);
+        if !is_reliable {
+            self.una = end;
+            self.flight_bytes = 0;
+            if is_last {
+                self.complete_front(crate::Status::Ok, shared);
+                self.note_drained(shared);
+            }
+        } else {
+            if entry.request.op.is_answered() && self.reads.back().is_none_or(|&last| last < end) {
+                self.reads.push_back(end);
+            }
+            self.retry.note_sent(now, &self.attr, shared);
+        }
+        Some(Transmit { header_len, payload, pad: headers.bth.pad, is_repeated })
+    }
+
+    /// [`Requester::next_packet`] has something to send.
+    pub(crate) fn has_work(&self, shared: &Shared) -> bool {
+        self.choose(shared).is_some()
+    }
+
+    /// The next packet, unless something holds it.
+    #[inline]
+    fn choose(&self, shared: &Shared) -> Option<Choice> {
+        let entry = *self.queue.get(self.cursor)?;
+        if entry.fault.is_some() || self.retry.is_paused() || self.failure.is_some() {
+            return None;
+        }
+        let is_begin = self.next == entry.first;
+        if is_begin && self.drain_at.is_some_and(|at| at <= entry.first) {
+            return None;
+        }
+        if is_begin
+            && entry.request.is_fenced
+            && self.reads.front().is_some_and(|&r| r <= entry.first)
+        {
+            return None;
+        }
+        let is_answered = entry.request.op.is_answered();
+        let end = match entry.request.op {
+            Operation::Read(_) => entry.piece_end(self.next, &shared.config),
+            _ => self.next.plus(1),
+        };
+        if is_answered
+            && self.reads.back().is_none_or(|&last| last < end)
+            && self.reads.len() >= usize::from(self.attr.max_rd_atomic)
+        {
+            return None;
+        }
+        let bytes = entry.bytes(self.next, end, shared.mtu);
+        if shared.service.is_reliable() {
+            let (flight, more) = (self.next.since(self.una), end.since(self.next));
+            let is_admitted = self.window.admits(flight, self.flight_bytes, more, bytes);
+            if !is_admitted || flight + more > HALF {
+                return None;
+            }
+        }
+        Some(Choice { entry, end, bytes })
+    }
+
+    /// Whether this packet asks for an acknowledgement: at the end of each message, each quarter of
+    /// the window, and when the window is full (RC-3.8).
+    fn wants_ack(&mut self, choice: &Choice, is_last: bool) -> bool {
+        self.since_ack_request += 1;
+        let packets = u64::from(self.window.packets());
+        let flight = choice.end.since(self.una);
+        let flight_bytes = self.flight_bytes + choice.bytes;
+        let is_full = !self.window.admits(flight, flight_bytes, 1, choice.bytes);
+        let is_quarter = u64::from(self.since_ack_request) >= (packets / 4).max(1);
+        let wants = is_last || is_quarter || is_full;
+        if wants {
+            self.since_ack_request = 0;
+        }
+        wants
+    }
+
+    fn headers(&self, choice: &Choice, shared: &Shared) -> (Headers, Payload) {
+        let request = &choice.entry.request;
+        let index = self.next.since(choice.entry.first);
+        let offset = choice.entry.offset(index, shared.mtu);
+        let is_first = index == 0;
+        let is_last = choice.end == choice.entry.end();
+        let len = choice.bytes as u32;
+        let kind = kind_of(request.op, is_first, is_last);
+        let mut headers = Headers::new(shared.bth(kind, self.next));
+        headers.srq = request.srq;
+        let mut payload = match len {
+            0 => Payload::None,
+            _ => Payload::Request { id: request.id, offset, len },
+        };
+        let reth = |remote: Remote, at: u32, dma_len: u32| Reth {
+            va: remote.va.wrapping_add(u64::from(at)),
+            rkey: remote.rkey,
+            dma_len,
+        };
+        match request.op {
+            Operation::Send => {}
+            Operation::SendImm(imm) => headers.imm = imm,
+            Operation::SendInvalidate(key) => headers.invalidate = key,
+            Operation::Write(remote) | Operation::AtomicWrite(remote) => {
+                headers.reth = reth(remote, 0, request.len);
+            }
+            Operation::WriteImm(remote, imm) => {
+                headers.reth = reth(remote, 0, request.len);
+                headers.imm = imm;
+            }
+            Operation::Read(remote) => {
+                headers.reth = reth(remote, offset, len);
+                payload = Payload::None;
+            }
+            Operation::Flush(remote, feth) => {
+                headers.reth = reth(remote, 0, request.len);
+                headers.feth = feth;
+            }
+            Operation::CompareSwap { remote, compare, swap } => {
+                headers.atomic = atomic(remote, swap, compare);
+                payload = Payload::None;
+            }
+            Operation::FetchAdd { remote, add } => {
+                headers.atomic = atomic(remote, add, 0);
+                payload = Payload::None;
+            }
+        }
+        (headers, payload)
+    }
+}
+
+fn atomic(remote: Remote, swap_or_add: u64, compare: u64) -> AtomicEth {
+    AtomicEth { va: remote.va, rkey: remote.rkey, swap_or_add, compare }
+}
+
+fn kind_of(op: Operation, is_first: bool, is_last: bool) -> Kind {
+    match (op, is_first, is_last) {
+        (Operation::Read(_), ..) => Kind::ReadRequest,
+        (Operation::CompareSwap { .. }, ..) => Kind::CompareSwap,
+        (Operation::FetchAdd { .. }, ..) => Kind::FetchAdd,
+        (Operation::Flush(..), ..) => Kind::Flush,
+        (Operation::AtomicWrite(_), ..) => Kind::AtomicWrite,
+        (Operation::Write(_) | Operation::WriteImm(..), true, false) => Kind::WriteFirst,
+        (Operation::Write(_) | Operation::WriteImm(..), false, false) => Kind::WriteMiddle,
+        (Operation::Write(_), false, true) => Kind::WriteLast,
+        (Operation::Write(_), true, true) => Kind::WriteOnly,
+        (Operation::WriteImm(..), false, true) => Kind::WriteLastImm,
+        (Operation::WriteImm(..), true, true) => Kind::WriteOnlyImm,
+        (_, true, false) => Kind::SendFirst,
+        (_, false, false) => Kind::SendMiddle,
+        (Operation::Send, false, true) => Kind::SendLast,
+        (Operation::Send, true, true) => Kind::SendOnly,
+        (Operation::SendImm(_), false, true) => Kind::SendLastImm,
+        (Operation::SendImm(_), true, true) => Kind::SendOnlyImm,
+        (Operation::SendInvalidate(_), false, true) => Kind::SendLastInvalidate,
+        (Operation::SendInvalidate(_), true, true) => Kind::SendOnlyInvalidate,
+    }
+}

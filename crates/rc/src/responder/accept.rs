@@ -1,0 +1,88 @@
+//! What the host says of an arrival (RC-5.4, RC-5.5).
+
+use super::{Answer, Nak, Responder, Step, Waiting};
+use crate::endpoint::Shared;
+use crate::wire::NakCode;
+use crate::{Psn, Reject, Status};
+
+impl Responder {
+    /// The host has done what was asked for.
+    pub(crate) fn accept(&mut self, shared: &Shared) {
+        let Some(waiting) = self.waiting.take() else { return };
+        match waiting.step {
+            Step::Part(message) => {
+                self.message = message;
+                let is_end = waiting.kind.is_end();
+                self.commit(1, is_end, waiting.wants_ack);
+            }
+            Step::Answer(answer) => self.keep(answer, shared),
+            // The host did not say what it found: as if the request had not come.
+            Step::Atomic => {}
+            Step::Refuse => {
+                let has_receive = waiting.has_receive;
+                let receive = has_receive.then_some(Status::RemoteInvalidRequest);
+                self.refuse(Some(NakCode::InvalidRequest), self.expected, receive);
+            }
+        }
+    }
+
+    /// The host has done an atomic, and found `original`.
+    pub(crate) fn accept_atomic(&mut self, original: u64, shared: &Shared) {
+        let waiting = self.waiting.take();
+        if waiting.is_some_and(|waiting| matches!(waiting.step, Step::Atomic)) {
+            self.keep(Answer::Original(original), shared);
+        }
+    }
+
+    /// The host has not done it.
+    pub(crate) fn reject(&mut self, why: Reject, shared: &Shared) {
+        let Some(waiting) = self.waiting.take() else { return };
+        if !Self::is_reliable(shared) {
+            self.lose();
+            return;
+        }
+        let receive = waiting.has_receive.then_some(why.receive_status());
+        match why {
+            Reject::NotReady => {
+                self.nak = Some(Nak::NotReady);
+                self.is_told = true;
+            }
+            Reject::Invalidate => {
+                self.take_without_key(&waiting);
+                self.refuse(None, self.expected, receive);
+            }
+            _ => self.refuse(why.nak(), self.expected, receive),
+        }
+    }
+
+    /// The message is taken and acknowledged, though its key cannot be invalidated.
+    fn take_without_key(&mut self, waiting: &Waiting) {
+        self.message = None;
+        self.commit(1, true, waiting.wants_ack);
+    }
+
+    /// A request that is answered by more than an acknowledgement was executed.
+    fn keep(&mut self, answer: Answer, shared: &Shared) {
+        let packets = match answer {
+            Answer::Read(range) => shared.mtu.packets(range.len),
+            Answer::Original(_) | Answer::Empty => 1,
+        };
+        let first = self.expected;
+        // Its responses acknowledge it, and all before it.
+        self.commit(packets, true, false);
+        self.owes_ack = false;
+        self.resources.push(first, self.expected, self.msn, answer);
+    }
+
+    /// The expected packet was executed, and takes `packets` numbers.
+    fn commit(&mut self, packets: u32, is_end: bool, wants_ack: bool) {
+        self.expected = self.expected.plus(u64::from(packets));
+        if is_end {
+            self.msn = (self.msn + 1) & Psn::MASK;
+        }
+        self.owes_ack |= wants_ack;
+        if self.nak == Some(Nak::NotReady) {
+            self.nak = None;
+        }
+    }
+}

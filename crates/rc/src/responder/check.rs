@@ -1,0 +1,199 @@
+//! The checks of a request, in their order (RC-5.3).
+
+use super::{Answer, Message, Nak, Responder, Step, Waiting, order};
+use crate::endpoint::Shared;
+use crate::wire::{Kind, NakCode, Packet, Transport};
+use crate::{
+    Arrival, Atomic, AtomicOp, DropReason, MESSAGE_MAX_BYTES, Range, Remote, Right, SendData,
+    SendEnd, Status, Verify, WriteData, WriteReceive,
+};
+
+/// What is wrong with a packet that the host has to look at first.
+type Checked = Result<(Arrival, Step, bool), DropReason>;
+
+impl Responder {
+    /// Takes a request. The host does what it asks for and answers.
+    pub(crate) fn on_request(
+        &mut self,
+        packet: &Packet,
+        shared: &mut Shared,
+    ) -> Result<Arrival, DropReason> {
+        if self.is_closed {
+            return Err(DropReason::State);
+        }
+        let bth = &packet.headers.bth;
+        let seq = self.expected.near(bth.psn);
+        if Self::is_reliable(shared) {
+            if seq > self.expected {
+                return Err(self.note_gap());
+            }
+            if seq < self.expected {
+                shared.stats.rx_duplicates += 1;
+                return Err(self.repeat(seq, packet, shared));
+            }
+            self.is_told = false;
+        } else {
+            self.follow(seq, bth.opcode.kind)?;
+        }
+        let (arrival, step, has_receive) = self.check(packet, shared)?;
+        let wants_ack = bth.wants_ack && Self::is_reliable(shared);
+        self.waiting = Some(Waiting { kind: bth.opcode.kind, wants_ack, has_receive, step });
+        Ok(arrival)
+    }
+
+    /// A packet is missing: the peer is told once (RC-5.2).
+    fn note_gap(&mut self) -> DropReason {
+        if !self.is_told {
+            self.is_told = true;
+            self.nak = Some(Nak::Sequence);
+        }
+        DropReason::Gap
+    }
+
+    fn check(&mut self, packet: &Packet, shared: &Shared) -> Checked {
+        let kind = packet.headers.bth.opcode.kind;
+        let fits = order::fits(self.message, kind);
+        let is_crowded = kind.takes_resource() && self.resources.is_full();
+        if !fits || !self.allows(kind) || is_crowded {
+            return Err(self.refuse_packet(shared));
+        }
+        let srq = self.srq_of(packet);
+        match kind {
+            _ if kind.is_send() => self.check_send(packet, srq, shared),
+            _ if kind.is_write() => self.check_write(packet, srq, shared),
+            Kind::ReadRequest => self.check_read(packet, shared),
+            Kind::AtomicWrite => Ok(check_atomic_write(packet)),
+            Kind::Flush => {
+                let (range, feth) = (range_of(packet), packet.headers.feth);
+                Ok((Arrival::Flush(range, feth), Step::Answer(Answer::Empty), false))
+            }
+            _ => Ok(check_atomic(packet)),
+        }
+    }
+
+    /// The queue pair lets its peer do that.
+    const fn allows(&self, kind: Kind) -> bool {
+        let access = &self.attr.access;
+        match kind {
+            Kind::ReadRequest => access.read,
+            Kind::CompareSwap | Kind::FetchAdd => access.atomic,
+            Kind::Flush => access.flush,
+            Kind::AtomicWrite => access.write,
+            _ => !kind.is_write() || access.write,
+        }
+    }
+
+    fn srq_of(&self, packet: &Packet) -> Option<u32> {
+        let headers = &packet.headers;
+        (headers.bth.opcode.transport == Transport::Xrc).then_some(headers.srq)
+    }
+
+    /// The packet is invalid whatever the host would say.
+    fn refuse_packet(&mut self, shared: &Shared) -> DropReason {
+        if !Self::is_reliable(shared) {
+            return self.lose();
+        }
+        let receive = self.has_receive().then_some(Status::RemoteInvalidRequest);
+        self.refuse(Some(NakCode::InvalidRequest), self.expected, receive);
+        DropReason::Refused
+    }
+
+    fn check_send(&mut self, packet: &Packet, srq: Option<u32>, shared: &Shared) -> Checked {
+        let (headers, len) = (&packet.headers, packet.payload_len);
+        let kind = headers.bth.opcode.kind;
+        let offset = match self.message {
+            Some(Message::Send { offset }) => offset,
+            _ => 0,
+        };
+        let total = offset.saturating_add(len);
+        let is_right = order::has_length(kind, len, shared.mtu) && total <= MESSAGE_MAX_BYTES;
+        if !is_right {
+            return if kind.is_start() && Self::is_reliable(shared) {
+                Ok(verify(true, srq, None))
+            } else {
+                Err(self.refuse_packet(shared))
+            };
+        }
+        let end = kind.is_end().then(|| SendEnd {
+            total,
+            imm: kind.has_imm().then_some(headers.imm),
+            invalidate: kind.has_ieth().then_some(headers.invalidate),
+            is_solicited: headers.bth.is_solicited,
+        });
+        let message = end.is_none().then_some(Message::Send { offset: total });
+        let data = SendData { is_start: kind.is_start(), srq, offset, len, end };
+        Ok((Arrival::Send(data), Step::Part(message), true))
+    }
+
+    fn check_write(&mut self, packet: &Packet, srq: Option<u32>, shared: &Shared) -> Checked {
+        let (headers, len) = (&packet.headers, packet.payload_len);
+        let kind = headers.bth.opcode.kind;
+        let (range, offset) = match self.message {
+            Some(Message::Write { range, offset }) => (range, offset),
+            _ => (range_of(packet), 0),
+        };
+        let takes_receive = kind.has_imm();
+        let is_possible =
+            order::has_length(kind, len, shared.mtu) && range.len <= MESSAGE_MAX_BYTES;
+        let done = u64::from(offset) + u64::from(len);
+        let is_whole =
+            if kind.is_end() { done == u64::from(range.len) } else { done < u64::from(range.len) };
+        if !(is_possible && is_whole) {
+            // Memory counts only when the packet in itself could be.
+            let memory = (is_possible && range.len > 0).then_some((range, Right::Write));
+            return if Self::is_reliable(shared) && (takes_receive || memory.is_some()) {
+                Ok(verify(takes_receive, srq, memory))
+            } else {
+                Err(self.refuse_packet(shared))
+            };
+        }
+        let message = (!kind.is_end()).then_some(Message::Write { range, offset: done as u32 });
+        let is_solicited = headers.bth.is_solicited;
+        let receive = takes_receive.then_some(WriteReceive { srq, imm: headers.imm, is_solicited });
+        let data = WriteData { range, offset, len, receive };
+        Ok((Arrival::Write(data), Step::Part(message), takes_receive))
+    }
+
+    fn check_read(&mut self, packet: &Packet, shared: &Shared) -> Checked {
+        let range = range_of(packet);
+        if range.len > MESSAGE_MAX_BYTES {
+            return Err(self.refuse_packet(shared));
+        }
+        Ok((Arrival::Read(range), Step::Answer(Answer::Read(range)), false))
+    }
+}
+
+fn range_of(packet: &Packet) -> Range {
+    let reth = &packet.headers.reth;
+    Range { remote: Remote { va: reth.va, rkey: reth.rkey }, len: reth.dma_len }
+}
+
+fn check_atomic_write(packet: &Packet) -> (Arrival, Step, bool) {
+    let range = range_of(packet);
+    if packet.payload_len != 8 || range.len != 8 || !range.remote.va.is_multiple_of(8) {
+        return verify(false, None, Some((range, Right::Write)));
+    }
+    (Arrival::AtomicWrite(range.remote), Step::Answer(Answer::Empty), false)
+}
+
+fn check_atomic(packet: &Packet) -> (Arrival, Step, bool) {
+    let atomic = &packet.headers.atomic;
+    let remote = Remote { va: atomic.va, rkey: atomic.rkey };
+    if !atomic.va.is_multiple_of(8) {
+        return verify(false, None, Some((Range { remote, len: 8 }, Right::Atomic)));
+    }
+    let op = if packet.headers.bth.opcode.kind == Kind::FetchAdd {
+        AtomicOp::FetchAdd { add: atomic.swap_or_add }
+    } else {
+        AtomicOp::CompareSwap { compare: atomic.compare, swap: atomic.swap_or_add }
+    };
+    (Arrival::Atomic(Atomic { remote, op }), Step::Atomic, false)
+}
+
+fn verify(
+    needs_receive: bool,
+    srq: Option<u32>,
+    memory: Option<(Range, Right)>,
+) -> (Arrival, Step, bool) {
+    (Arrival::Verify(Verify { needs_receive, srq, memory }), Step::Refuse, needs_receive)
+}

@@ -1,0 +1,165 @@
+//! The responder: requests of the peer, in order, and what they are answered with.
+
+mod accept;
+mod check;
+mod duplicate;
+mod order;
+mod resources;
+mod respond;
+mod unreliable;
+
+use crate::endpoint::Shared;
+use crate::id::Seq;
+use crate::wire::{Kind, NakCode};
+use crate::{Access, Range, ReceiveAttr, Status};
+
+use resources::{Answer, Resources};
+
+/// A message of several packets that is being received.
+#[derive(Clone, Copy, Debug)]
+enum Message {
+    Send { offset: u32 },
+    Write { range: Range, offset: u32 },
+}
+
+/// A negative acknowledgement that is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Nak {
+    /// The expected packet is missing.
+    Sequence,
+    /// No receive for the expected packet.
+    NotReady,
+    /// The end.
+    Refusal(NakCode, Seq),
+}
+
+/// What becomes of an arrival when the host accepts it.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// A packet of a message: what is being received afterwards.
+    Part(Option<Message>),
+    /// A request that is answered by more than an acknowledgement.
+    Answer(Answer),
+    /// An atomic, whose answer the host gives.
+    Atomic,
+    /// Nothing but the end.
+    Refuse,
+}
+
+/// An arrival in the host's hands.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    kind: Kind,
+    wants_ack: bool,
+    /// Its message has a receive, now that the host has seen it.
+    has_receive: bool,
+    step: Step,
+}
+
+/// Why the responder failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: Option<NakCode>,
+    pub(crate) receive: Option<Status>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Responder {
+    attr: ReceiveAttr,
+    /// The number of the next packet.
+    expected: Seq,
+    /// Messages completed, 24 bits.
+    msn: u32,
+    message: Option<Message>,
+    resources: Resources,
+    /// An acknowledgement is to be sent.
+    owes_ack: bool,
+    nak: Option<Nak>,
+    /// The peer was told that the expected packet is missing or not taken; not twice.
+    is_told: bool,
+    waiting: Option<Waiting>,
+    /// The response that was handed out last, for a host that cannot supply it.
+    handed_out: Option<Seq>,
+    /// Only what the peer must still be told is sent.
+    is_closed: bool,
+    failure: Option<Failure>,
+    /// Parts of a message whose beginning was lost are dropped (unreliable connections).
+    is_lost: bool,
+}
+
+impl Responder {
+    pub(crate) fn new(attr: ReceiveAttr) -> Self {
+        Self {
+            attr,
+            expected: Seq::first(attr.rq_psn),
+            msn: 0,
+            message: None,
+            resources: Resources::new(attr.max_dest_rd_atomic),
+            owes_ack: false,
+            nak: None,
+            is_told: false,
+            waiting: None,
+            handed_out: None,
+            is_closed: false,
+            failure: None,
+            is_lost: false,
+        }
+    }
+
+    pub(crate) fn set_access(&mut self, access: Access) {
+        self.attr.access = access;
+    }
+
+    pub(crate) fn set_min_rnr_timer(&mut self, code: u8) {
+        self.attr.min_rnr_timer = code;
+    }
+
+    /// Why the responder has failed, once.
+    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+        self.failure.take()
+    }
+
+    /// What came last was not answered: it counts as never received.
+    pub(crate) fn forget_arrival(&mut self) {
+        self.waiting = None;
+    }
+
+    /// Takes nothing any more, and finishes what the peer must be told.
+    pub(crate) fn close(&mut self) {
+        self.is_closed = true;
+        self.waiting = None;
+        self.message = None;
+    }
+
+    /// Neither takes nor sends anything any more.
+    pub(crate) fn silence(&mut self) {
+        self.close();
+        self.resources.clear();
+        self.owes_ack = false;
+        self.nak = None;
+        self.failure = None;
+    }
+
+    /// [`Responder::next_response`] has something to send.
+    pub(crate) fn has_work(&self) -> bool {
+        self.resources.has_waiting() || self.owes_ack || self.nak.is_some()
+    }
+
+    /// The connection cannot go on: the peer is told `code` for the packet `seq`.
+    fn refuse(&mut self, code: Option<NakCode>, seq: Seq, receive: Option<Status>) {
+        if let Some(code) = code {
+            self.nak = Some(Nak::Refusal(code, seq));
+        }
+        self.failure = Some(Failure { code, receive });
+        self.close();
+    }
+
+    /// Whether what is received at present has a receive.
+    const fn has_receive(&self) -> bool {
+        matches!(self.message, Some(Message::Send { .. }))
+    }
+
+    fn is_reliable(shared: &Shared) -> bool {
+        shared.service.is_reliable()
+    }
+}

@@ -1,0 +1,172 @@
+//! Answers that are kept until their requester cannot ask again (RC-5.6, RC-6).
+
+use std::collections::VecDeque;
+
+use crate::Range;
+use crate::id::Seq;
+
+/// What a request is answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The bytes of this range.
+    Read(Range),
+    /// What an atomic found.
+    Original(u64),
+    /// A response without bytes, to a FLUSH or an ATOMIC WRITE.
+    Empty,
+}
+
+/// A request that is answered by more than an acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Resource {
+    pub(super) first: Seq,
+    pub(super) end: Seq,
+    /// Messages completed when it was executed, itself included.
+    pub(super) msn: u32,
+    pub(super) answer: Answer,
+    /// The number of the next response to send; `None` when all are sent.
+    pub(super) next: Option<Seq>,
+    /// The first response since the request came (again) is still to be sent.
+    pub(super) is_begin: bool,
+}
+
+/// The latest of them, as many as the requester may have outstanding, in order.
+#[derive(Debug, Default)]
+pub(super) struct Resources {
+    list: VecDeque<Resource>,
+    capacity: usize,
+    /// Those with responses to send.
+    waiting: usize,
+}
+
+impl Resources {
+    pub(super) fn new(capacity: u8) -> Self {
+        let capacity = usize::from(capacity);
+        Self { list: VecDeque::with_capacity(capacity), capacity, waiting: 0 }
+    }
+
+    /// The requester has more outstanding than it may: these were not even answered yet.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting >= self.capacity
+    }
+
+    pub(super) fn has_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// Remembers a new request, whose responses are to be sent.
+    pub(super) fn push(&mut self, first: Seq, end: Seq, msn: u32, answer: Answer) {
+        if self.list.len() >= self.capacity
+            && let Some(oldest) = self.list.pop_front()
+        {
+            self.waiting -= usize::from(oldest.next.is_some());
+        }
+        self.waiting += 1;
+        self.list.push_back(Resource {
+            first,
+            end,
+            msn,
+            answer,
+            next: Some(first),
+            is_begin: true,
+        });
+    }
+
+    /// The request that `seq` belongs to.
+    pub(super) fn find(&self, seq: Seq) -> Option<Resource> {
+        self.list.iter().find(|resource| resource.first <= seq && seq < resource.end).copied()
+    }
+
+    /// Sends the responses from `seq` on again, unless they are still to be sent anyway.
+    pub(super) fn rewind(&mut self, seq: Seq) {
+        let found = self.list.iter_mut().find(|one| one.first <= seq && seq < one.end);
+        let Some(resource) = found else { return };
+        if resource.next.is_some_and(|next| next <= seq) {
+            return;
+        }
+        self.waiting += usize::from(resource.next.is_none());
+        resource.next = Some(seq);
+        resource.is_begin = true;
+    }
+
+    /// The oldest request with responses to send.
+    #[inline]
+    pub(super) fn waiting(&self) -> Option<Resource> {
+        if self.waiting == 0 {
+            return None;
+        }
+        self.list.iter().find(|resource| resource.next.is_some()).copied()
+    }
+
+    /// The oldest request with responses to send sends its next one.
+    pub(super) fn step(&mut self) {
+        let found = self.list.iter_mut().find(|resource| resource.next.is_some());
+        let Some(resource) = found else { return };
+        let next = resource.next.map(|next| next.plus(1)).filter(|&next| next < resource.end);
+        self.waiting -= usize::from(next.is_none());
+        resource.next = next;
+        resource.is_begin = false;
+    }
+
+    /// Nothing more is sent.
+    pub(super) fn clear(&mut self) {
+        self.list.clear();
+        self.waiting = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Psn;
+
+    fn seq(n: u64) -> Seq {
+        Seq::first(Psn::new(0)).plus(n)
+    }
+
+    fn two() -> Resources {
+        let mut resources = Resources::new(2);
+        resources.push(seq(0), seq(3), 1, Answer::Empty);
+        resources.push(seq(5), seq(6), 2, Answer::Original(9));
+        resources
+    }
+
+    fn sent(resources: &mut Resources) -> Vec<Seq> {
+        let mut sent = Vec::new();
+        while let Some(next) = resources.waiting().and_then(|resource| resource.next) {
+            sent.push(next);
+            resources.step();
+        }
+        sent
+    }
+
+    #[test]
+    fn responses_leave_in_order_of_their_requests() {
+        let mut resources = two();
+        assert!(resources.is_full());
+        assert_eq!(sent(&mut resources), [seq(0), seq(1), seq(2), seq(5)]);
+        assert!(!resources.has_waiting() && !resources.is_full());
+    }
+
+    /// RC-5.6.
+    #[test]
+    fn a_repeated_request_repeats_from_where_it_asks() {
+        let mut resources = two();
+        resources.step();
+        resources.rewind(seq(2));
+        assert_eq!(sent(&mut resources).len(), 3, "what is still to be sent is not sent twice");
+        resources.rewind(seq(1));
+        resources.rewind(seq(4));
+        assert_eq!(sent(&mut resources), [seq(1), seq(2)]);
+    }
+
+    #[test]
+    fn the_oldest_is_forgotten() {
+        let mut resources = two();
+        sent(&mut resources);
+        resources.push(seq(6), seq(7), 3, Answer::Empty);
+        assert!(resources.find(seq(1)).is_none());
+        assert!(resources.find(seq(5)).is_some() && resources.find(seq(4)).is_none());
+        assert_eq!(sent(&mut resources), [seq(6)]);
+    }
+}

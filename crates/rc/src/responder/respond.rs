@@ -1,0 +1,121 @@
+//! What leaves a responder, in order: responses, then a refusal, then an acknowledgement (RC-6).
+
+use super::resources::{Answer, Resource};
+use super::{Nak, Responder};
+use crate::endpoint::Shared;
+use crate::id::Seq;
+use crate::wire::{Aeth, Headers, Kind, NakCode, Syndrome, pad_of};
+use crate::{HEADER_MAX, Payload, Transmit};
+
+impl Responder {
+    /// The next response or acknowledgement to send now.
+    #[inline]
+    pub(crate) fn next_response(
+        &mut self,
+        shared: &mut Shared,
+        out: &mut [u8; HEADER_MAX],
+    ) -> Option<Transmit> {
+        if let Some(resource) = self.resources.waiting() {
+            return self.respond(&resource, shared, out);
+        }
+        // What acknowledges must not overtake responses, or they would count as lost.
+        if let Some(nak) = self.nak.take() {
+            self.owes_ack = false;
+            let (syndrome, seq) = (self.syndrome(nak), self.number(nak));
+            return Some(self.acknowledge(syndrome, seq, shared, out));
+        }
+        if core::mem::take(&mut self.owes_ack) {
+            shared.stats.tx_acks += 1;
+            let newest = self.expected.before();
+            return Some(self.acknowledge(Syndrome::ACK, newest, shared, out));
+        }
+        None
+    }
+
+    /// The host cannot supply the response that was handed out last: the peer may not read that memory
+    /// any more.
+    pub(crate) fn refuse_response(&mut self) {
+        if let Some(seq) = self.handed_out.take() {
+            self.resources.clear();
+            self.refuse(Some(NakCode::RemoteAccess), seq, None);
+        }
+    }
+
+    fn syndrome(&self, nak: Nak) -> Syndrome {
+        match nak {
+            Nak::Sequence => Syndrome::Nak(NakCode::Sequence),
+            Nak::NotReady => Syndrome::RnrNak(self.attr.min_rnr_timer & 31),
+            Nak::Refusal(code, _) => Syndrome::Nak(code),
+        }
+    }
+
+    fn number(&mut self, nak: Nak) -> Seq {
+        match nak {
+            Nak::Sequence | Nak::NotReady => {
+                // It may have moved since; what comes behind it is no news to the peer.
+                self.is_told = true;
+                self.expected
+            }
+            Nak::Refusal(_, seq) => seq,
+        }
+    }
+
+    fn acknowledge(
+        &self,
+        syndrome: Syndrome,
+        seq: Seq,
+        shared: &mut Shared,
+        out: &mut [u8; HEADER_MAX],
+    ) -> Transmit {
+        match syndrome {
+            Syndrome::Nak(NakCode::Sequence) => shared.stats.tx_sequence_naks += 1,
+            Syndrome::Nak(_) => shared.stats.tx_refusals += 1,
+            Syndrome::RnrNak(_) => shared.stats.tx_rnr_naks += 1,
+            Syndrome::Ack(_) | Syndrome::Unknown(_) => {}
+        }
+        shared.stats.tx_packets += 1;
+        let mut headers = Headers::new(shared.bth(Kind::Acknowledge, seq));
+        headers.aeth = Aeth { syndrome, msn: self.msn };
+        let header_len = headers.emit(out);
+        Transmit { header_len, payload: Payload::None, pad: 0, is_repeated: false }
+    }
+
+    fn respond(
+        &mut self,
+        resource: &Resource,
+        shared: &mut Shared,
+        out: &mut [u8; HEADER_MAX],
+    ) -> Option<Transmit> {
+        let seq = resource.next?;
+        let is_last = seq.plus(1) == resource.end;
+        let kind = match (resource.answer, resource.is_begin, is_last) {
+            (Answer::Original(_), ..) => Kind::AtomicAcknowledge,
+            (_, true, true) => Kind::ReadResponseOnly,
+            (_, true, false) => Kind::ReadResponseFirst,
+            (_, false, false) => Kind::ReadResponseMiddle,
+            (_, false, true) => Kind::ReadResponseLast,
+        };
+        let mut headers = Headers::new(shared.bth(kind, seq));
+        headers.aeth = Aeth { syndrome: Syndrome::ACK, msn: resource.msn };
+        let payload = match resource.answer {
+            Answer::Read(range) if range.len > 0 => {
+                let at = seq.since(resource.first) * u64::from(shared.mtu.bytes());
+                let offset = u32::try_from(at).unwrap_or(range.len).min(range.len);
+                let len = (range.len - offset).min(shared.mtu.bytes());
+                Payload::Response { range, offset, len }
+            }
+            Answer::Original(original) => {
+                headers.original = original;
+                Payload::None
+            }
+            Answer::Read(_) | Answer::Empty => Payload::None,
+        };
+        headers.bth.pad = pad_of(payload.len());
+        let header_len = headers.emit(out);
+        shared.stats.tx_packets += 1;
+        shared.stats.tx_responses += 1;
+        self.resources.step();
+        self.handed_out = Some(seq);
+        Some(Transmit { header_len, payload, pad: headers.bth.pad, is_repeated: false })
+    }
+}

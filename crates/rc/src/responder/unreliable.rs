@@ -1,0 +1,30 @@
+//! What unreliable connections do about loss (RC-7).
+
+use super::{Responder, order};
+use crate::DropReason;
+use crate::id::Seq;
+use crate::wire::Kind;
+
+impl Responder {
+    /// Follows the numbers of an unreliable connection: behind a gap, everything up to the next
+    /// beginning of a message is lost.
+    pub(super) fn follow(&mut self, seq: Seq, kind: Kind) -> Result<(), DropReason> {
+        let is_gap = seq != self.expected;
+        if kind.is_start() {
+            self.message = None;
+            self.is_lost = false;
+        } else if is_gap || self.is_lost || !order::fits(self.message, kind) {
+            self.expected = seq.plus(1);
+            return Err(self.lose());
+        }
+        self.expected = seq;
+        Ok(())
+    }
+
+    /// The message is lost, and what is still to come of it.
+    pub(super) fn lose(&mut self) -> DropReason {
+        self.message = None;
+        self.is_lost = true;
+        DropReason::Lost
+    }
+}

@@ -1,0 +1,38 @@
+//! Counters.
+
+use crate::DropReason;
+
+/// What one endpoint has done since it was made. All counters only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Packets transmitted, of every kind.
+    pub tx_packets: u64,
+    /// Request packets transmitted again.
+    pub tx_repeated: u64,
+    /// Answers to READs and atomics transmitted.
+    pub tx_responses: u64,
+    /// Acknowledgements transmitted.
+    pub tx_acks: u64,
+    /// "Packet missing" transmitted.
+    pub tx_sequence_naks: u64,
+    /// "No receive posted" transmitted.
+    pub tx_rnr_naks: u64,
+    /// Refusals transmitted.
+    pub tx_refusals: u64,
+    /// Packets received and understood.
+    pub rx_packets: u64,
+    /// Requests received again.
+    pub rx_duplicates: u64,
+    /// "Packet missing" received.
+    pub rx_sequence_naks: u64,
+    /// "No receive posted" received.
+    pub rx_rnr_naks: u64,
+    /// Answers that showed that others are missing.
+    pub rx_implied_naks: u64,
+    /// Times nothing was acknowledged for too long.
+    pub timeouts: u64,
+    /// Congestion notifications received.
+    pub rx_congestion: u64,
+    /// Packets dropped, by reason (see [`DropReason`]).
+    pub dropped: [u64; DropReason::COUNT],
+}

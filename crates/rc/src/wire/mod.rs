@@ -1,0 +1,244 @@
+//! Packet formats of RoCEv2, from the base transport header to the ICRC.
+//!
+//! Everything is big-endian. Layouts and rules: `docs/PROTOCOL.md`, chapter RC-1.
+
+mod bth;
+mod ext;
+pub mod grh;
+pub mod icrc;
+mod opcode;
+
+pub use bth::{Bth, Cnp, DEFAULT_PKEY};
+pub use ext::{Aeth, AtomicEth, Deth, Feth, NakCode, Reth, Syndrome};
+pub use opcode::{Kind, Opcode, Transport};
+
+use crate::DropReason;
+
+/// The UDP port of RoCEv2.
+pub const UDP_PORT: u16 = 4791;
+
+/// All headers of a packet. Which extension headers there are follows from the opcode; those that
+/// the opcode does not have are zero and mean nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Headers {
+    /// The base transport header.
+    pub bth: Bth,
+    /// Shared receive queue (requests of XRC), 24 bits.
+    pub srq: u32,
+    /// Sender of an unreliable datagram.
+    pub deth: Deth,
+    /// Remote memory.
+    pub reth: Reth,
+    /// What a FLUSH asks for.
+    pub feth: Feth,
+    /// Operands of an atomic.
+    pub atomic: AtomicEth,
+    /// What became of a request.
+    pub aeth: Aeth,
+    /// What an atomic found.
+    pub original: u64,
+    /// Immediate data.
+    pub imm: u32,
+    /// Key to invalidate.
+    pub invalidate: u32,
+}
+
+impl Headers {
+    /// Headers of `bth` with all extension headers zero.
+    #[must_use]
+    pub const fn new(bth: Bth) -> Self {
+        Self {
+            bth,
+            srq: 0,
+            deth: Deth { qkey: 0, src_qpn: 0 },
+            reth: Reth { va: 0, rkey: 0, dma_len: 0 },
+            feth: Feth { is_global: false, is_persistent: false, is_whole_region: false },
+            atomic: AtomicEth { va: 0, rkey: 0, swap_or_add: 0, compare: 0 },
+            aeth: Aeth { syndrome: Syndrome::ACK, msn: 0 },
+            original: 0,
+            imm: 0,
+            invalidate: 0,
+        }
+    }
+
+    /// Bytes of the headers of a packet with this opcode.
+    #[must_use]
+    pub const fn len_of(opcode: Opcode) -> usize {
+        let kind = opcode.kind;
+        let mut len = Bth::LEN;
+        if matches!(opcode.transport, Transport::Xrc) && kind.is_request() {
+            len += 4;
+        }
+        if matches!(opcode.transport, Transport::Ud) {
+            len += Deth::LEN;
+        }
+        if matches!(kind, Kind::Flush) {
+            len += Feth::LEN;
+        }
+        if kind.has_reth() {
+            len += Reth::LEN;
+        }
+        if kind.is_atomic() {
+            len += AtomicEth::LEN;
+        }
+        if kind.has_aeth() {
+            len += Aeth::LEN;
+        }
+        if matches!(kind, Kind::AtomicAcknowledge) {
+            len += 8;
+        }
+        if kind.has_imm() || kind.has_ieth() {
+            len += 4;
+        }
+        len
+    }
+
+    /// Bytes of these headers.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        Self::len_of(self.bth.opcode)
+    }
+
+    /// Never: there is always a base transport header.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Reads the headers at the start of `bytes`.
+    ///
+    /// # Errors
+    /// [`DropReason::Short`], [`DropReason::Version`] or [`DropReason::Opcode`].
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Self, DropReason> {
+        let bth = Bth::parse(bytes)?;
+        let kind = bth.opcode.kind;
+        let mut headers = Self::new(bth);
+        let all = bytes.get(Bth::LEN..headers.len()).ok_or(DropReason::Short)?;
+        let mut rest = all;
+        let mut next = |len: usize| {
+            let (head, tail) = rest.split_at(len);
+            rest = tail;
+            head
+        };
+        if bth.opcode.transport == Transport::Xrc && kind.is_request() {
+            headers.srq = be32(next(4)) & crate::Psn::MASK;
+        }
+        if bth.opcode.transport == Transport::Ud {
+            headers.deth = Deth::read(next(Deth::LEN));
+        }
+        if kind == Kind::Flush {
+            headers.feth = Feth::read(next(Feth::LEN));
+        }
+        if kind.has_reth() {
+            headers.reth = Reth::read(next(Reth::LEN));
+        }
+        if kind.is_atomic() {
+            headers.atomic = AtomicEth::read(next(AtomicEth::LEN));
+        }
+        if kind.has_aeth() {
+            headers.aeth = Aeth::read(next(Aeth::LEN));
+        }
+        if kind == Kind::AtomicAcknowledge {
+            let (high, low) = (be32(next(4)), be32(next(4)));
+            headers.original = u64::from(high) << 32 | u64::from(low);
+        }
+        if kind.has_imm() {
+            headers.imm = be32(next(4));
+        }
+        if kind.has_ieth() {
+            headers.invalidate = be32(next(4));
+        }
+        Ok(headers)
+    }
+
+    /// Writes the headers to the start of `out`, which has room; returns their length.
+    #[inline]
+    pub fn emit(&self, out: &mut [u8]) -> usize {
+        let kind = self.bth.opcode.kind;
+        self.bth.emit(out);
+        let mut at = Bth::LEN;
+        let mut next = |len: usize| {
+            at += len;
+            at - len..at
+        };
+        if self.bth.opcode.transport == Transport::Xrc && kind.is_request() {
+            out[next(4)].copy_from_slice(&(self.srq & crate::Psn::MASK).to_be_bytes());
+        }
+        if self.bth.opcode.transport == Transport::Ud {
+            self.deth.write(&mut out[next(Deth::LEN)]);
+        }
+        if kind == Kind::Flush {
+            self.feth.write(&mut out[next(Feth::LEN)]);
+        }
+        if kind.has_reth() {
+            self.reth.write(&mut out[next(Reth::LEN)]);
+        }
+        if kind.is_atomic() {
+            self.atomic.write(&mut out[next(AtomicEth::LEN)]);
+        }
+        if kind.has_aeth() {
+            self.aeth.write(&mut out[next(Aeth::LEN)]);
+        }
+        if kind == Kind::AtomicAcknowledge {
+            out[next(8)].copy_from_slice(&self.original.to_be_bytes());
+        }
+        if kind.has_imm() {
+            out[next(4)].copy_from_slice(&self.imm.to_be_bytes());
+        }
+        if kind.has_ieth() {
+            out[next(4)].copy_from_slice(&self.invalidate.to_be_bytes());
+        }
+        at
+    }
+}
+
+fn be32(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |value, &byte| value << 8 | u32::from(byte))
+}
+
+/// A received packet whose lengths have been checked against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// All headers.
+    pub headers: Headers,
+    /// Payload bytes that follow them; then come the pad and the ICRC.
+    pub payload_len: u32,
+}
+
+impl Packet {
+    /// Reads a packet: `bytes` starts at the base transport header and holds at least all headers,
+    /// `len` is the length of the whole packet, with pad and ICRC.
+    ///
+    /// # Errors
+    /// As [`Headers::parse`], or [`DropReason::Malformed`] for lengths that contradict each other
+    /// (RC-1.4).
+    #[inline]
+    pub fn parse(bytes: &[u8], len: usize) -> Result<Self, DropReason> {
+        let headers = Headers::parse(bytes)?;
+        let pad = usize::from(headers.bth.pad);
+        let around = headers.len() + icrc::LEN + pad;
+        let payload_len = len.checked_sub(around).ok_or(DropReason::Malformed)?;
+        let is_empty = payload_len + pad == 0;
+        if (payload_len + pad) % 4 != 0 || !(is_empty || headers.bth.opcode.kind.has_payload()) {
+            return Err(DropReason::Malformed);
+        }
+        let payload_len = u32::try_from(payload_len).map_err(|_| DropReason::Malformed)?;
+        Ok(Self { headers, payload_len })
+    }
+
+    /// The payload starts this many bytes into the packet.
+    #[must_use]
+    pub const fn payload_at(&self) -> usize {
+        self.headers.len()
+    }
+}
+
+/// Zero bytes behind a payload of this length (RC-1.4).
+#[must_use]
+pub const fn pad_of(payload_len: u32) -> u8 {
+    (payload_len.wrapping_neg() & 3) as u8
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,304 @@
+//! A device on plain memory: it does what the engine asks for, as a real one would.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rc::{
+    Arrival, DropReason, Endpoint, Event, HEADER_MAX, Instant, Payload, Range, Reject, Remote,
+    Right, SendData, SendRequest, Status, Transmit, WrId, WriteReceive,
+};
+
+/// Where the target memory begins.
+pub const BASE: u64 = 0x10_0000;
+/// A key for all of it, with all rights.
+pub const KEY: u32 = 0x100;
+/// A key for all of it, that only reads.
+pub const READ_KEY: u32 = 0x200;
+
+/// A completion, as a program polls it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    Send {
+        id: u64,
+        status: Status,
+    },
+    Receive {
+        id: u64,
+        status: Status,
+        bytes: Vec<u8>,
+        imm: Option<u32>,
+        invalidated: Option<u32>,
+    },
+    /// Completed by a WRITE with immediate data of this length.
+    WriteImm {
+        id: u64,
+        status: Status,
+        len: u32,
+        imm: u32,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Receive {
+    id: u64,
+    bytes: Vec<u8>,
+    /// What it ends with when its memory is touched.
+    fault: Option<Status>,
+}
+
+/// One queue pair with the memory behind it.
+#[derive(Debug)]
+pub struct Host {
+    pub engine: Endpoint,
+    /// What peers read and write, from `BASE` on.
+    pub memory: Vec<u8>,
+    /// Keys that are there, beyond `KEY` and `READ_KEY`, until they are invalidated.
+    pub keys: Vec<u32>,
+    receives: VecDeque<Receive>,
+    /// A receive whose message has begun.
+    current: Option<Receive>,
+    /// Bytes of work requests.
+    pub buffers: BTreeMap<u64, Vec<u8>>,
+    pub done: Vec<Done>,
+    pub events: Vec<Event>,
+    /// Atomics executed.
+    pub atomics: u64,
+    /// Work requests whose memory is not there.
+    pub broken: BTreeMap<u64, Status>,
+    /// The memory that peers read is gone.
+    pub has_lost_memory: bool,
+}
+
+impl Host {
+    pub fn new(engine: Endpoint, memory_bytes: usize) -> Self {
+        Self {
+            engine,
+            memory: vec![0; memory_bytes],
+            keys: Vec::new(),
+            receives: VecDeque::new(),
+            current: None,
+            buffers: BTreeMap::new(),
+            done: Vec::new(),
+            events: Vec::new(),
+            atomics: 0,
+            broken: BTreeMap::new(),
+            has_lost_memory: false,
+        }
+    }
+
+    pub fn post_receive(&mut self, id: u64, len: usize) {
+        self.receives.push_back(Receive { id, bytes: vec![0; len], fault: None });
+    }
+
+    pub fn post_broken_receive(&mut self, id: u64, len: usize, status: Status) {
+        self.receives.push_back(Receive { id, bytes: vec![0; len], fault: Some(status) });
+    }
+
+    pub fn receives(&self) -> usize {
+        self.receives.len()
+    }
+
+    pub fn post(&mut self, now: Instant, request: SendRequest, bytes: Vec<u8>) {
+        assert_eq!(bytes.len(), request.len as usize, "test bug: bytes of a work request");
+        self.buffers.insert(request.id.0, bytes);
+        self.engine.post(now, request).expect("a valid work request");
+    }
+
+    /// Takes a packet and does what it says.
+    pub fn take(&mut self, now: Instant, packet: &[u8]) -> Result<(), DropReason> {
+        let received = self.engine.handle_packet(now, packet, packet.len())?;
+        let Some(arrival) = received.arrival else { return Ok(()) };
+        let payload = &packet[received.payload_at..];
+        match self.perform(&arrival, payload) {
+            Ok(Some(original)) => self.engine.accept_atomic(now, original),
+            Ok(None) => self.engine.accept(now),
+            Err(why) => self.engine.reject(now, why),
+        }
+        Ok(())
+    }
+
+    /// Does what an arrival says; an atomic returns what it found.
+    pub fn perform(&mut self, arrival: &Arrival, payload: &[u8]) -> Result<Option<u64>, Reject> {
+        match *arrival {
+            Arrival::Send(data) => self.receive(&data, payload)?,
+            Arrival::Write(data) => {
+                if data.receive.is_some() && self.receives.is_empty() {
+                    return Err(Reject::NotReady);
+                }
+                let memory = self.memory_of(data.range, Right::Write)?;
+                let at = data.offset as usize;
+                memory[at..at + data.len as usize].copy_from_slice(&payload[..data.len as usize]);
+                if let Some(WriteReceive { imm, .. }) = data.receive {
+                    let receive = self.receives.pop_front().expect("looked at above");
+                    let (id, len, status) = (receive.id, data.range.len, Status::Ok);
+                    self.done.push(Done::WriteImm { id, status, len, imm });
+                }
+            }
+            Arrival::Read(range) => {
+                self.memory_of(range, Right::Read)?;
+            }
+            Arrival::Atomic(atomic) => {
+                let memory =
+                    self.memory_of(Range { remote: atomic.remote, len: 8 }, Right::Atomic)?;
+                let word: &mut [u8; 8] = memory.first_chunk_mut().expect("8 bytes");
+                let original = u64::from_le_bytes(*word);
+                *word = atomic.op.apply(original).to_le_bytes();
+                self.atomics += 1;
+                return Ok(Some(original));
+            }
+            Arrival::AtomicWrite(remote) => {
+                let memory = self.memory_of(Range { remote, len: 8 }, Right::Write)?;
+                memory.copy_from_slice(&payload[..8]);
+            }
+            Arrival::Flush(range, _) => {
+                self.memory_of(range, Right::Write)?;
+            }
+            Arrival::Verify(verify) => {
+                if verify.needs_receive && self.receives.is_empty() {
+                    return Err(Reject::NotReady);
+                }
+                if verify.needs_receive {
+                    self.current = self.receives.pop_front();
+                }
+                if let Some((range, right)) = verify.memory {
+                    self.memory_of(range, right)?;
+                }
+            }
+            Arrival::ReadData(data) => {
+                if let Some(&status) = self.broken.get(&data.id.0) {
+                    return Err(Reject::Local(status));
+                }
+                let buffer = self.buffers.get_mut(&data.id.0).expect("a READ of ours");
+                let at = data.offset as usize;
+                buffer[at..at + data.len as usize].copy_from_slice(&payload[..data.len as usize]);
+            }
+            Arrival::AtomicData { id, original } => {
+                let buffer = self.buffers.get_mut(&id.0).expect("an atomic of ours");
+                buffer.copy_from_slice(&original.to_le_bytes());
+            }
+        }
+        Ok(None)
+    }
+
+    fn receive(&mut self, data: &SendData, payload: &[u8]) -> Result<(), Reject> {
+        if data.is_start && self.current.is_none() {
+            self.current = Some(self.receives.pop_front().ok_or(Reject::NotReady)?);
+        }
+        let receive = self.current.as_mut().expect("a message has a receive");
+        let (at, len) = (data.offset as usize, data.len as usize);
+        if at + len > receive.bytes.len() {
+            return Err(Reject::TooLong);
+        }
+        if let Some(status) = receive.fault {
+            return Err(Reject::Local(status));
+        }
+        receive.bytes[at..at + len].copy_from_slice(&payload[..len]);
+        let Some(end) = data.end else { return Ok(()) };
+        if let Some(key) = end.invalidate {
+            let place = self.keys.iter().position(|&known| known == key);
+            self.keys.remove(place.ok_or(Reject::Invalidate)?);
+        }
+        let mut receive = self.current.take().expect("looked at above");
+        receive.bytes.truncate(end.total as usize);
+        let (imm, invalidated) = (end.imm, end.invalidate);
+        let (id, bytes, status) = (receive.id, receive.bytes, Status::Ok);
+        self.done.push(Done::Receive { id, status, bytes, imm, invalidated });
+        Ok(())
+    }
+
+    fn memory_of(&mut self, range: Range, right: Right) -> Result<&mut [u8], Reject> {
+        let Range { remote: Remote { va, rkey }, len } = range;
+        if len == 0 {
+            return Ok(&mut []);
+        }
+        let is_allowed = rkey == KEY || (rkey == READ_KEY && right == Right::Read);
+        let start = usize::try_from(va.wrapping_sub(BASE)).map_err(|_| Reject::Access)?;
+        let end = start.checked_add(len as usize).ok_or(Reject::Access)?;
+        let memory = self.memory.get_mut(start..end).filter(|_| is_allowed);
+        memory.ok_or(Reject::Access)
+    }
+
+    /// The next packet as bytes, with a zero ICRC; `None` when there is nothing to send.
+    pub fn next_packet(&mut self, now: Instant) -> Option<Vec<u8>> {
+        let mut header = [0; HEADER_MAX];
+        loop {
+            let out = self.engine.poll_transmit(now, &mut header)?;
+            if let Some(packet) = self.fill(now, &out, &header) {
+                return Some(packet);
+            }
+        }
+    }
+
+    fn fill(&mut self, now: Instant, out: &Transmit, header: &[u8]) -> Option<Vec<u8>> {
+        let mut packet = header[..out.header_len].to_vec();
+        match out.payload {
+            Payload::None => {}
+            Payload::Request { id: WrId(id), offset, len } => {
+                if let Some(&status) = self.broken.get(&id) {
+                    self.engine.withdraw(now, WrId(id), status);
+                    return None;
+                }
+                let at = offset as usize;
+                packet.extend_from_slice(&self.buffers[&id][at..at + len as usize]);
+            }
+            Payload::Response { range, offset, len } => {
+                if self.has_lost_memory {
+                    self.engine.refuse_response(now);
+                    return None;
+                }
+                let at = offset as usize;
+                let memory =
+                    self.memory_of(range, Right::Read).expect("checked when it was asked for");
+                packet.extend_from_slice(&memory[at..at + len as usize]);
+            }
+        }
+        packet.resize(packet.len() + usize::from(out.pad) + 4, 0);
+        assert_eq!(packet.len(), out.packet_len());
+        Some(packet)
+    }
+
+    /// Takes what the engine has to say; receives end when it fails.
+    pub fn poll_events(&mut self) {
+        while let Some(event) = self.engine.poll_event() {
+            match event {
+                Event::Completed { id, status } => {
+                    self.done.push(Done::Send { id: id.0, status });
+                }
+                Event::Failed { receive, .. } => self.flush_receives(receive),
+                _ => {}
+            }
+            self.events.push(event);
+        }
+    }
+
+    fn flush_receives(&mut self, first: Option<Status>) {
+        let mut status = first;
+        if first.is_some() && self.current.is_none() {
+            self.current = self.receives.pop_front();
+        }
+        for receive in self.current.take().into_iter().chain(self.receives.drain(..)) {
+            let (id, status) = (receive.id, status.take().unwrap_or(Status::Flushed));
+            let (bytes, imm, invalidated) = (Vec::new(), None, None);
+            self.done.push(Done::Receive { id, status, bytes, imm, invalidated });
+        }
+    }
+
+    /// Statuses of work requests, in the order they ended.
+    pub fn sends(&self) -> Vec<(u64, Status)> {
+        let sends = self.done.iter().filter_map(|done| match done {
+            Done::Send { id, status } => Some((*id, *status)),
+            _ => None,
+        });
+        sends.collect()
+    }
+
+    /// Statuses of receives, in the order they ended.
+    pub fn receives_done(&self) -> Vec<(u64, Status)> {
+        let receives = self.done.iter().filter_map(|done| match done {
+            Done::Receive { id, status, .. } | Done::WriteImm { id, status, .. } => {
+                Some((*id, *status))
+            }
+            Done::Send { .. } => None,
+        });
+        receives.collect()
+    }
+}

@@ -1,0 +1,245 @@
+//! Random sequences of work requests over a network that does its worst, compared byte by byte with a
+//! serial execution.
+//!
+//! `RC_CASES=10000 RC_SEED=7 cargo test -p rc --test simulation` runs more of them, or others.
+
+mod common;
+
+use common::host::{BASE, KEY};
+use common::oracle::Oracle;
+use common::pair::{Faults, Pair, Setup};
+use common::{Dice, explore};
+use rc::wire::Feth;
+use rc::{Config, Mtu, Operation, Remote, SendRequest, Status, WrId};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A run of a random sequence.
+struct Run {
+    pair: Pair,
+    dice: Dice,
+    oracles: [Oracle; 2],
+    /// Messages posted that take a receive, and receives posted.
+    needed: [u64; 2],
+    posted: [u64; 2],
+    /// Target ranges of READs since the last fence.
+    reads: [Vec<(u64, u64)>; 2],
+    /// Something happened that a connection may fail of.
+    may_fail: bool,
+    has_limited_rnr: bool,
+}
+
+fn setup(dice: &mut Dice) -> Setup {
+    let is_strict = dice.permille(300);
+    let base = if is_strict { Config::strict() } else { Config::socket() };
+    let config = Config {
+        window_initial_packets: dice.pick(&[1, 2, 16]),
+        window_max_packets: dice.pick(&[1, 7, 128]),
+        window_max_bytes: dice.pick(&[1, 2000, 1 << 20]),
+        read_packets_max: dice.pick(&[1, 2, 16, 1000]),
+        ..base
+    };
+    let edge = |dice: &mut Dice| dice.pick(&[0, 5, 0x7F_FFFE, 0x80_0001, 0xFF_FFF8, 0xFF_FFFF]);
+    Setup {
+        config,
+        mtu: dice.pick(&[Mtu::B256, Mtu::B256, Mtu::B1024]),
+        rd_atomic: dice.pick(&[1, 2, 16]),
+        timeout: dice.pick(&[4, 8, 12]),
+        retry_cnt: dice.pick(&[1, 7, 7]),
+        rnr_retry: dice.pick(&[0, 3, 7, 7, 7, 7]),
+        first: [edge(dice), edge(dice)],
+        memory_bytes: 3000,
+        ..Setup::default()
+    }
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice(seed);
+        let setup = setup(&mut dice);
+        let is_strict = setup.config.silence_min_ns == 0;
+        Self {
+            pair: Pair::new(&setup, dice.roll()),
+            dice,
+            oracles: Default::default(),
+            needed: [0; 2],
+            posted: [0; 2],
+            reads: Default::default(),
+            may_fail: is_strict,
+            has_limited_rnr: setup.rnr_retry < 7,
+        }
+    }
+
+    /// Something random happens.
+    fn act(&mut self) {
+        let dice = &mut self.dice;
+        match dice.below(20) {
+            0..=6 => {
+                let from = dice.below(2) as usize;
+                let count = dice.pick(&[1, 1, 2, 5, 20]);
+                (0..count).for_each(|_| self.post(from));
+            }
+            7..=12 => {
+                let ns = dice.pick(&[1000, 20_000, 300_000, 5_000_000, 700_000_000, 9 * SECOND_NS]);
+                let ns = dice.below(ns);
+                let is_dead = self.pair.faults.loss == 1000 || self.pair.faults.ignored == 1000;
+                self.may_fail |= is_dead && ns > SECOND_NS;
+                self.pair.run_ns(ns);
+            }
+            13..=15 => {
+                let part = |dice: &mut Dice| dice.pick(&[0, 0, 10, 100, 500]);
+                let loss = dice.pick(&[0, 10, 50, 200, 500, 1000]);
+                let (duplicate, reorder) = (part(dice), part(dice));
+                self.pair.faults = Faults { loss, duplicate, reorder, ignored: part(dice) / 2 };
+            }
+            16 => self.pair.latency_ns = dice.pick(&[0, 1000, 50_000, 2_000_000]),
+            17 => self.pair.slice = dice.pick(&[1, 3, 20, u64::MAX]),
+            18 => {
+                let who = dice.below(2) as usize;
+                let more = dice.below(5);
+                self.ready(who, self.posted[who] + more);
+            }
+            _ => self.disturb(),
+        }
+        self.pair.turn();
+    }
+
+    /// What happens rarely.
+    fn disturb(&mut self) {
+        let who = self.dice.below(2) as usize;
+        let now = self.pair.now;
+        let engine = &mut self.pair.hosts[who].engine;
+        match self.dice.below(8) {
+            0 => {
+                engine.fail(now);
+                self.may_fail = true;
+            }
+            1..=3 => engine.drain(now),
+            _ => engine.resume(now),
+        }
+    }
+
+    /// Posts receives until there were `up_to`.
+    fn ready(&mut self, who: usize, up_to: u64) {
+        while self.posted[who] < up_to {
+            self.pair.hosts[who].post_receive(self.posted[who], 3000);
+            self.posted[who] += 1;
+        }
+    }
+
+    fn range(&mut self, len: u64) -> Remote {
+        let va = BASE + self.dice.below(3000 - len + 1);
+        Remote { va, rkey: KEY }
+    }
+
+    fn word(&mut self) -> Remote {
+        // Few words, so that their operations meet.
+        Remote { va: BASE + 8 * self.dice.below(4), rkey: KEY }
+    }
+
+    fn post(&mut self, from: usize) {
+        let lens = [0, 1, 3, 8, 255, 256, 257, 700, 1024, 1500, 2900];
+        let (mut len, choice) = (self.dice.pick(&lens), self.dice.below(11));
+        let imm = self.dice.roll() as u32;
+        let op = match choice {
+            0 | 1 => Operation::Send,
+            2 => Operation::SendImm(imm),
+            3 => {
+                self.pair.hosts[1 - from].keys.push(imm);
+                Operation::SendInvalidate(imm)
+            }
+            4 => Operation::WriteImm(self.range(len), imm),
+            5 => Operation::Write(self.range(len)),
+            6 | 7 => Operation::Read(self.range(len)),
+            8 => Operation::FetchAdd { remote: self.word(), add: self.dice.roll() | 1 },
+            9 => {
+                let (remote, compare, swap) = (self.word(), self.dice.below(2), self.dice.below(2));
+                Operation::CompareSwap { remote, compare, swap }
+            }
+            _ if self.dice.permille(500) => Operation::AtomicWrite(self.word()),
+            _ => {
+                let feth = Feth { is_global: true, ..Feth::default() };
+                Operation::Flush(self.range(len), feth)
+            }
+        };
+        if choice > 7 && !matches!(op, Operation::Flush(..)) {
+            len = 8;
+        }
+        self.needed[1 - from] += u64::from(choice <= 4);
+        let id = WrId(self.oracles[from].len() as u64);
+        let mut request = SendRequest::new(id, op, len as u32);
+        request.is_fenced = self.needs_fence(from, op, len) || self.dice.permille(50);
+        if request.is_fenced {
+            self.reads[from].clear();
+        }
+        if let Operation::Read(remote) = op {
+            self.reads[from].push((remote.va, remote.va + len));
+        }
+        let brings_back = matches!(choice, 6..=9);
+        let bytes = if brings_back { vec![0; len as usize] } else { self.dice.bytes(len as usize) };
+        self.oracles[from].posted(request, bytes.clone());
+        self.pair.hosts[from].post(self.pair.now, request, bytes);
+    }
+
+    /// A READ may see what later requests write, unless they are fenced.
+    fn needs_fence(&self, from: usize, op: Operation, len: u64) -> bool {
+        let (Operation::Write(remote)
+        | Operation::WriteImm(remote, _)
+        | Operation::AtomicWrite(remote)
+        | Operation::CompareSwap { remote, .. }
+        | Operation::FetchAdd { remote, .. }) = op
+        else {
+            return false;
+        };
+        let meets = |&(start, end): &(u64, u64)| remote.va < end && start < remote.va + len;
+        self.reads[from].iter().any(meets)
+    }
+
+    /// Heals everything, then demands that everything ends, and as it must.
+    fn heal(&mut self) {
+        self.pair.faults = Faults::default();
+        self.pair.latency_ns = 10_000;
+        self.pair.slice = u64::MAX;
+        for who in 0..2 {
+            self.ready(who, self.needed[who]);
+            let now = self.pair.now;
+            self.pair.hosts[who].engine.resume(now);
+        }
+        assert!(self.pair.run_until_done(60 * SECOND_NS), "work requests do not end");
+        self.pair.run_ns(SECOND_NS);
+        let hosts = &self.pair.hosts;
+        assert!(hosts.iter().all(|host| host.engine.is_quiescent()), "something is still waiting");
+        for from in 0..2 {
+            let failed = self.oracles[from].check(&hosts[from], &hosts[1 - from]);
+            let is_expected = match failed {
+                None => true,
+                Some(Status::RnrRetryExceeded) => self.has_limited_rnr || self.may_fail,
+                Some(Status::RetryExceeded | Status::Flushed) => {
+                    self.may_fail || self.has_limited_rnr
+                }
+                Some(_) => false,
+            };
+            assert!(is_expected, "direction {from} failed with {failed:?}");
+        }
+    }
+}
+
+fn run(seed: u64) -> u64 {
+    let mut run = Run::new(seed);
+    let actions = 1 + run.dice.below(30);
+    (0..actions).for_each(|_| run.act());
+    run.heal();
+    run.pair.digest()
+}
+
+#[test]
+fn every_byte_is_as_if_executed_serially() {
+    explore("simulation", "every_byte", 2000, |seed| {
+        run(seed);
+    });
+}
+
+#[test]
+fn the_same_seed_runs_the_same_way() {
+    explore("simulation", "the_same_seed", 100, |seed| assert_eq!(run(seed), run(seed)));
+}
