@@ -1,6 +1,7 @@
 //! Answers to READs and atomics (RC-3.7).
 
 use super::Requester;
+use super::queue::Entry;
 use crate::endpoint::Shared;
 use crate::wire::{Headers, Kind, Syndrome};
 use crate::{Arrival, DropReason, Instant, Operation, ReadData, Reject, Status};
@@ -28,38 +29,49 @@ impl Requester {
             return Err(DropReason::Missing);
         }
         let Some(entry) = self.queue.front().copied() else { return Err(DropReason::Ghost) };
-        let kind = headers.bth.opcode.kind;
-        let is_ack = matches!(headers.aeth.syndrome, Syndrome::Ack(_));
-        let id = entry.request.id;
-        let arrival = match entry.request.op {
-            _ if kind.has_aeth() && !is_ack => None,
-            Operation::Read(_) if kind.is_read_response() => {
-                let next = seq.plus(1);
-                let offset = entry.offset(seq.since(entry.first), shared.mtu);
-                let len = entry.offset(next.since(entry.first), shared.mtu) - offset;
-                let is_end = next == entry.piece_end(seq, &shared.config);
-                let fits = payload_len == len && is_end == kind.is_end();
-                fits.then_some(Arrival::ReadData(ReadData { id, offset, len }))
-            }
-            Operation::CompareSwap { .. } | Operation::FetchAdd { .. }
-                if kind == Kind::AtomicAcknowledge =>
-            {
-                Some(Arrival::AtomicData { id, original: headers.original })
-            }
-            Operation::Flush(..) | Operation::AtomicWrite(_)
-                if kind == Kind::ReadResponseOnly && payload_len == 0 =>
-            {
-                self.pass(now, entry.end(), shared);
-                return Ok(None);
-            }
-            _ => None,
-        };
-        if arrival.is_none() {
+        let Some(brought) = self.judge(&entry, headers, payload_len, shared) else {
             self.failure = Some(Status::BadResponse);
             return Err(DropReason::BadResponse);
+        };
+        self.is_answering = brought.is_some();
+        if brought.is_none() {
+            self.pass(now, entry.end(), shared);
         }
-        self.is_answering = true;
-        Ok(arrival)
+        Ok(brought)
+    }
+
+    /// What the answer to the number `una` brings, which belongs to `entry`; `None` when it does not fit.
+    fn judge(
+        &self,
+        entry: &Entry,
+        headers: &Headers,
+        payload_len: u32,
+        shared: &Shared,
+    ) -> Option<Option<Arrival>> {
+        let kind = headers.bth.opcode.kind;
+        if kind.has_aeth() && !matches!(headers.aeth.syndrome, Syndrome::Ack(_)) {
+            return None;
+        }
+        let id = entry.request.id;
+        match entry.request.op {
+            Operation::Read(_) if kind.is_read_response() => {
+                let next = self.una.plus(1);
+                let offset = entry.offset(self.una.since(entry.first), shared.mtu);
+                let len = entry.offset(next.since(entry.first), shared.mtu) - offset;
+                let is_end = next == entry.piece_end(self.una, &shared.config);
+                let fits = payload_len == len && is_end == kind.is_end();
+                fits.then_some(Some(Arrival::ReadData(ReadData { id, offset, len })))
+            }
+            Operation::CompareSwap { .. } | Operation::FetchAdd { .. } => {
+                let original = headers.original;
+                (kind == Kind::AtomicAcknowledge)
+                    .then_some(Some(Arrival::AtomicData { id, original }))
+            }
+            Operation::Flush(..) | Operation::AtomicWrite(_) => {
+                (kind == Kind::ReadResponseOnly && payload_len == 0).then_some(None)
+            }
+            _ => None,
+        }
     }
 
     /// The host has stored what came.
