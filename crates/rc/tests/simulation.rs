@@ -87,10 +87,11 @@ impl Run {
                 self.pair.run_ns(ns);
             }
             13..=15 => {
-                let part = |dice: &mut Dice| dice.pick(&[0, 0, 10, 100, 500]);
+                let part = |dice: &mut Dice| dice.pick(&[5, 5, 10, 100, 450]);
                 let loss = dice.pick(&[0, 10, 50, 200, 500, 1000]);
                 let (duplicate, reorder) = (part(dice), part(dice));
-                self.pair.faults = Faults { loss, duplicate, reorder, ignored: part(dice) / 2 };
+                let (ignored, lazy) = (part(dice) / 2, 2 * part(dice) - 10);
+                self.pair.faults = Faults { loss, duplicate, reorder, ignored, lazy };
             }
             16 => self.pair.latency_ns = dice.pick(&[0, 1000, 50_000, 2_000_000]),
             17 => self.pair.slice = dice.pick(&[1, 3, 20, u64::MAX]),

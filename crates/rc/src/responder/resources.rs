@@ -28,6 +28,8 @@ pub(super) struct Resource {
     pub(super) next: Option<Seq>,
     /// The first response since the request came (again) is still to be sent.
     pub(super) is_begin: bool,
+    /// All responses have been sent, at least once.
+    is_answered: bool,
 }
 
 /// The latest of them, as many as the requester may have outstanding, in order.
@@ -37,17 +39,20 @@ pub(super) struct Resources {
     capacity: usize,
     /// Those with responses to send.
     waiting: usize,
+    /// Those whose responses were never all sent.
+    unanswered: usize,
 }
 
 impl Resources {
     pub(super) fn new(capacity: u8) -> Self {
         let capacity = usize::from(capacity);
-        Self { list: VecDeque::with_capacity(capacity), capacity, waiting: 0 }
+        Self { list: VecDeque::with_capacity(capacity), capacity, waiting: 0, unanswered: 0 }
     }
 
-    /// The requester has more outstanding than it may: these were not even answered yet.
+    /// One more would be more than the requester may have outstanding: all these were not even answered
+    /// yet. Those that are answered again do not count, for late copies of requests ask for that, too.
     pub(super) fn is_full(&self) -> bool {
-        self.waiting >= self.capacity
+        self.unanswered >= self.capacity
     }
 
     pub(super) fn has_waiting(&self) -> bool {
@@ -60,8 +65,10 @@ impl Resources {
             && let Some(oldest) = self.list.pop_front()
         {
             self.waiting -= usize::from(oldest.next.is_some());
+            self.unanswered -= usize::from(!oldest.is_answered);
         }
         self.waiting += 1;
+        self.unanswered += 1;
         self.list.push_back(Resource {
             first,
             end,
@@ -69,6 +76,7 @@ impl Resources {
             answer,
             next: Some(first),
             is_begin: true,
+            is_answered: false,
         });
     }
 
@@ -103,15 +111,19 @@ impl Resources {
         let found = self.list.iter_mut().find(|resource| resource.next.is_some());
         let Some(resource) = found else { return };
         let next = resource.next.map(|next| next.plus(1)).filter(|&next| next < resource.end);
-        self.waiting -= usize::from(next.is_none());
         resource.next = next;
         resource.is_begin = false;
+        if next.is_none() {
+            self.waiting -= 1;
+            self.unanswered -= usize::from(!resource.is_answered);
+            resource.is_answered = true;
+        }
     }
 
     /// Nothing more is sent.
     pub(super) fn clear(&mut self) {
         self.list.clear();
-        self.waiting = 0;
+        (self.waiting, self.unanswered) = (0, 0);
     }
 }
 

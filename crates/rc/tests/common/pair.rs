@@ -16,6 +16,8 @@ pub struct Faults {
     pub reorder: u32,
     /// What is received is not answered by the host, as if it had been lost there.
     pub ignored: u32,
+    /// A host lets a chance to send pass.
+    pub lazy: u32,
 }
 
 /// What two ends agree on.
@@ -100,7 +102,7 @@ impl Pair {
     pub fn turn(&mut self) {
         for i in 0..2 {
             self.hosts[i].engine.handle_timeout(self.now);
-            let mut left = self.slice;
+            let mut left = if self.dice.permille(self.faults.lazy) { 0 } else { self.slice };
             while left > 0
                 && let Some(packet) = self.hosts[i].next_packet(self.now)
             {
@@ -131,7 +133,7 @@ impl Pair {
         self.turn();
         // A host that was interrupted goes on a little later.
         let has_backlog = self.hosts.iter().any(|host| host.engine.has_backlog());
-        let backlog = has_backlog.then(|| self.now.plus_ns(1000));
+        let backlog = has_backlog.then(|| self.now.plus_ns(5000));
         let timers = self.hosts.iter().filter_map(|host| host.engine.poll_timeout());
         let arrival = self.wire.first_key_value().map(|(key, _)| key.0);
         let next = timers.chain(arrival).chain(backlog).min().unwrap_or(Instant::FAR);
