@@ -14,10 +14,10 @@ impl Responder {
             self.message = None;
             self.is_lost = false;
         } else if is_gap || self.is_lost || !order::fits(self.message, kind) {
-            self.expected = seq.plus(1);
             return Err(self.lose());
         }
-        self.expected = seq;
+        // Numbers that jump back and back must not leave the range of those inside.
+        self.expected = Seq::first(seq.psn());
         Ok(())
     }
 

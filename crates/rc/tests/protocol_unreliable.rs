@@ -1,0 +1,172 @@
+//! The rules of unreliable connections and of XRC, one by one, against a peer played by hand.
+
+mod common;
+
+use common::craft::{Craft, OUR_PSN, Solo, THEIR_PSN, receive_attr, send_attr};
+use common::host::{BASE, Done, KEY};
+use rc::wire::{Cnp, Kind, Syndrome, Transport};
+use rc::{
+    Access, Arrival, Config, DropReason, Event, Operation, PostError, ReceiveAttr, Remote,
+    SendRequest, Service, State, Status, WrId,
+};
+
+const HERE: Remote = Remote { va: BASE, rkey: KEY };
+
+fn uc() -> Solo {
+    Solo::with(Config::strict(), Service::Uc, receive_attr(), send_attr())
+}
+
+fn part(kind: Kind, n: u32) -> Craft {
+    Craft::of(Transport::Uc, kind, THEIR_PSN + n)
+}
+
+fn received(solo: &Solo) -> Vec<(u64, usize)> {
+    let done = solo.host.done.iter().filter_map(|done| match done {
+        Done::Receive { id, bytes, .. } => Some((*id, bytes.len())),
+        Done::WriteImm { id, len, .. } => Some((*id, *len as usize)),
+        Done::Send { .. } => None,
+    });
+    done.collect()
+}
+
+/// RC-7.1.
+#[test]
+fn a_work_request_ends_when_it_has_left() {
+    let mut solo = uc();
+    for (id, op, len) in [(1, Operation::Send, 600), (2, Operation::WriteImm(HERE, 4), 8)] {
+        solo.host.post(solo.now, SendRequest::new(WrId(id), op, len), vec![0; len as usize]);
+    }
+    assert_eq!(solo.host.sends(), []);
+    let kinds: Vec<_> = solo.sent_short();
+    let expected = [Kind::SendFirst, Kind::SendMiddle, Kind::SendLast, Kind::WriteOnlyImm];
+    assert_eq!(kinds.iter().map(|seen| seen.0).collect::<Vec<_>>(), expected);
+    assert_eq!(kinds[3].1, (OUR_PSN + 3) & 0xFF_FFFF);
+    assert_eq!(solo.host.sends(), [(1, Status::Ok), (2, Status::Ok)]);
+    assert_eq!(solo.host.engine.poll_timeout(), None);
+    let read = SendRequest::new(WrId(3), Operation::Read(HERE), 8);
+    assert_eq!(solo.host.engine.post(solo.now, read), Err(PostError::Operation));
+    assert_eq!(
+        solo.give(&Craft::of(Transport::Rc, Kind::Acknowledge, OUR_PSN)),
+        Err(DropReason::Service)
+    );
+}
+
+/// RC-7.2.
+#[test]
+fn behind_a_gap_all_is_lost_up_to_the_next_message() {
+    let mut solo = uc();
+    (0..4).for_each(|id| solo.host.post_receive(id, 1000));
+    solo.give(&part(Kind::SendFirst, 0).with(256)).unwrap();
+    assert_eq!(solo.give(&part(Kind::SendMiddle, 2).with(256)), Err(DropReason::Lost));
+    assert_eq!(solo.give(&part(Kind::SendLast, 3).with(9)), Err(DropReason::Lost));
+    solo.give(&part(Kind::SendFirst, 4).with(256)).unwrap();
+    solo.give(&part(Kind::SendLast, 5).with(4).asks()).unwrap();
+    solo.give(&part(Kind::SendOnly, 9).with(7)).unwrap();
+    assert_eq!(
+        received(&solo),
+        [(0, 260), (1, 7)],
+        "the receive of the lost message is used again"
+    );
+    assert_eq!(solo.sent_short(), [], "nothing is ever answered");
+}
+
+/// RC-7.2: a message that begins before the last one has ended.
+#[test]
+fn a_message_without_its_end_is_lost() {
+    let mut solo = uc();
+    (0..4).for_each(|id| solo.host.post_receive(id, 1000));
+    solo.give(&part(Kind::SendFirst, 0).with(256)).unwrap();
+    solo.give(&part(Kind::SendOnly, 1).with(3)).unwrap();
+    assert_eq!(solo.give(&part(Kind::SendLast, 2).with(3)), Err(DropReason::Lost));
+    assert_eq!(solo.give(&part(Kind::WriteLast, 3).with(3)), Err(DropReason::Lost));
+    solo.give(&part(Kind::SendFirst, 4).with(256)).unwrap();
+    assert_eq!(solo.give(&part(Kind::WriteLast, 5).with(3)), Err(DropReason::Lost));
+    assert_eq!(received(&solo), [(0, 3)]);
+}
+
+/// RC-7.2: what would end a reliable connection loses one message.
+#[test]
+fn what_is_not_possible_loses_one_message() {
+    let mut solo = uc();
+    solo.give(&part(Kind::SendOnly, 0).with(3)).unwrap();
+    solo.host.post_receive(0, 100);
+    let wrong = [
+        part(Kind::SendFirst, 1).with(200),
+        part(Kind::SendOnly, 2).with(257),
+        part(Kind::WriteOnly, 3).with(8).about(0, 9),
+    ];
+    for wrong in wrong {
+        assert_eq!(solo.give(&wrong), Err(DropReason::Lost), "{wrong:?}");
+    }
+    solo.give(&part(Kind::SendOnly, 4).with(101)).unwrap();
+    solo.give(&part(Kind::WriteOnly, 5).with(8).about(0, 8).keyed(3)).unwrap();
+    assert_eq!(solo.host.memory[1], 0);
+    solo.host.engine.set_access(Access::default());
+    assert_eq!(solo.give(&part(Kind::WriteOnly, 6).with(8).about(0, 8)), Err(DropReason::Lost));
+    solo.host.engine.set_access(Access::ALL);
+    solo.give(&part(Kind::WriteFirst, 7).with(256).about(0, 264)).unwrap();
+    solo.give(&part(Kind::WriteLast, 8).with(8)).unwrap();
+    solo.give(&part(Kind::SendOnly, 9).with(100)).unwrap();
+    assert_eq!(received(&solo), [(0, 100)]);
+    assert_eq!((solo.host.memory[1], solo.host.memory[257]), (1, 1));
+    assert_eq!(solo.host.engine.state(), State::Sending);
+}
+
+/// RC-7.2: a peer that begins anew, each time with a number half of all behind.
+#[test]
+fn numbers_may_jump_back_and_back() {
+    let mut solo = uc();
+    for psn in [100, 101 + (1 << 23), 102, 0xFF_FFFF, 0] {
+        let packet = Craft::of(Transport::Uc, Kind::WriteOnly, psn).with(4).about(0, 4);
+        assert_eq!(solo.give(&packet), Ok(()), "{psn}");
+    }
+}
+
+/// RC-9.1, RC-1.2.
+#[test]
+fn an_initiator_names_the_shared_receive_queue() {
+    let receive = ReceiveAttr::default();
+    let mut solo = Solo::with(Config::strict(), Service::XrcInitiator, receive_attr(), send_attr());
+    let request = SendRequest { srq: 0x33, ..SendRequest::new(WrId(1), Operation::Send, 300) };
+    solo.host.post(solo.now, request, vec![0; 300]);
+    let sent = solo.sent();
+    assert!(sent.iter().all(|seen| seen.headers.bth.opcode.transport == Transport::Xrc));
+    assert_eq!((sent[0].headers.srq, sent[1].headers.srq), (0x33, 0x33));
+    let ack = Craft::of(Transport::Xrc, Kind::Acknowledge, OUR_PSN + 1).says(Syndrome::ACK);
+    solo.give(&ack).unwrap();
+    assert_eq!(solo.host.sends(), [(1, Status::Ok)]);
+    let request = Craft::of(Transport::Xrc, Kind::SendOnly, receive.rq_psn.get());
+    assert_eq!(solo.give(&request), Err(DropReason::Service));
+}
+
+/// RC-9.1.
+#[test]
+fn a_target_learns_the_shared_receive_queue() {
+    let mut solo = Solo::with(Config::strict(), Service::XrcTarget, receive_attr(), send_attr());
+    let mut packet = Craft::of(Transport::Xrc, Kind::SendOnly, THEIR_PSN).with(4).asks();
+    packet.headers.srq = 0x44;
+    let bytes = packet.bytes();
+    let received = solo.host.engine.handle_packet(solo.now, &bytes, bytes.len()).unwrap();
+    let Some(Arrival::Send(data)) = received.arrival else { panic!("a message") };
+    assert_eq!((data.srq, data.len, received.payload_at), (Some(0x44), 4, 16));
+    solo.host.engine.accept(solo.now);
+    let sent = solo.sent();
+    assert_eq!(
+        (sent[0].kind, sent[0].headers.bth.opcode.transport),
+        (Kind::Acknowledge, Transport::Xrc)
+    );
+    let send = SendRequest::new(WrId(1), Operation::Send, 4);
+    assert_eq!(solo.host.engine.post(solo.now, send), Err(PostError::State));
+}
+
+/// RC-1.7.
+#[test]
+fn a_congestion_notification_is_told() {
+    let mut solo = Solo::new();
+    let mut bytes = [0; Cnp::LEN + 4];
+    Cnp { pkey: 0xFFFF, dest_qpn: common::craft::HERE }.emit(&mut bytes);
+    assert!(solo.host.engine.handle_packet(solo.now, &bytes, bytes.len()).is_ok());
+    assert_eq!(solo.host.engine.poll_event(), Some(Event::Congestion));
+    let longer = solo.host.engine.handle_packet(solo.now, &bytes, bytes.len() + 4);
+    assert_eq!(longer, Err(DropReason::Malformed));
+}
