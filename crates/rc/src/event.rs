@@ -13,7 +13,7 @@ pub struct Received {
 }
 
 /// Something that the host does and then accepts or rejects. Packets of a message arrive in order,
-/// without gaps and each once.
+/// without gaps and each once (RC-5.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// Bytes of a message for a receive.
