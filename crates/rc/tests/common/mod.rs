@@ -3,6 +3,7 @@
 
 pub mod craft;
 pub mod host;
+pub mod model;
 pub mod oracle;
 pub mod pair;
 
