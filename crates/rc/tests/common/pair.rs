@@ -163,15 +163,13 @@ impl Pair {
     /// Runs until every work request ended, at most `ns`. False when some did not.
     pub fn run_until_done(&mut self, ns: u64) -> bool {
         let limit = self.now.plus_ns(ns);
-        loop {
-            self.turn();
-            if self.hosts.iter().all(|host| host.engine.in_flight() == 0) {
-                return true;
-            }
-            if !self.step(limit) {
-                return false;
-            }
-        }
+        self.turn();
+        while !self.is_done() && self.step(limit) {}
+        self.is_done()
+    }
+
+    fn is_done(&self) -> bool {
+        self.hosts.iter().all(|host| host.engine.in_flight() == 0)
     }
 
     /// Everything observable so far, as one number.
