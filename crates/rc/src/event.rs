@@ -259,6 +259,12 @@ pub enum Event {
         /// How it ended.
         status: Status,
     },
+    /// It is the turn of this work request, which is [`Operation::Local`](crate::Operation::Local): do
+    /// it, and call [`Endpoint::executed`](crate::Endpoint::executed). Nothing behind it leaves before.
+    Execute {
+        /// The work request.
+        id: WrId,
+    },
     /// The endpoint failed. Receives end as flushed, but for the one that `receive` speaks of. What the
     /// peer must still be told is in [`Endpoint::poll_transmit`](crate::Endpoint::poll_transmit).
     Failed {

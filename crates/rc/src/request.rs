@@ -76,6 +76,9 @@ pub enum Operation {
     Flush(Remote, Feth),
     /// Writes 8 bytes of the peer's memory at once.
     AtomicWrite(Remote),
+    /// Nothing that the peer hears of: the host does it when its turn has come, as
+    /// [`Event::Execute`](crate::Event::Execute) says (a key invalidated, a window bound).
+    Local,
 }
 
 impl Operation {
@@ -88,12 +91,14 @@ impl Operation {
     /// An unreliable connection has it.
     pub(crate) const fn is_unreliable(self) -> bool {
         matches!(self, Self::Send | Self::SendImm(_) | Self::Write(_) | Self::WriteImm(..))
+            || matches!(self, Self::Local)
     }
 
     /// A message can be that long.
     pub(crate) const fn allows_len(self, len: u32) -> bool {
         match self {
             Self::CompareSwap { .. } | Self::FetchAdd { .. } | Self::AtomicWrite(_) => len == 8,
+            Self::Local => len == 0,
             _ => len <= MESSAGE_MAX_BYTES,
         }
     }

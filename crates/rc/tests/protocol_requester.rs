@@ -178,6 +178,8 @@ fn bytes_are_bounded_as_well() {
     let mut solo = with(Config { window_max_bytes: 600, ..Config::strict() }, send_attr());
     post(&mut solo, 1, Operation::Send, 2000);
     assert_eq!(solo.sent().len(), 2);
+    solo.pass_ns(TIMEOUT_NS);
+    assert_eq!(solo.sent().len(), 2, "what is repeated is in flight once");
     solo.give(&ack(ours(0))).unwrap();
     assert_eq!(solo.sent().len(), 1);
 }
@@ -324,6 +326,42 @@ fn an_answer_that_cannot_be_stored_fails_its_work_request() {
     assert_eq!(solo.host.engine.state(), State::Error);
 }
 
+/// RC-3.13.
+#[test]
+fn what_the_host_does_itself_has_its_turn() {
+    let mut solo = Solo::new();
+    post(&mut solo, 1, Operation::Read(HERE), 8);
+    post(&mut solo, 2, Operation::Local, 0);
+    post(&mut solo, 3, Operation::Send, 4);
+    post_fenced(&mut solo, 4, Operation::Local, 0);
+    post(&mut solo, 5, Operation::Send, 4);
+    let executes = |solo: &mut Solo| {
+        let events = core::mem::take(&mut solo.host.events);
+        events.into_iter().filter(|event| matches!(event, Event::Execute { .. })).collect()
+    };
+    let turn_of = |id| vec![Event::Execute { id: WrId(id) }];
+    assert_eq!(solo.sent_short(), [(Kind::ReadRequest, ours(0))]);
+    assert_eq!(executes(&mut solo), turn_of(2));
+    assert!(!solo.host.engine.has_backlog());
+    solo.host.engine.executed(solo.now, WrId(2), Status::Ok);
+    assert!(solo.host.engine.has_backlog());
+    assert_eq!(solo.sent_short(), [(Kind::SendOnly, ours(1))]);
+    assert_eq!((executes(&mut solo), solo.host.sends()), (vec![], vec![]), "fenced, and in order");
+    solo.give(&answer(Kind::ReadResponseOnly, 0).with(8)).unwrap();
+    assert_eq!(solo.host.sends(), [(1, Status::Ok), (2, Status::Ok)]);
+    solo.pass_ns(TIMEOUT_NS);
+    assert_eq!(solo.sent_short(), [(Kind::SendOnly, ours(1))]);
+    assert_eq!(executes(&mut solo), turn_of(4));
+    solo.pass_ns(TIMEOUT_NS);
+    assert_eq!(solo.sent_short(), [(Kind::SendOnly, ours(1))], "going back does not do it again");
+    solo.host.engine.executed(solo.now, WrId(4), Status::Bind);
+    assert_eq!(solo.sent_short(), []);
+    solo.give(&ack(ours(1))).unwrap();
+    let ended = [(3, Status::Ok), (4, Status::Bind), (5, Status::Flushed)];
+    assert_eq!(solo.host.sends()[2..], ended);
+    assert_eq!(executes(&mut solo), vec![]);
+}
+
 /// RC-3.12.
 #[test]
 fn a_draining_queue_pair_finishes_what_was_begun() {
@@ -445,6 +483,7 @@ fn seven_rnr_retries_are_endless() {
     for _ in 0..1000 {
         assert_eq!(solo.sent().len(), 1);
         solo.give(&rnr(ours(0), 0)).unwrap();
+        solo.give(&nak(ours(0), NakCode::Sequence)).unwrap();
         solo.pass_ns(655_360_000);
     }
     solo.sent();

@@ -87,10 +87,14 @@ impl Run {
                 self.pair.run_ns(ns);
             }
             13..=15 => {
-                let part = |dice: &mut Dice| dice.pick(&[5, 5, 10, 100, 450]);
+                let is_wild = dice.permille(300);
+                let part = |dice: &mut Dice| {
+                    if is_wild { 450 } else { dice.pick(&[5, 5, 10, 100, 450]) }
+                };
+                let (duplicate, reorder, lazy) = (part(dice), part(dice), 2 * part(dice) - 10);
                 let loss = dice.pick(&[0, 10, 50, 200, 500, 1000]);
-                let (duplicate, reorder) = (part(dice), part(dice));
-                let (ignored, lazy) = (part(dice) / 2, 2 * part(dice) - 10);
+                let loss = if is_wild { 10 } else { loss };
+                let ignored = if is_wild { 5 } else { part(dice) / 2 };
                 self.pair.faults = Faults { loss, duplicate, reorder, ignored, lazy };
             }
             16 => self.pair.latency_ns = dice.pick(&[0, 1000, 50_000, 2_000_000]),
@@ -140,7 +144,7 @@ impl Run {
 
     fn post(&mut self, from: usize) {
         let lens = [0, 1, 3, 8, 255, 256, 257, 700, 1024, 1500, 2900];
-        let (mut len, choice) = (self.dice.pick(&lens), self.dice.below(11));
+        let (mut len, choice) = (self.dice.pick(&lens), self.dice.below(12));
         let imm = self.dice.roll() as u32;
         let op = match choice {
             0 | 1 => Operation::Send,
@@ -157,14 +161,18 @@ impl Run {
                 let (remote, compare, swap) = (self.word(), self.dice.below(2), self.dice.below(2));
                 Operation::CompareSwap { remote, compare, swap }
             }
+            10 => Operation::Local,
             _ if self.dice.permille(500) => Operation::AtomicWrite(self.word()),
             _ => {
                 let feth = Feth { is_global: true, ..Feth::default() };
                 Operation::Flush(self.range(len), feth)
             }
         };
-        if choice > 7 && !matches!(op, Operation::Flush(..)) {
-            len = 8;
+        match op {
+            Operation::Local => len = 0,
+            Operation::Flush(..) => {}
+            _ if choice > 7 => len = 8,
+            _ => {}
         }
         self.needed[1 - from] += u64::from(choice <= 4);
         let id = WrId(self.oracles[from].len() as u64);

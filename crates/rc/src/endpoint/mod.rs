@@ -236,6 +236,14 @@ impl Endpoint {
         self.note_failures();
     }
 
+    /// The host has done work request `id`, which [`Event::Execute`] named; with another `status` than
+    /// [`Status::Ok`] it could not, and the endpoint fails as with [`Endpoint::withdraw`]. Call
+    /// [`Endpoint::poll_transmit`] and [`Endpoint::poll_event`] afterwards.
+    pub fn executed(&mut self, _now: Instant, id: WrId, status: Status) {
+        self.requester.executed(id, status, &mut self.shared);
+        self.note_failures();
+    }
+
     /// The host cannot supply the response that [`Endpoint::poll_transmit`] returned last, because the
     /// peer may not read that memory any more: the peer is told, and the endpoint fails.
     pub fn refuse_response(&mut self, _now: Instant) {

@@ -72,6 +72,7 @@ impl Requester {
         self.una = to;
         if to == front.end() {
             self.complete_front(Status::Ok, shared);
+            self.complete_local(shared);
         }
         if self.next < self.una {
             // Acknowledged although it was going to be repeated.
@@ -94,7 +95,7 @@ impl Requester {
     }
 
     /// Another work request is the oldest: it may have failed already, or have been waited for.
-    fn note_front(&mut self, shared: &mut Shared) {
+    pub(super) fn note_front(&mut self, shared: &mut Shared) {
         let front = self.queue.front();
         if let Some(fault) = front.and_then(|front| front.fault) {
             self.failure = Some(fault);

@@ -4,6 +4,7 @@
 //! first that was never sent. `next` is the number to send next; going back is setting it to `una`.
 
 mod acknowledge;
+mod local;
 mod queue;
 mod response;
 mod retry;
@@ -16,7 +17,7 @@ use crate::endpoint::Shared;
 use crate::id::Seq;
 use crate::{Event, Instant, Operation, PostError, SendAttr, SendRequest, Status, WrId};
 
-use queue::Entry;
+use queue::{Entry, LocalStep};
 use retry::Retry;
 use window::Window;
 
@@ -83,9 +84,13 @@ impl Requester {
         if !op.allows_len(request.len) {
             return Err(PostError::Length);
         }
-        let packets =
-            if matches!(op, Operation::Flush(..)) { 1 } else { shared.mtu.packets(request.len) };
-        let entry = Entry { request, first: self.end, packets, fault: None };
+        let packets = match op {
+            Operation::Local => 0,
+            Operation::Flush(..) => 1,
+            _ => shared.mtu.packets(request.len),
+        };
+        let local = LocalStep::Waiting;
+        let entry = Entry { request, first: self.end, packets, fault: None, local };
         self.end = entry.end();
         self.queue.push_back(entry);
         Ok(())

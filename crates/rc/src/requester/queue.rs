@@ -13,6 +13,18 @@ pub(super) struct Entry {
     pub(super) packets: u32,
     /// The host cannot do it: it ends like that when its turn has come.
     pub(super) fault: Option<Status>,
+    /// How far the host is with it, if it is the host's to do.
+    pub(super) local: LocalStep,
+}
+
+/// How far the host is with what it does itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LocalStep {
+    /// Its turn has not come, or it is not the host's to do.
+    Waiting,
+    /// The host was told.
+    Told,
+    Done,
 }
 
 impl Entry {

@@ -1,7 +1,7 @@
 //! From work requests to packets (RC-3.5, RC-3.6, RC-3.8).
 
 use super::Requester;
-use super::queue::Entry;
+use super::queue::{Entry, LocalStep};
 use crate::endpoint::Shared;
 use crate::id::{HALF, Seq};
 use crate::wire::{AtomicEth, Headers, Kind, Reth, pad_of};
@@ -25,6 +25,7 @@ impl Requester {
         shared: &mut Shared,
         out: &mut [u8; HEADER_MAX],
     ) -> Option<Transmit> {
+        self.advance_local(shared);
         let choice = self.choose(shared)?;
         let is_reliable = shared.service.is_reliable();
         let (entry, end) = (choice.entry, choice.end);
@@ -46,6 +47,7 @@ impl Requester {
             self.flight_bytes = 0;
             if is_last {
                 self.complete_front(crate::Status::Ok, shared);
+                self.complete_local(shared);
                 self.note_drained(shared);
             }
         } else {
@@ -57,26 +59,33 @@ impl Requester {
         Some(Transmit { header_len, payload, pad: headers.bth.pad, is_repeated })
     }
 
-    /// [`Requester::next_packet`] has something to send.
+    /// [`Requester::next_packet`] has something to send, or to tell.
     pub(crate) fn has_work(&self, shared: &Shared) -> bool {
+        let Some(entry) = self.queue.get(self.cursor) else { return false };
+        if entry.request.op == Operation::Local {
+            return entry.local != LocalStep::Told && !self.is_held(entry);
+        }
         self.choose(shared).is_some()
+    }
+
+    /// The work request `entry`, the next to send, must wait for something but the window.
+    pub(super) fn is_held(&self, entry: &Entry) -> bool {
+        if entry.fault.is_some() || self.retry.is_paused() || self.failure.is_some() {
+            return true;
+        }
+        if self.next != entry.first {
+            return false;
+        }
+        let is_draining = self.drain_at.is_some_and(|at| at <= entry.first);
+        let awaits_answers = self.reads.front().is_some_and(|&end| end <= entry.first);
+        is_draining || (entry.request.is_fenced && awaits_answers)
     }
 
     /// The next packet, unless something holds it.
     #[inline]
     fn choose(&self, shared: &Shared) -> Option<Choice> {
         let entry = *self.queue.get(self.cursor)?;
-        if entry.fault.is_some() || self.retry.is_paused() || self.failure.is_some() {
-            return None;
-        }
-        let is_begin = self.next == entry.first;
-        if is_begin && self.drain_at.is_some_and(|at| at <= entry.first) {
-            return None;
-        }
-        if is_begin
-            && entry.request.is_fenced
-            && self.reads.front().is_some_and(|&r| r <= entry.first)
-        {
+        if entry.request.op == Operation::Local || self.is_held(&entry) {
             return None;
         }
         let is_answered = entry.request.op.is_answered();
@@ -137,7 +146,7 @@ impl Requester {
             dma_len,
         };
         match request.op {
-            Operation::Send => {}
+            Operation::Send | Operation::Local => {}
             Operation::SendImm(imm) => headers.imm = imm,
             Operation::SendInvalidate(key) => headers.invalidate = key,
             Operation::Write(remote) | Operation::AtomicWrite(remote) => {
@@ -187,8 +196,8 @@ fn kind_of(op: Operation, is_first: bool, is_last: bool) -> Kind {
         (Operation::WriteImm(..), true, true) => Kind::WriteOnlyImm,
         (_, true, false) => Kind::SendFirst,
         (_, false, false) => Kind::SendMiddle,
-        (Operation::Send, false, true) => Kind::SendLast,
-        (Operation::Send, true, true) => Kind::SendOnly,
+        (Operation::Send | Operation::Local, false, true) => Kind::SendLast,
+        (Operation::Send | Operation::Local, true, true) => Kind::SendOnly,
         (Operation::SendImm(_), false, true) => Kind::SendLastImm,
         (Operation::SendImm(_), true, true) => Kind::SendOnlyImm,
         (Operation::SendInvalidate(_), false, true) => Kind::SendLastInvalidate,

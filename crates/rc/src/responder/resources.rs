@@ -167,6 +167,12 @@ mod tests {
         resources.step();
         resources.rewind(seq(2));
         assert_eq!(sent(&mut resources).len(), 3, "what is still to be sent is not sent twice");
+        resources.push(seq(6), seq(9), 3, Answer::Empty);
+        (0..2).for_each(|_| resources.step());
+        resources.rewind(seq(6));
+        assert_eq!(sent(&mut resources), [seq(6), seq(7), seq(8)], "in the middle of it");
+        let mut resources = two();
+        sent(&mut resources);
         resources.rewind(seq(1));
         resources.rewind(seq(4));
         assert_eq!(sent(&mut resources), [seq(1), seq(2)]);

@@ -149,7 +149,9 @@ impl Solo {
         let mut engine = Endpoint::new(config, service, HERE);
         engine.ready_to_receive(receive);
         engine.ready_to_send(send);
-        Self { host: Host::new(engine, 4096), now: Instant::from_ns(1_000_000) }
+        let mut host = Host::new(engine, 4096);
+        host.is_slow = true;
+        Self { host, now: Instant::from_ns(1_000_000) }
     }
 
     pub fn give(&mut self, packet: &Craft) -> Result<(), DropReason> {

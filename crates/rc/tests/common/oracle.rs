@@ -61,7 +61,7 @@ impl Serial {
             Operation::FetchAdd { remote, add } => {
                 self.change(id.0, remote, |was| was.wrapping_add(add));
             }
-            Operation::Flush(..) => {}
+            Operation::Flush(..) | Operation::Local => {}
         }
     }
 
