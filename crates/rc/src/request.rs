@@ -10,7 +10,7 @@ pub const MESSAGE_MAX_BYTES: u32 = 1 << 31;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendRequest {
     /// The host's name for it, handed back in [`Transmit`](crate::Transmit) and
-    /// [`Event::Completed`](crate::Event::Completed).
+    /// [`Event::Completed`](crate::Event::Completed). No other that has not ended has the same.
     pub id: WrId,
     /// What to do.
     pub op: Operation,

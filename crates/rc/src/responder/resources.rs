@@ -45,8 +45,7 @@ pub(super) struct Resources {
 
 impl Resources {
     pub(super) fn new(capacity: u8) -> Self {
-        let capacity = usize::from(capacity);
-        Self { list: VecDeque::with_capacity(capacity), capacity, waiting: 0, unanswered: 0 }
+        Self { capacity: usize::from(capacity), ..Self::default() }
     }
 
     /// One more would be more than the requester may have outstanding: all these were not even answered
