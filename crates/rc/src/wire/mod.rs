@@ -17,6 +17,19 @@ use crate::DropReason;
 /// The UDP port of RoCEv2.
 pub const UDP_PORT: u16 = 4791;
 
+/// Bytes of all headers by the first byte of a packet; 0 where there is no such opcode.
+const LENS: [u8; 256] = {
+    let mut lens = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        if let Some(opcode) = Opcode::from_byte(byte as u8) {
+            lens[byte] = Headers::len_of(opcode) as u8;
+        }
+        byte += 1;
+    }
+    lens
+};
+
 /// All headers of a packet. Which extension headers there are follows from the opcode; those that
 /// the opcode does not have are zero and mean nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +75,7 @@ impl Headers {
     }
 
     /// Bytes of the headers of a packet with this opcode.
-    #[must_use]
-    pub const fn len_of(opcode: Opcode) -> usize {
+    const fn len_of(opcode: Opcode) -> usize {
         let kind = opcode.kind;
         let mut len = Bth::LEN;
         if matches!(opcode.transport, Transport::Xrc) && kind.is_request() {
@@ -95,8 +107,9 @@ impl Headers {
 
     /// Bytes of these headers.
     #[must_use]
+    #[inline]
     pub const fn len(&self) -> usize {
-        Self::len_of(self.bth.opcode)
+        LENS[self.bth.opcode.to_byte() as usize] as usize
     }
 
     /// Never: there is always a base transport header.
@@ -114,8 +127,10 @@ impl Headers {
         let bth = Bth::parse(bytes)?;
         let kind = bth.opcode.kind;
         let mut headers = Self::new(bth);
-        let all = bytes.get(Bth::LEN..headers.len()).ok_or(DropReason::Short)?;
-        let mut rest = all;
+        let mut rest = bytes.get(Bth::LEN..headers.len()).ok_or(DropReason::Short)?;
+        if rest.is_empty() {
+            return Ok(headers);
+        }
         let mut next = |len: usize| {
             let (head, tail) = rest.split_at(len);
             rest = tail;
@@ -158,6 +173,9 @@ impl Headers {
         let kind = self.bth.opcode.kind;
         self.bth.emit(out);
         let mut at = Bth::LEN;
+        if self.len() == at {
+            return at;
+        }
         let mut next = |len: usize| {
             at += len;
             at - len..at
