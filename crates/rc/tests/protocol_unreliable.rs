@@ -4,6 +4,8 @@ mod common;
 
 use common::craft::{Craft, OUR_PSN, Solo, THEIR_PSN, receive_attr, send_attr};
 use common::host::{BASE, Done, KEY};
+use common::pair::{Faults, Pair, Setup};
+use common::{Dice, explore};
 use rc::wire::{Cnp, Kind, Syndrome, Transport};
 use rc::{
     Access, Arrival, Config, DropReason, Event, Operation, PostError, ReceiveAttr, Remote,
@@ -120,6 +122,38 @@ fn numbers_may_jump_back_and_back() {
         let packet = Craft::of(Transport::Uc, Kind::WriteOnly, psn).with(4).about(0, 4);
         assert_eq!(solo.give(&packet), Ok(()), "{psn}");
     }
+}
+
+/// RC-7.2: over a network that loses, messages arrive whole, in order and once, or not at all.
+#[test]
+fn messages_arrive_whole_or_not_at_all() {
+    explore("protocol_unreliable", "messages_arrive", 200, |seed| {
+        let mut dice = Dice(seed);
+        let setup = Setup { services: [Service::Uc; 2], ..Setup::default() };
+        let mut pair = Pair::new(&setup, dice.roll());
+        let loss = dice.pick(&[0, 50, 300]);
+        pair.faults = Faults { loss, lazy: 200, ..Faults::default() };
+        let messages: Vec<_> = (0..50).map(|_| dice.below(1000) as usize).collect();
+        for (id, &len) in messages.iter().enumerate() {
+            pair.hosts[1].post_receive(id as u64, 1000);
+            let bytes = vec![id as u8; len];
+            let op = Operation::SendImm(id as u32);
+            let request = SendRequest::new(WrId(id as u64), op, len as u32);
+            pair.hosts[0].post(pair.now, request, bytes);
+            pair.run_ns(dice.below(20_000));
+        }
+        pair.run_ns(1_000_000_000);
+        assert_eq!(pair.hosts[0].sends().len(), 50);
+        let mut last = None;
+        for done in &pair.hosts[1].done {
+            let Done::Receive { bytes, imm: Some(imm), .. } = done else { panic!("{done:?}") };
+            assert!(last < Some(*imm), "in order, and once");
+            assert_eq!(*bytes, vec![*imm as u8; messages[*imm as usize]]);
+            last = Some(*imm);
+        }
+        let arrived = pair.hosts[1].done.len();
+        assert!(arrived == 50 || loss > 0, "{arrived} of 50 arrived without a loss");
+    });
 }
 
 /// RC-9.1, RC-1.2.

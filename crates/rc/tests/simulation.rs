@@ -10,7 +10,7 @@ use common::oracle::Oracle;
 use common::pair::{Faults, Pair, Setup};
 use common::{Dice, explore};
 use rc::wire::Feth;
-use rc::{Config, Mtu, Operation, Remote, SendRequest, Status, WrId};
+use rc::{Config, Mtu, Operation, Remote, SendRequest, Service, Status, WrId};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -27,6 +27,8 @@ struct Run {
     /// Something happened that a connection may fail of.
     may_fail: bool,
     has_limited_rnr: bool,
+    /// Only the first end can send (XRC).
+    is_one_way: bool,
 }
 
 fn setup(dice: &mut Dice) -> Setup {
@@ -56,7 +58,11 @@ fn setup(dice: &mut Dice) -> Setup {
 impl Run {
     fn new(seed: u64) -> Self {
         let mut dice = Dice(seed);
-        let setup = setup(&mut dice);
+        let mut setup = setup(&mut dice);
+        let is_one_way = dice.permille(150);
+        if is_one_way {
+            setup.services = [Service::XrcInitiator, Service::XrcTarget];
+        }
         let is_strict = setup.config.silence_min_ns == 0;
         Self {
             pair: Pair::new(&setup, dice.roll()),
@@ -67,6 +73,7 @@ impl Run {
             reads: Default::default(),
             may_fail: is_strict,
             has_limited_rnr: setup.rnr_retry < 7,
+            is_one_way,
         }
     }
 
@@ -75,7 +82,7 @@ impl Run {
         let dice = &mut self.dice;
         match dice.below(20) {
             0..=6 => {
-                let from = dice.below(2) as usize;
+                let from = if self.is_one_way { 0 } else { dice.below(2) as usize };
                 let count = dice.pick(&[1, 1, 2, 5, 20]);
                 (0..count).for_each(|_| self.post(from));
             }

@@ -24,7 +24,7 @@ pub struct Faults {
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub config: Config,
-    pub service: Service,
+    pub services: [Service; 2],
     pub mtu: Mtu,
     pub rd_atomic: u8,
     pub timeout: u8,
@@ -38,7 +38,7 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             config: Config::socket(),
-            service: Service::Rc,
+            services: [Service::Rc; 2],
             mtu: Mtu::B256,
             rd_atomic: 4,
             timeout: 8,
@@ -67,7 +67,7 @@ pub struct Pair {
 impl Pair {
     pub fn new(setup: &Setup, seed: u64) -> Self {
         let host = |i: usize| {
-            let mut engine = Endpoint::new(setup.config.clone(), setup.service, 10 + i as u32);
+            let mut engine = Endpoint::new(setup.config.clone(), setup.services[i], 10 + i as u32);
             engine.ready_to_receive(ReceiveAttr {
                 dest_qpn: 11 - i as u32,
                 path_mtu: setup.mtu,
