@@ -115,9 +115,11 @@ fn a_gap_is_repeated_once() {
     assert_eq!(solo.sent_short(), [], "a copy of the NAK repeats nothing");
     solo.pass_ns(TIMEOUT_NS);
     assert_eq!(solo.sent_short(), again);
+    solo.give(&nak(ours(1), NakCode::Sequence)).unwrap();
+    assert_eq!(solo.sent_short(), again[..2], "a timeout makes it listen again");
     solo.give(&ack(ours(3))).unwrap();
     assert_eq!(solo.host.sends(), [(1, Status::Ok)]);
-    assert_eq!(solo.host.engine.stats().tx_repeated, 6);
+    assert_eq!(solo.host.engine.stats().tx_repeated, 8);
 }
 
 /// RC-3.3: a NAK of what comes next says that all has come.
@@ -469,6 +471,7 @@ fn a_responder_that_is_not_ready_is_waited_for() {
         solo.pass_ns(639_999);
         assert_eq!(solo.sent_short(), []);
         solo.pass_ns(1);
+        assert_eq!(solo.give(&rnr(ours(0), 12)), Err(DropReason::Stale), "not sent again yet");
     }
     solo.sent();
     solo.give(&rnr(ours(0), 12)).unwrap();
@@ -489,6 +492,27 @@ fn seven_rnr_retries_are_endless() {
     solo.sent();
     solo.give(&ack(ours(0))).unwrap();
     assert_eq!(solo.host.sends(), [(1, Status::Ok)]);
+}
+
+/// RC-4.4, RC-4.2: who says that it is not ready is there.
+#[test]
+fn not_ready_is_no_silence() {
+    let send = SendAttr { rnr_retry: 7, retry_cnt: 1, ..send_attr() };
+    let mut solo = with(Config::strict(), send);
+    post(&mut solo, 1, Operation::Send, 10);
+    for _ in 0..5 {
+        solo.sent();
+        solo.pass_ns(TIMEOUT_NS);
+        solo.sent();
+        solo.give(&rnr(ours(0), 12)).unwrap();
+        solo.pass_ns(640_000);
+    }
+    assert_eq!(solo.host.sends(), []);
+    for _ in 0..2 {
+        solo.sent();
+        solo.pass_ns(TIMEOUT_NS);
+    }
+    assert_eq!(solo.host.sends(), [(1, Status::RetryExceeded)]);
 }
 
 /// RC-3.11: a host that knows more need not wait.

@@ -83,8 +83,6 @@ pub(crate) struct Responder {
     /// Only what the peer must still be told is sent.
     is_closed: bool,
     failure: Option<Failure>,
-    /// Parts of a message whose beginning was lost are dropped (unreliable connections).
-    is_lost: bool,
 }
 
 impl Responder {
@@ -102,7 +100,6 @@ impl Responder {
             handed_out: None,
             is_closed: false,
             failure: None,
-            is_lost: false,
         }
     }
 

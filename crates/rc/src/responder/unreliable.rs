@@ -12,8 +12,7 @@ impl Responder {
         let is_gap = seq != self.expected;
         if kind.is_start() {
             self.message = None;
-            self.is_lost = false;
-        } else if is_gap || self.is_lost || !order::fits(self.message, kind) {
+        } else if is_gap || !order::fits(self.message, kind) {
             return Err(self.lose());
         }
         // Numbers that jump back and back must not leave the range of those inside.
@@ -24,7 +23,6 @@ impl Responder {
     /// The message is lost, and what is still to come of it.
     pub(super) fn lose(&mut self) -> DropReason {
         self.message = None;
-        self.is_lost = true;
         DropReason::Lost
     }
 }
