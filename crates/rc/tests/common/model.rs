@@ -328,7 +328,10 @@ impl Model {
         // What is still to be said is not said twice.
         let is_waiting = self.say.iter().any(|said| said.1 == psn);
         if is_same && !is_waiting {
-            let later = std::mem::take(&mut self.say);
+            let mut later = std::mem::take(&mut self.say);
+            let belongs =
+                |said: &Said| (said.1 + (1 << 24) - stored.first) % (1 << 24) < stored.count;
+            later.retain(|said| !belongs(said));
             let is_before = |said: &Said| (said.1 + (1 << 24) - psn) % (1 << 24) > 1 << 23;
             let place = later.iter().take_while(|said| is_before(said)).count();
             self.say = later[..place].to_vec();
