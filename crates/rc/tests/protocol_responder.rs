@@ -406,6 +406,21 @@ fn acknowledgements_do_not_overtake_answers() {
     assert_eq!(kinds[3], (Kind::Acknowledge, theirs(4)));
 }
 
+/// RC-5.1: when a work request of this side fails, nothing more is said to the peer.
+#[test]
+fn a_queue_pair_that_fails_itself_is_silent() {
+    let mut solo = Solo::new();
+    let send = rc::SendRequest::new(rc::WrId(1), rc::Operation::Send, 4);
+    solo.host.post(solo.now, send, vec![0; 4]);
+    solo.sent();
+    solo.give(&request(Kind::WriteOnly, 0).about(0, 0).asks()).unwrap();
+    solo.give(&request(Kind::ReadRequest, 1).about(0, 600)).unwrap();
+    solo.give(&common::craft::nak(common::craft::OUR_PSN, NakCode::RemoteOperation)).unwrap();
+    assert_eq!(solo.host.sends(), [(1, Status::RemoteOperation)]);
+    assert_eq!(solo.sent_short(), []);
+    assert_eq!(solo.give(&request(Kind::WriteOnly, 4)), Err(DropReason::State));
+}
+
 /// RC-6.4.
 #[test]
 fn memory_that_goes_away_ends_its_answer() {

@@ -49,7 +49,6 @@ impl Endpoint {
         }
         self.state = State::Error;
         self.arrival = None;
-        self.responder.close();
         self.shared.events.push_back(Event::Failed { cause, receive });
         self.requester.end_all(first, &mut self.shared);
         self.shared.events.push_back(Event::LastReceive);
