@@ -44,7 +44,7 @@ fn apply(pair: &mut Pair, id: u64, [op, a, b, c]: [u8; 4]) {
                 loss: u32::from(a) * 4,
                 duplicate: u32::from(b),
                 reorder: u32::from(c) * 2,
-                dead_path: (c < 64).then_some(u16::from(c % 4)),
+                dead_paths: if c < 64 { 1 << (c % 4) } else { 0 },
             };
         }
         5 => {
