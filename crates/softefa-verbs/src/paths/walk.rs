@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-use libc::{AT_FDCWD, DIR, SYS_readlinkat, size_t, ssize_t};
+use libc::{AT_FDCWD, DIR, SYS_chdir, SYS_readlinkat, size_t, ssize_t};
 
 use super::forward::{call, forward};
 
@@ -21,6 +21,7 @@ forward! {
         call!(SYS_readlinkat, dir, path, out, size.min(room)) as ssize_t;
     fn __realpath_chk([path], out: *mut c_char, room: size_t) -> *mut c_char, null_mut();
     fn opendir([path]) -> *mut DIR, null_mut();
+    fn chdir([path]) -> c_int, call!(SYS_chdir, path);
     // The functions they call take pointers of their own kinds, which are passed on unread.
     fn scandir([path], list: *mut c_void, filter: *const c_void, order: *const c_void) -> c_int, -1;
     fn scandir64([path], list: *mut c_void, filter: *const c_void, order: *const c_void) -> c_int, -1;

@@ -129,6 +129,7 @@ static void check_walk(void)
 	CHECK(glob(CLASS "/*/ports/*/state", 0, NULL, &found) == 0 && found.gl_pathc == 1);
 	check_text(open(found.gl_pathv[0], O_RDONLY));
 	globfree(&found);
+	CHECK(chdir(CLASS) == 0 && access("rdmap0s6/ports/1/state", R_OK) == 0 && chdir("/") == 0);
 }
 
 static void check_others(void)
