@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::config::Adapter;
 use crate::counters::Counter;
 use crate::device::Device;
 use crate::gid::Gid;
@@ -18,8 +19,8 @@ use crate::progress::live;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateAhError {
-    /// The GID names no Soft-EFA device.
-    #[error("{0:?} is not the GID of a Soft-EFA device")]
+    /// The GID names no device of the kind that asks.
+    #[error("{0:?} is not the GID of a Soft-EFA device of this kind")]
     ForeignGid(Gid),
     /// All address handles of the device are in use.
     #[error("all {max} address handles of the device are in use; destroy some")]
@@ -52,7 +53,11 @@ impl Pd {
 impl Ah {
     fn new(pd: &Pd, gid: Gid) -> Result<Arc<Self>, CreateAhError> {
         let device = Arc::clone(pd.device());
-        let addr = gid.addr().ok_or(CreateAhError::ForeignGid(gid))?;
+        let addr = match device.adapter() {
+            Adapter::Efa => gid.addr(),
+            Adapter::Roce => gid.mapped_addr(),
+        };
+        let addr = addr.ok_or(CreateAhError::ForeignGid(gid))?;
         let max = device.attr().max_ah;
         let ahn =
             device.ahns.acquire((pd.id(), addr), max).ok_or(CreateAhError::TooMany { max })?;
@@ -68,7 +73,10 @@ impl Ah {
     /// GID it was made for.
     #[must_use]
     pub fn gid(&self) -> Gid {
-        Gid::from_addr(self.addr)
+        match self.device.adapter() {
+            Adapter::Efa => Gid::from_addr(self.addr),
+            Adapter::Roce => Gid::mapped(self.addr),
+        }
     }
 
     /// Address of the device it names.

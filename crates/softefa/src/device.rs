@@ -9,13 +9,15 @@ use srd::Instant;
 
 use crate::ahn::AhnTable;
 use crate::capture::Capture;
-use crate::config::{Config, DeviceSpec, Integrity, WireChoice};
+use crate::config::{Adapter, Config, DeviceSpec, Integrity, WireChoice};
 use crate::counters::Counters;
 use crate::fault::{Blackholes, FaultSpec};
 use crate::generation::Generation;
 use crate::gid::Gid;
 use crate::host;
+use crate::identity::Identity;
 use crate::ids::DeviceId;
+use crate::interface::{self, Interface};
 use crate::lifecycle;
 use crate::limits::DeviceAttr;
 use crate::local_copy::UserKey;
@@ -65,13 +67,15 @@ fn open_trace(config: &Config) -> io::Result<Option<(Arc<Sink>, Events)>> {
     Ok(Some((Arc::new(Sink::open(&spec.target)?), spec.events())))
 }
 
-/// A software EFA device.
+/// An adapter in software.
 #[derive(Debug)]
 pub struct Device {
     id: DeviceId,
     name: String,
     addr: Ipv4Addr,
     attr: DeviceAttr,
+    identity: Identity,
+    netdev: Option<Interface>,
     steering: Steering,
     pub(crate) faults: FaultSpec,
     pub(crate) is_strict: bool,
@@ -126,7 +130,8 @@ impl Device {
             source,
         })?;
         let mtu_bytes = config.faults.mtu_bytes.map_or(mtu_bytes, |narrow| narrow.min(mtu_bytes));
-        let attr = DeviceAttr::new(config.profile_of(spec), mtu_bytes, sealing.overhead_bytes());
+        let profile = config.profile_of(spec);
+        let attr = DeviceAttr::new(profile, spec.port, mtu_bytes, sealing.overhead_bytes());
         let ending = config.faults.peer_kill_ns.map_or(Ok(()), lifecycle::end_after);
         ending.map_err(|source| OpenError::Io {
             name: name.clone(),
@@ -138,6 +143,8 @@ impl Device {
             id,
             name,
             addr,
+            identity: Identity::of(config, spec),
+            netdev: interface::of(addr),
             steering: Steering::new(SteeringInit {
                 addr,
                 paths: config.paths_at(addr),
@@ -187,15 +194,25 @@ impl Device {
     /// GID at index 0 of port 1.
     #[must_use]
     pub fn gid(&self) -> Gid {
-        Gid::from_addr(self.addr)
+        self.identity.gid
     }
 
-    /// Node GUID: the interface id of the GID.
+    /// Node GUID.
     #[must_use]
     pub fn guid(&self) -> [u8; 8] {
-        let mut guid = [0; 8];
-        guid.copy_from_slice(&self.gid().0[8..]);
-        guid
+        self.identity.node_guid
+    }
+
+    /// The kind of adapter it is.
+    #[must_use]
+    pub fn adapter(&self) -> Adapter {
+        self.attr.profile.adapter()
+    }
+
+    /// The network interface it sends through.
+    #[must_use]
+    pub fn netdev(&self) -> Option<&Interface> {
+        self.netdev.as_ref()
     }
 
     /// Limits and identity.
@@ -254,6 +271,9 @@ impl Device {
 
     /// A number for a new queue pair and the network that leads to it; `None` when all are in use.
     pub(crate) fn open_port(&self) -> Option<io::Result<Port>> {
+        if self.adapter() == Adapter::Roce {
+            return Some(Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
+        }
         if self.live.qps.fetch_add(1, Ordering::Relaxed) >= self.attr.max_qp {
             self.live.qps.fetch_sub(1, Ordering::Relaxed);
             return None;
@@ -281,5 +301,18 @@ mod tests {
         let spec: DeviceSpec = "rdmap0=192.0.2.7".parse().unwrap();
         let error = Device::open(&spec, &Config::default()).unwrap_err().to_string();
         assert!(error.contains("rdmap0") && error.contains("192.0.2.7"), "{error}");
+    }
+
+    #[test]
+    fn a_roce_device_knows_its_interface_and_is_known_by_its_address() {
+        let spec: DeviceSpec = "roce0=127.0.0.3,profile=roce".parse().unwrap();
+        let device = Device::open(&spec, &Config::default()).unwrap();
+        assert_eq!(device.adapter(), Adapter::Roce);
+        assert_eq!(device.gid(), Gid::mapped(Ipv4Addr::new(127, 0, 0, 3)));
+        assert_eq!(device.netdev().map(|netdev| netdev.name.as_str()), Some("lo"));
+        assert_eq!(device.attr().roce.map(|roce| roce.path_mtu.bytes()), Some(4096));
+        let narrow = Config { faults: "mtu=1400".parse().unwrap(), ..Config::default() };
+        let device = Device::open(&spec, &narrow).unwrap();
+        assert_eq!(device.attr().roce.map(|roce| roce.path_mtu.bytes()), Some(1024));
     }
 }

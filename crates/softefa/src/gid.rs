@@ -1,9 +1,9 @@
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Global identifier of a device: `fe80::/64` plus an interface id that carries the IPv4 address.
-///
-/// One prefix for all devices, because UCX calls peers unreachable when prefixes differ.
+/// Global identifier of a device. That of an EFA is `fe80::/64` plus an interface id that carries the
+/// IPv4 address, one prefix for all, because UCX calls peers unreachable when prefixes differ. That of a
+/// RoCE device is the address itself, as IPv6 writes it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Gid(pub [u8; 16]);
 
@@ -11,7 +11,7 @@ pub struct Gid(pub [u8; 16]);
 const INTERFACE_MARK: [u8; 4] = [0x06, b'E', b'F', b'A'];
 
 impl Gid {
-    /// The identifier of the device at `addr`.
+    /// The identifier of the EFA at `addr`.
     #[must_use]
     pub fn from_addr(addr: Ipv4Addr) -> Self {
         let mut raw = [0; 16];
@@ -22,7 +22,19 @@ impl Gid {
         Self(raw)
     }
 
-    /// The device address inside, or `None` when this is not an identifier of a Soft-EFA device.
+    /// The identifier of the RoCE device at `addr`: `::ffff:a.b.c.d`.
+    #[must_use]
+    pub fn mapped(addr: Ipv4Addr) -> Self {
+        Self(addr.to_ipv6_mapped().octets())
+    }
+
+    /// The address in the identifier of a RoCE device, or `None` when it has another form.
+    #[must_use]
+    pub fn mapped_addr(&self) -> Option<Ipv4Addr> {
+        Ipv6Addr::from(self.0).to_ipv4_mapped()
+    }
+
+    /// The address of the EFA, or `None` when this is not an identifier of one.
     #[must_use]
     pub fn addr(&self) -> Option<Ipv4Addr> {
         let raw = &self.0;
@@ -33,7 +45,7 @@ impl Gid {
 
 impl fmt::Debug for Gid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", std::net::Ipv6Addr::from(self.0))
+        write!(f, "{}", Ipv6Addr::from(self.0))
     }
 }
 
@@ -46,5 +58,14 @@ mod tests {
         let addr = Ipv4Addr::new(127, 0, 0, 9);
         assert_eq!(Gid::from_addr(addr).addr(), Some(addr));
         assert_eq!(Gid([7; 16]).addr(), None);
+        assert_eq!(Gid::mapped(addr).mapped_addr(), Some(addr));
+        assert_eq!(format!("{:?}", Gid::mapped(addr)), "::ffff:127.0.0.9");
+    }
+
+    #[test]
+    fn adapters_of_different_kinds_do_not_take_each_other_for_their_own() {
+        let addr = Ipv4Addr::new(127, 0, 0, 9);
+        assert_eq!(Gid::mapped(addr).addr(), None);
+        assert_eq!(Gid::from_addr(addr).mapped_addr(), None);
     }
 }

@@ -28,7 +28,9 @@ mod framing;
 mod generation;
 mod gid;
 mod host;
+mod identity;
 mod ids;
+mod interface;
 mod keys;
 mod lease;
 mod lifecycle;
@@ -58,12 +60,16 @@ mod wire;
 
 pub use ah::{Ah, CreateAhError};
 pub use completion::{Completion, CompletionOp};
-pub use config::{Config, ConfigError, DeviceSpec, Integrity, Profile, WireChoice};
+pub use config::{
+    Adapter, Config, ConfigError, DeviceSpec, Integrity, Mtu, PortSpec, Profile, Rate, WireChoice,
+};
 pub use cq::{ArmError, Channel, ChannelClosed, Cq, CreateCqError};
 pub use device::{Device, OpenError};
 pub use generation::{Generation, PerProcess};
 pub use gid::Gid;
-pub use limits::{DeviceAttr, DeviceCaps};
+pub use identity::Identity;
+pub use interface::Interface;
+pub use limits::{DeviceAttr, DeviceCaps, RoceAttr};
 pub use memory::signals::sigaction;
 pub use mr::{Access, Mr, RegMrError, Sge};
 pub use pd::{AllocPdError, Pd};

@@ -1,9 +1,13 @@
-//! Device values: what a real EFA reports, per generation.
+//! Device values. Those of an EFA are what a real one reports, per generation; `roce` has the others.
 //!
 //! Sources: the kernel driver's `efa_query_device`, rdma-core's `efadv.h`, and the thesis'
 //! `fi_info` of a c5n instance, which one set of values reproduces exactly.
 
-use crate::config::Profile;
+mod roce;
+
+use crate::config::{Adapter, PortSpec, Profile};
+
+pub use roce::RoceAttr;
 
 /// Capability bits (`efadv_device_attr::device_caps`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -24,15 +28,15 @@ pub struct DeviceCaps {
 /// Limits and identity of a device. Byte counts are payload bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceAttr {
-    /// Generation this device plays.
+    /// What this device plays.
     pub profile: Profile,
-    /// PCI vendor id (Amazon).
+    /// Vendor id, see [`Profile::vendor_id`].
     pub vendor_id: u32,
-    /// PCI part id, see [`Profile::part_id`].
+    /// Part id, see [`Profile::part_id`].
     pub part_id: u32,
     /// Hardware revision.
     pub hw_ver: u32,
-    /// Longest message of a SEND: 8,928 unless the link is too narrow.
+    /// Longest message of a SEND; that of an EFA is 8,928 unless the link is too narrow.
     pub max_msg_bytes: u32,
     /// Work requests a send queue holds.
     pub max_sq_wr: u32,
@@ -64,6 +68,8 @@ pub struct DeviceAttr {
     pub page_size_cap: u64,
     /// What the device can do.
     pub caps: DeviceCaps,
+    /// What an EFA does not have; `None` for one.
+    pub roce: Option<RoceAttr>,
 }
 
 /// Payload of one message on a loopback or jumbo link.
@@ -72,14 +78,26 @@ const MAX_MSG_BYTES: u32 = 8928;
 const IP_UDP_BYTES: u32 = 28;
 
 impl DeviceAttr {
-    /// Values of `profile` on a link that carries `link_mtu_bytes` of IP packet, of which sealing takes
+    /// Values of a device on a link that carries `link_mtu_bytes` of IP packet, of which sealing takes
     /// `seal_bytes`.
-    pub(crate) fn new(profile: Profile, link_mtu_bytes: u32, seal_bytes: u32) -> Self {
+    pub(crate) fn new(
+        profile: Profile,
+        port: PortSpec,
+        link_mtu_bytes: u32,
+        seal_bytes: u32,
+    ) -> Self {
+        match profile.adapter() {
+            Adapter::Efa => Self::efa(profile, link_mtu_bytes, seal_bytes),
+            Adapter::Roce => roce::attr(profile, port, link_mtu_bytes),
+        }
+    }
+
+    fn efa(profile: Profile, link_mtu_bytes: u32, seal_bytes: u32) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "HEADER_MAX is a few hundred")]
         let overhead = IP_UDP_BYTES + seal_bytes + srd::HEADER_MAX as u32;
         Self {
             profile,
-            vendor_id: 0x1d0f,
+            vendor_id: profile.vendor_id(),
             part_id: profile.part_id(),
             hw_ver: 0,
             max_msg_bytes: MAX_MSG_BYTES.min(link_mtu_bytes.saturating_sub(overhead)),
@@ -104,6 +122,7 @@ impl DeviceAttr {
                 rdma_write: profile == Profile::Efa2,
                 unsolicited_write_recv: profile == Profile::Efa2,
             },
+            roce: None,
         }
     }
 }
@@ -114,7 +133,8 @@ mod tests {
 
     #[test]
     fn narrow_link_shortens_messages_instead_of_fragmenting() {
-        let max = |mtu, seal| DeviceAttr::new(Profile::Efa0, mtu, seal).max_msg_bytes;
+        let port = PortSpec::default();
+        let max = |mtu, seal| DeviceAttr::new(Profile::Efa0, port, mtu, seal).max_msg_bytes;
         assert_eq!(max(65536, 0), 8928);
         assert!(max(1500, 0) < 1472);
         // SRD-11.1

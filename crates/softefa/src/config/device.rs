@@ -4,10 +4,11 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
-use super::{ConfigError, Profile};
+use super::{ConfigError, PortSpec, Profile};
+use crate::interface;
 
-/// One device: the name programs see and the local address it lives at. As text `NAME=IP` or
-/// `NAME=IP,profile=PROFILE`.
+/// One device: the name programs see and the local address it lives at. As text `NAME=IP`, and behind it
+/// settings: `,profile=PROFILE`, and of a RoCE device `,mtu=BYTES` and `,rate=GBIT_PER_S`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceSpec {
     /// Device name, e.g. `rdmap0s6`; letters, digits, `_` and `-`, at most 63 bytes.
@@ -16,33 +17,83 @@ pub struct DeviceSpec {
     pub addr: Ipv4Addr,
     /// What it plays; `None` = what all devices of the configuration do.
     pub profile: Option<Profile>,
+    /// Its port, if it is a RoCE device.
+    pub port: PortSpec,
 }
 
+/// Begin the settings of a device.
+const SETTINGS: [&str; 3] = [PROFILE, MTU, RATE];
+const PROFILE: &str = "profile=";
+const MTU: &str = "mtu=";
+const RATE: &str = "rate=";
+
 impl DeviceSpec {
+    /// A device with the settings of all.
+    #[must_use]
+    pub fn new(name: &str, addr: Ipv4Addr) -> Self {
+        Self { name: name.to_owned(), addr, profile: None, port: PortSpec::default() }
+    }
+
+    /// The RoCE device of those who name none: `roce0` at the address that other machines know.
+    #[must_use]
+    pub fn default_roce() -> Self {
+        Self { profile: Some(Profile::Roce), ..Self::new("roce0", interface::default_addr()) }
+    }
+
     /// Reads devices that are separated by commas.
     ///
     /// # Errors
-    /// [`ConfigError::Device`], [`ConfigError::Profile`].
+    /// As of a single one.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, ConfigError> {
         let mut specs: Vec<String> = Vec::new();
         for part in text.split(',') {
             // Commas stand between the settings of a device, too.
-            match specs.last_mut().filter(|_| part.starts_with(PROFILE)) {
+            let is_setting = SETTINGS.iter().any(|setting| part.starts_with(setting));
+            match specs.last_mut().filter(|_| is_setting) {
                 Some(spec) => *spec = format!("{spec},{part}"),
                 None => specs.push(part.to_owned()),
             }
         }
         specs.iter().map(|spec| spec.parse()).collect()
     }
+
+    /// Reads one setting.
+    fn set(&mut self, setting: &str) -> Result<(), SettingError> {
+        if let Some(value) = setting.strip_prefix(PROFILE) {
+            set_once(&mut self.profile, value)
+        } else if let Some(value) = setting.strip_prefix(MTU) {
+            set_once(&mut self.port.mtu, value)
+        } else if let Some(value) = setting.strip_prefix(RATE) {
+            set_once(&mut self.port.rate, value)
+        } else {
+            Err(SettingError::Reason("a setting is none of profile=, mtu= and rate="))
+        }
+    }
 }
 
-/// Begins the setting of a device.
-const PROFILE: &str = "profile=";
+/// What is wrong with a setting: of the device, or of the value.
+enum SettingError {
+    Reason(&'static str),
+    Value(ConfigError),
+}
+
+fn set_once<T: FromStr<Err = ConfigError>>(
+    to: &mut Option<T>,
+    value: &str,
+) -> Result<(), SettingError> {
+    if to.is_some() {
+        return Err(SettingError::Reason("a setting is given twice"));
+    }
+    *to = Some(value.parse().map_err(SettingError::Value)?);
+    Ok(())
+}
 
 impl fmt::Display for DeviceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.name, self.addr)?;
-        self.profile.map_or(Ok(()), |profile| write!(f, ",{PROFILE}{profile}"))
+        self.profile.map_or(Ok(()), |profile| write!(f, ",{PROFILE}{profile}"))?;
+        self.port.mtu.map_or(Ok(()), |mtu| write!(f, ",{MTU}{}", mtu.bytes()))?;
+        self.port.rate.map_or(Ok(()), |rate| write!(f, ",{RATE}{}", rate.gbit_per_s))
     }
 }
 
@@ -51,12 +102,8 @@ impl FromStr for DeviceSpec {
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
         let error = |reason| ConfigError::Device { value: text.to_owned(), reason };
-        let (place, settings) = text.split_once(',').map_or((text, None), |(a, b)| (a, Some(b)));
-        let profile = settings
-            .map(|text| {
-                text.strip_prefix(PROFILE).ok_or_else(|| error("the setting is no profile"))
-            })
-            .transpose()?;
+        let mut parts = text.split(',');
+        let place = parts.next().unwrap_or_default();
         let (name, addr) = place.split_once('=').ok_or_else(|| error("no '='"))?;
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if name.is_empty() || name.len() > 63 || !name.chars().all(fits) {
@@ -66,13 +113,20 @@ impl FromStr for DeviceSpec {
         if addr.is_unspecified() || addr.is_multicast() || addr.is_broadcast() {
             return Err(error("the address must be one of this machine's own"));
         }
-        let profile = profile.map(str::parse).transpose()?;
-        Ok(Self { name: name.to_owned(), addr, profile })
+        let mut spec = Self::new(name, addr);
+        for setting in parts {
+            spec.set(setting).map_err(|wrong| match wrong {
+                SettingError::Reason(reason) => error(reason),
+                SettingError::Value(wrong) => wrong,
+            })?;
+        }
+        Ok(spec)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Mtu;
     use super::*;
 
     #[test]
@@ -99,5 +153,20 @@ mod tests {
         }
         // Twice for one device.
         assert!("a=127.0.0.1,profile=efa0,profile=efa1".parse::<DeviceSpec>().is_err());
+    }
+
+    #[test]
+    fn the_port_of_a_device_may_have_settings() {
+        let text = "a=127.0.0.1,profile=roce,mtu=1024,rate=25,b=127.0.0.2,profile=rxe,rate=400";
+        let specs = DeviceSpec::parse_list(text).unwrap();
+        assert_eq!(specs[0].port.mtu, Some(Mtu::B1024));
+        assert_eq!(specs[1].port.rate.map(|rate| rate.gbit_per_s), Some(400));
+        let back: Vec<String> = specs.iter().map(ToString::to_string).collect();
+        assert_eq!(back.join(","), text);
+        let reordered = "a=127.0.0.1,rate=25,mtu=1024,profile=roce".parse();
+        assert_eq!(reordered.as_ref(), Ok(&specs[0]), "in any order");
+        for bad in ["mtu=1500", "mtu=", "mtu=256,mtu=256", "rate=99", "rate=25,rate=25", "mtu"] {
+            assert!(format!("a=127.0.0.1,{bad}").parse::<DeviceSpec>().is_err(), "{bad}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use super::trace::TraceSpec;
 use super::{Config, ConfigError, DeviceSpec, format_key, parse_key, parse_paths};
 use crate::seal::SealKey;
 
-/// Devices as `NAME=IPV4[,profile=PROFILE]`, separated by commas.
+/// Devices as `NAME=IPV4`, each with its settings ([`DeviceSpec`]), separated by commas.
 pub const ENV_DEVICES: &str = "SOFTEFA_DEVICES";
 /// Profile name.
 pub const ENV_PROFILE: &str = "SOFTEFA_PROFILE";
@@ -105,6 +105,7 @@ impl Config {
         // Set by `softefa run` only; what cannot be read is as good as not set.
         config.capture_bytes = text(ENV_CAPTURE).and_then(|value| value.parse().ok());
         config.run_dir = value(ENV_RUN_DIR).map(PathBuf::from);
+        config.settle_default_device();
         config.check()?;
         Ok(config)
     }

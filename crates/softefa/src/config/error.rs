@@ -4,7 +4,7 @@ use super::env::ENV_STRICT;
 use super::fault::FaultKey;
 use super::profile::Profile;
 use super::trace::TraceEvent;
-use super::{Integrity, MAX_PATHS, WireChoice};
+use super::{Integrity, MAX_PATHS, Mtu, Rate, WireChoice};
 use crate::seal::KeyFileError;
 
 /// A value the user gave that cannot be used.
@@ -19,7 +19,7 @@ pub enum ConfigError {
     },
     /// Not `NAME=IPV4`.
     #[error(
-        "device '{value}' is not NAME=IPV4[,profile=NAME] ({reason}); write for example rdmap0s6=127.0.0.1"
+        "device '{value}' is not NAME=IPV4[,profile=NAME][,mtu=BYTES][,rate=GBIT_PER_S] ({reason}); write for example rdmap0s6=127.0.0.1"
     )]
     Device {
         /// As written.
@@ -27,8 +27,48 @@ pub enum ConfigError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// Two devices share a name or an address.
-    #[error("device '{value}' is given twice: each needs its own name and address")]
+    /// Not a path MTU.
+    #[error("mtu '{value}': allowed are {}", Mtu::ALL.map(|mtu| mtu.bytes().to_string()).join(", "))]
+    Mtu {
+        /// As written.
+        value: String,
+    },
+    /// Not a rate of ports.
+    #[error("rate '{value}': allowed are, in Gb/s, {}", Rate::names())]
+    Rate {
+        /// As written.
+        value: String,
+    },
+    /// A RoCE device under a name by which programs take it for the adapter of a vendor.
+    #[error(
+        "device '{value}' is a RoCE device, but programs take names with {prefix} for another vendor's; write for example roce0"
+    )]
+    VendorName {
+        /// The name.
+        value: String,
+        /// How it begins.
+        prefix: &'static str,
+    },
+    /// Settings of a port for a device whose link chooses them.
+    #[error(
+        "device {device}: mtu= and rate= are for RoCE devices, and it is an EFA; add profile=roce or leave them out"
+    )]
+    EfaPort {
+        /// The device.
+        device: String,
+    },
+    /// A key beside a device that has no use for it.
+    #[error(
+        "device {device}: RoCE has no encryption, and a key file is given; leave one of them out"
+    )]
+    Unsealable {
+        /// The device.
+        device: String,
+    },
+    /// Two devices share a name, or two of one kind an address.
+    #[error(
+        "device '{value}' is given twice: each needs its own name, and each of its kind its own address"
+    )]
     DuplicateDevice {
         /// The repeated name or address.
         value: String,

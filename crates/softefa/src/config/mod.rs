@@ -6,6 +6,7 @@ mod error;
 pub(crate) mod fault;
 mod integrity;
 mod key;
+mod port;
 mod profile;
 pub(crate) mod trace;
 mod wire;
@@ -27,7 +28,8 @@ pub use env::{
 pub use error::ConfigError;
 pub use integrity::Integrity;
 pub use key::{format_key, parse_key};
-pub use profile::Profile;
+pub use port::{Mtu, PortSpec, Rate};
+pub use profile::{Adapter, Profile};
 pub use wire::WireChoice;
 
 /// Upper bound of `--paths`.
@@ -74,11 +76,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            devices: vec![DeviceSpec {
-                name: "rdmap0s6".into(),
-                addr: Ipv4Addr::LOCALHOST,
-                profile: None,
-            }],
+            devices: vec![DeviceSpec::new("rdmap0s6", Ipv4Addr::LOCALHOST)],
             profile: Profile::default(),
             faults: FaultSpec::default(),
             integrity: Integrity::default(),
@@ -110,20 +108,45 @@ impl Config {
         }
     }
 
-    /// Checks what single values cannot show: two devices must not share a name or an address, and
-    /// each must have the paths that faults name.
+    /// The kind of adapter a device is.
+    #[must_use]
+    pub fn adapter_of(&self, device: &DeviceSpec) -> Adapter {
+        self.profile_of(device).adapter()
+    }
+
+    /// The default device is an EFA by its name: where devices are RoCE devices, another takes its place.
+    pub fn settle_default_device(&mut self) {
+        if self.profile.adapter() == Adapter::Roce && self.has_default_devices() {
+            let profile = Some(self.profile);
+            self.devices = vec![DeviceSpec { profile, ..DeviceSpec::default_roce() }];
+        }
+    }
+
+    /// Nobody chose devices.
+    #[must_use]
+    pub fn has_default_devices(&self) -> bool {
+        self.devices == Self::default().devices
+    }
+
+    /// Checks what single values cannot show: two devices must not share a name, two of one kind no
+    /// address; each must have the paths that faults name, and be able to do what is asked of it.
     ///
     /// # Errors
-    /// [`ConfigError::DuplicateDevice`], [`ConfigError::FaultPath`].
+    /// [`ConfigError::DuplicateDevice`], [`ConfigError::FaultPath`], [`ConfigError::VendorName`],
+    /// [`ConfigError::EfaPort`], [`ConfigError::Unsealable`].
     pub fn check(&self) -> Result<(), ConfigError> {
         for (i, device) in self.devices.iter().enumerate() {
             for other in &self.devices[..i] {
                 if other.name == device.name {
                     return Err(ConfigError::DuplicateDevice { value: device.name.clone() });
                 }
-                if other.addr == device.addr {
+                if other.addr == device.addr && self.adapter_of(other) == self.adapter_of(device) {
                     return Err(ConfigError::DuplicateDevice { value: device.addr.to_string() });
                 }
+            }
+            match self.adapter_of(device) {
+                Adapter::Efa => check_efa(device)?,
+                Adapter::Roce => self.check_roce(device)?,
             }
             let paths = self.paths_at(device.addr);
             let mut named = self.faults.blackholes.iter().filter_map(|hole| hole.path);
@@ -133,6 +156,30 @@ impl Config {
         }
         Ok(())
     }
+
+    fn check_roce(&self, device: &DeviceSpec) -> Result<(), ConfigError> {
+        let name = || device.name.clone();
+        let mut prefixes = VENDOR_PREFIXES.iter();
+        if let Some(prefix) = prefixes.find(|prefix| device.name.starts_with(**prefix)) {
+            return Err(ConfigError::VendorName { value: name(), prefix });
+        }
+        // What is meant to be sealed is never sent in the clear.
+        if self.key.is_some() {
+            return Err(ConfigError::Unsealable { device: name() });
+        }
+        Ok(())
+    }
+}
+
+/// How names of other adapters begin. libfabric, UCX and PSM3 take a device for what its name says.
+const VENDOR_PREFIXES: [&str; 10] =
+    ["mlx", "mthca", "bnxt", "efa", "rdmap", "hfi1", "irdma", "hns", "qedr", "cxgb"];
+
+fn check_efa(device: &DeviceSpec) -> Result<(), ConfigError> {
+    if device.port == PortSpec::default() {
+        return Ok(());
+    }
+    Err(ConfigError::EfaPort { device: device.name.clone() })
 }
 
 /// Reads a path count: 1 to [`MAX_PATHS`].
@@ -155,6 +202,57 @@ mod tests {
         let mut config = Config::default();
         config.devices.push("other=127.0.0.1".parse().unwrap());
         assert!(matches!(config.check(), Err(ConfigError::DuplicateDevice { .. })));
+    }
+
+    fn with(devices: &str) -> Config {
+        Config { devices: DeviceSpec::parse_list(devices).unwrap(), ..Config::default() }
+    }
+
+    #[test]
+    fn an_efa_and_a_roce_device_may_share_an_address() {
+        assert_eq!(with("a=127.0.0.1,b=127.0.0.1,profile=roce").check(), Ok(()));
+        let both = with("a=127.0.0.1,profile=roce,b=127.0.0.1,profile=rxe").check();
+        assert_eq!(both, Err(ConfigError::DuplicateDevice { value: "127.0.0.1".into() }));
+    }
+
+    #[test]
+    fn a_roce_device_does_not_go_by_the_name_of_another_vendor() {
+        for name in ["mlx5_0", "rdmap0s6", "efa0", "bnxt_re0", "hfi1_0", "mthca0"] {
+            let refused = with(&format!("{name}=127.0.0.1,profile=roce")).check();
+            assert!(matches!(refused, Err(ConfigError::VendorName { .. })), "{name}: {refused:?}");
+            assert_eq!(with(&format!("{name}=127.0.0.1")).check(), Ok(()), "an EFA may");
+        }
+        assert_eq!(with("roce0=127.0.0.1,profile=roce,x=127.0.0.2,profile=rxe").check(), Ok(()));
+    }
+
+    #[test]
+    fn settings_of_a_port_are_for_roce_devices() {
+        let error = with("a=127.0.0.1,mtu=1024").check().unwrap_err().to_string();
+        assert!(error.contains("device a") && error.contains("profile=roce"), "{error}");
+        let by_default = Config { profile: Profile::Rxe, ..with("a=127.0.0.1,mtu=1024") };
+        assert_eq!(by_default.check(), Ok(()));
+    }
+
+    #[test]
+    fn nobody_is_given_a_roce_device_in_the_clear_who_asked_for_a_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        std::fs::write(&path, [7; 32]).unwrap();
+        let key = Some(SealKey::read(&path).unwrap());
+        let config = Config { key, ..with("a=127.0.0.1,b=127.0.0.2,profile=roce") };
+        assert_eq!(config.check(), Err(ConfigError::Unsealable { device: "b".into() }));
+    }
+
+    #[test]
+    fn the_default_device_is_of_the_default_profile() {
+        let mut config = Config { profile: Profile::Rxe, ..Config::default() };
+        config.settle_default_device();
+        assert_eq!((config.devices.len(), config.devices[0].name.as_str()), (1, "roce0"));
+        assert_eq!(config.profile_of(&config.devices[0]), Profile::Rxe);
+        assert_eq!(config.check(), Ok(()));
+        let mut chosen = Config { profile: Profile::Rxe, ..with("x=127.0.0.1") };
+        chosen.settle_default_device();
+        assert_eq!(chosen.devices[0].name, "x");
     }
 
     #[test]

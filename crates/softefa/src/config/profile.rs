@@ -1,11 +1,31 @@
-//! Which generation of the adapter a device plays.
+//! Which adapter a device plays, and which generation of it.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::ConfigError;
 
-/// Generation of the adapter, by its PCI part id.
+/// Kind of adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Adapter {
+    /// An EFA: SRD and UD queue pairs.
+    Efa,
+    /// A RoCEv2 adapter: RC, UC and UD queue pairs.
+    Roce,
+}
+
+impl Adapter {
+    /// Name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Efa => "EFA",
+            Self::Roce => "RoCE v2",
+        }
+    }
+}
+
+/// What a device plays. An EFA has generations, told apart by their PCI part ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Profile {
     /// c5n of the thesis: SEND and RECV only (part 0xefa0).
@@ -15,19 +35,56 @@ pub enum Profile {
     /// p5: adds RDMA WRITE and unsolicited write receive (part 0xefa2).
     #[default]
     Efa2,
+    /// A RoCEv2 adapter under a vendor id of its own.
+    Roce,
+    /// A RoCEv2 adapter under the vendor id of Linux' rxe.
+    Rxe,
 }
 
 impl Profile {
-    /// Names a user may write, in order of generation.
-    pub const NAMES: [&'static str; 3] = ["efa0", "efa1", "efa2"];
+    /// Names a user may write.
+    pub const NAMES: [&'static str; 5] = ["efa0", "efa1", "efa2", "roce", "rxe"];
+    const ALL: [Self; 5] = [Self::Efa0, Self::Efa1, Self::Efa2, Self::Roce, Self::Rxe];
 
-    /// PCI part id.
+    /// The kind of adapter it is of.
+    #[must_use]
+    pub fn adapter(self) -> Adapter {
+        match self {
+            Self::Efa0 | Self::Efa1 | Self::Efa2 => Adapter::Efa,
+            Self::Roce | Self::Rxe => Adapter::Roce,
+        }
+    }
+
+    /// Vendor id: Amazon's as PCI has it, otherwise 24 bits as IEEE assigns them. No vendor can have
+    /// been given that of `roce`: it is locally administered. Programs take 0 and rxe's for less than
+    /// an adapter, and look for quirks of the vendors they know.
+    #[must_use]
+    pub fn vendor_id(self) -> u32 {
+        match self {
+            Self::Efa0 | Self::Efa1 | Self::Efa2 => 0x1d0f,
+            Self::Roce => 0x02_5345,
+            Self::Rxe => 0xff_ffff,
+        }
+    }
+
+    /// Part id; that of PCI for an EFA.
     #[must_use]
     pub fn part_id(self) -> u32 {
         match self {
             Self::Efa0 => 0xefa0,
             Self::Efa1 => 0xefa1,
             Self::Efa2 => 0xefa2,
+            Self::Roce => 1,
+            Self::Rxe => 0,
+        }
+    }
+
+    /// Version of the firmware: of a RoCE device this program is it.
+    #[must_use]
+    pub fn fw_ver(self) -> &'static str {
+        match self.adapter() {
+            Adapter::Efa => "0.0.0.0",
+            Adapter::Roce => env!("CARGO_PKG_VERSION"),
         }
     }
 
@@ -48,11 +105,31 @@ impl FromStr for Profile {
     type Err = ConfigError;
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
-        match text {
-            "efa0" => Ok(Self::Efa0),
-            "efa1" => Ok(Self::Efa1),
-            "efa2" => Ok(Self::Efa2),
-            _ => Err(ConfigError::Profile { value: text.to_owned() }),
+        let known = Self::ALL.into_iter().find(|profile| profile.name() == text);
+        known.ok_or_else(|| ConfigError::Profile { value: text.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_read_back() {
+        for (profile, name) in Profile::ALL.into_iter().zip(Profile::NAMES) {
+            assert_eq!(name.parse(), Ok(profile));
+            assert_eq!(profile.to_string(), name);
         }
+        for bad in ["", "ROCE", "roce ", "efa", "efa9"] {
+            assert!(bad.parse::<Profile>().is_err(), "{bad} was accepted");
+        }
+    }
+
+    #[test]
+    fn only_rxe_has_the_vendor_id_of_rxe() {
+        let ids: Vec<_> = Profile::ALL.iter().map(|p| (p.vendor_id(), p.part_id())).collect();
+        let efa = [(0x1d0f, 0xefa0), (0x1d0f, 0xefa1), (0x1d0f, 0xefa2)];
+        assert_eq!(ids[..3], efa);
+        assert_eq!(ids[3..], [(0x02_5345, 1), (0xff_ffff, 0)]);
     }
 }

@@ -5,9 +5,8 @@ use std::mem::zeroed;
 use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
 
-use libc::c_int;
-
-use super::socket::{from_sockaddr, udp_socket};
+use super::socket::udp_socket;
+use crate::interface;
 
 /// MTU of the interface that owns `addr`; loopback's when it is `127.0.0.0/8`. `None` when no
 /// interface owns it.
@@ -15,7 +14,7 @@ pub(crate) fn link_mtu_bytes(addr: Ipv4Addr) -> Option<u32> {
     if addr.is_loopback() {
         return Some(65_536);
     }
-    let name = interface_of(addr)?;
+    let name = interface::of(addr)?.name;
     let socket = udp_socket().ok()?;
     // SAFETY: all-zero is a valid ifreq; the name is copied within its bounds and stays
     // zero-terminated because interface names are at most IFNAMSIZ - 1 bytes.
@@ -33,38 +32,7 @@ pub(crate) fn link_mtu_bytes(addr: Ipv4Addr) -> Option<u32> {
 
 /// Addresses of the interfaces of this machine, in the network namespace of the caller.
 pub(super) fn own_addrs() -> Vec<Ipv4Addr> {
-    interfaces().into_iter().map(|(addr, _)| addr).collect()
-}
-
-fn interface_of(addr: Ipv4Addr) -> Option<String> {
-    let found = interfaces().into_iter().find(|(of, _)| *of == addr);
-    found.map(|(_, name)| name)
-}
-
-/// Interfaces with an address.
-fn interfaces() -> Vec<(Ipv4Addr, String)> {
-    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
-    let mut found = Vec::new();
-    // SAFETY: getifaddrs fills `list` or fails; the list is walked before it is freed, and an
-    // address is read as sockaddr_in only when its family says so.
-    unsafe {
-        if libc::getifaddrs(&raw mut list) != 0 {
-            return found;
-        }
-        let mut at = list;
-        while !at.is_null() {
-            let name = (*at).ifa_addr;
-            if !name.is_null()
-                && c_int::from((*name).sa_family) == libc::AF_INET
-                && let Ok(text) = std::ffi::CStr::from_ptr((*at).ifa_name).to_str()
-            {
-                found.push((*from_sockaddr(&*name.cast()).ip(), text.to_owned()));
-            }
-            at = (*at).ifa_next;
-        }
-        libc::freeifaddrs(list);
-    }
-    found
+    interface::all().into_iter().map(|interface| interface.addr).collect()
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ impl Victims {
         let key = (dice.roll() as u32 | 0x8000_0000) ^ 0x0101_0000;
         let kind = if traffic == Traffic::Ud { QpKind::Ud } else { QpKind::Srd };
         let sides = addrs.map(|addr| {
-            let spec = DeviceSpec { name: "rdmap0s6".into(), addr, profile: None };
+            let spec = DeviceSpec::new("rdmap0s6", addr);
             let config = Config { devices: vec![spec], ..config.clone() };
             let mut side = side_with(&config, kind, |_| {});
             let state = Some(QpState::ReadyToSend);

@@ -1,0 +1,167 @@
+//! What a user may choose of the port of a RoCE device.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::ConfigError;
+
+/// Path MTU: payload bytes of a packet. Its number is that of `enum ibv_mtu`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Mtu {
+    /// 256 bytes.
+    B256 = 1,
+    /// 512 bytes.
+    B512,
+    /// 1,024 bytes.
+    B1024,
+    /// 2,048 bytes.
+    B2048,
+    /// 4,096 bytes.
+    B4096,
+}
+
+impl Mtu {
+    /// From the shortest on.
+    pub const ALL: [Self; 5] = [Self::B256, Self::B512, Self::B1024, Self::B2048, Self::B4096];
+
+    /// All headers that a packet may have around its payload, as rxe counts them.
+    const HEADER_MAX_BYTES: u32 = 80;
+
+    /// Payload bytes of a packet.
+    #[must_use]
+    pub fn bytes(self) -> u32 {
+        128 << self.code()
+    }
+
+    /// Number of verbs, 1 to 5.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The longest that a link carries; the shortest where it carries none.
+    #[must_use]
+    pub fn of_link(link_mtu_bytes: u32) -> Self {
+        let room = link_mtu_bytes.saturating_sub(Self::HEADER_MAX_BYTES);
+        let fits = Self::ALL.into_iter().rev().find(|mtu| mtu.bytes() <= room);
+        fits.unwrap_or(Self::B256)
+    }
+}
+
+impl FromStr for Mtu {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let known = Self::ALL.into_iter().find(|mtu| mtu.bytes().to_string() == text);
+        known.ok_or_else(|| ConfigError::Mtu { value: text.to_owned() })
+    }
+}
+
+/// Rate of a port, as so many lanes of a speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Gb/s of all lanes.
+    pub gbit_per_s: u32,
+    /// Lanes.
+    pub lanes: u8,
+    /// What verbs calls so many lanes (`active_width`).
+    pub width_code: u8,
+    /// Name of the speed of a lane.
+    pub speed: &'static str,
+    /// What verbs calls it (`active_speed`).
+    pub speed_code: u8,
+}
+
+impl Rate {
+    /// Lanes and speeds that the kernel gives Ethernet of these rates (`ib_get_eth_speed`).
+    pub const ALL: [Self; 7] = [
+        Self::new(10, (1, 1), ("FDR10", 8)),
+        Self::new(25, (1, 1), ("EDR", 32)),
+        Self::new(40, (4, 2), ("FDR10", 8)),
+        Self::new(50, (2, 16), ("EDR", 32)),
+        Self::new(100, (4, 2), ("EDR", 32)),
+        Self::new(200, (4, 2), ("HDR", 64)),
+        Self::new(400, (4, 2), ("NDR", 128)),
+    ];
+
+    const fn new(
+        gbit_per_s: u32,
+        (lanes, width_code): (u8, u8),
+        (speed, speed_code): (&'static str, u8),
+    ) -> Self {
+        Self { gbit_per_s, lanes, width_code, speed, speed_code }
+    }
+
+    /// Rates a user may write, for messages.
+    pub(super) fn names() -> String {
+        Self::ALL.map(|rate| rate.gbit_per_s.to_string()).join(", ")
+    }
+}
+
+/// 25 Gb/s on each of four lanes, as an EFA says of itself.
+impl Default for Rate {
+    fn default() -> Self {
+        Self::ALL[4]
+    }
+}
+
+/// As `ports/1/rate` in sysfs.
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} Gb/sec ({}X {})", self.gbit_per_s, self.lanes, self.speed)
+    }
+}
+
+impl FromStr for Rate {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let known = Self::ALL.into_iter().find(|rate| rate.gbit_per_s.to_string() == text);
+        known.ok_or_else(|| ConfigError::Rate { value: text.to_owned() })
+    }
+}
+
+/// Settings of a port; what is `None` follows from the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct PortSpec {
+    /// Longest path MTU.
+    pub mtu: Option<Mtu>,
+    /// Rate it says it has.
+    pub rate: Option<Rate>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_must_fit_beside_the_payload() {
+        for (link, mtu) in [
+            (65_536, Mtu::B4096),
+            (4_176, Mtu::B4096),
+            (4_175, Mtu::B2048),
+            (2_200, Mtu::B2048),
+            (1_500, Mtu::B1024),
+            (576, Mtu::B256),
+            (0, Mtu::B256),
+        ] {
+            assert_eq!(Mtu::of_link(link), mtu, "link MTU {link}");
+        }
+        assert_eq!(Mtu::ALL.map(Mtu::bytes), [256, 512, 1024, 2048, 4096]);
+        assert_eq!(Mtu::ALL.map(Mtu::code), [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn only_what_ports_have_can_be_chosen() {
+        assert_eq!("2048".parse(), Ok(Mtu::B2048));
+        assert_eq!("100".parse(), Ok(Rate::default()));
+        assert_eq!(Rate::default().to_string(), "100 Gb/sec (4X EDR)");
+        for bad in ["", "0", "1500", "04096", "4096 "] {
+            assert!(bad.parse::<Mtu>().is_err(), "{bad} was accepted");
+        }
+        for bad in ["", "1", "100G", "+100"] {
+            assert!(bad.parse::<Rate>().is_err(), "{bad} was accepted");
+        }
+    }
+}

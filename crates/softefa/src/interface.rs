@@ -1,0 +1,126 @@
+//! The network interfaces of this machine, in the network namespace of the caller.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_int};
+use std::net::Ipv4Addr;
+
+/// An interface, by one of its addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Name, e.g. `eth0`.
+    pub name: String,
+    /// Its number, from 1 on.
+    pub index: u32,
+    /// The address.
+    pub addr: Ipv4Addr,
+    is_up: bool,
+    is_loopback: bool,
+}
+
+impl Interface {
+    /// Other machines may know the address.
+    fn is_global(&self) -> bool {
+        self.is_up && !self.is_loopback && !self.addr.is_loopback() && !self.addr.is_link_local()
+    }
+}
+
+/// The interface that owns `addr`; all of `127.0.0.0/8` is the loopback interface's.
+pub(crate) fn of(addr: Ipv4Addr) -> Option<Interface> {
+    let mut all = all();
+    let owner = all
+        .iter()
+        .position(|interface| interface.addr == addr)
+        .or_else(|| all.iter().position(|interface| addr.is_loopback() && interface.is_loopback))?;
+    Some(all.swap_remove(owner))
+}
+
+/// The address that other machines know: the first global one of an interface that is up, else
+/// `127.0.0.1`.
+pub(crate) fn default_addr() -> Ipv4Addr {
+    let global = all().into_iter().find(Interface::is_global);
+    global.map_or(Ipv4Addr::LOCALHOST, |interface| interface.addr)
+}
+
+/// Interfaces with an IPv4 address, once for each.
+pub(crate) fn all() -> Vec<Interface> {
+    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
+    let mut found = Vec::new();
+    // SAFETY: getifaddrs fills `list` or fails; the list is walked before it is freed.
+    unsafe {
+        if libc::getifaddrs(&raw mut list) != 0 {
+            return found;
+        }
+        let mut at = list;
+        while !at.is_null() {
+            found.extend(read(&*at));
+            at = (*at).ifa_next;
+        }
+        libc::freeifaddrs(list);
+    }
+    found
+}
+
+/// `None` without an IPv4 address.
+///
+/// # Safety
+/// `entry` is one of `getifaddrs`.
+unsafe fn read(entry: &libc::ifaddrs) -> Option<Interface> {
+    // SAFETY: null, or the address of the entry, which is a sockaddr_in when its family says so.
+    let addr = unsafe {
+        let addr = entry.ifa_addr.as_ref()?;
+        if c_int::from(addr.sa_family) != libc::AF_INET {
+            return None;
+        }
+        entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned().sin_addr.s_addr
+    };
+    let has = |flag: c_int| entry.ifa_flags & flag.cast_unsigned() != 0;
+    // SAFETY: each entry has a name, which is a C string.
+    let (name, index) = unsafe {
+        (CStr::from_ptr(entry.ifa_name).to_str().ok()?, libc::if_nametoindex(entry.ifa_name))
+    };
+    Some(Interface {
+        name: name.to_owned(),
+        index,
+        addr: Ipv4Addr::from(u32::from_be(addr)),
+        is_up: has(libc::IFF_UP),
+        is_loopback: has(libc::IFF_LOOPBACK),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_loopback_belongs_to_one_interface() {
+        let lo = of(Ipv4Addr::LOCALHOST).unwrap();
+        assert!(lo.index > 0 && lo.is_loopback, "{lo:?}");
+        assert_eq!(of(Ipv4Addr::new(127, 1, 2, 3)).map(|other| other.index), Some(lo.index));
+        assert_eq!(of(Ipv4Addr::new(198, 51, 100, 9)), None);
+    }
+
+    #[test]
+    fn the_default_address_is_global_where_there_is_one() {
+        let addr = default_addr();
+        let interface = of(addr).unwrap();
+        let has_global = all().iter().any(Interface::is_global);
+        assert_eq!(interface.is_global(), has_global, "{interface:?}");
+        assert_eq!(addr == Ipv4Addr::LOCALHOST, !has_global);
+    }
+
+    #[test]
+    fn what_others_cannot_know_is_not_global() {
+        let eth = |addr: [u8; 4], is_up| Interface {
+            name: "eth0".into(),
+            index: 2,
+            addr: addr.into(),
+            is_up,
+            is_loopback: false,
+        };
+        assert!(eth([10, 0, 0, 1], true).is_global());
+        assert!(!eth([10, 0, 0, 1], false).is_global(), "down");
+        assert!(!eth([169, 254, 0, 1], true).is_global(), "of its link");
+        let lo = Interface { is_loopback: true, ..eth([10, 0, 0, 1], true) };
+        assert!(!lo.is_global(), "an address of its own on lo");
+    }
+}
