@@ -1,26 +1,27 @@
 //! What the device says about itself, in the structures of the verbs API.
 
+mod roce;
+
 use std::ffi::c_int;
 
-use softefa::{DeviceAttr, DeviceCaps};
+use softefa::{DeviceAttr, DeviceCaps, Rate};
 
-use crate::device::guid_of;
-use crate::sys::{self, efadv_device_attr, ibv_device_attr, ibv_port_attr};
+use crate::sys::{self, efadv_device_attr, ibv_device_attr, ibv_device_attr_ex, ibv_port_attr};
 
 /// Limits beyond what an `int` holds are capped, not wrapped.
 fn int(value: u32) -> c_int {
     c_int::try_from(value).unwrap_or(c_int::MAX)
 }
 
-/// Device attributes; what an EFA does not have stays zero.
+/// Device attributes; what the device does not have stays zero.
 pub(crate) fn device(nic: &softefa::Device) -> ibv_device_attr {
     let attr = nic.attr();
     // SAFETY: all-zero bytes are a valid structure of numbers.
     let mut out: ibv_device_attr = unsafe { std::mem::zeroed() };
-    for (to, from) in out.fw_ver.iter_mut().zip(c"0.0.0.0".to_bytes()) {
+    for (to, from) in out.fw_ver.iter_mut().zip(attr.profile.fw_ver().bytes()) {
         *to = from.cast_signed();
     }
-    out.node_guid_be = u64::from_ne_bytes(guid_of(nic.gid()));
+    out.node_guid_be = u64::from_ne_bytes(nic.guid());
     out.max_mr_size = attr.max_mr_bytes;
     out.page_size_cap = attr.page_size_cap;
     (out.vendor_id, out.vendor_part_id, out.hw_ver) = (attr.vendor_id, attr.part_id, attr.hw_ver);
@@ -35,6 +36,19 @@ pub(crate) fn device(nic: &softefa::Device) -> ibv_device_attr {
     out.max_ah = int(attr.max_ah);
     out.max_pkeys = 1;
     out.phys_port_cnt = 1;
+    if let Some(of_roce) = &attr.roce {
+        roce::add_device(&mut out, of_roce);
+    }
+    out
+}
+
+/// Extended device attributes.
+pub(crate) fn device_ex(nic: &softefa::Device) -> ibv_device_attr_ex {
+    // SAFETY: all-zero bytes are a valid structure of numbers.
+    let mut out: ibv_device_attr_ex = unsafe { std::mem::zeroed() };
+    out.orig_attr = device(nic);
+    out.phys_port_cnt_ex = u32::from(out.orig_attr.phys_port_cnt);
+    out.device_cap_flags_ex = u64::from(out.orig_attr.device_cap_flags);
     out
 }
 
@@ -50,15 +64,21 @@ fn mtu(max_msg_bytes: u32) -> c_int {
     }
 }
 
-/// Four lanes of 25 Gb/s, in units of 100 Mb/s.
-pub(crate) const PORT_SPEED: u64 = 1000;
+/// Rate of the one port; an EFA says it has the default one.
+fn rate(attr: &DeviceAttr) -> Rate {
+    attr.roce.map_or_else(Rate::default, |roce| roce.rate)
+}
+
+/// The same in units of 100 Mb/s.
+pub(crate) fn port_speed(attr: &DeviceAttr) -> u64 {
+    u64::from(rate(attr).gbit_per_s) * 10
+}
 
 /// Attributes of the one port.
 pub(crate) fn port(attr: &DeviceAttr) -> ibv_port_attr {
     const PHYS_LINK_UP: u8 = 5;
-    const SPEED_25_GBPS: u8 = 32;
-    const WIDTH_4X: u8 = 2;
-    ibv_port_attr {
+    let rate = rate(attr);
+    let mut out = ibv_port_attr {
         state: sys::IBV_PORT_ACTIVE,
         max_mtu: mtu(attr.max_msg_bytes),
         active_mtu: mtu(attr.max_msg_bytes),
@@ -75,13 +95,17 @@ pub(crate) fn port(attr: &DeviceAttr) -> ibv_port_attr {
         sm_sl: 0,
         subnet_timeout: 0,
         init_type_reply: 0,
-        active_width: WIDTH_4X,
-        active_speed: SPEED_25_GBPS,
+        active_width: rate.width_code,
+        active_speed: rate.speed_code,
         phys_state: PHYS_LINK_UP,
         link_layer: sys::IBV_LINK_LAYER_UNSPECIFIED,
         flags: 0,
         port_cap_flags2: 0,
+    };
+    if let Some(of_roce) = &attr.roce {
+        roce::change_port(&mut out, of_roce);
     }
+    out
 }
 
 /// What only an EFA says about itself.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use softefa::{Config, DeviceSpec, Gid, PerProcess};
+use softefa::{Adapter, Config, DeviceSpec, Identity, PerProcess};
 
 use crate::devnode;
 use crate::errno::Errno;
@@ -46,8 +46,10 @@ impl Device {
         // SAFETY: null function pointers and zero bytes are valid in every member.
         let mut verbs: verbs_device = unsafe { std::mem::zeroed() };
         let device = &mut verbs.device;
-        device.node_type = sys::IBV_NODE_UNSPECIFIED;
-        device.transport_type = sys::IBV_TRANSPORT_UNSPECIFIED;
+        (device.node_type, device.transport_type) = match config.adapter_of(spec) {
+            Adapter::Efa => (sys::IBV_NODE_UNSPECIFIED, sys::IBV_TRANSPORT_UNSPECIFIED),
+            Adapter::Roce => (sys::IBV_NODE_CA, sys::IBV_TRANSPORT_IB),
+        };
         fill(&mut device.name, spec.name.as_bytes());
         fill(&mut device.dev_name, uverbs.as_bytes());
         let dev_path = class.join("infiniband_verbs").join(&uverbs);
@@ -91,16 +93,10 @@ impl Device {
         })
     }
 
-    /// Interface half of the GID, which tells devices apart without opening them.
+    /// Tells devices apart without opening them.
     fn guid(&self) -> [u8; 8] {
-        guid_of(Gid::from_addr(self.spec.addr))
+        Identity::of(&self.config, &self.spec).node_guid
     }
-}
-
-/// Lower half of a GID.
-pub(crate) fn guid_of(gid: Gid) -> [u8; 8] {
-    let [_, _, _, _, _, _, _, _, guid @ ..] = gid.0;
-    guid
 }
 
 /// Copies as much as fits, with the terminating zero.

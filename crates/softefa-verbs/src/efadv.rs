@@ -4,6 +4,8 @@
 use std::ffi::c_int;
 use std::mem::{offset_of, zeroed};
 
+use softefa::{Adapter, DeviceAttr};
+
 use crate::ah::Ah;
 use crate::attr;
 use crate::context::Context;
@@ -48,6 +50,20 @@ pub(crate) unsafe fn read_prefix<T>(from: *const T, len: usize, least: usize) ->
     }
 }
 
+/// The attributes of the EFA behind `context`; `EOPNOTSUPP` when it is no EFA, as libefa answers for
+/// devices of others.
+///
+/// # Safety
+/// `context` as for [`handle::borrow`].
+pub(crate) unsafe fn attr_of_efa<'a>(context: *mut ibv_context) -> Result<&'a DeviceAttr, Errno> {
+    // SAFETY: as this function demands.
+    let nic = &unsafe { handle::borrow::<Context>(context) }?.nic;
+    match nic.adapter() {
+        Adapter::Efa => Ok(nic.attr()),
+        Adapter::Roce => Err(Errno::EOPNOTSUPP),
+    }
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn efadv_query_device(
     context: *mut ibv_context,
@@ -56,7 +72,7 @@ unsafe extern "C" fn efadv_query_device(
 ) -> c_int {
     panic::code(|| {
         // SAFETY: the program passes an open context.
-        let attr = attr::efa(unsafe { handle::borrow::<Context>(context) }?.nic.attr());
+        let attr = attr::efa(unsafe { attr_of_efa(context) }?);
         check_room(len, offset_of!(efadv_device_attr, device_caps))?;
         // SAFETY: the program passes null or a structure of `len` bytes.
         unsafe { write_prefix(out, len as usize, &attr) }
@@ -73,6 +89,8 @@ unsafe extern "C" fn efadv_query_ah(ah: *mut ibv_ah, out: *mut efadv_ah_attr, le
     panic::code(|| {
         // SAFETY: the program passes a live address handle.
         let ahn = unsafe { handle::borrow::<Ah>(ah) }?.nic.ahn();
+        // SAFETY: the same, so there is its context.
+        unsafe { attr_of_efa((*ah).context) }?;
         let attr = efadv_ah_attr { comp_mask: 0, ahn, reserved: [0; 6] };
         check_room(len, offset_of!(efadv_ah_attr, reserved))?;
         // SAFETY: the program passes null or a structure of `len` bytes.
@@ -86,8 +104,14 @@ unsafe extern "C" fn efadv_create_driver_qp(
     attr: *mut ibv_qp_init_attr,
     driver_type: u32,
 ) -> *mut ibv_qp {
-    // SAFETY: the program passes a live domain and its attributes.
-    panic::pointer(|| unsafe { qp::create_legacy(pd, attr, Some(driver_type)) })
+    panic::pointer(|| {
+        // SAFETY: null, or a live domain, whose context is open.
+        let context = unsafe { pd.as_ref() }.ok_or(Errno::EINVAL)?.context;
+        // SAFETY: the same.
+        unsafe { attr_of_efa(context) }?;
+        // SAFETY: the program passes a live domain and its attributes.
+        unsafe { qp::create_legacy(pd, attr, Some(driver_type)) }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -98,6 +122,8 @@ unsafe extern "C" fn efadv_create_qp_ex(
     len: u32,
 ) -> *mut ibv_qp {
     panic::pointer(|| {
+        // SAFETY: the program passes an open context.
+        unsafe { attr_of_efa(context) }?;
         // SAFETY: the program passes null or a structure of `len` bytes.
         let efa = unsafe { read_prefix(efa_attr, len as usize, QP_INIT_LEAST) }?;
         if efa.comp_mask != 0 || efa.reserved != 0 {
@@ -116,13 +142,13 @@ unsafe extern "C" fn efadv_create_cq(
     len: u32,
 ) -> *mut ibv_cq_ex {
     panic::pointer(|| {
+        // SAFETY: the program passes an open context.
+        let caps = unsafe { attr_of_efa(context) }?.caps;
         // SAFETY: the program passes null or a structure of `len` bytes.
         let efa = unsafe { read_prefix(efa_attr, len as usize, CQ_INIT_LEAST) }?;
         if efa.comp_mask != 0 {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: the program passes an open context.
-        let caps = unsafe { handle::borrow::<Context>(context) }?.nic.attr().caps;
         // Memory of the program for the ring, which these generations cannot use. What describes
         // it counts only with the flag.
         let has_memory = efa.flags & EFADV_CQ_INIT_FLAGS_EXT_MEM_DMABUF != 0;

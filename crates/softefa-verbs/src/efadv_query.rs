@@ -6,10 +6,8 @@ use std::mem::offset_of;
 
 use softefa::DeviceAttr;
 
-use crate::context::Context;
-use crate::efadv::{check_room, read_prefix};
+use crate::efadv::{attr_of_efa, check_room, read_prefix};
 use crate::errno::Errno;
-use crate::handle;
 use crate::panic;
 use crate::query::write_prefix;
 use crate::sys::{
@@ -44,7 +42,7 @@ unsafe extern "C" fn efadv_get_max_sq_depth(
 ) -> c_int {
     number(|| {
         // SAFETY: the program passes an open context.
-        let attr = unsafe { handle::borrow::<Context>(context) }?.nic.attr();
+        let attr = unsafe { attr_of_efa(context) }?;
         // SAFETY: the program passes null or a structure of `len` bytes.
         let asked = unsafe { read_prefix(asked, len as usize, size_of::<efadv_sq_depth_attr>()) }?;
         let fits = asked.comp_mask == 0
@@ -66,7 +64,7 @@ unsafe extern "C" fn efadv_get_max_rq_depth(
     const LEAST: usize = offset_of!(efadv_rq_depth_attr, max_recv_sge) + size_of::<u32>();
     number(|| {
         // SAFETY: the program passes an open context.
-        let attr = unsafe { handle::borrow::<Context>(context) }?.nic.attr();
+        let attr = unsafe { attr_of_efa(context) }?;
         // SAFETY: the program passes null or a structure of `len` bytes.
         let asked = unsafe { read_prefix(asked, len as usize, LEAST) }?;
         if asked.comp_mask != 0 || asked.max_recv_sge > u32::from(attr.max_rq_sge) {
@@ -78,8 +76,13 @@ unsafe extern "C" fn efadv_get_max_rq_depth(
 
 /// Devices with one way to memory say nothing of it.
 #[unsafe(no_mangle)]
-extern "C" fn efadv_query_mr(_mr: *mut ibv_mr, out: *mut efadv_mr_attr, len: u32) -> c_int {
+unsafe extern "C" fn efadv_query_mr(mr: *mut ibv_mr, out: *mut efadv_mr_attr, len: u32) -> c_int {
     panic::code(|| {
+        // SAFETY: null, or a live region, whose context is open.
+        if let Some(mr) = unsafe { mr.as_ref() } {
+            // SAFETY: the same.
+            unsafe { attr_of_efa(mr.context) }?;
+        }
         check_room(len, size_of::<efadv_mr_attr>())?;
         let attr = efadv_mr_attr {
             comp_mask: 0,

@@ -2,14 +2,16 @@
 
 use std::ffi::{c_int, c_uint};
 
+use softefa::Adapter;
+
 use crate::attr;
 use crate::context::Context;
 use crate::errno::Errno;
 use crate::handle;
 use crate::panic;
 use crate::sys::{
-    IBV_GID_TYPE_IB, ibv_context, ibv_device_attr, ibv_device_attr_ex, ibv_gid, ibv_gid_entry,
-    ibv_port_attr,
+    IBV_GID_TYPE_IB, IBV_GID_TYPE_ROCE_V2, IBV_GID_TYPE_SYSFS_ROCE_V2, ibv_context,
+    ibv_device_attr, ibv_device_attr_ex, ibv_gid, ibv_gid_entry, ibv_port_attr,
 };
 
 /// The device has one port, and one entry in each of its tables.
@@ -59,11 +61,8 @@ pub(crate) unsafe extern "C" fn query_device_ex(
         if unsafe { input.as_ref() }.is_some_and(|comp_mask| *comp_mask != 0) {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: all-zero bytes are a valid structure of numbers.
-        let mut attr: ibv_device_attr_ex = unsafe { std::mem::zeroed() };
         // SAFETY: the program passes an open context.
-        attr.orig_attr = attr::device(&unsafe { handle::borrow::<Context>(context) }?.nic);
-        attr.phys_port_cnt_ex = PORT;
+        let attr = attr::device_ex(&unsafe { handle::borrow::<Context>(context) }?.nic);
         // SAFETY: the inline caller passes a structure of `len` bytes.
         unsafe { write_prefix(out, len, &attr) }
     })
@@ -107,12 +106,12 @@ unsafe extern "C" fn ibv_query_port_speed(
 ) -> c_int {
     panic::code(|| {
         // SAFETY: the program passes an open context.
-        unsafe { handle::borrow::<Context>(context) }?;
+        let attr = unsafe { handle::borrow::<Context>(context) }?.nic.attr();
         if port != PORT || speed.is_null() {
             return Err(Errno::EINVAL);
         }
         // SAFETY: checked for null, and a number as the program says.
-        unsafe { speed.write(attr::PORT_SPEED) };
+        unsafe { speed.write(attr::port_speed(attr)) };
         Ok(())
     })
 }
@@ -137,13 +136,13 @@ unsafe extern "C" fn ibv_query_gid(
 }
 
 fn gid_entry(context: &Context) -> ibv_gid_entry {
-    ibv_gid_entry {
-        gid: ibv_gid { raw: context.nic.gid().0 },
-        gid_index: 0,
-        port_num: PORT,
-        gid_type: IBV_GID_TYPE_IB,
-        ndev_ifindex: 0,
-    }
+    let nic = &context.nic;
+    let (gid_type, ndev_ifindex) = match nic.adapter() {
+        Adapter::Efa => (IBV_GID_TYPE_IB, 0),
+        Adapter::Roce => (IBV_GID_TYPE_ROCE_V2, nic.netdev().map_or(0, |netdev| netdev.index)),
+    };
+    let gid = ibv_gid { raw: nic.gid().0 };
+    ibv_gid_entry { gid, gid_index: 0, port_num: PORT, gid_type, ndev_ifindex }
 }
 
 #[unsafe(no_mangle)]
@@ -192,7 +191,7 @@ unsafe extern "C" fn _ibv_query_gid_table(
 /// A private function of libibverbs that `ibv_devinfo` uses all the same.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_query_gid_type(
-    _context: *mut ibv_context,
+    context: *mut ibv_context,
     port: u8,
     index: c_uint,
     gid_type: *mut c_uint,
@@ -201,8 +200,13 @@ unsafe extern "C" fn ibv_query_gid_type(
         if u32::from(port) != PORT || index != 0 || gid_type.is_null() {
             return Err(Errno::EINVAL);
         }
+        // SAFETY: the program passes an open context.
+        let known = match unsafe { handle::borrow::<Context>(context) }?.nic.adapter() {
+            Adapter::Efa => IBV_GID_TYPE_IB,
+            Adapter::Roce => IBV_GID_TYPE_SYSFS_ROCE_V2,
+        };
         // SAFETY: checked for null, and an enumeration as the program says.
-        unsafe { gid_type.write(IBV_GID_TYPE_IB) };
+        unsafe { gid_type.write(known) };
         Ok(0)
     })
 }

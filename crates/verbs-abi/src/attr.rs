@@ -46,13 +46,26 @@ pub struct ibv_device_attr {
     pub phys_port_cnt: u8,
 }
 
-/// Head of `ibv_device_attr_ex`; everything behind it is zero for this device except the last word.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_odp_caps {
+    pub general_caps: u64,
+    pub rc_odp_caps: u32,
+    pub uc_odp_caps: u32,
+    pub ud_odp_caps: u32,
+}
+
 #[repr(C)]
 pub struct ibv_device_attr_ex {
     pub orig_attr: ibv_device_attr,
     pub comp_mask: u32,
+    pub odp_caps: ibv_odp_caps,
+    pub completion_timestamp_mask: u64,
+    pub hca_core_clock: u64,
+    pub device_cap_flags_ex: u64,
     /// Capabilities of offloads this device has none of.
-    pub offloads: [u32; 40],
+    pub offloads: [u32; 26],
+    pub xrc_odp_caps: u32,
     pub phys_port_cnt_ex: u32,
 }
 

@@ -1,9 +1,22 @@
 //! Values of the C enumerations and flags, those that one of both sides reads or writes.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_uint};
 
+pub const IBV_NODE_CA: c_int = 1;
 pub const IBV_NODE_UNSPECIFIED: c_int = 7;
+pub const IBV_TRANSPORT_IB: c_int = 0;
 pub const IBV_TRANSPORT_UNSPECIFIED: c_int = 4;
+
+pub const IBV_DEVICE_BAD_PKEY_CNTR: c_uint = 1 << 1;
+pub const IBV_DEVICE_BAD_QKEY_CNTR: c_uint = 1 << 2;
+pub const IBV_DEVICE_UD_AV_PORT_ENFORCE: c_uint = 1 << 6;
+pub const IBV_DEVICE_SYS_IMAGE_GUID: c_uint = 1 << 11;
+pub const IBV_DEVICE_RC_RNR_NAK_GEN: c_uint = 1 << 12;
+pub const IBV_DEVICE_SRQ_RESIZE: c_uint = 1 << 13;
+pub const IBV_DEVICE_MEM_WINDOW: c_uint = 1 << 17;
+pub const IBV_DEVICE_MEM_MGT_EXTENSIONS: c_uint = 1 << 21;
+pub const IBV_DEVICE_MEM_WINDOW_TYPE_2B: c_uint = 1 << 24;
+pub const IBV_ATOMIC_GLOB: c_int = 2;
 
 pub const IBV_PORT_ACTIVE: c_int = 4;
 pub const IBV_MTU_256: c_int = 1;
@@ -12,7 +25,14 @@ pub const IBV_MTU_1024: c_int = 3;
 pub const IBV_MTU_2048: c_int = 4;
 pub const IBV_MTU_4096: c_int = 5;
 pub const IBV_LINK_LAYER_UNSPECIFIED: u8 = 0;
+pub const IBV_LINK_LAYER_ETHERNET: u8 = 2;
+pub const IBV_QPF_GRH_REQUIRED: u8 = 1;
+pub const IBV_PORT_CM_SUP: u32 = 1 << 16;
+pub const IBV_PORT_IP_BASED_GIDS: u32 = 1 << 26;
 pub const IBV_GID_TYPE_IB: u32 = 0;
+pub const IBV_GID_TYPE_ROCE_V2: u32 = 2;
+/// What the private `ibv_query_gid_type` says for it.
+pub const IBV_GID_TYPE_SYSFS_ROCE_V2: u32 = 1;
 
 pub const IBV_ACCESS_LOCAL_WRITE: u32 = 1;
 pub const IBV_ACCESS_REMOTE_WRITE: u32 = 1 << 1;

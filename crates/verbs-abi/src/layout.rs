@@ -97,6 +97,10 @@ at! {
     ibv_device_attr, max_pkeys => 224;
     ibv_device_attr, phys_port_cnt => 227;
     ibv_device_attr_ex, comp_mask => 232;
+    ibv_device_attr_ex, odp_caps => 240;
+    ibv_device_attr_ex, device_cap_flags_ex => 280;
+    ibv_device_attr_ex, offloads => 288;
+    ibv_device_attr_ex, xrc_odp_caps => 392;
     ibv_device_attr_ex, phys_port_cnt_ex => 396;
     ibv_port_attr, max_msg_sz => 20;
     ibv_port_attr, pkey_tbl_len => 32;

@@ -51,6 +51,7 @@ pub(crate) struct Run {
 
 impl Run {
     /// Sum over the program's processes and devices.
+    #[allow(dead_code, reason = "not every test counts them")]
     pub(crate) fn counter(&self, name: &str) -> u64 {
         let values = self.processes.iter().flat_map(|process| &process.values);
         values.filter(|(counter, _)| *counter == name).map(|(_, value)| value).sum()

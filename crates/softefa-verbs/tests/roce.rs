@@ -1,0 +1,97 @@
+//! RoCE devices: C programs against the system's headers, and the tools of distributions.
+
+mod common;
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Output;
+
+use common::library;
+
+/// A device whose port is as it comes.
+const PLAIN: &str = "roce0=127.0.0.3,profile=roce";
+
+/// Runs a program with these devices.
+fn run(program: &Path, args: &[&str], devices: &str, env: &[(&str, &str)]) -> Output {
+    let ours = [("LD_PRELOAD", library().as_os_str()), ("SOFTEFA_DEVICES", OsStr::new(devices))];
+    let theirs = env.iter().map(|(name, value)| (*name, OsStr::new(*value)));
+    common::run(program, args, &theirs.chain(ours).collect::<Vec<_>>()).output
+}
+
+/// What it wrote; it must succeed and complain of nothing.
+fn text_of(output: &Output) -> String {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let (said, complained) = (text(&output.stdout), text(&output.stderr));
+    assert!(
+        output.status.success() && complained.is_empty(),
+        "{}\n{said}{complained}",
+        output.status
+    );
+    said
+}
+
+/// Compiles and runs a C program.
+fn check(name: &str, devices: &str, env: &[(&str, &str)]) {
+    let libraries = ["-lefa", "-libverbs", "-lpthread", "-ldl"];
+    let program = common::compile(name, &libraries).unwrap_or_else(|error| panic!("{error}"));
+    text_of(&run(&program, &[], devices, env));
+}
+
+#[test]
+fn a_roce_device_says_what_it_is() {
+    let expect = |vendor, part, mtu, width, speed| {
+        [
+            ("EXPECT_VENDOR", vendor),
+            ("EXPECT_PART", part),
+            ("EXPECT_MTU_CODE", mtu),
+            ("EXPECT_WIDTH", width),
+            ("EXPECT_SPEED", speed),
+        ]
+    };
+    check("roce", PLAIN, &expect("0x025345", "1", "5", "2", "32"));
+    let chosen = "roce0=127.0.0.3,profile=rxe,mtu=1024,rate=25";
+    check("roce", chosen, &expect("0xffffff", "0", "3", "1", "32"));
+}
+
+#[test]
+fn debians_ibv_devinfo_sees_a_roce_device() {
+    let output = run(Path::new("ibv_devinfo"), &["-v"], PLAIN, &[]);
+    let text = text_of(&output);
+    let lines: Vec<String> =
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for expected in [
+        "hca_id: roce0",
+        "transport: InfiniBand (0)",
+        "vendor_id: 0x25345",
+        "vendor_part_id: 1",
+        "max_qp: 65535",
+        "atomic_cap: ATOMIC_GLOB (2)",
+        "phys_port_cnt: 1",
+        "state: PORT_ACTIVE (4)",
+        "max_mtu: 4096 (5)",
+        "active_mtu: 4096 (5)",
+        "link_layer: Ethernet",
+        "max_msg_sz: 0x80000000",
+        "active_width: 4X (2)",
+        "active_speed: 25.0 Gbps (32)",
+        "phys_state: LINK_UP (5)",
+        "GID[ 0]: ::ffff:127.0.0.3, RoCE v2",
+    ] {
+        assert!(lines.iter().any(|line| line == expected), "no '{expected}' in\n{text}");
+    }
+    for word in ["Unknown", "invalid"] {
+        assert!(!text.contains(word), "{text}");
+    }
+}
+
+#[test]
+fn an_efa_and_a_roce_device_stand_in_one_list() {
+    let both = "rdmap0s6=127.0.0.1,roce0=127.0.0.1,profile=roce";
+    let text = text_of(&run(Path::new("ibv_devices"), &[], both, &[]));
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    let guid_of = |name: &str| rows.iter().find(|row| row.first() == Some(&name)).map(|row| row[1]);
+    assert_eq!(guid_of("rdmap0s6"), Some("064546417f000001"), "{text}");
+    assert_eq!(guid_of("roce0"), Some("025345557f000001"), "{text}");
+    let again = text_of(&run(Path::new("ibv_devices"), &[], both, &[]));
+    assert_eq!(again, text, "the same after every start");
+}
