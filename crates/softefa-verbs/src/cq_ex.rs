@@ -153,12 +153,12 @@ unsafe extern "C" fn read_imm_data(cq: CqExPtr) -> u32 {
 
 unsafe extern "C" fn read_qp_num(cq: CqExPtr) -> u32 {
     // SAFETY: the program reads in the thread that polls.
-    unsafe { read(cq, |completion| u32::from(completion.qpn)) }
+    unsafe { read(cq, |completion| completion.qpn) }
 }
 
 unsafe extern "C" fn read_src_qp(cq: CqExPtr) -> u32 {
     // SAFETY: the program reads in the thread that polls.
-    unsafe { read(cq, |completion| u32::from(completion.src_qpn)) }
+    unsafe { read(cq, |completion| completion.src_qpn) }
 }
 
 unsafe extern "C" fn read_wc_flags(cq: CqExPtr) -> c_uint {

@@ -42,6 +42,7 @@ fn access(flags: u32) -> Result<Access, Errno> {
         local_write: flags & IBV_ACCESS_LOCAL_WRITE != 0,
         remote_read: flags & IBV_ACCESS_REMOTE_READ != 0,
         remote_write: flags & IBV_ACCESS_REMOTE_WRITE != 0,
+        remote_atomic: false,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::slice;
 
-use softefa::{SendData, SendOp, SendWr, Sge};
+use softefa::{Remote, SendData, SendOp, SendWr, Sge, Target};
 
 use crate::ah::Ah;
 use crate::errno::Errno;
@@ -13,21 +13,25 @@ use crate::qp::Qp;
 use crate::sys::{self, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_sge};
 
 /// Scatter-gather entries of a work request at most, over all devices and both queues.
-pub(crate) const SGE_MAX: usize = 4;
+pub(crate) const SGE_MAX: usize = 32;
+/// So many have room on the stack: more than an EFA takes.
+const SHORT_SGES: usize = 4;
 /// Longest receive entry: the descriptor of an EFA has 16 bits for it.
 const RECV_SGE_BYTES_MAX: u32 = 0xffff;
 
 const NO_SGE: Sge = Sge { addr: 0, len: 0, lkey: 0 };
 
-/// Entries of a work request, on the stack.
+/// Entries of a work request, on the stack if there are few.
 pub(crate) struct Sges {
-    entries: [Sge; SGE_MAX],
+    short: [Sge; SHORT_SGES],
+    /// All of them, if there are more.
+    long: Vec<Sge>,
     count: usize,
 }
 
 impl Default for Sges {
     fn default() -> Self {
-        Self { entries: [NO_SGE; SGE_MAX], count: 0 }
+        Self { short: [NO_SGE; SHORT_SGES], long: Vec::new(), count: 0 }
     }
 }
 
@@ -51,7 +55,10 @@ impl Sges {
             return Err(Errno::EINVAL);
         }
         self.count = count;
-        for (index, entry) in self.entries[..count].iter_mut().enumerate() {
+        if count > SHORT_SGES {
+            self.long.resize(count, NO_SGE);
+        }
+        for (index, entry) in self.as_mut_slice().iter_mut().enumerate() {
             // SAFETY: `index` is less than `count`.
             let from = unsafe { &*list.add(index) };
             *entry = Sge { addr: from.addr, len: from.length, lkey: from.lkey };
@@ -64,8 +71,15 @@ impl Sges {
         self.count = 0;
     }
 
+    #[inline]
     pub(crate) fn as_slice(&self) -> &[Sge] {
-        &self.entries[..self.count]
+        if self.count <= SHORT_SGES { &self.short[..self.count] } else { &self.long[..self.count] }
+    }
+
+    #[inline]
+    fn as_mut_slice(&mut self) -> &mut [Sge] {
+        let count = self.count;
+        if count <= SHORT_SGES { &mut self.short[..count] } else { &mut self.long[..count] }
     }
 
     /// The bytes the entries cover, for inline data; keys play no part.
@@ -117,36 +131,80 @@ pub(crate) unsafe extern "C" fn post_send(
 /// # Safety
 /// `wr` holds a live address handle and entries, as `ibv_post_send` demands.
 unsafe fn send_one(qp: &Qp, wr: &ibv_send_wr) -> Result<(), Errno> {
-    if wr.send_flags & !(sys::IBV_SEND_SIGNALED | sys::IBV_SEND_INLINE) != 0 {
+    let is_connected = qp.nic.init().kind.is_connected();
+    let flags = wr.send_flags;
+    let known = sys::IBV_SEND_SIGNALED | sys::IBV_SEND_INLINE;
+    // An EFA refuses them; others ignore what means nothing to their transport.
+    let ignored = if qp.is_roce() { sys::IBV_SEND_FENCE | sys::IBV_SEND_SOLICITED } else { 0 };
+    if flags & !(known | ignored) != 0 {
         return Err(Errno::EINVAL);
     }
-    let op = match wr.opcode {
-        sys::IBV_WR_SEND => SendOp::Send,
-        sys::IBV_WR_SEND_WITH_IMM => SendOp::SendImm(u32::from_be(wr.imm_data_be)),
-        _ => return Err(Errno::EINVAL),
-    };
+    let op = operation(is_connected, wr)?;
     let count = usize::try_from(wr.num_sge).map_err(|_| Errno::EINVAL)?;
     // SAFETY: as this function demands.
     let sges = unsafe { Sges::read(wr.sg_list, count) }?;
-    // SAFETY: on a datagram queue pair this is the member in use.
-    let target = unsafe { wr.wr.ud };
-    // SAFETY: as this function demands.
-    let ah = unsafe { handle::borrow::<Ah>(target.ah) }?;
-    let is_inline = wr.send_flags & sys::IBV_SEND_INLINE != 0;
-    // SAFETY: for inline data the program promises readable memory during this call.
-    let parts = if is_inline { unsafe { sges.bytes() } } else { [&[][..]; SGE_MAX] };
-    let data = if is_inline { SendData::Inline(&parts) } else { SendData::Sges(sges.as_slice()) };
-    qp.nic.post_send(&SendWr {
+    let target = if is_connected {
+        None
+    } else {
+        // SAFETY: on a datagram queue pair this is the member in use.
+        let target = unsafe { wr.wr.ud };
+        // SAFETY: as this function demands.
+        let ah = &unsafe { handle::borrow::<Ah>(target.ah) }?.nic;
+        Some(Target { ah, qpn: target.remote_qpn, qkey: target.remote_qkey })
+    };
+    let request = SendWr {
         wr_id: wr.wr_id,
         op,
-        data,
-        signaled: wr.send_flags & sys::IBV_SEND_SIGNALED != 0,
-        ah: &ah.nic,
-        remote_qpn: u16::try_from(target.remote_qpn).map_err(|_| Errno::EINVAL)?,
-        remote_qkey: target.remote_qkey,
+        data: SendData::Sges(sges.as_slice()),
+        signaled: flags & sys::IBV_SEND_SIGNALED != 0,
+        fenced: flags & sys::IBV_SEND_FENCE != 0,
+        solicited: flags & sys::IBV_SEND_SOLICITED != 0,
+        target,
         more: !wr.next.is_null(),
-    })?;
-    Ok(())
+    };
+    if flags & sys::IBV_SEND_INLINE == 0 {
+        return Ok(qp.nic.post_send(&request)?);
+    }
+    if matches!(op, SendOp::Read(_)) || op.is_atomic() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: for inline data the program promises readable memory during this call.
+    let parts = unsafe { sges.bytes() };
+    let data = SendData::Inline(&parts[..count]);
+    Ok(qp.nic.post_send(&SendWr { data, ..request })?)
+}
+
+/// What the work request asks for.
+fn operation(is_connected: bool, wr: &ibv_send_wr) -> Result<SendOp, Errno> {
+    match wr.opcode {
+        sys::IBV_WR_SEND => return Ok(SendOp::Send),
+        sys::IBV_WR_SEND_WITH_IMM => return Ok(SendOp::SendImm(u32::from_be(wr.imm_data_be))),
+        _ if !is_connected => return Err(Errno::EINVAL),
+        // The key stands in the place of the immediate, in the order of the host.
+        sys::IBV_WR_SEND_WITH_INV => return Ok(SendOp::SendInvalidate(wr.imm_data_be)),
+        sys::IBV_WR_LOCAL_INV => return Ok(SendOp::LocalInvalidate(wr.imm_data_be)),
+        _ => {}
+    }
+    // SAFETY: every view of the union is plain data, and these operations use `rdma`.
+    let rdma = unsafe { wr.wr.rdma };
+    let remote = Remote { addr: rdma.remote_addr, rkey: rdma.rkey };
+    // SAFETY: as above, for atomics.
+    let atomic = unsafe { wr.wr.atomic };
+    let word = Remote { addr: atomic.remote_addr, rkey: atomic.rkey };
+    match wr.opcode {
+        sys::IBV_WR_RDMA_WRITE => Ok(SendOp::Write(remote)),
+        sys::IBV_WR_RDMA_WRITE_WITH_IMM => {
+            Ok(SendOp::WriteImm(remote, u32::from_be(wr.imm_data_be)))
+        }
+        sys::IBV_WR_RDMA_READ => Ok(SendOp::Read(remote)),
+        sys::IBV_WR_ATOMIC_CMP_AND_SWP => {
+            Ok(SendOp::CompareSwap { remote: word, compare: atomic.compare_add, swap: atomic.swap })
+        }
+        sys::IBV_WR_ATOMIC_FETCH_AND_ADD => {
+            Ok(SendOp::FetchAdd { remote: word, add: atomic.compare_add })
+        }
+        _ => Err(Errno::EINVAL),
+    }
 }
 
 /// Posts each receive of the list; where it stopped and why.
@@ -164,8 +222,10 @@ pub(crate) unsafe extern "C" fn post_recv(
             let count = usize::try_from(wr.num_sge).map_err(|_| Errno::EINVAL)?;
             // SAFETY: as the program promises for its work requests.
             let mut sges = unsafe { Sges::read(wr.sg_list, count) }?;
-            for entry in &mut sges.entries {
-                entry.len = entry.len.min(RECV_SGE_BYTES_MAX);
+            if !qp.is_roce() {
+                for entry in sges.as_mut_slice() {
+                    entry.len = entry.len.min(RECV_SGE_BYTES_MAX);
+                }
             }
             qp.nic.post_recv(wr.wr_id, sges.as_slice())?;
             at = wr.next;

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::zeroed;
 use std::sync::Arc;
 
-use softefa::QpInit;
+use softefa::{Adapter, QpInit};
 
 use crate::context::Context;
 use crate::cq::Cq;
@@ -34,6 +34,7 @@ pub(crate) struct Qp {
     pub(crate) send_ops: Option<u64>,
     /// WRITEs may bring their bytes in the work request.
     pub(crate) inline_write: bool,
+    is_roce: bool,
     owner: Owner,
 }
 
@@ -43,6 +44,12 @@ unsafe impl Handle for Qp {
 }
 
 impl Qp {
+    /// It is one of a RoCE device.
+    #[inline]
+    pub(crate) fn is_roce(&self) -> bool {
+        self.is_roce
+    }
+
     /// The part programs read: handles given at creation, number, state.
     fn base(&self) -> *mut ibv_qp {
         self.ibv.get().cast()
@@ -81,7 +88,7 @@ pub(crate) unsafe fn create(wish: &Wish) -> Result<*mut ibv_qp, Errno> {
         unsolicited_write_recv: wish.unsolicited_write_recv,
     };
     let nic = softefa::Qp::create(&pd.nic, init)?;
-    let ibv = UnsafeCell::new(visible_part(wish, pd.context(), u32::from(nic.qpn())));
+    let ibv = UnsafeCell::new(visible_part(wish, pd.context(), nic.qpn()));
     pd.users.add();
     send_cq.users.add();
     recv_cq.users.add();
@@ -93,6 +100,7 @@ pub(crate) unsafe fn create(wish: &Wish) -> Result<*mut ibv_qp, Errno> {
         posting: Posting::default(),
         send_ops: wish.send_ops,
         inline_write: wish.inline_write,
+        is_roce: pd.nic.device().adapter() == Adapter::Roce,
         owner: Owner::current(),
     })))
 }

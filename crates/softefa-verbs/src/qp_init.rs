@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use softefa::{DeviceAttr, QpKind};
+use softefa::{Adapter, DeviceAttr, QpKind};
 
 use crate::efadv_query::max_sq_depth;
 use crate::errno::Errno;
@@ -24,8 +24,16 @@ pub(crate) struct Wish {
     pub(crate) processing_hints: bool,
 }
 
-/// Transport by the QP type and, for driver QPs, the driver's type. RC, UC and others are refused.
-fn kind(qp_type: c_int, driver_type: Option<u32>) -> Result<QpKind, Errno> {
+/// Transport by the QP type and, for driver QPs, the driver's type. What the device does not have is refused.
+fn kind(adapter: Adapter, qp_type: c_int, driver_type: Option<u32>) -> Result<QpKind, Errno> {
+    if adapter == Adapter::Roce {
+        return match (qp_type, driver_type) {
+            (sys::IBV_QPT_RC, None) => Ok(QpKind::Rc),
+            (sys::IBV_QPT_UC, None) => Ok(QpKind::Uc),
+            (sys::IBV_QPT_UD, None) => Ok(QpKind::Ud),
+            _ => Err(Errno::EOPNOTSUPP),
+        };
+    }
     match (qp_type, driver_type) {
         (sys::IBV_QPT_UD, None) => Ok(QpKind::Ud),
         (sys::IBV_QPT_DRIVER, Some(sys::EFADV_QP_DRIVER_TYPE_SRD)) => Ok(QpKind::Srd),
@@ -37,11 +45,25 @@ fn kind(qp_type: c_int, driver_type: Option<u32>) -> Result<QpKind, Errno> {
 /// Operations a queue pair of this kind can be asked to have.
 fn send_ops(kind: QpKind, attr: &DeviceAttr) -> u64 {
     let mut ops = sys::IBV_QP_EX_WITH_SEND | sys::IBV_QP_EX_WITH_SEND_WITH_IMM;
+    let writes = sys::IBV_QP_EX_WITH_RDMA_WRITE | sys::IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+    match kind {
+        QpKind::Uc => return ops | writes | sys::IBV_QP_EX_WITH_LOCAL_INV,
+        QpKind::Rc => {
+            return ops
+                | writes
+                | sys::IBV_QP_EX_WITH_RDMA_READ
+                | sys::IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
+                | sys::IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD
+                | sys::IBV_QP_EX_WITH_LOCAL_INV
+                | sys::IBV_QP_EX_WITH_SEND_WITH_INV;
+        }
+        QpKind::Srd | QpKind::Ud => {}
+    }
     if kind == QpKind::Srd && attr.caps.rdma_read {
         ops |= sys::IBV_QP_EX_WITH_RDMA_READ;
     }
     if kind == QpKind::Srd && attr.caps.rdma_write {
-        ops |= sys::IBV_QP_EX_WITH_RDMA_WRITE | sys::IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+        ops |= writes;
     }
     ops
 }
@@ -68,7 +90,7 @@ impl Wish {
         driver_type: Option<u32>,
         attr: &DeviceAttr,
     ) -> Result<Self, Errno> {
-        let kind = kind(base.qp_type, driver_type)?;
+        let kind = kind(attr.profile.adapter(), base.qp_type, driver_type)?;
         check_queues(base.send_cq, base.recv_cq, !base.srq.is_null())?;
         check_limits(&base.cap, attr)?;
         Ok(Self {
@@ -77,7 +99,7 @@ impl Wish {
             base: *base,
             send_ops: None,
             unsolicited_write_recv: false,
-            inline_write: false,
+            inline_write: kind.is_connected(),
             processing_hints: false,
         })
     }

@@ -53,7 +53,7 @@ impl<T> Drop for Leave<'_, T> {
 /// Says once that queue pair `qpn` is shared without a lock. A handler of a signal counts as another
 /// thread.
 #[cold]
-pub(crate) fn warn_of_shared(qpn: u16) {
+pub(crate) fn warn_of_shared(qpn: u32) {
     static IS_SAID: AtomicBool = AtomicBool::new(false);
     if IS_SAID.swap(true, Ordering::Relaxed) {
         return;

@@ -20,10 +20,14 @@ pub(crate) fn status(status: Status) -> c_int {
         Status::RemoteAbort => sys::IBV_WC_REM_ABORT_ERR,
         Status::RemoteBadDestQpn => sys::IBV_WC_REM_INV_RD_REQ_ERR,
         Status::RemoteRnr => sys::IBV_WC_RNR_RETRY_EXC_ERR,
-        Status::RemoteBadLength | Status::RemoteFeatureMismatch => sys::IBV_WC_REM_INV_REQ_ERR,
+        Status::RemoteBadLength | Status::RemoteFeatureMismatch | Status::RemoteInvalidRequest => {
+            sys::IBV_WC_REM_INV_REQ_ERR
+        }
         Status::RemoteBadStatus => sys::IBV_WC_BAD_RESP_ERR,
         Status::LocalUnrespRemote | Status::LocalUnreachRemote => sys::IBV_WC_RESP_TIMEOUT_ERR,
-        Status::RemoteUnknownPeer => sys::IBV_WC_REM_OP_ERR,
+        Status::RemoteUnknownPeer | Status::RemoteOperation => sys::IBV_WC_REM_OP_ERR,
+        Status::BindError => sys::IBV_WC_MW_BIND_ERR,
+        Status::RetryExceeded => sys::IBV_WC_RETRY_EXC_ERR,
     }
 }
 
@@ -31,6 +35,10 @@ pub(crate) fn opcode(completion: &Completion) -> c_int {
     match completion.op {
         CompletionOp::Send => sys::IBV_WC_SEND,
         CompletionOp::Write => sys::IBV_WC_RDMA_WRITE,
+        CompletionOp::Read => sys::IBV_WC_RDMA_READ,
+        CompletionOp::CompareSwap => sys::IBV_WC_COMP_SWAP,
+        CompletionOp::FetchAdd => sys::IBV_WC_FETCH_ADD,
+        CompletionOp::LocalInvalidate => sys::IBV_WC_LOCAL_INV,
         CompletionOp::Recv => sys::IBV_WC_RECV,
         CompletionOp::RecvWrite | CompletionOp::UnsolicitedWrite => sys::IBV_WC_RECV_RDMA_WITH_IMM,
     }
@@ -39,12 +47,13 @@ pub(crate) fn opcode(completion: &Completion) -> c_int {
 pub(crate) fn flags(completion: &Completion) -> u32 {
     let imm = if completion.imm.is_some() { sys::IBV_WC_WITH_IMM } else { 0 };
     let grh = if completion.has_grh { sys::IBV_WC_GRH } else { 0 };
-    imm | grh
+    let inv = if completion.invalidated.is_some() { sys::IBV_WC_WITH_INV } else { 0 };
+    imm | grh | inv
 }
 
-/// Immediate data in network byte order, as the API hands it out.
+/// Immediate data in network byte order, or the key that was invalidated, as the API hands them out.
 pub(crate) fn imm_be(completion: &Completion) -> u32 {
-    completion.imm.unwrap_or(0).to_be()
+    completion.invalidated.unwrap_or_else(|| completion.imm.unwrap_or(0).to_be())
 }
 
 /// The whole completion, for `ibv_poll_cq`.
@@ -56,8 +65,8 @@ pub(crate) fn legacy(completion: &Completion) -> ibv_wc {
         vendor_err: u32::from(completion.status.code()),
         byte_len: completion.byte_len,
         imm_data_be: imm_be(completion),
-        qp_num: u32::from(completion.qpn),
-        src_qp: u32::from(completion.src_qpn),
+        qp_num: completion.qpn,
+        src_qp: completion.src_qpn,
         wc_flags: flags(completion),
         pkey_index: 0,
         slid: completion.ahn,

@@ -31,16 +31,16 @@ pub(crate) fn table() -> ibv_qp_ex {
     qp.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
     qp.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
     qp.wr_bind_mw = Some(wr_bind_mw);
-    qp.wr_local_inv = Some(wr_u32);
+    qp.wr_local_inv = Some(wr_local_inv);
     qp.wr_rdma_read = Some(wr_rdma_read);
     qp.wr_rdma_write = Some(wr_rdma_write);
     qp.wr_rdma_write_imm = Some(wr_rdma_write_imm);
     qp.wr_send = Some(wr_send);
     qp.wr_send_imm = Some(wr_send_imm);
-    qp.wr_send_inv = Some(wr_u32);
+    qp.wr_send_inv = Some(wr_send_inv);
     qp.wr_send_tso = Some(wr_send_tso);
     qp.wr_set_ud_addr = Some(wr_set_ud_addr);
-    qp.wr_set_xrc_srqn = Some(wr_u32);
+    qp.wr_set_xrc_srqn = Some(wr_set_xrc_srqn);
     qp.wr_set_inline_data = Some(wr_set_inline_data);
     qp.wr_set_inline_data_list = Some(wr_set_inline_data_list);
     qp.wr_set_sge = Some(wr_set_sge);
@@ -134,15 +134,15 @@ unsafe fn begin(qp: *mut ibv_qp_ex, op: SendOp) {
         let ibv = qp.ibv.get();
         // SAFETY: the thread with the session wrote these members, nobody else does.
         let (wr_id, flags) = unsafe { ((*ibv).wr_id, (*ibv).wr_flags) };
-        if flags & !(sys::IBV_SEND_SIGNALED | sys::IBV_SEND_INLINE) != 0 {
+        let ignored = if qp.is_roce() { sys::IBV_SEND_FENCE | sys::IBV_SEND_SOLICITED } else { 0 };
+        if flags & !(sys::IBV_SEND_SIGNALED | sys::IBV_SEND_INLINE | ignored) != 0 {
             batch.fail(Errno::EINVAL);
         }
         // libefa leaves the call null, so that the program crashes; this names the mistake.
         if qp.send_ops.unwrap_or(0) & flag_of(op) == 0 {
             batch.fail(Errno::EOPNOTSUPP);
         }
-        let signaled = flags & sys::IBV_SEND_SIGNALED != 0;
-        batch.begin(wr_id, op, signaled);
+        batch.begin(wr_id, op, flags);
     };
     // SAFETY: as this function demands.
     unsafe { with_batch(qp, begin) }
@@ -156,6 +156,10 @@ fn flag_of(op: SendOp) -> u64 {
         SendOp::Read(_) => sys::IBV_QP_EX_WITH_RDMA_READ,
         SendOp::Write(_) => sys::IBV_QP_EX_WITH_RDMA_WRITE,
         SendOp::WriteImm(..) => sys::IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
+        SendOp::SendInvalidate(_) => sys::IBV_QP_EX_WITH_SEND_WITH_INV,
+        SendOp::CompareSwap { .. } => sys::IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP,
+        SendOp::FetchAdd { .. } => sys::IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+        SendOp::LocalInvalidate(_) => sys::IBV_QP_EX_WITH_LOCAL_INV,
     }
 }
 
@@ -173,7 +177,7 @@ unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, qpn: u3
     let set = |wr: &mut PendingWr| {
         // SAFETY: the program passes a live address handle.
         let ah = &unsafe { handle::borrow::<Ah>(ah) }?.nic;
-        wr.aim(ah, u16::try_from(qpn).map_err(|_| Errno::EINVAL)?, qkey);
+        wr.aim(ah, qpn, qkey);
         Ok(())
     };
     // SAFETY: the program opened the session with `ibv_wr_start`.
@@ -206,9 +210,9 @@ unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut u8, lengt
 /// Whether the payload may be in the work request: of WRITEs where the queue pair was made for it.
 fn takes_inline(op: SendOp, takes_writes: bool) -> bool {
     match op {
-        SendOp::Send | SendOp::SendImm(_) => true,
+        SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_) => true,
         SendOp::Write(_) | SendOp::WriteImm(..) => takes_writes,
-        SendOp::Read(_) => false,
+        _ => false,
     }
 }
 
@@ -267,14 +271,31 @@ unsafe extern "C" fn wr_rdma_write_imm(qp: *mut ibv_qp_ex, rkey: u32, addr: u64,
     unsafe { begin(qp, op) }
 }
 
-unsafe extern "C" fn wr_atomic_cmp_swp(qp: *mut ibv_qp_ex, _: u32, _: u64, _: u64, _: u64) {
+unsafe extern "C" fn wr_atomic_cmp_swp(
+    qp: *mut ibv_qp_ex,
+    rkey: u32,
+    addr: u64,
+    compare: u64,
+    swap: u64,
+) {
+    let op = SendOp::CompareSwap { remote: Remote { addr, rkey }, compare, swap };
     // SAFETY: the program opened the session with `ibv_wr_start`.
-    unsafe { refuse(qp) }
+    unsafe { begin(qp, op) }
 }
 
-unsafe extern "C" fn wr_atomic_fetch_add(qp: *mut ibv_qp_ex, _: u32, _: u64, _: u64) {
+unsafe extern "C" fn wr_atomic_fetch_add(qp: *mut ibv_qp_ex, rkey: u32, addr: u64, add: u64) {
     // SAFETY: the program opened the session with `ibv_wr_start`.
-    unsafe { refuse(qp) }
+    unsafe { begin(qp, SendOp::FetchAdd { remote: Remote { addr, rkey }, add }) }
+}
+
+unsafe extern "C" fn wr_send_inv(qp: *mut ibv_qp_ex, key: u32) {
+    // SAFETY: the program opened the session with `ibv_wr_start`.
+    unsafe { begin(qp, SendOp::SendInvalidate(key)) }
+}
+
+unsafe extern "C" fn wr_local_inv(qp: *mut ibv_qp_ex, key: u32) {
+    // SAFETY: the program opened the session with `ibv_wr_start`.
+    unsafe { begin(qp, SendOp::LocalInvalidate(key)) }
 }
 
 unsafe extern "C" fn wr_atomic_write(qp: *mut ibv_qp_ex, _: u32, _: u64, _: *const c_void) {
@@ -287,8 +308,7 @@ unsafe extern "C" fn wr_bind_mw(qp: *mut ibv_qp_ex, _: *mut c_void, _: u32, _: *
     unsafe { refuse(qp) }
 }
 
-/// `wr_local_inv`, `wr_send_inv` and `wr_set_xrc_srqn` share a signature and an answer.
-unsafe extern "C" fn wr_u32(qp: *mut ibv_qp_ex, _: u32) {
+unsafe extern "C" fn wr_set_xrc_srqn(qp: *mut ibv_qp_ex, _: u32) {
     // SAFETY: the program opened the session with `ibv_wr_start`.
     unsafe { refuse(qp) }
 }

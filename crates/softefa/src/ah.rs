@@ -6,7 +6,6 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::config::Adapter;
 use crate::counters::Counter;
 use crate::device::Device;
 use crate::gid::Gid;
@@ -53,11 +52,7 @@ impl Pd {
 impl Ah {
     fn new(pd: &Pd, gid: Gid) -> Result<Arc<Self>, CreateAhError> {
         let device = Arc::clone(pd.device());
-        let addr = match device.adapter() {
-            Adapter::Efa => gid.addr(),
-            Adapter::Roce => gid.mapped_addr(),
-        };
-        let addr = addr.ok_or(CreateAhError::ForeignGid(gid))?;
+        let addr = device.adapter().addr_of(gid).ok_or(CreateAhError::ForeignGid(gid))?;
         let max = device.attr().max_ah;
         let ahn =
             device.ahns.acquire((pd.id(), addr), max).ok_or(CreateAhError::TooMany { max })?;
@@ -73,10 +68,7 @@ impl Ah {
     /// GID it was made for.
     #[must_use]
     pub fn gid(&self) -> Gid {
-        match self.device.adapter() {
-            Adapter::Efa => Gid::from_addr(self.addr),
-            Adapter::Roce => Gid::mapped(self.addr),
-        }
+        self.device.adapter().gid(self.addr)
     }
 
     /// Address of the device it names.

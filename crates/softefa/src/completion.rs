@@ -1,6 +1,7 @@
 //! Finished work requests, and how many of them a queue pair waits for its program to poll.
 
-use std::net::Ipv4Addr;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::gid::Gid;
@@ -11,9 +12,17 @@ use crate::status::Status;
 pub enum CompletionOp {
     /// A send finished (work request of the send queue).
     Send,
-    /// An RDMA WRITE finished (work request of the send queue). A READ completes as
+    /// An RDMA WRITE finished (work request of the send queue). A READ of an EFA completes as
     /// [`CompletionOp::Send`], because the device says so and libfabric 1.17 hangs otherwise.
     Write,
+    /// An RDMA READ of a RoCE device finished (work request of the send queue).
+    Read,
+    /// A compare-and-swap finished (work request of the send queue).
+    CompareSwap,
+    /// A fetch-and-add finished (work request of the send queue).
+    FetchAdd,
+    /// A key was invalidated (work request of the send queue).
+    LocalInvalidate,
     /// A message arrived (work request of the receive queue).
     Recv,
     /// An RDMA WRITE with immediate arrived (work request of the receive queue).
@@ -27,7 +36,7 @@ impl CompletionOp {
     /// It is a work request of the send queue.
     #[must_use]
     pub const fn is_send_queue(self) -> bool {
-        matches!(self, Self::Send | Self::Write)
+        !matches!(self, Self::Recv | Self::RecvWrite | Self::UnsolicitedWrite)
     }
 }
 
@@ -41,22 +50,46 @@ pub struct Completion {
     /// Which queue it is from.
     pub op: CompletionOp,
     /// Queue pair that completed it.
-    pub qpn: u16,
+    pub qpn: u32,
     /// Sender's queue pair; receives only.
-    pub src_qpn: u16,
+    pub src_qpn: u32,
     /// Number of our address handle for the sender, [`crate::AHN_UNKNOWN`] without one; receives
     /// only.
     pub ahn: u16,
     /// Sender's device; receives only.
     pub src_addr: Ipv4Addr,
-    /// Bytes in the receive buffer (with the GRH area on UD); 0 for sends.
+    /// Bytes in the receive buffer (with the GRH area on UD); of sends only those that a READ or an atomic of a
+    /// RoCE device has brought.
     pub byte_len: u32,
     /// Immediate data of the message.
     pub imm: Option<u32>,
+    /// Key of this side that the message has invalidated; receives of RC only.
+    pub invalidated: Option<u32>,
     /// The buffer starts with a GRH area (UD receives).
     pub has_grh: bool,
     /// Place of the owner in the completion queue's list.
     pub(crate) owner: u16,
+}
+
+/// A queue pair of some device.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sender {
+    pub(crate) addr: Ipv4Addr,
+    pub(crate) qpn: u32,
+}
+
+impl fmt::Display for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.addr, self.qpn)
+    }
+}
+
+impl From<SocketAddrV4> for Sender {
+    /// On an EFA the number of a queue pair is its port.
+    #[inline]
+    fn from(at: SocketAddrV4) -> Self {
+        Self { addr: *at.ip(), qpn: u32::from(at.port()) }
+    }
 }
 
 impl Completion {
@@ -71,6 +104,7 @@ impl Completion {
         src_addr: Ipv4Addr::UNSPECIFIED,
         byte_len: 0,
         imm: None,
+        invalidated: None,
         has_grh: false,
         owner: 0,
     };
@@ -111,9 +145,9 @@ impl Unpolled {
         // Two threads that poll two queues may count one completion for two, which does no harm.
         self.taken.store(self.taken().wrapping_add(1), Ordering::Relaxed);
         let of = match op {
-            CompletionOp::Send | CompletionOp::Write => &self.sends,
             CompletionOp::UnsolicitedWrite => &self.unsolicited,
             CompletionOp::Recv | CompletionOp::RecvWrite => return,
+            _ => &self.sends,
         };
         of.fetch_sub(1, Ordering::Release);
     }

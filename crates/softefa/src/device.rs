@@ -23,6 +23,7 @@ use crate::limits::DeviceAttr;
 use crate::local_copy::UserKey;
 use crate::memory;
 use crate::mr::MrTable;
+use crate::numbering::Numbering;
 use crate::progress::Family;
 use crate::sealing::Sealing;
 use crate::trace::{Events, Sink, Tracer};
@@ -67,6 +68,14 @@ fn open_trace(config: &Config) -> io::Result<Option<(Arc<Sink>, Events)>> {
     Ok(Some((Arc::new(Sink::open(&spec.target)?), spec.events())))
 }
 
+/// Where it counts and is captured.
+fn open_counters(spec: &DeviceSpec, config: &Config) -> io::Result<(Counters, Capture)> {
+    let Some(dir) = &config.run_dir else { return Ok((Counters::private(), Capture::never())) };
+    let (counters, request) = Counters::in_dir(dir, &spec.name, spec.addr)?;
+    request.reset(config.capture_bytes);
+    Ok((counters, Capture::in_dir(dir, &spec.name, request)))
+}
+
 /// An adapter in software.
 #[derive(Debug)]
 pub struct Device {
@@ -106,38 +115,24 @@ impl Device {
         let Some(mtu_bytes) = link_mtu_bytes(addr) else {
             return Err(OpenError::NotLocal { name, addr });
         };
-        let (counters, capture) = match &config.run_dir {
-            None => (Counters::private(), Capture::never()),
-            Some(dir) => {
-                let opened = Counters::in_dir(dir, &name, addr);
-                let (counters, request) = opened.map_err(|source| OpenError::Io {
-                    name: name.clone(),
-                    what: "creating its counters file",
-                    source,
-                })?;
-                request.reset(config.capture_bytes);
-                (counters, Capture::in_dir(dir, &name, request))
-            }
+        let io_error = |what| {
+            let name = name.clone();
+            move |source| OpenError::Io { name, what, source }
         };
-        let trace = open_trace(config).map_err(|source| OpenError::Io {
-            name: name.clone(),
-            what: "opening its trace file",
-            source,
-        })?;
-        let sealing = Sealing::new(config.key.clone()).map_err(|source| OpenError::Io {
-            name: name.clone(),
-            what: "drawing random numbers, without which datagrams cannot be sealed,",
-            source,
-        })?;
+        let counting = open_counters(spec, config);
+        let (counters, capture) = counting.map_err(io_error("creating its counters file"))?;
+        let trace = open_trace(config).map_err(io_error("opening its trace file"))?;
+        let what = "drawing random numbers, without which datagrams cannot be sealed,";
+        let sealing = Sealing::new(config.key.clone()).map_err(io_error(what))?;
         let mtu_bytes = config.faults.mtu_bytes.map_or(mtu_bytes, |narrow| narrow.min(mtu_bytes));
         let profile = config.profile_of(spec);
         let attr = DeviceAttr::new(profile, spec.port, mtu_bytes, sealing.overhead_bytes());
         let ending = config.faults.peer_kill_ns.map_or(Ok(()), lifecycle::end_after);
-        ending.map_err(|source| OpenError::Io {
-            name: name.clone(),
-            what: "setting the timer of fault peer-kill",
-            source,
-        })?;
+        ending.map_err(io_error("setting the timer of fault peer-kill"))?;
+        let (numbering, layout) = match attr.profile.adapter() {
+            Adapter::Efa => (Numbering::Port, sealing.layout()),
+            Adapter::Roce => (Numbering::PortAndSlot, sealing.layout_of_packets()),
+        };
         let id = DeviceId::next();
         Ok(Arc::new(Self {
             id,
@@ -151,7 +146,8 @@ impl Device {
                 qps_max: attr.max_qp,
                 memory: (config.wire != WireChoice::Udp).then(|| counters.links().clone()),
                 reuses_numbers: config.faults.qpn_reuse,
-                layout: sealing.layout(),
+                numbering,
+                layout,
                 capture,
             }),
             faults: config.faults.clone(),
@@ -238,6 +234,11 @@ impl Device {
         self.made.is_current()
     }
 
+    /// How numbers of its queue pairs, and of those they talk to, are made.
+    pub(crate) fn numbering(&self) -> Numbering {
+        self.steering.numbering()
+    }
+
     /// From now on it takes no queue pairs; whether that is new.
     pub(crate) fn fail(&self) -> bool {
         !self.failed.swap(true, Ordering::AcqRel)
@@ -254,7 +255,7 @@ impl Device {
     }
 
     /// The trace of a queue pair.
-    pub(crate) fn tracer(&self, qpn: u16) -> Option<Tracer> {
+    pub(crate) fn tracer(&self, qpn: u32) -> Option<Tracer> {
         let (sink, events) = self.trace.as_ref()?;
         Some(Tracer::new(sink, *events, &self.name, qpn))
     }
@@ -271,9 +272,6 @@ impl Device {
 
     /// A number for a new queue pair and the network that leads to it; `None` when all are in use.
     pub(crate) fn open_port(&self) -> Option<io::Result<Port>> {
-        if self.adapter() == Adapter::Roce {
-            return Some(Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
-        }
         if self.live.qps.fetch_add(1, Ordering::Relaxed) >= self.attr.max_qp {
             self.live.qps.fetch_sub(1, Ordering::Relaxed);
             return None;
@@ -286,7 +284,7 @@ impl Device {
     }
 
     /// A queue pair is destroyed; it may still linger.
-    pub(crate) fn release_port(&self, qpn: u16) {
+    pub(crate) fn release_port(&self, qpn: u32) {
         self.live.qps.fetch_sub(1, Ordering::Relaxed);
         self.steering.release(qpn);
     }

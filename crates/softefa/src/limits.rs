@@ -92,6 +92,12 @@ impl DeviceAttr {
         }
     }
 
+    /// Longest payload of one datagram: the longest message of an EFA, the port's MTU of a RoCE device.
+    #[must_use]
+    pub fn packet_max_bytes(&self) -> u32 {
+        self.roce.map_or(self.max_msg_bytes, |roce| roce.path_mtu.bytes())
+    }
+
     fn efa(profile: Profile, link_mtu_bytes: u32, seal_bytes: u32) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "HEADER_MAX is a few hundred")]
         let overhead = IP_UDP_BYTES + seal_bytes + srd::HEADER_MAX as u32;

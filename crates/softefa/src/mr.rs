@@ -20,6 +20,8 @@ pub struct Access {
     pub remote_read: bool,
     /// A peer may write.
     pub remote_write: bool,
+    /// A peer may do atomics; RoCE devices only.
+    pub remote_atomic: bool,
 }
 
 /// One scatter-gather entry.
@@ -127,9 +129,11 @@ impl Drop for Mr {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Right {
     /// RDMA READ.
-    RemoteRead,
+    Read,
     /// RDMA WRITE.
-    RemoteWrite,
+    Write,
+    /// Atomics.
+    Atomic,
 }
 
 /// What queue pairs remember of a registration; may outlive it.
@@ -149,7 +153,7 @@ impl Region {
         self.lease.is_live()
     }
 
-    /// For how long peers may copy what [`Right::RemoteRead`] lets them.
+    /// For how long peers may copy what [`Right::Read`] lets them.
     pub(crate) fn lease(&self) -> &Lease {
         &self.lease
     }
@@ -160,8 +164,9 @@ impl Region {
 
     fn grants(&self, addr: u64, len: u32, right: Right) -> bool {
         let granted = match right {
-            Right::RemoteRead => self.access.remote_read,
-            Right::RemoteWrite => self.access.remote_write,
+            Right::Read => self.access.remote_read,
+            Right::Write => self.access.remote_write,
+            Right::Atomic => self.access.remote_atomic,
         };
         self.is_live() && granted && self.holds(addr, len)
     }
@@ -212,7 +217,7 @@ impl MrTable {
         if len == 0 || len > self.max_bytes || addr.checked_add(len).is_none() {
             return Err(RegMrError::BadRange { addr, len });
         }
-        if access.remote_write && !access.local_write {
+        if (access.remote_write || access.remote_atomic) && !access.local_write {
             return Err(RegMrError::RemoteWriteOnly);
         }
         Ok(())
@@ -333,7 +338,8 @@ mod tests {
         MrTable::new(DeviceId::next(), 4, 1 << 30)
     }
 
-    const RW: Access = Access { local_write: true, remote_read: false, remote_write: false };
+    const RW: Access =
+        Access { local_write: true, remote_read: false, remote_write: false, remote_atomic: false };
 
     #[test]
     fn an_entry_must_lie_inside_its_region() {

@@ -1,12 +1,27 @@
 //! What a queue pair is and where it stands.
 
+use crate::gid::Gid;
+use crate::mr::Access;
+
 /// Transport of a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QpKind {
     /// Scalable Reliable Datagram.
     Srd,
-    /// Unreliable Datagram.
+    /// Unreliable datagrams.
     Ud,
+    /// Reliable connection; on a RoCE device.
+    Rc,
+    /// Unreliable connection; on a RoCE device.
+    Uc,
+}
+
+impl QpKind {
+    /// One peer for its whole life, named when it is made ready to receive.
+    #[must_use]
+    pub const fn is_connected(self) -> bool {
+        matches!(self, Self::Rc | Self::Uc)
+    }
 }
 
 /// State of a queue pair, as InfiniBand names them.
@@ -23,6 +38,8 @@ pub enum QpState {
     ReadyToSend,
     /// Sends are still taken and sent; programs use it as a stop on their way to an error.
     SendQueueDrained,
+    /// A send failed, and no more are sent; what comes is still received. Of unreliable transports.
+    SendQueueError,
     /// Unusable; what was posted is flushed.
     Error,
 }
@@ -38,4 +55,46 @@ pub struct QpQuery {
     pub sq_psn: u32,
     /// Tries when the receiver is not ready.
     pub rnr_retry: u8,
+    /// What the peer may do; connected queue pairs only, as all that follow.
+    pub access: Access,
+    /// The way to the peer.
+    pub path: Path,
+    /// Payload bytes of a full packet.
+    pub path_mtu_bytes: u32,
+    /// The peer's queue pair, 24 bits.
+    pub dest_qpn: u32,
+    /// Number of the peer's first packet, 24 bits.
+    pub rq_psn: u32,
+    /// READs and atomics that may be unanswered.
+    pub max_rd_atomic: u8,
+    /// The same of the peer.
+    pub max_dest_rd_atomic: u8,
+    /// Code of the time that the peer waits when no receive is posted.
+    pub min_rnr_timer: u8,
+    /// Code of the acknowledgement timeout; 0 for none.
+    pub timeout: u8,
+    /// Timeouts and sequence errors without progress that are borne.
+    pub retry_cnt: u8,
+}
+
+/// The way to a peer, as an address vector names it. A software device has one port and one way; what it does not
+/// use it keeps for those who ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Path {
+    /// GID of the peer's device.
+    pub dgid: Gid,
+    /// It has a global routing header, without which RoCE cannot be.
+    pub is_global: bool,
+    /// Index of the own GID.
+    pub sgid_index: u8,
+    /// Port.
+    pub port: u8,
+    /// Flow label.
+    pub flow_label: u32,
+    /// Hop limit.
+    pub hop_limit: u8,
+    /// Traffic class.
+    pub traffic_class: u8,
+    /// Service level.
+    pub sl: u8,
 }

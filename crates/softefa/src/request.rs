@@ -19,19 +19,46 @@ pub enum SendOp {
     Send,
     /// A message with 32 bits of immediate data.
     SendImm(u32),
-    /// Copies remote memory into the one local entry. SRD only.
+    /// A message that invalidates a key of the peer. RC only, as what follows with a note.
+    SendInvalidate(u32),
+    /// Copies remote memory into the local entries, of which an EFA takes one. SRD and RC.
     Read(Remote),
-    /// Copies the one local entry to remote memory. SRD only.
+    /// Copies the local entries, of which an EFA takes one, to remote memory. SRD, RC and UC.
     Write(Remote),
     /// As [`SendOp::Write`], then completes a receive there with 32 bits of immediate data.
     WriteImm(Remote, u32),
+    /// Stores `swap` in 8 bytes of remote memory when they are `compare`; the local entry gets what was there. RC
+    /// only.
+    CompareSwap {
+        /// Where, a multiple of 8.
+        remote: Remote,
+        /// What is expected.
+        compare: u64,
+        /// What is swapped in.
+        swap: u64,
+    },
+    /// Adds to 8 bytes of remote memory; the local entry gets what was there. RC only.
+    FetchAdd {
+        /// Where, a multiple of 8.
+        remote: Remote,
+        /// What is added.
+        add: u64,
+    },
+    /// Invalidates a key of this side, in its turn. RC and UC.
+    LocalInvalidate(u32),
 }
 
 impl SendOp {
     /// It names memory of a peer.
     #[must_use]
     pub const fn is_rdma(self) -> bool {
-        matches!(self, Self::Read(_) | Self::Write(_) | Self::WriteImm(..))
+        matches!(self, Self::Read(_) | Self::Write(_) | Self::WriteImm(..)) || self.is_atomic()
+    }
+
+    /// It is an atomic.
+    #[must_use]
+    pub const fn is_atomic(self) -> bool {
+        matches!(self, Self::CompareSwap { .. } | Self::FetchAdd { .. })
     }
 }
 
@@ -57,6 +84,17 @@ impl SendData<'_> {
     }
 }
 
+/// Where a datagram goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// Remote device.
+    pub ah: &'a Ah,
+    /// Remote queue pair: 16 bits of an EFA's, 24 of a RoCE device's.
+    pub qpn: u32,
+    /// Queue key of the remote queue pair.
+    pub qkey: u32,
+}
+
 /// One send.
 #[derive(Debug, Clone, Copy)]
 pub struct SendWr<'a> {
@@ -69,12 +107,12 @@ pub struct SendWr<'a> {
     /// Asks for a completion. Without it only a failure completes. Hardware, and a strict device,
     /// refuse such sends; perftest's UD bandwidth test posts them.
     pub signaled: bool,
-    /// Remote device.
-    pub ah: &'a Ah,
-    /// Remote queue pair.
-    pub remote_qpn: u16,
-    /// Queue key of the remote queue pair.
-    pub remote_qkey: u32,
+    /// Where it goes, on a queue pair of datagrams; `None` on a connected one.
+    pub target: Option<Target<'a>>,
+    /// Begins only when all READs and atomics before have been answered. RC only.
+    pub fenced: bool,
+    /// Wakes the receiver's program when it waits for such messages only. Not on an EFA.
+    pub solicited: bool,
     /// More follows at once: do not transmit yet.
     pub more: bool,
 }

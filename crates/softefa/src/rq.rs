@@ -1,37 +1,54 @@
 //! Receive queue: posted buffers in the order they will be used.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::datagram::Payload;
 use crate::memory::Gone;
 use crate::mr::{MrCache, Sge};
 
-/// Entries of a receive the device takes at most, over all profiles.
-pub(crate) const SGE_MAX: usize = 3;
+/// Entries of a receive a device takes at most, over all profiles.
+pub(crate) const SGE_MAX: usize = 32;
+/// So many have room in every receive: what an EFA takes.
+const SHORT_SGES: usize = 3;
 
 /// One posted receive.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct RecvWqe {
     pub(crate) wr_id: u64,
-    sges: [Sge; SGE_MAX],
+    short: [Sge; SHORT_SGES],
     sge_count: u8,
+    /// All of them, when they have no room in `short`.
+    long: Option<Arc<[Sge]>>,
     /// Room in bytes.
     pub(crate) capacity: u32,
 }
 
 impl RecvWqe {
     pub(crate) fn new(wr_id: u64, sges: &[Sge]) -> Self {
-        let mut all = [Sge { addr: 0, len: 0, lkey: 0 }; SGE_MAX];
-        all[..sges.len()].copy_from_slice(sges);
+        let mut short = [Sge { addr: 0, len: 0, lkey: 0 }; SHORT_SGES];
+        let is_long = sges.len() > SHORT_SGES;
+        if !is_long {
+            short[..sges.len()].copy_from_slice(sges);
+        }
+        let long = is_long.then(|| Arc::from(sges));
         let capacity = sges.iter().fold(0u32, |sum, sge| sum.saturating_add(sge.len));
         #[expect(clippy::cast_possible_truncation, reason = "at most SGE_MAX")]
         let sge_count = sges.len() as u8;
-        Self { wr_id, sges: all, sge_count, capacity }
+        Self { wr_id, short, sge_count, long, capacity }
+    }
+
+    #[inline]
+    fn sges(&self) -> &[Sge] {
+        match &self.long {
+            None => &self.short[..SHORT_SGES.min(self.sge_count as usize)],
+            Some(long) => long,
+        }
     }
 
     /// Whether the regions still allow writing.
     pub(crate) fn is_writable(&self, mrs: &mut MrCache) -> bool {
-        let mut sges = self.sges[..self.sge_count as usize].iter();
+        let mut sges = self.sges().iter();
         sges.all(|sge| sge.len == 0 || mrs.allows(sge, true))
     }
 
@@ -39,11 +56,11 @@ impl RecvWqe {
     /// [`Gone`] a part of it may be there.
     pub(crate) fn fill(&self, mut offset: usize, mut data: Payload<'_>) -> Result<(), Gone> {
         assert!(offset + data.len() <= self.capacity as usize);
-        let first = &self.sges[0];
+        let first = &self.short[0];
         if offset + data.len() <= first.len as usize {
             return data.copy_to(first.addr + offset as u64);
         }
-        for sge in &self.sges[..self.sge_count as usize] {
+        for sge in self.sges() {
             let len = sge.len as usize;
             if offset >= len {
                 offset -= len;

@@ -35,6 +35,11 @@ impl Sealing {
         if self.key.is_some() { Layout::Sealed } else { Layout::Srd }
     }
 
+    /// The same for packets of RoCE.
+    pub(crate) fn layout_of_packets(&self) -> Layout {
+        if self.key.is_some() { Layout::Sealed } else { Layout::Roce }
+    }
+
     /// What it adds to each datagram.
     pub(crate) fn overhead_bytes(&self) -> u32 {
         if self.key.is_some() { OVERHEAD_BYTES as u32 } else { 0 }

@@ -41,6 +41,14 @@ pub enum Status {
     LocalUnreachRemote = 15,
     /// The two sides differ in a feature that both must have: unsolicited receiving of WRITEs.
     RemoteFeatureMismatch = 18,
+    /// A memory window could not be bound. From here on: what only a RoCE device says, 128 plus the number of verbs.
+    BindError = 134,
+    /// The responder says that the request is invalid; at a responder: it was.
+    RemoteInvalidRequest = 137,
+    /// The responder could not do it, for a reason of its own.
+    RemoteOperation = 139,
+    /// No answer, or packets were missing too often.
+    RetryExceeded = 140,
 }
 
 impl Status {
@@ -66,6 +74,25 @@ impl From<srd::Status> for Status {
             srd::Status::UnknownPeer => Self::RemoteUnknownPeer,
             srd::Status::UnreachRemote => Self::LocalUnreachRemote,
             srd::Status::FeatureMismatch => Self::RemoteFeatureMismatch,
+        }
+    }
+}
+
+impl From<rc::Status> for Status {
+    fn from(status: rc::Status) -> Self {
+        match status {
+            rc::Status::Ok => Self::Ok,
+            rc::Status::LocalLength => Self::LocalBadLength,
+            rc::Status::LocalOperation => Self::LocalQpInternalError,
+            rc::Status::LocalProtection => Self::LocalInvalidLkey,
+            rc::Status::Flushed => Self::Flushed,
+            rc::Status::Bind => Self::BindError,
+            rc::Status::BadResponse => Self::RemoteBadStatus,
+            rc::Status::RemoteInvalidRequest => Self::RemoteInvalidRequest,
+            rc::Status::RemoteAccess => Self::RemoteBadAddress,
+            rc::Status::RemoteOperation => Self::RemoteOperation,
+            rc::Status::RetryExceeded => Self::RetryExceeded,
+            rc::Status::RnrRetryExceeded => Self::RemoteRnr,
         }
     }
 }

@@ -10,6 +10,7 @@ use common::{QKEY, Side, pair, poll_until, remote, settled_by, side, side_of, up
 use softefa::counters::Counter;
 use softefa::{
     Ah, CompletionOp, Config, Integrity, ModifyQp, Qp, QpKind, QpState, SendOp, SendWr, Status,
+    Target,
 };
 
 /// Bytes of a message in [`exchange`].
@@ -315,7 +316,8 @@ fn a_successor_gets_no_message_of_its_predecessor() {
     assert_eq!(ends, [Status::RemoteAbort, Status::RemoteBadDestQpn]);
     assert!(b.cq.pop().is_none(), "the successor got a message");
     // Who knows the key reaches it.
-    let wr = SendWr { remote_qkey: QKEY + 9, ..common::wr(4, &ah, number, SendOp::Send, &sge) };
+    let target = Some(Target { ah: &ah, qpn: number, qkey: QKEY + 9 });
+    let wr = SendWr { target, ..common::wr(4, &ah, number, SendOp::Send, &sge) };
     a.qp.post_send(&wr).expect("posted");
     assert_eq!(wait_for(&[&a, &b], 1, CompletionOp::Recv).wr_id, 2);
 }

@@ -178,7 +178,7 @@ fn a_hostile_process_on_the_other_side_of_a_ring_harms_nobody() {
     for slot in 0..RECEIVES {
         c.post_recv(slot, slot as usize * RECEIVE_BYTES, RECEIVE_BYTES as u32);
     }
-    let mut enemy = Enemy::start(NAME, c.qp.qpn());
+    let mut enemy = Enemy::start(NAME, c.qp.port());
     let count = |counter| c.device.counters().get(counter);
     let begin = Instant::now();
     let (mut taken, mut exchanged) = (0, 0);

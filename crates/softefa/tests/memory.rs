@@ -132,7 +132,7 @@ fn a_sleeper_is_woken_by_every_message() {
 fn be_reader() {
     let b = side(QpKind::Srd, "");
     (0..256).for_each(|i| b.post_recv(i, 0, 64));
-    println!("reader {}", b.qp.qpn());
+    println!("reader {}", b.qp.port());
     std::io::stdout().flush().expect("said");
     loop {
         let mut taken = 0;

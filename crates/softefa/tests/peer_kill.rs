@@ -84,7 +84,7 @@ fn be_doomed(fate: &str, side: impl Fn(QpKind, &Config) -> Side) {
     let b = side(QpKind::Srd, &Config { faults, ..Config::default() });
     let tells = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let port: u16 = port.parse().expect("a port");
-    tells.send_to(&b.qp.qpn().to_be_bytes(), ("127.0.0.1", port)).expect("told");
+    tells.send_to(&b.qp.port().to_be_bytes(), ("127.0.0.1", port)).expect("told");
     let deadline = Instant::now() + Duration::from_secs(60);
     while Instant::now() < deadline {
         assert!(b.cq.poll_one().is_none());

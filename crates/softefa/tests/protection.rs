@@ -11,7 +11,8 @@ use softefa::{
     Sge, Status,
 };
 
-const EVERYTHING: Access = Access { local_write: true, remote_read: true, remote_write: true };
+const EVERYTHING: Access =
+    Access { local_write: true, remote_read: true, remote_write: true, remote_atomic: false };
 const GUARD: u8 = 0x5a;
 const LEN: u32 = 20_000;
 
@@ -189,9 +190,9 @@ fn queue_pairs_on_one_completion_queue_end_apart() {
     let make = || {
         let qp = Qp::create(&a.pd, init(QpKind::Srd, &a.cq)).unwrap();
         up(&qp, 7);
-        qp.post_recv(u64::from(qp.qpn()), &[a.sge(0, 8)]).unwrap();
+        qp.post_recv(u64::from(qp.port()), &[a.sge(0, 8)]).unwrap();
         let sges = [a.sge(0, 8)];
-        let wr = common::wr(u64::from(qp.qpn()), &ah, b.qp.qpn(), SendOp::Send, &sges);
+        let wr = common::wr(u64::from(qp.port()), &ah, b.qp.qpn(), SendOp::Send, &sges);
         qp.post_send(&wr).unwrap();
         qp
     };

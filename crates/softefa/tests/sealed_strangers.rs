@@ -23,7 +23,7 @@ fn counted(of: &Side, counter: Counter, at_least: u64) {
 
 /// An unreliable datagram for `to`, ready to leave.
 fn unreliable(from: &mut Scripted, to: &Side, payload: &[u8]) -> Vec<u8> {
-    let (src_qpn, dst_qpn, len) = (from.qpn(), to.qp.qpn(), payload.len() as u16);
+    let (src_qpn, dst_qpn, len) = (from.qpn(), to.qp.port(), payload.len() as u16);
     let (path, qkey, imm, op, flags) = (PathId(0), QKEY, 0, 0, 0);
     let mut header = [0; UdRepr::LEN];
     UdRepr { path, src_qpn, dst_qpn, qkey, imm, op, flags, len }.emit(&mut header);

@@ -24,7 +24,7 @@ fn polls_behind_strangers(kind: QpKind) -> usize {
     for i in 0..STRANGE {
         // Of a length each, so that the system does not make a train of them.
         let datagram = vec![0xFF; 1 + i];
-        stranger.send_to(&datagram, ("127.0.0.1", b.qp.qpn())).expect("sent");
+        stranger.send_to(&datagram, ("127.0.0.1", b.qp.port())).expect("sent");
     }
     a.send(2, &b, &ah, 0, 8);
     let polls = polls_until_received(&b);

@@ -37,7 +37,7 @@ pub struct ibv_send_wr {
 pub union ibv_send_wr_target {
     pub ud: ibv_send_wr_ud,
     pub rdma: ibv_send_wr_rdma,
-    pub atomic: [u64; 4],
+    pub atomic: ibv_send_wr_atomic,
 }
 
 #[repr(C)]
@@ -52,6 +52,15 @@ pub struct ibv_send_wr_ud {
 #[derive(Clone, Copy)]
 pub struct ibv_send_wr_rdma {
     pub remote_addr: u64,
+    pub rkey: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_send_wr_atomic {
+    pub remote_addr: u64,
+    pub compare_add: u64,
+    pub swap: u64,
     pub rkey: u32,
 }
 

@@ -11,7 +11,7 @@ use super::Finding;
 /// Crate, and the crates of this workspace it may depend on; everything else is forbidden.
 const MAY_DEPEND: [(&str, &[&str]); 17] = [
     ("softefa-verbs", &["softefa", "verbs-abi"]),
-    ("softefa", &["srd"]),
+    ("softefa", &["rc", "srd"]),
     ("softefa-cli", &["softefa"]),
     ("fire", &["report", "softefa"]),
     ("netsim", &["published", "report", "srd"]),

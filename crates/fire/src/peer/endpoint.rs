@@ -21,7 +21,7 @@ pub(super) const RECEIVES: usize = 512;
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) ah: Arc<Ah>,
-    qpn: u16,
+    qpn: u32,
     memory: u64,
     rkey: u32,
 }
@@ -56,7 +56,12 @@ impl Endpoint {
         // The last slot belongs to guests.
         let total = (depth + 1) * own + RECEIVES * theirs + depth * own;
         let words: Box<[AtomicU64]> = (0..total).map(|_| AtomicU64::new(0)).collect();
-        let access = Access { local_write: true, remote_read: true, remote_write: true };
+        let access = Access {
+            local_write: true,
+            remote_read: true,
+            remote_write: true,
+            remote_atomic: false,
+        };
         let mr = pd.reg_mr(words.as_ptr() as usize as u64, total as u64 * 8, access)?;
         let qp = Qp::create(&pd, init(&cq))?;
         up(&qp)?;
@@ -130,9 +135,9 @@ impl Endpoint {
             op,
             data: SendData::Sges(&sge),
             signaled: true,
-            ah: &target.ah,
-            remote_qpn: target.qpn,
-            remote_qkey: QKEY,
+            fenced: false,
+            solicited: false,
+            target: Some(softefa::Target { ah: &target.ah, qpn: target.qpn, qkey: QKEY }),
             more: false,
         };
         qp.post_send(&wr).context("an operation cannot be posted")

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use softefa::{PostError, SendData, SendOp, SendWr};
+use softefa::{PostError, SendData, SendOp, SendWr, Target};
 
 use crate::errno::Errno;
 use crate::post::Sges;
+use crate::sys;
 
 /// Inline bytes of a work request at most, over all devices.
-const INLINE_MAX: usize = 64;
+const INLINE_MAX: usize = 512;
 
 /// What a session has collected. Keeps its memory from session to session.
 #[derive(Default)]
@@ -23,12 +24,12 @@ pub(crate) struct Batch {
 pub(crate) struct PendingWr {
     wr_id: u64,
     pub(super) op: SendOp,
-    signaled: bool,
+    flags: u32,
     /// Kept for the next work request in this place: a program that sends where it sent before costs no
     /// reference.
     ah: Option<Arc<softefa::Ah>>,
     has_target: bool,
-    qpn: u16,
+    qpn: u32,
     qkey: u32,
     pub(super) sges: Sges,
     /// So many bytes of `inline` are the payload, not `sges`.
@@ -43,12 +44,12 @@ impl Batch {
     }
 
     /// Begins a work request.
-    pub(super) fn begin(&mut self, wr_id: u64, op: SendOp, signaled: bool) {
+    pub(super) fn begin(&mut self, wr_id: u64, op: SendOp, flags: u32) {
         if self.len == self.wrs.len() {
             self.wrs.push(PendingWr::vacant());
         }
         let wr = &mut self.wrs[self.len];
-        (wr.wr_id, wr.op, wr.signaled) = (wr_id, op, signaled);
+        (wr.wr_id, wr.op, wr.flags) = (wr_id, op, flags);
         (wr.has_target, wr.inline_len) = (false, None);
         wr.sges.clear();
         self.len += 1;
@@ -79,17 +80,17 @@ impl Batch {
             return Err(errno);
         }
         // All or nothing: this thread's session keeps others from taking the room meanwhile.
-        let begun = self.begun();
+        let (begun, is_connected) = (self.begun(), qp.init().kind.is_connected());
         if begun.len() > qp.send_room() as usize {
             return Err(Errno::ENOMEM);
         }
         // Nothing may be posted before a mistake in what follows it.
         if begun.len() > 1 {
-            begun.iter().try_for_each(|wr| wr.hand(false, |wr| qp.check_send(wr)))?;
+            begun.iter().try_for_each(|wr| wr.hand(is_connected, false, |wr| qp.check_send(wr)))?;
         }
         let last = begun.len().saturating_sub(1);
         let mut wrs = begun.iter().enumerate();
-        wrs.try_for_each(|(index, wr)| wr.hand(index < last, |wr| qp.post_send(wr)))
+        wrs.try_for_each(|(index, wr)| wr.hand(is_connected, index < last, |wr| qp.post_send(wr)))
     }
 }
 
@@ -98,7 +99,7 @@ impl PendingWr {
         Self {
             wr_id: 0,
             op: SendOp::Send,
-            signaled: false,
+            flags: 0,
             ah: None,
             has_target: false,
             qpn: 0,
@@ -111,7 +112,7 @@ impl PendingWr {
 
     /// Says where it goes.
     #[inline]
-    pub(super) fn aim(&mut self, ah: &Arc<softefa::Ah>, qpn: u16, qkey: u32) {
+    pub(super) fn aim(&mut self, ah: &Arc<softefa::Ah>, qpn: u32, qkey: u32) {
         (self.has_target, self.qpn, self.qkey) = (true, qpn, qkey);
         if !self.ah.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, ah)) {
             self.ah = Some(Arc::clone(ah));
@@ -122,15 +123,22 @@ impl PendingWr {
     #[inline]
     fn hand(
         &self,
+        is_connected: bool,
         more: bool,
         take: impl FnOnce(&SendWr<'_>) -> Result<(), PostError>,
     ) -> Result<(), Errno> {
-        let ah = self.ah.as_ref().filter(|_| self.has_target).ok_or(Errno::EINVAL)?;
+        let target = match self.ah.as_ref().filter(|_| self.has_target) {
+            Some(ah) => Some(Target { ah, qpn: self.qpn, qkey: self.qkey }),
+            None if is_connected => None,
+            None => return Err(Errno::EINVAL),
+        };
         let is_message = matches!(self.op, SendOp::Send | SendOp::SendImm(_));
         let inline;
         let data = match (self.inline_len, self.sges.as_slice()) {
-            // The device takes exactly one local entry for RDMA.
-            (None, sges) if !is_message && sges.len() != 1 => return Err(Errno::EINVAL),
+            // An EFA takes exactly one local entry for RDMA.
+            (None, sges) if !is_message && !is_connected && sges.len() != 1 => {
+                return Err(Errno::EINVAL);
+            }
             (None, sges) => SendData::Sges(sges),
             (Some(len), _) => {
                 inline = [&self.inline[..len]];
@@ -141,10 +149,10 @@ impl PendingWr {
             wr_id: self.wr_id,
             op: self.op,
             data,
-            signaled: self.signaled,
-            ah,
-            remote_qpn: self.qpn,
-            remote_qkey: self.qkey,
+            signaled: self.flags & sys::IBV_SEND_SIGNALED != 0,
+            fenced: self.flags & sys::IBV_SEND_FENCE != 0,
+            solicited: self.flags & sys::IBV_SEND_SOLICITED != 0,
+            target,
             more,
         })?;
         Ok(())

@@ -1,9 +1,11 @@
 //! Which adapter a device plays, and which generation of it.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use super::ConfigError;
+use crate::gid::Gid;
 
 /// Kind of adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +23,26 @@ impl Adapter {
         match self {
             Self::Efa => "EFA",
             Self::Roce => "RoCE v2",
+        }
+    }
+}
+
+impl Adapter {
+    /// The identifier of such a device at `addr`.
+    #[must_use]
+    pub fn gid(self, addr: Ipv4Addr) -> Gid {
+        match self {
+            Self::Efa => Gid::from_addr(addr),
+            Self::Roce => Gid::mapped(addr),
+        }
+    }
+
+    /// The address of the device of this kind that has `gid`; `None` when none can have it.
+    #[must_use]
+    pub fn addr_of(self, gid: Gid) -> Option<Ipv4Addr> {
+        match self {
+            Self::Efa => gid.addr(),
+            Self::Roce => gid.mapped_addr(),
         }
     }
 }

@@ -88,6 +88,9 @@ counters! {
     RxSealStrangers "rx_seal_strangers" "Sealed datagrams of new senders beyond the most that are remembered. Also in `rx_drops`.";
     TxNotices "tx_notices" "Notices sent to those whose datagrams do not open.";
     RxNotices "rx_notices" "Notices received, believed or not.";
+    TxSequenceNaks "tx_sequence_naks" "Gaps in what a connection received that the peer was told of.";
+    RxSequenceNaks "rx_sequence_naks" "Gaps in what a connection sent that the peer told of.";
+    RxRnrNaks "rx_rnr_naks" "Messages of a connection that the peer turned away because no receive was posted.";
     RxRnr "rx_rnr" "Messages turned away because no receive was posted.";
     AckPkts "ack_pkts" "Acknowledgements sent in a datagram of their own.";
     ConnChallenged "conn_challenged" "Times a peer wanted proof of our address before it opened a connection.";

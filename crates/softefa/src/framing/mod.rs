@@ -4,6 +4,7 @@
 //! a datagram before it leaves, and whether one that came is as its sender made it.
 
 mod crc;
+mod packets;
 mod sealed;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -21,8 +22,10 @@ pub(crate) const RDMA_BLOCK_BYTES: usize = 24;
 pub(crate) enum Layout {
     /// SRD's and UD's, which tell their own length.
     Srd,
-    /// The same inside of envelopes, which tell it.
+    /// Those of any transport inside of envelopes, which tell it.
     Sealed,
+    /// RoCE's packets, of which only the network knows where they end.
+    Roce,
 }
 
 impl Layout {
@@ -33,8 +36,14 @@ impl Layout {
         let len = match self {
             Self::Srd => plain_len(train).or_else(|| sealed::first_len(train)),
             Self::Sealed => sealed::first_len(train).or_else(|| plain_len(train)),
+            Self::Roce => None,
         };
         len.map_or(train.len(), |len| len.min(train.len())).max(1)
+    }
+
+    /// The network must tell where the datagrams of a train end.
+    pub(crate) fn needs_segment(self) -> bool {
+        self == Self::Roce
     }
 
     /// Bytes of all headers of the datagram that begins with `head`, when its check covers only them and nothing
@@ -44,6 +53,7 @@ impl Layout {
         match self {
             Self::Srd => crc::covered_len(head),
             Self::Sealed => None,
+            Self::Roce => packets::headers_len(head),
         }
     }
 
@@ -52,6 +62,7 @@ impl Layout {
         match self {
             Self::Srd => crc::headers_len(datagram).unwrap_or(datagram.len()),
             Self::Sealed => sealed::headers_len(datagram),
+            Self::Roce => packets::headers_len(datagram).unwrap_or(datagram.len()),
         }
     }
 }
@@ -81,14 +92,23 @@ pub(crate) enum Framing {
     Headers,
     /// The check covers headers and payload.
     All,
+    /// Packets of RoCE: behind the payload come pad and ICRC.
+    Packets,
     /// Nothing can be read or altered without the key.
     Sealed(Box<Sealed>),
 }
 
 impl Framing {
+    /// Bytes of the longest trailer.
+    pub(crate) const TRAILER_MAX: usize = packets::TRAILER_MAX;
+
     /// How its datagrams are laid out.
     pub(crate) fn layout(&self) -> Layout {
-        if self.sealed().is_some() { Layout::Sealed } else { Layout::Srd }
+        match self {
+            Self::Sealed(_) => Layout::Sealed,
+            Self::Packets => Layout::Roce,
+            Self::Done | Self::Headers | Self::All => Layout::Srd,
+        }
     }
 
     /// What knows the key, if there is one.
@@ -107,7 +127,17 @@ impl Framing {
         matches!(self, Self::All | Self::Sealed(_))
     }
 
-    /// Bytes that it adds to a datagram.
+    /// Bytes behind a payload of `payload_len`, which are zero until the datagram is finished.
+    #[inline]
+    pub(crate) fn trailer_len(&self, payload_len: usize) -> usize {
+        match self {
+            Self::Packets => packets::trailer_len(payload_len),
+            Self::Sealed(sealed) if sealed.has_packets => packets::trailer_len(payload_len),
+            Self::Done | Self::Headers | Self::All | Self::Sealed(_) => 0,
+        }
+    }
+
+    /// Bytes that it adds to a datagram, less the trailer.
     pub(crate) fn overhead_bytes(&self) -> usize {
         if self.sealed().is_some() { OVERHEAD_BYTES } else { 0 }
     }
@@ -132,7 +162,7 @@ impl Framing {
     #[inline]
     pub(crate) fn finish_whole(&mut self, to: SocketAddrV4, bytes: &mut Vec<u8>, start: usize) {
         match self {
-            Self::Done | Self::Headers => {}
+            Self::Done | Self::Headers | Self::Packets => {}
             Self::All => crc::fill_in(&mut bytes[start..], true),
             Self::Sealed(sealed) => sealed.seal(to, bytes, start),
         }
@@ -142,7 +172,11 @@ impl Framing {
     /// one to be opened.
     #[inline]
     pub(crate) fn is_plain(&self, received: &[u8]) -> bool {
-        !matches!(self, Self::Sealed(_)) && crc::is_intact(received)
+        match self {
+            Self::Done | Self::Headers | Self::All => crc::is_intact(received),
+            Self::Packets => true,
+            Self::Sealed(_) => false,
+        }
     }
 
     /// Where the datagram is inside what came from `from` and is not plain; it is opened where it lies.
@@ -153,7 +187,7 @@ impl Framing {
     ) -> Result<Range<usize>, Unfit> {
         match self {
             Self::Sealed(sealed) => Ok(sealed.open(from, received)?),
-            Self::Done | Self::Headers | Self::All => Err(Unfit::Check),
+            Self::Done | Self::Headers | Self::All | Self::Packets => Err(Unfit::Check),
         }
     }
 }

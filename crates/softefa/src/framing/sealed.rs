@@ -18,13 +18,20 @@ pub(crate) struct Sealed {
     opener: Opener,
     /// Who could not open a datagram of ours, and the counter of it that was quoted first.
     doubts: HashMap<SocketAddrV4, u64>,
+    /// Inside are packets of RoCE.
+    pub(super) has_packets: bool,
 }
 
 impl Sealed {
     /// For the queue pair whose address and number are `local`, see [`Sealer::new`].
     pub(crate) fn new(key: &SealKey, local: SocketAddrV4, session: u64) -> Self {
         let (sealer, opener) = (Sealer::new(key, local, session), Opener::new(key, local));
-        Self { sealer, opener, doubts: HashMap::new() }
+        Self { sealer, opener, doubts: HashMap::new(), has_packets: false }
+    }
+
+    /// The same for packets of RoCE.
+    pub(crate) fn of_packets(self) -> Self {
+        Self { opener: self.opener.of_packets(), has_packets: true, ..self }
     }
 
     /// Seals the datagram for `to` that lies behind room for its envelope from `start` on to the

@@ -97,6 +97,19 @@ std::arch::global_asm!(
     "8:",
     "xor eax, eax",
     "ret",
+    // Compares 8 bytes at rdi with those at rsi and stores rdx when they are equal; else shows what was there.
+    ".globl softefa_guarded_swap",
+    ".hidden softefa_guarded_swap",
+    "softefa_guarded_swap:",
+    "mov rax, [rsi]",
+    "lock cmpxchg [rdi], rdx",
+    "jne 9f",
+    "xor eax, eax",
+    "ret",
+    "9:",
+    "mov [rsi], rax",
+    "mov eax, 2",
+    "ret",
     "softefa_guarded_copy_failed:",
     "mov eax, 1",
     "ret",
@@ -109,6 +122,9 @@ std::arch::global_asm!(
 unsafe extern "C" {
     /// Copies `len` bytes; 0 when it could.
     fn softefa_guarded_copy(to: *mut u8, from: *const u8, len: usize) -> usize;
+    /// Swaps when `expected` is there; 0 when it did, 1 when there is a hole, 2 when `expected` was changed to what is
+    /// there.
+    fn softefa_guarded_swap(at: *mut u64, expected: *mut u64, new: u64) -> usize;
     static softefa_guarded_copy_fault: u8;
     static softefa_guarded_copy_end: u8;
     static softefa_guarded_copy_short: u8;
@@ -125,6 +141,27 @@ pub(super) fn guarded(to: *mut u8, from: *const u8, len: usize) -> Result<(), Go
         0 => Ok(()),
         _ => Err(Gone),
     }
+}
+
+/// Stores `new` in 8 bytes of registered memory when they are `expected`, at once; else what is there.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn swap(at: *mut u64, expected: u64, new: u64) -> Result<Result<(), u64>, Gone> {
+    let mut found = expected;
+    // SAFETY: as in [`guarded`]; `found` is ours.
+    match unsafe { softefa_guarded_swap(at, &raw mut found, new) } {
+        0 => Ok(Ok(())),
+        1 => Err(Gone),
+        _ => Ok(Err(found)),
+    }
+}
+
+/// Stores `new` in 8 bytes of registered memory when they are `expected`, at once; else what is there.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn swap(at: *mut u64, expected: u64, new: u64) -> Result<Result<(), u64>, Gone> {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    // SAFETY: as in [`guarded`]; the caller has checked the alignment.
+    let word = unsafe { AtomicU64::from_ptr(at) };
+    Ok(word.compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst).map(|_| ()))
 }
 
 /// Copies `len` bytes between registered memory and memory of ours.

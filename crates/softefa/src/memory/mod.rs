@@ -42,6 +42,18 @@ pub(crate) fn copy_to(to: u64, from: u64, len: usize) -> Result<(), Gone> {
     copy::guarded(to as usize as *mut u8, from as usize as *const u8, len)
 }
 
+/// Replaces 8 bytes of registered memory at `addr`, a multiple of 8, by what `next` makes of them, at once as all
+/// other processors see it; what was there.
+pub(crate) fn update(addr: u64, next: impl Fn(u64) -> u64) -> Result<u64, Gone> {
+    let mut found = 0;
+    loop {
+        match copy::swap(addr as usize as *mut u64, found, next(found))? {
+            Ok(()) => return Ok(found),
+            Err(other) => found = other,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +66,23 @@ mod tests {
         assert_eq!(out, [&[1][..], &memory].concat());
     }
 
+    #[test]
+    fn words_are_updated_at_once() {
+        let word = std::sync::atomic::AtomicU64::new(0);
+        let addr = word.as_ptr() as usize as u64;
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        assert!(update(addr, |found| found + 3).is_ok());
+                    }
+                });
+            }
+        });
+        assert_eq!(update(addr, |_| 7), Ok(120_000));
+        assert_eq!(word.into_inner(), 7);
+    }
+
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn what_is_gone_is_said() {
@@ -62,6 +91,7 @@ mod tests {
         assert_eq!(copy_out(4096, 10, &mut out), Err(Gone));
         assert_eq!(out, [1]);
         assert_eq!(copy_in(4096, &[1, 2, 3]), Err(Gone));
+        assert_eq!(update(4096, |found| found), Err(Gone));
         // Bytes of the program itself cannot be written.
         let code = what_is_gone_is_said as fn() as usize as u64;
         assert_eq!(copy_in(code, &[0]), Err(Gone));

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::cq::Cq;
-use crate::qp_state::{QpKind, QpState};
+use crate::gid::Gid;
+use crate::mr::Access;
+use crate::qp_state::{Path, QpKind, QpState};
 
 /// What a queue pair is made of.
 #[derive(Debug, Clone)]
@@ -46,6 +48,11 @@ pub enum CreateQpError {
         /// The device's limit.
         max: u32,
     },
+    /// Another kind of device has such queue pairs.
+    #[error(
+        "the device has no {0:?} queue pairs; EFA devices have SRD and UD, RoCE devices RC, UC and UD"
+    )]
+    NoSuchKind(QpKind),
     /// The device, or this transport, has no unsolicited receiving of WRITEs.
     #[error("no unsolicited receiving of WRITEs on a {0:?} queue pair of this device")]
     NoUnsolicited(QpKind),
@@ -84,8 +91,34 @@ pub struct ModifyQp {
     pub qkey: Option<u32>,
     /// First sequence number of the send queue; kept, not used.
     pub sq_psn: Option<u32>,
-    /// Tries when the receiver is not ready: 0 to 6, 7 = for ever. SRD only.
+    /// Tries when the receiver is not ready: 0 to 6, 7 = for ever. SRD and RC.
     pub rnr_retry: Option<u8>,
+    /// What the peer may do. RC and UC, as the next four.
+    pub access: Option<Access>,
+    /// The way to the peer.
+    pub path: Option<Path>,
+    /// Payload bytes of a full packet: 256, 512, 1,024, 2,048 or 4,096, at most what the port has.
+    pub path_mtu_bytes: Option<u32>,
+    /// The peer's queue pair, 24 bits.
+    pub dest_qpn: Option<u32>,
+    /// Number of the peer's first packet; 24 bits count.
+    pub rq_psn: Option<u32>,
+    /// READs and atomics that may be unanswered, 0 to 128. RC, as the next four.
+    pub max_rd_atomic: Option<u8>,
+    /// The same of the peer, 0 to 128.
+    pub max_dest_rd_atomic: Option<u8>,
+    /// Code of the time that the peer waits when no receive is posted, 0 to 31.
+    pub min_rnr_timer: Option<u8>,
+    /// Code of the acknowledgement timeout, 0 to 31: 4.096 us times two to the power of it; 0 for none.
+    pub timeout: Option<u8>,
+    /// Timeouts and sequence errors without progress that are borne, 0 to 7.
+    pub retry_cnt: Option<u8>,
+    /// Another way to the peer, which is not used.
+    pub alt_path: Option<()>,
+    /// State of migration to that, which is not done.
+    pub mig_state: Option<()>,
+    /// Whether to tell when the send queue is drained.
+    pub sqd_notify: Option<bool>,
 }
 
 /// Why a change was refused; the queue pair is as it was.
@@ -120,6 +153,12 @@ pub enum ModifyError {
         /// As asked.
         value: u32,
     },
+    /// The path does not lead to a device of the same kind.
+    #[error("{0:?} is not the GID of a RoCE v2 device on IPv4")]
+    ForeignGid(Gid),
+    /// RoCE routes by GIDs; programs written for InfiniBand forget them.
+    #[error("the address vector has no global routing header; set is_global and the peer's GID")]
+    NotGlobal,
     /// The queue pair is destroyed.
     #[error("the queue pair is destroyed")]
     Destroyed,
@@ -135,6 +174,9 @@ pub enum PostError {
     /// As many work requests are outstanding as the queue holds; poll its completion queue.
     #[error("the queue is full; poll its completion queue first")]
     Full,
+    /// A datagram needs the number of a queue pair that its device can have, and an address handle.
+    #[error("no address handle, or a queue pair number that no peer has; a datagram needs both")]
+    NoTarget,
     /// More entries than the queue takes.
     #[error("{0} scatter-gather entries are more than the queue takes")]
     TooManySges(usize),

@@ -1,6 +1,7 @@
 //! Queue pairs: creation, changes of state, posting. The turn itself is in `shell`.
 
 mod attr;
+mod connection;
 mod drain;
 mod driven;
 mod end;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::completion::Unpolled;
+use crate::config::Adapter;
 use crate::counters::Counter;
 use crate::device::Device;
 use crate::generation::Generation;
@@ -27,6 +29,7 @@ use crate::service;
 use crate::shell::{Shell, ShellInit};
 use crate::side::{self, SideInit};
 use crate::sq;
+use crate::status::Status;
 use crate::wire::Port;
 
 pub use attr::{CreateQpError, ModifyError, ModifyQp, PostError, QpInit};
@@ -37,7 +40,8 @@ pub(crate) use driven::Driven;
 pub struct Qp {
     pd: Arc<Pd>,
     init: QpInit,
-    qpn: u16,
+    qpn: u32,
+    port: u16,
     driven: Arc<Driven>,
     unpolled: Arc<Unpolled>,
     send_owner: u16,
@@ -71,7 +75,7 @@ impl Qp {
         let session = pd.device().sealing.session().map_err(CreateQpError::Random)?;
         let max = pd.device().attr().max_qp;
         let port = pd.device().open_port().ok_or(CreateQpError::TooMany { max })?;
-        let Port { qpn, wire, tap, paths, receive_fd, receive_buffer_bytes } =
+        let Port { qpn, port, wire, tap, paths, receive_fd, receive_buffer_bytes } =
             port.map_err(CreateQpError::Socket)?;
         let unpolled = Arc::new(Unpolled::default());
         let send_owner = init.send_cq.register(&unpolled);
@@ -79,6 +83,7 @@ impl Qp {
         let shell = Shell::new(ShellInit {
             pd,
             qpn,
+            port,
             wire,
             tap,
             session,
@@ -97,6 +102,7 @@ impl Qp {
         let qp = Arc::new(Self {
             pd: Arc::clone(pd),
             qpn,
+            port,
             driven: Arc::new(Driven::new(side, receive_fd)),
             unpolled,
             send_owner,
@@ -119,10 +125,16 @@ impl Qp {
         Ok(qp)
     }
 
-    /// Its number, which is its UDP port.
+    /// Its number: the UDP port of its socket on an EFA, `port << 8 | slot` on a RoCE device.
     #[must_use]
-    pub fn qpn(&self) -> u16 {
+    pub fn qpn(&self) -> u32 {
         self.qpn
+    }
+
+    /// The UDP port of its socket.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Its protection domain.
@@ -163,11 +175,11 @@ impl Qp {
         let shell = side.shell_mut();
         let from = shell.attrs.state;
         let to = change.state.unwrap_or(from);
-        state::check(self.init.kind, from, to, change)?;
-        let attrs = &mut shell.attrs;
-        attrs.state = to;
-        attrs.sq_psn = change.sq_psn.unwrap_or(attrs.sq_psn);
-        attrs.rnr_retry = change.rnr_retry.unwrap_or(attrs.rnr_retry);
+        let device = self.pd.device();
+        state::check(device.adapter(), self.init.kind, from, to, change)?;
+        change.check_path(device)?;
+        change.apply(&mut shell.attrs);
+        shell.attrs.state = to;
         if from != to {
             shell.trace_state(from, Some(to));
         }
@@ -183,7 +195,8 @@ impl Qp {
                 self.init.recv_cq.purge(self.recv_owner);
                 self.unpolled.clear();
             }
-            _ => {}
+            QpState::Reset | QpState::Error => {}
+            _ => side.changed(host::now(), from, to),
         }
         side.publish();
         Ok(())
@@ -202,7 +215,7 @@ impl Qp {
             return Err(PostError::Gone);
         }
         let mut side = self.lock();
-        check_state(side.shell().attrs.state)?;
+        self.check_state(side.shell().attrs.state)?;
         let used = self.unpolled.sends.load(Ordering::Acquire);
         if used >= self.init.sq_depth {
             return Err(PostError::Full);
@@ -239,7 +252,7 @@ impl Qp {
         if self.is_gone() {
             return Err(PostError::Gone);
         }
-        check_state(self.query().state)
+        self.check_state(self.query().state)
     }
 
     /// Sends that can be posted now; more become possible as completions are polled.
@@ -264,8 +277,15 @@ impl Qp {
         }
         let mut side = self.lock();
         let shell = side.shell_mut();
-        if matches!(shell.attrs.state, QpState::Reset | QpState::Error) {
-            return Err(PostError::State(shell.attrs.state));
+        let is_roce = self.pd.device().adapter() == Adapter::Roce;
+        match shell.attrs.state {
+            QpState::Error if is_roce => {
+                shell.fail_recv(&RecvWqe::new(wr_id, sges), Status::Flushed);
+                side.publish();
+                return Ok(());
+            }
+            state @ (QpState::Reset | QpState::Error) => return Err(PostError::State(state)),
+            _ => {}
         }
         if shell.rq.push(RecvWqe::new(wr_id, sges)) { Ok(()) } else { Err(PostError::Full) }
     }
@@ -282,11 +302,26 @@ impl Qp {
         is_broken
     }
 
+    /// Whether sends are taken; those of a RoCE device also when they can only end as flushed.
+    fn check_state(&self, state: QpState) -> Result<(), PostError> {
+        let is_roce = self.pd.device().adapter() == Adapter::Roce;
+        match state {
+            QpState::ReadyToSend | QpState::SendQueueDrained => Ok(()),
+            QpState::Error | QpState::SendQueueError if is_roce => Ok(()),
+            _ => Err(PostError::State(state)),
+        }
+    }
+
     /// Checks what does not change between two calls; whether a success completes.
     fn check_shape(&self, wr: &SendWr<'_>) -> Result<bool, PostError> {
         let signaled = wr.signaled || self.init.sq_sig_all;
         if !signaled && self.pd.device().is_strict {
             return Err(PostError::Unsignaled);
+        }
+        let numbering = self.pd.device().numbering();
+        let needs_target = !self.init.kind.is_connected();
+        if needs_target && !wr.target.is_some_and(|to| numbering.allows(to.qpn)) {
+            return Err(PostError::NoTarget);
         }
         match wr.data {
             SendData::Sges(sges) => {
@@ -305,14 +340,6 @@ impl Qp {
     }
 }
 
-/// Whether sends are taken.
-fn check_state(state: QpState) -> Result<(), PostError> {
-    match state {
-        QpState::ReadyToSend | QpState::SendQueueDrained => Ok(()),
-        _ => Err(PostError::State(state)),
-    }
-}
-
 fn check_limits(device: &Device, init: &QpInit) -> Result<(), CreateQpError> {
     let attr = device.attr();
     for (what, value, max) in [
@@ -325,6 +352,13 @@ fn check_limits(device: &Device, init: &QpInit) -> Result<(), CreateQpError> {
         if value > max {
             return Err(CreateQpError::BeyondLimit { what, value, max });
         }
+    }
+    let has = match attr.profile.adapter() {
+        Adapter::Efa => !init.kind.is_connected(),
+        Adapter::Roce => init.kind != QpKind::Srd,
+    };
+    if !has {
+        return Err(CreateQpError::NoSuchKind(init.kind));
     }
     let can = attr.caps.unsolicited_write_recv && init.kind == QpKind::Srd;
     if init.unsolicited_write_recv && !can {

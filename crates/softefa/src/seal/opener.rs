@@ -71,6 +71,8 @@ pub struct Opener {
     heard: HashSet<SocketAddrV4>,
     heard_hosts: HashSet<Ipv4Addr>,
     senders_ever_max: usize,
+    /// See [`Opener::of_packets`].
+    has_packets: bool,
 }
 
 impl Opener {
@@ -89,7 +91,14 @@ impl Opener {
             heard: HashSet::new(),
             heard_hosts: HashSet::new(),
             senders_ever_max: ever_max,
+            has_packets: false,
         }
+    }
+
+    /// Inside are packets of RoCE, which do not name their sender.
+    #[must_use]
+    pub fn of_packets(self) -> Self {
+        Self { has_packets: true, ..self }
     }
 
     /// Verifies and decrypts, where it lies, a datagram that came from `from`; where in it the inner
@@ -114,6 +123,9 @@ impl Opener {
             Some(receiving) => receiving.open(&envelope, datagram)?,
             None => self.open_first(sender, &envelope, datagram)?,
         };
+        if self.has_packets {
+            return Ok(inner);
+        }
         let qpns = (envelope.src_qpn, envelope.dst_qpn);
         let is_one = envelope::qpns(&datagram[inner.clone()]) == Some(qpns);
         is_one.then_some(inner).ok_or(Refusal::Contradiction)

@@ -10,7 +10,7 @@ use crate::device::Device;
 use crate::wire::{Batch, Run, Sent, Wire};
 use crate::{
     Access, Ah, Completion, Config, Cq, CreateQpError, DeviceSpec, ModifyQp, Pd, PostError, Qp,
-    QpInit, QpKind, QpState, Remote, SendData, SendOp, SendWr, Sge, Status,
+    QpInit, QpKind, QpState, Remote, SendData, SendOp, SendWr, Sge, Status, Target,
 };
 
 const QKEY: u32 = 7;
@@ -99,9 +99,9 @@ pub(super) fn post(
         op,
         data,
         signaled: true,
-        ah,
-        remote_qpn: to.qpn(),
-        remote_qkey: QKEY,
+        fenced: false,
+        solicited: false,
+        target: Some(Target { ah, qpn: to.qpn(), qkey: QKEY }),
         more: false,
     })
 }
@@ -161,7 +161,7 @@ fn a_panic_ends_the_queue_pairs_of_the_device_and_nothing_else() {
     assert!(!cq.is_in_use() && !sibling_cq.is_in_use());
     // What is destroyed gives its port back, dead or not.
     within_a_while("the port of the dead is still taken", || {
-        UdpSocket::bind((Ipv4Addr::LOCALHOST, broken.qpn())).ok()
+        UdpSocket::bind((Ipv4Addr::LOCALHOST, broken.port())).ok()
     });
 }
 
@@ -231,7 +231,7 @@ fn a_panic_while_draining_gives_everything_back() {
     let _ = catch_unwind(AssertUnwindSafe(|| broken.destroy()));
     assert!(!cq.is_in_use(), "still attached");
     within_a_while("the port of the dead is still taken", || {
-        UdpSocket::bind((Ipv4Addr::LOCALHOST, broken.qpn())).ok()
+        UdpSocket::bind((Ipv4Addr::LOCALHOST, broken.port())).ok()
     });
     within_a_while("the device is not dead", || {
         (deaf.query().state == QpState::Error).then_some(())
@@ -250,8 +250,8 @@ fn a_panic_ends_lingering() {
     let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     within_a_while("its port is still taken", || {
         // Something arrives: a turn is due.
-        let _ = stranger.send_to(b"?", (Ipv4Addr::LOCALHOST, qp.qpn()));
-        UdpSocket::bind((Ipv4Addr::LOCALHOST, qp.qpn())).ok()
+        let _ = stranger.send_to(b"?", (Ipv4Addr::LOCALHOST, qp.port()));
+        UdpSocket::bind((Ipv4Addr::LOCALHOST, qp.port())).ok()
     });
 }
 

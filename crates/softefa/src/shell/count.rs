@@ -42,7 +42,12 @@ impl Shell {
     /// A work request ended with an error.
     pub(super) fn count_failed(&self, op: SendOp) {
         match op {
-            SendOp::Send | SendOp::SendImm(_) => {}
+            SendOp::Send
+            | SendOp::SendImm(_)
+            | SendOp::SendInvalidate(_)
+            | SendOp::CompareSwap { .. }
+            | SendOp::FetchAdd { .. }
+            | SendOp::LocalInvalidate(_) => {}
             SendOp::Read(_) => self.device.counters.add(Counter::RdmaReadWrErr, 1),
             SendOp::Write(_) | SendOp::WriteImm(..) => {
                 self.device.counters.add(Counter::RdmaWriteWrErr, 1);

@@ -23,7 +23,7 @@ use srd::Instant;
 
 use crate::AHN_UNKNOWN;
 use crate::completion::{Completion, Unpolled};
-use crate::config::Integrity;
+use crate::config::{Adapter, Integrity};
 use crate::device::Device;
 use crate::fault::{Dice, Refusals, stream_of};
 use crate::framing::{Framing, Layout, RDMA_BLOCK_BYTES, Sealed};
@@ -50,7 +50,9 @@ pub(crate) struct Shell {
     pub(crate) attrs: QpQuery,
     pub(crate) device: Arc<Device>,
     pub(crate) pd: PdId,
-    pub(crate) qpn: u16,
+    /// Its number, and the UDP port of its socket.
+    pub(crate) qpn: u32,
+    pub(crate) port: u16,
     pub(crate) sq: SendQueue,
     pub(crate) rq: RecvQueue,
     /// Regions that sends read, receives write, and peers name, as looked up last.
@@ -89,7 +91,8 @@ pub(crate) struct Shell {
 /// What a shell is made of.
 pub(crate) struct ShellInit<'a> {
     pub(crate) pd: &'a Pd,
-    pub(crate) qpn: u16,
+    pub(crate) qpn: u32,
+    pub(crate) port: u16,
     pub(crate) wire: Box<dyn Wire>,
     pub(crate) tap: Tap,
     /// Of its keys, if there is one.
@@ -119,18 +122,20 @@ struct LastAhn {
 
 impl Shell {
     pub(crate) fn new(init: ShellInit<'_>) -> Self {
-        let ShellInit { pd, qpn, wire, tap, unpolled, owners: [send_owner, recv_owner], .. } = init;
+        let ShellInit { pd, qpn, port, wire, tap, unpolled, .. } = init;
+        let [send_owner, recv_owner] = init.owners;
         let (device, pd) = (pd.device(), pd.id());
         let stream = stream_of(device.streams.fetch_add(1, Ordering::Relaxed));
         let unspecified = Ipv4Addr::UNSPECIFIED;
-        let framing = framing(device, qpn, init.session);
+        let framing = framing(device, port, init.session);
         let cache = || MrCache::new(Arc::clone(&device.mrs), pd);
         Self {
             attrs: QpQuery { rnr_retry: 7, ..QpQuery::default() },
             device: Arc::clone(device),
             pd,
             qpn,
-            sq: SendQueue::new(init.sq_depth, device.local_key.is_some()),
+            port,
+            sq: SendQueue::new(init.sq_depth, device.local_key.is_some(), device.numbering()),
             rq: RecvQueue::new(init.rq_depth),
             send_mrs: cache(),
             recv_mrs: cache(),
@@ -138,7 +143,7 @@ impl Shell {
             wire: with_faults(device, (wire, tap), framing.layout(), stream),
             is_wire_asleep: false,
             refusals: Refusals::new(&device.faults, stream),
-            batch: Batch::new(&framing, HEADERS_MAX, device.attr().max_msg_bytes as usize),
+            batch: Batch::new(&framing, HEADERS_MAX, device.attr().packet_max_bytes() as usize),
             framing,
             notices: Vec::new(),
             unreadable: None,
@@ -214,10 +219,16 @@ impl Shell {
     }
 }
 
-fn framing(device: &Device, qpn: u16, session: u64) -> Framing {
+fn framing(device: &Device, port: u16, session: u64) -> Framing {
+    let is_roce = device.adapter() == Adapter::Roce;
     if let Some(key) = device.sealing.key() {
-        let local = SocketAddrV4::new(device.addr(), qpn);
-        return Framing::Sealed(Box::new(Sealed::new(key, local, session)));
+        let local = SocketAddrV4::new(device.addr(), port);
+        let sealed = Sealed::new(key, local, session);
+        let sealed = if is_roce { sealed.of_packets() } else { sealed };
+        return Framing::Sealed(Box::new(sealed));
+    }
+    if is_roce {
+        return Framing::Packets;
     }
     match device.integrity {
         Integrity::Headers => Framing::Headers,

@@ -8,7 +8,7 @@ use srd::Instant;
 use super::unfit::turn_away;
 use super::{Shell, Side};
 use crate::AHN_UNKNOWN;
-use crate::completion::{Completion, CompletionOp};
+use crate::completion::{Completion, CompletionOp, Sender};
 use crate::counters::Counter;
 use crate::datagram::Datagram;
 use crate::rq::RecvWqe;
@@ -164,7 +164,7 @@ impl Shell {
         if self.is_not_ready_on_purpose() {
             return None;
         }
-        while let Some(wqe) = self.rq.front().copied() {
+        while let Some(wqe) = self.rq.front().cloned() {
             if wqe.is_writable(&mut self.recv_mrs) {
                 return Some(wqe);
             }
@@ -187,7 +187,7 @@ impl Shell {
     pub(crate) fn complete_recv(
         &mut self,
         wr_id: u64,
-        src: SocketAddrV4,
+        src: Sender,
         byte_len: usize,
         imm: Option<u32>,
         has_grh: bool,
@@ -197,11 +197,12 @@ impl Shell {
             status: Status::Ok,
             op: CompletionOp::Recv,
             qpn: self.qpn,
-            src_qpn: src.port(),
-            ahn: self.ahn_of(*src.ip()),
-            src_addr: *src.ip(),
+            src_qpn: src.qpn,
+            ahn: self.ahn_of(src.addr),
+            src_addr: src.addr,
             byte_len: u32::try_from(byte_len).unwrap_or(u32::MAX),
             imm,
+            invalidated: None,
             has_grh,
             owner: self.recv_owner,
         };
@@ -210,7 +211,7 @@ impl Shell {
 
     /// Completes a receive that nothing was put into.
     pub(crate) fn fail_recv(&mut self, wqe: &RecvWqe, status: Status) {
-        let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let nowhere = Sender { addr: Ipv4Addr::UNSPECIFIED, qpn: 0 };
         self.complete_recv(wqe.wr_id, nowhere, 0, None, false);
         if let Some(completion) = self.recvs_done.last_mut() {
             completion.status = status;

@@ -8,6 +8,7 @@ use srd::Instant;
 use super::Shell;
 use crate::AHN_UNKNOWN;
 use crate::completion::{Completion, CompletionOp};
+use crate::config::Adapter;
 use crate::counters::Counter;
 use crate::memory::{Gone, Piece};
 use crate::request::{SendData, SendOp, SendWr};
@@ -32,13 +33,16 @@ impl Shell {
         len: u32,
         has_rdma: bool,
     ) -> Option<Status> {
-        if self.refusals.is_internal_error() {
-            self.device.counters.add(Counter::FaultInternal, 1);
+        if self.has_internal_error() {
             return Some(Status::LocalQpInternalError);
         }
         let attr = self.device.attr();
         let (possible, max_bytes) = match wr.op {
             SendOp::Send | SendOp::SendImm(_) => (true, attr.max_msg_bytes),
+            SendOp::SendInvalidate(_)
+            | SendOp::CompareSwap { .. }
+            | SendOp::FetchAdd { .. }
+            | SendOp::LocalInvalidate(_) => (false, 0),
             SendOp::Read(_) => (attr.caps.rdma_read && has_rdma, attr.max_rdma_bytes),
             SendOp::Write(_) | SendOp::WriteImm(..) => {
                 (attr.caps.rdma_write && has_rdma, attr.max_rdma_bytes)
@@ -47,7 +51,7 @@ impl Shell {
         if !possible {
             return Some(Status::LocalUnsupportedOp);
         }
-        if !wr.ah.serves(self.pd) {
+        if !wr.target.is_some_and(|to| to.ah.serves(self.pd)) {
             return Some(Status::LocalInvalidAh);
         }
         if len > max_bytes {
@@ -64,8 +68,17 @@ impl Shell {
         (!allowed).then_some(Status::LocalInvalidLkey)
     }
 
+    /// A fault wants this send to fail.
+    pub(crate) fn has_internal_error(&mut self) -> bool {
+        let hit = self.refusals.is_internal_error();
+        if hit {
+            self.device.counters.add(Counter::FaultInternal, 1);
+        }
+        hit
+    }
+
     /// Keeps a send until its end; `None` when the queue is full.
-    pub(super) fn insert(&mut self, wr: &SendWr<'_>, signaled: bool, len: u32) -> Option<u32> {
+    pub(crate) fn insert(&mut self, wr: &SendWr<'_>, signaled: bool, len: u32) -> Option<u32> {
         let index = self.sq.insert(wr, signaled, len)?;
         self.unsent_messages += 1;
         self.unsent_bytes = self.unsent_bytes.saturating_add(len);
@@ -117,6 +130,19 @@ impl Shell {
         self.batch.push(&mut self.framing, to, via, header, self.sq.payload(index))
     }
 
+    /// As [`Shell::push_slot`], with a part of it.
+    #[inline]
+    pub(crate) fn push_part(
+        &mut self,
+        to: SocketAddrV4,
+        via: Via,
+        header: &[u8],
+        index: u32,
+        (offset, len): (u32, u32),
+    ) -> Result<usize, Gone> {
+        self.batch.push(&mut self.framing, to, via, header, self.sq.part(index, offset, len))
+    }
+
     /// The batch, to look at.
     #[inline]
     pub(crate) fn batch(&self) -> &Batch {
@@ -153,8 +179,8 @@ impl Shell {
     }
 
     #[inline]
-    pub(super) fn complete_send(&mut self, ended: Ended, status: Status) {
-        let Ended { wr_id, op, signaled, .. } = ended;
+    pub(crate) fn complete_send(&mut self, ended: Ended, status: Status) {
+        let Ended { wr_id, op, len, signaled, .. } = ended;
         if status != Status::Ok {
             self.count_failed(op);
         }
@@ -162,24 +188,42 @@ impl Shell {
             self.unpolled.sends.fetch_sub(1, Ordering::AcqRel);
             return;
         }
-        let is_write = matches!(op, SendOp::Write(_) | SendOp::WriteImm(..));
+        let (op, byte_len) = self.completion_of(op, len, status);
         self.sends_done.push(Completion {
             wr_id,
             status,
-            op: if is_write { CompletionOp::Write } else { CompletionOp::Send },
+            op,
             qpn: self.qpn,
             src_qpn: 0,
             ahn: AHN_UNKNOWN,
             src_addr: Ipv4Addr::UNSPECIFIED,
-            byte_len: 0,
+            byte_len,
             imm: None,
+            invalidated: None,
             has_grh: false,
             owner: self.send_owner,
         });
     }
 
+    /// What its completion says that a work request did, and how many bytes it brought.
+    #[inline]
+    fn completion_of(&self, op: SendOp, len: u32, status: Status) -> (CompletionOp, u32) {
+        let brought = if status == Status::Ok { len } else { 0 };
+        match op {
+            SendOp::Write(_) | SendOp::WriteImm(..) => (CompletionOp::Write, 0),
+            SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_) => {
+                (CompletionOp::Send, 0)
+            }
+            SendOp::Read(_) if self.device.adapter() == Adapter::Efa => (CompletionOp::Send, 0),
+            SendOp::Read(_) => (CompletionOp::Read, brought),
+            SendOp::CompareSwap { .. } => (CompletionOp::CompareSwap, brought),
+            SendOp::FetchAdd { .. } => (CompletionOp::FetchAdd, brought),
+            SendOp::LocalInvalidate(_) => (CompletionOp::LocalInvalidate, 0),
+        }
+    }
+
     /// Completes everything posted, sends with `status`, receives as flushed.
-    pub(super) fn end_all(&mut self, status: Status) {
+    pub(crate) fn end_all(&mut self, status: Status) {
         for ended in self.sq.drain() {
             self.complete_send(ended, status);
         }
@@ -189,7 +233,7 @@ impl Shell {
     }
 
     /// Forgets everything posted and everything completed.
-    pub(super) fn forget_all(&mut self) {
+    pub(crate) fn forget_all(&mut self) {
         self.sq.drain();
         while self.rq.pop().is_some() {}
         self.sends_done.clear();

@@ -22,6 +22,10 @@ pub(crate) trait Side: Send {
 
     fn shell_mut(&mut self) -> &mut Shell;
 
+    /// The program has changed attributes, and the state from `from` to `to`; they are in the shell. Neither error nor
+    /// reset: these have calls of their own.
+    fn changed(&mut self, _now: Instant, _from: QpState, _to: QpState) {}
+
     /// From now on only messages with this queue key are taken.
     fn set_qkey(&mut self, qkey: u32);
 
@@ -102,7 +106,7 @@ pub(crate) trait Side: Send {
         }
         if let Some(status) = shell.check_send(wr, len, has_rdma) {
             let (wr_id, op) = (wr.wr_id, wr.op);
-            let ended = Ended { wr_id, op, signaled, fault: None, is_gone: false };
+            let ended = Ended { wr_id, op, len, signaled, fault: None, is_gone: false };
             shell.complete_send(ended, status);
             return true;
         }

@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use super::Shell;
-use crate::completion::{Completion, CompletionOp};
+use crate::completion::{Completion, CompletionOp, Sender};
 use crate::qp_state::QpState;
 use crate::request::{SendOp, SendWr};
 use crate::trace::TraceEvent;
@@ -24,6 +24,16 @@ impl Shell {
         peer: Option<SocketAddrV4>,
         rest: fmt::Arguments<'_>,
     ) {
+        self.say_of(event, peer.map(Sender::from), rest);
+    }
+
+    /// As [`Shell::say`], of a peer whose number is not its port.
+    pub(crate) fn say_of(
+        &mut self,
+        event: TraceEvent,
+        peer: Option<Sender>,
+        rest: fmt::Arguments<'_>,
+    ) {
         if let Some(trace) = &mut self.trace {
             trace.write(event, peer, rest);
         }
@@ -31,9 +41,15 @@ impl Shell {
 
     #[cold]
     pub(super) fn trace_post(&mut self, len: u32, wr: &SendWr<'_>) {
-        let peer = SocketAddrV4::new(wr.ah.addr(), wr.remote_qpn);
+        let peer = wr.target.map(|to| Sender { addr: to.ah.addr(), qpn: to.qpn });
+        self.trace_post_to(peer, len, wr);
+    }
+
+    /// A work request to `peer` was posted.
+    #[cold]
+    pub(crate) fn trace_post_to(&mut self, peer: Option<Sender>, len: u32, wr: &SendWr<'_>) {
         let (op, wr_id) = (name_of_wr(wr.op), wr.wr_id);
-        self.say(TraceEvent::Post, Some(peer), format_args!("op={op} len={len} wr_id={wr_id:#x}"));
+        self.say_of(TraceEvent::Post, peer, format_args!("op={op} len={len} wr_id={wr_id:#x}"));
     }
 
     /// A datagram from `from` was not used; port 0 when its queue pair is not known.
@@ -49,9 +65,9 @@ impl Shell {
             self.sends_done.iter().chain(&self.recvs_done).copied().collect();
         for Completion { wr_id, status, op, src_qpn, src_addr, byte_len, .. } in done {
             let is_from_peer = !op.is_send_queue() && src_addr != Ipv4Addr::UNSPECIFIED;
-            let peer = is_from_peer.then(|| SocketAddrV4::new(src_addr, src_qpn));
+            let peer = is_from_peer.then_some(Sender { addr: src_addr, qpn: src_qpn });
             let (op, code) = (name_of_completion(op), status.code());
-            self.say(
+            self.say_of(
                 TraceEvent::Completion,
                 peer,
                 format_args!("op={op} status={code}:{status:?} len={byte_len} wr_id={wr_id:#x}"),
@@ -76,6 +92,10 @@ fn name_of_wr(op: SendOp) -> &'static str {
         SendOp::Read(_) => "READ",
         SendOp::Write(_) => "WRITE",
         SendOp::WriteImm(..) => "WRITE_IMM",
+        SendOp::SendInvalidate(_) => "SEND_INV",
+        SendOp::CompareSwap { .. } => "COMPARE_SWAP",
+        SendOp::FetchAdd { .. } => "FETCH_ADD",
+        SendOp::LocalInvalidate(_) => "LOCAL_INV",
     }
 }
 
@@ -83,6 +103,10 @@ fn name_of_completion(op: CompletionOp) -> &'static str {
     match op {
         CompletionOp::Send => "SEND",
         CompletionOp::Write => "WRITE",
+        CompletionOp::Read => "READ",
+        CompletionOp::CompareSwap => "COMPARE_SWAP",
+        CompletionOp::FetchAdd => "FETCH_ADD",
+        CompletionOp::LocalInvalidate => "LOCAL_INV",
         CompletionOp::Recv => "RECV",
         CompletionOp::RecvWrite => "RECV_WRITE",
         CompletionOp::UnsolicitedWrite => "UNSOLICITED_WRITE",

@@ -68,7 +68,7 @@ impl Shell {
         let Some(notice) = Notice::about(datagram) else { return };
         let to = SocketAddrV4::new(from, notice.dst_qpn());
         // Nobody else is told anything by way of us.
-        if to.port() < QPN_FIRST || notice.src_qpn() != self.qpn {
+        if to.port() < QPN_FIRST || notice.src_qpn() != self.port {
             return;
         }
         if self.notices.len() < NOTICES_MAX && self.device.sealing.may_notify(now) {

@@ -1,10 +1,13 @@
 //! The transports of a queue pair.
 
+mod rc;
+mod roce_ud;
 mod srd;
 mod ud;
 
 use std::sync::Arc;
 
+use crate::config::Adapter;
 use crate::qp_state::QpKind;
 use crate::request::SendOp;
 use crate::shell::{Shell, Side};
@@ -25,11 +28,13 @@ pub(crate) struct SideInit {
     pub(crate) receive_buffer_bytes: usize,
 }
 
-/// The transport that `init` asks for, around `shell`.
+/// The transport that `init` asks for, which the device has, around `shell`.
 pub(crate) fn new(shell: Shell, paths: Arc<PathSockets>, init: SideInit) -> Box<dyn Side> {
-    match init.kind {
-        QpKind::Srd => Box::new(srd::SrdSide::new(shell, paths, init)),
-        QpKind::Ud => Box::new(ud::UdSide::new(shell, paths.paths())),
+    match (shell.device.adapter(), init.kind) {
+        (Adapter::Roce, QpKind::Ud) => Box::new(roce_ud::RoceUdSide::new(shell, paths.paths())),
+        (_, QpKind::Ud) => Box::new(ud::UdSide::new(shell, paths.paths())),
+        (_, QpKind::Srd) => Box::new(srd::SrdSide::new(shell, paths, init)),
+        (_, QpKind::Rc | QpKind::Uc) => Box::new(rc::RcSide::new(shell, paths, init.kind)),
     }
 }
 
@@ -37,6 +42,7 @@ pub(crate) fn new(shell: Shell, paths: Arc<PathSockets>, init: SideInit) -> Box<
 fn imm_of(op: SendOp) -> (u8, u32) {
     match op {
         SendOp::SendImm(imm) | SendOp::WriteImm(_, imm) => (FLAG_IMM, imm),
-        SendOp::Send | SendOp::Read(_) | SendOp::Write(_) => (0, 0),
+        // Those of a RoCE device do not come here.
+        _ => (0, 0),
     }
 }

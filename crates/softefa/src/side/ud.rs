@@ -42,10 +42,10 @@ impl UdSide {
             return;
         }
         let (flags, imm) = imm_of(slot.op);
-        let path = PathId(self.shell.qpn % self.paths);
+        let path = PathId(self.shell.port % self.paths);
         let repr = UdRepr {
             path,
-            src_qpn: self.shell.qpn,
+            src_qpn: self.shell.port,
             dst_qpn: to.port(),
             qkey: slot.qkey,
             imm,
@@ -71,7 +71,7 @@ impl UdSide {
         let up = !matches!(self.shell.attrs.state, QpState::Reset | QpState::Init | QpState::Error);
         let repr = UdRepr::parse(datagram.head, datagram.len()).ok()?;
         if !up
-            || repr.dst_qpn != self.shell.qpn
+            || repr.dst_qpn != self.shell.port
             || repr.qkey != self.shell.attrs.qkey
             || repr.op != OP_SEND
         {
@@ -94,7 +94,7 @@ impl UdSide {
         }
         let imm = (repr.flags & FLAG_IMM != 0).then_some(repr.imm);
         let src = SocketAddrV4::new(from, repr.src_qpn);
-        self.shell.complete_recv(wqe.wr_id, src, len, imm, true);
+        self.shell.complete_recv(wqe.wr_id, src.into(), len, imm, true);
         Some(())
     }
 

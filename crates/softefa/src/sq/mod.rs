@@ -1,5 +1,6 @@
 //! Send queue: work requests between posting and completion.
 
+mod long;
 mod transfer;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -7,15 +8,22 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use crate::lease::Lease;
 use crate::memory::Piece;
 use crate::mr::{MrCache, Sge};
-use crate::request::{SendData, SendOp, SendWr};
+use crate::numbering::Numbering;
+use crate::request::{SendData, SendOp, SendWr, Target};
 use crate::status::Status;
 
+use long::Long;
+
+pub(crate) use long::Part;
 pub(crate) use transfer::Transfer;
 
-/// Entries of a send the device takes at most, over all profiles.
-pub(crate) const SGE_MAX: usize = 2;
-/// Inline bytes the device takes at most, over all profiles.
-pub(crate) const INLINE_MAX: usize = 32;
+/// Entries of a send a device takes at most, over all profiles.
+pub(crate) const SGE_MAX: usize = 32;
+/// Inline bytes a device takes at most, over all profiles.
+pub(crate) const INLINE_MAX: usize = 512;
+/// So many entries and inline bytes have room in every slot: what an EFA takes.
+const SHORT_SGES: usize = 2;
+const SHORT_INLINE_BYTES: usize = 32;
 
 /// One posted send: the only form it has between posting and completion.
 #[derive(Debug)]
@@ -26,10 +34,13 @@ pub(crate) struct SendSlot {
     pub(crate) op: SendOp,
     /// Completes even when all went well.
     signaled: bool,
+    pub(crate) is_fenced: bool,
+    pub(crate) is_solicited: bool,
     pub(crate) len: u32,
-    /// Remote queue pair.
+    /// Socket and number of the remote queue pair, on a queue pair of datagrams.
     pub(crate) to: SocketAddrV4,
-    /// Queue key of the remote queue pair.
+    pub(crate) dest_qpn: u32,
+    /// Its queue key.
     pub(crate) qkey: u32,
     /// Toward whom the engine has it.
     pub(crate) peer: Option<srd::PeerId>,
@@ -39,13 +50,16 @@ pub(crate) struct SendSlot {
     pub(crate) fault: Option<Status>,
     /// Its bytes were gone when they were to be sent again (SRD-6.7).
     pub(crate) is_gone: bool,
-    lkeys: [u32; SGE_MAX],
+    lkeys: [u32; SHORT_SGES],
     /// Where the payload lies.
-    pieces: [Piece; SGE_MAX],
+    pieces: [Piece; SHORT_SGES],
     piece_count: u8,
     /// The only piece is `inline`.
     is_inline: bool,
-    inline: [u8; INLINE_MAX],
+    inline: [u8; SHORT_INLINE_BYTES],
+    /// Has the pieces instead, when `is_long`.
+    long: Option<Box<Long>>,
+    is_long: bool,
 }
 
 /// What is left of a work request when it ends.
@@ -53,6 +67,7 @@ pub(crate) struct SendSlot {
 pub(crate) struct Ended {
     pub(crate) wr_id: u64,
     pub(crate) op: SendOp,
+    pub(crate) len: u32,
     pub(crate) signaled: bool,
     /// Why it failed whatever the engine says.
     pub(crate) fault: Option<Status>,
@@ -66,27 +81,35 @@ impl SendSlot {
         wr_id: 0,
         op: SendOp::Send,
         signaled: false,
+        is_fenced: false,
+        is_solicited: false,
         len: 0,
         to: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
+        dest_qpn: 0,
         qkey: 0,
         peer: None,
         transfer: Transfer::NONE,
         fault: None,
         is_gone: false,
-        lkeys: [0; SGE_MAX],
-        pieces: [Piece { addr: 0, len: 0 }; SGE_MAX],
+        lkeys: [0; SHORT_SGES],
+        pieces: [Piece { addr: 0, len: 0 }; SHORT_SGES],
         piece_count: 0,
         is_inline: false,
-        inline: [0; INLINE_MAX],
+        inline: [0; SHORT_INLINE_BYTES],
+        long: None,
+        is_long: false,
     };
 
-    /// Takes `wr`, whose shape was checked: at most [`SGE_MAX`] entries or [`INLINE_MAX`] bytes.
+    /// Takes `wr`, whose shape was checked: at most [`SGE_MAX`] entries or [`INLINE_MAX`] bytes, `len` in all.
     /// Written in place: the slot is too long to be moved for each message.
-    fn take(&mut self, wr: &SendWr<'_>, signaled: bool, len: u32) {
+    fn take(&mut self, wr: &SendWr<'_>, signaled: bool, len: u32, numbering: Numbering) {
         self.is_live = true;
         (self.wr_id, self.op, self.signaled, self.len) = (wr.wr_id, wr.op, signaled, len);
-        self.to = SocketAddrV4::new(wr.ah.addr(), wr.remote_qpn);
-        self.qkey = wr.remote_qkey;
+        (self.is_fenced, self.is_solicited) = (wr.fenced, wr.solicited);
+        if let Some(Target { ah, qpn, qkey }) = wr.target {
+            self.to = SocketAddrV4::new(ah.addr(), numbering.port(qpn));
+            (self.dest_qpn, self.qkey) = (qpn, qkey);
+        }
         // Who waits for its predecessor knows it by its serial.
         self.transfer.serial = 0;
         (self.peer, self.fault, self.is_gone) = (None, None, false);
@@ -97,31 +120,44 @@ impl SendSlot {
             }
             SendData::Inline(parts) => {
                 self.is_inline = true;
-                let mut at = 0;
-                for part in parts {
-                    self.inline[at..at + part.len()].copy_from_slice(part);
-                    at += part.len();
-                }
-                self.pieces[0] = Piece { addr: self.inline.as_ptr() as usize as u64, len: at };
-                self.piece_count = 1;
+                self.take_inline(parts, len as usize);
             }
         }
     }
 
     #[inline]
+    fn take_inline(&mut self, parts: &[&[u8]], len: usize) {
+        self.is_long = len > SHORT_INLINE_BYTES;
+        if self.is_long {
+            return self.long.get_or_insert_default().take_inline(parts);
+        }
+        let mut at = 0;
+        for part in parts {
+            self.inline[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        self.pieces[0] = Piece { addr: self.inline.as_ptr() as usize as u64, len: at };
+        self.piece_count = 1;
+    }
+
+    #[inline]
     fn take_sges(&mut self, sges: &[Sge]) {
+        self.is_long = sges.len() > SHORT_SGES;
+        if self.is_long {
+            return self.long.get_or_insert_default().take_sges(sges);
+        }
         for ((piece, lkey), sge) in self.pieces.iter_mut().zip(&mut self.lkeys).zip(sges) {
             *piece = Piece { addr: sge.addr, len: sge.len as usize };
             *lkey = sge.lkey;
         }
-        #[expect(clippy::cast_possible_truncation, reason = "at most SGE_MAX")]
+        #[expect(clippy::cast_possible_truncation, reason = "at most SHORT_SGES")]
         let count = sges.len() as u8;
         self.piece_count = count;
     }
 
     fn ended(&self) -> Ended {
-        let &Self { wr_id, op, signaled, fault, is_gone, .. } = self;
-        Ended { wr_id, op, signaled, fault, is_gone }
+        let &Self { wr_id, op, len, signaled, fault, is_gone, .. } = self;
+        Ended { wr_id, op, len, signaled, fault, is_gone }
     }
 
     /// A stretch of the first entry; `None` when it does not lie inside.
@@ -140,17 +176,35 @@ impl SendSlot {
     /// Whether the adapter may (still) read the payload.
     #[inline]
     pub(crate) fn is_readable(&self, mrs: &mut MrCache) -> bool {
-        self.is_inline
-            || self.payload().iter().zip(&self.lkeys).all(|(piece, &lkey)| {
-                let Ok(len) = u32::try_from(piece.len) else { return false };
-                len == 0 || mrs.allows(&Sge { addr: piece.addr, len, lkey }, false)
-            })
+        self.is_inline || self.sges().all(|sge| sge.len == 0 || mrs.allows(&sge, false))
+    }
+
+    /// Whether the adapter may (still) write what a READ or an atomic brings.
+    pub(crate) fn is_writable(&self, mrs: &mut MrCache) -> bool {
+        !self.is_inline && self.sges().all(|sge| sge.len == 0 || mrs.allows(&sge, true))
+    }
+
+    /// The entries; of inline bytes there are none.
+    #[inline]
+    fn sges(&self) -> impl Iterator<Item = Sge> {
+        let lkeys = match &self.long {
+            Some(long) if self.is_long => &long.lkeys[..],
+            _ => &self.lkeys[..],
+        };
+        let sge = |(piece, &lkey): (&Piece, &u32)| {
+            // Never longer: it was an entry.
+            Sge { addr: piece.addr, len: u32::try_from(piece.len).unwrap_or(u32::MAX), lkey }
+        };
+        self.payload().iter().zip(lkeys).map(sge)
     }
 
     /// Where the payload lies.
     #[inline]
     fn payload(&self) -> &[Piece] {
-        &self.pieces[..SGE_MAX.min(self.piece_count as usize)]
+        match &self.long {
+            Some(long) if self.is_long => &long.pieces,
+            _ => &self.pieces[..SHORT_SGES.min(self.piece_count as usize)],
+        }
     }
 }
 
@@ -161,6 +215,7 @@ pub(crate) struct SendQueue {
     slots: Vec<SendSlot>,
     free: Vec<u32>,
     depth: u32,
+    numbering: Numbering,
     /// One for each slot, for work requests whose bytes others copy; none where that cannot be.
     leases: Box<[Lease]>,
     /// How many of them were begun and not ended.
@@ -169,10 +224,10 @@ pub(crate) struct SendQueue {
 
 impl SendQueue {
     /// With `has_leases`, bytes of its work requests may be copied by others.
-    pub(crate) fn new(depth: u32, has_leases: bool) -> Self {
+    pub(crate) fn new(depth: u32, has_leases: bool, numbering: Numbering) -> Self {
         let slots = Vec::with_capacity(depth as usize);
         let leases = (0..if has_leases { depth } else { 0 }).map(|_| Lease::new()).collect();
-        Self { slots, free: Vec::new(), depth, leases, leased: 0 }
+        Self { slots, free: Vec::new(), depth, numbering, leases, leased: 0 }
     }
 
     /// Keeps `wr`, of `len` bytes, until [`SendQueue::complete`]; `None` when the queue is full.
@@ -182,7 +237,7 @@ impl SendQueue {
             Some(index) => index,
             None => self.grow()?,
         };
-        self.slots[index as usize].take(wr, signaled, len);
+        self.slots[index as usize].take(wr, signaled, len, self.numbering);
         Some(index)
     }
 
@@ -258,6 +313,12 @@ impl SendQueue {
         self.get(index).map_or(&[][..], SendSlot::payload).iter().copied()
     }
 
+    /// Where a part of the payload lies.
+    #[inline]
+    pub(crate) fn part(&self, index: u32, offset: u32, len: u32) -> Part<'_> {
+        Part::new(self.get(index).map_or(&[][..], SendSlot::payload), offset, len)
+    }
+
     /// At most `len` bytes of the payload from `offset` on; for payloads of one entry.
     pub(crate) fn stretch(&self, index: u32, offset: u32, len: u32) -> Option<Piece> {
         let all = self.payload(index).next()?;
@@ -303,13 +364,15 @@ mod tests {
     fn insert(queue: &mut SendQueue, ah: &Ah, wr_id: u64, data: SendData<'_>) -> Option<u32> {
         let (op, len) = (SendOp::Send, data.len_bytes());
         let (signaled, more) = (true, false);
-        let wr = SendWr { wr_id, op, data, signaled, ah, remote_qpn: 1, remote_qkey: 2, more };
+        let target = Some(Target { ah, qpn: 1, qkey: 2 });
+        let (fenced, solicited) = (false, false);
+        let wr = SendWr { wr_id, op, data, signaled, fenced, solicited, target, more };
         queue.insert(&wr, true, len)
     }
 
     #[test]
     fn depth_bounds_what_is_in_flight() {
-        let (ah, mut queue) = (ah(), SendQueue::new(2, false));
+        let (ah, mut queue) = (ah(), SendQueue::new(2, false, Numbering::Port));
         let insert = |queue: &mut _, id| insert(queue, &ah, id, SendData::Sges(&[]));
         let first = insert(&mut queue, 1).unwrap();
         assert!(insert(&mut queue, 2).is_some());
@@ -321,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_slot_keeps_nothing_of_its_predecessor() {
-        let (ah, mut queue) = (ah(), SendQueue::new(1, false));
+        let (ah, mut queue) = (ah(), SendQueue::new(1, false, Numbering::Port));
         let sges = [Sge { addr: 4096, len: 8, lkey: 5 }, Sge { addr: 8192, len: 9, lkey: 6 }];
         let index = insert(&mut queue, &ah, 1, SendData::Sges(&sges)).unwrap();
         let slot = queue.get_mut(index).unwrap();
@@ -339,7 +402,7 @@ mod tests {
 
     #[test]
     fn leases_end_with_their_work_requests() {
-        let (ah, mut queue) = (ah(), SendQueue::new(3, true));
+        let (ah, mut queue) = (ah(), SendQueue::new(3, true, Numbering::Port));
         let insert = |queue: &mut _, lkey| {
             insert(queue, &ah, 1, SendData::Sges(&[Sge { addr: 4096, len: 8, lkey }]))
         };
@@ -361,7 +424,7 @@ mod tests {
 
     #[test]
     fn inline_bytes_are_taken_at_posting() {
-        let mut queue = SendQueue::new(1, false);
+        let mut queue = SendQueue::new(1, false, Numbering::Port);
         let index = insert(&mut queue, &ah(), 7, SendData::Inline(&[b"ab", b"cde"])).unwrap();
         let pieces: Vec<Piece> = queue.payload(index).collect();
         let mut bytes = Vec::new();

@@ -7,9 +7,9 @@
 mod sink;
 
 use std::fmt::{self, Write};
-use std::net::SocketAddrV4;
 use std::sync::Arc;
 
+use crate::completion::Sender;
 use crate::host;
 
 pub use crate::config::trace::{TraceEvent, TraceSpec, TraceTarget};
@@ -28,7 +28,7 @@ pub(crate) struct Tracer {
 }
 
 impl Tracer {
-    pub(crate) fn new(sink: &Arc<Sink>, events: Events, device: &str, qpn: u16) -> Self {
+    pub(crate) fn new(sink: &Arc<Sink>, events: Events, device: &str, qpn: u32) -> Self {
         let local = format!("{device}:{qpn}");
         Self { sink: Arc::clone(sink), events, local, line: String::new() }
     }
@@ -42,7 +42,7 @@ impl Tracer {
     pub(crate) fn write(
         &mut self,
         event: TraceEvent,
-        peer: Option<SocketAddrV4>,
+        peer: Option<Sender>,
         rest: fmt::Arguments<'_>,
     ) {
         if !self.wants(event) {

@@ -76,7 +76,7 @@ impl Batch {
     pub(crate) fn new(framing: &Framing, headers_max: usize, payload_max: usize) -> Self {
         let copy_bytes = if framing.covers_payload() { payload_max } else { COPY_BYTES };
         let overhead_bytes = framing.overhead_bytes();
-        let tail_bytes = copy_bytes + overhead_bytes;
+        let tail_bytes = copy_bytes + overhead_bytes + Framing::TRAILER_MAX;
         let room_bytes = headers_max + tail_bytes;
         Self {
             arena: Vec::with_capacity(MAX_PACKETS * room_bytes),
@@ -149,23 +149,36 @@ impl Batch {
         framing.begin(&mut self.arena);
         self.arena.extend_from_slice(header);
         framing.finish_headers(&mut self.arena[start..]);
+        let trailer_len = framing.trailer_len(payload_len);
         if self.is_copied(payload_len) {
             let arena = &mut self.arena;
             let mut pieces = payload;
             let copied =
                 pieces.try_for_each(|piece| memory::copy_out(piece.addr, piece.len, arena));
             copied.inspect_err(|_| self.arena.truncate(start))?;
+            self.push_trailer(trailer_len);
             framing.finish_whole(to, &mut self.arena, start);
             self.push_arena(start);
         } else {
             assert!(!framing.covers_payload(), "what is covered lies beside the header");
             self.push_arena(start);
             self.pieces.extend(payload.filter(|piece| piece.len > 0));
+            if trailer_len > 0 {
+                // In the arena it lies right before the next header: one entry for both.
+                let trailer = self.arena.len();
+                self.push_trailer(trailer_len);
+                self.push_arena(trailer);
+            }
         }
-        let len = header.len() + payload_len + self.overhead_bytes;
+        let len = header.len() + payload_len + trailer_len + self.overhead_bytes;
         let (place, iov_end) = (self.packets.len(), self.pieces.len());
         self.packets.push(Packet { place, to, via, len, iov_start, iov_end });
         Ok(place)
+    }
+
+    #[inline]
+    fn push_trailer(&mut self, len: usize) {
+        self.arena.extend_from_slice(&[0; Framing::TRAILER_MAX][..len]);
     }
 
     fn push_arena(&mut self, start: usize) {

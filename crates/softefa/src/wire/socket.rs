@@ -168,10 +168,20 @@ pub(super) fn send_message(
     Ok(())
 }
 
-/// Receives a train of datagrams: its bytes, and where it comes from. Not `recvmsg`: copying its descriptors in costs a tenth of a
+/// A train of datagrams in the buffer it was received into.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Train {
+    /// Bytes of all of them.
+    pub(super) len: usize,
+    pub(super) from: SocketAddrV4,
+    /// Bytes of each, when the kernel was asked.
+    pub(super) segment: Option<usize>,
+}
+
+/// Receives a train of datagrams. Not `recvmsg`: copying its descriptors in costs a tenth of a
 /// ping-pong, and what the kernel would say of the segment size the datagrams say themselves
 /// (SRD-2.9).
-pub(super) fn receive_train(fd: RawFd, buffer: &mut [u8]) -> Option<(usize, SocketAddrV4)> {
+pub(super) fn receive_train(fd: RawFd, buffer: &mut [u8]) -> Option<Train> {
     // SAFETY: all-zero is a valid sockaddr_in.
     let mut name: libc::sockaddr_in = unsafe { zeroed() };
     let mut name_len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
@@ -186,7 +196,37 @@ pub(super) fn receive_train(fd: RawFd, buffer: &mut [u8]) -> Option<(usize, Sock
             &raw mut name_len,
         )
     };
-    Some((usize::try_from(got).ok()?, from_sockaddr(&name)))
+    Some(Train { len: usize::try_from(got).ok()?, from: from_sockaddr(&name), segment: None })
+}
+
+/// As [`receive_train`], and asks the kernel where the datagrams end, for those that do not say it.
+pub(super) fn receive_segmented(fd: RawFd, buffer: &mut [u8]) -> Option<Train> {
+    let mut control = Control([0; 256]);
+    // SAFETY: every pointer in `message` outlives the call and has the length given; the kernel leaves valid
+    // control messages, of which only those with an int are read.
+    unsafe {
+        let mut name: libc::sockaddr_in = zeroed();
+        let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        let mut message: libc::msghdr = zeroed();
+        message.msg_name = (&raw mut name).cast();
+        message.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        message.msg_iov = &raw mut piece;
+        message.msg_iovlen = 1;
+        message.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(size_of::<c_int>() as u32) as usize;
+        let got = recvmsg(fd, &raw mut message, libc::MSG_DONTWAIT);
+        let len = usize::try_from(got).ok()?;
+        let mut segment = len;
+        let head = libc::CMSG_FIRSTHDR(&raw const message);
+        if !head.is_null()
+            && (*head).cmsg_level == libc::SOL_UDP
+            && (*head).cmsg_type == libc::UDP_GRO
+        {
+            let told = libc::CMSG_DATA(head).cast::<c_int>().read_unaligned();
+            segment = usize::try_from(told).unwrap_or(len);
+        }
+        Some(Train { len, from: from_sockaddr(&name), segment: Some(segment) })
+    }
 }
 
 /// One entry of a socket's error queue, and whether it says "nobody listens there".

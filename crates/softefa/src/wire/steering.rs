@@ -17,13 +17,16 @@ use crate::capture::Capture;
 use crate::counters::Links;
 use crate::framing::Layout;
 use crate::host;
+use crate::numbering::Numbering;
 
 /// Ports to try before giving up.
 const QPN_TRIES: usize = 4096;
 
 /// What a queue pair has of the network.
 pub(crate) struct Port {
-    pub(crate) qpn: u16,
+    pub(crate) qpn: u32,
+    /// The UDP port of its socket.
+    pub(crate) port: u16,
     pub(crate) wire: Box<dyn Wire>,
     /// Where captures listen.
     pub(crate) tap: Tap,
@@ -46,6 +49,7 @@ pub(crate) struct SteeringInit {
     pub(crate) memory: Option<Links>,
     /// The number released last is given out next, on purpose.
     pub(crate) reuses_numbers: bool,
+    pub(crate) numbering: Numbering,
     pub(crate) layout: Layout,
     pub(crate) capture: Capture,
 }
@@ -64,9 +68,10 @@ pub(crate) struct Steering {
     addr: Ipv4Addr,
     path_count: u16,
     paths: OnceLock<Arc<PathSockets>>,
-    qpns: Mutex<QpnPool>,
+    ports: Mutex<PortPool>,
     memory: Option<Memory>,
     reuses_numbers: bool,
+    numbering: Numbering,
     layout: Layout,
     capture: Arc<Capture>,
 }
@@ -78,35 +83,42 @@ impl Steering {
             addr: init.addr,
             path_count: init.paths,
             paths: OnceLock::new(),
-            qpns: Mutex::new(QpnPool::new(init.qps_max)),
+            ports: Mutex::new(PortPool::new(init.qps_max)),
             memory: init.memory.map(|links| Memory { links, own_addrs: OnceLock::new() }),
             reuses_numbers: init.reuses_numbers,
+            numbering: init.numbering,
             layout: init.layout,
             capture: Arc::new(init.capture),
         }
     }
 
+    /// How numbers are made.
+    pub(crate) fn numbering(&self) -> Numbering {
+        self.numbering
+    }
+
     /// A free number, and what leads to it.
     pub(crate) fn open(&self) -> io::Result<Port> {
         let paths = self.paths()?;
-        let (qpn, wire) = self.bind(&paths)?;
+        let (port, wire) = self.bind(&paths)?;
+        let qpn = self.numbering.number(port, host::random_u64());
         let receive_fd = wire.receive_fd();
         let receive_buffer_bytes = wire.receive_buffer_bytes();
         let tap = wire.tap();
         let wire: Box<dyn Wire> = match &self.memory {
             None => Box::new(wire),
             Some(Memory { links, own_addrs }) => {
-                let local = SocketAddrV4::new(self.addr, qpn);
+                let local = SocketAddrV4::new(self.addr, port);
                 let own_addrs = own_addrs.get_or_init(link::own_addrs);
                 Box::new(MemoryWire::new(wire, local, own_addrs, links.clone()))
             }
         };
-        Ok(Port { qpn, wire, tap, paths, receive_fd, receive_buffer_bytes })
+        Ok(Port { qpn, port, wire, tap, paths, receive_fd, receive_buffer_bytes })
     }
 
     /// The number may be given out again; its queue pair may still linger.
-    pub(crate) fn release(&self, qpn: u16) {
-        self.pool().release(qpn);
+    pub(crate) fn release(&self, qpn: u32) {
+        self.pool().release(self.numbering.port(qpn));
     }
 
     /// Some peer refused a datagram and no queue pair has claimed the refusal yet.
@@ -131,46 +143,46 @@ impl Steering {
             return Ok(bound);
         }
         for _ in 0..QPN_TRIES {
-            let Some(qpn) = pool.candidate() else { continue };
-            match self.try_bind_at(qpn, paths) {
+            let Some(port) = pool.candidate() else { continue };
+            match self.try_bind_at(port, paths) {
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
                 Err(error) => return Err(error),
                 Ok(wire) => {
-                    pool.take(qpn);
-                    return Ok((qpn, wire));
+                    pool.take(port);
+                    return Ok((port, wire));
                 }
             }
         }
         Err(io::Error::new(io::ErrorKind::AddrInUse, "no free UDP port for a queue pair"))
     }
 
-    fn try_bind_at(&self, qpn: u16, paths: &Arc<PathSockets>) -> io::Result<UdpWire> {
-        let at = SocketAddrV4::new(self.addr, qpn);
+    fn try_bind_at(&self, port: u16, paths: &Arc<PathSockets>) -> io::Result<UdpWire> {
+        let at = SocketAddrV4::new(self.addr, port);
         UdpWire::bind(at, Arc::clone(paths), &self.capture, self.layout)
     }
 
     /// The number of the queue pair destroyed last: its socket was closed at once.
     fn try_rebind_freed(
         &self,
-        pool: &mut QpnPool,
+        pool: &mut PortPool,
         paths: &Arc<PathSockets>,
     ) -> Option<(u16, UdpWire)> {
-        let qpn = pool.freed.take().filter(|qpn| pool.is_free(*qpn))?;
-        let wire = self.try_bind_at(qpn, paths).ok()?;
-        pool.take(qpn);
-        Some((qpn, wire))
+        let port = pool.freed.take().filter(|port| pool.is_free(*port))?;
+        let wire = self.try_bind_at(port, paths).ok()?;
+        pool.take(port);
+        Some((port, wire))
     }
 
-    fn pool(&self) -> MutexGuard<'_, QpnPool> {
-        self.qpns.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pool(&self) -> MutexGuard<'_, PortPool> {
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Numbers in use. Live ones differ modulo the power of two above `max_qp`, because libfabric
+/// Ports in use. Live ones differ modulo the power of two above `max_qp`, because libfabric
 /// finds queue pairs in a table of that size; they are drawn at random, so that a successor
 /// hardly ever inherits the number of a queue pair that peers still remember.
 #[derive(Debug)]
-struct QpnPool {
+struct PortPool {
     /// Live queue pairs per residue, 0 or 1.
     residues: Vec<u8>,
     state: u64,
@@ -178,7 +190,7 @@ struct QpnPool {
     freed: Option<u16>,
 }
 
-impl QpnPool {
+impl PortPool {
     fn new(max_qp: u32) -> Self {
         let size = max_qp.next_power_of_two() as usize;
         Self { residues: vec![0; size], state: host::random_u64(), freed: None }
@@ -190,28 +202,28 @@ impl QpnPool {
             .state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        let qpn = (self.state >> 48) as u16;
-        (qpn >= QPN_FIRST && self.is_free(qpn)).then_some(qpn)
+        let port = (self.state >> 48) as u16;
+        (port >= QPN_FIRST && self.is_free(port)).then_some(port)
     }
 
-    fn is_free(&self, qpn: u16) -> bool {
-        self.residues[self.residue(qpn)] == 0
+    fn is_free(&self, port: u16) -> bool {
+        self.residues[self.residue(port)] == 0
     }
 
-    fn take(&mut self, qpn: u16) {
-        let residue = self.residue(qpn);
+    fn take(&mut self, port: u16) {
+        let residue = self.residue(port);
         self.residues[residue] += 1;
     }
 
-    fn release(&mut self, qpn: u16) {
-        let residue = self.residue(qpn);
-        assert!(self.residues[residue] > 0, "queue pair number {qpn} released twice");
+    fn release(&mut self, port: u16) {
+        let residue = self.residue(port);
+        assert!(self.residues[residue] > 0, "port {port} released twice");
         self.residues[residue] -= 1;
-        self.freed = Some(qpn);
+        self.freed = Some(port);
     }
 
-    fn residue(&self, qpn: u16) -> usize {
-        qpn as usize % self.residues.len()
+    fn residue(&self, port: u16) -> usize {
+        port as usize % self.residues.len()
     }
 }
 
@@ -221,12 +233,12 @@ mod tests {
 
     #[test]
     fn live_numbers_differ_modulo_the_table_size() {
-        let mut pool = QpnPool::new(256);
+        let mut pool = PortPool::new(256);
         let mut seen = std::collections::HashSet::new();
         while seen.len() < 200 {
-            let Some(qpn) = pool.candidate() else { continue };
-            pool.take(qpn);
-            assert!(qpn >= QPN_FIRST && seen.insert(qpn % 256), "{qpn}");
+            let Some(port) = pool.candidate() else { continue };
+            pool.take(port);
+            assert!(port >= QPN_FIRST && seen.insert(port % 256), "{port}");
         }
     }
 }

@@ -16,8 +16,8 @@ use srd::Instant;
 use super::batch::{Impossible, MAX_PACKETS, Packet, Via};
 use super::paths::PathSockets;
 use super::socket::{
-    SOCKET_BUFFER_BYTES, bind, get_int, receive_train, send_datagram, send_message, set_int,
-    udp_socket,
+    SOCKET_BUFFER_BYTES, Train, bind, get_int, receive_segmented, receive_train, send_datagram,
+    send_message, set_int, udp_socket,
 };
 use super::tap::Tap;
 use super::{Batch, Run, Sent, Wire};
@@ -142,15 +142,21 @@ impl UdpWire {
         self.layout
     }
 
-    /// Takes a train from the socket: how many bytes of the buffer it fills, and its sender.
-    pub(super) fn fetch(&mut self) -> Option<(usize, SocketAddrV4)> {
-        receive_train(self.receive.as_raw_fd(), &mut self.buffer)
+    /// Takes a train from the socket into the buffer.
+    pub(super) fn fetch(&mut self) -> Option<Train> {
+        let fd = self.receive.as_raw_fd();
+        if self.layout.needs_segment() {
+            receive_segmented(fd, &mut self.buffer)
+        } else {
+            receive_train(fd, &mut self.buffer)
+        }
     }
 
     /// The train that was fetched last.
-    pub(super) fn run(&mut self, len: usize, from: SocketAddrV4) -> Run<'_> {
+    pub(super) fn run(&mut self, train: Train) -> Run<'_> {
+        let Train { len, from, segment } = train;
         let bytes = &mut self.buffer[..len];
-        let segment = self.layout.datagram_len(bytes);
+        let segment = segment.map_or_else(|| self.layout.datagram_len(bytes), |it| it.max(1));
         let run = Run { from, bytes, segment, rest: None, is_memory: false };
         if self.tap.is_on() {
             self.tap.received(&run);
@@ -308,8 +314,8 @@ impl Wire for UdpWire {
     }
 
     fn receive(&mut self, _now: Instant) -> Option<Run<'_>> {
-        let (len, from) = self.fetch()?;
-        Some(self.run(len, from))
+        let train = self.fetch()?;
+        Some(self.run(train))
     }
 
     fn release(&mut self, now: Instant) -> Sent {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use softefa::counters::Counter;
 use softefa::{
     Ah, Completion, CompletionOp, Config, DeviceSpec, ModifyQp, QpKind, QpState, SendOp, SendWr,
-    Status, UD_GRH_BYTES,
+    Status, Target, UD_GRH_BYTES,
 };
 
 use crate::common::{Side, remote, side_with, wr};
@@ -237,7 +237,8 @@ impl Victims {
         let sges = [self.sides[at].sge(from, len as u32)];
         let qpn = self.sides[1 - at].qp.qpn();
         let request = wr(slot as u64, &self.ahs[at], qpn, op, &sges);
-        let request = SendWr { remote_qkey: self.key, ..request };
+        let target = request.target.map(|to| Target { qkey: self.key, ..to });
+        let request = SendWr { target, ..request };
         self.sides[at].qp.post_send(&request).expect("there is room");
     }
 

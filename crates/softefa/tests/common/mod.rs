@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use softefa::counters::Counter;
 use softefa::{
     Access, Ah, Completion, CompletionOp, Config, Cq, Device, ModifyQp, Mr, Pd, Qp, QpInit, QpKind,
-    QpState, Remote, SendData, SendOp, SendWr, Sge, Status,
+    QpState, Remote, SendData, SendOp, SendWr, Sge, Status, Target,
 };
 
 pub const QKEY: u32 = 0x1234;
@@ -50,7 +50,8 @@ pub fn side_with(config: &Config, kind: QpKind, change: impl FnOnce(&mut QpInit)
     let qp = Qp::create(&pd, init).unwrap();
     up(&qp, 7);
     let memory = vec![0u8; 1 << 20].into_boxed_slice();
-    let access = Access { local_write: true, remote_read: true, remote_write: true };
+    let access =
+        Access { local_write: true, remote_read: true, remote_write: true, remote_atomic: false };
     let mr = pd.reg_mr(memory.as_ptr() as u64, memory.len() as u64, access).unwrap();
     Side { device, pd, cq, qp, mr, memory, aside: Mutex::default() }
 }
@@ -113,7 +114,7 @@ impl Side {
         self.post(wr_id, ah, to.qp.qpn(), SendOp::Send, &[self.sge(at, len)]);
     }
 
-    pub fn post(&self, wr_id: u64, ah: &Ah, qpn: u16, op: SendOp, sges: &[Sge]) {
+    pub fn post(&self, wr_id: u64, ah: &Ah, qpn: impl Into<u32>, op: SendOp, sges: &[Sge]) {
         self.qp.post_send(&wr(wr_id, ah, qpn, op, sges)).unwrap();
     }
 
@@ -123,9 +124,16 @@ impl Side {
 }
 
 /// A signaled send to queue pair `qpn`.
-pub fn wr<'a>(wr_id: u64, ah: &'a Ah, qpn: u16, op: SendOp, sges: &'a [Sge]) -> SendWr<'a> {
-    let data = SendData::Sges(sges);
-    SendWr { wr_id, op, data, signaled: true, ah, remote_qpn: qpn, remote_qkey: QKEY, more: false }
+pub fn wr<'a>(
+    wr_id: u64,
+    ah: &'a Ah,
+    qpn: impl Into<u32>,
+    op: SendOp,
+    sges: &'a [Sge],
+) -> SendWr<'a> {
+    let (data, target) = (SendData::Sges(sges), Target { ah, qpn: qpn.into(), qkey: QKEY });
+    let (signaled, fenced, solicited, more) = (true, false, false, false);
+    SendWr { wr_id, op, data, signaled, fenced, solicited, target: Some(target), more }
 }
 
 /// Memory that changes while others read it; long enough that a READ of it takes many turns.

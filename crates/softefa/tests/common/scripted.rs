@@ -81,7 +81,7 @@ impl Scripted {
 
     /// Sends these bytes as they are to the queue pair of `to`.
     pub fn send_raw(&self, to: &Side, bytes: &[u8]) {
-        self.socket.send_to(bytes, (Ipv4Addr::LOCALHOST, to.qp.qpn())).expect("sent");
+        self.socket.send_to(bytes, (Ipv4Addr::LOCALHOST, to.qp.port())).expect("sent");
     }
 
     /// Sends datagrams of this length as one train.
@@ -227,7 +227,7 @@ pub fn engine(socket: &UdpSocket, life: u64) -> Endpoint {
 }
 
 pub fn address(of: &Side) -> Address {
-    Address { host: u64::from(u32::from(of.device.addr())), qpn: of.qp.qpn() }
+    Address { host: u64::from(u32::from(of.device.addr())), qpn: of.qp.port() }
 }
 
 /// Block of an operation on all of the first `total` bytes of a side.

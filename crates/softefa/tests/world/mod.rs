@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use softefa::{
     Ah, Completion, CompletionOp, Config, Cq, Device, Gid, ModifyError, ModifyQp, Pd, Qp, QpInit,
-    QpKind, QpState, Remote, SendData, SendOp, SendWr, Sge,
+    QpKind, QpState, Remote, SendData, SendOp, SendWr, Sge, Target,
 };
 
 use memory::Memory;
@@ -50,7 +50,7 @@ pub(crate) enum Call {
 /// A work request the adapter has taken.
 #[derive(Debug)]
 struct Owed {
-    qpn: u16,
+    qpn: u32,
     is_send: bool,
     /// A success completes, too.
     is_signaled: bool,
@@ -172,6 +172,7 @@ impl World {
             qkey: has(3).then_some(QKEY ^ u32::from(given & 1)),
             sq_psn: has(4).then_some(5),
             rnr_retry: has(5).then_some(given & 15),
+            ..ModifyQp::default()
         };
         if qp.modify(&change).is_ok() && state == QpState::Reset {
             let qpn = qp.qpn();
@@ -211,9 +212,13 @@ impl World {
             op,
             data,
             signaled: !has(4),
-            ah: &ah.0,
-            remote_qpn: to.map_or(9, |qp| qp.qpn()),
-            remote_qkey: if has(0) && has(5) { 0 } else { QKEY },
+            fenced: false,
+            solicited: false,
+            target: Some(Target {
+                ah: &ah.0,
+                qpn: to.map_or(9, |qp| qp.qpn()),
+                qkey: if has(0) && has(5) { 0 } else { QKEY },
+            }),
             more: has(5),
         });
         if posted.is_ok() {

@@ -71,7 +71,7 @@ pub(super) struct SrdSide {
 
 impl SrdSide {
     pub(super) fn new(shell: Shell, paths: Arc<PathSockets>, init: SideInit) -> Self {
-        let endpoint = new_endpoint(&shell.device, shell.qpn, &paths, init.receive_buffer_bytes);
+        let endpoint = new_endpoint(&shell.device, shell.port, &paths, init.receive_buffer_bytes);
         Self {
             shell,
             endpoint,

@@ -33,7 +33,7 @@ impl SrdSide {
 
     #[cold]
     fn take_some_refusals(&mut self, now: Instant) {
-        let (qpn, sealed) = (self.shell.qpn, self.shell.framing.sealed());
+        let (qpn, sealed) = (self.shell.port, self.shell.framing.sealed());
         let is_mine = |quote: &Quote| match sealed {
             Some(sealed) => sealed.destination_of(quote.bytes(), quote.to).is_some(),
             None => Header::parse(quote.bytes()).is_ok_and(|header| header.src_qpn == qpn),

@@ -25,6 +25,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use srd::Instant;
 
 use super::batch::{Impossible, Packet, Via};
+use super::socket::Train;
 use super::tap::Tap;
 use super::udp::UdpWire;
 use super::{Batch, Run, Sent, Wire};
@@ -86,7 +87,7 @@ pub(super) struct MemoryWire {
 /// What came.
 enum Come {
     /// Bytes of the buffer of [`UdpWire`].
-    Train(usize, SocketAddrV4),
+    Train(Train),
     /// In the buffer of the rings.
     Taken(Taken),
 }
@@ -165,10 +166,10 @@ impl MemoryWire {
             return None;
         }
         if self.trains_left > 0
-            && let Some((len, from)) = self.fetch(now)
+            && let Some(train) = self.fetch(now)
         {
             (self.runs_left, self.trains_left) = (0, self.trains_left - 1);
-            return Some(Come::Train(len, from));
+            return Some(Come::Train(train));
         }
         self.end_turn_of_socket();
         self.take(now).map(Come::Taken)
@@ -198,16 +199,16 @@ impl MemoryWire {
     }
 
     /// What the socket has; the bytes are in its buffer. Lets those in who wait at the door.
-    fn fetch(&mut self, now: Instant) -> Option<(usize, SocketAddrV4)> {
+    fn fetch(&mut self, now: Instant) -> Option<Train> {
         self.socket_seen_at = now;
         self.is_hurried = false;
         self.outbox.tidy(now);
         self.inbox.tidy(now);
         for _ in 0..NUDGES_MAX {
-            let (len, from) = self.udp.fetch()?;
-            self.greet(now, *from.ip(), len);
-            if len > 0 {
-                return Some((len, from));
+            let train = self.udp.fetch()?;
+            self.greet(now, *train.from.ip(), train.len);
+            if train.len > 0 {
+                return Some(train);
             }
         }
         None
@@ -260,7 +261,7 @@ impl Wire for MemoryWire {
 
     fn receive(&mut self, now: Instant) -> Option<Run<'_>> {
         let Taken { from, segment, rest } = match self.next(now)? {
-            Come::Train(len, from) => return Some(self.udp.run(len, from)),
+            Come::Train(train) => return Some(self.udp.run(train)),
             Come::Taken(taken) => taken,
         };
         let run = Run { from, bytes: &mut self.buffer, segment, rest, is_memory: true };

@@ -85,7 +85,7 @@ impl SrdSide {
         let key = self.shell.device.local_key?;
         let to = self.endpoint.address(peer)?;
         let (ip, own) = (*socket_addr(to.host, to.qpn).ip(), self.shell.device.addr());
-        let from = Address { host: u64::from(u32::from(own)), qpn: self.shell.qpn };
+        let from = Address { host: u64::from(u32::from(own)), qpn: self.shell.port };
         (ip == own || ip.is_loopback()).then_some(Sealer { key, from, to })
     }
 
@@ -146,7 +146,7 @@ impl SrdSide {
             return Err(Reject::BadStatus);
         }
         let remote = (block.key, block.addr, block.total);
-        self.shell.remote_mrs.remote(remote, Right::RemoteWrite).ok_or(Reject::BadAddress)?;
+        self.shell.remote_mrs.remote(remote, Right::Write).ok_or(Reject::BadAddress)?;
         self.can_tell(arrival.flags)?;
         let to = block.addr + u64::from(block.offset);
         source.copy(0, to, source.len()).map_err(|_| Reject::BadStatus)?;
@@ -259,7 +259,7 @@ impl SrdSide {
     ) -> Result<(), Reject> {
         let (block, _) = Block::parse(payload).ok_or(Reject::BadStatus)?;
         let remote = (block.key, block.addr, block.total);
-        self.shell.remote_mrs.remote(remote, Right::RemoteRead).ok_or(Reject::BadAddress)?;
+        self.shell.remote_mrs.remote(remote, Right::Read).ok_or(Reject::BadAddress)?;
         Ok(())
     }
 }

@@ -322,7 +322,7 @@ impl SrdSide {
                 let Remote { addr, rkey } = remote;
                 Block { addr, key: rkey, total: slot.len, offset, tag }
             }
-            SendOp::Send | SendOp::SendImm(_) => Block::default(),
+            _ => Block::default(),
         }
     }
 }

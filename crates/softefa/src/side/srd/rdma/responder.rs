@@ -43,7 +43,7 @@ impl SrdSide {
         // An empty WRITE touches nothing and needs no region.
         if block.total > 0 {
             let remote = (block.key, block.addr, block.total);
-            self.shell.remote_mrs.remote(remote, Right::RemoteWrite).ok_or(Reject::BadAddress)?;
+            self.shell.remote_mrs.remote(remote, Right::Write).ok_or(Reject::BadAddress)?;
         }
         self.can_tell(arrival.flags)?;
         let placed = bytes.copy_to(block.addr + u64::from(block.offset));
@@ -66,12 +66,7 @@ impl SrdSide {
             0 => None,
             total => {
                 let remote = (block.key, block.addr, total);
-                Some(
-                    self.shell
-                        .remote_mrs
-                        .remote(remote, Right::RemoteRead)
-                        .ok_or(Reject::BadAddress)?,
-                )
+                Some(self.shell.remote_mrs.remote(remote, Right::Read).ok_or(Reject::BadAddress)?)
             }
         };
         let (peer, qkey) = (arrival.peer, arrival.imm);

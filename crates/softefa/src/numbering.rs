@@ -1,0 +1,68 @@
+//! How the number of a queue pair and the UDP port of its socket follow from one another.
+
+/// What a number is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Numbering {
+    /// It is the port: 16 bits, as an EFA has.
+    Port,
+    /// `port << 8 | slot`: the 24 bits of RoCE. The slot is drawn at random, so that a successor on the same port
+    /// is hardly ever taken for its predecessor.
+    PortAndSlot,
+}
+
+const SLOT_BITS: u32 = 8;
+/// No queue pair has this number: it means all receivers of a multicast group.
+const MULTICAST_QPN: u32 = 0xff_ffff;
+
+impl Numbering {
+    /// The number of the queue pair at `port`.
+    pub(crate) fn number(self, port: u16, random: u64) -> u32 {
+        match self {
+            Self::Port => u32::from(port),
+            Self::PortAndSlot => {
+                let slot = u32::from(random.to_le_bytes()[0]);
+                let qpn = u32::from(port) << SLOT_BITS | slot;
+                if qpn == MULTICAST_QPN { qpn - 1 } else { qpn }
+            }
+        }
+    }
+
+    /// The port of queue pair `qpn`; 0, where nobody is, when there is no such number.
+    #[inline]
+    pub(crate) fn port(self, qpn: u32) -> u16 {
+        let port = match self {
+            Self::Port => qpn,
+            Self::PortAndSlot => qpn >> SLOT_BITS,
+        };
+        u16::try_from(port).unwrap_or(0)
+    }
+
+    /// A queue pair can have this number.
+    #[inline]
+    pub(crate) fn allows(self, qpn: u32) -> bool {
+        match self {
+            Self::Port => qpn <= u32::from(u16::MAX),
+            Self::PortAndSlot => qpn <= MULTICAST_QPN,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_lead_back_to_their_ports() {
+        for port in [16_384, 40_000, u16::MAX] {
+            for slot in 0..=255 {
+                for numbering in [Numbering::Port, Numbering::PortAndSlot] {
+                    let qpn = numbering.number(port, slot);
+                    assert_eq!(numbering.port(qpn), port, "{numbering:?}");
+                    assert!(numbering.allows(qpn) && qpn != MULTICAST_QPN);
+                }
+            }
+        }
+        assert!(!Numbering::Port.allows(1 << 16) && !Numbering::PortAndSlot.allows(1 << 24));
+        assert_eq!(Numbering::Port.port(1 << 16), 0);
+    }
+}

@@ -1,0 +1,82 @@
+//! From attributes of the program to those of the engine.
+
+use rc::{Access, Config, Endpoint, Mtu, Psn, ReceiveAttr, SendAttr, Service};
+use srd::Instant;
+use std::net::SocketAddrV4;
+
+use super::{RcSide, time};
+use crate::device::Device;
+use crate::qp_state::{QpKind, QpQuery, QpState};
+
+pub(super) fn new_endpoint(device: &Device, qpn: u32, kind: QpKind) -> Endpoint {
+    let config = if device.is_strict { Config::strict() } else { Config::socket() };
+    let service = if kind == QpKind::Uc { Service::Uc } else { Service::Rc };
+    Endpoint::new(config, service, qpn)
+}
+
+/// The size that verbs names; it was checked.
+fn mtu(bytes: u32) -> Mtu {
+    match bytes {
+        256 => Mtu::B256,
+        512 => Mtu::B512,
+        2048 => Mtu::B2048,
+        4096 => Mtu::B4096,
+        _ => Mtu::B1024,
+    }
+}
+
+fn access(attrs: &QpQuery) -> Access {
+    let crate::mr::Access { remote_read: read, remote_write: write, remote_atomic: atomic, .. } =
+        attrs.access;
+    Access { write, read, atomic, flush: false }
+}
+
+fn send_attr(attrs: &QpQuery) -> SendAttr {
+    SendAttr {
+        sq_psn: Psn::new(attrs.sq_psn),
+        max_rd_atomic: attrs.max_rd_atomic,
+        timeout: attrs.timeout,
+        retry_cnt: attrs.retry_cnt,
+        rnr_retry: attrs.rnr_retry,
+    }
+}
+
+impl RcSide {
+    pub(super) fn connect(&mut self, now: Instant, from: QpState, to: QpState) {
+        use QpState::{Init, ReadyToReceive, ReadyToSend, SendQueueDrained};
+        let attrs = self.shell.attrs;
+        match (from, to) {
+            (Init, ReadyToReceive) => {
+                self.aim();
+                self.endpoint.ready_to_receive(ReceiveAttr {
+                    dest_qpn: attrs.dest_qpn,
+                    path_mtu: mtu(attrs.path_mtu_bytes),
+                    rq_psn: Psn::new(attrs.rq_psn),
+                    max_dest_rd_atomic: attrs.max_dest_rd_atomic,
+                    min_rnr_timer: attrs.min_rnr_timer,
+                    access: access(&attrs),
+                });
+            }
+            (ReadyToReceive, ReadyToSend) => self.endpoint.ready_to_send(send_attr(&attrs)),
+            (ReadyToSend, SendQueueDrained) => self.endpoint.drain(time(now)),
+            (SendQueueDrained, ReadyToSend) => self.endpoint.resume(time(now)),
+            (SendQueueDrained, SendQueueDrained) => {
+                self.aim();
+                self.endpoint.set_send_attr(send_attr(&attrs));
+            }
+            _ => {}
+        }
+        if !matches!(to, QpState::Reset | Init | QpState::Error) {
+            self.endpoint.set_access(access(&attrs));
+            self.endpoint.set_min_rnr_timer(attrs.min_rnr_timer);
+        }
+    }
+
+    /// Looks up where the peer is; the path was checked.
+    fn aim(&mut self) {
+        let (attrs, device) = (&self.shell.attrs, &self.shell.device);
+        let port = device.numbering().port(attrs.dest_qpn);
+        let addr = device.adapter().addr_of(attrs.path.dgid);
+        self.peer = addr.map(|addr| SocketAddrV4::new(addr, port));
+    }
+}

@@ -1,0 +1,28 @@
+//! What the engine counted, for those who look from outside.
+
+use rc::Stats;
+
+use super::RcSide;
+use crate::counters::Counter;
+
+/// What the device's counters have of the engine's.
+#[derive(Debug, Default)]
+pub(super) struct Synced(Stats);
+
+impl RcSide {
+    /// Moves what the engine counted since last time to the device's counters.
+    #[inline]
+    pub(super) fn move_counts(&mut self) {
+        let (new, old) = (self.endpoint.stats(), &self.synced.0);
+        let counters = &self.shell.device.counters;
+        counters.add(Counter::RetransPkts, new.tx_repeated - old.tx_repeated);
+        counters.add(Counter::RetransTimeoutEvents, new.timeouts - old.timeouts);
+        counters.add(Counter::RxDuplicates, new.rx_duplicates - old.rx_duplicates);
+        counters.add(Counter::RxRnr, new.tx_rnr_naks - old.tx_rnr_naks);
+        counters.add(Counter::AckPkts, new.tx_acks - old.tx_acks);
+        counters.add(Counter::RxSequenceNaks, new.rx_sequence_naks - old.rx_sequence_naks);
+        counters.add(Counter::TxSequenceNaks, new.tx_sequence_naks - old.tx_sequence_naks);
+        counters.add(Counter::RxRnrNaks, new.rx_rnr_naks - old.rx_rnr_naks);
+        self.synced.0.clone_from(new);
+    }
+}

@@ -1,0 +1,69 @@
+//! What the engine has to say: completions, and the end of the connection.
+
+use rc::{Event, Status as RcStatus};
+use srd::Instant;
+
+use super::serve::index_of;
+use super::{RcSide, time};
+use crate::qp_state::QpState;
+use crate::status::Status;
+
+impl RcSide {
+    pub(super) fn harvest(&mut self, now: Instant) {
+        while let Some(event) = self.endpoint.poll_event() {
+            match event {
+                Event::Completed { id, status } => {
+                    self.shell.finish_send(index_of(id), Status::from(status));
+                }
+                Event::Execute { id } => {
+                    let status = self.execute(index_of(id));
+                    self.endpoint.executed(time(now), id, status);
+                }
+                Event::Failed { receive, .. } => {
+                    if self.shell.is_traced() {
+                        self.trace_event(&event);
+                    }
+                    self.fail_connection(receive.map(Status::from));
+                }
+                Event::Established | Event::Drained | Event::LastReceive | Event::Congestion => {
+                    if self.shell.is_traced() {
+                        self.trace_event(&event);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does what this side does by itself.
+    fn execute(&mut self, index: u32) -> RcStatus {
+        match self.shell.sq.get(index) {
+            // It could not be begun; its completion says why.
+            Some(slot) if slot.fault.is_some() => RcStatus::LocalOperation,
+            // There is no key yet that a program may invalidate.
+            _ => RcStatus::Bind,
+        }
+    }
+
+    /// The connection is over. The receive of the message that was refused, if there is one, ends with `first`.
+    fn fail_connection(&mut self, first: Option<Status>) {
+        let from = self.shell.attrs.state;
+        if !matches!(from, QpState::Error | QpState::Reset) {
+            self.shell.attrs.state = QpState::Error;
+            self.shell.trace_state(from, Some(QpState::Error));
+        }
+        self.end_receives(first);
+    }
+
+    /// Ends the receives, the one that is or would be in use with `first`.
+    pub(super) fn end_receives(&mut self, first: Option<Status>) {
+        let mut status = first;
+        if first.is_some() && self.current.is_none() {
+            self.current = self.shell.rq.pop();
+        }
+        let mut next = self.current.take().or_else(|| self.shell.rq.pop());
+        while let Some(wqe) = next {
+            self.shell.fail_recv(&wqe, status.take().unwrap_or(Status::Flushed));
+            next = self.shell.rq.pop();
+        }
+    }
+}

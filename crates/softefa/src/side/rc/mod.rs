@@ -1,0 +1,222 @@
+//! Reliable and unreliable connections of RoCE v2: the engine `rc` between the shell's queues and the wire.
+//!
+//! ```text
+//! post_send --> post --> engine --> transmit --> Batch
+//! Datagram --> receive --> engine --> serve (memory, receives) --> engine --> transmit
+//! engine --> harvest: completions, the end of the connection
+//! ```
+//! The engine sees headers and lengths, never payload. Acknowledgements of a turn that completed receives wait for
+//! the next one: a program that answers at once lets them leave together with its answer.
+
+mod connect;
+mod count;
+mod harvest;
+mod post;
+mod receive;
+mod serve;
+mod trace;
+mod transmit;
+mod unreachable;
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+
+use rc::{Endpoint, HEADER_MAX, WrId};
+use srd::Instant;
+
+use crate::datagram::Datagram;
+use crate::qp_state::{QpKind, QpState};
+use crate::request::{SendOp, SendWr};
+use crate::rq::RecvWqe;
+use crate::shell::{Shell, Side};
+use crate::status::Status;
+use crate::wire::{MAX_PACKETS, PathSockets};
+
+use count::Synced;
+
+/// So many work requests in flight are a stream: its acknowledgements come apart.
+const STREAM_REQUESTS: usize = 8;
+
+/// The RC or UC transport of a queue pair.
+pub(super) struct RcSide {
+    shell: Shell,
+    endpoint: Endpoint,
+    paths: Arc<PathSockets>,
+    /// The path that everything takes: order matters here.
+    path: u16,
+    /// Where the peer is, from RTR on.
+    peer: Option<SocketAddrV4>,
+    /// The receive whose message has begun.
+    current: Option<RecvWqe>,
+    /// Whose bytes are in the batch, by their places.
+    leaving: Vec<Option<WrId>>,
+    header: [u8; HEADER_MAX],
+    /// The last turn has completed receives, whose acknowledgements may wait for one turn more.
+    holds_acks: bool,
+    /// The program has destroyed the queue pair: only what was accepted is acknowledged again.
+    is_closing: bool,
+    last_accepted: Option<Instant>,
+    last_collection: Instant,
+    synced: Synced,
+}
+
+/// The engine's view of the same clock.
+#[inline]
+fn time(now: Instant) -> rc::Instant {
+    rc::Instant::from_ns(now.as_ns())
+}
+
+impl RcSide {
+    pub(super) fn new(shell: Shell, paths: Arc<PathSockets>, kind: QpKind) -> Self {
+        let endpoint = connect::new_endpoint(&shell.device, shell.qpn, kind);
+        let path = shell.port % paths.paths();
+        Self {
+            shell,
+            endpoint,
+            paths,
+            path,
+            peer: None,
+            current: None,
+            leaving: Vec::with_capacity(MAX_PACKETS),
+            header: [0; HEADER_MAX],
+            holds_acks: false,
+            is_closing: false,
+            last_accepted: None,
+            last_collection: Instant::ZERO,
+            synced: Synced::default(),
+        }
+    }
+
+    fn is_ready_to_receive(&self) -> bool {
+        !matches!(self.shell.attrs.state, QpState::Reset | QpState::Init | QpState::Error)
+    }
+}
+
+impl Side for RcSide {
+    #[inline]
+    fn shell(&self) -> &Shell {
+        &self.shell
+    }
+
+    #[inline]
+    fn shell_mut(&mut self) -> &mut Shell {
+        &mut self.shell
+    }
+
+    fn changed(&mut self, now: Instant, from: QpState, to: QpState) {
+        self.connect(now, from, to);
+    }
+
+    fn set_qkey(&mut self, _qkey: u32) {}
+
+    fn has_rdma(&self) -> bool {
+        true
+    }
+
+    fn start(&mut self, now: Instant, index: u32) {
+        self.start_request(now, index);
+    }
+
+    fn is_idle(&self, _unpolled: u32, _op: SendOp) -> bool {
+        self.endpoint.in_flight() <= self.shell.unsent_messages as usize
+    }
+
+    fn has_enough(&self) -> bool {
+        false
+    }
+
+    fn is_streaming(&self) -> bool {
+        self.endpoint.in_flight() >= STREAM_REQUESTS
+    }
+
+    fn begin_turn(&mut self, _now: Instant) {
+        self.holds_acks = false;
+    }
+
+    fn flush_acks(&mut self, _now: Instant) {
+        self.holds_acks = false;
+    }
+
+    #[inline]
+    fn take(&mut self, now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>) {
+        self.receive_packet(now, from, datagram);
+    }
+
+    fn note_turn(&mut self, has_received: bool) {
+        self.holds_acks = has_received && !self.shell.recvs_done.is_empty();
+    }
+
+    fn advance(&mut self, now: Instant) {
+        self.expire(now);
+        self.harvest(now);
+    }
+
+    fn send_out(&mut self, now: Instant) {
+        self.transmit_packets(now);
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        if self.endpoint.has_backlog() {
+            return Some(self.shell.last_turn);
+        }
+        self.endpoint.poll_timeout().map(|at| Instant::from_ns(at.as_ns()))
+    }
+
+    /// What is on its way ends with the connection.
+    fn cancel(&mut self, now: Instant) {
+        if !self.is_closing || self.endpoint.in_flight() > 0 {
+            self.endpoint.fail(time(now));
+            while self.endpoint.poll_event().is_some() {}
+        }
+        self.current = None;
+    }
+
+    fn abandon(&mut self) {
+        self.current = None;
+    }
+
+    /// The connection does not depend on address handles.
+    fn cancel_toward(&mut self, _now: Instant, _addr: Ipv4Addr) {}
+
+    fn begin_close(&mut self, _now: Instant) {
+        self.is_closing = true;
+    }
+
+    fn final_acks(&mut self, now: Instant) {
+        self.holds_acks = false;
+        self.transmit(now);
+        self.sync_counters();
+    }
+
+    fn last_accepted(&self) -> Option<Instant> {
+        self.last_accepted
+    }
+
+    fn retire(&mut self, _key: u32) {}
+
+    fn sync_counters(&mut self) {
+        self.move_counts();
+    }
+
+    /// What cannot be done ends in its turn, and with it the connection.
+    fn post_send(&mut self, wr: &SendWr<'_>, signaled: bool) -> bool {
+        self.post_request(wr, signaled)
+    }
+
+    /// Work requests end in their order, and tell whether they were done.
+    fn flush(&mut self, now: Instant) {
+        self.endpoint.fail(time(now));
+        self.harvest(now);
+        self.end_receives(None);
+        self.shell.end_all(Status::Flushed);
+    }
+
+    fn reset(&mut self, now: Instant) {
+        self.cancel(now);
+        if !self.is_closing {
+            self.endpoint.reset();
+            self.peer = None;
+        }
+        self.shell.forget_all();
+    }
+}

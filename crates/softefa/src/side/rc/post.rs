@@ -1,0 +1,93 @@
+//! Work requests from the program to the engine.
+
+use rc::{Operation, PostError, SendRequest, WrId};
+use srd::Instant;
+
+use super::RcSide;
+use crate::counters::Counter;
+use crate::request::{Remote, SendOp, SendWr};
+use crate::shell::Side;
+use crate::status::Status;
+
+fn remote(of: Remote) -> rc::Remote {
+    rc::Remote { va: of.addr, rkey: of.rkey }
+}
+
+fn operation(op: SendOp) -> Operation {
+    match op {
+        SendOp::Send => Operation::Send,
+        SendOp::SendImm(imm) => Operation::SendImm(imm),
+        SendOp::SendInvalidate(key) => Operation::SendInvalidate(key),
+        SendOp::Read(at) => Operation::Read(remote(at)),
+        SendOp::Write(to) => Operation::Write(remote(to)),
+        SendOp::WriteImm(to, imm) => Operation::WriteImm(remote(to), imm),
+        SendOp::CompareSwap { remote: at, compare, swap } => {
+            Operation::CompareSwap { remote: remote(at), compare, swap }
+        }
+        SendOp::FetchAdd { remote: at, add } => Operation::FetchAdd { remote: remote(at), add },
+        SendOp::LocalInvalidate(_) => Operation::Local,
+    }
+}
+
+/// How a work request ends that the engine does not take.
+fn status_of(error: PostError) -> Status {
+    match error {
+        PostError::Length => Status::LocalBadLength,
+        PostError::State | PostError::Operation => Status::LocalQpInternalError,
+    }
+}
+
+impl RcSide {
+    pub(super) fn post_request(&mut self, wr: &SendWr<'_>, signaled: bool) -> bool {
+        // Nothing in taking a work request depends on the time since the last turn.
+        let (now, len) = (self.shell.last_turn, wr.data.len_bytes());
+        if self.shell.is_traced() {
+            self.trace_post(len, wr);
+        }
+        let Some(index) = self.shell.insert(wr, signaled, len) else { return false };
+        if self.shell.has_internal_error()
+            && let Some(slot) = self.shell.sq.get_mut(index)
+        {
+            slot.fault = Some(Status::LocalQpInternalError);
+        }
+        self.count_posted(wr.op, len);
+        self.start(now, index);
+        true
+    }
+
+    /// Gives the work request in slot `index` to the engine. One that it does not take fails in its turn, when all
+    /// before it have ended.
+    pub(super) fn start_request(&mut self, now: Instant, index: u32) {
+        // What waits to be acknowledged leaves together with this.
+        self.holds_acks = false;
+        let Some(slot) = self.shell.sq.get_mut(index) else { return };
+        let id = WrId(u64::from(index));
+        // What verbs calls the length of an operation that has none.
+        let len = if matches!(slot.op, SendOp::LocalInvalidate(_)) { 0 } else { slot.len };
+        let mut request = SendRequest::new(id, operation(slot.op), len);
+        (request.is_fenced, request.is_solicited) = (slot.is_fenced, slot.is_solicited);
+        let posted = self.endpoint.post(super::time(now), request);
+        if let Err(error) = posted {
+            slot.fault.get_or_insert_with(|| status_of(error));
+            // It takes its place as one that this side does by itself.
+            let local = SendRequest::new(id, Operation::Local, 0);
+            if self.endpoint.post(super::time(now), local).is_err() {
+                self.shell.finish_send(index, status_of(error));
+            }
+        }
+        self.harvest(now);
+    }
+
+    fn count_posted(&self, op: SendOp, len: u32) {
+        let counters = &self.shell.device.counters;
+        let (count, bytes) = match op {
+            SendOp::Read(_) => (Counter::RdmaReadWrs, Counter::RdmaReadBytes),
+            SendOp::Write(_) | SendOp::WriteImm(..) => {
+                (Counter::RdmaWriteWrs, Counter::RdmaWriteBytes)
+            }
+            _ => return,
+        };
+        counters.add(count, 1);
+        counters.add(bytes, u64::from(len));
+    }
+}

@@ -1,0 +1,61 @@
+//! Packets from the wire to the engine, and what they ask for to whom it concerns.
+
+use std::net::Ipv4Addr;
+
+use rc::{DropReason, Received};
+use srd::Instant;
+
+use super::{RcSide, time};
+use crate::datagram::Datagram;
+
+impl RcSide {
+    pub(super) fn receive_packet(&mut self, now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>) {
+        // Not up yet, or not any more: as if the packet had been lost.
+        if !self.is_ready_to_receive() && !self.is_closing {
+            self.shell.drop_datagram(from, &"the queue pair does not receive");
+            return;
+        }
+        if self.peer.is_none_or(|peer| *peer.ip() != from) {
+            self.shell.useless += 1;
+            self.shell.drop_datagram(from, &"not the connected peer");
+            return;
+        }
+        let result = self.endpoint.handle_packet(time(now), datagram.head, datagram.len());
+        if self.shell.is_traced() {
+            self.trace_received(datagram.head, &result);
+        }
+        match result {
+            Ok(Received { payload_at, arrival: Some(arrival) }) => {
+                // A queue pair that is destroyed takes nothing new: the peer hears nothing, as of hardware.
+                if self.is_closing {
+                    return;
+                }
+                match self.serve(&arrival, datagram.payload(payload_at)) {
+                    Ok(original) => {
+                        self.last_accepted = Some(now);
+                        match original {
+                            None => self.endpoint.accept(time(now)),
+                            Some(original) => self.endpoint.accept_atomic(time(now), original),
+                        }
+                    }
+                    Err(why) => self.endpoint.reject(time(now), why),
+                }
+            }
+            Ok(Received { arrival: None, .. }) => {}
+            Err(why) => self.drop_packet(from, why),
+        }
+    }
+
+    #[cold]
+    fn drop_packet(&mut self, from: Ipv4Addr, why: DropReason) {
+        // What a lossy network leaves over is no stranger's.
+        let is_usual = matches!(
+            why,
+            DropReason::Gap | DropReason::Duplicate | DropReason::Stale | DropReason::Missing
+        );
+        if !is_usual {
+            self.shell.useless += 1;
+            self.shell.drop_datagram(from, &why);
+        }
+    }
+}

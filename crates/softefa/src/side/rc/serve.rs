@@ -1,0 +1,180 @@
+//! What a packet asks for: receives to be filled, memory to be written or shown.
+
+use rc::{
+    Arrival, Atomic, Range, ReadData, Reject, SendData, Verify, WrId, WriteData, WriteReceive,
+};
+
+use super::RcSide;
+use crate::completion::{CompletionOp, Sender};
+use crate::counters::Counter;
+use crate::datagram::Payload;
+use crate::memory::{self, Gone};
+use crate::mr::Right;
+use crate::request::Remote;
+use crate::rq::RecvWqe;
+
+/// Programs take the last bytes of a WRITE as proof for the others, so these are stored last.
+const LAST_BYTES: usize = 8;
+
+/// Memory of this side could not be used although its registration lasts.
+const LOCAL: Reject = Reject::Local(rc::Status::LocalProtection);
+
+impl RcSide {
+    /// Does it; what an atomic found.
+    pub(super) fn serve(
+        &mut self,
+        arrival: &Arrival,
+        payload: Payload<'_>,
+    ) -> Result<Option<u64>, Reject> {
+        match *arrival {
+            Arrival::Send(data) => self.serve_send(&data, payload)?,
+            Arrival::Write(data) => self.serve_write(&data, payload)?,
+            Arrival::Read(range) => {
+                self.check(range, Right::Read)?;
+                let bytes = u64::from(range.len);
+                self.shell.device.counters.add(Counter::RdmaReadRespBytes, bytes);
+            }
+            Arrival::Atomic(atomic) => return self.serve_atomic(&atomic).map(Some),
+            Arrival::AtomicWrite(to) => {
+                self.check(Range { remote: to, len: 8 }, Right::Write)?;
+                payload.split_at(8).0.copy_to(to.va).map_err(|Gone| Reject::Access)?;
+            }
+            // What was written is visible at once, and memory is as persistent as it is.
+            Arrival::Flush(range, _) => self.check(range, Right::Write)?,
+            Arrival::Verify(verify) => self.verify(&verify)?,
+            Arrival::ReadData(data) => self.take_read_data(&data, payload)?,
+            Arrival::AtomicData { id, original } => {
+                let bytes = original.to_ne_bytes();
+                let len = bytes.len() as u32;
+                self.take_read_data(&ReadData { id, offset: 0, len }, (&bytes[..]).into())?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn serve_send(&mut self, data: &SendData, payload: Payload<'_>) -> Result<(), Reject> {
+        if data.is_start && self.current.is_none() {
+            self.current = Some(self.next_request().ok_or(Reject::NotReady)?);
+        }
+        // The engine lets no message begin elsewhere.
+        let wqe = self.current.as_ref().ok_or(Reject::Invalid)?;
+        if u64::from(data.offset) + u64::from(data.len) > u64::from(wqe.capacity) {
+            return Err(Reject::TooLong);
+        }
+        if data.len > 0 {
+            if !wqe.is_writable(&mut self.shell.recv_mrs) {
+                return Err(LOCAL);
+            }
+            let bytes = payload.split_at(data.len as usize).0;
+            wqe.fill(data.offset as usize, bytes).map_err(|Gone| LOCAL)?;
+        }
+        let Some(end) = data.end else { return Ok(()) };
+        if end.invalidate.is_some() {
+            return Err(Reject::Invalidate);
+        }
+        if let Some(wqe) = self.current.take() {
+            let total = end.total as usize;
+            self.shell.complete_recv(wqe.wr_id, self.peer_name(), total, end.imm, false);
+        }
+        Ok(())
+    }
+
+    fn serve_write(&mut self, data: &WriteData, payload: Payload<'_>) -> Result<(), Reject> {
+        let needs_receive = data.receive.is_some();
+        if needs_receive && (self.shell.is_not_ready_on_purpose() || self.shell.rq.len() == 0) {
+            return Err(Reject::NotReady);
+        }
+        self.check(data.range, Right::Write)?;
+        if data.len > 0 {
+            let to = data.range.remote.va + u64::from(data.offset);
+            let bytes = payload.split_at(data.len as usize).0;
+            place(bytes, to).map_err(|Gone| Reject::Access)?;
+            self.shell.device.counters.add(Counter::RdmaWriteRecvBytes, u64::from(data.len));
+        }
+        if let Some(WriteReceive { imm, .. }) = data.receive
+            && let Some(wqe) = self.shell.rq.pop()
+        {
+            let len = data.range.len as usize;
+            self.shell.complete_recv(wqe.wr_id, self.peer_name(), len, Some(imm), false);
+            if let Some(done) = self.shell.recvs_done.last_mut() {
+                done.op = CompletionOp::RecvWrite;
+            }
+        }
+        Ok(())
+    }
+
+    fn serve_atomic(&mut self, atomic: &Atomic) -> Result<u64, Reject> {
+        let Atomic { remote, op } = *atomic;
+        self.check(Range { remote, len: 8 }, Right::Atomic)?;
+        memory::update(remote.va, |found| op.apply(found)).map_err(|Gone| Reject::Access)
+    }
+
+    fn verify(&mut self, verify: &Verify) -> Result<(), Reject> {
+        if verify.needs_receive && self.current.is_none() {
+            self.current = Some(self.next_request().ok_or(Reject::NotReady)?);
+        }
+        if let Some((range, right)) = verify.memory {
+            let right = match right {
+                rc::Right::Read => Right::Read,
+                rc::Right::Write => Right::Write,
+                rc::Right::Atomic => Right::Atomic,
+            };
+            self.check(range, right)?;
+        }
+        Ok(())
+    }
+
+    /// Scatters what the peer's memory held over the entries of the work request.
+    fn take_read_data(&mut self, data: &ReadData, payload: Payload<'_>) -> Result<(), Reject> {
+        let index = index_of(data.id);
+        let slot = self.shell.sq.get(index).ok_or(LOCAL)?;
+        if data.len > 0 && !slot.is_writable(&mut self.shell.send_mrs) {
+            return Err(LOCAL);
+        }
+        let mut rest = payload.split_at(data.len as usize).0;
+        for piece in self.shell.sq.part(index, data.offset, data.len) {
+            let (bytes, later) = rest.split_at(piece.len);
+            place(bytes, piece.addr).map_err(|Gone| LOCAL)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// The next receive, whatever its memory is like: a message that cannot be put there ends the connection.
+    fn next_request(&mut self) -> Option<RecvWqe> {
+        if self.shell.is_not_ready_on_purpose() {
+            return None;
+        }
+        self.shell.rq.pop()
+    }
+
+    /// The peer may use all of `range`. None is needed for no bytes.
+    fn check(&mut self, range: Range, right: Right) -> Result<(), Reject> {
+        if range.len == 0 {
+            return Ok(());
+        }
+        let Remote { addr, rkey } = Remote { addr: range.remote.va, rkey: range.remote.rkey };
+        let found = self.shell.remote_mrs.remote((rkey, addr, range.len), right);
+        found.map(|_| ()).ok_or(Reject::Access)
+    }
+
+    fn peer_name(&self) -> Sender {
+        let addr = self.peer.map_or(std::net::Ipv4Addr::UNSPECIFIED, |peer| *peer.ip());
+        Sender { addr, qpn: self.shell.attrs.dest_qpn }
+    }
+}
+
+/// The slot of a work request.
+#[expect(clippy::cast_possible_truncation, reason = "names of work requests are slots")]
+pub(super) fn index_of(id: WrId) -> u32 {
+    id.0 as u32
+}
+
+/// Copies `bytes` to `to`, the last ones last.
+fn place(bytes: Payload<'_>, to: u64) -> Result<(), Gone> {
+    let body = bytes.len().saturating_sub(LAST_BYTES);
+    let (body, last) = bytes.split_at(body);
+    let last_at = to + body.len() as u64;
+    body.copy_to(to)?;
+    last.copy_to(last_at)
+}

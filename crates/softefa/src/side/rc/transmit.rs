@@ -1,0 +1,107 @@
+//! Packets from the engine to the wire.
+
+use rc::{Payload, Status as RcStatus, Transmit, WrId};
+use srd::Instant;
+use std::net::SocketAddrV4;
+
+use super::serve::index_of;
+use super::{RcSide, time};
+use crate::memory::{Gone, Piece};
+use crate::mr::Right;
+use crate::status::Status;
+use crate::wire::{Impossible, Via};
+
+/// Bursts of one turn at most: who answers a long READ has other queue pairs to serve, and something to receive.
+const BURSTS_PER_TURN: usize = 2;
+
+impl RcSide {
+    pub(super) fn transmit_packets(&mut self, now: Instant) {
+        if self.holds_acks || !self.endpoint.has_backlog() || self.shell.is_blocked() {
+            // Most turns of a polling program.
+            return;
+        }
+        let Some(peer) = self.peer else { return };
+        for _ in 0..BURSTS_PER_TURN {
+            while !self.shell.batch().is_full() {
+                let mut header = self.header;
+                let Some(out) = self.endpoint.poll_transmit(time(now), &mut header) else { break };
+                self.push(now, peer, &out, &header[..out.header_len]);
+                self.header = header;
+            }
+            let is_last = !self.shell.batch().is_full();
+            if !self.shell.batch().is_empty() {
+                self.send(now);
+            }
+            if is_last || self.shell.is_blocked() {
+                break;
+            }
+        }
+        self.harvest(now);
+    }
+
+    fn push(&mut self, now: Instant, peer: SocketAddrV4, out: &Transmit, header: &[u8]) {
+        if self.shell.is_traced() {
+            self.trace_transmit(out, header);
+        }
+        // What is repeated goes through the kernel, which knows whether anybody is there.
+        let via = if out.is_repeated { Via::Kernel(self.path) } else { Via::Path(self.path) };
+        let (id, pushed) = match out.payload {
+            Payload::None => {
+                let nothing = std::iter::empty();
+                (None, self.shell.push(peer, via, header, nothing))
+            }
+            Payload::Request { id, offset, len } => {
+                let index = index_of(id);
+                if !self.is_readable(index) {
+                    self.endpoint.withdraw(time(now), id, RcStatus::LocalProtection);
+                    return;
+                }
+                (Some(id), self.shell.push_part(peer, via, header, index, (offset, len)))
+            }
+            Payload::Response { range, offset, len } => {
+                let remote = (range.remote.rkey, range.remote.va, range.len);
+                if self.shell.remote_mrs.remote(remote, Right::Read).is_none() {
+                    self.endpoint.refuse_response(time(now));
+                    return;
+                }
+                let addr = range.remote.va + u64::from(offset);
+                let piece = Piece { addr, len: len as usize };
+                (None, self.shell.push(peer, via, header, std::iter::once(piece)))
+            }
+        };
+        match pushed {
+            Ok(place) => {
+                assert_eq!(place, self.leaving.len(), "one entry for each packet of the batch");
+                self.leaving.push(id);
+            }
+            Err(Gone) => self.give_up(now, id, RcStatus::LocalProtection),
+        }
+    }
+
+    /// Whether the bytes of the work request may (still) be read, and nothing else speaks against it.
+    fn is_readable(&mut self, index: u32) -> bool {
+        let shell = &mut self.shell;
+        let slot = shell.sq.get(index);
+        slot.is_some_and(|slot| slot.fault.is_none() && slot.is_readable(&mut shell.send_mrs))
+    }
+
+    fn send(&mut self, now: Instant) {
+        self.shell.send_batch(now);
+        while let Some(Impossible { place, status }) = self.shell.take_impossible() {
+            let id = self.leaving.get(place).copied().flatten();
+            let is_long = status == Status::LocalBadLength;
+            let status = if is_long { RcStatus::LocalLength } else { RcStatus::LocalProtection };
+            self.give_up(now, id, status);
+        }
+        self.leaving.clear();
+    }
+
+    /// The bytes of work request `id`, or of what the peer reads, cannot be sent.
+    #[cold]
+    fn give_up(&mut self, now: Instant, id: Option<WrId>, status: RcStatus) {
+        match id {
+            Some(id) => self.endpoint.withdraw(time(now), id, status),
+            None => self.endpoint.refuse_response(time(now)),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Timers, and packets of ours that found nobody.
+
+use rc::wire::Bth;
+use srd::Instant;
+
+use super::{RcSide, time};
+use crate::wire::Quote;
+
+/// Refused datagrams are looked for this often at most while nobody answers.
+const COLLECT_NS: u64 = 1_000_000;
+/// Whose timer is so late has been away, and reads what came meanwhile before it draws conclusions.
+const LATE_NS: u64 = 1_000_000;
+
+impl RcSide {
+    pub(super) fn expire(&mut self, now: Instant) {
+        let due = self.endpoint.poll_timeout().filter(|&at| at <= time(now));
+        let is_late = due.is_some_and(|at| time(now).ns_since(at) >= LATE_NS);
+        if is_late && !self.shell.has_read_all() {
+            return;
+        }
+        // Before a timer draws conclusions: somebody may have said why nobody answers.
+        if due.is_some() && now.ns_since(self.last_collection) >= COLLECT_NS {
+            self.last_collection = now;
+            self.paths.collect_refusals(now);
+        }
+        if self.paths.has_refusals() && self.shell.has_read_all() {
+            self.take_refusals(now);
+        }
+        if due.is_some() {
+            self.endpoint.handle_timeout(time(now));
+            self.move_counts();
+        }
+    }
+
+    #[cold]
+    fn take_refusals(&mut self, now: Instant) {
+        let Some(peer) = self.peer else { return };
+        let dest_qpn = self.shell.attrs.dest_qpn;
+        let sealed = self.shell.framing.sealed();
+        let is_mine = |quote: &Quote| match sealed {
+            Some(sealed) => sealed.destination_of(quote.bytes(), quote.to) == Some(peer),
+            None => {
+                let bth = Bth::parse(quote.bytes());
+                quote.to == *peer.ip() && bth.is_ok_and(|bth| bth.dest_qpn == dest_qpn)
+            }
+        };
+        if !self.paths.take_refused(now, is_mine).is_empty() {
+            if self.shell.is_traced() {
+                self.trace_unreachable();
+            }
+            self.endpoint.peer_unreachable(time(now));
+        }
+    }
+}

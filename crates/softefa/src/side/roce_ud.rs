@@ -1,0 +1,222 @@
+//! Unreliable datagrams of RoCE v2: no engine, one packet each, 40 bytes of routing header before the payload.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+
+use rc::ud::{self, Receiver, Sender as Numbers};
+use rc::wire::{DEFAULT_PKEY, grh};
+use rc::{HEADER_MAX, Mtu, Psn};
+use srd::Instant;
+
+use crate::UD_GRH_BYTES;
+use crate::completion::Sender;
+use crate::datagram::Datagram;
+use crate::memory::Gone;
+use crate::qp_state::QpState;
+use crate::request::SendOp;
+use crate::shell::{Shell, Side};
+use crate::status::Status;
+use crate::trace::TraceEvent;
+use crate::wire::{MAX_PACKETS, Via};
+
+/// A work request whose queue key has this bit takes that of its queue pair.
+const OWN_QKEY: u32 = 1 << 31;
+/// UDP header in front of a packet.
+const UDP_BYTES: usize = 8;
+/// Hop limit of what other hosts of a Linux network send.
+const HOP_LIMIT: u8 = 64;
+
+/// The UD transport of a queue pair of a RoCE device.
+pub(super) struct RoceUdSide {
+    shell: Shell,
+    /// Slots of the datagrams that wait for the next burst.
+    queue: VecDeque<u32>,
+    numbers: Numbers,
+    mtu: Mtu,
+    path: u16,
+}
+
+impl RoceUdSide {
+    pub(super) fn new(shell: Shell, paths: u16) -> Self {
+        let mtu = match shell.device.attr().packet_max_bytes() {
+            4096.. => Mtu::B4096,
+            2048.. => Mtu::B2048,
+            1024.. => Mtu::B1024,
+            512.. => Mtu::B512,
+            _ => Mtu::B256,
+        };
+        let path = shell.port % paths;
+        let numbers = Numbers::new(shell.qpn, DEFAULT_PKEY, mtu, Psn::new(0));
+        Self { shell, queue: VecDeque::new(), numbers, mtu, path }
+    }
+
+    fn push(&mut self, index: u32) {
+        let own_qkey = self.shell.attrs.qkey;
+        let Some(slot) = self.shell.sq.get_mut(index) else { return };
+        if slot.fault.is_some() || !slot.is_readable(&mut self.shell.send_mrs) {
+            // Deregistered between posting and this burst.
+            slot.fault.get_or_insert(Status::LocalInvalidLkey);
+            return;
+        }
+        let imm = if let SendOp::SendImm(imm) = slot.op { Some(imm) } else { None };
+        let qkey = if slot.qkey & OWN_QKEY == 0 { slot.qkey } else { own_qkey };
+        let (dest_qpn, len, is_solicited) = (slot.dest_qpn, slot.len, slot.is_solicited);
+        let (to, datagram) = (slot.to, ud::Datagram { dest_qpn, qkey, len, imm, is_solicited });
+        let mut header = [0; HEADER_MAX];
+        // Longer than the path allows: done, and not sent (IBTA C10-93.1.1).
+        let Some((header_len, _)) = self.numbers.packet(&datagram, &mut header) else { return };
+        if self.shell.is_traced() {
+            let peer = Sender { addr: *to.ip(), qpn: dest_qpn };
+            let said = format_args!("op=UD_SEND len={len}");
+            self.shell.say_of(TraceEvent::Transmit, Some(peer), said);
+        }
+        let via = Via::Path(self.path);
+        let pushed = self.shell.push_slot(to, via, &header[..header_len], index);
+        if pushed.is_err()
+            && let Some(slot) = self.shell.sq.get_mut(index)
+        {
+            slot.fault = Some(Status::LocalInvalidLkey);
+        }
+    }
+
+    /// Puts a datagram into the next posted receive; why it cannot.
+    fn receive(&mut self, from: Ipv4Addr, datagram: &Datagram<'_>) -> Result<(), &'static str> {
+        if matches!(self.shell.attrs.state, QpState::Reset | QpState::Init | QpState::Error) {
+            return Err("the queue pair does not receive");
+        }
+        let (qpn, qkey) = (self.shell.qpn, self.shell.attrs.qkey);
+        let receiver = Receiver { qpn, pkey: DEFAULT_PKEY, qkey, mtu: self.mtu };
+        let whole = datagram.len();
+        let Ok(it) = ud::receive(&receiver, datagram.head, whole) else {
+            return Err("not for this queue pair, or malformed");
+        };
+        let payload = datagram.payload(it.payload_at).split_at(it.payload_len as usize).0;
+        let len = UD_GRH_BYTES + payload.len();
+        let wqe = self.shell.next_receive().ok_or("no receive is posted")?;
+        if len > wqe.capacity as usize {
+            return Err("the receive is too short");
+        }
+        self.shell.rq.pop();
+        let udp_len = u16::try_from(whole + UDP_BYTES).unwrap_or(u16::MAX);
+        let routing = grh::of_ipv4(from, self.shell.device.addr(), 0, HOP_LIMIT, udp_len);
+        let filled = wqe.fill(0, routing[..].into()).and_then(|()| wqe.fill(UD_GRH_BYTES, payload));
+        if let Err(Gone) = filled {
+            self.shell.fail_recv(&wqe, Status::LocalInvalidLkey);
+            return Err("the memory of the receive is gone");
+        }
+        let src = Sender { addr: from, qpn: it.src_qpn };
+        if self.shell.is_traced() {
+            let said = format_args!("op=UD_SEND len={}", it.payload_len);
+            self.shell.say_of(TraceEvent::Receive, Some(src), said);
+        }
+        self.shell.complete_recv(wqe.wr_id, src, len, it.imm, true);
+        Ok(())
+    }
+}
+
+impl Side for RoceUdSide {
+    fn shell(&self) -> &Shell {
+        &self.shell
+    }
+
+    fn shell_mut(&mut self) -> &mut Shell {
+        &mut self.shell
+    }
+
+    fn changed(&mut self, _now: Instant, from: QpState, to: QpState) {
+        if (from, to) == (QpState::ReadyToReceive, QpState::ReadyToSend) {
+            let first = Psn::new(self.shell.attrs.sq_psn);
+            self.numbers = Numbers::new(self.shell.qpn, DEFAULT_PKEY, self.mtu, first);
+        }
+    }
+
+    fn set_qkey(&mut self, qkey: u32) {
+        self.shell.attrs.qkey = qkey;
+    }
+
+    fn has_rdma(&self) -> bool {
+        false
+    }
+
+    fn start(&mut self, _now: Instant, index: u32) {
+        self.queue.push_back(index);
+    }
+
+    fn is_idle(&self, unpolled: u32, _op: SendOp) -> bool {
+        // Datagrams are done as soon as they left: what is unpolled tells a stream.
+        unpolled == 0
+    }
+
+    /// Datagrams that find no receive are lost: what is still in the kernel waits there until the program has posted
+    /// more.
+    fn has_enough(&self) -> bool {
+        self.shell.rq.len() < MAX_PACKETS
+    }
+
+    fn is_streaming(&self) -> bool {
+        false
+    }
+
+    fn begin_turn(&mut self, _now: Instant) {}
+
+    fn flush_acks(&mut self, _now: Instant) {}
+
+    fn take(&mut self, _now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>) {
+        if let Err(why) = self.receive(from, datagram) {
+            // For lack of a receive others would be lost, too.
+            self.shell.useless += u64::from(self.shell.rq.len() > 0);
+            self.shell.drop_datagram(from, &why);
+        }
+    }
+
+    fn note_turn(&mut self, _has_received: bool) {}
+
+    fn advance(&mut self, _now: Instant) {}
+
+    /// Sends all that waits; a datagram is done when the operating system has it.
+    fn send_out(&mut self, now: Instant) {
+        while !self.queue.is_empty() && !self.shell.is_blocked() {
+            let burst = self.queue.len().min(MAX_PACKETS);
+            for at in 0..burst {
+                self.push(self.queue[at]);
+            }
+            self.shell.send_batch(now);
+            // Unreliable: what cannot leave is lost like any other.
+            while self.shell.take_impossible().is_some() {}
+            for _ in 0..burst {
+                if let Some(index) = self.queue.pop_front() {
+                    self.shell.finish_send(index, Status::Ok);
+                }
+            }
+        }
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        None
+    }
+
+    fn cancel(&mut self, _now: Instant) {
+        self.queue.clear();
+    }
+
+    fn abandon(&mut self) {
+        self.queue.clear();
+    }
+
+    /// Address handles are only ways on a RoCE device: what was posted leaves all the same.
+    fn cancel_toward(&mut self, _now: Instant, _addr: Ipv4Addr) {}
+
+    fn begin_close(&mut self, _now: Instant) {}
+
+    fn final_acks(&mut self, now: Instant) {
+        self.transmit(now);
+    }
+
+    fn last_accepted(&self) -> Option<Instant> {
+        None
+    }
+
+    fn retire(&mut self, _key: u32) {}
+
+    fn sync_counters(&mut self) {}
+}
