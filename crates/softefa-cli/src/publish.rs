@@ -66,7 +66,7 @@ mod tests {
         let device = &config.devices[0];
         let device_dir = tree.path().join("class/infiniband").join(&device.name);
         fs::create_dir_all(device_dir.join("ports/1")).unwrap();
-        let files = HwCounters::create(tree.path(), &config.devices).unwrap();
+        let files = HwCounters::create(tree.path(), &config).unwrap();
         let mut tick = tick(files, run.path().to_path_buf());
         // No directory, so that reading it fails.
         fs::write(run.path().join("counters"), "").unwrap();

@@ -88,7 +88,7 @@ fn choose_wire(args: &RunArgs, config: &mut Config) -> Result<(), Failure> {
 fn prepare(config: &mut Config, run: &RunDir) -> Result<HwCounters, Failure> {
     config.run_dir = Some(run.path().to_path_buf());
     let tree = sysfs::create(&run.sysfs(), config);
-    tree.and_then(|()| HwCounters::create(&run.sysfs(), &config.devices)).map_err(|error| {
+    tree.and_then(|()| HwCounters::create(&run.sysfs(), config)).map_err(|error| {
         Failure::own(format!(
             "cannot write the device tree in {}: {error}; is the disk full?",
             run.path().display()

@@ -5,31 +5,16 @@
 //! are written by somebody who has time (`softefa run`), never by a program that sends: it only
 //! counts in memory that is shared anyway ([`crate::counters`]).
 
+mod tables;
+
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use crate::config::DeviceSpec;
-use crate::counters::{Counter, ProcessCounters};
-
-/// What the kernel driver counts per device (`efa_verbs.c`), and our counter for it; `None` for
-/// what cannot happen to a device without a kernel.
-const DEVICE: [(&str, Option<Counter>); 12] = [
-    ("submitted_cmds", Some(Counter::SubmittedCmds)),
-    // Each command is answered at once, and all are.
-    ("completed_cmds", Some(Counter::SubmittedCmds)),
-    ("cmds_err", Some(Counter::CmdsErr)),
-    ("no_completion_cmds", None),
-    ("keep_alive_rcvd", None),
-    ("alloc_pd_err", Some(Counter::AllocPdErr)),
-    ("create_qp_err", Some(Counter::CreateQpErr)),
-    ("create_cq_err", Some(Counter::CreateCqErr)),
-    ("reg_mr_err", Some(Counter::RegMrErr)),
-    ("alloc_ucontext_err", None),
-    ("create_ah_err", Some(Counter::CreateAhErr)),
-    ("mmap_err", None),
-];
+use crate::config::{Adapter, Config};
+use crate::counters::ProcessCounters;
+use tables::Shown;
 
 /// How old the files may be in ms, as far as whoever publishes them can help it.
 pub const LIFESPAN_MS: u64 = 100;
@@ -43,7 +28,7 @@ const LIFESPAN: &str = "lifespan";
 struct CounterDir {
     device: String,
     link: PathBuf,
-    counters: Vec<(&'static str, Option<Counter>)>,
+    files: Vec<Shown>,
     /// What the two directories say.
     values: [Vec<u64>; 2],
     /// Which one is seen.
@@ -51,17 +36,13 @@ struct CounterDir {
 }
 
 impl CounterDir {
-    fn create(
-        device: &str,
-        link: PathBuf,
-        counters: Vec<(&'static str, Option<Counter>)>,
-    ) -> io::Result<Self> {
-        let zeros = vec![0; counters.len()];
+    fn create(device: &str, link: PathBuf, files: Vec<Shown>) -> io::Result<Self> {
+        let zeros = vec![0; files.len()];
         let values = [zeros.clone(), zeros];
-        let dir = Self { device: device.to_owned(), link, counters, values, shown: 0 };
+        let dir = Self { device: device.to_owned(), link, files, values, shown: 0 };
         for side in 0..2 {
             fs::create_dir_all(dir.side(side))?;
-            dir.counters.iter().try_for_each(|(name, _)| dir.write(side, name, 0))?;
+            dir.files.iter().try_for_each(|file| dir.write(side, file.name, 0))?;
             dir.write(side, LIFESPAN, LIFESPAN_MS)?;
         }
         dir.show(0)?;
@@ -70,18 +51,19 @@ impl CounterDir {
 
     fn publish(&mut self, processes: &[ProcessCounters]) -> io::Result<()> {
         let mine = |process: &&ProcessCounters| process.device == self.device;
-        let sum = |counter: Option<Counter>| {
-            let counts = processes.iter().filter(mine).map(|p| counter.map_or(0, |c| p.get(c)));
-            counts.fold(0u64, u64::wrapping_add)
+        let sum = |file: &Shown| {
+            let counts =
+                processes.iter().filter(mine).map(|p| file.counter.map_or(0, |c| p.get(c)));
+            counts.fold(0u64, u64::wrapping_add) / file.per_unit
         };
-        let values: Vec<u64> = self.counters.iter().map(|(_, counter)| sum(*counter)).collect();
+        let values: Vec<u64> = self.files.iter().map(sum).collect();
         if values == self.values[self.shown] {
             return Ok(());
         }
         let next = 1 - self.shown;
-        for (at, (name, _)) in self.counters.iter().enumerate() {
+        for (at, file) in self.files.iter().enumerate() {
             if values[at] != self.values[next][at] {
-                self.write(next, name, values[at])?;
+                self.write(next, file.name, values[at])?;
             }
         }
         self.values[next] = values;
@@ -91,7 +73,13 @@ impl CounterDir {
     }
 
     fn side(&self, side: usize) -> PathBuf {
-        self.link.with_file_name(format!(".hw_counters.{side}"))
+        self.link.with_file_name(self.side_name(&side.to_string()))
+    }
+
+    /// Name of a directory beside the link.
+    fn side_name(&self, side: &str) -> String {
+        let name = self.link.file_name().unwrap_or_default();
+        format!(".{}.{side}", name.to_string_lossy())
     }
 
     fn write(&self, side: usize, name: &str, value: u64) -> io::Result<()> {
@@ -104,10 +92,10 @@ impl CounterDir {
     }
 
     fn show(&self, side: usize) -> io::Result<()> {
-        let next = self.link.with_file_name(".hw_counters.next");
+        let next = self.link.with_file_name(self.side_name("next"));
         // One may be left from a time when it could not be moved.
         let _ = fs::remove_file(&next);
-        symlink(format!(".hw_counters.{side}"), &next)?;
+        symlink(self.side_name(&side.to_string()), &next)?;
         fs::rename(&next, &self.link)
     }
 }
@@ -119,19 +107,28 @@ pub struct HwCounters {
 }
 
 impl HwCounters {
-    /// Makes the files of `devices`, all zero, in the tree at `root` (`SYSFS_PATH`).
+    /// Makes the files of the devices of `config`, all zero, in the tree at `root` (`SYSFS_PATH`).
     ///
     /// # Errors
     /// A file cannot be made.
-    pub fn create(root: &Path, devices: &[DeviceSpec]) -> io::Result<Self> {
+    pub fn create(root: &Path, config: &Config) -> io::Result<Self> {
         let mut dirs = Vec::new();
-        for DeviceSpec { name, .. } in devices {
-            let device = root.join("class/infiniband").join(name);
-            let port = Counter::PORT.iter().map(|counter| (counter.name(), Some(*counter)));
-            let device_dir = device.join("hw_counters");
-            dirs.push(CounterDir::create(name, device_dir, DEVICE.to_vec())?);
-            let port_dir = device.join("ports/1/hw_counters");
-            dirs.push(CounterDir::create(name, port_dir, port.collect())?);
+        for device in &config.devices {
+            let path = root.join("class/infiniband").join(&device.name);
+            let mut add = |dir: &str, files: Vec<Shown>| {
+                dirs.push(CounterDir::create(&device.name, path.join(dir), files)?);
+                Ok::<_, io::Error>(())
+            };
+            match config.adapter_of(device) {
+                Adapter::Efa => {
+                    add("hw_counters", tables::EFA_DEVICE.to_vec())?;
+                    add("ports/1/hw_counters", tables::efa_port())?;
+                }
+                Adapter::Roce => {
+                    add("ports/1/hw_counters", tables::ROCE_PORT.to_vec())?;
+                    add("ports/1/counters", tables::IB_PORT.to_vec())?;
+                }
+            }
         }
         Ok(Self { dirs })
     }
@@ -150,13 +147,18 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
-    use crate::counters::{Counters, read_dir};
+    use crate::config::DeviceSpec;
+    use crate::counters::{Counter, Counters, read_dir};
+
+    fn config(devices: &str) -> Config {
+        Config { devices: DeviceSpec::parse_list(devices).unwrap(), ..Config::default() }
+    }
 
     #[test]
     fn files_hold_the_sum_of_their_device() {
         let dir = tempfile::tempdir().unwrap();
-        let devices = ["a=127.0.0.1".parse().unwrap(), "b=127.0.0.2".parse().unwrap()];
-        let mut files = HwCounters::create(dir.path(), &devices).unwrap();
+        let config = config("a=127.0.0.1,b=127.0.0.2");
+        let mut files = HwCounters::create(dir.path(), &config).unwrap();
         let read = |path: &str| {
             let path = dir.path().join("class/infiniband").join(path);
             fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -182,5 +184,25 @@ mod tests {
         let listed = fs::read_dir(dir.path().join("class/infiniband/a/ports/1/hw_counters"));
         assert_eq!(listed.unwrap().count(), Counter::PORT.len() + 1);
         assert_eq!(read("a/hw_counters/lifespan"), "100\n");
+    }
+
+    #[test]
+    fn a_roce_device_counts_as_rxe_and_as_any_port() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config("r=127.0.0.1,profile=roce");
+        let mut files = HwCounters::create(dir.path(), &config).unwrap();
+        let (counters, _) = Counters::in_dir(dir.path(), "r", Ipv4Addr::LOCALHOST).unwrap();
+        counters.add(Counter::TxPkts, 3);
+        counters.add(Counter::TxBytes, 4003);
+        files.publish(&read_dir(dir.path()).unwrap()).unwrap();
+        let port = dir.path().join("class/infiniband/r/ports/1");
+        let read = |path: &str| fs::read_to_string(port.join(path)).unwrap();
+        assert_eq!(read("hw_counters/sent_pkts"), "3\n");
+        assert_eq!(read("counters/port_xmit_packets"), "3\n");
+        assert_eq!(read("counters/port_xmit_data"), "1000\n", "in words of four bytes");
+        assert_eq!(read("counters/symbol_error"), "0\n");
+        let names = |dir: &str| fs::read_dir(port.join(dir)).unwrap().count();
+        assert_eq!((names("hw_counters"), names("counters")), (16, 22), "lifespan is one");
+        assert!(!port.join("../../hw_counters").exists());
     }
 }

@@ -4,13 +4,15 @@
 //! PCI address and driver name of a device from where its links point (libfabric 1.17,
 //! `efa_device.c`). UCX looks at the PCI directory two levels above the device.
 
+mod roce;
+
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::config::{Config, Profile};
-use crate::gid::Gid;
+use crate::config::{Adapter, Config, Profile};
+use crate::identity::Identity;
 
 /// Writes the tree for the devices of `config` below `root`, which becomes `SYSFS_PATH`. What exists stays.
 ///
@@ -19,8 +21,7 @@ use crate::gid::Gid;
 pub fn create(root: &Path, config: &Config) -> io::Result<()> {
     let verbs = root.join("class/infiniband_verbs");
     let class = root.join("class/infiniband");
-    let driver = root.join("bus/pci/drivers/efa");
-    for dir in [&verbs, &class, &driver] {
+    for dir in [&verbs, &class] {
         fs::create_dir_all(dir)?;
     }
     fs::write(verbs.join("abi_version"), "6\n")?;
@@ -30,11 +31,23 @@ pub fn create(root: &Path, config: &Config) -> io::Result<()> {
         let pci = root.join(format!("devices/pci0000:00/0000:{index:02x}:00.0"));
         let ib = pci.join("infiniband").join(&device.name);
         fs::create_dir_all(&ib)?;
-        write_pci(&pci, config.profile_of(device))?;
+        let (profile, identity) = (config.profile_of(device), Identity::of(config, device));
+        let driver = root.join("bus/pci/drivers").join(driver_of(profile));
+        fs::create_dir_all(&driver)?;
         link(&driver, &pci.join("driver"))?;
         link(&pci, &ib.join("device"))?;
         link(&ib, &class.join(&device.name))?;
-        write_node(&ib, Gid::from_addr(device.addr))?;
+        match profile.adapter() {
+            Adapter::Efa => {
+                write_pci(&pci, profile)?;
+                write_node(&ib, identity)?;
+            }
+            Adapter::Roce => {
+                roce::write_pci(&pci, profile, device)?;
+                roce::write_node(&ib, profile, device, identity)?;
+                roce::write_manager(root)?;
+            }
+        }
         let uverbs = verbs.join(format!("uverbs{index}"));
         fs::create_dir_all(&uverbs)?;
         fs::write(uverbs.join("ibdev"), format!("{}\n", device.name))?;
@@ -45,33 +58,47 @@ pub fn create(root: &Path, config: &Config) -> io::Result<()> {
     Ok(())
 }
 
-/// What the device and its port say of themselves, as the kernel writes it (`drivers/infiniband/core/sysfs.c`). NCCL, UCX,
-/// Mooncake and scripts read it.
-fn write_node(ib: &Path, gid: Gid) -> io::Result<()> {
-    let port = ib.join("ports/1");
-    for dir in ["gids", "pkeys", "gid_attrs/types"] {
-        fs::create_dir_all(port.join(dir))?;
+/// Name of the driver that a device of this profile has.
+fn driver_of(profile: Profile) -> &'static str {
+    match profile.adapter() {
+        Adapter::Efa => "efa",
+        Adapter::Roce => "softefa",
     }
-    let (gid, guid) = (groups(&gid.0), groups(&gid.0[8..]));
-    for (file, text) in [
-        ("node_type", "0: unspecified"),
-        ("node_guid", guid.as_str()),
-        ("sys_image_guid", guid.as_str()),
-        ("fw_ver", "0.0.0.0"),
-        ("ports/1/state", "4: ACTIVE"),
-        ("ports/1/phys_state", "5: LinkUp"),
-        ("ports/1/rate", "100 Gb/sec (4X EDR)"),
-        ("ports/1/link_layer", "Unknown"),
-        ("ports/1/lid", "0x0"),
-        ("ports/1/lid_mask_count", "1"),
-        ("ports/1/sm_lid", "0x0"),
-        ("ports/1/sm_sl", "0"),
-        ("ports/1/cap_mask", "0x00000000"),
-        ("ports/1/gids/0", gid.as_str()),
-        ("ports/1/gid_attrs/types/0", "IB/RoCE v1"),
-        ("ports/1/pkeys/0", "0xffff"),
-    ] {
-        fs::write(ib.join(file), format!("{text}\n"))?;
+}
+
+/// What an EFA and its port say of themselves, as the kernel writes it (`drivers/infiniband/core/sysfs.c`). NCCL, UCX,
+/// Mooncake and scripts read it.
+fn write_node(ib: &Path, identity: Identity) -> io::Result<()> {
+    let (gid, guid) = (groups(&identity.gid.0), groups(&identity.node_guid));
+    write_all(
+        ib,
+        &[
+            ("node_type", "0: unspecified"),
+            ("node_guid", guid.as_str()),
+            ("sys_image_guid", guid.as_str()),
+            ("fw_ver", "0.0.0.0"),
+            ("ports/1/state", "4: ACTIVE"),
+            ("ports/1/phys_state", "5: LinkUp"),
+            ("ports/1/rate", "100 Gb/sec (4X EDR)"),
+            ("ports/1/link_layer", "Unknown"),
+            ("ports/1/lid", "0x0"),
+            ("ports/1/lid_mask_count", "1"),
+            ("ports/1/sm_lid", "0x0"),
+            ("ports/1/sm_sl", "0"),
+            ("ports/1/cap_mask", "0x00000000"),
+            ("ports/1/gids/0", gid.as_str()),
+            ("ports/1/gid_attrs/types/0", "IB/RoCE v1"),
+            ("ports/1/pkeys/0", "0xffff"),
+        ],
+    )
+}
+
+/// Writes files of one line, and makes the directories that they are in.
+fn write_all(dir: &Path, files: &[(&str, &str)]) -> io::Result<()> {
+    for (file, text) in files {
+        let path = dir.join(file);
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(path, format!("{text}\n"))?;
     }
     Ok(())
 }
@@ -83,17 +110,17 @@ fn groups(bytes: &[u8]) -> String {
 }
 
 fn write_pci(pci: &Path, profile: Profile) -> io::Result<()> {
-    let device_id = format!("0x{:04x}\n", profile.part_id());
-    for (file, text) in [
-        ("vendor", "0x1d0f\n"),
-        ("device", device_id.as_str()),
-        ("current_link_width", "16\n"),
-        ("current_link_speed", "32.0 GT/s PCIe\n"),
-        ("numa_node", "-1\n"),
-    ] {
-        fs::write(pci.join(file), text)?;
-    }
-    Ok(())
+    let device_id = format!("0x{:04x}", profile.part_id());
+    write_all(
+        pci,
+        &[
+            ("vendor", "0x1d0f"),
+            ("device", device_id.as_str()),
+            ("current_link_width", "16"),
+            ("current_link_speed", "32.0 GT/s PCIe"),
+            ("numa_node", "-1"),
+        ],
+    )
 }
 
 fn link(target: &Path, at: &Path) -> io::Result<()> {
@@ -123,5 +150,34 @@ mod tests {
         assert_eq!(id, "0xefa1\n");
         let gid = fs::read_to_string(dir.path().join("class/infiniband/b/ports/1/gids/0")).unwrap();
         assert_eq!(gid, "fe80:0000:0000:0000:0645:4641:7f00:0002\n");
+        assert!(!dir.path().join("class/misc").exists(), "an EFA has no connection manager");
+    }
+
+    /// Every file there is with its contents, and every link with its target inside the tree.
+    fn listing(root: &Path, dir: &Path, found: &mut Vec<String>) {
+        let mut entries: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap()).collect();
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let path = entry.path();
+            let name = path.strip_prefix(root).unwrap().display().to_string();
+            if let Ok(target) = fs::read_link(&path) {
+                let target = target.strip_prefix(root).unwrap().display().to_string();
+                found.push(format!("{name} -> {target}"));
+            } else if path.is_dir() {
+                listing(root, &path, found);
+            } else {
+                found.push(format!("{name}: {}", fs::read_to_string(&path).unwrap().trim_end()));
+            }
+        }
+    }
+
+    /// What an EFA shows is what the kernel's driver shows, whatever other devices there are.
+    #[test]
+    fn the_tree_of_an_efa_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        create(dir.path(), &Config::default()).unwrap();
+        let mut found = Vec::new();
+        listing(dir.path(), dir.path(), &mut found);
+        assert_eq!(found.join("\n"), include_str!("sysfs/efa.txt").trim_end());
     }
 }

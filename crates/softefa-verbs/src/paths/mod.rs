@@ -23,9 +23,9 @@ use softefa::{DeviceSpec, config};
 
 use crate::devnode;
 
-/// Where classes of devices are, and which of them a run has.
+/// Where classes of devices are, and which of them, or which device of one, a run has.
 const CLASSES: &[u8] = b"/sys/class/";
-const OURS: [&[u8]; 2] = [b"infiniband", b"infiniband_verbs"];
+const OURS: [&[u8]; 3] = [b"infiniband", b"infiniband_verbs", b"misc/rdma_cm"];
 /// The same in the directory of a run.
 const TREE: &str = "sysfs/class/";
 /// Longest path, with its end.
@@ -66,8 +66,10 @@ extern "C" fn begin() {
 /// What comes behind `/sys/class/` when the path names something of ours.
 fn inside(path: &[u8]) -> Option<&[u8]> {
     let rest = path.strip_prefix(CLASSES)?;
-    let class = rest.split(|byte| *byte == b'/').next()?;
-    OURS.contains(&class).then_some(rest)
+    let is_ours = |ours: &&[u8]| {
+        rest.strip_prefix(*ours).is_some_and(|below| below.first().is_none_or(|byte| *byte == b'/'))
+    };
+    OURS.iter().any(is_ours).then_some(rest)
 }
 
 /// Where a path leads.
@@ -148,10 +150,13 @@ mod tests {
             ("/sys/class/infiniband/", "infiniband/"),
             ("/sys/class/infiniband/a/ports/1/state", "infiniband/a/ports/1/state"),
             ("/sys/class/infiniband_verbs/abi_version", "infiniband_verbs/abi_version"),
+            ("/sys/class/misc/rdma_cm/abi_version", "misc/rdma_cm/abi_version"),
         ] {
             assert_eq!(inside(path.as_bytes()), Some(rest.as_bytes()), "{path}");
         }
-        for path in ["/sys/class/infiniband_mad", "/sys/class/net", "/sys/class/", "", "/sys"] {
+        let others = ["infiniband_mad", "infiniband.d", "misc", "misc/rdma_cmx", "net", ""];
+        for path in others.map(|other| format!("/sys/class/{other}")).iter().chain(&["/sys".into()])
+        {
             assert_eq!(inside(path.as_bytes()), None, "{path}");
         }
     }
