@@ -78,6 +78,8 @@ pub struct Cq {
 
 /// So long after a poll or an arming nothing is concluded from the absence of the next one.
 const PATIENCE_NS: u64 = 1_000_000;
+/// Who polls at all polls this often.
+const MOMENT_NS: u64 = 50_000;
 
 impl Cq {
     /// A queue of at least `depth` entries.
@@ -256,6 +258,11 @@ impl Cq {
     /// The program polled it just now and will again.
     pub(crate) fn is_polled(&self, now: Instant) -> bool {
         is_fresh(&self.last_driven_ns, now)
+    }
+
+    /// The program is polling it this very moment.
+    pub(crate) fn is_being_polled(&self, now: Instant) -> bool {
+        now.as_ns().saturating_sub(self.last_driven_ns.load(Ordering::Relaxed)) < MOMENT_NS
     }
 
     fn drive(&self) -> Instant {

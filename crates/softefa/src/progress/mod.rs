@@ -9,6 +9,7 @@ pub(crate) mod live;
 mod call;
 mod due;
 mod family;
+mod unseen;
 mod watch;
 
 use std::net::Ipv4Addr;
@@ -22,6 +23,7 @@ use crate::poll_set::PollSet;
 pub(crate) use call::Call;
 pub(crate) use due::Due;
 pub(crate) use family::{Family, Sibling};
+pub(crate) use unseen::Unseen;
 pub(crate) use watch::Watch;
 
 /// What a turn of the service thread came to.

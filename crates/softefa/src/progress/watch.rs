@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::Due;
+use super::{Due, Unseen};
 use crate::poll_set::{EventFd, PollSet};
 
 /// Where the socket stands with the service thread's set. A closed socket's number may belong to
@@ -22,12 +22,15 @@ pub(crate) struct Watch {
     registration: Mutex<Registration>,
     /// When it needs a turn.
     pub(crate) due: Due,
+    /// Whether somebody polls for what peers write.
+    pub(crate) unseen: Unseen,
 }
 
 impl Watch {
     /// Of a queue pair that receives from `receive_fd`.
     pub(crate) fn new(receive_fd: RawFd) -> Self {
-        Self { receive_fd, registration: Mutex::new(Registration::Out), due: Due::new() }
+        let (registration, due) = (Mutex::new(Registration::Out), Due::new());
+        Self { receive_fd, registration, due, unseen: Unseen::default() }
     }
 
     /// Where it receives from.

@@ -41,6 +41,9 @@ impl Live for Qp {
             side.shell_mut().wake_up();
         }
         side.turn(now);
+        if side.take_written() {
+            self.watch().unseen.note_polled();
+        }
         side.publish();
         let is_late = self.driven.settle(&*side);
         drop(side);
@@ -50,7 +53,7 @@ impl Live for Qp {
     }
 
     fn service_turn(&self, now: Instant) -> Served {
-        let side = if self.is_awaited(now) {
+        let side = if self.is_awaited(now) || self.watch().unseen.is_usual() {
             Some(self.lock())
         } else {
             let side = (!self.is_polled(now)).then(|| self.try_lock()).flatten();
@@ -63,6 +66,9 @@ impl Live for Qp {
         let Some(mut side) = side else { return Served::Busy };
         let is_awaited = self.is_awaited(now);
         side.service_turn(now, is_awaited);
+        if side.take_written() && !self.is_being_polled(now) {
+            self.watch().unseen.note_found();
+        }
         if !self.destroyed.load(Ordering::Acquire) {
             side.publish();
         }
@@ -125,8 +131,16 @@ impl Qp {
         self.init.send_cq.is_awaited(now) || self.init.recv_cq.is_awaited(now)
     }
 
+    /// The program polls. Where peers may write, it must do so this very moment: it may have polled for something else.
     fn is_polled(&self, now: Instant) -> bool {
+        if self.watch().unseen.is_possible() {
+            return self.is_being_polled(now);
+        }
         self.init.send_cq.is_polled(now) || self.init.recv_cq.is_polled(now)
+    }
+
+    fn is_being_polled(&self, now: Instant) -> bool {
+        self.init.send_cq.is_being_polled(now) || self.init.recv_cq.is_being_polled(now)
     }
 
     /// For tests that put another network below it.

@@ -180,6 +180,8 @@ impl Qp {
         change.check_path(device)?;
         change.apply(&mut shell.attrs);
         shell.attrs.state = to;
+        let access = shell.attrs.access;
+        self.driven.watch.unseen.allow(access.remote_write || access.remote_atomic);
         if from != to {
             shell.trace_state(from, Some(to));
         }

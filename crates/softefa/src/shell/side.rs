@@ -58,6 +58,11 @@ pub(crate) trait Side: Send {
     /// for are lost either way.
     fn take_notice(&mut self, _now: Instant, _from: Ipv4Addr, _notice: &Notice) {}
 
+    /// Whether a peer has changed memory of this side since the last call, which its program need not poll for.
+    fn take_written(&mut self) -> bool {
+        false
+    }
+
     /// Something was received in this turn of the program, or nothing.
     fn note_turn(&mut self, has_received: bool);
 

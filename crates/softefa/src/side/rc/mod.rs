@@ -53,6 +53,8 @@ pub(super) struct RcSide {
     header: [u8; HEADER_MAX],
     /// The last turn has completed receives, whose acknowledgements may wait for one turn more.
     holds_acks: bool,
+    /// The peer has changed memory of this side.
+    is_written: bool,
     /// The program has destroyed the queue pair: only what was accepted is acknowledged again.
     is_closing: bool,
     last_accepted: Option<Instant>,
@@ -80,6 +82,7 @@ impl RcSide {
             leaving: Vec::with_capacity(MAX_PACKETS),
             header: [0; HEADER_MAX],
             holds_acks: false,
+            is_written: false,
             is_closing: false,
             last_accepted: None,
             last_collection: Instant::ZERO,
@@ -140,6 +143,10 @@ impl Side for RcSide {
     #[inline]
     fn take(&mut self, now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>) {
         self.receive_packet(now, from, datagram);
+    }
+
+    fn take_written(&mut self) -> bool {
+        std::mem::take(&mut self.is_written)
     }
 
     fn note_turn(&mut self, has_received: bool) {

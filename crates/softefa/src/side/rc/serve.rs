@@ -89,6 +89,7 @@ impl RcSide {
             let to = data.range.remote.va + u64::from(data.offset);
             let bytes = payload.split_at(data.len as usize).0;
             place(bytes, to).map_err(|Gone| Reject::Access)?;
+            self.is_written = true;
             self.shell.device.counters.add(Counter::RdmaWriteRecvBytes, u64::from(data.len));
         }
         if let Some(WriteReceive { imm, .. }) = data.receive
@@ -106,6 +107,7 @@ impl RcSide {
     fn serve_atomic(&mut self, atomic: &Atomic) -> Result<u64, Reject> {
         let Atomic { remote, op } = *atomic;
         self.check(Range { remote, len: 8 }, Right::Atomic)?;
+        self.is_written = true;
         memory::update(remote.va, |found| op.apply(found)).map_err(|Gone| Reject::Access)
     }
 
