@@ -209,9 +209,10 @@ pub(crate) struct PcapArgs {
     /// what --snaplen has cut, is written as it was captured.
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
-    /// Only what this queue pair sends or receives; may be repeated.
+    /// Only what this queue pair sends or receives; may be repeated. Packets of a RoCE connection name
+    /// their receiver only.
     #[arg(long = "qp", value_name = "NUMBER")]
-    pub(crate) qpns: Vec<u16>,
+    pub(crate) qpns: Vec<u32>,
     /// Capture this many bytes of each packet, without IP and UDP headers.
     #[arg(long, value_name = "BYTES", default_value = "65535", value_parser = value_parser!(u32).range(64..=65535))]
     pub(crate) snaplen: u32,

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use softefa::capture::{Attachment, Record};
+use softefa::capture::{Attachment, Qpns, Record};
 use softefa::counters::{self, ProcessCounters};
 
 /// How often new devices are looked for, and those known are asked to go on.
@@ -19,7 +19,7 @@ pub(super) struct Filter {
     /// Names of devices; empty = all.
     pub(crate) devices: Vec<String>,
     /// Queue pairs, as sender or receiver; empty = all.
-    pub(crate) qpns: Vec<u16>,
+    pub(crate) qpns: Vec<u32>,
     /// Bytes of each datagram.
     pub(crate) snap_bytes: u32,
 }
@@ -28,7 +28,8 @@ impl Filter {
     fn takes(&self, record: &Record) -> bool {
         let wanted = |qpn| self.qpns.contains(&qpn);
         // What cannot be told is not what was asked for.
-        self.qpns.is_empty() || record.qpns().is_some_and(|(src, dst)| wanted(src) || wanted(dst))
+        let is_wanted = |qpns: Qpns| qpns.src.is_some_and(wanted) || wanted(qpns.dst);
+        self.qpns.is_empty() || record.qpns().is_some_and(is_wanted)
     }
 }
 

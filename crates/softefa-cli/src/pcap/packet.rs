@@ -6,6 +6,8 @@ use softefa::capture::Record;
 pub(super) const LEN: usize = IPV4_LEN + UDP_LEN;
 const IPV4_LEN: usize = 20;
 const UDP_LEN: usize = 8;
+/// Where every tool looks for packets of RoCEv2, whichever port they took.
+const ROCE_PORT: u16 = 4791;
 
 /// Both headers (RFC 791, RFC 768). What the adapter cannot know is as Linux sends it; the UDP
 /// checksum is 0, which means that there is none.
@@ -24,7 +26,8 @@ pub(super) fn headers(record: &Record) -> [u8; LEN] {
     let checksum = checksum(ip);
     ip[10..12].copy_from_slice(&checksum.to_be_bytes());
     udp[0..2].copy_from_slice(&record.src.port().to_be_bytes());
-    udp[2..4].copy_from_slice(&record.dst.port().to_be_bytes());
+    let dst_port = if record.is_roce_packet() { ROCE_PORT } else { record.dst.port() };
+    udp[2..4].copy_from_slice(&dst_port.to_be_bytes());
     udp[4..6].copy_from_slice(&datagram_len.to_be_bytes());
     raw
 }
@@ -41,7 +44,7 @@ fn checksum(header: &[u8]) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use softefa::capture::Fate;
+    use softefa::capture::{Fate, Protocol};
 
     use super::*;
 
@@ -50,6 +53,7 @@ mod tests {
         let record = Record {
             time_ns: 0,
             fate: Fate::Sent,
+            protocol: Protocol::Srd,
             src: "127.0.0.1:10240".parse().unwrap(),
             dst: "127.0.0.2:16400".parse().unwrap(),
             len: 100,
@@ -60,5 +64,7 @@ mod tests {
         assert_eq!(u16::from_be_bytes([raw[2], raw[3]]), 128);
         assert_eq!(u16::from_be_bytes([raw[24], raw[25]]), 108);
         assert_eq!(raw[20..24], [40, 0, 64, 16]);
+        let roce = Record { protocol: Protocol::Roce, ..record };
+        assert_eq!(headers(&roce)[20..24], [40, 0, 0x12, 0xb7]);
     }
 }

@@ -57,7 +57,7 @@ impl Unsealer {
 mod tests {
     use std::net::SocketAddrV4;
 
-    use softefa::capture::Fate;
+    use softefa::capture::{Fate, Protocol};
     use softefa::seal::{OVERHEAD_BYTES, Sealer};
 
     use super::*;
@@ -75,7 +75,8 @@ mod tests {
         let mut bytes = vec![0x10; OVERHEAD_BYTES + 60];
         Sealer::new(&key(1), from, 7).seal(to, &mut bytes).unwrap();
         let src = SocketAddrV4::new(*from.ip(), 10_240);
-        Record { time_ns: 1, fate: Fate::Sent, src, dst: to, len: 100, bytes }
+        let (fate, protocol) = (Fate::Sent, Protocol::Srd);
+        Record { time_ns: 1, fate, protocol, src, dst: to, len: 100, bytes }
     }
 
     #[test]

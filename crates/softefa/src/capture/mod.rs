@@ -25,7 +25,7 @@ use crate::process;
 use crate::uncancelled::Uncancelled;
 
 pub use attachment::Attachment;
-pub use record::{Fate, Record};
+pub use record::{Fate, Protocol, Qpns, Record};
 
 use ring::Writer;
 

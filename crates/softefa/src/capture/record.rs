@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use rc::wire::{Headers, Transport};
 use srd::wire::Header;
 
 use crate::seal::Envelope;
@@ -17,6 +18,24 @@ pub enum Fate {
     LostOnPurpose,
 }
 
+/// What datagrams of a device carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// SRD and UD of an EFA.
+    Srd,
+    /// Packets of RoCEv2.
+    Roce,
+}
+
+/// Queue pair numbers of a datagram, as far as it tells them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Qpns {
+    /// Sender; packets of a connection do not name it.
+    pub src: Option<u32>,
+    /// Receiver.
+    pub dst: u32,
+}
+
 /// A captured datagram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
@@ -24,9 +43,11 @@ pub struct Record {
     pub time_ns: u64,
     /// What became of it.
     pub fate: Fate,
+    /// What it carries, in the clear or sealed.
+    pub protocol: Protocol,
     /// Sender: the device's address and the UDP port of the path.
     pub src: SocketAddrV4,
-    /// Receiver: its port is the queue pair number.
+    /// Receiver: its port is the queue pair number of an EFA, and a part of it on a RoCE device.
     pub dst: SocketAddrV4,
     /// Bytes it had; more than were captured when it was cut.
     pub len: u16,
@@ -34,17 +55,36 @@ pub struct Record {
     pub bytes: Vec<u8>,
 }
 
+/// Where in the last word of a head the protocol is, above the fate.
+const PROTOCOL_SHIFT: u32 = 8;
 /// Words of a record without its bytes.
 pub(super) const HEAD_WORDS: usize = 3;
 
 impl Record {
-    /// Queue pair numbers of sender and receiver, when they were captured.
+    /// Queue pair numbers, when they were captured. Those of a RoCE device cannot be told while it is sealed.
     #[must_use]
-    pub fn qpns(&self) -> Option<(u16, u16)> {
-        if let Some(envelope) = Envelope::parse(&self.bytes) {
-            return Some((envelope.src_qpn, envelope.dst_qpn));
+    pub fn qpns(&self) -> Option<Qpns> {
+        let of_ports = |src: u16, dst: u16| Qpns { src: Some(src.into()), dst: dst.into() };
+        match (self.protocol, Envelope::parse(&self.bytes)) {
+            (Protocol::Srd, Some(envelope)) => Some(of_ports(envelope.src_qpn, envelope.dst_qpn)),
+            (Protocol::Srd, None) => {
+                let header = Header::parse(&self.bytes).ok()?;
+                Some(of_ports(header.src_qpn, header.dst_qpn))
+            }
+            (Protocol::Roce, Some(_)) => None,
+            (Protocol::Roce, None) => {
+                let headers = Headers::parse(&self.bytes).ok()?;
+                let is_datagram = headers.bth.opcode.transport == Transport::Ud;
+                let src = is_datagram.then_some(headers.deth.src_qpn);
+                Some(Qpns { src, dst: headers.bth.dest_qpn })
+            }
         }
-        Header::parse(&self.bytes).ok().map(|header| (header.src_qpn, header.dst_qpn))
+    }
+
+    /// It is a packet of RoCEv2 in the clear: then every tool reads it behind RoCE's own port, whatever port it took.
+    #[must_use]
+    pub fn is_roce_packet(&self) -> bool {
+        self.protocol == Protocol::Roce && Envelope::parse(&self.bytes).is_none()
     }
 
     /// Everything but the bytes.
@@ -55,11 +95,15 @@ impl Record {
             Fate::Received => 1,
             Fate::LostOnPurpose => 2,
         };
+        let protocol = match self.protocol {
+            Protocol::Srd => 0,
+            Protocol::Roce => 1 << PROTOCOL_SHIFT,
+        };
         let ports = u64::from(self.src.port()) << 16 | u64::from(self.dst.port());
         [
             self.time_ns,
             addr(self.src) << 32 | addr(self.dst),
-            u64::from(self.len) << 48 | ports << 16 | fate,
+            u64::from(self.len) << 48 | ports << 16 | protocol | fate,
         ]
     }
 
@@ -68,14 +112,19 @@ impl Record {
     pub(super) fn from_head(head: &[u64; HEAD_WORDS], bytes: Vec<u8>) -> Option<Self> {
         let [time_ns, addrs, rest] = *head;
         let at = |addr: u64, port: u64| SocketAddrV4::new(Ipv4Addr::from(addr as u32), port as u16);
-        let fate = match rest & 0xffff {
+        let protocol = match rest >> PROTOCOL_SHIFT & 0xff {
+            0 => Protocol::Srd,
+            1 => Protocol::Roce,
+            _ => return None,
+        };
+        let fate = match rest & 0xff {
             0 => Fate::Sent,
             1 => Fate::Received,
             2 => Fate::LostOnPurpose,
             _ => return None,
         };
         let (src, dst) = (at(addrs >> 32, rest >> 32), at(addrs, rest >> 16));
-        Some(Self { time_ns, fate, src, dst, len: (rest >> 48) as u16, bytes })
+        Some(Self { time_ns, fate, protocol, src, dst, len: (rest >> 48) as u16, bytes })
     }
 }
 
@@ -89,20 +138,27 @@ mod tests {
         let record = Record {
             time_ns: 0,
             fate: Fate::Sent,
+            protocol: Protocol::Srd,
             src: "127.0.0.1:10240".parse().unwrap(),
             dst: "127.0.0.1:8".parse().unwrap(),
             len: 100,
             bytes: envelope.emit().to_vec(),
         };
-        assert_eq!(record.qpns(), Some((7, 8)));
+        assert_eq!(record.qpns(), Some(Qpns { src: Some(7), dst: 8 }));
+        let record = Record { protocol: Protocol::Roce, ..record };
+        assert!(record.qpns().is_none() && !record.is_roce_packet());
     }
 
     #[test]
     fn the_head_survives_a_round_trip() {
-        for fate in [Fate::Sent, Fate::Received, Fate::LostOnPurpose] {
+        let fates = [Fate::Sent, Fate::Received, Fate::LostOnPurpose];
+        for (fate, protocol) in
+            fates.into_iter().zip([Protocol::Roce, Protocol::Srd, Protocol::Roce])
+        {
             let record = Record {
                 time_ns: u64::MAX - 3,
                 fate,
+                protocol,
                 src: "127.0.0.9:12345".parse().unwrap(),
                 dst: "10.255.0.1:65535".parse().unwrap(),
                 len: 65_000,

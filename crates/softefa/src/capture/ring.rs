@@ -253,7 +253,7 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Fate;
+    use super::super::{Fate, Protocol};
     use super::*;
 
     const BYTES: usize = 4096;
@@ -261,7 +261,15 @@ mod tests {
     fn record(number: u64, len: usize) -> Record {
         let at = "127.0.0.1:7".parse().unwrap();
         let bytes = (0..len).map(|i| (i as u64 * 7 + number) as u8).collect();
-        Record { time_ns: number, fate: Fate::Sent, src: at, dst: at, len: len as u16, bytes }
+        Record {
+            time_ns: number,
+            fate: Fate::Sent,
+            protocol: Protocol::Srd,
+            src: at,
+            dst: at,
+            len: len as u16,
+            bytes,
+        }
     }
 
     fn push(writer: &mut Writer, record: &Record) {

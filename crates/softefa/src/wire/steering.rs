@@ -13,7 +13,7 @@ use super::paths::{PathSockets, QPN_FIRST};
 use super::tap::Tap;
 use super::udp::UdpWire;
 use super::{Wire, link};
-use crate::capture::Capture;
+use crate::capture::{Capture, Protocol};
 use crate::counters::Links;
 use crate::framing::Layout;
 use crate::host;
@@ -158,7 +158,11 @@ impl Steering {
 
     fn try_bind_at(&self, port: u16, paths: &Arc<PathSockets>) -> io::Result<UdpWire> {
         let at = SocketAddrV4::new(self.addr, port);
-        UdpWire::bind(at, Arc::clone(paths), &self.capture, self.layout)
+        let protocol = match self.numbering {
+            Numbering::Port => Protocol::Srd,
+            Numbering::PortAndSlot => Protocol::Roce,
+        };
+        UdpWire::bind(at, Arc::clone(paths), &self.capture, protocol, self.layout)
     }
 
     /// The number of the queue pair destroyed last: its socket was closed at once.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::batch::Packet;
 use super::paths::PathSockets;
 use super::{Batch, Run};
-use crate::capture::{Capture, Fate, Record};
+use crate::capture::{Capture, Fate, Protocol, Record};
 use crate::host;
 use crate::memory::Piece;
 
@@ -15,7 +15,8 @@ use crate::memory::Piece;
 #[derive(Debug, Clone)]
 pub(crate) struct Tap {
     capture: Arc<Capture>,
-    /// Address and number of the queue pair.
+    protocol: Protocol,
+    /// Address and port of the queue pair.
     local: SocketAddrV4,
     paths: Arc<PathSockets>,
 }
@@ -23,10 +24,11 @@ pub(crate) struct Tap {
 impl Tap {
     pub(super) fn new(
         capture: &Arc<Capture>,
+        protocol: Protocol,
         local: SocketAddrV4,
         paths: &Arc<PathSockets>,
     ) -> Self {
-        Self { capture: Arc::clone(capture), local, paths: Arc::clone(paths) }
+        Self { capture: Arc::clone(capture), protocol, local, paths: Arc::clone(paths) }
     }
 
     /// For wires without sockets.
@@ -34,7 +36,7 @@ impl Tap {
     pub(super) fn deaf() -> Self {
         let local = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1);
         let paths = PathSockets::bind(*local.ip(), 1).unwrap();
-        Self::new(&Arc::new(Capture::never()), local, &paths)
+        Self::new(&Arc::new(Capture::never()), Protocol::Srd, local, &paths)
     }
 
     #[inline]
@@ -60,7 +62,7 @@ impl Tap {
         let of_path = packet.via.path().map(|path| self.paths.port(path));
         let port = of_path.unwrap_or_else(|| self.local.port());
         let src = SocketAddrV4::new(*self.local.ip(), port);
-        let head = head(time_ns, fate, src, packet.to, packet.len);
+        let head = self.head(time_ns, fate, src, packet.to, packet.len);
         self.capture.record(&head, |max, bytes| packet.copy(pieces, max, bytes));
     }
 
@@ -69,16 +71,24 @@ impl Tap {
     pub(super) fn received(&self, run: &Run<'_>) {
         let time_ns = host::epoch_ns();
         for datagram in run.bytes.chunks(run.segment) {
-            let head = head(time_ns, Fate::Received, run.from, self.local, datagram.len());
+            let (to, len) = (self.local, datagram.len());
+            let head = self.head(time_ns, Fate::Received, run.from, to, len);
             self.capture.record(&head, |max, bytes| {
                 bytes.extend_from_slice(&datagram[..datagram.len().min(max)]);
             });
         }
     }
-}
 
-/// A record without its bytes.
-fn head(time_ns: u64, fate: Fate, src: SocketAddrV4, dst: SocketAddrV4, len: usize) -> Record {
-    let len = u16::try_from(len).unwrap_or(u16::MAX);
-    Record { time_ns, fate, src, dst, len, bytes: Vec::new() }
+    /// A record without its bytes.
+    fn head(
+        &self,
+        time_ns: u64,
+        fate: Fate,
+        src: SocketAddrV4,
+        dst: SocketAddrV4,
+        len: usize,
+    ) -> Record {
+        let (len, protocol) = (u16::try_from(len).unwrap_or(u16::MAX), self.protocol);
+        Record { time_ns, fate, protocol, src, dst, len, bytes: Vec::new() }
+    }
 }

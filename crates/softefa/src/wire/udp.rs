@@ -21,7 +21,7 @@ use super::socket::{
 };
 use super::tap::Tap;
 use super::{Batch, Run, Sent, Wire};
-use crate::capture::Capture;
+use crate::capture::{Capture, Protocol};
 use crate::framing::{Framing, Layout};
 use crate::host;
 use crate::memory::Piece;
@@ -71,6 +71,7 @@ impl UdpWire {
         at: SocketAddrV4,
         paths: Arc<PathSockets>,
         capture: &Arc<Capture>,
+        protocol: Protocol,
         layout: Layout,
     ) -> io::Result<Self> {
         let receive = udp_socket()?;
@@ -81,7 +82,7 @@ impl UdpWire {
         }
         bind(&receive, at)?;
         let iovecs = Vec::with_capacity(MAX_PACKETS * 4);
-        let tap = Tap::new(capture, at, &paths);
+        let tap = Tap::new(capture, protocol, at, &paths);
         let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
         let (impossible, held, next_release) = (Vec::new(), VecDeque::new(), None);
         Ok(Self { receive, paths, tap, layout, buffer, iovecs, impossible, held, next_release })

@@ -10,7 +10,7 @@ use super::door::Doorstep;
 use super::ring::{ReaderState, words_for};
 use super::segment::Segment;
 use super::*;
-use crate::capture::Capture;
+use crate::capture::{Capture, Protocol};
 use crate::datagram::Datagram;
 use crate::framing::{Framing, Layout};
 use crate::memory::Piece;
@@ -26,7 +26,9 @@ fn wire() -> (MemoryWire, SocketAddrV4) {
         drop(probe);
         // Another test may have taken it.
         let capture = Arc::new(Capture::never());
-        if let Ok(udp) = UdpWire::bind(at, Arc::clone(&sockets), &capture, Layout::Srd) {
+        if let Ok(udp) =
+            UdpWire::bind(at, Arc::clone(&sockets), &capture, Protocol::Srd, Layout::Srd)
+        {
             return (MemoryWire::new(udp, at, &[], Links::private()), at);
         }
     }

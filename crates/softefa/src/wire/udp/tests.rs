@@ -13,7 +13,11 @@ fn wire(paths: u16) -> (UdpWire, SocketAddrV4) {
     let probe = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, probe.local_addr().unwrap().port());
     drop(probe);
-    (UdpWire::bind(at, sockets, &Arc::new(Capture::never()), Layout::Srd).unwrap(), at)
+    (
+        UdpWire::bind(at, sockets, &Arc::new(Capture::never()), Protocol::Srd, Layout::Srd)
+            .unwrap(),
+        at,
+    )
 }
 
 fn header(imm: u32, len: u16) -> [u8; UdRepr::LEN] {
