@@ -18,6 +18,8 @@ Examples:
   softefa run -- ib_send_bw -c SRD -x 0 127.0.0.1          # client, second terminal
   softefa run --fault loss=1%,reorder=20%,seed=1 -- fi_pingpong -p efa -e rdm
   softefa run --device rdmap0s6=127.0.0.1 --device rdmap1s6=127.0.0.2 -- ibv_devices
+  softefa run --roce -- ibv_devinfo -v                     # a RoCE v2 device instead
+  softefa run --device rdmap0s6=127.0.0.1 --device roce0=127.0.0.1,profile=roce,rate=25 -- ibv_devices
   softefa info --profile efa0";
 
 const EXIT_CODES: &str = "\
@@ -43,7 +45,8 @@ fn run_help() -> String {
     text + EXIT_CODES
 }
 
-/// An EFA adapter in software: gives unmodified programs an EFA device that speaks SRD over UDP.
+/// Adapters in software: gives unmodified programs an EFA device that speaks SRD over UDP, or a RoCE v2
+/// device.
 #[derive(Debug, Parser)]
 #[command(name = "softefa", version, after_help = EXAMPLES, arg_required_else_help = true)]
 struct Cli {
@@ -54,7 +57,7 @@ struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a program with an EFA device.
+    /// Run a program with an EFA or a RoCE v2 device, or several.
     #[command(
         after_help = run_help(),
         override_usage = "softefa run [OPTIONS] -- PROGRAM [ARGS]..."
@@ -72,10 +75,17 @@ pub(crate) enum Command {
 #[derive(Debug, Args, Default)]
 pub(crate) struct DeviceArgs {
     /// A device and the local IPv4 address it lives at, with a profile of its own if it has one
-    /// (NAME=IP,profile=efa1); may be repeated [default: rdmap0s6=127.0.0.1].
+    /// (NAME=IP,profile=efa1); may be repeated [default: rdmap0s6=127.0.0.1]. A RoCE device takes
+    /// mtu=BYTES (256 to 4096, at most what its link carries) and rate=GBIT_PER_S (what its port says
+    /// it has: 10, 25, 40, 50, 100, 200 or 400), too.
     #[arg(long = "device", value_name = "NAME=IP")]
     pub(crate) devices: Vec<String>,
-    /// Generation to play where a device says none: efa0 (c5n), efa1 (p4d), efa2 (p5) [default: efa2].
+    /// A RoCE v2 device, roce0, at the first IPv4 address that other machines know, else at 127.0.0.1;
+    /// beside those of --device, or instead of the default one.
+    #[arg(long)]
+    pub(crate) roce: bool,
+    /// What devices play that say nothing else: an EFA, efa0 (c5n), efa1 (p4d) or efa2 (p5), or a RoCE v2
+    /// adapter, roce, or rxe (the same under rxe's vendor id) [default: efa2].
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// Faults on purpose, for example loss=1%,reorder=20%,dup=1%,delay=50us,seed=1; the list is

@@ -33,9 +33,23 @@ pub(crate) fn config(args: &DeviceArgs, mut config: Config) -> Result<Config, Fa
     if let Some(path) = &args.key_file {
         config.key = Some(key(path)?);
     }
+    let is_default = args.devices.is_empty() && config.has_default_devices();
+    if args.roce {
+        add_roce(&mut config.devices, is_default);
+    } else if is_default {
+        config.settle_default_device();
+    }
     config.check()?;
     config.devices.iter().try_for_each(check_local)?;
     Ok(config)
+}
+
+/// A RoCE device beside the devices that somebody chose, or instead of the default one.
+fn add_roce(devices: &mut Vec<DeviceSpec>, is_default: bool) {
+    if is_default {
+        devices.clear();
+    }
+    devices.push(DeviceSpec::default_roce());
 }
 
 /// Reads a key file that was named on the command line.
@@ -106,9 +120,35 @@ mod tests {
     }
 
     #[test]
+    fn roce_is_a_device_of_its_own_or_one_more() {
+        let names = |devices: &[&str]| {
+            let args = DeviceArgs { roce: true, ..args(devices) };
+            let config = config(&args, Config::default()).unwrap();
+            let names = config
+                .devices
+                .iter()
+                .map(|device| format!("{} {}", device.name, config.adapter_of(device).name()));
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(names(&[]), ["roce0 RoCE v2"]);
+        assert_eq!(names(&["rdmap0s6=127.0.0.1"]), ["rdmap0s6 EFA", "roce0 RoCE v2"]);
+        let twice = DeviceArgs { roce: true, ..args(&["roce0=127.0.0.9,profile=roce"]) };
+        let text = config(&twice, Config::default()).unwrap_err().to_string();
+        assert!(text.contains("'roce0'") && text.contains("twice"), "{text}");
+    }
+
+    #[test]
+    fn a_profile_alone_is_enough_for_a_roce_device() {
+        let args = DeviceArgs { profile: Some("rxe".into()), ..DeviceArgs::default() };
+        let config = config(&args, Config::default()).unwrap();
+        assert_eq!(config.devices[0].name, "roce0");
+        assert_eq!(config.profile_of(&config.devices[0]).name(), "rxe");
+    }
+
+    #[test]
     fn unknown_profile_lists_the_known_ones() {
         let args = DeviceArgs { profile: Some("efa9".into()), ..DeviceArgs::default() };
         let text = config(&args, Config::default()).unwrap_err().to_string();
-        assert!(text.contains("efa9") && text.contains("efa0"), "{text}");
+        assert!(text.contains("efa9") && text.contains("efa0") && text.contains("rxe"), "{text}");
     }
 }

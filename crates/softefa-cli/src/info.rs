@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use softefa::counters::{self as nic_counters, ProcessCounters};
-use softefa::{Config, Device, DeviceAttr};
+use softefa::{Adapter, Config, Device, DeviceAttr, RoceAttr};
 
 use crate::args::InfoArgs;
 use crate::failure::Failure;
@@ -58,8 +58,29 @@ fn open(config: &Config) -> Result<Vec<Arc<Device>>, Failure> {
         .collect()
 }
 
-/// Name, value and unit of each limit, in the order they are shown.
-fn limits(attr: &DeviceAttr) -> Vec<(&'static str, u64, &'static str)> {
+/// A limit: name, value and unit.
+type Limit = (&'static str, u64, &'static str);
+
+/// The limits of a device, in the order they are shown.
+fn limits(attr: &DeviceAttr) -> Vec<Limit> {
+    let of_roce = attr.roce.as_ref().map_or_else(Vec::new, roce_limits);
+    common_limits(attr).into_iter().chain(of_roce).collect()
+}
+
+fn roce_limits(roce: &RoceAttr) -> Vec<Limit> {
+    vec![
+        ("max_rd_atomic", roce.max_rd_atomic.into(), "READs and atomics of one queue pair"),
+        ("max_mw", roce.max_mw.into(), "memory windows"),
+        ("max_srq", roce.max_srq.into(), "shared receive queues"),
+        ("max_srq_wr", roce.max_srq_wr.into(), "receives of one shared queue"),
+        ("max_srq_sge", roce.max_srq_sge.into(), "pieces of a shared receive"),
+        ("max_mcast_grp", roce.max_mcast_grp.into(), "multicast groups"),
+        ("path_mtu_bytes", roce.path_mtu.bytes().into(), "bytes of one packet"),
+        ("rate_gbit_per_s", roce.rate.gbit_per_s.into(), "Gb/s that the port says it has"),
+    ]
+}
+
+fn common_limits(attr: &DeviceAttr) -> Vec<Limit> {
     vec![
         ("max_msg_bytes", attr.max_msg_bytes.into(), "bytes of one message"),
         ("inline_bytes", attr.inline_bytes.into(), "bytes of an inline send"),
@@ -78,16 +99,20 @@ fn limits(attr: &DeviceAttr) -> Vec<(&'static str, u64, &'static str)> {
     ]
 }
 
-/// Name of each capability and whether the device has it.
-fn capabilities(attr: &DeviceAttr) -> [(&'static str, bool); 5] {
+/// Name of each capability and whether the device has it; those that only an EFA can have, of an EFA only.
+fn capabilities(attr: &DeviceAttr) -> Vec<(&'static str, bool)> {
     let caps = &attr.caps;
-    [
+    let mut all = vec![
         ("rdma_read", caps.rdma_read),
         ("rdma_write", caps.rdma_write),
         ("unsolicited_write_recv", caps.unsolicited_write_recv),
         ("rnr_retry", caps.rnr_retry),
         ("cq_with_sgid", caps.cq_with_sgid),
-    ]
+    ];
+    if attr.roce.is_some() {
+        all.retain(|(name, _)| name.starts_with("rdma") || *name == "rnr_retry");
+    }
+    all
 }
 
 fn to_text(config: &Config, devices: &[Arc<Device>], running: &[Running]) -> String {
@@ -96,10 +121,18 @@ fn to_text(config: &Config, devices: &[Arc<Device>], running: &[Running]) -> Str
         let attr = device.attr();
         lines.push(format!("device {}", device.name()));
         let mut row = |name: &str, value: String| lines.push(format!("  {name:<24}{value}"));
+        row("kind", device.adapter().name().to_owned());
         row("address", device.addr().to_string());
         row("gid", Ipv6Addr::from(device.gid().0).to_string());
         row("profile", attr.profile.to_string());
-        row("pci_id", format!("{:04x}:{:04x}", attr.vendor_id, attr.part_id));
+        match device.adapter() {
+            Adapter::Efa => row("pci_id", format!("{:04x}:{:04x}", attr.vendor_id, attr.part_id)),
+            Adapter::Roce => {
+                row("vendor_id", format!("{:06x}", attr.vendor_id));
+                row("part_id", attr.part_id.to_string());
+                row("interface", interface(device).unwrap_or("none").to_owned());
+            }
+        }
         for (name, value, unit) in limits(attr) {
             row(name, format!("{value:<14} {unit}"));
         }
@@ -125,6 +158,11 @@ fn to_text(config: &Config, devices: &[Arc<Device>], running: &[Running]) -> Str
         }
     }
     lines.join("\n") + "\n"
+}
+
+/// The network interface that a device sends through.
+fn interface(device: &Device) -> Option<&str> {
+    device.netdev().map(|netdev| netdev.name.as_str())
 }
 
 /// Whether datagrams are sealed, and with which key: equal names on two machines are equal keys.
@@ -160,6 +198,8 @@ fn device_json(device: &Device) -> Value {
     let attr = device.attr();
     let mut value = json!({
         "name": device.name(),
+        "kind": device.adapter().name(),
+        "interface": interface(device),
         "address": device.addr().to_string(),
         "gid": Ipv6Addr::from(device.gid().0).to_string(),
         "profile": attr.profile.name(),

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use softefa::Adapter;
 use softefa::config::{format_key, parse_key};
 use softefa::local_copy::{UserKey, random_key};
 
@@ -130,6 +131,15 @@ pub(crate) fn live_runs() -> Vec<LiveRun> {
         .collect();
     runs.sort_by(|a, b| a.path.cmp(&b.path));
     runs
+}
+
+/// The kind of adapter that `device` is in the run at `path`, as its tree says.
+pub(crate) fn adapter_of(path: &Path, device: &str) -> Adapter {
+    let port = path.join("sysfs/class/infiniband").join(device).join("ports/1");
+    match fs::read_to_string(port.join("link_layer")) {
+        Ok(text) if text.trim_end() == "Ethernet" => Adapter::Roce,
+        _ => Adapter::Efa,
+    }
 }
 
 /// `$XDG_RUNTIME_DIR/softefa`, else `softefa-UID` in the temporary directory.

@@ -91,7 +91,7 @@ fn print(rates: &Rates, as_json: bool) -> io::Result<()> {
     out.flush()
 }
 
-/// One line: `{"interval_s", "devices": [{"device", "address", "pid", "program", RATES.., "counters"}..]}`.
+/// One line: `{"interval_s", "devices": [{"device", "kind", "address", "pid", "program", RATES.., "counters"}..]}`.
 fn to_json(rates: &Rates) -> Value {
     let devices: Vec<Value> = rates
         .rows
@@ -99,6 +99,7 @@ fn to_json(rates: &Rates) -> Value {
         .map(|row| {
             let mut device = json!({
                 "device": row.device,
+                "kind": row.adapter.name(),
                 "address": row.addr.to_string(),
                 "pid": row.pid,
                 "program": row.program,

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
+use softefa::Adapter;
 use softefa::counters::{self, Counter, ProcessCounters};
 
 use crate::process::name;
@@ -12,7 +13,21 @@ use crate::run_dir;
 #[derive(Debug)]
 pub(super) struct Sample {
     pub(super) at: Instant,
-    processes: Vec<ProcessCounters>,
+    processes: Vec<Seen>,
+}
+
+/// What a device of a process had counted.
+#[derive(Debug)]
+struct Seen {
+    adapter: Adapter,
+    counters: ProcessCounters,
+}
+
+impl Seen {
+    fn is_same(&self, other: &Self) -> bool {
+        let key = |seen: &Self| (seen.counters.pid, seen.counters.start_ticks);
+        key(self) == key(other) && self.counters.device == other.counters.device
+    }
 }
 
 impl Sample {
@@ -23,7 +38,11 @@ impl Sample {
         for run in run_dir::live_runs() {
             // A run may end and take its directory along while we look.
             let all = counters::read_dir(&run.path).unwrap_or_default();
-            processes.extend(all.into_iter().filter(ProcessCounters::is_running));
+            let running = all.into_iter().filter(ProcessCounters::is_running);
+            processes.extend(running.map(|counters| Seen {
+                adapter: run_dir::adapter_of(&run.path, &counters.device),
+                counters,
+            }));
         }
         Self { at, processes }
     }
@@ -33,6 +52,7 @@ impl Sample {
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     pub(super) device: String,
+    pub(super) adapter: Adapter,
     pub(super) addr: Ipv4Addr,
     pub(super) pid: u32,
     pub(super) program: String,
@@ -43,18 +63,16 @@ pub(super) struct Row {
 }
 
 impl Row {
-    fn new(
-        process: &ProcessCounters,
-        before: Option<&ProcessCounters>,
-        interval: Duration,
-    ) -> Self {
+    fn new(seen: &Seen, before: Option<&Seen>, interval: Duration) -> Self {
+        let process = &seen.counters;
         let seconds = interval.as_secs_f64().max(1e-9);
         let growth = |counter: &Counter| {
-            let old = before.map_or(0, |before| before.get(*counter));
+            let old = before.map_or(0, |before| before.counters.get(*counter));
             process.get(*counter).saturating_sub(old) as f64 / seconds
         };
         Self {
             device: process.device.clone(),
+            adapter: seen.adapter,
             addr: process.addr,
             pid: process.pid,
             program: name(process.pid),
@@ -89,12 +107,9 @@ impl Rates {
     /// A device that was not there before counts from zero.
     pub(super) fn between(before: &Sample, now: &Sample) -> Self {
         let interval = now.at - before.at;
-        let same = |a: &ProcessCounters, b: &ProcessCounters| {
-            (&a.device, a.pid, a.start_ticks) == (&b.device, b.pid, b.start_ticks)
-        };
-        let row = |process: &ProcessCounters| {
-            let old = before.processes.iter().find(|old| same(old, process));
-            Row::new(process, old, interval)
+        let row = |seen: &Seen| {
+            let old = before.processes.iter().find(|old| old.is_same(seen));
+            Row::new(seen, old, interval)
         };
         let mut rows: Vec<Row> = now.processes.iter().map(row).collect();
         rows.sort_by(|a, b| {
@@ -109,19 +124,20 @@ impl Rates {
 mod tests {
     use super::*;
 
-    fn process(pid: u32, tx_bytes: u64) -> ProcessCounters {
+    fn process(pid: u32, tx_bytes: u64) -> Seen {
         let value = |counter: &Counter| match counter {
             Counter::TxBytes => tx_bytes,
             _ => 0,
         };
-        ProcessCounters {
+        let counters = ProcessCounters {
             device: "rdmap0s6".into(),
             addr: Ipv4Addr::LOCALHOST,
             pid,
             start_ticks: 1,
             links: vec![],
             values: Counter::ALL.iter().map(|c| (c.name(), value(c))).collect(),
-        }
+        };
+        Seen { adapter: Adapter::Efa, counters }
     }
 
     #[test]

@@ -62,8 +62,8 @@ fn memory_percent(row: &Row) -> f64 {
 }
 
 /// Columns of text in front of the figures; those that are numbers stand to the right.
-const TITLES: [&str; 4] = ["DEVICE", "ADDRESS", "PID", "PROGRAM"];
-const LEFT: [usize; 3] = [0, 1, 3];
+const TITLES: [&str; 5] = ["DEVICE", "KIND", "ADDRESS", "PID", "PROGRAM"];
+const LEFT: [usize; 4] = [0, 1, 2, 4];
 
 /// A heading and a line per device, as wide as need be.
 pub(super) fn lines(rates: &Rates) -> Vec<String> {
@@ -80,8 +80,9 @@ pub(super) fn lines(rates: &Rates) -> Vec<String> {
 }
 
 fn cells(row: &Row) -> Vec<String> {
-    let Row { device, addr, pid, program, .. } = row;
-    let texts = [device.clone(), addr.to_string(), pid.to_string(), program.clone()];
+    let Row { device, adapter, addr, pid, program, .. } = row;
+    let kind = adapter.name().to_owned();
+    let texts = [device.clone(), kind, addr.to_string(), pid.to_string(), program.clone()];
     let figures = COLUMNS.iter().map(|column| figure((column.value)(row)));
     texts.into_iter().chain(figures).collect()
 }

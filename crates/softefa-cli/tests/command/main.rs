@@ -6,6 +6,7 @@ mod harness;
 mod key_file;
 mod paths;
 mod replace;
+mod roce;
 mod wire;
 
 use std::fs;

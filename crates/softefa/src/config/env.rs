@@ -74,11 +74,12 @@ impl Config {
         let value = |name| value(name).filter(|value| !value.is_empty());
         let text = |name| value(name).and_then(|value| value.into_string().ok());
         let mut config = Self::default();
-        if let Some(value) = text(ENV_DEVICES) {
-            config.devices = DeviceSpec::parse_list(&value)?;
-        }
         if let Some(value) = text(ENV_PROFILE) {
             config.profile = value.parse()?;
+        }
+        match text(ENV_DEVICES) {
+            Some(value) => config.devices = DeviceSpec::parse_list(&value)?,
+            None => config.settle_default_device(),
         }
         if let Some(value) = text(ENV_FAULT) {
             config.faults = value.parse()?;
@@ -105,7 +106,6 @@ impl Config {
         // Set by `softefa run` only; what cannot be read is as good as not set.
         config.capture_bytes = text(ENV_CAPTURE).and_then(|value| value.parse().ok());
         config.run_dir = value(ENV_RUN_DIR).map(PathBuf::from);
-        config.settle_default_device();
         config.check()?;
         Ok(config)
     }
@@ -235,6 +235,17 @@ mod tests {
         env.push((ENV_KEY_FILE, "".into()));
         let config = Config::from_user_values(lookup(env)).unwrap();
         assert_eq!(config.key, None, "in the clear on purpose");
+    }
+
+    #[test]
+    fn a_profile_alone_chooses_the_device() {
+        let config = Config::from_values(|name| (name == ENV_PROFILE).then(|| "roce".into()));
+        let config = config.unwrap();
+        assert_eq!(config.devices[0].name, "roce0");
+        assert_eq!(Config::from_values(lookup(config.to_env())), Ok(config));
+        let named = [(ENV_PROFILE, "roce".into()), (ENV_DEVICES, "rdmap0s6=127.0.0.1".into())];
+        let refused = Config::from_values(lookup(named.to_vec()));
+        assert!(matches!(refused, Err(ConfigError::VendorName { .. })), "{refused:?}");
     }
 
     /// What is meant to be sealed is never sent in the clear because of a mistake.

