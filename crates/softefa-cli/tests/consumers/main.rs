@@ -27,6 +27,7 @@ mod pingpong;
 mod pypi;
 mod pyverbs;
 mod rdma_core;
+mod roce;
 mod sealed;
 mod ucx;
 mod wheels;

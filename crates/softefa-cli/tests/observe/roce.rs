@@ -1,0 +1,128 @@
+//! What a RoCE device puts on the wire, as every tool reads it: tshark without any help of ours.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use crate::harness::{LIMIT, Outcome, Session, exclusive, free_port, has};
+
+const HEADERS_BYTES: u64 = 8;
+
+/// How many packets of each opcode one direction of a program has, in order of opcodes; acknowledgements are coalesced
+/// as time allows.
+type Opcodes = BTreeMap<u8, u64>;
+
+struct Program {
+    line: &'static str,
+    /// What the client sends but for acknowledgements.
+    requests: &'static [(u8, u64)],
+    /// What the server sends but for acknowledgements.
+    responses: &'static [(u8, u64)],
+}
+
+const ACKNOWLEDGE: u8 = 0x11;
+
+const PROGRAMS: [Program; 6] = [
+    Program {
+        line: "ib_send_bw -c RC -m 1024 -s 8192 -n 100",
+        requests: &[(0x00, 100), (0x01, 600), (0x02, 100)],
+        responses: &[],
+    },
+    Program {
+        line: "ib_write_bw -c RC -m 4096 -s 10000 -n 100",
+        requests: &[(0x06, 100), (0x07, 100), (0x08, 100)],
+        responses: &[],
+    },
+    Program {
+        line: "ib_read_bw -c RC -m 2048 -s 6144 -n 50",
+        requests: &[(0x0c, 50)],
+        responses: &[(0x0d, 50), (0x0e, 50), (0x0f, 50)],
+    },
+    Program {
+        line: "ib_send_lat -c RC -s 61 -n 100",
+        requests: &[(0x04, 100)],
+        responses: &[(0x04, 100)],
+    },
+    Program {
+        line: "ib_write_bw -c UC -m 4096 -s 64 -n 100",
+        requests: &[(0x2a, 100)],
+        responses: &[],
+    },
+    Program {
+        line: "ib_send_lat -c UD -s 1000 -n 100",
+        requests: &[(0x64, 100)],
+        responses: &[(0x64, 100)],
+    },
+];
+
+fn tshark(file: &Path, args: &[&str]) -> String {
+    // Short SENDs look like RPC over RDMA to a dissector that guesses.
+    let mut command = Command::new("tshark");
+    command.args(["--disable-protocol", "rpcordma", "-r"]).arg(file).args(args);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// First transmissions of one direction, by opcode: what is repeated has a number that was there before.
+fn opcodes(file: &Path, direction: u8) -> Opcodes {
+    let wanted = format!("frame.packet_flags_direction == {direction}");
+    let fields = ["-T", "fields", "-e", "infiniband.bth.opcode", "-e", "infiniband.bth.psn"];
+    let lines = tshark(file, &[&["-Y", &wanted], &fields[..]].concat());
+    let mut seen = std::collections::HashSet::new();
+    let mut found = Opcodes::new();
+    for line in lines.lines() {
+        let (opcode, psn) = line.split_once('\t').unwrap_or_else(|| panic!("no packet: {line:?}"));
+        let opcode = opcode.parse().unwrap_or_else(|_| panic!("not decoded: {line:?}"));
+        if opcode != ACKNOWLEDGE && seen.insert((opcode, psn.to_owned())) {
+            *found.entry(opcode).or_default() += 1;
+        }
+    }
+    found
+}
+
+/// The capture holds what the counters count, and nothing in it is strange to the tool.
+fn check(side: &Outcome, file: &Path) {
+    assert_eq!(side.code, 0, "{side}");
+    assert_eq!(tshark(file, &["-Y", "_ws.malformed || !infiniband"]), "", "{side}");
+    for (direction, name) in [(2, "tx"), (1, "rx")] {
+        let wanted = format!("frame.packet_flags_direction == {direction}");
+        let lengths = tshark(file, &["-Y", &wanted, "-T", "fields", "-e", "udp.length"]);
+        let lengths: Vec<u64> = lengths.lines().map(|line| line.parse().unwrap()).collect();
+        assert_eq!(lengths.len() as u64, side.counter(&format!("{name}_pkts")), "{side}");
+        let bytes: u64 = lengths.iter().map(|len| len - HEADERS_BYTES).sum();
+        assert_eq!(bytes, side.counter(&format!("{name}_bytes")), "{side}");
+    }
+}
+
+#[test]
+fn every_tool_reads_what_a_roce_device_sends() {
+    let _one = exclusive();
+    if !has("ib_send_bw") || !has("tshark") {
+        return;
+    }
+    for Program { line, requests, responses } in PROGRAMS {
+        for wire in ["auto", "udp"] {
+            let dir = tempfile::tempdir().unwrap();
+            let file = |side: &str| dir.path().join(format!("{side}.pcapng"));
+            let session = |side: &str| {
+                let pcap = file(side);
+                let device = "--device roce0=127.0.0.1,profile=roce";
+                Session::new(&format!("{device} --wire {wire} --pcap {}", pcap.display()))
+            };
+            let (there, here, port) = (session("server"), session("client"), free_port());
+            let line = format!("{line} -x 0 -F -p {port}");
+            let mut server = there.start("server", &line);
+            server.wait_until_listening(port);
+            let client = here.start("client", &format!("{line} 127.0.0.1")).wait(LIMIT);
+            let server = server.wait(LIMIT);
+            for (side, name) in [(&server, "server"), (&client, "client")] {
+                check(side, &file(name));
+            }
+            let [requests, responses] =
+                [requests, responses].map(|all| all.iter().copied().collect::<Opcodes>());
+            assert_eq!(opcodes(&file("client"), 2), requests, "{client}");
+            assert_eq!(opcodes(&file("server"), 2), responses, "{server}");
+        }
+    }
+}
