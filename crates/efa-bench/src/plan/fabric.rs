@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::options::PlanArgs;
 use super::source::{FabricSource, On};
+use verbs::Transport;
+
 use crate::fabric_name::FabricName;
 use crate::failure::Failure;
 use crate::softefa_device;
@@ -80,7 +82,11 @@ impl Fabric {
                     Side::Server => "127.0.0.1",
                     Side::Client => "127.0.0.2",
                 };
-                let device = ["--device".to_owned(), format!("rdmap0s6={address}")];
+                let device = match self.needs_roce() {
+                    true => format!("roce0={address},profile=roce"),
+                    false => format!("rdmap0s6={address}"),
+                };
+                let device = ["--device".to_owned(), device];
                 let counters = ["--counters".to_owned(), counters.display().to_string()];
                 softefa.words(&[device, counters].concat())
             }
@@ -92,8 +98,14 @@ impl Fabric {
         match &self.start {
             Start::Plain => Vec::new(),
             Start::Prefix(words) => words.clone(),
+            Start::Softefa(softefa) if self.needs_roce() => softefa.words(&["--roce".to_owned()]),
             Start::Softefa(softefa) => softefa.words(&[]),
         }
+    }
+
+    /// An EFA has no such queue pairs.
+    fn needs_roce(&self) -> bool {
+        self.fabric == FabricName::Verbs(Transport::Rc)
     }
 
     pub(super) const fn is_softefa(&self) -> bool {
@@ -211,5 +223,10 @@ mod tests {
         assert_eq!(over(Some(Wire::Shm)).short_prefix().join(" "), "softefa run --wire shm --");
         assert_eq!(over(None).short_prefix().join(" "), "softefa run --");
         assert_eq!((over(Some(Wire::Udp)).wire(), efa.wire()), (Some(Wire::Udp), None));
+        let rc = Fabric { fabric: FabricName::Verbs(Transport::Rc), ..over(None) };
+        let words = rc.prefix(Side::Client, Path::new("c.json")).join(" ");
+        let device = "--device roce0=127.0.0.2,profile=roce";
+        assert_eq!(words, format!("softefa run {device} --counters c.json --"));
+        assert_eq!(rc.short_prefix().join(" "), "softefa run --roce --");
     }
 }

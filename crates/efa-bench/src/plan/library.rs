@@ -12,10 +12,11 @@ pub(super) struct Plan {
 }
 
 /// The built-in ones.
-pub(super) const BUILT_IN: [(&str, &str); 3] = [
+pub(super) const BUILT_IN: [(&str, &str); 4] = [
     ("quick", include_str!("../../plans/quick.toml")),
     ("paper", include_str!("../../plans/paper.toml")),
     ("dbms", include_str!("../../plans/dbms.toml")),
+    ("efa-vs-rdma", include_str!("../../plans/efa-vs-rdma.toml")),
 ];
 
 /// The plan of that name, or in that file.

@@ -105,7 +105,7 @@ pub(crate) fn understand(text: &str) -> Result<String, Failure> {
 fn list() -> Result<(), Failure> {
     for (name, text) in library::BUILT_IN {
         let about = source::read(name, text)?.about;
-        output::print(&format!("{name:<8} {about}\n"))?;
+        output::print(&format!("{name:<11} {about}\n"))?;
     }
     Ok(())
 }
