@@ -10,8 +10,13 @@ pub struct Config {
     pub window_initial_packets: u32,
     /// Packets that may ever be unacknowledged, 1..=2^22.
     pub window_max_packets: u32,
+    /// The window is `window_max_packets` from the first packet on, whatever is lost (RC-3.5).
+    pub is_window_fixed: bool,
     /// Payload bytes that may ever be unacknowledged; one packet may always.
     pub window_max_bytes: u64,
+    /// Each so many messages ask for an acknowledgement; 0 and 1 are each (RC-3.8). With more, a message whose
+    /// follower is withdrawn is left to the timeout.
+    pub ack_every_messages: u32,
     /// Response packets that one READ request asks for at most; a longer READ takes several (RC-3.6).
     pub read_packets_max: u32,
     /// Shortest acknowledgement timeout, whatever a connection asks for (RC-4.1).
@@ -29,7 +34,9 @@ impl Config {
         Self {
             window_initial_packets: 16,
             window_max_packets: 128,
+            is_window_fixed: false,
             window_max_bytes: 256 << 10,
+            ack_every_messages: 1,
             read_packets_max: 16,
             timeout_min_ns: 5_000_000,
             silence_min_ns: 8_000_000_000,
@@ -41,6 +48,18 @@ impl Config {
     #[must_use]
     pub const fn strict() -> Self {
         Self { timeout_min_ns: 0, silence_min_ns: 0, ..Self::socket() }
+    }
+
+    /// As adapters do it: [`Config::strict`], a window of packets that stays as it is, READs in one piece.
+    #[must_use]
+    pub const fn hardware(window_packets: u32) -> Self {
+        Self {
+            window_max_packets: window_packets,
+            is_window_fixed: true,
+            window_max_bytes: u64::MAX,
+            read_packets_max: 1 << 22,
+            ..Self::strict()
+        }
     }
 }
 

@@ -38,6 +38,8 @@ fn setup(dice: &mut Dice) -> Setup {
         window_initial_packets: dice.pick(&[1, 2, 16]),
         window_max_packets: dice.pick(&[1, 7, 128]),
         window_max_bytes: dice.pick(&[1, 2000, 1 << 20]),
+        is_window_fixed: dice.permille(200),
+        ack_every_messages: dice.pick(&[1, 1, 1, 3, 100]),
         read_packets_max: dice.pick(&[1, 2, 16, 1000]),
         ..base
     };

@@ -40,6 +40,8 @@ pub(crate) struct Requester {
     flight_bytes: u64,
     /// Packets sent since one asked for an acknowledgement.
     since_ack_request: u32,
+    /// Messages that have left since then.
+    messages_since_ack_request: u32,
     retry: Retry,
     /// No work request from there on is begun.
     drain_at: Option<Seq>,
@@ -66,6 +68,7 @@ impl Requester {
             window: Window::new(&shared.config),
             flight_bytes: 0,
             since_ack_request: 0,
+            messages_since_ack_request: 0,
             retry: Retry::new(),
             drain_at: None,
             is_drained: false,

@@ -158,6 +158,6 @@ impl Requester {
         self.next = self.una;
         self.cursor = 0;
         self.flight_bytes = 0;
-        self.since_ack_request = 0;
+        (self.since_ack_request, self.messages_since_ack_request) = (0, 0);
     }
 }

@@ -31,7 +31,7 @@ impl Requester {
         let (entry, end) = (choice.entry, choice.end);
         let (mut headers, payload) = self.headers(&choice, shared);
         let is_last = end == entry.end();
-        headers.bth.wants_ack = is_reliable && self.wants_ack(&choice, is_last);
+        headers.bth.wants_ack = is_reliable && self.wants_ack(&choice, is_last, shared);
         headers.bth.is_solicited = entry.request.is_solicited && is_last;
         headers.bth.pad = pad_of(payload.len());
         let header_len = headers.emit(out);
@@ -110,20 +110,34 @@ impl Requester {
         Some(Choice { entry, end, bytes })
     }
 
-    /// Whether this packet asks for an acknowledgement: at the end of each message, each quarter of
-    /// the window, and when the window is full (RC-3.8).
-    fn wants_ack(&mut self, choice: &Choice, is_last: bool) -> bool {
+    /// Whether this packet asks for an acknowledgement: at the end of each message or of each so many,
+    /// each quarter of the window, and when the window is full (RC-3.8).
+    fn wants_ack(&mut self, choice: &Choice, is_last: bool, shared: &Shared) -> bool {
         self.since_ack_request += 1;
+        self.messages_since_ack_request += u32::from(is_last);
         let packets = u64::from(self.window.packets());
         let flight = choice.end.since(self.una);
         let flight_bytes = self.flight_bytes + choice.bytes;
         let is_full = !self.window.admits(flight, flight_bytes, 1, choice.bytes);
         let is_quarter = u64::from(self.since_ack_request) >= (packets / 4).max(1);
-        let wants = is_last || is_quarter || is_full;
+        let is_turn = self.messages_since_ack_request >= shared.config.ack_every_messages;
+        let is_end = is_last && (is_turn || !self.is_followed());
+        let wants = is_end || is_quarter || is_full;
         if wants {
-            self.since_ack_request = 0;
+            (self.since_ack_request, self.messages_since_ack_request) = (0, 0);
         }
         wants
+    }
+
+    /// A SEND or WRITE is behind the work request that is being sent, and waits for nothing but its turn:
+    /// it will ask for what is before it, too.
+    fn is_followed(&self) -> bool {
+        self.queue.get(self.cursor + 1).is_some_and(|next| {
+            let op = next.request.op;
+            let is_plain = !op.is_answered() && op != Operation::Local;
+            let is_free = !next.request.is_fenced && next.fault.is_none();
+            is_plain && is_free && self.drain_at.is_none_or(|at| at > next.first)
+        })
     }
 
     fn headers(&self, choice: &Choice, shared: &Shared) -> (Headers, Payload) {

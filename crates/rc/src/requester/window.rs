@@ -3,7 +3,7 @@
 use crate::Config;
 
 /// A window of packets, below a bound in bytes. It grows by what is acknowledged, doubling until
-/// the first gap and by one packet per window afterwards.
+/// the first gap and by one packet per window afterwards, unless it is fixed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     packets: u32,
@@ -13,17 +13,20 @@ pub(crate) struct Window {
     credit: u32,
     packets_max: u32,
     bytes_max: u64,
+    is_fixed: bool,
 }
 
 impl Window {
     pub(crate) fn new(config: &Config) -> Self {
         let packets_max = config.window_max_packets.clamp(1, 1 << 22);
+        let initial = config.window_initial_packets.clamp(1, packets_max);
         Self {
-            packets: config.window_initial_packets.clamp(1, packets_max),
+            packets: if config.is_window_fixed { packets_max } else { initial },
             threshold: packets_max,
             credit: 0,
             packets_max,
             bytes_max: config.window_max_bytes,
+            is_fixed: config.is_window_fixed,
         }
     }
 
@@ -57,6 +60,9 @@ impl Window {
 
     /// A gap or silence: half of it.
     pub(crate) fn shrink(&mut self) {
+        if self.is_fixed {
+            return;
+        }
         self.packets = (self.packets / 2).max(1);
         self.threshold = self.packets;
         self.credit = 0;
