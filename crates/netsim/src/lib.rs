@@ -1,4 +1,4 @@
-//! A packet-level datacenter in virtual time that hosts the [`srd`] engine unchanged.
+//! A packet-level datacenter in virtual time that hosts the [`srd`] and [`rc`] engines unchanged.
 //!
 //! Time is integer picoseconds, randomness comes from one seed: the same scenario and seed give
 //! the same run on every machine, to the last packet. A [`Scenario`] is a TOML file; running it

@@ -1,7 +1,6 @@
 //! Packets in the network, in a slab: no allocation per packet. What a hop needs travels with the
 //! event of the packet's arrival ([`Transit`]), so that a hop touches no memory of the packet.
 
-use crate::transport::roce::Frame;
 use crate::transport::tcp::Segment;
 use srd::HEADER_MAX;
 
@@ -31,6 +30,17 @@ pub(crate) struct Payload {
     pub(crate) flow: u32,
     /// Number of the message within its flow.
     pub(crate) message: u32,
+}
+
+impl Payload {
+    /// As the name that an engine hands back.
+    pub(crate) const fn to_u64(self) -> u64 {
+        (self.flow as u64) << 32 | self.message as u64
+    }
+
+    pub(crate) const fn from_u64(name: u64) -> Self {
+        Self { flow: (name >> 32) as u32, message: name as u32 }
+    }
 }
 
 /// A packet on its way: all that switches and links look at.
@@ -74,10 +84,9 @@ pub(crate) struct Packet {
 /// What transports put into a packet: their header, in the form they exchange it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Body<'a> {
-    /// The engine's header as it would be on the wire, at most [`HEADER_MAX`] bytes.
-    Srd(&'a [u8]),
+    /// An engine's header as it would be on the wire, at most [`HEADER_MAX`] bytes.
+    Engine(&'a [u8]),
     Tcp(Segment),
-    Roce(Frame),
 }
 
 /// A [`Body`] in a slot.
@@ -87,7 +96,6 @@ enum Stored {
     Short { len: u8, bytes: [u8; SHORT_BYTES] },
     Long { len: u16, place: u32 },
     Tcp(Segment),
-    Roce(Frame),
 }
 
 #[repr(align(64))]
@@ -133,9 +141,8 @@ impl Packets {
 
     fn put(&mut self, packet: Packet, body: Body<'_>) -> PacketId {
         let stored = match body {
-            Body::Srd(header) => self.store(header),
+            Body::Engine(header) => self.store(header),
             Body::Tcp(segment) => Stored::Tcp(segment),
-            Body::Roce(frame) => Stored::Roce(frame),
         };
         self.live += 1;
         let Some(slot) = self.slots.get_mut(self.first_free as usize) else {
@@ -170,12 +177,11 @@ impl Packets {
         slot.packet.marked = transit.marked;
         let body = match &slot.stored {
             Stored::Free { .. } => unreachable!("{transit:?} has left the network"),
-            Stored::Short { len, bytes } => Body::Srd(&bytes[..usize::from(*len)]),
+            Stored::Short { len, bytes } => Body::Engine(&bytes[..usize::from(*len)]),
             Stored::Long { len, place } => {
-                Body::Srd(&self.long[*place as usize][..usize::from(*len)])
+                Body::Engine(&self.long[*place as usize][..usize::from(*len)])
             }
             Stored::Tcp(segment) => Body::Tcp(*segment),
-            Stored::Roce(frame) => Body::Roce(*frame),
         };
         (&slot.packet, body)
     }
@@ -214,9 +220,10 @@ mod tests {
         let header: Vec<u8> = (0..HEADER_MAX).map(|i| i as u8).collect();
         for round in 0..3 {
             let lens = [0, 40, SHORT_BYTES, SHORT_BYTES + 1, HEADER_MAX];
-            let ids = lens.map(|len| packets.insert(packet(len as u32), Body::Srd(&header[..len])));
+            let ids =
+                lens.map(|len| packets.insert(packet(len as u32), Body::Engine(&header[..len])));
             for (id, len) in ids.into_iter().zip(lens) {
-                let (packet, Body::Srd(bytes)) = packets.open(id) else {
+                let (packet, Body::Engine(bytes)) = packets.open(id) else {
                     panic!("what was put in")
                 };
                 assert_eq!((packet.wire_bytes, bytes), (len as u32, &header[..len]), "{round}");

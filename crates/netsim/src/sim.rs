@@ -92,7 +92,7 @@ impl Sim {
             }
             Kind::Tcp => self.connection(number, spec, self.setup.tcp.algorithm),
             Kind::Dctcp => self.connection(number, spec, Algorithm::Dctcp),
-            Kind::Roce => self.queue_pair(number, spec),
+            Kind::Roce => self.queue_pairs(number, spec),
         }
     }
 
@@ -110,12 +110,12 @@ impl Sim {
         ends
     }
 
-    /// The two ends of a new RoCE queue pair.
-    fn queue_pair(&mut self, number: u32, spec: &FlowSpec) -> (u32, u32) {
+    /// The two ends of a new RoCE connection.
+    fn queue_pairs(&mut self, number: u32, spec: &FlowSpec) -> (u32, u32) {
         let (hosts, ends) = ((spec.src_host, spec.dst_host), self.next_sockets());
-        let (requester, responder) = self.setup.roce.connect(&self.ports, hosts, ends, number);
-        self.add_socket(Transport::RoceRequester(Box::new(requester)), hosts.0);
-        self.add_socket(Transport::RoceResponder(Box::new(responder)), hosts.1);
+        let (sender, receiver) = self.setup.roce.connect(&self.ports, hosts, ends, number);
+        self.add_socket(Transport::Roce(Box::new(sender)), hosts.0);
+        self.add_socket(Transport::Roce(Box::new(receiver)), hosts.1);
         ends
     }
 

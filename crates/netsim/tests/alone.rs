@@ -47,6 +47,8 @@ fn nothing_is_faster_than_ideal_and_a_packet_alone_is_ideal() {
                 assert!(ratio >= 1.0, "{case}");
                 // SRD's clock counts nanoseconds.
                 assert!(bytes > 4000 || ratio < 1.002, "{case}");
+                // A pad is no delay.
+                assert!(bytes > 4000 || transport != "roce" || ratio == 1.0, "{case}");
             }
         }
     }

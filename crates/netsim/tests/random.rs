@@ -51,7 +51,7 @@ fn scenario_text(seed: u64) -> String {
     let (congestion, delayed) = (dice.pick(&["cubic", "newreno"]), dice.below(4) == 0);
     let _ = writeln!(text, "[transport.tcp]\nmin_rto_ms = 1\ncongestion = \"{congestion}\"");
     let _ = writeln!(text, "delayed_ack = {delayed}\nrack = {}", dice.below(2) == 0);
-    let congestion = dice.pick(&["none", "dcqcn"]);
+    let congestion = dice.pick(&["none", "dcqcn", "window"]);
     let _ = writeln!(text, "[transport.roce]\ncongestion = \"{congestion}\"\ntimeout_us = 1_000");
     let _ = writeln!(text, "ack_every_packets = {every}");
     let bytes = 1 + dice.below(400_000);

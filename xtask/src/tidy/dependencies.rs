@@ -14,7 +14,7 @@ const MAY_DEPEND: [(&str, &[&str]); 17] = [
     ("softefa", &["rc", "srd"]),
     ("softefa-cli", &["softefa"]),
     ("fire", &["report", "softefa"]),
-    ("netsim", &["published", "report", "srd"]),
+    ("netsim", &["published", "rc", "report", "srd"]),
     ("efa-bench", &["fabric", "pmix", "published", "report", "verbs"]),
     ("fabric", &["fabric-sys"]),
     ("verbs", &["verbs-abi"]),

@@ -94,7 +94,7 @@ impl Blast {
             payload: None,
             marked: false,
         };
-        self.network.send(self.now, packet, Body::Srd(&[]));
+        self.network.send(self.now, packet, Body::Engine(&[]));
         self.send(host);
     }
 

@@ -17,6 +17,7 @@ const SEND_BUFFER_BYTES: u32 = 4 << 20;
 const BURST_BYTES: u32 = 64 << 10;
 const PS_PER_MS: u64 = 1_000_000_000;
 const PS_PER_US: u64 = 1_000_000;
+const NS_PER_US: u64 = 1000;
 /// 4.096 us x 2^14: what perftest sets and programs copy.
 const ROCE_TIMEOUT_US: u32 = 67_109;
 const ROCE_RETRIES: u32 = 7;
@@ -114,12 +115,20 @@ fn roce(file: &File) -> RoceSetup {
         additive_bps: bps(roce.additive_mbps.as_ref().map_or(40, |mbps| mbps.get_ref().get())),
         hyper_bps: bps(roce.hyper_mbps.as_ref().map_or(400, |mbps| mbps.get_ref().get())),
     });
+    let window_packets = roce.window_packets.map_or(POSTED_MESSAGES, Bounded::get);
+    let timeout_us = roce.timeout_us.map_or(ROCE_TIMEOUT_US, Bounded::get);
+    let config = rc::Config {
+        is_window_fixed: congestion != Some(&RoceCongestion::Window),
+        ack_every_messages: roce.ack_every_packets.map_or(1, Bounded::get),
+        // Connections ask for less.
+        timeout_min_ns: u64::from(timeout_us) * NS_PER_US,
+        ..rc::Config::hardware(window_packets)
+    };
+    let message_bytes = Kind::Roce.message_bytes(packet_bytes(file));
     RoceSetup {
-        mtu_bytes: Kind::Roce.message_bytes(packet_bytes(file)),
-        window_packets: roce.window_packets.map_or(POSTED_MESSAGES, Bounded::get),
-        ack_every_packets: roce.ack_every_packets.map_or(1, Bounded::get),
-        timeout_ps: u64::from(roce.timeout_us.map_or(ROCE_TIMEOUT_US, Bounded::get)) * PS_PER_US,
-        retries: roce.retries.map_or(ROCE_RETRIES, Bounded::get),
+        config: Arc::new(config),
+        posting: Posting { message_bytes, depth: window_packets },
+        retries: roce.retries.map_or(ROCE_RETRIES, Bounded::get) as u8,
         dcqcn,
     }
 }

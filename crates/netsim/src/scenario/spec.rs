@@ -55,15 +55,16 @@ pub(crate) struct Transport {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table, [transport.roce]")]
 pub(crate) struct Roce {
-    /// Nothing when it is missing: the network's pauses do.
+    /// Nothing when it is missing: the window stays, the network's pauses do.
     pub(crate) congestion: Option<Spanned<RoceCongestion>>,
     /// Packets that are sent and not acknowledged, at most; 128 when it is missing.
     pub(crate) window_packets: Option<Bounded<1, 1_000_000>>,
-    /// Acknowledge each so many packets; each when it is missing.
+    /// Acknowledge each so many packets, and each quarter of the window; each when it is missing.
     pub(crate) ack_every_packets: Option<Bounded<1, 64>>,
-    /// Go back after this silence; 67,109 (4.096 x 2^14) when it is missing.
-    pub(crate) timeout_us: Option<Bounded<1, 60_000_000>>,
-    /// Give up after so many silences in a row and one more; 7 when it is missing.
+    /// Go back after this silence; 67,109 (4.096 x 2^14) when it is missing. The shortest there is has
+    /// 4.096 x 2.
+    pub(crate) timeout_us: Option<Bounded<9, 60_000_000>>,
+    /// Give up after so many silences and gaps in a row and one more; 7 when it is missing.
     pub(crate) retries: Option<Bounded<0, 7>>,
     /// DCQCN: a receiver tells of marks at most once in this time; 50 when it is missing.
     pub(crate) cnp_interval_us: Option<Spanned<Bounded<1, 1_000_000>>>,
@@ -80,6 +81,8 @@ pub(crate) enum RoceCongestion {
     #[default]
     None,
     Dcqcn,
+    /// The engine's own window, which begins small, grows, and halves after a gap.
+    Window,
 }
 
 /// How TCP connections are set up, those of DCTCP too.

@@ -17,7 +17,7 @@ use crate::packet::{Body, Packet, Payload};
 use crate::socket::Ports;
 use crate::time::Time;
 use ::srd::HEADER_MAX;
-use roce::{Requester, Responder};
+use roce::QueuePair;
 use serde::{Deserialize, Serialize};
 use tcp::{Receiver, Sender};
 
@@ -32,7 +32,7 @@ pub enum Kind {
     Tcp,
     /// TCP that reacts to marks.
     Dctcp,
-    /// RDMA over UDP, in order, for networks that lose nothing.
+    /// RDMA over UDP, in order: the `rc` engine, unchanged.
     Roce,
 }
 
@@ -69,14 +69,22 @@ impl Kind {
         }
     }
 
-    /// Payload of a full packet that has `packet_bytes` on the wire.
+    /// Payload of a full packet that has at most `packet_bytes` on the wire.
     pub(crate) const fn message_bytes(self, packet_bytes: u32) -> u32 {
-        packet_bytes - self.overhead_bytes()
+        let most = packet_bytes - self.overhead_bytes();
+        match self {
+            Self::Roce => roce::payload_bytes(most),
+            Self::Srd | Self::Tcp | Self::Dctcp => most,
+        }
     }
 
     /// Bytes on the wire of a packet with so much payload.
     pub(crate) const fn packet_bytes(self, message_bytes: u32) -> u32 {
-        message_bytes + self.overhead_bytes()
+        let pad = match self {
+            Self::Roce => roce::pad_bytes(message_bytes),
+            Self::Srd | Self::Tcp | Self::Dctcp => 0,
+        };
+        message_bytes + pad + self.overhead_bytes()
     }
 }
 
@@ -94,7 +102,7 @@ impl Setup {
         match kind {
             Kind::Srd => self.srd.posting,
             Kind::Tcp | Kind::Dctcp => self.tcp.posting(),
-            Kind::Roce => self.roce.posting(),
+            Kind::Roce => self.roce.posting,
         }
     }
 }
@@ -184,8 +192,7 @@ pub(crate) enum Transport {
     Srd(Box<SrdSocket>),
     TcpSender(Box<Sender>),
     TcpReceiver(Box<Receiver>),
-    RoceRequester(Box<Requester>),
-    RoceResponder(Box<Responder>),
+    Roce(Box<QueuePair>),
 }
 
 /// Calls a method of whatever a [`Transport`] holds.
@@ -195,8 +202,7 @@ macro_rules! each {
             Transport::Srd($machine) => $call,
             Transport::TcpSender($machine) => $call,
             Transport::TcpReceiver($machine) => $call,
-            Transport::RoceRequester($machine) => $call,
-            Transport::RoceResponder($machine) => $call,
+            Transport::Roce($machine) => $call,
         }
     };
 }

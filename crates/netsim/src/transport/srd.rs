@@ -4,7 +4,7 @@ use super::{Counts, Machine, Message, Notice, Posting};
 use crate::packet::{Body, FRAME_BYTES, Packet, Payload, UDP_BYTES};
 use crate::socket::Ports;
 use crate::time::Time;
-use srd::{Address, Config, Endpoint, Event, HEADER_MAX, MsgId, Seed};
+use srd::{Address, Config, Endpoint, Event, HEADER_MAX, Instant, MsgId, Seed};
 use std::sync::Arc;
 
 /// Bytes of a data packet that are no payload: frame, common header, data block.
@@ -39,20 +39,20 @@ impl SrdSocket {
 impl Machine for SrdSocket {
     fn post(&mut self, now: Time, message: Message) {
         let to = Address { host: u64::from(message.dst_host), qpn: qpn_of(message.dst_process) };
-        let peer = self.engine.peer(now.to_engine(), to);
+        let peer = self.engine.peer(clock(now), to);
         let descriptor = srd::Message {
-            id: message_id(message.name),
+            id: MsgId(message.name.to_u64()),
             len: message.bytes,
             rnr_retry: 7,
             ..srd::Message::default()
         };
-        let posted = self.engine.send(now.to_engine(), peer, descriptor);
+        let posted = self.engine.send(clock(now), peer, descriptor);
         assert_eq!(posted, Ok(()), "a valid message to a peer just named");
     }
 
     fn receive(&mut self, now: Time, packet: &Packet, body: Body<'_>) {
-        let Body::Srd(header) = body else { return };
-        let (now, from) = (now.to_engine(), u64::from(packet.src_host));
+        let Body::Engine(header) = body else { return };
+        let (now, from) = (clock(now), u64::from(packet.src_host));
         let len = (packet.wire_bytes - FRAME_BYTES - UDP_BYTES) as usize;
         let result = self.engine.handle_datagram(now, from, header, len);
         if let Ok(received) = result
@@ -64,11 +64,11 @@ impl Machine for SrdSocket {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.engine.handle_timeout(now.to_engine());
+        self.engine.handle_timeout(clock(now));
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.engine.poll_timeout().map(Time::from_engine)
+        self.engine.poll_timeout().map(|at| Time::from_engine_ns(at.as_ns()))
     }
 
     fn has_backlog(&self) -> bool {
@@ -81,7 +81,7 @@ impl Machine for SrdSocket {
         ports: &Ports,
         scratch: &'a mut [u8; HEADER_MAX],
     ) -> Option<(Packet, Body<'a>)> {
-        let out = self.engine.poll_transmit(now.to_engine(), scratch)?;
+        let out = self.engine.poll_transmit(clock(now), scratch)?;
         let dst_host = out.addr.host as u32;
         // The source port is the path.
         let tuple = u64::from(out.path.0) << 16 | u64::from(out.addr.qpn);
@@ -94,10 +94,10 @@ impl Machine for SrdSocket {
             src_host: self.host,
             dst_host,
             dst_socket,
-            payload: out.msg.map(name_of),
+            payload: out.msg.map(|id| Payload::from_u64(id.0)),
             marked: false,
         };
-        Some((packet, Body::Srd(&scratch[..out.header_len])))
+        Some((packet, Body::Engine(&scratch[..out.header_len])))
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
@@ -106,7 +106,8 @@ impl Machine for SrdSocket {
         }
         loop {
             if let Event::Completed { msg, status, .. } = self.engine.poll_event()? {
-                return Some(Notice::Ended { message: name_of(msg), code: status.code() });
+                let message = Payload::from_u64(msg.0);
+                return Some(Notice::Ended { message, code: status.code() });
             }
         }
     }
@@ -121,6 +122,10 @@ impl Machine for SrdSocket {
     }
 }
 
+fn clock(now: Time) -> Instant {
+    Instant::from_ns(now.to_engine_ns())
+}
+
 fn qpn_of(process: u16) -> u16 {
     process + 1
 }
@@ -128,13 +133,4 @@ fn qpn_of(process: u16) -> u16 {
 /// The process whose socket has this queue pair number.
 fn process_of(qpn: u16) -> u16 {
     qpn.wrapping_sub(1)
-}
-
-/// A message's name, as the engine's.
-fn message_id(name: Payload) -> MsgId {
-    MsgId(u64::from(name.flow) << 32 | u64::from(name.message))
-}
-
-fn name_of(id: MsgId) -> Payload {
-    Payload { flow: (id.0 >> 32) as u32, message: id.0 as u32 }
 }

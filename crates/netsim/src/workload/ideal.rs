@@ -61,8 +61,16 @@ impl Plan<'_> {
     /// Bytes of a transfer's packets with their headers.
     fn wire_bytes(&self, transport: Kind, bytes: u64) -> u64 {
         let message_bytes = transport.message_bytes(self.packet_bytes);
-        let packets = bytes.div_ceil(u64::from(message_bytes)).max(1);
-        bytes + packets * u64::from(transport.overhead_bytes())
+        let full_packets = bytes.saturating_sub(1) / u64::from(message_bytes);
+        let full_bytes = full_packets * u64::from(transport.packet_bytes(message_bytes));
+        full_bytes + u64::from(self.last_packet_bytes(transport, bytes))
+    }
+
+    /// The same of the last one, which may be short.
+    fn last_packet_bytes(&self, transport: Kind, bytes: u64) -> u32 {
+        let message_bytes = u64::from(transport.message_bytes(self.packet_bytes));
+        let last_bytes = bytes - bytes.saturating_sub(1) / message_bytes * message_bytes;
+        transport.packet_bytes(last_bytes as u32)
     }
 
     /// Time that a transfer's packets take on a host's link.
@@ -72,9 +80,7 @@ impl Plan<'_> {
 
     /// From the last bit of a flow on its first link to the acknowledgement.
     pub(super) fn tail_ps(&self, flow: &FlowSpec) -> u64 {
-        let message_bytes = u64::from(flow.transport.message_bytes(self.packet_bytes));
-        let last_bytes = flow.bytes - flow.bytes.saturating_sub(1) / message_bytes * message_bytes;
-        let packet_bytes = flow.transport.packet_bytes(last_bytes as u32);
+        let packet_bytes = self.last_packet_bytes(flow.transport, flow.bytes);
         let (src, dst) = (flow.src_host, flow.dst_host);
         let there_ps = self.fabric.way_ps(src, dst, packet_bytes);
         let back_ps = self.fabric.way_ps(dst, src, flow.transport.ack_bytes());

@@ -1,87 +1,74 @@
 //! RoCEv2: reliable connections of InfiniBand over UDP, as adapters speak it in lossless networks.
 //!
-//! A queue pair numbers its packets and the responder takes them in order only. One that is
-//! missing is asked for once (NAK, sequence error), and the requester sends it and all after it
-//! again (go back N); when an acknowledgement does not come in time it does the same (InfiniBand
-//! Architecture Specification 1.4, chapter 9.7). Rates are left to the network's pauses, or to
-//! DCQCN. A packet is a message of the flow and always full but the last; a queue pair serves one
-//! flow, on one path. Queue pairs are connected before the run begins.
+//! Both ends of a connection are `rc` engines, unchanged. Their window is fixed, as adapters have it; rates
+//! are left to the network's pauses, or to DCQCN, or to the engine's own window. A packet is a SEND of the
+//! flow and always full but the last: one that is missing is asked for once, and sent again with all after
+//! it. A queue pair serves one flow, on one path. Queue pairs are connected before the run begins.
 
 mod dcqcn;
-mod requester;
-mod responder;
+mod notifier;
+mod queue_pair;
 
 pub(crate) use dcqcn::DcqcnSetup;
-pub(crate) use requester::Requester;
-pub(crate) use responder::Responder;
+pub(crate) use queue_pair::QueuePair;
 
 use super::Posting;
 use super::route::Route;
 use crate::packet::{FRAME_BYTES, UDP_BYTES};
 use crate::socket::Ports;
+use queue_pair::End;
+use rc::wire::{Aeth, Bth, icrc, pad_of};
+use rc::{Config, Mtu};
+use std::sync::Arc;
 
-/// Base transport header (12) and check sum (4).
-const TRANSPORT_BYTES: u32 = 16;
-/// Bytes of a data packet that are no payload.
-pub(super) const OVERHEAD_BYTES: u32 = FRAME_BYTES + UDP_BYTES + TRANSPORT_BYTES;
-/// An acknowledgement of either kind, with its extended header (4);
-pub(super) const ACK_BYTES: u32 = OVERHEAD_BYTES + 4;
-/// and a congestion notification, with 16 reserved bytes.
-const CNP_BYTES: u32 = OVERHEAD_BYTES + 16;
+/// Bytes of a data packet that are no payload: frame, base transport header, check sum.
+pub(super) const OVERHEAD_BYTES: u32 = FRAME_BYTES + UDP_BYTES + (Bth::LEN + icrc::LEN) as u32;
+/// An acknowledgement of either kind, with its extended header.
+pub(super) const ACK_BYTES: u32 = OVERHEAD_BYTES + Aeth::LEN as u32;
+/// No packet has more payload.
+const MTU: Mtu = Mtu::B4096;
 const UDP: u64 = 17;
-const PORT: u64 = 4791;
 /// Source ports of RoCEv2 are for hashing only.
 const FIRST_SOURCE_PORT: u32 = 49_152;
 const SOURCE_PORTS: u32 = 16_384;
 
-/// What is in a RoCEv2 packet besides data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
-    Data {
-        psn: u32,
-        /// The requester asks for an acknowledgement.
-        ack_wanted: bool,
-    },
-    /// All before `next` has arrived.
-    Ack { next: u32 },
-    /// The same, and something after `next`: go back.
-    Nak { next: u32 },
-    /// Congestion notification: a switch has marked packets.
-    Cnp,
+/// Payload of a full packet that has room for `most` bytes: no pad follows it.
+pub(super) const fn payload_bytes(most: u32) -> u32 {
+    let most = if most < MTU.bytes() { most } else { MTU.bytes() };
+    most / 4 * 4
+}
+
+/// Bytes behind a payload that make the packet's length a multiple of 4.
+pub(super) const fn pad_bytes(payload_bytes: u32) -> u32 {
+    pad_of(payload_bytes) as u32
 }
 
 /// How all queue pairs are set up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RoceSetup {
-    pub(crate) mtu_bytes: u32,
-    /// Packets of a queue pair that are sent and not acknowledged, at most.
-    pub(crate) window_packets: u32,
-    /// The requester asks for an acknowledgement of each so many packets, and of the last.
-    pub(crate) ack_every_packets: u32,
-    /// Silence after which the requester goes back.
-    pub(crate) timeout_ps: u64,
-    /// Times it does so before it gives up.
-    pub(crate) retries: u32,
+    pub(crate) config: Arc<Config>,
+    pub(crate) posting: Posting,
+    /// Silences and gaps without progress before a requester gives up.
+    pub(crate) retries: u8,
     pub(crate) dcqcn: Option<DcqcnSetup>,
 }
 
 impl RoceSetup {
-    pub(super) fn posting(&self) -> Posting {
-        Posting { message_bytes: self.mtu_bytes, depth: self.window_packets }
-    }
-
-    /// Both ends of a queue pair of this number between two hosts, whose sockets are `sockets`.
+    /// Both ends of a connection of this number between two hosts, whose sockets are `sockets`: the
+    /// sender and the receiver.
     pub(crate) fn connect(
         &self,
         ports: &Ports,
         hosts: (u32, u32),
         sockets: (u32, u32),
         number: u32,
-    ) -> (Requester, Responder) {
+    ) -> (QueuePair, QueuePair) {
         let source = u64::from(FIRST_SOURCE_PORT + number % SOURCE_PORTS);
-        let tuple = UDP << 32 | source << 16 | PORT;
+        let tuple = UDP << 32 | source << 16 | u64::from(rc::wire::UDP_PORT);
         let (there, back) = Route::both(ports, hosts, sockets, (tuple, tuple));
-        let cnp_interval_ps = self.dcqcn.map(|dcqcn| dcqcn.cnp_interval_ps);
-        (Requester::new(there, self), Responder::new(back, cnp_interval_ps))
+        (
+            QueuePair::new(self, End::Sender, there, sockets),
+            QueuePair::new(self, End::Receiver, back, (sockets.1, sockets.0)),
+        )
     }
 }

@@ -1,0 +1,36 @@
+//! DCQCN's notification point: who receives marked packets tells their sender, but not of each.
+
+use crate::time::Time;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Notifier {
+    /// Marks are told at most once in this time;
+    interval_ps: u64,
+    /// next then.
+    not_before: Time,
+    is_due: bool,
+}
+
+impl Notifier {
+    pub(super) fn new(interval_ps: u64) -> Self {
+        Self { interval_ps, not_before: Time::ZERO, is_due: false }
+    }
+
+    /// A marked packet came.
+    pub(super) fn mark(&mut self, now: Time) {
+        if now >= self.not_before {
+            self.is_due = true;
+            self.not_before = now.plus_ps(self.interval_ps);
+        }
+    }
+
+    /// A notification waits for the adapter.
+    pub(super) fn is_due(&self) -> bool {
+        self.is_due
+    }
+
+    /// The notification that waits, if there is one, leaves.
+    pub(super) fn take(&mut self) -> bool {
+        std::mem::take(&mut self.is_due)
+    }
+}
