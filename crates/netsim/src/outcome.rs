@@ -156,6 +156,8 @@ impl Outcome {
         us.sort_by(f64::total_cmp);
         slowdown.sort_by(f64::total_cmp);
         let rates = done().map(|(flow, ps)| flow.bytes as f64 / ps as f64);
+        let ideal_ps: f64 = done().map(|(flow, _)| flow.ideal_ps as f64).sum();
+        let taken_ps: f64 = done().map(|(_, ps)| ps as f64).sum();
         Some(Summary {
             done: us.len(),
             min_us: us[0],
@@ -166,6 +168,9 @@ impl Outcome {
             min_to_ideal: slowdown[0],
             mean_to_ideal: mean(&slowdown),
             max_to_ideal: slowdown[slowdown.len() - 1],
+            p50_to_ideal: nearest_rank(&slowdown, 50),
+            p99_to_ideal: nearest_rank(&slowdown, 99),
+            goodput_percent: 100.0 * ideal_ps / taken_ps,
             repeated_percent: 100.0 * self.repeated_packets as f64
                 / (self.data_packets - self.repeated_packets).max(1) as f64,
             jain: jain(rates),
@@ -187,6 +192,14 @@ pub struct Summary {
     pub min_to_ideal: f64,
     pub mean_to_ideal: f64,
     pub max_to_ideal: f64,
+    #[serde(default)]
+    pub p50_to_ideal: f64,
+    #[serde(default)]
+    pub p99_to_ideal: f64,
+    /// Ideal time of all transfers over what they took: what a sender gets that makes such transfers one
+    /// after the other.
+    #[serde(default)]
+    pub goodput_percent: f64,
     /// Repeated packets per hundred first transmissions.
     pub repeated_percent: f64,
     /// Jain's fairness index of the flows' mean rates: 1 when all are equal, 1/n when one has all.

@@ -28,6 +28,16 @@ pub(crate) struct Expect {
     min_to_fair: Option<Limit>,
     /// and at most, as above.
     min_to_fair_most: Option<Limit>,
+    /// Median completion time over the ideal one, at most.
+    p50_to_ideal: Option<Limit>,
+    /// The 99th percentile, at most,
+    p99_to_ideal: Option<Limit>,
+    /// and at least.
+    p99_to_ideal_least: Option<Limit>,
+    /// Ideal time of all transfers over what they took, in percent, at least,
+    goodput_percent: Option<Limit>,
+    /// and at most.
+    goodput_percent_most: Option<Limit>,
 }
 
 /// A figure of some runs, and what the scenario expects of it.
@@ -73,38 +83,24 @@ impl Expect {
         let share =
             |field: fn(&ShareSummary) -> f64| self::mean(shares.iter().map(|share| field(share)));
         let worst = summaries.iter().map(|s| s.max_to_ideal).max_by(f64::total_cmp);
+        let bound = |figure, mean, most, least| {
+            let (most, least) = (limit(most), limit(least));
+            Bound { figure, mean, most, least }
+        };
+        let max = mean(|s| s.max_to_ideal);
+        let p99 = mean(|s| s.p99_to_ideal);
+        let goodput = mean(|s| s.goodput_percent);
+        let least_share = share(|s| s.min_to_fair);
         vec![
-            Bound {
-                figure: "max/ideal",
-                mean: mean(|s| s.max_to_ideal),
-                most: limit(self.max_to_ideal),
-                least: limit(self.max_to_ideal_least),
-            },
-            Bound {
-                figure: "worst max/ideal",
-                mean: worst,
-                most: limit(self.worst_to_ideal),
-                least: None,
-            },
-            Bound {
-                figure: "min/ideal",
-                mean: mean(|s| s.min_to_ideal),
-                most: None,
-                least: limit(self.min_to_ideal),
-            },
-            Bound {
-                figure: "repeated %",
-                mean: mean(|s| s.repeated_percent),
-                most: limit(self.repeated_percent),
-                least: None,
-            },
-            Bound { figure: "Jain", mean: share(|s| s.jain), most: None, least: limit(self.jain) },
-            Bound {
-                figure: "min/fair",
-                mean: share(|s| s.min_to_fair),
-                most: limit(self.min_to_fair_most),
-                least: limit(self.min_to_fair),
-            },
+            bound("max/ideal", max, self.max_to_ideal, self.max_to_ideal_least),
+            bound("worst max/ideal", worst, self.worst_to_ideal, None),
+            bound("min/ideal", mean(|s| s.min_to_ideal), None, self.min_to_ideal),
+            bound("repeated %", mean(|s| s.repeated_percent), self.repeated_percent, None),
+            bound("Jain", share(|s| s.jain), None, self.jain),
+            bound("min/fair", least_share, self.min_to_fair_most, self.min_to_fair),
+            bound("p50/ideal", mean(|s| s.p50_to_ideal), self.p50_to_ideal, None),
+            bound("p99/ideal", p99, self.p99_to_ideal, self.p99_to_ideal_least),
+            bound("goodput %", goodput, self.goodput_percent_most, self.goodput_percent),
         ]
     }
 }
@@ -184,6 +180,13 @@ mod tests {
         assert_eq!(missed("jain = 0.9"), ["Jain is unknown: no flow ended well"]);
         let worst = "transport = \"srd\"\nmax_to_ideal = 1.1\nworst_to_ideal = 1.15";
         assert_eq!(missed(worst), ["worst max/ideal is 1.200, expected at most 1.15"]);
+        // Of 100 and 500, of 120 and 700: nearest rank, and the time that all of them took.
+        let missed_each =
+            missed("p50_to_ideal = 1.0\np99_to_ideal_least = 7.0\ngoodput_percent = 30.0");
+        let p50 = "p50/ideal is 1.100, expected at most 1";
+        let p99 = "p99/ideal is 6.000, expected at least 7";
+        let goodput = "goodput % is 28.862, expected at least 30";
+        assert_eq!(missed_each, [p50, p99, goodput]);
         for bound in ["nan", "inf", "-1.0"] {
             let text = format!("max_to_ideal = {bound}");
             assert!(toml::from_str::<Expect>(&text).is_err(), "{bound} bounds nothing");
