@@ -44,7 +44,7 @@ cost: setup ## Instructions per packet of netsim and per message of efa-bench be
 
 scenarios: ## Every scenario of netsim with all its seeds beside its bounds; writes docs/SCENARIOS.md
 	@$(CARGO) build --release --quiet -p netsim
-	@$(BIN)/netsim check scenarios/*.toml scenarios/heldout/*.toml --beside 11..13 \
+	@$(BIN)/netsim check scenarios/*.toml scenarios/heldout/*.toml scenarios/go-back-n/*.toml --beside 11..13 \
 	    --markdown docs/SCENARIOS.md --force
 
 consumers: setup build ## Every consumer on both wires in every size, depth and fault, and sealed in a few; writes docs/CONSUMERS.md

@@ -50,6 +50,12 @@ fn heldout_scenarios_repeat_and_give_their_tables() {
     repeat_and_compare(&names("heldout/"));
 }
 
+/// RoCEv2 beside SRD under loss, incast and a cut cable.
+#[test]
+fn what_go_back_n_costs_repeats_and_gives_its_tables() {
+    repeat_and_compare(&names("go-back-n/"));
+}
+
 fn repeat_and_compare(names: &[String]) {
     let mut changed = Vec::new();
     for name in names {
