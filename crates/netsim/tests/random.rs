@@ -61,7 +61,7 @@ fn scenario_text(seed: u64) -> String {
         _ => writeln!(text, "[[workload.permutation]]\nbytes = {bytes}"),
     };
     if dice.below(3) == 0 {
-        let (other, rounds) = (dice.pick(&["srd", "tcp", "dctcp"]), 1 + dice.below(3));
+        let (other, rounds) = (dice.pick(&["srd", "tcp", "dctcp", "roce"]), 1 + dice.below(3));
         let _ = writeln!(text, "[[workload.rack_to_rack]]\nfrom_rack = 0\nto_rack = 1\nhosts = 2");
         let _ = writeln!(text, "processes = 2\nbytes = 60_000\nrounds = {rounds}");
         let _ = writeln!(text, "transport = \"{other}\"");
