@@ -1,4 +1,5 @@
-//! DCQCN's notification point: who receives marked packets tells their sender, but not of each.
+//! DCQCN's notification point: the receiver of marked packets tells their sender, at most once in an
+//! interval.
 
 use crate::time::Time;
 
