@@ -54,6 +54,10 @@ fn a_sweep_makes_all_combinations_and_goes_on_where_it_ended() {
     let csv = fs::read_to_string(path.join("d/results.csv")).unwrap();
     assert_eq!(csv.lines().count(), 9);
     assert!(csv.starts_with("scenario,workload.bytes,transport.paths,seed,flows,done,"), "{csv}");
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let place = rows[0].iter().position(|title| *title == "goodput_percent").unwrap();
+    let goodput = |row: &Vec<&str>| row[place].parse::<f64>().unwrap();
+    assert!(rows[1..].iter().all(|row| (1.0..200.0).contains(&goodput(row))), "{csv}");
 
     let (again, progress) = good(path, &SWEEP);
     assert_eq!(again, table);

@@ -17,7 +17,7 @@ const FIGURES: [&str; 10] = [
     "Jain",
     "lost",
 ];
-const CSV_FIGURES: [&str; 16] = [
+const CSV_FIGURES: [&str; 19] = [
     "seed",
     "flows",
     "done",
@@ -29,7 +29,10 @@ const CSV_FIGURES: [&str; 16] = [
     "max_us",
     "min_to_ideal",
     "mean_to_ideal",
+    "p50_to_ideal",
+    "p99_to_ideal",
     "max_to_ideal",
+    "goodput_percent",
     "repeated_percent",
     "jain",
     "digest",
@@ -140,7 +143,10 @@ fn cells(run: &Run) -> Vec<String> {
         figure(|s| s.max_us),
         figure(|s| s.min_to_ideal),
         figure(|s| s.mean_to_ideal),
+        figure(|s| s.p50_to_ideal),
+        figure(|s| s.p99_to_ideal),
         figure(|s| s.max_to_ideal),
+        figure(|s| s.goodput_percent),
         figure(|s| s.repeated_percent),
         figure(|s| s.jain),
     ];
