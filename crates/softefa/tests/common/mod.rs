@@ -4,6 +4,7 @@
 
 pub mod exchange;
 pub mod pages;
+pub mod roce;
 pub mod scripted;
 pub mod sealing;
 

@@ -1,0 +1,221 @@
+//! Queue pairs of RoCE devices, each device on loopback, connected two by two.
+
+use std::sync::{Arc, Mutex};
+
+use softefa::{
+    Access, Completion, CompletionOp, Config, Cq, Device, DeviceSpec, Gid, ModifyQp, Path, Qp,
+    QpInit, QpKind, QpState, Remote, SendData, SendOp, SendWr, Sge, Status, WireChoice,
+};
+
+use super::{Side, init, poll_until};
+
+/// What carries packets: shared memory after the first few, or UDP alone.
+pub const WIRES: [WireChoice; 2] = [WireChoice::Auto, WireChoice::Udp];
+
+/// All that a peer can be allowed.
+pub const EVERYTHING: Access =
+    Access { local_write: true, remote_read: true, remote_write: true, remote_atomic: true };
+
+/// Settings of a RoCE device on loopback.
+pub fn config(wire: WireChoice, faults: &str) -> Config {
+    let device: DeviceSpec = "roce0=127.0.0.1,profile=roce".parse().expect("a device");
+    let faults = faults.parse().expect("faults");
+    Config { devices: vec![device], wire, faults, ..Config::default() }
+}
+
+/// The same of a device that waits as long as a connection says and no longer.
+pub fn strict() -> Config {
+    Config { strict: true, ..config(WireChoice::Udp, "") }
+}
+
+/// What a connection agrees on.
+#[derive(Debug, Clone, Copy)]
+pub struct Link {
+    pub mtu: u32,
+    pub timeout: u8,
+    pub retry_cnt: u8,
+    pub rnr_retry: u8,
+    pub min_rnr_timer: u8,
+    pub rd_atomic: u8,
+    pub access: Access,
+    /// First packet numbers of the first and the second end; those of the first soon begin anew.
+    pub psn: [u32; 2],
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self {
+            mtu: 1024,
+            timeout: 14,
+            retry_cnt: 7,
+            rnr_retry: 7,
+            min_rnr_timer: 1,
+            rd_atomic: 16,
+            access: EVERYTHING,
+            psn: [0xff_fff5, 77],
+        }
+    }
+}
+
+/// A side whose queue pair is in the reset state, with `bytes` of memory.
+pub fn side(config: &Config, kind: QpKind, bytes: usize) -> Side {
+    side_with(config, kind, bytes, |_| ())
+}
+
+/// The same, its queue pair made as `change` says.
+pub fn side_with(
+    config: &Config,
+    kind: QpKind,
+    bytes: usize,
+    change: impl FnOnce(&mut QpInit),
+) -> Side {
+    let device = Device::open(&config.devices[0], config).expect("a device");
+    let pd = device.alloc_pd().expect("a domain");
+    let mut qp_init = wide(kind, &Cq::create(&device, 16_384).expect("a queue"));
+    change(&mut qp_init);
+    let cq = Arc::clone(&qp_init.recv_cq);
+    let qp = Qp::create(&pd, qp_init).expect("a queue pair");
+    let memory = vec![0u8; bytes].into_boxed_slice();
+    let mr = pd.reg_mr(memory.as_ptr() as u64, bytes as u64, EVERYTHING).expect("a region");
+    Side { device, pd, cq, qp, mr, memory, aside: Mutex::default() }
+}
+
+/// A queue pair that takes all the device does; work requests complete when they ask for it.
+pub fn wide(kind: QpKind, cq: &Arc<Cq>) -> QpInit {
+    QpInit { sq_sge: 32, rq_sge: 32, inline_bytes: 512, sq_sig_all: false, ..init(kind, cq) }
+}
+
+pub fn to(state: QpState) -> ModifyQp {
+    ModifyQp { state: Some(state), ..ModifyQp::default() }
+}
+
+pub fn to_init(link: &Link) -> ModifyQp {
+    let access = Some(link.access);
+    ModifyQp { port: Some(1), pkey_index: Some(0), access, ..to(QpState::Init) }
+}
+
+/// To ready to receive, for a peer `qpn` at `gid` whose first packet has the number `psn`.
+pub fn to_receive(kind: QpKind, link: &Link, gid: Gid, qpn: u32, psn: u32) -> ModifyQp {
+    let path = Path { dgid: gid, is_global: true, port: 1, hop_limit: 64, ..Path::default() };
+    let is_reliable = kind == QpKind::Rc;
+    ModifyQp {
+        path: Some(path),
+        path_mtu_bytes: Some(link.mtu),
+        dest_qpn: Some(qpn),
+        rq_psn: Some(psn),
+        max_dest_rd_atomic: is_reliable.then_some(link.rd_atomic),
+        min_rnr_timer: is_reliable.then_some(link.min_rnr_timer),
+        ..to(QpState::ReadyToReceive)
+    }
+}
+
+pub fn to_send(kind: QpKind, link: &Link, psn: u32) -> ModifyQp {
+    let is_reliable = kind == QpKind::Rc;
+    ModifyQp {
+        sq_psn: Some(psn),
+        timeout: is_reliable.then_some(link.timeout),
+        retry_cnt: is_reliable.then_some(link.retry_cnt),
+        rnr_retry: is_reliable.then_some(link.rnr_retry),
+        max_rd_atomic: is_reliable.then_some(link.rd_atomic),
+        ..to(QpState::ReadyToSend)
+    }
+}
+
+/// Takes a fresh queue pair all the way up; `psn`: its own first number, then that of the peer.
+pub fn up(qp: &Qp, link: &Link, peer: (Gid, u32), psn: [u32; 2]) {
+    let kind = qp.init().kind;
+    qp.modify(&to_init(link)).expect("to INIT");
+    qp.modify(&to_receive(kind, link, peer.0, peer.1, psn[1])).expect("to RTR");
+    qp.modify(&to_send(kind, link, psn[0])).expect("to RTS");
+}
+
+pub fn connect_qps(a: &Qp, b: &Qp, link: &Link) {
+    let [first, second] = link.psn;
+    up(a, link, (b.pd().device().gid(), b.qpn()), [first, second]);
+    up(b, link, (a.pd().device().gid(), a.qpn()), [second, first]);
+}
+
+pub fn connect(a: &Side, b: &Side, link: &Link) {
+    connect_qps(&a.qp, &b.qp, link);
+}
+
+/// Two connected sides with `bytes` of memory each.
+pub fn pair_of(config: &Config, kind: QpKind, bytes: usize, link: &Link) -> (Side, Side) {
+    let (a, b) = (side(config, kind, bytes), side(config, kind, bytes));
+    connect(&a, &b, link);
+    (a, b)
+}
+
+/// Two sides with a reliable connection over UDP.
+pub fn pair() -> (Side, Side) {
+    pair_of(&config(WireChoice::Udp, ""), QpKind::Rc, 1 << 20, &Link::default())
+}
+
+/// A signaled work request of a connected queue pair.
+pub fn wr<'a>(wr_id: u64, op: SendOp, sges: &'a [Sge]) -> SendWr<'a> {
+    let data = SendData::Sges(sges);
+    let (signaled, fenced, solicited, more) = (true, false, false, false);
+    SendWr { wr_id, op, data, signaled, fenced, solicited, target: None, more }
+}
+
+pub fn post(a: &Side, wr_id: u64, op: SendOp, sges: &[Sge]) {
+    a.qp.post_send(&wr(wr_id, op, sges)).expect("a work request is taken");
+}
+
+/// What a work request of this kind completes as.
+pub fn op_of(op: SendOp) -> CompletionOp {
+    match op {
+        SendOp::Read(_) => CompletionOp::Read,
+        SendOp::Write(_) | SendOp::WriteImm(..) => CompletionOp::Write,
+        SendOp::CompareSwap { .. } => CompletionOp::CompareSwap,
+        SendOp::FetchAdd { .. } => CompletionOp::FetchAdd,
+        SendOp::LocalInvalidate(_) => CompletionOp::LocalInvalidate,
+        _ => CompletionOp::Send,
+    }
+}
+
+pub fn swap(remote: Remote, compare: u64, swap: u64) -> SendOp {
+    SendOp::CompareSwap { remote, compare, swap }
+}
+
+pub fn add(remote: Remote, add: u64) -> SendOp {
+    SendOp::FetchAdd { remote, add }
+}
+
+/// The next `count` completions of all sides, by side, in order.
+pub fn gather(sides: &[&Side], count: usize) -> Vec<Vec<Completion>> {
+    let mut found = vec![Vec::new(); sides.len()];
+    let mut left = count;
+    if count > 0 {
+        poll_until(sides, |index, done| {
+            found[index].push(done);
+            left -= 1;
+            left == 0
+        });
+    }
+    found
+}
+
+/// What became of the work requests of one queue, in order.
+pub fn ends(of: &[Completion], is_send_queue: bool) -> Vec<(u64, Status)> {
+    let of = of.iter().filter(|done| done.op.is_send_queue() == is_send_queue);
+    of.map(|done| (done.wr_id, done.status)).collect()
+}
+
+/// Looks at all sides as often as something could still be under way; nothing may complete.
+pub fn assert_quiet(sides: &[&Side]) {
+    for _ in 0..200 {
+        for side in sides {
+            let more = side.cq.poll_one();
+            assert!(more.is_none(), "{more:?} came late");
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Bytes that tell where they are and which message they are of.
+pub fn pattern(seed: usize, len: usize) -> Vec<u8> {
+    (0..len)
+        .map(|at| (at ^ (at >> 8) ^ (at >> 16)).wrapping_mul(31).wrapping_add(seed) as u8)
+        .collect()
+}

@@ -1,0 +1,434 @@
+//! Reliable connections of RoCE devices: every operation, at every length that a packet boundary could spoil.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::Side;
+use common::roce::{
+    Link, WIRES, add, assert_quiet, config, connect_qps, ends, gather, op_of, pair_of, pattern,
+    post, side, swap, up, wide, wr,
+};
+use common::{poll_until, remote};
+use softefa::counters::Counter;
+use softefa::{
+    Completion, CompletionOp, Qp, QpKind, SendData, SendOp, SendWr, Sge, Status, WireChoice,
+};
+
+const RC: QpKind = QpKind::Rc;
+const MIB: usize = 1 << 20;
+/// Bytes around what is written that must stay as they are.
+const GUARD: usize = 64;
+const GUARD_BYTE: u8 = 0xa5;
+
+/// Lengths around every boundary of packets, and of the requests that a READ is cut into (16 packets).
+fn lengths(mtu: usize) -> Vec<usize> {
+    let mut lengths: Vec<usize> = (1..=9).collect();
+    for packets in [1, 2, 3, 15, 16, 17, 33] {
+        let at = packets * mtu;
+        lengths.extend(at - 2..=at + 2);
+    }
+    lengths.extend([100 * mtu + 1, 8 * MIB]);
+    lengths
+}
+
+fn one(a: &Side, b: &Side, op: SendOp, sges: &[Sge]) -> Completion {
+    post(a, 5, op, sges);
+    let found = gather(&[a, b], 1);
+    let done = found[0][0];
+    assert_eq!(
+        (done.wr_id, done.status, done.op, done.qpn),
+        (5, Status::Ok, op_of(op), a.qp.qpn())
+    );
+    done
+}
+
+/// `bytes` are at `at` of `side`, and nothing beside them was touched.
+fn assert_there(side: &Side, at: usize, bytes: &[u8], what: &str) {
+    let len = bytes.len();
+    assert!(side.bytes(at, len) == bytes, "{what} of {len} bytes");
+    let (before, behind) = (side.bytes(at - GUARD, GUARD), side.bytes(at + len, GUARD));
+    assert!(before.iter().chain(behind).all(|byte| *byte == GUARD_BYTE), "{what} of {len} bytes");
+}
+
+/// A SEND, a WRITE and a READ of `len` bytes, each with immediate data where there is.
+fn all_ways(a: &mut Side, b: &mut Side, len: usize, seed: usize) {
+    let bytes = pattern(seed, len);
+    let guard = vec![GUARD_BYTE; len + 2 * GUARD];
+    let (at, to) = (seed % 4, GUARD + seed % 3);
+    a.fill(at, &bytes);
+    let source = a.sge(at, len as u32);
+    for imm in [None, Some(seed as u32)] {
+        b.fill(to - GUARD, &guard);
+        b.post_recv(9, to, len as u32);
+        post(a, 5, imm.map_or(SendOp::Send, SendOp::SendImm), &[source]);
+        let found = gather(&[a, b], 2);
+        assert_eq!(found[0][0].op, CompletionOp::Send);
+        let got = found[1][0];
+        let said = (got.wr_id, got.status, got.op, got.byte_len, got.imm, got.src_qpn);
+        let op = CompletionOp::Recv;
+        assert_eq!(said, (9, Status::Ok, op, len as u32, imm, a.qp.qpn()));
+        assert_there(b, to, &bytes, "a SEND");
+    }
+    b.fill(to - GUARD, &guard);
+    one(a, b, SendOp::Write(remote(b, to)), &[source]);
+    assert_there(b, to, &bytes, "a WRITE");
+    b.fill(to - GUARD, &guard);
+    b.post_recv(3, 0, 0);
+    post(a, 5, SendOp::WriteImm(remote(b, to), 77), &[source]);
+    let found = gather(&[a, b], 2);
+    let (sent, got) = (found[0][0], found[1][0]);
+    assert_eq!((sent.op, sent.status), (CompletionOp::Write, Status::Ok));
+    assert_eq!((got.op, got.wr_id, got.byte_len), (CompletionOp::RecvWrite, 3, len as u32));
+    assert_eq!(got.imm, Some(77));
+    assert_there(b, to, &bytes, "a WRITE with immediate data");
+    a.fill(to - GUARD, &guard);
+    let done = one(a, b, SendOp::Read(remote(b, to)), &[a.sge(to, len as u32)]);
+    assert_eq!(done.byte_len, len as u32);
+    assert_there(a, to, &bytes, "a READ");
+}
+
+fn every_length(mtu: u32) {
+    for wire in WIRES {
+        let link = Link { mtu, ..Link::default() };
+        let (mut a, mut b) = pair_of(&config(wire, ""), RC, 8 * MIB + 4 * GUARD, &link);
+        for (seed, len) in lengths(mtu as usize).into_iter().enumerate() {
+            all_ways(&mut a, &mut b, len, seed);
+        }
+        assert_quiet(&[&a, &b]);
+    }
+}
+
+#[test]
+fn every_length_arrives_in_packets_of_256_bytes() {
+    every_length(256);
+}
+
+#[test]
+fn every_length_arrives_in_packets_of_1024_bytes() {
+    every_length(1024);
+}
+
+#[test]
+fn every_length_arrives_in_packets_of_4096_bytes() {
+    every_length(4096);
+}
+
+/// A key that is not there does not matter, because there is nothing to look for.
+#[test]
+fn empty_messages_need_no_key() {
+    for wire in WIRES {
+        let (a, b) = pair_of(&config(wire, ""), RC, 4096, &Link::default());
+        let nowhere = softefa::Remote { addr: 1, rkey: 1 };
+        let empty = Sge { addr: 0, len: 0, lkey: 9 };
+        for sges in [&[][..], &[empty], &[empty, empty]] {
+            one(&a, &b, SendOp::Write(nowhere), sges);
+            assert_eq!(one(&a, &b, SendOp::Read(nowhere), sges).byte_len, 0);
+            b.qp.post_recv(1, &[]).unwrap();
+            b.qp.post_recv(2, sges).unwrap();
+            post(&a, 7, SendOp::SendImm(4), sges);
+            post(&a, 8, SendOp::WriteImm(nowhere, 6), sges);
+            let found = gather(&[&a, &b], 4);
+            let said: Vec<_> =
+                found[1].iter().map(|got| (got.wr_id, got.byte_len, got.imm)).collect();
+            assert_eq!(said, [(1, 0, Some(4)), (2, 0, Some(6))]);
+        }
+    }
+}
+
+#[test]
+fn inline_bytes_are_taken_at_once() {
+    for wire in WIRES {
+        let (a, mut b) =
+            pair_of(&config(wire, ""), RC, 8192, &Link { mtu: 256, ..Link::default() });
+        let all = pattern(3, 512);
+        for len in [0, 1, 31, 32, 33, 255, 256, 257, 511, 512] {
+            b.fill(0, &[0; 2048]);
+            let mut bytes = all[..len].to_vec();
+            let (first, rest) = bytes.split_at(len / 3);
+            let parts = [first, rest];
+            b.post_recv(1, 0, 512);
+            let data = SendData::Inline(&parts);
+            a.qp.post_send(&SendWr { data, ..wr(1, SendOp::SendImm(2), &[]) }).unwrap();
+            let write = SendOp::Write(remote(&b, 1024));
+            a.qp.post_send(&SendWr { data, ..wr(2, write, &[]) }).unwrap();
+            bytes.fill(0xee);
+            let found = gather(&[&a, &b], 3);
+            assert_eq!(ends(&found[0], true), [(1, Status::Ok), (2, Status::Ok)]);
+            assert_eq!(found[1][0].byte_len, len as u32);
+            assert!(b.bytes(0, len) == &all[..len] && b.bytes(1024, len) == &all[..len], "{len}");
+            assert!(b.bytes(len, 512)[..512 - len].iter().all(|byte| *byte == 0), "{len}");
+        }
+    }
+}
+
+/// `count` entries of uneven lengths, empty ones among them, spread over memory from `at` on.
+fn scattered(side: &Side, at: usize, count: usize) -> (Vec<Sge>, usize) {
+    let (mut sges, mut place, mut total) = (Vec::new(), at, 0);
+    for index in 0..count {
+        let len = [0, 1, 7, 300, 1024, 13][index % 6] + index;
+        sges.push(side.sge(place, len as u32));
+        place += len + 3;
+        total += len;
+    }
+    (sges, total)
+}
+
+fn gathered(side: &Side, sges: &[Sge]) -> Vec<u8> {
+    let at = |sge: &Sge| (sge.addr - side.mr.addr()) as usize;
+    sges.iter().flat_map(|sge| side.bytes(at(sge), sge.len as usize).to_vec()).collect()
+}
+
+#[test]
+fn thirty_two_entries_are_gathered_and_scattered() {
+    for wire in WIRES {
+        for mtu in [256, 4096] {
+            let link = Link { mtu, ..Link::default() };
+            let (mut a, b) = pair_of(&config(wire, ""), RC, 1 << 17, &link);
+            a.fill(0, &pattern(1, 1 << 16));
+            let (from, total) = scattered(&a, 0, 32);
+            // Other cuts on the other side.
+            let (mut into, _) = scattered(&b, 11, 31);
+            into.push(b.sge(60_000, total as u32));
+            b.qp.post_recv(1, &into).unwrap();
+            post(&a, 2, SendOp::Send, &from);
+            let found = gather(&[&a, &b], 2);
+            assert_eq!(found[1][0].byte_len, total as u32);
+            assert!(gathered(&b, &into)[..total] == gathered(&a, &from));
+            post(&a, 3, SendOp::Write(remote(&b, 70_000)), &from);
+            let (back, _) = scattered(&a, 1 << 16, 32);
+            let read = SendOp::Read(remote(&b, 70_000));
+            a.qp.post_send(&SendWr { fenced: true, ..wr(4, read, &back) }).unwrap();
+            assert_eq!(ends(&gather(&[&a], 2)[0], true), [(3, Status::Ok), (4, Status::Ok)]);
+            assert!(gathered(&a, &back) == gathered(&a, &from));
+            let too_many = vec![a.sge(0, 1); 33];
+            assert!(a.qp.post_send(&wr(5, SendOp::Send, &too_many)).is_err());
+            assert!(b.qp.post_recv(5, &too_many).is_err());
+        }
+    }
+}
+
+#[test]
+fn atomics_return_what_was_there() {
+    for wire in WIRES {
+        let (a, mut b) = pair_of(&config(wire, ""), RC, 4096, &Link::default());
+        b.fill(8, &100u64.to_ne_bytes());
+        let word = remote(&b, 8);
+        let steps = [
+            (add(word, 5), 100, 105),
+            (add(word, u64::MAX), 105, 104),
+            (swap(word, 1, 2), 104, 104),
+            (swap(word, 104, u64::MAX - 1), 104, u64::MAX - 1),
+            (add(word, 7), u64::MAX - 1, 5),
+        ];
+        for (op, found, left) in steps {
+            // The result may lie anywhere, in several entries.
+            let done = one(&a, &b, op, &[a.sge(513, 3), a.sge(601, 5)]);
+            assert_eq!(done.byte_len, 8);
+            let result = [a.bytes(513, 3), a.bytes(601, 5)].concat();
+            assert_eq!(u64::from_ne_bytes(result.try_into().unwrap()), found, "{op:?}");
+            assert_eq!(u64::from_ne_bytes(b.bytes(8, 8).try_into().unwrap()), left, "{op:?}");
+        }
+        assert!(b.bytes(0, 8).iter().chain(b.bytes(16, 100)).all(|byte| *byte == 0));
+    }
+}
+
+/// More atomics than may be unanswered, from two requesters on one word.
+#[test]
+fn atomics_of_two_requesters_add_up() {
+    for wire in WIRES {
+        let config = config(wire, "");
+        let link = Link { rd_atomic: 2, ..Link::default() };
+        let (a, b, target) =
+            (side(&config, RC, 4096), side(&config, RC, 4096), side(&config, RC, 4096));
+        let second = Qp::create(&target.pd, wide(RC, &target.cq)).unwrap();
+        connect_qps(&a.qp, &target.qp, &link);
+        connect_qps(&b.qp, &second, &link);
+        for id in 0..200 {
+            for side in [&a, &b] {
+                post(side, id, add(remote(&target, 0), 1), &[side.sge(8 * id as usize, 8)]);
+            }
+        }
+        let found = gather(&[&a, &b, &target], 400);
+        assert!(found.iter().flatten().all(|done| done.status == Status::Ok));
+        let word = |side: &Side, at| u64::from_ne_bytes(side.bytes(at, 8).try_into().unwrap());
+        assert_eq!(word(&target, 0), 400);
+        let mut seen: Vec<u64> =
+            (0..200).flat_map(|id| [word(&a, 8 * id), word(&b, 8 * id)]).collect();
+        seen.sort_unstable();
+        assert!(seen.into_iter().eq(0..400), "each sees another number");
+        second.destroy();
+    }
+}
+
+/// Completions come in the order of posting; who does not ask for one gets none.
+#[test]
+fn completions_keep_the_order_of_posting() {
+    for wire in WIRES {
+        let (a, b) = pair_of(&config(wire, ""), RC, 1 << 17, &Link::default());
+        (0..100).for_each(|id| b.post_recv(id, 1 << 16, 3000));
+        let mut asked = Vec::new();
+        for id in 0..300u64 {
+            let len = (id * 37 % 3000) as u32;
+            let (op, len) = match id % 6 {
+                0 | 3 => (SendOp::Send, len),
+                1 => (SendOp::Write(remote(&b, 0)), len),
+                2 => (SendOp::Read(remote(&b, 0)), 3 * len),
+                4 => (add(remote(&b, 8), 1), 8),
+                _ => (SendOp::Read(remote(&b, 0)), 0),
+            };
+            let signaled = id % 7 != 3;
+            if signaled {
+                asked.push((id, Status::Ok));
+            }
+            let sges = [a.sge(0, len)];
+            a.qp.post_send(&SendWr { signaled, ..wr(id, op, &sges) }).unwrap();
+        }
+        let found = gather(&[&a, &b], asked.len() + 100);
+        assert_eq!(ends(&found[0], true), asked);
+        assert!(ends(&found[1], false).iter().map(|end| end.0).eq(0..100));
+        assert_quiet(&[&a, &b]);
+        assert_eq!(a.qp.send_room(), 1024, "who was not asked for makes room, too");
+    }
+}
+
+/// A SEND may leave before the READ in front of it is answered; a fenced one may not.
+#[test]
+fn a_fenced_send_carries_what_was_read() {
+    for wire in WIRES {
+        let (mut a, mut b) = pair_of(&config(wire, ""), RC, 1 << 20, &Link::default());
+        let len = 100_000;
+        for round in 1..20u8 {
+            b.fill(0, &vec![round; len]);
+            a.fill(0, &vec![0; len]);
+            b.post_recv(1, 500_000, len as u32);
+            // The message is the bytes that the READ brings.
+            let sges = [a.sge(0, len as u32)];
+            let read = wr(1, SendOp::Read(remote(&b, 0)), &sges);
+            a.qp.post_send(&SendWr { more: true, ..read }).unwrap();
+            a.qp.post_send(&SendWr { fenced: true, ..wr(2, SendOp::Send, &sges) }).unwrap();
+            let found = gather(&[&a, &b], 3);
+            assert_eq!(ends(&found[0], true), [(1, Status::Ok), (2, Status::Ok)]);
+            assert!(b.bytes(500_000, len).iter().all(|byte| *byte == round), "round {round}");
+        }
+    }
+}
+
+#[test]
+fn both_directions_stream_at_once() {
+    for wire in WIRES {
+        let (mut a, mut b) = pair_of(&config(wire, ""), RC, 1 << 20, &Link::default());
+        let len = 5000;
+        for (side, seed) in [(&mut a, 1), (&mut b, 2)] {
+            side.fill(0, &pattern(seed, len));
+            (0..500)
+                .for_each(|id| side.post_recv(id, 10_000 + (id as usize % 64) * len, len as u32));
+        }
+        for id in 0..500 {
+            post(&a, id, SendOp::Send, &[a.sge(0, len as u32)]);
+            post(&b, id, SendOp::Send, &[b.sge(0, len as u32)]);
+        }
+        let mut counts = [0; 4];
+        poll_until(&[&a, &b], |index, done| {
+            assert_eq!(done.status, Status::Ok, "{done:?}");
+            let count = &mut counts[2 * index + usize::from(done.op == CompletionOp::Recv)];
+            assert_eq!(done.wr_id, *count as u64, "in order");
+            *count += 1;
+            counts == [500; 4]
+        });
+        for (side, seed) in [(&a, 2), (&b, 1)] {
+            let arrived =
+                (0..64).all(|slot| side.bytes(10_000 + slot * len, len) == pattern(seed, len));
+            assert!(arrived);
+        }
+    }
+}
+
+/// Both ends, or the only one, on one device and completion queue.
+#[test]
+fn a_queue_pair_may_talk_to_a_neighbour_or_to_itself() {
+    for wire in WIRES {
+        let mut own = side(&config(wire, ""), RC, 1 << 16);
+        let (first, second) = (
+            Qp::create(&own.pd, wide(RC, &own.cq)).unwrap(),
+            Qp::create(&own.pd, wide(RC, &own.cq)).unwrap(),
+        );
+        connect_qps(&first, &second, &Link::default());
+        let itself = (own.device.gid(), own.qp.qpn());
+        up(&own.qp, &Link::default(), itself, [0xff_fffe; 2]);
+        own.fill(0, &pattern(9, 10_000));
+        let alone = Arc::clone(&own.qp);
+        for (from, to) in [(&first, &second), (&second, &first), (&alone, &alone)] {
+            talk(&own, from, to);
+            own.fill(20_000, &[0; 40_000]);
+        }
+        [first, second].iter().for_each(|qp| qp.destroy());
+    }
+}
+
+fn talk(own: &Side, from: &Arc<Qp>, to: &Arc<Qp>) {
+    to.post_recv(1, &[own.sge(20_000, 10_000)]).unwrap();
+    let sges = [own.sge(0, 10_000)];
+    from.post_send(&wr(2, SendOp::Send, &sges)).unwrap();
+    from.post_send(&wr(3, SendOp::Write(remote(own, 30_000)), &sges)).unwrap();
+    let into = [own.sge(40_000, 10_000)];
+    let read = SendOp::Read(remote(own, 30_000));
+    from.post_send(&SendWr { fenced: true, ..wr(4, read, &into) }).unwrap();
+    let into = [own.sge(51_000, 8)];
+    from.post_send(&wr(5, add(remote(own, 50_000), 6), &into)).unwrap();
+    let found = gather(&[own], 5);
+    let sent: Vec<_> = ends(&found[0], true);
+    assert_eq!(sent, [2, 3, 4, 5].map(|id| (id, Status::Ok)));
+    assert_eq!(ends(&found[0], false), [(1, Status::Ok)]);
+    let expected = pattern(9, 10_000);
+    for at in [20_000, 30_000, 40_000] {
+        assert!(own.bytes(at, 10_000) == expected, "at {at}");
+    }
+    assert_eq!(own.bytes(50_000, 8), 6u64.to_ne_bytes());
+}
+
+#[test]
+fn hundreds_of_connections_work_at_once() {
+    for wire in WIRES {
+        let config = config(wire, "");
+        let (a, b) = (side(&config, RC, 1 << 16), side(&config, RC, 1 << 16));
+        let make = |side: &Side| {
+            let init = softefa::QpInit { sq_depth: 16, rq_depth: 16, ..wide(RC, &side.cq) };
+            Qp::create(&side.pd, init).unwrap()
+        };
+        let pairs: Vec<_> = (0..300).map(|_| (make(&a), make(&b))).collect();
+        let link = Link { timeout: 18, ..Link::default() };
+        for (near, far) in &pairs {
+            connect_qps(near, far, &link);
+            far.post_recv(u64::from(far.qpn()), &[b.sge(0, 100)]).unwrap();
+            near.post_recv(u64::from(near.qpn()), &[a.sge(0, 100)]).unwrap();
+        }
+        for (near, far) in &pairs {
+            near.post_send(&wr(1, SendOp::Send, &[a.sge(0, 100)])).unwrap();
+            far.post_send(&wr(1, SendOp::Send, &[b.sge(0, 100)])).unwrap();
+            near.post_send(&wr(2, add(remote(&b, 800), 1), &[a.sge(800, 8)])).unwrap();
+        }
+        let mut left = pairs.len() * 5;
+        poll_until(&[&a, &b], |_, done| {
+            assert_eq!(done.status, Status::Ok, "{done:?}");
+            assert!(done.op != CompletionOp::Recv || done.wr_id == u64::from(done.qpn));
+            left -= 1;
+            left == 0
+        });
+        assert_eq!(b.bytes(800, 8), 300u64.to_ne_bytes());
+        pairs.iter().for_each(|(near, far)| [near, far].iter().for_each(|qp| qp.destroy()));
+    }
+}
+
+/// Between programs of one machine packets go through memory; the option says that they do not.
+#[test]
+fn the_wire_is_the_one_that_was_chosen() {
+    for wire in WIRES {
+        let (a, b) = pair_of(&config(wire, ""), RC, 1 << 16, &Link::default());
+        for _ in 0..100 {
+            one(&a, &b, SendOp::Write(remote(&b, 0)), &[a.sge(0, 5000)]);
+        }
+        let through_memory = a.device.counters().get(Counter::TxMemoryPkts) > 0;
+        assert_eq!(through_memory, wire == WireChoice::Auto);
+    }
+}
