@@ -216,6 +216,41 @@ fn poll_until_counted_any(sides: &[&Side], of: &Side, counter: Counter, at_least
     }
 }
 
+/// What a device has taken it acknowledges at once, whatever becomes of the queue pair afterwards. A program
+/// learns of the message by polling, and its next call may take the queue pair down.
+#[test]
+fn what_was_received_is_acknowledged_by_a_queue_pair_that_goes_down() {
+    for state in [QpState::Error, QpState::Reset] {
+        for wire in WIRES {
+            let (a, b) = pair_of(&config(wire, ""), RC, 4096, &Link::default());
+            b.post_recv(1, 0, 8);
+            post(&a, 1, SendOp::Send, &[a.sge(0, 8)]);
+            poll_until(&[&b], |_, done| done.status == Ok);
+            b.qp.modify(&to(state)).unwrap();
+            let found = gather(&[&a], 1);
+            assert_eq!(ends(&found[0], true), [(1, Ok)], "{state:?}");
+        }
+    }
+}
+
+/// The same of a refusal behind a message that was taken: the program sees its receive end, and takes the queue
+/// pair back.
+#[test]
+fn what_was_refused_is_told_by_a_queue_pair_that_is_reset() {
+    for wire in WIRES {
+        let (a, b) = pair_of(&config(wire, ""), RC, 4096, &Link::default());
+        b.post_recv(1, 0, 8);
+        b.post_recv(2, 0, 7);
+        let sges = [a.sge(0, 8)];
+        a.qp.post_send(&SendWr { more: true, ..wr(1, SendOp::Send, &sges) }).unwrap();
+        post(&a, 2, SendOp::Send, &sges);
+        poll_until(&[&b], |_, done| done.status == Status::LocalBadLength);
+        b.qp.modify(&to(QpState::Reset)).unwrap();
+        let found = gather(&[&a], 2);
+        assert_eq!(ends(&found[0], true), [(1, Ok), (2, RemoteInvalidRequest)]);
+    }
+}
+
 #[test]
 fn an_error_on_purpose_flushes_everything() {
     for wire in WIRES {

@@ -52,6 +52,8 @@ impl RcSide {
             self.shell.trace_state(from, Some(QpState::Error));
         }
         self.end_receives(first);
+        // The program has nothing more to send that a refusal could leave with.
+        self.holds_acks = false;
     }
 
     /// Ends the receives, the one that is or would be in use with `first`.

@@ -90,6 +90,13 @@ impl RcSide {
         }
     }
 
+    /// What waits for company leaves before the end: hardware has sent it long ago.
+    fn send_held(&mut self, now: Instant) {
+        if std::mem::take(&mut self.holds_acks) {
+            self.transmit_packets(now);
+        }
+    }
+
     fn is_ready_to_receive(&self) -> bool {
         !matches!(self.shell.attrs.state, QpState::Reset | QpState::Init | QpState::Error)
     }
@@ -212,6 +219,7 @@ impl Side for RcSide {
 
     /// Work requests end in their order, and tell whether they were done.
     fn flush(&mut self, now: Instant) {
+        self.send_held(now);
         self.endpoint.fail(time(now));
         self.harvest(now);
         self.end_receives(None);
@@ -219,6 +227,7 @@ impl Side for RcSide {
     }
 
     fn reset(&mut self, now: Instant) {
+        self.send_held(now);
         self.cancel(now);
         if !self.is_closing {
             self.endpoint.reset();
