@@ -272,6 +272,32 @@ fn an_error_on_purpose_flushes_everything() {
     }
 }
 
+/// In the error state everything is flushed, wherever the queue pair has come from.
+#[test]
+fn posts_are_flushed_in_the_error_state_whatever_was_before() {
+    for kind in [QpKind::Rc, QpKind::Uc] {
+        for steps in 1..4 {
+            let a = side(&config(WireChoice::Udp, ""), kind, 4096);
+            let (link, peer) = (Link::default(), (a.device.gid(), a.qp.qpn()));
+            let ways = [
+                common::roce::to_init(&link),
+                common::roce::to_receive(kind, &link, peer.0, peer.1, 1),
+                common::roce::to_send(kind, &link, 1),
+            ];
+            ways[..steps].iter().for_each(|way| a.qp.modify(way).unwrap());
+            a.post_recv(1, 0, 8);
+            a.qp.modify(&to(QpState::Error)).unwrap();
+            a.post_recv(2, 0, 8);
+            post(&a, 3, SendOp::Send, &[a.sge(0, 8)]);
+            let unsignaled = wr(4, SendOp::Read(remote(&a, 0)), &[]);
+            a.qp.post_send(&SendWr { signaled: false, ..unsignaled }).unwrap();
+            let found = gather(&[&a], 4);
+            assert_eq!(ends(&found[0], true), [(3, Flushed), (4, Flushed)], "{kind:?} {steps}");
+            assert_eq!(ends(&found[0], false), [(1, Flushed), (2, Flushed)]);
+        }
+    }
+}
+
 /// SQD: what was begun ends, nothing is begun, and all goes on afterwards.
 #[test]
 fn a_drained_send_queue_waits_for_its_return() {

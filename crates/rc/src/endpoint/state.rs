@@ -35,10 +35,8 @@ impl Endpoint {
     }
 
     pub(super) fn fail_by_host(&mut self) {
-        if self.state != State::Reset {
-            self.end(Cause::Host, None, None);
-            self.responder.silence();
-        }
+        self.end(Cause::Host, None, None);
+        self.responder.silence();
     }
 
     /// Everything posted ends: the oldest work request with `first`, the rest as flushed. The responder
