@@ -1,0 +1,230 @@
+//! Unreliable connections of RoCE devices (RC-7): what arrives is whole, what goes wrong is lost.
+
+mod common;
+
+use common::roce::{
+    EVERYTHING, Link, WIRES, assert_quiet, config, connect, ends, gather, pair_of, pattern, post,
+    side, to, to_init, to_receive, to_send, wr,
+};
+use common::{Side, poll_until_counted, remote};
+use softefa::counters::Counter;
+use softefa::{
+    Access, Completion, CompletionOp, QpKind, QpState, Remote, SendData, SendOp, SendWr, Sge,
+    Status,
+};
+
+use Status::{Flushed, LocalBadLength, LocalInvalidLkey, LocalQpInternalError, Ok};
+
+const UC: QpKind = QpKind::Uc;
+
+fn pairs(link: &Link) -> impl Iterator<Item = (Side, Side)> {
+    let link = *link;
+    WIRES.into_iter().map(move |wire| pair_of(&config(wire, ""), UC, 1 << 20, &link))
+}
+
+#[test]
+fn every_length_arrives() {
+    for mtu in [256, 1024, 4096] {
+        for (mut a, b) in pairs(&Link { mtu, ..Link::default() }) {
+            let boundaries = (1..10).flat_map(|packets| {
+                let at = packets * mtu as usize;
+                at - 2..=at + 2
+            });
+            for (seed, len) in (0..10).chain(boundaries).chain([60_001]).enumerate() {
+                let bytes = pattern(seed, len);
+                a.fill(seed % 4, &bytes);
+                let sges = [a.sge(seed % 4, len as u32)];
+                b.post_recv(1, 3, len as u32);
+                b.post_recv(2, 0, 0);
+                post(&a, 3, SendOp::SendImm(9), &sges);
+                post(&a, 4, SendOp::Write(remote(&b, 100_001)), &sges);
+                post(&a, 5, SendOp::WriteImm(remote(&b, 200_002), 8), &sges);
+                let found = gather(&[&a, &b], 5);
+                assert_eq!(ends(&found[0], true), [3, 4, 5].map(|id| (id, Ok)));
+                let said = |got: &Completion| (got.wr_id, got.op, got.byte_len, got.imm);
+                let len32 = len as u32;
+                let expected = [
+                    (1, CompletionOp::Recv, len32, Some(9)),
+                    (2, CompletionOp::RecvWrite, len32, Some(8)),
+                ];
+                assert_eq!(found[1].iter().map(said).collect::<Vec<_>>(), expected);
+                for at in [3, 100_001, 200_002] {
+                    assert!(b.bytes(at, len) == bytes, "{len} bytes at {at}");
+                }
+            }
+            assert_quiet(&[&a, &b]);
+        }
+    }
+}
+
+#[test]
+fn inline_bytes_and_many_entries_are_sent() {
+    for (mut a, b) in pairs(&Link { mtu: 256, ..Link::default() }) {
+        let bytes = pattern(2, 512);
+        let parts = [&bytes[..100], &bytes[100..]];
+        b.post_recv(1, 0, 512);
+        let data = SendData::Inline(&parts);
+        a.qp.post_send(&SendWr { data, ..wr(1, SendOp::Send, &[]) }).unwrap();
+        gather(&[&a, &b], 2);
+        assert!(b.bytes(0, 512) == bytes);
+        a.fill(0, &bytes);
+        let sges: Vec<Sge> = (0..32).map(|index| a.sge(16 * index, 16)).collect();
+        let into: Vec<Sge> = (0..32).map(|index| b.sge(1000 + 17 * index, 16)).collect();
+        b.qp.post_recv(1, &into).unwrap();
+        post(&a, 1, SendOp::Send, &sges);
+        gather(&[&a, &b], 2);
+        assert!((0..32).all(|index| b.bytes(1000 + 17 * index, 16) == &bytes[16 * index..][..16]));
+    }
+}
+
+/// READs and atomics are none of its operations: they end in their turn, and with them the queue pair.
+#[test]
+fn what_needs_an_answer_is_not_possible() {
+    for index in 0..3 {
+        for (a, b) in pairs(&Link::default()) {
+            let at = remote(&b, 0);
+            let ops = [SendOp::Read(at), common::roce::add(at, 1), SendOp::SendInvalidate(7)];
+            a.post_recv(9, 0, 8);
+            b.post_recv(1, 0, 8);
+            post(&a, 1, SendOp::Send, &[a.sge(0, 8)]);
+            post(&a, 2, ops[index], &[a.sge(0, 8)]);
+            post(&a, 3, SendOp::Send, &[a.sge(0, 8)]);
+            let found = gather(&[&a, &b], 5);
+            let expected = [(1, Ok), (2, LocalQpInternalError), (3, Flushed)];
+            assert_eq!(ends(&found[0], true), expected);
+            assert_eq!(ends(&found[0], false), [(9, Flushed)]);
+            assert_quiet(&[&a, &b]);
+        }
+    }
+}
+
+#[test]
+fn a_length_that_cannot_be_is_a_length_error() {
+    for (a, b) in pairs(&Link::default()) {
+        post(&a, 1, SendOp::Send, &[a.sge(0, u32::MAX)]);
+        assert_eq!(ends(&gather(&[&a, &b], 1)[0], true), [(1, LocalBadLength)]);
+    }
+}
+
+/// Sends `wrong`, for which the peer has posted `receive`, between good messages: it alone is lost, without a
+/// word, and its receive takes the next one.
+fn is_lost(receive: impl Fn(&Side) -> Option<Sge>, wrong: impl Fn(&Side, &Side) -> (SendOp, Sge)) {
+    for (a, b) in pairs(&Link::default()) {
+        b.post_recv(1, 0, 8);
+        let posted = receive(&b).inspect(|sge| b.qp.post_recv(2, &[*sge]).unwrap());
+        post(&a, 1, SendOp::Send, &[a.sge(0, 8)]);
+        let (op, sge) = wrong(&a, &b);
+        post(&a, 2, op, &[sge]);
+        let found = gather(&[&a, &b], 3);
+        assert_eq!(ends(&found[0], true), [(1, Ok), (2, Ok)], "{op:?}");
+        assert_quiet(&[&a, &b]);
+        let next = posted.map_or(3, |_| 2);
+        b.post_recv(3, 0, 8);
+        let sent = Remote { addr: 7, rkey: 7 };
+        post(&a, 3, SendOp::WriteImm(sent, 4), &[]);
+        let found = gather(&[&a, &b], 2);
+        assert_eq!((found[1][0].wr_id, found[1][0].imm), (next, Some(4)), "{op:?}");
+        for side in [&a, &b] {
+            assert_eq!(side.qp.query().state, QpState::ReadyToSend, "{op:?}");
+        }
+        assert!(b.bytes(100, 5000).iter().all(|byte| *byte == 0), "{op:?}");
+    }
+}
+
+#[test]
+fn a_message_without_a_receive_is_lost() {
+    is_lost(|_| None, |a, _| (SendOp::Send, a.sge(0, 3000)));
+    is_lost(|_| None, |a, b| (SendOp::WriteImm(remote(b, 100_000), 6), a.sge(0, 3000)));
+}
+
+#[test]
+fn a_write_without_the_right_is_lost() {
+    let key = |flip: u32, at: usize| {
+        move |a: &Side, b: &Side| {
+            let to = Remote { rkey: b.mr.rkey() ^ flip, ..remote(b, at) };
+            (SendOp::Write(to), a.sge(0, 3000))
+        }
+    };
+    is_lost(|b| Some(b.sge(0, 8)), key(1, 100));
+    is_lost(|b| Some(b.sge(0, 8)), key(0, (1 << 20) - 2999));
+}
+
+#[test]
+fn a_queue_pair_may_forbid_writing() {
+    let link = Link { access: Access { remote_write: false, ..EVERYTHING }, ..Link::default() };
+    for (a, b) in pairs(&link) {
+        b.post_recv(1, 0, 8);
+        post(&a, 1, SendOp::Write(remote(&b, 0)), &[a.sge(0, 3000)]);
+        post(&a, 2, SendOp::Send, &[a.sge(0, 8)]);
+        let found = gather(&[&a, &b], 3);
+        assert_eq!(ends(&found[1], false), [(1, Ok)]);
+        assert!(b.bytes(8, 5000).iter().all(|byte| *byte == 0));
+    }
+}
+
+/// Whatever the network does: each message that completes is whole, in order, and none comes twice.
+#[test]
+fn what_arrives_through_faults_is_whole() {
+    for wire in WIRES {
+        let config = config(wire, "loss=5%,reorder=10%,dup=5%,seed=3");
+        let (mut a, b) = pair_of(&config, UC, 1 << 20, &Link { mtu: 256, ..Link::default() });
+        let (total, len) = (500u64, 1000usize);
+        let (mut arrived, mut next) = (0, 0);
+        (0..total).for_each(|id| b.post_recv(id, (id as usize % 64) * len, len as u32));
+        for sent in 0..total {
+            let at = 500_000 + (sent as usize % 16) * len;
+            a.fill(at, &pattern(sent as usize, len));
+            post(&a, sent, SendOp::SendImm(sent as u32), &[a.sge(at, len as u32)]);
+            assert_eq!(ends(&gather(&[&a], 1)[0], true), [(sent, Ok)]);
+            for _ in 0..10 {
+                let Some(done) = b.cq.poll_one() else { continue };
+                let number = u64::from(done.imm.unwrap());
+                assert!(number >= next && done.byte_len == len as u32);
+                assert_eq!((done.wr_id, done.status), (arrived, Ok), "receives are used in order");
+                let at = (done.wr_id as usize % 64) * len;
+                assert!(b.bytes(at, len) == pattern(number as usize, len), "{number}");
+                (arrived, next) = (arrived + 1, number + 1);
+            }
+        }
+        assert!(arrived > total / 10, "{arrived} arrived");
+        assert!(arrived < total, "nothing was lost");
+        assert!(a.device.counters().get(Counter::RetransPkts) == 0);
+    }
+}
+
+#[test]
+fn a_queue_pair_can_be_reset_and_used_again() {
+    for (a, b) in pairs(&Link::default()) {
+        post(&a, 1, SendOp::Send, &[a.sge(0, 60_000)]);
+        poll_until_counted(&[&b], &a, Counter::TxPkts, 1);
+        [&a, &b].iter().for_each(|side| side.qp.modify(&to(QpState::Reset)).unwrap());
+        connect(&a, &b, &Link { psn: [3, 4], ..Link::default() });
+        b.post_recv(1, 0, 8);
+        post(&a, 2, SendOp::Send, &[a.sge(0, 8)]);
+        let found = gather(&[&a, &b], 2);
+        assert_eq!(ends(&found[0], true), [(2, Ok)]);
+        assert_eq!(ends(&found[1], false), [(1, Ok)]);
+    }
+}
+
+/// Its first packet may have any number, and the states need only what concerns it.
+#[test]
+fn it_comes_up_without_what_only_reliable_ones_need() {
+    let config = config(WIRES[1], "");
+    let (a, b) = (side(&config, UC, 4096), side(&config, UC, 4096));
+    let link = Link::default();
+    for (one, other) in [(&a, &b), (&b, &a)] {
+        one.qp.modify(&to_init(&link)).unwrap();
+        let (gid, qpn) = (other.device.gid(), other.qp.qpn());
+        let way = to_receive(UC, &link, gid, qpn, 5);
+        let more = softefa::ModifyQp { min_rnr_timer: Some(1), ..way };
+        assert!(one.qp.modify(&more).is_err());
+        one.qp.modify(&way).unwrap();
+        let way = to_send(UC, &link, 900);
+        assert!(one.qp.modify(&softefa::ModifyQp { timeout: Some(1), ..way }).is_err());
+        one.qp.modify(&way).unwrap();
+    }
+    b.post_recv(1, 0, 8);
+    post(&a, 1, SendOp::Send, &[a.sge(0, 8)]);
+    assert_eq!(ends(&gather(&[&a, &b], 2)[1], false), [(1, Ok)]);
+}
