@@ -98,6 +98,29 @@ fn what_needs_an_answer_is_not_possible() {
     }
 }
 
+/// Also when its last packet is its only one: that it has left is all there is to a success.
+#[test]
+fn a_wrong_local_key_is_a_protection_error() {
+    for (len, at) in [(1, 0), (1024, 0), (1025, 0), (3000, 0), (3000, 1 << 20)] {
+        for (a, b) in pairs(&Link::default()) {
+            let good = [a.sge(0, len)];
+            let key = if at == 0 { a.mr.lkey() ^ 1 } else { a.mr.lkey() };
+            let wrong = [Sge { lkey: key, ..a.sge(at, len) }];
+            (0..4).for_each(|id| b.post_recv(id, 0, len));
+            for (id, sges) in [(1, &good), (2, &wrong), (3, &good)] {
+                let more = id < 3;
+                a.qp.post_send(&SendWr { more, ..wr(id, SendOp::Send, sges) }).unwrap();
+            }
+            let found = gather(&[&a, &b], 4);
+            let expected = [(1, Ok), (2, LocalInvalidLkey), (3, Flushed)];
+            assert_eq!(ends(&found[0], true), expected, "{len} bytes at {at}");
+            assert_eq!(a.qp.query().state, QpState::Error);
+            assert_eq!(b.qp.query().state, QpState::ReadyToSend);
+            assert_quiet(&[&a, &b]);
+        }
+    }
+}
+
 #[test]
 fn a_length_that_cannot_be_is_a_length_error() {
     for (a, b) in pairs(&Link::default()) {

@@ -232,7 +232,9 @@ impl Endpoint {
     /// bytes, or may not. It ends with `status` when all before it have ended, and the endpoint fails
     /// with it. Call [`Endpoint::poll_event`].
     pub fn withdraw(&mut self, _now: Instant, id: WrId, status: Status) {
-        self.requester.withdraw(id, status);
+        if !self.requester.withdraw(id, status) && !self.shared.service.is_reliable() {
+            self.recall(id, status);
+        }
         self.note_failures();
     }
 

@@ -3,7 +3,7 @@
 use super::{Endpoint, State};
 use crate::requester::Requester;
 use crate::responder::Responder;
-use crate::{Cause, Event, ReceiveAttr, SendAttr, Status};
+use crate::{Cause, Event, ReceiveAttr, SendAttr, Status, WrId};
 
 impl Endpoint {
     pub(super) fn begin_receiving(&mut self, attr: ReceiveAttr) {
@@ -32,6 +32,17 @@ impl Endpoint {
         if let Some(failure) = self.responder.take_failure() {
             self.end(Cause::Peer(failure.code), None, failure.receive);
         }
+    }
+
+    /// A work request of an unreliable connection ends when its last packet is handed out, which the host then could
+    /// not send.
+    #[cold]
+    pub(super) fn recall(&mut self, id: WrId, status: Status) {
+        let is_it = |event: &&mut Event| **event == Event::Completed { id, status: Status::Ok };
+        let Some(event) = self.shared.events.iter_mut().rev().find(is_it) else { return };
+        *event = Event::Completed { id, status };
+        self.end(Cause::Request(status), None, None);
+        self.responder.silence();
     }
 
     pub(super) fn fail_by_host(&mut self) {

@@ -99,14 +99,16 @@ impl Requester {
         Ok(())
     }
 
-    /// The host cannot do a work request. It ends like that once all before it have ended.
-    pub(crate) fn withdraw(&mut self, id: WrId, status: Status) {
+    /// The host cannot do a work request. It ends like that once all before it have ended. False when it has
+    /// ended before.
+    pub(crate) fn withdraw(&mut self, id: WrId, status: Status) -> bool {
         let found = self.queue.iter().rposition(|entry| entry.request.id == id);
-        let Some(place) = found else { return };
+        let Some(place) = found else { return false };
         self.queue[place].fault = Some(status);
         if place == 0 {
             self.failure = Some(status);
         }
+        true
     }
 
     /// Nobody is there any more.
