@@ -161,6 +161,13 @@ fn a_message_without_a_receive_is_lost() {
 }
 
 #[test]
+fn a_message_that_is_too_long_is_lost() {
+    for len in [9, 1024, 3000] {
+        is_lost(|b| Some(b.sge(0, 8)), |a, _| (SendOp::Send, a.sge(0, len)));
+    }
+}
+
+#[test]
 fn a_write_without_the_right_is_lost() {
     let key = |flip: u32, at: usize| {
         move |a: &Side, b: &Side| {
@@ -182,6 +189,20 @@ fn a_queue_pair_may_forbid_writing() {
         let found = gather(&[&a, &b], 3);
         assert_eq!(ends(&found[1], false), [(1, Ok)]);
         assert!(b.bytes(8, 5000).iter().all(|byte| *byte == 0));
+    }
+}
+
+/// A receive whose own memory cannot be written ends, so that those behind it are of use.
+#[test]
+fn a_receive_that_cannot_be_written_does_not_stay_for_ever() {
+    for (a, b) in pairs(&Link::default()) {
+        let wrong = Sge { lkey: b.mr.lkey() ^ 1, ..b.sge(0, 3000) };
+        b.qp.post_recv(1, &[wrong]).unwrap();
+        b.post_recv(2, 0, 3000);
+        post(&a, 1, SendOp::Send, &[a.sge(0, 3000)]);
+        post(&a, 2, SendOp::Send, &[a.sge(0, 3000)]);
+        let found = gather(&[&a, &b], 4);
+        assert_eq!(ends(&found[1], false), [(1, LocalInvalidLkey), (2, Ok)]);
     }
 }
 

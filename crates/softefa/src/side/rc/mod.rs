@@ -41,6 +41,8 @@ const STREAM_REQUESTS: usize = 8;
 pub(super) struct RcSide {
     shell: Shell,
     endpoint: Endpoint,
+    /// It is an RC and not a UC transport.
+    is_reliable: bool,
     paths: Arc<PathSockets>,
     /// The path that everything takes: order matters here.
     path: u16,
@@ -75,6 +77,7 @@ impl RcSide {
         Self {
             shell,
             endpoint,
+            is_reliable: kind == QpKind::Rc,
             paths,
             path,
             peer: None,

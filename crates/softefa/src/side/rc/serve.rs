@@ -12,6 +12,7 @@ use crate::memory::{self, Gone};
 use crate::mr::Right;
 use crate::request::Remote;
 use crate::rq::RecvWqe;
+use crate::status::Status;
 
 /// Programs take the last bytes of a WRITE as proof for the others, so these are stored last.
 const LAST_BYTES: usize = 8;
@@ -56,6 +57,28 @@ impl RcSide {
         if data.is_start && self.current.is_none() {
             self.current = Some(self.next_request().ok_or(Reject::NotReady)?);
         }
+        let placed = self.place_part(data, payload);
+        if placed == Err(LOCAL)
+            && !self.is_reliable
+            && let Some(wqe) = self.current.take()
+        {
+            // The connection goes on, and this receive would lose each message that comes.
+            self.shell.fail_recv(&wqe, Status::LocalInvalidLkey);
+        }
+        placed?;
+        let Some(end) = data.end else { return Ok(()) };
+        if end.invalidate.is_some() {
+            return Err(Reject::Invalidate);
+        }
+        if let Some(wqe) = self.current.take() {
+            let total = end.total as usize;
+            self.shell.complete_recv(wqe.wr_id, self.peer_name(), total, end.imm, false);
+        }
+        Ok(())
+    }
+
+    /// Puts a part of a message into its receive.
+    fn place_part(&mut self, data: &SendData, payload: Payload<'_>) -> Result<(), Reject> {
         // The engine lets no message begin elsewhere.
         let wqe = self.current.as_ref().ok_or(Reject::Invalid)?;
         if u64::from(data.offset) + u64::from(data.len) > u64::from(wqe.capacity) {
@@ -68,19 +91,12 @@ impl RcSide {
             let bytes = payload.split_at(data.len as usize).0;
             wqe.fill(data.offset as usize, bytes).map_err(|Gone| LOCAL)?;
         }
-        let Some(end) = data.end else { return Ok(()) };
-        if end.invalidate.is_some() {
-            return Err(Reject::Invalidate);
-        }
-        if let Some(wqe) = self.current.take() {
-            let total = end.total as usize;
-            self.shell.complete_recv(wqe.wr_id, self.peer_name(), total, end.imm, false);
-        }
         Ok(())
     }
 
     fn serve_write(&mut self, data: &WriteData, payload: Payload<'_>) -> Result<(), Reject> {
-        let needs_receive = data.receive.is_some();
+        // That of a message that was lost on the way is still there.
+        let needs_receive = data.receive.is_some() && self.current.is_none();
         if needs_receive && (self.shell.is_not_ready_on_purpose() || self.shell.rq.len() == 0) {
             return Err(Reject::NotReady);
         }
@@ -93,7 +109,7 @@ impl RcSide {
             self.shell.device.counters.add(Counter::RdmaWriteRecvBytes, u64::from(data.len));
         }
         if let Some(WriteReceive { imm, .. }) = data.receive
-            && let Some(wqe) = self.shell.rq.pop()
+            && let Some(wqe) = self.current.take().or_else(|| self.shell.rq.pop())
         {
             let len = data.range.len as usize;
             self.shell.complete_recv(wqe.wr_id, self.peer_name(), len, Some(imm), false);
