@@ -21,7 +21,7 @@ mod unreachable;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
-use rc::{Endpoint, HEADER_MAX, WrId};
+use rc::{Endpoint, WrId};
 use srd::Instant;
 
 use crate::datagram::Datagram;
@@ -52,7 +52,6 @@ pub(super) struct RcSide {
     current: Option<RecvWqe>,
     /// Whose bytes are in the batch, by their places.
     leaving: Vec<Option<WrId>>,
-    header: [u8; HEADER_MAX],
     /// The last turn has completed receives, whose acknowledgements may wait for one turn more.
     holds_acks: bool,
     /// The peer has changed memory of this side.
@@ -83,7 +82,6 @@ impl RcSide {
             peer: None,
             current: None,
             leaving: Vec::with_capacity(MAX_PACKETS),
-            header: [0; HEADER_MAX],
             holds_acks: false,
             is_written: false,
             is_closing: false,

@@ -1,6 +1,7 @@
 //! Packets from the engine to the wire.
 
-use rc::{Payload, Status as RcStatus, Transmit, WrId};
+use rc::wire::{Kind, Opcode, Transport};
+use rc::{HEADER_MAX, Payload, Status as RcStatus, Transmit, WrId};
 use srd::Instant;
 use std::net::SocketAddrV4;
 
@@ -9,10 +10,12 @@ use super::{RcSide, time};
 use crate::memory::{Gone, Piece};
 use crate::mr::Right;
 use crate::status::Status;
-use crate::wire::{Impossible, Via};
+use crate::wire::{Impossible, MAX_PACKETS, Via};
 
 /// Bursts of one turn at most: who answers a long READ has other queue pairs to serve, and something to receive.
 const BURSTS_PER_TURN: usize = 2;
+/// What an acknowledgement begins with.
+const ACKNOWLEDGE: u8 = Opcode { transport: Transport::Rc, kind: Kind::Acknowledge }.to_byte();
 
 impl RcSide {
     pub(super) fn transmit_packets(&mut self, now: Instant) {
@@ -22,13 +25,7 @@ impl RcSide {
         }
         let Some(peer) = self.peer else { return };
         for _ in 0..BURSTS_PER_TURN {
-            while !self.shell.batch().is_full() {
-                let mut header = self.header;
-                let Some(out) = self.endpoint.poll_transmit(time(now), &mut header) else { break };
-                self.push(now, peer, &out, &header[..out.header_len]);
-                self.header = header;
-            }
-            let is_last = !self.shell.batch().is_full();
+            let is_last = self.fill_batch(now, peer);
             if !self.shell.batch().is_empty() {
                 self.send(now);
             }
@@ -37,6 +34,27 @@ impl RcSide {
             }
         }
         self.harvest(now);
+    }
+
+    /// Fills the batch; whether there was room for everything. An acknowledgement goes last: shorter than what
+    /// goes with it, it leaves and arrives in the same train.
+    fn fill_batch(&mut self, now: Instant, peer: SocketAddrV4) -> bool {
+        let mut ack: Option<(Transmit, [u8; HEADER_MAX])> = None;
+        let mut header = [0; HEADER_MAX];
+        let room = |this: &Self, has_ack| this.leaving.len() + usize::from(has_ack) < MAX_PACKETS;
+        while room(self, ack.is_some()) {
+            let Some(out) = self.endpoint.poll_transmit(time(now), &mut header) else { break };
+            if ack.is_none() && out.payload == Payload::None && header[0] == ACKNOWLEDGE {
+                ack = Some((out, header));
+                continue;
+            }
+            self.push(now, peer, &out, &header[..out.header_len]);
+        }
+        let is_last = room(self, ack.is_some());
+        if let Some((out, header)) = ack {
+            self.push(now, peer, &out, &header[..out.header_len]);
+        }
+        is_last
     }
 
     fn push(&mut self, now: Instant, peer: SocketAddrV4, out: &Transmit, header: &[u8]) {
