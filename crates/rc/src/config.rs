@@ -36,7 +36,7 @@ impl Config {
             window_max_packets: 128,
             is_window_fixed: false,
             window_max_bytes: 256 << 10,
-            ack_every_messages: 1,
+            ack_every_messages: 16,
             read_packets_max: 16,
             timeout_min_ns: 5_000_000,
             silence_min_ns: 8_000_000_000,

@@ -111,14 +111,16 @@ impl Requester {
     }
 
     /// Whether this packet asks for an acknowledgement: at the end of each message or of each so many,
-    /// each quarter of the window, and when the window is full (RC-3.8).
+    /// each quarter of the window, and when the window is full and nothing in it asks (RC-3.8).
     fn wants_ack(&mut self, choice: &Choice, is_last: bool, shared: &Shared) -> bool {
         self.since_ack_request += 1;
         self.messages_since_ack_request += u32::from(is_last);
         let packets = u64::from(self.window.packets());
         let flight = choice.end.since(self.una);
         let flight_bytes = self.flight_bytes + choice.bytes;
-        let is_full = !self.window.admits(flight, flight_bytes, 1, choice.bytes);
+        // Where the window is always full an answer is on its way, and the next one is asked for in its turn.
+        let is_unasked = u64::from(self.since_ack_request) >= flight;
+        let is_full = is_unasked && !self.window.admits(flight, flight_bytes, 1, choice.bytes);
         let is_quarter = u64::from(self.since_ack_request) >= (packets / 4).max(1);
         let is_turn = self.messages_since_ack_request >= shared.config.ack_every_messages;
         let is_end = is_last && (is_turn || !self.is_followed());

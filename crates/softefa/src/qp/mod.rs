@@ -230,7 +230,7 @@ impl Qp {
         if !wr.more && side.should_transmit(used, wr.op) {
             // One look at the clock for both.
             let now = host::now();
-            side.shell_mut().note_post(|| now);
+            side.shell_mut().note_sent_post(now);
             side.transmit(now);
         } else {
             side.shell_mut().note_post(host::now);

@@ -10,6 +10,8 @@ use srd::Instant;
 /// A poll that comes within this time after a post came soon. So did a later turn when the program took
 /// a completion in each such time: it polled all along, and found the queue empty only now.
 const SOON_NS: u64 = 20_000;
+/// A post takes no longer, so that one who posted a hundred before a poll did nothing else in between.
+const POST_NS: u64 = 1000;
 /// Turns that must come soon, one after the other, before posts wait: at first, and after as many
 /// late ones as it takes to double that to the most.
 const TRUST_MIN: u32 = 4;
@@ -18,16 +20,20 @@ const TRUST_MAX: u32 = 16;
 /// Whether posts of a queue pair may wait.
 #[derive(Debug)]
 pub(super) struct Holding {
-    /// When the first of the posts was made that no turn has seen, and how many completions the program
-    /// had taken by then.
+    /// When the program was last seen to post: the last time that a post left at once, or the first of those since then
+    /// that wait for a turn. And how many completions the program had taken by then.
     since: Option<(Instant, u32)>,
+    /// How many wait.
+    posts: u32,
+    /// Two posts since the last turn were so far apart that the first could not have waited for the second.
+    is_slow: bool,
     soon: u32,
     needed: u32,
 }
 
 impl Default for Holding {
     fn default() -> Self {
-        Self { since: None, soon: 0, needed: TRUST_MIN }
+        Self { since: None, posts: 0, is_slow: false, soon: 0, needed: TRUST_MIN }
     }
 }
 
@@ -38,21 +44,40 @@ impl Holding {
         self.soon >= self.needed
     }
 
-    /// Something was posted at the time that `now` tells; the program had taken so many completions.
+    /// Something was posted and leaves at once; the program had taken so many completions.
+    #[inline]
+    pub(super) fn note_sent(&mut self, now: Instant, taken: u32) {
+        self.is_slow |= self.since.is_some() && !self.is_soon(now, taken);
+        (self.since, self.posts) = (Some((now, taken)), 0);
+    }
+
+    /// The program has done nothing but posting and polling since it was last seen.
+    fn is_soon(&self, now: Instant, taken: u32) -> bool {
+        self.since.is_some_and(|(since, before)| {
+            let polls = u64::from(taken.wrapping_sub(before)).max(1);
+            now.ns_since(since) <= polls * SOON_NS + u64::from(self.posts) * POST_NS
+        })
+    }
+
+    /// Something was posted at the time that `now` tells, and waits; the program had taken so many completions.
     #[inline]
     pub(super) fn note_post(&mut self, now: impl FnOnce() -> Instant, taken: u32) {
         if self.since.is_none() {
-            self.since = Some((now(), taken));
+            (self.since, self.posts) = (Some((now(), taken)), 0);
         }
+        self.posts += 1;
     }
 
     /// A turn begins, of the program that polls or of somebody who stands in for it; the program has
     /// taken so many completions.
     #[inline]
     pub(super) fn note_turn(&mut self, now: Instant, is_polled: bool, taken: u32) {
-        let Some((since, before)) = self.since.take() else { return };
-        let polls = u64::from(taken.wrapping_sub(before)).max(1);
-        if is_polled && now.ns_since(since) <= polls * SOON_NS {
+        if self.since.is_none() {
+            return;
+        }
+        let is_soon = !std::mem::take(&mut self.is_slow) && self.is_soon(now, taken);
+        self.since = None;
+        if is_polled && is_soon {
             self.soon = (self.soon + 1).min(self.needed);
         } else {
             if self.may_wait() {
@@ -70,7 +95,8 @@ mod tests {
     /// A post, and a turn so much later, after so many completions.
     fn post_and_turn(holding: &mut Holding, after_ns: u64, is_polled: bool, taken: u32) {
         holding.note_post(|| Instant::from_ns(1000), u32::MAX);
-        let now = Instant::from_ns(1000 + after_ns);
+        // What waits takes a moment to be posted, too.
+        let now = Instant::from_ns(1000 + after_ns.saturating_add(POST_NS));
         holding.note_turn(now, is_polled, u32::MAX.wrapping_add(taken));
     }
 
@@ -99,6 +125,25 @@ mod tests {
         assert_eq!(polls_until_trusted(&mut holding), TRUST_MAX);
         holding.note_turn(Instant::from_ns(u64::MAX), false, 0);
         assert!(holding.may_wait(), "nothing was posted");
+    }
+
+    #[test]
+    fn posts_in_a_row_may_take_their_time_and_pauses_may_not() {
+        let mut holding = Holding::default();
+        let at = Instant::from_ns;
+        for round in 0..u64::from(TRUST_MIN) {
+            let start = round * 1_000_000;
+            (0..100).for_each(|post| holding.note_sent(at(start + post * 5000), 0));
+            holding.note_turn(at(start + 100 * 5000), true, 0);
+        }
+        assert!(holding.may_wait(), "it did nothing but posting");
+        for pause_ns in [SOON_NS, SOON_NS + 1] {
+            let mut holding = Holding { soon: TRUST_MIN, ..Holding::default() };
+            holding.note_sent(at(0), 0);
+            holding.note_sent(at(pause_ns), 0);
+            holding.note_turn(at(pause_ns + 1), true, 0);
+            assert_eq!(holding.may_wait(), pause_ns == SOON_NS);
+        }
     }
 
     #[test]

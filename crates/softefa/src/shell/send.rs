@@ -89,10 +89,16 @@ impl Shell {
         Some(index)
     }
 
-    /// A post leaves, or begins to wait, at the time that `now` tells.
+    /// A post begins to wait at the time that `now` tells.
     #[inline]
     pub(crate) fn note_post(&mut self, now: impl FnOnce() -> Instant) {
         self.holding.note_post(now, self.unpolled.taken());
+    }
+
+    /// A post leaves at once.
+    #[inline]
+    pub(crate) fn note_sent_post(&mut self, now: Instant) {
+        self.holding.note_sent(now, self.unpolled.taken());
     }
 
     /// What is posted may wait for more, or for a poll.
