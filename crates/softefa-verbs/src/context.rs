@@ -7,6 +7,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
 use std::sync::Arc;
 
+use softefa::Adapter;
+
 use crate::device::Device;
 use crate::errno::Errno;
 use crate::event;
@@ -47,6 +49,9 @@ unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_contex
         let nic = unsafe { handle::borrow::<Device>(device) }?.open()?;
         let async_fd = event::eventfd()?;
         let mut verbs = ops::verbs_context();
+        if nic.adapter() == Adapter::Roce {
+            ops::add_roce(&mut verbs);
+        }
         verbs.context.device = device;
         verbs.context.cmd_fd = -1;
         verbs.context.async_fd = async_fd.as_raw_fd();

@@ -144,11 +144,6 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
     })
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn ibv_resize_cq(_cq: *mut ibv_cq, _entries: c_int) -> c_int {
-    libc::EOPNOTSUPP
-}
-
 /// Waits until the program has acknowledged the events it took, as rdma-core does.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {

@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 
 use softefa::{
-    AllocPdError, CreateAhError, CreateCqError, CreateQpError, ModifyError, OpenError, PostError,
-    RegMrError,
+    AllocMwError, AllocPdError, CreateAhError, CreateCqError, CreateQpError, LocalError,
+    ModifyError, OpenError, PostError, RegMrError, ReregMrError, ResizeCqError, StillBound,
 };
 
 /// An errno value, as the verbs API returns or stores it.
@@ -19,6 +19,7 @@ impl Errno {
     pub(crate) const EDEADLK: Self = Self(libc::EDEADLK);
     pub(crate) const EINVAL: Self = Self(libc::EINVAL);
     pub(crate) const EIO: Self = Self(libc::EIO);
+    pub(crate) const EPERM: Self = Self(libc::EPERM);
     pub(crate) const ENODEV: Self = Self(libc::ENODEV);
     pub(crate) const ENOENT: Self = Self(libc::ENOENT);
     pub(crate) const ENOMEM: Self = Self(libc::ENOMEM);
@@ -45,6 +46,48 @@ impl From<std::io::Error> for Errno {
 impl From<AllocPdError> for Errno {
     fn from(_: AllocPdError) -> Self {
         Self::ENOMEM
+    }
+}
+
+impl From<AllocMwError> for Errno {
+    fn from(error: AllocMwError) -> Self {
+        match error {
+            AllocMwError::TooMany { .. } => Self::ENOMEM,
+            _ => Self::EOPNOTSUPP,
+        }
+    }
+}
+
+/// As the manual of `ibv_advise_mr` has them.
+impl From<LocalError> for Errno {
+    fn from(error: LocalError) -> Self {
+        match error {
+            LocalError::NoRegion(_) => Self::ENOENT,
+            LocalError::NotPermitted(_) => Self::EPERM,
+            _ => Self::EFAULT,
+        }
+    }
+}
+
+impl From<ResizeCqError> for Errno {
+    fn from(_: ResizeCqError) -> Self {
+        Self::EINVAL
+    }
+}
+
+impl From<StillBound> for Errno {
+    fn from(_: StillBound) -> Self {
+        Self::EBUSY
+    }
+}
+
+impl From<ReregMrError> for Errno {
+    fn from(error: ReregMrError) -> Self {
+        match error {
+            ReregMrError::Invalid(error) => error.into(),
+            ReregMrError::StillBound(error) => error.into(),
+            _ => Self::EINVAL,
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 //! * it owns no global that needs a destructor: programs call it from their own destructors;
 //! * a process that was forked off never touches the parent's objects (`fork`).
 
+mod advise;
 mod ah;
 mod attr;
 mod channel;
@@ -30,6 +31,7 @@ mod inside;
 mod marshall;
 mod modify;
 mod mr;
+mod mw;
 mod next;
 mod ops;
 mod panic;
@@ -40,6 +42,7 @@ mod qp;
 mod qp_init;
 mod query;
 mod rate;
+mod resize;
 mod session;
 mod sigaction;
 mod strings;

@@ -3,7 +3,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use softefa::Access;
+use softefa::{Access, Adapter, MrOptions, Rereg};
 
 use crate::errno::Errno;
 use crate::fork::Owner;
@@ -11,9 +11,14 @@ use crate::handle::{self, Handle};
 use crate::panic;
 use crate::pd::Pd;
 use crate::sys::{
-    IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_OPTIONAL_RANGE, IBV_ACCESS_REMOTE_READ,
-    IBV_ACCESS_REMOTE_WRITE, ibv_mr, ibv_pd,
+    IBV_ACCESS_HUGETLB, IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_MW_BIND, IBV_ACCESS_ON_DEMAND,
+    IBV_ACCESS_OPTIONAL_RANGE, IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_READ,
+    IBV_ACCESS_REMOTE_WRITE, IBV_REREG_MR_CHANGE_ACCESS, IBV_REREG_MR_CHANGE_PD,
+    IBV_REREG_MR_CHANGE_TRANSLATION, IBV_REREG_MR_ERR_CMD, IBV_REREG_MR_ERR_INPUT, ibv_mr, ibv_pd,
 };
+
+/// What programs find in `handle`.
+const HANDLE: u32 = 0;
 
 /// Memory region.
 #[repr(C)]
@@ -28,23 +33,45 @@ unsafe impl Handle for Mr {
     type C = ibv_mr;
 }
 
+impl Mr {
+    /// A handle that the program has changed names no region, as the kernel says.
+    fn check_handle(&self) -> Result<(), Errno> {
+        // SAFETY: programs that change it do so in the calling thread.
+        let handle = unsafe { (*self.ibv.get()).handle };
+        if handle == HANDLE { Ok(()) } else { Err(Errno::ENOENT) }
+    }
+}
+
 /// Access flags as the adapter has them. Optional ones may be ignored, others are refused; so is
 /// memory that peers may write but its owner may not (the kernel's `ib_check_mr_access`).
-fn access(flags: u32) -> Result<Access, Errno> {
-    let known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+fn access(flags: u32, adapter: Adapter) -> Result<(Access, MrOptions), Errno> {
+    let of_all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+    let known = match adapter {
+        Adapter::Efa => of_all,
+        Adapter::Roce => of_all | ONLY_ROCE,
+    };
     if flags & !(known | IBV_ACCESS_OPTIONAL_RANGE) != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    if flags & IBV_ACCESS_REMOTE_WRITE != 0 && flags & IBV_ACCESS_LOCAL_WRITE == 0 {
+    let writing = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+    if flags & writing != 0 && flags & IBV_ACCESS_LOCAL_WRITE == 0 {
         return Err(Errno::EINVAL);
     }
-    Ok(Access {
-        local_write: flags & IBV_ACCESS_LOCAL_WRITE != 0,
-        remote_read: flags & IBV_ACCESS_REMOTE_READ != 0,
-        remote_write: flags & IBV_ACCESS_REMOTE_WRITE != 0,
-        remote_atomic: false,
-    })
+    let has = |flag| flags & flag != 0;
+    let access = Access {
+        local_write: has(IBV_ACCESS_LOCAL_WRITE),
+        remote_read: has(IBV_ACCESS_REMOTE_READ),
+        remote_write: has(IBV_ACCESS_REMOTE_WRITE),
+        remote_atomic: has(IBV_ACCESS_REMOTE_ATOMIC),
+    };
+    let options =
+        MrOptions { mw_bind: has(IBV_ACCESS_MW_BIND), on_demand: has(IBV_ACCESS_ON_DEMAND) };
+    Ok((access, options))
 }
+
+/// What an EFA refuses. A RoCE device refuses zero-based regions, as rxe does.
+const ONLY_ROCE: u32 =
+    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
 
 /// Registers memory whose remote address is its own.
 ///
@@ -59,9 +86,10 @@ unsafe fn register(
     // SAFETY: as this function demands.
     let domain = unsafe { handle::borrow::<Pd>(pd) }?;
     domain.owner.check()?;
-    let nic = domain.nic.reg_mr(addr as u64, length as u64, access(flags)?)?;
+    let (access, options) = access(flags, domain.nic.device().adapter())?;
+    let nic = domain.nic.reg_mr_with(addr as u64, length as u64, access, options)?;
     let (lkey, rkey) = (nic.lkey(), nic.rkey());
-    let ibv = ibv_mr { context: domain.context(), pd, addr, length, handle: 0, lkey, rkey };
+    let ibv = ibv_mr { context: domain.context(), pd, addr, length, handle: HANDLE, lkey, rkey };
     domain.users.add();
     Ok(handle::give(Box::new(Mr { ibv: UnsafeCell::new(ibv), nic, owner: Owner::current() })))
 }
@@ -124,11 +152,14 @@ extern "C" fn ibv_reg_dmabuf_mr(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     panic::code(|| {
-        // SAFETY: the program passes a region it registered and gives it up.
-        let region = unsafe { handle::take::<Mr>(mr) }?;
-        if region.owner.is_current() {
-            region.nic.deregister();
+        // SAFETY: the program passes a region it registered.
+        let borrowed = unsafe { handle::borrow::<Mr>(mr) }?;
+        borrowed.check_handle()?;
+        if borrowed.owner.is_current() {
+            borrowed.nic.release()?;
         }
+        // SAFETY: the same, and the program gives it up.
+        let region = unsafe { handle::take::<Mr>(mr) }?;
         let pd = region.ibv.into_inner().pd;
         region.owner.release(region.nic);
         // SAFETY: the region counted as a user, so its domain is still there.
@@ -137,22 +168,131 @@ unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     })
 }
 
+/// What a program wants to change of a region.
+struct Change {
+    flags: c_int,
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+}
+
+impl Change {
+    fn has(&self, flag: c_int) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// What libibverbs finds out before it asks the kernel.
+    fn check(&self) -> Result<(), Errno> {
+        let known =
+            IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
+        let is_empty = self.addr.is_null() || self.length == 0;
+        let is_wrong = self.flags & !known != 0
+            || self.has(IBV_REREG_MR_CHANGE_TRANSLATION) && is_empty
+            || self.has(IBV_REREG_MR_CHANGE_PD) && self.pd.is_null()
+            || !self.has(IBV_REREG_MR_CHANGE_ACCESS) && self.access != 0;
+        if is_wrong { Err(Errno::EINVAL) } else { Ok(()) }
+    }
+
+    /// Does it.
+    ///
+    /// # Safety
+    /// `pd` as for [`handle::borrow`].
+    unsafe fn apply(&self, mr: &Mr) -> Result<(), Errno> {
+        if self.flags == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let ibv = mr.ibv.get();
+        // SAFETY: the region counts as a user of its domain, so that is there.
+        let now = unsafe { handle::borrow::<Pd>((*ibv).pd) }?;
+        // SAFETY: as this function demands.
+        let new = unsafe { handle::borrow::<Pd>(self.pd) };
+        let new = new.ok().filter(|_| self.has(IBV_REREG_MR_CHANGE_PD)).unwrap_or(now);
+        if new.context() != now.context() {
+            return Err(Errno::EINVAL);
+        }
+        let range = self
+            .has(IBV_REREG_MR_CHANGE_TRANSLATION)
+            .then_some((self.addr as u64, self.length as u64));
+        let access = self
+            .has(IBV_REREG_MR_CHANGE_ACCESS)
+            .then(|| access(self.access.cast_unsigned(), Adapter::Roce))
+            .transpose()?;
+        now.nic.rereg_mr(&mr.nic, &Rereg { pd: Some(&new.nic), range, access })?;
+        // SAFETY: programs read the structure only; a change of the region is theirs to serialise.
+        let ibv = unsafe { &mut *ibv };
+        if !ptr::eq(new, now) {
+            new.users.add();
+            now.users.remove();
+            ibv.pd = self.pd;
+        }
+        if range.is_some() {
+            (ibv.addr, ibv.length) = (self.addr, self.length);
+        }
+        Ok(())
+    }
+}
+
+/// The keys of a region stay as they are; what fails changes nothing. An EFA has no such command.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_rereg_mr(
+    mr: *mut ibv_mr,
+    flags: c_int,
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> c_int {
+    let mut failure = IBV_REREG_MR_ERR_INPUT;
+    let errno = panic::code(|| {
+        // SAFETY: the program passes a region it registered.
+        let mr = unsafe { handle::borrow::<Mr>(mr) }?;
+        mr.owner.check()?;
+        // SAFETY: the region counts as a user of its domain, so that is there.
+        let domain = unsafe { handle::borrow::<Pd>((*mr.ibv.get()).pd) }?;
+        if domain.nic.device().adapter() == Adapter::Efa {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let change = Change { flags, pd, addr, length, access };
+        change.check()?;
+        failure = IBV_REREG_MR_ERR_CMD;
+        mr.check_handle()?;
+        // SAFETY: the program passes a live protection domain, or null.
+        unsafe { change.apply(mr) }
+    });
+    if errno == 0 {
+        return 0;
+    }
+    Errno(errno).store();
+    failure
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn efa(flags: u32) -> Result<Access, Errno> {
+        access(flags, Adapter::Efa).map(|(access, _)| access)
+    }
+
     #[test]
     fn optional_flags_are_ignored_and_unknown_ones_refused() {
         let relaxed_ordering = 1 << 20;
-        assert!(access(IBV_ACCESS_REMOTE_READ | relaxed_ordering).is_ok_and(|a| a.remote_read));
-        let remote_atomic = 1 << 3;
-        assert_eq!(access(remote_atomic).err(), Some(Errno::EOPNOTSUPP));
+        assert!(efa(IBV_ACCESS_REMOTE_READ | relaxed_ordering).is_ok_and(|a| a.remote_read));
+        for flag in [IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_MW_BIND, IBV_ACCESS_ON_DEMAND] {
+            assert_eq!(efa(flag | IBV_ACCESS_LOCAL_WRITE).err(), Some(Errno::EOPNOTSUPP));
+            assert!(access(flag | IBV_ACCESS_LOCAL_WRITE, Adapter::Roce).is_ok());
+        }
+        let zero_based = 1 << 5;
+        assert_eq!(access(zero_based, Adapter::Roce).err(), Some(Errno::EOPNOTSUPP));
     }
 
     #[test]
     fn remote_writes_need_local_writes() {
-        assert_eq!(access(IBV_ACCESS_REMOTE_WRITE).err(), Some(Errno::EINVAL));
+        assert_eq!(efa(IBV_ACCESS_REMOTE_WRITE).err(), Some(Errno::EINVAL));
         let both = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
-        assert!(access(both).is_ok_and(|a| a.remote_write));
+        assert!(efa(both).is_ok_and(|a| a.remote_write));
+        let refused = access(IBV_ACCESS_REMOTE_ATOMIC, Adapter::Roce);
+        assert_eq!(refused.err(), Some(Errno::EINVAL));
     }
 }

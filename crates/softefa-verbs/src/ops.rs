@@ -3,12 +3,14 @@
 use std::ffi::{c_int, c_void};
 use std::mem::zeroed;
 
+use crate::advise;
 use crate::channel;
 use crate::cq;
+use crate::mw;
 use crate::post;
 use crate::qp;
 use crate::query;
-use crate::sys::{ibv_context_ops, ibv_qp, ibv_recv_wr, verbs_context};
+use crate::sys::{ibv_context_ops, ibv_mw, ibv_qp, ibv_recv_wr, verbs_context};
 use crate::td;
 
 /// The table of every context; its owner fills in what differs.
@@ -28,6 +30,13 @@ pub(crate) fn verbs_context() -> verbs_context {
     table
 }
 
+/// What only a RoCE device has.
+pub(crate) fn add_roce(table: &mut verbs_context) {
+    table.advise_mr = Some(advise::advise_mr);
+    table.context.ops.alloc_mw = Some(mw::alloc_mw);
+    table.context.ops.dealloc_mw = Some(mw::dealloc_mw);
+}
+
 /// The older table. Its inline functions do not test for null, so refusals are functions.
 fn fill(ops: &mut ibv_context_ops) {
     ops.bind_mw = Some(bind_mw);
@@ -43,7 +52,7 @@ unsafe extern "C" fn bind_mw(_qp: *mut ibv_qp, _mw: *mut c_void, _bind: *mut c_v
     libc::EOPNOTSUPP
 }
 
-unsafe extern "C" fn dealloc_mw(_mw: *mut c_void) -> c_int {
+unsafe extern "C" fn dealloc_mw(_mw: *mut ibv_mw) -> c_int {
     libc::EOPNOTSUPP
 }
 

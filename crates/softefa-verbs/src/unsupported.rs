@@ -80,20 +80,6 @@ extern "C" fn ibv_unimport_mr(_mr: *mut ibv_mr) {}
 #[unsafe(no_mangle)]
 extern "C" fn ibv_unimport_dm(_dm: *mut c_void) {}
 
-/// `IBV_REREG_MR_ERR_INPUT`: the region is as it was.
-#[unsafe(no_mangle)]
-extern "C" fn ibv_rereg_mr(
-    _mr: *mut ibv_mr,
-    _flags: c_int,
-    _pd: *mut ibv_pd,
-    _addr: *mut c_void,
-    _length: usize,
-    _access: c_int,
-) -> c_int {
-    Errno::EOPNOTSUPP.store();
-    -1
-}
-
 /// No buffer can have been allocated.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_free_buf(_buf: *mut c_void) {}

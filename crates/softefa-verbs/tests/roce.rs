@@ -54,6 +54,12 @@ fn a_roce_device_says_what_it_is() {
 }
 
 #[test]
+fn registrations_windows_and_queues_change_as_programs_ask() {
+    check("regions", PLAIN, &[]);
+    check("regions", "rdmap0s6=127.0.0.3", &[]);
+}
+
+#[test]
 fn debians_ibv_devinfo_sees_a_roce_device() {
     let output = run(Path::new("ibv_devinfo"), &["-v"], PLAIN, &[]);
     let text = text_of(&output);

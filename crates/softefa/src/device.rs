@@ -54,6 +54,14 @@ pub enum OpenError {
     },
 }
 
+/// Its regions, and its windows if it has any.
+fn open_mrs(id: DeviceId, attr: &DeviceAttr) -> Arc<MrTable> {
+    match &attr.roce {
+        None => MrTable::new(id, attr.max_mr, attr.max_mr_bytes),
+        Some(roce) => MrTable::with_windows(id, (attr.max_mr, roce.max_mw), attr.max_mr_bytes),
+    }
+}
+
 /// What is in use of a device.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
@@ -160,7 +168,7 @@ impl Device {
             counters,
             trace,
             opened: host::now(),
-            mrs: MrTable::new(id, attr.max_mr, attr.max_mr_bytes),
+            mrs: open_mrs(id, &attr),
             ahns: AhnTable::default(),
             live: Live::default(),
             family: Family::default(),

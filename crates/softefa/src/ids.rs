@@ -13,6 +13,18 @@ impl PdId {
     }
 }
 
+/// Names a queue pair among all of the process, living and gone: its number may come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct QpId(u64);
+
+#[allow(dead_code, reason = "the queue pairs of RoCE devices have one")]
+impl QpId {
+    pub(crate) fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// Names a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct DeviceId(u64);

@@ -54,6 +54,40 @@ impl KeyCipher {
     }
 }
 
+/// Low bits of a key that are not a part of the permutation, where keys have a tag.
+pub(crate) const TAG_BITS: u32 = 8;
+
+/// What the keys of a device look like.
+#[derive(Debug)]
+pub(crate) struct KeySpace {
+    cipher: KeyCipher,
+    is_tagged: bool,
+}
+
+impl KeySpace {
+    /// Keys of an EFA: [`KEY_BITS`], all of them hidden.
+    pub(crate) fn plain() -> Self {
+        Self { cipher: KeyCipher::new(), is_tagged: false }
+    }
+
+    /// Keys of a RoCE device: the same, and a tag below.
+    pub(crate) fn tagged() -> Self {
+        Self { cipher: KeyCipher::new(), is_tagged: true }
+    }
+
+    /// The key that stands for `plain`; its tag is as hard to guess as the rest.
+    pub(crate) fn key_of(&self, plain: u32) -> u32 {
+        let hidden = self.cipher.conceal(plain);
+        let tag = self.cipher.mask(ROUNDS, plain) & ((1 << TAG_BITS) - 1);
+        if self.is_tagged { hidden << TAG_BITS | tag } else { hidden }
+    }
+
+    /// What a key stands for, whatever its tag is; any number for those that were never given.
+    pub(crate) fn plain_of(&self, key: u32) -> u32 {
+        self.cipher.reveal(if self.is_tagged { key >> TAG_BITS } else { key })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +103,18 @@ mod tests {
         for plain in (0..1 << KEY_BITS).step_by(997) {
             assert_eq!(cipher.reveal(cipher.conceal(plain)), plain);
         }
+    }
+
+    #[test]
+    fn a_tag_does_not_change_what_a_key_stands_for() {
+        let keys = KeySpace::tagged();
+        let mut tags = std::collections::HashSet::new();
+        for plain in (0..1 << KEY_BITS).step_by(9973) {
+            let key = keys.key_of(plain);
+            assert_eq!([key, key ^ 0xff, key ^ 1].map(|key| keys.plain_of(key)), [plain; 3]);
+            tags.insert(key & 0xff);
+        }
+        assert!(tags.len() > 200, "tags are drawn, too: {}", tags.len());
     }
 
     #[test]

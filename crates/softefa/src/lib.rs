@@ -64,7 +64,7 @@ pub use completion::{Completion, CompletionOp};
 pub use config::{
     Adapter, Config, ConfigError, DeviceSpec, Integrity, Mtu, PortSpec, Profile, Rate, WireChoice,
 };
-pub use cq::{ArmError, Channel, ChannelClosed, Cq, CreateCqError};
+pub use cq::{ArmError, Channel, ChannelClosed, Cq, CreateCqError, ResizeCqError};
 pub use device::{Device, OpenError};
 pub use generation::{Generation, PerProcess};
 pub use gid::Gid;
@@ -72,8 +72,11 @@ pub use identity::Identity;
 pub use interface::Interface;
 pub use limits::{DeviceAttr, DeviceCaps, RoceAttr};
 pub use memory::signals::sigaction;
-pub use mr::{Access, Mr, RegMrError, Sge};
-pub use pd::{AllocPdError, Pd};
+pub use mr::{
+    Access, AllocMwError, LocalError, Mr, MrOptions, Mw, MwBind, MwError, MwKind, RegMrError, Sge,
+    StillBound,
+};
+pub use pd::{AllocPdError, Pd, Rereg, ReregMrError};
 pub use qp::{CreateQpError, ModifyError, ModifyQp, PostError, Qp, QpInit};
 pub use qp_state::{Path, QpKind, QpQuery, QpState};
 pub use request::{Remote, SendData, SendOp, SendWr, Target};

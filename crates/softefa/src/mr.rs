@@ -3,13 +3,26 @@
 //! Registering touches no page (libfabric registers about 110 MB per endpoint), and asks the kernel
 //! whether the memory is there. What touches it is in `memory`.
 
-use std::sync::{Arc, PoisonError, RwLock};
+mod binds;
+mod cache;
+mod slots;
+mod table;
+mod window;
 
-use crate::generation::Generation;
-use crate::ids::{DeviceId, PdId};
-use crate::keys::{KEY_BITS, KeyCipher};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use crate::ids::PdId;
 use crate::lease::Lease;
 use crate::progress::live;
+use binds::Binds;
+
+pub use window::{AllocMwError, Mw, MwBind, MwError, MwKind};
+
+pub(crate) use cache::MrCache;
+pub(crate) use table::MrTable;
+
+#[allow(unused_imports, reason = "the queue pairs of RoCE devices name them")]
+pub(crate) use window::{Grant, WindowUser};
 
 /// What may be done to a region. Receiving needs `local_write`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -22,6 +35,15 @@ pub struct Access {
     pub remote_write: bool,
     /// A peer may do atomics; RoCE devices only.
     pub remote_atomic: bool,
+}
+
+/// What else a program may ask of a region of a RoCE device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct MrOptions {
+    /// Windows may be bound to it.
+    pub mw_bind: bool,
+    /// The memory may come later: what is not there when it is touched fails then.
+    pub on_demand: bool,
 }
 
 /// One scatter-gather entry.
@@ -70,10 +92,37 @@ pub enum RegMrError {
     },
 }
 
+/// Why memory named by a local entry cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LocalError {
+    /// No region of the device has the key.
+    #[error("{0:#x} is no key of a memory region")]
+    NoRegion(u32),
+    /// The region is of another domain, or may not be written.
+    #[error("the memory region of key {0:#x} does not permit it")]
+    NotPermitted(u32),
+    /// It does not lie in the region.
+    #[error("{len} bytes at {addr:#x} do not lie in the memory region")]
+    OutOfRegion {
+        /// Start.
+        addr: u64,
+        /// Bytes.
+        len: u32,
+    },
+}
+
+/// Windows are bound to the region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("memory windows are bound to the region; invalidate or deallocate them first")]
+pub struct StillBound;
+
 /// A registered region. Dropping it ends the registration.
 #[derive(Debug)]
 pub struct Mr {
-    region: Arc<Region>,
+    key: u32,
+    /// Another one after each change of the registration.
+    region: RwLock<Arc<Region>>,
     table: Arc<MrTable>,
 }
 
@@ -81,41 +130,78 @@ impl Mr {
     /// Key for local entries.
     #[must_use]
     pub fn lkey(&self) -> u32 {
-        self.region.key
+        self.key
     }
 
     /// Key for peers; unique among the live regions of the device.
     #[must_use]
     pub fn rkey(&self) -> u32 {
-        self.region.key
+        self.key
     }
 
     /// Start address.
     #[must_use]
     pub fn addr(&self) -> u64 {
-        self.region.addr
+        self.region().addr
     }
 
     /// Bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.region.len
+        self.region().len
     }
 
     /// A region is never empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.region.len == 0
+        self.region().len == 0
     }
 
     /// Ends the registration: later work requests that name it fail, and when this returns the
     /// adapter has stopped writing to it. Idempotent.
     pub fn deregister(&self) {
         // In a child its locks may be taken for ever, and the memory is a copy.
-        if self.table.made.is_current() && self.region.lease.end() {
-            self.table.remove(self.region.key);
-            live::retire(self.table.device, self.region.key);
+        if self.table.made.is_current() && self.region().lease.end() {
+            self.table.remove(self.key);
+            live::retire(self.table.device, self.key);
         }
+    }
+
+    /// As [`Mr::deregister`], unless windows are bound to it.
+    ///
+    /// # Errors
+    /// [`StillBound`]; the registration goes on.
+    pub fn release(&self) -> Result<(), StillBound> {
+        if self.table.made.is_current() && !self.region().binds.close() {
+            return Err(StillBound);
+        }
+        self.deregister();
+        Ok(())
+    }
+
+    /// Its present registration.
+    pub(crate) fn terms(&self) -> Terms {
+        let Region { pd, addr, len, access, options, .. } = **self.region();
+        Terms { pd, addr, len, access, options }
+    }
+
+    /// Changes the registration to `terms`, which [`MrTable::check`] took; the keys stay. When this returns, every turn has
+    /// ended that did not know it.
+    pub(crate) fn change(&self, terms: Terms) -> Result<(), StillBound> {
+        let old = Arc::clone(&self.region());
+        if !old.binds.close() {
+            return Err(StillBound);
+        }
+        let new = Region::new(self.key, terms);
+        self.table.regions_mut().replace(self.table.keys.plain_of(self.key), Arc::clone(&new));
+        *self.region.write().unwrap_or_else(PoisonError::into_inner) = new;
+        old.lease.end();
+        live::retire(self.table.device, self.key);
+        Ok(())
+    }
+
+    fn region(&self) -> RwLockReadGuard<'_, Arc<Region>> {
+        self.region.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -133,7 +219,28 @@ pub(crate) enum Right {
     /// RDMA WRITE.
     Write,
     /// Atomics.
+    #[allow(dead_code, reason = "the queue pairs of RoCE devices ask for it")]
     Atomic,
+}
+
+impl Right {
+    fn is_in(self, access: Access) -> bool {
+        match self {
+            Self::Read => access.remote_read,
+            Self::Write => access.remote_write,
+            Self::Atomic => access.remote_atomic,
+        }
+    }
+}
+
+/// What a region is registered as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) pd: PdId,
+    pub(crate) addr: u64,
+    pub(crate) len: u64,
+    pub(crate) access: Access,
+    pub(crate) options: MrOptions,
 }
 
 /// What queue pairs remember of a registration; may outlive it.
@@ -144,11 +251,20 @@ pub(crate) struct Region {
     addr: u64,
     len: u64,
     access: Access,
+    options: MrOptions,
     /// Lives as long as the registration.
     lease: Lease,
+    binds: Binds,
 }
 
 impl Region {
+    fn new(key: u32, terms: Terms) -> Arc<Self> {
+        let Terms { pd, addr, len, access, options } = terms;
+        let (lease, binds) = (Lease::new(), Binds::default());
+        lease.begin();
+        Arc::new(Self { pd, key, addr, len, access, options, lease, binds })
+    }
+
     pub(crate) fn is_live(&self) -> bool {
         self.lease.is_live()
     }
@@ -159,180 +275,25 @@ impl Region {
     }
 
     fn covers(&self, sge: &Sge, write: bool) -> bool {
-        self.is_live() && (!write || self.access.local_write) && self.holds(sge.addr, sge.len)
+        self.is_live()
+            && (!write || self.access.local_write)
+            && self.holds(sge.addr, sge.len.into())
     }
 
     fn grants(&self, addr: u64, len: u32, right: Right) -> bool {
-        let granted = match right {
-            Right::Read => self.access.remote_read,
-            Right::Write => self.access.remote_write,
-            Right::Atomic => self.access.remote_atomic,
-        };
-        self.is_live() && granted && self.holds(addr, len)
+        self.is_live() && right.is_in(self.access) && self.holds(addr, len.into())
     }
 
-    fn holds(&self, addr: u64, len: u32) -> bool {
-        let end = addr.checked_add(u64::from(len));
+    fn holds(&self, addr: u64, len: u64) -> bool {
+        let end = addr.checked_add(len);
         addr >= self.addr && end.is_some_and(|end| end <= self.addr + self.len)
-    }
-}
-
-/// Low bits of what a key stands for are the slot, the high bits tell successors in a slot apart.
-const SLOT_BITS: u32 = 18;
-const PLAIN_MASK: u32 = (1 << KEY_BITS) - 1;
-
-#[derive(Debug)]
-struct Slot {
-    /// What the key of its last region stands for.
-    plain: u32,
-    region: Option<Arc<Region>>,
-}
-
-#[derive(Debug, Default)]
-struct Slots {
-    all: Vec<Slot>,
-    free: std::collections::VecDeque<u32>,
-}
-
-/// All regions of a device.
-#[derive(Debug)]
-pub(crate) struct MrTable {
-    slots: RwLock<Slots>,
-    max: u32,
-    max_bytes: u64,
-    device: DeviceId,
-    cipher: KeyCipher,
-    made: Generation,
-}
-
-impl MrTable {
-    pub(crate) fn new(device: DeviceId, max: u32, max_bytes: u64) -> Arc<Self> {
-        assert!(max <= 1 << SLOT_BITS);
-        let (slots, cipher, made) = (RwLock::default(), KeyCipher::new(), Generation::current());
-        Arc::new(Self { slots, max, max_bytes, device, cipher, made })
-    }
-
-    /// Whether the device takes such a region; not whether there is memory.
-    pub(crate) fn check(&self, addr: u64, len: u64, access: Access) -> Result<(), RegMrError> {
-        if len == 0 || len > self.max_bytes || addr.checked_add(len).is_none() {
-            return Err(RegMrError::BadRange { addr, len });
-        }
-        if (access.remote_write || access.remote_atomic) && !access.local_write {
-            return Err(RegMrError::RemoteWriteOnly);
-        }
-        Ok(())
-    }
-
-    /// Gives a region that [`MrTable::check`] took its keys.
-    pub(crate) fn register(
-        self: &Arc<Self>,
-        pd: PdId,
-        addr: u64,
-        len: u64,
-        access: Access,
-    ) -> Result<Arc<Mr>, RegMrError> {
-        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
-        let fresh = slots.all.len();
-        // A slot rests while others are fresh, so that a stale key stays invalid for long.
-        let index = if fresh < self.max as usize && slots.free.len() < 64 {
-            #[expect(clippy::cast_possible_truncation, reason = "below max, which is a u32")]
-            let index = fresh as u32;
-            slots.all.push(Slot { plain: index, region: None });
-            index
-        } else {
-            slots.free.pop_front().ok_or(RegMrError::TooMany { max: self.max })?
-        };
-        let slot = &mut slots.all[index as usize];
-        slot.plain = (slot.plain + (1 << SLOT_BITS)) & PLAIN_MASK;
-        let key = self.cipher.conceal(slot.plain);
-        let lease = Lease::new();
-        lease.begin();
-        let region = Arc::new(Region { pd, key, addr, len, access, lease });
-        slot.region = Some(Arc::clone(&region));
-        Ok(Arc::new(Mr { region, table: Arc::clone(self) }))
-    }
-
-    /// Keeps others from the table.
-    #[cfg(test)]
-    pub(crate) fn hold(&self) -> impl Drop + '_ {
-        self.slots.write().unwrap()
-    }
-
-    fn remove(&self, key: u32) {
-        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
-        let plain = self.cipher.reveal(key);
-        let index = slot_of(plain);
-        let slot = &mut slots.all[index as usize];
-        assert_eq!(slot.plain, plain, "a region is removed once");
-        slot.region = None;
-        slots.free.push_back(index);
-    }
-
-    fn find(&self, key: u32) -> Option<Arc<Region>> {
-        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
-        let slot = slots.all.get(slot_of(self.cipher.reveal(key)) as usize)?;
-        slot.region.clone().filter(|region| region.key == key)
-    }
-}
-
-/// The slot of the region whose key stands for `plain`.
-fn slot_of(plain: u32) -> u32 {
-    plain & ((1 << SLOT_BITS) - 1)
-}
-
-/// Checks entries of one protection domain's queue pairs against the table; remembers the last
-/// region, because work requests of one queue usually name the same one.
-#[derive(Debug)]
-pub(crate) struct MrCache {
-    table: Arc<MrTable>,
-    pd: PdId,
-    last: Option<Arc<Region>>,
-}
-
-impl MrCache {
-    pub(crate) fn new(table: Arc<MrTable>, pd: PdId) -> Self {
-        Self { table, pd, last: None }
-    }
-
-    /// Whether the adapter may read (or write) `sge` now.
-    #[inline]
-    pub(crate) fn allows(&mut self, sge: &Sge, write: bool) -> bool {
-        match &self.last {
-            Some(region) if region.key == sge.lkey && region.covers(sge, write) => true,
-            _ => self.allows_another(sge, write),
-        }
-    }
-
-    #[inline(never)]
-    fn allows_another(&mut self, sge: &Sge, write: bool) -> bool {
-        self.find(sge.lkey).is_some_and(|region| region.covers(sge, write))
-    }
-
-    /// The region that `sge` lies in, if the adapter may write there now.
-    pub(crate) fn writable(&mut self, sge: &Sge) -> Option<Arc<Region>> {
-        self.find(sge.lkey).filter(|region| region.covers(sge, true)).cloned()
-    }
-
-    /// The region a peer may use now: key, address, bytes.
-    pub(crate) fn remote(
-        &mut self,
-        (key, addr, len): (u32, u64, u32),
-        right: Right,
-    ) -> Option<Arc<Region>> {
-        self.find(key).filter(|region| region.grants(addr, len, right)).cloned()
-    }
-
-    fn find(&mut self, key: u32) -> Option<&Arc<Region>> {
-        if self.last.as_ref().is_none_or(|region| region.key != key || !region.is_live()) {
-            self.last = self.table.find(key).filter(|region| region.pd == self.pd);
-        }
-        self.last.as_ref()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::DeviceId;
 
     fn table() -> Arc<MrTable> {
         MrTable::new(DeviceId::next(), 4, 1 << 30)

@@ -5,7 +5,9 @@ use crate::counters::Counter;
 use crate::device::Device;
 use crate::ids::PdId;
 use crate::memory::mapping::{self, Hole};
-use crate::mr::{Access, Mr, RegMrError};
+use crate::mr::{
+    Access, AllocMwError, LocalError, Mr, MrOptions, Mw, MwKind, RegMrError, Sge, StillBound, Terms,
+};
 
 /// All protection domains of the device are in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -13,6 +15,29 @@ use crate::mr::{Access, Mr, RegMrError};
 pub struct AllocPdError {
     /// The device's limit.
     pub max: u32,
+}
+
+/// What is changed of a registration; what is `None` stays.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rereg<'a> {
+    /// Another domain of the same device.
+    pub pd: Option<&'a Pd>,
+    /// Other memory: address and bytes.
+    pub range: Option<(u64, u64)>,
+    /// Another access.
+    pub access: Option<(Access, MrOptions)>,
+}
+
+/// Why a registration cannot be changed; it stays as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReregMrError {
+    /// What it would be cannot be registered.
+    #[error(transparent)]
+    Invalid(#[from] RegMrError),
+    /// Windows are bound to it.
+    #[error(transparent)]
+    StillBound(#[from] StillBound),
 }
 
 /// Protection domain: groups the regions, address handles and queue pairs that belong together.
@@ -49,18 +74,69 @@ impl Pd {
     /// # Errors
     /// [`RegMrError`].
     pub fn reg_mr(&self, addr: u64, len: u64, access: Access) -> Result<Arc<Mr>, RegMrError> {
-        let registered = self.device.mrs.check(addr, len, access).and_then(|()| {
-            let is_there = mapping::check(addr, len, access.local_write);
-            is_there.map_err(|Hole { addr: hole, why }| RegMrError::NotThere {
-                addr,
-                len,
-                hole,
-                why,
-            })
-        });
-        let registered =
-            registered.and_then(|()| self.device.mrs.register(self.id, addr, len, access));
+        self.reg_mr_with(addr, len, access, MrOptions::default())
+    }
+
+    /// As [`Pd::reg_mr`], with what only RoCE devices have.
+    ///
+    /// # Errors
+    /// [`RegMrError`].
+    pub fn reg_mr_with(
+        &self,
+        addr: u64,
+        len: u64,
+        access: Access,
+        options: MrOptions,
+    ) -> Result<Arc<Mr>, RegMrError> {
+        let terms = Terms { pd: self.id, addr, len, access, options };
+        let registered = self.check(&terms).and_then(|()| self.device.mrs.register_as(terms));
         self.device.counters.command(registered, Some(Counter::RegMrErr))
+    }
+
+    /// Changes a registration of this domain. Its keys stay; work requests that are under way may find either.
+    ///
+    /// # Errors
+    /// [`ReregMrError`].
+    pub fn rereg_mr(&self, mr: &Mr, change: &Rereg<'_>) -> Result<(), ReregMrError> {
+        let changed = self.try_rereg(mr, change);
+        self.device.counters.command(changed, Some(Counter::RegMrErr))
+    }
+
+    fn try_rereg(&self, mr: &Mr, change: &Rereg<'_>) -> Result<(), ReregMrError> {
+        let now = mr.terms();
+        let (addr, len) = change.range.unwrap_or((now.addr, now.len));
+        let (access, options) = change.access.unwrap_or((now.access, now.options));
+        let pd = change.pd.map_or(now.pd, Self::id);
+        let terms = Terms { pd, addr, len, access, options };
+        self.check(&terms)?;
+        Ok(mr.change(terms)?)
+    }
+
+    /// Whether the device takes such a region, and there is memory for it.
+    fn check(&self, terms: &Terms) -> Result<(), RegMrError> {
+        let &Terms { addr, len, access, options, .. } = terms;
+        self.device.mrs.check(addr, len, access)?;
+        if options.on_demand {
+            return Ok(());
+        }
+        let is_there = mapping::check(addr, len, access.local_write);
+        is_there.map_err(|Hole { addr: hole, why }| RegMrError::NotThere { addr, len, hole, why })
+    }
+
+    /// A memory window that stands for nothing yet.
+    ///
+    /// # Errors
+    /// [`AllocMwError`].
+    pub fn alloc_mw(&self, kind: MwKind) -> Result<Arc<Mw>, AllocMwError> {
+        self.device.counters.command(self.device.mrs.alloc_mw(self.id, kind), None)
+    }
+
+    /// Whether queue pairs of this domain may read (or write) what `sge` names.
+    ///
+    /// # Errors
+    /// [`LocalError`].
+    pub fn check_local(&self, sge: &Sge, write: bool) -> Result<(), LocalError> {
+        self.device.mrs.check_local(self.id, sge, write)
     }
 }
 

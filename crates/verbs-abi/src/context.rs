@@ -1,9 +1,9 @@
 use std::ffi::{c_int, c_void};
 
 use super::{
-    Unused, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_device, ibv_device_attr_ex,
+    Unused, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_device, ibv_device_attr_ex, ibv_mw,
     ibv_parent_domain_init_attr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_init_attr_ex, ibv_recv_wr,
-    ibv_send_wr, ibv_td, ibv_td_init_attr, ibv_wc,
+    ibv_send_wr, ibv_sge, ibv_td, ibv_td_init_attr, ibv_wc,
 };
 
 #[repr(C)]
@@ -11,9 +11,9 @@ pub struct ibv_context_ops {
     pub _compat_query_device: Unused,
     pub _compat_query_port: Unused,
     pub _compat_alloc_pd_to_dereg_mr: [Unused; 5],
-    pub alloc_mw: Unused,
+    pub alloc_mw: Option<unsafe extern "C" fn(*mut ibv_pd, c_int) -> *mut ibv_mw>,
     pub bind_mw: Option<unsafe extern "C" fn(*mut ibv_qp, *mut c_void, *mut c_void) -> c_int>,
-    pub dealloc_mw: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+    pub dealloc_mw: Option<unsafe extern "C" fn(*mut ibv_mw) -> c_int>,
     pub _compat_create_cq: Unused,
     pub poll_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int>,
     pub req_notify_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int) -> c_int>,
@@ -43,7 +43,8 @@ pub struct ibv_context {
 pub struct verbs_context {
     pub query_port:
         Option<unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr, usize) -> c_int>,
-    pub advise_mr: Unused,
+    pub advise_mr:
+        Option<unsafe extern "C" fn(*mut ibv_pd, c_int, u32, *mut ibv_sge, u32) -> c_int>,
     pub alloc_null_mr: Unused,
     pub read_counters: Unused,
     pub attach_counters_point_flow: Unused,

@@ -23,6 +23,7 @@ size! {
     ibv_td => 8;
     ibv_parent_domain_init_attr => 48;
     ibv_mr => 48;
+    ibv_mw => 32;
     ibv_ah => 24;
     ibv_comp_channel => 16;
     ibv_async_event => 16;
@@ -86,6 +87,9 @@ at! {
     ibv_mr, length => 24;
     ibv_mr, lkey => 36;
     ibv_mr, rkey => 40;
+    ibv_mw, rkey => 16;
+    ibv_mw, handle => 20;
+    ibv_mw, mw_type => 24;
     ibv_comp_channel, fd => 8;
     ibv_comp_channel, refcnt => 12;
     ibv_gid_entry, gid_type => 24;

@@ -6,7 +6,7 @@ mod channel;
 mod help;
 mod ring;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use srd::Instant;
@@ -46,6 +46,28 @@ pub enum CreateCqError {
     },
 }
 
+/// Why a completion queue keeps its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResizeCqError {
+    /// No entries, or more than the device has.
+    #[error("a completion queue of {depth} entries is not possible: 1 to {max}")]
+    BadDepth {
+        /// As asked.
+        depth: u32,
+        /// The device's limit.
+        max: u32,
+    },
+    /// There are more completions in it.
+    #[error("a completion queue of {depth} entries has no room for {entries}; poll it first")]
+    Occupied {
+        /// As asked.
+        depth: u32,
+        /// What is in it.
+        entries: usize,
+    },
+}
+
 /// Why a completion queue cannot be armed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -63,7 +85,7 @@ pub enum ArmError {
 #[derive(Debug)]
 pub struct Cq {
     device: Arc<Device>,
-    depth: u32,
+    depth: AtomicU32,
     ring: Ring,
     attached: RwLock<Arc<Attached>>,
     events: Events,
@@ -120,7 +142,7 @@ impl Cq {
         let depth = depth.next_power_of_two();
         let cq = Arc::new(Self {
             device: Arc::clone(device),
-            depth,
+            depth: AtomicU32::new(depth),
             ring: Ring::default(),
             attached: RwLock::default(),
             events: Events::new(channel),
@@ -138,7 +160,24 @@ impl Cq {
     /// Entries, rounded up to a power of two as the device does.
     #[must_use]
     pub fn depth(&self) -> u32 {
-        self.depth
+        self.depth.load(Ordering::Relaxed)
+    }
+
+    /// Makes it a queue of at least `depth` entries; of those that are there none is lost.
+    ///
+    /// # Errors
+    /// [`ResizeCqError`].
+    pub fn resize(&self, depth: u32) -> Result<(), ResizeCqError> {
+        let max = self.device.attr().max_cqe;
+        if depth == 0 || depth > max {
+            return Err(ResizeCqError::BadDepth { depth, max });
+        }
+        let entries = self.ring.len();
+        if entries > depth as usize {
+            return Err(ResizeCqError::Occupied { depth, entries });
+        }
+        self.depth.store(depth.next_power_of_two(), Ordering::Relaxed);
+        Ok(())
     }
 
     /// The device it belongs to.

@@ -49,6 +49,11 @@ impl Ring {
         self.hold(|entries| (entries.len() > 0).then(|| entries.pop(|completion| *completion)))
     }
 
+    /// How many entries there are to take, as far as this thread has heard.
+    pub(super) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
     /// There is nothing to take, as far as this thread has heard.
     #[inline]
     fn is_empty(&self) -> bool {

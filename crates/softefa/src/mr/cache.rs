@@ -1,0 +1,71 @@
+//! What a queue pair remembers of regions.
+
+use std::sync::Arc;
+
+use super::window::Grant;
+use super::{MrTable, Region, Right, Sge};
+use crate::ids::{PdId, QpId};
+
+/// Checks entries of one protection domain's queue pairs against the table; remembers the last
+/// region, because work requests of one queue usually name the same one.
+#[derive(Debug)]
+pub(crate) struct MrCache {
+    table: Arc<MrTable>,
+    pd: PdId,
+    last: Option<Arc<Region>>,
+}
+
+impl MrCache {
+    pub(crate) fn new(table: Arc<MrTable>, pd: PdId) -> Self {
+        Self { table, pd, last: None }
+    }
+
+    /// Whether the adapter may read (or write) `sge` now.
+    #[inline]
+    pub(crate) fn allows(&mut self, sge: &Sge, write: bool) -> bool {
+        match &self.last {
+            Some(region) if region.key == sge.lkey && region.covers(sge, write) => true,
+            _ => self.allows_another(sge, write),
+        }
+    }
+
+    #[inline(never)]
+    fn allows_another(&mut self, sge: &Sge, write: bool) -> bool {
+        self.find(sge.lkey).is_some_and(|region| region.covers(sge, write))
+    }
+
+    /// The region that `sge` lies in, if the adapter may write there now.
+    pub(crate) fn writable(&mut self, sge: &Sge) -> Option<Arc<Region>> {
+        self.find(sge.lkey).filter(|region| region.covers(sge, true)).cloned()
+    }
+
+    /// The region a peer may use now: key, address, bytes.
+    pub(crate) fn remote(
+        &mut self,
+        (key, addr, len): (u32, u64, u32),
+        right: Right,
+    ) -> Option<Arc<Region>> {
+        self.find(key).filter(|region| region.grants(addr, len, right)).cloned()
+    }
+
+    /// As [`MrCache::remote`], through a region or a window that queue pair `qp` may show to its peer.
+    #[allow(dead_code, reason = "the queue pairs of RoCE devices call it")]
+    pub(crate) fn grant(
+        &mut self,
+        range: (u32, u64, u32),
+        right: Right,
+        qp: QpId,
+    ) -> Option<Grant> {
+        match self.remote(range, right) {
+            Some(region) => Some(Grant { region, addr: range.1 }),
+            None => self.table.grant(range, right, (self.pd, qp)),
+        }
+    }
+
+    fn find(&mut self, key: u32) -> Option<&Arc<Region>> {
+        if self.last.as_ref().is_none_or(|region| region.key != key || !region.is_live()) {
+            self.last = self.table.find(key).filter(|region| region.pd == self.pd);
+        }
+        self.last.as_ref()
+    }
+}

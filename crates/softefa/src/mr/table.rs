@@ -1,0 +1,147 @@
+//! All regions of a device, and all windows.
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
+
+use super::slots::{Numbers, Slots};
+use super::window::{AllocMwError, Window};
+use super::{Access, LocalError, Mr, RegMrError, Region, Sge, Terms};
+use crate::generation::Generation;
+use crate::ids::{DeviceId, PdId};
+use crate::keys::{KEY_BITS, KeySpace};
+
+/// Set in what the key of a window stands for, where there are windows.
+const WINDOW_MARK: u32 = 1 << (KEY_BITS - 1);
+/// What keys of regions stand for, where there are windows and where there are none.
+const BESIDE_WINDOWS: Numbers = Numbers { mask: WINDOW_MARK - 1, mark: 0 };
+const ALONE: Numbers = Numbers { mask: (1 << KEY_BITS) - 1, mark: 0 };
+const WINDOWS: Numbers = Numbers { mask: WINDOW_MARK - 1, mark: WINDOW_MARK };
+
+/// All regions of a device, and all windows.
+#[derive(Debug)]
+pub(crate) struct MrTable {
+    regions: RwLock<Slots<Region>>,
+    windows: RwLock<Slots<Window>>,
+    max_bytes: u64,
+    pub(super) device: DeviceId,
+    pub(super) keys: KeySpace,
+    pub(super) made: Generation,
+}
+
+impl MrTable {
+    /// Without windows, as an EFA has it.
+    pub(crate) fn new(device: DeviceId, max: u32, max_bytes: u64) -> Arc<Self> {
+        let (regions, windows) = (Slots::new(max, ALONE), Slots::new(0, WINDOWS));
+        Self::of(device, (regions, windows), max_bytes, KeySpace::plain())
+    }
+
+    /// With `max_mw` windows, as a RoCE device has it.
+    pub(crate) fn with_windows(
+        device: DeviceId,
+        (max, max_mw): (u32, u32),
+        max_bytes: u64,
+    ) -> Arc<Self> {
+        let (regions, windows) = (Slots::new(max, BESIDE_WINDOWS), Slots::new(max_mw, WINDOWS));
+        Self::of(device, (regions, windows), max_bytes, KeySpace::tagged())
+    }
+
+    fn of(
+        device: DeviceId,
+        (regions, windows): (Slots<Region>, Slots<Window>),
+        max_bytes: u64,
+        keys: KeySpace,
+    ) -> Arc<Self> {
+        let (regions, windows) = (RwLock::new(regions), RwLock::new(windows));
+        Arc::new(Self { regions, windows, max_bytes, device, keys, made: Generation::current() })
+    }
+
+    /// Whether the device takes such a region; not whether there is memory.
+    pub(crate) fn check(&self, addr: u64, len: u64, access: Access) -> Result<(), RegMrError> {
+        if len == 0 || len > self.max_bytes || addr.checked_add(len).is_none() {
+            return Err(RegMrError::BadRange { addr, len });
+        }
+        if (access.remote_write || access.remote_atomic) && !access.local_write {
+            return Err(RegMrError::RemoteWriteOnly);
+        }
+        Ok(())
+    }
+
+    /// As [`MrTable::register_as`], without options.
+    #[cfg(test)]
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        pd: PdId,
+        addr: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<Arc<Mr>, RegMrError> {
+        let options = super::MrOptions::default();
+        self.register_as(Terms { pd, addr, len, access, options })
+    }
+
+    /// Gives a region that [`MrTable::check`] took its keys.
+    pub(crate) fn register_as(self: &Arc<Self>, terms: Terms) -> Result<Arc<Mr>, RegMrError> {
+        let mut regions = self.regions_mut();
+        let region = regions.add(|plain| Region::new(self.keys.key_of(plain), terms));
+        let region = region.ok_or_else(|| RegMrError::TooMany { max: regions.max() })?;
+        let (key, region) = (region.key, RwLock::new(region));
+        Ok(Arc::new(Mr { key, region, table: Arc::clone(self) }))
+    }
+
+    /// Whether queue pairs of domain `pd` may read (or write) `sge`.
+    pub(crate) fn check_local(&self, pd: PdId, sge: &Sge, write: bool) -> Result<(), LocalError> {
+        let region = self.find(sge.lkey).ok_or(LocalError::NoRegion(sge.lkey))?;
+        if region.pd != pd || write && !region.access.local_write {
+            return Err(LocalError::NotPermitted(sge.lkey));
+        }
+        let &Sge { addr, len, .. } = sge;
+        if region.holds(addr, len.into()) {
+            Ok(())
+        } else {
+            Err(LocalError::OutOfRegion { addr, len })
+        }
+    }
+
+    /// Keeps others from the table.
+    #[cfg(test)]
+    pub(crate) fn hold(&self) -> impl Drop + '_ {
+        self.regions.write().unwrap()
+    }
+
+    pub(super) fn remove(&self, key: u32) {
+        self.regions_mut().remove(self.keys.plain_of(key));
+    }
+
+    pub(super) fn find(&self, key: u32) -> Option<Arc<Region>> {
+        let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
+        let region = regions.get(self.keys.plain_of(key));
+        region.filter(|region| region.key == key).map(Arc::clone)
+    }
+
+    pub(super) fn regions_mut(&self) -> RwLockWriteGuard<'_, Slots<Region>> {
+        self.regions.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn windows_mut(&self) -> RwLockWriteGuard<'_, Slots<Window>> {
+        self.windows.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn add_window(
+        &self,
+        window: impl FnOnce(u32) -> Arc<Window>,
+    ) -> Result<Arc<Window>, AllocMwError> {
+        let mut windows = self.windows_mut();
+        match windows.max() {
+            0 => Err(AllocMwError::Unsupported),
+            max => windows.add(window).ok_or(AllocMwError::TooMany { max }),
+        }
+    }
+
+    pub(super) fn find_window(&self, plain: u32) -> Option<Arc<Window>> {
+        let windows = self.windows.read().unwrap_or_else(PoisonError::into_inner);
+        windows.get(plain).map(Arc::clone)
+    }
+
+    pub(super) fn remove_window(&self, plain: u32) {
+        self.windows_mut().remove(plain);
+    }
+}

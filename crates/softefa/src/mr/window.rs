@@ -1,0 +1,290 @@
+//! Memory windows: a part of a region under a key of its own, which a program gives and takes by work requests, and so in
+//! order with its messages. Type 1 is bound by a call of its own and may be bound again at any time; type 2 (2B) belongs to
+//! the queue pair that bound it, until it is invalidated.
+//!
+//! A key is 24 bits that the adapter chooses and a tag of 8 bits that the program does. All that can be wrong with a bind or an
+//! invalidation completes its work request with status 6 (MW_BIND) of verbs.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::binds::Bound;
+use super::{Access, MrTable, Region, Right};
+use crate::ids::{PdId, QpId};
+use crate::keys::TAG_BITS;
+
+/// Kind of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MwKind {
+    /// Bound by `ibv_bind_mw`, used through every queue pair of its domain.
+    Type1,
+    /// Bound by a work request, used through the queue pair that did so.
+    Type2,
+}
+
+/// What a program wants a window to stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MwBind {
+    /// Key of the window; its tag does not count.
+    pub window: u32,
+    /// The tag of its key from now on.
+    pub tag: u8,
+    /// [`super::Mr::lkey`] of the region; `None` to take the window away from peers (type 1).
+    pub region: Option<u32>,
+    /// Where in the region it begins.
+    pub addr: u64,
+    /// Bytes; 0 to take the window away from peers (type 1).
+    pub len: u64,
+    /// What peers may do. Local access is the region's.
+    pub access: Access,
+    /// Peers count from the beginning of the window instead of naming addresses (type 2).
+    pub is_zero_based: bool,
+}
+
+/// Why a window cannot be bound or invalidated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MwError {
+    /// No window of this domain has the key.
+    #[error("{0:#x} is no key of a memory window of this protection domain")]
+    NoWindow(u32),
+    /// A window of type 2 must be invalidated before it is bound again.
+    #[error("the memory window is bound; invalidate it first")]
+    NotFree,
+    /// No region of this domain has the key.
+    #[error("{0:#x} is no key of a memory region of this protection domain")]
+    NoRegion(u32),
+    /// A window of type 2 is taken away by invalidation only.
+    #[error("a memory window of type 2 needs a region and a length; invalidate it instead")]
+    Nothing,
+    /// The region does not permit windows.
+    #[error("the memory region was registered without IBV_ACCESS_MW_BIND")]
+    NotBindable,
+    /// Peers may write through it where the adapter may not.
+    #[error("a memory window for writes and atomics needs a region with local write access")]
+    NeedsLocalWrite,
+    /// It does not lie in the region.
+    #[error("{len} bytes at {addr:#x} do not lie in the memory region")]
+    OutOfRegion {
+        /// Start.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// Only type 2 is zero-based.
+    #[error("a memory window of type 1 cannot be zero-based")]
+    ZeroBased,
+    /// A window of type 1 is taken away by binding it to nothing.
+    #[error("a memory window of type 1 cannot be invalidated; bind it to nothing")]
+    NotInvalidatable,
+    /// Only the queue pair that bound it may take it away.
+    #[error("the memory window is bound to another queue pair")]
+    OtherQueuePair,
+}
+
+/// Why there is no window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AllocMwError {
+    /// An EFA has none.
+    #[error("the device has no memory windows")]
+    Unsupported,
+    /// All windows of the device are in use.
+    #[error("all {max} memory windows of the device are in use; deallocate some")]
+    TooMany {
+        /// The device's limit.
+        max: u32,
+    },
+}
+
+/// A window of a program. Dropping it takes it away from peers.
+#[derive(Debug)]
+pub struct Mw {
+    window: Arc<Window>,
+    table: Arc<MrTable>,
+}
+
+impl Mw {
+    /// Its present key.
+    #[must_use]
+    pub fn rkey(&self) -> u32 {
+        self.window.key(&self.window.state())
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> MwKind {
+        self.window.kind
+    }
+}
+
+impl Drop for Mw {
+    fn drop(&mut self) {
+        // In a child the locks may be taken for ever.
+        if self.table.made.is_current() {
+            self.window.state().bound = None;
+            self.table.remove_window(self.window.plain);
+        }
+    }
+}
+
+/// Who uses a window.
+pub(crate) type WindowUser = (PdId, QpId);
+
+/// What a peer may use: the region, and where in this process its bytes lie.
+#[derive(Debug)]
+#[allow(dead_code, reason = "the queue pairs of RoCE devices read it")]
+pub(crate) struct Grant {
+    pub(crate) region: Arc<Region>,
+    pub(crate) addr: u64,
+}
+
+/// A window, as tables know it.
+#[derive(Debug)]
+pub(super) struct Window {
+    kind: MwKind,
+    pd: PdId,
+    /// What its key stands for, and the part of it that stays.
+    plain: u32,
+    index: u32,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    tag: u8,
+    bound: Option<Binding>,
+}
+
+#[derive(Debug)]
+struct Binding {
+    to: Bound,
+    addr: u64,
+    len: u64,
+    access: Access,
+    /// Counted from here by peers.
+    base: u64,
+    qp: QpId,
+}
+
+impl Window {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn key(&self, state: &State) -> u32 {
+        self.index | u32::from(state.tag)
+    }
+
+    /// Checks what does not depend on the region.
+    fn check(&self, state: &State, bind: &MwBind) -> Result<(), MwError> {
+        match self.kind {
+            MwKind::Type1 if bind.is_zero_based => Err(MwError::ZeroBased),
+            MwKind::Type2 if state.bound.is_some() => Err(MwError::NotFree),
+            MwKind::Type2 if bind.region.is_none() || bind.len == 0 => Err(MwError::Nothing),
+            MwKind::Type1 | MwKind::Type2 => Ok(()),
+        }
+    }
+}
+
+fn check_region(region: &Region, bind: &MwBind) -> Result<(), MwError> {
+    let &MwBind { addr, len, access, .. } = bind;
+    if !region.options.mw_bind {
+        return Err(MwError::NotBindable);
+    }
+    if (access.remote_write || access.remote_atomic) && !region.access.local_write {
+        return Err(MwError::NeedsLocalWrite);
+    }
+    let is_inside = region.holds(addr, len);
+    if is_inside { Ok(()) } else { Err(MwError::OutOfRegion { addr, len }) }
+}
+
+#[allow(dead_code, reason = "the queue pairs of RoCE devices call them")]
+impl MrTable {
+    /// Does what a bind asks for, for a queue pair; the window's key from now on.
+    pub(crate) fn bind(&self, bind: &MwBind, (pd, qp): WindowUser) -> Result<u32, MwError> {
+        let window = self.window_of(bind.window, pd)?;
+        let mut state = window.state();
+        window.check(&state, bind)?;
+        let bound = match bind.region {
+            None => None,
+            Some(key) => {
+                let region = self.find(key).filter(|region| region.pd == pd && region.is_live());
+                let region = region.ok_or(MwError::NoRegion(key))?;
+                check_region(&region, bind)?;
+                Some(Bound::to(region).ok_or(MwError::NoRegion(key))?)
+            }
+        };
+        let base = if bind.is_zero_based { 0 } else { bind.addr };
+        let &MwBind { addr, len, access, .. } = bind;
+        let bound = bound.filter(|_| len > 0);
+        state.bound = bound.map(|to| Binding { to, addr, len, access, base, qp });
+        state.tag = bind.tag;
+        Ok(window.key(&state))
+    }
+
+    /// Takes a window of type 2 away from peers, for the queue pair that bound it: by a work request, or by a message of the
+    /// peer of that queue pair.
+    pub(crate) fn invalidate(&self, key: u32, (pd, qp): WindowUser) -> Result<(), MwError> {
+        let window = self.window_of(key, pd)?;
+        let mut state = window.state();
+        if window.key(&state) != key {
+            return Err(MwError::NoWindow(key));
+        }
+        if window.kind == MwKind::Type1 {
+            return Err(MwError::NotInvalidatable);
+        }
+        if state.bound.as_ref().is_some_and(|bound| bound.qp != qp) {
+            return Err(MwError::OtherQueuePair);
+        }
+        state.bound = None;
+        Ok(())
+    }
+
+    /// What a peer of a queue pair may use through a window: key, address, bytes.
+    pub(crate) fn grant(
+        &self,
+        (key, addr, len): (u32, u64, u32),
+        right: Right,
+        (pd, qp): WindowUser,
+    ) -> Option<Grant> {
+        let window = self.window_of(key, pd).ok()?;
+        let state = window.state();
+        let bound = state.bound.as_ref().filter(|_| window.key(&state) == key)?;
+        let is_mine = window.kind == MwKind::Type1 || bound.qp == qp;
+        let region = bound.to.region();
+        if !is_mine || !right.is_in(bound.access) || !region.is_live() {
+            return None;
+        }
+        let offset = addr.checked_sub(bound.base)?;
+        let is_inside = offset.checked_add(u64::from(len)).is_some_and(|end| end <= bound.len);
+        is_inside.then(|| Grant { region: Arc::clone(region), addr: bound.addr + offset })
+    }
+
+    fn window_of(&self, key: u32, pd: PdId) -> Result<Arc<Window>, MwError> {
+        let window = self.find_window(self.keys.plain_of(key));
+        window.filter(|window| window.pd == pd).ok_or(MwError::NoWindow(key))
+    }
+}
+
+impl MrTable {
+    /// A window that stands for nothing.
+    pub(crate) fn alloc_mw(
+        self: &Arc<Self>,
+        pd: PdId,
+        kind: MwKind,
+    ) -> Result<Arc<Mw>, AllocMwError> {
+        let window = self.add_window(|plain| {
+            let key = self.keys.key_of(plain);
+            let index = key >> TAG_BITS << TAG_BITS;
+            #[expect(clippy::cast_possible_truncation, reason = "the tag is the lowest byte")]
+            let tag = key as u8;
+            let state = Mutex::new(State { tag, bound: None });
+            Arc::new(Window { kind, pd, plain, index, state })
+        })?;
+        Ok(Arc::new(Mw { window, table: Arc::clone(self) }))
+    }
+}
+
+#[cfg(test)]
+#[path = "window_tests.rs"]
+mod tests;
