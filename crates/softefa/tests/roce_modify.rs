@@ -145,6 +145,31 @@ fn values_that_the_device_has_not_are_refused() {
     side.qp.modify(&most).unwrap();
 }
 
+/// Only the sizes that verbs has a name for are any, and of those only what the port carries.
+#[test]
+fn a_path_mtu_is_one_that_the_port_carries() {
+    for (mtu, most) in [("", 4096), (",mtu=1024", 1024), (",mtu=256", 256)] {
+        let device = format!("roce0=127.0.0.1,profile=roce{mtu}").parse().unwrap();
+        let config = Config { devices: vec![device], ..config(WireChoice::Udp, "") };
+        for kind in KINDS {
+            let mut taken = Vec::new();
+            for bytes in [0, 1, 255, 256, 300, 512, 1000, 1024, 2048, 4095, 4096, 8192, u32::MAX] {
+                let side = side(&config, kind, 64);
+                let [init, receive, _] = ways(&side);
+                side.qp.modify(&init).unwrap();
+                let change = ModifyQp { path_mtu_bytes: Some(bytes), ..receive };
+                match refusal(&side, &change) {
+                    None => taken.push(bytes),
+                    error => assert_eq!(error, value("path_mtu", bytes)),
+                }
+                side.qp.destroy();
+            }
+            let named = [256, 512, 1024, 2048, 4096].into_iter().filter(|bytes| *bytes <= most);
+            assert_eq!(taken, named.collect::<Vec<_>>(), "{mtu}");
+        }
+    }
+}
+
 #[test]
 fn a_path_leads_to_a_device_of_the_same_kind() {
     for kind in KINDS {

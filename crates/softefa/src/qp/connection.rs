@@ -6,6 +6,8 @@ use crate::qp_state::QpQuery;
 
 /// Packet numbers and queue pair numbers have so many bits; others of the attribute are ignored, as hardware does.
 const MASK_24: u32 = 0xff_ffff;
+/// Payload bytes of a full packet that verbs has names for.
+const PATH_MTUS: [u32; 5] = [256, 512, 1024, 2048, 4096];
 
 impl ModifyQp {
     /// Whether the device can reach the peer as the attributes say.
@@ -22,7 +24,9 @@ impl ModifyQp {
             device.adapter().addr_of(path.dgid).ok_or(foreign)?;
         }
         match self.path_mtu_bytes {
-            Some(value) if value > device.attr().packet_max_bytes() => {
+            Some(value)
+                if !PATH_MTUS.contains(&value) || value > device.attr().packet_max_bytes() =>
+            {
                 Err(ModifyError::Value { attribute: "path_mtu", value })
             }
             _ => Ok(()),
