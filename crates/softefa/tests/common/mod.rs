@@ -7,6 +7,7 @@ pub mod pages;
 pub mod roce;
 pub mod scripted;
 pub mod sealing;
+pub mod traffic;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,0 +1,170 @@
+//! Random mixes of all operations, both ways at once, through a network that loses, doubles, reorders and damages.
+//!
+//! Every work request ends once and in its order, every message arrives once and in its order, and memory is at
+//! each moment what a serial execution makes of it. `SOFTEFA_CASES=100 SOFTEFA_SEED=7 cargo test -p softefa
+//! --test roce_faults` runs more mixes, or others.
+
+mod common;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use common::Side;
+use common::roce::{EVERYTHING, Link, WIRES, config, pair_of, post};
+use common::traffic::{Dice, Lane};
+use softefa::counters::Counter;
+use softefa::{QpKind, Remote, SendOp, Status, WireChoice};
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Runs `test` for several seeds; a failure names the command that repeats it.
+fn explore(name: &str, cases: u64, test: impl Fn(u64)) {
+    let (cases, seed) = (number("SOFTEFA_CASES", cases), number("SOFTEFA_SEED", 1));
+    println!("SOFTEFA_SEED={seed} SOFTEFA_CASES={cases}");
+    for seed in seed..seed + cases {
+        if catch_unwind(AssertUnwindSafe(|| test(seed))).is_err() {
+            let command = "cargo test -p softefa --test roce_faults";
+            panic!("SOFTEFA_SEED={seed} SOFTEFA_CASES=1 {command} {name}");
+        }
+    }
+}
+
+/// Work requests of each end in one mix.
+const WORK_REQUESTS: u64 = 300;
+
+fn mix(faults: &str, wire: WireChoice, seed: u64) -> [Side; 2] {
+    let mut dice = Dice(seed);
+    let faults = if faults.is_empty() { String::new() } else { format!("{faults},seed={seed}") };
+    let link = Link {
+        mtu: dice.pick(&[256, 512, 1024, 2048, 4096]),
+        rd_atomic: dice.pick(&[1, 2, 16, 128]),
+        psn: [dice.below(1 << 24) as u32, 0xff_ffff - dice.below(50) as u32],
+        timeout: 10,
+        ..Link::default()
+    };
+    let (mut a, mut b) = pair_of(&config(wire, &faults), QpKind::Rc, Lane::MEMORY, &link);
+    let (mut there, mut back) = (Lane::new(&mut b, dice.roll()), Lane::new(&mut a, dice.roll()));
+    let mut last = Instant::now();
+    while !(there.is_done(WORK_REQUESTS) && back.is_done(WORK_REQUESTS)) {
+        there.post(&mut a, &b, WORK_REQUESTS);
+        back.post(&mut b, &a, WORK_REQUESTS);
+        let is_new = take(&a, &mut there, &mut back) | take(&b, &mut back, &mut there);
+        last = if is_new { Instant::now() } else { last };
+        assert!(last.elapsed() < Duration::from_secs(20), "nothing more completed");
+    }
+    there.check(&b);
+    back.check(&a);
+    [a, b]
+}
+
+/// Takes what has completed at `own`, of its work requests and of its peer's messages; whether something has.
+fn take(own: &Side, out: &mut Lane, into: &mut Lane) -> bool {
+    let mut is_new = false;
+    while let Some(done) = own.cq.poll_one() {
+        is_new = true;
+        if done.op.is_send_queue() {
+            out.finish(own, &done);
+        } else {
+            into.receive(own, &done);
+        }
+    }
+    is_new
+}
+
+fn count(sides: &[Side; 2], counter: Counter) -> u64 {
+    sides.iter().map(|side| side.device.counters().get(counter)).sum()
+}
+
+#[test]
+fn mixes_of_everything_are_serial() {
+    for wire in WIRES {
+        explore("mixes_of_everything_are_serial", 4, |seed| {
+            mix("", wire, seed);
+        });
+    }
+}
+
+#[test]
+fn one_percent_lost_does_not_show() {
+    explore("one_percent_lost_does_not_show", 4, |seed| {
+        let sides = mix("loss=1%", WIRES[seed as usize % 2], seed);
+        assert!(count(&sides, Counter::RetransPkts) > 0);
+    });
+}
+
+#[test]
+fn ten_percent_lost_do_not_show() {
+    explore("ten_percent_lost_do_not_show", 3, |seed| {
+        let sides = mix("loss=10%", WIRES[seed as usize % 2], seed);
+        assert!(count(&sides, Counter::RxSequenceNaks) > 0);
+        assert!(count(&sides, Counter::RetransTimeoutEvents) > 0);
+    });
+}
+
+#[test]
+fn reordered_and_doubled_packets_do_not_show() {
+    explore("reordered_and_doubled_packets_do_not_show", 4, |seed| {
+        let sides = mix("reorder=20%,dup=1%", WIRES[seed as usize % 2], seed);
+        assert!(count(&sides, Counter::RxDuplicates) > 0);
+    });
+}
+
+#[test]
+fn all_faults_at_once_do_not_show() {
+    explore("all_faults_at_once_do_not_show", 3, |seed| {
+        mix("loss=3%,reorder=10%,dup=10%,rnr=10%", WIRES[seed as usize % 2], seed);
+    });
+}
+
+/// Programs wait for the last bytes of a WRITE by looking at them, and take the others for granted. Here a thread
+/// of its own looks all the time.
+#[test]
+fn the_last_bytes_of_a_write_come_last() {
+    for wire in WIRES {
+        explore("the_last_bytes_of_a_write_come_last", 2, |seed| {
+            let faults = format!("reorder=20%,dup=5%,loss=1%,seed={seed}");
+            let link = Link { mtu: 256, timeout: 10, ..Link::default() };
+            let (a, b) = pair_of(&config(wire, &faults), QpKind::Rc, 1 << 16, &link);
+            std::thread::scope(|scope| writes_to_a_watched_place(a, &b, scope));
+        });
+    }
+}
+
+fn writes_to_a_watched_place<'a>(mut a: Side, b: &Side, scope: &'a std::thread::Scope<'a, '_>) {
+    const WORDS: usize = 1250;
+    const ROUNDS: u64 = 200;
+    let words: Arc<[AtomicU64]> = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
+    let (at, bytes) = (words.as_ptr() as u64, 8 * WORDS);
+    let mr = b.pd.reg_mr(at, bytes as u64, EVERYTHING).expect("a region");
+    let seen = Arc::new(AtomicU64::new(0));
+    let (watched, tells) = (Arc::clone(&words), Arc::clone(&seen));
+    scope.spawn(move || {
+        for round in 1..=ROUNDS {
+            let begin = Instant::now();
+            while watched[WORDS - 1].load(Ordering::Acquire) != round {
+                assert!(begin.elapsed() < Duration::from_secs(20), "round {round} never came");
+            }
+            let late = watched.iter().position(|word| word.load(Ordering::Relaxed) != round);
+            // What is repeated brings the same again, so a late word is one that had not come.
+            tells.store(if late.is_none() { round } else { u64::MAX }, Ordering::Release);
+        }
+    });
+    for round in 1..=ROUNDS {
+        a.fill(0, &round.to_ne_bytes().repeat(WORDS));
+        let into = Remote { addr: at, rkey: mr.rkey() };
+        post(&a, round, SendOp::Write(into), &[a.sge(0, bytes as u32)]);
+        let mut done = None;
+        let begin = Instant::now();
+        while done.is_none() || seen.load(Ordering::Acquire) < round {
+            assert!(b.cq.poll_one().is_none());
+            done = done.or_else(|| a.cq.poll_one());
+            assert!(begin.elapsed() < Duration::from_secs(20), "round {round} does not end");
+        }
+        assert_eq!(seen.load(Ordering::Acquire), round, "the last word came before another");
+        assert_eq!(done.map(|done| (done.wr_id, done.status)), Some((round, Status::Ok)));
+    }
+}
