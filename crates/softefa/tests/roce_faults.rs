@@ -136,7 +136,7 @@ fn the_last_bytes_of_a_write_come_last() {
 
 fn writes_to_a_watched_place<'a>(mut a: Side, b: &Side, scope: &'a std::thread::Scope<'a, '_>) {
     const WORDS: usize = 1250;
-    const ROUNDS: u64 = 200;
+    const ROUNDS: u64 = 60;
     let words: Arc<[AtomicU64]> = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
     let (at, bytes) = (words.as_ptr() as u64, 8 * WORDS);
     let mr = b.pd.reg_mr(at, bytes as u64, EVERYTHING).expect("a region");

@@ -1,0 +1,228 @@
+//! Memory that goes away under a connection: given back behind the adapter's back, or deregistered in the middle
+//! of a message. A status says so, at the right side; nothing crashes, and nothing is touched afterwards.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::pages::Pages;
+use common::roce::{
+    EVERYTHING, Link, WIRES, add, assert_quiet, config, ends, gather, pair_of, post, wr,
+};
+use common::{Side, poll_until_counted, remote};
+use softefa::counters::Counter;
+use softefa::{Mr, QpKind, QpState, Remote, SendOp, SendWr, Sge, Status};
+
+use Status::{Flushed, LocalInvalidLkey, Ok, RemoteBadAddress, RemoteOperation};
+
+const LEN: usize = 16 * Pages::LEN;
+
+/// Pages that are registered at `side`; once unmapped they cannot be read or written any more.
+fn registered(side: &Side) -> (Pages, Arc<Mr>) {
+    let pages = Pages::new(LEN);
+    pages.number();
+    let mr = side.pd.reg_mr(pages.addr(), LEN as u64, EVERYTHING).expect("a region");
+    (pages, mr)
+}
+
+fn sge(mr: &Mr, len: u32) -> Sge {
+    Sge { addr: mr.addr(), len, lkey: mr.lkey() }
+}
+
+fn far(mr: &Mr) -> Remote {
+    Remote { addr: mr.addr(), rkey: mr.rkey() }
+}
+
+fn pairs(kind: QpKind, faults: &'static str) -> impl Iterator<Item = (Side, Side)> {
+    let link = Link::default();
+    WIRES.into_iter().map(move |wire| pair_of(&config(wire, faults), kind, 1 << 20, &link))
+}
+
+/// One packet, several, and more than a window.
+const LENGTHS: [u32; 4] = [8, 600, 5000, LEN as u32];
+
+/// What `op` on `sges` ends with at `a`, and what follows from it.
+fn fails_with((a, b): &(Side, Side), op: SendOp, sges: &[Sge], status: Status, of_b: QpState) {
+    post(a, 1, op, sges);
+    a.qp.post_send(&SendWr { fenced: true, ..wr(2, SendOp::Write(remote(b, 0)), &[]) }).unwrap();
+    let found = gather(&[a], 2);
+    assert_eq!(ends(&found[0], true), [(1, status), (2, Flushed)], "{op:?}");
+    assert_eq!((a.qp.query().state, b.qp.query().state), (QpState::Error, of_b), "{op:?}");
+}
+
+#[test]
+fn what_cannot_be_sent_is_a_protection_error() {
+    for len in LENGTHS {
+        for pair in pairs(QpKind::Rc, "") {
+            let (pages, mr) = registered(&pair.0);
+            pages.unmap();
+            let write = SendOp::Write(remote(&pair.1, 0));
+            fails_with(&pair, write, &[sge(&mr, len)], LocalInvalidLkey, QpState::ReadyToSend);
+        }
+        for (a, b) in pairs(QpKind::Uc, "") {
+            let (pages, mr) = registered(&a);
+            pages.unmap();
+            b.post_recv(1, 0, LEN as u32);
+            post(&a, 1, SendOp::Send, &[sge(&mr, len)]);
+            assert_eq!(ends(&gather(&[&a, &b], 1)[0], true), [(1, LocalInvalidLkey)], "{len}");
+            assert_quiet(&[&a, &b]);
+        }
+    }
+}
+
+/// Sent once, and turned away: it would have to be sent again.
+#[test]
+fn what_cannot_be_repeated_is_a_protection_error() {
+    for len in LENGTHS {
+        for (a, b) in pairs(QpKind::Rc, "") {
+            let (pages, mr) = registered(&a);
+            post(&a, 1, SendOp::Send, &[sge(&mr, len)]);
+            poll_until_counted(&[&a, &b], &a, Counter::RxRnrNaks, 1);
+            pages.unmap();
+            assert_eq!(ends(&gather(&[&a, &b], 1)[0], true), [(1, LocalInvalidLkey)], "{len}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_written_there_is_an_access_error() {
+    for len in LENGTHS {
+        for pair in pairs(QpKind::Rc, "") {
+            let (pages, mr) = registered(&pair.1);
+            pages.unmap();
+            let from = [pair.0.sge(0, len)];
+            fails_with(&pair, SendOp::Write(far(&mr)), &from, RemoteBadAddress, QpState::Error);
+        }
+    }
+    for pair in pairs(QpKind::Rc, "") {
+        let (pages, mr) = registered(&pair.1);
+        pages.unmap();
+        let result = [pair.0.sge(0, 8)];
+        fails_with(&pair, add(far(&mr), 1), &result, RemoteBadAddress, QpState::Error);
+    }
+}
+
+#[test]
+fn a_receive_that_is_gone_is_a_remote_operation_error() {
+    for len in LENGTHS {
+        for pair in pairs(QpKind::Rc, "") {
+            let (pages, mr) = registered(&pair.1);
+            pair.1.qp.post_recv(7, &[sge(&mr, LEN as u32)]).unwrap();
+            pair.1.post_recv(8, 0, 8);
+            pages.unmap();
+            let from = [pair.0.sge(0, len)];
+            fails_with(&pair, SendOp::Send, &from, RemoteOperation, QpState::Error);
+            let found = gather(&[&pair.1], 2);
+            assert_eq!(ends(&found[0], false), [(7, LocalInvalidLkey), (8, Flushed)]);
+        }
+        for (a, b) in pairs(QpKind::Uc, "") {
+            let (pages, mr) = registered(&b);
+            b.qp.post_recv(7, &[sge(&mr, LEN as u32)]).unwrap();
+            b.post_recv(8, 0, LEN as u32);
+            pages.unmap();
+            (1..3).for_each(|id| post(&a, id, SendOp::Send, &[a.sge(0, len)]));
+            let found = gather(&[&a, &b], 4);
+            assert_eq!(ends(&found[1], false), [(7, LocalInvalidLkey), (8, Ok)]);
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_finds_no_place_is_a_protection_error() {
+    for len in LENGTHS {
+        for pair in pairs(QpKind::Rc, "") {
+            let (pages, mr) = registered(&pair.0);
+            pages.unmap();
+            let read = SendOp::Read(remote(&pair.1, 0));
+            fails_with(&pair, read, &[sge(&mr, len)], LocalInvalidLkey, QpState::ReadyToSend);
+        }
+    }
+    for pair in pairs(QpKind::Rc, "") {
+        let (pages, mr) = registered(&pair.0);
+        pages.unmap();
+        let op = add(remote(&pair.1, 0), 1);
+        fails_with(&pair, op, &[sge(&mr, 8)], LocalInvalidLkey, QpState::ReadyToSend);
+    }
+}
+
+/// Which registration ends in the middle of a message.
+#[derive(Debug, Clone, Copy)]
+enum Ends {
+    Near,
+    Far,
+}
+
+/// Much more than a window, so that most of it comes after the deregistration.
+const LONG: u32 = 1_000_000;
+
+fn again(side: &Side) -> Arc<Mr> {
+    side.pd.reg_mr(side.mr.addr(), side.mr.len(), EVERYTHING).expect("the same memory again")
+}
+
+#[test]
+fn deregistration_ends_a_read() {
+    for which in [Ends::Near, Ends::Far] {
+        for (a, mut b) in pairs(QpKind::Rc, "delay=5ms,seed=1") {
+            b.fill(0, &[7; LONG as usize]);
+            let (near, distant) = (again(&a), again(&b));
+            let into = [Sge { lkey: near.lkey(), ..a.sge(0, LONG) }];
+            post(&a, 1, SendOp::Read(far(&distant)), &into);
+            poll_until_counted(&[&a, &b], &b, Counter::RdmaReadRespBytes, 20_000);
+            let expected = match which {
+                Ends::Near => (&near, LocalInvalidLkey),
+                Ends::Far => (&distant, RemoteBadAddress),
+            };
+            expected.0.deregister();
+            let there = a.bytes(0, LONG as usize).to_vec();
+            let found = gather(&[&a, &b], 1);
+            assert_eq!(ends(&found[0], true), [(1, expected.1)], "{which:?}");
+            if let Ends::Near = which {
+                assert!(a.bytes(0, LONG as usize) == there, "written after the deregistration");
+            }
+            assert!(a.bytes(0, LONG as usize).contains(&0), "all of it came");
+        }
+    }
+}
+
+#[test]
+fn deregistration_ends_a_write() {
+    for which in [Ends::Near, Ends::Far] {
+        for (mut a, b) in pairs(QpKind::Rc, "delay=5ms,seed=1") {
+            a.fill(0, &[7; LONG as usize]);
+            let (near, distant) = (again(&a), again(&b));
+            let from = [Sge { lkey: near.lkey(), ..a.sge(0, LONG) }];
+            post(&a, 1, SendOp::Write(far(&distant)), &from);
+            poll_until_counted(&[&a, &b], &b, Counter::RdmaWriteRecvBytes, 1);
+            let expected = match which {
+                Ends::Near => (&near, LocalInvalidLkey),
+                Ends::Far => (&distant, RemoteBadAddress),
+            };
+            expected.0.deregister();
+            let there = b.bytes(0, LONG as usize).to_vec();
+            let found = gather(&[&a, &b], 1);
+            assert_eq!(ends(&found[0], true), [(1, expected.1)], "{which:?}");
+            if let Ends::Far = which {
+                assert!(b.bytes(0, LONG as usize) == there, "written after the deregistration");
+            }
+            assert!(b.bytes(0, LONG as usize).contains(&0), "all of it came");
+        }
+    }
+}
+
+/// A receive may lose its memory between two packets of its message.
+#[test]
+fn deregistration_ends_a_receive() {
+    for (a, b) in pairs(QpKind::Rc, "delay=5ms,seed=1") {
+        let region = again(&b);
+        b.qp.post_recv(7, &[Sge { lkey: region.lkey(), ..b.sge(0, LONG) }]).unwrap();
+        let received = b.device.counters().get(Counter::RxPkts);
+        post(&a, 1, SendOp::Send, &[a.sge(0, LONG)]);
+        poll_until_counted(&[&a, &b], &b, Counter::RxPkts, received + 1);
+        region.deregister();
+        let there = b.bytes(0, LONG as usize).to_vec();
+        let found = gather(&[&a, &b], 2);
+        assert_eq!(ends(&found[0], true), [(1, RemoteOperation)]);
+        assert_eq!(ends(&found[1], false), [(7, LocalInvalidLkey)]);
+        assert!(b.bytes(0, LONG as usize) == there, "written after the deregistration");
+    }
+}
