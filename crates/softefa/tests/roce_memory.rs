@@ -85,6 +85,18 @@ fn what_cannot_be_repeated_is_a_protection_error() {
 }
 
 #[test]
+fn what_cannot_be_read_there_is_an_access_error() {
+    for len in LENGTHS {
+        for pair in pairs(QpKind::Rc, "") {
+            let (pages, mr) = registered(&pair.1);
+            pages.unmap();
+            let into = [pair.0.sge(0, len)];
+            fails_with(&pair, SendOp::Read(far(&mr)), &into, RemoteBadAddress, QpState::Error);
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_written_there_is_an_access_error() {
     for len in LENGTHS {
         for pair in pairs(QpKind::Rc, "") {

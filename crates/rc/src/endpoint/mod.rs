@@ -11,8 +11,8 @@ use crate::requester::Requester;
 use crate::responder::Responder;
 use crate::wire::{Bth, Kind, Opcode};
 use crate::{
-    Access, Config, DropReason, Event, HEADER_MAX, Instant, Mtu, PostError, ReceiveAttr, Received,
-    Reject, SendAttr, SendRequest, Service, Stats, Status, Transmit, WrId,
+    Access, Config, DropReason, Event, HEADER_MAX, Instant, Mtu, PostError, Psn, ReceiveAttr,
+    Received, Reject, SendAttr, SendRequest, Service, Stats, Status, Transmit, WrId,
 };
 
 /// What an endpoint does at present. A host that has more states (INIT) keeps them itself.
@@ -246,10 +246,11 @@ impl Endpoint {
         self.note_failures();
     }
 
-    /// The host cannot supply the response that [`Endpoint::poll_transmit`] returned last, because the
-    /// peer may not read that memory any more: the peer is told, and the endpoint fails.
-    pub fn refuse_response(&mut self, _now: Instant) {
-        self.responder.refuse_response();
+    /// The host cannot supply the response with number `psn`, which [`Endpoint::poll_transmit`] returned since
+    /// anything was received: the peer may not read that memory any more. The peer is told, and the endpoint
+    /// fails. Of several only the first one need be named.
+    pub fn refuse_response(&mut self, _now: Instant, psn: Psn) {
+        self.responder.refuse_response(psn);
         self.note_failures();
     }
 

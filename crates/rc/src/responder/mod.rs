@@ -133,7 +133,7 @@ impl Responder {
         self.close();
         self.resources.clear();
         self.owes_ack = false;
-        self.nak = None;
+        (self.nak, self.handed_out) = (None, None);
         self.failure = None;
     }
 

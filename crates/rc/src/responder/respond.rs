@@ -5,7 +5,7 @@ use super::{Nak, Responder};
 use crate::endpoint::Shared;
 use crate::id::Seq;
 use crate::wire::{Aeth, Headers, Kind, NakCode, Syndrome, pad_of};
-use crate::{HEADER_MAX, Payload, Transmit};
+use crate::{HEADER_MAX, Payload, Psn, Transmit};
 
 impl Responder {
     /// The next response or acknowledgement to send now.
@@ -32,13 +32,16 @@ impl Responder {
         None
     }
 
-    /// The host cannot supply the response that was handed out last: the peer may not read that memory
-    /// any more.
-    pub(crate) fn refuse_response(&mut self) {
-        if let Some(seq) = self.handed_out.take() {
-            self.resources.clear();
-            self.refuse(Some(NakCode::RemoteAccess), seq, None);
+    /// The host cannot supply response `psn`, which was handed out: the peer may not read that memory any
+    /// more. The first one that is missing counts.
+    pub(crate) fn refuse_response(&mut self, psn: Psn) {
+        let Some(newest) = self.handed_out else { return };
+        let seq = newest.near(psn);
+        if matches!(self.nak, Some(Nak::Refusal(_, earlier)) if earlier <= seq) {
+            return;
         }
+        self.resources.clear();
+        self.refuse(Some(NakCode::RemoteAccess), seq, None);
     }
 
     fn syndrome(&self, nak: Nak) -> Syndrome {

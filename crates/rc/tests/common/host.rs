@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use rc::wire::Bth;
 use rc::{
     Arrival, DropReason, Endpoint, Event, HEADER_MAX, Instant, Payload, Range, Reject, Remote,
     Right, SendData, SendRequest, Status, Transmit, WrId, WriteReceive,
@@ -248,7 +249,8 @@ impl Host {
             }
             Payload::Response { range, offset, len } => {
                 if self.has_lost_memory {
-                    self.engine.refuse_response(now);
+                    let psn = Bth::parse(header).expect("a packet of ours").psn;
+                    self.engine.refuse_response(now, psn);
                     return None;
                 }
                 let at = offset as usize;

@@ -21,7 +21,7 @@ mod unreachable;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
-use rc::{Endpoint, WrId};
+use rc::Endpoint;
 use srd::Instant;
 
 use crate::datagram::Datagram;
@@ -33,6 +33,7 @@ use crate::status::Status;
 use crate::wire::{MAX_PACKETS, PathSockets};
 
 use count::Synced;
+use transmit::Leaving;
 
 /// So many work requests in flight are a stream: its acknowledgements come apart.
 const STREAM_REQUESTS: usize = 8;
@@ -51,7 +52,7 @@ pub(super) struct RcSide {
     /// The receive whose message has begun.
     current: Option<RecvWqe>,
     /// Whose bytes are in the batch, by their places.
-    leaving: Vec<Option<WrId>>,
+    leaving: Vec<Leaving>,
     /// The last turn has completed receives, whose acknowledgements may wait for one turn more.
     holds_acks: bool,
     /// The peer has changed memory of this side.

@@ -1,7 +1,7 @@
 //! Packets from the engine to the wire.
 
-use rc::wire::{Kind, Opcode, Transport};
-use rc::{HEADER_MAX, Payload, Status as RcStatus, Transmit, WrId};
+use rc::wire::{Bth, Kind, Opcode, Transport};
+use rc::{HEADER_MAX, Payload, Psn, Status as RcStatus, Transmit, WrId};
 use srd::Instant;
 use std::net::SocketAddrV4;
 
@@ -16,6 +16,17 @@ use crate::wire::{Impossible, MAX_PACKETS, Via};
 const BURSTS_PER_TURN: usize = 2;
 /// What an acknowledgement begins with.
 const ACKNOWLEDGE: u8 = Opcode { transport: Transport::Rc, kind: Kind::Acknowledge }.to_byte();
+
+/// Whose bytes a packet of the batch has.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Leaving {
+    /// None.
+    Headers,
+    /// Of a work request.
+    Request(WrId),
+    /// Of what the peer reads, in the answer with this number.
+    Response(Psn),
+}
 
 impl RcSide {
     pub(super) fn transmit_packets(&mut self, now: Instant) {
@@ -63,10 +74,10 @@ impl RcSide {
         }
         // What is repeated goes through the kernel, which knows whether anybody is there.
         let via = if out.is_repeated { Via::Kernel(self.path) } else { Via::Path(self.path) };
-        let (id, pushed) = match out.payload {
+        let (leaving, pushed) = match out.payload {
             Payload::None => {
                 let nothing = std::iter::empty();
-                (None, self.shell.push(peer, via, header, nothing))
+                (Leaving::Headers, self.shell.push(peer, via, header, nothing))
             }
             Payload::Request { id, offset, len } => {
                 let index = index_of(id);
@@ -74,25 +85,27 @@ impl RcSide {
                     self.endpoint.withdraw(time(now), id, RcStatus::LocalProtection);
                     return;
                 }
-                (Some(id), self.shell.push_part(peer, via, header, index, (offset, len)))
+                let pushed = self.shell.push_part(peer, via, header, index, (offset, len));
+                (Leaving::Request(id), pushed)
             }
             Payload::Response { range, offset, len } => {
+                let psn = psn_of(header);
                 let remote = (range.remote.rkey, range.remote.va, range.len);
                 if self.shell.remote_mrs.remote(remote, Right::Read).is_none() {
-                    self.endpoint.refuse_response(time(now));
+                    self.endpoint.refuse_response(time(now), psn);
                     return;
                 }
                 let addr = range.remote.va + u64::from(offset);
                 let piece = Piece { addr, len: len as usize };
-                (None, self.shell.push(peer, via, header, std::iter::once(piece)))
+                (Leaving::Response(psn), self.shell.push(peer, via, header, std::iter::once(piece)))
             }
         };
         match pushed {
             Ok(place) => {
                 assert_eq!(place, self.leaving.len(), "one entry for each packet of the batch");
-                self.leaving.push(id);
+                self.leaving.push(leaving);
             }
-            Err(Gone) => self.give_up(now, id, RcStatus::LocalProtection),
+            Err(Gone) => self.give_up(now, leaving, RcStatus::LocalProtection),
         }
     }
 
@@ -106,20 +119,25 @@ impl RcSide {
     fn send(&mut self, now: Instant) {
         self.shell.send_batch(now);
         while let Some(Impossible { place, status }) = self.shell.take_impossible() {
-            let id = self.leaving.get(place).copied().flatten();
+            let Some(&leaving) = self.leaving.get(place) else { continue };
             let is_long = status == Status::LocalBadLength;
             let status = if is_long { RcStatus::LocalLength } else { RcStatus::LocalProtection };
-            self.give_up(now, id, status);
+            self.give_up(now, leaving, status);
         }
         self.leaving.clear();
     }
 
-    /// The bytes of work request `id`, or of what the peer reads, cannot be sent.
+    /// The bytes of a packet cannot be sent.
     #[cold]
-    fn give_up(&mut self, now: Instant, id: Option<WrId>, status: RcStatus) {
-        match id {
-            Some(id) => self.endpoint.withdraw(time(now), id, status),
-            None => self.endpoint.refuse_response(time(now)),
+    fn give_up(&mut self, now: Instant, leaving: Leaving, status: RcStatus) {
+        match leaving {
+            Leaving::Headers => {}
+            Leaving::Request(id) => self.endpoint.withdraw(time(now), id, status),
+            Leaving::Response(psn) => self.endpoint.refuse_response(time(now), psn),
         }
     }
+}
+
+fn psn_of(header: &[u8]) -> Psn {
+    Bth::parse(header).map_or(Psn::new(0), |bth| bth.psn)
 }
