@@ -49,6 +49,11 @@ impl Seq {
         Self(self.0.wrapping_add_signed(ahead as i64))
     }
 
+    /// As a number that grows.
+    pub(crate) const fn mark(self) -> u64 {
+        self.0
+    }
+
     pub(crate) const fn plus(self, n: u64) -> Self {
         Self(self.0 + n)
     }

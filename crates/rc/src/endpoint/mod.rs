@@ -348,6 +348,19 @@ impl Endpoint {
         self.in_flight() == 0 && !self.responder.has_work()
     }
 
+    /// A mark that grows with each number that a request takes, until the endpoint is reset; to be compared with
+    /// [`Endpoint::acknowledged`].
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.requester.sent_and_acknowledged().0
+    }
+
+    /// The value of [`Endpoint::sent`] up to which everything is acknowledged.
+    #[must_use]
+    pub fn acknowledged(&self) -> u64 {
+        self.requester.sent_and_acknowledged().1
+    }
+
     /// Packets that may be unacknowledged at present.
     #[must_use]
     pub fn window_packets(&self) -> u32 {

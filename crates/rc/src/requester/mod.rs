@@ -178,6 +178,11 @@ impl Requester {
         self.queue.len()
     }
 
+    /// Up to where numbers were sent at least once, and are acknowledged.
+    pub(crate) fn sent_and_acknowledged(&self) -> (u64, u64) {
+        (self.sent.mark(), self.una.mark())
+    }
+
     pub(crate) fn window_packets(&self) -> u32 {
         self.window.packets()
     }

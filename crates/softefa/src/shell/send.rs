@@ -166,11 +166,13 @@ impl Shell {
         self.wire.is_blocked()
     }
 
-    /// Sends and empties the batch.
-    pub(crate) fn send_batch(&mut self, now: Instant) {
+    /// Sends and empties the batch; whether memory took all of it.
+    pub(crate) fn send_batch(&mut self, now: Instant) -> bool {
+        let count = self.batch.packets().len() as u64;
         let sent = self.wire.send(now, &mut self.batch);
         assert!(self.batch.is_empty(), "a wire sends or drops the whole batch");
         self.count_sent(&sent);
+        sent.memory_pkts == count
     }
 
     /// Completes the send in slot `index`, with its own fault if it has one.

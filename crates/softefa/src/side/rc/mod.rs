@@ -17,6 +17,7 @@ mod serve;
 mod trace;
 mod transmit;
 mod unreachable;
+mod way;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use crate::wire::{MAX_PACKETS, PathSockets};
 
 use count::Synced;
 use transmit::Leaving;
+use way::Way;
 
 /// So many work requests in flight are a stream: its acknowledgements come apart.
 const STREAM_REQUESTS: usize = 8;
@@ -47,6 +49,9 @@ pub(super) struct RcSide {
     paths: Arc<PathSockets>,
     /// The path that everything takes: order matters here.
     path: u16,
+    way: Way,
+    /// What is sent at present goes through the kernel.
+    takes_kernel: bool,
     /// Where the peer is, from RTR on.
     peer: Option<SocketAddrV4>,
     /// The receive whose message has begun.
@@ -80,6 +85,8 @@ impl RcSide {
             is_reliable: kind == QpKind::Rc,
             paths,
             path,
+            way: Way::default(),
+            takes_kernel: false,
             peer: None,
             current: None,
             leaving: Vec::with_capacity(MAX_PACKETS),
@@ -233,6 +240,7 @@ impl Side for RcSide {
         self.cancel(now);
         if !self.is_closing {
             self.endpoint.reset();
+            self.way = Way::default();
             self.peer = None;
         }
         self.shell.forget_all();

@@ -35,6 +35,7 @@ impl RcSide {
             return;
         }
         let Some(peer) = self.peer else { return };
+        self.takes_kernel = !self.way.is_free(now, self.endpoint.acknowledged());
         for _ in 0..BURSTS_PER_TURN {
             let is_last = self.fill_batch(now, peer);
             if !self.shell.batch().is_empty() {
@@ -72,8 +73,10 @@ impl RcSide {
         if self.shell.is_traced() {
             self.trace_transmit(out, header);
         }
-        // What is repeated goes through the kernel, which knows whether anybody is there.
-        let via = if out.is_repeated { Via::Kernel(self.path) } else { Via::Path(self.path) };
+        // What is repeated goes through the kernel, which knows whether anybody is there, and what follows it goes
+        // the same way.
+        self.takes_kernel |= out.is_repeated;
+        let via = if self.takes_kernel { Via::Kernel(self.path) } else { Via::Path(self.path) };
         let (leaving, pushed) = match out.payload {
             Payload::None => {
                 let nothing = std::iter::empty();
@@ -117,7 +120,12 @@ impl RcSide {
     }
 
     fn send(&mut self, now: Instant) {
-        self.shell.send_batch(now);
+        if !self.shell.send_batch(now) {
+            let has_requests = self.leaving.iter().any(|it| matches!(it, Leaving::Request(_)));
+            let has_answers = self.leaving.iter().any(|it| !matches!(it, Leaving::Request(_)));
+            let requests = has_requests.then(|| self.endpoint.sent());
+            self.way.note_kernel(now, requests, has_answers);
+        }
         while let Some(Impossible { place, status }) = self.shell.take_impossible() {
             let Some(&leaving) = self.leaving.get(place) else { continue };
             let is_long = status == Status::LocalBadLength;

@@ -126,7 +126,10 @@ impl MemoryWire {
         self.left.clear();
         for packet in batch.packets() {
             let own = &pieces[packet.iov_start..packet.iov_end];
+            // One that overtook those before it would cost a connection all of them.
+            let is_behind = self.left.last().is_some_and(|left| left.to == packet.to);
             let put = match packet.via {
+                Via::Path(_) if is_behind => Put::NotHere,
                 Via::Path(_) => self.outbox.put(now, packet.to, packet.len, own),
                 Via::Kernel(_) => {
                     self.outbox.doubt(now, packet.to);

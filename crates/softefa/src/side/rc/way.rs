@@ -1,0 +1,51 @@
+//! Which way packets take, so that none overtakes another.
+//!
+//! A peer reads what comes through memory before what comes through its socket. Whatever went through the kernel must
+//! therefore have been taken in before anything goes through memory again.
+
+use srd::Instant;
+
+/// Answers are not acknowledged. After so long somebody has looked at the socket they came to.
+const ANSWERED_NS: u64 = 200_000;
+
+/// What is still on its way through the kernel.
+#[derive(Debug, Default)]
+pub(super) struct Way {
+    /// Requests below this number.
+    requests: u64,
+    /// Answers that were sent until then.
+    answers: Option<Instant>,
+}
+
+impl Way {
+    /// Packets may go through memory, when so many numbers of requests are acknowledged.
+    #[inline]
+    pub(super) fn is_free(&self, now: Instant, acknowledged: u64) -> bool {
+        let is_read = |sent: Instant| now.ns_since(sent) >= ANSWERED_NS;
+        acknowledged >= self.requests && self.answers.is_none_or(is_read)
+    }
+
+    /// Packets went through the kernel: requests up to this number, or answers.
+    pub(super) fn note_kernel(&mut self, now: Instant, requests: Option<u64>, has_answers: bool) {
+        self.requests = requests.unwrap_or(self.requests);
+        if has_answers {
+            self.answers = Some(now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_goes_through_memory_before_what_went_through_the_kernel() {
+        let (mut way, start) = (Way::default(), Instant::from_ns(1));
+        assert!(way.is_free(start, 0));
+        way.note_kernel(start, Some(7), false);
+        assert!(!way.is_free(start.plus_ns(ANSWERED_NS), 6) && way.is_free(start, 7));
+        way.note_kernel(start, None, true);
+        assert!(!way.is_free(start.plus_ns(ANSWERED_NS - 1), 7));
+        assert!(way.is_free(start.plus_ns(ANSWERED_NS), 7));
+    }
+}
