@@ -211,6 +211,7 @@ fn a_migrated_id_takes_its_events_along() {
         let _ = world.resolve_addr(0, id, at([99, 0, 0, 1], PORT));
     }
     world.expect(0, event::ADDR_ERROR, 1);
+    let channel = world.processes[0].channel;
     let other = world.processes[0].ids.open();
     world.processes[0].host.channels.push(other);
     assert_eq!(world.processes[0].host.channel(1), Some(other));
@@ -223,6 +224,9 @@ fn a_migrated_id_takes_its_events_along() {
     world.expect(0, event::ADDR_ERROR, 2);
     assert_eq!(world.get_event(0), Err(Errno::EAGAIN));
     assert!(world.processes[0].ids.is_readable(other));
+    assert_eq!(world.processes[0].ids.poll_readable(), Some(channel));
+    assert_eq!(world.processes[0].ids.poll_readable(), Some(other), "it was given one");
+    assert_eq!(world.processes[0].ids.poll_readable(), None, "each is told once");
     assert_eq!(world.destroy(0, moves), Err(Errno::EINVAL), "it is another descriptor's now");
 }
 
@@ -251,6 +255,21 @@ fn a_group_is_joined_and_left() {
     let leave = DestroyId { response: 1, id: group }.emit();
     let left = world.write(0, command::LEAVE_MCAST, &leave, 4);
     assert_eq!(left, Err(Errno::ENOENT), "a membership ends with its id");
+}
+
+/// Who connects needs no port that others can ask for, and so cannot listen at it either.
+#[test]
+fn the_host_learns_what_a_port_is_for() {
+    let mut world = World::new(1);
+    let (connects, listens) =
+        (world.create(0, 1, port_space::TCP), world.create(0, 2, port_space::TCP));
+    world.resolve_addr(0, connects, at([99, 0, 0, 1], PORT)).unwrap();
+    world.expect(0, event::ADDR_ERROR, 1);
+    assert_eq!(world.listen(0, connects, 1), Err(Errno::EINVAL));
+    world.bind(0, listens, at([0, 0, 0, 0], 0)).unwrap();
+    assert_eq!(world.listen(0, listens, 1), Ok(()));
+    let outgoing = &world.processes[0].host.outgoing;
+    assert_eq!(outgoing[..], [true, false]);
 }
 
 /// Commands of noise, many of them with ids that there are.

@@ -188,6 +188,23 @@ fn an_unreachable_peer_ends_everything_at_once() {
     net.nothing(1);
 }
 
+/// CM-4.9: who cannot read our messages cannot make the host believe that a peer is gone.
+#[test]
+fn only_what_was_said_can_be_quoted() {
+    let mut net = Net::new(2, 24);
+    let (ours, _) = net.established();
+    net.agents[0].disconnect(net.now, ours).unwrap();
+    let said = net.agents[0].poll_transmit().unwrap();
+    let (agent, peer) = (&net.agents[0], address(1));
+    assert!(agent.is_said_to(peer, &said.bytes) && agent.is_said_to(peer, &said.bytes[..28]));
+    assert!(!agent.is_said_to(peer, &said.bytes[..27]), "too short to name a connection");
+    assert!(!agent.is_said_to(peer, &[]));
+    assert!(!agent.is_said_to(address(0), &said.bytes), "said to somebody else");
+    let mut other = said.bytes;
+    other[27] ^= 1;
+    assert!(!agent.is_said_to(peer, &other), "a connection that is not known");
+}
+
 #[test]
 fn a_repeated_dreq_is_agreed_to_again() {
     let mut net = Net::new(2, 23);

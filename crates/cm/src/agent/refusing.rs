@@ -160,6 +160,14 @@ impl Agent {
         if is_meant { Ok(ConnId(rej.remote_comm_id)) } else { Err(DropReason::WrongPeer) }
     }
 
+    /// Whether the message that begins with `bytes` is one that this agent says to `peer` about a
+    /// connection of theirs: who cannot read our messages cannot quote one in an ICMP message.
+    #[must_use]
+    pub fn is_said_to(&self, peer: SocketAddr, bytes: &[u8]) -> bool {
+        let Some(conn) = Mad::sender_id(bytes).map(ConnId) else { return false };
+        self.table.get(conn).is_some_and(|connection| connection.route.peer == peer)
+    }
+
     /// Nobody receives at `peer`: the host was told by its network (ICMP), or otherwise knows
     /// (CM-4.9).
     pub fn unreachable(&mut self, now: Duration, peer: SocketAddr) {

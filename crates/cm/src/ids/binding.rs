@@ -22,7 +22,7 @@ impl Ids {
         command: &BindIp,
     ) -> Result<(), Errno> {
         let address = ip(Sockaddr::parse(&command.addr))?;
-        self.bind_to(host, channel, command.id, address)
+        self.bind_to(host, channel, command.id, address, false)
     }
 
     pub(super) fn bind(
@@ -35,7 +35,7 @@ impl Ids {
         if command.reserved != 0 || !is_sized(address, command.addr_size) {
             return Err(Errno::EINVAL);
         }
-        self.bind_to(host, channel, command.id, ip(address)?)
+        self.bind_to(host, channel, command.id, ip(address)?, false)
     }
 
     fn bind_to(
@@ -44,6 +44,7 @@ impl Ids {
         channel: ChannelId,
         number: u32,
         address: SocketAddr,
+        is_outgoing: bool,
     ) -> Result<(), Errno> {
         let id = self.find(channel, number)?;
         if id.stage != Stage::Idle {
@@ -51,7 +52,8 @@ impl Ids {
         }
         let is_any = address.ip().is_unspecified();
         let device = if is_any { None } else { Some(host.device(address.ip())?) };
-        let mut binding = Binding { id: number, space: id.space, address, is_shared: id.is_shared };
+        let (space, is_shared) = (id.space, id.is_shared);
+        let mut binding = Binding { id: number, space, address, is_shared, is_outgoing };
         let port = host.bind(&binding)?;
         binding.address.set_port(port);
         id.source = Some(binding.address);
@@ -109,7 +111,7 @@ impl Ids {
                 Sockaddr::Unspecified => SocketAddr::new(any, 0),
                 given => ip(given)?,
             };
-            self.bind_to(host, channel, number, source)?;
+            self.bind_to(host, channel, number, source, true)?;
         }
         let id = self.find(channel, number)?;
         let bound = id.source.ok_or(Errno::EINVAL)?;
@@ -152,10 +154,12 @@ impl Ids {
     ) -> Result<(), Errno> {
         if self.find(channel, command.id)?.stage == Stage::Idle {
             let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-            self.bind_to(host, channel, command.id, any)?;
+            self.bind_to(host, channel, command.id, any, false)?;
         }
         let id = self.find(channel, command.id)?;
-        let source = id.source.filter(|_| id.stage == Stage::Bound).ok_or(Errno::EINVAL)?;
+        let is_outgoing = id.binding.is_some_and(|binding| binding.is_outgoing);
+        let source = id.source.filter(|_| id.stage == Stage::Bound && !is_outgoing);
+        let source = source.ok_or(Errno::EINVAL)?;
         let backlog = if command.backlog == 0 { BACKLOG_MAX } else { command.backlog };
         // IPv6 without an address includes IPv4, as for sockets.
         let serves_both = source.is_ipv6() && source.ip().is_unspecified() && !id.is_family_only;

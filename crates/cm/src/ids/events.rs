@@ -130,7 +130,7 @@ impl Ids {
         let resp = EventResp { uid: id.uid, id: number, event, param, ..EventResp::default() };
         let queued = Queued { id: number, group: None, request: Some(pending), resp };
         let channel = id.channel;
-        self.channels.entry(channel).or_default().push_back(queued);
+        self.push(channel, queued);
     }
 
     /// An event without parameters.
@@ -162,7 +162,13 @@ impl Ids {
         };
         let group = group.map(|(group, _)| group);
         let queued = Queued { id: number, group, request: None, resp };
-        self.channels.entry(id.channel).or_default().push_back(queued);
+        let channel = id.channel;
+        self.push(channel, queued);
+    }
+
+    fn push(&mut self, channel: ChannelId, queued: Queued) {
+        self.channels.entry(channel).or_default().push_back(queued);
+        self.readable.insert(channel);
     }
 
     /// Drops the events of an id that goes away; returns the connections that peers asked it for
@@ -253,6 +259,9 @@ impl Ids {
             let (own, others): (VecDeque<Queued>, VecDeque<Queued>) =
                 core::mem::take(old).into_iter().partition(|q| q.id == command.id);
             *old = others;
+            if !own.is_empty() {
+                self.readable.insert(channel);
+            }
             self.channels.entry(channel).or_default().extend(own);
         }
         let bytes = EventsReportedResp { events_reported }.emit().into();

@@ -38,6 +38,8 @@ pub struct Binding {
     pub address: SocketAddr,
     /// Others may have the port, too, if they say so as well.
     pub is_shared: bool,
+    /// The id is about to connect: at a port that it gives no number for nobody will ask for it.
+    pub is_outgoing: bool,
 }
 
 /// The program around the table of ids: it knows addresses, adapters and ports.

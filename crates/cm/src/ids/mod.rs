@@ -24,7 +24,7 @@ use crate::ucma::{Call, Command, CreateId, CreateIdResp, DestroyId, Errno, Event
 use crate::{Agent, Config, ConnId, DropReason, ListenerId, Route, Seed, Transmit};
 use events::Queued;
 use id::Id;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -49,8 +49,8 @@ pub struct Reply {
 /// All that one process has of the connection manager.
 ///
 /// Times as for [`Agent`]. After each call that takes a time: [`poll_transmit`](Self::poll_transmit)
-/// until `None`, [`poll_timeout`](Self::poll_timeout), and a look at
-/// [`is_readable`](Self::is_readable) of the channels.
+/// and [`poll_readable`](Self::poll_readable) until `None`, then
+/// [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct Ids {
     agent: Agent,
@@ -58,6 +58,8 @@ pub struct Ids {
     next_number: u32,
     channels: BTreeMap<ChannelId, VecDeque<Queued>>,
     next_channel: u32,
+    /// Channels whose events the host has not been told of.
+    readable: BTreeSet<ChannelId>,
     by_conn: BTreeMap<ConnId, u32>,
     by_listener: BTreeMap<ListenerId, u32>,
     groups: BTreeMap<u32, groups::Group>,
@@ -74,6 +76,7 @@ impl Ids {
             next_number: 0,
             channels: BTreeMap::new(),
             next_channel: 0,
+            readable: BTreeSet::new(),
             by_conn: BTreeMap::new(),
             by_listener: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -109,6 +112,7 @@ impl Ids {
 
     /// A descriptor was closed: its ids end, as if each were destroyed.
     pub fn close(&mut self, now: Duration, host: &mut impl Host, channel: ChannelId) {
+        self.readable.remove(&channel);
         // All at once: looking for the events of one id after the other takes long.
         for pending in self.channels.remove(&channel).iter().flatten().filter_map(Queued::pending) {
             self.agent.destroy(now, pending);
@@ -118,6 +122,11 @@ impl Ids {
         for number in numbers {
             self.drop_id(now, host, number);
         }
+    }
+
+    /// A channel that has got an event since it was named last; call until `None`.
+    pub fn poll_readable(&mut self) -> Option<ChannelId> {
+        self.readable.pop_first()
     }
 
     /// An event waits: the descriptor polls readable.
@@ -194,6 +203,12 @@ impl Ids {
         let handled = self.agent.handle_mad(now, route, bytes);
         self.take_events();
         handled
+    }
+
+    /// As [`Agent::is_said_to`].
+    #[must_use]
+    pub fn is_said_to(&self, peer: SocketAddr, bytes: &[u8]) -> bool {
+        self.agent.is_said_to(peer, bytes)
     }
 
     /// As [`Agent::unreachable`].

@@ -156,6 +156,13 @@ impl Mad {
         Ok(Self { transaction_id, message })
     }
 
+    /// The sender's id of the connection or question, of a message of which only the beginning is
+    /// there; `None` when that is too short. A SIDR_REP has the receiver's.
+    pub(crate) fn sender_id(bytes: &[u8]) -> Option<u32> {
+        let id = bytes.get(HEADER_LEN..)?.first_chunk()?;
+        Some(u32::from_be_bytes(*id))
+    }
+
     /// The message's bytes. A number that is wider than its field loses its highest bits.
     #[must_use]
     pub fn emit(&self) -> [u8; MAD_LEN] {

@@ -44,6 +44,8 @@ pub struct FakeHost {
     pub drawn: u16,
     pub value: Vec<u8>,
     pub channels: Vec<ChannelId>,
+    /// Of each port that was taken, whether nobody will ask for it.
+    pub outgoing: Vec<bool>,
 }
 
 impl Host for FakeHost {
@@ -71,6 +73,7 @@ impl Host for FakeHost {
     }
 
     fn bind(&mut self, binding: &Binding) -> Result<u16, Errno> {
+        self.outgoing.push(binding.is_outgoing);
         let mut port = binding.address.port();
         if port == 0 {
             self.drawn += 1;
@@ -124,6 +127,7 @@ impl World {
                 drawn: 0,
                 value: vec![0; 4],
                 channels: vec![channel],
+                outgoing: Vec::new(),
             };
             Process { ids, host, channel }
         };
