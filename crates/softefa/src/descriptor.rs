@@ -17,7 +17,10 @@ pub(crate) fn on_shortage(make_room: fn() -> bool) {
 /// destroyed queue pairs, then raises its soft limit as far as that takes and is allowed. Not
 /// before: a program that waits with `select` cannot use descriptors above 1,023, and every queue
 /// pair is one.
-pub(crate) fn with_descriptor<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+///
+/// # Errors
+/// Those of `open`.
+pub fn with_descriptor<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let make_room = || MAKE_ROOM.get().is_some_and(|make_room| make_room()) || raise_limit();
     loop {
         match open() {

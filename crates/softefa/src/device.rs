@@ -19,7 +19,7 @@ use crate::identity::Identity;
 use crate::ids::DeviceId;
 use crate::interface::{self, Interface};
 use crate::lifecycle;
-use crate::limits::DeviceAttr;
+use crate::limits::{DeviceAttr, RoceAttr};
 use crate::local_copy::UserKey;
 use crate::memory;
 use crate::mr::MrTable;
@@ -68,6 +68,19 @@ pub(crate) struct Live {
     pub(crate) pds: AtomicU32,
     pub(crate) cqs: AtomicU32,
     pub(crate) qps: AtomicU32,
+}
+
+/// Bytes of IP packet that the link of a device carries, or is to; `None` when its address is none of this machine.
+fn mtu_bytes_of(spec: &DeviceSpec, config: &Config) -> Option<u32> {
+    let bytes = link_mtu_bytes(spec.addr)?;
+    Some(config.faults.mtu_bytes.map_or(bytes, |narrow| narrow.min(bytes)))
+}
+
+/// What the RoCE device `spec` of `config` is limited to, whether or not it is open; `None` of another device, or when its
+/// address is none of this machine.
+#[must_use]
+pub fn roce_attr(spec: &DeviceSpec, config: &Config) -> Option<RoceAttr> {
+    DeviceAttr::new(config.profile_of(spec), spec.port, mtu_bytes_of(spec, config)?, 0).roce
 }
 
 /// The trace that the user wants, and of which events.
@@ -120,7 +133,7 @@ impl Device {
     pub fn open(spec: &DeviceSpec, config: &Config) -> Result<Arc<Self>, OpenError> {
         let (name, addr) = (spec.name.clone(), spec.addr);
         memory::signals::install();
-        let Some(mtu_bytes) = link_mtu_bytes(addr) else {
+        let Some(mtu_bytes) = mtu_bytes_of(spec, config) else {
             return Err(OpenError::NotLocal { name, addr });
         };
         let io_error = |what| {
@@ -132,7 +145,6 @@ impl Device {
         let trace = open_trace(config).map_err(io_error("opening its trace file"))?;
         let what = "drawing random numbers, without which datagrams cannot be sealed,";
         let sealing = Sealing::new(config.key.clone()).map_err(io_error(what))?;
-        let mtu_bytes = config.faults.mtu_bytes.map_or(mtu_bytes, |narrow| narrow.min(mtu_bytes));
         let profile = config.profile_of(spec);
         let attr = DeviceAttr::new(profile, spec.port, mtu_bytes, sealing.overhead_bytes());
         let ending = config.faults.peer_kill_ns.map_or(Ok(()), lifecycle::end_after);

@@ -65,11 +65,13 @@ pub use config::{
     Adapter, Config, ConfigError, DeviceSpec, Integrity, Mtu, PortSpec, Profile, Rate, WireChoice,
 };
 pub use cq::{ArmError, Channel, ChannelClosed, Cq, CreateCqError, ResizeCqError};
-pub use device::{Device, OpenError};
+pub use descriptor::with_descriptor;
+pub use device::{Device, OpenError, roce_attr};
 pub use generation::{Generation, PerProcess};
 pub use gid::Gid;
 pub use identity::Identity;
 pub use interface::Interface;
+pub use lifecycle::spawn;
 pub use limits::{DeviceAttr, DeviceCaps, RoceAttr};
 pub use memory::signals::sigaction;
 pub use mr::{

@@ -64,7 +64,8 @@ extern "C" fn exits() {
 /// failed access: were they blocked, the kernel would end the program instead of telling
 /// [`crate::memory`].
 #[allow(unsafe_code)]
-pub(crate) fn spawn(name: &str, stack_bytes: usize, run: impl FnOnce() + Send + 'static) -> bool {
+#[must_use]
+pub fn spawn(name: &str, stack_bytes: usize, run: impl FnOnce() + Send + 'static) -> bool {
     let thread = std::thread::Builder::new().name(name.into()).stack_size(stack_bytes);
     // SAFETY: `all` is filled and `before` set before they are used.
     unsafe {
