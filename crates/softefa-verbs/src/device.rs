@@ -3,17 +3,19 @@
 
 use std::error::Error;
 use std::ffi::{c_char, c_int};
+use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use softefa::{Adapter, Config, DeviceSpec, Identity, PerProcess};
+use softefa::{Adapter, Config, DeviceSpec, Identity, PerProcess, RoceAttr};
 
 use crate::devnode;
 use crate::errno::Errno;
 use crate::handle::{self, Handle};
 use crate::panic;
+use crate::rdmacm;
 use crate::sys::{self, ibv_device, verbs_device};
 use crate::sysfs;
 
@@ -93,8 +95,17 @@ impl Device {
         })
     }
 
+    pub(crate) fn addr(&self) -> Ipv4Addr {
+        self.spec.addr
+    }
+
+    /// What it is limited to, if it is a RoCE device at an address of this machine.
+    pub(crate) fn roce_attr(&self) -> Option<RoceAttr> {
+        softefa::roce_attr(&self.spec, &self.config)
+    }
+
     /// Tells devices apart without opening them.
-    fn guid(&self) -> [u8; 8] {
+    pub(crate) fn guid(&self) -> [u8; 8] {
         Identity::of(&self.config, &self.spec).node_guid
     }
 }
@@ -108,7 +119,7 @@ fn fill(field: &mut [c_char], bytes: &[u8]) {
 }
 
 /// The devices of this process, from its environment; `None` when that cannot be understood.
-fn devices() -> Option<&'static [Device]> {
+pub(crate) fn devices() -> Option<&'static [Device]> {
     static DEVICES: PerProcess<Option<Vec<Device>>> = PerProcess::new();
     // A child has the list of its parent, so that device pointers stay good there.
     let devices = DEVICES.inherit_or_init(|| {
@@ -120,6 +131,8 @@ fn devices() -> Option<&'static [Device]> {
         let devices: Vec<_> =
             specs.map(|(index, spec)| Device::new(index, spec, &config, &root)).collect();
         devnode::publish(devices.len());
+        let is_roce = |device| config.adapter_of(device) == Adapter::Roce;
+        rdmacm::publish(config.devices.iter().any(is_roce));
         Some(devices)
     });
     devices.as_deref()

@@ -9,11 +9,19 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Device files of uverbs devices, up to their number.
-const PREFIX: &[u8] = b"/dev/infiniband/uverbs";
+use crate::rdmacm;
+
+/// Where device files are.
+const DIR: &[u8] = b"/dev/infiniband/";
+/// Those of uverbs devices, up to their number.
+const UVERBS: &[u8] = b"uverbs";
+/// That of the connection manager ([`crate::rdmacm`]).
+const RDMA_CM: &[u8] = b"rdma_cm";
 /// Major number and first minor number of uverbs devices (Linux `uverbs_main.c`).
 const MAJOR: u32 = 231;
 const BASE_MINOR: u32 = 192;
+/// Those of the connection manager, a miscellaneous device: the kernel chooses the second one.
+const RDMA_CM_NUMBERS: (u32, u32) = (10, 58);
 /// Who may use them, and what programs ask for at once.
 const MODE: libc::mode_t = 0o666;
 const BLOCK_BYTES: u32 = 4096;
@@ -26,13 +34,39 @@ pub(crate) fn publish(count: usize) {
     COUNT.store(count, Ordering::Relaxed);
 }
 
-fn minor(index: usize) -> u32 {
-    u32::try_from(index).map_or(u32::MAX, |index| BASE_MINOR + index)
+/// A device file of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Node {
+    /// That of a device, by its number.
+    Uverbs(usize),
+    /// That of the connection manager.
+    RdmaCm,
 }
 
-/// Number in the name of a device file of ours; `None` for any other path.
-fn index_of(path: &[u8]) -> Option<usize> {
-    let digits = path.strip_prefix(PREFIX)?;
+impl Node {
+    /// Major and minor number.
+    fn numbers(self) -> (u32, u32) {
+        match self {
+            Self::Uverbs(index) => {
+                (MAJOR, u32::try_from(index).map_or(u32::MAX, |index| BASE_MINOR + index))
+            }
+            Self::RdmaCm => RDMA_CM_NUMBERS,
+        }
+    }
+}
+
+/// The device file of ours at a path.
+fn node_at(path: &[u8]) -> Option<Node> {
+    let name = path.strip_prefix(DIR)?;
+    if name == RDMA_CM {
+        return rdmacm::is_there().then_some(Node::RdmaCm);
+    }
+    index_in(name).map(Node::Uverbs)
+}
+
+/// Number in the name of a uverbs device's file.
+fn index_in(name: &[u8]) -> Option<usize> {
+    let digits = name.strip_prefix(UVERBS)?;
     // The kernel writes no leading zeroes, and has no more devices than three digits count.
     if digits.is_empty() || digits.len() > 3 || (digits[0] == b'0' && digits.len() > 1) {
         return None;
@@ -42,35 +76,37 @@ fn index_of(path: &[u8]) -> Option<usize> {
     (index < COUNT.load(Ordering::Relaxed)).then_some(index)
 }
 
-/// As [`index_of`], for a path of the program.
+/// As [`node_at`], for a path of the program.
 ///
 /// # Safety
 /// `path` is null or a C string.
-pub(crate) unsafe fn find(path: *const c_char) -> Option<usize> {
+#[inline]
+pub(crate) unsafe fn find(path: *const c_char) -> Option<Node> {
     if path.is_null() {
         return None;
     }
     // Most paths differ in the first bytes, and so are not measured.
-    for (at, byte) in PREFIX.iter().enumerate() {
+    for (at, byte) in DIR.iter().enumerate() {
         // SAFETY: the bytes before this one were not the terminating zero.
         if unsafe { path.add(at).read() }.cast_unsigned() != *byte {
             return None;
         }
     }
     // SAFETY: a C string, as this function demands.
-    index_of(unsafe { CStr::from_ptr(path) }.to_bytes())
+    node_at(unsafe { CStr::from_ptr(path) }.to_bytes())
 }
 
-/// Writes what `stat` says of device file `index`.
+/// Writes what `stat` says of a device file.
 ///
 /// # Safety
 /// `out` is writable.
-pub(crate) unsafe fn write_stat(index: usize, out: *mut libc::stat) -> c_int {
+pub(crate) unsafe fn write_stat(node: Node, out: *mut libc::stat) -> c_int {
     // SAFETY: all-zero bytes are a valid structure of numbers.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
     stat.st_mode = libc::S_IFCHR | MODE;
     stat.st_nlink = 1;
-    stat.st_rdev = libc::makedev(MAJOR, minor(index));
+    let (major, minor) = node.numbers();
+    stat.st_rdev = libc::makedev(major, minor);
     stat.st_blksize = BLOCK_BYTES.into();
     // SAFETY: as this function demands.
     unsafe { out.write(stat) };
@@ -81,13 +117,13 @@ pub(crate) unsafe fn write_stat(index: usize, out: *mut libc::stat) -> c_int {
 ///
 /// # Safety
 /// `out` is writable.
-pub(crate) unsafe fn write_statx(index: usize, out: *mut libc::statx) -> c_int {
+pub(crate) unsafe fn write_statx(node: Node, out: *mut libc::statx) -> c_int {
     // SAFETY: all-zero bytes are a valid structure of numbers.
     let mut stat: libc::statx = unsafe { std::mem::zeroed() };
     stat.stx_mask = libc::STATX_TYPE | libc::STATX_MODE | libc::STATX_NLINK;
     stat.stx_mode = (libc::S_IFCHR | MODE) as u16;
     stat.stx_nlink = 1;
-    (stat.stx_rdev_major, stat.stx_rdev_minor) = (MAJOR, minor(index));
+    (stat.stx_rdev_major, stat.stx_rdev_minor) = node.numbers();
     stat.stx_blksize = BLOCK_BYTES;
     // SAFETY: as this function demands.
     unsafe { out.write(stat) };
@@ -113,14 +149,25 @@ mod tests {
 
     #[test]
     fn only_listed_devices_have_files() {
-        assert_eq!(index_of(b"/dev/infiniband/uverbs0"), None, "nobody asked for devices yet");
+        let index_of = |name: &str| node_at(format!("/dev/infiniband/{name}").as_bytes());
+        assert_eq!(index_of("uverbs0"), None, "nobody asked for devices yet");
         publish(12);
-        assert_eq!(index_of(b"/dev/infiniband/uverbs0"), Some(0));
-        assert_eq!(index_of(b"/dev/infiniband/uverbs11"), Some(11));
-        for path in
-            ["uverbs12", "uverbs", "uverbs00", "uverbs1x", "uverbs1/x", "uverbs9999", "rdma_cm"]
+        assert_eq!(index_of("uverbs0"), Some(Node::Uverbs(0)));
+        assert_eq!(index_of("uverbs11"), Some(Node::Uverbs(11)));
+        for name in
+            ["uverbs12", "uverbs", "uverbs00", "uverbs1x", "uverbs1/x", "uverbs9999", "rdma_c"]
         {
-            assert_eq!(index_of(format!("/dev/infiniband/{path}").as_bytes()), None, "{path}");
+            assert_eq!(index_of(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_connection_manager_is_there_when_a_device_needs_it() {
+        assert_eq!(node_at(b"/dev/infiniband/rdma_cm"), None);
+        rdmacm::publish(true);
+        assert_eq!(node_at(b"/dev/infiniband/rdma_cm"), Some(Node::RdmaCm));
+        for path in ["/dev/infiniband/rdma_cm0", "/dev/infiniband/", "/dev/rdma_cm", "rdma_cm"] {
+            assert_eq!(node_at(path.as_bytes()), None, "{path}");
         }
     }
 }

@@ -42,6 +42,7 @@ mod qp;
 mod qp_init;
 mod query;
 mod rate;
+mod rdmacm;
 mod resize;
 mod session;
 mod sigaction;

@@ -50,6 +50,12 @@ fn look_up(answer: c_int, found: impl Fn(&Rate) -> bool, take: impl Fn(&Rate) ->
     RATES.iter().find(|rate| found(rate)).map_or(answer, take)
 }
 
+/// Number of the slowest rate that is as fast.
+pub(crate) fn number_of_at_least(mbps: c_int) -> c_int {
+    let enough = RATES.iter().filter(|rate| rate.mbps >= mbps);
+    enough.min_by_key(|rate| rate.mbps).map_or(RATE_MAX, |rate| rate.number)
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn ibv_rate_to_mult(number: c_int) -> c_int {
     look_up(UNKNOWN, |rate| rate.number == number, |rate| rate.mult)

@@ -10,7 +10,7 @@ use super::Finding;
 
 /// Crate, and the crates of this workspace it may depend on; everything else is forbidden.
 const MAY_DEPEND: [(&str, &[&str]); 17] = [
-    ("softefa-verbs", &["softefa", "verbs-abi"]),
+    ("softefa-verbs", &["cm", "rc", "softefa", "verbs-abi"]),
     ("softefa", &["rc", "srd"]),
     ("softefa-cli", &["softefa"]),
     ("fire", &["report", "softefa"]),

@@ -2,11 +2,11 @@
 
 /// Defines functions of the C library that look the place of `path` up and call the next definition with it. Before the
 /// next definition is known, `unknown` answers instead: early callers, and those in signal handlers, must not wait for
-/// the dynamic linker. For device files of ours there is an answer of their own, given their number.
+/// the dynamic linker. For device files of ours there is an answer of their own, given which it is; for the connection manager's file, where it is opened, another.
 macro_rules! forward {
     ($(
         fn $name:ident($($before:ident: $before_type:ty,)* [$path:ident] $(, $after:ident: $after_type:ty)*)
-            -> $result:ty, $unknown:expr $(, device($index:ident) $device:expr)?;
+            -> $result:ty, $unknown:expr $(, device($node:ident) $device:expr)? $(, rdma_cm $rdma_cm:expr)?;
     )*) => {
         $(
             #[unsafe(no_mangle)]
@@ -20,9 +20,15 @@ macro_rules! forward {
                 ) -> $result;
                 $(
                     // SAFETY: the program's arguments; the path is a C string or null.
-                    if let Some($index) = unsafe { $crate::devnode::find($path) } {
+                    if let Some($node) = unsafe { $crate::devnode::find($path) } {
                         // SAFETY: the program's arguments, of which those that are written to are writable.
                         return unsafe { $device };
+                    }
+                )?
+                $(
+                    // SAFETY: as above.
+                    if unsafe { $crate::devnode::find($path) } == Some($crate::devnode::Node::RdmaCm) {
+                        return $rdma_cm;
                     }
                 )?
                 // SAFETY: the program's arguments; the path is a C string or null.

@@ -19,9 +19,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use softefa::{DeviceSpec, config};
+use softefa::{Adapter, DeviceSpec, Profile, config};
 
-use crate::devnode;
+use crate::{devnode, rdmacm};
 
 /// Where classes of devices are, and which of them, or which device of one, a run has.
 const CLASSES: &[u8] = b"/sys/class/";
@@ -60,6 +60,10 @@ extern "C" fn begin() {
     // What is wrong with it is said when the program asks for devices.
     let devices = devices.to_str().and_then(|text| DeviceSpec::parse_list(text).ok());
     set_root([dir.as_bytes(), b"/", TREE.as_bytes()].concat());
+    let profile = value(config::ENV_PROFILE).and_then(|text| text.to_str()?.parse().ok());
+    let profile: Profile = profile.unwrap_or_default();
+    let mut profiles = devices.iter().flatten().map(|device| device.profile.unwrap_or(profile));
+    rdmacm::publish(profiles.any(|profile| profile.adapter() == Adapter::Roce));
     devnode::publish(devices.map_or(0, |devices| devices.len()));
 }
 

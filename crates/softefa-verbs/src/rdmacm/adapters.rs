@@ -1,0 +1,146 @@
+//! The devices of this process that have connections to manage, as ids see them.
+
+use std::ffi::c_int;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+
+use cm::ids::Device;
+use cm::ucma::Errno;
+
+use softefa::Gid;
+
+use crate::{device, rate};
+
+/// Any port: nothing is sent to it, the kernel is only asked for the way there.
+const PORT: u16 = 9;
+/// Linux's default of what IP packets may pass.
+const HOP_LIMIT: u8 = 64;
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Adapter {
+    pub(super) addr: Ipv4Addr,
+    pub(super) device: Device,
+}
+
+/// All of them, in the order of the list of devices.
+#[derive(Debug)]
+pub(super) struct Adapters(Vec<Adapter>);
+
+impl Adapters {
+    pub(super) fn of_process() -> Self {
+        Self(device::devices().unwrap_or_default().iter().filter_map(adapter).collect())
+    }
+
+    pub(super) fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.0.iter().map(|adapter| adapter.addr)
+    }
+
+    /// As [`cm::ids::Host::device`].
+    pub(super) fn device(&self, local: IpAddr) -> Result<Device, Errno> {
+        let IpAddr::V4(local) = local else { return Err(Errno::EADDRNOTAVAIL) };
+        let found = self.0.iter().find(|adapter| adapter.addr == local);
+        match found {
+            Some(adapter) => Ok(adapter.device),
+            None if is_local(local) => Err(Errno::ENODEV),
+            None => Err(Errno::EADDRNOTAVAIL),
+        }
+    }
+
+    /// As [`cm::ids::Host::source_for`].
+    ///
+    /// Where the kernel would go from an address that is no adapter's, an adapter goes that can. So
+    /// several of them on the loopback interface are as many hosts.
+    pub(super) fn source_for(&self, destination: IpAddr) -> Result<IpAddr, Errno> {
+        let IpAddr::V4(there) = destination else { return Err(Errno::EHOSTUNREACH) };
+        let has = |addr: Ipv4Addr| self.addresses().any(|own| own == addr);
+        if there.is_unspecified() {
+            return self.addresses().next().map(IpAddr::from).ok_or(Errno::ENODEV);
+        }
+        if has(there) {
+            return Ok(there.into());
+        }
+        let usual = way(Ipv4Addr::UNSPECIFIED, there).map_err(|_| Errno::EHOSTUNREACH)?;
+        if has(usual) {
+            return Ok(usual.into());
+        }
+        let mut others = self.addresses().filter(|own| own.is_loopback() == there.is_loopback());
+        let found = others.find(|own| way(*own, there).is_ok());
+        found.map(IpAddr::from).ok_or(Errno::ENODEV)
+    }
+}
+
+/// What ids see of a RoCE device.
+fn adapter(device: &device::Device) -> Option<Adapter> {
+    let (addr, attr) = (device.addr(), device.roce_attr()?);
+    let mbit_per_s = c_int::try_from(attr.rate.gbit_per_s).ok()? * 1000;
+    let device = Device {
+        guid: u64::from_be_bytes(device.guid()),
+        index: u32::MAX,
+        port_num: 1,
+        gid: Gid::mapped(addr).0,
+        gid_index: 0,
+        pkey: 0xFFFF,
+        mtu: attr.path_mtu.code(),
+        rate: u8::try_from(rate::number_of_at_least(mbit_per_s)).unwrap_or_default(),
+        hop_limit: HOP_LIMIT,
+    };
+    Some(Adapter { addr, device })
+}
+
+/// The address from which the kernel would go `to` there, when it may choose what is left open `from` here.
+fn way(from: Ipv4Addr, to: Ipv4Addr) -> io::Result<Ipv4Addr> {
+    let socket = softefa::with_descriptor(|| UdpSocket::bind(SocketAddrV4::new(from, 0)))?;
+    socket.connect(SocketAddrV4::new(to, PORT))?;
+    match socket.local_addr()? {
+        SocketAddr::V4(local) => Ok(*local.ip()),
+        SocketAddr::V6(_) => Err(io::Error::from(io::ErrorKind::Unsupported)),
+    }
+}
+
+/// Whether it is an address of this machine.
+fn is_local(addr: Ipv4Addr) -> bool {
+    let is_one = !addr.is_multicast() && !addr.is_broadcast() && !addr.is_unspecified();
+    is_one && UdpSocket::bind(SocketAddrV4::new(addr, 0)).is_ok()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Adapters at these addresses.
+    pub(in crate::rdmacm) fn at(addresses: &[[u8; 4]]) -> Adapters {
+        let adapter = |octets: &[u8; 4]| {
+            let addr = Ipv4Addr::from(*octets);
+            let guid = u64::from(u32::from(addr));
+            Adapter { addr, device: Device { guid, ..Device::default() } }
+        };
+        Adapters(addresses.iter().map(adapter).collect())
+    }
+
+    #[test]
+    fn an_address_has_an_adapter_or_the_reason_why_not() {
+        let adapters = at(&[[127, 0, 0, 1], [127, 0, 0, 7]]);
+        let device = |ip: &str| adapters.device(ip.parse().unwrap()).map(|device| device.guid);
+        assert_eq!(device("127.0.0.7"), Ok(0x7F00_0007));
+        assert_eq!(device("127.0.0.8"), Err(Errno::ENODEV), "of this machine");
+        for foreign in ["192.0.2.1", "239.0.0.1", "255.255.255.255", "::1", "0.0.0.0"] {
+            assert_eq!(device(foreign), Err(Errno::EADDRNOTAVAIL), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn the_way_begins_at_an_adapter() {
+        let source = |adapters: &Adapters, to: &str| adapters.source_for(to.parse().unwrap());
+        let one = at(&[[127, 0, 0, 7]]);
+        let seven = Ok("127.0.0.7".parse().unwrap());
+        for to in ["127.0.0.7", "127.0.0.1", "127.9.9.9", "0.0.0.0"] {
+            assert_eq!(source(&one, to), seven, "{to}");
+        }
+        assert_eq!(source(&one, "::1"), Err(Errno::EHOSTUNREACH));
+        let two = at(&[[127, 0, 0, 7], [127, 0, 0, 1]]);
+        assert_eq!(source(&two, "127.0.0.9"), Ok("127.0.0.1".parse().unwrap()), "the usual one");
+        assert_eq!(source(&at(&[]), "0.0.0.0"), Err(Errno::ENODEV));
+        assert_eq!(source(&at(&[]), "127.0.0.1"), Err(Errno::ENODEV));
+    }
+}

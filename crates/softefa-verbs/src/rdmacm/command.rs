@@ -1,0 +1,154 @@
+//! One `write` to the device: a command comes in, is obeyed, and its answer goes out.
+
+use std::ffi::{c_int, c_void};
+
+use cm::ids::Ids;
+use cm::ucma::{Call, Command};
+
+use super::channels::{self, Access};
+use super::manager::{self, Manager, State};
+use super::user;
+use crate::errno::Errno;
+use crate::{event, panic};
+
+/// Bytes of a command's header: number, length of what follows, room for the answer.
+const HEADER_LEN: usize = 8;
+/// The kernel takes no more at a time.
+const WRITE_MAX: usize = 0x7FFF_F000;
+/// Longest answers of commands that are not undone.
+const EVENT_MAX: usize = 336;
+const NUMBER_LEN: usize = 4;
+
+/// Where a command stands.
+enum Course {
+    /// `write` returns so many bytes.
+    Done(c_int),
+    /// No event waits, and the program wants to.
+    Wait,
+}
+
+/// `write` to a descriptor of ours. A thread that waits for an event may be cancelled: then the stack is
+/// unwound through this function, so it holds nothing that has to be dropped while it sleeps.
+///
+/// # Safety
+/// None but those of `event::sleep`; the memory is checked.
+pub(super) unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, len: usize) -> isize {
+    let mut has_slept = false;
+    loop {
+        let mut must_wait = false;
+        let written = panic::count(|| match obey(fd, bytes.addr() as u64, len, has_slept)? {
+            Course::Done(len) => Ok(len),
+            Course::Wait => {
+                must_wait = true;
+                Ok(0)
+            }
+        });
+        if !must_wait {
+            return written as isize;
+        }
+        // SAFETY: an eventfd, unless the program has closed it in this moment; nothing is to be dropped.
+        if !unsafe { event::sleep(fd) } {
+            return -1;
+        }
+        has_slept = true;
+    }
+}
+
+fn obey(fd: c_int, at: u64, len: usize, has_slept: bool) -> Result<Course, Errno> {
+    let manager = manager::own().ok_or_else(channels::inherited)?;
+    let len = len.min(WRITE_MAX);
+    let bytes = command(at, len)?;
+    let mut state = manager.lock();
+    let Some(access) = state.host.channels.find(fd) else {
+        return Err(if has_slept { Errno::EBADF } else { channels::inherited() });
+    };
+    if !access.is_writable {
+        return Err(Errno::EBADF);
+    }
+    let call = Call::parse(&bytes)?;
+    let obeyed = state.obey(manager, access, &call, &bytes);
+    state.quieten(access, &call.command, has_slept);
+    drop(state);
+    let reply = match obeyed {
+        Err(Errno::EAGAIN) if is_patient(&call, fd) => return Ok(Course::Wait),
+        obeyed => obeyed?,
+    };
+    if !reply.is_none_or(|reply| user::copy_out(reply.at, &reply.bytes)) {
+        return Err(Errno::EFAULT);
+    }
+    Ok(Course::Done(len as c_int))
+}
+
+/// The command that a program has written.
+fn command(at: u64, len: usize) -> Result<Vec<u8>, Errno> {
+    if len < HEADER_LEN {
+        return Err(Errno::EINVAL);
+    }
+    let mut header = [0; HEADER_LEN];
+    if !user::copy_in(at, &mut header) {
+        return Err(Errno::EFAULT);
+    }
+    let body_len = usize::from(u16::from_ne_bytes([header[4], header[5]]));
+    if HEADER_LEN + body_len > len {
+        return Err(Errno::EINVAL);
+    }
+    let mut bytes = vec![0; HEADER_LEN + body_len];
+    if user::copy_in(at, &mut bytes) { Ok(bytes) } else { Err(Errno::EFAULT) }
+}
+
+/// Whether the call waits for an event that is not there.
+fn is_patient(call: &Call, fd: c_int) -> bool {
+    matches!(call.command, Command::GetEvent(_)) && channels::blocks(fd)
+}
+
+impl State {
+    fn obey(
+        &mut self,
+        manager: &'static Manager,
+        access: Access,
+        call: &Call,
+        bytes: &[u8],
+    ) -> Result<Option<cm::ids::Reply>, Errno> {
+        if matches!(call.command, Command::CreateId(_)) {
+            self.start(manager)?;
+        }
+        check_answer(&self.ids, access, call)?;
+        let now = manager.now();
+        let reply = self.ids.write(now, &mut self.host, access.channel, bytes);
+        self.settle(now);
+        Ok(reply?)
+    }
+
+    /// Sees to it that descriptors poll readable when events wait, and only then.
+    fn quieten(&mut self, access: Access, command: &Command, has_slept: bool) {
+        if self.ids.is_readable(access.channel) {
+            if has_slept {
+                self.host.channels.signal(access.channel);
+            }
+        } else {
+            self.host.channels.calm(access.channel);
+        }
+        if let Command::MigrateId(_) = command {
+            // Events have left another channel.
+            for channel in self.host.channels.all() {
+                if !self.ids.is_readable(channel) {
+                    self.host.channels.calm(channel);
+                }
+            }
+        }
+    }
+}
+
+/// Refuses what could not be undone, when the place for its answer cannot be written.
+fn check_answer(ids: &Ids, access: Access, call: &Call) -> Result<(), Errno> {
+    let (at, len) = match &call.command {
+        Command::CreateId(command) => (command.response, NUMBER_LEN),
+        Command::JoinIpMcast(command) => (command.response, NUMBER_LEN),
+        Command::JoinMcast(command) => (command.response, NUMBER_LEN),
+        Command::GetEvent(command) if ids.is_readable(access.channel) => {
+            (command.response, EVENT_MAX)
+        }
+        _ => return Ok(()),
+    };
+    if user::is_writable(at, len.min(call.out_len)) { Ok(()) } else { Err(Errno::EFAULT) }
+}

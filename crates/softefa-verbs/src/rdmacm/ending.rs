@@ -1,0 +1,70 @@
+//! The end of a process, and children that begin with the memory of their parent.
+
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::manager;
+use super::marks::HIDDEN;
+
+/// How often peers are told, because nobody will repeat it.
+const GOODBYES: usize = 3;
+/// Apart, so that one full buffer does not eat all copies.
+const BETWEEN: Duration = Duration::from_micros(100);
+/// For so long a process waits at its end for a thread that has the manager.
+const PATIENCE: Duration = Duration::from_millis(1);
+
+/// From now on the end of the process is told to peers, and children let go of sockets.
+pub(super) fn prepare() {
+    static IS_PREPARED: AtomicBool = AtomicBool::new(false);
+    if !IS_PREPARED.swap(true, Ordering::Relaxed) {
+        // SAFETY: the handlers are plain functions that live as long as the program and do not unwind. Where the
+        // C library has no room for them peers hear of the end later.
+        unsafe {
+            libc::atexit(at_exit);
+            libc::pthread_atfork(None, None, Some(in_child));
+        }
+    }
+}
+
+/// A child must not keep the ports of its parent: peers are to hear when nobody is there any more. It has the
+/// objects of its parent, too, but never touches them.
+extern "C" fn in_child() {
+    for fd in HIDDEN.all() {
+        HIDDEN.remove(fd);
+        // SAFETY: a descriptor of ours.
+        unsafe { libc::syscall(libc::SYS_close, fd) };
+    }
+}
+
+extern "C" fn at_exit() {
+    // A panic must not turn the end of the process into an abort.
+    let _ = catch_unwind(say_goodbye);
+}
+
+/// Ends all connections, as if the program had closed its descriptors.
+fn say_goodbye() {
+    let Some(manager) = manager::own() else { return };
+    let begin = Instant::now();
+    // Not for ever: a thread that was ended in the midst of a call never gives it back.
+    let mut state = loop {
+        match manager.try_lock() {
+            Some(state) => break state,
+            None if begin.elapsed() > PATIENCE => return,
+            None => std::thread::yield_now(),
+        }
+    };
+    let now = manager.now();
+    for channel in state.host.channels.all() {
+        state.close(now, channel);
+    }
+    let said = state.messages();
+    for round in 0..GOODBYES {
+        if round > 0 && !said.is_empty() {
+            std::thread::sleep(BETWEEN);
+        }
+        for message in &said {
+            state.transmit(now, message);
+        }
+    }
+}

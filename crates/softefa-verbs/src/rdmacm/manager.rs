@@ -1,0 +1,257 @@
+//! What one process has of the connection manager.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use cm::ids::{Binding, ChannelId, Device, Host, Ids};
+use cm::ucma;
+use cm::{Config, Seed, Transmit};
+use softefa::PerProcess;
+
+use super::adapters::Adapters;
+use super::channels::Channels;
+use super::packet::Packer;
+use super::ports::{Ports, v4};
+use super::socket::Socket;
+use super::watch::Watch;
+use super::{ending, thread, user};
+use crate::errno::Errno;
+
+static MANAGER: PerProcess<Result<Manager, Errno>> = PerProcess::new();
+
+/// ICMP messages may come faster than a message is sent: so often is it tried again.
+const SEND_TRIES: usize = 4;
+
+pub(super) struct Manager {
+    pid: u32,
+    start: Instant,
+    state: Mutex<State>,
+    pub(super) counts: Counts,
+}
+
+/// Messages since the process began.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) received: AtomicU64,
+    /// Datagrams that hold no message for us.
+    pub(super) unfit: AtomicU64,
+    /// Those whose check is wrong.
+    pub(super) damaged: AtomicU64,
+    /// Messages that changed nothing.
+    pub(super) dropped: AtomicU64,
+}
+
+impl Counts {
+    pub(super) fn add(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+pub(super) struct State {
+    pub(super) ids: Ids,
+    pub(super) host: Surroundings,
+    packer: Packer,
+    /// When the thread is to look at its timer.
+    alarm: Option<Duration>,
+}
+
+/// The process around the ids.
+pub(super) struct Surroundings {
+    pub(super) ports: Ports,
+    pub(super) channels: Channels,
+}
+
+/// The manager of this process; made when it is first asked for.
+pub(super) fn of_process() -> Result<&'static Manager, Errno> {
+    let made = MANAGER.get_or_init(|| {
+        let mut random = [0; 18];
+        fill_random(&mut random)?;
+        ending::prepare();
+        Ok(Manager::new(random))
+    });
+    made.as_ref().map_err(|errno| *errno)
+}
+
+/// As [`of_process`], unless there is none.
+pub(super) fn own() -> Option<&'static Manager> {
+    MANAGER.get()?.as_ref().ok().filter(|manager| manager.pid == std::process::id())
+}
+
+/// This process shares the memory of the one that has the manager (`vfork`), or was made by other means than
+/// the C library's `fork`: its descriptors are no business of ours.
+pub(super) fn is_anothers() -> bool {
+    let manager = MANAGER.get().and_then(|made| made.as_ref().ok());
+    manager.is_some_and(|manager| manager.pid != std::process::id())
+}
+
+fn fill_random(out: &mut [u8]) -> Result<(), Errno> {
+    // SAFETY: the buffer has the length given; so few bytes come whole.
+    let done = unsafe { libc::getrandom(out.as_mut_ptr().cast(), out.len(), 0) };
+    if usize::try_from(done) == Ok(out.len()) { Ok(()) } else { Err(Errno::last()) }
+}
+
+impl Manager {
+    fn new(random: [u8; 18]) -> Self {
+        let [a, b, seed @ ..] = random;
+        let ports = Ports::new(Adapters::of_process(), u16::from_ne_bytes([a, b]));
+        let state = State {
+            ids: Ids::new(Config::default(), Seed(seed)),
+            host: Surroundings { ports, channels: Channels::default() },
+            packer: Packer::new(),
+            alarm: None,
+        };
+        Self {
+            pid: std::process::id(),
+            start: Instant::now(),
+            state: Mutex::new(state),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Time, as ids count it.
+    pub(super) fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`Manager::lock`], unless somebody else has it.
+    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
+        self.state.try_lock().ok()
+    }
+}
+
+impl State {
+    /// Has the thread run, which the first id needs.
+    pub(super) fn start(&mut self, manager: &'static Manager) -> Result<(), Errno> {
+        if self.host.ports.watch().is_some() {
+            return Ok(());
+        }
+        let watch = Arc::new(Watch::new()?);
+        if !thread::start(manager, Arc::clone(&watch)) {
+            return Err(Errno::EAGAIN);
+        }
+        self.host.ports.set_watch(watch);
+        Ok(())
+    }
+
+    /// Does what a command, a message or the time has led to: sends, tells programs, sets the timer.
+    pub(super) fn settle(&mut self, now: Duration) {
+        while let Some(transmit) = self.ids.poll_transmit() {
+            self.transmit(now, &transmit);
+        }
+        while let Some(channel) = self.ids.poll_readable() {
+            self.host.channels.signal(channel);
+        }
+        let (Some(at), Some(watch)) = (self.ids.poll_timeout(), self.host.ports.watch()) else {
+            return;
+        };
+        if self.alarm.is_none_or(|alarm| at < alarm) {
+            watch.set_timer(at.saturating_sub(now));
+            self.alarm = Some(at);
+        }
+    }
+
+    /// The timer has expired.
+    pub(super) fn on_timer(&mut self, now: Duration) {
+        self.alarm = None;
+        self.ids.handle_timeout(now);
+        self.settle(now);
+    }
+
+    /// Takes the messages that are to be sent.
+    pub(super) fn messages(&mut self) -> Vec<Transmit> {
+        std::iter::from_fn(|| self.ids.poll_transmit()).collect()
+    }
+
+    pub(super) fn transmit(&mut self, now: Duration, transmit: &Transmit) {
+        let (IpAddr::V4(local), Some(peer)) = (transmit.route.local, v4(transmit.route.peer))
+        else {
+            return;
+        };
+        // Without a socket it is lost, and will be repeated.
+        let Ok(socket) = self.host.ports.speaker(local) else { return };
+        let packet = self.packer.pack(socket.local(), peer, &transmit.bytes);
+        for _ in 0..SEND_TRIES {
+            if socket.send(peer, &packet) {
+                return;
+            }
+            self.take_refused(now, &socket);
+        }
+    }
+
+    /// Ends what goes to where nobody is, as ICMP messages say that quote ours.
+    pub(super) fn take_refused(&mut self, now: Duration, socket: &Socket) {
+        for refused in socket.take_refused() {
+            let peer = SocketAddr::V4(refused.peer);
+            if self.ids.is_said_to(peer, refused.quote()) {
+                self.ids.unreachable(now, peer);
+            }
+        }
+    }
+
+    /// A descriptor is about to be closed.
+    pub(super) fn let_go(&mut self, now: Duration, fd: i32) {
+        let Some(access) = self.host.channels.find(fd) else {
+            // Inherited, and none of this process.
+            let _ = self.host.channels.remove(fd);
+            return;
+        };
+        // Who sleeps on it wakes, and finds it closed.
+        self.host.channels.signal(access.channel);
+        match self.host.channels.remove(fd) {
+            Some(channel) => self.close(now, channel),
+            None if self.ids.is_readable(access.channel) => {}
+            None => self.host.channels.calm(access.channel),
+        }
+    }
+
+    /// A file of the device is closed: its ids end.
+    pub(super) fn close(&mut self, now: Duration, channel: ChannelId) {
+        self.ids.close(now, &mut self.host, channel);
+    }
+}
+
+impl Host for Surroundings {
+    fn device(&self, local: IpAddr) -> Result<Device, ucma::Errno> {
+        self.ports.adapters.device(local)
+    }
+
+    fn source_for(&self, destination: IpAddr) -> Result<IpAddr, ucma::Errno> {
+        self.ports.adapters.source_for(destination)
+    }
+
+    fn bind(&mut self, binding: &Binding) -> Result<u16, ucma::Errno> {
+        self.ports.bind(binding)
+    }
+
+    fn release(&mut self, binding: &Binding) {
+        self.ports.release(binding);
+    }
+
+    fn read(&self, at: u64, len: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        user::copy_in(at, &mut bytes).then_some(bytes)
+    }
+
+    fn channel(&self, fd: u32) -> Option<ChannelId> {
+        let fd = i32::try_from(fd).ok()?;
+        Some(self.channels.find(fd)?.channel)
+    }
+}
+
+impl From<ucma::Errno> for Errno {
+    fn from(errno: ucma::Errno) -> Self {
+        Self(errno.0)
+    }
+}
+
+impl std::fmt::Debug for Manager {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Manager").field("pid", &self.pid).finish_non_exhaustive()
+    }
+}

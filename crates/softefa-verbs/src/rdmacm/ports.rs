@@ -1,0 +1,325 @@
+//! Ports of ids, and the sockets that stand for them.
+//!
+//! A port that others may ask for is a UDP port of the same number, at the address it is bound to, or at that of
+//! each adapter. So the kernel knows who has it, in all processes, and says when nobody is there. What a
+//! process says itself leaves from one socket per adapter, which has no number that anybody asks for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use cm::ids::Binding;
+use cm::ucma::Errno;
+
+use super::adapters::Adapters;
+use super::socket::Socket;
+use super::watch::Watch;
+
+/// Numbers of ports that nobody asks for begin here.
+const OUTGOING_MIN: u16 = 0x8000;
+/// So many there are.
+const OUTGOING_MAX: usize = 0x8000;
+/// How often a port is drawn that must be free at every adapter.
+const DRAWS: usize = 64;
+
+/// An id that has a port.
+#[derive(Debug)]
+struct Holder {
+    id: u32,
+    ip: IpAddr,
+    is_shared: bool,
+}
+
+/// A socket, and how many ids have its port.
+#[derive(Debug)]
+struct Listening {
+    socket: Arc<Socket>,
+    holders: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Ports {
+    pub(super) adapters: Adapters,
+    /// By port space and port.
+    holders: BTreeMap<(u16, u16), Vec<Holder>>,
+    listening: BTreeMap<SocketAddrV4, Listening>,
+    /// What this process speaks from.
+    speaking: BTreeMap<Ipv4Addr, Arc<Socket>>,
+    outgoing: BTreeSet<u16>,
+    next_outgoing: u16,
+    watch: Option<Arc<Watch>>,
+}
+
+impl Ports {
+    /// `first` is drawn at random, so that processes do not have the same numbers.
+    pub(super) fn new(adapters: Adapters, first: u16) -> Self {
+        Self {
+            adapters,
+            holders: BTreeMap::new(),
+            listening: BTreeMap::new(),
+            speaking: BTreeMap::new(),
+            outgoing: BTreeSet::new(),
+            next_outgoing: first,
+            watch: None,
+        }
+    }
+
+    /// From now on `watch` is told of every socket.
+    pub(super) fn set_watch(&mut self, watch: Arc<Watch>) {
+        self.watch = Some(watch);
+    }
+
+    pub(super) fn watch(&self) -> Option<&Arc<Watch>> {
+        self.watch.as_ref()
+    }
+
+    /// The socket with this number.
+    pub(super) fn socket(&self, fd: RawFd) -> Option<&Arc<Socket>> {
+        let listening = self.listening.values().map(|listening| &listening.socket);
+        listening.chain(self.speaking.values()).find(|socket| socket.fd() == fd)
+    }
+
+    /// What messages from `local` leave by.
+    pub(super) fn speaker(&mut self, local: Ipv4Addr) -> io::Result<Arc<Socket>> {
+        if let Some(socket) = self.speaking.get(&local) {
+            return Ok(Arc::clone(socket));
+        }
+        let socket = self.open(SocketAddrV4::new(local, 0))?;
+        self.speaking.insert(local, Arc::clone(&socket));
+        Ok(socket)
+    }
+
+    /// As [`cm::ids::Host::bind`].
+    pub(super) fn bind(&mut self, binding: &Binding) -> Result<u16, Errno> {
+        let Binding { id, space, address, is_shared, is_outgoing } = *binding;
+        if is_outgoing && address.port() == 0 {
+            return Ok(self.draw_outgoing());
+        }
+        let at = self.places(address.ip())?;
+        let port = match address.port() {
+            0 => self.take_any(&at)?,
+            port if self.is_held(space, port, address.ip(), is_shared) => {
+                return Err(Errno::EADDRINUSE);
+            }
+            port => {
+                self.take_all(&at, port)?;
+                port
+            }
+        };
+        let holder = Holder { id, ip: address.ip(), is_shared };
+        self.holders.entry((space, port)).or_default().push(holder);
+        Ok(port)
+    }
+
+    /// As [`cm::ids::Host::release`].
+    pub(super) fn release(&mut self, binding: &Binding) {
+        let port = binding.address.port();
+        let key = (binding.space, port);
+        let Some(holders) = self.holders.get_mut(&key) else {
+            self.outgoing.remove(&port);
+            return;
+        };
+        let Some(place) = holders.iter().position(|holder| holder.id == binding.id) else {
+            self.outgoing.remove(&port);
+            return;
+        };
+        let holder = holders.swap_remove(place);
+        if holders.is_empty() {
+            self.holders.remove(&key);
+        }
+        for ip in self.places(holder.ip).unwrap_or_default() {
+            self.give_back(SocketAddrV4::new(ip, port));
+        }
+    }
+
+    /// Where sockets stand for an address.
+    fn places(&self, ip: IpAddr) -> Result<Vec<Ipv4Addr>, Errno> {
+        match ip {
+            _ if ip.is_unspecified() => Ok(self.adapters.addresses().collect()),
+            IpAddr::V4(ip) => Ok(vec![ip]),
+            IpAddr::V6(_) => Err(Errno::EADDRNOTAVAIL),
+        }
+    }
+
+    /// Whether another id of this process has the port, and does not share it.
+    fn is_held(&self, space: u16, port: u16, ip: IpAddr, is_shared: bool) -> bool {
+        let overlaps = |other: IpAddr| ip == other || ip.is_unspecified() || other.is_unspecified();
+        let mut holders = self.holders.get(&(space, port)).into_iter().flatten();
+        holders.any(|other| overlaps(other.ip) && !(is_shared && other.is_shared))
+    }
+
+    /// A number for an id that connects. Others may have it, too: it only tells the ids of a process apart.
+    fn draw_outgoing(&mut self) -> u16 {
+        loop {
+            self.next_outgoing = self.next_outgoing.wrapping_add(1) | OUTGOING_MIN;
+            if self.outgoing.insert(self.next_outgoing) || self.outgoing.len() == OUTGOING_MAX {
+                return self.next_outgoing;
+            }
+        }
+    }
+
+    /// A port that is free at all of these addresses.
+    fn take_any(&mut self, at: &[Ipv4Addr]) -> Result<u16, Errno> {
+        let Some(first) = at.first() else { return Err(Errno::ENODEV) };
+        for _ in 0..DRAWS {
+            let socket = self.open(SocketAddrV4::new(*first, 0)).map_err(|e| errno_of(&e))?;
+            let port = socket.local().port();
+            self.listening.insert(socket.local(), Listening { socket, holders: 1 });
+            if self.take_all(&at[1..], port).is_ok() {
+                return Ok(port);
+            }
+            self.give_back(SocketAddrV4::new(*first, port));
+        }
+        Err(Errno::EADDRINUSE)
+    }
+
+    /// Takes the port at all of these addresses, or at none.
+    fn take_all(&mut self, at: &[Ipv4Addr], port: u16) -> Result<(), Errno> {
+        for (taken, ip) in at.iter().enumerate() {
+            if let Err(error) = self.take(SocketAddrV4::new(*ip, port)) {
+                for ip in &at[..taken] {
+                    self.give_back(SocketAddrV4::new(*ip, port));
+                }
+                return Err(errno_of(&error));
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, at: SocketAddrV4) -> io::Result<()> {
+        if let Some(listening) = self.listening.get_mut(&at) {
+            listening.holders += 1;
+            return Ok(());
+        }
+        let socket = self.open(at)?;
+        self.listening.insert(at, Listening { socket, holders: 1 });
+        Ok(())
+    }
+
+    fn give_back(&mut self, at: SocketAddrV4) {
+        let Some(listening) = self.listening.get_mut(&at) else { return };
+        listening.holders -= 1;
+        if listening.holders > 0 {
+            return;
+        }
+        if let Some(Listening { socket, .. }) = self.listening.remove(&at) {
+            if let Some(watch) = &self.watch {
+                watch.forget(socket.fd());
+            }
+            // Now, and not when the thread has done with it: the port may be bound again at once.
+            socket.close();
+        }
+    }
+
+    fn open(&self, at: SocketAddrV4) -> io::Result<Arc<Socket>> {
+        let socket = Socket::bind(at)?;
+        if let Some(watch) = &self.watch {
+            watch.add(socket.fd())?;
+        }
+        Ok(Arc::new(socket))
+    }
+}
+
+fn errno_of(error: &io::Error) -> Errno {
+    Errno(error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// An IPv4 address and port; `None` of any other.
+pub(super) fn v4(address: SocketAddr) -> Option<SocketAddrV4> {
+    match address {
+        SocketAddr::V4(address) => Some(address),
+        SocketAddr::V6(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::adapters::tests::at;
+    use super::*;
+
+    const TCP: u16 = 0x0106;
+    const UDP: u16 = 0x0111;
+
+    fn ports() -> Ports {
+        Ports::new(at(&[[127, 0, 0, 1], [127, 0, 0, 2]]), 0)
+    }
+
+    fn binding(id: u32, address: &str) -> Binding {
+        let address = address.parse().unwrap();
+        Binding { id, space: TCP, address, is_shared: false, is_outgoing: false }
+    }
+
+    fn bound(ports: &mut Ports, binding: &mut Binding) -> Result<u16, Errno> {
+        let port = ports.bind(binding)?;
+        binding.address.set_port(port);
+        Ok(port)
+    }
+
+    #[test]
+    fn a_port_without_an_address_is_one_at_each_adapter() {
+        let (mut ports, mut other) = (ports(), ports());
+        let mut everywhere = binding(1, "0.0.0.0:0");
+        let port = bound(&mut ports, &mut everywhere).unwrap();
+        assert_eq!(ports.listening.len(), 2);
+        for ip in ["127.0.0.1", "127.0.0.2", "0.0.0.0"] {
+            let taken = binding(2, &format!("{ip}:{port}"));
+            assert_eq!(ports.bind(&taken), Err(Errno::EADDRINUSE), "{ip}, in this process");
+            assert_eq!(other.bind(&taken), Err(Errno::EADDRINUSE), "{ip}, in another");
+        }
+        assert_eq!(other.listening.len(), 0, "what was taken was given back");
+        ports.release(&everywhere);
+        assert_eq!(ports.listening.len() + ports.holders.len(), 0);
+        assert_eq!(other.bind(&binding(3, &format!("0.0.0.0:{port}"))), Ok(port));
+    }
+
+    #[test]
+    fn who_shares_and_who_is_in_another_space_does_not_disturb() {
+        let mut ports = ports();
+        let mut first = Binding { is_shared: true, ..binding(1, "127.0.0.1:0") };
+        let port = bound(&mut ports, &mut first).unwrap();
+        let address = first.address;
+        let second = Binding { id: 2, ..first };
+        assert_eq!(ports.bind(&second), Ok(port));
+        assert_eq!(
+            ports.bind(&Binding { id: 3, is_shared: false, ..first }),
+            Err(Errno::EADDRINUSE)
+        );
+        let datagrams = Binding { id: 4, space: UDP, is_shared: false, ..first };
+        assert_eq!(ports.bind(&datagrams), Ok(port));
+        let elsewhere = binding(5, &format!("127.0.0.2:{port}"));
+        assert_eq!(ports.bind(&elsewhere), Ok(port));
+        for own in [first, second, elsewhere] {
+            ports.release(&own);
+        }
+        assert_eq!(ports.listening.len(), 1, "one id is left");
+        ports.release(&datagrams);
+        assert!(Socket::bind(v4(address).unwrap()).is_ok(), "free at once");
+    }
+
+    #[test]
+    fn who_connects_has_a_number_and_no_socket() {
+        let mut ports = ports();
+        let mut one = Binding { is_outgoing: true, ..binding(1, "0.0.0.0:0") };
+        let mut two = Binding { id: 2, ..one };
+        let (first, second) = (bound(&mut ports, &mut one), bound(&mut ports, &mut two));
+        assert!(first != second && first.unwrap() >= OUTGOING_MIN);
+        assert_eq!(ports.listening.len(), 0);
+        ports.release(&one);
+        ports.release(&two);
+        assert_eq!(ports.outgoing.len(), 0);
+        for _ in 0..70_000 {
+            ports.draw_outgoing();
+        }
+        assert_eq!(ports.outgoing.len(), OUTGOING_MAX, "all, and then again");
+    }
+
+    #[test]
+    fn one_socket_speaks_for_an_adapter() {
+        let mut ports = ports();
+        let speaker = ports.speaker([127, 0, 0, 1].into()).unwrap();
+        assert!(Arc::ptr_eq(&speaker, &ports.speaker([127, 0, 0, 1].into()).unwrap()));
+        assert!(ports.socket(speaker.fd()).is_some() && ports.socket(-1).is_none());
+    }
+}

@@ -1,0 +1,274 @@
+//! A UDP socket for messages, bound to one address and port.
+//!
+//! It is never connected and never fragments, because then the identification in the IP header is 0,
+//! which the check of a packet covers. ICMP messages come through its error queue.
+
+use std::ffi::c_int;
+use std::io;
+use std::mem::{offset_of, size_of, zeroed};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::marks::HIDDEN;
+use super::packet::{HEADERS_LEN, PACKET_LEN};
+
+/// Bytes of a datagram that are looked at: a longer one is none of ours.
+const ROOM: usize = PACKET_LEN + 1;
+/// Room for what comes while the thread has no processor: what does not fit comes again seconds later.
+const RECEIVE_BYTES: c_int = 4 << 20;
+/// Datagrams, and ICMP messages, taken at a time.
+const BATCH: usize = 32;
+
+/// A datagram as it came.
+pub(super) struct Datagram {
+    pub(super) from: SocketAddrV4,
+    pub(super) to: SocketAddrV4,
+    bytes: [u8; ROOM],
+    len: usize,
+}
+
+impl Datagram {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// Nobody receives at an address and port, says the network.
+pub(super) struct Refused {
+    pub(super) peer: SocketAddrV4,
+    bytes: [u8; ROOM],
+    len: usize,
+}
+
+impl Refused {
+    /// What is quoted of the message that did not arrive.
+    pub(super) fn quote(&self) -> &[u8] {
+        self.bytes[..self.len].get(HEADERS_LEN..).unwrap_or_default()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Socket {
+    local: SocketAddrV4,
+    fd: RawFd,
+    /// `None` once it is closed; held while it is read, so that its number means nothing else then.
+    udp: Mutex<Option<UdpSocket>>,
+}
+
+impl Socket {
+    /// Port 0 for any that is free.
+    pub(super) fn bind(local: SocketAddrV4) -> io::Result<Self> {
+        let udp = softefa::with_descriptor(|| UdpSocket::bind(local))?;
+        udp.set_nonblocking(true)?;
+        set(&udp, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
+        set(&udp, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?;
+        // With rights, or as far as the system allows.
+        set(&udp, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BYTES)
+            .or_else(|_| set(&udp, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BYTES))?;
+        let SocketAddr::V4(local) = udp.local_addr()? else {
+            return Err(io::Error::from(io::ErrorKind::AddrNotAvailable));
+        };
+        let fd = udp.as_raw_fd();
+        HIDDEN.add(fd);
+        Ok(Self { local, fd, udp: Mutex::new(Some(udp)) })
+    }
+
+    pub(super) fn local(&self) -> SocketAddrV4 {
+        self.local
+    }
+
+    /// Its number, while it is open.
+    pub(super) fn fd(&self) -> RawFd {
+        self.fd
+    }
+
+    fn udp(&self) -> MutexGuard<'_, Option<UdpSocket>> {
+        self.udp.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the port back, at once.
+    pub(super) fn close(&self) {
+        if let Some(udp) = self.udp().take() {
+            HIDDEN.remove(self.fd);
+            drop(udp);
+        }
+    }
+
+    /// Sends one datagram. What there is no room for is lost, as on a network. `false` when ICMP messages
+    /// wait, which must be taken first.
+    pub(super) fn send(&self, to: SocketAddrV4, bytes: &[u8]) -> bool {
+        let udp = self.udp();
+        let Some(udp) = &*udp else { return true };
+        match udp.send_to(bytes, to) {
+            Ok(_) => true,
+            Err(error) => !is_icmp(&error),
+        }
+    }
+
+    /// Appends what has come, up to a batch.
+    pub(super) fn receive(&self, out: &mut Vec<Datagram>) {
+        let udp = self.udp();
+        let Some(udp) = &*udp else { return };
+        for _ in 0..BATCH {
+            let mut bytes = [0; ROOM];
+            match udp.recv_from(&mut bytes) {
+                Ok((len, SocketAddr::V4(from))) => {
+                    out.push(Datagram { from, to: self.local, bytes, len });
+                }
+                Ok(_) => {}
+                Err(error) if is_icmp(&error) => {}
+                Err(_) => break,
+            }
+        }
+    }
+
+    /// The ICMP messages that wait, up to a batch.
+    pub(super) fn take_refused(&self) -> Vec<Refused> {
+        let udp = self.udp();
+        let Some(udp) = &*udp else { return Vec::new() };
+        (0..BATCH).map_while(|_| take_error(udp.as_raw_fd())).flatten().collect()
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// A call that fails for what an earlier datagram met.
+fn is_icmp(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::ECONNREFUSED
+                | libc::EHOSTUNREACH
+                | libc::ENETUNREACH
+                | libc::EHOSTDOWN
+                | libc::EPROTO
+                | libc::ENOPROTOOPT
+                | libc::EMSGSIZE
+        )
+    )
+}
+
+fn set(udp: &UdpSocket, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
+    // SAFETY: an open socket, and a value of the length that is given.
+    let code = unsafe {
+        libc::setsockopt(
+            udp.as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of::<c_int>() as libc::socklen_t,
+        )
+    };
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The next entry of the error queue: `None` when there is none, `Some(None)` when it does not say that
+/// nobody receives there.
+fn take_error(fd: RawFd) -> Option<Option<Refused>> {
+    let mut bytes = [0_u8; ROOM];
+    let mut control = [0_u64; 32];
+    // SAFETY: zero is valid in each member of both structures.
+    let (mut to, mut message): (libc::sockaddr_in, libc::msghdr) = unsafe { (zeroed(), zeroed()) };
+    let mut piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: ROOM };
+    message.msg_name = (&raw mut to).cast();
+    message.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+    message.msg_iov = &raw mut piece;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control);
+    // SAFETY: everything that the message points to lives through the call and has the lengths given.
+    let len =
+        unsafe { libc::recvmsg(fd, &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
+    let len = usize::try_from(len).ok()?;
+    if usize::from(to.sin_family) != libc::AF_INET as usize || !says_refused(&message) {
+        return Some(None);
+    }
+    let ip = Ipv4Addr::from(to.sin_addr.s_addr.to_ne_bytes());
+    let peer = SocketAddrV4::new(ip, u16::from_be(to.sin_port));
+    Some(Some(Refused { peer, bytes, len: len.min(ROOM) }))
+}
+
+/// Whether the message's error is "port unreachable" of ICMP.
+fn says_refused(message: &libc::msghdr) -> bool {
+    const ERROR_LEN: usize = offset_of!(libc::sock_extended_err, ee_data);
+    // SAFETY: the kernel has filled the control buffer, which is aligned for its headers.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
+    // SAFETY: null, or a header inside the buffer.
+    while let Some(control) = unsafe { header.as_ref() } {
+        let is_error =
+            (control.cmsg_level, control.cmsg_type) == (libc::IPPROTO_IP, libc::IP_RECVERR);
+        // SAFETY: the length of a header alone is a constant of the platform.
+        let data_len = control.cmsg_len.saturating_sub(unsafe { libc::CMSG_LEN(0) } as usize);
+        if is_error && data_len >= ERROR_LEN {
+            // SAFETY: the data has the error's first members, which are numbers, at any alignment.
+            let error: libc::sock_extended_err = unsafe {
+                let mut error = zeroed::<libc::sock_extended_err>();
+                let data = libc::CMSG_DATA(header);
+                (&raw mut error).cast::<u8>().copy_from(data, ERROR_LEN);
+                error
+            };
+            return error.ee_errno == libc::ECONNREFUSED as u32
+                && error.ee_origin == libc::SO_EE_ORIGIN_ICMP;
+        }
+        // SAFETY: as for the first header.
+        header = unsafe { libc::CMSG_NXTHDR(message, header) };
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+
+    /// Waits until `socket` has something to say.
+    fn wait(socket: &Socket) {
+        let mut poll = libc::pollfd { fd: socket.fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one structure, as said.
+        assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 10_000) }, 1, "nothing came");
+    }
+
+    #[test]
+    fn datagrams_arrive_with_their_addresses() {
+        let (a, b) = (Socket::bind(ANY).unwrap(), Socket::bind(ANY).unwrap());
+        assert!(a.send(b.local(), b"hello"));
+        wait(&b);
+        let mut came = Vec::new();
+        b.receive(&mut came);
+        let [datagram] = &came[..] else { panic!("{} datagrams", came.len()) };
+        assert_eq!((datagram.from, datagram.to), (a.local(), b.local()));
+        assert_eq!(datagram.bytes(), b"hello");
+    }
+
+    #[test]
+    fn who_is_not_there_is_said_with_what_was_sent() {
+        let (a, b) = (Socket::bind(ANY).unwrap(), Socket::bind(ANY).unwrap());
+        let gone = b.local();
+        b.close();
+        assert!(!HIDDEN.has(b.fd()) || b.fd() != a.fd());
+        let sent: [u8; PACKET_LEN] = std::array::from_fn(|i| i as u8);
+        assert!(a.send(gone, &sent));
+        wait(&a);
+        let refused = a.take_refused();
+        let [refused] = &refused[..] else { panic!("{} messages", refused.len()) };
+        assert_eq!((refused.peer, refused.quote()), (gone, &sent[HEADERS_LEN..]));
+    }
+
+    #[test]
+    fn a_port_is_free_as_soon_as_it_is_closed() {
+        let socket = Socket::bind(ANY).unwrap();
+        let local = socket.local();
+        assert_eq!(Socket::bind(local).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        socket.close();
+        assert!(Socket::bind(local).is_ok());
+        let mut came = Vec::new();
+        socket.receive(&mut came);
+        assert!(came.is_empty() && socket.send(local, b"") && socket.take_refused().is_empty());
+    }
+}

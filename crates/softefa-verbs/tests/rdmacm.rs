@@ -1,0 +1,57 @@
+//! The connection manager's device, as C programs and an unmodified librdmacm find it.
+
+mod common;
+
+use std::ffi::OsStr;
+
+use common::{Run, library};
+
+const DEVICE: &str = "roce0=127.0.0.1,profile=roce";
+
+fn run(name: &str, devices: &str, arguments: &[&str]) -> Run {
+    let program = common::compile(name, &["-lrdmacm", "-libverbs", "-lpthread"]);
+    let program = program.unwrap_or_else(|error| panic!("{error}"));
+    let env = [("LD_PRELOAD", library().as_os_str()), ("SOFTEFA_DEVICES", OsStr::new(devices))];
+    common::run(&program, arguments, &env)
+}
+
+/// The program must succeed; what it says on standard error is returned.
+fn check(name: &str, devices: &str, arguments: &[&str]) -> String {
+    let run = run(name, devices, arguments);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (said, errors) = (text(&run.output.stdout), text(&run.output.stderr));
+    assert!(run.output.status.success(), "{name}: {}\n{said}{errors}", run.output.status);
+    errors
+}
+
+/// `SOFTEFA_SEED` chooses what is written; a failure has printed it.
+#[test]
+fn the_device_is_a_file_that_takes_commands() {
+    let said = check("rdmacm_file", DEVICE, &[]);
+    let is_told = |line: &str| line.starts_with("softefa: process") && line.contains("forked");
+    assert!(said.lines().all(is_told) && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn processes_connect_and_part_through_librdmacm() {
+    assert_eq!(check("rdmacm_connect", DEVICE, &[]), "");
+}
+
+/// Every address is that of each RoCE device; an EFA has no connections to manage.
+#[test]
+fn each_roce_device_is_a_host_of_its_own() {
+    let devices = "one=127.0.0.2,profile=roce,two=127.0.0.3,profile=roce,rdmap0s6=127.0.0.4";
+    for ip in ["127.0.0.2", "127.0.0.3"] {
+        assert_eq!(check("rdmacm_connect", devices, &[ip, "127.0.0.4"]), "", "{ip}");
+    }
+}
+
+#[test]
+fn without_a_roce_device_there_is_no_connection_manager() {
+    let run = run("rdmacm_file", "rdmap0s6=127.0.0.1,profile=efa2", &[]);
+    let said = String::from_utf8_lossy(&run.output.stderr).into_owned();
+    let has_none = std::fs::exists("/dev/infiniband/rdma_cm").is_ok_and(|is_there| !is_there);
+    if has_none {
+        assert!(said.contains("fds[i] >= 0") && said.contains("No such file"), "{said}");
+    }
+}
