@@ -5,6 +5,9 @@ use std::time::Duration;
 /// The shortest that anybody is waited for, whatever a message says (CM-4.6).
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
+/// Time between questions to a port where nobody is.
+pub(crate) const NOBODY_WAIT: Duration = Duration::from_millis(10);
+
 /// Times and limits of an [`Agent`](crate::Agent). Times are exponents as messages carry them:
 /// 4.096 us x 2^n.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub struct Config {
     pub ack_delay: u8,
     /// Exponent of the time that this side asks for when its program has not decided yet.
     pub service_timeout: u8,
+    /// How long is asked again where nobody is: the peer's program may be about to listen.
+    pub nobody_wait: Duration,
     /// Longest that a peer's message can make this side wait for an answer.
     pub wait_max: Duration,
     /// Connections in every state, and unanswered service resolutions.
@@ -40,6 +45,7 @@ impl Default for Config {
             packet_life_time: 16,
             ack_delay: 15,
             service_timeout: 24,
+            nobody_wait: Duration::from_millis(200),
             wait_max: Duration::from_secs(300),
             connections_max: 65_536,
             half_open_max: 8_192,

@@ -4,7 +4,7 @@ mod common;
 
 use cm::mad::reason;
 use cm::{CallError, Config, DropReason, Event};
-use common::net::{MS, Net, address, offer};
+use common::net::{MS, NOBODY_WAIT, Net, address, offer};
 use std::time::Duration;
 
 const RTU: u16 = 0x14;
@@ -174,6 +174,7 @@ fn an_unreachable_peer_ends_everything_at_once() {
     let mut net = Net::new(2, 22);
     let (ours, theirs) = net.established();
     let asking = net.connect(0, 1, 0x101, &[]);
+    net.now += NOBODY_WAIT;
     net.agents[0].unreachable(net.now, address(1));
     let events = net.events(0);
     assert_eq!(events.len(), 2);
@@ -186,6 +187,29 @@ fn an_unreachable_peer_ends_everything_at_once() {
     assert_eq!(net.event(1), Event::Disconnected { conn: theirs, timed_out: true });
     net.agents[1].unreachable(net.now, address(0));
     net.nothing(1);
+}
+
+/// CM-4.9: a server that is about to listen is asked again.
+#[test]
+fn a_port_that_nobody_has_yet_is_asked_again_for_a_while() {
+    let mut net = Net::new(2, 25);
+    let conn = net.connect(0, 1, 0x101, &[]);
+    let req = net.agents[0].poll_transmit().unwrap();
+    let mut asked = 1;
+    let begin = net.now;
+    while net.now < begin + NOBODY_WAIT {
+        net.agents[0].unreachable(net.now, address(1));
+        net.nothing(0);
+        net.now = net.agents[0].poll_timeout().unwrap();
+        net.agents[0].handle_timeout(net.now);
+        assert_eq!(net.agents[0].poll_transmit().as_ref(), Some(&req), "the same question");
+        asked += 1;
+    }
+    assert_eq!(asked, 21, "each 10 ms");
+    // Then it counts as refused; silence is another thing, and takes as long as ever.
+    net.agents[0].unreachable(net.now, address(1));
+    assert!(matches!(net.event(0), Event::Rejected { conn: c, reason: 8, .. } if c == conn));
+    net.assert_nothing_is_left();
 }
 
 /// CM-4.9: who cannot read our messages cannot make the host believe that a peer is gone.

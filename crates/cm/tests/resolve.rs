@@ -4,7 +4,7 @@ mod common;
 
 use cm::mad::{IpHeader, sidr_status};
 use cm::{CallError, ConnId, DropReason, Event, ListenParams, ResolveParams};
-use common::net::{MS, Net, address, route};
+use common::net::{MS, NOBODY_WAIT, Net, address, route};
 use std::time::Duration;
 
 const SERVICE: u64 = 0x0111_0000 + 7174;
@@ -91,6 +91,7 @@ fn nobody_listens_or_answers() {
     assert_eq!(net.event(0), Event::Unreachable { conn: ours });
     assert_eq!(net.sent(0, SIDR_REQ), 17);
     ask(&mut net);
+    net.now += NOBODY_WAIT;
     net.agents[0].unreachable(net.now, address(1));
     assert!(matches!(net.event(0), Event::NotResolved { status: sidr_status::UNSUPPORTED, .. }));
 }

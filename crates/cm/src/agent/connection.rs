@@ -63,6 +63,8 @@ pub(super) struct Connection {
     pub(super) tells_exit: bool,
     /// What is repeated by the timer, or to a peer that repeats itself.
     pub(super) last: Option<Box<[u8; MAD_LEN]>>,
+    /// When it was first said.
+    pub(super) asked_at: Duration,
     /// Time between repetitions.
     pub(super) wait: Duration,
     pub(super) retries_left: u8,
@@ -87,6 +89,7 @@ impl Connection {
             is_abandoned: false,
             tells_exit: false,
             last: None,
+            asked_at: Duration::ZERO,
             wait: Duration::ZERO,
             retries_left: 0,
             is_delayed: false,

@@ -192,8 +192,9 @@ impl Agent {
 
     /// Sends a message that is repeated until it is answered.
     fn ask(&mut self, conn: ConnId, mad: &Mad, wait: Duration, retries: u8) {
-        let at = self.now + wait;
+        let (now, at) = (self.now, self.now + wait);
         let Some(connection) = self.table.get_mut(conn) else { return };
+        connection.asked_at = now;
         let bytes = mad.emit();
         connection.last = Some(Box::new(bytes));
         connection.wait = wait;

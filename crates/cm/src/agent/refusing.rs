@@ -1,8 +1,9 @@
 //! MRA and REJ, and peers that are not there.
 
-use super::connection::{About, State};
+use super::connection::{About, Connection, State};
 use super::table::Key;
 use super::{Agent, padded};
+use crate::config::NOBODY_WAIT;
 use crate::mad::{Mad, Message, Mra, Rej, reason, sidr_status};
 use crate::{CallError, ConnId, DropReason, Event, Route};
 use std::net::SocketAddr;
@@ -175,6 +176,9 @@ impl Agent {
         for conn in self.table.with_peer(peer) {
             let Some(connection) = self.table.get(conn) else { continue };
             match connection.state {
+                State::ReqSent | State::SidrReqSent if self.is_early(connection) => {
+                    self.ask_soon(conn);
+                }
                 State::ReqSent => {
                     let (reason, private_data) = (reason::INVALID_SERVICE_ID, [0; 148].into());
                     self.end(conn, Event::Rejected { conn, reason, private_data });
@@ -190,6 +194,21 @@ impl Agent {
                 State::DreqRcvd => self.linger(conn, None),
                 State::TimeWait => {}
             }
+        }
+    }
+}
+
+impl Agent {
+    /// The peer's program may be about to listen (CM-4.9).
+    fn is_early(&self, connection: &Connection) -> bool {
+        self.now < connection.asked_at + self.config.nobody_wait
+    }
+
+    /// Repeats a question soon, which does not count as a repetition.
+    fn ask_soon(&mut self, conn: ConnId) {
+        self.table.set_deadline(conn, Some(self.now + NOBODY_WAIT));
+        if let Some(connection) = self.table.get_mut(conn) {
+            connection.retries_left = connection.retries_left.saturating_add(1);
         }
     }
 }

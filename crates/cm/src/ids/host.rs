@@ -57,7 +57,7 @@ pub trait Host {
     /// [`Errno::EHOSTUNREACH`], [`Errno::ENODEV`].
     fn source_for(&self, destination: IpAddr) -> Result<IpAddr, Errno>;
 
-    /// Takes a port for an id; returns which.
+    /// Takes a port for an id; returns which (CM-1.3).
     ///
     /// # Errors
     /// [`Errno::EADDRINUSE`], [`Errno::EACCES`].
