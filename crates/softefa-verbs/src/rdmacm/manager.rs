@@ -194,19 +194,11 @@ impl State {
         }
     }
 
-    /// A descriptor is about to be closed.
+    /// A descriptor is about to be closed. Who sleeps on it sleeps on, as in the kernel: rping ends its process when
+    /// that returns.
     pub(super) fn let_go(&mut self, now: Duration, fd: i32) {
-        let Some(access) = self.host.channels.find(fd) else {
-            // Inherited, and none of this process.
-            let _ = self.host.channels.remove(fd);
-            return;
-        };
-        // Who sleeps on it wakes, and finds it closed.
-        self.host.channels.signal(access.channel);
-        match self.host.channels.remove(fd) {
-            Some(channel) => self.close(now, channel),
-            None if self.ids.is_readable(access.channel) => {}
-            None => self.host.channels.calm(access.channel),
+        if let Some(channel) = self.host.channels.remove(fd) {
+            self.close(now, channel);
         }
     }
 
