@@ -27,6 +27,7 @@ mod pingpong;
 mod pypi;
 mod pyverbs;
 mod rdma_core;
+mod rdmacm;
 mod roce;
 mod sealed;
 mod ucx;

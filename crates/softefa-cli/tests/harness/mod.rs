@@ -362,6 +362,19 @@ impl Running {
         true
     }
 
+    /// Waits until the program has bound UDP port `port`, where those who connect by the connection manager ask.
+    #[track_caller]
+    pub(crate) fn wait_until_bound(&mut self, port: u16) {
+        let deadline = Instant::now() + START_LIMIT;
+        while !is_bound(self.child.id(), port) {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("ended before it bound\n{}", self.outcome(status.code().unwrap_or(-1)));
+            }
+            assert!(Instant::now() < deadline, "{} does not bind {port}", self.line);
+            thread::sleep(POLL);
+        }
+    }
+
     fn end(&mut self) {
         let deadline = Instant::now() + GRACE;
         // Gone already is as good.
@@ -392,6 +405,15 @@ fn is_listening(process: u32, port: u16) -> bool {
         .map(|table| format!("/proc/{process}/net/{table}"))
         .iter()
         .any(|table| fs::read_to_string(table).unwrap_or_default().lines().any(listens))
+}
+
+/// As [`is_listening`], of a UDP port.
+fn is_bound(process: u32, port: u16) -> bool {
+    let end = format!(":{port:04X}");
+    let table = fs::read_to_string(format!("/proc/{process}/net/udp")).unwrap_or_default();
+    let local =
+        |line: &str| line.split_whitespace().nth(1).is_some_and(|local| local.ends_with(&end));
+    table.lines().any(local)
 }
 
 /// Waits until `condition` holds.

@@ -1,0 +1,166 @@
+//! Unmodified programs that connect through librdmacm: those of rdmacm-utils, rsockets, perftest.
+
+use std::fs;
+
+use crate::harness::record::{Case, Consumer, FAULTS};
+use crate::harness::{Directions, LIMIT, exclusive, free_port, has};
+
+const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
+
+/// Server and client of one program, each to be followed by a port; the server ends by itself.
+struct Pair {
+    what: &'static str,
+    server: &'static str,
+    client: &'static str,
+}
+
+const PAIRS: [Pair; 9] = [
+    Pair {
+        what: "rping -V, 100 messages",
+        server: "rping -s -a 127.0.0.1 -C 100 -V -p",
+        client: "rping -c -a 127.0.0.1 -C 100 -V -p",
+    },
+    Pair {
+        what: "rping -V, 10 messages of 60,000 bytes",
+        server: "rping -s -C 10 -S 60000 -V -p",
+        client: "rping -c -a 127.0.0.1 -C 10 -S 60000 -V -p",
+    },
+    Pair {
+        what: "ucmatose, 20 connections",
+        server: "ucmatose -b 127.0.0.1 -c 20 -C 50 -S 5000 -p",
+        client: "ucmatose -s 127.0.0.1 -c 20 -C 50 -S 5000 -p",
+    },
+    Pair {
+        what: "ucmatose -m, ids that change their channel",
+        server: "ucmatose -c 5 -m -p",
+        client: "ucmatose -s 127.0.0.1 -c 5 -m -p",
+    },
+    Pair { what: "rdma_server", server: "rdma_server -p", client: "rdma_client -s 127.0.0.1 -p" },
+    Pair {
+        what: "rstream, data verified",
+        server: "rstream -b 127.0.0.1 -S 65536 -C 20 -I 5 -T v -p",
+        client: "rstream -s 127.0.0.1 -S 65536 -C 20 -I 5 -T v -p",
+    },
+    Pair {
+        what: "rstream, nonblocking",
+        server: "rstream -S 1024 -C 20 -I 5 -T n -p",
+        client: "rstream -s 127.0.0.1 -S 1024 -C 20 -I 5 -T n -p",
+    },
+    Pair {
+        what: "rstream, address by librdmacm",
+        server: "rstream -b 127.0.0.1 -S 1024 -C 20 -I 5 -T r -p",
+        client: "rstream -s 127.0.0.1 -S 1024 -C 20 -I 5 -T r -p",
+    },
+    Pair {
+        what: "riostream, data verified",
+        server: "riostream -b 127.0.0.1 -S 1024 -C 20 -I 5 -T v -p",
+        client: "riostream -s 127.0.0.1 -S 1024 -C 20 -I 5 -T v -p",
+    },
+];
+
+fn case(what: &str, faults: &str) -> Case {
+    Case::new(&Consumer::debian("rdmacm-utils"), what, faults)
+}
+
+fn run(pair: &Pair, faults: &str) {
+    let mut case = case(pair.what, faults);
+    let (session, port) = (case.session(DEVICE), free_port());
+    let mut server = session.start("server", &format!("{} {port}", pair.server));
+    server.wait_until_bound(port);
+    let client = session.start("client", &format!("{} {port}", pair.client)).wait(LIMIT);
+    for side in [client, server.wait(LIMIT)] {
+        case.add(&side);
+        side.assert_clean();
+        side.assert_moved(Directions::Both);
+    }
+    case.pass();
+}
+
+#[test]
+fn programs_of_librdmacm() {
+    let _one = exclusive();
+    if has("rping") {
+        PAIRS.iter().for_each(|pair| run(pair, ""));
+    }
+}
+
+#[test]
+fn programs_of_librdmacm_under_faults() {
+    let _one = exclusive();
+    if has("rping") {
+        let reliable =
+            PAIRS.iter().filter(|pair| pair.what.contains("-V,") || pair.what.contains("verified"));
+        reliable.for_each(|pair| run(pair, FAULTS));
+    }
+}
+
+#[test]
+fn rcopy_copies_a_file() {
+    let _one = exclusive();
+    if !has("rcopy") {
+        return;
+    }
+    let mut case = case("rcopy, 3 MB", "");
+    let (session, port) = (case.session(DEVICE), free_port());
+    let path = |name: &str| session.runtime_dir().join(name).to_str().unwrap().to_owned();
+    let (from, to) = (path("from"), path("to"));
+    let bytes: Vec<u8> =
+        (0..3_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    fs::write(&from, &bytes).unwrap();
+    let mut server = session.start("server", &format!("rcopy -p {port}"));
+    server.wait_until_bound(port);
+    let line = format!("rcopy {from} 127.0.0.1:{to} -p {port}");
+    let client = session.start("client", &line).wait(LIMIT);
+    client.assert_clean();
+    client.assert_moved(Directions::Both);
+    assert!(fs::read(to).unwrap() == bytes, "the copy differs");
+    case.add(&client);
+    case.pass();
+}
+
+/// Its server goes on for ever.
+#[test]
+fn connections_by_the_hundred() {
+    let _one = exclusive();
+    if !has("cmtime") {
+        return;
+    }
+    let mut case = case("cmtime -c 100", "");
+    let (session, port) = (case.session(DEVICE), free_port());
+    let mut server = session.start("server", &format!("cmtime -b 127.0.0.1 -c 100 -p {port}"));
+    server.wait_until_bound(port);
+    let client = session.start("client", &format!("cmtime -s 127.0.0.1 -c 100 -p {port}"));
+    let client = client.wait(LIMIT);
+    client.assert_clean();
+    assert!(client.stdout.contains("us / conn"), "{client}");
+    case.add(&client);
+    case.pass_without_traffic();
+}
+
+#[test]
+fn perftest_connects() {
+    let _one = exclusive();
+    if !has("ib_send_lat") {
+        return;
+    }
+    for line in [
+        "ib_send_lat -c RC -n 500",
+        "ib_write_bw -n 500",
+        "ib_read_lat -n 200",
+        "ib_send_bw -c UD -n 500",
+    ] {
+        let consumer = Consumer::debian("perftest");
+        let mut case = Case::new(&consumer, &format!("RoCE: {line} -R"), "");
+        let (session, port) = (case.session(DEVICE), free_port());
+        let line = format!("{line} -s 1024 -F -R -p {port}");
+        let mut server = session.start("server", &line);
+        server.wait_until_bound(port);
+        let client = session.start("client", &format!("{line} 127.0.0.1")).wait(LIMIT);
+        for side in [client, server.wait(LIMIT)] {
+            case.add(&side);
+            assert_eq!(side.code, 0, "{side}");
+            side.assert_moved(Directions::Either);
+        }
+        case.pass();
+    }
+}
