@@ -55,3 +55,9 @@ fn without_a_roce_device_there_is_no_connection_manager() {
         assert!(said.contains("fds[i] >= 0") && said.contains("No such file"), "{said}");
     }
 }
+
+/// Noise, damage and requests of nobody do not keep others from connecting; `SOFTEFA_SEED` chooses them.
+#[test]
+fn connections_are_made_from_threads_and_under_attack() {
+    assert_eq!(check("rdmacm_storm", DEVICE, &[]), "");
+}
