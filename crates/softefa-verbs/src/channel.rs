@@ -1,6 +1,6 @@
 //! Completion channels: how programs sleep until a completion comes.
 
-use std::cell::{RefCell, UnsafeCell};
+use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use crate::fork::Owner;
 use crate::handle::{self, Handle};
 use crate::panic;
 use crate::pd::Users;
+use crate::sleeper;
 use crate::sys::{ibv_comp_channel, ibv_context, ibv_cq};
 
 /// Completion channel.
@@ -60,13 +61,6 @@ unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) ->
     })
 }
 
-thread_local! {
-    /// The channels that this thread sleeps on, because another may destroy them meanwhile. One at a time,
-    /// unless a signal handler sleeps, too. A thread that is cancelled in its sleep gives its shares back
-    /// when it ends.
-    static SLEEPS_ON: RefCell<Vec<Arc<softefa::Channel>>> = const { RefCell::new(Vec::new()) };
-}
-
 /// Threads may be cancelled while they sleep here: then the stack is unwound through this function,
 /// so it holds nothing that has to be dropped, and is no part of a panic boundary, while it reads.
 #[unsafe(no_mangle)]
@@ -85,18 +79,18 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
         // SAFETY: as above, and not null as checked.
         if let Some(result) = unsafe { answer(&*nic, cq, cq_context) } {
             // SAFETY: given back once.
-            unsafe { give_back(nic) };
+            unsafe { sleeper::give_back(nic) };
             return result;
         }
     }
     let errno = Errno::last();
     // SAFETY: given back once.
-    unsafe { give_back(nic) };
+    unsafe { sleeper::give_back(nic) };
     errno.store();
     -1
 }
 
-/// The channel, which stays until [`give_back`]; null with `errno` set.
+/// The channel, which stays until it is given back; null with `errno` set.
 ///
 /// # Safety
 /// `channel` as for [`handle::borrow`].
@@ -111,32 +105,8 @@ unsafe fn sleepers_share(
         if !is_valid || channel.owner.check().is_err() {
             return Err(Errno::EINVAL);
         }
-        let share = Arc::clone(&channel.nic);
-        let nic = Arc::as_ptr(&share);
-        let is_kept = SLEEPS_ON.try_with(|shares| shares.borrow_mut().push(Arc::clone(&share)));
-        if is_kept.is_err() {
-            // In the last moments of a thread, whose destructors have run.
-            std::mem::forget(share);
-        }
-        Ok(nic.cast_mut())
+        Ok(sleeper::keep(&channel.nic).cast_mut())
     })
-}
-
-/// The thread does not sleep on `nic` any more.
-///
-/// # Safety
-/// `nic` came from [`sleepers_share`] in this call.
-unsafe fn give_back(nic: *const softefa::Channel) {
-    panic::count(|| {
-        let share = SLEEPS_ON.try_with(|shares| {
-            let mut shares = shares.borrow_mut();
-            let place = shares.iter().rposition(|share| Arc::as_ptr(share) == nic);
-            place.map(|place| shares.swap_remove(place))
-        });
-        // SAFETY: where there is no list any more, `sleepers_share` forgot the share.
-        drop(share.unwrap_or_else(|_| Some(unsafe { Arc::from_raw(nic) })));
-        Ok(0)
-    });
 }
 
 /// Takes the event whose count was read; `None` when it was withdrawn.

@@ -3,15 +3,13 @@
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
 use std::sync::Arc;
 
-use softefa::Adapter;
+use softefa::{Adapter, AsyncEvents};
 
 use crate::device::Device;
 use crate::errno::Errno;
-use crate::event;
 use crate::fork::Owner;
 use crate::handle::{self, Handle};
 use crate::ops;
@@ -23,7 +21,7 @@ use crate::sys::{self, ibv_context, ibv_device, verbs_context};
 pub(crate) struct Context {
     verbs: UnsafeCell<verbs_context>,
     pub(crate) nic: Arc<softefa::Device>,
-    pub(crate) async_fd: OwnedFd,
+    pub(crate) events: Arc<AsyncEvents>,
     pub(crate) owner: Owner,
 }
 
@@ -47,20 +45,20 @@ unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_contex
     panic::pointer(|| {
         // SAFETY: the program passes a device of the list; those are never freed.
         let nic = unsafe { handle::borrow::<Device>(device) }?.open()?;
-        let async_fd = event::eventfd()?;
+        let events = AsyncEvents::create()?;
         let mut verbs = ops::verbs_context();
         if nic.adapter() == Adapter::Roce {
             ops::add_roce(&mut verbs);
         }
         verbs.context.device = device;
         verbs.context.cmd_fd = -1;
-        verbs.context.async_fd = async_fd.as_raw_fd();
+        verbs.context.async_fd = events.fd();
         verbs.context.num_comp_vectors =
             c_int::try_from(completion_vectors()).unwrap_or(c_int::MAX);
         verbs.context.abi_compat =
             ptr::without_provenance_mut::<c_void>(sys::VERBS_ABI_IS_EXTENDED);
         let owner = Owner::current();
-        Ok(handle::give(Box::new(Context { verbs: UnsafeCell::new(verbs), nic, async_fd, owner })))
+        Ok(handle::give(Box::new(Context { verbs: UnsafeCell::new(verbs), nic, events, owner })))
     })
 }
 
@@ -74,6 +72,7 @@ unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
             let device = context.verbs.get_mut().context.device;
             // SAFETY: it was opened from a device of the list, and those are never freed.
             unsafe { handle::borrow::<Device>(device) }?.close(&context.nic);
+            context.events.close();
         }
         context.owner.release(context);
         Ok(())

@@ -4,7 +4,8 @@ use std::ffi::c_int;
 
 use softefa::{
     AllocMwError, AllocPdError, CreateAhError, CreateCqError, CreateQpError, LocalError,
-    ModifyError, OpenError, PostError, RegMrError, ReregMrError, ResizeCqError, StillBound,
+    ModifyError, OpenError, PostError, PostSrqError, RegMrError, ReregMrError, ResizeCqError,
+    SrqError, StillBound,
 };
 
 /// An errno value, as the verbs API returns or stores it.
@@ -72,6 +73,25 @@ impl From<LocalError> for Errno {
 impl From<ResizeCqError> for Errno {
     fn from(_: ResizeCqError) -> Self {
         Self::EINVAL
+    }
+}
+
+impl From<SrqError> for Errno {
+    fn from(error: SrqError) -> Self {
+        match error {
+            SrqError::Unsupported => Self::EOPNOTSUPP,
+            SrqError::TooMany { .. } => Self::ENOMEM,
+            _ => Self::EINVAL,
+        }
+    }
+}
+
+impl From<PostSrqError> for Errno {
+    fn from(error: PostSrqError) -> Self {
+        match error {
+            PostSrqError::Full => Self::ENOMEM,
+            _ => Self::EINVAL,
+        }
     }
 }
 

@@ -2,24 +2,17 @@
 //! programs poll it, set flags on it, and have a thread asleep on it.
 
 use std::ffi::{c_int, c_void};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use softefa::{AsyncEvent, AsyncEventKind, AsyncEvents, EventSource, PerProcess, TakeEventError};
 
 use crate::context::Context;
 use crate::errno::Errno;
 use crate::handle;
 use crate::panic;
-use crate::sys::{ibv_async_event, ibv_context};
-
-/// A file descriptor that is readable when an event waits.
-pub(crate) fn eventfd() -> Result<OwnedFd, Errno> {
-    // SAFETY: has no precondition; the result is checked.
-    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(Errno::last());
-    }
-    // SAFETY: a new file descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
+use crate::sleeper;
+use crate::sys::{self, ibv_async_event, ibv_context};
 
 unsafe extern "C-unwind" {
     /// As in libc, but a thread that is cancelled in it unwinds its callers.
@@ -41,21 +34,108 @@ pub(crate) unsafe fn sleep(fd: RawFd) -> bool {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn ibv_get_async_event(
     context: *mut ibv_context,
-    _event: *mut ibv_async_event,
+    event: *mut ibv_async_event,
 ) -> c_int {
-    let fd = panic::count(|| {
-        // SAFETY: the program passes an open context.
-        let context = unsafe { handle::borrow::<Context>(context) }?;
-        context.owner.check()?;
-        Ok(context.async_fd.as_raw_fd())
-    });
-    // SAFETY: the descriptor of an open context; nothing is to be dropped here.
-    if fd >= 0 && unsafe { sleep(fd) } {
-        // Nobody writes to it but a program that wants its own thread to wake up.
-        Errno::EAGAIN.store();
+    // SAFETY: the program passes an open context.
+    let events = unsafe { sleepers_share(context) };
+    if events.is_null() {
+        return -1;
     }
+    // SAFETY: `events` is a share of the queue that this call owns; its descriptor is open.
+    while unsafe { sleep((*events).fd()) } {
+        // SAFETY: as above.
+        if let Some(result) = unsafe { answer(&*events, event) } {
+            let errno = Errno::last();
+            // SAFETY: given back once.
+            unsafe { sleeper::give_back(events) };
+            errno.store();
+            return result;
+        }
+    }
+    let errno = Errno::last();
+    // SAFETY: given back once.
+    unsafe { sleeper::give_back(events) };
+    errno.store();
     -1
 }
 
+/// The events of a context, which stay until they are given back; null with `errno` set.
+///
+/// # Safety
+/// `context` as for [`handle::borrow`].
+unsafe fn sleepers_share(context: *mut ibv_context) -> *const AsyncEvents {
+    panic::pointer(|| {
+        // SAFETY: as this function demands.
+        let context = unsafe { handle::borrow::<Context>(context) }?;
+        context.owner.check()?;
+        Ok(sleeper::keep(&context.events).cast_mut())
+    })
+}
+
+/// Takes the event whose count was read; `None` when it was withdrawn.
+///
+/// # Safety
+/// `out` is null or can be written to.
+unsafe fn answer(events: &AsyncEvents, out: *mut ibv_async_event) -> Option<c_int> {
+    let mut is_withdrawn = false;
+    let result = panic::count(|| {
+        let event = events.take().map_err(|error| match error {
+            // Whoever wrote to the descriptor wants the thread to wake up.
+            TakeEventError::Nothing => Errno::EAGAIN,
+            _ => Errno::EBADF,
+        })?;
+        let Some(AsyncEvent { kind, source }) = event else {
+            is_withdrawn = true;
+            return Ok(0);
+        };
+        if out.is_null() {
+            source.acknowledge();
+            return Err(Errno::EINVAL);
+        }
+        let address = usize::try_from(source.tag()).unwrap_or(0);
+        let element = std::ptr::with_exposed_provenance_mut(address);
+        unacknowledged().push((address, source));
+        // SAFETY: not null, so it can be written to. The object cannot go before the program has acknowledged this event.
+        unsafe { out.write(ibv_async_event { element, event_type: event_type(kind) }) };
+        Ok(0)
+    });
+    (!is_withdrawn).then_some(result)
+}
+
+/// Number of a kind of event in verbs.
+fn event_type(kind: AsyncEventKind) -> c_int {
+    match kind {
+        AsyncEventKind::CqError => sys::IBV_EVENT_CQ_ERR,
+        AsyncEventKind::QpRequestError => sys::IBV_EVENT_QP_REQ_ERR,
+        AsyncEventKind::QpAccessError => sys::IBV_EVENT_QP_ACCESS_ERR,
+        AsyncEventKind::CommunicationEstablished => sys::IBV_EVENT_COMM_EST,
+        AsyncEventKind::SqDrained => sys::IBV_EVENT_SQ_DRAINED,
+        AsyncEventKind::QpLastWqeReached => sys::IBV_EVENT_QP_LAST_WQE_REACHED,
+        AsyncEventKind::SrqLimitReached => sys::IBV_EVENT_SRQ_LIMIT_REACHED,
+        AsyncEventKind::SrqError => sys::IBV_EVENT_SRQ_ERR,
+        _ => sys::IBV_EVENT_QP_FATAL,
+    }
+}
+
+/// Events that the program has taken, by the address of the object; an acknowledgement says no more.
+type Taken = Vec<(usize, Arc<EventSource>)>;
+
+fn unacknowledged() -> MutexGuard<'static, Taken> {
+    static TAKEN: PerProcess<Mutex<Taken>> = PerProcess::new();
+    TAKEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One that was never given out is ignored, as is one of a parent.
 #[unsafe(no_mangle)]
-extern "C" fn ibv_ack_async_event(_event: *mut ibv_async_event) {}
+unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
+    panic::count(|| {
+        // SAFETY: null, or an event of the program.
+        let address = unsafe { event.as_ref() }.ok_or(Errno::EINVAL)?.element.addr();
+        let mut taken = unacknowledged();
+        let place = taken.iter().position(|(of, _)| *of == address);
+        let source = place.map(|place| taken.remove(place).1);
+        drop(taken);
+        source.iter().for_each(|source| source.acknowledge());
+        Ok(0)
+    });
+}

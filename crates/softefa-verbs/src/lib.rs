@@ -46,6 +46,8 @@ mod rdmacm;
 mod resize;
 mod session;
 mod sigaction;
+mod sleeper;
+mod srq;
 mod strings;
 mod sysfs;
 mod td;

@@ -10,7 +10,8 @@ use crate::mw;
 use crate::post;
 use crate::qp;
 use crate::query;
-use crate::sys::{ibv_context_ops, ibv_mw, ibv_qp, ibv_recv_wr, verbs_context};
+use crate::srq;
+use crate::sys::{ibv_context_ops, ibv_mw, ibv_qp, ibv_recv_wr, ibv_srq, verbs_context};
 use crate::td;
 
 /// The table of every context; its owner fills in what differs.
@@ -33,6 +34,9 @@ pub(crate) fn verbs_context() -> verbs_context {
 /// What only a RoCE device has.
 pub(crate) fn add_roce(table: &mut verbs_context) {
     table.advise_mr = Some(advise::advise_mr);
+    table.create_srq_ex = Some(srq::create_srq_ex);
+    table.get_srq_num = Some(srq::get_srq_num);
+    table.context.ops.post_srq_recv = Some(srq::post_srq_recv);
     table.context.ops.alloc_mw = Some(mw::alloc_mw);
     table.context.ops.dealloc_mw = Some(mw::dealloc_mw);
 }
@@ -57,7 +61,7 @@ unsafe extern "C" fn dealloc_mw(_mw: *mut ibv_mw) -> c_int {
 }
 
 unsafe extern "C" fn post_srq_recv(
-    _srq: *mut c_void,
+    _srq: *mut ibv_srq,
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {

@@ -1,5 +1,4 @@
-//! What an EFA does not have: shared receive queues, multicast, imported objects, counters, raw
-//! queue access. Programs find the functions and hear `EOPNOTSUPP`, as from the real device.
+//! What no device has: multicast, imported objects, counters, raw queue access. Programs find the functions and hear `EOPNOTSUPP`, as from the real device.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -33,9 +32,6 @@ macro_rules! refuse_pointer {
 }
 
 refuse! {
-    ibv_modify_srq(*mut c_void, *mut c_void, c_int);
-    ibv_query_srq(*mut c_void, *mut c_void);
-    ibv_destroy_srq(*mut c_void);
     ibv_attach_mcast(*mut ibv_qp, *const ibv_gid, u16);
     ibv_detach_mcast(*mut ibv_qp, *const ibv_gid, u16);
     ibv_resolve_eth_l2_from_gid(*mut ibv_context, *mut c_void, *mut u8, *mut u16);
@@ -56,7 +52,6 @@ refuse! {
 }
 
 refuse_pointer! {
-    ibv_create_srq(*mut ibv_pd, *mut c_void) -> c_void;
     ibv_import_pd(*mut ibv_context, u32) -> ibv_pd;
     ibv_import_mr(*mut ibv_pd, u32) -> ibv_mr;
     ibv_import_dm(*mut ibv_context, u32) -> c_void;

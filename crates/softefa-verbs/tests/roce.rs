@@ -60,6 +60,12 @@ fn registrations_windows_and_queues_change_as_programs_ask() {
 }
 
 #[test]
+fn shared_receive_queues_tell_of_their_limit() {
+    check("srq", PLAIN, &[]);
+    check("srq", "rdmap0s6=127.0.0.3", &[]);
+}
+
+#[test]
 fn debians_ibv_devinfo_sees_a_roce_device() {
     let output = run(Path::new("ibv_devinfo"), &["-v"], PLAIN, &[]);
     let text = text_of(&output);

@@ -67,6 +67,7 @@ fn open_mrs(id: DeviceId, attr: &DeviceAttr) -> Arc<MrTable> {
 pub(crate) struct Live {
     pub(crate) pds: AtomicU32,
     pub(crate) cqs: AtomicU32,
+    pub(crate) srqs: AtomicU32,
     pub(crate) qps: AtomicU32,
 }
 

@@ -19,11 +19,13 @@ pub mod trace;
 
 mod ah;
 mod ahn;
+mod async_event;
 mod completion;
 mod cq;
 mod datagram;
 mod descriptor;
 mod device;
+mod event_queue;
 mod framing;
 mod generation;
 mod gid;
@@ -54,12 +56,16 @@ mod service;
 mod shell;
 mod side;
 mod sq;
+mod srq;
 mod status;
 mod sync;
 mod uncancelled;
 mod wire;
 
 pub use ah::{Ah, CreateAhError};
+pub use async_event::{
+    AsyncEvent, AsyncEventKind, AsyncEvents, EventSource, EventsClosed, TakeEventError,
+};
 pub use completion::{Completion, CompletionOp};
 pub use config::{
     Adapter, Config, ConfigError, DeviceSpec, Integrity, Mtu, PortSpec, Profile, Rate, WireChoice,
@@ -83,6 +89,7 @@ pub use qp::{CreateQpError, ModifyError, ModifyQp, PostError, Qp, QpInit};
 pub use qp_state::{Path, QpKind, QpQuery, QpState};
 pub use request::{Remote, SendData, SendOp, SendWr, Target};
 pub use say::say;
+pub use srq::{ModifySrq, PostSrqError, Srq, SrqAttr, SrqError};
 pub use status::Status;
 pub use uncancelled::Uncancelled;
 pub use wire::check_memory as check_shared_memory;

@@ -128,13 +128,13 @@ impl EventFd {
         Ok(())
     }
 
-    /// Takes from the counter if that is possible at once, blocking or not.
-    pub(crate) fn try_take(&self) {
+    /// Takes from the counter if that is possible at once, blocking or not; whether it was.
+    pub(crate) fn try_take(&self) -> bool {
         let mut count = [0; 8];
         let mut room = [io::IoSliceMut::new(&mut count)];
         // -1 = no position, as in `read`.
         let (no_position, flags) = (u64::MAX, rustix::io::ReadWriteFlags::NOWAIT);
-        let _ = rustix::io::preadv2(&self.0, &mut room, no_position, flags);
+        rustix::io::preadv2(&self.0, &mut room, no_position, flags).is_ok()
     }
 }
 

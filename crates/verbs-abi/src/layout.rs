@@ -24,6 +24,10 @@ size! {
     ibv_parent_domain_init_attr => 48;
     ibv_mr => 48;
     ibv_mw => 32;
+    ibv_srq => 128;
+    ibv_srq_attr => 12;
+    ibv_srq_init_attr => 24;
+    ibv_srq_init_attr_ex => 64;
     ibv_ah => 24;
     ibv_comp_channel => 16;
     ibv_async_event => 16;
@@ -87,6 +91,16 @@ at! {
     ibv_mr, length => 24;
     ibv_mr, lkey => 36;
     ibv_mr, rkey => 40;
+    ibv_srq, pd => 16;
+    ibv_srq, handle => 24;
+    ibv_srq, mutex => 32;
+    ibv_srq, events_completed => 120;
+    ibv_srq_init_attr_ex, comp_mask => 20;
+    ibv_srq_init_attr_ex, srq_type => 24;
+    ibv_srq_init_attr_ex, pd => 32;
+    ibv_srq_init_attr_ex, tm_cap => 56;
+    verbs_context, get_srq_num => 272;
+    verbs_context, create_srq_ex => 280;
     ibv_mw, rkey => 16;
     ibv_mw, handle => 20;
     ibv_mw, mw_type => 24;

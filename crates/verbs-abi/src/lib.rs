@@ -21,6 +21,7 @@ mod kern;
 mod layout;
 mod object;
 mod qp;
+mod srq;
 mod wr;
 
 pub use attr::*;
@@ -33,6 +34,7 @@ pub use event::*;
 pub use kern::*;
 pub use object::*;
 pub use qp::*;
+pub use srq::*;
 pub use wr::*;
 
 /// A function pointer that nobody here sets or calls: programs test it.

@@ -1,0 +1,310 @@
+//! Shared receive queues: receives that many queue pairs take, each when it needs one.
+//!
+//! The queue has a lock of its own, held for a push or a pop, so that a queue pair takes a receive under its own lock and a
+//! program posts without one.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::async_event::{AsyncEventKind, EventSource};
+use crate::generation::Generation;
+use crate::limits::RoceAttr;
+use crate::mr::Sge;
+use crate::pd::Pd;
+use crate::rq::{self, RecvWqe};
+
+/// Numbers of shared receive queues have so many bits, as on the wire.
+const NUMBER_BITS: u32 = 24;
+
+/// What a program asks of a queue, and what it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SrqAttr {
+    /// Receives it holds.
+    pub max_wr: u32,
+    /// Scatter-gather entries of a receive.
+    pub max_sge: u32,
+    /// With fewer receives than this there is one event, [`AsyncEventKind::SrqLimitReached`], and the limit is 0 again; 0 = none.
+    pub limit: u32,
+}
+
+/// What is changed of a queue; what is `None` stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ModifySrq {
+    /// Receives it holds.
+    pub max_wr: Option<u32>,
+    /// When to tell.
+    pub limit: Option<u32>,
+}
+
+/// Why a queue cannot be made or changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SrqError {
+    /// An EFA has none.
+    #[error("the device has no shared receive queues")]
+    Unsupported,
+    /// No receives, or more than the device has.
+    #[error("a shared receive queue of {max_wr} receives is not possible: 1 to {max}")]
+    BadDepth {
+        /// As asked.
+        max_wr: u32,
+        /// The device's limit.
+        max: u32,
+    },
+    /// More entries than the device takes.
+    #[error("{max_sge} scatter-gather entries are more than the {max} of a shared receive")]
+    TooManySges {
+        /// As asked.
+        max_sge: u32,
+        /// The device's limit.
+        max: u32,
+    },
+    /// All queues of the device are in use.
+    #[error("all {max} shared receive queues of the device are in use; destroy some")]
+    TooMany {
+        /// The device's limit.
+        max: u32,
+    },
+    /// A limit that it is always below.
+    #[error("limit {limit} of a shared receive queue of {max_wr} receives")]
+    BadLimit {
+        /// As asked, or as it is.
+        limit: u32,
+        /// Receives it would hold.
+        max_wr: u32,
+    },
+    /// There are more receives in it.
+    #[error("a shared receive queue of {max_wr} receives has no room for {posted}")]
+    Occupied {
+        /// As asked.
+        max_wr: u32,
+        /// What is in it.
+        posted: usize,
+    },
+    /// It is destroyed, or that of another process.
+    #[error("the shared receive queue is destroyed")]
+    Destroyed,
+}
+
+/// Why a receive cannot be posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PostSrqError {
+    /// It holds as many receives as it can.
+    #[error("the shared receive queue is full")]
+    Full,
+    /// More entries than the queue takes.
+    #[error("{0} scatter-gather entries are more than the queue takes")]
+    TooManySges(usize),
+    /// It is destroyed, or that of another process.
+    #[error("the shared receive queue is destroyed")]
+    Destroyed,
+}
+
+/// Shared receive queue.
+#[derive(Debug)]
+pub struct Srq {
+    pd: Arc<Pd>,
+    number: u32,
+    max_sge: u32,
+    queue: Mutex<Queue>,
+    events: Option<Arc<EventSource>>,
+    destroyed: AtomicBool,
+    made: Generation,
+}
+
+#[derive(Debug)]
+struct Queue {
+    posted: VecDeque<RecvWqe>,
+    max_wr: u32,
+    limit: u32,
+}
+
+impl Queue {
+    /// Whether it has just fallen below its limit, of which it tells once.
+    fn is_low(&mut self) -> bool {
+        let is_low = self.posted.len() < self.limit as usize;
+        if is_low {
+            self.limit = 0;
+        }
+        is_low
+    }
+}
+
+impl Srq {
+    /// A queue for the queue pairs of `pd`; the limit in `attr` does not count. What happens to it is reported to `events`.
+    ///
+    /// # Errors
+    /// [`SrqError`].
+    pub fn create(
+        pd: &Arc<Pd>,
+        attr: &SrqAttr,
+        events: Option<Arc<EventSource>>,
+    ) -> Result<Arc<Self>, SrqError> {
+        // An EFA has no such command, and so counts none.
+        let roce = limits(pd)?;
+        pd.device().counters().command(Self::try_create(pd, &roce, attr, events), None)
+    }
+
+    fn try_create(
+        pd: &Arc<Pd>,
+        roce: &RoceAttr,
+        &SrqAttr { max_wr, max_sge, .. }: &SrqAttr,
+        events: Option<Arc<EventSource>>,
+    ) -> Result<Arc<Self>, SrqError> {
+        check_depth(max_wr, roce)?;
+        let max = u32::from(roce.max_srq_sge);
+        if max_sge > max {
+            return Err(SrqError::TooManySges { max_sge, max });
+        }
+        let live = &pd.device().live.srqs;
+        if live.fetch_add(1, Ordering::Relaxed) >= roce.max_srq {
+            live.fetch_sub(1, Ordering::Relaxed);
+            return Err(SrqError::TooMany { max: roce.max_srq });
+        }
+        Ok(Arc::new(Self {
+            pd: Arc::clone(pd),
+            number: next_number(),
+            max_sge: max_sge.max(1),
+            queue: Mutex::new(Queue { posted: VecDeque::new(), max_wr, limit: 0 }),
+            events,
+            destroyed: AtomicBool::new(false),
+            made: Generation::current(),
+        }))
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Its protection domain.
+    #[must_use]
+    pub fn pd(&self) -> &Arc<Pd> {
+        &self.pd
+    }
+
+    /// Changes size and limit, all or nothing. A limit above the number of receives is told of at once.
+    ///
+    /// # Errors
+    /// [`SrqError`].
+    pub fn modify(&self, change: &ModifySrq) -> Result<(), SrqError> {
+        let is_low = self.pd.device().counters().command(self.try_modify(change), None)?;
+        self.tell(is_low);
+        Ok(())
+    }
+
+    fn try_modify(&self, change: &ModifySrq) -> Result<bool, SrqError> {
+        let roce = limits(&self.pd)?;
+        let mut queue = self.usable().ok_or(SrqError::Destroyed)?;
+        let max_wr = change.max_wr.unwrap_or(queue.max_wr);
+        let limit = change.limit.unwrap_or(queue.limit);
+        check_depth(max_wr, &roce)?;
+        if limit > max_wr {
+            return Err(SrqError::BadLimit { limit, max_wr });
+        }
+        let posted = queue.posted.len();
+        if posted > max_wr as usize {
+            return Err(SrqError::Occupied { max_wr, posted });
+        }
+        (queue.max_wr, queue.limit) = (max_wr, limit);
+        Ok(queue.is_low())
+    }
+
+    /// What it has now.
+    #[must_use]
+    pub fn query(&self) -> SrqAttr {
+        let (max_wr, limit) = self.usable().map_or((0, 0), |queue| (queue.max_wr, queue.limit));
+        SrqAttr { max_wr, max_sge: self.max_sge, limit }
+    }
+
+    /// Posts a receive for whichever queue pair needs one.
+    ///
+    /// # Errors
+    /// [`PostSrqError`]; nothing was posted.
+    pub fn post_recv(&self, wr_id: u64, sges: &[Sge]) -> Result<(), PostSrqError> {
+        if sges.len() > self.max_sge as usize || sges.len() > rq::SGE_MAX {
+            return Err(PostSrqError::TooManySges(sges.len()));
+        }
+        let wqe = RecvWqe::new(wr_id, sges);
+        let mut queue = self.usable().ok_or(PostSrqError::Destroyed)?;
+        if queue.posted.len() >= queue.max_wr as usize {
+            return Err(PostSrqError::Full);
+        }
+        queue.posted.push_back(wqe);
+        Ok(())
+    }
+
+    /// The next receive, for a queue pair; none when there is none, or no more.
+    #[allow(dead_code, reason = "the queue pairs of RoCE devices call it")]
+    pub(crate) fn take(&self) -> Option<RecvWqe> {
+        let mut queue = self.usable()?;
+        let wqe = queue.posted.pop_front()?;
+        let is_low = queue.is_low();
+        drop(queue);
+        self.tell(is_low);
+        Some(wqe)
+    }
+
+    /// How many receives a queue pair could take.
+    #[allow(dead_code, reason = "the queue pairs of RoCE devices call it")]
+    pub(crate) fn len(&self) -> usize {
+        self.usable().map_or(0, |queue| queue.posted.len())
+    }
+
+    /// Ends it: its receives are forgotten, and it has no more events; waits until those the program took are acknowledged.
+    /// Idempotent.
+    pub fn destroy(&self) {
+        if !self.made.is_current() || self.destroyed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.lock().posted.clear();
+        self.pd.device().live.srqs.fetch_sub(1, Ordering::Relaxed);
+        if let Some(events) = &self.events {
+            events.retire();
+        }
+    }
+
+    fn tell(&self, is_low: bool) {
+        if let Some(events) = self.events.as_ref().filter(|_| is_low) {
+            events.report(AsyncEventKind::SrqLimitReached);
+        }
+    }
+
+    /// In a child the lock may be taken for ever, and what is behind it is the parent's.
+    fn usable(&self) -> Option<MutexGuard<'_, Queue>> {
+        let is_usable = self.made.is_usable() && !self.destroyed.load(Ordering::Acquire);
+        is_usable.then(|| self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Srq {
+    fn drop(&mut self) {
+        self.destroy();
+    }
+}
+
+fn limits(pd: &Pd) -> Result<RoceAttr, SrqError> {
+    pd.device().attr().roce.ok_or(SrqError::Unsupported)
+}
+
+fn check_depth(max_wr: u32, roce: &RoceAttr) -> Result<(), SrqError> {
+    let max = roce.max_srq_wr;
+    if (1..=max).contains(&max_wr) { Ok(()) } else { Err(SrqError::BadDepth { max_wr, max }) }
+}
+
+/// A number that no living queue has, unless there were 16 million since.
+fn next_number() -> u32 {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    const MAX: u32 = (1 << NUMBER_BITS) - 1;
+    LAST.fetch_add(1, Ordering::Relaxed) % MAX + 1
+}
+
+#[cfg(test)]
+mod tests;
