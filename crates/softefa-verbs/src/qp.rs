@@ -1,11 +1,11 @@
 //! Queue pairs: creation, destruction, queries.
 
 use std::cell::UnsafeCell;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::mem::zeroed;
 use std::sync::Arc;
 
-use softefa::{Adapter, QpInit};
+use softefa::{Adapter, EventSource, QpInit};
 
 use crate::context::Context;
 use crate::cq::Cq;
@@ -16,6 +16,7 @@ use crate::modify;
 use crate::panic;
 use crate::pd::Pd;
 use crate::qp_init::Wish;
+use crate::srq::Srq;
 use crate::sys::{
     efadv_qp, efadv_qp_init_attr, ibv_context, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_ex,
     ibv_qp_init_attr, ibv_qp_init_attr_ex,
@@ -75,6 +76,13 @@ pub(crate) unsafe fn create(wish: &Wish) -> Result<*mut ibv_qp, Errno> {
     let send_cq = unsafe { handle::borrow::<Cq>(base.send_cq) }?;
     // SAFETY: as this function demands.
     let recv_cq = unsafe { handle::borrow::<Cq>(base.recv_cq) }?;
+    let srq = match base.srq.is_null() {
+        true => None,
+        // SAFETY: as this function demands.
+        false => Some(unsafe { handle::borrow::<Srq>(base.srq.cast()) }?),
+    };
+    // SAFETY: a domain belongs to a context that is open.
+    let events = EventSource::new(&unsafe { handle::borrow::<Context>(pd.context()) }?.events);
     let init = QpInit {
         kind: wish.kind,
         send_cq: Arc::clone(&send_cq.nic),
@@ -86,13 +94,18 @@ pub(crate) unsafe fn create(wish: &Wish) -> Result<*mut ibv_qp, Errno> {
         inline_bytes: cap.max_inline_data,
         sq_sig_all: base.sq_sig_all != 0,
         unsolicited_write_recv: wish.unsolicited_write_recv,
+        srq: srq.map(|srq| Arc::clone(&srq.nic)),
+        events: Some(Arc::clone(&events)),
     };
     let nic = softefa::Qp::create(&pd.nic, init)?;
     let ibv = UnsafeCell::new(visible_part(wish, pd.context(), nic.qpn()));
     pd.users.add();
     send_cq.users.add();
     recv_cq.users.add();
-    Ok(handle::give(Box::new(Qp {
+    if let Some(srq) = srq {
+        srq.users.add();
+    }
+    let qp = handle::give(Box::new(Qp {
         ibv,
         efa: UnsafeCell::new(wr::efa_table(wish.processing_hints)),
         nic,
@@ -102,7 +115,9 @@ pub(crate) unsafe fn create(wish: &Wish) -> Result<*mut ibv_qp, Errno> {
         inline_write: wish.inline_write,
         is_roce: pd.nic.device().adapter() == Adapter::Roce,
         owner: Owner::current(),
-    })))
+    }));
+    events.set_tag(qp.expose_provenance() as u64);
+    Ok(qp)
 }
 
 fn visible_part(wish: &Wish, context: *mut ibv_context, qpn: u32) -> ibv_qp_ex {
@@ -114,6 +129,7 @@ fn visible_part(wish: &Wish, context: *mut ibv_context, qpn: u32) -> ibv_qp_ex {
     qp.pd = wish.pd;
     qp.send_cq = wish.base.send_cq;
     qp.recv_cq = wish.base.recv_cq;
+    qp.srq = wish.base.srq;
     qp.handle = qpn;
     qp.qp_num = qpn;
     qp.qp_type = wish.base.qp_type;
@@ -175,6 +191,9 @@ unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
         let qp = unsafe { handle::take::<Qp>(qp) }?;
         if qp.owner.is_current() {
             qp.nic.destroy();
+            if let Some(events) = &qp.nic.init().events {
+                events.retire();
+            }
         }
         let base = qp.ibv.get().cast::<ibv_qp>();
         // SAFETY: the queue pair counted as a user of all three, so they are still there.
@@ -182,6 +201,9 @@ unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
             handle::borrow::<Cq>((*base).send_cq)?.users.remove();
             handle::borrow::<Cq>((*base).recv_cq)?.users.remove();
             handle::borrow::<Pd>((*base).pd)?.users.remove();
+            if !(*base).srq.is_null() {
+                handle::borrow::<Srq>((*base).srq.cast())?.users.remove();
+            }
         }
         qp.owner.release(qp);
         Ok(())
@@ -227,7 +249,7 @@ fn initial(qp: &Qp) -> ibv_qp_init_attr {
         qp_context: base.qp_context,
         send_cq: base.send_cq,
         recv_cq: base.recv_cq,
-        srq: std::ptr::null_mut::<c_void>(),
+        srq: base.srq,
         cap: qp.cap,
         qp_type: base.qp_type,
         sq_sig_all: c_int::from(qp.nic.init().sq_sig_all),

@@ -77,8 +77,8 @@ fn check_limits(cap: &ibv_qp_cap, attr: &DeviceAttr) -> Result<(), Errno> {
     if fits { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
-fn check_queues(send_cq: *mut ibv_cq, recv_cq: *mut ibv_cq, has_srq: bool) -> Result<(), Errno> {
-    let is_complete = !send_cq.is_null() && !recv_cq.is_null() && !has_srq;
+fn check_queues(send_cq: *mut ibv_cq, recv_cq: *mut ibv_cq, can_share: bool) -> Result<(), Errno> {
+    let is_complete = !send_cq.is_null() && !recv_cq.is_null() && can_share;
     if is_complete { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
@@ -91,7 +91,8 @@ impl Wish {
         attr: &DeviceAttr,
     ) -> Result<Self, Errno> {
         let kind = kind(attr.profile.adapter(), base.qp_type, driver_type)?;
-        check_queues(base.send_cq, base.recv_cq, !base.srq.is_null())?;
+        let can_share = base.srq.is_null() || attr.roce.is_some();
+        check_queues(base.send_cq, base.recv_cq, can_share)?;
         check_limits(&base.cap, attr)?;
         Ok(Self {
             kind,

@@ -17,7 +17,6 @@ impl PdId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct QpId(u64);
 
-#[allow(dead_code, reason = "the queue pairs of RoCE devices have one")]
 impl QpId {
     pub(crate) fn next() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);

@@ -75,6 +75,8 @@ pub struct QpQuery {
     pub timeout: u8,
     /// Timeouts and sequence errors without progress that are borne.
     pub retry_cnt: u8,
+    /// The program wants to hear when the send queue is drained.
+    pub sqd_notify: bool,
 }
 
 /// The way to a peer, as an address vector names it. A software device has one port and one way; what it does not

@@ -238,7 +238,6 @@ impl Srq {
     }
 
     /// The next receive, for a queue pair; none when there is none, or no more.
-    #[allow(dead_code, reason = "the queue pairs of RoCE devices call it")]
     pub(crate) fn take(&self) -> Option<RecvWqe> {
         let mut queue = self.usable()?;
         let wqe = queue.posted.pop_front()?;
@@ -249,7 +248,6 @@ impl Srq {
     }
 
     /// How many receives a queue pair could take.
-    #[allow(dead_code, reason = "the queue pairs of RoCE devices call it")]
     pub(crate) fn len(&self) -> usize {
         self.usable().map_or(0, |queue| queue.posted.len())
     }

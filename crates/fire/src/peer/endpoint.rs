@@ -162,6 +162,8 @@ pub(super) fn init(cq: &Arc<Cq>) -> QpInit {
         inline_bytes: 0,
         sq_sig_all: true,
         unsolicited_write_recv: false,
+        srq: None,
+        events: None,
     }
 }
 

@@ -49,7 +49,6 @@ impl MrCache {
     }
 
     /// As [`MrCache::remote`], through a region or a window that queue pair `qp` may show to its peer.
-    #[allow(dead_code, reason = "the queue pairs of RoCE devices call it")]
     pub(crate) fn grant(
         &mut self,
         range: (u32, u64, u32),

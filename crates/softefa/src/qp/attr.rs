@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::async_event::EventSource;
 use crate::cq::Cq;
 use crate::gid::Gid;
 use crate::mr::Access;
 use crate::qp_state::{Path, QpKind, QpState};
+use crate::srq::Srq;
 
 /// What a queue pair is made of.
 #[derive(Debug, Clone)]
@@ -32,6 +34,10 @@ pub struct QpInit {
     /// ([`crate::CompletionOp::UnsolicitedWrite`]). Its requester must have said the same, or gets
     /// [`crate::Status::RemoteFeatureMismatch`]. SRD only.
     pub unsolicited_write_recv: bool,
+    /// Where receives are taken from instead of a queue of its own. RoCE devices only.
+    pub srq: Option<Arc<Srq>>,
+    /// Who hears of what happens to it. RoCE devices only.
+    pub events: Option<Arc<EventSource>>,
 }
 
 /// Why a queue pair cannot be made.
@@ -183,6 +189,9 @@ pub enum PostError {
     /// Asks for no completion, which a strict device does not do.
     #[error("the device completes every send; set the signaled flag, or sq_sig_all at creation")]
     Unsignaled,
+    /// Its receives are those of a shared queue.
+    #[error("the queue pair takes its receives from a shared queue; post them there")]
+    Shared,
     /// Has no entries, for which a strict device has no descriptor.
     #[error("a receive needs an entry, if only of no bytes")]
     NoSges,

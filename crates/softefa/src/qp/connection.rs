@@ -49,5 +49,6 @@ impl ModifyQp {
         attrs.min_rnr_timer = self.min_rnr_timer.unwrap_or(attrs.min_rnr_timer);
         attrs.timeout = self.timeout.unwrap_or(attrs.timeout);
         attrs.retry_cnt = self.retry_cnt.unwrap_or(attrs.retry_cnt);
+        attrs.sqd_notify = self.sqd_notify.unwrap_or(attrs.sqd_notify);
     }
 }

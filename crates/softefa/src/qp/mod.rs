@@ -91,6 +91,8 @@ impl Qp {
             owners: [send_owner, recv_owner],
             sq_depth: init.sq_depth,
             rq_depth: init.rq_depth,
+            srq: init.srq.clone(),
+            events: init.events.clone(),
         });
         let of_side = SideInit {
             kind: init.kind,
@@ -270,6 +272,9 @@ impl Qp {
     pub fn post_recv(&self, wr_id: u64, sges: &[Sge]) -> Result<(), PostError> {
         if sges.len() > self.init.rq_sge as usize || sges.len() > rq::SGE_MAX {
             return Err(PostError::TooManySges(sges.len()));
+        }
+        if self.init.srq.is_some() {
+            return Err(PostError::Shared);
         }
         if sges.is_empty() && self.pd.device().is_strict {
             return Err(PostError::NoSges);

@@ -66,6 +66,8 @@ fn init(cq: &Arc<Cq>) -> QpInit {
         inline_bytes: 32,
         sq_sig_all: true,
         unsolicited_write_recv: false,
+        srq: None,
+        events: None,
     }
 }
 

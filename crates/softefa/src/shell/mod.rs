@@ -22,18 +22,20 @@ use std::sync::atomic::Ordering;
 use srd::Instant;
 
 use crate::AHN_UNKNOWN;
+use crate::async_event::EventSource;
 use crate::completion::{Completion, Unpolled};
 use crate::config::{Adapter, Integrity};
 use crate::device::Device;
 use crate::fault::{Dice, Refusals, stream_of};
 use crate::framing::{Framing, Layout, RDMA_BLOCK_BYTES, Sealed};
 use crate::host;
-use crate::ids::PdId;
+use crate::ids::{PdId, QpId};
 use crate::mr::MrCache;
 use crate::pd::Pd;
 use crate::qp_state::QpQuery;
 use crate::rq::RecvQueue;
 use crate::sq::SendQueue;
+use crate::srq::Srq;
 use crate::wire::{Batch, Faulty, Tap, Unplugged, Wire};
 
 use holding::Holding;
@@ -55,6 +57,11 @@ pub(crate) struct Shell {
     pub(crate) port: u16,
     pub(crate) sq: SendQueue,
     pub(crate) rq: RecvQueue,
+    /// Has the receives instead, if it is there.
+    pub(crate) srq: Option<Arc<Srq>>,
+    events: Option<Arc<EventSource>>,
+    /// Its name, for windows that are bound through it.
+    pub(crate) id: QpId,
     /// Regions that sends read, receives write, and peers name, as looked up last.
     pub(crate) send_mrs: MrCache,
     pub(crate) recv_mrs: MrCache,
@@ -102,6 +109,8 @@ pub(crate) struct ShellInit<'a> {
     pub(crate) owners: [u16; 2],
     pub(crate) sq_depth: u32,
     pub(crate) rq_depth: u32,
+    pub(crate) srq: Option<Arc<Srq>>,
+    pub(crate) events: Option<Arc<EventSource>>,
 }
 
 /// Sends posted since the last turn: counted here, because a device's counters are shared by all
@@ -137,6 +146,9 @@ impl Shell {
             port,
             sq: SendQueue::new(init.sq_depth, device.local_key.is_some(), device.numbering()),
             rq: RecvQueue::new(init.rq_depth),
+            srq: init.srq,
+            events: init.events,
+            id: QpId::next(),
             send_mrs: cache(),
             recv_mrs: cache(),
             remote_mrs: cache(),

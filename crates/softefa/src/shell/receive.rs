@@ -8,6 +8,7 @@ use srd::Instant;
 use super::unfit::turn_away;
 use super::{Shell, Side};
 use crate::AHN_UNKNOWN;
+use crate::async_event::AsyncEventKind;
 use crate::completion::{Completion, CompletionOp, Sender};
 use crate::counters::Counter;
 use crate::datagram::Datagram;
@@ -172,6 +173,26 @@ impl Shell {
             self.fail_recv(&wqe, Status::LocalInvalidLkey);
         }
         None
+    }
+
+    /// The next receive of a RoCE queue pair, its own or a shared one, whatever its memory is like.
+    pub(crate) fn take_receive(&mut self) -> Option<RecvWqe> {
+        match &self.srq {
+            None => self.rq.pop(),
+            Some(srq) => srq.take(),
+        }
+    }
+
+    /// So many receives are there for a RoCE queue pair, of a shared queue also for others.
+    pub(crate) fn receives_left(&self) -> usize {
+        self.srq.as_ref().map_or(self.rq.len(), |srq| srq.len())
+    }
+
+    /// Tells the program what has happened to the queue pair.
+    pub(crate) fn report(&self, kind: AsyncEventKind) {
+        if let Some(events) = &self.events {
+            events.report(kind);
+        }
     }
 
     /// A fault wants this message to find no receive.

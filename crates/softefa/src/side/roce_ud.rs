@@ -14,6 +14,7 @@ use crate::datagram::Datagram;
 use crate::memory::Gone;
 use crate::qp_state::QpState;
 use crate::request::SendOp;
+use crate::rq::RecvWqe;
 use crate::shell::{Shell, Side};
 use crate::status::Status;
 use crate::trace::TraceEvent;
@@ -32,6 +33,8 @@ pub(super) struct RoceUdSide {
     /// Slots of the datagrams that wait for the next burst.
     queue: VecDeque<u32>,
     numbers: Numbers,
+    /// A receive that was too short for the last datagram, and is the next all the same.
+    current: Option<RecvWqe>,
     mtu: Mtu,
     path: u16,
 }
@@ -47,7 +50,7 @@ impl RoceUdSide {
         };
         let path = shell.port % paths;
         let numbers = Numbers::new(shell.qpn, DEFAULT_PKEY, mtu, Psn::new(0));
-        Self { shell, queue: VecDeque::new(), numbers, mtu, path }
+        Self { shell, queue: VecDeque::new(), numbers, current: None, mtu, path }
     }
 
     fn push(&mut self, index: u32) {
@@ -79,6 +82,20 @@ impl RoceUdSide {
         }
     }
 
+    /// The next receive whose memory can be written; others end with their own error instead of standing in the way.
+    fn next_receive(&mut self) -> Option<RecvWqe> {
+        if self.shell.is_not_ready_on_purpose() {
+            return None;
+        }
+        loop {
+            let wqe = self.current.take().or_else(|| self.shell.take_receive())?;
+            if wqe.is_writable(&mut self.shell.recv_mrs) {
+                return Some(wqe);
+            }
+            self.shell.fail_recv(&wqe, Status::LocalInvalidLkey);
+        }
+    }
+
     /// Puts a datagram into the next posted receive; why it cannot.
     fn receive(&mut self, from: Ipv4Addr, datagram: &Datagram<'_>) -> Result<(), &'static str> {
         if matches!(self.shell.attrs.state, QpState::Reset | QpState::Init | QpState::Error) {
@@ -92,11 +109,11 @@ impl RoceUdSide {
         };
         let payload = datagram.payload(it.payload_at).split_at(it.payload_len as usize).0;
         let len = UD_GRH_BYTES + payload.len();
-        let wqe = self.shell.next_receive().ok_or("no receive is posted")?;
+        let wqe = self.next_receive().ok_or("no receive is posted")?;
         if len > wqe.capacity as usize {
+            self.current = Some(wqe);
             return Err("the receive is too short");
         }
-        self.shell.rq.pop();
         let udp_len = u16::try_from(whole + UDP_BYTES).unwrap_or(u16::MAX);
         let routing = grh::of_ipv4(from, self.shell.device.addr(), 0, HOP_LIMIT, udp_len);
         let filled = wqe.fill(0, routing[..].into()).and_then(|()| wqe.fill(UD_GRH_BYTES, payload));
@@ -150,7 +167,7 @@ impl Side for RoceUdSide {
     /// Datagrams that find no receive are lost: what is still in the kernel waits there until the program has posted
     /// more.
     fn has_enough(&self) -> bool {
-        self.shell.rq.len() < MAX_PACKETS
+        self.shell.receives_left() < MAX_PACKETS
     }
 
     fn is_streaming(&self) -> bool {
@@ -164,7 +181,7 @@ impl Side for RoceUdSide {
     fn take(&mut self, _now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>) {
         if let Err(why) = self.receive(from, datagram) {
             // For lack of a receive others would be lost, too.
-            self.shell.useless += u64::from(self.shell.rq.len() > 0);
+            self.shell.useless += u64::from(self.shell.receives_left() > 0);
             self.shell.drop_datagram(from, &why);
         }
     }
@@ -197,6 +214,9 @@ impl Side for RoceUdSide {
 
     fn cancel(&mut self, _now: Instant) {
         self.queue.clear();
+        if let Some(wqe) = self.current.take() {
+            self.shell.fail_recv(&wqe, Status::Flushed);
+        }
     }
 
     fn abandon(&mut self) {

@@ -80,6 +80,8 @@ pub fn init(kind: QpKind, cq: &Arc<Cq>) -> QpInit {
         inline_bytes: 32,
         sq_sig_all: true,
         unsolicited_write_recv: false,
+        srq: None,
+        events: None,
     }
 }
 

@@ -148,6 +148,8 @@ impl World {
             inline_bytes: 32,
             sq_sig_all: sig_all,
             unsolicited_write_recv: unsolicited,
+            srq: None,
+            events: None,
         };
         let qp = Qp::create(pick(&self.pds, pd).unwrap(), init);
         assert_eq!(qp.is_ok(), kind == QpKind::Srd || !unsolicited, "{qp:?}");

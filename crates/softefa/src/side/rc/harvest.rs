@@ -1,11 +1,14 @@
 //! What the engine has to say: completions, and the end of the connection.
 
-use rc::{Event, Status as RcStatus};
+use rc::wire::NakCode;
+use rc::{Cause, Event, Status as RcStatus};
 use srd::Instant;
 
 use super::serve::index_of;
 use super::{RcSide, time};
+use crate::async_event::AsyncEventKind;
 use crate::qp_state::QpState;
+use crate::request::SendOp;
 use crate::status::Status;
 
 impl RcSide {
@@ -19,27 +22,57 @@ impl RcSide {
                     let status = self.execute(index_of(id));
                     self.endpoint.executed(time(now), id, status);
                 }
-                Event::Failed { receive, .. } => {
+                Event::Failed { cause, receive } => {
                     if self.shell.is_traced() {
                         self.trace_event(&event);
                     }
                     self.fail_connection(receive.map(Status::from));
+                    self.report_cause(cause);
                 }
                 Event::Established | Event::Drained | Event::LastReceive | Event::Congestion => {
                     if self.shell.is_traced() {
                         self.trace_event(&event);
                     }
+                    self.report_event(&event);
                 }
             }
         }
     }
 
+    /// Tells the program what it is told of its own accord.
+    fn report_event(&self, event: &Event) {
+        match event {
+            Event::Established => self.shell.report(AsyncEventKind::CommunicationEstablished),
+            Event::Drained if self.shell.attrs.sqd_notify => {
+                self.shell.report(AsyncEventKind::SqDrained);
+            }
+            Event::LastReceive if self.shell.srq.is_some() => {
+                self.shell.report(AsyncEventKind::QpLastWqeReached);
+            }
+            _ => {}
+        }
+    }
+
+    /// What a peer was refused is told to the program that did nothing wrong; its own failures have completions.
+    fn report_cause(&self, cause: Cause) {
+        match cause {
+            Cause::Peer(Some(NakCode::RemoteAccess)) => {
+                self.shell.report(AsyncEventKind::QpAccessError);
+            }
+            Cause::Peer(Some(NakCode::InvalidRequest)) => {
+                self.shell.report(AsyncEventKind::QpRequestError);
+            }
+            Cause::Peer(_) | Cause::Request(_) | Cause::Host => {}
+        }
+    }
+
     /// Does what this side does by itself.
     fn execute(&mut self, index: u32) -> RcStatus {
-        match self.shell.sq.get(index) {
+        let Some(slot) = self.shell.sq.get(index) else { return RcStatus::LocalOperation };
+        match slot.op {
             // It could not be begun; its completion says why.
-            Some(slot) if slot.fault.is_some() => RcStatus::LocalOperation,
-            // There is no key yet that a program may invalidate.
+            _ if slot.fault.is_some() => RcStatus::LocalOperation,
+            SendOp::LocalInvalidate(key) if self.invalidate(key) => RcStatus::Ok,
             _ => RcStatus::Bind,
         }
     }

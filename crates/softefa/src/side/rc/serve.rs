@@ -37,11 +37,13 @@ impl RcSide {
             }
             Arrival::Atomic(atomic) => return self.serve_atomic(&atomic).map(Some),
             Arrival::AtomicWrite(to) => {
-                self.check(Range { remote: to, len: 8 }, Right::Write)?;
-                payload.split_at(8).0.copy_to(to.va).map_err(|Gone| Reject::Access)?;
+                let memory = self.check(Range { remote: to, len: 8 }, Right::Write)?;
+                payload.split_at(8).0.copy_to(memory).map_err(|Gone| Reject::Access)?;
             }
             // What was written is visible at once, and memory is as persistent as it is.
-            Arrival::Flush(range, _) => self.check(range, Right::Write)?,
+            Arrival::Flush(range, _) => {
+                self.check(range, Right::Write)?;
+            }
             Arrival::Verify(verify) => self.verify(&verify)?,
             Arrival::ReadData(data) => self.take_read_data(&data, payload)?,
             Arrival::AtomicData { id, original } => {
@@ -67,12 +69,16 @@ impl RcSide {
         }
         placed?;
         let Some(end) = data.end else { return Ok(()) };
-        if end.invalidate.is_some() {
+        let gone = end.invalidate.map(|key| self.invalidate(key));
+        if gone == Some(false) {
             return Err(Reject::Invalidate);
         }
         if let Some(wqe) = self.current.take() {
             let total = end.total as usize;
             self.shell.complete_recv(wqe.wr_id, self.peer_name(), total, end.imm, false);
+            if let Some(done) = self.shell.recvs_done.last_mut() {
+                done.invalidated = end.invalidate;
+            }
         }
         Ok(())
     }
@@ -96,20 +102,19 @@ impl RcSide {
 
     fn serve_write(&mut self, data: &WriteData, payload: Payload<'_>) -> Result<(), Reject> {
         // That of a message that was lost on the way is still there.
-        let needs_receive = data.receive.is_some() && self.current.is_none();
-        if needs_receive && (self.shell.is_not_ready_on_purpose() || self.shell.rq.len() == 0) {
-            return Err(Reject::NotReady);
+        if data.receive.is_some() && self.current.is_none() {
+            self.current = Some(self.next_request().ok_or(Reject::NotReady)?);
         }
-        self.check(data.range, Right::Write)?;
+        let memory = self.check(data.range, Right::Write)?;
         if data.len > 0 {
-            let to = data.range.remote.va + u64::from(data.offset);
+            let to = memory + u64::from(data.offset);
             let bytes = payload.split_at(data.len as usize).0;
             place(bytes, to).map_err(|Gone| Reject::Access)?;
             self.is_written = true;
             self.shell.device.counters.add(Counter::RdmaWriteRecvBytes, u64::from(data.len));
         }
         if let Some(WriteReceive { imm, .. }) = data.receive
-            && let Some(wqe) = self.current.take().or_else(|| self.shell.rq.pop())
+            && let Some(wqe) = self.current.take()
         {
             let len = data.range.len as usize;
             self.shell.complete_recv(wqe.wr_id, self.peer_name(), len, Some(imm), false);
@@ -122,9 +127,9 @@ impl RcSide {
 
     fn serve_atomic(&mut self, atomic: &Atomic) -> Result<u64, Reject> {
         let Atomic { remote, op } = *atomic;
-        self.check(Range { remote, len: 8 }, Right::Atomic)?;
+        let memory = self.check(Range { remote, len: 8 }, Right::Atomic)?;
         self.is_written = true;
-        memory::update(remote.va, |found| op.apply(found)).map_err(|Gone| Reject::Access)
+        memory::update(memory, |found| op.apply(found)).map_err(|Gone| Reject::Access)
     }
 
     fn verify(&mut self, verify: &Verify) -> Result<(), Reject> {
@@ -163,17 +168,24 @@ impl RcSide {
         if self.shell.is_not_ready_on_purpose() {
             return None;
         }
-        self.shell.rq.pop()
+        self.shell.take_receive()
     }
 
-    /// The peer may use all of `range`. None is needed for no bytes.
-    fn check(&mut self, range: Range, right: Right) -> Result<(), Reject> {
+    /// Takes a window away from the peer; `false` when that cannot be.
+    pub(super) fn invalidate(&self, key: u32) -> bool {
+        let shell = &self.shell;
+        shell.device.mrs.invalidate(key, (shell.pd, shell.id)).is_ok()
+    }
+
+    /// Where the bytes of `range` lie, all of which the peer may use. Nothing is needed for no bytes.
+    pub(super) fn check(&mut self, range: Range, right: Right) -> Result<u64, Reject> {
         if range.len == 0 {
-            return Ok(());
+            return Ok(range.remote.va);
         }
         let Remote { addr, rkey } = Remote { addr: range.remote.va, rkey: range.remote.rkey };
-        let found = self.shell.remote_mrs.remote((rkey, addr, range.len), right);
-        found.map(|_| ()).ok_or(Reject::Access)
+        let id = self.shell.id;
+        let found = self.shell.remote_mrs.grant((rkey, addr, range.len), right, id);
+        found.map(|grant| grant.addr).ok_or(Reject::Access)
     }
 
     fn peer_name(&self) -> Sender {

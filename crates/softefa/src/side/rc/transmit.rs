@@ -93,12 +93,11 @@ impl RcSide {
             }
             Payload::Response { range, offset, len } => {
                 let psn = psn_of(header);
-                let remote = (range.remote.rkey, range.remote.va, range.len);
-                if self.shell.remote_mrs.remote(remote, Right::Read).is_none() {
+                let Ok(memory) = self.check(range, Right::Read) else {
                     self.endpoint.refuse_response(time(now), psn);
                     return;
-                }
-                let addr = range.remote.va + u64::from(offset);
+                };
+                let addr = memory + u64::from(offset);
                 let piece = Piece { addr, len: len as usize };
                 (Leaving::Response(psn), self.shell.push(peer, via, header, std::iter::once(piece)))
             }
