@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use softefa::ArmError;
+use softefa::{Adapter, ArmError};
 
 use crate::context::Context;
 use crate::cq::Cq;
@@ -149,12 +149,14 @@ unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, count: u32) {
 /// An EFA knows no solicited events and says so.
 pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
     panic::code(|| {
-        if solicited_only != 0 {
-            return Err(Errno::EOPNOTSUPP);
-        }
         // SAFETY: the program passes a live completion queue.
         let cq = unsafe { handle::borrow::<Cq>(cq) }?;
-        cq.nic.arm().map_err(|error| match error {
+        let armed = match (solicited_only != 0, cq.nic.device().adapter()) {
+            (false, _) => cq.nic.arm(),
+            (true, Adapter::Roce) => cq.nic.arm_for_solicited(),
+            (true, Adapter::Efa) => return Err(Errno::EOPNOTSUPP),
+        };
+        armed.map_err(|error| match error {
             ArmError::NoChannel => Errno::EINVAL,
             _ => Errno::EOPNOTSUPP,
         })

@@ -40,7 +40,7 @@ pub(crate) fn table() -> ibv_cq_ex {
     cq.read_src_qp = Some(read_src_qp);
     cq.read_wc_flags = Some(read_wc_flags);
     cq.read_slid = Some(read_slid);
-    cq.read_sl = Some(read_zero);
+    cq.read_sl = Some(read_sl);
     cq.read_dlid_path_bits = Some(read_zero);
     cq
 }
@@ -172,7 +172,12 @@ unsafe extern "C" fn read_slid(cq: CqExPtr) -> u32 {
     unsafe { read(cq, |completion| u32::from(completion.ahn)) }
 }
 
-/// Service levels and path bits do not exist here.
+unsafe extern "C" fn read_sl(cq: CqExPtr) -> u8 {
+    // SAFETY: the program reads in the thread that polls.
+    unsafe { read(cq, |completion| completion.sl) }
+}
+
+/// Path bits do not exist here.
 unsafe extern "C" fn read_zero(_cq: CqExPtr) -> u8 {
     0
 }

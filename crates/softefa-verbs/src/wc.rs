@@ -70,7 +70,7 @@ pub(crate) fn legacy(completion: &Completion) -> ibv_wc {
         wc_flags: flags(completion),
         pkey_index: 0,
         slid: completion.ahn,
-        sl: 0,
+        sl: completion.sl,
         dlid_path_bits: 0,
     }
 }

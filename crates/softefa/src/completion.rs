@@ -67,6 +67,10 @@ pub struct Completion {
     pub invalidated: Option<u32>,
     /// The buffer starts with a GRH area (UD receives).
     pub has_grh: bool,
+    /// Service level (UD receives). RoCE has none: mlx5 tells there what the routing header is of, and UCX reads it.
+    pub sl: u8,
+    /// The sender wants it to wake programs that wait for such completions only.
+    pub is_solicited: bool,
     /// Place of the owner in the completion queue's list.
     pub(crate) owner: u16,
 }
@@ -106,6 +110,8 @@ impl Completion {
         imm: None,
         invalidated: None,
         has_grh: false,
+        sl: 0,
+        is_solicited: false,
         owner: 0,
     };
 

@@ -18,6 +18,7 @@ use crate::generation::Generation;
 use crate::host;
 use crate::progress::{Live, Sibling};
 use crate::service;
+use crate::status::Status;
 
 use attached::Attached;
 
@@ -92,6 +93,8 @@ pub struct Cq {
     tag: AtomicU64,
     /// The next completion becomes an event. Changed under the lock of the ring.
     is_armed: AtomicBool,
+    /// Armed for solicited completions and errors only.
+    is_picky: AtomicBool,
     last_armed_ns: AtomicU64,
     last_driven_ns: AtomicU64,
     last_helped_ns: AtomicU64,
@@ -148,6 +151,7 @@ impl Cq {
             events: Events::new(channel),
             tag: AtomicU64::new(0),
             is_armed: AtomicBool::new(false),
+            is_picky: AtomicBool::new(false),
             last_armed_ns: AtomicU64::new(0),
             last_driven_ns: AtomicU64::new(0),
             last_helped_ns: AtomicU64::new(0),
@@ -242,6 +246,18 @@ impl Cq {
     /// # Errors
     /// [`ArmError`].
     pub fn arm(&self) -> Result<(), ArmError> {
+        self.arm_for(false)
+    }
+
+    /// As [`Cq::arm`], for solicited completions and errors only.
+    ///
+    /// # Errors
+    /// [`ArmError`].
+    pub fn arm_for_solicited(&self) -> Result<(), ArmError> {
+        self.arm_for(true)
+    }
+
+    fn arm_for(&self, only_solicited: bool) -> Result<(), ArmError> {
         if self.events.channel().is_none() {
             return Err(ArmError::NoChannel);
         }
@@ -249,7 +265,12 @@ impl Cq {
             return Err(ArmError::NoService);
         }
         self.last_armed_ns.store(host::now().as_ns(), Ordering::Relaxed);
-        self.ring.hold(|_| self.is_armed.store(true, Ordering::SeqCst));
+        self.ring.hold(|_| {
+            // Whoever waits for anything is not made to wait for less.
+            let is_picky = only_solicited && (self.is_picky() || !self.is_armed());
+            self.is_picky.store(is_picky, Ordering::Relaxed);
+            self.is_armed.store(true, Ordering::SeqCst);
+        });
         // The program goes to sleep: from now on the service thread waits on the sockets.
         if self.attached().iter().any(|qp| !qp.watch().due.is_watched()) {
             service::wake();
@@ -292,6 +313,14 @@ impl Cq {
     /// The program sleeps until a completion comes, or did so just now and will again.
     pub(crate) fn is_awaited(&self, now: Instant) -> bool {
         self.is_armed.load(Ordering::SeqCst) || is_fresh(&self.last_armed_ns, now)
+    }
+
+    fn is_armed(&self) -> bool {
+        self.is_armed.load(Ordering::Relaxed)
+    }
+
+    fn is_picky(&self) -> bool {
+        self.is_picky.load(Ordering::Relaxed)
     }
 
     /// The program polled it just now and will again.
@@ -353,10 +382,12 @@ impl Cq {
             return false;
         }
         self.ring.hold(|entries| {
+            let wakes = |it: &Completion| it.is_solicited || it.status != Status::Ok;
+            let is_wanted = !self.is_picky() || done.iter().any(|done| done.iter().any(wakes));
             for done in done {
                 entries.take_in(done);
             }
-            let is_armed = self.is_armed.load(Ordering::Relaxed);
+            let is_armed = is_wanted && self.is_armed.load(Ordering::Relaxed);
             if is_armed {
                 self.is_armed.store(false, Ordering::SeqCst);
             }

@@ -225,6 +225,8 @@ impl Shell {
             imm,
             invalidated: None,
             has_grh,
+            sl: 0,
+            is_solicited: false,
             owner: self.recv_owner,
         };
         self.recvs_done.push(completion);

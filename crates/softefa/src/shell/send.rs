@@ -209,6 +209,8 @@ impl Shell {
             imm: None,
             invalidated: None,
             has_grh: false,
+            sl: 0,
+            is_solicited: false,
             owner: self.send_owner,
         });
     }

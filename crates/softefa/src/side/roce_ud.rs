@@ -22,6 +22,8 @@ use crate::wire::{MAX_PACKETS, Via};
 
 /// A work request whose queue key has this bit takes that of its queue pair.
 const OWN_QKEY: u32 = 1 << 31;
+/// Service level of what came in an IPv4 packet with a UDP header (mlx5's programmer's reference).
+const SL_IPV4: u8 = 0b1010;
 /// UDP header in front of a packet.
 const UDP_BYTES: usize = 8;
 /// Hop limit of what other hosts of a Linux network send.
@@ -127,6 +129,9 @@ impl RoceUdSide {
             self.shell.say_of(TraceEvent::Receive, Some(src), said);
         }
         self.shell.complete_recv(wqe.wr_id, src, len, it.imm, true);
+        if let Some(done) = self.shell.recvs_done.last_mut() {
+            (done.is_solicited, done.sl) = (it.is_solicited, SL_IPV4);
+        }
         Ok(())
     }
 }

@@ -77,7 +77,7 @@ impl RcSide {
             let total = end.total as usize;
             self.shell.complete_recv(wqe.wr_id, self.peer_name(), total, end.imm, false);
             if let Some(done) = self.shell.recvs_done.last_mut() {
-                done.invalidated = end.invalidate;
+                (done.invalidated, done.is_solicited) = (end.invalidate, end.is_solicited);
             }
         }
         Ok(())
@@ -113,13 +113,13 @@ impl RcSide {
             self.is_written = true;
             self.shell.device.counters.add(Counter::RdmaWriteRecvBytes, u64::from(data.len));
         }
-        if let Some(WriteReceive { imm, .. }) = data.receive
+        if let Some(WriteReceive { imm, is_solicited, .. }) = data.receive
             && let Some(wqe) = self.current.take()
         {
             let len = data.range.len as usize;
             self.shell.complete_recv(wqe.wr_id, self.peer_name(), len, Some(imm), false);
             if let Some(done) = self.shell.recvs_done.last_mut() {
-                done.op = CompletionOp::RecvWrite;
+                (done.op, done.is_solicited) = (CompletionOp::RecvWrite, is_solicited);
             }
         }
         Ok(())
