@@ -197,7 +197,7 @@ impl Change {
     /// Does it.
     ///
     /// # Safety
-    /// `pd` as for [`handle::borrow`].
+    /// `pd` as for [`handle::borrow`] if it is to be changed; otherwise it may be anything.
     unsafe fn apply(&self, mr: &Mr) -> Result<(), Errno> {
         if self.flags == 0 {
             return Err(Errno::EINVAL);
@@ -205,9 +205,12 @@ impl Change {
         let ibv = mr.ibv.get();
         // SAFETY: the region counts as a user of its domain, so that is there.
         let now = unsafe { handle::borrow::<Pd>((*ibv).pd) }?;
-        // SAFETY: as this function demands.
-        let new = unsafe { handle::borrow::<Pd>(self.pd) };
-        let new = new.ok().filter(|_| self.has(IBV_REREG_MR_CHANGE_PD)).unwrap_or(now);
+        let new = if self.has(IBV_REREG_MR_CHANGE_PD) {
+            // SAFETY: as this function demands.
+            unsafe { handle::borrow::<Pd>(self.pd) }?
+        } else {
+            now
+        };
         if new.context() != now.context() {
             return Err(Errno::EINVAL);
         }
