@@ -79,12 +79,17 @@ unsafe fn read(entry: &libc::ifaddrs) -> Option<Interface> {
         (CStr::from_ptr(entry.ifa_name).to_str().ok()?, libc::if_nametoindex(entry.ifa_name))
     };
     Some(Interface {
-        name: name.to_owned(),
+        name: name_of(name).to_owned(),
         index,
         addr: Ipv4Addr::from(u32::from_be(addr)),
         is_up: has(libc::IFF_UP),
         is_loopback: has(libc::IFF_LOOPBACK),
     })
+}
+
+/// The interface of a labelled address (`eth0:1`): labels begin with it, and no name has a colon.
+fn name_of(label: &str) -> &str {
+    label.split(':').next().unwrap_or(label)
 }
 
 #[cfg(test)]
@@ -106,6 +111,14 @@ mod tests {
         let has_global = all().iter().any(Interface::is_global);
         assert_eq!(interface.is_global(), has_global, "{interface:?}");
         assert_eq!(addr == Ipv4Addr::LOCALHOST, !has_global);
+    }
+
+    #[test]
+    fn a_labelled_address_belongs_to_its_interface() {
+        assert_eq!(
+            ["eth0:1", "eth0", "eth0.7", "a:b:c"].map(name_of),
+            ["eth0", "eth0", "eth0.7", "a"]
+        );
     }
 
     #[test]
