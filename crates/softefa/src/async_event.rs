@@ -54,11 +54,6 @@ pub struct AsyncEvent {
     pub source: Arc<EventSource>,
 }
 
-/// The context was closed while somebody slept on its events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the device was closed; no event will come any more")]
-pub struct EventsClosed;
-
 impl AsyncEvents {
     /// A queue without events.
     ///
@@ -90,13 +85,8 @@ impl AsyncEvents {
             Ok(Next::Event(event)) => Ok(Some(event)),
             Ok(Next::Withdrawn) => Ok(None),
             Ok(Next::Nothing) => Err(TakeEventError::Nothing),
-            Err(Gone) => Err(TakeEventError::Closed(EventsClosed)),
+            Err(Gone) => Err(TakeEventError::Inherited),
         }
-    }
-
-    /// Wakes everybody who sleeps on the queue, for good.
-    pub fn close(&self) {
-        self.0.close();
     }
 }
 
@@ -107,9 +97,9 @@ pub enum TakeEventError {
     /// The program has written to the descriptor, perhaps to wake its own thread.
     #[error("no event waits; something else was written to the descriptor")]
     Nothing,
-    /// The context was closed, or is that of another process.
-    #[error(transparent)]
-    Closed(#[from] EventsClosed),
+    /// The context is that of the process that this one was forked off.
+    #[error("the device was opened by another process; open it anew in this one")]
+    Inherited,
 }
 
 /// An object that can have events, for the queue of its context.
@@ -229,12 +219,5 @@ mod tests {
             taken.source.acknowledge();
             retiring.join().unwrap();
         });
-    }
-
-    #[test]
-    fn a_closed_queue_says_so() {
-        let events = AsyncEvents::create().unwrap();
-        events.close();
-        assert!(matches!(events.take(), Err(TakeEventError::Closed(EventsClosed))));
     }
 }

@@ -63,9 +63,7 @@ mod uncancelled;
 mod wire;
 
 pub use ah::{Ah, CreateAhError};
-pub use async_event::{
-    AsyncEvent, AsyncEventKind, AsyncEvents, EventSource, EventsClosed, TakeEventError,
-};
+pub use async_event::{AsyncEvent, AsyncEventKind, AsyncEvents, EventSource, TakeEventError};
 pub use completion::{Completion, CompletionOp};
 pub use config::{
     Adapter, Config, ConfigError, DeviceSpec, Integrity, Mtu, PortSpec, Profile, Rate, WireChoice,
