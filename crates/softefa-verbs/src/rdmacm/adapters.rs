@@ -40,6 +40,8 @@ impl Adapters {
     pub(super) fn device(&self, local: IpAddr) -> Result<Device, Errno> {
         let IpAddr::V4(local) = local else { return Err(Errno::EADDRNOTAVAIL) };
         let found = self.0.iter().find(|adapter| adapter.addr == local);
+        // As the kernel does it (`cma_bind_loopback`): libfabric asks so whether there is any.
+        let found = found.or_else(|| self.0.first().filter(|_| local.is_loopback()));
         match found {
             Some(adapter) => Ok(adapter.device),
             None if is_local(local) => Err(Errno::ENODEV),
@@ -123,7 +125,7 @@ pub(super) mod tests {
         let adapters = at(&[[127, 0, 0, 1], [127, 0, 0, 7]]);
         let device = |ip: &str| adapters.device(ip.parse().unwrap()).map(|device| device.guid);
         assert_eq!(device("127.0.0.7"), Ok(0x7F00_0007));
-        assert_eq!(device("127.0.0.8"), Err(Errno::ENODEV), "of this machine");
+        assert_eq!(device("127.0.0.8"), Ok(0x7F00_0001), "loopback is all of theirs");
         for foreign in ["192.0.2.1", "239.0.0.1", "255.255.255.255", "::1", "0.0.0.0"] {
             assert_eq!(device(foreign), Err(Errno::EADDRNOTAVAIL), "{foreign}");
         }
