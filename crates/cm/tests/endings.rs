@@ -212,6 +212,21 @@ fn a_port_that_nobody_has_yet_is_asked_again_for_a_while() {
     net.assert_nothing_is_left();
 }
 
+/// CM-4.9: a host that does not answer for its address ends a question, and nothing else.
+#[test]
+fn a_question_without_a_way_is_given_up_after_two_seconds() {
+    let mut net = Net::new(2, 26);
+    let (_, _) = net.established();
+    let asking = net.connect(0, 1, 0x101, &[]);
+    net.agents[0].no_way(net.now + Duration::from_millis(1999), address(1));
+    net.nothing(0);
+    net.agents[0].no_way(net.now + Duration::from_secs(2), address(0));
+    net.nothing(0);
+    net.agents[0].no_way(net.now + Duration::from_secs(2), address(1));
+    assert_eq!(net.event(0), Event::Unreachable { conn: asking });
+    assert_eq!(net.agents[0].connections(), 1, "the established one");
+}
+
 /// CM-4.9: who cannot read our messages cannot make the host believe that a peer is gone.
 #[test]
 fn only_what_was_said_can_be_quoted() {

@@ -3,7 +3,7 @@
 use super::connection::{About, Connection, State};
 use super::table::Key;
 use super::{Agent, padded};
-use crate::config::NOBODY_WAIT;
+use crate::config::{NO_WAY_WAIT, NOBODY_WAIT};
 use crate::mad::{Mad, Message, Mra, Rej, reason, sidr_status};
 use crate::{CallError, ConnId, DropReason, Event, Route};
 use std::net::SocketAddr;
@@ -199,6 +199,18 @@ impl Agent {
 }
 
 impl Agent {
+    /// The network knows no way to `peer`: a question that has been asked for a while is given up (CM-4.9).
+    pub fn no_way(&mut self, now: Duration, peer: SocketAddr) {
+        self.advance(now);
+        for conn in self.table.with_peer(peer) {
+            let Some(connection) = self.table.get(conn) else { continue };
+            let is_question = matches!(connection.state, State::ReqSent | State::SidrReqSent);
+            if is_question && self.now >= connection.asked_at + NO_WAY_WAIT {
+                self.end(conn, Event::Unreachable { conn });
+            }
+        }
+    }
+
     /// The peer's program may be about to listen (CM-4.9).
     fn is_early(&self, connection: &Connection) -> bool {
         self.now < connection.asked_at + self.config.nobody_wait

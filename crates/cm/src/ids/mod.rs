@@ -217,6 +217,12 @@ impl Ids {
         self.take_events();
     }
 
+    /// As [`Agent::no_way`].
+    pub fn no_way(&mut self, now: Duration, peer: SocketAddr) {
+        self.agent.no_way(now, peer);
+        self.take_events();
+    }
+
     /// As [`Agent::data_arrived`].
     pub fn data_arrived(&mut self, now: Duration, ca_guid: u64, qpn: u32) {
         self.agent.data_arrived(now, ca_guid, qpn);
