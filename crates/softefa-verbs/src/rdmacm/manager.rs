@@ -14,7 +14,7 @@ use super::adapters::Adapters;
 use super::channels::Channels;
 use super::packet::Packer;
 use super::ports::{Ports, v4};
-use super::socket::Socket;
+use super::socket::{Fate, Socket};
 use super::watch::Watch;
 use super::{ending, thread, user};
 use crate::errno::Errno;
@@ -188,8 +188,10 @@ impl State {
     pub(super) fn take_refused(&mut self, now: Duration, socket: &Socket) {
         for refused in socket.take_refused() {
             let peer = SocketAddr::V4(refused.peer);
-            if self.ids.is_said_to(peer, refused.quote()) {
-                self.ids.unreachable(now, peer);
+            match refused.fate {
+                _ if !self.ids.is_said_to(peer, refused.quote()) => {}
+                Fate::Nobody => self.ids.unreachable(now, peer),
+                Fate::NoWay => self.ids.no_way(now, peer),
             }
         }
     }

@@ -34,9 +34,19 @@ impl Datagram {
     }
 }
 
-/// Nobody receives at an address and port, says the network.
+/// What the network says of an address and port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Nobody receives there.
+    Nobody,
+    /// There is no way to the host.
+    NoWay,
+}
+
+/// A datagram did not arrive, says the network.
 pub(super) struct Refused {
     pub(super) peer: SocketAddrV4,
+    pub(super) fate: Fate,
     bytes: [u8; ROOM],
     len: usize,
 }
@@ -167,8 +177,7 @@ fn set(udp: &UdpSocket, level: c_int, option: c_int, value: c_int) -> io::Result
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The next entry of the error queue: `None` when there is none, `Some(None)` when it does not say that
-/// nobody receives there.
+/// The next entry of the error queue: `None` when there is none, `Some(None)` when it says something else.
 fn take_error(fd: RawFd) -> Option<Option<Refused>> {
     let mut bytes = [0_u8; ROOM];
     let mut control = [0_u64; 32];
@@ -185,16 +194,17 @@ fn take_error(fd: RawFd) -> Option<Option<Refused>> {
     let len =
         unsafe { libc::recvmsg(fd, &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
     let len = usize::try_from(len).ok()?;
-    if usize::from(to.sin_family) != libc::AF_INET as usize || !says_refused(&message) {
+    let Some(fate) = fate_in(&message).filter(|_| c_int::from(to.sin_family) == libc::AF_INET)
+    else {
         return Some(None);
-    }
+    };
     let ip = Ipv4Addr::from(to.sin_addr.s_addr.to_ne_bytes());
     let peer = SocketAddrV4::new(ip, u16::from_be(to.sin_port));
-    Some(Some(Refused { peer, bytes, len: len.min(ROOM) }))
+    Some(Some(Refused { peer, fate, bytes, len: len.min(ROOM) }))
 }
 
-/// Whether the message's error is "port unreachable" of ICMP.
-fn says_refused(message: &libc::msghdr) -> bool {
+/// What the message's ICMP error says.
+fn fate_in(message: &libc::msghdr) -> Option<Fate> {
     const ERROR_LEN: usize = offset_of!(libc::sock_extended_err, ee_data);
     // SAFETY: the kernel has filled the control buffer, which is aligned for its headers.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
@@ -212,13 +222,17 @@ fn says_refused(message: &libc::msghdr) -> bool {
                 (&raw mut error).cast::<u8>().copy_from(data, ERROR_LEN);
                 error
             };
-            return error.ee_errno == libc::ECONNREFUSED as u32
-                && error.ee_origin == libc::SO_EE_ORIGIN_ICMP;
+            let is_icmp = error.ee_origin == libc::SO_EE_ORIGIN_ICMP;
+            return match c_int::try_from(error.ee_errno).ok().filter(|_| is_icmp)? {
+                libc::ECONNREFUSED => Some(Fate::Nobody),
+                libc::EHOSTUNREACH | libc::ENETUNREACH => Some(Fate::NoWay),
+                _ => None,
+            };
         }
         // SAFETY: as for the first header.
         header = unsafe { libc::CMSG_NXTHDR(message, header) };
     }
-    false
+    None
 }
 
 #[cfg(test)]
@@ -257,7 +271,8 @@ mod tests {
         wait(&a);
         let refused = a.take_refused();
         let [refused] = &refused[..] else { panic!("{} messages", refused.len()) };
-        assert_eq!((refused.peer, refused.quote()), (gone, &sent[HEADERS_LEN..]));
+        assert_eq!((refused.peer, refused.fate), (gone, Fate::Nobody));
+        assert_eq!(refused.quote(), &sent[HEADERS_LEN..]);
     }
 
     #[test]
