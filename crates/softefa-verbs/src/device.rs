@@ -72,6 +72,11 @@ impl Device {
         Ok(adapter)
     }
 
+    /// The adapter behind it, while the program has it open.
+    pub(crate) fn adapter(&self) -> Option<Arc<softefa::Device>> {
+        self.opened().adapter.upgrade()
+    }
+
     /// A context of `adapter` is closed, one of this process.
     pub(crate) fn close(&self, adapter: &Arc<softefa::Device>) {
         let mut opened = self.opened();

@@ -255,6 +255,11 @@ impl Device {
         self.made.is_current()
     }
 
+    /// Where captures listen.
+    pub(crate) fn capture(&self) -> &Capture {
+        self.steering.capture()
+    }
+
     /// How numbers of its queue pairs, and of those they talk to, are made.
     pub(crate) fn numbering(&self) -> Numbering {
         self.steering.numbering()

@@ -37,6 +37,7 @@ mod keys;
 mod lease;
 mod lifecycle;
 mod limits;
+mod management;
 mod mapped;
 mod memory;
 mod mr;
@@ -77,6 +78,7 @@ pub use identity::Identity;
 pub use interface::Interface;
 pub use lifecycle::spawn;
 pub use limits::{DeviceAttr, DeviceCaps, RoceAttr};
+pub use management::{ManagementPacket, Verdict};
 pub use memory::signals::sigaction;
 pub use mr::{
     Access, AllocMwError, LocalError, Mr, MrOptions, Mw, MwBind, MwError, MwKind, RegMrError, Sge,

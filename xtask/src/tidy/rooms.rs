@@ -50,6 +50,7 @@ const ROOMS: &[&str] = &[
     "qp_state",
     "wire",
     "device",
+    "management",
     "pd",
     "ah",
     "request",

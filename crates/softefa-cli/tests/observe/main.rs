@@ -6,6 +6,7 @@ mod dissector;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod hw_counters;
+mod rdmacm;
 mod roce;
 mod sealed;
 mod top;

@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::sync::Arc;
 
 use cm::ids::Device;
 use cm::ucma::Errno;
@@ -17,14 +18,15 @@ const PORT: u16 = 9;
 const HOP_LIMIT: u8 = 64;
 
 /// One of them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Adapter {
-    pub(super) addr: Ipv4Addr,
-    pub(super) device: Device,
+#[derive(Clone, Copy)]
+struct Adapter {
+    addr: Ipv4Addr,
+    device: Device,
+    /// In the list of devices.
+    listed: Option<&'static device::Device>,
 }
 
 /// All of them, in the order of the list of devices.
-#[derive(Debug)]
 pub(super) struct Adapters(Vec<Adapter>);
 
 impl Adapters {
@@ -34,6 +36,11 @@ impl Adapters {
 
     pub(super) fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
         self.0.iter().map(|adapter| adapter.addr)
+    }
+
+    /// The adapter at an address, while the program has it open: what counts packets and shows them.
+    pub(super) fn open_at(&self, local: Ipv4Addr) -> Option<Arc<softefa::Device>> {
+        self.0.iter().find(|adapter| adapter.addr == local)?.listed?.adapter()
     }
 
     /// As [`cm::ids::Host::device`].
@@ -73,11 +80,11 @@ impl Adapters {
 }
 
 /// What ids see of a RoCE device.
-fn adapter(device: &device::Device) -> Option<Adapter> {
-    let (addr, attr) = (device.addr(), device.roce_attr()?);
+fn adapter(listed: &'static device::Device) -> Option<Adapter> {
+    let (addr, attr) = (listed.addr(), listed.roce_attr()?);
     let mbit_per_s = c_int::try_from(attr.rate.gbit_per_s).ok()? * 1000;
     let device = Device {
-        guid: u64::from_be_bytes(device.guid()),
+        guid: u64::from_be_bytes(listed.guid()),
         index: u32::MAX,
         port_num: 1,
         gid: Gid::mapped(addr).0,
@@ -87,7 +94,7 @@ fn adapter(device: &device::Device) -> Option<Adapter> {
         rate: u8::try_from(rate::number_of_at_least(mbit_per_s)).unwrap_or_default(),
         hop_limit: HOP_LIMIT,
     };
-    Some(Adapter { addr, device })
+    Some(Adapter { addr, device, listed: Some(listed) })
 }
 
 /// The address from which the kernel would go `to` there, when it may choose what is left open `from` here.
@@ -115,7 +122,7 @@ pub(super) mod tests {
         let adapter = |octets: &[u8; 4]| {
             let addr = Ipv4Addr::from(*octets);
             let guid = u64::from(u32::from(addr));
-            Adapter { addr, device: Device { guid, ..Device::default() } }
+            Adapter { addr, device: Device { guid, ..Device::default() }, listed: None }
         };
         Adapters(addresses.iter().map(adapter).collect())
     }

@@ -1,14 +1,13 @@
 //! What one process has of the connection manager.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cm::ids::{Binding, ChannelId, Device, Host, Ids};
 use cm::ucma;
 use cm::{Config, Seed, Transmit};
-use softefa::PerProcess;
+use softefa::{ManagementPacket, PerProcess};
 
 use super::adapters::Adapters;
 use super::channels::Channels;
@@ -28,25 +27,6 @@ pub(super) struct Manager {
     pid: u32,
     start: Instant,
     state: Mutex<State>,
-    pub(super) counts: Counts,
-}
-
-/// Messages since the process began.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    pub(super) received: AtomicU64,
-    /// Datagrams that hold no message for us.
-    pub(super) unfit: AtomicU64,
-    /// Those whose check is wrong.
-    pub(super) damaged: AtomicU64,
-    /// Messages that changed nothing.
-    pub(super) dropped: AtomicU64,
-}
-
-impl Counts {
-    pub(super) fn add(counter: &AtomicU64) {
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 pub(super) struct State {
@@ -102,12 +82,7 @@ impl Manager {
             packer: Packer::new(),
             alarm: None,
         };
-        Self {
-            pid: std::process::id(),
-            start: Instant::now(),
-            state: Mutex::new(state),
-            counts: Counts::default(),
-        }
+        Self { pid: std::process::id(), start: Instant::now(), state: Mutex::new(state) }
     }
 
     /// Time, as ids count it.
@@ -178,6 +153,10 @@ impl State {
         let packet = self.packer.pack(socket.local(), peer, &transmit.bytes);
         for _ in 0..SEND_TRIES {
             if socket.send(peer, &packet) {
+                if let Some(device) = self.host.ports.adapters.open_at(local) {
+                    let (src, dst, bytes) = (socket.local(), peer, &packet[..]);
+                    device.sent_management(ManagementPacket { src, dst, bytes });
+                }
                 return;
             }
             self.take_refused(now, &socket);

@@ -39,7 +39,6 @@ struct Listening {
     holders: usize,
 }
 
-#[derive(Debug)]
 pub(super) struct Ports {
     pub(super) adapters: Adapters,
     /// By port space and port.

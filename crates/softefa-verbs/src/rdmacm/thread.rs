@@ -4,8 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use cm::Route;
+use softefa::{ManagementPacket, Verdict};
 
-use super::manager::{Counts, Manager};
+use super::manager::Manager;
 use super::packet::{Unfit, unpack};
 use super::socket::Datagram;
 use super::watch::{Ready, Watch};
@@ -46,18 +47,24 @@ fn serve(manager: &Manager, ready: Ready) {
 
 /// Checks a datagram before anything else learns of it.
 fn hear(manager: &Manager, datagram: &Datagram) {
-    let counts = &manager.counts;
-    let mad = match unpack(datagram.from, datagram.to, datagram.bytes()) {
-        Ok(mad) => mad,
-        Err(Unfit::Packet) => return Counts::add(&counts.unfit),
-        Err(Unfit::Icrc) => return Counts::add(&counts.damaged),
+    let (src, dst, bytes) = (datagram.from, datagram.to, datagram.bytes());
+    let unpacked = unpack(src, dst, bytes);
+    let verdict = match unpacked {
+        Ok(_) => Verdict::Message,
+        Err(Unfit::Packet) => Verdict::Unfit,
+        Err(Unfit::Icrc) => Verdict::Damaged,
     };
-    Counts::add(&counts.received);
-    let route = Route { local: (*datagram.to.ip()).into(), peer: datagram.from.into() };
     let mut state = manager.lock();
+    let device = state.host.ports.adapters.open_at(*dst.ip());
+    if let Some(device) = &device {
+        device.received_management(ManagementPacket { src, dst, bytes }, verdict);
+    }
+    let Ok(mad) = unpacked else { return };
+    let route = Route { local: (*dst.ip()).into(), peer: src.into() };
     let now = manager.now();
-    if state.ids.handle_mad(now, route, mad).is_err() {
-        Counts::add(&counts.dropped);
+    let heard = state.ids.handle_mad(now, route, mad);
+    if let Some(device) = device.filter(|_| heard.is_err()) {
+        device.ignored_management();
     }
     state.settle(now);
 }

@@ -133,6 +133,10 @@ static void check_netlink(void)
 {
 	CHECK(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 20) == -1);
 	CHECK_EQ(errno, EPROTONOSUPPORT);
+	char version[8] = "";
+	int file = open("/sys/class/misc/rdma_cm/abi_version", O_RDONLY);
+	CHECK(file >= 0 && read(file, version, sizeof(version)) == 2 && close(file) == 0);
+	CHECK_EQ(strcmp(version, "4\n"), 0);
 	int route = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0);
 	CHECK(route >= 0 && close(route) == 0);
 }

@@ -102,6 +102,9 @@ counters! {
     RefusalsUnanswered "refusals_unanswered" "Messages left to be sent again because no more refusals could be remembered.";
     TxMemoryPkts "tx_memory_pkts" "Packets sent through shared memory. Also in `tx_pkts`.";
     RxMemoryPkts "rx_memory_pkts" "Packets received through shared memory. Also in `rx_pkts`.";
+    CmTxMsgs "cm_tx_msgs" "Messages of the connection manager sent. Also in `tx_pkts`.";
+    CmRxMsgs "cm_rx_msgs" "Messages of the connection manager received. Also in `rx_pkts`.";
+    CmRxIgnored "cm_rx_ignored" "Of them, those that changed nothing: repeated, late, of nobody, too many.";
     TxSyscalls "tx_syscalls" "System calls that sent.";
     RxSyscalls "rx_syscalls" "System calls that received something.";
     TxErrors "tx_errors" "Datagrams the operating system refused to send.";

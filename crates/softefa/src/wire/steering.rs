@@ -97,6 +97,11 @@ impl Steering {
         self.numbering
     }
 
+    /// Where captures listen.
+    pub(crate) fn capture(&self) -> &Capture {
+        &self.capture
+    }
+
     /// A free number, and what leads to it.
     pub(crate) fn open(&self) -> io::Result<Port> {
         let paths = self.paths()?;

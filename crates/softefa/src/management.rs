@@ -1,0 +1,101 @@
+//! Messages of the connection manager, which are not of any queue pair of a program. They are counted and shown to captures
+//! like all packets of their device.
+
+use std::net::SocketAddrV4;
+
+use crate::capture::{Fate, Protocol, Record};
+use crate::counters::Counter;
+use crate::device::Device;
+use crate::host;
+
+/// A datagram that holds a message, or was to hold one.
+#[derive(Debug, Clone, Copy)]
+pub struct ManagementPacket<'a> {
+    /// Where it came from.
+    pub src: SocketAddrV4,
+    /// Where it was sent to.
+    pub dst: SocketAddrV4,
+    /// Its UDP payload.
+    pub bytes: &'a [u8],
+}
+
+/// What became of a datagram that was received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It held a message.
+    Message,
+    /// It held none.
+    Unfit,
+    /// Its check was wrong.
+    Damaged,
+}
+
+impl Device {
+    /// The operating system took this one.
+    pub fn sent_management(&self, packet: ManagementPacket<'_>) {
+        let counters = self.counters();
+        counters.add(Counter::TxPkts, 1);
+        counters.add(Counter::TxBytes, packet.bytes.len() as u64);
+        counters.add(Counter::CmTxMsgs, 1);
+        self.show_management(Fate::Sent, packet);
+    }
+
+    /// This one came.
+    pub fn received_management(&self, packet: ManagementPacket<'_>, verdict: Verdict) {
+        let counters = self.counters();
+        counters.add(Counter::RxPkts, 1);
+        counters.add(Counter::RxBytes, packet.bytes.len() as u64);
+        match verdict {
+            Verdict::Message => counters.add(Counter::CmRxMsgs, 1),
+            Verdict::Unfit => counters.add(Counter::RxDrops, 1),
+            Verdict::Damaged => {
+                counters.add(Counter::RxDrops, 1);
+                counters.add(Counter::RxCrcErrors, 1);
+            }
+        }
+        self.show_management(Fate::Received, packet);
+    }
+
+    /// A message that was received changed nothing: repeated, late, of nobody, or too many.
+    pub fn ignored_management(&self) {
+        self.counters().add(Counter::CmRxIgnored, 1);
+    }
+
+    fn show_management(&self, fate: Fate, packet: ManagementPacket<'_>) {
+        if !self.capture().is_on() {
+            return;
+        }
+        let ManagementPacket { src, dst, bytes } = packet;
+        let len = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+        let (time_ns, protocol) = (host::epoch_ns(), Protocol::Roce);
+        let head = Record { time_ns, fate, protocol, src, dst, len, bytes: Vec::new() };
+        self.capture()
+            .record(&head, |max, out| out.extend_from_slice(&bytes[..bytes.len().min(max)]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    #[test]
+    fn messages_count_as_packets_of_their_device() {
+        let device =
+            Device::open(&"roce0=127.0.0.1,profile=roce".parse().unwrap(), &Config::default());
+        let device = device.unwrap();
+        let at = |port| SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port);
+        let packet = ManagementPacket { src: at(1), dst: at(2), bytes: &[0; 280] };
+        device.sent_management(packet);
+        for verdict in [Verdict::Message, Verdict::Unfit, Verdict::Damaged, Verdict::Damaged] {
+            device.received_management(packet, verdict);
+        }
+        device.ignored_management();
+        let counted = |counter| device.counters().get(counter);
+        assert_eq!((counted(Counter::TxPkts), counted(Counter::TxBytes)), (1, 280));
+        assert_eq!((counted(Counter::RxPkts), counted(Counter::RxBytes)), (4, 4 * 280));
+        assert_eq!((counted(Counter::RxDrops), counted(Counter::RxCrcErrors)), (3, 2));
+        let messages = [Counter::CmTxMsgs, Counter::CmRxMsgs, Counter::CmRxIgnored].map(counted);
+        assert_eq!(messages, [1, 1, 1]);
+    }
+}
