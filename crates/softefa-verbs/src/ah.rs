@@ -1,10 +1,13 @@
+mod sender;
+
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use softefa::Gid;
+use softefa::{Adapter, Gid};
 
+use crate::context::Context;
 use crate::errno::Errno;
 use crate::fork::Owner;
 use crate::handle::{self, Handle};
@@ -101,6 +104,7 @@ unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
 /// # Safety
 /// `wc`, `grh` and `out` are null or point to what their types say.
 unsafe fn init_from_wc(
+    device: &softefa::Device,
     port: u8,
     wc: *const ibv_wc,
     grh: *const ibv_grh,
@@ -114,8 +118,16 @@ unsafe fn init_from_wc(
     }
     // SAFETY: all-zero bytes are a valid attribute structure.
     let mut attr: ibv_ah_attr = unsafe { std::mem::zeroed() };
-    attr.grh.dgid = grh.sgid;
-    attr.grh.hop_limit = 0xff;
+    match device.adapter() {
+        Adapter::Efa => (attr.grh.dgid, attr.grh.hop_limit) = (grh.sgid, 0xff),
+        Adapter::Roce => {
+            // SAFETY: 40 bytes of plain data.
+            let header = unsafe { std::ptr::from_ref(grh).cast::<[u8; 40]>().read() };
+            let sender = sender::in_header(&header, device.addr()).ok_or(Errno::EINVAL)?;
+            attr.grh.dgid.raw = Gid::mapped(sender.addr).0;
+            (attr.grh.hop_limit, attr.grh.traffic_class) = (sender.hop_limit, sender.traffic_class);
+        }
+    }
     (attr.dlid, attr.sl, attr.is_global, attr.port_num) = (wc.slid, wc.sl, 1, port);
     // SAFETY: checked for null above, and writable as this function demands.
     unsafe { out.write(attr) };
@@ -124,14 +136,18 @@ unsafe fn init_from_wc(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_init_ah_from_wc(
-    _context: *mut ibv_context,
+    context: *mut ibv_context,
     port: u8,
     wc: *mut ibv_wc,
     grh: *mut ibv_grh,
     attr: *mut ibv_ah_attr,
 ) -> c_int {
-    // SAFETY: the program passes its completion, routing header and attribute structures.
-    panic::count(|| unsafe { init_from_wc(port, wc, grh, attr) }.map(|()| 0))
+    panic::count(|| {
+        // SAFETY: the program passes an open context.
+        let context = unsafe { handle::borrow::<Context>(context) }?;
+        // SAFETY: the program passes its completion, routing header and attribute structures.
+        unsafe { init_from_wc(&context.nic, port, wc, grh, attr) }.map(|()| 0)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -144,8 +160,10 @@ unsafe extern "C" fn ibv_create_ah_from_wc(
     panic::pointer(|| {
         // SAFETY: all-zero bytes are a valid attribute structure.
         let mut attr: ibv_ah_attr = unsafe { std::mem::zeroed() };
+        // SAFETY: the program passes a live protection domain.
+        let domain = unsafe { handle::borrow::<Pd>(pd) }?;
         // SAFETY: the program passes its completion and routing header; `attr` is ours.
-        unsafe { init_from_wc(port, wc, grh, &raw mut attr) }?;
+        unsafe { init_from_wc(domain.nic.device(), port, wc, grh, &raw mut attr) }?;
         // SAFETY: the program passes a live protection domain.
         unsafe { create(pd, &raw const attr) }
     })

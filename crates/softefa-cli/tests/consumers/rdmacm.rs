@@ -94,6 +94,27 @@ fn programs_of_librdmacm_under_faults() {
     }
 }
 
+/// It answers who sent a datagram, and takes no other port than its own.
+#[test]
+fn udaddy_answers_datagrams() {
+    const PORT: u16 = 7174;
+    let _one = exclusive();
+    if !has("udaddy") {
+        return;
+    }
+    let mut case = case("udaddy, 5 queue pairs", "");
+    let session = case.session("--device roce0=127.0.0.77,profile=roce");
+    let mut server = session.start("server", "udaddy -b 127.0.0.77 -c 5 -C 20 -S 1000");
+    server.wait_until_bound(PORT);
+    let line = "udaddy -s 127.0.0.77 -c 5 -C 20 -S 1000";
+    for side in [session.start("client", line).wait(LIMIT), server.wait(LIMIT)] {
+        case.add(&side);
+        side.assert_clean();
+        side.assert_moved(Directions::Both);
+    }
+    case.pass();
+}
+
 #[test]
 fn rcopy_copies_a_file() {
     let _one = exclusive();
