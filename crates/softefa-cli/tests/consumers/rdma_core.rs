@@ -16,7 +16,7 @@ const SUITE: &str = "/usr/share/doc/rdma-core/tests";
 const OURS: u32 = 50;
 
 /// The tests, unpacked below `dir`; `None`, loudly, where they are not installed.
-fn unpack(dir: &Path) -> Option<()> {
+pub(crate) fn unpack(dir: &Path) -> Option<()> {
     let Ok(entries) = fs::read_dir(SUITE) else {
         let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
         assert!(!ci, "{SUITE} is missing: python3-pyverbs without its documents");

@@ -4,6 +4,8 @@ use std::fs;
 
 use crate::harness::record::{Case, Consumer, FAULTS};
 use crate::harness::{Directions, LIMIT, exclusive, free_port, has};
+use crate::pyverbs::{PYTHON, has_pyverbs};
+use crate::rdma_core::unpack;
 
 const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
 
@@ -92,6 +94,41 @@ fn programs_of_librdmacm_under_faults() {
             PAIRS.iter().filter(|pair| pair.what.contains("-V,") || pair.what.contains("verified"));
         reliable.for_each(|pair| run(pair, FAULTS));
     }
+}
+
+/// rdma-core's own tests of connections; the three others need multicast.
+const CONNECTED: [&str; 7] = [
+    "async_traffic",
+    "async_traffic_external_qp",
+    "async_reject_traffic",
+    "async_read",
+    "async_write",
+    "async_udp_traffic",
+    "sync_traffic",
+];
+
+#[test]
+fn tests_of_rdma_core_connect() {
+    let _one = exclusive();
+    let dir = tempfile::tempdir().unwrap();
+    if !has_pyverbs() || unpack(dir.path()).is_none() {
+        return;
+    }
+    let consumer = Consumer::debian("python3-pyverbs");
+    let mut case = Case::new(&consumer, "RoCE: rdma-core's own tests of connections", "");
+    case.note("7 of 10; the others need multicast");
+    let root = dir.path().to_str().unwrap();
+    let names =
+        CONNECTED.map(|name| format!("test_rdmacm.CMTestCase.test_rdmacm_{name}")).join(" ");
+    let script = format!(
+        "cd {root} && PYTHONPATH={root} {PYTHON} -B tests/run_tests.py -v {names} --dev roce0 --port 1 --gid 0"
+    );
+    let outcome = case.session(DEVICE).start_words("suite", &["sh", "-c", &script]).wait(LIMIT);
+    assert_eq!(outcome.code, 0, "{outcome}");
+    let passed = outcome.stderr.lines().filter(|line| line.ends_with("... ok")).count();
+    assert_eq!(passed, CONNECTED.len(), "{outcome}");
+    case.add(&outcome);
+    case.pass();
 }
 
 /// It answers who sent a datagram, and takes no other port than its own.
