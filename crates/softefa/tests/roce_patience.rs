@@ -1,4 +1,5 @@
 //! Reliable connections whose peer is not ready, gone or silent (RC-4), and queue pairs that end or begin anew.
+#![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Reliable connections of RoCE devices: every operation, at every length that a packet boundary could spoil.
+#![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Unreliable datagrams of RoCE devices (RC-8).
+#![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
 
 mod common;
 
