@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -217,11 +218,11 @@ static void *watch(void *unused)
 /* The watcher is in read(), as the kernel says. */
 static int is_asleep(void)
 {
-	char path[64], call[8] = "";
+	char path[64], call[8] = "", *end;
 	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", watcher);
 	FILE *file = fopen(path, "r");
 	CHECK(file && fgets(call, sizeof(call), file) && fclose(file) == 0);
-	return !strncmp(call, "0 ", 2);
+	return strtol(call, &end, 10) == SYS_read && end != call;
 }
 
 /* A thread sleeps on the events, as NCCL's does; closing the device does not wake it, as it does not in the kernel. */
