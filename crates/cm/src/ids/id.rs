@@ -4,7 +4,7 @@ use super::host::{Binding, Device};
 use super::{ChannelId, Ids};
 use crate::ucma::{AhAttr, Errno, port_space, qp_type};
 use crate::{ConnId, ListenerId, Path};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Queue key of datagram services in the port spaces.
 pub(super) const UDP_QKEY: u32 = 0x0123_4567;
@@ -89,7 +89,7 @@ impl Id {
         let (device, destination) = (self.device?, self.destination?);
         Some(Path {
             local_gid: device.gid,
-            remote_gid: gid_of(destination.ip()),
+            remote_gid: remote_gid(&device, destination.ip()),
             pkey: device.pkey,
             mtu: device.mtu,
             flow_label: 0,
@@ -116,6 +116,12 @@ impl Id {
             ..AhAttr::default()
         }
     }
+}
+
+/// The GID of whoever is at `there`. Loopback is this machine, and on a device with another address it is that device.
+fn remote_gid(device: &Device, there: IpAddr) -> [u8; 16] {
+    let own = Ipv6Addr::from(device.gid).to_canonical();
+    if there.is_loopback() && !own.is_loopback() { device.gid } else { gid_of(there) }
 }
 
 /// The GID that stands for an address.
