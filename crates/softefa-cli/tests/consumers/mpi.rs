@@ -18,6 +18,8 @@ pub(crate) struct Mpi {
     pub(crate) consumer: Consumer,
     /// The way, as the document calls it.
     pub(crate) way: &'static str,
+    /// What `softefa run` is told of the device.
+    pub(crate) device: &'static str,
     /// The compiler wrapper of this installation.
     pub(crate) mpicc: PathBuf,
     /// The launcher with the options that choose the way; `-np N PROGRAM` follows.
@@ -49,7 +51,7 @@ impl Mpi {
     #[track_caller]
     pub(crate) fn launch(&self, case: &Case, ranks: usize, line: &str) -> Outcome {
         let env: Vec<_> = self.env.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let session = case.session("").with_env(&env);
+        let session = case.session(self.device).with_env(&env);
         let line = format!("{} -np {ranks} {line}", self.launcher);
         session.start("mpi", &line).wait(MPI_LIMIT)
     }

@@ -13,6 +13,7 @@ pub(crate) fn openmpi() -> Option<Mpi> {
     has("mpirun").then(|| Mpi {
         consumer: Consumer::debian("openmpi-bin"),
         way: "mtl ofi, efa",
+        device: "",
         mpicc: PathBuf::from("mpicc"),
         launcher: launcher.to_owned(),
         env: Vec::new(),

