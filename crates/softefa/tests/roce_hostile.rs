@@ -233,6 +233,56 @@ fn revive(victim: &Side) {
     }
 }
 
+/// A request for a READ that was answered long ago comes once more, as late copies do, and finds the memory gone:
+/// its requester is told, if it still waits; nobody else has to suffer.
+#[test]
+fn a_late_copy_of_a_read_does_not_end_the_connection() {
+    let config = config(WIRES[1], "");
+    let (victim, peer) = (side(&config, QpKind::Rc, 1 << 16), socket("127.0.0.1:0"));
+    let port = peer.local_addr().expect("a bound socket").port();
+    let qpn = u32::from(port) << 8 | 1;
+    up(&victim.qp, &Link::default(), (victim.device.gid(), qpn), [5, 5]);
+    let region = victim.pd.reg_mr(victim.mr.addr(), 64, EVERYTHING).expect("a region");
+    let request = |kind, psn, rkey| {
+        let mut headers = Headers::new(Bth {
+            opcode: Opcode { transport: Transport::Rc, kind },
+            is_solicited: false,
+            is_migrated: true,
+            pad: 0,
+            pkey: DEFAULT_PKEY,
+            has_fecn: false,
+            has_becn: false,
+            dest_qpn: victim.qp.qpn(),
+            wants_ack: true,
+            psn: Psn::new(psn),
+        });
+        headers.reth = Reth { va: victim.mr.addr(), rkey, dma_len: 8 };
+        let mut bytes = vec![0; 64];
+        let len = headers.emit(&mut bytes) + if kind == Kind::WriteOnly { 8 } else { 0 };
+        bytes.resize(len + 4, 0);
+        bytes
+    };
+    let (read, write) = (
+        request(Kind::ReadRequest, 5, region.rkey()),
+        request(Kind::WriteOnly, 6, victim.mr.rkey()),
+    );
+    let answer = |bytes: &[u8]| {
+        peer.send_to(bytes, self::port(&victim)).expect("sent");
+        let mut answer = [0; 4200];
+        peer.set_read_timeout(Some(std::time::Duration::from_secs(10))).expect("a timeout");
+        let len = peer.recv(&mut answer).expect("an answer");
+        let headers = Headers::parse(&answer[..len]).expect("a packet");
+        (headers.bth.opcode.kind, headers.bth.psn.get(), headers.aeth.syndrome)
+    };
+    assert_eq!(answer(&read), (Kind::ReadResponseOnly, 5, Syndrome::ACK));
+    region.deregister();
+    let refusal = Syndrome::Nak(NakCode::RemoteAccess);
+    assert_eq!(answer(&read), (Kind::Acknowledge, 5, refusal));
+    assert_eq!(victim.qp.query().state, QpState::ReadyToSend);
+    let (kind, psn, syndrome) = answer(&write);
+    assert_eq!((kind, psn, syndrome), (Kind::Acknowledge, 6, Syndrome::ACK));
+}
+
 /// The same at a queue pair of datagrams.
 #[test]
 fn datagrams_of_strangers_need_the_queue_key() {

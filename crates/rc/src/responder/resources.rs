@@ -30,6 +30,8 @@ pub(super) struct Resource {
     pub(super) is_begin: bool,
     /// All responses have been sent, at least once.
     is_answered: bool,
+    /// They are sent again, or were.
+    is_repeated: bool,
 }
 
 /// The latest of them, as many as the requester may have outstanding, in order.
@@ -76,6 +78,7 @@ impl Resources {
             next: Some(first),
             is_begin: true,
             is_answered: false,
+            is_repeated: false,
         });
     }
 
@@ -94,6 +97,15 @@ impl Resources {
         self.waiting += usize::from(resource.next.is_none());
         resource.next = Some(seq);
         resource.is_begin = true;
+        resource.is_repeated = resource.is_answered;
+    }
+
+    /// Ends the repetition that `seq` belongs to; false when it is the first answer.
+    pub(super) fn end_repetition(&mut self, seq: Seq) -> bool {
+        let is_it = |one: &&mut Resource| one.first <= seq && seq < one.end && one.is_repeated;
+        let Some(resource) = self.list.iter_mut().find(is_it) else { return false };
+        self.waiting -= usize::from(resource.next.take().is_some());
+        true
     }
 
     /// The oldest request with responses to send.

@@ -20,7 +20,8 @@ impl Responder {
         }
         // What acknowledges must not overtake responses, or they would count as lost.
         if let Some(nak) = self.nak.take() {
-            self.owes_ack = false;
+            // That of a repetition is older than what is to be acknowledged.
+            self.owes_ack &= !self.is_closed && matches!(nak, Nak::Refusal(..));
             let (syndrome, seq) = (self.syndrome(nak), self.number(nak));
             return Some(self.acknowledge(syndrome, seq, shared, out));
         }
@@ -38,6 +39,11 @@ impl Responder {
         let Some(newest) = self.handed_out else { return };
         let seq = newest.near(psn);
         if matches!(self.nak, Some(Nak::Refusal(_, earlier)) if earlier <= seq) {
+            return;
+        }
+        if self.resources.end_repetition(seq) {
+            // A late copy of a request, or the answer got lost: who has it passes over this.
+            self.nak.get_or_insert(Nak::Refusal(NakCode::RemoteAccess, seq));
             return;
         }
         self.resources.clear();
