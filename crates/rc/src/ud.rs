@@ -2,7 +2,7 @@
 //!
 //! There is nothing to remember but the next sequence number: a host calls [`Sender::packet`] for each work
 //! request and [`receive`] for each packet, and puts the 40 bytes of [`grh`](crate::wire::grh) before
-//! what it received.
+//! what it received. A work request that it cannot send stops its send queue (RC-8.4).
 
 use crate::wire::{Bth, Deth, Headers, Kind, Opcode, Packet, Transport, pad_of};
 use crate::{DropReason, HEADER_MAX, Mtu, Psn};
