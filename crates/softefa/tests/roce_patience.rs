@@ -331,6 +331,24 @@ fn a_drained_send_queue_waits_for_its_return() {
     }
 }
 
+/// A program that lets its queue pair send again need not poll for that.
+#[test]
+fn what_was_held_leaves_when_the_send_queue_returns() {
+    for wire in WIRES {
+        let (a, b) = pair_of(&config(wire, ""), RC, 4096, &Link::default());
+        a.qp.modify(&to(QpState::SendQueueDrained)).unwrap();
+        b.post_recv(1, 0, 8);
+        post(&a, 1, SendOp::Send, &[a.sge(0, 8)]);
+        // The service thread has seen that there is nothing to do.
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(20) {
+            assert!(b.cq.poll_one().is_none());
+        }
+        a.qp.modify(&to(QpState::ReadyToSend)).unwrap();
+        assert_eq!(ends(&gather(&[&b], 1)[0], false), [(1, Ok)]);
+    }
+}
+
 /// Both ends of a connection go at once, with messages on their way.
 #[test]
 fn both_ends_may_be_destroyed_at_once() {

@@ -203,6 +203,12 @@ impl Qp {
             _ => side.changed(host::now(), from, to),
         }
         side.publish();
+        // What was held back may leave now, and the program need not poll for that.
+        let is_late = self.driven.settle(&*side);
+        drop(side);
+        if is_late {
+            service::wake();
+        }
         Ok(())
     }
 
