@@ -1,6 +1,6 @@
 //! What both ends of a reliable connection are told when a work request goes wrong, and what becomes of all
 //! the others. Rules RC-3.11, RC-4.2, RC-4.4 and RC-5.5.
-#![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Unreliable connections of RoCE devices (RC-7): what arrives is whole, what goes wrong is lost.
-#![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Unreliable datagrams of RoCE devices (RC-8).
-#![allow(clippy::unwrap_used, reason = "what cannot be set up has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod common;
 
