@@ -1,0 +1,129 @@
+//! The end of RoCE queue pairs, and faults of a device of one's own: what was taken is answered for, what was
+//! posted arrives, and nothing of an old connection disturbs a new one.
+
+mod common;
+
+use common::roce::{Link, WIRES, add, config, connect, ends, gather, pair_of, post, side, to, wr};
+use common::{Side, poll_until, remote};
+use softefa::counters::Counter;
+use softefa::{QpKind, QpState, Remote, SendOp, SendWr, Sge, Status, WireChoice};
+
+use Status::{Flushed, LocalQpInternalError, Ok, RetryExceeded};
+
+const RC: QpKind = QpKind::Rc;
+
+/// The last acknowledgements are lost more often than not, and the program is gone.
+#[test]
+fn what_was_received_is_acknowledged_after_destruction() {
+    for wire in WIRES {
+        for seed in 0..10 {
+            let lossy = config(wire, &format!("loss=60%,seed={seed}"));
+            let (a, b) = (side(&config(wire, ""), RC, 8192), side(&lossy, RC, 8192));
+            let link = Link { timeout: 10, ..Link::default() };
+            connect(&a, &b, &link);
+            (0..3).for_each(|id| b.post_recv(id, 0, 4096));
+            (0..3).for_each(|id| post(&a, id, SendOp::Send, &[a.sge(0, 4096)]));
+            let mut received = 0;
+            poll_until(&[&b], |_, done| {
+                assert_eq!(done.status, Ok);
+                received += 1;
+                received == 3
+            });
+            b.qp.destroy();
+            let expected = [0, 1, 2].map(|id| (id, Ok));
+            assert_eq!(ends(&gather(&[&a], 3)[0], true), expected, "seed {seed}");
+        }
+    }
+}
+
+/// Programs end right after their last message.
+#[test]
+fn what_was_posted_arrives_after_destruction() {
+    for wire in WIRES {
+        for seed in 0..10 {
+            let lossy = config(wire, &format!("loss=30%,seed={seed}"));
+            let link = Link { timeout: 10, ..Link::default() };
+            let (a, b) = pair_of(&lossy, RC, 8192, &link);
+            (0..3).for_each(|id| b.post_recv(id, 0, 4096));
+            (0..3).for_each(|id| post(&a, id, SendOp::Send, &[a.sge(0, 4096)]));
+            a.qp.destroy();
+            let expected = [0, 1, 2].map(|id| (id, Ok));
+            assert_eq!(ends(&gather(&[&b], 3)[0], false), expected, "seed {seed}");
+            assert!(a.cq.poll_one().is_none());
+        }
+    }
+}
+
+/// What the kernel still has to say of the old peer does not end the new connection.
+#[test]
+fn a_dead_peer_does_not_haunt_its_successor() {
+    for wire in WIRES {
+        let config = config(wire, "");
+        let (a, b) = (side(&config, RC, 8192), side(&config, RC, 8192));
+        for round in 0..30 {
+            let dead = side(&config, RC, 64);
+            connect(&a, &dead, &Link::default());
+            dead.qp.destroy();
+            (0..5).for_each(|id| post(&a, id, SendOp::Send, &[a.sge(0, 4096)]));
+            if round % 3 == 0 {
+                let expected = [RetryExceeded, Flushed, Flushed, Flushed, Flushed];
+                let found = ends(&gather(&[&a], 5)[0], true);
+                assert!(found.iter().map(|end| end.1).eq(expected), "{found:?}");
+            }
+            a.qp.modify(&to(QpState::Reset)).expect("reset");
+            connect(&a, &b, &Link::default());
+            b.post_recv(1, 0, 4096);
+            post(&a, 7, SendOp::Send, &[a.sge(0, 4096)]);
+            let found = gather(&[&a, &b], 2);
+            assert_eq!(ends(&found[0], true), [(7, Ok)], "round {round}");
+            b.qp.modify(&to(QpState::Reset)).expect("reset");
+            a.qp.modify(&to(QpState::Reset)).expect("reset");
+        }
+    }
+}
+
+/// The end of a queue that never came up.
+#[test]
+fn a_queue_pair_can_be_destroyed_in_every_state() {
+    for kind in [RC, QpKind::Uc] {
+        for steps in 0..4 {
+            for is_failed in [false, true] {
+                let a = side(&config(WireChoice::Udp, ""), kind, 64);
+                let link = Link::default();
+                let (gid, qpn) = (a.device.gid(), a.qp.qpn() ^ 1);
+                let ways = [
+                    common::roce::to_init(&link),
+                    common::roce::to_receive(kind, &link, gid, qpn, 1),
+                    common::roce::to_send(kind, &link, 1),
+                ];
+                ways[..steps].iter().for_each(|way| a.qp.modify(way).expect("a way"));
+                if steps > 0 {
+                    a.post_recv(1, 0, 8);
+                }
+                if is_failed && steps > 0 {
+                    a.qp.modify(&to(QpState::Error)).expect("to the error state");
+                }
+                a.qp.destroy();
+                assert!(a.cq.poll_one().is_none());
+            }
+        }
+    }
+}
+
+/// Keys that were good are not once their region is gone, whoever has the number now.
+#[test]
+fn a_successor_does_not_inherit_a_key() {
+    for wire in WIRES {
+        let (a, b) = pair_of(&config(wire, ""), RC, 8192, &Link::default());
+        let everything = common::roce::EVERYTHING;
+        let old = b.pd.reg_mr(b.mr.addr(), 64, everything).expect("a region");
+        let at = Remote { addr: old.addr(), rkey: old.rkey() };
+        post(&a, 1, SendOp::Write(at), &[a.sge(0, 8)]);
+        assert_eq!(ends(&gather(&[&a, &b], 1)[0], true), [(1, Ok)]);
+        old.deregister();
+        let _new: Vec<_> =
+            (0..50).map(|_| b.pd.reg_mr(b.mr.addr(), 64, everything).expect("a region")).collect();
+        post(&a, 2, SendOp::Write(at), &[Sge { len: 8, ..a.sge(0, 8) }]);
+        assert_eq!(ends(&gather(&[&a, &b], 1)[0], true), [(2, Status::RemoteBadAddress)]);
+    }
+}
