@@ -82,6 +82,33 @@ fn a_dead_peer_does_not_haunt_its_successor() {
     }
 }
 
+/// Status 2 on purpose, also of work requests whose bytes nobody has to supply.
+#[test]
+fn an_internal_error_on_purpose_ends_the_connection() {
+    let all = |b: &Side| {
+        let at = remote(b, 0);
+        [(SendOp::Send, 8), (SendOp::Send, 0), (SendOp::Write(at), 3000), (SendOp::Write(at), 0)]
+            .into_iter()
+            .chain([(SendOp::Read(at), 3000), (SendOp::Read(at), 0), (add(at, 1), 8)])
+            .collect::<Vec<_>>()
+    };
+    for kind in [RC, QpKind::Uc] {
+        for index in 0..if kind == RC { 7 } else { 4 } {
+            let faulty = config(WireChoice::Udp, "internal=100%");
+            let (a, b) = pair_of(&faulty, kind, 8192, &Link::default());
+            let (op, len) = all(&b)[index];
+            b.post_recv(1, 0, 4096);
+            post(&a, 1, op, &[a.sge(0, len)]);
+            a.qp.post_send(&SendWr { signaled: false, ..wr(2, op, &[]) }).expect("taken");
+            let expected = [(1, LocalQpInternalError), (2, Flushed)];
+            assert_eq!(ends(&gather(&[&a], 2)[0], true), expected, "{kind:?} {op:?}");
+            assert_eq!(a.qp.query().state, QpState::Error);
+            assert_eq!(a.device.counters().get(Counter::TxPkts), 0, "{op:?}");
+            assert!(b.bytes(0, 8).iter().all(|byte| *byte == 0));
+        }
+    }
+}
+
 /// The end of a queue that never came up.
 #[test]
 fn a_queue_pair_can_be_destroyed_in_every_state() {

@@ -348,6 +348,37 @@ fn an_inline_read_is_a_protection_error_and_changes_nothing() {
     }
 }
 
+/// Behind one that failed there are no reasons of one's own any more.
+#[test]
+fn of_several_wrong_ones_the_first_tells() {
+    for (a, b) in pairs(&Link::default()) {
+        let wrong = [Sge { lkey: a.mr.lkey() ^ 1, ..a.sge(0, 8) }];
+        // Nothing before is on its way, or something is.
+        for is_waiting in [false, true] {
+            if is_waiting {
+                a.qp.modify(&common::roce::to(QpState::Reset)).unwrap();
+                b.qp.modify(&common::roce::to(QpState::Reset)).unwrap();
+            }
+            if is_waiting {
+                common::roce::connect(&a, &b, &Link::default());
+                post(&a, 1, SendOp::Read(remote(&b, 0)), &[a.sge(0, LEN)]);
+            }
+            let short = [a.sge(0, 7)];
+            let requests = [
+                (SendOp::Write(remote(&b, 0)), &wrong),
+                (add(remote(&b, 0), 1), &short),
+                (SendOp::Write(remote(&b, 0)), &wrong),
+            ];
+            for (id, (op, sges)) in (2..5).zip(requests) {
+                a.qp.post_send(&SendWr { more: id < 4, ..wr(id, op, sges) }).unwrap();
+            }
+            let first = if is_waiting { &[(1, Ok)][..] } else { &[] };
+            let expected = [first, &[(2, LocalInvalidLkey), (3, Flushed), (4, Flushed)]].concat();
+            assert_eq!(ends(&gather(&[&a], expected.len())[0], true), expected);
+        }
+    }
+}
+
 /// Who may have no READs and atomics unanswered can post none.
 #[test]
 fn a_read_without_room_for_any_is_an_operation_error() {

@@ -15,9 +15,7 @@ impl RcSide {
     pub(super) fn harvest(&mut self, now: Instant) {
         while let Some(event) = self.endpoint.poll_event() {
             match event {
-                Event::Completed { id, status } => {
-                    self.shell.finish_send(index_of(id), Status::from(status));
-                }
+                Event::Completed { id, status } => self.finish(index_of(id), status),
                 Event::Execute { id } => {
                     let status = self.execute(index_of(id));
                     self.endpoint.executed(time(now), id, status);
@@ -39,31 +37,14 @@ impl RcSide {
         }
     }
 
-    /// Tells the program what it is told of its own accord.
-    fn report_event(&self, event: &Event) {
-        match event {
-            Event::Established => self.shell.report(AsyncEventKind::CommunicationEstablished),
-            Event::Drained if self.shell.attrs.sqd_notify => {
-                self.shell.report(AsyncEventKind::SqDrained);
-            }
-            Event::LastReceive if self.shell.srq.is_some() => {
-                self.shell.report(AsyncEventKind::QpLastWqeReached);
-            }
-            _ => {}
+    /// What is flushed has not had its turn, whatever would have come of it.
+    fn finish(&mut self, index: u32, status: RcStatus) {
+        if status == RcStatus::Flushed
+            && let Some(slot) = self.shell.sq.get_mut(index)
+        {
+            slot.fault = None;
         }
-    }
-
-    /// What a peer was refused is told to the program that did nothing wrong; its own failures have completions.
-    fn report_cause(&self, cause: Cause) {
-        match cause {
-            Cause::Peer(Some(NakCode::RemoteAccess)) => {
-                self.shell.report(AsyncEventKind::QpAccessError);
-            }
-            Cause::Peer(Some(NakCode::InvalidRequest)) => {
-                self.shell.report(AsyncEventKind::QpRequestError);
-            }
-            Cause::Peer(_) | Cause::Request(_) | Cause::Host => {}
-        }
+        self.shell.finish_send(index, Status::from(status));
     }
 
     /// Does what this side does by itself.

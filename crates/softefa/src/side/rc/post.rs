@@ -5,6 +5,7 @@ use srd::Instant;
 
 use super::RcSide;
 use crate::counters::Counter;
+use crate::qp_state::QpState;
 use crate::request::{Remote, SendOp, SendWr};
 use crate::shell::Side;
 use crate::status::Status;
@@ -45,7 +46,9 @@ impl RcSide {
             self.trace_post(len, wr);
         }
         let Some(index) = self.shell.insert(wr, signaled, len) else { return false };
-        if self.shell.has_internal_error()
+        let is_flushed = self.shell.attrs.state == QpState::Error;
+        if !is_flushed
+            && self.shell.has_internal_error()
             && let Some(slot) = self.shell.sq.get_mut(index)
         {
             slot.fault = Some(Status::LocalQpInternalError);
@@ -66,7 +69,13 @@ impl RcSide {
         let len = if matches!(slot.op, SendOp::LocalInvalidate(_)) { 0 } else { slot.len };
         let mut request = SendRequest::new(id, operation(slot.op), len);
         (request.is_fenced, request.is_solicited) = (slot.is_fenced, slot.is_solicited);
-        let posted = self.endpoint.post(super::time(now), request);
+        // One that fails on purpose must not leave, whether it has bytes or not.
+        let is_possible = slot.fault.is_none();
+        let posted = if is_possible {
+            self.endpoint.post(super::time(now), request)
+        } else {
+            Err(PostError::Operation)
+        };
         if let Err(error) = posted {
             slot.fault.get_or_insert_with(|| status_of(error));
             // It takes its place as one that this side does by itself.
