@@ -185,6 +185,51 @@ fn a_send_that_cannot_be_done_says_so() {
     assert_eq!(ends(&gather(&[&a, &b], 1)[0], true), [(1, LocalBadLength)]);
 }
 
+/// A work request that cannot be done ends in its turn. None behind it is sent, but what comes is still received,
+/// until the program lets the queue pair send again.
+#[test]
+fn a_send_that_cannot_be_done_stops_the_send_queue() {
+    for wire in WIRES {
+        let (a, b, ah) = pair_on(wire);
+        let (good, wrong) = ([a.sge(0, 8)], [Sge { lkey: a.mr.lkey() ^ 1, ..a.sge(0, 8) }]);
+        (0..9).for_each(|id| b.post_recv(id, 0, 100));
+        for (id, sges, signaled) in [(1, &good, true), (2, &wrong, false), (3, &good, false)] {
+            let request = wr(id, &ah, &b, SendOp::Send, sges);
+            a.qp.post_send(&SendWr { signaled, more: id < 3, ..request }).unwrap();
+        }
+        let found = gather(&[&a, &b], 4);
+        let expected = [(1, Ok), (2, LocalInvalidLkey), (3, Status::Flushed)];
+        assert_eq!(ends(&found[0], true), expected);
+        assert_eq!(ends(&found[1], false), [(0, Ok)]);
+        assert_eq!(a.qp.query().state, QpState::SendQueueError);
+        a.qp.post_send(&wr(4, &ah, &b, SendOp::Send, &good)).unwrap();
+        assert_eq!(ends(&gather(&[&a, &b], 1)[0], true), [(4, Status::Flushed)]);
+        a.post_recv(5, 0, 100);
+        let back = b.ah(&a);
+        b.qp.post_send(&wr(6, &back, &a, SendOp::Send, &[b.sge(0, 8)])).unwrap();
+        let found = gather(&[&a, &b], 2);
+        assert_eq!(ends(&found[0], false), [(5, Ok)], "it still receives");
+        a.qp.modify(&to(QpState::ReadyToSend)).unwrap();
+        a.qp.post_send(&wr(7, &ah, &b, SendOp::Send, &good)).unwrap();
+        let found = gather(&[&a, &b], 2);
+        assert_eq!(ends(&found[0], true), [(7, Ok)]);
+        assert_eq!(ends(&found[1], false), [(1, Ok)]);
+    }
+}
+
+#[test]
+fn nothing_is_sent_in_the_error_state() {
+    let (a, b, ah) = pair_on(WireChoice::Udp);
+    b.post_recv(1, 0, 100);
+    a.qp.modify(&to(QpState::Error)).unwrap();
+    a.post_recv(2, 0, 100);
+    a.qp.post_send(&wr(3, &ah, &b, SendOp::Send, &[a.sge(0, 8)])).unwrap();
+    let found = gather(&[&a, &b], 2);
+    assert_eq!(ends(&found[0], true), [(3, Status::Flushed)]);
+    assert_eq!(ends(&found[0], false), [(2, Status::Flushed)]);
+    assert_quiet(&[&a, &b]);
+}
+
 #[test]
 fn a_datagram_needs_somewhere_to_go() {
     let (a, b, ah) = pair_on(WireChoice::Udp);

@@ -27,7 +27,7 @@ pub(super) fn is_burst(shell: &Shell) -> bool {
 
 impl Shell {
     /// Why a send of `len` bytes cannot be done, whatever the transport.
-    pub(super) fn check_send(
+    pub(crate) fn check_send(
         &mut self,
         wr: &SendWr<'_>,
         len: u32,

@@ -40,7 +40,7 @@ impl Shell {
     }
 
     #[cold]
-    pub(super) fn trace_post(&mut self, len: u32, wr: &SendWr<'_>) {
+    pub(crate) fn trace_post(&mut self, len: u32, wr: &SendWr<'_>) {
         let peer = wr.target.map(|to| Sender { addr: to.ah.addr(), qpn: to.qpn });
         self.trace_post_to(peer, len, wr);
     }

@@ -13,7 +13,7 @@ use crate::completion::Sender;
 use crate::datagram::Datagram;
 use crate::memory::Gone;
 use crate::qp_state::QpState;
-use crate::request::SendOp;
+use crate::request::{SendOp, SendWr};
 use crate::rq::RecvWqe;
 use crate::shell::{Shell, Side};
 use crate::status::Status;
@@ -55,12 +55,18 @@ impl RoceUdSide {
         Self { shell, queue: VecDeque::new(), numbers, current: None, mtu, path }
     }
 
+    /// Adds the datagram in slot `index` to the burst; one that cannot be sent stops the send queue.
     fn push(&mut self, index: u32) {
-        let own_qkey = self.shell.attrs.qkey;
+        let (own_qkey, state) = (self.shell.attrs.qkey, self.shell.attrs.state);
         let Some(slot) = self.shell.sq.get_mut(index) else { return };
+        if matches!(state, QpState::SendQueueError | QpState::Error) {
+            slot.fault = Some(Status::Flushed);
+            return;
+        }
         if slot.fault.is_some() || !slot.is_readable(&mut self.shell.send_mrs) {
             // Deregistered between posting and this burst.
             slot.fault.get_or_insert(Status::LocalInvalidLkey);
+            self.stop();
             return;
         }
         let imm = if let SendOp::SendImm(imm) = slot.op { Some(imm) } else { None };
@@ -81,6 +87,7 @@ impl RoceUdSide {
             && let Some(slot) = self.shell.sq.get_mut(index)
         {
             slot.fault = Some(Status::LocalInvalidLkey);
+            self.stop();
         }
     }
 
@@ -96,6 +103,13 @@ impl RoceUdSide {
             }
             self.shell.fail_recv(&wqe, Status::LocalInvalidLkey);
         }
+    }
+
+    /// Nothing more is sent until the program says so; what comes is received.
+    fn stop(&mut self) {
+        let (from, to) = (self.shell.attrs.state, QpState::SendQueueError);
+        self.shell.attrs.state = to;
+        self.shell.trace_state(from, Some(to));
     }
 
     /// Puts a datagram into the next posted receive; why it cannot.
@@ -150,6 +164,21 @@ impl Side for RoceUdSide {
             let first = Psn::new(self.shell.attrs.sq_psn);
             self.numbers = Numbers::new(self.shell.qpn, DEFAULT_PKEY, self.mtu, first);
         }
+    }
+
+    /// What cannot be done ends in its turn, and stops the send queue.
+    fn post_send(&mut self, wr: &SendWr<'_>, signaled: bool) -> bool {
+        let (now, len) = (self.shell.last_turn, wr.data.len_bytes());
+        if self.shell.is_traced() {
+            self.shell.trace_post(len, wr);
+        }
+        let fault = self.shell.check_send(wr, len, self.has_rdma());
+        let Some(index) = self.shell.insert(wr, signaled, len) else { return false };
+        if let Some(slot) = self.shell.sq.get_mut(index) {
+            slot.fault = fault;
+        }
+        self.start(now, index);
+        true
     }
 
     fn set_qkey(&mut self, qkey: u32) {
