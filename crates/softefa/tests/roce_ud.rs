@@ -218,6 +218,22 @@ fn a_send_that_cannot_be_done_stops_the_send_queue() {
 }
 
 #[test]
+fn a_drained_send_queue_waits_for_its_return() {
+    for wire in WIRES {
+        let (a, b, ah) = pair_on(wire);
+        (0..3).for_each(|id| b.post_recv(id, 0, 100));
+        a.qp.modify(&to(QpState::SendQueueDrained)).unwrap();
+        (0..3).for_each(|id| {
+            a.qp.post_send(&wr(id, &ah, &b, SendOp::Send, &[a.sge(0, 8)])).unwrap();
+        });
+        assert_quiet(&[&a, &b]);
+        a.qp.modify(&to(QpState::ReadyToSend)).unwrap();
+        assert_eq!(ends(&gather(&[&b], 3)[0], false), [0, 1, 2].map(|id| (id, Ok)));
+        assert_eq!(ends(&gather(&[&a], 3)[0], true), [0, 1, 2].map(|id| (id, Ok)));
+    }
+}
+
+#[test]
 fn nothing_is_sent_in_the_error_state() {
     let (a, b, ah) = pair_on(WireChoice::Udp);
     b.post_recv(1, 0, 100);

@@ -105,6 +105,12 @@ impl RoceUdSide {
         }
     }
 
+    /// Something waits that may leave.
+    fn has_work(&self) -> bool {
+        let is_held = self.shell.attrs.state == QpState::SendQueueDrained;
+        !(self.queue.is_empty() || is_held || self.shell.is_blocked())
+    }
+
     /// Nothing more is sent until the program says so; what comes is received.
     fn stop(&mut self) {
         let (from, to) = (self.shell.attrs.state, QpState::SendQueueError);
@@ -226,7 +232,7 @@ impl Side for RoceUdSide {
 
     /// Sends all that waits; a datagram is done when the operating system has it.
     fn send_out(&mut self, now: Instant) {
-        while !self.queue.is_empty() && !self.shell.is_blocked() {
+        while self.has_work() {
             let burst = self.queue.len().min(MAX_PACKETS);
             for at in 0..burst {
                 self.push(self.queue[at]);
@@ -243,7 +249,7 @@ impl Side for RoceUdSide {
     }
 
     fn next_due(&self) -> Option<Instant> {
-        None
+        self.has_work().then_some(self.shell.last_turn)
     }
 
     fn cancel(&mut self, _now: Instant) {
