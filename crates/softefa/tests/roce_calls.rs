@@ -8,12 +8,11 @@
 mod common;
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::roce::{EVERYTHING, Link, WIRES, add, config, strict, swap, to, up, wide};
-use common::traffic::Dice;
+use common::traffic::{Dice, explore};
 use softefa::{
     Access, Completion, Config, Cq, Device, Mr, Pd, Qp, QpInit, QpKind, QpState, Remote, SendData,
     SendOp, SendWr, Sge, Status,
@@ -124,7 +123,13 @@ impl World {
     fn new(seed: u64) -> Self {
         let mut dice = Dice(seed);
         let is_strict = dice.below(3) == 0;
-        let faults = dice.pick(&["", "", "loss=5%,dup=5%,reorder=10%", "rnr=20%,internal=2%"]);
+        let faults = dice.pick(&[
+            "",
+            "",
+            "loss=5%,dup=5%,reorder=10%",
+            "rnr=20%,internal=2%",
+            "mangle=5%,corrupt=5%",
+        ]);
         let faulty = config(dice.pick(&WIRES), faults);
         let config = if is_strict { strict() } else { faulty };
         let hosts = [Host::new(&config), Host::new(&config)];
@@ -314,22 +319,11 @@ impl World {
     }
 }
 
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 #[test]
 fn any_sequence_of_calls_keeps_every_promise() {
-    let (cases, seed) = (number("SOFTEFA_CASES", 60), number("SOFTEFA_SEED", 1));
-    println!("SOFTEFA_SEED={seed} SOFTEFA_CASES={cases}");
-    for seed in seed..seed + cases {
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let mut world = World::new(seed);
-            (0..CALLS).for_each(|_| world.call());
-            world.settle();
-        }));
-        if outcome.is_err() {
-            panic!("SOFTEFA_SEED={seed} SOFTEFA_CASES=1 cargo test -p softefa --test roce_calls");
-        }
-    }
+    explore("roce_calls", "any_sequence_of_calls_keeps_every_promise", 60, |seed| {
+        let mut world = World::new(seed);
+        (0..CALLS).for_each(|_| world.call());
+        world.settle();
+    });
 }

@@ -6,31 +6,18 @@
 
 mod common;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::Side;
 use common::roce::{EVERYTHING, Link, WIRES, config, pair_of, post};
-use common::traffic::{Dice, Lane};
+use common::traffic::{self, Dice, Lane};
 use softefa::counters::Counter;
 use softefa::{QpKind, Remote, SendOp, Status, WireChoice};
 
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-/// Runs `test` for several seeds; a failure names the command that repeats it.
 fn explore(name: &str, cases: u64, test: impl Fn(u64)) {
-    let (cases, seed) = (number("SOFTEFA_CASES", cases), number("SOFTEFA_SEED", 1));
-    println!("SOFTEFA_SEED={seed} SOFTEFA_CASES={cases}");
-    for seed in seed..seed + cases {
-        if catch_unwind(AssertUnwindSafe(|| test(seed))).is_err() {
-            let command = "cargo test -p softefa --test roce_faults";
-            panic!("SOFTEFA_SEED={seed} SOFTEFA_CASES=1 {command} {name}");
-        }
-    }
+    traffic::explore("roce_faults", name, cases, test);
 }
 
 /// Work requests of each end in one mix.

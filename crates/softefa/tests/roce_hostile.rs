@@ -8,7 +8,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::roce::{EVERYTHING, Link, WIRES, add, config, ends, gather, pair_of, post, side, up};
-use common::traffic::Dice;
+use common::traffic::{Dice, number};
 use common::{Side, remote};
 use rc::Psn;
 use rc::wire::{
@@ -18,10 +18,6 @@ use softefa::counters::Counter;
 use softefa::{QpKind, QpState, SendOp, Status};
 
 use Status::Ok;
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 /// Runs `test` once; a failure names the command that repeats it.
 fn seeded(name: &str, test: impl Fn(Dice, u64)) {

@@ -1,11 +1,29 @@
 //! Random work requests from one end of a connection to the other, and what they must lead to.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use softefa::{Completion, CompletionOp, Remote, SendData, SendOp, SendWr, Sge, Status};
 
 use super::Side;
 use super::roce::{add, op_of, pattern, swap, wr};
+
+/// What the environment sets, or `default`.
+pub fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Runs `test` for several seeds; a failure names the command that repeats it.
+pub fn explore(program: &str, name: &str, cases: u64, test: impl Fn(u64)) {
+    let (cases, seed) = (number("SOFTEFA_CASES", cases), number("SOFTEFA_SEED", 1));
+    println!("SOFTEFA_SEED={seed} SOFTEFA_CASES={cases}");
+    for seed in seed..seed + cases {
+        if catch_unwind(AssertUnwindSafe(|| test(seed))).is_err() {
+            let command = format!("cargo test -p softefa --test {program} {name}");
+            panic!("SOFTEFA_SEED={seed} SOFTEFA_CASES=1 {command}");
+        }
+    }
+}
 
 /// A small generator, so that a mix depends on nothing but its seed.
 #[derive(Debug, Clone)]
