@@ -10,7 +10,7 @@ use common::roce::{
 };
 use common::{Side, poll_until, remote};
 use softefa::counters::Counter;
-use softefa::{CompletionOp, Qp, QpInit, QpKind, SendOp, SendWr, Status, WireChoice};
+use softefa::{CompletionOp, Config, Qp, QpInit, QpKind, SendOp, SendWr, Status, WireChoice};
 
 const RC: QpKind = QpKind::Rc;
 
@@ -117,6 +117,50 @@ fn hundreds_of_connections_work_at_once() {
         });
         assert_eq!(b.bytes(800, 8), 300u64.to_ne_bytes());
         pairs.iter().for_each(|(near, far)| [near, far].iter().for_each(|qp| qp.destroy()));
+    }
+}
+
+/// Each packet comes from the address that the other end was told.
+#[test]
+fn devices_of_different_addresses_reach_each_other() {
+    for kind in [RC, QpKind::Uc] {
+        for wire in WIRES {
+            let [a, b] = ["127.0.0.1", "127.0.0.2"].map(|addr| {
+                let device = format!("roce0={addr},profile=roce").parse().unwrap();
+                side(&Config { devices: vec![device], ..config(wire, "") }, kind, 1 << 16)
+            });
+            connect_qps(&a.qp, &b.qp, &Link::default());
+            for (from, to) in [(&a, &b), (&b, &a)] {
+                for id in 0..10 {
+                    to.post_recv(id, 0, 9000);
+                    post(from, id, SendOp::Send, &[from.sge(0, 9000)]);
+                    let found = gather(&[from, to], 2);
+                    assert_eq!(ends(&found[0], true), [(id, Status::Ok)]);
+                    assert_eq!(found[1][0].src_addr, from.device.addr());
+                }
+            }
+        }
+    }
+}
+
+/// Who looks from outside changes nothing.
+#[test]
+fn captures_change_nothing() {
+    for wire in WIRES {
+        let dir = tempfile::tempdir().unwrap();
+        let run_dir = Some(dir.path().to_owned());
+        let faults = config(wire, "loss=3%,dup=3%,reorder=5%,seed=4");
+        let watched = Config { capture_bytes: Some(96), run_dir, ..faults };
+        let (a, b) = pair_of(&watched, RC, 1 << 16, &Link { timeout: 10, ..Link::default() });
+        for id in 0..50 {
+            b.post_recv(id, 0, 9000);
+            post(&a, id, SendOp::Send, &[a.sge(0, 9000)]);
+            post(&a, id, SendOp::Read(remote(&b, 0)), &[a.sge(0, 9000)]);
+            post(&a, id, add(remote(&b, 0), 1), &[a.sge(0, 8)]);
+            assert_eq!(ends(&gather(&[&a, &b], 4)[0], true), [(id, Status::Ok); 3]);
+        }
+        post(&a, 1, SendOp::Read(remote(&b, 1 << 16)), &[a.sge(0, 8)]);
+        assert_eq!(ends(&gather(&[&a, &b], 1)[0], true), [(1, Status::RemoteBadAddress)]);
     }
 }
 
