@@ -14,6 +14,8 @@ mod harvest;
 mod post;
 mod receive;
 mod serve;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod transmit;
 mod unreachable;
@@ -195,7 +197,7 @@ impl Side for RcSide {
     }
 
     fn abandon(&mut self) {
-        self.current = None;
+        self.end_receives(None);
     }
 
     /// The connection does not depend on address handles.

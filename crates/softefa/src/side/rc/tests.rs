@@ -1,0 +1,100 @@
+//! A connection whose adapter breaks.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::progress::Live;
+use crate::{
+    Access, Completion, Config, Cq, Device, DeviceSpec, ModifyQp, Path, Pd, Qp, QpInit, QpKind,
+    QpState, SendData, SendOp, SendWr, Sge, Status,
+};
+
+const ACCESS: Access =
+    Access { local_write: true, remote_read: true, remote_write: true, remote_atomic: true };
+
+fn queue_pair(pd: &Arc<Pd>) -> (Arc<Qp>, Arc<Cq>) {
+    let cq = Cq::create(pd.device(), 64).unwrap();
+    let init = QpInit {
+        kind: QpKind::Rc,
+        send_cq: Arc::clone(&cq),
+        recv_cq: Arc::clone(&cq),
+        sq_depth: 16,
+        rq_depth: 16,
+        sq_sge: 1,
+        rq_sge: 1,
+        inline_bytes: 0,
+        sq_sig_all: true,
+        unsolicited_write_recv: false,
+    };
+    (Qp::create(pd, init).unwrap(), cq)
+}
+
+fn connect(qp: &Qp, to: &Qp) {
+    let step = |state| ModifyQp { state: Some(state), ..ModifyQp::default() };
+    let init = ModifyQp { port: Some(1), pkey_index: Some(0), ..step(QpState::Init) };
+    qp.modify(&ModifyQp { access: Some(ACCESS), ..init }).unwrap();
+    let path = Path { dgid: to.pd().device().gid(), is_global: true, ..Path::default() };
+    let receive = ModifyQp {
+        path: Some(path),
+        path_mtu_bytes: Some(1024),
+        dest_qpn: Some(to.qpn()),
+        rq_psn: Some(0),
+        max_dest_rd_atomic: Some(1),
+        min_rnr_timer: Some(1),
+        ..step(QpState::ReadyToReceive)
+    };
+    qp.modify(&receive).unwrap();
+    let send = ModifyQp {
+        sq_psn: Some(0),
+        timeout: Some(14),
+        retry_cnt: Some(7),
+        rnr_retry: Some(7),
+        max_rd_atomic: Some(1),
+        ..step(QpState::ReadyToSend)
+    };
+    qp.modify(&send).unwrap();
+}
+
+fn next(cq: &Cq) -> Completion {
+    let begin = Instant::now();
+    loop {
+        if let Some(done) = cq.poll_one() {
+            return done;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(10), "nothing completes");
+    }
+}
+
+/// Also the receive whose message has begun and will not end.
+#[test]
+fn every_receive_ends_when_the_adapter_breaks() {
+    const LEN: u32 = 64 << 20;
+    let device = |name: &str| {
+        let spec = format!("{name}=127.0.0.1,profile=roce").parse::<DeviceSpec>().unwrap();
+        Device::open(&spec, &Config::default()).unwrap().alloc_pd().unwrap()
+    };
+    let (near, far) = (device("roce0"), device("roce1"));
+    let ((sender, _cq), (receiver, cq)) = (queue_pair(&near), queue_pair(&far));
+    connect(&sender, &receiver);
+    connect(&receiver, &sender);
+    let bytes = vec![1u8; LEN as usize].into_boxed_slice();
+    let into = vec![0u8; LEN as usize].into_boxed_slice();
+    let register = |pd: &Pd, of: &[u8]| pd.reg_mr(of.as_ptr() as u64, LEN.into(), ACCESS).unwrap();
+    let (from, to) = (register(&near, &bytes), register(&far, &into));
+    let entry = |mr: &crate::Mr| [Sge { addr: mr.addr(), len: LEN, lkey: mr.lkey() }];
+    (0..2).for_each(|id| receiver.post_recv(id, &entry(&to)).unwrap());
+    let sges = entry(&from);
+    let (signaled, fenced, solicited, more) = (true, false, false, false);
+    let (wr_id, op, data, target) = (9, SendOp::Send, SendData::Sges(&sges), None);
+    let wr = SendWr { wr_id, op, data, signaled, fenced, solicited, target, more };
+    sender.post_send(&wr).unwrap();
+    let has_begun = || {
+        assert!(cq.poll_one().is_none(), "all of it came at once");
+        receiver.pd().device().counters().get(crate::counters::Counter::RxPkts) > 0
+    };
+    while !has_begun() {}
+    receiver.fail();
+    let ended = [next(&cq), next(&cq)].map(|done| (done.wr_id, done.status));
+    assert_eq!(ended, [(0, Status::Flushed), (1, Status::Flushed)]);
+    sender.destroy();
+}
