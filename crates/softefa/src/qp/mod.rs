@@ -290,9 +290,8 @@ impl Qp {
         }
         let mut side = self.lock();
         let shell = side.shell_mut();
-        let is_roce = self.pd.device().adapter() == Adapter::Roce;
         match shell.attrs.state {
-            QpState::Error if is_roce => {
+            QpState::Error if self.is_roce() => {
                 shell.fail_recv(&RecvWqe::new(wr_id, sges), Status::Flushed);
                 side.publish();
                 return Ok(());
@@ -315,12 +314,15 @@ impl Qp {
         is_broken
     }
 
+    fn is_roce(&self) -> bool {
+        self.pd.device().adapter() == Adapter::Roce
+    }
+
     /// Whether sends are taken; those of a RoCE device also when they can only end as flushed.
     fn check_state(&self, state: QpState) -> Result<(), PostError> {
-        let is_roce = self.pd.device().adapter() == Adapter::Roce;
         match state {
             QpState::ReadyToSend | QpState::SendQueueDrained => Ok(()),
-            QpState::Error | QpState::SendQueueError if is_roce => Ok(()),
+            QpState::Error | QpState::SendQueueError if self.is_roce() => Ok(()),
             _ => Err(PostError::State(state)),
         }
     }

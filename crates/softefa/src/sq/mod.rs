@@ -201,10 +201,12 @@ impl SendSlot {
     /// Where the payload lies.
     #[inline]
     fn payload(&self) -> &[Piece] {
-        match &self.long {
-            Some(long) if self.is_long => &long.pieces,
-            _ => &self.pieces[..SHORT_SGES.min(self.piece_count as usize)],
+        if self.is_long
+            && let Some(long) = &self.long
+        {
+            return &long.pieces;
         }
+        &self.pieces[..SHORT_SGES.min(self.piece_count as usize)]
     }
 }
 

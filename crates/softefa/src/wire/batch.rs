@@ -156,7 +156,9 @@ impl Batch {
             let copied =
                 pieces.try_for_each(|piece| memory::copy_out(piece.addr, piece.len, arena));
             copied.inspect_err(|_| self.arena.truncate(start))?;
-            self.push_trailer(trailer_len);
+            if trailer_len > 0 {
+                self.push_trailer(trailer_len);
+            }
             framing.finish_whole(to, &mut self.arena, start);
             self.push_arena(start);
         } else {

@@ -37,6 +37,33 @@ impl RcSide {
         }
     }
 
+    /// Tells the program what it is told of its own accord.
+    fn report_event(&self, event: &Event) {
+        match event {
+            Event::Established => self.shell.report(AsyncEventKind::CommunicationEstablished),
+            Event::Drained if self.shell.attrs.sqd_notify => {
+                self.shell.report(AsyncEventKind::SqDrained);
+            }
+            Event::LastReceive if self.shell.srq.is_some() => {
+                self.shell.report(AsyncEventKind::QpLastWqeReached);
+            }
+            _ => {}
+        }
+    }
+
+    /// What a peer was refused is told to the program that did nothing wrong; its own failures have completions.
+    fn report_cause(&self, cause: Cause) {
+        match cause {
+            Cause::Peer(Some(NakCode::RemoteAccess)) => {
+                self.shell.report(AsyncEventKind::QpAccessError);
+            }
+            Cause::Peer(Some(NakCode::InvalidRequest)) => {
+                self.shell.report(AsyncEventKind::QpRequestError);
+            }
+            Cause::Peer(_) | Cause::Request(_) | Cause::Host => {}
+        }
+    }
+
     /// What is flushed has not had its turn, whatever would have come of it.
     fn finish(&mut self, index: u32, status: RcStatus) {
         if status == RcStatus::Flushed
