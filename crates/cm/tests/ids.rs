@@ -239,3 +239,42 @@ fn a_closed_descriptor_ends_all_that_it_had() {
     assert_eq!(world.expect(CLIENT, event::REJECTED, 0xC2).status, 28);
     world.expect(CLIENT, event::DISCONNECTED, 0xC1);
 }
+
+/// A process that ends: its peers hear so, and what it waits for itself still comes.
+#[test]
+fn who_parts_tells_everybody_and_goes_on_listening() {
+    let mut world = World::new(2);
+    world.listening(1, 9, port_space::TCP, PORT);
+    let connect = |world: &mut World, uid| {
+        let id = world.routed(0, uid, port_space::TCP, server_address());
+        world.connect(0, id, param(0x100 + uid as u32, b"")).unwrap();
+        world.run(MS);
+        id
+    };
+    let first = connect(&mut world, 1);
+    let theirs = world.expect(1, event::CONNECT_REQUEST, 9).id;
+    world.accept(1, theirs, 5, param(0x200, b"")).unwrap();
+    world.run(MS);
+    world.expect(0, event::CONNECT_RESPONSE, 1);
+    world.accept(0, first, 1, ConnParam::default()).unwrap();
+    world.run(MS);
+    world.expect(1, event::ESTABLISHED, 5);
+    // One that the other program has seen, and one that it has not.
+    connect(&mut world, 2);
+    let seen = world.expect(1, event::CONNECT_REQUEST, 9).id;
+    connect(&mut world, 3);
+    let now = world.now;
+    world.processes[1].ids.part(now);
+    world.run(MS);
+    world.expect(0, event::DISCONNECTED, 1);
+    world.expect(0, event::REJECTED, 2);
+    world.expect(0, event::REJECTED, 3);
+    world.simple(0, number::DISCONNECT, first).unwrap();
+    world.run(MS);
+    // The second request is still told, and cannot be accepted any more.
+    let late = world.expect(1, event::CONNECT_REQUEST, 9).id;
+    assert_eq!(world.accept(1, late, 6, param(0x201, b"")), Err(Errno::EINVAL));
+    assert_eq!(world.accept(1, seen, 7, param(0x202, b"")), Err(Errno::EINVAL));
+    world.expect(1, event::DISCONNECTED, 5);
+    assert_eq!(world.destroy(1, theirs), Ok(2));
+}

@@ -129,6 +129,21 @@ impl Ids {
         self.readable.pop_first()
     }
 
+    /// The process ends: connections end as if their programs said so, and who is being connected is refused. Ids and
+    /// descriptors remain, for programs that do the same at their end and wait for events.
+    pub fn part(&mut self, now: Duration) {
+        for conn in self.by_conn.keys().copied() {
+            let is_over = self.agent.disconnect(now, conn).is_ok();
+            if !is_over && self.agent.qp_params(conn).is_some() {
+                self.agent.destroy(now, conn);
+            }
+        }
+        for pending in self.channels.values().flatten().filter_map(Queued::pending) {
+            self.agent.destroy(now, pending);
+        }
+        self.take_events();
+    }
+
     /// An event waits: the descriptor polls readable.
     #[must_use]
     pub fn is_readable(&self, channel: ChannelId) -> bool {
