@@ -14,16 +14,18 @@ const BETWEEN: Duration = Duration::from_micros(100);
 /// For so long a process waits at its end for a thread that has the manager.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// From now on the end of the process is told to peers, and children let go of sockets.
+/// After the program's own handlers and destructors, which may still end connections and wait for events.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = at_exit;
+
+/// From now on children let go of sockets.
 pub(super) fn prepare() {
     static IS_PREPARED: AtomicBool = AtomicBool::new(false);
     if !IS_PREPARED.swap(true, Ordering::Relaxed) {
-        // SAFETY: the handlers are plain functions that live as long as the program and do not unwind. Where the
-        // C library has no room for them peers hear of the end later.
-        unsafe {
-            libc::atexit(at_exit);
-            libc::pthread_atfork(None, None, Some(in_child));
-        }
+        // SAFETY: the handler is a plain function that lives as long as the program and does not unwind. Where the C
+        // library has no room for it peers hear later that nobody is there.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     }
 }
 
@@ -42,7 +44,7 @@ extern "C" fn at_exit() {
     let _ = catch_unwind(say_goodbye);
 }
 
-/// Ends all connections, as if the program had closed its descriptors.
+/// Ends all connections, as if the program said so.
 fn say_goodbye() {
     let Some(manager) = manager::own() else { return };
     let begin = Instant::now();
@@ -55,9 +57,7 @@ fn say_goodbye() {
         }
     };
     let now = manager.now();
-    for channel in state.host.channels.all() {
-        state.close(now, channel);
-    }
+    state.ids.part(now);
     let said = state.messages();
     for round in 0..GOODBYES {
         if round > 0 && !said.is_empty() {
@@ -67,4 +67,5 @@ fn say_goodbye() {
             state.transmit(now, message);
         }
     }
+    state.settle(now);
 }

@@ -13,7 +13,7 @@ use super::adapters::Adapters;
 use super::channels::Channels;
 use super::packet::Packer;
 use super::ports::{Ports, v4};
-use super::socket::{Fate, Socket};
+use super::socket::{Fate, Left, Socket};
 use super::watch::Watch;
 use super::{ending, thread, user};
 use crate::errno::Errno;
@@ -152,14 +152,17 @@ impl State {
         let Ok(socket) = self.host.ports.speaker(local) else { return };
         let packet = self.packer.pack(socket.local(), peer, &transmit.bytes);
         for _ in 0..SEND_TRIES {
-            if socket.send(peer, &packet) {
-                if let Some(device) = self.host.ports.adapters.open_at(local) {
-                    let (src, dst, bytes) = (socket.local(), peer, &packet[..]);
-                    device.sent_management(ManagementPacket { src, dst, bytes });
+            match socket.send(peer, &packet) {
+                Left::NotYet => self.take_refused(now, &socket),
+                Left::Lost => return,
+                Left::Sent => {
+                    if let Some(device) = self.host.ports.adapters.open_at(local) {
+                        let (src, dst, bytes) = (socket.local(), peer, &packet[..]);
+                        device.sent_management(ManagementPacket { src, dst, bytes });
+                    }
+                    return;
                 }
-                return;
             }
-            self.take_refused(now, &socket);
         }
     }
 

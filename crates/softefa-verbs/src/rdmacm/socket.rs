@@ -43,6 +43,16 @@ pub(super) enum Fate {
     NoWay,
 }
 
+/// What became of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    Sent,
+    /// There was no room for it, or no way: it is lost, as on a network.
+    Lost,
+    /// ICMP messages wait, which must be taken first.
+    NotYet,
+}
+
 /// A datagram did not arrive, says the network.
 pub(super) struct Refused {
     pub(super) peer: SocketAddrV4,
@@ -105,14 +115,14 @@ impl Socket {
         }
     }
 
-    /// Sends one datagram. What there is no room for is lost, as on a network. `false` when ICMP messages
-    /// wait, which must be taken first.
-    pub(super) fn send(&self, to: SocketAddrV4, bytes: &[u8]) -> bool {
+    /// Sends one datagram.
+    pub(super) fn send(&self, to: SocketAddrV4, bytes: &[u8]) -> Left {
         let udp = self.udp();
-        let Some(udp) = &*udp else { return true };
+        let Some(udp) = &*udp else { return Left::Lost };
         match udp.send_to(bytes, to) {
-            Ok(_) => true,
-            Err(error) => !is_icmp(&error),
+            Ok(_) => Left::Sent,
+            Err(error) if is_icmp(&error) => Left::NotYet,
+            Err(_) => Left::Lost,
         }
     }
 
@@ -251,7 +261,7 @@ mod tests {
     #[test]
     fn datagrams_arrive_with_their_addresses() {
         let (a, b) = (Socket::bind(ANY).unwrap(), Socket::bind(ANY).unwrap());
-        assert!(a.send(b.local(), b"hello"));
+        assert_eq!(a.send(b.local(), b"hello"), Left::Sent);
         wait(&b);
         let mut came = Vec::new();
         b.receive(&mut came);
@@ -267,7 +277,7 @@ mod tests {
         b.close();
         assert!(!HIDDEN.has(b.fd()) || b.fd() != a.fd());
         let sent: [u8; PACKET_LEN] = std::array::from_fn(|i| i as u8);
-        assert!(a.send(gone, &sent));
+        assert_eq!(a.send(gone, &sent), Left::Sent);
         wait(&a);
         let refused = a.take_refused();
         let [refused] = &refused[..] else { panic!("{} messages", refused.len()) };
@@ -284,6 +294,7 @@ mod tests {
         assert!(Socket::bind(local).is_ok());
         let mut came = Vec::new();
         socket.receive(&mut came);
-        assert!(came.is_empty() && socket.send(local, b"") && socket.take_refused().is_empty());
+        assert!(came.is_empty() && socket.take_refused().is_empty());
+        assert_eq!(socket.send(local, b""), Left::Lost);
     }
 }

@@ -358,6 +358,56 @@ static void check_addresses(const char *ip, const char *efa)
 	rdma_destroy_event_channel(channel);
 }
 
+static Id *left_open;
+
+/* As the destructor of a C++ program: it ends its connection, and waits until that has ended. */
+static void end_late(void)
+{
+	if (!left_open)
+		return;
+	alarm(20);
+	rdma_disconnect(left_open);
+	expect(RDMA_CM_EVENT_DISCONNECTED);
+	destroy(left_open);
+	_exit(7);
+}
+
+static void be_connected_to(const char *ip)
+{
+	channel = rdma_create_event_channel();
+	Id *listener = listening(RDMA_PS_TCP, ip, PORT + 4), *id;
+	tell();
+	take(id = requested(listener, "last"));
+	CHECK_EQ(expect(RDMA_CM_EVENT_DISCONNECTED), 0);
+	CHECK_EQ(rdma_disconnect(id), 0);
+	destroy(id);
+	destroy(listener);
+}
+
+static void connect_and_exit(const char *ip)
+{
+	channel = rdma_create_event_channel();
+	left_open = routed(RDMA_PS_TCP, ip, PORT + 4);
+	ask(left_open, "last");
+	establish(left_open);
+	exit(0);
+}
+
+/* What a program does at its own exit still works. */
+static void check_late_end(const char *ip, const char *unused)
+{
+	(void)unused;
+	CHECK_EQ(atexit(end_late), 0);
+	pid_t server = started(be_connected_to, ip);
+	wait_for_peer();
+	pid_t client = fork();
+	CHECK(client >= 0);
+	if (client == 0)
+		connect_and_exit(ip);
+	wait_for(client, 7 << 8);
+	wait_for(server, 0);
+}
+
 /* Several connections of one process, of which half are left to themselves at its end. */
 static void check_many(const char *ip, const char *unused)
 {
@@ -436,6 +486,7 @@ int main(int count, char **arguments)
 	apart(check_pair, ip, "0.0.0.0");
 	apart(check_killed, ip, NULL);
 	apart(check_addresses, ip, efa);
+	apart(check_late_end, ip, NULL);
 	apart(check_many, ip, NULL);
 	return 0;
 }
