@@ -3,15 +3,23 @@
 mod common;
 
 use std::ffi::OsStr;
+use std::path::Path;
 
 use common::{Run, library};
 
 const DEVICE: &str = "roce0=127.0.0.1,profile=roce";
 
 fn run(name: &str, devices: &str, arguments: &[&str]) -> Run {
+    run_with(name, devices, arguments, "")
+}
+
+/// With `other` preloaded behind the library.
+fn run_with(name: &str, devices: &str, arguments: &[&str], other: &str) -> Run {
+    let mut preload = library().as_os_str().to_owned();
+    preload.push(other);
     let program = common::compile(name, &["-lrdmacm", "-libverbs", "-lpthread"]);
     let program = program.unwrap_or_else(|error| panic!("{error}"));
-    let env = [("LD_PRELOAD", library().as_os_str()), ("SOFTEFA_DEVICES", OsStr::new(devices))];
+    let env = [("LD_PRELOAD", &*preload), ("SOFTEFA_DEVICES", OsStr::new(devices))];
     common::run(&program, arguments, &env)
 }
 
@@ -60,4 +68,18 @@ fn without_a_roce_device_there_is_no_connection_manager() {
 #[test]
 fn connections_are_made_from_threads_and_under_attack() {
     assert_eq!(check("rdmacm_storm", DEVICE, &[]), "");
+}
+
+/// rsockets, by the library of librdmacm that puts them in the place of TCP.
+#[test]
+fn programs_of_tcp_take_the_device() {
+    const RSPRELOAD: &str = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so";
+    if !Path::new(RSPRELOAD).exists() {
+        println!("SKIPPED, NOT TESTED: {RSPRELOAD} is missing (librdmacm1)");
+        return;
+    }
+    let run = run_with("rdmacm_tcp", DEVICE, &[], &format!(" {RSPRELOAD}"));
+    let said = String::from_utf8_lossy(&run.output.stderr);
+    assert!(run.output.status.success() && said.is_empty(), "{}\n{said}", run.output.status);
+    assert!(run.counter("recv_wrs") > 0 && run.counter("cm_tx_msgs") >= 4, "not the device");
 }
