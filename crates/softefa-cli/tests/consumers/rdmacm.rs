@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::harness::record::{Case, Consumer, FAULTS};
-use crate::harness::{Directions, LIMIT, exclusive, free_port, has};
+use crate::harness::{Directions, LIMIT, Session, exclusive, free_port, has};
 use crate::pyverbs::{PYTHON, has_pyverbs};
 use crate::rdma_core::unpack;
 
@@ -84,6 +84,20 @@ fn programs_of_librdmacm() {
     if has("rping") {
         PAIRS.iter().for_each(|pair| run(pair, ""));
     }
+}
+
+/// Groups are joined, and then the queue pair cannot be attached.
+#[test]
+fn multicast_is_missing() {
+    let _one = exclusive();
+    if !has("mckey") {
+        return;
+    }
+    let consumer = Consumer::debian("rdmacm-utils");
+    let outcome = Session::new(DEVICE).run("mckey -m 239.1.2.3 -b 127.0.0.1");
+    let is_missing = outcome.stdout.contains("RDMA_CM_EVENT_MULTICAST_ERROR");
+    assert!(is_missing, "mckey works: make a test of it\n{outcome}");
+    consumer.not_run("mckey", "needs ibv_attach_mcast, and datagrams to groups");
 }
 
 #[test]
