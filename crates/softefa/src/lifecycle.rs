@@ -62,7 +62,7 @@ extern "C" fn exits() {
 /// Starts a thread of ours; whether that worked. It takes no signal from its first instruction on:
 /// they are the program's, and its handlers must not run on a small stack. Except for those of a
 /// failed access: were they blocked, the kernel would end the program instead of telling
-/// [`crate::memory`].
+/// `memory`.
 #[allow(unsafe_code)]
 #[must_use]
 pub fn spawn(name: &str, stack_bytes: usize, run: impl FnOnce() + Send + 'static) -> bool {

@@ -25,6 +25,8 @@ fn queue_pair(pd: &Arc<Pd>) -> (Arc<Qp>, Arc<Cq>) {
         inline_bytes: 0,
         sq_sig_all: true,
         unsolicited_write_recv: false,
+        srq: None,
+        events: None,
     };
     (Qp::create(pd, init).unwrap(), cq)
 }
