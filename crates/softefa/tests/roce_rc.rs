@@ -9,7 +9,10 @@ use common::roce::{
     Link, WIRES, add, assert_quiet, config, connect_qps, ends, gather, op_of, pair_of, pattern,
     post, side, swap, wide, wr,
 };
-use softefa::{Completion, CompletionOp, Qp, QpKind, SendData, SendOp, SendWr, Sge, Status};
+use softefa::counters::Counter;
+use softefa::{
+    Completion, CompletionOp, Qp, QpKind, SendData, SendOp, SendWr, Sge, Status, WireChoice,
+};
 
 const RC: QpKind = QpKind::Rc;
 const MIB: usize = 1 << 20;
@@ -307,5 +310,20 @@ fn a_fenced_send_carries_what_was_read() {
             assert_eq!(ends(&found[0], true), [(1, Status::Ok), (2, Status::Ok)]);
             assert!(b.bytes(500_000, len).iter().all(|byte| *byte == round), "round {round}");
         }
+    }
+}
+
+/// Between programs of one machine packets go through memory; the option says that they do not. Not beside
+/// tests with so many connections that there is no memory left for all.
+#[test]
+fn the_wire_is_the_one_that_was_chosen() {
+    for wire in WIRES {
+        let (a, b) = pair_of(&config(wire, ""), RC, 1 << 16, &Link::default());
+        for _ in 0..100 {
+            post(&a, 1, SendOp::Write(remote(&b, 0)), &[a.sge(0, 5000)]);
+            assert_eq!(ends(&gather(&[&a, &b], 1)[0], true), [(1, Status::Ok)]);
+        }
+        let through_memory = a.device.counters().get(Counter::TxMemoryPkts) > 0;
+        assert_eq!(through_memory, wire == WireChoice::Auto);
     }
 }
