@@ -159,6 +159,9 @@ fn captures_change_nothing() {
             assert_eq!(ends(&gather(&[&a, &b], 4)[0], true), [(id, Status::Ok); 3]);
         }
         post(&a, 1, SendOp::Read(remote(&b, 1 << 16)), &[a.sge(0, 8)]);
-        assert_eq!(ends(&gather(&[&a, &b], 1)[0], true), [(1, Status::RemoteBadAddress)]);
+        // The refusal is said once: where the wire loses it, only the retries end.
+        let refused = ends(&gather(&[&a, &b], 1)[0], true);
+        let answers = [Status::RemoteBadAddress, Status::RetryExceeded];
+        assert!(matches!(refused[..], [(1, status)] if answers.contains(&status)), "{refused:?}");
     }
 }

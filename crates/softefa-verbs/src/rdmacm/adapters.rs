@@ -26,29 +26,40 @@ struct Adapter {
     listed: Option<&'static device::Device>,
 }
 
-/// All of them, in the order of the list of devices.
-pub(super) struct Adapters(Vec<Adapter>);
+/// All of them.
+pub(super) struct Adapters {
+    /// In the order of the list of devices.
+    managed: Vec<Adapter>,
+    /// The addresses of the devices that know no connections.
+    unmanaged: Vec<Ipv4Addr>,
+}
 
 impl Adapters {
     pub(super) fn of_process() -> Self {
-        Self(device::devices().unwrap_or_default().iter().filter_map(adapter).collect())
+        let listed = device::devices().unwrap_or_default();
+        let unmanaged = listed.iter().filter(|device| device.roce_attr().is_none());
+        Self {
+            managed: listed.iter().filter_map(adapter).collect(),
+            unmanaged: unmanaged.map(device::Device::addr).collect(),
+        }
     }
 
     pub(super) fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
-        self.0.iter().map(|adapter| adapter.addr)
+        self.managed.iter().map(|adapter| adapter.addr)
     }
 
     /// The adapter at an address, while the program has it open: what counts packets and shows them.
     pub(super) fn open_at(&self, local: Ipv4Addr) -> Option<Arc<softefa::Device>> {
-        self.0.iter().find(|adapter| adapter.addr == local)?.listed?.adapter()
+        self.managed.iter().find(|adapter| adapter.addr == local)?.listed?.adapter()
     }
 
     /// As [`cm::ids::Host::device`].
     pub(super) fn device(&self, local: IpAddr) -> Result<Device, Errno> {
         let IpAddr::V4(local) = local else { return Err(Errno::EADDRNOTAVAIL) };
-        let found = self.0.iter().find(|adapter| adapter.addr == local);
+        let found = self.managed.iter().find(|adapter| adapter.addr == local);
         // As the kernel does it (`cma_bind_loopback`): libfabric asks so whether there is any.
-        let found = found.or_else(|| self.0.first().filter(|_| local.is_loopback()));
+        let is_everybodys = local.is_loopback() && !self.unmanaged.contains(&local);
+        let found = found.or_else(|| self.managed.first().filter(|_| is_everybodys));
         match found {
             Some(adapter) => Ok(adapter.device),
             None if is_local(local) => Err(Errno::ENODEV),
@@ -76,8 +87,8 @@ impl Adapters {
         let mut others = self.addresses().filter(|own| own.is_loopback() == there.is_loopback());
         let found = others.find(|own| way(*own, there).is_ok());
         // Loopback is everybody's, see `device`.
-        let found =
-            found.or_else(|| Some(usual).filter(|own| own.is_loopback() && !self.0.is_empty()));
+        let found = found
+            .or_else(|| Some(usual).filter(|own| own.is_loopback() && !self.managed.is_empty()));
         found.map(IpAddr::from).ok_or(Errno::ENODEV)
     }
 }
@@ -120,6 +131,9 @@ fn is_local(addr: Ipv4Addr) -> bool {
 pub(super) mod tests {
     use super::*;
 
+    /// The address of a device that knows no connections.
+    const UNMANAGED: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 99);
+
     /// Adapters at these addresses.
     pub(in crate::rdmacm) fn at(addresses: &[[u8; 4]]) -> Adapters {
         let adapter = |octets: &[u8; 4]| {
@@ -127,7 +141,7 @@ pub(super) mod tests {
             let guid = u64::from(u32::from(addr));
             Adapter { addr, device: Device { guid, ..Device::default() }, listed: None }
         };
-        Adapters(addresses.iter().map(adapter).collect())
+        Adapters { managed: addresses.iter().map(adapter).collect(), unmanaged: vec![UNMANAGED] }
     }
 
     #[test]
@@ -136,6 +150,7 @@ pub(super) mod tests {
         let device = |ip: &str| adapters.device(ip.parse().unwrap()).map(|device| device.guid);
         assert_eq!(device("127.0.0.7"), Ok(0x7F00_0007));
         assert_eq!(device("127.0.0.8"), Ok(0x7F00_0001), "loopback is all of theirs");
+        assert_eq!(adapters.device(UNMANAGED.into()).err(), Some(Errno::ENODEV));
         for foreign in ["192.0.2.1", "239.0.0.1", "255.255.255.255", "::1", "0.0.0.0"] {
             assert_eq!(device(foreign), Err(Errno::EADDRNOTAVAIL), "{foreign}");
         }
