@@ -50,13 +50,15 @@ impl Config {
         Self { timeout_min_ns: 0, silence_min_ns: 0, ..Self::socket() }
     }
 
-    /// As adapters do it: [`Config::strict`], a window of packets that stays as it is, READs in one piece.
+    /// As adapters do it: [`Config::strict`], a window of packets that stays as it is, an acknowledgement of each message,
+    /// READs in one piece.
     #[must_use]
     pub const fn hardware(window_packets: u32) -> Self {
         Self {
             window_max_packets: window_packets,
             is_window_fixed: true,
             window_max_bytes: u64::MAX,
+            ack_every_messages: 1,
             read_packets_max: 1 << 22,
             ..Self::strict()
         }
