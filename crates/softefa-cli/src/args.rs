@@ -92,8 +92,8 @@ pub(crate) struct DeviceArgs {
     /// below, or in 'softefa run --help'.
     #[arg(long, value_name = "SPEC")]
     pub(crate) fault: Option<String>,
-    /// What receivers can verify of a datagram: 'headers' alone, or the payload, too ('crc32c', at
-    /// the price of a copy) [default: headers].
+    /// What receivers can verify of a datagram: 'headers' alone, or the payload, too, at the price of a
+    /// copy ('crc32c', the same as 'icrc' of a RoCE device) [default: headers].
     #[arg(long, value_name = "NAME")]
     pub(crate) integrity: Option<String>,
     /// UDP source ports to spray over, 1 to 256 [default: chosen by the kind of link].

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::Side;
-use common::roce::{EVERYTHING, Link, WIRES, config, pair_of, post};
+use common::roce::{EVERYTHING, Link, WIRES, config, gather, pair_of, post};
 use common::traffic::{self, Dice, Lane};
 use softefa::counters::Counter;
-use softefa::{QpKind, Remote, SendOp, Status, WireChoice};
+use softefa::{Config, Integrity, QpKind, Remote, SendOp, Status, WireChoice};
 
 fn explore(name: &str, cases: u64, test: impl Fn(u64)) {
     traffic::explore("roce_faults", name, cases, test);
@@ -24,6 +24,10 @@ fn explore(name: &str, cases: u64, test: impl Fn(u64)) {
 const WORK_REQUESTS: u64 = 300;
 
 fn mix(faults: &str, wire: WireChoice, seed: u64) -> [Side; 2] {
+    mix_of(Integrity::Headers, faults, wire, seed)
+}
+
+fn mix_of(integrity: Integrity, faults: &str, wire: WireChoice, seed: u64) -> [Side; 2] {
     let mut dice = Dice(seed);
     let faults = if faults.is_empty() { String::new() } else { format!("{faults},seed={seed}") };
     let link = Link {
@@ -33,7 +37,8 @@ fn mix(faults: &str, wire: WireChoice, seed: u64) -> [Side; 2] {
         timeout: 10,
         ..Link::default()
     };
-    let (mut a, mut b) = pair_of(&config(wire, &faults), QpKind::Rc, Lane::MEMORY, &link);
+    let config = Config { integrity, ..config(wire, &faults) };
+    let (mut a, mut b) = pair_of(&config, QpKind::Rc, Lane::MEMORY, &link);
     let (mut there, mut back) = (Lane::new(&mut b, dice.roll()), Lane::new(&mut a, dice.roll()));
     let mut last = Instant::now();
     while !(there.is_done(WORK_REQUESTS) && back.is_done(WORK_REQUESTS)) {
@@ -105,6 +110,45 @@ fn all_faults_at_once_do_not_show() {
     explore("all_faults_at_once_do_not_show", 3, |seed| {
         mix("loss=3%,reorder=10%,dup=10%,rnr=10%", WIRES[seed as usize % 2], seed);
     });
+}
+
+#[test]
+fn mangled_headers_do_not_show() {
+    explore("mangled_headers_do_not_show", 4, |seed| {
+        let sides = mix("mangle=5%", WIRES[seed as usize % 2], seed);
+        assert!(count(&sides, Counter::FaultMangled) > 0);
+        assert!(count(&sides, Counter::RxCrcErrors) > 0);
+    });
+}
+
+#[test]
+fn damaged_packets_do_not_show_where_there_is_an_icrc() {
+    explore("damaged_packets_do_not_show_where_there_is_an_icrc", 4, |seed| {
+        let faults = "mangle=3%,corrupt=5%,loss=1%";
+        let sides = mix_of(Integrity::Crc32c, faults, WIRES[seed as usize % 2], seed);
+        assert!(count(&sides, Counter::FaultCorrupted) > 0);
+        assert!(count(&sides, Counter::RxCrcErrors) > 0);
+    });
+}
+
+/// As of any network whose checks let damage pass.
+#[test]
+fn damaged_payload_is_delivered_where_there_is_none() {
+    for wire in WIRES {
+        let (a, b) = pair_of(
+            &config(wire, "corrupt=20%,seed=3"),
+            QpKind::Rc,
+            1 << 20,
+            &Link { timeout: 10, ..Link::default() },
+        );
+        for place in 0..200 {
+            let to = Remote { addr: b.mr.addr() + place * 4096, rkey: b.mr.rkey() };
+            post(&a, place, SendOp::Write(to), &[a.sge(0, 4096)]);
+            assert_eq!(gather(&[&a, &b], 1)[0][0].status, Status::Ok);
+        }
+        let altered = (0..200).filter(|place| b.bytes(place * 4096, 4096).iter().any(|b| *b != 0));
+        assert!(altered.count() > 10, "{wire:?}");
+    }
 }
 
 /// Programs wait for the last bytes of a WRITE by looking at them, and take the others for granted. Here a thread

@@ -4,10 +4,12 @@
 
 mod common;
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use common::roce::{EVERYTHING, Link, WIRES, add, config, ends, gather, pair_of, post, side, up};
+use common::roce::{
+    EVERYTHING, Link, WIRES, add, config, ends, gather, pair_of, post, side, up, with_icrc,
+};
 use common::traffic::{Dice, number};
 use common::{Side, remote};
 use rc::Psn;
@@ -18,6 +20,11 @@ use softefa::counters::Counter;
 use softefa::{QpKind, QpState, SendOp, Status};
 
 use Status::Ok;
+
+/// Somebody at an address of no peer.
+const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 77);
+/// Somebody at the address of the peer.
+const NEIGHBOUR: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
 /// Runs `test` once; a failure names the command that repeats it.
 fn seeded(name: &str, test: impl Fn(Dice, u64)) {
@@ -31,6 +38,7 @@ fn seeded(name: &str, test: impl Fn(Dice, u64)) {
 
 /// What an attacker knows or guesses of a queue pair.
 struct Aim {
+    from: Ipv4Addr,
     qpn: u32,
     psn: u32,
     va: u64,
@@ -76,8 +84,13 @@ fn packet(dice: &mut Dice, aim: &Aim) -> Vec<u8> {
     let header_len = headers.emit(&mut bytes);
     bytes.truncate(header_len);
     bytes.extend(dice.bytes(len));
-    bytes.resize(bytes.len() + usize::from(pad) + 4, 0);
+    bytes.resize(bytes.len() + usize::from(pad), 0);
+    // Who makes packets knows how they are checked.
     mutate(dice, &mut bytes);
+    let mut bytes = with_icrc(bytes, aim.from);
+    if dice.below(8) == 0 {
+        mutate(dice, &mut bytes);
+    }
     bytes
 }
 
@@ -99,8 +112,8 @@ fn port(side: &Side) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], side.qp.port()))
 }
 
-fn socket(addr: &str) -> UdpSocket {
-    UdpSocket::bind(addr).expect("an address of this machine")
+fn socket(addr: Ipv4Addr) -> UdpSocket {
+    UdpSocket::bind((addr, 0)).expect("an address of this machine")
 }
 
 /// Goes on working while `attack` sends packets at both ends.
@@ -142,12 +155,12 @@ fn strangers_do_nothing() {
                 let link = Link::default();
                 let pair = pair_of(&config(wire, ""), QpKind::Rc, 1 << 16, &link);
                 let idle = pair_of(&config(wire, ""), kind, 1 << 16, &link);
-                let stranger = socket("127.0.0.77:0");
+                let stranger = socket(STRANGER);
                 let aims = [(&pair.1, link.psn[0]), (&idle.1, link.psn[0]), (&pair.0, link.psn[1])];
                 works_on(&pair, packets / 4, || {
                     let (side, psn) = dice.pick(&aims);
                     let (va, rkey) = (side.mr.addr() + 24_000, side.mr.rkey());
-                    let aim = Aim { qpn: side.qp.qpn(), psn, va, rkey, transport };
+                    let aim = Aim { from: STRANGER, qpn: side.qp.qpn(), psn, va, rkey, transport };
                     let bytes = packet(&mut dice, &aim);
                     let _ = stranger.send_to(&bytes, port(side));
                     let _ = idle.1.cq.poll_one();
@@ -167,10 +180,11 @@ fn neighbours_without_the_numbers_do_nothing() {
     seeded("neighbours_without_the_numbers_do_nothing", |mut dice, packets| {
         for wire in WIRES {
             let pair = pair_of(&config(wire, ""), QpKind::Rc, 1 << 16, &Link::default());
-            let neighbour = socket("127.0.0.1:0");
+            let neighbour = socket(NEIGHBOUR);
             works_on(&pair, packets / 2, || {
                 let side = dice.pick(&[&pair.0, &pair.1]);
                 let aim = Aim {
+                    from: NEIGHBOUR,
                     // Right port, wrong slot: the queue pair before it had that number.
                     qpn: side.qp.qpn() ^ (1 + dice.below(255) as u32),
                     psn: 0xff_fff5,
@@ -195,7 +209,7 @@ fn neighbours_without_the_key_touch_no_memory() {
     seeded("neighbours_without_the_key_touch_no_memory", |mut dice, packets| {
         for (kind, transport) in [(QpKind::Rc, Transport::Rc), (QpKind::Uc, Transport::Uc)] {
             let config = config(WIRES[1], "");
-            let (victim, neighbour) = (side(&config, kind, 1 << 16), socket("127.0.0.1:0"));
+            let (victim, neighbour) = (side(&config, kind, 1 << 16), socket(NEIGHBOUR));
             let quiet = victim.pd.reg_mr(victim.mr.addr(), 64, EVERYTHING).expect("a region");
             let mut failures = 0;
             for number in 0..packets {
@@ -206,7 +220,7 @@ fn neighbours_without_the_key_touch_no_memory() {
                 }
                 let (va, rkey) = (victim.mr.addr() + 24_000, quiet.rkey());
                 let psn = 5 + dice.below(3) as u32;
-                let aim = Aim { qpn: victim.qp.qpn(), psn, va, rkey, transport };
+                let aim = Aim { from: NEIGHBOUR, qpn: victim.qp.qpn(), psn, va, rkey, transport };
                 let bytes = packet(&mut dice, &aim);
                 let _ = neighbour.send_to(&bytes, port(&victim));
                 while victim.cq.poll_one().is_some() {}
@@ -234,7 +248,7 @@ fn revive(victim: &Side) {
 #[test]
 fn a_late_copy_of_a_read_does_not_end_the_connection() {
     let config = config(WIRES[1], "");
-    let (victim, peer) = (side(&config, QpKind::Rc, 1 << 16), socket("127.0.0.1:0"));
+    let (victim, peer) = (side(&config, QpKind::Rc, 1 << 16), socket(NEIGHBOUR));
     let port = peer.local_addr().expect("a bound socket").port();
     let qpn = u32::from(port) << 8 | 1;
     up(&victim.qp, &Link::default(), (victim.device.gid(), qpn), [5, 5]);
@@ -255,8 +269,8 @@ fn a_late_copy_of_a_read_does_not_end_the_connection() {
         headers.reth = Reth { va: victim.mr.addr(), rkey, dma_len: 8 };
         let mut bytes = vec![0; 64];
         let len = headers.emit(&mut bytes) + if kind == Kind::WriteOnly { 8 } else { 0 };
-        bytes.resize(len + 4, 0);
-        bytes
+        bytes.resize(len, 0);
+        with_icrc(bytes, NEIGHBOUR)
     };
     let (read, write) = (
         request(Kind::ReadRequest, 5, region.rkey()),
@@ -284,7 +298,7 @@ fn a_late_copy_of_a_read_does_not_end_the_connection() {
 fn datagrams_of_strangers_need_the_queue_key() {
     seeded("datagrams_of_strangers_need_the_queue_key", |mut dice, packets| {
         let config = config(WIRES[1], "");
-        let (victim, stranger) = (side(&config, QpKind::Ud, 1 << 16), socket("127.0.0.77:0"));
+        let (victim, stranger) = (side(&config, QpKind::Ud, 1 << 16), socket(STRANGER));
         let change = softefa::ModifyQp { qkey: Some(0x1357_9bdf), ..to_init() };
         victim.qp.modify(&change).expect("to INIT");
         victim.qp.modify(&common::roce::to(QpState::ReadyToReceive)).expect("to RTR");
@@ -292,7 +306,7 @@ fn datagrams_of_strangers_need_the_queue_key() {
         for _ in 0..packets / 4 {
             let (va, rkey) = (victim.mr.addr(), victim.mr.rkey());
             let transport = dice.pick(&[Transport::Ud, Transport::Ud, Transport::Rc]);
-            let aim = Aim { qpn: victim.qp.qpn(), psn: 0, va, rkey, transport };
+            let aim = Aim { from: STRANGER, qpn: victim.qp.qpn(), psn: 0, va, rkey, transport };
             let bytes = packet(&mut dice, &aim);
             let _ = stranger.send_to(&bytes, port(&victim));
             assert!(victim.cq.poll_one().is_none(), "taken without the key");

@@ -65,14 +65,6 @@ pub enum ConfigError {
         /// The device.
         device: String,
     },
-    /// A check of the payload is asked for beside a device that has none.
-    #[error(
-        "device {device}: integrity 'crc32c' is for EFA devices, and it is a RoCE device, whose ICRC is not verified yet; leave one of them out"
-    )]
-    Unverifiable {
-        /// The device.
-        device: String,
-    },
     /// Two devices share a name, or two of one kind an address.
     #[error(
         "device '{value}' is given twice: each needs its own name, and each of its kind its own address"

@@ -11,13 +11,13 @@ pub enum Integrity {
     /// Headers: nothing is delivered to the wrong place, and nothing twice.
     #[default]
     Headers,
-    /// Headers and payload, by CRC32C. Costs a copy of each payload.
+    /// Headers and payload, by CRC32C, or by the ICRC of a RoCE device. Costs a copy of each payload.
     Crc32c,
 }
 
 impl Integrity {
     /// Names a user may write.
-    pub const NAMES: [&'static str; 2] = ["headers", "crc32c"];
+    pub const NAMES: [&'static str; 3] = ["headers", "crc32c", "icrc"];
 
     /// Name as given to `--integrity`.
     #[must_use]
@@ -32,7 +32,7 @@ impl FromStr for Integrity {
     fn from_str(text: &str) -> Result<Self, ConfigError> {
         match text {
             "headers" => Ok(Self::Headers),
-            "crc32c" => Ok(Self::Crc32c),
+            "crc32c" | "icrc" => Ok(Self::Crc32c),
             _ => Err(ConfigError::Integrity { value: text.to_owned() }),
         }
     }

@@ -10,8 +10,10 @@ mod sealed;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::ops::Range;
 
+use crate::memory::Piece;
 use crate::seal::{ENVELOPE_BYTES, OVERHEAD_BYTES, Refusal};
 
+pub(crate) use packets::Packets;
 pub(crate) use sealed::Sealed;
 
 /// What stands in front of the bytes of an RDMA message.
@@ -53,7 +55,7 @@ impl Layout {
         match self {
             Self::Srd => crc::covered_len(head),
             Self::Sealed => None,
-            Self::Roce => packets::headers_len(head),
+            Self::Roce => packets::covered_len(head),
         }
     }
 
@@ -92,8 +94,8 @@ pub(crate) enum Framing {
     Headers,
     /// The check covers headers and payload.
     All,
-    /// Packets of RoCE: behind the payload come pad and ICRC.
-    Packets,
+    /// Packets of RoCE: behind the payload come pad and check.
+    Packets(Packets),
     /// Nothing can be read or altered without the key.
     Sealed(Box<Sealed>),
 }
@@ -106,7 +108,7 @@ impl Framing {
     pub(crate) fn layout(&self) -> Layout {
         match self {
             Self::Sealed(_) => Layout::Sealed,
-            Self::Packets => Layout::Roce,
+            Self::Packets(_) => Layout::Roce,
             Self::Done | Self::Headers | Self::All => Layout::Srd,
         }
     }
@@ -124,14 +126,18 @@ impl Framing {
     /// Payload must lie beside its header, so that what is covered is what is sent.
     #[inline]
     pub(crate) fn covers_payload(&self) -> bool {
-        matches!(self, Self::All | Self::Sealed(_))
+        match self {
+            Self::All | Self::Sealed(_) => true,
+            Self::Packets(packets) => packets.has_icrc,
+            Self::Done | Self::Headers => false,
+        }
     }
 
     /// Bytes behind a payload of `payload_len`, which are zero until the datagram is finished.
     #[inline]
     pub(crate) fn trailer_len(&self, payload_len: usize) -> usize {
         match self {
-            Self::Packets => packets::trailer_len(payload_len),
+            Self::Packets(_) => packets::trailer_len(payload_len),
             Self::Sealed(sealed) if sealed.has_packets => packets::trailer_len(payload_len),
             Self::Done | Self::Headers | Self::All | Self::Sealed(_) => 0,
         }
@@ -153,8 +159,21 @@ impl Framing {
     /// Finishes a datagram before its payload is there, of which only `headers` are covered.
     #[inline]
     pub(crate) fn finish_headers(&mut self, headers: &mut [u8]) {
-        if let Self::Headers = self {
-            crc::fill_in(headers, false);
+        match self {
+            Self::Headers => crc::fill_in(headers, false),
+            Self::Packets(packets) if !packets.has_icrc => packets::set_short(headers),
+            Self::Done | Self::All | Self::Packets(_) | Self::Sealed(_) => {}
+        }
+    }
+
+    /// Finishes the trailer of a datagram of `len` bytes with these headers, which are finished.
+    #[inline]
+    pub(crate) fn finish_trailer(&self, headers: &[u8], len: usize, trailer: &mut [u8]) {
+        let Self::Packets(packets) = self else { return };
+        if !packets.has_icrc
+            && let Some(last) = trailer.last_chunk_mut()
+        {
+            *last = packets::check(headers, len);
         }
     }
 
@@ -162,19 +181,23 @@ impl Framing {
     #[inline]
     pub(crate) fn finish_whole(&mut self, to: SocketAddrV4, bytes: &mut Vec<u8>, start: usize) {
         match self {
-            Self::Done | Self::Headers | Self::Packets => {}
+            Self::Done | Self::Headers => {}
             Self::All => crc::fill_in(&mut bytes[start..], true),
+            Self::Packets(packets) if packets.has_icrc => {
+                packets.fill_in(*to.ip(), &mut bytes[start..]);
+            }
+            Self::Packets(_) => {}
             Self::Sealed(sealed) => sealed.seal(to, bytes, start),
         }
     }
 
-    /// What came is a datagram as its sender made it, and nothing around it. What is not may still be
-    /// one to be opened.
+    /// What came from `from`, with the bytes at `rest` behind it, is a datagram as its sender made it, and nothing
+    /// around it. What is not may still be one to be opened.
     #[inline]
-    pub(crate) fn is_plain(&self, received: &[u8]) -> bool {
+    pub(crate) fn is_plain(&self, from: Ipv4Addr, received: &[u8], rest: Piece) -> bool {
         match self {
             Self::Done | Self::Headers | Self::All => crc::is_intact(received),
-            Self::Packets => true,
+            Self::Packets(packets) => packets.is_intact(from, received, rest),
             Self::Sealed(_) => false,
         }
     }
@@ -187,7 +210,7 @@ impl Framing {
     ) -> Result<Range<usize>, Unfit> {
         match self {
             Self::Sealed(sealed) => Ok(sealed.open(from, received)?),
-            Self::Done | Self::Headers | Self::All | Self::Packets => Err(Unfit::Check),
+            Self::Done | Self::Headers | Self::All | Self::Packets(_) => Err(Unfit::Check),
         }
     }
 }

@@ -1,9 +1,57 @@
-//! Packets of RoCE v2 as datagrams.
+//! Packets of RoCE v2 as datagrams, and the four bytes behind them (docs/PROTOCOL.md, RC-1.5 and RC-1.8).
 
-use rc::wire::{Bth, Headers, icrc, pad_of};
+use std::net::Ipv4Addr;
+
+use rc::wire::icrc::{self, Addresses, Route};
+use rc::wire::{Bth, Headers, UDP_PORT, pad_of};
+
+use crate::memory::{self, Piece};
 
 /// Bytes behind a payload at most.
 pub(super) const TRAILER_MAX: usize = 3 + icrc::LEN;
+
+/// The bit of the base transport header, reserved, that says that the last four bytes are a check of the
+/// headers, not the ICRC.
+const SHORT: u8 = 1;
+const SHORT_AT: usize = 8;
+
+/// The source port that an ICRC covers. Which one a packet leaves by is not known when it is finished, and one
+/// that goes through memory has none.
+const SRC_PORT: u16 = 0xC000;
+
+/// Checks the packets of one queue pair.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Packets {
+    /// Its address.
+    local: Ipv4Addr,
+    /// What it sends has an ICRC.
+    pub(super) has_icrc: bool,
+}
+
+impl Packets {
+    /// For a queue pair at `local` whose packets have an ICRC, or else a check of their headers.
+    pub(crate) fn new(local: Ipv4Addr, has_icrc: bool) -> Self {
+        Self { local, has_icrc }
+    }
+
+    /// Writes the ICRC of a packet to `to`, which is there but for it.
+    pub(super) fn fill_in(self, to: Ipv4Addr, packet: &mut [u8]) {
+        if let Some((covered, last)) = packet.split_last_chunk_mut() {
+            *last = icrc::of(&route(self.local, to), covered);
+        }
+    }
+
+    /// The packet of `head` and the bytes at `rest` is as its sender made it, as far as its check tells.
+    #[inline]
+    pub(super) fn is_intact(self, from: Ipv4Addr, head: &[u8], rest: Piece) -> bool {
+        if !is_short(head) {
+            return rest.len == 0 && icrc::is_right(&route(from, self.local), head);
+        }
+        let Some(headers_len) = headers_len(head) else { return false };
+        let (headers, behind) = head.split_at(headers_len);
+        last_bytes(behind, rest) == Some(check(headers, head.len() + rest.len))
+    }
+}
 
 /// Bytes of all headers; `None` when they cannot be read or there are fewer bytes than they should have.
 #[inline]
@@ -13,11 +61,145 @@ pub(super) fn headers_len(packet: &[u8]) -> Option<usize> {
     (len <= packet.len()).then_some(len)
 }
 
-/// Pad and ICRC.
+/// The same, when the check covers no more.
+#[inline]
+pub(super) fn covered_len(head: &[u8]) -> Option<usize> {
+    headers_len(head).filter(|_| is_short(head))
+}
+
+/// Pad and check.
 #[inline]
 pub(super) fn trailer_len(payload_len: usize) -> usize {
     // Packets are short.
     #[expect(clippy::cast_possible_truncation, reason = "only the last two bits count")]
     let pad = pad_of(payload_len as u32);
     pad as usize + icrc::LEN
+}
+
+/// Says in the headers that the check covers nothing else.
+#[inline]
+pub(super) fn set_short(headers: &mut [u8]) {
+    headers[SHORT_AT] |= SHORT;
+}
+
+#[inline]
+fn is_short(head: &[u8]) -> bool {
+    head.get(SHORT_AT).is_some_and(|byte| byte & SHORT != 0)
+}
+
+/// The check of the headers of a packet of `len` bytes.
+#[inline]
+pub(super) fn check(headers: &[u8], len: usize) -> [u8; icrc::LEN] {
+    // No header tells the length of the packet.
+    crc32c::crc32c_append(crc32c::crc32c(&(len as u64).to_be_bytes()), headers).to_be_bytes()
+}
+
+/// The last four bytes of what is behind the headers.
+#[inline]
+fn last_bytes(behind: &[u8], rest: Piece) -> Option<[u8; icrc::LEN]> {
+    if rest.len == 0 {
+        return behind.last_chunk().copied();
+    }
+    let at = rest.len.checked_sub(icrc::LEN)?;
+    let mut last = [0; icrc::LEN];
+    let to = (&raw mut last).expose_provenance() as u64;
+    memory::copy_to(to, rest.addr + at as u64, icrc::LEN).ok()?;
+    Some(last)
+}
+
+fn route(src: Ipv4Addr, dst: Ipv4Addr) -> Route {
+    let addresses = Addresses::V4 { src, dst, id: 0, dont_fragment: true };
+    Route { addresses, src_port: SRC_PORT, dst_port: UDP_PORT }
+}
+
+#[cfg(test)]
+mod tests {
+    use rc::Psn;
+    use rc::wire::{Kind, Opcode, Transport};
+
+    use super::*;
+
+    const A: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
+    const B: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+    /// A WRITE of 30 bytes from A to B, and the length of its headers.
+    fn packet(has_icrc: bool) -> (Vec<u8>, usize) {
+        let headers = Headers::new(Bth {
+            opcode: Opcode { transport: Transport::Rc, kind: Kind::WriteOnly },
+            is_solicited: false,
+            is_migrated: true,
+            pad: 2,
+            pkey: 0xFFFF,
+            has_fecn: false,
+            has_becn: false,
+            dest_qpn: 77,
+            wants_ack: true,
+            psn: Psn::new(5),
+        });
+        let mut bytes = vec![0; 64];
+        let headers_len = headers.emit(&mut bytes);
+        bytes.truncate(headers_len);
+        bytes.resize(headers_len + 30 + trailer_len(30), 7);
+        if has_icrc {
+            Packets::new(A, true).fill_in(B, &mut bytes);
+        } else {
+            set_short(&mut bytes[..headers_len]);
+            let check = check(&bytes[..headers_len], bytes.len());
+            *bytes.last_chunk_mut().unwrap() = check;
+        }
+        (bytes, headers_len)
+    }
+
+    fn is_intact(from: Ipv4Addr, bytes: &[u8]) -> bool {
+        Packets::new(B, false).is_intact(from, bytes, Piece::default())
+    }
+
+    /// Which bytes may be altered unseen.
+    fn blind_spots(bytes: &[u8]) -> Vec<usize> {
+        let is_blind = |at: &usize| {
+            let mut bent = bytes.to_vec();
+            bent[*at] ^= 0x41;
+            is_intact(A, &bent)
+        };
+        (0..bytes.len()).filter(is_blind).collect()
+    }
+
+    #[test]
+    fn headers_are_always_covered_and_payload_by_the_icrc() {
+        let (short, headers_len) = packet(false);
+        assert!(is_intact(A, &short));
+        assert_eq!(blind_spots(&short), (headers_len..headers_len + 32).collect::<Vec<_>>());
+        let (whole, _) = packet(true);
+        assert!(is_intact(A, &whole));
+        assert_eq!(blind_spots(&whole), [4], "routers set the bits of congestion");
+        assert!(!is_intact(B, &whole), "the addresses count");
+    }
+
+    #[test]
+    fn another_length_is_noticed() {
+        for has_icrc in [false, true] {
+            let (bytes, _) = packet(has_icrc);
+            for len in 0..bytes.len() {
+                assert!(!is_intact(A, &bytes[..len]), "{len}");
+            }
+            assert!(!is_intact(A, &[&bytes[..], &[0; 4]].concat()));
+        }
+    }
+
+    #[test]
+    fn payload_may_be_lent_when_headers_are_covered() {
+        let lent = |bytes: &[u8], at: usize| {
+            let (head, rest) = bytes.split_at(at);
+            let addr = rest.as_ptr().expose_provenance() as u64;
+            Packets::new(B, true).is_intact(A, head, Piece { addr, len: rest.len() })
+        };
+        let (short, headers_len) = packet(false);
+        assert_eq!(covered_len(&short), Some(headers_len));
+        assert!(lent(&short, headers_len));
+        assert!(!lent(&short[..short.len() - 1], headers_len));
+        assert!(!lent(&short[..headers_len + 3], headers_len), "less than a check is there");
+        let (whole, headers_len) = packet(true);
+        assert_eq!(covered_len(&whole), None);
+        assert!(!lent(&whole, headers_len));
+    }
 }

@@ -27,7 +27,7 @@ use crate::completion::{Completion, Unpolled};
 use crate::config::{Adapter, Integrity};
 use crate::device::Device;
 use crate::fault::{Dice, Refusals, stream_of};
-use crate::framing::{Framing, Layout, RDMA_BLOCK_BYTES, Sealed};
+use crate::framing::{Framing, Layout, Packets, RDMA_BLOCK_BYTES, Sealed};
 use crate::host;
 use crate::ids::{PdId, QpId};
 use crate::mr::MrCache;
@@ -240,7 +240,8 @@ fn framing(device: &Device, port: u16, session: u64) -> Framing {
         return Framing::Sealed(Box::new(sealed));
     }
     if is_roce {
-        return Framing::Packets;
+        let has_icrc = device.integrity == Integrity::Crc32c;
+        return Framing::Packets(Packets::new(device.addr(), has_icrc));
     }
     match device.integrity {
         Integrity::Headers => Framing::Headers,

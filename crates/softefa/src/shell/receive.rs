@@ -104,7 +104,7 @@ fn take_run<S: Side + ?Sized>(side: &mut S, now: Instant, run: &mut Run<'_>) {
     let rest = run.rest.unwrap_or_default();
     for datagram in run.bytes.chunks_mut(run.segment) {
         let framing = &mut side.shell_mut().framing;
-        if framing.is_plain(datagram) {
+        if framing.is_plain(from, datagram, rest) {
             side.take(now, from, &Datagram::new(datagram, rest));
             continue;
         }

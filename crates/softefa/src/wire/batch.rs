@@ -1,6 +1,7 @@
 //! A burst on its way out: headers in one arena, payload by reference into registered memory.
 
 use std::net::SocketAddrV4;
+use std::ops::Range;
 
 use crate::framing::Framing;
 use crate::memory::{self, Gone, Piece};
@@ -149,16 +150,16 @@ impl Batch {
         framing.begin(&mut self.arena);
         self.arena.extend_from_slice(header);
         framing.finish_headers(&mut self.arena[start..]);
+        let headers = self.arena.len() - header.len()..self.arena.len();
         let trailer_len = framing.trailer_len(payload_len);
+        let len = header.len() + payload_len + trailer_len + self.overhead_bytes;
         if self.is_copied(payload_len) {
             let arena = &mut self.arena;
             let mut pieces = payload;
             let copied =
                 pieces.try_for_each(|piece| memory::copy_out(piece.addr, piece.len, arena));
             copied.inspect_err(|_| self.arena.truncate(start))?;
-            if trailer_len > 0 {
-                self.push_trailer(trailer_len);
-            }
+            self.push_trailer(framing, headers, len, trailer_len);
             framing.finish_whole(to, &mut self.arena, start);
             self.push_arena(start);
         } else {
@@ -168,19 +169,30 @@ impl Batch {
             if trailer_len > 0 {
                 // In the arena it lies right before the next header: one entry for both.
                 let trailer = self.arena.len();
-                self.push_trailer(trailer_len);
+                self.push_trailer(framing, headers, len, trailer_len);
                 self.push_arena(trailer);
             }
         }
-        let len = header.len() + payload_len + trailer_len + self.overhead_bytes;
         let (place, iov_end) = (self.packets.len(), self.pieces.len());
         self.packets.push(Packet { place, to, via, len, iov_start, iov_end });
         Ok(place)
     }
 
+    /// Adds the trailer of a datagram of `len` bytes, whose headers are in the arena.
     #[inline]
-    fn push_trailer(&mut self, len: usize) {
-        self.arena.extend_from_slice(&[0; Framing::TRAILER_MAX][..len]);
+    fn push_trailer(
+        &mut self,
+        framing: &Framing,
+        headers: Range<usize>,
+        len: usize,
+        trailer_len: usize,
+    ) {
+        if trailer_len == 0 {
+            return;
+        }
+        let mut trailer = [0; Framing::TRAILER_MAX];
+        framing.finish_trailer(&self.arena[headers], len, &mut trailer[..trailer_len]);
+        self.arena.extend_from_slice(&trailer[..trailer_len]);
     }
 
     fn push_arena(&mut self, start: usize) {

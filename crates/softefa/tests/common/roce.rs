@@ -1,7 +1,9 @@
 //! Queue pairs of RoCE devices, each device on loopback, connected two by two.
 
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 
+use rc::wire::icrc;
 use softefa::{
     Access, Completion, CompletionOp, Config, Cq, Device, DeviceSpec, Gid, ModifyQp, Path, Qp,
     QpInit, QpKind, QpState, Remote, SendData, SendOp, SendWr, Sge, Status, WireChoice,
@@ -21,6 +23,15 @@ pub fn config(wire: WireChoice, faults: &str) -> Config {
     let device: DeviceSpec = "roce0=127.0.0.1,profile=roce".parse().expect("a device");
     let faults = faults.parse().expect("faults");
     Config { devices: vec![device], wire, faults, ..Config::default() }
+}
+
+/// `packet` from `from` to 127.0.0.1 with its ICRC (docs/PROTOCOL.md, RC-1.8).
+pub fn with_icrc(mut packet: Vec<u8>, from: Ipv4Addr) -> Vec<u8> {
+    let (src, dst) = (from, Ipv4Addr::LOCALHOST);
+    let addresses = icrc::Addresses::V4 { src, dst, id: 0, dont_fragment: true };
+    let route = icrc::Route { addresses, src_port: 0xC000, dst_port: 4791 };
+    packet.extend(icrc::of(&route, &packet));
+    packet
 }
 
 /// The same of a device that waits as long as a connection says and no longer.

@@ -78,7 +78,7 @@ impl FaultKey {
             "corrupt",
             "corrupt=0.1%",
             Side::Sent,
-            "payload bytes of this share are altered and delivered, unless --integrity crc32c",
+            "payload bytes of this share are altered and delivered, unless --integrity crc32c or icrc",
         ),
         key(
             "rnr",

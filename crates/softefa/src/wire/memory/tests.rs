@@ -141,8 +141,9 @@ fn long_payload_is_lent_unless_its_check_covers_it() {
             assert_eq!(a.send(NOW, &mut batch).memory_pkts, 1);
             let run = b.receive(NOW).unwrap();
             assert_eq!(run.rest.is_some(), is_lent && len == 8000, "{framing:?}, {len} bytes");
-            assert!(framing.is_plain(run.bytes), "{framing:?}, {len} bytes");
-            let datagram = Datagram::new(run.bytes, run.rest.unwrap_or_default());
+            let (from, rest) = (*run.from.ip(), run.rest.unwrap_or_default());
+            assert!(framing.is_plain(from, run.bytes, rest), "{framing:?}, {len} bytes");
+            let datagram = Datagram::new(run.bytes, rest);
             assert_eq!((run.len(), copied(&datagram)), (UdRepr::LEN + len, body));
         }
     }
