@@ -14,8 +14,8 @@ fn bench(arguments: &[&str]) -> Output {
     command.args(arguments).output().expect("bench starts")
 }
 
-/// Runs it once with few messages and answers the rows that it wrote, and what it printed.
-fn rows(name: &str, arguments: &[&str]) -> (Vec<Value>, String) {
+/// Runs it once with few messages and answers the rows that it wrote, its table, and what else it said.
+fn rows(name: &str, arguments: &[&str]) -> (Vec<Value>, String, String) {
     let file = std::env::temp_dir().join(format!("{name}-{}.json", std::process::id()));
     let file_text = file.to_str().expect("UTF-8");
     let fixed = ["--short", "--rounds", "1", "--json", file_text];
@@ -29,7 +29,7 @@ fn rows(name: &str, arguments: &[&str]) -> (Vec<Value>, String) {
     for line in table.lines().filter(|line| !line.starts_with("all rounds")) {
         assert!(line.chars().count() <= COLUMNS, "wider than a terminal: {line}");
     }
-    (document["rows"].as_array().expect("rows").clone(), table)
+    (document["rows"].as_array().expect("rows").clone(), table, said.into_owned())
 }
 
 fn has_figure(row: &Value, side: &str) -> bool {
@@ -59,7 +59,7 @@ fn assert_all_have_figures(wire: &str) {
     let _guard = ONE_AT_A_TIME.lock();
     let Some(softefa) = softefa() else { return };
     let softefa = softefa.to_str().expect("UTF-8");
-    let (rows, table) = rows(wire, &["--wire", wire, "--softefa", softefa]);
+    let (rows, table, said) = rows(wire, &["--wire", wire, "--softefa", softefa]);
     let what: Vec<&str> = rows.iter().filter_map(|row| row["what"].as_str()).collect();
     for wanted in ["ib_send_lat 64 B", "fi_pingpong 64 B", "ib_send_bw 8 KiB", "RDMA READ 1 MiB"] {
         assert!(what.contains(&wanted) && table.contains(wanted), "no {wanted}: {table}");
@@ -70,7 +70,7 @@ fn assert_all_have_figures(wire: &str) {
             eprintln!("SKIPPED: {}: no Open MPI here", row["what"]);
             continue;
         }
-        assert!(has_figure(&row, "ours") && has_figure(&row, "reference"), "{row}");
+        assert!(has_figure(&row, "ours") && has_figure(&row, "reference"), "{row}\n{said}");
     }
 }
 
@@ -86,12 +86,12 @@ fn every_row_of_udp_has_figures() {
 
 #[test]
 fn floors_need_no_program() {
-    let (floors, table) = rows("floor", &["floor", "--softefa", "/nobody"]);
+    let (floors, table, _) = rows("floor", &["floor", "--softefa", "/nobody"]);
     assert_eq!(floors.len(), 6, "{table}");
     for row in &floors {
         assert!(has_figure(row, "ours"), "{row}");
     }
-    let (rings, table) = rows("ring", &["floor", "--wire", "auto", "--rows", "8 KiB"]);
+    let (rings, table, _) = rows("ring", &["floor", "--wire", "auto", "--rows", "8 KiB"]);
     assert_eq!((rings.len(), &rings[0]["unit"]), (1, &"Gbit/s".into()), "{table}");
 }
 
@@ -109,7 +109,7 @@ fn a_row_that_nobody_has_is_told_in_words() {
 #[test]
 fn what_cannot_be_measured_stands_as_such_beside_the_others() {
     let arguments = ["--rows", "udp ib_send_lat", "--softefa", "/nobody"];
-    let (rows, table) = rows("nobody", &arguments);
+    let (rows, table, _) = rows("nobody", &arguments);
     assert!(rows[0]["ours"].as_array().is_some_and(Vec::is_empty), "{rows:?}");
     assert_eq!((&rows[0]["verdict"], &rows[0]["passes"]), (&"none".into(), &false.into()));
     assert!(has_figure(&rows[0], "reference") && table.contains("none"), "{table}");

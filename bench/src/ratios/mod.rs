@@ -81,14 +81,23 @@ fn measure_round<'a>(tools: &Tools, effort: Effort, rows: impl Iterator<Item = &
             let Some(quantity) = quantity else { continue };
             let known = found.iter().find(|(own, _)| *own == quantity).map(|(_, block)| *block);
             let block = known.unwrap_or_else(|| {
-                let block = Block::of(|| quantity.measure(tools, effort));
-                let block = block.map_err(|error| eprintln!("bench: {error:#}")).ok();
+                let block = measured(quantity, tools, effort);
                 found.push((quantity, block));
                 block
             });
             blocks.extend(block);
         }
     }
+}
+
+/// What is ours is measured once: that it failed counts. Other people's programs get a second try, because
+/// without them there is nothing to compare with.
+fn measured(quantity: Quantity, tools: &Tools, effort: Effort) -> Option<Block> {
+    let tries = if quantity.is_ours() { 1 } else { 2 };
+    (0..tries).find_map(|_| {
+        let block = Block::of(|| quantity.measure(tools, effort));
+        block.map_err(|error| eprintln!("bench: {error:#}")).ok()
+    })
 }
 
 #[cfg(test)]

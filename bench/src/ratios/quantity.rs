@@ -65,6 +65,20 @@ pub(super) enum Quantity {
 }
 
 impl Quantity {
+    /// It is measured on the software device.
+    pub(super) const fn is_ours(self) -> bool {
+        match self {
+            Self::SendLatency(_) | Self::SendGoodput(_) | Self::SendRate(_) | Self::Read(_) => true,
+            Self::FiPingPong(on)
+            | Self::TinyRate(on)
+            | Self::MpiLatency(on)
+            | Self::MpiGoodput(on) => {
+                matches!(on, On::Efa(_))
+            }
+            _ => false,
+        }
+    }
+
     /// Measures it.
     ///
     /// # Errors
