@@ -126,6 +126,10 @@ pub(crate) struct RunArgs {
     /// that was destroyed before they had arrived.
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Say on standard error what programs get wrong, once each: the reason of every refused call and
+    /// failed work request, and what works here but not on hardware. Also SOFTEFA_LINT=1.
+    #[arg(long)]
+    pub(crate) lint: bool,
     /// What carries packets between programs of one user on one machine: auto (shared memory where that
     /// is possible), udp, or shm (as auto, but do not start where memory cannot be shared). With udp all
     /// bytes of RDMA go over UDP, too; otherwise long READs and WRITEs are copied from memory to memory

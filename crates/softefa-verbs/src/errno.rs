@@ -4,8 +4,8 @@ use std::ffi::c_int;
 
 use softefa::{
     AllocMwError, AllocPdError, CreateAhError, CreateCqError, CreateQpError, LocalError,
-    ModifyError, OpenError, PostError, PostSrqError, RegMrError, ReregMrError, ResizeCqError,
-    SrqError, StillBound,
+    ModifyError, OpenError, Pitfall, PostError, PostSrqError, RegMrError, ReregMrError,
+    ResizeCqError, SrqError, StillBound, lint,
 };
 
 /// An errno value, as the verbs API returns or stores it.
@@ -38,6 +38,14 @@ impl Errno {
     }
 }
 
+/// Tells who wants to know why `call` answers with an error number.
+fn refused(call: &'static str, why: &impl std::error::Error) {
+    lint(|| {
+        let cause = why.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+        Pitfall::Refused { call, why: format!("{why}{cause}") }
+    });
+}
+
 impl From<std::io::Error> for Errno {
     fn from(error: std::io::Error) -> Self {
         Self(error.raw_os_error().unwrap_or(libc::EIO))
@@ -45,13 +53,15 @@ impl From<std::io::Error> for Errno {
 }
 
 impl From<AllocPdError> for Errno {
-    fn from(_: AllocPdError) -> Self {
+    fn from(error: AllocPdError) -> Self {
+        refused("ibv_alloc_pd", &error);
         Self::ENOMEM
     }
 }
 
 impl From<AllocMwError> for Errno {
     fn from(error: AllocMwError) -> Self {
+        refused("ibv_alloc_mw", &error);
         match error {
             AllocMwError::TooMany { .. } => Self::ENOMEM,
             _ => Self::EOPNOTSUPP,
@@ -62,6 +72,7 @@ impl From<AllocMwError> for Errno {
 /// As the manual of `ibv_advise_mr` has them.
 impl From<LocalError> for Errno {
     fn from(error: LocalError) -> Self {
+        refused("ibv_advise_mr", &error);
         match error {
             LocalError::NoRegion(_) => Self::ENOENT,
             LocalError::NotPermitted(_) => Self::EPERM,
@@ -71,13 +82,15 @@ impl From<LocalError> for Errno {
 }
 
 impl From<ResizeCqError> for Errno {
-    fn from(_: ResizeCqError) -> Self {
+    fn from(error: ResizeCqError) -> Self {
+        refused("ibv_resize_cq", &error);
         Self::EINVAL
     }
 }
 
 impl From<SrqError> for Errno {
     fn from(error: SrqError) -> Self {
+        refused("ibv_create_srq or ibv_modify_srq", &error);
         match error {
             SrqError::Unsupported => Self::EOPNOTSUPP,
             SrqError::TooMany { .. } => Self::ENOMEM,
@@ -88,6 +101,7 @@ impl From<SrqError> for Errno {
 
 impl From<PostSrqError> for Errno {
     fn from(error: PostSrqError) -> Self {
+        refused("ibv_post_srq_recv", &error);
         match error {
             PostSrqError::Full => Self::ENOMEM,
             _ => Self::EINVAL,
@@ -96,13 +110,15 @@ impl From<PostSrqError> for Errno {
 }
 
 impl From<StillBound> for Errno {
-    fn from(_: StillBound) -> Self {
+    fn from(error: StillBound) -> Self {
+        refused("ibv_dereg_mr", &error);
         Self::EBUSY
     }
 }
 
 impl From<ReregMrError> for Errno {
     fn from(error: ReregMrError) -> Self {
+        refused("ibv_rereg_mr", &error);
         match error {
             ReregMrError::Invalid(error) => error.into(),
             ReregMrError::StillBound(error) => error.into(),
@@ -113,6 +129,7 @@ impl From<ReregMrError> for Errno {
 
 impl From<CreateAhError> for Errno {
     fn from(error: CreateAhError) -> Self {
+        refused("ibv_create_ah", &error);
         match error {
             CreateAhError::TooMany { .. } => Self::ENOMEM,
             _ => Self::EINVAL,
@@ -122,6 +139,7 @@ impl From<CreateAhError> for Errno {
 
 impl From<CreateCqError> for Errno {
     fn from(error: CreateCqError) -> Self {
+        refused("ibv_create_cq", &error);
         match error {
             CreateCqError::TooMany { .. } => Self::ENOMEM,
             _ => Self::EINVAL,
@@ -131,6 +149,7 @@ impl From<CreateCqError> for Errno {
 
 impl From<CreateQpError> for Errno {
     fn from(error: CreateQpError) -> Self {
+        refused("ibv_create_qp", &error);
         match error {
             CreateQpError::TooMany { .. } => Self::ENOMEM,
             CreateQpError::NoUnsolicited(_) => Self::EOPNOTSUPP,
@@ -142,7 +161,8 @@ impl From<CreateQpError> for Errno {
 }
 
 impl From<ModifyError> for Errno {
-    fn from(_: ModifyError) -> Self {
+    fn from(error: ModifyError) -> Self {
+        refused("ibv_modify_qp", &error);
         Self::EINVAL
     }
 }
@@ -158,6 +178,7 @@ impl From<OpenError> for Errno {
 
 impl From<PostError> for Errno {
     fn from(error: PostError) -> Self {
+        refused("ibv_post_send or ibv_post_recv", &error);
         match error {
             PostError::Full => Self::ENOMEM,
             _ => Self::EINVAL,
@@ -167,6 +188,7 @@ impl From<PostError> for Errno {
 
 impl From<RegMrError> for Errno {
     fn from(error: RegMrError) -> Self {
+        refused("ibv_reg_mr", &error);
         match error {
             RegMrError::TooMany { .. } => Self::ENOMEM,
             RegMrError::NotThere { .. } => Self::EFAULT,

@@ -65,6 +65,40 @@ fn shared_receive_queues_tell_of_their_limit() {
     check("srq", "rdmap0s6=127.0.0.3", &[]);
 }
 
+/// Runs `mistakes` with and without wanting to know, and answers the lines.
+fn mistakes(lint: &str) -> Vec<String> {
+    let program =
+        common::compile("mistakes", &["-lefa", "-libverbs"]).unwrap_or_else(|e| panic!("{e}"));
+    let output = run(&program, &[], PLAIN, &[("SOFTEFA_LINT", lint)]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}\n{said}", output.status);
+    said.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn mistakes_are_named_once_to_who_wants_to_know() {
+    let lines = mistakes("1");
+    for expected in [
+        "ibv_modify_qp was refused: the address vector has no global routing header; set is_global",
+        "min_rnr_timer = 0 means 655.36 ms",
+        "timeout = 0 means for ever",
+        "more sends in a row without IBV_SEND_SIGNALED than the 8 that its queue holds",
+        "a message of 127.0.0.3 found no receive",
+        "(vendor_err 10): the peer had no receive posted",
+        "the peer may not write 8 bytes at",
+        "its access flags do not permit",
+        "the peer fills packets with 1024 bytes, and path_mtu here is 512",
+        "a completion queue of 1 entries holds",
+    ] {
+        assert!(lines.iter().any(|line| line.contains(expected)), "no '{expected}' in {lines:#?}");
+    }
+    for (at, line) in lines.iter().enumerate() {
+        assert!(line.starts_with("softefa: lint: "), "{line}");
+        assert!(!lines[..at].contains(line), "said twice: {line}");
+    }
+    assert_eq!(mistakes("0"), [""; 0], "nobody asked");
+}
+
 #[test]
 fn debians_ibv_devinfo_sees_a_roce_device() {
     let output = run(Path::new("ibv_devinfo"), &["-v"], PLAIN, &[]);

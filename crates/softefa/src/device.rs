@@ -20,6 +20,7 @@ use crate::ids::DeviceId;
 use crate::interface::{self, Interface};
 use crate::lifecycle;
 use crate::limits::{DeviceAttr, RoceAttr};
+use crate::lint;
 use crate::local_copy::UserKey;
 use crate::memory;
 use crate::mr::MrTable;
@@ -154,6 +155,9 @@ impl Device {
             Adapter::Efa => (Numbering::Port, sealing.layout()),
             Adapter::Roce => (Numbering::PortAndSlot, sealing.layout_of_packets()),
         };
+        if config.lint {
+            lint::enable();
+        }
         let id = DeviceId::next();
         Ok(Arc::new(Self {
             id,

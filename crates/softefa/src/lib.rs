@@ -37,6 +37,7 @@ mod keys;
 mod lease;
 mod lifecycle;
 mod limits;
+mod lint;
 mod management;
 mod mapped;
 mod memory;
@@ -78,6 +79,7 @@ pub use identity::Identity;
 pub use interface::Interface;
 pub use lifecycle::spawn;
 pub use limits::{DeviceAttr, DeviceCaps, RoceAttr};
+pub use lint::{Pitfall, lint};
 pub use management::{ManagementPacket, Verdict};
 pub use memory::signals::sigaction;
 pub use mr::{

@@ -26,6 +26,7 @@ const ROOMS: &[&str] = &[
     "event_queue",
     "async_event",
     "seal",
+    "lint",
     "completion",
     "framing",
     "sealing",

@@ -32,13 +32,15 @@ pub const ENV_TRACE_EVENTS: &str = "SOFTEFA_TRACE_EVENTS";
 pub const ENV_CAPTURE: &str = "SOFTEFA_CAPTURE";
 /// `1` to refuse what hardware refuses, `0` (or nothing) to be kinder.
 pub const ENV_STRICT: &str = "SOFTEFA_STRICT";
+/// `1` to say what programs get wrong, `0` (or nothing) not to.
+pub const ENV_LINT: &str = "SOFTEFA_LINT";
 /// Directory of the sysfs tree and the counters.
 pub const ENV_RUN_DIR: &str = "SOFTEFA_RUN_DIR";
 /// What the run has set of the variables for users, as `NAME=VALUE` with spaces between.
 pub const ENV_OF_RUN: &str = "SOFTEFA_OF_RUN";
 
 /// All of them: what a run does not set must not be left from another one.
-pub const ENV_ALL: [&str; 14] = [
+pub const ENV_ALL: [&str; 15] = [
     ENV_DEVICES,
     ENV_PROFILE,
     ENV_FAULT,
@@ -51,6 +53,7 @@ pub const ENV_ALL: [&str; 14] = [
     ENV_TRACE_EVENTS,
     ENV_CAPTURE,
     ENV_STRICT,
+    ENV_LINT,
     ENV_RUN_DIR,
     ENV_OF_RUN,
 ];
@@ -58,8 +61,8 @@ pub const ENV_ALL: [&str; 14] = [
 /// Those that may be set for a run inside a run; their values have no spaces. What the run keeps
 /// for itself is not among them. The trace is for everything below (docs/TRACE.md), and so is the
 /// key: a run that is started inside a sealed one must not send in the clear unless it is told to.
-const FOR_USERS: [&str; 7] =
-    [ENV_DEVICES, ENV_PROFILE, ENV_FAULT, ENV_INTEGRITY, ENV_WIRE, ENV_PATHS, ENV_STRICT];
+const FOR_USERS: [&str; 8] =
+    [ENV_DEVICES, ENV_PROFILE, ENV_FAULT, ENV_INTEGRITY, ENV_WIRE, ENV_PATHS, ENV_STRICT, ENV_LINT];
 
 impl Config {
     /// Reads the `SOFTEFA_*` variables; what is not set has its default.
@@ -93,11 +96,12 @@ impl Config {
         if let Some(value) = text(ENV_PATHS) {
             config.paths = parse_paths(&value)?;
         }
-        config.strict = match text(ENV_STRICT).as_deref() {
-            None | Some("0") => false,
-            Some("1") => true,
-            Some(value) => return Err(ConfigError::Strict { value: value.to_owned() }),
+        let switch = |name| match text(name).as_deref() {
+            None | Some("0") => Ok(false),
+            Some("1") => Ok(true),
+            Some(value) => Err(ConfigError::Switch { name, value: value.to_owned() }),
         };
+        (config.strict, config.lint) = (switch(ENV_STRICT)?, switch(ENV_LINT)?);
         config.local_key = text(ENV_LOCAL_KEY).map(|value| parse_key(&value)).transpose()?;
         config.key = value(ENV_KEY_FILE).map(|path| SealKey::read(Path::new(&path))).transpose()?;
         if let Some(target) = text(ENV_TRACE) {
@@ -150,9 +154,10 @@ impl Config {
         if self.paths > 0 {
             env.push((ENV_PATHS, self.paths.to_string().into()));
         }
-        if self.strict {
-            env.push((ENV_STRICT, "1".into()));
-        }
+        let switches = [(ENV_STRICT, self.strict), (ENV_LINT, self.lint)];
+        env.extend(
+            switches.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| (*name, "1".into())),
+        );
         if let Some(key) = &self.local_key {
             env.push((ENV_LOCAL_KEY, format_key(key).into()));
         }
@@ -197,6 +202,7 @@ mod tests {
             wire: WireChoice::Udp,
             paths: 3,
             strict: true,
+            lint: true,
             local_key: Some([7; 16]),
             key: Some(SealKey::read(key).unwrap()),
             trace: Some(TraceSpec::new("/dev/null", Some("loss")).unwrap()),

@@ -1,6 +1,5 @@
 //! Why a configuration is refused.
 
-use super::env::ENV_STRICT;
 use super::fault::FaultKey;
 use super::profile::Profile;
 use super::trace::TraceEvent;
@@ -100,9 +99,11 @@ pub enum ConfigError {
     /// A key file that cannot be used.
     #[error(transparent)]
     KeyFile(#[from] KeyFileError),
-    /// Neither strict nor not.
-    #[error("{ENV_STRICT}='{value}' is neither 1 nor 0")]
-    Strict {
+    /// A switch that is neither on nor off.
+    #[error("{name}='{value}' is neither 1 nor 0")]
+    Switch {
+        /// Name of the variable.
+        name: &'static str,
         /// As written.
         value: String,
     },

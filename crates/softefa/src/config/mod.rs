@@ -21,9 +21,9 @@ use trace::TraceSpec;
 
 pub use device::DeviceSpec;
 pub use env::{
-    ENV_ALL, ENV_CAPTURE, ENV_DEVICES, ENV_FAULT, ENV_INTEGRITY, ENV_KEY_FILE, ENV_LOCAL_KEY,
-    ENV_OF_RUN, ENV_PATHS, ENV_PROFILE, ENV_RUN_DIR, ENV_STRICT, ENV_TRACE, ENV_TRACE_EVENTS,
-    ENV_WIRE,
+    ENV_ALL, ENV_CAPTURE, ENV_DEVICES, ENV_FAULT, ENV_INTEGRITY, ENV_KEY_FILE, ENV_LINT,
+    ENV_LOCAL_KEY, ENV_OF_RUN, ENV_PATHS, ENV_PROFILE, ENV_RUN_DIR, ENV_STRICT, ENV_TRACE,
+    ENV_TRACE_EVENTS, ENV_WIRE,
 };
 pub use error::ConfigError;
 pub use integrity::Integrity;
@@ -58,6 +58,8 @@ pub struct Config {
     /// Refuse what hardware refuses although this adapter could do it (docs/ARCHITECTURE.md,
     /// "Laxer than the device").
     pub strict: bool,
+    /// Say on standard error what programs get wrong (`Pitfall`).
+    pub lint: bool,
     /// Shared by the programs of this user on this machine: with it, RDMA between them copies
     /// memory directly where that is faster; `None` = everything goes over the wire.
     pub local_key: Option<UserKey>,
@@ -83,6 +85,7 @@ impl Default for Config {
             wire: WireChoice::default(),
             paths: 0,
             strict: false,
+            lint: false,
             local_key: None,
             key: None,
             trace: None,

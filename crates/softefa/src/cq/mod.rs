@@ -167,6 +167,11 @@ impl Cq {
         self.depth.load(Ordering::Relaxed)
     }
 
+    /// Completions that nobody has polled yet.
+    pub(crate) fn held(&self) -> usize {
+        self.ring.len()
+    }
+
     /// Makes it a queue of at least `depth` entries; of those that are there none is lost.
     ///
     /// # Errors

@@ -5,13 +5,14 @@ mod connection;
 mod drain;
 mod driven;
 mod end;
+mod lint;
 mod live;
 mod state;
 mod turn;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::completion::Unpolled;
 use crate::config::Adapter;
@@ -49,6 +50,8 @@ pub struct Qp {
     destroyed: AtomicBool,
     failed: AtomicBool,
     made: Generation,
+    /// Sends in a row without completion, counted only where somebody wants to hear of them.
+    unsignaled: AtomicU32,
 }
 
 impl fmt::Debug for Qp {
@@ -112,6 +115,7 @@ impl Qp {
             destroyed: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             made: Generation::current(),
+            unsignaled: AtomicU32::new(0),
             init,
         });
         let live = Arc::clone(&qp) as Arc<dyn Live>;
@@ -180,6 +184,7 @@ impl Qp {
         let device = self.pd.device();
         state::check(device.adapter(), self.init.kind, from, to, change)?;
         change.check_path(device)?;
+        self.lint_change(change);
         change.apply(&mut shell.attrs);
         shell.attrs.state = to;
         let access = shell.attrs.access;
@@ -246,6 +251,9 @@ impl Qp {
         side.publish();
         let is_late = self.driven.settle(&*side);
         drop(side);
+        if crate::lint::is_wanted() {
+            self.lint_post(signaled);
+        }
         if is_late {
             service::wake();
         }

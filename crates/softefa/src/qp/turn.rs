@@ -4,6 +4,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, MutexGuard};
 
 use super::Qp;
+use super::lint::lint_completions;
+use crate::lint;
 use crate::progress::Live;
 use crate::shell::Side;
 
@@ -63,6 +65,14 @@ impl Turn<'_> {
             shell.trace_completions();
         }
         let (sends, recvs) = (&mut shell.sends_done, &mut shell.recvs_done);
+        if lint::is_wanted() {
+            let is_shared = Arc::ptr_eq(&init.send_cq, &init.recv_cq);
+            let with = if is_shared { &recvs[..] } else { &[] };
+            lint_completions(&init.send_cq, &[&sends[..], with]);
+            if !is_shared {
+                lint_completions(&init.recv_cq, &[&recvs[..]]);
+            }
+        }
         let [told_of_sends, told_of_recvs] = &mut self.end.is_awaited;
         if Arc::ptr_eq(&init.send_cq, &init.recv_cq) {
             *told_of_sends |= init.send_cq.push([sends, recvs]);

@@ -11,6 +11,7 @@ use srd::Instant;
 use crate::UD_GRH_BYTES;
 use crate::completion::Sender;
 use crate::datagram::Datagram;
+use crate::lint::{Pitfall, lint};
 use crate::memory::Gone;
 use crate::qp_state::QpState;
 use crate::request::{SendOp, SendWr};
@@ -127,14 +128,14 @@ impl RoceUdSide {
         let receiver = Receiver { qpn, pkey: DEFAULT_PKEY, qkey, mtu: self.mtu };
         let whole = datagram.len();
         let Ok(it) = ud::receive(&receiver, datagram.head, whole) else {
-            return Err("not for this queue pair, or malformed");
+            return Err("not for this queue pair (number, queue key), or malformed");
         };
         let payload = datagram.payload(it.payload_at).split_at(it.payload_len as usize).0;
         let len = UD_GRH_BYTES + payload.len();
         let wqe = self.next_receive().ok_or("no receive is posted")?;
         if len > wqe.capacity as usize {
             self.current = Some(wqe);
-            return Err("the receive is too short");
+            return Err("the receive is too short; it needs 40 bytes more than the message");
         }
         let udp_len = u16::try_from(whole + UDP_BYTES).unwrap_or(u16::MAX);
         let routing = grh::of_ipv4(from, self.shell.device.addr(), 0, HOP_LIMIT, udp_len);
@@ -223,6 +224,7 @@ impl Side for RoceUdSide {
             // For lack of a receive others would be lost, too.
             self.shell.useless += u64::from(self.shell.receives_left() > 0);
             self.shell.drop_datagram(from, &why);
+            lint(|| Pitfall::Dropped { qpn: self.shell.qpn, from, why });
         }
     }
 

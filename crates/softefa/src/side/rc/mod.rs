@@ -11,6 +11,7 @@
 mod connect;
 mod count;
 mod harvest;
+mod lint;
 mod post;
 mod receive;
 mod serve;

@@ -7,6 +7,7 @@ use srd::Instant;
 
 use super::{RcSide, time};
 use crate::datagram::Datagram;
+use crate::lint::is_wanted;
 
 impl RcSide {
     pub(super) fn receive_packet(&mut self, now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>) {
@@ -19,6 +20,9 @@ impl RcSide {
             self.shell.useless += 1;
             self.shell.drop_datagram(from, &"not the connected peer");
             return;
+        }
+        if is_wanted() {
+            self.lint_packet(datagram);
         }
         let result = self.endpoint.handle_packet(time(now), datagram.head, datagram.len());
         if self.shell.is_traced() {

@@ -168,7 +168,11 @@ impl RcSide {
         if self.shell.is_not_ready_on_purpose() {
             return None;
         }
-        self.shell.take_receive()
+        let wqe = self.shell.take_receive();
+        if wqe.is_none() {
+            self.lint_no_receive();
+        }
+        wqe
     }
 
     /// Takes a window away from the peer; `false` when that cannot be.
@@ -185,6 +189,9 @@ impl RcSide {
         let Remote { addr, rkey } = Remote { addr: range.remote.va, rkey: range.remote.rkey };
         let id = self.shell.id;
         let found = self.shell.remote_mrs.grant((rkey, addr, range.len), right, id);
+        if found.is_none() {
+            self.lint_access(range, right);
+        }
         found.map(|grant| grant.addr).ok_or(Reject::Access)
     }
 

@@ -1,0 +1,57 @@
+//! What a connection sees of mistakes on either side.
+
+use rc::wire::icrc;
+use rc::wire::{Bth, Headers, Kind};
+
+use super::RcSide;
+use crate::datagram::Datagram;
+use crate::lint::{Pitfall, lint};
+use crate::mr::Right;
+
+impl RcSide {
+    /// A packet has come, and somebody wants to know what is wrong with it.
+    #[cold]
+    pub(super) fn lint_packet(&self, datagram: &Datagram<'_>) {
+        let Ok(bth) = Bth::parse(datagram.head) else { return };
+        let (qpn, access) = (self.shell.qpn, self.shell.attrs.access);
+        let is_permitted = match bth.opcode.kind {
+            Kind::WriteFirst | Kind::WriteOnly | Kind::WriteOnlyImm => access.remote_write,
+            Kind::ReadRequest => access.remote_read,
+            Kind::CompareSwap | Kind::FetchAdd => access.remote_atomic,
+            _ => true,
+        };
+        if !is_permitted {
+            lint(|| Pitfall::QpAccess { qpn });
+        }
+        let is_full = matches!(
+            bth.opcode.kind,
+            Kind::SendFirst | Kind::SendMiddle | Kind::WriteFirst | Kind::WriteMiddle
+        );
+        let around = Headers::new(bth).len() + icrc::LEN + usize::from(bth.pad);
+        let theirs = datagram.len().saturating_sub(around) as u32;
+        let ours = self.shell.attrs.path_mtu_bytes;
+        if is_full && theirs != ours {
+            lint(|| Pitfall::PathMtu { qpn, ours, theirs });
+        }
+    }
+
+    /// A message found no receive.
+    #[cold]
+    pub(super) fn lint_no_receive(&self) {
+        if let Some(peer) = self.peer {
+            lint(|| Pitfall::NoReceive { qpn: self.shell.qpn, from: *peer.ip() });
+        }
+    }
+
+    /// The peer may not use `range` so.
+    #[cold]
+    pub(super) fn lint_access(&self, range: rc::Range, right: Right) {
+        let what = match right {
+            Right::Read => "read",
+            Right::Write => "write",
+            Right::Atomic => "change",
+        };
+        let rc::Remote { va: addr, rkey } = range.remote;
+        lint(|| Pitfall::Access { qpn: self.shell.qpn, what, addr, len: range.len, rkey });
+    }
+}
