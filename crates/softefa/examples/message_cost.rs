@@ -5,16 +5,17 @@
 //! cargo run --release -p softefa --example message_cost -- ping-64 1000
 //! cargo run --release -p softefa --example message_cost -- stream-8192 1000
 //! ```
-//! Over UDP; with `-memory` behind the name through shared memory.
+//! Over UDP; with `-memory` behind the name through shared memory, with `rc-` before it over a reliable connection.
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot be set up has failed")]
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use common::{Side, side_of, wr};
-use softefa::{Ah, CompletionOp, Config, QpKind, SendOp, WireChoice};
+use common::{Side, roce, side_of, wr};
+use softefa::{Ah, CompletionOp, Config, QpKind, Remote, SendOp, Sge, WireChoice};
 
 /// Messages of a stream between two looks at the receiver.
 const BURST: u64 = 16;
@@ -41,43 +42,88 @@ fn main() {
     let name = name.unwrap_or_default();
     let through_memory = name.strip_suffix("-memory");
     let wire = if through_memory.is_some() { WireChoice::Auto } else { WireChoice::Udp };
-    let config = Config { wire, ..Config::default() };
-    let (a, b) = (side_of(QpKind::Srd, &config), side_of(QpKind::Srd, &config));
-    let (there, back) = (a.ah(&b), b.ah(&a));
-    match (through_memory.unwrap_or(&name), count) {
-        ("ping-64", Some(count)) => ping(&a, &b, [&there, &back], count),
-        ("stream-64", Some(count)) => stream(&a, &b, &there, 64, count),
-        ("stream-8192", Some(count)) => stream(&a, &b, &there, 8192, count),
-        _ => {
-            println!("usage: message_cost (ping-64|stream-64|stream-8192)[-memory] MESSAGES");
-            return;
-        }
+    let kind = through_memory.unwrap_or(&name);
+    let is_known = match (kind.strip_prefix("rc-"), count) {
+        (Some(kind), Some(count)) => run(&Pair::connected(wire), kind, count),
+        (None, Some(count)) => run(&Pair::of_datagrams(wire), kind, count),
+        (_, None) => false,
+    };
+    if is_known {
+        println!("handled {}", count.unwrap());
+    } else {
+        println!(
+            "usage: message_cost [rc-](ping-64|stream-64|stream-8192|write-64)[-memory] MESSAGES"
+        );
     }
-    println!("handled {}", count.unwrap());
+}
+
+/// Runs one kind; whether there is such a kind.
+fn run(pair: &Pair, kind: &str, count: u64) -> bool {
+    match kind {
+        "ping-64" => ping(pair, count),
+        "stream-64" => stream(pair, 64, count, SendOp::Send),
+        "stream-8192" => stream(pair, 8192, count, SendOp::Send),
+        "write-64" => {
+            let remote = Remote { addr: pair.sides[1].mr.addr(), rkey: pair.sides[1].mr.rkey() };
+            stream(pair, 64, count, SendOp::Write(remote));
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Two sides that can send to one another, over SRD with handles of one another.
+struct Pair {
+    sides: [Side; 2],
+    ahs: Option<[Arc<Ah>; 2]>,
+}
+
+impl Pair {
+    fn of_datagrams(wire: WireChoice) -> Self {
+        let config = Config { wire, ..Config::default() };
+        let (a, b) = (side_of(QpKind::Srd, &config), side_of(QpKind::Srd, &config));
+        let ahs = Some([a.ah(&b), b.ah(&a)]);
+        Self { sides: [a, b], ahs }
+    }
+
+    fn connected(wire: WireChoice) -> Self {
+        let config = roce::config(wire, "");
+        let link = roce::Link { mtu: 4096, ..roce::Link::default() };
+        let (a, b) = roce::pair_of(&config, QpKind::Rc, 1 << 16, &link);
+        Self { sides: [a, b], ahs: None }
+    }
+
+    fn post(&self, from: usize, op: SendOp, sges: &[Sge]) {
+        let posted = match &self.ahs {
+            Some(ahs) => wr(1, &ahs[from], self.sides[1 - from].qp.qpn(), op, sges),
+            None => roce::wr(1, op, sges),
+        };
+        self.sides[from].qp.post_send(&posted).unwrap();
+    }
 }
 
 /// Messages of 64 bytes back and forth; `count` is that of both directions.
 #[inline(never)]
-fn ping(a: &Side, b: &Side, ahs: [&Ah; 2], count: u64) {
+fn ping(pair: &Pair, count: u64) {
     for round in 0..count {
-        let (from, to) = if round % 2 == 0 { (a, b) } else { (b, a) };
+        let from = round as usize % 2;
+        let to = &pair.sides[1 - from];
         to.post_recv(1, 0, 64);
-        let sge = [from.sge(64, 64)];
-        from.qp
-            .post_send(&wr(1, ahs[round as usize % 2], to.qp.qpn(), SendOp::Send, &sge))
-            .unwrap();
+        pair.post(from, SendOp::Send, &[pair.sides[from].sge(64, 64)]);
         await_messages(to, 1);
     }
 }
 
 /// Messages of `len` bytes in bursts one way.
 #[inline(never)]
-fn stream(a: &Side, b: &Side, there: &Ah, len: u32, count: u64) {
+fn stream(pair: &Pair, len: u32, count: u64, op: SendOp) {
+    let [a, b] = &pair.sides;
     for _ in 0..count.div_ceil(BURST) {
         for _ in 0..BURST {
-            b.post_recv(1, 0, len);
-            let sge = [a.sge(0, len)];
-            a.qp.post_send(&wr(1, there, b.qp.qpn(), SendOp::Send, &sge)).unwrap();
+            if matches!(op, SendOp::Send) {
+                b.post_recv(1, 0, len);
+            }
+            pair.post(0, op, &[a.sge(0, len)]);
         }
         while a.qp.send_room() < a.qp.init().sq_depth {
             a.cq.poll_one();

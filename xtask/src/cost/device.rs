@@ -15,13 +15,19 @@ use super::record::Record;
 const EXAMPLE: &str = "message_cost";
 const WITHIN: [&str; 2] = ["message_cost::ping", "message_cost::stream"];
 /// Kinds of messages, and how many of them the shorter and the longer run send.
-const KINDS: [&str; 6] = [
+const KINDS: [&str; 12] = [
     "ping-64",
     "stream-64",
     "stream-8192",
     "ping-64-memory",
     "stream-64-memory",
     "stream-8192-memory",
+    "rc-ping-64",
+    "rc-stream-64",
+    "rc-write-64",
+    "rc-ping-64-memory",
+    "rc-stream-64-memory",
+    "rc-write-64-memory",
 ];
 const FEW: u64 = 400;
 const MANY: u64 = 1200;

@@ -2,11 +2,10 @@
 //!
 //! UDP's checksum lets one damaged datagram in 65,536 pass. A damaged payload is the program's, who
 //! may check it; a damaged header would write to another address or end a send that never arrived.
-#![allow(unsafe_code)]
 
 use srd::wire::{Extent, Flags, Header};
 
-use super::RDMA_BLOCK_BYTES;
+use super::{RDMA_BLOCK_BYTES, crc32c};
 
 /// Bytes of all headers, the adapter's own included; `None` when they cannot be read or there are
 /// fewer bytes than they should have.
@@ -44,51 +43,10 @@ pub(super) fn is_intact(datagram: &[u8]) -> bool {
     covered[Header::CHECK] == compute(covered).to_be_bytes()
 }
 
-/// Headers are shorter than this. What is longer gains from the crate's three streams at a time, whose
-/// beginning and end cost headers as much as their bytes.
-#[cfg(target_arch = "x86_64")]
-const SHORT_BYTES: usize = 512;
-
 /// Of everything but the check itself.
 #[inline]
 fn compute(bytes: &[u8]) -> u32 {
-    #[cfg(target_arch = "x86_64")]
-    if bytes.len() < SHORT_BYTES && std::arch::is_x86_feature_detected!("sse4.2") {
-        // SAFETY: the processor has the instruction.
-        return unsafe { compute_short(bytes) };
-    }
-    compute_long(bytes)
-}
-
-fn compute_long(bytes: &[u8]) -> u32 {
-    let before = crc32c::crc32c(&bytes[..Header::CHECK.start]);
-    crc32c::crc32c_append(before, &bytes[Header::CHECK.end..])
-}
-
-/// The same, eight bytes at a time whatever their alignment.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "sse4.2")]
-fn compute_short(bytes: &[u8]) -> u32 {
-    use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64};
-
-    let (before, after) = (&bytes[..Header::CHECK.start], &bytes[Header::CHECK.end..]);
-    let (words, rest) = after.as_chunks();
-    let mut crc = u64::from(u32::MAX);
-    for word in before.as_chunks().0 {
-        crc = _mm_crc32_u64(crc, u64::from_le_bytes(*word));
-    }
-    for word in words {
-        crc = _mm_crc32_u64(crc, u64::from_le_bytes(*word));
-    }
-    let (half, rest) = rest.as_chunks();
-    let mut crc = crc as u32;
-    for half in half {
-        crc = _mm_crc32_u32(crc, u32::from_le_bytes(*half));
-    }
-    for byte in rest {
-        crc = _mm_crc32_u8(crc, *byte);
-    }
-    !crc
+    crc32c::of(bytes[..Header::CHECK.start].as_chunks().0, &bytes[Header::CHECK.end..])
 }
 
 #[cfg(test)]
@@ -142,22 +100,5 @@ mod tests {
         for len in 0..plain.len() {
             assert!(!is_intact(&plain[..len]));
         }
-    }
-
-    #[test]
-    fn short_and_long_ones_agree() {
-        let bytes: Vec<u8> = (0..600u32).map(|i| ((i * 167) >> 3) as u8).collect();
-        for start in 0..9 {
-            for len in Header::CHECK.end..bytes.len() - start {
-                let covered = &bytes[start..start + len];
-                assert_eq!(compute(covered), compute_long(covered), "{len} bytes from {start}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_polynomial_is_castagnolis() {
-        // RFC 3720, appendix B.4: 32 bytes of zeros, least significant byte first.
-        assert_eq!(crc32c::crc32c(&[0; 32]).to_le_bytes(), [0xaa, 0x36, 0x91, 0x8a]);
     }
 }

@@ -4,6 +4,7 @@
 //! a datagram before it leaves, and whether one that came is as its sender made it.
 
 mod crc;
+mod crc32c;
 mod packets;
 mod sealed;
 

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use rc::wire::icrc::{self, Addresses, Route};
 use rc::wire::{Bth, Headers, UDP_PORT, pad_of};
 
+use super::crc32c;
 use crate::memory::{self, Piece};
 
 /// Bytes behind a payload at most.
@@ -91,7 +92,7 @@ fn is_short(head: &[u8]) -> bool {
 #[inline]
 pub(super) fn check(headers: &[u8], len: usize) -> [u8; icrc::LEN] {
     // No header tells the length of the packet.
-    crc32c::crc32c_append(crc32c::crc32c(&(len as u64).to_be_bytes()), headers).to_be_bytes()
+    crc32c::of(&[(len as u64).to_be_bytes()], headers).to_be_bytes()
 }
 
 /// The last four bytes of what is behind the headers.
