@@ -327,3 +327,29 @@ fn the_wire_is_the_one_that_was_chosen() {
         assert_eq!(through_memory, wire == WireChoice::Auto);
     }
 }
+
+/// Acknowledgements that followed each other within 200 us used to stay with the kernel for ever.
+#[test]
+fn acknowledgements_of_a_stream_take_memory() {
+    let link = Link::default();
+    let (a, b) = pair_of(&config(WireChoice::Auto, ""), QpKind::Rc, 1 << 12, &link);
+    let counts = || {
+        let counters = b.device.counters();
+        [Counter::TxPkts, Counter::TxMemoryPkts].map(|counter| counters.get(counter))
+    };
+    let burst = || {
+        for id in 0..32 {
+            b.post_recv(id, 0, 8);
+            post(&a, id, SendOp::Send, &[a.sge(0, 8)]);
+        }
+        gather(&[&a, &b], 64);
+    };
+    while a.device.counters().get(Counter::TxMemoryPkts) == 0 {
+        burst();
+    }
+    let before = counts();
+    (0..2000).for_each(|_| burst());
+    let [sent, through] = counts();
+    let (sent, through) = (sent - before[0], through - before[1]);
+    assert!(through * 2 > sent, "{through} of {sent} acknowledgements went through memory");
+}

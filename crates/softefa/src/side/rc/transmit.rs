@@ -20,6 +20,8 @@ const ACKNOWLEDGE: u8 = Opcode { transport: Transport::Rc, kind: Kind::Acknowled
 /// Whose bytes a packet of the batch has.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Leaving {
+    /// None: an acknowledgement or a refusal. What overtakes it says the same and more.
+    Acknowledgement,
     /// None.
     Headers,
     /// Of a work request.
@@ -80,7 +82,9 @@ impl RcSide {
         let (leaving, pushed) = match out.payload {
             Payload::None => {
                 let nothing = std::iter::empty();
-                (Leaving::Headers, self.shell.push(peer, via, header, nothing))
+                let is_ack = header[0] == ACKNOWLEDGE;
+                let leaving = if is_ack { Leaving::Acknowledgement } else { Leaving::Headers };
+                (leaving, self.shell.push(peer, via, header, nothing))
             }
             Payload::Request { id, offset, len } => {
                 let index = index_of(id);
@@ -120,8 +124,9 @@ impl RcSide {
 
     fn send(&mut self, now: Instant) {
         if !self.shell.send_batch(now) {
-            let has_requests = self.leaving.iter().any(|it| matches!(it, Leaving::Request(_)));
-            let has_answers = self.leaving.iter().any(|it| !matches!(it, Leaving::Request(_)));
+            let has = |wanted: fn(&Leaving) -> bool| self.leaving.iter().any(wanted);
+            let has_requests = has(|it| matches!(it, Leaving::Request(_) | Leaving::Headers));
+            let has_answers = has(|it| matches!(it, Leaving::Response(_) | Leaving::Headers));
             let requests = has_requests.then(|| self.endpoint.sent());
             self.way.note_kernel(now, requests, has_answers);
         }
@@ -138,7 +143,7 @@ impl RcSide {
     #[cold]
     fn give_up(&mut self, now: Instant, leaving: Leaving, status: RcStatus) {
         match leaving {
-            Leaving::Headers => {}
+            Leaving::Acknowledgement | Leaving::Headers => {}
             Leaving::Request(id) => self.endpoint.withdraw(time(now), id, status),
             Leaving::Response(psn) => self.endpoint.refuse_response(time(now), psn),
         }
