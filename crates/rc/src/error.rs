@@ -32,6 +32,8 @@ pub enum Status {
     RetryExceeded = 12,
     /// No receive was posted at the responder too often.
     RnrRetryExceeded = 13,
+    /// The responder has no such shared receive queue; at a responder: it has none any more.
+    RemoteInvalidQueue = 15,
 }
 
 impl Status {
@@ -48,6 +50,7 @@ impl Status {
             NakCode::InvalidRequest => Self::RemoteInvalidRequest,
             NakCode::RemoteAccess => Self::RemoteAccess,
             NakCode::RemoteOperation => Self::RemoteOperation,
+            NakCode::InvalidQueue => Self::RemoteInvalidQueue,
         }
     }
 }
@@ -64,6 +67,8 @@ pub enum Reject {
     Access,
     /// The request is not possible here.
     Invalid,
+    /// The shared receive queue that the request names is not there (RC-9.2).
+    NoQueue,
     /// The key to invalidate is not there. The message was taken nevertheless, and is acknowledged.
     Invalidate,
     /// Local memory, of a receive or of a READ, may not be used: ends with this status here.
@@ -77,6 +82,7 @@ impl Reject {
             Self::NotReady | Self::Invalidate => None,
             Self::TooLong | Self::Invalid => Some(NakCode::InvalidRequest),
             Self::Access => Some(NakCode::RemoteAccess),
+            Self::NoQueue => Some(NakCode::InvalidQueue),
             Self::Local(_) => Some(NakCode::RemoteOperation),
         }
     }
@@ -88,6 +94,7 @@ impl Reject {
             Self::TooLong => Status::LocalLength,
             Self::Access => Status::RemoteAccess,
             Self::Invalid | Self::Invalidate => Status::RemoteInvalidRequest,
+            Self::NoQueue => Status::RemoteInvalidQueue,
             Self::Local(status) => status,
         }
     }

@@ -10,6 +10,9 @@ pub struct Received {
     pub payload_at: usize,
     /// What the host must do and answer before the next packet; `None` when there is nothing to do.
     pub arrival: Option<Arrival>,
+    /// Shared receive queue that the request names, of XRC only. Its receives and the memory of its protection
+    /// domain are used; when it is not there, reject with [`Reject::NoQueue`](crate::Reject::NoQueue).
+    pub srq: Option<u32>,
 }
 
 /// Something that the host does and then accepts or rejects. Packets of a message arrive in order,
@@ -47,12 +50,10 @@ pub enum Arrival {
 /// Bytes of a message for a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendData {
-    /// The message begins: take the next receive (of `srq`), or reject with
+    /// The message begins: take the next receive, or reject with
     /// [`Reject::NotReady`](crate::Reject::NotReady). A receive whose message was not finished
     /// is used again (unreliable connections).
     pub is_start: bool,
-    /// Shared receive queue that the peer names; of XRC only.
-    pub srq: Option<u32>,
     /// Where in the receive the bytes belong.
     pub offset: u32,
     /// Bytes in this packet.
@@ -101,8 +102,6 @@ pub struct WriteData {
 /// What the completion of a WRITE with immediate data says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteReceive {
-    /// Shared receive queue that the peer names; of XRC only.
-    pub srq: Option<u32>,
     /// Immediate data.
     pub imm: u32,
     /// Wake programs that wait for such messages.
@@ -153,8 +152,6 @@ pub struct Verify {
     /// A receive must be there: else [`Reject::NotReady`](crate::Reject::NotReady). It ends with
     /// the status that [`Event::Failed`] names.
     pub needs_receive: bool,
-    /// Shared receive queue that the peer names; of XRC only.
-    pub srq: Option<u32>,
     /// Memory and right that the peer must have: else [`Reject::Access`](crate::Reject::Access).
     pub memory: Option<(Range, Right)>,
 }
@@ -224,6 +221,8 @@ pub enum Payload {
     Response {
         /// What the peer reads.
         range: Range,
+        /// Shared receive queue that the peer named; of XRC only.
+        srq: Option<u32>,
         /// Where in it.
         offset: u32,
         /// How much.

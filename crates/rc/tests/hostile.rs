@@ -42,7 +42,7 @@ fn craft(dice: &mut Dice, transport: Transport) -> Craft {
     packet.headers.atomic.rkey = KEY;
     packet.headers.original = dice.roll();
     let syndrome =
-        Syndrome::from_code(dice.pick(&[0x1F, 0x1F, 0x60, 0x61, 0x62, 0x21, 0x80, 0xFF]));
+        Syndrome::from_code(dice.pick(&[0x1F, 0x1F, 0x60, 0x61, 0x62, 0x64, 0x21, 0x80, 0xFF]));
     packet = packet.says(syndrome);
     let len = if kind.has_payload() { dice.pick(&[0, 1, 8, 44, 88, 255, 256, 257]) } else { 0 };
     packet.with(len)

@@ -1,4 +1,4 @@
-//! The rules of unreliable connections and of XRC, one by one, against a peer played by hand.
+//! The rules of unreliable connections, one by one, against a peer played by hand.
 
 mod common;
 
@@ -6,10 +6,10 @@ use common::craft::{Craft, OUR_PSN, Solo, THEIR_PSN, receive_attr, send_attr};
 use common::host::{BASE, Done, KEY};
 use common::pair::{Faults, Pair, Setup};
 use common::{Dice, explore};
-use rc::wire::{Cnp, Kind, Syndrome, Transport};
+use rc::wire::{Cnp, Kind, Transport};
 use rc::{
-    Access, Arrival, Config, DropReason, Event, Operation, PostError, ReceiveAttr, Remote,
-    SendRequest, Service, State, Status, WrId,
+    Access, Config, DropReason, Event, Operation, PostError, Remote, SendRequest, Service, State,
+    Status, WrId,
 };
 
 const HERE: Remote = Remote { va: BASE, rkey: KEY };
@@ -154,43 +154,6 @@ fn messages_arrive_whole_or_not_at_all() {
         let arrived = pair.hosts[1].done.len();
         assert!(arrived == 50 || loss > 0, "{arrived} of 50 arrived without a loss");
     });
-}
-
-/// RC-9.1, RC-1.2.
-#[test]
-fn an_initiator_names_the_shared_receive_queue() {
-    let receive = ReceiveAttr::default();
-    let mut solo = Solo::with(Config::strict(), Service::XrcInitiator, receive_attr(), send_attr());
-    let request = SendRequest { srq: 0x33, ..SendRequest::new(WrId(1), Operation::Send, 300) };
-    solo.host.post(solo.now, request, vec![0; 300]);
-    let sent = solo.sent();
-    assert!(sent.iter().all(|seen| seen.headers.bth.opcode.transport == Transport::Xrc));
-    assert_eq!((sent[0].headers.srq, sent[1].headers.srq), (0x33, 0x33));
-    let ack = Craft::of(Transport::Xrc, Kind::Acknowledge, OUR_PSN + 1).says(Syndrome::ACK);
-    solo.give(&ack).unwrap();
-    assert_eq!(solo.host.sends(), [(1, Status::Ok)]);
-    let request = Craft::of(Transport::Xrc, Kind::SendOnly, receive.rq_psn.get());
-    assert_eq!(solo.give(&request), Err(DropReason::Service));
-}
-
-/// RC-9.1.
-#[test]
-fn a_target_learns_the_shared_receive_queue() {
-    let mut solo = Solo::with(Config::strict(), Service::XrcTarget, receive_attr(), send_attr());
-    let mut packet = Craft::of(Transport::Xrc, Kind::SendOnly, THEIR_PSN).with(4).asks();
-    packet.headers.srq = 0x44;
-    let bytes = packet.bytes();
-    let received = solo.host.engine.handle_packet(solo.now, &bytes, bytes.len()).unwrap();
-    let Some(Arrival::Send(data)) = received.arrival else { panic!("a message") };
-    assert_eq!((data.srq, data.len, received.payload_at), (Some(0x44), 4, 16));
-    solo.host.engine.accept(solo.now);
-    let sent = solo.sent();
-    assert_eq!(
-        (sent[0].kind, sent[0].headers.bth.opcode.transport),
-        (Kind::Acknowledge, Transport::Xrc)
-    );
-    let send = SendRequest::new(WrId(1), Operation::Send, 4);
-    assert_eq!(solo.host.engine.post(solo.now, send), Err(PostError::State));
 }
 
 /// RC-1.7.

@@ -18,7 +18,7 @@ pub(crate) fn status(status: Status) -> c_int {
         Status::LocalBadLength => sys::IBV_WC_LOC_LEN_ERR,
         Status::RemoteBadAddress => sys::IBV_WC_REM_ACCESS_ERR,
         Status::RemoteAbort => sys::IBV_WC_REM_ABORT_ERR,
-        Status::RemoteBadDestQpn => sys::IBV_WC_REM_INV_RD_REQ_ERR,
+        Status::RemoteBadDestQpn | Status::RemoteInvalidQueue => sys::IBV_WC_REM_INV_RD_REQ_ERR,
         Status::RemoteRnr => sys::IBV_WC_RNR_RETRY_EXC_ERR,
         Status::RemoteBadLength | Status::RemoteFeatureMismatch | Status::RemoteInvalidRequest => {
             sys::IBV_WC_REM_INV_REQ_ERR

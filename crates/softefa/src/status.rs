@@ -49,6 +49,8 @@ pub enum Status {
     RemoteOperation = 139,
     /// No answer, or packets were missing too often.
     RetryExceeded = 140,
+    /// The responder has no such shared receive queue in its XRC domain; at a responder: it has none any more.
+    RemoteInvalidQueue = 143,
 }
 
 impl Status {
@@ -93,6 +95,7 @@ impl From<rc::Status> for Status {
             rc::Status::RemoteOperation => Self::RemoteOperation,
             rc::Status::RetryExceeded => Self::RetryExceeded,
             rc::Status::RnrRetryExceeded => Self::RemoteRnr,
+            rc::Status::RemoteInvalidQueue => Self::RemoteInvalidQueue,
         }
     }
 }

@@ -43,7 +43,7 @@ impl Endpoint {
             (Half::Requester, self.receive_answer(now, &packet)?)
         };
         self.arrival = arrival.map(|_| half);
-        Ok(Received { payload_at: packet.payload_at(), arrival })
+        Ok(Received { payload_at: packet.payload_at(), arrival, srq: packet.headers.named_srq() })
     }
 
     fn receive_answer(
@@ -67,7 +67,7 @@ impl Endpoint {
         self.check_for_us(cnp.dest_qpn, cnp.pkey)?;
         self.shared.stats.rx_congestion += 1;
         self.shared.events.push_back(Event::Congestion);
-        Ok(Received { payload_at: Cnp::LEN, arrival: None })
+        Ok(Received { payload_at: Cnp::LEN, arrival: None, srq: None })
     }
 
     /// Only the lower 15 bits name a partition; full members also talk to limited ones.

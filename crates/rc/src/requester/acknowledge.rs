@@ -4,7 +4,7 @@ use super::Requester;
 use crate::endpoint::Shared;
 use crate::id::Seq;
 use crate::wire::{Headers, NakCode, Syndrome};
-use crate::{DropReason, Event, Instant, Status};
+use crate::{DropReason, Event, Instant, Service, Status};
 
 impl Requester {
     /// Takes an acknowledgement of whatever kind.
@@ -19,6 +19,9 @@ impl Requester {
         let upto = match headers.aeth.syndrome {
             Syndrome::Ack(_) => seq.plus(1),
             Syndrome::Nak(NakCode::Sequence) => seq,
+            Syndrome::Nak(NakCode::InvalidQueue) if shared.service != Service::XrcInitiator => {
+                return Err(DropReason::Malformed);
+            }
             Syndrome::RnrNak(_) | Syndrome::Nak(_) if seq >= self.sent => {
                 return Err(DropReason::Ghost);
             }

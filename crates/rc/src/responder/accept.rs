@@ -9,13 +9,14 @@ impl Responder {
     /// The host has done what was asked for.
     pub(crate) fn accept(&mut self, shared: &Shared) {
         let Some(waiting) = self.waiting.take() else { return };
+        self.srq = waiting.srq;
         match waiting.step {
             Step::Part(message) => {
                 self.message = message;
                 let is_end = waiting.kind.is_end();
                 self.commit(1, is_end, waiting.wants_ack);
             }
-            Step::Answer(answer) => self.keep(answer, shared),
+            Step::Answer(answer) => self.keep(answer, waiting.srq, shared),
             // The host did not say what it found: as if the request had not come.
             Step::Atomic => {}
             Step::Refuse => {
@@ -28,9 +29,9 @@ impl Responder {
 
     /// The host has done an atomic, and found `original`.
     pub(crate) fn accept_atomic(&mut self, original: u64, shared: &Shared) {
-        let waiting = self.waiting.take();
-        if waiting.is_some_and(|waiting| matches!(waiting.step, Step::Atomic)) {
-            self.keep(Answer::Original(original), shared);
+        let atomic = self.waiting.take().filter(|waiting| matches!(waiting.step, Step::Atomic));
+        if let Some(Waiting { srq, .. }) = atomic {
+            self.keep(Answer::Original(original), srq, shared);
         }
     }
 
@@ -62,7 +63,7 @@ impl Responder {
     }
 
     /// A request that is answered by more than an acknowledgement was executed.
-    fn keep(&mut self, answer: Answer, shared: &Shared) {
+    fn keep(&mut self, answer: Answer, srq: Option<u32>, shared: &Shared) {
         let packets = match answer {
             Answer::Read(range) => shared.mtu.packets(range.len),
             Answer::Original(_) | Answer::Empty => 1,
@@ -71,7 +72,7 @@ impl Responder {
         // Its responses acknowledge it, and all before it.
         self.commit(packets, true, false);
         self.owes_ack = false;
-        self.resources.push(first, self.expected, self.msn, answer);
+        self.resources.push((first, self.expected), self.msn, answer, srq);
     }
 
     /// The expected packet was executed, and takes `packets` numbers.

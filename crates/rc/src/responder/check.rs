@@ -2,7 +2,7 @@
 
 use super::{Answer, Message, Nak, Responder, Step, Waiting, order};
 use crate::endpoint::Shared;
-use crate::wire::{Kind, NakCode, Packet, Transport};
+use crate::wire::{Kind, NakCode, Packet};
 use crate::{
     Arrival, Atomic, AtomicOp, DropReason, MESSAGE_MAX_BYTES, Range, Remote, Right, SendData,
     SendEnd, Status, Verify, WriteData, WriteReceive,
@@ -37,7 +37,8 @@ impl Responder {
         }
         let (arrival, step, has_receive) = self.check(packet, shared)?;
         let wants_ack = bth.wants_ack && Self::is_reliable(shared);
-        self.waiting = Some(Waiting { kind: bth.opcode.kind, wants_ack, has_receive, step });
+        let (kind, srq) = (bth.opcode.kind, packet.headers.named_srq());
+        self.waiting = Some(Waiting { kind, wants_ack, has_receive, srq, step });
         Ok(arrival)
     }
 
@@ -52,15 +53,16 @@ impl Responder {
 
     fn check(&mut self, packet: &Packet, shared: &Shared) -> Checked {
         let kind = packet.headers.bth.opcode.kind;
-        let fits = order::fits(self.message, kind);
+        // One message is for one queue (RC-9.2).
+        let is_for_one = kind.is_start() || packet.headers.named_srq() == self.srq;
+        let fits = order::fits(self.message, kind) && is_for_one;
         let is_crowded = kind.takes_resource() && self.resources.is_full();
         if !fits || !self.allows(kind) || is_crowded {
             return Err(self.refuse_packet(shared));
         }
-        let srq = self.srq_of(packet);
         match kind {
-            _ if kind.is_send() => self.check_send(packet, srq, shared),
-            _ if kind.is_write() => self.check_write(packet, srq, shared),
+            _ if kind.is_send() => self.check_send(packet, shared),
+            _ if kind.is_write() => self.check_write(packet, shared),
             Kind::ReadRequest => self.check_read(packet, shared),
             Kind::AtomicWrite => Ok(check_atomic_write(packet)),
             Kind::Flush => {
@@ -83,11 +85,6 @@ impl Responder {
         }
     }
 
-    fn srq_of(&self, packet: &Packet) -> Option<u32> {
-        let headers = &packet.headers;
-        (headers.bth.opcode.transport == Transport::Xrc).then_some(headers.srq)
-    }
-
     /// The packet is invalid whatever the host would say.
     fn refuse_packet(&mut self, shared: &Shared) -> DropReason {
         if !Self::is_reliable(shared) {
@@ -98,7 +95,7 @@ impl Responder {
         DropReason::Refused
     }
 
-    fn check_send(&mut self, packet: &Packet, srq: Option<u32>, shared: &Shared) -> Checked {
+    fn check_send(&mut self, packet: &Packet, shared: &Shared) -> Checked {
         let (headers, len) = (&packet.headers, packet.payload_len);
         let kind = headers.bth.opcode.kind;
         let offset = match self.message {
@@ -109,7 +106,7 @@ impl Responder {
         let is_right = order::has_length(kind, len, shared.mtu) && total <= MESSAGE_MAX_BYTES;
         if !is_right {
             return if kind.is_start() && Self::is_reliable(shared) {
-                Ok(verify(true, srq, None))
+                Ok(verify(true, None))
             } else {
                 Err(self.refuse_packet(shared))
             };
@@ -121,11 +118,11 @@ impl Responder {
             is_solicited: headers.bth.is_solicited,
         });
         let message = end.is_none().then_some(Message::Send { offset: total });
-        let data = SendData { is_start: kind.is_start(), srq, offset, len, end };
+        let data = SendData { is_start: kind.is_start(), offset, len, end };
         Ok((Arrival::Send(data), Step::Part(message), true))
     }
 
-    fn check_write(&mut self, packet: &Packet, srq: Option<u32>, shared: &Shared) -> Checked {
+    fn check_write(&mut self, packet: &Packet, shared: &Shared) -> Checked {
         let (headers, len) = (&packet.headers, packet.payload_len);
         let kind = headers.bth.opcode.kind;
         let (range, offset) = match self.message {
@@ -142,14 +139,14 @@ impl Responder {
             // Memory counts only when the packet in itself could be.
             let memory = (is_possible && range.len > 0).then_some((range, Right::Write));
             return if Self::is_reliable(shared) && (takes_receive || memory.is_some()) {
-                Ok(verify(takes_receive, srq, memory))
+                Ok(verify(takes_receive, memory))
             } else {
                 Err(self.refuse_packet(shared))
             };
         }
         let message = (!kind.is_end()).then_some(Message::Write { range, offset: done as u32 });
         let is_solicited = headers.bth.is_solicited;
-        let receive = takes_receive.then_some(WriteReceive { srq, imm: headers.imm, is_solicited });
+        let receive = takes_receive.then_some(WriteReceive { imm: headers.imm, is_solicited });
         let data = WriteData { range, offset, len, receive };
         Ok((Arrival::Write(data), Step::Part(message), takes_receive))
     }
@@ -171,7 +168,7 @@ fn range_of(packet: &Packet) -> Range {
 fn check_atomic_write(packet: &Packet) -> (Arrival, Step, bool) {
     let range = range_of(packet);
     if packet.payload_len != 8 || range.len != 8 || !range.remote.va.is_multiple_of(8) {
-        return verify(false, None, Some((range, Right::Write)));
+        return verify(false, Some((range, Right::Write)));
     }
     (Arrival::AtomicWrite(range.remote), Step::Answer(Answer::Empty), false)
 }
@@ -180,7 +177,7 @@ fn check_atomic(packet: &Packet) -> (Arrival, Step, bool) {
     let atomic = &packet.headers.atomic;
     let remote = Remote { va: atomic.va, rkey: atomic.rkey };
     if !atomic.va.is_multiple_of(8) {
-        return verify(false, None, Some((Range { remote, len: 8 }, Right::Atomic)));
+        return verify(false, Some((Range { remote, len: 8 }, Right::Atomic)));
     }
     let op = if packet.headers.bth.opcode.kind == Kind::FetchAdd {
         AtomicOp::FetchAdd { add: atomic.swap_or_add }
@@ -190,10 +187,6 @@ fn check_atomic(packet: &Packet) -> (Arrival, Step, bool) {
     (Arrival::Atomic(Atomic { remote, op }), Step::Atomic, false)
 }
 
-fn verify(
-    needs_receive: bool,
-    srq: Option<u32>,
-    memory: Option<(Range, Right)>,
-) -> (Arrival, Step, bool) {
-    (Arrival::Verify(Verify { needs_receive, srq, memory }), Step::Refuse, needs_receive)
+fn verify(needs_receive: bool, memory: Option<(Range, Right)>) -> (Arrival, Step, bool) {
+    (Arrival::Verify(Verify { needs_receive, memory }), Step::Refuse, needs_receive)
 }

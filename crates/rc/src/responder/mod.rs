@@ -53,6 +53,8 @@ struct Waiting {
     wants_ack: bool,
     /// Its message has a receive, now that the host has seen it.
     has_receive: bool,
+    /// Shared receive queue that it names; of XRC only.
+    srq: Option<u32>,
     step: Step,
 }
 
@@ -71,6 +73,8 @@ pub(crate) struct Responder {
     /// Messages completed, 24 bits.
     msn: u32,
     message: Option<Message>,
+    /// Shared receive queue that the last packet taken has named; of XRC only.
+    srq: Option<u32>,
     resources: Resources,
     /// An acknowledgement is to be sent.
     owes_ack: bool,
@@ -92,6 +96,7 @@ impl Responder {
             expected: Seq::first(attr.rq_psn),
             msn: 0,
             message: None,
+            srq: None,
             resources: Resources::new(attr.max_dest_rd_atomic),
             owes_ack: false,
             nak: None,

@@ -24,6 +24,8 @@ pub(super) struct Resource {
     /// Messages completed when it was executed, itself included.
     pub(super) msn: u32,
     pub(super) answer: Answer,
+    /// Shared receive queue that it has named; of XRC only.
+    pub(super) srq: Option<u32>,
     /// The number of the next response to send; `None` when all are sent.
     pub(super) next: Option<Seq>,
     /// The first response since the request came (again) is still to be sent.
@@ -61,7 +63,13 @@ impl Resources {
     }
 
     /// Remembers a new request, whose responses are to be sent.
-    pub(super) fn push(&mut self, first: Seq, end: Seq, msn: u32, answer: Answer) {
+    pub(super) fn push(
+        &mut self,
+        (first, end): (Seq, Seq),
+        msn: u32,
+        answer: Answer,
+        srq: Option<u32>,
+    ) {
         if self.list.len() >= self.capacity
             && let Some(oldest) = self.list.pop_front()
         {
@@ -75,6 +83,7 @@ impl Resources {
             end,
             msn,
             answer,
+            srq,
             next: Some(first),
             is_begin: true,
             is_answered: false,
@@ -149,8 +158,8 @@ mod tests {
 
     fn two() -> Resources {
         let mut resources = Resources::new(2);
-        resources.push(seq(0), seq(3), 1, Answer::Empty);
-        resources.push(seq(5), seq(6), 2, Answer::Original(9));
+        resources.push((seq(0), seq(3)), 1, Answer::Empty, None);
+        resources.push((seq(5), seq(6)), 2, Answer::Original(9), None);
         resources
     }
 
@@ -178,7 +187,7 @@ mod tests {
         resources.step();
         resources.rewind(seq(2));
         assert_eq!(sent(&mut resources).len(), 3, "what is still to be sent is not sent twice");
-        resources.push(seq(6), seq(9), 3, Answer::Empty);
+        resources.push((seq(6), seq(9)), 3, Answer::Empty, None);
         (0..2).for_each(|_| resources.step());
         resources.rewind(seq(6));
         assert_eq!(sent(&mut resources), [seq(6), seq(7), seq(8)], "in the middle of it");
@@ -193,7 +202,7 @@ mod tests {
     fn the_oldest_is_forgotten() {
         let mut resources = two();
         sent(&mut resources);
-        resources.push(seq(6), seq(7), 3, Answer::Empty);
+        resources.push((seq(6), seq(7)), 3, Answer::Empty, None);
         assert!(resources.find(seq(1)).is_none());
         assert!(resources.find(seq(5)).is_some() && resources.find(seq(4)).is_none());
         assert_eq!(sent(&mut resources), [seq(6)]);

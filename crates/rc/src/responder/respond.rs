@@ -111,7 +111,7 @@ impl Responder {
                 let at = seq.since(resource.first) * u64::from(shared.mtu.bytes());
                 let offset = u32::try_from(at).unwrap_or(range.len).min(range.len);
                 let len = (range.len - offset).min(shared.mtu.bytes());
-                Payload::Response { range, offset, len }
+                Payload::Response { range, srq: resource.srq, offset, len }
             }
             Answer::Original(original) => {
                 headers.original = original;

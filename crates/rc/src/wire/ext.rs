@@ -87,6 +87,8 @@ pub enum NakCode {
     RemoteAccess = 2,
     /// The responder cannot do it, for a reason of its own.
     RemoteOperation = 3,
+    /// The shared receive queue that a request of XRC names is not there.
+    InvalidQueue = 4,
 }
 
 /// What became of a request.
@@ -116,6 +118,7 @@ impl Syndrome {
             (3, 1) => Self::Nak(NakCode::InvalidRequest),
             (3, 2) => Self::Nak(NakCode::RemoteAccess),
             (3, 3) => Self::Nak(NakCode::RemoteOperation),
+            (3, 4) => Self::Nak(NakCode::InvalidQueue),
             _ => Self::Unknown(code),
         }
     }

@@ -74,6 +74,13 @@ impl Headers {
         }
     }
 
+    /// Shared receive queue that the packet names; `None` unless it is a request of XRC.
+    #[inline]
+    pub(crate) fn named_srq(&self) -> Option<u32> {
+        let Opcode { transport, kind } = self.bth.opcode;
+        (transport == Transport::Xrc && kind.is_request()).then_some(self.srq)
+    }
+
     /// Bytes of the headers of a packet with this opcode.
     const fn len_of(opcode: Opcode) -> usize {
         let kind = opcode.kind;

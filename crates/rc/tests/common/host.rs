@@ -247,7 +247,7 @@ impl Host {
                 let at = offset as usize;
                 packet.extend_from_slice(&self.buffers[&id][at..at + len as usize]);
             }
-            Payload::Response { range, offset, len } => {
+            Payload::Response { range, offset, len, .. } => {
                 if self.has_lost_memory {
                     let psn = Bth::parse(header).expect("a packet of ours").psn;
                     self.engine.refuse_response(now, psn);

@@ -29,7 +29,7 @@ impl RcSide {
             self.trace_received(datagram.head, &result);
         }
         match result {
-            Ok(Received { payload_at, arrival: Some(arrival) }) => {
+            Ok(Received { payload_at, arrival: Some(arrival), .. }) => {
                 // A queue pair that is destroyed takes nothing new: the peer hears nothing, as of hardware.
                 if self.is_closing {
                     return;

@@ -95,7 +95,7 @@ impl RcSide {
                 let pushed = self.shell.push_part(peer, via, header, index, (offset, len));
                 (Leaving::Request(id), pushed)
             }
-            Payload::Response { range, offset, len } => {
+            Payload::Response { range, offset, len, .. } => {
                 let psn = psn_of(header);
                 let Ok(memory) = self.check(range, Right::Read) else {
                     self.endpoint.refuse_response(time(now), psn);
