@@ -131,7 +131,8 @@ pub(crate) unsafe extern "C" fn post_send(
 /// # Safety
 /// `wr` holds a live address handle and entries, as `ibv_post_send` demands.
 unsafe fn send_one(qp: &Qp, wr: &ibv_send_wr) -> Result<(), Errno> {
-    let is_connected = qp.nic.init().kind.is_connected();
+    let kind = qp.nic.init().kind;
+    let is_connected = kind.is_connected();
     let flags = wr.send_flags;
     let known = sys::IBV_SEND_SIGNALED | sys::IBV_SEND_INLINE;
     // An EFA refuses them; others ignore what means nothing to their transport.
@@ -160,6 +161,7 @@ unsafe fn send_one(qp: &Qp, wr: &ibv_send_wr) -> Result<(), Errno> {
         fenced: flags & sys::IBV_SEND_FENCE != 0,
         solicited: flags & sys::IBV_SEND_SOLICITED != 0,
         target,
+        remote_srq: if kind.is_xrc() { wr.xrc_remote_srqn } else { 0 },
         more: !wr.next.is_null(),
     };
     if flags & sys::IBV_SEND_INLINE == 0 {

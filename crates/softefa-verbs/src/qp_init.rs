@@ -48,7 +48,8 @@ fn send_ops(kind: QpKind, attr: &DeviceAttr) -> u64 {
     let writes = sys::IBV_QP_EX_WITH_RDMA_WRITE | sys::IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
     match kind {
         QpKind::Uc => return ops | writes | sys::IBV_QP_EX_WITH_LOCAL_INV,
-        QpKind::Rc => {
+        QpKind::XrcTarget => return 0,
+        QpKind::Rc | QpKind::XrcInitiator => {
             return ops
                 | writes
                 | sys::IBV_QP_EX_WITH_RDMA_READ

@@ -87,7 +87,10 @@ pub use mr::{
     StillBound,
 };
 pub use pd::{AllocPdError, Pd, Rereg, ReregMrError};
-pub use qp::{CreateQpError, ModifyError, ModifyQp, PostError, Qp, QpInit};
+pub use qp::{
+    CreateQpError, ModifyError, ModifyQp, OpenTargetError, OpenXrcd, OpenXrcdError, PostError, Qp,
+    QpInit, Xrcd,
+};
 pub use qp_state::{Path, QpKind, QpQuery, QpState};
 pub use request::{Remote, SendData, SendOp, SendWr, Target};
 pub use say::say;

@@ -14,13 +14,23 @@ pub enum QpKind {
     Rc,
     /// Unreliable connection; on a RoCE device.
     Uc,
+    /// The sending half of an extended reliable connection; on a RoCE device.
+    XrcInitiator,
+    /// The receiving half of an extended reliable connection, made in an XRC domain; on a RoCE device.
+    XrcTarget,
 }
 
 impl QpKind {
     /// One peer for its whole life, named when it is made ready to receive.
     #[must_use]
     pub const fn is_connected(self) -> bool {
-        matches!(self, Self::Rc | Self::Uc)
+        matches!(self, Self::Rc | Self::Uc) || self.is_xrc()
+    }
+
+    /// One half of an extended reliable connection.
+    #[must_use]
+    pub const fn is_xrc(self) -> bool {
+        matches!(self, Self::XrcInitiator | Self::XrcTarget)
     }
 }
 

@@ -109,6 +109,8 @@ pub struct SendWr<'a> {
     pub signaled: bool,
     /// Where it goes, on a queue pair of datagrams; `None` on a connected one.
     pub target: Option<Target<'a>>,
+    /// The peer's shared receive queue, 24 bits; of XRC only.
+    pub remote_srq: u32,
     /// Begins only when all READs and atomics before have been answered. RC only.
     pub fenced: bool,
     /// Wakes the receiver's program when it waits for such messages only. Not on an EFA.

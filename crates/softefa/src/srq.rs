@@ -3,6 +3,8 @@
 //! The queue has a lock of its own, held for a push or a pop, so that a queue pair takes a receive under its own lock and a
 //! program posts without one.
 
+mod xrc;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +15,10 @@ use crate::limits::RoceAttr;
 use crate::mr::Sge;
 use crate::pd::Pd;
 use crate::rq::{self, RecvWqe};
+
+use xrc::InDomain;
+
+pub(crate) use xrc::{Outlet, XrcQueues};
 
 /// Numbers of shared receive queues have so many bits, as on the wire.
 const NUMBER_BITS: u32 = 24;
@@ -74,6 +80,9 @@ pub enum SrqError {
         /// Receives it would hold.
         max_wr: u32,
     },
+    /// Protection domain, XRC domain and completion queue are not of one device.
+    #[error("the protection domain or completion queue is that of another device")]
+    OtherDevice,
     /// There are more receives in it.
     #[error("a shared receive queue of {max_wr} receives has no room for {posted}")]
     Occupied {
@@ -110,6 +119,8 @@ pub struct Srq {
     max_sge: u32,
     queue: Mutex<Queue>,
     events: Option<Arc<EventSource>>,
+    /// Of XRC only.
+    domain: Option<InDomain>,
     destroyed: AtomicBool,
     made: Generation,
 }
@@ -144,7 +155,7 @@ impl Srq {
     ) -> Result<Arc<Self>, SrqError> {
         // An EFA has no such command, and so counts none.
         let roce = limits(pd)?;
-        pd.device().counters().command(Self::try_create(pd, &roce, attr, events), None)
+        pd.device().counters().command(Self::try_create(pd, &roce, attr, events, None), None)
     }
 
     fn try_create(
@@ -152,6 +163,7 @@ impl Srq {
         roce: &RoceAttr,
         &SrqAttr { max_wr, max_sge, .. }: &SrqAttr,
         events: Option<Arc<EventSource>>,
+        domain: Option<InDomain>,
     ) -> Result<Arc<Self>, SrqError> {
         check_depth(max_wr, roce)?;
         let max = u32::from(roce.max_srq_sge);
@@ -169,6 +181,7 @@ impl Srq {
             max_sge: max_sge.max(1),
             queue: Mutex::new(Queue { posted: VecDeque::new(), max_wr, limit: 0 }),
             events,
+            domain,
             destroyed: AtomicBool::new(false),
             made: Generation::current(),
         }))
@@ -247,6 +260,11 @@ impl Srq {
         Some(wqe)
     }
 
+    /// It is not destroyed.
+    pub(crate) fn is_live(&self) -> bool {
+        !self.destroyed.load(Ordering::Acquire)
+    }
+
     /// How many receives a queue pair could take.
     pub(crate) fn len(&self) -> usize {
         self.usable().map_or(0, |queue| queue.posted.len())
@@ -260,6 +278,9 @@ impl Srq {
         }
         self.lock().posted.clear();
         self.pd.device().live.srqs.fetch_sub(1, Ordering::Relaxed);
+        if let Some(domain) = &self.domain {
+            domain.leave(self.number);
+        }
         if let Some(events) = &self.events {
             events.retire();
         }
@@ -273,8 +294,9 @@ impl Srq {
 
     /// In a child the lock may be taken for ever, and what is behind it is the parent's.
     fn usable(&self) -> Option<MutexGuard<'_, Queue>> {
-        let is_usable = self.made.is_usable() && !self.destroyed.load(Ordering::Acquire);
-        is_usable.then(|| self.lock())
+        let queue = self.made.is_usable().then(|| self.lock());
+        // Asked under the lock: who destroys it takes that, too, and nothing comes afterwards.
+        queue.filter(|_| !self.destroyed.load(Ordering::Acquire))
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {

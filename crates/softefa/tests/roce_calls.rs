@@ -228,7 +228,8 @@ impl World {
             (self.is_strict || self.dice.below(3) > 0, self.dice.below(4) == 0);
         let more = self.dice.below(4) == 0;
         let (wr_id, solicited, target) = (self.next, false, None);
-        let wr = SendWr { wr_id, op, data, signaled, fenced, solicited, target, more };
+        let wr =
+            SendWr { wr_id, op, data, signaled, fenced, solicited, target, remote_srq: 0, more };
         self.next += 1;
         let tracked = &mut self.qps[index];
         if tracked.qp.post_send(&wr).is_ok() {

@@ -138,6 +138,7 @@ impl Endpoint {
             fenced: false,
             solicited: false,
             target: Some(softefa::Target { ah: &target.ah, qpn: target.qpn, qkey: QKEY }),
+            remote_srq: 0,
             more: false,
         };
         qp.post_send(&wr).context("an operation cannot be posted")

@@ -31,6 +31,8 @@ pub(crate) struct PendingWr {
     has_target: bool,
     qpn: u32,
     qkey: u32,
+    /// The peer's shared receive queue; of XRC only.
+    pub(super) remote_srq: u32,
     pub(super) sges: Sges,
     /// So many bytes of `inline` are the payload, not `sges`.
     pub(super) inline_len: Option<usize>,
@@ -50,7 +52,7 @@ impl Batch {
         }
         let wr = &mut self.wrs[self.len];
         (wr.wr_id, wr.op, wr.flags) = (wr_id, op, flags);
-        (wr.has_target, wr.inline_len) = (false, None);
+        (wr.has_target, wr.remote_srq, wr.inline_len) = (false, 0, None);
         wr.sges.clear();
         self.len += 1;
     }
@@ -104,6 +106,7 @@ impl PendingWr {
             has_target: false,
             qpn: 0,
             qkey: 0,
+            remote_srq: 0,
             sges: Sges::default(),
             inline_len: None,
             inline: [0; INLINE_MAX],
@@ -153,6 +156,7 @@ impl PendingWr {
             fenced: self.flags & sys::IBV_SEND_FENCE != 0,
             solicited: self.flags & sys::IBV_SEND_SOLICITED != 0,
             target,
+            remote_srq: self.remote_srq,
             more,
         })?;
         Ok(())

@@ -364,9 +364,18 @@ impl Cq {
 
     /// Forgets `qp` and the completions it left: a program must not see a destroyed queue pair.
     pub(crate) fn detach(&self, qp: &dyn Live, owner: u16) {
+        self.let_go(qp);
+        self.forget_owner(owner);
+    }
+
+    /// From now on polling does not drive `qp`.
+    pub(crate) fn let_go(&self, qp: &dyn Live) {
         let mut attached = self.attached.write().unwrap_or_else(PoisonError::into_inner);
         *attached = Arc::new(attached.without(qp));
-        drop(attached);
+    }
+
+    /// Forgets the completions of `owner`, which goes.
+    pub(crate) fn forget_owner(&self, owner: u16) {
         self.ring.hold(|entries| {
             entries.purge(owner);
             entries.leave(owner);

@@ -56,9 +56,12 @@ pub enum CreateQpError {
     },
     /// Another kind of device has such queue pairs.
     #[error(
-        "the device has no {0:?} queue pairs; EFA devices have SRD and UD, RoCE devices RC, UC and UD"
+        "the device has no {0:?} queue pairs; EFA devices have SRD and UD, RoCE devices RC, UC, UD and XRC"
     )]
     NoSuchKind(QpKind),
+    /// The receiving half of an extended reliable connection is made by [`crate::Qp::create_target`].
+    #[error("an XRC target is made in an XRC domain")]
+    NoDomain,
     /// The device, or this transport, has no unsolicited receiving of WRITEs.
     #[error("no unsolicited receiving of WRITEs on a {0:?} queue pair of this device")]
     NoUnsolicited(QpKind),
@@ -189,9 +192,12 @@ pub enum PostError {
     /// Asks for no completion, which a strict device does not do.
     #[error("the device completes every send; set the signaled flag, or sq_sig_all at creation")]
     Unsignaled,
-    /// Its receives are those of a shared queue.
-    #[error("the queue pair takes its receives from a shared queue; post them there")]
+    /// Its receives are those of a shared queue, or it receives nothing.
+    #[error("the queue pair has no receives of its own; post them to a shared queue")]
     Shared,
+    /// It only receives.
+    #[error("an XRC target sends nothing; post to an initiator")]
+    Target,
     /// Has no entries, for which a strict device has no descriptor.
     #[error("a receive needs an entry, if only of no bytes")]
     NoSges,

@@ -20,6 +20,9 @@ impl Drop for Departure<'_> {
         // Before the socket may be closed: their sets must not keep its number.
         qp.init.send_cq.detach(&**qp, qp.send_owner);
         qp.init.recv_cq.detach(&**qp, qp.recv_owner);
+        if let Some(xrcd) = &qp.xrcd {
+            xrcd.dismiss(qp);
+        }
         qp.watch().due.begin_lingering();
         // A successor that is to have the number at once needs its port.
         let is_heard = !qp.pd.device().faults.qpn_reuse && qp.is_sound();
@@ -32,10 +35,14 @@ impl Drop for Departure<'_> {
 impl Qp {
     /// Ends the queue pair. Its completions disappear from both queues. Messages on their way get
     /// half a second to arrive, on a strict device none, and are then given up without a
-    /// completion. What it accepted is acknowledged for a while longer. Idempotent.
+    /// completion. What it accepted is acknowledged for a while longer. Idempotent, but for an XRC target: of those
+    /// who have opened it the last one ends it.
     pub fn destroy(self: &Arc<Self>) {
         // In a child everything is the parent's, and its locks may be taken for ever.
-        if self.destroyed.swap(true, Ordering::AcqRel) || !self.made.is_current() {
+        if !self.made.is_current() || !self.is_given_up() {
+            return;
+        }
+        if self.destroyed.swap(true, Ordering::AcqRel) {
             return;
         }
         let _departure = Departure(self);

@@ -10,6 +10,7 @@ use srd::Instant;
 use super::Driven;
 use super::Qp;
 use crate::AHN_UNKNOWN;
+use crate::cq::Cq;
 use crate::ids::{DeviceId, PdId};
 use crate::progress::{Linger, Live, Served, Watch};
 use crate::service;
@@ -128,7 +129,14 @@ impl Qp {
     }
 
     fn is_awaited(&self, now: Instant) -> bool {
-        self.init.send_cq.is_awaited(now) || self.init.recv_cq.is_awaited(now)
+        self.any_cq(|cq| cq.is_awaited(now))
+    }
+
+    /// Whether this is so of a queue where work requests complete.
+    fn any_cq(&self, is: impl Fn(&Cq) -> bool) -> bool {
+        is(&self.init.send_cq)
+            || is(&self.init.recv_cq)
+            || self.xrcd.as_ref().is_some_and(|xrcd| xrcd.any_cq(is))
     }
 
     /// The program polls. Where peers may write, it must do so this very moment: it may have polled for something else.
@@ -136,11 +144,11 @@ impl Qp {
         if self.watch().unseen.is_possible() {
             return self.is_being_polled(now);
         }
-        self.init.send_cq.is_polled(now) || self.init.recv_cq.is_polled(now)
+        self.any_cq(|cq| cq.is_polled(now))
     }
 
     fn is_being_polled(&self, now: Instant) -> bool {
-        self.init.send_cq.is_being_polled(now) || self.init.recv_cq.is_being_polled(now)
+        self.any_cq(|cq| cq.is_being_polled(now))
     }
 
     /// For tests that put another network below it.

@@ -5,10 +5,13 @@ mod connection;
 mod drain;
 mod driven;
 mod end;
+mod file;
 mod lint;
 mod live;
 mod state;
+mod target;
 mod turn;
+mod xrcd;
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,6 +37,8 @@ use crate::status::Status;
 use crate::wire::Port;
 
 pub use attr::{CreateQpError, ModifyError, ModifyQp, PostError, QpInit};
+pub use target::OpenTargetError;
+pub use xrcd::{OpenXrcd, OpenXrcdError, Xrcd};
 
 pub(crate) use driven::Driven;
 
@@ -41,6 +46,8 @@ pub(crate) use driven::Driven;
 pub struct Qp {
     pd: Arc<Pd>,
     init: QpInit,
+    /// The domain of an XRC target.
+    xrcd: Option<Arc<Xrcd>>,
     qpn: u32,
     port: u16,
     driven: Arc<Driven>,
@@ -66,11 +73,18 @@ impl Qp {
     /// # Errors
     /// [`CreateQpError`].
     pub fn create(pd: &Arc<Pd>, init: QpInit) -> Result<Arc<Self>, CreateQpError> {
-        pd.device().counters.command(Self::try_create(pd, init), Some(Counter::CreateQpErr))
+        pd.device().counters.command(Self::try_create(pd, init, None), Some(Counter::CreateQpErr))
     }
 
-    fn try_create(pd: &Arc<Pd>, init: QpInit) -> Result<Arc<Self>, CreateQpError> {
+    fn try_create(
+        pd: &Arc<Pd>,
+        init: QpInit,
+        xrcd: Option<Arc<Xrcd>>,
+    ) -> Result<Arc<Self>, CreateQpError> {
         check_limits(pd.device(), &init)?;
+        if init.kind == QpKind::XrcTarget && xrcd.is_none() {
+            return Err(CreateQpError::NoDomain);
+        }
         let failed = || CreateQpError::DeviceFailed { name: pd.device().name().to_owned() };
         if pd.device().has_failed() {
             return Err(failed());
@@ -95,6 +109,7 @@ impl Qp {
             sq_depth: init.sq_depth,
             rq_depth: init.rq_depth,
             srq: init.srq.clone(),
+            queues: xrcd.as_ref().map(|xrcd| Arc::clone(xrcd.queues())),
             events: init.events.clone(),
         });
         let of_side = SideInit {
@@ -106,6 +121,7 @@ impl Qp {
         let side = side::new(shell, paths, of_side);
         let qp = Arc::new(Self {
             pd: Arc::clone(pd),
+            xrcd,
             qpn,
             port,
             driven: Arc::new(Driven::new(side, receive_fd)),
@@ -121,6 +137,9 @@ impl Qp {
         let live = Arc::clone(&qp) as Arc<dyn Live>;
         qp.init.send_cq.attach(&live);
         qp.init.recv_cq.attach(&live);
+        if let Some(xrcd) = &qp.xrcd {
+            xrcd.admit(&qp);
+        }
         service::adopt(live);
         if pd.device().has_failed() {
             // In between: whoever ended the others may have missed this one.
@@ -287,7 +306,7 @@ impl Qp {
         if sges.len() > self.init.rq_sge as usize || sges.len() > rq::SGE_MAX {
             return Err(PostError::TooManySges(sges.len()));
         }
-        if self.init.srq.is_some() {
+        if self.init.srq.is_some() || self.init.kind.is_xrc() {
             return Err(PostError::Shared);
         }
         if sges.is_empty() && self.pd.device().is_strict {
@@ -337,6 +356,9 @@ impl Qp {
 
     /// Checks what does not change between two calls; whether a success completes.
     fn check_shape(&self, wr: &SendWr<'_>) -> Result<bool, PostError> {
+        if self.init.kind == QpKind::XrcTarget {
+            return Err(PostError::Target);
+        }
         let signaled = wr.signaled || self.init.sq_sig_all;
         if !signaled && self.pd.device().is_strict {
             return Err(PostError::Unsignaled);

@@ -8,6 +8,7 @@ use super::lint::lint_completions;
 use crate::lint;
 use crate::progress::Live;
 use crate::shell::Side;
+use crate::srq::Srq;
 
 /// Gives the lock back first and tells others then, so its fields are in this order.
 pub(super) struct Turn<'a> {
@@ -21,11 +22,13 @@ struct End<'a> {
     /// Programs that sleep on the queue for sends and for receives. They wake up, and the first
     /// thing they do is to post: with the lock still taken they would sleep again.
     is_awaited: [bool; 2],
+    /// The same of the queues that an XRC target has completed receives of.
+    awaited: Vec<Arc<Srq>>,
 }
 
 impl<'a> End<'a> {
     fn new(qp: &'a Qp) -> Self {
-        Self { qp, is_awaited: [false; 2] }
+        Self { qp, is_awaited: [false; 2], awaited: Vec::new() }
     }
 
     #[cold]
@@ -36,13 +39,14 @@ impl<'a> End<'a> {
                 cq.tell();
             }
         }
+        self.awaited.iter().for_each(|srq| srq.tell_of_completions());
     }
 }
 
 impl Drop for End<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.is_awaited != [false; 2] {
+        if self.is_awaited != [false; 2] || !self.awaited.is_empty() {
             self.tell();
         }
         // Of a turn that panicked the service thread must hear at once: the program may never call
@@ -63,6 +67,11 @@ impl Turn<'_> {
         }
         if shell.is_traced() {
             shell.trace_completions();
+        }
+        if shell.is_target() {
+            let awaited = &mut self.end.awaited;
+            shell.deliver(|srq| awaited.push(srq));
+            return;
         }
         let (sends, recvs) = (&mut shell.sends_done, &mut shell.recvs_done);
         if lint::is_wanted() {

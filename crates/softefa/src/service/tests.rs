@@ -104,6 +104,7 @@ pub(super) fn post(
         fenced: false,
         solicited: false,
         target: Some(Target { ah, qpn: to.qpn(), qkey: QKEY }),
+        remote_srq: 0,
         more: false,
     })
 }

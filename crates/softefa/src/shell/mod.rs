@@ -12,6 +12,7 @@ mod holding;
 mod receive;
 mod send;
 mod side;
+mod target;
 mod trace;
 mod unfit;
 
@@ -35,11 +36,11 @@ use crate::pd::Pd;
 use crate::qp_state::QpQuery;
 use crate::rq::RecvQueue;
 use crate::sq::SendQueue;
-use crate::srq::Srq;
+use crate::srq::{Srq, XrcQueues};
 use crate::wire::{Batch, Faulty, Tap, Unplugged, Wire};
 
 use holding::Holding;
-
+use target::Named;
 use unfit::OutgoingNotice;
 
 pub(crate) use side::Side;
@@ -59,7 +60,10 @@ pub(crate) struct Shell {
     pub(crate) rq: RecvQueue,
     /// Has the receives instead, if it is there.
     pub(crate) srq: Option<Arc<Srq>>,
-    events: Option<Arc<EventSource>>,
+    /// Of an XRC target, whose peers name them.
+    named: Option<Named>,
+    /// Who hears of what happens to it.
+    pub(crate) events: Vec<Arc<EventSource>>,
     /// Its name, for windows that are bound through it.
     pub(crate) id: QpId,
     /// Regions that sends read, receives write, and peers name, as looked up last.
@@ -110,6 +114,8 @@ pub(crate) struct ShellInit<'a> {
     pub(crate) sq_depth: u32,
     pub(crate) rq_depth: u32,
     pub(crate) srq: Option<Arc<Srq>>,
+    /// Of an XRC target: the queues of its domain.
+    pub(crate) queues: Option<Arc<XrcQueues>>,
     pub(crate) events: Option<Arc<EventSource>>,
 }
 
@@ -147,7 +153,8 @@ impl Shell {
             sq: SendQueue::new(init.sq_depth, device.local_key.is_some(), device.numbering()),
             rq: RecvQueue::new(init.rq_depth),
             srq: init.srq,
-            events: init.events,
+            named: init.queues.map(Named::new),
+            events: Vec::from_iter(init.events),
             id: QpId::next(),
             send_mrs: cache(),
             recv_mrs: cache(),

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use srd::Instant;
 
+use super::target::Named;
 use super::unfit::turn_away;
 use super::{Shell, Side};
 use crate::AHN_UNKNOWN;
@@ -177,9 +178,10 @@ impl Shell {
 
     /// The next receive of a RoCE queue pair, its own or a shared one, whatever its memory is like.
     pub(crate) fn take_receive(&mut self) -> Option<RecvWqe> {
-        match &self.srq {
-            None => self.rq.pop(),
-            Some(srq) => srq.take(),
+        match (&self.srq, &mut self.named) {
+            (None, None) => self.rq.pop(),
+            (Some(srq), _) => srq.take(),
+            (None, Some(named)) => named.take(),
         }
     }
 
@@ -190,9 +192,7 @@ impl Shell {
 
     /// Tells the program what has happened to the queue pair.
     pub(crate) fn report(&self, kind: AsyncEventKind) {
-        if let Some(events) = &self.events {
-            events.report(kind);
-        }
+        self.events.iter().for_each(|events| events.report(kind));
     }
 
     /// A fault wants this message to find no receive.
@@ -213,6 +213,7 @@ impl Shell {
         imm: Option<u32>,
         has_grh: bool,
     ) {
+        let owner = self.named.as_mut().map_or(self.recv_owner, Named::note_completed);
         let completion = Completion {
             wr_id,
             status: Status::Ok,
@@ -227,7 +228,7 @@ impl Shell {
             has_grh,
             sl: 0,
             is_solicited: false,
-            owner: self.recv_owner,
+            owner,
         };
         self.recvs_done.push(completion);
     }

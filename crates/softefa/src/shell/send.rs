@@ -248,6 +248,9 @@ impl Shell {
         while self.rq.pop().is_some() {}
         self.sends_done.clear();
         self.recvs_done.clear();
+        if let Some(named) = &mut self.named {
+            named.forget();
+        }
     }
 
     /// A send or a WRITE has not ended yet.

@@ -34,7 +34,9 @@ pub(crate) fn new(shell: Shell, paths: Arc<PathSockets>, init: SideInit) -> Box<
         (Adapter::Roce, QpKind::Ud) => Box::new(roce_ud::RoceUdSide::new(shell, paths.paths())),
         (_, QpKind::Ud) => Box::new(ud::UdSide::new(shell, paths.paths())),
         (_, QpKind::Srd) => Box::new(srd::SrdSide::new(shell, paths, init)),
-        (_, QpKind::Rc | QpKind::Uc) => Box::new(rc::RcSide::new(shell, paths, init.kind)),
+        (_, QpKind::Rc | QpKind::Uc | QpKind::XrcInitiator | QpKind::XrcTarget) => {
+            Box::new(rc::RcSide::new(shell, paths, init.kind))
+        }
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct SendSlot {
     signaled: bool,
     pub(crate) is_fenced: bool,
     pub(crate) is_solicited: bool,
+    /// The peer's shared receive queue; of XRC only.
+    pub(crate) remote_srq: u32,
     pub(crate) len: u32,
     /// Socket and number of the remote queue pair, on a queue pair of datagrams.
     pub(crate) to: SocketAddrV4,
@@ -83,6 +85,7 @@ impl SendSlot {
         signaled: false,
         is_fenced: false,
         is_solicited: false,
+        remote_srq: 0,
         len: 0,
         to: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
         dest_qpn: 0,
@@ -106,6 +109,7 @@ impl SendSlot {
         self.is_live = true;
         (self.wr_id, self.op, self.signaled, self.len) = (wr.wr_id, wr.op, signaled, len);
         (self.is_fenced, self.is_solicited) = (wr.fenced, wr.solicited);
+        self.remote_srq = wr.remote_srq;
         if let Some(Target { ah, qpn, qkey }) = wr.target {
             self.to = SocketAddrV4::new(ah.addr(), numbering.port(qpn));
             (self.dest_qpn, self.qkey) = (qpn, qkey);
@@ -368,7 +372,8 @@ mod tests {
         let (signaled, more) = (true, false);
         let target = Some(Target { ah, qpn: 1, qkey: 2 });
         let (fenced, solicited) = (false, false);
-        let wr = SendWr { wr_id, op, data, signaled, fenced, solicited, target, more };
+        let wr =
+            SendWr { wr_id, op, data, signaled, fenced, solicited, target, remote_srq: 0, more };
         queue.insert(&wr, true, len)
     }
 

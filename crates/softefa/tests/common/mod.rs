@@ -8,6 +8,7 @@ pub mod roce;
 pub mod scripted;
 pub mod sealing;
 pub mod traffic;
+pub mod xrc;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -137,7 +138,17 @@ pub fn wr<'a>(
 ) -> SendWr<'a> {
     let (data, target) = (SendData::Sges(sges), Target { ah, qpn: qpn.into(), qkey: QKEY });
     let (signaled, fenced, solicited, more) = (true, false, false, false);
-    SendWr { wr_id, op, data, signaled, fenced, solicited, target: Some(target), more }
+    SendWr {
+        wr_id,
+        op,
+        data,
+        signaled,
+        fenced,
+        solicited,
+        target: Some(target),
+        remote_srq: 0,
+        more,
+    }
 }
 
 /// Memory that changes while others read it; long enough that a READ of it takes many turns.

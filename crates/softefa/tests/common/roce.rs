@@ -108,26 +108,26 @@ pub fn to_init(link: &Link) -> ModifyQp {
 /// To ready to receive, for a peer `qpn` at `gid` whose first packet has the number `psn`.
 pub fn to_receive(kind: QpKind, link: &Link, gid: Gid, qpn: u32, psn: u32) -> ModifyQp {
     let path = Path { dgid: gid, is_global: true, port: 1, hop_limit: 64, ..Path::default() };
-    let is_reliable = kind == QpKind::Rc;
+    let answers = matches!(kind, QpKind::Rc | QpKind::XrcTarget);
     ModifyQp {
         path: Some(path),
         path_mtu_bytes: Some(link.mtu),
         dest_qpn: Some(qpn),
         rq_psn: Some(psn),
-        max_dest_rd_atomic: is_reliable.then_some(link.rd_atomic),
-        min_rnr_timer: is_reliable.then_some(link.min_rnr_timer),
+        max_dest_rd_atomic: answers.then_some(link.rd_atomic),
+        min_rnr_timer: answers.then_some(link.min_rnr_timer),
         ..to(QpState::ReadyToReceive)
     }
 }
 
 pub fn to_send(kind: QpKind, link: &Link, psn: u32) -> ModifyQp {
-    let is_reliable = kind == QpKind::Rc;
+    let asks = matches!(kind, QpKind::Rc | QpKind::XrcInitiator);
     ModifyQp {
         sq_psn: Some(psn),
-        timeout: is_reliable.then_some(link.timeout),
-        retry_cnt: is_reliable.then_some(link.retry_cnt),
-        rnr_retry: is_reliable.then_some(link.rnr_retry),
-        max_rd_atomic: is_reliable.then_some(link.rd_atomic),
+        timeout: (asks || kind == QpKind::XrcTarget).then_some(link.timeout),
+        retry_cnt: asks.then_some(link.retry_cnt),
+        rnr_retry: asks.then_some(link.rnr_retry),
+        max_rd_atomic: asks.then_some(link.rd_atomic),
         ..to(QpState::ReadyToSend)
     }
 }
@@ -166,7 +166,7 @@ pub fn pair() -> (Side, Side) {
 pub fn wr<'a>(wr_id: u64, op: SendOp, sges: &'a [Sge]) -> SendWr<'a> {
     let data = SendData::Sges(sges);
     let (signaled, fenced, solicited, more) = (true, false, false, false);
-    SendWr { wr_id, op, data, signaled, fenced, solicited, target: None, more }
+    SendWr { wr_id, op, data, signaled, fenced, solicited, target: None, remote_srq: 0, more }
 }
 
 pub fn post(a: &Side, wr_id: u64, op: SendOp, sges: &[Sge]) {

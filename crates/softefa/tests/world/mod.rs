@@ -221,6 +221,7 @@ impl World {
                 qpn: to.map_or(9, |qp| qp.qpn()),
                 qkey: if has(0) && has(5) { 0 } else { QKEY },
             }),
+            remote_srq: 0,
             more: has(5),
         });
         if posted.is_ok() {

@@ -20,7 +20,7 @@ pub(super) fn rule(kind: QpKind, from: QpState, to: QpState) -> Option<Rule> {
         (ReadyToSend, SendQueueDrained) => (Attrs::NONE, Attrs::SQD_NOTIFY),
         (SendQueueDrained, SendQueueDrained) => (Attrs::NONE, while_drained(kind)),
         (SendQueueDrained, ReadyToSend) => (Attrs::NONE, while_sending(kind)),
-        (SendQueueError, ReadyToSend) if kind != QpKind::Rc => {
+        (SendQueueError, ReadyToSend) if matches!(kind, QpKind::Uc | QpKind::Ud) => {
             (Attrs::NONE, while_sending(kind) - Attrs::ALT_PATH - Attrs::MIG_STATE)
         }
         _ => return None,
@@ -37,15 +37,17 @@ fn to_receive(kind: QpKind) -> (Attrs, Attrs) {
     let connected = Attrs::PATH | Attrs::PATH_MTU | Attrs::DEST_QPN | Attrs::RQ_PSN;
     let beside = Attrs::ALT_PATH | Attrs::ACCESS | Attrs::PKEY_INDEX;
     match kind {
-        QpKind::Rc => (connected | Attrs::MAX_DEST_RD_ATOMIC | Attrs::MIN_RNR_TIMER, beside),
-        QpKind::Uc => (connected, beside),
+        QpKind::Rc | QpKind::XrcTarget => {
+            (connected | Attrs::MAX_DEST_RD_ATOMIC | Attrs::MIN_RNR_TIMER, beside)
+        }
+        QpKind::Uc | QpKind::XrcInitiator => (connected, beside),
         QpKind::Ud | QpKind::Srd => (Attrs::NONE, Attrs::PKEY_INDEX | Attrs::QKEY),
     }
 }
 
 fn to_send(kind: QpKind) -> (Attrs, Attrs) {
     match kind {
-        QpKind::Rc => (
+        QpKind::Rc | QpKind::XrcInitiator => (
             Attrs::SQ_PSN
                 | Attrs::TIMEOUT
                 | Attrs::RETRY_CNT
@@ -53,6 +55,8 @@ fn to_send(kind: QpKind) -> (Attrs, Attrs) {
                 | Attrs::MAX_RD_ATOMIC,
             while_sending(kind),
         ),
+        // It repeats nothing itself, and programs say its timeout all the same.
+        QpKind::XrcTarget => (Attrs::SQ_PSN | Attrs::TIMEOUT, while_sending(kind)),
         QpKind::Uc | QpKind::Ud | QpKind::Srd => (Attrs::SQ_PSN, while_sending(kind)),
     }
 }
@@ -60,8 +64,8 @@ fn to_send(kind: QpKind) -> (Attrs, Attrs) {
 fn while_sending(kind: QpKind) -> Attrs {
     let connected = Attrs::CUR_STATE | Attrs::ACCESS | Attrs::ALT_PATH | Attrs::MIG_STATE;
     match kind {
-        QpKind::Rc => connected | Attrs::MIN_RNR_TIMER,
-        QpKind::Uc => connected,
+        QpKind::Rc | QpKind::XrcTarget => connected | Attrs::MIN_RNR_TIMER,
+        QpKind::Uc | QpKind::XrcInitiator => connected,
         QpKind::Ud | QpKind::Srd => Attrs::CUR_STATE | Attrs::QKEY,
     }
 }
@@ -73,16 +77,12 @@ fn while_drained(kind: QpKind) -> Attrs {
         | Attrs::ACCESS
         | Attrs::PKEY_INDEX
         | Attrs::MIG_STATE;
+    let sends = Attrs::TIMEOUT | Attrs::RETRY_CNT | Attrs::RNR_RETRY | Attrs::MAX_RD_ATOMIC;
+    let receives = Attrs::MAX_DEST_RD_ATOMIC | Attrs::MIN_RNR_TIMER;
     match kind {
-        QpKind::Rc => {
-            connected
-                | Attrs::TIMEOUT
-                | Attrs::RETRY_CNT
-                | Attrs::RNR_RETRY
-                | Attrs::MAX_RD_ATOMIC
-                | Attrs::MAX_DEST_RD_ATOMIC
-                | Attrs::MIN_RNR_TIMER
-        }
+        QpKind::Rc => connected | sends | receives,
+        QpKind::XrcInitiator => connected | sends,
+        QpKind::XrcTarget => connected | Attrs::TIMEOUT | receives,
         QpKind::Uc => connected,
         QpKind::Ud | QpKind::Srd => Attrs::PKEY_INDEX | Attrs::QKEY,
     }

@@ -10,7 +10,12 @@ use crate::qp_state::{QpKind, QpQuery, QpState};
 
 pub(super) fn new_endpoint(device: &Device, qpn: u32, kind: QpKind) -> Endpoint {
     let config = if device.is_strict { Config::strict() } else { Config::socket() };
-    let service = if kind == QpKind::Uc { Service::Uc } else { Service::Rc };
+    let service = match kind {
+        QpKind::Uc => Service::Uc,
+        QpKind::XrcInitiator => Service::XrcInitiator,
+        QpKind::XrcTarget => Service::XrcTarget,
+        QpKind::Rc | QpKind::Srd | QpKind::Ud => Service::Rc,
+    };
     Endpoint::new(config, service, qpn)
 }
 

@@ -57,7 +57,7 @@ impl RcSide {
             Cause::Peer(Some(NakCode::RemoteAccess)) => {
                 self.shell.report(AsyncEventKind::QpAccessError);
             }
-            Cause::Peer(Some(NakCode::InvalidRequest)) => {
+            Cause::Peer(Some(NakCode::InvalidRequest | NakCode::InvalidQueue)) => {
                 self.shell.report(AsyncEventKind::QpRequestError);
             }
             Cause::Peer(_) | Cause::Request(_) | Cause::Host => {}

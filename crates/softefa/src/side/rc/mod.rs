@@ -1,4 +1,4 @@
-//! Reliable and unreliable connections of RoCE v2: the engine `rc` between the shell's queues and the wire.
+//! Reliable, extended reliable and unreliable connections of RoCE v2: the engine `rc` between the shell's queues and the wire.
 //!
 //! ```text
 //! post_send --> post --> engine --> transmit --> Batch
@@ -43,11 +43,11 @@ use way::Way;
 /// So many work requests in flight are a stream: its acknowledgements come apart.
 const STREAM_REQUESTS: usize = 8;
 
-/// The RC or UC transport of a queue pair.
+/// The RC, XRC or UC transport of a queue pair.
 pub(super) struct RcSide {
     shell: Shell,
     endpoint: Endpoint,
-    /// It is an RC and not a UC transport.
+    /// It is not a UC transport.
     is_reliable: bool,
     paths: Arc<PathSockets>,
     /// The path that everything takes: order matters here.
@@ -85,7 +85,7 @@ impl RcSide {
         Self {
             shell,
             endpoint,
-            is_reliable: kind == QpKind::Rc,
+            is_reliable: kind != QpKind::Uc,
             paths,
             path,
             way: Way::default(),

@@ -69,6 +69,7 @@ impl RcSide {
         let len = if matches!(slot.op, SendOp::LocalInvalidate(_)) { 0 } else { slot.len };
         let mut request = SendRequest::new(id, operation(slot.op), len);
         (request.is_fenced, request.is_solicited) = (slot.is_fenced, slot.is_solicited);
+        request.srq = slot.remote_srq;
         // One that fails on purpose must not leave, whether it has bytes or not.
         let is_possible = slot.fault.is_none();
         let posted = if is_possible {

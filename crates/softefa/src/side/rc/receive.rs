@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use rc::{DropReason, Received};
+use rc::{DropReason, Received, Reject};
 use srd::Instant;
 
 use super::{RcSide, time};
@@ -29,12 +29,16 @@ impl RcSide {
             self.trace_received(datagram.head, &result);
         }
         match result {
-            Ok(Received { payload_at, arrival: Some(arrival), .. }) => {
+            Ok(Received { payload_at, arrival: Some(arrival), srq }) => {
                 // A queue pair that is destroyed takes nothing new: the peer hears nothing, as of hardware.
                 if self.is_closing {
                     return;
                 }
-                match self.serve(&arrival, datagram.payload(payload_at)) {
+                let is_there = self.shell.turn_to(srq);
+                let payload = datagram.payload(payload_at);
+                let served =
+                    if is_there { self.serve(&arrival, payload) } else { Err(Reject::NoQueue) };
+                match served {
                     Ok(original) => {
                         self.last_accepted = Some(now);
                         match original {

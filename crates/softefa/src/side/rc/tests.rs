@@ -88,7 +88,7 @@ fn every_receive_ends_when_the_adapter_breaks() {
     let sges = entry(&from);
     let (signaled, fenced, solicited, more) = (true, false, false, false);
     let (wr_id, op, data, target) = (9, SendOp::Send, SendData::Sges(&sges), None);
-    let wr = SendWr { wr_id, op, data, signaled, fenced, solicited, target, more };
+    let wr = SendWr { wr_id, op, data, signaled, fenced, solicited, target, remote_srq: 0, more };
     sender.post_send(&wr).unwrap();
     let has_begun = || {
         assert!(cq.poll_one().is_none(), "all of it came at once");

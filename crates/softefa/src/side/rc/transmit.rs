@@ -15,7 +15,10 @@ use crate::wire::{Impossible, MAX_PACKETS, Via};
 /// Bursts of one turn at most: who answers a long READ has other queue pairs to serve, and something to receive.
 const BURSTS_PER_TURN: usize = 2;
 /// What an acknowledgement begins with.
-const ACKNOWLEDGE: u8 = Opcode { transport: Transport::Rc, kind: Kind::Acknowledge }.to_byte();
+const ACKNOWLEDGE: [u8; 2] = [
+    Opcode { transport: Transport::Rc, kind: Kind::Acknowledge }.to_byte(),
+    Opcode { transport: Transport::Xrc, kind: Kind::Acknowledge }.to_byte(),
+];
 
 /// Whose bytes a packet of the batch has.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +61,7 @@ impl RcSide {
         let room = |this: &Self, has_ack| this.leaving.len() + usize::from(has_ack) < MAX_PACKETS;
         while room(self, ack.is_some()) {
             let Some(out) = self.endpoint.poll_transmit(time(now), &mut header) else { break };
-            if ack.is_none() && out.payload == Payload::None && header[0] == ACKNOWLEDGE {
+            if ack.is_none() && out.payload == Payload::None && ACKNOWLEDGE.contains(&header[0]) {
                 ack = Some((out, header));
                 continue;
             }
@@ -95,9 +98,11 @@ impl RcSide {
                 let pushed = self.shell.push_part(peer, via, header, index, (offset, len));
                 (Leaving::Request(id), pushed)
             }
-            Payload::Response { range, offset, len, .. } => {
+            Payload::Response { range, srq, offset, len } => {
                 let psn = psn_of(header);
-                let Ok(memory) = self.check(range, Right::Read) else {
+                let is_there = self.shell.turn_to(srq);
+                let memory = self.check(range, Right::Read).ok().filter(|_| is_there);
+                let Some(memory) = memory else {
                     self.endpoint.refuse_response(time(now), psn);
                     return;
                 };

@@ -1,0 +1,282 @@
+//! XRC domains: shared receive queues, and the targets that take their receives as peers name them.
+//!
+//! A target completes where the queue says that a peer has named. Whoever polls that completion queue must drive the target, so
+//! each queue attaches all targets of its domain there, and each target goes to all queues.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::Qp;
+use super::file::{self, FileId};
+use crate::async_event::EventSource;
+use crate::completion::{Completion, Unpolled};
+use crate::config::Adapter;
+use crate::cq::{Cq, CreateCqError};
+use crate::device::Device;
+use crate::generation::Generation;
+use crate::pd::{AllocPdError, Pd};
+use crate::progress::Live;
+use crate::srq::{Outlet, Srq, SrqAttr, SrqError, XrcQueues};
+
+/// How a domain is opened.
+#[derive(Debug, Default)]
+pub struct OpenXrcd {
+    /// A file by which others of this process find the domain; without one it is only of those it is handed to.
+    pub file: Option<OwnedFd>,
+    /// Make the domain of the file if there is none.
+    pub create: bool,
+    /// Do not take one that is there.
+    pub exclusive: bool,
+}
+
+/// Why a domain cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenXrcdError {
+    /// An EFA has none.
+    #[error("the device has no XRC domains")]
+    Unsupported,
+    /// What its file is cannot be told.
+    #[error("the file of the XRC domain")]
+    File(#[source] std::io::Error),
+    /// Nobody has made it in this process.
+    #[error("no XRC domain of this process has that file; ask to create it")]
+    NotThere,
+    /// Somebody has made it.
+    #[error("an XRC domain of this process has that file already")]
+    Exists,
+    /// It takes a protection domain.
+    #[error(transparent)]
+    Pd(#[from] AllocPdError),
+    /// It takes a completion queue.
+    #[error(transparent)]
+    Cq(#[from] CreateCqError),
+}
+
+/// XRC domain.
+pub struct Xrcd {
+    /// That of its targets while no request has named a queue.
+    pd: Arc<Pd>,
+    /// In the place of the completion queues that a target has not; nothing completes there.
+    cq: Arc<Cq>,
+    queues: Arc<XrcQueues>,
+    members: Mutex<Members>,
+}
+
+#[derive(Default)]
+struct Members {
+    targets: Vec<Target>,
+    /// Completion queues, and how many queues each is of.
+    cqs: Vec<(Arc<Cq>, usize)>,
+}
+
+/// A target, and how often it is opened.
+struct Target {
+    qp: Weak<Qp>,
+    handles: usize,
+}
+
+impl fmt::Debug for Xrcd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Xrcd").field("device", &self.device().name()).finish_non_exhaustive()
+    }
+}
+
+impl Xrcd {
+    /// Opens a domain: a new one, or that of a file. Domains are of one process: the same file names another one elsewhere.
+    ///
+    /// # Errors
+    /// [`OpenXrcdError`].
+    pub fn open(device: &Arc<Device>, how: OpenXrcd) -> Result<Arc<Self>, OpenXrcdError> {
+        if device.adapter() != Adapter::Roce {
+            // An EFA has no such command, and so counts none.
+            return Err(OpenXrcdError::Unsupported);
+        }
+        device.counters().command(Self::try_open(device, how), None)
+    }
+
+    fn try_open(device: &Arc<Device>, how: OpenXrcd) -> Result<Arc<Self>, OpenXrcdError> {
+        let OpenXrcd { file, create, exclusive } = how;
+        let Some(file) = file else { return Self::new(device) };
+        let file = FileId::of(file).map_err(OpenXrcdError::File)?;
+        file::shared(device.id(), file, |present| match present {
+            Some(_) if exclusive => Err(OpenXrcdError::Exists),
+            Some(present) => Ok(present),
+            None if create => Self::new(device),
+            None => Err(OpenXrcdError::NotThere),
+        })
+    }
+
+    fn new(device: &Arc<Device>) -> Result<Arc<Self>, OpenXrcdError> {
+        Ok(Arc::new(Self {
+            pd: device.alloc_pd()?,
+            cq: Cq::create(device, 1)?,
+            queues: Arc::default(),
+            members: Mutex::default(),
+        }))
+    }
+
+    /// The device it belongs to.
+    #[must_use]
+    pub fn device(&self) -> &Arc<Device> {
+        self.pd.device()
+    }
+
+    /// A shared receive queue that peers of all targets can name. Memory is that of `pd`, receives complete in `cq`.
+    ///
+    /// # Errors
+    /// [`SrqError`].
+    pub fn create_srq(
+        self: &Arc<Self>,
+        pd: &Arc<Pd>,
+        cq: &Arc<Cq>,
+        attr: &SrqAttr,
+        events: Option<Arc<EventSource>>,
+    ) -> Result<Arc<Srq>, SrqError> {
+        let create = || {
+            let device = self.device();
+            if !Arc::ptr_eq(pd.device(), device) || !Arc::ptr_eq(cq.device(), device) {
+                return Err(SrqError::OtherDevice);
+            }
+            let outlet = Arc::new(Place::new(self, cq));
+            Srq::create_in(&self.queues, pd, attr, outlet, events)
+        };
+        self.device().counters().command(create(), None)
+    }
+
+    pub(super) fn pd(&self) -> &Arc<Pd> {
+        &self.pd
+    }
+
+    pub(super) fn cq(&self) -> &Arc<Cq> {
+        &self.cq
+    }
+
+    pub(super) fn queues(&self) -> &Arc<XrcQueues> {
+        &self.queues
+    }
+
+    /// Whether this is so of a completion queue where targets may complete.
+    pub(super) fn any_cq(&self, is: impl Fn(&Cq) -> bool) -> bool {
+        self.members().cqs.iter().any(|(cq, _)| is(cq))
+    }
+
+    /// A target was made.
+    pub(super) fn admit(&self, qp: &Arc<Qp>) {
+        let mut members = self.members();
+        members.targets.push(Target { qp: Arc::downgrade(qp), handles: 1 });
+        let live = Arc::clone(qp) as Arc<dyn Live>;
+        members.cqs.iter().for_each(|(cq, _)| cq.attach(&live));
+    }
+
+    /// Opens target `qpn` once more.
+    pub(super) fn reopen(&self, qpn: u32) -> Option<Arc<Qp>> {
+        let mut members = self.members();
+        members.targets.iter_mut().find_map(|target| {
+            let qp = target.qp.upgrade().filter(|qp| qp.qpn() == qpn && target.handles > 0)?;
+            target.handles += 1;
+            Some(qp)
+        })
+    }
+
+    /// Gives one opening of `qp` back; whether it was the last.
+    pub(super) fn give_back(&self, qp: &Qp) -> bool {
+        let mut members = self.members();
+        let found = members.targets.iter_mut().find(|target| target.is(qp));
+        found.is_none_or(|target| {
+            target.handles = target.handles.saturating_sub(1);
+            target.handles == 0
+        })
+    }
+
+    /// A target goes.
+    pub(super) fn dismiss(&self, qp: &Qp) {
+        let mut members = self.members();
+        members.targets.retain(|target| !target.is(qp));
+        members.cqs.iter().for_each(|(cq, _)| cq.let_go(qp));
+    }
+
+    fn members(&self) -> MutexGuard<'_, Members> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Target {
+    fn is(&self, qp: &Qp) -> bool {
+        std::ptr::eq(self.qp.as_ptr(), qp)
+    }
+}
+
+/// Where the receives of a queue complete.
+struct Place {
+    domain: Arc<Xrcd>,
+    cq: Arc<Cq>,
+    owner: u16,
+    has_left: AtomicBool,
+    made: Generation,
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Place").field("owner", &self.owner).finish_non_exhaustive()
+    }
+}
+
+impl Place {
+    fn new(domain: &Arc<Xrcd>, cq: &Arc<Cq>) -> Self {
+        let owner = cq.register(&Arc::new(Unpolled::default()));
+        let mut members = domain.members();
+        match members.cqs.iter_mut().find(|(known, _)| Arc::ptr_eq(known, cq)) {
+            Some((_, queues)) => *queues += 1,
+            None => {
+                let targets = members.targets.iter().filter_map(|target| target.qp.upgrade());
+                targets.for_each(|qp| cq.attach(&(qp as Arc<dyn Live>)));
+                members.cqs.push((Arc::clone(cq), 1));
+            }
+        }
+        drop(members);
+        let (domain, cq) = (Arc::clone(domain), Arc::clone(cq));
+        Self { domain, cq, owner, has_left: AtomicBool::new(false), made: Generation::current() }
+    }
+}
+
+impl Outlet for Place {
+    fn owner(&self) -> u16 {
+        self.owner
+    }
+
+    fn complete(&self, done: &mut Vec<Completion>) -> bool {
+        self.cq.push([done])
+    }
+
+    fn tell(&self) {
+        self.cq.tell();
+    }
+
+    fn leave(&self) {
+        if !self.made.is_current() || self.has_left.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let mut members = self.domain.members();
+        let place = members.cqs.iter().position(|(cq, _)| Arc::ptr_eq(cq, &self.cq));
+        if let Some(place) = place {
+            members.cqs[place].1 -= 1;
+            if members.cqs[place].1 == 0 {
+                members.cqs.swap_remove(place);
+                let targets = members.targets.iter().filter_map(|target| target.qp.upgrade());
+                targets.for_each(|qp| self.cq.let_go(&*qp));
+            }
+        }
+        drop(members);
+        self.cq.forget_owner(self.owner);
+    }
+}
+
+impl Drop for Place {
+    /// A queue that could not be made leaves nothing behind.
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
