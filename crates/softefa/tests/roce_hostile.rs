@@ -11,6 +11,7 @@ use common::roce::{
     EVERYTHING, Link, WIRES, add, config, ends, gather, pair_of, post, side, up, with_icrc,
 };
 use common::traffic::{Dice, number};
+use common::xrc::{Target, srq_in};
 use common::{Side, remote};
 use rc::Psn;
 use rc::wire::{
@@ -80,6 +81,10 @@ fn packet(dice: &mut Dice, aim: &Aim) -> Vec<u8> {
     };
     headers.aeth = Aeth { syndrome, msn: dice.roll() as u32 & Psn::MASK };
     headers.invalidate = aim.rkey;
+    if aim.transport == Transport::Xrc {
+        // The process counts its queues.
+        headers.srq = dice.below(9) as u32;
+    }
     let mut bytes = vec![0; 64];
     let header_len = headers.emit(&mut bytes);
     bytes.truncate(header_len);
@@ -208,28 +213,56 @@ fn neighbours_without_the_numbers_do_nothing() {
 fn neighbours_without_the_key_touch_no_memory() {
     seeded("neighbours_without_the_key_touch_no_memory", |mut dice, packets| {
         for (kind, transport) in [(QpKind::Rc, Transport::Rc), (QpKind::Uc, Transport::Uc)] {
-            let config = config(WIRES[1], "");
-            let (victim, neighbour) = (side(&config, kind, 1 << 16), socket(NEIGHBOUR));
-            let quiet = victim.pd.reg_mr(victim.mr.addr(), 64, EVERYTHING).expect("a region");
-            let mut failures = 0;
-            for number in 0..packets {
-                let has_failed = victim.qp.query().state == QpState::Error;
-                failures += u64::from(has_failed);
-                if has_failed || number % 100 == 0 {
-                    revive(&victim);
-                }
-                let (va, rkey) = (victim.mr.addr() + 24_000, quiet.rkey());
-                let psn = 5 + dice.below(3) as u32;
-                let aim = Aim { from: NEIGHBOUR, qpn: victim.qp.qpn(), psn, va, rkey, transport };
-                let bytes = packet(&mut dice, &aim);
-                let _ = neighbour.send_to(&bytes, port(&victim));
-                while victim.cq.poll_one().is_some() {}
-            }
+            let victim = side(&config(WIRES[1], ""), kind, 1 << 16);
+            let failures = besiege(&mut dice, packets, (&victim, transport), || revive(&victim));
             let is_expected = if kind == QpKind::Rc { failures > 100 } else { failures == 0 };
             assert!(is_expected, "{failures} connections were ended");
-            assert!(victim.bytes(64, (1 << 16) - 64).iter().all(|byte| *byte == 0));
         }
     });
+}
+
+/// The same of XRC, with the numbers of queues that are there and of others.
+#[test]
+fn neighbours_without_the_key_touch_no_memory_of_a_target() {
+    seeded("neighbours_without_the_key_touch_no_memory_of_a_target", |mut dice, packets| {
+        let target = Target::new(&config(WIRES[1], ""), 1 << 16, None);
+        let pd = target.side.device.alloc_pd().expect("a domain");
+        let second = srq_in(&target.xrcd, &pd, &target.side.cq);
+        let again = || {
+            revive(&target.side);
+            let _ = target.srq.post_recv(1, &[target.side.sge(0, 64)]);
+            let _ = second.post_recv(2, &[target.side.sge(0, 64)]);
+        };
+        let failures = besiege(&mut dice, packets, (&target.side, Transport::Xrc), again);
+        assert!(failures > 100, "{failures} connections were ended");
+    });
+}
+
+/// Sends packets to `victim` from its peer's address, and has it connected again when it has failed; how often that was.
+fn besiege(
+    dice: &mut Dice,
+    packets: u64,
+    (victim, transport): (&Side, Transport),
+    again: impl Fn(),
+) -> u64 {
+    let neighbour = socket(NEIGHBOUR);
+    let quiet = victim.pd.reg_mr(victim.mr.addr(), 64, EVERYTHING).expect("a region");
+    let mut failures = 0;
+    for number in 0..packets {
+        let has_failed = victim.qp.query().state == QpState::Error;
+        failures += u64::from(has_failed);
+        if has_failed || number % 100 == 0 {
+            again();
+        }
+        let (va, rkey) = (victim.mr.addr() + 24_000, quiet.rkey());
+        let psn = 5 + dice.below(3) as u32;
+        let aim = Aim { from: NEIGHBOUR, qpn: victim.qp.qpn(), psn, va, rkey, transport };
+        let bytes = packet(dice, &aim);
+        let _ = neighbour.send_to(&bytes, port(victim));
+        while victim.cq.poll_one().is_some() {}
+    }
+    assert!(victim.bytes(64, (1 << 16) - 64).iter().all(|byte| *byte == 0));
+    failures
 }
 
 /// Connects `victim` to the neighbour's address, where nobody else is.
@@ -237,7 +270,9 @@ fn revive(victim: &Side) {
     let _ = victim.qp.modify(&common::roce::to(QpState::Reset));
     let link = Link { timeout: 0, ..Link::default() };
     up(&victim.qp, &link, (victim.device.gid(), victim.qp.qpn() ^ 1), [5, 5]);
-    victim.post_recv(1, 0, 64);
+    if !victim.qp.init().kind.is_xrc() {
+        victim.post_recv(1, 0, 64);
+    }
     if victim.qp.init().kind == QpKind::Rc {
         post(victim, 2, SendOp::Read(remote(victim, 0)), &[victim.sge(0, 64)]);
     }
