@@ -51,6 +51,7 @@ pub(crate) fn device_ex(nic: &softefa::Device) -> ibv_device_attr_ex {
     out.device_cap_flags_ex = u64::from(out.orig_attr.device_cap_flags);
     if nic.attr().roce.is_some() {
         out.odp_caps = roce::ODP_CAPS;
+        out.xrc_odp_caps = roce::ODP_RELIABLE;
     }
     out
 }

@@ -4,8 +4,8 @@ use std::ffi::c_int;
 
 use softefa::{
     AllocMwError, AllocPdError, CreateAhError, CreateCqError, CreateQpError, LocalError,
-    ModifyError, OpenError, Pitfall, PostError, PostSrqError, RegMrError, ReregMrError,
-    ResizeCqError, SrqError, StillBound, lint,
+    ModifyError, OpenError, OpenTargetError, OpenXrcdError, Pitfall, PostError, PostSrqError,
+    RegMrError, ReregMrError, ResizeCqError, SrqError, StillBound, lint,
 };
 
 /// An errno value, as the verbs API returns or stores it.
@@ -96,6 +96,28 @@ impl From<SrqError> for Errno {
             SrqError::TooMany { .. } => Self::ENOMEM,
             _ => Self::EINVAL,
         }
+    }
+}
+
+/// As the kernel's `ib_uverbs_open_xrcd` answers.
+impl From<OpenXrcdError> for Errno {
+    fn from(error: OpenXrcdError) -> Self {
+        refused("ibv_open_xrcd", &error);
+        match error {
+            OpenXrcdError::Unsupported => Self::EOPNOTSUPP,
+            OpenXrcdError::File(io) => io.into(),
+            OpenXrcdError::NotThere => Self::EAGAIN,
+            OpenXrcdError::Pd(error) => error.into(),
+            OpenXrcdError::Cq(error) => error.into(),
+            _ => Self::EINVAL,
+        }
+    }
+}
+
+impl From<OpenTargetError> for Errno {
+    fn from(error: OpenTargetError) -> Self {
+        refused("ibv_open_qp", &error);
+        Self::EINVAL
     }
 }
 

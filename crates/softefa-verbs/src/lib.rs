@@ -54,5 +54,6 @@ mod td;
 mod unsupported;
 mod wc;
 mod wr;
+mod xrcd;
 
 use verbs_abi as sys;

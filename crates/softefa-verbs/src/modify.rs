@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::mem::zeroed;
 
-use softefa::{Access, Adapter, Gid, ModifyQp, Path, QpQuery, QpState};
+use softefa::{Access, Adapter, Gid, ModifyQp, Path, QpKind, QpQuery, QpState};
 
 use crate::errno::Errno;
 use crate::handle;
@@ -95,6 +95,18 @@ fn change(adapter: Adapter, attr: &ibv_qp_attr, mask: c_int) -> Result<ModifyQp,
     })
 }
 
+/// What the kernel passes over although it has no meaning (`modify_qp_mask` of `uverbs_cmd.c`): programs treat both halves of an
+/// extended connection alike, perftest does.
+fn ignored(kind: QpKind) -> c_int {
+    match kind {
+        QpKind::XrcInitiator => sys::IBV_QP_MAX_DEST_RD_ATOMIC | sys::IBV_QP_MIN_RNR_TIMER,
+        QpKind::XrcTarget => {
+            sys::IBV_QP_MAX_QP_RD_ATOMIC | sys::IBV_QP_RETRY_CNT | sys::IBV_QP_RNR_RETRY
+        }
+        _ => 0,
+    }
+}
+
 /// The codes are 1 for 256 bytes, and one more for each doubling.
 fn mtu_bytes(code: c_int) -> Result<u32, Errno> {
     match code {
@@ -163,6 +175,7 @@ unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
         // SAFETY: null, or attributes of the program.
         let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
         let adapter = qp.nic.pd().device().adapter();
+        let mask = mask & !ignored(qp.nic.init().kind);
         qp.nic.modify(&change(adapter, attr, mask)?)?;
         qp.publish_state(state_into(qp.nic.query().state));
         Ok(())

@@ -13,6 +13,7 @@ use crate::query;
 use crate::srq;
 use crate::sys::{ibv_context_ops, ibv_mw, ibv_qp, ibv_recv_wr, ibv_srq, verbs_context};
 use crate::td;
+use crate::xrcd;
 
 /// The table of every context; its owner fills in what differs.
 pub(crate) fn verbs_context() -> verbs_context {
@@ -36,6 +37,9 @@ pub(crate) fn add_roce(table: &mut verbs_context) {
     table.advise_mr = Some(advise::advise_mr);
     table.create_srq_ex = Some(srq::create_srq_ex);
     table.get_srq_num = Some(srq::get_srq_num);
+    table.open_xrcd = Some(xrcd::open_xrcd);
+    table.close_xrcd = Some(xrcd::close_xrcd);
+    table.open_qp = Some(qp::open_qp);
     table.context.ops.post_srq_recv = Some(srq::post_srq_recv);
     table.context.ops.alloc_mw = Some(mw::alloc_mw);
     table.context.ops.dealloc_mw = Some(mw::dealloc_mw);

@@ -3,9 +3,10 @@
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::mem::zeroed;
+use std::ptr;
 use std::sync::Arc;
 
-use softefa::{Adapter, EventSource, QpInit};
+use softefa::{Adapter, EventSource, QpInit, QpKind};
 
 use crate::context::Context;
 use crate::cq::Cq;
@@ -14,14 +15,16 @@ use crate::fork::Owner;
 use crate::handle::{self, Handle};
 use crate::modify;
 use crate::panic;
-use crate::pd::Pd;
+use crate::pd::{Pd, Users};
 use crate::qp_init::Wish;
 use crate::srq::Srq;
 use crate::sys::{
-    efadv_qp, efadv_qp_init_attr, ibv_context, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_ex,
-    ibv_qp_init_attr, ibv_qp_init_attr_ex,
+    IBV_QP_OPEN_ATTR_CONTEXT, IBV_QP_OPEN_ATTR_NUM, IBV_QP_OPEN_ATTR_TYPE, IBV_QP_OPEN_ATTR_XRCD,
+    IBV_QPT_XRC_RECV, efadv_qp, efadv_qp_init_attr, ibv_context, ibv_pd, ibv_qp, ibv_qp_attr,
+    ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_xrcd,
 };
 use crate::wr::{self, Posting};
+use crate::xrcd::Xrcd;
 
 /// Queue pair, as `ibv_qp` and, when it was asked for, as `ibv_qp_ex` and `efadv_qp`.
 #[repr(C)]
@@ -36,6 +39,10 @@ pub(crate) struct Qp {
     /// WRITEs may bring their bytes in the work request.
     pub(crate) inline_write: bool,
     is_roce: bool,
+    /// The domain of an XRC target, as it was named; else null.
+    xrcd: *mut ibv_xrcd,
+    /// Who hears of what happens to it.
+    events: Arc<EventSource>,
     owner: Owner,
 }
 
@@ -68,25 +75,32 @@ impl Qp {
 /// # Safety
 /// The handles in `wish` as for [`handle::borrow`].
 pub(crate) unsafe fn create(wish: &Wish) -> Result<*mut ibv_qp, Errno> {
+    if wish.kind == QpKind::XrcTarget {
+        // SAFETY: as this function demands.
+        return unsafe { make_target(wish, softefa::Qp::create_target) };
+    }
     let (base, cap) = (&wish.base, wish.base.cap);
     // SAFETY: as this function demands.
     let pd = unsafe { handle::borrow::<Pd>(wish.pd) }?;
     pd.owner.check()?;
     // SAFETY: as this function demands.
     let send_cq = unsafe { handle::borrow::<Cq>(base.send_cq) }?;
-    // SAFETY: as this function demands.
-    let recv_cq = unsafe { handle::borrow::<Cq>(base.recv_cq) }?;
+    // SAFETY: as this function demands; an initiator may have none.
+    let recv_cq = unsafe { handle::borrow::<Cq>(base.recv_cq) }.ok();
     let srq = match base.srq.is_null() {
         true => None,
         // SAFETY: as this function demands.
         false => Some(unsafe { handle::borrow::<Srq>(base.srq.cast()) }?),
     };
+    if srq.is_some_and(|srq| srq.nic.is_xrc()) {
+        return Err(Errno::EINVAL);
+    }
     // SAFETY: a domain belongs to a context that is open.
     let events = EventSource::new(&unsafe { handle::borrow::<Context>(pd.context()) }?.events);
     let init = QpInit {
         kind: wish.kind,
         send_cq: Arc::clone(&send_cq.nic),
-        recv_cq: Arc::clone(&recv_cq.nic),
+        recv_cq: Arc::clone(&recv_cq.unwrap_or(send_cq).nic),
         sq_depth: cap.max_send_wr,
         rq_depth: cap.max_recv_wr,
         sq_sge: cap.max_send_sge,
@@ -98,26 +112,52 @@ pub(crate) unsafe fn create(wish: &Wish) -> Result<*mut ibv_qp, Errno> {
         events: Some(Arc::clone(&events)),
     };
     let nic = softefa::Qp::create(&pd.nic, init)?;
-    let ibv = UnsafeCell::new(visible_part(wish, pd.context(), nic.qpn()));
-    pd.users.add();
-    send_cq.users.add();
-    recv_cq.users.add();
-    if let Some(srq) = srq {
-        srq.users.add();
-    }
+    let users = [Some(&pd.users), Some(&send_cq.users), recv_cq.map(|cq| &cq.users)];
+    users.into_iter().chain([srq.map(|srq| &srq.users)]).flatten().for_each(Users::add);
+    Ok(give(wish, pd.context(), nic, events))
+}
+
+/// Makes an XRC target of the domain in `wish`, or opens one.
+///
+/// # Safety
+/// That domain as for [`handle::borrow`].
+unsafe fn make_target<E: Into<Errno>>(
+    wish: &Wish,
+    make: impl FnOnce(&Arc<softefa::Xrcd>, Option<Arc<EventSource>>) -> Result<Arc<softefa::Qp>, E>,
+) -> Result<*mut ibv_qp, Errno> {
+    // SAFETY: as this function demands.
+    let xrcd = unsafe { handle::borrow::<Xrcd>(wish.xrcd) }?;
+    xrcd.owner.check()?;
+    // SAFETY: a domain belongs to a context that is open.
+    let events = EventSource::new(&unsafe { handle::borrow::<Context>(xrcd.context()) }?.events);
+    let nic = make(&xrcd.nic, Some(Arc::clone(&events))).map_err(Into::into)?;
+    xrcd.users.add();
+    Ok(give(wish, xrcd.context(), nic, events))
+}
+
+/// Hands `nic` to the program.
+fn give(
+    wish: &Wish,
+    context: *mut ibv_context,
+    nic: Arc<softefa::Qp>,
+    events: Arc<EventSource>,
+) -> *mut ibv_qp {
+    let source = Arc::clone(&events);
     let qp = handle::give(Box::new(Qp {
-        ibv,
+        ibv: UnsafeCell::new(visible_part(wish, context, nic.qpn())),
         efa: UnsafeCell::new(wr::efa_table(wish.processing_hints)),
+        is_roce: nic.pd().device().adapter() == Adapter::Roce,
         nic,
-        cap,
+        cap: wish.base.cap,
         posting: Posting::default(),
         send_ops: wish.send_ops,
         inline_write: wish.inline_write,
-        is_roce: pd.nic.device().adapter() == Adapter::Roce,
+        xrcd: wish.xrcd,
+        events,
         owner: Owner::current(),
     }));
-    events.set_tag(qp.expose_provenance() as u64);
-    Ok(qp)
+    source.set_tag(qp.expose_provenance() as u64);
+    qp
 }
 
 fn visible_part(wish: &Wish, context: *mut ibv_context, qpn: u32) -> ibv_qp_ex {
@@ -190,33 +230,68 @@ unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
         // SAFETY: the program passes a queue pair it made and gives it up.
         let qp = unsafe { handle::take::<Qp>(qp) }?;
         if qp.owner.is_current() {
+            if !qp.xrcd.is_null() {
+                qp.nic.stop_telling(&qp.events);
+            }
             qp.nic.destroy();
-            if let Some(events) = &qp.nic.init().events {
-                events.retire();
-            }
+            qp.events.retire();
         }
-        let base = qp.ibv.get().cast::<ibv_qp>();
-        // SAFETY: the queue pair counted as a user of all three, so they are still there.
-        unsafe {
-            handle::borrow::<Cq>((*base).send_cq)?.users.remove();
-            handle::borrow::<Cq>((*base).recv_cq)?.users.remove();
-            handle::borrow::<Pd>((*base).pd)?.users.remove();
-            if !(*base).srq.is_null() {
-                handle::borrow::<Srq>((*base).srq.cast())?.users.remove();
-            }
-        }
+        // SAFETY: these members are written once, and nobody else has the object any more.
+        let &ibv_qp { pd, send_cq, recv_cq, srq, .. } = unsafe { &*qp.base() };
+        // SAFETY: the queue pair counted as a user of all that it has, so they are still there.
+        let users = unsafe {
+            [
+                handle::borrow::<Cq>(send_cq).map(|cq| &cq.users),
+                handle::borrow::<Cq>(recv_cq).map(|cq| &cq.users),
+                handle::borrow::<Pd>(pd).map(|pd| &pd.users),
+                handle::borrow::<Srq>(srq.cast()).map(|srq| &srq.users),
+                handle::borrow::<Xrcd>(qp.xrcd).map(|xrcd| &xrcd.users),
+            ]
+        };
+        users.into_iter().flatten().for_each(Users::remove);
         qp.owner.release(qp);
         Ok(())
+    })
+}
+
+/// Opens a target of an XRC domain once more.
+pub(crate) unsafe extern "C" fn open_qp(
+    context: *mut ibv_context,
+    attr: *mut ibv_qp_open_attr,
+) -> *mut ibv_qp {
+    const NEEDS: u32 = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+    panic::pointer(|| {
+        // SAFETY: the program passes an open context.
+        unsafe { handle::borrow::<Context>(context) }?.owner.check()?;
+        // SAFETY: null, or attributes of the program.
+        let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
+        if attr.comp_mask & !(NEEDS | IBV_QP_OPEN_ATTR_CONTEXT) != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if attr.comp_mask & NEEDS != NEEDS || attr.qp_type != IBV_QPT_XRC_RECV {
+            return Err(Errno::EINVAL);
+        }
+        let has_context = attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT != 0;
+        let qp_context = if has_context { attr.qp_context } else { ptr::null_mut() };
+        let wish = Wish::target(qp_context, attr.xrcd);
+        let open =
+            |xrcd: &Arc<softefa::Xrcd>, events| softefa::Qp::open_target(xrcd, attr.qp_num, events);
+        // SAFETY: the program passes a live domain.
+        let qp = unsafe { make_target(&wish, open) }?;
+        // SAFETY: just made.
+        let opened = unsafe { handle::borrow::<Qp>(qp) }?;
+        opened.publish_state(modify::present(opened).qp_state);
+        Ok(qp)
     })
 }
 
 /// The extended view, or null for a queue pair that was made without one.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
-    panic::value(std::ptr::null_mut(), || {
+    panic::value(ptr::null_mut(), || {
         // SAFETY: the program passes a live queue pair.
         let qp = unsafe { handle::borrow::<Qp>(qp) };
-        qp.ok().filter(|qp| qp.send_ops.is_some()).map_or(std::ptr::null_mut(), |qp| qp.ibv.get())
+        qp.ok().filter(|qp| qp.send_ops.is_some()).map_or(ptr::null_mut(), |qp| qp.ibv.get())
     })
 }
 

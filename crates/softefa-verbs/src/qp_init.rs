@@ -1,6 +1,8 @@
 //! What a program asks of a queue pair, in whichever of the four ways, and whether it may.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
+use std::mem::zeroed;
+use std::ptr;
 
 use softefa::{Adapter, DeviceAttr, QpKind};
 
@@ -8,12 +10,16 @@ use crate::efadv_query::max_sq_depth;
 use crate::errno::Errno;
 use crate::sys::{
     self, efadv_qp_init_attr, ibv_cq, ibv_pd, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_init_attr_ex,
+    ibv_xrcd,
 };
 
 /// A checked wish.
 pub(crate) struct Wish {
     pub(crate) kind: QpKind,
+    /// Null of an XRC target, which has neither queues nor sizes.
     pub(crate) pd: *mut ibv_pd,
+    /// Null but of an XRC target.
+    pub(crate) xrcd: *mut ibv_xrcd,
     pub(crate) base: ibv_qp_init_attr,
     /// Operations of the extended calls; `None` when the program will not use those.
     pub(crate) send_ops: Option<u64>,
@@ -31,6 +37,8 @@ fn kind(adapter: Adapter, qp_type: c_int, driver_type: Option<u32>) -> Result<Qp
             (sys::IBV_QPT_RC, None) => Ok(QpKind::Rc),
             (sys::IBV_QPT_UC, None) => Ok(QpKind::Uc),
             (sys::IBV_QPT_UD, None) => Ok(QpKind::Ud),
+            (sys::IBV_QPT_XRC_SEND, None) => Ok(QpKind::XrcInitiator),
+            (sys::IBV_QPT_XRC_RECV, None) => Ok(QpKind::XrcTarget),
             _ => Err(Errno::EOPNOTSUPP),
         };
     }
@@ -93,12 +101,20 @@ impl Wish {
     ) -> Result<Self, Errno> {
         let kind = kind(attr.profile.adapter(), base.qp_type, driver_type)?;
         let can_share = base.srq.is_null() || attr.roce.is_some();
-        check_queues(base.send_cq, base.recv_cq, can_share)?;
+        let base = match kind {
+            // Only with an XRC domain.
+            QpKind::XrcTarget => return Err(Errno::EINVAL),
+            QpKind::XrcInitiator => without_receives(base),
+            _ => *base,
+        };
+        let recv_cq = if kind.is_xrc() { base.send_cq } else { base.recv_cq };
+        check_queues(base.send_cq, recv_cq, can_share)?;
         check_limits(&base.cap, attr)?;
         Ok(Self {
             kind,
             pd,
-            base: *base,
+            xrcd: ptr::null_mut(),
+            base,
             send_ops: None,
             unsolicited_write_recv: false,
             inline_write: kind.is_connected(),
@@ -112,14 +128,19 @@ impl Wish {
         efa: Option<&efadv_qp_init_attr>,
         attr: &DeviceAttr,
     ) -> Result<Self, Errno> {
-        let known = sys::IBV_QP_INIT_ATTR_PD | sys::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+        let of_roce = if attr.roce.is_some() { sys::IBV_QP_INIT_ATTR_XRCD } else { 0 };
+        let known = sys::IBV_QP_INIT_ATTR_PD | sys::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | of_roce;
         if ex.comp_mask & !known != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
-        if ex.comp_mask & sys::IBV_QP_INIT_ATTR_PD == 0 {
+        let has_xrcd = ex.comp_mask & of_roce != 0;
+        let driver_type = efa.map(|efa| efa.driver_qp_type);
+        if has_xrcd && driver_type.is_none() && ex.qp_type == sys::IBV_QPT_XRC_RECV {
+            return Ok(Self::target(ex.qp_context, ex.xrcd));
+        }
+        if ex.comp_mask & sys::IBV_QP_INIT_ATTR_PD == 0 || has_xrcd {
             return Err(Errno::EINVAL);
         }
-        let driver_type = efa.map(|efa| efa.driver_qp_type);
         let mut wish = Self::legacy(ex.pd, &base_of(ex), driver_type, attr)?;
         if let Some(efa) = efa {
             wish.add_efa(efa, attr)?;
@@ -131,6 +152,23 @@ impl Wish {
             wish.send_ops = Some(ex.send_ops_flags);
         }
         Ok(wish)
+    }
+
+    /// An XRC target of domain `xrcd`, whatever else was said.
+    pub(crate) fn target(qp_context: *mut c_void, xrcd: *mut ibv_xrcd) -> Self {
+        // SAFETY: null pointers and zero numbers are valid in every member.
+        let mut base: ibv_qp_init_attr = unsafe { zeroed() };
+        (base.qp_context, base.qp_type) = (qp_context, sys::IBV_QPT_XRC_RECV);
+        Self {
+            kind: QpKind::XrcTarget,
+            pd: ptr::null_mut(),
+            xrcd,
+            base,
+            send_ops: None,
+            unsolicited_write_recv: false,
+            inline_write: false,
+            processing_hints: false,
+        }
     }
 
     /// What only an EFA can be asked for.
@@ -156,6 +194,12 @@ fn efa_flags(attr: &DeviceAttr) -> u16 {
         (attr.caps.rdma_write, sys::EFADV_QP_FLAGS_INLINE_WRITE),
     ];
     flags.iter().filter(|(has, _)| *has).fold(0, |all, (_, flag)| all | flag)
+}
+
+/// An initiator receives nothing, whatever it was asked for.
+fn without_receives(base: &ibv_qp_init_attr) -> ibv_qp_init_attr {
+    let cap = ibv_qp_cap { max_recv_wr: 0, max_recv_sge: 0, ..base.cap };
+    ibv_qp_init_attr { srq: ptr::null_mut(), cap, ..*base }
 }
 
 fn base_of(ex: &ibv_qp_init_attr_ex) -> ibv_qp_init_attr {

@@ -2,21 +2,24 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
+use std::ptr;
 use std::sync::Arc;
 
 use softefa::{EventSource, ModifySrq, Sge, SrqAttr};
 
 use crate::context::Context;
+use crate::cq::Cq;
 use crate::errno::Errno;
 use crate::fork::Owner;
 use crate::handle::{self, Handle};
 use crate::panic;
 use crate::pd::{Pd, Users};
 use crate::sys::{
-    IBV_SRQ_INIT_ATTR_PD, IBV_SRQ_INIT_ATTR_TYPE, IBV_SRQ_LIMIT, IBV_SRQ_MAX_WR, IBV_SRQT_BASIC,
-    ibv_context, ibv_pd, ibv_recv_wr, ibv_sge, ibv_srq, ibv_srq_attr, ibv_srq_init_attr,
-    ibv_srq_init_attr_ex,
+    IBV_SRQ_INIT_ATTR_CQ, IBV_SRQ_INIT_ATTR_PD, IBV_SRQ_INIT_ATTR_TYPE, IBV_SRQ_INIT_ATTR_XRCD,
+    IBV_SRQ_LIMIT, IBV_SRQ_MAX_WR, IBV_SRQT_BASIC, IBV_SRQT_XRC, ibv_context, ibv_cq, ibv_pd,
+    ibv_recv_wr, ibv_sge, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, ibv_srq_init_attr_ex, ibv_xrcd,
 };
+use crate::xrcd::Xrcd;
 
 /// Scatter-gather entries of a receive at most, over all devices.
 const SGE_MAX: usize = 32;
@@ -28,6 +31,9 @@ pub(crate) struct Srq {
     pub(crate) nic: Arc<softefa::Srq>,
     /// Queue pairs.
     pub(crate) users: Users,
+    /// Null but in a queue of XRC.
+    xrcd: *mut ibv_xrcd,
+    cq: *mut ibv_cq,
     owner: Owner,
 }
 
@@ -36,14 +42,22 @@ unsafe impl Handle for Srq {
     type C = ibv_srq;
 }
 
+/// Domain and completion queue of a queue of XRC.
+#[derive(Clone, Copy)]
+struct Xrc {
+    xrcd: *mut ibv_xrcd,
+    cq: *mut ibv_cq,
+}
+
 /// Makes a queue, and writes its sizes to `attr`.
 ///
 /// # Safety
-/// `pd` as for [`handle::borrow`].
+/// `pd`, and what is in `xrc`, as for [`handle::borrow`].
 unsafe fn create(
     pd: *mut ibv_pd,
     srq_context: *mut c_void,
     attr: &mut ibv_srq_attr,
+    xrc: Option<Xrc>,
 ) -> Result<*mut ibv_srq, Errno> {
     // SAFETY: as this function demands.
     let domain = unsafe { handle::borrow::<Pd>(pd) }?;
@@ -52,7 +66,18 @@ unsafe fn create(
     // SAFETY: a domain belongs to a context that is open.
     let source = EventSource::new(&unsafe { handle::borrow::<Context>(context) }?.events);
     let wish = SrqAttr { max_wr: attr.max_wr, max_sge: attr.max_sge, limit: 0 };
-    let nic = softefa::Srq::create(&domain.nic, &wish, Some(Arc::clone(&source)))?;
+    let events = Some(Arc::clone(&source));
+    let Xrc { xrcd, cq } = xrc.unwrap_or(Xrc { xrcd: ptr::null_mut(), cq: ptr::null_mut() });
+    let nic = if xrc.is_none() {
+        softefa::Srq::create(&domain.nic, &wish, events)?
+    } else {
+        // SAFETY: as this function demands.
+        let (xrcd, cq) = unsafe { (handle::borrow::<Xrcd>(xrcd)?, handle::borrow::<Cq>(cq)?) };
+        let nic = xrcd.nic.create_srq(&domain.nic, &cq.nic, &wish, events)?;
+        xrcd.users.add();
+        cq.users.add();
+        nic
+    };
     let has = nic.query();
     (attr.max_wr, attr.max_sge) = (has.max_wr, has.max_sge);
     // SAFETY: null pointers, zero numbers and the static initialisers of mutex and condition are valid.
@@ -60,7 +85,8 @@ unsafe fn create(
     (ibv.context, ibv.srq_context, ibv.pd, ibv.handle) = (context, srq_context, pd, nic.number());
     domain.users.add();
     let (users, owner) = (Users::default(), Owner::current());
-    let srq = handle::give(Box::new(Srq { ibv: UnsafeCell::new(ibv), nic, users, owner }));
+    let srq =
+        handle::give(Box::new(Srq { ibv: UnsafeCell::new(ibv), nic, users, xrcd, cq, owner }));
     source.set_tag(srq.expose_provenance() as u64);
     Ok(srq)
 }
@@ -71,7 +97,7 @@ unsafe extern "C" fn ibv_create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_att
         // SAFETY: null, or attributes of the program.
         let init = unsafe { init.as_mut() }.ok_or(Errno::EINVAL)?;
         // SAFETY: the program passes a live domain.
-        unsafe { create(pd, init.srq_context, &mut init.attr) }
+        unsafe { create(pd, init.srq_context, &mut init.attr, None) }
     })
 }
 
@@ -84,16 +110,23 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
         // SAFETY: null, or attributes of the program.
         let init = unsafe { init.as_mut() }.ok_or(Errno::EINVAL)?;
         let has = |mask| init.comp_mask & mask != 0;
-        let known = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE;
-        let is_basic = !has(IBV_SRQ_INIT_ATTR_TYPE) || init.srq_type == IBV_SRQT_BASIC;
-        if has(!known) || !is_basic {
+        let of_xrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+        let srq_type = if has(IBV_SRQ_INIT_ATTR_TYPE) { init.srq_type } else { IBV_SRQT_BASIC };
+        let known = match srq_type {
+            IBV_SRQT_BASIC => IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE,
+            IBV_SRQT_XRC => IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE | of_xrc,
+            _ => return Err(Errno::EOPNOTSUPP),
+        };
+        if has(!known) {
             return Err(Errno::EOPNOTSUPP);
         }
-        if !has(IBV_SRQ_INIT_ATTR_PD) {
+        let is_xrc = srq_type == IBV_SRQT_XRC;
+        if !has(IBV_SRQ_INIT_ATTR_PD) || is_xrc && init.comp_mask & of_xrc != of_xrc {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: the program passes a live domain.
-        unsafe { create(init.pd, init.srq_context, &mut init.attr) }
+        let xrc = is_xrc.then_some(Xrc { xrcd: init.xrcd, cq: init.cq });
+        // SAFETY: the program passes live objects.
+        unsafe { create(init.pd, init.srq_context, &mut init.attr, xrc) }
     })
 }
 
@@ -149,10 +182,16 @@ unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
         }
         // SAFETY: no queue pair uses it and the program gives it up.
         let queue = unsafe { handle::take::<Srq>(srq) }?;
-        let pd = queue.ibv.into_inner().pd;
-        owner.release(queue.nic);
-        // SAFETY: the queue counted as a user, so its domain is still there.
-        unsafe { handle::borrow::<Pd>(pd) }?.users.remove();
+        let Srq { ibv, nic, xrcd, cq, .. } = *queue;
+        owner.release(nic);
+        // SAFETY: the queue counted as a user of all of them, so they are still there.
+        unsafe {
+            if let (Ok(xrcd), Ok(cq)) = (handle::borrow::<Xrcd>(xrcd), handle::borrow::<Cq>(cq)) {
+                xrcd.users.remove();
+                cq.users.remove();
+            }
+            handle::borrow::<Pd>(ibv.into_inner().pd)?.users.remove();
+        }
         Ok(())
     })
 }

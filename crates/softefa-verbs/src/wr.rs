@@ -308,9 +308,17 @@ unsafe extern "C" fn wr_bind_mw(qp: *mut ibv_qp_ex, _: *mut c_void, _: u32, _: *
     unsafe { refuse(qp) }
 }
 
-unsafe extern "C" fn wr_set_xrc_srqn(qp: *mut ibv_qp_ex, _: u32) {
+/// Fails the session of other queue pairs than initiators.
+unsafe extern "C" fn wr_set_xrc_srqn(qp: *mut ibv_qp_ex, number: u32) {
+    let set = |batch: &mut Batch, qp: &Qp| match qp.nic.init().kind.is_xrc() {
+        true => batch.amend(|wr| {
+            wr.remote_srq = number;
+            Ok(())
+        }),
+        false => batch.fail(Errno::EOPNOTSUPP),
+    };
     // SAFETY: the program opened the session with `ibv_wr_start`.
-    unsafe { refuse(qp) }
+    unsafe { with_batch(qp, set) }
 }
 
 unsafe extern "C" fn wr_send_tso(qp: *mut ibv_qp_ex, _: *mut c_void, _: u16, _: u16) {

@@ -84,6 +84,7 @@ at! {
     verbs_context, query_port => 0;
     verbs_context, create_cq_ex => 200;
     verbs_context, query_device_ex => 216;
+    verbs_context, open_qp => 256;
     verbs_context, create_qp_ex => 264;
     verbs_context, sz => 312;
     verbs_context, context => 320;
@@ -101,6 +102,16 @@ at! {
     ibv_srq_init_attr_ex, tm_cap => 56;
     verbs_context, get_srq_num => 272;
     verbs_context, create_srq_ex => 280;
+    verbs_context, open_xrcd => 288;
+    verbs_context, close_xrcd => 296;
+    ibv_srq_init_attr_ex, xrcd => 40;
+    ibv_srq_init_attr_ex, cq => 48;
+    ibv_xrcd_init_attr, oflags => 8;
+    ibv_qp_open_attr, qp_num => 4;
+    ibv_qp_open_attr, qp_context => 16;
+    ibv_qp_open_attr, qp_type => 24;
+    ibv_qp_init_attr_ex, xrcd => 72;
+    ibv_qp_ex, wr_set_xrc_srqn => 280;
     ibv_mw, rkey => 16;
     ibv_mw, handle => 20;
     ibv_mw, mw_type => 24;

@@ -1,6 +1,8 @@
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::{Unused, ibv_ah, ibv_ah_attr, ibv_context, ibv_cq, ibv_data_buf, ibv_pd, ibv_sge};
+use super::{
+    Unused, ibv_ah, ibv_ah_attr, ibv_context, ibv_cq, ibv_data_buf, ibv_pd, ibv_sge, ibv_xrcd,
+};
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -43,13 +45,22 @@ pub struct ibv_qp_init_attr_ex {
     pub sq_sig_all: c_int,
     pub comp_mask: u32,
     pub pd: *mut ibv_pd,
-    pub xrcd: *mut c_void,
+    pub xrcd: *mut ibv_xrcd,
     pub create_flags: u32,
     pub max_tso_header: u16,
     pub rwq_ind_tbl: *mut c_void,
     pub rx_hash_conf: ibv_rx_hash_conf,
     pub source_qpn: u32,
     pub send_ops_flags: u64,
+}
+
+#[repr(C)]
+pub struct ibv_qp_open_attr {
+    pub comp_mask: u32,
+    pub qp_num: u32,
+    pub xrcd: *mut ibv_xrcd,
+    pub qp_context: *mut c_void,
+    pub qp_type: c_int,
 }
 
 #[repr(C)]

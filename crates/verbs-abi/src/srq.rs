@@ -1,6 +1,6 @@
 use std::ffi::{c_int, c_void};
 
-use super::{ibv_context, ibv_cq, ibv_pd};
+use super::{ibv_context, ibv_cq, ibv_pd, ibv_xrcd};
 
 #[repr(C)]
 pub struct ibv_srq {
@@ -34,7 +34,7 @@ pub struct ibv_srq_init_attr_ex {
     pub comp_mask: u32,
     pub srq_type: c_int,
     pub pd: *mut ibv_pd,
-    pub xrcd: *mut c_void,
+    pub xrcd: *mut ibv_xrcd,
     pub cq: *mut ibv_cq,
     /// Tags and operations of a list, for tag matching.
     pub tm_cap: [u32; 2],

@@ -15,21 +15,22 @@ const DEVICE_CAP_FLAGS: u32 = sys::IBV_DEVICE_BAD_PKEY_CNTR
     | sys::IBV_DEVICE_RC_RNR_NAK_GEN
     | sys::IBV_DEVICE_SRQ_RESIZE
     | sys::IBV_DEVICE_MEM_WINDOW
+    | sys::IBV_DEVICE_XRC
     | sys::IBV_DEVICE_MEM_MGT_EXTENSIONS
     | sys::IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
 /// Nothing is pinned, so that all memory is used on demand, also that of a region that is all of the address space.
 pub(super) const ODP_CAPS: ibv_odp_caps = ibv_odp_caps {
     general_caps: sys::IBV_ODP_SUPPORT | sys::IBV_ODP_SUPPORT_IMPLICIT,
-    rc_odp_caps: ODP_DATAGRAMS
-        | ODP_WRITE
-        | sys::IBV_ODP_SUPPORT_READ
-        | sys::IBV_ODP_SUPPORT_ATOMIC,
+    rc_odp_caps: ODP_RELIABLE,
     uc_odp_caps: ODP_DATAGRAMS | ODP_WRITE,
     ud_odp_caps: ODP_DATAGRAMS,
 };
 const ODP_DATAGRAMS: u32 =
     sys::IBV_ODP_SUPPORT_SEND | sys::IBV_ODP_SUPPORT_RECV | sys::IBV_ODP_SUPPORT_SRQ_RECV;
+/// Also of extended connections.
+pub(super) const ODP_RELIABLE: u32 =
+    ODP_DATAGRAMS | ODP_WRITE | sys::IBV_ODP_SUPPORT_READ | sys::IBV_ODP_SUPPORT_ATOMIC;
 const ODP_WRITE: u32 = sys::IBV_ODP_SUPPORT_WRITE;
 
 /// Local acknowledgement delay as an exponent: 4.096 us x 2^15 = 134 ms, as rxe says.

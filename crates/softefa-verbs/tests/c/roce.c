@@ -41,7 +41,7 @@ static void check_device(struct ibv_context *context)
 			       IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_SYS_IMAGE_GUID |
 			       IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
 			       IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_MGT_EXTENSIONS |
-			       IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+			       IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC;
 	struct ibv_device_attr attr;
 	memset(&attr, 0xff, sizeof(attr));
 	CHECK_EQ(ibv_query_device(context, &attr), 0);
