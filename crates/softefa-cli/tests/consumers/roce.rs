@@ -13,7 +13,7 @@ const DEVICE: &str = "--roce";
 const ON_LOOPBACK: &str = "--device roce0=127.0.0.1,profile=roce";
 
 /// What perftest has for RoCE, by transport, with what each needs to end soon.
-const PROGRAMS: [(&str, &str); 13] = [
+const PROGRAMS: [(&str, &str); 21] = [
     ("RC", "ib_send_lat -n 1000"),
     ("RC", "ib_send_bw -n 2000"),
     ("RC", "ib_write_lat -n 300"),
@@ -27,6 +27,14 @@ const PROGRAMS: [(&str, &str); 13] = [
     ("UC", "ib_write_bw -n 300"),
     ("UD", "ib_send_lat -n 1000"),
     ("UD", "ib_send_bw -n 1000"),
+    ("XRC", "ib_send_lat -n 1000"),
+    ("XRC", "ib_send_bw -n 2000"),
+    ("XRC", "ib_write_lat -n 300"),
+    ("XRC", "ib_write_bw -n 1000"),
+    ("XRC", "ib_read_lat -n 500"),
+    ("XRC", "ib_read_bw -n 500"),
+    ("XRC", "ib_atomic_lat -n 300"),
+    ("XRC", "ib_atomic_bw -n 500"),
 ];
 /// Options that change how they do it.
 const WAYS: [(&str, &[&str]); 3] = [
@@ -55,7 +63,8 @@ fn run(case: &mut Case, transport: &str, line: &str, bytes: usize) {
     let size = if line.contains("atomic") { String::new() } else { format!("-s {bytes}") };
     let line = format!("{line} -c {transport} -x 0 -F {size}");
     // What is not acknowledged goes one way only.
-    let is_silent = transport != "RC" && line.contains("_bw") && !line.contains("-b");
+    let is_silent =
+        ["UC", "UD"].contains(&transport) && line.contains("_bw") && !line.contains("-b");
     let directions = if is_silent { Directions::Either } else { Directions::Both };
     let (server, client) = case.session(ON_LOOPBACK).run_pair(&line, PORTS);
     for side in [&server, &client] {
@@ -106,11 +115,18 @@ fn perftest_under_faults() {
     if !has("ib_send_bw") {
         return;
     }
-    let lines = ["ib_send_bw -n 2000", "ib_write_bw -n 2000", "ib_read_bw -n 1000"];
-    for line in &lines[..if is_long() { 3 } else { 1 }] {
+    let lines = [
+        ("RC", "ib_send_bw -n 2000"),
+        ("XRC", "ib_send_bw -n 2000"),
+        ("XRC", "ib_write_lat -n 1000"),
+        ("XRC", "ib_read_bw -n 1000"),
+        ("RC", "ib_write_bw -n 2000"),
+        ("RC", "ib_read_bw -n 1000"),
+    ];
+    for (transport, line) in &lines[..if is_long() { 6 } else { 4 }] {
         let name = line.split(' ').next().unwrap_or_default();
-        let mut case = perftest(&format!("RoCE: {name} -c RC"), FAULTS);
-        run(&mut case, "RC", line, 16_384);
+        let mut case = perftest(&format!("RoCE: {name} -c {transport}"), FAULTS);
+        run(&mut case, transport, line, 16_384);
         case.pass();
     }
 }
@@ -141,6 +157,32 @@ fn pingpongs_of_libibverbs() {
             side.assert_clean();
             side.assert_moved(Directions::Both);
             assert!(!side.stdout.contains("invalid data"), "{side}");
+        }
+        case.pass();
+    }
+}
+
+/// Two clients send to one shared receive queue, and the server answers each of them through its own.
+#[test]
+fn shared_queues_of_extended_connections() {
+    let _one = exclusive();
+    if !has("ibv_xsrq_pingpong") {
+        return;
+    }
+    for faults in ["", FAULTS] {
+        let what = "RoCE: ibv_xsrq_pingpong, two clients";
+        let mut case = Case::new(&Consumer::debian("ibverbs-utils"), what, faults);
+        let session: Session = case.session(DEVICE);
+        let port = free_port();
+        let line = format!("ibv_xsrq_pingpong -g 0 -n 500 -p {port}");
+        let mut server = session.start("server", &format!("{line} -c 2"));
+        server.wait_until_listening(port);
+        let clients = ["first", "second"];
+        let clients = clients.map(|name| session.start(name, &format!("{line} 127.0.0.1")));
+        for side in clients.into_iter().chain([server]).map(|side| side.wait(LIMIT)) {
+            case.add(&side);
+            side.assert_clean();
+            side.assert_moved(Directions::Both);
         }
         case.pass();
     }
