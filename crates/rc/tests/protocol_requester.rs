@@ -199,6 +199,31 @@ fn each_quarter_of_the_window_asks() {
     assert!(solo.sent()[0].headers.bth.wants_ack, "nothing more fits");
 }
 
+/// RC-3.14.
+#[test]
+fn a_pause_lets_everything_be_acknowledged() {
+    let few_asks = Config { ack_every_messages: 100, ..Config::strict() };
+    let mut solo = with(few_asks, send_attr());
+    (0..3).for_each(|id| post(&mut solo, id, Operation::Send, 8));
+    solo.host.engine.pause_requests();
+    assert_eq!(solo.sent().len(), 3, "nothing was in flight");
+    solo.host.engine.pause_requests();
+    (3..6).for_each(|id| post(&mut solo, id, Operation::Send, 8));
+    let sent = solo.sent();
+    assert_eq!(sent.len(), 1);
+    assert!(sent[0].headers.bth.wants_ack);
+    solo.give(&ack(ours(2))).unwrap();
+    assert_eq!(solo.sent_short(), [], "one is missing");
+    solo.give(&ack(ours(3))).unwrap();
+    assert_eq!(solo.sent().len(), 2, "it is over");
+    solo.host.engine.pause_requests();
+    post(&mut solo, 6, Operation::Send, 8);
+    assert_eq!(solo.sent().len(), 1);
+    solo.give(&nak(ours(5), NakCode::Sequence)).unwrap();
+    post(&mut solo, 7, Operation::Send, 8);
+    assert_eq!(solo.sent().len(), 3, "what is repeated and what is new");
+}
+
 /// RC-3.6.
 #[test]
 fn a_long_read_is_asked_for_in_pieces() {

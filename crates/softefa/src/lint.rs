@@ -221,6 +221,9 @@ fn advice(status: Status) -> &'static str {
             "the peer cannot do what was asked: a path_mtu that differs, a receive that is too short, or an operation that \
              its queue pair does not take"
         }
+        Status::RemoteInvalidQueue => {
+            "the peer has no shared receive queue of that number in the XRC domain of its queue pair"
+        }
         Status::RemoteOperation => "the peer failed, for a reason of its own; run it with --lint",
         Status::RetryExceeded => {
             "nobody acknowledged: is the peer in RTR, with this dest_qp_num and GID, and is its rq_psn this sq_psn?"

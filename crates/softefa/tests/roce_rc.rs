@@ -353,3 +353,30 @@ fn acknowledgements_of_a_stream_take_memory() {
     let (sent, through) = (sent - before[0], through - before[1]);
     assert!(through * 2 > sent, "{through} of {sent} acknowledgements went through memory");
 }
+
+/// Requests that the kernel still had kept those behind them there, for as long as the stream went on.
+#[test]
+fn requests_of_a_stream_that_is_never_empty_take_memory() {
+    let link = Link::default();
+    let (a, b) = pair_of(&config(WireChoice::Auto, ""), RC, 1 << 12, &link);
+    let mut under_way = 0;
+    for round in 0..20_000 {
+        while under_way < 64 {
+            post(&a, 1, SendOp::Write(remote(&b, 0)), &[a.sge(0, 8)]);
+            under_way += 1;
+        }
+        b.cq.poll_one();
+        while let Some(done) = a.cq.poll_one().filter(|_| under_way > 1) {
+            assert_eq!(done.status, Status::Ok);
+            under_way -= 1;
+            if under_way == 32 {
+                break;
+            }
+        }
+        if a.device.counters().get(Counter::TxMemoryPkts) > 10_000 {
+            println!("after {round} rounds");
+            return;
+        }
+    }
+    panic!("{} packets through memory", a.device.counters().get(Counter::TxMemoryPkts));
+}

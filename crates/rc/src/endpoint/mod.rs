@@ -348,6 +348,12 @@ impl Endpoint {
         self.in_flight() == 0 && !self.responder.has_work()
     }
 
+    /// Sends no request for the first time until all that were sent are acknowledged, but for one more packet that
+    /// asks for that (RC-3.14). For hosts that change the way to the peer, when nothing may overtake anything.
+    pub fn pause_requests(&mut self) {
+        self.requester.pause_once();
+    }
+
     /// A mark that grows with each number that a request takes, until the endpoint is reset; to be compared with
     /// [`Endpoint::acknowledged`].
     #[must_use]

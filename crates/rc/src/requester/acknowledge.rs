@@ -1,6 +1,6 @@
 //! What acknowledgements mean (RC-3.1 to RC-3.4).
 
-use super::Requester;
+use super::{Pause, Requester};
 use crate::endpoint::Shared;
 use crate::id::Seq;
 use crate::wire::{Headers, NakCode, Syndrome};
@@ -84,6 +84,9 @@ impl Requester {
         }
         while self.reads.front().is_some_and(|&end| end <= self.una) {
             self.reads.pop_front();
+        }
+        if self.una >= self.sent {
+            self.pause = Pause::None;
         }
         self.retry.note_progress(now, self.una < self.sent, &self.attr, shared);
         self.note_front(shared);

@@ -21,6 +21,17 @@ use queue::{Entry, LocalStep};
 use retry::Retry;
 use window::Window;
 
+/// A pause that the host has asked for (RC-3.14).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Pause {
+    #[default]
+    None,
+    /// It begins behind the next packet that was never sent.
+    Next,
+    /// Nothing new leaves until all that was sent is acknowledged.
+    Begun,
+}
+
 #[derive(Debug)]
 pub(crate) struct Requester {
     attr: SendAttr,
@@ -43,6 +54,7 @@ pub(crate) struct Requester {
     /// Messages that have left since then.
     messages_since_ack_request: u32,
     retry: Retry,
+    pause: Pause,
     /// No work request from there on is begun.
     drain_at: Option<Seq>,
     /// The host knows that all before has ended.
@@ -70,6 +82,7 @@ impl Requester {
             since_ack_request: 0,
             messages_since_ack_request: 0,
             retry: Retry::new(),
+            pause: Pause::None,
             drain_at: None,
             is_drained: false,
             is_answering: false,
@@ -140,7 +153,7 @@ impl Requester {
         (self.una, self.next, self.sent) = (self.end, self.end, self.end);
         self.cursor = 0;
         self.flight_bytes = 0;
-        self.retry = Retry::new();
+        (self.retry, self.pause) = (Retry::new(), Pause::None);
         (self.is_answering, self.failure) = (false, None);
     }
 
@@ -162,6 +175,13 @@ impl Requester {
         if self.drain_at == Some(self.una) && !self.is_drained {
             self.is_drained = true;
             shared.events.push_back(Event::Drained);
+        }
+    }
+
+    /// Lets all that is in flight be acknowledged before anything new leaves, once.
+    pub(crate) fn pause_once(&mut self) {
+        if self.pause == Pause::None && self.una < self.sent {
+            self.pause = Pause::Next;
         }
     }
 

@@ -1,6 +1,6 @@
 //! When to go back, and when to give up (RC-3.3, RC-4).
 
-use super::Requester;
+use super::{Pause, Requester};
 use crate::clock_codes::{rnr_timer_ns, timeout_ns};
 use crate::endpoint::Shared;
 use crate::id::Seq;
@@ -156,6 +156,8 @@ impl Requester {
     /// From now on everything unacknowledged is sent again.
     fn go_back(&mut self) {
         self.next = self.una;
+        // What is repeated need not ask for an acknowledgement at its end.
+        self.pause = Pause::None;
         self.cursor = 0;
         self.flight_bytes = 0;
         (self.since_ack_request, self.messages_since_ack_request) = (0, 0);

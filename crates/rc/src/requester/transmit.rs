@@ -1,7 +1,7 @@
 //! From work requests to packets (RC-3.5, RC-3.6, RC-3.8).
 
-use super::Requester;
 use super::queue::{Entry, LocalStep};
+use super::{Pause, Requester};
 use crate::endpoint::Shared;
 use crate::id::{HALF, Seq};
 use crate::wire::{AtomicEth, Headers, Kind, Reth, pad_of};
@@ -31,11 +31,14 @@ impl Requester {
         let (entry, end) = (choice.entry, choice.end);
         let (mut headers, payload) = self.headers(&choice, shared);
         let is_last = end == entry.end();
+        let is_repeated = self.next < self.sent;
         headers.bth.wants_ack = is_reliable && self.wants_ack(&choice, is_last, shared);
         headers.bth.is_solicited = entry.request.is_solicited && is_last;
         headers.bth.pad = pad_of(payload.len());
         let header_len = headers.emit(out);
-        let is_repeated = self.next < self.sent;
+        if self.pause == Pause::Next && !is_repeated {
+            self.pause = Pause::Begun;
+        }
         shared.stats.tx_packets += 1;
         shared.stats.tx_repeated += u64::from(is_repeated);
         self.flight_bytes += choice.bytes;
@@ -88,6 +91,9 @@ impl Requester {
         if entry.request.op == Operation::Local || self.is_held(&entry) {
             return None;
         }
+        if self.pause == Pause::Begun && self.next == self.sent {
+            return None;
+        }
         let is_answered = entry.request.op.is_answered();
         let end = match entry.request.op {
             Operation::Read(_) => entry.piece_end(self.next, &shared.config),
@@ -124,7 +130,8 @@ impl Requester {
         let is_quarter = u64::from(self.since_ack_request) >= (packets / 4).max(1);
         let is_turn = self.messages_since_ack_request >= shared.config.ack_every_messages;
         let is_end = is_last && (is_turn || !self.is_followed());
-        let wants = is_end || is_quarter || is_full;
+        let is_before_pause = self.pause == Pause::Next && self.next == self.sent;
+        let wants = is_end || is_quarter || is_full || is_before_pause;
         if wants {
             (self.since_ack_request, self.messages_since_ack_request) = (0, 0);
         }

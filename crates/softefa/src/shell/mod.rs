@@ -197,6 +197,11 @@ impl Shell {
         self.wire.leave_rings();
     }
 
+    /// There is a faster way than the kernel to the queue pair at `to`.
+    pub(crate) fn has_ring_to(&self, to: SocketAddrV4) -> bool {
+        self.wire.has_ring_to(to)
+    }
+
     /// Something may arrive that the socket does not tell: look soon.
     pub(crate) fn is_eager(&self) -> bool {
         self.has_received || (!self.is_wire_asleep && self.wire.has_rings())

@@ -21,6 +21,8 @@ pub(crate) enum Via {
     Path(u16),
     /// By this path and through the kernel, which knows when nobody is there.
     Kernel(u16),
+    /// By this path and through the kernel, because what must not be overtaken went there.
+    Behind(u16),
     /// Through the queue pair's own socket, which hears of no refusals.
     ///
     /// What strangers are answered goes there. Their address may be a lie, and to be told so costs as much as the answer.
@@ -31,7 +33,7 @@ impl Via {
     /// The path, if it has one.
     pub(crate) fn path(self) -> Option<u16> {
         match self {
-            Self::Path(path) | Self::Kernel(path) => Some(path),
+            Self::Path(path) | Self::Kernel(path) | Self::Behind(path) => Some(path),
             Self::OwnSocket => None,
         }
     }

@@ -169,6 +169,10 @@ impl Wire for Faulty {
         self.inner.has_rings()
     }
 
+    fn has_ring_to(&self, to: SocketAddrV4) -> bool {
+        self.inner.has_ring_to(to)
+    }
+
     fn look_everywhere(&mut self) {
         self.inner.look_everywhere();
     }

@@ -129,6 +129,11 @@ pub(crate) trait Wire: Send {
         false
     }
 
+    /// There is a faster way than the kernel to the queue pair at `to`.
+    fn has_ring_to(&self, _to: SocketAddrV4) -> bool {
+        false
+    }
+
     /// The next [`Wire::receive`] looks wherever something may have come.
     fn look_everywhere(&mut self) {}
 

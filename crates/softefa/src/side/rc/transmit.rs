@@ -41,6 +41,9 @@ impl RcSide {
         }
         let Some(peer) = self.peer else { return };
         self.takes_kernel = !self.way.is_free(now, self.endpoint.acknowledged());
+        if self.takes_kernel && self.way.is_worth_a_pause(now) && self.shell.has_ring_to(peer) {
+            self.endpoint.pause_requests();
+        }
         for _ in 0..BURSTS_PER_TURN {
             let is_last = self.fill_batch(now, peer);
             if !self.shell.batch().is_empty() {
@@ -80,12 +83,17 @@ impl RcSide {
         }
         // What is repeated goes through the kernel, which knows whether anybody is there, and what follows it goes
         // the same way.
+        let is_behind = self.takes_kernel;
         self.takes_kernel |= out.is_repeated;
-        let via = if self.takes_kernel { Via::Kernel(self.path) } else { Via::Path(self.path) };
+        let via = match (out.is_repeated, is_behind) {
+            (true, _) => Via::Kernel(self.path),
+            (false, true) => Via::Behind(self.path),
+            (false, false) => Via::Path(self.path),
+        };
         let (leaving, pushed) = match out.payload {
             Payload::None => {
                 let nothing = std::iter::empty();
-                let is_ack = header[0] == ACKNOWLEDGE;
+                let is_ack = ACKNOWLEDGE.contains(&header[0]);
                 let leaving = if is_ack { Leaving::Acknowledgement } else { Leaving::Headers };
                 (leaving, self.shell.push(peer, via, header, nothing))
             }

@@ -8,6 +8,9 @@ use srd::Instant;
 /// Answers are not acknowledged. After so long somebody has looked at the socket they came to.
 const ANSWERED_NS: u64 = 200_000;
 
+/// A stream that is never empty would never leave the kernel. It pauses for a round trip, at most this often.
+const PAUSES_NS: u64 = 1_000_000;
+
 /// What is still on its way through the kernel.
 #[derive(Debug, Default)]
 pub(super) struct Way {
@@ -15,6 +18,8 @@ pub(super) struct Way {
     requests: u64,
     /// Answers that were sent until then.
     answers: Option<Instant>,
+    /// The last pause.
+    paused: Option<Instant>,
 }
 
 impl Way {
@@ -23,6 +28,15 @@ impl Way {
     pub(super) fn is_free(&self, now: Instant, acknowledged: u64) -> bool {
         let is_read = |sent: Instant| now.ns_since(sent) >= ANSWERED_NS;
         acknowledged >= self.requests && self.answers.is_none_or(is_read)
+    }
+
+    /// Requests have kept to the kernel for so long that a pause is worth its time; it begins now.
+    pub(super) fn is_worth_a_pause(&mut self, now: Instant) -> bool {
+        let is_worth = self.paused.is_none_or(|last| now.ns_since(last) >= PAUSES_NS);
+        if is_worth {
+            self.paused = Some(now);
+        }
+        is_worth
     }
 
     /// Packets went through the kernel: requests up to this number, or answers.
@@ -47,5 +61,13 @@ mod tests {
         way.note_kernel(start, None, true);
         assert!(!way.is_free(start.plus_ns(ANSWERED_NS - 1), 7));
         assert!(way.is_free(start.plus_ns(ANSWERED_NS), 7));
+    }
+
+    #[test]
+    fn pauses_are_rare() {
+        let (mut way, start) = (Way::default(), Instant::from_ns(1));
+        assert!(way.is_worth_a_pause(start));
+        assert!(!way.is_worth_a_pause(start.plus_ns(PAUSES_NS - 1)));
+        assert!(way.is_worth_a_pause(start.plus_ns(PAUSES_NS)));
     }
 }

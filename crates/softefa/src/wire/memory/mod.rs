@@ -135,6 +135,10 @@ impl MemoryWire {
                     self.outbox.doubt(now, packet.to);
                     Put::NotHere
                 }
+                Via::Behind(_) => {
+                    self.outbox.prepare(now, packet.to);
+                    Put::NotHere
+                }
                 Via::OwnSocket => Put::NotHere,
             };
             match put {
@@ -297,6 +301,10 @@ impl Wire for MemoryWire {
 
     fn has_rings(&self) -> bool {
         !self.inbox.is_empty()
+    }
+
+    fn has_ring_to(&self, to: SocketAddrV4) -> bool {
+        self.outbox.has_ring_to(to)
     }
 
     fn look_everywhere(&mut self) {

@@ -144,6 +144,19 @@ impl Outbox {
         }
     }
 
+    /// Opens a ring to `to` when it is worth it, for what will be sent later.
+    pub(super) fn prepare(&mut self, now: Instant, to: SocketAddrV4) {
+        if let Some(index) = self.find_or_make(now, to) {
+            self.links[index].try_to_open(now, self.local);
+        }
+    }
+
+    /// A ring to `to` is open, as far as this side knows.
+    pub(super) fn has_ring_to(&self, to: SocketAddrV4) -> bool {
+        let mut links = self.links.iter();
+        links.any(|link| link.to == to && matches!(link.state, State::Open(_)))
+    }
+
     /// Something has to be repeated or probed: does `to` read its ring?
     #[cold]
     pub(super) fn doubt(&mut self, now: Instant, to: SocketAddrV4) {
