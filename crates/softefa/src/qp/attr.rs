@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::async_event::EventSource;
+use crate::config::Adapter;
 use crate::cq::Cq;
+use crate::device::Device;
 use crate::gid::Gid;
 use crate::mr::Access;
 use crate::qp_state::{Path, QpKind, QpState};
@@ -38,6 +40,36 @@ pub struct QpInit {
     pub srq: Option<Arc<Srq>>,
     /// Who hears of what happens to it. RoCE devices only.
     pub events: Option<Arc<EventSource>>,
+}
+
+impl QpInit {
+    /// Whether the device has such queue pairs.
+    pub(super) fn check(&self, device: &Device) -> Result<(), CreateQpError> {
+        let attr = device.attr();
+        for (what, value, max) in [
+            ("send queue depth", self.sq_depth, attr.max_sq_wr),
+            ("receive queue depth", self.rq_depth, attr.max_rq_wr),
+            ("send entries", self.sq_sge, u32::from(attr.max_sq_sge)),
+            ("receive entries", self.rq_sge, u32::from(attr.max_rq_sge)),
+            ("inline bytes", self.inline_bytes, u32::from(attr.inline_bytes)),
+        ] {
+            if value > max {
+                return Err(CreateQpError::BeyondLimit { what, value, max });
+            }
+        }
+        let has = match attr.profile.adapter() {
+            Adapter::Efa => !self.kind.is_connected(),
+            Adapter::Roce => self.kind != QpKind::Srd,
+        };
+        if !has {
+            return Err(CreateQpError::NoSuchKind(self.kind));
+        }
+        let can = attr.caps.unsolicited_write_recv && self.kind == QpKind::Srd;
+        if self.unsolicited_write_recv && !can {
+            return Err(CreateQpError::NoUnsolicited(self.kind));
+        }
+        Ok(())
+    }
 }
 
 /// Why a queue pair cannot be made.
@@ -100,9 +132,9 @@ pub struct ModifyQp {
     pub qkey: Option<u32>,
     /// First sequence number of the send queue; kept, not used.
     pub sq_psn: Option<u32>,
-    /// Tries when the receiver is not ready: 0 to 6, 7 = for ever. SRD and RC.
+    /// Tries when the receiver is not ready: 0 to 6, 7 = for ever. SRD, RC and XRC.
     pub rnr_retry: Option<u8>,
-    /// What the peer may do. RC and UC, as the next four.
+    /// What the peer may do. Connected queue pairs only, as the next four.
     pub access: Option<Access>,
     /// The way to the peer.
     pub path: Option<Path>,
@@ -112,7 +144,7 @@ pub struct ModifyQp {
     pub dest_qpn: Option<u32>,
     /// Number of the peer's first packet; 24 bits count.
     pub rq_psn: Option<u32>,
-    /// READs and atomics that may be unanswered, 0 to 128. RC, as the next four.
+    /// READs and atomics that may be unanswered, 0 to 128. RC, and of XRC one half or the other, as the next four.
     pub max_rd_atomic: Option<u8>,
     /// The same of the peer, 0 to 128.
     pub max_dest_rd_atomic: Option<u8>,

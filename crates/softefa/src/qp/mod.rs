@@ -20,7 +20,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::completion::Unpolled;
 use crate::config::Adapter;
 use crate::counters::Counter;
-use crate::device::Device;
 use crate::generation::Generation;
 use crate::host;
 use crate::mr::Sge;
@@ -81,7 +80,7 @@ impl Qp {
         init: QpInit,
         xrcd: Option<Arc<Xrcd>>,
     ) -> Result<Arc<Self>, CreateQpError> {
-        check_limits(pd.device(), &init)?;
+        init.check(pd.device())?;
         if init.kind == QpKind::XrcTarget && xrcd.is_none() {
             return Err(CreateQpError::NoDomain);
         }
@@ -383,31 +382,4 @@ impl Qp {
         }
         Ok(signaled)
     }
-}
-
-fn check_limits(device: &Device, init: &QpInit) -> Result<(), CreateQpError> {
-    let attr = device.attr();
-    for (what, value, max) in [
-        ("send queue depth", init.sq_depth, attr.max_sq_wr),
-        ("receive queue depth", init.rq_depth, attr.max_rq_wr),
-        ("send entries", init.sq_sge, u32::from(attr.max_sq_sge)),
-        ("receive entries", init.rq_sge, u32::from(attr.max_rq_sge)),
-        ("inline bytes", init.inline_bytes, u32::from(attr.inline_bytes)),
-    ] {
-        if value > max {
-            return Err(CreateQpError::BeyondLimit { what, value, max });
-        }
-    }
-    let has = match attr.profile.adapter() {
-        Adapter::Efa => !init.kind.is_connected(),
-        Adapter::Roce => init.kind != QpKind::Srd,
-    };
-    if !has {
-        return Err(CreateQpError::NoSuchKind(init.kind));
-    }
-    let can = attr.caps.unsolicited_write_recv && init.kind == QpKind::Srd;
-    if init.unsolicited_write_recv && !can {
-        return Err(CreateQpError::NoUnsolicited(init.kind));
-    }
-    Ok(())
 }
