@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use common::roce::{
     EVERYTHING, Link, WIRES, add, assert_quiet, config, connect_qps, ends, gather, op_of, pattern,
-    side, strict, swap,
+    side, strict, swap, wr,
 };
 use common::traffic::{self, Dice};
 use common::xrc::{SRQ, Target, found, pair_of, post, post_to, srq_in};
@@ -15,7 +15,7 @@ use common::{Side, remote};
 use softefa::counters::Counter;
 use softefa::{
     AsyncEventKind, AsyncEvents, Channel, CompletionOp, Cq, EventSource, QpKind, QpState, Remote,
-    SendOp, Sge, SrqError, Status, WireChoice,
+    SendOp, SendWr, Sge, SrqError, Status, WireChoice,
 };
 
 const INITIATOR: QpKind = QpKind::XrcInitiator;
@@ -105,6 +105,14 @@ fn each_queue_has_its_own_completions_and_memory() {
     for place in [100, 200, 300, 400] {
         assert!(b.side.bytes(place, 64) == pattern(1, 64), "{place}");
     }
+    // Requests of one length come in one train, before the first is answered: its memory is still that of the queue it named.
+    let into = [a.sge(128, 64)];
+    let read = SendOp::Read(at(300));
+    let more = SendWr { remote_srq: second.number(), more: true, ..wr(7, read, &into) };
+    a.qp.post_send(&more).unwrap();
+    post(&a, &b, 8, SendOp::Read(remote(&b.side, 400)), &[a.sge(192, 64)]);
+    let [sent, _] = found(&a, &b, 2);
+    assert_eq!(ends(&sent, true), [7, 8].map(|id| (id, Status::Ok)));
     // A key is good only with a queue of its own domain.
     post(&a, &b, 6, SendOp::Write(at(500)), &local);
     let [sent, _] = found(&a, &b, 1);
