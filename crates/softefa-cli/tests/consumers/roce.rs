@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use crate::harness::record::{Case, Consumer, FAULTS};
 use crate::harness::{Directions, LIMIT, Session, exclusive, free_port, has, is_long};
 use crate::mpi::{LONG_MESSAGE, Mpi};
+use crate::pyverbs::{PYTHON, has_pyverbs};
+use crate::rdma_core::unpack;
 
 const PORTS: [&str; 2] = ["-p", "-p"];
 /// Of an interface that is not loopback, which libfabric leaves out.
@@ -184,6 +186,30 @@ fn shared_queues_of_extended_connections() {
             side.assert_clean();
             side.assert_moved(Directions::Both);
         }
+        case.pass();
+    }
+}
+
+/// Those of rdma-core's own tests that are about extended connections.
+#[test]
+fn pyverbs_on_extended_connections() {
+    let _one = exclusive();
+    let dir = tempfile::tempdir().unwrap();
+    if !has_pyverbs() || unpack(dir.path()).is_none() {
+        return;
+    }
+    let root = dir.path().to_str().unwrap();
+    let suite = format!("cd {root} && PYTHONPATH={root} {PYTHON} -B tests/run_tests.py -v");
+    for faults in ["", FAULTS] {
+        let what = "RoCE: rdma-core's own tests of XRC";
+        let mut case = Case::new(&Consumer::debian("python3-pyverbs"), what, faults);
+        let script = format!("{suite} --dev roce0 --port 1 --gid 0 -k xrc");
+        let session: Session = case.session(DEVICE);
+        let outcome = session.start_words("suite", &["sh", "-c", &script]).wait(2 * LIMIT);
+        case.add(&outcome);
+        assert_eq!(outcome.code, 0, "{outcome}");
+        let said = &outcome.stderr;
+        assert!(said.contains("\nRan 7 tests") && said.ends_with("\nOK\n"), "{outcome}");
         case.pass();
     }
 }
