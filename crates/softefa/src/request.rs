@@ -19,11 +19,11 @@ pub enum SendOp {
     Send,
     /// A message with 32 bits of immediate data.
     SendImm(u32),
-    /// A message that invalidates a key of the peer. RC only, as what follows with a note.
+    /// A message that invalidates a key of the peer. RC and XRC only, as what follows with a note.
     SendInvalidate(u32),
-    /// Copies remote memory into the local entries, of which an EFA takes one. SRD and RC.
+    /// Copies remote memory into the local entries, of which an EFA takes one. SRD, RC and XRC.
     Read(Remote),
-    /// Copies the local entries, of which an EFA takes one, to remote memory. SRD, RC and UC.
+    /// Copies the local entries, of which an EFA takes one, to remote memory. SRD, RC, XRC and UC.
     Write(Remote),
     /// As [`SendOp::Write`], then completes a receive there with 32 bits of immediate data.
     WriteImm(Remote, u32),
@@ -37,14 +37,14 @@ pub enum SendOp {
         /// What is swapped in.
         swap: u64,
     },
-    /// Adds to 8 bytes of remote memory; the local entry gets what was there. RC only.
+    /// Adds to 8 bytes of remote memory; the local entry gets what was there. RC and XRC only.
     FetchAdd {
         /// Where, a multiple of 8.
         remote: Remote,
         /// What is added.
         add: u64,
     },
-    /// Invalidates a key of this side, in its turn. RC and UC.
+    /// Invalidates a key of this side, in its turn. RC, XRC and UC.
     LocalInvalidate(u32),
 }
 
@@ -111,7 +111,7 @@ pub struct SendWr<'a> {
     pub target: Option<Target<'a>>,
     /// The peer's shared receive queue, 24 bits; of XRC only.
     pub remote_srq: u32,
-    /// Begins only when all READs and atomics before have been answered. RC only.
+    /// Begins only when all READs and atomics before have been answered. RC and XRC only.
     pub fenced: bool,
     /// Wakes the receiver's program when it waits for such messages only. Not on an EFA.
     pub solicited: bool,

@@ -12,7 +12,7 @@ use crate::gid::Gid;
 pub enum Adapter {
     /// An EFA: SRD and UD queue pairs.
     Efa,
-    /// A RoCEv2 adapter: RC, UC and UD queue pairs.
+    /// A RoCEv2 adapter: RC, XRC, UC and UD queue pairs.
     Roce,
 }
 
