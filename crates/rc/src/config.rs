@@ -21,6 +21,9 @@ pub struct Config {
     pub read_packets_max: u32,
     /// Shortest acknowledgement timeout, whatever a connection asks for (RC-4.1).
     pub timeout_min_ns: u64,
+    /// Shortest time after which something is sent again because its answer is overdue by what was measured (RC-4.5);
+    /// 0: only the acknowledgement timeout counts, as of adapters.
+    pub rto_floor_ns: u64,
     /// Shortest silence after which a peer counts as dead, whatever `retry_cnt` says (RC-4.3).
     pub silence_min_ns: u64,
     /// Partition key of packets sent, and of those taken.
@@ -39,15 +42,16 @@ impl Config {
             ack_every_messages: 16,
             read_packets_max: 16,
             timeout_min_ns: 5_000_000,
+            rto_floor_ns: 1_000_000,
             silence_min_ns: 8_000_000_000,
             pkey: DEFAULT_PKEY,
         }
     }
 
-    /// Timeouts and retries exactly as the connection says.
+    /// Timeouts, repetitions and retries exactly as the connection says.
     #[must_use]
     pub const fn strict() -> Self {
-        Self { timeout_min_ns: 0, silence_min_ns: 0, ..Self::socket() }
+        Self { timeout_min_ns: 0, rto_floor_ns: 0, silence_min_ns: 0, ..Self::socket() }
     }
 
     /// As adapters do it: [`Config::strict`], a window of packets that stays as it is, an acknowledgement of each message,

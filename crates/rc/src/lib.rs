@@ -27,6 +27,7 @@ mod id;
 mod request;
 mod requester;
 mod responder;
+mod rtt;
 mod stats;
 mod time;
 pub mod ud;

@@ -31,6 +31,10 @@ pub struct Stats {
     pub rx_implied_naks: u64,
     /// Times nothing was acknowledged for too long.
     pub timeouts: u64,
+    /// Times that an answer was overdue before that (RC-4.5).
+    pub early_timeouts: u64,
+    /// Times that a repetition was lost again, and repeated before that (RC-4.6, RC-4.7).
+    pub early_repetitions: u64,
     /// Congestion notifications received.
     pub rx_congestion: u64,
     /// Packets dropped, by reason (see [`DropReason`]).

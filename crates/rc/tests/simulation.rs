@@ -41,6 +41,7 @@ fn setup(dice: &mut Dice) -> Setup {
         is_window_fixed: dice.permille(200),
         ack_every_messages: dice.pick(&[1, 1, 1, 3, 100]),
         read_packets_max: dice.pick(&[1, 2, 16, 1000]),
+        rto_floor_ns: dice.pick(&[0, 1, 30_000, 1_000_000]),
         ..base
     };
     let edge = |dice: &mut Dice| dice.pick(&[0, 5, 0x7F_FFFE, 0x80_0001, 0xFF_FFF8, 0xFF_FFFF]);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::id::Seq;
 use crate::requester::Requester;
 use crate::responder::Responder;
+use crate::rtt::Rtt;
 use crate::wire::{Bth, Kind, Opcode};
 use crate::{
     Access, Config, DropReason, Event, HEADER_MAX, Instant, Mtu, PostError, Psn, ReceiveAttr,
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) mtu: Mtu,
     pub(crate) stats: Stats,
     pub(crate) events: VecDeque<Event>,
+    /// Of the way to the peer and back.
+    pub(crate) rtt: Rtt,
     dest_qpn: u32,
 }
 
@@ -92,6 +95,7 @@ impl Endpoint {
             mtu: Mtu::default(),
             stats: Stats::default(),
             events: VecDeque::new(),
+            rtt: Rtt::default(),
             dest_qpn: 0,
         };
         Self {
@@ -314,7 +318,7 @@ impl Endpoint {
         now: Instant,
         header: &mut [u8; HEADER_MAX],
     ) -> Option<Transmit> {
-        if let Some(response) = self.responder.next_response(&mut self.shared, header) {
+        if let Some(response) = self.responder.next_response(now, &mut self.shared, header) {
             return Some(response);
         }
         if !matches!(self.state, State::Sending | State::Draining) {

@@ -33,7 +33,7 @@ impl Endpoint {
             if matches!(self.state, State::Reset | State::Error) {
                 return Err(DropReason::State);
             }
-            let arrival = self.responder.on_request(&packet, &mut self.shared)?;
+            let arrival = self.responder.on_request(now, &packet, &mut self.shared)?;
             self.note_established();
             (Half::Responder, Some(arrival))
         } else {

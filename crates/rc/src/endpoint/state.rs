@@ -3,6 +3,7 @@
 use super::{Endpoint, State};
 use crate::requester::Requester;
 use crate::responder::Responder;
+use crate::rtt::Rtt;
 use crate::{Cause, Event, ReceiveAttr, SendAttr, Status, WrId};
 
 impl Endpoint {
@@ -66,6 +67,7 @@ impl Endpoint {
     pub(super) fn forget(&mut self) {
         self.state = State::Reset;
         self.shared.events.clear();
+        self.shared.rtt = Rtt::default();
         self.requester.clear();
         self.responder.silence();
         self.arrival = None;

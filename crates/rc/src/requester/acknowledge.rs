@@ -32,6 +32,9 @@ impl Requester {
             return Err(DropReason::Ghost);
         }
         if seq < self.una {
+            if upto == self.una && matches!(headers.aeth.syndrome, Syndrome::Ack(_)) {
+                self.note_copy(now, shared);
+            }
             return Err(DropReason::Stale);
         }
         if !self.advance(now, upto, shared) {
@@ -42,7 +45,9 @@ impl Requester {
         match headers.aeth.syndrome {
             Syndrome::Nak(NakCode::Sequence) if self.una < self.sent => {
                 shared.stats.rx_sequence_naks += 1;
-                self.repeat_missing(now, shared);
+                if !self.repeat_missing(now, shared) {
+                    self.repeat_again(now, shared);
+                }
             }
             Syndrome::Nak(NakCode::Sequence) | Syndrome::Ack(_) | Syndrome::Unknown(_) => {}
             Syndrome::RnrNak(timer) => self.pause(now, timer, shared)?,
@@ -79,8 +84,7 @@ impl Requester {
         }
         if self.next < self.una {
             // Acknowledged although it was going to be repeated.
-            self.next = self.una;
-            self.flight_bytes = 0;
+            self.note_acknowledged_unsent(shared);
         }
         while self.reads.front().is_some_and(|&end| end <= self.una) {
             self.reads.pop_front();
@@ -88,7 +92,8 @@ impl Requester {
         if self.una >= self.sent {
             self.pause = Pause::None;
         }
-        self.retry.note_progress(now, self.una < self.sent, &self.attr, shared);
+        let waiting = (self.una, self.una < self.sent);
+        self.retry.note_progress(now, waiting, &self.attr, shared);
         self.note_front(shared);
     }
 

@@ -4,6 +4,7 @@
 //! first that was never sent. `next` is the number to send next; going back is setting it to `una`.
 
 mod acknowledge;
+mod early;
 mod local;
 mod queue;
 mod response;

@@ -1,5 +1,6 @@
 //! When to go back, and when to give up (RC-3.3, RC-4).
 
+use super::early::Early;
 use super::{Pause, Requester};
 use crate::clock_codes::{rnr_timer_ns, timeout_ns};
 use crate::endpoint::Shared;
@@ -21,6 +22,8 @@ pub(super) struct Retry {
     rnr_until: Option<Instant>,
     /// Packets from there on were repeated because they were missing; not twice for one gap.
     repeated_from: Option<Seq>,
+    /// What is repeated before the timeout.
+    pub(super) early: Early,
 }
 
 impl Retry {
@@ -32,6 +35,7 @@ impl Retry {
             rnr_failures: 0,
             rnr_until: None,
             repeated_from: None,
+            early: Early::new(),
         }
     }
 
@@ -41,7 +45,8 @@ impl Retry {
 
     pub(super) fn next(&self) -> Option<Instant> {
         // While the responder is not ready, nothing else is waited for.
-        self.rnr_until.or(self.deadline)
+        let first = [self.deadline, self.early.due].into_iter().flatten().min();
+        self.rnr_until.or(first)
     }
 
     /// Something leaves.
@@ -60,14 +65,15 @@ impl Retry {
     pub(super) fn note_progress(
         &mut self,
         now: Instant,
-        is_waiting: bool,
+        (una, is_waiting): (Seq, bool),
         attr: &SendAttr,
-        shared: &Shared,
+        shared: &mut Shared,
     ) {
+        self.early.note_progress(now, una, shared);
         (self.failures, self.rnr_failures) = (0, 0);
         self.silent_since = now;
         self.rnr_until = None;
-        self.deadline = None;
+        (self.deadline, self.early.due) = (None, None);
         if is_waiting {
             self.arm(now, attr, shared);
         }
@@ -76,6 +82,13 @@ impl Retry {
     fn arm(&mut self, now: Instant, attr: &SendAttr, shared: &Shared) {
         let timeout_ns = timeout_ns(attr.timeout);
         self.deadline = timeout_ns.map(|ns| now.plus_ns(ns.max(shared.config.timeout_min_ns)));
+        self.arm_early(now, shared);
+    }
+
+    /// Waits for the answer to what leaves now, up to the timeout at most.
+    #[inline]
+    pub(super) fn arm_early(&mut self, now: Instant, shared: &Shared) {
+        self.early.arm(now, self.deadline, shared);
     }
 
     /// Counts a failure; true when there were too many.
@@ -96,6 +109,9 @@ impl Requester {
             return;
         }
         if self.retry.deadline.is_none_or(|at| at > now) {
+            if self.retry.early.due.is_some_and(|at| at <= now) {
+                self.repeat_overdue(now, shared);
+            }
             return;
         }
         self.retry.deadline = None;
@@ -108,13 +124,14 @@ impl Requester {
     }
 
     /// Packets from the oldest unacknowledged one on are missing at the responder, or their answers
-    /// here. For one gap they are repeated once (RC-3.3).
-    pub(super) fn repeat_missing(&mut self, now: Instant, shared: &mut Shared) {
+    /// here. For one gap they are repeated once (RC-3.3); false when they were.
+    pub(super) fn repeat_missing(&mut self, now: Instant, shared: &mut Shared) -> bool {
         let is_new = self.retry.repeated_from != Some(self.una) && !self.retry.is_paused();
         if is_new {
             self.retry.repeated_from = Some(self.una);
             self.repeat(now, shared);
         }
+        is_new
     }
 
     fn repeat(&mut self, now: Instant, shared: &Shared) {
@@ -122,6 +139,7 @@ impl Requester {
             self.failure = Some(Status::RetryExceeded);
             return;
         }
+        self.retry.early.note_loss(now);
         self.window.shrink();
         self.go_back();
         self.retry.arm(now, &self.attr, shared);
@@ -148,13 +166,14 @@ impl Requester {
         self.retry.failures = 0;
         self.retry.silent_since = now;
         self.retry.rnr_until = Some(now.plus_ns(rnr_timer_ns(timer)));
-        self.retry.deadline = None;
+        (self.retry.deadline, self.retry.early.due) = (None, None);
+        self.retry.early.note_loss(now);
         self.go_back();
         Ok(())
     }
 
     /// From now on everything unacknowledged is sent again.
-    fn go_back(&mut self) {
+    pub(super) fn go_back(&mut self) {
         self.next = self.una;
         // What is repeated need not ask for an acknowledgement at its end.
         self.pause = Pause::None;

@@ -39,6 +39,7 @@ impl Requester {
         if self.pause == Pause::Next && !is_repeated {
             self.pause = Pause::Begun;
         }
+        let first = self.next;
         shared.stats.tx_packets += 1;
         shared.stats.tx_repeated += u64::from(is_repeated);
         self.flight_bytes += choice.bytes;
@@ -56,6 +57,10 @@ impl Requester {
         } else {
             if entry.request.op.is_answered() && self.reads.back().is_none_or(|&last| last < end) {
                 self.reads.push_back(end);
+            }
+            let asks = headers.bth.wants_ack || entry.request.op.is_answered();
+            if asks && !is_repeated {
+                self.retry.early.time(now, first, shared);
             }
             self.retry.note_sent(now, &self.attr, shared);
         }

@@ -58,6 +58,15 @@ impl Window {
         }
     }
 
+    /// An answer is overdue: one packet, and after its answer as many as half of what there were.
+    pub(crate) fn collapse(&mut self) {
+        if self.is_fixed {
+            return;
+        }
+        self.threshold = (self.packets / 2).max(1);
+        (self.packets, self.credit) = (1, 0);
+    }
+
     /// A gap or silence: half of it.
     pub(crate) fn shrink(&mut self) {
         if self.is_fixed {

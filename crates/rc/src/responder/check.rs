@@ -1,11 +1,11 @@
 //! The checks of a request, in their order (RC-5.3).
 
-use super::{Answer, Message, Nak, Responder, Step, Waiting, order};
+use super::{Answer, Message, Responder, Step, Waiting, order};
 use crate::endpoint::Shared;
 use crate::wire::{Kind, NakCode, Packet};
 use crate::{
-    Arrival, Atomic, AtomicOp, DropReason, MESSAGE_MAX_BYTES, Range, Remote, Right, SendData,
-    SendEnd, Status, Verify, WriteData, WriteReceive,
+    Arrival, Atomic, AtomicOp, DropReason, Instant, MESSAGE_MAX_BYTES, Range, Remote, Right,
+    SendData, SendEnd, Status, Verify, WriteData, WriteReceive,
 };
 
 /// What is wrong with a packet that the host has to look at first.
@@ -15,6 +15,7 @@ impl Responder {
     /// Takes a request. The host does what it asks for and answers.
     pub(crate) fn on_request(
         &mut self,
+        now: Instant,
         packet: &Packet,
         shared: &mut Shared,
     ) -> Result<Arrival, DropReason> {
@@ -25,13 +26,13 @@ impl Responder {
         let seq = self.expected.near(bth.psn);
         if Self::is_reliable(shared) {
             if seq > self.expected {
-                return Err(self.note_gap());
+                return Err(self.note_gap(now, shared));
             }
             if seq < self.expected {
                 shared.stats.rx_duplicates += 1;
                 return Err(self.repeat(seq, packet, shared));
             }
-            self.is_told = false;
+            self.note_expected(now);
         } else {
             self.follow(seq, bth.opcode.kind)?;
         }
@@ -40,15 +41,6 @@ impl Responder {
         let (kind, srq) = (bth.opcode.kind, packet.headers.named_srq());
         self.waiting = Some(Waiting { kind, wants_ack, has_receive, srq, step });
         Ok(arrival)
-    }
-
-    /// A packet is missing: the peer is told once (RC-5.2).
-    fn note_gap(&mut self) -> DropReason {
-        if !self.is_told {
-            self.is_told = true;
-            self.nak = Some(Nak::Sequence);
-        }
-        DropReason::Gap
     }
 
     fn check(&mut self, packet: &Packet, shared: &Shared) -> Checked {

@@ -3,6 +3,7 @@
 mod accept;
 mod check;
 mod duplicate;
+mod gap;
 mod order;
 mod resources;
 mod respond;
@@ -11,7 +12,7 @@ mod unreliable;
 use crate::endpoint::Shared;
 use crate::id::Seq;
 use crate::wire::{Kind, NakCode};
-use crate::{Access, Range, ReceiveAttr, Status};
+use crate::{Access, Instant, Range, ReceiveAttr, Status};
 
 use resources::{Answer, Resources};
 
@@ -31,6 +32,19 @@ enum Nak {
     NotReady,
     /// The end.
     Refusal(NakCode, Seq),
+}
+
+/// What the peer was told of the expected packet, since the one before it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    /// That it is missing; when, and whether that was the first time.
+    Missing {
+        at: Instant,
+        is_first: bool,
+    },
+    /// That there is no receive for it.
+    NotReady,
 }
 
 /// What becomes of an arrival when the host accepts it.
@@ -79,8 +93,10 @@ pub(crate) struct Responder {
     /// An acknowledgement is to be sent.
     owes_ack: bool,
     nak: Option<Nak>,
-    /// The peer was told that the expected packet is missing or not taken; not twice.
-    is_told: bool,
+    /// What the peer was told of the expected packet.
+    told: Told,
+    /// From telling the peer of a gap until it was closed, smoothed.
+    gap_ns: Option<u64>,
     waiting: Option<Waiting>,
     /// The response that was handed out last, for a host that cannot supply it.
     handed_out: Option<Seq>,
@@ -100,7 +116,8 @@ impl Responder {
             resources: Resources::new(attr.max_dest_rd_atomic),
             owes_ack: false,
             nak: None,
-            is_told: false,
+            told: Told::Nothing,
+            gap_ns: None,
             waiting: None,
             handed_out: None,
             is_closed: false,

@@ -1,17 +1,18 @@
 //! What leaves a responder, in order: responses, then a refusal, then an acknowledgement (RC-6).
 
 use super::resources::{Answer, Resource};
-use super::{Nak, Responder};
+use super::{Nak, Responder, Told};
 use crate::endpoint::Shared;
 use crate::id::Seq;
 use crate::wire::{Aeth, Headers, Kind, NakCode, Syndrome, pad_of};
-use crate::{HEADER_MAX, Payload, Psn, Transmit};
+use crate::{HEADER_MAX, Instant, Payload, Psn, Transmit};
 
 impl Responder {
     /// The next response or acknowledgement to send now.
     #[inline]
     pub(crate) fn next_response(
         &mut self,
+        now: Instant,
         shared: &mut Shared,
         out: &mut [u8; HEADER_MAX],
     ) -> Option<Transmit> {
@@ -22,7 +23,7 @@ impl Responder {
         if let Some(nak) = self.nak.take() {
             // That of a repetition is older than what is to be acknowledged.
             self.owes_ack &= !self.is_closed && matches!(nak, Nak::Refusal(..));
-            let (syndrome, seq) = (self.syndrome(nak), self.number(nak));
+            let (syndrome, seq) = (self.syndrome(nak), self.number(now, nak));
             return Some(self.acknowledge(syndrome, seq, shared, out));
         }
         if core::mem::take(&mut self.owes_ack) {
@@ -58,15 +59,17 @@ impl Responder {
         }
     }
 
-    fn number(&mut self, nak: Nak) -> Seq {
+    /// The number that is told of. It may have moved since; what comes behind it is no news to the peer.
+    fn number(&mut self, now: Instant, nak: Nak) -> Seq {
         match nak {
-            Nak::Sequence | Nak::NotReady => {
-                // It may have moved since; what comes behind it is no news to the peer.
-                self.is_told = true;
-                self.expected
+            Nak::Sequence => {
+                let is_first = !matches!(self.told, Told::Missing { is_first: false, .. });
+                self.told = Told::Missing { at: now, is_first };
             }
-            Nak::Refusal(_, seq) => seq,
+            Nak::NotReady => self.told = Told::NotReady,
+            Nak::Refusal(_, seq) => return seq,
         }
+        self.expected
     }
 
     fn acknowledge(

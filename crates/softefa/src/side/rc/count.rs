@@ -9,6 +9,11 @@ use crate::counters::Counter;
 #[derive(Debug, Default)]
 pub(super) struct Synced(Stats);
 
+/// Loss timers that expired, those of the connection and those of what was measured.
+fn timeouts(stats: &Stats) -> u64 {
+    stats.timeouts + stats.early_timeouts
+}
+
 impl RcSide {
     /// Moves what the engine counted since last time to the device's counters.
     #[inline]
@@ -16,7 +21,7 @@ impl RcSide {
         let (new, old) = (self.endpoint.stats(), &self.synced.0);
         let counters = &self.shell.device.counters;
         counters.add(Counter::RetransPkts, new.tx_repeated - old.tx_repeated);
-        counters.add(Counter::RetransTimeoutEvents, new.timeouts - old.timeouts);
+        counters.add(Counter::RetransTimeoutEvents, timeouts(new) - timeouts(old));
         counters.add(Counter::RxDuplicates, new.rx_duplicates - old.rx_duplicates);
         counters.add(Counter::RxRnr, new.tx_rnr_naks - old.tx_rnr_naks);
         counters.add(Counter::AckPkts, new.tx_acks - old.tx_acks);

@@ -1,0 +1,48 @@
+//! Packets that are missing, and what the peer is told of them (RC-5.2, RC-4.6).
+
+use super::{Nak, Responder, Told};
+use crate::endpoint::Shared;
+use crate::{DropReason, Instant};
+
+impl Responder {
+    /// A packet is missing. The peer is told once; where the host lets it, again when what it repeated should have
+    /// come and later packets come instead.
+    pub(super) fn note_gap(&mut self, now: Instant, shared: &Shared) -> DropReason {
+        let is_first = match self.told {
+            Told::Nothing => true,
+            Told::Missing { at, .. } if now.ns_since(at) >= self.patience_ns(shared) => false,
+            Told::Missing { .. } | Told::NotReady => return DropReason::Gap,
+        };
+        self.told = Told::Missing { at: now, is_first };
+        self.nak = Some(Nak::Sequence);
+        DropReason::Gap
+    }
+
+    /// The expected packet has come.
+    #[inline]
+    pub(super) fn note_expected(&mut self, now: Instant) {
+        if self.told != Told::Nothing {
+            self.end_gap(now);
+        }
+    }
+
+    #[cold]
+    fn end_gap(&mut self, now: Instant) {
+        // Of one that was told of twice it is not known which time was heard.
+        if let Told::Missing { at, is_first: true } = self.told {
+            let ns = now.ns_since(at).max(1);
+            self.gap_ns = Some(self.gap_ns.map_or(ns, |old| old - old / 8 + ns / 8));
+        }
+        self.told = Told::Nothing;
+    }
+
+    /// How long the peer has to close a gap: two round trips, because nothing is lost by the second.
+    fn patience_ns(&self, shared: &Shared) -> u64 {
+        let floor_ns = shared.config.rto_floor_ns;
+        if floor_ns == 0 {
+            return u64::MAX;
+        }
+        let round_trip = [shared.rtt.smoothed_ns(), self.gap_ns].into_iter().flatten().max();
+        round_trip.map_or(floor_ns, |ns| ns.saturating_mul(2))
+    }
+}
