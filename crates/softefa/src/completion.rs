@@ -71,6 +71,8 @@ pub struct Completion {
     pub sl: u8,
     /// The sender wants it to wake programs that wait for such completions only.
     pub is_solicited: bool,
+    /// The sender is a RoCE device, whose GID has another form than an EFA's.
+    pub(crate) is_of_roce: bool,
     /// Place of the owner in the completion queue's list.
     pub(crate) owner: u16,
 }
@@ -112,13 +114,14 @@ impl Completion {
         has_grh: false,
         sl: 0,
         is_solicited: false,
+        is_of_roce: false,
         owner: 0,
     };
 
     /// GID of the sender; receives only.
     #[must_use]
     pub fn sgid(&self) -> Gid {
-        Gid::from_addr(self.src_addr)
+        if self.is_of_roce { Gid::mapped(self.src_addr) } else { Gid::from_addr(self.src_addr) }
     }
 }
 

@@ -62,7 +62,7 @@ fn a_datagram_stands_behind_a_valid_ipv4_header() {
             let got = found[1][0];
             assert_eq!((got.wr_id, got.status, got.imm, got.has_grh), (4, Ok, imm, true));
             assert_eq!((got.byte_len as usize, got.src_qpn), (GRH + len, a.qp.qpn()));
-            assert_eq!(Gid::mapped(got.src_addr), source);
+            assert_eq!((got.sgid(), Gid::mapped(got.src_addr)), (source, source));
             assert!(b.bytes(GRH, len) == bytes, "{len} bytes");
             assert!(b.bytes(GRH + len, 100).iter().all(|byte| *byte == 0xcc), "{len} bytes");
             let header = b.bytes(20, 20);

@@ -11,6 +11,7 @@ use super::{Shell, Side};
 use crate::AHN_UNKNOWN;
 use crate::async_event::AsyncEventKind;
 use crate::completion::{Completion, CompletionOp, Sender};
+use crate::config::Adapter;
 use crate::counters::Counter;
 use crate::datagram::Datagram;
 use crate::rq::RecvWqe;
@@ -228,6 +229,7 @@ impl Shell {
             has_grh,
             sl: 0,
             is_solicited: false,
+            is_of_roce: self.device.adapter() == Adapter::Roce,
             owner,
         };
         self.recvs_done.push(completion);

@@ -211,6 +211,7 @@ impl Shell {
             has_grh: false,
             sl: 0,
             is_solicited: false,
+            is_of_roce: false,
             owner: self.send_owner,
         });
     }
