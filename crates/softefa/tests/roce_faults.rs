@@ -131,6 +131,45 @@ fn damaged_packets_do_not_show_where_there_is_an_icrc() {
     });
 }
 
+#[test]
+fn lost_acknowledgements_do_not_show() {
+    explore("lost_acknowledgements_do_not_show", 3, |seed| {
+        let sides = mix("ack-loss=20%", WIRES[seed as usize % 2], seed);
+        assert!(count(&sides, Counter::FaultAckLost) > 0);
+        assert!(count(&sides, Counter::RetransPkts) > 0);
+        assert_eq!(count(&sides, Counter::FaultLost), 0);
+    });
+}
+
+#[test]
+fn a_storm_of_naks_does_not_show() {
+    explore("a_storm_of_naks_does_not_show", 3, |seed| {
+        let share = ["20%", "100%"][seed as usize % 2];
+        let sides = mix(&format!("nak={share}"), WIRES[seed as usize % 2], seed);
+        assert!(count(&sides, Counter::FaultNak) > 0);
+        assert_eq!(count(&sides, Counter::TxSequenceNaks), 0, "nothing was missing");
+    });
+}
+
+/// Also with packets that are late or doubled: a number that skipped is never taken for another packet's.
+#[test]
+fn numbers_that_skip_do_not_show() {
+    explore("numbers_that_skip_do_not_show", 4, |seed| {
+        let beside = ["", ",reorder=10%,dup=5%"][seed as usize / 2 % 2];
+        let sides = mix(&format!("psn-gap=5%{beside}"), WIRES[seed as usize % 2], seed);
+        assert!(count(&sides, Counter::FaultPsnGap) > 0);
+        assert!(count(&sides, Counter::TxSequenceNaks) > 0, "the peer misses a packet");
+        assert!(count(&sides, Counter::RetransPkts) > 0);
+    });
+}
+
+#[test]
+fn all_lapses_at_once_do_not_show() {
+    explore("all_lapses_at_once_do_not_show", 3, |seed| {
+        mix("ack-loss=10%,nak=10%,psn-gap=3%,loss=2%", WIRES[seed as usize % 2], seed);
+    });
+}
+
 /// As of any network whose checks let damage pass.
 #[test]
 fn damaged_payload_is_delivered_where_there_is_none() {

@@ -118,6 +118,9 @@ counters! {
     FaultCorrupted "fault_corrupted" "Datagrams sent with payload altered on purpose.";
     FaultRnr "fault_rnr" "Messages turned away on purpose as if no receive were posted. Also in `rx_rnr`.";
     FaultInternal "fault_internal" "Sends that failed on purpose.";
+    FaultAckLost "fault_ack_lost" "Acknowledgements and NAKs of connections dropped on purpose.";
+    FaultNak "fault_nak" "Acknowledgements that said on purpose that a packet was missing.";
+    FaultPsnGap "fault_psn_gap" "Requests sent with a number that skipped on purpose.";
     ServiceTurns "service_turns" "Turns the service thread drove because nobody polled.";
     SubmittedCmds "submitted_cmds" "Commands to the device that make or change an object.";
     CmdsErr "cmds_err" "Commands the device refused.";

@@ -5,6 +5,7 @@
 //!           --> damage     altered headers, altered payload        of each datagram sent
 //!           --> blackhole  paths that swallow, from when to when   of each datagram sent
 //!           --> refusal    receives that are not there, sends that fail
+//!           --> lapses     acknowledgements and packet numbers of connections
 //!           --> device     a narrow link, numbers that come back, the end of the process
 //! ```
 //! What dice decide is deterministic: the same seed and the same sequence of datagrams give the
@@ -14,6 +15,7 @@
 mod blackhole;
 mod damage;
 mod dice;
+mod lapses;
 mod random;
 mod refusal;
 
@@ -21,5 +23,6 @@ pub use crate::config::fault::{Blackhole, FaultKey, FaultSpec, Side};
 
 pub(crate) use blackhole::Blackholes;
 pub(crate) use dice::{Dice, Fate};
+pub(crate) use lapses::Lapses;
 pub(crate) use random::stream_of;
 pub(crate) use refusal::Refusals;

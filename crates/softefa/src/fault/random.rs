@@ -14,6 +14,9 @@ pub(super) enum Use {
     Corruption,
     NotReady,
     InternalError,
+    AckLoss,
+    Complaints,
+    Jumps,
 }
 
 /// SplitMix64 (Steele et al., 2014).

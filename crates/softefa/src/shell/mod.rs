@@ -73,6 +73,8 @@ pub(crate) struct Shell {
     wire: Box<dyn Wire>,
     is_wire_asleep: bool,
     refusals: Refusals,
+    /// Whose fates are dealt to it.
+    pub(crate) stream: u64,
     pub(crate) framing: Framing,
     batch: Batch,
     /// To be sent when what has arrived was looked at.
@@ -162,6 +164,7 @@ impl Shell {
             wire: with_faults(device, (wire, tap), framing.layout(), stream),
             is_wire_asleep: false,
             refusals: Refusals::new(&device.faults, stream),
+            stream,
             batch: Batch::new(&framing, HEADERS_MAX, device.attr().packet_max_bytes() as usize),
             framing,
             notices: Vec::new(),

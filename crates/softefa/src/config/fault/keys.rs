@@ -47,7 +47,7 @@ const fn key(
 
 impl FaultKey {
     /// Every fault, in the order of the tables.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         key("loss", "loss=1%", Side::Sent, "this share of datagrams is dropped"),
         key("dup", "dup=1%", Side::Sent, "this share is sent twice"),
         key(
@@ -91,6 +91,24 @@ impl FaultKey {
             "internal=0.1%",
             Side::Device,
             "this share of posted sends ends with an internal error (status 2)",
+        ),
+        key(
+            "ack-loss",
+            "ack-loss=5%",
+            Side::Sent,
+            "RoCE: this share of acknowledgements and NAKs of connections is dropped",
+        ),
+        key(
+            "nak",
+            "nak=5%",
+            Side::Sent,
+            "RoCE: this share of acknowledgements says that the next packet is missing, though nothing is",
+        ),
+        key(
+            "psn-gap",
+            "psn-gap=1%",
+            Side::Sent,
+            "RoCE: the number of this share of requests skips, so that the peer misses a packet; lost by UC",
         ),
         key(
             "mtu",

@@ -36,6 +36,12 @@ pub struct FaultSpec {
     pub rnr_ppm: u32,
     /// Share of posted sends that end with an internal error, per million.
     pub internal_ppm: u32,
+    /// Share of a connection's acknowledgements and NAKs not sent, per million.
+    pub ack_loss_ppm: u32,
+    /// Share of its acknowledgements that say that something is missing, per million.
+    pub nak_ppm: u32,
+    /// Share of its requests whose packet number jumps ahead, per million.
+    pub psn_gap_ppm: u32,
     /// The device behaves as on a link of this MTU.
     pub mtu_bytes: Option<u32>,
     /// New queue pairs take the number of the one destroyed last.
@@ -75,6 +81,9 @@ impl FaultSpec {
             "corrupt" => self.corrupt_ppm = share()?,
             "rnr" => self.rnr_ppm = share()?,
             "internal" => self.internal_ppm = share()?,
+            "ack-loss" => self.ack_loss_ppm = share()?,
+            "nak" => self.nak_ppm = share()?,
+            "psn-gap" => self.psn_gap_ppm = share()?,
             "delay" => {
                 let expected =
                     "write 50us, 10us..2ms or 50us+-20us, at most 3600s, not falling below 0";
@@ -126,6 +135,9 @@ impl fmt::Display for FaultSpec {
             ("corrupt", self.corrupt_ppm),
             ("rnr", self.rnr_ppm),
             ("internal", self.internal_ppm),
+            ("ack-loss", self.ack_loss_ppm),
+            ("nak", self.nak_ppm),
+            ("psn-gap", self.psn_gap_ppm),
         ] {
             if ppm > 0 {
                 write!(f, "{key}={},", format_share(ppm))?;

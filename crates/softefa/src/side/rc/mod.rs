@@ -11,6 +11,7 @@
 mod connect;
 mod count;
 mod harvest;
+mod lapses;
 mod lint;
 mod post;
 mod receive;
@@ -29,6 +30,7 @@ use rc::Endpoint;
 use srd::Instant;
 
 use crate::datagram::Datagram;
+use crate::fault::Lapses;
 use crate::qp_state::{QpKind, QpState};
 use crate::request::{SendOp, SendWr};
 use crate::rq::RecvWqe;
@@ -70,6 +72,7 @@ pub(super) struct RcSide {
     last_accepted: Option<Instant>,
     last_collection: Instant,
     synced: Synced,
+    lapses: Lapses,
 }
 
 /// The engine's view of the same clock.
@@ -82,6 +85,7 @@ impl RcSide {
     pub(super) fn new(shell: Shell, paths: Arc<PathSockets>, kind: QpKind) -> Self {
         let endpoint = connect::new_endpoint(&shell.device, shell.qpn, kind);
         let path = shell.port % paths.paths();
+        let lapses = Lapses::new(&shell.device.faults, shell.stream);
         Self {
             shell,
             endpoint,
@@ -99,6 +103,7 @@ impl RcSide {
             last_accepted: None,
             last_collection: Instant::ZERO,
             synced: Synced::default(),
+            lapses,
         }
     }
 

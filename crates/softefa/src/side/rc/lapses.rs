@@ -1,0 +1,43 @@
+//! Faults on purpose of a connection's own: what leaves, and with which number.
+
+use rc::wire::{Aeth, Bth, Headers, Kind, NakCode, Syndrome};
+use rc::{HEADER_MAX, Psn, Transmit};
+
+use super::RcSide;
+use crate::counters::Counter;
+
+/// So far ahead is a number that jumps: it stays ahead for as long as any network keeps the packet, so that it is
+/// never taken for another one (RC-2.2).
+const JUMP: u32 = 1 << 22;
+
+impl RcSide {
+    /// Changes what leaves, if a fault wants it; whether it leaves at all.
+    #[cold]
+    pub(super) fn lapse(&mut self, out: &Transmit, header: &mut [u8; HEADER_MAX]) -> bool {
+        let Ok(mut headers) = Headers::parse(&header[..out.header_len]) else { return true };
+        let counters = &self.shell.device.counters;
+        let kind = headers.bth.opcode.kind;
+        if kind == Kind::Acknowledge {
+            if self.lapses.is_silent() {
+                counters.add(Counter::FaultAckLost, 1);
+                return false;
+            }
+            if matches!(headers.aeth.syndrome, Syndrome::Ack(_)) && self.lapses.is_complaining() {
+                counters.add(Counter::FaultNak, 1);
+                let Aeth { msn, .. } = headers.aeth;
+                headers.aeth = Aeth { syndrome: Syndrome::Nak(NakCode::Sequence), msn };
+                headers.bth.psn = ahead(&headers.bth, 1);
+                headers.emit(header);
+            }
+        } else if kind.is_request() && !out.is_repeated && self.lapses.is_jumping() {
+            counters.add(Counter::FaultPsnGap, 1);
+            headers.bth.psn = ahead(&headers.bth, JUMP);
+            headers.emit(header);
+        }
+        true
+    }
+}
+
+fn ahead(bth: &Bth, by: u32) -> Psn {
+    Psn::new(bth.psn.get() + by)
+}
