@@ -272,6 +272,9 @@ pub enum Event {
         /// How the receive ends that the failed message has taken; `None` when it took none.
         receive: Option<Status>,
     },
+    /// A work request of an unreliable connection failed, and all behind it ended as flushed (RC-7.3). Receiving goes on;
+    /// [`Endpoint::resume`](crate::Endpoint::resume) lets work requests begin again.
+    SendFailed,
     /// The first packet came before the endpoint was ready to send (`IBV_EVENT_COMM_EST`).
     Established,
     /// Everything that was begun before [`Endpoint::drain`](crate::Endpoint::drain) has ended

@@ -53,6 +53,54 @@ fn a_work_request_ends_when_it_has_left() {
     );
 }
 
+fn post(solo: &mut Solo, id: u64, len: u32) {
+    let request = SendRequest::new(WrId(id), Operation::Send, len);
+    solo.host.post(solo.now, request, vec![0; len as usize]);
+}
+
+/// RC-7.3: before and behind its last packet was handed out.
+#[test]
+fn a_failed_work_request_stops_the_send_queue_alone() {
+    for has_left in [false, true] {
+        let mut solo = uc();
+        (1..=3).for_each(|id| post(&mut solo, id, 600));
+        // The second one cannot be read from its second or its last packet on.
+        let packets = if has_left { 6 } else { 5 };
+        let mut header = [0; rc::HEADER_MAX];
+        for _ in 0..packets {
+            solo.host.engine.poll_transmit(solo.now, &mut header).unwrap();
+        }
+        solo.host.engine.withdraw(solo.now, WrId(2), Status::LocalProtection);
+        solo.host.poll_events();
+        let ended = [(1, Status::Ok), (2, Status::LocalProtection), (3, Status::Flushed)];
+        assert_eq!(solo.host.sends(), ended);
+        assert_eq!(solo.host.engine.state(), State::SendError);
+        post(&mut solo, 4, 10);
+        assert_eq!(solo.sent_short(), []);
+        assert_eq!(solo.host.sends()[3], (4, Status::Flushed));
+        solo.host.post_receive(9, 10);
+        solo.give(&part(Kind::SendOnly, 0).with(4)).unwrap();
+        assert_eq!(received(&solo), [(9, 4)], "it still receives");
+        solo.host.engine.resume(solo.now);
+        post(&mut solo, 5, 10);
+        assert_eq!(solo.sent_short(), [(Kind::SendOnly, (OUR_PSN + 9) & 0xFF_FFFF)]);
+        assert_eq!(solo.host.sends()[4], (5, Status::Ok));
+    }
+}
+
+/// RC-7.3: nobody is there, and nobody has to be.
+#[test]
+fn an_unreliable_connection_does_not_need_its_peer() {
+    let mut solo = uc();
+    post(&mut solo, 1, 10);
+    solo.host.engine.peer_unreachable(solo.now);
+    assert_eq!(solo.sent_short().len(), 1);
+    assert_eq!(
+        (solo.host.sends(), solo.host.engine.state()),
+        (vec![(1, Status::Ok)], State::Sending)
+    );
+}
+
 /// RC-7.2.
 #[test]
 fn behind_a_gap_all_is_lost_up_to_the_next_message() {

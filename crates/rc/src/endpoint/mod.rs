@@ -27,6 +27,8 @@ pub enum State {
     Sending,
     /// Receives, and finishes what was begun (SQD).
     Draining,
+    /// A work request of an unreliable connection failed: what is posted ends as flushed, what comes is received (SQE).
+    SendError,
     /// Failed: what is posted ends as flushed.
     Error,
 }
@@ -166,7 +168,7 @@ impl Endpoint {
         match self.state {
             State::Reset | State::Receiving => Err(PostError::State),
             State::Sending | State::Draining => self.requester.post(request, &self.shared),
-            State::Error => {
+            State::SendError | State::Error => {
                 let (id, status) = (request.id, Status::Flushed);
                 self.shared.events.push_back(Event::Completed { id, status });
                 Ok(())
@@ -234,7 +236,7 @@ impl Endpoint {
 
     /// Gives up work request `id`, which [`Endpoint::poll_transmit`] named: the host cannot supply its
     /// bytes, or may not. It ends with `status` when all before it have ended, and the endpoint fails
-    /// with it. Call [`Endpoint::poll_event`].
+    /// with it, of an unreliable connection its sending half alone. Call [`Endpoint::poll_event`].
     pub fn withdraw(&mut self, _now: Instant, id: WrId, status: Status) {
         if !self.requester.withdraw(id, status) && !self.shared.service.is_reliable() {
             self.recall(id, status);
@@ -259,9 +261,12 @@ impl Endpoint {
     }
 
     /// The host knows that nobody is there any more (ICMP port unreachable, a process that is gone):
-    /// the oldest work request ends as when retries are exhausted. Call [`Endpoint::poll_event`].
+    /// the oldest work request ends as when retries are exhausted. An unreliable connection does not mind. Call
+    /// [`Endpoint::poll_event`].
     pub fn peer_unreachable(&mut self, _now: Instant) {
-        self.requester.lose_peer();
+        if self.shared.service.is_reliable() {
+            self.requester.lose_peer();
+        }
         self.note_failures();
     }
 
@@ -274,9 +279,9 @@ impl Endpoint {
         }
     }
 
-    /// Begins work requests again (SQD to RTS).
+    /// Begins work requests again (SQD or SQE to RTS).
     pub fn resume(&mut self, _now: Instant) {
-        if self.state == State::Draining {
+        if matches!(self.state, State::Draining | State::SendError) {
             self.state = State::Sending;
             self.requester.resume();
         }

@@ -27,6 +27,10 @@ impl Endpoint {
     #[inline]
     pub(super) fn note_failures(&mut self) {
         if let Some(status) = self.requester.take_failure() {
+            if !self.shared.service.is_reliable() {
+                self.stop_sending(Some(status));
+                return;
+            }
             self.end(Cause::Request(status), Some(status), None);
             self.responder.silence();
         }
@@ -42,8 +46,16 @@ impl Endpoint {
         let is_it = |event: &&mut Event| **event == Event::Completed { id, status: Status::Ok };
         let Some(event) = self.shared.events.iter_mut().rev().find(is_it) else { return };
         *event = Event::Completed { id, status };
-        self.end(Cause::Request(status), None, None);
-        self.responder.silence();
+        self.stop_sending(None);
+    }
+
+    /// Work requests end, the oldest one with `first`, the rest as flushed; receiving goes on (RC-7.3).
+    fn stop_sending(&mut self, first: Option<Status>) {
+        if matches!(self.state, State::Sending | State::Draining) {
+            self.state = State::SendError;
+            self.requester.end_all(first, &mut self.shared);
+            self.shared.events.push_back(Event::SendFailed);
+        }
     }
 
     pub(super) fn fail_by_host(&mut self) {

@@ -48,7 +48,7 @@ fn send_attr(attrs: &QpQuery) -> SendAttr {
 
 impl RcSide {
     pub(super) fn connect(&mut self, now: Instant, from: QpState, to: QpState) {
-        use QpState::{Init, ReadyToReceive, ReadyToSend, SendQueueDrained};
+        use QpState::{Init, ReadyToReceive, ReadyToSend, SendQueueDrained, SendQueueError};
         let attrs = self.shell.attrs;
         match (from, to) {
             (Init, ReadyToReceive) => {
@@ -64,7 +64,7 @@ impl RcSide {
             }
             (ReadyToReceive, ReadyToSend) => self.endpoint.ready_to_send(send_attr(&attrs)),
             (ReadyToSend, SendQueueDrained) => self.endpoint.drain(time(now)),
-            (SendQueueDrained, ReadyToSend) => self.endpoint.resume(time(now)),
+            (SendQueueDrained | SendQueueError, ReadyToSend) => self.endpoint.resume(time(now)),
             (SendQueueDrained, SendQueueDrained) => {
                 self.aim();
                 self.endpoint.set_send_attr(send_attr(&attrs));

@@ -27,6 +27,7 @@ impl RcSide {
                     self.fail_connection(receive.map(Status::from));
                     self.report_cause(cause);
                 }
+                Event::SendFailed => self.stop_sending(),
                 Event::Established | Event::Drained | Event::LastReceive | Event::Congestion => {
                     if self.shell.is_traced() {
                         self.trace_event(&event);
@@ -82,6 +83,15 @@ impl RcSide {
             _ if slot.fault.is_some() => RcStatus::LocalOperation,
             SendOp::LocalInvalidate(key) if self.invalidate(key) => RcStatus::Ok,
             _ => RcStatus::Bind,
+        }
+    }
+
+    /// A work request of an unreliable connection failed: nothing more is sent until the program says so.
+    fn stop_sending(&mut self) {
+        let from = self.shell.attrs.state;
+        if matches!(from, QpState::ReadyToSend | QpState::SendQueueDrained) {
+            self.shell.attrs.state = QpState::SendQueueError;
+            self.shell.trace_state(from, Some(QpState::SendQueueError));
         }
     }
 

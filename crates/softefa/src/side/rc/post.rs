@@ -46,7 +46,7 @@ impl RcSide {
             self.trace_post(len, wr);
         }
         let Some(index) = self.shell.insert(wr, signaled, len) else { return false };
-        let is_flushed = self.shell.attrs.state == QpState::Error;
+        let is_flushed = matches!(self.shell.attrs.state, QpState::Error | QpState::SendQueueError);
         if !is_flushed
             && self.shell.has_internal_error()
             && let Some(slot) = self.shell.sq.get_mut(index)
