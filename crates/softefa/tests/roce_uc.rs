@@ -5,7 +5,7 @@ mod common;
 
 use common::roce::{
     EVERYTHING, Link, WIRES, assert_quiet, config, connect, ends, gather, pair_of, pattern, post,
-    side, to, to_init, to_receive, to_send, wr,
+    side, side_with, to, to_init, to_receive, to_send, wr,
 };
 use common::{Side, poll_until_counted, remote};
 use softefa::counters::Counter;
@@ -271,6 +271,54 @@ fn what_arrives_through_faults_is_whole() {
         assert!(arrived > total / 10, "{arrived} arrived");
         assert!(arrived < total, "nothing was lost");
         assert!(a.device.counters().get(Counter::RetransPkts) == 0);
+    }
+}
+
+/// A sender that is faster than its peer reads waits for it, as behind a link with flow control: nothing is lost on the
+/// way through memory, also while it begins. The peer's program never polls meanwhile.
+#[test]
+fn a_fast_sender_loses_nothing_through_memory() {
+    const TOTAL: u64 = 4000;
+    for len in [64, 3000, 20_000] {
+        let config = config(WIRES[0], "");
+        let a = side(&config, UC, 1 << 20);
+        let b = side_with(&config, UC, 1 << 20, |init| init.rq_depth = TOTAL as u32);
+        connect(&a, &b, &Link { mtu: 4096, ..Link::default() });
+        (0..TOTAL).for_each(|id| b.post_recv(id, 0, len));
+        let (mut posted, mut done) = (0, 0);
+        let begin = std::time::Instant::now();
+        while done < TOTAL {
+            if posted < TOTAL && posted - done < 64 {
+                post(&a, posted, SendOp::SendImm(posted as u32), &[a.sge(0, len)]);
+                posted += 1;
+            }
+            done += u64::from(a.cq.poll_one().is_some());
+            assert!(begin.elapsed().as_secs() < 60, "{done} of {TOTAL} have left");
+        }
+        let found = gather(&[&b], TOTAL as usize);
+        assert!(found[0].iter().map(|got| got.imm).eq((0..TOTAL as u32).map(Some)), "{len} bytes");
+        let count = |counter| b.device.counters().get(counter);
+        assert_eq!((count(Counter::RxDrops), count(Counter::RxNoReceive)), (0, 0));
+        assert!(count(Counter::RxMemoryPkts) > TOTAL / 2, "{len} bytes");
+    }
+}
+
+/// RC-7.2: without a receive the message is lost, which a counter tells; the next one is taken.
+#[test]
+fn messages_without_a_receive_are_counted() {
+    for (a, b) in pairs(&Link::default()) {
+        for (id, len) in [(1, 8), (2, 3000)] {
+            post(&a, id, SendOp::Send, &[a.sge(0, len)]);
+            gather(&[&a], 1);
+            poll_until_counted(&[&b], &b, Counter::RxNoReceive, id);
+        }
+        b.post_recv(7, 0, 8);
+        post(&a, 3, SendOp::Send, &[a.sge(0, 8)]);
+        let found = gather(&[&a, &b], 2);
+        assert_eq!(ends(&found[1], false), [(7, Ok)]);
+        let count = |counter| b.device.counters().get(counter);
+        assert_eq!(count(Counter::RxNoReceive), 2);
+        assert!(count(Counter::RxDrops) >= 2);
     }
 }
 

@@ -91,6 +91,7 @@ counters! {
     TxSequenceNaks "tx_sequence_naks" "Gaps in what a connection received that the peer was told of.";
     RxSequenceNaks "rx_sequence_naks" "Gaps in what a connection sent that the peer told of.";
     RxRnrNaks "rx_rnr_naks" "Messages of a connection that the peer turned away because no receive was posted.";
+    RxNoReceive "rx_no_receive" "Messages of UC and UD of a RoCE device lost because no receive was posted. Also in `rx_drops`.";
     RxRnr "rx_rnr" "Messages turned away because no receive was posted.";
     AckPkts "ack_pkts" "Acknowledgements sent in a datagram of their own.";
     ConnChallenged "conn_challenged" "Times a peer wanted proof of our address before it opened a connection.";
@@ -108,7 +109,7 @@ counters! {
     TxSyscalls "tx_syscalls" "System calls that sent.";
     RxSyscalls "rx_syscalls" "System calls that received something.";
     TxErrors "tx_errors" "Datagrams the operating system refused to send.";
-    TxBlocked "tx_blocked" "Datagrams that found no room in their own socket and left later.";
+    TxBlocked "tx_blocked" "Datagrams that found no room in their own socket, or that of UC and UD in a ring, and left later.";
     TxRefused "tx_refused" "Sends that first reported an earlier datagram as refused by its target.";
     FaultLost "fault_lost" "Datagrams dropped on purpose.";
     FaultReordered "fault_reordered" "Datagrams held back on purpose.";

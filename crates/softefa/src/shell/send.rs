@@ -12,7 +12,7 @@ use crate::config::Adapter;
 use crate::counters::Counter;
 use crate::memory::{Gone, Piece};
 use crate::request::{SendData, SendOp, SendWr};
-use crate::sq::Ended;
+use crate::sq::{Ended, SendSlot};
 use crate::status::Status;
 use crate::wire::{Batch, Impossible, Via};
 
@@ -254,8 +254,9 @@ impl Shell {
         }
     }
 
-    /// A send or a WRITE has not ended yet.
+    /// A send or a WRITE has not ended yet, or not left.
     pub(crate) fn owes_data(&self) -> bool {
-        self.sq.iter().any(|slot| slot.fault.is_none() && !matches!(slot.op, SendOp::Read(_)))
+        let is_owed = |slot: &SendSlot| slot.fault.is_none() && !matches!(slot.op, SendOp::Read(_));
+        self.is_blocked() || self.sq.iter().any(is_owed)
     }
 }

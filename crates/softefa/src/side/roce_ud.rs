@@ -10,6 +10,7 @@ use srd::Instant;
 
 use crate::UD_GRH_BYTES;
 use crate::completion::Sender;
+use crate::counters::Counter;
 use crate::datagram::Datagram;
 use crate::lint::{Pitfall, lint};
 use crate::memory::Gone;
@@ -82,7 +83,7 @@ impl RoceUdSide {
             let said = format_args!("op=UD_SEND len={len}");
             self.shell.say_of(TraceEvent::Transmit, Some(peer), said);
         }
-        let via = Via::Path(self.path);
+        let via = Via::Patient(self.path);
         let pushed = self.shell.push_slot(to, via, &header[..header_len], index);
         if pushed.is_err()
             && let Some(slot) = self.shell.sq.get_mut(index)
@@ -132,7 +133,10 @@ impl RoceUdSide {
         };
         let payload = datagram.payload(it.payload_at).split_at(it.payload_len as usize).0;
         let len = UD_GRH_BYTES + payload.len();
-        let wqe = self.next_receive().ok_or("no receive is posted")?;
+        let Some(wqe) = self.next_receive() else {
+            self.shell.device.counters.add(Counter::RxNoReceive, 1);
+            return Err("no receive is posted");
+        };
         if len > wqe.capacity as usize {
             self.current = Some(wqe);
             return Err("the receive is too short; it needs 40 bytes more than the message");

@@ -19,6 +19,8 @@ const COPY_BYTES: usize = 512;
 pub(crate) enum Via {
     /// By this path, or any faster way to the same queue pair.
     Path(u16),
+    /// As [`Via::Path`], and rather late than never: what nobody sends again waits for room in a ring.
+    Patient(u16),
     /// By this path and through the kernel, which knows when nobody is there.
     Kernel(u16),
     /// By this path and through the kernel, because what must not be overtaken went there.
@@ -33,7 +35,9 @@ impl Via {
     /// The path, if it has one.
     pub(crate) fn path(self) -> Option<u16> {
         match self {
-            Self::Path(path) | Self::Kernel(path) | Self::Behind(path) => Some(path),
+            Self::Path(path) | Self::Patient(path) | Self::Kernel(path) | Self::Behind(path) => {
+                Some(path)
+            }
             Self::OwnSocket => None,
         }
     }

@@ -77,18 +77,8 @@ impl Faulty {
         let piece = Piece { addr: rest.as_ptr() as usize as u64, len: rest.len() };
         let pushed = self.outgoing.push(&mut Framing::Done, to, via, head, [piece].into_iter());
         assert!(pushed.is_ok(), "the bytes are a copy of ours");
-        add(sent, &self.inner.send(now, &mut self.outgoing));
+        sent.add(&self.inner.send(now, &mut self.outgoing));
     }
-}
-
-fn add(total: &mut Sent, more: &Sent) {
-    total.pkts += more.pkts;
-    total.bytes += more.bytes;
-    total.syscalls += more.syscalls;
-    total.errors += more.errors;
-    total.refused += more.refused;
-    total.blocked += more.blocked;
-    total.memory_pkts += more.memory_pkts;
 }
 
 impl Wire for Faulty {

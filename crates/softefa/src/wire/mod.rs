@@ -52,6 +52,19 @@ pub(crate) struct Sent {
     pub(crate) corrupted: u64,
 }
 
+impl Sent {
+    /// Counts what a wire below has sent.
+    pub(crate) fn add(&mut self, more: &Self) {
+        self.pkts += more.pkts;
+        self.bytes += more.bytes;
+        self.syscalls += more.syscalls;
+        self.errors += more.errors;
+        self.refused += more.refused;
+        self.blocked += more.blocked;
+        self.memory_pkts += more.memory_pkts;
+    }
+}
+
 /// One received run of datagrams of equal length (the last may be shorter), lent by the wire.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {

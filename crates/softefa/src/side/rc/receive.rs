@@ -6,6 +6,7 @@ use rc::{DropReason, Received, Reject};
 use srd::Instant;
 
 use super::{RcSide, time};
+use crate::counters::Counter;
 use crate::datagram::Datagram;
 use crate::lint::is_wanted;
 
@@ -46,12 +47,27 @@ impl RcSide {
                             Some(original) => self.endpoint.accept_atomic(time(now), original),
                         }
                     }
-                    Err(why) => self.endpoint.reject(time(now), why),
+                    Err(why) => {
+                        self.note_lost(from, why);
+                        self.endpoint.reject(time(now), why);
+                    }
                 }
             }
             Ok(Received { arrival: None, .. }) => {}
             Err(why) => self.drop_packet(from, why),
         }
+    }
+
+    /// What a reliable connection would refuse is lost by an unreliable one.
+    #[cold]
+    fn note_lost(&mut self, from: Ipv4Addr, why: Reject) {
+        if self.is_reliable {
+            return;
+        }
+        if why == Reject::NotReady {
+            self.shell.device.counters.add(Counter::RxNoReceive, 1);
+        }
+        self.shell.drop_datagram(from, &"the message cannot be taken, and is lost");
     }
 
     #[cold]

@@ -165,6 +165,7 @@ impl RcSide {
 
     /// The next receive, whatever its memory is like: a message that cannot be put there ends the connection.
     fn next_request(&mut self) -> Option<RecvWqe> {
+        self.takes_receives = true;
         if self.shell.is_not_ready_on_purpose() {
             return None;
         }

@@ -88,10 +88,11 @@ impl RcSide {
         // the same way.
         let is_behind = self.takes_kernel;
         self.takes_kernel |= out.is_repeated;
-        let via = match (out.is_repeated, is_behind) {
-            (true, _) => Via::Kernel(self.path),
-            (false, true) => Via::Behind(self.path),
-            (false, false) => Via::Path(self.path),
+        let via = match (out.is_repeated, is_behind, self.is_reliable) {
+            (true, ..) => Via::Kernel(self.path),
+            (false, true, _) => Via::Behind(self.path),
+            (false, false, true) => Via::Path(self.path),
+            (false, false, false) => Via::Patient(self.path),
         };
         let (leaving, pushed) = match out.payload {
             Payload::None => {

@@ -19,6 +19,7 @@ mod ring;
 #[cfg(test)]
 mod ring_tests;
 mod segment;
+mod waiting;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -37,6 +38,7 @@ use crate::uncancelled::Uncancelled;
 use door::Door;
 use inbox::{Inbox, Taken};
 use outbox::{Outbox, Put};
+use waiting::Waiting;
 
 pub use segment::check;
 
@@ -73,6 +75,8 @@ pub(super) struct MemoryWire {
     /// Datagrams of a batch that the kernel gets.
     left: Vec<Packet>,
     impossible: Vec<Impossible>,
+    /// What waits for room in a ring.
+    waiting: Waiting,
     socket_seen_at: Instant,
     /// What may still be taken before it is the socket's turn; 0 while it is.
     runs_left: u32,
@@ -111,6 +115,7 @@ impl MemoryWire {
             buffer: Vec::new(),
             left: Vec::new(),
             impossible: Vec::new(),
+            waiting: Waiting::default(),
             socket_seen_at: Instant::ZERO,
             runs_left: RUNS_MAX,
             trains_left: TRAINS_MAX,
@@ -129,8 +134,12 @@ impl MemoryWire {
             // One that overtook those before it would cost a connection all of them.
             let is_behind = self.left.last().is_some_and(|left| left.to == packet.to);
             let put = match packet.via {
-                Via::Path(_) if is_behind => Put::NotHere,
-                Via::Path(_) => self.outbox.put(now, packet.to, packet.len, own),
+                Via::Path(_) | Via::Patient(_) if is_behind => Put::NotHere,
+                Via::Patient(_) if self.waiting.has(packet.to) => Put::Full,
+                Via::Path(_) | Via::Patient(_) => {
+                    let is_patient = matches!(packet.via, Via::Patient(_));
+                    self.outbox.put(now, packet.to, (packet.len, is_patient), own)
+                }
                 Via::Kernel(_) => {
                     self.outbox.doubt(now, packet.to);
                     Put::NotHere
@@ -150,13 +159,38 @@ impl MemoryWire {
                         self.tap.sent(time_ns, std::slice::from_ref(packet), pieces);
                     }
                 }
-                Put::NotHere => self.left.push(*packet),
-                Put::Gone => {
-                    let (place, status) = (packet.place, Status::LocalInvalidLkey);
-                    self.impossible.push(Impossible { place, status });
+                Put::Full if matches!(packet.via, Via::Patient(_)) => {
+                    sent.blocked += 1;
+                    if !self.waiting.keep(now, batch, packet) {
+                        self.impossible.push(gone(packet));
+                    }
                 }
+                Put::NotHere | Put::Full => self.left.push(*packet),
+                Put::Gone => self.impossible.push(gone(packet)),
             }
         }
+    }
+
+    /// Sends what does not wait.
+    fn pass(&mut self, now: Instant, batch: &Batch) -> Sent {
+        let mut sent = Sent::default();
+        self.put(now, batch, &mut sent);
+        self.udp.send_packets(now, batch, &self.left, &mut sent);
+        for to in self.outbox.unheard() {
+            self.udp.nudge(to);
+        }
+        sent
+    }
+
+    /// Tries again what waits. A ring that nobody reads is given up (SRD-12.6), and what waited for it goes through the
+    /// kernel.
+    #[cold]
+    fn retry(&mut self, now: Instant) -> Sent {
+        let waiting = std::mem::take(&mut self.waiting);
+        for to in waiting.destinations() {
+            self.outbox.doubt(now, to);
+        }
+        waiting.take(|batch| self.pass(now, batch))
     }
 
     /// Takes what came in the order in which it was sent, as far as can be told (SRD-12.7): the rings until they are
@@ -252,14 +286,14 @@ impl MemoryWire {
     }
 }
 
+/// The memory of a datagram is not there any more.
+fn gone(packet: &Packet) -> Impossible {
+    Impossible { place: packet.place, status: Status::LocalInvalidLkey }
+}
+
 impl Wire for MemoryWire {
     fn send(&mut self, now: Instant, batch: &mut Batch) -> Sent {
-        let mut sent = Sent::default();
-        self.put(now, batch, &mut sent);
-        self.udp.send_packets(now, batch, &self.left, &mut sent);
-        for to in self.outbox.unheard() {
-            self.udp.nudge(to);
-        }
+        let sent = self.pass(now, batch);
         batch.clear();
         batch.report(&mut self.impossible);
         self.udp.report(batch);
@@ -279,15 +313,19 @@ impl Wire for MemoryWire {
     }
 
     fn release(&mut self, now: Instant) -> Sent {
-        self.udp.release(now)
+        let mut sent = self.udp.release(now);
+        if !self.waiting.is_empty() && !self.udp.is_blocked() {
+            sent.add(&self.retry(now));
+        }
+        sent
     }
 
     fn next_release(&self) -> Option<Instant> {
-        self.udp.next_release()
+        [self.udp.next_release(), self.waiting.next_try()].into_iter().flatten().min()
     }
 
     fn is_blocked(&self) -> bool {
-        self.udp.is_blocked()
+        self.udp.is_blocked() || !self.waiting.is_empty()
     }
 
     fn sleep(&mut self) -> bool {

@@ -24,6 +24,9 @@ const RETRY_MAX_NS: u64 = 4_000_000_000;
 const IDLE_NS: u64 = 10_000_000_000;
 /// So is one that nobody lets in for so long.
 const UNANSWERED_NS: u64 = 1_000_000_000;
+/// So long a ring is as good as open after the first datagram to its peer, and after it was handed in: who looks at its
+/// socket at all lets it in meanwhile.
+const LET_IN_NS: u64 = 20_000_000;
 /// So is one that nobody reads for so long while datagrams have to be repeated. Its reader may have died, and
 /// somebody else may have its address.
 const UNREAD_NS: u64 = 100_000_000;
@@ -35,7 +38,9 @@ const UNREAD_RETRY_NS: u64 = 100_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Put {
     Done,
-    /// No ring, or none that takes it now.
+    /// A ring that is full, or not yet let in.
+    Full,
+    /// No ring, or none that is read.
     NotHere,
     /// Its memory is not there any more.
     Gone,
@@ -45,6 +50,7 @@ pub(super) enum Put {
 #[derive(Debug)]
 struct Link {
     to: SocketAddrV4,
+    made_at: Instant,
     used_at: Instant,
     state: State,
     /// How long to wait after the next ring that is not read.
@@ -112,23 +118,24 @@ impl Outbox {
         addr.is_loopback() || addr == *self.local.ip() || self.own_addrs.contains(&addr)
     }
 
-    /// Writes the datagram that `pieces` are into the ring of `to`; opens one when it is worth it.
+    /// Writes the datagram that `pieces` are into the ring of `to`; opens one when it is worth it. A patient one goes into
+    /// the ring of a sleeper as well, so that it overtakes nothing there.
     #[inline]
     pub(super) fn put(
         &mut self,
         now: Instant,
         to: SocketAddrV4,
-        len: usize,
+        (len, is_patient): (usize, bool),
         pieces: &[Piece],
     ) -> Put {
         let Some(index) = self.find_or_make(now, to) else { return Put::NotHere };
         let link = &mut self.links[index];
         let State::Open(out) = &mut link.state else {
             link.try_to_open(now, self.local);
-            return Put::NotHere;
+            return if is_patient && link.is_young(now) { Put::Full } else { Put::NotHere };
         };
         link.used_at = now;
-        match out.put(now, len, pieces) {
+        match out.put(now, (len, is_patient), pieces) {
             Ok(Put::Done) => {
                 if out.shown.is_none() {
                     let link = counters::Link { qpn: self.local.port(), to };
@@ -189,7 +196,7 @@ impl Outbox {
                 let (datagrams, retry_at, backoff_ns) = (0, now, RETRY_MIN_NS);
                 let state = State::None { datagrams, retry_at, backoff_ns };
                 let unread_retry_ns = UNREAD_RETRY_NS;
-                self.links.push(Link { to, used_at: now, state, unread_retry_ns });
+                self.links.push(Link { to, made_at: now, used_at: now, state, unread_retry_ns });
                 self.links.len() - 1
             }
             None => return None,
@@ -245,19 +252,29 @@ struct End;
 
 impl Out {
     #[inline]
-    fn put(&mut self, now: Instant, len: usize, pieces: &[Piece]) -> Result<Put, End> {
+    fn put(
+        &mut self,
+        now: Instant,
+        (len, is_patient): (usize, bool),
+        pieces: &[Piece],
+    ) -> Result<Put, End> {
         let words = self.segment.words();
         match Writer::reader(words) {
             ReaderState::Awake => {}
+            // A nudge will wake it.
+            ReaderState::Asleep if is_patient => {}
             // The kernel wakes it.
             ReaderState::Asleep => return Ok(Put::NotHere),
+            ReaderState::Absent if now.ns_since(self.opened_at) < LET_IN_NS => {
+                return Ok(Put::Full);
+            }
             ReaderState::Absent if now.ns_since(self.opened_at) < UNANSWERED_NS => {
                 return Ok(Put::NotHere);
             }
             ReaderState::Absent | ReaderState::Gone => return Err(End),
         }
         let Some(word) = self.writer.claim(words, len).map_err(|_| End)? else {
-            return Ok(Put::NotHere);
+            return Ok(Put::Full);
         };
         if let Err(Gone) = self.segment.write(word, pieces) {
             return Ok(Put::Gone);
@@ -316,6 +333,15 @@ impl Link {
                 *backoff_ns = (*backoff_ns * 4).min(RETRY_MAX_NS);
             }
         }
+    }
+
+    /// It is worth a ring, and may soon have one.
+    fn is_young(&self, now: Instant) -> bool {
+        let is_worth = match self.state {
+            State::None { datagrams, .. } => datagrams >= WORTH_DATAGRAMS,
+            State::Open(_) => true,
+        };
+        is_worth && now.ns_since(self.made_at) < LET_IN_NS
     }
 
     /// The peer has given up the ring, or broke it.

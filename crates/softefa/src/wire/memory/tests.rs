@@ -173,6 +173,56 @@ fn a_full_ring_leaves_the_rest_to_the_kernel() {
     assert_eq!(send(&mut a, to, Via::Path(0), 5, 8192).memory_pkts, 1, "there is room again");
 }
 
+/// SRD-12.8.
+#[test]
+fn what_nobody_sends_again_waits_for_room_in_the_ring() {
+    let (mut a, mut b, to) = linked();
+    let (mut got, mut total) = (Vec::new(), Sent::default());
+    for number in 0..600 {
+        while a.is_blocked() {
+            assert!(a.next_release().is_some());
+            got.extend(take(&mut b));
+            total.add(&a.release(NOW));
+        }
+        total.add(&send(&mut a, to, Via::Patient(0), number, 8192));
+    }
+    got.extend(take(&mut b));
+    total.add(&a.release(NOW));
+    got.extend(take(&mut b));
+    assert_eq!(got, (0..600).collect::<Vec<_>>());
+    assert_eq!((total.memory_pkts, total.pkts), (600, 600));
+    assert!(total.blocked > 0, "the ring was never full");
+}
+
+/// SRD-12.8: what went to a sleeper's socket could be overtaken by what goes into its ring when it has woken.
+#[test]
+fn what_nobody_sends_again_keeps_to_the_ring_of_a_sleeper() {
+    let (mut a, mut b, to) = linked();
+    b.sleep();
+    (0..20).for_each(|i| assert_eq!(send(&mut a, to, Via::Patient(0), i, 64).memory_pkts, 1));
+    assert!(b.sleep(), "there is something to read");
+    b.wake();
+    (20..40).for_each(|i| assert_eq!(send(&mut a, to, Via::Patient(0), i, 64).memory_pkts, 1));
+    assert_eq!(take(&mut b), (0..40).collect::<Vec<_>>());
+}
+
+/// SRD-12.8, SRD-12.6: not for ever, where nobody reads.
+#[test]
+fn a_ring_that_nobody_reads_holds_nothing_up() {
+    let (mut a, _b, to) = linked();
+    let mut number = 0;
+    while !a.is_blocked() {
+        send(&mut a, to, Via::Patient(0), number, 8192);
+        number += 1;
+    }
+    let later = |ms: u64| NOW.plus_ns(ms * 1_000_000);
+    assert_eq!(a.release(NOW).pkts, 0);
+    assert!(a.release(later(99)).pkts == 0 && a.is_blocked());
+    let sent = a.release(later(100));
+    assert_eq!((sent.pkts, sent.memory_pkts), (1, 0), "through the kernel");
+    assert!(!a.is_blocked());
+}
+
 /// SRD-12.7: a repetition that was answered before what it repeats made all of that count as lost.
 #[test]
 fn what_goes_through_the_kernel_overtakes_no_ring() {
