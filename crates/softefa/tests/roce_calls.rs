@@ -76,19 +76,22 @@ struct Tracked {
     sends: VecDeque<(u64, bool)>,
     receives: VecDeque<u64>,
     has_failed: bool,
+    /// Work requests from these names on were posted after the send queue was let go on.
+    resumed_at: VecDeque<u64>,
 }
 
 impl Tracked {
     fn new(host: usize, of: &Host, kind: QpKind, sq_sig_all: bool) -> Self {
         let init = QpInit { sq_depth: 32, rq_depth: 32, sq_sig_all, ..wide(kind, &of.cq) };
         let qp = Qp::create(&of.pd, init).expect("a queue pair");
-        let (sends, receives) = (VecDeque::new(), VecDeque::new());
-        Self { qp, host, sends, receives, has_failed: false }
+        let (sends, receives, resumed_at) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+        Self { qp, host, sends, receives, has_failed: false, resumed_at }
     }
 
     fn forget(&mut self) {
         self.sends.clear();
         self.receives.clear();
+        self.resumed_at.clear();
         self.has_failed = false;
     }
 
@@ -100,6 +103,10 @@ impl Tracked {
         }
         loop {
             let (id, is_signaled) = self.sends.pop_front().expect("it was posted");
+            while self.resumed_at.front().is_some_and(|from| *from <= id) {
+                self.resumed_at.pop_front();
+                self.has_failed = false;
+            }
             if id == done.wr_id {
                 let is_asked = is_signaled || done.status != Status::Ok;
                 assert!(is_asked && (!self.has_failed || done.status != Status::Ok), "{done:?}");
@@ -272,7 +279,11 @@ impl World {
             0..3 => self.connect(index),
             3..8 => {
                 let state = self.dice.pick(&[QpState::SendQueueDrained, QpState::ReadyToSend]);
-                let _ = self.qps[index].qp.modify(&to(state));
+                let tracked = &mut self.qps[index];
+                let was_stopped = tracked.qp.query().state == QpState::SendQueueError;
+                if tracked.qp.modify(&to(state)).is_ok() && was_stopped {
+                    tracked.resumed_at.push_back(self.next);
+                }
             }
             8 => drop(self.qps[index].qp.modify(&to(QpState::Error))),
             9 => {
@@ -306,7 +317,8 @@ impl World {
         }
         let begin = Instant::now();
         let owes = |tracked: &Tracked| {
-            let needs = |&(_, is_signaled): &(u64, bool)| is_signaled || tracked.has_failed;
+            let is_stopped = tracked.has_failed && tracked.resumed_at.is_empty();
+            let needs = |&(_, is_signaled): &(u64, bool)| is_signaled || is_stopped;
             tracked.sends.iter().any(needs) || !tracked.receives.is_empty()
         };
         while self.qps.iter().any(owes) {

@@ -102,7 +102,8 @@ fn an_internal_error_on_purpose_ends_the_connection() {
             a.qp.post_send(&SendWr { signaled: false, ..wr(2, op, &[]) }).expect("taken");
             let expected = [(1, LocalQpInternalError), (2, Flushed)];
             assert_eq!(ends(&gather(&[&a], 2)[0], true), expected, "{kind:?} {op:?}");
-            assert_eq!(a.qp.query().state, QpState::Error);
+            let state = if kind == RC { QpState::Error } else { QpState::SendQueueError };
+            assert_eq!(a.qp.query().state, state);
             assert_eq!(a.device.counters().get(Counter::TxPkts), 0, "{op:?}");
             assert!(b.bytes(0, 8).iter().all(|byte| *byte == 0));
         }
