@@ -12,6 +12,7 @@ use crate::capture::Capture;
 use crate::config::{Adapter, Config, DeviceSpec, Integrity, WireChoice};
 use crate::counters::Counters;
 use crate::fault::{Blackholes, FaultSpec};
+use crate::gateway::{Gateway, GatewayError};
 use crate::generation::Generation;
 use crate::gid::Gid;
 use crate::host;
@@ -52,6 +53,14 @@ pub enum OpenError {
         /// Why it failed.
         #[source]
         source: io::Error,
+    },
+    /// It is to be behind a gateway.
+    #[error("device {name}: {why}")]
+    Gateway {
+        /// Device name.
+        name: String,
+        /// Why it is not.
+        why: GatewayError,
     },
 }
 
@@ -151,9 +160,14 @@ impl Device {
         let attr = DeviceAttr::new(profile, spec.port, mtu_bytes, sealing.overhead_bytes());
         let ending = config.faults.peer_kill_ns.map_or(Ok(()), lifecycle::end_after);
         ending.map_err(io_error("setting the timer of fault peer-kill"))?;
-        let (numbering, layout) = match attr.profile.adapter() {
-            Adapter::Efa => (Numbering::Port, sealing.layout()),
-            Adapter::Roce => (Numbering::PortAndSlot, sealing.layout_of_packets()),
+        let gateway = spec.port.gateway.map(|port| Gateway::join(addr, port)).transpose();
+        let gateway = gateway.map_err(|why| OpenError::Gateway { name: name.clone(), why })?;
+        let (numbering, layout) = match (attr.profile.adapter(), &gateway) {
+            (Adapter::Efa, _) => (Numbering::Port, sealing.layout()),
+            (Adapter::Roce, None) => (Numbering::PortAndSlot, sealing.layout_of_packets()),
+            (Adapter::Roce, Some(gateway)) => {
+                (Numbering::Behind(gateway.port()), sealing.layout_of_packets())
+            }
         };
         if config.lint {
             lint::enable();
@@ -170,6 +184,7 @@ impl Device {
                 paths: config.paths_at(addr),
                 qps_max: attr.max_qp,
                 memory: (config.wire != WireChoice::Udp).then(|| counters.links().clone()),
+                gateway,
                 reuses_numbers: config.faults.qpn_reuse,
                 numbering,
                 layout,

@@ -8,6 +8,8 @@ pub(crate) enum Numbering {
     /// `port << 8 | slot`: the 24 bits of RoCE. The slot is drawn at random, so that a successor on the same port
     /// is hardly ever taken for its predecessor.
     PortAndSlot,
+    /// As `PortAndSlot`, of queue pairs behind a gateway: those they talk to have numbers of all kinds, and this UDP port.
+    Behind(u16),
 }
 
 const SLOT_BITS: u32 = 8;
@@ -19,7 +21,7 @@ impl Numbering {
     pub(crate) fn number(self, port: u16, random: u64) -> u32 {
         match self {
             Self::Port => u32::from(port),
-            Self::PortAndSlot => {
+            Self::PortAndSlot | Self::Behind(_) => {
                 let slot = u32::from(random.to_le_bytes()[0]);
                 let qpn = u32::from(port) << SLOT_BITS | slot;
                 if qpn == MULTICAST_QPN { qpn - 1 } else { qpn }
@@ -27,14 +29,20 @@ impl Numbering {
         }
     }
 
-    /// The port of queue pair `qpn`; 0, where nobody is, when there is no such number.
+    /// The port of queue pair `qpn` of this device; 0, where nobody is, when there is no such number.
     #[inline]
     pub(crate) fn port(self, qpn: u32) -> u16 {
         let port = match self {
             Self::Port => qpn,
-            Self::PortAndSlot => qpn >> SLOT_BITS,
+            Self::PortAndSlot | Self::Behind(_) => qpn >> SLOT_BITS,
         };
         u16::try_from(port).unwrap_or(0)
+    }
+
+    /// Where packets for a peer's queue pair `qpn` are sent.
+    #[inline]
+    pub(crate) fn port_of_peer(self, qpn: u32) -> u16 {
+        if let Self::Behind(port) = self { port } else { self.port(qpn) }
     }
 
     /// A queue pair can have this number.
@@ -42,7 +50,7 @@ impl Numbering {
     pub(crate) fn allows(self, qpn: u32) -> bool {
         match self {
             Self::Port => qpn <= u32::from(u16::MAX),
-            Self::PortAndSlot => qpn <= MULTICAST_QPN,
+            Self::PortAndSlot | Self::Behind(_) => qpn <= MULTICAST_QPN,
         }
     }
 }
@@ -64,5 +72,17 @@ mod tests {
         }
         assert!(!Numbering::Port.allows(1 << 16) && !Numbering::PortAndSlot.allows(1 << 24));
         assert_eq!(Numbering::Port.port(1 << 16), 0);
+    }
+
+    #[test]
+    fn behind_a_gateway_peers_have_one_port() {
+        let numbering = Numbering::Behind(4791);
+        let own = numbering.number(40_000, 3);
+        assert_eq!((own, numbering.port(own)), (Numbering::PortAndSlot.number(40_000, 3), 40_000));
+        for foreign in [1, 17, own, 0xFF_FFFE] {
+            assert_eq!(numbering.port_of_peer(foreign), 4791);
+            assert!(numbering.allows(foreign));
+        }
+        assert_eq!(Numbering::PortAndSlot.port_of_peer(own), 40_000);
     }
 }

@@ -8,7 +8,7 @@ use super::{ConfigError, PortSpec, Profile};
 use crate::interface;
 
 /// One device: the name programs see and the local address it lives at. As text `NAME=IP`, and behind it
-/// settings: `,profile=PROFILE`, and of a RoCE device `,mtu=BYTES` and `,rate=GBIT_PER_S`.
+/// settings: `,profile=PROFILE`, and of a RoCE device `,mtu=BYTES`, `,rate=GBIT_PER_S` and `,gateway=PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceSpec {
     /// Device name, e.g. `rdmap0s6`; letters, digits, `_` and `-`, at most 63 bytes.
@@ -22,10 +22,11 @@ pub struct DeviceSpec {
 }
 
 /// Begin the settings of a device.
-const SETTINGS: [&str; 3] = [PROFILE, MTU, RATE];
+const SETTINGS: [&str; 4] = [PROFILE, MTU, RATE, GATEWAY];
 const PROFILE: &str = "profile=";
 const MTU: &str = "mtu=";
 const RATE: &str = "rate=";
+const GATEWAY: &str = "gateway=";
 
 impl DeviceSpec {
     /// A device with the settings of all.
@@ -65,8 +66,12 @@ impl DeviceSpec {
             set_once(&mut self.port.mtu, value)
         } else if let Some(value) = setting.strip_prefix(RATE) {
             set_once(&mut self.port.rate, value)
+        } else if let Some(value) = setting.strip_prefix(GATEWAY) {
+            let port = value.parse::<u16>().ok().filter(|port| *port > 0);
+            let port = port.ok_or_else(|| ConfigError::Gateway { value: value.to_owned() });
+            set_once_to(&mut self.port.gateway, port.map_err(SettingError::Value)?)
         } else {
-            Err(SettingError::Reason("a setting is none of profile=, mtu= and rate="))
+            Err(SettingError::Reason("a setting is none of profile=, mtu=, rate= and gateway="))
         }
     }
 }
@@ -81,10 +86,15 @@ fn set_once<T: FromStr<Err = ConfigError>>(
     to: &mut Option<T>,
     value: &str,
 ) -> Result<(), SettingError> {
+    let value = value.parse().map_err(SettingError::Value)?;
+    set_once_to(to, value)
+}
+
+fn set_once_to<T>(to: &mut Option<T>, value: T) -> Result<(), SettingError> {
     if to.is_some() {
         return Err(SettingError::Reason("a setting is given twice"));
     }
-    *to = Some(value.parse().map_err(SettingError::Value)?);
+    *to = Some(value);
     Ok(())
 }
 
@@ -93,7 +103,8 @@ impl fmt::Display for DeviceSpec {
         write!(f, "{}={}", self.name, self.addr)?;
         self.profile.map_or(Ok(()), |profile| write!(f, ",{PROFILE}{profile}"))?;
         self.port.mtu.map_or(Ok(()), |mtu| write!(f, ",{MTU}{}", mtu.bytes()))?;
-        self.port.rate.map_or(Ok(()), |rate| write!(f, ",{RATE}{}", rate.gbit_per_s))
+        self.port.rate.map_or(Ok(()), |rate| write!(f, ",{RATE}{}", rate.gbit_per_s))?;
+        self.port.gateway.map_or(Ok(()), |port| write!(f, ",{GATEWAY}{port}"))
     }
 }
 
@@ -157,15 +168,28 @@ mod tests {
 
     #[test]
     fn the_port_of_a_device_may_have_settings() {
-        let text = "a=127.0.0.1,profile=roce,mtu=1024,rate=25,b=127.0.0.2,profile=rxe,rate=400";
+        let text = "a=127.0.0.1,profile=roce,mtu=1024,rate=25,b=127.0.0.2,profile=rxe,rate=400,gateway=4791";
         let specs = DeviceSpec::parse_list(text).unwrap();
         assert_eq!(specs[0].port.mtu, Some(Mtu::B1024));
         assert_eq!(specs[1].port.rate.map(|rate| rate.gbit_per_s), Some(400));
+        assert_eq!([specs[0].port.gateway, specs[1].port.gateway], [None, Some(4791)]);
         let back: Vec<String> = specs.iter().map(ToString::to_string).collect();
         assert_eq!(back.join(","), text);
         let reordered = "a=127.0.0.1,rate=25,mtu=1024,profile=roce".parse();
         assert_eq!(reordered.as_ref(), Ok(&specs[0]), "in any order");
-        for bad in ["mtu=1500", "mtu=", "mtu=256,mtu=256", "rate=99", "rate=25,rate=25", "mtu"] {
+        for bad in [
+            "mtu=1500",
+            "mtu=",
+            "mtu=256,mtu=256",
+            "rate=99",
+            "rate=25,rate=25",
+            "mtu",
+            "gateway=",
+            "gateway=0",
+            "gateway=65536",
+            "gateway=yes",
+            "gateway=1,gateway=1",
+        ] {
             assert!(format!("a=127.0.0.1,{bad}").parse::<DeviceSpec>().is_err(), "{bad}");
         }
     }

@@ -18,7 +18,7 @@ pub enum ConfigError {
     },
     /// Not `NAME=IPV4`.
     #[error(
-        "device '{value}' is not NAME=IPV4[,profile=NAME][,mtu=BYTES][,rate=GBIT_PER_S] ({reason}); write for example rdmap0s6=127.0.0.1"
+        "device '{value}' is not NAME=IPV4[,profile=NAME][,mtu=BYTES][,rate=GBIT_PER_S][,gateway=PORT] ({reason}); write for example rdmap0s6=127.0.0.1"
     )]
     Device {
         /// As written.
@@ -38,6 +38,12 @@ pub enum ConfigError {
         /// As written.
         value: String,
     },
+    /// Not a UDP port of the network.
+    #[error("gateway '{value}': write the UDP port of the network, which is 4791 of RoCE v2")]
+    Gateway {
+        /// As written.
+        value: String,
+    },
     /// A RoCE device under a name by which programs take it for the adapter of a vendor.
     #[error(
         "device '{value}' is a RoCE device, but programs take names with {prefix} for another vendor's; write for example roce0"
@@ -50,7 +56,7 @@ pub enum ConfigError {
     },
     /// Settings of a port for a device whose link chooses them.
     #[error(
-        "device {device}: mtu= and rate= are for RoCE devices, and it is an EFA; add profile=roce or leave them out"
+        "device {device}: mtu=, rate= and gateway= are for RoCE devices, and it is an EFA; add profile=roce or leave them out"
     )]
     EfaPort {
         /// The device.

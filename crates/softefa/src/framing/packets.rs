@@ -16,9 +16,11 @@ pub(super) const TRAILER_MAX: usize = 3 + icrc::LEN;
 const SHORT: u8 = 1;
 const SHORT_AT: usize = 8;
 
-/// The source port that an ICRC covers. Which one a packet leaves by is not known when it is finished, and one
-/// that goes through memory has none.
+/// The source port that an ICRC between queue pairs of our own covers. Which one a packet leaves by is not known when
+/// it is finished, and one that goes through memory has none.
 const SRC_PORT: u16 = 0xC000;
+/// Bytes of the shortest packet.
+const PACKET_MIN: usize = Bth::LEN + icrc::LEN;
 
 /// Checks the packets of one queue pair.
 #[derive(Debug, Clone, Copy)]
@@ -27,30 +29,49 @@ pub(crate) struct Packets {
     local: Ipv4Addr,
     /// What it sends has an ICRC.
     pub(super) has_icrc: bool,
+    /// The ports that it covers.
+    ports: (u16, u16),
+    /// What comes was checked by the gateway, who knows what the check covers.
+    is_checked: bool,
 }
 
 impl Packets {
     /// For a queue pair at `local` whose packets have an ICRC, or else a check of their headers.
     pub(crate) fn new(local: Ipv4Addr, has_icrc: bool) -> Self {
-        Self { local, has_icrc }
+        Self { local, has_icrc, ports: (SRC_PORT, UDP_PORT), is_checked: false }
+    }
+
+    /// For a queue pair behind the gateway of `port`, which sends from `src_port` to that port of everybody.
+    pub(crate) fn behind_gateway(local: Ipv4Addr, src_port: u16, port: u16) -> Self {
+        Self { local, has_icrc: true, ports: (src_port, port), is_checked: true }
     }
 
     /// Writes the ICRC of a packet to `to`, which is there but for it.
     pub(super) fn fill_in(self, to: Ipv4Addr, packet: &mut [u8]) {
         if let Some((covered, last)) = packet.split_last_chunk_mut() {
-            *last = icrc::of(&route(self.local, to), covered);
+            *last = icrc::of(&self.route(self.local, to), covered);
         }
     }
 
     /// The packet of `head` and the bytes at `rest` is as its sender made it, as far as its check tells.
     #[inline]
     pub(super) fn is_intact(self, from: Ipv4Addr, head: &[u8], rest: Piece) -> bool {
+        if self.is_checked {
+            return rest.len == 0 && head.len() >= PACKET_MIN;
+        }
         if !is_short(head) {
-            return rest.len == 0 && icrc::is_right(&route(from, self.local), head);
+            return rest.len == 0 && icrc::is_right(&self.route(from, self.local), head);
         }
         let Some(headers_len) = headers_len(head) else { return false };
         let (headers, behind) = head.split_at(headers_len);
         last_bytes(behind, rest) == Some(check(headers, head.len() + rest.len))
+    }
+
+    /// What the ICRC covers of a datagram from a socket that is not connected and does not fragment.
+    fn route(self, src: Ipv4Addr, dst: Ipv4Addr) -> Route {
+        let addresses = Addresses::V4 { src, dst, id: 0, dont_fragment: true };
+        let (src_port, dst_port) = self.ports;
+        Route { addresses, src_port, dst_port }
     }
 }
 
@@ -106,11 +127,6 @@ fn last_bytes(behind: &[u8], rest: Piece) -> Option<[u8; icrc::LEN]> {
     let to = (&raw mut last).expose_provenance() as u64;
     memory::copy_to(to, rest.addr + at as u64, icrc::LEN).ok()?;
     Some(last)
-}
-
-fn route(src: Ipv4Addr, dst: Ipv4Addr) -> Route {
-    let addresses = Addresses::V4 { src, dst, id: 0, dont_fragment: true };
-    Route { addresses, src_port: SRC_PORT, dst_port: UDP_PORT }
 }
 
 #[cfg(test)]
@@ -174,6 +190,19 @@ mod tests {
         assert!(is_intact(A, &whole));
         assert_eq!(blind_spots(&whole), [4], "routers set the bits of congestion");
         assert!(!is_intact(B, &whole), "the addresses count");
+    }
+
+    #[test]
+    fn behind_a_gateway_the_real_ports_are_covered() {
+        let (mut bytes, _) = packet(true);
+        Packets::behind_gateway(A, 11_111, 4791).fill_in(B, &mut bytes);
+        let addresses = Addresses::V4 { src: A, dst: B, id: 0, dont_fragment: true };
+        let real = Route { addresses, src_port: 11_111, dst_port: 4791 };
+        assert!(icrc::is_right(&real, &bytes));
+        assert!(!icrc::is_right(&Route { src_port: SRC_PORT, ..real }, &bytes));
+        let at_b = Packets::behind_gateway(B, 22_222, 4791);
+        assert!(at_b.is_intact(A, &bytes, Piece::default()), "whatever the gateway let through");
+        assert!(!at_b.is_intact(A, &bytes[..PACKET_MIN - 1], Piece::default()));
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Qp {
         let session = pd.device().sealing.session().map_err(CreateQpError::Random)?;
         let max = pd.device().attr().max_qp;
         let port = pd.device().open_port().ok_or(CreateQpError::TooMany { max })?;
-        let Port { qpn, port, wire, tap, paths, receive_fd, receive_buffer_bytes } =
+        let Port { qpn, port, src_port, wire, tap, paths, receive_fd, receive_buffer_bytes } =
             port.map_err(CreateQpError::Socket)?;
         let unpolled = Arc::new(Unpolled::default());
         let send_owner = init.send_cq.register(&unpolled);
@@ -100,6 +100,7 @@ impl Qp {
             pd,
             qpn,
             port,
+            src_port,
             wire,
             tap,
             session,

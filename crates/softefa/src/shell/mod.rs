@@ -32,6 +32,7 @@ use crate::framing::{Framing, Layout, Packets, RDMA_BLOCK_BYTES, Sealed};
 use crate::host;
 use crate::ids::{PdId, QpId};
 use crate::mr::MrCache;
+use crate::numbering::Numbering;
 use crate::pd::Pd;
 use crate::qp_state::QpQuery;
 use crate::rq::RecvQueue;
@@ -106,6 +107,8 @@ pub(crate) struct ShellInit<'a> {
     pub(crate) pd: &'a Pd,
     pub(crate) qpn: u32,
     pub(crate) port: u16,
+    /// The UDP port that it sends from.
+    pub(crate) src_port: u16,
     pub(crate) wire: Box<dyn Wire>,
     pub(crate) tap: Tap,
     /// Of its keys, if there is one.
@@ -144,7 +147,7 @@ impl Shell {
         let (device, pd) = (pd.device(), pd.id());
         let stream = stream_of(device.streams.fetch_add(1, Ordering::Relaxed));
         let unspecified = Ipv4Addr::UNSPECIFIED;
-        let framing = framing(device, port, init.session);
+        let framing = framing(device, (port, init.src_port), init.session);
         let cache = || MrCache::new(Arc::clone(&device.mrs), pd);
         Self {
             attrs: QpQuery { rnr_retry: 7, ..QpQuery::default() },
@@ -246,13 +249,16 @@ impl Shell {
     }
 }
 
-fn framing(device: &Device, port: u16, session: u64) -> Framing {
+fn framing(device: &Device, (port, src_port): (u16, u16), session: u64) -> Framing {
     let is_roce = device.adapter() == Adapter::Roce;
     if let Some(key) = device.sealing.key() {
         let local = SocketAddrV4::new(device.addr(), port);
         let sealed = Sealed::new(key, local, session);
         let sealed = if is_roce { sealed.of_packets() } else { sealed };
         return Framing::Sealed(Box::new(sealed));
+    }
+    if let Numbering::Behind(of_network) = device.numbering() {
+        return Framing::Packets(Packets::behind_gateway(device.addr(), src_port, of_network));
     }
     if is_roce {
         let has_icrc = device.integrity == Integrity::Crc32c;

@@ -31,7 +31,10 @@ pub(crate) struct SideInit {
 /// The transport that `init` asks for, which the device has, around `shell`.
 pub(crate) fn new(shell: Shell, paths: Arc<PathSockets>, init: SideInit) -> Box<dyn Side> {
     match (shell.device.adapter(), init.kind) {
-        (Adapter::Roce, QpKind::Ud) => Box::new(roce_ud::RoceUdSide::new(shell, paths.paths())),
+        (Adapter::Roce, QpKind::Ud) => {
+            let path = paths.path_of(shell.port);
+            Box::new(roce_ud::RoceUdSide::new(shell, path))
+        }
         (_, QpKind::Ud) => Box::new(ud::UdSide::new(shell, paths.paths())),
         (_, QpKind::Srd) => Box::new(srd::SrdSide::new(shell, paths, init)),
         (_, QpKind::Rc | QpKind::Uc | QpKind::XrcInitiator | QpKind::XrcTarget) => {

@@ -44,7 +44,7 @@ pub(super) struct RoceUdSide {
 }
 
 impl RoceUdSide {
-    pub(super) fn new(shell: Shell, paths: u16) -> Self {
+    pub(super) fn new(shell: Shell, path: u16) -> Self {
         let mtu = match shell.device.attr().packet_max_bytes() {
             4096.. => Mtu::B4096,
             2048.. => Mtu::B2048,
@@ -52,7 +52,6 @@ impl RoceUdSide {
             512.. => Mtu::B512,
             _ => Mtu::B256,
         };
-        let path = shell.port % paths;
         let numbers = Numbers::new(shell.qpn, DEFAULT_PKEY, mtu, Psn::new(0));
         Self { shell, queue: VecDeque::new(), numbers, current: None, mtu, path }
     }

@@ -111,7 +111,7 @@ impl SendSlot {
         (self.is_fenced, self.is_solicited) = (wr.fenced, wr.solicited);
         self.remote_srq = wr.remote_srq;
         if let Some(Target { ah, qpn, qkey }) = wr.target {
-            self.to = SocketAddrV4::new(ah.addr(), numbering.port(qpn));
+            self.to = SocketAddrV4::new(ah.addr(), numbering.port_of_peer(qpn));
             (self.dest_qpn, self.qkey) = (qpn, qkey);
         }
         // Who waits for its predecessor knows it by its serial.

@@ -6,6 +6,7 @@
 
 mod batch;
 mod faulty;
+mod gateway;
 mod link;
 mod memory;
 mod paths;

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use libc::c_int;
 use srd::Instant;
 
-use super::socket::{Quote, SOCKET_BUFFER_BYTES, bind, drop_all, read_error, set_int, udp_socket};
+use super::socket::{Quote, SOCKET_BUFFER_BYTES, bind, read_error, set_int, udp_socket};
 use super::unsegmented::Unsegmented;
+use crate::filter::drop_all;
 use crate::host;
 
 /// Refused datagrams kept for queue pairs that have not fetched them, and for how long. A living
@@ -55,6 +56,11 @@ impl PathSockets {
     #[inline]
     pub(super) fn fd(&self, path: u16) -> RawFd {
         self.sockets[path as usize % self.sockets.len()].as_raw_fd()
+    }
+
+    /// The path that everything of the queue pair at `port` takes, where order matters.
+    pub(crate) fn path_of(&self, port: u16) -> u16 {
+        port % self.paths()
     }
 
     /// The UDP port of a path.

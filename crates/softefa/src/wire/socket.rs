@@ -60,25 +60,6 @@ pub(super) fn set_int(
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Makes a socket take nothing in; its error queue is not affected.
-pub(super) fn drop_all(socket: &OwnedFd) -> io::Result<()> {
-    const RETURN_CONSTANT: u16 = 0x06;
-    let mut nothing = libc::sock_filter { code: RETURN_CONSTANT, jt: 0, jf: 0, k: 0 };
-    let program = libc::sock_fprog { len: 1, filter: &raw mut nothing };
-    let len = size_of::<libc::sock_fprog>() as libc::socklen_t;
-    // SAFETY: the program and its one instruction live through the call, which copies them.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
-            (&raw const program).cast(),
-            len,
-        )
-    };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
 pub(super) fn get_int(socket: &OwnedFd, level: c_int, option: c_int) -> io::Result<c_int> {
     let mut value: c_int = 0;
     let mut len = size_of::<c_int>() as libc::socklen_t;

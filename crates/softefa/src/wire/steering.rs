@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::gateway::GatewayWire;
 use super::memory::MemoryWire;
 use super::paths::{PathSockets, QPN_FIRST};
 use super::tap::Tap;
@@ -16,6 +17,7 @@ use super::{Wire, link};
 use crate::capture::{Capture, Protocol};
 use crate::counters::Links;
 use crate::framing::Layout;
+use crate::gateway::Gateway;
 use crate::host;
 use crate::numbering::Numbering;
 
@@ -27,6 +29,8 @@ pub(crate) struct Port {
     pub(crate) qpn: u32,
     /// The UDP port of its socket.
     pub(crate) port: u16,
+    /// The UDP port from which its path sends.
+    pub(crate) src_port: u16,
     pub(crate) wire: Box<dyn Wire>,
     /// Where captures listen.
     pub(crate) tap: Tap,
@@ -47,6 +51,8 @@ pub(crate) struct SteeringInit {
     pub(crate) qps_max: u32,
     /// Programs of this user on this machine are reached through memory, and shown there.
     pub(crate) memory: Option<Links>,
+    /// Hands over what comes, if there is one.
+    pub(crate) gateway: Option<Arc<Gateway>>,
     /// The number released last is given out next, on purpose.
     pub(crate) reuses_numbers: bool,
     pub(crate) numbering: Numbering,
@@ -70,6 +76,7 @@ pub(crate) struct Steering {
     paths: OnceLock<Arc<PathSockets>>,
     ports: Mutex<PortPool>,
     memory: Option<Memory>,
+    gateway: Option<Arc<Gateway>>,
     reuses_numbers: bool,
     numbering: Numbering,
     layout: Layout,
@@ -85,6 +92,7 @@ impl Steering {
             paths: OnceLock::new(),
             ports: Mutex::new(PortPool::new(init.qps_max)),
             memory: init.memory.map(|links| Memory { links, own_addrs: OnceLock::new() }),
+            gateway: init.gateway,
             reuses_numbers: init.reuses_numbers,
             numbering: init.numbering,
             layout: init.layout,
@@ -110,15 +118,23 @@ impl Steering {
         let receive_fd = wire.receive_fd();
         let receive_buffer_bytes = wire.receive_buffer_bytes();
         let tap = wire.tap();
-        let wire: Box<dyn Wire> = match &self.memory {
-            None => Box::new(wire),
-            Some(Memory { links, own_addrs }) => {
-                let local = SocketAddrV4::new(self.addr, port);
+        let src_port = paths.port(paths.path_of(port));
+        let local = SocketAddrV4::new(self.addr, port);
+        let wire: Box<dyn Wire> = match (&self.gateway, &self.memory) {
+            (Some(gateway), _) => match GatewayWire::new(wire, local, gateway) {
+                Ok(wire) => Box::new(wire),
+                Err(error) => {
+                    self.release(qpn);
+                    return Err(error);
+                }
+            },
+            (None, None) => Box::new(wire),
+            (None, Some(Memory { links, own_addrs })) => {
                 let own_addrs = own_addrs.get_or_init(link::own_addrs);
                 Box::new(MemoryWire::new(wire, local, own_addrs, links.clone()))
             }
         };
-        Ok(Port { qpn, port, wire, tap, paths, receive_fd, receive_buffer_bytes })
+        Ok(Port { qpn, port, src_port, wire, tap, paths, receive_fd, receive_buffer_bytes })
     }
 
     /// The number may be given out again; its queue pair may still linger.
@@ -165,7 +181,7 @@ impl Steering {
         let at = SocketAddrV4::new(self.addr, port);
         let protocol = match self.numbering {
             Numbering::Port => Protocol::Srd,
-            Numbering::PortAndSlot => Protocol::Roce,
+            Numbering::PortAndSlot | Numbering::Behind(_) => Protocol::Roce,
         };
         UdpWire::bind(at, Arc::clone(paths), &self.capture, protocol, self.layout)
     }

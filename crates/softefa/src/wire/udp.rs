@@ -55,6 +55,8 @@ pub(crate) struct UdpWire {
     buffer: Box<[u8]>,
     iovecs: Vec<libc::iovec>,
     impossible: Vec<Impossible>,
+    /// Trains would leave with identifications of their own in each IP header.
+    has_no_trains: bool,
     /// Oldest first, with when they are tried again.
     held: VecDeque<Held>,
     next_release: Option<Instant>,
@@ -85,7 +87,29 @@ impl UdpWire {
         let tap = Tap::new(capture, protocol, at, &paths);
         let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
         let (impossible, held, next_release) = (Vec::new(), VecDeque::new(), None);
-        Ok(Self { receive, paths, tap, layout, buffer, iovecs, impossible, held, next_release })
+        Ok(Self {
+            receive,
+            paths,
+            tap,
+            layout,
+            buffer,
+            iovecs,
+            impossible,
+            has_no_trains: false,
+            held,
+            next_release,
+        })
+    }
+
+    /// Every datagram leaves by itself from now on, and comes by itself.
+    pub(super) fn part_trains(&mut self) -> io::Result<()> {
+        self.has_no_trains = true;
+        set_int(&self.receive, libc::SOL_UDP, libc::UDP_GRO, 0)
+    }
+
+    /// Where it receives.
+    pub(super) fn socket(&self) -> &OwnedFd {
+        &self.receive
     }
 
     /// Where captures listen.
@@ -158,6 +182,22 @@ impl UdpWire {
         let Train { len, from, segment } = train;
         let bytes = &mut self.buffer[..len];
         let segment = segment.map_or_else(|| self.layout.datagram_len(bytes), |it| it.max(1));
+        let run = Run { from, bytes, segment, rest: None, is_memory: false };
+        if self.tap.is_on() {
+            self.tap.received(&run);
+        }
+        run
+    }
+
+    /// What was fetched last.
+    pub(super) fn fetched(&self, train: &Train) -> &[u8] {
+        &self.buffer[..train.len]
+    }
+
+    /// What was fetched last without its first bytes, as one datagram that came from `from`.
+    pub(super) fn run_behind(&mut self, train: Train, skip: usize, from: SocketAddrV4) -> Run<'_> {
+        let bytes = &mut self.buffer[skip..train.len];
+        let segment = bytes.len().max(1);
         let run = Run { from, bytes, segment, rest: None, is_memory: false };
         if self.tap.is_on() {
             self.tap.received(&run);
@@ -252,7 +292,8 @@ impl UdpWire {
     ) -> usize {
         let mut start = 0;
         while start < packets.len() {
-            let is_alone = self.paths.unsegmented.contains(now, *packets[start].to.ip());
+            let is_alone =
+                self.has_no_trains || self.paths.unsegmented.contains(now, *packets[start].to.ip());
             let len = if is_alone { 1 } else { run_len(&packets[start..]) };
             let done = self.send_run(now, &packets[start..start + len], pieces, sent);
             start += done;

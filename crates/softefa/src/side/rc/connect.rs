@@ -80,7 +80,7 @@ impl RcSide {
     /// Looks up where the peer is; the path was checked.
     fn aim(&mut self) {
         let (attrs, device) = (&self.shell.attrs, &self.shell.device);
-        let port = device.numbering().port(attrs.dest_qpn);
+        let port = device.numbering().port_of_peer(attrs.dest_qpn);
         let addr = device.adapter().addr_of(attrs.path.dgid);
         self.peer = addr.map(|addr| SocketAddrV4::new(addr, port));
     }

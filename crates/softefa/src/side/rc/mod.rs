@@ -86,7 +86,7 @@ fn time(now: Instant) -> rc::Instant {
 impl RcSide {
     pub(super) fn new(shell: Shell, paths: Arc<PathSockets>, kind: QpKind) -> Self {
         let endpoint = connect::new_endpoint(&shell.device, shell.qpn, kind);
-        let path = shell.port % paths.paths();
+        let path = paths.path_of(shell.port);
         let lapses = Lapses::new(&shell.device.faults, shell.stream);
         Self {
             shell,

@@ -1,0 +1,242 @@
+//! What a program has of the gateway.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, connect, recv,
+    send, sendmsg,
+};
+use rustix::process::geteuid;
+
+use super::door::unix_socket;
+use super::envelope::{self, Key};
+use super::mad;
+use super::message::{self, ANSWER_LEN, Question, SeatKind, Status};
+use crate::generation::Generation;
+
+/// So long is an answer waited for: the gateway does nothing else, so that it comes at once unless it is stopped.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
+
+/// Why a program is not served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GatewayError {
+    /// Nobody is there.
+    #[error("no gateway of UDP port {port} runs here; start `softefa gateway`")]
+    Absent {
+        /// The port.
+        port: u16,
+    },
+    /// It is not to be trusted.
+    #[error(
+        "the gateway of UDP port {port} is user {uid}'s, and programs trust that of root or of their own user alone"
+    )]
+    Stranger {
+        /// The port.
+        port: u16,
+        /// Whose it is.
+        uid: u32,
+    },
+    /// It serves other addresses.
+    #[error("the gateway of UDP port {port} does not serve {addr}; start it with --address {addr}")]
+    NotServed {
+        /// The port.
+        port: u16,
+        /// The address.
+        addr: Ipv4Addr,
+    },
+    /// It refused.
+    #[error("the gateway of UDP port {port} refused: {why}")]
+    Refused {
+        /// The port.
+        port: u16,
+        /// The reason.
+        why: &'static str,
+    },
+    /// It ended, or hangs.
+    #[error(
+        "the gateway of UDP port {port} does not answer ({source}); start it again, and then this program"
+    )]
+    Silent {
+        /// The port.
+        port: u16,
+        /// What happened.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl From<GatewayError> for io::Error {
+    fn from(error: GatewayError) -> Self {
+        Self::other(error)
+    }
+}
+
+/// A way to the gateway of this machine.
+#[derive(Debug)]
+pub struct Gateway {
+    port: u16,
+    socket: OwnedFd,
+    /// One question at a time; why none is asked any more.
+    asking: Mutex<Option<io::ErrorKind>>,
+    made: Generation,
+}
+
+/// A socket that the gateway hands packets to, while this lives.
+#[derive(Debug)]
+pub struct Seat {
+    gateway: Arc<Gateway>,
+    at: SocketAddrV4,
+    key: Key,
+}
+
+impl Gateway {
+    /// Goes to the gateway of UDP port `port`, which must serve `addr`.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub fn join(addr: Ipv4Addr, port: u16) -> Result<Arc<Self>, GatewayError> {
+        let silent = |source| GatewayError::Silent { port, source };
+        let socket = unix_socket(SocketFlags::empty()).map_err(silent)?;
+        let name = message::name(port).map_err(silent)?;
+        connect(&socket, &name).map_err(|_| GatewayError::Absent { port })?;
+        let owner = socket_peercred(&socket).map_err(|error| silent(error.into()))?.uid;
+        if !owner.is_root() && owner != geteuid() {
+            return Err(GatewayError::Stranger { port, uid: owner.as_raw() });
+        }
+        for way in [Timeout::Recv, Timeout::Send] {
+            let set = set_socket_timeout(&socket, way, Some(ANSWER_TIME));
+            set.map_err(|error| silent(error.into()))?;
+        }
+        let made = Generation::current();
+        let gateway = Self { port, socket, asking: Mutex::new(None), made };
+        gateway.ask(Question::Serves(addr), addr, None)?;
+        Ok(Arc::new(gateway))
+    }
+
+    /// The UDP port of the network.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Has the gateway hand what is for the UDP socket, which is bound at `at`, to it.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub fn admit(
+        self: &Arc<Self>,
+        at: SocketAddrV4,
+        socket: BorrowedFd<'_>,
+        kind: SeatKind,
+    ) -> Result<Seat, GatewayError> {
+        let key = self.ask(Question::Admit(at, kind), *at.ip(), Some(socket))?;
+        Ok(Seat { gateway: Arc::clone(self), at, key })
+    }
+
+    /// Before `mad` leaves from `addr`: answers to it are for this program.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub fn announce(&self, addr: Ipv4Addr, mad: &[u8]) -> Result<(), GatewayError> {
+        let Some(id) = mad::id_to_claim(mad) else { return Ok(()) };
+        self.ask(Question::Claim(addr, id), addr, None).map(|_| ())
+    }
+
+    fn ask(
+        &self,
+        question: Question,
+        addr: Ipv4Addr,
+        file: Option<BorrowedFd<'_>>,
+    ) -> Result<Key, GatewayError> {
+        let port = self.port;
+        let refused = |why| GatewayError::Refused { port, why };
+        if !self.made.is_current() {
+            return Err(refused("another process than the one that asked goes on with its socket"));
+        }
+        let mut failed = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = failed.map_or(Ok(()), |kind| Err(kind.into()));
+        let answered = asked.and_then(|()| self.exchange(question, file));
+        // An answer that comes too late would be taken for that to the next question.
+        let (status, key) = answered.map_err(|source| {
+            *failed = Some(source.kind());
+            GatewayError::Silent { port, source }
+        })?;
+        match status {
+            Status::Done => Ok(key),
+            Status::NotServed => Err(GatewayError::NotServed { port, addr }),
+            Status::NoSocket => Err(refused("the socket is not bound where it should be")),
+            Status::Taken => Err(refused("another user's program has it")),
+            Status::Full => Err(refused("it serves as much as it can")),
+            Status::Strange => Err(refused("it is of another version")),
+        }
+    }
+
+    fn exchange(
+        &self,
+        question: Question,
+        file: Option<BorrowedFd<'_>>,
+    ) -> io::Result<(Status, Key)> {
+        let files: Vec<_> = file.into_iter().collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !files.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(&files));
+        }
+        let bytes = question.emit();
+        let parts = [IoSlice::new(&bytes)];
+        uninterrupted(|| sendmsg(&self.socket, &parts, &mut control, SendFlags::NOSIGNAL))?;
+        let mut bytes = [0; ANSWER_LEN];
+        let (len, _) = uninterrupted(|| recv(&self.socket, &mut bytes[..], RecvFlags::empty()))?;
+        if len == 0 {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        let answer = message::parse_answer(&bytes[..len]);
+        answer.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+}
+
+fn uninterrupted<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}
+
+impl Seat {
+    /// The packet in a datagram that came `from` somewhere to this socket, and who sent it; `None` when it is not the gateway's.
+    #[must_use]
+    pub fn open<'a>(
+        &self,
+        from: SocketAddrV4,
+        datagram: &'a [u8],
+    ) -> Option<(SocketAddrV4, &'a [u8])> {
+        let sender = self.sender_of(from, datagram)?;
+        Some((sender, &datagram[envelope::LEN..]))
+    }
+
+    /// As [`Seat::open`]; the packet begins behind [`envelope::LEN`] bytes.
+    pub(crate) fn sender_of(&self, from: SocketAddrV4, datagram: &[u8]) -> Option<SocketAddrV4> {
+        let gateway = SocketAddrV4::new(*self.at.ip(), self.gateway.port);
+        (from == gateway).then(|| envelope::open(&self.key, datagram)).flatten()
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        // The parent of a forked child goes on with its own.
+        if self.gateway.made.is_current() {
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            // Lost, it ends with the process.
+            let _ = send(self.gateway.socket.as_fd(), &Question::Release(self.at).emit(), flags);
+        }
+    }
+}

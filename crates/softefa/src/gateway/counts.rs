@@ -1,0 +1,29 @@
+//! What the gateway counts.
+
+macro_rules! counts {
+    ($($field:ident $name:literal $doc:literal;)*) => {
+        /// What has become of what came.
+        #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+        pub struct Counts { $(#[doc = $doc] pub $field: u64,)* }
+
+        impl Counts {
+            /// Names and values, in the order of this list.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$(($name, self.$field)),*].into_iter()
+            }
+        }
+    };
+}
+
+counts! {
+    packets "rx_pkts" "Datagrams that came to the port.";
+    bytes "rx_bytes" "Their bytes, from the base transport header on.";
+    forwarded "forwarded_pkts" "Of them, those that were handed to a queue pair.";
+    messages "forwarded_cm_msgs" "Those that were handed to a connection manager.";
+    malformed "drop_malformed" "Dropped: too short, too long, of another version or opcode, or no message of the connection manager where only these go.";
+    icrc "drop_icrc" "Dropped: the ICRC is wrong, or cannot be checked without the right to see IP headers.";
+    no_queue_pair "drop_no_queue_pair" "Dropped: no program here has such a queue pair.";
+    no_connection "drop_no_connection" "Dropped: messages of the connection manager that are nobody's.";
+    no_room "drop_no_room" "Dropped: the operating system did not take them for the program.";
+    refused "refused_requests" "What programs wanted and were refused.";
+}

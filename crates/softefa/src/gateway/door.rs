@@ -1,0 +1,108 @@
+//! Where programs come to: a Unix socket in the network namespace of the gateway, which knows whose they are.
+
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::SocketAddrV4;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::net::sockopt::{socket_peercred, socket_protocol, socket_type};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags,
+    SocketType, accept_with, bind, getsockname, ipproto, listen, recvmsg, send, socket_with,
+};
+use rustix::process::geteuid;
+
+use super::envelope::Key;
+use super::message::{self, QUESTION_LEN, Question, Status};
+use crate::descriptor::with_descriptor;
+
+const BACKLOG: i32 = 128;
+
+/// A Unix socket that keeps messages apart.
+pub(super) fn unix_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
+    let flags = flags | SocketFlags::CLOEXEC;
+    let open = || Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?);
+    with_descriptor(open)
+}
+
+#[derive(Debug)]
+pub(super) struct Door(OwnedFd);
+
+/// A program that has come in.
+#[derive(Debug)]
+pub(super) struct Visitor {
+    pub(super) socket: OwnedFd,
+    pub(super) uid: u32,
+}
+
+/// What a program says.
+#[derive(Debug)]
+pub(super) enum Said {
+    Nothing,
+    /// It has gone, or is as good as that.
+    Goodbye,
+    /// Something that is no question.
+    Strange,
+    Asked(Question, Option<OwnedFd>),
+}
+
+impl Door {
+    pub(super) fn open(port: u16) -> io::Result<Self> {
+        let socket = unix_socket(SocketFlags::NONBLOCK)?;
+        bind(&socket, &message::name(port)?)?;
+        listen(&socket, BACKLOG)?;
+        Ok(Self(socket))
+    }
+
+    pub(super) fn fd(&self) -> &OwnedFd {
+        &self.0
+    }
+
+    /// The next who waits. Another user than this one is served by root alone: its programs would not believe
+    /// anybody else.
+    ///
+    /// # Errors
+    /// Nobody waits, or the process has no descriptor left.
+    pub(super) fn next(&self) -> io::Result<Option<Visitor>> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = with_descriptor(|| Ok(accept_with(&self.0, flags)?))?;
+        let Ok(peer) = socket_peercred(&socket) else { return Ok(None) };
+        let is_served = geteuid().is_root() || peer.uid == geteuid();
+        Ok(is_served.then(|| Visitor { socket, uid: peer.uid.as_raw() }))
+    }
+}
+
+/// The next thing that a program says.
+pub(super) fn hear(socket: &OwnedFd) -> Said {
+    let mut bytes = [0; QUESTION_LEN + 1];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let got = match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
+        Ok(got) => got.bytes,
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Said::Nothing,
+        Err(_) => return Said::Goodbye,
+    };
+    let file = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        _ => None,
+    });
+    match got {
+        0 => Said::Goodbye,
+        len => Question::parse(&bytes[..len]).map_or(Said::Strange, |it| Said::Asked(it, file)),
+    }
+}
+
+/// Answers a program; `false` when it does not listen.
+pub(super) fn answer(socket: &OwnedFd, status: Status, key: Key) -> bool {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    send(socket, &message::answer(status, key), flags).is_ok()
+}
+
+/// The socket is UDP's and bound there, so that whoever has it is whom packets for there are for.
+pub(super) fn is_bound(socket: &OwnedFd, at: SocketAddrV4) -> bool {
+    let bound = getsockname(socket.as_fd()).ok().and_then(|name| SocketAddrV4::try_from(name).ok());
+    bound == Some(at)
+        && socket_type(socket) == Ok(SocketType::DGRAM)
+        && socket_protocol(socket) == Ok(Some(ipproto::UDP))
+}

@@ -1,0 +1,189 @@
+//! The port of one address: a UDP socket that has it, and beside it, where that is allowed, a raw socket that shows
+//! the IP headers, whose identification the ICRC covers (RC-1.9).
+
+use std::io::{self, IoSlice};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, bind,
+    ipproto, recv, sendmsg_addr, socket_with,
+};
+
+use super::judge::{Arrived, PACKET_MAX};
+use crate::descriptor::with_descriptor;
+use crate::filter;
+
+const IP_LEN: usize = 20;
+const UDP_LEN: usize = 8;
+const UDP: u8 = 17;
+/// First byte of an IPv4 header without options, with which no RoCE packet comes.
+const PLAIN_IPV4: u8 = 0x45;
+const DONT_FRAGMENT: u16 = 0x4000;
+/// "More fragments", and the place of one.
+const FRAGMENT: u16 = 0x3FFF;
+/// What bursts of all peers need.
+const RECEIVE_BYTES: usize = 16 << 20;
+/// Bytes of a datagram that are looked at: a longer one is no packet.
+pub(super) const BUFFER_LEN: usize = IP_LEN + UDP_LEN + PACKET_MAX + 1;
+
+#[derive(Debug)]
+pub(super) struct Listener {
+    at: SocketAddrV4,
+    udp: UdpSocket,
+    raw: Option<OwnedFd>,
+}
+
+/// What a look has brought.
+#[derive(Debug)]
+pub(super) enum Came<'a> {
+    Nothing,
+    /// So many bytes that are no packet.
+    Malformed(usize),
+    Packet(Arrived<'a>),
+}
+
+impl Listener {
+    /// Takes the port; `may_see_headers` as far as the operating system allows it, too.
+    pub(super) fn open(at: SocketAddrV4, may_see_headers: bool) -> io::Result<Self> {
+        let udp = with_descriptor(|| UdpSocket::bind(at))?;
+        udp.set_nonblocking(true)?;
+        let raw = if may_see_headers { open_raw(at).ok() } else { None };
+        match &raw {
+            Some(raw) => {
+                widen(raw.as_fd())?;
+                filter::drop_all(&udp)?;
+            }
+            None => widen(udp.as_fd())?,
+        }
+        Ok(Self { at, udp, raw })
+    }
+
+    pub(super) fn addr(&self) -> Ipv4Addr {
+        *self.at.ip()
+    }
+
+    /// It knows the identification of what comes.
+    pub(super) fn sees_headers(&self) -> bool {
+        self.raw.is_some()
+    }
+
+    /// Readable when something has come.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.raw.as_ref().map_or_else(|| self.udp.as_fd(), AsFd::as_fd)
+    }
+
+    /// Takes the next datagram into `buffer`.
+    pub(super) fn receive<'a>(&self, buffer: &'a mut [u8; BUFFER_LEN]) -> Came<'a> {
+        let to = self.at;
+        let Some(raw) = &self.raw else {
+            // What others set than we do, without fragmentation, cannot be known here; the check tells.
+            return match self.udp.recv_from(&mut buffer[..]) {
+                Ok((len, SocketAddr::V4(from))) => {
+                    let packet = &buffer[..len];
+                    Came::Packet(Arrived { from, to, id: 0, dont_fragment: true, packet })
+                }
+                _ => Came::Nothing,
+            };
+        };
+        let Ok((len, _)) = recv(raw, &mut buffer[..], RecvFlags::DONTWAIT) else {
+            return Came::Nothing;
+        };
+        parse(&buffer[..len], to).map_or(Came::Malformed(len), Came::Packet)
+    }
+
+    /// Hands a packet in its envelope to a socket of this machine.
+    pub(super) fn hand_over(
+        &self,
+        to: SocketAddrV4,
+        envelope: &[u8],
+        packet: &[u8],
+    ) -> io::Result<()> {
+        let parts = [IoSlice::new(envelope), IoSlice::new(packet)];
+        let mut nothing = SendAncillaryBuffer::default();
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        sendmsg_addr(&self.udp, &to, &parts, &mut nothing, flags)?;
+        Ok(())
+    }
+}
+
+fn open_raw(at: SocketAddrV4) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let open = || Ok(socket_with(AddressFamily::INET, SocketType::RAW, flags, Some(ipproto::UDP))?);
+    let raw = with_descriptor(open)?;
+    filter::take_port(&raw, at.port())?;
+    bind(&raw, &SocketAddrV4::new(*at.ip(), 0))?;
+    // What came before the filter was there.
+    while recv(&raw, &mut [0_u8; 1][..], RecvFlags::DONTWAIT | RecvFlags::TRUNC).is_ok() {}
+    Ok(raw)
+}
+
+/// As much room as the system allows.
+fn widen(socket: BorrowedFd<'_>) -> io::Result<()> {
+    if set_socket_recv_buffer_size_force(socket, RECEIVE_BYTES).is_err() {
+        set_socket_recv_buffer_size(socket, RECEIVE_BYTES)?;
+    }
+    Ok(())
+}
+
+/// Reads the headers in front of a packet to `to`, whose lengths must agree.
+fn parse(datagram: &[u8], to: SocketAddrV4) -> Option<Arrived<'_>> {
+    let (ip, rest) = datagram.split_first_chunk::<IP_LEN>()?;
+    let (udp, packet) = rest.split_first_chunk::<UDP_LEN>()?;
+    let half = |bytes: &[u8], at| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+    let flags = half(ip, 6);
+    let is_whole = usize::from(half(ip, 2)) == datagram.len()
+        && usize::from(half(udp, 4)) == UDP_LEN + packet.len();
+    let dst = Ipv4Addr::new(ip[16], ip[17], ip[18], ip[19]);
+    let is_ours = ip[9] == UDP && SocketAddrV4::new(dst, half(udp, 2)) == to;
+    if ip[0] != PLAIN_IPV4 || flags & FRAGMENT != 0 || !is_whole || !is_ours {
+        return None;
+    }
+    let src = Ipv4Addr::new(ip[12], ip[13], ip[14], ip[15]);
+    let from = SocketAddrV4::new(src, half(udp, 0));
+    Some(Arrived { from, to, id: half(ip, 4), dont_fragment: flags & DONT_FRAGMENT != 0, packet })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From 10.0.0.2, port 0xC001, to 10.0.0.1:4791, identification 0x1234.
+    fn datagram() -> Vec<u8> {
+        let mut bytes = vec![0; IP_LEN + UDP_LEN];
+        bytes[..10].copy_from_slice(&[0x45, 0, 0, 48, 0x12, 0x34, 0x40, 0, 64, UDP]);
+        bytes[12..20].copy_from_slice(&[10, 0, 0, 2, 10, 0, 0, 1]);
+        bytes[20..26].copy_from_slice(&[0xC0, 1, 0x12, 0xB7, 0, 28]);
+        bytes.extend([7; 20]);
+        bytes
+    }
+
+    #[test]
+    fn headers_tell_what_the_check_covers() {
+        let (bytes, to) = (datagram(), "10.0.0.1:4791".parse().unwrap());
+        let arrived = parse(&bytes, to).unwrap();
+        assert_eq!((arrived.from, arrived.to), ("10.0.0.2:49153".parse().unwrap(), to));
+        assert_eq!((arrived.id, arrived.dont_fragment), (0x1234, true));
+        assert_eq!(arrived.packet, [7; 20]);
+    }
+
+    #[test]
+    fn headers_that_contradict_themselves_are_none() {
+        let (good, to) = (datagram(), "10.0.0.1:4791".parse().unwrap());
+        for at in [0, 2, 3, 9, 16, 19, 22, 23, 24, 25] {
+            let mut bent = good.clone();
+            bent[at] ^= 1;
+            assert!(parse(&bent, to).is_none(), "byte {at}");
+        }
+        for (at, bit) in [(6, 0x20), (7, 1)] {
+            let mut fragment = good.clone();
+            fragment[at] |= bit;
+            assert!(parse(&fragment, to).is_none(), "a fragment");
+        }
+        for len in 0..good.len() {
+            assert!(parse(&good[..len], to).is_none(), "{len} bytes");
+        }
+        assert!(parse(&[&good[..], &[0]].concat(), to).is_none());
+    }
+}

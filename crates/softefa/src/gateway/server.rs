@@ -1,0 +1,328 @@
+//! The gateway itself: what comes to its port goes to the programs that it is for.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+
+use super::counts::Counts;
+use super::door::{self, Door, Said, Visitor};
+use super::envelope::{self, Key};
+use super::judge::{self, Arrived};
+use super::listener::{BUFFER_LEN, Came, Listener};
+use super::message::{Question, Status};
+use super::table::{ProgramId, Seat, Table};
+use crate::host;
+use crate::interface;
+
+/// Programs at a time, and of one user.
+const PROGRAMS_MAX: usize = 4096;
+const PROGRAMS_OF_ONE_MAX: usize = 1024;
+/// What is taken of one socket before another has its turn.
+const DATAGRAMS_PER_TURN: usize = 64;
+const QUESTIONS_PER_TURN: usize = 16;
+const EVENTS: usize = 64;
+/// Names of sockets in the set: that of the door; those of programs from there on; listeners have their index.
+const DOOR: u64 = u64::MAX;
+const PROGRAMS: u64 = 1 << 32;
+
+/// Why a gateway cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenGatewayError {
+    /// Somebody has the port.
+    #[error(
+        "UDP port {} of {} is taken: by the kernel's RoCE (rdma link, rxe), or another program; end it, or choose --address or --port",
+        at.port(), at.ip()
+    )]
+    Taken {
+        /// Address and port.
+        at: SocketAddrV4,
+    },
+    /// There is a gateway.
+    #[error(
+        "another gateway of UDP port {port} runs here; one serves all programs of a network namespace"
+    )]
+    Running {
+        /// The port.
+        port: u16,
+    },
+    /// No interface has the address.
+    #[error("{addr} is no IPv4 address of this machine; choose one that `ip -4 addr` shows")]
+    NotLocal {
+        /// The address.
+        addr: Ipv4Addr,
+    },
+    /// The operating system refused something.
+    #[error("UDP port {} of {} cannot be served: {source}", at.port(), at.ip())]
+    Io {
+        /// Address and port.
+        at: SocketAddrV4,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Somebody who has come.
+#[derive(Debug)]
+struct Program {
+    socket: OwnedFd,
+    uid: u32,
+}
+
+/// Serves the port of some addresses of this machine.
+#[derive(Debug)]
+pub struct Server {
+    epoll: OwnedFd,
+    door: Door,
+    /// Nobody could be let in for want of descriptors; the next turn tries again.
+    is_door_shut: bool,
+    listeners: Vec<Listener>,
+    programs: BTreeMap<ProgramId, Program>,
+    last: ProgramId,
+    table: Table,
+    counts: Counts,
+    buffer: Box<[u8; BUFFER_LEN]>,
+}
+
+impl Server {
+    /// Takes `port` at each of `addrs`, or at all addresses of this machine when there are none. IP headers, which the
+    /// ICRC covers, are seen if that is wanted and allowed.
+    ///
+    /// # Errors
+    /// [`OpenGatewayError`].
+    pub fn open(
+        addrs: &[Ipv4Addr],
+        port: u16,
+        may_see_headers: bool,
+    ) -> Result<Self, OpenGatewayError> {
+        let all: Vec<Ipv4Addr>;
+        let addrs = if addrs.is_empty() {
+            all = own_addrs();
+            &all
+        } else {
+            addrs
+        };
+        let door = Door::open(port).map_err(|source| match source.kind() {
+            io::ErrorKind::AddrInUse => OpenGatewayError::Running { port },
+            _ => {
+                OpenGatewayError::Io { at: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port), source }
+            }
+        })?;
+        let listen = |addr: &Ipv4Addr| {
+            let at = SocketAddrV4::new(*addr, port);
+            Listener::open(at, may_see_headers).map_err(|source| match source.kind() {
+                io::ErrorKind::AddrInUse => OpenGatewayError::Taken { at },
+                io::ErrorKind::AddrNotAvailable => OpenGatewayError::NotLocal { addr: *addr },
+                _ => OpenGatewayError::Io { at, source },
+            })
+        };
+        let listeners = addrs.iter().map(listen).collect::<Result<Vec<_>, _>>()?;
+        let at = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port);
+        let epoll =
+            watch(&door, &listeners).map_err(|source| OpenGatewayError::Io { at, source })?;
+        Ok(Self {
+            epoll,
+            door,
+            is_door_shut: false,
+            listeners,
+            programs: BTreeMap::new(),
+            last: 0,
+            table: Table::default(),
+            counts: Counts::default(),
+            buffer: Box::new([0; BUFFER_LEN]),
+        })
+    }
+
+    /// Addresses that are served.
+    pub fn addrs(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.listeners.iter().map(Listener::addr)
+    }
+
+    /// It sees IP headers, so that it can check the ICRC of every sender.
+    #[must_use]
+    pub fn sees_headers(&self) -> bool {
+        self.listeners.iter().all(Listener::sees_headers)
+    }
+
+    /// What it has counted.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Programs that are served, and their sockets.
+    #[must_use]
+    pub fn sizes(&self) -> (usize, usize) {
+        self.table.sizes()
+    }
+
+    /// Waits until something has come, or so long, and serves it. A signal ends the waiting.
+    ///
+    /// # Errors
+    /// The operating system refuses to wait.
+    pub fn turn(&mut self, timeout: Duration) -> io::Result<()> {
+        if std::mem::take(&mut self.is_door_shut) {
+            add(&self.epoll, self.door.fd(), DOOR)?;
+        }
+        let timeout = Timespec::try_from(timeout).ok();
+        let mut space = [MaybeUninit::<epoll::Event>::uninit(); EVENTS];
+        let events = match epoll::wait(&self.epoll, &mut space[..], timeout.as_ref()) {
+            Ok((events, _)) => &*events,
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        for event in events {
+            match event.data.u64() {
+                DOOR => self.let_in(),
+                id @ PROGRAMS.. => self.serve(id - PROGRAMS),
+                index => self.receive(index as usize),
+            }
+        }
+        Ok(())
+    }
+
+    fn let_in(&mut self) {
+        match self.door.next() {
+            Ok(Some(Visitor { socket, uid })) => {
+                let of_user = self.programs.values().filter(|program| program.uid == uid).count();
+                if of_user >= PROGRAMS_OF_ONE_MAX || self.programs.len() >= PROGRAMS_MAX {
+                    self.counts.refused += 1;
+                    return;
+                }
+                self.last += 1;
+                if add(&self.epoll, &socket, PROGRAMS + self.last).is_ok() {
+                    self.table.come(self.last, uid);
+                    self.programs.insert(self.last, Program { socket, uid });
+                }
+            }
+            Ok(None) => self.counts.refused += 1,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => {
+                // It stays readable, and would be asked for ever.
+                self.is_door_shut = epoll::delete(&self.epoll, self.door.fd()).is_ok();
+            }
+        }
+    }
+
+    fn serve(&mut self, id: ProgramId) {
+        for _ in 0..QUESTIONS_PER_TURN {
+            let Some(program) = self.programs.get(&id) else { return };
+            let (question, socket) = match door::hear(&program.socket) {
+                Said::Nothing => return,
+                Said::Goodbye => return self.forget(id),
+                Said::Strange => (None, None),
+                Said::Asked(question, socket) => (Some(question), socket),
+            };
+            let Some((status, key)) = self.obey(id, question, socket.as_ref()) else { continue };
+            self.counts.refused += u64::from(status != Status::Done);
+            let is_heard =
+                self.programs.get(&id).is_some_and(|it| door::answer(&it.socket, status, key));
+            if !is_heard {
+                return self.forget(id);
+            }
+        }
+    }
+
+    /// What a program is told; `None` when it waits for nothing.
+    fn obey(
+        &mut self,
+        id: ProgramId,
+        question: Option<Question>,
+        socket: Option<&OwnedFd>,
+    ) -> Option<(Status, Key)> {
+        let nothing = Key([0; 16]);
+        let serves = |addr: Ipv4Addr| self.listeners.iter().any(|it| it.addr() == addr);
+        let status = match question {
+            None => Status::Strange,
+            Some(Question::Serves(addr) | Question::Claim(addr, _)) if !serves(addr) => {
+                Status::NotServed
+            }
+            Some(Question::Admit(at, _)) if !serves(*at.ip()) => Status::NotServed,
+            Some(Question::Serves(_)) => Status::Done,
+            Some(Question::Claim(addr, claimed)) => self.table.claim(id, addr, claimed),
+            Some(Question::Release(at)) => {
+                self.table.release(id, at);
+                return None;
+            }
+            Some(Question::Admit(at, kind)) => {
+                let key = match host::unguessable_bytes() {
+                    Ok(bytes) => Key(bytes),
+                    Err(_) => return Some((Status::Full, nothing)),
+                };
+                if !socket.is_some_and(|socket| door::is_bound(socket, at)) {
+                    return Some((Status::NoSocket, nothing));
+                }
+                let status = self.table.admit(at, Seat { program: id, kind, key });
+                return Some((status, if status == Status::Done { key } else { nothing }));
+            }
+        };
+        Some((status, nothing))
+    }
+
+    fn forget(&mut self, id: ProgramId) {
+        // A child of the program may still have the other end, so that closing this one is not enough.
+        if let Some(program) = self.programs.remove(&id) {
+            let _ = epoll::delete(&self.epoll, &program.socket);
+        }
+        self.table.leave(id);
+    }
+
+    fn receive(&mut self, index: usize) {
+        let Self { listeners, table, counts, buffer, .. } = self;
+        let Some(listener) = listeners.get(index) else { return };
+        for _ in 0..DATAGRAMS_PER_TURN {
+            match listener.receive(buffer) {
+                Came::Nothing => return,
+                Came::Malformed(len) => {
+                    counts.packets += 1;
+                    counts.bytes += len as u64;
+                    counts.malformed += 1;
+                }
+                Came::Packet(arrived) => forward(listener, table, counts, &arrived),
+            }
+        }
+    }
+}
+
+fn forward(listener: &Listener, table: &mut Table, counts: &mut Counts, arrived: &Arrived<'_>) {
+    counts.packets += 1;
+    counts.bytes += arrived.packet.len() as u64;
+    let (to, seat) = match judge::judge(table, arrived) {
+        Ok(found) => found,
+        Err(dropped) => return dropped.count(counts),
+    };
+    let envelope = envelope::seal(&seat.key, arrived.from);
+    match listener.hand_over(to, &envelope, arrived.packet) {
+        Ok(()) if seat.kind == super::SeatKind::QueuePair => counts.forwarded += 1,
+        Ok(()) => counts.messages += 1,
+        Err(_) => counts.no_room += 1,
+    }
+}
+
+fn watch(door: &Door, listeners: &[Listener]) -> io::Result<OwnedFd> {
+    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+    add(&epoll, door.fd(), DOOR)?;
+    for (listener, name) in listeners.iter().zip(0..) {
+        add(&epoll, listener.fd(), name)?;
+    }
+    Ok(epoll)
+}
+
+fn add(epoll: &OwnedFd, socket: impl std::os::fd::AsFd, name: u64) -> io::Result<()> {
+    Ok(epoll::add(epoll, socket, EventData::new_u64(name), EventFlags::IN)?)
+}
+
+/// Every address of this machine, once.
+fn own_addrs() -> Vec<Ipv4Addr> {
+    let mut addrs: Vec<_> = interface::all().into_iter().map(|interface| interface.addr).collect();
+    addrs.sort_unstable();
+    addrs.dedup();
+    addrs
+}

@@ -1,0 +1,329 @@
+//! A gateway on the loopback interface, with programs and strangers.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rc::wire::icrc::{self, Addresses, Route};
+use rc::wire::{Bth, Headers, Kind, Opcode, Transport};
+use rc::{Psn, wire};
+use rustix::net::sockopt::{Ipv4PathMtuDiscovery, set_ip_mtu_discover};
+
+use super::mad::tests::mad;
+use super::*;
+
+/// A gateway that runs until its counts are asked for.
+struct Running {
+    at: SocketAddrV4,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Server>,
+}
+
+impl Running {
+    fn start(may_see_headers: bool) -> Self {
+        let (at, stop) = (fresh(), Arc::new(AtomicBool::new(false)));
+        let mut server = Server::open(&[*at.ip()], at.port(), may_see_headers).unwrap();
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                server.turn(Duration::from_millis(5)).unwrap();
+            }
+            // What was sent before the end counts.
+            for _ in 0..100 {
+                server.turn(Duration::ZERO).unwrap();
+            }
+            server
+        });
+        Self { at, stop, thread }
+    }
+
+    fn join(&self) -> Arc<Gateway> {
+        Gateway::join(*self.at.ip(), self.at.port()).unwrap()
+    }
+
+    fn finish(self) -> Server {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+/// An address and port that no other test and no other process of tests has.
+fn fresh() -> SocketAddrV4 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let process = std::process::id() & 0xFFFF;
+    let addr = 0x7F80_0000 | process << 6 | (NEXT.fetch_add(1, Ordering::Relaxed) & 0x3F);
+    bound(Ipv4Addr::from(addr)).1
+}
+
+fn bound(addr: Ipv4Addr) -> (UdpSocket, SocketAddrV4) {
+    let socket = UdpSocket::bind((addr, 0)).unwrap();
+    set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::DO).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let SocketAddr::V4(at) = socket.local_addr().unwrap() else { panic!("an IPv4 socket") };
+    (socket, at)
+}
+
+/// A SEND ONLY of 10 bytes to this queue pair, but for its ICRC.
+fn send_only(dest_qpn: u32) -> Vec<u8> {
+    let headers = Headers::new(Bth {
+        opcode: Opcode { transport: Transport::Rc, kind: Kind::SendOnly },
+        is_solicited: false,
+        is_migrated: true,
+        pad: 2,
+        pkey: wire::DEFAULT_PKEY,
+        has_fecn: false,
+        has_becn: false,
+        dest_qpn,
+        wants_ack: true,
+        psn: Psn::new(5),
+    });
+    let mut bytes = vec![0; 64];
+    let len = headers.emit(&mut bytes);
+    bytes.truncate(len);
+    bytes.extend_from_slice(b"ten bytes!\0\0");
+    bytes
+}
+
+/// A message of the connection manager, but for its ICRC.
+fn to_manager(mad: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0x64, 0x40, 0xFF, 0xFF, 0, 0, 0, 1, 0, 0, 0, 0];
+    bytes.extend([0x80, 1, 0, 0, 0, 0, 0, 1]);
+    bytes.extend_from_slice(mad);
+    bytes
+}
+
+/// With the ICRC of this way.
+fn sealed(mut packet: Vec<u8>, from: SocketAddrV4, to: SocketAddrV4) -> Vec<u8> {
+    let addresses = Addresses::V4 { src: *from.ip(), dst: *to.ip(), id: 0, dont_fragment: true };
+    let route = Route { addresses, src_port: from.port(), dst_port: to.port() };
+    packet.extend(icrc::of(&route, &packet));
+    packet
+}
+
+/// What has come to a program, and from whom.
+fn received(socket: &UdpSocket, seat: &Seat) -> Option<(SocketAddrV4, Vec<u8>)> {
+    let mut bytes = [0; 5000];
+    let (len, from) = socket.recv_from(&mut bytes).unwrap();
+    let SocketAddr::V4(from) = from else { panic!("an IPv4 socket") };
+    seat.open(from, &bytes[..len]).map(|(from, packet)| (from, packet.to_vec()))
+}
+
+#[test]
+fn what_is_intact_reaches_its_program_and_nothing_else_does() {
+    for may_see_headers in [false, true] {
+        let running = Running::start(may_see_headers);
+        let (own, at) = bound(*running.at.ip());
+        let seat = running.join().admit(at, own.as_fd(), SeatKind::QueuePair).unwrap();
+        let (peer, from) = bound(Ipv4Addr::new(127, 0, 0, 1));
+        let send = |packet: &[u8]| peer.send_to(packet, running.at).unwrap();
+        let qpn = u32::from(at.port()) << 8 | 0x5A;
+        let good = sealed(send_only(qpn), from, running.at);
+        for at in [12, good.len() - 1] {
+            let mut bent = good.clone();
+            bent[at] ^= 1;
+            send(&bent);
+        }
+        send(&sealed(send_only(qpn), running.at, from));
+        for nobodys in [qpn ^ 0x100, 0, 2, 0xFF_FFFF] {
+            send(&sealed(send_only(nobodys), from, running.at));
+        }
+        send(&sealed(send_only(1), from, running.at));
+        for len in [0, 1, 11, 12, 15] {
+            send(&good[..len]);
+        }
+        send(&[&good[..], &vec![0; 5000][..]].concat());
+        send(&sealed([&[0x84_u8][..], &[0; 60]].concat(), from, running.at));
+        send(&sealed([&[0xFF_u8][..], &[0; 63]].concat(), from, running.at));
+        send(&good);
+        assert_eq!(received(&own, &seat), Some((from, good)), "the first that comes");
+        let counts = *running.finish().counts();
+        assert_eq!((counts.forwarded, counts.icrc, counts.no_queue_pair), (1, 3, 4));
+        assert_eq!((counts.malformed, counts.packets), (9, 17));
+        assert_eq!(counts.messages + counts.no_connection + counts.no_room + counts.refused, 0);
+    }
+}
+
+/// The kernel counts up the identification of those who let it fragment.
+#[test]
+fn a_check_over_another_identification_is_wrong() {
+    let running = Running::start(true);
+    let (own, at) = bound(*running.at.ip());
+    let _seat = running.join().admit(at, own.as_fd(), SeatKind::QueuePair).unwrap();
+    let (peer, from) = bound(Ipv4Addr::new(127, 0, 0, 1));
+    set_ip_mtu_discover(&peer, Ipv4PathMtuDiscovery::DONT).unwrap();
+    let packet = sealed(send_only(u32::from(at.port()) << 8), from, running.at);
+    peer.send_to(&packet, running.at).unwrap();
+    let server = running.finish();
+    // Who may not see the header relies on it: then peers are those who do not fragment.
+    let expected = if server.sees_headers() { (0, 1) } else { (1, 0) };
+    assert_eq!((server.counts().forwarded, server.counts().icrc), expected);
+}
+
+#[test]
+fn nobody_else_can_hand_a_packet_over() {
+    let running = Running::start(true);
+    let (own, at) = bound(*running.at.ip());
+    let (other, other_at) = bound(*running.at.ip());
+    let gateway = running.join();
+    let seat = gateway.admit(at, own.as_fd(), SeatKind::QueuePair).unwrap();
+    let others = gateway.admit(other_at, other.as_fd(), SeatKind::QueuePair).unwrap();
+    let good = sealed(send_only(u32::from(at.port()) << 8), other_at, running.at);
+    other.send_to(&good, running.at).unwrap();
+    let mut handed = [0; 500];
+    let (len, from) = own.recv_from(&mut handed).unwrap();
+    let SocketAddr::V4(from) = from else { panic!("an IPv4 socket") };
+    assert!(seat.open(from, &handed[..len]).is_some());
+    assert_eq!(others.open(from, &handed[..len]), None, "the key is another one");
+    // A program repeats what it was handed, and one that knows no key tries.
+    for forged in [&handed[..len], &[0; 100], &good, &[]] {
+        other.send_to(forged, at).unwrap();
+        assert_eq!(received(&own, &seat), None);
+    }
+    running.finish();
+}
+
+#[test]
+fn who_does_not_have_a_socket_is_not_served_by_it() {
+    let running = Running::start(true);
+    let gateway = running.join();
+    let (own, at) = bound(*running.at.ip());
+    let (elsewhere, far) = bound(Ipv4Addr::new(127, 0, 0, 1));
+    let refused = |at, socket| gateway.admit(at, socket, SeatKind::QueuePair).unwrap_err();
+    let is_refused = |error| matches!(error, GatewayError::Refused { .. });
+    let next = SocketAddrV4::new(*at.ip(), at.port() ^ 1);
+    assert!(is_refused(refused(next, own.as_fd())));
+    assert!(is_refused(refused(at, elsewhere.as_fd())));
+    let tcp = TcpListener::bind(at).unwrap();
+    assert!(is_refused(refused(at, tcp.as_fd())));
+    assert!(matches!(refused(far, elsewhere.as_fd()), GatewayError::NotServed { .. }));
+    let file = tempfile::tempfile().unwrap();
+    assert!(is_refused(refused(at, file.as_fd())));
+    assert!(gateway.admit(at, own.as_fd(), SeatKind::QueuePair).is_ok());
+    let server = running.finish();
+    assert_eq!((server.counts().refused, server.sizes()), (5, (1, 0)), "the seat was given up");
+}
+
+#[test]
+fn messages_of_connections_find_who_listens_and_who_asked() {
+    let running = Running::start(true);
+    let [asks, serves] = [(); 2].map(|()| running.join());
+    let seat = |gateway: &Arc<Gateway>| {
+        let (own, at) = bound(*running.at.ip());
+        let seat = gateway.admit(at, own.as_fd(), SeatKind::Connections).unwrap();
+        (own, at, seat)
+    };
+    let (asker, _, at_asker) = seat(&asks);
+    let (server, service, at_server) = seat(&serves);
+    let (peer, from) = bound(Ipv4Addr::new(127, 0, 0, 1));
+    let send = |mad: &[u8]| peer.send_to(&sealed(to_manager(mad), from, running.at), running.at);
+    let req = mad(0x10, 7, 0x0106_0000 | u32::from(service.port()));
+    send(&req).unwrap();
+    let (sender, packet) = received(&server, &at_server).unwrap();
+    assert_eq!((sender, &packet[20..276]), (from, &req[..]));
+    // An answer to what nobody has asked, then to what was.
+    send(&mad(0x13, 9, 77)).unwrap();
+    asks.announce(*running.at.ip(), &mad(0x10, 77, 1)).unwrap();
+    let taken = serves.announce(*running.at.ip(), &mad(0x10, 77, 1));
+    assert!(matches!(taken, Err(GatewayError::Refused { .. })), "{taken:?}");
+    let rep = mad(0x13, 9, 77);
+    send(&rep).unwrap();
+    assert_eq!(received(&asker, &at_asker).unwrap().1[20..276], rep);
+    for nobodys in [mad(0x30, 7, 77), mad(0x03, 1, 1)] {
+        send(&nobodys).unwrap();
+    }
+    let mut wrong_key = to_manager(&rep);
+    wrong_key[12] = 0;
+    peer.send_to(&sealed(wrong_key, from, running.at), running.at).unwrap();
+    let counts = *running.finish().counts();
+    assert_eq!((counts.messages, counts.no_connection), (2, 1));
+    assert_eq!((counts.malformed, counts.refused), (3, 1));
+}
+
+#[test]
+fn there_is_one_gateway_and_its_end_is_noticed() {
+    let running = Running::start(true);
+    let at = running.at;
+    let second = Server::open(&[*at.ip()], at.port(), true).unwrap_err();
+    assert!(matches!(second, OpenGatewayError::Running { .. }), "{second}");
+    let foreign = Gateway::join(Ipv4Addr::new(127, 0, 0, 1), at.port()).unwrap_err();
+    assert!(foreign.to_string().contains("--address 127.0.0.1"), "{foreign}");
+    let gateway = running.join();
+    drop(running.finish());
+    let (own, own_at) = bound(*at.ip());
+    for _ in 0..2 {
+        let gone = gateway.admit(own_at, own.as_fd(), SeatKind::QueuePair).unwrap_err();
+        assert!(matches!(gone, GatewayError::Silent { .. }), "{gone}");
+    }
+    let absent = Gateway::join(*at.ip(), at.port()).unwrap_err();
+    assert!(absent.to_string().contains("softefa gateway"), "{absent}");
+    let _holder = UdpSocket::bind(at).unwrap();
+    let taken = Server::open(&[*at.ip()], at.port(), true).unwrap_err();
+    assert!(matches!(taken, OpenGatewayError::Taken { .. }), "{taken}");
+    let not_local = Server::open(&[Ipv4Addr::new(192, 0, 2, 1)], at.port(), true).unwrap_err();
+    assert!(matches!(not_local, OpenGatewayError::NotLocal { .. }), "{not_local}");
+}
+
+/// What a stranger writes to the port and to the door: nothing of it gets in, and the next program is served.
+#[test]
+fn garbage_does_no_harm() {
+    let seed = std::env::var("SOFTEFA_SEED").ok().and_then(|text| text.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(crate::host::random_u64);
+    eprintln!("SOFTEFA_SEED={seed}");
+    let mut state = seed | 1;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let running = Running::start(true);
+    let (own, at) = bound(*running.at.ip());
+    let seat = running.join().admit(at, own.as_fd(), SeatKind::QueuePair).unwrap();
+    let (peer, from) = bound(Ipv4Addr::new(127, 0, 0, 1));
+    let good = sealed(send_only(u32::from(at.port()) << 8), from, running.at);
+    for _ in 0..3000 {
+        let mut bytes = match random() % 3 {
+            0 => good.clone(),
+            1 => sealed(to_manager(&mad((random() % 64) as u16, 1, 2)), from, running.at),
+            _ => (0..random() % 400).map(|_| random() as u8).collect(),
+        };
+        let bits = 1 + random() % 4;
+        for _ in 0..bits.min(bytes.len() as u64) {
+            let at = random() as usize % bytes.len();
+            // Congestion marks are not covered.
+            bytes[at] ^= if at == 4 { 0 } else { 1 << (random() % 8) };
+        }
+        if bytes == good {
+            continue;
+        }
+        peer.send_to(&bytes, running.at).unwrap();
+        if random() % 8 == 0 {
+            strange_program(running.at.port(), &bytes);
+        }
+    }
+    peer.send_to(&good, running.at).unwrap();
+    loop {
+        let came = received(&own, &seat);
+        // Bits that were bent back, or that nothing covers.
+        if came == Some((from, good.clone())) {
+            break;
+        }
+    }
+    assert!(running.join().admit(at, own.as_fd(), SeatKind::QueuePair).is_ok());
+    let server = running.finish();
+    assert!(server.counts().forwarded <= 2, "{:?}", server.counts());
+    assert_eq!(server.counts().messages, 0, "{:?}", server.counts());
+}
+
+/// Comes, says something, and leaves or is left.
+fn strange_program(port: u16, says: &[u8]) {
+    use rustix::net::{SendFlags, SocketFlags, connect, send};
+    let socket = door::unix_socket(SocketFlags::empty()).unwrap();
+    connect(&socket, &message::name(port).unwrap()).unwrap();
+    let sent = send(&socket, says, SendFlags::NOSIGNAL);
+    assert!(sent.is_ok() || sent.map_err(|it| it.kind()) == Err(ErrorKind::BrokenPipe));
+}
