@@ -104,6 +104,11 @@ impl Device {
         self.spec.addr
     }
 
+    /// The UDP port of the network, if it is behind a gateway.
+    pub(crate) fn gateway(&self) -> Option<u16> {
+        self.spec.port.gateway
+    }
+
     /// What it is limited to, if it is a RoCE device at an address of this machine.
     pub(crate) fn roce_attr(&self) -> Option<RoceAttr> {
         softefa::roce_attr(&self.spec, &self.config)

@@ -25,7 +25,7 @@ impl Ids {
         }
         let (source, destination) = id.source.zip(id.destination).ok_or(Errno::EINVAL)?;
         let path = id.path().ok_or(Errno::EINVAL)?;
-        let route = Route { local: source.ip(), peer: host.agent_at(destination) };
+        let route = Route { local: source.ip(), peer: host.agent_at(source.ip(), destination) };
         let addresses = Some(IpHeader {
             source: source.ip(),
             source_port: source.port(),

@@ -87,7 +87,7 @@ impl Host for FakeHost {
         self.ports.remove(&(binding.space, binding.address.port()));
     }
 
-    fn agent_at(&self, destination: SocketAddr) -> SocketAddr {
+    fn agent_at(&self, _: IpAddr, destination: SocketAddr) -> SocketAddr {
         let index = match destination.ip() {
             IpAddr::V4(v4) => usize::from(v4.octets()[3]).wrapping_sub(1),
             IpAddr::V6(_) => usize::MAX,

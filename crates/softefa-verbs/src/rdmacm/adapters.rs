@@ -22,6 +22,8 @@ const HOP_LIMIT: u8 = 64;
 struct Adapter {
     addr: Ipv4Addr,
     device: Device,
+    /// The UDP port of the network, if it is behind a gateway.
+    gateway: Option<u16>,
     /// In the list of devices.
     listed: Option<&'static device::Device>,
 }
@@ -46,6 +48,11 @@ impl Adapters {
 
     pub(super) fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
         self.managed.iter().map(|adapter| adapter.addr)
+    }
+
+    /// The UDP port of the network, if the adapter at an address is behind a gateway.
+    pub(super) fn gateway_of(&self, local: Ipv4Addr) -> Option<u16> {
+        self.managed.iter().find(|adapter| adapter.addr == local)?.gateway
     }
 
     /// The adapter at an address, while the program has it open: what counts packets and shows them.
@@ -108,7 +115,7 @@ fn adapter(listed: &'static device::Device) -> Option<Adapter> {
         rate: u8::try_from(rate::number_of_at_least(mbit_per_s)).unwrap_or_default(),
         hop_limit: HOP_LIMIT,
     };
-    Some(Adapter { addr, device, listed: Some(listed) })
+    Some(Adapter { addr, device, gateway: listed.gateway(), listed: Some(listed) })
 }
 
 /// The address from which the kernel would go `to` there, when it may choose what is left open `from` here.
@@ -139,7 +146,8 @@ pub(super) mod tests {
         let adapter = |octets: &[u8; 4]| {
             let addr = Ipv4Addr::from(*octets);
             let guid = u64::from(u32::from(addr));
-            Adapter { addr, device: Device { guid, ..Device::default() }, listed: None }
+            let device = Device { guid, ..Device::default() };
+            Adapter { addr, device, gateway: None, listed: None }
         };
         Adapters { managed: addresses.iter().map(adapter).collect(), unmanaged: vec![UNMANAGED] }
     }

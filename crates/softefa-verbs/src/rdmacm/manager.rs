@@ -150,6 +150,12 @@ impl State {
         };
         // Without a socket it is lost, and will be repeated.
         let Ok(socket) = self.host.ports.speaker(local) else { return };
+        if let Some(gateway) = self.host.ports.gateway(local)
+            && gateway.announce(local, &transmit.bytes).is_err()
+        {
+            // Nobody would find the answer.
+            return;
+        }
         let packet = self.packer.pack(socket.local(), peer, &transmit.bytes);
         for _ in 0..SEND_TRIES {
             match socket.send(peer, &packet) {
@@ -199,6 +205,12 @@ impl Host for Surroundings {
 
     fn source_for(&self, destination: IpAddr) -> Result<IpAddr, ucma::Errno> {
         self.ports.adapters.source_for(destination)
+    }
+
+    fn agent_at(&self, local: IpAddr, destination: SocketAddr) -> SocketAddr {
+        let IpAddr::V4(local) = local else { return destination };
+        let port = self.ports.adapters.gateway_of(local).unwrap_or_else(|| destination.port());
+        SocketAddr::new(destination.ip(), port)
     }
 
     fn bind(&mut self, binding: &Binding) -> Result<u16, ucma::Errno> {

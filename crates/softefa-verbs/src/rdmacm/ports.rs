@@ -4,6 +4,7 @@
 //! each adapter. So the kernel knows who has it, in all processes, and says when nobody is there. What a
 //! process says itself leaves from one socket per adapter, which has no number that anybody asks for.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -12,6 +13,8 @@ use std::sync::Arc;
 
 use cm::ids::Binding;
 use cm::ucma::Errno;
+
+use softefa::gateway::Gateway;
 
 use super::adapters::Adapters;
 use super::socket::Socket;
@@ -46,6 +49,8 @@ pub(super) struct Ports {
     listening: BTreeMap<SocketAddrV4, Listening>,
     /// What this process speaks from.
     speaking: BTreeMap<Ipv4Addr, Arc<Socket>>,
+    /// Those of adapters behind one that have sockets.
+    gateways: BTreeMap<Ipv4Addr, Arc<Gateway>>,
     outgoing: BTreeSet<u16>,
     next_outgoing: u16,
     watch: Option<Arc<Watch>>,
@@ -59,6 +64,7 @@ impl Ports {
             holders: BTreeMap::new(),
             listening: BTreeMap::new(),
             speaking: BTreeMap::new(),
+            gateways: BTreeMap::new(),
             outgoing: BTreeSet::new(),
             next_outgoing: first,
             watch: None,
@@ -212,8 +218,26 @@ impl Ports {
         }
     }
 
-    fn open(&self, at: SocketAddrV4) -> io::Result<Arc<Socket>> {
-        let socket = Socket::bind(at)?;
+    /// The gateway that the adapter of `local` is behind, once it has a socket.
+    pub(super) fn gateway(&self, local: Ipv4Addr) -> Option<&Arc<Gateway>> {
+        self.gateways.get(&local)
+    }
+
+    /// Goes to the gateway of an adapter that has one.
+    fn join(&mut self, local: Ipv4Addr) -> io::Result<Option<Arc<Gateway>>> {
+        let Some(port) = self.adapters.gateway_of(local) else { return Ok(None) };
+        if let Entry::Vacant(place) = self.gateways.entry(local) {
+            let joined = Gateway::join(local, port).inspect_err(|error| {
+                softefa::say(&format!("softefa: connections of {local}: {error}"));
+            });
+            place.insert(joined?);
+        }
+        Ok(self.gateway(local).cloned())
+    }
+
+    fn open(&mut self, at: SocketAddrV4) -> io::Result<Arc<Socket>> {
+        let gateway = self.join(*at.ip())?;
+        let socket = Socket::bind(at, gateway.as_ref())?;
         if let Some(watch) = &self.watch {
             watch.add(socket.fd())?;
         }
@@ -294,7 +318,7 @@ mod tests {
         }
         assert_eq!(ports.listening.len(), 1, "one id is left");
         ports.release(&datagrams);
-        assert!(Socket::bind(v4(address).unwrap()).is_ok(), "free at once");
+        assert!(Socket::bind(v4(address).unwrap(), None).is_ok(), "free at once");
     }
 
     #[test]

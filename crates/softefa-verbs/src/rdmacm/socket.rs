@@ -7,8 +7,10 @@ use std::ffi::c_int;
 use std::io;
 use std::mem::{offset_of, size_of, zeroed};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
-use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use softefa::gateway::{ENVELOPE_LEN, Gateway, Seat, SeatKind};
 
 use super::marks::HIDDEN;
 use super::packet::{HEADERS_LEN, PACKET_LEN};
@@ -24,11 +26,20 @@ const BATCH: usize = 32;
 pub(super) struct Datagram {
     pub(super) from: SocketAddrV4,
     pub(super) to: SocketAddrV4,
+    /// The gateway has done so.
+    pub(super) is_checked: bool,
     bytes: [u8; ROOM],
     len: usize,
 }
 
 impl Datagram {
+    /// What came `from` somewhere, with the first bytes of it.
+    fn new((from, to): (SocketAddrV4, SocketAddrV4), is_checked: bool, came: &[u8]) -> Self {
+        let (mut bytes, len) = ([0; ROOM], came.len().min(ROOM));
+        bytes[..len].copy_from_slice(&came[..len]);
+        Self { from, to, is_checked, bytes, len }
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
@@ -74,11 +85,13 @@ pub(super) struct Socket {
     fd: RawFd,
     /// `None` once it is closed; held while it is read, so that its number means nothing else then.
     udp: Mutex<Option<UdpSocket>>,
+    /// The UDP port of the network, if a gateway hands over what comes.
+    gateway: Option<(u16, Mutex<Option<Seat>>)>,
 }
 
 impl Socket {
-    /// Port 0 for any that is free.
-    pub(super) fn bind(local: SocketAddrV4) -> io::Result<Self> {
+    /// Port 0 for any that is free. What comes is handed over by `gateway`, if there is one.
+    pub(super) fn bind(local: SocketAddrV4, gateway: Option<&Arc<Gateway>>) -> io::Result<Self> {
         let udp = softefa::with_descriptor(|| UdpSocket::bind(local))?;
         udp.set_nonblocking(true)?;
         set(&udp, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
@@ -90,8 +103,13 @@ impl Socket {
             return Err(io::Error::from(io::ErrorKind::AddrNotAvailable));
         };
         let fd = udp.as_raw_fd();
+        let admitted = gateway.map(|gateway| {
+            let seat = gateway.admit(local, udp.as_fd(), SeatKind::Connections)?;
+            io::Result::Ok((gateway.port(), Mutex::new(Some(seat))))
+        });
+        let gateway = admitted.transpose()?;
         HIDDEN.add(fd);
-        Ok(Self { local, fd, udp: Mutex::new(Some(udp)) })
+        Ok(Self { local, fd, udp: Mutex::new(Some(udp)), gateway })
     }
 
     pub(super) fn local(&self) -> SocketAddrV4 {
@@ -109,6 +127,9 @@ impl Socket {
 
     /// Gives the port back, at once.
     pub(super) fn close(&self) {
+        if let Some((_, seat)) = &self.gateway {
+            drop(seat.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
         if let Some(udp) = self.udp().take() {
             HIDDEN.remove(self.fd);
             drop(udp);
@@ -131,15 +152,29 @@ impl Socket {
         let udp = self.udp();
         let Some(udp) = &*udp else { return };
         for _ in 0..BATCH {
-            let mut bytes = [0; ROOM];
+            let mut bytes = [0; ENVELOPE_LEN + ROOM];
             match udp.recv_from(&mut bytes) {
-                Ok((len, SocketAddr::V4(from))) => {
-                    out.push(Datagram { from, to: self.local, bytes, len });
-                }
+                Ok((len, SocketAddr::V4(from))) => out.push(self.datagram(from, &bytes[..len])),
                 Ok(_) => {}
                 Err(error) if is_icmp(&error) => {}
                 Err(_) => break,
             }
+        }
+    }
+
+    /// What came `from` somewhere. What does not come from the gateway, where there is one, is nothing.
+    fn datagram(&self, from: SocketAddrV4, came: &[u8]) -> Datagram {
+        let Some((port, seat)) = &self.gateway else {
+            return Datagram::new((from, self.local), false, came);
+        };
+        let seat = seat.lock().unwrap_or_else(PoisonError::into_inner);
+        match seat.as_ref().and_then(|seat| seat.open(from, came)) {
+            Some((sender, packet)) => {
+                // Answers go where every adapter of the network receives, not where this one sends from.
+                let sender = SocketAddrV4::new(*sender.ip(), *port);
+                Datagram::new((sender, self.local), true, packet)
+            }
+            None => Datagram::new((from, self.local), false, &[]),
         }
     }
 
@@ -260,7 +295,7 @@ mod tests {
 
     #[test]
     fn datagrams_arrive_with_their_addresses() {
-        let (a, b) = (Socket::bind(ANY).unwrap(), Socket::bind(ANY).unwrap());
+        let (a, b) = (Socket::bind(ANY, None).unwrap(), Socket::bind(ANY, None).unwrap());
         assert_eq!(a.send(b.local(), b"hello"), Left::Sent);
         wait(&b);
         let mut came = Vec::new();
@@ -272,7 +307,7 @@ mod tests {
 
     #[test]
     fn who_is_not_there_is_said_with_what_was_sent() {
-        let (a, b) = (Socket::bind(ANY).unwrap(), Socket::bind(ANY).unwrap());
+        let (a, b) = (Socket::bind(ANY, None).unwrap(), Socket::bind(ANY, None).unwrap());
         let gone = b.local();
         b.close();
         assert!(!HIDDEN.has(b.fd()) || b.fd() != a.fd());
@@ -287,11 +322,11 @@ mod tests {
 
     #[test]
     fn a_port_is_free_as_soon_as_it_is_closed() {
-        let socket = Socket::bind(ANY).unwrap();
+        let socket = Socket::bind(ANY, None).unwrap();
         let local = socket.local();
-        assert_eq!(Socket::bind(local).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(Socket::bind(local, None).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         socket.close();
-        assert!(Socket::bind(local).is_ok());
+        assert!(Socket::bind(local, None).is_ok());
         let mut came = Vec::new();
         socket.receive(&mut came);
         assert!(came.is_empty() && socket.take_refused().is_empty());

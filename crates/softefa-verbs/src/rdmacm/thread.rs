@@ -48,7 +48,7 @@ fn serve(manager: &Manager, ready: Ready) {
 /// Checks a datagram before anything else learns of it.
 fn hear(manager: &Manager, datagram: &Datagram) {
     let (src, dst, bytes) = (datagram.from, datagram.to, datagram.bytes());
-    let unpacked = unpack(src, dst, bytes);
+    let unpacked = unpack((!datagram.is_checked).then_some((src, dst)), bytes);
     let verdict = match unpacked {
         Ok(_) => Verdict::Message,
         Err(Unfit::Packet) => Verdict::Unfit,
