@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,6 +29,25 @@ Exit codes of 'softefa run':
   125  softefa itself failed: bad option, no adapter library, counters not written
   126  the program was found but cannot be executed
   127  the program was not found";
+
+const GATEWAY_HELP: &str = "\
+Each program says that it is behind the gateway, and everybody else is then reached at port 4791:
+  softefa gateway                                          # first terminal, as root or with CAP_NET_RAW
+  softefa run --device roce0=10.0.0.1,profile=roce,gateway=4791 -- ibv_rc_pingpong -g 0
+
+It serves programs of its own user, of all users if it is root's. It ends with SIGINT or SIGTERM, and
+with it the connections of its programs. Counters:
+  rx_pkts, rx_bytes        what came
+  forwarded_pkts           handed to a queue pair
+  forwarded_cm_msgs        handed to a connection manager (rdma_cm)
+  drop_malformed           no packet of RoCE v2
+  drop_icrc                damaged, forged, or not to be checked
+  drop_no_queue_pair       no program has that queue pair
+  drop_no_connection       a message about a connection that is nobody's
+  drop_no_room             the system did not take it for the program
+  refused_requests         what programs asked for in vain
+
+Exit codes: 0, and 125 when it cannot serve (the port is taken, ...)";
 
 /// What stands below the options of `softefa run`.
 fn run_help() -> String {
@@ -69,6 +89,9 @@ pub(crate) enum Command {
     Top(TopArgs),
     /// Capture the packets of running programs for Wireshark.
     Pcap(PcapArgs),
+    /// Connect RoCE devices with those of other machines, rxe and NICs: have UDP port 4791 for all programs.
+    #[command(after_help = GATEWAY_HELP)]
+    Gateway(GatewayArgs),
 }
 
 /// Which devices there are.
@@ -76,8 +99,9 @@ pub(crate) enum Command {
 pub(crate) struct DeviceArgs {
     /// A device and the local IPv4 address it lives at, with a profile of its own if it has one
     /// (NAME=IP,profile=efa1); may be repeated [default: rdmap0s6=127.0.0.1]. A RoCE device takes
-    /// mtu=BYTES (256 to 4096, at most what its link carries) and rate=GBIT_PER_S (what its port says
-    /// it has: 10, 25, 40, 50, 100, 200 or 400), too.
+    /// mtu=BYTES (256 to 4096, at most what its link carries), rate=GBIT_PER_S (what its port says
+    /// it has: 10, 25, 40, 50, 100, 200 or 400) and gateway=PORT ('softefa gateway' connects it with all
+    /// who use that UDP port, which is 4791), too.
     #[arg(long = "device", value_name = "NAME=IP")]
     pub(crate) devices: Vec<String>,
     /// A RoCE v2 device, roce0, at the first IPv4 address that other machines know, else at 127.0.0.1;
@@ -230,6 +254,26 @@ pub(crate) struct PcapArgs {
     /// Capture this many bytes of each packet, without IP and UDP headers.
     #[arg(long, value_name = "BYTES", default_value = "65535", value_parser = value_parser!(u32).range(64..=65535))]
     pub(crate) snaplen: u32,
+}
+
+/// `softefa gateway`.
+#[derive(Debug, Args)]
+pub(crate) struct GatewayArgs {
+    /// An IPv4 address to serve; may be repeated [default: all of this machine].
+    #[arg(long = "address", value_name = "IP")]
+    pub(crate) addresses: Vec<Ipv4Addr>,
+    /// The UDP port.
+    #[arg(long, value_name = "N", default_value_t = softefa::gateway::PORT, value_parser = value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+    /// Write the counters as JSON, each second and at the end.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) counters: Option<PathBuf>,
+    /// Print the counters to standard error at the end.
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// Do not look at IP headers: as without the right to.
+    #[arg(long)]
+    pub(crate) no_raw: bool,
 }
 
 /// Reads a time in seconds, 0.1 to a day.

@@ -3,6 +3,7 @@
 use std::net::UdpSocket;
 use std::path::Path;
 
+use softefa::gateway::Gateway;
 use softefa::seal::SealKey;
 use softefa::{Config, ConfigError, DeviceSpec, config};
 
@@ -65,6 +66,20 @@ pub(crate) fn warn_of_exposure(key: Option<&SealKey>) {
     if let Some(warning) = key.and_then(SealKey::warning) {
         say!("softefa: {warning}");
     }
+}
+
+/// Goes to the gateways that devices are to be behind; what is wrong would be found out only in the program.
+///
+/// # Errors
+/// There is none, or it is not to be trusted.
+pub(crate) fn check_gateways(config: &Config) -> Result<(), Failure> {
+    for device in &config.devices {
+        if let Some(port) = device.port.gateway {
+            let joined = Gateway::join(device.addr, port);
+            joined.map_err(|why| Failure::own(format!("device {}: {why}", device.name)))?;
+        }
+    }
+    Ok(())
 }
 
 /// A queue pair is a UDP socket on the device's address, so an address that cannot be bound here

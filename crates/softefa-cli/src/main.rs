@@ -10,6 +10,7 @@ mod background;
 mod counters;
 mod devices;
 mod failure;
+mod gateway;
 mod info;
 mod launch;
 mod library;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Some(Command::Info(args)) => info::info(&args),
         Some(Command::Top(args)) => top::top(&args),
         Some(Command::Pcap(args)) => pcap::pcap(&args),
+        Some(Command::Gateway(args)) => gateway::gateway(&args),
     });
     match result {
         Ok(code) => ExitCode::from(code),

@@ -27,6 +27,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         config.trace = Some(TraceSpec::new(target, args.trace_events.as_deref())?);
     }
     choose_wire(args, &mut config)?;
+    devices::check_gateways(&config)?;
     devices::warn_of_exposure(config.key.as_ref());
     let name = args.program.first().map(|word| word.to_string_lossy().into_owned());
     let name = name.unwrap_or_default();

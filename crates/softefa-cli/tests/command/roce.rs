@@ -85,7 +85,7 @@ fn what_a_roce_device_cannot_be_is_one_line() {
         ("r=127.0.0.1,profile=roce,mtu=1500", &["1500", "1024", "4096"]),
         ("r=127.0.0.1,profile=roce,rate=99", &["99", "100", "Gb/s"]),
         ("r=127.0.0.1,mtu=1024", &["device r", "profile=roce"]),
-        ("r=127.0.0.1,profile=roce,gid=1", &["profile=, mtu= and rate="]),
+        ("r=127.0.0.1,profile=roce,gid=1", &["profile=, mtu=, rate= and gateway="]),
         ("r=127.0.0.1,profile=roce,mtu=256,mtu=256", &["twice"]),
     ];
     for (device, words) in cases {

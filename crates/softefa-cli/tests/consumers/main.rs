@@ -11,6 +11,7 @@ mod apart;
 mod efa_package;
 mod examples;
 mod faults;
+mod gateway;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod info;

@@ -4,19 +4,19 @@ use std::process::Command;
 
 use crate::harness::{Directions, LIMIT, Session, exclusive, has, is_root, wait_until};
 
-const SERVER: &str = "10.77.0.1";
-const CLIENT: &str = "10.77.0.2";
+pub(crate) const SERVER: &str = "10.77.0.1";
+pub(crate) const CLIENT: &str = "10.77.0.2";
 /// The hosts are the test's own, so every port is free.
 const PORT: u16 = 18515;
 
 /// Two hosts on a 1,500-byte link.
-struct Hosts {
-    names: [String; 2],
+pub(crate) struct Hosts {
+    pub(crate) names: [String; 2],
 }
 
 impl Hosts {
     /// `None`, loudly, without root.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         if !is_root("network namespaces") {
             return None;
         }

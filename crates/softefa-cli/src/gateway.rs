@@ -1,0 +1,100 @@
+//! `softefa gateway`: the UDP port of RoCEv2 for all programs of this network namespace.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use softefa::gateway::{OpenGatewayError, Server};
+
+use crate::args::GatewayArgs;
+use crate::failure::Failure;
+use crate::say::say;
+
+/// How often the file of counters is written anew, and signals are looked for at least.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+impl From<OpenGatewayError> for Failure {
+    fn from(error: OpenGatewayError) -> Self {
+        Self::own(error.to_string())
+    }
+}
+
+/// Serves until it is told to end.
+///
+/// # Errors
+/// The port cannot be had, or the file of counters not be written.
+pub(crate) fn gateway(args: &GatewayArgs) -> Result<u8, Failure> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&is_over))
+            .map_err(|error| Failure::own(format!("signals cannot be caught: {error}")))?;
+    }
+    let mut server = Server::open(&args.addresses, args.port, !args.no_raw)?;
+    if let Some(file) = &args.counters {
+        write(file, &server)?;
+    }
+    greet(&server, args.port);
+    let mut written = Instant::now();
+    while !is_over.load(Ordering::Relaxed) {
+        server
+            .turn(INTERVAL)
+            .map_err(|error| Failure::own(format!("datagrams cannot be waited for: {error}")))?;
+        if let Some(file) = args.counters.as_ref().filter(|_| written.elapsed() >= INTERVAL) {
+            write(file, &server)?;
+            written = Instant::now();
+        }
+    }
+    if let Some(file) = &args.counters {
+        write(file, &server)?;
+    }
+    if args.stats {
+        for (name, value) in server.counts().iter().filter(|(_, value)| *value > 0) {
+            say!("softefa: {name} {value}");
+        }
+    }
+    Ok(0)
+}
+
+/// Says what is served, and what is not.
+fn greet(server: &Server, port: u16) {
+    let addrs: Vec<_> = server.addrs().map(|addr| addr.to_string()).collect();
+    say!("softefa: gateway of UDP port {port} at {}", addrs.join(", "));
+    if !server.sees_headers() {
+        say!(
+            "softefa: without CAP_NET_RAW the gateway cannot see the identification of IP headers, which the ICRC covers: only packets with identification 0 get in, as Soft-EFA sends them; for rxe and real NICs start it as root or run 'sudo setcap cap_net_raw+ep softefa' once"
+        );
+    }
+}
+
+/// The counters, and how much is served.
+fn to_json(server: &Server) -> Value {
+    let counters: Map<String, Value> =
+        server.counts().iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    let (programs, sockets) = server.sizes();
+    let addresses: Vec<Ipv4Addr> = server.addrs().collect();
+    json!({
+        "addresses": addresses,
+        "sees_ip_headers": server.sees_headers(),
+        "programs": programs,
+        "sockets": sockets,
+        "counters": counters,
+    })
+}
+
+/// Replaces the file as a whole, so that readers see one moment.
+fn write(file: &Path, server: &Server) -> Result<(), Failure> {
+    let mut text = to_json(server).to_string();
+    text.push('\n');
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let beside = file.with_file_name(name);
+    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
+    written.map_err(|error| {
+        Failure::own(format!("counters cannot be written to {}: {error}", file.display()))
+    })
+}

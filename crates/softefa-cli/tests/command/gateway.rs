@@ -1,0 +1,104 @@
+//! `softefa gateway` from the command line.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::fail;
+use crate::harness::{Session, has, is_root, softefa, wait_until};
+
+const ADDR: &str = "127.0.93.1";
+
+/// A UDP port that is free at [`ADDR`].
+fn free() -> String {
+    let socket = UdpSocket::bind((ADDR, 0)).unwrap();
+    socket.local_addr().unwrap().port().to_string()
+}
+
+#[test]
+fn what_cannot_be_served_is_one_line() {
+    let holder = UdpSocket::bind((ADDR, 0)).unwrap();
+    let taken = holder.local_addr().unwrap().port().to_string();
+    let free = free();
+    let behind = format!("roce0={ADDR},profile=roce,gateway={free}");
+    let efa = format!("rdmap0s6={ADDR},gateway={free}");
+    let cases: [(&[&str], &[&str]); 8] = [
+        (&["gateway", "--address", ADDR, "--port", &taken], &[&taken, ADDR, "taken", "rxe"]),
+        (&["gateway", "--address", "192.0.2.1", "--port", &free], &["192.0.2.1", "ip -4 addr"]),
+        (&["gateway", "--address", "::1"], &["::1", "--address"]),
+        (&["gateway", "--port", "0"], &["0", "--port"]),
+        (
+            &["gateway", "--address", ADDR, "--port", &free, "--counters", "/nonexistent/c"],
+            &["/nonexistent/c"],
+        ),
+        (&["run", "--device", &behind, "--", "true"], &["roce0", &free, "softefa gateway"]),
+        (&["run", "--device", &efa, "--", "true"], &["rdmap0s6", "gateway=", "profile=roce"]),
+        (
+            &["run", "--device", "r=127.0.0.1,profile=roce,gateway=x", "--", "true"],
+            &["'x'", "4791"],
+        ),
+    ];
+    for (args, words) in cases {
+        let (code, text) = fail(args);
+        assert_eq!((code, text.lines().count()), (125, 1), "{args:?}: {text}");
+        for word in words {
+            assert!(text.contains(word), "{args:?} does not say {word}: {text}");
+        }
+    }
+}
+
+/// A gateway that is started by `within`; its counters, `gateway.json` in `dir`, are written when it serves.
+fn start(dir: &Path, within: &[&str], port: &str) -> Child {
+    let counters = dir.join("gateway.json");
+    let mut command = Command::new("env");
+    command.args(within).arg(softefa());
+    command.args(["gateway", "--stats", "--address", ADDR, "--port", port, "--counters"]);
+    let child = command.arg(&counters).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the gateway serves", || counters.exists());
+    child
+}
+
+fn end(child: Child) -> String {
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn what_was_dropped_is_counted_and_told() {
+    let (dir, port) = (tempfile::tempdir().unwrap(), free());
+    let gateway = start(dir.path(), &[], &port);
+    let peer = UdpSocket::bind((ADDR, 0)).unwrap();
+    peer.send_to(b"no packet", format!("{ADDR}:{port}")).unwrap();
+    let counters = || -> Value {
+        let text = fs::read_to_string(dir.path().join("gateway.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    wait_until("it is counted", || counters()["counters"]["drop_malformed"] == 1);
+    assert_eq!(counters()["addresses"], serde_json::json!([ADDR]));
+    let told = end(gateway);
+    assert!(told.contains("softefa: drop_malformed 1\n"), "{told}");
+    assert!(told.contains(&format!("gateway of UDP port {port} at {ADDR}\n")), "{told}");
+    assert_eq!(counters()["counters"]["rx_bytes"], 9);
+}
+
+#[test]
+fn nobody_trusts_another_users_gateway() {
+    let nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    if !has("setpriv") || !is_root("processes of another user") {
+        return;
+    }
+    // Its directory is one that everybody may write to.
+    let (session, port) = (Session::new("").within("env"), free());
+    let gateway = start(session.runtime_dir(), &nobody, &port);
+    let device = format!("roce0={ADDR},profile=roce,gateway={port}");
+    let (code, text) = fail(&["run", "--device", &device, "--", "true"]);
+    assert_eq!((code, text.lines().count()), (125, 1), "{text}");
+    assert!(text.contains("65534") && text.contains(&port), "{text}");
+    end(gateway);
+}
