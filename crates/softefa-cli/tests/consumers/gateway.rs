@@ -71,7 +71,12 @@ fn dropped(counters: &Value) -> u64 {
 
 /// A host whose device is behind a gateway.
 fn session(namespace: &str, addr: &str, user: &str) -> Session {
-    Session::new(&format!("--device roce0={addr},profile=roce,gateway=4791"))
+    session_with("", namespace, addr, user)
+}
+
+/// The same, with more options.
+fn session_with(options: &str, namespace: &str, addr: &str, user: &str) -> Session {
+    Session::new(&format!("--device roce0={addr},profile=roce,gateway=4791 {options}"))
         .within(&format!("ip netns exec {namespace} {user}"))
 }
 
@@ -112,8 +117,7 @@ impl Capture {
         wait_until("all packets are captured", || decoded() >= packets);
         end(&mut self.tshark);
         self.tshark.wait().unwrap();
-        let output = Command::new(PYTHON).args([SCRIPT, "check"]).arg(&self.file).output();
-        json_of(&output.unwrap())
+        checked(&self.file)
     }
 
     fn tshark(&self, filter: &str, fields: &[&str]) -> String {
@@ -130,6 +134,12 @@ impl Drop for Capture {
         end(&mut self.tshark);
         let _ = self.tshark.wait();
     }
+}
+
+/// What scapy says of the packets in a capture.
+fn checked(file: &Path) -> Value {
+    let output = Command::new(PYTHON).args([SCRIPT, "check"]).arg(file).output();
+    json_of(&output.unwrap())
 }
 
 fn json_of(output: &std::process::Output) -> Value {
@@ -168,8 +178,10 @@ fn hosts_meet_at_port_4791_with_packets_that_scapy_and_tshark_take() {
         return;
     }
     let Some(hosts) = Hosts::new() else { return };
-    let [there, here] =
-        [(0, SERVER), (1, CLIENT)].map(|(at, addr)| session(&hosts.names[at], addr, ""));
+    let dir = tempfile::tempdir().unwrap();
+    let own = dir.path().join("own.pcapng");
+    let there = session(&hosts.names[0], SERVER, "");
+    let here = session_with(&format!("--pcap {}", own.display()), &hosts.names[1], CLIENT, "");
     let gateways = [&there, &here].map(Gateway::start);
     let mut capture = Capture::start(&hosts.names[0], there.runtime_dir());
     run_pairs(&there, &here);
@@ -183,6 +195,9 @@ fn hosts_meet_at_port_4791_with_packets_that_scapy_and_tshark_take() {
         assert!(count("forwarded_cm_msgs") >= 2, "{counters}");
         all += count("rx_pkts");
     }
+    // What the client of rping has captured itself, as it was on the wire.
+    let own = checked(&own);
+    assert!(own["packets"].as_u64().unwrap() > 100 && own["packets"] == own["intact"], "{own}");
     let seen = capture.finish(all);
     assert_eq!((&seen["packets"], &seen["intact"]), (&all.into(), &all.into()), "{seen}");
     assert_eq!(seen["ids"], serde_json::json!([0]), "what the ICRC covers: {seen}");

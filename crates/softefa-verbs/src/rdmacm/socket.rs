@@ -26,7 +26,9 @@ const BATCH: usize = 32;
 pub(super) struct Datagram {
     pub(super) from: SocketAddrV4,
     pub(super) to: SocketAddrV4,
-    /// The gateway has done so.
+    /// Where answers go.
+    pub(super) reply_to: SocketAddrV4,
+    /// The gateway has verified it.
     pub(super) is_checked: bool,
     bytes: [u8; ROOM],
     len: usize,
@@ -37,7 +39,7 @@ impl Datagram {
     fn new((from, to): (SocketAddrV4, SocketAddrV4), is_checked: bool, came: &[u8]) -> Self {
         let (mut bytes, len) = ([0; ROOM], came.len().min(ROOM));
         bytes[..len].copy_from_slice(&came[..len]);
-        Self { from, to, is_checked, bytes, len }
+        Self { from, to, reply_to: from, is_checked, bytes, len }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -170,9 +172,9 @@ impl Socket {
         let seat = seat.lock().unwrap_or_else(PoisonError::into_inner);
         match seat.as_ref().and_then(|seat| seat.open(from, came)) {
             Some((sender, packet)) => {
-                // Answers go where every adapter of the network receives, not where this one sends from.
-                let sender = SocketAddrV4::new(*sender.ip(), *port);
-                Datagram::new((sender, self.local), true, packet)
+                // Where every adapter of the network receives, not where this one sends from.
+                let reply_to = SocketAddrV4::new(*sender.ip(), *port);
+                Datagram { reply_to, ..Datagram::new((sender, self.local), true, packet) }
             }
             None => Datagram::new((from, self.local), false, &[]),
         }

@@ -60,7 +60,7 @@ fn hear(manager: &Manager, datagram: &Datagram) {
         device.received_management(ManagementPacket { src, dst, bytes }, verdict);
     }
     let Ok(mad) = unpacked else { return };
-    let route = Route { local: (*dst.ip()).into(), peer: src.into() };
+    let route = Route { local: (*dst.ip()).into(), peer: datagram.reply_to.into() };
     let now = manager.now();
     let heard = state.ids.handle_mad(now, route, mad);
     if let Some(device) = device.filter(|_| heard.is_err()) {
