@@ -99,7 +99,13 @@ class Nic:
         bent = bytearray(bytes(self.send_only(qpn, b"\xee" * 64)))
         bent[-20] ^= 1
         send(IP(bytes(bent)))
-        send(self.send_only(qpn, b"\xee" * 64, dport=qpn >> 8))
+        past = self.send_only(qpn, b"\xee" * 64, dport=qpn >> 8)
+        send(past)
+        # With an envelope, which lacks the key.
+        envelope = bytes(18) + (0xC123).to_bytes(2, "big") + socket.inet_aton(self.local)
+        packet = bytes(past[BTH])
+        past[UDP].payload = Raw(envelope + packet)
+        send(past)
         send(self.send_only(qpn ^ 0x100, b"\xee" * 64))
         ip = IP(src=self.local, dst=self.peer, id=1, flags="DF")
         for payload in (b"", b"\x04\x40\xff\xff", b"\xff" * 80):
