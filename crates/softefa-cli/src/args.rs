@@ -259,7 +259,7 @@ pub(crate) struct PcapArgs {
 /// `softefa gateway`.
 #[derive(Debug, Args)]
 pub(crate) struct GatewayArgs {
-    /// An IPv4 address to serve; may be repeated [default: all of this machine].
+    /// An IPv4 address to serve; may be repeated [default: all that this machine has now].
     #[arg(long = "address", value_name = "IP")]
     pub(crate) addresses: Vec<Ipv4Addr>,
     /// The UDP port.

@@ -92,7 +92,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes `port` at each of `addrs`, or at all addresses of this machine when there are none. IP headers, which the
+    /// Takes `port` at each of `addrs`, or at all addresses of this machine when there are none or 0.0.0.0. IP headers, which the
     /// ICRC covers, are seen if that is wanted and allowed.
     ///
     /// # Errors
@@ -102,13 +102,7 @@ impl Server {
         port: u16,
         may_see_headers: bool,
     ) -> Result<Self, OpenGatewayError> {
-        let all: Vec<Ipv4Addr>;
-        let addrs = if addrs.is_empty() {
-            all = own_addrs();
-            &all
-        } else {
-            addrs
-        };
+        let addrs = each_once(addrs);
         let door = Door::open(port).map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => OpenGatewayError::Running { port },
             _ => {
@@ -319,9 +313,13 @@ fn add(epoll: &OwnedFd, socket: impl std::os::fd::AsFd, name: u64) -> io::Result
     Ok(epoll::add(epoll, socket, EventData::new_u64(name), EventFlags::IN)?)
 }
 
-/// Every address of this machine, once.
-fn own_addrs() -> Vec<Ipv4Addr> {
-    let mut addrs: Vec<_> = interface::all().into_iter().map(|interface| interface.addr).collect();
+/// The addresses that are meant, in order.
+fn each_once(addrs: &[Ipv4Addr]) -> Vec<Ipv4Addr> {
+    let mut addrs = addrs.to_vec();
+    if addrs.is_empty() || addrs.contains(&Ipv4Addr::UNSPECIFIED) {
+        addrs.retain(|addr| !addr.is_unspecified());
+        addrs.extend(interface::all().into_iter().map(|interface| interface.addr));
+    }
     addrs.sort_unstable();
     addrs.dedup();
     addrs

@@ -267,6 +267,19 @@ fn there_is_one_gateway_and_its_end_is_noticed() {
     assert!(matches!(not_local, OpenGatewayError::NotLocal { .. }), "{not_local}");
 }
 
+#[test]
+fn each_address_is_served_once() {
+    let at = fresh();
+    let served = |addrs: &[Ipv4Addr]| {
+        let server = Server::open(addrs, at.port(), false).unwrap();
+        server.addrs().collect::<Vec<_>>()
+    };
+    assert_eq!(served(&[*at.ip(), *at.ip()]), [*at.ip()]);
+    let all = served(&[]);
+    assert!(all.contains(&Ipv4Addr::LOCALHOST) && !all.contains(&Ipv4Addr::UNSPECIFIED), "{all:?}");
+    assert_eq!(served(&[Ipv4Addr::UNSPECIFIED]), all);
+}
+
 /// What a stranger writes to the port and to the door: nothing of it gets in, and the next program is served.
 #[test]
 fn garbage_does_no_harm() {

@@ -10,6 +10,7 @@ use super::socket::Train;
 use super::udp::UdpWire;
 use super::{Batch, Run, Sent, Wire};
 use crate::gateway::{ENVELOPE_LEN, Gateway, Seat, SeatKind};
+use crate::say::say;
 
 /// Bytes that are left of a stranger's datagram: fewer than any packet has, so that it is counted and dropped as one
 /// that cannot be read.
@@ -31,7 +32,9 @@ impl GatewayWire {
     ) -> io::Result<Self> {
         use std::os::fd::AsFd;
         udp.part_trains()?;
-        let seat = gateway.admit(local, udp.socket().as_fd(), SeatKind::QueuePair)?;
+        let seat = gateway.admit(local, udp.socket().as_fd(), SeatKind::QueuePair);
+        // Of a queue pair that is refused a program is told a number.
+        let seat = seat.inspect_err(|error| say(&format!("softefa: {error}")))?;
         Ok(Self { seat, udp })
     }
 }
