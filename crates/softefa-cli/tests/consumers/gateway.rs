@@ -210,7 +210,8 @@ fn hosts_meet_at_port_4791_with_packets_that_scapy_and_tshark_take() {
     }
 }
 
-/// Without any right: what peers of ours send has the identification that can be relied on.
+/// Without any right: what peers of ours send has the identification that can be relied on. Root's gateway serves
+/// everybody, another one its own user.
 #[test]
 fn nobody_needs_rights_between_hosts_of_ours() {
     let _one = exclusive();
@@ -220,10 +221,12 @@ fn nobody_needs_rights_between_hosts_of_ours() {
     let Some(hosts) = Hosts::new() else { return };
     let [there, here] =
         [(0, SERVER), (1, CLIENT)].map(|(at, addr)| session(&hosts.names[at], addr, NOBODY));
-    let gateways = [&there, &here].map(Gateway::start);
+    let of_root = session(&hosts.names[0], SERVER, "");
+    let gateways = [(&of_root, true), (&here, false)]
+        .map(|(session, is_root)| (Gateway::start(session), is_root));
     run_pairs(&there, &here);
-    for gateway in gateways {
-        assert_eq!(gateway.read()["sees_ip_headers"], false);
+    for (gateway, is_root) in gateways {
+        assert_eq!(gateway.read()["sees_ip_headers"], is_root);
         let counters = gateway.finish();
         assert_eq!(dropped(&counters), 0, "{counters}");
     }
