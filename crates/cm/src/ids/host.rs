@@ -60,7 +60,7 @@ pub trait Host {
     /// Takes a port for an id; returns which (CM-1.3).
     ///
     /// # Errors
-    /// [`Errno::EADDRINUSE`], [`Errno::EACCES`].
+    /// [`Errno::EADDRINUSE`], [`Errno::EADDRNOTAVAIL`], [`Errno::EACCES`].
     fn bind(&mut self, binding: &Binding) -> Result<u16, Errno>;
 
     /// Gives back what [`bind`](Self::bind) took; the port is that which it returned.

@@ -36,7 +36,7 @@ errnos! {
     EOPNOTSUPP = 95, "Not supported.";
     EAFNOSUPPORT = 97, "A family of addresses that is not supported.";
     EADDRINUSE = 98, "The port is taken.";
-    EADDRNOTAVAIL = 99, "The address is not this machine's.";
+    EADDRNOTAVAIL = 99, "The address is not this machine's, or the port is taken where one of two ids asks for every address.";
     EISCONN = 106, "Connected already.";
     ETIMEDOUT = 110, "No answer.";
     EHOSTUNREACH = 113, "No route to the address.";

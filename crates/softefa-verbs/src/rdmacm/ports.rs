@@ -105,11 +105,12 @@ impl Ports {
         let at = self.places(address.ip())?;
         let port = match address.port() {
             0 => self.take_any(&at)?,
-            port if self.is_held(space, port, address.ip(), is_shared) => {
-                return Err(Errno::EADDRINUSE);
-            }
             port => {
-                self.take_all(&at, port)?;
+                self.check_free(space, port, address.ip(), is_shared)?;
+                self.take_all(&at, port).map_err(|errno| match errno {
+                    Errno::EADDRINUSE => taken(address.ip().is_unspecified()),
+                    other => other,
+                })?;
                 port
             }
         };
@@ -148,11 +149,16 @@ impl Ports {
         }
     }
 
-    /// Whether another id of this process has the port, and does not share it.
-    fn is_held(&self, space: u16, port: u16, ip: IpAddr, is_shared: bool) -> bool {
-        let overlaps = |other: IpAddr| ip == other || ip.is_unspecified() || other.is_unspecified();
-        let mut holders = self.holders.get(&(space, port)).into_iter().flatten();
-        holders.any(|other| overlaps(other.ip) && !(is_shared && other.is_shared))
+    /// Refuses a port that another id of this process has and does not share.
+    fn check_free(&self, space: u16, port: u16, ip: IpAddr, is_shared: bool) -> Result<(), Errno> {
+        let holders = self.holders.get(&(space, port)).into_iter().flatten();
+        for other in holders.filter(|other| !(is_shared && other.is_shared)) {
+            let is_any = ip.is_unspecified() || other.ip.is_unspecified();
+            if is_any || ip == other.ip {
+                return Err(taken(is_any));
+            }
+        }
+        Ok(())
     }
 
     /// A number for an id that connects. Others may have it, too: it only tells the ids of a process apart.
@@ -245,6 +251,12 @@ impl Ports {
     }
 }
 
+/// What the kernel says of a port that somebody has: something else when one of the two asked for every address. Which address
+/// another process asked for is not known.
+fn taken(is_any: bool) -> Errno {
+    if is_any { Errno::EADDRNOTAVAIL } else { Errno::EADDRINUSE }
+}
+
 fn errno_of(error: &io::Error) -> Errno {
     Errno(error.raw_os_error().unwrap_or(libc::EIO))
 }
@@ -286,15 +298,35 @@ mod tests {
         let mut everywhere = binding(1, "0.0.0.0:0");
         let port = bound(&mut ports, &mut everywhere).unwrap();
         assert_eq!(ports.listening.len(), 2);
-        for ip in ["127.0.0.1", "127.0.0.2", "0.0.0.0"] {
+        for (ip, elsewhere) in [
+            ("127.0.0.1", Errno::EADDRINUSE),
+            ("127.0.0.2", Errno::EADDRINUSE),
+            ("0.0.0.0", Errno::EADDRNOTAVAIL),
+        ] {
             let taken = binding(2, &format!("{ip}:{port}"));
-            assert_eq!(ports.bind(&taken), Err(Errno::EADDRINUSE), "{ip}, in this process");
-            assert_eq!(other.bind(&taken), Err(Errno::EADDRINUSE), "{ip}, in another");
+            assert_eq!(ports.bind(&taken), Err(Errno::EADDRNOTAVAIL), "{ip}, in this process");
+            assert_eq!(other.bind(&taken), Err(elsewhere), "{ip}, in another");
         }
         assert_eq!(other.listening.len(), 0, "what was taken was given back");
         ports.release(&everywhere);
         assert_eq!(ports.listening.len() + ports.holders.len(), 0);
         assert_eq!(other.bind(&binding(3, &format!("0.0.0.0:{port}"))), Ok(port));
+    }
+
+    /// As the kernel's `cma_check_port`, on which sideway's tests insist.
+    #[test]
+    fn a_taken_port_is_refused_by_the_kernel_s_errno() {
+        let mut ports = ports();
+        let mut first = binding(1, "127.0.0.1:0");
+        let port = bound(&mut ports, &mut first).unwrap();
+        let same = binding(2, &format!("127.0.0.1:{port}"));
+        assert_eq!(ports.bind(&same), Err(Errno::EADDRINUSE));
+        let every = binding(3, &format!("0.0.0.0:{port}"));
+        assert_eq!(ports.bind(&every), Err(Errno::EADDRNOTAVAIL));
+        ports.release(&first);
+        assert_eq!(ports.bind(&every), Ok(port));
+        assert_eq!(ports.bind(&same), Err(Errno::EADDRNOTAVAIL));
+        assert_eq!(ports.bind(&Binding { id: 4, ..every }), Err(Errno::EADDRNOTAVAIL));
     }
 
     #[test]

@@ -325,7 +325,7 @@ static void check_addresses(const char *ip, const char *efa)
 	struct sockaddr_in busy = at(ip, PORT + 2), any = at("0.0.0.0", PORT + 2), foreign = at("192.0.2.1", 0);
 	CHECK_EQ(bind_errno((struct sockaddr *)&busy), EADDRINUSE);
 	if (!efa)
-		CHECK_EQ(bind_errno((struct sockaddr *)&any), EADDRINUSE);
+		CHECK_EQ(bind_errno((struct sockaddr *)&any), EADDRNOTAVAIL);
 	CHECK_EQ(bind_errno((struct sockaddr *)&foreign), EADDRNOTAVAIL);
 	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 	CHECK_EQ(bind_errno((struct sockaddr *)&six), EADDRNOTAVAIL);

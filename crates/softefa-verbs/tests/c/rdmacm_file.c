@@ -312,7 +312,7 @@ static void check_duplicates(void)
 	CHECK_EQ(command(copies[0], RDMA_USER_CM_CMD_BIND_IP, &bind_ip, sizeof(bind_ip), 0), 0);
 	int again = opened(0);
 	bind_ip.id = created(again, 3);
-	CHECK_EQ(command(again, RDMA_USER_CM_CMD_BIND_IP, &bind_ip, sizeof(bind_ip), 0), EADDRINUSE);
+	CHECK_EQ(command(again, RDMA_USER_CM_CMD_BIND_IP, &bind_ip, sizeof(bind_ip), 0), EADDRNOTAVAIL);
 	CHECK_EQ(close(copies[0]), 0);
 	CHECK_EQ(command(again, RDMA_USER_CM_CMD_BIND_IP, &bind_ip, sizeof(bind_ip), 0), 0);
 	CHECK_EQ(close(again), 0);
@@ -466,7 +466,7 @@ static void check_children(void)
 		/* Its own are as good as any; the number that an inherited one had is free again. */
 		int own = opened(O_NONBLOCK);
 		CHECK_EQ(resolve(own, created(own, 5)), 0);
-		CHECK_EQ(bind_any(own, created(own, 6), 23457), EADDRINUSE);
+		CHECK_EQ(bind_any(own, created(own, 6), 23457), EADDRNOTAVAIL);
 		CHECK_EQ(close(fd), 0);
 		int null = open("/dev/null", O_WRONLY);
 		CHECK_EQ(null, fd);
