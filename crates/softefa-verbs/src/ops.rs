@@ -1,6 +1,6 @@
 //! The tables behind the inline functions of `verbs.h`. What is null answers `EOPNOTSUPP` there.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::mem::zeroed;
 
 use crate::advise;
@@ -11,7 +11,9 @@ use crate::post;
 use crate::qp;
 use crate::query;
 use crate::srq;
-use crate::sys::{ibv_context_ops, ibv_mw, ibv_qp, ibv_recv_wr, ibv_srq, verbs_context};
+use crate::sys::{
+    ibv_context_ops, ibv_mw, ibv_mw_bind, ibv_qp, ibv_recv_wr, ibv_srq, verbs_context,
+};
 use crate::td;
 use crate::xrcd;
 
@@ -42,6 +44,7 @@ pub(crate) fn add_roce(table: &mut verbs_context) {
     table.open_qp = Some(qp::open_qp);
     table.context.ops.post_srq_recv = Some(srq::post_srq_recv);
     table.context.ops.alloc_mw = Some(mw::alloc_mw);
+    table.context.ops.bind_mw = Some(mw::bind_mw);
     table.context.ops.dealloc_mw = Some(mw::dealloc_mw);
 }
 
@@ -56,7 +59,7 @@ fn fill(ops: &mut ibv_context_ops) {
     ops.post_recv = Some(post::post_recv);
 }
 
-unsafe extern "C" fn bind_mw(_qp: *mut ibv_qp, _mw: *mut c_void, _bind: *mut c_void) -> c_int {
+unsafe extern "C" fn bind_mw(_qp: *mut ibv_qp, _mw: *mut ibv_mw, _bind: *mut ibv_mw_bind) -> c_int {
     libc::EOPNOTSUPP
 }
 

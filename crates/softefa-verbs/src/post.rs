@@ -8,6 +8,7 @@ use softefa::{Remote, SendData, SendOp, SendWr, Sge, Target};
 use crate::ah::Ah;
 use crate::errno::Errno;
 use crate::handle;
+use crate::mw;
 use crate::panic;
 use crate::qp::Qp;
 use crate::sys::{self, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_sge};
@@ -184,6 +185,11 @@ fn operation(is_connected: bool, wr: &ibv_send_wr) -> Result<SendOp, Errno> {
         _ if !is_connected => return Err(Errno::EINVAL),
         // The key stands in the place of the immediate, in the order of the host.
         sys::IBV_WR_SEND_WITH_INV => return Ok(SendOp::SendInvalidate(wr.imm_data_be)),
+        sys::IBV_WR_BIND_MW => {
+            let sys::ibv_send_wr_bind_mw { mw, rkey, bind_info } = wr.bind_mw;
+            // SAFETY: the program passes a window of its own, and a region of its own if it names one.
+            return unsafe { mw::bind_type2(mw, rkey, &bind_info) };
+        }
         sys::IBV_WR_LOCAL_INV => return Ok(SendOp::LocalInvalidate(wr.imm_data_be)),
         _ => {}
     }

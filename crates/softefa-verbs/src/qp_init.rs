@@ -55,7 +55,9 @@ fn send_ops(kind: QpKind, attr: &DeviceAttr) -> u64 {
     let mut ops = sys::IBV_QP_EX_WITH_SEND | sys::IBV_QP_EX_WITH_SEND_WITH_IMM;
     let writes = sys::IBV_QP_EX_WITH_RDMA_WRITE | sys::IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
     match kind {
-        QpKind::Uc => return ops | writes | sys::IBV_QP_EX_WITH_LOCAL_INV,
+        QpKind::Uc => {
+            return ops | writes | sys::IBV_QP_EX_WITH_LOCAL_INV | sys::IBV_QP_EX_WITH_BIND_MW;
+        }
         QpKind::XrcTarget => return 0,
         QpKind::Rc | QpKind::XrcInitiator => {
             return ops
@@ -64,6 +66,7 @@ fn send_ops(kind: QpKind, attr: &DeviceAttr) -> u64 {
                 | sys::IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
                 | sys::IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD
                 | sys::IBV_QP_EX_WITH_LOCAL_INV
+                | sys::IBV_QP_EX_WITH_BIND_MW
                 | sys::IBV_QP_EX_WITH_SEND_WITH_INV;
         }
         QpKind::Srd | QpKind::Ud => {}

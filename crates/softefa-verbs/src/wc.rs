@@ -39,6 +39,7 @@ pub(crate) fn opcode(completion: &Completion) -> c_int {
         CompletionOp::CompareSwap => sys::IBV_WC_COMP_SWAP,
         CompletionOp::FetchAdd => sys::IBV_WC_FETCH_ADD,
         CompletionOp::LocalInvalidate => sys::IBV_WC_LOCAL_INV,
+        CompletionOp::BindWindow => sys::IBV_WC_BIND_MW,
         CompletionOp::Recv => sys::IBV_WC_RECV,
         CompletionOp::RecvWrite | CompletionOp::UnsolicitedWrite => sys::IBV_WC_RECV_RDMA_WITH_IMM,
     }

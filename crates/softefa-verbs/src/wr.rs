@@ -13,11 +13,14 @@ use softefa::{Remote, SendOp};
 use crate::ah::Ah;
 use crate::errno::Errno;
 use crate::handle;
+use crate::mw;
 use crate::panic;
 use crate::post;
 use crate::qp::Qp;
 use crate::session::{self, NoEntry, Session};
-use crate::sys::{self, efadv_qp, ibv_ah, ibv_data_buf, ibv_qp_ex, ibv_sge};
+use crate::sys::{
+    self, efadv_qp, ibv_ah, ibv_data_buf, ibv_mw, ibv_mw_bind_info, ibv_qp_ex, ibv_sge,
+};
 
 use batch::{Batch, PendingWr};
 
@@ -160,6 +163,7 @@ fn flag_of(op: SendOp) -> u64 {
         SendOp::CompareSwap { .. } => sys::IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP,
         SendOp::FetchAdd { .. } => sys::IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
         SendOp::LocalInvalidate(_) => sys::IBV_QP_EX_WITH_LOCAL_INV,
+        SendOp::BindWindow(_) => sys::IBV_QP_EX_WITH_BIND_MW,
     }
 }
 
@@ -303,9 +307,19 @@ unsafe extern "C" fn wr_atomic_write(qp: *mut ibv_qp_ex, _: u32, _: u64, _: *con
     unsafe { refuse(qp) }
 }
 
-unsafe extern "C" fn wr_bind_mw(qp: *mut ibv_qp_ex, _: *mut c_void, _: u32, _: *const c_void) {
-    // SAFETY: the program opened the session with `ibv_wr_start`.
-    unsafe { refuse(qp) }
+unsafe extern "C" fn wr_bind_mw(
+    qp: *mut ibv_qp_ex,
+    window: *mut ibv_mw,
+    key: u32,
+    info: *const ibv_mw_bind_info,
+) {
+    // SAFETY: the program passes a window of its own, and what it wants of it.
+    match unsafe { mw::bind_type2(window, key, &*info) } {
+        // SAFETY: the program opened the session with `ibv_wr_start`.
+        Ok(op) => unsafe { begin(qp, op) },
+        // SAFETY: as above.
+        Err(errno) => unsafe { with_batch(qp, |batch, _| batch.fail(errno)) },
+    }
 }
 
 /// Fails the session of other queue pairs than initiators.

@@ -23,6 +23,8 @@ pub enum CompletionOp {
     FetchAdd,
     /// A key was invalidated (work request of the send queue).
     LocalInvalidate,
+    /// A memory window was bound (work request of the send queue).
+    BindWindow,
     /// A message arrived (work request of the receive queue).
     Recv,
     /// An RDMA WRITE with immediate arrived (work request of the receive queue).

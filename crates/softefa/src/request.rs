@@ -1,7 +1,7 @@
 //! Work requests of the send queue, as a program posts them.
 
 use crate::ah::Ah;
-use crate::mr::Sge;
+use crate::mr::{MwBind, Sge};
 
 /// Memory of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,9 +46,17 @@ pub enum SendOp {
     },
     /// Invalidates a key of this side, in its turn. RC, XRC and UC.
     LocalInvalidate(u32),
+    /// Gives a memory window to peers, or takes it away, in its turn. RC and UC.
+    BindWindow(MwBind),
 }
 
 impl SendOp {
+    /// This side does it by itself: it has no bytes, and nothing leaves.
+    #[must_use]
+    pub const fn is_local(self) -> bool {
+        matches!(self, Self::LocalInvalidate(_) | Self::BindWindow(_))
+    }
+
     /// It names memory of a peer.
     #[must_use]
     pub const fn is_rdma(self) -> bool {

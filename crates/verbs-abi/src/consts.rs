@@ -60,6 +60,7 @@ pub const IBV_QP_EX_WITH_RDMA_READ: u64 = 1 << 4;
 pub const IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP: u64 = 1 << 5;
 pub const IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD: u64 = 1 << 6;
 pub const IBV_QP_EX_WITH_LOCAL_INV: u64 = 1 << 7;
+pub const IBV_QP_EX_WITH_BIND_MW: u64 = 1 << 8;
 pub const IBV_QP_EX_WITH_SEND_WITH_INV: u64 = 1 << 9;
 
 pub const IBV_QP_STATE: c_int = 1;
@@ -99,6 +100,7 @@ pub const IBV_WR_RDMA_READ: c_int = 4;
 pub const IBV_WR_ATOMIC_CMP_AND_SWP: c_int = 5;
 pub const IBV_WR_ATOMIC_FETCH_AND_ADD: c_int = 6;
 pub const IBV_WR_LOCAL_INV: c_int = 7;
+pub const IBV_WR_BIND_MW: c_int = 8;
 pub const IBV_WR_SEND_WITH_INV: c_int = 9;
 
 pub const IBV_SEND_FENCE: u32 = 1;
@@ -111,6 +113,7 @@ pub const IBV_WC_RDMA_WRITE: c_int = 1;
 pub const IBV_WC_RDMA_READ: c_int = 2;
 pub const IBV_WC_COMP_SWAP: c_int = 3;
 pub const IBV_WC_FETCH_ADD: c_int = 4;
+pub const IBV_WC_BIND_MW: c_int = 5;
 pub const IBV_WC_LOCAL_INV: c_int = 6;
 pub const IBV_WC_RECV: c_int = 1 << 7;
 pub const IBV_WC_RECV_RDMA_WITH_IMM: c_int = (1 << 7) + 1;
@@ -157,6 +160,7 @@ pub const EFADV_WC_EX_WITH_SGID: u64 = 1;
 pub const EFADV_WC_EX_WITH_IS_UNSOLICITED: u64 = 1 << 1;
 
 pub const IBV_ACCESS_MW_BIND: u32 = 1 << 4;
+pub const IBV_ACCESS_ZERO_BASED: u32 = 1 << 5;
 pub const IBV_ACCESS_ON_DEMAND: u32 = 1 << 6;
 pub const IBV_ACCESS_HUGETLB: u32 = 1 << 7;
 

@@ -40,6 +40,9 @@ size! {
     ibv_sge => 16;
     ibv_data_buf => 16;
     ibv_send_wr => 128;
+    ibv_send_wr_bind_mw => 48;
+    ibv_mw_bind_info => 32;
+    ibv_mw_bind => 48;
     ibv_recv_wr => 32;
     ibv_wc => 48;
     ibv_cq => 128;
@@ -146,6 +149,10 @@ at! {
     ibv_send_wr, imm_data_be => 36;
     ibv_send_wr, wr => 40;
     ibv_send_wr, xrc_remote_srqn => 72;
+    ibv_send_wr, bind_mw => 80;
+    ibv_mw_bind, send_flags => 8;
+    ibv_mw_bind, bind_info => 16;
+    ibv_mw_bind_info, mw_access_flags => 24;
     ibv_recv_wr, num_sge => 24;
     ibv_wc, status => 8;
     ibv_wc, opcode => 12;

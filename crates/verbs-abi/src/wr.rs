@@ -1,6 +1,6 @@
 use std::ffi::{c_int, c_uint};
 
-use super::ibv_ah;
+use super::{ibv_ah, ibv_mr, ibv_mw};
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -28,8 +28,32 @@ pub struct ibv_send_wr {
     pub imm_data_be: u32,
     pub wr: ibv_send_wr_target,
     pub xrc_remote_srqn: u32,
-    /// `bind_mw` or `tso`, neither of which an EFA has.
-    pub offload: [u64; 6],
+    /// Or `tso`, which no device has.
+    pub bind_mw: ibv_send_wr_bind_mw,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_send_wr_bind_mw {
+    pub mw: *mut ibv_mw,
+    pub rkey: u32,
+    pub bind_info: ibv_mw_bind_info,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_mw_bind_info {
+    pub mr: *mut ibv_mr,
+    pub addr: u64,
+    pub length: u64,
+    pub mw_access_flags: c_uint,
+}
+
+#[repr(C)]
+pub struct ibv_mw_bind {
+    pub wr_id: u64,
+    pub send_flags: c_uint,
+    pub bind_info: ibv_mw_bind_info,
 }
 
 #[repr(C)]

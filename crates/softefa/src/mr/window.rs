@@ -198,7 +198,6 @@ fn check_region(region: &Region, bind: &MwBind) -> Result<(), MwError> {
     if is_inside { Ok(()) } else { Err(MwError::OutOfRegion { addr, len }) }
 }
 
-#[allow(dead_code, reason = "the queue pairs of RoCE devices call them")]
 impl MrTable {
     /// Does what a bind asks for, for a queue pair; the window's key from now on.
     pub(crate) fn bind(&self, bind: &MwBind, (pd, qp): WindowUser) -> Result<u32, MwError> {

@@ -47,7 +47,8 @@ impl Shell {
             | SendOp::SendInvalidate(_)
             | SendOp::CompareSwap { .. }
             | SendOp::FetchAdd { .. }
-            | SendOp::LocalInvalidate(_) => {}
+            | SendOp::LocalInvalidate(_)
+            | SendOp::BindWindow(_) => {}
             SendOp::Read(_) => self.device.counters.add(Counter::RdmaReadWrErr, 1),
             SendOp::Write(_) | SendOp::WriteImm(..) => {
                 self.device.counters.add(Counter::RdmaWriteWrErr, 1);

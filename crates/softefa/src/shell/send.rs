@@ -42,7 +42,8 @@ impl Shell {
             SendOp::SendInvalidate(_)
             | SendOp::CompareSwap { .. }
             | SendOp::FetchAdd { .. }
-            | SendOp::LocalInvalidate(_) => (false, 0),
+            | SendOp::LocalInvalidate(_)
+            | SendOp::BindWindow(_) => (false, 0),
             SendOp::Read(_) => (attr.caps.rdma_read && has_rdma, attr.max_rdma_bytes),
             SendOp::Write(_) | SendOp::WriteImm(..) => {
                 (attr.caps.rdma_write && has_rdma, attr.max_rdma_bytes)
@@ -230,6 +231,7 @@ impl Shell {
             SendOp::CompareSwap { .. } => (CompletionOp::CompareSwap, brought),
             SendOp::FetchAdd { .. } => (CompletionOp::FetchAdd, brought),
             SendOp::LocalInvalidate(_) => (CompletionOp::LocalInvalidate, 0),
+            SendOp::BindWindow(_) => (CompletionOp::BindWindow, 0),
         }
     }
 

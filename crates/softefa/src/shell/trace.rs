@@ -96,6 +96,7 @@ fn name_of_wr(op: SendOp) -> &'static str {
         SendOp::CompareSwap { .. } => "COMPARE_SWAP",
         SendOp::FetchAdd { .. } => "FETCH_ADD",
         SendOp::LocalInvalidate(_) => "LOCAL_INV",
+        SendOp::BindWindow(_) => "BIND_MW",
     }
 }
 
@@ -107,6 +108,7 @@ fn name_of_completion(op: CompletionOp) -> &'static str {
         CompletionOp::CompareSwap => "COMPARE_SWAP",
         CompletionOp::FetchAdd => "FETCH_ADD",
         CompletionOp::LocalInvalidate => "LOCAL_INV",
+        CompletionOp::BindWindow => "BIND_MW",
         CompletionOp::Recv => "RECV",
         CompletionOp::RecvWrite => "RECV_WRITE",
         CompletionOp::UnsolicitedWrite => "UNSOLICITED_WRITE",

@@ -82,6 +82,7 @@ impl RcSide {
             // It could not be begun; its completion says why.
             _ if slot.fault.is_some() => RcStatus::LocalOperation,
             SendOp::LocalInvalidate(key) if self.invalidate(key) => RcStatus::Ok,
+            SendOp::BindWindow(bind) if self.bind(&bind) => RcStatus::Ok,
             _ => RcStatus::Bind,
         }
     }

@@ -26,7 +26,7 @@ fn operation(op: SendOp) -> Operation {
             Operation::CompareSwap { remote: remote(at), compare, swap }
         }
         SendOp::FetchAdd { remote: at, add } => Operation::FetchAdd { remote: remote(at), add },
-        SendOp::LocalInvalidate(_) => Operation::Local,
+        SendOp::LocalInvalidate(_) | SendOp::BindWindow(_) => Operation::Local,
     }
 }
 
@@ -66,7 +66,7 @@ impl RcSide {
         let Some(slot) = self.shell.sq.get_mut(index) else { return };
         let id = WrId(u64::from(index));
         // What verbs calls the length of an operation that has none.
-        let len = if matches!(slot.op, SendOp::LocalInvalidate(_)) { 0 } else { slot.len };
+        let len = if slot.op.is_local() { 0 } else { slot.len };
         let mut request = SendRequest::new(id, operation(slot.op), len);
         (request.is_fenced, request.is_solicited) = (slot.is_fenced, slot.is_solicited);
         request.srq = slot.remote_srq;

@@ -9,7 +9,7 @@ use crate::completion::{CompletionOp, Sender};
 use crate::counters::Counter;
 use crate::datagram::Payload;
 use crate::memory::{self, Gone};
-use crate::mr::Right;
+use crate::mr::{MwBind, Right};
 use crate::request::Remote;
 use crate::rq::RecvWqe;
 use crate::status::Status;
@@ -174,6 +174,12 @@ impl RcSide {
             self.lint_no_receive();
         }
         wqe
+    }
+
+    /// Does what a bind asks for; `false` when that cannot be.
+    pub(super) fn bind(&self, bind: &MwBind) -> bool {
+        let shell = &self.shell;
+        shell.device.mrs.bind(bind, (shell.pd, shell.id)).is_ok()
     }
 
     /// Takes a window away from the peer; `false` when that cannot be.
