@@ -139,6 +139,7 @@ pub(crate) unsafe extern "C" fn bind_mw(
             data: SendData::Sges(&[]),
             signaled: bind.send_flags & sys::IBV_SEND_SIGNALED != 0,
             target: None,
+            remote_srq: 0,
             fenced: bind.send_flags & sys::IBV_SEND_FENCE != 0,
             solicited: false,
             more: false,
