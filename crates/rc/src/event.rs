@@ -275,7 +275,8 @@ pub enum Event {
     /// A work request of an unreliable connection failed, and all behind it ended as flushed (RC-7.3). Receiving goes on;
     /// [`Endpoint::resume`](crate::Endpoint::resume) lets work requests begin again.
     SendFailed,
-    /// The first packet came before the endpoint was ready to send (`IBV_EVENT_COMM_EST`).
+    /// The first request of the peer has come: it knows that this side is there. Programs are told when it came before the
+    /// endpoint was ready to send (`IBV_EVENT_COMM_EST`), the connection manager always.
     Established,
     /// Everything that was begun before [`Endpoint::drain`](crate::Endpoint::drain) has ended
     /// (`IBV_EVENT_SQ_DRAINED`).

@@ -32,6 +32,12 @@ fn check(name: &str, devices: &str, arguments: &[&str]) -> String {
     errors
 }
 
+/// CM-4.4: the message that says that the requester is ready may be lost.
+#[test]
+fn the_first_data_establishes_a_connection() {
+    assert_eq!(check("rdmacm_rtu", DEVICE, &[]), "");
+}
+
 /// `SOFTEFA_SEED` chooses what is written; a failure has printed it.
 #[test]
 fn the_device_is_a_file_that_takes_commands() {

@@ -1,12 +1,29 @@
 //! Messages of the connection manager, which are not of any queue pair of a program. They are counted and shown to captures
 //! like all packets of their device.
 
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::OnceLock;
 
 use crate::capture::{Fate, Protocol, Record};
 use crate::counters::Counter;
 use crate::device::Device;
 use crate::host;
+
+static ON_FIRST_DATA: OnceLock<fn(Ipv4Addr, u32)> = OnceLock::new();
+
+/// From now on `tell` is called with the address of a device and the number of its queue pair when the first packet of a
+/// connection has come: its requester is ready, though the message that says so may be lost. It is called with locks held,
+/// and must not wait for others. Only the first call counts.
+pub fn on_first_data(tell: fn(Ipv4Addr, u32)) {
+    let _ = ON_FIRST_DATA.set(tell);
+}
+
+/// The first packet of a connection of queue pair `qpn` has come.
+pub(crate) fn tell_of_first_data(device: Ipv4Addr, qpn: u32) {
+    if let Some(tell) = ON_FIRST_DATA.get() {
+        tell(device, qpn);
+    }
+}
 
 /// A datagram that holds a message, or was to hold one.
 #[derive(Debug, Clone, Copy)]

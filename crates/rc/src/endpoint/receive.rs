@@ -83,7 +83,7 @@ impl Endpoint {
     }
 
     fn note_established(&mut self) {
-        if self.state == State::Receiving && !self.is_established {
+        if !self.is_established {
             self.is_established = true;
             self.shared.events.push_back(Event::Established);
         }

@@ -10,6 +10,7 @@ use cm::{Config, Seed, Transmit};
 use softefa::{ManagementPacket, PerProcess};
 
 use super::adapters::Adapters;
+use super::arrived;
 use super::channels::Channels;
 use super::packet::Packer;
 use super::ports::{Ports, v4};
@@ -110,12 +111,23 @@ impl State {
         if !thread::start(manager, Arc::clone(&watch)) {
             return Err(Errno::EAGAIN);
         }
+        arrived::tell(&watch);
         self.host.ports.set_watch(watch);
         Ok(())
     }
 
     /// Does what a command, a message or the time has led to: sends, tells programs, sets the timer.
     pub(super) fn settle(&mut self, now: Duration) {
+        for (device, qpn) in arrived::take() {
+            if let Ok(Device { guid, .. }) = self.host.device(device.into()) {
+                self.ids.data_arrived(now, guid, qpn);
+            }
+        }
+        self.send_and_tell(now);
+        arrived::hurry();
+    }
+
+    fn send_and_tell(&mut self, now: Duration) {
         while let Some(transmit) = self.ids.poll_transmit() {
             self.transmit(now, &transmit);
         }

@@ -14,6 +14,7 @@
 //! | `user` | memory of the program, which may not be there |
 //! | `manager` | what one process has of the connection manager |
 //! | `adapters` | devices, as ids see them |
+//! | `arrived` | queue pairs whose first data has come |
 //! | `ports` | ports of ids, and the sockets that stand for them |
 //! | `socket`, `packet` | UDP, and a message in a RoCEv2 packet |
 //! | `watch`, `thread` | who waits for datagrams and timers |
@@ -22,6 +23,7 @@
 //! A process that was forked off begins anew: what it inherited answers `ENODEV`.
 
 mod adapters;
+mod arrived;
 mod calls;
 mod channels;
 mod command;

@@ -7,6 +7,7 @@ use srd::Instant;
 use super::serve::index_of;
 use super::{RcSide, time};
 use crate::async_event::AsyncEventKind;
+use crate::management::tell_of_first_data;
 use crate::qp_state::QpState;
 use crate::request::SendOp;
 use crate::status::Status;
@@ -41,7 +42,13 @@ impl RcSide {
     /// Tells the program what it is told of its own accord.
     fn report_event(&self, event: &Event) {
         match event {
-            Event::Established => self.shell.report(AsyncEventKind::CommunicationEstablished),
+            Event::Established => {
+                let shell = &self.shell;
+                tell_of_first_data(shell.device.addr(), shell.qpn);
+                if shell.attrs.state == QpState::ReadyToReceive {
+                    shell.report(AsyncEventKind::CommunicationEstablished);
+                }
+            }
             Event::Drained if self.shell.attrs.sqd_notify => {
                 self.shell.report(AsyncEventKind::SqDrained);
             }

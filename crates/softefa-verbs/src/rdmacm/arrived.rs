@@ -1,0 +1,51 @@
+//! Queue pairs whose first data has come, on their way from whoever received it to the connection manager (CM-4.4).
+//!
+//! It is told with the lock of the queue pair held, so nothing here waits for the manager.
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use softefa::PerProcess;
+
+use super::watch::Watch;
+
+#[derive(Default)]
+struct Arrived {
+    list: Vec<(Ipv4Addr, u32)>,
+    /// Of the thread that is to look at it.
+    watch: Option<Arc<Watch>>,
+}
+
+static ARRIVED: PerProcess<Mutex<Arrived>> = PerProcess::new();
+
+fn lock() -> MutexGuard<'static, Arrived> {
+    ARRIVED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on what comes is told to the thread behind `watch`.
+pub(super) fn tell(watch: &Arc<Watch>) {
+    lock().watch = Some(Arc::clone(watch));
+    softefa::on_first_data(note);
+}
+
+fn note(device: Ipv4Addr, qpn: u32) {
+    let mut arrived = lock();
+    if let Some(watch) = arrived.watch.clone() {
+        arrived.list.push((device, qpn));
+        watch.set_timer(Duration::ZERO);
+    }
+}
+
+/// Takes all there are.
+pub(super) fn take() -> Vec<(Ipv4Addr, u32)> {
+    std::mem::take(&mut lock().list)
+}
+
+/// The thread must look again: its timer may have been set to later since.
+pub(super) fn hurry() {
+    let arrived = lock();
+    if let Some(watch) = arrived.watch.as_ref().filter(|_| !arrived.list.is_empty()) {
+        watch.set_timer(Duration::ZERO);
+    }
+}
