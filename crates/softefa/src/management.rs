@@ -101,7 +101,7 @@ mod tests {
         let device =
             Device::open(&"roce0=127.0.0.1,profile=roce".parse().unwrap(), &Config::default());
         let device = device.unwrap();
-        let at = |port| SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port);
+        let at = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
         let packet = ManagementPacket { src: at(1), dst: at(2), bytes: &[0; 280] };
         device.sent_management(packet);
         for verdict in [Verdict::Message, Verdict::Unfit, Verdict::Damaged, Verdict::Damaged] {
