@@ -1,6 +1,6 @@
 //! Unmodified programs from the distribution on our device: libfabric's `fi_info` and
-//! `fi_pingpong`, perftest's `ib_send_lat` and `ib_send_bw`, `ibv_devinfo`, pyverbs, Open MPI; the
-//! MPI wheels, the efa package and NIXL of PyPI; libfabric through the tests of `fabric`; and the
+//! `fi_pingpong`, perftest, qperf, fio, rdmacm-utils, `ibv_devinfo`, pyverbs, Open MPI; the MPI wheels, the efa
+//! package, NIXL and Mooncake of PyPI; sideway of crates.io; libfabric through the tests of `fabric`; and the
 //! programs of `examples/`.
 //!
 //! Each run asserts its exit code, that nothing complained, and that the device's own packet
@@ -11,12 +11,14 @@ mod apart;
 mod efa_package;
 mod examples;
 mod faults;
+mod fio;
 mod gateway;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod info;
 mod libfabric;
 mod liveness;
+mod mooncake;
 mod mpi;
 mod mpi4py;
 mod netns;
@@ -27,9 +29,13 @@ mod perftest;
 mod pingpong;
 mod pypi;
 mod pyverbs;
+mod qperf;
 mod rdma_core;
 mod rdmacm;
 mod roce;
+mod roce_perftest;
+mod roce_wheels;
 mod sealed;
+mod sideway;
 mod ucx;
 mod wheels;

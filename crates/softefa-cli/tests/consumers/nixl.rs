@@ -11,6 +11,7 @@ use crate::{pypi, wheels};
 const VERSION: &str = "1.5.1";
 /// The last whose plug-in for libfabric needs nothing that is not released.
 const VERSION_FOR_LIBFABRIC: &str = "1.4.1";
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nixl/transfers.py");
 const AGENT: &str =
     "from nixl_cu12._api import *; nixl_agent('x', nixl_agent_config(backends=['UCX']))";
 
@@ -19,7 +20,7 @@ fn python() -> PathBuf {
     pypi::install("nixl-cu12", VERSION, &["--no-deps", "numpy"]).join("bin/python")
 }
 
-fn consumer() -> Consumer {
+pub(crate) fn consumer() -> Consumer {
     Consumer::new("nixl-cu12", VERSION, "PyPI")
 }
 
@@ -29,11 +30,21 @@ fn run(session: Session, argument: &str) -> Outcome {
 }
 
 fn run_with(python: &Path, session: Session, argument: &str) -> Outcome {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nixl/transfers.py");
-    let [python, script] = [python, script.as_path()].map(|path| path.to_str().unwrap().to_owned());
-    let words = [python.as_str(), &script, argument];
+    let words = [python.to_str().unwrap(), SCRIPT, argument];
     let words = if argument.is_empty() { &words[..2] } else { &words };
     session.with_env(&[("UCX_TLS", "srd,self")]).start_words("nixl", words).wait(LIMIT)
+}
+
+/// The script on UCX's reliable connections, with `bytes` each way.
+pub(crate) fn on_reliable_connections(session: Session, rounds: u64, bytes: u64) -> Outcome {
+    let env = [
+        ("UCX_TLS", "rc_v,self".to_owned()),
+        ("NIXL_ROUNDS", rounds.to_string()),
+        ("NIXL_BYTES", bytes.to_string()),
+    ];
+    let env = env.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let line = format!("{} {SCRIPT}", python().display());
+    session.with_env(&env).start("nixl", &line).wait(LIMIT)
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub(crate) fn source(venv: &Path, name: &str, version: &str) -> PathBuf {
 }
 
 /// Where downloads are kept between runs.
-fn directory() -> PathBuf {
+pub(crate) fn directory() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("consumers")
 }
 

@@ -1,4 +1,4 @@
-//! Unmodified programs that connect through librdmacm: those of rdmacm-utils, rsockets, perftest.
+//! Unmodified programs that connect through librdmacm: those of rdmacm-utils and rsockets.
 
 use std::fs;
 
@@ -207,32 +207,4 @@ fn connections_by_the_hundred() {
     assert!(client.stdout.contains("us / conn"), "{client}");
     case.add(&client);
     case.pass_without_traffic();
-}
-
-#[test]
-fn perftest_connects() {
-    let _one = exclusive();
-    if !has("ib_send_lat") {
-        return;
-    }
-    for line in [
-        "ib_send_lat -c RC -n 500",
-        "ib_write_bw -n 500",
-        "ib_read_lat -n 200",
-        "ib_send_bw -c UD -n 500",
-    ] {
-        let consumer = Consumer::debian("perftest");
-        let mut case = Case::new(&consumer, &format!("RoCE: {line} -R"), "");
-        let (session, port) = (case.session(DEVICE), free_port());
-        let line = format!("{line} -s 1024 -F -R -p {port}");
-        let mut server = session.start("server", &line);
-        server.wait_until_bound(port);
-        let client = session.start("client", &format!("{line} 127.0.0.1")).wait(LIMIT);
-        for side in [client, server.wait(LIMIT)] {
-            case.add(&side);
-            assert_eq!(side.code, 0, "{side}");
-            side.assert_moved(Directions::Either);
-        }
-        case.pass();
-    }
 }

