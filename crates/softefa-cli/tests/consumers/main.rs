@@ -34,6 +34,7 @@ mod rdma_core;
 mod rdmacm;
 mod roce;
 mod roce_perftest;
+mod roce_pyverbs;
 mod roce_wheels;
 mod sealed;
 mod sideway;
