@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::harness::record::{Case, Consumer, FAULTS};
-use crate::harness::{Directions, exclusive};
+use crate::harness::{Directions, LIMIT, exclusive, free_port};
 
 const PORTS: [&str; 2] = ["-p", "-p"];
+const ROCE: &str = "--device roce0=127.0.0.1,profile=roce";
 
 /// Builds the examples; answers the folder with the programs.
 fn build() -> PathBuf {
@@ -58,4 +59,30 @@ fn verbs_in_c() {
 #[test]
 fn libfabric_in_cpp() {
     run("rdm_pingpong", "C++, libfabric", &[1, 8928, 1 << 20], 50);
+}
+
+#[test]
+fn a_write_over_a_connection_in_c() {
+    let _one = exclusive();
+    let program = build().join("rdma_write");
+    let consumer = Consumer::new("examples", env!("CARGO_PKG_VERSION"), "this repository");
+    for faults in ["", FAULTS] {
+        let mut case = Case::new(&consumer, "rdma_write (C, verbs and librdmacm)", faults);
+        for bytes in [1, 1 << 20] {
+            let (session, port) = (case.session(ROCE), free_port());
+            let line = format!("{} -s {bytes} -p {port}", program.display());
+            let mut target = session.start("target", &line);
+            target.wait_until_bound(port);
+            let writer = session.start("writer", &format!("{line} 127.0.0.1")).wait(LIMIT);
+            let target = target.wait(LIMIT);
+            for (side, row) in [(&writer, "bytes written"), (&target, "bytes came")] {
+                case.add(side);
+                side.assert_clean();
+                side.assert_moved(Directions::Both);
+                assert_eq!(side.stdout, format!("{bytes} {row}\n"), "{side}");
+            }
+            assert_eq!(writer.counter("rdma_write_bytes"), bytes, "{writer}");
+        }
+        case.pass();
+    }
 }
