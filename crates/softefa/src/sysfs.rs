@@ -10,6 +10,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::config::{Adapter, Config, Profile};
 use crate::identity::Identity;
@@ -24,7 +25,7 @@ pub fn create(root: &Path, config: &Config) -> io::Result<()> {
     for dir in [&verbs, &class] {
         fs::create_dir_all(dir)?;
     }
-    fs::write(verbs.join("abi_version"), "6\n")?;
+    put(&verbs.join("abi_version"), "6")?;
     for (index, device) in config.devices.iter().enumerate() {
         // The machine has no such function, and MPICH aborts when it does not find one it looks for;
         // it looks for none when the first has the null address (5.0.2, `mpir_hwtopo.c`).
@@ -50,9 +51,9 @@ pub fn create(root: &Path, config: &Config) -> io::Result<()> {
         }
         let uverbs = verbs.join(format!("uverbs{index}"));
         fs::create_dir_all(&uverbs)?;
-        fs::write(uverbs.join("ibdev"), format!("{}\n", device.name))?;
-        fs::write(uverbs.join("abi_version"), "1\n")?;
-        fs::write(uverbs.join("dev"), format!("231:{}\n", 192 + index))?;
+        put(&uverbs.join("ibdev"), &device.name)?;
+        put(&uverbs.join("abi_version"), "1")?;
+        put(&uverbs.join("dev"), &format!("231:{}", 192 + index))?;
         link(&pci, &uverbs.join("device"))?;
     }
     Ok(())
@@ -98,9 +99,23 @@ fn write_all(dir: &Path, files: &[(&str, &str)]) -> io::Result<()> {
     for (file, text) in files {
         let path = dir.join(file);
         path.parent().map_or(Ok(()), fs::create_dir_all)?;
-        fs::write(path, format!("{text}\n"))?;
+        put(&path, text)?;
     }
     Ok(())
+}
+
+/// Writes a file of one line. Each process of a run makes the tree, and others read it at any moment: a file is there
+/// whole or not at all, and one that says the same is left alone.
+fn put(path: &Path, line: &str) -> io::Result<()> {
+    static FILES: AtomicU32 = AtomicU32::new(0);
+    let text = format!("{line}\n");
+    if fs::read(path).is_ok_and(|there| there == text.as_bytes()) {
+        return Ok(());
+    }
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    let fresh = path.with_file_name(format!(".{}-{number}", std::process::id()));
+    fs::write(&fresh, text)?;
+    fs::rename(&fresh, path)
 }
 
 /// Groups of four digits.
@@ -151,6 +166,23 @@ mod tests {
         let gid = fs::read_to_string(dir.path().join("class/infiniband/b/ports/1/gids/0")).unwrap();
         assert_eq!(gid, "fe80:0000:0000:0000:0645:4641:7f00:0002\n");
         assert!(!dir.path().join("class/misc").exists(), "an EFA has no connection manager");
+    }
+
+    /// UCX once took a RoCE v2 device for v1, because a process that started beside it had just truncated the file.
+    #[test]
+    fn who_reads_beside_a_writer_sees_whole_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let devices = DeviceSpec::parse_list("roce0=127.0.0.1,profile=roce").unwrap();
+        let config = Config { devices, ..Config::default() };
+        create(dir.path(), &config).unwrap();
+        let file = dir.path().join("class/infiniband/roce0/ports/1/gid_attrs/types/0");
+        std::thread::scope(|scope| {
+            let writer =
+                scope.spawn(|| (0..200).for_each(|_| create(dir.path(), &config).unwrap()));
+            while !writer.is_finished() {
+                assert_eq!(fs::read_to_string(&file).unwrap(), "RoCE v2\n");
+            }
+        });
     }
 
     /// Every file there is with its contents, and every link with its target inside the tree.
