@@ -47,13 +47,25 @@ fn one_side_that_wants_udp_gets_it() {
     assert_eq!(count(&a, Counter::TxMemoryPkts), 0);
 }
 
+/// Exchanges so many messages, again until most of a round went through memory: a ring is opened when the peer has
+/// time to let it in, which beside other tests may be later than the first round.
+fn exchange_in_memory(a: &mut Side, b: &Side, messages: u64) {
+    for _ in 0..100 {
+        let before = count(a, Counter::TxMemoryPkts);
+        exchange(a, b, messages);
+        if count(a, Counter::TxMemoryPkts) - before > messages / 2 {
+            return;
+        }
+    }
+    panic!("{} of 100 rounds of {messages} went through memory", count(a, Counter::TxMemoryPkts));
+}
+
 /// Faults are above the wire: what is lost, doubled and late is so in memory, too.
 #[test]
 fn faults_happen_in_memory_as_well() {
     let fault = "loss=2%,reorder=20%,dup=2%,mangle=1%,seed=3";
     let (mut a, b) = (side(QpKind::Srd, fault), side(QpKind::Srd, fault));
-    exchange(&mut a, &b, 3000);
-    assert!(count(&a, Counter::TxMemoryPkts) > 2000);
+    exchange_in_memory(&mut a, &b, 3000);
     for counter in [Counter::FaultLost, Counter::FaultDuplicated, Counter::FaultMangled] {
         assert!(count(&a, counter) > 10, "{counter:?}");
     }
@@ -64,8 +76,7 @@ fn faults_happen_in_memory_as_well() {
 fn sealed_packets_go_through_memory() {
     let sealed = common::sealing::keyed(1, "");
     let (mut a, b) = (side_of(QpKind::Srd, &sealed), side_of(QpKind::Srd, &sealed));
-    exchange(&mut a, &b, 2000);
-    assert!(count(&a, Counter::TxMemoryPkts) > 1000);
+    exchange_in_memory(&mut a, &b, 2000);
     assert_eq!(count(&b, Counter::RxSealErrors), 0);
 }
 
