@@ -22,13 +22,17 @@ struct End<'a> {
     /// Programs that sleep on the queue for sends and for receives. They wake up, and the first
     /// thing they do is to post: with the lock still taken they would sleep again.
     is_awaited: [bool; 2],
-    /// The same of the queues that an XRC target has completed receives of.
-    awaited: Vec<Arc<Srq>>,
+    /// The same of the queues that an XRC target has completed receives of. Others have none, and a turn is short.
+    targets: Option<Box<Targets>>,
 }
+
+/// Shared receive queues on whose completions programs sleep.
+#[derive(Default)]
+struct Targets(Vec<Arc<Srq>>);
 
 impl<'a> End<'a> {
     fn new(qp: &'a Qp) -> Self {
-        Self { qp, is_awaited: [false; 2], awaited: Vec::new() }
+        Self { qp, is_awaited: [false; 2], targets: None }
     }
 
     #[cold]
@@ -39,14 +43,16 @@ impl<'a> End<'a> {
                 cq.tell();
             }
         }
-        self.awaited.iter().for_each(|srq| srq.tell_of_completions());
+        if let Some(Targets(awaited)) = self.targets.as_deref() {
+            awaited.iter().for_each(|srq| srq.tell_of_completions());
+        }
     }
 }
 
 impl Drop for End<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.is_awaited != [false; 2] || !self.awaited.is_empty() {
+        if self.is_awaited != [false; 2] || self.targets.is_some() {
             self.tell();
         }
         // Of a turn that panicked the service thread must hear at once: the program may never call
@@ -69,8 +75,8 @@ impl Turn<'_> {
             shell.trace_completions();
         }
         if shell.is_target() {
-            let awaited = &mut self.end.awaited;
-            shell.deliver(|srq| awaited.push(srq));
+            let targets = &mut self.end.targets;
+            shell.deliver(|srq| targets.get_or_insert_default().0.push(srq));
             return;
         }
         let (sends, recvs) = (&mut shell.sends_done, &mut shell.recvs_done);
