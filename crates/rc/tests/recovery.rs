@@ -128,31 +128,6 @@ fn a_dead_peer_ends_after_the_same_time() {
     }
 }
 
-/// RC-4.5: after a timeout, or what takes as long as five times overdue; any progress ends it.
-#[test]
-fn a_silent_peer_is_doubted() {
-    let mut solo = measured();
-    post(&mut solo, 20, Operation::Send, 10);
-    post(&mut solo, 21, Operation::Send, 10);
-    solo.sent();
-    for shift in 0..5 {
-        assert!(!solo.host.engine.is_peer_doubtful(), "{shift} times overdue");
-        solo.pass_ns(FLOOR_NS << shift);
-        solo.sent();
-    }
-    assert!(solo.host.engine.is_peer_doubtful());
-    solo.give(&ack(ours(20))).unwrap();
-    assert!(!solo.host.engine.is_peer_doubtful());
-    let mut solo = measured_with(Config::strict(), send_attr());
-    post(&mut solo, 20, Operation::Send, 10);
-    solo.sent();
-    solo.give(&nak(ours(20), NakCode::Sequence)).unwrap();
-    solo.sent();
-    assert!(!solo.host.engine.is_peer_doubtful(), "who complains is there");
-    solo.pass_ns(TIMEOUT_NS);
-    assert!(solo.host.engine.is_peer_doubtful());
-}
-
 /// RC-4.5: what was late was not lost, and nothing is sent twice but the packet that asked.
 #[test]
 fn what_was_late_costs_one_packet() {

@@ -376,13 +376,6 @@ impl Endpoint {
         self.requester.sent_and_acknowledged().1
     }
 
-    /// What was sent last went unanswered for a timeout, or was overdue several times (RC-4.5): a host that can find out
-    /// whether anybody is there should.
-    #[must_use]
-    pub fn is_peer_doubtful(&self) -> bool {
-        self.requester.is_peer_doubtful()
-    }
-
     /// Packets that may be unacknowledged at present.
     #[must_use]
     pub fn window_packets(&self) -> u32 {

@@ -128,7 +128,6 @@ impl Requester {
             let before = early.before.unwrap_or(now_known);
             early.note_loss(now);
             early.before = Some(before);
-            self.retry.silences = self.retry.silences.saturating_add(1);
             self.window.collapse();
             self.go_back();
         }

@@ -194,11 +194,6 @@ impl Requester {
         self.retry.next()
     }
 
-    /// The peer was not heard of for long.
-    pub(crate) fn is_peer_doubtful(&self) -> bool {
-        self.retry.is_doubtful()
-    }
-
     /// Work requests that have not ended.
     pub(crate) fn len(&self) -> usize {
         self.queue.len()

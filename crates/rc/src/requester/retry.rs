@@ -7,9 +7,6 @@ use crate::endpoint::Shared;
 use crate::id::Seq;
 use crate::{DropReason, Instant, SendAttr, Status};
 
-/// So often in a row something is overdue before it is doubted that anybody is there: 31 ms for a peer that is near.
-const DOUBT_SILENCES: u8 = 5;
-
 /// Clocks and counts of failure.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Retry {
@@ -19,8 +16,6 @@ pub(super) struct Retry {
     silent_since: Instant,
     /// Timeouts and gaps since something was acknowledged.
     failures: u32,
-    /// Times that something was overdue since then, a timeout counted as many.
-    pub(super) silences: u8,
     /// Times that the responder was not ready since something was acknowledged.
     rnr_failures: u8,
     /// Nothing is sent before.
@@ -37,7 +32,6 @@ impl Retry {
             deadline: None,
             silent_since: Instant::ZERO,
             failures: 0,
-            silences: 0,
             rnr_failures: 0,
             rnr_until: None,
             repeated_from: None,
@@ -76,7 +70,7 @@ impl Retry {
         shared: &mut Shared,
     ) {
         self.early.note_progress(now, una, shared);
-        (self.failures, self.rnr_failures, self.silences) = (0, 0, 0);
+        (self.failures, self.rnr_failures) = (0, 0);
         self.silent_since = now;
         self.rnr_until = None;
         (self.deadline, self.early.due) = (None, None);
@@ -95,11 +89,6 @@ impl Retry {
     #[inline]
     pub(super) fn arm_early(&mut self, now: Instant, shared: &Shared) {
         self.early.arm(now, self.deadline, shared);
-    }
-
-    /// Nobody may be there any more.
-    pub(super) fn is_doubtful(&self) -> bool {
-        self.silences >= DOUBT_SILENCES
     }
 
     /// Counts a failure; true when there were too many.
@@ -130,7 +119,6 @@ impl Requester {
             return;
         }
         shared.stats.timeouts += 1;
-        self.retry.silences = DOUBT_SILENCES;
         self.retry.repeated_from = None;
         self.repeat(now, shared);
     }

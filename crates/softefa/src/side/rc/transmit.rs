@@ -84,12 +84,11 @@ impl RcSide {
         if self.shell.is_traced() {
             self.trace_transmit(out, header);
         }
-        // What is repeated for want of an answer goes through the kernel, which knows whether anybody is there, and what
-        // follows it goes the same way.
-        let is_doubtful = out.is_repeated && self.endpoint.is_peer_doubtful();
+        // What is repeated goes through the kernel, which knows whether anybody is there, and what follows it goes
+        // the same way.
         let is_behind = self.takes_kernel;
-        self.takes_kernel |= is_doubtful;
-        let via = match (is_doubtful, is_behind, self.is_reliable) {
+        self.takes_kernel |= out.is_repeated;
+        let via = match (out.is_repeated, is_behind, self.is_reliable) {
             (true, ..) => Via::Kernel(self.path),
             (false, true, _) => Via::Behind(self.path),
             (false, false, true) => Via::Path(self.path),
