@@ -55,6 +55,7 @@ mod qp_state;
 mod request;
 mod rq;
 mod say;
+mod scheduling;
 mod sealing;
 mod service;
 mod shell;

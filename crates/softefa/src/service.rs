@@ -33,6 +33,7 @@ use crate::lifecycle;
 use crate::poll_set::{EventFd, PollSet, Ready};
 use crate::progress::{Call, Linger, Live, Served, live};
 use crate::say::say;
+use crate::scheduling::ask_for_precedence;
 use crate::uncancelled::Uncancelled;
 
 /// How often polled queue pairs are looked at.
@@ -218,6 +219,7 @@ impl Service {
 
     fn run(&self, station: Arc<Station>) {
         let Station { sockets, doorbell } = &**self.station.get_or_init(|| station);
+        ask_for_precedence();
         let mut ready = Ready::NONE;
         loop {
             let timeout_ns = sound(|| self.tick(sockets, &ready));

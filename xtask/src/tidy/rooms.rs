@@ -19,6 +19,7 @@ const ROOMS: &[&str] = &[
     "host",
     "mapped",
     "process",
+    "scheduling",
     "lifecycle",
     "descriptor",
     "filter",
