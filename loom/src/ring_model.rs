@@ -62,11 +62,40 @@ fn no_record_is_slept_over() {
         let writing = thread::spawn(move || {
             let mut writer = Writer::default();
             assert!(put(&mut writer, &theirs, 7));
-            Writer::reader_after_publishing(&theirs) == ReaderState::Awake
+            !Writer::must_call(&theirs)
         });
         Reader::say(&words, ReaderState::Asleep);
         let is_seen = take(&mut Reader::default(), &words).is_some();
         let is_trusted = writing.join().unwrap();
         assert!(is_seen || !is_trusted, "the writer relied on a look that was over");
+    });
+}
+
+/// A sleeper that has answered a call and sleeps again is called again; one that has not sees all when it does.
+#[test]
+fn no_record_is_slept_over_after_a_call() {
+    loom::model(|| {
+        let words = words();
+        let calls = Arc::new(AtomicU64::new(0));
+        Reader::say(&words, ReaderState::Asleep);
+        let (theirs, socket) = (Arc::clone(&words), Arc::clone(&calls));
+        let writing = thread::spawn(move || {
+            let mut writer = Writer::default();
+            for mark in [8, 7] {
+                assert!(put(&mut writer, &theirs, mark));
+                if Writer::must_call(&theirs) {
+                    socket.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        });
+        let mut reader = Reader::default();
+        calls.swap(0, Ordering::SeqCst);
+        let mut seen = usize::from(take(&mut reader, &words).is_some());
+        if Reader::is_not_said_to_sleep(&words) {
+            Reader::say(&words, ReaderState::Asleep);
+        }
+        seen += std::iter::from_fn(|| take(&mut reader, &words)).count();
+        writing.join().unwrap();
+        assert!(seen == 2 || calls.load(Ordering::SeqCst) > 0, "{seen} seen, and nobody called");
     });
 }

@@ -219,10 +219,14 @@ impl Service {
 
     fn run(&self, station: Arc<Station>) {
         let Station { sockets, doorbell } = &**self.station.get_or_init(|| station);
-        ask_for_precedence();
-        let mut ready = Ready::NONE;
+        let (mut ready, mut has_precedence) = (Ready::NONE, false);
         loop {
             let timeout_ns = sound(|| self.tick(sockets, &ready));
+            // Other programs do without it: they poll, and what needs their processor would have to wait.
+            if !has_precedence && live::all().iter().any(|qp| qp.watch().unseen.is_usual()) {
+                has_precedence = true;
+                ask_for_precedence();
+            }
             let timeout_ns = timeout_ns.unwrap_or_else(|| {
                 self.fail_all();
                 Some(TICK_NS)

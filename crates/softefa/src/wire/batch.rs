@@ -19,6 +19,8 @@ const COPY_BYTES: usize = 512;
 pub(crate) enum Via {
     /// By this path, or any faster way to the same queue pair.
     Path(u16),
+    /// As [`Via::Path`], and through the ring of a sleeper, who is called for many at once (SRD-12.5).
+    Stream(u16),
     /// As [`Via::Path`], and rather late than never: what nobody sends again waits for room in a ring.
     Patient(u16),
     /// By this path and through the kernel, which knows when nobody is there.
@@ -35,9 +37,11 @@ impl Via {
     /// The path, if it has one.
     pub(crate) fn path(self) -> Option<u16> {
         match self {
-            Self::Path(path) | Self::Patient(path) | Self::Kernel(path) | Self::Behind(path) => {
-                Some(path)
-            }
+            Self::Path(path)
+            | Self::Stream(path)
+            | Self::Patient(path)
+            | Self::Kernel(path)
+            | Self::Behind(path) => Some(path),
             Self::OwnSocket => None,
         }
     }

@@ -91,7 +91,7 @@ impl RcSide {
         let via = match (out.is_repeated, is_behind, self.is_reliable) {
             (true, ..) => Via::Kernel(self.path),
             (false, true, _) => Via::Behind(self.path),
-            (false, false, true) => Via::Path(self.path),
+            (false, false, true) => Via::Stream(self.path),
             (false, false, false) => Via::Patient(self.path),
         };
         let (leaving, pushed) = match out.payload {

@@ -20,7 +20,7 @@ use crate::descriptor::with_descriptor;
 /// Those who may wait to be let in; the others come again.
 const BACKLOG: i32 = 64;
 /// What a visitor says: the version of all this, and who it is.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const HELLO_LEN: usize = 8;
 
 /// The socket that other queue pairs hand their rings to.
@@ -168,7 +168,7 @@ mod tests {
     fn strange_visitors_are_sent_away() {
         let at = addr(3);
         let door = Door::open(at).unwrap();
-        for hello in [&[2, 0, 127, 0, 0, 1, 0, 1][..], &[1, 0, 127, 0, 0, 1, 0, 1], &[1], &[]] {
+        for hello in [&[1, 0, 127, 0, 0, 1, 0, 1][..], &[2, 0, 127, 0, 0, 1, 0, 1], &[2], &[]] {
             let socket = socket().unwrap();
             connect(&socket, &name(at).unwrap()).unwrap();
             let mut none = SendAncillaryBuffer::default();

@@ -81,6 +81,12 @@ impl Inbox {
         self.rings.push(In { from, segment, reader, lent, used_at, is_over });
     }
 
+    /// `from` writes a ring that is read, and has not closed it.
+    pub(super) fn is_written_by(&self, from: SocketAddrV4) -> bool {
+        let is_open = |ring: &In| !ring.is_over && !Reader::is_writer_gone(ring.segment.words());
+        self.rings.iter().any(|ring| ring.from == from && is_open(ring))
+    }
+
     fn state(&self) -> ReaderState {
         if self.is_asleep { ReaderState::Asleep } else { ReaderState::Awake }
     }
@@ -130,9 +136,9 @@ impl Inbox {
     /// From now on writers wake this side with datagrams; whether something came in between, so that it must
     /// not sleep yet.
     pub(super) fn sleep(&mut self) -> bool {
-        let was_asleep = std::mem::replace(&mut self.is_asleep, true);
+        self.is_asleep = true;
         self.rings.iter_mut().fold(false, |has_some, ring| {
-            if !was_asleep {
+            if !ring.is_over && Reader::is_not_said_to_sleep(ring.segment.words()) {
                 Reader::say(ring.segment.words(), ReaderState::Asleep);
             }
             has_some | ring.has_some()

@@ -134,11 +134,10 @@ impl MemoryWire {
             // One that overtook those before it would cost a connection all of them.
             let is_behind = self.left.last().is_some_and(|left| left.to == packet.to);
             let put = match packet.via {
-                Via::Path(_) | Via::Patient(_) if is_behind => Put::NotHere,
+                Via::Path(_) | Via::Stream(_) | Via::Patient(_) if is_behind => Put::NotHere,
                 Via::Patient(_) if self.waiting.has(packet.to) => Put::Full,
-                Via::Path(_) | Via::Patient(_) => {
-                    let is_patient = matches!(packet.via, Via::Patient(_));
-                    self.outbox.put(now, packet.to, (packet.len, is_patient), own)
+                Via::Path(_) | Via::Stream(_) | Via::Patient(_) => {
+                    self.outbox.put(now, packet.to, (packet.len, packet.via), own)
                 }
                 Via::Kernel(_) => {
                     self.outbox.doubt(now, packet.to);
@@ -247,7 +246,7 @@ impl MemoryWire {
         self.inbox.tidy(now);
         for _ in 0..NUDGES_MAX {
             let train = self.udp.fetch()?;
-            self.greet(now, *train.from.ip(), train.len);
+            self.greet(now, train.from, train.len);
             if train.len > 0 {
                 return Some(train);
             }
@@ -257,10 +256,10 @@ impl MemoryWire {
 
     /// A datagram of `len` bytes came from `from`: its sender may want to hand in a ring.
     #[inline]
-    fn greet(&mut self, now: Instant, from: Ipv4Addr, len: usize) {
+    fn greet(&mut self, now: Instant, from: SocketAddrV4, len: usize) {
         match &self.entrance {
-            Entrance::Open(_) if len == 0 => self.let_in(now),
-            Entrance::Closed if self.outbox.is_here(from) => self.open_the_door(),
+            Entrance::Open(_) if len == 0 && !self.inbox.is_written_by(from) => self.let_in(now),
+            Entrance::Closed if self.outbox.is_here(*from.ip()) => self.open_the_door(),
             _ => {}
         }
     }

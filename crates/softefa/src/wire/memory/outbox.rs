@@ -12,6 +12,7 @@ use super::segment::Segment;
 use crate::counters::{self, Links, Shown};
 use crate::memory::{Gone, Piece};
 use crate::uncancelled::Uncancelled;
+use crate::wire::batch::Via;
 
 /// Peers that may have a ring; others are reached over UDP.
 const LINKS_MAX: usize = 64;
@@ -118,24 +119,25 @@ impl Outbox {
         addr.is_loopback() || addr == *self.local.ip() || self.own_addrs.contains(&addr)
     }
 
-    /// Writes the datagram that `pieces` are into the ring of `to`; opens one when it is worth it. A patient one goes into
-    /// the ring of a sleeper as well, so that it overtakes nothing there.
+    /// Writes the datagram that `pieces` are into the ring of `to`; opens one when it is worth it. A patient one and
+    /// one of a stream go into the ring of a sleeper as well, so that they overtake nothing there.
     #[inline]
     pub(super) fn put(
         &mut self,
         now: Instant,
         to: SocketAddrV4,
-        (len, is_patient): (usize, bool),
+        (len, via): (usize, Via),
         pieces: &[Piece],
     ) -> Put {
         let Some(index) = self.find_or_make(now, to) else { return Put::NotHere };
         let link = &mut self.links[index];
         let State::Open(out) = &mut link.state else {
             link.try_to_open(now, self.local);
-            return if is_patient && link.is_young(now) { Put::Full } else { Put::NotHere };
+            let waits = matches!(via, Via::Patient(_)) && link.is_young(now);
+            return if waits { Put::Full } else { Put::NotHere };
         };
         link.used_at = now;
-        match out.put(now, (len, is_patient), pieces) {
+        match out.put(now, (len, via), pieces) {
             Ok(Put::Done) => {
                 if out.shown.is_none() {
                     let link = counters::Link { qpn: self.local.port(), to };
@@ -255,16 +257,17 @@ impl Out {
     fn put(
         &mut self,
         now: Instant,
-        (len, is_patient): (usize, bool),
+        (len, via): (usize, Via),
         pieces: &[Piece],
     ) -> Result<Put, End> {
         let words = self.segment.words();
         match Writer::reader(words) {
             ReaderState::Awake => {}
             // A nudge will wake it.
-            ReaderState::Asleep if is_patient => {}
+            ReaderState::Asleep | ReaderState::Called
+                if matches!(via, Via::Stream(_) | Via::Patient(_)) => {}
             // The kernel wakes it.
-            ReaderState::Asleep => return Ok(Put::NotHere),
+            ReaderState::Asleep | ReaderState::Called => return Ok(Put::NotHere),
             ReaderState::Absent if now.ns_since(self.opened_at) < LET_IN_NS => {
                 return Ok(Put::Full);
             }
@@ -286,8 +289,7 @@ impl Out {
 
     /// What was published may not be seen before somebody says so.
     fn is_to_be_told(&mut self) -> bool {
-        std::mem::take(&mut self.is_unheard)
-            && Writer::reader_after_publishing(self.segment.words()) != ReaderState::Awake
+        std::mem::take(&mut self.is_unheard) && Writer::must_call(self.segment.words())
     }
 
     /// Nobody has read for too long what is there.
@@ -378,7 +380,7 @@ impl Link {
     #[cfg(test)]
     fn is_read(&self) -> bool {
         let State::Open(out) = &self.state else { return false };
-        matches!(Writer::reader(out.segment.words()), ReaderState::Awake | ReaderState::Asleep)
+        !matches!(Writer::reader(out.segment.words()), ReaderState::Absent | ReaderState::Gone)
     }
 }
 

@@ -39,6 +39,8 @@ pub(super) enum ReaderState {
     Asleep,
     /// It will not look again.
     Gone,
+    /// It waits on its socket, where the writer has sent something to wake it.
+    Called,
 }
 
 impl ReaderState {
@@ -47,6 +49,7 @@ impl ReaderState {
             0 => Self::Absent,
             1 => Self::Awake,
             2 => Self::Asleep,
+            4 => Self::Called,
             _ => Self::Gone,
         }
     }
@@ -139,12 +142,22 @@ impl Writer {
         ReaderState::of(words[READER_AT].load(Ordering::Acquire))
     }
 
-    /// As [`Writer::reader`], after something was published: a reader that is not seen asleep here sees the
-    /// record before it sleeps (SRD-12.5).
+    /// After something was published: whether the reader needs a datagram to see it. Who gets `true` sends one. Otherwise
+    /// the reader sees the record before it sleeps (SRD-12.5).
     #[inline]
-    pub(super) fn reader_after_publishing(words: &[AtomicU64]) -> ReaderState {
+    pub(super) fn must_call(words: &[AtomicU64]) -> bool {
         fence(Ordering::SeqCst);
-        Self::reader(words)
+        match Self::reader(words) {
+            ReaderState::Awake | ReaderState::Called => false,
+            ReaderState::Absent | ReaderState::Gone => true,
+            ReaderState::Asleep => {
+                let (asleep, called) = (ReaderState::Asleep as u64, ReaderState::Called as u64);
+                let order = Ordering::SeqCst;
+                // It fails when the reader wakes up or leaves; then one datagram more does no harm.
+                let _ = words[READER_AT].compare_exchange(asleep, called, order, order);
+                true
+            }
+        }
     }
 
     /// The reader has taken all; if not, how much it has.
@@ -225,6 +238,11 @@ impl Reader {
     fn free(&mut self, words: &[AtomicU64]) {
         self.freed = self.at;
         words[FREED_AT].store(self.at, Ordering::Release);
+    }
+
+    /// The writer does not know that the reader waits on its socket, or has called it since.
+    pub(super) fn is_not_said_to_sleep(words: &[AtomicU64]) -> bool {
+        words[READER_AT].load(Ordering::Relaxed) != ReaderState::Asleep as u64
     }
 
     /// Says how the reader is from now on. After [`ReaderState::Asleep`] it must look once more: the writer

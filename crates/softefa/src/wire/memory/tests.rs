@@ -90,6 +90,11 @@ fn take(at: &mut MemoryWire) -> Vec<u32> {
     numbers
 }
 
+/// Empty datagrams in its socket.
+fn calls(at: &mut MemoryWire) -> usize {
+    std::iter::from_fn(|| at.udp.fetch()).filter(|train| train.len == 0).count()
+}
+
 /// What a program gets of a datagram.
 fn copied(datagram: &Datagram<'_>) -> Vec<u8> {
     let payload = datagram.payload(UdRepr::LEN.min(datagram.head.len()));
@@ -204,6 +209,20 @@ fn what_nobody_sends_again_keeps_to_the_ring_of_a_sleeper() {
     b.wake();
     (20..40).for_each(|i| assert_eq!(send(&mut a, to, Via::Patient(0), i, 64).memory_pkts, 1));
     assert_eq!(take(&mut b), (0..40).collect::<Vec<_>>());
+}
+
+/// SRD-12.5: each packet of a stream of WRITEs to a program that computes cost a system call of both.
+#[test]
+fn a_sleeper_is_called_once_for_many() {
+    let (mut a, mut b, to) = linked();
+    for round in 0..3 {
+        b.sleep();
+        (0..20).for_each(|i| {
+            assert_eq!(send(&mut a, to, Via::Stream(0), round * 20 + i, 64).memory_pkts, 1);
+        });
+        assert_eq!(calls(&mut b), 1, "round {round}");
+        assert_eq!(take(&mut b), (round * 20..round * 20 + 20).collect::<Vec<_>>());
+    }
 }
 
 /// SRD-12.8, SRD-12.6: not for ever, where nobody reads.
@@ -412,7 +431,7 @@ fn a_hostile_writer_harms_nobody() {
             if b.inbox.is_empty() {
                 rings += 1;
                 Doorstep::of(to).unwrap().hand_in(from, file.as_fd()).unwrap();
-                b.greet(NOW, *from.ip(), 0);
+                b.greet(NOW, from, 0);
             }
         }
         is_over.store(true, Ordering::Relaxed);
