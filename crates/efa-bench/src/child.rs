@@ -8,10 +8,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use bench_engine::interrupt::{self, Reached};
+use bench_engine::server::READY;
+use bench_record::failure::Failure;
+
 pub(crate) use self::tool::Tool;
-use crate::failure::Failure;
-use crate::interrupt::{self, Reached};
-use crate::server::READY;
 
 /// How long a server may take to say that it listens.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -144,7 +145,7 @@ pub(crate) fn run_client(
 pub(crate) fn spawn(command: &mut Command) -> Result<Child, Failure> {
     command.spawn().map_err(|error| {
         let program = Path::new(command.get_program()).display().to_string();
-        let reason = crate::exchange::plain(&error);
+        let reason = bench_record::failure::plain(&error);
         Failure::Check(format!("cannot start {program}: {reason}"))
     })
 }

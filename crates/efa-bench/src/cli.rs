@@ -3,18 +3,18 @@
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
 
+use bench_record::fabric_name::FabricName;
+use bench_record::failure::EXIT_CODES;
+use bench_record::names::Name;
+use bench_record::spec::EndpointKind;
+use bench_report::judge::CompareArgs;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use crate::fabric_name::FabricName;
-use crate::failure::EXIT_CODES;
-use crate::import::command::ImportArgs;
-use crate::judge::CompareArgs;
+use crate::import_command::ImportArgs;
 use crate::mpi::MpiArgs;
-use crate::names::Name;
 use crate::page_files::ReportArgs;
 use crate::plan::PlanArgs;
 use crate::ranks::RanksArgs;
-use crate::spec::EndpointKind;
 
 mod measure;
 mod options;

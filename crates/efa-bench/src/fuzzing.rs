@@ -2,8 +2,10 @@
 
 use std::sync::LazyLock;
 
-use crate::record::Results;
-use crate::{import, output, page, plan};
+use bench_record::Results;
+use bench_report::{import, output, page};
+
+use crate::{plan, result_file};
 
 /// Reads a plan and makes its tasks, as `efa-bench plan FILE --dry-run` does.
 pub fn plan(text: &str) {
@@ -18,7 +20,8 @@ pub fn plan(text: &str) {
 pub fn import(text: &str) {
     let imported = import::read_as_any(text);
     let file = output::parse(text).ok();
-    static EMPTY: LazyLock<Results> = LazyLock::new(|| output::results(Vec::new(), Vec::new()));
+    static EMPTY: LazyLock<Results> =
+        LazyLock::new(|| result_file::results(Vec::new(), Vec::new()));
     let of_tools = imported.into_iter().map(|run| Results { runs: vec![run], ..EMPTY.clone() });
     for results in of_tools.chain(file) {
         let written = output::json(&results).expect("a result is written");

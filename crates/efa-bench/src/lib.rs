@@ -8,71 +8,36 @@
     reason = "figures for people: 53 bits of a counter are plenty"
 )]
 
-mod affinity;
-mod backend;
-mod bench;
 mod child;
 mod cli;
-mod client;
-mod compare;
-mod cores;
-mod counters;
-mod exchange;
-mod fabric_name;
-mod failure;
-mod figures;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod group;
-mod host;
-mod import;
-mod interrupt;
-mod judge;
-mod lane;
-mod lanes;
-mod lessons;
-mod link;
-mod measure;
+mod import_command;
 mod mpi;
-mod names;
-mod numa;
-mod output;
-mod page;
 mod page_files;
-mod paper;
-mod pattern;
 mod plan;
 mod ranks;
-mod record;
-mod server;
-mod session;
-mod settings;
-mod shown;
+mod result_file;
 mod softefa_device;
-mod spec;
-mod tails;
-mod target;
-mod topology;
-mod watch;
-mod wire;
-mod workload;
 
 use std::process::ExitCode;
 
+use bench_engine::backend::{self, Wants};
+use bench_engine::client::{self, Wish};
+use bench_engine::server::{self, ServerOptions};
+use bench_engine::target::Target;
+use bench_engine::{affinity, host, interrupt};
+use bench_record::Results;
+use bench_record::failure::Failure;
+use bench_record::names::Name;
+use bench_report::judge;
+use bench_report::output::{self, Outputs};
 use clap::error::ErrorKind;
 use report::Progress;
 
-use crate::backend::Wants;
 use crate::child::ServerChild;
 use crate::cli::{Cli, Command, LocalBenchmark, MeasureArgs};
-use crate::client::Wish;
-use crate::failure::Failure;
-use crate::names::Name;
-use crate::output::Outputs;
 use crate::ranks::Member;
-use crate::record::Results;
-use crate::server::ServerOptions;
-use crate::target::Target;
 
 /// Does what the arguments of this process ask for; its exit code.
 #[must_use]
@@ -174,8 +139,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
             }
             mpi::run(&args)
         }
-        Command::Compare(args) => judge::run(&args),
-        Command::Import(args) => import::command::run(&args),
+        Command::Compare(args) => judge::run(&args, import_command::load),
+        Command::Import(args) => import_command::run(&args),
         Command::Report(args) => page_files::run(&args),
     }
 }
@@ -258,7 +223,7 @@ fn run(jobs: &[(Vec<Target>, Wish)], measure: &MeasureArgs, cores: usize) -> Res
             progress.say(&format!("efa-bench: warning: {warning}"));
         }
         drop(progress);
-        let results = output::results(runs, warnings);
+        let results = result_file::results(runs, warnings);
         write_results(&results, measure)?;
         if failure.is_none() {
             judge::check(&measure.assertions, &results.runs)?;

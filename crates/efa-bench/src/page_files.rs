@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use bench_record::Results;
+use bench_record::failure::Failure;
+use bench_report::figures::Model;
+use bench_report::{output, page, paper};
 use clap::Args;
 use report::Page;
 
-use crate::failure::Failure;
-use crate::figures::Model;
-use crate::record::Results;
-use crate::{import, output, page, paper};
+use crate::{import_command, result_file};
 
 /// Makes one report of result files.
 #[derive(Debug, Args)]
@@ -70,7 +71,7 @@ fn files_and_reasons(files: &[Unread]) -> (String, String) {
 fn load(files: &[PathBuf]) -> Result<(Results, Vec<Unread>), Failure> {
     let (mut all, mut unread): (Option<Results>, Vec<Unread>) = (None, Vec::new());
     for file in files {
-        let results = match import::command::load(file) {
+        let results = match import_command::load(file) {
             Ok(results) => results,
             Err(Failure::Input { reason, .. }) => {
                 unread.push((file.clone(), reason));
@@ -90,7 +91,7 @@ fn load(files: &[PathBuf]) -> Result<(Results, Vec<Unread>), Failure> {
         let (path, reason) = files_and_reasons(&unread);
         return Err(Failure::Input { path, reason });
     }
-    Ok((all.unwrap_or_else(|| output::results(Vec::new(), Vec::new())), unread))
+    Ok((all.unwrap_or_else(|| result_file::results(Vec::new(), Vec::new())), unread))
 }
 
 fn write(page: &Page, out: &Path) -> Result<(), Failure> {

@@ -4,11 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use bench_record::failure::{Failure, plain};
+use bench_record::wire::Wire;
 use serde::Deserialize;
-
-use crate::exchange::plain;
-use crate::failure::Failure;
-use crate::wire::Wire;
 
 /// The `softefa` command: the one that is named, else the one beside this program or in `PATH`.
 pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf, Failure> {

@@ -381,7 +381,8 @@ fn results_are_compared_and_limits_checked() {
     let limit = ["--assert", "latency p50 < 1ns"];
     let output = efa_bench(&[&["compare", &json, &json][..], &limit].concat());
     assert_eq!(output.status.code(), Some(11), "{output:?}");
-    let perftest = format!("{}/tests/samples/ib_send_bw.txt", env!("CARGO_MANIFEST_DIR"));
+    let perftest =
+        format!("{}/../bench-report/tests/samples/ib_send_bw.txt", env!("CARGO_MANIFEST_DIR"));
     assert_fails(&efa_bench(&["compare", &json, &perftest]), 2, &["no point in common"]);
     assert_fails(&efa_bench(&["compare", &json, &json, "--assert", "x"]), 2, &["no < or >"]);
 }
@@ -389,7 +390,8 @@ fn results_are_compared_and_limits_checked() {
 #[test]
 fn what_other_tools_printed_is_imported_and_reported() {
     let folder = tempfile::tempdir().expect("folder");
-    let sample = |name: &str| format!("{}/tests/samples/{name}", env!("CARGO_MANIFEST_DIR"));
+    let sample =
+        |name: &str| format!("{}/../bench-report/tests/samples/{name}", env!("CARGO_MANIFEST_DIR"));
     let json = folder.path().join("sockets.json").display().to_string();
     let sockperf = sample("sockperf_pingpong.txt");
     let to_json = ["--size", "64", "--name", "sockets", "--json", &json];

@@ -180,7 +180,8 @@ fn options_that_do_nothing_are_refused_in_one_line() {
 fn one_bad_file_does_not_keep_the_others_from_the_report() {
     let folder = tempfile::tempdir().expect("folder");
     let file = |name: &str| folder.path().join(name).display().to_string();
-    let sample = |name: &str| format!("{}/tests/samples/{name}", env!("CARGO_MANIFEST_DIR"));
+    let sample =
+        |name: &str| format!("{}/../bench-report/tests/samples/{name}", env!("CARGO_MANIFEST_DIR"));
     std::fs::write(file("bad.json"), "{\"schema\":\"other/2\"}").expect("write");
     let good = sample("ib_send_lat.json");
     let page = file("page.md");
@@ -213,7 +214,8 @@ fn no_command_overwrites_the_result_of_another_by_default() {
     let index = folder.path().join("report/index.html");
     let before =
         (std::fs::read(&results).expect("a result"), std::fs::read(&index).expect("a page"));
-    let sample = format!("{}/tests/samples/ib_send_lat.json", env!("CARGO_MANIFEST_DIR"));
+    let sample =
+        format!("{}/../bench-report/tests/samples/ib_send_lat.json", env!("CARGO_MANIFEST_DIR"));
     assert!(here(&["report", &sample, "--no-paper"]).status.success());
     assert_fails(&here(&["plan", "p.toml", "-q"]), 2, &["report holds the result", "--force"]);
     let after =

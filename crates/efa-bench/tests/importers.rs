@@ -11,7 +11,7 @@ use common::{assert_fails, efa_bench};
 use serde_json::Value;
 
 fn sample(name: &str) -> String {
-    format!("{}/tests/samples/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../bench-report/tests/samples/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The run that a file is read as.

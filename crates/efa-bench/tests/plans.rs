@@ -136,7 +136,8 @@ fn a_fabric_that_fails_is_reported_once_beside_the_others() {
 #[test]
 fn tools_are_steps_and_missing_ones_are_left_out_with_a_reason() {
     let folder = tempfile::tempdir().expect("tempdir");
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/samples/ib_send_lat.txt");
+    let sample =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../bench-report/tests/samples/ib_send_lat.txt");
     let tool = |tool: &str, client: &str| {
         format!(
             "[[fabric]]\nfabric = 'tcp'\n[[step]]\ntool = '{tool}'\npackage = 'warp-utils'\n\

@@ -34,13 +34,13 @@ struct Gate {
 }
 
 const RELEASE: Gate = Gate {
-    record: record("crates/efa-bench/instructions.txt"),
-    cargo: &["--release", "--package", "efa-bench", "--lib"],
+    record: record("crates/bench-engine/instructions.txt"),
+    cargo: &["--release", "--package", "bench-engine", "--lib"],
     longer: 20,
 };
 
 const DEBUG: Gate = Gate {
-    record: record("crates/efa-bench/instructions-debug.txt"),
+    record: record("crates/bench-engine/instructions-debug.txt"),
     // The tests of `.ci/steps`, word by word: nothing is built again for other features.
     cargo: &["--workspace", "--exclude", "softefa-cli", "--exclude", "xtask"],
     longer: 5,
@@ -65,21 +65,21 @@ pub(crate) fn check(root: &Path, build: Build) -> Result<()> {
     gate.record.compare(root, &measured)
 }
 
-/// The program of the unit tests of `efa-bench`, of which one runs the loops.
+/// The program of the unit tests of `bench-engine`, of which one runs the loops.
 fn test_program(root: &Path, arguments: &[&str]) -> Result<PathBuf> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["test", "--quiet", "--no-run", "--message-format", "json"]).args(arguments);
     let said = output(cargo.current_dir(root), 0)?;
     let said = String::from_utf8_lossy(&said.stdout);
     let program = said.lines().find_map(program_of).map(PathBuf::from);
-    program.context("cargo made no test program of efa-bench")
+    program.context("cargo made no test program of bench-engine")
 }
 
 /// The unit tests' program that a line of cargo's is about.
 fn program_of(line: &str) -> Option<String> {
     let message: Value = serde_json::from_str(line).ok()?;
     let target = &message["target"];
-    let is_it = target["name"] == "efa_bench" && target["kind"][0] == "lib";
+    let is_it = target["name"] == "bench_engine" && target["kind"][0] == "lib";
     (is_it && message["profile"]["test"] == true).then_some(())?;
     Some(message["executable"].as_str()?.to_owned())
 }

@@ -4,9 +4,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use bench_engine::interrupt::{self, Reached};
+use bench_record::failure::Failure;
+
 use super::{forward_lines, said, spawn};
-use crate::failure::Failure;
-use crate::interrupt::{self, Reached};
 
 /// A running program. Dropping it ends it and whatever it started in its process group.
 pub(crate) struct Tool {

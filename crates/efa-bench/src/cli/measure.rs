@@ -2,23 +2,22 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-
-use super::options::Given;
-use crate::client::Wish;
-use crate::fabric_name::FabricName;
-use crate::failure::Failure;
-use crate::host;
-use crate::judge::Assertion;
-use crate::measure::Until;
-use crate::names::{Name, Preset};
-use crate::pattern::SEQUENCE_BYTES;
-use crate::spec::{
+use bench_engine::client::Wish;
+use bench_engine::measure::Until;
+use bench_engine::{SEQUENCE_BYTES, host};
+use bench_record::fabric_name::FabricName;
+use bench_record::failure::Failure;
+use bench_record::names::{Name, Preset};
+use bench_record::spec::{
     Arrivals, Benchmark, EndpointKind, Flow, JobSpec, Limit, Operation, Order, Window, parse_bytes,
     parse_list,
 };
-use crate::topology::NODES_MAX;
-use crate::workload::{self, Pattern, WorkArgs};
+use bench_record::topology::NODES_MAX;
+use bench_record::workload::{Pattern, WorkArgs};
+use bench_report::judge::Assertion;
+use clap::Args;
+
+use super::options::Given;
 
 /// How to measure and where to put the results.
 #[derive(Debug, Clone, Args)]
@@ -363,7 +362,7 @@ fn sound(name: Name, job: &JobSpec, depths: &[usize], validate: bool) -> Result<
         return wrong("one thread measures, the others stream: give --threads 2 or more".into());
     }
     if job.benchmark.is_workload() {
-        return workload::sound(job)
+        return bench_record::workload::sound(job)
             .map_err(|reason| Failure::Usage(format!("{}: {reason}", name.text())));
     }
     if complete_every > 1 && (operation.is_injected() || operation == Operation::Read) {

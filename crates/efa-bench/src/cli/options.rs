@@ -1,12 +1,11 @@
 //! Which benchmark reads which option. An option that does nothing for a benchmark is refused: whoever
 //! gives it believes that it does something.
 
+use bench_record::failure::Failure;
+use bench_record::names::Name;
+use bench_record::spec::Benchmark;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, ValueEnum};
-
-use crate::failure::Failure;
-use crate::names::Name;
-use crate::spec::Benchmark;
 
 /// The options that were given, by their names in [`ROWS`].
 #[derive(Debug, Clone, Default)]

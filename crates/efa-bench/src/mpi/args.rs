@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bench_engine::host;
+use bench_engine::measure::Until;
+use bench_record::fabric_name::FabricName;
+use bench_record::failure::Failure;
+use bench_record::spec::{Benchmark, Limit, Order, PointSpec, parse_list};
+use bench_record::wire::Wire;
+use bench_record::workload::Pattern;
+use bench_report::judge::Assertion;
+use bench_report::output::Outputs;
 use clap::{Args, ValueEnum};
 
 use crate::cli::{Given, millis};
-use crate::fabric_name::FabricName;
-use crate::failure::Failure;
-use crate::host;
-use crate::judge::Assertion;
-use crate::measure::Until;
-use crate::output::Outputs;
-use crate::spec::{Benchmark, Limit, Order, PointSpec, parse_list};
-use crate::wire::Wire;
-use crate::workload::Pattern;
 
 /// What an MPI is measured by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

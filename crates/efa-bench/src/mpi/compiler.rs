@@ -4,10 +4,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use bench_record::failure::{Failure, plain};
 use tempfile::TempDir;
-
-use crate::exchange::plain;
-use crate::failure::Failure;
 
 const SOURCE: &str = include_str!("../../c/mpi_bench.c");
 

@@ -4,9 +4,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::exchange::plain;
-use crate::fabric_name::FabricName;
-use crate::failure::Failure;
+use bench_record::fabric_name::FabricName;
+use bench_record::failure::{Failure, plain};
 
 /// Whose launcher it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,16 +8,17 @@ mod program;
 
 use std::path::Path;
 
+use bench_engine::client::{doubt, measure_blocks};
+use bench_engine::host;
+use bench_engine::measure::Blocks;
+use bench_record::failure::Failure;
+use bench_record::spec::{Benchmark, PointSpec};
+use bench_record::{FabricRecord, Point, Run};
+use bench_report::{judge, output};
 use report::Progress;
 
-use crate::client::{doubt, measure_blocks};
-use crate::failure::Failure;
-use crate::measure::Blocks;
-use crate::output;
-use crate::record::{FabricRecord, Point, Run};
+use crate::result_file;
 use crate::softefa_device::{self, Counters};
-use crate::spec::{Benchmark, PointSpec};
-use crate::{host, judge};
 
 pub(crate) use args::{MpiArgs, Test};
 
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &MpiArgs) -> Result<(), Failure> {
     }
     drop(progress);
     if !runs.is_empty() {
-        let results = output::results(runs, warnings);
+        let results = result_file::results(runs, warnings);
         output::deliver(&results, &args.outputs())?;
         if failure.is_none() {
             judge::check(&args.assertions, &results.runs)?;

@@ -5,13 +5,13 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use bench_engine::interrupt;
+use bench_record::failure::Failure;
+use bench_record::spec::{Benchmark, Limit, PointSpec};
+use bench_record::{Bandwidth, Collective, Distribution, Latency, Point};
 use serde::Deserialize;
 
 use crate::child;
-use crate::failure::Failure;
-use crate::interrupt;
-use crate::record::{Bandwidth, Collective, Distribution, Latency, Point};
-use crate::spec::{Benchmark, Limit, PointSpec};
 
 use super::Test;
 
@@ -241,7 +241,7 @@ fn point(test: Test, spec: PointSpec, ranks: usize, answer: &Answer) -> Result<P
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::Order;
+    use bench_record::spec::Order;
 
     const SPEC: PointSpec = PointSpec {
         size_bytes: 1_000_000,

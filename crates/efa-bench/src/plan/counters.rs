@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::failure::Failure;
-use crate::record::{DeviceCounters, Point, Run};
+use bench_record::failure::Failure;
+use bench_record::{DeviceCounters, Point, Run};
 
 /// Messages that a run is known to have sent.
 pub(super) fn messages(run: &Run) -> u64 {
@@ -17,7 +17,7 @@ pub(super) fn messages(run: &Run) -> u64 {
 /// Reads what `softefa run --counters` wrote.
 pub(super) fn read(path: &Path) -> Result<DeviceCounters, Failure> {
     let failed = |reason: String| Failure::Check(format!("no device counters ({reason})"));
-    let bytes = std::fs::read(path).map_err(|e| failed(crate::exchange::plain(&e)))?;
+    let bytes = std::fs::read(path).map_err(|e| failed(bench_record::failure::plain(&e)))?;
     let value: serde_json::Value =
         serde_json::from_slice(&bytes).map_err(|e| failed(e.to_string()))?;
     let counters = value.get("counters").and_then(serde_json::Value::as_object);

@@ -3,6 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use bench_engine::target::Target;
+use bench_engine::{affinity, host, interrupt};
+use bench_record::Run;
+use bench_record::failure::Failure;
+use bench_report::output;
+
 use super::clock::Clock;
 use super::counters;
 use super::fabric::{Fabric, Side};
@@ -13,14 +19,7 @@ use super::outcome::{Findings, Outcome};
 use super::scratch::Scratch;
 use super::task::{BenchmarkWork, Task, Work};
 use super::tool::ToolSource;
-use crate::affinity;
 use crate::child::{self, ServerChild};
-use crate::failure::Failure;
-use crate::host;
-use crate::interrupt;
-use crate::output;
-use crate::record::Run;
-use crate::target::Target;
 
 /// Runs what is left of a plan.
 pub(super) struct Executor<'a> {

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use bench_record::fabric_name::{FabricName, Transport};
+use bench_record::failure::Failure;
+use bench_record::wire::Wire;
+
 use super::options::PlanArgs;
 use super::source::{FabricSource, On};
-use verbs::Transport;
 
-use crate::fabric_name::FabricName;
-use crate::failure::Failure;
 use crate::softefa_device;
-use crate::wire::Wire;
 
 /// One fabric of a plan.
 #[derive(Debug, Clone)]

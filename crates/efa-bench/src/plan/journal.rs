@@ -5,13 +5,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use bench_engine::host;
+use bench_record::failure::{Failure, plain};
+use bench_record::{DeviceCounters, Run};
 use serde::{Deserialize, Serialize};
 
 use super::options::{DEFAULT_OUT, PlanArgs};
-use crate::exchange::plain;
-use crate::failure::Failure;
-use crate::host;
-use crate::record::{DeviceCounters, Run};
 
 pub(super) const FILE: &str = "events.ndjson";
 /// Changes with every incompatible change of [`Event`].

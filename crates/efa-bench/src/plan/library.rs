@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use crate::exchange::plain;
-use crate::failure::Failure;
+use bench_record::failure::{Failure, plain};
 
 /// A plan's name and text.
 pub(super) struct Plan {

@@ -27,21 +27,18 @@ mod tool;
 
 use std::path::Path;
 
+use bench_engine::interrupt;
+use bench_record::failure::Failure;
+use bench_record::{Results, Run};
+use bench_report::shown::Shown;
+use bench_report::{compare, output, page, paper, settings};
+
 use self::execute::Executor;
 use self::journal::{Event, Identity, Journal};
 pub(crate) use self::options::PlanArgs;
 use self::outcome::Findings;
 use self::task::Task;
-use crate::compare;
-use crate::failure::Failure;
-use crate::interrupt;
-use crate::output;
-use crate::page;
-use crate::page_files;
-use crate::paper;
-use crate::record::{Results, Run};
-use crate::settings;
-use crate::shown::Shown;
+use crate::{page_files, result_file};
 
 const SCALES: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 
@@ -72,7 +69,7 @@ pub(crate) fn run(options: &PlanArgs) -> Result<(), Failure> {
     } else {
         events.into_iter().for_each(|event| findings.note(event));
         let steps_done = findings.done();
-        journal.add(&Event::PlanResumed { date: crate::host::date(), steps_done })?;
+        journal.add(&Event::PlanResumed { date: bench_engine::host::date(), steps_done })?;
     }
     announce(options, &plan.name, &tasks, &findings);
     let names: Vec<String> = fabrics.iter().map(|fabric| fabric.name.clone()).collect();
@@ -146,7 +143,7 @@ impl Report<'_> {
         let mut runs = findings.runs();
         runs.extend(paper::runs());
         let record = findings.record(self.plan, self.options.scale, self.tasks);
-        let mut results = output::results(runs, warnings(&record, findings));
+        let mut results = result_file::results(runs, warnings(&record, findings));
         results.plan = Some(record);
         output::write(&self.out().join("results.json"), &output::json(&results)?)?;
         Ok(results)
@@ -206,7 +203,7 @@ impl Report<'_> {
 }
 
 /// What a reader must know of the whole.
-fn warnings(record: &crate::record::PlanRecord, findings: &Findings) -> Vec<String> {
+fn warnings(record: &bench_record::PlanRecord, findings: &Findings) -> Vec<String> {
     let mut warnings = findings.warnings.clone();
     if record.scale != 1.0 {
         warnings.push(format!(
@@ -214,7 +211,7 @@ fn warnings(record: &crate::record::PlanRecord, findings: &Findings) -> Vec<Stri
             record.scale
         ));
     }
-    let named = |what: &str, all: &[crate::record::LeftOut]| {
+    let named = |what: &str, all: &[bench_record::LeftOut]| {
         all.iter().map(|one| format!("{what}: {}: {}", one.step, one.reason)).collect::<Vec<_>>()
     };
     warnings.extend(named("Left out", &record.skipped));

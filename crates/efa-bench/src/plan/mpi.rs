@@ -1,5 +1,8 @@
 //! Steps that measure MPI on a fabric: `efa-bench mpi`, in a process of its own.
 
+use bench_record::fabric_name::FabricName;
+use bench_record::failure::Failure;
+use bench_record::wire::Wire;
 use clap::ValueEnum;
 use toml::de::DeTable;
 
@@ -7,11 +10,8 @@ use super::fabric::{Fabric, Start};
 use super::source::Options;
 use super::task::{self, Task, Work};
 use crate::cli::{Cli, Command};
-use crate::fabric_name::FabricName;
-use crate::failure::Failure;
 use crate::mpi::{MpiArgs, Test};
 use crate::softefa_device::in_path;
-use crate::wire::Wire;
 
 /// What must be installed, and the Debian packages that bring it.
 const PROGRAMS: [(&str, &str); 2] = [("mpicc", "libopenmpi-dev"), ("mpirun", "openmpi-bin")];

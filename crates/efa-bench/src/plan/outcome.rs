@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use bench_record::{DeviceCounters, LeftOut, PlanRecord, Run};
+
 use super::journal::Event;
 use super::task::Task;
-use crate::record::{DeviceCounters, LeftOut, PlanRecord, Run};
 
 /// How a step ended, or where it is.
 #[derive(Debug, Clone, Default)]

@@ -6,14 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use bench_engine::{host, interrupt};
+use bench_record::failure::Failure;
+use bench_record::{DeviceCounters, Point, Run};
+
 use super::execute::Executor;
 use super::journal::Event;
 use super::outcome::Outcome;
 use super::task::Work;
-use crate::failure::Failure;
-use crate::host;
-use crate::interrupt;
-use crate::record::{DeviceCounters, Point, Run};
 
 /// Rounds more, at most, when fabrics were measured with the processors in different places.
 const EXTRA_ROUNDS: usize = 2;
@@ -174,9 +174,9 @@ fn incomplete(mut runs: Vec<Run>, reason: &str) -> Vec<Run> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cores::Cores;
-    use crate::record::Bandwidth;
-    use crate::spec::Benchmark;
+    use bench_record::Bandwidth;
+    use bench_record::cores::Cores;
+    use bench_record::spec::Benchmark;
 
     fn round(figures: &[(usize, f64)]) -> Vec<Run> {
         let point = |&(depth, gbit): &(usize, f64)| Point {

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::exchange::plain;
-use crate::failure::Failure;
+use bench_record::failure::{Failure, plain};
 
 /// A folder for the files of the children, removed at the end.
 pub(super) struct Scratch(PathBuf);

@@ -11,6 +11,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use bench_record::failure::Failure;
+use bench_record::names::Name;
 use clap::{CommandFactory, ValueEnum};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -19,9 +21,7 @@ pub(super) use self::fabrics::{FabricSource, On};
 use super::mpi;
 use super::tool::{self, ToolSource};
 use crate::cli::Cli;
-use crate::failure::Failure;
 use crate::mpi::Test;
-use crate::names::Name;
 
 /// A plan as it is written.
 #[derive(Debug)]

@@ -1,15 +1,16 @@
 //! What a plan runs: each step on each fabric it goes with, checked as a whole before any runs.
 
+use bench_engine::client::Wish;
+use bench_engine::measure::Until;
+use bench_record::failure::Failure;
+use bench_record::names::Name;
+use bench_record::spec::Limit;
+
 use super::fabric::Fabric;
 use super::mpi::{self, MpiWork};
 use super::source::{NODES, Options, Source, StepSource, WorkSource};
 use super::tool::ToolSource;
 use crate::cli::{Cli, Command, MeasureArgs};
-use crate::client::Wish;
-use crate::failure::Failure;
-use crate::measure::Until;
-use crate::names::Name;
-use crate::spec::Limit;
 
 /// One step on one fabric.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 use super::task::Work;
 use super::*;
 use crate::cli::{Cli, Command};
-use crate::figures;
-use crate::record::{Bandwidth, Distribution, Latency, Method, Point, Run};
-use crate::spec::Benchmark;
-use crate::wire::Wire;
+use bench_record::spec::Benchmark;
+use bench_record::wire::Wire;
+use bench_record::{Bandwidth, Distribution, Latency, Method, Point, Run};
+use bench_report::figures;
 use clap::Parser;
 
 fn tasks(name: &str) -> Vec<Task> {

@@ -5,16 +5,15 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use bench_engine::interrupt;
+use bench_record::Run;
+use bench_record::failure::{Failure, plain};
+use bench_report::import::{self, Format};
 use toml::de::DeTable;
 
 use super::fabric::{Fabric, Side};
 use super::source::Reader;
 use crate::child::Tool;
-use crate::exchange::plain;
-use crate::failure::Failure;
-use crate::import::{self, Format};
-use crate::interrupt;
-use crate::record::Run;
 use crate::softefa_device::in_path;
 
 /// A tool step as it is written.

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use crate::exchange::plain;
-use crate::failure::Failure;
+use bench_record::failure::{Failure, plain};
 
 use super::place::Place;
 use super::{RanksArgs, Seat, environment};

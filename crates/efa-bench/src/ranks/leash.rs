@@ -4,9 +4,9 @@
 use std::net::{IpAddr, TcpListener};
 use std::time::{Duration, Instant};
 
-use crate::exchange::{Control, Message, plain};
-use crate::failure::Failure;
-use crate::target::Target;
+use bench_engine::exchange::{Control, Message};
+use bench_engine::target::Target;
+use bench_record::failure::{Failure, plain};
 
 use super::Member;
 use super::place::Place;

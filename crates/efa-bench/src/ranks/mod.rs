@@ -13,11 +13,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use bench_engine::server::Server;
+use bench_engine::target::Target;
+use bench_record::failure::Failure;
 use clap::Args;
-
-use crate::failure::Failure;
-use crate::server::Server;
-use crate::target::Target;
 
 use board::Board;
 use leash::{Keeper, Leash};

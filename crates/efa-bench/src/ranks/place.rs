@@ -2,9 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
+use bench_engine::host;
 use serde::{Deserialize, Serialize};
-
-use crate::host;
 
 /// An address for documentation (RFC 5737): asking for the way there sends nothing.
 const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);

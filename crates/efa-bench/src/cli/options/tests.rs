@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use bench_engine::client::Wish;
 use clap::{Args, Command as ClapCommand};
 
 use super::*;
 use crate::cli::{Cli, Command, MeasureArgs};
-use crate::client::Wish;
 
 /// An option with a value that is not the usual one; what else it takes to be of use.
 const VALUES: [(&str, &[&str]); 53] = [

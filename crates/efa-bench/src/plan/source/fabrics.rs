@@ -1,11 +1,11 @@
 //! The fabrics that a plan names.
 
+use bench_record::fabric_name::FabricName;
+use bench_record::failure::Failure;
+use bench_record::wire::Wire;
 use toml::Spanned;
 
 use super::{Reader, Table};
-use crate::fabric_name::FabricName;
-use crate::failure::Failure;
-use crate::wire::Wire;
 
 /// A fabric that a plan names.
 #[derive(Debug)]

@@ -1,0 +1,257 @@
+//! Any libfabric provider, by the `fabric` crate.
+
+use bench_record::FabricRecord;
+use bench_record::fabric_name::FabricName;
+use bench_record::failure::Failure;
+use bench_record::spec::{EndpointKind, Operation};
+use fabric::{
+    CompletionKind, EndpointType, Features, Hints, MessageKind, Node, NodeConfig, OutOfBand, Post,
+    PostOptions, Prepared, RemoteMemory, Window,
+};
+
+use super::{BURST, Backend, Completion, How, Kind, Lengths, Posted, Wants, Work, failed};
+
+/// The tag of every message; one flow needs only one.
+const TAG: u64 = 0x0efa;
+
+/// One endpoint of a provider.
+pub(crate) struct Libfabric {
+    node: Node,
+    /// Ours, which lives as long as the peer may use it.
+    window: Option<Window>,
+    /// The peer's.
+    remote: Option<RemoteMemory>,
+    /// Only the calls with flags say which operations complete.
+    with_flags: bool,
+    found: [fabric::Completion; BURST],
+}
+
+impl From<Post> for Posted {
+    fn from(post: Post) -> Self {
+        match post {
+            Post::Done => Self::Done,
+            Post::Again => Self::Full,
+        }
+    }
+}
+
+/// An endpoint without a peer, and what of the wish comes later.
+pub(crate) struct PreparedLibfabric {
+    prepared: Prepared,
+    window_bytes: usize,
+    quiet: bool,
+}
+
+fn features(wants: &Wants) -> Features {
+    let mut features = Features::NONE;
+    if wants.window_bytes > 0 {
+        features = features | Features::RMA;
+    }
+    if wants.quiet {
+        features = features | Features::QUIET;
+    }
+    features
+}
+
+impl Backend for Libfabric {
+    type Prepared = PreparedLibfabric;
+
+    fn prepare(wants: &Wants) -> Result<PreparedLibfabric, Failure> {
+        let FabricName::Libfabric(provider) = &wants.fabric else {
+            return Err(Failure::Usage(format!("{} is no libfabric provider", wants.fabric)));
+        };
+        let config = NodeConfig {
+            hints: Hints {
+                provider: Some(provider.clone()),
+                domain: wants.domain.clone(),
+                endpoint: match wants.endpoint {
+                    EndpointKind::Rdm => EndpointType::Rdm,
+                    EndpointKind::Dgram => EndpointType::Dgram,
+                },
+                messages: match wants.operation {
+                    Operation::Tagged => MessageKind::Tagged,
+                    _ => MessageKind::Plain,
+                },
+                features: features(wants),
+                source: wants.source.clone(),
+            },
+            tx_slots: wants.tx_depth,
+            spare_slots: wants.tx_slots.saturating_sub(wants.tx_depth),
+            rx_slots: wants.rx_depth,
+            payload_bytes: wants.payload_bytes,
+        };
+        let &Wants { window_bytes, quiet, .. } = wants;
+        let prepared = match Node::prepare(&config) {
+            // Sizes above that are left out, once this side has said what it takes.
+            Err(fabric::Error::TooLong { max: payload_bytes @ 1.., .. }) => {
+                Node::prepare(&NodeConfig { payload_bytes, ..config }).map_err(failed)?
+            }
+            prepared => prepared.map_err(failed)?,
+        };
+        Ok(PreparedLibfabric { prepared, window_bytes, quiet })
+    }
+
+    fn describe(prepared: &PreparedLibfabric) -> FabricRecord {
+        let info = prepared.prepared.info();
+        FabricRecord {
+            provider: info.provider(),
+            fabric: info.fabric_name(),
+            domain: info.domain_name(),
+            mtu_bytes: info.mtu_bytes().filter(|m| *m > 0),
+            max_message_bytes: info.max_message_bytes(),
+            inject_bytes: info.inject_bytes(),
+            tx_depth: info.tx_depth(),
+            rx_depth: info.rx_depth(),
+            text: info.describe(),
+            numa_node: None,
+        }
+    }
+
+    fn connect(prepared: PreparedLibfabric, oob: &mut dyn OutOfBand) -> Result<Self, Failure> {
+        let PreparedLibfabric { prepared, window_bytes, quiet } = prepared;
+        let node = prepared.connect(oob).map_err(failed)?;
+        let (mut window, mut remote) = (None, None);
+        if window_bytes > 0 {
+            let ours = node.open_window(window_bytes).map_err(failed)?;
+            let theirs = oob.exchange(&ours.remote().to_bytes()).map_err(Failure::Fabric)?;
+            let theirs = theirs.as_slice().try_into();
+            let theirs = theirs.map_err(|_| Failure::Fabric("the peer's window is garbled".into()));
+            remote = Some(RemoteMemory::from_bytes(theirs?));
+            window = Some(ours);
+        }
+        let found = [fabric::Completion::NONE; BURST];
+        Ok(Self { node, window, remote, with_flags: quiet, found })
+    }
+
+    fn setup_us(&self) -> Vec<(String, f64)> {
+        let phases = self.node.phases().iter();
+        phases.map(|p| (p.phase.to_owned(), p.took.as_nanos() as f64 / 1_000.0)).collect()
+    }
+
+    fn tx_depth(&self) -> usize {
+        self.node.tx_slots()
+    }
+
+    fn tx_slots(&self) -> usize {
+        self.node.tx_slots() + self.node.spare_slots()
+    }
+
+    fn rx_slots(&self) -> usize {
+        self.node.rx_slots()
+    }
+
+    fn begin(&mut self, _lengths: Lengths) {}
+
+    #[inline]
+    fn payload(&self, slot: usize) -> Result<&[u8], Failure> {
+        self.node.buffers().payload(slot).map_err(failed)
+    }
+
+    #[inline]
+    fn payload_mut(&mut self, slot: usize) -> Result<&mut [u8], Failure> {
+        self.node.buffers_mut().payload_mut(slot).map_err(failed)
+    }
+
+    #[inline]
+    fn copy(&mut self, from: usize, to: usize, len_bytes: usize) -> Result<(), Failure> {
+        self.node.buffers_mut().copy(from, to, len_bytes).map_err(failed)
+    }
+
+    #[inline]
+    fn receive(&mut self, slot: usize) -> Result<Posted, Failure> {
+        Ok(self.node.post_receive(slot, TAG, 0).map_err(failed)?.into())
+    }
+
+    fn freeze(&mut self, slot: usize) -> Result<(), Failure> {
+        self.node.endpoint_mut().freeze(slot).map_err(failed)
+    }
+
+    fn write_window(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        match &mut self.window {
+            Some(window) => window.write(0, bytes).map_err(failed),
+            None => Err(Failure::Fabric("there is no window to write to".to_owned())),
+        }
+    }
+
+    fn remote_bytes(&self) -> u64 {
+        self.remote.map_or(0, RemoteMemory::len_bytes)
+    }
+
+    #[inline]
+    fn post(
+        &mut self,
+        work: Work,
+        slot: usize,
+        len_bytes: usize,
+        how: How,
+    ) -> Result<Posted, Failure> {
+        let peer = self.node.peer();
+        let is_plain = !how.more && !self.with_flags;
+        let options = PostOptions { more: how.more, quiet: how.quiet, ..PostOptions::default() };
+        let post = match work {
+            Work::Send if is_plain => self.node.post_send(slot, len_bytes, TAG).map_err(failed)?,
+            Work::Send => self
+                .node
+                .endpoint_mut()
+                .send_with(slot, len_bytes, peer, TAG, options)
+                .map_err(failed)?,
+            Work::Inject => {
+                return Ok(copied(self.node.inject(slot, len_bytes, TAG).map_err(failed)?));
+            }
+            Work::Read { offset } => {
+                let remote = self.part(offset, len_bytes)?;
+                let endpoint = self.node.endpoint_mut();
+                match is_plain {
+                    true => endpoint.read(slot, peer, remote).map_err(failed)?,
+                    false => endpoint.read_with(slot, peer, remote, options).map_err(failed)?,
+                }
+            }
+            Work::Write { offset } => {
+                let remote = self.part(offset, len_bytes)?;
+                let endpoint = self.node.endpoint_mut();
+                match is_plain {
+                    true => endpoint.write(slot, peer, remote).map_err(failed)?,
+                    false => endpoint.write_with(slot, peer, remote, options).map_err(failed)?,
+                }
+            }
+            Work::InjectWrite { offset } => {
+                let remote = self.part(offset, len_bytes)?;
+                let endpoint = self.node.endpoint_mut();
+                return Ok(copied(endpoint.inject_write(slot, peer, remote).map_err(failed)?));
+            }
+        };
+        Ok(post.into())
+    }
+
+    #[inline]
+    fn poll(&mut self, mut each: impl FnMut(Completion)) -> Result<usize, Failure> {
+        let count = self.node.poll(&mut self.found).map_err(failed)?;
+        for done in &self.found[..count] {
+            let kind = match done.kind {
+                CompletionKind::Send => Kind::Sent,
+                CompletionKind::Receive => Kind::Received,
+                CompletionKind::Read => Kind::Read,
+                CompletionKind::Write => Kind::Written,
+                _ => Kind::Other,
+            };
+            each(Completion { kind, slot: done.slot, len_bytes: done.len_bytes });
+        }
+        Ok(count)
+    }
+}
+
+impl Libfabric {
+    #[inline]
+    fn part(&self, offset: u64, len_bytes: usize) -> Result<RemoteMemory, Failure> {
+        let remote = self.remote.ok_or_else(|| Failure::Fabric("the peer has no window".into()))?;
+        remote.part(offset, len_bytes as u64).map_err(failed)
+    }
+}
+
+/// Of a call that copied the bytes.
+fn copied(post: Post) -> Posted {
+    match post {
+        Post::Done => Posted::Free,
+        Post::Again => Posted::Full,
+    }
+}

@@ -1,0 +1,254 @@
+//! What benchmarks need of a fabric.
+//!
+//! Benchmarks are generic over [`Backend`], so that a timed loop is compiled once for each fabric
+//! and calls it directly. Memory is cut into slots, as the [`fabric`] crate does it: operations
+//! name a slot, which is busy until its completion. No method allocates once the endpoint is open.
+
+pub(crate) mod libfabric;
+#[cfg(test)]
+pub(crate) mod null;
+pub(crate) mod sockets;
+pub(crate) mod verbs;
+
+use std::fmt;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+
+use bench_record::FabricRecord;
+use bench_record::fabric_name::FabricName;
+use bench_record::failure::Failure;
+use bench_record::spec::{EndpointKind, Operation};
+use fabric::OutOfBand;
+
+/// What a library of the fabric says went wrong.
+#[cold]
+fn failed(error: impl fmt::Display) -> Failure {
+    Failure::Fabric(error.to_string())
+}
+
+/// The version of libfabric, major and minor.
+#[must_use]
+pub fn libfabric_version() -> (u32, u32) {
+    fabric::library_version()
+}
+
+/// What is to be opened.
+#[derive(Debug, Clone)]
+pub struct Wants {
+    /// The way to the peer.
+    pub fabric: FabricName,
+    /// Device; `None`: the fabric's first.
+    pub domain: Option<String>,
+    /// Reliable or not.
+    pub endpoint: EndpointKind,
+    /// How bytes are moved.
+    pub operation: Operation,
+    /// Operations of ours that may be in flight.
+    pub tx_depth: usize,
+    /// Slots for them, at least as many.
+    pub tx_slots: usize,
+    /// Memory that the peer may read and write in bytes; 0: none, and neither do we.
+    pub window_bytes: usize,
+    /// Some operations will not complete.
+    pub quiet: bool,
+    /// Operations are posted in lists.
+    pub lists: bool,
+    /// Receives that may be posted.
+    pub rx_depth: usize,
+    /// Longest message in bytes.
+    pub payload_bytes: usize,
+    /// Our IP address on the control connection.
+    pub source: Option<String>,
+}
+
+impl Wants {
+    /// As little as possible of a fabric.
+    pub fn least(fabric: FabricName) -> Self {
+        Self {
+            endpoint: fabric.endpoint(),
+            fabric,
+            domain: None,
+            operation: Operation::Send,
+            tx_depth: 1,
+            tx_slots: 1,
+            window_bytes: 0,
+            quiet: false,
+            lists: false,
+            rx_depth: 1,
+            payload_bytes: 1,
+            source: None,
+        }
+    }
+}
+
+/// Whether an operation was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Posted {
+    /// It is in flight: the slot is busy until its completion.
+    Done,
+    /// It is done for this side: the slot is free, no completion follows.
+    Free,
+    /// The fabric is full: poll, then try again.
+    Full,
+}
+
+/// What to do with a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    Send,
+    Inject,
+    /// The offset is that in the peer's memory in bytes.
+    Read {
+        offset: u64,
+    },
+    Write {
+        offset: u64,
+    },
+    InjectWrite {
+        offset: u64,
+    },
+}
+
+/// How to post it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct How {
+    /// More is posted at once.
+    pub(crate) more: bool,
+    /// No completion follows: the slot must be frozen.
+    pub(crate) quiet: bool,
+}
+
+impl How {
+    /// As most are.
+    pub(crate) const PLAIN: Self = Self { more: false, quiet: false };
+}
+
+/// What completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A message left: the slot is free.
+    Sent,
+    /// A message arrived and is in the slot.
+    Received,
+    /// A READ is done: the peer's bytes are in the slot.
+    Read,
+    /// A WRITE is done.
+    Written,
+    /// Something no benchmark asked for.
+    Other,
+}
+
+/// One completed operation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Completion {
+    pub(crate) kind: Kind,
+    pub(crate) slot: usize,
+    /// Bytes received; else 0.
+    pub(crate) len_bytes: usize,
+}
+
+/// What a fabric says of itself; needs no peer.
+pub fn describe(wants: &Wants) -> Result<FabricRecord, Failure> {
+    fn of<B: Backend>(wants: &Wants) -> Result<FabricRecord, Failure> {
+        Ok(B::describe(&B::prepare(wants)?))
+    }
+    match wants.fabric {
+        FabricName::Libfabric(_) => of::<libfabric::Libfabric>(wants),
+        FabricName::Verbs(_) => of::<verbs::Verbs>(wants),
+        FabricName::Tcp => of::<sockets::Tcp>(wants),
+        FabricName::Udp => of::<sockets::Udp>(wants),
+    }
+}
+
+/// How long the messages of a point are, in both directions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lengths {
+    /// All have this length in bytes.
+    Equal(usize),
+    /// Each begins with its own length in bytes: 4 bytes, little-endian, themselves included.
+    Leading,
+}
+
+/// Completions that are collected at once, at most.
+pub(crate) const BURST: usize = 64;
+
+/// One endpoint, connected to one peer's.
+pub(crate) trait Backend: Sized {
+    /// An endpoint that has not met its peer's yet.
+    type Prepared;
+
+    /// Does all that needs no peer, so that what this machine does not have is refused before a
+    /// peer waits for it.
+    fn prepare(wants: &Wants) -> Result<Self::Prepared, Failure>;
+
+    /// The fabric that was found.
+    fn describe(prepared: &Self::Prepared) -> FabricRecord;
+
+    /// Exchanges addresses and connects.
+    fn connect(prepared: Self::Prepared, oob: &mut dyn OutOfBand) -> Result<Self, Failure>;
+
+    /// Duration of each phase of the set-up in µs.
+    fn setup_us(&self) -> Vec<(String, f64)>;
+
+    /// Operations of ours that may be in flight.
+    fn tx_depth(&self) -> usize;
+
+    /// Slots for them: `0..tx_slots()`, at least as many.
+    fn tx_slots(&self) -> usize;
+
+    /// Receives that may be posted; their slots follow.
+    fn rx_slots(&self) -> usize;
+
+    /// Messages are as long as this from now on; nothing is in flight. For fabrics that carry bytes
+    /// instead of messages.
+    fn begin(&mut self, lengths: Lengths);
+
+    /// The memory of a free slot.
+    fn payload(&self, slot: usize) -> Result<&[u8], Failure>;
+
+    /// The memory of a free slot, to fill it.
+    fn payload_mut(&mut self, slot: usize) -> Result<&mut [u8], Failure>;
+
+    /// Copies the front of a free slot into another.
+    fn copy(&mut self, from: usize, to: usize, len_bytes: usize) -> Result<(), Failure>;
+
+    /// Offers a slot to the next message.
+    fn receive(&mut self, slot: usize) -> Result<Posted, Failure>;
+
+    /// From now on nobody writes this slot, so that it can be posted any number of times at once.
+    fn freeze(&mut self, slot: usize) -> Result<(), Failure>;
+
+    /// Copies bytes to the front of the memory that the peer may use; it does not use it now.
+    fn write_window(&mut self, bytes: &[u8]) -> Result<(), Failure>;
+
+    /// Bytes of the peer's memory that this side may use.
+    fn remote_bytes(&self) -> u64;
+
+    /// Does `work` with the front of a slot.
+    fn post(
+        &mut self,
+        work: Work,
+        slot: usize,
+        len_bytes: usize,
+        how: How,
+    ) -> Result<Posted, Failure>;
+
+    /// From now on `post_file` sends parts of this file.
+    fn attach_file(&mut self, _file: OwnedFd) -> Result<(), Failure> {
+        Err(Failure::Usage("only tcp sends out of the page cache".to_owned()))
+    }
+
+    /// Sends the front of a slot and a part of the file behind it as one message.
+    fn post_file(
+        &mut self,
+        _slot: usize,
+        _head_bytes: usize,
+        _part: Range<usize>,
+    ) -> Result<Posted, Failure> {
+        Err(Failure::Usage("only tcp sends out of the page cache".to_owned()))
+    }
+
+    /// Makes progress and gives `each` completion of those found, [`BURST`] at most; answers how many.
+    fn poll(&mut self, each: impl FnMut(Completion)) -> Result<usize, Failure>;
+}

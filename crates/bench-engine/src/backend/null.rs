@@ -1,0 +1,188 @@
+//! No fabric at all: what is left of a benchmark is what the benchmark costs. For counting
+//! (`bench::own_cost`), not for measuring.
+
+use std::collections::VecDeque;
+
+use bench_record::FabricRecord;
+use bench_record::failure::Failure;
+use fabric::OutOfBand;
+
+use super::{Backend, Completion, How, Kind, Lengths, Posted, Wants, Work};
+
+/// Completions that one poll finds at most: what perftest asks a queue for.
+const FOUND: usize = 16;
+
+/// What the other side would do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// Takes what comes.
+    Takes,
+    /// Sends each message back.
+    Echoes,
+    /// Sends the next of so many messages when the one before has come back; the last one has 1 in
+    /// its first byte.
+    Pings(u64),
+    /// Sends as much as there are receives for.
+    Streams,
+}
+
+/// One endpoint, alone.
+pub(crate) struct Null {
+    peer: Peer,
+    memory: Vec<u8>,
+    stride_bytes: usize,
+    tx: usize,
+    rx: usize,
+    offered: VecDeque<usize>,
+    done: VecDeque<Completion>,
+    /// Messages that it took, and messages that came.
+    pub(crate) taken: u64,
+    pub(crate) delivered: u64,
+}
+
+impl Null {
+    pub(crate) fn new(peer: Peer, tx: usize, rx: usize, stride_bytes: usize) -> Self {
+        Self {
+            peer,
+            memory: vec![0; (tx + rx) * stride_bytes],
+            stride_bytes,
+            tx,
+            rx,
+            offered: VecDeque::with_capacity(rx),
+            done: VecDeque::with_capacity(tx + rx),
+            taken: 0,
+            delivered: 0,
+        }
+    }
+
+    #[inline]
+    fn deliver(&mut self) -> bool {
+        let Some(slot) = self.offered.pop_front() else { return false };
+        self.delivered += 1;
+        self.done.push_back(Completion {
+            kind: Kind::Received,
+            slot,
+            len_bytes: self.stride_bytes,
+        });
+        true
+    }
+
+    /// The next ping, if there is one left.
+    #[inline]
+    fn ping(&mut self) {
+        let Peer::Pings(left) = self.peer else { return };
+        if left == 0 {
+            return;
+        }
+        if left == 1
+            && let Some(slot) = self.offered.front()
+        {
+            self.memory[slot * self.stride_bytes] = 1;
+        }
+        if self.deliver() {
+            self.peer = Peer::Pings(left - 1);
+        }
+    }
+}
+
+impl Backend for Null {
+    type Prepared = std::convert::Infallible;
+
+    fn prepare(_wants: &Wants) -> Result<Self::Prepared, Failure> {
+        Err(Failure::Usage("this fabric is made by hand".to_owned()))
+    }
+
+    fn describe(prepared: &Self::Prepared) -> FabricRecord {
+        match *prepared {}
+    }
+
+    fn connect(prepared: Self::Prepared, _oob: &mut dyn OutOfBand) -> Result<Self, Failure> {
+        match prepared {}
+    }
+
+    fn setup_us(&self) -> Vec<(String, f64)> {
+        Vec::new()
+    }
+
+    fn tx_depth(&self) -> usize {
+        self.tx
+    }
+
+    fn tx_slots(&self) -> usize {
+        self.tx
+    }
+
+    fn rx_slots(&self) -> usize {
+        self.rx
+    }
+
+    fn begin(&mut self, _lengths: Lengths) {}
+
+    #[inline]
+    fn payload(&self, slot: usize) -> Result<&[u8], Failure> {
+        Ok(&self.memory[slot * self.stride_bytes..][..self.stride_bytes])
+    }
+
+    #[inline]
+    fn payload_mut(&mut self, slot: usize) -> Result<&mut [u8], Failure> {
+        Ok(&mut self.memory[slot * self.stride_bytes..][..self.stride_bytes])
+    }
+
+    #[inline]
+    fn copy(&mut self, from: usize, to: usize, len_bytes: usize) -> Result<(), Failure> {
+        let from = from * self.stride_bytes;
+        self.memory.copy_within(from..from + len_bytes, to * self.stride_bytes);
+        Ok(())
+    }
+
+    #[inline]
+    fn receive(&mut self, slot: usize) -> Result<Posted, Failure> {
+        self.offered.push_back(slot);
+        if self.delivered == 0 {
+            self.ping();
+        }
+        Ok(Posted::Done)
+    }
+
+    fn freeze(&mut self, _slot: usize) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn write_window(&mut self, _bytes: &[u8]) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn remote_bytes(&self) -> u64 {
+        0
+    }
+
+    #[inline]
+    fn post(
+        &mut self,
+        _work: Work,
+        slot: usize,
+        _len_bytes: usize,
+        _how: How,
+    ) -> Result<Posted, Failure> {
+        self.taken += 1;
+        self.done.push_back(Completion { kind: Kind::Sent, slot, len_bytes: 0 });
+        match self.peer {
+            Peer::Echoes => {
+                self.deliver();
+            }
+            Peer::Pings(_) => self.ping(),
+            Peer::Takes | Peer::Streams => {}
+        }
+        Ok(Posted::Done)
+    }
+
+    #[inline]
+    fn poll(&mut self, each: impl FnMut(Completion)) -> Result<usize, Failure> {
+        if self.peer == Peer::Streams {
+            while self.done.len() < FOUND && self.deliver() {}
+        }
+        let count = self.done.len().min(FOUND);
+        self.done.drain(..count).for_each(each);
+        Ok(count)
+    }
+}

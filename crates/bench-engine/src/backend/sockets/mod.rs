@@ -1,0 +1,118 @@
+//! Plain sockets, as a program without any fabric library would use them: one system call per
+//! message sent, polled without sleeping.
+
+mod slots;
+mod tcp;
+mod udp;
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use bench_record::FabricRecord;
+use bench_record::failure::{Failure, plain};
+use bench_record::spec::Operation;
+use fabric::OutOfBand;
+
+pub(crate) use self::tcp::Tcp;
+pub(crate) use self::udp::Udp;
+
+use super::Wants;
+
+/// Sends and receives that may be outstanding: the slots are our own memory, so that this is only
+/// to refuse a typing error.
+const DEPTH_MAX: usize = 1 << 20;
+
+/// Refuses what sockets do not have.
+fn check(wants: &Wants) -> Result<(), Failure> {
+    let fabric = &wants.fabric;
+    match wants.operation {
+        Operation::Send => {}
+        Operation::Tagged => {
+            return Err(Failure::Usage(format!("{fabric} has no tags: use --op send")));
+        }
+        Operation::Inject => {
+            return Err(Failure::Usage(format!(
+                "{fabric} has no inject, because every send copies: use --op send"
+            )));
+        }
+        Operation::Read | Operation::Write | Operation::InjectWrite => {
+            return Err(Failure::Usage(format!("{fabric} has no access to the peer's memory")));
+        }
+    }
+    if wants.quiet {
+        return Err(Failure::Usage(format!("{fabric} completes each send: no --complete-every")));
+    }
+    if let Some(domain) = &wants.domain {
+        return Err(Failure::Usage(format!(
+            "--domain {domain}: {fabric} has no domains; the address of --host decides"
+        )));
+    }
+    if wants.tx_depth.max(wants.rx_depth) > DEPTH_MAX {
+        return Err(Failure::Usage(format!("a depth above {DEPTH_MAX} is not possible")));
+    }
+    Ok(())
+}
+
+/// Any free port of the address that the control connection uses.
+fn local(wants: &Wants) -> Result<SocketAddr, Failure> {
+    let address = wants.source.as_deref().unwrap_or("127.0.0.1");
+    let address: IpAddr = address
+        .parse()
+        .map_err(|_| Failure::Fabric(format!("{address:?} is no address for {}", wants.fabric)))?;
+    Ok(SocketAddr::new(address, 0))
+}
+
+/// What a table says of sockets.
+fn record(wants: &Wants, address: SocketAddr, max_message_bytes: usize) -> FabricRecord {
+    FabricRecord {
+        provider: wants.fabric.label(),
+        fabric: "sockets".to_owned(),
+        domain: address.ip().to_string(),
+        mtu_bytes: None,
+        max_message_bytes,
+        inject_bytes: 0,
+        tx_depth: DEPTH_MAX,
+        rx_depth: DEPTH_MAX,
+        text: format!(
+            "{}: kernel defaults for buffers, one system call per send, no sleeping",
+            wants.fabric.label()
+        ),
+        numa_node: None,
+    }
+}
+
+/// Tells our address and answers the peer's.
+fn exchange(address: SocketAddr, oob: &mut dyn OutOfBand) -> Result<SocketAddr, Failure> {
+    let theirs = oob.exchange(address.to_string().as_bytes()).map_err(Failure::Fabric)?;
+    let theirs = String::from_utf8_lossy(&theirs);
+    theirs.parse().map_err(|_| Failure::Fabric(format!("the peer's address is {theirs:?}")))
+}
+
+fn failed(what: &str, error: &std::io::Error) -> Failure {
+    Failure::Fabric(format!("{what} failed: {}", plain(error)))
+}
+
+/// The peer is the likely reason.
+#[cold]
+fn gone(doing: &'static str, error: &std::io::Error) -> Failure {
+    Failure::PeerGone { doing: doing.to_owned(), reason: plain(error) }
+}
+
+/// Durations of the steps of the set-up.
+struct Phases {
+    before: Instant,
+    setup_us: Vec<(String, f64)>,
+}
+
+impl Phases {
+    fn start() -> Self {
+        Self { before: Instant::now(), setup_us: Vec::new() }
+    }
+
+    fn done(&mut self, phase: &str) {
+        let now = Instant::now();
+        let took_us = (now - self.before).as_nanos() as f64 / 1_000.0;
+        self.setup_us.push((phase.to_owned(), took_us));
+        self.before = now;
+    }
+}

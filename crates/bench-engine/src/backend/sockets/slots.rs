@@ -1,0 +1,123 @@
+//! Message memory cut into slots.
+
+use std::collections::VecDeque;
+
+use bench_record::failure::Failure;
+
+use crate::backend::{BURST, Completion, Kind, Wants};
+
+const LINE_BYTES: usize = 64;
+
+/// Slots and what waits in them.
+pub(super) struct Slots {
+    memory: Vec<u8>,
+    stride_bytes: usize,
+    pub(super) payload_bytes: usize,
+    pub(super) tx_depth: usize,
+    pub(super) tx: usize,
+    pub(super) rx: usize,
+    /// Receives offered, oldest first.
+    pub(super) offered: VecDeque<usize>,
+    /// Sends that are done and not yet reported.
+    pub(super) sent: VecDeque<usize>,
+}
+
+impl Slots {
+    pub(super) fn new(wants: &Wants) -> Result<Self, Failure> {
+        let &Wants { tx_depth, tx_slots: tx, rx_depth: rx, payload_bytes, .. } = wants;
+        // An odd number of lines, so that slots do not all fall into the same cache sets.
+        let stride_bytes = (payload_bytes.div_ceil(LINE_BYTES) | 1) * LINE_BYTES;
+        let total_bytes = stride_bytes.saturating_mul(tx + rx);
+        let mut memory = Vec::new();
+        memory.try_reserve_exact(total_bytes).map_err(|_| {
+            Failure::Usage(format!("no memory for {total_bytes} bytes of messages"))
+        })?;
+        memory.resize(total_bytes, 0);
+        let (offered, sent) = (VecDeque::with_capacity(rx), VecDeque::with_capacity(tx_depth));
+        Ok(Self { memory, stride_bytes, payload_bytes, tx_depth, tx, rx, offered, sent })
+    }
+
+    #[inline]
+    pub(super) fn payload(&self, slot: usize) -> &[u8] {
+        let start = slot * self.stride_bytes;
+        &self.memory[start..start + self.payload_bytes]
+    }
+
+    #[inline]
+    pub(super) fn payload_mut(&mut self, slot: usize) -> &mut [u8] {
+        let start = slot * self.stride_bytes;
+        &mut self.memory[start..start + self.payload_bytes]
+    }
+
+    pub(super) fn copy(&mut self, from: usize, to: usize, len_bytes: usize) {
+        let (from, to) = (from * self.stride_bytes, to * self.stride_bytes);
+        self.memory.copy_within(from..from + len_bytes.min(self.payload_bytes), to);
+    }
+
+    /// Reports sends that are done; answers how many.
+    #[inline]
+    pub(super) fn report_sent(&mut self, mut each: impl FnMut(Completion)) -> usize {
+        let count = self.sent.len().min(BURST);
+        for slot in self.sent.drain(..count) {
+            each(Completion { kind: Kind::Sent, slot, len_bytes: 0 });
+        }
+        count
+    }
+}
+
+/// Methods of a [`Backend`](crate::backend::Backend) that its field `slots` has an answer for.
+macro_rules! slot_methods {
+    () => {
+        fn setup_us(&self) -> Vec<(String, f64)> {
+            self.setup_us.clone()
+        }
+
+        fn tx_depth(&self) -> usize {
+            self.slots.tx_depth
+        }
+
+        fn tx_slots(&self) -> usize {
+            self.slots.tx
+        }
+
+        fn rx_slots(&self) -> usize {
+            self.slots.rx
+        }
+
+        #[inline]
+        fn payload(&self, slot: usize) -> Result<&[u8], Failure> {
+            Ok(self.slots.payload(slot))
+        }
+
+        #[inline]
+        fn payload_mut(&mut self, slot: usize) -> Result<&mut [u8], Failure> {
+            Ok(self.slots.payload_mut(slot))
+        }
+
+        fn copy(&mut self, from: usize, to: usize, len_bytes: usize) -> Result<(), Failure> {
+            self.slots.copy(from, to, len_bytes);
+            Ok(())
+        }
+
+        #[inline]
+        fn receive(&mut self, slot: usize) -> Result<Posted, Failure> {
+            self.slots.offered.push_back(slot);
+            Ok(Posted::Done)
+        }
+
+        fn freeze(&mut self, _slot: usize) -> Result<(), Failure> {
+            // `check` has refused what this is for.
+            Err(Failure::Usage("sockets complete each send".to_owned()))
+        }
+
+        fn write_window(&mut self, _bytes: &[u8]) -> Result<(), Failure> {
+            // `check` has refused what this is for.
+            Err(Failure::Usage("sockets have no memory that the peer may use".to_owned()))
+        }
+
+        fn remote_bytes(&self) -> u64 {
+            0
+        }
+    };
+}
+pub(super) use slot_methods;

@@ -1,0 +1,341 @@
+//! A TCP connection. Messages of one length need no header; others begin with their length.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use bench_record::FabricRecord;
+use bench_record::failure::Failure;
+use bench_record::spec::EndpointKind;
+use fabric::OutOfBand;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::sendfile;
+use rustix::net::SendFlags;
+
+use super::slots::{Slots, slot_methods};
+use super::{Phases, check, exchange, failed, gone, local, record};
+use crate::backend::{BURST, Backend, Completion, How, Kind, Lengths, Posted, Wants, Work};
+
+/// Bytes taken from the kernel at once; longer messages are read where they belong.
+const STAGE_BYTES: usize = 256 * 1024;
+/// Messages from this length on are read where they belong.
+const DIRECT_BYTES: usize = 32 * 1024;
+/// Messages given to the kernel at once, at most.
+const LIST: usize = 64;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A listening socket on either side: which side connects is agreed by the addresses.
+pub(crate) struct PreparedTcp {
+    wants: Wants,
+    listener: TcpListener,
+    slots: Slots,
+    phases: Phases,
+}
+
+/// One end of a connection.
+pub(crate) struct Tcp {
+    stream: TcpStream,
+    slots: Slots,
+    lengths: Lengths,
+    /// Sends that the kernel has not taken whole, oldest first, and how much of the first it has.
+    unsent: VecDeque<Unsent>,
+    written_bytes: usize,
+    /// The kernel took nothing the last time; the next poll asks again.
+    is_blocked: bool,
+    /// What has arrived of the message that the oldest receive is for.
+    filled_bytes: usize,
+    stage: Box<[u8]>,
+    staged: Range<usize>,
+    /// What parts of files are sent from.
+    file: Option<OwnedFd>,
+    setup_us: Vec<(String, f64)>,
+}
+
+/// A message on its way to the kernel.
+struct Unsent {
+    slot: usize,
+    /// Bytes of the file that follow those of the slot.
+    file: Range<usize>,
+}
+
+/// Exactly one side connects, and both find out which from what they both know.
+fn connect_or_accept(
+    prepared: &PreparedTcp,
+    oob: &mut dyn OutOfBand,
+) -> Result<TcpStream, Failure> {
+    let listener = &prepared.listener;
+    let ours = listener.local_addr().map_err(|e| failed("a TCP address", &e))?;
+    let theirs = exchange(ours, oob)?;
+    if (ours.ip(), ours.port()) < (theirs.ip(), theirs.port()) {
+        let stream = TcpStream::connect_timeout(&theirs, CONNECT_TIMEOUT);
+        return stream.map_err(|e| failed("connecting over TCP", &e));
+    }
+    let timeout = Timespec { tv_sec: CONNECT_TIMEOUT.as_secs().cast_signed(), tv_nsec: 0 };
+    let mut waiting = [PollFd::new(listener, PollFlags::IN)];
+    match rustix::event::poll(&mut waiting, Some(&timeout)) {
+        Ok(0) => Err(Failure::Timeout {
+            doing: "waiting for the peer's TCP connection".to_owned(),
+            seconds: CONNECT_TIMEOUT.as_secs_f64(),
+        }),
+        Ok(_) => {
+            let (stream, from) = listener.accept().map_err(|e| failed("accepting", &e))?;
+            if from.ip() != theirs.ip() {
+                return Err(Failure::Fabric(format!("{from} connected instead of the peer")));
+            }
+            Ok(stream)
+        }
+        Err(error) => Err(failed("waiting for the peer's TCP connection", &error.into())),
+    }
+}
+
+impl Backend for Tcp {
+    type Prepared = PreparedTcp;
+
+    fn prepare(wants: &Wants) -> Result<PreparedTcp, Failure> {
+        check(wants)?;
+        if wants.endpoint == EndpointKind::Dgram {
+            return Err(Failure::Usage("tcp is no datagram fabric: use udp".to_owned()));
+        }
+        let mut phases = Phases::start();
+        let listener = TcpListener::bind(local(wants)?);
+        let listener = listener.map_err(|e| failed("opening a TCP port", &e))?;
+        let slots = Slots::new(wants)?;
+        phases.done("open");
+        Ok(PreparedTcp { wants: wants.clone(), listener, slots, phases })
+    }
+
+    fn describe(prepared: &PreparedTcp) -> FabricRecord {
+        let address = prepared.listener.local_addr();
+        let address = address.unwrap_or_else(|_| ([0, 0, 0, 0], 0).into());
+        record(&prepared.wants, address, usize::MAX)
+    }
+
+    fn connect(mut prepared: PreparedTcp, oob: &mut dyn OutOfBand) -> Result<Self, Failure> {
+        prepared.phases.before = std::time::Instant::now();
+        let stream = connect_or_accept(&prepared, oob)?;
+        let PreparedTcp { slots, mut phases, .. } = prepared;
+        phases.done("connect");
+        stream
+            .set_nodelay(true)
+            .and_then(|()| stream.set_nonblocking(true))
+            .map_err(|e| failed("setting up a TCP connection", &e))?;
+        oob.barrier().map_err(Failure::Fabric)?;
+        phases.done("sync");
+        Ok(Self {
+            stream,
+            lengths: Lengths::Equal(slots.payload_bytes),
+            unsent: VecDeque::with_capacity(slots.tx_depth),
+            slots,
+            written_bytes: 0,
+            is_blocked: false,
+            filled_bytes: 0,
+            stage: vec![0; STAGE_BYTES].into_boxed_slice(),
+            staged: 0..0,
+            file: None,
+            setup_us: phases.setup_us,
+        })
+    }
+
+    slot_methods!();
+
+    fn begin(&mut self, lengths: Lengths) {
+        debug_assert!(self.filled_bytes == 0 && self.staged.is_empty(), "a point left bytes");
+        self.lengths = lengths;
+    }
+
+    #[inline]
+    fn post(
+        &mut self,
+        _work: Work,
+        slot: usize,
+        len_bytes: usize,
+        how: How,
+    ) -> Result<Posted, Failure> {
+        debug_assert_eq!(len_bytes, self.sent_bytes(slot), "as agreed for the point");
+        self.unsent.push_back(Unsent { slot, file: 0..0 });
+        if !how.more && !self.is_blocked {
+            self.flush()?;
+        }
+        Ok(Posted::Done)
+    }
+
+    fn attach_file(&mut self, file: OwnedFd) -> Result<(), Failure> {
+        self.file = Some(file);
+        Ok(())
+    }
+
+    fn post_file(
+        &mut self,
+        slot: usize,
+        head_bytes: usize,
+        part: Range<usize>,
+    ) -> Result<Posted, Failure> {
+        debug_assert_eq!(head_bytes + part.len(), self.sent_bytes(slot), "as the message says");
+        self.unsent.push_back(Unsent { slot, file: part });
+        if !self.is_blocked {
+            self.flush()?;
+        }
+        Ok(Posted::Done)
+    }
+
+    #[inline]
+    fn poll(&mut self, mut each: impl FnMut(Completion)) -> Result<usize, Failure> {
+        self.flush()?;
+        let mut count = self.slots.report_sent(&mut each);
+        while count < BURST {
+            let Some((slot, len_bytes)) = self.arrived()? else { break };
+            each(Completion { kind: Kind::Received, slot, len_bytes });
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+impl Tcp {
+    /// Gives the kernel what it takes.
+    #[inline]
+    fn flush(&mut self) -> Result<(), Failure> {
+        self.is_blocked = false;
+        while !self.unsent.is_empty() {
+            let written = match self.unsent.iter().take_while(|own| own.file.is_empty()).count() {
+                0 => self.send_file(),
+                1 => (&self.stream).write(self.rest(0)),
+                several => {
+                    let count = several.min(LIST);
+                    let mut parts = [IoSlice::new(&[]); LIST];
+                    for (index, part) in parts[..count].iter_mut().enumerate() {
+                        *part = IoSlice::new(self.rest(index));
+                    }
+                    (&self.stream).write_vectored(&parts[..count])
+                }
+            };
+            match written {
+                Ok(count) => self.written_bytes += count,
+                Err(error) if is_later(error.kind()) => {
+                    self.is_blocked = true;
+                    return Ok(());
+                }
+                Err(error) => return Err(gone("sending over TCP", &error)),
+            }
+            while let Some(slot) = self.unsent.front().map(|own| own.slot) {
+                let len_bytes = self.sent_bytes(slot);
+                if self.written_bytes < len_bytes {
+                    break;
+                }
+                self.written_bytes -= len_bytes;
+                self.unsent.pop_front();
+                self.slots.sent.push_back(slot);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the kernel the front of the oldest message, or what follows of the file.
+    fn send_file(&self) -> io::Result<usize> {
+        let (Some(Unsent { slot, file: part }), Some(file)) = (self.unsent.front(), &self.file)
+        else {
+            return Err(ErrorKind::NotFound.into());
+        };
+        let head_bytes = self.sent_bytes(*slot) - part.len();
+        if self.written_bytes < head_bytes {
+            let head = &self.slots.payload(*slot)[self.written_bytes..head_bytes];
+            return Ok(rustix::net::send(&self.stream, head, SendFlags::MORE)?);
+        }
+        let done_bytes = self.written_bytes - head_bytes;
+        let mut offset = (part.start + done_bytes) as u64;
+        match sendfile(&self.stream, file, Some(&mut offset), part.len() - done_bytes)? {
+            0 => Err(ErrorKind::UnexpectedEof.into()),
+            count => Ok(count),
+        }
+    }
+
+    /// Length of a message of ours.
+    #[inline]
+    fn sent_bytes(&self, slot: usize) -> usize {
+        match self.lengths {
+            Lengths::Equal(size_bytes) => size_bytes,
+            Lengths::Leading => leading(self.slots.payload(slot)).min(self.slots.payload_bytes),
+        }
+    }
+
+    /// Length of the message that arrives in `slot`, as far as it is known: at least what says it.
+    #[inline]
+    fn wanted_bytes(&self, slot: usize) -> Result<usize, Failure> {
+        match self.lengths {
+            Lengths::Equal(size_bytes) => Ok(size_bytes),
+            Lengths::Leading if self.filled_bytes < LEADING_BYTES => Ok(LEADING_BYTES),
+            Lengths::Leading => {
+                let len_bytes = leading(self.slots.payload(slot));
+                let longest = self.slots.payload_bytes;
+                if !(LEADING_BYTES..=longest).contains(&len_bytes) {
+                    return Err(Failure::Data(format!(
+                        "a message says that it is {len_bytes} bytes long: {LEADING_BYTES} to \
+                         {longest} were agreed"
+                    )));
+                }
+                Ok(len_bytes)
+            }
+        }
+    }
+
+    /// What is unsent of a message.
+    #[inline]
+    fn rest(&self, index: usize) -> &[u8] {
+        let start = if index == 0 { self.written_bytes } else { 0 };
+        let slot = self.unsent[index].slot;
+        &self.slots.payload(slot)[start..self.sent_bytes(slot)]
+    }
+
+    /// The slot and length of the next whole message, if one is there.
+    #[inline]
+    fn arrived(&mut self) -> Result<Option<(usize, usize)>, Failure> {
+        let Some(slot) = self.slots.offered.front().copied() else { return Ok(None) };
+        let mut wanted_bytes = self.wanted_bytes(slot)?;
+        while self.filled_bytes < wanted_bytes {
+            let place = &mut self.slots.payload_mut(slot)[self.filled_bytes..wanted_bytes];
+            let read = if !self.staged.is_empty() {
+                let count = place.len().min(self.staged.len());
+                let from = self.staged.start;
+                place[..count].copy_from_slice(&self.stage[from..from + count]);
+                self.staged.start += count;
+                self.filled_bytes += count;
+                wanted_bytes = self.wanted_bytes(slot)?;
+                continue;
+            } else if wanted_bytes >= DIRECT_BYTES {
+                self.stream.read(place).inspect(|count| self.filled_bytes += count)
+            } else {
+                self.stream.read(&mut self.stage).inspect(|count| self.staged = 0..*count)
+            };
+            match read {
+                Ok(0) => {
+                    return Err(Failure::PeerGone {
+                        doing: "receiving over TCP".to_owned(),
+                        reason: "it closed the connection".to_owned(),
+                    });
+                }
+                Ok(_) => {}
+                Err(error) if is_later(error.kind()) => return Ok(None),
+                Err(error) => return Err(gone("receiving over TCP", &error)),
+            }
+        }
+        self.filled_bytes = 0;
+        self.slots.offered.pop_front();
+        Ok(Some((slot, wanted_bytes)))
+    }
+}
+
+/// Bytes that tell the length of a message.
+const LEADING_BYTES: usize = 4;
+
+/// The length that a message begins with.
+#[inline]
+fn leading(message: &[u8]) -> usize {
+    message.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize)
+}
+
+fn is_later(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}

@@ -1,0 +1,83 @@
+//! What the receiver of a stream does with a message beside counting it: checks its content, reads
+//! its number, or hands messages on in the order in which they were posted.
+
+use bench_record::ReceiverCount;
+use bench_record::failure::Failure;
+use bench_record::spec::{Order, PointSpec};
+
+use super::reorder::Reorder;
+use crate::pattern::{self, Overtaken, Seen};
+
+/// Looks at each message of a point.
+pub(super) struct Inspector {
+    size_bytes: usize,
+    /// Where contents are checked.
+    seen: Option<Seen>,
+    /// Where messages are handed on in order.
+    reorder: Option<Reorder>,
+    overtaken: Overtaken,
+    found: ReceiverCount,
+}
+
+impl Inspector {
+    /// `None` where messages are counted only.
+    pub(super) fn new(point: PointSpec) -> Option<Self> {
+        let is_idle = !point.validate && point.order == Order::Any;
+        (!is_idle).then(|| Self {
+            size_bytes: point.size_bytes,
+            seen: point.validate.then(Seen::new),
+            reorder: (point.order == Order::Kept).then(|| Reorder::new(point.size_bytes)),
+            overtaken: Overtaken::default(),
+            found: ReceiverCount::default(),
+        })
+    }
+
+    /// Takes a message; answers how many may be handed on now: this one, or those that waited for
+    /// it, too, or none.
+    #[inline]
+    pub(super) fn take(&mut self, payload: &[u8]) -> Result<u64, Failure> {
+        let number = match &mut self.seen {
+            None => pattern::number(payload),
+            Some(seen) => {
+                self.found.validated += 1;
+                match pattern::check(payload) {
+                    Ok(number) if payload.len() == self.size_bytes => {
+                        number.inspect(|number| seen.note(*number))
+                    }
+                    _ => {
+                        self.found.wrong += 1;
+                        return Ok(1);
+                    }
+                }
+            }
+        };
+        let Some(number) = number else { return Ok(1) };
+        self.found.numbered += 1;
+        self.overtaken.note(number);
+        match &mut self.reorder {
+            None => Ok(1),
+            Some(reorder) => reorder.take(number, payload),
+        }
+    }
+
+    /// What was found, added to what was counted.
+    pub(super) fn add_to(self, count: ReceiverCount) -> Result<ReceiverCount, Failure> {
+        let Self { seen, reorder, overtaken, found, .. } = self;
+        let twice = reorder.as_ref().map_or(0, |reorder| reorder.duplicates);
+        // One that is wrong has no turn.
+        if let Some(reorder) = reorder.as_ref().filter(|_| found.wrong == 0) {
+            reorder.check_end()?;
+        }
+        Ok(ReceiverCount {
+            validated: found.validated,
+            wrong: found.wrong,
+            duplicates: seen.map_or(0, |seen| seen.duplicates).max(twice),
+            numbered: found.numbered,
+            overtaken: overtaken.count,
+            farthest: overtaken.farthest,
+            held: reorder.as_ref().map_or(0, |reorder| reorder.held),
+            held_most: reorder.as_ref().map_or(0, |reorder| reorder.held_most),
+            ..count
+        })
+    }
+}

@@ -1,0 +1,386 @@
+//! Ping-pong: the client sends, the server echoes, half the round trip is the latency.
+//!
+//! Closed loop with one message in flight. One clock read per round trip; samples go into a
+//! histogram that was allocated before. Byte 0 of every message is 1 in the last round, which
+//! tells the server to end; the other bytes are free for checking.
+
+use std::time::{Duration, Instant};
+
+use bench_record::failure::Failure;
+use bench_record::spec::{EndpointKind, Limit, Order, PING_PONG_RECEIVES, PointSpec};
+
+use super::{Measured, RoundTrips};
+use crate::backend::{Backend, Lengths};
+use crate::lane::{Port, Side};
+use crate::link::{Arrival, Link};
+use crate::pattern;
+use crate::watch::{Idle, Watch};
+
+/// Where a message says which it is, so that late datagrams are known; sent back with the flag.
+const MARK: usize = 1;
+/// Bytes of a message that the server sends back.
+const KEPT_BYTES: usize = MARK + 1;
+/// Round trips between two clock reads where they are only counted.
+const ROUNDS_PER_CLOCK: u64 = 64;
+pub(super) const GOES_ON: u8 = 0;
+const LAST: u8 = 1;
+/// Receives posted on both sides.
+pub(crate) const RX_DEPTH: usize = PING_PONG_RECEIVES;
+/// Sends in flight: more than one because a completion may come after the echo.
+pub(crate) const TX_DEPTH: usize = 16;
+
+/// How long a repeated datagram's second echo is waited for.
+const LATE_ECHO: Duration = Duration::from_millis(20);
+const COLD_START: PointSpec = PointSpec {
+    size_bytes: 1,
+    depth: 1,
+    rx_depth: 1,
+    limit: Limit::Iterations(1),
+    warmup_ms: 0,
+    validate: false,
+    rate_per_s: 0,
+    parameter: 0,
+    order: Order::Any,
+};
+
+/// The client's side of a point, on one endpoint.
+struct Pinger<'a, B> {
+    link: &'a mut Link<B>,
+    port: &'a Port,
+    point: PointSpec,
+    datagrams: bool,
+    sequence: u64,
+    lost: u64,
+    /// What the echo must look like; room for one message.
+    expected: Vec<u8>,
+}
+
+/// The client's side of a point.
+pub(crate) fn measure<B: Backend>(
+    links: &mut [Link<B>],
+    port: &Port,
+    point: PointSpec,
+) -> Result<Measured, Failure> {
+    let [link] = links else { return Err(one_endpoint(links.len())) };
+    let mut trips = RoundTrips::new()?;
+    let mut pinger = Pinger::new(link, port, point);
+    pinger.warm_up()?;
+    let start = Instant::now();
+    let mut before = start;
+    while !is_over(point, before - start, trips.count) {
+        let is_whole = pinger.round(GOES_ON)?;
+        let now = Instant::now();
+        if is_whole {
+            trips.note(now - before);
+        }
+        before = now;
+    }
+    pinger.finish(trips)
+}
+
+/// The client's side of a point whose round trips are counted, not timed one by one.
+pub(crate) fn count<B: Backend>(
+    links: &mut [Link<B>],
+    port: &Port,
+    point: PointSpec,
+) -> Result<Measured, Failure> {
+    let [link] = links else { return Err(one_endpoint(links.len())) };
+    let mut trips = RoundTrips::new()?;
+    let mut pinger = Pinger::new(link, port, point);
+    pinger.warm_up()?;
+    let start = Instant::now();
+    let mut took = Duration::ZERO;
+    while !is_over(point, took, trips.count) {
+        let rounds = match point.limit {
+            Limit::DurationMs(_) => ROUNDS_PER_CLOCK,
+            Limit::Iterations(n) => ROUNDS_PER_CLOCK.min(n - trips.count),
+        };
+        for _ in 0..rounds {
+            trips.count += u64::from(pinger.round(GOES_ON)?);
+        }
+        took = start.elapsed();
+    }
+    trips.sum_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+    pinger.finish(trips)
+}
+
+fn is_over(point: PointSpec, took: Duration, count: u64) -> bool {
+    count > 0
+        && match point.limit {
+            Limit::DurationMs(ms) => took >= Duration::from_millis(ms),
+            Limit::Iterations(n) => count >= n,
+        }
+}
+
+pub(super) fn one_endpoint(count: usize) -> Failure {
+    Failure::Usage(format!("a ping-pong has one endpoint per thread, not {count}: see --threads"))
+}
+
+impl<'a, B: Backend> Pinger<'a, B> {
+    fn new(link: &'a mut Link<B>, port: &'a Port, point: PointSpec) -> Self {
+        let expected = vec![0; point.size_bytes];
+        let datagrams = port.endpoint == EndpointKind::Dgram;
+        Self { link, port, point, datagrams, sequence: 0, lost: 0, expected }
+    }
+
+    /// Tells the server to end, and what was found.
+    fn finish(mut self, mut trips: RoundTrips) -> Result<Measured, Failure> {
+        self.round(LAST)?;
+        trips.sent = self.sequence + self.lost;
+        trips.lost = self.lost;
+        trips.validated = if self.point.validate { self.sequence } else { 0 };
+        Ok(Measured::RoundTrips(Box::new(trips)))
+    }
+
+    fn warm_up(&mut self) -> Result<(), Failure> {
+        let start = Instant::now();
+        let warm_up = Duration::from_millis(self.point.warmup_ms);
+        let iterations = self.point.warmup_iterations();
+        while start.elapsed() < warm_up || self.sequence < iterations {
+            self.round(GOES_ON)?;
+        }
+        Ok(())
+    }
+
+    /// One round trip; false when a datagram was lost on the way, so that its time means nothing.
+    #[inline]
+    fn round(&mut self, flag: u8) -> Result<bool, Failure> {
+        self.sequence += 1;
+        self.ping(flag)?;
+        let lost_before = self.lost;
+        let mut watch = Watch::new(&self.port.signals, "waiting for an echo");
+        loop {
+            if let Some(echo) = self.link.arrived.pop_front() {
+                if self.datagrams && self.is_late(echo)? {
+                    self.link.repost(echo.slot)?;
+                    continue;
+                }
+                self.check(echo, flag)?;
+                self.link.repost(echo.slot)?;
+                if self.lost == lost_before {
+                    return Ok(true);
+                }
+                self.discard_late_echoes()?;
+                return Ok(false);
+            }
+            if self.link.poll()? > 0 {
+                continue;
+            }
+            match watch.idle()? {
+                // A reliable endpoint that is quiet is only slow.
+                Idle::Quiet if self.datagrams => {
+                    self.lost += 1;
+                    self.ping(flag)?;
+                    watch.progress();
+                }
+                // A window that is over is that of streams beside us.
+                Idle::Spin | Idle::Quiet | Idle::WindowDone => {}
+                // The server's reason for giving up, which the caller reads.
+                Idle::Message => return Err(server_gave_up()),
+            }
+        }
+    }
+
+    /// After a repetition two echoes may come: takes the second one out of the way.
+    #[cold]
+    fn discard_late_echoes(&mut self) -> Result<(), Failure> {
+        let start = Instant::now();
+        while start.elapsed() < LATE_ECHO {
+            self.link.poll()?;
+            while let Some(echo) = self.link.arrived.pop_front() {
+                self.link.repost(echo.slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn ping(&mut self, flag: u8) -> Result<(), Failure> {
+        let mut watch = Watch::new(&self.port.signals, "sending a ping");
+        loop {
+            if let Some(slot) = self.link.next_tx() {
+                let (size, sequence) = (self.point.size_bytes, self.sequence);
+                let payload = &mut self.link.payload_mut(slot)?[..size];
+                payload[0] = flag;
+                if let Some(mark) = payload.get_mut(MARK) {
+                    *mark = sequence as u8;
+                }
+                if self.point.validate {
+                    pattern::fill(&mut payload[1..], sequence);
+                }
+                if self.link.try_send(size)? {
+                    return Ok(());
+                }
+            }
+            if self.link.poll()? == 0 && watch.idle()? == Idle::Message {
+                return Err(server_gave_up());
+            }
+        }
+    }
+
+    /// Whether a datagram is the echo of an earlier message, that was given up for lost.
+    fn is_late(&self, echo: Arrival) -> Result<bool, Failure> {
+        let size = self.point.size_bytes;
+        let payload = self.link.payload(echo.slot)?;
+        if echo.len_bytes != size {
+            return Ok(true);
+        }
+        // Contents that can be checked start with their number's last byte, too.
+        let is_other = payload[..size].get(MARK).is_some_and(|mark| *mark != self.sequence as u8);
+        Ok(is_other && (!self.point.validate || pattern::check(&payload[1..size]).is_ok()))
+    }
+
+    #[inline]
+    fn check(&mut self, echo: Arrival, flag: u8) -> Result<(), Failure> {
+        if !self.point.validate {
+            return Ok(());
+        }
+        let size = self.point.size_bytes;
+        self.expected[0] = flag;
+        pattern::fill(&mut self.expected[1..], self.sequence);
+        if echo.len_bytes != size || self.link.payload(echo.slot)?[..size] != self.expected[..] {
+            return Err(Failure::Data(format!(
+                "the echo of message {} ({size} bytes) came back wrong: the fabric damages data",
+                self.sequence
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The first round trip of each endpoint. A client answers that of the first, whole, in µs:
+/// connection set-up of the provider included.
+pub(crate) fn cold_start<B: Backend>(
+    side: Side,
+    links: &mut [Link<B>],
+    port: &Port,
+) -> Result<f64, Failure> {
+    let mut first_us = None;
+    for link in links {
+        link.begin(Lengths::Equal(COLD_START.size_bytes));
+        let start = Instant::now();
+        match side {
+            Side::Client => {
+                Pinger::new(link, port, COLD_START).round(LAST)?;
+            }
+            // What a reliable endpoint brings is the one message, whatever became of its flag.
+            Side::Server => {
+                let is_alone = port.endpoint == EndpointKind::Rdm;
+                answer(link, port, COLD_START, KEPT_BYTES, is_alone)?;
+            }
+        }
+        let took_us = start.elapsed().as_nanos() as f64 / 1_000.0;
+        first_us.get_or_insert(took_us);
+    }
+    Ok(first_us.unwrap_or(0.0))
+}
+
+pub(super) fn server_gave_up() -> Failure {
+    Failure::Remote("the server ended the measurement".to_owned())
+}
+
+/// Tells the server that the point is over.
+pub(super) fn end<B: Backend>(
+    link: &mut Link<B>,
+    port: &Port,
+    point: PointSpec,
+) -> Result<(), Failure> {
+    Pinger::new(link, port, point).round(LAST).map(|_| ())
+}
+
+/// The server's side of a point.
+pub(crate) fn serve<B: Backend>(
+    links: &mut [Link<B>],
+    port: &Port,
+    point: PointSpec,
+) -> Result<Measured, Failure> {
+    echo_all(links, port, point, KEPT_BYTES)
+}
+
+/// Sends back the first `kept` bytes of each message until the last.
+pub(super) fn echo_all<B: Backend>(
+    links: &mut [Link<B>],
+    port: &Port,
+    point: PointSpec,
+    kept: usize,
+) -> Result<Measured, Failure> {
+    let [link] = links else { return Err(one_endpoint(links.len())) };
+    answer(link, port, point, kept, false)?;
+    Ok(Measured::Answered)
+}
+
+/// Echoes until the last message; `is_alone`: that is the first one.
+fn answer<B: Backend>(
+    link: &mut Link<B>,
+    port: &Port,
+    point: PointSpec,
+    kept: usize,
+    is_alone: bool,
+) -> Result<(), Failure> {
+    let mut watch = Watch::new(&port.signals, "waiting for a ping");
+    loop {
+        if let Some(ping) = link.arrived.pop_front() {
+            let last = echo(link, port, ping, point, kept)?;
+            link.repost(ping.slot)?;
+            watch.progress();
+            if last || is_alone {
+                break;
+            }
+            continue;
+        }
+        if link.poll()? == 0 && watch.idle()? == Idle::Message {
+            // The client went on without us: its last message was lost (datagrams).
+            return Ok(());
+        }
+    }
+    let mut watch = Watch::new(&port.signals, "sending the last echo");
+    // Until the peer has it: whoever looks after the next endpoint now does not move this one, and a
+    // provider that was told "receiver not ready" repeats a message only when it is polled.
+    let is_datagram = port.endpoint == EndpointKind::Dgram;
+    while link.in_flight() > 0 {
+        if link.poll()? > 0 {
+            continue;
+        }
+        match watch.idle()? {
+            Idle::Quiet if is_datagram => break,
+            Idle::Spin | Idle::Quiet => {}
+            // The client goes on: it has the echo.
+            Idle::WindowDone | Idle::Message => break,
+        }
+    }
+    Ok(())
+}
+
+/// Sends a message back; answers whether it was the last one.
+#[inline]
+fn echo<B: Backend>(
+    link: &mut Link<B>,
+    port: &Port,
+    ping: Arrival,
+    point: PointSpec,
+    kept: usize,
+) -> Result<bool, Failure> {
+    let Arrival { slot: from, len_bytes } = ping;
+    let size = point.size_bytes;
+    let flag = link.payload(from)?[0];
+    if point.validate {
+        let good = len_bytes == size && pattern::check(&link.payload(from)?[1..size]).is_ok();
+        if !good {
+            return Err(Failure::Data(format!(
+                "a message of {size} bytes arrived wrong at the server: the fabric damages data"
+            )));
+        }
+    }
+    let mut watch = Watch::new(&port.signals, "sending an echo");
+    loop {
+        if let Some(slot) = link.next_tx() {
+            link.copy(from, slot, if point.validate { size } else { kept.min(size) })?;
+            if link.try_send(size)? {
+                return Ok(flag == LAST);
+            }
+        }
+        if link.poll()? == 0 {
+            watch.idle()?;
+        }
+    }
+}

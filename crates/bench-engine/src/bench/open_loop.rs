@@ -1,0 +1,318 @@
+//! Requests that come when they come, not when the last answer has come (an open loop), and are
+//! echoed by the server. A request's response time runs from the moment for which it was intended,
+//! so that what a slow answer holds up is not left out; its service time runs from the moment it
+//! was posted. A request that was never posted, or whose answer was lost, counts with the age at which it
+//! was given up: leaving it out would make the fabric look the better the slower it is.
+
+use std::time::{Duration, Instant};
+
+use bench_record::failure::Failure;
+use bench_record::spec::{Arrivals, EndpointKind, Limit, PointSpec};
+
+use super::{Measured, RoundTrips, latency};
+use crate::backend::Backend;
+use crate::lane::Port;
+use crate::link::Link;
+use crate::measure::Random;
+use crate::watch::{Idle, Watch};
+
+/// Bytes of a request that the server sends back: a flag, and which request it is.
+pub(crate) const HEADER_BYTES: usize = 8;
+/// A schedule that cannot be kept is given up after so many times its length.
+const PATIENCE: u32 = 4;
+
+/// What one thread found.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// Of all requests intended for the window, and of those that were answered.
+    pub(crate) response: RoundTrips,
+    pub(crate) service: RoundTrips,
+    /// Requests intended for the measured window, and those answered in it.
+    pub(crate) intended: u64,
+    pub(crate) answered: u64,
+    pub(crate) seconds: f64,
+    /// Those that were never posted, because the fabric was too far behind.
+    pub(crate) unposted: u64,
+}
+
+/// More moments than this are not drawn one by one: their mean number stands for them, from which
+/// the true one differs by less than 0.1 %.
+const DRAWN_MAX: f64 = 1_048_576.0;
+/// Parts of the time in which so many lie.
+const PARTS: u32 = 4096;
+
+impl Loaded {
+    /// Together with those of another thread.
+    pub(crate) fn and(self, other: &Self) -> Self {
+        Self {
+            response: self.response.and(&other.response),
+            service: self.service.and(&other.service),
+            intended: self.intended.saturating_add(other.intended),
+            answered: self.answered + other.answered,
+            seconds: self.seconds.max(other.seconds),
+            unposted: self.unposted.saturating_add(other.unposted),
+        }
+    }
+}
+
+/// Moments for which requests are intended.
+pub(crate) struct Schedule {
+    pub(crate) next: Instant,
+    interval_s: f64,
+    arrivals: Arrivals,
+    random: Random,
+}
+
+impl Schedule {
+    pub(crate) fn new(start: Instant, rate_per_s: u64, arrivals: Arrivals, seed: u64) -> Self {
+        let interval_s = 1.0 / rate_per_s.max(1) as f64;
+        Self { next: start, interval_s, arrivals, random: Random::new(seed) }
+    }
+
+    #[inline]
+    pub(crate) fn advance(&mut self) {
+        let step_s = match self.arrivals {
+            Arrivals::Fixed => self.interval_s,
+            // Exponential: 1 - unit is above 0.
+            Arrivals::Poisson => -(1.0 - self.random.unit()).ln() * self.interval_s,
+        };
+        self.next += Duration::from_secs_f64(step_s);
+    }
+
+    /// Tells the moments that are left before `end`, each with how many lie there.
+    pub(crate) fn rest(&mut self, end: Instant, mut tell: impl FnMut(Instant, u64)) {
+        let left = end.saturating_duration_since(self.next);
+        let count = left.as_secs_f64() / self.interval_s;
+        if count <= DRAWN_MAX {
+            while self.next < end {
+                tell(self.next, 1);
+                self.advance();
+            }
+            return;
+        }
+        let part = left / PARTS;
+        let each = (count / f64::from(PARTS)).round() as u64;
+        for number in 0..PARTS {
+            tell(self.next + part * number + part / 2, each);
+        }
+        self.next = end;
+    }
+}
+
+/// A request that is on its way.
+#[derive(Debug, Clone, Copy)]
+struct Request {
+    intended: Instant,
+    posted: Instant,
+}
+
+struct Generator<'a, B> {
+    link: &'a mut Link<B>,
+    port: &'a Port,
+    point: PointSpec,
+    opens: Instant,
+    closes: Instant,
+    /// By number; `free` are the numbers that no request has.
+    requests: Vec<Option<Request>>,
+    free: Vec<usize>,
+    found: Loaded,
+}
+
+/// The client's side of a point.
+pub(crate) fn generate<B: Backend>(
+    links: &mut [Link<B>],
+    port: &Port,
+    point: PointSpec,
+) -> Result<Measured, Failure> {
+    let [link] = links else { return Err(latency::one_endpoint(links.len())) };
+    let Limit::DurationMs(ms) = point.limit else {
+        return Err(Failure::Usage("an open loop has a time, not a number: use -t".to_owned()));
+    };
+    let start = Instant::now();
+    let opens = start + Duration::from_millis(point.warmup_ms);
+    let window = Duration::from_millis(ms);
+    let mut generator = Generator {
+        link,
+        port,
+        point,
+        opens,
+        closes: opens + window,
+        requests: vec![None; point.depth],
+        free: (0..point.depth).rev().collect(),
+        found: Loaded {
+            response: RoundTrips::new()?,
+            service: RoundTrips::new()?,
+            intended: 0,
+            answered: 0,
+            seconds: window.as_secs_f64(),
+            unposted: 0,
+        },
+    };
+    let seed = port.seed ^ point.rate_per_s;
+    let mut schedule = Schedule::new(start, point.rate_per_s, port.arrivals, seed);
+    generator.run(&mut schedule, window * PATIENCE)?;
+    generator.drain()?;
+    let found = generator.found;
+    latency::end(link, port, point)?;
+    Ok(Measured::Loaded(Box::new(found)))
+}
+
+impl<B: Backend> Generator<'_, B> {
+    /// Posts every request that is intended before the window closes, as soon as it is due and can
+    /// be.
+    fn run(&mut self, schedule: &mut Schedule, patience: Duration) -> Result<(), Failure> {
+        let mut watch = Watch::new(&self.port.signals, "waiting for answers");
+        let give_up = self.closes + patience;
+        while schedule.next < self.closes {
+            let now = Instant::now();
+            if now > give_up {
+                break;
+            }
+            let mut moved = false;
+            while schedule.next <= now && schedule.next < self.closes && self.post(schedule.next)? {
+                schedule.advance();
+                moved = true;
+            }
+            moved |= self.collect()?;
+            if moved || self.free.len() == self.point.depth {
+                watch.progress();
+            } else {
+                self.idle(&mut watch)?;
+            }
+        }
+        self.give_up(schedule);
+        Ok(())
+    }
+
+    /// Counts what was never posted with the age that it has by now.
+    fn give_up(&mut self, schedule: &mut Schedule) {
+        let (now, opens, found) = (Instant::now(), self.opens, &mut self.found);
+        schedule.rest(self.closes, |intended, count| {
+            if intended >= opens {
+                found.unposted = found.unposted.saturating_add(count);
+                found.intended = found.intended.saturating_add(count);
+                found.response.note_age(now - intended, count);
+            }
+        });
+    }
+
+    /// Waits for the last answers.
+    fn drain(&mut self) -> Result<(), Failure> {
+        let mut watch = Watch::new(&self.port.signals, "waiting for the last answers");
+        while self.free.len() < self.point.depth {
+            if self.collect()? {
+                watch.progress();
+            } else {
+                self.idle(&mut watch)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn idle(&mut self, watch: &mut Watch<'_>) -> Result<(), Failure> {
+        match watch.idle()? {
+            Idle::Quiet if self.port.endpoint == EndpointKind::Dgram => {
+                // Whatever is still on its way is lost, and has the age by now.
+                let (depth, now) = (self.point.depth, Instant::now());
+                self.found.response.lost += (depth - self.free.len()) as u64;
+                for Request { intended, .. } in self.requests.iter_mut().filter_map(Option::take) {
+                    if intended >= self.opens {
+                        self.found.response.note_age(now - intended, 1);
+                    }
+                }
+                self.free.clear();
+                self.free.extend((0..depth).rev());
+                watch.progress();
+            }
+            Idle::Spin | Idle::Quiet | Idle::WindowDone => {}
+            Idle::Message => return Err(latency::server_gave_up()),
+        }
+        Ok(())
+    }
+
+    /// Posts a request; false when as many are on their way as may be.
+    #[inline]
+    fn post(&mut self, intended: Instant) -> Result<bool, Failure> {
+        let (Some(&number), Some(slot)) = (self.free.last(), self.link.next_tx()) else {
+            return Ok(false);
+        };
+        let mut header = (number as u64).to_be_bytes();
+        header[0] = latency::GOES_ON;
+        self.link.payload_mut(slot)?[..HEADER_BYTES].copy_from_slice(&header);
+        let posted = Instant::now();
+        if !self.link.try_send(self.point.size_bytes)? {
+            return Ok(false);
+        }
+        self.free.pop();
+        self.requests[number] = Some(Request { intended, posted });
+        self.found.intended += u64::from(intended >= self.opens);
+        Ok(true)
+    }
+
+    /// Takes answers; false when there was nothing.
+    #[inline]
+    fn collect(&mut self) -> Result<bool, Failure> {
+        if self.link.poll()? == 0 {
+            return Ok(false);
+        }
+        let now = Instant::now();
+        while let Some(answer) = self.link.arrived.pop_front() {
+            let mut header = [0; HEADER_BYTES];
+            header.copy_from_slice(&self.link.payload(answer.slot)?[..HEADER_BYTES]);
+            self.link.repost(answer.slot)?;
+            header[0] = 0;
+            let number = usize::try_from(u64::from_be_bytes(header)).unwrap_or(usize::MAX);
+            let Some(request) = self.requests.get_mut(number) else {
+                return Err(Failure::Data(format!("an answer to request {number}, never sent")));
+            };
+            // An answer that was given up for lost may come after all.
+            let Some(Request { intended, posted }) = request.take() else { continue };
+            self.free.push(number);
+            if intended >= self.opens {
+                self.found.response.note(now - intended);
+                self.found.service.note(now - posted);
+                self.found.answered += u64::from(now < self.closes);
+            }
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_a_schedule_is_told_in_bounded_time() {
+        let start = Instant::now();
+        let end = start + Duration::from_millis(100);
+        for (rate_per_s, wanted) in [(1_000, 100), (1_000_000_000, 100_000_000)] {
+            let mut schedule = Schedule::new(start, rate_per_s, Arrivals::Fixed, 3);
+            let (mut calls, mut count, mut sum_s) = (0_u32, 0, 0.0);
+            schedule.rest(end, |moment, here| {
+                assert!(moment < end);
+                calls += 1;
+                count += here;
+                sum_s += (end - moment).as_secs_f64() * here as f64;
+            });
+            assert!(schedule.next >= end && f64::from(calls) <= DRAWN_MAX, "{calls} calls");
+            let (count, wanted) = (count as f64, f64::from(wanted));
+            assert!((count / wanted - 1.0).abs() < 0.001, "{count} of {wanted}");
+            // Ages lie evenly between 0 and 100 ms.
+            assert!((sum_s / count - 0.05).abs() < 0.001, "mean age {} s", sum_s / count);
+        }
+    }
+
+    #[test]
+    fn schedules_keep_their_rate() {
+        let start = Instant::now();
+        for arrivals in [Arrivals::Fixed, Arrivals::Poisson] {
+            let mut schedule = Schedule::new(start, 1000, arrivals, 3);
+            for _ in 0..10_000 {
+                schedule.advance();
+            }
+            let took_s = (schedule.next - start).as_secs_f64();
+            assert!((9.5..10.5).contains(&took_s), "{arrivals:?}: {took_s}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What the timed loops cost beyond the fabric's calls: each runs here without a fabric, so that its
+//! instructions can be counted (`cargo xtask own-cost`, which runs this test under callgrind).
+
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use bench_record::failure::Failure;
+use bench_record::spec::{Limit, Order, PointSpec};
+
+use super::{Measured, bandwidth, latency};
+use crate::backend::null::{Null, Peer};
+use crate::exchange::Signals;
+use crate::lane::{Command, Port, Side};
+use crate::link::Link;
+use crate::stream_job::stream_job;
+
+/// "latency-client 1000": which loop, and how many messages (ms, of a receiver).
+const ENV: &str = "EFA_BENCH_OWN_COST";
+const SIZE_BYTES: usize = 64;
+const DEPTH: usize = 256;
+
+/// One side of a benchmark.
+type Loop = fn(&mut [Link<Null>], &Port, PointSpec) -> Result<Measured, Failure>;
+
+/// A loop that is counted.
+struct Part {
+    name: &'static str,
+    peer: fn(u64) -> Peer,
+    side: Side,
+    run: Loop,
+    limit: fn(u64) -> Limit,
+    /// Messages that it handled.
+    handled: fn(&Null) -> u64,
+}
+
+const PARTS: [Part; 4] = [
+    Part {
+        name: "latency-client",
+        peer: |_| Peer::Echoes,
+        side: Side::Client,
+        run: latency::measure,
+        limit: Limit::Iterations,
+        handled: |null| null.taken,
+    },
+    Part {
+        name: "latency-server",
+        peer: Peer::Pings,
+        side: Side::Server,
+        run: latency::serve,
+        limit: Limit::Iterations,
+        handled: |null| null.taken,
+    },
+    Part {
+        name: "stream-sender",
+        peer: |_| Peer::Takes,
+        side: Side::Client,
+        run: bandwidth::send,
+        limit: Limit::Iterations,
+        handled: |null| null.taken,
+    },
+    Part {
+        name: "stream-receiver",
+        peer: |_| Peer::Streams,
+        side: Side::Server,
+        run: bandwidth::receive,
+        limit: Limit::DurationMs,
+        handled: |null| null.delivered,
+    },
+];
+
+/// Runs a loop; answers how many messages it handled.
+fn run(part: &Part, amount: u64) -> u64 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let ours = TcpStream::connect(listener.local_addr().expect("bound")).expect("connect");
+    let (_theirs, _) = listener.accept().expect("accept");
+    let signals = Signals::over(ours, Duration::from_secs(10));
+    // A receiver is told at once that nothing more comes.
+    let port = Port::alone(signals, &stream_job(DEPTH), Command::Sent(0));
+    let null = Null::new((part.peer)(amount), DEPTH, DEPTH, SIZE_BYTES);
+    let mut links = [Link::new(null, &stream_job(DEPTH), part.side, 0).expect("a link")];
+    let limit = (part.limit)(amount);
+    let (size_bytes, depth) = (SIZE_BYTES, DEPTH);
+    let point = PointSpec {
+        size_bytes,
+        depth,
+        rx_depth: depth,
+        limit,
+        warmup_ms: 0,
+        validate: false,
+        rate_per_s: 0,
+        parameter: 0,
+        order: Order::Any,
+    };
+    (part.run)(&mut links, &port, point).expect("nothing can fail");
+    (part.handled)(links[0].backend())
+}
+
+#[test]
+fn every_loop_handles_what_it_is_given() {
+    if let Ok(wish) = std::env::var(ENV) {
+        let (name, amount) = wish.split_once(' ').expect("a loop and an amount");
+        let part = PARTS.iter().find(|part| part.name == name).expect("a loop");
+        println!("\nhandled {}", run(part, amount.parse().expect("a number")));
+        return;
+    }
+    for part in &PARTS {
+        let handled = run(part, 20);
+        assert!(handled >= 20, "{}: {handled}", part.name);
+    }
+}

@@ -1,0 +1,172 @@
+//! Messages in the order in which they were posted, whatever the order in which they come: what a
+//! system must do on a fabric that lets them overtake each other when it needs their order.
+//!
+//! A message that comes early is copied aside, so that its buffer can be posted again at once: one
+//! that kept its buffer could keep the very message away that everybody waits for. Room for the
+//! copies is made before anything is measured; what was used last is used first, so that as much
+//! memory is touched as messages wait.
+
+use bench_record::failure::Failure;
+
+/// So far ahead of the next one a message may be. SRD's engine lets none be overtaken by more than
+/// 8192 later ones, and libfabric gives up at 16384.
+const AHEAD_MAX: usize = 1 << 14;
+/// No message waits here.
+const NOBODY: u32 = u32::MAX;
+
+/// Messages that wait for their turn.
+pub(super) struct Reorder {
+    size_bytes: usize,
+    /// The number of the message whose turn it is.
+    next: u64,
+    /// Where the message of a number waits, at that number modulo its length.
+    waiting: Vec<u32>,
+    /// Room for messages, and which of it is free.
+    room: Vec<u8>,
+    free: Vec<u32>,
+    /// Messages that had to wait, and how many did at the same time at most.
+    pub(super) held: u64,
+    pub(super) held_most: u64,
+    pub(super) duplicates: u64,
+}
+
+impl Reorder {
+    pub(super) fn new(size_bytes: usize) -> Self {
+        Self {
+            size_bytes,
+            next: 0,
+            waiting: vec![NOBODY; AHEAD_MAX],
+            // Zeroed memory is the kernel's until it is written.
+            room: vec![0; AHEAD_MAX * size_bytes],
+            free: (0..AHEAD_MAX as u32).rev().collect(),
+            held: 0,
+            held_most: 0,
+            duplicates: 0,
+        }
+    }
+
+    /// Takes message `number`; answers how many are in order now that were not before.
+    #[inline]
+    pub(super) fn take(&mut self, number: u64, payload: &[u8]) -> Result<u64, Failure> {
+        if number != self.next {
+            return self.put_aside(number, payload).map(|()| 0);
+        }
+        self.next += 1;
+        let mut count = 1;
+        loop {
+            let place = place_of(self.next);
+            let room = self.waiting[place];
+            if room == NOBODY {
+                return Ok(count);
+            }
+            self.waiting[place] = NOBODY;
+            self.free.push(room);
+            self.next += 1;
+            count += 1;
+        }
+    }
+
+    #[cold]
+    fn put_aside(&mut self, number: u64, payload: &[u8]) -> Result<(), Failure> {
+        let Some(ahead) = number.checked_sub(self.next) else {
+            self.duplicates += 1;
+            return Ok(());
+        };
+        let place = place_of(number);
+        if ahead < AHEAD_MAX as u64 && self.waiting[place] != NOBODY {
+            self.duplicates += 1;
+            return Ok(());
+        }
+        // As many places as numbers that may wait: one is free.
+        let free = if ahead < AHEAD_MAX as u64 { self.free.pop() } else { None };
+        let Some(room) = free else {
+            return Err(Failure::Data(format!(
+                "message {number} came while message {} was missing: more than {AHEAD_MAX} messages \
+                 would have to wait",
+                self.next
+            )));
+        };
+        self.waiting[place] = room;
+        let start = room as usize * self.size_bytes;
+        let len = payload.len().min(self.size_bytes);
+        self.room[start..start + len].copy_from_slice(&payload[..len]);
+        self.held += 1;
+        self.held_most = self.held_most.max((AHEAD_MAX - self.free.len()) as u64);
+        Ok(())
+    }
+
+    /// When everything has come, nothing may wait.
+    pub(super) fn check_end(&self) -> Result<(), Failure> {
+        let waiting = AHEAD_MAX - self.free.len();
+        if waiting == 0 {
+            return Ok(());
+        }
+        Err(Failure::Data(format!(
+            "{waiting} messages still waited for message {} when all had come",
+            self.next
+        )))
+    }
+}
+
+const fn place_of(number: u64) -> usize {
+    number as usize % AHEAD_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Random;
+
+    fn payload(number: u64) -> [u8; 8] {
+        number.to_le_bytes()
+    }
+
+    fn take(reorder: &mut Reorder, number: u64) -> u64 {
+        reorder.take(number, &payload(number)).expect("in bounds")
+    }
+
+    #[test]
+    fn early_messages_wait_for_the_missing_one() {
+        let mut reorder = Reorder::new(8);
+        let counts = [0, 2, 3, 1, 4, 6, 6, 0, 5].map(|number| take(&mut reorder, number));
+        assert_eq!(counts, [1, 0, 0, 3, 1, 0, 0, 0, 2]);
+        assert_eq!((reorder.held, reorder.held_most, reorder.duplicates), (3, 2, 2));
+        reorder.check_end().expect("nothing waits");
+        take(&mut reorder, 9);
+        let error = reorder.check_end().unwrap_err().to_string();
+        assert!(error.contains("1 messages still waited for message 7"), "{error}");
+    }
+
+    #[test]
+    fn every_order_within_the_bound_is_put_right() {
+        let mut random = Random::new(3);
+        let (mut reorder, mut in_order) = (Reorder::new(8), 0);
+        for start in (0..10 * AHEAD_MAX as u64).step_by(AHEAD_MAX) {
+            let mut numbers: Vec<u64> = (start..start + AHEAD_MAX as u64).collect();
+            random.shuffle(&mut numbers);
+            in_order += numbers.iter().map(|number| take(&mut reorder, *number)).sum::<u64>();
+            assert_eq!(in_order, start + AHEAD_MAX as u64);
+        }
+        reorder.check_end().expect("nothing waits");
+        assert_eq!(reorder.duplicates, 0);
+    }
+
+    #[test]
+    fn what_waits_keeps_its_bytes() {
+        let mut reorder = Reorder::new(8);
+        take(&mut reorder, 3);
+        take(&mut reorder, 1);
+        let room = reorder.waiting[3] as usize * 8;
+        assert_eq!(reorder.room[room..room + 8], payload(3));
+    }
+
+    #[test]
+    fn what_comes_much_too_early_is_an_error() {
+        let mut reorder = Reorder::new(8);
+        let number = AHEAD_MAX as u64;
+        take(&mut reorder, number - 1);
+        let error = reorder.take(number, &payload(number)).unwrap_err();
+        assert_eq!(error.exit_code(), 9);
+        assert!(error.to_string().contains("message 0 was missing"), "{error}");
+    }
+}

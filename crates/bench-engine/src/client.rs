@@ -1,0 +1,289 @@
+//! The client: measures what was wished for, block after block.
+
+use bench_record::failure::Failure;
+use bench_record::spec::{JobSpec, Limit, Order, PointSpec};
+use bench_record::{Point, Run};
+use report::Progress;
+
+use crate::affinity;
+use crate::host;
+use crate::interrupt;
+use crate::looks::{Looks, Pair};
+use crate::measure::{Blocks, Until};
+use crate::session::Session;
+use crate::target::Target;
+
+/// A benchmark as the user asked for it.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// What the reader of the result sees; empty: the provider's name.
+    pub name: String,
+    /// The benchmark's name as it was asked for.
+    pub test: String,
+    /// What all sides open.
+    pub job: JobSpec,
+    /// Messages in bytes, one size after the other.
+    pub sizes: Vec<usize>,
+    /// Operations in flight, one number after the other.
+    pub depths: Vec<usize>,
+    /// Receives posted at the receiver; `None`: as many as the depth of each point.
+    pub rx_depth: Option<usize>,
+    /// Values of the workload's own parameter; for others one, 0.
+    pub parameters: Vec<usize>,
+    /// Messages per second of each thread; 0: as fast as it can.
+    pub rates_per_s: Vec<u64>,
+    /// When a block ends.
+    pub limit: Limit,
+    /// Time before a block that does not count.
+    pub warmup_ms: u64,
+    /// Check the content of what comes.
+    pub validate: bool,
+    /// Keep all times, not only their percentiles.
+    pub histograms: bool,
+    /// Read what adapters count.
+    pub counters: bool,
+    /// What becomes of the order of messages, one after the other.
+    pub orders: Vec<Order>,
+    /// How often each point is measured in a session.
+    pub until: Until,
+    /// Sessions, one after the other.
+    pub runs: usize,
+    /// Processors of the client's measuring threads, in turn; empty: anywhere.
+    pub cpus: Vec<usize>,
+    /// NUMA node of the client's measuring threads and their memory; `None`: any.
+    pub numa: Option<usize>,
+}
+
+impl Wish {
+    /// Number of measurements that are certain: points times blocks times sessions.
+    pub fn measurements(&self) -> usize {
+        self.places().len() * self.ways().len() * self.until.blocks() * self.runs
+    }
+
+    /// How each place is measured: rates and orders, each with each.
+    fn ways(&self) -> Vec<(u64, Order)> {
+        let orders = |&rate| self.orders.iter().map(move |&order| (rate, order));
+        self.rates_per_s.iter().flat_map(orders).collect()
+    }
+
+    /// Sizes, depths and parameters, each with each.
+    fn places(&self) -> Vec<(usize, usize, usize)> {
+        let depths = |&size| self.depths.iter().map(move |&depth| (size, depth));
+        let parameters = |(size, depth)| self.parameters.iter().map(move |&own| (size, depth, own));
+        self.sizes.iter().flat_map(depths).flat_map(parameters).collect()
+    }
+}
+
+/// A run, and why it ended early if it did.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was measured.
+    pub run: Run,
+    /// What limits the meaning of its figures.
+    pub warnings: Vec<String>,
+    /// Why it ended early.
+    pub failure: Option<Failure>,
+}
+
+/// Measures all points of a wish, in as many sessions as it asks for. An error means that nothing was
+/// measured; what fails later is in the outcome beside the points that were done.
+pub fn run(targets: &[Target], wish: &Wish, progress: &mut Progress) -> Result<Outcome, Failure> {
+    let (mut runs, mut warnings, mut failure) = (Vec::new(), Vec::new(), None);
+    for _ in 0..wish.runs {
+        match session(targets, wish, progress) {
+            Ok(outcome) => {
+                runs.push(outcome.run);
+                let more = outcome.warnings.into_iter();
+                let new: Vec<String> = more.filter(|text| !warnings.contains(text)).collect();
+                warnings.extend(new);
+                failure = outcome.failure;
+            }
+            Err(error) => failure = Some(error),
+        }
+        if failure.is_some() {
+            break;
+        }
+    }
+    match (Run::of_sessions(runs), failure) {
+        (Some(mut run), failure) => {
+            if let Some(error) = &failure {
+                run.complete = false;
+                run.error = Some(error.to_string());
+            }
+            Ok(Outcome { run, warnings, failure })
+        }
+        (None, failure) => {
+            Err(failure.unwrap_or_else(|| Failure::Usage("--runs 0: give 1 or more".to_owned())))
+        }
+    }
+}
+
+/// Measures all points of a wish once.
+fn session(targets: &[Target], wish: &Wish, progress: &mut Progress) -> Result<Outcome, Failure> {
+    let crowd = crowd(targets, &wish.job);
+    let mut wish = wish.clone();
+    wish.job.crowded = crowd.is_some();
+    let wish = &wish;
+    let mut session = Session::open(targets, wish)?;
+    let mut warnings: Vec<String> = crowd.into_iter().collect();
+    let mut run = session.new_run(wish);
+    let mut specs = Vec::new();
+    for place in wish.places() {
+        if let Some(reason) = session.cannot(wish.job.operation, place) {
+            warnings.push(format!("{}: {reason}, left out", run.name));
+            progress.skip(wish.until.blocks() * wish.ways().len());
+            continue;
+        }
+        let (size_bytes, depth, parameter) = place;
+        specs.extend(wish.ways().into_iter().map(|(rate_per_s, order)| PointSpec {
+            size_bytes,
+            depth,
+            rx_depth: wish.rx_depth.unwrap_or(depth),
+            limit: wish.limit,
+            warmup_ms: wish.warmup_ms,
+            validate: wish.validate,
+            rate_per_s,
+            parameter,
+            order,
+        }));
+    }
+    if specs.is_empty() {
+        return Err(Failure::Usage(format!(
+            "no point is possible: {}",
+            warnings.last().map_or("no sizes given", String::as_str)
+        )));
+    }
+    let mut order = Blocks::new(specs.len(), wish.until, wish.job.seed);
+    let mut looks = Looks::at(processors(targets, wish));
+    let (blocks, failure) =
+        measure_blocks(&run.name, &specs, &mut order, progress, |spec, is_first| {
+            looks.beside(|| session.measure(spec, is_first))
+        });
+    run.points = blocks.into_iter().filter_map(Point::middle).collect();
+    if failure.is_none() {
+        warnings.extend(doubt(&order, &run, specs.len()));
+    }
+    if let Some(error) = &failure {
+        run.complete = false;
+        run.error = Some(error.to_string());
+    }
+    if matches!(failure, None | Some(Failure::Interrupted)) {
+        session.close();
+    }
+    Ok(Outcome { run, warnings, failure })
+}
+
+/// The processors of both sides, where both are of this machine: those that were asked for, else two that the
+/// threads will be on.
+fn processors(targets: &[Target], wish: &Wish) -> Option<Pair> {
+    if !targets.iter().all(Target::is_here) {
+        return None;
+    }
+    let asked = wish.job.server_cpus.first().copied().zip(wish.cpus.first().copied());
+    let (server, client) = asked.or_else(affinity::pair)?;
+    Pair::new(server, client)
+}
+
+/// What to say when `--until` was not reached.
+pub fn doubt(order: &Blocks, run: &Run, points: usize) -> Option<String> {
+    let doubtful = order.doubtful();
+    (doubtful > 0).then(|| {
+        format!(
+            "{} {}: {doubtful} of {points} points are less certain than --until asked for: allow \
+             more time or find what disturbs the machine",
+            run.name, run.test
+        )
+    })
+}
+
+/// What to say when threads that never sleep have to share processors.
+fn crowd(targets: &[Target], job: &JobSpec) -> Option<String> {
+    let nodes_here = 1 + targets.iter().filter(|target| target.is_here()).count();
+    // Of one machine's nodes each may have been given processors of its own.
+    let cores = if nodes_here > 1 { host::cores_online() } else { host::cores() };
+    let threads = job.threads * nodes_here;
+    (threads > cores).then(|| {
+        format!(
+            "{threads} measuring threads on {cores} cores: they take turns, and idle ones give theirs \
+             away, so that the figures are bound by scheduling"
+        )
+    })
+}
+
+/// Measures the points in the order of `order`; `measure` is told whether it is a point's first
+/// block, beside which counters are read: that takes as long as they lag behind. Answers the blocks of each point, and what ended the
+/// measurement early.
+pub fn measure_blocks(
+    name: &str,
+    specs: &[PointSpec],
+    order: &mut Blocks,
+    progress: &mut Progress,
+    mut measure: impl FnMut(PointSpec, bool) -> Result<Point, Failure>,
+) -> (Vec<Vec<Point>>, Option<Failure>) {
+    let mut found: Vec<Vec<Point>> = specs.iter().map(|_| Vec::new()).collect();
+    while let Some(index) = order.next() {
+        if let Err(interrupted) = interrupt::check() {
+            return (found, Some(interrupted));
+        }
+        if order.extra() {
+            progress.extend(1);
+        }
+        match measure(specs[index], found[index].is_empty()) {
+            Ok(point) => {
+                progress.point(&one_line(name, &point));
+                if let Some(figure) = point.figure() {
+                    order.note(index, figure);
+                }
+                found[index].push(point);
+            }
+            Err(error) => return (found, Some(error)),
+        }
+    }
+    (found, None)
+}
+
+fn one_line(name: &str, point: &Point) -> String {
+    let mut what = format!("{name} {} B", point.size_bytes);
+    if !point.order.is_any() {
+        what += &format!(", order {}", point.order.name());
+    }
+    if let (Some(incast), Some(found)) = (&point.incast, point.bandwidth) {
+        let slowest = incast.bursts.map(|own| format!(", max/ideal {:.2}", own.max_to_ideal));
+        let shares = incast.shares.as_ref().map(|own| format!(", Jain {:.3}", own.jain));
+        let more = slowest.or(shares).unwrap_or_default();
+        return format!("{what}, {} flows: {:.2} Gbit/s{more}", incast.flows, found.gbit_per_s);
+    }
+    if let (Some(shuffle), Some(found)) = (&point.shuffle, point.bandwidth) {
+        return format!(
+            "{what} in {} B depth {}: {:.2} Gbit/s a node, {:.3} M tuples/s",
+            point.parameter, point.depth, found.gbit_per_s, shuffle.mtuples_per_s
+        );
+    }
+    if let Some(work) = &point.work {
+        let own =
+            if point.parameter > 0 { format!(" x {}", point.parameter) } else { String::new() };
+        return format!("{what}{own} depth {}: {:.3} M/s", point.depth, work.mcalls_per_s);
+    }
+    match (&point.latency, &point.bandwidth) {
+        (Some(latency), _) => {
+            let p50 = latency.distribution.map_or(latency.mean_us, |d| d.p50_us);
+            format!("{what}: p50 {p50:.2} µs")
+        }
+        (_, Some(b)) => format!(
+            "{what} depth {}: {:.2} Gbit/s, {:.3} M msg/s",
+            point.depth, b.gbit_per_s, b.mmsg_per_s
+        ),
+        _ => match (&point.open_loop, point.figure()) {
+            (Some(found), _) => {
+                let times = found.response.map(|t| (t.p50_us, t.p99_us));
+                let times = times.map_or_else(
+                    || "no request was answered".to_owned(),
+                    |(p50, p99)| format!("response p50 {p50:.2} µs, p99 {p99:.2} µs"),
+                );
+                format!("{what}, {:.0} requests/s: {times}", found.offered_per_s)
+            }
+            (None, Some(figure)) => format!("{what}: p50 {figure:.2} µs"),
+            (None, None) => format!("{what}: nothing was measured"),
+        },
+    }
+}

@@ -1,0 +1,445 @@
+//! The control connection: framed JSON over TCP, versioned, with a deadline on everything.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bench_record::counted::Snapshot;
+use bench_record::failure::{Failure, plain};
+use bench_record::spec::{JobSpec, PointSpec};
+use bench_record::{FabricRecord, ReceiverCount};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, sockopt};
+use serde::{Deserialize, Serialize};
+
+use crate::watch::Silence;
+
+/// Changes with every incompatible change of [`Message`], and of what measuring threads say to each other.
+pub(crate) const PROTOCOL: u32 = 7;
+const MAGIC: &str = "efa-bench";
+/// Longest frame accepted; the longest real one is a fabric description.
+const FRAME_BYTES_MAX: u32 = 1 << 20;
+
+/// How often a silent host is asked whether it lives, and how many questions it may leave open.
+const PROBE_EVERY: Duration = Duration::from_secs(5);
+const PROBES_MAX: u32 = 3;
+
+/// First frame in both directions; its form never changes.
+#[derive(Debug, Serialize, Deserialize)]
+struct Hello {
+    magic: String,
+    protocol: u32,
+    tool: String,
+}
+
+/// Everything after the greeting.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Message {
+    /// Client of a leash: be mine until I say goodbye or am gone; with the server's own token.
+    Join(u64),
+    /// Client: open this.
+    Job(Box<JobSpec>),
+    /// Server: opened.
+    Fabric(Box<FabricRecord>),
+    /// Either: what each measuring thread tells its counterpart, endpoint after endpoint.
+    Exchange(Vec<Vec<u8>>),
+    /// Either: here.
+    Barrier,
+    /// Server: a step of the set-up is done: the next peer is connected, or all are warm.
+    Ready,
+    /// Client: measure this next.
+    Point(PointSpec),
+    /// Receiver of a bandwidth point: the measured window is over.
+    WindowDone,
+    /// Receiver of a bandwidth point: still receiving what was sent.
+    Working,
+    /// Sender of a bandwidth point: this many messages each thread has sent in all.
+    Sent(Vec<u64>),
+    /// Receiver of a bandwidth point: the result of each thread.
+    Received(Vec<ReceiverCount>),
+    /// Client: what has your adapter counted?
+    ReadCounters,
+    /// Server: this, if it counts.
+    Counters(Option<Snapshot>),
+    /// Client: no further point.
+    Bye,
+    /// Either: it went wrong, with the reason.
+    Failed(String),
+    /// Either: received data is wrong.
+    Damaged(String),
+}
+
+/// What waits on a connection; of several the last of these counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Pending {
+    Nothing,
+    /// [`Message::Ready`], which others may say first.
+    Ready,
+    /// [`Message::WindowDone`].
+    WindowDone,
+    /// Any other.
+    Message,
+    Closed,
+}
+
+/// What measuring threads see of the connections of a session: whether another side has something to
+/// say or has gone, and whether this side wants them to end.
+#[derive(Debug, Clone)]
+pub(crate) struct Signals {
+    streams: Arc<[TcpStream]>,
+    timeout: Duration,
+    end: Arc<AtomicBool>,
+    /// Threads that never sleep outnumber the processors.
+    crowded: bool,
+}
+
+impl Signals {
+    /// For the measuring threads of a session that has these connections.
+    pub(crate) fn of<'a>(
+        controls: impl IntoIterator<Item = &'a Control>,
+        timeout: Duration,
+        crowded: bool,
+    ) -> Result<Self, Failure> {
+        let shared = controls.into_iter().map(|control| control.stream.try_clone());
+        let streams: Result<Vec<TcpStream>, _> = shared.collect();
+        let streams = streams.map_err(|e| gone("sharing the control connection", &e))?;
+        Ok(Self { streams: streams.into(), timeout, end: Arc::default(), crowded })
+    }
+
+    /// Looks, without waiting, whether a message or the end of a connection is there.
+    pub(crate) fn pending(&self) -> Pending {
+        if self.end.load(Ordering::Relaxed) {
+            return Pending::Closed;
+        }
+        match self.streams.iter().map(pending).max() {
+            None => Pending::Closed,
+            Some(Pending::Ready) => Pending::Nothing,
+            Some(worst) => worst,
+        }
+    }
+
+    /// Found nothing to do: gives the processor away where others wait for it.
+    #[inline]
+    pub(crate) fn pause(&self) {
+        if self.crowded {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Those of a connection without a session.
+    #[cfg(test)]
+    pub(crate) fn over(stream: TcpStream, timeout: Duration) -> Self {
+        Self { streams: [stream].into(), timeout, end: Arc::default(), crowded: false }
+    }
+
+    /// How long silence is tolerated.
+    pub(crate) const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Ends whoever watches.
+    pub(crate) fn end(&self) {
+        self.end.store(true, Ordering::Relaxed);
+    }
+}
+
+/// [`Message::WindowDone`] and [`Message::Ready`] on the wire.
+const WINDOW_DONE: &[u8; 17] = b"\0\0\0\x0d\"window_done\"";
+const READY: &[u8] = b"\0\0\0\x07\"ready\"";
+
+/// Looks without taking anything and without changing the socket, which other threads use.
+fn pending(stream: &TcpStream) -> Pending {
+    let mut start = [0_u8; WINDOW_DONE.len()];
+    match rustix::net::recv(stream, &mut start, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((0, _)) => Pending::Closed,
+        Ok(_) if start == *WINDOW_DONE => Pending::WindowDone,
+        Ok(_) if start.starts_with(READY) => Pending::Ready,
+        Ok(_) => Pending::Message,
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Pending::Nothing,
+        Err(_) => Pending::Closed,
+    }
+}
+
+/// One end of the connection.
+#[derive(Debug)]
+pub struct Control {
+    stream: TcpStream,
+    timeout: Duration,
+}
+
+impl Control {
+    /// Connects to a server and checks that it speaks this protocol.
+    pub fn connect(host: &str, port: u16, timeout: Duration) -> Result<Self, Failure> {
+        let address = format!("{host}:{port}");
+        let no_server = |reason: String| Failure::NoServer { address: address.clone(), reason };
+        let candidates = (host, port).to_socket_addrs().map_err(|e| no_server(plain(&e)))?;
+        let mut last = no_server("the name has no address".to_owned());
+        for candidate in candidates {
+            match TcpStream::connect_timeout(&candidate, timeout) {
+                Ok(stream) => {
+                    let mut this = Self::over(stream, timeout)?;
+                    this.greet(&address)?;
+                    return Ok(this);
+                }
+                Err(error) => last = no_server(plain(&error)),
+            }
+        }
+        Err(last)
+    }
+
+    /// Takes an accepted connection and checks that the client speaks this protocol.
+    pub fn accept(stream: TcpStream, timeout: Duration) -> Result<Self, Failure> {
+        let address =
+            stream.peer_addr().map_or_else(|_| "client".to_owned(), |a| format!("client {a}"));
+        let mut this = Self::over(stream, timeout)?;
+        this.greet(&address)?;
+        Ok(this)
+    }
+
+    fn over(stream: TcpStream, timeout: Duration) -> Result<Self, Failure> {
+        let set = stream
+            .set_nodelay(true)
+            .and_then(|()| stream.set_nonblocking(false))
+            .and_then(|()| stream.set_read_timeout(Some(timeout)))
+            .and_then(|()| stream.set_write_timeout(Some(timeout)));
+        set.map_err(|e| gone("setting up the control connection", &e))?;
+        Ok(Self { stream, timeout })
+    }
+
+    fn greet(&mut self, address: &str) -> Result<(), Failure> {
+        let tool = env!("CARGO_PKG_VERSION").to_owned();
+        let hello = Hello { magic: MAGIC.to_owned(), protocol: PROTOCOL, tool };
+        let not_ours = |reason: String| Failure::NotAServer { address: address.to_owned(), reason };
+        self.write_frame(&hello, "greeting")?;
+        let frame = self.read_frame("greeting").map_err(|e| not_ours(e.to_string()))?;
+        let theirs: Hello = serde_json::from_slice(&frame)
+            .map_err(|_| not_ours("its greeting is something else".to_owned()))?;
+        if theirs.magic != MAGIC {
+            return Err(not_ours(format!("it calls itself {:?}", theirs.magic)));
+        }
+        if theirs.protocol != PROTOCOL {
+            return Err(Failure::OtherVersion {
+                address: address.to_owned(),
+                theirs: theirs.protocol,
+                ours: PROTOCOL,
+                tool: theirs.tool,
+            });
+        }
+        Ok(())
+    }
+
+    /// Changes how long silence is tolerated.
+    pub(crate) fn set_timeout(&mut self, timeout: Duration) -> Result<(), Failure> {
+        self.timeout = timeout;
+        self.stream.set_read_timeout(Some(timeout)).map_err(|e| gone("setting a timeout", &e))
+    }
+
+    /// Tolerates any silence, but not a host that is gone.
+    pub fn wait_forever(&mut self) -> Result<(), Failure> {
+        let failed = |e: &std::io::Error| gone("watching the control connection", e);
+        self.stream.set_read_timeout(None).map_err(|e| failed(&e))?;
+        let set = sockopt::set_socket_keepalive(&self.stream, true)
+            .and_then(|()| sockopt::set_tcp_keepidle(&self.stream, PROBE_EVERY))
+            .and_then(|()| sockopt::set_tcp_keepintvl(&self.stream, PROBE_EVERY))
+            .and_then(|()| sockopt::set_tcp_keepcnt(&self.stream, PROBES_MAX));
+        set.map_err(|e| failed(&e.into()))
+    }
+
+    /// Our own IP address on this connection.
+    pub(crate) fn local_ip(&self) -> Option<String> {
+        self.stream.local_addr().ok().map(|a| a.ip().to_string())
+    }
+
+    /// Sends one message.
+    pub fn send(&mut self, message: &Message) -> Result<(), Failure> {
+        self.write_frame(message, "sending a control message")
+    }
+
+    /// Whether the other side has said something that was not received yet.
+    pub(crate) fn has_message(&self) -> bool {
+        !matches!(pending(&self.stream), Pending::Nothing | Pending::Closed)
+    }
+
+    /// Tells the other side why this one ends.
+    pub(crate) fn fail(&mut self, failure: &Failure) {
+        let reason = failure.to_string();
+        let last = match failure {
+            Failure::Data(_) => Message::Damaged(reason),
+            _ => Message::Failed(reason),
+        };
+        // The other side may be the reason and gone: then there is nobody to tell.
+        let _ = self.send(&last);
+    }
+
+    /// The next message; a `Failed` or `Damaged` from the other side becomes the error.
+    pub fn receive(&mut self, doing: &str) -> Result<Message, Failure> {
+        let frame = self.read_frame(doing)?;
+        match serde_json::from_slice(&frame) {
+            Ok(Message::Failed(reason)) => Err(Failure::Remote(reason)),
+            Ok(Message::Damaged(reason)) => Err(Failure::Data(reason)),
+            Ok(message) => Ok(message),
+            Err(error) => Err(Failure::PeerGone {
+                doing: doing.to_owned(),
+                reason: format!("it sent something that is no message ({error})"),
+            }),
+        }
+    }
+
+    /// The next message; `check` is called as often as this until it is there, and may give up.
+    pub(crate) fn receive_while(
+        &mut self,
+        doing: &str,
+        every: Duration,
+        mut check: impl FnMut() -> Result<(), Failure>,
+    ) -> Result<Message, Failure> {
+        // Who comes back from a wait later than this did not run.
+        let mut silence = Silence::new(Instant::now(), every * 2);
+        while pending(&self.stream) == Pending::Nothing {
+            check()?;
+            if silence.goes_on(Instant::now()) >= self.timeout {
+                let seconds = self.timeout.as_secs_f64();
+                return Err(Failure::Timeout { doing: doing.to_owned(), seconds });
+            }
+            let wait = Timespec { tv_sec: 0, tv_nsec: every.subsec_nanos().into() };
+            // An interrupted wait is just a shorter one.
+            let _ = poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], Some(&wait));
+        }
+        self.receive(doing)
+    }
+
+    /// Whether the other side has gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        pending(&self.stream) == Pending::Closed
+    }
+
+    /// Tells the other side's threads what ours say, and answers what they say.
+    pub(crate) fn exchange(&mut self, ours: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, Failure> {
+        let doing = "exchanging addresses";
+        let threads = ours.len();
+        self.send(&Message::Exchange(ours))?;
+        match self.receive(doing)? {
+            Message::Exchange(theirs) if theirs.len() == threads => Ok(theirs),
+            other => Err(Failure::unexpected(doing, "an address for each thread", &other)),
+        }
+    }
+
+    /// Returns when the other side is here, too.
+    pub(crate) fn barrier(&mut self) -> Result<(), Failure> {
+        self.send(&Message::Barrier)?;
+        self.expect_barrier("waiting at a barrier")
+    }
+
+    /// Waits for the other side to have come as far; `doing` says what for.
+    pub fn expect_barrier(&mut self, doing: &str) -> Result<(), Failure> {
+        match self.receive(doing)? {
+            Message::Barrier => Ok(()),
+            other => Err(Failure::unexpected(doing, "a barrier", &other)),
+        }
+    }
+
+    fn write_frame<T: Serialize>(&mut self, value: &T, doing: &str) -> Result<(), Failure> {
+        let body = serde_json::to_vec(value)
+            .map_err(|e| Failure::Check(format!("cannot encode a control message: {e}")))?;
+        let len = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        let mut frame = len.to_be_bytes().to_vec();
+        frame.extend_from_slice(&body);
+        self.stream.write_all(&frame).map_err(|e| self.io_failure(doing, &e))
+    }
+
+    fn read_frame(&mut self, doing: &str) -> Result<Vec<u8>, Failure> {
+        let mut prefix = [0_u8; 4];
+        self.stream.read_exact(&mut prefix).map_err(|e| self.io_failure(doing, &e))?;
+        let len = u32::from_be_bytes(prefix);
+        if len > FRAME_BYTES_MAX {
+            return Err(Failure::PeerGone {
+                doing: doing.to_owned(),
+                reason: "it sent something that is no control message".to_owned(),
+            });
+        }
+        let mut body = vec![0_u8; len as usize];
+        self.stream.read_exact(&mut body).map_err(|e| self.io_failure(doing, &e))?;
+        Ok(body)
+    }
+
+    fn io_failure(&self, doing: &str, error: &std::io::Error) -> Failure {
+        match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                Failure::Timeout { doing: doing.to_owned(), seconds: self.timeout.as_secs_f64() }
+            }
+            _ => gone(doing, error),
+        }
+    }
+}
+
+fn gone(doing: &str, error: &std::io::Error) -> Failure {
+    let reason = match error.kind() {
+        ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
+        _ => plain(error),
+    };
+    Failure::PeerGone { doing: doing.to_owned(), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Control, Control) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bind");
+        let ours = TcpStream::connect(listener.local_addr().expect("bound")).expect("connect");
+        let (theirs, _) = listener.accept().expect("accept");
+        let over = |stream| Control::over(stream, Duration::from_secs(1)).expect("a connection");
+        (over(ours), over(theirs))
+    }
+
+    /// A busy kernel delivers on loopback only some time after the call has returned.
+    fn arrives(is_here: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !is_here() {
+            assert!(Instant::now() < deadline, "it never arrived");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_window_is_told_from_other_messages() {
+        let (mut here, mut there) = pair();
+        let second = Duration::from_secs(1);
+        let signals = Signals::of([&here], second, false).expect("signals");
+        assert_eq!(signals.pending(), Pending::Nothing);
+        for (message, seen) in [
+            (Message::WindowDone, Pending::WindowDone),
+            (Message::Working, Pending::Message),
+            (Message::Failed("window_done".to_owned()), Pending::Message),
+        ] {
+            there.send(&message).expect("send");
+            arrives(|| here.has_message());
+            assert_eq!(signals.pending(), seen, "{message:?}");
+            let _ = here.receive("testing");
+        }
+        drop(there);
+        arrives(|| here.is_closed());
+        assert_eq!(signals.pending(), Pending::Closed);
+    }
+
+    #[test]
+    fn of_several_connections_the_worst_counts() {
+        let (mut ends, mut others): (Vec<_>, Vec<_>) = (0..3).map(|_| pair()).unzip();
+        let signals = Signals::of(&ends, Duration::from_secs(1), false).expect("signals");
+        assert_eq!(signals.pending(), Pending::Nothing);
+        others[2].send(&Message::Ready).expect("send");
+        arrives(|| ends[2].has_message());
+        assert_eq!(signals.pending(), Pending::Nothing, "one may be ready before the others");
+        others[1].fail(&Failure::Data("flipped".to_owned()));
+        arrives(|| ends[1].has_message());
+        assert_eq!(signals.pending(), Pending::Message);
+        drop(others.remove(0));
+        arrives(|| ends[0].is_closed());
+        assert_eq!(signals.pending(), Pending::Closed);
+        assert!(!ends[1].is_closed());
+        let told = ends[1].receive("testing");
+        assert!(matches!(told, Err(Failure::Data(reason)) if reason == "flipped"));
+    }
+}

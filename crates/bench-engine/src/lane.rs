@@ -1,0 +1,331 @@
+//! Measuring threads.
+//!
+//! Each opens its own endpoints, since those of libfabric belong to one thread, and does what its
+//! counterpart on the other side does at the same time. The thread that owns the control connection
+//! only speaks for them: it sleeps while they measure.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bench_record::FabricRecord;
+use bench_record::fabric_name::FabricName;
+use bench_record::failure::Failure;
+use bench_record::spec::{Arrivals, Benchmark, EndpointKind, Flow, JobSpec, PointSpec};
+use fabric::OutOfBand;
+
+use crate::affinity::Pinned;
+use crate::backend::libfabric::Libfabric;
+use crate::backend::sockets::{Tcp, Udp};
+use crate::backend::verbs::Verbs;
+use crate::backend::{Backend, Wants};
+use crate::bench::{self, Measured, latency};
+use crate::exchange::Signals;
+use crate::link::Link;
+use crate::workload::Place;
+
+/// Between two polls of a thread that has nothing to measure: its peer may need its progress.
+const IDLE_PAUSE: Duration = Duration::from_micros(50);
+
+/// Which side of a measurement this process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Starts and reports.
+    Client,
+    /// Answers and receives.
+    Server,
+}
+
+/// What a lane is told.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// What the counterpart said in the exchange.
+    Answer(Vec<u8>),
+    /// The counterpart has reached the barrier.
+    Go,
+    /// Measure this.
+    Measure(PointSpec),
+    /// The counterpart has sent this many messages in all.
+    Sent(u64),
+}
+
+/// What a lane reports.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// Opened; nothing said to the peer yet.
+    Prepared(Box<FabricRecord>),
+    /// To be told to the counterpart.
+    Exchange(Vec<u8>),
+    /// Waits for the counterpart.
+    Barrier,
+    /// Connected to the next peer.
+    Linked,
+    /// Connected to all and warm.
+    Ready(Opened),
+    /// Messages of the point may come.
+    Begun,
+    /// The measured window of a receiver is over.
+    WindowClosed,
+    /// A point is done.
+    Measured(Measured),
+    /// No further report comes.
+    Failed(Failure),
+}
+
+/// A connected lane.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) tx_depth: usize,
+    /// Phases of the set-up of the first endpoint in µs.
+    pub(crate) setup_us: Vec<(String, f64)>,
+    /// First round trip of the first endpoint in µs.
+    pub(crate) cold_start_us: f64,
+}
+
+/// A lane's line to the thread that owns the control connection.
+pub(crate) struct Port {
+    pub(crate) signals: Signals,
+    pub(crate) endpoint: EndpointKind,
+    pub(crate) flow: Flow,
+    pub(crate) arrivals: Arrivals,
+    pub(crate) seed: u64,
+    commands: Receiver<Command>,
+    reports: Sender<Report>,
+}
+
+impl Port {
+    /// Nobody may listen any more; then the next look for a command says so.
+    pub(crate) fn report(&self, report: Report) {
+        let _ = self.reports.send(report);
+    }
+
+    /// The counterpart's number of messages, if it is known by now.
+    pub(crate) fn sent(&self) -> Result<Option<u64>, Failure> {
+        match self.commands.try_recv() {
+            Ok(Command::Sent(count)) => Ok(Some(count)),
+            Ok(other) => Err(Failure::unexpected("measuring", "the sender's count", &other)),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(Failure::closed("measuring")),
+        }
+    }
+
+    /// Without a session: told one thing in advance, and nobody hears its reports.
+    #[cfg(test)]
+    pub(crate) fn alone(signals: Signals, job: &JobSpec, command: Command) -> Self {
+        let (to_self, commands) = channel();
+        let (reports, _) = channel();
+        // There is room, and the other end is here.
+        let _ = to_self.send(command);
+        let (endpoint, flow, arrivals, seed) = (job.endpoint, job.flow, job.arrivals, job.seed);
+        Self { signals, endpoint, flow, arrivals, seed, commands, reports }
+    }
+
+    fn wait(&self) -> Result<Command, String> {
+        self.commands.recv().map_err(|_| "the session ended".to_owned())
+    }
+}
+
+impl OutOfBand for Port {
+    fn exchange(&mut self, ours: &[u8]) -> Result<Vec<u8>, String> {
+        self.report(Report::Exchange(ours.to_vec()));
+        match self.wait()? {
+            Command::Answer(theirs) => Ok(theirs),
+            other => Err(format!("expected an answer, got {other:?}")),
+        }
+    }
+
+    fn barrier(&mut self) -> Result<(), String> {
+        self.report(Report::Barrier);
+        match self.wait()? {
+            Command::Go => Ok(()),
+            other => Err(format!("expected a go, got {other:?}")),
+        }
+    }
+}
+
+/// A job as one thread sees it.
+pub(crate) struct Task {
+    pub(crate) job: Arc<JobSpec>,
+    pub(crate) side: Side,
+    pub(crate) wants: Wants,
+    /// Whom it has endpoints to, and our own IP address as each of them sees it.
+    pub(crate) peers: Vec<(usize, Option<String>)>,
+    pub(crate) cpu: Option<usize>,
+    /// Processors of the NUMA node whose memory is to be used; empty: any.
+    pub(crate) near: Vec<usize>,
+    /// Number of the first endpoint among those of all threads.
+    pub(crate) first_endpoint: u64,
+    pub(crate) thread: usize,
+}
+
+impl Task {
+    /// This thread's view of a point.
+    fn own(&self, point: PointSpec) -> PointSpec {
+        match (self.job.benchmark, self.thread) {
+            (Benchmark::SatLatency, 0) => PointSpec { rate_per_s: 0, ..point },
+            (Benchmark::SatLatency, _) => {
+                PointSpec { size_bytes: self.job.load_size_bytes, validate: false, ..point }
+            }
+            _ => point,
+        }
+    }
+}
+
+/// Opens the endpoints, and connects them peer after peer.
+fn connect<B: Backend>(task: &Task, port: &mut Port) -> Result<Vec<Link<B>>, Failure> {
+    let mut prepared = Vec::with_capacity(task.peers.len() * task.job.endpoints);
+    for (_, source) in &task.peers {
+        let wants = Wants { source: source.clone(), ..task.wants.clone() };
+        for _ in 0..task.job.endpoints {
+            prepared.push(B::prepare(&wants)?);
+        }
+    }
+    let Some(first) = prepared.first() else {
+        return Err(Failure::Usage("a session of no endpoint was asked for".to_owned()));
+    };
+    port.report(Report::Prepared(Box::new(B::describe(first))));
+    let mut links = Vec::with_capacity(prepared.len());
+    for (endpoint, number) in prepared.into_iter().zip(task.first_endpoint..) {
+        links.push(Link::new(B::connect(endpoint, port)?, &task.job, task.side, number)?);
+        if links.len().is_multiple_of(task.job.endpoints) {
+            port.report(Report::Linked);
+        }
+    }
+    Ok(links)
+}
+
+/// The first message over each endpoint, in the order of the peers; answers the time of the very
+/// first.
+fn warm_up<B: Backend>(task: &Task, links: &mut [Link<B>], port: &Port) -> Result<f64, Failure> {
+    let mut first_us = None;
+    for ((peer, _), links) in task.peers.iter().zip(links.chunks_mut(task.job.endpoints)) {
+        let side = if task.job.node < *peer { Side::Client } else { Side::Server };
+        let took_us = latency::cold_start(side, links, port)?;
+        first_us.get_or_insert(took_us);
+    }
+    Ok(first_us.unwrap_or(0.0))
+}
+
+fn run<B: Backend>(task: &Task, port: &mut Port) -> Result<(), Failure> {
+    // Memory comes from the node of the thread that first writes it, which is this one; threads that
+    // the fabric starts stay there, too.
+    let _near = (!task.near.is_empty()).then(|| Pinned::among(&task.near)).transpose()?;
+    let mut links = connect::<B>(task, port)?;
+    // Only after the fabric has started threads of its own, which stay free.
+    let _pinned = task.cpu.map(Pinned::to).transpose()?;
+    let mut place = Place::new(&task.job, task.side, task.first_endpoint)?;
+    port.barrier().map_err(Failure::Fabric)?;
+    let cold_start_us = warm_up(task, &mut links, port)?;
+    let Some(first) = links.first() else { return Ok(()) };
+    let (tx_depth, setup_us) = (first.backend().tx_depth(), first.backend().setup_us());
+    port.report(Report::Ready(Opened { tx_depth, setup_us, cold_start_us }));
+    let benchmark = task.job.benchmark.part(task.thread);
+    while let Some(command) = next_command(&mut links, port)? {
+        let Command::Measure(point) = command else {
+            return Err(Failure::unexpected("waiting for a point", "a point", &command));
+        };
+        let point = task.own(point);
+        for link in &mut links {
+            link.begin(bench::lengths(benchmark, point));
+            link.keep_posted(bench::receives(&task.job, task.side, task.thread, point))?;
+        }
+        place.begin(&mut links, point)?;
+        port.report(Report::Begun);
+        let measured = bench::run(benchmark, task.side, &mut links, port, point, &mut place)?;
+        port.report(Report::Measured(measured));
+    }
+    Ok(())
+}
+
+/// Keeps the endpoints moving until there is a command; `None` at the end of the session.
+fn next_command<B: Backend>(
+    links: &mut [Link<B>],
+    port: &Port,
+) -> Result<Option<Command>, Failure> {
+    loop {
+        match port.commands.recv_timeout(IDLE_PAUSE) {
+            Ok(command) => return Ok(Some(command)),
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        for link in links.iter_mut() {
+            link.poll()?;
+        }
+    }
+}
+
+/// A thread and our end of its line.
+pub(crate) struct Lane {
+    commands: Option<Sender<Command>>,
+    reports: Receiver<Report>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Lane {
+    pub(crate) fn start(task: Task, signals: Signals) -> Result<Self, Failure> {
+        let (commands, from_main) = channel();
+        let (to_main, reports) = channel();
+        let (endpoint, flow) = (task.job.endpoint, task.job.flow);
+        let (arrivals, seed) = (task.job.arrivals, task.job.seed ^ task.first_endpoint);
+        let mut port =
+            Port { signals, endpoint, flow, arrivals, seed, commands: from_main, reports: to_main };
+        let body = move || {
+            let ended = match &task.wants.fabric {
+                FabricName::Libfabric(_) => run::<Libfabric>(&task, &mut port),
+                FabricName::Verbs(_) => run::<Verbs>(&task, &mut port),
+                FabricName::Tcp => run::<Tcp>(&task, &mut port),
+                FabricName::Udp => run::<Udp>(&task, &mut port),
+            };
+            if let Err(failure) = ended {
+                port.report(Report::Failed(failure));
+            }
+        };
+        let thread = std::thread::Builder::new().name("measure".to_owned()).spawn(body);
+        let thread = thread.map_err(|e| Failure::Check(format!("cannot start a thread: {e}")))?;
+        Ok(Self { commands: Some(commands), reports, thread: Some(thread) })
+    }
+
+    /// The next report.
+    pub(crate) fn report(&self) -> Result<Report, Failure> {
+        match self.reports.recv() {
+            Ok(Report::Failed(failure)) => Err(failure),
+            Ok(report) => Ok(report),
+            Err(_) => Err(without_a_word()),
+        }
+    }
+
+    /// The next report, if it comes within this time.
+    pub(crate) fn report_within(&self, time: Duration) -> Result<Option<Report>, Failure> {
+        match self.reports.recv_timeout(time) {
+            Ok(Report::Failed(failure)) => Err(failure),
+            Ok(report) => Ok(Some(report)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(without_a_word()),
+        }
+    }
+
+    pub(crate) fn tell(&self, command: Command) {
+        if let Some(commands) = &self.commands {
+            // A thread that is gone has reported why, which is read next.
+            let _ = commands.send(command);
+        }
+    }
+
+    /// No further command comes.
+    pub(crate) fn end(&mut self) {
+        self.commands = None;
+    }
+
+    /// Waits for the thread to end.
+    pub(crate) fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so on standard error.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn without_a_word() -> Failure {
+    Failure::Check("a measuring thread ended without a word".to_owned())
+}

@@ -1,0 +1,204 @@
+//! All measuring threads of one side of a session, and the steps they take together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench_record::FabricRecord;
+use bench_record::failure::Failure;
+use bench_record::spec::{JobSpec, PointSpec};
+
+use crate::bench::{self, Measured};
+use crate::exchange::{Control, Signals};
+use crate::lane::{Command, Lane, Opened, Report, Side, Task};
+use crate::numa;
+
+/// All measuring threads of one side of a session. Dropping them ends them and waits for it, so that
+/// no library is unloaded under their feet.
+pub(crate) struct Lanes {
+    lanes: Vec<Lane>,
+    signals: Signals,
+}
+
+impl Lanes {
+    /// Starts the threads and lets them open their endpoints; answers the fabric they found.
+    /// `sources`: our IP address as each peer sees it; `cpus`: where they run, in turn; empty:
+    /// anywhere; `node`: of which NUMA node their processors and memory are.
+    pub(crate) fn open(
+        job: &Arc<JobSpec>,
+        side: Side,
+        signals: Signals,
+        sources: &[Option<String>],
+        cpus: &[usize],
+        node: Option<usize>,
+    ) -> Result<(Self, FabricRecord), Failure> {
+        let near = node.map(numa::cpus).transpose()?.unwrap_or_default();
+        let cpus = numa::choose(node, cpus)?;
+        let mut this = Self { lanes: Vec::new(), signals };
+        let peers: Vec<_> = job.peers().into_iter().zip(sources.iter().cloned()).collect();
+        // Servers of one machine take other processors than the one before.
+        let first_cpu = job.node.saturating_sub(1) * job.threads;
+        for index in 0..job.threads {
+            let cpu = |cpus: &[usize]| cpus[(first_cpu + index) % cpus.len()];
+            let task = Task {
+                job: Arc::clone(job),
+                side,
+                wants: bench::wants(job, side, index),
+                first_endpoint: (index * job.endpoints * peers.len()) as u64,
+                peers: peers.clone(),
+                thread: index,
+                near: near.clone(),
+                cpu: (!cpus.is_empty()).then(|| cpu(&cpus)),
+            };
+            this.lanes.push(Lane::start(task, this.signals.clone())?);
+        }
+        let mut fabric = None;
+        for lane in &this.lanes {
+            match lane.report()? {
+                Report::Prepared(record) => fabric = Some(record),
+                other => return Err(Failure::unexpected("opening", "a fabric", &other)),
+            }
+        }
+        let fabric = fabric.ok_or_else(|| {
+            Failure::Usage("a session of no thread was asked for: give 1 or more".to_owned())
+        })?;
+        let numa_node = numa::node_of(&fabric.domain);
+        Ok((this, FabricRecord { numa_node, ..*fabric }))
+    }
+
+    /// Speaks for the threads, over the connection to their next peer (or to the client, who passes
+    /// it on), until all are connected to it.
+    pub(crate) fn link(&self, control: &mut Control) -> Result<(), Failure> {
+        loop {
+            let mut words = Vec::new();
+            let (mut waiting, mut linked) = (0, 0);
+            for lane in &self.lanes {
+                match lane.report()? {
+                    Report::Exchange(ours) => words.push(ours),
+                    Report::Barrier => waiting += 1,
+                    Report::Linked => linked += 1,
+                    other => return Err(Failure::unexpected("connecting", "an address", &other)),
+                }
+            }
+            // All threads take the same steps.
+            if words.len() == self.lanes.len() {
+                let answers = control.exchange(words)?;
+                for (lane, theirs) in self.lanes.iter().zip(answers) {
+                    lane.tell(Command::Answer(theirs));
+                }
+            } else if waiting == self.lanes.len() {
+                control.barrier()?;
+                self.tell_from(0, |_| Command::Go);
+            } else if linked == self.lanes.len() {
+                return Ok(());
+            } else {
+                return Err(Failure::Check("threads out of step".to_owned()));
+            }
+        }
+    }
+
+    /// Lets the threads, which are connected to all peers by now, meet at `barrier` and warm up;
+    /// answers what the first one says.
+    pub(crate) fn warm_up(
+        &self,
+        barrier: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<Opened, Failure> {
+        self.expect("connecting", 0, |report| matches!(report, Report::Barrier))?;
+        barrier()?;
+        self.tell_from(0, |_| Command::Go);
+        let mut first = None;
+        for lane in &self.lanes {
+            match lane.report()? {
+                Report::Ready(opened) => first = first.or(Some(opened)),
+                other => return Err(Failure::unexpected("warming up", "an end of it", &other)),
+            }
+        }
+        first.ok_or_else(|| Failure::Check("a session of no thread".to_owned()))
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Tells each lane from `first` on, by its number.
+    pub(crate) fn tell_from(&self, first: usize, mut command: impl FnMut(usize) -> Command) {
+        for (index, lane) in self.lanes.iter().enumerate().skip(first) {
+            lane.tell(command(index));
+        }
+    }
+
+    /// Starts a point; returns when every lane is ready for its messages.
+    pub(crate) fn begin(&self, point: PointSpec) -> Result<(), Failure> {
+        self.tell_from(0, |_| Command::Measure(point));
+        self.expect("beginning", 0, |report| matches!(report, Report::Begun))
+    }
+
+    /// Returns when the window of every lane is over, of those from `first` on.
+    pub(crate) fn windows_closed(&self, first: usize) -> Result<(), Failure> {
+        self.expect("measuring", first, |report| matches!(report, Report::WindowClosed))
+    }
+
+    fn expect(&self, doing: &str, first: usize, is_it: fn(&Report) -> bool) -> Result<(), Failure> {
+        for lane in self.lanes.iter().skip(first) {
+            let report = lane.report()?;
+            if !is_it(&report) {
+                return Err(Failure::unexpected(doing, "another report", &report));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails if a thread has failed that has nothing to report now.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        for lane in &self.lanes {
+            if let Some(report) = lane.report_within(Duration::ZERO)? {
+                return Err(Failure::unexpected("measuring", "no report", &report));
+            }
+        }
+        Ok(())
+    }
+
+    /// The result of each of the first `count` lanes.
+    pub(crate) fn first_results(&self, count: usize) -> Result<Vec<Measured>, Failure> {
+        let result = |lane: &Lane| match lane.report()? {
+            Report::Measured(measured) => Ok(measured),
+            other => Err(Failure::unexpected("measuring", "a result", &other)),
+        };
+        self.lanes.iter().take(count).map(result).collect()
+    }
+
+    /// The result of each lane.
+    pub(crate) fn results(&self) -> Result<Vec<Measured>, Failure> {
+        self.first_results(self.lanes.len())
+    }
+
+    /// The result of each lane from `first` on; `waiting` is called now and then meanwhile.
+    pub(crate) fn results_with(
+        &self,
+        first: usize,
+        every: Duration,
+        mut waiting: impl FnMut() -> Result<(), Failure>,
+    ) -> Result<Vec<Measured>, Failure> {
+        let mut results = Vec::with_capacity(self.lanes.len());
+        for lane in self.lanes.iter().skip(first) {
+            let report = loop {
+                match lane.report_within(every)? {
+                    Some(report) => break report,
+                    None => waiting()?,
+                }
+            };
+            match report {
+                Report::Measured(measured) => results.push(measured),
+                other => return Err(Failure::unexpected("measuring", "a result", &other)),
+            }
+        }
+        Ok(results)
+    }
+}
+
+impl Drop for Lanes {
+    fn drop(&mut self) {
+        self.signals.end();
+        self.lanes.iter_mut().for_each(Lane::end);
+        self.lanes.iter_mut().for_each(Lane::join);
+    }
+}

@@ -1,0 +1,35 @@
+//! What measures: backends for each kind of fabric, lanes of threads, the sessions of a client and its servers, benchmarks and
+//! workloads. Who wants a measurement hands [`client::run`] a [`client::Wish`], and gets a run of points.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "figures for people: 53 bits of a counter are plenty"
+)]
+
+pub mod affinity;
+pub mod backend;
+mod bench;
+pub mod client;
+mod counters;
+pub mod exchange;
+mod group;
+pub mod host;
+pub mod interrupt;
+mod lane;
+mod lanes;
+mod link;
+mod looks;
+pub mod measure;
+mod numa;
+mod pattern;
+pub mod server;
+mod session;
+#[cfg(test)]
+mod stream_job;
+pub mod target;
+mod watch;
+mod workload;
+
+pub use crate::pattern::SEQUENCE_BYTES;

@@ -1,0 +1,23 @@
+use super::*;
+use crate::backend::null::{Null, Peer};
+use crate::stream_job::stream_job;
+
+/// Messages that come at once: as many as there are receives for.
+fn arrivals(link: &mut Link<Null>) -> usize {
+    let found = link.poll().expect("nothing can fail");
+    link.take_arrived(|_| Ok(())).expect("nothing can fail");
+    found
+}
+
+#[test]
+fn as_many_receives_are_posted_as_the_point_wants() {
+    let null = Null::new(Peer::Streams, 1, 8, 64);
+    let mut link = Link::new(null, &stream_job(8), Side::Server, 0).expect("a link");
+    assert_eq!(arrivals(&mut link), 8, "all, before the first point");
+    link.keep_posted(2).expect("nothing can fail");
+    assert_eq!(arrivals(&mut link), 8, "what is posted is used up");
+    for (wanted, posted) in [(2, 2), (5, 5), (100, 8), (1, 8), (1, 1), (3, 3)] {
+        link.keep_posted(wanted).expect("nothing can fail");
+        assert_eq!(arrivals(&mut link), posted, "{wanted} are wanted");
+    }
+}

@@ -1,0 +1,300 @@
+//! The server: waits for clients, serves one session after the other, survives their failures.
+
+use std::io::{ErrorKind, Read};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bench_record::failure::{Failure, plain};
+use bench_record::spec::{Benchmark, JobSpec, PointSpec};
+use bench_record::topology::NODES_MAX;
+
+use crate::bench::Measured;
+use crate::counters::Source;
+use crate::exchange::{Control, Message, Signals};
+use crate::interrupt;
+use crate::lane::{Command, Side};
+use crate::lanes::Lanes;
+
+/// How long a client may take to introduce itself.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a client that has introduced itself may take to open its fabric.
+const JOB_TIMEOUT: Duration = Duration::from_secs(30);
+/// Between two words to a client that waits for what is still under way.
+const WORD_EVERY: Duration = Duration::from_millis(200);
+/// More threads or endpoints than this are a mistake, not a measurement.
+const ENDPOINTS_MAX: usize = 4096;
+
+/// How to serve.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// The address to listen at.
+    pub bind: IpAddr,
+    /// The port; 0: any.
+    pub port: u16,
+    /// End after this many sessions; 0: never.
+    pub sessions: u64,
+    /// End when standard input is closed, so that no server outlives the command it belongs to.
+    pub until_stdin_closes: bool,
+    /// Say nothing of sessions.
+    pub quiet: bool,
+}
+
+/// What the first line on standard output starts with; the port follows at its end.
+pub const READY: &str = "efa-bench server: listening on ";
+
+/// Serves until told to end.
+pub fn run(options: &ServerOptions) -> Result<(), Failure> {
+    let server = Server::bind(SocketAddr::new(options.bind, options.port))?;
+    println!("{READY}{}", server.address);
+    if options.until_stdin_closes {
+        let stopper = server.stopper();
+        std::thread::spawn(move || end_with_stdin(&stopper));
+    }
+    server.serve(options.sessions, options.quiet);
+    Ok(())
+}
+
+/// A server that listens.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    ended: Arc<AtomicBool>,
+}
+
+/// Ends a server from another thread. Ending the process from there would run the C libraries'
+/// destructors under the feet of the serving thread.
+pub struct Stopper {
+    ended: Arc<AtomicBool>,
+    address: SocketAddr,
+}
+
+impl Stopper {
+    /// Lets the server end when it is done with the session it may be in.
+    pub fn stop(&self) {
+        self.ended.store(true, Ordering::Release);
+        // A connection is what the server waits for. If it cannot be made, the server is gone or
+        // busy with a session, after which it accepts the next one anyway.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+impl Server {
+    /// Listens at `address`.
+    pub fn bind(address: SocketAddr) -> Result<Self, Failure> {
+        let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
+            ErrorKind::AddrInUse => Failure::PortInUse(address),
+            _ => Failure::Usage(format!("cannot listen on {address}: {}", plain(&error))),
+        })?;
+        let address = listener.local_addr().unwrap_or(address);
+        Ok(Self { listener, address, ended: Arc::new(AtomicBool::new(false)) })
+    }
+
+    /// The port it listens at.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// What ends it from another thread.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        Stopper { ended: Arc::clone(&self.ended), address: self.address }
+    }
+
+    /// Serves one client after the other until it is stopped or has served `sessions_max` (0: any
+    /// number); says each session unless `quiet`.
+    pub fn serve(&self, sessions_max: u64, quiet: bool) {
+        let mut sessions = 0_u64;
+        loop {
+            let (stream, client) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    eprintln!("efa-bench server: cannot accept a client: {}", plain(&error));
+                    continue;
+                }
+            };
+            if self.ended.load(Ordering::Acquire) {
+                return;
+            }
+            let control = Control::accept(stream, GREETING_TIMEOUT);
+            // A stranger or another version costs one line, not a session.
+            let outcome = match control {
+                Err(error) => Err(error),
+                Ok(control) => {
+                    sessions += 1;
+                    session(control)
+                }
+            };
+            match outcome {
+                Err(error) => eprintln!("efa-bench server: {client}: {error}"),
+                Ok(done) if !quiet => eprintln!("efa-bench server: {client}: {done}"),
+                Ok(_) => {}
+            }
+            if sessions_max != 0 && sessions >= sessions_max {
+                return;
+            }
+        }
+    }
+}
+
+/// Waits for the end of standard input, then stops the server; ends it if its session does not end.
+fn end_with_stdin(stopper: &Stopper) {
+    let mut byte = [0_u8; 64];
+    let mut stdin = std::io::stdin();
+    while stdin.read(&mut byte).is_ok_and(|n| n > 0) {}
+    stopper.stop();
+    // A peer that was killed in a lock that it shared with us (libfabric's shm) never gives it back.
+    std::thread::sleep(interrupt::GRACE);
+    interrupt::end_now();
+}
+
+/// Serves one client; a failure is told to it.
+fn session(mut control: Control) -> Result<String, Failure> {
+    let mut lanes = None;
+    let outcome = serve(&mut control, &mut lanes);
+    if let Err(error) = &outcome {
+        // Before our endpoints go, which the others notice.
+        control.fail(error);
+    }
+    outcome
+}
+
+fn serve(control: &mut Control, place: &mut Option<Lanes>) -> Result<String, Failure> {
+    control.set_timeout(JOB_TIMEOUT)?;
+    let job = match control.receive("waiting for a job")? {
+        Message::Job(job) => job,
+        other => return Err(unexpected("a job", &other)),
+    };
+    let timeout = Duration::from_millis(job.timeout_ms);
+    sound(&job)?;
+    let job: Arc<JobSpec> = Arc::from(job);
+    let signals = Signals::of([&*control], timeout, job.crowded)?;
+    let (peers, ours) = (job.peers().len(), control.local_ip());
+    let sources = vec![ours; peers];
+    let (lanes, fabric) =
+        Lanes::open(&job, Side::Server, signals, &sources, &job.server_cpus, job.server_numa)?;
+    let lanes = place.insert(lanes);
+    let source = Source::of(&job.fabric, &fabric.domain);
+    control.send(&Message::Fabric(Box::new(fabric)))?;
+    // Others may be connected before it is this one's turn.
+    let pairs = job.benchmark.topology().pairs(job.nodes).len();
+    control.set_timeout(timeout * u32::try_from(pairs).unwrap_or(u32::MAX))?;
+    for _ in 0..peers {
+        lanes.link(control)?;
+        control.send(&Message::Ready)?;
+    }
+    control.set_timeout(timeout)?;
+    lanes.warm_up(|| control.barrier())?;
+    control.send(&Message::Ready)?;
+    let mut points = 0_u32;
+    loop {
+        match control.receive("waiting for the next point")? {
+            Message::Bye => {
+                return Ok(format!("{} on {}, {points} points", job.benchmark.name(), job.fabric));
+            }
+            Message::Point(point) => {
+                serve_point(&job, lanes, control, point)?;
+                points += 1;
+            }
+            Message::ReadCounters => {
+                control.send(&Message::Counters(source.as_ref().map(Source::snapshot)))?;
+            }
+            // Our threads have seen it: the client is warm.
+            Message::Working => {}
+            other => return Err(unexpected("a point", &other)),
+        }
+    }
+}
+
+/// Refuses what no client of ours asks for.
+fn sound(job: &JobSpec) -> Result<(), Failure> {
+    let JobSpec { nodes, node, threads, endpoints, .. } = *job;
+    if node == 0 || node >= nodes || nodes > NODES_MAX {
+        return Err(Failure::Usage(format!(
+            "node {node} of {nodes}: there are {NODES_MAX} at most"
+        )));
+    }
+    let in_all = threads.saturating_mul(endpoints).saturating_mul(job.peers().len());
+    if in_all == 0 || in_all > ENDPOINTS_MAX {
+        return Err(Failure::Usage(format!(
+            "{threads} threads with {endpoints} endpoints to each peer: give 1 to {ENDPOINTS_MAX} in \
+             all"
+        )));
+    }
+    Ok(())
+}
+
+fn serve_point(
+    job: &JobSpec,
+    lanes: &Lanes,
+    control: &mut Control,
+    point: PointSpec,
+) -> Result<(), Failure> {
+    let size = point.size_bytes;
+    // A barrier has no bytes.
+    if (size == 0 && job.benchmark != Benchmark::Collective) || size > job.max_size_bytes {
+        return Err(Failure::Usage(format!("a point of {size} bytes was not agreed")));
+    }
+    if point.parameter > job.work.parameter_max {
+        let text = format!("a point with parameter {} was not agreed", point.parameter);
+        return Err(Failure::Usage(text));
+    }
+    lanes.begin(point)?;
+    control.send(&Message::Barrier)?;
+    match job.benchmark {
+        Benchmark::Latency | Benchmark::PingPong | Benchmark::OpenLoop => {
+            lanes.results().map(|_| ())
+        }
+        Benchmark::Bandwidth => {
+            lanes.windows_closed(0)?;
+            control.send(&Message::WindowDone)?;
+            count_stream(lanes, control, 0)
+        }
+        Benchmark::Rma
+        | Benchmark::Rpc
+        | Benchmark::Kv
+        | Benchmark::Piggyback
+        | Benchmark::Index
+        | Benchmark::FileGet
+        | Benchmark::Log
+        | Benchmark::TwoPhase
+        | Benchmark::Incast
+        | Benchmark::Shuffle
+        | Benchmark::Collective => count_stream(lanes, control, 0),
+        Benchmark::SatLatency => {
+            lanes.windows_closed(1)?;
+            // The load lasts until the ping-pong is over.
+            lanes.first_results(1)?;
+            control.send(&Message::WindowDone)?;
+            count_stream(lanes, control, 1)
+        }
+    }
+}
+
+/// Tells the threads from `first` on what their counterparts have sent, and the client what has
+/// arrived.
+fn count_stream(lanes: &Lanes, control: &mut Control, first: usize) -> Result<(), Failure> {
+    let sent = loop {
+        // A thread that has failed has more to say than a client that waits for it.
+        let doing = "waiting for the sender's count";
+        match control.receive_while(doing, WORD_EVERY, || lanes.check())? {
+            Message::Sent(sent) if sent.len() == lanes.len() => break sent,
+            Message::Working => {}
+            other => return Err(unexpected("a count for each thread", &other)),
+        }
+    };
+    lanes.tell_from(first, |index| Command::Sent(sent[index]));
+    // A lot may be buffered: the waiting client is told that this goes on.
+    let results = lanes.results_with(first, WORD_EVERY, || control.send(&Message::Working))?;
+    let counts = results.into_iter().filter_map(|measured| match measured {
+        Measured::Received(count) => Some(count),
+        _ => None,
+    });
+    control.send(&Message::Received(counts.collect()))
+}
+
+fn unexpected(wanted: &str, got: &Message) -> Failure {
+    Failure::unexpected("talking to the client", wanted, got)
+}

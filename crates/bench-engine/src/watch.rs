@@ -1,0 +1,130 @@
+//! Notices, at almost no cost, that nothing happens any more.
+
+use std::time::{Duration, Instant};
+
+use bench_record::failure::Failure;
+
+use crate::exchange::{Pending, Signals};
+
+/// What a loop that found nothing should do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Idle {
+    /// Go on polling.
+    Spin,
+    /// The receiver of a stream says that its window is over.
+    WindowDone,
+    /// Another control message is waiting.
+    Message,
+    /// Nothing for so long that a datagram counts as lost.
+    Quiet,
+}
+
+/// How long nothing has happened while somebody looked. A process that did not run, because it was
+/// stopped or others had the processors, has not looked, and what it waits for may be there.
+#[derive(Debug)]
+pub(crate) struct Silence {
+    last_look: Instant,
+    lasted: Duration,
+    step_max: Duration,
+}
+
+impl Silence {
+    /// Begins now; `step_max`: who looks later than this after the last time did not run meanwhile.
+    pub(crate) const fn new(now: Instant, step_max: Duration) -> Self {
+        Self { last_look: now, lasted: Duration::ZERO, step_max }
+    }
+
+    /// Nothing has happened up to now; answers how long it has been silent.
+    pub(crate) fn goes_on(&mut self, now: Instant) -> Duration {
+        self.lasted += now.saturating_duration_since(self.last_look).min(self.step_max);
+        self.last_look = now;
+        self.lasted
+    }
+}
+
+/// Watches one loop.
+pub(crate) struct Watch<'a> {
+    signals: &'a Signals,
+    doing: &'static str,
+    spins: u32,
+    /// Since the last progress, as soon as it was looked for in vain.
+    silence: Option<Silence>,
+    last_look: Option<Instant>,
+}
+
+/// Empty polls between two clock reads. Few: some providers yield the processor in each, which on
+/// a busy machine costs milliseconds.
+const SPINS_PER_LOOK: u32 = 16;
+/// Silence before the control connection is looked at, and between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Two clock reads of a loop that runs are not farther apart.
+const STEP_MAX: Duration = Duration::from_millis(50);
+/// Silence after which a datagram counts as lost.
+const QUIET_AFTER: Duration = Duration::from_millis(100);
+
+impl<'a> Watch<'a> {
+    pub(crate) const fn new(signals: &'a Signals, doing: &'static str) -> Self {
+        Self { signals, doing, spins: 0, silence: None, last_look: None }
+    }
+
+    /// Something happened.
+    #[inline]
+    pub(crate) fn progress(&mut self) {
+        self.spins = 0;
+        self.silence = None;
+        self.last_look = None;
+    }
+
+    /// Nothing happened in this turn.
+    #[inline]
+    pub(crate) fn idle(&mut self) -> Result<Idle, Failure> {
+        self.signals.pause();
+        self.spins += 1;
+        if self.spins < SPINS_PER_LOOK {
+            return Ok(Idle::Spin);
+        }
+        self.spins = 0;
+        self.look()
+    }
+
+    #[cold]
+    fn look(&mut self) -> Result<Idle, Failure> {
+        let now = Instant::now();
+        let silence = self.silence.get_or_insert_with(|| Silence::new(now, STEP_MAX));
+        let silent = silence.goes_on(now);
+        if now - *self.last_look.get_or_insert(now) < LOOK_EVERY {
+            return Ok(Idle::Spin);
+        }
+        self.last_look = Some(now);
+        let pending = self.signals.pending();
+        match pending {
+            Pending::Closed => Err(Failure::closed(self.doing)),
+            Pending::Message => Ok(Idle::Message),
+            _ if silent >= self.signals.timeout() => {
+                let seconds = self.signals.timeout().as_secs_f64();
+                Err(Failure::Timeout { doing: self.doing.to_owned(), seconds })
+            }
+            Pending::WindowDone => Ok(Idle::WindowDone),
+            Pending::Nothing | Pending::Ready if silent >= QUIET_AFTER => Ok(Idle::Quiet),
+            Pending::Nothing | Pending::Ready => Ok(Idle::Spin),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_without_a_look_is_no_silence() {
+        let ms = Duration::from_millis;
+        let start = Instant::now();
+        let mut silence = Silence::new(start, ms(50));
+        for look in 1..=10 {
+            assert_eq!(silence.goes_on(start + ms(10 * look)), ms(10 * look));
+        }
+        // Stopped for a minute.
+        assert_eq!(silence.goes_on(start + ms(60_100)), ms(150));
+        assert_eq!(silence.goes_on(start + ms(60_101)), ms(151));
+    }
+}

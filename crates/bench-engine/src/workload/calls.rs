@@ -1,0 +1,62 @@
+//! What a workload's operations came to, at one thread of the client.
+
+use bench_record::ReceiverCount;
+
+use super::incast;
+use crate::bench::RoundTrips;
+
+/// Times by name.
+pub(crate) type Times = Vec<(&'static str, RoundTrips)>;
+
+/// What crossed the fabric, headers included.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Traffic {
+    /// Messages of both directions.
+    pub(crate) messages: u64,
+    /// READs of the peer's memory.
+    pub(crate) reads: u64,
+    /// Bytes of all of them.
+    pub(crate) bytes: u64,
+    /// Parts of files or flows among those messages, and their bytes without headers.
+    pub(crate) chunks: u64,
+    pub(crate) content_bytes: u64,
+}
+
+/// What one thread's operations came to within the window.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    /// Times of the operations of each kind, from start (or when due) to end.
+    pub(crate) times: Times,
+    /// Times of a part of each operation.
+    pub(crate) parts: Times,
+    /// Ages of those that were due and not done when the window closed, and of such parts (open loop).
+    pub(crate) unended: Times,
+    pub(crate) unended_parts: Times,
+    pub(crate) seconds: f64,
+    /// Processor time of this thread, and of the process.
+    pub(crate) cpu_ns: u64,
+    pub(crate) process_cpu_ns: u64,
+    pub(crate) traffic: Traffic,
+    /// How far the schedule was behind at the end in ns (open loop).
+    pub(crate) behind_ns: u64,
+    /// Operations of the whole point that were asked for, warm-up and end included.
+    pub(crate) total: u64,
+    /// Transactions of the whole point that were committed.
+    pub(crate) committed: u64,
+    pub(crate) validated: u64,
+    /// Of flows that met here.
+    pub(crate) incast: Option<incast::Found>,
+}
+
+impl Calls {
+    /// What files or flows came to; `None`: there were none.
+    pub(crate) fn stream(&self) -> Option<ReceiverCount> {
+        let Traffic { chunks, content_bytes, .. } = self.traffic;
+        (chunks > 0).then(|| ReceiverCount {
+            messages: chunks,
+            bytes: content_bytes,
+            seconds: self.seconds,
+            ..ReceiverCount::default()
+        })
+    }
+}

@@ -1,0 +1,62 @@
+//! Recursive doubling: in step k each rank adds up with the one whose number differs in bit k. Where
+//! there are more ranks than a power of two, the first ones pair up before, and their partners tell them
+//! the result.
+
+use bench_record::failure::Failure;
+
+use super::contents::add;
+use super::mesh::Mesh;
+use crate::backend::Backend;
+
+/// The steps before and after those of doubling.
+const FOLD: u32 = 0;
+const UNFOLD: u32 = 1;
+const FIRST: u32 = 2;
+
+/// Every rank gets the sum of all; its own addend is in `sums`.
+pub(super) fn allreduce<B: Backend>(
+    mesh: &mut Mesh<'_, B>,
+    sums: &mut [u8],
+) -> Result<(), Failure> {
+    let (rank, power) = (mesh.rank, 1 << mesh.ranks.ilog2());
+    // The first of these ranks work in pairs, as one.
+    let pairs = mesh.ranks - power;
+    let number = match rank {
+        _ if rank >= 2 * pairs => rank - pairs,
+        _ if rank.is_multiple_of(2) => {
+            mesh.send(rank + 1, FOLD, sums)?;
+            return mesh.receive(rank + 1, UNFOLD, sums.len(), |offset, bytes| {
+                sums[offset..offset + bytes.len()].copy_from_slice(bytes);
+            });
+        }
+        _ => {
+            take(mesh, rank - 1, FOLD, sums)?;
+            rank / 2
+        }
+    };
+    let (mut bit, mut step) = (1, FIRST);
+    while bit < power {
+        let other = number ^ bit;
+        let other = if other < pairs { 2 * other + 1 } else { other + pairs };
+        mesh.send(other, step, sums)?;
+        take(mesh, other, step, sums)?;
+        bit *= 2;
+        step += 1;
+    }
+    if rank < 2 * pairs {
+        mesh.send(rank - 1, UNFOLD, sums)?;
+    }
+    Ok(())
+}
+
+/// Adds what another rank has.
+fn take<B: Backend>(
+    mesh: &mut Mesh<'_, B>,
+    from: usize,
+    step: u32,
+    sums: &mut [u8],
+) -> Result<(), Failure> {
+    mesh.receive(from, step, sums.len(), |offset, bytes| {
+        add(&mut sums[offset..offset + bytes.len()], bytes);
+    })
+}

@@ -1,0 +1,61 @@
+//! Rings: every rank only ever sends to the next one, what the one before has sent it.
+
+use std::ops::Range;
+
+use bench_record::failure::Failure;
+
+use super::contents::add;
+use super::mesh::Mesh;
+use crate::backend::Backend;
+
+/// Every rank gets all blocks of `block_bytes`; its own is in its place.
+pub(super) fn allgather<B: Backend>(
+    mesh: &mut Mesh<'_, B>,
+    all: &mut [u8],
+    block_bytes: usize,
+) -> Result<(), Failure> {
+    let block = |number: usize| number * block_bytes..(number + 1) * block_bytes;
+    let first = mesh.rank;
+    pass_on(mesh, all, 0, (first, &block), |mine, theirs| mine.copy_from_slice(theirs))
+}
+
+/// Every rank gets the sum of all; its own addend is in `sums`. First each block is summed up on its
+/// way round, then the sums go round.
+pub(super) fn allreduce<B: Backend>(
+    mesh: &mut Mesh<'_, B>,
+    sums: &mut [u8],
+) -> Result<(), Failure> {
+    let (rank, ranks, integers) = (mesh.rank, mesh.ranks, sums.len() / 4);
+    let block = |number: usize| {
+        let start = |number: usize| number * integers / ranks * 4;
+        start(number)..start(number + 1)
+    };
+    pass_on(mesh, sums, 0, (rank, &block), add)?;
+    let first = (rank + 1) % ranks;
+    let steps = ranks as u32 - 1;
+    pass_on(mesh, sums, steps, (first, &block), |mine, theirs| mine.copy_from_slice(theirs))
+}
+
+/// Sends a block to the next rank and takes the one before from the rank before, until each has been
+/// everywhere; `first` is sent first. Steps count from `step`.
+fn pass_on<B: Backend>(
+    mesh: &mut Mesh<'_, B>,
+    data: &mut [u8],
+    step: u32,
+    (first, block): (usize, &dyn Fn(usize) -> Range<usize>),
+    take: impl Fn(&mut [u8], &[u8]),
+) -> Result<(), Failure> {
+    let ranks = mesh.ranks;
+    let (next, before) = ((mesh.rank + 1) % ranks, (mesh.rank + ranks - 1) % ranks);
+    for turn in 0..ranks - 1 {
+        let out = block((first + ranks - turn) % ranks);
+        let into = block((first + ranks - turn - 1) % ranks);
+        let step = step + turn as u32;
+        mesh.send(next, step, &data[out])?;
+        let into = &mut data[into];
+        mesh.receive(before, step, into.len(), |offset, bytes| {
+            take(&mut into[offset..offset + bytes.len()], bytes);
+        })?;
+    }
+    Ok(())
+}

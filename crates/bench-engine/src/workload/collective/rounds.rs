@@ -1,0 +1,274 @@
+//! Rounds of operations: rank 0 says how many, all do them one after the other with barriers between, and
+//! rank 0 hears how long each took on each rank. An operation lasts as long as on its slowest rank.
+
+use std::time::{Duration, Instant};
+
+use bench_record::failure::Failure;
+use bench_record::spec::{Limit, PointSpec};
+use bench_record::workload::{Algorithm, CollectiveSpec, Pattern};
+
+use super::barrier::barrier;
+use super::contents::Contents;
+use super::mesh::{Mesh, wrong};
+use super::{doubling, longest_part, ring, tree};
+use crate::backend::Backend;
+use crate::bench::{Measured, RoundTrips, rma};
+use crate::lane::Port;
+use crate::link::Link;
+use crate::measure::Random;
+
+/// Operations of the first round; more while a round lasts no longer than `ROUND`.
+const ROUND_FROM: usize = 16;
+const ROUND: Duration = Duration::from_millis(2);
+/// Operations of a round at most.
+const ROUND_MAX: usize = 4096;
+/// Bytes of a time, of a check, and of the number of operations of a round.
+const WORD_BYTES: usize = 8;
+/// Words of a round at most: the times and their check.
+const WORDS_MAX: usize = ROUND_MAX + 1;
+
+/// Operations of one rank within a point.
+struct Rounds<'a, B> {
+    mesh: Mesh<'a, B>,
+    spec: CollectiveSpec,
+    contents: Contents,
+    validate: bool,
+    operation: u64,
+    validated: u64,
+    /// How long each operation of a round took in ns, and their check: on this rank, then on another.
+    times_ns: Vec<u8>,
+    theirs_ns: Vec<u8>,
+}
+
+/// One rank's part of a point; rank 0 answers times.
+pub(in crate::workload) fn take_part<B: Backend>(
+    links: &mut [Link<B>],
+    port: &Port,
+    point: PointSpec,
+    (spec, rank): (Option<CollectiveSpec>, usize),
+) -> Result<Measured, Failure> {
+    let Some(spec) = spec else { return Err(Failure::no_collective()) };
+    let (ranks, bytes) = (links.len() + 1, point.size_bytes);
+    let longest = bytes.max(WORDS_MAX * WORD_BYTES);
+    let part_bytes = longest_part(bytes, point.parameter);
+    let mesh = Mesh::new(links, &port.signals, rank, part_bytes, longest);
+    let mut rounds = Rounds {
+        mesh,
+        spec,
+        contents: Contents::new(spec, rank, ranks, bytes),
+        validate: point.validate,
+        operation: 0,
+        validated: 0,
+        times_ns: vec![0; WORDS_MAX * WORD_BYTES],
+        theirs_ns: vec![0; WORDS_MAX * WORD_BYTES],
+    };
+    if rank == 0 {
+        return rounds.lead(point);
+    }
+    while rounds.follow()? {}
+    rma::serve(links, port)
+}
+
+impl<B: Backend> Rounds<'_, B> {
+    /// Rank 0: warms up, measures, ends.
+    fn lead(&mut self, point: PointSpec) -> Result<Measured, Failure> {
+        let mut round = ROUND_FROM;
+        let (warmup, window) = match point.limit {
+            Limit::DurationMs(ms) => (Limit::DurationMs(point.warmup_ms), Limit::DurationMs(ms)),
+            Limit::Iterations(n) => {
+                (Limit::Iterations(point.warmup_iterations()), Limit::Iterations(n))
+            }
+        };
+        self.rounds(warmup, &mut round, &mut RoundTrips::new()?)?;
+        let mut times = RoundTrips::new()?;
+        self.rounds(window, &mut round, &mut times)?;
+        self.announce(0)?;
+        times.validated = self.validated * self.mesh.ranks as u64;
+        Ok(Measured::RoundTrips(Box::new(times)))
+    }
+
+    /// Rank 0: rounds until the limit is reached.
+    fn rounds(
+        &mut self,
+        limit: Limit,
+        round: &mut usize,
+        times: &mut RoundTrips,
+    ) -> Result<(), Failure> {
+        let begun = Instant::now();
+        loop {
+            let count = match limit {
+                Limit::DurationMs(ms) if begun.elapsed() >= Duration::from_millis(ms) => 0,
+                Limit::DurationMs(_) => *round,
+                Limit::Iterations(n) => ROUND_MAX.min((n - times.count) as usize),
+            };
+            if count == 0 {
+                return Ok(());
+            }
+            let since = Instant::now();
+            self.announce(count)?;
+            self.operate(count)?;
+            self.gather(count, times)?;
+            // Long enough that what is between rounds costs little.
+            if since.elapsed() < ROUND {
+                *round = ROUND_MAX.min(*round * 2);
+            }
+        }
+    }
+
+    /// Rank 0: so many operations come; 0: no more.
+    fn announce(&mut self, count: usize) -> Result<(), Failure> {
+        self.mesh.next_operation();
+        for rank in 1..self.mesh.ranks {
+            self.mesh.send(rank, 0, &announced(count))?;
+        }
+        Ok(())
+    }
+
+    /// Rank 0: hears the times of all.
+    fn gather(&mut self, count: usize, times: &mut RoundTrips) -> Result<(), Failure> {
+        let Self { mesh, times_ns, theirs_ns, .. } = self;
+        let own = &mut times_ns[..count * WORD_BYTES];
+        let theirs = &mut theirs_ns[..(count + 1) * WORD_BYTES];
+        mesh.next_operation();
+        for rank in 1..mesh.ranks {
+            mesh.receive(rank, 0, theirs.len(), |offset, bytes| {
+                theirs[offset..offset + bytes.len()].copy_from_slice(bytes);
+            })?;
+            let (times, check) = theirs.split_at(count * WORD_BYTES);
+            if word(check) != check_of(times) {
+                return Err(wrong("holds other times than were sent"));
+            }
+            for (own, theirs) in own.chunks_mut(WORD_BYTES).zip(times.chunks(WORD_BYTES)) {
+                if word(theirs) > word(own) {
+                    own.copy_from_slice(theirs);
+                }
+            }
+        }
+        own.chunks(WORD_BYTES).for_each(|ns| times.note(Duration::from_nanos(word(ns))));
+        Ok(())
+    }
+
+    /// Any other rank: one round; false when there is none any more.
+    fn follow(&mut self) -> Result<bool, Failure> {
+        self.mesh.next_operation();
+        let mut count = [0; WORD_BYTES];
+        self.mesh.receive(0, 0, WORD_BYTES, |_, bytes| count.copy_from_slice(bytes))?;
+        let count = operations(count).ok_or_else(|| wrong("asks for operations and is damaged"))?;
+        if count == 0 {
+            return Ok(false);
+        }
+        self.operate(count)?;
+        self.mesh.next_operation();
+        let (times, rest) = self.times_ns.split_at_mut(count * WORD_BYTES);
+        rest[..WORD_BYTES].copy_from_slice(&check_of(times).to_le_bytes());
+        self.mesh.send(0, 0, &self.times_ns[..(count + 1) * WORD_BYTES])?;
+        Ok(true)
+    }
+
+    /// The operations of a round. The first and the last are checked always.
+    fn operate(&mut self, count: usize) -> Result<(), Failure> {
+        for number in 0..count {
+            let is_checked = self.validate || number == 0 || number + 1 == count;
+            if is_checked {
+                self.contents.prepare(self.operation);
+            }
+            self.mesh.next_operation();
+            barrier(&mut self.mesh)?;
+            let since = Instant::now();
+            self.once()?;
+            let took_ns = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            self.times_ns[number * WORD_BYTES..][..WORD_BYTES]
+                .copy_from_slice(&took_ns.to_le_bytes());
+            if is_checked && self.spec.pattern != Pattern::Barrier {
+                if !self.contents.verify(self.operation) {
+                    return Err(Failure::Data(format!(
+                        "operation {} has a wrong result at rank {}: the fabric damages data",
+                        self.operation, self.mesh.rank
+                    )));
+                }
+                self.validated += 1;
+            }
+            self.operation += 1;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn once(&mut self) -> Result<(), Failure> {
+        let Self { mesh, contents, spec, .. } = self;
+        match (spec.pattern, spec.algorithm) {
+            (Pattern::Barrier, _) => {
+                // Other steps than those of the barrier before it.
+                mesh.next_operation();
+                barrier(mesh)
+            }
+            (Pattern::Bcast, _) => tree::bcast(mesh, &mut contents.all),
+            (Pattern::Allgather, _) => {
+                let bytes = contents.mine.len();
+                contents.all[mesh.rank * bytes..][..bytes].copy_from_slice(&contents.mine);
+                ring::allgather(mesh, &mut contents.all, bytes)
+            }
+            (Pattern::Allreduce, algorithm) => {
+                contents.all.copy_from_slice(&contents.mine);
+                match algorithm {
+                    Algorithm::Ring => ring::allreduce(mesh, &mut contents.all),
+                    Algorithm::Doubling => doubling::allreduce(mesh, &mut contents.all),
+                }
+            }
+        }
+    }
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// The word that asks for so many operations. It says the number twice, so that a damaged one is noticed:
+/// a rank that does more than the others would wait for them.
+fn announced(count: usize) -> [u8; WORD_BYTES] {
+    let count = count as u32;
+    (u64::from(!count) << 32 | u64::from(count)).to_le_bytes()
+}
+
+/// The operations that a word asks for; `None`: it is damaged.
+fn operations(announced: [u8; WORD_BYTES]) -> Option<usize> {
+    let both = u64::from_le_bytes(announced);
+    let count = both as u32;
+    ((both >> 32) as u32 == !count && count as usize <= ROUND_MAX).then_some(count as usize)
+}
+
+/// Follows from all times.
+fn check_of(times_ns: &[u8]) -> u64 {
+    let times = times_ns.chunks(WORD_BYTES);
+    times.fold(0, |check, ns| Random::new(check ^ word(ns)).next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn announcements_survive_and_damage_is_noticed() {
+        for count in [0, 1, ROUND_FROM, ROUND_MAX] {
+            let announced = announced(count);
+            assert_eq!(operations(announced), Some(count));
+            for bit in 0..WORD_BYTES * 8 {
+                let mut damaged = announced;
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(operations(damaged), None, "bit {bit}");
+            }
+        }
+        assert_eq!(operations(announced(ROUND_MAX + 1)), None);
+    }
+
+    #[test]
+    fn damaged_times_are_noticed() {
+        let mut times: Vec<u8> = (0..5 * WORD_BYTES as u8).collect();
+        let check = check_of(&times);
+        for bit in 0..times.len() * 8 {
+            times[bit / 8] ^= 1 << (bit % 8);
+            assert_ne!(check_of(&times), check, "bit {bit}");
+            times[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+}

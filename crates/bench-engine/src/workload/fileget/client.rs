@@ -1,0 +1,189 @@
+//! The client's side: asks for the file, puts its chunks where they belong in whatever order they
+//! come, allows the server more of them, and compares the checksum.
+
+use std::time::Instant;
+
+use bench_record::failure::Failure;
+use bench_record::spec::PointSpec;
+
+use super::content::{checksum, is_part};
+use super::{Chunks, Grant, NAME};
+use crate::backend::Backend;
+use crate::bench::Measured;
+use crate::lane::Port;
+use crate::link::Link;
+use crate::measure::Random;
+use crate::workload::caller::wrong;
+use crate::workload::message::{Code, HEADER_BYTES, Header};
+use crate::workload::pace::{Activity, Pace};
+
+const KINDS: [&str; 1] = ["get"];
+const GET: usize = 0;
+/// Files before the window, where a number of them is asked for.
+const WARMUP_FILES: u64 = 1;
+
+/// A file that is coming.
+#[derive(Debug, Clone, Copy)]
+struct Get {
+    since: Instant,
+    /// Chunks that have come, and how many of them the server knows of.
+    come: usize,
+    granted: usize,
+    /// Of those that have come.
+    checksum: u64,
+    /// What the server says of the whole file; `None`: not yet.
+    promised: Option<u64>,
+}
+
+/// One endpoint: one file after the other.
+struct Session {
+    /// The number of the last file it has asked for.
+    number: u32,
+    get: Option<Get>,
+    /// The file, as far as it has come.
+    file: Vec<u8>,
+    seen: Vec<bool>,
+}
+
+/// One thread's side of a point.
+struct Getter {
+    chunks: Chunks,
+    /// Chunks that the server may send before it hears of those that have come.
+    window: usize,
+    sessions: Vec<Session>,
+}
+
+/// The client's side of a point.
+pub(in crate::workload) fn get<B: Backend>(
+    links: &mut [Link<B>],
+    port: &Port,
+    point: PointSpec,
+    random: &mut Random,
+) -> Result<Measured, Failure> {
+    let chunks = Chunks::of(point);
+    let mut sessions = Vec::with_capacity(links.len());
+    for _ in &mut *links {
+        let mut file = Vec::new();
+        file.try_reserve_exact(point.size_bytes).map_err(|_| {
+            Failure::Usage(format!("no memory for a file of {} bytes", point.size_bytes))
+        })?;
+        file.resize(point.size_bytes, 0);
+        // Of a point of its own, so that a grant for one before it cannot be meant.
+        let number = random.next() as u32;
+        sessions.push(Session { number, get: None, file, seen: vec![false; chunks.count()] });
+    }
+    let pace = Pace::new(point, port, random.next(), (&KINDS, &[]))?.with_warmup(WARMUP_FILES);
+    let mut getter = Getter { chunks, window: point.depth, sessions };
+    pace.run(links, port, &mut getter)
+}
+
+impl<B: Backend> Activity<B> for Getter {
+    fn collect(
+        &mut self,
+        pace: &mut Pace,
+        link: &mut Link<B>,
+        number: usize,
+    ) -> Result<usize, Failure> {
+        let (session, chunks) = (&mut self.sessions[number], self.chunks);
+        let moved = pace.collect(link, |pace, reply| session.take(pace, chunks, reply))?;
+        if moved > 0 {
+            // After the bytes were put where they belong: that is when the file is there.
+            pace.now = Instant::now();
+            session.end_if_whole(pace, chunks)?;
+        }
+        Ok(moved)
+    }
+
+    fn issue(
+        &mut self,
+        pace: &mut Pace,
+        link: &mut Link<B>,
+        number: usize,
+    ) -> Result<usize, Failure> {
+        let session = &mut self.sessions[number];
+        match session.get {
+            Some(get) => {
+                // What the server may send by now may be all.
+                let is_needed = get.granted + self.window < self.chunks.count();
+                if !is_needed || get.come - get.granted < (self.window / 4).max(1) {
+                    return Ok(0);
+                }
+                let limit = u32::try_from(get.come + self.window).unwrap_or(u32::MAX);
+                let grant = Grant { file: session.number, limit }.bytes();
+                if !pace.post(link, (session.number, Code::Grant), &grant)? {
+                    return Ok(0);
+                }
+                session.get = Some(Get { granted: get.come, ..get });
+            }
+            None => {
+                let Some(since) = pace.due() else { return Ok(0) };
+                let number = session.number.wrapping_add(1);
+                if !pace.post(link, (number, Code::File), &NAME)? {
+                    return Ok(0);
+                }
+                session.number = number;
+                session.seen.fill(false);
+                session.get = Some(Get { since, come: 0, granted: 0, checksum: 0, promised: None });
+                pace.start();
+                pace.ask(1);
+            }
+        }
+        Ok(1)
+    }
+
+    fn is_idle(&self, number: usize) -> bool {
+        self.sessions[number].get.is_none()
+    }
+
+    /// A window without a whole file tells nothing.
+    fn may_close(&self, pace: &Pace) -> bool {
+        pace.counted(GET) > 0
+    }
+}
+
+impl Session {
+    /// Takes a chunk, or what the server says of the whole file.
+    fn take(&mut self, pace: &mut Pace, chunks: Chunks, reply: &[u8]) -> Result<(), Failure> {
+        let Some(get) = &mut self.get else { return Err(wrong("comes without being asked for")) };
+        if let Some(Header { call, code: Code::Chunk, .. }) = Header::read(reply) {
+            let (number, part) = (call as usize, &reply[HEADER_BYTES..]);
+            let place = chunks.place(number).filter(|place| place.len() == part.len());
+            let place = place.ok_or_else(|| wrong("is no chunk of the file"))?;
+            if std::mem::replace(&mut self.seen[number], true) {
+                return Err(wrong("is a chunk that has come already"));
+            }
+            if pace.point.validate && !is_part(part, place.start) {
+                return Err(wrong("holds other bytes than those of the file"));
+            }
+            get.checksum = get.checksum.wrapping_add(checksum(part, place.start));
+            get.come += 1;
+            pace.traffic.chunks += 1;
+            pace.traffic.content_bytes += part.len() as u64;
+            self.file[place].copy_from_slice(part);
+            return Ok(());
+        }
+        let (header, body) = Header::of_reply(reply)?;
+        let checksum = body.first_chunk().filter(|_| header.call == self.number);
+        let checksum = checksum.ok_or_else(|| wrong("is about another file"))?;
+        get.promised = Some(u64::from_le_bytes(*checksum));
+        Ok(())
+    }
+
+    fn end_if_whole(&mut self, pace: &mut Pace, chunks: Chunks) -> Result<(), Failure> {
+        let Some(Get { since, come, checksum, promised: Some(promised), .. }) = self.get else {
+            return Ok(());
+        };
+        if come < chunks.count() {
+            return Ok(());
+        }
+        if checksum != promised {
+            return Err(Failure::Data(format!(
+                "a file arrived with checksum {checksum:#018x} instead of {promised:#018x}: the \
+                 fabric damages data"
+            )));
+        }
+        pace.end(GET, since, 1);
+        self.get = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,201 @@
+//! The file that is asked for: where it is, what is in it, and its checksum.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+
+use bench_record::failure::Failure;
+use bench_record::workload::Source;
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use crate::measure::Random;
+
+const WORD_BYTES: usize = 8;
+/// Bytes that are made at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Word number `index` of every file.
+#[inline]
+const fn word(index: u64) -> u64 {
+    Random::new(index).next()
+}
+
+/// The checksum of the part of a file that begins at byte `offset`, a multiple of 8. Those of all
+/// parts, added up in any order, are that of the file: each word counts as often as an odd number
+/// that is its own, so that no single damaged word, and no word in another's place, goes unnoticed.
+#[inline]
+pub(super) fn checksum(part: &[u8], offset: usize) -> u64 {
+    let weigh = |sum: u64, (word, at): ([u8; WORD_BYTES], u64)| {
+        sum.wrapping_add(u64::from_le_bytes(word).wrapping_mul(2 * at + 1))
+    };
+    let first = (offset / WORD_BYTES) as u64;
+    let (whole, rest) = part.as_chunks();
+    // The last word is filled up with zeros.
+    let mut last = [0; WORD_BYTES];
+    last[..rest.len()].copy_from_slice(rest);
+    let sum = whole.iter().copied().zip(first..).fold(0, weigh);
+    weigh(sum, (last, first + whole.len() as u64))
+}
+
+/// Whether this is the part of the file that begins at byte `offset`.
+pub(super) fn is_part(part: &[u8], offset: usize) -> bool {
+    let first = (offset / WORD_BYTES) as u64;
+    part.chunks(WORD_BYTES)
+        .zip(first..)
+        .all(|(own, at)| *own == word(at).to_le_bytes()[..own.len()])
+}
+
+fn fill(bytes: &mut [u8], first: u64) {
+    for (own, at) in bytes.chunks_mut(WORD_BYTES).zip(first..) {
+        own.copy_from_slice(&word(at).to_le_bytes()[..own.len()]);
+    }
+}
+
+enum Place {
+    Memory(Vec<u8>),
+    Cache(File),
+}
+
+/// The server's file.
+pub(crate) struct Content {
+    place: Place,
+    len_bytes: usize,
+    checksum: u64,
+}
+
+impl Content {
+    /// A file with room for `max_bytes`, none of which belong to it yet.
+    pub(crate) fn new(source: Source, max_bytes: usize) -> Result<Self, Failure> {
+        let place = match source {
+            Source::Memory => {
+                let mut bytes = Vec::new();
+                let reserved = bytes.try_reserve_exact(max_bytes);
+                reserved.map_err(|_| Failure::Usage(no_room(max_bytes)))?;
+                bytes.resize(max_bytes, 0);
+                fill(&mut bytes, 0);
+                Place::Memory(bytes)
+            }
+            Source::PageCache | Source::Sendfile => Place::Cache(in_cache(max_bytes)?),
+        };
+        Ok(Self { place, len_bytes: 0, checksum: 0 })
+    }
+
+    /// The file has this length from now on; false if it had it already.
+    pub(crate) fn begin(&mut self, len_bytes: usize) -> Result<bool, Failure> {
+        if self.len_bytes == len_bytes {
+            return Ok(false);
+        }
+        let mut piece = vec![0; PIECE_BYTES];
+        self.len_bytes = len_bytes;
+        self.checksum = 0;
+        for start in (0..len_bytes).step_by(PIECE_BYTES) {
+            let count = PIECE_BYTES.min(len_bytes - start);
+            self.read(start, &mut piece[..count])?;
+            self.checksum = self.checksum.wrapping_add(checksum(&piece[..count], start));
+        }
+        Ok(true)
+    }
+
+    pub(super) const fn len_bytes(&self) -> usize {
+        self.len_bytes
+    }
+
+    /// Of the whole file.
+    pub(super) const fn checksum(&self) -> u64 {
+        self.checksum
+    }
+
+    /// Copies a part of it.
+    #[inline]
+    pub(super) fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Failure> {
+        match &self.place {
+            Place::Memory(bytes) => {
+                into.copy_from_slice(&bytes[offset..offset + into.len()]);
+                Ok(())
+            }
+            Place::Cache(file) => file.read_exact_at(into, offset as u64).map_err(|error| {
+                Failure::Check(format!(
+                    "the file cannot be read: {}",
+                    bench_record::failure::plain(&error)
+                ))
+            }),
+        }
+    }
+
+    /// A descriptor for the kernel to send from.
+    pub(crate) fn descriptor(&self) -> Result<OwnedFd, Failure> {
+        let failed = |reason: String| Failure::Check(format!("the file cannot be sent: {reason}"));
+        match &self.place {
+            Place::Memory(_) => Err(failed("it is not in the page cache".to_owned())),
+            Place::Cache(file) => match file.try_clone() {
+                Ok(file) => Ok(file.into()),
+                Err(error) => Err(failed(bench_record::failure::plain(&error))),
+            },
+        }
+    }
+}
+
+fn no_room(bytes: usize) -> String {
+    format!("no memory for a file of {bytes} bytes per thread: give smaller --sizes")
+}
+
+/// A file without a name, in the page cache only.
+fn in_cache(len_bytes: usize) -> Result<File, Failure> {
+    let file = memfd_create("efa-bench-file", MemfdFlags::CLOEXEC)
+        .map_err(|error| Failure::Check(format!("no file in the page cache: {error}")))?;
+    let mut file = File::from(file);
+    let mut piece = vec![0; PIECE_BYTES];
+    for start in (0..len_bytes).step_by(PIECE_BYTES) {
+        let count = PIECE_BYTES.min(len_bytes - start);
+        fill(&mut piece, (start / WORD_BYTES) as u64);
+        file.write_all(&piece[..count]).map_err(|_| Failure::Usage(no_room(len_bytes)))?;
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_and_page_cache_hold_the_same_file() {
+        for len_bytes in [1, 8, 1000, PIECE_BYTES, PIECE_BYTES + 13] {
+            let mut sums = Vec::new();
+            for source in [Source::Memory, Source::PageCache] {
+                let mut content = Content::new(source, PIECE_BYTES + 100).expect("room");
+                content.begin(len_bytes).expect("a file");
+                let mut bytes = vec![0; len_bytes];
+                content.read(0, &mut bytes).expect("its bytes");
+                assert!(is_part(&bytes, 0), "{source:?} {len_bytes}");
+                sums.push((content.checksum(), checksum(&bytes, 0)));
+                assert_eq!(content.descriptor().is_ok(), source != Source::Memory);
+            }
+            assert!(sums.iter().all(|sum| *sum == (sums[0].0, sums[0].0)), "{len_bytes}: {sums:?}");
+        }
+    }
+
+    #[test]
+    fn parts_add_up_in_any_order_and_damage_shows() {
+        let mut bytes = vec![0; 1003];
+        fill(&mut bytes, 0);
+        let whole = checksum(&bytes, 0);
+        let parts = |bytes: &[u8]| {
+            let sums = [(400..1003), (0..160), (160..400)];
+            sums.map(|part| checksum(&bytes[part.clone()], part.start))
+                .into_iter()
+                .fold(0, u64::wrapping_add)
+        };
+        assert_eq!(parts(&bytes), whole);
+        for bit in [0, 9, 1003 * 8 - 1, 400 * 8] {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_ne!(parts(&bytes), whole, "bit {bit}");
+            assert!(!is_part(&bytes, 0), "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        // A word in another's place.
+        let (low, high) = bytes.split_at_mut(8);
+        low.swap_with_slice(&mut high[..8]);
+        assert_ne!(checksum(&bytes, 0), whole);
+    }
+}

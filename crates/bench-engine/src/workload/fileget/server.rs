@@ -1,0 +1,162 @@
+//! The server's side: sends the file chunk by chunk, as far as the client allows, then its checksum.
+
+use bench_record::ReceiverCount;
+use bench_record::failure::Failure;
+use bench_record::spec::PointSpec;
+use bench_record::workload::Source;
+
+use super::content::Content;
+use super::{Chunks, Grant, NAME};
+use crate::backend::Backend;
+use crate::bench::{Measured, stream};
+use crate::lane::Port;
+use crate::link::Link;
+use crate::workload::message::{Code, HEADER_BYTES, Header};
+use crate::workload::server::{Answer, Cost};
+
+/// Rounds between two looks for the end.
+const ROUNDS_PER_LOOK: u32 = 64;
+
+/// A file that is being sent.
+#[derive(Debug, Clone, Copy)]
+struct Sending {
+    /// The client's number of it.
+    number: u32,
+    /// Chunks that were sent, and how many may be.
+    sent: usize,
+    limit: usize,
+    /// Why it is not sent: that is said instead.
+    error: Option<Code>,
+}
+
+/// What a request says.
+enum Asked {
+    /// This file, from now on known by a number.
+    File(u32),
+    More(Grant),
+    /// Nothing that can be understood; the number may be right.
+    Nothing(u32),
+}
+
+impl Asked {
+    fn read(request: &[u8]) -> Self {
+        let nothing = Self::Nothing(Answer::damaged(request).call);
+        let Some(Header { code, call, .. }) = Header::read(request) else { return nothing };
+        let body = &request[HEADER_BYTES..];
+        match code {
+            Code::File if *body == NAME => Self::File(call),
+            Code::Grant => Grant::read(body).map_or(nothing, Self::More),
+            _ => nothing,
+        }
+    }
+}
+
+struct Sender<'a> {
+    content: &'a Content,
+    source: Source,
+    chunks: Chunks,
+    window: usize,
+    cost: Cost,
+}
+
+/// Sends files until the client has had all of them.
+pub(in crate::workload) fn serve<B: Backend>(
+    links: &mut [Link<B>],
+    port: &Port,
+    point: PointSpec,
+    (content, source): (&Content, Source),
+) -> Result<Measured, Failure> {
+    let (chunks, window) = (Chunks::of(point), point.depth);
+    let mut sender = Sender { content, source, chunks, window, cost: Cost::default() };
+    let mut sending: Vec<Option<Sending>> = vec![None; links.len()];
+    let mut rounds = 0_u32;
+    loop {
+        for (link, own) in links.iter_mut().zip(&mut sending) {
+            link.poll()?;
+            sender.hear(link, own)?;
+            sender.send(link, own)?;
+        }
+        rounds += 1;
+        if rounds.is_multiple_of(ROUNDS_PER_LOOK) && port.sent()?.is_some() {
+            break;
+        }
+    }
+    stream::finish(links, &port.signals)?;
+    let count = sender.cost.count(point.validate);
+    let bytes = count.messages * content.len_bytes() as u64;
+    Ok(Measured::Received(ReceiverCount { bytes, ..count }))
+}
+
+impl Sender<'_> {
+    /// Takes what the client says.
+    fn hear<B: Backend>(
+        &mut self,
+        link: &mut Link<B>,
+        sending: &mut Option<Sending>,
+    ) -> Result<(), Failure> {
+        link.take_arrived(|request| {
+            match (Asked::read(request), &mut *sending) {
+                (Asked::File(number), None) => {
+                    self.cost.start();
+                    *sending = Some(Sending { number, sent: 0, limit: self.window, error: None });
+                }
+                (Asked::More(grant), Some(own)) if own.number == grant.file => {
+                    own.limit = own.limit.max(grant.limit as usize);
+                }
+                // For a file that is done: overtaken by what came after it.
+                (Asked::More(_), _) => {}
+                (Asked::File(number), Some(_)) | (Asked::Nothing(number), _) => {
+                    let error = Some(Code::Damaged);
+                    *sending = Some(Sending { number, sent: 0, limit: 0, error });
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Sends what may be sent.
+    fn send<B: Backend>(
+        &mut self,
+        link: &mut Link<B>,
+        sending: &mut Option<Sending>,
+    ) -> Result<(), Failure> {
+        let Some(own) = sending else { return Ok(()) };
+        while own.sent < own.limit.min(self.chunks.count()) {
+            if !self.send_chunk(link, own.sent)? {
+                return Ok(());
+            }
+            own.sent += 1;
+        }
+        let Some(slot) = link.next_tx() else { return Ok(()) };
+        if own.error.is_none() && own.sent < self.chunks.count() {
+            return Ok(());
+        }
+        let checksum = self.content.checksum().to_le_bytes();
+        let len_bytes = HEADER_BYTES + checksum.len();
+        let message = link.payload_mut(slot)?;
+        let code = own.error.unwrap_or(Code::Done);
+        Header { len_bytes, call: own.number, code }.write(message);
+        message[HEADER_BYTES..len_bytes].copy_from_slice(&checksum);
+        if link.try_post(len_bytes, false)? {
+            self.cost.end();
+            *sending = None;
+        }
+        Ok(())
+    }
+
+    /// Sends one chunk; false when the fabric is full.
+    fn send_chunk<B: Backend>(&self, link: &mut Link<B>, number: usize) -> Result<bool, Failure> {
+        let (Some(slot), Some(place)) = (link.next_tx(), self.chunks.place(number)) else {
+            return Ok(false);
+        };
+        let len_bytes = HEADER_BYTES + place.len();
+        let message = link.payload_mut(slot)?;
+        let call = u32::try_from(number).unwrap_or(u32::MAX);
+        Header { len_bytes, call, code: Code::Chunk }.write(message);
+        if self.source == Source::Sendfile {
+            return link.try_file(HEADER_BYTES, place);
+        }
+        self.content.read(place.start, &mut message[HEADER_BYTES..len_bytes])?;
+        link.try_post(len_bytes, false)
+    }
+}

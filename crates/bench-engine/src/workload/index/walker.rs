@@ -1,0 +1,268 @@
+//! The client's side of an index that it READs itself: each lookup fetches one node after the other,
+//! from the levels that the client does not keep (or only the leaf, which the owner has named).
+
+use std::time::Instant;
+
+use bench_record::failure::Failure;
+use bench_record::spec::PointSpec;
+use bench_record::workload::KEY_BYTES;
+
+use super::owner::wire_key;
+use super::tree::{self, LEVELS, NODE_BYTES, Tree};
+use crate::backend::Backend;
+use crate::bench::Measured;
+use crate::lane::Port;
+use crate::link::Link;
+use crate::measure::Random;
+use crate::workload::caller::wrong;
+use crate::workload::message::{Code, HEADER_BYTES, Header};
+use crate::workload::pace::{Activity, Pace};
+use crate::workload::popularity::Popularity;
+use crate::workload::store;
+
+const KINDS: [&str; 1] = ["lookup"];
+const LOOKUP: usize = 0;
+
+/// Who walks the inner levels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::workload) enum Inner {
+    /// The client, which keeps this many levels.
+    Client { kept: usize },
+    /// The owner, when it is called.
+    Owner,
+}
+
+/// A lookup that is not finished.
+#[derive(Debug, Clone, Copy)]
+struct Lookup {
+    is_open: bool,
+    index: u64,
+    key: u64,
+    since: Instant,
+    /// The node to READ next, and its level.
+    node: usize,
+    level: usize,
+}
+
+/// The lookups of one endpoint; a lookup's number is its place.
+struct Session {
+    lookups: Vec<Lookup>,
+    free: Vec<u32>,
+    /// Those that know which node comes next.
+    ready: Vec<u32>,
+    /// Whose node is READ into each slot.
+    in_slot: Vec<u32>,
+}
+
+/// One thread's side of a point.
+struct Walker<'a> {
+    tree: &'a Tree,
+    inner: Inner,
+    keys: &'a Popularity,
+    random: &'a mut Random,
+    sessions: Vec<Session>,
+}
+
+/// The client's side of a point.
+pub(in crate::workload) fn look_up<B: Backend>(
+    links: &mut [Link<B>],
+    port: &Port,
+    point: PointSpec,
+    inner: Inner,
+    (tree, keys, random): (&Tree, &Popularity, &mut Random),
+) -> Result<Measured, Failure> {
+    let pace = Pace::new(point, port, random.next(), (&KINDS, &[]))?;
+    let since = Instant::now();
+    let idle = Lookup { is_open: false, index: 0, key: 0, since, node: 0, level: 0 };
+    let depth = u32::try_from(point.depth).unwrap_or(u32::MAX);
+    let session = |link: &mut Link<B>| {
+        link.keep_reads();
+        Session {
+            lookups: vec![idle; point.depth],
+            free: (0..depth).rev().collect(),
+            ready: Vec::with_capacity(point.depth),
+            in_slot: vec![0; link.backend().tx_slots()],
+        }
+    };
+    let sessions = links.iter_mut().map(session).collect();
+    let mut walker = Walker { tree, inner, keys, random, sessions };
+    pace.run(links, port, &mut walker)
+}
+
+impl<B: Backend> Activity<B> for Walker<'_> {
+    #[inline]
+    fn collect(
+        &mut self,
+        pace: &mut Pace,
+        link: &mut Link<B>,
+        number: usize,
+    ) -> Result<usize, Failure> {
+        let session = &mut self.sessions[number];
+        let moved = pace.collect(link, |_, reply| session.descend(reply))?;
+        if !link.fetched.is_empty() {
+            pace.now = Instant::now();
+        }
+        while let Some(slot) = link.fetched.pop_front() {
+            let node = &link.payload(slot)?[..NODE_BYTES];
+            session.step(pace, session.in_slot[slot], node)?;
+            link.put_back(slot);
+            pace.traffic.bytes += NODE_BYTES as u64;
+        }
+        Ok(moved)
+    }
+
+    #[inline]
+    fn issue(
+        &mut self,
+        pace: &mut Pace,
+        link: &mut Link<B>,
+        number: usize,
+    ) -> Result<usize, Failure> {
+        let session = &self.sessions[number];
+        let new = session.free.len().min(pace.rest());
+        let room = (session.ready.len() + new).min(link.free_tx());
+        for index in 0..room {
+            let more = index + 1 < room && !(index + 1).is_multiple_of(pace.list);
+            let more = more && pace.list > 1;
+            let is_posted = match self.sessions[number].ready.last().copied() {
+                Some(lookup) => self.read(pace, link, number, (lookup, more))?,
+                None => self.start(pace, link, number, more)?,
+            };
+            if !is_posted {
+                return Ok(index);
+            }
+        }
+        Ok(room)
+    }
+
+    fn is_idle(&self, number: usize) -> bool {
+        let session = &self.sessions[number];
+        session.free.len() == session.lookups.len()
+    }
+}
+
+impl Session {
+    /// The owner has named the leaf.
+    #[inline]
+    fn descend(&mut self, reply: &[u8]) -> Result<(), Failure> {
+        let (header, body) = Header::of_reply(reply)?;
+        let lookup = self.lookups.get_mut(header.call as usize).filter(|own| own.is_open);
+        let lookup = lookup.ok_or_else(|| wrong("is for a call that is not outstanding"))?;
+        let leaf = tree::leaf_number(body).ok_or_else(|| wrong("names no leaf"))?;
+        (lookup.node, lookup.level) = (leaf, LEVELS - 1);
+        self.ready.push(header.call);
+        Ok(())
+    }
+
+    /// A node has come: goes one level down, or ends at the leaf.
+    #[inline]
+    fn step(&mut self, pace: &mut Pace, number: u32, node: &[u8]) -> Result<(), Failure> {
+        let Some(lookup) = self.lookups.get_mut(number as usize).filter(|own| own.is_open) else {
+            return Err(wrong("is for a READ that is not outstanding"));
+        };
+        if lookup.level + 1 < LEVELS {
+            let child = tree::child(node, lookup.level, lookup.key);
+            lookup.node = child.ok_or_else(|| wrong("is a node without the child wanted"))?;
+            lookup.level += 1;
+            self.ready.push(number);
+            return Ok(());
+        }
+        let place = tree::value(node, pace.point.size_bytes, lookup.key);
+        let place = place.ok_or_else(|| wrong("is a leaf without the key wanted"))?;
+        if pace.point.validate && !store::is_value(&node[place], lookup.index) {
+            return Err(wrong("holds another value than that of its key"));
+        }
+        lookup.is_open = false;
+        pace.end(LOOKUP, lookup.since, 1);
+        self.free.push(number);
+        Ok(())
+    }
+}
+
+impl Walker<'_> {
+    /// READs the next node of a lookup, the last that is ready; false when the fabric is full.
+    #[inline]
+    fn read<B: Backend>(
+        &mut self,
+        pace: &mut Pace,
+        link: &mut Link<B>,
+        number: usize,
+        (lookup, more): (u32, bool),
+    ) -> Result<bool, Failure> {
+        let session = &mut self.sessions[number];
+        let node = session.lookups[lookup as usize].node;
+        let Some(slot) = link.try_read((node * NODE_BYTES) as u64, NODE_BYTES, more)? else {
+            return Ok(false);
+        };
+        session.in_slot[slot] = lookup;
+        session.ready.pop();
+        pace.traffic.reads += 1;
+        Ok(true)
+    }
+
+    /// Starts a lookup; false when none is due or the fabric is full.
+    #[inline]
+    fn start<B: Backend>(
+        &mut self,
+        pace: &mut Pace,
+        link: &mut Link<B>,
+        number: usize,
+        more: bool,
+    ) -> Result<bool, Failure> {
+        let (Some(since), Some(place)) = (pace.due(), self.sessions[number].free.last().copied())
+        else {
+            return Ok(false);
+        };
+        let value_bytes = pace.point.size_bytes;
+        let index = tree::scattered(self.keys.draw(self.random), value_bytes);
+        let key = tree::key(index);
+        let mut lookup = Lookup { is_open: true, index, key, since, node: 0, level: 0 };
+        let is_posted = match self.inner {
+            Inner::Owner => self.call(pace, link, place, more, index)?,
+            Inner::Client { kept } => {
+                lookup.level = kept;
+                lookup.node = self.tree.descend(kept, key).unwrap_or_default();
+                true
+            }
+        };
+        if !is_posted {
+            return Ok(false);
+        }
+        let session = &mut self.sessions[number];
+        session.free.pop();
+        session.lookups[place as usize] = lookup;
+        pace.start();
+        pace.ask(1);
+        if self.inner == Inner::Owner {
+            return Ok(true);
+        }
+        self.sessions[number].ready.push(place);
+        // What the fabric does not take now stays ready.
+        self.read(pace, link, number, (place, more))?;
+        Ok(true)
+    }
+
+    /// Asks the owner which leaf it is; false when the fabric is full.
+    #[inline]
+    fn call<B: Backend>(
+        &self,
+        pace: &mut Pace,
+        link: &mut Link<B>,
+        number: u32,
+        more: bool,
+        index: u64,
+    ) -> Result<bool, Failure> {
+        let Some(slot) = link.take_tx() else { return Ok(false) };
+        let len_bytes = HEADER_BYTES + KEY_BYTES;
+        let message = link.payload_mut(slot)?;
+        Header { len_bytes, call: number, code: Code::Find }.write(message);
+        message[HEADER_BYTES..len_bytes].copy_from_slice(&wire_key(index));
+        let is_posted = link.try_taken(slot, len_bytes, more)?;
+        if is_posted {
+            pace.message(len_bytes);
+        } else {
+            link.put_back(slot);
+        }
+        Ok(is_posted)
+    }
+}

@@ -1,0 +1,51 @@
+//! Messages of a link that wait for room.
+
+use std::collections::VecDeque;
+
+use bench_record::failure::Failure;
+
+use super::message::Code;
+use crate::backend::Backend;
+use crate::link::Link;
+
+/// What is to be sent: which operation it is about, and what it says.
+pub(super) struct Outbox {
+    waiting: VecDeque<(u32, Code)>,
+    list: usize,
+}
+
+impl Outbox {
+    /// Room for `capacity` messages, handed to the fabric `list` at once.
+    pub(super) fn new(capacity: usize, list: usize) -> Self {
+        Self { waiting: VecDeque::with_capacity(capacity), list }
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, operation: u32, code: Code) {
+        self.waiting.push_back((operation, code));
+    }
+
+    /// Sends what there is room for, and answers how many messages; `sent` learns the length of each message. `write` fills one in
+    /// and answers its length; it may be asked again for one that the fabric did not take.
+    #[inline]
+    pub(super) fn flush<B: Backend>(
+        &mut self,
+        link: &mut Link<B>,
+        mut write: impl FnMut(&mut [u8], u32, Code) -> usize,
+        mut sent: impl FnMut(usize),
+    ) -> Result<usize, Failure> {
+        let mut count = 0;
+        while let (Some(&(operation, code)), Some(slot)) = (self.waiting.front(), link.next_tx()) {
+            let len_bytes = write(link.payload_mut(slot)?, operation, code);
+            let follows = self.waiting.len() > 1 && link.free_tx() > 1;
+            let more = follows && !(count + 1_usize).is_multiple_of(self.list);
+            if !link.try_post(len_bytes, self.list > 1 && more)? {
+                break;
+            }
+            self.waiting.pop_front();
+            sent(len_bytes);
+            count += 1;
+        }
+        Ok(count)
+    }
+}

@@ -1,0 +1,385 @@
+//! The time of a point at the client: when operations start, when the window is open, what counts.
+//!
+//! Closed loop: an operation starts when there is room for it. Open loop: operations start by a
+//! schedule; one that finds no room starts late and is timed from when it was due. What was due and is
+//! not done when the window closes counts with the age that it has then. One clock read per round with
+//! completions (open loop: per round), not per operation.
+
+use std::time::{Duration, Instant};
+
+use bench_record::failure::Failure;
+use bench_record::spec::{Limit, PointSpec};
+
+use super::calls::{Calls, Times, Traffic};
+use super::message::{self, Code};
+use super::{cpu_ns, process_cpu_ns};
+use crate::backend::Backend;
+use crate::bench::open_loop::Schedule;
+use crate::bench::rma::Window;
+use crate::bench::{Measured, RoundTrips};
+use crate::lane::Port;
+use crate::link::Link;
+use crate::watch::{Idle, Watch};
+
+/// What a workload's client does with each of its endpoints, which have numbers.
+pub(super) trait Activity<B: Backend> {
+    /// Polls, and takes what has come; answers how many completions there were.
+    fn collect(
+        &mut self,
+        pace: &mut Pace,
+        link: &mut Link<B>,
+        number: usize,
+    ) -> Result<usize, Failure>;
+
+    /// Starts what there is room for and what is due; answers how much was posted.
+    fn issue(
+        &mut self,
+        pace: &mut Pace,
+        link: &mut Link<B>,
+        number: usize,
+    ) -> Result<usize, Failure>;
+
+    /// Whether the window may end by now.
+    fn may_close(&self, _pace: &Pace) -> bool {
+        true
+    }
+
+    /// The window is over: what was not posted never will be.
+    fn abandon(&mut self, _pace: &mut Pace, _link: &mut Link<B>, _number: usize) {}
+
+    /// Of which kind the next operation would have been.
+    fn next_kind(&mut self) -> usize {
+        0
+    }
+
+    /// Whether nothing is on its way.
+    fn is_idle(&self, number: usize) -> bool;
+}
+
+/// The clock of one thread's side of a point.
+pub(super) struct Pace {
+    pub(super) point: PointSpec,
+    /// The last clock read.
+    pub(super) now: Instant,
+    /// Operations that are handed to the fabric at once.
+    pub(super) list: usize,
+    pub(super) traffic: Traffic,
+    schedule: Option<Schedule>,
+    /// Operations to start; `u64::MAX`: until the window is over.
+    total: u64,
+    started: u64,
+    ended: u64,
+    window: Window,
+    /// The window is open.
+    is_counting: bool,
+    /// When it was closed.
+    closed: Option<Instant>,
+    cpu_ns: u64,
+    process_cpu_ns: u64,
+    found: Calls,
+}
+
+/// Room for times of these names.
+fn room(names: &[&'static str]) -> Result<Times, Failure> {
+    names.iter().map(|name| Ok((*name, RoundTrips::new()?))).collect()
+}
+
+impl Pace {
+    /// For operations of these kinds, which have these parts.
+    pub(super) fn new(
+        point: PointSpec,
+        port: &Port,
+        seed: u64,
+        (kinds, parts): (&[&'static str], &[&'static str]),
+    ) -> Result<Self, Failure> {
+        let (now, rate) = (Instant::now(), point.rate_per_s);
+        Ok(Self {
+            point,
+            now,
+            list: port.flow.post_list,
+            traffic: Traffic::default(),
+            schedule: (rate > 0).then(|| Schedule::new(now, rate, port.arrivals, seed)),
+            total: match point.limit {
+                Limit::DurationMs(_) => u64::MAX,
+                Limit::Iterations(n) => n + point.warmup_iterations(),
+            },
+            started: 0,
+            ended: 0,
+            window: Window {
+                point,
+                warmup_iterations: point.warmup_iterations(),
+                started: now,
+                opened: None,
+            },
+            is_counting: false,
+            closed: None,
+            cpu_ns: 0,
+            process_cpu_ns: 0,
+            found: Calls {
+                times: room(kinds)?,
+                parts: room(parts)?,
+                unended: room(kinds)?,
+                unended_parts: room(parts)?,
+                seconds: 0.0,
+                cpu_ns: 0,
+                process_cpu_ns: 0,
+                traffic: Traffic::default(),
+                behind_ns: 0,
+                total: 0,
+                committed: 0,
+                validated: 0,
+                incast: None,
+            },
+        })
+    }
+
+    /// As few operations before the window as this, where their number is asked for, not a time.
+    pub(super) fn with_warmup(mut self, operations: u64) -> Self {
+        if let Limit::Iterations(n) = self.point.limit {
+            self.total = n + operations;
+            self.window.warmup_iterations = operations;
+        }
+        self
+    }
+
+    /// Whether the window is open.
+    pub(super) const fn is_counting(&self) -> bool {
+        self.is_counting
+    }
+
+    /// Operations of a kind that have ended within the window.
+    pub(super) fn counted(&self, kind: usize) -> u64 {
+        self.found.times[kind].1.count
+    }
+
+    /// Operations that may still start.
+    #[inline]
+    pub(super) fn rest(&self) -> usize {
+        usize::try_from(self.total.saturating_sub(self.started)).unwrap_or(usize::MAX)
+    }
+
+    /// The moment from which the next operation is timed; `None` as long as none is to start.
+    #[inline]
+    pub(super) fn due(&self) -> Option<Instant> {
+        let due = self.schedule.as_ref().map_or(self.now, |schedule| schedule.next);
+        (due <= self.now && self.started < self.total).then_some(due)
+    }
+
+    /// The operation that was due has started.
+    #[inline]
+    pub(super) fn start(&mut self) {
+        self.started += 1;
+        if let Some(schedule) = &mut self.schedule {
+            schedule.advance();
+        }
+    }
+
+    /// The server has to do so many operations.
+    #[inline]
+    pub(super) const fn ask(&mut self, operations: u64) {
+        self.found.total += operations;
+    }
+
+    /// A message of this length was posted or has come.
+    #[inline]
+    pub(super) const fn message(&mut self, len_bytes: usize) {
+        self.traffic.messages += 1;
+        self.traffic.bytes += len_bytes as u64;
+    }
+
+    /// Polls an endpoint; what has come is handed to `take`, message by message, after one clock read for
+    /// all. Answers how many completions there were.
+    #[inline]
+    pub(super) fn collect<B: Backend>(
+        &mut self,
+        link: &mut Link<B>,
+        mut take: impl FnMut(&mut Self, &[u8]) -> Result<(), Failure>,
+    ) -> Result<usize, Failure> {
+        let moved = link.poll()?;
+        if !link.arrived.is_empty() {
+            self.now = Instant::now();
+        }
+        link.take_arrived(|message| {
+            self.message(message.len());
+            take(self, message)
+        })?;
+        Ok(moved)
+    }
+
+    /// Sends a short message; false when the fabric is full.
+    pub(super) fn post<B: Backend>(
+        &mut self,
+        link: &mut Link<B>,
+        what: (u32, Code),
+        body: &[u8],
+    ) -> Result<bool, Failure> {
+        let len_bytes = message::post(link, what, body)?;
+        if let Some(len_bytes) = len_bytes {
+            self.message(len_bytes);
+        }
+        Ok(len_bytes.is_some())
+    }
+
+    /// So many operations of a kind, all timed from `since`, have ended.
+    #[inline]
+    pub(super) fn end(&mut self, kind: usize, since: Instant, count: u64) {
+        if self.is_counting {
+            // One may have been due after the clock was read for this round.
+            let took = self.now.saturating_duration_since(since);
+            self.found.times[kind].1.note_many(took, count);
+        } else if let Some(closed) = self.closed {
+            let age = closed.saturating_duration_since(since);
+            self.found.unended[kind].1.note_age(age, count);
+        }
+        self.ended += count;
+    }
+
+    /// An operation whose first part was not over when the window closed is given up.
+    pub(super) fn give_up(&mut self, kind: usize, part: usize, since: Instant) {
+        if let Some(closed) = self.closed {
+            let age = closed.saturating_duration_since(since);
+            self.found.unended[kind].1.note_age(age, 1);
+            self.found.unended_parts[part].1.note_age(age, 1);
+        }
+    }
+
+    /// A transaction was committed.
+    #[inline]
+    pub(super) const fn commit(&mut self) {
+        self.found.committed += 1;
+    }
+
+    /// Whether operations start by a schedule.
+    pub(super) const fn is_open_loop(&self) -> bool {
+        self.schedule.is_some()
+    }
+
+    /// A part of an operation took this long.
+    #[inline]
+    pub(super) fn part(&mut self, part: usize, took: Duration) {
+        if self.is_counting {
+            self.found.parts[part].1.note(took);
+        }
+    }
+
+    /// Measures until the window is over, or all that was asked for has ended.
+    pub(super) fn run<B: Backend>(
+        self,
+        links: &mut [Link<B>],
+        port: &Port,
+        activity: &mut impl Activity<B>,
+    ) -> Result<Measured, Failure> {
+        Ok(Measured::Calls(Box::new(self.calls(links, port, activity)?)))
+    }
+
+    /// The same for an activity that has something to add.
+    pub(super) fn calls<B: Backend>(
+        mut self,
+        links: &mut [Link<B>],
+        port: &Port,
+        activity: &mut impl Activity<B>,
+    ) -> Result<Calls, Failure> {
+        self.measure(links, port, activity)?;
+        self.close(|| activity.next_kind());
+        for (number, link) in links.iter_mut().enumerate() {
+            activity.abandon(&mut self, link, number);
+        }
+        self.drain(links, port, activity)?;
+        if self.point.validate {
+            self.found.validated = self.found.total;
+        }
+        Ok(self.found)
+    }
+
+    fn measure<B: Backend>(
+        &mut self,
+        links: &mut [Link<B>],
+        port: &Port,
+        activity: &mut impl Activity<B>,
+    ) -> Result<(), Failure> {
+        let mut watch = Watch::new(&port.signals, "waiting for replies");
+        loop {
+            if self.schedule.is_some() {
+                self.now = Instant::now();
+            }
+            let mut moved = 0;
+            for (number, link) in links.iter_mut().enumerate() {
+                moved += activity.collect(self, link, number)?;
+                moved += activity.issue(self, link, number)?;
+            }
+            if moved > 0 {
+                watch.progress();
+            } else if watch.idle()? == Idle::Message {
+                return Err(gave_up());
+            } else if self.schedule.is_none() {
+                continue;
+            }
+            let is_over = self.window.advance(self.now, self.ended) && activity.may_close(self);
+            if is_over || self.ended >= self.total {
+                return Ok(());
+            }
+            if !self.is_counting && self.window.opened.is_some() {
+                self.is_counting = true;
+                self.traffic = Traffic::default();
+                (self.cpu_ns, self.process_cpu_ns) = (cpu_ns(), process_cpu_ns());
+            }
+        }
+    }
+
+    /// The window is over: what still comes counts no more, and what was due counts with its age.
+    fn close(&mut self, mut next_kind: impl FnMut() -> usize) {
+        let (opened, _) = self.window.opened.unwrap_or((self.window.started, 0));
+        self.found.seconds = (self.now - opened).as_secs_f64();
+        self.found.cpu_ns = cpu_ns() - self.cpu_ns;
+        self.found.process_cpu_ns = process_cpu_ns() - self.process_cpu_ns;
+        self.found.traffic = self.traffic;
+        // As many as were asked for have all been done.
+        let is_cut_off = matches!(self.point.limit, Limit::DurationMs(_));
+        if let Some(schedule) = &mut self.schedule {
+            let behind = self.now.saturating_duration_since(schedule.next);
+            self.found.behind_ns = u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX);
+            if is_cut_off {
+                self.closed = Some(self.now);
+                let Calls { unended, unended_parts, .. } = &mut self.found;
+                schedule.rest(self.now, |due, count| {
+                    let age = self.now - due;
+                    unended[next_kind()].1.note_age(age, count);
+                    unended_parts.iter_mut().for_each(|(_, part)| part.note_age(age, count));
+                });
+            }
+        }
+        self.is_counting = false;
+        self.total = 0;
+    }
+
+    /// Waits for what is still to come.
+    fn drain<B: Backend>(
+        &mut self,
+        links: &mut [Link<B>],
+        port: &Port,
+        activity: &mut impl Activity<B>,
+    ) -> Result<(), Failure> {
+        let mut watch = Watch::new(&port.signals, "waiting for the last replies");
+        loop {
+            let (mut moved, mut is_left) = (0, false);
+            // In turn: what one link waits for may have to come by another.
+            for (number, link) in links.iter_mut().enumerate() {
+                moved += activity.collect(self, link, number)?;
+                // No new operation, but what else those need that have started.
+                moved += activity.issue(self, link, number)?;
+                is_left |= !activity.is_idle(number) || !link.is_idle();
+            }
+            if moved > 0 {
+                watch.progress();
+            } else if !is_left {
+                return Ok(());
+            } else if watch.idle()? == Idle::Message {
+                return Err(gave_up());
+            }
+        }
+    }
+}
+
+pub(crate) fn gave_up() -> Failure {
+    Failure::Remote("the server ended the measurement".to_owned())
+}

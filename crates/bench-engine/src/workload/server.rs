@@ -1,0 +1,175 @@
+//! The server's side of calls: does what is asked for, answers, and counts what that cost.
+
+use std::ops::Range;
+
+use bench_record::ReceiverCount;
+use bench_record::failure::Failure;
+
+use super::message::{Code, HEADER_BYTES, Header};
+use super::{cpu_ns, process_cpu_ns};
+use crate::backend::Backend;
+use crate::bench::{Measured, stream};
+use crate::lane::Port;
+use crate::link::Link;
+
+/// Rounds between two looks for the end.
+const ROUNDS_PER_LOOK: u32 = 64;
+/// Calls between two readings of the processor's time, two system calls.
+const CALLS_PER_READING: u64 = 256;
+
+/// What a call came to.
+pub(super) struct Answer {
+    /// The number of the call.
+    pub(super) call: u32,
+    pub(super) code: Code,
+    /// Where the body of the reply is, as [`Service::body`] knows it; empty: there is none.
+    pub(super) body: Range<usize>,
+    /// Operations that the call asked for.
+    pub(super) operations: u64,
+}
+
+impl Answer {
+    /// Of a call that arrived damaged. Its number may be right: then its caller learns at once.
+    pub(super) fn damaged(call: &[u8]) -> Self {
+        let number = call.get(4..).and_then(|rest| rest.first_chunk());
+        let call = number.map_or(u32::MAX, |bytes| u32::from_le_bytes(*bytes));
+        Self { call, code: Code::Damaged, body: 0..0, operations: 1 }
+    }
+}
+
+/// What answers calls.
+pub(super) trait Service {
+    /// Does what a call asks for. May be asked again when the reply did not find room.
+    fn handle(&mut self, call: &[u8]) -> Answer;
+
+    /// The body of a reply.
+    fn body(&self, place: Range<usize>) -> &[u8];
+}
+
+/// What answering costs: processor time from the first call to the last reading.
+#[derive(Default)]
+pub(super) struct Cost {
+    calls: u64,
+    served: u64,
+    /// Operations of the first call, and the times of thread and process when it had come.
+    first: u64,
+    start_ns: (u64, u64),
+    /// Operations and times since then at the last reading.
+    operations: u64,
+    cpu_ns: u64,
+    process_cpu_ns: u64,
+}
+
+impl Cost {
+    /// A call with so many operations was answered.
+    #[inline]
+    pub(super) fn note(&mut self, operations: u64) {
+        self.calls += 1;
+        self.served += operations;
+        if self.calls == 1 {
+            self.first = operations;
+            self.start_ns = (cpu_ns(), process_cpu_ns());
+        } else if self.calls.is_multiple_of(CALLS_PER_READING) {
+            self.read();
+        }
+    }
+
+    /// An operation begins that is long enough for a reading of its own; `end` follows.
+    pub(super) fn start(&mut self) {
+        if self.start_ns == (0, 0) {
+            self.start_ns = (cpu_ns(), process_cpu_ns());
+        }
+    }
+
+    /// It has ended.
+    pub(super) fn end(&mut self) {
+        self.calls += 1;
+        self.served += 1;
+        self.read();
+    }
+
+    fn read(&mut self) {
+        self.cpu_ns = cpu_ns() - self.start_ns.0;
+        self.process_cpu_ns = process_cpu_ns() - self.start_ns.1;
+        self.operations = self.served - self.first;
+    }
+
+    /// Operations so far.
+    pub(super) const fn served(&self) -> u64 {
+        self.served
+    }
+
+    /// In the end; `validate`: all was checked.
+    pub(super) fn count(mut self, validate: bool) -> ReceiverCount {
+        if self.operations == 0 && self.calls > 1 {
+            self.read();
+        }
+        ReceiverCount {
+            messages: self.operations,
+            cpu_ns: self.cpu_ns,
+            process_cpu_ns: self.process_cpu_ns,
+            total: self.served,
+            validated: if validate { self.served } else { 0 },
+            ..ReceiverCount::default()
+        }
+    }
+}
+
+/// Answers calls until the client has had all its replies.
+pub(super) fn answer<B: Backend>(
+    links: &mut [Link<B>],
+    port: &Port,
+    validate: bool,
+    service: &mut impl Service,
+) -> Result<Measured, Failure> {
+    let mut cost = Cost::default();
+    let list = port.flow.post_list;
+    let mut rounds = 0_u32;
+    loop {
+        let before = cost.served();
+        for link in links.iter_mut() {
+            link.poll()?;
+            serve(link, list, service, &mut cost)?;
+        }
+        if cost.served() == before {
+            port.signals.pause();
+        }
+        rounds += 1;
+        if rounds.is_multiple_of(ROUNDS_PER_LOOK) && port.sent()?.is_some() {
+            break;
+        }
+    }
+    stream::finish(links, &port.signals)?;
+    Ok(Measured::Received(cost.count(validate)))
+}
+
+/// Answers what has arrived, as far as there is room for replies.
+#[inline]
+fn serve<B: Backend>(
+    link: &mut Link<B>,
+    list: usize,
+    service: &mut impl Service,
+    cost: &mut Cost,
+) -> Result<(), Failure> {
+    let room = link.arrived.len().min(link.free_tx());
+    for index in 0..room {
+        let (Some(call), Some(slot)) = (link.arrived.front().copied(), link.next_tx()) else {
+            break;
+        };
+        let answer = service.handle(link.message(call)?);
+        let body = service.body(answer.body);
+        let len_bytes = HEADER_BYTES + body.len();
+        let reply = link.payload_mut(slot)?;
+        reply[HEADER_BYTES..len_bytes].copy_from_slice(body);
+        Header { len_bytes, call: answer.call, code: answer.code }.write(reply);
+        let more = index + 1 < room && !(index + 1).is_multiple_of(list);
+        // What the fabric does not take now is answered again in the next round.
+        if !link.try_message(len_bytes, list > 1 && more)? {
+            break;
+        }
+        link.arrived.pop_front();
+        link.repost(call.slot)?;
+        cost.note(answer.operations);
+    }
+    Ok(())
+}

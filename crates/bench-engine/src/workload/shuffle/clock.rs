@@ -1,0 +1,109 @@
+//! When a node's window is open, and what counts within it. Clocks of two hosts differ: each node has its
+//! own, from the moment in which it may begin.
+
+use std::time::Instant;
+
+use bench_record::spec::{Limit, PointSpec};
+
+use crate::bench::rma::Window;
+use crate::workload::{cpu_ns, process_cpu_ns};
+
+/// Tuples that are made between two looks at what has come.
+const BATCH: u64 = 128;
+
+/// What has happened so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Totals {
+    pub(super) tuples_made: u64,
+    /// Buffers that were sent to others, and bytes of tuples in them.
+    pub(super) buffers_sent: u64,
+    pub(super) bytes_sent: u64,
+    /// The same of those that came from others.
+    pub(super) buffers_taken: u64,
+    pub(super) bytes_taken: u64,
+    /// Tuples of the own partition, from others and own ones.
+    pub(super) tuples_taken: u64,
+}
+
+/// Totals and processor times at one moment; the difference of two is what happened between them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reading {
+    pub(super) at: Instant,
+    pub(super) totals: Totals,
+    pub(super) cpu_ns: u64,
+    pub(super) process_cpu_ns: u64,
+}
+
+impl Reading {
+    fn new(at: Instant, totals: Totals) -> Self {
+        Self { at, totals, cpu_ns: cpu_ns(), process_cpu_ns: process_cpu_ns() }
+    }
+}
+
+/// The clock of one thread's part of a point.
+pub(super) struct Clock {
+    window: Window,
+    limit: Limit,
+    opened: Option<Reading>,
+    closed: Option<Reading>,
+}
+
+impl Clock {
+    /// It may begin now. Where a number of tuples is asked for, all of them count.
+    pub(super) fn start(point: PointSpec) -> Self {
+        let now = Instant::now();
+        let is_open = matches!(point.limit, Limit::Iterations(_));
+        Self {
+            window: Window {
+                point,
+                warmup_iterations: 0,
+                started: now,
+                opened: is_open.then_some((now, 0)),
+            },
+            limit: point.limit,
+            // Those that came before this node began count, too.
+            opened: is_open.then(|| Reading::new(now, Totals::default())),
+            closed: None,
+        }
+    }
+
+    /// Since it began.
+    pub(super) const fn started(&self) -> Instant {
+        self.window.started
+    }
+
+    /// Tuples to be made before the next look.
+    #[inline]
+    pub(super) fn batch(&self, made: u64) -> u64 {
+        match self.limit {
+            Limit::Iterations(n) => BATCH.min(n.saturating_sub(made)),
+            Limit::DurationMs(_) => BATCH,
+        }
+    }
+
+    /// Opens the window, and closes one of a certain time; answers whether all tuples are made.
+    #[inline]
+    pub(super) fn advance(&mut self, now: Instant, totals: Totals) -> bool {
+        let is_over = self.window.advance(now, totals.tuples_made);
+        if self.opened.is_none() {
+            if self.window.opened.is_some() {
+                self.opened = Some(Reading::new(now, totals));
+            }
+            return false;
+        }
+        if is_over {
+            self.close(now, totals);
+        }
+        is_over || self.batch(totals.tuples_made) == 0
+    }
+
+    /// What comes from now on counts no more.
+    pub(super) fn close(&mut self, now: Instant, totals: Totals) {
+        self.closed.get_or_insert_with(|| Reading::new(now, totals));
+    }
+
+    /// Both ends of the window, once it is over.
+    pub(super) fn window(&self) -> Option<(Reading, Reading)> {
+        self.opened.zip(self.closed)
+    }
+}

@@ -1,0 +1,75 @@
+//! One endpoint: the ways to another node and back, and the words about both.
+
+use bench_record::failure::Failure;
+
+use super::clock::Totals;
+use super::incoming::Incoming;
+use super::outgoing::Outgoing;
+use super::partition::{Partition, Sum, damaged};
+use super::word::Word;
+use crate::backend::Backend;
+use crate::link::Link;
+use crate::workload::message::{Code, Header};
+
+/// Both ways of one endpoint.
+pub(super) struct Flow {
+    pub(super) outgoing: Outgoing,
+    pub(super) incoming: Incoming,
+    /// The other node waits for our word to begin.
+    pub(super) is_to_go: bool,
+    /// It has told us to begin.
+    pub(super) may_go: bool,
+}
+
+impl Flow {
+    /// Takes a message.
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        message: &[u8],
+        partition: &Partition,
+        totals: &mut Totals,
+    ) -> Result<(), Failure> {
+        let header = Header::read(message).ok_or_else(|| damaged("has a damaged header"))?;
+        if header.code == Code::Chunk {
+            return self.incoming.take(header, message, partition, totals);
+        }
+        let word = Word::read(header, message).ok_or_else(|| damaged("has a damaged credit"))?;
+        let [first, tuples, hashes] = word.numbers;
+        match word.code {
+            Code::Go => self.may_go = true,
+            Code::Grant => self.outgoing.grant(first),
+            Code::Last => self.incoming.promise(first, Sum { tuples, hashes }),
+            Code::Done => self.outgoing.confirm(first),
+            _ => return Err(damaged("is none")),
+        }
+        Ok(())
+    }
+
+    /// Says and sends what is due and has room; answers how much that was. `is_last`: no more tuples
+    /// are made.
+    #[inline]
+    pub(super) fn send<B: Backend>(
+        &mut self,
+        link: &mut Link<B>,
+        is_last: bool,
+        totals: &mut Totals,
+    ) -> Result<usize, Failure> {
+        let mut sent = 0;
+        if self.is_to_go && (Word { code: Code::Go, numbers: [0; 3] }).post(link)? {
+            self.is_to_go = false;
+            sent += 1;
+        }
+        sent += usize::from(self.incoming.say(link)?);
+        sent += usize::from(self.outgoing.flush(link, totals)?);
+        if is_last {
+            sent += usize::from(self.outgoing.end(link)?);
+        }
+        Ok(sent)
+    }
+
+    /// Whether nothing comes or goes any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.outgoing.is_closed() && self.incoming.is_closed()
+    }
+}

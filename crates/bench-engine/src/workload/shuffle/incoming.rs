@@ -1,0 +1,130 @@
+//! The way from one other node: buffers are taken as they come, and credit is given for them.
+
+use bench_record::ReceiverCount;
+use bench_record::failure::Failure;
+
+use super::clock::Totals;
+use super::credit_step;
+use super::partition::{Partition, Sum, damaged};
+use super::word::Word;
+use crate::backend::Backend;
+use crate::link::Link;
+use crate::pattern::{self, Overtaken, Seen};
+use crate::workload::message::{Code, HEADER_BYTES, Header};
+
+/// Buffers of one sender.
+pub(super) struct Incoming {
+    depth: u64,
+    step: u64,
+    taken: u64,
+    /// How many of them the sender knows of, and how often it was told.
+    told: u64,
+    grants: u64,
+    sum: Sum,
+    seen: Seen,
+    overtaken: Overtaken,
+    /// Buffers there are in all and their tuples, by the sender's word.
+    promised: Option<(u64, Sum)>,
+    /// The sender was told that all was taken.
+    is_confirmed: bool,
+}
+
+impl Incoming {
+    pub(super) fn new(depth: usize) -> Self {
+        Self {
+            depth: depth as u64,
+            step: credit_step(depth),
+            taken: 0,
+            told: 0,
+            grants: 0,
+            sum: Sum::default(),
+            seen: Seen::new(),
+            overtaken: Overtaken::default(),
+            promised: None,
+            is_confirmed: false,
+        }
+    }
+
+    /// Takes a buffer with the low bits of its number.
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        header: Header,
+        message: &[u8],
+        partition: &Partition,
+        totals: &mut Totals,
+    ) -> Result<(), Failure> {
+        let number = pattern::widened(header.call, self.taken);
+        let (buffer, before) = (&message[HEADER_BYTES..], self.sum.tuples);
+        partition.take(buffer, &mut self.sum)?;
+        self.seen.note(number);
+        self.overtaken.note(number);
+        self.taken += 1;
+        if self.seen.duplicates > 0 {
+            return Err(damaged("came twice"));
+        }
+        totals.buffers_taken += 1;
+        totals.bytes_taken += buffer.len() as u64;
+        totals.tuples_taken += self.sum.tuples - before;
+        Ok(())
+    }
+
+    /// Nothing more comes than so many buffers with these tuples.
+    pub(super) const fn promise(&mut self, buffers: u64, sum: Sum) {
+        self.promised = Some((buffers, sum));
+    }
+
+    /// Whether all has come; a failure when it is something else than was sent.
+    #[inline]
+    pub(super) fn is_whole(&self) -> Result<bool, Failure> {
+        let Some((buffers, sum)) = self.promised else { return Ok(false) };
+        if self.taken < buffers {
+            return Ok(false);
+        }
+        if self.taken > buffers || self.sum != sum {
+            let (sent, come) = (sum.tuples, self.sum.tuples);
+            return Err(Failure::Data(format!(
+                "{sent} tuples of one partition were sent in {buffers} buffers, {come} came in {}, and \
+                 the sums of their keys are {}: the fabric damages data",
+                self.taken,
+                if self.sum.hashes == sum.hashes { "the same" } else { "not the same" }
+            )));
+        }
+        Ok(true)
+    }
+
+    /// Says what there is to say; answers whether that was anything.
+    #[inline]
+    pub(super) fn say<B: Backend>(&mut self, link: &mut Link<B>) -> Result<bool, Failure> {
+        if self.is_confirmed {
+            return Ok(false);
+        }
+        if self.is_whole()? {
+            let word = Word { code: Code::Done, numbers: [self.grants, 0, 0] };
+            self.is_confirmed = word.post(link)?;
+            return Ok(self.is_confirmed);
+        }
+        if self.taken - self.told < self.step {
+            return Ok(false);
+        }
+        let word = Word { code: Code::Grant, numbers: [self.taken + self.depth, 0, 0] };
+        let is_said = word.post(link)?;
+        if is_said {
+            self.told = self.taken;
+            self.grants += 1;
+        }
+        Ok(is_said)
+    }
+
+    /// Whether all has come and its sender knows.
+    pub(super) const fn is_closed(&self) -> bool {
+        self.is_confirmed
+    }
+
+    /// Adds how far buffers came out of order.
+    pub(super) fn count(&self, count: &mut ReceiverCount) {
+        count.numbered += self.taken;
+        count.overtaken += self.overtaken.count;
+        count.farthest = count.farthest.max(self.overtaken.farthest);
+    }
+}

@@ -1,0 +1,210 @@
+//! The coordinator: keeps transactions outstanding, counts votes, decides, and times each from its
+//! start (or when it was due) to the last participant's word that it has ended.
+
+use std::time::Instant;
+
+use bench_record::failure::Failure;
+use bench_record::spec::PointSpec;
+
+use super::{ROW_BYTES, message_bytes};
+use crate::backend::Backend;
+use crate::bench::Measured;
+use crate::lane::Port;
+use crate::link::Link;
+use crate::measure::Random;
+use crate::pattern;
+use crate::workload::Place;
+use crate::workload::message::{Code, HEADER_BYTES, Header};
+use crate::workload::outbox::Outbox;
+use crate::workload::pace::{Activity, Pace};
+use crate::workload::popularity::Popularity;
+
+/// How transactions end, by name.
+const KINDS: [&str; 2] = ["commit", "abort"];
+const COMMIT: usize = 0;
+const ABORT: usize = 1;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Voting,
+    Committing,
+    Aborting,
+}
+
+/// A transaction; its number among those outstanding is its place.
+#[derive(Debug, Clone, Copy)]
+struct Transaction {
+    phase: Phase,
+    /// Participants whose word is waited for, and those that voted yes, a bit each.
+    waiting: u64,
+    yes: u64,
+    since: Instant,
+    /// Its number among all.
+    number: u64,
+}
+
+/// One thread's side of a point.
+struct Coordinator<'a> {
+    point: PointSpec,
+    rows: &'a Popularity,
+    random: &'a mut Random,
+    transactions: Vec<Transaction>,
+    idle: Vec<u32>,
+    /// What is to be told, by participant.
+    out: Vec<Outbox>,
+    /// All participants, a bit each.
+    all: u64,
+    begun: u64,
+}
+
+/// The client's side of a point.
+pub(in crate::workload) fn coordinate<B: Backend>(
+    links: &mut [Link<B>],
+    port: &Port,
+    point: PointSpec,
+    place: &mut Place,
+) -> Result<Measured, Failure> {
+    let pace = Pace::new(point, port, place.random.next(), (&KINDS, &[]))?;
+    let idle =
+        Transaction { phase: Phase::Idle, waiting: 0, yes: 0, since: Instant::now(), number: 0 };
+    let depth = u32::try_from(point.depth).unwrap_or(u32::MAX);
+    let mut coordinator = Coordinator {
+        point,
+        rows: &place.popularity,
+        random: &mut place.random,
+        transactions: vec![idle; point.depth],
+        idle: (0..depth).rev().collect(),
+        out: links.iter().map(|_| Outbox::new(point.depth, port.flow.post_list)).collect(),
+        all: u64::MAX >> (u64::BITS as usize - links.len()),
+        begun: 0,
+    };
+    pace.run(links, port, &mut coordinator)
+}
+
+impl<B: Backend> Activity<B> for Coordinator<'_> {
+    #[inline]
+    fn collect(
+        &mut self,
+        pace: &mut Pace,
+        link: &mut Link<B>,
+        participant: usize,
+    ) -> Result<usize, Failure> {
+        pace.collect(link, |pace, answer| {
+            let header = Header::read(answer).ok_or_else(|| wrong("is damaged"))?;
+            self.note(header, participant)?;
+            self.proceed(pace, header.call);
+            Ok(())
+        })
+    }
+
+    #[inline]
+    fn issue(
+        &mut self,
+        pace: &mut Pace,
+        link: &mut Link<B>,
+        participant: usize,
+    ) -> Result<usize, Failure> {
+        Ok(self.begin(pace) + self.tell(pace, link, participant)?)
+    }
+
+    fn is_idle(&self, _participant: usize) -> bool {
+        self.idle.len() == self.transactions.len()
+    }
+}
+
+impl Coordinator<'_> {
+    /// Begins the transactions there is room for, or those that are due; answers how many.
+    #[inline]
+    fn begin(&mut self, pace: &mut Pace) -> usize {
+        let mut begun = 0;
+        while let (Some(&place), Some(since)) = (self.idle.last(), pace.due()) {
+            self.idle.pop();
+            let number = self.begun;
+            self.transactions[place as usize] =
+                Transaction { phase: Phase::Voting, waiting: self.all, yes: 0, since, number };
+            self.out.iter_mut().for_each(|out| out.push(place, Code::Prepare));
+            self.begun += 1;
+            pace.start();
+            pace.ask(1);
+            begun += 1;
+        }
+        begun
+    }
+
+    /// Sends a participant what there is room for; answers how many messages.
+    #[inline]
+    fn tell<B: Backend>(
+        &mut self,
+        pace: &mut Pace,
+        link: &mut Link<B>,
+        participant: usize,
+    ) -> Result<usize, Failure> {
+        let Self { out, transactions, rows, random, point, .. } = self;
+        let write = |message: &mut [u8], place: u32, code: Code| {
+            let is_prepare = code == Code::Prepare;
+            let len_bytes = if is_prepare { message_bytes(point.size_bytes) } else { HEADER_BYTES };
+            Header { len_bytes, call: place, code }.write(message);
+            if is_prepare {
+                let (row, record) = message[HEADER_BYTES..len_bytes].split_at_mut(ROW_BYTES);
+                row.copy_from_slice(&rows.draw(random).to_le_bytes());
+                let number = transactions[place as usize].number;
+                match point.validate {
+                    true => pattern::fill(record, number),
+                    false => record[..8].copy_from_slice(&number.to_le_bytes()),
+                }
+            }
+            len_bytes
+        };
+        out[participant].flush(link, write, |len_bytes| pace.message(len_bytes))
+    }
+
+    /// Notes a participant's word.
+    #[inline]
+    fn note(&mut self, header: Header, participant: usize) -> Result<(), Failure> {
+        let bit = 1 << participant;
+        let transaction = self.transactions.get_mut(header.call as usize);
+        let transaction = transaction.filter(|transaction| transaction.waiting & bit != 0);
+        let transaction = transaction.ok_or_else(|| wrong("was not waited for"))?;
+        transaction.waiting &= !bit;
+        match (transaction.phase, header.code) {
+            (Phase::Voting, Code::Yes) => transaction.yes |= bit,
+            (Phase::Voting, Code::No) | (Phase::Committing | Phase::Aborting, Code::Ended) => {}
+            _ => return Err(wrong("does not belong to this phase")),
+        }
+        Ok(())
+    }
+
+    /// Decides or ends a transaction once all have spoken.
+    #[inline]
+    fn proceed(&mut self, pace: &mut Pace, place: u32) {
+        let transaction = &mut self.transactions[place as usize];
+        if transaction.waiting != 0 {
+            return;
+        }
+        if transaction.phase == Phase::Voting {
+            let is_commit = transaction.yes == self.all;
+            // Who voted no has nothing prepared.
+            transaction.waiting = transaction.yes;
+            transaction.phase = if is_commit { Phase::Committing } else { Phase::Aborting };
+            let code = if is_commit { Code::Commit } else { Code::Abort };
+            let yes = transaction.yes;
+            let told = self.out.iter_mut().enumerate().filter(|(bit, _)| (yes >> bit) & 1 == 1);
+            told.for_each(|(_, out)| out.push(place, code));
+            if yes != 0 {
+                return;
+            }
+        }
+        let is_commit = transaction.phase == Phase::Committing;
+        transaction.phase = Phase::Idle;
+        if is_commit {
+            pace.commit();
+        }
+        pace.end(if is_commit { COMMIT } else { ABORT }, transaction.since, 1);
+        self.idle.push(place);
+    }
+}
+
+fn wrong(what: &str) -> Failure {
+    Failure::Data(format!("a participant's answer {what}: the fabric damages data"))
+}

@@ -1,0 +1,24 @@
+//! What an operation of all ranks came to.
+
+use serde::{Deserialize, Serialize};
+
+/// Operations of all ranks of an MPI program, one after the other, barriers between them. One lasts
+/// as long as on the rank where it lasted longest; the distribution is the point's `operation_time`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Collective {
+    /// 0: unknown.
+    #[serde(default, skip_serializing_if = "is_unknown")]
+    pub ranks: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations: Option<u64>,
+    pub mean_us: f64,
+    /// What every link carries at least, by the mean time: the bus bandwidth of nccl-tests; absent
+    /// for barriers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bus_gbit_per_s: Option<f64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_unknown(ranks: &usize) -> bool {
+    *ranks == 0
+}

@@ -1,0 +1,138 @@
+//! Names of fabrics: what `--fabric` takes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::spec::EndpointKind;
+
+/// Kind of queue pair of an RDMA device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// EFA's scalable reliable datagrams.
+    Srd,
+    /// Unreliable datagrams.
+    Ud,
+    /// A reliable connection.
+    Rc,
+}
+
+impl Transport {
+    /// Its name in capital letters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Srd => "SRD",
+            Self::Ud => "UD",
+            Self::Rc => "RC",
+        }
+    }
+}
+
+/// A way to reach the peer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum FabricName {
+    /// A libfabric provider.
+    Libfabric(String),
+    /// Queue pairs of an RDMA device, by libibverbs.
+    Verbs(Transport),
+    /// A TCP connection.
+    Tcp,
+    /// A pair of UDP sockets.
+    Udp,
+}
+
+const EXPECTED: &str = "libfabric:PROVIDER (libfabric:efa, libfabric:tcp, ...), verbs:srd, verbs:ud, verbs:rc, tcp or udp";
+
+impl FabricName {
+    /// The kind of endpoint it has, or has by default.
+    pub const fn endpoint(&self) -> EndpointKind {
+        match self {
+            Self::Verbs(Transport::Ud) | Self::Udp => EndpointKind::Dgram,
+            Self::Libfabric(_) | Self::Verbs(_) | Self::Tcp => EndpointKind::Rdm,
+        }
+    }
+
+    /// What tables call it.
+    pub fn label(&self) -> String {
+        match self {
+            Self::Libfabric(provider) => format!("libfabric {provider}"),
+            Self::Verbs(transport) => format!("verbs {}", transport.name()),
+            Self::Tcp => "TCP sockets".to_owned(),
+            Self::Udp => "UDP sockets".to_owned(),
+        }
+    }
+}
+
+impl FromStr for FabricName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some(("libfabric", provider)) if !provider.is_empty() => {
+                Ok(Self::Libfabric(provider.to_owned()))
+            }
+            Some(("verbs", "srd")) => Ok(Self::Verbs(Transport::Srd)),
+            Some(("verbs", "ud")) => Ok(Self::Verbs(Transport::Ud)),
+            Some(("verbs", "rc")) => Ok(Self::Verbs(Transport::Rc)),
+            None if text == "tcp" => Ok(Self::Tcp),
+            None if text == "udp" => Ok(Self::Udp),
+            None if !text.is_empty() => Err(format!(
+                "`{text}` is no fabric: write {EXPECTED}; the libfabric provider of that name is \
+                 libfabric:{text}"
+            )),
+            _ => Err(format!("`{text}` is no fabric: write {EXPECTED}")),
+        }
+    }
+}
+
+impl fmt::Display for FabricName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Libfabric(provider) => write!(f, "libfabric:{provider}"),
+            Self::Verbs(transport) => write!(f, "verbs:{}", transport.name().to_lowercase()),
+            Self::Tcp => f.write_str("tcp"),
+            Self::Udp => f.write_str("udp"),
+        }
+    }
+}
+
+impl TryFrom<String> for FabricName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<FabricName> for String {
+    fn from(name: FabricName) -> Self {
+        name.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_survive_being_printed() {
+        for text in [
+            "libfabric:efa",
+            "libfabric:tcp;ofi_rxm",
+            "verbs:srd",
+            "verbs:ud",
+            "verbs:rc",
+            "tcp",
+            "udp",
+        ] {
+            assert_eq!(text.parse::<FabricName>().map(|n| n.to_string()), Ok(text.to_owned()));
+        }
+        for text in ["", "libfabric:", "libfabric", "shm", "verbs:", "tcp:"] {
+            let error = text.parse::<FabricName>().unwrap_err();
+            assert!(error.contains("libfabric:PROVIDER"), "{text}: {error}");
+        }
+    }
+}

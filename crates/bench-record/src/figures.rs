@@ -1,0 +1,254 @@
+//! The figures of a point.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::ShuffleCount;
+use crate::spec::Arrivals;
+
+/// Requests that came by the clock, whole round trips in µs.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct OpenLoop {
+    pub arrivals: Arrivals,
+    /// Requests per second that were intended, and those whose answer came within the window.
+    pub offered_per_s: f64,
+    pub answered_per_s: f64,
+    /// Requests that were given up, because the fabric was too far behind.
+    pub unposted: u64,
+    /// From the moment for which a request was intended. A request without an answer counts with the
+    /// age at which it was given up. Absent where no request was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<Distribution>,
+    /// From the moment in which it was posted, of those that were answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<Distribution>,
+}
+
+/// How far messages of a stream came out of the order in which they were posted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disorder {
+    /// Messages that came after a later one of their thread.
+    pub overtaken: u64,
+    /// Of so many.
+    pub messages: u64,
+    /// The largest distance of a message to a later one that came before, in messages.
+    pub farthest: u64,
+    /// Messages that waited until all earlier ones had come, and how many did at the same time at
+    /// most; where they were handed on in order.
+    #[serde(default)]
+    pub held: u64,
+    #[serde(default)]
+    pub held_most: u64,
+}
+
+impl Disorder {
+    /// Of receivers together; `None` where no number was read.
+    pub fn of<'a>(counts: impl IntoIterator<Item = &'a ReceiverCount>) -> Option<Self> {
+        let all = counts.into_iter().fold(Self::default(), |sum, one| Self {
+            overtaken: sum.overtaken + one.overtaken,
+            messages: sum.messages + one.numbered,
+            farthest: sum.farthest.max(one.farthest),
+            held: sum.held + one.held,
+            held_most: sum.held_most.max(one.held_most),
+        });
+        (all.messages > 0).then_some(all)
+    }
+
+    /// Messages that came after a later one, in percent.
+    pub fn overtaken_percent(&self) -> f64 {
+        self.overtaken as f64 * 100.0 / self.messages.max(1) as f64
+    }
+}
+
+/// Half round trips in µs; closed loop, one message in flight.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Latency {
+    /// Absent where a tool does not print it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trips: Option<u64>,
+    pub mean_us: f64,
+    /// Published figures have a mean only: then the other fields are absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distribution: Option<Distribution>,
+}
+
+impl Latency {
+    /// Half of each of these round trips; `None` where there were none.
+    pub fn half(round_ns: &Histogram<u64>, sum_ns: u64, count: u64) -> Option<Self> {
+        (count > 0).then(|| Self {
+            round_trips: Some(count),
+            mean_us: sum_ns as f64 / count as f64 / 2_000.0,
+            distribution: Distribution::of(round_ns, 2),
+        })
+    }
+}
+
+/// Percentiles in µs.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Distribution {
+    pub min_us: f64,
+    pub p50_us: f64,
+    /// perftest does not print it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p90_us: Option<f64>,
+    pub p99_us: f64,
+    /// OSU does not print it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p999_us: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p9999_us: Option<f64>,
+    pub max_us: f64,
+}
+
+impl Distribution {
+    /// Of times in ns, each divided by `ways`; `None` where there are none.
+    pub fn of(times_ns: &Histogram<u64>, ways: u32) -> Option<Self> {
+        let us = |time_ns: u64| time_ns as f64 / 1_000.0 / f64::from(ways);
+        let at = |quantile: f64| us(times_ns.value_at_quantile(quantile));
+        (!times_ns.is_empty()).then(|| Self {
+            min_us: us(times_ns.min()),
+            p50_us: at(0.5),
+            p90_us: Some(at(0.9)),
+            p99_us: at(0.99),
+            p999_us: Some(at(0.999)),
+            p9999_us: Some(at(0.9999)),
+            max_us: us(times_ns.max()),
+        })
+    }
+
+    /// One of so many equal parts of each time.
+    pub fn divided(self, parts: f64) -> Self {
+        let part = |us: Option<f64>| us.map(|us| us / parts);
+        Self {
+            min_us: self.min_us / parts,
+            p50_us: self.p50_us / parts,
+            p90_us: part(self.p90_us),
+            p99_us: self.p99_us / parts,
+            p999_us: part(self.p999_us),
+            p9999_us: part(self.p9999_us),
+            max_us: self.max_us / parts,
+        }
+    }
+}
+
+/// Goodput at the receiver within the measured window; MB = 10^6 bytes.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Bandwidth {
+    /// Messages, and the length of the window; absent where a tool does not print them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    pub mb_per_s: f64,
+    pub gbit_per_s: f64,
+    pub mmsg_per_s: f64,
+}
+
+impl Bandwidth {
+    /// What several receiving threads counted: their rates add up, since their windows are of one
+    /// length and lie within each other's streams.
+    pub fn of(threads: &[ReceiverCount]) -> Self {
+        let each = threads.iter().map(|c| Self::new(c.messages, c.bytes, c.seconds));
+        each.fold(Self::default(), Self::and)
+    }
+
+    /// Together with what came elsewhere at the same time.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            messages: together(self.messages, other.messages, u64::saturating_add),
+            seconds: together(self.seconds, other.seconds, f64::max),
+            mb_per_s: self.mb_per_s + other.mb_per_s,
+            gbit_per_s: self.gbit_per_s + other.gbit_per_s,
+            mmsg_per_s: self.mmsg_per_s + other.mmsg_per_s,
+        }
+    }
+
+    /// The mean of so many parts.
+    pub fn divided(self, parts: u64) -> Self {
+        let of_one = |rate: f64| rate / parts as f64;
+        Self {
+            messages: self.messages.map(|messages| messages / parts.max(1)),
+            seconds: self.seconds,
+            mb_per_s: of_one(self.mb_per_s),
+            gbit_per_s: of_one(self.gbit_per_s),
+            mmsg_per_s: of_one(self.mmsg_per_s),
+        }
+    }
+
+    pub fn new(messages: u64, bytes: u64, seconds: f64) -> Self {
+        let rate = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
+        Self {
+            messages: Some(messages),
+            seconds: Some(seconds),
+            mb_per_s: rate(bytes as f64) / 1e6,
+            gbit_per_s: rate(bytes as f64) * 8.0 / 1e9,
+            mmsg_per_s: rate(messages as f64) / 1e6,
+        }
+    }
+
+    /// Of which only the rate of its messages is known.
+    pub fn of_rate(mmsg_per_s: f64, size_bytes: usize) -> Self {
+        let mb_per_s = mmsg_per_s * size_bytes as f64;
+        let gbit_per_s = mb_per_s * 8.0 / 1e3;
+        Self { messages: None, seconds: None, mb_per_s, gbit_per_s, mmsg_per_s }
+    }
+}
+
+/// What is known of either, or of both together.
+fn together<T>(one: Option<T>, other: Option<T>, both: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(both(one, other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// What the receiver of a bandwidth point saw.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReceiverCount {
+    /// Messages and bytes within the window, and its length.
+    pub messages: u64,
+    pub bytes: u64,
+    pub seconds: f64,
+    /// Messages of the whole point, warm-up and tail included.
+    pub total: u64,
+    /// Messages whose content was checked, and how many of them were wrong or came twice.
+    pub validated: u64,
+    pub wrong: u64,
+    pub duplicates: u64,
+    /// Messages whose sequence number was read.
+    pub numbered: u64,
+    /// Of those with a sequence number: how many came after a later one of their thread, and by how
+    /// many numbers at most.
+    pub overtaken: u64,
+    pub farthest: u64,
+    /// Messages that waited for earlier ones, where they are handed on in order, and how many did at
+    /// the same time at most.
+    #[serde(default)]
+    pub held: u64,
+    #[serde(default)]
+    pub held_most: u64,
+    /// Transactions that were committed.
+    pub committed: u64,
+    /// Processor time of the thread for `messages` in ns, where it was read (workloads), and of the
+    /// whole process.
+    pub cpu_ns: u64,
+    pub process_cpu_ns: u64,
+    /// Of a shuffle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shuffle: Option<ShuffleCount>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_nothing_there_is_no_figure() {
+        let nothing = Histogram::new_with_bounds(1, 1_000_000, 3).expect("bounds");
+        assert!(Distribution::of(&nothing, 1).is_none());
+        assert!(Latency::half(&nothing, 0, 0).is_none());
+        // Round trips that were counted, not timed one by one.
+        let counted = Latency::half(&nothing, 8_000, 2).expect("a mean");
+        assert!(counted.mean_us == 2.0 && counted.distribution.is_none());
+    }
+}

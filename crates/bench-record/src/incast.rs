@@ -1,0 +1,62 @@
+//! What an incast came to. Names and meanings are those of netsim's results (docs/SIMULATOR.md), so
+//! that both can be laid side by side.
+
+use serde::{Deserialize, Serialize};
+
+/// Flows of several nodes into one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Incast {
+    pub flows: usize,
+    /// What the receiver can take in Gbit/s, and how that is known.
+    pub ideal_gbps: f64,
+    pub ideal_from: IdealFrom,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bursts: Option<Bursts>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Shares>,
+}
+
+/// How it is known what the receiver can take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IdealFrom {
+    /// It was told (`--link-gbit`).
+    Link,
+    /// Measured before each block: one flow alone.
+    SingleFlow,
+}
+
+/// Flows that all began at once; the distribution of their times is the point's `operation_time`.
+/// "To ideal" is over `ideal_us`, in which the receiver can take all bytes of a burst.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Bursts {
+    pub bursts: u64,
+    pub ideal_us: f64,
+    pub mean_us: f64,
+    /// Means over bursts of the fastest, of all and of the slowest flow.
+    pub min_to_ideal: f64,
+    pub mean_to_ideal: f64,
+    pub max_to_ideal: f64,
+    /// The slowest flow of all bursts.
+    pub worst_to_ideal: f64,
+    /// Jain's index of the flows' mean rates, mean over bursts.
+    pub jain: f64,
+}
+
+/// Flows that send all the time. "To fair" is over the mean throughput of a flow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Shares {
+    /// Mean length of an interval.
+    pub interval_ms: f64,
+    pub fair_gbps: f64,
+    /// Jain's index of the flows' throughput over all intervals, and the lowest of one interval.
+    pub jain: f64,
+    pub jain_worst: f64,
+    /// The flow with the lowest mean throughput.
+    pub flow_min_to_fair: f64,
+    /// The lowest and the highest throughput of any flow in any interval.
+    pub min_to_fair: f64,
+    pub max_to_fair: f64,
+    /// Throughput of each flow in each interval in Gbit/s.
+    pub flows_gbps: Vec<Vec<f64>>,
+}

@@ -1,0 +1,334 @@
+//! What `efa-bench` measures and what it finds: specs and names on one side, the result schema on the other. Nothing here opens a
+//! fabric.
+//!
+//! The schema is `efa-bench/2`. Fields are only ever added; files of `efa-bench/1` can be read.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "figures for people: 53 bits of a counter are plenty"
+)]
+#![allow(
+    missing_docs,
+    reason = "a field says by its name and unit what it holds; what is more is said beside it"
+)]
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::spec::{Benchmark, EndpointKind, Flow, Operation};
+use crate::wire::Wire;
+use crate::workload::WorkSpec;
+
+mod collective;
+pub mod cores;
+pub mod counted;
+pub mod fabric_name;
+pub mod failure;
+mod figures;
+mod histogram;
+mod incast;
+pub mod names;
+mod plan;
+mod point;
+mod shuffle;
+pub mod spec;
+pub mod topology;
+pub mod wire;
+mod work;
+pub mod workload;
+
+pub use self::collective::Collective;
+pub use self::figures::{Bandwidth, Disorder, Distribution, Latency, OpenLoop, ReceiverCount};
+pub use self::histogram::{PackedTimes, TimesOf};
+pub use self::incast::{Bursts, IdealFrom, Incast, Shares};
+pub use self::plan::{DeviceCounters, LeftOut, PlanRecord};
+pub use self::point::Point;
+pub use self::shuffle::{Shuffle, ShuffleCount, ShuffleOf};
+pub use self::work::{ActionTimes, Work};
+
+/// Schema name and version in every JSON file.
+pub const SCHEMA: &str = "efa-bench/2";
+/// An older one, whose files lack fields but hold nothing else.
+pub const SCHEMA_BEFORE: &str = "efa-bench/1";
+
+/// A whole result file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Results {
+    pub schema: String,
+    pub tool: String,
+    pub libfabric: String,
+    /// UTC, ISO 8601.
+    pub date: String,
+    /// The command that made this file.
+    pub command: String,
+    pub host: Host,
+    /// What limits the meaning of the figures.
+    pub warnings: Vec<String>,
+    /// Of files that a plan made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanRecord>,
+    pub runs: Vec<Run>,
+}
+
+impl Results {
+    /// About `runs`, made by nobody knows whom.
+    #[must_use]
+    pub fn of(runs: Vec<Run>, warnings: Vec<String>) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            tool: String::new(),
+            libfabric: String::new(),
+            date: String::new(),
+            command: String::new(),
+            host: Host::default(),
+            warnings,
+            plan: None,
+            runs,
+        }
+    }
+}
+
+/// The machine.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Host {
+    pub name: String,
+    pub kernel: String,
+    pub cpu: String,
+    pub cores: usize,
+    #[serde(default)]
+    pub numa_nodes: usize,
+    /// Cost of one clock read in ns, measured.
+    pub clock_read_ns: f64,
+    /// FI_* and SOFTEFA_* variables.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// The fabric in use, as libfabric describes it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct FabricRecord {
+    pub provider: String,
+    pub fabric: String,
+    pub domain: String,
+    pub mtu_bytes: Option<usize>,
+    pub max_message_bytes: usize,
+    pub inject_bytes: usize,
+    pub tx_depth: usize,
+    pub rx_depth: usize,
+    /// NUMA node of the adapter, where it is at one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa_node: Option<usize>,
+    /// The text of `fi_info -v`.
+    pub text: String,
+}
+
+/// One benchmark on one fabric.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Run {
+    /// What the reader sees: "Soft-EFA", "libfabric tcp", "EFA c5n.18xlarge (published)".
+    pub name: String,
+    /// "measured", "imported" (from the output of another tool) or "published".
+    pub source: String,
+    /// Where published numbers are from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub citation: Option<String>,
+    pub benchmark: Benchmark,
+    pub endpoint: EndpointKind,
+    pub operation: Operation,
+    /// The name by which it was asked for; empty in older files and for published figures.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub test: String,
+    #[serde(default)]
+    pub method: Method,
+    /// The command to measure it again.
+    pub command: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fabric: Option<FabricRecord>,
+    /// All nodes were processes of one machine that met on its loopback address.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_loopback: bool,
+    /// What the software device was told to send messages over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<Wire>,
+    /// Set-up phases of the client in µs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub setup_us: Vec<(String, f64)>,
+    /// First round trip of the session in µs, whole, connection set-up of the provider included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cold_start_us: Option<f64>,
+    /// Processors the measuring threads were kept on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_cpu: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_cpu: Option<usize>,
+    /// The software device's counters after the run, by side, where there is such a device.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, DeviceCounters>,
+    /// False when the run ended early; then `error` says why and `points` are those that were done.
+    pub complete: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    pub points: Vec<Point>,
+}
+
+/// Who counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CountedAt {
+    /// Messages that arrived, at their receiver.
+    #[default]
+    Receiver,
+    /// Operations that completed, at their initiator.
+    Initiator,
+}
+
+/// How a run was measured, beyond the sizes and depths of its points.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Method {
+    pub flow: Flow,
+    /// Nodes that took part, the client included.
+    pub nodes: usize,
+    /// Measuring threads of each node, and endpoints of each to each peer.
+    pub threads: usize,
+    pub endpoints: usize,
+    /// 2: both sides sent at the same time, and figures are of both directions together.
+    pub directions: usize,
+    /// Sessions that were measured one after the other. Of several the blocks of a point are the
+    /// figures of its sessions.
+    pub runs: usize,
+    /// Memory in use at random offsets; 0: as much as the depth needs.
+    pub memory_bytes: usize,
+    /// Messages of the streams beside a latency in bytes; 0: there were none.
+    pub load_size_bytes: usize,
+    pub counted_at: CountedAt,
+    /// Threads outnumbered processors and took turns.
+    pub crowded: bool,
+    /// What the calls of a workload were about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub work: Option<WorkSpec>,
+    /// Of the order of blocks and everything else random.
+    pub seed: u64,
+}
+
+impl Default for Method {
+    fn default() -> Self {
+        Self {
+            flow: Flow::default(),
+            nodes: 2,
+            threads: 1,
+            endpoints: 1,
+            directions: 1,
+            runs: 1,
+            memory_bytes: 0,
+            load_size_bytes: 0,
+            counted_at: CountedAt::Receiver,
+            crowded: false,
+            work: None,
+            seed: 0,
+        }
+    }
+}
+
+impl Run {
+    /// A complete run of reliable messages, of which nothing but its points is known.
+    pub fn new(name: &str, benchmark: Benchmark, points: Vec<Point>) -> Self {
+        Self {
+            name: name.to_owned(),
+            source: "measured".to_owned(),
+            citation: None,
+            benchmark,
+            endpoint: EndpointKind::Rdm,
+            operation: Operation::Send,
+            test: String::new(),
+            method: Method::default(),
+            command: String::new(),
+            fabric: None,
+            is_loopback: false,
+            wire: None,
+            setup_us: Vec::new(),
+            cold_start_us: None,
+            client_cpu: None,
+            server_cpu: None,
+            counters: BTreeMap::new(),
+            complete: true,
+            error: None,
+            points,
+        }
+    }
+
+    /// Whether its messages went through memory that both ends share, by the software device.
+    pub fn is_in_memory(&self) -> bool {
+        self.wire == Some(Wire::Shm)
+    }
+
+    /// The same measured in several sessions, one after the other: each is one value of a point, and
+    /// the middle one counts. `None` without sessions.
+    pub fn of_sessions(sessions: Vec<Self>) -> Option<Self> {
+        let runs = sessions.len();
+        let mut sessions = sessions.into_iter();
+        let mut whole = sessions.next()?;
+        if runs == 1 {
+            return Some(whole);
+        }
+        let place = |point: &Point| {
+            (point.size_bytes, point.depth, point.rate_per_s, point.parameter, point.order)
+        };
+        let mut values: Vec<Vec<Point>> = whole.points.drain(..).map(|point| vec![point]).collect();
+        for session in sessions {
+            whole.complete &= session.complete;
+            whole.error = whole.error.or(session.error);
+            // One that was interrupted has fewer.
+            for point in session.points {
+                match values.iter_mut().find(|own| place(&own[0]) == place(&point)) {
+                    Some(own) => own.push(point),
+                    None => values.push(vec![point]),
+                }
+            }
+        }
+        whole.points = values.into_iter().filter_map(Point::middle).collect();
+        whole.method.runs = runs;
+        Some(whole)
+    }
+
+    /// What was measured, in one word: the benchmark, or which operation of all ranks.
+    pub fn kind(&self) -> &str {
+        match self.benchmark {
+            Benchmark::Collective if !self.test.is_empty() => &self.test,
+            benchmark => benchmark.name(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_session_is_one_value_of_a_point() {
+        let point = |size_bytes, p50_us: f64| {
+            let distribution = Some(Distribution { p50_us, ..Distribution::default() });
+            let latency = Latency { round_trips: Some(1), mean_us: p50_us, distribution };
+            // Its blocks are not its value.
+            let blocks = vec![p50_us, p50_us * 9.0];
+            Point { blocks, latency: Some(latency), ..Point::new(size_bytes, 1) }
+        };
+        let session = |points| Run::new("mine", Benchmark::Latency, points);
+        let mut cut = session(vec![point(16, 40.0)]);
+        cut.complete = false;
+        let sessions = vec![
+            session(vec![point(8, 3.0), point(16, 30.0)]),
+            session(vec![point(8, 1.0), point(16, 10.0)]),
+            cut,
+        ];
+        let whole = Run::of_sessions(sessions).expect("sessions");
+        assert_eq!((whole.method.runs, whole.complete), (3, false));
+        assert_eq!((whole.points[0].figure(), whole.points[1].figure()), (Some(3.0), Some(30.0)));
+        assert_eq!(whole.points[1].blocks, [30.0, 10.0, 40.0]);
+        let alone = Run::of_sessions(vec![session(vec![point(8, 3.0)])]).expect("a session");
+        assert_eq!((alone.method.runs, alone.points[0].blocks.len()), (1, 2));
+        assert!(Run::of_sessions(Vec::new()).is_none());
+    }
+}

@@ -1,0 +1,242 @@
+//! One measurement: where it was taken, and all that was found there.
+
+use report::{Interval, middle_interval};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Bandwidth, Collective, Disorder, Distribution, Incast, Latency, OpenLoop, PackedTimes, Shuffle,
+    Work,
+};
+use crate::cores::{self, Cores};
+use crate::counted::Counted;
+use crate::spec::Order;
+
+/// One measurement.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Point {
+    pub size_bytes: usize,
+    /// Sends in flight at most; 1 for latency; 0: unknown.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub depth: usize,
+    /// Receives posted at the receiver; 0: unknown.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub rx_depth: usize,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub warmup_ms: u64,
+    /// Messages lost (datagram endpoints); absent where a tool does not print it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<u64>,
+    /// Messages whose content was checked; 0: not asked for.
+    pub validated: u64,
+    /// 95 % interval of the middle of the blocks, in their unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
+    /// The figure of each block in the order measured: median half round trip in µs, or goodput
+    /// in Gbit/s. The point itself is the middle block.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocks: Vec<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<Bandwidth>,
+    /// From posting to completion, of one-sided operations that come one at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation_time: Option<Distribution>,
+    /// The mean of the same times, where that is what a tool prints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation_mean_us: Option<f64>,
+    /// Messages per second that each thread was asked for; 0: as fast as it can.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rate_per_s: u64,
+    /// The workload's own parameter: records in a message (piggyback), levels of the tree that the
+    /// client keeps (index), bytes of a chunk (fileget, incast) or of a buffer
+    /// (shuffle).
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub parameter: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_loop: Option<OpenLoop>,
+    /// What became of the order of messages.
+    #[serde(default, skip_serializing_if = "Order::is_any")]
+    pub order: Order,
+    /// How far messages came out of order; known where numbers are read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disorder: Option<Disorder>,
+    /// What streams moved beside a latency, measured at their receivers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<Bandwidth>,
+    /// What adapters counted beside the first block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
+    /// Messages that the client sent in the block, warm-up and tail included; 0: not known.
+    #[serde(skip)]
+    pub sent: u64,
+    /// Where the processors were beside the blocks; absent: not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<Cores>,
+    /// All times of the block that counts, for those who want more than percentiles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<PackedTimes>,
+    /// Of a data system's calls; then `operation_time` is that of all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Work>,
+    /// Of an operation of all ranks; then `operation_time` is that of its slowest rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collective: Option<Collective>,
+    /// Of flows that meet at one node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incast: Option<Incast>,
+    /// Of tuples that went to the owners of their partitions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shuffle: Option<Shuffle>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_none(number: &usize) -> bool {
+    *number == 0
+}
+
+impl Point {
+    /// A point without figures.
+    pub const fn new(size_bytes: usize, depth: usize) -> Self {
+        Self {
+            size_bytes,
+            depth,
+            rx_depth: 0,
+            warmup_ms: 0,
+            lost: None,
+            validated: 0,
+            blocks: Vec::new(),
+            interval: None,
+            latency: None,
+            bandwidth: None,
+            operation_time: None,
+            operation_mean_us: None,
+            rate_per_s: 0,
+            parameter: 0,
+            open_loop: None,
+            order: Order::Any,
+            disorder: None,
+            load: None,
+            counted: None,
+            sent: 0,
+            cores: None,
+            times: None,
+            work: None,
+            collective: None,
+            incast: None,
+            shuffle: None,
+        }
+    }
+
+    /// The figure by which blocks are compared: µs, Gbit/s or million calls a second. `None` where
+    /// nothing was measured.
+    pub fn figure(&self) -> Option<f64> {
+        if let Some(found) = self.open_loop {
+            return found.response.map(|times| times.p50_us);
+        }
+        let latency = self.latency.map(|l| l.distribution.map_or(l.mean_us, |d| d.p50_us));
+        let median = || self.operation_time.map(|times| times.p50_us);
+        let whole = || self.collective.and_then(|own| median().or(Some(own.mean_us)));
+        let goodput = || self.bandwidth.map(|b| b.gbit_per_s);
+        let calls = || self.work.as_ref().map(|w| w.mcalls_per_s);
+        let found = latency.or_else(whole).or_else(goodput).or_else(calls);
+        found.or_else(median).or(self.operation_mean_us)
+    }
+
+    /// Distance of the best and the worst block, in percent of the middle one.
+    pub fn spread_percent(&self) -> Option<f64> {
+        let low = self.blocks.iter().copied().reduce(f64::min)?;
+        let high = self.blocks.iter().copied().reduce(f64::max)?;
+        let middle = self.figure()?;
+        (self.blocks.len() > 1 && middle > 0.0).then(|| (high - low) * 100.0 / middle)
+    }
+
+    /// Makes one point of the blocks of the same point: the middle one, with losses and checks of
+    /// all of them. Blocks that were measured with the processors elsewhere do not count. A block
+    /// without a figure is worse than any that has one, and leaves open where the middle is. `None`
+    /// without blocks.
+    pub fn middle(mut blocks: Vec<Self>) -> Option<Self> {
+        let lost = blocks.iter().map(|b| b.lost).sum();
+        let validated = blocks.iter().map(|b| b.validated).sum();
+        let counted = blocks.iter_mut().find_map(|block| block.counted.take());
+        let left_out = Self::leave_out(&mut blocks);
+        let figures: Vec<f64> = blocks.iter().filter_map(Self::figure).collect();
+        let is_whole = figures.len() == blocks.len();
+        let interval = if is_whole { middle_interval(&figures) } else { None };
+        let looks = blocks.iter().filter_map(|block| Some(block.cores.as_ref()?.round_trip_ns));
+        let round_trip_ns = looks.reduce(f64::min);
+        let phases = blocks.iter().filter_map(|block| Some(block.cores.as_ref()?.phase));
+        let phase = cores::common(phases);
+        let rank = |block: &Self| block.figure().unwrap_or(f64::INFINITY);
+        blocks.sort_by(|a, b| rank(a).total_cmp(&rank(b)));
+        let middle = blocks.len() / 2;
+        let mut point = blocks.into_iter().nth(middle)?;
+        let known = phase.zip(round_trip_ns);
+        point.cores = known.map(|(phase, round_trip_ns)| Cores { phase, round_trip_ns, left_out });
+        Some(Self { blocks: figures, interval, lost, validated, counted, ..point })
+    }
+
+    /// Takes out the blocks that do not count; answers their figures.
+    fn leave_out(blocks: &mut Vec<Self>) -> Vec<f64> {
+        let Some(phase) = cores::counting(blocks.iter().map(|block| &block.cores)) else {
+            return Vec::new();
+        };
+        let counts = |block: &Self| block.cores.as_ref().is_some_and(|own| own.phase == phase);
+        let others = blocks.extract_if(.., |block| !counts(block));
+        others.filter_map(|block| block.figure()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Arrivals;
+
+    fn block(mb_per_s: u64, lost: u64) -> Point {
+        Point {
+            lost: Some(lost),
+            validated: 2,
+            bandwidth: Some(Bandwidth::new(1, mb_per_s * 1_000_000, 1.0)),
+            ..Point::new(8, 1)
+        }
+    }
+
+    #[test]
+    fn the_middle_block_counts_and_losses_add_up() {
+        let point = Point::middle(vec![block(500, 1), block(1, 0), block(400, 2)]).expect("blocks");
+        assert_eq!(point.bandwidth.map(|b| b.mb_per_s), Some(400.0));
+        assert_eq!((point.lost, point.validated), (Some(3), 6));
+        assert_eq!(point.blocks, [4.0, 0.008, 3.2]);
+        assert!(point.spread_percent().is_some_and(|p| (p - 124.75).abs() < 1e-9));
+        assert!(Point::middle(Vec::new()).is_none());
+        let alone = Point::middle(vec![block(5, 0)]).expect("one block");
+        assert_eq!(alone.spread_percent(), None);
+    }
+
+    #[test]
+    fn blocks_without_a_figure_are_the_worst_and_no_zero() {
+        let times = |p50_us: f64| Distribution { p50_us, ..Distribution::default() };
+        let block = |response: Option<Distribution>| Point {
+            open_loop: Some(OpenLoop {
+                arrivals: Arrivals::Poisson,
+                offered_per_s: 1.0,
+                answered_per_s: 1.0,
+                unposted: 0,
+                response,
+                service: response,
+            }),
+            ..Point::new(64, 1)
+        };
+        let answered = |p50_us| block(Some(times(p50_us)));
+        let point = Point::middle(vec![block(None), answered(7.0), answered(5.0)]).expect("blocks");
+        assert_eq!((point.figure(), point.blocks.as_slice()), (Some(7.0), &[7.0, 5.0][..]));
+        assert_eq!(point.interval, None);
+        let point = Point::middle(vec![block(None), answered(7.0), block(None)]).expect("blocks");
+        assert_eq!((point.figure(), point.spread_percent()), (None, None));
+    }
+}

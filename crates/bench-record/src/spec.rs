@@ -1,0 +1,303 @@
+//! What is to be measured: sent from the client to the server.
+
+mod numbers;
+mod order;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::numbers::{parse_bytes, parse_list};
+pub use self::order::{Order, Stamp};
+
+use crate::fabric_name::FabricName;
+use crate::topology::Topology;
+use crate::workload::WorkSpec;
+
+/// What is measured, and how the two sides talk meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Benchmark {
+    /// Ping-pong; half a round trip, each one timed.
+    Latency,
+    /// Ping-pong; round trips counted.
+    PingPong,
+    /// A stream in one direction; goodput counted at the receiver.
+    Bandwidth,
+    /// READs or WRITEs of the peer's memory, counted at the initiator.
+    Rma,
+    /// Requests at moments that do not depend on answers; response and service times.
+    OpenLoop,
+    /// A timed ping-pong of one thread while the others load the fabric with streams.
+    SatLatency,
+    /// Calls answered from a hash table.
+    Rpc,
+    /// Gets and puts of a key-value store.
+    Kv,
+    /// Records, several to a message.
+    Piggyback,
+    /// Lookups in a tree, by calls or by READs.
+    Index,
+    /// Files of the server, in chunks.
+    #[serde(rename = "fileget")]
+    FileGet,
+    /// Records of a log, shipped to replicas.
+    Log,
+    /// Transactions that participants vote on.
+    TwoPhase,
+    /// Flows of several servers into the client.
+    Incast,
+    /// Tuples of all nodes, each to the owner of its partition.
+    Shuffle,
+    /// An operation of all ranks: of a session's nodes, or of an MPI program.
+    Collective,
+}
+
+impl Benchmark {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::PingPong => "ping_pong",
+            Self::Bandwidth => "bandwidth",
+            Self::Rma => "rma",
+            Self::OpenLoop => "open_loop",
+            Self::SatLatency => "sat_latency",
+            Self::Rpc => "rpc",
+            Self::Kv => "kv",
+            Self::Piggyback => "piggyback",
+            Self::Index => "index",
+            Self::FileGet => "fileget",
+            Self::Log => "log",
+            Self::TwoPhase => "2pc",
+            Self::Incast => "incast",
+            Self::Shuffle => "shuffle",
+            Self::Collective => "collective",
+        }
+    }
+
+    /// Whether several operations may be in flight.
+    pub const fn has_depth(self) -> bool {
+        !matches!(self, Self::Latency | Self::PingPong | Self::Collective)
+    }
+
+    /// Whether it is a data system's: calls that a server answers.
+    pub const fn is_workload(self) -> bool {
+        matches!(
+            self,
+            Self::Rpc
+                | Self::Kv
+                | Self::Piggyback
+                | Self::Index
+                | Self::FileGet
+                | Self::Log
+                | Self::TwoPhase
+                | Self::Incast
+                | Self::Shuffle
+                | Self::Collective
+        )
+    }
+
+    /// Who talks to whom in it.
+    pub const fn topology(self) -> Topology {
+        match self {
+            Self::Collective | Self::Shuffle => Topology::Mesh,
+            _ => Topology::Star,
+        }
+    }
+
+    /// Whether more than two nodes can take part.
+    pub const fn is_for_groups(self) -> bool {
+        matches!(self, Self::Log | Self::TwoPhase | Self::Incast | Self::Shuffle | Self::Collective)
+    }
+
+    /// What the thread of that number does in it.
+    pub const fn part(self, thread: usize) -> Self {
+        match self {
+            Self::SatLatency if thread == 0 => Self::Latency,
+            Self::SatLatency => Self::Bandwidth,
+            other => other,
+        }
+    }
+}
+
+/// Receives that both sides of a ping-pong post.
+pub const PING_PONG_RECEIVES: usize = 16;
+
+/// Kind of endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum EndpointKind {
+    /// Reliable datagrams.
+    Rdm,
+    /// Unreliable datagrams; losses are counted.
+    Dgram,
+}
+
+/// How bytes are moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// `fi_send` / `fi_recv`.
+    Send,
+    /// `fi_tsend` / `fi_trecv`.
+    Tagged,
+    /// `fi_inject`: copied by the call, no completion.
+    Inject,
+    /// Read the peer's memory.
+    Read,
+    /// Write the peer's memory.
+    Write,
+    /// `fi_inject_write`: a write, copied by the call.
+    InjectWrite,
+}
+
+impl Operation {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Send => "send",
+            Self::Tagged => "tagged",
+            Self::Inject => "inject",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::InjectWrite => "inject-write",
+        }
+    }
+
+    /// Whether it uses the peer's memory without asking.
+    pub const fn is_one_sided(self) -> bool {
+        matches!(self, Self::Read | Self::Write | Self::InjectWrite)
+    }
+
+    /// Whether the call itself copies the bytes.
+    pub const fn is_injected(self) -> bool {
+        matches!(self, Self::Inject | Self::InjectWrite)
+    }
+}
+
+/// When a stream posts again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Window {
+    /// As soon as one operation has completed.
+    #[default]
+    Sliding,
+    /// When four fifths of the depth have completed: the first suite's way.
+    Refill,
+}
+
+/// How requests of an open loop are spread over time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Independent of each other.
+    #[default]
+    Poisson,
+    /// At equal distances.
+    Fixed,
+}
+
+/// How a stream keeps its depth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flow {
+    pub window: Window,
+    /// One of so many operations completes (selective completion); 1: each.
+    pub complete_every: usize,
+    /// So many operations are handed to the fabric at once.
+    pub post_list: usize,
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Self { window: Window::Sliding, complete_every: 1, post_list: 1 }
+    }
+}
+
+/// One session: who takes part, with which endpoints, and what for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSpec {
+    pub benchmark: Benchmark,
+    /// Nodes that take part: the client, which is node 0, and its servers.
+    pub nodes: usize,
+    /// Which of them is told.
+    pub node: usize,
+    /// More threads that never sleep than processors: idle ones give theirs away.
+    pub crowded: bool,
+    pub fabric: FabricName,
+    pub domain: Option<String>,
+    pub endpoint: EndpointKind,
+    pub operation: Operation,
+    pub flow: Flow,
+    pub arrivals: Arrivals,
+    /// Messages of the streams that load the fabric in bytes; 0: there are none.
+    pub load_size_bytes: usize,
+    /// What the calls of a workload are about.
+    pub work: WorkSpec,
+    /// Longest message of the session in bytes.
+    pub max_size_bytes: usize,
+    /// Memory that messages come from, at random offsets, and that one-sided operations go to;
+    /// 0: as much as the depth needs.
+    pub memory_bytes: usize,
+    /// Of everything random.
+    pub seed: u64,
+    /// Measuring threads of each node.
+    pub threads: usize,
+    /// Endpoints of each thread to each peer.
+    pub endpoints: usize,
+    /// Sends that may be in flight at the client, for each endpoint.
+    pub tx_depth: usize,
+    /// Receives that points may have posted at the server, for each endpoint.
+    pub rx_depth: usize,
+    /// Give up after this long without any progress.
+    pub timeout_ms: u64,
+    /// Processors of the server's measuring threads, in turn; empty: wherever they run.
+    pub server_cpus: Vec<usize>,
+    /// NUMA node of the server's measuring threads and their memory; `None`: any.
+    pub server_numa: Option<usize>,
+}
+
+/// When a point is finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    DurationMs(u64),
+    Iterations(u64),
+}
+
+/// One measurement within a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PointSpec {
+    pub size_bytes: usize,
+    pub depth: usize,
+    /// Receives posted at the receiver: as many as the depth, unless others were asked for.
+    pub rx_depth: usize,
+    pub limit: Limit,
+    pub warmup_ms: u64,
+    pub validate: bool,
+    /// Messages per second of each thread that sends by the clock; 0: as fast as it can.
+    pub rate_per_s: u64,
+    /// The workload's own parameter: records in a message (piggyback), levels of the tree that the
+    /// client keeps (index), bytes of a chunk (fileget, incast, collective) or of a buffer (shuffle); 0
+    /// elsewhere.
+    pub parameter: usize,
+    /// Of streams.
+    #[serde(default)]
+    pub order: Order,
+}
+
+impl JobSpec {
+    /// Nodes that this one has endpoints to, in the order in which it connects them.
+    pub fn peers(&self) -> Vec<usize> {
+        self.benchmark.topology().peers(self.nodes, self.node)
+    }
+}
+
+impl PointSpec {
+    /// Warm-up of a point that counts iterations instead of time: a tenth, at least 100.
+    pub const fn warmup_iterations(&self) -> u64 {
+        match self.limit {
+            Limit::DurationMs(_) => 0,
+            Limit::Iterations(n) => {
+                let tenth = n / 10;
+                if tenth < 100 { 100 } else { tenth }
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What a log asks for, and the options that say so.
+
+use std::fmt;
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use crate::fabric_name::FabricName;
+use crate::failure::Failure;
+use crate::spec::JobSpec;
+
+/// Records of a group at most; more are a mistake.
+const GROUP_MAX: usize = 1 << 16;
+
+/// Who must have a record before it is committed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Commit {
+    /// All replicas.
+    #[default]
+    All,
+    /// More than half of the nodes, the primary included.
+    Majority,
+}
+
+/// What tells the primary that a replica has a group.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Ack {
+    /// The replica's answer, once the group is in its log.
+    #[default]
+    Message,
+    /// The completion of the send: the group is in a receive buffer of the replica's.
+    Completion,
+}
+
+/// What a log asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogSpec {
+    /// Records of a group, at most (open loop: those that are due).
+    pub group: usize,
+    pub commit: Commit,
+    pub ack: Ack,
+}
+
+impl LogSpec {
+    /// Replicas that must have a group, of `replicas`.
+    pub const fn needed(self, replicas: usize) -> u32 {
+        let count = match self.commit {
+            Commit::All => replicas,
+            // With the primary they are more than half of replicas + 1 nodes.
+            Commit::Majority => replicas.div_ceil(2),
+        };
+        count as u32
+    }
+}
+
+impl fmt::Display for LogSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let commit = match self.commit {
+            Commit::All => "all replicas",
+            Commit::Majority => "a majority",
+        };
+        let ack = match self.ack {
+            Ack::Message => "acknowledged by message",
+            Ack::Completion => "acknowledged by completion",
+        };
+        write!(f, "groups of {}, committed at {commit}, {ack}", self.group)
+    }
+}
+
+/// Options of `log`.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of log")]
+pub struct LogArgs {
+    /// log: records that are shipped together. Default: 1.
+    #[arg(long, value_name = "RECORDS")]
+    group: Option<usize>,
+    /// log: who must have a record before it is committed. Default: all.
+    #[arg(long)]
+    commit: Option<Commit>,
+    /// log: what tells that a replica has a group. Default: message.
+    #[arg(long)]
+    ack: Option<Ack>,
+}
+
+impl LogArgs {
+    pub fn spec(&self) -> Result<LogSpec, Failure> {
+        let group = self.group.unwrap_or(1);
+        if group == 0 || group > GROUP_MAX {
+            return Err(Failure::Usage(format!("log: --group {group}: give 1 to {GROUP_MAX}")));
+        }
+        let (commit, ack) = (self.commit.unwrap_or_default(), self.ack.unwrap_or_default());
+        Ok(LogSpec { group, commit, ack })
+    }
+}
+
+/// Refuses what a log cannot do.
+pub(super) fn sound(job: &JobSpec, spec: LogSpec) -> Result<(), String> {
+    if job.endpoints > 1 {
+        return Err("each thread has one log, shipped in its order: no --endpoints".to_owned());
+    }
+    if spec.ack == Ack::Completion && job.fabric == FabricName::Tcp {
+        return Err("--ack completion: tcp completes a send when the kernel has taken it, which \
+                    tells nothing of the replica: use --ack message"
+            .to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_majority_counts_the_primary() {
+        let needed =
+            |commit, replicas| LogSpec { group: 1, commit, ack: Ack::Message }.needed(replicas);
+        for (replicas, majority) in [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3)] {
+            assert_eq!(needed(Commit::All, replicas), replicas as u32);
+            assert_eq!(needed(Commit::Majority, replicas), majority, "{replicas} replicas");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Results of other tools, so that one report can hold them all.
+//!
+//! Each tool has a file that reads what it printed; the format is found by its own title, and the test
+//! by its header line: one that is not in the file's table is refused by name. What a tool does not
+//! print is left out, never guessed. Units are ours: µs for half a round trip, MB = 10^6 bytes.
+
+mod fi_pingpong;
+mod iperf3;
+mod nccl;
+mod osu;
+mod perftest;
+mod sockperf;
+mod ucx;
+
+use bench_record::spec::{Benchmark, EndpointKind, Operation};
+use bench_record::{Method, Point, Run};
+
+/// A tool whose output can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// perftest (`ib_send_lat`, `ib_write_bw`, `ib_read_lat`, ...): text or JSON.
+    Perftest,
+    /// OSU micro-benchmarks: latency, bandwidth, message rate, put and get, collective operations.
+    Osu,
+    /// sockperf: ping-pong, under-load, throughput.
+    Sockperf,
+    /// iperf3: JSON (`-J`).
+    Iperf3,
+    /// libfabric's `fi_pingpong`.
+    FiPingpong,
+    /// `ucx_perftest`, with the server's part, which names the test.
+    Ucx,
+    /// NCCL tests (`all_reduce_perf`, ...), and RCCL's.
+    Nccl,
+}
+
+impl Format {
+    const ALL: [Self; 7] = [
+        Self::Perftest,
+        Self::Osu,
+        Self::Sockperf,
+        Self::Iperf3,
+        Self::FiPingpong,
+        Self::Ucx,
+        Self::Nccl,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Perftest => "perftest",
+            Self::Osu => "OSU",
+            Self::Sockperf => "sockperf",
+            Self::Iperf3 => "iperf3",
+            Self::FiPingpong => "fi_pingpong",
+            Self::Ucx => "ucx_perftest",
+            Self::Nccl => "NCCL tests",
+        }
+    }
+
+    /// Whether `text` has the title of this tool.
+    fn is_of(self, text: &str) -> bool {
+        match self {
+            Self::Perftest => perftest::is_here(text),
+            Self::Osu => osu::is_here(text),
+            Self::Sockperf => sockperf::is_here(text),
+            Self::Iperf3 => iperf3::is_here(text),
+            Self::FiPingpong => fi_pingpong::is_here(text),
+            Self::Ucx => ucx::is_here(text),
+            Self::Nccl => nccl::is_here(text),
+        }
+    }
+}
+
+/// What a tool measured.
+#[derive(Debug)]
+struct Found {
+    benchmark: Benchmark,
+    endpoint: EndpointKind,
+    operation: Operation,
+    /// What the tool calls it: `Send Latency Test, SRD`.
+    title: String,
+    /// Which operation of all ranks, by our name; empty for all else.
+    test: &'static str,
+    method: Method,
+    points: Vec<Point>,
+}
+
+impl Found {
+    /// Reliable messages, which most tools send.
+    fn new(benchmark: Benchmark, title: impl Into<String>, points: Vec<Point>) -> Self {
+        Self {
+            benchmark,
+            endpoint: EndpointKind::Rdm,
+            operation: Operation::Send,
+            title: title.into(),
+            test: "",
+            method: Method::default(),
+            points,
+        }
+    }
+}
+
+/// Reads the output of another tool; of `format`, or of the one whose title it bears.
+/// `size_bytes` is for tools that do not print the message size.
+///
+/// # Errors
+/// What is missing or cannot be understood, with the line.
+pub fn read(text: &str, format: Option<Format>, size_bytes: Option<usize>) -> Result<Run, String> {
+    let Some(format) = format.or_else(|| detect(text)) else {
+        let names = Format::ALL.map(Format::name).join(", ");
+        return Err(format!(
+            "not the output of {names}, nor a result of efa-bench: name the tool with --as"
+        ));
+    };
+    // sockperf alone may not print it.
+    if size_bytes.is_some() && format != Format::Sockperf {
+        return Err(format!("{} prints the message size: leave --size out", format.name()));
+    }
+    let found = match format {
+        Format::Perftest => perftest::read(text),
+        Format::Osu => osu::read(text),
+        Format::Sockperf => sockperf::read(text, size_bytes),
+        Format::Iperf3 => iperf3::read(text),
+        Format::FiPingpong => fi_pingpong::read(text),
+        Format::Ucx => ucx::read(text),
+        Format::Nccl => nccl::read(text),
+    };
+    let found = found.map_err(|reason| format!("{}: {reason}", format.name()))?;
+    if found.points.is_empty() {
+        return Err(format!("{}: it has no row of figures", format.name()));
+    }
+    if let Some(odd) = found.points.iter().find(|point| !is_written_in_full(point)) {
+        return Err(format!(
+            "{}: the row of {} bytes has a figure that comes out as no number",
+            format.name(),
+            odd.size_bytes
+        ));
+    }
+    Ok(Run {
+        source: "imported".to_owned(),
+        citation: Some(found.title),
+        endpoint: found.endpoint,
+        operation: found.operation,
+        test: found.test.to_owned(),
+        method: found.method,
+        ..Run::new(format.name(), found.benchmark, found.points)
+    })
+}
+
+/// What each tool's reader makes of `text`, for the fuzz target.
+#[cfg(fuzzing)]
+pub fn read_as_any(text: &str) -> Vec<Run> {
+    let formats = Format::ALL.map(|format| (Some(format), None));
+    let others = [(None, None), (Some(Format::Sockperf), Some(64))];
+    let all = formats.into_iter().chain(others);
+    all.filter_map(|(format, size_bytes)| read(text, format, size_bytes).ok()).collect()
+}
+
+/// All its figures are numbers: a result file cannot hold others, as that of a rate in messages of 0 bytes.
+fn is_written_in_full(point: &Point) -> bool {
+    serde_json::to_value(point).is_ok_and(|value| serde_json::from_value::<Point>(value).is_ok())
+}
+
+/// The tool whose title `text` bears.
+pub fn detect(text: &str) -> Option<Format> {
+    Format::ALL.into_iter().find(|format| format.is_of(text))
+}
+
+/// The numbers of a row, with its line for the message.
+fn numbers(number: usize, line: &str) -> Result<Vec<f64>, String> {
+    line.split_whitespace()
+        .map(|word| {
+            let value = word.parse().ok().filter(|value: &f64| value.is_finite());
+            value.ok_or_else(|| format!("line {}: `{word}` is not a number", number + 1))
+        })
+        .collect()
+}
+
+/// A whole number among the figures of a row.
+fn whole(value: f64) -> usize {
+    value as usize
+}
+
+/// Refuses a test that has no counterpart here, and says which have one.
+fn unsupported(test: &str, supported: &str) -> String {
+    format!("`{test}` cannot be read: {supported} can")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! OSU micro-benchmarks. The first line says which test it is, MB = 10^6 bytes; the window (64 unless
+//! told otherwise) and the number of pairs are printed by the message rate test only, the number of
+//! ranks by none.
+
+use bench_record::spec::{Benchmark, Operation};
+use bench_record::{Bandwidth, Collective, Distribution, Latency, Method, Point};
+
+use super::{Found, numbers, unsupported, whole};
+
+/// What a test prints.
+#[derive(Debug, Clone, Copy)]
+enum Figure {
+    /// Half of a round trip.
+    HalfRoundTrip,
+    /// A whole operation of one rank.
+    Operation,
+    /// A whole operation of all ranks, the mean of them: by our name.
+    OfRanks(&'static str),
+    /// MB/s, of so many directions.
+    Stream { directions: usize },
+}
+
+/// Tests by their header lines, without `# OSU ` and the version, in small letters: releases differ in
+/// capitals.
+const TESTS: [(&str, Figure, Operation); 13] = [
+    ("mpi latency test", Figure::HalfRoundTrip, Operation::Send),
+    ("mpi bandwidth test", Figure::Stream { directions: 1 }, Operation::Send),
+    ("mpi bi-directional bandwidth test", Figure::Stream { directions: 2 }, Operation::Send),
+    (
+        "mpi multiple bandwidth / message rate test",
+        Figure::Stream { directions: 1 },
+        Operation::Send,
+    ),
+    ("mpi_put latency test", Figure::Operation, Operation::Write),
+    ("mpi_get latency test", Figure::Operation, Operation::Read),
+    ("mpi_put bandwidth test", Figure::Stream { directions: 1 }, Operation::Write),
+    ("mpi_get bandwidth test", Figure::Stream { directions: 1 }, Operation::Read),
+    ("mpi_put bi-directional bandwidth test", Figure::Stream { directions: 2 }, Operation::Write),
+    ("mpi allreduce latency test", Figure::OfRanks("allreduce"), Operation::Send),
+    ("mpi allgather latency test", Figure::OfRanks("allgather"), Operation::Send),
+    ("mpi broadcast latency test", Figure::OfRanks("bcast"), Operation::Send),
+    ("mpi barrier latency test", Figure::OfRanks("barrier"), Operation::Send),
+];
+
+const SUPPORTED: &str = "Latency, Bandwidth, Bi-Directional Bandwidth, Multiple Bandwidth / Message Rate, \
+    MPI_Put and MPI_Get Latency and Bandwidth, Allreduce, Allgather, Broadcast and Barrier";
+
+pub(super) fn is_here(text: &str) -> bool {
+    title(text).is_some()
+}
+
+fn title(text: &str) -> Option<&str> {
+    text.lines().map(str::trim).find_map(|line| line.strip_prefix("# OSU "))
+}
+
+/// The test of a title: `MPI Latency Test v7.4`.
+fn test(title: &str) -> Option<(Figure, Operation)> {
+    // Those of GPUs are the same tests with other memory.
+    let title = title.to_lowercase().replace("mpi-cuda", "mpi").replace("mpi-rocm", "mpi");
+    let is_it = |name: &str| {
+        title.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    };
+    let known = TESTS.iter().find(|(name, ..)| is_it(name));
+    known.map(|(_, figure, operation)| (*figure, *operation))
+}
+
+pub(super) fn read(text: &str) -> Result<Found, String> {
+    let title = title(text).ok_or("it has no title like `# OSU MPI Latency Test`")?;
+    let (figure, operation) = test(title).ok_or_else(|| unsupported(title, SUPPORTED))?;
+    let head = text.lines().find(|line| is_head(line));
+    let titles = split_titles(head.ok_or("it has no line that begins with `# Size`")?);
+    let has_size = titles.first().is_some_and(|title| *title == "Size");
+    let table =
+        Table { titles, has_size, figure, depth: setting(text, "window size").unwrap_or(0) };
+    let mut points = Vec::new();
+    for (number, line) in text.lines().enumerate().skip_while(|(_, line)| !is_head(line)) {
+        // Whoever started the test may have written something, too.
+        let is_row = line.trim_start().starts_with(|c: char| c.is_ascii_digit());
+        if is_row {
+            points.push(table.point(number, line)?);
+        }
+    }
+    let benchmark = match (figure, operation) {
+        (Figure::HalfRoundTrip, _) => Benchmark::Latency,
+        (Figure::OfRanks(_), _) => Benchmark::Collective,
+        (_, Operation::Send) => Benchmark::Bandwidth,
+        _ => Benchmark::Rma,
+    };
+    let directions = if let Figure::Stream { directions } = figure { directions } else { 1 };
+    let threads = setting(text, "pairs").unwrap_or(1);
+    Ok(Found {
+        operation,
+        test: if let Figure::OfRanks(name) = figure { name } else { "" },
+        method: Method { directions, threads, ..Method::default() },
+        ..Found::new(benchmark, format!("OSU {title}"), points)
+    })
+}
+
+struct Table<'a> {
+    titles: Vec<&'a str>,
+    has_size: bool,
+    figure: Figure,
+    /// 0: not printed.
+    depth: usize,
+}
+
+impl Table<'_> {
+    fn point(&self, number: usize, line: &str) -> Result<Point, String> {
+        // With --validation a word follows the figures.
+        let words = line.split_whitespace();
+        let figures: Vec<&str> = words.filter(|word| !matches!(*word, "Pass" | "-")).collect();
+        if line.split_whitespace().any(|word| word == "Fail") {
+            return Err(format!("line {}: the validation of data failed there", number + 1));
+        }
+        let row = numbers(number, &figures.join(" "))?;
+        let at = |name: &str| {
+            let place = self.titles.iter().position(|title| title.contains(name))?;
+            row.get(place).copied()
+        };
+        let (size, figure) = match (self.has_size, &row[..]) {
+            (true, [size, figure, ..]) => (*size, *figure),
+            (false, [figure, ..]) => (0.0, *figure),
+            _ => return Err(format!("line {}: a size and a figure were expected", number + 1)),
+        };
+        let size_bytes = whole(size);
+        let one = Point::new(size_bytes, 1);
+        Ok(match self.figure {
+            Figure::HalfRoundTrip => {
+                let distribution = distribution(at);
+                let latency = Latency { round_trips: None, mean_us: figure, distribution };
+                Point { latency: Some(latency), ..one }
+            }
+            Figure::Operation => Point { operation_mean_us: Some(figure), ..one },
+            Figure::OfRanks(_) => {
+                let operations = at("Iterations").map(|count| count as u64);
+                let collective =
+                    Collective { ranks: 0, operations, mean_us: figure, bus_gbit_per_s: None };
+                Point { collective: Some(collective), ..one }
+            }
+            Figure::Stream { .. } => {
+                let mmsg_per_s = at("Messages/s").map_or(figure / size, |rate| rate / 1e6);
+                let bandwidth = Bandwidth {
+                    messages: None,
+                    seconds: None,
+                    mb_per_s: figure,
+                    gbit_per_s: figure * 8.0 / 1e3,
+                    mmsg_per_s,
+                };
+                Point { bandwidth: Some(bandwidth), ..Point::new(size_bytes, self.depth) }
+            }
+        })
+    }
+}
+
+/// Of `-z`, which prints minimum and maximum for some tests only.
+fn distribution(at: impl Fn(&str) -> Option<f64>) -> Option<Distribution> {
+    Some(Distribution {
+        min_us: at("Min Lat")?,
+        p50_us: at("P50")?,
+        p90_us: at("P90"),
+        p99_us: at("P99")?,
+        p999_us: None,
+        p9999_us: None,
+        max_us: at("Max Lat")?,
+    })
+}
+
+/// `# Size      Bandwidth (MB/s)`; of a barrier `# Avg Latency(us)`.
+fn is_head(line: &str) -> bool {
+    line.starts_with("# Size") || line.starts_with("# Avg Latency")
+}
+
+/// `# Size       Avg Latency(us)  P50 Tail Lat(us)`: titles are two blanks or more apart.
+fn split_titles(line: &str) -> Vec<&str> {
+    line.trim_start_matches("# ").split("  ").map(str::trim).filter(|t| !t.is_empty()).collect()
+}
+
+/// `# [ pairs: 1 ] [ window size: 64 ]`
+fn setting(text: &str, name: &str) -> Option<usize> {
+    let rest = text.split_once(&format!("[ {name}:"))?.1;
+    rest.split(']').next()?.trim().parse().ok()
+}

@@ -1,0 +1,222 @@
+//! perftest. Its "MB/sec" are MiB/s, or Gbit/s on request, and its JSON does not say which: the
+//! goodput is taken from the message rate, which has one unit only.
+
+use bench_record::spec::{Benchmark, EndpointKind, Flow, Operation};
+use bench_record::{Bandwidth, Distribution, Latency, Method, Point};
+
+use super::{Found, numbers, unsupported, whole};
+
+/// What a test prints.
+#[derive(Debug, Clone, Copy)]
+enum Figure {
+    /// Half of a round trip: a ping-pong of messages, or of WRITEs that the peer sees in its memory.
+    HalfRoundTrip,
+    /// A whole operation.
+    Operation,
+    Rate,
+}
+
+/// Tests by their title, without "Post List" and "Bidirectional".
+const TESTS: [(&str, Figure, Operation); 6] = [
+    ("Send Latency Test", Figure::HalfRoundTrip, Operation::Send),
+    ("RDMA_Write Latency Test", Figure::HalfRoundTrip, Operation::Write),
+    ("RDMA_Read Latency Test", Figure::Operation, Operation::Read),
+    ("Send BW Test", Figure::Rate, Operation::Send),
+    ("RDMA_Write BW Test", Figure::Rate, Operation::Write),
+    ("RDMA_Read BW Test", Figure::Rate, Operation::Read),
+];
+
+const SUPPORTED: &str = "latency and bandwidth of ib_send, ib_write and ib_read";
+
+pub(super) fn is_here(text: &str) -> bool {
+    test_name(text).is_some()
+}
+
+/// `Send Latency Test` in text, `Send_Latency_Test` in JSON.
+fn test_name(text: &str) -> Option<String> {
+    let plain = |line: &'_ str| {
+        let (key, value) = line.split_once(':').unwrap_or(("", line));
+        let key = key.trim().trim_matches('"');
+        // Others write `# OSU MPI Latency Test`.
+        (key == "test" || (key.is_empty() && !value.contains('#')))
+            .then(|| value.trim().trim_matches([',', '"', ' ']).to_owned())
+    };
+    let is_name = |name: &String| ["Latency_Test", "BW_Test"].iter().any(|end| name.ends_with(end));
+    let name = text.lines().filter_map(plain).map(|name| name.replace(' ', "_")).find(is_name)?;
+    Some(name.replace('_', " ").replace("RDMA ", "RDMA_"))
+}
+
+pub(super) fn read(text: &str) -> Result<Found, String> {
+    let name = test_name(text).ok_or("it has no title like `Send Latency Test`")?;
+    let plain = name.replace("Post List ", "").replace("Bidirectional ", "");
+    let known = TESTS.iter().find(|(test, ..)| *test == plain);
+    let (_, figure, operation) = *known.ok_or_else(|| unsupported(&name, SUPPORTED))?;
+    let transport = setting(text, "Connection type").unwrap_or_default();
+    let count = |name| setting(text, name).and_then(|value| value.parse::<usize>().ok());
+    let depth = count("TX depth").unwrap_or(0);
+    let rows = if text.trim_start().starts_with('{') { json_rows(text)? } else { rows(text)? };
+    let one = |row: &Row| match figure {
+        Figure::HalfRoundTrip => row.latency(),
+        Figure::Operation => row.operation(),
+        Figure::Rate => row.bandwidth(depth),
+    };
+    let is_both_ways = name.contains("Bidirectional");
+    let mut points = rows.iter().map(one).collect::<Result<Vec<Point>, _>>()?;
+    if is_both_ways {
+        // The iterations are those of one side, the rate is that of both.
+        let rates = points.iter_mut().filter_map(|point| point.bandwidth.as_mut());
+        rates.for_each(|rate| rate.messages = None);
+    }
+    let benchmark = match (figure, operation) {
+        (Figure::HalfRoundTrip, _) => Benchmark::Latency,
+        (Figure::Rate, Operation::Send) => Benchmark::Bandwidth,
+        _ => Benchmark::Rma,
+    };
+    let flow = Flow {
+        complete_every: count("CQ Moderation").unwrap_or(1).max(1),
+        post_list: count("Post List").unwrap_or(1).max(1),
+        ..Flow::default()
+    };
+    let method = Method {
+        flow,
+        endpoints: count("Number of qps").unwrap_or(1).max(1),
+        directions: if is_both_ways { 2 } else { 1 },
+        ..Method::default()
+    };
+    let endpoint = if transport == "UD" { EndpointKind::Dgram } else { EndpointKind::Rdm };
+    let title = format!("{name}, {transport}");
+    Ok(Found { endpoint, operation, method, ..Found::new(benchmark, title, points) })
+}
+
+/// `TX depth        : 64` in text, `TX_depth : 64,` in JSON; also the second of two in a line.
+fn setting(text: &str, name: &str) -> Option<String> {
+    let text = text.replace('_', " ");
+    let is_key = |(at, _): &(usize, &str)| {
+        let before = text[..*at].chars().next_back();
+        before.is_none_or(|c| c.is_whitespace() || c == '"')
+    };
+    text.match_indices(name).filter(is_key).find_map(|(at, _)| {
+        let rest = text[at + name.len()..].trim_start_matches(['"', ' ', '\t']);
+        let value = rest.strip_prefix(':')?;
+        value.split([',', '\n', '\t']).next().map(|value| value.trim().trim_matches('"').to_owned())
+    })
+}
+
+/// Figures by their title.
+struct Row(Vec<(String, f64)>);
+
+impl Row {
+    fn get(&self, titles: &[&str]) -> Option<f64> {
+        let is_one = |title: &str| titles.iter().any(|wanted| title.starts_with(wanted));
+        self.0.iter().find(|(title, _)| is_one(title)).map(|(_, value)| *value)
+    }
+
+    fn need(&self, titles: &[&str]) -> Result<f64, String> {
+        self.get(titles).ok_or_else(|| format!("a row has no `{}`", titles[0]))
+    }
+
+    fn size_bytes(&self) -> Result<usize, String> {
+        self.need(&["#bytes", "MsgSize"]).map(whole)
+    }
+
+    fn spread(&self) -> Option<Distribution> {
+        Some(Distribution {
+            min_us: self.get(&["t_min"])?,
+            p50_us: self.get(&["t_typical"])?,
+            p90_us: None,
+            p99_us: self.get(&["99% percentile", "percentile_99"])?,
+            p999_us: self.get(&["99.9% percentile", "percentile_99.9"]),
+            p9999_us: None,
+            max_us: self.get(&["t_max"])?,
+        })
+    }
+
+    /// Half round trips; by duration (`-D`) their mean only.
+    fn latency(&self) -> Result<Point, String> {
+        let latency = Latency {
+            round_trips: Some(self.need(&["#iterations", "n_iterations"])? as u64),
+            mean_us: self.need(&["t_avg"])?,
+            distribution: self.spread(),
+        };
+        Ok(Point { latency: Some(latency), ..Point::new(self.size_bytes()?, 1) })
+    }
+
+    /// Whole operations, one at a time.
+    fn operation(&self) -> Result<Point, String> {
+        Ok(Point {
+            operation_time: self.spread(),
+            operation_mean_us: Some(self.need(&["t_avg"])?),
+            ..Point::new(self.size_bytes()?, 1)
+        })
+    }
+
+    fn bandwidth(&self, depth: usize) -> Result<Point, String> {
+        let size_bytes = self.size_bytes()?;
+        let messages = self.need(&["#iterations", "n_iterations"])? as u64;
+        let rate = Bandwidth::of_rate(self.need(&["MsgRate"])?, size_bytes);
+        let bandwidth = Bandwidth { messages: Some(messages), ..rate };
+        Ok(Point { bandwidth: Some(bandwidth), ..Point::new(size_bytes, depth) })
+    }
+}
+
+/// The table: titles of several words, each row below it one size.
+fn rows(text: &str) -> Result<Vec<Row>, String> {
+    let mut titles: Option<Vec<String>> = None;
+    let mut rows = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("#bytes") {
+            titles = Some(split_titles(line));
+        } else if let Some(titles) = &titles
+            // With -U every sample is printed, too: `17, 2.34`.
+            && !line.contains(',')
+            && line.trim_start().starts_with(|c: char| c.is_ascii_digit())
+        {
+            let values = numbers(number, line)?;
+            if values.len() < titles.len() {
+                let (got, want) = (values.len(), titles.len());
+                return Err(format!("line {}: {got} figures for {want} titles", number + 1));
+            }
+            rows.push(Row(titles.iter().cloned().zip(values).collect()));
+        }
+    }
+    titles.map(|_| rows).ok_or_else(|| "it has no line that begins with #bytes".to_owned())
+}
+
+/// ` #bytes #iterations    t_min[usec]    99% percentile[usec]`: a title ends with its unit in
+/// brackets, or is one word.
+fn split_titles(line: &str) -> Vec<String> {
+    let mut titles: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for word in line.split_whitespace() {
+        let is_start = word.starts_with('#') || word == "tps" || !is_open;
+        match titles.last_mut() {
+            Some(title) if !is_start => {
+                title.push(' ');
+                title.push_str(word);
+            }
+            _ => titles.push(word.to_owned()),
+        }
+        is_open = !(word.ends_with(']') || word.starts_with('#'));
+    }
+    titles
+}
+
+/// perftest before 24 writes neither quotes nor proper commas, so it is read by lines.
+fn json_rows(text: &str) -> Result<Vec<Row>, String> {
+    let mut rows: Vec<Row> = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let Some((key, value)) = line.split_once(':') else { continue };
+        let key = key.trim().trim_matches(['"', ' ']);
+        let value = value.trim().trim_matches([',', '"', ' ']);
+        if key == "MsgSize" {
+            rows.push(Row(Vec::new()));
+        }
+        if let Some(row) = rows.last_mut() {
+            let value = value
+                .parse()
+                .map_err(|_| format!("line {}: `{value}` is not a number", number + 1))?;
+            row.0.push((key.to_owned(), value));
+        }
+    }
+    Ok(rows)
+}

@@ -1,0 +1,64 @@
+//! sockperf. It prints half round trips, does not print the message size, and calls MiB "MBps".
+
+use bench_record::spec::{Benchmark, EndpointKind};
+use bench_record::{Bandwidth, Distribution, Latency, Point};
+
+use super::Found;
+
+pub(super) fn is_here(text: &str) -> bool {
+    text.contains("sockperf: == version")
+}
+
+pub(super) fn read(text: &str, size_bytes: Option<usize>) -> Result<Found, String> {
+    let printed = after(text, "using msg-size=").map(|size| size as usize);
+    let size_bytes = match (printed, size_bytes) {
+        (Some(printed), Some(_)) => {
+            return Err(format!("it prints the message size, {printed} B: leave --size out"));
+        }
+        (printed, given) => printed.or(given),
+    };
+    let size_bytes =
+        size_bytes.ok_or("it does not print the message size: give it with --size BYTES")?;
+    let found = if let Some(mean_us) = after(text, "Summary: Latency is ") {
+        let latency = Latency {
+            round_trips: valid_messages(text),
+            mean_us,
+            distribution: distribution(text),
+        };
+        let point = Point { latency: Some(latency), ..Point::new(size_bytes, 1) };
+        Found::new(Benchmark::Latency, "sockperf latency", vec![point])
+    } else if let Some(rate) = after(text, "Summary: Message Rate is ") {
+        let bandwidth = Bandwidth::of_rate(rate / 1e6, size_bytes);
+        let point = Point { bandwidth: Some(bandwidth), ..Point::new(size_bytes, 0) };
+        Found::new(Benchmark::Bandwidth, "sockperf throughput", vec![point])
+    } else {
+        return Err("it has no line with `Summary: Latency` or `Summary: Message Rate`".to_owned());
+    };
+    let is_udp = text.contains("# UDP");
+    let endpoint = if is_udp { EndpointKind::Dgram } else { EndpointKind::Rdm };
+    Ok(Found { endpoint, ..found })
+}
+
+/// The number behind `words`.
+fn after(text: &str, words: &str) -> Option<f64> {
+    let rest = text.split_once(words)?.1.trim_start_matches([' ', '=']);
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    rest[..end].trim_end_matches('.').parse().ok()
+}
+
+fn valid_messages(text: &str) -> Option<u64> {
+    let (_, valid) = text.split_once("[Valid Duration]")?;
+    after(valid, "ReceivedMessages=").map(|count| count as u64)
+}
+
+fn distribution(text: &str) -> Option<Distribution> {
+    Some(Distribution {
+        min_us: after(text, "<MIN> observation")?,
+        p50_us: after(text, "percentile 50.000")?,
+        p90_us: after(text, "percentile 90.000"),
+        p99_us: after(text, "percentile 99.000")?,
+        p999_us: after(text, "percentile 99.900"),
+        p9999_us: None,
+        max_us: after(text, "<MAX> observation")?,
+    })
+}

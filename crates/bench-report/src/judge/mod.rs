@@ -1,0 +1,255 @@
+//! `efa-bench compare`: two result files, point by point, with a verdict for CI; and assertions.
+
+mod assertion;
+mod figure;
+mod pairs;
+
+use std::path::{Path, PathBuf};
+
+use bench_record::failure::Failure;
+use bench_record::{Point, Results, Run};
+use clap::Args;
+use report::{Change, Interval, Table, ratio_interval, significant};
+
+use crate::output;
+
+pub use assertion::Assertion;
+use figure::Figure;
+use pairs::{Pair, Pairs};
+
+/// Changes up to this many percent are noise, whatever the blocks say: what two runs of the same
+/// program differ by on a quiet machine.
+const NOISE_PERCENT: f64 = 5.0;
+/// The same for percentiles of the tail, which have no blocks.
+const TAIL_NOISE_PERCENT: f64 = 20.0;
+
+/// Compares two result files.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// The result to compare with: of --json, or output of a tool that `import` reads.
+    base: PathBuf,
+    /// The result that is judged.
+    new: PathBuf,
+    /// Changes up to this many percent are noise; default: 5, for p99 20. All are where the 95 %
+    /// interval of the ratio, from the blocks of both, holds 1.
+    #[arg(long, value_name = "PERCENT")]
+    threshold: Option<f64>,
+    /// A limit the second file must keep, such as 'latency/64B p99 < 30us'; repeatable.
+    #[arg(long = "assert", value_name = "LIMIT")]
+    assertions: Vec<Assertion>,
+    /// Show what changed only.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Loads both files and prints the verdicts; a failure when something regressed, is missing, or breaks a limit, and another
+/// one when nothing did but the blocks cannot tell.
+pub fn run(
+    args: &CompareArgs,
+    load: impl Fn(&Path) -> Result<Results, Failure>,
+) -> Result<(), Failure> {
+    let (base, new) = (load(&args.base)?, load(&args.new)?);
+    let Pairs { pairs, ambiguous, only_new } = Pairs::of(&base, &new);
+    if ambiguous.is_empty() && !pairs.iter().any(|pair| pair.new.is_some()) {
+        let reason = format!(
+            "the files have no point in common: {} has {}, {} has {}",
+            args.base.display(),
+            names(&base),
+            args.new.display(),
+            names(&new)
+        );
+        return Err(Failure::Usage(reason));
+    }
+    let rows: Vec<Row> = pairs.iter().flat_map(|pair| rows_of(pair, args.threshold)).collect();
+    let titles = ["point", "figure", "verdict", "first", "second", "ratio", "95 % of it", "noise"];
+    let mut table = Table::new("Change from the first to the second", &titles, 3);
+    for row in rows.iter().filter(|row| !args.quiet || row.change != Change::Same) {
+        table.push(row.cells());
+    }
+    let count = |change: Change| rows.iter().filter(|row| row.change == change).count();
+    let regressed = count(Change::Regressed);
+    let inconclusive = count(Change::Inconclusive);
+    let mut summary = format!(
+        "{} improved, {} the same, {regressed} regressed or missing",
+        count(Change::Improved),
+        count(Change::Same)
+    );
+    if inconclusive > 0 {
+        summary += &format!(", {inconclusive} inconclusive");
+    }
+    if only_new > 0 {
+        summary += &format!("; {only_new} points of the second file are not in the first");
+    }
+    let doubts: String = ambiguous.iter().map(|text| format!("AMBIGUOUS: {text}\n")).collect();
+    output::print(&format!("{}{doubts}{summary}\n", table.text()))?;
+    check(&args.assertions, &new.runs)?;
+    if !ambiguous.is_empty() {
+        let text = "points are there several times, not as often in both files: which is which? Give \
+            runs names of their own (--name)";
+        return Err(Failure::Check(format!("{} {text}", ambiguous.len())));
+    }
+    if regressed > 0 {
+        return Err(Failure::Check(format!("{regressed} figures regressed or are missing")));
+    }
+    if inconclusive > 0 {
+        let text = format!(
+            "{inconclusive} figures are inconclusive: their intervals hold both no change and one \
+             beyond the noise. Measure both sides again with more data (--runs 10)"
+        );
+        return Err(Failure::Inconclusive(text));
+    }
+    Ok(())
+}
+
+/// Checks limits and prints each; a failure when one does not hold.
+pub fn check(assertions: &[Assertion], runs: &[Run]) -> Result<(), Failure> {
+    let outcomes: Vec<_> = assertions.iter().flat_map(|limit| limit.check(runs)).collect();
+    for outcome in &outcomes {
+        eprintln!("efa-bench: {}", outcome.text);
+    }
+    match outcomes.iter().filter(|outcome| !outcome.holds).count() {
+        0 => Ok(()),
+        broken => Err(Failure::Check(format!("{broken} of {} limits do not hold", outcomes.len()))),
+    }
+}
+
+fn names(results: &Results) -> String {
+    let mut names: Vec<String> =
+        results.runs.iter().map(|r| format!("{} {}", r.name, r.benchmark.name())).collect();
+    names.dedup();
+    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+}
+
+/// A line of the table.
+struct Row {
+    point: String,
+    figure: Figure,
+    base: f64,
+    /// `None`: it is missing.
+    new: Option<f64>,
+    /// Of the ratio, where both have blocks of this figure.
+    ratio: Option<Interval>,
+    noise_percent: f64,
+    change: Change,
+}
+
+impl Row {
+    fn cells(&self) -> Vec<String> {
+        let (unit, _) = self.figure.units()[0];
+        let mut cells = vec![self.point.clone(), format!("{} {unit}", self.figure.name())];
+        let Some(new) = self.new else {
+            cells.extend(["MISSING".to_owned(), significant(self.base)]);
+            return cells;
+        };
+        let ends = |ratio: Interval| format!("{:.3} to {:.3}", ratio.low, ratio.high);
+        cells.extend([
+            self.change.word().to_owned(),
+            significant(self.base),
+            significant(new),
+            format!("{:.3}", new / self.base),
+            self.ratio.map_or_else(|| "-".to_owned(), ends),
+            format!("{:.1} %", self.noise_percent),
+        ]);
+        cells
+    }
+}
+
+/// The figures of a point that are judged: the middle and the tail of times, and what was moved.
+fn rows_of(pair: &Pair<'_>, threshold_percent: Option<f64>) -> Vec<Row> {
+    let &Pair { ref label, base, new } = pair;
+    let judged = Figure::judged(base).into_iter();
+    let row = |figure: Figure| {
+        let value = figure.of(base)?;
+        let other = new.and_then(|point| figure.of(point));
+        let usual = if figure == Figure::P99 { TAIL_NOISE_PERCENT } else { NOISE_PERCENT };
+        let noise_percent = threshold_percent.unwrap_or(usual);
+        let has_blocks = |point: &&Point| Figure::of_blocks(point) == figure;
+        let blocks = new.filter(has_blocks).filter(|_| has_blocks(&base));
+        // The same blocks are the same measurement: of a file and itself there is nothing to doubt.
+        let blocks = blocks.filter(|new| new.blocks != base.blocks);
+        let ratio = blocks.and_then(|new| ratio_interval(&base.blocks, &new.blocks));
+        let change = other.map_or(Change::Regressed, |other| {
+            Change::of(value, other, figure.better(), noise_percent, ratio)
+        });
+        Some(Row {
+            point: label.clone(),
+            figure,
+            base: value,
+            new: other,
+            ratio,
+            noise_percent,
+            change,
+        })
+    };
+    judged.filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bench_record::Bandwidth;
+    use bench_record::spec::Benchmark;
+
+    fn results(name: &str, gbit_per_s: &[f64]) -> Results {
+        let bandwidth = |gbit: f64| Bandwidth::new(1, (gbit * 1e9 / 8.0) as u64, 1.0);
+        let middle = gbit_per_s[gbit_per_s.len() / 2];
+        let point = Point {
+            bandwidth: Some(bandwidth(middle)),
+            blocks: gbit_per_s.to_vec(),
+            ..Point::new(64, 1)
+        };
+        Results::of(vec![Run::new(name, Benchmark::Bandwidth, vec![point])], Vec::new())
+    }
+
+    fn rows(base: &Results, new: &Results) -> Vec<Row> {
+        Pairs::of(base, new).pairs.iter().flat_map(|pair| rows_of(pair, None)).collect()
+    }
+
+    fn change(base: &[f64], new: &[f64]) -> Change {
+        let rows = rows(&results("a", base), &results("b", new));
+        assert_eq!(rows.len(), 1);
+        rows[0].change
+    }
+
+    #[test]
+    fn blocks_that_differ_widen_the_noise() {
+        assert_eq!(change(&[10.0], &[9.6]), Change::Same);
+        assert_eq!(change(&[10.0], &[9.0]), Change::Regressed);
+        assert_eq!(change(&[9.9, 10.0, 10.1], &[8.9, 9.0, 9.1]), Change::Regressed);
+        assert_eq!(change(&[8.0, 10.0, 12.0], &[7.0, 9.0, 11.0]), Change::Inconclusive);
+        assert_eq!(change(&[9.9, 10.0, 10.1], &[9.8, 9.9, 10.2]), Change::Same);
+        assert_eq!(change(&[10.0], &[12.0]), Change::Improved);
+    }
+
+    #[test]
+    fn calls_are_judged_by_their_rate_and_their_times() {
+        let words = r#"{"calls":2,"seconds":1.0,"mcalls_per_s":2.0,"messages_per_call":2.0,
+            "bytes_per_call":88.0,"client_cpu_ns":1.0,"server_cpu_ns":1.0,"actions":[]}"#;
+        let work: bench_record::Work = serde_json::from_str(words).expect("calls");
+        let times = bench_record::Distribution { p50_us: 5.0, p99_us: 9.0, ..Default::default() };
+        let mut results = results("a", &[2.0]);
+        results.runs[0].benchmark = Benchmark::Rpc;
+        let point = &mut results.runs[0].points[0];
+        (point.bandwidth, point.operation_time) = (None, Some(times));
+        (point.work, point.blocks) = (Some(work), vec![1.9, 2.0, 2.1]);
+        let mut again = results.clone();
+        again.runs[0].points[0].blocks = vec![2.1, 1.9, 2.05];
+        let apart = rows(&results, &again);
+        let found: Vec<_> =
+            apart.iter().map(|row| (row.figure.name(), row.base, row.ratio.is_some())).collect();
+        // Blocks are of the rate.
+        assert_eq!(found, [("p50", 5.0, false), ("p99", 9.0, false), ("rate", 2.0, true)]);
+        let changes: Vec<Change> = apart.iter().map(|row| row.change).collect();
+        assert_eq!(changes, [Change::Same, Change::Same, Change::Inconclusive]);
+        let alike = rows(&results, &results);
+        assert!(alike.iter().all(|row| row.change == Change::Same), "a file and itself");
+    }
+
+    #[test]
+    fn what_is_missing_counts_as_regressed() {
+        let mut new = results("a", &[10.0]);
+        new.runs[0].points[0].size_bytes = 65;
+        let rows = rows(&results("a", &[10.0]), &new);
+        assert_eq!((rows[0].new, rows[0].change), (None, Change::Regressed));
+    }
+}

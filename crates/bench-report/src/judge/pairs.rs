@@ -1,0 +1,205 @@
+//! Which point of one file is which of another: those with the same settings. What is there more than
+//! once is paired one by one in the order of the files, and said; where one file has it more often
+//! than the other, nobody knows which is which, and that is said, too.
+
+use std::collections::BTreeMap;
+
+use bench_record::{Point, Results, Run};
+
+use crate::settings;
+
+/// Two files, point by point.
+pub(super) struct Pairs<'a> {
+    pub(super) pairs: Vec<Pair<'a>>,
+    /// What cannot be paired, in words.
+    pub(super) ambiguous: Vec<String>,
+    /// Points of the second file that the first has not.
+    pub(super) only_new: usize,
+}
+
+/// A point of the first file.
+pub(super) struct Pair<'a> {
+    pub(super) label: String,
+    pub(super) base: &'a Point,
+    /// `None`: the second file has none.
+    pub(super) new: Option<&'a Point>,
+}
+
+/// A point and everything that names it.
+struct Named<'a> {
+    key: String,
+    label: String,
+    point: &'a Point,
+}
+
+impl<'a> Pairs<'a> {
+    pub(super) fn of(base: &'a Results, new: &'a Results) -> Self {
+        // Two fabrics may be compared as well, when there is no doubt which with which.
+        let is_one_each = has_one_name(base) && has_one_name(new);
+        let (base, new) = (named(base, is_one_each), named(new, is_one_each));
+        let (of_base, of_new) = (by_key(&base), by_key(&new));
+        let mut this = Self { pairs: Vec::new(), ambiguous: Vec::new(), only_new: 0 };
+        let mut taken = BTreeMap::new();
+        for Named { key, label, point } in &base {
+            let ours = of_base.get(key.as_str()).map_or(0, Vec::len);
+            let theirs = of_new.get(key.as_str()).map_or(&[][..], Vec::as_slice);
+            let number: &mut usize = taken.entry(key.as_str()).or_default();
+            *number += 1;
+            let (new, label) = match theirs.len() {
+                0 => (None, label.clone()),
+                count if count != ours => {
+                    if *number == 1 {
+                        let text =
+                            format!("{label}: {ours} in the first file, {count} in the second");
+                        this.ambiguous.push(text);
+                    }
+                    continue;
+                }
+                1 => (Some(theirs[0]), label.clone()),
+                count => (Some(theirs[*number - 1]), format!("{label} ({number} of {count})")),
+            };
+            this.pairs.push(Pair { label, base: point, new });
+        }
+        this.only_new = new.iter().filter(|new| !of_base.contains_key(new.key.as_str())).count();
+        this
+    }
+}
+
+fn by_key<'a, 'b>(all: &'b [Named<'a>]) -> BTreeMap<&'b str, Vec<&'a Point>> {
+    let mut found: BTreeMap<&str, Vec<&Point>> = BTreeMap::new();
+    for one in all {
+        found.entry(&one.key).or_default().push(one.point);
+    }
+    found
+}
+
+/// Published figures are not what is judged.
+fn judged(results: &Results) -> impl Iterator<Item = &Run> {
+    results.runs.iter().filter(|run| run.source != "published")
+}
+
+fn has_one_name(results: &Results) -> bool {
+    let mut names = judged(results).map(|run| run.name.as_str());
+    let first = names.next();
+    first.is_some() && names.all(|name| Some(name) == first)
+}
+
+fn named(results: &Results, is_one_each: bool) -> Vec<Named<'_>> {
+    let of_run = |run| {
+        let of_point = move |point| {
+            let settings = settings::of(run, point);
+            let values: Vec<String> = settings.iter().map(ToString::to_string).collect();
+            let name = if is_one_each { "" } else { run.name.as_str() };
+            Named {
+                key: format!("{name}\n{}\n{}", run.kind(), values.join("\n")),
+                label: format!("{} {} {}", run.name, run.kind(), settings::words(&settings)),
+                point,
+            }
+        };
+        let run: &Run = run;
+        run.points.iter().map(of_point)
+    };
+    judged(results).flat_map(of_run).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bench_record::spec::{Benchmark, Operation, Order, Window};
+    use bench_record::workload::{Way, WorkSpec};
+
+    fn results(runs: Vec<Run>) -> Results {
+        Results::of(runs, Vec::new())
+    }
+
+    fn run(points: Vec<Point>) -> Run {
+        Run::new("mine", Benchmark::Bandwidth, points)
+    }
+
+    /// Runs that each differ in one thing from the first, which is plain.
+    fn different() -> Vec<Run> {
+        let point = || Point::new(64, 256);
+        let changed = |change: fn(&mut Run)| {
+            let mut run = run(vec![point()]);
+            change(&mut run);
+            run
+        };
+        let of_point = |point: Point| run(vec![point]);
+        let index = |way| {
+            let mut index = Run::new("mine", Benchmark::Index, vec![point()]);
+            index.method.work = Some(WorkSpec { way, ..WorkSpec::NONE });
+            index
+        };
+        vec![
+            changed(|_| {}),
+            changed(|run| run.benchmark = Benchmark::Rma),
+            changed(|run| run.operation = Operation::Tagged),
+            changed(|run| run.method.threads = 2),
+            changed(|run| run.method.endpoints = 2),
+            changed(|run| run.method.directions = 2),
+            changed(|run| run.method.flow.post_list = 2),
+            changed(|run| run.method.flow.complete_every = 2),
+            changed(|run| run.method.flow.window = Window::Refill),
+            changed(|run| run.method.memory_bytes = 1 << 20),
+            changed(|run| run.method.load_size_bytes = 8192),
+            changed(|run| run.method.nodes = 3),
+            changed(|run| "yours".clone_into(&mut run.name)),
+            of_point(Point::new(65, 256)),
+            of_point(Point::new(64, 255)),
+            of_point(Point { rate_per_s: 1000, ..point() }),
+            of_point(Point { parameter: 8, ..point() }),
+            of_point(Point { validated: 1, ..point() }),
+            of_point(Point { order: Order::Kept, ..point() }),
+            of_point(Point { rx_depth: 512, ..point() }),
+            index(Way::Rpc),
+            index(Way::Read),
+        ]
+    }
+
+    #[test]
+    fn whatever_names_a_point_tells_it_from_others() {
+        // Backwards, so that the first of the same size and depth is the wrong one.
+        let (base, mut others) = (results(different()), different());
+        for (number, run) in (1..).zip(&mut others) {
+            run.points[0].lost = Some(number);
+        }
+        others.reverse();
+        let new = results(others);
+        let pairs = Pairs::of(&base, &new);
+        assert_eq!((pairs.ambiguous.len(), pairs.only_new), (0, 0));
+        let lost = |pair: &Pair<'_>| pair.new.expect(&pair.label).lost.expect("a number");
+        let found: Vec<u64> = pairs.pairs.iter().map(lost).collect();
+        assert_eq!(found, (1..).take(base.runs.len()).collect::<Vec<u64>>());
+        let mut labels: Vec<&str> = pairs.pairs.iter().map(|pair| pair.label.as_str()).collect();
+        labels.sort_unstable();
+        labels.dedup();
+        assert_eq!(labels.len(), base.runs.len(), "{labels:?}");
+    }
+
+    #[test]
+    fn what_does_not_name_a_point_is_no_difference() {
+        let mut again = run(vec![Point { rx_depth: 256, warmup_ms: 5, ..Point::new(64, 256) }]);
+        (again.method.seed, again.method.runs) = (7, 10);
+        again.client_cpu = Some(1);
+        let (base, new) = (results(vec![run(vec![Point::new(64, 256)])]), results(vec![again]));
+        assert!(Pairs::of(&base, &new).pairs[0].new.is_some());
+    }
+
+    #[test]
+    fn doubles_are_paired_one_by_one_or_not_at_all() {
+        let point = |lost| Point { lost: Some(lost), ..Point::new(64, 256) };
+        let two = results(vec![run(vec![point(1)]), run(vec![point(2)])]);
+        let pairs = Pairs::of(&two, &two).pairs;
+        let lost = |pair: &Pair<'_>| pair.new.and_then(|point| point.lost);
+        assert_eq!((lost(&pairs[0]), lost(&pairs[1])), (Some(1), Some(2)));
+        assert!(pairs[1].label.ends_with("(2 of 2)"), "{}", pairs[1].label);
+        let one = results(vec![run(vec![point(1), Point::new(8, 1)])]);
+        let pairs = Pairs::of(&two, &one);
+        assert!(pairs.pairs.is_empty());
+        assert_eq!(
+            pairs.ambiguous,
+            ["mine bandwidth 64 B, depth 256: 2 in the first file, 1 in the second"]
+        );
+        assert_eq!(pairs.only_new, 1);
+    }
+}

@@ -1,0 +1,94 @@
+//! What it gains to send small records together.
+
+use bench_record::Run;
+use bench_record::spec::{Benchmark, Operation};
+use report::significant;
+
+use super::streams::{Stream, best};
+use super::{Found, WORTH, times};
+use crate::settings::{self, ENDPOINT, SIZE};
+
+const RECORD_BYTES: usize = 64;
+const PACKED_BYTES: usize = 4096;
+
+/// Records in one message instead of one each, by latency and by rate; requests handed over in
+/// lists.
+pub(super) fn gain(runs: &[&Run], streams: &[Stream]) -> Option<Found> {
+    let latency_us = |size: usize| {
+        let is_one =
+            |r: &&&Run| (r.benchmark, r.operation) == (Benchmark::Latency, Operation::Send);
+        let own = runs.iter().filter(is_one);
+        let mut points = own.flat_map(|run| run.points.iter().map(move |point| (*run, point)));
+        let (_, point) = points.find(|(run, point)| {
+            point.size_bytes == size && settings::is_usual_but(run, point, &[SIZE, ENDPOINT])
+        })?;
+        crate::compare::latency_us(point).filter(|us| *us > 0.0)
+    };
+    let (one_us, packed_us) = (latency_us(RECORD_BYTES)?, latency_us(PACKED_BYTES)?);
+    let records = (PACKED_BYTES / RECORD_BYTES) as f64;
+    let mut measured = format!(
+        "A message of {PACKED_BYTES} B takes {} µs, one of {RECORD_BYTES} B {} µs: {records} records of \
+         {RECORD_BYTES} B together are there {} times as late as one alone.",
+        significant(packed_us),
+        significant(one_us),
+        times(packed_us / one_us)
+    );
+    let mut advice = match records * one_us / packed_us {
+        worth if worth >= WORTH => format!(
+            "Gather small records into one message: one after the other they take {} times as long.",
+            times(worth)
+        ),
+        _ => "Send records as they come.".to_owned(),
+    };
+    if let Some((depth, alone, together)) = rates(streams) {
+        measured += &format!(
+            " At depth {depth} they travel {} M/s one by one and {} M/s together.",
+            significant(alone),
+            significant(records * together)
+        );
+        advice = match records * together / alone {
+            worth if worth >= WORTH => {
+                format!(
+                    "Gather small records into one message: {} times as many arrive.",
+                    times(worth)
+                )
+            }
+            _ => "Send records as they come.".to_owned(),
+        };
+    }
+    if let Some((list, ratio)) = lists(streams) {
+        measured +=
+            &format!(" Lists of {list} requests multiply the message rate by {}.", times(ratio));
+        advice += match ratio >= WORTH {
+            true => " Hand requests over in lists.",
+            false => " Lists of requests are not worth their trouble.",
+        };
+    }
+    Some(Found { measured, advice })
+}
+
+/// Depth and message rates of single records and of packed ones, in the deepest window that both
+/// were measured with.
+fn rates(streams: &[Stream]) -> Option<(usize, f64, f64)> {
+    let at = |size: usize, depth: usize| {
+        let own = move |s: &&Stream| {
+            s.is_single() && s.post_list == 1 && (s.size_bytes, s.depth) == (size, depth)
+        };
+        best(streams.iter().filter(own)).map(|s| s.mmsg_per_s)
+    };
+    let mut depths: Vec<usize> = streams.iter().map(|s| s.depth).collect();
+    depths.sort_unstable();
+    let both = |depth: usize| Some((depth, at(RECORD_BYTES, depth)?, at(PACKED_BYTES, depth)?));
+    depths.into_iter().rev().find_map(both)
+}
+
+/// Requests of a list, and what they multiply the rate by.
+fn lists(streams: &[Stream]) -> Option<(usize, f64)> {
+    streams.iter().filter(|s| s.post_list > 1 && s.is_single()).find_map(|listed| {
+        let place = (listed.size_bytes, listed.depth);
+        let is_same =
+            |s: &&Stream| s.is_single() && s.post_list == 1 && (s.size_bytes, s.depth) == place;
+        let plain = best(streams.iter().filter(is_same))?;
+        Some((listed.post_list, listed.mmsg_per_s / plain.mmsg_per_s))
+    })
+}

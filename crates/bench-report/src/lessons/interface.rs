@@ -1,0 +1,66 @@
+//! Verbs, libfabric and MPI on the same adapter.
+
+use bench_record::Run;
+use report::significant;
+
+use super::streams::{self, Stream};
+use super::{Found, WORTH, times};
+
+/// Which interface a run on an EFA device used; `None`: another fabric.
+fn interface_of(run: &Run) -> Option<&'static str> {
+    let provider = run.fabric.as_ref().map(|f| f.provider.to_lowercase());
+    match provider.as_deref() {
+        Some("verbs srd") => Some("verbs"),
+        Some(provider) if provider.starts_with("efa") => Some("libfabric"),
+        // Of those that `efa-bench mpi` made, those on this adapter.
+        Some("mpi") => run.fabric.as_ref().filter(|f| f.domain == "libfabric:efa").map(|_| "MPI"),
+        _ => run.citation.as_ref().filter(|title| title.contains("MPI")).map(|_| "MPI"),
+    }
+}
+
+/// Rates at the smallest size and the deepest window that verbs and libfabric were measured with:
+/// there calls cost most.
+pub(super) fn compare(runs: &[Run]) -> Option<Found> {
+    // Over the same wire.
+    [false, true].into_iter().find_map(|in_memory| {
+        let own: Vec<&Run> = runs.iter().filter(|run| run.is_in_memory() == in_memory).collect();
+        compare_over_one_wire(&own)
+    })
+}
+
+fn compare_over_one_wire(runs: &[&Run]) -> Option<Found> {
+    let of = |wanted: &str| {
+        let own: Vec<&Run> =
+            runs.iter().copied().filter(|run| interface_of(run) == Some(wanted)).collect();
+        let mut found = streams::of(&own);
+        found.retain(|stream| stream.is_single() && stream.post_list == 1);
+        found
+    };
+    let (verbs, libfabric, mpi) = (of("verbs"), of("libfabric"), of("MPI"));
+    let rate = |streams: &[Stream], size: usize, depth: usize| {
+        let at = |s: &&Stream| (s.size_bytes, s.depth) == (size, depth);
+        streams.iter().find(at).map(|s| s.mmsg_per_s)
+    };
+    let mut places: Vec<(usize, usize)> = verbs.iter().map(|s| (s.size_bytes, s.depth)).collect();
+    places.sort_by_key(|(size, depth)| (*size, std::cmp::Reverse(*depth)));
+    let both = |(size, depth): (usize, usize)| {
+        let (verbs, libfabric) = (rate(&verbs, size, depth)?, rate(&libfabric, size, depth)?);
+        Some((size, depth, verbs, libfabric))
+    };
+    let (size, depth, verbs, libfabric) = places.into_iter().find_map(both)?;
+    let mpi = rate(&mpi, size, depth)
+        .map_or_else(String::new, |rate| format!(", MPI {}", significant(rate)));
+    let ratio = verbs / libfabric;
+    let measured = format!(
+        "{size} B, depth {depth}: verbs moves {} M msg/s, libfabric {}{mpi}; verbs {} times as many as \
+         libfabric.",
+        significant(verbs),
+        significant(libfabric),
+        times(ratio)
+    );
+    let advice = match ratio > WORTH {
+        true => "Use verbs where the message rate counts.",
+        false => "Choose libfabric for its interface: it costs nothing here.",
+    };
+    Some(Found::new(measured, advice))
+}

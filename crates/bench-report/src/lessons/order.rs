@@ -1,0 +1,118 @@
+//! What it costs a receiver to have messages in the order in which they were posted, where the fabric
+//! lets them overtake each other.
+
+use bench_record::spec::{Benchmark, Order};
+use bench_record::{Disorder, Point, Run};
+use report::{Interval, ratio_interval, significant};
+
+use super::{Found, WORTH, times};
+
+/// An interval that reaches from here beyond 1 tells nothing about a cost.
+const UNCERTAIN: f64 = 0.75;
+
+/// One size, measured without order and with it.
+struct Cost {
+    size_bytes: usize,
+    depth: usize,
+    disorder: Disorder,
+    /// What is moved in order, of what is moved as it comes.
+    share: f64,
+    interval: Option<Interval>,
+    /// What is moved with a number in each message, of what is moved without.
+    numbered_share: Option<f64>,
+}
+
+impl Cost {
+    fn of(run: &Run, kept: &Point) -> Option<Self> {
+        let like = |order: Order| {
+            let place = (kept.size_bytes, kept.depth);
+            run.points.iter().find(|p| p.order == order && (p.size_bytes, p.depth) == place)
+        };
+        let any = like(Order::Any)?;
+        let share = |point: &Point| Some(point.bandwidth?.mmsg_per_s / any.bandwidth?.mmsg_per_s);
+        Some(Self {
+            size_bytes: kept.size_bytes,
+            depth: kept.depth,
+            disorder: kept.disorder?,
+            share: share(kept)?,
+            interval: ratio_interval(&any.blocks, &kept.blocks),
+            numbered_share: like(Order::Numbered).and_then(share),
+        })
+    }
+
+    fn words(&self) -> String {
+        let Disorder { overtaken, farthest, held_most, .. } = self.disorder;
+        let came = match overtaken {
+            0 => "all came in order".to_owned(),
+            _ => format!(
+                "{} % came after a later one, by up to {farthest} messages, and {held_most} had to wait \
+                 at once",
+                significant(self.disorder.overtaken_percent())
+            ),
+        };
+        let ends = |range: Interval| format!(" ({:.2} to {:.2})", range.low, range.high);
+        let interval = self.interval.map_or_else(String::new, ends);
+        let numbered = self
+            .numbered_share
+            .map_or_else(String::new, |share| format!(", numbers alone {} times", times(share)));
+        format!(
+            "{} B, depth {}: {came}; handing them on in order moves {} times as many{interval}{numbered}.",
+            self.size_bytes,
+            self.depth,
+            times(self.share)
+        )
+    }
+
+    /// Whether the blocks differ by so much that nothing can be said.
+    fn is_open(&self) -> bool {
+        self.interval.is_some_and(|own| own.holds(1.0) && own.low < UNCERTAIN)
+    }
+
+    /// Whether order costs more than noise explains.
+    fn is_dear(&self) -> bool {
+        self.share * WORTH < 1.0 && self.interval.is_none_or(|interval| !interval.holds(1.0))
+    }
+}
+
+/// From streams that were measured as they come, numbered, and in order, in one session.
+pub(super) fn cost(runs: &[&Run]) -> Option<Found> {
+    let streams = runs.iter().filter(|run| run.benchmark == Benchmark::Bandwidth);
+    let kept = streams.flat_map(|run| {
+        let kept = run.points.iter().filter(|point| point.order == Order::Kept);
+        kept.filter_map(|point| Cost::of(run, point))
+    });
+    let costs: Vec<Cost> = kept.collect();
+    if costs.is_empty() {
+        return None;
+    }
+    if costs.iter().any(Cost::is_open) {
+        let advice =
+            "Measure longer, on a quiet machine: blocks differ by more than order may cost.";
+        return Some(Found::new(all_words(&costs), advice));
+    }
+    let is_in_order = costs.iter().all(|cost| cost.disorder.overtaken == 0);
+    let dear: Vec<String> =
+        costs.iter().filter(|cost| cost.is_dear()).map(|c| format!("{} B", c.size_bytes)).collect();
+    let advice = match (is_in_order, dear.is_empty()) {
+        (true, true) => {
+            "Nothing overtook here, and to make sure of it costs little. A fabric that promises no order \
+             (SRD) may behave otherwise over several paths: number messages, or ask \
+             softefa run --fault reorder=10%."
+        }
+        (false, true) => {
+            "Put what comes early aside and hand messages on in order where that is needed: it costs \
+             little here."
+        }
+        (_, false) => {
+            "Take messages in any order where you can: restoring it costs more than a tenth of the rate \
+             at"
+        }
+    };
+    let advice =
+        if dear.is_empty() { advice.to_owned() } else { format!("{advice} {}.", dear.join(", ")) };
+    Some(Found::new(all_words(&costs), advice))
+}
+
+fn all_words(costs: &[Cost]) -> String {
+    costs.iter().map(Cost::words).collect::<Vec<_>>().join(" ")
+}

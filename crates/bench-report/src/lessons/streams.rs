@@ -1,0 +1,278 @@
+//! What many messages in flight, large ones, several endpoints and several threads gain.
+
+use bench_record::spec::{Benchmark, EndpointKind, Operation, Window};
+use bench_record::{Point, Run};
+use report::significant;
+
+use super::{Found, NEAR, WORTH, times};
+
+/// Depths that make a curve.
+const DEPTHS_MIN: usize = 4;
+
+/// A point of a stream of reliable messages.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stream {
+    /// Which run it is of.
+    run: usize,
+    pub(super) size_bytes: usize,
+    pub(super) depth: usize,
+    endpoints: usize,
+    threads: usize,
+    pub(super) post_list: usize,
+    /// Threads took turns.
+    pub(super) is_crowded: bool,
+    pub(super) gbit_per_s: f64,
+    pub(super) mmsg_per_s: f64,
+}
+
+impl Stream {
+    /// One thread with one endpoint.
+    pub(super) const fn is_single(&self) -> bool {
+        self.endpoints == 1 && self.threads == 1
+    }
+}
+
+/// Those of these runs, in which each message is posted, completed and taken as it comes.
+pub(super) fn of(runs: &[&Run]) -> Vec<Stream> {
+    let is_one = |run: &Run| {
+        let flow = run.method.flow;
+        (run.benchmark, run.operation) == (Benchmark::Bandwidth, Operation::Send)
+            && run.endpoint == EndpointKind::Rdm
+            && (flow.window, flow.complete_every) == (Window::Sliding, 1)
+            && run.method.directions == 1
+            && run.method.memory_bytes == 0
+    };
+    let numbered = runs.iter().enumerate().filter(|(_, run)| is_one(run));
+    let points =
+        numbered.flat_map(|(number, run)| run.points.iter().map(move |p| (number, *run, p)));
+    points.filter_map(|(number, run, point)| stream(number, run, point)).collect()
+}
+
+fn stream(run_number: usize, run: &Run, point: &Point) -> Option<Stream> {
+    let bandwidth = point.bandwidth.filter(|found| found.gbit_per_s > 0.0)?;
+    let is_as_it_comes = point.order.is_any() && point.validated == 0;
+    is_as_it_comes.then_some(Stream {
+        run: run_number,
+        size_bytes: point.size_bytes,
+        depth: point.depth,
+        endpoints: run.method.endpoints,
+        threads: run.method.threads,
+        post_list: run.method.flow.post_list,
+        is_crowded: run.method.crowded,
+        gbit_per_s: bandwidth.gbit_per_s,
+        mmsg_per_s: bandwidth.mmsg_per_s,
+    })
+}
+
+/// Sorted, each once.
+pub(super) fn distinct(values: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut values: Vec<usize> = values.collect();
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+/// The best of `streams` by message rate.
+pub(super) fn best<'a>(streams: impl Iterator<Item = &'a Stream>) -> Option<&'a Stream> {
+    streams.max_by(|a, b| a.mmsg_per_s.total_cmp(&b.mmsg_per_s))
+}
+
+/// How many must be in flight, for the smallest and the largest size of which that is known.
+pub(super) fn depth(streams: &[Stream]) -> Option<Found> {
+    let single: Vec<Stream> =
+        streams.iter().filter(|s| s.is_single() && s.post_list == 1).copied().collect();
+    let sizes = distinct(single.iter().map(|s| s.size_bytes));
+    let curves: Vec<Curve> = sizes.iter().filter_map(|size| Curve::of(*size, &single)).collect();
+    let (small, large) = (curves.first()?, curves.last()?);
+    let mut measured = large.words(|s| format!("{} Gbit/s", significant(s.gbit_per_s)));
+    if small.size_bytes != large.size_bytes {
+        let rate = |s: &Stream| format!("{} M msg/s", significant(s.mmsg_per_s));
+        measured = format!("{} {measured}", small.words(rate));
+    }
+    let advice = match large.needed.depth {
+        1 => "One message in flight is nearly enough: fewer calls matter more than more of them."
+            .into(),
+        depth => format!(
+            "Keep at least {depth} messages of {} B under way on an endpoint{}.",
+            large.size_bytes,
+            match small.needed.depth {
+                _ if small.size_bytes == large.size_bytes => String::new(),
+                least => format!(", of {} B {least}", small.size_bytes),
+            }
+        ),
+    };
+    Some(Found { measured, advice })
+}
+
+/// What one size carries over the depth, in one run.
+struct Curve {
+    size_bytes: usize,
+    first: Stream,
+    best: Stream,
+    /// The shallowest that is nearly as good, and the one before it that is not.
+    needed: Stream,
+    before: Option<Stream>,
+    deepest: usize,
+}
+
+impl Curve {
+    /// Of the run that has most depths of this size.
+    fn of(size_bytes: usize, streams: &[Stream]) -> Option<Self> {
+        let of_size = || streams.iter().filter(|s| s.size_bytes == size_bytes);
+        let runs = distinct(of_size().map(|s| s.run));
+        let own = |run: usize| of_size().filter(move |s| s.run == run);
+        let run = runs.into_iter().max_by_key(|run| own(*run).count())?;
+        let mut curve: Vec<Stream> = own(run).copied().collect();
+        curve.sort_by_key(|s| s.depth);
+        if distinct(curve.iter().map(|s| s.depth)).len() < DEPTHS_MIN {
+            return None;
+        }
+        let best = *best(curve.iter())?;
+        let at = curve.iter().position(|s| s.mmsg_per_s >= NEAR * best.mmsg_per_s)?;
+        Some(Self {
+            size_bytes,
+            first: *curve.first()?,
+            best,
+            needed: curve[at],
+            before: at.checked_sub(1).map(|at| curve[at]),
+            deepest: curve.last()?.depth,
+        })
+    }
+
+    fn words(&self, rate: impl Fn(&Stream) -> String) -> String {
+        let Self { size_bytes, first, best, needed, before, deepest } = self;
+        let percent = |s: &Stream| format!("{:.0} %", s.mmsg_per_s * 100.0 / best.mmsg_per_s);
+        let mut text = format!(
+            "One endpoint moves {} of {size_bytes} B at best ({} in flight), {} of that with {}",
+            rate(best),
+            best.depth,
+            percent(needed),
+            needed.depth
+        );
+        if let Some(before) = before {
+            text += &format!(", {} with {}", percent(before), before.depth);
+            if before.depth != first.depth {
+                text += &format!(", {} with {}", percent(first), first.depth);
+            }
+        }
+        if needed.depth == *deepest {
+            text += "; deeper windows, which were not tried, may carry more";
+        }
+        text + "."
+    }
+}
+
+/// At which sizes several endpoints or threads carry more than one.
+pub(super) fn size(streams: &[Stream]) -> Option<Found> {
+    let streams: Vec<&Stream> = streams.iter().filter(|s| s.post_list == 1).collect();
+    let gain = |size: usize| {
+        let depths = distinct(streams.iter().filter(|s| s.size_bytes == size).map(|s| s.depth));
+        let at = |depth: usize| {
+            let of = |is_single: bool| {
+                let own = streams.iter().copied();
+                let is_one = move |s: &&Stream| {
+                    (s.size_bytes, s.depth) == (size, depth) && s.is_single() == is_single
+                };
+                best(own.filter(is_one)).map(|s| s.mmsg_per_s)
+            };
+            Some(of(false)? / of(true)?)
+        };
+        // At the deepest window in which both were measured.
+        Some((size, depths.into_iter().rev().find_map(at)?))
+    };
+    let gains: Vec<(usize, f64)> =
+        distinct(streams.iter().map(|s| s.size_bytes)).into_iter().filter_map(gain).collect();
+    if gains.len() < 2 {
+        return None;
+    }
+    let words = gains.iter().map(|(size, gain)| format!("{} at {size} B", times(*gain)));
+    let measured = format!(
+        "Several endpoints multiply the message rate of one with as many in flight each by {}.",
+        words.collect::<Vec<_>>().join(", ")
+    );
+    let worth: Vec<String> =
+        gains.iter().filter(|(_, gain)| *gain >= WORTH).map(|(size, _)| size.to_string()).collect();
+    let advice = match worth.len() {
+        0 => "One endpoint is enough at every measured size.".to_owned(),
+        all if all == gains.len() => {
+            "Spread messages of every measured size over several.".to_owned()
+        }
+        _ => format!("Spread messages of {} B over several; else one is enough.", worth.join(", ")),
+    };
+    Some(Found { measured, advice })
+}
+
+/// A way to do more at once.
+struct Way {
+    name: &'static str,
+    count: fn(&Stream) -> usize,
+    is_one: fn(&Stream) -> bool,
+}
+
+const WAYS: [Way; 2] = [
+    Way {
+        name: "Queue pairs of one thread",
+        count: |s| s.endpoints,
+        is_one: |s| s.threads == 1 && !s.is_crowded,
+    },
+    Way { name: "Threads", count: |s| s.threads, is_one: |s| s.endpoints == 1 && !s.is_crowded },
+];
+
+/// How many queue pairs or threads reach the peak of small messages.
+pub(super) fn parallel(streams: &[Stream]) -> Option<Found> {
+    let mut measured = Vec::new();
+    let mut advice: Option<(f64, String)> = None;
+    for way in &WAYS {
+        let Some((words, gain, count)) = way.peak(streams) else { continue };
+        measured.push(words);
+        if gain >= WORTH && advice.as_ref().is_none_or(|(best, _)| gain > *best) {
+            advice = Some((
+                gain,
+                format!("Use {count} {} where the message rate counts.", way.name.to_lowercase()),
+            ));
+        }
+    }
+    if measured.is_empty() {
+        return None;
+    }
+    let crowded = distinct(streams.iter().filter(|s| s.is_crowded).map(|s| s.threads));
+    if let Some(least) = crowded.first() {
+        measured.push(format!(
+            "Not judged: {least} threads and more, which outnumber the processors and measure the \
+             scheduler."
+        ));
+    }
+    let one = "One thread with one queue pair is enough: more gain less than 10 %.".to_owned();
+    Some(Found::new(measured.join(" "), advice.map_or(one, |(_, advice)| advice)))
+}
+
+impl Way {
+    /// Of the smallest size at which it was varied: words, what the best gains over one, and how many
+    /// are nearly as good.
+    fn peak(&self, streams: &[Stream]) -> Option<(String, f64, usize)> {
+        let own: Vec<&Stream> =
+            streams.iter().filter(|s| s.post_list == 1 && (self.is_one)(s)).collect();
+        let many = own.iter().filter(|s| (self.count)(s) > 1);
+        let (size, depth) = many.map(|s| (s.size_bytes, s.depth)).min()?;
+        let at: Vec<&Stream> =
+            own.into_iter().filter(|s| (s.size_bytes, s.depth) == (size, depth)).collect();
+        let one = best(at.iter().copied().filter(|s| (self.count)(s) == 1))?.mmsg_per_s;
+        let peak = best(at.iter().copied())?;
+        let near = at.iter().filter(|s| s.mmsg_per_s >= NEAR * peak.mmsg_per_s);
+        let enough = near.map(|s| (self.count)(s)).min()?;
+        let count = (self.count)(peak);
+        let mut words =
+            format!("{} ({size} B, depth {depth}): {} M msg/s with 1", self.name, significant(one));
+        words += &match count {
+            1 => ", less with more.".to_owned(),
+            _ => format!(", at best {} with {count}", significant(peak.mmsg_per_s)),
+        };
+        if count > 1 {
+            words += &match enough {
+                _ if enough == count => ".".to_owned(),
+                _ => format!(", within 5 % of that with {enough}."),
+            };
+        }
+        Some((words, peak.mmsg_per_s / one, enough))
+    }
+}

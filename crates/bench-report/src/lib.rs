@@ -1,0 +1,21 @@
+//! What `efa-bench` says of what was measured: tables, pages, verdicts, lessons, and the output of other tools read in. It measures
+//! nothing and needs no fabric.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "figures for people: 53 bits of a counter are plenty"
+)]
+
+pub mod compare;
+pub mod figures;
+pub mod import;
+pub mod judge;
+pub mod lessons;
+pub mod output;
+pub mod page;
+pub mod paper;
+pub mod settings;
+pub mod shown;
+mod tails;

@@ -1,0 +1,53 @@
+//! The table of a collective operation.
+
+use bench_record::Run;
+use report::{Table, significant};
+
+use super::{count, dash, doubt, spread, us};
+
+/// One row for each point.
+pub(super) fn table(run: &Run) -> Table {
+    let ours = run.method.work.and_then(|work| work.collective);
+    let how = ours.map_or_else(String::new, |own| format!(" by {}", own.algorithm_name()));
+    // Others print the mean of all ranks.
+    let whose =
+        if run.source == "imported" { "mean of the ranks" } else { "times of the slowest rank" };
+    let caption = format!("{}: {}{how}, {whose}", run.name, run.test);
+    let titles = [
+        "size B",
+        "ranks",
+        "min µs",
+        "p50 µs",
+        "p90 µs",
+        "p99 µs",
+        "p99.9 µs",
+        "max µs",
+        "mean µs",
+        "bus Gbit/s",
+        "operations",
+        "spread %",
+        "± %",
+    ];
+    let mut table = Table::new(&caption, &titles, 0);
+    for point in &run.points {
+        let Some(found) = point.collective else { continue };
+        let d = point.operation_time;
+        let or_dash = |value: Option<f64>, text: fn(f64) -> String| value.map_or_else(dash, text);
+        table.push(vec![
+            point.size_bytes.to_string(),
+            if found.ranks == 0 { dash() } else { found.ranks.to_string() },
+            or_dash(d.map(|d| d.min_us), us),
+            or_dash(d.map(|d| d.p50_us), us),
+            or_dash(d.and_then(|d| d.p90_us), us),
+            or_dash(d.map(|d| d.p99_us), us),
+            or_dash(d.and_then(|d| d.p999_us), us),
+            or_dash(d.map(|d| d.max_us), us),
+            us(found.mean_us),
+            or_dash(found.bus_gbit_per_s, significant),
+            count(found.operations),
+            spread(point),
+            doubt(point),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,194 @@
+//! The tables of workloads.
+
+use bench_record::spec::Benchmark;
+use bench_record::workload::parameter_name;
+use bench_record::{ActionTimes, Point, Run, Work};
+use report::{Table, significant};
+
+use super::{doubt, spread, us};
+
+/// What one row is about.
+struct Row<'a> {
+    point: &'a Point,
+    work: &'a Work,
+    action: &'a ActionTimes,
+}
+
+/// A column: its head, and what it says of a row.
+type Column = (&'static str, fn(&Row<'_>) -> String);
+
+/// What was asked for.
+const WHERE: [Column; 3] = [
+    ("size B", |row| row.point.size_bytes.to_string()),
+    ("depth", |row| row.point.depth.to_string()),
+    ("due/s per thread", |row| match row.point.rate_per_s {
+        0 => "-".to_owned(),
+        rate => rate.to_string(),
+    }),
+];
+const TIMES: [Column; 4] = [
+    ("p50 µs", |row| us(row.action.distribution.p50_us)),
+    ("p99 µs", |row| us(row.action.distribution.p99_us)),
+    ("p99.9 µs", |row| row.action.distribution.p999_us.map_or_else(dash, us)),
+    ("max µs", |row| us(row.action.distribution.max_us)),
+];
+/// What is known of calls.
+const CALLS: [Column; 7] = [
+    ("calls", |row| row.action.calls.to_string()),
+    UNENDED,
+    ("msg/call", |row| significant(row.work.messages_per_call)),
+    ("B/call", |row| significant(row.work.bytes_per_call)),
+    ("client CPU ns/call", |row| significant(row.work.client_cpu_ns)),
+    ("server CPU ns/call", |row| significant(row.work.server_cpu_ns)),
+    LATE,
+];
+/// What is known of lookups that READ, too.
+const READS: [Column; 3] = [
+    ("READs/call", |row| significant(row.work.reads_per_call)),
+    ("client process CPU ns/call", |row| significant(row.work.client_process_cpu_ns)),
+    ("server process CPU ns/call", |row| significant(row.work.server_process_cpu_ns)),
+];
+/// What is known of records that travel together.
+const RECORDS: [Column; 11] = [
+    TAIL,
+    ("wait p50 µs", |row| row.work.part("wait").map_or_else(dash, |d| us(d.p50_us))),
+    ("wait p99 µs", |row| row.work.part("wait").map_or_else(dash, |d| us(d.p99_us))),
+    ("wait p99.99 µs", |row| row.work.part("wait").and_then(|d| d.p9999_us).map_or_else(dash, us)),
+    ("records", |row| row.action.calls.to_string()),
+    UNENDED,
+    // Each message with records has an answer.
+    ("in a message", |row| significant(2.0 / row.work.messages_per_call.max(f64::MIN_POSITIVE))),
+    ("B/record", |row| significant(row.work.bytes_per_call)),
+    ("sender CPU ns/record", |row| significant(row.work.client_cpu_ns)),
+    ("receiver CPU ns/record", |row| significant(row.work.server_cpu_ns)),
+    LATE,
+];
+/// What is known of files.
+const FILES: [Column; 10] = [
+    ("GB/s", |row| {
+        row.point.bandwidth.map_or_else(dash, |found| significant(found.mb_per_s / 1e3))
+    }),
+    ("p50 ms", |row| significant(row.action.distribution.p50_us / 1e3)),
+    ("p99 ms", |row| significant(row.action.distribution.p99_us / 1e3)),
+    ("max ms", |row| significant(row.action.distribution.max_us / 1e3)),
+    ("files", |row| row.action.calls.to_string()),
+    UNENDED,
+    ("msg/file", |row| significant(row.work.messages_per_call)),
+    ("client CPU s/GB", |row| row.work.client_cpu_s_per_gb.map_or_else(dash, significant)),
+    ("server CPU s/GB", |row| row.work.server_cpu_s_per_gb.map_or_else(dash, significant)),
+    LATE,
+];
+/// The tail of times that a group of nodes makes.
+const TAIL: Column = ("p99.99 µs", |row| row.action.distribution.p9999_us.map_or_else(dash, us));
+const UNENDED: Column = ("not done", |row| match row.work.arrivals {
+    Some(_) => row.action.unended.to_string(),
+    None => dash(),
+});
+const LATE: Column = ("late ms", |row| row.work.behind_ms.map_or_else(dash, significant));
+const DOUBT: [Column; 2] = [("spread %", |row| spread(row.point)), ("± %", |row| doubt(row.point))];
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+/// Million operations of one kind a second.
+fn rate(row: &Row<'_>) -> String {
+    let share = row.action.calls as f64 / row.work.calls.max(1) as f64;
+    significant(row.work.mcalls_per_s * share)
+}
+
+fn columns(benchmark: Benchmark) -> Vec<Column> {
+    let mut columns = WHERE.to_vec();
+    if let Some(name) = parameter_name(benchmark) {
+        columns.push((name, |row| row.point.parameter.to_string()));
+    }
+    if benchmark == Benchmark::Piggyback {
+        columns.push(("M records/s", rate));
+        columns.extend(TIMES);
+        columns.extend(RECORDS);
+    } else if benchmark == Benchmark::FileGet {
+        columns.extend(FILES);
+    } else {
+        columns.push(("call", |row| row.action.name.clone()));
+        columns.push(("M calls/s", rate));
+        columns.extend(TIMES);
+        if benchmark.is_for_groups() {
+            columns.push(TAIL);
+        }
+        columns.extend(CALLS);
+        if benchmark == Benchmark::Index {
+            columns.extend(READS);
+        }
+    }
+    columns.extend(DOUBT);
+    columns
+}
+
+/// One row for each kind of operation of each point.
+pub(super) fn table(run: &Run) -> Table {
+    let columns = columns(run.benchmark);
+    let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
+    let mut table = Table::new(&caption(run), &titles, 0);
+    for point in &run.points {
+        let Some(work) = &point.work else { continue };
+        if work.actions.is_empty() {
+            table.push(nothing_ended(point, columns.len()));
+        }
+        for action in &work.actions {
+            let row = Row { point, work, action };
+            table.push(columns.iter().map(|(_, text)| text(&row)).collect());
+        }
+    }
+    table
+}
+
+/// The row of a point of which no operation ended: what was asked for, and no figure.
+fn nothing_ended(point: &Point, columns: usize) -> Vec<String> {
+    let rate = if point.rate_per_s == 0 { dash() } else { point.rate_per_s.to_string() };
+    let mut cells = vec![point.size_bytes.to_string(), point.depth.to_string(), rate];
+    cells.resize(columns, dash());
+    cells
+}
+
+/// What was asked for, in words.
+fn caption(run: &Run) -> String {
+    let method = &run.method;
+    let mut words = Vec::new();
+    if let Some(work) = method.work {
+        words.push(match run.points.iter().find_map(|point| point.work.as_ref()?.arrivals) {
+            None => "closed loop".to_owned(),
+            Some(arrivals) => format!("open loop ({})", format!("{arrivals:?}").to_lowercase()),
+        });
+        words.push(match run.benchmark {
+            Benchmark::Piggyback => {
+                format!("a record waits up to {} µs for others", work.flush_us)
+            }
+            Benchmark::FileGet => format!("from {}", work.source.name()),
+            Benchmark::Index => format!("by {}", work.way.name()),
+            Benchmark::Kv => format!("{} % gets", work.gets_percent),
+            Benchmark::Rpc => format!("request {} B", work.request_bytes),
+            _ => format!("{} nodes", method.nodes),
+        });
+        if let Some(log) = work.log {
+            words.push(log.to_string());
+        }
+        if work.transactions {
+            words.push(if work.locks { "rows locked" } else { "no locks" }.to_owned());
+        }
+        match work.zipf_hundredths {
+            theta if work.keys == 0 && theta > 0 => {
+                words.push(format!("Zipf {}", f64::from(theta) / 100.0));
+            }
+            _ if work.keys == 0 => {}
+            0 => words.push(format!("{} keys alike", work.keys)),
+            theta => words.push(format!("{} keys, Zipf {}", work.keys, f64::from(theta) / 100.0)),
+        }
+    }
+    let counts = [
+        (method.flow.post_list, "in lists of"),
+        (method.threads, "threads:"),
+        (method.endpoints, "endpoints per thread and peer:"),
+    ];
+    words.extend(counts.iter().filter(|(n, _)| *n > 1).map(|(n, what)| format!("{what} {n}")));
+    format!("{}: {}, {}", run.name, run.benchmark.name(), words.join(", "))
+}

@@ -1,0 +1,122 @@
+//! What a plot shows of a benchmark.
+
+use bench_record::Point;
+use bench_record::spec::Benchmark;
+
+use crate::compare::latency_us;
+
+/// Messages up to this many bytes are limited by their number, longer ones by their bytes.
+const SMALL_BYTES: usize = 512;
+
+/// A figure of points.
+pub(super) struct Quantity {
+    pub(super) label: &'static str,
+    pub(super) unit: &'static str,
+    /// "lower" or "higher".
+    pub(super) better: &'static str,
+    pub(super) meaning: &'static str,
+    pub(super) of: fn(&Point) -> Option<f64>,
+}
+
+const HALF_ROUND_TRIP: Quantity = Quantity {
+    label: "half round trip",
+    unit: "µs",
+    better: "lower",
+    meaning: "Ping-pong with one message in flight: the median, or the mean where that is all that is \
+        known.",
+    of: latency_us,
+};
+const GOODPUT: Quantity = Quantity {
+    label: "goodput",
+    unit: "Gbit/s",
+    better: "higher",
+    meaning: "Application bytes that arrived within the measured window, counted at the receiver (of \
+        one-sided operations: completed at the initiator); 1 Gbit = 10^9 bits. A line that stops rising \
+        has reached what is possible.",
+    of: |point| point.bandwidth.map(|found| found.gbit_per_s),
+};
+const MESSAGE_RATE: Quantity = Quantity {
+    label: "message rate",
+    unit: "M msg/s",
+    better: "higher",
+    meaning: "Messages that arrived within the measured window, counted at the receiver (one-sided \
+        operations: completed at the initiator). A line that stops rising has reached what is possible.",
+    of: |point| point.bandwidth.map(|found| found.mmsg_per_s),
+};
+const RESPONSE: Quantity = Quantity {
+    label: "median response",
+    unit: "µs",
+    better: "lower",
+    meaning: "Whole round trips from the moment for which each request was intended.",
+    of: |point| point.open_loop?.response.map(|times| times.p50_us),
+};
+const RESPONSE_TAIL: Quantity = Quantity {
+    label: "99th percentile of responses",
+    of: |point| point.open_loop?.response.map(|times| times.p99_us),
+    ..RESPONSE
+};
+const COLLECTIVE: Quantity = Quantity {
+    label: "median time",
+    unit: "µs",
+    better: "lower",
+    meaning: "An operation of all ranks lasts as long as on the rank where it lasted longest. The median, or \
+        the mean where that is all that is known.",
+    of: |point| {
+        let median = point.operation_time.map(|times| times.p50_us);
+        median.or_else(|| point.collective.map(|own| own.mean_us))
+    },
+};
+const CALLS: Quantity = Quantity {
+    label: "rate",
+    unit: "M/s",
+    better: "higher",
+    meaning: "Operations (calls, records, transactions) that ended within the measured window, of all \
+        threads, closed loop.",
+    // Of an open loop the rate is what was asked for.
+    of: |point| {
+        let work = point.work.as_ref().filter(|work| work.arrivals.is_none());
+        work.map(|work| work.mcalls_per_s)
+    },
+};
+const BYTES: Quantity = Quantity {
+    label: "throughput",
+    unit: "GB/s",
+    better: "higher",
+    meaning: "Bytes that reached their place within the measured window; 10^9 to a GB.",
+    of: |point| point.bandwidth.map(|found| found.mb_per_s / 1e3),
+};
+const NODE_BYTES: Quantity = Quantity {
+    label: "throughput of a node",
+    meaning: "Bytes of tuples that a node got from others within its window, mean of the nodes; 10^9 to a \
+        GB.",
+    of: |point| point.shuffle.map(|found| found.gb_per_s),
+    ..BYTES
+};
+const TUPLE_TIME: Quantity = Quantity {
+    label: "processor time of a tuple",
+    unit: "ns",
+    better: "lower",
+    meaning: "Of the measuring threads of all nodes, to make a tuple and to take it, polling included.",
+    of: |point| point.shuffle.map(|found| found.cpu_ns_per_tuple),
+};
+const TAIL: Quantity = Quantity {
+    label: "99th percentile",
+    unit: "µs",
+    better: "lower",
+    meaning: "From the start of an operation (open loop: from when it was due) to its end.",
+    of: |point| point.operation_time.map(|times| times.p99_us),
+};
+
+/// What is shown of a benchmark, of messages of `size_bytes` (`None`: of several).
+pub(super) const fn of(benchmark: Benchmark, size_bytes: Option<usize>) -> &'static [Quantity] {
+    match (benchmark, size_bytes) {
+        (Benchmark::Latency | Benchmark::PingPong | Benchmark::SatLatency, _) => &[HALF_ROUND_TRIP],
+        (Benchmark::OpenLoop, _) => &[RESPONSE, RESPONSE_TAIL],
+        (Benchmark::Bandwidth | Benchmark::Rma, Some(..=SMALL_BYTES)) => &[MESSAGE_RATE],
+        (Benchmark::Bandwidth | Benchmark::Rma, _) => &[GOODPUT],
+        (Benchmark::Collective, _) => &[COLLECTIVE],
+        (Benchmark::FileGet, _) => &[BYTES, TAIL],
+        (Benchmark::Shuffle, _) => &[NODE_BYTES, TUPLE_TIME],
+        _ => &[CALLS, TAIL],
+    }
+}

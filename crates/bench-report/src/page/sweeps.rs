@@ -1,0 +1,395 @@
+//! A plot for each thing that was varied, whatever the benchmark: what it came to over sizes, depths,
+//! threads, records in a message, ranks.
+//!
+//! Points of one benchmark whose settings differ in one number lie on a line. Other numbers that
+//! points of a run may differ in (size, depth, rate, the workload's own) make plots of their own;
+//! what a whole run is about (threads, who walks a tree, how a log is committed) tells lines apart.
+
+use bench_record::{Point, Run};
+use report::{Axis, Chart, LOOKS, Scale, Section, Series, Stroke};
+
+use super::describe;
+use super::quantity::{self, Quantity};
+use crate::settings::{self, DEPTH, Level, RX_DEPTH, SIZE, Setting};
+
+/// A line of fewer points shows nothing that a table does not, unless there are no others.
+const POINTS_MIN: usize = 3;
+
+/// Plots of all benchmarks; `names` number the colours. Points that are `found_elsewhere` are shown
+/// beside others, but make no plot.
+pub(super) fn sections(
+    runs: &[Run],
+    names: &[&str],
+    found_elsewhere: impl Fn(&Run, &Point) -> bool,
+) -> Vec<Section> {
+    let mut kinds: Vec<&str> = Vec::new();
+    for run in runs.iter().filter(|run| run.source != "published") {
+        if !kinds.contains(&run.kind()) {
+            kinds.push(run.kind());
+        }
+    }
+    let mut all = Vec::new();
+    for kind in kinds {
+        let samples = samples(runs, kind, &found_elsewhere);
+        let mut plots = plots(&samples, POINTS_MIN);
+        if plots.is_empty() {
+            plots = self::plots(&samples, 2);
+        }
+        all.extend(plots.iter().flat_map(|plot| plot.sections(kind, names)));
+    }
+    all
+}
+
+/// A point with its settings.
+struct Sample<'a> {
+    run: &'a Run,
+    point: &'a Point,
+    settings: Vec<Setting>,
+    /// Another part of the page shows it.
+    is_elsewhere: bool,
+}
+
+impl Sample<'_> {
+    fn number(&self, name: &str) -> Option<f64> {
+        self.settings.iter().find(|own| own.name == name)?.as_number()
+    }
+
+    /// The settings of which `is_one` holds, to be compared.
+    fn key(&self, is_one: impl Fn(&Setting) -> bool) -> String {
+        let own = self.settings.iter().filter(|setting| is_one(setting));
+        own.map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    fn is_published(&self) -> bool {
+        self.run.source == "published"
+    }
+}
+
+fn samples<'a>(
+    runs: &'a [Run],
+    kind: &str,
+    found_elsewhere: &impl Fn(&Run, &Point) -> bool,
+) -> Vec<Sample<'a>> {
+    let own = runs.iter().filter(|run| run.kind() == kind);
+    let points = own.flat_map(|run| run.points.iter().map(move |point| (run, point)));
+    let sample = |(run, point): (&'a Run, &'a Point)| Sample {
+        run,
+        point,
+        settings: settings::of(run, point),
+        is_elsewhere: found_elsewhere(run, point),
+    };
+    points.map(sample).collect()
+}
+
+/// Lines over one setting.
+struct Plot<'a> {
+    axis: &'static str,
+    lines: Vec<Vec<&'a Sample<'a>>>,
+}
+
+/// The plots in which at least one measured line has so many points.
+fn plots<'a>(samples: &'a [Sample<'a>], points_min: usize) -> Vec<Plot<'a>> {
+    let mut axes: Vec<&'static str> = Vec::new();
+    for setting in samples.iter().flat_map(|sample| &sample.settings) {
+        if setting.as_number().is_some() && !axes.contains(&setting.name) {
+            axes.push(setting.name);
+        }
+    }
+    let mut plots = Vec::new();
+    for axis in axes {
+        let is_panel = |setting: &Setting| {
+            setting.name != axis && setting.level == Level::Point && setting.as_number().is_some()
+        };
+        for panel in grouped(samples.iter(), |sample| sample.key(is_panel)) {
+            let line = |sample: &&Sample<'_>| {
+                let rest = sample.key(|setting| setting.name != axis && !is_panel(setting));
+                format!("{}\n{rest}", sample.run.name)
+            };
+            let mut lines = grouped(panel.into_iter(), |sample| line(&sample));
+            // Adapters do not stand beside what never left the memory of one machine.
+            if lines.iter().any(|line| line[0].run.is_in_memory()) {
+                lines.retain(|line| !line[0].is_published());
+            }
+            let plot = Plot { axis, lines };
+            if plot.longest() >= points_min {
+                plots.push(plot);
+            }
+        }
+    }
+    plots
+}
+
+/// Samples of equal keys together, in the order of the first of each.
+fn grouped<'a>(
+    samples: impl Iterator<Item = &'a Sample<'a>>,
+    key: impl Fn(&'a Sample<'a>) -> String,
+) -> Vec<Vec<&'a Sample<'a>>> {
+    let mut keys: Vec<String> = Vec::new();
+    let mut groups: Vec<Vec<&Sample<'_>>> = Vec::new();
+    for sample in samples {
+        let own = key(sample);
+        match keys.iter().position(|known| *known == own) {
+            Some(at) => groups[at].push(sample),
+            None => {
+                keys.push(own);
+                groups.push(vec![sample]);
+            }
+        }
+    }
+    groups
+}
+
+impl<'a> Plot<'a> {
+    fn samples(&self) -> impl Iterator<Item = &'a Sample<'a>> + '_ {
+        self.lines.iter().flatten().copied()
+    }
+
+    /// Different places of the measured line that has most, of those that nothing else shows.
+    fn longest(&self) -> usize {
+        let places = |line: &Vec<&Sample<'_>>| {
+            let mut places: Vec<f64> = line
+                .iter()
+                .filter(|sample| !sample.is_elsewhere)
+                .filter_map(|sample| sample.number(self.axis))
+                .collect();
+            places.sort_by(f64::total_cmp);
+            places.dedup();
+            places.len()
+        };
+        let measured = self.lines.iter().filter(|line| !line[0].is_published());
+        measured.map(places).max().unwrap_or(0)
+    }
+
+    fn sections(&self, kind: &str, names: &[&str]) -> Vec<Section> {
+        let first = self.lines[0][0];
+        let size_bytes = (self.axis != SIZE).then_some(first.point.size_bytes);
+        let quantities = quantity::of(first.run.benchmark, size_bytes);
+        quantities.iter().filter_map(|quantity| self.section(kind, names, quantity)).collect()
+    }
+
+    fn section(&self, kind: &str, names: &[&str], quantity: &Quantity) -> Option<Section> {
+        let mut series: Vec<Series> = Vec::new();
+        for line in &self.lines {
+            let look = names.iter().position(|name| *name == line[0].run.name).unwrap_or(0);
+            let variant = series.iter().filter(|own| own.look % LOOKS == look % LOOKS).count();
+            let points = self.points(line, quantity);
+            if points.is_empty() {
+                continue;
+            }
+            series.push(Series {
+                name: self.name(line[0]),
+                look: look % LOOKS + LOOKS * variant,
+                stroke: if line[0].is_published() { Stroke::Dashed } else { Stroke::Solid },
+                points,
+            });
+        }
+        if series.iter().all(|line| line.points.len() < 2) {
+            return None;
+        }
+        let Quantity { label, unit, better, .. } = quantity;
+        let mut title = format!("{kind}: {label} over {}", axis_label(self.axis));
+        let common = self.common();
+        if !common.is_empty() {
+            title += &format!("; {common}");
+        }
+        let chart = Chart {
+            title: format!("{label} ({unit}, logarithmic; {better} is better)"),
+            description: describe(&series, unit),
+            x: Axis { label: axis_label(self.axis).to_owned(), scale: self.scale() },
+            y: Axis { label: format!("{label} ({unit})"), scale: Scale::Log10 },
+            series,
+        };
+        let text = vec![quantity.meaning.to_owned()];
+        let commands = self.commands();
+        Some(Section { title, text, chart: Some(chart), commands, ..Section::default() })
+    }
+
+    /// What was measured at each place, which is the same wherever it was.
+    fn points(&self, line: &[&Sample<'_>], quantity: &Quantity) -> Vec<(f64, f64)> {
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        for sample in line {
+            let place = sample.number(self.axis).zip((quantity.of)(sample.point));
+            if let Some((x, y)) = place.filter(|(_, y)| *y > 0.0) {
+                points.retain(|known| known.0 != x);
+                points.push((x, y));
+            }
+        }
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points
+    }
+
+    /// Whether all lines have it alike.
+    fn is_common(&self, setting: &Setting) -> bool {
+        let own = |s: &Sample<'_>| s.settings.iter().find(|own| own.name == setting.name).copied();
+        self.lines.iter().all(|line| own(line[0]) == Some(*setting))
+    }
+
+    /// Whether neither the axis nor the run's name says it.
+    fn is_said(&self, setting: &Setting) -> bool {
+        setting.name != self.axis && setting.name != RX_DEPTH
+    }
+
+    /// What is the same for all lines and need be said.
+    fn common(&self) -> String {
+        let own = self.lines[0][0].settings.iter().copied();
+        let common: Vec<Setting> =
+            own.filter(|setting| self.is_said(setting) && self.is_common(setting)).collect();
+        settings::words(&common)
+    }
+
+    /// Who it is, and what tells its line from others of the same name.
+    fn name(&self, sample: &Sample<'_>) -> String {
+        let own = sample.settings.iter().copied();
+        let special: Vec<Setting> =
+            own.filter(|setting| self.is_said(setting) && !self.is_common(setting)).collect();
+        let words = settings::words(&special);
+        let name = &sample.run.name;
+        if words.is_empty() { name.clone() } else { format!("{name}, {words}") }
+    }
+
+    fn scale(&self) -> Scale {
+        let has_zero = self.samples().any(|sample| sample.number(self.axis) == Some(0.0));
+        match self.axis {
+            _ if has_zero => Scale::Linear,
+            "asked/s" | "flush µs" => Scale::Log10,
+            "gets %" | "Zipf/100" => Scale::Linear,
+            _ => Scale::Log2,
+        }
+    }
+
+    fn commands(&self) -> Vec<String> {
+        let mut commands: Vec<String> = Vec::new();
+        for sample in self.samples().filter(|sample| !sample.run.command.is_empty()) {
+            if !commands.contains(&sample.run.command) {
+                commands.push(sample.run.command.clone());
+            }
+        }
+        commands
+    }
+}
+
+fn axis_label(axis: &'static str) -> &'static str {
+    match axis {
+        SIZE => "size (bytes)",
+        DEPTH => "depth (in flight)",
+        "asked/s" => "asked per second and thread",
+        "flush µs" => "longest wait on purpose (µs)",
+        "records/msg" => "records in a message",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bench_record::spec::{Benchmark, Order};
+    use bench_record::wire::Wire;
+    use bench_record::{Bandwidth, Collective, Distribution, Work};
+
+    const NAMES: [&str; 2] = ["mine", "yours"];
+
+    fn stream(name: &str, places: &[(usize, usize)]) -> Run {
+        let point = |&(size, depth): &(usize, usize)| Point {
+            bandwidth: Some(Bandwidth::new(1, (size * depth) as u64, 1.0)),
+            ..Point::new(size, depth)
+        };
+        Run::new(name, Benchmark::Bandwidth, places.iter().map(point).collect())
+    }
+
+    fn titles(runs: &[Run]) -> Vec<String> {
+        sections(runs, &NAMES, |_, _| false).into_iter().map(|section| section.title).collect()
+    }
+
+    #[test]
+    fn each_number_that_varies_is_an_axis() {
+        let places = [(16, 256), (64, 256), (8192, 256), (8192, 1), (8192, 16), (16, 16)];
+        let runs = [stream("mine", &places), stream("yours", &places[..3])];
+        assert_eq!(
+            titles(&runs),
+            [
+                "bandwidth: goodput over size (bytes); depth 256",
+                "bandwidth: goodput over depth (in flight); 8192 B"
+            ]
+        );
+        let plots = sections(&runs, &NAMES, |_, _| false);
+        let lines = |at: usize| plots[at].chart.as_ref().map_or(0, |chart| chart.series.len());
+        assert_eq!((lines(0), lines(1)), (2, 2));
+    }
+
+    #[test]
+    fn published_lines_are_not_drawn_beside_shared_memory() {
+        let places = [(16, 256), (64, 256), (8192, 256)];
+        let published =
+            Run { source: "published".to_owned(), ..stream(crate::paper::EFA, &places) };
+        let lines = |wire| {
+            let mine = Run { wire: Some(wire), ..stream("mine", &places) };
+            let plots = sections(&[mine, published.clone()], &NAMES, |_, _| false);
+            plots[0].chart.as_ref().map_or(0, |chart| chart.series.len())
+        };
+        assert_eq!((lines(Wire::Udp), lines(Wire::Shm)), (2, 1));
+    }
+
+    #[test]
+    fn lines_are_told_apart_by_what_differs() {
+        let mut kept = stream("mine", &[(16, 8), (64, 8), (256, 8)]);
+        kept.method.threads = 2;
+        let mut any = kept.clone();
+        kept.points.iter_mut().for_each(|point| point.order = Order::Kept);
+        any.command = "again".to_owned();
+        let plots = sections(&[any, kept], &NAMES, |_, _| false);
+        let [section] = &plots[..] else { panic!("{plots:?}") };
+        assert_eq!(section.title, "bandwidth: goodput over size (bytes); depth 8, threads 2");
+        assert_eq!(section.commands, ["again"]);
+        let series = &section.chart.as_ref().expect("a plot").series;
+        let names: Vec<&str> = series.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(names, ["mine", "mine, order kept"]);
+        assert_ne!(series[0].look, series[1].look);
+    }
+
+    #[test]
+    fn two_points_are_a_line_where_there_is_no_longer_one() {
+        let two = [(16, 1), (64, 1)];
+        assert_eq!(titles(&[stream("mine", &two)]).len(), 1);
+        assert!(titles(&[stream("mine", &two[..1])]).is_empty());
+        let four = [stream("mine", &[(16, 1), (64, 1), (256, 1), (1024, 1)])];
+        let seen = |known: usize| sections(&four, &NAMES, |_, point| point.size_bytes < known);
+        assert!(seen(2048).is_empty() && seen(1024).is_empty(), "one point is no line");
+        let plots = seen(64);
+        let chart = plots[0].chart.as_ref().expect("a plot");
+        assert_eq!(chart.series[0].points.len(), 4, "the others are beside them");
+    }
+
+    #[test]
+    fn calls_have_a_rate_and_a_tail_and_collectives_a_time() {
+        let words = r#"{"calls":2,"seconds":1.0,"mcalls_per_s":2.0,"messages_per_call":2.0,
+            "bytes_per_call":88.0,"client_cpu_ns":1.0,"server_cpu_ns":1.0,"actions":[]}"#;
+        let work: Work = serde_json::from_str(words).expect("calls");
+        let times = Some(Distribution { p50_us: 5.0, p99_us: 9.0, ..Distribution::default() });
+        let point = |depth| Point {
+            operation_time: times,
+            work: Some(work.clone()),
+            ..Point::new(32, depth)
+        };
+        let rpc = Run::new("mine", Benchmark::Rpc, [1, 8, 32].map(point).into());
+        assert_eq!(
+            titles(&[rpc]),
+            [
+                "rpc: rate over depth (in flight); 32 B",
+                "rpc: 99th percentile over depth (in flight); 32 B"
+            ]
+        );
+        let point = |ranks| Point {
+            operation_time: times,
+            collective: Some(Collective {
+                ranks,
+                operations: Some(1),
+                mean_us: 5.0,
+                bus_gbit_per_s: None,
+            }),
+            ..Point::new(64, 1)
+        };
+        let mut barrier = Run::new("mine", Benchmark::Collective, [2, 4].map(point).into());
+        barrier.test = "barrier".to_owned();
+        assert_eq!(titles(&[barrier]), ["barrier: median time over ranks; 64 B"]);
+    }
+}

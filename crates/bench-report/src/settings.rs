@@ -1,0 +1,306 @@
+//! What names a measurement: everything that was asked for, as names and values. Two points with the
+//! same settings measured the same; what differs between points is what plots are about.
+//!
+//! What does not name one: the seed, processors, warm-up and duration. Receives that were posted do, unless they are
+//! as many as the depth, which is what is measured when nothing is asked for; a record that does not know them
+//! (published, of other tools) is taken for such a one.
+
+use std::fmt;
+
+use bench_record::spec::{
+    Arrivals, Benchmark, EndpointKind, Flow, Operation, Order, PING_PONG_RECEIVES, Window,
+};
+use bench_record::workload::{
+    Ack, Algorithm, Commit, LogSpec, Source, Way, WorkSpec, parameter_name,
+};
+use bench_record::{CountedAt, Method, Point, Run};
+
+/// One thing that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Setting {
+    /// Such that "NAME VALUE" can be read.
+    pub(crate) name: &'static str,
+    pub(crate) value: Value,
+    /// What is measured when nothing is asked for: need not be said.
+    pub(crate) is_usual: bool,
+    pub(crate) level: Level,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Value {
+    Number(f64),
+    Word(&'static str),
+}
+
+/// Whether the points of one run may differ in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    Point,
+    Run,
+}
+
+/// The name of the setting that every point has.
+pub(crate) const SIZE: &str = "size B";
+pub(crate) const DEPTH: &str = "depth";
+pub(crate) const OPERATION: &str = "op";
+pub(crate) const THREADS: &str = "threads";
+pub(crate) const ENDPOINTS: &str = "endpoints";
+pub(crate) const WINDOW: &str = "window";
+pub(crate) const RATE: &str = "asked/s";
+pub(crate) const LOAD: &str = "load B";
+pub(crate) const ENDPOINT: &str = "endpoint";
+/// Receives posted, where they are others than the depth of each point.
+pub const RX_DEPTH: &str = "rx depth";
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.value {
+            Value::Number(bytes) if self.name == SIZE => write!(f, "{bytes} B"),
+            Value::Number(number) => write!(f, "{} {number}", self.name),
+            Value::Word(word) => write!(f, "{} {word}", self.name),
+        }
+    }
+}
+
+impl Setting {
+    const fn number(level: Level, name: &'static str, number: usize, usual: usize) -> Self {
+        let value = Value::Number(number as f64);
+        Self { name, value, is_usual: number == usual, level }
+    }
+
+    const fn word(name: &'static str, word: &'static str, is_usual: bool) -> Self {
+        Self { name, value: Value::Word(word), is_usual, level: Level::Run }
+    }
+
+    pub(crate) const fn as_number(&self) -> Option<f64> {
+        match self.value {
+            Value::Number(number) => Some(number),
+            Value::Word(_) => None,
+        }
+    }
+}
+
+/// All settings of a point, in the same order for all points of a benchmark.
+pub(crate) fn of(run: &Run, point: &Point) -> Vec<Setting> {
+    let mut all = of_point(run, point);
+    all.push(Setting::word(OPERATION, run.operation.name(), run.operation == Operation::Send));
+    let endpoint = match run.endpoint {
+        EndpointKind::Rdm => "rdm",
+        EndpointKind::Dgram => "dgram",
+    };
+    all.push(Setting::word(ENDPOINT, endpoint, run.endpoint == EndpointKind::Rdm));
+    all.extend(of_method(&run.method));
+    all.push(of_receives(run, point));
+    all
+}
+
+/// Whether nothing but these settings is other than usual.
+pub(crate) fn is_usual_but(run: &Run, point: &Point, special: &[&str]) -> bool {
+    of(run, point).iter().all(|own| own.is_usual || special.contains(&own.name))
+}
+
+/// The receives of all points of a run, if there were others than each point's depth. A sweep with so many for all its points is one
+/// thing, at its deepest point too.
+pub(crate) fn receives(run: &Run) -> Option<usize> {
+    let has_own = match run.benchmark {
+        // The ping-pong's, in older records; the streams' are what counts.
+        Benchmark::SatLatency => |point: &Point| point.rx_depth == PING_PONG_RECEIVES,
+        benchmark if !benchmark.has_depth() => |_: &Point| true,
+        _ => |_: &Point| false,
+    };
+    let is_own = |point: &Point| [0, point.depth].contains(&point.rx_depth) || has_own(point);
+    run.points.iter().find(|point| !is_own(point)).map(|point| point.rx_depth)
+}
+
+fn of_receives(run: &Run, point: &Point) -> Setting {
+    match receives(run) {
+        Some(_) => Setting::number(Level::Run, RX_DEPTH, point.rx_depth, usize::MAX),
+        None => Setting::word(RX_DEPTH, "the depth", true),
+    }
+}
+
+/// Those that need to be said, in words.
+pub(crate) fn words(settings: &[Setting]) -> String {
+    let said = settings.iter().filter(|setting| !setting.is_usual);
+    said.map(Setting::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn of_point(run: &Run, point: &Point) -> Vec<Setting> {
+    let number = |name, number, usual| Setting::number(Level::Point, name, number, usual);
+    let work = point.work.as_ref().and_then(|work| work.arrivals);
+    let arrivals = point.open_loop.map(|found| found.arrivals).or(work);
+    let ranks = point.collective.map_or(0, |collective| collective.ranks);
+    // Not all tools print it.
+    let usual_depth = if run.benchmark.has_depth() { 0 } else { point.depth };
+    vec![
+        number(SIZE, point.size_bytes, usize::MAX),
+        number(DEPTH, point.depth, usual_depth),
+        number(RATE, usize::try_from(point.rate_per_s).unwrap_or(usize::MAX), 0),
+        number(parameter_name(run.benchmark).unwrap_or("parameter"), point.parameter, 0),
+        number("ranks", ranks, 0),
+        Setting::word(
+            "arrivals",
+            match arrivals {
+                Some(Arrivals::Fixed) => "fixed",
+                Some(Arrivals::Poisson) => "poisson",
+                None => "none",
+            },
+            arrivals != Some(Arrivals::Fixed),
+        ),
+        Setting::word(
+            "contents",
+            if point.validated > 0 { "checked" } else { "not checked" },
+            point.validated == 0,
+        ),
+        Setting {
+            level: Level::Point,
+            ..Setting::word("order", point.order.name(), point.order == Order::Any)
+        },
+    ]
+}
+
+fn of_method(method: &Method) -> Vec<Setting> {
+    // Whoever adds a field decides here whether it names a measurement.
+    let Method {
+        flow: Flow { window, complete_every, post_list },
+        nodes,
+        threads,
+        endpoints,
+        directions,
+        // More of the same.
+        runs: _,
+        memory_bytes,
+        load_size_bytes,
+        counted_at,
+        // Follows from threads and machine.
+        crowded: _,
+        work,
+        seed: _,
+    } = method;
+    let number = |name, number: &usize, usual| Setting::number(Level::Run, name, *number, usual);
+    let window = match window {
+        Window::Sliding => Setting::word(WINDOW, "sliding", true),
+        Window::Refill => Setting::word(WINDOW, "refill", false),
+    };
+    let counted = match counted_at {
+        CountedAt::Receiver => "receiver",
+        CountedAt::Initiator => "initiator",
+    };
+    let mut all = vec![
+        window,
+        number("a completion of", complete_every, 1),
+        number("lists of", post_list, 1),
+        number("nodes", nodes, 2),
+        number(THREADS, threads, 1),
+        number(ENDPOINTS, endpoints, 1),
+        number("directions", directions, 1),
+        number("memory B", memory_bytes, 0),
+        number(LOAD, load_size_bytes, 0),
+        // Follows from the benchmark.
+        Setting::word("counted at", counted, true),
+    ];
+    all.extend(work.iter().flat_map(of_work));
+    all
+}
+
+fn of_work(work: &WorkSpec) -> Vec<Setting> {
+    let WorkSpec {
+        request_bytes,
+        keys,
+        gets_percent,
+        zipf_hundredths,
+        // Each point has its own.
+        parameter_max: _,
+        flush_us,
+        way,
+        source,
+        // Follows from the benchmark.
+        transactions: _,
+        locks,
+        link_mbit_per_s,
+        log,
+        collective,
+        incast,
+    } = *work;
+    let number = |name, number, usual| Setting::number(Level::Run, name, number, usual);
+    let mut all = vec![
+        number("request B", request_bytes, request_bytes),
+        number("keys", keys, keys),
+        number("gets %", gets_percent as usize, 100),
+        number("Zipf/100", zipf_hundredths as usize, 0),
+        number("flush µs", usize::try_from(flush_us).unwrap_or(usize::MAX), 0),
+        Setting::word("way", way.name(), way == Way::Rpc),
+        Setting::word("from", source.name(), source == Source::Memory),
+        Setting::word("rows", if locks { "locked" } else { "not locked" }, !locks),
+    ];
+    let mbit_per_s = usize::try_from(link_mbit_per_s).unwrap_or(usize::MAX);
+    all.push(number("link Mbit/s", mbit_per_s, 0));
+    if let Some(interval_ms) = incast.and_then(|incast| incast.interval_ms) {
+        let interval_ms = usize::try_from(interval_ms).unwrap_or(usize::MAX);
+        all.push(number("all the time, interval ms", interval_ms, 0));
+    }
+    if let Some(collective) = collective {
+        let is_usual = collective.algorithm == Algorithm::default();
+        all.push(Setting::word("algorithm", collective.algorithm_name(), is_usual));
+    }
+    if let Some(LogSpec { group, commit, ack }) = log {
+        let commit = match commit {
+            Commit::All => Setting::word("commit at", "all", true),
+            Commit::Majority => Setting::word("commit at", "a majority", false),
+        };
+        let ack = match ack {
+            Ack::Message => Setting::word("ack by", "message", true),
+            Ack::Completion => Setting::word("ack by", "completion", false),
+        };
+        all.extend([number("group", group, 1), commit, ack]);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bench_record::spec::Benchmark;
+
+    #[test]
+    fn only_what_is_not_usual_is_said() {
+        let mut run = Run::new("mine", Benchmark::Bandwidth, Vec::new());
+        let point = Point::new(64, 256);
+        assert_eq!(words(&of(&run, &point)), "64 B, depth 256");
+        (run.method.threads, run.method.flow.window) = (4, Window::Refill);
+        let point = Point { rate_per_s: 1000, ..point };
+        let text = words(&of(&run, &point));
+        assert_eq!(text, "64 B, depth 256, asked/s 1000, window refill, threads 4");
+        let ping_pong = Run::new("mine", Benchmark::Latency, Vec::new());
+        assert_eq!(words(&of(&ping_pong, &Point::new(8, 1))), "8 B");
+    }
+
+    #[test]
+    fn receives_are_named_where_they_are_not_the_depth() {
+        let run = |receives: [usize; 2]| {
+            let point = |depth, rx_depth| Point { rx_depth, ..Point::new(64, depth) };
+            let points = vec![point(16, receives[0]), point(256, receives[1])];
+            Run::new("mine", Benchmark::Bandwidth, points)
+        };
+        let last = |run: &Run| words(&of(run, &run.points[1]));
+        assert_eq!(last(&run([16, 256])), "64 B, depth 256");
+        assert_eq!(last(&run([0, 0])), "64 B, depth 256");
+        // A sweep of an older version: its deepest point is of the same kind as the others.
+        assert_eq!(last(&run([256, 256])), "64 B, depth 256, rx depth 256");
+        let latency = Point { rx_depth: PING_PONG_RECEIVES, ..Point::new(64, 1) };
+        assert_eq!(receives(&Run::new("mine", Benchmark::Latency, vec![latency])), None);
+    }
+
+    #[test]
+    fn every_setting_has_a_name_of_its_own() {
+        let mut run = Run::new("mine", Benchmark::Log, Vec::new());
+        let log = LogSpec { group: 8, commit: Commit::Majority, ack: Ack::Completion };
+        run.method.work = Some(WorkSpec { log: Some(log), ..WorkSpec::NONE });
+        let all = of(&run, &Point::new(64, 1));
+        let mut names: Vec<&str> = all.iter().map(|setting| setting.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all.len());
+        assert!(words(&all).ends_with("group 8, commit at a majority, ack by completion"));
+    }
+}

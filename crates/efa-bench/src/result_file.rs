@@ -1,0 +1,17 @@
+//! A result file of this program, on this machine.
+
+use bench_engine::{backend, host};
+use bench_record::{Results, Run};
+
+/// A result file about `runs`.
+pub(crate) fn results(runs: Vec<Run>, warnings: Vec<String>) -> Results {
+    let (major, minor) = backend::libfabric_version();
+    Results {
+        tool: format!("efa-bench {}", env!("CARGO_PKG_VERSION")),
+        libfabric: format!("{major}.{minor}"),
+        date: host::date(),
+        command: host::command_line(),
+        host: host::describe(),
+        ..Results::of(runs, warnings)
+    }
+}
