@@ -8,7 +8,7 @@ use clap::Args;
 use crate::block::Block;
 use crate::effort::Effort;
 use crate::row::{Row, Wanted};
-use crate::tool::{self, EfaBench, Places, Tools};
+use crate::tool::{self, EfaBench, Perftest, Places, Tools};
 
 const SMALL_BYTES: usize = 64;
 const LARGE_BYTES: usize = 8192;
@@ -82,13 +82,13 @@ fn pairs() -> [Pair; 5] {
         Pair {
             row: row("median, SRD 64 B", "us", "ib_send_lat"),
             ours: |tools, count| srd("latency", SMALL_BYTES, count).median_us(tools),
-            theirs: |tools, count| tool::latency_us(tools, SMALL_BYTES, count),
+            theirs: |tools, count| Perftest::Srd.latency_us(tools, SMALL_BYTES, count),
             messages: ROUND_TRIPS,
         },
         Pair {
             row: row("median, SRD 8 KiB", "us", "ib_send_lat"),
             ours: |tools, count| srd("latency", LARGE_BYTES, count).median_us(tools),
-            theirs: |tools, count| tool::latency_us(tools, LARGE_BYTES, count),
+            theirs: |tools, count| Perftest::Srd.latency_us(tools, LARGE_BYTES, count),
             messages: ROUND_TRIPS,
         },
         Pair {
@@ -97,7 +97,7 @@ fn pairs() -> [Pair; 5] {
                 Ok(stream(LARGE_BYTES, LARGE_DEPTH, count).rate(tools)?.gbit_per_s)
             },
             theirs: |tools, count| {
-                Ok(tool::stream(tools, LARGE_BYTES, LARGE_DEPTH, count)?.gbit_per_s)
+                Ok(Perftest::Srd.stream(tools, LARGE_BYTES, LARGE_DEPTH, count)?.gbit_per_s)
             },
             messages: LARGE_MESSAGES,
         },
@@ -107,7 +107,8 @@ fn pairs() -> [Pair; 5] {
                 Ok(stream(SMALL_BYTES, SMALL_DEPTH, count).rate(tools)?.segments_per_s / 1e6)
             },
             theirs: |tools, count| {
-                Ok(tool::stream(tools, SMALL_BYTES, SMALL_DEPTH, count)?.segments_per_s / 1e6)
+                Ok(Perftest::Srd.stream(tools, SMALL_BYTES, SMALL_DEPTH, count)?.segments_per_s
+                    / 1e6)
             },
             messages: SMALL_MESSAGES,
         },

@@ -6,12 +6,17 @@ use anyhow::Result;
 
 use crate::effort::Effort;
 use crate::floor;
-use crate::tool::{self, EfaBench, Tools, Wire};
+use crate::tool::{self, EfaBench, Perftest, Tools, Wire};
 
 const SMALL_BYTES: usize = 64;
 const TINY_BYTES: usize = 16;
 const LARGE_BYTES: usize = 8192;
 const DEPTH: usize = 256;
+/// What RDMA's own papers measure: a WRITE of a word, messages of 64 KiB, and 128 of them under way.
+const WORD_BYTES: usize = 8;
+const LONG_BYTES: usize = 64 << 10;
+const RC_DEPTH: usize = 128;
+const LONG_MESSAGES: u32 = 100_000;
 const READ_BYTES: usize = 1 << 20;
 /// READs under way in `read_bw`, and messages over `tcp` beside it.
 const READ_DEPTH: usize = 16;
@@ -50,6 +55,13 @@ pub(super) enum Quantity {
     SendLatency(Wire),
     SendGoodput(Wire),
     SendRate(Wire),
+    /// perftest over RC of a RoCE device: SENDs of 64 B and WRITEs of 8 B in microseconds, 64 KiB of both in Gbit/s,
+    /// SENDs of 64 B in millions per second.
+    RcSendLatency(Wire),
+    RcWriteLatency(Wire),
+    RcSendGoodput(Wire),
+    RcWriteGoodput(Wire),
+    RcSendRate(Wire),
     /// `fi_pingpong`, 64 B in microseconds.
     FiPingPong(On),
     /// `efa-bench` over libfabric, 16 B in millions per second.
@@ -69,6 +81,8 @@ impl Quantity {
     pub(super) const fn is_ours(self) -> bool {
         match self {
             Self::SendLatency(_) | Self::SendGoodput(_) | Self::SendRate(_) | Self::Read(_) => true,
+            Self::RcSendLatency(_) | Self::RcWriteLatency(_) | Self::RcSendRate(_) => true,
+            Self::RcSendGoodput(_) | Self::RcWriteGoodput(_) => true,
             Self::FiPingPong(on)
             | Self::TinyRate(on)
             | Self::MpiLatency(on)
@@ -95,16 +109,14 @@ impl Quantity {
             Self::RingPingPong => floor::ring_half_round_trip_ns(trips)? / 1e3,
             Self::RingGoodput => floor::ring_stream(LARGE_BYTES, time)?.gbit_per_s,
             Self::RingRate => floor::ring_stream(SMALL_BYTES, time)?.segments_per_s / 1e6,
-            Self::SendLatency(wire) => {
-                tool::latency_us(&over(wire), SMALL_BYTES, count(ROUND_TRIPS))?
-            }
-            Self::SendGoodput(wire) => {
-                tool::stream(&over(wire), LARGE_BYTES, DEPTH, count(LARGE_MESSAGES))?.gbit_per_s
-            }
-            Self::SendRate(wire) => {
-                let messages = count(SMALL_MESSAGES);
-                tool::stream(&over(wire), SMALL_BYTES, DEPTH, messages)?.segments_per_s / 1e6
-            }
+            Self::SendLatency(wire)
+            | Self::SendGoodput(wire)
+            | Self::SendRate(wire)
+            | Self::RcSendLatency(wire)
+            | Self::RcWriteLatency(wire)
+            | Self::RcSendGoodput(wire)
+            | Self::RcWriteGoodput(wire)
+            | Self::RcSendRate(wire) => self.by_perftest(&over(wire), effort)?,
             Self::FiPingPong(on) => {
                 let round_trips = count(FI_ROUND_TRIPS);
                 tool::half_round_trip_us(&on.tools(tools), on.name(), SMALL_BYTES, round_trips)?
@@ -121,6 +133,29 @@ impl Quantity {
                 let messages = count(MPI_MESSAGES);
                 tool::mpi_gbit_per_s(&on.tools(tools), on.name(), MPI_BYTES, messages)?
             }
+        })
+    }
+}
+
+impl Quantity {
+    fn by_perftest(self, tools: &Tools, effort: Effort) -> Result<f64> {
+        let latency = |program: Perftest, bytes| {
+            program.latency_us(tools, bytes, effort.messages(ROUND_TRIPS))
+        };
+        let stream = |program: Perftest, bytes, depth, messages| {
+            program.stream(tools, bytes, depth, effort.messages(messages))
+        };
+        let rate = |program, depth| stream(program, SMALL_BYTES, depth, SMALL_MESSAGES);
+        let long = |program| stream(program, LONG_BYTES, RC_DEPTH, LONG_MESSAGES);
+        Ok(match self {
+            Self::SendLatency(_) => latency(Perftest::Srd, SMALL_BYTES)?,
+            Self::RcSendLatency(_) => latency(Perftest::RcSend, SMALL_BYTES)?,
+            Self::RcWriteLatency(_) => latency(Perftest::RcWrite, WORD_BYTES)?,
+            Self::SendRate(_) => rate(Perftest::Srd, DEPTH)?.segments_per_s / 1e6,
+            Self::RcSendRate(_) => rate(Perftest::RcSend, RC_DEPTH)?.segments_per_s / 1e6,
+            Self::RcSendGoodput(_) => long(Perftest::RcSend)?.gbit_per_s,
+            Self::RcWriteGoodput(_) => long(Perftest::RcWrite)?.gbit_per_s,
+            _ => stream(Perftest::Srd, LARGE_BYTES, DEPTH, LARGE_MESSAGES)?.gbit_per_s,
         })
     }
 }

@@ -54,6 +54,12 @@ use Wanted::{AtLeast, Nothing, RatioAtLeast, RatioAtMost};
 const SEND_LAT: &str = "ib_send_lat 64 B";
 const SEND_BW: &str = "ib_send_bw 8 KiB";
 const SEND_RATE: &str = "ib_send_bw 64 B";
+const RC_LAT: &str = "RC send 64 B";
+const RC_WRITE_LAT: &str = "RC write 8 B";
+const RC_SEND: &str = "RC send 64 KiB";
+const RC_WRITE: &str = "RC write 64 KiB";
+/// Three times the best that was published of the kernel's rxe on one machine, 8.7 Gbit/s.
+const THREE_RXE: Wanted = AtLeast(26.1);
 const FI_PINGPONG: &str = "fi_pingpong 64 B";
 const READ: &str = "RDMA READ 1 MiB";
 
@@ -82,6 +88,7 @@ fn over_default() -> Vec<Compared> {
         |what, unit, ours, beside, wanted| Compared::new(wire, what, (ours, unit), beside, wanted);
     let mpi_lat = (Q::MpiLatency(On::Tcp), TCP);
     let mpi_bw = (Q::MpiGoodput(On::Tcp), TCP);
+    let ring = (Q::RingGoodput, RING);
     let tiny_tcp = (Q::TinyRate(On::Tcp), TCP);
     vec![
         row(SEND_LAT, "us", Q::SendLatency(wire), FI_SHM, RatioAtMost(2.0)).aim(1.3),
@@ -94,11 +101,17 @@ fn over_default() -> Vec<Compared> {
         row("Open MPI 64 B", "us", Q::MpiLatency(on), mpi_lat, RatioAtMost(0.4)),
         row("Open MPI 1 MiB", "Gbit/s", Q::MpiGoodput(on), mpi_bw, RatioAtLeast(1.5)),
         row(READ, "Gbit/s", Q::Read(wire), READ_TCP, RatioAtLeast(2.0)),
+        row(RC_LAT, "us", Q::RcSendLatency(wire), FI_SHM, Nothing),
+        row(RC_WRITE_LAT, "us", Q::RcWriteLatency(wire), FI_SHM, RatioAtMost(3.0)).aim(1.5),
+        row(RC_SEND, "Gbit/s", Q::RcSendGoodput(wire), ring, RatioAtLeast(0.5)).aim(0.8),
+        row(RC_WRITE, "Gbit/s", Q::RcWriteGoodput(wire), ring, RatioAtLeast(0.5)).aim(0.8),
+        row(RC_LAT, "M/s", Q::RcSendRate(wire), (Q::RingRate, RING), AtLeast(6.0)).aim(8.0),
     ]
 }
 
 fn over_udp() -> Vec<Compared> {
     let wire = Wire::Udp;
+    let gso = (Q::UdpGoodput, GSO);
     let row =
         |what, unit, ours, beside, wanted| Compared::new(wire, what, (ours, unit), beside, wanted);
     vec![
@@ -109,6 +122,11 @@ fn over_udp() -> Vec<Compared> {
         row(SEND_BW, "Gbit/s", Q::SendGoodput(wire), (Q::TcpGoodput, TCP), RatioAtLeast(3.0)),
         row(SEND_RATE, "M/s", Q::SendRate(wire), (Q::UdpRate, GSO), AtLeast(5.0)).aim(8.0),
         row(READ, "Gbit/s", Q::Read(wire), READ_TCP, RatioAtLeast(1.2)),
+        row(RC_LAT, "us", Q::RcSendLatency(wire), UDP_PING, RatioAtMost(1.6)).aim(1.2),
+        row(RC_SEND, "Gbit/s", Q::RcSendGoodput(wire), gso, RatioAtLeast(0.6)).aim(0.8),
+        row(RC_WRITE, "Gbit/s", Q::RcWriteGoodput(wire), gso, RatioAtLeast(0.6)).aim(0.8),
+        row(RC_WRITE, "Gbit/s", Q::RcWriteGoodput(wire), READ_TCP, THREE_RXE),
+        row(RC_LAT, "M/s", Q::RcSendRate(wire), (Q::UdpRate, GSO), AtLeast(3.0)).aim(8.0),
     ]
 }
 

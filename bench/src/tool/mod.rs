@@ -15,17 +15,38 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use efa_bench::{EfaBench, TCP, tcp_gbit_per_s};
 pub(crate) use mpi::{mpi_gbit_per_s, mpi_half_round_trip_us};
-pub(crate) use perftest::{latency_us, stream};
+pub(crate) use perftest::Perftest;
 pub(crate) use pingpong::half_round_trip_us;
 pub(crate) use places::{Places, two_cpus};
 pub(crate) use read_bw::read_gbit_per_s;
 pub(crate) use wire::Wire;
+
+/// The software device that programs run on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Device {
+    /// As everybody gets it: without a word.
+    #[default]
+    Efa,
+    /// One at the loopback address, where its peer is.
+    Roce,
+}
+
+impl Device {
+    /// Options of `softefa run`.
+    const fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::Efa => &[],
+            Self::Roce => &["--device", "roce0=127.0.0.1,profile=roce"],
+        }
+    }
+}
 
 /// The programs of this project under test.
 #[derive(Debug, Clone)]
 pub(crate) struct Tools {
     /// The `softefa` command.
     softefa: PathBuf,
+    device: Device,
     /// What messages of the software device go over.
     wire: Wire,
     /// Where servers and clients run.
@@ -35,7 +56,8 @@ pub(crate) struct Tools {
 impl Tools {
     /// Those beside the `softefa` command; they run wherever the kernel puts them, over the default wire.
     pub(crate) fn beside(softefa: &Path) -> Self {
-        Self { softefa: softefa.to_path_buf(), wire: Wire::Auto, places: Places::default() }
+        let (device, wire, places) = (Device::Efa, Wire::Auto, Places::default());
+        Self { softefa: softefa.to_path_buf(), device, wire, places }
     }
 
     /// The same, but servers and clients run at `places`.
@@ -46,6 +68,11 @@ impl Tools {
     /// The same over another wire.
     pub(crate) fn over(&self, wire: Wire) -> Self {
         Self { wire, ..self.clone() }
+    }
+
+    /// The same on another device.
+    fn on(&self, device: Device) -> Self {
+        Self { device, ..self.clone() }
     }
 
     /// `efa-bench`, built beside `softefa`.
@@ -69,7 +96,8 @@ impl Tools {
         let mut line: Vec<OsString> = Vec::new();
         if on_device {
             line.extend([self.softefa.clone().into(), "run".into()]);
-            line.extend(self.wire.options().iter().map(OsString::from));
+            let options = self.device.options().iter().chain(self.wire.options());
+            line.extend(options.map(OsString::from));
             line.push("--".into());
         }
         line.extend(words.iter().map(OsString::from));
@@ -93,6 +121,8 @@ mod tests {
         let udp = tools.over(Wire::Udp);
         assert_eq!(line(&udp, true), "/bin/softefa run --wire udp -- fi_info");
         assert_eq!(line(&udp, false), "fi_info");
+        let device = "/bin/softefa run --device roce0=127.0.0.1,profile=roce --wire udp -- fi_info";
+        assert_eq!(line(&udp.on(Device::Roce), true), device);
         let placed = udp.at(&Places::new(Some(&[3, 5]), false));
         let words = placed.client(true, &words).join(std::ffi::OsStr::new(" "));
         assert_eq!(words, "/bin/softefa run --wire udp -- taskset -c 5 fi_info");

@@ -1,10 +1,10 @@
-//! perftest: `ib_send_lat` and `ib_send_bw` over SRD.
+//! perftest: `ib_send_*` over SRD, `ib_send_*` and `ib_write_*` over reliable connections.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::{Tools, pair};
+use super::{Device, Tools, pair};
 use crate::floor::Rate;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -14,44 +14,83 @@ const COLUMN_TYPICAL: usize = 4;
 const COLUMN_AVERAGE: usize = 3;
 const COLUMN_RATE: usize = 4;
 
-/// Median of half a round trip in microseconds.
-///
-/// # Errors
-/// The program is missing, fails or prints something unknown.
-pub(crate) fn latency_us(tools: &Tools, bytes: usize, round_trips: u32) -> Result<f64> {
-    let extra = ["-n".to_owned(), round_trips.to_string()];
-    let row = run(tools, "ib_send_lat", bytes, &extra)?;
-    number(&row, COLUMN_TYPICAL)
+/// A perftest program and its transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Perftest {
+    /// `ib_send_*` over SRD of an EFA device.
+    Srd,
+    /// `ib_send_*` over reliable connections of a RoCE device.
+    RcSend,
+    /// `ib_write_*`, likewise.
+    RcWrite,
 }
 
-/// Goodput and messages per second of one queue pair with `depth` sends under way.
-///
-/// # Errors
-/// As [`latency_us`].
-pub(crate) fn stream(tools: &Tools, bytes: usize, depth: usize, messages: u32) -> Result<Rate> {
-    let words = ["-t", "-n", "-r"];
-    let values = [depth.to_string(), messages.to_string(), (2 * depth).to_string()];
-    let mut extra = vec!["--report_gbits".to_owned(), "-N".to_owned()];
-    extra.extend(words.iter().zip(values).flat_map(|(word, value)| [(*word).to_owned(), value]));
-    let row = run(tools, "ib_send_bw", bytes, &extra)?;
-    let gbit_per_s = number(&row, COLUMN_AVERAGE)?;
-    Ok(Rate { gbit_per_s, segments_per_s: number(&row, COLUMN_RATE)? * 1e6 })
-}
+impl Perftest {
+    /// "ib_write_bw", as `kind` is "bw".
+    fn program(self, kind: &str) -> String {
+        let operation = match self {
+            Self::Srd | Self::RcSend => "send",
+            Self::RcWrite => "write",
+        };
+        format!("ib_{operation}_{kind}")
+    }
 
-/// The result row of the client.
-fn run(tools: &Tools, program: &str, bytes: usize, extra: &[String]) -> Result<String> {
-    let port = pair::free_port()?;
-    // Nothing inline, whatever the program's default is.
-    let words = [program, "-c", "SRD", "-x", "0", "-F", "-I", "0"];
-    let mut words: Vec<String> = words.map(String::from).into();
-    words.extend(["-s".to_owned(), bytes.to_string(), "-p".to_owned(), port.to_string()]);
-    words.extend_from_slice(extra);
-    let server = tools.server(true, &words);
-    words.push("127.0.0.1".to_owned());
-    let client = tools.client(true, &words);
-    let output = pair::run(&server, &client, port, LIMIT)?;
-    result_row(&output, bytes)
-        .with_context(|| format!("{program} printed no result for {bytes} bytes:\n{output}"))
+    fn transport(self) -> &'static [&'static str] {
+        match self {
+            Self::Srd => &["-c", "SRD", "-x", "0"],
+            Self::RcSend | Self::RcWrite => &["-c", "RC"],
+        }
+    }
+
+    /// Median of half a round trip in microseconds.
+    ///
+    /// # Errors
+    /// The program is missing, fails or prints something unknown.
+    pub(crate) fn latency_us(self, tools: &Tools, bytes: usize, round_trips: u32) -> Result<f64> {
+        let extra = ["-n".to_owned(), round_trips.to_string()];
+        let row = self.run(tools, "lat", bytes, &extra)?;
+        number(&row, COLUMN_TYPICAL)
+    }
+
+    /// Goodput and messages per second of one queue pair with `depth` messages under way.
+    ///
+    /// # Errors
+    /// As [`Perftest::latency_us`].
+    pub(crate) fn stream(
+        self,
+        tools: &Tools,
+        bytes: usize,
+        depth: usize,
+        messages: u32,
+    ) -> Result<Rate> {
+        let mut values = vec![("-t", depth.to_string()), ("-n", messages.to_string())];
+        if self != Self::RcWrite {
+            values.push(("-r", (2 * depth).to_string()));
+        }
+        let mut extra = vec!["--report_gbits".to_owned(), "-N".to_owned()];
+        extra.extend(values.into_iter().flat_map(|(word, value)| [word.to_owned(), value]));
+        let row = self.run(tools, "bw", bytes, &extra)?;
+        let gbit_per_s = number(&row, COLUMN_AVERAGE)?;
+        Ok(Rate { gbit_per_s, segments_per_s: number(&row, COLUMN_RATE)? * 1e6 })
+    }
+
+    /// The result row of the client.
+    fn run(self, tools: &Tools, kind: &str, bytes: usize, extra: &[String]) -> Result<String> {
+        let port = pair::free_port()?;
+        let program = self.program(kind);
+        // Nothing inline, whatever the program's default is.
+        let mut words = vec![program.clone()];
+        words.extend(self.transport().iter().chain(&["-F", "-I", "0"]).map(ToString::to_string));
+        words.extend(["-s".to_owned(), bytes.to_string(), "-p".to_owned(), port.to_string()]);
+        words.extend_from_slice(extra);
+        let tools = tools.on(if self == Self::Srd { Device::Efa } else { Device::Roce });
+        let server = tools.server(true, &words);
+        words.push("127.0.0.1".to_owned());
+        let client = tools.client(true, &words);
+        let output = pair::run(&server, &client, port, LIMIT)?;
+        result_row(&output, bytes)
+            .with_context(|| format!("{program} printed no result for {bytes} bytes:\n{output}"))
+    }
 }
 
 /// The row behind the heading whose first column is the message size.
