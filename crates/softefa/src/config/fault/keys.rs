@@ -1,4 +1,4 @@
-//! What may be asked for: the one list behind the parser's messages, the help and the README.
+//! What may be asked for: the one list behind the parser's messages, the help and docs/FAULTS.md.
 
 /// Which side a fault acts on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,11 +156,11 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_has_a_row_for_each() {
-        let readme = include_str!("../../../../../README.md");
+    fn the_book_has_a_row_for_each() {
+        let page = include_str!("../../../../../docs/FAULTS.md");
         for key in FaultKey::ALL {
             let row = format!("| `{}` | {} |", key.example, key.side.name());
-            assert!(readme.contains(&row), "the README lacks: {row}");
+            assert!(page.contains(&row), "docs/FAULTS.md lacks: {row}");
         }
     }
 }
