@@ -9,7 +9,7 @@ FIRE_RECORD := crates/fire/record.jsonl
 RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper dbms interruptions test bench agree cost scenarios consumers slurm fire fuzz loom attack tsan miri setup build install
+.PHONY: help run paper dbms interruptions test docs bench agree cost scenarios consumers slurm fire fuzz loom attack tsan miri setup build install
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,16 @@ interruptions: ## Interrupt a plan at MOMENTS (50) random moments: always a vali
 
 test: setup ## Everything a change must pass: format, lints, documents, tests, consumers
 	@.ci/steps
+
+MDBOOK_VERSION := 0.5.4
+MDBOOK := target/tools/bin/mdbook
+docs: ## Build the book from docs/ (book/index.html, with search) and check all its links
+	@$(MDBOOK) --version 2>/dev/null | grep -qx 'mdbook v$(MDBOOK_VERSION)' || { \
+	  echo "installing mdbook $(MDBOOK_VERSION) into target/tools: it renders docs/"; \
+	  $(CARGO) install --quiet --locked --debug --version $(MDBOOK_VERSION) --no-default-features --features search \
+	    --root target/tools --target-dir target/tools/build mdbook; }
+	@rm -rf book && $(MDBOOK) build
+	@$(CARGO) xtask book
 
 bench: setup build ## Latency and bandwidth of both wires against the floors of this machine, as ratios
 	@$(BIN)/bench --softefa $(BIN)/softefa --json bench/results/latest.json

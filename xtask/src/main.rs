@@ -1,10 +1,12 @@
-//! Project chores: `cargo xtask tidy`, `cargo xtask consumers`, `cargo xtask replace-verbs`,
+//! Project chores: `cargo xtask tidy`, `cargo xtask book`, `cargo xtask consumers`, `cargo xtask replace-verbs`,
 //! `cargo xtask abi-lists`, `cargo xtask cost`, `cargo xtask device-cost`, `cargo xtask own-cost`.
 #![forbid(unsafe_code)]
 
 mod abi_lists;
+mod book;
 mod consumers;
 mod cost;
+mod markdown;
 mod replace_verbs;
 mod tidy;
 
@@ -15,6 +17,7 @@ use anyhow::{Result, bail, ensure};
 use cost::Build;
 
 const USAGE: &str = "usage: cargo xtask tidy                 check the rules of the project
+       cargo xtask book                 check the links of the book that 'make docs' has built
        cargo xtask consumers RESULTS    write docs/CONSUMERS.md from recorded results
        cargo xtask replace-verbs DIR    make versioned libibverbs.so.1 and libefa.so.1 below DIR
        cargo xtask abi-lists CHECKOUT   write the lists that is made from, from a checkout of rdma-core
@@ -39,6 +42,7 @@ fn dispatch() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => run_tidy(),
+        ["book"] => book::check(&root()),
         ["consumers", results] => {
             consumers::write(Path::new(results), &root().join("docs/CONSUMERS.md"))
         }

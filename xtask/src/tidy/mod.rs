@@ -1,6 +1,7 @@
 //! Rules no compiler checks. Each rule is a pure function from text to findings.
 
 mod dependencies;
+mod links;
 mod manifests;
 mod protocol;
 mod rooms;
@@ -53,6 +54,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(unsafety::check(&tree));
     findings.extend(protocol::check(&tree));
     findings.extend(rooms::check(&tree));
+    findings.extend(links::check(&tree));
     findings.extend(dependencies::check(root)?);
     Ok(findings)
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 /// Directory names that hold no sources.
-const SKIPPED_DIRS: [&str; 7] =
-    [".git", "target", "report", "results", "corpus", "artifacts", "node_modules"];
+const SKIPPED_DIRS: [&str; 8] =
+    [".git", "target", "report", "results", "corpus", "artifacts", "node_modules", "book"];
 /// Directories named like a skipped one that do hold sources.
 const KEPT_DIRS: [&str; 1] = ["crates/report"];
 
@@ -84,6 +84,16 @@ impl Tree {
     /// Text of the file at `path`.
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.files.iter().find(|file| file.path == path).map(|file| file.text.as_str())
+    }
+
+    /// Whether there is a file or a folder at `path`.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        let below = |file: &SourceFile| {
+            file.path
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.files.iter().any(below)
     }
 
     #[cfg(test)]

@@ -1,0 +1,129 @@
+//! As much of Markdown as the documents use: links and headings.
+
+use std::collections::BTreeSet;
+
+/// A link to something here; what begins with a scheme is not one.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Link<'a> {
+    /// Where it stands, from 1.
+    pub(crate) line: usize,
+    /// Path as written, empty for this very page.
+    pub(crate) path: &'a str,
+    /// What follows `#`, empty for the whole page.
+    pub(crate) anchor: &'a str,
+}
+
+/// All links of a page, outside code.
+pub(crate) fn links(text: &str) -> Vec<Link<'_>> {
+    let mut links = Vec::new();
+    for (line, text) in prose(text) {
+        let code = code_spans(text);
+        for (at, _) in text.match_indices("](") {
+            let target = text[at + 2..].split(')').next().unwrap_or_default();
+            let in_code = code.iter().any(|span| span.contains(&at));
+            if !in_code && !target.contains("://") && !target.starts_with("mailto:") {
+                let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+                links.push(Link { line, path, anchor });
+            }
+        }
+    }
+    links
+}
+
+/// The anchors of all headings, as GitHub and mdBook make them.
+pub(crate) fn anchors(text: &str) -> BTreeSet<String> {
+    let mut anchors = BTreeSet::new();
+    for (_, line) in prose(text) {
+        let title = line.trim_start_matches('#');
+        if title.len() == line.len() || !title.starts_with(' ') {
+            continue;
+        }
+        let first = anchor(title.trim());
+        let mut again = (1..).map(|n| format!("{first}-{n}"));
+        let free =
+            if anchors.contains(&first) { again.find(|a| !anchors.contains(a)) } else { None };
+        anchors.insert(free.unwrap_or(first));
+    }
+    anchors
+}
+
+fn anchor(title: &str) -> String {
+    // Of a link the text is shown, and its target is not.
+    let mut shown = String::new();
+    let mut rest = title;
+    while let Some((before, after)) = rest.split_once("](") {
+        shown.push_str(before);
+        rest = after.split_once(')').map_or("", |(_, after)| after);
+    }
+    shown.push_str(rest);
+    let kept = shown.chars().filter_map(|c| match c {
+        ' ' => Some('-'),
+        c if c.is_alphanumeric() || matches!(c, '-' | '_') => Some(c),
+        _ => None,
+    });
+    kept.flat_map(char::to_lowercase).collect()
+}
+
+/// `target` as seen from the page at `from`, as a path from the root. `None` outside the checkout.
+pub(crate) fn resolve(from: &str, target: &str) -> Option<String> {
+    if target.is_empty() {
+        return Some(from.to_owned());
+    }
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+/// Lines outside fenced code, with their numbers.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_code = false;
+    (1..).zip(text.lines()).filter(move |(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        !in_code && !is_fence
+    })
+}
+
+/// Bytes of the line between backticks.
+fn code_spans(line: &str) -> Vec<std::ops::Range<usize>> {
+    let ticks: Vec<usize> = line.match_indices('`').map(|(at, _)| at).collect();
+    ticks.chunks_exact(2).map(|pair| pair[0]..pair[1]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anchors_are_those_of_github() {
+        let text =
+            "# `softefa top`\n## A, b: c_d\n## A, b: c_d\n```\n# code\n```\n#no\n### [x](y.md) z\n";
+        let expected = ["softefa-top", "a-b-c_d", "a-b-c_d-1", "x-z"];
+        assert_eq!(anchors(text), expected.map(str::to_owned).into());
+    }
+
+    #[test]
+    fn links_with_their_places() {
+        let text = "a\n[b](c.md#d) and [e](#f), `[g](h)`, [i](https://j/k)\n";
+        let link = |path, anchor| Link { line: 2, path, anchor };
+        assert_eq!(links(text), [link("c.md", "d"), link("", "f")]);
+    }
+
+    #[test]
+    fn targets_are_seen_from_their_page() {
+        let seen = |target| resolve("docs/start/a.md", target);
+        assert_eq!(seen("b.md").as_deref(), Some("docs/start/b.md"));
+        assert_eq!(seen("../../README.md").as_deref(), Some("README.md"));
+        assert_eq!(seen("").as_deref(), Some("docs/start/a.md"));
+        assert_eq!(seen("../../../x"), None);
+    }
+}
