@@ -49,6 +49,15 @@ pub(crate) fn efa_bench() -> &'static Path {
     })
 }
 
+/// `netsim`, built from the present sources.
+pub(crate) fn netsim() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        build("netsim");
+        Path::new(env!("CARGO_BIN_EXE_softefa")).with_file_name("netsim")
+    })
+}
+
 /// Builds a package with the profile of the command under test, beside it.
 fn build(package: &str) {
     let mut cargo = Command::new(env!("CARGO"));
@@ -394,8 +403,8 @@ impl Drop for Running {
     }
 }
 
-/// Looked up where the process is: it may be in a network namespace.
-fn is_listening(process: u32, port: u16) -> bool {
+/// Whether somebody listens on TCP `port`. Looked up where `process` is: it may be in a network namespace.
+pub(crate) fn is_listening(process: u32, port: u16) -> bool {
     let end = format!(":{port:04X}");
     let listens = |line: &str| {
         let mut columns = line.split_whitespace().skip(1);
