@@ -14,9 +14,9 @@ pub enum Error {
         "no RDMA device{wanted}; there {found}: see `ibv_devices`, or start it with `softefa run --`"
     )]
     NoDevice {
-        /// " named so", or nothing when any would do.
+        /// What was asked for: " named so", or nothing when any device would do.
         wanted: String,
-        /// "is none", or the names of those that are there.
+        /// What there is: "is none", or the names of the devices.
         found: String,
     },
     /// A call failed.
@@ -40,7 +40,7 @@ pub enum Error {
     /// An operation completed in error.
     #[error("{kind} of slot {slot} failed: {text} (status {status}, vendor error {vendor_error})")]
     Completion {
-        /// "send", "receive", "read" or "write".
+        /// What it did: "send", "receive", "read" or "write".
         kind: &'static str,
         /// The slot of the operation, free again.
         slot: usize,

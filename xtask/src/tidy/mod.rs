@@ -5,6 +5,7 @@ mod links;
 mod manifests;
 mod protocol;
 mod rooms;
+mod sentences;
 mod text;
 mod tree;
 mod unsafety;
@@ -55,6 +56,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(protocol::check(&tree));
     findings.extend(rooms::check(&tree));
     findings.extend(links::check(&tree));
+    findings.extend(sentences::check(&tree));
     findings.extend(dependencies::check(root)?);
     Ok(findings)
 }

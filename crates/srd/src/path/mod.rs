@@ -12,9 +12,9 @@ const PENALTY_MAX: u8 = 15;
 const QUARANTINE_GROWTH_MAX: u32 = 512;
 /// Losses that send a path into quarantine while the whole connection loses packets.
 const STRIKES_CONGESTED: u8 = 3;
-/// A path this share of the base slower than the median begins to be avoided,
+/// A path begins to be avoided when it is slower than the median by this share of the base.
 const SLOW_FROM: f64 = 0.1;
-/// and this much more of it makes that certain.
+/// This share of the base more, and it is avoided for certain.
 const SLOW_RANGE: f64 = 0.5;
 
 #[derive(Clone, Debug)]

@@ -9,9 +9,9 @@ use crate::rtt::Rtt;
 use crate::{Config, Event, Instant, Psn};
 use std::collections::VecDeque;
 
-/// The retransmission time-out is doubled at most this often before the peer's first answer,
+/// How often at most the retransmission timeout is doubled before the peer's first answer.
 const BACKOFF_MAX: u32 = 3;
-/// and after it, when the time-out is no guess any more.
+/// The same after it, when the timeout is no longer a guess.
 const BACKOFF_ANSWERED_MAX: u32 = 1;
 
 /// Packets that ask after a silence, at most.

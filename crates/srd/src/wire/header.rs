@@ -26,13 +26,13 @@ pub const VERSION: u8 = 1;
 pub enum Kind {
     /// Data, an acknowledgement, or both.
     Srd,
-    /// "I know nothing of this connection."
+    /// The receiver knows nothing of this connection.
     Reset,
     /// An unreliable datagram.
     Ud,
-    /// "These messages open no connection here."
+    /// The receiver does not let these messages open a connection.
     Refused,
-    /// "Prove your address before you open a connection."
+    /// The sender must prove its address before it opens a connection.
     Challenge,
 }
 
