@@ -31,23 +31,23 @@ Exit codes of 'softefa run':
   127  the program was not found";
 
 const GATEWAY_HELP: &str = "\
-Each program says that it is behind the gateway, and everybody else is then reached at port 4791:
+Devices with gateway=4791 are behind the gateway and reach everybody else at that port:
   softefa gateway                                          # first terminal, as root or with CAP_NET_RAW
   softefa run --device roce0=10.0.0.1,profile=roce,gateway=4791 -- ibv_rc_pingpong -g 0
 
-It serves programs of its own user, of all users if it is root's. It ends with SIGINT or SIGTERM, and
+It serves the programs of its own user, or of all users if root runs it. SIGINT or SIGTERM ends it, and
 with it the connections of its programs. Counters:
-  rx_pkts, rx_bytes        what came
+  rx_pkts, rx_bytes        what arrived
   forwarded_pkts           handed to a queue pair
   forwarded_cm_msgs        handed to a connection manager (rdma_cm)
-  drop_malformed           no packet of RoCE v2
-  drop_icrc                damaged, forged, or not to be checked
+  drop_malformed           not a packet of RoCE v2
+  drop_icrc                damaged, forged, or impossible to check
   drop_no_queue_pair       no program has that queue pair
-  drop_no_connection       a message about a connection that is nobody's
-  drop_no_room             the system did not take it for the program
-  refused_requests         what programs asked for in vain
+  drop_no_connection       a message about a connection that nobody has
+  drop_no_room             the system had no room for it
+  refused_requests         requests of programs that were refused
 
-Exit codes: 0, and 125 when it cannot serve (the port is taken, ...)";
+Exit codes: 0, or 125 when it cannot serve, for example because the port is taken";
 
 /// What stands below the options of `softefa run`.
 fn run_help() -> String {
@@ -65,7 +65,7 @@ fn run_help() -> String {
     text + EXIT_CODES
 }
 
-/// Adapters in software: gives unmodified programs an EFA device that speaks SRD over UDP, or a RoCE v2
+/// Network adapters in software: unmodified programs get an EFA device that speaks SRD, or a RoCE v2
 /// device.
 #[derive(Debug, Parser)]
 #[command(name = "softefa", version, after_help = EXAMPLES, arg_required_else_help = true)]
@@ -77,7 +77,7 @@ struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a program with an EFA or a RoCE v2 device, or several.
+    /// Run a program with one or more EFA or RoCE v2 devices.
     #[command(
         after_help = run_help(),
         override_usage = "softefa run [OPTIONS] -- PROGRAM [ARGS]..."
@@ -97,34 +97,41 @@ pub(crate) enum Command {
 /// Which devices there are.
 #[derive(Debug, Args, Default)]
 pub(crate) struct DeviceArgs {
-    /// A device and the local IPv4 address it lives at, with a profile of its own if it has one
-    /// (NAME=IP,profile=efa1); may be repeated [default: rdmap0s6=127.0.0.1]. A RoCE device takes
-    /// mtu=BYTES (256 to 4096, at most what its link carries), rate=GBIT_PER_S (what its port says
-    /// it has: 10, 25, 40, 50, 100, 200 or 400) and gateway=PORT ('softefa gateway' connects it with all
-    /// who use that UDP port, which is 4791), too.
+    /// A device and its local IPv4 address; may be repeated [default: rdmap0s6=127.0.0.1].
+    ///
+    /// A device may have a profile of its own: NAME=IP,profile=efa1. A RoCE device also takes
+    /// mtu=BYTES (256 to 4096, at most what its link carries), rate=GBIT_PER_S (the rate that its port
+    /// reports: 10, 25, 40, 50, 100, 200 or 400) and gateway=4791 ('softefa gateway' connects it with
+    /// everybody who uses that UDP port).
     #[arg(long = "device", value_name = "NAME=IP")]
     pub(crate) devices: Vec<String>,
-    /// A RoCE v2 device, roce0, at the first IPv4 address that other machines know, else at 127.0.0.1;
-    /// beside those of --device, or instead of the default one.
+    /// Make a RoCE v2 device, roce0, beside those of --device or instead of the default one.
+    ///
+    /// It lives at the first IPv4 address that other machines know, else at 127.0.0.1.
     #[arg(long)]
     pub(crate) roce: bool,
-    /// What devices play that say nothing else: an EFA, efa0 (c5n), efa1 (p4d) or efa2 (p5), or a RoCE v2
-    /// adapter, roce, or rxe (the same under rxe's vendor id) [default: efa2].
+    /// The adapter that devices play which name no profile [default: efa2].
+    ///
+    /// EFA: efa0 (c5n), efa1 (p4d, with RDMA READ) or efa2 (p5, with RDMA WRITE). RoCE v2: roce, or rxe
+    /// (the same under rxe's vendor id).
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Faults on purpose, for example loss=1%,reorder=20%,dup=1%,delay=50us,seed=1; the list is
-    /// below, or in 'softefa run --help'.
+    /// Inject faults, such as loss=1%,reorder=20%,dup=1%,delay=50us,seed=1.
+    ///
+    /// The list is below, or in 'softefa run --help'.
     #[arg(long, value_name = "SPEC")]
     pub(crate) fault: Option<String>,
-    /// What receivers can verify of a datagram: 'headers' alone, or the payload, too, at the price of a
-    /// copy ('crc32c', the same as 'icrc' of a RoCE device) [default: headers].
+    /// What receivers verify: 'headers', or also the payload ('crc32c', 'icrc') [default: headers].
+    ///
+    /// Checking the payload costs a copy. 'crc32c' and 'icrc' mean the same.
     #[arg(long, value_name = "NAME")]
     pub(crate) integrity: Option<String>,
-    /// UDP source ports to spray over, 1 to 256 [default: chosen by the kind of link].
+    /// How many UDP source ports to spray over, 1 to 256 [default: depends on the kind of link].
     #[arg(long, value_name = "N")]
     pub(crate) paths: Option<String>,
-    /// Encrypt and authenticate all datagrams with the 32 bytes in this file, and take nothing in
-    /// without; also SOFTEFA_KEY_FILE. All peers need the same key (docs/SECURITY.md).
+    /// Encrypt and authenticate every datagram with the 32 bytes in this file.
+    ///
+    /// Nothing else gets in. All peers need the same key (docs/SECURITY.md). Also SOFTEFA_KEY_FILE.
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
 }
@@ -132,11 +139,11 @@ pub(crate) struct DeviceArgs {
 /// Whether the system's verbs libraries are replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReplaceVerbs {
-    /// If the versioned libraries are there.
+    /// Put them in place if they lie beside the adapter library.
     Auto,
-    /// Or fail.
+    /// Put them in place, or fail.
     Yes,
-    /// The adapter is preloaded and nothing else.
+    /// Only preload the adapter.
     No,
 }
 
@@ -145,13 +152,16 @@ pub(crate) enum ReplaceVerbs {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
-    /// Refuse what hardware refuses and Soft-EFA otherwise takes: RDMA from a peer without an address
-    /// handle, sends without the signaled flag, receives without entries, messages of a queue pair
-    /// that was destroyed before they had arrived.
+    /// Refuse what hardware refuses and Soft-EFA otherwise accepts.
+    ///
+    /// That is RDMA from a peer without an address handle, sends without the signaled flag, receives
+    /// without entries, and messages that a queue pair has not delivered when it is destroyed.
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Say on standard error what programs get wrong, once each: the reason of every refused call and
-    /// failed work request, and what works here but not on hardware. Also SOFTEFA_LINT=1.
+    /// Explain on standard error what programs get wrong, once each.
+    ///
+    /// That is the reason of every refused call and failed work request, and what works here but not on
+    /// hardware. Also SOFTEFA_LINT=1.
     #[arg(long)]
     pub(crate) lint: bool,
     /// What carries packets between programs of one user on one machine: auto (shared memory where that
@@ -163,20 +173,21 @@ pub(crate) struct RunArgs {
     /// The same as --wire udp.
     #[arg(long, conflicts_with = "wire")]
     pub(crate) wire_only: bool,
-    /// Write the counters of the run, summed over its processes, as JSON.
+    /// Write the counters of the run as JSON, summed over its processes.
     #[arg(long, value_name = "FILE")]
     pub(crate) counters: Option<PathBuf>,
     /// Print the counters of the run to standard error when it ends.
     #[arg(long)]
     pub(crate) stats: bool,
-    /// Write a line for each event (post, transmit, loss, ...) to a file, in which %p is the process
-    /// id, or to standard error for -; the format is in docs/TRACE.md.
+    /// Write a line for each event (post, transmit, loss, ...) to a file, or to standard error for -.
+    ///
+    /// %p in the name stands for the process id. docs/TRACE.md describes the lines.
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<String>,
-    /// Only these kinds of events, for example loss,retransmit,peer.
+    /// Trace only these kinds of events, such as loss,retransmit,peer.
     #[arg(long, value_name = "LIST", requires = "trace")]
     pub(crate) trace_events: Option<String>,
-    /// Capture all packets of the run for Wireshark (pcapng); one file for all its processes.
+    /// Capture all packets of the run for Wireshark (pcapng), in one file for all its processes.
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
     /// Capture this many bytes of each packet, without IP and UDP headers.
@@ -188,8 +199,9 @@ pub(crate) struct RunArgs {
     /// The adapter library; also SOFTEFA_LIBRARY [default: found beside this program].
     #[arg(long, value_name = "FILE")]
     pub(crate) library: Option<PathBuf>,
-    /// Put versioned libibverbs.so.1 and libefa.so.1 in place of the system's, for programs that open
-    /// them by name or need newer ones: yes, no, or auto (if they lie beside the adapter library).
+    /// Whether to put versioned libibverbs.so.1 and libefa.so.1 in place of the system's.
+    ///
+    /// Programs that open these libraries by name, or need newer ones, cannot do without.
     #[arg(
         long,
         value_name = "WHEN",
@@ -217,13 +229,13 @@ pub(crate) struct InfoArgs {
 /// `softefa top`.
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
-    /// Seconds between two looks, 0.1 to 86400.
+    /// Seconds between two samples, 0.1 to 86400.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     pub(crate) interval: Duration,
-    /// Look once: print the rates of one interval and end.
+    /// Print the rates of one interval and exit.
     #[arg(long)]
     pub(crate) once: bool,
-    /// Print JSON, one line per look.
+    /// Print JSON, one line per sample.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -234,21 +246,24 @@ pub(crate) struct PcapArgs {
     /// The file to write (pcapng); - is standard output, for example into wireshark -k -i -.
     #[arg(long, short, value_name = "FILE")]
     pub(crate) write: PathBuf,
-    /// End after this many seconds [default: at Ctrl-C].
+    /// Stop after this many seconds [default: at Ctrl-C].
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub(crate) duration: Option<Duration>,
-    /// End after this many packets.
+    /// Stop after this many packets.
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
-    /// Only the devices of this name; may be repeated.
+    /// Capture only devices of this name; may be repeated.
     #[arg(long = "device", value_name = "NAME")]
     pub(crate) devices: Vec<String>,
-    /// Open what was sealed with the key in this file; also SOFTEFA_KEY_FILE. What does not open, and
-    /// what --snaplen has cut, is written as it was captured.
+    /// Decrypt packets with the key in this file.
+    ///
+    /// Packets that do not open, and those that --snaplen cut, are written as they were captured. Also
+    /// SOFTEFA_KEY_FILE.
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
-    /// Only what this queue pair sends or receives; may be repeated. Packets of a RoCE connection name
-    /// their receiver only.
+    /// Capture only what this queue pair sends or receives; may be repeated.
+    ///
+    /// Packets of a RoCE connection name only their receiver.
     #[arg(long = "qp", value_name = "NUMBER")]
     pub(crate) qpns: Vec<u32>,
     /// Capture this many bytes of each packet, without IP and UDP headers.
@@ -259,10 +274,10 @@ pub(crate) struct PcapArgs {
 /// `softefa gateway`.
 #[derive(Debug, Args)]
 pub(crate) struct GatewayArgs {
-    /// An IPv4 address to serve; may be repeated [default: all that this machine has now].
+    /// An IPv4 address to serve; may be repeated [default: all addresses that this machine has now].
     #[arg(long = "address", value_name = "IP")]
     pub(crate) addresses: Vec<Ipv4Addr>,
-    /// The UDP port.
+    /// The UDP port to own.
     #[arg(long, value_name = "N", default_value_t = softefa::gateway::PORT, value_parser = value_parser!(u16).range(1..))]
     pub(crate) port: u16,
     /// Write the counters as JSON, each second and at the end.
@@ -271,7 +286,7 @@ pub(crate) struct GatewayArgs {
     /// Print the counters to standard error at the end.
     #[arg(long)]
     pub(crate) stats: bool,
-    /// Do not look at IP headers: as without the right to.
+    /// Do not look at IP headers, as if the right to do so were missing.
     #[arg(long)]
     pub(crate) no_raw: bool,
 }
