@@ -36,7 +36,7 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Repeats the experiments of the SRD paper and says which of its statements hold.
     ///
-    /// Takes a few minutes. Exit codes: 0 all hold, 1 some do not, 2 a file cannot be written.
+    /// Takes about a minute. Exit codes: 0 all hold, 1 some do not, 2 a file cannot be written.
     Paper(PaperArgs),
     /// Sets two result files side by side, with a verdict for each figure.
     ///
