@@ -119,7 +119,7 @@ mod tests {
             names(&["read"], None).unwrap(),
             ["auto RDMA READ 1 MiB libfabric tcp", "udp RDMA READ 1 MiB libfabric tcp"]
         );
-        assert_eq!(names(&["read", "gso"], Some(Wire::Udp)).unwrap().len(), 3);
+        assert_eq!(names(&["read", "gso"], Some(Wire::Udp)).unwrap().len(), 6);
         assert_eq!(names(&["udp fi_ping"], None).unwrap().len(), 1);
     }
 
