@@ -182,6 +182,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn manual_pages_and_completions_are_whole() {
+        manual::check(Cli::command());
+    }
+
+    #[test]
     fn run_with_a_plan_is_a_plan() {
         for (given, meant) in [
             ("run --plan quick -o x", "plan quick -o x"),

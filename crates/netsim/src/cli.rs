@@ -181,6 +181,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn manual_pages_and_completions_are_whole() {
+        use clap::CommandFactory;
+        manual::check(Cli::command());
+    }
+
+    #[test]
     fn a_threshold_is_a_number_with_an_end() {
         assert_eq!((percent("0"), percent("2.5")), (Ok(0.0), Ok(2.5)));
         for text in ["nan", "inf", "-1", "1001", "5%"] {

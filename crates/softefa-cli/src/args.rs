@@ -373,6 +373,12 @@ mod tests {
     }
 
     #[test]
+    fn manual_pages_and_completions_are_whole() {
+        use clap::CommandFactory;
+        manual::check(Cli::command());
+    }
+
+    #[test]
     fn program_keeps_its_own_options() {
         for words in [&["--", "fi_info", "-p", "efa"][..], &["fi_info", "-p", "efa"]] {
             assert_eq!(parse_run(words).unwrap().program, ["fi_info", "-p", "efa"]);
