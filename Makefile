@@ -9,7 +9,7 @@ FIRE_RECORD := crates/fire/record.jsonl
 RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper dbms interruptions test docs bench agree cost scenarios consumers slurm fire fuzz loom attack tsan miri setup build install
+.PHONY: help run paper dbms interruptions test docs bench agree cost scenarios consumers slurm fire fuzz loom attack tsan miri setup build install licences
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -107,6 +107,9 @@ miri: ## Modules of the engine and the adapter without system calls under Miri, 
 	@MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) miri test --quiet -p srd --lib -- wire:: time:: id:: rng:: recv::echo:: recv::refused::
 	@MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) miri test --quiet -p softefa --lib -- ah:: config:: fault:: mr:: trace:: \
 	  --skip the_default_device_is --skip a_profile_alone_chooses
+
+licences: ## Licences, sources and duplicates of all dependencies; with cargo-deny installed their advisories, too
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else $(CARGO) xtask licences; fi
 
 setup:
 	@.ci/setup run
