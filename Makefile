@@ -9,7 +9,7 @@ FIRE_RECORD := crates/fire/record.jsonl
 RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper dbms interruptions test docs bench agree cost scenarios consumers slurm fire fuzz loom attack tsan miri setup build install licences
+.PHONY: help run paper dbms interruptions test docs bench agree cost scenarios consumers slurm fire fuzz loom attack tsan miri setup build install licences packages-build
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -111,6 +111,10 @@ miri: ## Modules of the engine and the adapter without system calls under Miri, 
 licences: ## Licences, sources and duplicates of all dependencies; with cargo-deny installed their advisories, too
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else $(CARGO) xtask licences; fi
 
+packages-build:
+	@.ci/setup packages
+	@packaging/build
+
 setup:
 	@.ci/setup run
 
@@ -121,7 +125,7 @@ build: ## Build softefa, its library, efa-bench and bench (target/release)
 LIB := $(DESTDIR)$(PREFIX)/lib/softefa
 install: build ## Install below PREFIX (/usr/local): programs in bin, libraries in lib/softefa
 	@install -d $(DESTDIR)$(PREFIX)/bin $(LIB)/replace-verbs
-	@install $(BIN)/softefa $(BIN)/efa-bench $(DESTDIR)$(PREFIX)/bin
-	@install -m 644 $(BIN)/libsoftefa_verbs.so $(LIB)
+	@install -s $(BIN)/softefa $(BIN)/efa-bench $(DESTDIR)$(PREFIX)/bin
+	@install -s -m 644 $(BIN)/libsoftefa_verbs.so $(LIB)
 	@install -m 644 -D -t $(DESTDIR)$(PREFIX)/share/softefa dissector/softefa.lua
 	@cp -P $(BIN)/replace-verbs/lib*.so $(BIN)/replace-verbs/lib*.so.1 $(LIB)/replace-verbs

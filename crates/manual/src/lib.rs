@@ -46,6 +46,10 @@ pub fn write(command: &Command, dir: &Path) -> io::Result<()> {
     let pages = dir.join("man/man1");
     fs::create_dir_all(&pages)?;
     clap_mangen::generate_to(command.clone(), &pages)?;
+    for page in fs::read_dir(&pages)? {
+        let page = page?.path();
+        fs::write(&page, keep_lines(&fs::read_to_string(&page)?))?;
+    }
     let name = command.get_name();
     for (shell, place) in COMPLETIONS {
         let mut text = Vec::new();
@@ -55,6 +59,15 @@ pub fn write(command: &Command, dir: &Path) -> io::Result<()> {
         fs::write(path, text)?;
     }
     Ok(())
+}
+
+/// A page whose last section, what stands below the options of `--help`, is as it was written: it
+/// holds tables and examples.
+fn keep_lines(page: &str) -> String {
+    let heading = ".SH EXTRA\n";
+    let Some((before, notes)) = page.split_once(heading) else { return page.to_owned() };
+    let (notes, after) = notes.split_at(notes.find("\n.SH ").map_or(notes.len(), |at| at + 1));
+    format!("{before}.SH NOTES\n.nf\n{notes}.fi\n{after}")
 }
 
 /// Commands and options that a user sees without a word about them.
@@ -99,6 +112,14 @@ mod tests {
         ] {
             assert!(read(completion).contains("fault"), "{completion}");
         }
+    }
+
+    #[test]
+    fn notes_keep_their_lines() {
+        let page = ".SH OPTIONS\na\n.SH EXTRA\n  b\n  c\n.SH VERSION\nd\n";
+        let kept = ".SH OPTIONS\na\n.SH NOTES\n.nf\n  b\n  c\n.fi\n.SH VERSION\nd\n";
+        assert_eq!(keep_lines(page), kept);
+        assert_eq!(keep_lines(kept), kept);
     }
 
     #[test]
