@@ -9,10 +9,10 @@ FIRE_RECORD := crates/fire/record.jsonl
 RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper dbms interruptions test docs bench agree cost scenarios consumers slurm fire fuzz loom attack tsan miri setup build install licences packages-build
+.PHONY: help run paper dbms interruptions test docs bench agree cost scenarios consumers slurm fire fuzz loom attack tsan miri setup build install licences packages-build packages packages-test
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: setup build ## Measure Soft-EFA beside TCP and published hardware; writes report/index.html
 	@$(BIN)/efa-bench plan quick --softefa $(BIN)/softefa --out $(REPORT)
@@ -111,9 +111,16 @@ miri: ## Modules of the engine and the adapter without system calls under Miri, 
 licences: ## Licences, sources and duplicates of all dependencies; with cargo-deny installed their advisories, too
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else $(CARGO) xtask licences; fi
 
+packages: packages-build ## The .deb packages of softefa, efa-bench and netsim, below target/packages
+	@packaging/deb
+
 packages-build:
 	@.ci/setup packages
 	@packaging/build
+
+packages-test: ## Install the packages into fresh Debians 12 and 13, and use them; as root
+	@.ci/setup packages
+	@packaging/test-deb bookworm trixie
 
 setup:
 	@.ci/setup run
