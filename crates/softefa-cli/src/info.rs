@@ -180,6 +180,7 @@ fn to_json(config: &Config, devices: &[Arc<Device>], running: &[Running]) -> Val
         .map(|(run, processes)| {
             let mut entry = counters::to_json(processes);
             entry["program"] = json!(run.program);
+            entry["directory"] = json!(run.path.to_string_lossy());
             entry
         })
         .collect();

@@ -11,6 +11,7 @@ mod roce;
 mod wire;
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use harness::{LIMIT, Session, has, is_root, softefa, wait_until};
@@ -245,6 +246,8 @@ fn info_shows_devices_and_running_programs() {
     assert_eq!(info["devices"][0]["part_id"], 0xefa1);
     assert_eq!(info["devices"][0]["limits"]["max_qp"], 256);
     assert_eq!(info["running"][0]["program"], "sleep");
+    let directory = info["running"][0]["directory"].as_str().unwrap();
+    assert!(Path::new(directory).starts_with(session.runtime_dir()), "{directory}");
     let output = session.command().arg("info").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("max_msg_bytes") && text.contains("running sleep"), "{text}");
