@@ -9,7 +9,7 @@ FIRE_RECORD := crates/fire/record.jsonl
 RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper dbms interruptions test docs bench agree cost scenarios consumers slurm fire fuzz loom attack tsan miri setup build install licences packages-build packages packages-test
+.PHONY: help run paper dbms interruptions test docs bench agree cost scenarios consumers slurm fire fuzz loom attack tsan miri setup build install licences packages-build packages packages-test packages-wheel
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -111,15 +111,20 @@ miri: ## Modules of the engine and the adapter without system calls under Miri, 
 licences: ## Licences, sources and duplicates of all dependencies; with cargo-deny installed their advisories, too
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else $(CARGO) xtask licences; fi
 
-packages: packages-build ## The .deb packages of softefa, efa-bench and netsim, below target/packages
+packages: packages-build ## The .deb packages and the wheel of softefa, efa-bench and netsim, below target/packages
 	@packaging/deb
+	@packaging/wheel
 
 packages-build:
 	@.ci/setup packages
 	@packaging/build
 
-packages-test: ## Install the packages into fresh Debians 12 and 13, and use them; as root
+packages-wheel: packages-build
+	@packaging/wheel
+
+packages-test: ## Install the packages into fresh Debians 12 and 13 and a fresh Python, and use them; as root
 	@.ci/setup packages
+	@packaging/test-wheel
 	@packaging/test-deb bookworm trixie
 
 setup:

@@ -1,0 +1,68 @@
+"""The ``softefa`` command of this installation."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .options import Options
+
+#: Names another ``softefa`` than that of the wheel.
+ENV_COMMAND = "SOFTEFA_COMMAND"
+
+
+class SoftEfaError(RuntimeError):
+    """What ``softefa`` said when it refused, in one line."""
+
+
+def command() -> str:
+    """The path of ``softefa``: ``SOFTEFA_COMMAND``, that of this environment, or the one in ``PATH``."""
+    named = os.environ.get(ENV_COMMAND)
+    if named:
+        return named
+    own = Path(sysconfig.get_path("scripts"), "softefa")
+    found = str(own) if own.is_file() else shutil.which("softefa")
+    if found is None:
+        raise SoftEfaError(f"softefa is neither {own} nor in PATH; install the wheel soft-efa, or set {ENV_COMMAND}")
+    return found
+
+
+def words(program: Sequence[str | os.PathLike[str]], options: Options | None = None) -> list[str]:
+    """The command line that runs ``program`` on a device."""
+    given = (options or Options()).words()
+    return [command(), "run", *given, "--", *(os.fspath(word) for word in program)]
+
+
+def run(
+    program: Sequence[str | os.PathLike[str]], options: Options | None = None, **how: Any
+) -> subprocess.CompletedProcess[Any]:
+    """Runs ``program`` on a device; ``how`` is for ``subprocess.run``.
+
+    The exit code is the program's own, 125 when ``softefa`` itself failed.
+    """
+    return subprocess.run(words(program, options), **how)
+
+
+def ask(*arguments: str, environment: dict[str, str] | None = None) -> str:
+    """Standard output of ``softefa`` with these arguments; a refusal is a ``SoftEfaError``."""
+    done = subprocess.run([command(), *arguments], capture_output=True, text=True, env=environment, check=False)
+    if done.returncode != 0:
+        said = done.stderr.strip() or f"softefa {' '.join(arguments)} ended with {done.returncode}"
+        raise SoftEfaError(said)
+    return done.stdout
+
+
+def info() -> Any:
+    """What ``softefa info --json`` says, asked from outside of the run that this process is part of.
+
+    From inside, the process that asks would be one more of those that have opened a device.
+    """
+    inside = ("LD_PRELOAD", "SOFTEFA_RUN_DIR")
+    outside = {name: value for name, value in os.environ.items() if name not in inside}
+    return json.loads(ask("info", "--json", environment=outside))

@@ -1,0 +1,32 @@
+"""Faults of programs that are running: set, cleared and shown without a restart."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .command import ask
+
+
+def set_fault(spec: str, *, device: str | None = None, peer: str | None = None, seconds: float | None = None) -> None:
+    """Gives running devices these faults, in place of those they had.
+
+    ``spec`` is what ``softefa run --fault`` takes, for example ``loss=5%``. ``device`` and ``peer`` narrow
+    it down; after ``seconds`` it ends by itself. A wrong ``spec`` raises ``SoftEfaError`` and changes nothing.
+    """
+    options = [] if device is None else [f"--device={device}"]
+    if peer is not None:
+        options.append(f"--peer={peer}")
+    if seconds is not None:
+        options.append(f"--for={round(seconds * 1000)}ms")
+    ask("fault", "set", spec, *options)
+
+
+def clear_fault() -> None:
+    """Takes back what was set."""
+    ask("fault", "clear")
+
+
+def show_faults() -> Any:
+    """What is in force, as ``softefa fault show --json`` says it."""
+    return json.loads(ask("fault", "show", "--json"))

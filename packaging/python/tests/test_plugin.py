@@ -1,0 +1,225 @@
+"""The plugin, in a pytest of its own for each test."""
+
+import shutil
+
+import pytest
+
+DEVICE = """
+    import ctypes, os, signal, subprocess, time
+    import pytest
+
+    def devices():
+        verbs = ctypes.CDLL("libibverbs.so.1")
+        verbs.ibv_get_device_list.restype = ctypes.POINTER(ctypes.c_void_p)
+        count = ctypes.c_int()
+        verbs.ibv_get_device_list(ctypes.byref(count))
+        return count.value
+"""
+
+
+@pytest.fixture
+def check(pytester: pytest.Pytester):
+    """Runs a pytest over a module with this code; its result."""
+
+    def run(code: str, *arguments: str) -> pytest.RunResult:
+        pytester.makepyfile(test_it=DEVICE + code)
+        return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rA", *arguments)
+
+    return run
+
+
+def test_a_marked_test_runs_on_a_device_and_others_do_not(check) -> None:
+    result = check(
+        """
+    PID = os.getpid()
+
+    def test_outside():
+        assert "SOFTEFA_RUN_DIR" not in os.environ
+
+    @pytest.mark.softefa
+    def test_inside(softefa_device):
+        assert devices() == 1
+        assert softefa_device.name == "rdmap0s6" and softefa_device["tx_pkts"] == 0
+
+    def test_fixture_alone(softefa_device):
+        assert softefa_device.kind == "EFA"
+
+    @pytest.mark.softefa(roce=True, fault="loss=1%,seed=7")
+    def test_options(softefa_device):
+        assert softefa_device.kind != "EFA"
+        assert os.environ["SOFTEFA_FAULT"].startswith("loss=1%")
+    """
+    )
+    result.assert_outcomes(passed=4)
+
+
+def test_outcomes_come_back_with_their_reasons(check) -> None:
+    result = check(
+        """
+    pytestmark = pytest.mark.softefa
+
+    def test_failing():
+        print("what the test printed")
+        assert devices() == 17
+
+    def test_skipped():
+        pytest.skip("no time")
+
+    @pytest.mark.xfail(reason="known")
+    def test_known():
+        assert False
+
+    @pytest.fixture
+    def broken():
+        yield 1
+        raise ValueError("at the end")
+
+    def test_teardown(broken):
+        assert devices() == 1
+    """
+    )
+    result.assert_outcomes(failed=1, skipped=1, xfailed=1, passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*assert 1 == 17*", "*what the test printed*", "*at the end*"])
+    result.stdout.fnmatch_lines(["*no time*"])
+
+
+def test_a_process_that_dies_fails_its_test_and_no_other(check) -> None:
+    result = check(
+        """
+    @pytest.mark.softefa
+    def test_dying(capfd):
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    @pytest.mark.softefa
+    def test_leaving():
+        os._exit(3)
+
+    def test_after():
+        pass
+    """
+    )
+    result.assert_outcomes(failed=2, passed=1)
+    result.stdout.fnmatch_lines(["*ended by Segmentation fault (signal 11)*"])
+    result.stdout.fnmatch_lines(["*ended with 3 before the test did*"])
+
+
+def test_a_test_that_hangs_is_ended(check) -> None:
+    result = check(
+        """
+    @pytest.mark.softefa(timeout_s=3)
+    def test_hanging():
+        subprocess.run(["sleep", "1000"])
+    """
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*took longer than 3.0 s (timeout_s of the mark) and was ended*"])
+
+
+def test_wrong_marks_are_failures_that_say_what_is_right(check) -> None:
+    result = check(
+        """
+    @pytest.mark.softefa(faults="loss=1%")
+    def test_name(): pass
+
+    @pytest.mark.softefa("loss=1%")
+    def test_place(): pass
+
+    @pytest.mark.softefa(fault="los=1%")
+    def test_spec(): pass
+    """
+    )
+    result.assert_outcomes(failed=3)
+    result.stdout.fnmatch_lines(["*no option faults; there are fault, device*"])
+    result.stdout.fnmatch_lines(["*write softefa(fault='loss=1%'): the mark takes names*"])
+    result.stdout.fnmatch_lines(["*softefa could not run the test:*", "*'los'*"])
+
+
+def test_parameters_classes_and_fixtures_of_modules(check) -> None:
+    result = check(
+        """
+    @pytest.fixture(scope="module")
+    def shared():
+        yield os.getpid()
+
+    def test_first(shared): pass
+
+    @pytest.mark.softefa
+    @pytest.mark.parametrize("text", ["a/b", "a::b", "x y", "[1]", "é"])
+    def test_text(text, shared):
+        assert shared == os.getpid() and devices() == 1
+
+    @pytest.mark.softefa
+    class TestClass:
+        def test_method(self, tmp_path):
+            assert devices() == 1
+
+    def test_last(shared): pass
+    """,
+        "--junitxml=result.xml",
+        "--strict-markers",
+    )
+    result.assert_outcomes(passed=8)
+
+
+def test_processes_that_a_test_starts_are_none_of_the_plugin(check) -> None:
+    result = check(
+        """
+    import sys
+
+    @pytest.mark.softefa
+    def test_pytest_in_a_test(tmp_path):
+        inner = tmp_path / "test_inner.py"
+        inner.write_text("def test_a(): pass\\ndef test_b(): pass")
+        done = subprocess.run([sys.executable, "-m", "pytest", str(inner)], capture_output=True, text=True)
+        assert "2 passed" in done.stdout, done.stdout
+
+    @pytest.mark.softefa
+    def test_left_behind():
+        subprocess.Popen(["sleep", "1000"])
+    """
+    )
+    result.assert_outcomes(passed=2)
+
+
+def test_what_was_set_up_before_is_torn_down(pytester: pytest.Pytester) -> None:
+    conftest = """
+        import pytest
+        @pytest.fixture(scope="package")
+        def package():
+            yield
+            print("package is down")
+    """
+    for name, body in {
+        "a/test_a": "def test_a(package): pass",
+        "a/test_b": "import pytest\n@pytest.mark.softefa\ndef test_b(): pass",
+        "b/test_c": "def test_c(): pass",
+    }.items():
+        path = pytester.path / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        (path.parent / "__init__.py").touch()
+        path.write_text(body)
+    pytester.makeconftest(conftest)
+    result = pytester.runpytest_subprocess("-s", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["*package is down*"])
+
+
+@pytest.mark.skipif(shutil.which("fi_pingpong") is None, reason="no fi_pingpong (libfabric-bin)")
+def test_faults_are_dealt_and_counted(check) -> None:
+    result = check(
+        """
+    @pytest.mark.softefa(fault="loss=5%,seed=1", wire="udp")
+    def test_losses(softefa_device):
+        ping = ["fi_pingpong", "-p", "efa", "-e", "rdm", "-I", "500", "-S", "1024", "-c"]
+        server = subprocess.Popen([*ping, "-B", "47600"])
+        while server.poll() is None:  # It refuses until the server listens.
+            client = subprocess.run([*ping, "-P", "47600", "127.0.0.1"], capture_output=True, text=True)
+            if client.returncode == 0:
+                break
+        assert client.returncode == 0, client.stdout + client.stderr
+        assert server.wait(timeout=60) == 0
+        assert softefa_device["fault_lost"] > 0
+        assert softefa_device["retrans_pkts"] >= softefa_device["fault_lost"] / 2
+    """
+    )
+    result.assert_outcomes(passed=1)
