@@ -9,7 +9,7 @@ FIRE_RECORD := crates/fire/record.jsonl
 RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper dbms interruptions test docs bench agree cost scenarios consumers slurm fire fuzz loom attack tsan miri setup build install licences packages-build packages packages-test packages-wheel
+.PHONY: help run paper dbms interruptions test docs bench agree cost scenarios consumers slurm fire fuzz loom attack tsan miri setup build install licences packages-build packages packages-test packages-wheel container
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -126,6 +126,10 @@ packages-test: ## Install the packages into fresh Debians 12 and 13 and a fresh 
 	@.ci/setup packages
 	@packaging/test-wheel
 	@packaging/test-deb bookworm trixie
+	@packaging/test-container
+
+container: ## An image with softefa and efa-bench (podman or docker)
+	@$$(command -v podman || command -v docker) build -f packaging/container/Containerfile -t soft-efa .
 
 setup:
 	@.ci/setup run
