@@ -16,6 +16,11 @@
 //! 6. [`Endpoint::poll_event`] until it returns `None`.
 #![forbid(unsafe_code)]
 
+/// The program of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod config;
 mod congestion;
 mod context;
