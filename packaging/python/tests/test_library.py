@@ -8,6 +8,7 @@ import textwrap
 import pytest
 
 import soft_efa
+from live import has_live_faults
 from soft_efa import Options, SoftEfaError
 
 #: Counts the devices that a program finds by the name that NCCL and others open.
@@ -75,10 +76,6 @@ def test_a_refusal_is_an_error_with_the_words_of_the_command(monkeypatch: pytest
     monkeypatch.setenv("SOFTEFA_FAULT", "nonsense")
     with pytest.raises(SoftEfaError, match="nonsense"):
         soft_efa.running()
-
-
-def has_live_faults() -> bool:
-    return subprocess.run([soft_efa.command(), "fault", "--help"], capture_output=True, check=False).returncode == 0
 
 
 @pytest.mark.skipif(not has_live_faults(), reason="this softefa has no command fault")

@@ -4,6 +4,8 @@ import shutil
 
 import pytest
 
+from live import has_live_faults
+
 DEVICE = """
     import ctypes, os, signal, subprocess, time
     import pytest
@@ -204,22 +206,50 @@ def test_what_was_set_up_before_is_torn_down(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*package is down*"])
 
 
-@pytest.mark.skipif(shutil.which("fi_pingpong") is None, reason="no fi_pingpong (libfabric-bin)")
-def test_faults_are_dealt_and_counted(check) -> None:
-    result = check(
-        """
-    @pytest.mark.softefa(fault="loss=5%,seed=1", wire="udp")
-    def test_losses(softefa_device):
-        ping = ["fi_pingpong", "-p", "efa", "-e", "rdm", "-I", "500", "-S", "1024", "-c"]
-        server = subprocess.Popen([*ping, "-B", "47600"])
+#: Traffic between two processes.
+PING = """
+    def ping(port):
+        words = ["fi_pingpong", "-p", "efa", "-e", "rdm", "-I", "500", "-S", "1024", "-c"]
+        server = subprocess.Popen([*words, "-B", port])
         while server.poll() is None:  # It refuses until the server listens.
-            client = subprocess.run([*ping, "-P", "47600", "127.0.0.1"], capture_output=True, text=True)
+            client = subprocess.run([*words, "-P", port, "127.0.0.1"], capture_output=True, text=True)
             if client.returncode == 0:
                 break
         assert client.returncode == 0, client.stdout + client.stderr
         assert server.wait(timeout=60) == 0
+"""
+needs_ping = pytest.mark.skipif(shutil.which("fi_pingpong") is None, reason="no fi_pingpong (libfabric-bin)")
+
+
+@needs_ping
+def test_faults_are_dealt_and_counted(check) -> None:
+    result = check(
+        PING
+        + """
+    @pytest.mark.softefa(fault="loss=5%,seed=1", wire="udp")
+    def test_losses(softefa_device):
+        ping("47600")
         assert softefa_device["fault_lost"] > 0
         assert softefa_device["retrans_pkts"] >= softefa_device["fault_lost"] / 2
+    """
+    )
+    result.assert_outcomes(passed=1)
+
+
+@needs_ping
+@pytest.mark.skipif(not has_live_faults(), reason="this softefa has no command fault")
+def test_live_faults_act_while_they_are_set(check) -> None:
+    result = check(
+        PING
+        + """
+    @pytest.mark.softefa(wire="udp")
+    def test_losses(softefa_device):
+        with softefa_device.fault("loss=5%,seed=1"):
+            ping("47610")
+        lost = softefa_device["fault_lost"]
+        assert lost > 0
+        ping("47611")
+        assert softefa_device["fault_lost"] == lost
     """
     )
     result.assert_outcomes(passed=1)
