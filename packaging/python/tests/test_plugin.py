@@ -136,6 +136,20 @@ def test_wrong_marks_are_failures_that_say_what_is_right(check) -> None:
     result.stdout.fnmatch_lines(["*softefa could not run the test:*", "*'los'*"])
 
 
+def test_a_command_that_is_not_there_fails_tests_and_not_pytest(check, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOFTEFA_COMMAND", "/nonexistent/softefa")
+    result = check(
+        """
+    @pytest.mark.softefa
+    def test_inside(): pass
+
+    def test_outside(): pass
+    """
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["*SOFTEFA_COMMAND: /nonexistent/softefa cannot be run*"])
+
+
 def test_parameters_classes_and_fixtures_of_modules(check) -> None:
     result = check(
         """

@@ -62,8 +62,8 @@ def rerun(item: pytest.Item, options: Options, timeout_s: float | None) -> list[
         if any(report.when == "teardown" for report in reports):
             return reports
         return [*reports, failure(item, f"{_obituary(code)}\n{said}")]
-    except SoftEfaError as error:
-        return [failure(item, str(error))]
+    except (SoftEfaError, OSError) as error:
+        return [failure(item, f"the test cannot be run on a device: {error}")]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -25,6 +25,8 @@ def command() -> str:
     """The path of ``softefa``: ``SOFTEFA_COMMAND``, that of this environment, or the one in ``PATH``."""
     named = os.environ.get(ENV_COMMAND)
     if named:
+        if not os.access(named, os.X_OK):
+            raise SoftEfaError(f"{ENV_COMMAND}: {named} cannot be run; unset it, or name the softefa to use")
         return named
     own = Path(sysconfig.get_path("scripts"), "softefa")
     found = str(own) if own.is_file() else shutil.which("softefa")
