@@ -6,6 +6,9 @@ import pytest
 
 from live import has_live_faults
 
+#: Nothing here may hang without it.
+LIMIT_S = 120
+
 DEVICE = """
     import ctypes, os, signal, subprocess, time
     import pytest
@@ -25,7 +28,7 @@ def check(pytester: pytest.Pytester):
 
     def run(code: str, *arguments: str) -> pytest.RunResult:
         pytester.makepyfile(test_it=DEVICE + code)
-        return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rA", *arguments)
+        return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rA", *arguments, timeout=LIMIT_S)
 
     return run
 
@@ -215,7 +218,7 @@ def test_what_was_set_up_before_is_torn_down(pytester: pytest.Pytester) -> None:
         (path.parent / "__init__.py").touch()
         path.write_text(body)
     pytester.makeconftest(conftest)
-    result = pytester.runpytest_subprocess("-s", "-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("-s", "-p", "no:cacheprovider", timeout=LIMIT_S)
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["*package is down*"])
 
