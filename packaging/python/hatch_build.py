@@ -44,4 +44,6 @@ class Hook(BuildHookInterface):  # type: ignore[type-arg]
         # `softefa` finds its libraries in the lib/softefa of the prefix that it is installed in.
         # A wheel has no symbolic links: each becomes a file.
         files = libraries + sorted(path for path in (tree / "share").rglob("*") if path.is_file())
+        # Documents are on the web; what the licences ask for comes along.
+        files = [path for path in files if not {"docs", "examples"} & set(path.relative_to(tree).parts)]
         build_data["shared_data"] = {str(path): str(path.relative_to(tree)) for path in files}
