@@ -1,6 +1,6 @@
 //! What benchmarks need of a fabric.
 //!
-//! Benchmarks are generic over [`Backend`], so that a timed loop is compiled once for each fabric
+//! Benchmarks are generic over `Backend`, so that a timed loop is compiled once for each fabric
 //! and calls it directly. Memory is cut into slots, as the [`fabric`] crate does it: operations
 //! name a slot, which is busy until its completion. No method allocates once the endpoint is open.
 

@@ -46,9 +46,13 @@ impl Live for Qp {
             self.watch().unseen.note_polled();
         }
         side.publish();
+        let is_untold = side.shell_mut().sleep_on();
         let is_late = self.driven.settle(&*side);
+        if is_untold {
+            self.watch().due.unwatch();
+        }
         drop(side);
-        if is_late {
+        if is_late || is_untold {
             service::wake();
         }
     }

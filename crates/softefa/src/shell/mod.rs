@@ -219,6 +219,13 @@ impl Shell {
         self.wire.sleep()
     }
 
+    /// After a turn of the program beside the sleeping service thread, which may have taken away what calls that: whether
+    /// something came that the socket has not told.
+    #[inline]
+    pub(crate) fn sleep_on(&mut self) -> bool {
+        self.is_wire_asleep && self.wire.was_called() && self.wire.sleep()
+    }
+
     /// From now on the program looks.
     #[inline]
     pub(crate) fn wake_up(&mut self) {

@@ -151,6 +151,10 @@ impl Wire for Faulty {
         self.inner.sleep()
     }
 
+    fn was_called(&self) -> bool {
+        self.inner.was_called()
+    }
+
     fn wake(&mut self) {
         self.inner.wake();
     }

@@ -135,6 +135,11 @@ pub(crate) trait Wire: Send {
         false
     }
 
+    /// The socket was read since [`Wire::sleep`], and will not tell of what comes next: it must sleep again.
+    fn was_called(&self) -> bool {
+        false
+    }
+
     /// From now on [`Wire::receive`] is called soon and often.
     fn wake(&mut self) {}
 

@@ -86,6 +86,8 @@ pub(super) struct MemoryWire {
     is_hurried: bool,
     /// The program polls again, but what came while it slept is still in the socket.
     is_waking: bool,
+    /// What called the sleeper was taken out of the socket.
+    was_called: bool,
 }
 
 /// What came.
@@ -121,6 +123,7 @@ impl MemoryWire {
             trains_left: TRAINS_MAX,
             is_hurried: false,
             is_waking: false,
+            was_called: false,
         }
     }
 
@@ -250,6 +253,7 @@ impl MemoryWire {
             if train.len > 0 {
                 return Some(train);
             }
+            self.was_called = true;
         }
         None
     }
@@ -328,8 +332,12 @@ impl Wire for MemoryWire {
     }
 
     fn sleep(&mut self) -> bool {
-        self.is_waking = false;
+        (self.is_waking, self.was_called) = (false, false);
         self.inbox.sleep()
+    }
+
+    fn was_called(&self) -> bool {
+        self.was_called
     }
 
     fn wake(&mut self) {

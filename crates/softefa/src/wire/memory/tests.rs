@@ -225,6 +225,20 @@ fn a_sleeper_is_called_once_for_many() {
     }
 }
 
+/// The program took what called the service thread, and went on to watch its memory: nobody called again.
+#[test]
+fn a_sleeper_whose_call_was_taken_away_is_called_again() {
+    let (mut a, mut b, to) = linked();
+    b.sleep();
+    assert!(!b.was_called());
+    send(&mut a, to, Via::Stream(0), 0, 64);
+    assert_eq!(take(&mut b), [0]);
+    assert!(b.was_called() && !b.sleep(), "everything was taken");
+    send(&mut a, to, Via::Stream(0), 1, 64);
+    assert_eq!(calls(&mut b), 1);
+    assert_eq!(take(&mut b), [1]);
+}
+
 /// SRD-12.8, SRD-12.6: not for ever, where nobody reads.
 #[test]
 fn a_ring_that_nobody_reads_holds_nothing_up() {
