@@ -1,9 +1,10 @@
-//! A connection whose adapter breaks.
+//! Connections whose adapter breaks, or whose network does.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::progress::Live;
+use crate::wire::{Batch, Run, Sent, Via, Wire};
 use crate::{
     Access, Completion, Config, Cq, Device, DeviceSpec, ModifyQp, Path, Pd, Qp, QpInit, QpKind,
     QpState, SendData, SendOp, SendWr, Sge, Status,
@@ -67,14 +68,76 @@ fn next(cq: &Cq) -> Completion {
     }
 }
 
+fn device(name: &str) -> Arc<Pd> {
+    let spec = format!("{name}=127.0.0.1,profile=roce").parse::<DeviceSpec>().unwrap();
+    Device::open(&spec, &Config::default()).unwrap().alloc_pd().unwrap()
+}
+
+fn send(qp: &Qp, sges: &[Sge]) {
+    let (signaled, fenced, solicited, more) = (true, false, false, false);
+    let (wr_id, op, data, target) = (9, SendOp::Send, SendData::Sges(sges), None);
+    let wr = SendWr { wr_id, op, data, signaled, fenced, solicited, target, remote_srq: 0, more };
+    qp.post_send(&wr).unwrap();
+}
+
+/// Loses what is sent first, and writes down which way the rest takes.
+struct LosesTheFirst {
+    wire: Box<dyn Wire>,
+    ways: Arc<Mutex<Vec<Via>>>,
+    has_lost: bool,
+}
+
+impl Wire for LosesTheFirst {
+    fn send(&mut self, now: srd::Instant, batch: &mut Batch) -> Sent {
+        if !std::mem::replace(&mut self.has_lost, true) {
+            batch.clear();
+            return Sent::default();
+        }
+        self.ways.lock().unwrap().extend(batch.packets().iter().map(|packet| packet.via));
+        self.wire.send(now, batch)
+    }
+
+    fn receive(&mut self, now: srd::Instant) -> Option<Run<'_>> {
+        self.wire.receive(now)
+    }
+
+    fn release(&mut self, now: srd::Instant) -> Sent {
+        self.wire.release(now)
+    }
+
+    fn next_release(&self) -> Option<srd::Instant> {
+        self.wire.next_release()
+    }
+}
+
+/// Through memory it may lie unseen as long as what it repeats: the peer's service thread sleeps at its socket, and
+/// `ib_write_lat` hung.
+#[test]
+fn what_is_repeated_goes_through_the_kernel_which_wakes_sleepers() {
+    let (near, far) = (device("roce2"), device("roce3"));
+    let ((sender, done), (receiver, cq)) = (queue_pair(&near), queue_pair(&far));
+    connect(&sender, &receiver);
+    connect(&receiver, &sender);
+    let ways = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&ways);
+    sender.driven().rewire(|wire| Box::new(LosesTheFirst { wire, ways: log, has_lost: false }));
+    let bytes = [7u8; 64];
+    let region = near.reg_mr(bytes.as_ptr() as u64, 64, ACCESS).unwrap();
+    let into = [0u8; 64];
+    let to = far.reg_mr(into.as_ptr() as u64, 64, ACCESS).unwrap();
+    receiver.post_recv(1, &[Sge { addr: to.addr(), len: 64, lkey: to.lkey() }]).unwrap();
+    send(&sender, &[Sge { addr: region.addr(), len: 64, lkey: region.lkey() }]);
+    assert_eq!((next(&done).status, next(&cq).status), (Status::Ok, Status::Ok));
+    let ways = ways.lock().unwrap();
+    assert!(matches!(ways[0], Via::Kernel(_)), "{ways:?}");
+    sender.destroy();
+    receiver.destroy();
+}
+
 /// Also the receive whose message has begun and will not end.
 #[test]
 fn every_receive_ends_when_the_adapter_breaks() {
     const LEN: u32 = 64 << 20;
-    let device = |name: &str| {
-        let spec = format!("{name}=127.0.0.1,profile=roce").parse::<DeviceSpec>().unwrap();
-        Device::open(&spec, &Config::default()).unwrap().alloc_pd().unwrap()
-    };
     let (near, far) = (device("roce0"), device("roce1"));
     let ((sender, _cq), (receiver, cq)) = (queue_pair(&near), queue_pair(&far));
     connect(&sender, &receiver);
@@ -85,11 +148,7 @@ fn every_receive_ends_when_the_adapter_breaks() {
     let (from, to) = (register(&near, &bytes), register(&far, &into));
     let entry = |mr: &crate::Mr| [Sge { addr: mr.addr(), len: LEN, lkey: mr.lkey() }];
     (0..2).for_each(|id| receiver.post_recv(id, &entry(&to)).unwrap());
-    let sges = entry(&from);
-    let (signaled, fenced, solicited, more) = (true, false, false, false);
-    let (wr_id, op, data, target) = (9, SendOp::Send, SendData::Sges(&sges), None);
-    let wr = SendWr { wr_id, op, data, signaled, fenced, solicited, target, remote_srq: 0, more };
-    sender.post_send(&wr).unwrap();
+    send(&sender, &entry(&from));
     let has_begun = || {
         assert!(cq.poll_one().is_none(), "all of it came at once");
         receiver.pd().device().counters().get(crate::counters::Counter::RxPkts) > 0
