@@ -166,6 +166,7 @@ mod tests {
             addr,
             pid,
             start_ticks: 0,
+            faults: softefa::counters::FaultStatus::default(),
             links: vec![],
             values,
         }

@@ -5,13 +5,11 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use srd::Instant;
-
 use crate::ahn::AhnTable;
 use crate::capture::Capture;
 use crate::config::{Adapter, Config, DeviceSpec, Integrity, WireChoice};
 use crate::counters::Counters;
-use crate::fault::{Blackholes, FaultSpec};
+use crate::fault::{FaultControl, FaultSpec};
 use crate::gateway::{Gateway, GatewayError};
 use crate::generation::Generation;
 use crate::gid::Gid;
@@ -119,6 +117,7 @@ pub struct Device {
     netdev: Option<Interface>,
     steering: Steering,
     pub(crate) faults: FaultSpec,
+    pub(crate) fault_control: FaultControl,
     pub(crate) is_strict: bool,
     /// Present when memory of other processes of this user may be copied directly.
     pub(crate) local_key: Option<UserKey>,
@@ -127,7 +126,6 @@ pub struct Device {
     pub(crate) streams: AtomicU64,
     pub(crate) counters: Counters,
     trace: Option<(Arc<Sink>, Events)>,
-    opened: Instant,
     pub(crate) mrs: Arc<MrTable>,
     pub(crate) ahns: AhnTable,
     pub(crate) live: Live,
@@ -153,6 +151,11 @@ impl Device {
         };
         let counting = open_counters(spec, config);
         let (counters, capture) = counting.map_err(io_error("creating its counters file"))?;
+        let opened = host::now();
+        counters.faults().set_paths(config.paths_at(addr));
+        let asked = (config.faults.clone(), opened);
+        let fault_control = FaultControl::new(config.run_dir.as_deref(), &name, asked, &counters);
+        fault_control.look(opened, &counters);
         let trace = open_trace(config).map_err(io_error("opening its trace file"))?;
         let what = "drawing random numbers, without which datagrams cannot be sealed,";
         let sealing = Sealing::new(config.key.clone()).map_err(io_error(what))?;
@@ -191,6 +194,7 @@ impl Device {
                 capture,
             }),
             faults: config.faults.clone(),
+            fault_control,
             is_strict: config.strict,
             // Whoever asks for faults wants to see what the wire does.
             local_key: config.local_key.filter(|_| !config.faults.is_active()),
@@ -199,7 +203,6 @@ impl Device {
             streams: AtomicU64::new(0),
             counters,
             trace,
-            opened: host::now(),
             mrs: open_mrs(id, &attr),
             ahns: AhnTable::default(),
             live: Live::default(),
@@ -303,11 +306,6 @@ impl Device {
     pub(crate) fn tracer(&self, qpn: u32) -> Option<Tracer> {
         let (sink, events) = self.trace.as_ref()?;
         Some(Tracer::new(sink, *events, &self.name, qpn))
-    }
-
-    /// The paths that swallow what is sent.
-    pub(crate) fn blackholes(&self) -> Blackholes {
-        Blackholes::new(self.faults.blackholes.clone(), self.opened)
     }
 
     /// Some peer refused a datagram and no queue pair has claimed the refusal yet.

@@ -100,7 +100,7 @@ pub use say::say;
 pub use srq::{ModifySrq, PostSrqError, Srq, SrqAttr, SrqError};
 pub use status::Status;
 pub use uncancelled::Uncancelled;
-pub use wire::check_memory as check_shared_memory;
+pub use wire::{SOCKET_BUFFER_BYTES, check_memory as check_shared_memory};
 
 /// What the fuzz targets call, which nobody else needs.
 #[cfg(fuzzing)]

@@ -343,7 +343,9 @@ impl Device {
     /// they accepted say so once more and give their descriptors back. Not with faults on the wire,
     /// which would eat what is said.
     pub fn close(&self) {
-        if !self.faults.is_on_the_wire() && self.is_own() {
+        let has_faults =
+            || self.fault_control.look(host::now(), &self.counters).0.spec.is_on_the_wire();
+        if self.is_own() && !has_faults() {
             farewell::say_farewell(self.id());
         }
     }

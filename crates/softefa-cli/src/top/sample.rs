@@ -135,6 +135,7 @@ mod tests {
             pid,
             start_ticks: 1,
             links: vec![],
+            faults: counters::FaultStatus::default(),
             values: Counter::ALL.iter().map(|c| (c.name(), value(c))).collect(),
         };
         Seen { adapter: Adapter::Efa, counters }

@@ -8,7 +8,7 @@ use rustix::process::{Signal, kill_process};
 use crate::harness::{LIMIT, Outcome, Session, exclusive, free_port, has, wait_until};
 use crate::{PORTS, STREAM};
 
-const EVENTS: [&str; 13] = [
+const EVENTS: [&str; 14] = [
     "post",
     "transmit",
     "retransmit",
@@ -22,6 +22,7 @@ const EVENTS: [&str; 13] = [
     "completion",
     "state",
     "peer",
+    "fault",
 ];
 
 /// Event and text of a line.

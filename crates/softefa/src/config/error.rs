@@ -145,4 +145,19 @@ pub enum ConfigError {
         /// What may be written instead.
         expected: &'static str,
     },
+    /// No fault where one is needed.
+    #[error("no fault given; write for example loss=5%, or none for nothing broken")]
+    FaultEmpty,
+    /// A fault that cannot begin while a device is in use.
+    #[error("fault {key} is decided when a device is opened; give it to softefa run --fault")]
+    FaultOpening {
+        /// The fault.
+        key: &'static str,
+    },
+    /// Not a time.
+    #[error("time '{value}': write 2s, 500ms, 50us or 10ns, at most 3600s")]
+    FaultTime {
+        /// As written.
+        value: String,
+    },
 }

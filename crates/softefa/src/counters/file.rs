@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! magic | number of values | IPv4 address | start of the process in ticks | 2 words of captures |
-//! 64 links through memory | values ...
+//! 16 words of faults | 64 links through memory | values ...
 //! ```
 //! The values are plain memory of the process that counts, so counting costs the same whether
 //! anybody looks or not, and what was counted outlives the process.
@@ -11,17 +11,19 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::net::Ipv4Addr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Counter;
+use super::fault::{self, FaultStatus, FaultWords};
 use super::links::{Link, Links};
 use super::request::Request;
 use crate::mapped::{Mapped, Words};
 use crate::process;
 
-const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACNT4");
+const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACNT5");
 /// Places of the words in front of the values.
 mod place {
     pub(super) const MAGIC: usize = 0;
@@ -29,7 +31,8 @@ mod place {
     pub(super) const ADDR: usize = 2;
     pub(super) const START: usize = 3;
     pub(super) const REQUEST: usize = 4;
-    pub(super) const LINKS: usize = REQUEST + super::super::request::WORDS;
+    pub(super) const FAULTS: usize = REQUEST + super::super::request::WORDS;
+    pub(super) const LINKS: usize = FAULTS + super::super::fault::WORDS;
     pub(super) const VALUES: usize = LINKS + super::super::links::WORDS;
 }
 const WORDS: usize = place::VALUES + Counter::ALL.len();
@@ -43,6 +46,7 @@ fn path(run_dir: &Path, device: &str, pid: u32) -> PathBuf {
 pub(super) struct Opened {
     pub(super) values: Words,
     pub(super) links: Links,
+    pub(super) faults: FaultWords,
     pub(super) request: Request,
 }
 
@@ -68,7 +72,8 @@ pub(super) fn create(run_dir: &Path, device: &str, addr: Ipv4Addr) -> io::Result
     Ok(Opened {
         values: Words::shared(&words, place::VALUES..WORDS),
         links: Links::at(Words::shared(&words, place::LINKS..place::VALUES)),
-        request: Request::at(Words::shared(&words, place::REQUEST..place::LINKS)),
+        faults: FaultWords::at(Words::shared(&words, place::FAULTS..place::LINKS)),
+        request: Request::at(Words::shared(&words, place::REQUEST..place::FAULTS)),
     })
 }
 
@@ -78,8 +83,12 @@ pub(super) fn create(run_dir: &Path, device: &str, addr: Ipv4Addr) -> io::Result
 /// It is gone, or another process has its name now.
 pub(crate) fn map(run_dir: &Path, device: &ProcessCounters) -> io::Result<Mapped> {
     let path = path(run_dir, &device.device, device.pid);
-    let words = Mapped::new(&OpenOptions::new().read(true).write(true).open(path)?, WORDS)?;
-    if words[place::START].load(Ordering::Relaxed) != device.start_ticks {
+    let mut options = OpenOptions::new();
+    // What is written to must not be another file.
+    options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let words = Mapped::new(&options.open(path)?, WORDS)?;
+    let word = |at: usize| words[at].load(Ordering::Relaxed);
+    if word(place::MAGIC) != MAGIC || word(place::START) != device.start_ticks {
         return Err(io::ErrorKind::NotFound.into());
     }
     Ok(words)
@@ -87,7 +96,17 @@ pub(crate) fn map(run_dir: &Path, device: &ProcessCounters) -> io::Result<Mapped
 
 /// The words of captures in such a file.
 pub(crate) fn request_words(file: &Mapped) -> &[AtomicU64] {
-    &file[place::REQUEST..place::LINKS]
+    &file[place::REQUEST..place::FAULTS]
+}
+
+/// Tells a device of another process that what is asked for of its faults has changed.
+///
+/// # Errors
+/// As of [`map`].
+pub(crate) fn announce_faults(run_dir: &Path, device: &ProcessCounters) -> io::Result<()> {
+    let words = map(run_dir, device)?;
+    fault::announce(&words[place::FAULTS..place::LINKS]);
+    Ok(())
 }
 
 /// Counters of one device in one process, as read from a run directory.
@@ -103,6 +122,8 @@ pub struct ProcessCounters {
     pub start_ticks: u64,
     /// Queue pairs that it reaches through memory, the first 64.
     pub links: Vec<Link>,
+    /// Faults in force.
+    pub faults: FaultStatus,
     /// Name and value, in the order of [`Counter::ALL`].
     pub values: Vec<(&'static str, u64)>,
 }
@@ -139,6 +160,7 @@ pub fn read_dir(run_dir: &Path) -> io::Result<Vec<ProcessCounters>> {
             addr,
             pid,
             start_ticks: words[place::START],
+            faults: FaultStatus::of_words(&words[place::FAULTS..place::LINKS]),
             links: links.iter().copied().filter_map(Link::of_word).collect(),
             values: Counter::ALL.iter().map(|counter| counter.name()).zip(values).collect(),
         });

@@ -1,5 +1,6 @@
 //! Counters of a device, readable by others while the process runs and after it ended.
 
+mod fault;
 mod file;
 mod links;
 mod request;
@@ -9,10 +10,12 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+pub use fault::{DEALT, FaultSource, FaultStatus};
 pub use file::{ProcessCounters, count_foreign, read_dir};
 pub use links::Link;
 
-pub(crate) use file::{map, request_words};
+pub(crate) use fault::FaultWords;
+pub(crate) use file::{announce_faults, map, request_words};
 pub(crate) use links::{Links, Shown};
 pub(crate) use request::{Request, ask};
 
@@ -190,6 +193,7 @@ impl Counter {
 pub struct Counters {
     values: Words,
     links: Links,
+    faults: FaultWords,
     made: Generation,
 }
 
@@ -197,7 +201,8 @@ impl Counters {
     /// Counters that only this process sees.
     pub(crate) fn private() -> Self {
         let values = Words::own(Counter::ALL.len());
-        Self { values, links: Links::private(), made: Generation::current() }
+        let (links, faults) = (Links::private(), FaultWords::private());
+        Self { values, links, faults, made: Generation::current() }
     }
 
     /// Counters of the device at `addr` in `run_dir`, readable by others, and what others ask of
@@ -207,13 +212,23 @@ impl Counters {
         device: &str,
         addr: Ipv4Addr,
     ) -> io::Result<(Self, Request)> {
-        let Opened { values, links, request } = file::create(run_dir, device, addr)?;
-        Ok((Self { values, links, made: Generation::current() }, request))
+        let Opened { values, links, faults, request } = file::create(run_dir, device, addr)?;
+        Ok((Self { values, links, faults, made: Generation::current() }, request))
     }
 
     /// Whom its queue pairs reach through memory.
     pub(crate) fn links(&self) -> &Links {
         &self.links
+    }
+
+    /// What it says of its faults, and is told of them.
+    pub(crate) fn faults(&self) -> &FaultWords {
+        &self.faults
+    }
+
+    /// How many faults it has dealt.
+    pub(crate) fn dealt(&self) -> [u64; DEALT.len()] {
+        DEALT.map(|counter| self.get(counter))
     }
 
     /// Raises a maximum to `value`, if it is lower.

@@ -22,6 +22,12 @@ pub(crate) struct Fate {
     pub(crate) corrupted: bool,
 }
 
+impl Fate {
+    /// It leaves as it is, at once.
+    pub(crate) const UNHARMED: Self =
+        Self { copies: 1, delay_ns: 0, reordered: false, mangled: false, corrupted: false };
+}
+
 /// Throws the dice for one queue pair.
 #[derive(Debug)]
 pub(crate) struct Dice {

@@ -1,6 +1,8 @@
 //! What an adapter of a connection says wrongly, or not at all.
 
-use super::FaultSpec;
+use std::net::Ipv4Addr;
+
+use super::InForce;
 use super::random::{Die, Random, Use};
 
 /// Decides for one queue pair of a RoCE device what becomes of its acknowledgements and packet numbers.
@@ -10,11 +12,14 @@ pub(crate) struct Lapses {
     complaint: Die,
     jump: Die,
     is_active: bool,
+    /// The only peer that is hit.
+    peer: Option<Ipv4Addr>,
 }
 
 impl Lapses {
     /// Arguments as for [`Dice::new`](super::Dice::new).
-    pub(crate) fn new(spec: &FaultSpec, stream: u64) -> Self {
+    pub(crate) fn new(fault: &InForce, stream: u64) -> Self {
+        let spec = &fault.spec;
         let die = |share_ppm, purpose| Die::new(share_ppm, Random::new(spec.seed, stream, purpose));
         let shares = [spec.ack_loss_ppm, spec.nak_ppm, spec.psn_gap_ppm];
         Self {
@@ -22,6 +27,7 @@ impl Lapses {
             complaint: die(spec.nak_ppm, Use::Complaints),
             jump: die(spec.psn_gap_ppm, Use::Jumps),
             is_active: shares != [0; 3],
+            peer: fault.peer,
         }
     }
 
@@ -29,6 +35,11 @@ impl Lapses {
     #[inline]
     pub(crate) fn is_active(&self) -> bool {
         self.is_active
+    }
+
+    /// It is for connections with `peer`.
+    pub(crate) fn is_for(&self, peer: Option<Ipv4Addr>) -> bool {
+        self.peer.is_none_or(|only| peer == Some(only))
     }
 
     /// This acknowledgement or NAK is not to be sent.

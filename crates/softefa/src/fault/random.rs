@@ -49,10 +49,16 @@ impl Die {
         Self { share_ppm, random }
     }
 
+    /// It says yes now and then.
+    #[inline]
+    pub(super) fn is_thrown(&self) -> bool {
+        self.share_ppm > 0
+    }
+
     /// One branch when the share is 0.
     #[inline]
     pub(super) fn hits(&mut self) -> bool {
-        self.share_ppm > 0 && self.random.below(1_000_000) < u64::from(self.share_ppm)
+        self.is_thrown() && self.random.below(1_000_000) < u64::from(self.share_ppm)
     }
 }
 

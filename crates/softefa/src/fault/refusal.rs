@@ -1,6 +1,8 @@
 //! Work requests that fail although nothing is wrong with them.
 
-use super::FaultSpec;
+use std::net::Ipv4Addr;
+
+use super::InForce;
 use super::random::{Die, Random, Use};
 
 /// Decides for one queue pair which arriving messages find no receive, and which sends fail.
@@ -8,27 +10,38 @@ use super::random::{Die, Random, Use};
 pub(crate) struct Refusals {
     not_ready: Die,
     internal_error: Die,
+    /// The only peer that is hit.
+    peer: Option<Ipv4Addr>,
 }
 
 impl Refusals {
     /// Arguments as for [`Dice::new`](super::Dice::new).
-    pub(crate) fn new(spec: &FaultSpec, stream: u64) -> Self {
+    pub(crate) fn new(fault: &InForce, stream: u64) -> Self {
+        let spec = &fault.spec;
         let die = |share_ppm, purpose| Die::new(share_ppm, Random::new(spec.seed, stream, purpose));
         Self {
             not_ready: die(spec.rnr_ppm, Use::NotReady),
             internal_error: die(spec.internal_ppm, Use::InternalError),
+            peer: fault.peer,
         }
     }
 
-    /// This message is to be treated as if no receive were posted.
+    /// This message of `from` is to be treated as if no receive were posted.
     #[inline]
-    pub(crate) fn is_not_ready(&mut self) -> bool {
-        self.not_ready.hits()
+    pub(crate) fn is_not_ready(&mut self, from: Ipv4Addr) -> bool {
+        self.not_ready.is_thrown()
+            && self.peer.is_none_or(|peer| peer == from)
+            && self.not_ready.hits()
     }
 
-    /// This send is to end with an internal error.
+    /// Sends may be to end with an internal error.
     #[inline]
-    pub(crate) fn is_internal_error(&mut self) -> bool {
-        self.internal_error.hits()
+    pub(crate) fn may_fail(&self) -> bool {
+        self.internal_error.is_thrown()
+    }
+
+    /// This send to `to` is to.
+    pub(crate) fn is_internal_error(&mut self, to: Option<Ipv4Addr>) -> bool {
+        self.peer.is_none_or(|peer| to == Some(peer)) && self.internal_error.hits()
     }
 }

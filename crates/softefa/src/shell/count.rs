@@ -6,7 +6,7 @@ use crate::request::SendOp;
 use crate::wire::Sent;
 
 impl Shell {
-    pub(super) fn count_sent(&self, sent: &Sent) {
+    pub(super) fn count_sent(&mut self, sent: &Sent) {
         let &Sent { pkts, memory_pkts, bytes, syscalls, .. } = sent;
         let counters = &self.device.counters;
         counters.add(Counter::TxPkts, pkts);
@@ -19,17 +19,19 @@ impl Shell {
     }
 
     #[inline(never)]
-    fn count_troubles(&self, sent: &Sent) {
+    fn count_troubles(&mut self, sent: &Sent) {
         let counters = &self.device.counters;
         counters.add(Counter::TxErrors, sent.errors);
         counters.add(Counter::TxRefused, sent.refused);
         counters.add(Counter::TxBlocked, sent.blocked);
-        counters.add(Counter::FaultLost, sent.lost);
-        counters.add(Counter::FaultReordered, sent.reordered);
-        counters.add(Counter::FaultDuplicated, sent.duplicated);
-        counters.add(Counter::FaultBlackholed, sent.blackholed);
-        counters.add(Counter::FaultMangled, sent.mangled);
-        counters.add(Counter::FaultCorrupted, sent.corrupted);
+        self.deal(&[
+            (Counter::FaultLost, sent.lost),
+            (Counter::FaultReordered, sent.reordered),
+            (Counter::FaultDuplicated, sent.duplicated),
+            (Counter::FaultBlackholed, sent.blackholed),
+            (Counter::FaultMangled, sent.mangled),
+            (Counter::FaultCorrupted, sent.corrupted),
+        ]);
     }
 
     /// Moves what was posted to the device's counters.

@@ -8,6 +8,7 @@
 //! when; the shell keeps work requests, keys, completions, counters and the trace.
 
 mod count;
+mod faults;
 mod holding;
 mod receive;
 mod send;
@@ -27,7 +28,7 @@ use crate::async_event::EventSource;
 use crate::completion::{Completion, Unpolled};
 use crate::config::{Adapter, Integrity};
 use crate::device::Device;
-use crate::fault::{Dice, Refusals, stream_of};
+use crate::fault::stream_of;
 use crate::framing::{Framing, Layout, Packets, RDMA_BLOCK_BYTES, Sealed};
 use crate::host;
 use crate::ids::{PdId, QpId};
@@ -38,8 +39,9 @@ use crate::qp_state::QpQuery;
 use crate::rq::RecvQueue;
 use crate::sq::SendQueue;
 use crate::srq::{Srq, XrcQueues};
-use crate::wire::{Batch, Faulty, Tap, Unplugged, Wire};
+use crate::wire::{Batch, DatagramFaults, Faulty, Tap, Unplugged, Wire};
 
+use faults::Faults;
 use holding::Holding;
 use target::Named;
 use unfit::OutgoingNotice;
@@ -73,9 +75,11 @@ pub(crate) struct Shell {
     pub(crate) remote_mrs: MrCache,
     wire: Box<dyn Wire>,
     is_wire_asleep: bool,
-    refusals: Refusals,
-    /// Whose fates are dealt to it.
-    pub(crate) stream: u64,
+    /// Where captures listen.
+    tap: Tap,
+    pub(crate) faults: Faults,
+    /// Who has sent what is looked at.
+    arriving_from: Ipv4Addr,
     pub(crate) framing: Framing,
     batch: Batch,
     /// To be sent when what has arrived was looked at.
@@ -148,8 +152,11 @@ impl Shell {
         let stream = stream_of(device.streams.fetch_add(1, Ordering::Relaxed));
         let unspecified = Ipv4Addr::UNSPECIFIED;
         let framing = framing(device, (port, init.src_port), init.session);
+        let now = host::now();
+        let (faults, in_force) = Faults::new(device, now, stream);
+        let of_wire = DatagramFaults::new(&in_force, stream);
         let cache = || MrCache::new(Arc::clone(&device.mrs), pd);
-        Self {
+        let mut shell = Self {
             attrs: QpQuery { rnr_retry: 7, ..QpQuery::default() },
             device: Arc::clone(device),
             pd,
@@ -164,10 +171,11 @@ impl Shell {
             send_mrs: cache(),
             recv_mrs: cache(),
             remote_mrs: cache(),
-            wire: with_faults(device, (wire, tap), framing.layout(), stream),
+            wire: with_faults(wire, &tap, framing.layout(), of_wire),
             is_wire_asleep: false,
-            refusals: Refusals::new(&device.faults, stream),
-            stream,
+            tap,
+            faults,
+            arriving_from: unspecified,
             batch: Batch::new(&framing, HEADERS_MAX, device.attr().packet_max_bytes() as usize),
             framing,
             notices: Vec::new(),
@@ -181,13 +189,17 @@ impl Shell {
             send_owner,
             recv_owner,
             last_ahn: LastAhn { addr: unspecified, generation: u64::MAX, ahn: AHN_UNKNOWN },
-            last_turn: host::now(),
+            last_turn: now,
             has_received: false,
             unread_turns: 0,
             useless: 0,
             sends: Tally::default(),
             trace: device.tracer(qpn),
+        };
+        if in_force.spec.is_active() && shell.is_traced() {
+            shell.trace_fault(&in_force);
         }
+        shell
     }
 
     /// Sends what the faulty wire held back and is due.
@@ -278,14 +290,13 @@ fn framing(device: &Device, (port, src_port): (u16, u16), session: u64) -> Frami
 }
 
 fn with_faults(
-    device: &Device,
-    (wire, tap): (Box<dyn Wire>, Tap),
+    wire: Box<dyn Wire>,
+    tap: &Tap,
     layout: Layout,
-    stream: u64,
+    faults: Option<DatagramFaults>,
 ) -> Box<dyn Wire> {
-    if !device.faults.is_on_the_wire() {
-        return wire;
+    match faults {
+        None => wire,
+        Some(faults) => Box::new(Faulty::new(wire, tap.clone(), layout, faults)),
     }
-    let dice = Dice::new(&device.faults, stream);
-    Box::new(Faulty::new(wire, tap, layout, dice, device.blackholes()))
 }

@@ -103,6 +103,7 @@ pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
 
 fn take_run<S: Side + ?Sized>(side: &mut S, now: Instant, run: &mut Run<'_>) {
     let from = *run.from.ip();
+    side.shell_mut().arriving_from = from;
     let rest = run.rest.unwrap_or_default();
     for datagram in run.bytes.chunks_mut(run.segment) {
         let framing = &mut side.shell_mut().framing;
@@ -124,6 +125,7 @@ impl Shell {
     /// A turn begins, of the program that polls or of somebody who stands in for it.
     pub(super) fn begin_turn(&mut self, now: Instant, is_polled: bool) {
         self.last_turn = now;
+        self.look_at_faults(now);
         self.holding.note_turn(now, is_polled, self.unpolled.taken());
         self.count_sends();
     }
@@ -194,16 +196,6 @@ impl Shell {
     /// Tells the program what has happened to the queue pair.
     pub(crate) fn report(&self, kind: AsyncEventKind) {
         self.events.iter().for_each(|events| events.report(kind));
-    }
-
-    /// A fault wants this message to find no receive.
-    #[inline]
-    pub(crate) fn is_not_ready_on_purpose(&mut self) -> bool {
-        let hit = self.refusals.is_not_ready();
-        if hit {
-            self.device.counters.add(Counter::FaultRnr, 1);
-        }
-        hit
     }
 
     pub(crate) fn complete_recv(

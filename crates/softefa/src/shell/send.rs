@@ -9,7 +9,6 @@ use super::Shell;
 use crate::AHN_UNKNOWN;
 use crate::completion::{Completion, CompletionOp};
 use crate::config::Adapter;
-use crate::counters::Counter;
 use crate::memory::{Gone, Piece};
 use crate::request::{SendData, SendOp, SendWr};
 use crate::sq::{Ended, SendSlot};
@@ -33,7 +32,7 @@ impl Shell {
         len: u32,
         has_rdma: bool,
     ) -> Option<Status> {
-        if self.has_internal_error() {
+        if self.has_internal_error(|| wr.target.map(|to| to.ah.addr())) {
             return Some(Status::LocalQpInternalError);
         }
         let attr = self.device.attr();
@@ -69,15 +68,6 @@ impl Shell {
         (!allowed).then_some(Status::LocalInvalidLkey)
     }
 
-    /// A fault wants this send to fail.
-    pub(crate) fn has_internal_error(&mut self) -> bool {
-        let hit = self.refusals.is_internal_error();
-        if hit {
-            self.device.counters.add(Counter::FaultInternal, 1);
-        }
-        hit
-    }
-
     /// Keeps a send until its end; `None` when the queue is full.
     pub(crate) fn insert(&mut self, wr: &SendWr<'_>, signaled: bool, len: u32) -> Option<u32> {
         let index = self.sq.insert(wr, signaled, len)?;
@@ -99,6 +89,7 @@ impl Shell {
     /// A post leaves at once.
     #[inline]
     pub(crate) fn note_sent_post(&mut self, now: Instant) {
+        self.look_at_faults(now);
         self.holding.note_sent(now, self.unpolled.taken());
     }
 

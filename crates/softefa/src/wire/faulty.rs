@@ -2,14 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use srd::Instant;
 
-use super::batch::{Impossible, Via};
+use super::batch::{Impossible, Packet, Via};
 use super::tap::Tap;
 use super::{Batch, Run, Sent, Wire};
-use crate::fault::{Blackholes, Dice, Fate};
+use crate::fault::{Blackholes, Dice, Fate, InForce};
 use crate::framing::{Framing, Layout};
 use crate::memory::Piece;
 use crate::status::Status;
@@ -27,12 +27,40 @@ struct Held {
     bytes: Vec<u8>,
 }
 
+/// What is to become of the datagrams of a queue pair.
+pub(crate) struct DatagramFaults {
+    dice: Dice,
+    blackholes: Blackholes,
+    peer: Option<Ipv4Addr>,
+}
+
+impl DatagramFaults {
+    /// Those of `fault`, if it has any; `stream` as for [`Dice::new`].
+    pub(crate) fn new(fault: &InForce, stream: u64) -> Option<Self> {
+        fault.spec.is_on_the_wire().then(|| Self {
+            dice: Dice::new(&fault.spec, stream),
+            blackholes: Blackholes::new(fault.spec.blackholes.clone(), fault.from),
+            peer: fault.peer,
+        })
+    }
+
+    /// Decides about one; whether a path swallows it.
+    fn decide(&mut self, now: Instant, to: Ipv4Addr, via: Via) -> (Fate, bool) {
+        if self.peer.is_some_and(|peer| peer != to) {
+            return (Fate::UNHARMED, false);
+        }
+        let fate = self.dice.throw();
+        let is_swallowed = |path| self.blackholes.swallow(now, path);
+        (fate, fate.copies > 0 && via.path().is_some_and(is_swallowed))
+    }
+}
+
 /// Loses, doubles, holds back and damages what is sent through it.
 pub(crate) struct Faulty {
     inner: Box<dyn Wire>,
     tap: Tap,
-    dice: Dice,
-    blackholes: Blackholes,
+    /// `None` when it did so once, and does not any more.
+    faults: Option<DatagramFaults>,
     layout: Layout,
     held: BinaryHeap<Reverse<Held>>,
     serial: u64,
@@ -46,30 +74,28 @@ impl Faulty {
         inner: Box<dyn Wire>,
         tap: Tap,
         layout: Layout,
-        dice: Dice,
-        blackholes: Blackholes,
+        faults: DatagramFaults,
     ) -> Self {
         let held = BinaryHeap::new();
         let outgoing = Batch::new(&Framing::Done, HEAD_BYTES, 0);
-        let impossible = Vec::new();
-        Self { inner, tap, dice, blackholes, layout, held, serial: 0, outgoing, impossible }
+        let (faults, impossible) = (Some(faults), Vec::new());
+        Self { inner, tap, faults, layout, held, serial: 0, outgoing, impossible }
     }
 
-    /// Damages what leaves, as `fate` says.
-    fn alter(&mut self, bytes: &mut [u8], fate: Fate, sent: &mut Sent) {
-        if !(fate.mangled || fate.corrupted) {
+    /// Sends one copy of a datagram, or holds it back.
+    fn pass(&mut self, now: Instant, packet: &Packet, bytes: &[u8], fate: Fate, sent: &mut Sent) {
+        if fate.delay_ns == 0 {
+            self.forward(now, packet.to, packet.via, bytes, sent);
             return;
         }
-        let split = self.layout.headers_len(bytes);
-        let (headers, payload) = bytes.split_at_mut(split);
-        if fate.mangled {
-            sent.mangled += 1;
-            self.dice.damage(headers);
-        }
-        if fate.corrupted && !payload.is_empty() {
-            sent.corrupted += 1;
-            self.dice.damage(payload);
-        }
+        self.serial += 1;
+        self.held.push(Reverse(Held {
+            due: now.plus_ns(fate.delay_ns),
+            serial: self.serial,
+            to: packet.to,
+            via: packet.via,
+            bytes: bytes.to_vec(),
+        }));
     }
 
     fn forward(&mut self, now: Instant, to: SocketAddrV4, via: Via, bytes: &[u8], sent: &mut Sent) {
@@ -83,11 +109,10 @@ impl Faulty {
 
 impl Wire for Faulty {
     fn send(&mut self, now: Instant, batch: &mut Batch) -> Sent {
+        let Some(mut faults) = self.faults.take() else { return self.inner.send(now, batch) };
         let mut sent = Sent::default();
         for packet in batch.packets() {
-            let fate = self.dice.throw();
-            let is_swallowed = |path| self.blackholes.swallow(now, path);
-            let swallowed = fate.copies > 0 && packet.via.path().is_some_and(is_swallowed);
+            let (fate, swallowed) = faults.decide(now, *packet.to.ip(), packet.via);
             sent.lost += u64::from(fate.copies == 0);
             sent.blackholed += u64::from(swallowed);
             if fate.copies == 0 || swallowed {
@@ -104,22 +129,12 @@ impl Wire for Faulty {
             };
             sent.duplicated += u64::from(fate.copies == 2);
             sent.reordered += u64::from(fate.reordered);
-            self.alter(&mut bytes, fate, &mut sent);
+            alter(&mut faults.dice, self.layout, &mut bytes, fate, &mut sent);
             for _ in 0..fate.copies {
-                if fate.delay_ns == 0 {
-                    self.forward(now, packet.to, packet.via, &bytes, &mut sent);
-                } else {
-                    self.serial += 1;
-                    self.held.push(Reverse(Held {
-                        due: now.plus_ns(fate.delay_ns),
-                        serial: self.serial,
-                        to: packet.to,
-                        via: packet.via,
-                        bytes: bytes.clone(),
-                    }));
-                }
+                self.pass(now, packet, &bytes, fate, &mut sent);
             }
         }
+        self.faults = Some(faults);
         batch.clear();
         batch.report(&mut self.impossible);
         sent
@@ -174,12 +189,42 @@ impl Wire for Faulty {
     fn leave_rings(&mut self) {
         self.inner.leave_rings();
     }
+
+    fn set_faults(&mut self, now: Instant, faults: &mut Option<DatagramFaults>) -> bool {
+        self.faults = faults.take();
+        // What was held back for longer than the fault has lasted would come when nobody thinks of it any more.
+        let held = std::mem::take(&mut self.held).into_sorted_vec();
+        let hurried = held.into_iter().rev().zip(0..).map(|(Reverse(held), serial)| {
+            let due = held.due.min(now);
+            Reverse(Held { due, serial, ..held })
+        });
+        self.held = hurried.collect();
+        self.serial = self.held.len() as u64;
+        true
+    }
+}
+
+/// Damages what leaves, as `fate` says.
+fn alter(dice: &mut Dice, layout: Layout, bytes: &mut [u8], fate: Fate, sent: &mut Sent) {
+    if !(fate.mangled || fate.corrupted) {
+        return;
+    }
+    let split = layout.headers_len(bytes);
+    let (headers, payload) = bytes.split_at_mut(split);
+    if fate.mangled {
+        sent.mangled += 1;
+        dice.damage(headers);
+    }
+    if fate.corrupted && !payload.is_empty() {
+        sent.corrupted += 1;
+        dice.damage(payload);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::FaultSpec;
+    use crate::counters::FaultSource;
     use std::sync::{Arc, Mutex};
 
     /// Remembers what was sent.
@@ -203,22 +248,28 @@ mod tests {
         }
     }
 
+    fn faults(spec: &str, peer: Option<Ipv4Addr>) -> Option<DatagramFaults> {
+        let (spec, source) = (spec.parse().unwrap(), FaultSource::Command);
+        DatagramFaults::new(&InForce { spec, peer, source, from: Instant::ZERO }, 1)
+    }
+
+    fn send(wire: &mut Faulty, now: Instant, to: &str, number: u16) -> Sent {
+        let mut batch = Batch::new(&Framing::Done, 4, 0);
+        let (to, bytes) = (to.parse().unwrap(), number.to_be_bytes());
+        let nothing = std::iter::empty();
+        batch.push(&mut Framing::Done, to, Via::Path(0), &bytes, nothing).unwrap();
+        wire.send(now, &mut batch)
+    }
+
     fn run(spec: &str) -> (Vec<Vec<u8>>, Sent) {
         let log = Arc::new(Mutex::new(Vec::new()));
-        let spec: FaultSpec = spec.parse().unwrap();
-        let dice = Dice::new(&spec, 1);
-        let holes = Blackholes::new(spec.blackholes, Instant::ZERO);
         let inner = Box::new(Log(Arc::clone(&log)));
-        let mut wire = Faulty::new(inner, Tap::deaf(), Layout::Srd, dice, holes);
+        let faults = faults(spec, None).unwrap();
+        let mut wire = Faulty::new(inner, Tap::deaf(), Layout::Srd, faults);
         let mut total = Sent::default();
         for i in 0..1000u16 {
-            let mut batch = Batch::new(&Framing::Done, 4, 0);
-            let to = "127.0.0.1:1".parse().unwrap();
-            batch
-                .push(&mut Framing::Done, to, Via::Path(0), &i.to_be_bytes(), std::iter::empty())
-                .unwrap();
             let now = Instant::from_ns(u64::from(i) * 1000);
-            let sent = wire.send(now, &mut batch);
+            let sent = send(&mut wire, now, "127.0.0.1:1", i);
             total.lost += sent.lost;
             total.duplicated += sent.duplicated;
             total.reordered += sent.reordered;
@@ -243,5 +294,37 @@ mod tests {
         let (log, _) = run("delay=50us");
         assert_eq!(log.len(), 1000);
         assert!(log.is_sorted());
+    }
+
+    #[test]
+    fn what_was_held_back_leaves_in_its_order_when_the_fault_ends() {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let faults = |spec| faults(spec, None);
+        let inner = Box::new(Log(Arc::clone(&log)));
+        let slow = faults("delay=3600s").unwrap();
+        let mut wire = Faulty::new(inner, Tap::deaf(), Layout::Srd, slow);
+        let at = Instant::from_ns;
+        for i in 0..100 {
+            send(&mut wire, at(i.into()), "127.0.0.1:1", i);
+        }
+        assert!(wire.set_faults(at(200), &mut faults("seed=1")));
+        assert_eq!(wire.next_release(), Some(at(200)));
+        assert_eq!(send(&mut wire, at(201), "127.0.0.1:1", 999), Sent::default());
+        wire.release(at(202));
+        assert_eq!(wire.next_release(), None);
+        let numbers: Vec<u16> =
+            log.lock().unwrap().iter().map(|sent| u16::from_be_bytes([sent[0], sent[1]])).collect();
+        assert_eq!(numbers, [999].into_iter().chain(0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn only_the_peer_that_is_meant_is_hit() {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let inner = Box::new(Log(Arc::clone(&log)));
+        let faults = faults("loss=100%", Some(Ipv4Addr::new(127, 0, 0, 2))).unwrap();
+        let mut wire = Faulty::new(inner, Tap::deaf(), Layout::Srd, faults);
+        let lost = |wire: &mut Faulty, to: &str| send(wire, Instant::ZERO, to, 7).lost;
+        assert_eq!((lost(&mut wire, "127.0.0.2:9"), lost(&mut wire, "127.0.0.3:9")), (1, 0));
+        assert_eq!(log.lock().unwrap().len(), 1);
     }
 }

@@ -23,13 +23,14 @@ use srd::Instant;
 use crate::memory::Piece;
 
 pub(crate) use batch::{Batch, Impossible, MAX_PACKETS, Via};
-pub(crate) use faulty::Faulty;
+pub(crate) use faulty::{DatagramFaults, Faulty};
 pub(crate) use link::link_mtu_bytes;
 pub use memory::check as check_memory;
 #[cfg(fuzzing)]
 pub(crate) use memory::fuzzing::ring as fuzz_ring;
 pub(crate) use paths::{PathSockets, QPN_FIRST};
 pub(crate) use socket::Quote;
+pub use socket::SOCKET_BUFFER_BYTES;
 pub(crate) use steering::{Port, Steering, SteeringInit};
 pub(crate) use tap::Tap;
 
@@ -158,4 +159,9 @@ pub(crate) trait Wire: Send {
 
     /// From now on everything goes through the kernel.
     fn leave_rings(&mut self) {}
+
+    /// From now on `faults` are dealt, which are taken out of it, or none; `false` of a wire that deals none.
+    fn set_faults(&mut self, _now: Instant, _faults: &mut Option<DatagramFaults>) -> bool {
+        false
+    }
 }

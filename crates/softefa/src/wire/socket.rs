@@ -11,7 +11,7 @@ use libc::c_int;
 use crate::descriptor::with_descriptor;
 
 /// Socket buffer asked for, each way; the kernel grants what `net.core.rmem_max` and `wmem_max` allow.
-pub(super) const SOCKET_BUFFER_BYTES: c_int = 4 << 20;
+pub const SOCKET_BUFFER_BYTES: c_int = 4 << 20;
 /// Bytes kept of a datagram that a peer's kernel refused: enough for the headers of any transport.
 pub(crate) const QUOTE_BYTES: usize = 320;
 

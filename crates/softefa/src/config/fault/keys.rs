@@ -34,6 +34,8 @@ pub struct FaultKey {
     pub side: Side,
     /// What it does.
     pub meaning: &'static str,
+    /// It may begin while a device is in use; others are decided when the device is opened.
+    pub is_live: bool,
 }
 
 const fn key(
@@ -42,7 +44,12 @@ const fn key(
     side: Side,
     meaning: &'static str,
 ) -> FaultKey {
-    FaultKey { name, example, side, meaning }
+    FaultKey { name, example, side, meaning, is_live: true }
+}
+
+/// One that is decided when a device is opened.
+const fn early_key(name: &'static str, example: &'static str, meaning: &'static str) -> FaultKey {
+    FaultKey { name, example, side: Side::Device, meaning, is_live: false }
 }
 
 impl FaultKey {
@@ -110,22 +117,15 @@ impl FaultKey {
             Side::Sent,
             "RoCE: the number of this share of requests skips, so that the peer misses a packet; lost by UC",
         ),
-        key(
-            "mtu",
-            "mtu=1400",
-            Side::Device,
-            "as on a link of this MTU, 640 to 65535: max_msg_sz shrinks",
-        ),
-        key(
+        early_key("mtu", "mtu=1400", "as on a link of this MTU, 640 to 65535: max_msg_sz shrinks"),
+        early_key(
             "qpn-reuse",
             "qpn-reuse",
-            Side::Device,
             "a new queue pair takes the number of the one destroyed last, at once",
         ),
-        key(
+        early_key(
             "peer-kill",
             "peer-kill@2s",
-            Side::Device,
             "the process ends as by SIGKILL, 2 s after it first opened a device",
         ),
         key(

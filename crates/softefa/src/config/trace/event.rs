@@ -40,6 +40,7 @@ events! {
     Completion "completion" "A completion entered its queue.";
     State "state" "The queue pair changed its state.";
     Peer "peer" "A remote queue pair was heard of, or is in trouble.";
+    Fault "fault" "A fault on purpose began, ended, or was dealt.";
 }
 
 /// A set of kinds.

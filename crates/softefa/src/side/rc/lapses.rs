@@ -15,22 +15,26 @@ impl RcSide {
     #[cold]
     pub(super) fn lapse(&mut self, out: &Transmit, header: &mut [u8; HEADER_MAX]) -> bool {
         let Ok(mut headers) = Headers::parse(&header[..out.header_len]) else { return true };
-        let counters = &self.shell.device.counters;
+        let (shell, peer) = (&mut self.shell, self.peer.map(|peer| *peer.ip()));
+        if !shell.faults.lapses.is_for(peer) {
+            return true;
+        }
         let kind = headers.bth.opcode.kind;
         if kind == Kind::Acknowledge {
-            if self.lapses.is_silent() {
-                counters.add(Counter::FaultAckLost, 1);
+            if shell.faults.lapses.is_silent() {
+                shell.deal(&[(Counter::FaultAckLost, 1)]);
                 return false;
             }
-            if matches!(headers.aeth.syndrome, Syndrome::Ack(_)) && self.lapses.is_complaining() {
-                counters.add(Counter::FaultNak, 1);
+            let is_ack = matches!(headers.aeth.syndrome, Syndrome::Ack(_));
+            if is_ack && shell.faults.lapses.is_complaining() {
+                shell.deal(&[(Counter::FaultNak, 1)]);
                 let Aeth { msn, .. } = headers.aeth;
                 headers.aeth = Aeth { syndrome: Syndrome::Nak(NakCode::Sequence), msn };
                 headers.bth.psn = ahead(&headers.bth, 1);
                 headers.emit(header);
             }
-        } else if kind.is_request() && !out.is_repeated && self.lapses.is_jumping() {
-            counters.add(Counter::FaultPsnGap, 1);
+        } else if kind.is_request() && !out.is_repeated && shell.faults.lapses.is_jumping() {
+            shell.deal(&[(Counter::FaultPsnGap, 1)]);
             headers.bth.psn = ahead(&headers.bth, JUMP);
             headers.emit(header);
         }

@@ -30,7 +30,6 @@ use rc::Endpoint;
 use srd::Instant;
 
 use crate::datagram::Datagram;
-use crate::fault::Lapses;
 use crate::qp_state::{QpKind, QpState};
 use crate::request::{SendOp, SendWr};
 use crate::rq::RecvWqe;
@@ -74,7 +73,6 @@ pub(super) struct RcSide {
     last_accepted: Option<Instant>,
     last_collection: Instant,
     synced: Synced,
-    lapses: Lapses,
 }
 
 /// The engine's view of the same clock.
@@ -87,7 +85,6 @@ impl RcSide {
     pub(super) fn new(shell: Shell, paths: Arc<PathSockets>, kind: QpKind) -> Self {
         let endpoint = connect::new_endpoint(&shell.device, shell.qpn, kind);
         let path = paths.path_of(shell.port);
-        let lapses = Lapses::new(&shell.device.faults, shell.stream);
         Self {
             shell,
             endpoint,
@@ -106,7 +103,6 @@ impl RcSide {
             last_accepted: None,
             last_collection: Instant::ZERO,
             synced: Synced::default(),
-            lapses,
         }
     }
 

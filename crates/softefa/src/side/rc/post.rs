@@ -46,9 +46,10 @@ impl RcSide {
             self.trace_post(len, wr);
         }
         let Some(index) = self.shell.insert(wr, signaled, len) else { return false };
+        let peer = self.peer;
         let is_flushed = matches!(self.shell.attrs.state, QpState::Error | QpState::SendQueueError);
         if !is_flushed
-            && self.shell.has_internal_error()
+            && self.shell.has_internal_error(|| peer.map(|peer| *peer.ip()))
             && let Some(slot) = self.shell.sq.get_mut(index)
         {
             slot.fault = Some(Status::LocalQpInternalError);

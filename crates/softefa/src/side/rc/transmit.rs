@@ -64,7 +64,7 @@ impl RcSide {
         let room = |this: &Self, has_ack| this.leaving.len() + usize::from(has_ack) < MAX_PACKETS;
         while room(self, ack.is_some()) {
             let Some(out) = self.endpoint.poll_transmit(time(now), &mut header) else { break };
-            if self.lapses.is_active() && !self.lapse(&out, &mut header) {
+            if self.shell.faults.lapses.is_active() && !self.lapse(&out, &mut header) {
                 continue;
             }
             if ack.is_none() && out.payload == Payload::None && ACKNOWLEDGE.contains(&header[0]) {

@@ -89,8 +89,16 @@ impl SrdSide {
         (ip == own || ip.is_loopback()).then_some(Sealer { key, from, to })
     }
 
+    /// Copying is not kept from by a fault: who refuses is asked again over the wire.
+    pub(super) fn may_copy(&self) -> bool {
+        !self.shell.keeps_to_the_wire()
+    }
+
     /// The bytes `peer` names by `source`, if it may.
     fn open(&self, peer: PeerId, source: &Source) -> Result<Stretch, Reject> {
+        if !self.may_copy() {
+            return Err(Reject::BadStatus);
+        }
         let sealer = self.sealer(peer).ok_or(Reject::BadStatus)?.reversed();
         source.open(&sealer).map_err(|_| Reject::BadStatus)
     }
@@ -99,7 +107,7 @@ impl SrdSide {
     pub(super) fn is_local(&self, now: Instant, slot: &SendSlot) -> bool {
         let is_near =
             |peer| self.sealer(peer).is_some() && !self.rdma.local.far.contains(now, peer);
-        slot.len >= OPERATION_MIN_BYTES && slot.peer.is_some_and(is_near)
+        self.may_copy() && slot.len >= OPERATION_MIN_BYTES && slot.peer.is_some_and(is_near)
     }
 
     /// Where the bytes of a stretch of the WRITE in slot `index` lie.

@@ -70,7 +70,8 @@ impl SrdSide {
             }
         };
         let (peer, qkey) = (arrival.peer, arrival.imm);
-        let is_granted = arrival.flags & local::FLAG_LOCAL != 0 && self.sealer(peer).is_some();
+        let is_asked = arrival.flags & local::FLAG_LOCAL != 0;
+        let is_granted = is_asked && self.may_copy() && self.sealer(peer).is_some();
         let next = if is_granted { block.total } else { 0 };
         let serial = self.rdma.next_serial();
         let job = Job { peer, qkey, block, region, next, in_engine: 0, is_dead: false, serial };

@@ -1,0 +1,181 @@
+//! Faults as seen from outside: words of the counters file. Commands count in the first how often they have changed
+//! what is asked for; the process says in the others what is in force, and what it had dealt by then.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Counter;
+use crate::generation::Generation;
+use crate::host;
+use crate::mapped::Words;
+
+/// What counts faults that were dealt.
+pub const DEALT: [Counter; 11] = [
+    Counter::FaultLost,
+    Counter::FaultReordered,
+    Counter::FaultDuplicated,
+    Counter::FaultBlackholed,
+    Counter::FaultMangled,
+    Counter::FaultCorrupted,
+    Counter::FaultRnr,
+    Counter::FaultInternal,
+    Counter::FaultAckLost,
+    Counter::FaultNak,
+    Counter::FaultPsnGap,
+];
+
+/// Places of the words.
+mod place {
+    pub(super) const CHANGES: usize = 0;
+    pub(super) const PATHS: usize = 1;
+    pub(super) const SOURCE: usize = 2;
+    pub(super) const FROM: usize = 3;
+    pub(super) const SINCE: usize = 4;
+    pub(super) const DEALT: usize = 5;
+}
+
+/// Words it takes.
+pub(super) const WORDS: usize = place::DEALT + DEALT.len();
+
+/// Who asked for a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FaultSource {
+    /// `--fault`, when the run was started, or nobody.
+    #[default]
+    Start,
+    /// A step of `--fault-script`.
+    Script,
+    /// `softefa fault set`.
+    Command,
+}
+
+impl FaultSource {
+    const ALL: [Self; 3] = [Self::Start, Self::Script, Self::Command];
+
+    /// In a word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Script => "script",
+            Self::Command => "command",
+        }
+    }
+}
+
+/// What a device of a process says of its faults.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FaultStatus {
+    /// Who asked for those in force.
+    pub source: FaultSource,
+    /// When they were to begin: tells them from others of the same source.
+    pub from_ns: u64,
+    /// When the device took them over, in nanoseconds since 1970.
+    pub since_epoch_ns: u64,
+    /// Paths it sends over.
+    pub paths: u16,
+    /// What the device has dealt before, in the order of [`DEALT`].
+    before: [u64; DEALT.len()],
+}
+
+impl FaultStatus {
+    /// What is in these words.
+    pub(super) fn of_words(words: &[u64]) -> Self {
+        let source = usize::try_from(words[place::SOURCE]).ok();
+        let source = source.and_then(|source| FaultSource::ALL.get(source).copied());
+        let mut before = [0; DEALT.len()];
+        before.copy_from_slice(&words[place::DEALT..WORDS]);
+        Self {
+            source: source.unwrap_or(FaultSource::Start),
+            from_ns: words[place::FROM],
+            since_epoch_ns: words[place::SINCE],
+            paths: u16::try_from(words[place::PATHS]).unwrap_or(u16::MAX),
+            before,
+        }
+    }
+
+    /// Names of the counters of faults, and how much they have grown since the faults in force began; `now` are the
+    /// values of the process.
+    #[must_use]
+    pub fn dealt(&self, now: impl Fn(Counter) -> u64) -> Vec<(&'static str, u64)> {
+        let grown = |(counter, before): (&Counter, &u64)| {
+            (counter.name(), now(*counter).saturating_sub(*before))
+        };
+        DEALT.iter().zip(&self.before).map(grown).collect()
+    }
+}
+
+/// The words of a device of this process.
+#[derive(Debug, Clone)]
+pub(crate) struct FaultWords {
+    words: Words,
+    made: Generation,
+}
+
+impl FaultWords {
+    /// Words that nobody else sees.
+    pub(crate) fn private() -> Self {
+        Self::at(Words::own(WORDS))
+    }
+
+    /// The faults in these [`WORDS`].
+    pub(super) fn at(words: Words) -> Self {
+        Self { words, made: Generation::current() }
+    }
+
+    /// How often somebody has changed what is asked for.
+    #[inline]
+    pub(crate) fn changes(&self) -> u64 {
+        // What was changed is read through system calls, which nothing passes.
+        self.words[place::CHANGES].load(Ordering::Relaxed)
+    }
+
+    /// Says how many paths there are.
+    pub(crate) fn set_paths(&self, paths: u16) {
+        self.words[place::PATHS].store(paths.into(), Ordering::Relaxed);
+    }
+
+    /// Says what is in force from now on; `dealt` was dealt before, in the order of [`DEALT`].
+    pub(crate) fn set(&self, source: FaultSource, from_ns: u64, dealt: [u64; DEALT.len()]) {
+        // The file of a child is the parent's, too.
+        if !self.made.is_current() {
+            return;
+        }
+        let store = |at: usize, value| self.words[at].store(value, Ordering::Relaxed);
+        store(place::SOURCE, source as u64);
+        store(place::FROM, from_ns);
+        store(place::SINCE, host::epoch_ns());
+        dealt.iter().enumerate().for_each(|(at, count)| store(place::DEALT + at, *count));
+    }
+}
+
+/// Tells the process whose words these are that what is asked for has changed.
+pub(super) fn announce(words: &[AtomicU64]) {
+    words[place::CHANGES].fetch_add(1, Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_dealt_counts_from_the_beginning_of_the_fault() {
+        let words = FaultWords::private();
+        words.set_paths(4);
+        words.set(FaultSource::Command, 7, [3; DEALT.len()]);
+        let seen: Vec<u64> = words.words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+        let status = FaultStatus::of_words(&seen);
+        assert_eq!((status.source, status.from_ns, status.paths), (FaultSource::Command, 7, 4));
+        assert!(status.since_epoch_ns > 1 << 60);
+        let dealt = status.dealt(|counter| if counter == Counter::FaultLost { 10 } else { 0 });
+        assert_eq!(dealt[0], ("fault_lost", 7));
+        assert!(dealt[1..].iter().all(|(_, count)| *count == 0), "{dealt:?}");
+        announce(&words.words);
+        assert_eq!(words.changes(), 1);
+    }
+
+    #[test]
+    fn words_that_make_no_sense_are_borne() {
+        let status = FaultStatus::of_words(&[u64::MAX; WORDS]);
+        assert_eq!((status.source, status.paths), (FaultSource::Start, u16::MAX));
+    }
+}
