@@ -51,18 +51,29 @@ Exit codes: 0, or 125 when it cannot serve, for example because the port is take
 
 /// What stands below the options of `softefa run`.
 fn run_help() -> String {
-    let mut text =
-        String::from("Faults (--fault), on what is sent, what arrives, or the device:\n");
-    for FaultKey { example, side, meaning, .. } in FaultKey::ALL {
+    let head = "Faults (--fault), on what is sent, what arrives, or the device:\n";
+    let tail =
+        "Times count from the opening of the device. The same seed gives the same fates.\n\n";
+    format!("{head}{}{tail}{EXIT_CODES}", list_of_faults(|_| true))
+}
+
+/// What stands below the options of `softefa fault set`.
+fn fault_help() -> String {
+    let head = "Faults, on what is sent, what arrives, or the device:\n";
+    let tail = "Times count from the command. The same seed gives the same fates.";
+    format!("{head}{}{tail}", list_of_faults(|key| key.is_live))
+}
+
+fn list_of_faults(is_listed: impl Fn(&FaultKey) -> bool) -> String {
+    let mut text = String::new();
+    for FaultKey { example, side, meaning, .. } in FaultKey::ALL.iter().filter(|key| is_listed(key))
+    {
         text.push_str(&format!("  {example:<24} ({})\n", side.name()));
         for part in meaning.split("; ") {
             text.push_str(&format!("      {part}\n"));
         }
     }
-    text.push_str(
-        "Times count from the opening of the device. The same seed gives the same fates.\n\n",
-    );
-    text + EXIT_CODES
+    text
 }
 
 /// Network adapters in software: unmodified programs get an EFA device that speaks SRD, or a RoCE v2
@@ -89,6 +100,8 @@ pub(crate) enum Command {
     Top(TopArgs),
     /// Capture the packets of running programs for Wireshark.
     Pcap(PcapArgs),
+    /// Break things while programs run: set, clear and show faults on purpose.
+    Fault(FaultArgs),
     /// Connect RoCE devices with those of other machines, rxe and NICs: have UDP port 4791 for all programs.
     #[command(after_help = GATEWAY_HELP)]
     Gateway(GatewayArgs),
@@ -164,6 +177,10 @@ pub(crate) struct RunArgs {
     /// hardware. Also SOFTEFA_LINT=1.
     #[arg(long)]
     pub(crate) lint: bool,
+    /// Faults in time, from a file (TOML): each step has a time after the first device was opened and a
+    /// fault, which takes the place of the one before (docs/FAULTS.md).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) fault_script: Option<PathBuf>,
     /// What carries packets between programs of one user on one machine: auto (shared memory where that
     /// is possible), udp, or shm (as auto, but do not start where memory cannot be shared). With udp all
     /// bytes of RDMA go over UDP, too; otherwise long READs and WRITEs are copied from memory to memory
@@ -269,6 +286,67 @@ pub(crate) struct PcapArgs {
     /// Capture this many bytes of each packet, without IP and UDP headers.
     #[arg(long, value_name = "BYTES", default_value = "65535", value_parser = value_parser!(u32).range(64..=65535))]
     pub(crate) snaplen: u32,
+}
+
+/// `softefa fault`.
+#[derive(Debug, Args)]
+pub(crate) struct FaultArgs {
+    #[command(subcommand)]
+    pub(crate) action: FaultAction,
+}
+
+/// What to do with faults.
+#[derive(Debug, Subcommand)]
+pub(crate) enum FaultAction {
+    /// Have running programs, and those that the same 'softefa run' starts later, deal a fault; it takes the
+    /// place of the one set before, and while it is in force of --fault and --fault-script.
+    #[command(after_help = fault_help())]
+    Set(FaultSetArgs),
+    /// End the fault that was set: from then on --fault-script and --fault count again.
+    Clear(FaultClearArgs),
+    /// Show which fault is in force where, since when, and what it has done.
+    Show(FaultClearArgs),
+}
+
+/// `softefa fault set`.
+#[derive(Debug, Args)]
+pub(crate) struct FaultSetArgs {
+    /// Faults as for --fault, for example loss=5% or loss=1%,delay=50us,seed=7; none breaks nothing.
+    #[arg(required = true, value_name = "SPEC")]
+    pub(crate) spec: Vec<String>,
+    /// Only on the devices of this name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Option<String>,
+    /// Only what goes to this address, and messages that come from it.
+    #[arg(long, value_name = "IP")]
+    pub(crate) peer: Option<Ipv4Addr>,
+    /// Only for so long, for example 3s or 500ms; the programs themselves keep the time.
+    #[arg(long = "for", value_name = "TIME")]
+    pub(crate) duration: Option<String>,
+    #[command(flatten)]
+    pub(crate) runs: FaultRunArgs,
+}
+
+/// `softefa fault clear` and `softefa fault show`.
+#[derive(Debug, Args)]
+pub(crate) struct FaultClearArgs {
+    #[command(flatten)]
+    pub(crate) runs: FaultRunArgs,
+}
+
+/// Whose faults.
+#[derive(Debug, Args, Default)]
+pub(crate) struct FaultRunArgs {
+    /// Of the run with this process, 'softefa run' itself or a program of it [default: all runs of this
+    /// user; inside a run, that run].
+    #[arg(long, value_name = "PID")]
+    pub(crate) run: Option<u32>,
+    /// Of all runs of this user, also when this is called inside a run.
+    #[arg(long, conflicts_with = "run")]
+    pub(crate) all: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `softefa gateway`.

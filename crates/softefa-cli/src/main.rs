@@ -10,6 +10,7 @@ mod background;
 mod counters;
 mod devices;
 mod failure;
+mod fault;
 mod gateway;
 mod info;
 mod launch;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Some(Command::Info(args)) => info::info(&args),
         Some(Command::Top(args)) => top::top(&args),
         Some(Command::Pcap(args)) => pcap::pcap(&args),
+        Some(Command::Fault(args)) => fault::fault(&args.action),
         Some(Command::Gateway(args)) => gateway::gateway(&args),
     });
     match result {

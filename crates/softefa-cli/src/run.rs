@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use softefa::fault::{self as nic_fault, TimedFault};
 use softefa::hw_counters::HwCounters;
 use softefa::trace::TraceSpec;
 use softefa::{Config, WireChoice, counters as nic_counters, sysfs};
@@ -9,6 +10,7 @@ use softefa::{Config, WireChoice, counters as nic_counters, sysfs};
 use crate::args::RunArgs;
 use crate::counters::{self, Output};
 use crate::failure::Failure;
+use crate::fault;
 use crate::pcap::{Recorder, Recording};
 use crate::publish::Publisher;
 use crate::run_dir::RunDir;
@@ -27,6 +29,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         config.trace = Some(TraceSpec::new(target, args.trace_events.as_deref())?);
     }
     choose_wire(args, &mut config)?;
+    let script = args.fault_script.as_deref();
+    let steps = script.map(|path| fault::read_script(path, &config)).transpose()?;
     devices::check_gateways(&config)?;
     devices::warn_of_exposure(config.key.as_ref());
     let name = args.program.first().map(|word| word.to_string_lossy().into_owned());
@@ -42,6 +46,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     config.local_key = (config.wire != WireChoice::Udp).then(|| run.local_key());
     config.capture_bytes = args.pcap.is_some().then_some(args.snaplen);
     let hw_counters = prepare(&mut config, &run)?;
+    note_faults(&config, steps.as_deref(), &run)?;
 
     let mut command = launch::command(&args.program, &config, &run)?;
     launch::preload(&mut command, &library, replacements.as_deref(), &run)?;
@@ -95,6 +100,16 @@ fn prepare(config: &mut Config, run: &RunDir) -> Result<HwCounters, Failure> {
             "cannot write the device tree in {}: {error}; is the disk full?",
             run.path().display()
         ))
+    })
+}
+
+/// Writes down what the programs of the run are to deal, and when.
+fn note_faults(config: &Config, steps: Option<&[TimedFault]>, run: &RunDir) -> Result<(), Failure> {
+    let start = nic_fault::set_start(run.path(), &config.faults);
+    let noted = start.and_then(|()| steps.map_or(Ok(()), |s| nic_fault::set_script(run.path(), s)));
+    noted.map_err(|error| {
+        let run = run.path().display();
+        Failure::own(format!("cannot write faults in {run}: {error}; is the disk full?"))
     })
 }
 

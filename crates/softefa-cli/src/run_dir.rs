@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use softefa::Adapter;
-use softefa::config::{format_key, parse_key};
+use softefa::config::{ENV_RUN_DIR, format_key, parse_key};
 use softefa::local_copy::{UserKey, random_key};
 
 use crate::failure::Failure;
@@ -37,6 +37,20 @@ pub(crate) struct LiveRun {
     pub(crate) path: PathBuf,
     /// The program it runs, as given.
     pub(crate) program: String,
+}
+
+impl LiveRun {
+    /// The process of its `softefa run`; 0 of a directory that was renamed.
+    pub(crate) fn pid(&self) -> u32 {
+        let name = self.path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        let pid = name.strip_prefix(RUN_PREFIX).and_then(|rest| rest.split('-').next());
+        pid.and_then(|pid| pid.parse().ok()).unwrap_or_default()
+    }
+
+    fn at(path: PathBuf) -> Self {
+        let program = fs::read_to_string(path.join(PROGRAM_FILE)).unwrap_or_default();
+        Self { path, program }
+    }
 }
 
 impl RunDir {
@@ -121,16 +135,22 @@ fn one_at_a_time(base: &Path) -> io::Result<File> {
 
 /// The runs of this user that are alive now, oldest name first.
 pub(crate) fn live_runs() -> Vec<LiveRun> {
-    let mut runs: Vec<LiveRun> = run_paths(&base())
-        .into_iter()
-        .filter(|path| is_locked(path))
-        .map(|path| {
-            let program = fs::read_to_string(path.join(PROGRAM_FILE)).unwrap_or_default();
-            LiveRun { path, program }
-        })
-        .collect();
+    let mut runs: Vec<LiveRun> =
+        run_paths(&base()).into_iter().filter(|path| is_locked(path)).map(LiveRun::at).collect();
     runs.sort_by(|a, b| a.path.cmp(&b.path));
     runs
+}
+
+/// The run that this process is inside of.
+pub(crate) fn own_run() -> Option<LiveRun> {
+    let path = PathBuf::from(std::env::var_os(ENV_RUN_DIR).filter(|path| !path.is_empty())?);
+    is_locked(&path).then(|| LiveRun::at(path))
+}
+
+/// Until the answer is dropped, no run beside the one at `path` begins or takes its directory away; `None` when that
+/// cannot be had.
+pub(crate) fn hold(path: &Path) -> Option<File> {
+    one_at_a_time(path.parent()?).ok()
 }
 
 /// The kind of adapter that `device` is in the run at `path`, as its tree says.

@@ -3,6 +3,7 @@
 
 mod capture;
 mod dissector;
+mod fault;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod hw_counters;

@@ -1,0 +1,141 @@
+//! `softefa fault`: breaks things while programs run.
+
+mod script;
+mod show;
+mod target;
+
+use std::io::{self, Write, stdout};
+use std::net::Ipv4Addr;
+
+use serde_json::{Value, json};
+use softefa::counters::ProcessCounters;
+use softefa::fault::{self as nic_fault, FaultSpec, TimedFault};
+
+use crate::args::{FaultAction, FaultRunArgs, FaultSetArgs};
+use crate::failure::Failure;
+use crate::process;
+use crate::run_dir::LiveRun;
+
+pub(crate) use script::read as read_script;
+pub(crate) use target::Target;
+
+/// Does what the command line says.
+///
+/// # Errors
+/// See [`Failure`]: one line; then nothing has changed.
+pub(crate) fn fault(action: &FaultAction) -> Result<u8, Failure> {
+    let text = match action {
+        FaultAction::Set(args) => set(args)?,
+        FaultAction::Clear(args) => clear(&args.runs)?,
+        FaultAction::Show(args) => {
+            let target = Target::find(&args.runs)?;
+            if args.runs.json { show::to_json(target.runs()) } else { show::to_text(target.runs()) }
+        }
+    };
+    match stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::own(format!("standard output: {error}")))
+        }
+        _ => Ok(0),
+    }
+}
+
+/// What somebody wants to have dealt.
+#[derive(Debug, Clone)]
+pub(crate) struct FaultRequest {
+    spec: FaultSpec,
+    device: Option<String>,
+    peer: Option<Ipv4Addr>,
+    for_ns: Option<u64>,
+}
+
+impl FaultRequest {
+    /// A fault of all devices and peers, without an end.
+    ///
+    /// # Errors
+    /// The specification cannot be read, or not be set now.
+    pub(crate) fn new(spec: &str) -> Result<Self, Failure> {
+        let spec = TimedFault::parse_spec(spec)?;
+        Ok(Self { spec, device: None, peer: None, for_ns: None })
+    }
+
+    /// Beginning now.
+    fn begin(&self) -> TimedFault {
+        let Self { spec, device, peer, for_ns } = self.clone();
+        TimedFault { spec, device, peer, from_ns: nic_fault::now_ns(), for_ns }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "spec": TimedFault::format_spec(&self.spec),
+            "device": self.device,
+            "peer": self.peer.map(|peer| peer.to_string()),
+            "for_ns": self.for_ns,
+        })
+    }
+}
+
+fn set(args: &FaultSetArgs) -> Result<String, Failure> {
+    let for_ns = args.duration.as_deref().map(TimedFault::parse_time).transpose()?;
+    if for_ns == Some(0) {
+        return Err(Failure::own("--for 0: the fault would be over at once; write for example 3s"));
+    }
+    let (device, peer) = (args.device.clone(), args.peer);
+    let request = FaultRequest { device, peer, for_ns, ..FaultRequest::new(&args.spec.join(","))? };
+    let told = Target::find(&args.runs)?.set(Some(&request))?;
+    if args.runs.json {
+        let mut document = request.to_json();
+        document["runs"] = told.iter().map(told_json).collect();
+        return Ok(format!("{document:#}\n"));
+    }
+    let spec = TimedFault::format_spec(&request.spec);
+    let end = args.duration.as_ref().map(|time| format!(" for {time}")).unwrap_or_default();
+    Ok(told.iter().map(|told| format!("{}: {spec}{end}\n", told_line(told))).collect())
+}
+
+fn clear(args: &FaultRunArgs) -> Result<String, Failure> {
+    let told = Target::find(args)?.set(None)?;
+    if args.json {
+        let runs: Vec<Value> = told.iter().map(told_json).collect();
+        return Ok(format!("{:#}\n", json!({ "runs": runs })));
+    }
+    Ok(told.iter().map(|told| format!("{}: cleared\n", told_line(told))).collect())
+}
+
+/// A run and its devices that know by now.
+pub(crate) type Reached = (LiveRun, Vec<ProcessCounters>);
+
+fn told_json((run, devices): &Reached) -> Value {
+    let devices: Vec<Value> = devices.iter().map(device_json).collect();
+    let mut document = run_json(run);
+    document["devices"] = devices.into();
+    document
+}
+
+fn run_json(run: &LiveRun) -> Value {
+    json!({ "run": run.path, "pid": run.pid(), "program": run.program })
+}
+
+fn device_json(device: &ProcessCounters) -> Value {
+    json!({
+        "device": device.device,
+        "pid": device.pid,
+        "program": process::name(device.pid),
+    })
+}
+
+/// A run as a line names it.
+fn run_line(run: &LiveRun) -> String {
+    let printable: String = run.program.chars().filter(|c| !c.is_control()).collect();
+    format!("run {} ({printable})", run.pid())
+}
+
+fn told_line((run, devices): &Reached) -> String {
+    let count = devices.len();
+    let devices = match count {
+        0 => "no device open yet".to_owned(),
+        1 => "1 device".to_owned(),
+        _ => format!("{count} devices"),
+    };
+    format!("{}, {devices}", run_line(run))
+}

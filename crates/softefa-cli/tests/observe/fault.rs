@@ -1,0 +1,349 @@
+//! `softefa fault` and `--fault-script`, on programs that nobody has changed.
+
+use std::fs;
+use std::process::{Command, Output};
+use std::time::SystemTime;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::harness::{LIMIT, Running, Session, exclusive, has, wait_until};
+use crate::{PORTS, STREAM};
+
+const RC_STREAM: &str = "ib_send_bw -c RC -d roce0 -x 0 -F -s 4096 -D 60 -f 0";
+
+fn fault(session: &Session, words: &str) -> Output {
+    session.command().arg("fault").args(words.split_whitespace()).output().unwrap()
+}
+
+#[track_caller]
+fn fault_ok(session: &Session, words: &str) -> String {
+    let output = fault(session, words);
+    assert!(output.status.success(), "{words}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn show(session: &Session) -> Value {
+    serde_json::from_str(&fault_ok(session, "show --json")).unwrap()
+}
+
+/// What the devices of all runs have dealt of the fault in force.
+fn dealt(session: &Session, name: &str) -> u64 {
+    let shown = show(session);
+    let devices = |run: &Value| run["devices"].as_array().cloned().unwrap_or_default();
+    let runs = shown["runs"].as_array().cloned().unwrap_or_default();
+    let of = |device: &Value| device["dealt"][name].as_u64().unwrap_or_default();
+    runs.iter().flat_map(|run| devices(run).iter().map(of).collect::<Vec<_>>()).sum()
+}
+
+/// What all devices have dealt of all faults.
+fn total(session: &Session, name: &str) -> u64 {
+    let output = session.command().args(["info", "--json"]).output().unwrap();
+    let info: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let runs = info["running"].as_array().cloned().unwrap_or_default();
+    runs.iter().filter_map(|run| run["counters"][name].as_u64()).sum()
+}
+
+fn epoch_ns() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    u64::try_from(since.as_nanos()).unwrap()
+}
+
+/// The program of a run. The kernel's list of children is now and then short while others end.
+fn program(running: &Running) -> Pid {
+    let mut found = None;
+    wait_until("the program is there", || {
+        found = running.program_pid();
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+fn end(pair: (Running, Running)) {
+    for running in [&pair.1, &pair.0] {
+        kill_process(program(running), Signal::KILL).unwrap();
+    }
+    assert_eq!((pair.1.wait(LIMIT).code, pair.0.wait(LIMIT).code), (137, 137));
+}
+
+/// Sends go on: twice as many packets as now are soon reached.
+fn goes_on(session: &Session) {
+    let now = session.live_tx_pkts();
+    wait_until("the transfer goes on", || session.live_tx_pkts() > now + 2_000);
+}
+
+/// `softefa fault` acts on what is sent from the moment at which it returns, and on nothing that is sent after
+/// `clear` has returned: by the time stamps of the programs themselves.
+fn acts_under_load(options: &str, stream: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("trace");
+    let trace = format!("--trace {} --trace-events transmit,fault", file.display());
+    let session = Session::new(&format!("{options} {trace}"));
+    let pair = session.start_pair(stream, PORTS);
+    wait_until("the transfer is under way", || session.live_tx_pkts() > 2_000);
+    let asked = epoch_ns();
+    let said = fault_ok(&session, "set loss=5% seed=3");
+    let set = epoch_ns();
+    assert_eq!(said.matches(": loss=5%,seed=3\n").count(), 2, "{said}");
+    wait_until("packets are lost", || dealt(&session, "fault_lost") > 20);
+    goes_on(&session);
+    fault_ok(&session, "clear");
+    let cleared = epoch_ns();
+    goes_on(&session);
+    let lost = total(&session, "fault_lost");
+    goes_on(&session);
+    assert_eq!(total(&session, "fault_lost"), lost);
+    end(pair);
+    let text = fs::read_to_string(&file).unwrap();
+    check(&text, asked, set, cleared);
+}
+
+/// Each queue pair has nothing sent between the end of the command and the line that says that the fault is in force,
+/// and deals nothing once it is cleared.
+fn check(text: &str, asked: u64, set: u64, cleared: u64) {
+    let mut found = 0;
+    let lines: Vec<(u64, Vec<&str>)> = text
+        .lines()
+        .map(|line| line.splitn(5, ' ').collect::<Vec<_>>())
+        .filter(|columns| columns.len() == 5)
+        .map(|columns| (columns[0].parse().unwrap(), columns))
+        .collect();
+    let mut queue_pairs: Vec<&str> = lines.iter().map(|(_, columns)| columns[2]).collect();
+    queue_pairs.sort_unstable();
+    queue_pairs.dedup();
+    for queue_pair in queue_pairs {
+        let own: Vec<_> = lines.iter().filter(|(_, columns)| columns[2] == queue_pair).collect();
+        let begins = own.iter().position(|(_, columns)| columns[4].contains("is=set by=command"));
+        let Some(begins) = begins else { continue };
+        found += 1;
+        let (at, columns) = own[begins];
+        assert!(*at >= asked, "{columns:?}");
+        eprintln!("in force: {}", columns[4]);
+        let late =
+            own[..begins].iter().filter(|(at, columns)| columns[1] == "transmit" && *at > set);
+        // One burst may have been on its way.
+        assert!(late.count() <= 128, "{queue_pair} sends on without the fault");
+        let ends = own.iter().rposition(|(_, columns)| columns[4].contains("is=set by=start"));
+        let ends = ends.unwrap_or_else(|| panic!("{queue_pair} was not cleared"));
+        assert!(own[begins..ends].iter().any(|(_, columns)| columns[4].contains("is=dealt")));
+        let after = own[ends..].iter().filter(|(_, columns)| columns[4].contains("is=dealt"));
+        assert_eq!(after.count(), 0, "{queue_pair}");
+        let late =
+            own[..ends].iter().filter(|(at, columns)| columns[1] == "transmit" && *at > cleared);
+        assert!(late.count() <= 128, "{queue_pair} sends on with the fault");
+    }
+    assert_eq!(found, 2, "queue pairs with a fault");
+}
+
+#[test]
+fn a_fault_acts_on_a_running_transfer_and_is_cleared() {
+    let _one = exclusive();
+    if !has("ib_send_bw") {
+        return;
+    }
+    for wire in ["", "--wire udp"] {
+        acts_under_load(wire, STREAM);
+        acts_under_load(&format!("--roce {wire}"), RC_STREAM);
+    }
+}
+
+#[test]
+fn a_fault_ends_in_time_though_its_command_was_killed() {
+    let _one = exclusive();
+    if !has("ib_send_bw") {
+        return;
+    }
+    let session = Session::new("");
+    let pair = session.start_pair(STREAM, PORTS);
+    wait_until("the transfer is under way", || session.live_tx_pkts() > 2_000);
+    let mut command: Command = session.command();
+    command.args(["fault", "set", "loss=5%", "--for", "1s"]);
+    let mut child = command.stdout(std::process::Stdio::null()).spawn().unwrap();
+    wait_until("packets are lost", || total(&session, "fault_lost") > 0);
+    // It has ended by itself, or ends now: nothing depends on it.
+    let _ = kill_process(Pid::from_child(&child), Signal::KILL);
+    child.wait().unwrap();
+    wait_until("it is over", || show(&session)["runs"][0]["command"].is_null());
+    goes_on(&session);
+    let lost = total(&session, "fault_lost");
+    goes_on(&session);
+    assert_eq!(total(&session, "fault_lost"), lost);
+    end(pair);
+}
+
+#[test]
+fn what_is_wrong_is_one_line_and_changes_nothing() {
+    let _one = exclusive();
+    let session = Session::new("--device a=127.0.0.1 --device b=127.0.0.2");
+    let refused = |words: &str, expected: &str| {
+        let output = fault(&session, words);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(125), "{words}: {text}");
+        assert!(text.lines().count() == 1 && text.contains(expected), "{words}: {text}");
+        assert!(output.stdout.is_empty(), "{words}");
+    };
+    refused("set loss=5%", "softefa run --");
+    let running = session.start_words("sleeper", &["sleep", "60"]);
+    wait_until("it runs", || fault(&session, "show").status.success());
+    fault_ok(&session, "set loss=1% --device a");
+    for (words, expected) in [
+        ("set", "SPEC"),
+        ("set lose=5%", "unknown fault 'lose'"),
+        ("set loss=5", "loss='5'"),
+        ("set loss=500%", "loss='500%'"),
+        ("set ,", "no fault given"),
+        ("set mtu=1400", "softefa run --fault"),
+        ("set loss=5% qpn-reuse", "softefa run --fault"),
+        ("set peer-kill@1s", "softefa run --fault"),
+        ("set loss=5% --for 3", "time '3'"),
+        ("set loss=5% --for 0s", "--for 0"),
+        ("set loss=5% --peer somebody", "somebody"),
+        ("set loss=5% --device c", "a, b"),
+        ("set loss=5% --run 1", "process 1"),
+        ("set loss=5% --run 1 --all", "--all"),
+        ("broken", "broken"),
+    ] {
+        refused(words, expected);
+        let command = &show(&session)["runs"][0]["command"];
+        assert_eq!((&command["spec"], &command["device"]), (&"loss=1%,seed=0".into(), &"a".into()));
+    }
+    fault_ok(&session, "clear");
+    assert!(show(&session)["runs"][0]["command"].is_null());
+    kill_process(program(&running), Signal::TERM).unwrap();
+    running.wait(LIMIT);
+}
+
+/// Of commands that come together the last one counts, whole and in all runs.
+#[test]
+fn of_two_at_once_one_wins_everywhere() {
+    let _one = exclusive();
+    let session = Session::new("");
+    let runs: Vec<Running> =
+        ["a", "b", "c"].map(|name| session.start_words(name, &["sleep", "60"])).into();
+    wait_until("they run", || {
+        show_maybe(&session).is_some_and(|shown| shown["runs"].as_array().unwrap().len() == 3)
+    });
+    for _ in 0..10 {
+        let specs = ["loss=1%", "dup=2% --for 100s", "rnr=3% --peer 127.0.0.9"];
+        std::thread::scope(|scope| {
+            for spec in specs {
+                let session = &session;
+                scope.spawn(move || fault_ok(session, &format!("set {spec}")));
+            }
+        });
+        let shown = show(&session);
+        let commands: Vec<&Value> =
+            shown["runs"].as_array().unwrap().iter().map(|run| &run["command"]).collect();
+        assert!(commands.iter().all(|command| *command == commands[0]), "{shown}");
+        let whole = ["loss=1%,seed=0", "dup=2%,seed=0", "rnr=3%,seed=0"]
+            .iter()
+            .position(|spec| commands[0]["spec"] == *spec);
+        let has = (!commands[0]["for_ns"].is_null(), !commands[0]["peer"].is_null());
+        assert_eq!(has, [(false, false), (true, false), (false, true)][whole.unwrap()], "{shown}");
+    }
+    for running in runs {
+        kill_process(program(&running), Signal::TERM).unwrap();
+        running.wait(LIMIT);
+    }
+}
+
+fn show_maybe(session: &Session) -> Option<Value> {
+    let output = fault(session, "show --json");
+    serde_json::from_slice(&output.stdout).ok()
+}
+
+/// A program of the run changes the faults of its own run, and of no other; one that starts later sees them.
+#[test]
+fn inside_a_run_it_is_about_that_run() {
+    let _one = exclusive();
+    if !has("ib_send_lat") {
+        return;
+    }
+    let session = Session::new("");
+    let other = session.start_words("other", &["sleep", "60"]);
+    wait_until("it runs", || fault(&session, "show").status.success());
+    let port = crate::harness::free_port();
+    let softefa = crate::harness::softefa().display();
+    let line = format!("ib_send_lat -c SRD -x 0 -F -s 64 -n 2000 -p {port}");
+    let script =
+        format!("{softefa} fault set loss=5% seed=1 && ({line} & sleep 1; {line} 127.0.0.1; wait)");
+    let outcome = session.start_words("inner", &["sh", "-c", &script]).wait(LIMIT);
+    assert_eq!(outcome.code, 0, "{outcome}");
+    assert!(outcome.counter("fault_lost") > 0, "{outcome}");
+    assert!(show(&session)["runs"][0]["command"].is_null(), "the other run");
+    kill_process(program(&other), Signal::TERM).unwrap();
+    other.wait(LIMIT);
+}
+
+#[test]
+fn a_script_breaks_and_mends_in_time() {
+    let _one = exclusive();
+    if !has("ib_send_bw") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (script, trace) = (dir.path().join("script.toml"), dir.path().join("%p.trace"));
+    fs::write(
+        &script,
+        "seed = 7\n[[step]]\nat = \"300ms\"\nfault = \"loss=10%\"\n\n\
+         [[step]]\nat = \"600ms\"\nfault = \"delay=50us\"\nfor = \"200ms\"\n\n\
+         [[step]]\nat = \"1s\"\nfault = \"blackhole=all\"\n\n[[step]]\nat = \"1200ms\"\nfault = \"none\"\n",
+    )
+    .unwrap();
+    let trace_option = format!("--trace {} --trace-events fault", trace.display());
+    let session = Session::new(&format!("--fault-script {} {trace_option}", script.display()));
+    let pair = session.start_pair(STREAM, PORTS);
+    let over = |shown: &Value| {
+        let runs = shown["runs"].as_array().cloned().unwrap_or_default();
+        let of = |run: &Value| run["devices"].as_array().cloned().unwrap_or_default();
+        let devices: Vec<Value> = runs.iter().flat_map(of).collect();
+        devices.len() == 2
+            && devices.iter().all(|device| {
+                let is_last = device["spec"] == "none" && device["source"] == "script";
+                is_last && device["is_taken"] == true
+            })
+    };
+    wait_until("it is over", || show_maybe(&session).is_some_and(|shown| over(&shown)));
+    let pid = program(&pair.1).as_raw_nonzero();
+    end(pair);
+    let text = fs::read_to_string(dir.path().join(format!("{pid}.trace"))).unwrap();
+    let set: Vec<String> = text
+        .lines()
+        .filter_map(|line| {
+            line.split_once("is=set ")?.1.split_once(" late_ns=").map(|it| it.0.to_owned())
+        })
+        .collect();
+    assert_eq!(
+        set,
+        [
+            "by=script spec=loss=10%,seed=7",
+            "by=script spec=delay=50us..50us,seed=7",
+            "by=start spec=none",
+            "by=script spec=blackhole=all@0ns,seed=7",
+            "by=script spec=none",
+        ],
+        "{text}"
+    );
+    assert!(text.contains("fault_lost=") && text.contains("fault_blackholed="), "{text}");
+}
+
+#[test]
+fn a_script_with_a_mistake_starts_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("script.toml");
+    fs::write(&script, "[[step]]\nat = \"1s\"\nfault = \"loss=5\"\n").unwrap();
+    let session = Session::new("");
+    let run = |path: &std::path::Path| {
+        let mut command = session.command();
+        command.args(["run", "--fault-script"]).arg(path).args(["--", "echo", "started"]);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(125), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        text
+    };
+    let text = run(&script);
+    assert!(text.contains("script.toml, line 3: fault: ") && text.contains("loss='5'"), "{text}");
+    assert!(run(dir.path()).contains("cannot be read"));
+}
