@@ -393,6 +393,21 @@ pub(crate) fn parse() -> Result<Option<Command>, Failure> {
     }
 }
 
+/// Reads the words of a line as those behind `softefa fault set`.
+///
+/// # Errors
+/// As [`parse`]; help is none here.
+pub(crate) fn parse_fault_set(line: &str) -> Result<FaultSetArgs, Failure> {
+    let words = ["softefa", "fault", "set"].into_iter().chain(line.split_whitespace());
+    match Cli::try_parse_from(words) {
+        Ok(Cli { command: Command::Fault(FaultArgs { action: FaultAction::Set(args) }) }) => {
+            Ok(args)
+        }
+        Ok(_) => Err(Failure::own("no fault given; write for example loss=5%")),
+        Err(error) => Err(Failure::own(one_line(&error))),
+    }
+}
+
 /// Help that was asked for is a success; help shown because nothing was given is a usage error.
 fn print_help(error: &clap::Error) -> Result<Option<Command>, Failure> {
     // A closed pipe (`softefa --help | head`) is no reason to complain.

@@ -1,11 +1,12 @@
 //! Waiting for time, keys and signals at once.
 
-use std::io::{self, Read, stdin};
+use std::io::stdin;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
@@ -71,9 +72,10 @@ impl Waker {
             return None;
         }
         let mut byte = [0];
-        match input.lock().read(&mut byte) {
+        // Not through the buffer of `Stdin`, which would keep the keys behind the first one.
+        match rustix::io::read(&input, &mut byte) {
             Ok(1) => Some(byte[0]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
+            Err(Errno::INTR) => None,
             _ => {
                 self.reads_keys = false;
                 None

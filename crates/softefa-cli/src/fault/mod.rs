@@ -11,12 +11,13 @@ use serde_json::{Value, json};
 use softefa::counters::ProcessCounters;
 use softefa::fault::{self as nic_fault, FaultSpec, TimedFault};
 
-use crate::args::{FaultAction, FaultRunArgs, FaultSetArgs};
+use crate::args::{self, FaultAction, FaultRunArgs, FaultSetArgs};
 use crate::failure::Failure;
 use crate::process;
 use crate::run_dir::LiveRun;
 
 pub(crate) use script::read as read_script;
+pub(crate) use show::in_force_text;
 pub(crate) use target::Target;
 
 /// Does what the command line says.
@@ -100,6 +101,24 @@ fn clear(args: &FaultRunArgs) -> Result<String, Failure> {
         return Ok(format!("{:#}\n", json!({ "runs": runs })));
     }
     Ok(told.iter().map(|told| format!("{}: cleared\n", told_line(told))).collect())
+}
+
+/// Sets what the words of a line say, as the command would; one line about what became of it.
+pub(crate) fn set_line(line: &str) -> String {
+    let done = args::parse_fault_set(line).and_then(|args| set(&args));
+    last_line(done)
+}
+
+/// Clears what was set everywhere, as the command would; one line about what became of it.
+pub(crate) fn clear_line() -> String {
+    last_line(clear(&FaultRunArgs::default()))
+}
+
+fn last_line(done: Result<String, Failure>) -> String {
+    match done {
+        Ok(text) => text.trim_end().replace('\n', "; "),
+        Err(failure) => failure.to_string(),
+    }
 }
 
 /// A run and its devices that know by now.

@@ -90,6 +90,25 @@ impl Row {
     }
 }
 
+/// What is in force on `device` of `run`, short; empty when nothing is.
+pub(crate) fn in_force_text(run: &LiveRun, device: &str) -> String {
+    let Ok((fault, _)) = nic_fault::in_force(&run.path, device) else { return String::new() };
+    if !fault.spec.is_active() {
+        return String::new();
+    }
+    let mut text = fault.spec.to_string();
+    if let Some(short) = text.strip_suffix(",seed=0") {
+        text.truncate(short.len());
+    }
+    if let Some(peer) = fault.peer {
+        text += &format!(" to {peer}");
+    }
+    if let Some(until) = fault.until_ns() {
+        text += &format!(", {:.1} s left", until.saturating_sub(nic_fault::now_ns()) as f64 / 1e9);
+    }
+    text
+}
+
 /// `{"runs": [{"run", "pid", "program", "command", "script", "devices": [..]}..]}`.
 pub(super) fn to_json(runs: &[LiveRun]) -> String {
     let of_run = |run: &LiveRun| {

@@ -1,5 +1,7 @@
 //! `softefa top`: what every running device of this user does, refreshed.
 
+mod history;
+mod prompt;
 mod sample;
 mod screen;
 mod table;
@@ -14,6 +16,8 @@ use signal_hook::low_level::emulate_default_handler;
 use crate::args::TopArgs;
 use crate::failure::Failure;
 use crate::wake::{Waker, Woken};
+use history::History;
+use prompt::{Prompt, Reaction};
 use sample::{Rates, Sample};
 use screen::Screen;
 
@@ -27,18 +31,19 @@ pub(crate) fn top(args: &TopArgs) -> Result<u8, Failure> {
     let mut waker = Waker::new(&[SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH], has_keys)?;
     let screen = is_live.then(|| Screen::open(has_keys)).transpose()?;
     let mut before = Sample::take();
-    let mut rates = Rates::default();
+    let mut view = View::default();
     loop {
         let deadline = before.at + args.interval;
-        if !wait(&mut waker, deadline, screen.as_ref(), &rates)? {
+        if !wait(&mut waker, deadline, screen.as_ref(), &mut view)? {
             return Ok(0);
         }
         let now = Sample::take();
-        rates = Rates::between(&before, &now);
+        view.rates = Rates::between(&before, &now);
+        view.history.add(&view.rates);
         before = now;
         let is_written = match &screen {
-            Some(screen) => screen.show(&rates),
-            None => print(&rates, args.json),
+            Some(screen) => view.show(screen),
+            None => print(&view, args.json),
         };
         match is_written {
             // A closed pipe (`softefa top | head`) is the end, not a failure.
@@ -50,17 +55,37 @@ pub(crate) fn top(args: &TopArgs) -> Result<u8, Failure> {
     }
 }
 
+/// What is shown.
+#[derive(Debug, Default)]
+struct View {
+    rates: Rates,
+    history: History,
+    prompt: Prompt,
+}
+
+impl View {
+    fn show(&self, screen: &Screen) -> io::Result<()> {
+        screen.show(&self.rates, &self.history, &self.prompt)
+    }
+}
+
 /// Waits for the next look; `false` when the user has had enough.
 fn wait(
     waker: &mut Waker,
     deadline: Instant,
     screen: Option<&Screen>,
-    rates: &Rates,
+    view: &mut View,
 ) -> Result<bool, Failure> {
     loop {
         match waker.wait_until(deadline) {
             Woken::Time => return Ok(true),
-            Woken::Key(b'q' | b'Q') | Woken::Signal(SIGINT | SIGTERM | SIGHUP) => return Ok(false),
+            Woken::Signal(SIGINT | SIGTERM | SIGHUP) => return Ok(false),
+            Woken::Key(key) => match view.prompt.take(key) {
+                Reaction::Leave => return Ok(false),
+                // The next refresh reports a terminal that is gone.
+                Reaction::Show => drop(screen.map(|screen| view.show(screen))),
+                Reaction::None => {}
+            },
             Woken::Signal(SIGTSTP) => {
                 if let Some(screen) = screen {
                     screen.leave();
@@ -73,25 +98,25 @@ fn wait(
             }
             Woken::Signal(SIGWINCH) => {
                 // The next refresh reports a terminal that is gone.
-                let _ = screen.map(|screen| screen.show(rates));
+                let _ = screen.map(|screen| view.show(screen));
             }
-            Woken::Key(_) | Woken::Signal(_) => {}
+            Woken::Signal(_) => {}
         }
     }
 }
 
-fn print(rates: &Rates, as_json: bool) -> io::Result<()> {
+fn print(view: &View, as_json: bool) -> io::Result<()> {
     let text = if as_json {
-        format!("{}\n", to_json(rates))
+        format!("{}\n", to_json(&view.rates))
     } else {
-        table::lines(rates).join("\n") + "\n"
+        table::lines(&view.rates, &view.history).join("\n") + "\n"
     };
     let mut out = stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
-/// One line: `{"interval_s", "devices": [{"device", "kind", "address", "pid", "program", RATES.., "counters"}..]}`.
+/// One line: `{"interval_s", "devices": [{"device", "kind", "address", "pid", "program", "fault", RATES.., "counters"}..]}`.
 fn to_json(rates: &Rates) -> Value {
     let devices: Vec<Value> = rates
         .rows
@@ -103,6 +128,7 @@ fn to_json(rates: &Rates) -> Value {
                 "address": row.addr.to_string(),
                 "pid": row.pid,
                 "program": row.program,
+                "fault": row.fault,
                 "counters": crate::counters::object(&row.totals),
             });
             for column in table::COLUMNS {

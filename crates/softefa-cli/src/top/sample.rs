@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use softefa::Adapter;
 use softefa::counters::{self, Counter, ProcessCounters};
 
+use crate::fault;
 use crate::process::name;
 use crate::run_dir;
 
@@ -21,6 +22,8 @@ pub(super) struct Sample {
 struct Seen {
     adapter: Adapter,
     counters: ProcessCounters,
+    /// What is in force; empty when nothing is.
+    fault: String,
 }
 
 impl Seen {
@@ -41,6 +44,7 @@ impl Sample {
             let running = all.into_iter().filter(ProcessCounters::is_running);
             processes.extend(running.map(|counters| Seen {
                 adapter: run_dir::adapter_of(&run.path, &counters.device),
+                fault: fault::in_force_text(&run, &counters.device),
                 counters,
             }));
         }
@@ -56,6 +60,8 @@ pub(super) struct Row {
     pub(super) addr: Ipv4Addr,
     pub(super) pid: u32,
     pub(super) program: String,
+    /// The fault in force; empty when nothing is.
+    pub(super) fault: String,
     /// Values at the end.
     pub(super) totals: Vec<(&'static str, u64)>,
     /// Growth per second, in the order of [`Counter::ALL`].
@@ -76,6 +82,7 @@ impl Row {
             addr: process.addr,
             pid: process.pid,
             program: name(process.pid),
+            fault: seen.fault.clone(),
             totals: process.values.clone(),
             per_second: Counter::ALL.iter().map(growth).collect(),
         }
@@ -138,7 +145,17 @@ mod tests {
             faults: counters::FaultStatus::default(),
             values: Counter::ALL.iter().map(|c| (c.name(), value(c))).collect(),
         };
-        Seen { adapter: Adapter::Efa, counters }
+        Seen { adapter: Adapter::Efa, counters, fault: String::new() }
+    }
+
+    impl Rates {
+        /// Devices that have sent so many bytes per second.
+        pub(in crate::top) fn of_bytes(all: &[(u32, f64)]) -> Self {
+            let at = Instant::now();
+            let before = Sample { at, processes: vec![] };
+            let processes = all.iter().map(|(pid, bytes)| process(*pid, *bytes as u64)).collect();
+            Self::between(&before, &Sample { at: at + Duration::from_secs(1), processes })
+        }
     }
 
     #[test]

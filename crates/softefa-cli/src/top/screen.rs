@@ -4,6 +4,8 @@ use std::io::{self, Write, stdin, stdout};
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
+use super::history::History;
+use super::prompt::Prompt;
 use super::sample::Rates;
 use super::table;
 use crate::failure::Failure;
@@ -57,16 +59,16 @@ impl Screen {
         }
     }
 
-    /// Shows as much of the table as fits.
-    pub(super) fn show(&self, rates: &Rates) -> io::Result<()> {
+    /// Shows as much of the table as fits, below what `prompt` says.
+    pub(super) fn show(&self, rates: &Rates, history: &History, prompt: &Prompt) -> io::Result<()> {
         let (columns, rows) = size();
         let mut text = String::from(HOME);
         let title = format!(
-            "softefa top: {} devices in use, every {:.1} s; q leaves",
+            "softefa top: {} devices in use, every {:.1} s; f sets a fault, c clears it, q leaves",
             rates.rows.len(),
             rates.interval.as_secs_f64()
         );
-        let lines = [title, String::new()].into_iter().chain(table::lines(rates));
+        let lines = [title, prompt.text()].into_iter().chain(table::lines(rates, history));
         for (index, line) in lines.take(rows).enumerate() {
             if index > 0 {
                 text += "\r\n";

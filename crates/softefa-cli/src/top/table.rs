@@ -2,6 +2,7 @@
 
 use softefa::counters::Counter;
 
+use super::history::History;
 use super::sample::{Rates, Row};
 
 /// A column of figures.
@@ -65,11 +66,15 @@ fn memory_percent(row: &Row) -> f64 {
 const TITLES: [&str; 5] = ["DEVICE", "KIND", "ADDRESS", "PID", "PROGRAM"];
 const LEFT: [usize; 4] = [0, 1, 2, 4];
 
+/// Columns of text behind the figures: the bytes of the last looks, the fault in force.
+const LAST_TITLES: [&str; 2] = ["TRAFFIC", "FAULT"];
+
 /// A heading and a line per device, as wide as need be.
-pub(super) fn lines(rates: &Rates) -> Vec<String> {
+pub(super) fn lines(rates: &Rates, history: &History) -> Vec<String> {
     let titles = TITLES.into_iter().chain(COLUMNS.iter().map(|column| column.title));
+    let titles = titles.chain(LAST_TITLES);
     let mut table = vec![titles.map(str::to_owned).collect::<Vec<_>>()];
-    table.extend(rates.rows.iter().map(cells));
+    table.extend(rates.rows.iter().map(|row| cells(row, history)));
     let widest = |at: usize| table.iter().map(|cells| cells[at].chars().count()).max();
     let widths: Vec<usize> = (0..table[0].len()).map(|at| widest(at).unwrap_or(0)).collect();
     let mut lines: Vec<String> = table.iter().map(|cells| line(cells, &widths)).collect();
@@ -79,20 +84,24 @@ pub(super) fn lines(rates: &Rates) -> Vec<String> {
     lines
 }
 
-fn cells(row: &Row) -> Vec<String> {
+fn cells(row: &Row, history: &History) -> Vec<String> {
     let Row { device, adapter, addr, pid, program, .. } = row;
     let kind = adapter.name().to_owned();
     let texts = [device.clone(), kind, addr.to_string(), pid.to_string(), program.clone()];
     let figures = COLUMNS.iter().map(|column| figure((column.value)(row)));
-    texts.into_iter().chain(figures).collect()
+    let fault = if row.fault.is_empty() { "-".to_owned() } else { row.fault.clone() };
+    texts.into_iter().chain(figures).chain([history.picture(row), fault]).collect()
 }
 
 fn line(cells: &[String], widths: &[usize]) -> String {
-    let cell = |(at, (text, &width)): (usize, (&String, &usize))| match LEFT.contains(&at) {
+    let cell = |(at, (text, &width)): (usize, (&String, &usize))| match LEFT.contains(&at)
+        || at >= TITLES.len() + COLUMNS.len()
+    {
         true => format!("{text:<width$}"),
         false => format!("{text:>width$}"),
     };
-    cells.iter().zip(widths).enumerate().map(cell).collect::<Vec<_>>().join("  ")
+    let cells = cells.iter().zip(widths).enumerate().map(cell).collect::<Vec<_>>();
+    cells.join("  ").trim_end().to_owned()
 }
 
 /// At most seven characters up to 10^10.
@@ -120,7 +129,7 @@ mod tests {
 
     #[test]
     fn nothing_to_see_says_what_to_do() {
-        let lines = lines(&Rates::default());
+        let lines = lines(&Rates::default(), &History::default());
         assert!(lines[1].contains("softefa run"), "{lines:?}");
     }
 }

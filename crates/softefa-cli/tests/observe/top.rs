@@ -111,6 +111,45 @@ fn on_a_terminal_q_leaves_and_the_screen_is_given_back() {
     assert!(text.contains("\x1b[?1049h") && text.contains("\x1b[?1049l"), "{text:?}");
 }
 
+/// `f` asks for a fault, which the programs deal, and `c` clears it.
+#[test]
+fn on_a_terminal_a_fault_is_set_shown_and_cleared() {
+    let _one = exclusive();
+    if !(has("script") && has("ib_send_bw")) {
+        return;
+    }
+    let session = Session::new("");
+    let (server, client) = session.start_pair(STREAM, PORTS);
+    wait_until("the transfer is under way", || session.live_tx_pkts() > 2_000);
+    let line = format!("stty cols 300 rows 50; {} top --interval 0.1", softefa().display());
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).env("XDG_RUNTIME_DIR", session.runtime_dir());
+    let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let shown = Shown::of(child.stdout.take().unwrap());
+    wait_until("the devices are shown", || shown.text().contains("FAULT"));
+    stdin.write_all(b"flose=5%\n").unwrap();
+    wait_until("the mistake is told", || shown.text().contains("unknown fault 'lose'"));
+    assert!(look(&session).iter().all(|device| device["fault"] == ""));
+    stdin.write_all(b"floss=5% --for 3000s\n").unwrap();
+    let is_shown =
+        |text: &str| text.lines().any(|l| l.contains("ib_send_bw") && l.contains("loss=5%"));
+    wait_until("the fault is shown", || is_shown(&shown.text()));
+    let devices = look(&session);
+    assert!(devices.iter().all(|device| device["fault"].as_str().unwrap().contains("loss=5%")));
+    let lost = |device: &Value| device["counters"]["fault_lost"].as_u64().unwrap();
+    wait_until("packets are lost", || look(&session).iter().any(|device| lost(device) > 0));
+    assert!(shown.text().contains('█'), "the picture of the traffic");
+    stdin.write_all(b"c").unwrap();
+    wait_until("it is cleared", || look(&session).iter().all(|device| device["fault"] == ""));
+    stdin.write_all(b"q").unwrap();
+    wait_until("it leaves", || child.try_wait().unwrap().is_some());
+    for running in [&client, &server] {
+        kill_process(running.program_pid().unwrap(), Signal::KILL).unwrap();
+    }
+    assert_eq!((client.wait(LIMIT).code, server.wait(LIMIT).code), (137, 137));
+}
+
 #[test]
 fn a_bad_interval_is_one_line() {
     let output = Session::new("").command().args(["top", "--interval", "0"]).output().unwrap();
