@@ -102,6 +102,9 @@ pub(crate) enum Command {
     Pcap(PcapArgs),
     /// Break things while programs run: set, clear and show faults on purpose.
     Fault(FaultArgs),
+    /// Say what works on this machine, what does not, and what helps. Exit code 0 when devices can be opened,
+    /// else 1.
+    Doctor(DoctorArgs),
     /// Connect RoCE devices with those of other machines, rxe and NICs: have UDP port 4791 for all programs.
     #[command(after_help = GATEWAY_HELP)]
     Gateway(GatewayArgs),
@@ -347,6 +350,20 @@ pub(crate) struct FaultRunArgs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `softefa doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The adapter library; also SOFTEFA_LIBRARY [default: found beside this program].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) library: Option<PathBuf>,
+    /// What the children of this command do.
+    #[arg(long, hide = true, value_name = "PART")]
+    pub(crate) attempt: Option<String>,
 }
 
 /// `softefa gateway`.

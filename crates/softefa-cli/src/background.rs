@@ -34,8 +34,8 @@ impl Background {
             }
         };
         let thread = thread::Builder::new().name(name.into()).spawn(work);
-        let thread =
-            thread.map_err(|error| Failure::own(format!("no thread for the {name}: {error}")))?;
+        let thread = thread
+            .map_err(|error| Failure::of_machine(format!("no thread for the {name}: {error}")))?;
         Ok(Self { stop, thread })
     }
 

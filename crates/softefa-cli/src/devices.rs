@@ -93,7 +93,7 @@ fn check_local(device: &DeviceSpec) -> Result<(), Failure> {
                 device.addr, device.name
             )))
         }
-        Err(error) => Err(Failure::own(format!(
+        Err(error) => Err(Failure::of_machine(format!(
             "address {} of device {} cannot be used: {error}",
             device.addr, device.name
         ))),

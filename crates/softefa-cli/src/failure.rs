@@ -22,6 +22,11 @@ impl Failure {
         Self { code: CODE_OWN, message: message.into() }
     }
 
+    /// A failure that the machine is the reason of.
+    pub(crate) fn of_machine(message: impl fmt::Display) -> Self {
+        Self::own(format!("{message}; softefa doctor looks at this machine"))
+    }
+
     /// The program exists and cannot be executed.
     pub(crate) fn not_executable(message: impl Into<String>) -> Self {
         Self { code: CODE_NOT_EXECUTABLE, message: message.into() }

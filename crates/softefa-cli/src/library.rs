@@ -39,7 +39,7 @@ pub(crate) fn find(option: Option<&Path>) -> Result<PathBuf, Failure> {
     let places = places_near(&program);
     places.iter().find_map(|dir| absolute(&dir.join(NAME))).ok_or_else(|| {
         let places: Vec<_> = places.iter().map(|dir| dir.display().to_string()).collect();
-        Failure::own(format!(
+        Failure::of_machine(format!(
             "{NAME} not found in {}; build it (cargo build -p softefa-verbs) or use --library",
             places.join(", ")
         ))

@@ -9,6 +9,7 @@ mod args;
 mod background;
 mod counters;
 mod devices;
+mod doctor;
 mod failure;
 mod fault;
 mod gateway;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Some(Command::Top(args)) => top::top(&args),
         Some(Command::Pcap(args)) => pcap::pcap(&args),
         Some(Command::Fault(args)) => fault::fault(&args.action),
+        Some(Command::Doctor(args)) => doctor::doctor(&args),
         Some(Command::Gateway(args)) => gateway::gateway(&args),
     });
     match result {

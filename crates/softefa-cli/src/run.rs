@@ -84,7 +84,7 @@ fn choose_wire(args: &RunArgs, config: &mut Config) -> Result<(), Failure> {
     }
     if config.wire == WireChoice::Shm {
         softefa::check_shared_memory().map_err(|error| {
-            Failure::own(format!(
+            Failure::of_machine(format!(
                 "--wire shm: memory cannot be shared with other programs here ({error}); --wire auto takes UDP where it must"
             ))
         })?;
@@ -96,7 +96,7 @@ fn prepare(config: &mut Config, run: &RunDir) -> Result<HwCounters, Failure> {
     config.run_dir = Some(run.path().to_path_buf());
     let tree = sysfs::create(&run.sysfs(), config);
     tree.and_then(|()| HwCounters::create(&run.sysfs(), config)).map_err(|error| {
-        Failure::own(format!(
+        Failure::of_machine(format!(
             "cannot write the device tree in {}: {error}; is the disk full?",
             run.path().display()
         ))

@@ -61,7 +61,7 @@ impl RunDir {
     pub(crate) fn create(program: &str, keep: bool) -> Result<Self, Failure> {
         let base = base();
         Self::create_in(&base, program, keep).map_err(|error| {
-            Failure::own(format!(
+            Failure::of_machine(format!(
                 "cannot make a run directory in {}: {error}; set XDG_RUNTIME_DIR to a directory of yours",
                 base.display()
             ))

@@ -1,6 +1,7 @@
 //! The command itself: bad input, exit codes, signals, counters, what it leaves behind.
 #![expect(clippy::unwrap_used, reason = "a step that fails must fail the test")]
 
+mod doctor;
 mod gateway;
 #[path = "../harness/mod.rs"]
 mod harness;

@@ -1,0 +1,106 @@
+//! Limits of this process, and the memory that programs share.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use rustix::fs::statvfs;
+use rustix::process::{Resource, getrlimit};
+
+use super::Finding;
+
+/// Descriptors of a program with a few dozen queue pairs, of which each has a socket.
+const DESCRIPTORS: u64 = 1024;
+/// Threads of a program: its own, ours, those of its libraries.
+const PROCESSES: u64 = 256;
+/// What MPI and libfabric map of /dev/shm for some ranks.
+const SHM_BYTES: u64 = 256 << 20;
+const MIB: u64 = 1 << 20;
+/// Anybody may write, and remove what is their own.
+const MODE_SHARED: u32 = 0o1777;
+
+pub(super) fn findings() -> Vec<Finding> {
+    vec![descriptors(), processes(), memlock(), shared_memory()]
+}
+
+/// The soft limit and the hard one; `None` = none.
+fn limits(of: Resource) -> (Option<u64>, Option<u64>) {
+    let limit = getrlimit(of);
+    (limit.current, limit.maximum)
+}
+
+fn text(limit: Option<u64>) -> String {
+    limit.map_or_else(|| "no limit".to_owned(), |limit| limit.to_string())
+}
+
+fn descriptors() -> Finding {
+    let name = "nofile";
+    let (soft, hard) = limits(Resource::Nofile);
+    let found = format!("{} descriptors", text(soft));
+    match soft {
+        Some(soft) if soft < DESCRIPTORS => {
+            let most = hard.map_or(DESCRIPTORS, |hard| hard.min(DESCRIPTORS).max(soft));
+            let found = format!("{found}: a queue pair takes one, and each device some");
+            Finding::limited(name, found, format!("ulimit -n {most}"))
+        }
+        _ => Finding::good(name, found),
+    }
+}
+
+fn processes() -> Finding {
+    let name = "nproc";
+    let (soft, _) = limits(Resource::Nproc);
+    let found = format!("{} processes and threads", text(soft));
+    match soft {
+        Some(soft) if soft < PROCESSES => Finding::limited(
+            name,
+            format!("{found}: without its service thread a device only works while it is polled"),
+            "ulimit -u unlimited",
+        ),
+        _ => Finding::good(name, found),
+    }
+}
+
+/// Nothing is pinned here, but programs look at it, as they would have to with hardware.
+fn memlock() -> Finding {
+    let name = "memlock";
+    match limits(Resource::Memlock) {
+        (None, _) => Finding::good(name, "no limit"),
+        (Some(soft), _) => Finding::note(
+            name,
+            format!(
+                "{soft} bytes: enough here, where nothing is pinned; some programs complain, and hardware pins"
+            ),
+        ),
+    }
+}
+
+/// Not for devices, whose rings have no names, but for the libraries above.
+fn shared_memory() -> Finding {
+    let name = "/dev/shm";
+    let (Ok(meta), Ok(space)) = (std::fs::metadata(name), statvfs(name)) else {
+        return Finding::limited(
+            name,
+            "is not there: MPI and libfabric's shm need it, devices do not",
+            "sudo mount -t tmpfs -o mode=1777 tmpfs /dev/shm",
+        );
+    };
+    let mode = meta.permissions().mode() & 0o7777;
+    let is_own = meta.uid() == rustix::process::geteuid().as_raw();
+    let bytes = space.f_blocks * space.f_frsize;
+    let free = space.f_bavail * space.f_frsize;
+    let found = format!("{} MiB, {} free, mode {mode:o}", bytes / MIB, free / MIB);
+    if mode != MODE_SHARED && !is_own {
+        return Finding::limited(
+            name,
+            format!("{found}: other users' programs may not write there"),
+            "sudo chmod 1777 /dev/shm",
+        );
+    }
+    if free < SHM_BYTES {
+        return Finding::limited(
+            name,
+            format!("{found}: little for MPI and libfabric's shm; devices do not use it"),
+            "sudo mount -o remount,size=1G /dev/shm (or docker run --shm-size=1g)",
+        );
+    }
+    Finding::good(name, found)
+}

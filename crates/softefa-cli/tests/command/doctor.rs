@@ -1,0 +1,73 @@
+//! `softefa doctor`, and the failures that point to it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::harness::softefa;
+
+fn doctor(args: &[&str], dir: &Path) -> Output {
+    let mut command = Command::new(softefa());
+    command.arg("doctor").args(args).env("XDG_RUNTIME_DIR", dir);
+    command.output().unwrap()
+}
+
+fn findings(output: &Output) -> (bool, Vec<Value>) {
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+    (seen["works"].as_bool().unwrap(), seen["findings"].as_array().unwrap().clone())
+}
+
+fn state<'a>(all: &'a [Value], name: &str) -> &'a Value {
+    let found = all.iter().find(|finding| finding["name"] == name);
+    &found.unwrap_or_else(|| panic!("no {name} in {all:?}"))["state"]
+}
+
+#[test]
+fn devices_are_opened_and_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = doctor(&["--json"], dir.path());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let (works, all) = findings(&output);
+    assert!(works);
+    for name in ["efa over udp", "efa over memory", "roce", "adapter library", "run directory"] {
+        assert_eq!(state(&all, name), "ok", "{all:?}");
+    }
+    let help_is_there =
+        |finding: &Value| finding["help"].is_string() || finding["state"] != "limited";
+    assert!(all.iter().all(help_is_there), "{all:?}");
+    let text = String::from_utf8(doctor(&[], dir.path()).stdout).unwrap();
+    assert!(text.contains("ptrace_scope") && text.contains("Devices work here"), "{text}");
+}
+
+/// The child has too few descriptors for a device: it is told with its reason, and the exit code.
+#[test]
+fn what_is_broken_is_told_and_ends_in_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new("sh");
+    let line = format!("ulimit -n 12; exec {} doctor --json", softefa().display());
+    command.args(["-c", &line]).env("XDG_RUNTIME_DIR", dir.path());
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let (works, all) = findings(&output);
+    assert!(!works);
+    let device = all.iter().find(|finding| finding["name"] == "efa over udp").unwrap();
+    assert_eq!((&device["state"], &device["help"]), (&"broken".into(), &"ulimit -n 1024".into()));
+    assert_eq!(state(&all, "nofile"), "limited", "{all:?}");
+    let missing = doctor(&["--json", "--library", "/nonexistent/lib.so"], dir.path());
+    assert_eq!(missing.status.code(), Some(1), "{missing:?}");
+    assert_eq!(state(&findings(&missing).1, "adapter library"), "broken");
+}
+
+#[test]
+fn a_run_that_the_machine_refuses_points_to_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("softefa");
+    std::fs::write(&file, "").unwrap();
+    let mut command = Command::new(softefa());
+    let output = command.args(["run", "--", "true"]).env("XDG_RUNTIME_DIR", dir.path()).output();
+    let output = output.unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(125), "{text}");
+    assert!(text.lines().count() == 1 && text.contains("softefa doctor"), "{text}");
+}
