@@ -236,7 +236,7 @@ fn long_rdma_takes_the_wire_while_a_fault_is_in_force() {
     };
     assert_eq!(write_and_read(&mut sides), 2 * LEN as u64);
     for device in [None, Some("here"), Some("there")] {
-        set(run.path(), &TimedFault { device: device.map(str::to_owned), ..asked("loss=2%") });
+        set(run.path(), &TimedFault { device: device.map(str::to_owned), ..asked("loss=20%") });
         exchange_none(&sides);
         let before = lost(&sides);
         assert_eq!(write_and_read(&mut sides), 0, "{device:?}");
