@@ -28,109 +28,122 @@ pub(crate) struct MeasureArgs {
     /// Short for --fabric libfabric:PROVIDER: efa, tcp, shm, sockets, ... (see `fi_info -l`).
     #[arg(short, long, conflicts_with = "fabric")]
     pub(crate) provider: Option<String>,
-    /// Domain (device) name; default: the first.
+    /// Name of the domain (device) [default: the first].
     #[arg(long)]
     pub(crate) domain: Option<String>,
-    /// Endpoint type; default: what the fabric is.
+    /// Type of endpoint [default: that of the fabric].
     #[arg(short, long)]
     pub(crate) endpoint: Option<EndpointKind>,
-    /// How bytes are moved; default: as the benchmark's name says.
+    /// How bytes are moved [default: as the benchmark's name says].
     #[arg(long)]
     pub(crate) op: Option<Operation>,
-    /// Message sizes in bytes: 64 or 1,2,1000 or 1..8192 (powers of two) or 7000..9000+100 (steps);
-    /// default: 1..8192, and what the benchmark is about for some.
+    /// Message sizes in bytes [default: 1..8192, for some benchmarks their own].
+    ///
+    /// Write 64, or 1,2,1000, or 1..8192 (powers of two), or 7000..9000+100 (steps).
     #[arg(short, long)]
     pub(crate) sizes: Option<String>,
-    /// Operations in flight (streams): like --sizes; every size is measured with every depth;
-    /// default: 256, for rma 1.
+    /// Operations in flight, for streams [default: 256, for rma 1].
+    ///
+    /// It is written like --sizes. Every size is measured with every depth.
     #[arg(short, long)]
     pub(crate) depth: Option<String>,
-    /// When a stream posts again.
+    /// When a stream posts its next operation.
     #[arg(long, default_value = "sliding")]
     pub(crate) window: Window,
-    /// Ask for a completion of one of so many operations (streams).
+    /// Ask for a completion of every Nth operation, for streams.
     #[arg(long)]
     pub(crate) complete_every: Option<usize>,
-    /// Hand so many operations to the fabric at once (streams): FI_MORE, lists of requests.
+    /// Hand so many operations to the fabric at once, for streams: FI_MORE, lists of requests.
     #[arg(long, default_value_t = 1)]
     pub(crate) post_list: usize,
-    /// What becomes of the order of messages (bandwidth), or several, each with each point: numbered
-    /// ones carry a number and those that come after a later one are counted; kept: the receiver puts
-    /// aside what comes early and hands messages on in order. Default: any.
+    /// What the receiver of a stream does about the order of messages (bandwidth) [default: any].
+    ///
+    /// With several values, each point is measured with each of them.
     #[arg(long, value_delimiter = ',')]
     pub(crate) order: Vec<Order>,
-    /// Take messages from this much memory at random offsets (streams): 4096, 64M, 20G (powers of
-    /// two); one-sided operations go to as much.
+    /// Take messages from this much memory at random offsets, for streams: 4096, 64M, 20G.
+    ///
+    /// Powers of two. One-sided operations go to as much memory of the peer.
     #[arg(long, value_parser = parse_bytes)]
     pub(crate) memory: Option<usize>,
-    /// Messages per second of each thread that goes by the clock, like --sizes: open_loop (default
-    /// 1000,2000,4000,8000,16000), and the streams of sat_latency (default: as fast as they can).
+    /// Messages per second of each thread that sends by the clock, written like --sizes.
+    ///
+    /// It is for open_loop (default: 1000,2000,4000,8000,16000) and for the streams of sat_latency
+    /// (default: as fast as they can).
     #[arg(long)]
     pub(crate) rate: Option<String>,
-    /// How requests are spread over time (open_loop).
+    /// How requests of open_loop are spread over time.
     #[arg(long, default_value = "poisson")]
     pub(crate) arrivals: Arrivals,
-    /// Messages of the streams of sat_latency in bytes.
+    /// Bytes of a message in the streams of sat_latency.
     #[arg(long, default_value_t = 8192)]
     pub(crate) load_size: usize,
-    /// Measuring threads of each side; each has endpoints of its own; default: 1, for sat_latency 2
-    /// (one measures, the others stream).
+    /// Measuring threads of each side [default: 1, for sat_latency 2].
+    ///
+    /// Each thread has endpoints of its own. In sat_latency one measures and the others stream.
     #[arg(long)]
     pub(crate) threads: Option<usize>,
-    /// Endpoint pairs (queue pairs) of each thread (bandwidth), flows of each server (incast); --depth
-    /// and --rx-depth are for each; default: 1, for incast 4.
+    /// Endpoint pairs (queue pairs) of each thread, or flows of each server [default: 1, for incast 4].
+    ///
+    /// --depth and --rx-depth are those of each pair.
     #[arg(long)]
     pub(crate) endpoints: Option<usize>,
-    /// Processors of the client's measuring threads, in turn: 1 or 0,2,4; local chooses one by
-    /// itself for a single thread.
+    /// Processors of the client's measuring threads, in turn: 1, or 0,2,4.
+    ///
+    /// 'local' chooses one by itself for a single thread.
     #[arg(long, value_delimiter = ',')]
     pub(crate) cpu: Vec<usize>,
     /// Processors of the server's measuring threads.
     #[arg(long, value_delimiter = ',')]
     pub(crate) server_cpu: Vec<usize>,
-    /// NUMA node of the client's measuring threads, which run on its processors and take their memory
-    /// there; the adapter's node is in the result.
+    /// NUMA node of the client's measuring threads.
+    ///
+    /// They run on its processors and take their memory there. The result says which node the adapter
+    /// is on.
     #[arg(long, value_name = "NODE")]
     pub(crate) numa: Option<usize>,
-    /// NUMA node of the server's.
+    /// NUMA node of the server's measuring threads.
     #[arg(long, value_name = "NODE")]
     pub(crate) server_numa: Option<usize>,
-    /// Do not read what adapters count (once for each point, as long as their counters lag behind).
+    /// Do not read the counters of adapters, which takes time at each point.
     #[arg(long)]
     pub(crate) no_counters: bool,
-    /// local: do not choose processors.
+    /// Do not choose processors (local).
     #[arg(long)]
     pub(crate) no_pin: bool,
-    /// Receives posted at the receiver; default: as many as the depth of each point.
+    /// Receives posted at the receiver [default: the depth of each point].
     #[arg(long)]
     pub(crate) rx_depth: Option<usize>,
-    /// A limit the result must keep, such as 'latency/64B p99 < 30us'; repeatable.
+    /// A limit that the result must keep, such as 'latency/64B p99 < 30us'; may be repeated.
     #[arg(long = "assert", value_name = "LIMIT")]
     pub(crate) assertions: Vec<Assertion>,
-    /// Measured time of each block of a point in seconds.
+    /// Seconds that each block of a point is measured.
     #[arg(short = 't', long, default_value_t = 0.2, conflicts_with = "iterations")]
     pub(crate) duration: f64,
-    /// Measured messages (round trips) of each block, instead of a time.
+    /// Messages (round trips) that each block measures, instead of a time.
     #[arg(short = 'n', long)]
     pub(crate) iterations: Option<u64>,
-    /// Measure each point in this many blocks, spread over the run in shuffled order; the middle
-    /// one counts; default: 5, with --iterations 1.
+    /// Blocks in which each point is measured [default: 5, with --iterations 1].
+    ///
+    /// They are spread over the run in shuffled order, and the middle one counts.
     #[arg(long)]
     pub(crate) blocks: Option<usize>,
-    /// Measure all in so many sessions, one after the other. Of several each is one value of a point, so
-    /// that the interval holds what differs between sessions, too.
+    /// Sessions in which everything is measured, one after the other.
+    ///
+    /// Each of several sessions is one value of a point, so the interval also holds what differs between
+    /// sessions.
     #[arg(long, default_value_t = 1)]
     pub(crate) runs: usize,
-    /// Repeat until the 95 % interval of each point is this narrow: ci=2%,max=60s.
+    /// Measure until the 95 % interval of each point is this narrow: ci=2%,max=60s.
     #[arg(long, value_parser = Until::parse, conflicts_with = "blocks")]
     pub(crate) until: Option<Until>,
-    /// Seed of the order of blocks and of random offsets; default: another one each time.
+    /// Seed of the order of blocks and of random offsets [default: another one each time].
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Warm-up before each block in seconds; not measured.
+    /// Seconds of warm-up before each block, which are not measured.
     #[arg(short, long, default_value_t = 0.1)]
     pub(crate) warmup: f64,
-    /// Check the content of every message; costs time, so figures are not comparable.
+    /// Check the content of every message. This costs time: do not compare the figures with others.
     #[arg(long)]
     pub(crate) validate: bool,
     /// Give up when nothing happens for this many seconds.
@@ -139,19 +152,19 @@ pub(crate) struct MeasureArgs {
     /// Leave the histograms of all times out of the results.
     #[arg(long)]
     pub(crate) no_histogram: bool,
-    /// Name of the run in tables and plots; default: the provider.
+    /// Name of the run in tables and plots [default: the provider].
     #[arg(long, default_value = "")]
     pub(crate) name: String,
-    /// Write the results as JSON; - is standard output (then without table).
+    /// Write the results as JSON; - is standard output, which then has no table.
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
-    /// Write the results as CSV; - is standard output (then without table).
+    /// Write the results as CSV; - is standard output, which then has no table.
     #[arg(long)]
     pub(crate) csv: Option<PathBuf>,
     /// Write a report as HTML.
     #[arg(long)]
     pub(crate) html: Option<PathBuf>,
-    /// No progress, no table.
+    /// Print neither progress nor a table.
     #[arg(short, long)]
     pub(crate) quiet: bool,
     #[command(flatten)]
