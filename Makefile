@@ -30,12 +30,12 @@ test: setup ## Everything a change must pass: format, lints, documents, tests, c
 	@.ci/steps
 
 MDBOOK_VERSION := 0.5.4
-MDBOOK := target/tools/bin/mdbook
+MDBOOK := $(if $(filter v$(MDBOOK_VERSION),$(shell mdbook --version 2>/dev/null)),mdbook,target/tools/bin/mdbook)
 docs: ## Build the book from docs/ (book/index.html, with search) and check all its links
 	@$(MDBOOK) --version 2>/dev/null | grep -qx 'mdbook v$(MDBOOK_VERSION)' || { \
-	  echo "installing mdbook $(MDBOOK_VERSION) into target/tools: it renders docs/"; \
+	  echo "installing mdbook $(MDBOOK_VERSION) into target/tools (a minute): it renders docs/"; \
 	  $(CARGO) install --quiet --locked --debug --version $(MDBOOK_VERSION) --no-default-features --features search \
-	    --root target/tools --target-dir target/tools/build mdbook; }
+	    --root target/tools --target-dir target/tools/build mdbook && rm -rf target/tools/build; }
 	@rm -rf book && $(MDBOOK) build
 	@$(CARGO) xtask book
 
