@@ -28,7 +28,7 @@ pub enum Error {
         "{kind} of slot {slot} failed: {text} (error {code}, provider error {provider_code}: {provider_text})"
     )]
     Completion {
-        /// "send", "receive", "read" and so on.
+        /// What it did: "send", "receive", "read" and so on.
         kind: &'static str,
         /// The slot of the operation, free again unless it takes further messages;
         /// [`NO_SLOT`](crate::NO_SLOT) without one.

@@ -98,7 +98,7 @@ impl std::ops::BitOr for Features {
 /// The search for a fabric.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hints {
-    /// libfabric provider name ("efa", "tcp", "shm", ...); `None`: any.
+    /// Name of the libfabric provider ("efa", "tcp", "shm", ...); `None`: any.
     pub provider: Option<String>,
     /// Domain (device) name, for example "rdmap0s6-rdm"; `None`: any.
     pub domain: Option<String>,

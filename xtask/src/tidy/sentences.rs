@@ -4,8 +4,19 @@ use super::Finding;
 use super::tree::{SourceFile, Tree};
 
 /// Crates whose doc comments keep the rule; the others follow.
-const CRATES: [&str; 9] =
-    ["cm", "fabric-sys", "pmix", "published", "rc", "softefa-verbs", "srd", "verbs", "verbs-abi"];
+const CRATES: [&str; 11] = [
+    "cm",
+    "fabric",
+    "fabric-sys",
+    "fire",
+    "pmix",
+    "published",
+    "rc",
+    "softefa-verbs",
+    "srd",
+    "verbs",
+    "verbs-abi",
+];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let is_checked = |file: &&SourceFile| {

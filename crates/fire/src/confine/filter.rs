@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, anyhow};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
-/// x86-64 numbers of what is refused with EPERM: what the default profiles of container engines refuse, and what
+/// Numbers (x86-64) of the calls that are refused with EPERM: what the default profiles of container engines refuse, and what
 /// stricter ones do that this adapter could want.
 const REFUSED: [i64; 15] = [
     101, // ptrace

@@ -1,10 +1,10 @@
 //! How long goodput dips.
 
-/// Goodput is back when so many milliseconds
+/// Goodput is back when [`BACK`] of the usual has come for this long.
 const WINDOW_MS: usize = 10;
-/// and so many (a flow that stalls may take what lies in a socket)
+/// The same for this long, too: a flow that stalls may take what lies in a socket.
 const LASTING_MS: usize = 100;
-/// bring this share of what was usual.
+/// The share of the usual goodput that counts as back.
 const BACK: f64 = 0.85;
 /// What is usual is seen in so many milliseconds before.
 pub(super) const BEFORE_MS: usize = 500;
