@@ -232,68 +232,6 @@ fn table(runs: &[Run], names: &[&str]) -> Table {
     table
 }
 
-/// How far the middle of its blocks may be off, for people.
-fn uncertainty(point: &Point) -> String {
-    match (point.blocks.len(), point.interval.zip(point.figure())) {
-        (0, _) => String::new(),
-        (blocks, Some((interval, figure))) => {
-            let half = interval.half_width_percent(figure);
-            format!(" ± {half:.1} % ({blocks} blocks)")
-        }
-        (1, None) => " (one block: nobody knows how certain)".to_owned(),
-        (_, None) => " (blocks without a figure: nobody knows how certain)".to_owned(),
-    }
-}
-
-/// What the headline says of one name in a row: the figure, how uncertain it is, and the mean beside a
-/// median, since published figures are means.
-fn in_words(row: Row, point: &Point) -> Option<String> {
-    let (unit, mean) = (row.unit(), Row { what: What::Mean, ..row });
-    let text = |row: Row| row.value(point).map(|value| row.text(Some(value)));
-    if row.what != What::Median {
-        return Some(format!("{} {unit}{}", text(row)?, uncertainty(point)));
-    }
-    match (text(row), text(mean)) {
-        (Some(median), Some(mean)) => {
-            Some(format!("median {median} {unit}{}, mean {mean} {unit}", uncertainty(point)))
-        }
-        (None, Some(mean)) => Some(format!("mean {mean} {unit}{}", uncertainty(point))),
-        (_, None) => None,
-    }
-}
-
-/// The main figures in words, for the top of a report.
-pub fn sentences(runs: &[Run], names: &[&str]) -> Vec<String> {
-    sides(runs, names).iter().flat_map(|names| sentences_of(runs, names)).collect()
-}
-
-fn sentences_of(runs: &[Run], names: &[&str]) -> Vec<String> {
-    let groups = groups(runs);
-    let main = [(What::Median, 64, 1), (What::Goodput, 8192, 256), (What::Rate, 16, 256)];
-    let sentence = |(what, size_bytes, depth)| {
-        let row = Row { what, size_bytes, depth };
-        let words = |name: &str| in_words(row, row.point(&groups, name)?);
-        let figures: Vec<(&str, String)> =
-            names.iter().filter_map(|name| Some((*name, words(name)?))).collect();
-        (!figures.is_empty()).then(|| {
-            let label = match what {
-                What::Median => format!("Latency {size_bytes} B, half round trip"),
-                What::Mean | What::Goodput | What::Rate => row.label(),
-            };
-            let (first, rest) = label.split_at(1);
-            let words = figures.iter().map(|(name, words)| match network(runs, name) {
-                own if names.iter().all(|other| network(runs, other) == own) => {
-                    format!("{name} {words}")
-                }
-                own => format!("{name} {words} (over {own})"),
-            });
-            let words = words.collect::<Vec<_>>().join("; ");
-            format!("{}{rest}: {words}.", first.to_uppercase())
-        })
-    };
-    main.into_iter().filter_map(sentence).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -360,10 +298,6 @@ mod tests {
         assert_eq!(here.rows[0].last().map(String::as_str), Some("shared memory beside loopback"));
         let beside = ["UDP", paper::EFA, "vs paper:efa-c5n", "over"];
         assert_eq!(titles(&networks), beside);
-        let sentences = sentences(&runs, &names);
-        let both = |text: &&String| text.contains("shared memory") && text.contains("paper:");
-        assert!(sentences.iter().find(both).is_none(), "{sentences:?}");
-        assert!(sentences[0].contains("memory median 6.00 µs"), "{sentences:?}");
         // One of them alone: nothing is to be kept apart.
         assert_eq!(tables(&runs, &["memory", "UDP"]).len(), 1);
         assert_eq!(tables(&runs, &["UDP", paper::EFA]).len(), 1);
@@ -382,22 +316,6 @@ mod tests {
         assert_eq!(ratio(&[near.clone(), far.clone()]), "1.00x");
         far.points[0].cores = None;
         assert_eq!(ratio(&[near, far]), "1.00x", "nobody looked");
-    }
-
-    #[test]
-    fn the_headline_says_how_uncertain_a_figure_is() {
-        let mut runs = paper::runs();
-        runs.push(measured());
-        let text = sentences(&runs, &["mine", paper::EFA]);
-        assert_eq!(
-            text[0],
-            "Latency 64 B, half round trip: mine median 6.00 µs ± 7.5 % (5 blocks), mean 6.30 µs (over \
-             loopback); paper:efa-c5n mean 20.68 µs (over a data centre's network)."
-        );
-        let mut once = measured();
-        once.points[0].interval = None;
-        once.points[0].blocks.truncate(1);
-        assert!(sentences(&[once], &["mine"])[0].contains("one block: nobody knows"));
     }
 
     #[test]

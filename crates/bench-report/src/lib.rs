@@ -19,3 +19,4 @@ pub mod paper;
 pub mod settings;
 pub mod shown;
 mod tails;
+mod verdicts;

@@ -1,53 +1,123 @@
 //! The report of result files: plots, data tables, commands.
 
-use bench_record::{Point, Results, Run, cores};
-use report::{Page, Section, Series};
+use bench_record::{Results, Run, cores};
+use report::{Page, Place, Section, Series};
 
 use crate::compare;
 use crate::figures::{self, Model};
 use crate::lessons;
 use crate::shown::Shown;
 use crate::tails;
+use crate::verdicts;
 
 mod quantity;
 mod runs;
 mod sweeps;
 
-/// Builds the page; `headline` goes on top of it.
+/// Plans that measure figures of the papers again.
+const PLANS_OF_PAPERS: [&str; 2] = ["paper", "efa-vs-rdma"];
+
+/// What is written of result files: the page itself, and the figures of the papers where they are asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pages {
+    /// What was measured.
+    pub main: Page,
+    /// The figures of the papers, with what was measured of them.
+    pub paper: Option<Page>,
+}
+
+/// Builds the pages; `paper_file` is what the second one will be called.
+pub fn pages(results: &Results, model: Option<&Model>, paper_file: &str) -> Pages {
+    let shown = Shown::of(&results.runs);
+    let runs = shown.runs.as_slice();
+    let has_figures = runs.iter().any(|run| run.source == "published");
+    let plan = results.plan.as_ref().map(|plan| plan.name.as_str());
+    let is_asked_for = match plan {
+        Some(name) => PLANS_OF_PAPERS.contains(&name),
+        None => runs.iter().any(|run| {
+            run.source != "published" && run.points.iter().any(|point| figures::has(run, point))
+        }),
+    };
+    let mut main = page(results, Vec::new(), model);
+    let is_alone = !runs.iter().any(|run| run.source != "published");
+    if !has_figures || is_alone || !(is_asked_for || model.is_some()) {
+        return Pages { main, paper: None };
+    }
+    let what = "The figures of the papers, with what was measured here".to_owned();
+    let link = Section { links: vec![(what, paper_file.to_owned())], ..Section::default() };
+    let after_lead = main.sections.iter().take_while(|own| own.place == Place::Lead).count();
+    main.sections.insert(after_lead, link);
+    let title = format!("{}: the figures of the papers", main.title);
+    let (text, sections) = (main.summary.clone(), figures::sections_measured(runs, model));
+    let paper = Page { title, summary: text, facts: facts(results), sections, ..Page::default() };
+    Pages { main, paper: Some(paper) }
+}
+
+/// Builds the page of what was measured; `headline` goes on top of it.
 pub fn page(results: &Results, headline: Vec<String>, model: Option<&Model>) -> Page {
     let shown = Shown::of(&results.runs);
     let runs = shown.runs.as_slice();
+    let names = names_of(runs, |_| true);
+    let here = names_of(runs, |run| run.source != "published");
+    let about = verdicts::about(results, runs, &here);
+    let mut sections = verdicts::sections(runs, &here);
+    let side_by_side = side_by_side(runs, &names);
+    if here.is_empty() {
+        sections.extend(side_by_side.clone());
+    }
+    let halves = sweeps::sections(runs, &names).into_iter().chain(tails::sections(runs, &names));
+    sections.extend(halves.map(|section| Section { place: Place::Half, ..section }));
+    let folded = |section: Section| Section { place: Place::Folded, ..section };
+    // What could not be learned has no heading.
+    let lessons = lessons::sections(runs).into_iter().filter(|lesson| !lesson.tables.is_empty());
+    sections.extend(lessons.map(folded));
+    if !here.is_empty() {
+        sections.extend(side_by_side);
+    }
+    // Without anything measured they are all there is.
+    if here.is_empty() {
+        sections.extend(figures::sections(runs, model));
+    }
+    let mut about_runs = vec![runs::fabrics(runs)];
+    about_runs.extend(runs::plan(results));
+    about_runs.push(runs::methods(runs));
+    about_runs.extend(runs::disorder(runs));
+    about_runs.extend(shown.section());
+    about_runs.push(runs::all_measurements(runs));
+    about_runs.push(method(runs));
+    sections.extend(about_runs.into_iter().map(folded));
+    let summary = [about.text, headline].concat();
+    Page {
+        title: about.title,
+        summary,
+        warnings: warnings(results, runs),
+        facts: facts(results),
+        sections,
+    }
+}
+
+/// Names of the runs of which `is_one` holds, each once.
+fn names_of(runs: &[Run], is_one: impl Fn(&Run) -> bool) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
-    for run in runs {
+    for run in runs.iter().filter(|run| is_one(run)) {
         if !names.contains(&run.name.as_str()) {
             names.push(&run.name);
         }
     }
-    let mut sections = Vec::new();
-    let main = main_names(runs, &names);
-    if main.len() > 1 {
-        let tables = compare::tables(runs, &main);
-        if !tables.is_empty() {
-            let title = "Side by side".to_owned();
-            sections.push(Section { title, tables, ..Section::default() });
-        }
-    }
-    sections.extend(lessons::sections(runs));
-    // The figures of the paper show what belongs to them, with more beside it.
-    let has_figures = runs.iter().any(|run| run.source == "published");
-    let in_figure = |run: &Run, point: &Point| has_figures && figures::has(run, point);
-    sections.extend(sweeps::sections(runs, &names, in_figure));
-    sections.extend(tails::sections(runs, &names));
-    if has_figures {
-        sections.extend(figures::sections(runs, model));
-    }
-    sections.push(runs::fabrics(runs));
-    sections.extend(runs::plan(results));
-    sections.push(runs::methods(runs));
-    sections.extend(runs::disorder(runs));
-    sections.extend(shown.section());
-    sections.push(runs::all_measurements(runs));
-    sections.push(method(runs));
+    names
+}
+
+/// Everything measured beside published hardware, folded where there is more to see.
+fn side_by_side(runs: &[Run], names: &[&str]) -> Option<Section> {
+    let main = main_names(runs, names);
+    let tables = if main.len() > 1 { compare::tables(runs, &main) } else { Vec::new() };
+    let is_measured = runs.iter().any(|run| run.source != "published");
+    let place = if is_measured { Place::Folded } else { Place::Body };
+    let title = "Side by side".to_owned();
+    (!tables.is_empty()).then(|| Section { title, place, tables, ..Section::default() })
+}
+
+fn warnings(results: &Results, runs: &[Run]) -> Vec<String> {
     let mut warnings: Vec<String> = Vec::new();
     // Several files may say the same.
     for warning in &results.warnings {
@@ -55,17 +125,11 @@ pub fn page(results: &Results, headline: Vec<String>, model: Option<&Model>) -> 
             warnings.push(warning.clone());
         }
     }
-    warnings.extend(results.runs.iter().filter_map(|run| {
+    warnings.extend(runs.iter().filter_map(|run| {
         let error = run.error.as_ref()?;
         Some(format!("{} {} is incomplete: {error}", run.name, runs::test(run)))
     }));
-    Page {
-        title: "efa-bench report".to_owned(),
-        summary: headline,
-        warnings,
-        facts: facts(results),
-        sections,
-    }
+    warnings
 }
 
 /// What the comparison shows: everything measured, and the published EFA hardware.
@@ -106,8 +170,8 @@ fn facts(results: &Results) -> Vec<(String, String)> {
 }
 
 /// The plot in words: where each line starts and ends.
-pub(crate) fn describe(series: &[Series], unit: &str) -> String {
-    let lines = series.iter().filter_map(|s| {
+pub(crate) fn describe<'a>(series: impl IntoIterator<Item = &'a Series>, unit: &str) -> String {
+    let lines = series.into_iter().filter_map(|s| {
         let (first, last) = (s.points.first()?, s.points.last()?);
         Some(format!(
             "{}: {} {unit} at {}, {} {unit} at {}",

@@ -223,10 +223,12 @@ fn of_work(work: &WorkSpec) -> Vec<Setting> {
         incast,
     } = *work;
     let number = |name, number, usual| Setting::number(Level::Run, name, number, usual);
+    // Who asks for no keys gets none.
+    let usual_gets = if request_bytes == 0 { gets_percent as usize } else { 100 };
     let mut all = vec![
         number("request B", request_bytes, request_bytes),
         number("keys", keys, keys),
-        number("gets %", gets_percent as usize, 100),
+        number("gets %", gets_percent as usize, usual_gets),
         number("Zipf/100", zipf_hundredths as usize, 0),
         number("flush µs", usize::try_from(flush_us).unwrap_or(usize::MAX), 0),
         Setting::word("way", way.name(), way == Way::Rpc),
@@ -289,6 +291,19 @@ mod tests {
         assert_eq!(last(&run([256, 256])), "64 B, depth 256, rx depth 256");
         let latency = Point { rx_depth: PING_PONG_RECEIVES, ..Point::new(64, 1) };
         assert_eq!(receives(&Run::new("mine", Benchmark::Latency, vec![latency])), None);
+    }
+
+    #[test]
+    fn nobody_is_said_to_get_what_he_has_no_keys_for() {
+        let mut run = Run::new("mine", Benchmark::Shuffle, Vec::new());
+        run.method.work = Some(WorkSpec::NONE);
+        assert_eq!(words(&of(&run, &Point::new(64, 8))), "64 B, depth 8");
+        run.method.work = Some(WorkSpec { request_bytes: 16, gets_percent: 95, ..WorkSpec::NONE });
+        assert_eq!(words(&of(&run, &Point::new(64, 8))), "64 B, depth 8, gets % 95");
+        let mut barrier = Run::new("mine", Benchmark::Collective, Vec::new());
+        barrier.method.work = Some(WorkSpec::NONE);
+        let point = Point { parameter: 8192, ..Point::new(0, 1) };
+        assert_eq!(words(&of(&barrier, &point)), "0 B, chunk B 8192");
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use bench_record::Results;
 use bench_record::failure::Failure;
 use bench_report::figures::Model;
-use bench_report::{output, page, paper};
+use bench_report::page::{self, Pages};
+use bench_report::{output, paper};
 use clap::Args;
 use report::Page;
 
@@ -41,7 +42,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     if results.runs.is_empty() {
         return Err(Failure::Usage("no result file was given".to_owned()));
     }
-    write(&page::page(&results, Vec::new(), model.as_ref()), &args.output)?;
+    let beside = paper_file(&args.output);
+    write(&page::pages(&results, model.as_ref(), &beside), &args.output)?;
     match left_out.as_slice() {
         [] => Ok(()),
         files => {
@@ -94,29 +96,52 @@ fn load(files: &[PathBuf]) -> Result<(Results, Vec<Unread>), Failure> {
     Ok((all.unwrap_or_else(|| result_file::results(Vec::new(), Vec::new())), unread))
 }
 
-fn write(page: &Page, out: &Path) -> Result<(), Failure> {
+/// What the page with the figures of the papers is called beside that of what was measured.
+fn paper_file(out: &Path) -> String {
+    match out.file_stem().map(|stem| stem.to_string_lossy()) {
+        Some(stem) if !is_folder(out) && stem != "index" => format!("{stem}-{PAPER}"),
+        _ => PAPER.to_owned(),
+    }
+}
+
+/// The page with the figures of the papers, in a folder.
+pub(crate) const PAPER: &str = "paper.html";
+
+fn is_folder(out: &Path) -> bool {
+    out.is_dir() || out.as_os_str().to_string_lossy().ends_with('/')
+}
+
+fn write(pages: &Pages, out: &Path) -> Result<(), Failure> {
+    if is_folder(out) {
+        let main = folder(pages, out)?;
+        return output::print(&format!("report: {}\n", main.display()));
+    }
     let is_markdown = out.extension().is_some_and(|e| e.eq_ignore_ascii_case("md"));
-    let is_folder = out.is_dir() || out.as_os_str().to_string_lossy().ends_with('/');
-    let main = if is_folder {
-        folder(page, out)?
-    } else {
-        match is_markdown {
-            true => markdown(page, out)?,
-            false => output::write(out, &report::html(page))?,
-        }
-        out.to_path_buf()
+    let write_one = |page: &Page, file: &Path| match is_markdown {
+        true => markdown(page, file),
+        false => output::write(file, &report::html(page)),
     };
+    write_one(&pages.main, out)?;
     if out == Path::new("-") {
         return Ok(());
     }
-    output::print(&format!("report: {}\n", main.display()))
+    if let Some(paper) = &pages.paper {
+        let file = out.with_file_name(paper_file(out));
+        write_one(paper, &if is_markdown { file.with_extension("md") } else { file })?;
+    }
+    output::print(&format!("report: {}\n", out.display()))
 }
 
-/// Everything into a folder; answers the page.
-pub(crate) fn folder(page: &Page, out: &Path) -> Result<PathBuf, Failure> {
+/// Everything into a folder; answers the page of what was measured.
+pub(crate) fn folder(pages: &Pages, out: &Path) -> Result<PathBuf, Failure> {
     let index = out.join("index.html");
-    output::write(&index, &report::html(page))?;
-    markdown(page, &out.join("index.md"))?;
+    for (page, file) in
+        [(Some(&pages.main), index.clone()), (pages.paper.as_ref(), out.join(PAPER))]
+    {
+        let Some(page) = page else { continue };
+        output::write(&file, &report::html(page))?;
+        markdown(page, &file.with_extension("md"))?;
+    }
     Ok(index)
 }
 

@@ -17,18 +17,108 @@ const PROBE: &str = "<script>addEventListener('load',()=>{\
     links:anchors.length,targets:anchors.filter(a=>document.querySelector(a.hash)).length,\
     ids:new Set([...document.querySelectorAll('[id]')].map(e=>e.id)).size===count('[id]'),wide})})</script>";
 
-#[test]
-fn the_report_is_whole_in_a_browser() {
+/// Looks at what was measured: how far down the verdicts end, how long the page is, texts of pictures that are cut off, and whether a
+/// table sorts.
+const MEASURED: &str = "<script>addEventListener('load',()=>{\
+    const table=document.querySelector('main table');const rows=()=>[...table.tBodies[0].rows];\
+    const cut=[...document.querySelectorAll('svg text')].filter(t=>{if(!t.getClientRects().length)return false;\
+    const own=t.getBoundingClientRect(),box=t.ownerSVGElement.getBoundingClientRect();\
+    return own.left<box.left-1||own.right>box.right+1||own.top<box.top-1||own.bottom>box.bottom+1});\
+    const verdicts=table.getBoundingClientRect().bottom+scrollY;\
+    const height=document.documentElement.scrollHeight;\
+    const wide=document.documentElement.scrollWidth>document.documentElement.clientWidth;\
+    const words=rows().map(r=>r.cells[1].textContent);const names=()=>rows().map(r=>r.cells[0].textContent);\
+    const head=table.tHead.rows[0].cells[0];head.click();const up=names();head.click();\
+    const sorts=JSON.stringify(up)===JSON.stringify([...up].sort())&&JSON.stringify(names())===JSON.stringify([...up].reverse());\
+    document.title=JSON.stringify({verdicts,height,wide,words,sorts,cut:cut.map(t=>t.textContent),\
+    panels:document.querySelectorAll('svg.dots').length,\
+    panel:document.querySelector('svg.dots').getBoundingClientRect().width})})</script>";
+
+/// The browser of this machine.
+fn browser() -> Option<&'static str> {
     let browser = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
     });
-    let Some(browser) = browser else {
+    if browser.is_none() {
         assert!(std::env::var_os("CI").is_none(), "no chromium here, which CI installs");
         eprintln!(
             "SKIPPED: no chromium here (apt-get install chromium), so nobody looks at the report"
         );
-        return;
-    };
+    }
+    browser
+}
+
+/// Measures a little over a kind of sockets.
+fn measure(folder: &Path, name: &str, benchmark: &str, more: &[&str]) -> String {
+    let file = folder.join(format!("{name}-{benchmark}.json")).display().to_string();
+    let mut words = vec!["local", benchmark, "--fabric", "tcp", "--name", name, "--json", &file];
+    words.extend(["-n", "200", "--blocks", "3", "-q", "--no-doubts"]);
+    let output = Command::new(env!("CARGO_BIN_EXE_efa-bench"))
+        .args(words)
+        .args(more)
+        .output()
+        .expect("efa-bench runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    file
+}
+
+fn report(files: &[String], out: &Path, probe: &str) {
+    let output = Command::new(env!("CARGO_BIN_EXE_efa-bench"))
+        .arg("report")
+        .args(files)
+        .arg("-o")
+        .arg(out)
+        .output()
+        .expect("efa-bench runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let html = std::fs::read_to_string(out).expect("the report");
+    std::fs::write(out, html.replace("</head>", &format!("{probe}</head>"))).expect("write");
+}
+
+#[test]
+fn the_first_screen_says_what_came_of_it() {
+    let Some(browser) = browser() else { return };
+    let folder = tempfile::tempdir().expect("tempdir");
+    let mut files = Vec::new();
+    for name in ["mine", "yours"] {
+        files.push(measure(folder.path(), name, "latency", &["--sizes", "8,64,512"]));
+        let places = ["--sizes", "16,64,8192", "-d", "1,16"];
+        files.push(measure(folder.path(), name, "bandwidth", &places));
+    }
+    let file = folder.path().join("index.html");
+    report(&files, &file, MEASURED);
+    // As high as a screen of each width, and four of them at most where the charts stand side by side.
+    for (width, screen, page) in
+        [("1280", 900.0, 3600.0), ("768", 1024.0, 6000.0), ("500", 1000.0, 9000.0)]
+    {
+        let found = look(browser, &file, width);
+        let number = |name: &str| found[name].as_f64().expect("a number");
+        assert!(number("verdicts") < screen, "{width}: {found}");
+        assert!(number("height") <= page, "{width}: {found}");
+        assert_eq!(found["panels"], 3, "{width}: {found}");
+        assert_eq!(
+            (&found["wide"], &found["sorts"]),
+            (&false.into(), &true.into()),
+            "{width}: {found}"
+        );
+        assert_eq!(found["cut"], serde_json::json!([]), "{width}: {found}");
+        let words = found["words"].as_array().expect("verdicts");
+        assert!(
+            words.len() == 3 && words.iter().all(|own| own.as_str().is_some_and(|w| w.len() > 5)),
+            "{found}"
+        );
+    }
+    // One fabric, and one point of it.
+    let one = measure(folder.path(), "one", "latency", &["--sizes", "64"]);
+    report(&[one], &file, MEASURED);
+    let found = look(browser, &file, "1280");
+    assert_eq!((&found["panels"], &found["wide"]), (&1.into(), &false.into()), "{found}");
+    assert!(found["panel"].as_f64().is_some_and(|width| width < 640.0), "{found}");
+}
+
+#[test]
+fn the_report_is_whole_in_a_browser() {
+    let Some(browser) = browser() else { return };
     let folder = tempfile::tempdir().expect("tempdir");
     let file = folder.path().join("index.html");
     let report = Command::new(env!("CARGO_BIN_EXE_efa-bench"))

@@ -424,17 +424,20 @@ fn reports_are_made_of_result_files() {
     }
     let html = std::fs::read_to_string(html).expect("html");
     assert!(html.contains("paper:efa-c5n") && html.matches("<svg").count() >= 3);
-    let markdown = std::fs::read_to_string(markdown).expect("markdown");
-    assert!(markdown.contains("| size B |"), "{markdown}");
-    let pictures: Vec<&str> =
-        markdown.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|p| p.0).collect();
-    assert!(pictures.len() > 30, "{pictures:?}");
     let out = folder.path().join("out");
-    assert_eq!(names_in(&out), ["index-plots", "index.html", "index.md"]);
-    let strip = |picture: &&str| picture.strip_prefix("index-plots/").map(str::to_owned);
-    let mut expected: Vec<String> = pictures.iter().filter_map(strip).collect();
-    expected.sort_unstable();
-    assert_eq!(names_in(&out.join("index-plots")), expected);
+    let files = ["index-plots", "index.html", "index.md", "paper-plots", "paper.html", "paper.md"];
+    assert_eq!(names_in(&out), files);
+    let markdown = std::fs::read_to_string(markdown).expect("markdown");
+    assert!(markdown.contains("| size B |") && markdown.contains("](paper.md)"), "{markdown}");
+    let paper = std::fs::read_to_string(out.join("paper.md")).expect("markdown");
+    for (text, plots) in [(markdown, "index-plots"), (paper, "paper-plots")] {
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+        let strip = |(target, _): (&str, &str)| Some(target.strip_prefix(plots)?[1..].to_owned());
+        let mut pictures: Vec<String> = targets.filter_map(strip).collect();
+        pictures.sort_unstable();
+        assert!(pictures.len() >= 3, "{plots}: {pictures:?}");
+        assert_eq!(names_in(&out.join(plots)), pictures);
+    }
     std::fs::write(file("bad.json"), "{\"schema\":\"other/2\"}").expect("write");
     let output = efa_bench(&["report", &file("bad.json"), "-o", &file("x.html")]);
     assert_fails(&output, 10, &["bad.json", "other/2"]);

@@ -10,7 +10,7 @@ pub enum Stroke {
     Solid,
     /// Reference data from elsewhere.
     Dashed,
-    /// Computed, not measured.
+    /// Computed, not measured; or the tail of the line that shares its colour.
     Dotted,
     /// Repeated measurements, several at one x: small marks on an upright line from the least to
     /// the most, behind the lines and without a label. It shares its look with the line of their

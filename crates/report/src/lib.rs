@@ -1,7 +1,7 @@
 //! Self-contained HTML reports: text, tables and SVG plots in one file.
 //!
-//! A report needs no network and no script: it opens from a file, from a mail, in ten years. It is
-//! readable in light and dark, by keyboard and by screen reader: every plot has a title, a
+//! A report needs no network: it opens from a file, from a mail, in ten years. Its one script sorts tables; without it
+//! all is there. It is readable in light and dark, by keyboard and by screen reader: every plot has a title, a
 //! description and a data table with the same numbers, and series differ by colour, marker and
 //! dash. [`html`] and [`markdown`] render the same [`Page`]; [`write_atomic`] puts the result on
 //! disk whole or not at all.
@@ -11,6 +11,7 @@ mod axis;
 mod bundle;
 mod chart;
 mod csv;
+mod dots;
 mod escape;
 mod fairness;
 mod file;
@@ -28,11 +29,12 @@ pub use axis::{Axis, Scale};
 pub use bundle::markdown_files;
 pub use chart::{Chart, Series, Stroke, significant};
 pub use csv::csv_line;
+pub use dots::{Dot, Dots};
 pub use fairness::jain;
 pub use file::{WriteError, write_atomic};
 pub use interval::{Interval, middle, middle_interval, ratio_interval};
 pub use markdown::markdown;
-pub use page::{Page, Section, html};
+pub use page::{Page, Place, Section, html};
 pub use progress::Progress;
 pub use shell::shell_word;
 pub use style::LOOKS;

@@ -26,7 +26,9 @@ pub(crate) fn markdown_with(page: &Page, image: impl Fn(usize) -> Option<String>
         let _ = writeln!(out, "* {name}: {value}");
     }
     for (index, section) in page.sections.iter().enumerate() {
-        let _ = write!(out, "\n## {}\n", section.title);
+        if !section.title.is_empty() {
+            let _ = write!(out, "\n## {}\n", section.title);
+        }
         for text in &section.text {
             let _ = write!(out, "\n{text}\n");
         }
@@ -36,11 +38,18 @@ pub(crate) fn markdown_with(page: &Page, image: impl Fn(usize) -> Option<String>
             let _ = write!(out, "\n![{words}]({file})\n");
         }
         let chart_data = section.chart.as_ref().map(crate::chart::Chart::table);
-        for table in section.tables.iter().chain(&chart_data).chain(&section.data) {
+        let panels: Vec<_> = section.panels.iter().map(crate::dots::Dots::table).collect();
+        let shown = section.tables.iter().chain(&panels);
+        for table in shown.chain(&chart_data).chain(&section.data) {
             let _ = write!(out, "\n{}:\n\n{}", table.caption, table.markdown());
         }
         if !section.commands.is_empty() {
             let _ = write!(out, "\n```sh\n{}\n```\n", section.commands.join("\n"));
+        }
+        for (what, file) in &section.links {
+            let file =
+                file.strip_suffix(".html").map_or_else(|| file.clone(), |own| format!("{own}.md"));
+            let _ = write!(out, "\n[{what}]({file})\n");
         }
     }
     out

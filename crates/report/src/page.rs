@@ -3,13 +3,16 @@
 use std::fmt::Write;
 
 use crate::chart::Chart;
+use crate::dots::Dots;
 use crate::escape::escape;
-use crate::style::CSS;
+use crate::style::{CSS, SORT};
 use crate::svg::svg;
 use crate::table::Table;
 
 /// Pages of so many sections have a list of them.
 const CONTENTS_MIN: usize = 8;
+/// More warnings than this are folded.
+const WARNINGS_MAX: usize = 2;
 
 /// A whole report.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -26,97 +29,221 @@ pub struct Page {
     pub sections: Vec<Section>,
 }
 
+/// Where a section stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Place {
+    /// In its turn, over the whole width.
+    #[default]
+    Body,
+    /// On the first screen, before warnings and facts; a page with such sections is wide, and folds its facts.
+    Lead,
+    /// Beside another one of this kind, where there is room; all but its chart is folded.
+    Half,
+    /// Behind its title, until it is opened.
+    Folded,
+}
+
 /// One part of a page.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Section {
-    /// Heading.
+    /// Heading; of the first screen it may be empty.
     pub title: String,
+    /// Where it stands.
+    pub place: Place,
     /// Paragraphs above the chart.
     pub text: Vec<String>,
     /// The chart.
     pub chart: Option<Chart>,
     /// Tables that are always shown.
     pub tables: Vec<Table>,
+    /// Small charts, side by side, with the text below.
+    pub panels: Vec<Dots>,
     /// Further tables, folded; the chart's own numbers come by themselves before them.
     pub data: Vec<Table>,
     /// Commands that make these figures again.
     pub commands: Vec<String>,
     /// Long texts, folded, each with its heading.
     pub details: Vec<(String, String)>,
+    /// Other pages: what is there, and their files.
+    pub links: Vec<(String, String)>,
 }
 
 /// Renders a page into one self-contained HTML document.
 #[must_use]
 pub fn html(page: &Page) -> String {
     let title = escape(&page.title);
+    let (lead, body): (Vec<_>, Vec<_>) =
+        (0..).zip(&page.sections).partition(|(_, section)| section.place == Place::Lead);
+    let class = if lead.is_empty() { "" } else { " class=\"wide\"" };
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>{title}</title><style>{CSS}</style></head>\n<body><main><h1>{title}</h1>\n"
+         <title>{title}</title><style>{CSS}</style></head>\n<body><main{class}><h1>{title}</h1>\n"
     );
     paragraphs(&mut out, &page.summary);
-    if !page.warnings.is_empty() {
-        out.push_str("<div class=\"warn\" role=\"note\">");
-        paragraphs(&mut out, &page.warnings);
-        out.push_str("</div>\n");
+    lead.iter().for_each(|(index, section)| section_html(&mut out, section, *index));
+    warnings(&mut out, &page.warnings);
+    facts(&mut out, &page.facts, !lead.is_empty());
+    contents(&mut out, &body);
+    let is_half = |(_, section): &(usize, &Section)| section.place == Place::Half;
+    for group in body.chunk_by(|one, other| is_half(one) && is_half(other)) {
+        let are_halves = group.first().is_some_and(is_half);
+        out.push_str(if are_halves { "<div class=\"halves\">\n" } else { "" });
+        group.iter().for_each(|(index, section)| section_html(&mut out, section, *index));
+        out.push_str(if are_halves { "</div>\n" } else { "" });
     }
-    if !page.facts.is_empty() {
-        out.push_str("<dl>");
-        for (name, value) in &page.facts {
-            let _ = write!(out, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(value));
-        }
-        out.push_str("</dl>\n");
-    }
-    contents(&mut out, &page.sections);
-    for (index, section) in page.sections.iter().enumerate() {
-        section_html(&mut out, section, index);
-    }
-    out.push_str("</main></body></html>\n");
+    let _ = writeln!(out, "</main><script>{SORT}</script></body></html>");
     out
 }
 
+fn warnings(out: &mut String, warnings: &[String]) {
+    if warnings.is_empty() {
+        return;
+    }
+    let (first, rest) = warnings.split_at(warnings.len().min(WARNINGS_MAX));
+    out.push_str("<div class=\"warn\" role=\"note\">");
+    paragraphs(out, first);
+    if !rest.is_empty() {
+        let _ = write!(out, "<details><summary>{} more</summary>", rest.len());
+        paragraphs(out, rest);
+        out.push_str("</details>");
+    }
+    out.push_str("</div>\n");
+}
+
+fn facts(out: &mut String, facts: &[(String, String)], are_folded: bool) {
+    if facts.is_empty() {
+        return;
+    }
+    out.push_str(if are_folded { "<details><summary>Machine and command</summary>" } else { "" });
+    out.push_str("<dl>");
+    for (name, value) in facts {
+        let _ = write!(out, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(value));
+    }
+    out.push_str(if are_folded { "</dl></details>\n" } else { "</dl>\n" });
+}
+
 /// Links to the sections, where there are more than one sees at once.
-fn contents(out: &mut String, sections: &[Section]) {
+fn contents(out: &mut String, sections: &[(usize, &Section)]) {
     if sections.len() < CONTENTS_MIN {
         return;
     }
     out.push_str("<nav aria-label=\"Contents\"><details><summary>Contents</summary><ul>");
-    for (index, section) in sections.iter().enumerate() {
+    for (index, section) in sections {
         let _ = write!(out, "<li><a href=\"#s{index}\">{}</a></li>", escape(&section.title));
     }
     out.push_str("</ul></details></nav>\n");
 }
 
+/// Texts as paragraphs; what stands between backticks is code.
 fn paragraphs(out: &mut String, texts: &[String]) {
     for text in texts {
-        let _ = writeln!(out, "<p>{}</p>", escape(text));
+        let _ = writeln!(out, "<p>{}</p>", with_code(text));
     }
 }
 
+/// Escaped, with what stands between backticks as code.
+fn with_code(text: &str) -> String {
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        // One of them has no partner: nobody knows which.
+        return escape(text);
+    }
+    let part = |(number, text): (usize, &&str)| match number % 2 {
+        0 => escape(text),
+        _ => format!("<code>{}</code>", escape(text)),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
 fn section_html(out: &mut String, section: &Section, index: usize) {
+    let title = escape(&section.title);
+    match section.place {
+        Place::Folded => {
+            let _ = writeln!(
+                out,
+                "<section aria-labelledby=\"s{index}\"><details class=\"part\"><summary><h2 id=\"s{index}\">{title}\
+                 </h2></summary>"
+            );
+        }
+        _ if title.is_empty() => out.push_str("<section>\n"),
+        _ => {
+            let _ = writeln!(
+                out,
+                "<section aria-labelledby=\"s{index}\"><h2 id=\"s{index}\">{title}</h2>"
+            );
+        }
+    }
+    let is_half = section.place == Place::Half;
+    if !is_half && section.panels.is_empty() {
+        paragraphs(out, &section.text);
+    }
+    chart(out, section, index);
+    section.tables.iter().for_each(|table| out.push_str(&table.html()));
+    panels(out, section, index);
+    if is_half {
+        out.push_str("<details><summary>Meaning, data, commands</summary>");
+        paragraphs(out, &section.text);
+        rest(out, section);
+        out.push_str("</details>");
+    } else {
+        rest(out, section);
+    }
+    out.push_str(if section.place == Place::Folded {
+        "</details></section>\n"
+    } else {
+        "</section>\n"
+    });
+}
+
+fn chart(out: &mut String, section: &Section, index: usize) {
+    let Some(chart) = &section.chart else { return };
     let _ = writeln!(
         out,
-        "<section aria-labelledby=\"s{index}\"><h2 id=\"s{index}\">{}</h2>",
-        escape(&section.title)
+        "<figure><figcaption>{}</figcaption>{}</figure>",
+        escape(&chart.title),
+        svg(chart, &format!("c{index}"))
     );
+}
+
+/// Small charts side by side, and what their marks mean.
+fn panels(out: &mut String, section: &Section, index: usize) {
+    if section.panels.is_empty() {
+        return;
+    }
+    out.push_str("<div class=\"panels\">");
+    for (number, panel) in section.panels.iter().enumerate() {
+        let picture = panel.svg(&format!("p{index}-{number}"));
+        let title = escape(&panel.title);
+        let _ = writeln!(out, "<figure><figcaption>{title}</figcaption>{picture}</figure>");
+    }
+    out.push_str("</div><div class=\"soft\">");
     paragraphs(out, &section.text);
-    if let Some(chart) = &section.chart {
-        let _ = writeln!(
-            out,
-            "<figure><figcaption>{}</figcaption>{}</figure>",
-            escape(&chart.title),
-            svg(chart, &format!("c{index}"))
-        );
-    }
-    for table in &section.tables {
-        out.push_str(&table.html());
-    }
-    let chart_data = section.chart.as_ref().map(Chart::table);
-    for table in chart_data.iter().chain(&section.data) {
+    out.push_str("</div>");
+}
+
+/// Data, commands, long texts and other pages.
+fn rest(out: &mut String, section: &Section) {
+    let of_chart = section.chart.iter().map(Chart::table);
+    let of_panels = section.panels.iter().map(Dots::table);
+    let all: Vec<Table> = of_chart.chain(of_panels).chain(section.data.iter().cloned()).collect();
+    // Those of small charts belong together.
+    let are_together = section.panels.len() > 1;
+    out.push_str(if are_together {
+        "<details><summary>Data of these charts</summary>"
+    } else {
+        ""
+    });
+    for table in &all {
+        if are_together {
+            out.push_str(&table.html());
+            continue;
+        }
         let summary = escape(&table.caption);
         let _ =
             writeln!(out, "<details><summary>Data: {summary}</summary>{}</details>", table.html());
     }
+    out.push_str(if are_together { "</details>" } else { "" });
     if !section.commands.is_empty() {
         out.push_str("<details><summary>Commands that measure this again</summary>");
         let _ = write!(out, "<pre>{}</pre></details>", escape(&section.commands.join("\n")));
@@ -129,7 +256,9 @@ fn section_html(out: &mut String, section: &Section, index: usize) {
             escape(text)
         );
     }
-    out.push_str("</section>\n");
+    for (what, file) in &section.links {
+        let _ = writeln!(out, "<p><a href=\"{}\">{}</a></p>", escape(file), escape(what));
+    }
 }
 
 #[cfg(test)]
@@ -173,7 +302,7 @@ mod tests {
     #[test]
     fn the_document_stands_alone() {
         let text = html(&page());
-        for forbidden in ["http:", "https:", "<script", "<link", "@import", "url("] {
+        for forbidden in ["http:", "https:", "<script ", "src=", "<link", "@import", "url("] {
             assert!(!text.contains(forbidden), "{forbidden}");
         }
         for needed in ["<title>A &lt;report&gt;</title>", "prefers-color-scheme", "lang=\"en\""] {
@@ -193,5 +322,42 @@ mod tests {
         ] {
             assert!(text.contains(needed), "{needed}");
         }
+    }
+
+    #[test]
+    fn the_first_screen_comes_before_warnings_and_facts() {
+        let mut page = page();
+        let lead =
+            Section { place: Place::Lead, text: vec!["First.".to_owned()], ..Section::default() };
+        page.sections.push(lead);
+        page.warnings.extend(["two".to_owned(), "three".to_owned()]);
+        let text = html(&page);
+        let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}"));
+        assert!(at("First.") < at("beware") && at("beware") < at("<summary>1 more"), "{text}");
+        assert!(at("<summary>1 more") < at("Machine and command") && at("three") < at("6.1"));
+        assert!(text.contains("<main class=\"wide\">") && !text.contains("<h2 id=\"s1\"></h2>"));
+    }
+
+    #[test]
+    fn charts_that_stand_side_by_side_fold_what_is_about_them() {
+        let mut page = page();
+        let half = Section { place: Place::Half, ..page.sections[0].clone() };
+        page.sections =
+            vec![half.clone(), half, Section { title: "After".to_owned(), ..Section::default() }];
+        let text = html(&page);
+        assert_eq!(text.matches("class=\"halves\"").count(), 1);
+        let (halves, rest) = text.split_once("</div>\n<section").expect("the end of the halves");
+        assert_eq!((halves.matches("<figure>").count(), rest.contains("After")), (2, true));
+        page.sections[2].place = Place::Folded;
+        assert!(html(&page).contains("<summary><h2 id=\"s2\">After"));
+    }
+
+    #[test]
+    fn commands_in_sentences_are_code() {
+        assert_eq!(
+            with_code("run `a <b>` & `c`"),
+            "run <code>a &lt;b&gt;</code> &amp; <code>c</code>"
+        );
+        assert_eq!(with_code("a ` alone"), "a ` alone");
     }
 }

@@ -30,7 +30,8 @@ svg .label{font-size:12.5px}.grid{stroke:var(--rule);stroke-width:1}\
 .look0{stroke:var(--c0);fill:var(--c0)}.look1{stroke:var(--c1);fill:var(--c1)}\
 .look2{stroke:var(--c2);fill:var(--c2)}.look3{stroke:var(--c3);fill:var(--c3)}\
 .look4{stroke:var(--c4);fill:var(--c4)}.look5{stroke:var(--c5);fill:var(--c5)}\
-svg g>:not(path){stroke:var(--ground);stroke-width:1.2}\
+svg g>:not(path){stroke:var(--ground);stroke-width:1.2}svg g>text{stroke:none;fill:var(--ink)}\
+.tail{opacity:.45}.bar{fill:none;stroke-width:9;opacity:.3}.block{opacity:.6}\
 .scroll{overflow-x:auto}.scroll:focus-visible,summary:focus-visible{outline:3px solid var(--c0);\
 outline-offset:2px}\
 table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums;margin:.5rem 0}\
@@ -39,11 +40,34 @@ th,td{padding:.2rem .7rem;text-align:left;border-bottom:1px solid var(--rule);\
 white-space:nowrap;font-weight:400}thead th{color:var(--soft);vertical-align:bottom}\
 a{color:var(--c0)}a:focus-visible{outline:3px solid var(--c0);outline-offset:2px}\
 .n{text-align:right}.p{white-space:normal;min-width:12rem}tbody>tr>*{vertical-align:top}\
+.scroll th:first-child{position:sticky;left:0;background:var(--ground);z-index:1}\
+th.sort{cursor:pointer}th[aria-sort=ascending]::after{content:\" \\2191\"}\
+th[aria-sort=descending]::after{content:\" \\2193\"}th.sort:focus-visible{outline:3px solid var(--c0)}\
+.good{color:var(--c2)}.bad{color:var(--c1)}.good,.bad,.both{font-weight:600}\
+.wide{max-width:80rem}.wide p{max-width:60rem}.wide h2{margin-top:1.8rem}\
+.halves,.panels{display:grid;gap:0 2rem;grid-template-columns:repeat(auto-fill,minmax(min(100%,28rem),1fr))}\
+.panels{align-items:end;grid-template-columns:repeat(auto-fill,minmax(min(100%,20rem),1fr))}.halves>*,.panels>*{min-width:0}\
+.halves h2{font-size:1.05rem}.panels figure{margin:.4rem 0}figure{overflow-x:auto}\
+.part>summary h2{display:inline;font-size:1.05rem}\
+code{background:var(--panel);padding:0 .25em;overflow-wrap:anywhere}\
 summary{cursor:pointer;padding:.3rem 0}\
 pre{background:var(--panel);padding:.7rem .9rem;overflow-x:auto;font-size:.85rem;\
 white-space:pre-wrap;overflow-wrap:anywhere;margin:.5rem 0}\
 .warn{border-left:4px solid var(--c1);padding:.1rem .9rem;background:var(--panel)}\
-@media (max-width:40rem){th,td{padding:.2rem .4rem}.p{min-width:7.5rem}}\
+@media (max-width:40rem){th,td{padding:.2rem .4rem}.p{min-width:9rem}.scroll th:first-child{white-space:normal;\
+max-width:7rem}svg:not(.dots){min-width:34rem}}\
 @media print{nav{display:none}details>*{display:block}details::details-content{content-visibility:visible;\
-block-size:auto}.scroll{overflow:visible}\
+block-size:auto}.scroll,figure{overflow:visible}\
+.halves{grid-template-columns:1fr}.panels{grid-template-columns:1fr 1fr 1fr}details>dl{display:grid}.scroll th:first-child{position:static}\
 table{font-size:.7rem}th,td{white-space:normal;padding:.1rem .3rem}figure,tr{break-inside:avoid}h2{break-after:avoid}}";
+
+/// Sorts a table by the column whose heading is chosen, by mouse or keyboard: by number where there are numbers. What is no number
+/// comes last.
+pub(crate) const SORT: &str = "\
+for(const t of document.querySelectorAll('table')){const b=t.tBodies[0];if(!b||b.rows.length<3)continue;\
+const hs=[...t.tHead.rows[0].cells];hs.forEach((h,i)=>{h.tabIndex=0;h.classList.add('sort');const go=()=>{\
+const up=h.getAttribute('aria-sort')!=='ascending';hs.forEach(o=>o.removeAttribute('aria-sort'));\
+h.setAttribute('aria-sort',up?'ascending':'descending');const s=r=>r.cells[i]?r.cells[i].textContent:'';\
+b.append(...[...b.rows].sort((x,y)=>{const p=s(x),q=s(y),m=parseFloat(p),n=parseFloat(q);\
+if(isNaN(m)!==isNaN(n))return isNaN(m)?1:-1;const d=isNaN(m)?p.localeCompare(q,'en',{numeric:true}):m-n;\
+return up?d:-d}))};h.onclick=go;h.onkeydown=e=>{if(e.key==='Enter'||e.key===' '){e.preventDefault();go()}}})}";

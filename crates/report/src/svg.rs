@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::axis::{Fitted, Scale};
-use crate::chart::{Chart, Series, Stroke};
+use crate::chart::{Chart, Series, Stroke, significant};
 use crate::escape::escape;
 use crate::style::LOOKS;
 
@@ -138,6 +138,18 @@ impl Plot<'_> {
             Stroke::Dashed => " stroke-dasharray=\"6 5\"",
             Stroke::Dotted => " stroke-dasharray=\"1.5 4\"",
         };
+        // A mark alone has no neighbour to be read against.
+        if let [point] = series.points.as_slice()
+            && let Some((x, y)) = self.at(*point)
+        {
+            let value = significant(point.1);
+            let _ = write!(
+                markers,
+                "<text class=\"alone\" x=\"{:.1}\" y=\"{:.1}\">{value}</text>",
+                x + 9.0,
+                y - 6.0
+            );
+        }
         // Between names there is nothing that a line could show.
         if matches!(self.chart.x.scale, Scale::Names(_)) {
             path.clear();
@@ -234,7 +246,7 @@ const fn marker_of(series: &Series) -> usize {
 }
 
 /// A marker of its own shape for each look, with a tooltip.
-fn marker(look: usize, x: f64, y: f64, tip: &str) -> String {
+pub(crate) fn marker(look: usize, x: f64, y: f64, tip: &str) -> String {
     let shape = match look {
         0 => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\">"),
         1 => format!("<rect x=\"{:.1}\" y=\"{:.1}\" width=\"7\" height=\"7\">", x - 3.5, y - 3.5),
@@ -358,6 +370,13 @@ mod tests {
             "{text}"
         );
         assert_eq!(chart.table().rows[1][0], "tcp");
+    }
+
+    #[test]
+    fn a_point_alone_is_a_mark_with_its_value() {
+        let text = svg(&chart(vec![vec![(2.0, 1234.5)], vec![(1.0, 1.0), (2.0, 4.0)]]), "c");
+        assert_eq!(text.matches("class=\"alone\"").count(), 1);
+        assert!(text.contains(">1234</text>") || text.contains(">1235</text>"), "{text}");
     }
 
     #[test]

@@ -116,7 +116,7 @@ impl Table {
         for row in &self.rows {
             out.push_str("<tr>");
             for (index, column) in self.columns.iter().enumerate() {
-                let cell = escape(Self::cell(row, index));
+                let cell = toned(Self::cell(row, index));
                 let _ = if index == 0 {
                     write!(out, "<th scope=\"row\"{}>{cell}</th>", class(column.align))
                 } else {
@@ -153,6 +153,18 @@ impl Table {
     }
 }
 
+/// Escaped; a verdict has the colour of its sign, which says the same.
+fn toned(cell: &str) -> String {
+    let text = escape(cell);
+    let class = match cell.chars().next() {
+        Some('▲') => "good",
+        Some('▼') => "bad",
+        Some('◆') => "both",
+        _ => return text,
+    };
+    format!("<span class=\"{class}\">{text}</span>")
+}
+
 const fn class(align: Align) -> &'static str {
     match align {
         Align::Left => "",
@@ -176,6 +188,13 @@ mod tests {
     fn text_is_aligned() {
         let expected = "name          µs\n-----------  ---\na|b          1.5\n<long name>\n";
         assert_eq!(table().text(), expected);
+    }
+
+    #[test]
+    fn verdicts_have_the_colour_of_their_sign() {
+        assert_eq!(toned("▲ 2 < 3"), "<span class=\"good\">▲ 2 &lt; 3</span>");
+        assert_eq!(toned("▼ slow"), "<span class=\"bad\">▼ slow</span>");
+        assert_eq!((toned("= as fast"), toned("")), ("= as fast".to_owned(), String::new()));
     }
 
     #[test]

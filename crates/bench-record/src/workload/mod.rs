@@ -161,7 +161,7 @@ pub const fn parameter_name(benchmark: Benchmark) -> Option<&'static str> {
     match benchmark {
         Benchmark::Piggyback => Some("records/msg"),
         Benchmark::Index => Some("levels kept"),
-        Benchmark::FileGet | Benchmark::Incast => Some("chunk B"),
+        Benchmark::FileGet | Benchmark::Incast | Benchmark::Collective => Some("chunk B"),
         Benchmark::Shuffle => Some("buffer B"),
         _ => None,
     }

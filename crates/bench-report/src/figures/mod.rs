@@ -8,7 +8,7 @@ mod tests;
 
 use bench_record::{Point, Run};
 use published::{Fabric, Operation, Row};
-use report::{Axis, Chart, LOOKS, Scale, Section, Series, Stroke, Table, significant};
+use report::{Axis, Chart, LOOKS, Place, Scale, Section, Series, Stroke, Table, significant};
 
 use crate::compare::networks;
 use crate::page::describe;
@@ -31,6 +31,30 @@ pub fn sections(runs: &[Run], model: Option<&Model>) -> Vec<Section> {
         .map(|(figure, panel)| Plot { figure, panel, names: &names }.section(runs, &rows, model))
         .collect()
 }
+
+/// The same for a page of what was measured: what was not is one section, with the commands.
+pub(crate) fn sections_measured(runs: &[Run], model: Option<&Model>) -> Vec<Section> {
+    let is_measured =
+        |section: &Section| !section.text.iter().any(|text| text.starts_with(NOT_MEASURED));
+    let (mut measured, missing): (Vec<Section>, Vec<Section>) =
+        sections(runs, model).into_iter().partition(|section| is_measured(section));
+    let text: Vec<String> = missing
+        .iter()
+        .map(|section| {
+            let commands: Vec<String> =
+                section.commands.iter().map(|command| format!("`{command}`")).collect();
+            format!("{}: {}", section.title, commands.join(" and "))
+        })
+        .collect();
+    if !missing.is_empty() {
+        let title = format!("Not measured here: {} more, each with its command", missing.len());
+        measured.push(Section { title, place: Place::Folded, text, ..Section::default() });
+    }
+    measured
+}
+
+/// How the text of a figure begins of which nothing was measured.
+const NOT_MEASURED: &str = "Not measured: run ";
 
 /// The commands that measure what the figures show.
 pub fn commands() -> impl Iterator<Item = &'static str> {
@@ -75,7 +99,9 @@ impl Plot<'_> {
         let mut text = vec![self.figure.differs.to_owned()];
         text.extend(anomalies(&samples));
         if !is_measured {
-            text.insert(0, format!("Not measured: run {}", self.figure.commands.join(" and ")));
+            let commands: Vec<String> =
+                self.figure.commands.iter().map(|command| format!("`{command}`")).collect();
+            text.insert(0, format!("{NOT_MEASURED}{}", commands.join(" and ")));
         }
         let tables = self.ratios(runs, &samples).into_iter().collect();
         let general = self.figure.commands.iter().map(|command| (*command).to_owned());

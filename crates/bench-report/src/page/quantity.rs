@@ -16,6 +16,10 @@ pub(super) struct Quantity {
     pub(super) better: &'static str,
     pub(super) meaning: &'static str,
     pub(super) of: fn(&Point) -> Option<f64>,
+    /// Blocks were kept of it, or of what is proportional to it.
+    pub(super) has_blocks: bool,
+    /// Its 99th percentile, which is drawn beside it.
+    pub(super) tail: Option<fn(&Point) -> Option<f64>>,
 }
 
 const HALF_ROUND_TRIP: Quantity = Quantity {
@@ -25,6 +29,8 @@ const HALF_ROUND_TRIP: Quantity = Quantity {
     meaning: "Ping-pong with one message in flight: the median, or the mean where that is all that is \
         known.",
     of: latency_us,
+    has_blocks: true,
+    tail: Some(|point| point.latency?.distribution.map(|times| times.p99_us)),
 };
 const GOODPUT: Quantity = Quantity {
     label: "goodput",
@@ -34,6 +40,8 @@ const GOODPUT: Quantity = Quantity {
         one-sided operations: completed at the initiator); 1 Gbit = 10^9 bits. A line that stops rising \
         has reached what is possible.",
     of: |point| point.bandwidth.map(|found| found.gbit_per_s),
+    has_blocks: true,
+    tail: None,
 };
 const MESSAGE_RATE: Quantity = Quantity {
     label: "message rate",
@@ -42,6 +50,8 @@ const MESSAGE_RATE: Quantity = Quantity {
     meaning: "Messages that arrived within the measured window, counted at the receiver (one-sided \
         operations: completed at the initiator). A line that stops rising has reached what is possible.",
     of: |point| point.bandwidth.map(|found| found.mmsg_per_s),
+    has_blocks: true,
+    tail: None,
 };
 const RESPONSE: Quantity = Quantity {
     label: "median response",
@@ -49,10 +59,13 @@ const RESPONSE: Quantity = Quantity {
     better: "lower",
     meaning: "Whole round trips from the moment for which each request was intended.",
     of: |point| point.open_loop?.response.map(|times| times.p50_us),
+    has_blocks: true,
+    tail: None,
 };
 const RESPONSE_TAIL: Quantity = Quantity {
     label: "99th percentile of responses",
     of: |point| point.open_loop?.response.map(|times| times.p99_us),
+    has_blocks: false,
     ..RESPONSE
 };
 const COLLECTIVE: Quantity = Quantity {
@@ -65,6 +78,8 @@ const COLLECTIVE: Quantity = Quantity {
         let median = point.operation_time.map(|times| times.p50_us);
         median.or_else(|| point.collective.map(|own| own.mean_us))
     },
+    has_blocks: true,
+    tail: None,
 };
 const CALLS: Quantity = Quantity {
     label: "rate",
@@ -77,6 +92,8 @@ const CALLS: Quantity = Quantity {
         let work = point.work.as_ref().filter(|work| work.arrivals.is_none());
         work.map(|work| work.mcalls_per_s)
     },
+    has_blocks: true,
+    tail: None,
 };
 const BYTES: Quantity = Quantity {
     label: "throughput",
@@ -84,6 +101,8 @@ const BYTES: Quantity = Quantity {
     better: "higher",
     meaning: "Bytes that reached their place within the measured window; 10^9 to a GB.",
     of: |point| point.bandwidth.map(|found| found.mb_per_s / 1e3),
+    has_blocks: true,
+    tail: None,
 };
 const NODE_BYTES: Quantity = Quantity {
     label: "throughput of a node",
@@ -98,6 +117,8 @@ const TUPLE_TIME: Quantity = Quantity {
     better: "lower",
     meaning: "Of the measuring threads of all nodes, to make a tuple and to take it, polling included.",
     of: |point| point.shuffle.map(|found| found.cpu_ns_per_tuple),
+    has_blocks: false,
+    tail: None,
 };
 const TAIL: Quantity = Quantity {
     label: "99th percentile",
@@ -105,6 +126,8 @@ const TAIL: Quantity = Quantity {
     better: "lower",
     meaning: "From the start of an operation (open loop: from when it was due) to its end.",
     of: |point| point.operation_time.map(|times| times.p99_us),
+    has_blocks: false,
+    tail: None,
 };
 
 /// What is shown of a benchmark, of messages of `size_bytes` (`None`: of several).

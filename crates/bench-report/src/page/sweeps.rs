@@ -15,13 +15,8 @@ use crate::settings::{self, DEPTH, Level, RX_DEPTH, SIZE, Setting};
 /// A line of fewer points shows nothing that a table does not, unless there are no others.
 const POINTS_MIN: usize = 3;
 
-/// Plots of all benchmarks; `names` number the colours. Points that are `found_elsewhere` are shown
-/// beside others, but make no plot.
-pub(super) fn sections(
-    runs: &[Run],
-    names: &[&str],
-    found_elsewhere: impl Fn(&Run, &Point) -> bool,
-) -> Vec<Section> {
+/// Plots of all benchmarks; `names` number the colours.
+pub(super) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
     let mut kinds: Vec<&str> = Vec::new();
     for run in runs.iter().filter(|run| run.source != "published") {
         if !kinds.contains(&run.kind()) {
@@ -30,7 +25,7 @@ pub(super) fn sections(
     }
     let mut all = Vec::new();
     for kind in kinds {
-        let samples = samples(runs, kind, &found_elsewhere);
+        let samples = samples(runs, kind);
         let mut plots = plots(&samples, POINTS_MIN);
         if plots.is_empty() {
             plots = self::plots(&samples, 2);
@@ -45,8 +40,6 @@ struct Sample<'a> {
     run: &'a Run,
     point: &'a Point,
     settings: Vec<Setting>,
-    /// Another part of the page shows it.
-    is_elsewhere: bool,
 }
 
 impl Sample<'_> {
@@ -65,18 +58,13 @@ impl Sample<'_> {
     }
 }
 
-fn samples<'a>(
-    runs: &'a [Run],
-    kind: &str,
-    found_elsewhere: &impl Fn(&Run, &Point) -> bool,
-) -> Vec<Sample<'a>> {
+fn samples<'a>(runs: &'a [Run], kind: &str) -> Vec<Sample<'a>> {
     let own = runs.iter().filter(|run| run.kind() == kind);
     let points = own.flat_map(|run| run.points.iter().map(move |point| (run, point)));
     let sample = |(run, point): (&'a Run, &'a Point)| Sample {
         run,
         point,
         settings: settings::of(run, point),
-        is_elsewhere: found_elsewhere(run, point),
     };
     points.map(sample).collect()
 }
@@ -144,14 +132,11 @@ impl<'a> Plot<'a> {
         self.lines.iter().flatten().copied()
     }
 
-    /// Different places of the measured line that has most, of those that nothing else shows.
+    /// Different places of the measured line that has most.
     fn longest(&self) -> usize {
         let places = |line: &Vec<&Sample<'_>>| {
-            let mut places: Vec<f64> = line
-                .iter()
-                .filter(|sample| !sample.is_elsewhere)
-                .filter_map(|sample| sample.number(self.axis))
-                .collect();
+            let mut places: Vec<f64> =
+                line.iter().filter_map(|sample| sample.number(self.axis)).collect();
             places.sort_by(f64::total_cmp);
             places.dedup();
             places.len()
@@ -171,19 +156,29 @@ impl<'a> Plot<'a> {
         let mut series: Vec<Series> = Vec::new();
         for line in &self.lines {
             let look = names.iter().position(|name| *name == line[0].run.name).unwrap_or(0);
-            let variant = series.iter().filter(|own| own.look % LOOKS == look % LOOKS).count();
-            let points = self.points(line, quantity);
+            let is_line =
+                |own: &&Series| own.look % LOOKS == look % LOOKS && own.stroke != Stroke::Spread;
+            let variant = series.iter().filter(is_line).count();
+            let points = self.points(line, quantity.of);
             if points.is_empty() {
                 continue;
             }
-            series.push(Series {
-                name: self.name(line[0]),
-                look: look % LOOKS + LOOKS * variant,
-                stroke: if line[0].is_published() { Stroke::Dashed } else { Stroke::Solid },
-                points,
-            });
+            let (name, own) = (self.name(line[0]), look % LOOKS + LOOKS * variant);
+            let spread = self.blocks(line, quantity);
+            if !spread.is_empty() {
+                let (name, stroke) = (format!("{name}, blocks"), Stroke::Spread);
+                series.push(Series { name, look: own, stroke, points: spread });
+            }
+            let tail = quantity.tail.map_or_else(Vec::new, |tail| self.points(line, tail));
+            let stroke = if line[0].is_published() { Stroke::Dashed } else { Stroke::Solid };
+            series.push(Series { name: name.clone(), look: own, stroke, points });
+            if !tail.is_empty() {
+                let (name, look) = (format!("{name}, p99"), own + LOOKS);
+                series.push(Series { name, look, stroke: Stroke::Dotted, points: tail });
+            }
         }
-        if series.iter().all(|line| line.points.len() < 2) {
+        let is_line = |own: &&Series| own.stroke != Stroke::Spread;
+        if series.iter().filter(is_line).all(|line| line.points.len() < 2) {
             return None;
         }
         let Quantity { label, unit, better, .. } = quantity;
@@ -194,7 +189,7 @@ impl<'a> Plot<'a> {
         }
         let chart = Chart {
             title: format!("{label} ({unit}, logarithmic; {better} is better)"),
-            description: describe(&series, unit),
+            description: describe(series.iter().filter(is_line), unit),
             x: Axis { label: axis_label(self.axis).to_owned(), scale: self.scale() },
             y: Axis { label: format!("{label} ({unit})"), scale: Scale::Log10 },
             series,
@@ -205,14 +200,29 @@ impl<'a> Plot<'a> {
     }
 
     /// What was measured at each place, which is the same wherever it was.
-    fn points(&self, line: &[&Sample<'_>], quantity: &Quantity) -> Vec<(f64, f64)> {
+    fn points(&self, line: &[&Sample<'_>], of: fn(&Point) -> Option<f64>) -> Vec<(f64, f64)> {
         let mut points: Vec<(f64, f64)> = Vec::new();
         for sample in line {
-            let place = sample.number(self.axis).zip((quantity.of)(sample.point));
+            let place = sample.number(self.axis).zip(of(sample.point));
             if let Some((x, y)) = place.filter(|(_, y)| *y > 0.0) {
                 points.retain(|known| known.0 != x);
                 points.push((x, y));
             }
+        }
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points
+    }
+
+    /// What each block found at each place, where blocks were kept of this figure.
+    fn blocks(&self, line: &[&Sample<'_>], quantity: &Quantity) -> Vec<(f64, f64)> {
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        for sample in line.iter().filter(|sample| quantity.has_blocks && !sample.is_published()) {
+            let Some(x) = sample.number(self.axis) else { continue };
+            let figures = (quantity.of)(sample.point).zip(sample.point.figure());
+            let scale = figures.map(|(own, figure)| own / figure).filter(|scale| scale.is_finite());
+            let Some(scale) = scale else { continue };
+            points.retain(|known| known.0 != x);
+            points.extend(sample.point.blocks.iter().map(|block| (x, block * scale)));
         }
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         points
@@ -297,7 +307,7 @@ mod tests {
     }
 
     fn titles(runs: &[Run]) -> Vec<String> {
-        sections(runs, &NAMES, |_, _| false).into_iter().map(|section| section.title).collect()
+        sections(runs, &NAMES).into_iter().map(|section| section.title).collect()
     }
 
     #[test]
@@ -311,7 +321,7 @@ mod tests {
                 "bandwidth: goodput over depth (in flight); 8192 B"
             ]
         );
-        let plots = sections(&runs, &NAMES, |_, _| false);
+        let plots = sections(&runs, &NAMES);
         let lines = |at: usize| plots[at].chart.as_ref().map_or(0, |chart| chart.series.len());
         assert_eq!((lines(0), lines(1)), (2, 2));
     }
@@ -323,7 +333,7 @@ mod tests {
             Run { source: "published".to_owned(), ..stream(crate::paper::EFA, &places) };
         let lines = |wire| {
             let mine = Run { wire: Some(wire), ..stream("mine", &places) };
-            let plots = sections(&[mine, published.clone()], &NAMES, |_, _| false);
+            let plots = sections(&[mine, published.clone()], &NAMES);
             plots[0].chart.as_ref().map_or(0, |chart| chart.series.len())
         };
         assert_eq!((lines(Wire::Udp), lines(Wire::Shm)), (2, 1));
@@ -336,7 +346,7 @@ mod tests {
         let mut any = kept.clone();
         kept.points.iter_mut().for_each(|point| point.order = Order::Kept);
         any.command = "again".to_owned();
-        let plots = sections(&[any, kept], &NAMES, |_, _| false);
+        let plots = sections(&[any, kept], &NAMES);
         let [section] = &plots[..] else { panic!("{plots:?}") };
         assert_eq!(section.title, "bandwidth: goodput over size (bytes); depth 8, threads 2");
         assert_eq!(section.commands, ["again"]);
@@ -351,12 +361,6 @@ mod tests {
         let two = [(16, 1), (64, 1)];
         assert_eq!(titles(&[stream("mine", &two)]).len(), 1);
         assert!(titles(&[stream("mine", &two[..1])]).is_empty());
-        let four = [stream("mine", &[(16, 1), (64, 1), (256, 1), (1024, 1)])];
-        let seen = |known: usize| sections(&four, &NAMES, |_, point| point.size_bytes < known);
-        assert!(seen(2048).is_empty() && seen(1024).is_empty(), "one point is no line");
-        let plots = seen(64);
-        let chart = plots[0].chart.as_ref().expect("a plot");
-        assert_eq!(chart.series[0].points.len(), 4, "the others are beside them");
     }
 
     #[test]

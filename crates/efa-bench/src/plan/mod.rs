@@ -161,9 +161,8 @@ impl Report<'_> {
             output::print(&format!("warning: {warning}\n"))?;
         }
         output::write(&self.out().join("results.csv"), &output::csv(&results.runs))?;
-        let headline = compare::sentences(&shown, &names);
-        let page = page::page(&results, headline, None);
-        let index = page_files::folder(&page, self.out())?;
+        let pages = page::pages(&results, None, page_files::PAPER);
+        let index = page_files::folder(&pages, self.out())?;
         let rest = "index.md, results.json, results.csv and events.ndjson beside it";
         output::print(&format!("\nreport: {} ({rest})\n", index.display()))?;
         let rest = findings.open();

@@ -1,0 +1,137 @@
+//! What a verdict compares of a benchmark.
+
+use bench_record::Point;
+use bench_record::spec::Benchmark;
+use report::Better;
+
+use crate::compare::latency_us;
+
+/// One figure of a point, and how a verdict speaks of it.
+#[derive(Clone, Copy)]
+pub(super) struct Aspect {
+    /// "at the median"; empty where there is nothing to add.
+    pub(super) at: &'static str,
+    pub(super) unit: &'static str,
+    pub(super) better: Better,
+    pub(super) of: fn(&Point) -> Option<f64>,
+    /// Changes up to this many percent are noise.
+    pub(super) noise_percent: f64,
+    /// It is what the operation costs, not how fast it is.
+    pub(super) is_cost: bool,
+}
+
+/// What two runs of one program differ by on a quiet machine, and what their tails do.
+const NOISE_PERCENT: f64 = 5.0;
+const TAIL_NOISE_PERCENT: f64 = 20.0;
+
+const MEDIAN: Aspect = Aspect {
+    at: "at the median",
+    unit: "µs",
+    better: Better::Less,
+    of: latency_us,
+    noise_percent: NOISE_PERCENT,
+    is_cost: false,
+};
+const P99: Aspect = Aspect {
+    at: "at p99",
+    of: |point| point.latency?.distribution.map(|times| times.p99_us),
+    noise_percent: TAIL_NOISE_PERCENT,
+    ..MEDIAN
+};
+const RESPONSE: Aspect =
+    Aspect { of: |point| point.open_loop?.response.map(|times| times.p50_us), ..MEDIAN };
+const RESPONSE_P99: Aspect =
+    Aspect { of: |point| point.open_loop?.response.map(|times| times.p99_us), ..P99 };
+const OPERATION: Aspect = Aspect {
+    of: |point| {
+        let median = point.operation_time.map(|times| times.p50_us);
+        median.or_else(|| point.collective.map(|own| own.mean_us))
+    },
+    ..MEDIAN
+};
+const OPERATION_P99: Aspect =
+    Aspect { of: |point| point.operation_time.map(|times| times.p99_us), ..P99 };
+const GOODPUT: Aspect = Aspect {
+    at: "",
+    unit: "Gbit/s",
+    better: Better::More,
+    of: |point| point.bandwidth.map(|found| found.gbit_per_s),
+    ..MEDIAN
+};
+const RATE: Aspect = Aspect {
+    unit: "M msg/s",
+    of: |point| point.bandwidth.map(|found| found.mmsg_per_s),
+    ..GOODPUT
+};
+const CALLS: Aspect = Aspect {
+    unit: "M ops/s",
+    of: |point| point.work.as_ref().map(|work| work.mcalls_per_s),
+    ..GOODPUT
+};
+const CALL_CPU: Aspect = Aspect {
+    at: "",
+    unit: "CPU ns/op",
+    better: Better::Less,
+    of: |point| {
+        let work = point.work.as_ref()?;
+        Some(work.client_cpu_ns + work.server_cpu_ns).filter(|cpu_ns| *cpu_ns > 0.0)
+    },
+    is_cost: true,
+    ..P99
+};
+const FILE_CPU: Aspect = Aspect {
+    unit: "CPU s/GB",
+    of: |point| {
+        let work = point.work.as_ref()?;
+        Some(work.client_cpu_s_per_gb? + work.server_cpu_s_per_gb?)
+    },
+    ..CALL_CPU
+};
+const TUPLES: Aspect = Aspect {
+    unit: "M tuples/s",
+    of: |point| point.shuffle.map(|found| found.mtuples_per_s),
+    ..GOODPUT
+};
+const TUPLE_CPU: Aspect = Aspect {
+    unit: "CPU ns/tuple",
+    of: |point| point.shuffle.map(|found| found.cpu_ns_per_tuple),
+    ..CALL_CPU
+};
+
+/// What is compared of a benchmark: first that by which its blocks are compared.
+pub(super) const fn of(benchmark: Benchmark) -> &'static [Aspect] {
+    match benchmark {
+        Benchmark::Latency | Benchmark::PingPong | Benchmark::SatLatency => &[MEDIAN, P99],
+        Benchmark::OpenLoop => &[RESPONSE, RESPONSE_P99],
+        Benchmark::Bandwidth | Benchmark::Rma => &[GOODPUT],
+        Benchmark::Collective => &[OPERATION, OPERATION_P99],
+        Benchmark::FileGet => &[GOODPUT, OPERATION_P99, FILE_CPU],
+        Benchmark::Incast => &[GOODPUT, OPERATION_P99],
+        Benchmark::Shuffle => &[TUPLES, TUPLE_CPU],
+        _ => &[CALLS, OPERATION_P99, CALL_CPU],
+    }
+}
+
+/// What is compared of small messages in a stream.
+pub(super) const fn of_small() -> &'static [Aspect] {
+    &[RATE]
+}
+
+impl Aspect {
+    /// The figures of the blocks; empty where it is not what blocks were kept of.
+    pub(super) fn blocks(&self, point: &Point) -> Vec<f64> {
+        let scale = (self.of)(point).zip(point.figure()).map(|(own, figure)| own / figure);
+        match scale.filter(|scale| scale.is_finite() && *scale > 0.0) {
+            Some(scale) => point.blocks.iter().map(|block| block * scale).collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// "lower is better".
+    pub(super) const fn better_word(&self) -> &'static str {
+        match self.better {
+            Better::Less => "lower is better",
+            Better::More => "higher is better",
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The first screen of a report: what was held against what, where, and what came of it, in words and in one picture.
+
+mod about;
+mod aspect;
+mod race;
+mod words;
+
+use bench_record::{Point, Run};
+use report::{Better, Dot, Dots, LOOKS, Place, Scale, Section, Table, significant};
+
+pub(crate) use about::about;
+use aspect::Aspect;
+use race::{Race, races};
+use words::verdict;
+
+/// Plain measurements of the first screen; all are further down.
+const RACES_MAX: usize = 3;
+/// The first is compared with so many others on the first screen; with all of them further down.
+const OTHERS_MAX: usize = 3;
+
+/// What a reader sees first; nothing where nothing was measured.
+pub(crate) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
+    let races = races(runs, names);
+    let (work, plain): (Vec<Race<'_>>, Vec<Race<'_>>) =
+        races.into_iter().partition(|race| race.is_workload);
+    let mut sections = Vec::new();
+    // Of a plan of workloads the streams beside them are not the point.
+    let is_about_work = work.len() > plain.len();
+    let (first, second) = if is_about_work { (&work, &plain) } else { (&plain, &work) };
+    for (place, races) in [(Place::Lead, first.as_slice()), (Place::Body, second.as_slice())] {
+        if races.is_empty() {
+            continue;
+        }
+        let of_work = races.first().is_some_and(|race| race.is_workload);
+        let races = if of_work { races } else { &races[..races.len().min(RACES_MAX)] };
+        let table = if of_work { workloads(races) } else { verdicts(races, OTHERS_MAX) };
+        let panels = races.iter().map(|race| panel(race, names)).collect();
+        let title = match (place, of_work) {
+            (Place::Lead, _) => String::new(),
+            (_, true) => "Workloads".to_owned(),
+            (_, false) => "Plain messages".to_owned(),
+        };
+        let text = vec![LEGEND.to_owned()];
+        sections.push(Section {
+            title,
+            place,
+            tables: vec![table],
+            panels,
+            text,
+            ..Section::default()
+        });
+    }
+    let are_cut = plain.iter().any(|race| race.entries.len() > OTHERS_MAX + 1);
+    if are_cut || plain.len() > RACES_MAX {
+        let (title, place) = ("All comparisons".to_owned(), Place::Folded);
+        let tables = vec![verdicts(&plain, usize::MAX)];
+        sections.push(Section { title, place, tables, ..Section::default() });
+    }
+    sections
+}
+
+const CAPTION: &str = "What came of it";
+const NOBODY: &str = "nobody else was measured";
+const LEGEND: &str = "Marks: the middle block. Bars: its 95 % interval. Dots: all blocks. Strokes: p99 and maximum of the middle block.";
+
+/// "5.65 µs, p99 9.10", as far as it is known.
+fn figures(aspects: &[Aspect], point: &Point) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for (index, aspect) in aspects.iter().enumerate() {
+        let Some(value) = (aspect.of)(point) else { continue };
+        words.push(match (index, aspect.at) {
+            (0, _) => format!("{} {}", significant(value), aspect.unit),
+            (_, "at p99") => format!("p99 {}", significant(value)),
+            _ => format!("{} {}", significant(value), aspect.unit),
+        });
+    }
+    words.join(", ")
+}
+
+/// A row for each comparison of the first with so many others.
+fn verdicts(races: &[Race<'_>], others_max: usize) -> Table {
+    let first = races.first().and_then(|race| race.entries.first()).map_or("", |(name, _)| *name);
+    let is_alone = races.iter().all(|race| race.entries.len() < 2);
+    if is_alone {
+        let mut table = Table::new("What was measured", &["what", first, "how certain"], 3);
+        for race in races {
+            for (_, point) in &race.entries {
+                let figures = figures(race.aspects, point);
+                table.push(vec![race.label.clone(), figures, alone(point)]);
+            }
+        }
+        return table;
+    }
+    let others = others_of(races);
+    let others = &others[..others.len().min(others_max)];
+    match others {
+        [other] => beside_one(races, first, other),
+        _ => beside_several(races, first, others),
+    }
+}
+
+/// Who else was measured.
+fn others_of<'a>(races: &[Race<'a>]) -> Vec<&'a str> {
+    let mut others: Vec<&str> = Vec::new();
+    for (name, _) in races.iter().flat_map(|race| race.entries.iter().skip(1)) {
+        if !others.contains(name) {
+            others.push(name);
+        }
+    }
+    others
+}
+
+/// The verdict stands where a narrow screen shows it.
+fn beside_one(races: &[Race<'_>], first: &str, other: &str) -> Table {
+    let beside = format!("{first} beside {other}");
+    let titles = ["what", beside.as_str(), first, other, "how certain"];
+    let mut table =
+        Table::new(CAPTION, &titles, titles.len()).with_prose(0).with_prose(1).with_prose(4);
+    for race in races {
+        let Some(((_, ours), others)) = race.entries.split_first() else { continue };
+        let own = figures(race.aspects, ours);
+        let label = race.label.clone();
+        table.push(match others.first() {
+            Some((_, theirs)) => {
+                let verdict = verdict(race.aspects, ours, theirs);
+                let theirs = figures(race.aspects, theirs);
+                vec![label, verdict.words, own, theirs, verdict.certainty]
+            }
+            None => vec![label, NOBODY.to_owned(), own, "-".to_owned(), alone(ours)],
+        });
+    }
+    table
+}
+
+/// A row for the first, and one for each of the others.
+fn beside_several(races: &[Race<'_>], first: &str, others: &[&str]) -> Table {
+    let beside = format!("{first} beside it");
+    let titles = ["what", "fabric", beside.as_str(), "figures", "how certain"];
+    let mut table =
+        Table::new(CAPTION, &titles, titles.len()).with_prose(0).with_prose(2).with_prose(4);
+    for race in races {
+        let Some(((name, ours), rest)) = race.entries.split_first() else { continue };
+        let own = figures(race.aspects, ours);
+        table.push(vec![race.label.clone(), (*name).to_owned(), "-".to_owned(), own, alone(ours)]);
+        for (name, theirs) in rest.iter().filter(|(name, _)| others.contains(name)) {
+            let verdict = verdict(race.aspects, ours, theirs);
+            let theirs = figures(race.aspects, theirs);
+            let (label, name) = (race.label.clone(), (*name).to_owned());
+            table.push(vec![label, name, verdict.words, theirs, verdict.certainty]);
+        }
+    }
+    table
+}
+
+/// A row for each workload and fabric: how many operations, at which p99, at which cost.
+fn workloads(races: &[Race<'_>]) -> Table {
+    let titles = [
+        "workload",
+        "fabric",
+        "rate or time",
+        "p50 µs",
+        "p99 µs",
+        "CPU of both sides",
+        "beside the first",
+    ];
+    let mut table = Table::new("Which fabric did how much, and at which cost", &titles, 2);
+    table = table.with_prose(0).with_prose(titles.len() - 1);
+    let text = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), significant);
+    for race in races {
+        let Some((_, first)) = race.entries.first() else { continue };
+        for (index, (name, point)) in race.entries.iter().enumerate() {
+            let cost = race.aspects.iter().find(|aspect| aspect.is_cost);
+            let cost = cost
+                .and_then(|own| Some(format!("{} {}", significant((own.of)(point)?), own.unit)));
+            let rate = race
+                .aspects
+                .first()
+                .and_then(|own| Some(format!("{} {}", significant((own.of)(point)?), own.unit)));
+            table.push(vec![
+                race.label.clone(),
+                (*name).to_owned(),
+                rate.unwrap_or_else(|| "-".to_owned()),
+                text(point.operation_time.map(|times| times.p50_us)),
+                text(point.operation_time.map(|times| times.p99_us)),
+                cost.unwrap_or_else(|| "-".to_owned()),
+                match index {
+                    0 => String::new(),
+                    _ => verdict(race.aspects, point, first).words,
+                },
+            ]);
+        }
+    }
+    table
+}
+
+/// How certain a figure is that stands alone.
+fn alone(point: &Point) -> String {
+    match (point.blocks.len(), point.interval.zip(point.figure())) {
+        (blocks, Some((interval, figure))) if blocks > 1 => {
+            format!("± {:.1} % (95 %, {blocks} blocks)", interval.half_width_percent(figure))
+        }
+        _ => "not known: one block".to_owned(),
+    }
+}
+
+/// The picture of a race.
+fn panel(race: &Race<'_>, names: &[&str]) -> Dots {
+    let Some(first) = race.aspects.first() else {
+        return Dots {
+            title: String::new(),
+            unit: String::new(),
+            scale: Scale::Linear,
+            rows: Vec::new(),
+        };
+    };
+    let is_time = first.better == Better::Less;
+    let row = |(name, point): &(&str, &Point)| {
+        let value = (first.of)(point)?;
+        let scale = point.figure().map(|figure| value / figure);
+        let ends =
+            point.interval.zip(scale).map(|(own, scale)| (own.low * scale, own.high * scale));
+        let look = names.iter().position(|own| own == name).unwrap_or(0) % LOOKS;
+        let blocks = first.blocks(point);
+        let tail = if is_time { tail(point) } else { Vec::new() };
+        Some(Dot { name: (*name).to_owned(), look, value, interval: ends, blocks, tail })
+    };
+    let scale = if is_time { Scale::Log10 } else { Scale::Linear };
+    Dots {
+        title: format!("{} ({}; {})", race.label, first.unit, first.better_word()),
+        unit: first.unit.to_owned(),
+        scale,
+        rows: race.entries.iter().filter_map(row).collect(),
+    }
+}
+
+/// The tail of the times of a point, whatever was timed.
+fn tail(point: &Point) -> Vec<(String, f64)> {
+    let half = point.latency.and_then(|latency| latency.distribution);
+    let response = || point.open_loop.and_then(|found| found.response);
+    let times = half.or_else(response).or(point.operation_time);
+    let named = |times: bench_record::Distribution| {
+        vec![("p99".to_owned(), times.p99_us), ("max".to_owned(), times.max_us)]
+    };
+    times.map(named).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! Which measurements are held against each other: of each benchmark the place that most fabrics have, and of those the
+//! most telling one.
+
+use bench_record::spec::Benchmark;
+use bench_record::{Point, Run};
+
+use super::aspect::{self, Aspect};
+use crate::settings::{self, DEPTH, ENDPOINT, RX_DEPTH, SIZE, Setting};
+
+/// Messages up to this many bytes are limited by their number.
+const SMALL_BYTES: usize = 512;
+/// What most applications send, and where most tables look.
+const LATENCY_BYTES: usize = 64;
+const STREAM_BYTES: usize = 8192;
+const RATE_BYTES: usize = 16;
+const STREAM_DEPTH: usize = 256;
+const RANK_BYTES: usize = 1024;
+
+/// The same measured by several.
+pub(super) struct Race<'a> {
+    /// "latency 64 B".
+    pub(super) label: String,
+    pub(super) aspects: &'static [Aspect],
+    /// Who, and what came of it; one entry for each name, in their order.
+    pub(super) entries: Vec<(&'a str, &'a Point)>,
+    pub(super) is_workload: bool,
+}
+
+/// A measurement with what it was asked for.
+struct Candidate<'a> {
+    run: &'a Run,
+    point: &'a Point,
+    settings: Vec<Setting>,
+}
+
+/// The races of all benchmarks, in the order in which they were measured.
+pub(super) fn races<'a>(runs: &'a [Run], names: &[&'a str]) -> Vec<Race<'a>> {
+    let measured = || runs.iter().filter(|run| names.contains(&run.name.as_str()));
+    let mut kinds: Vec<(&str, Benchmark)> = Vec::new();
+    for run in measured() {
+        if !kinds.iter().any(|(kind, _)| *kind == run.kind()) {
+            kinds.push((run.kind(), run.benchmark));
+        }
+    }
+    // Plain latency and streams first: everybody looks for them.
+    let rank = |benchmark: Benchmark| match benchmark {
+        Benchmark::Latency => 0,
+        Benchmark::Bandwidth => 1,
+        _ => 2,
+    };
+    kinds.sort_by_key(|(_, benchmark)| rank(*benchmark));
+    let mut races = Vec::new();
+    for (kind, benchmark) in kinds {
+        let own = measured().filter(|run| run.kind() == kind);
+        let all: Vec<Candidate<'_>> = own.flat_map(candidates).collect();
+        match benchmark {
+            Benchmark::Bandwidth | Benchmark::Rma => {
+                races.extend(stream_races(&all, kind, names));
+            }
+            _ => races.extend(race(&all, kind, aspect::of(benchmark), names)),
+        }
+    }
+    races
+}
+
+fn candidates(run: &Run) -> impl Iterator<Item = Candidate<'_>> {
+    run.points.iter().map(move |point| {
+        let mut settings = settings::of(run, point);
+        // The name says these.
+        settings.retain(|own| own.name != ENDPOINT && own.name != RX_DEPTH);
+        Candidate { run, point, settings }
+    })
+}
+
+/// Long messages by their bytes, short ones by their number.
+fn stream_races<'a>(
+    all: &[Candidate<'a>],
+    kind: &str,
+    names: &[&'a str],
+) -> impl Iterator<Item = Race<'a>> {
+    let part = |is_small: bool| -> Vec<Candidate<'a>> {
+        let own = all.iter().filter(|one| (one.point.size_bytes <= SMALL_BYTES) == is_small);
+        own.map(Candidate::copy).collect()
+    };
+    let benchmark = all.first().map_or(Benchmark::Bandwidth, |first| first.run.benchmark);
+    let long = race(&part(false), kind, aspect::of(benchmark), names);
+    let short = race(&part(true), &rate_of(kind), aspect::of_small(), names);
+    long.into_iter().chain(short)
+}
+
+/// What a stream of short messages is called.
+fn rate_of(kind: &str) -> String {
+    match kind {
+        "bandwidth" => "message rate".to_owned(),
+        other => format!("{other} message rate"),
+    }
+}
+
+/// Whether the cores were near for one and far for another: then nobody can compare them.
+fn are_apart(own: &[&Candidate<'_>]) -> bool {
+    let mut phases = own.iter().filter_map(|one| Some(one.point.cores.as_ref()?.phase));
+    let first = phases.next();
+    phases.any(|phase| Some(phase) != first)
+}
+
+impl<'a> Candidate<'a> {
+    fn copy(&self) -> Self {
+        Self { run: self.run, point: self.point, settings: self.settings.clone() }
+    }
+
+    /// What was measured, whoever did it.
+    fn place(&self) -> String {
+        settings::words(&self.settings)
+    }
+
+    /// How far it is from what people look for: less is better.
+    fn oddity(&self) -> f64 {
+        let far = |value: usize, wanted: usize| (value.max(1) as f64 / wanted as f64).log2().abs();
+        let point = self.point;
+        let place = match self.run.benchmark {
+            Benchmark::Bandwidth | Benchmark::Rma if point.size_bytes <= SMALL_BYTES => {
+                far(point.size_bytes, RATE_BYTES) + far(point.depth, STREAM_DEPTH)
+            }
+            Benchmark::Bandwidth | Benchmark::Rma => {
+                far(point.size_bytes, STREAM_BYTES) + far(point.depth, STREAM_DEPTH)
+            }
+            Benchmark::Collective => far(point.size_bytes, RANK_BYTES),
+            _ => far(point.size_bytes, LATENCY_BYTES),
+        };
+        let has_own_name = |own: &&Setting| own.name == SIZE || own.name == DEPTH;
+        let special = self.settings.iter().filter(|own| !own.is_usual && !has_own_name(own));
+        place + 100.0 * special.count() as f64
+    }
+}
+
+/// The place that most have; of equally many the best of the first for a workload, for others the most usual.
+fn race<'a>(
+    all: &[Candidate<'a>],
+    kind: &str,
+    aspects: &'static [Aspect],
+    names: &[&'a str],
+) -> Option<Race<'a>> {
+    let first = aspects.first()?;
+    let has_figure = |one: &&Candidate<'a>| (first.of)(one.point).is_some_and(|value| value > 0.0);
+    let mut places: Vec<(String, Vec<&Candidate<'a>>)> = Vec::new();
+    for one in all.iter().filter(has_figure) {
+        let place = one.place();
+        match places.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, own)) if own.iter().any(|known| known.run.name == one.run.name) => {}
+            Some((_, own)) => own.push(one),
+            None => places.push((place, vec![one])),
+        }
+    }
+    let is_workload = all.first()?.run.benchmark.is_workload();
+    let cost = |own: &[&Candidate<'a>]| match own.first() {
+        Some(one) if is_workload && one.run.benchmark != Benchmark::Collective => {
+            let value = (first.of)(one.point).unwrap_or_default();
+            -value
+        }
+        Some(one) => one.oddity(),
+        None => f64::INFINITY,
+    };
+    let (place, own) = places.into_iter().min_by(|(_, a), (_, b)| {
+        let by_place = || are_apart(a).cmp(&are_apart(b)).then(cost(a).total_cmp(&cost(b)));
+        b.len().cmp(&a.len()).then_with(by_place)
+    })?;
+    let entry = |name: &&'a str| {
+        let found = own.iter().find(|one| one.run.name == **name)?;
+        Some((*name, found.point))
+    };
+    let entries = names.iter().filter_map(entry).collect();
+    Some(Race { label: format!("{kind} {place}"), aspects, entries, is_workload })
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_record::{Bandwidth, Latency};
+
+    use super::*;
+
+    fn latency(name: &str, sizes: &[usize]) -> Run {
+        let point = |&size_bytes: &usize| {
+            let latency = Latency { round_trips: Some(1), mean_us: 5.0, distribution: None };
+            Point { latency: Some(latency), ..Point::new(size_bytes, 1) }
+        };
+        Run::new(name, Benchmark::Latency, sizes.iter().map(point).collect())
+    }
+
+    fn stream(name: &str, places: &[(usize, usize)]) -> Run {
+        let point = |&(size, depth): &(usize, usize)| Point {
+            bandwidth: Some(Bandwidth::new(9, (size * 9) as u64, 1.0)),
+            ..Point::new(size, depth)
+        };
+        Run::new(name, Benchmark::Bandwidth, places.iter().map(point).collect())
+    }
+
+    fn labels(runs: &[Run]) -> Vec<String> {
+        races(runs, &["mine", "yours"]).into_iter().map(|race| race.label).collect()
+    }
+
+    #[test]
+    fn latency_comes_first_and_streams_by_bytes_and_by_number() {
+        let places = [(16, 1), (16, 256), (8192, 16), (8192, 256), (64, 256)];
+        let runs = [stream("mine", &places), latency("mine", &[1, 64, 8192])];
+        let wanted =
+            ["latency 64 B", "bandwidth 8192 B, depth 256", "message rate 16 B, depth 256"];
+        assert_eq!(labels(&runs), wanted);
+    }
+
+    #[test]
+    fn what_all_have_is_better_than_what_people_look_for() {
+        let runs = [latency("mine", &[8, 64, 512]), latency("yours", &[512, 1024])];
+        let races = races(&runs, &["mine", "yours"]);
+        assert_eq!(races[0].label, "latency 512 B");
+        let names: Vec<&str> = races[0].entries.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["mine", "yours"]);
+    }
+
+    #[test]
+    fn what_was_asked_for_in_another_way_is_another_place() {
+        let mut listed = stream("yours", &[(8192, 256)]);
+        listed.method.flow.post_list = 8;
+        let found = [stream("mine", &[(8192, 256)]), listed];
+        let races = races(&found, &["mine", "yours"]);
+        assert_eq!(races.len(), 1);
+        assert_eq!(races[0].entries.len(), 1, "the usual one alone");
+    }
+
+    #[test]
+    fn a_size_with_the_cores_alike_is_better_than_the_usual_one() {
+        let at = |ns| Some(bench_record::cores::Cores::between(ns, ns));
+        let mut runs = [latency("mine", &[32, 64]), latency("yours", &[32, 64])];
+        for (run, point, ns) in [(0, 0, 110.0), (1, 0, 110.0), (0, 1, 110.0), (1, 1, 530.0)] {
+            runs[run].points[point].cores = at(ns);
+        }
+        assert_eq!(labels(&runs), ["latency 32 B"]);
+        runs[1].points[1].cores = at(112.0);
+        assert_eq!(labels(&runs), ["latency 64 B"]);
+    }
+
+    #[test]
+    fn nothing_measured_is_no_race() {
+        assert!(labels(&[]).is_empty());
+        assert!(labels(&[latency("other", &[64])]).is_empty());
+        let empty = Run::new("mine", Benchmark::Latency, vec![Point::new(64, 1)]);
+        assert!(labels(&[empty]).is_empty());
+    }
+}

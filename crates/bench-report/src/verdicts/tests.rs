@@ -1,0 +1,105 @@
+use bench_record::spec::Benchmark;
+use bench_record::{Bandwidth, Distribution, Latency, Work};
+
+use super::*;
+
+fn latency(name: &str, p50_us: f64, p99_us: f64) -> Run {
+    let distribution =
+        Some(Distribution { p50_us, p99_us, max_us: p99_us * 9.0, ..Distribution::default() });
+    let latency = Latency { round_trips: Some(9), mean_us: p50_us, distribution };
+    let blocks: Vec<f64> = [0.98, 0.99, 1.0, 1.01, 1.02].map(|share| share * p50_us).into();
+    let interval = report::middle_interval(&blocks);
+    let point = Point { latency: Some(latency), blocks, interval, ..Point::new(64, 1) };
+    Run::new(name, Benchmark::Latency, vec![point])
+}
+
+fn stream(name: &str, gbit_per_s: f64) -> Run {
+    let bytes = (gbit_per_s * 1e9 / 8.0) as u64;
+    let bandwidth = Some(Bandwidth::new(bytes / 8192, bytes, 1.0));
+    let point = Point { bandwidth, blocks: vec![gbit_per_s; 5], ..Point::new(8192, 256) };
+    Run::new(name, Benchmark::Bandwidth, vec![point])
+}
+
+fn calls(name: &str, mcalls_per_s: f64, cpu_ns: f64) -> Run {
+    let words = r#"{"calls":2,"seconds":1.0,"mcalls_per_s":0,"messages_per_call":2.0,
+        "bytes_per_call":88.0,"client_cpu_ns":1.0,"server_cpu_ns":1.0,"actions":[]}"#;
+    let work: Work = serde_json::from_str(words).expect("calls");
+    let work = Work { mcalls_per_s, client_cpu_ns: cpu_ns, server_cpu_ns: cpu_ns, ..work };
+    let times = Distribution { p50_us: 5.0, p99_us: 9.0, max_us: 20.0, ..Distribution::default() };
+    let point = Point {
+        work: Some(work),
+        operation_time: Some(times),
+        blocks: vec![mcalls_per_s; 5],
+        ..Point::new(32, 8)
+    };
+    Run::new(name, Benchmark::Rpc, vec![point])
+}
+
+#[test]
+fn each_comparison_is_a_row_in_words() {
+    let runs = [
+        latency("mine", 10.0, 70.0),
+        latency("yours", 21.0, 50.0),
+        stream("mine", 30.0),
+        stream("yours", 10.0),
+    ];
+    let [lead] = sections(&runs, &["mine", "yours"]).try_into().expect("one section");
+    assert_eq!((lead.place, lead.panels.len()), (Place::Lead, 2));
+    let rows = &lead.tables[0].rows;
+    assert_eq!(rows[0][1], "◆ 2.1 times as fast at the median, 1.4 times as slow at p99");
+    assert_eq!(rows[0][2..4], ["10.00 µs, p99 70.00", "21.00 µs, p99 50.00"]);
+    assert_eq!(rows[1][1], "▲ 3.0 times as fast");
+    assert_eq!(lead.tables[0].columns[1].title, "mine beside yours");
+    let row = &lead.panels[0].rows[0];
+    assert_eq!(row.tail, [("p99".to_owned(), 70.0), ("max".to_owned(), 630.0)]);
+    assert_eq!((row.blocks.len(), row.interval.is_some()), (5, true));
+    // The tail of a rate is not known.
+    assert!(lead.panels[1].rows[0].tail.is_empty());
+}
+
+#[test]
+fn one_fabric_stands_alone_with_its_uncertainty() {
+    let [lead] = sections(&[latency("mine", 10.0, 20.0)], &["mine"]).try_into().expect("one");
+    let rows = &lead.tables[0].rows;
+    assert_eq!(rows[0], ["latency 64 B", "10.00 µs, p99 20.00", "± 2.0 % (95 %, 5 blocks)"]);
+    let mut once = latency("mine", 10.0, 20.0);
+    once.points[0].blocks.truncate(1);
+    once.points[0].interval = None;
+    let [lead] = sections(&[once], &["mine"]).try_into().expect("one");
+    assert_eq!(lead.tables[0].rows[0][2], "not known: one block");
+}
+
+#[test]
+fn of_many_fabrics_three_are_compared_at_once_and_all_further_down() {
+    let names = ["a", "b", "c", "d", "e"];
+    let runs = names.map(|name| latency(name, 10.0, 20.0));
+    let [lead, all] = sections(&runs, &names).try_into().expect("two sections");
+    let seen = |section: &Section| -> Vec<String> {
+        section.tables[0].rows.iter().map(|row| row[1].clone()).collect()
+    };
+    assert_eq!(seen(&lead), ["a", "b", "c", "d"]);
+    assert_eq!((seen(&all), all.place), (names.map(str::to_owned).to_vec(), Place::Folded));
+    assert_eq!(lead.panels[0].rows.len(), 5, "the picture has all");
+}
+
+#[test]
+fn workloads_say_rate_tail_and_cost() {
+    let runs = [calls("mine", 2.0, 500.0), calls("yours", 1.0, 2000.0)];
+    let [lead] = sections(&runs, &["mine", "yours"]).try_into().expect("one section");
+    let rows = &lead.tables[0].rows;
+    assert_eq!(rows[0][..3], ["rpc 32 B, depth 8", "mine", "2.000 M ops/s"]);
+    assert_eq!(rows[0][3..6], ["5.000", "9.000", "1000 CPU ns/op"]);
+    assert_eq!(rows[1][6], "▼ 2.0 times as slow, as fast at p99, 4.0 times the CPU time");
+    // Streams beside a workload stand after it.
+    let mut all = runs.to_vec();
+    all.extend([calls("mine", 2.0, 1.0), stream("mine", 1.0)]);
+    all[2].benchmark = Benchmark::Kv;
+    let places: Vec<Place> = sections(&all, &["mine"]).iter().map(|own| own.place).collect();
+    assert_eq!(places, [Place::Lead, Place::Body]);
+}
+
+#[test]
+fn nothing_measured_is_nothing_shown() {
+    assert!(sections(&[], &[]).is_empty());
+    assert!(sections(&crate::paper::runs(), &["mine"]).is_empty());
+}

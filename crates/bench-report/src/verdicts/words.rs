@@ -1,0 +1,185 @@
+//! A comparison in words: how many times as fast, where, and how certain that is.
+
+use bench_record::Point;
+use report::{Better, Change, Interval, ratio_interval};
+
+use super::aspect::Aspect;
+
+/// What a comparison came to, in words, and what stands before them: a reader who sees no colours sees that.
+pub(super) struct Verdict {
+    pub(super) words: String,
+    pub(super) certainty: String,
+}
+
+const BETTER: &str = "▲";
+const WORSE: &str = "▼";
+const BOTH: &str = "◆";
+const ALIKE: &str = "=";
+
+/// How `ours` is beside `theirs`.
+pub(super) fn verdict(aspects: &[Aspect], ours: &Point, theirs: &Point) -> Verdict {
+    if let Some(words) = apart(ours, theirs) {
+        return Verdict { words, certainty: "-".to_owned() };
+    }
+    let (mut words, mut changes) = (Vec::new(), Vec::new());
+    for (index, aspect) in aspects.iter().enumerate() {
+        let Some((new, base)) = (aspect.of)(ours).zip((aspect.of)(theirs)) else { continue };
+        if !(new > 0.0 && base > 0.0 && new.is_finite() && base.is_finite()) {
+            continue;
+        }
+        let ratio = if index == 0 { ratio(aspect, ours, theirs) } else { None };
+        let change = Change::of(base, new, aspect.better, aspect.noise_percent, ratio);
+        words.push(in_words(aspect, change, new, base));
+        changes.push(change);
+    }
+    if words.is_empty() {
+        return Verdict { words: "nothing to compare".to_owned(), certainty: "-".to_owned() };
+    }
+    let has = |change| changes.contains(&change);
+    // Of one block each a tail says little: where what counts is undecided, all is.
+    let is_open = changes.first() == Some(&Change::Inconclusive);
+    let sign = match (has(Change::Improved), has(Change::Regressed)) {
+        _ if is_open => ALIKE,
+        (true, false) => BETTER,
+        (false, true) => WORSE,
+        (true, true) => BOTH,
+        (false, false) => ALIKE,
+    };
+    let certainty =
+        aspects.first().map_or_else(String::new, |first| certainty(first, ours, theirs));
+    Verdict { words: format!("{sign} {}", words.join(", ")), certainty }
+}
+
+/// Why two points are not of one machine.
+fn apart(ours: &Point, theirs: &Point) -> Option<String> {
+    let phase = |point: &Point| point.cores.as_ref().map(|cores| cores.phase);
+    let (one, other) = phase(ours).zip(phase(theirs))?;
+    (one != other).then(|| {
+        format!("not to be compared: cores {} for one, {} for the other", one.name(), other.name())
+    })
+}
+
+/// The interval of ours over theirs.
+fn ratio(aspect: &Aspect, ours: &Point, theirs: &Point) -> Option<Interval> {
+    ratio_interval(&aspect.blocks(theirs), &aspect.blocks(ours))
+}
+
+fn in_words(aspect: &Aspect, change: Change, new: f64, base: f64) -> String {
+    let better = match aspect.better {
+        Better::Less => base / new,
+        Better::More => new / base,
+    };
+    let at = if aspect.at.is_empty() { String::new() } else { format!(" {}", aspect.at) };
+    if aspect.is_cost {
+        return match change {
+            Change::Same | Change::Inconclusive => "as much CPU time".to_owned(),
+            Change::Improved | Change::Regressed => {
+                format!("{} times the CPU time", times(new / base))
+            }
+        };
+    }
+    match change {
+        Change::Same => format!("as fast{at}"),
+        Change::Inconclusive => format!("undecided{at}"),
+        Change::Improved => format!("{} times as fast{at}", times(better)),
+        Change::Regressed => format!("{} times as slow{at}", times(1.0 / better)),
+    }
+}
+
+/// "1.9 to 2.3 times (95 %, 5 and 5 blocks)", in the direction of the words.
+fn certainty(aspect: &Aspect, ours: &Point, theirs: &Point) -> String {
+    let (own, other) = (ours.blocks.len(), theirs.blocks.len());
+    let Some(ratio) = ratio(aspect, ours, theirs) else {
+        return format!("not known: {own} and {other} blocks");
+    };
+    let (low, high) = match aspect.better {
+        Better::More => (ratio.low, ratio.high),
+        Better::Less => (1.0 / ratio.high, 1.0 / ratio.low),
+    };
+    let range = match (low, high) {
+        (low, high) if high < 1.0 => {
+            format!("{} to {} times as slow", times(1.0 / high), times(1.0 / low))
+        }
+        (low, high) => format!("{} to {} times as fast", times(low), times(high)),
+    };
+    let at = if aspect.at.is_empty() { String::new() } else { format!(" {}", aspect.at) };
+    format!("{range}{at} (95 %, {own} and {other} blocks)")
+}
+
+/// A ratio for people.
+fn times(ratio: f64) -> String {
+    match ratio {
+        ratio if ratio >= 9.95 => format!("{ratio:.0}"),
+        ratio if ratio >= 1.195 => format!("{ratio:.1}"),
+        ratio => format!("{ratio:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_record::cores::Cores;
+    use bench_record::spec::Benchmark;
+    use bench_record::{Bandwidth, Distribution, Latency};
+
+    use super::super::aspect;
+    use super::*;
+
+    fn latency(p50_us: f64, p99_us: f64) -> Point {
+        let distribution = Some(Distribution { p50_us, p99_us, ..Distribution::default() });
+        let latency = Latency { round_trips: Some(9), mean_us: p50_us, distribution };
+        let blocks = [0.98, 0.99, 1.0, 1.01, 1.02].map(|share| share * p50_us).into();
+        Point { latency: Some(latency), blocks, ..Point::new(64, 1) }
+    }
+
+    fn said(ours: &Point, theirs: &Point) -> (String, String) {
+        let verdict = verdict(aspect::of(Benchmark::Latency), ours, theirs);
+        (verdict.words, verdict.certainty)
+    }
+
+    #[test]
+    fn the_median_and_the_tail_are_both_said() {
+        let (words, certainty) = said(&latency(10.0, 70.0), &latency(21.0, 50.0));
+        assert_eq!(words, "◆ 2.1 times as fast at the median, 1.4 times as slow at p99");
+        assert_eq!(certainty, "2.0 to 2.2 times as fast at the median (95 %, 5 and 5 blocks)");
+        let (words, certainty) = said(&latency(21.0, 50.0), &latency(10.0, 20.0));
+        assert_eq!(words, "▼ 2.1 times as slow at the median, 2.5 times as slow at p99");
+        assert!(certainty.starts_with("2.0 to 2.2 times as slow"), "{certainty}");
+    }
+
+    #[test]
+    fn noise_is_no_difference() {
+        let (words, _) = said(&latency(10.0, 20.0), &latency(10.1, 21.0));
+        assert_eq!(words, "= as fast at the median, as fast at p99");
+        let wide = Point { blocks: vec![5.0, 8.0, 12.0, 14.0, 20.0], ..latency(12.0, 20.0) };
+        let (words, _) = said(&wide, &latency(10.0, 20.0));
+        assert_eq!(words, "= undecided at the median, as fast at p99");
+        let (words, _) = said(&wide, &latency(10.0, 50.0));
+        assert_eq!(words, "= undecided at the median, 2.5 times as fast at p99");
+    }
+
+    #[test]
+    fn one_block_says_that_nobody_knows_how_certain() {
+        let one = Point { blocks: vec![10.0], ..latency(10.0, 20.0) };
+        let (words, certainty) = said(&one, &latency(20.0, 20.0));
+        assert_eq!(words, "▲ 2.0 times as fast at the median, as fast at p99");
+        assert_eq!(certainty, "not known: 1 and 5 blocks");
+    }
+
+    #[test]
+    fn near_cores_are_not_held_against_far_ones() {
+        let at = |ns| Some(Cores::between(ns, ns));
+        let near = Point { cores: at(110.0), ..latency(5.0, 9.0) };
+        let far = Point { cores: at(530.0), ..latency(15.0, 19.0) };
+        let (words, certainty) = said(&near, &far);
+        assert_eq!((words.contains("near for one, far for the other"), &*certainty), (true, "-"));
+    }
+
+    #[test]
+    fn what_has_no_figure_is_not_compared() {
+        let nothing = Point::new(64, 1);
+        assert_eq!(said(&nothing, &latency(1.0, 2.0)).0, "nothing to compare");
+        let zero = Point { bandwidth: Some(Bandwidth::new(0, 0, 1.0)), ..Point::new(64, 1) };
+        let verdict = verdict(aspect::of(Benchmark::Bandwidth), &zero, &zero);
+        assert_eq!(verdict.words, "nothing to compare");
+    }
+}
