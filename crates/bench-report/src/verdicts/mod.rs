@@ -2,6 +2,7 @@
 
 mod about;
 mod aspect;
+mod lessons;
 mod race;
 mod words;
 
@@ -50,6 +51,7 @@ pub(crate) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
             ..Section::default()
         });
     }
+    sections.extend(lessons::section(runs, &work));
     let are_cut = plain.iter().any(|race| race.entries.len() > OTHERS_MAX + 1);
     if are_cut || plain.len() > RACES_MAX {
         let (title, place) = ("All comparisons".to_owned(), Place::Folded);

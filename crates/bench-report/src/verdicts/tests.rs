@@ -103,3 +103,73 @@ fn nothing_measured_is_nothing_shown() {
     assert!(sections(&[], &[]).is_empty());
     assert!(sections(&crate::paper::runs(), &["mine"]).is_empty());
 }
+
+/// What a lesson of the workloads says.
+fn lesson(runs: &[Run], names: &[&str], about: &str) -> Option<String> {
+    let sections = sections(runs, names);
+    let own = sections.iter().find(|own| own.title == "Lessons of the workloads")?;
+    let row = own.tables[0].rows.iter().find(|row| row[0] == about)?;
+    Some(row[1..].join(" "))
+}
+
+#[test]
+fn batching_pays_or_does_not() {
+    let records = |name: &str, rates: [f64; 2]| {
+        let mut run = calls(name, rates[0], 1.0);
+        run.points.extend(calls(name, rates[1], 1.0).points);
+        (run.benchmark, run.points[0].parameter, run.points[1].parameter) =
+            (Benchmark::Piggyback, 1, 16);
+        run
+    };
+    let said = |runs: &[Run]| lesson(runs, &["mine", "yours"], "Batching").expect("a lesson");
+    let text = said(&[records("mine", [1.0, 5.0])]);
+    assert!(
+        text.starts_with("mine: 16 records of 32 B in a message are 5.0 times those of one."),
+        "{text}"
+    );
+    assert!(text.ends_with("on each of these fabrics."), "{text}");
+    let text = said(&[records("mine", [1.0, 5.0]), records("yours", [1.0, 1.02])]);
+    assert!(text.ends_with("elsewhere send them one by one."), "{text}");
+    assert!(lesson(&[calls("mine", 1.0, 1.0)], &["mine"], "Batching").is_none());
+}
+
+#[test]
+fn who_walks_the_tree_is_said_with_the_cost_of_its_owner() {
+    let index = |way, rate, cpu_ns| {
+        let mut run = calls("mine", rate, cpu_ns);
+        run.benchmark = Benchmark::Index;
+        let work =
+            bench_record::workload::WorkSpec { way, ..bench_record::workload::WorkSpec::NONE };
+        run.method.work = Some(work);
+        run
+    };
+    use bench_record::workload::Way;
+    let runs = [index(Way::Rpc, 2.0, 700.0), index(Way::Read, 1.0, 3.0)];
+    let text = lesson(&runs, &["mine"], "Lookups").expect("a lesson");
+    assert!(text.contains("READ 1.000 M/s, 3.000 ns of the owner"), "{text}");
+    assert!(text.ends_with("Fastest: mine: RPC."), "{text}");
+    assert!(lesson(&runs[..1], &["mine"], "Lookups").is_none());
+}
+
+#[test]
+fn tcp_is_enough_where_nobody_does_more() {
+    let over = |name: &str, provider: &str, rate| {
+        let fabric =
+            bench_record::FabricRecord { provider: provider.to_owned(), ..Default::default() };
+        Run { fabric: Some(fabric), ..calls(name, rate, 1.0) }
+    };
+    let said = |rates: [f64; 2]| {
+        let runs = [over("mine", "verbs SRD", rates[0]), over("yours", "TCP sockets", rates[1])];
+        lesson(&runs, &["mine", "yours"], "Where TCP is enough").expect("a lesson")
+    };
+    assert!(said([1.0, 0.95]).ends_with("TCP is enough for all of these."));
+    let text = said([3.0, 1.0]);
+    assert!(text.contains("(3.0 times)") && text.ends_with("for none of these."), "{text}");
+    let mut log = over("mine", "verbs SRD", 2.0);
+    log.benchmark = Benchmark::Log;
+    let mut other = over("yours", "tcp", 1.0);
+    other.benchmark = Benchmark::Log;
+    let text = lesson(&[log, other], &["mine", "yours"], "Replicas").expect("a lesson");
+    assert!(text.contains("yours: 1.000 M records/s at p99 9.000 µs"), "{text}");
+    assert!(text.ends_with("Ship logs over mine where the rate counts."), "{text}");
+}
