@@ -215,7 +215,7 @@ fn long_rdma_takes_the_wire_while_a_fault_is_in_force() {
     });
     let mut seed = 0;
     let mut write_and_read = |sides: &mut [Side; 2]| {
-        seed += 1;
+        seed = u8::wrapping_add(seed, 1);
         let bytes: Vec<u8> = (0..LEN).map(|i| (i / 7) as u8 ^ seed).collect();
         let [a, b] = sides;
         a.fill(0, &bytes);
