@@ -1,6 +1,7 @@
 //! Any bytes as a sequence of operations on a pair of endpoints; the oracles are the tests' own.
 #![no_main]
 
+#[allow(dead_code, unreachable_pub, reason = "the tests use the rest")]
 #[path = "../../crates/srd/tests/common/mod.rs"]
 mod common;
 
