@@ -3,6 +3,7 @@
 //! `cargo run --release -p srd --example peers [peers] [round trips]`
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+#[allow(dead_code, unreachable_pub, reason = "the tests use the rest")]
 #[path = "../tests/common/hub.rs"]
 mod hub;
 

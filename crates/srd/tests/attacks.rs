@@ -1,10 +1,9 @@
 //! What somebody can try who sees nothing of the victims' datagrams, but knows their addresses:
 //! another user of the machine. Each test is an attack that once did harm.
 
-#[path = "common/scene.rs"]
-mod scene;
-
-use scene::{KEY, Opening, SENDER, Scene, VICTIM, WRONG_KEY, acknowledgement, opening};
+use crate::common::scene::{
+    KEY, Opening, SENDER, Scene, VICTIM, WRONG_KEY, acknowledgement, opening,
+};
 use srd::{Address, Config, Status};
 
 /// Addresses nobody has.

@@ -1,8 +1,6 @@
 //! What a host sees of the protocol, one rule per test.
 
-mod common;
-
-use common::{Answer, Faults, KEY, Pair};
+use crate::common::{Answer, Faults, KEY, Pair};
 use srd::{Address, Config, Event, Message, MsgId, Reject, SendError, Status};
 
 const SECOND_NS: u64 = 1_000_000_000;

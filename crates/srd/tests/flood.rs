@@ -2,12 +2,9 @@
 //! it: nothing is taken without the key, nothing ends wrongly, the transfer goes on, and memory
 //! stays.
 //!
-//! `SRD_ROUNDS=10000000 SRD_SEED=5 cargo test -p srd --test flood` goes on for longer.
+//! `SRD_ROUNDS=10000000 SRD_SEED=5 cargo test -p srd --test all flood` goes on for longer.
 
-#[path = "common/scene.rs"]
-mod scene;
-
-use scene::{
+use crate::common::scene::{
     Host, KEY, Opening, SENDER, Scene, VICTIM, WRONG_KEY, acknowledgement, challenge, continuing,
     opening, refused, reset,
 };
@@ -64,7 +61,7 @@ fn assert_small(host: &Host, at_start: usize) {
 
 fn flood(always_challenge: bool, keys: &[u32]) -> Scene {
     let (rounds, seed) = (number("SRD_ROUNDS", 1_000_000), number("SRD_SEED", 1));
-    println!("SRD_SEED={seed} SRD_ROUNDS={rounds} cargo test -p srd --test flood");
+    println!("SRD_SEED={seed} SRD_ROUNDS={rounds} cargo test -p srd --test all flood");
     let mut dice = Dice(seed);
     let mut scene =
         Scene::connected(Config { peers_max: PEERS_MAX, always_challenge, ..Config::socket() });

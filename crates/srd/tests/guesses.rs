@@ -1,9 +1,6 @@
 //! How fast somebody who does not know the queue key can guess, and who suffers from it (SRD-3.12).
 
-#[path = "common/scene.rs"]
-mod scene;
-
-use scene::{KEY, Opening, SENDER, Scene, VICTIM, WRONG_KEY, kind_of, opening};
+use crate::common::scene::{KEY, Opening, SENDER, Scene, VICTIM, WRONG_KEY, kind_of, opening};
 use srd::wire::Kind;
 use srd::{Address, Config, DropReason, Status};
 

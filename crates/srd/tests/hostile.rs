@@ -1,10 +1,8 @@
 //! Datagrams bent at random, many of them with the right token: nothing may panic.
 //!
-//! `SRD_ROUNDS=10000000 SRD_SEED=5 cargo test -p srd --test hostile` goes on for longer.
+//! `SRD_ROUNDS=10000000 SRD_SEED=5 cargo test -p srd --test all hostile` goes on for longer.
 
-mod common;
-
-use common::{Answer, Dice, Faults, Pair};
+use crate::common::{Answer, Dice, Faults, Pair};
 use srd::wire::{Datagram, Header, ud::UdRepr};
 use srd::{Config, Instant, Message, MsgId, Reject};
 
@@ -30,7 +28,7 @@ fn bend(dice: &mut Dice, bytes: &mut Vec<u8>) {
 #[test]
 fn bent_datagrams_do_no_harm() {
     let (rounds, seed) = (number("SRD_ROUNDS", 200_000), number("SRD_SEED", 1));
-    println!("SRD_SEED={seed} SRD_ROUNDS={rounds} cargo test -p srd --test hostile");
+    println!("SRD_SEED={seed} SRD_ROUNDS={rounds} cargo test -p srd --test all hostile");
     let mut dice = Dice(seed);
     let mut pair = Pair::new(Config { paths: 4, ..Config::socket() }, seed);
     let mut recent: Vec<(usize, Vec<u8>)> = Vec::new();

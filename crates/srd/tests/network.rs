@@ -1,8 +1,6 @@
 //! Many hosts, one switch with drop-tail queues: what the window and the paths do to a network.
 
-mod common;
-
-use common::Dice;
+use crate::common::Dice;
 use srd::{Address, Config, Endpoint, Event, HEADER_MAX, Instant, Message, MsgId, Seed, Status};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -1,9 +1,6 @@
 //! Who may open a connection, and what it costs (SRD-3.1 to SRD-3.11).
 
-#[path = "common/scene.rs"]
-mod scene;
-
-use scene::{
+use crate::common::scene::{
     KEY, Opening, SENDER, Scene, VICTIM, WRONG_KEY, challenge, data_of, kind_of, opening, refused,
 };
 use srd::wire::Kind;

@@ -1,9 +1,6 @@
 //! Ten thousand peers of one endpoint: memory in proportion, and none that stays for ever.
 
-#[path = "common/hub.rs"]
-mod hub;
-
-use hub::Hub;
+use crate::common::hub::Hub;
 
 const PEERS: u32 = 10_000;
 /// What a peer may take that says nothing.

@@ -1,10 +1,8 @@
 //! Random sequences of operations, with oracles.
 //!
-//! `SRD_CASES=10000 SRD_SEED=7 cargo test -p srd --test sequences` runs more of them, or others.
+//! `SRD_CASES=10000 SRD_SEED=7 cargo test -p srd --test all sequences` runs more of them, or others.
 
-mod common;
-
-use common::{Answer, Faults, KEY, Pair};
+use crate::common::{Answer, Faults, KEY, Pair};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as RunnerConfig, RngAlgorithm, TestRng, TestRunner};
 use srd::{Config, Message, MsgId, Reject, SendError};
@@ -200,7 +198,7 @@ fn explore(name: &str, cases: u64, test: impl Fn(bool, u64, &[Op])) {
     });
     if let Err(error) = outcome {
         panic!(
-            "SRD_SEED={seed} SRD_CASES={cases} cargo test -p srd --test sequences {name}\n{error}"
+            "SRD_SEED={seed} SRD_CASES={cases} cargo test -p srd --test all sequences {name}\n{error}"
         );
     }
 }

@@ -8,26 +8,26 @@ const SECOND_NS: u64 = 1_000_000_000;
 const FREE_MAX: u16 = 256;
 /// Machines are told apart by this many classes, and one more is for addresses that have a context.
 const MACHINES: usize = 16;
-/// Addresses of a class are told apart by this many places.
-const PLACES: usize = 64;
-/// Wrong keys in a second that one place may try.
+/// Addresses of a class are told apart by this many buckets.
+const BUCKETS: usize = 64;
+/// Wrong keys in a second that one bucket may try.
 const WRONG_MAX: u8 = 2;
 /// Wrong keys that are remembered.
 const KEYS: usize = 64;
 
 /// Where the wrong keys of an address are counted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place(usize);
+pub(super) struct Bucket(usize);
 
-impl Place {
+impl Bucket {
     /// That of an address with a context: nobody else can prove to have it.
     pub(super) fn of_peer(number: u64) -> Self {
-        Self(MACHINES * PLACES + number as usize % PLACES)
+        Self(MACHINES * BUCKETS + number as usize % BUCKETS)
     }
 
     /// That of another address, by numbers of its machine and of itself.
     pub(super) fn of_stranger(machine: u64, number: u64) -> Self {
-        Self(machine as usize % MACHINES * PLACES + number as usize % PLACES)
+        Self(machine as usize % MACHINES * BUCKETS + number as usize % BUCKETS)
     }
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Guesses(Option<Box<Counts>>);
 struct Counts {
     second: u64,
     free: u16,
-    places: [u8; (MACHINES + 1) * PLACES],
+    buckets: [u8; (MACHINES + 1) * BUCKETS],
     keys: [Option<u32>; KEYS],
 }
 
@@ -49,9 +49,9 @@ impl Guesses {
         self.of(now).is_none_or(|counts| counts.free < FREE_MAX)
     }
 
-    /// A key of this place may be looked at.
-    pub(super) fn has_room(&self, now: Instant, place: Place) -> bool {
-        self.of(now).is_none_or(|counts| counts.places[place.0] < WRONG_MAX)
+    /// A key of this bucket may be looked at.
+    pub(super) fn has_room(&self, now: Instant, bucket: Bucket) -> bool {
+        self.of(now).is_none_or(|counts| counts.buckets[bucket.0] < WRONG_MAX)
     }
 
     /// This key was wrong lately.
@@ -59,17 +59,17 @@ impl Guesses {
         self.0.as_ref().is_some_and(|counts| counts.keys[slot(key)] == Some(key))
     }
 
-    /// A key was looked at and is wrong; `place` is where it counts, when nothing is free.
-    pub(super) fn note_wrong(&mut self, now: Instant, key: u32, place: Option<Place>) {
+    /// A key was looked at and is wrong; `bucket` is where it counts, when nothing is free.
+    pub(super) fn note_wrong(&mut self, now: Instant, key: u32, bucket: Option<Bucket>) {
         let counts = self.0.get_or_insert_with(Counts::new);
         let second = now.as_ns() / SECOND_NS;
         if counts.second != second {
             (counts.second, counts.free) = (second, 0);
-            counts.places.fill(0);
+            counts.buckets.fill(0);
         }
         counts.keys[slot(key)] = Some(key);
-        match place {
-            Some(place) => counts.places[place.0] += 1,
+        match bucket {
+            Some(bucket) => counts.buckets[bucket.0] += 1,
             None => counts.free += 1,
         }
     }
@@ -93,8 +93,8 @@ impl Guesses {
 
 impl Counts {
     fn new() -> Box<Self> {
-        let places = [0; (MACHINES + 1) * PLACES];
-        Box::new(Self { second: 0, free: 0, places, keys: [None; KEYS] })
+        let buckets = [0; (MACHINES + 1) * BUCKETS];
+        Box::new(Self { second: 0, free: 0, buckets, keys: [None; KEYS] })
     }
 }
 

@@ -24,6 +24,8 @@ use table::PeerTable;
 
 /// `final_acks` repeats itself for peers heard of within this time.
 const LATELY_NS: u64 = 2_000_000_000;
+/// Peers that totals of paths are made of.
+const PEERS_TOLD_MAX: usize = 64;
 
 /// One queue pair's half of the protocol.
 #[derive(Debug)]
@@ -365,6 +367,29 @@ impl Endpoint {
     #[must_use]
     pub fn path_stats(&self, peer: PeerId, path: PathId) -> Option<PathStats> {
         self.peers.get(peer)?.send.paths().stats(path)
+    }
+
+    /// What is known of the first paths toward all peers, as many as `totals` has, and how many peers there are. Packets
+    /// are sums, the round-trip time is that toward the peer with most packets on the path. Of many peers the first 64
+    /// count, so that it takes as long as theirs.
+    pub fn path_totals(&self, totals: &mut [PathStats]) -> usize {
+        totals.fill(PathStats::default());
+        let mut most = [0; u8::MAX as usize + 1];
+        let peers = (0..self.peers.end()).filter_map(|index| self.peers.look(index));
+        for peer in peers.take(PEERS_TOLD_MAX) {
+            for (index, (total, most)) in totals.iter_mut().zip(&mut most).enumerate() {
+                let path = u16::try_from(index).map(PathId);
+                let stats = path.ok().and_then(|path| peer.send.paths().stats(path));
+                let Some(stats) = stats else { break };
+                total.tx_packets += stats.tx_packets;
+                total.lost_packets += stats.lost_packets;
+                total.quarantined |= stats.quarantined;
+                if stats.tx_packets > *most {
+                    (*most, total.rtt_ns) = (stats.tx_packets, stats.rtt_ns);
+                }
+            }
+        }
+        self.peers.len()
     }
 
     /// Bytes that may be in flight toward `peer`; `None` when it was collected.

@@ -2,7 +2,7 @@
 //! are shorter than what they answer, and there are only so many (SRD-3.11).
 
 use super::Endpoint;
-use super::guesses::Place;
+use super::guesses::Bucket;
 use crate::secret::Opening;
 use crate::wire::control::{CHALLENGE_LEN, Challenge, REFUSED_LEN, RESET_LEN, Refused, emit_reset};
 use crate::wire::{DataRepr, DropRange, Flags, Header, Kind};
@@ -218,12 +218,12 @@ impl Endpoint {
             return Err((DropReason::Unproven, Some(Answer::Challenge(cookie))));
         }
         if is_guarded {
-            let place = self.place_of(now, what.from, known.is_some());
-            if !self.guesses.has_room(now, place) {
+            let bucket = self.bucket_of(now, what.from, known.is_some());
+            if !self.guesses.has_room(now, bucket) {
                 return Err((DropReason::Unjudged, None));
             }
             if is_wrong {
-                self.guesses.note_wrong(now, data.qkey, Some(place));
+                self.guesses.note_wrong(now, data.qkey, Some(bucket));
                 return refused;
             }
         }
@@ -236,14 +236,14 @@ impl Endpoint {
     }
 
     /// Whose wrong keys are counted together with those of `from` (SRD-3.12).
-    fn place_of(&self, now: Instant, from: Address, is_known: bool) -> Place {
+    fn bucket_of(&self, now: Instant, from: Address, is_known: bool) -> Bucket {
         let secret = &self.shared.secret;
         if is_known {
-            return Place::of_peer(secret.place(now, from.host, from.qpn));
+            return Bucket::of_peer(secret.place(now, from.host, from.qpn));
         }
         let own = &self.shared.config.own_hosts;
         let machine = if own.contains(&from.host) { own.start } else { from.host };
-        Place::of_stranger(secret.machine(machine), secret.place(now, from.host, from.qpn))
+        Bucket::of_stranger(secret.machine(machine), secret.place(now, from.host, from.qpn))
     }
 
     /// The opener must have its address: it takes the place of another connection, or of others who

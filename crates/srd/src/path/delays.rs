@@ -37,16 +37,18 @@ impl Delays {
         let young_ticks = (base_ns + self.median_ns) >> 4;
         let is_young = |(at, _): (u32, u32)| u64::from(ticks.wrapping_sub(at)) <= young_ticks;
         // A median that has grown makes older samples young again.
-        while samples.young_len < samples.len
-            && let older = samples.back(samples.young_len + 1)
-            && is_young(older)
-        {
+        while samples.young_len < samples.len {
+            let older = samples.back(samples.young_len + 1);
+            if !is_young(older) {
+                break;
+            }
             samples.insert(older.1);
         }
-        while samples.young_len > 1
-            && let oldest = samples.back(samples.young_len)
-            && !is_young(oldest)
-        {
+        while samples.young_len > 1 {
+            let oldest = samples.back(samples.young_len);
+            if is_young(oldest) {
+                break;
+            }
             samples.remove(oldest.1);
         }
         self.median_ns = u64::from(samples.young[samples.young_len / 2 % SAMPLES]);

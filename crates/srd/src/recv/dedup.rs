@@ -99,10 +99,10 @@ impl Dedup {
         let ahead = psn.ahead_of(self.cum);
         assert!(ahead > 0, "the window only moves forward");
         if psn.ahead_of(self.end) >= 0 {
-            if let Some(bits) = self.bits.as_mut()
-                && self.cum != self.end
-            {
-                bits.fill(0);
+            if let Some(bits) = self.bits.as_mut() {
+                if self.cum != self.end {
+                    bits.fill(0);
+                }
             }
             self.cum = psn;
             self.end = psn;

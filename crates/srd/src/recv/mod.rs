@@ -291,10 +291,10 @@ impl RecvHalf {
             return;
         }
         let mut from = 0;
-        if span > SACK_SPAN
-            && let Some(news) = self.news_from
-        {
-            from = news.ahead_of(ack.cum).max(0) as u32;
+        if span > SACK_SPAN {
+            if let Some(news) = self.news_from {
+                from = news.ahead_of(ack.cum).max(0) as u32;
+            }
         }
         let end = limit.map_or(span, |limit| (limit.ahead_of(ack.cum) as u32).min(span));
         ack.sack_offset = from as u16;

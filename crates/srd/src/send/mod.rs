@@ -159,9 +159,8 @@ impl SendHalf {
     #[inline]
     fn look(&mut self, cx: &Context<'_>) -> Option<Next> {
         while let Some(&psn) = self.due.front() {
-            if let Some(slot) = self.ring.sent_slot(psn)
-                && slot.state == State::Due
-            {
+            let slot = self.ring.sent_slot(psn).filter(|slot| slot.state == State::Due);
+            if let Some(slot) = slot {
                 let bytes = cost(slot.msg.len, cx.config);
                 if self.is_dead(cx) {
                     // The receiver may have forgotten that it accepted this (SRD-3.6).

@@ -93,10 +93,8 @@ impl SendHalf {
     #[inline]
     fn oldest_open(&mut self) -> Option<(Psn, Instant)> {
         while let Some(&(psn, tx)) = self.recovery.log.front() {
-            if let Some(slot) = self.ring.sent_slot(psn)
-                && slot.state == State::InFlight
-                && slot.tx == tx
-            {
+            let slot = self.ring.sent_slot(psn);
+            if slot.is_some_and(|slot| slot.state == State::InFlight && slot.tx == tx) {
                 return Some((psn, tx));
             }
             self.recovery.log.pop_front();

@@ -1,5 +1,4 @@
 //! `Hub`: one endpoint with thousands of peers, each a real endpoint, in virtual time.
-#![allow(dead_code, unreachable_pub, reason = "each program uses its own part of the harness")]
 
 use std::collections::BTreeMap;
 

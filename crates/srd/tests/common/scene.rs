@@ -1,5 +1,4 @@
 //! `Scene`: two endpoints whose hosts check the queue key, and datagrams that somebody else forges.
-#![allow(dead_code, unreachable_pub, reason = "each program uses its own part of the harness")]
 
 use srd::wire::{AckRepr, DataRepr, DropRange, EchoRepr, Flags, Header, Kind, ack};
 use srd::{

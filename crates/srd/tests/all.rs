@@ -1,0 +1,14 @@
+//! All tests of the crate, in one binary.
+
+mod attacks;
+mod basics;
+#[allow(unreachable_pub, reason = "shared by the tests, and by a fuzz target")]
+mod common;
+mod flood;
+mod guesses;
+mod hostile;
+mod network;
+mod openings;
+mod peers;
+mod protocol;
+mod sequences;
