@@ -16,6 +16,11 @@
 //! 3. [`Agent::poll_transmit`] and [`Agent::poll_event`] until they return `None`.
 #![forbid(unsafe_code)]
 
+/// The program of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod agent;
 mod config;
 mod event;

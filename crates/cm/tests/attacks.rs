@@ -1,11 +1,9 @@
 //! Peers that lie, guess and flood.
 
-mod common;
-
+use crate::common::net::{MS, Net, SERVICE, address, offer};
+use crate::common::{Dice, number, vectors};
 use cm::mad::{Dreq, Mad, Message, Rej, Rep, Req, Rtu, reason};
 use cm::{Agent, Config, DropReason, Event, Route};
-use common::net::{MS, Net, SERVICE, address, offer};
-use common::{Dice, number, vectors};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -176,7 +174,7 @@ fn ids_are_not_drawn_in_a_row() {
 #[test]
 fn hostile_messages_never_panic() {
     let (cases, seed) = (number("CM_CASES", 300), number("CM_SEED", 1));
-    println!("CM_SEED={seed} CM_CASES={cases} cargo test -p cm --test attacks");
+    println!("CM_SEED={seed} CM_CASES={cases} cargo test -p cm --test all attacks");
     let mut dice = Dice::new(seed);
     let config = Config { connections_max: 64, half_open_max: 32, ..Config::default() };
     let mut net = Net::with(3, seed, &config);

@@ -1,15 +1,13 @@
 //! Commands in the wrong order, with wrong values, or made of noise.
 
-mod common;
-
+use crate::common::net::address;
+use crate::common::process::{World, number as command, param};
+use crate::common::{Dice, number};
 use cm::ids::Host as _;
 use cm::ucma::{
     Bind, CreateId, DestroyId, Errno, JoinMcast, MigrateId, Query, QueryAddrResp, QueryRouteResp,
     SetOption, UdParam, event, port_space, write_ib, write_ip,
 };
-use common::net::address;
-use common::process::{World, number as command, param};
-use common::{Dice, number};
 use std::net::SocketAddr;
 
 const PORT: u16 = 7471;
@@ -178,7 +176,7 @@ fn listeners_of_two_families_share_a_port_when_one_says_so() {
         }
         let client = world.routed(0, 0xC1, port_space::TCP, at([10, 0, 0, 2], PORT));
         world.connect(0, client, param(1, &[])).unwrap();
-        world.run(common::process::MS);
+        world.run(crate::common::process::MS);
         world.expect(1, event::CONNECT_REQUEST, if only == 1 { 0x41 } else { 0x61 });
     }
 }
@@ -276,7 +274,7 @@ fn the_host_learns_what_a_port_is_for() {
 #[test]
 fn hostile_commands_never_panic() {
     let (cases, seed) = (number("CM_CASES", 300), number("CM_SEED", 1));
-    println!("CM_SEED={seed} CM_CASES={cases} cargo test -p cm --test commands");
+    println!("CM_SEED={seed} CM_CASES={cases} cargo test -p cm --test all commands");
     let mut dice = Dice::new(seed);
     let mut world = World::new(2);
     let mut succeeded = 0;
@@ -300,7 +298,7 @@ fn hostile_commands_never_panic() {
         let (number, out_len) = (dice.below(25) as u32, dice.below(400) as u16);
         succeeded += u64::from(world.write(i, number, &body, out_len).is_ok());
         if dice.permille(50) {
-            world.run(common::process::MS * dice.below(3000) as u32);
+            world.run(crate::common::process::MS * dice.below(3000) as u32);
         }
         if dice.permille(20) && world.processes[i].ids.count() > 12 {
             let (now, process) = (world.now, &mut world.processes[i]);

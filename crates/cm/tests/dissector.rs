@@ -1,9 +1,7 @@
 //! tshark's dissector reads in our messages what we wrote into them.
 
-mod common;
-
+use crate::common::vectors;
 use cm::mad::{Mad, Message};
-use common::vectors;
 use std::io::Write as _;
 use std::process::Command;
 

@@ -1,10 +1,8 @@
 //! The end of connections, wanted or not.
 
-mod common;
-
+use crate::common::net::{MS, NOBODY_WAIT, Net, address, offer};
 use cm::mad::reason;
 use cm::{CallError, Config, DropReason, Event};
-use common::net::{MS, NOBODY_WAIT, Net, address, offer};
 use std::time::Duration;
 
 const RTU: u16 = 0x14;

@@ -1,10 +1,8 @@
 //! Programs that write the commands of librdmacm, and what they are answered.
 
-mod common;
-
+use crate::common::net::address;
+use crate::common::process::{MS, World, number, param};
 use cm::ucma::{ConnParam, Errno, UdParam, event, port_space, qp_mask};
-use common::net::address;
-use common::process::{MS, World, number, param};
 use std::net::SocketAddr;
 use std::time::Duration;
 

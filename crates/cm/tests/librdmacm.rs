@@ -2,11 +2,9 @@
 //! `/dev/infiniband/rdma_cm`, and verbs that do nothing for a device. What its program sees is kept
 //! in `librdmacm/transcript.txt` (release 44); `CM_BLESS=1` writes it anew.
 
-mod common;
-
+use crate::common::process::World;
 use cm::ids::ChannelId;
 use cm::ucma::Errno;
-use common::process::World;
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;

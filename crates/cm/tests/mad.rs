@@ -1,11 +1,9 @@
 //! Messages and their bytes.
 //!
-//! `CM_CASES=100000 CM_SEED=5 cargo test -p cm --test mad` goes on for longer.
+//! `CM_CASES=100000 CM_SEED=5 cargo test -p cm --test all mad` goes on for longer.
 
-mod common;
-
+use crate::common::{Dice, number, vectors};
 use cm::mad::{MAD_LEN, Mad, Message, ParseError};
-use common::{Dice, number, vectors};
 
 /// A common header with random bytes behind it.
 fn random_mad(dice: &mut Dice, attribute: u16) -> [u8; MAD_LEN] {
@@ -19,7 +17,7 @@ fn random_mad(dice: &mut Dice, attribute: u16) -> [u8; MAD_LEN] {
 #[test]
 fn emit_is_the_inverse_of_parse() {
     let (cases, seed) = (number("CM_CASES", 300), number("CM_SEED", 1));
-    println!("CM_SEED={seed} CM_CASES={cases} cargo test -p cm --test mad");
+    println!("CM_SEED={seed} CM_CASES={cases} cargo test -p cm --test all mad");
     let mut dice = Dice::new(seed);
     for _ in 0..cases {
         for attribute in 0x10..=0x18 {

@@ -1,14 +1,12 @@
 //! Programs that do anything at any time, over a network that loses, doubles and reorders; then the
 //! network heals, and everything must have ended.
 //!
-//! `CM_CASES=100000 CM_SEED=5 cargo test -p cm --test random` goes on for longer.
+//! `CM_CASES=100000 CM_SEED=5 cargo test -p cm --test all random` goes on for longer.
 
-mod common;
-
+use crate::common::net::{Faults, MS, Net, offer};
+use crate::common::{Dice, number};
 use cm::mad::reason;
 use cm::{ConnId, Event};
-use common::net::{Faults, MS, Net, offer};
-use common::{Dice, number};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -282,6 +280,6 @@ fn every_connection_ends_as_it_must() {
     let (cases, first) = (number("CM_CASES", 300), number("CM_SEED", 1));
     for seed in first..first + cases {
         let outcome = std::panic::catch_unwind(|| case(seed));
-        assert!(outcome.is_ok(), "CM_SEED={seed} CM_CASES=1 cargo test -p cm --test random");
+        assert!(outcome.is_ok(), "CM_SEED={seed} CM_CASES=1 cargo test -p cm --test all random");
     }
 }

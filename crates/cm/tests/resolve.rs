@@ -1,10 +1,8 @@
 //! SIDR: questions for the queue pair of a datagram service.
 
-mod common;
-
+use crate::common::net::{MS, NOBODY_WAIT, Net, address, route};
 use cm::mad::{IpHeader, sidr_status};
 use cm::{CallError, ConnId, DropReason, Event, ListenParams, ResolveParams};
-use common::net::{MS, NOBODY_WAIT, Net, address, route};
 use std::time::Duration;
 
 const SERVICE: u64 = 0x0111_0000 + 7174;
@@ -111,7 +109,7 @@ fn a_destroyed_question_is_refused() {
 #[test]
 fn a_connection_is_not_asked_for_where_datagrams_are_served() {
     let mut net = Net::new(2, 5);
-    let service_id = common::net::SERVICE;
+    let service_id = crate::common::net::SERVICE;
     let params = ListenParams { service_id, address: None, is_datagram: true, backlog: 8 };
     net.agents[1].listen(params).expect("what a test does is allowed");
     net.connect(0, 1, 0x100, &[]);

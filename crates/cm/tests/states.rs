@@ -1,10 +1,8 @@
 //! Two agents, one message at a time: what each state does with what arrives.
 
-mod common;
-
+use crate::common::net::{MS, Net, address, offer};
 use cm::mad::{Message, reason};
 use cm::{CallError, DropReason, Event};
-use common::net::{MS, Net, address, offer};
 use std::time::Duration;
 
 const REQ: u16 = 0x10;
@@ -289,7 +287,7 @@ fn a_listener_with_an_address_comes_before_one_without() {
     let mut net = Net::new(2, 26);
     let own = net.listen(1, 8);
     let any = ListenParams {
-        service_id: common::net::SERVICE,
+        service_id: crate::common::net::SERVICE,
         address: None,
         is_datagram: false,
         backlog: 8,

@@ -4,20 +4,20 @@ use super::{HEADER_LEN, MAD_LEN};
 
 /// Where a field stands, counted from the end of the common header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct BitRange {
     byte: usize,
     bit: usize,
     /// Bits; 0 means as many as the type has.
     width: usize,
 }
 
-impl Place {
+impl BitRange {
     /// `[byte]`, or `[byte, bit, width]` for what does not fill its bytes; bit 0 is the highest.
     pub(super) const fn new(place: &[usize]) -> Self {
         match *place {
             [byte] => Self { byte, bit: 0, width: 0 },
             [byte, bit, width] => Self { byte, bit, width },
-            _ => panic!("a place is a byte, or a byte, a bit and a width"),
+            _ => panic!("a field stands at a byte, or a byte, a bit and a width"),
         }
     }
 
@@ -34,8 +34,8 @@ impl Place {
 /// A type that fields have.
 pub(super) trait Field: Sized {
     const ZERO: Self;
-    fn get(mad: &[u8; MAD_LEN], place: Place) -> Self;
-    fn put(&self, mad: &mut [u8; MAD_LEN], place: Place);
+    fn get(mad: &[u8; MAD_LEN], place: BitRange) -> Self;
+    fn put(&self, mad: &mut [u8; MAD_LEN], place: BitRange);
 }
 
 fn get_bits(mad: &[u8; MAD_LEN], bits: core::ops::Range<usize>) -> u64 {
@@ -58,11 +58,11 @@ macro_rules! number {
         impl Field for $type {
             const ZERO: Self = 0;
 
-            fn get(mad: &[u8; MAD_LEN], place: Place) -> Self {
+            fn get(mad: &[u8; MAD_LEN], place: BitRange) -> Self {
                 get_bits(mad, place.range(Self::BITS as usize)) as Self
             }
 
-            fn put(&self, mad: &mut [u8; MAD_LEN], place: Place) {
+            fn put(&self, mad: &mut [u8; MAD_LEN], place: BitRange) {
                 put_bits(mad, place.range(Self::BITS as usize), u64::from(*self));
             }
         }
@@ -74,11 +74,11 @@ number!(u8, u16, u32, u64);
 impl Field for bool {
     const ZERO: Self = false;
 
-    fn get(mad: &[u8; MAD_LEN], place: Place) -> Self {
+    fn get(mad: &[u8; MAD_LEN], place: BitRange) -> Self {
         get_bits(mad, place.range(1)) == 1
     }
 
-    fn put(&self, mad: &mut [u8; MAD_LEN], place: Place) {
+    fn put(&self, mad: &mut [u8; MAD_LEN], place: BitRange) {
         put_bits(mad, place.range(1), u64::from(*self));
     }
 }
@@ -86,13 +86,13 @@ impl Field for bool {
 impl<const N: usize> Field for [u8; N] {
     const ZERO: Self = [0; N];
 
-    fn get(mad: &[u8; MAD_LEN], place: Place) -> Self {
+    fn get(mad: &[u8; MAD_LEN], place: BitRange) -> Self {
         let mut out = [0; N];
         out.copy_from_slice(&mad[place.start() / 8..][..N]);
         out
     }
 
-    fn put(&self, mad: &mut [u8; MAD_LEN], place: Place) {
+    fn put(&self, mad: &mut [u8; MAD_LEN], place: BitRange) {
         mad[place.start() / 8..][..N].copy_from_slice(self);
     }
 }
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_field_touches_its_own_bits_only() {
-        let place = Place::new(&[43, 5, 2]);
+        let place = BitRange::new(&[43, 5, 2]);
         let mut mad = [0xFF; MAD_LEN];
         1u8.put(&mut mad, place);
         assert_eq!(mad[HEADER_LEN + 43], 0b1111_1011);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn what_is_too_wide_is_cut() {
-        let place = Place::new(&[32, 0, 24]);
+        let place = BitRange::new(&[32, 0, 24]);
         let mut mad = [0; MAD_LEN];
         0xAB12_3456u32.put(&mut mad, place);
         assert_eq!(mad[HEADER_LEN + 32..][..4], [0x12, 0x34, 0x56, 0]);

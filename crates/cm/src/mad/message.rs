@@ -4,7 +4,7 @@
 //! does not fill its bytes, and bit 0 is the highest. What no field covers is sent as zero (CM-2.2).
 
 use super::MAD_LEN;
-use super::bits::{Field, Place};
+use super::bits::{BitRange, Field};
 
 macro_rules! message {
     (
@@ -24,11 +24,11 @@ macro_rules! message {
             pub const ZERO: Self = Self { $($field: <$type as Field>::ZERO,)+ };
 
             pub(super) fn read(mad: &[u8; MAD_LEN]) -> Self {
-                Self { $($field: Field::get(mad, const { Place::new(&[$($place),+]) }),)+ }
+                Self { $($field: Field::get(mad, const { BitRange::new(&[$($place),+]) }),)+ }
             }
 
             pub(super) fn write(&self, mad: &mut [u8; MAD_LEN]) {
-                $(self.$field.put(mad, const { Place::new(&[$($place),+]) });)+
+                $(self.$field.put(mad, const { BitRange::new(&[$($place),+]) });)+
             }
         }
     };

@@ -1,5 +1,4 @@
 //! What the tests share.
-#![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
 
 pub mod net;
 pub mod process;
