@@ -1,7 +1,7 @@
 //! What can be set: for a host once, and for a connection.
 
 use crate::Psn;
-use crate::wire::{DEFAULT_PKEY, Transport};
+use crate::wire::{Bth, DEFAULT_PKEY, Transport};
 
 /// Settings of a host. Times are nanoseconds, sizes are bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,6 +133,11 @@ impl Mtu {
     pub const fn packets(self, len: u32) -> u32 {
         let packets = len.div_ceil(self.bytes());
         if packets == 0 { 1 } else { packets }
+    }
+
+    /// Of `left` packets, those that are joined to one with a payload of at most `bytes` (RC-1.15); at least one.
+    pub(crate) fn joinable(self, bytes: u32, left: u64) -> u64 {
+        u64::from(bytes / self.bytes()).min(left).clamp(1, 1 + u64::from(Bth::JOINED_MAX))
     }
 }
 

@@ -188,6 +188,9 @@ pub struct Transmit {
     pub payload: Payload,
     /// Zero bytes behind the payload, 0..=3.
     pub pad: u8,
+    /// Packets of the message that are joined to this one, of
+    /// [`Endpoint::poll_joined`](crate::Endpoint::poll_joined) alone.
+    pub joined: u8,
     /// This is a repetition.
     pub is_repeated: bool,
 }

@@ -18,6 +18,11 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+/// The program of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod clock_codes;
 mod config;
 mod endpoint;

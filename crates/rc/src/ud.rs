@@ -7,6 +7,9 @@
 use crate::wire::{Bth, Deth, Headers, Kind, Opcode, Packet, Transport, pad_of};
 use crate::{DropReason, HEADER_MAX, Mtu, Psn};
 
+/// The queue pair that every member of a multicast group is (RC-8.5).
+pub const GROUP_QPN: u32 = 0xFF_FFFF;
+
 /// A datagram to send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Datagram {
@@ -59,6 +62,7 @@ impl Sender {
             pkey: self.pkey,
             has_fecn: false,
             has_becn: false,
+            joined: 0,
             dest_qpn: datagram.dest_qpn,
             wants_ack: false,
             psn: self.next,
@@ -73,7 +77,7 @@ impl Sender {
 /// What a receiver expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receiver {
-    /// Its queue pair, 24 bits.
+    /// Its queue pair, 24 bits; [`GROUP_QPN`] for what came to a group that it is a member of.
     pub qpn: u32,
     /// Its partition.
     pub pkey: u16,
@@ -99,7 +103,7 @@ pub struct Received {
 }
 
 /// Reads a datagram: `bytes` starts at the base transport header and holds at least all headers, `len` is
-/// the length of the whole packet with pad and ICRC. `dest_qpn` may also be a multicast group's, 0xFFFFFF.
+/// the length of the whole packet with pad and ICRC.
 ///
 /// # Errors
 /// Why it is dropped (RC-8.1).
@@ -110,7 +114,7 @@ pub fn receive(receiver: &Receiver, bytes: &[u8], len: usize) -> Result<Received
     if bth.opcode.transport != Transport::Ud {
         return Err(DropReason::Service);
     }
-    if bth.dest_qpn != receiver.qpn && bth.dest_qpn != Psn::MASK {
+    if bth.dest_qpn != receiver.qpn {
         return Err(DropReason::WrongQpn);
     }
     let (theirs, ours) = (bth.pkey, receiver.pkey);
@@ -175,8 +179,17 @@ mod tests {
         assert_eq!(check(Receiver { pkey: 0xFFFE, ..HERE }), DropReason::WrongPkey);
         assert!(receive(&Receiver { pkey: 0x7FFF, ..HERE }, &out, whole).is_ok());
         assert_eq!(receive(&HERE, &out, len + 1028 + 4), Err(DropReason::TooLong));
-        out[5..8].fill(0xFF);
-        assert!(receive(&HERE, &out, whole).is_ok(), "a multicast group");
+    }
+
+    /// RC-8.5.
+    #[test]
+    fn what_is_for_a_group_is_not_for_a_queue_pair() {
+        let mut out = [0; HEADER_MAX];
+        let to_group = Datagram { dest_qpn: GROUP_QPN, ..datagram(8) };
+        let (len, _) = there().packet(&to_group, &mut out).unwrap();
+        let whole = len + 8 + 4;
+        assert_eq!(receive(&HERE, &out, whole), Err(DropReason::WrongQpn));
+        assert!(receive(&Receiver { qpn: GROUP_QPN, ..HERE }, &out, whole).is_ok());
     }
 
     /// RC-8.2.

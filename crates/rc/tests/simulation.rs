@@ -67,8 +67,13 @@ impl Run {
             setup.services = [Service::XrcInitiator, Service::XrcTarget];
         }
         let is_strict = setup.config.silence_min_ns == 0;
+        let mut pair = Pair::new(&setup, dice.roll());
+        if dice.permille(400) {
+            let mut bytes = || dice.pick(&[0, 300, 600, 1 << 20]);
+            pair.hosts.iter_mut().for_each(|host| host.joined_bytes = [1 << 20, bytes()]);
+        }
         Self {
-            pair: Pair::new(&setup, dice.roll()),
+            pair,
             dice,
             oracles: Default::default(),
             needed: [0; 2],

@@ -1,5 +1,6 @@
 //! The contract: everything a host calls. No algorithms here.
 
+mod joined;
 mod receive;
 mod state;
 
@@ -59,6 +60,7 @@ impl Shared {
             pkey: self.config.pkey,
             has_fecn: false,
             has_becn: false,
+            joined: 0,
             dest_qpn: self.dest_qpn,
             wants_ack: false,
             psn: seq.psn(),
@@ -195,12 +197,8 @@ impl Endpoint {
         bytes: &[u8],
         len: usize,
     ) -> Result<Received, DropReason> {
-        let result = self.receive(now, bytes, len);
-        match &result {
-            Ok(_) => self.shared.stats.rx_packets += 1,
-            Err(reason) => self.shared.stats.dropped[*reason as usize] += 1,
-        }
-        self.note_failures();
+        let result = self.receive(now, bytes, len, false);
+        self.note_received(&result);
         result
     }
 
@@ -323,13 +321,7 @@ impl Endpoint {
         now: Instant,
         header: &mut [u8; HEADER_MAX],
     ) -> Option<Transmit> {
-        if let Some(response) = self.responder.next_response(now, &mut self.shared, header) {
-            return Some(response);
-        }
-        if !matches!(self.state, State::Sending | State::Draining) {
-            return None;
-        }
-        self.requester.next_packet(now, &mut self.shared, header)
+        self.poll_joined(now, header, 0)
     }
 
     /// The next event. Call until it returns `None`, after every batch of other calls.
@@ -380,6 +372,12 @@ impl Endpoint {
     #[must_use]
     pub fn window_packets(&self) -> u32 {
         self.requester.window_packets()
+    }
+
+    /// The smoothed round-trip time in nanoseconds, once one was measured.
+    #[must_use]
+    pub fn rtt_ns(&self) -> Option<u64> {
+        self.shared.rtt.smoothed_ns()
     }
 
     /// Counters since the endpoint was made.

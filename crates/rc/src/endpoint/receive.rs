@@ -11,6 +11,7 @@ impl Endpoint {
         now: Instant,
         bytes: &[u8],
         len: usize,
+        may_be_joined: bool,
     ) -> Result<Received, DropReason> {
         if self.arrival.take().is_some() {
             self.requester.forget_arrival();
@@ -19,10 +20,14 @@ impl Endpoint {
         if bytes.first() == Some(&Cnp::OPCODE) {
             return self.receive_cnp(bytes, len);
         }
-        let packet = Packet::parse(bytes, len)?;
+        let mut packet = Packet::parse(bytes, len)?;
+        let service = self.shared.service;
+        if !may_be_joined || !service.is_reliable() {
+            // Then these bits are reserved.
+            packet.headers.bth.joined = 0;
+        }
         let bth = &packet.headers.bth;
         self.check_for_us(bth.dest_qpn, bth.pkey)?;
-        let service = self.shared.service;
         let kind = bth.opcode.kind;
         let has_half =
             if kind.is_request() { service.has_responder() } else { service.has_requester() };
@@ -44,6 +49,16 @@ impl Endpoint {
         };
         self.arrival = arrival.map(|_| half);
         Ok(Received { payload_at: packet.payload_at(), arrival, srq: packet.headers.named_srq() })
+    }
+
+    /// Counts what [`Endpoint::receive`] has made of a packet, and acts on what that has led to.
+    #[inline]
+    pub(super) fn note_received(&mut self, result: &Result<Received, DropReason>) {
+        match result {
+            Ok(_) => self.shared.stats.rx_packets += 1,
+            Err(reason) => self.shared.stats.dropped[*reason as usize] += 1,
+        }
+        self.note_failures();
     }
 
     fn receive_answer(

@@ -58,13 +58,13 @@ impl Early {
     pub(super) fn arm(&mut self, now: Instant, deadline: Option<Instant>, shared: &Shared) {
         let floor_ns = shared.config.rto_floor_ns;
         self.due = None;
-        if floor_ns > 0
-            && let Some(deadline) = deadline
-        {
-            let rto_ns = shared.rtt.timeout_ns(floor_ns);
-            let due = now.plus_ns(rto_ns.saturating_mul(1 << self.backoff));
-            self.due = (due < deadline).then_some(due);
+        if floor_ns == 0 {
+            return;
         }
+        let Some(deadline) = deadline else { return };
+        let rto_ns = shared.rtt.timeout_ns(floor_ns);
+        let due = now.plus_ns(rto_ns.saturating_mul(1 << self.backoff));
+        self.due = (due < deadline).then_some(due);
     }
 
     /// A packet that asks for an answer leaves for the first time.
@@ -80,13 +80,13 @@ impl Early {
     pub(super) fn note_progress(&mut self, now: Instant, una: Seq, shared: &mut Shared) {
         self.copies = 0;
         self.before = self.before.filter(|before| una < before.sent);
-        if let Some((seq, at)) = self.timed
-            && seq < una
-        {
-            shared.rtt.sample(now.ns_since(at));
-            (self.timed, self.backoff) = (None, 0);
-        } else if self.backoff > 0 && self.answers_repetition(now, shared) {
-            self.backoff = 0;
+        match self.timed {
+            Some((seq, at)) if seq < una => {
+                shared.rtt.sample(now.ns_since(at));
+                (self.timed, self.backoff) = (None, 0);
+            }
+            _ if self.backoff > 0 && self.answers_repetition(now, shared) => self.backoff = 0,
+            _ => {}
         }
     }
 

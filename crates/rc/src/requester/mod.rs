@@ -60,8 +60,8 @@ pub(crate) struct Requester {
     drain_at: Option<Seq>,
     /// The host knows that all before has ended.
     is_drained: bool,
-    /// The host has an answer to the number `una` in its hands.
-    is_answering: bool,
+    /// Numbers from `una` on whose answer the host has in its hands, 0 for none.
+    answering: u64,
     /// The oldest work request has failed like that; the endpoint has yet to act on it.
     failure: Option<Status>,
 }
@@ -86,7 +86,7 @@ impl Requester {
             pause: Pause::None,
             drain_at: None,
             is_drained: false,
-            is_answering: false,
+            answering: 0,
             failure: None,
         }
     }
@@ -155,7 +155,7 @@ impl Requester {
         self.cursor = 0;
         self.flight_bytes = 0;
         (self.retry, self.pause) = (Retry::new(), Pause::None);
-        (self.is_answering, self.failure) = (false, None);
+        (self.answering, self.failure) = (0, None);
     }
 
     /// Begins no further work request.

@@ -6,6 +6,17 @@ use crate::endpoint::Shared;
 use crate::wire::{Headers, Kind, Syndrome};
 use crate::{Arrival, DropReason, Instant, Operation, ReadData, Reject, Status};
 
+/// What an answer means to the operation at the head of the queue.
+#[derive(Debug)]
+enum Answer {
+    /// It does not belong to that operation.
+    Misfit,
+    /// It brings bytes, which the host stores.
+    Brings(Arrival),
+    /// It says that the operation is done, and brings nothing.
+    Done,
+}
+
 impl Requester {
     /// Takes an answer. The host stores what it brought and says so.
     pub(crate) fn on_response(
@@ -29,61 +40,64 @@ impl Requester {
             return Err(DropReason::Missing);
         }
         let Some(entry) = self.queue.front().copied() else { return Err(DropReason::Ghost) };
-        let Some(brought) = self.judge(&entry, headers, payload_len, shared) else {
-            self.failure = Some(Status::BadResponse);
-            return Err(DropReason::BadResponse);
+        let arrival = match self.judge(&entry, headers, payload_len, shared) {
+            Answer::Brings(arrival) => Some(arrival),
+            Answer::Done => None,
+            Answer::Misfit => {
+                self.failure = Some(Status::BadResponse);
+                return Err(DropReason::BadResponse);
+            }
         };
-        self.is_answering = brought.is_some();
-        if brought.is_none() {
+        self.answering = if arrival.is_some() { 1 + u64::from(headers.bth.joined) } else { 0 };
+        if arrival.is_none() {
             self.pass(now, entry.end(), shared);
         }
-        Ok(brought)
+        Ok(arrival)
     }
 
-    /// What the answer to the number `una` brings, which belongs to `entry`; `None` when it does not fit.
-    fn judge(
-        &self,
-        entry: &Entry,
-        headers: &Headers,
-        payload_len: u32,
-        shared: &Shared,
-    ) -> Option<Option<Arrival>> {
+    /// Judges the answer to the number `una`, which belongs to `entry`.
+    fn judge(&self, entry: &Entry, headers: &Headers, payload_len: u32, shared: &Shared) -> Answer {
         let kind = headers.bth.opcode.kind;
         if kind.has_aeth() && !matches!(headers.aeth.syndrome, Syndrome::Ack(_)) {
-            return None;
+            return Answer::Misfit;
         }
         let id = entry.request.id;
         match entry.request.op {
             Operation::Read(_) if kind.is_read_response() => {
-                let next = self.una.plus(1);
+                let next = self.una.plus(1 + u64::from(headers.bth.joined));
                 let offset = entry.offset(self.una.since(entry.first), shared.mtu);
                 let len = entry.offset(next.since(entry.first), shared.mtu) - offset;
-                let is_end = next == entry.piece_end(self.una, &shared.config);
-                let fits = payload_len == len && is_end == kind.is_end();
-                fits.then_some(Some(Arrival::ReadData(ReadData { id, offset, len })))
+                let end = entry.piece_end(self.una, &shared.config);
+                if payload_len != len || next > end || (next == end) != kind.is_end() {
+                    return Answer::Misfit;
+                }
+                Answer::Brings(Arrival::ReadData(ReadData { id, offset, len }))
             }
-            Operation::CompareSwap { .. } | Operation::FetchAdd { .. } => {
-                let original = headers.original;
-                (kind == Kind::AtomicAcknowledge)
-                    .then_some(Some(Arrival::AtomicData { id, original }))
+            Operation::CompareSwap { .. } | Operation::FetchAdd { .. }
+                if kind == Kind::AtomicAcknowledge =>
+            {
+                Answer::Brings(Arrival::AtomicData { id, original: headers.original })
             }
-            Operation::Flush(..) | Operation::AtomicWrite(_) => {
-                (kind == Kind::ReadResponseOnly && payload_len == 0).then_some(None)
+            Operation::Flush(..) | Operation::AtomicWrite(_)
+                if kind == Kind::ReadResponseOnly && payload_len == 0 =>
+            {
+                Answer::Done
             }
-            _ => None,
+            _ => Answer::Misfit,
         }
     }
 
     /// The host has stored what came.
     pub(crate) fn accept(&mut self, now: Instant, shared: &mut Shared) {
-        if core::mem::take(&mut self.is_answering) && self.failure.is_none() {
-            self.pass(now, self.una.plus(1), shared);
+        let numbers = core::mem::take(&mut self.answering);
+        if numbers > 0 && self.failure.is_none() {
+            self.pass(now, self.una.plus(numbers), shared);
         }
     }
 
     /// The host could not store what came.
     pub(crate) fn reject(&mut self, why: Reject) {
-        if core::mem::take(&mut self.is_answering) {
+        if core::mem::take(&mut self.answering) > 0 {
             self.failure = Some(match why {
                 Reject::Local(status) => status,
                 Reject::TooLong => Status::LocalLength,
@@ -94,6 +108,6 @@ impl Requester {
 
     /// What came last was not answered: it counts as lost.
     pub(crate) fn forget_arrival(&mut self) {
-        self.is_answering = false;
+        self.answering = 0;
     }
 }

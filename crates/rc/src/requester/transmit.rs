@@ -4,7 +4,7 @@ use super::queue::{Entry, LocalStep};
 use super::{Pause, Requester};
 use crate::endpoint::Shared;
 use crate::id::{HALF, Seq};
-use crate::wire::{AtomicEth, Headers, Kind, Reth, pad_of};
+use crate::wire::{AtomicEth, Bth, Headers, Kind, Reth, pad_of};
 use crate::{HEADER_MAX, Instant, Operation, Payload, Remote, Transmit};
 
 /// A packet that may leave.
@@ -23,10 +23,11 @@ impl Requester {
         &mut self,
         now: Instant,
         shared: &mut Shared,
+        joined_bytes: u32,
         out: &mut [u8; HEADER_MAX],
     ) -> Option<Transmit> {
         self.advance_local(shared);
-        let choice = self.choose(shared)?;
+        let choice = self.choose(shared, joined_bytes)?;
         let is_reliable = shared.service.is_reliable();
         let (entry, end) = (choice.entry, choice.end);
         let (mut headers, payload) = self.headers(&choice, shared);
@@ -64,7 +65,8 @@ impl Requester {
             }
             self.retry.note_sent(now, &self.attr, shared);
         }
-        Some(Transmit { header_len, payload, pad: headers.bth.pad, is_repeated })
+        let Bth { pad, joined, .. } = headers.bth;
+        Some(Transmit { header_len, payload, pad, joined, is_repeated })
     }
 
     /// [`Requester::next_packet`] has something to send, or to tell.
@@ -73,7 +75,7 @@ impl Requester {
         if entry.request.op == Operation::Local {
             return entry.local != LocalStep::Told && !self.is_held(entry);
         }
-        self.choose(shared).is_some()
+        self.choose(shared, 0).is_some()
     }
 
     /// The work request `entry`, the next to send, must wait for something but the window.
@@ -89,9 +91,10 @@ impl Requester {
         is_draining || (entry.request.is_fenced && awaits_answers)
     }
 
-    /// The next packet, unless something holds it.
+    /// The next packet, unless something holds it, with those that are joined to it when that makes no more than
+    /// `joined_bytes`.
     #[inline]
-    fn choose(&self, shared: &Shared) -> Option<Choice> {
+    fn choose(&self, shared: &Shared, joined_bytes: u32) -> Option<Choice> {
         let entry = *self.queue.get(self.cursor)?;
         if entry.request.op == Operation::Local || self.is_held(&entry) {
             return None;
@@ -102,6 +105,7 @@ impl Requester {
         let is_answered = entry.request.op.is_answered();
         let end = match entry.request.op {
             Operation::Read(_) => entry.piece_end(self.next, &shared.config),
+            _ if entry.packets > 1 => self.next.plus(self.joinable(&entry, shared, joined_bytes)),
             _ => self.next.plus(1),
         };
         if is_answered
@@ -121,10 +125,20 @@ impl Requester {
         Some(Choice { entry, end, bytes })
     }
 
+    /// Packets of the message of `entry` that leave as one: none that is repeated, and no more than the window admits.
+    fn joinable(&self, entry: &Entry, shared: &Shared, joined_bytes: u32) -> u64 {
+        if joined_bytes < shared.mtu.bytes() || self.next < self.sent {
+            return 1;
+        }
+        let (packets, bytes) = self.window.room(self.next.since(self.una), self.flight_bytes);
+        let bytes = bytes.min(u64::from(joined_bytes)) as u32;
+        shared.mtu.joinable(bytes, packets.min(entry.end().since(self.next)))
+    }
+
     /// Whether this packet asks for an acknowledgement: at the end of each message or of each so many,
     /// each quarter of the window, and when the window is full and nothing in it asks (RC-3.8).
     fn wants_ack(&mut self, choice: &Choice, is_last: bool, shared: &Shared) -> bool {
-        self.since_ack_request += 1;
+        self.since_ack_request += choice.end.since(self.next) as u32;
         self.messages_since_ack_request += u32::from(is_last);
         let packets = u64::from(self.window.packets());
         let flight = choice.end.since(self.una);
@@ -164,6 +178,9 @@ impl Requester {
         let kind = kind_of(request.op, is_first, is_last);
         let mut headers = Headers::new(shared.bth(kind, self.next));
         headers.srq = request.srq;
+        if !request.op.is_answered() {
+            headers.bth.joined = (choice.end.since(self.next) - 1) as u8;
+        }
         let mut payload = match len {
             0 => Payload::None,
             _ => Payload::Request { id: request.id, offset, len },

@@ -41,6 +41,12 @@ impl Window {
             || (flight + more <= u64::from(self.packets) && flight_bytes + bytes <= self.bytes_max)
     }
 
+    /// Packets and bytes that may still join what is in flight.
+    pub(crate) fn room(&self, flight: u64, flight_bytes: u64) -> (u64, u64) {
+        let packets = u64::from(self.packets).saturating_sub(flight);
+        (packets, self.bytes_max.saturating_sub(flight_bytes))
+    }
+
     #[inline]
     pub(crate) fn grow(&mut self, acknowledged: u64) {
         if self.packets >= self.packets_max {

@@ -14,7 +14,7 @@ impl Responder {
             Step::Part(message) => {
                 self.message = message;
                 let is_end = waiting.kind.is_end();
-                self.commit(1, is_end, waiting.wants_ack);
+                self.commit(waiting.numbers, is_end, waiting.wants_ack);
             }
             Step::Answer(answer) => self.keep(answer, waiting.srq, shared),
             // The host did not say what it found: as if the request had not come.
@@ -59,7 +59,7 @@ impl Responder {
     /// The message is taken and acknowledged, though its key cannot be invalidated.
     fn take_without_key(&mut self, waiting: &Waiting) {
         self.message = None;
-        self.commit(1, true, waiting.wants_ack);
+        self.commit(waiting.numbers, true, waiting.wants_ack);
     }
 
     /// A request that is answered by more than an acknowledgement was executed.

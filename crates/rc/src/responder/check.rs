@@ -39,7 +39,8 @@ impl Responder {
         let (arrival, step, has_receive) = self.check(packet, shared)?;
         let wants_ack = bth.wants_ack && Self::is_reliable(shared);
         let (kind, srq) = (bth.opcode.kind, packet.headers.named_srq());
-        self.waiting = Some(Waiting { kind, wants_ack, has_receive, srq, step });
+        let numbers = 1 + u32::from(bth.joined);
+        self.waiting = Some(Waiting { kind, numbers, wants_ack, has_receive, srq, step });
         Ok(arrival)
     }
 
@@ -89,13 +90,14 @@ impl Responder {
 
     fn check_send(&mut self, packet: &Packet, shared: &Shared) -> Checked {
         let (headers, len) = (&packet.headers, packet.payload_len);
-        let kind = headers.bth.opcode.kind;
+        let (kind, joined) = (headers.bth.opcode.kind, headers.bth.joined);
         let offset = match self.message {
             Some(Message::Send { offset }) => offset,
             _ => 0,
         };
         let total = offset.saturating_add(len);
-        let is_right = order::has_length(kind, len, shared.mtu) && total <= MESSAGE_MAX_BYTES;
+        let has_length = order::has_length(kind, len, joined, shared.mtu);
+        let is_right = has_length && total <= MESSAGE_MAX_BYTES;
         if !is_right {
             return if kind.is_start() && Self::is_reliable(shared) {
                 Ok(verify(true, None))
@@ -116,14 +118,14 @@ impl Responder {
 
     fn check_write(&mut self, packet: &Packet, shared: &Shared) -> Checked {
         let (headers, len) = (&packet.headers, packet.payload_len);
-        let kind = headers.bth.opcode.kind;
+        let (kind, joined) = (headers.bth.opcode.kind, headers.bth.joined);
         let (range, offset) = match self.message {
             Some(Message::Write { range, offset }) => (range, offset),
             _ => (range_of(packet), 0),
         };
         let takes_receive = kind.has_imm();
-        let is_possible =
-            order::has_length(kind, len, shared.mtu) && range.len <= MESSAGE_MAX_BYTES;
+        let has_length = order::has_length(kind, len, joined, shared.mtu);
+        let is_possible = has_length && range.len <= MESSAGE_MAX_BYTES;
         let done = u64::from(offset) + u64::from(len);
         let is_whole =
             if kind.is_end() { done == u64::from(range.len) } else { done < u64::from(range.len) };
@@ -159,7 +161,7 @@ fn range_of(packet: &Packet) -> Range {
 
 fn check_atomic_write(packet: &Packet) -> (Arrival, Step, bool) {
     let range = range_of(packet);
-    if packet.payload_len != 8 || range.len != 8 || !range.remote.va.is_multiple_of(8) {
+    if packet.payload_len != 8 || range.len != 8 || range.remote.va % 8 != 0 {
         return verify(false, Some((range, Right::Write)));
     }
     (Arrival::AtomicWrite(range.remote), Step::Answer(Answer::Empty), false)
@@ -168,7 +170,7 @@ fn check_atomic_write(packet: &Packet) -> (Arrival, Step, bool) {
 fn check_atomic(packet: &Packet) -> (Arrival, Step, bool) {
     let atomic = &packet.headers.atomic;
     let remote = Remote { va: atomic.va, rkey: atomic.rkey };
-    if !atomic.va.is_multiple_of(8) {
+    if atomic.va % 8 != 0 {
         return verify(false, Some((Range { remote, len: 8 }, Right::Atomic)));
     }
     let op = if packet.headers.bth.opcode.kind == Kind::FetchAdd {

@@ -64,6 +64,8 @@ enum Step {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     kind: Kind,
+    /// Numbers that a packet of a message takes.
+    numbers: u32,
     wants_ack: bool,
     /// Its message has a receive, now that the host has seen it.
     has_receive: bool,

@@ -13,12 +13,14 @@ pub(super) const fn fits(message: Option<Message>, kind: Kind) -> bool {
     }
 }
 
-/// The payload is as long as a packet in that place of a message has it.
-pub(super) const fn has_length(kind: Kind, payload_len: u32, mtu: Mtu) -> bool {
+/// The payload is as long as a packet in that place of a message has it, with so many joined to it (RC-1.15).
+pub(super) const fn has_length(kind: Kind, payload_len: u32, joined: u8, mtu: Mtu) -> bool {
+    // All but the last of them are full.
+    let Some(last) = payload_len.checked_sub(joined as u32 * mtu.bytes()) else { return false };
     match (kind.is_start(), kind.is_end()) {
-        (true, true) => payload_len <= mtu.bytes(),
-        (false, true) => payload_len > 0 && payload_len <= mtu.bytes(),
-        _ => payload_len == mtu.bytes(),
+        (true, true) if joined == 0 => last <= mtu.bytes(),
+        (_, true) => last > 0 && last <= mtu.bytes(),
+        _ => last == mtu.bytes(),
     }
 }
 
@@ -42,12 +44,24 @@ mod tests {
 
     #[test]
     fn all_packets_but_the_last_are_full() {
-        let fits = |kind, len| has_length(kind, len, Mtu::B256);
+        let fits = |kind, len| has_length(kind, len, 0, Mtu::B256);
         assert!(fits(Kind::SendFirst, 256) && !fits(Kind::SendFirst, 255));
         assert!(fits(Kind::WriteMiddle, 256) && !fits(Kind::WriteMiddle, 257));
         assert!(fits(Kind::SendLast, 1) && fits(Kind::SendLast, 256));
         assert!(!fits(Kind::SendLast, 0) && !fits(Kind::SendLast, 257));
         assert!(fits(Kind::SendOnly, 0) && fits(Kind::WriteOnly, 256));
         assert!(!fits(Kind::SendOnlyImm, 257));
+    }
+
+    /// RC-1.15.
+    #[test]
+    fn joined_packets_are_full_but_for_the_last_of_a_message() {
+        let fits = |kind, len| has_length(kind, len, 2, Mtu::B256);
+        assert!(fits(Kind::SendFirst, 768) && fits(Kind::WriteMiddle, 768));
+        assert!(!fits(Kind::SendFirst, 767) && !fits(Kind::WriteMiddle, 256));
+        for kind in [Kind::SendLast, Kind::WriteOnly] {
+            assert!(fits(kind, 513) && fits(kind, 768));
+            assert!(!fits(kind, 512) && !fits(kind, 769) && !fits(kind, 0));
+        }
     }
 }

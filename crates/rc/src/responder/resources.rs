@@ -70,11 +70,11 @@ impl Resources {
         answer: Answer,
         srq: Option<u32>,
     ) {
-        if self.list.len() >= self.capacity
-            && let Some(oldest) = self.list.pop_front()
-        {
-            self.waiting -= usize::from(oldest.next.is_some());
-            self.unanswered -= usize::from(!oldest.is_answered);
+        if self.list.len() >= self.capacity {
+            if let Some(oldest) = self.list.pop_front() {
+                self.waiting -= usize::from(oldest.next.is_some());
+                self.unanswered -= usize::from(!oldest.is_answered);
+            }
         }
         self.waiting += 1;
         self.unanswered += 1;
@@ -126,11 +126,11 @@ impl Resources {
         self.list.iter().find(|resource| resource.next.is_some()).copied()
     }
 
-    /// The oldest request with responses to send sends its next one.
-    pub(super) fn step(&mut self) {
+    /// The oldest request with responses to send sends its next ones, so many.
+    pub(super) fn step(&mut self, count: u64) {
         let found = self.list.iter_mut().find(|resource| resource.next.is_some());
         let Some(resource) = found else { return };
-        let next = resource.next.map(|next| next.plus(1)).filter(|&next| next < resource.end);
+        let next = resource.next.map(|next| next.plus(count)).filter(|&next| next < resource.end);
         resource.next = next;
         resource.is_begin = false;
         if next.is_none() {
@@ -167,7 +167,7 @@ mod tests {
         let mut sent = Vec::new();
         while let Some(next) = resources.waiting().and_then(|resource| resource.next) {
             sent.push(next);
-            resources.step();
+            resources.step(1);
         }
         sent
     }
@@ -184,11 +184,11 @@ mod tests {
     #[test]
     fn a_repeated_request_repeats_from_where_it_asks() {
         let mut resources = two();
-        resources.step();
+        resources.step(1);
         resources.rewind(seq(2));
         assert_eq!(sent(&mut resources).len(), 3, "what is still to be sent is not sent twice");
         resources.push((seq(6), seq(9)), 3, Answer::Empty, None);
-        (0..2).for_each(|_| resources.step());
+        (0..2).for_each(|_| resources.step(1));
         resources.rewind(seq(6));
         assert_eq!(sent(&mut resources), [seq(6), seq(7), seq(8)], "in the middle of it");
         let mut resources = two();

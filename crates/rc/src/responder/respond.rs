@@ -4,7 +4,7 @@ use super::resources::{Answer, Resource};
 use super::{Nak, Responder, Told};
 use crate::endpoint::Shared;
 use crate::id::Seq;
-use crate::wire::{Aeth, Headers, Kind, NakCode, Syndrome, pad_of};
+use crate::wire::{Aeth, Bth, Headers, Kind, NakCode, Syndrome, pad_of};
 use crate::{HEADER_MAX, Instant, Payload, Psn, Transmit};
 
 impl Responder {
@@ -14,10 +14,11 @@ impl Responder {
         &mut self,
         now: Instant,
         shared: &mut Shared,
+        joined_bytes: u32,
         out: &mut [u8; HEADER_MAX],
     ) -> Option<Transmit> {
         if let Some(resource) = self.resources.waiting() {
-            return self.respond(&resource, shared, out);
+            return self.respond(&resource, shared, joined_bytes, out);
         }
         // What acknowledges must not overtake responses, or they would count as lost.
         if let Some(nak) = self.nak.take() {
@@ -89,17 +90,22 @@ impl Responder {
         let mut headers = Headers::new(shared.bth(Kind::Acknowledge, seq));
         headers.aeth = Aeth { syndrome, msn: self.msn };
         let header_len = headers.emit(out);
-        Transmit { header_len, payload: Payload::None, pad: 0, is_repeated: false }
+        Transmit { header_len, payload: Payload::None, pad: 0, joined: 0, is_repeated: false }
     }
 
     fn respond(
         &mut self,
         resource: &Resource,
         shared: &mut Shared,
+        joined_bytes: u32,
         out: &mut [u8; HEADER_MAX],
     ) -> Option<Transmit> {
         let seq = resource.next?;
-        let is_last = seq.plus(1) == resource.end;
+        let numbers = match resource.answer {
+            Answer::Read(_) => shared.mtu.joinable(joined_bytes, resource.end.since(seq)),
+            Answer::Original(_) | Answer::Empty => 1,
+        };
+        let is_last = seq.plus(numbers) == resource.end;
         let kind = match (resource.answer, resource.is_begin, is_last) {
             (Answer::Original(_), ..) => Kind::AtomicAcknowledge,
             (_, true, true) => Kind::ReadResponseOnly,
@@ -113,7 +119,7 @@ impl Responder {
             Answer::Read(range) if range.len > 0 => {
                 let at = seq.since(resource.first) * u64::from(shared.mtu.bytes());
                 let offset = u32::try_from(at).unwrap_or(range.len).min(range.len);
-                let len = (range.len - offset).min(shared.mtu.bytes());
+                let len = (range.len - offset).min(shared.mtu.bytes() * numbers as u32);
                 Payload::Response { range, srq: resource.srq, offset, len }
             }
             Answer::Original(original) => {
@@ -123,11 +129,13 @@ impl Responder {
             Answer::Read(_) | Answer::Empty => Payload::None,
         };
         headers.bth.pad = pad_of(payload.len());
+        headers.bth.joined = (numbers - 1) as u8;
         let header_len = headers.emit(out);
         shared.stats.tx_packets += 1;
         shared.stats.tx_responses += 1;
-        self.resources.step();
+        self.resources.step(numbers);
         self.handed_out = Some(seq);
-        Some(Transmit { header_len, payload, pad: headers.bth.pad, is_repeated: false })
+        let Bth { pad, joined, .. } = headers.bth;
+        Some(Transmit { header_len, payload, pad, joined, is_repeated: false })
     }
 }

@@ -7,9 +7,9 @@
 //! +-+-+-----------+-+-+---+-------+-------------------------------+
 //! |F|B| reserved  |                   dest_qpn                    |
 //! +-+-+-----------+-----------------------------------------------+
-//! |A|  reserved   |                      psn                      |
-//! +-+-------------+-----------------------------------------------+
-//! S solicited, M migration state, F FECN, B BECN, A acknowledgement request
+//! |A|  joined   |r|                      psn                      |
+//! +-+-----------+-+-----------------------------------------------+
+//! S solicited, M migration state, F FECN, B BECN, A acknowledgement request, r reserved
 //! ```
 
 use super::Opcode;
@@ -39,6 +39,9 @@ pub struct Bth {
     pub dest_qpn: u32,
     /// The responder is to acknowledge at once.
     pub wants_ack: bool,
+    /// Packets that follow in the message and are joined to this one, 0..=63 (RC-1.15). The bits are reserved, and
+    /// mean nothing in what came over a network.
+    pub joined: u8,
     /// Packet sequence number.
     pub psn: Psn,
 }
@@ -46,6 +49,9 @@ pub struct Bth {
 impl Bth {
     /// Length in bytes.
     pub const LEN: usize = 12;
+
+    /// Packets that can be joined to another one at most.
+    pub const JOINED_MAX: u8 = 63;
 
     /// Reads a header from the start of `bytes`.
     ///
@@ -68,6 +74,7 @@ impl Bth {
             has_becn: b[4] & 0x40 != 0,
             dest_qpn: u32::from_be_bytes([0, b[5], b[6], b[7]]),
             wants_ack: b[8] & 0x80 != 0,
+            joined: b[8] >> 1 & Self::JOINED_MAX,
             psn: Psn::new(u32::from_be_bytes([0, b[9], b[10], b[11]])),
         })
     }
@@ -82,7 +89,7 @@ impl Bth {
         out[4..8].copy_from_slice(&(self.dest_qpn & 0x00FF_FFFF).to_be_bytes());
         out[4] = flag(self.has_fecn, 0x80) | flag(self.has_becn, 0x40);
         out[8..12].copy_from_slice(&self.psn.get().to_be_bytes());
-        out[8] = flag(self.wants_ack, 0x80);
+        out[8] = flag(self.wants_ack, 0x80) | (self.joined & Self::JOINED_MAX) << 1;
     }
 }
 

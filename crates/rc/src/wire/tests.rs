@@ -116,6 +116,7 @@ fn sample(opcode: Opcode) -> Headers {
         pkey: 0x8001,
         has_fecn: true,
         has_becn: false,
+        joined: 37,
         dest_qpn: 0xAB_CDEF,
         wants_ack: true,
         psn: Psn::new(0x01_0203),

@@ -36,6 +36,7 @@ impl Craft {
             pkey: DEFAULT_PKEY,
             has_fecn: false,
             has_becn: false,
+            joined: 0,
             dest_qpn: HERE,
             wants_ack: false,
             psn: Psn::new(psn),

@@ -71,6 +71,8 @@ pub struct Host {
     pub executed: u64,
     /// The test says when they are done.
     pub is_slow: bool,
+    /// Packets are joined up to so many bytes (RC-1.15), by turns.
+    pub joined_bytes: [u32; 2],
 }
 
 impl Host {
@@ -89,6 +91,7 @@ impl Host {
             has_lost_memory: false,
             executed: 0,
             is_slow: false,
+            joined_bytes: [0; 2],
         }
     }
 
@@ -112,7 +115,11 @@ impl Host {
 
     /// Takes a packet and does what it says.
     pub fn take(&mut self, now: Instant, packet: &[u8]) -> Result<(), DropReason> {
-        let received = self.engine.handle_packet(now, packet, packet.len())?;
+        let received = if self.joined_bytes == [0; 2] {
+            self.engine.handle_packet(now, packet, packet.len())?
+        } else {
+            self.engine.handle_joined(now, packet, packet.len())?
+        };
         let Some(arrival) = received.arrival else { return Ok(()) };
         let payload = &packet[received.payload_at..];
         match self.perform(&arrival, payload) {
@@ -228,7 +235,8 @@ impl Host {
     pub fn next_packet(&mut self, now: Instant) -> Option<Vec<u8>> {
         let mut header = [0; HEADER_MAX];
         loop {
-            let out = self.engine.poll_transmit(now, &mut header)?;
+            self.joined_bytes.swap(0, 1);
+            let out = self.engine.poll_joined(now, &mut header, self.joined_bytes[0])?;
             if let Some(packet) = self.fill(now, &out, &header) {
                 return Some(packet);
             }

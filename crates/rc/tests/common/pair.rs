@@ -103,9 +103,8 @@ impl Pair {
         for i in 0..2 {
             self.hosts[i].engine.handle_timeout(self.now);
             let mut left = if self.dice.permille(self.faults.lazy) { 0 } else { self.slice };
-            while left > 0
-                && let Some(packet) = self.hosts[i].next_packet(self.now)
-            {
+            while left > 0 {
+                let Some(packet) = self.hosts[i].next_packet(self.now) else { break };
                 left -= 1;
                 self.carry(1 - i, &packet);
             }

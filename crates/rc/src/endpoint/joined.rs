@@ -1,0 +1,43 @@
+//! Ways on which packets of a message travel as one (RC-1.15).
+
+use super::{Endpoint, State};
+use crate::{DropReason, HEADER_MAX, Instant, Received, Transmit};
+
+impl Endpoint {
+    /// As [`Endpoint::handle_packet`], from a way on which packets may be joined (RC-1.15).
+    ///
+    /// # Errors
+    /// As [`Endpoint::handle_packet`].
+    #[inline]
+    pub fn handle_joined(
+        &mut self,
+        now: Instant,
+        bytes: &[u8],
+        len: usize,
+    ) -> Result<Received, DropReason> {
+        let result = self.receive(now, bytes, len, true);
+        self.note_received(&result);
+        result
+    }
+
+    /// As [`Endpoint::poll_transmit`], for a way on which packets may be joined (RC-1.15): one with those that follow it
+    /// in its message, when all of them together have a payload of at most `joined_bytes`. The host gives this up for
+    /// 0 whenever it likes.
+    #[inline]
+    pub fn poll_joined(
+        &mut self,
+        now: Instant,
+        header: &mut [u8; HEADER_MAX],
+        joined_bytes: u32,
+    ) -> Option<Transmit> {
+        let shared = &mut self.shared;
+        let joined_bytes = if shared.service.is_reliable() { joined_bytes } else { 0 };
+        if let Some(response) = self.responder.next_response(now, shared, joined_bytes, header) {
+            return Some(response);
+        }
+        if !matches!(self.state, State::Sending | State::Draining) {
+            return None;
+        }
+        self.requester.next_packet(now, shared, joined_bytes, header)
+    }
+}
