@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::gid::Gid;
+use crate::host;
 use crate::status::Status;
 
 /// What a completion is about.
@@ -77,6 +78,21 @@ pub struct Completion {
     pub(crate) is_of_roce: bool,
     /// Place of the owner in the completion queue's list.
     pub(crate) owner: u16,
+}
+
+/// When a work request completed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CompletionTime {
+    /// Nanoseconds of the device's clock, the monotonic one of the system.
+    pub device_ns: u64,
+    /// Nanoseconds since 1970.
+    pub wall_ns: u64,
+}
+
+impl CompletionTime {
+    pub(crate) fn now() -> Self {
+        Self { device_ns: host::now().as_ns(), wall_ns: host::epoch_ns() }
+    }
 }
 
 /// A queue pair of some device.

@@ -13,6 +13,7 @@ use crate::fault::{FaultControl, FaultSpec};
 use crate::gateway::{Gateway, GatewayError};
 use crate::generation::Generation;
 use crate::gid::Gid;
+use crate::groups::GroupTable;
 use crate::host;
 use crate::identity::Identity;
 use crate::ids::DeviceId;
@@ -25,6 +26,7 @@ use crate::memory;
 use crate::mr::MrTable;
 use crate::numbering::Numbering;
 use crate::progress::Family;
+use crate::seal::OVERHEAD_BYTES;
 use crate::sealing::Sealing;
 use crate::trace::{Events, Sink, Tracer};
 use crate::wire::{Port, Steering, SteeringInit, link_mtu_bytes};
@@ -89,13 +91,20 @@ fn mtu_bytes_of(spec: &DeviceSpec, config: &Config) -> Option<u32> {
 /// address is none of this machine.
 #[must_use]
 pub fn roce_attr(spec: &DeviceSpec, config: &Config) -> Option<RoceAttr> {
-    DeviceAttr::new(config.profile_of(spec), spec.port, mtu_bytes_of(spec, config)?, 0).roce
+    let seal_bytes = if config.key.is_some() { OVERHEAD_BYTES as u32 } else { 0 };
+    let (profile, mtu_bytes) = (config.profile_of(spec), mtu_bytes_of(spec, config)?);
+    DeviceAttr::new(profile, spec.port, mtu_bytes, seal_bytes).roce
 }
 
 /// The trace that the user wants, and of which events.
 fn open_trace(config: &Config) -> io::Result<Option<(Arc<Sink>, Events)>> {
     let Some(spec) = &config.trace else { return Ok(None) };
     Ok(Some((Arc::new(Sink::open(&spec.target)?), spec.events())))
+}
+
+/// How the queue pairs of a RoCE device are numbered.
+fn numbering_of(gateway: Option<&Gateway>) -> Numbering {
+    gateway.map_or(Numbering::PortAndSlot, |gateway| Numbering::Behind(gateway.port()))
 }
 
 /// Where it counts and is captured.
@@ -128,6 +137,7 @@ pub struct Device {
     trace: Option<(Arc<Sink>, Events)>,
     pub(crate) mrs: Arc<MrTable>,
     pub(crate) ahns: AhnTable,
+    pub(crate) groups: GroupTable,
     pub(crate) live: Live,
     pub(crate) family: Family,
     failed: AtomicBool,
@@ -165,12 +175,9 @@ impl Device {
         ending.map_err(io_error("setting the timer of fault peer-kill"))?;
         let gateway = spec.port.gateway.map(|port| Gateway::join(addr, port)).transpose();
         let gateway = gateway.map_err(|why| OpenError::Gateway { name: name.clone(), why })?;
-        let (numbering, layout) = match (attr.profile.adapter(), &gateway) {
-            (Adapter::Efa, _) => (Numbering::Port, sealing.layout()),
-            (Adapter::Roce, None) => (Numbering::PortAndSlot, sealing.layout_of_packets()),
-            (Adapter::Roce, Some(gateway)) => {
-                (Numbering::Behind(gateway.port()), sealing.layout_of_packets())
-            }
+        let (numbering, layout) = match attr.profile.adapter() {
+            Adapter::Efa => (Numbering::Port, sealing.layout()),
+            Adapter::Roce => (numbering_of(gateway.as_deref()), sealing.layout_of_packets()),
         };
         if config.lint {
             lint::enable();
@@ -205,6 +212,7 @@ impl Device {
             trace,
             mrs: open_mrs(id, &attr),
             ahns: AhnTable::default(),
+            groups: GroupTable::default(),
             live: Live::default(),
             family: Family::default(),
             failed: AtomicBool::new(false),

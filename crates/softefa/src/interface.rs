@@ -1,7 +1,7 @@
 //! The network interfaces of this machine, in the network namespace of the caller.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_int, c_uint};
 use std::net::Ipv4Addr;
 
 /// An interface, by one of its addresses.
@@ -73,7 +73,7 @@ unsafe fn read(entry: &libc::ifaddrs) -> Option<Interface> {
         }
         entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned().sin_addr.s_addr
     };
-    let has = |flag: c_int| entry.ifa_flags & flag.cast_unsigned() != 0;
+    let has = |flag: c_int| entry.ifa_flags & flag as c_uint != 0;
     // SAFETY: each entry has a name, which is a C string.
     let (name, index) = unsafe {
         (CStr::from_ptr(entry.ifa_name).to_str().ok()?, libc::if_nametoindex(entry.ifa_name))

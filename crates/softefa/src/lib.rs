@@ -31,6 +31,7 @@ mod filter;
 mod framing;
 mod generation;
 mod gid;
+mod groups;
 mod host;
 mod identity;
 mod ids;
@@ -69,7 +70,7 @@ mod wire;
 
 pub use ah::{Ah, CreateAhError};
 pub use async_event::{AsyncEvent, AsyncEventKind, AsyncEvents, EventSource, TakeEventError};
-pub use completion::{Completion, CompletionOp};
+pub use completion::{Completion, CompletionOp, CompletionTime};
 pub use config::{
     Adapter, Config, ConfigError, DeviceSpec, Integrity, Mtu, PortSpec, Profile, Rate, WireChoice,
 };
@@ -91,8 +92,8 @@ pub use mr::{
 };
 pub use pd::{AllocPdError, Pd, Rereg, ReregMrError};
 pub use qp::{
-    CreateQpError, ModifyError, ModifyQp, OpenTargetError, OpenXrcd, OpenXrcdError, PostError, Qp,
-    QpInit, Xrcd,
+    CreateQpError, GroupError, ModifyError, ModifyQp, OpenTargetError, OpenXrcd, OpenXrcdError,
+    PostError, Qp, QpInit, Xrcd,
 };
 pub use qp_state::{Path, QpKind, QpQuery, QpState};
 pub use request::{Remote, SendData, SendOp, SendWr, Target};
@@ -100,7 +101,7 @@ pub use say::say;
 pub use srq::{ModifySrq, PostSrqError, Srq, SrqAttr, SrqError};
 pub use status::Status;
 pub use uncancelled::Uncancelled;
-pub use wire::{SOCKET_BUFFER_BYTES, check_memory as check_shared_memory};
+pub use wire::{SOCKET_BUFFER_BYTES, check_memory as check_shared_memory, door_name};
 
 /// What the fuzz targets call, which nobody else needs.
 #[cfg(fuzzing)]

@@ -88,7 +88,7 @@ impl DeviceAttr {
     ) -> Self {
         match profile.adapter() {
             Adapter::Efa => Self::efa(profile, link_mtu_bytes, seal_bytes),
-            Adapter::Roce => roce::attr(profile, port, link_mtu_bytes),
+            Adapter::Roce => roce::attr(profile, port, link_mtu_bytes.saturating_sub(seal_bytes)),
         }
     }
 
@@ -147,6 +147,17 @@ mod tests {
         assert_eq!(max(65536, 40), 8928, "there is room");
         assert_eq!(max(1500, 40), max(1500, 0) - 40);
         assert_eq!(max(9001, 40), max(9001, 0) - 40);
+    }
+
+    /// RC-1.13.
+    #[test]
+    fn packets_of_a_roce_device_fit_with_their_envelope() {
+        let mtu = |link, seal| {
+            let attr = DeviceAttr::new(Profile::Roce, PortSpec::default(), link, seal);
+            attr.packet_max_bytes()
+        };
+        assert_eq!((mtu(1110, 0), mtu(1110, 40)), (1024, 512));
+        assert_eq!((mtu(1500, 40), mtu(65_536, 40)), (1024, 4096), "there is room");
     }
 
     #[test]

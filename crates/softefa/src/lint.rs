@@ -65,6 +65,19 @@ pub enum Pitfall {
         /// The peer's address.
         from: Ipv4Addr,
     },
+    /// A request of an XRC initiator names a shared receive queue that the target's domain does not have.
+    #[error(
+        "queue pair {qpn:#x}: a request of {from} is for shared receive queue {srq:#x}, which its XRC domain does not have; tell \
+         the peer the number that ibv_get_srq_num gives, of a queue that was made with this domain and is not destroyed"
+    )]
+    NoQueue {
+        /// Number of the queue pair.
+        qpn: u32,
+        /// The peer's address.
+        from: Ipv4Addr,
+        /// The queue's number.
+        srq: u32,
+    },
     /// A datagram was lost here.
     #[error("queue pair {qpn:#x}: a datagram of {from} was dropped: {why}")]
     Dropped {

@@ -8,6 +8,7 @@ use crate::capture::{Fate, Protocol, Record};
 use crate::counters::Counter;
 use crate::device::Device;
 use crate::host;
+use crate::seal::Refusal;
 
 static ON_FIRST_DATA: OnceLock<fn(Ipv4Addr, u32)> = OnceLock::new();
 
@@ -45,6 +46,13 @@ pub enum Verdict {
     Unfit,
     /// Its check was wrong.
     Damaged,
+    /// It did not open, or it was sealed and there is no key (RC-1.14).
+    Sealed {
+        /// Why.
+        refusal: Refusal,
+        /// Something was opened of that host before: it has the key, and this one may be damaged.
+        is_known: bool,
+    },
 }
 
 impl Device {
@@ -69,8 +77,25 @@ impl Device {
                 counters.add(Counter::RxDrops, 1);
                 counters.add(Counter::RxCrcErrors, 1);
             }
+            Verdict::Sealed { refusal, is_known } => {
+                counters.add(Counter::RxDrops, 1);
+                counters.add(Counter::of_refusal(refusal), 1);
+                if !is_known && matches!(refusal, Refusal::NotSealed | Refusal::Tag) {
+                    self.sealing.complain(self.name(), *packet.src.ip());
+                }
+            }
         }
         self.show_management(Fate::Received, packet);
+    }
+
+    /// Somebody whose message did not open was told so.
+    pub fn sent_notice(&self) {
+        self.counters().add(Counter::TxNotices, 1);
+    }
+
+    /// A notice came about a message of ours.
+    pub fn received_notice(&self) {
+        self.counters().add(Counter::RxNotices, 1);
     }
 
     /// A message that was received changed nothing: repeated, late, of nobody, or too many.

@@ -1,5 +1,9 @@
 //! How the number of a queue pair and the UDP port of its socket follow from one another.
 
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use rc::ud::GROUP_QPN;
+
 /// What a number is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Numbering {
@@ -13,8 +17,8 @@ pub(crate) enum Numbering {
 }
 
 const SLOT_BITS: u32 = 8;
-/// No queue pair has this number: it means all receivers of a multicast group.
-const MULTICAST_QPN: u32 = 0xff_ffff;
+/// The UDP port of all multicast groups, whatever ports their members have (RC-10.1).
+pub(crate) const GROUP_PORT: u16 = rc::wire::UDP_PORT;
 
 impl Numbering {
     /// The number of the queue pair at `port`.
@@ -24,7 +28,8 @@ impl Numbering {
             Self::PortAndSlot | Self::Behind(_) => {
                 let slot = u32::from(random.to_le_bytes()[0]);
                 let qpn = u32::from(port) << SLOT_BITS | slot;
-                if qpn == MULTICAST_QPN { qpn - 1 } else { qpn }
+                // No queue pair has that number: it means all members of a group.
+                if qpn == GROUP_QPN { qpn - 1 } else { qpn }
             }
         }
     }
@@ -45,12 +50,20 @@ impl Numbering {
         if let Self::Behind(port) = self { port } else { self.port(qpn) }
     }
 
+    /// Where a datagram for queue pair `qpn` at `addr`, or for a group of that address, is sent.
+    #[inline]
+    pub(crate) fn way_to(self, addr: Ipv4Addr, qpn: u32) -> SocketAddrV4 {
+        let is_group = self != Self::Port && addr.is_multicast();
+        let port = if is_group { GROUP_PORT } else { self.port_of_peer(qpn) };
+        SocketAddrV4::new(addr, port)
+    }
+
     /// A queue pair can have this number.
     #[inline]
     pub(crate) fn allows(self, qpn: u32) -> bool {
         match self {
             Self::Port => qpn <= u32::from(u16::MAX),
-            Self::PortAndSlot | Self::Behind(_) => qpn <= MULTICAST_QPN,
+            Self::PortAndSlot | Self::Behind(_) => qpn <= GROUP_QPN,
         }
     }
 }
@@ -66,12 +79,24 @@ mod tests {
                 for numbering in [Numbering::Port, Numbering::PortAndSlot] {
                     let qpn = numbering.number(port, slot);
                     assert_eq!(numbering.port(qpn), port, "{numbering:?}");
-                    assert!(numbering.allows(qpn) && qpn != MULTICAST_QPN);
+                    assert!(numbering.allows(qpn) && qpn != GROUP_QPN);
                 }
             }
         }
         assert!(!Numbering::Port.allows(1 << 16) && !Numbering::PortAndSlot.allows(1 << 24));
         assert_eq!(Numbering::Port.port(1 << 16), 0);
+    }
+
+    /// RC-10.1.
+    #[test]
+    fn groups_have_one_port() {
+        let group = Ipv4Addr::new(239, 1, 2, 3);
+        for numbering in [Numbering::PortAndSlot, Numbering::Behind(4000)] {
+            assert_eq!(numbering.way_to(group, GROUP_QPN), SocketAddrV4::new(group, 4791));
+        }
+        let one = Ipv4Addr::LOCALHOST;
+        assert_eq!(Numbering::PortAndSlot.way_to(one, 40_000 << 8), SocketAddrV4::new(one, 40_000));
+        assert_eq!(Numbering::Port.way_to(group, 40_000), SocketAddrV4::new(group, 40_000));
     }
 
     #[test]

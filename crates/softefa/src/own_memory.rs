@@ -28,7 +28,7 @@ fn append_one(piece: Piece, out: &mut Vec<u8>) -> bool {
         let room = out.spare_capacity_mut();
         let to = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: piece.len };
         let from = libc::iovec { iov_base: piece.addr as usize as *mut _, iov_len: piece.len };
-        let pid = process::own_id().cast_signed();
+        let pid = process::own_id() as libc::pid_t;
         // SAFETY: writes to the vector's spare room, which has `piece.len` bytes; what it reads the
         // kernel checks.
         let got = unsafe { libc::process_vm_readv(pid, &raw const to, 1, &raw const from, 1, 0) };

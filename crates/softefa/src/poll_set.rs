@@ -42,7 +42,12 @@ impl PollSet {
 
     /// From now on the set tells when `fd` is readable; adding it twice is harmless.
     pub(crate) fn add(&self, fd: RawFd) {
-        let data = EventData::new_u64(fd.unsigned_abs().into());
+        self.add_as(fd, fd);
+    }
+
+    /// As [`PollSet::add`], but the set says `name` when `fd` is readable.
+    pub(crate) fn add_as(&self, fd: RawFd, name: RawFd) {
+        let data = EventData::new_u64(name.unsigned_abs().into());
         // SAFETY: only lent to the call; were it closed, the kernel would refuse it.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         // The kernel refuses what is in the set already, and what was closed: neither matters.
@@ -159,6 +164,21 @@ mod tests {
         event.try_take();
         set.wait(Some(0), &mut ready);
         assert!(!ready.contains(event.fd()), "none is left");
+    }
+
+    #[test]
+    fn a_socket_may_be_told_by_the_name_of_another() {
+        let (set, bell, other) =
+            (PollSet::new().unwrap(), EventFd::doorbell().unwrap(), EventFd::doorbell().unwrap());
+        let mut ready = Ready::NONE;
+        set.add(bell.fd());
+        set.add_as(other.fd(), bell.fd());
+        other.raise();
+        set.wait(None, &mut ready);
+        assert!(ready.contains(bell.fd()) && !ready.contains(other.fd()));
+        set.remove(other.fd());
+        set.wait(Some(0), &mut ready);
+        assert_eq!(ready.len, 0);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) fn ask_for_precedence() {
     let size = size_of::<libc::sched_attr>() as u32;
     // SAFETY: `attr` is a valid place of `size` bytes; 0 is the calling thread.
     let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) };
-    let is_usual = matches!(attr.sched_policy.cast_signed(), libc::SCHED_OTHER | libc::SCHED_BATCH);
+    let is_usual = matches!(attr.sched_policy as i32, libc::SCHED_OTHER | libc::SCHED_BATCH);
     if got != 0 || !is_usual {
         return;
     }

@@ -19,7 +19,9 @@ mod farewell;
 mod fork;
 
 use std::io;
+use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use srd::Instant;
@@ -31,7 +33,7 @@ use crate::host;
 use crate::ids::DeviceId;
 use crate::lifecycle;
 use crate::poll_set::{EventFd, PollSet, Ready};
-use crate::progress::{Call, Linger, Live, Served, live};
+use crate::progress::{Call, Linger, Live, Served, Watch, live};
 use crate::say::say;
 use crate::scheduling::ask_for_precedence;
 use crate::uncancelled::Uncancelled;
@@ -81,6 +83,8 @@ struct Service {
     station: OnceLock<Arc<Station>>,
     /// Held by whoever starts it.
     starting: Mutex<()>,
+    /// The thread has asked for it.
+    has_precedence: AtomicBool,
 }
 
 /// What the thread waits at.
@@ -123,7 +127,7 @@ pub(crate) fn release(qp: &dyn Live, last_accepted: Option<Instant>) {
     live::remove(qp);
     if is_unheard {
         // A queue pair that broke must not break who destroys another.
-        let _ = sound(|| repeat_last_acks(&given_up));
+        let _ = catch_panic(|| repeat_last_acks(&given_up));
     }
     close(&given_up, service.sockets());
     service.wake();
@@ -133,7 +137,7 @@ pub(crate) fn release(qp: &dyn Live, last_accepted: Option<Instant>) {
 fn close(given_up: &[Arc<dyn Linger>], sockets: Option<&PollSet>) {
     for driven in given_up {
         // A queue pair that broke must not break who destroys another.
-        let _ = sound(|| driven.close(sockets));
+        let _ = catch_panic(|| driven.close(sockets));
     }
 }
 
@@ -161,6 +165,16 @@ pub(crate) fn wake() {
 /// Somebody drives queue pairs while their program sleeps.
 pub(crate) fn is_there() -> bool {
     service().start()
+}
+
+/// A queue pair receives from the socket of a multicast group, too, from now on.
+pub(crate) fn add_group(watch: &Watch, fd: RawFd) {
+    watch.add_group(fd, service().sockets());
+}
+
+/// The socket of a multicast group is about to be closed.
+pub(crate) fn remove_group(watch: &Watch, fd: RawFd) {
+    watch.remove_group(fd, service().sockets());
 }
 
 /// What this process has in care.
@@ -219,14 +233,9 @@ impl Service {
 
     fn run(&self, station: Arc<Station>) {
         let Station { sockets, doorbell } = &**self.station.get_or_init(|| station);
-        let (mut ready, mut has_precedence) = (Ready::NONE, false);
+        let mut ready = Ready::NONE;
         loop {
-            let timeout_ns = sound(|| self.tick(sockets, &ready));
-            // Other programs do without it: they poll, and what needs their processor would have to wait.
-            if !has_precedence && live::all().iter().any(|qp| qp.watch().unseen.is_usual()) {
-                has_precedence = true;
-                ask_for_precedence();
-            }
+            let timeout_ns = catch_panic(|| self.tick(sockets, &ready));
             let timeout_ns = timeout_ns.unwrap_or_else(|| {
                 self.fail_all();
                 Some(TICK_NS)
@@ -251,7 +260,7 @@ impl Service {
             let watch = driven.watch();
             watch.join(sockets);
             let is_due = watch.due.at_ns() <= now.as_ns() || ready.contains(watch.receive_fd());
-            let Some(is_done) = sound(|| !is_due || driven.linger_turn(now)) else {
+            let Some(is_done) = catch_panic(|| !is_due || driven.linger_turn(now)) else {
                 self.end_lingering(driven);
                 continue;
             };
@@ -271,10 +280,13 @@ impl Service {
                 next = next.min(watch.due.watched_until_ns());
                 continue;
             }
-            match sound(|| qp.service_turn(now)) {
+            match catch_panic(|| qp.service_turn(now)) {
                 None => self.fail(qp.device(), qp.fail_device()),
                 Some(Served::Until(at)) => {
                     watch.join(sockets);
+                    if watch.unseen.is_usual() {
+                        self.take_precedence();
+                    }
                     next = next.min(at.map_or(u64::MAX, Instant::as_ns));
                 }
                 // Not waiting for the socket matters here: it may stay readable for as long as
@@ -288,13 +300,24 @@ impl Service {
         (next < u64::MAX).then(|| next.saturating_sub(now.as_ns()))
     }
 
+    /// For a program that watches its memory. Others do without: they poll, and what needs their processor would have
+    /// to wait.
+    #[inline]
+    fn take_precedence(&self) {
+        if !self.has_precedence.load(Ordering::Relaxed) {
+            self.has_precedence.store(true, Ordering::Relaxed);
+            ask_for_precedence();
+        }
+    }
+
     /// Those that linger; ends the lingering of those whose time is over.
     fn look_after(&self, now: Instant) -> Vec<Lingering> {
         let mut ward = self.lock();
-        for Lingering { driven, .. } in ward.lingering.extract_if(.., |l| l.until <= now) {
+        for Lingering { driven, .. } in ward.lingering.iter().filter(|l| l.until <= now) {
             // Somebody may hold the queue pair for longer; peers must not wait for that.
             driven.close(self.sockets());
         }
+        ward.lingering.retain(|l| l.until > now);
         ward.lingering.clone()
     }
 
@@ -305,7 +328,7 @@ impl Service {
                 qp.watch().leave(sockets);
             }
             // What was posted is as good as lost when even this fails.
-            let _ = sound(|| qp.fail());
+            let _ = catch_panic(|| qp.fail());
         }
         // Whoever asks for the living must find them until their last turn has ended.
         live::remove_all_of(device);
@@ -333,7 +356,7 @@ impl Service {
 }
 
 /// What `turn` returns; `None` when it panicked, which Rust has reported on standard error.
-fn sound<T>(turn: impl FnOnce() -> T) -> Option<T> {
+fn catch_panic<T>(turn: impl FnOnce() -> T) -> Option<T> {
     // What it may have left half done is not used again.
     catch_unwind(AssertUnwindSafe(turn)).ok()
 }
@@ -343,9 +366,11 @@ impl Device {
     /// they accepted say so once more and give their descriptors back. Not with faults on the wire,
     /// which would eat what is said.
     pub fn close(&self) {
-        let has_faults =
-            || self.fault_control.look(host::now(), &self.counters).0.spec.is_on_the_wire();
-        if self.is_own() && !has_faults() {
+        if !self.is_own() {
+            return;
+        }
+        let (fault, _) = self.fault_control.look(host::now(), &self.counters);
+        if !fault.spec.is_on_the_wire() {
             farewell::say_farewell(self.id());
         }
     }

@@ -52,7 +52,7 @@ impl World {
 /// changes. Every other queue wakes who sleeps on a channel.
 fn make_and_destroy(world: &World, maker: u64, round: u64) {
     let (a, b) = (&world.a, &world.b);
-    let channel = round.is_multiple_of(2).then(|| Channel::create().unwrap());
+    let channel = (round % 2 == 0).then(|| Channel::create().unwrap());
     let cq = Cq::create_on(&a.device, 64, channel.as_ref()).unwrap();
     let qp = Qp::create(&a.pd, init(QpKind::Srd, &cq)).unwrap();
     up(&qp, 7);
@@ -70,7 +70,7 @@ fn make_and_destroy(world: &World, maker: u64, round: u64) {
         cq.arm().unwrap();
     }
     qp.post_send(&wr(maker, &ah, b.qp.qpn(), SendOp::Send, &sge(0))).unwrap();
-    if !round.is_multiple_of(3) {
+    if round % 3 != 0 {
         let done = loop {
             match cq.poll_one() {
                 Some(done) => break done,
@@ -79,7 +79,7 @@ fn make_and_destroy(world: &World, maker: u64, round: u64) {
         };
         assert_eq!(done.status, Status::Ok);
     }
-    if round.is_multiple_of(4) {
+    if round % 4 == 0 {
         let to = ModifyQp { state: Some(QpState::Error), ..ModifyQp::default() };
         qp.modify(&to).unwrap();
         assert_eq!(qp.query().state, QpState::Error);

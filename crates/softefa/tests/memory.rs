@@ -227,7 +227,7 @@ fn a_stopped_reader_goes_on() {
     let (mut child, qpn) = start_reader(NAME);
     let signal = |signal| {
         // SAFETY: a child of ours that nobody has waited for.
-        assert_eq!(unsafe { libc::kill(child.id().cast_signed(), signal) }, 0);
+        assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, signal) }, 0);
     };
     let a = side(QpKind::Srd, "");
     let ah = a.ah(&a);

@@ -4,12 +4,13 @@
 
 mod common;
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::roce::{
     EVERYTHING, Link, WIRES, add, config, ends, gather, pair_of, post, side, up, with_icrc,
 };
+use common::sealing::key;
 use common::traffic::{Dice, number};
 use common::xrc::{Target, srq_in};
 use common::{Side, remote};
@@ -18,7 +19,8 @@ use rc::wire::{
     Aeth, AtomicEth, Bth, DEFAULT_PKEY, Headers, Kind, NakCode, Opcode, Reth, Syndrome, Transport,
 };
 use softefa::counters::Counter;
-use softefa::{QpKind, QpState, SendOp, Status};
+use softefa::seal::{ENVELOPE_BYTES, Sealer, TAG_BYTES};
+use softefa::{Config, QpKind, QpState, SendOp, Status};
 
 use Status::Ok;
 
@@ -64,6 +66,7 @@ fn packet(dice: &mut Dice, aim: &Aim) -> Vec<u8> {
         pkey: DEFAULT_PKEY,
         has_fecn: false,
         has_becn: false,
+        joined: 0,
         dest_qpn: aim.qpn,
         wants_ack: dice.below(2) == 0,
         psn: Psn::new(psn),
@@ -207,6 +210,36 @@ fn neighbours_without_the_numbers_do_nothing() {
     });
 }
 
+/// Somebody at the peer's address who knows all numbers and keys of memory, and not the key file.
+#[test]
+fn neighbours_of_a_sealed_connection_do_nothing() {
+    seeded("neighbours_of_a_sealed_connection_do_nothing", |mut dice, packets| {
+        for wire in WIRES {
+            let config = Config { key: Some(key(1)), ..config(wire, "") };
+            let pair = pair_of(&config, QpKind::Rc, 1 << 16, &Link::default());
+            let neighbour = socket(NEIGHBOUR);
+            let [own, peer] =
+                [&pair.1, &pair.0].map(|of| SocketAddrV4::new(NEIGHBOUR, of.qp.port()));
+            let mut sealer = Sealer::new(&key(2), peer, 1);
+            works_on(&pair, packets / 2, || {
+                let (va, rkey) = (pair.1.mr.addr() + 24_000, pair.1.mr.rkey());
+                let (qpn, transport) = (pair.1.qp.qpn(), Transport::Rc);
+                let psn = dice.roll() as u32;
+                let aim = Aim { from: NEIGHBOUR, qpn, psn, va, rkey, transport };
+                let mut bytes = packet(&mut dice, &aim);
+                if dice.below(2) == 0 && bytes.len() >= 16 {
+                    bytes = [&[0; ENVELOPE_BYTES], &bytes[..], &[0; TAG_BYTES]].concat();
+                    sealer.seal(own, &mut bytes).expect("a datagram");
+                    mutate(&mut dice, &mut bytes);
+                }
+                let _ = neighbour.send_to(&bytes, port(&pair.1));
+            });
+            assert_untouched(&pair.1);
+            assert!(pair.1.device.counters().get(Counter::RxSealErrors) > 0);
+        }
+    });
+}
+
 /// Somebody at the peer's address who knows the numbers can end the connection, as on any RoCE network; what
 /// needs a key it cannot do.
 #[test]
@@ -297,6 +330,7 @@ fn a_late_copy_of_a_read_does_not_end_the_connection() {
             pkey: DEFAULT_PKEY,
             has_fecn: false,
             has_becn: false,
+            joined: 0,
             dest_qpn: victim.qp.qpn(),
             wants_ack: true,
             psn: Psn::new(psn),

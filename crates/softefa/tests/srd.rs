@@ -37,9 +37,8 @@ fn stream(fault: &str, count: u64, len: u32) {
     let mut free: Vec<u64> = (0..slots / 2).collect();
     let (mut sent, mut ended, mut seen) = (0u64, 0, HashSet::new());
     while ended < count || (seen.len() as u64) < count {
-        while sent < count
-            && let Some(slot) = free.pop()
-        {
+        while sent < count {
+            let Some(slot) = free.pop() else { break };
             let at = slot as usize * room;
             let mut bytes = vec![sent as u8; len as usize];
             bytes[..8].copy_from_slice(&sent.to_le_bytes());

@@ -104,14 +104,14 @@ impl Writer {
     fn write(&mut self, head: &Record, bytes: &mut Vec<u8>) {
         let len = bytes.len();
         bytes.resize(len.next_multiple_of(WORD_BYTES), 0);
-        let (data, _) = bytes.as_chunks::<WORD_BYTES>();
+        let data = bytes.chunks_exact(WORD_BYTES);
         let needed = PREFIX_WORDS + HEAD_WORDS + data.len();
         if needed > self.size() {
             return;
         }
         self.make_room(needed);
         let prefix = [(len as u64) << 32 | needed as u64, self.serial];
-        let data = data.iter().map(|chunk| u64::from_ne_bytes(*chunk));
+        let data = data.filter_map(<[u8]>::first_chunk).map(|chunk| u64::from_ne_bytes(*chunk));
         for (at, word) in (self.head..).zip(prefix.into_iter().chain(head.head()).chain(data)) {
             self.at(at).store(word, Ordering::Relaxed);
         }

@@ -130,7 +130,7 @@ impl Config {
         }
         let of_run = value(ENV_OF_RUN).and_then(|of_run| of_run.into_string().ok());
         let is_of_run = |name: &str, value: &OsString| {
-            let setting = format!("{name}={}", value.display());
+            let setting = format!("{name}={}", Path::new(value).display());
             of_run.as_ref().is_none_or(|of_run| of_run.split(' ').any(|of| of == setting))
         };
         Self::from_values(|name| {
@@ -173,7 +173,8 @@ impl Config {
         }
         if let Some(dir) = &self.run_dir {
             let settings = env.iter().filter(|(name, _)| FOR_USERS.contains(name));
-            let settings = settings.map(|(name, value)| format!("{name}={}", value.display()));
+            let settings =
+                settings.map(|(name, value)| format!("{name}={}", Path::new(value).display()));
             let of_run = settings.collect::<Vec<_>>().join(" ");
             env.extend([(ENV_OF_RUN, of_run.into()), (ENV_RUN_DIR, dir.into())]);
         }

@@ -62,9 +62,9 @@ pub enum ConfigError {
         /// The device.
         device: String,
     },
-    /// A key beside a device that has no use for it.
+    /// A key beside a device that cannot use it.
     #[error(
-        "device {device}: RoCE has no encryption, and a key file is given; leave one of them out"
+        "device {device}: a gateway cannot judge what is sealed, and a key file is given; leave gateway= or the key out"
     )]
     Unsealable {
         /// The device.

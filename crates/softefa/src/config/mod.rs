@@ -168,7 +168,7 @@ impl Config {
             return Err(ConfigError::VendorName { value: name(), prefix });
         }
         // What is meant to be sealed is never sent in the clear.
-        if self.key.is_some() {
+        if self.key.is_some() && device.port.gateway.is_some() {
             return Err(ConfigError::Unsealable { device: name() });
         }
         Ok(())
@@ -238,12 +238,15 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_given_a_roce_device_in_the_clear_who_asked_for_a_key() {
+    fn nobody_is_given_a_device_in_the_clear_who_asked_for_a_key() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
         std::fs::write(&path, [7; 32]).unwrap();
         let key = Some(SealKey::read(&path).unwrap());
         let config = Config { key, ..with("a=127.0.0.1,b=127.0.0.2,profile=roce") };
+        assert_eq!(config.check(), Ok(()));
+        let Config { devices, .. } = with("a=127.0.0.1,b=127.0.0.2,profile=roce,gateway=4791");
+        let config = Config { devices, ..config };
         assert_eq!(config.check(), Err(ConfigError::Unsealable { device: "b".into() }));
     }
 

@@ -50,11 +50,11 @@ impl Adapter {
 /// What a device plays. An EFA has generations, told apart by their PCI part ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Profile {
-    /// c5n of the thesis: SEND and RECV only (part 0xefa0).
+    /// The c5n of the thesis: SEND and RECV only (part 0xefa0).
     Efa0,
-    /// p4d: adds RDMA READ (part 0xefa1).
+    /// The p4d adds RDMA READ (part 0xefa1).
     Efa1,
-    /// p5: adds RDMA WRITE and unsolicited write receive (part 0xefa2).
+    /// The p5 adds RDMA WRITE and unsolicited write receive (part 0xefa2).
     #[default]
     Efa2,
     /// A RoCEv2 adapter under a vendor id of its own.

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! magic | number of values | IPv4 address | start of the process in ticks | 2 words of captures |
-//! 16 words of faults | 64 links through memory | values ...
+//! 16 words of faults | 64 links through memory |
+//! slots of 32 queue pairs | values ...
 //! ```
 //! The values are plain memory of the process that counts, so counting costs the same whether
 //! anybody looks or not, and what was counted outlives the process.
@@ -18,12 +19,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Counter;
 use super::fault::{self, FaultStatus, FaultWords};
+use super::gauges::{Gauges, QueuePairGauge};
 use super::links::{Link, Links};
 use super::request::Request;
 use crate::mapped::{Mapped, Words};
 use crate::process;
 
-const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACNT5");
+const MAGIC: u64 = u64::from_ne_bytes(*b"SEFACNT6");
 /// Places of the words in front of the values.
 mod place {
     pub(super) const MAGIC: usize = 0;
@@ -33,7 +35,8 @@ mod place {
     pub(super) const REQUEST: usize = 4;
     pub(super) const FAULTS: usize = REQUEST + super::super::request::WORDS;
     pub(super) const LINKS: usize = FAULTS + super::super::fault::WORDS;
-    pub(super) const VALUES: usize = LINKS + super::super::links::WORDS;
+    pub(super) const GAUGES: usize = LINKS + super::super::links::WORDS;
+    pub(super) const VALUES: usize = GAUGES + super::super::gauges::WORDS;
 }
 const WORDS: usize = place::VALUES + Counter::ALL.len();
 const WORD_BYTES: usize = size_of::<u64>();
@@ -46,6 +49,7 @@ fn path(run_dir: &Path, device: &str, pid: u32) -> PathBuf {
 pub(super) struct Opened {
     pub(super) values: Words,
     pub(super) links: Links,
+    pub(super) gauges: Gauges,
     pub(super) faults: FaultWords,
     pub(super) request: Request,
 }
@@ -71,7 +75,8 @@ pub(super) fn create(run_dir: &Path, device: &str, addr: Ipv4Addr) -> io::Result
     words[place::MAGIC].store(MAGIC, Ordering::Release);
     Ok(Opened {
         values: Words::shared(&words, place::VALUES..WORDS),
-        links: Links::at(Words::shared(&words, place::LINKS..place::VALUES)),
+        links: Links::at(Words::shared(&words, place::LINKS..place::GAUGES)),
+        gauges: Gauges::at(Words::shared(&words, place::GAUGES..place::VALUES)),
         faults: FaultWords::at(Words::shared(&words, place::FAULTS..place::LINKS)),
         request: Request::at(Words::shared(&words, place::REQUEST..place::FAULTS)),
     })
@@ -122,6 +127,8 @@ pub struct ProcessCounters {
     pub start_ticks: u64,
     /// Queue pairs that it reaches through memory, the first 64.
     pub links: Vec<Link>,
+    /// What its queue pairs say, of 32 at most.
+    pub queue_pairs: Vec<QueuePairGauge>,
     /// Faults in force.
     pub faults: FaultStatus,
     /// Name and value, in the order of [`Counter::ALL`].
@@ -153,14 +160,15 @@ pub fn read_dir(run_dir: &Path) -> io::Result<Vec<ProcessCounters>> {
         let Some(words) = read_words(&path)? else { continue };
         #[expect(clippy::cast_possible_truncation, reason = "written as 32 bits")]
         let addr = Ipv4Addr::from(words[place::ADDR] as u32);
-        let (links, values) = words[place::LINKS..].split_at(place::VALUES - place::LINKS);
-        let values = values.iter().copied();
+        let links = &words[place::LINKS..place::GAUGES];
+        let values = words[place::VALUES..].iter().copied();
         all.push(ProcessCounters {
             device,
             addr,
             pid,
             start_ticks: words[place::START],
             faults: FaultStatus::of_words(&words[place::FAULTS..place::LINKS]),
+            queue_pairs: QueuePairGauge::all(&words[place::GAUGES..place::VALUES]),
             links: links.iter().copied().filter_map(Link::of_word).collect(),
             values: Counter::ALL.iter().map(|counter| counter.name()).zip(values).collect(),
         });
@@ -201,8 +209,8 @@ fn files(run_dir: &Path) -> io::Result<Vec<(String, u32, PathBuf)>> {
 fn read_words(path: &Path) -> io::Result<Option<Vec<u64>>> {
     let mut raw = Vec::with_capacity(WORDS * WORD_BYTES);
     File::open(path)?.take((WORDS * WORD_BYTES) as u64).read_to_end(&mut raw)?;
-    let (chunks, _) = raw.as_chunks::<WORD_BYTES>();
-    let words: Vec<u64> = chunks.iter().map(|chunk| u64::from_ne_bytes(*chunk)).collect();
+    let chunks = raw.chunks_exact(WORD_BYTES).filter_map(<[u8]>::first_chunk);
+    let words: Vec<u64> = chunks.map(|chunk| u64::from_ne_bytes(*chunk)).collect();
     let is_ours = words.len() == WORDS
         && words[place::MAGIC] == MAGIC
         && words[place::COUNT] == Counter::ALL.len() as u64;

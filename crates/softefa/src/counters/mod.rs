@@ -2,6 +2,7 @@
 
 mod fault;
 mod file;
+mod gauges;
 mod links;
 mod request;
 
@@ -12,10 +13,12 @@ use std::sync::atomic::Ordering;
 
 pub use fault::{DEALT, FaultSource, FaultStatus};
 pub use file::{ProcessCounters, count_foreign, read_dir};
+pub use gauges::{GAUGE_PATHS_MAX, Gauge, PathGauge, QueuePairGauge};
 pub use links::Link;
 
 pub(crate) use fault::FaultWords;
 pub(crate) use file::{announce_faults, map, request_words};
+pub(crate) use gauges::{Gauges, Slot};
 pub(crate) use links::{Links, Shown};
 pub(crate) use request::{Request, ask};
 
@@ -23,6 +26,7 @@ use file::Opened;
 
 use crate::generation::Generation;
 use crate::mapped::Words;
+use crate::seal::Refusal;
 
 macro_rules! counters {
     ($($variant:ident $name:literal $doc:literal;)*) => {
@@ -136,6 +140,16 @@ counters! {
 }
 
 impl Counter {
+    /// Of datagrams that are refused for this reason.
+    pub(crate) fn of_refusal(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Replayed => Self::RxSealReplays,
+            Refusal::Late => Self::RxSealLate,
+            Refusal::TooManySenders => Self::RxSealStrangers,
+            _ => Self::RxSealErrors,
+        }
+    }
+
     /// Histogram of how far messages were behind, from 1 on, each class twice as wide as the one
     /// before.
     pub const OUT_OF_SEQUENCE: [Self; srd::OrderStats::CLASSES] = [
@@ -193,6 +207,7 @@ impl Counter {
 pub struct Counters {
     values: Words,
     links: Links,
+    gauges: Gauges,
     faults: FaultWords,
     made: Generation,
 }
@@ -201,8 +216,8 @@ impl Counters {
     /// Counters that only this process sees.
     pub(crate) fn private() -> Self {
         let values = Words::own(Counter::ALL.len());
-        let (links, faults) = (Links::private(), FaultWords::private());
-        Self { values, links, faults, made: Generation::current() }
+        let (links, gauges) = (Links::private(), Gauges::private());
+        Self { values, links, gauges, faults: FaultWords::private(), made: Generation::current() }
     }
 
     /// Counters of the device at `addr` in `run_dir`, readable by others, and what others ask of
@@ -212,13 +227,19 @@ impl Counters {
         device: &str,
         addr: Ipv4Addr,
     ) -> io::Result<(Self, Request)> {
-        let Opened { values, links, faults, request } = file::create(run_dir, device, addr)?;
-        Ok((Self { values, links, faults, made: Generation::current() }, request))
+        let Opened { values, links, gauges, faults, request } =
+            file::create(run_dir, device, addr)?;
+        Ok((Self { values, links, gauges, faults, made: Generation::current() }, request))
     }
 
     /// Whom its queue pairs reach through memory.
     pub(crate) fn links(&self) -> &Links {
         &self.links
+    }
+
+    /// What its queue pairs say of themselves.
+    pub(crate) fn gauges(&self) -> &Gauges {
+        &self.gauges
     }
 
     /// What it says of its faults, and is told of them.

@@ -92,7 +92,8 @@ impl Attached {
         let is_refused = device.has_refusals();
         for qp in &self.qps {
             let watch = qp.watch();
-            let is_due = is_refused || watch.due.at_ns() <= now.as_ns();
+            // Sockets of multicast groups are in no set of a completion queue.
+            let is_due = is_refused || watch.has_groups() || watch.due.at_ns() <= now.as_ns();
             if is_due || ready.contains(watch.receive_fd()) {
                 qp.app_turn(now);
             }

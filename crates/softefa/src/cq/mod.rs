@@ -5,6 +5,7 @@ mod attached;
 mod channel;
 mod help;
 mod ring;
+mod times;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};

@@ -1,9 +1,10 @@
 //! Finished work requests until they are polled.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::completion::{Completion, Unpolled};
+use crate::completion::{Completion, CompletionTime, Unpolled};
 
 /// The entries of a completion queue behind their lock.
 #[derive(Debug, Default)]
@@ -22,6 +23,10 @@ pub(super) struct Entries {
     first: usize,
     end: usize,
     owners: Vec<Option<Arc<Unpolled>>>,
+    /// When they completed, where somebody wants to know.
+    times: Option<VecDeque<CompletionTime>>,
+    /// The same of the one that was taken last.
+    last_time: CompletionTime,
 }
 
 impl Ring {
@@ -47,6 +52,17 @@ impl Ring {
             return None;
         }
         self.hold(|entries| (entries.len() > 0).then(|| entries.pop(|completion| *completion)))
+    }
+
+    /// As [`Ring::take_one`], and when it completed.
+    pub(super) fn take_one_timed(&self) -> Option<(Completion, CompletionTime)> {
+        if self.is_empty() {
+            return None;
+        }
+        self.hold(|entries| {
+            let is_there = entries.len() > 0;
+            is_there.then(|| (entries.pop(|completion| *completion), entries.last_time))
+        })
     }
 
     /// How many entries there are to take, as far as this thread has heard.
@@ -82,6 +98,9 @@ impl Entries {
     fn pop<R>(&mut self, take: impl FnOnce(&Completion) -> R) -> R {
         let completion = &self.slots[self.first & (self.slots.len() - 1)];
         self.first = self.first.wrapping_add(1);
+        if let Some(times) = &mut self.times {
+            self.last_time = times.pop_front().unwrap_or_default();
+        }
         if let Some(Some(unpolled)) = self.owners.get(completion.owner as usize) {
             unpolled.forget(completion.op);
         }
@@ -99,7 +118,23 @@ impl Entries {
             self.slots[self.end & mask] = *completion;
             self.end = self.end.wrapping_add(1);
         }
+        if self.times.is_some() {
+            self.note_time(done.len());
+        }
         done.clear();
+    }
+
+    /// From now on it is kept when each completes.
+    pub(super) fn keep_times(&mut self) {
+        let len = self.len();
+        self.times.get_or_insert_with(|| vec![CompletionTime::now(); len].into());
+    }
+
+    /// The latest `count` have just completed.
+    #[cold]
+    fn note_time(&mut self, count: usize) {
+        let now = CompletionTime::now();
+        self.times.get_or_insert_default().extend(std::iter::repeat_n(now, count));
     }
 
     /// Makes room for `more`.
@@ -141,8 +176,14 @@ impl Entries {
     pub(super) fn purge(&mut self, owner: u16) {
         let all = self.all();
         self.end = self.first;
+        let mut times = self.times.take();
+        if let Some(times) = &mut times {
+            let mut stay = all.iter().map(|done| done.owner != owner);
+            times.retain(|_| stay.next().unwrap_or_default());
+        }
         let mut others: Vec<_> = all.into_iter().filter(|done| done.owner != owner).collect();
         self.take_in(&mut others);
+        self.times = times;
     }
 }
 
@@ -186,6 +227,34 @@ mod tests {
         }
         assert_eq!(take(&ring, usize::MAX), (next_out..next_in).collect::<Vec<_>>());
         assert!(ring.take_one().is_none() && take(&ring, 1).is_empty());
+    }
+
+    #[test]
+    fn each_keeps_the_time_when_it_completed() {
+        let ring = Ring::default();
+        push(&ring, [(0, 0)]);
+        ring.hold(Entries::keep_times);
+        let mut before = CompletionTime::default();
+        for round in 0..50 {
+            push(&ring, (0..round % 5).map(|wr_id| (wr_id, (wr_id % 2) as u16)));
+            if round % 7 == 0 {
+                ring.hold(|entries| entries.purge(1));
+            }
+            for _ in 0..round % 3 {
+                let Some((_, time)) = ring.take_one_timed() else { break };
+                assert!(time.device_ns >= before.device_ns && time.wall_ns > 0, "{time:?}");
+                before = time;
+            }
+            let all =
+                ring.hold(|entries| (entries.len(), entries.times.as_ref().map(VecDeque::len)));
+            assert_eq!(all.1, Some(all.0), "one for each");
+        }
+        let late = CompletionTime::now();
+        push(&ring, [(7, 0)]);
+        let last = std::iter::from_fn(|| ring.take_one_timed()).last();
+        assert!(
+            last.is_some_and(|(done, time)| done.wr_id == 7 && time.device_ns >= late.device_ns)
+        );
     }
 
     #[test]

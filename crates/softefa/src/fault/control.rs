@@ -124,11 +124,11 @@ impl FaultControl {
         let _uncancelled = Uncancelled::begin();
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         let changes = counters.faults().changes();
-        if changes != plan.changes
-            && let Some(run_dir) = &self.run_dir
-        {
-            plan.changes = changes;
-            plan.read_command(run_dir, &self.device);
+        if changes != plan.changes {
+            if let Some(run_dir) = &self.run_dir {
+                plan.changes = changes;
+                plan.read_command(run_dir, &self.device);
+            }
         }
         plan.latest = plan.latest.max(now);
         let (in_force, next) = plan.at(plan.latest, &self.start);

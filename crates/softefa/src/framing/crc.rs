@@ -5,7 +5,8 @@
 
 use srd::wire::{Extent, Flags, Header};
 
-use super::{RDMA_BLOCK_BYTES, crc32c};
+use super::RDMA_BLOCK_BYTES;
+use super::crc32c::{self, as_chunks};
 
 /// Bytes of all headers, the adapter's own included; `None` when they cannot be read or there are
 /// fewer bytes than they should have.
@@ -46,7 +47,7 @@ pub(super) fn is_intact(datagram: &[u8]) -> bool {
 /// Of everything but the check itself.
 #[inline]
 fn compute(bytes: &[u8]) -> u32 {
-    crc32c::of(bytes[..Header::CHECK.start].as_chunks().0, &bytes[Header::CHECK.end..])
+    crc32c::of(as_chunks(&bytes[..Header::CHECK.start]).0, &bytes[Header::CHECK.end..])
 }
 
 #[cfg(test)]

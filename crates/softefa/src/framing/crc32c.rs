@@ -17,29 +17,45 @@ pub(super) fn of(words: &[[u8; 8]], rest: &[u8]) -> u32 {
     ::crc32c::crc32c_append(::crc32c::crc32c(words.as_flattened()), rest)
 }
 
+/// `bytes` as arrays, and what is left of them.
+#[inline]
+pub(super) fn as_chunks<const N: usize>(bytes: &[u8]) -> (&[[u8; N]], &[u8]) {
+    let count = bytes.len() / N;
+    let (whole, rest) = bytes.split_at(count * N);
+    // SAFETY: so many arrays of bytes lie there, and bytes lie anywhere.
+    (unsafe { std::slice::from_raw_parts(whole.as_ptr().cast(), count) }, rest)
+}
+
 /// The same, eight bytes at a time whatever their alignment.
+///
+/// # Safety
+/// The processor has SSE 4.2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse4.2")]
-fn of_short(words: &[[u8; 8]], rest: &[u8]) -> u32 {
+#[allow(unused_unsafe, reason = "what it calls is safe here from Rust 1.87 on")]
+unsafe fn of_short(words: &[[u8; 8]], rest: &[u8]) -> u32 {
     use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64};
 
-    let (more, rest) = rest.as_chunks();
+    let (more, rest) = as_chunks(rest);
     let mut crc = u64::from(u32::MAX);
-    for word in words {
-        crc = _mm_crc32_u64(crc, u64::from_le_bytes(*word));
+    // SAFETY: the processor has the instructions, as the caller says.
+    unsafe {
+        for word in words {
+            crc = _mm_crc32_u64(crc, u64::from_le_bytes(*word));
+        }
+        for word in more {
+            crc = _mm_crc32_u64(crc, u64::from_le_bytes(*word));
+        }
+        let (half, rest) = as_chunks(rest);
+        let mut crc = crc as u32;
+        for half in half {
+            crc = _mm_crc32_u32(crc, u32::from_le_bytes(*half));
+        }
+        for byte in rest {
+            crc = _mm_crc32_u8(crc, *byte);
+        }
+        !crc
     }
-    for word in more {
-        crc = _mm_crc32_u64(crc, u64::from_le_bytes(*word));
-    }
-    let (half, rest) = rest.as_chunks();
-    let mut crc = crc as u32;
-    for half in half {
-        crc = _mm_crc32_u32(crc, u32::from_le_bytes(*half));
-    }
-    for byte in rest {
-        crc = _mm_crc32_u8(crc, *byte);
-    }
-    !crc
 }
 
 #[cfg(test)]
@@ -54,7 +70,7 @@ mod tests {
                 for len in (0..64).chain([511, 512, 513]) {
                     let (words, rest) = bytes[start..].split_at(words * 8);
                     let whole = ::crc32c::crc32c(&bytes[start..start + words.len() + len]);
-                    assert_eq!(of(words.as_chunks().0, &rest[..len]), whole, "{len} from {start}");
+                    assert_eq!(of(as_chunks(words).0, &rest[..len]), whole, "{len} from {start}");
                 }
             }
         }

@@ -171,10 +171,10 @@ impl Framing {
     #[inline]
     pub(crate) fn finish_trailer(&self, headers: &[u8], len: usize, trailer: &mut [u8]) {
         let Self::Packets(packets) = self else { return };
-        if !packets.has_icrc
-            && let Some(last) = trailer.last_chunk_mut()
-        {
-            *last = packets::check(headers, len);
+        if !packets.has_icrc {
+            if let Some(last) = trailer.last_chunk_mut() {
+                *last = packets::check(headers, len);
+            }
         }
     }
 
@@ -200,6 +200,22 @@ impl Framing {
             Self::Done | Self::Headers | Self::All => crc::is_intact(received),
             Self::Packets(packets) => packets.is_intact(from, received, rest),
             Self::Sealed(_) => false,
+        }
+    }
+
+    /// Where the datagram is inside what came to `group` from the socket `from`; it is opened where it lies.
+    pub(crate) fn open_in_group(
+        &mut self,
+        from: SocketAddrV4,
+        group: Ipv4Addr,
+        received: &mut [u8],
+    ) -> Result<Range<usize>, Unfit> {
+        match self {
+            Self::Packets(packets) if packets.is_intact_in_group(from, group, received) => {
+                Ok(0..received.len())
+            }
+            Self::Sealed(sealed) => Ok(sealed.open_in_group(from, group, received)?),
+            Self::Done | Self::Headers | Self::All | Self::Packets(_) => Err(Unfit::Check),
         }
     }
 

@@ -1,6 +1,6 @@
-//! Packets of RoCE v2 as datagrams, and the four bytes behind them (docs/PROTOCOL.md, RC-1.5 and RC-1.8).
+//! Packets of RoCE v2 as datagrams, and the four bytes behind them (docs/PROTOCOL.md, RC-1.5 and RC-1.8; sealed: RC-1.13).
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use rc::wire::icrc::{self, Addresses, Route};
 use rc::wire::{Bth, Headers, UDP_PORT, pad_of};
@@ -67,10 +67,27 @@ impl Packets {
         last_bytes(behind, rest) == Some(check(headers, head.len() + rest.len))
     }
 
+    /// The same of a packet that came to `group`. Its sender may be behind a gateway, whose ICRCs cover the real ports,
+    /// though this queue pair is not, or the other way round.
+    pub(super) fn is_intact_in_group(
+        self,
+        from: SocketAddrV4,
+        group: Ipv4Addr,
+        packet: &[u8],
+    ) -> bool {
+        let of_group = Self { local: group, is_checked: false, ..self };
+        [SRC_PORT, from.port()].into_iter().any(|src_port| {
+            let there = Self { ports: (src_port, of_group.ports.1), ..of_group };
+            there.is_intact(*from.ip(), packet, Piece::default())
+        })
+    }
+
     /// What the ICRC covers of a datagram from a socket that is not connected and does not fragment.
     fn route(self, src: Ipv4Addr, dst: Ipv4Addr) -> Route {
         let addresses = Addresses::V4 { src, dst, id: 0, dont_fragment: true };
         let (src_port, dst_port) = self.ports;
+        // Groups have one port, whichever that of the gateway is.
+        let dst_port = if dst.is_multicast() { UDP_PORT } else { dst_port };
         Route { addresses, src_port, dst_port }
     }
 }
@@ -149,6 +166,7 @@ mod tests {
             pkey: 0xFFFF,
             has_fecn: false,
             has_becn: false,
+            joined: 0,
             dest_qpn: 77,
             wants_ack: true,
             psn: Psn::new(5),
@@ -203,6 +221,33 @@ mod tests {
         let at_b = Packets::behind_gateway(B, 22_222, 4791);
         assert!(at_b.is_intact(A, &bytes, Piece::default()), "whatever the gateway let through");
         assert!(!at_b.is_intact(A, &bytes[..PACKET_MIN - 1], Piece::default()));
+    }
+
+    /// RC-10.2.
+    #[test]
+    fn members_of_a_group_are_behind_a_gateway_or_not() {
+        let group = Ipv4Addr::new(239, 1, 2, 3);
+        let members = [Packets::new(B, false), Packets::behind_gateway(B, 22_222, 4791)];
+        let sender = SocketAddrV4::new(A, 11_111);
+        let senders = [Packets::new(A, true), Packets::behind_gateway(A, 11_111, 4791)];
+        let (short, _) = packet(false);
+        let icrcs = senders.map(|sender| {
+            let (mut bytes, _) = packet(true);
+            sender.fill_in(group, &mut bytes);
+            bytes
+        });
+        for member in members {
+            let is_intact = |bytes: &[u8]| member.is_intact_in_group(sender, group, bytes);
+            assert!(is_intact(&short) && icrcs.iter().all(|bytes| is_intact(bytes)));
+            for bytes in icrcs.iter().chain([&short]) {
+                for at in (0..20).filter(|at| *at != 4) {
+                    let mut bent = bytes.clone();
+                    bent[at] ^= 0x41;
+                    assert!(!is_intact(&bent), "byte {at}");
+                }
+            }
+            assert!(!member.is_intact_in_group(sender, B, &icrcs[0]), "another group");
+        }
     }
 
     #[test]

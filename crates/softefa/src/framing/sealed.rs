@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::ops::Range;
 
+use crate::numbering::GROUP_PORT;
 use crate::seal::{
     ENVELOPE_BYTES, Envelope, Notice, Opener, Refusal, SealKey, Sealer, TAG_BYTES, datagram_len,
 };
@@ -14,10 +15,15 @@ const DOUBTS_MAX: usize = 1024;
 /// Seals and opens what one queue pair sends and receives.
 #[derive(Debug)]
 pub(crate) struct Sealed {
+    key: SealKey,
     sealer: Sealer,
     opener: Opener,
+    /// Of the multicast groups in which something came.
+    of_groups: HashMap<Ipv4Addr, Opener>,
     /// Who could not open a datagram of ours, and the counter of it that was quoted first.
     doubts: HashMap<SocketAddrV4, u64>,
+    /// The only queue pair whose datagrams are opened, of a connected one (RC-1.13).
+    only: Option<SocketAddrV4>,
     /// Inside are packets of RoCE.
     pub(super) has_packets: bool,
 }
@@ -26,12 +32,19 @@ impl Sealed {
     /// For the queue pair whose address and number are `local`, see [`Sealer::new`].
     pub(crate) fn new(key: &SealKey, local: SocketAddrV4, session: u64) -> Self {
         let (sealer, opener) = (Sealer::new(key, local, session), Opener::new(key, local));
-        Self { sealer, opener, doubts: HashMap::new(), has_packets: false }
+        let (of_groups, doubts) = (HashMap::new(), HashMap::new());
+        let (key, only) = (key.clone(), None);
+        Self { key, sealer, opener, of_groups, doubts, only, has_packets: false }
     }
 
     /// The same for packets of RoCE.
     pub(crate) fn of_packets(self) -> Self {
         Self { opener: self.opener.of_packets(), has_packets: true, ..self }
+    }
+
+    /// From now on only what comes from the queue pair at `peer` is opened; from any when there is none.
+    pub(crate) fn listen_to(&mut self, peer: Option<SocketAddrV4>) {
+        self.only = peer;
     }
 
     /// Seals the datagram for `to` that lies behind room for its envelope from `start` on to the
@@ -50,7 +63,29 @@ impl Sealed {
         from: Ipv4Addr,
         received: &mut [u8],
     ) -> Result<Range<usize>, Refusal> {
+        if self.only.is_some() {
+            let said = Envelope::parse(received).map(|of| SocketAddrV4::new(from, of.src_qpn));
+            if said.is_some() && said != self.only {
+                return Err(Refusal::OtherQueuePair);
+            }
+        }
         self.opener.open(from, received)
+    }
+
+    /// As [`Sealed::open`], of a datagram from the socket `from` to a group of which this queue pair is a member.
+    #[inline(never)]
+    pub(super) fn open_in_group(
+        &mut self,
+        from: SocketAddrV4,
+        group: Ipv4Addr,
+        received: &mut [u8],
+    ) -> Result<Range<usize>, Refusal> {
+        let key = &self.key;
+        let opener = self
+            .of_groups
+            .entry(group)
+            .or_insert_with(|| Opener::new(key, SocketAddrV4::new(group, GROUP_PORT)).of_packets());
+        opener.open(*from.ip(), received)
     }
 
     /// Whom the datagram of ours was for that `quote` is the start of, see

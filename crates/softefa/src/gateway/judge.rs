@@ -55,9 +55,9 @@ pub(super) fn judge(
     let Arrived { from, to, packet, .. } = *arrived;
     let dest_qpn = dest_qpn_of(packet).ok_or(Dropped::Malformed)?;
     if dest_qpn == MANAGER_QPN {
-        let way = mad_of(packet).and_then(mad::way_of).ok_or(Dropped::Malformed)?;
+        let destination = mad_of(packet).and_then(mad::destination_of).ok_or(Dropped::Malformed)?;
         check(arrived)?;
-        return table.connections(*from.ip(), *to.ip(), way).ok_or(Dropped::NoConnection);
+        return table.connections(*from.ip(), *to.ip(), destination).ok_or(Dropped::NoConnection);
     }
     let port = u16::try_from(dest_qpn >> 8).map_err(|_| Dropped::NoQueuePair)?;
     let at = SocketAddrV4::new(*to.ip(), port);

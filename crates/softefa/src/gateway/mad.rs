@@ -30,7 +30,7 @@ pub(super) struct Id {
 
 /// How the receiver of a message is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Destination {
     /// It begins something: whoever serves this port, if the service has one. `id` is the sender's.
     Begins { port: Option<u16>, id: Id },
     /// Whoever has this id.
@@ -40,15 +40,15 @@ pub(super) enum Way {
 }
 
 /// `None` for what is no message of the connection manager.
-pub(super) fn way_of(mad: &[u8]) -> Option<Way> {
+pub(super) fn destination_of(mad: &[u8]) -> Option<Destination> {
     let mad: &[u8; LEN] = mad.try_into().ok()?;
     let attribute = attribute_of(mad)?;
     let id = |at| Id { is_question: attribute >= SIDR_REQ, number: u32_at(mad, at) };
     Some(match attribute {
-        REQ | SIDR_REQ => Way::Begins { port: port_of(mad), id: id(LOCAL_AT) },
-        SIDR_REP => Way::Belongs(id(LOCAL_AT)),
-        REJ if u32_at(mad, REMOTE_AT) == 0 => Way::Follows(id(LOCAL_AT)),
-        _ => Way::Belongs(id(REMOTE_AT)),
+        REQ | SIDR_REQ => Destination::Begins { port: port_of(mad), id: id(LOCAL_AT) },
+        SIDR_REP => Destination::Belongs(id(LOCAL_AT)),
+        REJ if u32_at(mad, REMOTE_AT) == 0 => Destination::Follows(id(LOCAL_AT)),
+        _ => Destination::Belongs(id(REMOTE_AT)),
     })
 }
 
@@ -102,19 +102,19 @@ pub(super) mod tests {
 
     #[test]
     fn a_message_says_whom_it_is_for() {
-        let begins = |port| Some(Way::Begins { port, id: connection(7) });
-        assert_eq!(way_of(&mad(REQ, 7, 0x0106_1234)), begins(Some(0x1234)));
-        assert_eq!(way_of(&mad(REQ, 7, 0x0111_0001)), begins(Some(1)));
-        assert_eq!(way_of(&mad(REQ, 7, 0x0333_1234)), begins(None));
+        let begins = |port| Some(Destination::Begins { port, id: connection(7) });
+        assert_eq!(destination_of(&mad(REQ, 7, 0x0106_1234)), begins(Some(0x1234)));
+        assert_eq!(destination_of(&mad(REQ, 7, 0x0111_0001)), begins(Some(1)));
+        assert_eq!(destination_of(&mad(REQ, 7, 0x0333_1234)), begins(None));
         for attribute in MRA..=DREP {
-            let way = way_of(&mad(attribute, 7, 9));
-            assert_eq!(way, Some(Way::Belongs(connection(9))), "{attribute:#x}");
+            let destination = destination_of(&mad(attribute, 7, 9));
+            assert_eq!(destination, Some(Destination::Belongs(connection(9))), "{attribute:#x}");
         }
-        assert_eq!(way_of(&mad(REJ, 7, 0)), Some(Way::Follows(connection(7))));
+        assert_eq!(destination_of(&mad(REJ, 7, 0)), Some(Destination::Follows(connection(7))));
         let question = Id { is_question: true, number: 7 };
-        let asks = Way::Begins { port: Some(5), id: question };
-        assert_eq!(way_of(&mad(SIDR_REQ, 7, 0x0111_0005)), Some(asks));
-        assert_eq!(way_of(&mad(SIDR_REP, 7, 0)), Some(Way::Belongs(question)));
+        let asks = Destination::Begins { port: Some(5), id: question };
+        assert_eq!(destination_of(&mad(SIDR_REQ, 7, 0x0111_0005)), Some(asks));
+        assert_eq!(destination_of(&mad(SIDR_REP, 7, 0)), Some(Destination::Belongs(question)));
     }
 
     #[test]
@@ -131,9 +131,9 @@ pub(super) mod tests {
         for at in [0, 1, 2, 3, 16, 17] {
             let mut bent = good;
             bent[at] ^= 0x60;
-            assert_eq!(way_of(&bent), None, "byte {at}");
+            assert_eq!(destination_of(&bent), None, "byte {at}");
         }
-        assert_eq!(way_of(&good[1..]), None);
-        assert_eq!(way_of(&mad(0x19, 1, 2)), None, "alternate paths are not served");
+        assert_eq!(destination_of(&good[1..]), None);
+        assert_eq!(destination_of(&mad(0x19, 1, 2)), None, "alternate paths are not served");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use super::envelope::Key;
-use super::mad::{Id, Way};
+use super::mad::{Destination, Id};
 use super::message::{SeatKind, Status};
 
 /// Sockets of all programs, and of one.
@@ -72,9 +72,8 @@ impl Table {
         let Some(uid) = self.programs.get(&seat.program).map(|program| program.uid) else {
             return Status::Strange;
         };
-        if let Some(other) = self.seats.get(&at)
-            && other.program != seat.program
-        {
+        let other = self.seats.get(&at).filter(|other| other.program != seat.program);
+        if let Some(other) = other {
             if self.programs.get(&other.program).is_some_and(|other| other.uid != uid) {
                 return Status::Taken;
             }
@@ -122,10 +121,10 @@ impl Table {
             Some(_) => return Status::Taken,
             None => {}
         }
-        if own.ids.len() == IDS_OF_ONE_MAX
-            && let Some(oldest) = own.ids.pop_front()
-        {
-            self.ids.remove(&oldest);
+        if own.ids.len() == IDS_OF_ONE_MAX {
+            if let Some(oldest) = own.ids.pop_front() {
+                self.ids.remove(&oldest);
+            }
         }
         own.ids.push_back((addr, id));
         self.ids.insert((addr, id), program);
@@ -142,12 +141,12 @@ impl Table {
         &mut self,
         from: Ipv4Addr,
         addr: Ipv4Addr,
-        way: Way,
+        destination: Destination,
     ) -> Option<(SocketAddrV4, Seat)> {
-        match way {
-            Way::Belongs(id) => self.agent(addr, *self.ids.get(&(addr, id))?),
-            Way::Follows(id) => self.agent(addr, *self.asked.get(&(from, id, addr))?),
-            Way::Begins { port, id } => {
+        match destination {
+            Destination::Belongs(id) => self.agent(addr, *self.ids.get(&(addr, id))?),
+            Destination::Follows(id) => self.agent(addr, *self.asked.get(&(from, id, addr))?),
+            Destination::Begins { port, id } => {
                 let asker = (from, id, addr);
                 let again = self.asked.get(&asker).and_then(|program| self.agent(addr, *program));
                 let found = again
@@ -181,10 +180,10 @@ impl Table {
         if self.asked.insert(asker, program).is_none() {
             self.askers.push_back(asker);
         }
-        if self.askers.len() > ASKED_MAX
-            && let Some(oldest) = self.askers.pop_front()
-        {
-            self.asked.remove(&oldest);
+        if self.askers.len() > ASKED_MAX {
+            if let Some(oldest) = self.askers.pop_front() {
+                self.asked.remove(&oldest);
+            }
         }
     }
 
@@ -251,7 +250,7 @@ mod tests {
         table.admit(at(40_000), qp(1));
         table.admit(at(7471), cm(1));
         assert_eq!(table.queue_pair(at(7471)), None);
-        let begins = |port| Way::Begins { port: Some(port), id: id(1) };
+        let begins = |port| Destination::Begins { port: Some(port), id: id(1) };
         assert_eq!(table.connections(PEER, HERE, begins(7471)), Some((at(7471), cm(1))));
         let other = SocketAddrV4::new(PEER, 40_000);
         assert_eq!(table.queue_pair(other), None);
@@ -264,13 +263,16 @@ mod tests {
         table.admit(at(50_002), cm(2));
         assert_eq!(table.claim(2, HERE, id(77)), Status::Done);
         assert_eq!(table.claim(1, HERE, id(77)), Status::Taken);
-        assert_eq!(table.connections(PEER, HERE, Way::Belongs(id(77))), Some((at(50_002), cm(2))));
-        assert_eq!(table.connections(PEER, HERE, Way::Belongs(id(78))), None);
+        assert_eq!(
+            table.connections(PEER, HERE, Destination::Belongs(id(77))),
+            Some((at(50_002), cm(2)))
+        );
+        assert_eq!(table.connections(PEER, HERE, Destination::Belongs(id(78))), None);
         let question = Id { is_question: true, number: 77 };
-        assert_eq!(table.connections(PEER, HERE, Way::Belongs(question)), None);
-        assert_eq!(table.connections(PEER, PEER, Way::Belongs(id(77))), None);
+        assert_eq!(table.connections(PEER, HERE, Destination::Belongs(question)), None);
+        assert_eq!(table.connections(PEER, PEER, Destination::Belongs(id(77))), None);
         table.leave(2);
-        assert_eq!(table.connections(PEER, HERE, Way::Belongs(id(77))), None);
+        assert_eq!(table.connections(PEER, HERE, Destination::Belongs(id(77))), None);
         assert_eq!(table.claim(1, HERE, id(77)), Status::Done);
     }
 
@@ -281,14 +283,14 @@ mod tests {
         table.admit(at(50_001), cm(1));
         table.admit(at(50_002), cm(2));
         table.admit(at(7471), cm(2));
-        let begins = Way::Begins { port: Some(7471), id: id(5) };
+        let begins = Destination::Begins { port: Some(7471), id: id(5) };
         assert_eq!(table.connections(PEER, HERE, begins).map(|(_, seat)| seat), Some(cm(2)));
         table.release(2, at(7471));
         assert_eq!(table.connections(PEER, HERE, begins), Some((at(50_002), cm(2))));
-        let follows = Way::Follows(id(5));
+        let follows = Destination::Follows(id(5));
         assert_eq!(table.connections(PEER, HERE, follows), Some((at(50_002), cm(2))));
         assert_eq!(table.connections(HERE, HERE, follows), None, "another peer's");
-        let fresh = Way::Begins { port: Some(7471), id: id(6) };
+        let fresh = Destination::Begins { port: Some(7471), id: id(6) };
         assert_eq!(table.connections(PEER, HERE, fresh), Some((at(50_001), cm(1))), "says no");
     }
 
@@ -298,11 +300,15 @@ mod tests {
         table.admit(at(50_001), cm(1));
         for number in 0..70_000 {
             table.claim(1, HERE, id(number));
-            table.connections(PEER, HERE, Way::Begins { port: None, id: id(number) });
+            table.connections(PEER, HERE, Destination::Begins { port: None, id: id(number) });
         }
         assert_eq!(table.ids.len(), IDS_OF_ONE_MAX);
         assert_eq!((table.asked.len(), table.askers.len()), (ASKED_MAX, ASKED_MAX));
-        assert_eq!(table.connections(PEER, HERE, Way::Belongs(id(0))), None, "the oldest is gone");
+        assert_eq!(
+            table.connections(PEER, HERE, Destination::Belongs(id(0))),
+            None,
+            "the oldest is gone"
+        );
         for port in 1..=u16::MAX {
             table.admit(at(port), qp(2));
         }

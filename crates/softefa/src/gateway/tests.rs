@@ -77,6 +77,7 @@ fn send_only(dest_qpn: u32) -> Vec<u8> {
         pkey: wire::DEFAULT_PKEY,
         has_fecn: false,
         has_becn: false,
+        joined: 0,
         dest_qpn,
         wants_ack: true,
         psn: Psn::new(5),

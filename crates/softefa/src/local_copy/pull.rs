@@ -172,9 +172,8 @@ impl Pulls {
     pub(crate) fn copy(&self, who: Who, enough_bytes: u32) -> u32 {
         let mut bytes = 0;
         let mut state = self.lock();
-        while bytes < enough_bytes
-            && let Some(piece) = state.take(who)
-        {
+        while bytes < enough_bytes {
+            let Some(piece) = state.take(who) else { break };
             drop(state);
             let copied = piece.copy();
             state = self.lock();

@@ -94,7 +94,7 @@ fn next_of(maps: &mut impl BufRead, at: u64) -> Result<Option<Mapping>, Unknown>
 /// A line of that text; `None` for text of another kind.
 fn parse(line: &[u8]) -> Option<Mapping> {
     // Two addresses of at most 16 digits and the access; a name may have any bytes, but comes last.
-    let text = str::from_utf8(&line[..line.len().min(38)]).ok()?;
+    let text = std::str::from_utf8(&line[..line.len().min(38)]).ok()?;
     let (range, access) = text.split_once(' ')?;
     let (start, end) = range.split_once('-')?;
     let hex = |digits| u64::from_str_radix(digits, 16).ok();

@@ -214,7 +214,7 @@ fn window_region_and_queue_pair_are_of_one_domain() {
     assert_eq!(refused, Err(MwError::NoWindow(window.rkey())));
 }
 
-/// o10-37.2.30 and o10-37.2.40 of the specification.
+/// Rules o10-37.2.30 and o10-37.2.40 of the specification.
 #[test]
 fn a_window_of_type_2_is_bound_once_and_to_something() {
     let world = World::new();

@@ -1,13 +1,14 @@
 //! Where a queue pair stands with the service thread and the completion queues that drive it.
 
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Due, Unseen};
 use crate::poll_set::{EventFd, PollSet};
 
-/// Where the socket stands with the service thread's set. A closed socket's number may belong to
-/// another file at once, so the number is used under this lock only.
+/// Where the sockets stand with the service thread's set. A closed socket's number may belong to
+/// another file at once, so the numbers are used under this lock only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Registration {
     Out,
@@ -15,11 +16,20 @@ enum Registration {
     Closed,
 }
 
+/// The sockets of a queue pair.
+#[derive(Debug)]
+struct Sockets {
+    registration: Registration,
+    /// Those of its multicast groups.
+    of_groups: Vec<RawFd>,
+}
+
 /// What tells when a queue pair needs a turn.
 #[derive(Debug)]
 pub(crate) struct Watch {
     receive_fd: RawFd,
-    registration: Mutex<Registration>,
+    sockets: Mutex<Sockets>,
+    has_groups: AtomicBool,
     /// When it needs a turn.
     pub(crate) due: Due,
     /// Whether somebody polls for what peers write.
@@ -29,8 +39,10 @@ pub(crate) struct Watch {
 impl Watch {
     /// Of a queue pair that receives from `receive_fd`.
     pub(crate) fn new(receive_fd: RawFd) -> Self {
-        let (registration, due) = (Mutex::new(Registration::Out), Due::new());
-        Self { receive_fd, registration, due, unseen: Unseen::default() }
+        let sockets = Sockets { registration: Registration::Out, of_groups: Vec::new() };
+        let (due, unseen) = (Due::new(), Unseen::default());
+        let has_groups = AtomicBool::new(false);
+        Self { receive_fd, sockets: Mutex::new(sockets), has_groups, due, unseen }
     }
 
     /// Where it receives from.
@@ -38,44 +50,77 @@ impl Watch {
         self.receive_fd
     }
 
-    /// The service thread's set has the socket from now on, unless it is closed.
-    pub(crate) fn join(&self, sockets: &PollSet) {
-        let mut registration = self.registration();
-        if *registration == Registration::Out {
-            sockets.add(self.receive_fd);
-            *registration = Registration::In;
+    /// It has other sockets besides, of multicast groups.
+    #[inline]
+    pub(crate) fn has_groups(&self) -> bool {
+        self.has_groups.load(Ordering::Relaxed)
+    }
+
+    /// It receives from the socket of a group, too. `set` is that of the service thread.
+    pub(crate) fn add_group(&self, fd: RawFd, set: Option<&PollSet>) {
+        let mut own = self.own();
+        own.of_groups.push(fd);
+        if let (Registration::In, Some(set)) = (own.registration, set) {
+            set.add_as(fd, self.receive_fd);
+        }
+        self.has_groups.store(true, Ordering::Relaxed);
+    }
+
+    /// The socket of a group is about to be closed.
+    pub(crate) fn remove_group(&self, fd: RawFd, set: Option<&PollSet>) {
+        let mut own = self.own();
+        own.of_groups.retain(|other| *other != fd);
+        if let (Registration::In, Some(set)) = (own.registration, set) {
+            set.remove(fd);
+        }
+        self.has_groups.store(!own.of_groups.is_empty(), Ordering::Relaxed);
+    }
+
+    /// The service thread's set has the sockets from now on, unless they are closed. It tells of all by the number of
+    /// the first.
+    pub(crate) fn join(&self, set: &PollSet) {
+        let mut own = self.own();
+        if own.registration == Registration::Out {
+            set.add(self.receive_fd);
+            own.of_groups.iter().for_each(|fd| set.add_as(*fd, self.receive_fd));
+            own.registration = Registration::In;
         }
     }
 
-    /// The service thread's set has the socket no more.
-    pub(crate) fn leave(&self, sockets: &PollSet) {
-        let mut registration = self.registration();
-        if *registration == Registration::In {
-            sockets.remove(self.receive_fd);
-            *registration = Registration::Out;
+    /// The service thread's set has the sockets no more.
+    pub(crate) fn leave(&self, set: &PollSet) {
+        let mut own = self.own();
+        if own.registration == Registration::In {
+            self.remove_all(&own, set);
+            own.registration = Registration::Out;
         }
     }
 
-    /// The socket is about to be closed: no set may keep its number.
-    pub(crate) fn close(&self, sockets: Option<&PollSet>) {
-        let mut registration = self.registration();
-        if let (Registration::In, Some(sockets)) = (*registration, sockets) {
-            sockets.remove(self.receive_fd);
+    /// The sockets are about to be closed: no set may keep their numbers.
+    pub(crate) fn close(&self, set: Option<&PollSet>) {
+        let mut own = self.own();
+        if let (Registration::In, Some(set)) = (own.registration, set) {
+            self.remove_all(&own, set);
         }
-        *registration = Registration::Closed;
+        own.registration = Registration::Closed;
     }
 
-    /// Puts `nothing` in the place of the socket, unless that was being closed at the fork: then its
-    /// number may belong to another file.
+    /// Puts `nothing` in the place of the sockets, unless they were being closed at the fork: then their
+    /// numbers may belong to other files.
     pub(crate) fn let_go(&self, nothing: &EventFd) {
-        if let Ok(registration) = self.registration.try_lock()
-            && *registration != Registration::Closed
-        {
+        let Ok(own) = self.sockets.try_lock() else { return };
+        if own.registration != Registration::Closed {
             nothing.take_the_place_of(self.receive_fd);
+            own.of_groups.iter().for_each(|fd| nothing.take_the_place_of(*fd));
         }
     }
 
-    fn registration(&self) -> MutexGuard<'_, Registration> {
-        self.registration.lock().unwrap_or_else(PoisonError::into_inner)
+    fn remove_all(&self, own: &Sockets, set: &PollSet) {
+        set.remove(self.receive_fd);
+        own.of_groups.iter().for_each(|fd| set.remove(*fd));
+    }
+
+    fn own(&self) -> MutexGuard<'_, Sockets> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -83,7 +83,7 @@ impl Qp {
             }
             let wait_ns = time_to_wait(&*side, now).min(left_ns);
             drop(side);
-            let fd = self.driven.watch.receive_fd();
+            let fd = self.inner.watch.receive_fd();
             let mut ready = Ready::NONE;
             let Some(sockets) = sockets.get_or_insert_with(|| watch(fd)) else {
                 return Err(waited_ns);

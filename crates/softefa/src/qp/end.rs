@@ -14,7 +14,7 @@ struct Departure<'a>(&'a Arc<Qp>);
 impl Drop for Departure<'_> {
     fn drop(&mut self) {
         let qp = self.0;
-        if qp.driven.is_broken() && !qp.has_failed() {
+        if qp.inner.is_broken() && !qp.has_failed() {
             qp.fail_broken();
         }
         // Before the socket may be closed: their sets must not keep its number.
@@ -24,6 +24,7 @@ impl Drop for Departure<'_> {
             xrcd.dismiss(qp);
         }
         qp.watch().due.begin_lingering();
+        qp.leave_groups();
         // A successor that is to have the number at once needs its port.
         let is_heard = !qp.pd.device().faults.qpn_reuse && qp.is_sound();
         service::release(&**qp, if is_heard { qp.lock().last_accepted() } else { None });
@@ -57,6 +58,6 @@ impl Qp {
     }
 
     fn is_sound(&self) -> bool {
-        !self.has_failed() && !self.driven.is_broken()
+        !self.has_failed() && !self.inner.is_broken()
     }
 }

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 
 use srd::Instant;
 
-#[cfg(test)]
-use super::Driven;
 use super::Qp;
+#[cfg(test)]
+use super::QpInner;
 use crate::AHN_UNKNOWN;
 use crate::cq::Cq;
 use crate::ids::{DeviceId, PdId};
@@ -25,11 +25,11 @@ impl Live for Qp {
     }
 
     fn watch(&self) -> &Watch {
-        &self.driven.watch
+        &self.inner.watch
     }
 
     fn lingering(&self) -> Arc<dyn Linger> {
-        Arc::clone(&self.driven) as Arc<dyn Linger>
+        Arc::clone(&self.inner) as Arc<dyn Linger>
     }
 
     fn app_turn(&self, now: Instant) {
@@ -47,7 +47,7 @@ impl Live for Qp {
         }
         side.publish();
         let is_untold = side.shell_mut().sleep_on();
-        let is_late = self.driven.settle(&*side);
+        let is_late = self.inner.settle(&*side);
         if is_untold {
             self.watch().due.unwatch();
         }
@@ -77,7 +77,8 @@ impl Live for Qp {
         if !self.destroyed.load(Ordering::Acquire) {
             side.publish();
         }
-        let has_more = side.shell_mut().fall_asleep();
+        let shell = side.shell_mut();
+        let has_more = shell.stays_awake(now) || shell.fall_asleep();
         let next = if has_more { Some(now) } else { side.next_timeout() };
         self.watch().due.until(next);
         Served::Until(next)
@@ -103,7 +104,7 @@ impl Live for Qp {
     }
 
     fn is_broken(&self) -> bool {
-        self.driven.is_broken()
+        self.inner.is_broken()
     }
 
     fn has_failed(&self) -> bool {
@@ -157,7 +158,7 @@ impl Qp {
 
     /// For tests that put another network below it.
     #[cfg(test)]
-    pub(crate) fn driven(&self) -> &Arc<Driven> {
-        &self.driven
+    pub(crate) fn inner(&self) -> &Arc<QpInner> {
+        &self.inner
     }
 }

@@ -3,9 +3,10 @@
 mod attr;
 mod connection;
 mod drain;
-mod driven;
 mod end;
 mod file;
+mod groups;
+mod inner;
 mod lint;
 mod live;
 mod state;
@@ -36,10 +37,11 @@ use crate::status::Status;
 use crate::wire::Port;
 
 pub use attr::{CreateQpError, ModifyError, ModifyQp, PostError, QpInit};
+pub use groups::GroupError;
 pub use target::OpenTargetError;
 pub use xrcd::{OpenXrcd, OpenXrcdError, Xrcd};
 
-pub(crate) use driven::Driven;
+pub(crate) use inner::QpInner;
 
 /// Queue pair.
 pub struct Qp {
@@ -49,7 +51,7 @@ pub struct Qp {
     xrcd: Option<Arc<Xrcd>>,
     qpn: u32,
     port: u16,
-    driven: Arc<Driven>,
+    inner: Arc<QpInner>,
     unpolled: Arc<Unpolled>,
     send_owner: u16,
     recv_owner: u16,
@@ -98,6 +100,7 @@ impl Qp {
         let recv_owner = init.recv_cq.register(&unpolled);
         let shell = Shell::new(ShellInit {
             pd,
+            kind: init.kind,
             qpn,
             port,
             src_port,
@@ -124,7 +127,7 @@ impl Qp {
             xrcd,
             qpn,
             port,
-            driven: Arc::new(Driven::new(side, receive_fd)),
+            inner: Arc::new(QpInner::new(side, receive_fd)),
             unpolled,
             send_owner,
             recv_owner,
@@ -207,7 +210,7 @@ impl Qp {
         change.apply(&mut shell.attrs);
         shell.attrs.state = to;
         let access = shell.attrs.access;
-        self.driven.watch.unseen.allow(access.remote_write || access.remote_atomic);
+        self.inner.watch.unseen.allow(access.remote_write || access.remote_atomic);
         if from != to {
             shell.trace_state(from, Some(to));
         }
@@ -228,7 +231,7 @@ impl Qp {
         }
         side.publish();
         // What was held back may leave now, and the program need not poll for that.
-        let is_late = self.driven.settle(&*side);
+        let is_late = self.inner.settle(&*side);
         drop(side);
         if is_late {
             service::wake();
@@ -268,7 +271,7 @@ impl Qp {
             side.shell_mut().note_post(host::now);
         }
         side.publish();
-        let is_late = self.driven.settle(&*side);
+        let is_late = self.inner.settle(&*side);
         drop(side);
         if crate::lint::is_wanted() {
             self.lint_post(signaled);
@@ -334,7 +337,7 @@ impl Qp {
         if self.destroyed.load(Ordering::Acquire) || self.has_failed() || !self.made.is_usable() {
             return true;
         }
-        let is_broken = self.driven.is_broken();
+        let is_broken = self.inner.is_broken();
         if is_broken {
             self.fail_broken();
         }

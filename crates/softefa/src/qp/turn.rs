@@ -101,12 +101,12 @@ impl Turn<'_> {
 impl Qp {
     /// Also of what is broken, for those who end it; turns look before.
     pub(super) fn lock(&self) -> Turn<'_> {
-        Turn { side: self.driven.lock(), end: End::new(self) }
+        Turn { side: self.inner.lock(), end: End::new(self) }
     }
 
     /// `None` while another thread is at it, and of what is broken.
     pub(super) fn try_lock(&self) -> Option<Turn<'_>> {
-        Some(Turn { side: self.driven.try_lock()?, end: End::new(self) })
+        Some(Turn { side: self.inner.try_lock()?, end: End::new(self) })
     }
 }
 

@@ -10,12 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::Qp;
 use super::file::{self, FileId};
+use super::lint::lint_completions;
 use crate::async_event::EventSource;
 use crate::completion::{Completion, Unpolled};
 use crate::config::Adapter;
 use crate::cq::{Cq, CreateCqError};
 use crate::device::Device;
 use crate::generation::Generation;
+use crate::lint;
 use crate::pd::{AllocPdError, Pd};
 use crate::progress::Live;
 use crate::srq::{Outlet, Srq, SrqAttr, SrqError, XrcQueues};
@@ -140,7 +142,7 @@ impl Xrcd {
             if !Arc::ptr_eq(pd.device(), device) || !Arc::ptr_eq(cq.device(), device) {
                 return Err(SrqError::OtherDevice);
             }
-            let outlet = Arc::new(Place::new(self, cq));
+            let outlet = Arc::new(QueueOutlet::new(self, cq));
             Srq::create_in(&self.queues, pd, attr, outlet, events)
         };
         self.device().counters().command(create(), None)
@@ -210,7 +212,7 @@ impl Target {
 }
 
 /// Where the receives of a queue complete.
-struct Place {
+struct QueueOutlet {
     domain: Arc<Xrcd>,
     cq: Arc<Cq>,
     owner: u16,
@@ -218,13 +220,13 @@ struct Place {
     made: Generation,
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for QueueOutlet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place").field("owner", &self.owner).finish_non_exhaustive()
+        f.debug_struct("QueueOutlet").field("owner", &self.owner).finish_non_exhaustive()
     }
 }
 
-impl Place {
+impl QueueOutlet {
     fn new(domain: &Arc<Xrcd>, cq: &Arc<Cq>) -> Self {
         let owner = cq.register(&Arc::new(Unpolled::default()));
         let mut members = domain.members();
@@ -242,12 +244,15 @@ impl Place {
     }
 }
 
-impl Outlet for Place {
+impl Outlet for QueueOutlet {
     fn owner(&self) -> u16 {
         self.owner
     }
 
     fn complete(&self, done: &mut Vec<Completion>) -> bool {
+        if lint::is_wanted() {
+            lint_completions(&self.cq, &[&done[..]]);
+        }
         self.cq.push([done])
     }
 
@@ -274,7 +279,7 @@ impl Outlet for Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueOutlet {
     /// A queue that could not be made leaves nothing behind.
     fn drop(&mut self) {
         self.leave();

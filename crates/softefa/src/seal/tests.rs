@@ -49,7 +49,7 @@ fn open(opener: &mut Opener, datagram: &[u8]) -> Result<Vec<u8>, Refusal> {
     Ok(bytes[inner].to_vec())
 }
 
-/// SRD-11.1
+/// SRD-11.1.
 #[test]
 fn what_is_sealed_is_opened() {
     let (mut sealer, mut opener) = (sealer(), opener());
@@ -85,7 +85,7 @@ fn every_flipped_bit_is_refused() {
     assert!(open(&mut opener, &sealed).is_ok(), "nor did they use up the counter");
 }
 
-/// SRD-11.6
+/// SRD-11.6.
 #[test]
 fn a_datagram_is_taken_once() {
     let (mut sealer, mut opener) = (sealer(), opener());
@@ -180,7 +180,7 @@ fn inside_and_outside_must_agree() {
     assert_eq!(open(&mut opener(), &bytes), Err(Refusal::Contradiction));
 }
 
-/// SRD-11.5
+/// SRD-11.5.
 #[test]
 fn a_counter_is_never_used_twice() {
     let mut sealer = sealer().at_counter(COUNTER_MAX - 1);
@@ -229,7 +229,7 @@ fn an_entry_that_made_room_cannot_be_replayed_into() {
     assert!(open(&mut opener, &seal(&mut sealers[1], b"")).is_ok(), "the known ones go on");
 }
 
-/// SRD-11.8
+/// SRD-11.8.
 #[test]
 fn a_quote_is_ours_when_we_sent_it() {
     let mut sealer = sealer();
@@ -258,7 +258,7 @@ fn a_quote_is_ours_when_we_sent_it() {
     assert_eq!((of(&of_other, B), of(&of_other, other)), (None, Some(other)));
 }
 
-/// SRD-11.10
+/// SRD-11.10.
 #[test]
 fn a_notice_ends_what_never_was_answered_and_nothing_else() {
     let mut sealer = sealer();

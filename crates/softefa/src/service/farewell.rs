@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Lingering, SERVICE, close, sound};
+use super::{Lingering, SERVICE, catch_panic, close};
 use crate::host;
 use crate::ids::DeviceId;
 use crate::progress::{Linger, live};
@@ -24,9 +24,12 @@ pub(crate) fn give_up_lingering() -> bool {
 pub(crate) fn say_farewell(device: DeviceId) {
     let Some(service) = SERVICE.get() else { return };
     let mut ward = service.lock();
-    let is_of_device = |l: &mut Lingering| l.device == device;
-    let given_up: Vec<_> = ward.lingering.extract_if(.., is_of_device).map(|l| l.driven).collect();
+    let is_of_device = |l: &Lingering| l.device == device;
+    let (given_up, others): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut ward.lingering).into_iter().partition(is_of_device);
+    ward.lingering = others;
     drop(ward);
+    let given_up: Vec<_> = given_up.into_iter().map(|l| l.driven).collect();
     repeat_last_acks(&given_up);
     close(&given_up, service.sockets());
 }
@@ -34,7 +37,7 @@ pub(crate) fn say_farewell(device: DeviceId) {
 /// Repeats the last acknowledgements of all queue pairs, living and lingering. Called on the way out
 /// of a process, which a panic must not turn into an abort.
 pub(crate) fn say_goodbye() {
-    let _ = sound(try_say_goodbye);
+    let _ = catch_panic(try_say_goodbye);
 }
 
 fn try_say_goodbye() {

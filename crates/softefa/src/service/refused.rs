@@ -81,7 +81,7 @@ fn flag() -> Arc<AtomicBool> {
 fn hold_a_turn(qp: &Arc<Qp>, hand: &Hand) -> Arc<AtomicBool> {
     let (is_open, trap) = (flag(), flag());
     let gate = (Arc::clone(&is_open), Arc::clone(&trap));
-    qp.driven().rewire(|wire| Box::new(Gate { wire, is_open: gate.0, trap: Some(gate.1) }));
+    qp.inner().rewire(|wire| Box::new(Gate { wire, is_open: gate.0, trap: Some(gate.1) }));
     let held = Arc::clone(qp);
     hand.run(move || held.app_turn(host::now()));
     within_a_while("no turn", || trap.load(Ordering::Acquire).then_some(()));

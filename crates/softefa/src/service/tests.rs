@@ -21,7 +21,7 @@ struct Broken {
 }
 
 pub(super) fn break_wire(qp: &Qp) {
-    qp.driven().rewire(|wire| Box::new(Broken { _socket: wire }));
+    qp.inner().rewire(|wire| Box::new(Broken { _socket: wire }));
 }
 
 impl Wire for Broken {
@@ -205,7 +205,7 @@ fn a_panic_in_the_programs_own_turn_ends_the_queue_pairs_of_the_device() {
     within_a_while("the thread does not take over", || {
         [&broken, &sibling].iter().all(|qp| qp.watch().due.is_watched()).then_some(())
     });
-    broken.driven().rewire(|wire| Box::new(BreaksOnce { wire, is_armed: true }));
+    broken.inner().rewire(|wire| Box::new(BreaksOnce { wire, is_armed: true }));
     let _ = catch_unwind(AssertUnwindSafe(|| broken.app_turn(host::now())));
     within_a_while("nobody was told", || device.has_failed().then_some(()));
 
@@ -309,7 +309,7 @@ fn work_requests_of_a_new_handle_outlive_the_end_of_the_last_one() {
     let gates = [(&held, &held_is_open, Some(&has_caught)), (&poster, &poster_is_open, None)];
     for (qp, is_open, trap) in gates {
         let (is_open, trap) = (Arc::clone(is_open), trap.cloned());
-        qp.driven().rewire(|wire| Box::new(Gate { wire, is_open, trap }));
+        qp.inner().rewire(|wire| Box::new(Gate { wire, is_open, trap }));
     }
     let old = pd.create_ah(device.gid()).unwrap();
     std::thread::scope(|scope| {

@@ -39,6 +39,7 @@ impl Shell {
         let sends = std::mem::take(&mut self.sends);
         self.device.counters.add(Counter::SendWrs, sends.count);
         self.device.counters.add(Counter::SendBytes, sends.bytes);
+        self.carried.sent_bytes += sends.bytes;
     }
 
     /// A work request ended with an error.

@@ -117,14 +117,16 @@ impl Shell {
     /// Counts faults that were dealt, and traces them.
     #[cold]
     pub(crate) fn deal(&mut self, dealt: &[(Counter, u64)]) {
-        let dealt = dealt.iter().filter(|(_, count)| *count > 0);
+        let is_traced = self.is_traced();
         let mut text = String::new();
-        for (counter, count) in dealt {
+        for (counter, count) in dealt.iter().filter(|(_, count)| *count > 0) {
             self.device.counters.add(*counter, *count);
-            // Writing to a string does not fail.
-            let _ = write!(text, " {}={count}", counter.name());
+            if is_traced {
+                // Writing to a string does not fail.
+                let _ = write!(text, " {}={count}", counter.name());
+            }
         }
-        if self.is_traced() && !text.is_empty() {
+        if !text.is_empty() {
             self.say(TraceEvent::Fault, None, format_args!("is=dealt{text}"));
         }
     }

@@ -9,7 +9,9 @@
 
 mod count;
 mod faults;
+mod groups;
 mod holding;
+mod pace;
 mod receive;
 mod send;
 mod side;
@@ -27,6 +29,7 @@ use crate::AHN_UNKNOWN;
 use crate::async_event::EventSource;
 use crate::completion::{Completion, Unpolled};
 use crate::config::{Adapter, Integrity};
+use crate::counters::Slot;
 use crate::device::Device;
 use crate::fault::stream_of;
 use crate::framing::{Framing, Layout, Packets, RDMA_BLOCK_BYTES, Sealed};
@@ -35,14 +38,15 @@ use crate::ids::{PdId, QpId};
 use crate::mr::MrCache;
 use crate::numbering::Numbering;
 use crate::pd::Pd;
-use crate::qp_state::QpQuery;
+use crate::qp_state::{QpKind, QpQuery};
 use crate::rq::RecvQueue;
 use crate::sq::SendQueue;
 use crate::srq::{Srq, XrcQueues};
-use crate::wire::{Batch, DatagramFaults, Faulty, Tap, Unplugged, Wire};
+use crate::wire::{Batch, DatagramFaults, Faulty, Groups, Tap, Unplugged, Wire};
 
 use faults::Faults;
 use holding::Holding;
+use pace::Pace;
 use target::Named;
 use unfit::OutgoingNotice;
 
@@ -75,11 +79,16 @@ pub(crate) struct Shell {
     pub(crate) remote_mrs: MrCache,
     wire: Box<dyn Wire>,
     is_wire_asleep: bool,
+    /// The multicast groups of a queue pair that has been a member of one.
+    groups: Option<Box<Groups>>,
+    /// What it sends to them itself is none of its messages.
+    pub(crate) is_deaf_to_itself: bool,
     /// Where captures listen.
     tap: Tap,
     pub(crate) faults: Faults,
-    /// Who has sent what is looked at.
+    /// Who has sent what is looked at, and whether it came through memory.
     arriving_from: Ipv4Addr,
+    pub(crate) is_from_memory: bool,
     pub(crate) framing: Framing,
     batch: Batch,
     /// To be sent when what has arrived was looked at.
@@ -97,11 +106,15 @@ pub(crate) struct Shell {
     last_ahn: LastAhn,
     pub(crate) last_turn: Instant,
     has_received: bool,
+    pace: Pace,
     /// Turns since one that has read all there was.
     unread_turns: u32,
     /// Datagrams that were nobody's.
     pub(crate) useless: u64,
     sends: Tally,
+    /// Where it says how it is.
+    pub(crate) slot: Slot,
+    pub(crate) carried: Carried,
     /// `None` unless the user asked for one.
     trace: Option<crate::trace::Tracer>,
 }
@@ -109,6 +122,7 @@ pub(crate) struct Shell {
 /// What a shell is made of.
 pub(crate) struct ShellInit<'a> {
     pub(crate) pd: &'a Pd,
+    pub(crate) kind: QpKind,
     pub(crate) qpn: u32,
     pub(crate) port: u16,
     /// The UDP port that it sends from.
@@ -134,6 +148,13 @@ pub(crate) struct ShellInit<'a> {
 struct Tally {
     count: u64,
     bytes: u64,
+}
+
+/// Payload that a queue pair has carried, each byte once.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Carried {
+    pub(crate) sent_bytes: u64,
+    pub(crate) received_bytes: u64,
 }
 
 /// The last look-up of a sender's address handle number.
@@ -173,9 +194,12 @@ impl Shell {
             remote_mrs: cache(),
             wire: with_faults(wire, &tap, framing.layout(), of_wire),
             is_wire_asleep: false,
+            groups: None,
+            is_deaf_to_itself: false,
             tap,
             faults,
             arriving_from: unspecified,
+            is_from_memory: false,
             batch: Batch::new(&framing, HEADERS_MAX, device.attr().packet_max_bytes() as usize),
             framing,
             notices: Vec::new(),
@@ -191,9 +215,12 @@ impl Shell {
             last_ahn: LastAhn { addr: unspecified, generation: u64::MAX, ahn: AHN_UNKNOWN },
             last_turn: now,
             has_received: false,
+            pace: Pace::default(),
             unread_turns: 0,
             useless: 0,
             sends: Tally::default(),
+            slot: device.counters.gauges().take(qpn, init.kind as u8),
+            carried: Carried::default(),
             trace: device.tracer(qpn),
         };
         if in_force.spec.is_active() && shell.is_traced() {
@@ -220,6 +247,14 @@ impl Shell {
         self.wire.has_ring_to(to)
     }
 
+    /// Bytes that may go to `to` in packets that are longer than a network has them; 0 where nothing may be joined.
+    #[inline]
+    pub(crate) fn room_for_joined(&mut self, to: SocketAddrV4) -> usize {
+        // What is covered whole lies in the arena, whose room is that of packets.
+        let is_possible = !self.framing.covers_payload() && !self.faults.lapses.is_active();
+        if is_possible { self.wire.room_for_joined(to) } else { 0 }
+    }
+
     /// Something may arrive that the socket does not tell: look soon.
     pub(crate) fn is_eager(&self) -> bool {
         self.has_received || (!self.is_wire_asleep && self.wire.has_rings())
@@ -229,6 +264,16 @@ impl Shell {
     pub(crate) fn fall_asleep(&mut self) -> bool {
         self.is_wire_asleep = true;
         self.wire.sleep()
+    }
+
+    /// After a turn of the service thread that has given it what came: whether the next one should come at once, because
+    /// a stream goes on. Until then nobody calls for it.
+    pub(crate) fn stays_awake(&mut self, now: Instant) -> bool {
+        let stays = self.pace.goes_on(now);
+        if stays {
+            self.wake_up();
+        }
+        stays
     }
 
     /// After a turn of the program beside the sleeping service thread, which may have taken away what calls that: whether
@@ -249,6 +294,7 @@ impl Shell {
     /// Closes the socket: from now on the kernel answers for this number.
     pub(crate) fn unplug(&mut self) {
         self.wire = Box::new(Unplugged);
+        self.groups = None;
     }
 
     /// Puts another network in the place of its own.

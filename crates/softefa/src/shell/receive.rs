@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use srd::Instant;
 
+use super::groups::receive_in_groups;
 use super::target::Named;
 use super::unfit::turn_away;
 use super::{Shell, Side};
@@ -19,7 +20,10 @@ use crate::status::Status;
 use crate::wire::{Run, Unplugged, Wire};
 
 /// Runs received in one turn at most, so that a flood cannot keep a program from its completions.
-const RUNS_PER_TURN: usize = 16;
+pub(super) const RUNS_PER_TURN: usize = 16;
+/// So much through memory ends a turn, too: its sender waits for the acknowledgement of half a window while it fills the
+/// other half.
+const MEMORY_BYTES_PER_TURN: u64 = 128 << 10;
 /// A run this long is a stream: look for another run. Otherwise the second look would find nothing and
 /// cost a ping-pong a system call. Streams need it: a sender that takes one acknowledgement per
 /// turn answers it with as few messages, and bursts that have become short stay short.
@@ -30,13 +34,22 @@ const UNREAD_TURNS_MAX: u32 = 64;
 
 /// What one turn has received.
 #[derive(Default)]
-struct Received {
+pub(super) struct Received {
     runs: usize,
     /// Packets that came through memory, and runs.
     memory_pkts: u64,
     memory_runs: usize,
     pkts: u64,
     bytes: u64,
+}
+
+impl Received {
+    /// One datagram of `len` bytes came by itself.
+    pub(super) fn note_one(&mut self, len: usize) {
+        self.runs += 1;
+        self.pkts += 1;
+        self.bytes += len as u64;
+    }
 }
 
 /// A wire outside of its shell, so that the side may work on what the wire lends; it returns even when
@@ -83,16 +96,22 @@ pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
         received.bytes += len as u64;
         let before = lender.side.shell().useless;
         take_run(lender.side, now, &mut run);
+        let is_much = received.memory_runs > 0 && received.bytes >= MEMORY_BYTES_PER_TURN;
         let is_short = len < STREAM_BYTES && !is_streaming;
         // What strangers send must not cost those behind them a turn each.
         let is_useless = lender.side.shell().useless != before;
-        if !is_useless && (is_short || lender.side.has_enough()) {
+        if is_much || (!is_useless && (is_short || lender.side.has_enough())) {
             break;
         }
     }
     drop(lender);
+    if side.shell().has_groups() {
+        receive_in_groups(side, now, &mut received);
+    }
     let shell = side.shell_mut();
     shell.has_received = received.runs > 0;
+    let memory_bytes = if received.memory_runs > 0 { received.bytes } else { 0 };
+    shell.pace.note(received.memory_pkts, memory_bytes);
     shell.unread_turns = if has_read_all { 0 } else { shell.unread_turns + 1 };
     shell.count_received(&received);
     if !shell.notices.is_empty() {
@@ -103,7 +122,8 @@ pub(super) fn receive<S: Side + ?Sized>(side: &mut S, now: Instant) -> bool {
 
 fn take_run<S: Side + ?Sized>(side: &mut S, now: Instant, run: &mut Run<'_>) {
     let from = *run.from.ip();
-    side.shell_mut().arriving_from = from;
+    let shell = side.shell_mut();
+    (shell.arriving_from, shell.is_from_memory) = (from, run.is_memory);
     let rest = run.rest.unwrap_or_default();
     for datagram in run.bytes.chunks_mut(run.segment) {
         let framing = &mut side.shell_mut().framing;
@@ -141,7 +161,7 @@ impl Shell {
         self.wire.look_everywhere();
     }
 
-    fn count_received(&self, received: &Received) {
+    fn count_received(&mut self, received: &Received) {
         if received.runs == 0 {
             return;
         }
@@ -153,6 +173,7 @@ impl Shell {
         counters.add(Counter::RecvWrs, self.recvs_done.len() as u64);
         let delivered = self.recvs_done.iter().map(|c| u64::from(c.byte_len)).sum();
         counters.add(Counter::RecvBytes, delivered);
+        self.carried.received_bytes += delivered;
     }
 
     /// A datagram of `from` is not used.

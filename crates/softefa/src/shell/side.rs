@@ -4,10 +4,10 @@ use std::net::Ipv4Addr;
 
 use srd::Instant;
 
-use super::Shell;
 use super::receive::receive;
 use super::send::is_burst;
-use crate::counters::Counter;
+use super::{Carried, Shell};
+use crate::counters::{Counter, Gauge};
 use crate::datagram::Datagram;
 use crate::qp_state::QpState;
 use crate::request::{SendOp, SendWr};
@@ -53,6 +53,9 @@ pub(crate) trait Side: Send {
 
     /// Takes an intact datagram that came from `from`.
     fn take(&mut self, now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>);
+
+    /// Takes an intact datagram that came from `from` to a multicast group.
+    fn take_in_group(&mut self, _from: Ipv4Addr, _group: Ipv4Addr, _datagram: &Datagram<'_>) {}
 
     /// Takes a notice that came from `from`; what it says may be false. Datagrams that nobody waits
     /// for are lost either way.
@@ -100,22 +103,40 @@ pub(crate) trait Side: Send {
     /// Moves what the engine counted since last time to the device's counters.
     fn sync_counters(&mut self);
 
+    /// How it is, for those who look from outside.
+    fn gauge(&self) -> Gauge {
+        let Carried { sent_bytes, received_bytes } = self.shell().carried;
+        Gauge { sent_bytes, received_bytes, ..Gauge::default() }
+    }
+
+    /// Tells how it is, if it did not a moment ago.
+    #[inline]
+    fn tell(&mut self, now: Instant) {
+        if self.shell().slot.is_due(now) {
+            let gauge = self.gauge();
+            self.shell_mut().slot.set(now, &gauge);
+        }
+    }
+
     /// Takes a send whose shape was checked; `false` when the queue is full.
     fn post_send(&mut self, wr: &SendWr<'_>, signaled: bool) -> bool {
         let has_rdma = self.has_rdma();
         let shell = self.shell_mut();
         // Nothing in taking a message depends on the time since the last turn.
         let (now, len) = (shell.last_turn, wr.data.len_bytes());
-        if shell.is_traced() {
-            shell.trace_post(len, wr);
-        }
         if let Some(status) = shell.check_send(wr, len, has_rdma) {
+            if shell.is_traced() {
+                shell.trace_post(len, wr, signaled);
+            }
             let (wr_id, op) = (wr.wr_id, wr.op);
             let ended = Ended { wr_id, op, len, signaled, fault: None, is_gone: false };
             shell.complete_send(ended, status);
             return true;
         }
         let Some(index) = shell.insert(wr, signaled, len) else { return false };
+        if shell.is_traced() {
+            shell.trace_post(len, wr, signaled);
+        }
         self.start(now, index);
         true
     }
@@ -141,6 +162,7 @@ pub(crate) trait Side: Send {
         self.work(now);
         if has_received {
             self.sync_counters();
+            self.tell(now);
         }
     }
 
@@ -154,6 +176,7 @@ pub(crate) trait Side: Send {
         }
         self.work(now);
         self.sync_counters();
+        self.tell(now);
         self.shell().device.counters.add(Counter::ServiceTurns, 1);
     }
 

@@ -38,10 +38,10 @@ impl Named {
 
     /// The queue with this number, if it is there.
     fn find(&mut self, number: u32) -> Option<Arc<Srq>> {
-        if number == self.number
-            && let Some(queue) = self.queue.upgrade().filter(|queue| queue.is_live())
-        {
-            return Some(queue);
+        if number == self.number {
+            if let Some(queue) = self.queue.upgrade().filter(|queue| queue.is_live()) {
+                return Some(queue);
+            }
         }
         (self.number, self.queue) = (number, self.queues.find(number));
         self.queue.upgrade()

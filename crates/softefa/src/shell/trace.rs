@@ -40,16 +40,28 @@ impl Shell {
     }
 
     #[cold]
-    pub(crate) fn trace_post(&mut self, len: u32, wr: &SendWr<'_>) {
+    pub(crate) fn trace_post(&mut self, len: u32, wr: &SendWr<'_>, signaled: bool) {
         let peer = wr.target.map(|to| Sender { addr: to.ah.addr(), qpn: to.qpn });
-        self.trace_post_to(peer, len, wr);
+        self.trace_post_to(peer, len, wr, signaled);
     }
 
     /// A work request to `peer` was posted.
     #[cold]
-    pub(crate) fn trace_post_to(&mut self, peer: Option<Sender>, len: u32, wr: &SendWr<'_>) {
+    pub(crate) fn trace_post_to(
+        &mut self,
+        peer: Option<Sender>,
+        len: u32,
+        wr: &SendWr<'_>,
+        signaled: bool,
+    ) {
         let (op, wr_id) = (name_of_wr(wr.op), wr.wr_id);
-        self.say_of(TraceEvent::Post, peer, format_args!("op={op} len={len} wr_id={wr_id:#x}"));
+        // Otherwise nobody could tell which post a completion ends.
+        let signaled = if signaled { "" } else { " signaled=false" };
+        self.say_of(
+            TraceEvent::Post,
+            peer,
+            format_args!("op={op} len={len} wr_id={wr_id:#x}{signaled}"),
+        );
     }
 
     /// A datagram from `from` was not used; port 0 when its queue pair is not known.
@@ -77,10 +89,13 @@ impl Shell {
 
     /// The queue pair went to another state; `None` = it was destroyed.
     pub(crate) fn trace_state(&mut self, from: QpState, to: Option<QpState>) {
-        let from = format_args!("from={from:?}");
         match to {
-            Some(to) => self.say(TraceEvent::State, None, format_args!("{from} to={to:?}")),
-            None => self.say(TraceEvent::State, None, format_args!("{from} to=Destroyed")),
+            Some(to) => {
+                self.say(TraceEvent::State, None, format_args!("from={from:?} to={to:?}"));
+            }
+            None => {
+                self.say(TraceEvent::State, None, format_args!("from={from:?} to=Destroyed"));
+            }
         }
     }
 }

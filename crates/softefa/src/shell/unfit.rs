@@ -38,7 +38,13 @@ pub(super) fn turn_away<S: Side + ?Sized>(
 }
 
 impl Shell {
-    fn drop_unfit(&mut self, now: Instant, from: Ipv4Addr, datagram: &[u8], unfit: Unfit) {
+    pub(super) fn drop_unfit(
+        &mut self,
+        now: Instant,
+        from: Ipv4Addr,
+        datagram: &[u8],
+        unfit: Unfit,
+    ) {
         // Without a key: sealed by somebody who has one.
         let is_sealed = unfit == Unfit::Check && Envelope::parse(datagram).is_some();
         self.device.counters.add(counter_of(unfit, is_sealed), 1);
@@ -100,9 +106,6 @@ fn counter_of(unfit: Unfit, is_sealed: bool) -> Counter {
     match unfit {
         Unfit::Check if is_sealed => Counter::RxSealErrors,
         Unfit::Check => Counter::RxCrcErrors,
-        Unfit::Seal(Refusal::Replayed) => Counter::RxSealReplays,
-        Unfit::Seal(Refusal::Late) => Counter::RxSealLate,
-        Unfit::Seal(Refusal::TooManySenders) => Counter::RxSealStrangers,
-        Unfit::Seal(_) => Counter::RxSealErrors,
+        Unfit::Seal(refusal) => Counter::of_refusal(refusal),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-use rc::ud::{self, Receiver, Sender as Numbers};
+use rc::ud::{self, GROUP_QPN, Receiver, Sender as Numbers};
 use rc::wire::{DEFAULT_PKEY, grh};
 use rc::{HEADER_MAX, Mtu, Psn};
 use srd::Instant;
@@ -79,16 +79,19 @@ impl RoceUdSide {
         let Some((header_len, _)) = self.numbers.packet(&datagram, &mut header) else { return };
         if self.shell.is_traced() {
             let peer = Sender { addr: *to.ip(), qpn: dest_qpn };
-            let said = format_args!("op=UD_SEND len={len}");
-            self.shell.say_of(TraceEvent::Transmit, Some(peer), said);
+            self.shell.say_of(
+                TraceEvent::Transmit,
+                Some(peer),
+                format_args!("op=UD_SEND len={len}"),
+            );
         }
         let via = Via::Patient(self.path);
         let pushed = self.shell.push_slot(to, via, &header[..header_len], index);
-        if pushed.is_err()
-            && let Some(slot) = self.shell.sq.get_mut(index)
-        {
-            slot.fault = Some(Status::LocalInvalidLkey);
-            self.stop();
+        if pushed.is_err() {
+            if let Some(slot) = self.shell.sq.get_mut(index) {
+                slot.fault = Some(Status::LocalInvalidLkey);
+                self.stop();
+            }
         }
     }
 
@@ -106,6 +109,15 @@ impl RoceUdSide {
         }
     }
 
+    fn take_at(&mut self, from: Ipv4Addr, to: Ipv4Addr, datagram: &Datagram<'_>) {
+        if let Err(why) = self.receive(from, to, datagram) {
+            // For lack of a receive others would be lost, too.
+            self.shell.useless += u64::from(self.shell.receives_left() > 0);
+            self.shell.drop_datagram(from, &why);
+            lint(|| Pitfall::Dropped { qpn: self.shell.qpn, from, why });
+        }
+    }
+
     /// Something waits that may leave.
     fn has_work(&self) -> bool {
         let is_held = self.shell.attrs.state == QpState::SendQueueDrained;
@@ -119,17 +131,28 @@ impl RoceUdSide {
         self.shell.trace_state(from, Some(to));
     }
 
-    /// Puts a datagram into the next posted receive; why it cannot.
-    fn receive(&mut self, from: Ipv4Addr, datagram: &Datagram<'_>) -> Result<(), &'static str> {
+    /// Puts a datagram that came to address `to`, maybe a group's and sent by itself (RC-10.4), into the next posted
+    /// receive; why it cannot.
+    fn receive(
+        &mut self,
+        from: Ipv4Addr,
+        to: Ipv4Addr,
+        datagram: &Datagram<'_>,
+    ) -> Result<(), &'static str> {
         if matches!(self.shell.attrs.state, QpState::Reset | QpState::Init | QpState::Error) {
             return Err("the queue pair does not receive");
         }
-        let (qpn, qkey) = (self.shell.qpn, self.shell.attrs.qkey);
+        let qpn = if to.is_multicast() { GROUP_QPN } else { self.shell.qpn };
+        let qkey = self.shell.attrs.qkey;
         let receiver = Receiver { qpn, pkey: DEFAULT_PKEY, qkey, mtu: self.mtu };
         let whole = datagram.len();
         let Ok(it) = ud::receive(&receiver, datagram.head, whole) else {
             return Err("not for this queue pair (number, queue key), or malformed");
         };
+        let is_own = it.src_qpn == self.shell.qpn && from == self.shell.device.addr();
+        if is_own && to.is_multicast() && self.shell.is_deaf_to_itself {
+            return Ok(());
+        }
         let payload = datagram.payload(it.payload_at).split_at(it.payload_len as usize).0;
         let len = UD_GRH_BYTES + payload.len();
         let Some(wqe) = self.next_receive() else {
@@ -141,7 +164,7 @@ impl RoceUdSide {
             return Err("the receive is too short; it needs 40 bytes more than the message");
         }
         let udp_len = u16::try_from(whole + UDP_BYTES).unwrap_or(u16::MAX);
-        let routing = grh::of_ipv4(from, self.shell.device.addr(), 0, HOP_LIMIT, udp_len);
+        let routing = grh::of_ipv4(from, to, 0, HOP_LIMIT, udp_len);
         let filled = wqe.fill(0, routing[..].into()).and_then(|()| wqe.fill(UD_GRH_BYTES, payload));
         if let Err(Gone) = filled {
             self.shell.fail_recv(&wqe, Status::LocalInvalidLkey);
@@ -149,8 +172,11 @@ impl RoceUdSide {
         }
         let src = Sender { addr: from, qpn: it.src_qpn };
         if self.shell.is_traced() {
-            let said = format_args!("op=UD_SEND len={}", it.payload_len);
-            self.shell.say_of(TraceEvent::Receive, Some(src), said);
+            self.shell.say_of(
+                TraceEvent::Receive,
+                Some(src),
+                format_args!("op=UD_SEND len={}", it.payload_len),
+            );
         }
         self.shell.complete_recv(wqe.wr_id, src, len, it.imm, true);
         if let Some(done) = self.shell.recvs_done.last_mut() {
@@ -179,11 +205,11 @@ impl Side for RoceUdSide {
     /// What cannot be done ends in its turn, and stops the send queue.
     fn post_send(&mut self, wr: &SendWr<'_>, signaled: bool) -> bool {
         let (now, len) = (self.shell.last_turn, wr.data.len_bytes());
-        if self.shell.is_traced() {
-            self.shell.trace_post(len, wr);
-        }
         let fault = self.shell.check_send(wr, len, self.has_rdma());
         let Some(index) = self.shell.insert(wr, signaled, len) else { return false };
+        if self.shell.is_traced() {
+            self.shell.trace_post(len, wr, signaled);
+        }
         if let Some(slot) = self.shell.sq.get_mut(index) {
             slot.fault = fault;
         }
@@ -223,12 +249,11 @@ impl Side for RoceUdSide {
     fn flush_acks(&mut self, _now: Instant) {}
 
     fn take(&mut self, _now: Instant, from: Ipv4Addr, datagram: &Datagram<'_>) {
-        if let Err(why) = self.receive(from, datagram) {
-            // For lack of a receive others would be lost, too.
-            self.shell.useless += u64::from(self.shell.receives_left() > 0);
-            self.shell.drop_datagram(from, &why);
-            lint(|| Pitfall::Dropped { qpn: self.shell.qpn, from, why });
-        }
+        self.take_at(from, self.shell.device.addr(), datagram);
+    }
+
+    fn take_in_group(&mut self, from: Ipv4Addr, group: Ipv4Addr, datagram: &Datagram<'_>) {
+        self.take_at(from, group, datagram);
     }
 
     fn note_turn(&mut self, _has_received: bool) {}

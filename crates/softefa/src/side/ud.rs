@@ -59,10 +59,10 @@ impl UdSide {
             self.trace(TraceEvent::Transmit, to, &repr);
         }
         let pushed = self.shell.push_slot(to, Via::Path(path.0), &header, index);
-        if pushed.is_err()
-            && let Some(slot) = self.shell.sq.get_mut(index)
-        {
-            slot.fault = Some(Status::LocalInvalidLkey);
+        if pushed.is_err() {
+            if let Some(slot) = self.shell.sq.get_mut(index) {
+                slot.fault = Some(Status::LocalInvalidLkey);
+            }
         }
     }
 

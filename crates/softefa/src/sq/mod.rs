@@ -111,7 +111,7 @@ impl SendSlot {
         (self.is_fenced, self.is_solicited) = (wr.fenced, wr.solicited);
         self.remote_srq = wr.remote_srq;
         if let Some(Target { ah, qpn, qkey }) = wr.target {
-            self.to = SocketAddrV4::new(ah.addr(), numbering.port_of_peer(qpn));
+            self.to = numbering.way_to(ah.addr(), qpn);
             (self.dest_qpn, self.qkey) = (qpn, qkey);
         }
         // Who waits for its predecessor knows it by its serial.
@@ -205,10 +205,10 @@ impl SendSlot {
     /// Where the payload lies.
     #[inline]
     fn payload(&self) -> &[Piece] {
-        if self.is_long
-            && let Some(long) = &self.long
-        {
-            return &long.pieces;
+        if self.is_long {
+            if let Some(long) = &self.long {
+                return &long.pieces;
+            }
         }
         &self.pieces[..SHORT_SGES.min(self.piece_count as usize)]
     }

@@ -4,7 +4,9 @@
 //! several processes do not mix. That costs a system call per event: a trace is for finding
 //! out, not for measuring.
 
+mod packet;
 mod sink;
+mod words;
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -13,9 +15,11 @@ use crate::completion::Sender;
 use crate::host;
 
 pub use crate::config::trace::{TraceEvent, TraceSpec, TraceTarget};
+pub use packet::{Said, said_of};
 
 pub(crate) use crate::config::trace::Events;
 pub(crate) use sink::Sink;
+pub(crate) use words::{AckText, FlagNames, op_name};
 
 /// The trace of one queue pair.
 #[derive(Debug)]

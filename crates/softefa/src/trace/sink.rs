@@ -38,11 +38,12 @@ impl Sink {
             None => Stderr.write_all(line),
             Some(file) => (&*file).write_all(line),
         };
-        if let Err(error) = result
-            && !self.has_failed.swap(true, Ordering::Relaxed)
-        {
-            // Once: the next lines may fail as well. Where even this cannot be said, nobody hears.
-            say(&format!("softefa: lines are missing in the trace: {error}"));
+        if let Err(error) = result {
+            if !self.has_failed.swap(true, Ordering::Relaxed) {
+                // Once: the next lines may fail as well. Where even this cannot be said, nobody
+                // hears.
+                say(&format!("softefa: lines are missing in the trace: {error}"));
+            }
         }
     }
 }

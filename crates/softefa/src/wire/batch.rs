@@ -21,6 +21,9 @@ pub(crate) enum Via {
     Path(u16),
     /// As [`Via::Path`], and through the ring of a sleeper, who is called for many at once (SRD-12.5).
     Stream(u16),
+    /// As [`Via::Stream`], and only through the ring: it is longer than what a network carries, and is lost where no ring
+    /// takes it.
+    Joined(u16),
     /// As [`Via::Path`], and rather late than never: what nobody sends again waits for room in a ring.
     Patient(u16),
     /// By this path and through the kernel, which knows when nobody is there.
@@ -39,6 +42,7 @@ impl Via {
         match self {
             Self::Path(path)
             | Self::Stream(path)
+            | Self::Joined(path)
             | Self::Patient(path)
             | Self::Kernel(path)
             | Self::Behind(path) => Some(path),

@@ -7,6 +7,7 @@
 mod batch;
 mod faulty;
 mod gateway;
+mod groups;
 mod link;
 mod memory;
 mod paths;
@@ -24,10 +25,11 @@ use crate::memory::Piece;
 
 pub(crate) use batch::{Batch, Impossible, MAX_PACKETS, Via};
 pub(crate) use faulty::{DatagramFaults, Faulty};
+pub(crate) use groups::{ForGroup, Groups};
 pub(crate) use link::link_mtu_bytes;
-pub use memory::check as check_memory;
 #[cfg(fuzzing)]
 pub(crate) use memory::fuzzing::ring as fuzz_ring;
+pub use memory::{check as check_memory, door_name};
 pub(crate) use paths::{PathSockets, QPN_FIRST};
 pub(crate) use socket::Quote;
 pub use socket::SOCKET_BUFFER_BYTES;
@@ -152,6 +154,11 @@ pub(crate) trait Wire: Send {
     /// There is a faster way than the kernel to the queue pair at `to`.
     fn has_ring_to(&self, _to: SocketAddrV4) -> bool {
         false
+    }
+
+    /// Bytes that a ring to the queue pair at `to` takes now, 0 where packets must stay as the network has them.
+    fn room_for_joined(&mut self, _to: SocketAddrV4) -> usize {
+        0
     }
 
     /// The next [`Wire::receive`] looks wherever something may have come.

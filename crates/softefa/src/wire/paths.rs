@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use libc::c_int;
 use srd::Instant;
 
-use super::socket::{Quote, SOCKET_BUFFER_BYTES, bind, read_error, set_int, udp_socket};
+use super::socket::{
+    Quote, SOCKET_BUFFER_BYTES, bind, read_error, send_to_groups_from, set_int, udp_socket,
+};
 use super::unsegmented::Unsegmented;
 use crate::filter::drop_all;
 use crate::host;
@@ -20,6 +22,8 @@ const MAX_QUOTES: usize = 256;
 const QUOTE_LIFE_NS: u64 = 1_000_000_000;
 /// Queue for refusals on a sending socket.
 const ERROR_BUFFER_BYTES: c_int = 64 << 10;
+/// Routers that a datagram to a group passes at most, as one to a queue pair.
+const GROUP_HOPS: c_int = 64;
 /// Ports of sending sockets. Queue pairs have higher ones: were the port of a queue pair that
 /// ended bound as a path, its peers would hear nothing instead of a refusal.
 const PATH_PORTS: std::ops::Range<u16> = 10_240..QPN_FIRST;
@@ -46,6 +50,14 @@ impl PathSockets {
         let (quotes, quote_count) = (Mutex::default(), AtomicUsize::new(0));
         let unsegmented = Unsegmented::default();
         Ok(Arc::new(Self { sockets, ports, quotes, quote_count, unsegmented }))
+    }
+
+    /// What is sent to multicast groups goes to the link of `addr`; of loopback, which has no route there, too.
+    pub(crate) fn lead_to_groups(&self, addr: Ipv4Addr) -> io::Result<()> {
+        self.sockets.iter().try_for_each(|socket| {
+            send_to_groups_from(socket, addr)?;
+            set_int(socket, libc::SOL_IP, libc::IP_MULTICAST_TTL, GROUP_HOPS)
+        })
     }
 
     pub(crate) fn paths(&self) -> u16 {
@@ -99,9 +111,14 @@ impl PathSockets {
             return Vec::new();
         }
         let mut quotes = self.quotes.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_mine = |(_, quote): &mut (Instant, Quote)| mine(quote);
-        let taken = quotes.extract_if(.., is_mine).map(|(_, quote)| quote).collect();
-        quotes.retain(|(at, _)| now.ns_since(*at) < QUOTE_LIFE_NS);
+        let mut taken = Vec::new();
+        quotes.retain(|(at, quote)| {
+            let is_mine = mine(quote);
+            if is_mine {
+                taken.push(*quote);
+            }
+            !is_mine && now.ns_since(*at) < QUOTE_LIFE_NS
+        });
         self.quote_count.store(quotes.len(), Ordering::Release);
         taken
     }

@@ -60,6 +60,37 @@ pub(super) fn set_int(
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+fn set_option<T>(socket: &OwnedFd, option: c_int, value: &T) -> io::Result<()> {
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` lives through the call and has the length given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_IP,
+            option,
+            std::ptr::from_ref(value).cast(),
+            len,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn to_in_addr(addr: Ipv4Addr) -> libc::in_addr {
+    libc::in_addr { s_addr: u32::from_ne_bytes(addr.octets()) }
+}
+
+/// From now on what is sent to `group` on the link of `local` comes to this socket.
+pub(super) fn join_group(socket: &OwnedFd, group: Ipv4Addr, local: Ipv4Addr) -> io::Result<()> {
+    let (group, local) = (to_in_addr(group), to_in_addr(local));
+    let membership = libc::ip_mreq { imr_multiaddr: group, imr_interface: local };
+    set_option(socket, libc::IP_ADD_MEMBERSHIP, &membership)
+}
+
+/// What this socket sends to groups goes to the link of `local`, whatever the routes say.
+pub(super) fn send_to_groups_from(socket: &OwnedFd, local: Ipv4Addr) -> io::Result<()> {
+    set_option(socket, libc::IP_MULTICAST_IF, &to_in_addr(local))
+}
+
 pub(super) fn get_int(socket: &OwnedFd, level: c_int, option: c_int) -> io::Result<c_int> {
     let mut value: c_int = 0;
     let mut len = size_of::<c_int>() as libc::socklen_t;

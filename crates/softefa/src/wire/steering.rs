@@ -153,15 +153,18 @@ impl Steering {
             return Ok(Arc::clone(paths));
         }
         let paths = PathSockets::bind(self.addr, self.path_count)?;
+        if self.numbering != Numbering::Port {
+            paths.lead_to_groups(self.addr)?;
+        }
         Ok(Arc::clone(self.paths.get_or_init(|| paths)))
     }
 
     fn bind(&self, paths: &Arc<PathSockets>) -> io::Result<(u16, UdpWire)> {
         let mut pool = self.pool();
-        if self.reuses_numbers
-            && let Some(bound) = self.try_rebind_freed(&mut pool, paths)
-        {
-            return Ok(bound);
+        if self.reuses_numbers {
+            if let Some(bound) = self.try_rebind_freed(&mut pool, paths) {
+                return Ok(bound);
+            }
         }
         for _ in 0..QPN_TRIES {
             let Some(port) = pool.candidate() else { continue };

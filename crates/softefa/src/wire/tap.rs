@@ -79,6 +79,15 @@ impl Tap {
         }
     }
 
+    /// A datagram came to another address and port than those of the queue pair.
+    #[cold]
+    pub(super) fn received_at(&self, to: SocketAddrV4, from: SocketAddrV4, datagram: &[u8]) {
+        let head = self.head(host::epoch_ns(), Fate::Received, from, to, datagram.len());
+        self.capture.record(&head, |max, bytes| {
+            bytes.extend_from_slice(&datagram[..datagram.len().min(max)]);
+        });
+    }
+
     /// A record without its bytes.
     fn head(
         &self,

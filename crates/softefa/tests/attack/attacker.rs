@@ -239,9 +239,8 @@ impl Attacker {
         let mut answer = [0; 512];
         self.batch.clear();
         let own = self.sockets[at].local_addr().map_or(0, |addr| addr.port());
-        while self.batch.len() < BATCH
-            && let Ok(len) = self.sockets[at].recv(&mut answer)
-        {
+        while self.batch.len() < BATCH {
+            let Ok(len) = self.sockets[at].recv(&mut answer) else { break };
             self.deeds.answers += 1;
             if len == 28 && answer[0] == 0x14 {
                 let number = |at| u64::from_be_bytes(std::array::from_fn(|i| answer[at + i]));

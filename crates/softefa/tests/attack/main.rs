@@ -218,11 +218,16 @@ fn nothing_a_stranger_sends_is_taken() {
         (Traffic::Ud, Style::Mixed),
         (Traffic::Send, Style::Guesses { is_ud: false }),
         (Traffic::Ud, Style::Guesses { is_ud: true }),
+        (Traffic::Rc, Style::Mixed),
     ];
     let mode_wanted = std::env::var("SOFTEFA_ATTACK_MODE").unwrap_or_default().to_lowercase();
     let modes = modes().into_iter().filter(|(mode, _)| mode.to_lowercase().contains(&mode_wanted));
     for (mode, config) in modes {
-        for (traffic, style) in kinds.into_iter().filter(|(traffic, _)| is_wanted(traffic)) {
+        // The forger knows envelopes, and nothing of what a connection in the clear would look at.
+        let is_known = |traffic: &Traffic| *traffic != Traffic::Rc || config.key.is_some();
+        let kinds =
+            kinds.into_iter().filter(|(traffic, _)| is_wanted(traffic) && is_known(traffic));
+        for (traffic, style) in kinds {
             let (config, place) = (config.clone(), rows.len() as u32 + 1);
             let attack = Attack { traffic, style, mode, config, datagrams, seed, place, calm };
             rows.push(attack.run(NAME));

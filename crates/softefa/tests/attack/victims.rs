@@ -11,7 +11,7 @@ use softefa::{
     Status, Target, UD_GRH_BYTES,
 };
 
-use crate::common::{Side, remote, side_with, wr};
+use crate::common::{Side, remote, roce, side_with, wr};
 use crate::forge::Dice;
 
 /// Messages of a direction that are under way.
@@ -32,6 +32,8 @@ pub(crate) enum Traffic {
     Send,
     Rdma,
     Ud,
+    /// SENDs of a RoCE connection.
+    Rc,
 }
 
 /// What a slot's message is at.
@@ -87,17 +89,14 @@ impl Victims {
         let mut dice = Dice(seed);
         // Not one that the forger tries first, and with the bit that it leaves alone.
         let key = (dice.roll() as u32 | 0x8000_0000) ^ 0x0101_0000;
-        let kind = if traffic == Traffic::Ud { QpKind::Ud } else { QpKind::Srd };
-        let sides = addrs.map(|addr| {
-            let spec = DeviceSpec::new("rdmap0s6", addr);
-            let config = Config { devices: vec![spec], ..config.clone() };
-            let mut side = side_with(&config, kind, |_| {});
-            let state = Some(QpState::ReadyToSend);
-            let change = ModifyQp { state, qkey: Some(key), ..ModifyQp::default() };
-            side.qp.modify(&change).expect("a queue key");
+        let mut sides = match traffic {
+            Traffic::Rc => connected(addrs, config),
+            Traffic::Ud => addrs.map(|addr| efa(addr, config, QpKind::Ud, key)),
+            Traffic::Send | Traffic::Rdma => addrs.map(|addr| efa(addr, config, QpKind::Srd, key)),
+        };
+        for side in &mut sides {
             side.fill(UNTOUCHED.start, &vec![0xA5; UNTOUCHED.len()]);
-            side
-        });
+        }
         let ahs = [sides[0].ah(&sides[1]), sides[1].ah(&sides[0])];
         let now = Instant::now();
         let idle = Slot { step: Step::Idle, seq: 0, len: 0, since: now };
@@ -145,16 +144,26 @@ impl Victims {
         while self.slots.iter().flatten().any(|slot| slot.step != Step::Idle) {
             self.turn();
         }
+        // A service thread may have taken and acknowledged what its program has not polled yet.
+        let ended = Instant::now();
+        while self.traffic != Traffic::Ud && self.lost() > 0 && ended.elapsed() < PATIENCE / 2 {
+            self.turn();
+        }
         self.is_ending = false;
         for (side, name) in self.sides.iter().zip(["first", "second"]) {
             let untouched = side.bytes(UNTOUCHED.start, UNTOUCHED.len());
             assert!(untouched.iter().all(|byte| *byte == 0xA5), "{name} side: foreign bytes");
         }
-        let lost: usize = self.flows.iter().map(|flow| flow.open.len()).sum();
+        let lost = self.lost();
         assert!(
             lost == 0 || self.traffic == Traffic::Ud,
             "{lost} messages ended and did not arrive"
         );
+    }
+
+    /// Messages that did not arrive, or were not polled for.
+    fn lost(&self) -> usize {
+        self.flows.iter().map(|flow| flow.open.len()).sum()
     }
 
     /// Polls and does not send.
@@ -237,7 +246,8 @@ impl Victims {
         let sges = [self.sides[at].sge(from, len as u32)];
         let qpn = self.sides[1 - at].qp.qpn();
         let request = wr(slot as u64, &self.ahs[at], qpn, op, &sges);
-        let target = request.target.map(|to| Target { qkey: self.key, ..to });
+        let target = request.target.filter(|_| self.traffic != Traffic::Rc);
+        let target = target.map(|to| Target { qkey: self.key, ..to });
         let request = SendWr { target, ..request };
         self.sides[at].qp.post_send(&request).expect("there is room");
     }
@@ -246,7 +256,7 @@ impl Victims {
         let slot = done.wr_id as usize;
         let Slot { step, seq, len, .. } = self.slots[at][slot];
         match (self.traffic, step) {
-            (Traffic::Send, Step::First) => self.slots[at][slot].step = Step::Idle,
+            (Traffic::Send | Traffic::Rc, Step::First) => self.slots[at][slot].step = Step::Idle,
             // It is free when it has arrived, which may have been before.
             (Traffic::Ud, Step::First) => self.slots[at][slot].step = Step::Left,
             (Traffic::Ud, Step::Idle) => {}
@@ -362,6 +372,28 @@ impl Drop for Victims {
     fn drop(&mut self) {
         self.sides.iter().for_each(|side| side.qp.destroy());
     }
+}
+
+/// A queue pair of an EFA.
+fn efa(addr: Ipv4Addr, config: &Config, kind: QpKind, key: u32) -> Side {
+    let spec = DeviceSpec::new("rdmap0s6", addr);
+    let config = Config { devices: vec![spec], ..config.clone() };
+    let side = side_with(&config, kind, |_| {});
+    let state = Some(QpState::ReadyToSend);
+    let change = ModifyQp { state, qkey: Some(key), ..ModifyQp::default() };
+    side.qp.modify(&change).expect("a queue key");
+    side
+}
+
+/// Two queue pairs of RoCE devices, connected with each other.
+fn connected(addrs: [Ipv4Addr; 2], config: &Config) -> [Side; 2] {
+    let sides = addrs.map(|addr| {
+        let spec = format!("roce0={addr},profile=roce").parse().expect("a device");
+        let config = Config { devices: vec![spec], ..config.clone() };
+        roce::side(&config, QpKind::Rc, 1 << 20)
+    });
+    roce::connect(&sides[0], &sides[1], &roce::Link::default());
+    sides
 }
 
 /// Bytes that say which message of which run they are.

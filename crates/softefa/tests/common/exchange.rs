@@ -22,9 +22,8 @@ pub fn exchange(a: &mut Side, b: &Side, count: u64) {
             b.post_recv(queued % SLOTS, 4096 * (queued % SLOTS) as usize, 4096);
             queued += 1;
         }
-        while posted < queued
-            && let Some(slot) = free.pop()
-        {
+        while posted < queued {
+            let Some(slot) = free.pop() else { break };
             let at = 4096 * slot as usize;
             a.fill(at, &u64::to_le_bytes(posted));
             a.post(slot, &ah, b.qp.qpn(), SendOp::Send, &[a.sge(at, len_of(posted))]);

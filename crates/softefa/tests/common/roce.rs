@@ -26,8 +26,12 @@ pub fn config(wire: WireChoice, faults: &str) -> Config {
 }
 
 /// `packet` from `from` to 127.0.0.1 with its ICRC (docs/PROTOCOL.md, RC-1.8).
-pub fn with_icrc(mut packet: Vec<u8>, from: Ipv4Addr) -> Vec<u8> {
-    let (src, dst) = (from, Ipv4Addr::LOCALHOST);
+pub fn with_icrc(packet: Vec<u8>, from: Ipv4Addr) -> Vec<u8> {
+    with_icrc_to(packet, from, Ipv4Addr::LOCALHOST)
+}
+
+/// The same to another address, which may be a group's.
+pub fn with_icrc_to(mut packet: Vec<u8>, src: Ipv4Addr, dst: Ipv4Addr) -> Vec<u8> {
     let addresses = icrc::Addresses::V4 { src, dst, id: 0, dont_fragment: true };
     let route = icrc::Route { addresses, src_port: 0xC000, dst_port: 4791 };
     packet.extend(icrc::of(&route, &packet));

@@ -130,9 +130,8 @@ impl Lane {
         for _ in 0..self.dice.below(4) {
             self.post_receive(far);
         }
-        while self.begun < total
-            && let Some(slot) = self.free.pop()
-        {
+        while self.begun < total {
+            let Some(slot) = self.free.pop() else { break };
             let op = self.draw();
             let is_signaled =
                 self.begun + 1 == total || self.free.is_empty() || self.dice.below(3) > 0;

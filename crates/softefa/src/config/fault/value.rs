@@ -33,7 +33,7 @@ pub(super) fn time(text: &str) -> Option<u64> {
 
 /// A time as [`time`] reads it, in the largest unit that shows it exactly.
 pub(super) fn format_time(ns: u64) -> String {
-    let fits = |(_, scale): &&(&str, u64)| ns.is_multiple_of(*scale) && ns >= *scale;
+    let fits = |(_, scale): &&(&str, u64)| ns % scale == 0 && ns >= *scale;
     let (unit, scale) = UNITS.iter().rev().find(fits).unwrap_or(&UNITS[0]);
     format!("{}{unit}", ns / scale)
 }

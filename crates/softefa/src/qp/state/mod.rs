@@ -119,9 +119,7 @@ pub(super) fn check(
 }
 
 fn check_values(from: QpState, to: QpState, change: &ModifyQp) -> Result<(), ModifyError> {
-    if let Some(believed) = change.cur_state
-        && believed != from
-    {
+    if let Some(believed) = change.cur_state.filter(|believed| *believed != from) {
         return Err(ModifyError::Transition { from: believed, to });
     }
     let limits: [(&str, Option<u8>, u8); 5] = [

@@ -83,5 +83,8 @@ impl RcSide {
         let port = device.numbering().port_of_peer(attrs.dest_qpn);
         let addr = device.adapter().addr_of(attrs.path.dgid);
         self.peer = addr.map(|addr| SocketAddrV4::new(addr, port));
+        if let Some(sealed) = self.shell.framing.sealed_mut() {
+            sealed.listen_to(self.peer);
+        }
     }
 }

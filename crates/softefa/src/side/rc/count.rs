@@ -3,7 +3,8 @@
 use rc::Stats;
 
 use super::RcSide;
-use crate::counters::Counter;
+use crate::counters::{Counter, Gauge, PathGauge};
+use crate::shell::Carried;
 
 /// What the device's counters have of the engine's.
 #[derive(Debug, Default)]
@@ -29,5 +30,22 @@ impl RcSide {
         counters.add(Counter::TxSequenceNaks, new.tx_sequence_naks - old.tx_sequence_naks);
         counters.add(Counter::RxRnrNaks, new.rx_rnr_naks - old.rx_rnr_naks);
         self.synced.0.clone_from(new);
+    }
+
+    /// How it is, for those who look from outside: all goes over one path.
+    pub(super) fn gauge_of_engine(&self) -> Gauge {
+        let (stats, Carried { sent_bytes, received_bytes }) = (self.endpoint.stats(), self.carried);
+        let path = PathGauge {
+            sent_pkts: stats.tx_packets,
+            rtt_ns: self.endpoint.rtt_ns().unwrap_or_default(),
+            is_avoided: false,
+        };
+        Gauge {
+            peers: u64::from(self.peer.is_some()),
+            sent_bytes,
+            received_bytes,
+            repeated_pkts: stats.tx_repeated,
+            paths: vec![path],
+        }
     }
 }

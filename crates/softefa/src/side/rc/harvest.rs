@@ -74,10 +74,10 @@ impl RcSide {
 
     /// What is flushed has not had its turn, whatever would have come of it.
     fn finish(&mut self, index: u32, status: RcStatus) {
-        if status == RcStatus::Flushed
-            && let Some(slot) = self.shell.sq.get_mut(index)
-        {
-            slot.fault = None;
+        if status == RcStatus::Flushed {
+            if let Some(slot) = self.shell.sq.get_mut(index) {
+                slot.fault = None;
+            }
         }
         self.shell.finish_send(index, Status::from(status));
     }

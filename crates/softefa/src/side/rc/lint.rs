@@ -30,6 +30,8 @@ impl RcSide {
         let around = Headers::new(bth).len() + icrc::LEN + usize::from(bth.pad);
         let theirs = datagram.len().saturating_sub(around) as u32;
         let ours = self.shell.attrs.path_mtu_bytes;
+        let joined = if self.shell.is_from_memory { u32::from(bth.joined) } else { 0 };
+        let theirs = theirs / (1 + joined);
         if is_full && theirs != ours {
             lint(|| Pitfall::PathMtu { qpn, ours, theirs });
         }
@@ -40,6 +42,14 @@ impl RcSide {
     pub(super) fn lint_no_receive(&self) {
         if let Some(peer) = self.peer {
             lint(|| Pitfall::NoReceive { qpn: self.shell.qpn, from: *peer.ip() });
+        }
+    }
+
+    /// A request of an XRC initiator names a queue that is not there.
+    #[cold]
+    pub(super) fn lint_no_queue(&self, srq: Option<u32>) {
+        if let (Some(peer), Some(srq)) = (self.peer, srq) {
+            lint(|| Pitfall::NoQueue { qpn: self.shell.qpn, from: *peer.ip(), srq });
         }
     }
 

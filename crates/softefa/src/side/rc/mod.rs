@@ -11,6 +11,7 @@
 mod connect;
 mod count;
 mod harvest;
+mod kernel_traffic;
 mod lapses;
 mod lint;
 mod post;
@@ -21,7 +22,6 @@ mod tests;
 mod trace;
 mod transmit;
 mod unreachable;
-mod way;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
@@ -29,17 +29,19 @@ use std::sync::Arc;
 use rc::Endpoint;
 use srd::Instant;
 
+use crate::counters::Gauge;
 use crate::datagram::Datagram;
 use crate::qp_state::{QpKind, QpState};
 use crate::request::{SendOp, SendWr};
 use crate::rq::RecvWqe;
-use crate::shell::{Shell, Side};
+use crate::seal::Notice;
+use crate::shell::{Carried, Shell, Side};
 use crate::status::Status;
 use crate::wire::{MAX_PACKETS, PathSockets};
 
 use count::Synced;
+use kernel_traffic::KernelTraffic;
 use transmit::Leaving;
-use way::Way;
 
 /// So many work requests in flight are a stream: its acknowledgements come apart.
 const STREAM_REQUESTS: usize = 8;
@@ -53,7 +55,7 @@ pub(super) struct RcSide {
     paths: Arc<PathSockets>,
     /// The path that everything takes: order matters here.
     path: u16,
-    way: Way,
+    kernel_traffic: KernelTraffic,
     /// What is sent at present goes through the kernel.
     takes_kernel: bool,
     /// Where the peer is, from RTR on.
@@ -66,6 +68,8 @@ pub(super) struct RcSide {
     leaving: Vec<Leaving>,
     /// The last turn has completed receives, whose acknowledgements may wait for one turn more.
     holds_acks: bool,
+    /// Something longer than a packet may be on its way, or be asked for.
+    has_long: bool,
     /// The peer has changed memory of this side.
     is_written: bool,
     /// The program has destroyed the queue pair: only what was accepted is acknowledged again.
@@ -73,6 +77,8 @@ pub(super) struct RcSide {
     last_accepted: Option<Instant>,
     last_collection: Instant,
     synced: Synced,
+    /// Payload of packets, whatever they belong to.
+    carried: Carried,
 }
 
 /// The engine's view of the same clock.
@@ -91,18 +97,20 @@ impl RcSide {
             is_reliable: kind != QpKind::Uc,
             paths,
             path,
-            way: Way::default(),
+            kernel_traffic: KernelTraffic::default(),
             takes_kernel: false,
             peer: None,
             takes_receives: false,
             current: None,
             leaving: Vec::with_capacity(MAX_PACKETS),
             holds_acks: false,
+            has_long: false,
             is_written: false,
             is_closing: false,
             last_accepted: None,
             last_collection: Instant::ZERO,
             synced: Synced::default(),
+            carried: Carried::default(),
         }
     }
 
@@ -170,6 +178,10 @@ impl Side for RcSide {
         self.receive_packet(now, from, datagram);
     }
 
+    fn take_notice(&mut self, now: Instant, from: Ipv4Addr, notice: &Notice) {
+        self.take_notice_rc(now, from, notice);
+    }
+
     fn take_written(&mut self) -> bool {
         std::mem::take(&mut self.is_written)
     }
@@ -231,6 +243,10 @@ impl Side for RcSide {
         self.move_counts();
     }
 
+    fn gauge(&self) -> Gauge {
+        self.gauge_of_engine()
+    }
+
     /// What cannot be done ends in its turn, and with it the connection.
     fn post_send(&mut self, wr: &SendWr<'_>, signaled: bool) -> bool {
         self.post_request(wr, signaled)
@@ -250,8 +266,11 @@ impl Side for RcSide {
         self.cancel(now);
         if !self.is_closing {
             self.endpoint.reset();
-            self.way = Way::default();
+            self.kernel_traffic = KernelTraffic::default();
             self.peer = None;
+            if let Some(sealed) = self.shell.framing.sealed_mut() {
+                sealed.listen_to(None);
+            }
         }
         self.shell.forget_all();
     }

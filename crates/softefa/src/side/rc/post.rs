@@ -42,17 +42,16 @@ impl RcSide {
     pub(super) fn post_request(&mut self, wr: &SendWr<'_>, signaled: bool) -> bool {
         // Nothing in taking a work request depends on the time since the last turn.
         let (now, len) = (self.shell.last_turn, wr.data.len_bytes());
-        if self.shell.is_traced() {
-            self.trace_post(len, wr);
-        }
         let Some(index) = self.shell.insert(wr, signaled, len) else { return false };
+        if self.shell.is_traced() {
+            self.trace_post(len, wr, signaled);
+        }
         let peer = self.peer;
         let is_flushed = matches!(self.shell.attrs.state, QpState::Error | QpState::SendQueueError);
-        if !is_flushed
-            && self.shell.has_internal_error(|| peer.map(|peer| *peer.ip()))
-            && let Some(slot) = self.shell.sq.get_mut(index)
-        {
-            slot.fault = Some(Status::LocalQpInternalError);
+        if !is_flushed && self.shell.has_internal_error(|| peer.map(|peer| *peer.ip())) {
+            if let Some(slot) = self.shell.sq.get_mut(index) {
+                slot.fault = Some(Status::LocalQpInternalError);
+            }
         }
         self.count_posted(wr.op, len);
         self.start(now, index);
@@ -71,6 +70,7 @@ impl RcSide {
         let mut request = SendRequest::new(id, operation(slot.op), len);
         (request.is_fenced, request.is_solicited) = (slot.is_fenced, slot.is_solicited);
         request.srq = slot.remote_srq;
+        self.has_long |= len > self.shell.attrs.path_mtu_bytes;
         // One that fails on purpose must not leave, whether it has bytes or not.
         let is_possible = slot.fault.is_none();
         let posted = if is_possible {

@@ -25,7 +25,12 @@ impl RcSide {
         if is_wanted() {
             self.lint_packet(datagram);
         }
-        let result = self.endpoint.handle_packet(time(now), datagram.head, datagram.len());
+        let (at, head, len) = (time(now), datagram.head, datagram.len());
+        let result = if self.shell.is_from_memory {
+            self.endpoint.handle_joined(at, head, len)
+        } else {
+            self.endpoint.handle_packet(at, head, len)
+        };
         if self.shell.is_traced() {
             self.trace_received(datagram.head, &result);
         }
@@ -36,6 +41,9 @@ impl RcSide {
                     return;
                 }
                 let is_there = self.shell.turn_to(srq);
+                if !is_there {
+                    self.lint_no_queue(srq);
+                }
                 let payload = datagram.payload(payload_at);
                 let served =
                     if is_there { self.serve(&arrival, payload) } else { Err(Reject::NoQueue) };

@@ -32,6 +32,7 @@ impl RcSide {
             Arrival::Write(data) => self.serve_write(&data, payload)?,
             Arrival::Read(range) => {
                 self.check(range, Right::Read)?;
+                self.has_long |= range.len > self.shell.attrs.path_mtu_bytes;
                 let bytes = u64::from(range.len);
                 self.shell.device.counters.add(Counter::RdmaReadRespBytes, bytes);
             }
@@ -60,12 +61,11 @@ impl RcSide {
             self.current = Some(self.next_request().ok_or(Reject::NotReady)?);
         }
         let placed = self.place_part(data, payload);
-        if placed == Err(LOCAL)
-            && !self.is_reliable
-            && let Some(wqe) = self.current.take()
-        {
-            // The connection goes on, and this receive would lose each message that comes.
-            self.shell.fail_recv(&wqe, Status::LocalInvalidLkey);
+        if placed == Err(LOCAL) && !self.is_reliable {
+            if let Some(wqe) = self.current.take() {
+                // The connection goes on, and this receive would lose each message that comes.
+                self.shell.fail_recv(&wqe, Status::LocalInvalidLkey);
+            }
         }
         placed?;
         let Some(end) = data.end else { return Ok(()) };
@@ -96,6 +96,7 @@ impl RcSide {
             }
             let bytes = payload.split_at(data.len as usize).0;
             wqe.fill(data.offset as usize, bytes).map_err(|Gone| LOCAL)?;
+            self.carried.received_bytes += u64::from(data.len);
         }
         Ok(())
     }
@@ -111,15 +112,16 @@ impl RcSide {
             let bytes = payload.split_at(data.len as usize).0;
             place(bytes, to).map_err(|Gone| Reject::Access)?;
             self.is_written = true;
+            self.carried.received_bytes += u64::from(data.len);
             self.shell.device.counters.add(Counter::RdmaWriteRecvBytes, u64::from(data.len));
         }
-        if let Some(WriteReceive { imm, is_solicited, .. }) = data.receive
-            && let Some(wqe) = self.current.take()
-        {
-            let len = data.range.len as usize;
-            self.shell.complete_recv(wqe.wr_id, self.peer_name(), len, Some(imm), false);
-            if let Some(done) = self.shell.recvs_done.last_mut() {
-                (done.op, done.is_solicited) = (CompletionOp::RecvWrite, is_solicited);
+        if let Some(WriteReceive { imm, is_solicited, .. }) = data.receive {
+            if let Some(wqe) = self.current.take() {
+                let len = data.range.len as usize;
+                self.shell.complete_recv(wqe.wr_id, self.peer_name(), len, Some(imm), false);
+                if let Some(done) = self.shell.recvs_done.last_mut() {
+                    (done.op, done.is_solicited) = (CompletionOp::RecvWrite, is_solicited);
+                }
             }
         }
         Ok(())
@@ -160,6 +162,7 @@ impl RcSide {
             place(bytes, piece.addr).map_err(|Gone| LOCAL)?;
             rest = later;
         }
+        self.carried.received_bytes += u64::from(data.len);
         Ok(())
     }
 

@@ -120,7 +120,7 @@ fn what_is_repeated_goes_through_the_kernel_which_wakes_sleepers() {
     connect(&receiver, &sender);
     let ways = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&ways);
-    sender.driven().rewire(|wire| Box::new(LosesTheFirst { wire, ways: log, has_lost: false }));
+    sender.inner().rewire(|wire| Box::new(LosesTheFirst { wire, ways: log, has_lost: false }));
     let bytes = [7u8; 64];
     let region = near.reg_mr(bytes.as_ptr() as u64, 64, ACCESS).unwrap();
     let into = [0u8; 64];

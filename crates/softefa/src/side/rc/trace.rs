@@ -15,9 +15,9 @@ impl RcSide {
     }
 
     #[cold]
-    pub(super) fn trace_post(&mut self, len: u32, wr: &SendWr<'_>) {
+    pub(super) fn trace_post(&mut self, len: u32, wr: &SendWr<'_>, signaled: bool) {
         let whom = self.whom();
-        self.shell.trace_post_to(whom, len, wr);
+        self.shell.trace_post_to(whom, len, wr, signaled);
     }
 
     #[cold]
@@ -39,8 +39,11 @@ impl RcSide {
         let (kind, psn) = (headers.bth.opcode.kind, headers.bth.psn.get());
         if kind.has_aeth() {
             let syndrome = headers.aeth.syndrome;
-            let said = format_args!("op={kind:?} psn={psn} syndrome={syndrome:?}");
-            return self.shell.say_of(TraceEvent::Receive, whom, said);
+            return self.shell.say_of(
+                TraceEvent::Receive,
+                whom,
+                format_args!("op={kind:?} psn={psn} syndrome={syndrome:?}"),
+            );
         }
         self.shell.say_of(TraceEvent::Receive, whom, format_args!("op={kind:?} psn={psn}"));
     }

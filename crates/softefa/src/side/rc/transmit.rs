@@ -14,6 +14,12 @@ use crate::wire::{Impossible, MAX_PACKETS, Via};
 
 /// Bursts of one turn at most: who answers a long READ has other queue pairs to serve, and something to receive.
 const BURSTS_PER_TURN: usize = 2;
+/// Payload of packets that are joined to one (RC-1.15): long enough that a packet's own cost does not show, short enough
+/// that the peer copies one part of a message while the next one is written.
+const JOINED_BYTES: u32 = 32 << 10;
+/// Nothing is joined where a ring has less room, and no more than so many bytes in a burst, so that it always fits.
+const JOINED_ROOM_BYTES: usize = 1 << 20;
+const JOINED_BURST_BYTES: u32 = 512 << 10;
 /// What an acknowledgement begins with.
 const ACKNOWLEDGE: [u8; 2] = [
     Opcode { transport: Transport::Rc, kind: Kind::Acknowledge }.to_byte(),
@@ -40,8 +46,11 @@ impl RcSide {
             return;
         }
         let Some(peer) = self.peer else { return };
-        self.takes_kernel = !self.way.is_free(now, self.endpoint.acknowledged());
-        if self.takes_kernel && self.way.is_worth_a_pause(now) && self.shell.has_ring_to(peer) {
+        self.takes_kernel = !self.kernel_traffic.is_free(now, self.endpoint.acknowledged());
+        if self.takes_kernel
+            && self.kernel_traffic.is_worth_a_pause(now)
+            && self.shell.has_ring_to(peer)
+        {
             self.endpoint.pause_requests();
         }
         for _ in 0..BURSTS_PER_TURN {
@@ -61,9 +70,14 @@ impl RcSide {
     fn fill_batch(&mut self, now: Instant, peer: SocketAddrV4) -> bool {
         let mut ack: Option<(Transmit, [u8; HEADER_MAX])> = None;
         let mut header = [0; HEADER_MAX];
+        let mut joined_left = if self.has_long { self.room_for_joined(peer) } else { 0 };
         let room = |this: &Self, has_ack| this.leaving.len() + usize::from(has_ack) < MAX_PACKETS;
         while room(self, ack.is_some()) {
-            let Some(out) = self.endpoint.poll_transmit(time(now), &mut header) else { break };
+            let joined = if self.takes_kernel { 0 } else { joined_left.min(JOINED_BYTES) };
+            let Some(out) = self.endpoint.poll_joined(time(now), &mut header, joined) else {
+                break;
+            };
+            joined_left = joined_left.saturating_sub(out.payload.len());
             if self.shell.faults.lapses.is_active() && !self.lapse(&out, &mut header) {
                 continue;
             }
@@ -80,6 +94,14 @@ impl RcSide {
         is_last
     }
 
+    /// Bytes that a burst to `peer` may have in packets that are joined.
+    #[cold]
+    fn room_for_joined(&mut self, peer: SocketAddrV4) -> u32 {
+        self.has_long = !self.endpoint.is_quiescent();
+        let has_room = !self.takes_kernel && self.shell.room_for_joined(peer) >= JOINED_ROOM_BYTES;
+        if has_room { JOINED_BURST_BYTES } else { 0 }
+    }
+
     fn push(&mut self, now: Instant, peer: SocketAddrV4, out: &Transmit, header: &[u8]) {
         if self.shell.is_traced() {
             self.trace_transmit(out, header);
@@ -91,6 +113,7 @@ impl RcSide {
         let via = match (out.is_repeated, is_behind, self.is_reliable) {
             (true, ..) => Via::Kernel(self.path),
             (false, true, _) => Via::Behind(self.path),
+            (false, false, true) if out.joined > 0 => Via::Joined(self.path),
             (false, false, true) => Via::Stream(self.path),
             (false, false, false) => Via::Patient(self.path),
         };
@@ -126,6 +149,9 @@ impl RcSide {
         match pushed {
             Ok(place) => {
                 assert_eq!(place, self.leaving.len(), "one entry for each packet of the batch");
+                if !out.is_repeated {
+                    self.carried.sent_bytes += u64::from(out.payload.len());
+                }
                 self.leaving.push(leaving);
             }
             Err(Gone) => self.give_up(now, leaving, RcStatus::LocalProtection),
@@ -145,7 +171,7 @@ impl RcSide {
             let has_requests = has(|it| matches!(it, Leaving::Request(_) | Leaving::Headers));
             let has_answers = has(|it| matches!(it, Leaving::Response(_) | Leaving::Headers));
             let requests = has_requests.then(|| self.endpoint.sent());
-            self.way.note_kernel(now, requests, has_answers);
+            self.kernel_traffic.note_kernel(now, requests, has_answers);
         }
         while let Some(Impossible { place, status }) = self.shell.take_impossible() {
             let Some(&leaving) = self.leaving.get(place) else { continue };

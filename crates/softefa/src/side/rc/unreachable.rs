@@ -1,9 +1,12 @@
-//! Timers, and packets of ours that found nobody.
+//! Timers, and packets of ours that found nobody, or nobody who can open them.
+
+use std::net::Ipv4Addr;
 
 use rc::wire::Bth;
 use srd::Instant;
 
 use super::{RcSide, time};
+use crate::seal::Notice;
 use crate::wire::Quote;
 
 /// Refused datagrams are looked for this often at most while nobody answers.
@@ -45,6 +48,18 @@ impl RcSide {
             }
         };
         if !self.paths.take_refused(now, is_mine).is_empty() {
+            if self.shell.is_traced() {
+                self.trace_unreachable();
+            }
+            self.endpoint.peer_unreachable(time(now));
+        }
+    }
+
+    /// The peer cannot open what is sent to it (RC-1.13): nobody is there who has this key.
+    pub(super) fn take_notice_rc(&mut self, now: Instant, from: Ipv4Addr, notice: &Notice) {
+        let Some(sealed) = self.shell.framing.sealed_mut() else { return };
+        let refused = sealed.refused_by(notice, from);
+        if refused.is_some() && refused == self.peer {
             if self.shell.is_traced() {
                 self.trace_unreachable();
             }

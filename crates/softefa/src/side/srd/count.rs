@@ -1,9 +1,9 @@
 //! What the engine counted, for those who look from outside.
 
-use srd::{OrderStats, Stats, StrangerStats};
+use srd::{OrderStats, PathStats, Stats, StrangerStats};
 
 use super::SrdSide;
-use crate::counters::Counter;
+use crate::counters::{Counter, GAUGE_PATHS_MAX, Gauge, PathGauge};
 
 /// What is looked at in each turn: it changes when one of the counts below does.
 type Marks = [u64; 12];
@@ -41,6 +41,26 @@ impl SrdSide {
         if marks != self.synced.marks {
             self.synced.marks = marks;
             self.move_changed_counts();
+        }
+    }
+
+    /// How it is, for those who look from outside.
+    pub(super) fn gauge_of_engine(&self) -> Gauge {
+        let stats = self.endpoint.stats();
+        let mut totals = [PathStats::default(); GAUGE_PATHS_MAX];
+        let count = totals.len().min(self.paths.paths().into());
+        let peers = self.endpoint.path_totals(&mut totals[..count]);
+        let path = |path: &PathStats| PathGauge {
+            sent_pkts: path.tx_packets,
+            rtt_ns: path.rtt_ns,
+            is_avoided: path.quarantined,
+        };
+        Gauge {
+            peers: peers as u64,
+            sent_bytes: stats.tx_payload_bytes.saturating_sub(stats.retrans_bytes),
+            received_bytes: stats.rx_accepted_bytes,
+            repeated_pkts: stats.retrans_pkts,
+            paths: totals[..count].iter().map(path).collect(),
         }
     }
 

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use srd::{Address, Endpoint, Instant, MsgId, PeerId, Seed};
 
 use super::SideInit;
+use crate::counters::Gauge;
 use crate::datagram::Datagram;
 use crate::device::Device;
 use crate::host;
@@ -233,6 +234,10 @@ impl Side for SrdSide {
 
     fn sync_counters(&mut self) {
         self.move_counts();
+    }
+
+    fn gauge(&self) -> Gauge {
+        self.gauge_of_engine()
     }
 }
 

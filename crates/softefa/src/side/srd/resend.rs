@@ -97,9 +97,8 @@ impl SrdSide {
 
     fn note_gone(&mut self, part: Part) {
         self.shell.device.counters.add(Counter::RetransGonePkts, 1);
-        if let Part::Send(index) | Part::Write(index, _) = part
-            && let Some(slot) = self.shell.sq.get_mut(index)
-        {
+        let (Part::Send(index) | Part::Write(index, _)) = part else { return };
+        if let Some(slot) = self.shell.sq.get_mut(index) {
             slot.is_gone = true;
         }
     }

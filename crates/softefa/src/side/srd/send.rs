@@ -74,9 +74,8 @@ impl SrdSide {
         }
         let mut header = self.header.take().unwrap_or_else(|| Box::new([0; srd::HEADER_MAX]));
         loop {
-            while !self.shell.batch().is_full()
-                && let Some(out) = self.endpoint.poll_transmit(now, &mut header)
-            {
+            while !self.shell.batch().is_full() {
+                let Some(out) = self.endpoint.poll_transmit(now, &mut header) else { break };
                 self.push(now, &out, &header);
             }
             let is_last = !self.shell.batch().is_full();
@@ -95,22 +94,18 @@ impl SrdSide {
     /// Adds a datagram of the engine to the batch, unless its bytes are not ours to read any more:
     /// a retransmission comes later than the check at posting.
     fn push(&mut self, now: Instant, out: &Transmit, header: &[u8; srd::HEADER_MAX]) {
-        if out.retransmission
-            && let Some(part) = out.msg.map(Part::from_msg)
-            && self.may_be_gone(part)
-        {
-            self.send_again(now, out, header, part);
-            return;
+        if out.retransmission {
+            let part = out.msg.map(Part::from_msg);
+            if let Some(part) = part.filter(|part| self.may_be_gone(*part)) {
+                self.send_again(now, out, header, part);
+                return;
+            }
         }
-        if let (Some(msg), Some(peer)) = (out.msg, out.peer)
-            && let Part::Send(index) | Part::Write(index, _) | Part::WriteLocal(index, _) =
-                Part::from_msg(msg)
-            && let Some(slot) = self.shell.sq.get_mut(index)
-            && !slot.is_readable(&mut self.shell.send_mrs)
-        {
-            slot.fault = Some(Status::LocalInvalidLkey);
-            self.endpoint.withdraw(now, peer, msg);
-            return;
+        if let (Some(msg), Some(peer)) = (out.msg, out.peer) {
+            if self.fail_unreadable(Part::from_msg(msg)) {
+                self.endpoint.withdraw(now, peer, msg);
+                return;
+            }
         }
         if let Err(Gone) = self.try_push(out, &header[..out.header_len]) {
             // The peer may not know of it; the question whether it does ends the message.
@@ -122,6 +117,20 @@ impl SrdSide {
             self.trace_transmit(out, header);
         }
         self.leaving.push(out.peer.zip(out.msg));
+    }
+
+    /// Fails the work request whose payload the adapter may not read any more; whether it is one.
+    #[inline]
+    fn fail_unreadable(&mut self, part: Part) -> bool {
+        let (Part::Send(index) | Part::Write(index, _) | Part::WriteLocal(index, _)) = part else {
+            return false;
+        };
+        let Some(slot) = self.shell.sq.get_mut(index) else { return false };
+        if slot.is_readable(&mut self.shell.send_mrs) {
+            return false;
+        }
+        slot.fault = Some(Status::LocalInvalidLkey);
+        true
     }
 
     /// Adds a datagram with its payload, unless the payload is short and [`Gone`].
@@ -162,10 +171,10 @@ impl SrdSide {
                 // Its repetition finds out that the bytes are gone, and tells who reads them.
                 continue;
             }
-            if let Part::Send(index) | Part::Write(index, _) = part
-                && let Some(slot) = self.shell.sq.get_mut(index)
-            {
-                slot.fault = Some(status);
+            if let Part::Send(index) | Part::Write(index, _) = part {
+                if let Some(slot) = self.shell.sq.get_mut(index) {
+                    slot.fault = Some(status);
+                }
             }
             self.endpoint.withdraw(now, peer, msg);
         }

@@ -1,15 +1,14 @@
 //! What the trace says of the engine's events. Call sites ask whether there is a trace; the rest is out of
 //! their way.
 
-use std::fmt::{self, Display};
 use std::net::SocketAddrV4;
 
-use srd::wire::{self, AckView, Flags, Header};
+use srd::wire::{self, Header};
 use srd::{Arrival, DropReason, Event, HEADER_MAX, PeerId, Received, Reject, Transmit};
 
-use super::{OP_GONE, OP_SEND, SrdSide, rdma, socket_addr};
+use super::{SrdSide, socket_addr};
 use crate::datagram::Datagram;
-use crate::trace::TraceEvent;
+use crate::trace::{AckText, FlagNames, TraceEvent, op_name};
 
 impl SrdSide {
     fn address_of(&self, peer: PeerId) -> Option<SocketAddrV4> {
@@ -34,8 +33,11 @@ impl SrdSide {
             };
             let (op, flags) = (op_name(data.op), FlagNames(common.flags));
             let (psn, len) = (data.psn.0, data.len);
-            let rest = format_args!("op={op} psn={psn} path={path} len={len} flags={flags}");
-            self.shell.say(event, peer, rest);
+            self.shell.say(
+                event,
+                peer,
+                format_args!("op={op} psn={psn} path={path} len={len} flags={flags}"),
+            );
         }
         if let Some(ack) = datagram.ack {
             self.shell.say(
@@ -96,8 +98,11 @@ impl SrdSide {
             Ok(()) => self.shell.say(TraceEvent::Accept, peer, format_args!("psn={psn}")),
             Err(why) => {
                 let status = why.status().code();
-                let rest = format_args!("psn={psn} status={status}:{why:?}");
-                self.shell.say(TraceEvent::Reject, peer, rest);
+                self.shell.say(
+                    TraceEvent::Reject,
+                    peer,
+                    format_args!("psn={psn} status={status}:{why:?}"),
+                );
             }
         }
     }
@@ -110,8 +115,11 @@ impl SrdSide {
             Event::Lost { peer, psn, path, by_silence } => {
                 let (peer, psn, path) = (self.address_of(peer), psn.0, path.0);
                 let by = if by_silence { "silence" } else { "later-answer" };
-                let rest = format_args!("psn={psn} path={path} by={by}");
-                return self.shell.say(TraceEvent::Loss, peer, rest);
+                return self.shell.say(
+                    TraceEvent::Loss,
+                    peer,
+                    format_args!("psn={psn} path={path} by={by}"),
+                );
             }
             Event::PeerUnresponsive { peer } => (peer, "unresponsive"),
             Event::PeerReset { peer } => (peer, "reset"),
@@ -142,57 +150,28 @@ impl SrdSide {
     }
 }
 
-/// Name of an operation on the wire.
-fn op_name(op: u8) -> &'static str {
-    match op {
-        OP_SEND => "SEND",
-        rdma::OP_WRITE => "WRITE",
-        rdma::OP_READ => "READ",
-        rdma::OP_READ_DATA => "READ_DATA",
-        rdma::OP_READ_FAIL => "READ_FAIL",
-        rdma::OP_PROBE => "READ_PROBE",
-        rdma::OP_WRITE_LOCAL => "WRITE_LOCAL",
-        rdma::OP_READ_GRANT => "READ_GRANT",
-        rdma::OP_READ_CONFIRM => "READ_CONFIRM",
-        OP_GONE => "GONE",
-        _ => "UNKNOWN",
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::super::{OP_GONE, OP_SEND, rdma};
+    use super::*;
 
-/// Names of the flags that say something by themselves.
-struct FlagNames(Flags);
-
-impl Display for FlagNames {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = [
-            (Flags::INIT, "INIT"),
-            (Flags::RTX, "RTX"),
-            (Flags::ACK_REQ, "ACK_REQ"),
-            (Flags::FINAL_TRY, "FINAL_TRY"),
-            (Flags::PROBE, "PROBE"),
+    #[test]
+    fn operations_have_their_names() {
+        let ops = [
+            (OP_SEND, "SEND"),
+            (rdma::OP_WRITE, "WRITE"),
+            (rdma::OP_READ, "READ"),
+            (rdma::OP_READ_DATA, "READ_DATA"),
+            (rdma::OP_READ_FAIL, "READ_FAIL"),
+            (rdma::OP_PROBE, "READ_PROBE"),
+            (rdma::OP_WRITE_LOCAL, "WRITE_LOCAL"),
+            (rdma::OP_READ_GRANT, "READ_GRANT"),
+            (rdma::OP_READ_CONFIRM, "READ_CONFIRM"),
+            (OP_GONE, "GONE"),
+            (99, "UNKNOWN"),
         ];
-        let mut separator = "";
-        for (_, name) in names.iter().filter(|(flag, _)| self.0.has(*flag)) {
-            write!(f, "{separator}{name}")?;
-            separator = "|";
+        for (op, name) in ops {
+            assert_eq!(op_name(op), name);
         }
-        if separator.is_empty() { f.write_str("-") } else { Ok(()) }
-    }
-}
-
-/// What an acknowledgement says.
-struct AckText<'a>(AckView<'a>);
-
-impl Display for AckText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ack = &self.0;
-        let above: u32 = ack.words().map(|(_, bits)| bits.count_ones()).sum();
-        write!(f, "cum={} last={} above={above}", ack.cum().0, ack.ref_psn().0)?;
-        for range in ack.ranges() {
-            let (psn, count, status) = (range.psn.0, range.count, range.status.code());
-            let again = if range.retry { ":again" } else { "" };
-            write!(f, " refused={psn}+{count}:{status}{again}")?;
-        }
-        Ok(())
     }
 }

@@ -20,7 +20,7 @@ use crate::descriptor::with_descriptor;
 /// Those who may wait to be let in; the others come again.
 const BACKLOG: i32 = 64;
 /// What a visitor says: the version of all this, and who it is.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const HELLO_LEN: usize = 8;
 
 /// The socket that other queue pairs hand their rings to.
@@ -35,8 +35,14 @@ pub(super) struct Visitor {
     pub(super) file: OwnedFd,
 }
 
+/// The abstract Unix socket where queue pair `of` takes rings (SRD-12.1).
+#[must_use]
+pub fn door_name(of: SocketAddrV4) -> String {
+    format!("softefa-{VERSION}-{of}")
+}
+
 fn name(of: SocketAddrV4) -> io::Result<SocketAddrUnix> {
-    Ok(SocketAddrUnix::new_abstract_name(format!("softefa-{VERSION}-{of}").as_bytes())?)
+    Ok(SocketAddrUnix::new_abstract_name(door_name(of).as_bytes())?)
 }
 
 fn socket() -> io::Result<OwnedFd> {

@@ -303,7 +303,7 @@ impl<'a> Play<'a> {
     /// A reader that writes what it likes into its words: the writer stays in the ring.
     fn lead_astray(&mut self, bytes: &mut Bytes<'_>) {
         let (writer, words) = &mut self.victim;
-        let (len, is_freed) = (bytes.short() % 4096, bytes.byte().is_multiple_of(2));
+        let (len, is_freed) = (bytes.short() % 4096, bytes.byte() % 2 == 0);
         let said = if is_freed { writer.at } else { u64::from_le_bytes(bytes.array()) };
         words[super::ring::FREED_AT].store(said, Ordering::Relaxed);
         match writer.claim(words, len) {

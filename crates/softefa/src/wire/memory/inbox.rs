@@ -203,20 +203,18 @@ impl In {
         let first = self.find()?;
         out.clear();
         self.used_at = now;
-        if first.len >= LENT_BYTES_MIN
-            && let Some(layout) = headers
-            && let Some(taken) = self.lend(first, layout, out)
-        {
-            return Some(taken);
+        if first.len >= LENT_BYTES_MIN {
+            if let Some(taken) = headers.and_then(|layout| self.lend(first, layout, out)) {
+                return Some(taken);
+            }
         }
         self.copy(first, out);
         let mut count = 1;
-        while count < RUN_DATAGRAMS_MAX
-            && out.len() + first.len <= RUN_BYTES_MAX
-            && let Some(found) = self.find()
-            && found.len <= first.len
-            && found.len > 0
-        {
+        while count < RUN_DATAGRAMS_MAX && out.len() + first.len <= RUN_BYTES_MAX {
+            let Some(found) = self.find() else { break };
+            if found.len > first.len || found.len == 0 {
+                break;
+            }
             self.copy(found, out);
             count += 1;
             if found.len < first.len {

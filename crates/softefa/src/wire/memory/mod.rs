@@ -14,6 +14,7 @@ mod door;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod inbox;
+mod out;
 mod outbox;
 mod ring;
 #[cfg(test)]
@@ -40,6 +41,7 @@ use inbox::{Inbox, Taken};
 use outbox::{Outbox, Put};
 use waiting::Waiting;
 
+pub use door::door_name;
 pub use segment::check;
 
 /// How long the socket is left alone beside rings. What comes there is rare and patient.
@@ -137,9 +139,11 @@ impl MemoryWire {
             // One that overtook those before it would cost a connection all of them.
             let is_behind = self.left.last().is_some_and(|left| left.to == packet.to);
             let put = match packet.via {
-                Via::Path(_) | Via::Stream(_) | Via::Patient(_) if is_behind => Put::NotHere,
+                Via::Path(_) | Via::Stream(_) | Via::Joined(_) | Via::Patient(_) if is_behind => {
+                    Put::NotHere
+                }
                 Via::Patient(_) if self.waiting.has(packet.to) => Put::Full,
-                Via::Path(_) | Via::Stream(_) | Via::Patient(_) => {
+                Via::Path(_) | Via::Stream(_) | Via::Joined(_) | Via::Patient(_) => {
                     self.outbox.put(now, packet.to, (packet.len, packet.via), own)
                 }
                 Via::Kernel(_) => {
@@ -166,6 +170,9 @@ impl MemoryWire {
                     if !self.waiting.keep(now, batch, packet) {
                         self.impossible.push(gone(packet));
                     }
+                }
+                Put::NotHere | Put::Full if matches!(packet.via, Via::Joined(_)) => {
+                    sent.errors += 1;
                 }
                 Put::NotHere | Put::Full => self.left.push(*packet),
                 Put::Gone => self.impossible.push(gone(packet)),
@@ -199,20 +206,20 @@ impl MemoryWire {
     /// empty, then the socket until it is, then the rings again.
     #[inline]
     fn next(&mut self, now: Instant) -> Option<Come> {
-        if self.runs_left > 0
-            && let Some(taken) = self.take(now)
-        {
-            self.runs_left -= 1;
-            return Some(Come::Taken(taken));
+        if self.runs_left > 0 {
+            if let Some(taken) = self.take(now) {
+                self.runs_left -= 1;
+                return Some(Come::Taken(taken));
+            }
         }
         if !self.is_socket_due(now) {
             return None;
         }
-        if self.trains_left > 0
-            && let Some(train) = self.fetch(now)
-        {
-            (self.runs_left, self.trains_left) = (0, self.trains_left - 1);
-            return Some(Come::Train(train));
+        if self.trains_left > 0 {
+            if let Some(train) = self.fetch(now) {
+                (self.runs_left, self.trains_left) = (0, self.trains_left - 1);
+                return Some(Come::Train(train));
+            }
         }
         self.end_turn_of_socket();
         self.take(now).map(Come::Taken)
@@ -272,9 +279,8 @@ impl MemoryWire {
     fn let_in(&mut self, now: Instant) {
         // Closing a descriptor is a cancellation point.
         let _uncancelled = Uncancelled::begin();
-        while let Entrance::Open(door) = &self.entrance
-            && let Some(visitor) = door.next()
-        {
+        let Entrance::Open(door) = &self.entrance else { return };
+        while let Some(visitor) = door.next() {
             self.inbox.admit(now, visitor);
         }
     }
@@ -350,6 +356,11 @@ impl Wire for MemoryWire {
 
     fn has_ring_to(&self, to: SocketAddrV4) -> bool {
         self.outbox.has_ring_to(to)
+    }
+
+    fn room_for_joined(&mut self, to: SocketAddrV4) -> usize {
+        // A capture shows packets as they would be on a network.
+        if self.tap.is_on() { 0 } else { self.outbox.room_to(to) }
     }
 
     fn look_everywhere(&mut self) {

@@ -7,10 +7,11 @@ use std::os::fd::AsFd;
 use srd::Instant;
 
 use super::door::Doorstep;
-use super::ring::{ReaderState, Writer};
+use super::out::{End, LET_IN_NS, Out};
+use super::ring::Writer;
 use super::segment::Segment;
-use crate::counters::{self, Links, Shown};
-use crate::memory::{Gone, Piece};
+use crate::counters::{self, Links};
+use crate::memory::Piece;
 use crate::uncancelled::Uncancelled;
 use crate::wire::batch::Via;
 
@@ -23,14 +24,6 @@ const RETRY_MIN_NS: u64 = 1_000_000;
 const RETRY_MAX_NS: u64 = 4_000_000_000;
 /// A ring that nothing was written into for so long is given up.
 const IDLE_NS: u64 = 10_000_000_000;
-/// So is one that nobody lets in for so long.
-const UNANSWERED_NS: u64 = 1_000_000_000;
-/// So long a ring is as good as open after the first datagram to its peer, and after it was handed in: who looks at its
-/// socket at all lets it in meanwhile.
-const LET_IN_NS: u64 = 20_000_000;
-/// So is one that nobody reads for so long while datagrams have to be repeated. Its reader may have died, and
-/// somebody else may have its address.
-const UNREAD_NS: u64 = 100_000_000;
 /// Who did not read may have been stopped, or had no processor: another ring is tried after so long, after four times as
 /// long when that one is not read either, and so on up to [`RETRY_MAX_NS`].
 const UNREAD_RETRY_NS: u64 = 100_000_000;
@@ -67,20 +60,6 @@ enum State {
         backoff_ns: u64,
     },
     Open(Box<Out>),
-}
-
-/// A ring that is written.
-#[derive(Debug)]
-struct Out {
-    segment: Segment,
-    writer: Writer,
-    opened_at: Instant,
-    /// Once something was put into it.
-    shown: Option<Shown>,
-    /// Something was published since the reader was last seen awake.
-    is_unheard: bool,
-    /// Since when nothing is read, and how much was then.
-    unread: Option<(Instant, u64)>,
 }
 
 /// See the module.
@@ -166,14 +145,19 @@ impl Outbox {
         links.any(|link| link.to == to && matches!(link.state, State::Open(_)))
     }
 
+    /// Bytes of records that the ring of `to` takes now; 0 without one that is read.
+    pub(super) fn room_to(&mut self, to: SocketAddrV4) -> usize {
+        let Some(index) = self.find(to) else { return 0 };
+        let State::Open(out) = &mut self.links[index].state else { return 0 };
+        out.room_bytes()
+    }
+
     /// Something has to be repeated or probed: does `to` read its ring?
     #[cold]
     pub(super) fn doubt(&mut self, now: Instant, to: SocketAddrV4) {
-        let link = self.links.iter_mut().find(|link| link.to == to);
-        if let Some(link) = link
-            && let State::Open(out) = &mut link.state
-            && out.is_unread(now)
-        {
+        let Some(link) = self.links.iter_mut().find(|link| link.to == to) else { return };
+        let State::Open(out) = &mut link.state else { return };
+        if out.is_unread(now) {
             link.give_up_unread(now);
         }
     }
@@ -187,12 +171,16 @@ impl Outbox {
         })
     }
 
-    fn find_or_make(&mut self, now: Instant, to: SocketAddrV4) -> Option<usize> {
+    #[inline]
+    fn find(&self, to: SocketAddrV4) -> Option<usize> {
         if self.links.get(self.last).is_some_and(|link| link.to == to) {
             return Some(self.last);
         }
-        let found = self.links.iter().position(|link| link.to == to);
-        let index = match found {
+        self.links.iter().position(|link| link.to == to)
+    }
+
+    fn find_or_make(&mut self, now: Instant, to: SocketAddrV4) -> Option<usize> {
+        let index = match self.find(to) {
             Some(index) => index,
             None if self.may_link(*to.ip()) => {
                 let (datagrams, retry_at, backoff_ns) = (0, now, RETRY_MIN_NS);
@@ -249,65 +237,6 @@ impl Drop for Outbox {
     }
 }
 
-/// The ring is of no use any more.
-struct End;
-
-impl Out {
-    #[inline]
-    fn put(
-        &mut self,
-        now: Instant,
-        (len, via): (usize, Via),
-        pieces: &[Piece],
-    ) -> Result<Put, End> {
-        let words = self.segment.words();
-        match Writer::reader(words) {
-            ReaderState::Awake => {}
-            // A nudge will wake it.
-            ReaderState::Asleep | ReaderState::Called
-                if matches!(via, Via::Stream(_) | Via::Patient(_)) => {}
-            // The kernel wakes it.
-            ReaderState::Asleep | ReaderState::Called => return Ok(Put::NotHere),
-            ReaderState::Absent if now.ns_since(self.opened_at) < LET_IN_NS => {
-                return Ok(Put::Full);
-            }
-            ReaderState::Absent if now.ns_since(self.opened_at) < UNANSWERED_NS => {
-                return Ok(Put::NotHere);
-            }
-            ReaderState::Absent | ReaderState::Gone => return Err(End),
-        }
-        let Some(word) = self.writer.claim(words, len).map_err(|_| End)? else {
-            return Ok(Put::Full);
-        };
-        if let Err(Gone) = self.segment.write(word, pieces) {
-            return Ok(Put::Gone);
-        }
-        self.writer.publish(self.segment.words(), len);
-        self.is_unheard = true;
-        Ok(Put::Done)
-    }
-
-    /// What was published may not be seen before somebody says so.
-    fn is_to_be_told(&mut self) -> bool {
-        std::mem::take(&mut self.is_unheard) && Writer::must_call(self.segment.words())
-    }
-
-    /// Nobody has read for too long what is there.
-    fn is_unread(&mut self, now: Instant) -> bool {
-        let Err(freed) = self.writer.is_drained(self.segment.words()) else {
-            self.unread = None;
-            return false;
-        };
-        match self.unread {
-            Some((since, before)) if before == freed => now.ns_since(since) >= UNREAD_NS,
-            _ => {
-                self.unread = Some((now, freed));
-                false
-            }
-        }
-    }
-}
-
 impl Link {
     /// Opens a ring if this peer is sent enough and was not tried lately.
     #[cold]
@@ -355,11 +284,11 @@ impl Link {
 
     /// The peer does not read.
     fn give_up_unread(&mut self, now: Instant) {
-        if let State::Open(out) = &self.state
-            && now.ns_since(out.opened_at) >= RETRY_MAX_NS
-        {
-            // It read for long.
-            self.unread_retry_ns = UNREAD_RETRY_NS;
+        if let State::Open(out) = &self.state {
+            if now.ns_since(out.opened_at) >= RETRY_MAX_NS {
+                // It read for long.
+                self.unread_retry_ns = UNREAD_RETRY_NS;
+            }
         }
         self.close();
         self.pause(now, self.unread_retry_ns);
@@ -379,6 +308,7 @@ impl Link {
 
     #[cfg(test)]
     fn is_read(&self) -> bool {
+        use super::ring::ReaderState;
         let State::Open(out) = &self.state else { return false };
         !matches!(Writer::reader(out.segment.words()), ReaderState::Absent | ReaderState::Gone)
     }

@@ -127,6 +127,17 @@ impl Writer {
         self.at = next;
     }
 
+    /// Bytes that are free, as far as is known where that is half of them, else as the reader says now.
+    #[inline]
+    pub(super) fn room_bytes(&mut self, words: &[AtomicU64]) -> usize {
+        let lines = line_count(words);
+        // What is wrong is found when something is put there.
+        if self.at - self.freed > lines / 2 && self.look_at_freed(words).is_err() {
+            return 0;
+        }
+        (lines - (self.at - self.freed)) as usize * LINE_BYTES
+    }
+
     fn look_at_freed(&mut self, words: &[AtomicU64]) -> Result<(), Corrupt> {
         let freed = words[FREED_AT].load(Ordering::Acquire);
         if !(self.freed..=self.at).contains(&freed) {

@@ -59,11 +59,11 @@ impl Lanes {
         while let Some(place) = self.rotation.pop_front() {
             let lane = &mut self.lanes[place as usize];
             lane.is_in_rotation = false;
-            if lane.in_engine < self.budget
-                && let Some(waiting) = lane.waiting.pop_front()
-            {
-                self.rotate(place as usize);
-                return Some(waiting);
+            if lane.in_engine < self.budget {
+                if let Some(waiting) = lane.waiting.pop_front() {
+                    self.rotate(place as usize);
+                    return Some(waiting);
+                }
             }
         }
         None

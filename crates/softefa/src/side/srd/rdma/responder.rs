@@ -102,10 +102,8 @@ impl SrdSide {
             let part = Part::ReadData(index, at / segment);
             self.give_read(now, index, part, OP_READ_DATA, bytes);
         }
-        if let Some(job) = self.rdma.jobs.get(index)
-            && job.serial == serial
-            && !job.is_fed()
-        {
+        let Some(job) = self.rdma.jobs.get(index) else { return };
+        if job.serial == serial && !job.is_fed() {
             self.rdma.serving.push(job.peer, waiting);
         }
     }

@@ -1,4 +1,4 @@
-//! Which way packets take, so that none overtakes another.
+//! What still goes through the kernel, so that no packet overtakes another.
 //!
 //! A peer reads what comes through memory before what comes through its socket. Whatever went through the kernel must
 //! therefore have been taken in before anything goes through memory again.
@@ -13,7 +13,7 @@ const PAUSES_NS: u64 = 1_000_000;
 
 /// What is still on its way through the kernel.
 #[derive(Debug, Default)]
-pub(super) struct Way {
+pub(super) struct KernelTraffic {
     /// Requests below this number.
     requests: u64,
     /// Answers that were sent until then.
@@ -22,7 +22,7 @@ pub(super) struct Way {
     paused: Option<Instant>,
 }
 
-impl Way {
+impl KernelTraffic {
     /// Packets may go through memory, when so many numbers of requests are acknowledged.
     #[inline]
     pub(super) fn is_free(&self, now: Instant, acknowledged: u64) -> bool {
@@ -54,20 +54,20 @@ mod tests {
 
     #[test]
     fn nothing_goes_through_memory_before_what_went_through_the_kernel() {
-        let (mut way, start) = (Way::default(), Instant::from_ns(1));
-        assert!(way.is_free(start, 0));
-        way.note_kernel(start, Some(7), false);
-        assert!(!way.is_free(start.plus_ns(ANSWERED_NS), 6) && way.is_free(start, 7));
-        way.note_kernel(start, None, true);
-        assert!(!way.is_free(start.plus_ns(ANSWERED_NS - 1), 7));
-        assert!(way.is_free(start.plus_ns(ANSWERED_NS), 7));
+        let (mut traffic, start) = (KernelTraffic::default(), Instant::from_ns(1));
+        assert!(traffic.is_free(start, 0));
+        traffic.note_kernel(start, Some(7), false);
+        assert!(!traffic.is_free(start.plus_ns(ANSWERED_NS), 6) && traffic.is_free(start, 7));
+        traffic.note_kernel(start, None, true);
+        assert!(!traffic.is_free(start.plus_ns(ANSWERED_NS - 1), 7));
+        assert!(traffic.is_free(start.plus_ns(ANSWERED_NS), 7));
     }
 
     #[test]
     fn pauses_are_rare() {
-        let (mut way, start) = (Way::default(), Instant::from_ns(1));
-        assert!(way.is_worth_a_pause(start));
-        assert!(!way.is_worth_a_pause(start.plus_ns(PAUSES_NS - 1)));
-        assert!(way.is_worth_a_pause(start.plus_ns(PAUSES_NS)));
+        let (mut traffic, start) = (KernelTraffic::default(), Instant::from_ns(1));
+        assert!(traffic.is_worth_a_pause(start));
+        assert!(!traffic.is_worth_a_pause(start.plus_ns(PAUSES_NS - 1)));
+        assert!(traffic.is_worth_a_pause(start.plus_ns(PAUSES_NS)));
     }
 }

@@ -1,4 +1,4 @@
-//! The turn of a queue pair behind its lock: the part that outlives the handle.
+//! What a queue pair has behind its lock: the part that outlives the handle.
 
 use std::os::fd::RawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,12 @@ use crate::wire::Wire;
 
 /// A destroyed queue pair lingers as this alone, so that its protection domain and completion queues
 /// are free at once.
-pub(crate) struct Driven {
+pub(crate) struct QpInner {
     side: Mutex<Box<dyn Side>>,
     pub(super) watch: Watch,
 }
 
-impl Driven {
+impl QpInner {
     pub(super) fn new(side: Box<dyn Side>, receive_fd: RawFd) -> Self {
         Self { side: Mutex::new(side), watch: Watch::new(receive_fd) }
     }
@@ -53,7 +53,7 @@ impl Driven {
     }
 }
 
-impl Linger for Driven {
+impl Linger for QpInner {
     fn watch(&self) -> &Watch {
         &self.watch
     }

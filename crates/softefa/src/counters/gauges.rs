@@ -1,0 +1,233 @@
+//! What each queue pair says of itself, for those who look from outside: words of the counters file, which it writes
+//! anew ten times a second while something arrives.
+
+use std::sync::atomic::Ordering;
+
+use srd::Instant;
+
+use crate::generation::Generation;
+use crate::mapped::Words;
+
+/// Paths of a queue pair that are told.
+pub const GAUGE_PATHS_MAX: usize = 16;
+/// Queue pairs of a device that are told.
+const SLOTS: usize = 32;
+/// Between two tellings.
+const INTERVAL_NS: u64 = 100_000_000;
+
+/// Places of the words of a queue pair.
+mod place {
+    /// Number, kind, and that somebody has the slot.
+    pub(super) const NAME: usize = 0;
+    pub(super) const PEERS: usize = 1;
+    pub(super) const SENT_BYTES: usize = 2;
+    pub(super) const RECEIVED_BYTES: usize = 3;
+    pub(super) const REPEATED: usize = 4;
+    /// Two words for each path.
+    pub(super) const PATHS: usize = 5;
+}
+
+const SLOT_WORDS: usize = place::PATHS + 2 * GAUGE_PATHS_MAX;
+/// Words it takes.
+pub(super) const WORDS: usize = SLOTS * SLOT_WORDS;
+
+const TAKEN: u64 = 1 << 63;
+const KIND_SHIFT: u32 = 32;
+const AVOIDED: u64 = 1 << 63;
+/// Transports by their numbers in a word.
+const KINDS: [&str; 6] = ["SRD", "UD", "RC", "UC", "XRC", "XRC target"];
+
+/// What a queue pair says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Gauge {
+    /// Peers it talks to.
+    pub peers: u64,
+    /// Payload sent, each byte once.
+    pub sent_bytes: u64,
+    /// Payload received and taken.
+    pub received_bytes: u64,
+    /// Packets sent again.
+    pub repeated_pkts: u64,
+    /// The first [`GAUGE_PATHS_MAX`] paths, by their numbers.
+    pub paths: Vec<PathGauge>,
+}
+
+/// What a queue pair says of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PathGauge {
+    /// Packets with payload sent over it; less than before when a peer was forgotten.
+    pub sent_pkts: u64,
+    /// Latest round-trip time, 0 before the first.
+    pub rtt_ns: u64,
+    /// It is avoided at present because it lost packets.
+    pub is_avoided: bool,
+}
+
+/// A queue pair as seen from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueuePairGauge {
+    /// Its number.
+    pub qpn: u32,
+    /// Its transport, `SRD` for example.
+    pub kind: &'static str,
+    /// What it said last.
+    pub gauge: Gauge,
+}
+
+impl QueuePairGauge {
+    /// What is in the words of one slot; `None` when nobody has it.
+    #[expect(clippy::cast_possible_truncation, reason = "the parts of a word")]
+    fn of_words(words: &[u64]) -> Option<Self> {
+        let name = words[place::NAME];
+        let kind = KINDS.get((name >> KIND_SHIFT & 0xff) as usize)?;
+        let path = |words: &[u64]| PathGauge {
+            sent_pkts: words[0] & !AVOIDED,
+            rtt_ns: words[1],
+            is_avoided: words[0] & AVOIDED != 0,
+        };
+        let paths = words[place::PATHS..SLOT_WORDS].chunks_exact(2);
+        let count = (words[place::PEERS] >> 32).min(GAUGE_PATHS_MAX as u64) as usize;
+        let gauge = Gauge {
+            peers: words[place::PEERS] & 0xffff_ffff,
+            sent_bytes: words[place::SENT_BYTES],
+            received_bytes: words[place::RECEIVED_BYTES],
+            repeated_pkts: words[place::REPEATED],
+            paths: paths.take(count).map(path).collect(),
+        };
+        (name & TAKEN != 0).then_some(Self { qpn: name as u32, kind, gauge })
+    }
+
+    /// All that is in the words of a device.
+    pub(super) fn all(words: &[u64]) -> Vec<Self> {
+        words.chunks_exact(SLOT_WORDS).filter_map(Self::of_words).collect()
+    }
+}
+
+/// What the queue pairs of a device in this process say.
+#[derive(Debug, Clone)]
+pub(crate) struct Gauges(Words);
+
+/// The slot of a queue pair; given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// `None` when there were too many.
+    words: Option<Words>,
+    begin: usize,
+    next: Instant,
+    made: Generation,
+}
+
+impl Gauges {
+    /// Slots that nobody sees.
+    pub(crate) fn private() -> Self {
+        Self(Words::own(WORDS))
+    }
+
+    /// The slots in these [`WORDS`].
+    pub(super) fn at(words: Words) -> Self {
+        Self(words)
+    }
+
+    /// A slot for a queue pair whose transport has this number in the list of all.
+    pub(crate) fn take(&self, qpn: u32, kind: u8) -> Slot {
+        let name = TAKEN | u64::from(kind) << KIND_SHIFT | u64::from(qpn);
+        let order = (Ordering::Relaxed, Ordering::Relaxed);
+        let is_taken =
+            |begin: &usize| self.0[*begin].compare_exchange(0, name, order.0, order.1).is_ok();
+        let begin = (0..WORDS).step_by(SLOT_WORDS).find(is_taken);
+        let made = Generation::current();
+        let words = begin.map(|_| self.0.clone());
+        let slot = Slot { words, begin: begin.unwrap_or_default(), next: Instant::ZERO, made };
+        // What another one said there.
+        slot.write(&Gauge::default());
+        slot
+    }
+}
+
+impl Slot {
+    /// It is time to say something.
+    #[inline]
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        now >= self.next && self.words.is_some()
+    }
+
+    /// Says something.
+    pub(crate) fn set(&mut self, now: Instant, gauge: &Gauge) {
+        self.next = now.plus_ns(INTERVAL_NS);
+        self.write(gauge);
+    }
+
+    fn write(&self, gauge: &Gauge) {
+        // The file of a child is the parent's, too.
+        let Some(words) = self.words.as_ref().filter(|_| self.made.is_current()) else { return };
+        let store = |at: usize, value| words[self.begin + at].store(value, Ordering::Relaxed);
+        let paths = &gauge.paths[..gauge.paths.len().min(GAUGE_PATHS_MAX)];
+        store(place::PEERS, gauge.peers | (paths.len() as u64) << 32);
+        store(place::SENT_BYTES, gauge.sent_bytes);
+        store(place::RECEIVED_BYTES, gauge.received_bytes);
+        store(place::REPEATED, gauge.repeated_pkts);
+        for (index, path) in paths.iter().enumerate() {
+            let avoided = if path.is_avoided { AVOIDED } else { 0 };
+            store(place::PATHS + 2 * index, path.sent_pkts | avoided);
+            store(place::PATHS + 2 * index + 1, path.rtt_ns);
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Some(words) = self.words.as_ref().filter(|_| self.made.is_current()) {
+            words[self.begin].store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(gauges: &Gauges) -> Vec<QueuePairGauge> {
+        let words: Vec<u64> = gauges.0.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+        QueuePairGauge::all(&words)
+    }
+
+    #[test]
+    fn what_a_queue_pair_says_is_seen_until_it_ends() {
+        let gauges = Gauges::private();
+        let mut slot = gauges.take(0xff_ffff, 2);
+        let path = PathGauge { sent_pkts: 7, rtt_ns: 1 << 40, is_avoided: true };
+        let gauge = Gauge {
+            peers: 3,
+            sent_bytes: u64::MAX,
+            received_bytes: 5,
+            repeated_pkts: 6,
+            paths: vec![path; GAUGE_PATHS_MAX + 1],
+        };
+        assert!(slot.is_due(Instant::ZERO));
+        slot.set(Instant::ZERO, &gauge);
+        assert!(!slot.is_due(Instant::ZERO.plus_ns(INTERVAL_NS - 1)));
+        assert!(slot.is_due(Instant::ZERO.plus_ns(INTERVAL_NS)));
+        let told = Gauge { paths: vec![path; GAUGE_PATHS_MAX], ..gauge };
+        assert_eq!(seen(&gauges), [QueuePairGauge { qpn: 0xff_ffff, kind: "RC", gauge: told }]);
+        drop(slot);
+        assert_eq!(seen(&gauges), []);
+        let _next = gauges.take(1, 0);
+        assert_eq!(seen(&gauges)[0].gauge, Gauge::default(), "nothing is left of the other one");
+    }
+
+    #[test]
+    fn one_too_many_is_not_seen() {
+        let gauges = Gauges::private();
+        let mut slots: Vec<Slot> = (0..=SLOTS as u32).map(|qpn| gauges.take(qpn, 0)).collect();
+        assert_eq!(seen(&gauges).len(), SLOTS);
+        let last = slots.last_mut().unwrap();
+        assert!(!last.is_due(Instant::ZERO));
+        last.set(Instant::ZERO, &Gauge { peers: 9, ..Gauge::default() });
+        assert!(seen(&gauges).iter().all(|seen| seen.gauge.peers == 0));
+    }
+
+    #[test]
+    fn words_that_make_no_sense_are_borne() {
+        assert_eq!(QueuePairGauge::all(&[u64::MAX; WORDS]), []);
+    }
+}

@@ -1,0 +1,41 @@
+//! When work requests completed, for programs that ask.
+
+use super::Cq;
+use crate::completion::{Completion, CompletionTime};
+use crate::host;
+
+impl Cq {
+    /// From now on it is kept when each work request completes. [`Cq::poll_one_timed`] and [`Cq::pop_timed`] tell.
+    pub fn keep_times(&self) {
+        if self.made.is_current() {
+            self.ring.hold(super::ring::Entries::keep_times);
+        }
+    }
+
+    /// As [`Cq::poll_one`], and when it completed; that is 0 unless times are kept.
+    pub fn poll_one_timed(&self) -> Option<(Completion, CompletionTime)> {
+        if let Some(found) = self.pop_timed() {
+            return Some(found);
+        }
+        if !self.made.is_usable() {
+            return None;
+        }
+        let now = self.drive();
+        let found = self.ring.take_one_timed();
+        if found.is_none() {
+            self.help_others(now);
+        }
+        found
+    }
+
+    /// As [`Cq::pop`], and when it completed.
+    pub fn pop_timed(&self) -> Option<(Completion, CompletionTime)> {
+        if self.made.is_usable() { self.ring.take_one_timed() } else { None }
+    }
+
+    /// What the clock of completions says now, in nanoseconds.
+    #[must_use]
+    pub fn device_clock_ns() -> u64 {
+        host::now().as_ns()
+    }
+}

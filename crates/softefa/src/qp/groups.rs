@@ -1,0 +1,139 @@
+//! Multicast groups that a queue pair of datagrams is a member of.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
+
+use super::Qp;
+use crate::gid::Gid;
+use crate::groups::GroupLimits;
+use crate::qp_state::QpKind;
+use crate::service;
+use crate::uncancelled::Uncancelled;
+
+/// Why a queue pair does not become a member of a multicast group, or stay one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// Another kind of device has groups.
+    #[error("only RoCE devices have multicast groups")]
+    Unsupported,
+    /// Another kind of queue pair can be a member.
+    #[error("a {0:?} queue pair cannot be in a multicast group; UD queue pairs can")]
+    NotDatagrams(QpKind),
+    /// The GID names no group.
+    #[error(
+        "{0:?} is not the GID of an IPv4 multicast group, ::ffff:224.0.0.0 to ::ffff:239.255.255.255"
+    )]
+    NotAGroup(Gid),
+    /// As many as there may be.
+    #[error(
+        "the device has room for {max_groups} multicast groups of {max_members} queue pairs each; \
+         leave some"
+    )]
+    TooMany {
+        /// Groups of the device.
+        max_groups: u32,
+        /// Queue pairs of each.
+        max_members: u32,
+    },
+    /// The operating system refused the socket of the group.
+    #[error("no socket at UDP port 4791 of the group")]
+    Socket(#[source] io::Error),
+    /// It is not a member.
+    #[error("the queue pair is not attached to {0:?}")]
+    NotAttached(Gid),
+    /// It is destroyed, or its device has failed, or this is a forked child.
+    #[error("the queue pair is destroyed or belongs to the parent of this process")]
+    Gone,
+}
+
+impl Qp {
+    /// From now on what is sent to multicast group `gid` goes into the receives of this queue pair, too, when it has its
+    /// queue key. Doing it again changes nothing.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub fn attach(&self, gid: Gid) -> Result<(), GroupError> {
+        let group = self.group_of(gid)?;
+        let roce = self.pd.device().attr().roce.ok_or(GroupError::Unsupported)?;
+        let (max_groups, max_members) = (roce.max_mcast_grp, roce.max_mcast_qp_attach);
+        // Opening and closing descriptors.
+        let _uncancelled = Uncancelled::begin();
+        let mut side = self.lock();
+        if side.shell().groups().any(|known| known == group) {
+            return Ok(());
+        }
+        let table = &self.pd.device().groups;
+        if !table.enter(group, GroupLimits { groups: max_groups, members: max_members }) {
+            return Err(GroupError::TooMany { max_groups, max_members });
+        }
+        match side.shell_mut().join_group(group) {
+            Ok(Some(fd)) => service::add_group(&self.inner.watch, fd),
+            Ok(None) => table.exit(group),
+            Err(error) => {
+                table.exit(group);
+                return Err(GroupError::Socket(error));
+            }
+        }
+        drop(side);
+        // It may wait for the other sockets alone.
+        service::wake();
+        Ok(())
+    }
+
+    /// It is no member of multicast group `gid` any more (RC-10.5).
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub fn detach(&self, gid: Gid) -> Result<(), GroupError> {
+        let group = self.group_of(gid)?;
+        if self.leave(group) { Ok(()) } else { Err(GroupError::NotAttached(gid)) }
+    }
+
+    /// From now on it does not get what it sends to groups that it is a member of.
+    pub fn ignore_itself_in_groups(&self) {
+        if self.made.is_current() {
+            self.lock().shell_mut().is_deaf_to_itself = true;
+        }
+    }
+
+    /// It is a member of some group.
+    #[must_use]
+    pub fn is_in_groups(&self) -> bool {
+        self.made.is_current() && self.inner.watch.has_groups()
+    }
+
+    /// Leaves all groups.
+    pub(super) fn leave_groups(&self) {
+        while self.inner.watch.has_groups() {
+            let first = self.lock().shell().groups().next();
+            if !first.is_some_and(|group| self.leave(group)) {
+                break;
+            }
+        }
+    }
+
+    /// Whether it was a member.
+    fn leave(&self, group: Ipv4Addr) -> bool {
+        let _uncancelled = Uncancelled::begin();
+        let mut side = self.lock();
+        let Some(socket) = side.shell_mut().leave_group(group) else { return false };
+        service::remove_group(&self.inner.watch, socket.as_raw_fd());
+        drop(socket);
+        self.pd.device().groups.exit(group);
+        true
+    }
+
+    fn group_of(&self, gid: Gid) -> Result<Ipv4Addr, GroupError> {
+        if !self.is_roce() {
+            return Err(GroupError::Unsupported);
+        }
+        if self.init.kind != QpKind::Ud {
+            return Err(GroupError::NotDatagrams(self.init.kind));
+        }
+        let group = gid.mapped_addr().filter(Ipv4Addr::is_multicast);
+        let group = group.ok_or(GroupError::NotAGroup(gid))?;
+        if self.is_gone() { Err(GroupError::Gone) } else { Ok(group) }
+    }
+}

@@ -1,0 +1,62 @@
+//! Words for what stands in the headers of a datagram, in traces of devices and of captured packets alike.
+
+use std::fmt::{self, Display};
+
+use srd::wire::{AckView, Flags};
+
+/// Operations on the wire, by their numbers (docs/PROTOCOL.md, chapter 10).
+const OPS: [(u8, &str); 10] = [
+    (0, "SEND"),
+    (1, "WRITE"),
+    (2, "READ"),
+    (3, "READ_DATA"),
+    (4, "READ_FAIL"),
+    (5, "READ_PROBE"),
+    (16, "WRITE_LOCAL"),
+    (17, "READ_GRANT"),
+    (18, "READ_CONFIRM"),
+    (19, "GONE"),
+];
+
+/// Name of an operation on the wire.
+pub(crate) fn op_name(op: u8) -> &'static str {
+    OPS.iter().find(|(number, _)| *number == op).map_or("UNKNOWN", |(_, name)| name)
+}
+
+/// Names of the flags that say something by themselves.
+pub(crate) struct FlagNames(pub(crate) Flags);
+
+impl Display for FlagNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (Flags::INIT, "INIT"),
+            (Flags::RTX, "RTX"),
+            (Flags::ACK_REQ, "ACK_REQ"),
+            (Flags::FINAL_TRY, "FINAL_TRY"),
+            (Flags::PROBE, "PROBE"),
+        ];
+        let mut separator = "";
+        for (_, name) in names.iter().filter(|(flag, _)| self.0.has(*flag)) {
+            write!(f, "{separator}{name}")?;
+            separator = "|";
+        }
+        if separator.is_empty() { f.write_str("-") } else { Ok(()) }
+    }
+}
+
+/// What an acknowledgement says.
+pub(crate) struct AckText<'a>(pub(crate) AckView<'a>);
+
+impl Display for AckText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ack = &self.0;
+        let above: u32 = ack.words().map(|(_, bits)| bits.count_ones()).sum();
+        write!(f, "cum={} last={} above={above}", ack.cum().0, ack.ref_psn().0)?;
+        for range in ack.ranges() {
+            let (psn, count, status) = (range.psn.0, range.count, range.status.code());
+            let again = if range.retry { ":again" } else { "" };
+            write!(f, " refused={psn}+{count}:{status}{again}")?;
+        }
+        Ok(())
+    }
+}

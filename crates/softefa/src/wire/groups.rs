@@ -1,0 +1,116 @@
+//! The multicast groups of a queue pair: a socket for each, beside the one that its number leads to (RC-10.3).
+//!
+//! The kernel knows the members of a group: each of their sockets gets a copy of what is sent to the group
+//! on the link of its device, and is forgotten with its process.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use super::socket::{
+    SOCKET_BUFFER_BYTES, Train, bind, join_group, receive_train, set_int, udp_socket,
+};
+use super::tap::Tap;
+use crate::numbering::GROUP_PORT;
+
+/// The longest datagram.
+const BUFFER_BYTES: usize = 1 << 16;
+
+#[derive(Debug)]
+struct Group {
+    addr: Ipv4Addr,
+    socket: OwnedFd,
+}
+
+/// What came to a group.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ForGroup {
+    pub(crate) group: Ipv4Addr,
+    pub(crate) from: SocketAddrV4,
+    /// Bytes of it.
+    pub(crate) len: usize,
+}
+
+/// The groups that a queue pair is a member of.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    local: Ipv4Addr,
+    tap: Tap,
+    joined: Vec<Group>,
+    /// Where the next look begins, so that no group has to wait for another.
+    next: usize,
+    buffer: Box<[u8]>,
+}
+
+impl Groups {
+    /// None yet, of a queue pair at `local`.
+    pub(crate) fn new(local: Ipv4Addr, tap: Tap) -> Self {
+        Self { local, tap, joined: Vec::new(), next: 0, buffer: Box::default() }
+    }
+
+    pub(crate) fn contains(&self, group: Ipv4Addr) -> bool {
+        self.joined.iter().any(|joined| joined.addr == group)
+    }
+
+    pub(crate) fn addrs(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.joined.iter().map(|joined| joined.addr)
+    }
+
+    /// Becomes a member; returns the socket that is readable when something has come.
+    pub(crate) fn join(&mut self, group: Ipv4Addr) -> io::Result<RawFd> {
+        let socket = group_socket(self.local, group)?;
+        let fd = socket.as_raw_fd();
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
+        }
+        self.joined.push(Group { addr: group, socket });
+        Ok(fd)
+    }
+
+    /// Gives up the membership; it ends when the socket is closed. `None` when there was none.
+    pub(crate) fn leave(&mut self, group: Ipv4Addr) -> Option<OwnedFd> {
+        let at = self.joined.iter().position(|joined| joined.addr == group)?;
+        Some(self.joined.swap_remove(at).socket)
+    }
+
+    /// The place for what comes, to be given back: the caller works on it while the rest stays here.
+    pub(crate) fn take_buffer(&mut self) -> Box<[u8]> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    pub(crate) fn return_buffer(&mut self, buffer: Box<[u8]>) {
+        self.buffer = buffer;
+    }
+
+    /// Takes the next datagram into `buffer`; `None` when nothing has come to any group.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Option<ForGroup> {
+        for _ in 0..self.joined.len() {
+            self.next = (self.next + 1) % self.joined.len();
+            let Group { addr: group, socket } = &self.joined[self.next];
+            let Some(Train { len, from, .. }) = receive_train(socket.as_raw_fd(), buffer) else {
+                continue;
+            };
+            if self.tap.is_on() {
+                let to = SocketAddrV4::new(*group, GROUP_PORT);
+                self.tap.received_at(to, from, &buffer[..len]);
+            }
+            return Some(ForGroup { group: *group, from, len });
+        }
+        None
+    }
+}
+
+/// A socket among others of its group, which hears what is sent to it on the link of `local` alone.
+fn group_socket(local: Ipv4Addr, group: Ipv4Addr) -> io::Result<OwnedFd> {
+    let socket = udp_socket()?;
+    // Every member binds the same port.
+    set_int(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    // Not what other sockets of this machine have joined on other links.
+    set_int(&socket, libc::SOL_IP, libc::IP_MULTICAST_ALL, 0)?;
+    if set_int(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, SOCKET_BUFFER_BYTES).is_err() {
+        set_int(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, SOCKET_BUFFER_BYTES)?;
+    }
+    bind(&socket, SocketAddrV4::new(group, GROUP_PORT))?;
+    join_group(&socket, group, local)?;
+    Ok(socket)
+}

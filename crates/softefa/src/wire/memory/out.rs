@@ -1,0 +1,104 @@
+//! One ring that a queue pair writes.
+
+use srd::Instant;
+
+use super::outbox::Put;
+use super::ring::{ReaderState, Writer};
+use super::segment::Segment;
+use crate::counters::Shown;
+use crate::memory::{Gone, Piece};
+use crate::wire::batch::Via;
+
+/// So long a ring is as good as open after the first datagram to its peer, and after it was handed in: who looks at its
+/// socket at all lets it in meanwhile.
+pub(super) const LET_IN_NS: u64 = 20_000_000;
+/// A ring that nobody lets in for so long is given up.
+const UNANSWERED_NS: u64 = 1_000_000_000;
+/// So is one that nobody reads for so long while datagrams have to be repeated. Its reader may have died, and
+/// somebody else may have its address.
+const UNREAD_NS: u64 = 100_000_000;
+
+/// A ring that is written.
+#[derive(Debug)]
+pub(super) struct Out {
+    pub(super) segment: Segment,
+    pub(super) writer: Writer,
+    pub(super) opened_at: Instant,
+    /// Once something was put into it.
+    pub(super) shown: Option<Shown>,
+    /// Something was published since the reader was last seen awake.
+    pub(super) is_unheard: bool,
+    /// Since when nothing is read, and how much was then.
+    pub(super) unread: Option<(Instant, u64)>,
+}
+
+/// The ring is of no use any more.
+pub(super) struct End;
+
+impl Out {
+    #[inline]
+    pub(super) fn put(
+        &mut self,
+        now: Instant,
+        (len, via): (usize, Via),
+        pieces: &[Piece],
+    ) -> Result<Put, End> {
+        let words = self.segment.words();
+        match Writer::reader(words) {
+            ReaderState::Awake => {}
+            // A nudge will wake it.
+            ReaderState::Asleep | ReaderState::Called
+                if matches!(via, Via::Stream(_) | Via::Joined(_) | Via::Patient(_)) => {}
+            // The kernel wakes it.
+            ReaderState::Asleep | ReaderState::Called => return Ok(Put::NotHere),
+            ReaderState::Absent if now.ns_since(self.opened_at) < LET_IN_NS => {
+                return Ok(Put::Full);
+            }
+            ReaderState::Absent if now.ns_since(self.opened_at) < UNANSWERED_NS => {
+                return Ok(Put::NotHere);
+            }
+            ReaderState::Absent | ReaderState::Gone => return Err(End),
+        }
+        let Some(word) = self.writer.claim(words, len).map_err(|_| End)? else {
+            return Ok(Put::Full);
+        };
+        if let Err(Gone) = self.segment.write(word, pieces) {
+            return Ok(Put::Gone);
+        }
+        self.writer.publish(self.segment.words(), len);
+        self.is_unheard = true;
+        Ok(Put::Done)
+    }
+
+    /// Bytes of records that it takes now; 0 when nobody reads it.
+    #[inline]
+    pub(super) fn room_bytes(&mut self) -> usize {
+        let words = self.segment.words();
+        match Writer::reader(words) {
+            ReaderState::Absent | ReaderState::Gone => 0,
+            ReaderState::Awake | ReaderState::Asleep | ReaderState::Called => {
+                self.writer.room_bytes(words)
+            }
+        }
+    }
+
+    /// What was published may not be seen before somebody says so.
+    pub(super) fn is_to_be_told(&mut self) -> bool {
+        std::mem::take(&mut self.is_unheard) && Writer::must_call(self.segment.words())
+    }
+
+    /// Nobody has read for too long what is there.
+    pub(super) fn is_unread(&mut self, now: Instant) -> bool {
+        let Err(freed) = self.writer.is_drained(self.segment.words()) else {
+            self.unread = None;
+            return false;
+        };
+        match self.unread {
+            Some((since, before)) if before == freed => now.ns_since(since) >= UNREAD_NS,
+            _ => {
+                self.unread = Some((now, freed));
+                false
+            }
+        }
+    }
+}
