@@ -2,7 +2,7 @@
 
 mod roce;
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 
 use softefa::{DeviceAttr, DeviceCaps, Rate};
 
@@ -19,7 +19,7 @@ pub(crate) fn device(nic: &softefa::Device) -> ibv_device_attr {
     // SAFETY: all-zero bytes are a valid structure of numbers.
     let mut out: ibv_device_attr = unsafe { std::mem::zeroed() };
     for (to, from) in out.fw_ver.iter_mut().zip(attr.profile.fw_ver().bytes()) {
-        *to = from.cast_signed();
+        *to = from as c_char;
     }
     out.node_guid_be = u64::from_ne_bytes(nic.guid());
     out.max_mr_size = attr.max_mr_bytes;
@@ -52,6 +52,8 @@ pub(crate) fn device_ex(nic: &softefa::Device) -> ibv_device_attr_ex {
     if nic.attr().roce.is_some() {
         out.odp_caps = roce::ODP_CAPS;
         out.xrc_odp_caps = roce::ODP_RELIABLE;
+        out.completion_timestamp_mask = u64::MAX;
+        out.hca_core_clock = roce::CLOCK_KHZ;
     }
     out
 }

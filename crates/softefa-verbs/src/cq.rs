@@ -4,6 +4,8 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
+use softefa::Adapter;
+
 use crate::channel::Channel;
 use crate::context::{self, Context};
 use crate::cq_ex::{self, Poll};
@@ -14,10 +16,15 @@ use crate::panic;
 use crate::pd::Users;
 use crate::sys::{
     IBV_CQ_INIT_ATTR_MASK_FLAGS, IBV_CQ_INIT_ATTR_MASK_PD, IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
+    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
     IBV_WC_STANDARD_FLAGS, efadv_cq, ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex,
     ibv_cq_init_attr_ex, ibv_wc,
 };
 use crate::wc;
+
+/// Flags that ask when a work request completed.
+const WC_TIMES: u64 =
+    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
 /// Completion queue, as `ibv_cq`, `ibv_cq_ex` and `efadv_cq`.
 #[repr(C)]
@@ -26,6 +33,8 @@ pub(crate) struct Cq {
     pub(crate) efa: UnsafeCell<efadv_cq>,
     pub(crate) nic: Arc<softefa::Cq>,
     pub(crate) poll: Poll,
+    /// Its program wants to know when each work request completed.
+    pub(crate) is_timed: bool,
     pub(crate) users: Users,
     owner: Owner,
 }
@@ -48,6 +57,8 @@ pub(crate) struct CqInit {
     pub(crate) cq_context: *mut c_void,
     pub(crate) channel: *mut ibv_comp_channel,
     pub(crate) vector: u32,
+    /// What is asked for beyond the standard, `IBV_WC_EX_WITH_COMPLETION_TIMESTAMP` and its like.
+    pub(crate) time_flags: u64,
     /// What only an EFA can tell, `EFADV_WC_EX_*`.
     pub(crate) efa_wc_flags: u64,
 }
@@ -73,7 +84,15 @@ pub(crate) unsafe fn create(
         init.entries,
         channel.map(|channel| &channel.nic),
     )?;
+    let is_timed = init.time_flags != 0;
+    if is_timed {
+        if context_ref.nic.adapter() != Adapter::Roce {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        nic.keep_times();
+    }
     let mut ibv = cq_ex::table();
+    cq_ex::add_times(&mut ibv, init.time_flags);
     ibv.base.context = context;
     ibv.base.channel = init.channel;
     ibv.base.cq_context = init.cq_context;
@@ -83,6 +102,7 @@ pub(crate) unsafe fn create(
         efa: UnsafeCell::new(cq_ex::efa_table(init.efa_wc_flags)),
         nic: Arc::clone(&nic),
         poll: Poll::default(),
+        is_timed,
         users: Users::default(),
         owner: Owner::current(),
     }));
@@ -101,7 +121,8 @@ pub(crate) unsafe fn init_from_ex(attr: *const ibv_cq_init_attr_ex) -> Result<Cq
     // SAFETY: as this function demands.
     let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
     let known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-    if attr.comp_mask & !known != 0 || attr.wc_flags & !IBV_WC_STANDARD_FLAGS != 0 {
+    let time_flags = attr.wc_flags & WC_TIMES;
+    if attr.comp_mask & !known != 0 || attr.wc_flags & !(IBV_WC_STANDARD_FLAGS | WC_TIMES) != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
     let has_flags = attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0;
@@ -113,6 +134,7 @@ pub(crate) unsafe fn init_from_ex(attr: *const ibv_cq_init_attr_ex) -> Result<Cq
         cq_context: attr.cq_context,
         channel: attr.channel,
         vector: attr.comp_vector,
+        time_flags,
         efa_wc_flags: 0,
     })
 }
@@ -128,7 +150,8 @@ unsafe extern "C" fn ibv_create_cq(
     panic::pointer(|| {
         let entries = u32::try_from(entries).map_err(|_| Errno::EINVAL)?;
         let vector = u32::try_from(vector).map_err(|_| Errno::EINVAL)?;
-        let init = CqInit { entries, cq_context, channel, vector, efa_wc_flags: 0 };
+        let (time_flags, efa_wc_flags) = (0, 0);
+        let init = CqInit { entries, cq_context, channel, vector, time_flags, efa_wc_flags };
         // SAFETY: the program passes an open context.
         unsafe { create(context, &init) }
     })

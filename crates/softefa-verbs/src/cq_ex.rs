@@ -4,23 +4,44 @@
 use std::ffi::{c_int, c_uint};
 use std::mem::{offset_of, zeroed};
 
-use softefa::{AHN_UNKNOWN, Completion, CompletionOp};
+use softefa::{AHN_UNKNOWN, Completion, CompletionOp, CompletionTime};
 
 use crate::cq::Cq;
 use crate::errno::Errno;
 use crate::handle;
 use crate::panic;
-use crate::session::Session;
+use crate::session::CallSession;
 use crate::sys::{
-    EFADV_WC_EX_WITH_IS_UNSOLICITED, EFADV_WC_EX_WITH_SGID, efadv_cq, ibv_cq_ex, ibv_gid,
-    ibv_poll_cq_attr,
+    EFADV_WC_EX_WITH_IS_UNSOLICITED, EFADV_WC_EX_WITH_SGID, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
+    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK, efadv_cq, ibv_cq_ex, ibv_gid, ibv_poll_cq_attr,
 };
 use crate::wc;
+
+/// A completion, and when it was one, where the program asked for that.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Seen {
+    completion: Option<Completion>,
+    time: CompletionTime,
+}
+
+impl From<Option<Completion>> for Seen {
+    #[inline]
+    fn from(completion: Option<Completion>) -> Self {
+        Self { completion, time: CompletionTime::default() }
+    }
+}
+
+impl From<Option<(Completion, CompletionTime)>> for Seen {
+    fn from(found: Option<(Completion, CompletionTime)>) -> Self {
+        let (completion, time) = found.unzip();
+        Self { completion, time: time.unwrap_or_default() }
+    }
+}
 
 /// A polling session and the completion it is at. That completion has left the queue already, so
 /// ending the session consumes it, error or not. It can be read until the next poll, as on the
 /// device, whose ring still holds it.
-pub(crate) type Poll = Session<Option<Completion>>;
+pub(crate) type Poll = CallSession<Seen>;
 
 /// Pointer type of the first argument of everything here.
 type CqExPtr = *mut ibv_cq_ex;
@@ -45,6 +66,15 @@ pub(crate) fn table() -> ibv_cq_ex {
     cq
 }
 
+/// Adds what tells when something completed, as far as it was asked for.
+pub(crate) fn add_times(cq: &mut ibv_cq_ex, wc_flags: u64) {
+    let asked = |flag| wc_flags & flag != 0;
+    cq.read_completion_ts =
+        asked(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP).then_some(read_completion_ts);
+    cq.read_completion_wallclock_ns =
+        asked(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK).then_some(read_wallclock_ns);
+}
+
 /// The functions only an EFA has; those that were not asked for stay null, as libefa leaves them.
 pub(crate) fn efa_table(wc_flags: u64) -> efadv_cq {
     let asked = |flag| wc_flags & flag != 0;
@@ -66,10 +96,10 @@ unsafe fn borrow<'a>(cq: CqExPtr) -> Result<&'a Cq, Errno> {
 ///
 /// # Safety
 /// The calling thread has the session open.
-unsafe fn show(cq: &Cq, completion: Option<Completion>) -> Result<(), Errno> {
+unsafe fn show(cq: &Cq, seen: Seen) -> Result<(), Errno> {
     // SAFETY: as this function demands.
-    unsafe { cq.poll.with(|current| *current = completion) };
-    let completion = completion.ok_or(Errno::ENOENT)?;
+    unsafe { cq.poll.with(|current| *current = seen) };
+    let completion = seen.completion.ok_or(Errno::ENOENT)?;
     let ibv = cq.ibv.get();
     // SAFETY: the session makes this thread the only one that touches these two members.
     unsafe {
@@ -91,9 +121,12 @@ unsafe extern "C" fn start_poll(cq: CqExPtr, attr: *mut ibv_poll_cq_attr) -> c_i
         if !cq.poll.open() {
             return Err(Errno::ENOENT);
         }
-        let completion = cq.nic.poll_one();
+        let seen = match cq.is_timed {
+            false => cq.nic.poll_one().into(),
+            true => cq.nic.poll_one_timed().into(),
+        };
         // SAFETY: this thread opened the session just now.
-        let shown = unsafe { show(cq, completion) };
+        let shown = unsafe { show(cq, seen) };
         if shown.is_err() {
             cq.poll.close();
         }
@@ -106,8 +139,12 @@ unsafe extern "C" fn next_poll(cq: CqExPtr) -> c_int {
     panic::code_or(Errno::ENOENT, || {
         // SAFETY: the program passes a live queue.
         let cq = unsafe { borrow(cq) }?;
+        let seen = match cq.is_timed {
+            false => cq.nic.pop().into(),
+            true => cq.nic.pop_timed().into(),
+        };
         // SAFETY: the program opened a session with `start_poll`.
-        unsafe { show(cq, cq.nic.pop()) }
+        unsafe { show(cq, seen) }
     })
 }
 
@@ -128,7 +165,28 @@ unsafe fn read<T: Default>(cq: CqExPtr, read: impl FnOnce(&Completion) -> T) -> 
     // SAFETY: as this function demands.
     let Ok(cq) = (unsafe { borrow(cq) }) else { return T::default() };
     // SAFETY: as this function demands.
-    unsafe { cq.poll.look(|current| current.as_ref().map_or_else(T::default, read)) }
+    unsafe { cq.poll.look(|seen| seen.completion.as_ref().map_or_else(T::default, read)) }
+}
+
+/// When the completion of the last poll was one.
+///
+/// # Safety
+/// As for [`read`].
+unsafe fn read_time(cq: CqExPtr) -> CompletionTime {
+    // SAFETY: as this function demands.
+    let Ok(cq) = (unsafe { borrow(cq) }) else { return CompletionTime::default() };
+    // SAFETY: as this function demands.
+    unsafe { cq.poll.look(|seen| seen.time) }
+}
+
+unsafe extern "C" fn read_completion_ts(cq: CqExPtr) -> u64 {
+    // SAFETY: the program reads in the thread that polls.
+    unsafe { read_time(cq) }.device_ns
+}
+
+unsafe extern "C" fn read_wallclock_ns(cq: CqExPtr) -> u64 {
+    // SAFETY: the program reads in the thread that polls.
+    unsafe { read_time(cq) }.wall_ns
 }
 
 unsafe extern "C" fn read_opcode(cq: CqExPtr) -> c_int {

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use softefa::seal::SealKey;
 use softefa::{Adapter, Config, DeviceSpec, Identity, PerProcess, RoceAttr};
 
 use crate::devnode;
@@ -109,6 +110,15 @@ impl Device {
         self.spec.port.gateway
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// What it seals with, as all devices of the process do.
+    pub(crate) fn key(&self) -> Option<&SealKey> {
+        self.config.key.as_ref()
+    }
+
     /// What it is limited to, if it is a RoCE device at an address of this machine.
     pub(crate) fn roce_attr(&self) -> Option<RoceAttr> {
         softefa::roce_attr(&self.spec, &self.config)
@@ -124,7 +134,7 @@ impl Device {
 fn fill(field: &mut [c_char], bytes: &[u8]) {
     let room = field.len() - 1;
     for (to, from) in field[..room].iter_mut().zip(bytes) {
-        *to = from.cast_signed();
+        *to = *from as c_char;
     }
 }
 

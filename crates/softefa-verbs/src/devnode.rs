@@ -88,7 +88,7 @@ pub(crate) unsafe fn find(path: *const c_char) -> Option<Node> {
     // Most paths differ in the first bytes, and so are not measured.
     for (at, byte) in DIR.iter().enumerate() {
         // SAFETY: the bytes before this one were not the terminating zero.
-        if unsafe { path.add(at).read() }.cast_unsigned() != *byte {
+        if unsafe { path.cast::<u8>().add(at).read() } != *byte {
             return None;
         }
     }

@@ -3,9 +3,9 @@
 use std::ffi::c_int;
 
 use softefa::{
-    AllocMwError, AllocPdError, CreateAhError, CreateCqError, CreateQpError, LocalError,
-    ModifyError, OpenError, OpenTargetError, OpenXrcdError, Pitfall, PostError, PostSrqError,
-    RegMrError, ReregMrError, ResizeCqError, SrqError, StillBound, lint,
+    AllocMwError, AllocPdError, CreateAhError, CreateCqError, CreateQpError, GroupError,
+    LocalError, ModifyError, OpenError, OpenTargetError, OpenXrcdError, Pitfall, PostError,
+    PostSrqError, RegMrError, ReregMrError, ResizeCqError, SrqError, StillBound, lint,
 };
 
 /// An errno value, as the verbs API returns or stores it.
@@ -118,6 +118,19 @@ impl From<OpenTargetError> for Errno {
     fn from(error: OpenTargetError) -> Self {
         refused("ibv_open_qp", &error);
         Self::EINVAL
+    }
+}
+
+/// As the kernel's `ib_attach_mcast` answers.
+impl From<GroupError> for Errno {
+    fn from(error: GroupError) -> Self {
+        refused("ibv_attach_mcast or ibv_detach_mcast", &error);
+        match error {
+            GroupError::Unsupported => Self::EOPNOTSUPP,
+            GroupError::TooMany { .. } => Self::ENOMEM,
+            GroupError::Socket(io) => io.into(),
+            _ => Self::EINVAL,
+        }
     }
 }
 

@@ -29,6 +29,7 @@ mod fork;
 mod handle;
 mod inside;
 mod marshall;
+mod mcast;
 mod modify;
 mod mr;
 mod mw;

@@ -22,9 +22,9 @@ fn copy_ah_attr(out: &mut ibv_ah_attr, from: &ib_uverbs_ah_attr) {
 }
 
 fn copy_qp_attr(out: &mut ibv_qp_attr, from: &ib_uverbs_qp_attr) {
-    out.cur_qp_state = from.cur_qp_state.cast_signed();
-    out.path_mtu = from.path_mtu.cast_signed();
-    out.path_mig_state = from.path_mig_state.cast_signed();
+    out.cur_qp_state = from.cur_qp_state as i32;
+    out.path_mtu = from.path_mtu as i32;
+    out.path_mig_state = from.path_mig_state as i32;
     out.qkey = from.qkey;
     out.rq_psn = from.rq_psn;
     out.sq_psn = from.sq_psn;
@@ -77,8 +77,8 @@ macro_rules! copy_path_members {
 fn copy_path_from_kernel(out: &mut ibv_sa_path_rec, from: &ib_user_path_rec) {
     out.dgid = ibv_gid { raw: from.dgid };
     out.sgid = ibv_gid { raw: from.sgid };
-    out.raw_traffic = from.raw_traffic.cast_signed();
-    out.reversible = from.reversible.cast_signed();
+    out.raw_traffic = from.raw_traffic as i32;
+    out.reversible = from.reversible as i32;
     // The kernel keeps the enumeration in 32 bits.
     [out.mtu, ..] = from.mtu.to_le_bytes();
     copy_path_members!(out, from);
@@ -87,8 +87,8 @@ fn copy_path_from_kernel(out: &mut ibv_sa_path_rec, from: &ib_user_path_rec) {
 fn copy_path_to_kernel(out: &mut ib_user_path_rec, from: &ibv_sa_path_rec) {
     // SAFETY: every byte of the union is part of this member.
     (out.dgid, out.sgid) = unsafe { (from.dgid.raw, from.sgid.raw) };
-    out.raw_traffic = from.raw_traffic.cast_unsigned();
-    out.reversible = from.reversible.cast_unsigned();
+    out.raw_traffic = from.raw_traffic as u32;
+    out.reversible = from.reversible as u32;
     out.mtu = u32::from(from.mtu);
     copy_path_members!(out, from);
 }

@@ -102,7 +102,7 @@ unsafe extern "C" fn ibv_reg_mr(
     access: c_int,
 ) -> *mut ibv_mr {
     // SAFETY: the program passes a protection domain that `ibv_alloc_pd` gave it.
-    panic::pointer(|| unsafe { register(pd, addr, length, access.cast_unsigned()) })
+    panic::pointer(|| unsafe { register(pd, addr, length, access as c_uint) })
 }
 
 #[unsafe(no_mangle)]
@@ -114,7 +114,7 @@ unsafe extern "C" fn ibv_reg_mr_iova(
     access: c_int,
 ) -> *mut ibv_mr {
     // SAFETY: same contract.
-    unsafe { ibv_reg_mr_iova2(pd, addr, length, iova, access.cast_unsigned()) }
+    unsafe { ibv_reg_mr_iova2(pd, addr, length, iova, access as c_uint) }
 }
 
 /// Remote addresses are virtual addresses: another `iova` is not supported.
@@ -219,7 +219,7 @@ impl Change {
             .then_some((self.addr as u64, self.length as u64));
         let access = self
             .has(IBV_REREG_MR_CHANGE_ACCESS)
-            .then(|| access(self.access.cast_unsigned(), Adapter::Roce))
+            .then(|| access(self.access as c_uint, Adapter::Roce))
             .transpose()?;
         now.nic.rereg_mr(&mr.nic, &Rereg { pd: Some(&new.nic), range, access })?;
         // SAFETY: programs read the structure only; a change of the region is theirs to serialise.

@@ -63,7 +63,7 @@ pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, mw_type: c_int) -> *mu
 ///
 /// # Safety
 /// A region that is named is one of the program's.
-unsafe fn wish(window: &Mw, key: u32, info: &ibv_mw_bind_info) -> Result<MwBind, Errno> {
+unsafe fn checked_bind(window: &Mw, key: u32, info: &ibv_mw_bind_info) -> Result<MwBind, Errno> {
     let has = |flag| info.mw_access_flags & flag != 0;
     // Some programs ask for local rights, too, which are the region's.
     let known = sys::IBV_ACCESS_LOCAL_WRITE
@@ -98,7 +98,7 @@ unsafe fn wish(window: &Mw, key: u32, info: &ibv_mw_bind_info) -> Result<MwBind,
 /// The work request that binds a window of type 2. A window of type 1 is refused: it has a call of its own.
 ///
 /// # Safety
-/// `mw` as for [`handle::borrow`], and as for [`wish`].
+/// `mw` as for [`handle::borrow`], and as for [`checked_bind`].
 pub(crate) unsafe fn bind_type2(
     mw: *mut ibv_mw,
     key: u32,
@@ -110,7 +110,7 @@ pub(crate) unsafe fn bind_type2(
         return Err(Errno::EINVAL);
     }
     // SAFETY: as this function demands.
-    Ok(SendOp::BindWindow(unsafe { wish(window, key, info) }?))
+    Ok(SendOp::BindWindow(unsafe { checked_bind(window, key, info) }?))
 }
 
 /// Posts the bind of a window of type 1, and tells the program its next key.
@@ -132,10 +132,10 @@ pub(crate) unsafe extern "C" fn bind_mw(
         let old = unsafe { (*window.ibv.get()).rkey };
         let key = (old & !0xff) | (old.wrapping_add(1) & 0xff);
         // SAFETY: the program names a region of its own.
-        let wish = unsafe { wish(window, key, &bind.bind_info) }?;
+        let window_bind = unsafe { checked_bind(window, key, &bind.bind_info) }?;
         qp.nic.post_send(&SendWr {
             wr_id: bind.wr_id,
-            op: SendOp::BindWindow(wish),
+            op: SendOp::BindWindow(window_bind),
             data: SendData::Sges(&[]),
             signaled: bind.send_flags & sys::IBV_SEND_SIGNALED != 0,
             target: None,

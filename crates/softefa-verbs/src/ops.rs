@@ -39,6 +39,7 @@ pub(crate) fn add_roce(table: &mut verbs_context) {
     table.advise_mr = Some(advise::advise_mr);
     table.create_srq_ex = Some(srq::create_srq_ex);
     table.get_srq_num = Some(srq::get_srq_num);
+    table.query_rt_values = Some(query::query_rt_values);
     table.open_xrcd = Some(xrcd::open_xrcd);
     table.close_xrcd = Some(xrcd::close_xrcd);
     table.open_qp = Some(qp::open_qp);

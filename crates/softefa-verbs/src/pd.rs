@@ -70,6 +70,12 @@ unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     })
 }
 
+/// A number that no other domain of this process has; 0 after four thousand million.
+fn next_handle() -> u32 {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+}
+
 /// A parent domain: `pd` (known to the program as `real`) by another name.
 pub(crate) fn give_parent(pd: &Pd, real: *mut ibv_pd, td: *mut ibv_td) -> *mut ibv_pd {
     give(pd.context(), Arc::clone(&pd.nic), real, td)
@@ -81,7 +87,7 @@ fn give(
     real: *mut ibv_pd,
     td: *mut ibv_td,
 ) -> *mut ibv_pd {
-    let ibv = UnsafeCell::new(ibv_pd { context, handle: 0 });
+    let ibv = UnsafeCell::new(ibv_pd { context, handle: next_handle() });
     let (users, owner) = (Users::default(), Owner::current());
     let destroyed_ahs = Destroyed::default();
     handle::give(Box::new(Pd { ibv, nic, users, real, td, destroyed_ahs, owner }))

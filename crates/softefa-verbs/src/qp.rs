@@ -16,7 +16,7 @@ use crate::handle::{self, Handle};
 use crate::modify;
 use crate::panic;
 use crate::pd::{Pd, Users};
-use crate::qp_init::Wish;
+use crate::qp_init::QpRequest;
 use crate::srq::Srq;
 use crate::sys::{
     IBV_QP_OPEN_ATTR_CONTEXT, IBV_QP_OPEN_ATTR_NUM, IBV_QP_OPEN_ATTR_TYPE, IBV_QP_OPEN_ATTR_XRCD,
@@ -73,15 +73,15 @@ impl Qp {
 /// Makes a queue pair.
 ///
 /// # Safety
-/// The handles in `wish` as for [`handle::borrow`].
-pub(crate) unsafe fn create(wish: &Wish) -> Result<*mut ibv_qp, Errno> {
-    if wish.kind == QpKind::XrcTarget {
+/// The handles in `request` as for [`handle::borrow`].
+pub(crate) unsafe fn create(request: &QpRequest) -> Result<*mut ibv_qp, Errno> {
+    if request.kind == QpKind::XrcTarget {
         // SAFETY: as this function demands.
-        return unsafe { make_target(wish, softefa::Qp::create_target) };
+        return unsafe { make_target(request, softefa::Qp::create_target) };
     }
-    let (base, cap) = (&wish.base, wish.base.cap);
+    let (base, cap) = (&request.base, request.base.cap);
     // SAFETY: as this function demands.
-    let pd = unsafe { handle::borrow::<Pd>(wish.pd) }?;
+    let pd = unsafe { handle::borrow::<Pd>(request.pd) }?;
     pd.owner.check()?;
     // SAFETY: as this function demands.
     let send_cq = unsafe { handle::borrow::<Cq>(base.send_cq) }?;
@@ -98,7 +98,7 @@ pub(crate) unsafe fn create(wish: &Wish) -> Result<*mut ibv_qp, Errno> {
     // SAFETY: a domain belongs to a context that is open.
     let events = EventSource::new(&unsafe { handle::borrow::<Context>(pd.context()) }?.events);
     let init = QpInit {
-        kind: wish.kind,
+        kind: request.kind,
         send_cq: Arc::clone(&send_cq.nic),
         recv_cq: Arc::clone(&recv_cq.unwrap_or(send_cq).nic),
         sq_depth: cap.max_send_wr,
@@ -107,52 +107,55 @@ pub(crate) unsafe fn create(wish: &Wish) -> Result<*mut ibv_qp, Errno> {
         rq_sge: cap.max_recv_sge,
         inline_bytes: cap.max_inline_data,
         sq_sig_all: base.sq_sig_all != 0,
-        unsolicited_write_recv: wish.unsolicited_write_recv,
+        unsolicited_write_recv: request.unsolicited_write_recv,
         srq: srq.map(|srq| Arc::clone(&srq.nic)),
         events: Some(Arc::clone(&events)),
     };
     let nic = softefa::Qp::create(&pd.nic, init)?;
+    if request.is_deaf_to_itself {
+        nic.ignore_itself_in_groups();
+    }
     let users = [Some(&pd.users), Some(&send_cq.users), recv_cq.map(|cq| &cq.users)];
     users.into_iter().chain([srq.map(|srq| &srq.users)]).flatten().for_each(Users::add);
-    Ok(give(wish, pd.context(), nic, events))
+    Ok(give(request, pd.context(), nic, events))
 }
 
-/// Makes an XRC target of the domain in `wish`, or opens one.
+/// Makes an XRC target of the domain in `request`, or opens one.
 ///
 /// # Safety
 /// That domain as for [`handle::borrow`].
 unsafe fn make_target<E: Into<Errno>>(
-    wish: &Wish,
+    request: &QpRequest,
     make: impl FnOnce(&Arc<softefa::Xrcd>, Option<Arc<EventSource>>) -> Result<Arc<softefa::Qp>, E>,
 ) -> Result<*mut ibv_qp, Errno> {
     // SAFETY: as this function demands.
-    let xrcd = unsafe { handle::borrow::<Xrcd>(wish.xrcd) }?;
+    let xrcd = unsafe { handle::borrow::<Xrcd>(request.xrcd) }?;
     xrcd.owner.check()?;
     // SAFETY: a domain belongs to a context that is open.
     let events = EventSource::new(&unsafe { handle::borrow::<Context>(xrcd.context()) }?.events);
     let nic = make(&xrcd.nic, Some(Arc::clone(&events))).map_err(Into::into)?;
     xrcd.users.add();
-    Ok(give(wish, xrcd.context(), nic, events))
+    Ok(give(request, xrcd.context(), nic, events))
 }
 
 /// Hands `nic` to the program.
 fn give(
-    wish: &Wish,
+    request: &QpRequest,
     context: *mut ibv_context,
     nic: Arc<softefa::Qp>,
     events: Arc<EventSource>,
 ) -> *mut ibv_qp {
     let source = Arc::clone(&events);
     let qp = handle::give(Box::new(Qp {
-        ibv: UnsafeCell::new(visible_part(wish, context, nic.qpn())),
-        efa: UnsafeCell::new(wr::efa_table(wish.processing_hints)),
+        ibv: UnsafeCell::new(visible_part(request, context, nic.qpn())),
+        efa: UnsafeCell::new(wr::efa_table(request.processing_hints)),
         is_roce: nic.pd().device().adapter() == Adapter::Roce,
         nic,
-        cap: wish.base.cap,
+        cap: request.base.cap,
         posting: Posting::default(),
-        send_ops: wish.send_ops,
-        inline_write: wish.inline_write,
-        xrcd: wish.xrcd,
+        send_ops: request.send_ops,
+        inline_write: request.inline_write,
+        xrcd: request.xrcd,
         events,
         owner: Owner::current(),
     }));
@@ -160,19 +163,19 @@ fn give(
     qp
 }
 
-fn visible_part(wish: &Wish, context: *mut ibv_context, qpn: u32) -> ibv_qp_ex {
+fn visible_part(request: &QpRequest, context: *mut ibv_context, qpn: u32) -> ibv_qp_ex {
     // SAFETY: null pointers and zero numbers are valid in every member.
-    let mut ibv = if wish.send_ops.is_some() { wr::table() } else { unsafe { zeroed() } };
+    let mut ibv = if request.send_ops.is_some() { wr::table() } else { unsafe { zeroed() } };
     let qp = &mut ibv.qp_base;
     qp.context = context;
-    qp.qp_context = wish.base.qp_context;
-    qp.pd = wish.pd;
-    qp.send_cq = wish.base.send_cq;
-    qp.recv_cq = wish.base.recv_cq;
-    qp.srq = wish.base.srq;
+    qp.qp_context = request.base.qp_context;
+    qp.pd = request.pd;
+    qp.send_cq = request.base.send_cq;
+    qp.recv_cq = request.base.recv_cq;
+    qp.srq = request.base.srq;
     qp.handle = qpn;
     qp.qp_num = qpn;
-    qp.qp_type = wish.base.qp_type;
+    qp.qp_type = request.base.qp_type;
     ibv
 }
 
@@ -196,7 +199,7 @@ pub(crate) unsafe fn create_legacy(
     // SAFETY: as this function demands.
     let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
     // SAFETY: as this function demands.
-    unsafe { create(&Wish::legacy(pd, attr, driver_type, device.attr())?) }
+    unsafe { create(&QpRequest::legacy(pd, attr, driver_type, device.attr())?) }
 }
 
 pub(crate) unsafe extern "C" fn create_qp_ex(
@@ -221,12 +224,17 @@ pub(crate) unsafe fn create_extended(
     // SAFETY: as this function demands.
     let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
     // SAFETY: as this function demands.
-    unsafe { create(&Wish::extended(attr, efa, device.attr())?) }
+    unsafe { create(&QpRequest::extended(attr, efa, device.attr())?) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     panic::code(|| {
+        // SAFETY: the program passes a queue pair it made.
+        let in_groups = unsafe { handle::borrow::<Qp>(qp) }?.nic.is_in_groups();
+        if in_groups {
+            return Err(Errno::EBUSY);
+        }
         // SAFETY: the program passes a queue pair it made and gives it up.
         let qp = unsafe { handle::take::<Qp>(qp) }?;
         if qp.owner.is_current() {
@@ -273,11 +281,11 @@ pub(crate) unsafe extern "C" fn open_qp(
         }
         let has_context = attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT != 0;
         let qp_context = if has_context { attr.qp_context } else { ptr::null_mut() };
-        let wish = Wish::target(qp_context, attr.xrcd);
+        let request = QpRequest::target(qp_context, attr.xrcd);
         let open =
             |xrcd: &Arc<softefa::Xrcd>, events| softefa::Qp::open_target(xrcd, attr.qp_num, events);
         // SAFETY: the program passes a live domain.
-        let qp = unsafe { make_target(&wish, open) }?;
+        let qp = unsafe { make_target(&request, open) }?;
         // SAFETY: just made.
         let opened = unsafe { handle::borrow::<Qp>(qp) }?;
         opened.publish_state(modify::present(opened).qp_state);

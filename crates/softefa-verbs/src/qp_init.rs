@@ -13,8 +13,8 @@ use crate::sys::{
     ibv_xrcd,
 };
 
-/// A checked wish.
-pub(crate) struct Wish {
+/// What a program asks of a queue pair, checked.
+pub(crate) struct QpRequest {
     pub(crate) kind: QpKind,
     /// Null of an XRC target, which has neither queues nor sizes.
     pub(crate) pd: *mut ibv_pd,
@@ -27,6 +27,8 @@ pub(crate) struct Wish {
     /// WRITEs may bring their bytes in the work request.
     pub(crate) inline_write: bool,
     /// Programs may say how a work request is to be processed.
+    /// Messages that it sends to groups do not come back to it.
+    pub(crate) is_deaf_to_itself: bool,
     pub(crate) processing_hints: bool,
 }
 
@@ -94,7 +96,7 @@ fn check_queues(send_cq: *mut ibv_cq, recv_cq: *mut ibv_cq, can_share: bool) -> 
     if is_complete { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
-impl Wish {
+impl QpRequest {
     /// From `ibv_create_qp` (no driver type) or `efadv_create_driver_qp`.
     pub(crate) fn legacy(
         pd: *mut ibv_pd,
@@ -121,6 +123,7 @@ impl Wish {
             send_ops: None,
             unsolicited_write_recv: false,
             inline_write: kind.is_connected(),
+            is_deaf_to_itself: false,
             processing_hints: false,
         })
     }
@@ -131,12 +134,13 @@ impl Wish {
         efa: Option<&efadv_qp_init_attr>,
         attr: &DeviceAttr,
     ) -> Result<Self, Errno> {
-        let of_roce = if attr.roce.is_some() { sys::IBV_QP_INIT_ATTR_XRCD } else { 0 };
+        let of_roce = sys::IBV_QP_INIT_ATTR_XRCD | sys::IBV_QP_INIT_ATTR_CREATE_FLAGS;
+        let of_roce = if attr.roce.is_some() { of_roce } else { 0 };
         let known = sys::IBV_QP_INIT_ATTR_PD | sys::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | of_roce;
         if ex.comp_mask & !known != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
-        let has_xrcd = ex.comp_mask & of_roce != 0;
+        let has_xrcd = ex.comp_mask & sys::IBV_QP_INIT_ATTR_XRCD != 0;
         let driver_type = efa.map(|efa| efa.driver_qp_type);
         if has_xrcd && driver_type.is_none() && ex.qp_type == sys::IBV_QPT_XRC_RECV {
             return Ok(Self::target(ex.qp_context, ex.xrcd));
@@ -144,17 +148,20 @@ impl Wish {
         if ex.comp_mask & sys::IBV_QP_INIT_ATTR_PD == 0 || has_xrcd {
             return Err(Errno::EINVAL);
         }
-        let mut wish = Self::legacy(ex.pd, &base_of(ex), driver_type, attr)?;
+        let mut request = Self::legacy(ex.pd, &base_of(ex), driver_type, attr)?;
         if let Some(efa) = efa {
-            wish.add_efa(efa, attr)?;
+            request.add_efa(efa, attr)?;
+        }
+        if ex.comp_mask & sys::IBV_QP_INIT_ATTR_CREATE_FLAGS != 0 {
+            request.add_flags(ex.create_flags)?;
         }
         if ex.comp_mask & sys::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0 {
-            if ex.send_ops_flags & !send_ops(wish.kind, attr) != 0 {
+            if ex.send_ops_flags & !send_ops(request.kind, attr) != 0 {
                 return Err(Errno::EOPNOTSUPP);
             }
-            wish.send_ops = Some(ex.send_ops_flags);
+            request.send_ops = Some(ex.send_ops_flags);
         }
-        Ok(wish)
+        Ok(request)
     }
 
     /// An XRC target of domain `xrcd`, whatever else was said.
@@ -170,8 +177,22 @@ impl Wish {
             send_ops: None,
             unsolicited_write_recv: false,
             inline_write: false,
+            is_deaf_to_itself: false,
             processing_hints: false,
         }
+    }
+
+    /// The one flag that there is, of a queue pair that can be in groups.
+    fn add_flags(&mut self, flags: u32) -> Result<(), Errno> {
+        let known = match self.kind {
+            QpKind::Ud => sys::IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
+            _ => 0,
+        };
+        if flags & !known != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        self.is_deaf_to_itself = flags != 0;
+        Ok(())
     }
 
     /// What only an EFA can be asked for.

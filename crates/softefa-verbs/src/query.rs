@@ -10,8 +10,9 @@ use crate::errno::Errno;
 use crate::handle;
 use crate::panic;
 use crate::sys::{
-    IBV_GID_TYPE_IB, IBV_GID_TYPE_ROCE_V2, IBV_GID_TYPE_SYSFS_ROCE_V2, ibv_context,
-    ibv_device_attr, ibv_device_attr_ex, ibv_gid, ibv_gid_entry, ibv_port_attr,
+    IBV_GID_TYPE_IB, IBV_GID_TYPE_ROCE_V2, IBV_GID_TYPE_SYSFS_ROCE_V2, IBV_VALUES_MASK_RAW_CLOCK,
+    ibv_context, ibv_device_attr, ibv_device_attr_ex, ibv_gid, ibv_gid_entry, ibv_port_attr,
+    ibv_values_ex,
 };
 
 /// The device has one port, and one entry in each of its tables.
@@ -82,6 +83,27 @@ pub(crate) unsafe extern "C" fn query_port(
         let attr = attr::port(unsafe { handle::borrow::<Context>(context) }?.nic.attr());
         // SAFETY: the inline caller passes a structure of `len` bytes.
         unsafe { write_prefix(out, len, &attr) }
+    })
+}
+
+/// The clock that completions are timed by, as hardware gives it: one number, its cycles, which here are nanoseconds.
+pub(crate) unsafe extern "C" fn query_rt_values(
+    context: *mut ibv_context,
+    values: *mut ibv_values_ex,
+) -> c_int {
+    panic::code(|| {
+        // SAFETY: the program passes an open context.
+        unsafe { handle::borrow::<Context>(context) }?;
+        // SAFETY: null, or a structure of the program.
+        let values = unsafe { values.as_mut() }.ok_or(Errno::EINVAL)?;
+        if values.comp_mask & !IBV_VALUES_MASK_RAW_CLOCK != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if values.comp_mask & IBV_VALUES_MASK_RAW_CLOCK != 0 {
+            let tv_nsec = softefa::Cq::device_clock_ns() as i64;
+            values.raw_clock = libc::timespec { tv_sec: 0, tv_nsec };
+        }
+        Ok(())
     })
 }
 

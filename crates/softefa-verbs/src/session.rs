@@ -15,10 +15,10 @@ const NOBODY: usize = 0;
 
 /// State of type `T` that belongs to whoever opened the session.
 #[derive(Debug, Default)]
-pub(crate) struct Session<T> {
+pub(crate) struct CallSession<T> {
     /// The [`thread`] that opened it, or [`NOBODY`].
     opener: AtomicUsize,
-    /// The thread inside [`Session::enter`], or [`NOBODY`].
+    /// The thread inside [`CallSession::enter`], or [`NOBODY`].
     entered: AtomicUsize,
     /// A thread came while another one was there.
     is_shared: AtomicBool,
@@ -37,7 +37,7 @@ pub(crate) enum NoEntry {
 
 /// Leaves the session and perhaps ends it, also when a panic does.
 struct Leave<'a, T> {
-    session: &'a Session<T>,
+    session: &'a CallSession<T>,
     is_last: bool,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn warn_of_shared(qpn: u32) {
 /// Tries before the processor is offered to others: the holder may need it to finish.
 const SPINS: u32 = 64;
 
-impl<T> Session<T> {
+impl<T> CallSession<T> {
     /// Waits until no other thread has a session open, and opens one; `false` when this thread has one,
     /// which it would wait for in vain: it is in a signal handler, or has forgotten to end it.
     pub(crate) fn open(&self) -> bool {
@@ -121,7 +121,7 @@ impl<T> Session<T> {
         Ok(result)
     }
 
-    /// As [`Session::enter`], waits for whoever is inside, and ends the session; `None` without one.
+    /// As [`CallSession::enter`], waits for whoever is inside, and ends the session; `None` without one.
     pub(crate) fn finish<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {
         let leave = loop {
             match self.try_enter(true) {
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     /// Lets the test share a session as C programs do.
-    struct Shared(Session<u64>);
+    struct Shared(CallSession<u64>);
 
     // SAFETY: the test touches the state only with the session open.
     unsafe impl Sync for Shared {}
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn sessions_exclude_each_other() {
         const ROUNDS: u64 = 10_000;
-        let shared = Arc::new(Shared(Session::default()));
+        let shared = Arc::new(Shared(CallSession::default()));
         let threads: Vec<_> = (0..2)
             .map(|_| {
                 let shared = Arc::clone(&shared);
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn second_one_inside_is_kept_out_and_remembered() {
-        let session = Session::<u64>::default();
+        let session = CallSession::<u64>::default();
         session.open();
         let inner = session.enter(|_| session.enter(|count| *count += 1));
         assert_eq!(inner, Ok(Err(NoEntry::Shared)));
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn panic_ends_the_session() {
-        let session = Session::<u64>::default();
+        let session = CallSession::<u64>::default();
         session.open();
         let inside = || session.finish(|_| panic!("on purpose"));
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(inside));
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_a_session_left_can_be_looked_at() {
-        let session = Session::<u64>::default();
+        let session = CallSession::<u64>::default();
         session.open();
         // SAFETY: this thread opened the session.
         unsafe { session.with(|state| *state = 7) };
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn without_a_session_nothing_runs() {
-        let session = Session::<u64>::default();
+        let session = CallSession::<u64>::default();
         assert_eq!(session.enter(|count| *count), Err(NoEntry::Closed));
         // SAFETY: nothing runs.
         assert_eq!(unsafe { session.with(|count| *count) }, None);

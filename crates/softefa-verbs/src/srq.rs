@@ -65,15 +65,15 @@ unsafe fn create(
     let context = domain.context();
     // SAFETY: a domain belongs to a context that is open.
     let source = EventSource::new(&unsafe { handle::borrow::<Context>(context) }?.events);
-    let wish = SrqAttr { max_wr: attr.max_wr, max_sge: attr.max_sge, limit: 0 };
+    let asked = SrqAttr { max_wr: attr.max_wr, max_sge: attr.max_sge, limit: 0 };
     let events = Some(Arc::clone(&source));
     let Xrc { xrcd, cq } = xrc.unwrap_or(Xrc { xrcd: ptr::null_mut(), cq: ptr::null_mut() });
     let nic = if xrc.is_none() {
-        softefa::Srq::create(&domain.nic, &wish, events)?
+        softefa::Srq::create(&domain.nic, &asked, events)?
     } else {
         // SAFETY: as this function demands.
         let (xrcd, cq) = unsafe { (handle::borrow::<Xrcd>(xrcd)?, handle::borrow::<Cq>(cq)?) };
-        let nic = xrcd.nic.create_srq(&domain.nic, &cq.nic, &wish, events)?;
+        let nic = xrcd.nic.create_srq(&domain.nic, &cq.nic, &asked, events)?;
         xrcd.users.add();
         cq.users.add();
         nic

@@ -1,10 +1,10 @@
-//! What no device has: multicast, imported objects, counters, raw queue access. Programs find the functions and hear `EOPNOTSUPP`, as from the real device.
+//! What no device has: imported objects, counters, raw queue access. Programs find the functions and hear `EOPNOTSUPP`, as from the real device.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use crate::errno::Errno;
-use crate::sys::{ibv_context, ibv_gid, ibv_mr, ibv_pd, ibv_qp};
+use crate::sys::{ibv_context, ibv_mr, ibv_pd, ibv_qp};
 
 fn null<T>() -> *mut T {
     Errno::EOPNOTSUPP.store();
@@ -32,8 +32,6 @@ macro_rules! refuse_pointer {
 }
 
 refuse! {
-    ibv_attach_mcast(*mut ibv_qp, *const ibv_gid, u16);
-    ibv_detach_mcast(*mut ibv_qp, *const ibv_gid, u16);
     ibv_resolve_eth_l2_from_gid(*mut ibv_context, *mut c_void, *mut u8, *mut u16);
     ibv_query_ece(*mut ibv_qp, *mut c_void);
     ibv_set_ece(*mut ibv_qp, *mut c_void);

@@ -17,7 +17,7 @@ use crate::mw;
 use crate::panic;
 use crate::post;
 use crate::qp::Qp;
-use crate::session::{self, NoEntry, Session};
+use crate::session::{self, CallSession, NoEntry};
 use crate::sys::{
     self, efadv_qp, ibv_ah, ibv_data_buf, ibv_mw, ibv_mw_bind_info, ibv_qp_ex, ibv_sge,
 };
@@ -25,7 +25,7 @@ use crate::sys::{
 use batch::{Batch, PendingWr};
 
 /// A posting session.
-pub(crate) type Posting = Session<Batch>;
+pub(crate) type Posting = CallSession<Batch>;
 
 /// The functions of every extended queue pair.
 pub(crate) fn table() -> ibv_qp_ex {
@@ -75,9 +75,8 @@ unsafe fn borrow<'a>(qp: *mut ibv_qp_ex) -> Result<&'a Qp, Errno> {
 unsafe fn with_batch(qp: *mut ibv_qp_ex, change: impl FnOnce(&mut Batch, &Qp)) {
     panic::value((), || {
         // SAFETY: as this function demands.
-        if let Ok(qp) = unsafe { borrow(qp) }
-            && qp.posting.enter(|batch| change(batch, qp)) == Err(NoEntry::Shared)
-        {
+        let Ok(qp) = (unsafe { borrow(qp) }) else { return };
+        if qp.posting.enter(|batch| change(batch, qp)) == Err(NoEntry::Shared) {
             session::warn_of_shared(qp.nic.qpn());
         }
     });

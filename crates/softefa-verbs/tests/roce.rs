@@ -60,6 +60,12 @@ fn registrations_windows_and_queues_change_as_programs_ask() {
 }
 
 #[test]
+fn members_of_groups_get_messages_and_say_when() {
+    check("groups", PLAIN, &[]);
+    check("groups", "rdmap0s6=127.0.0.3", &[]);
+}
+
+#[test]
 fn shared_receive_queues_tell_of_their_limit() {
     check("srq", PLAIN, &[]);
     check("srq", "rdmap0s6=127.0.0.3", &[]);

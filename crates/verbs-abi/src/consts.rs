@@ -50,7 +50,9 @@ pub const IBV_QPT_DRIVER: c_int = 0xff;
 
 pub const IBV_QP_INIT_ATTR_PD: u32 = 1;
 pub const IBV_QP_INIT_ATTR_XRCD: u32 = 1 << 1;
+pub const IBV_QP_INIT_ATTR_CREATE_FLAGS: u32 = 1 << 2;
 pub const IBV_QP_INIT_ATTR_SEND_OPS_FLAGS: u32 = 1 << 6;
+pub const IBV_QP_CREATE_BLOCK_SELF_MCAST_LB: u32 = 1 << 1;
 
 pub const IBV_QP_EX_WITH_RDMA_WRITE: u64 = 1;
 pub const IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM: u64 = 1 << 1;
@@ -139,6 +141,9 @@ pub const IBV_WC_REM_ABORT_ERR: c_int = 16;
 pub const IBV_WC_RESP_TIMEOUT_ERR: c_int = 20;
 
 pub const IBV_WC_STANDARD_FLAGS: u64 = 0x7f;
+pub const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP: u64 = 1 << 7;
+pub const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK: u64 = 1 << 11;
+pub const IBV_VALUES_MASK_RAW_CLOCK: u32 = 1;
 pub const IBV_CQ_INIT_ATTR_MASK_FLAGS: u32 = 1;
 pub const IBV_CQ_INIT_ATTR_MASK_PD: u32 = 1 << 1;
 pub const IBV_CREATE_CQ_ATTR_SINGLE_THREADED: u32 = 1;

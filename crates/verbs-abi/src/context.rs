@@ -4,7 +4,7 @@ use super::{
     Unused, ibv_cq, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_device, ibv_device_attr_ex, ibv_mw,
     ibv_mw_bind, ibv_parent_domain_init_attr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_init_attr_ex,
     ibv_qp_open_attr, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_srq, ibv_srq_init_attr_ex, ibv_td,
-    ibv_td_init_attr, ibv_wc, ibv_xrcd, ibv_xrcd_init_attr,
+    ibv_td_init_attr, ibv_values_ex, ibv_wc, ibv_xrcd, ibv_xrcd_init_attr,
 };
 
 #[repr(C)]
@@ -72,7 +72,8 @@ pub struct verbs_context {
     pub destroy_wq: Unused,
     pub modify_wq: Unused,
     pub create_wq: Unused,
-    pub query_rt_values: Unused,
+    pub query_rt_values:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_values_ex) -> c_int>,
     pub create_cq_ex:
         Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex>,
     pub private: *mut c_void,

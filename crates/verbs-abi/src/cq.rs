@@ -23,6 +23,9 @@ pub struct ibv_poll_cq_attr {
 pub type CqReadU32 = unsafe extern "C" fn(*mut ibv_cq_ex) -> u32;
 pub type CqReadU8 = unsafe extern "C" fn(*mut ibv_cq_ex) -> u8;
 
+/// The signature of most functions of `ibv_cq_ex`, with another result.
+pub type CqReadU64 = unsafe extern "C" fn(*mut ibv_cq_ex) -> u64;
+
 #[repr(C)]
 pub struct ibv_cq_ex {
     /// The same members as in `struct ibv_cq_ex`, where they are repeated one by one.
@@ -43,11 +46,11 @@ pub struct ibv_cq_ex {
     pub read_slid: Option<CqReadU32>,
     pub read_sl: Option<CqReadU8>,
     pub read_dlid_path_bits: Option<CqReadU8>,
-    pub read_completion_ts: Unused,
+    pub read_completion_ts: Option<CqReadU64>,
     pub read_cvlan: Unused,
     pub read_flow_tag: Unused,
     pub read_tm_info: Unused,
-    pub read_completion_wallclock_ns: Unused,
+    pub read_completion_wallclock_ns: Option<CqReadU64>,
 }
 
 #[repr(C)]

@@ -172,7 +172,9 @@ at! {
     ibv_cq_ex, read_opcode => 168;
     ibv_cq_ex, read_imm_data => 192;
     ibv_cq_ex, read_dlid_path_bits => 240;
+    ibv_cq_ex, read_completion_ts => 248;
     ibv_cq_ex, read_completion_wallclock_ns => 280;
+    ibv_values_ex, raw_clock => 8;
     ibv_cq_init_attr_ex, wc_flags => 32;
     ibv_cq_init_attr_ex, comp_mask => 40;
     ibv_cq_init_attr_ex, parent_domain => 48;

@@ -10,6 +10,11 @@
 #![allow(missing_docs, non_camel_case_types, reason = "names and meanings are rdma-core's own")]
 #![expect(clippy::use_self, reason = "signatures with the names the headers give them")]
 
+/// The program of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod attr;
 mod consts;
 mod context;

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use verbs_abi::*;
 
 use crate::error::{Error, check};
+use crate::library::Functions;
 use crate::prepare::Transport;
 use crate::sys;
 
@@ -69,7 +70,11 @@ struct List {
 }
 
 impl List {
+    /// Opens the libraries, since nothing of them is called before.
     fn get() -> Result<Self, Error> {
+        sys::Verbs::open()?;
+        // Devices of other kinds do without it; whoever needs it is told.
+        let _ = sys::Efa::open();
         let mut count = 0;
         // SAFETY: the count can be written.
         let start = unsafe { sys::ibv_get_device_list(&raw mut count) };

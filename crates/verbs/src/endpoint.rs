@@ -7,9 +7,9 @@ use verbs_abi::ibv_ah;
 use crate::error::Error;
 use crate::memory::{ProtectionDomain, Region, Slots};
 use crate::poll::Queue;
+use crate::poster::Poster;
 use crate::prepare::{Address, Config, QueuePair, Transport};
 use crate::sys;
-use crate::way::Poster;
 
 /// Where datagrams go.
 pub(crate) struct Peer {

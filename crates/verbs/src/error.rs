@@ -9,6 +9,16 @@ use crate::sys;
 /// A failed verbs call or a misuse that was refused before it reached the device.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Error {
+    /// A library cannot be opened, or lacks a function.
+    #[error(
+        "{file} cannot be used ({reason}): install ibverbs-providers (Debian, Ubuntu) or rdma-core"
+    )]
+    NoLibrary {
+        /// Its file.
+        file: &'static str,
+        /// What the loader says.
+        reason: String,
+    },
     /// There is no such device.
     #[error(
         "no RDMA device{wanted}; there {found}: see `ibv_devices`, or start it with `softefa run --`"

@@ -12,15 +12,21 @@
 //! SRD is that of EFA devices, made and posted by EFA's own calls; UD and RC work on any device that
 //! has them.
 
+/// The program of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod device;
 mod endpoint;
 mod error;
+mod library;
 mod memory;
 mod poll;
 mod post;
+mod poster;
 mod prepare;
 mod sys;
-mod way;
 
 pub use device::Facts;
 pub use endpoint::{Endpoint, Remote};

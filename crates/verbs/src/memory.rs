@@ -60,7 +60,7 @@ impl Region {
         let pages = NonNull::from(Box::leak(pages.into_boxed_slice()));
         let start = pages.cast::<c_void>().as_ptr();
         // SAFETY: the memory lives until `drop`, which deregisters it first.
-        let mr = unsafe { sys::ibv_reg_mr(pd.raw(), start, len_bytes, access.cast_signed()) };
+        let mr = unsafe { sys::ibv_reg_mr(pd.raw(), start, len_bytes, access as i32) };
         let Some(mr) = NonNull::new(mr) else {
             let error = Error::last("ibv_reg_mr");
             // SAFETY: leaked above, used by nobody.

@@ -7,8 +7,8 @@ use verbs_abi::{ibv_recv_wr, ibv_sge};
 use crate::endpoint::{Endpoint, Remote};
 use crate::error::Error;
 use crate::memory::State;
+use crate::poster::{Request, Work};
 use crate::sys;
-use crate::way::{Request, Work};
 
 /// Outcome of posting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,10 +7,11 @@ use verbs_abi::*;
 use crate::device::{Device, Facts, PORT};
 use crate::endpoint::{Endpoint, Peer, Remote};
 use crate::error::{Error, check};
+use crate::library::Functions;
 use crate::memory::{Geometry, ProtectionDomain, Region, Slots};
 use crate::poll::Queue;
+use crate::poster::Poster;
 use crate::sys;
-use crate::way::Poster;
 
 /// The key of all datagrams; the queue pair number tells flows apart.
 const QKEY: u32 = 0x0efa_be9c;
@@ -282,6 +283,9 @@ fn create(
         max_inline_data: pd.device.inline_bytes().unwrap_or(INLINE_BYTES),
     };
     let transport = config.transport;
+    if transport == Transport::Srd {
+        sys::Efa::open()?;
+    }
     let mut raw = create_raw(pd, queue, config, &mut cap);
     if raw.is_null() && pd.device.inline_bytes().is_none() {
         cap.max_inline_data = 0;

@@ -3,70 +3,56 @@
 //! The binary contract of the inline functions is the layout of the tables they call through
 //! (`verbs-abi`). Every function is `unsafe`: objects must be alive and pointers as the manual page
 //! of the C function of the same name demands.
+//!
+//! Exported functions answer that there is nothing until their library is open (`library`).
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;
+use std::ptr::null_mut;
 
 use verbs_abi::*;
 
-#[link(name = "ibverbs")]
-unsafe extern "C" {
-    pub(crate) fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device;
-    pub(crate) fn ibv_free_device_list(list: *mut *mut ibv_device);
-    pub(crate) fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char;
-    pub(crate) fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context;
-    pub(crate) fn ibv_close_device(context: *mut ibv_context) -> c_int;
-    pub(crate) fn ibv_query_device(context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int;
-    fn ibv_query_port(context: *mut ibv_context, port: u8, attr: *mut ibv_port_attr) -> c_int;
-    pub(crate) fn ibv_query_gid(
-        context: *mut ibv_context,
-        port: u8,
-        index: c_int,
-        gid: *mut ibv_gid,
-    ) -> c_int;
-    pub(crate) fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd;
-    pub(crate) fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int;
-    pub(crate) fn ibv_reg_mr(
-        pd: *mut ibv_pd,
-        start: *mut c_void,
-        len: usize,
-        access: c_int,
-    ) -> *mut ibv_mr;
-    pub(crate) fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int;
-    pub(crate) fn ibv_create_cq(
-        context: *mut ibv_context,
-        entries: c_int,
-        cq_context: *mut c_void,
-        channel: *mut ibv_comp_channel,
-        vector: c_int,
-    ) -> *mut ibv_cq;
-    pub(crate) fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int;
-    pub(crate) fn ibv_create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp;
-    pub(crate) fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex;
-    pub(crate) fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int;
-    pub(crate) fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int;
-    pub(crate) fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah;
-    pub(crate) fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int;
-    pub(crate) fn ibv_wc_status_str(status: c_int) -> *const c_char;
-}
+use crate::library::{Functions, exported};
 
-#[link(name = "efa")]
-unsafe extern "C" {
-    pub(crate) fn efadv_query_device(
-        context: *mut ibv_context,
-        attr: *mut efadv_device_attr,
-        len: u32,
-    ) -> c_int;
-    pub(crate) fn efadv_create_qp_ex(
-        context: *mut ibv_context,
-        attr: *mut ibv_qp_init_attr_ex,
-        efa_attr: *mut efadv_qp_init_attr,
-        len: u32,
-    ) -> *mut ibv_qp;
-}
-
-/// `ENOSYS`, for an entry that a device's table lacks.
+/// `ENOSYS`, for an entry that a device's table lacks and a function of a library that is not there.
 const MISSING: c_int = libc::ENOSYS;
+
+exported! { Verbs of "libibverbs.so.1":
+    fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device, else null_mut();
+    fn ibv_free_device_list(list: *mut *mut ibv_device), else ();
+    fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char, else c"".as_ptr();
+    fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context, else null_mut();
+    fn ibv_close_device(context: *mut ibv_context) -> c_int, else MISSING;
+    fn ibv_query_device(context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int,
+        else MISSING;
+    fn ibv_query_port(context: *mut ibv_context, port: u8, attr: *mut ibv_port_attr) -> c_int,
+        else MISSING;
+    fn ibv_query_gid(context: *mut ibv_context, port: u8, index: c_int, gid: *mut ibv_gid) -> c_int,
+        else MISSING;
+    fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd, else null_mut();
+    fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int, else MISSING;
+    fn ibv_reg_mr(pd: *mut ibv_pd, start: *mut c_void, len: usize, access: c_int) -> *mut ibv_mr,
+        else null_mut();
+    fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int, else MISSING;
+    fn ibv_create_cq(context: *mut ibv_context, entries: c_int, cq_context: *mut c_void,
+        channel: *mut ibv_comp_channel, vector: c_int) -> *mut ibv_cq, else null_mut();
+    fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int, else MISSING;
+    fn ibv_create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp,
+        else null_mut();
+    fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex, else null_mut();
+    fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int, else MISSING;
+    fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int, else MISSING;
+    fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah, else null_mut();
+    fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int, else MISSING;
+    fn ibv_wc_status_str(status: c_int) -> *const c_char, else std::ptr::null();
+}
+
+exported! { Efa of "libefa.so.1":
+    fn efadv_query_device(context: *mut ibv_context, attr: *mut efadv_device_attr, len: u32)
+        -> c_int, else MISSING;
+    fn efadv_create_qp_ex(context: *mut ibv_context, attr: *mut ibv_qp_init_attr_ex,
+        efa_attr: *mut efadv_qp_init_attr, len: u32) -> *mut ibv_qp, else null_mut();
+}
 
 /// Facts of a port.
 ///
@@ -84,10 +70,10 @@ pub(crate) unsafe fn query_port(
             let outer =
                 context.byte_sub(offset_of!(verbs_context, context)).cast::<verbs_context>();
             let has = size_of::<verbs_context>() - offset_of!(verbs_context, query_port);
-            if (*outer).sz >= has
-                && let Some(query) = (*outer).query_port
-            {
-                return query(context, port, attr, size_of::<ibv_port_attr>());
+            if (*outer).sz >= has {
+                if let Some(query) = (*outer).query_port {
+                    return query(context, port, attr, size_of::<ibv_port_attr>());
+                }
             }
         }
         attr.write_bytes(0, 1);
@@ -135,7 +121,7 @@ pub(crate) unsafe fn post_send(
 /// As for [`post_send`].
 #[inline]
 pub(crate) unsafe fn post_recv(qp: *mut ibv_qp, list: *mut ibv_recv_wr) -> c_int {
-    let mut bad = std::ptr::null_mut();
+    let mut bad = null_mut();
     // SAFETY: promised by the caller.
     unsafe {
         match (*(*qp).context).ops.post_recv {

@@ -33,6 +33,9 @@ pub(super) const ODP_RELIABLE: u32 =
     ODP_DATAGRAMS | ODP_WRITE | sys::IBV_ODP_SUPPORT_READ | sys::IBV_ODP_SUPPORT_ATOMIC;
 const ODP_WRITE: u32 = sys::IBV_ODP_SUPPORT_WRITE;
 
+/// The clock of completions counts nanoseconds.
+pub(super) const CLOCK_KHZ: u64 = 1_000_000;
+
 /// Local acknowledgement delay as an exponent: 4.096 us x 2^15 = 134 ms, as rxe says.
 const LOCAL_CA_ACK_DELAY: u8 = 15;
 

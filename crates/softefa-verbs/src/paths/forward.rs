@@ -1,6 +1,6 @@
 //! Functions that pass a path on.
 
-/// Defines functions of the C library that look the place of `path` up and call the next definition with it. Before the
+/// Defines functions of the C library that redirect `path` and call the next definition with the result. Before the
 /// next definition is known, `unknown` answers instead: early callers, and those in signal handlers, must not wait for
 /// the dynamic linker. For device files of ours there is an answer of their own, given which it is; for the connection manager's file, where it is opened, another.
 macro_rules! forward {
@@ -32,8 +32,8 @@ macro_rules! forward {
                     }
                 )?
                 // SAFETY: the program's arguments; the path is a C string or null.
-                let place = unsafe { $crate::paths::Place::of($path) };
-                let $path = place.as_ptr();
+                let redirected = unsafe { $crate::paths::Redirected::of($path) };
+                let $path = redirected.as_ptr();
                 match next::$name.get() {
                     // SAFETY: the program's arguments, but for a path that is a C string, too; the address is that
                     // of a function of this type.

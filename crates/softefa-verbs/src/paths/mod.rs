@@ -76,27 +76,27 @@ fn inside(path: &[u8]) -> Option<&[u8]> {
     OURS.iter().any(is_ours).then_some(rest)
 }
 
-/// Where a path leads.
-struct Place {
+/// A path of the program, and where it really leads.
+struct Redirected {
     given: *const c_char,
     /// The path in the tree, when it is another one.
     other: MaybeUninit<[u8; PATH_MAX]>,
     is_other: bool,
 }
 
-impl Place {
+impl Redirected {
     /// Neither allocates nor locks: `open` and `stat` may be called from signal handlers.
     ///
     /// # Safety
     /// `path` is null or a C string, and stays so as long as the result is used.
     #[inline]
     unsafe fn of(path: *const c_char) -> Self {
-        let mut place = Self { given: path, other: MaybeUninit::uninit(), is_other: false };
+        let mut redirected = Self { given: path, other: MaybeUninit::uninit(), is_other: false };
         // SAFETY: as this function demands.
         if unsafe { may_be_ours(path) } {
-            place.look_up();
+            redirected.look_up();
         }
-        place
+        redirected
     }
 
     #[cold]
@@ -139,7 +139,7 @@ unsafe fn may_be_ours(path: *const c_char) -> bool {
     !path.is_null()
         && CLASSES.iter().enumerate().all(|(at, byte)| {
             // SAFETY: the bytes before this one were not the terminating zero.
-            unsafe { path.add(at).read() }.cast_unsigned() == *byte
+            unsafe { path.cast::<u8>().add(at).read() == *byte }
         })
 }
 
@@ -168,16 +168,16 @@ mod tests {
     #[test]
     fn a_path_that_becomes_too_long_stays_as_it_is() {
         publish(Path::new("/run/softefa-1"));
-        let place = |path: &str| {
+        let redirected = |path: &str| {
             let path = CString::new(path).unwrap();
-            // SAFETY: a C string that outlives the place.
-            let place = unsafe { Place::of(path.as_ptr()) };
-            // SAFETY: as above, or the place's own.
-            unsafe { CStr::from_ptr(place.as_ptr()) }.to_str().unwrap().to_owned()
+            // SAFETY: a C string that outlives the path.
+            let redirected = unsafe { Redirected::of(path.as_ptr()) };
+            // SAFETY: as above, or its own.
+            unsafe { CStr::from_ptr(redirected.as_ptr()) }.to_str().unwrap().to_owned()
         };
-        assert_eq!(place("/sys/class/infiniband"), "/run/softefa-1/class/infiniband");
-        assert_eq!(place("/etc/hosts"), "/etc/hosts");
+        assert_eq!(redirected("/sys/class/infiniband"), "/run/softefa-1/class/infiniband");
+        assert_eq!(redirected("/etc/hosts"), "/etc/hosts");
         let long = format!("/sys/class/infiniband/{}", "x".repeat(PATH_MAX));
-        assert_eq!(place(&long), long);
+        assert_eq!(redirected(&long), long);
     }
 }

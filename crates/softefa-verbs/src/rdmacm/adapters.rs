@@ -9,7 +9,10 @@ use cm::ids::Device;
 use cm::ucma::Errno;
 
 use softefa::Gid;
+use softefa::seal::SealKey;
 
+use super::manager::fill_random;
+use super::socket::Sealing;
 use crate::{device, rate};
 
 /// Any port: nothing is sent to it, the kernel is only asked for the way there.
@@ -34,6 +37,8 @@ pub(super) struct Adapters {
     managed: Vec<Adapter>,
     /// The addresses of the devices that know no connections.
     unmanaged: Vec<Ipv4Addr>,
+    /// What messages are sealed with.
+    key: Option<SealKey>,
 }
 
 impl Adapters {
@@ -43,7 +48,16 @@ impl Adapters {
         Self {
             managed: listed.iter().filter_map(adapter).collect(),
             unmanaged: unmanaged.map(device::Device::addr).collect(),
+            key: listed.first().and_then(device::Device::key).cloned(),
         }
+    }
+
+    /// The key, and a name that no other socket has.
+    pub(super) fn sealing(&self) -> io::Result<Option<Sealing<'_>>> {
+        let Some(key) = &self.key else { return Ok(None) };
+        let mut session = [0; 8];
+        fill_random(&mut session).map_err(|errno| io::Error::from_raw_os_error(errno.0))?;
+        Ok(Some(Sealing { key, session: u64::from_ne_bytes(session) }))
     }
 
     pub(super) fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
@@ -53,6 +67,12 @@ impl Adapters {
     /// The UDP port of the network, if the adapter at an address is behind a gateway.
     pub(super) fn gateway_of(&self, local: Ipv4Addr) -> Option<u16> {
         self.managed.iter().find(|adapter| adapter.addr == local)?.gateway
+    }
+
+    /// What the adapter at an address is called.
+    pub(super) fn name_at(&self, local: Ipv4Addr) -> &str {
+        let found = self.managed.iter().find(|adapter| adapter.addr == local);
+        found.and_then(|adapter| adapter.listed).map_or("", device::Device::name)
     }
 
     /// The adapter at an address, while the program has it open: what counts packets and shows them.
@@ -87,7 +107,14 @@ impl Adapters {
         if has(there) {
             return Ok(there.into());
         }
-        let usual = way(Ipv4Addr::UNSPECIFIED, there).map_err(|_| Errno::EHOSTUNREACH)?;
+        let usual = way(Ipv4Addr::UNSPECIFIED, there);
+        if there.is_multicast() {
+            // Adapters send to groups on their own links, whatever the routes say.
+            let usual = usual.ok().filter(|usual| has(*usual));
+            let found = usual.or_else(|| self.addresses().next());
+            return found.map(IpAddr::from).ok_or(Errno::ENODEV);
+        }
+        let usual = usual.map_err(|_| Errno::EHOSTUNREACH)?;
         if has(usual) {
             return Ok(usual.into());
         }
@@ -149,7 +176,8 @@ pub(super) mod tests {
             let device = Device { guid, ..Device::default() };
             Adapter { addr, device, gateway: None, listed: None }
         };
-        Adapters { managed: addresses.iter().map(adapter).collect(), unmanaged: vec![UNMANAGED] }
+        let managed = addresses.iter().map(adapter).collect();
+        Adapters { managed, unmanaged: vec![UNMANAGED], key: None }
     }
 
     #[test]
@@ -175,6 +203,10 @@ pub(super) mod tests {
         assert_eq!(source(&one, "::1"), Err(Errno::EHOSTUNREACH));
         let two = at(&[[127, 0, 0, 7], [127, 0, 0, 1]]);
         assert_eq!(source(&two, "127.0.0.9"), Ok("127.0.0.1".parse().unwrap()), "the usual one");
+        for group in ["224.0.0.9", "239.1.2.3"] {
+            assert_eq!(source(&one, group), seven, "{group}: also where no route leads there");
+            assert_eq!(source(&at(&[]), group), Err(Errno::ENODEV));
+        }
         assert_eq!(source(&at(&[]), "0.0.0.0"), Err(Errno::ENODEV));
         assert_eq!(source(&at(&[]), "127.0.0.1"), Err(Errno::ENODEV));
     }

@@ -158,8 +158,8 @@ stand_in! {
             channels::close_all(first, last, || unsafe { next::close_range(first, last, flags) });
     fn closefrom(first: c_int) -> (), { let _: c_int = call!(SYS_close_range, first, c_uint::MAX, 0); },
         unless none(),
-        if closes(first.max(0).cast_unsigned(), c_uint::MAX, 0) => {
-            channels::close_all(first.max(0).cast_unsigned(), c_uint::MAX, || {
+        if closes(first.max(0) as c_uint, c_uint::MAX, 0) => {
+            channels::close_all(first.max(0) as c_uint, c_uint::MAX, || {
                 // SAFETY: the program's argument.
                 unsafe { next::closefrom(first) };
                 0
@@ -202,7 +202,7 @@ fn duplicates(command: c_int) -> bool {
 /// Whether descriptors of ours are among those that are closed.
 fn closes(first: c_uint, last: c_uint, flags: c_int) -> bool {
     const CLOEXEC: c_int = 4;
-    let is_among = |fd: RawFd| (first..=last).contains(&fd.cast_unsigned());
+    let is_among = |fd: RawFd| (first..=last).contains(&(fd as c_uint));
     CHANNELS.all().any(is_among) && flags & CLOEXEC == 0 && !manager::is_anothers()
 }
 

@@ -5,7 +5,7 @@
 //! its event is, and whoever took it counts again when more events wait.
 
 use std::collections::BTreeMap;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_uint};
 use std::os::fd::RawFd;
 use std::sync::OnceLock;
 
@@ -124,6 +124,24 @@ fn count_none(fd: RawFd) {
     }
 }
 
+/// An eventfd that nothing counts in, for threads whose channel was closed while they slept.
+pub(super) fn never_readable() -> Result<RawFd, Errno> {
+    static NEVER: OnceLock<RawFd> = OnceLock::new();
+    if let Some(fd) = NEVER.get() {
+        return Ok(*fd);
+    }
+    // SAFETY: has no precondition; the result is checked.
+    let made = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+    if made < 0 {
+        return Err(Errno::last());
+    }
+    let kept = *NEVER.get_or_init(|| made);
+    if kept != made {
+        calls::close_next(made);
+    }
+    Ok(kept)
+}
+
 /// The answer where a program uses a descriptor of another process: its parent's.
 pub(super) fn inherited() -> Errno {
     // Says so, once.
@@ -181,7 +199,7 @@ pub(super) fn close(fd: RawFd) -> c_int {
 /// As [`close`], of all descriptors from `first` to `last`, by `call`.
 pub(super) fn close_all(first: u32, last: u32, call: impl FnOnce() -> c_int) -> c_int {
     panic::count(|| {
-        let among = |fd: &RawFd| (first..=last).contains(&fd.cast_unsigned());
+        let among = |fd: &RawFd| (first..=last).contains(&(*fd as c_uint));
         let Some(manager) = manager::own() else {
             CHANNELS.all().filter(among).for_each(|fd| CHANNELS.remove(fd));
             return result(call());
@@ -212,11 +230,11 @@ pub(super) fn duplicate(from: RawFd, onto: Option<RawFd>, call: impl FnOnce() ->
         }
         let to = result(call())?;
         let access = state.host.channels.find(from);
-        if let Some(access) = access.filter(|_| to != from)
-            && !state.host.channels.add(to, access)
-        {
-            calls::close_next(to);
-            return Err(Errno(libc::EMFILE));
+        if let Some(access) = access.filter(|_| to != from) {
+            if !state.host.channels.add(to, access) {
+                calls::close_next(to);
+                return Err(Errno(libc::EMFILE));
+            }
         }
         state.settle(now);
         Ok(to)

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use cm::ids::Ids;
+use cm::ids::{ChannelId, Ids};
 use cm::ucma::{Call, Command};
 
 use super::channels::{self, Access};
@@ -23,8 +23,11 @@ const NUMBER_LEN: usize = 4;
 enum Course {
     /// `write` returns so many bytes.
     Done(c_int),
-    /// No event waits, and the program wants to.
-    Wait,
+    /// No event waits in this channel, and the program wants to.
+    Wait(ChannelId),
+    /// The channel was closed under the sleeper. The kernel would keep the file until the sleeper
+    /// returns, so nothing wakes it but a signal or its cancellation.
+    Closed,
 }
 
 /// `write` to a descriptor of ours. A thread that waits for an event may be cancelled: then the stack is
@@ -33,44 +36,54 @@ enum Course {
 /// # Safety
 /// None but those of `event::sleep`; the memory is checked.
 pub(super) unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, len: usize) -> isize {
-    let mut has_slept = false;
+    let mut slept_on = None;
     loop {
-        let mut must_wait = false;
-        let written = panic::count(|| match obey(fd, bytes.addr() as u64, len, has_slept)? {
+        let mut wait_fd = None;
+        let written = panic::count(|| match obey(fd, bytes.addr() as u64, len, slept_on)? {
             Course::Done(len) => Ok(len),
-            Course::Wait => {
-                must_wait = true;
+            Course::Wait(channel) => {
+                slept_on = Some(channel);
+                wait_fd = Some(fd);
+                Ok(0)
+            }
+            Course::Closed => {
+                wait_fd = Some(channels::never_readable()?);
                 Ok(0)
             }
         });
-        if !must_wait {
+        let Some(wait_fd) = wait_fd else {
             return written as isize;
-        }
+        };
         // SAFETY: an eventfd, unless the program has closed it in this moment; nothing is to be dropped.
-        if !unsafe { event::sleep(fd) } {
+        if !unsafe { event::sleep(wait_fd) } {
             return -1;
         }
-        has_slept = true;
     }
 }
 
-fn obey(fd: c_int, at: u64, len: usize, has_slept: bool) -> Result<Course, Errno> {
+/// Obeys the command at `at`; `slept_on` is the channel in which this call has waited before.
+fn obey(fd: c_int, at: u64, len: usize, slept_on: Option<ChannelId>) -> Result<Course, Errno> {
     let manager = manager::own().ok_or_else(channels::inherited)?;
     let len = len.min(WRITE_MAX);
     let bytes = command(at, len)?;
     let mut state = manager.lock();
-    let Some(access) = state.host.channels.find(fd) else {
-        return Err(if has_slept { Errno::EBADF } else { channels::inherited() });
-    };
+    let found = state.host.channels.find(fd);
+    // The number may stand for another file by now.
+    if slept_on.is_some() && slept_on != found.map(|access| access.channel) {
+        return Ok(Course::Closed);
+    }
+    let access = found.ok_or_else(channels::inherited)?;
     if !access.is_writable {
         return Err(Errno::EBADF);
     }
     let call = Call::parse(&bytes)?;
     let obeyed = state.obey(manager, access, &call, &bytes);
-    state.quieten(access, &call.command, has_slept);
+    state.quieten(access, &call.command, slept_on.is_some());
     drop(state);
     let reply = match obeyed {
-        Err(Errno::EAGAIN) if is_patient(&call, fd) => return Ok(Course::Wait),
+        Err(Errno::EAGAIN) if is_patient(&call, fd) => {
+            return Ok(Course::Wait(access.channel));
+        }
         obeyed => obeyed?,
     };
     if !reply.is_none_or(|reply| user::copy_out(reply.at, &reply.bytes)) {

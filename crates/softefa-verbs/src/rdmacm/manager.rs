@@ -1,12 +1,13 @@
 //! What one process has of the connection manager.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cm::ids::{Binding, ChannelId, Device, Host, Ids};
 use cm::ucma;
 use cm::{Config, Seed, Transmit};
+use softefa::seal::{Complaints, Notice, Throttle};
 use softefa::{ManagementPacket, PerProcess};
 
 use super::adapters::Adapters;
@@ -14,7 +15,7 @@ use super::arrived;
 use super::channels::Channels;
 use super::packet::Packer;
 use super::ports::{Ports, v4};
-use super::socket::{Fate, Left, Socket};
+use super::socket::{Datagram, Fate, Left, Socket};
 use super::watch::Watch;
 use super::{ending, thread, user};
 use crate::errno::Errno;
@@ -34,6 +35,9 @@ pub(super) struct State {
     pub(super) ids: Ids,
     pub(super) host: Surroundings,
     packer: Packer,
+    /// How many are told that their messages do not open, and of whom standard error has told.
+    notices: Throttle,
+    complaints: Complaints,
     /// When the thread is to look at its timer.
     alarm: Option<Duration>,
 }
@@ -67,7 +71,7 @@ pub(super) fn is_anothers() -> bool {
     manager.is_some_and(|manager| manager.pid != std::process::id())
 }
 
-fn fill_random(out: &mut [u8]) -> Result<(), Errno> {
+pub(super) fn fill_random(out: &mut [u8]) -> Result<(), Errno> {
     // SAFETY: the buffer has the length given; so few bytes come whole.
     let done = unsafe { libc::getrandom(out.as_mut_ptr().cast(), out.len(), 0) };
     if usize::try_from(done) == Ok(out.len()) { Ok(()) } else { Err(Errno::last()) }
@@ -81,6 +85,8 @@ impl Manager {
             ids: Ids::new(Config::default(), Seed(seed)),
             host: Surroundings { ports, channels: Channels::default() },
             packer: Packer::new(),
+            notices: Throttle::default(),
+            complaints: Complaints::default(),
             alarm: None,
         };
         Self { pid: std::process::id(), start: Instant::now(), state: Mutex::new(state) }
@@ -162,13 +168,13 @@ impl State {
         };
         // Without a socket it is lost, and will be repeated.
         let Ok(socket) = self.host.ports.speaker(local) else { return };
-        if let Some(gateway) = self.host.ports.gateway(local)
-            && gateway.announce(local, &transmit.bytes).is_err()
-        {
+        let gateway = self.host.ports.gateway(local);
+        if gateway.is_some_and(|gateway| gateway.announce(local, &transmit.bytes).is_err()) {
             // Nobody would find the answer.
             return;
         }
         let packet = self.packer.pack(socket.local(), peer, &transmit.bytes);
+        let Some(packet) = socket.wrap(peer, &packet) else { return };
         for _ in 0..SEND_TRIES {
             match socket.send(peer, &packet) {
                 Left::NotYet => self.take_refused(now, &socket),
@@ -189,10 +195,46 @@ impl State {
         for refused in socket.take_refused() {
             let peer = SocketAddr::V4(refused.peer);
             match refused.fate {
-                _ if !self.ids.is_said_to(peer, refused.quote()) => {}
+                _ if !refused.is_proven && !self.ids.is_said_to(peer, refused.quote()) => {}
                 Fate::Nobody => self.ids.unreachable(now, peer),
                 Fate::NoWay => self.ids.no_way(now, peer),
             }
+        }
+    }
+
+    /// Tells a stranger that its message does not open, and the user, unless the device has done so.
+    pub(super) fn turn_away(&mut self, now: Duration, socket: &Socket, datagram: &Datagram) {
+        let (from, local) = (datagram.from, *datagram.to.ip());
+        let adapters = &self.host.ports.adapters;
+        let device = adapters.open_at(local);
+        if device.is_none() {
+            if let Some(line) = self.complaints.line(adapters.name_at(local), *from.ip()) {
+                softefa::say(&line);
+            }
+        }
+        let Some(notice) = datagram.notice_about() else { return };
+        let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        // Lost, as on a network, when there is no room for it.
+        if self.notices.allows(now_ns) && socket.send(from, &notice) == Left::Sent {
+            if let Some(device) = device {
+                device.sent_notice();
+            }
+        }
+    }
+
+    /// Ends what goes to where nobody can read it, as a notice says that quotes ours (RC-1.14).
+    pub(super) fn take_notice(
+        &mut self,
+        now: Duration,
+        socket: &Socket,
+        notice: &Notice,
+        from: SocketAddrV4,
+    ) {
+        if let Some(device) = self.host.ports.adapters.open_at(*socket.local().ip()) {
+            device.received_notice();
+        }
+        if socket.is_refused_by(notice, from) {
+            self.ids.unreachable(now, from.into());
         }
     }
 

@@ -32,6 +32,7 @@ mod manager;
 mod marks;
 mod packet;
 mod ports;
+mod sealing;
 mod socket;
 mod thread;
 mod user;

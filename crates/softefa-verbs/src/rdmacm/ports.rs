@@ -243,7 +243,8 @@ impl Ports {
 
     fn open(&mut self, at: SocketAddrV4) -> io::Result<Arc<Socket>> {
         let gateway = self.join(*at.ip())?;
-        let socket = Socket::bind(at, gateway.as_ref())?;
+        let sealing = self.adapters.sealing()?;
+        let socket = Socket::bind(at, gateway.as_ref(), sealing.as_ref())?;
         if let Some(watch) = &self.watch {
             watch.add(socket.fd())?;
         }
@@ -350,7 +351,7 @@ mod tests {
         }
         assert_eq!(ports.listening.len(), 1, "one id is left");
         ports.release(&datagrams);
-        assert!(Socket::bind(v4(address).unwrap(), None).is_ok(), "free at once");
+        assert!(Socket::bind(v4(address).unwrap(), None, None).is_ok(), "free at once");
     }
 
     #[test]

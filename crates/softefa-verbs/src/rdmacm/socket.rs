@@ -11,12 +11,14 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use softefa::gateway::{ENVELOPE_LEN, Gateway, Seat, SeatKind};
+use softefa::seal::{Envelope, Notice, OVERHEAD_BYTES, Refusal, SealKey};
 
 use super::marks::HIDDEN;
 use super::packet::{HEADERS_LEN, PACKET_LEN};
+use super::sealing::{Seals, notice_about};
 
 /// Bytes of a datagram that are looked at: a longer one is none of ours.
-const ROOM: usize = PACKET_LEN + 1;
+const ROOM: usize = PACKET_LEN + OVERHEAD_BYTES + 1;
 /// Room for what comes while the thread has no processor: what does not fit comes again seconds later.
 const RECEIVE_BYTES: c_int = 4 << 20;
 /// Datagrams, and ICMP messages, taken at a time.
@@ -32,6 +34,16 @@ pub(super) struct Datagram {
     pub(super) is_checked: bool,
     bytes: [u8; ROOM],
     len: usize,
+    /// What was in its envelope, where there is a key, or why nothing came out.
+    opened: Option<Result<Vec<u8>, Unopened>>,
+}
+
+/// A datagram that did not open.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unopened {
+    pub(super) refusal: Refusal,
+    /// Something was opened of its host before.
+    pub(super) is_known: bool,
 }
 
 impl Datagram {
@@ -39,11 +51,42 @@ impl Datagram {
     fn new((from, to): (SocketAddrV4, SocketAddrV4), is_checked: bool, came: &[u8]) -> Self {
         let (mut bytes, len) = ([0; ROOM], came.len().min(ROOM));
         bytes[..len].copy_from_slice(&came[..len]);
-        Self { from, to, reply_to: from, is_checked, bytes, len }
+        Self { from, to, reply_to: from, is_checked, bytes, len, opened: None }
     }
 
+    /// As it came.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
+    }
+
+    /// The packet, or why there is none to look at.
+    pub(super) fn packet(&self) -> Result<&[u8], Unopened> {
+        match &self.opened {
+            // Somebody has a key, and this side has none.
+            None if self.is_sealed() => {
+                Err(Unopened { refusal: Refusal::NotSealed, is_known: false })
+            }
+            None => Ok(self.bytes()),
+            Some(opened) => opened.as_deref().map_err(|unopened| *unopened),
+        }
+    }
+
+    /// It has an envelope that fits it in all that can be read without a key. Noise begins like one now and then.
+    fn is_sealed(&self) -> bool {
+        Envelope::parse(self.bytes()).is_some_and(|envelope| {
+            usize::from(envelope.len) == self.bytes().len()
+                && (envelope.src_qpn, envelope.dst_qpn) == (self.from.port(), self.to.port())
+        })
+    }
+
+    /// The notice that it is.
+    pub(super) fn notice(&self) -> Option<Notice> {
+        Notice::parse(self.bytes())
+    }
+
+    /// What to tell its sender when it did not open.
+    pub(super) fn notice_about(&self) -> Option<[u8; softefa::seal::NOTICE_BYTES]> {
+        notice_about((self.from, self.to), self.bytes())
     }
 }
 
@@ -70,6 +113,8 @@ pub(super) enum Left {
 pub(super) struct Refused {
     pub(super) peer: SocketAddrV4,
     pub(super) fate: Fate,
+    /// It is known to be of this socket: it quotes an envelope.
+    pub(super) is_proven: bool,
     bytes: [u8; ROOM],
     len: usize,
 }
@@ -89,11 +134,23 @@ pub(super) struct Socket {
     udp: Mutex<Option<UdpSocket>>,
     /// The UDP port of the network, if a gateway hands over what comes.
     gateway: Option<(u16, Mutex<Option<Seat>>)>,
+    /// Where there is a key.
+    seals: Option<Mutex<Seals>>,
+}
+
+/// The key of this process, and the name of a socket's session.
+pub(super) struct Sealing<'a> {
+    pub(super) key: &'a SealKey,
+    pub(super) session: u64,
 }
 
 impl Socket {
     /// Port 0 for any that is free. What comes is handed over by `gateway`, if there is one.
-    pub(super) fn bind(local: SocketAddrV4, gateway: Option<&Arc<Gateway>>) -> io::Result<Self> {
+    pub(super) fn bind(
+        local: SocketAddrV4,
+        gateway: Option<&Arc<Gateway>>,
+        sealing: Option<&Sealing<'_>>,
+    ) -> io::Result<Self> {
         let udp = softefa::with_descriptor(|| UdpSocket::bind(local))?;
         udp.set_nonblocking(true)?;
         set(&udp, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
@@ -111,7 +168,9 @@ impl Socket {
         });
         let gateway = admitted.transpose()?;
         HIDDEN.add(fd);
-        Ok(Self { local, fd, udp: Mutex::new(Some(udp)), gateway })
+        let seals = sealing.map(|sealing| Seals::new(sealing.key, local, sealing.session));
+        let (udp, seals) = (Mutex::new(Some(udp)), seals.map(Mutex::new));
+        Ok(Self { local, fd, udp, gateway, seals })
     }
 
     pub(super) fn local(&self) -> SocketAddrV4 {
@@ -136,6 +195,24 @@ impl Socket {
             HIDDEN.remove(self.fd);
             drop(udp);
         }
+    }
+
+    fn seals(&self) -> Option<MutexGuard<'_, Seals>> {
+        let seals = self.seals.as_ref()?;
+        Some(seals.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A packet as it is to be sent: in an envelope, where there is a key.
+    pub(super) fn wrap(&self, to: SocketAddrV4, packet: &[u8]) -> Option<Vec<u8>> {
+        match self.seals() {
+            None => Some(packet.to_vec()),
+            Some(mut seals) => seals.seal(to, packet),
+        }
+    }
+
+    /// A notice from `peer` is to be believed.
+    pub(super) fn is_refused_by(&self, notice: &Notice, peer: SocketAddrV4) -> bool {
+        self.seals().is_some_and(|seals| seals.is_refused_by(notice, peer))
     }
 
     /// Sends one datagram.
@@ -167,7 +244,9 @@ impl Socket {
     /// What came `from` somewhere. What does not come from the gateway, where there is one, is nothing.
     fn datagram(&self, from: SocketAddrV4, came: &[u8]) -> Datagram {
         let Some((port, seat)) = &self.gateway else {
-            return Datagram::new((from, self.local), false, came);
+            let mut datagram = Datagram::new((from, self.local), false, came);
+            datagram.opened = self.open(from, datagram.bytes());
+            return datagram;
         };
         let seat = seat.lock().unwrap_or_else(PoisonError::into_inner);
         match seat.as_ref().and_then(|seat| seat.open(from, came)) {
@@ -180,11 +259,31 @@ impl Socket {
         }
     }
 
-    /// The ICMP messages that wait, up to a batch.
+    fn open(&self, from: SocketAddrV4, came: &[u8]) -> Option<Result<Vec<u8>, Unopened>> {
+        let mut seals = self.seals()?;
+        let opened = seals.open(from, came);
+        let is_known = seals.has_heard_host(*from.ip());
+        Some(opened.map_err(|refusal| Unopened { refusal, is_known }))
+    }
+
+    /// The ICMP messages that wait, up to a batch. Of a socket that seals only those about what it has sent.
     pub(super) fn take_refused(&self) -> Vec<Refused> {
         let udp = self.udp();
         let Some(udp) = &*udp else { return Vec::new() };
-        (0..BATCH).map_while(|_| take_error(udp.as_raw_fd())).flatten().collect()
+        let mut refused = Vec::new();
+        for _ in 0..BATCH {
+            match take_error(udp.as_raw_fd()) {
+                QueuedError::Empty => break,
+                QueuedError::Other => {}
+                QueuedError::Refused(one) => refused.push(one),
+            }
+        }
+        let Some(seals) = self.seals() else { return refused };
+        refused.retain_mut(|one| {
+            one.is_proven = seals.has_sent(&one.bytes[..one.len], one.peer);
+            one.is_proven
+        });
+        refused
     }
 }
 
@@ -224,8 +323,19 @@ fn set(udp: &UdpSocket, level: c_int, option: c_int, value: c_int) -> io::Result
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The next entry of the error queue: `None` when there is none, `Some(None)` when it says something else.
-fn take_error(fd: RawFd) -> Option<Option<Refused>> {
+/// What a look at the error queue found.
+#[expect(clippy::large_enum_variant, reason = "it lives for a moment, on the stack")]
+enum QueuedError {
+    /// The queue is empty.
+    Empty,
+    /// An entry that says nothing about a message of ours.
+    Other,
+    /// A message of ours that an ICMP message refused.
+    Refused(Refused),
+}
+
+/// Takes the next entry of the error queue.
+fn take_error(fd: RawFd) -> QueuedError {
     let mut bytes = [0_u8; ROOM];
     let mut control = [0_u64; 32];
     // SAFETY: zero is valid in each member of both structures.
@@ -240,14 +350,14 @@ fn take_error(fd: RawFd) -> Option<Option<Refused>> {
     // SAFETY: everything that the message points to lives through the call and has the lengths given.
     let len =
         unsafe { libc::recvmsg(fd, &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
-    let len = usize::try_from(len).ok()?;
+    let Ok(len) = usize::try_from(len) else { return QueuedError::Empty };
     let Some(fate) = fate_in(&message).filter(|_| c_int::from(to.sin_family) == libc::AF_INET)
     else {
-        return Some(None);
+        return QueuedError::Other;
     };
     let ip = Ipv4Addr::from(to.sin_addr.s_addr.to_ne_bytes());
     let peer = SocketAddrV4::new(ip, u16::from_be(to.sin_port));
-    Some(Some(Refused { peer, fate, bytes, len: len.min(ROOM) }))
+    QueuedError::Refused(Refused { peer, fate, is_proven: false, bytes, len: len.min(ROOM) })
 }
 
 /// What the message's ICMP error says.
@@ -297,7 +407,8 @@ mod tests {
 
     #[test]
     fn datagrams_arrive_with_their_addresses() {
-        let (a, b) = (Socket::bind(ANY, None).unwrap(), Socket::bind(ANY, None).unwrap());
+        let (a, b) =
+            (Socket::bind(ANY, None, None).unwrap(), Socket::bind(ANY, None, None).unwrap());
         assert_eq!(a.send(b.local(), b"hello"), Left::Sent);
         wait(&b);
         let mut came = Vec::new();
@@ -309,7 +420,8 @@ mod tests {
 
     #[test]
     fn who_is_not_there_is_said_with_what_was_sent() {
-        let (a, b) = (Socket::bind(ANY, None).unwrap(), Socket::bind(ANY, None).unwrap());
+        let (a, b) =
+            (Socket::bind(ANY, None, None).unwrap(), Socket::bind(ANY, None, None).unwrap());
         let gone = b.local();
         b.close();
         assert!(!HIDDEN.has(b.fd()) || b.fd() != a.fd());
@@ -322,13 +434,30 @@ mod tests {
         assert_eq!(refused.quote(), &sent[HEADERS_LEN..]);
     }
 
+    /// It was said to come from a program with a key.
+    #[test]
+    fn noise_that_begins_like_an_envelope_is_not_sealed() {
+        let (from, to) = (SocketAddrV4::new(*ANY.ip(), 40_000), SocketAddrV4::new(*ANY.ip(), 7471));
+        let envelope =
+            Envelope { len: 320, src_qpn: 40_000, dst_qpn: 7471, session: 5, counter: 1 };
+        let is_sealed = |envelope: Envelope, len: usize| {
+            let mut bytes = vec![0; len];
+            bytes[..envelope.emit().len()].copy_from_slice(&envelope.emit());
+            Datagram::new((from, to), false, &bytes).packet().is_err()
+        };
+        assert!(is_sealed(envelope, 320));
+        assert!(!is_sealed(envelope, 319));
+        assert!(!is_sealed(Envelope { src_qpn: 40_001, ..envelope }, 320));
+        assert!(!is_sealed(Envelope { dst_qpn: 7472, ..envelope }, 320));
+    }
+
     #[test]
     fn a_port_is_free_as_soon_as_it_is_closed() {
-        let socket = Socket::bind(ANY, None).unwrap();
+        let socket = Socket::bind(ANY, None, None).unwrap();
         let local = socket.local();
-        assert_eq!(Socket::bind(local, None).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(Socket::bind(local, None, None).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         socket.close();
-        assert!(Socket::bind(local, None).is_ok());
+        assert!(Socket::bind(local, None, None).is_ok());
         let mut came = Vec::new();
         socket.receive(&mut came);
         assert!(came.is_empty() && socket.take_refused().is_empty());

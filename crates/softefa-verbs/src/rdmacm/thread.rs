@@ -8,7 +8,7 @@ use softefa::{ManagementPacket, Verdict};
 
 use super::manager::Manager;
 use super::packet::{Unfit, unpack};
-use super::socket::Datagram;
+use super::socket::{Datagram, Socket, Unopened};
 use super::watch::{Ready, Watch};
 
 const STACK_BYTES: usize = 256 << 10;
@@ -37,7 +37,7 @@ fn serve(manager: &Manager, ready: Ready) {
     let mut came = Vec::new();
     socket.receive(&mut came);
     for datagram in &came {
-        hear(manager, datagram);
+        hear(manager, &socket, datagram);
     }
     let mut state = manager.lock();
     let now = manager.now();
@@ -45,21 +45,39 @@ fn serve(manager: &Manager, ready: Ready) {
     state.settle(now);
 }
 
-/// Checks a datagram before anything else learns of it.
-fn hear(manager: &Manager, datagram: &Datagram) {
-    let (src, dst, bytes) = (datagram.from, datagram.to, datagram.bytes());
-    let unpacked = unpack((!datagram.is_checked).then_some((src, dst)), bytes);
-    let verdict = match unpacked {
-        Ok(_) => Verdict::Message,
-        Err(Unfit::Packet) => Verdict::Unfit,
-        Err(Unfit::Icrc) => Verdict::Damaged,
+/// The message in a datagram, and what is to be counted.
+fn judge(datagram: &Datagram) -> (Option<&[u8]>, Verdict) {
+    let packet = match datagram.packet() {
+        Ok(packet) => packet,
+        Err(Unopened { refusal, is_known }) => {
+            return (None, Verdict::Sealed { refusal, is_known });
+        }
     };
+    match unpack((!datagram.is_checked).then_some((datagram.from, datagram.to)), packet) {
+        Ok(mad) => (Some(mad), Verdict::Message),
+        Err(Unfit::Packet) => (None, Verdict::Unfit),
+        Err(Unfit::Icrc) => (None, Verdict::Damaged),
+    }
+}
+
+/// Checks a datagram before anything else learns of it.
+fn hear(manager: &Manager, socket: &Socket, datagram: &Datagram) {
+    let (src, dst, bytes) = (datagram.from, datagram.to, datagram.bytes());
+    if let Some(notice) = datagram.notice() {
+        return manager.lock().take_notice(manager.now(), socket, &notice, src);
+    }
+    let (mad, verdict) = judge(datagram);
     let mut state = manager.lock();
     let device = state.host.ports.adapters.open_at(*dst.ip());
     if let Some(device) = &device {
         device.received_management(ManagementPacket { src, dst, bytes }, verdict);
     }
-    let Ok(mad) = unpacked else { return };
+    let Some(mad) = mad else {
+        if matches!(verdict, Verdict::Sealed { is_known: false, .. }) {
+            state.turn_away(manager.now(), socket, datagram);
+        }
+        return;
+    };
     let route = Route { local: (*dst.ip()).into(), peer: datagram.reply_to.into() };
     let now = manager.now();
     let heard = state.ids.handle_mad(now, route, mad);

@@ -425,6 +425,30 @@ static void check_sleep(void)
 	CHECK(is_asleep(atomic_load(&closed.has_begun)));
 	CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, &end) == 0 && end == PTHREAD_CANCELED);
 
+	/* Nor does an event that came in the same moment: to its thread, the file is gone. */
+	struct sleeper late = {.fd = opened(0)};
+	thread = begun(&late);
+	while (!is_asleep(atomic_load(&late.has_begun)))
+		sched_yield();
+	int behind = (int)syscall(SYS_dup, late.fd);
+	CHECK(behind >= 0);
+	CHECK_EQ(close(late.fd), 0);
+	/* The same number, another file with an event of its own. */
+	int reopened = opened(0);
+	CHECK_EQ(reopened, late.fd);
+	uint32_t reopened_id = created(reopened, 3);
+	CHECK_EQ(resolve(reopened, reopened_id), 0);
+	uint64_t one = 1;
+	CHECK_EQ(syscall(SYS_write, behind, &one, sizeof(one)), sizeof(one));
+	struct pollfd taken = {.fd = behind, .events = POLLIN};
+	while (poll(&taken, 1, 0) == 1)
+		sched_yield();
+	while (!is_asleep(atomic_load(&late.has_begun)))
+		CHECK(!atomic_load(&late.is_done));
+	CHECK(is_readable(reopened));
+	CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, &end) == 0 && end == PTHREAD_CANCELED);
+	CHECK(close(behind) == 0 && close(reopened) == 0);
+
 	/* Who does not want to wait need not. */
 	int fd = opened(0);
 	struct rdma_ucm_event_resp event;

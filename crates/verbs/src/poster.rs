@@ -1,4 +1,4 @@
-//! The two ways in which requests reach a device: as a linked list, and as a session of calls.
+//! The two interfaces by which requests reach a device: a linked list, and a session of calls.
 
 use std::ptr::{NonNull, null_mut};
 
@@ -34,32 +34,32 @@ pub(crate) struct Request {
 /// Gathers requests and hands them over.
 pub(crate) struct Poster {
     pending: Vec<Request>,
-    way: Way,
+    interface: Interface,
 }
 
-enum Way {
+enum Interface {
     List(List),
-    Session(Session),
+    Session(PostSession),
 }
 
 impl Poster {
-    /// READs and WRITEs of SRD take sessions, which know no other way; everything else lists, which
+    /// READs and WRITEs of SRD take sessions, their only interface; everything else takes lists, which
     /// every device has and which are one call for each message instead of five.
     pub(crate) fn new(qp: &QueuePair, has_rdma: bool) -> Result<Self, Error> {
-        let way = match qp.transport {
-            Transport::Srd if has_rdma => Way::Session(Session::of(qp)?),
-            Transport::Srd | Transport::Ud | Transport::Rc => Way::List(List::new()),
+        let interface = match qp.transport {
+            Transport::Srd if has_rdma => Interface::Session(PostSession::of(qp)?),
+            Transport::Srd | Transport::Ud | Transport::Rc => Interface::List(List::new()),
         };
-        Ok(Self { pending: Vec::with_capacity(LIST), way })
+        Ok(Self { pending: Vec::with_capacity(LIST), interface })
     }
 
     #[inline]
-    pub(crate) const fn has_pending(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 
     #[inline]
-    pub(crate) const fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.pending.len() == LIST
     }
 
@@ -83,9 +83,9 @@ impl Poster {
     ) -> Result<bool, Error> {
         // SAFETY: promised by the caller.
         let (name, errno, posted) = unsafe {
-            match &mut self.way {
-                Way::Session(session) => session.post(&self.pending, peer, slots),
-                Way::List(list) => list.post(&self.pending, qp, peer, slots),
+            match &mut self.interface {
+                Interface::Session(session) => session.post(&self.pending, peer, slots),
+                Interface::List(list) => list.post(&self.pending, qp, peer, slots),
             }
         };
         if posted == self.pending.len() {
@@ -162,7 +162,7 @@ impl List {
             (0, _) => pending.len(),
             (_, None) => 0,
             // SAFETY: the device answers one of the requests of this list.
-            (_, Some(bad)) => unsafe { bad.as_ptr().offset_from_unsigned(requests) },
+            (_, Some(bad)) => unsafe { bad.as_ptr().offset_from(requests) as usize },
         };
         ("ibv_post_send", errno.abs(), posted.min(pending.len()))
     }
@@ -186,7 +186,7 @@ fn target(work: Work, peer: &Peer) -> (i32, ibv_send_wr_target) {
 
 /// Entries of an extended queue pair, looked up once.
 #[derive(Clone, Copy)]
-struct Session {
+struct PostSession {
     qp: NonNull<ibv_qp_ex>,
     start: WrFn,
     complete: unsafe extern "C" fn(*mut ibv_qp_ex) -> i32,
@@ -198,7 +198,7 @@ struct Session {
     set_inline_data: unsafe extern "C" fn(*mut ibv_qp_ex, *mut u8, usize),
 }
 
-impl Session {
+impl PostSession {
     fn of(qp: &QueuePair) -> Result<Self, Error> {
         let missing = || Error::Call {
             call: "ibv_qp_to_qp_ex",
