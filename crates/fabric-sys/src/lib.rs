@@ -6,53 +6,29 @@
 //! at compile time, and `tests/abi.c` asserts the same numbers against the installed headers.
 //!
 //! The layout of slots that nobody here calls is kept with the opaque type [`Slot`].
+//!
+//! The library is opened when somebody asks for it ([`open`]), so that a program that could use
+//! libfabric also starts where there is none.
+
+/// The program of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod attr;
 pub mod call;
 mod consts;
+mod exported;
 pub mod layout;
+mod library;
 mod msg;
 mod object;
 mod remote;
 
 pub use attr::*;
 pub use consts::*;
+pub use exported::*;
+pub use library::{NoLibrary, open};
 pub use msg::*;
 pub use object::*;
 pub use remote::*;
-
-use std::ffi::{c_char, c_int, c_void};
-
-#[link(name = "fabric")]
-unsafe extern "C" {
-    /// Lists the fabrics that match `hints`; release the list with [`fi_freeinfo`].
-    pub fn fi_getinfo(
-        version: u32,
-        node: *const c_char,
-        service: *const c_char,
-        flags: u64,
-        hints: *const fi_info,
-        info: *mut *mut fi_info,
-    ) -> c_int;
-    /// Releases a list made by [`fi_getinfo`] or one copy made by [`fi_dupinfo`].
-    pub fn fi_freeinfo(info: *mut fi_info);
-    /// Copies one entry deeply; a null argument gives an empty entry.
-    pub fn fi_dupinfo(info: *const fi_info) -> *mut fi_info;
-    /// Opens a fabric (the root object of a provider).
-    pub fn fi_fabric(
-        attr: *mut fi_fabric_attr,
-        fabric: *mut *mut fid_fabric,
-        context: *mut c_void,
-    ) -> c_int;
-    /// The text for a positive libfabric error number; static memory.
-    pub fn fi_strerror(errnum: c_int) -> *const c_char;
-    /// Writes a readable form of `data` into `buf`.
-    pub fn fi_tostr_r(
-        buf: *mut c_char,
-        len: usize,
-        data: *const c_void,
-        datatype: c_int,
-    ) -> *mut c_char;
-    /// The version of the loaded library, major in the upper 16 bits.
-    pub fn fi_version() -> u32;
-}

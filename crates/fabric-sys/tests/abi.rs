@@ -16,6 +16,7 @@ fn the_c_headers_agree_with_the_layout_tables() {
 
 #[test]
 fn the_loaded_library_is_at_least_1_17() {
+    fabric_sys::open().expect("libfabric");
     // SAFETY: takes no argument and reads a constant.
     let version = unsafe { fabric_sys::fi_version() };
     assert!(version >= fabric_sys::fi_make_version(1, 17), "libfabric {version:#x}");

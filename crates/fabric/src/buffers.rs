@@ -244,7 +244,7 @@ impl Buffers {
     pub(crate) fn slot_of(&self, context: *mut c_void) -> Option<usize> {
         let offset = (context as usize).checked_sub(self.contexts.start.as_ptr() as usize)?;
         let slot = offset / CONTEXT_BYTES;
-        (offset.is_multiple_of(CONTEXT_BYTES) && slot < self.geometry.slots).then_some(slot)
+        (offset % CONTEXT_BYTES == 0 && slot < self.geometry.slots).then_some(slot)
     }
 
     #[inline]

@@ -7,6 +7,11 @@ use thiserror::Error;
 /// A failed libfabric call or a misuse that was refused before it reached libfabric.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Error {
+    /// The library cannot be opened, or lacks a function.
+    #[error(
+        "libfabric.so.1 cannot be used ({0}): install libfabric1 (Debian, Ubuntu) or libfabric"
+    )]
+    NoLibrary(#[from] fabric_sys::NoLibrary),
     /// No provider offers what the hints ask for.
     #[error("no libfabric provider offers {wanted}: see `fi_info -l`")]
     NoProvider {

@@ -132,7 +132,9 @@ impl Hints {
 pub(crate) struct RawHints(NonNull<fi_info>);
 
 impl RawHints {
+    /// Opens the library, since nothing of it is called before.
     pub(crate) fn new(hints: &Hints) -> Result<Self, Error> {
+        sys::open()?;
         // SAFETY: a null argument makes an empty entry; answers null only without memory.
         let raw = unsafe { sys::fi_dupinfo(std::ptr::null()) };
         let this = Self(NonNull::new(raw).ok_or(Error::NoMemory(size_of::<fi_info>()))?);

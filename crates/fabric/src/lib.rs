@@ -13,6 +13,10 @@
 //!
 //! Memory that peers use on their own is a [`Window`]: it is never borrowed, only copied from and to.
 //!
+//! # The library
+//! `libfabric.so.1` is opened by the first search for a fabric. Where there is none, or one that is
+//! too old, the search says so ([`Error::NoLibrary`]), and nothing else can be called.
+//!
 //! # Threads
 //! Objects are single-threaded (`!Send`): libfabric is asked for `FI_THREAD_DOMAIN` and manual
 //! progress, so a thread that wants to communicate opens its own [`Domain`]. Nothing happens
@@ -56,6 +60,11 @@
 //! # }
 //! ```
 
+/// The program of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod address;
 mod atomic;
 mod buffers;
@@ -71,7 +80,6 @@ mod message;
 mod node;
 mod object;
 mod rma;
-mod signals;
 mod window;
 
 pub use address::{AddressVector, Peer};
@@ -85,13 +93,15 @@ pub use fabric_root::Fabric;
 pub use hints::{EndpointType, Features, Hints, MessageKind};
 pub use info::Info;
 pub use node::{Node, NodeConfig, OutOfBand, PhaseTime, Prepared};
-pub use signals::release_signals;
 pub use window::{RemoteMemory, Window};
 
-/// The version of the loaded libfabric as (major, minor).
-#[must_use]
-pub fn library_version() -> (u32, u32) {
+/// The version of this machine's libfabric as (major, minor).
+///
+/// # Errors
+/// [`Error::NoLibrary`] where there is none.
+pub fn library_version() -> Result<(u32, u32), Error> {
+    fabric_sys::open()?;
     // SAFETY: takes no argument and reads a constant of the library.
     let version = unsafe { fabric_sys::fi_version() };
-    (version >> 16, version & 0xffff)
+    Ok((version >> 16, version & 0xffff))
 }

@@ -8,6 +8,11 @@
 //!
 //! Functions and values: PMIx Standard 4.1, chapters 3 and 5; `pmix.h`, `pmix_common.h`.
 
+/// The program of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod client;
 mod error;
 mod library;

@@ -55,7 +55,7 @@ impl Library {
 /// `T` is the function pointer type of the C function `name`.
 unsafe fn function<T: Copy>(library: &Opened, name: &str) -> Result<T, Error> {
     // SAFETY: as above.
-    unsafe { library.get::<T>(name) }.map(|symbol| *symbol).map_err(no_library)
+    unsafe { library.get::<T>(name.as_bytes()) }.map(|symbol| *symbol).map_err(no_library)
 }
 
 /// What the loader says names the file, in one line.
