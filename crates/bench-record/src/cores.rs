@@ -67,7 +67,7 @@ impl Cores {
         Self { phase, round_trip_ns: before_ns.min(after_ns), left_out: Vec::new() }
     }
 
-    /// "near 112 ns".
+    /// In words: "near 112 ns".
     pub fn words(&self) -> String {
         format!("{} {:.0} ns", self.phase.name(), self.round_trip_ns)
     }
@@ -97,7 +97,7 @@ pub fn common(blocks: impl Iterator<Item = Phase>) -> Option<Phase> {
     blocks.reduce(|one, other| if one == other { one } else { Phase::Changed })
 }
 
-/// "cores near: 112 ns (12 points); far: 530 ns (2 points); ...": of all these points.
+/// Of all these points: "cores near: 112 ns (12 points); far: 530 ns (2 points); ...".
 pub fn words<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> String {
     let known = points.filter_map(|point| point.cores.as_ref());
     let mut words = Vec::new();

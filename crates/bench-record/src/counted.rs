@@ -10,7 +10,7 @@ pub type Counts = BTreeMap<String, u64>;
 /// All that one side has counted up to now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// "device rdmap0s6", "IP of the network namespace".
+    /// Who counts: "device rdmap0s6", "IP of the network namespace".
     pub of: String,
     pub counts: Counts,
 }

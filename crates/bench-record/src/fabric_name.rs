@@ -44,7 +44,7 @@ pub enum FabricName {
     Udp,
 }
 
-const EXPECTED: &str = "libfabric:PROVIDER (libfabric:efa, libfabric:tcp, ...), verbs:srd, verbs:ud, verbs:rc, tcp or udp";
+const EXPECTED: &str = "libfabric:PROVIDER (libfabric:efa, libfabric:tcp, ...), verbs:srd, verbs:ud, verbs:rc, sockets:tcp or sockets:udp";
 
 impl FabricName {
     /// The kind of endpoint it has, or has by default.
@@ -77,6 +77,9 @@ impl FromStr for FabricName {
             Some(("verbs", "srd")) => Ok(Self::Verbs(Transport::Srd)),
             Some(("verbs", "ud")) => Ok(Self::Verbs(Transport::Ud)),
             Some(("verbs", "rc")) => Ok(Self::Verbs(Transport::Rc)),
+            Some(("sockets", "tcp")) => Ok(Self::Tcp),
+            Some(("sockets", "udp")) => Ok(Self::Udp),
+            // Their names before libfabric's and MPI's TCP stood beside them.
             None if text == "tcp" => Ok(Self::Tcp),
             None if text == "udp" => Ok(Self::Udp),
             None if !text.is_empty() => Err(format!(
@@ -93,8 +96,8 @@ impl fmt::Display for FabricName {
         match self {
             Self::Libfabric(provider) => write!(f, "libfabric:{provider}"),
             Self::Verbs(transport) => write!(f, "verbs:{}", transport.name().to_lowercase()),
-            Self::Tcp => f.write_str("tcp"),
-            Self::Udp => f.write_str("udp"),
+            Self::Tcp => f.write_str("sockets:tcp"),
+            Self::Udp => f.write_str("sockets:udp"),
         }
     }
 }
@@ -108,14 +111,26 @@ impl TryFrom<String> for FabricName {
 }
 
 impl From<FabricName> for String {
+    /// As every version reads it.
     fn from(name: FabricName) -> Self {
-        name.to_string()
+        match name {
+            FabricName::Tcp => "tcp".to_owned(),
+            FabricName::Udp => "udp".to_owned(),
+            other => other.to_string(),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sockets_have_their_old_names_too() {
+        for (old, own) in [("tcp", FabricName::Tcp), ("udp", FabricName::Udp)] {
+            assert_eq!((old.parse(), String::from(own.clone())), (Ok(own), old.to_owned()));
+        }
+    }
 
     #[test]
     fn names_survive_being_printed() {
@@ -125,10 +140,13 @@ mod tests {
             "verbs:srd",
             "verbs:ud",
             "verbs:rc",
-            "tcp",
-            "udp",
+            "sockets:tcp",
+            "sockets:udp",
         ] {
-            assert_eq!(text.parse::<FabricName>().map(|n| n.to_string()), Ok(text.to_owned()));
+            let name = text.parse::<FabricName>();
+            assert_eq!(name.as_ref().map(FabricName::to_string), Ok(text.to_owned()));
+            let again = name.clone().map(String::from).and_then(|own| own.parse());
+            assert_eq!(again, name, "as it is recorded");
         }
         for text in ["", "libfabric:", "libfabric", "shm", "verbs:", "tcp:"] {
             let error = text.parse::<FabricName>().unwrap_err();

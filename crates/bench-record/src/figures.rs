@@ -88,7 +88,7 @@ impl Latency {
 pub struct Distribution {
     pub min_us: f64,
     pub p50_us: f64,
-    /// perftest does not print it.
+    /// It is not known of perftest, which does not print it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p90_us: Option<f64>,
     pub p99_us: f64,

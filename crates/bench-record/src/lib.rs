@@ -14,6 +14,11 @@
     reason = "a field says by its name and unit what it holds; what is more is said beside it"
 )]
 
+/// The program of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -22,32 +27,33 @@ use crate::spec::{Benchmark, EndpointKind, Flow, Operation};
 use crate::wire::Wire;
 use crate::workload::WorkSpec;
 
-mod collective;
 pub mod cores;
 pub mod counted;
 pub mod fabric_name;
 pub mod failure;
 mod figures;
 mod histogram;
-mod incast;
 pub mod names;
 mod plan;
 mod point;
-mod shuffle;
+mod ramp;
 pub mod spec;
+mod timeline;
 pub mod topology;
 pub mod wire;
 mod work;
 pub mod workload;
 
-pub use self::collective::Collective;
 pub use self::figures::{Bandwidth, Disorder, Distribution, Latency, OpenLoop, ReceiverCount};
 pub use self::histogram::{PackedTimes, TimesOf};
-pub use self::incast::{Bursts, IdealFrom, Incast, Shares};
 pub use self::plan::{DeviceCounters, LeftOut, PlanRecord};
 pub use self::point::Point;
-pub use self::shuffle::{Shuffle, ShuffleCount, ShuffleOf};
+pub use self::ramp::Ramp;
+pub use self::timeline::{Slump, Timeline};
 pub use self::work::{ActionTimes, Work};
+pub use self::workload::{
+    BothWays, Bursts, Collective, IdealFrom, Incast, Shares, Shuffle, ShuffleCount, ShuffleOf,
+};
 
 /// Schema name and version in every JSON file.
 pub const SCHEMA: &str = "efa-bench/2";
@@ -59,6 +65,7 @@ pub const SCHEMA_BEFORE: &str = "efa-bench/1";
 pub struct Results {
     pub schema: String,
     pub tool: String,
+    /// Its version; empty where the machine had none.
     pub libfabric: String,
     /// UTC, ISO 8601.
     pub date: String,
@@ -129,7 +136,7 @@ pub struct FabricRecord {
 pub struct Run {
     /// What the reader sees: "Soft-EFA", "libfabric tcp", "EFA c5n.18xlarge (published)".
     pub name: String,
-    /// "measured", "imported" (from the output of another tool) or "published".
+    /// Where it is from: "measured", "imported" (from the output of another tool) or "published".
     pub source: String,
     /// Where published numbers are from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -209,6 +216,9 @@ pub struct Method {
     /// What the calls of a workload were about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub work: Option<WorkSpec>,
+    /// Rates were raised until a tail was beyond this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ramp: Option<Ramp>,
     /// Of the order of blocks and everything else random.
     pub seed: u64,
 }
@@ -227,6 +237,7 @@ impl Default for Method {
             counted_at: CountedAt::Receiver,
             crowded: false,
             work: None,
+            ramp: None,
             seed: 0,
         }
     }

@@ -4,8 +4,8 @@ use report::{Interval, middle_interval};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bandwidth, Collective, Disorder, Distribution, Incast, Latency, OpenLoop, PackedTimes, Shuffle,
-    Work,
+    Bandwidth, BothWays, Collective, Disorder, Distribution, Incast, Latency, OpenLoop,
+    PackedTimes, Shuffle, Timeline, Work,
 };
 use crate::cores::{self, Cores};
 use crate::counted::Counted;
@@ -39,6 +39,9 @@ pub struct Point {
     pub latency: Option<Latency>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
+    /// Of streams in both directions; then `bandwidth` is their sum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub both_ways: Option<BothWays>,
     /// From posting to completion, of one-sided operations that come one at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_time: Option<Distribution>,
@@ -76,6 +79,9 @@ pub struct Point {
     /// All times of the block that counts, for those who want more than percentiles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<PackedTimes>,
+    /// What happened in the course of a block: of the one with the longest slump, if there was any or somebody watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
     /// Of a data system's calls; then `operation_time` is that of all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Work>,
@@ -114,6 +120,7 @@ impl Point {
             interval: None,
             latency: None,
             bandwidth: None,
+            both_ways: None,
             operation_time: None,
             operation_mean_us: None,
             rate_per_s: 0,
@@ -126,6 +133,7 @@ impl Point {
             sent: 0,
             cores: None,
             times: None,
+            timeline: None,
             work: None,
             collective: None,
             incast: None,
@@ -148,6 +156,16 @@ impl Point {
         found.or_else(median).or(self.operation_mean_us)
     }
 
+    /// The tail of what came by the clock, each operation from the moment for which it was due, in µs; `None` in a closed loop,
+    /// and where nothing was answered.
+    pub fn p99_from_due_us(&self) -> Option<f64> {
+        if let Some(found) = self.open_loop {
+            return found.response.map(|times| times.p99_us);
+        }
+        self.work.as_ref()?.arrivals?;
+        self.operation_time.map(|times| times.p99_us)
+    }
+
     /// Distance of the best and the worst block, in percent of the middle one.
     pub fn spread_percent(&self) -> Option<f64> {
         let low = self.blocks.iter().copied().reduce(f64::min)?;
@@ -160,11 +178,19 @@ impl Point {
     /// all of them. Blocks that were measured with the processors elsewhere do not count. A block
     /// without a figure is worse than any that has one, and leaves open where the middle is. `None`
     /// without blocks.
-    pub fn middle(mut blocks: Vec<Self>) -> Option<Self> {
+    pub fn middle(blocks: Vec<Self>) -> Option<Self> {
+        Self::middle_by(blocks, Self::figure)
+    }
+
+    /// The same, with the block that is in the middle of them by another figure.
+    pub fn middle_by(mut blocks: Vec<Self>, by: fn(&Self) -> Option<f64>) -> Option<Self> {
         let lost = blocks.iter().map(|b| b.lost).sum();
         let validated = blocks.iter().map(|b| b.validated).sum();
         let counted = blocks.iter_mut().find_map(|block| block.counted.take());
         let left_out = Self::leave_out(&mut blocks);
+        // The middle block is the one in which nothing special happened.
+        let timelines = blocks.iter_mut().filter_map(|block| block.timeline.take());
+        let timeline = timelines.max_by(|a, b| a.lost_ms().total_cmp(&b.lost_ms()));
         let figures: Vec<f64> = blocks.iter().filter_map(Self::figure).collect();
         let is_whole = figures.len() == blocks.len();
         let interval = if is_whole { middle_interval(&figures) } else { None };
@@ -172,13 +198,13 @@ impl Point {
         let round_trip_ns = looks.reduce(f64::min);
         let phases = blocks.iter().filter_map(|block| Some(block.cores.as_ref()?.phase));
         let phase = cores::common(phases);
-        let rank = |block: &Self| block.figure().unwrap_or(f64::INFINITY);
+        let rank = |block: &Self| by(block).unwrap_or(f64::INFINITY);
         blocks.sort_by(|a, b| rank(a).total_cmp(&rank(b)));
         let middle = blocks.len() / 2;
         let mut point = blocks.into_iter().nth(middle)?;
         let known = phase.zip(round_trip_ns);
         point.cores = known.map(|(phase, round_trip_ns)| Cores { phase, round_trip_ns, left_out });
-        Some(Self { blocks: figures, interval, lost, validated, counted, ..point })
+        Some(Self { blocks: figures, interval, lost, validated, counted, timeline, ..point })
     }
 
     /// Takes out the blocks that do not count; answers their figures.
@@ -187,8 +213,10 @@ impl Point {
             return Vec::new();
         };
         let counts = |block: &Self| block.cores.as_ref().is_some_and(|own| own.phase == phase);
-        let others = blocks.extract_if(.., |block| !counts(block));
-        others.filter_map(|block| block.figure()).collect()
+        let (counting, others): (Vec<_>, Vec<_>) =
+            std::mem::take(blocks).into_iter().partition(counts);
+        *blocks = counting;
+        others.iter().filter_map(Self::figure).collect()
     }
 }
 

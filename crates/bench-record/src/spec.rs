@@ -5,118 +5,12 @@ mod order;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::numbers::{parse_bytes, parse_list};
+pub use self::numbers::{parse_bytes, parse_list, within};
 pub use self::order::{Order, Stamp};
+pub use crate::workload::Benchmark;
 
 use crate::fabric_name::FabricName;
-use crate::topology::Topology;
 use crate::workload::WorkSpec;
-
-/// What is measured, and how the two sides talk meanwhile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Benchmark {
-    /// Ping-pong; half a round trip, each one timed.
-    Latency,
-    /// Ping-pong; round trips counted.
-    PingPong,
-    /// A stream in one direction; goodput counted at the receiver.
-    Bandwidth,
-    /// READs or WRITEs of the peer's memory, counted at the initiator.
-    Rma,
-    /// Requests at moments that do not depend on answers; response and service times.
-    OpenLoop,
-    /// A timed ping-pong of one thread while the others load the fabric with streams.
-    SatLatency,
-    /// Calls answered from a hash table.
-    Rpc,
-    /// Gets and puts of a key-value store.
-    Kv,
-    /// Records, several to a message.
-    Piggyback,
-    /// Lookups in a tree, by calls or by READs.
-    Index,
-    /// Files of the server, in chunks.
-    #[serde(rename = "fileget")]
-    FileGet,
-    /// Records of a log, shipped to replicas.
-    Log,
-    /// Transactions that participants vote on.
-    TwoPhase,
-    /// Flows of several servers into the client.
-    Incast,
-    /// Tuples of all nodes, each to the owner of its partition.
-    Shuffle,
-    /// An operation of all ranks: of a session's nodes, or of an MPI program.
-    Collective,
-}
-
-impl Benchmark {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Latency => "latency",
-            Self::PingPong => "ping_pong",
-            Self::Bandwidth => "bandwidth",
-            Self::Rma => "rma",
-            Self::OpenLoop => "open_loop",
-            Self::SatLatency => "sat_latency",
-            Self::Rpc => "rpc",
-            Self::Kv => "kv",
-            Self::Piggyback => "piggyback",
-            Self::Index => "index",
-            Self::FileGet => "fileget",
-            Self::Log => "log",
-            Self::TwoPhase => "2pc",
-            Self::Incast => "incast",
-            Self::Shuffle => "shuffle",
-            Self::Collective => "collective",
-        }
-    }
-
-    /// Whether several operations may be in flight.
-    pub const fn has_depth(self) -> bool {
-        !matches!(self, Self::Latency | Self::PingPong | Self::Collective)
-    }
-
-    /// Whether it is a data system's: calls that a server answers.
-    pub const fn is_workload(self) -> bool {
-        matches!(
-            self,
-            Self::Rpc
-                | Self::Kv
-                | Self::Piggyback
-                | Self::Index
-                | Self::FileGet
-                | Self::Log
-                | Self::TwoPhase
-                | Self::Incast
-                | Self::Shuffle
-                | Self::Collective
-        )
-    }
-
-    /// Who talks to whom in it.
-    pub const fn topology(self) -> Topology {
-        match self {
-            Self::Collective | Self::Shuffle => Topology::Mesh,
-            _ => Topology::Star,
-        }
-    }
-
-    /// Whether more than two nodes can take part.
-    pub const fn is_for_groups(self) -> bool {
-        matches!(self, Self::Log | Self::TwoPhase | Self::Incast | Self::Shuffle | Self::Collective)
-    }
-
-    /// What the thread of that number does in it.
-    pub const fn part(self, thread: usize) -> Self {
-        match self {
-            Self::SatLatency if thread == 0 => Self::Latency,
-            Self::SatLatency => Self::Bandwidth,
-            other => other,
-        }
-    }
-}
 
 /// Receives that both sides of a ping-pong post.
 pub const PING_PONG_RECEIVES: usize = 16;

@@ -50,7 +50,7 @@ pub struct Work {
 /// Times of one kind of operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ActionTimes {
-    /// "get", "put", "record", "lookup", "commit", "abort".
+    /// What they did: "get", "put", "record", "lookup", "commit", "abort".
     pub name: String,
     /// Those that ended within the window.
     pub calls: u64,

@@ -1,5 +1,7 @@
 //! Numbers as people write them.
 
+use std::fmt::Display;
+
 /// More values than this are a mistake.
 const STEPS_MAX: usize = 10_000;
 
@@ -16,6 +18,18 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
         let hint = meant(text).unwrap_or_else(|| "4096, 64K, 256M or 20G".to_owned());
         format!("`{text}`: write {hint}")
     })
+}
+
+/// A number of an option, from the least to the most that makes sense.
+pub fn within<T: PartialOrd + Display>(
+    option: &str,
+    value: T,
+    (least, most): (T, T),
+) -> Result<T, String> {
+    match value >= least && value <= most {
+        true => Ok(value),
+        false => Err(format!("{option} {value}: give {least} to {most}")),
+    }
 }
 
 /// How a number with another unit is written: `64KB` and `64KiB` are `64K`, `64B` is `64`.

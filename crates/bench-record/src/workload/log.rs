@@ -1,16 +1,37 @@
-//! What a log asks for, and the options that say so.
+//! Records of a log, shipped to replicas.
 
 use std::fmt;
 
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use super::about::{Asked, CALLS};
+use super::{About, WorkSpec};
 use crate::fabric_name::FabricName;
-use crate::failure::Failure;
-use crate::spec::JobSpec;
+use crate::names::Preset;
+use crate::spec::{Benchmark, within};
 
 /// Records of a group at most; more are a mistake.
 const GROUP_MAX: usize = 1 << 16;
+
+pub(super) const ABOUT: About = About {
+    name: "log",
+    names: &[Preset {
+        sizes: "128,1024",
+        depth: "1,16",
+        nodes: 3,
+        ..Preset::of(
+            Benchmark::Log,
+            "log",
+            "Log shipping from the client to every server; --sizes is the record, --depth the groups that \
+               are not committed (1: synchronous)",
+        )
+    }],
+    reads: &[CALLS, &["endpoints", "rx_depth", "post_list", "group", "commit", "ack"]],
+    spec: |args, _| Ok(WorkSpec { log: Some(args.log.spec()?), ..WorkSpec::NONE }),
+    check,
+    ..About::GROUP
+};
 
 /// Who must have a record before it is committed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -70,37 +91,36 @@ impl fmt::Display for LogSpec {
 }
 
 /// Options of `log`.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Options of log")]
-pub struct LogArgs {
-    /// log: records that are shipped together. Default: 1.
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
+pub(super) struct Args {
+    /// Records of log that are shipped together. Default: 1.
     #[arg(long, value_name = "RECORDS")]
     group: Option<usize>,
-    /// log: who must have a record before it is committed. Default: all.
+    /// Who must have a record of log before it is committed. Default: all.
     #[arg(long)]
     commit: Option<Commit>,
-    /// log: what tells that a replica has a group. Default: message.
+    /// What tells that a replica of log has a group. Default: message.
     #[arg(long)]
     ack: Option<Ack>,
 }
 
-impl LogArgs {
-    pub fn spec(&self) -> Result<LogSpec, Failure> {
-        let group = self.group.unwrap_or(1);
-        if group == 0 || group > GROUP_MAX {
-            return Err(Failure::Usage(format!("log: --group {group}: give 1 to {GROUP_MAX}")));
-        }
+impl Args {
+    fn spec(&self) -> Result<LogSpec, String> {
+        let group = within("--group", self.group.unwrap_or(1), (1, GROUP_MAX))?;
         let (commit, ack) = (self.commit.unwrap_or_default(), self.ack.unwrap_or_default());
         Ok(LogSpec { group, commit, ack })
     }
 }
 
 /// Refuses what a log cannot do.
-pub(super) fn sound(job: &JobSpec, spec: LogSpec) -> Result<(), String> {
+fn check(asked: &Asked<'_>) -> Result<(), String> {
+    let job = asked.job;
     if job.endpoints > 1 {
         return Err("each thread has one log, shipped in its order: no --endpoints".to_owned());
     }
-    if spec.ack == Ack::Completion && job.fabric == FabricName::Tcp {
+    let ack = job.work.log.map(|spec| spec.ack);
+    if ack == Some(Ack::Completion) && job.fabric == FabricName::Tcp {
         return Err("--ack completion: tcp completes a send when the kernel has taken it, which \
                     tells nothing of the replica: use --ack message"
             .to_owned());

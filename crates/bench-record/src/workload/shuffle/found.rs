@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bandwidth, ReceiverCount};
+use crate::{Bandwidth, ReceiverCount};
 
 /// What one thread of a node saw within its window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,180 @@
+//! What a workload is to those who do not run it: command line, plans and reports.
+
+use super::{WorkArgs, WorkSpec};
+use crate::names::Preset;
+use crate::spec::{EndpointKind, Flow, JobSpec, Operation};
+use crate::topology::Topology;
+
+/// A room of the record: everything about a workload that needs no fabric.
+#[derive(Debug)]
+pub struct About {
+    /// What tables and pages call it.
+    pub name: &'static str,
+    /// By what it is asked for, and what each of these names means.
+    pub names: &'static [Preset],
+    /// Whether it is a data system's: calls that a server answers.
+    pub is_workload: bool,
+    /// Who talks to whom in it.
+    pub topology: Topology,
+    /// Whether more than two nodes can take part.
+    pub is_for_groups: bool,
+    /// Directions in which messages go at the same time: 1 or 2.
+    pub directions: usize,
+    /// What its points hold, by which tables and verdicts are chosen.
+    pub figures: Figures,
+    /// What was asked for, in words; `None`: a group of nodes.
+    pub words: fn(&WorkSpec) -> Option<String>,
+    /// What the workload's own parameter is, for the head of a column; `None`: it has none.
+    pub parameter: Option<&'static str>,
+    /// Options that it reads, beside those that all read.
+    pub reads: &'static [&'static [&'static str]],
+    /// What its own parameter is set to, one after the other.
+    pub parameters: fn(&WorkArgs) -> Result<Vec<usize>, String>,
+    /// How it moves bytes where an option of its own says so.
+    pub operation: fn(&WorkArgs) -> Option<Operation>,
+    /// What its options ask for.
+    pub spec: fn(&WorkArgs, &Preset) -> Result<WorkSpec, String>,
+    /// Refuses what contradicts itself or cannot be done, beyond what holds for all.
+    pub check: fn(&Asked<'_>) -> Result<(), String>,
+}
+
+/// What the points of a benchmark hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figures {
+    /// Half round trips.
+    RoundTrips,
+    /// Response times, and service times.
+    Responses,
+    /// A goodput.
+    Stream,
+    /// Operations, their times and what they cost.
+    Calls,
+    /// The same, and READs.
+    Lookups,
+    /// The same, several to a message.
+    Records,
+    /// Operations that move many bytes each.
+    Files,
+    /// Flows into one node.
+    Incast,
+    /// Tuples that all nodes got.
+    Shuffle,
+    /// Times of operations of all ranks.
+    Collective,
+}
+
+/// What is asked for, for a look whether it makes sense.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    pub job: &'a JobSpec,
+    pub sizes: &'a [usize],
+    /// The least of the depths.
+    pub shortest: usize,
+    pub validate: bool,
+}
+
+/// Options that all streams read.
+pub(super) const STREAM: &[&str] = &[
+    "threads",
+    "endpoints",
+    "depth",
+    "window",
+    "complete_every",
+    "memory",
+    "post_list",
+    "iterations",
+];
+/// Options that all workloads read whose operations may come by the clock.
+pub(super) const CALLS: &[&str] =
+    &["threads", "depth", "rate", "ramp", "arrivals", "validate", "iterations", "watch"];
+
+impl About {
+    /// A benchmark between two nodes, which sends messages.
+    pub(super) const MESSAGES: Self = Self {
+        name: "",
+        names: &[],
+        is_workload: false,
+        topology: Topology::Star,
+        is_for_groups: false,
+        directions: 1,
+        figures: Figures::Stream,
+        words: |_| None,
+        parameter: None,
+        reads: &[],
+        parameters: |_| Ok(vec![0]),
+        operation: |_| None,
+        spec: |_, _| Ok(WorkSpec::NONE),
+        check: two_sided,
+    };
+    /// A workload of one server and a client.
+    pub(super) const CALLS: Self =
+        Self { is_workload: true, figures: Figures::Calls, check: |_| Ok(()), ..Self::MESSAGES };
+    /// A workload of several nodes.
+    pub(super) const GROUP: Self = Self { is_for_groups: true, ..Self::CALLS };
+
+    /// Whether an option changes what is measured.
+    pub fn reads(&self, option: &str) -> bool {
+        self.reads.iter().any(|group| group.contains(&option))
+    }
+
+    /// Refuses what contradicts itself or cannot be done; the words belong after the name.
+    pub fn check(&self, asked: &Asked<'_>) -> Result<(), String> {
+        let Flow { complete_every, post_list, .. } = asked.job.flow;
+        for (option, value) in [("--complete-every", complete_every), ("--post-list", post_list)] {
+            if value == 0 || value > asked.shortest {
+                let shortest = asked.shortest;
+                return Err(format!("{option} {value}: give 1 to the depth, {shortest}"));
+            }
+        }
+        if self.is_workload {
+            answerable(asked.job)?;
+        }
+        (self.check)(asked)
+    }
+}
+
+/// Refuses one-sided operations.
+pub(super) fn two_sided(asked: &Asked<'_>) -> Result<(), String> {
+    let operation = asked.job.operation;
+    match operation.is_one_sided() {
+        true => Err(format!("--op {} is not for this benchmark", operation.name())),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a stream whose messages cannot be told apart as they would have to be.
+pub(super) fn stream(asked: &Asked<'_>) -> Result<(), String> {
+    let Asked { job, validate, .. } = *asked;
+    let (Flow { complete_every, post_list, .. }, operation) = (job.flow, job.operation);
+    if complete_every > 1 && (operation.is_injected() || operation == Operation::Read) {
+        return Err(format!("--op {} has no say in its completion", operation.name()));
+    }
+    if complete_every > 1 && job.memory_bytes > 0 {
+        return Err("--memory needs to know when each operation is complete".to_owned());
+    }
+    if post_list > 1 && operation.is_injected() {
+        return Err(format!("--op {} is not posted in lists", operation.name()));
+    }
+    if validate && complete_every > 1 {
+        return Err("--validate needs messages of their own content: not possible here".to_owned());
+    }
+    if job.memory_bytes > 0 && job.memory_bytes / job.max_size_bytes.max(1) < job.tx_depth {
+        return Err(format!("--memory {}: too little for the depth", job.memory_bytes));
+    }
+    Ok(())
+}
+
+/// Refuses what no server could answer.
+fn answerable(job: &JobSpec) -> Result<(), String> {
+    if job.endpoint == EndpointKind::Dgram {
+        return Err("calls need a reliable fabric: datagrams are not asked for again".to_owned());
+    }
+    let reads = job.work.way != super::LookupMethod::Rpc;
+    if reads != (job.operation == Operation::Read) {
+        return Err("--op is not for this way".to_owned());
+    }
+    if !reads && !matches!(job.operation, Operation::Send | Operation::Tagged) {
+        return Err(format!("--op {} is not for calls", job.operation.name()));
+    }
+    Ok(())
+}

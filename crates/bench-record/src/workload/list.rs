@@ -1,0 +1,103 @@
+//! The one list of what can be measured.
+
+use serde::{Deserialize, Serialize};
+
+use super::About;
+use crate::topology::Topology;
+
+/// Hands every benchmark to the macro `then`, each as `folder::Name`.
+///
+/// The record makes its enum of them, the engine its dispatch: a new one is a line here and a folder of this name in each.
+#[macro_export]
+macro_rules! workloads {
+    ($then:ident) => {
+        $then! {
+            /// Ping-pong; half a round trip, each one timed.
+            latency::Latency,
+            /// Ping-pong; round trips counted.
+            ping_pong::PingPong,
+            /// A stream in one direction; goodput counted at the receiver.
+            bandwidth::Bandwidth,
+            /// Streams in both directions at once; goodput counted at both receivers.
+            bidirectional::Bidirectional,
+            /// READs or WRITEs of the peer's memory, counted at the initiator.
+            rma::Rma,
+            /// Requests at moments that do not depend on answers; response and service times.
+            open_loop::OpenLoop,
+            /// A timed ping-pong of one thread while the others load the fabric with streams.
+            sat_latency::SatLatency,
+            /// Calls answered from a hash table.
+            rpc::Rpc,
+            /// Gets and puts of a key-value store.
+            kv::Kv,
+            /// Records, several to a message.
+            piggyback::Piggyback,
+            /// Lookups in a tree, by calls or by READs.
+            index::Index,
+            /// Files of the server, in chunks.
+            #[serde(rename = "fileget")]
+            fileget::FileGet,
+            /// Records of a log, shipped to replicas.
+            log::Log,
+            /// Transactions that participants vote on.
+            twopc::TwoPhase,
+            /// Flows of several servers into the client.
+            incast::Incast,
+            /// Tuples of all nodes, each to the owner of its partition.
+            shuffle::Shuffle,
+            /// An operation of all ranks: of a session's nodes, or of an MPI program.
+            collective::Collective,
+        }
+    };
+}
+
+macro_rules! benchmarks {
+    ($($(#[$about:meta])* $folder:ident::$name:ident,)*) => {
+        /// What is measured, and how the two sides talk meanwhile.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Benchmark {
+            $($(#[$about])* $name,)*
+        }
+
+        impl Benchmark {
+            /// Every one there is.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// What is known of it.
+            pub const fn about(self) -> &'static About {
+                match self {
+                    $(Self::$name => &super::$folder::ABOUT,)*
+                }
+            }
+        }
+    };
+}
+
+workloads!(benchmarks);
+
+impl Benchmark {
+    pub const fn name(self) -> &'static str {
+        self.about().name
+    }
+
+    /// Whether several operations may be in flight.
+    pub fn has_depth(self) -> bool {
+        self.about().reads("depth")
+    }
+
+    /// Whether it is a data system's: calls that a server answers.
+    pub const fn is_workload(self) -> bool {
+        self.about().is_workload
+    }
+
+    /// Who talks to whom in it.
+    pub const fn topology(self) -> Topology {
+        self.about().topology
+    }
+
+    /// Whether more than two nodes can take part.
+    pub const fn is_for_groups(self) -> bool {
+        self.about().is_for_groups
+    }
+}
