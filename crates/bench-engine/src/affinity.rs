@@ -40,19 +40,19 @@ impl Pinned {
 
     /// Keeps this thread, and those that it starts, on these processors.
     pub(crate) fn among(cpus: &[usize]) -> Result<Self, Failure> {
-        let cannot = |reason: String| {
+        let unpinnable = |reason: String| {
             Failure::Usage(format!(
                 "cannot run on processors {cpus:?} ({reason}): this process may use {:?}",
                 allowed()
             ))
         };
         if cpus.iter().any(|cpu| *cpu >= CpuSet::MAX_CPU) {
-            return Err(cannot("there are not that many".to_owned()));
+            return Err(unpinnable("there are not that many".to_owned()));
         }
-        let before = sched_getaffinity(None).map_err(|e| cannot(plain(&e.into())))?;
+        let before = sched_getaffinity(None).map_err(|e| unpinnable(plain(&e.into())))?;
         let mut set = CpuSet::new();
         cpus.iter().for_each(|cpu| set.set(*cpu));
-        sched_setaffinity(None, &set).map_err(|e| cannot(plain(&e.into())))?;
+        sched_setaffinity(None, &set).map_err(|e| unpinnable(plain(&e.into())))?;
         Ok(Self { before })
     }
 }

@@ -1,8 +1,10 @@
 //! The client: measures what was wished for, block after block.
 
+use std::time::Duration;
+
 use bench_record::failure::Failure;
 use bench_record::spec::{JobSpec, Limit, Order, PointSpec};
-use bench_record::{Point, Run};
+use bench_record::{Point, Ramp, Run};
 use report::Progress;
 
 use crate::affinity;
@@ -10,12 +12,14 @@ use crate::host;
 use crate::interrupt;
 use crate::looks::{Looks, Pair};
 use crate::measure::{Blocks, Until};
-use crate::session::Session;
+use crate::ramp;
+use crate::session::{Coordinates, Session};
 use crate::target::Target;
+use crate::timeline::Live;
 
 /// A benchmark as the user asked for it.
 #[derive(Debug, Clone)]
-pub struct Wish {
+pub struct MeasureRequest {
     /// What the reader of the result sees; empty: the provider's name.
     pub name: String,
     /// The benchmark's name as it was asked for.
@@ -44,6 +48,10 @@ pub struct Wish {
     pub counters: bool,
     /// What becomes of the order of messages, one after the other.
     pub orders: Vec<Order>,
+    /// Say this often what happens while a window is open; `None`: nobody watches.
+    pub watch: Option<Duration>,
+    /// Raise the rate of each place until this does not hold; `None`: the rates are those that were named.
+    pub ramp: Option<Ramp>,
     /// How often each point is measured in a session.
     pub until: Until,
     /// Sessions, one after the other.
@@ -54,10 +62,11 @@ pub struct Wish {
     pub numa: Option<usize>,
 }
 
-impl Wish {
-    /// Number of measurements that are certain: points times blocks times sessions.
+impl MeasureRequest {
+    /// Number of measurements that are certain: points times blocks times sessions. Of a ramp it is a guess.
     pub fn measurements(&self) -> usize {
-        self.places().len() * self.ways().len() * self.until.blocks() * self.runs
+        let steps = if self.ramp.is_some() { ramp::STEPS_USUAL } else { 1 };
+        self.places().len() * self.ways().len() * self.until.blocks() * self.runs * steps
     }
 
     /// How each place is measured: rates and orders, each with each.
@@ -67,7 +76,7 @@ impl Wish {
     }
 
     /// Sizes, depths and parameters, each with each.
-    fn places(&self) -> Vec<(usize, usize, usize)> {
+    fn places(&self) -> Vec<Coordinates> {
         let depths = |&size| self.depths.iter().map(move |&depth| (size, depth));
         let parameters = |(size, depth)| self.parameters.iter().map(move |&own| (size, depth, own));
         self.sizes.iter().flat_map(depths).flat_map(parameters).collect()
@@ -85,12 +94,16 @@ pub struct Outcome {
     pub failure: Option<Failure>,
 }
 
-/// Measures all points of a wish, in as many sessions as it asks for. An error means that nothing was
+/// Measures all points of a request, in as many sessions as it asks for. An error means that nothing was
 /// measured; what fails later is in the outcome beside the points that were done.
-pub fn run(targets: &[Target], wish: &Wish, progress: &mut Progress) -> Result<Outcome, Failure> {
+pub fn run(
+    targets: &[Target],
+    request: &MeasureRequest,
+    progress: &mut Progress,
+) -> Result<Outcome, Failure> {
     let (mut runs, mut warnings, mut failure) = (Vec::new(), Vec::new(), None);
-    for _ in 0..wish.runs {
-        match session(targets, wish, progress) {
+    for _ in 0..request.runs {
+        match session(targets, request, progress) {
             Ok(outcome) => {
                 runs.push(outcome.run);
                 let more = outcome.warnings.into_iter();
@@ -118,30 +131,35 @@ pub fn run(targets: &[Target], wish: &Wish, progress: &mut Progress) -> Result<O
     }
 }
 
-/// Measures all points of a wish once.
-fn session(targets: &[Target], wish: &Wish, progress: &mut Progress) -> Result<Outcome, Failure> {
-    let crowd = crowd(targets, &wish.job);
-    let mut wish = wish.clone();
-    wish.job.crowded = crowd.is_some();
-    let wish = &wish;
-    let mut session = Session::open(targets, wish)?;
+/// Measures all points of a request once.
+fn session(
+    targets: &[Target],
+    request: &MeasureRequest,
+    progress: &mut Progress,
+) -> Result<Outcome, Failure> {
+    let crowd = crowd(targets, &request.job);
+    let mut request = request.clone();
+    request.job.crowded = crowd.is_some();
+    let request = &request;
+    let live = request.watch.map(|every| Live { every, voice: progress.voice() });
+    let mut session = Session::open(targets, request, live.as_ref())?;
     let mut warnings: Vec<String> = crowd.into_iter().collect();
-    let mut run = session.new_run(wish);
+    let mut run = session.new_run(request);
     let mut specs = Vec::new();
-    for place in wish.places() {
-        if let Some(reason) = session.cannot(wish.job.operation, place) {
+    for place in request.places() {
+        if let Some(reason) = session.refusal(request.job.operation, place) {
             warnings.push(format!("{}: {reason}, left out", run.name));
-            progress.skip(wish.until.blocks() * wish.ways().len());
+            progress.skip(request.measurements() / (request.places().len() * request.runs).max(1));
             continue;
         }
         let (size_bytes, depth, parameter) = place;
-        specs.extend(wish.ways().into_iter().map(|(rate_per_s, order)| PointSpec {
+        specs.extend(request.ways().into_iter().map(|(rate_per_s, order)| PointSpec {
             size_bytes,
             depth,
-            rx_depth: wish.rx_depth.unwrap_or(depth),
-            limit: wish.limit,
-            warmup_ms: wish.warmup_ms,
-            validate: wish.validate,
+            rx_depth: request.rx_depth.unwrap_or(depth),
+            limit: request.limit,
+            warmup_ms: request.warmup_ms,
+            validate: request.validate,
             rate_per_s,
             parameter,
             order,
@@ -153,13 +171,29 @@ fn session(targets: &[Target], wish: &Wish, progress: &mut Progress) -> Result<O
             warnings.last().map_or("no sizes given", String::as_str)
         )));
     }
-    let mut order = Blocks::new(specs.len(), wish.until, wish.job.seed);
-    let mut looks = Looks::at(processors(targets, wish));
-    let (blocks, failure) =
-        measure_blocks(&run.name, &specs, &mut order, progress, |spec, is_first| {
-            looks.beside(|| session.measure(spec, is_first))
-        });
-    run.points = blocks.into_iter().filter_map(Point::middle).collect();
+    let mut order = Blocks::new(specs.len(), request.until, request.job.seed);
+    let mut looks = Looks::at(processors(targets, request));
+    let name = run.name.clone();
+    let mut measure = |spec, is_first| looks.beside(|| session.measure(spec, is_first));
+    let (points, failure) = match request.ramp {
+        Some(own) => {
+            let asked = (own, request.until.blocks());
+            let mut step = 0;
+            progress.new_curve();
+            ramp::climb(&specs, asked, progress, |spec, is_first, progress| {
+                let point = measure(spec, is_first)?;
+                step += usize::from(is_first);
+                progress.point_of(step, point.p99_from_due_us(), &one_line(&name, &point));
+                Ok(point)
+            })
+        }
+        None => {
+            let (blocks, failure) =
+                measure_blocks(&name, &specs, &mut order, progress, &mut measure);
+            (blocks.into_iter().filter_map(Point::middle).collect(), failure)
+        }
+    };
+    run.points = points;
     if failure.is_none() {
         warnings.extend(doubt(&order, &run, specs.len()));
     }
@@ -175,11 +209,11 @@ fn session(targets: &[Target], wish: &Wish, progress: &mut Progress) -> Result<O
 
 /// The processors of both sides, where both are of this machine: those that were asked for, else two that the
 /// threads will be on.
-fn processors(targets: &[Target], wish: &Wish) -> Option<Pair> {
+fn processors(targets: &[Target], request: &MeasureRequest) -> Option<Pair> {
     if !targets.iter().all(Target::is_here) {
         return None;
     }
-    let asked = wish.job.server_cpus.first().copied().zip(wish.cpus.first().copied());
+    let asked = request.job.server_cpus.first().copied().zip(request.cpus.first().copied());
     let (server, client) = asked.or_else(affinity::pair)?;
     Pair::new(server, client)
 }
@@ -221,6 +255,7 @@ pub fn measure_blocks(
     mut measure: impl FnMut(PointSpec, bool) -> Result<Point, Failure>,
 ) -> (Vec<Vec<Point>>, Option<Failure>) {
     let mut found: Vec<Vec<Point>> = specs.iter().map(|_| Vec::new()).collect();
+    progress.new_curve();
     while let Some(index) = order.next() {
         if let Err(interrupted) = interrupt::check() {
             return (found, Some(interrupted));
@@ -230,7 +265,7 @@ pub fn measure_blocks(
         }
         match measure(specs[index], found[index].is_empty()) {
             Ok(point) => {
-                progress.point(&one_line(name, &point));
+                progress.point_of(index, point.figure(), &one_line(name, &point));
                 if let Some(figure) = point.figure() {
                     order.note(index, figure);
                 }
@@ -262,7 +297,11 @@ fn one_line(name: &str, point: &Point) -> String {
     if let Some(work) = &point.work {
         let own =
             if point.parameter > 0 { format!(" x {}", point.parameter) } else { String::new() };
-        return format!("{what}{own} depth {}: {:.3} M/s", point.depth, work.mcalls_per_s);
+        let rate = format!("{what}{own} depth {}: {:.3} M/s", point.depth, work.mcalls_per_s);
+        return match point.p99_from_due_us() {
+            Some(p99) => format!("{rate} of {} due, p99 {p99:.2} µs", point.rate_per_s),
+            None => rate,
+        };
     }
     match (&point.latency, &point.bandwidth) {
         (Some(latency), _) => {

@@ -169,6 +169,15 @@ impl Group {
         self.members.iter_mut().map(one).collect()
     }
 
+    /// Waits for what each of so many threads of the server, which sends, too, has sent.
+    pub(crate) fn sent(&mut self, threads: usize) -> Result<Vec<u64>, Failure> {
+        let Some(member) = self.members.first_mut() else { return Ok(Vec::new()) };
+        match member.receive("waiting for the server's messages")? {
+            Message::Sent(counts) if counts.len() == threads => Ok(counts),
+            other => member.named(Err(unexpected("a count for each thread", &other))),
+        }
+    }
+
     /// What all nodes have counted up to now; `ours` is read while the servers read theirs.
     pub(crate) fn read_counters(
         &mut self,

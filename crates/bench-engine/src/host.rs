@@ -133,7 +133,7 @@ pub fn date() -> String {
 /// Seconds since 1970 as a date (proleptic Gregorian calendar).
 fn iso_date(seconds: u64) -> String {
     let (mut days, rest) = (seconds / 86_400, seconds % 86_400);
-    let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
+    let leap = |y: u64| y % 4 == 0 && (y % 100 != 0 || y % 400 == 0);
     let mut year = 1970;
     loop {
         let length = if leap(year) { 366 } else { 365 };

@@ -27,8 +27,9 @@ pub const GRACE: Duration = Duration::from_secs(8);
 
 /// From now on an interruption is noted instead of ending the process.
 pub fn watch() -> Result<(), Failure> {
-    // Handlers are chained: those that libraries installed would end this process.
-    fabric::release_signals();
+    // Opened now: while they are loaded, libraries below it hold these signals and would end this
+    // process. A machine without it is told so when somebody asks for one of its fabrics.
+    let _ = fabric::library_version();
     let failed = |e: &std::io::Error| Failure::Check(format!("no signals: {}", plain(e)));
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|e| failed(&e))?;
     let body = move || {

@@ -4,6 +4,7 @@
 //! counterpart on the other side does at the same time. The thread that owns the control connection
 //! only speaks for them: it sleeps while they measure.
 
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
@@ -12,21 +13,26 @@ use std::time::Duration;
 use bench_record::FabricRecord;
 use bench_record::fabric_name::FabricName;
 use bench_record::failure::Failure;
-use bench_record::spec::{Arrivals, Benchmark, EndpointKind, Flow, JobSpec, PointSpec};
+use bench_record::spec::{Arrivals, EndpointKind, Flow, JobSpec, PointSpec};
 use fabric::OutOfBand;
 
 use crate::affinity::Pinned;
 use crate::backend::libfabric::Libfabric;
 use crate::backend::sockets::{Tcp, Udp};
 use crate::backend::verbs::Verbs;
-use crate::backend::{Backend, Wants};
-use crate::bench::{self, Measured, latency};
+use crate::backend::{Backend, Lengths, Wants};
+use crate::bench::{Measured, latency};
 use crate::exchange::Signals;
 use crate::link::Link;
-use crate::workload::Place;
+use crate::timeline::{self, Course, Live, Recorder};
+use crate::workload::{Functions, Workload};
 
 /// Between two polls of a thread that has nothing to measure: its peer may need its progress.
 const IDLE_PAUSE: Duration = Duration::from_micros(50);
+/// Slots are whole cache lines.
+const LINE_BYTES: usize = 64;
+/// More memory for one endpoint is a mistake.
+const MEMORY_BYTES_MAX: usize = 1 << 44;
 
 /// Which side of a measurement this process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +73,10 @@ pub(crate) enum Report {
     Begun,
     /// The measured window of a receiver is over.
     WindowClosed,
+    /// A part of the window is over, and somebody watches.
+    Part(timeline::Part),
+    /// What happened in the course of the window.
+    Course(Course),
     /// A point is done.
     Measured(Measured),
     /// No further report comes.
@@ -90,6 +100,8 @@ pub(crate) struct Port {
     pub(crate) flow: Flow,
     pub(crate) arrivals: Arrivals,
     pub(crate) seed: u64,
+    /// How often somebody looks.
+    watched_every: Option<Duration>,
     commands: Receiver<Command>,
     reports: Sender<Report>,
 }
@@ -98,6 +110,11 @@ impl Port {
     /// Nobody may listen any more; then the next look for a command says so.
     pub(crate) fn report(&self, report: Report) {
         let _ = self.reports.send(report);
+    }
+
+    /// Counts what happens in the course of a point.
+    pub(crate) fn recorder(&self, point: PointSpec) -> Recorder {
+        Recorder::new(point, self.watched_every, self.reports.clone())
     }
 
     /// The counterpart's number of messages, if it is known by now.
@@ -110,6 +127,16 @@ impl Port {
         }
     }
 
+    /// Whether the windows of both sides are over, where both send.
+    pub(crate) fn may_end(&self) -> Result<bool, Failure> {
+        match self.commands.try_recv() {
+            Ok(Command::Go) => Ok(true),
+            Ok(other) => Err(Failure::unexpected("measuring", "an end", &other)),
+            Err(TryRecvError::Empty) => Ok(false),
+            Err(TryRecvError::Disconnected) => Err(Failure::closed("measuring")),
+        }
+    }
+
     /// Without a session: told one thing in advance, and nobody hears its reports.
     #[cfg(test)]
     pub(crate) fn alone(signals: Signals, job: &JobSpec, command: Command) -> Self {
@@ -118,7 +145,8 @@ impl Port {
         // There is room, and the other end is here.
         let _ = to_self.send(command);
         let (endpoint, flow, arrivals, seed) = (job.endpoint, job.flow, job.arrivals, job.seed);
-        Self { signals, endpoint, flow, arrivals, seed, commands, reports }
+        let watched_every = None;
+        Self { signals, endpoint, flow, arrivals, seed, watched_every, commands, reports }
     }
 
     fn wait(&self) -> Result<Command, String> {
@@ -144,6 +172,13 @@ impl OutOfBand for Port {
     }
 }
 
+/// A lane's part of a point: its endpoints, its line to the thread that speaks for it, and what is to be measured.
+pub(crate) struct Part<'a, B> {
+    pub(crate) links: &'a mut [Link<B>],
+    pub(crate) port: &'a Port,
+    pub(crate) point: PointSpec,
+}
+
 /// A job as one thread sees it.
 pub(crate) struct Task {
     pub(crate) job: Arc<JobSpec>,
@@ -157,19 +192,59 @@ pub(crate) struct Task {
     /// Number of the first endpoint among those of all threads.
     pub(crate) first_endpoint: u64,
     pub(crate) thread: usize,
+    /// Who watches.
+    pub(crate) live: Option<Live>,
 }
 
-impl Task {
-    /// This thread's view of a point.
-    fn own(&self, point: PointSpec) -> PointSpec {
-        match (self.job.benchmark, self.thread) {
-            (Benchmark::SatLatency, 0) => PointSpec { rate_per_s: 0, ..point },
-            (Benchmark::SatLatency, _) => {
-                PointSpec { size_bytes: self.job.load_size_bytes, validate: false, ..point }
-            }
-            _ => point,
-        }
+/// What a side of a workload has to open.
+pub(crate) fn wants<W: Workload>(job: &JobSpec, side: Side, thread: usize) -> Wants {
+    let is_client = side == Side::Client;
+    let (tx_depth, rx_depth) = W::depths(job, side, thread);
+    let quiet = is_client && job.flow.complete_every > 1;
+    // Operations that do not complete share one more slot.
+    let tx_depth = tx_depth.max(1).saturating_add(usize::from(quiet));
+    let lines = job.max_size_bytes.max(1).div_ceil(LINE_BYTES);
+    let in_memory = job.memory_bytes / lines.saturating_mul(LINE_BYTES);
+    Wants {
+        fabric: job.fabric.clone(),
+        domain: job.domain.clone(),
+        endpoint: job.endpoint,
+        operation: job.operation,
+        tx_depth,
+        tx_slots: if is_client { tx_depth.max(in_memory) } else { tx_depth },
+        rx_depth: rx_depth.max(1),
+        payload_bytes: W::message_bytes(job, job.max_size_bytes, job.work.parameter_max),
+        window_bytes: match job.operation.is_one_sided() {
+            true => W::window_bytes(job, side),
+            false => 0,
+        },
+        quiet,
+        lists: job.flow.post_list > 1,
+        source: None,
     }
+}
+
+/// Refuses to open what no machine has the memory for: a client may ask for anything.
+pub(crate) fn affordable(wants: &Wants) -> Result<(), Failure> {
+    let slots = wants.tx_slots.saturating_add(wants.rx_depth);
+    let slot_bytes = wants.payload_bytes.max(LINE_BYTES);
+    let bytes = slots.saturating_mul(slot_bytes).max(wants.window_bytes);
+    if bytes > MEMORY_BYTES_MAX {
+        let Wants { payload_bytes, .. } = wants;
+        return Err(Failure::Usage(format!(
+            "{slots} messages of up to {payload_bytes} bytes for each endpoint are more than any \
+             memory: ask for less"
+        )));
+    }
+    Ok(())
+}
+
+/// Receives that a point has on each endpoint: those that a session for it alone would have, so that it
+/// does not matter what else a sweep measures.
+fn receives<W: Workload>(task: &Task, point: PointSpec) -> usize {
+    let PointSpec { depth: tx_depth, rx_depth, .. } = point;
+    let job = JobSpec { tx_depth, rx_depth, ..(*task.job).clone() };
+    W::depths(&job, task.side, task.thread).1.max(1)
 }
 
 /// Opens the endpoints, and connects them peer after peer.
@@ -188,7 +263,7 @@ fn connect<B: Backend>(task: &Task, port: &mut Port) -> Result<Vec<Link<B>>, Fai
     let mut links = Vec::with_capacity(prepared.len());
     for (endpoint, number) in prepared.into_iter().zip(task.first_endpoint..) {
         links.push(Link::new(B::connect(endpoint, port)?, &task.job, task.side, number)?);
-        if links.len().is_multiple_of(task.job.endpoints) {
+        if links.len() % task.job.endpoints == 0 {
             port.report(Report::Linked);
         }
     }
@@ -207,35 +282,46 @@ fn warm_up<B: Backend>(task: &Task, links: &mut [Link<B>], port: &Port) -> Resul
     Ok(first_us.unwrap_or(0.0))
 }
 
-fn run<B: Backend>(task: &Task, port: &mut Port) -> Result<(), Failure> {
+fn run<B: Backend, W: Workload>(task: &Task, port: &mut Port) -> Result<(), Failure> {
     // Memory comes from the node of the thread that first writes it, which is this one; threads that
     // the fabric starts stay there, too.
     let _near = (!task.near.is_empty()).then(|| Pinned::among(&task.near)).transpose()?;
     let mut links = connect::<B>(task, port)?;
     // Only after the fabric has started threads of its own, which stay free.
     let _pinned = task.cpu.map(Pinned::to).transpose()?;
-    let mut place = Place::new(&task.job, task.side, task.first_endpoint)?;
+    let mut lane = W::new(task)?;
     port.barrier().map_err(Failure::Fabric)?;
     let cold_start_us = warm_up(task, &mut links, port)?;
     let Some(first) = links.first() else { return Ok(()) };
     let (tx_depth, setup_us) = (first.backend().tx_depth(), first.backend().setup_us());
     port.report(Report::Ready(Opened { tx_depth, setup_us, cold_start_us }));
-    let benchmark = task.job.benchmark.part(task.thread);
+    let is_workload = task.job.benchmark.is_workload();
     while let Some(command) = next_command(&mut links, port)? {
         let Command::Measure(point) = command else {
             return Err(Failure::unexpected("waiting for a point", "a point", &command));
         };
-        let point = task.own(point);
+        let point = W::own(task, point);
+        let equal = Lengths::Equal(point.size_bytes);
         for link in &mut links {
-            link.begin(bench::lengths(benchmark, point));
-            link.keep_posted(bench::receives(&task.job, task.side, task.thread, point))?;
+            link.begin(if is_workload { Lengths::Leading } else { equal });
+            link.keep_posted(receives::<W>(task, point))?;
         }
-        place.begin(&mut links, point)?;
+        lane.begin(&mut links, point)?;
         port.report(Report::Begun);
-        let measured = bench::run(benchmark, task.side, &mut links, port, point, &mut place)?;
+        let measured = lane.run(Part { links: &mut links, port, point })?;
         port.report(Report::Measured(measured));
     }
     Ok(())
+}
+
+/// The same on the fabric that is asked for.
+pub(crate) fn run_on_fabric<W: Workload>(task: &Task, port: &mut Port) -> Result<(), Failure> {
+    match &task.wants.fabric {
+        FabricName::Libfabric(_) => run::<Libfabric, W>(task, port),
+        FabricName::Verbs(_) => run::<Verbs, W>(task, port),
+        FabricName::Tcp => run::<Tcp, W>(task, port),
+        FabricName::Udp => run::<Udp, W>(task, port),
+    }
 }
 
 /// Keeps the endpoints moving until there is a command; `None` at the end of the session.
@@ -259,6 +345,10 @@ fn next_command<B: Backend>(
 pub(crate) struct Lane {
     commands: Option<Sender<Command>>,
     reports: Receiver<Report>,
+    live: Option<Live>,
+    /// Parts of this window that were told.
+    told: Cell<u32>,
+    courses: RefCell<Vec<Course>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -268,38 +358,71 @@ impl Lane {
         let (to_main, reports) = channel();
         let (endpoint, flow) = (task.job.endpoint, task.job.flow);
         let (arrivals, seed) = (task.job.arrivals, task.job.seed ^ task.first_endpoint);
-        let mut port =
-            Port { signals, endpoint, flow, arrivals, seed, commands: from_main, reports: to_main };
+        let live = task.live.clone();
+        let mut port = Port {
+            signals,
+            endpoint,
+            flow,
+            arrivals,
+            seed,
+            watched_every: live.as_ref().map(|live| live.every),
+            commands: from_main,
+            reports: to_main,
+        };
         let body = move || {
-            let ended = match &task.wants.fabric {
-                FabricName::Libfabric(_) => run::<Libfabric>(&task, &mut port),
-                FabricName::Verbs(_) => run::<Verbs>(&task, &mut port),
-                FabricName::Tcp => run::<Tcp>(&task, &mut port),
-                FabricName::Udp => run::<Udp>(&task, &mut port),
-            };
+            let ended = (Functions::of(task.job.benchmark).lane)(&task, &mut port);
             if let Err(failure) = ended {
                 port.report(Report::Failed(failure));
             }
         };
         let thread = std::thread::Builder::new().name("measure".to_owned()).spawn(body);
         let thread = thread.map_err(|e| Failure::Check(format!("cannot start a thread: {e}")))?;
-        Ok(Self { commands: Some(commands), reports, thread: Some(thread) })
+        let (told, courses) = (Cell::new(0), RefCell::default());
+        Ok(Self { commands: Some(commands), reports, live, told, courses, thread: Some(thread) })
     }
 
     /// The next report.
     pub(crate) fn report(&self) -> Result<Report, Failure> {
-        match self.reports.recv() {
-            Ok(Report::Failed(failure)) => Err(failure),
-            Ok(report) => Ok(report),
-            Err(_) => Err(without_a_word()),
+        loop {
+            match self.reports.recv() {
+                Ok(Report::Failed(failure)) => return Err(failure),
+                Ok(report) => {
+                    if let Some(report) = self.keep(report) {
+                        return Ok(report);
+                    }
+                }
+                Err(_) => return Err(without_a_word()),
+            }
         }
+    }
+
+    /// Keeps what a window's course is told by; answers any other report.
+    fn keep(&self, report: Report) -> Option<Report> {
+        match report {
+            Report::Part(part) => {
+                let number = self.told.replace(self.told.get() + 1);
+                self.live.iter().for_each(|live| live.tell(number, part));
+                None
+            }
+            Report::Course(course) => {
+                self.courses.borrow_mut().push(course);
+                None
+            }
+            other => Some(other),
+        }
+    }
+
+    /// What happened in the course of the last window.
+    pub(crate) fn course(&self) -> Option<Course> {
+        self.told.set(0);
+        self.courses.take().pop()
     }
 
     /// The next report, if it comes within this time.
     pub(crate) fn report_within(&self, time: Duration) -> Result<Option<Report>, Failure> {
         match self.reports.recv_timeout(time) {
             Ok(Report::Failed(failure)) => Err(failure),
-            Ok(report) => Ok(Some(report)),
+            Ok(report) => Ok(self.keep(report)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(without_a_word()),
         }

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bench_record::FabricRecord;
 use bench_record::failure::Failure;
 use bench_record::spec::{JobSpec, PointSpec};
+use bench_record::{FabricRecord, Timeline};
 
-use crate::bench::{self, Measured};
+use crate::bench::Measured;
 use crate::exchange::{Control, Signals};
-use crate::lane::{Command, Lane, Opened, Report, Side, Task};
+use crate::lane::{self, Command, Lane, Opened, Report, Side, Task};
 use crate::numa;
+use crate::timeline::{self, Live};
+use crate::workload::Functions;
 
 /// All measuring threads of one side of a session. Dropping them ends them and waits for it, so that
 /// no library is unloaded under their feet.
@@ -22,7 +24,7 @@ pub(crate) struct Lanes {
 impl Lanes {
     /// Starts the threads and lets them open their endpoints; answers the fabric they found.
     /// `sources`: our IP address as each peer sees it; `cpus`: where they run, in turn; empty:
-    /// anywhere; `node`: of which NUMA node their processors and memory are.
+    /// anywhere; `node`: of which NUMA node their processors and memory are; `live`: who watches.
     pub(crate) fn open(
         job: &Arc<JobSpec>,
         side: Side,
@@ -30,6 +32,7 @@ impl Lanes {
         sources: &[Option<String>],
         cpus: &[usize],
         node: Option<usize>,
+        live: Option<&Live>,
     ) -> Result<(Self, FabricRecord), Failure> {
         let near = node.map(numa::cpus).transpose()?.unwrap_or_default();
         let cpus = numa::choose(node, cpus)?;
@@ -39,14 +42,17 @@ impl Lanes {
         let first_cpu = job.node.saturating_sub(1) * job.threads;
         for index in 0..job.threads {
             let cpu = |cpus: &[usize]| cpus[(first_cpu + index) % cpus.len()];
+            let wants = (Functions::of(job.benchmark).wants)(job, side, index);
+            lane::affordable(&wants)?;
             let task = Task {
                 job: Arc::clone(job),
                 side,
-                wants: bench::wants(job, side, index),
+                wants,
                 first_endpoint: (index * job.endpoints * peers.len()) as u64,
                 peers: peers.clone(),
                 thread: index,
                 near: near.clone(),
+                live: live.cloned(),
                 cpu: (!cpus.is_empty()).then(|| cpu(&cpus)),
             };
             this.lanes.push(Lane::start(task, this.signals.clone())?);
@@ -115,7 +121,7 @@ impl Lanes {
         first.ok_or_else(|| Failure::Check("a session of no thread".to_owned()))
     }
 
-    pub(crate) const fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.lanes.len()
     }
 
@@ -145,6 +151,12 @@ impl Lanes {
             }
         }
         Ok(())
+    }
+
+    /// What happened in the course of the last point, in all lanes that tell.
+    pub(crate) fn timeline(&self) -> Option<Timeline> {
+        let courses: Vec<_> = self.lanes.iter().filter_map(Lane::course).collect();
+        timeline::together(&courses)
     }
 
     /// Fails if a thread has failed that has nothing to report now.

@@ -1,5 +1,5 @@
 //! What measures: backends for each kind of fabric, lanes of threads, the sessions of a client and its servers, benchmarks and
-//! workloads. Who wants a measurement hands [`client::run`] a [`client::Wish`], and gets a run of points.
+//! workloads. Who wants a measurement hands [`client::run`] a [`client::MeasureRequest`], and gets a run of points.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::cast_precision_loss,
@@ -24,11 +24,13 @@ mod looks;
 pub mod measure;
 mod numa;
 mod pattern;
+mod ramp;
 pub mod server;
 mod session;
 #[cfg(test)]
 mod stream_job;
 pub mod target;
+mod timeline;
 mod watch;
 mod workload;
 

@@ -104,9 +104,8 @@ impl<B: Backend> Link<B> {
     /// From now on so many receives are posted, if there are as many.
     pub(crate) fn keep_posted(&mut self, wanted: usize) -> Result<(), Failure> {
         self.receives.wanted = wanted;
-        while self.receives.posted < wanted
-            && let Some(slot) = self.receives.idle.pop()
-        {
+        while self.receives.posted < wanted {
+            let Some(slot) = self.receives.idle.pop() else { break };
             self.repost(slot)?;
         }
         Ok(())
@@ -332,11 +331,11 @@ impl<B: Backend> Link<B> {
                 self.tx_free.pop();
             }
         }
-        if let Some(random) = &mut self.random
-            && let Some(last) = self.tx_free.len().checked_sub(1)
-        {
-            let next = random.below(last + 1);
-            self.tx_free.swap(last, next);
+        if let Some(random) = &mut self.random {
+            if let Some(last) = self.tx_free.len().checked_sub(1) {
+                let next = random.below(last + 1);
+                self.tx_free.swap(last, next);
+            }
         }
         Ok(true)
     }

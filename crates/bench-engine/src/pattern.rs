@@ -79,7 +79,7 @@ impl Overtaken {
 /// A number of which these are the low bits, the nearest to `about`.
 #[inline]
 pub(crate) fn widened(low: u32, about: u64) -> u64 {
-    let distance = i64::from(low.wrapping_sub(about as u32).cast_signed());
+    let distance = i64::from(low.wrapping_sub(about as u32) as i32);
     about.saturating_add_signed(distance)
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bench_record::failure::{Failure, plain};
-use bench_record::spec::{Benchmark, JobSpec, PointSpec};
+use bench_record::spec::{JobSpec, PointSpec};
 use bench_record::topology::NODES_MAX;
 
 use crate::bench::Measured;
@@ -16,13 +16,14 @@ use crate::exchange::{Control, Message, Signals};
 use crate::interrupt;
 use crate::lane::{Command, Side};
 use crate::lanes::Lanes;
+use crate::workload::Functions;
 
 /// How long a client may take to introduce itself.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a client that has introduced itself may take to open its fabric.
 const JOB_TIMEOUT: Duration = Duration::from_secs(30);
 /// Between two words to a client that waits for what is still under way.
-const WORD_EVERY: Duration = Duration::from_millis(200);
+pub(crate) const WORD_EVERY: Duration = Duration::from_millis(200);
 /// More threads or endpoints than this are a mistake, not a measurement.
 const ENDPOINTS_MAX: usize = 4096;
 
@@ -168,13 +169,20 @@ fn serve(control: &mut Control, place: &mut Option<Lanes>) -> Result<String, Fai
         other => return Err(unexpected("a job", &other)),
     };
     let timeout = Duration::from_millis(job.timeout_ms);
-    sound(&job)?;
+    check(&job)?;
     let job: Arc<JobSpec> = Arc::from(job);
     let signals = Signals::of([&*control], timeout, job.crowded)?;
     let (peers, ours) = (job.peers().len(), control.local_ip());
     let sources = vec![ours; peers];
-    let (lanes, fabric) =
-        Lanes::open(&job, Side::Server, signals, &sources, &job.server_cpus, job.server_numa)?;
+    let (lanes, fabric) = Lanes::open(
+        &job,
+        Side::Server,
+        signals,
+        &sources,
+        &job.server_cpus,
+        job.server_numa,
+        None,
+    )?;
     let lanes = place.insert(lanes);
     let source = Source::of(&job.fabric, &fabric.domain);
     control.send(&Message::Fabric(Box::new(fabric)))?;
@@ -209,7 +217,7 @@ fn serve(control: &mut Control, place: &mut Option<Lanes>) -> Result<String, Fai
 }
 
 /// Refuses what no client of ours asks for.
-fn sound(job: &JobSpec) -> Result<(), Failure> {
+fn check(job: &JobSpec) -> Result<(), Failure> {
     let JobSpec { nodes, node, threads, endpoints, .. } = *job;
     if node == 0 || node >= nodes || nodes > NODES_MAX {
         return Err(Failure::Usage(format!(
@@ -232,9 +240,8 @@ fn serve_point(
     control: &mut Control,
     point: PointSpec,
 ) -> Result<(), Failure> {
-    let size = point.size_bytes;
-    // A barrier has no bytes.
-    if (size == 0 && job.benchmark != Benchmark::Collective) || size > job.max_size_bytes {
+    let (size, functions) = (point.size_bytes, Functions::of(job.benchmark));
+    if size < functions.least_bytes || size > job.max_size_bytes {
         return Err(Failure::Usage(format!("a point of {size} bytes was not agreed")));
     }
     if point.parameter > job.work.parameter_max {
@@ -243,39 +250,16 @@ fn serve_point(
     }
     lanes.begin(point)?;
     control.send(&Message::Barrier)?;
-    match job.benchmark {
-        Benchmark::Latency | Benchmark::PingPong | Benchmark::OpenLoop => {
-            lanes.results().map(|_| ())
-        }
-        Benchmark::Bandwidth => {
-            lanes.windows_closed(0)?;
-            control.send(&Message::WindowDone)?;
-            count_stream(lanes, control, 0)
-        }
-        Benchmark::Rma
-        | Benchmark::Rpc
-        | Benchmark::Kv
-        | Benchmark::Piggyback
-        | Benchmark::Index
-        | Benchmark::FileGet
-        | Benchmark::Log
-        | Benchmark::TwoPhase
-        | Benchmark::Incast
-        | Benchmark::Shuffle
-        | Benchmark::Collective => count_stream(lanes, control, 0),
-        Benchmark::SatLatency => {
-            lanes.windows_closed(1)?;
-            // The load lasts until the ping-pong is over.
-            lanes.first_results(1)?;
-            control.send(&Message::WindowDone)?;
-            count_stream(lanes, control, 1)
-        }
-    }
+    (functions.serve)(lanes, control)
 }
 
 /// Tells the threads from `first` on what their counterparts have sent, and the client what has
 /// arrived.
-fn count_stream(lanes: &Lanes, control: &mut Control, first: usize) -> Result<(), Failure> {
+pub(crate) fn count_stream(
+    lanes: &Lanes,
+    control: &mut Control,
+    first: usize,
+) -> Result<(), Failure> {
     let sent = loop {
         // A thread that has failed has more to say than a client that waits for it.
         let doing = "waiting for the sender's count";
@@ -295,6 +279,6 @@ fn count_stream(lanes: &Lanes, control: &mut Control, first: usize) -> Result<()
     control.send(&Message::Received(counts.collect()))
 }
 
-fn unexpected(wanted: &str, got: &Message) -> Failure {
+pub(crate) fn unexpected(wanted: &str, got: &Message) -> Failure {
     Failure::unexpected("talking to the client", wanted, got)
 }

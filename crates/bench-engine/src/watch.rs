@@ -46,6 +46,8 @@ impl Silence {
 pub(crate) struct Watch<'a> {
     signals: &'a Signals,
     doing: &'static str,
+    /// What the other side says meanwhile changes nothing.
+    is_deaf: bool,
     spins: u32,
     /// Since the last progress, as soon as it was looked for in vain.
     silence: Option<Silence>,
@@ -64,7 +66,12 @@ const QUIET_AFTER: Duration = Duration::from_millis(100);
 
 impl<'a> Watch<'a> {
     pub(crate) const fn new(signals: &'a Signals, doing: &'static str) -> Self {
-        Self { signals, doing, spins: 0, silence: None, last_look: None }
+        Self { signals, doing, is_deaf: false, spins: 0, silence: None, last_look: None }
+    }
+
+    /// For what goes on until it is done, whatever the other side says meanwhile.
+    pub(crate) const fn deaf(signals: &'a Signals, doing: &'static str) -> Self {
+        Self { is_deaf: true, ..Self::new(signals, doing) }
     }
 
     /// Something happened.
@@ -96,7 +103,12 @@ impl<'a> Watch<'a> {
             return Ok(Idle::Spin);
         }
         self.last_look = Some(now);
-        let pending = self.signals.pending();
+        let pending = match self.signals.pending() {
+            Pending::Ready | Pending::WindowDone | Pending::Message if self.is_deaf => {
+                Pending::Nothing
+            }
+            pending => pending,
+        };
         match pending {
             Pending::Closed => Err(Failure::closed(self.doing)),
             Pending::Message => Ok(Idle::Message),

@@ -35,7 +35,7 @@ impl From<Post> for Posted {
     }
 }
 
-/// An endpoint without a peer, and what of the wish comes later.
+/// An endpoint without a peer, and what of the request comes later.
 pub(crate) struct PreparedLibfabric {
     prepared: Prepared,
     window_bytes: usize,
@@ -51,6 +51,21 @@ fn features(wants: &Wants) -> Features {
         features = features | Features::QUIET;
     }
     features
+}
+
+/// Why nothing could be opened, and where a device comes from that this machine lacks.
+fn unprepared(provider: &str, error: &fabric::Error) -> Failure {
+    let wanted = match provider.split(';').next() {
+        Some("efa") => "an EFA adapter: `softefa run --` before the command brings one",
+        Some("verbs") => "an RDMA adapter: `softefa run --roce --` before the command brings one",
+        _ => "",
+    };
+    match error {
+        fabric::Error::NoProvider { .. } if !wanted.is_empty() => {
+            Failure::Fabric(format!("{error}; it is for {wanted}"))
+        }
+        _ => failed(error),
+    }
 }
 
 impl Backend for Libfabric {
@@ -84,9 +99,10 @@ impl Backend for Libfabric {
         let prepared = match Node::prepare(&config) {
             // Sizes above that are left out, once this side has said what it takes.
             Err(fabric::Error::TooLong { max: payload_bytes @ 1.., .. }) => {
-                Node::prepare(&NodeConfig { payload_bytes, ..config }).map_err(failed)?
+                Node::prepare(&NodeConfig { payload_bytes, ..config })
+                    .map_err(|error| unprepared(provider, &error))?
             }
-            prepared => prepared.map_err(failed)?,
+            prepared => prepared.map_err(|error| unprepared(provider, &error))?,
         };
         Ok(PreparedLibfabric { prepared, window_bytes, quiet })
     }

@@ -26,10 +26,10 @@ fn failed(error: impl fmt::Display) -> Failure {
     Failure::Fabric(error.to_string())
 }
 
-/// The version of libfabric, major and minor.
+/// The version of this machine's libfabric, major and minor; `None`: it cannot be used.
 #[must_use]
-pub fn libfabric_version() -> (u32, u32) {
-    fabric::library_version()
+pub fn libfabric_version() -> Option<(u32, u32)> {
+    fabric::library_version().ok()
 }
 
 /// What is to be opened.

@@ -74,10 +74,10 @@ impl Null {
         if left == 0 {
             return;
         }
-        if left == 1
-            && let Some(slot) = self.offered.front()
-        {
-            self.memory[slot * self.stride_bytes] = 1;
+        if left == 1 {
+            if let Some(slot) = self.offered.front() {
+                self.memory[slot * self.stride_bytes] = 1;
+            }
         }
         if self.deliver() {
             self.peer = Peer::Pings(left - 1);

@@ -6,36 +6,110 @@
 
 use std::time::{Duration, Instant};
 
-use bench_record::ReceiverCount;
-use bench_record::failure::Failure;
-use bench_record::spec::{EndpointKind, Limit, PointSpec};
+use bench_record::spec::{EndpointKind, Limit};
+use bench_record::{self as record, Disorder, ReceiverCount};
 
-use super::Measured;
 use super::inspect::Inspector;
 use super::stream::{Sender, finish};
-use crate::backend::Backend;
-use crate::exchange::{Pending, Signals};
-use crate::lane::{Port, Report};
-use crate::link::{Arrival, Link};
+use crate::exchange::{Control, Message, Pending, Signals};
+use crate::lane::Report;
+use crate::lanes::Lanes;
+use crate::link::Arrival;
+use crate::server;
 use crate::watch::{Idle, Watch};
+use crate::workload::prelude::*;
 
 /// Rounds of the sender between two clock reads.
 const ROUNDS_PER_LOOK: u32 = 16;
 /// Rounds of a busy receiver between two looks for the sender's count.
-const ROUNDS_PER_WORD: u32 = 64;
+pub(super) const ROUNDS_PER_WORD: u32 = 64;
 /// Between two looks for the receiver's word once the window should be over.
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
-/// The client's side of a point.
-pub(crate) fn send<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
+/// A lane of it.
+pub(crate) struct Bandwidth(Side);
+
+impl Workload for Bandwidth {
+    fn depths(job: &JobSpec, side: Side, _thread: usize) -> (usize, usize) {
+        match side {
+            Side::Client => (job.tx_depth, 1),
+            Side::Server => (1, job.rx_depth),
+        }
+    }
+
+    fn refusal(_size_bytes: usize, _parameter: usize, rx_depth: usize) -> Option<String> {
+        (rx_depth == 0).then(|| "the receiver has no receives".to_owned())
+    }
+
+    fn new(task: &Task) -> Result<Self, Failure> {
+        Ok(Self(task.side))
+    }
+
+    fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
+        match self.0 {
+            Side::Client => send(part),
+            Side::Server => receive(part),
+        }
+    }
+
+    fn serve(lanes: &Lanes, control: &mut Control) -> Result<(), Failure> {
+        lanes.windows_closed(0)?;
+        control.send(&Message::WindowDone)?;
+        server::count_stream(lanes, control, 0)
+    }
+
+    /// Waits until all threads have sent and the receiver has counted.
+    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+        let sent = session.results()?.iter().map(Measured::sent).collect();
+        arrived(session, point, sent)
+    }
+}
+
+/// What has arrived of what each thread has sent.
+pub(super) fn arrived(
+    session: &mut Session,
     point: PointSpec,
-) -> Result<Measured, Failure> {
+    sent: Vec<u64>,
+) -> Result<Point, Failure> {
+    let in_all = sent.iter().sum::<u64>();
+    let counts = session.counts(sent)?.into_iter().next().unwrap_or_default();
+    checked(session, point, in_all, &counts)
+}
+
+/// What receivers have counted of `in_all` messages, which have all arrived or may have been lost.
+pub(super) fn checked(
+    session: &Session,
+    point: PointSpec,
+    in_all: u64,
+    counts: &[ReceiverCount],
+) -> Result<Point, Failure> {
+    let of_all = |of: fn(&ReceiverCount) -> u64| counts.iter().map(of).sum::<u64>();
+    let (validated, wrong) = (of_all(|c| c.validated), of_all(|c| c.wrong));
+    let duplicates = of_all(|c| c.duplicates);
+    if wrong > 0 || duplicates > 0 {
+        return Err(Failure::Data(format!(
+            "{wrong} of {validated} messages of {} bytes arrived wrong, {duplicates} arrived twice",
+            point.size_bytes
+        )));
+    }
+    let lost = in_all.saturating_sub(of_all(|c| c.total));
+    if lost > 0 && session.job().endpoint == EndpointKind::Rdm {
+        return Err(Failure::Data(format!("{lost} of {in_all} messages never arrived")));
+    }
+    let bandwidth = Some(record::Bandwidth::of(counts));
+    let disorder = Disorder::of(counts);
+    let lost = Some(lost);
+    Ok(Point { lost, validated, bandwidth, disorder, sent: in_all, ..session.new_point(point) })
+}
+
+/// The client's side of a point.
+pub(super) fn send<B: Backend>(part: Part<'_, B>) -> Outcome {
+    let Part { links, port, point } = part;
     let mut sender = Sender::new(port.flow, point);
     let mut end = WindowEnd::new(point);
     let mut watch = Watch::new(&port.signals, "sending");
-    let mut rounds = 0_u32;
+    let mut recorder = port.recorder(point);
+    let (mut rounds, mut noted) = (0_u32, 0);
     while !sender.is_done() {
         let moved = sender.turn(links)?;
         if moved > 0 {
@@ -46,17 +120,28 @@ pub(crate) fn send<B: Backend>(
         rounds += 1;
         if rounds >= ROUNDS_PER_LOOK {
             rounds = 0;
-            if end.reached(&port.signals)? {
+            let now = Instant::now();
+            if end.opens.is_some_and(|opens| now >= opens) {
+                end.opens = None;
+                recorder.open(now);
+            }
+            // What is posted is soon sent: the window is full.
+            recorder.note(now, Duration::ZERO, sender.sent - noted);
+            noted = sender.sent;
+            if end.reached(now, &port.signals)? {
                 break;
             }
         }
     }
+    recorder.close(Instant::now());
     finish(links, &port.signals)?;
     Ok(Measured::Sent(sender.sent))
 }
 
 /// Finds out, without disturbing the window, that the receiver has closed it.
 struct WindowEnd {
+    /// When the warm-up is over; `None`: it is.
+    opens: Option<Instant>,
     expected: Option<Instant>,
     last_look: Instant,
 }
@@ -68,12 +153,12 @@ impl WindowEnd {
             Limit::DurationMs(ms) => Some(now + Duration::from_millis(ms + point.warmup_ms)),
             Limit::Iterations(_) => None,
         };
-        Self { expected, last_look: now }
+        let opens = Some(now + Duration::from_millis(point.warmup_ms));
+        Self { opens, expected, last_look: now }
     }
 
-    fn reached(&mut self, signals: &Signals) -> Result<bool, Failure> {
+    fn reached(&mut self, now: Instant, signals: &Signals) -> Result<bool, Failure> {
         let Some(expected) = self.expected else { return Ok(false) };
-        let now = Instant::now();
         if now < expected || now - self.last_look < LOOK_EVERY {
             return Ok(false);
         }
@@ -91,41 +176,47 @@ impl WindowEnd {
 }
 
 /// The receiver's state within a point.
-struct Receiver {
+pub(super) struct Receiver {
     point: PointSpec,
-    count: ReceiverCount,
+    pub(super) count: ReceiverCount,
     first: Option<Instant>,
     opened: Option<Instant>,
-    closed: bool,
+    pub(super) closed: bool,
     /// Where messages are more than counted.
     inspector: Option<Inspector>,
 }
 
 /// The server's side of a point. It reports once that its window is over, and keeps receiving until
 /// it has what the sender sent.
-pub(crate) fn receive<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
-) -> Result<Measured, Failure> {
-    let mut receiver = Receiver {
-        point,
-        count: ReceiverCount::default(),
-        first: None,
-        opened: None,
-        closed: false,
-        inspector: Inspector::new(point),
-    };
+pub(super) fn receive<B: Backend>(part: Part<'_, B>) -> Outcome {
+    let Part { links, port, point } = part;
+    let mut receiver = Receiver::new(point);
     receiver.window(links, &port.signals)?;
     port.report(Report::WindowClosed);
-    let sent = receiver.until_told(links, port)?;
-    receiver.drain(links, port, sent)?;
-    let Receiver { count, inspector, .. } = receiver;
-    let count = inspector.map_or(Ok(count), |inspector| inspector.add_to(count))?;
-    Ok(Measured::Received(count))
+    receiver.finish(links, port)
 }
 
 impl Receiver {
+    pub(super) fn new(point: PointSpec) -> Self {
+        Self {
+            point,
+            count: ReceiverCount::default(),
+            first: None,
+            opened: None,
+            closed: false,
+            inspector: Inspector::new(point),
+        }
+    }
+
+    /// Keeps receiving until all is there that was sent.
+    pub(super) fn finish<B: Backend>(mut self, links: &mut [Link<B>], port: &Port) -> Outcome {
+        let sent = self.until_told(links, port)?;
+        self.drain(links, port, sent)?;
+        let Self { count, inspector, .. } = self;
+        let count = inspector.map_or(Ok(count), |inspector| inspector.add_to(count))?;
+        Ok(Measured::Received(count))
+    }
+
     /// Receives until the window is over or the sender has ended.
     fn window<B: Backend>(
         &mut self,
@@ -150,7 +241,7 @@ impl Receiver {
 
     /// Polls all endpoints; answers whether anything completed.
     #[inline]
-    fn turn<B: Backend>(&mut self, links: &mut [Link<B>]) -> Result<bool, Failure> {
+    pub(super) fn turn<B: Backend>(&mut self, links: &mut [Link<B>]) -> Result<bool, Failure> {
         let mut moved = 0;
         for link in links {
             moved += link.poll()?;
@@ -161,7 +252,7 @@ impl Receiver {
 
     /// Handles all arrivals.
     #[inline]
-    fn take<B: Backend>(&mut self, link: &mut Link<B>) -> Result<(), Failure> {
+    pub(super) fn take<B: Backend>(&mut self, link: &mut Link<B>) -> Result<(), Failure> {
         while let Some(arrival) = link.arrived.pop_front() {
             let handed_on = self.inspect(link, arrival)?;
             self.count.total += 1;
@@ -184,7 +275,7 @@ impl Receiver {
 
     /// Opens and closes the window at batch boundaries; answers whether it has just closed.
     #[inline]
-    fn advance(&mut self, now: Instant) -> bool {
+    pub(super) fn advance(&mut self, now: Instant) -> bool {
         let first = *self.first.get_or_insert(now);
         let Some(opened) = self.opened else {
             let warm = match self.point.limit {
@@ -221,10 +312,10 @@ impl Receiver {
                 watch.idle()?;
             }
             rounds += 1;
-            if rounds.is_multiple_of(ROUNDS_PER_WORD)
-                && let Some(sent) = port.sent()?
-            {
-                return Ok(sent);
+            if rounds % ROUNDS_PER_WORD == 0 {
+                if let Some(sent) = port.sent()? {
+                    return Ok(sent);
+                }
             }
         }
     }
@@ -237,7 +328,7 @@ impl Receiver {
         port: &Port,
         sent: u64,
     ) -> Result<(), Failure> {
-        let mut watch = Watch::new(&port.signals, "waiting for the last messages");
+        let mut watch = Watch::deaf(&port.signals, "waiting for the last messages");
         while self.count.total < sent {
             if self.turn(links)? {
                 watch.progress();

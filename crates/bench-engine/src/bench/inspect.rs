@@ -3,7 +3,8 @@
 
 use bench_record::ReceiverCount;
 use bench_record::failure::Failure;
-use bench_record::spec::{Order, PointSpec};
+use bench_record::spec::Order;
+use bench_record::spec::PointSpec;
 
 use super::reorder::Reorder;
 use crate::pattern::{self, Overtaken, Seen};

@@ -2,28 +2,28 @@
 //!
 //! Closed loop with one message in flight. One clock read per round trip; samples go into a
 //! histogram that was allocated before. Byte 0 of every message is 1 in the last round, which
-//! tells the server to end; the other bytes are free for checking.
+//! tells the server (`echo`) to end; the other bytes are free for checking.
 
 use std::time::{Duration, Instant};
 
-use bench_record::failure::Failure;
-use bench_record::spec::{EndpointKind, Limit, Order, PING_PONG_RECEIVES, PointSpec};
+use bench_record::spec::{EndpointKind, Limit, Order, PING_PONG_RECEIVES};
+use bench_record::{self as record, TimesOf};
 
-use super::{Measured, RoundTrips};
-use crate::backend::{Backend, Lengths};
-use crate::lane::{Port, Side};
-use crate::link::{Arrival, Link};
+use super::{RoundTrips, echo};
+use crate::backend::Lengths;
+use crate::exchange::Control;
+use crate::lanes::Lanes;
+use crate::link::Arrival;
 use crate::pattern;
 use crate::watch::{Idle, Watch};
+use crate::workload::prelude::*;
 
 /// Where a message says which it is, so that late datagrams are known; sent back with the flag.
 const MARK: usize = 1;
 /// Bytes of a message that the server sends back.
-const KEPT_BYTES: usize = MARK + 1;
-/// Round trips between two clock reads where they are only counted.
-const ROUNDS_PER_CLOCK: u64 = 64;
+pub(super) const KEPT_BYTES: usize = MARK + 1;
 pub(super) const GOES_ON: u8 = 0;
-const LAST: u8 = 1;
+pub(super) const LAST: u8 = 1;
 /// Receives posted on both sides.
 pub(crate) const RX_DEPTH: usize = PING_PONG_RECEIVES;
 /// Sends in flight: more than one because a completion may come after the echo.
@@ -43,8 +43,64 @@ const COLD_START: PointSpec = PointSpec {
     order: Order::Any,
 };
 
+/// A lane of it.
+pub(crate) struct Latency(Side);
+
+impl Workload for Latency {
+    const SENDS_DEPTH: bool = false;
+
+    fn depths(_job: &JobSpec, _side: Side, _thread: usize) -> (usize, usize) {
+        (TX_DEPTH, RX_DEPTH)
+    }
+
+    fn new(task: &Task) -> Result<Self, Failure> {
+        Ok(Self(task.side))
+    }
+
+    fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
+        match self.0 {
+            Side::Client => measure(part),
+            Side::Server => echo::serve(part),
+        }
+    }
+
+    fn serve(lanes: &Lanes, _control: &mut Control) -> Result<(), Failure> {
+        lanes.results().map(|_| ())
+    }
+
+    /// Waits for the round trips of all threads.
+    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+        let all = session.results()?;
+        of_all(session, all, point)
+    }
+}
+
+/// The round trips of all threads.
+pub(super) fn of_all(
+    session: &Session,
+    all: Vec<Measured>,
+    point: PointSpec,
+) -> Result<Point, Failure> {
+    let mut all = all.into_iter().filter_map(|measured| match measured {
+        Measured::RoundTrips(trips) => Some(*trips),
+        _ => None,
+    });
+    let first = all.next();
+    let first = first.ok_or_else(|| Failure::Check("no thread made round trips".to_owned()));
+    let trips = all.fold(first?, |sum, trips| sum.and(&trips));
+    Ok(Point {
+        rx_depth: RX_DEPTH,
+        lost: Some(trips.lost),
+        sent: trips.sent,
+        validated: trips.validated,
+        latency: record::Latency::half(&trips.histogram, trips.sum_ns, trips.count),
+        times: session.packed(TimesOf::RoundTrips, &trips.histogram),
+        ..session.new_point(point)
+    })
+}
+
 /// The client's side of a point, on one endpoint.
-struct Pinger<'a, B> {
+pub(super) struct Pinger<'a, B> {
     link: &'a mut Link<B>,
     port: &'a Port,
     point: PointSpec,
@@ -56,55 +112,31 @@ struct Pinger<'a, B> {
 }
 
 /// The client's side of a point.
-pub(crate) fn measure<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
-) -> Result<Measured, Failure> {
+pub(crate) fn measure<B: Backend>(part: Part<'_, B>) -> Outcome {
+    let Part { links, port, point } = part;
     let [link] = links else { return Err(one_endpoint(links.len())) };
     let mut trips = RoundTrips::new()?;
     let mut pinger = Pinger::new(link, port, point);
     pinger.warm_up()?;
+    let mut recorder = port.recorder(point);
     let start = Instant::now();
+    recorder.open(start);
     let mut before = start;
     while !is_over(point, before - start, trips.count) {
         let is_whole = pinger.round(GOES_ON)?;
         let now = Instant::now();
         if is_whole {
             trips.note(now - before);
+            recorder.note(now, (now - before) / 2, 1);
         }
         before = now;
     }
+    recorder.close(before);
     pinger.finish(trips)
 }
 
-/// The client's side of a point whose round trips are counted, not timed one by one.
-pub(crate) fn count<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
-) -> Result<Measured, Failure> {
-    let [link] = links else { return Err(one_endpoint(links.len())) };
-    let mut trips = RoundTrips::new()?;
-    let mut pinger = Pinger::new(link, port, point);
-    pinger.warm_up()?;
-    let start = Instant::now();
-    let mut took = Duration::ZERO;
-    while !is_over(point, took, trips.count) {
-        let rounds = match point.limit {
-            Limit::DurationMs(_) => ROUNDS_PER_CLOCK,
-            Limit::Iterations(n) => ROUNDS_PER_CLOCK.min(n - trips.count),
-        };
-        for _ in 0..rounds {
-            trips.count += u64::from(pinger.round(GOES_ON)?);
-        }
-        took = start.elapsed();
-    }
-    trips.sum_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-    pinger.finish(trips)
-}
-
-fn is_over(point: PointSpec, took: Duration, count: u64) -> bool {
+#[inline]
+pub(super) fn is_over(point: PointSpec, took: Duration, count: u64) -> bool {
     count > 0
         && match point.limit {
             Limit::DurationMs(ms) => took >= Duration::from_millis(ms),
@@ -117,14 +149,14 @@ pub(super) fn one_endpoint(count: usize) -> Failure {
 }
 
 impl<'a, B: Backend> Pinger<'a, B> {
-    fn new(link: &'a mut Link<B>, port: &'a Port, point: PointSpec) -> Self {
+    pub(super) fn new(link: &'a mut Link<B>, port: &'a Port, point: PointSpec) -> Self {
         let expected = vec![0; point.size_bytes];
         let datagrams = port.endpoint == EndpointKind::Dgram;
         Self { link, port, point, datagrams, sequence: 0, lost: 0, expected }
     }
 
     /// Tells the server to end, and what was found.
-    fn finish(mut self, mut trips: RoundTrips) -> Result<Measured, Failure> {
+    pub(super) fn finish(mut self, mut trips: RoundTrips) -> Outcome {
         self.round(LAST)?;
         trips.sent = self.sequence + self.lost;
         trips.lost = self.lost;
@@ -132,7 +164,7 @@ impl<'a, B: Backend> Pinger<'a, B> {
         Ok(Measured::RoundTrips(Box::new(trips)))
     }
 
-    fn warm_up(&mut self) -> Result<(), Failure> {
+    pub(super) fn warm_up(&mut self) -> Result<(), Failure> {
         let start = Instant::now();
         let warm_up = Duration::from_millis(self.point.warmup_ms);
         let iterations = self.point.warmup_iterations();
@@ -144,7 +176,7 @@ impl<'a, B: Backend> Pinger<'a, B> {
 
     /// One round trip; false when a datagram was lost on the way, so that its time means nothing.
     #[inline]
-    fn round(&mut self, flag: u8) -> Result<bool, Failure> {
+    pub(super) fn round(&mut self, flag: u8) -> Result<bool, Failure> {
         self.sequence += 1;
         self.ping(flag)?;
         let lost_before = self.lost;
@@ -266,7 +298,7 @@ pub(crate) fn cold_start<B: Backend>(
             // What a reliable endpoint brings is the one message, whatever became of its flag.
             Side::Server => {
                 let is_alone = port.endpoint == EndpointKind::Rdm;
-                answer(link, port, COLD_START, KEPT_BYTES, is_alone)?;
+                echo::answer(link, port, COLD_START, KEPT_BYTES, is_alone)?;
             }
         }
         let took_us = start.elapsed().as_nanos() as f64 / 1_000.0;
@@ -286,101 +318,4 @@ pub(super) fn end<B: Backend>(
     point: PointSpec,
 ) -> Result<(), Failure> {
     Pinger::new(link, port, point).round(LAST).map(|_| ())
-}
-
-/// The server's side of a point.
-pub(crate) fn serve<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
-) -> Result<Measured, Failure> {
-    echo_all(links, port, point, KEPT_BYTES)
-}
-
-/// Sends back the first `kept` bytes of each message until the last.
-pub(super) fn echo_all<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
-    kept: usize,
-) -> Result<Measured, Failure> {
-    let [link] = links else { return Err(one_endpoint(links.len())) };
-    answer(link, port, point, kept, false)?;
-    Ok(Measured::Answered)
-}
-
-/// Echoes until the last message; `is_alone`: that is the first one.
-fn answer<B: Backend>(
-    link: &mut Link<B>,
-    port: &Port,
-    point: PointSpec,
-    kept: usize,
-    is_alone: bool,
-) -> Result<(), Failure> {
-    let mut watch = Watch::new(&port.signals, "waiting for a ping");
-    loop {
-        if let Some(ping) = link.arrived.pop_front() {
-            let last = echo(link, port, ping, point, kept)?;
-            link.repost(ping.slot)?;
-            watch.progress();
-            if last || is_alone {
-                break;
-            }
-            continue;
-        }
-        if link.poll()? == 0 && watch.idle()? == Idle::Message {
-            // The client went on without us: its last message was lost (datagrams).
-            return Ok(());
-        }
-    }
-    let mut watch = Watch::new(&port.signals, "sending the last echo");
-    // Until the peer has it: whoever looks after the next endpoint now does not move this one, and a
-    // provider that was told "receiver not ready" repeats a message only when it is polled.
-    let is_datagram = port.endpoint == EndpointKind::Dgram;
-    while link.in_flight() > 0 {
-        if link.poll()? > 0 {
-            continue;
-        }
-        match watch.idle()? {
-            Idle::Quiet if is_datagram => break,
-            Idle::Spin | Idle::Quiet => {}
-            // The client goes on: it has the echo.
-            Idle::WindowDone | Idle::Message => break,
-        }
-    }
-    Ok(())
-}
-
-/// Sends a message back; answers whether it was the last one.
-#[inline]
-fn echo<B: Backend>(
-    link: &mut Link<B>,
-    port: &Port,
-    ping: Arrival,
-    point: PointSpec,
-    kept: usize,
-) -> Result<bool, Failure> {
-    let Arrival { slot: from, len_bytes } = ping;
-    let size = point.size_bytes;
-    let flag = link.payload(from)?[0];
-    if point.validate {
-        let good = len_bytes == size && pattern::check(&link.payload(from)?[1..size]).is_ok();
-        if !good {
-            return Err(Failure::Data(format!(
-                "a message of {size} bytes arrived wrong at the server: the fabric damages data"
-            )));
-        }
-    }
-    let mut watch = Watch::new(&port.signals, "sending an echo");
-    loop {
-        if let Some(slot) = link.next_tx() {
-            link.copy(from, slot, if point.validate { size } else { kept.min(size) })?;
-            if link.try_send(size)? {
-                return Ok(flag == LAST);
-            }
-        }
-        if link.poll()? == 0 {
-            watch.idle()?;
-        }
-    }
 }

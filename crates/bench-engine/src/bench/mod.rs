@@ -2,27 +2,27 @@
 //! server's loop beside each other.
 
 pub(crate) mod bandwidth;
+pub(crate) mod bidirectional;
+mod echo;
 mod inspect;
 pub(crate) mod latency;
 pub(crate) mod open_loop;
 #[cfg(test)]
 mod own_cost;
+pub(crate) mod ping_pong;
 mod reorder;
 pub(crate) mod rma;
+pub(crate) mod sat_latency;
 pub(crate) mod stream;
 
 use std::time::Duration;
 
 use bench_record::ReceiverCount;
 use bench_record::failure::Failure;
-use bench_record::spec::{Benchmark, JobSpec, PointSpec};
 use hdrhistogram::Histogram;
 
 pub(crate) use self::open_loop::Loaded;
-use crate::backend::{Backend, Lengths, Wants};
-use crate::lane::{Port, Side};
-use crate::link::Link;
-use crate::workload::{self, Calls, Place};
+use crate::workload::Calls;
 
 /// What one thread found in one point.
 #[derive(Debug)]
@@ -43,6 +43,19 @@ pub(crate) enum Measured {
     Answered,
 }
 
+impl Measured {
+    /// Messages that a sender has sent.
+    pub(crate) const fn sent(&self) -> u64 {
+        match self {
+            Self::Sent(count) => *count,
+            _ => 0,
+        }
+    }
+}
+
+/// What a lane's part of a point came to.
+pub(crate) type Outcome = Result<Measured, Failure>;
+
 /// Round trips of one thread.
 #[derive(Debug)]
 pub(crate) struct RoundTrips {
@@ -56,8 +69,6 @@ pub(crate) struct RoundTrips {
     pub(crate) validated: u64,
 }
 
-/// Slots are whole cache lines.
-const LINE_BYTES: usize = 64;
 /// Longest round trip that is told apart, in ns.
 const ROUND_TRIP_MAX_NS: u64 = 100_000_000_000;
 
@@ -104,114 +115,5 @@ impl RoundTrips {
         self.lost += other.lost;
         self.validated += other.validated;
         self
-    }
-}
-
-/// What a side of a job has to open.
-pub(crate) fn wants(job: &JobSpec, side: Side, thread: usize) -> Wants {
-    let is_client = side == Side::Client;
-    let (tx_depth, rx_depth) = match (job.benchmark.part(thread), side) {
-        (Benchmark::Latency | Benchmark::PingPong | Benchmark::SatLatency, _) => {
-            (latency::TX_DEPTH, latency::RX_DEPTH)
-        }
-        // Both sides send and receive; one more for the last message.
-        (Benchmark::OpenLoop, _) => (job.tx_depth + 1, job.tx_depth + 1),
-        (Benchmark::Bandwidth | Benchmark::Rma, Side::Client) => (job.tx_depth, 1),
-        (Benchmark::Bandwidth, Side::Server) => (1, job.rx_depth),
-        (Benchmark::Rma, Side::Server) => (1, 1),
-        (
-            Benchmark::Rpc
-            | Benchmark::Kv
-            | Benchmark::Piggyback
-            | Benchmark::Index
-            | Benchmark::FileGet
-            | Benchmark::Log
-            | Benchmark::TwoPhase
-            | Benchmark::Incast
-            | Benchmark::Shuffle
-            | Benchmark::Collective,
-            _,
-        ) => (job.tx_depth, job.rx_depth),
-    };
-    let quiet = is_client && job.flow.complete_every > 1;
-    // Operations that do not complete share one more slot.
-    let tx_depth = tx_depth.max(1) + usize::from(quiet);
-    let size = job.max_size_bytes.max(1);
-    let in_memory = job.memory_bytes / size.next_multiple_of(LINE_BYTES);
-    let tx_slots = if is_client { tx_depth.max(in_memory) } else { tx_depth };
-    // The peer's window is what one-sided operations go to; ours is there because both sides ask
-    // for the same.
-    let window_bytes = match (job.operation.is_one_sided(), is_client) {
-        (false, _) => 0,
-        (true, true) => size,
-        (true, false) => job.memory_bytes.max(size.saturating_mul(job.tx_depth)),
-    };
-    let usual = Wants {
-        fabric: job.fabric.clone(),
-        domain: job.domain.clone(),
-        endpoint: job.endpoint,
-        operation: job.operation,
-        tx_depth,
-        tx_slots,
-        rx_depth: rx_depth.max(1),
-        payload_bytes: job.max_size_bytes,
-        window_bytes,
-        quiet,
-        lists: job.flow.post_list > 1,
-        source: None,
-    };
-    if job.benchmark.is_workload() { workload::wants(job, side, usual) } else { usual }
-}
-
-/// Receives that a point has on each endpoint: those that a session for it alone would have, so that it
-/// does not matter what else a sweep measures.
-pub(crate) fn receives(job: &JobSpec, side: Side, thread: usize, point: PointSpec) -> usize {
-    let PointSpec { depth: tx_depth, rx_depth, .. } = point;
-    wants(&JobSpec { tx_depth, rx_depth, ..job.clone() }, side, thread).rx_depth
-}
-
-/// How long the messages of a point are.
-pub(crate) const fn lengths(benchmark: Benchmark, point: PointSpec) -> Lengths {
-    if benchmark.is_workload() { Lengths::Leading } else { Lengths::Equal(point.size_bytes) }
-}
-
-/// One thread's part of one point; `place` is for workloads.
-pub(crate) fn run<B: Backend>(
-    benchmark: Benchmark,
-    side: Side,
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
-    place: &mut Place,
-) -> Result<Measured, Failure> {
-    match (benchmark, side) {
-        (Benchmark::OpenLoop, Side::Client) => open_loop::generate(links, port, point),
-        (Benchmark::OpenLoop, Side::Server) => {
-            latency::echo_all(links, port, point, open_loop::HEADER_BYTES)
-        }
-        (Benchmark::Latency | Benchmark::SatLatency, Side::Client) => {
-            latency::measure(links, port, point)
-        }
-        (Benchmark::PingPong, Side::Client) => latency::count(links, port, point),
-        (Benchmark::Latency | Benchmark::PingPong | Benchmark::SatLatency, Side::Server) => {
-            latency::serve(links, port, point)
-        }
-        (Benchmark::Bandwidth, Side::Client) => bandwidth::send(links, port, point),
-        (Benchmark::Bandwidth, Side::Server) => bandwidth::receive(links, port, point),
-        (Benchmark::Rma, Side::Client) => rma::initiate(links, port, point),
-        (Benchmark::Rma, Side::Server) => rma::serve(links, port),
-        (
-            Benchmark::Rpc
-            | Benchmark::Kv
-            | Benchmark::Piggyback
-            | Benchmark::Index
-            | Benchmark::FileGet
-            | Benchmark::Log
-            | Benchmark::TwoPhase
-            | Benchmark::Incast
-            | Benchmark::Shuffle
-            | Benchmark::Collective,
-            _,
-        ) => place.run(links, port, point),
     }
 }

@@ -6,20 +6,79 @@
 
 use std::time::{Duration, Instant};
 
-use bench_record::failure::Failure;
-use bench_record::spec::{Arrivals, EndpointKind, Limit, PointSpec};
+use bench_record::spec::{Arrivals, EndpointKind, Limit};
+use bench_record::{self as record, Distribution, TimesOf};
 
-use super::{Measured, RoundTrips, latency};
-use crate::backend::Backend;
-use crate::lane::Port;
-use crate::link::Link;
+use super::{RoundTrips, echo, latency};
+use crate::exchange::Control;
+use crate::lanes::Lanes;
 use crate::measure::Random;
+use crate::timeline::Recorder;
 use crate::watch::{Idle, Watch};
+use crate::workload::Outstanding;
+use crate::workload::prelude::*;
 
 /// Bytes of a request that the server sends back: a flag, and which request it is.
-pub(crate) const HEADER_BYTES: usize = 8;
+const HEADER_BYTES: usize = 8;
 /// A schedule that cannot be kept is given up after so many times its length.
 const PATIENCE: u32 = 4;
+
+/// A lane of it.
+pub(crate) struct OpenLoop(Side);
+
+impl Workload for OpenLoop {
+    const LEAST_BYTES: usize = HEADER_BYTES;
+
+    fn depths(job: &JobSpec, _side: Side, _thread: usize) -> (usize, usize) {
+        // Both sides send and receive; one more for the last message.
+        let depth = job.tx_depth.saturating_add(1);
+        (depth, depth)
+    }
+
+    fn new(task: &Task) -> Result<Self, Failure> {
+        Ok(Self(task.side))
+    }
+
+    fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
+        match self.0 {
+            Side::Client => generate(part),
+            Side::Server => echo::echo_all(part, HEADER_BYTES),
+        }
+    }
+
+    fn serve(lanes: &Lanes, _control: &mut Control) -> Result<(), Failure> {
+        lanes.results().map(|_| ())
+    }
+
+    /// Waits for the answers to all requests.
+    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+        let mut all = session.results()?.into_iter().filter_map(|measured| match measured {
+            Measured::Loaded(loaded) => Some(*loaded),
+            _ => None,
+        });
+        let first = all.next();
+        let first = first.ok_or_else(|| Failure::Check("no thread had answers".to_owned()));
+        let loaded = all.fold(first?, |sum, loaded| sum.and(&loaded));
+        let seconds = loaded.seconds.max(f64::MIN_POSITIVE);
+        // Without answers ages say how long the window was, and nothing of the fabric.
+        let service = Distribution::of(&loaded.service.histogram, 1);
+        let response = service.and_then(|_| Distribution::of(&loaded.response.histogram, 1));
+        let times = session.packed(TimesOf::Responses, &loaded.response.histogram);
+        Ok(Point {
+            lost: Some(loaded.response.lost),
+            open_loop: Some(record::OpenLoop {
+                arrivals: session.job().arrivals,
+                offered_per_s: loaded.intended as f64 / seconds,
+                answered_per_s: loaded.answered as f64 / seconds,
+                unposted: loaded.unposted,
+                response,
+                service,
+            }),
+            times: times.filter(|_| response.is_some()),
+            ..session.new_point(point)
+        })
+    }
+}
 
 /// What one thread found.
 #[derive(Debug)]
@@ -112,18 +171,14 @@ struct Generator<'a, B> {
     point: PointSpec,
     opens: Instant,
     closes: Instant,
-    /// By number; `free` are the numbers that no request has.
-    requests: Vec<Option<Request>>,
-    free: Vec<usize>,
+    requests: Outstanding<Request>,
     found: Loaded,
+    recorder: Recorder,
 }
 
 /// The client's side of a point.
-pub(crate) fn generate<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
-) -> Result<Measured, Failure> {
+fn generate<B: Backend>(part: Part<'_, B>) -> Outcome {
+    let Part { links, port, point } = part;
     let [link] = links else { return Err(latency::one_endpoint(links.len())) };
     let Limit::DurationMs(ms) = point.limit else {
         return Err(Failure::Usage("an open loop has a time, not a number: use -t".to_owned()));
@@ -137,8 +192,7 @@ pub(crate) fn generate<B: Backend>(
         point,
         opens,
         closes: opens + window,
-        requests: vec![None; point.depth],
-        free: (0..point.depth).rev().collect(),
+        requests: Outstanding::new(point.depth),
         found: Loaded {
             response: RoundTrips::new()?,
             service: RoundTrips::new()?,
@@ -147,12 +201,15 @@ pub(crate) fn generate<B: Backend>(
             seconds: window.as_secs_f64(),
             unposted: 0,
         },
+        recorder: port.recorder(point),
     };
+    generator.recorder.open(opens);
     let seed = port.seed ^ point.rate_per_s;
     let mut schedule = Schedule::new(start, point.rate_per_s, port.arrivals, seed);
     generator.run(&mut schedule, window * PATIENCE)?;
     generator.drain()?;
-    let found = generator.found;
+    let Generator { found, mut recorder, .. } = generator;
+    recorder.close(opens + window);
     latency::end(link, port, point)?;
     Ok(Measured::Loaded(Box::new(found)))
 }
@@ -174,7 +231,7 @@ impl<B: Backend> Generator<'_, B> {
                 moved = true;
             }
             moved |= self.collect()?;
-            if moved || self.free.len() == self.point.depth {
+            if moved || self.requests.is_empty() {
                 watch.progress();
             } else {
                 self.idle(&mut watch)?;
@@ -199,7 +256,7 @@ impl<B: Backend> Generator<'_, B> {
     /// Waits for the last answers.
     fn drain(&mut self) -> Result<(), Failure> {
         let mut watch = Watch::new(&self.port.signals, "waiting for the last answers");
-        while self.free.len() < self.point.depth {
+        while !self.requests.is_empty() {
             if self.collect()? {
                 watch.progress();
             } else {
@@ -213,15 +270,13 @@ impl<B: Backend> Generator<'_, B> {
         match watch.idle()? {
             Idle::Quiet if self.port.endpoint == EndpointKind::Dgram => {
                 // Whatever is still on its way is lost, and has the age by now.
-                let (depth, now) = (self.point.depth, Instant::now());
-                self.found.response.lost += (depth - self.free.len()) as u64;
-                for Request { intended, .. } in self.requests.iter_mut().filter_map(Option::take) {
-                    if intended >= self.opens {
-                        self.found.response.note_age(now - intended, 1);
+                let (now, opens, response) = (Instant::now(), self.opens, &mut self.found.response);
+                self.requests.give_up(|Request { intended, .. }| {
+                    response.lost += 1;
+                    if intended >= opens {
+                        response.note_age(now - intended, 1);
                     }
-                }
-                self.free.clear();
-                self.free.extend((0..depth).rev());
+                });
                 watch.progress();
             }
             Idle::Spin | Idle::Quiet | Idle::WindowDone => {}
@@ -233,18 +288,17 @@ impl<B: Backend> Generator<'_, B> {
     /// Posts a request; false when as many are on their way as may be.
     #[inline]
     fn post(&mut self, intended: Instant) -> Result<bool, Failure> {
-        let (Some(&number), Some(slot)) = (self.free.last(), self.link.next_tx()) else {
+        let (Some(number), Some(slot)) = (self.requests.next(), self.link.next_tx()) else {
             return Ok(false);
         };
-        let mut header = (number as u64).to_be_bytes();
+        let mut header = u64::from(number).to_be_bytes();
         header[0] = latency::GOES_ON;
         self.link.payload_mut(slot)?[..HEADER_BYTES].copy_from_slice(&header);
         let posted = Instant::now();
         if !self.link.try_send(self.point.size_bytes)? {
             return Ok(false);
         }
-        self.free.pop();
-        self.requests[number] = Some(Request { intended, posted });
+        self.requests.begin(Request { intended, posted });
         self.found.intended += u64::from(intended >= self.opens);
         Ok(true)
     }
@@ -261,15 +315,15 @@ impl<B: Backend> Generator<'_, B> {
             header.copy_from_slice(&self.link.payload(answer.slot)?[..HEADER_BYTES]);
             self.link.repost(answer.slot)?;
             header[0] = 0;
-            let number = usize::try_from(u64::from_be_bytes(header)).unwrap_or(usize::MAX);
-            let Some(request) = self.requests.get_mut(number) else {
+            let number = u32::try_from(u64::from_be_bytes(header)).unwrap_or(u32::MAX);
+            if number as usize >= self.point.depth {
                 return Err(Failure::Data(format!("an answer to request {number}, never sent")));
-            };
+            }
             // An answer that was given up for lost may come after all.
-            let Some(Request { intended, posted }) = request.take() else { continue };
-            self.free.push(number);
+            let Some(Request { intended, posted }) = self.requests.end(number) else { continue };
             if intended >= self.opens {
                 self.found.response.note(now - intended);
+                self.recorder.note(now, now - intended, 1);
                 self.found.service.note(now - posted);
                 self.found.answered += u64::from(now < self.closes);
             }

@@ -4,23 +4,22 @@
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use bench_record::failure::Failure;
 use bench_record::spec::{Limit, Order, PointSpec};
 
-use super::{Measured, bandwidth, latency};
+use super::{Outcome, bandwidth, echo, latency};
 use crate::backend::null::{Null, Peer};
 use crate::exchange::Signals;
-use crate::lane::{Command, Port, Side};
+use crate::lane::{Command, Part as LanePart, Port, Side};
 use crate::link::Link;
 use crate::stream_job::stream_job;
 
-/// "latency-client 1000": which loop, and how many messages (ms, of a receiver).
+/// Which loop, and how many messages (ms, of a receiver): "latency-client 1000".
 const ENV: &str = "EFA_BENCH_OWN_COST";
 const SIZE_BYTES: usize = 64;
 const DEPTH: usize = 256;
 
 /// One side of a benchmark.
-type Loop = fn(&mut [Link<Null>], &Port, PointSpec) -> Result<Measured, Failure>;
+type Loop = fn(LanePart<'_, Null>) -> Outcome;
 
 /// A loop that is counted.
 struct Part {
@@ -46,7 +45,7 @@ const PARTS: [Part; 4] = [
         name: "latency-server",
         peer: Peer::Pings,
         side: Side::Server,
-        run: latency::serve,
+        run: echo::serve,
         limit: Limit::Iterations,
         handled: |null| null.taken,
     },
@@ -91,14 +90,14 @@ fn run(part: &Part, amount: u64) -> u64 {
         parameter: 0,
         order: Order::Any,
     };
-    (part.run)(&mut links, &port, point).expect("nothing can fail");
+    (part.run)(LanePart { links: &mut links, port: &port, point }).expect("nothing can fail");
     (part.handled)(links[0].backend())
 }
 
 #[test]
 fn every_loop_handles_what_it_is_given() {
-    if let Ok(wish) = std::env::var(ENV) {
-        let (name, amount) = wish.split_once(' ').expect("a loop and an amount");
+    if let Ok(request) = std::env::var(ENV) {
+        let (name, amount) = request.split_once(' ').expect("a loop and an amount");
         let part = PARTS.iter().find(|part| part.name == name).expect("a loop");
         println!("\nhandled {}", run(part, amount.parse().expect("a number")));
         return;

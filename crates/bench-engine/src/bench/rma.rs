@@ -3,19 +3,70 @@
 
 use std::time::{Duration, Instant};
 
-use bench_record::ReceiverCount;
-use bench_record::failure::Failure;
-use bench_record::spec::{Limit, PointSpec};
+use bench_record::spec::Limit;
+use bench_record::{Bandwidth, Distribution, ReceiverCount, TimesOf};
 
+use super::RoundTrips;
 use super::stream::{Sender, finish};
-use super::{Measured, RoundTrips};
-use crate::backend::Backend;
-use crate::lane::Port;
-use crate::link::Link;
 use crate::watch::Watch;
+use crate::workload::prelude::*;
 
 /// Rounds of the peer between two looks for the end.
 const ROUNDS_PER_LOOK: u32 = 64;
+
+/// A lane of it.
+pub(crate) struct Rma(Side);
+
+impl Workload for Rma {
+    fn depths(job: &JobSpec, side: Side, _thread: usize) -> (usize, usize) {
+        match side {
+            Side::Client => (job.tx_depth, 1),
+            Side::Server => (1, 1),
+        }
+    }
+
+    fn window_bytes(job: &JobSpec, side: Side) -> usize {
+        let size_bytes = job.max_size_bytes.max(1);
+        match side {
+            Side::Client => size_bytes,
+            Side::Server => job.memory_bytes.max(size_bytes.saturating_mul(job.tx_depth)),
+        }
+    }
+
+    fn new(task: &Task) -> Result<Self, Failure> {
+        Ok(Self(task.side))
+    }
+
+    fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
+        match self.0 {
+            Side::Client => initiate(part),
+            Side::Server => serve(part.links, part.port),
+        }
+    }
+
+    /// Waits until all threads have done their operations, then ends the server's.
+    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+        let (mut counts, mut all_times) = (Vec::new(), None);
+        for measured in session.slow_results()? {
+            if let Measured::Initiated(count, trips) = measured {
+                counts.push(count);
+                all_times = trips.or(all_times);
+            }
+        }
+        session.counts(counts.iter().map(|count| count.total).collect())?;
+        // Of several threads each has times of its own: then there is no one distribution.
+        let times = all_times.filter(|_| session.job().threads == 1);
+        let times = times.as_ref().map(|trips| &trips.histogram);
+        Ok(Point {
+            rx_depth: 0,
+            sent: counts.iter().map(|count| count.total).sum(),
+            bandwidth: Some(Bandwidth::of(&counts)),
+            operation_time: times.and_then(|times| Distribution::of(times, 1)),
+            times: times.and_then(|times| session.packed(TimesOf::Operations, times)),
+            ..session.new_point(point)
+        })
+    }
+}
 
 /// The measured window of an initiator.
 pub(crate) struct Window {
@@ -51,11 +102,8 @@ impl Window {
 }
 
 /// The client's side of a point.
-pub(crate) fn initiate<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
-) -> Result<Measured, Failure> {
+fn initiate<B: Backend>(part: Part<'_, B>) -> Outcome {
+    let Part { links, port, point } = part;
     let mut sender = Sender::new(port.flow, point);
     let done = |links: &[Link<B>]| links.iter().map(|link| link.completed).sum::<u64>();
     let before = done(links);
@@ -106,14 +154,14 @@ pub(crate) fn initiate<B: Backend>(
 }
 
 /// The server's side of a point: progress until the client has ended.
-pub(crate) fn serve<B: Backend>(links: &mut [Link<B>], port: &Port) -> Result<Measured, Failure> {
+pub(crate) fn serve<B: Backend>(links: &mut [Link<B>], port: &Port) -> Outcome {
     let mut rounds = 0_u32;
     loop {
         for link in links.iter_mut() {
             link.poll()?;
         }
         rounds += 1;
-        if rounds.is_multiple_of(ROUNDS_PER_LOOK) && port.sent()?.is_some() {
+        if rounds % ROUNDS_PER_LOOK == 0 && port.sent()?.is_some() {
             return Ok(Measured::Answered);
         }
     }

@@ -2,14 +2,12 @@
 
 use std::time::Instant;
 
-use bench_record::failure::Failure;
-use bench_record::spec::{Flow, Limit, PointSpec, Stamp, Window};
+use bench_record::spec::{Flow, Limit, Stamp, Window};
 
-use crate::backend::Backend;
 use crate::exchange::Signals;
-use crate::link::Link;
 use crate::pattern;
 use crate::watch::Watch;
+use crate::workload::prelude::*;
 
 /// The posting side of a point.
 pub(super) struct Sender {
@@ -64,16 +62,16 @@ impl Sender {
         let room = room(self.flow, self.point.depth, link.in_flight(), rest);
         let list = self.flow.post_list;
         for index in 0..room {
-            if self.stamp != Stamp::Nothing
-                && let Some(slot) = link.next_tx()
-            {
-                let payload = &mut link.payload_mut(slot)?[..self.point.size_bytes];
-                match self.stamp {
-                    Stamp::Content => pattern::fill(payload, self.sent),
-                    _ => pattern::write_number(payload, self.sent),
+            if self.stamp != Stamp::Nothing {
+                if let Some(slot) = link.next_tx() {
+                    let payload = &mut link.payload_mut(slot)?[..self.point.size_bytes];
+                    match self.stamp {
+                        Stamp::Content => pattern::fill(payload, self.sent),
+                        _ => pattern::write_number(payload, self.sent),
+                    }
                 }
             }
-            let more = list > 1 && index + 1 < room && !(index + 1).is_multiple_of(list);
+            let more = list > 1 && index + 1 < room && (index + 1) % list != 0;
             if !link.try_post(self.point.size_bytes, more)? {
                 return Ok(index);
             }

@@ -70,10 +70,8 @@ impl Device {
     fn read(&self) -> Counts {
         let mut counts = Counts::new();
         for folder in &self.folders {
-            for name in names(folder) {
-                if name != LIFESPAN
-                    && let Some(count) = number(&folder.join(&name))
-                {
+            for name in names(folder).into_iter().filter(|name| name != LIFESPAN) {
+                if let Some(count) = number(&folder.join(&name)) {
                     *counts.entry(name).or_default() += count;
                 }
             }

@@ -1,14 +1,14 @@
 //! What the adapter, or the system's IP, counts meanwhile. Read beside a measurement, never in it;
 //! reported beside goodput, never instead of it; and never required.
 
-mod beside;
+mod between;
 mod device;
 mod ip;
 
 use bench_record::counted::Snapshot;
 use bench_record::fabric_name::FabricName;
 
-pub(crate) use self::beside::Beside;
+pub(crate) use self::between::CounterReader;
 use self::device::Device;
 
 /// Who counts.

@@ -175,7 +175,7 @@ mod tests {
         while let Some(point) = blocks.next() {
             counts[point] += 1;
             // The first is steady, the second calms down after thirty blocks.
-            let noisy = point == 1 && counts[1] < 30 && counts[1].is_multiple_of(2);
+            let noisy = point == 1 && counts[1] < 30 && counts[1] % 2 == 0;
             blocks.note(point, if noisy { 200.0 } else { 100.0 });
             assert!(counts[1] < 10_000, "never ends");
         }

@@ -9,7 +9,7 @@ use crate::workload::{Calls, Times};
 
 /// Of the operations of several threads, and what they cost their servers; answers the times of
 /// all operations, too; `None` where none has ended.
-pub(super) fn of(
+pub(crate) fn of(
     threads: &[Calls],
     served: &[Vec<ReceiverCount>],
     arrivals: Option<Arrivals>,

@@ -1,11 +1,8 @@
 //! The header of calls and replies: their length, the number of the call within its session, and
 //! what is asked or answered. The body follows: a key and what belongs to it, or a value.
 
-use bench_record::failure::Failure;
-
 use super::caller::wrong;
-use crate::backend::Backend;
-use crate::link::Link;
+use crate::workload::prelude::*;
 
 /// Bytes of a header.
 pub(super) const HEADER_BYTES: usize = 12;

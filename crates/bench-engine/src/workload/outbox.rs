@@ -2,11 +2,8 @@
 
 use std::collections::VecDeque;
 
-use bench_record::failure::Failure;
-
 use super::message::Code;
-use crate::backend::Backend;
-use crate::link::Link;
+use crate::workload::prelude::*;
 
 /// What is to be sent: which operation it is about, and what it says.
 pub(super) struct Outbox {
@@ -38,8 +35,8 @@ impl Outbox {
         while let (Some(&(operation, code)), Some(slot)) = (self.waiting.front(), link.next_tx()) {
             let len_bytes = write(link.payload_mut(slot)?, operation, code);
             let follows = self.waiting.len() > 1 && link.free_tx() > 1;
-            let more = follows && !(count + 1_usize).is_multiple_of(self.list);
-            if !link.try_post(len_bytes, self.list > 1 && more)? {
+            let more = self.list > 1 && follows && (count + 1) % self.list != 0;
+            if !link.try_post(len_bytes, more)? {
                 break;
             }
             self.waiting.pop_front();

@@ -7,19 +7,17 @@
 
 use std::time::{Duration, Instant};
 
-use bench_record::failure::Failure;
-use bench_record::spec::{Limit, PointSpec};
+use bench_record::spec::Limit;
 
 use super::calls::{Calls, Times, Traffic};
 use super::message::{self, Code};
 use super::{cpu_ns, process_cpu_ns};
-use crate::backend::Backend;
+use crate::bench::RoundTrips;
 use crate::bench::open_loop::Schedule;
 use crate::bench::rma::Window;
-use crate::bench::{Measured, RoundTrips};
-use crate::lane::Port;
-use crate::link::Link;
+use crate::timeline::Recorder;
 use crate::watch::{Idle, Watch};
+use crate::workload::prelude::*;
 
 /// What a workload's client does with each of its endpoints, which have numbers.
 pub(super) trait Activity<B: Backend> {
@@ -76,6 +74,7 @@ pub(super) struct Pace {
     closed: Option<Instant>,
     cpu_ns: u64,
     process_cpu_ns: u64,
+    recorder: Recorder,
     found: Calls,
 }
 
@@ -115,6 +114,7 @@ impl Pace {
             closed: None,
             cpu_ns: 0,
             process_cpu_ns: 0,
+            recorder: port.recorder(point),
             found: Calls {
                 times: room(kinds)?,
                 parts: room(parts)?,
@@ -227,6 +227,7 @@ impl Pace {
             // One may have been due after the clock was read for this round.
             let took = self.now.saturating_duration_since(since);
             self.found.times[kind].1.note_many(took, count);
+            self.recorder.note(self.now, took, count);
         } else if let Some(closed) = self.closed {
             let age = closed.saturating_duration_since(since);
             self.found.unended[kind].1.note_age(age, count);
@@ -268,7 +269,7 @@ impl Pace {
         links: &mut [Link<B>],
         port: &Port,
         activity: &mut impl Activity<B>,
-    ) -> Result<Measured, Failure> {
+    ) -> Outcome {
         Ok(Measured::Calls(Box::new(self.calls(links, port, activity)?)))
     }
 
@@ -320,6 +321,7 @@ impl Pace {
             }
             if !self.is_counting && self.window.opened.is_some() {
                 self.is_counting = true;
+                self.recorder.open(self.now);
                 self.traffic = Traffic::default();
                 (self.cpu_ns, self.process_cpu_ns) = (cpu_ns(), process_cpu_ns());
             }
@@ -330,6 +332,7 @@ impl Pace {
     fn close(&mut self, mut next_kind: impl FnMut() -> usize) {
         let (opened, _) = self.window.opened.unwrap_or((self.window.started, 0));
         self.found.seconds = (self.now - opened).as_secs_f64();
+        self.recorder.close(self.now);
         self.found.cpu_ns = cpu_ns() - self.cpu_ns;
         self.found.process_cpu_ns = process_cpu_ns() - self.process_cpu_ns;
         self.found.traffic = self.traffic;

@@ -9,25 +9,59 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use bench_record::failure::Failure;
-use bench_record::spec::PointSpec;
-
-use super::Place;
 use super::caller::wrong;
+use super::demand;
 use super::message::{Code, HEADER_BYTES, Header};
+use super::outstanding::Outstanding;
 use super::pace::{Activity, Pace};
-use super::server::{Answer, Service};
-use crate::backend::Backend;
-use crate::bench::Measured;
-use crate::lane::Port;
-use crate::link::Link;
+use super::server::{self, Answer, Service};
+use crate::measure::Random;
 use crate::pattern;
+use crate::workload::prelude::*;
 
 /// What each record does, and the part of it before its message leaves.
 const KINDS: [&str; 1] = ["record"];
 const PARTS: [&str; 1] = ["wait"];
 const RECORD: usize = 0;
 const WAIT: usize = 0;
+
+/// A lane of it.
+pub(super) enum Piggyback {
+    /// Sends records.
+    Client { random: Random, flush_after: Duration },
+    /// Takes them.
+    Server,
+}
+
+impl Workload for Piggyback {
+    fn message_bytes(_job: &JobSpec, size_bytes: usize, records: usize) -> usize {
+        size_bytes.saturating_mul(records).saturating_add(HEADER_BYTES)
+    }
+
+    fn new(task: &Task) -> Result<Self, Failure> {
+        let flush_after = Duration::from_micros(task.job.work.flush_us);
+        Ok(match task.side {
+            Side::Client => Self::Client { random: demand::random(task), flush_after },
+            Side::Server => Self::Server,
+        })
+    }
+
+    fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
+        let PointSpec { size_bytes, validate, .. } = part.point;
+        match self {
+            Self::Client { random, flush_after } => {
+                let Part { links, port, point } = part;
+                let pace = Pace::new(point, port, random.next(), (&KINDS, &PARTS))?;
+                let mut gatherer = Gatherer::new(links.len(), point, *flush_after);
+                pace.run(links, port, &mut gatherer)
+            }
+            Self::Server => {
+                let mut records = Records { size_bytes: size_bytes.max(1), validate };
+                server::answer(part, &mut records)
+            }
+        }
+    }
+}
 
 /// A message that is being filled, in a slot of its own.
 #[derive(Debug, Clone, Copy)]
@@ -37,11 +71,10 @@ struct Open {
     records: usize,
 }
 
-/// The messages of one endpoint; a message's number is its place.
+/// The messages of one endpoint.
 struct Session {
-    free: Vec<u32>,
-    /// Records of each message that waits for its answer.
-    records: Vec<usize>,
+    /// Records of each message that waits for its answer; 0: it is still being filled.
+    messages: Outstanding<usize>,
     /// When each of them was due: `per_message` places for each message.
     due: Vec<Instant>,
     open: Option<Open>,
@@ -55,31 +88,6 @@ struct Gatherer {
     /// What records are copied from; with a content of its own each where it is checked.
     record: Vec<u8>,
     sequence: u64,
-}
-
-/// The client's side of a point.
-pub(super) fn send<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
-    place: &mut Place,
-) -> Result<Measured, Failure> {
-    let (depth, per_message) = (point.depth, point.parameter.max(1));
-    let session = || Session {
-        free: (0..u32::try_from(depth).unwrap_or(u32::MAX)).rev().collect(),
-        records: vec![0; depth],
-        due: vec![Instant::now(); depth * per_message],
-        open: None,
-    };
-    let pace = Pace::new(point, port, place.random.next(), (&KINDS, &PARTS))?;
-    let mut gatherer = Gatherer {
-        per_message,
-        flush_after: Duration::from_micros(place.work.flush_us),
-        sessions: links.iter().map(|_| session()).collect(),
-        record: vec![0x5a; point.size_bytes],
-        sequence: 0,
-    };
-    pace.run(links, port, &mut gatherer)
 }
 
 impl<B: Backend> Activity<B> for Gatherer {
@@ -116,14 +124,13 @@ impl<B: Backend> Activity<B> for Gatherer {
             for due in &session.due[first..first + open.records] {
                 pace.give_up(RECORD, WAIT, *due);
             }
-            session.free.push(open.number);
+            session.messages.end(open.number);
             link.put_back(open.slot);
         }
     }
 
     fn is_idle(&self, number: usize) -> bool {
-        let session = &self.sessions[number];
-        session.free.len() == session.records.len()
+        self.sessions[number].messages.is_empty()
     }
 }
 
@@ -132,22 +139,33 @@ impl Session {
     #[inline]
     fn take(&mut self, pace: &mut Pace, answer: &[u8], per_message: usize) -> Result<(), Failure> {
         let (header, _) = Header::of_reply(answer)?;
-        let message = header.call as usize;
-        let records = self.records.get(message).copied().unwrap_or(0);
-        if records == 0 {
-            return Err(wrong("is for a message that is not outstanding"));
-        }
-        let first = message * per_message;
+        let records = self.messages.end(header.call).filter(|records| *records > 0);
+        let records = records.ok_or_else(|| wrong("is for a message that is not outstanding"))?;
+        let first = header.call as usize * per_message;
         for due in &self.due[first..first + records] {
             pace.end(RECORD, *due, 1);
         }
-        self.records[message] = 0;
-        self.free.push(header.call);
         Ok(())
     }
 }
 
 impl Gatherer {
+    fn new(links: usize, point: PointSpec, flush_after: Duration) -> Self {
+        let (depth, per_message) = (point.depth, point.parameter.max(1));
+        let session = || Session {
+            messages: Outstanding::new(depth),
+            due: vec![Instant::now(); depth * per_message],
+            open: None,
+        };
+        Self {
+            per_message,
+            flush_after,
+            sessions: (0..links).map(|_| session()).collect(),
+            record: vec![0x5a; point.size_bytes],
+            sequence: 0,
+        }
+    }
+
     /// Puts what is due into the open message; answers whether it is to leave.
     #[inline]
     fn fill<B: Backend>(
@@ -159,18 +177,20 @@ impl Gatherer {
         let session = &mut self.sessions[number];
         let mut open = match session.open {
             Some(open) => open,
-            None if pace.due().is_none() || session.free.is_empty() => return Ok(false),
             None => {
+                let (Some(_), Some(number)) = (pace.due(), session.messages.next()) else {
+                    return Ok(false);
+                };
                 let Some(slot) = link.take_tx() else { return Ok(false) };
-                Open { number: session.free.pop().unwrap_or_default(), slot, records: 0 }
+                session.messages.begin(0);
+                Open { number, slot, records: 0 }
             }
         };
         let size_bytes = self.record.len();
         let first = open.number as usize * self.per_message;
         let message = link.payload_mut(open.slot)?;
-        while open.records < self.per_message
-            && let Some(due) = pace.due()
-        {
+        while open.records < self.per_message {
+            let Some(due) = pace.due() else { break };
             if pace.point.validate {
                 pattern::fill(&mut self.record, self.sequence);
                 self.sequence += 1;
@@ -209,7 +229,9 @@ impl Gatherer {
         for due in &session.due[first..first + records] {
             pace.part(WAIT, posted.saturating_duration_since(*due));
         }
-        session.records[number as usize] = records;
+        if let Some(posted) = session.messages.get(number) {
+            *posted = records;
+        }
         session.open = None;
         pace.ask(records as u64);
         pace.message(len_bytes);
@@ -218,9 +240,9 @@ impl Gatherer {
 }
 
 /// The server's side: counts records, and checks them.
-pub(super) struct Records {
-    pub(super) size_bytes: usize,
-    pub(super) validate: bool,
+struct Records {
+    size_bytes: usize,
+    validate: bool,
 }
 
 impl Service for Records {
@@ -232,7 +254,7 @@ impl Service for Records {
         let body = &call[HEADER_BYTES..];
         let mut records = body.chunks_exact(self.size_bytes);
         let operations = records.len() as u64;
-        let is_whole = operations > 0 && body.len().is_multiple_of(self.size_bytes);
+        let is_whole = operations > 0 && body.len() % self.size_bytes == 0;
         if !is_whole || (self.validate && records.any(|record| pattern::check(record).is_err())) {
             return Answer::damaged(call);
         }

@@ -3,14 +3,11 @@
 use std::ops::Range;
 
 use bench_record::ReceiverCount;
-use bench_record::failure::Failure;
 
 use super::message::{Code, HEADER_BYTES, Header};
 use super::{cpu_ns, process_cpu_ns};
-use crate::backend::Backend;
-use crate::bench::{Measured, stream};
-use crate::lane::Port;
-use crate::link::Link;
+use crate::bench::stream;
+use crate::workload::prelude::*;
 
 /// Rounds between two looks for the end.
 const ROUNDS_PER_LOOK: u32 = 64;
@@ -69,7 +66,7 @@ impl Cost {
         if self.calls == 1 {
             self.first = operations;
             self.start_ns = (cpu_ns(), process_cpu_ns());
-        } else if self.calls.is_multiple_of(CALLS_PER_READING) {
+        } else if self.calls % CALLS_PER_READING == 0 {
             self.read();
         }
     }
@@ -115,32 +112,41 @@ impl Cost {
     }
 }
 
-/// Answers calls until the client has had all its replies.
-pub(super) fn answer<B: Backend>(
+/// Goes on with `round`, which answers whether anything moved, until the client has had all that it asked for; answers how much
+/// that was.
+pub(super) fn until_told<B: Backend>(
     links: &mut [Link<B>],
     port: &Port,
-    validate: bool,
-    service: &mut impl Service,
-) -> Result<Measured, Failure> {
-    let mut cost = Cost::default();
-    let list = port.flow.post_list;
+    mut round: impl FnMut(&mut [Link<B>]) -> Result<bool, Failure>,
+) -> Result<u64, Failure> {
     let mut rounds = 0_u32;
     loop {
-        let before = cost.served();
-        for link in links.iter_mut() {
-            link.poll()?;
-            serve(link, list, service, &mut cost)?;
-        }
-        if cost.served() == before {
+        if !round(links)? {
             port.signals.pause();
         }
         rounds += 1;
-        if rounds.is_multiple_of(ROUNDS_PER_LOOK) && port.sent()?.is_some() {
-            break;
+        if rounds % ROUNDS_PER_LOOK == 0 {
+            if let Some(total) = port.sent()? {
+                return Ok(total);
+            }
         }
     }
+}
+
+/// Answers calls until the client has had all its replies.
+pub(super) fn answer<B: Backend>(part: Part<'_, B>, service: &mut impl Service) -> Outcome {
+    let Part { links, port, point } = part;
+    let mut cost = Cost::default();
+    until_told(links, port, |links| {
+        let before = cost.served();
+        for link in links {
+            link.poll()?;
+            serve(link, port.flow.post_list, service, &mut cost)?;
+        }
+        Ok(cost.served() > before)
+    })?;
     stream::finish(links, &port.signals)?;
-    Ok(Measured::Received(cost.count(validate)))
+    Ok(Measured::Received(cost.count(point.validate)))
 }
 
 /// Answers what has arrived, as far as there is room for replies.
@@ -162,9 +168,9 @@ fn serve<B: Backend>(
         let reply = link.payload_mut(slot)?;
         reply[HEADER_BYTES..len_bytes].copy_from_slice(body);
         Header { len_bytes, call: answer.call, code: answer.code }.write(reply);
-        let more = index + 1 < room && !(index + 1).is_multiple_of(list);
+        let more = list > 1 && index + 1 < room && (index + 1) % list != 0;
         // What the fabric does not take now is answered again in the next round.
-        if !link.try_message(len_bytes, list > 1 && more)? {
+        if !link.try_message(len_bytes, more)? {
             break;
         }
         link.arrived.pop_front();

@@ -3,14 +3,30 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use bench_record::failure::Failure;
 use bench_record::workload::KEY_BYTES;
 
+use super::caller::Naming;
 use crate::measure::Random;
 use crate::pattern;
+use crate::workload::prelude::*;
 
 /// Low bits of the number a value is made of that say whose it is; those above count its versions.
 const INDEX_BITS: u32 = 40;
+
+/// Keys are asked for by their numbers.
+pub(super) struct Names;
+
+impl Naming for Names {
+    #[inline]
+    fn index(&self, rank: u64, _value_bytes: usize) -> u64 {
+        rank
+    }
+
+    #[inline]
+    fn key(&self, index: u64) -> [u8; KEY_BYTES] {
+        key(index)
+    }
+}
 
 /// The key with number `index`: spread bytes, then the number.
 #[inline]
@@ -51,17 +67,11 @@ pub(super) struct Store {
 impl Store {
     /// Room for `keys` values of at most `value_bytes`.
     pub(super) fn new(keys: usize, value_bytes: usize) -> Result<Self, Failure> {
-        let total_bytes = keys.saturating_mul(value_bytes);
-        let no_memory = |_| {
-            Failure::Usage(format!(
-                "no memory for {keys} values of {value_bytes} bytes: give fewer --keys"
-            ))
-        };
-        let mut values = Vec::new();
-        values.try_reserve_exact(total_bytes).map_err(no_memory)?;
-        values.resize(total_bytes, 0);
+        let what = format!("{keys} values of {value_bytes} bytes: give fewer --keys");
+        let values = filled(keys.saturating_mul(value_bytes), 0, &what)?;
         let mut places = HashMap::new();
-        places.try_reserve(keys).map_err(no_memory)?;
+        let reserved = places.try_reserve(keys);
+        reserved.map_err(|_| Failure::Usage(format!("no memory for {what}")))?;
         places.extend((0..keys).map(|index| (key(index as u64), index)));
         Ok(Self { places, values, value_bytes: 0 })
     }

@@ -73,7 +73,7 @@ fn connect_or_accept(
         let stream = TcpStream::connect_timeout(&theirs, CONNECT_TIMEOUT);
         return stream.map_err(|e| failed("connecting over TCP", &e));
     }
-    let timeout = Timespec { tv_sec: CONNECT_TIMEOUT.as_secs().cast_signed(), tv_nsec: 0 };
+    let timeout = Timespec { tv_sec: CONNECT_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
     let mut waiting = [PollFd::new(listener, PollFlags::IN)];
     match rustix::event::poll(&mut waiting, Some(&timeout)) {
         Ok(0) => Err(Failure::Timeout {

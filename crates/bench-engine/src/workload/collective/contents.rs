@@ -29,22 +29,34 @@ pub(super) struct Contents {
 impl Contents {
     /// For operations with `bytes` of each rank.
     pub(super) fn new(spec: CollectiveSpec, rank: usize, ranks: usize, bytes: usize) -> Self {
-        let blocks = if spec.pattern == Pattern::Allgather { ranks } else { 1 };
+        let whole = if spec.pattern.is_in_parts() { bytes * ranks } else { bytes };
+        let (mine, wanted) = match spec.pattern {
+            Pattern::Alltoall => (whole, bytes),
+            Pattern::ReduceScatter => (whole, whole),
+            _ => (bytes, bytes),
+        };
         Self {
             spec,
             rank,
             ranks,
-            mine: vec![0; bytes],
-            all: vec![0; bytes * blocks],
-            wanted: vec![0; bytes],
+            mine: vec![0; mine],
+            all: vec![0; whole],
+            wanted: vec![0; wanted],
         }
     }
 
     /// Fills in what this rank has, other bytes for each operation.
     pub(super) fn prepare(&mut self, operation: u64) {
         match self.spec.pattern {
-            Pattern::Allgather => fill(&mut self.mine, self.rank, operation),
-            Pattern::Allreduce => addends(&mut self.mine, self.rank as u32 + 1, operation),
+            Pattern::Allgather | Pattern::Gather => fill(&mut self.mine, self.rank, operation),
+            Pattern::Alltoall if self.wanted.is_empty() => {}
+            Pattern::Alltoall => {
+                let parts = self.mine.chunks_mut(self.wanted.len());
+                parts.enumerate().for_each(|(to, part)| for_one(part, self.rank, to, operation));
+            }
+            Pattern::Allreduce | Pattern::ReduceScatter => {
+                addends(&mut self.mine, self.rank as u32 + 1, operation);
+            }
             Pattern::Bcast if self.rank == 0 => fill(&mut self.all, 0, operation),
             Pattern::Bcast => self.all.fill(0),
             Pattern::Barrier => {}
@@ -54,13 +66,21 @@ impl Contents {
     /// Whether this rank has got what it should.
     pub(super) fn verify(&mut self, operation: u64) -> bool {
         match self.spec.pattern {
-            Pattern::Allgather if self.wanted.is_empty() => true,
-            Pattern::Allgather => {
-                let Self { all, wanted, .. } = self;
-                all.chunks(wanted.len()).enumerate().all(|(rank, block)| {
-                    fill(wanted, rank, operation);
-                    block == wanted.as_slice()
-                })
+            // The others only pass parts on.
+            Pattern::Gather if self.rank > 0 => true,
+            pattern if pattern.is_in_parts() && self.wanted.is_empty() => true,
+            Pattern::Allgather | Pattern::Gather => {
+                self.all_parts_are(|wanted, from, _| fill(wanted, from, operation))
+            }
+            Pattern::Alltoall => {
+                self.all_parts_are(|wanted, from, own| for_one(wanted, from, own, operation))
+            }
+            Pattern::ReduceScatter => {
+                let ranks = self.ranks as u32;
+                addends(&mut self.wanted, ranks * (ranks + 1) / 2, operation);
+                let bytes = self.wanted.len() / self.ranks;
+                let own = self.rank * bytes..(self.rank + 1) * bytes;
+                self.all[own.clone()] == self.wanted[own]
             }
             Pattern::Allreduce => {
                 let ranks = self.ranks as u32;
@@ -74,6 +94,20 @@ impl Contents {
             Pattern::Barrier => true,
         }
     }
+
+    /// Whether each part is what `write` writes for the rank that it comes from, and this one.
+    fn all_parts_are(&mut self, write: impl Fn(&mut [u8], usize, usize)) -> bool {
+        let Self { all, wanted, rank, .. } = self;
+        all.chunks(wanted.len()).enumerate().all(|(from, part)| {
+            write(wanted, from, *rank);
+            part == wanted.as_slice()
+        })
+    }
+}
+
+/// Bytes of a rank that are for another one.
+fn for_one(bytes: &mut [u8], from: usize, to: usize, operation: u64) {
+    pattern::fill(bytes, operation << 16 | (from << 8 | to) as u64);
 }
 
 /// Bytes of a rank.

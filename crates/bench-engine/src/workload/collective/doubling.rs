@@ -23,7 +23,7 @@ pub(super) fn allreduce<B: Backend>(
     let pairs = mesh.ranks - power;
     let number = match rank {
         _ if rank >= 2 * pairs => rank - pairs,
-        _ if rank.is_multiple_of(2) => {
+        _ if rank % 2 == 0 => {
             mesh.send(rank + 1, FOLD, sums)?;
             return mesh.receive(rank + 1, UNFOLD, sums.len(), |offset, bytes| {
                 sums[offset..offset + bytes.len()].copy_from_slice(bytes);

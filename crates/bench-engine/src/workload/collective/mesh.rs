@@ -4,15 +4,13 @@
 
 use std::collections::VecDeque;
 
-use bench_record::failure::Failure;
-
-use crate::backend::Backend;
 use crate::exchange::Signals;
-use crate::link::{Arrival, Link};
+use crate::link::Arrival;
 use crate::measure::Random;
 use crate::watch::{Idle, Watch};
 use crate::workload::message::{Code, HEADER_BYTES, Header};
 use crate::workload::pace::gave_up;
+use crate::workload::prelude::*;
 
 /// The header of a part: that of all messages (the call is the operation), step, place, and a check of
 /// these three. A part of another operation or step is kept for later, so that a damaged one that
@@ -199,7 +197,7 @@ impl<'a, B: Backend> Mesh<'a, B> {
         }
         let number = part.offset / self.part_bytes;
         let wanted = self.part_bytes.min(len_bytes.saturating_sub(part.offset));
-        let is_place = part.offset.is_multiple_of(self.part_bytes) && number < self.seen.len();
+        let is_place = part.offset % self.part_bytes == 0 && number < self.seen.len();
         if !is_place || bytes.len() != wanted || (wanted == 0 && len_bytes > 0) {
             return Err(wrong("is no part of its transfer"));
         }

@@ -1,10 +1,10 @@
-//! Operations of all ranks: allgather, allreduce, barrier and bcast between the nodes of a session, by
-//! the textbook's algorithms. Each node is a rank and has an endpoint to every other one.
+//! Operations of all ranks between the nodes of a session, by the textbook's algorithms: allgather,
+//! allreduce, alltoall, barrier, bcast, gather and reduce_scatter. Each node is a rank and has an endpoint to every other one.
 //!
 //! ```text
 //! rounds: how many operations, when, how long, whether the result is right
 //!   operation: one of them, by an algorithm
-//!     ring · doubling · tree · barrier
+//!     ring · doubling · tree · pairs · barrier
 //!       mesh: whole transfers between two ranks, cut into messages that may come in any order
 //! ```
 
@@ -12,37 +12,68 @@ mod barrier;
 mod contents;
 mod doubling;
 mod mesh;
+mod pairs;
+mod point;
 mod ring;
 mod rounds;
 mod tree;
 
-use bench_record::workload::{CollectiveSpec, Pattern};
-
-pub(super) use self::rounds::take_part;
+use bench_record::workload::CollectiveSpec;
 
 use self::mesh::PART_HEADER_BYTES;
+use crate::workload::prelude::*;
 
 /// Messages of ours to each rank that may be on their way.
-pub(super) const SENDS: usize = 64;
+const SENDS: usize = 64;
 /// Receives posted for each rank beside those of its data.
 const RECEIVES: usize = 128;
 /// More of them help nobody.
 const RECEIVES_MAX: usize = 1024;
 
+/// A lane of it, which is one rank.
+pub(super) struct Collective {
+    spec: CollectiveSpec,
+    rank: usize,
+}
+
+impl Workload for Collective {
+    // A barrier has none.
+    const LEAST_BYTES: usize = 0;
+    const SENDS_DEPTH: bool = false;
+
+    fn depths(job: &JobSpec, _side: Side, _thread: usize) -> (usize, usize) {
+        let part_bytes = job.work.parameter_max;
+        let of = |spec| receives(spec, job.nodes, job.max_size_bytes, part_bytes);
+        (SENDS, job.work.collective.map_or(1, of))
+    }
+
+    fn message_bytes(_job: &JobSpec, size_bytes: usize, part_bytes: usize) -> usize {
+        longest_part(size_bytes, part_bytes).saturating_add(PART_HEADER_BYTES)
+    }
+
+    fn new(task: &Task) -> Result<Self, Failure> {
+        let spec = task.job.work.collective.ok_or_else(Failure::no_collective)?;
+        Ok(Self { spec, rank: task.job.node })
+    }
+
+    fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
+        rounds::take_part(part, self)
+    }
+
+    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+        point::conclude(session, point)
+    }
+}
+
 /// Receives that are posted for each rank: for all that it may send before it has to wait.
-pub(super) fn receives(spec: CollectiveSpec, ranks: usize, bytes: usize, part: usize) -> usize {
-    let blocks = if spec.pattern == Pattern::Allgather { ranks } else { 1 };
+fn receives(spec: CollectiveSpec, ranks: usize, bytes: usize, part: usize) -> usize {
+    let blocks = if spec.pattern.is_in_parts() { ranks } else { 1 };
     let parts = bytes.div_ceil(part.max(1)).saturating_mul(blocks);
     parts.saturating_add(ranks + RECEIVES).min(RECEIVES_MAX)
 }
 
 /// Times of a round are sent in parts of so many bytes at least.
 const PART_LEAST_BYTES: usize = 512;
-
-/// Longest message of operations with so many bytes of each rank.
-pub(super) fn message_bytes(bytes: usize, part_bytes: usize) -> usize {
-    PART_HEADER_BYTES + longest_part(bytes, part_bytes)
-}
 
 /// Bytes of a part at most. No integer is cut.
 fn longest_part(bytes: usize, part_bytes: usize) -> usize {

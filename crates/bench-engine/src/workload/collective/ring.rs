@@ -36,6 +36,19 @@ pub(super) fn allreduce<B: Backend>(
     pass_on(mesh, sums, steps, (first, &block), |mine, theirs| mine.copy_from_slice(theirs))
 }
 
+/// Every rank gets its block of `block_bytes` of the sum of all, in its place; all addends of its own are
+/// in `sums`, which is used up.
+pub(super) fn reduce_scatter<B: Backend>(
+    mesh: &mut Mesh<'_, B>,
+    sums: &mut [u8],
+    block_bytes: usize,
+) -> Result<(), Failure> {
+    let block = |number: usize| number * block_bytes..(number + 1) * block_bytes;
+    // The last that comes is its own.
+    let first = (mesh.rank + mesh.ranks - 1) % mesh.ranks;
+    pass_on(mesh, sums, 0, (first, &block), add)
+}
+
 /// Sends a block to the next rank and takes the one before from the rank before, until each has been
 /// everywhere; `first` is sent first. Steps count from `step`.
 fn pass_on<B: Backend>(

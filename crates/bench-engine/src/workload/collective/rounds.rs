@@ -3,19 +3,16 @@
 
 use std::time::{Duration, Instant};
 
-use bench_record::failure::Failure;
-use bench_record::spec::{Limit, PointSpec};
+use bench_record::spec::Limit;
 use bench_record::workload::{Algorithm, CollectiveSpec, Pattern};
 
 use super::barrier::barrier;
 use super::contents::Contents;
 use super::mesh::{Mesh, wrong};
-use super::{doubling, longest_part, ring, tree};
-use crate::backend::Backend;
-use crate::bench::{Measured, RoundTrips, rma};
-use crate::lane::Port;
-use crate::link::Link;
+use super::{Collective, doubling, longest_part, pairs, ring, tree};
+use crate::bench::{RoundTrips, rma};
 use crate::measure::Random;
+use crate::workload::prelude::*;
 
 /// Operations of the first round; more while a round lasts no longer than `ROUND`.
 const ROUND_FROM: usize = 16;
@@ -41,15 +38,12 @@ struct Rounds<'a, B> {
 }
 
 /// One rank's part of a point; rank 0 answers times.
-pub(in crate::workload) fn take_part<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
-    (spec, rank): (Option<CollectiveSpec>, usize),
-) -> Result<Measured, Failure> {
-    let Some(spec) = spec else { return Err(Failure::no_collective()) };
+pub(super) fn take_part<B: Backend>(part: Part<'_, B>, own: &Collective) -> Outcome {
+    let Part { links, port, point } = part;
+    let Collective { spec, rank } = *own;
     let (ranks, bytes) = (links.len() + 1, point.size_bytes);
-    let longest = bytes.max(WORDS_MAX * WORD_BYTES);
+    let whole = if spec.pattern.is_in_parts() { bytes * ranks } else { bytes };
+    let longest = whole.max(WORDS_MAX * WORD_BYTES);
     let part_bytes = longest_part(bytes, point.parameter);
     let mesh = Mesh::new(links, &port.signals, rank, part_bytes, longest);
     let mut rounds = Rounds {
@@ -71,7 +65,7 @@ pub(in crate::workload) fn take_part<B: Backend>(
 
 impl<B: Backend> Rounds<'_, B> {
     /// Rank 0: warms up, measures, ends.
-    fn lead(&mut self, point: PointSpec) -> Result<Measured, Failure> {
+    fn lead(&mut self, point: PointSpec) -> Outcome {
         let mut round = ROUND_FROM;
         let (warmup, window) = match point.limit {
             Limit::DurationMs(ms) => (Limit::DurationMs(point.warmup_ms), Limit::DurationMs(ms)),
@@ -207,6 +201,20 @@ impl<B: Backend> Rounds<'_, B> {
                 let bytes = contents.mine.len();
                 contents.all[mesh.rank * bytes..][..bytes].copy_from_slice(&contents.mine);
                 ring::allgather(mesh, &mut contents.all, bytes)
+            }
+            (Pattern::Alltoall, _) => {
+                let bytes = contents.mine.len() / mesh.ranks;
+                pairs::alltoall(mesh, &contents.mine, &mut contents.all, bytes)
+            }
+            (Pattern::Gather, _) => {
+                let bytes = contents.mine.len();
+                contents.all[mesh.rank * bytes..][..bytes].copy_from_slice(&contents.mine);
+                tree::gather(mesh, &mut contents.all, bytes)
+            }
+            (Pattern::ReduceScatter, _) => {
+                contents.all.copy_from_slice(&contents.mine);
+                let bytes = contents.all.len() / mesh.ranks;
+                ring::reduce_scatter(mesh, &mut contents.all, bytes)
             }
             (Pattern::Allreduce, algorithm) => {
                 contents.all.copy_from_slice(&contents.mine);

@@ -1,4 +1,5 @@
-//! A binomial tree from rank 0: who has the data tells the rank 2^k after it, the farthest first.
+//! Binomial trees. Down from rank 0: who has the data tells the rank 2^k after it, the farthest first. Up
+//! to it: who has the parts of the 2^k ranks from itself on hands them to the rank 2^k before it.
 
 use bench_record::failure::Failure;
 
@@ -21,6 +22,32 @@ pub(super) fn bcast<B: Backend>(mesh: &mut Mesh<'_, B>, data: &mut [u8]) -> Resu
             mesh.send(rank + distance, 0, data)?;
         }
         distance /= 2;
+    }
+    Ok(())
+}
+
+/// Rank 0 gets the parts of all, of `part_bytes` each; that of each rank is in its place. The others need
+/// the rest of `all` for what passes through them.
+pub(super) fn gather<B: Backend>(
+    mesh: &mut Mesh<'_, B>,
+    all: &mut [u8],
+    part_bytes: usize,
+) -> Result<(), Failure> {
+    let (rank, ranks) = (mesh.rank, mesh.ranks);
+    let lowest = if rank == 0 { ranks.next_power_of_two() } else { rank & rank.wrapping_neg() };
+    // Parts of `count` ranks from `first` on.
+    let parts =
+        |first: usize, count: usize| first * part_bytes..ranks.min(first + count) * part_bytes;
+    let mut distance = 1;
+    while distance < lowest && rank + distance < ranks {
+        let into = &mut all[parts(rank + distance, distance)];
+        mesh.receive(rank + distance, 0, into.len(), |offset, bytes| {
+            into[offset..offset + bytes.len()].copy_from_slice(bytes);
+        })?;
+        distance *= 2;
+    }
+    if rank > 0 {
+        mesh.send(rank - lowest, 0, &all[parts(rank, lowest)])?;
     }
     Ok(())
 }

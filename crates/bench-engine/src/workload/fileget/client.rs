@@ -3,19 +3,13 @@
 
 use std::time::Instant;
 
-use bench_record::failure::Failure;
-use bench_record::spec::PointSpec;
-
 use super::content::{checksum, is_part};
 use super::{Chunks, Grant, NAME};
-use crate::backend::Backend;
-use crate::bench::Measured;
-use crate::lane::Port;
-use crate::link::Link;
 use crate::measure::Random;
 use crate::workload::caller::wrong;
 use crate::workload::message::{Code, HEADER_BYTES, Header};
 use crate::workload::pace::{Activity, Pace};
+use crate::workload::prelude::*;
 
 const KINDS: [&str; 1] = ["get"];
 const GET: usize = 0;
@@ -54,20 +48,13 @@ struct Getter {
 }
 
 /// The client's side of a point.
-pub(in crate::workload) fn get<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
-    random: &mut Random,
-) -> Result<Measured, Failure> {
+pub(super) fn get<B: Backend>(part: Part<'_, B>, random: &mut Random) -> Outcome {
+    let Part { links, port, point } = part;
     let chunks = Chunks::of(point);
     let mut sessions = Vec::with_capacity(links.len());
     for _ in &mut *links {
-        let mut file = Vec::new();
-        file.try_reserve_exact(point.size_bytes).map_err(|_| {
-            Failure::Usage(format!("no memory for a file of {} bytes", point.size_bytes))
-        })?;
-        file.resize(point.size_bytes, 0);
+        let size_bytes = point.size_bytes;
+        let file = filled(size_bytes, 0, format_args!("a file of {size_bytes} bytes"))?;
         // Of a point of its own, so that a grant for one before it cannot be meant.
         let number = random.next() as u32;
         sessions.push(Session { number, get: None, file, seen: vec![false; chunks.count()] });

@@ -5,11 +5,11 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
-use bench_record::failure::Failure;
 use bench_record::workload::Source;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::measure::Random;
+use crate::workload::prelude::*;
 
 const WORD_BYTES: usize = 8;
 /// Bytes that are made at once.
@@ -26,16 +26,17 @@ const fn word(index: u64) -> u64 {
 /// that is its own, so that no single damaged word, and no word in another's place, goes unnoticed.
 #[inline]
 pub(super) fn checksum(part: &[u8], offset: usize) -> u64 {
-    let weigh = |sum: u64, (word, at): ([u8; WORD_BYTES], u64)| {
+    let weigh = |sum: u64, word: [u8; WORD_BYTES], at: u64| {
         sum.wrapping_add(u64::from_le_bytes(word).wrapping_mul(2 * at + 1))
     };
-    let first = (offset / WORD_BYTES) as u64;
-    let (whole, rest) = part.as_chunks();
+    let (mut sum, mut at, mut left) = (0, (offset / WORD_BYTES) as u64, part);
+    while let Some((word, rest)) = left.split_first_chunk() {
+        (sum, at, left) = (weigh(sum, *word, at), at + 1, rest);
+    }
     // The last word is filled up with zeros.
     let mut last = [0; WORD_BYTES];
-    last[..rest.len()].copy_from_slice(rest);
-    let sum = whole.iter().copied().zip(first..).fold(0, weigh);
-    weigh(sum, (last, first + whole.len() as u64))
+    last[..left.len()].copy_from_slice(left);
+    weigh(sum, last, at)
 }
 
 /// Whether this is the part of the file that begins at byte `offset`.
@@ -52,37 +53,34 @@ fn fill(bytes: &mut [u8], first: u64) {
     }
 }
 
-enum Place {
+enum Storage {
     Memory(Vec<u8>),
     Cache(File),
 }
 
 /// The server's file.
-pub(crate) struct Content {
-    place: Place,
+pub(in crate::workload) struct Content {
+    place: Storage,
     len_bytes: usize,
     checksum: u64,
 }
 
 impl Content {
     /// A file with room for `max_bytes`, none of which belong to it yet.
-    pub(crate) fn new(source: Source, max_bytes: usize) -> Result<Self, Failure> {
+    pub(super) fn new(source: Source, max_bytes: usize) -> Result<Self, Failure> {
         let place = match source {
             Source::Memory => {
-                let mut bytes = Vec::new();
-                let reserved = bytes.try_reserve_exact(max_bytes);
-                reserved.map_err(|_| Failure::Usage(no_room(max_bytes)))?;
-                bytes.resize(max_bytes, 0);
+                let mut bytes = filled(max_bytes, 0, whole(max_bytes))?;
                 fill(&mut bytes, 0);
-                Place::Memory(bytes)
+                Storage::Memory(bytes)
             }
-            Source::PageCache | Source::Sendfile => Place::Cache(in_cache(max_bytes)?),
+            Source::PageCache | Source::Sendfile => Storage::Cache(in_cache(max_bytes)?),
         };
         Ok(Self { place, len_bytes: 0, checksum: 0 })
     }
 
     /// The file has this length from now on; false if it had it already.
-    pub(crate) fn begin(&mut self, len_bytes: usize) -> Result<bool, Failure> {
+    pub(super) fn begin(&mut self, len_bytes: usize) -> Result<bool, Failure> {
         if self.len_bytes == len_bytes {
             return Ok(false);
         }
@@ -110,11 +108,11 @@ impl Content {
     #[inline]
     pub(super) fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Failure> {
         match &self.place {
-            Place::Memory(bytes) => {
+            Storage::Memory(bytes) => {
                 into.copy_from_slice(&bytes[offset..offset + into.len()]);
                 Ok(())
             }
-            Place::Cache(file) => file.read_exact_at(into, offset as u64).map_err(|error| {
+            Storage::Cache(file) => file.read_exact_at(into, offset as u64).map_err(|error| {
                 Failure::Check(format!(
                     "the file cannot be read: {}",
                     bench_record::failure::plain(&error)
@@ -124,11 +122,11 @@ impl Content {
     }
 
     /// A descriptor for the kernel to send from.
-    pub(crate) fn descriptor(&self) -> Result<OwnedFd, Failure> {
+    pub(super) fn descriptor(&self) -> Result<OwnedFd, Failure> {
         let failed = |reason: String| Failure::Check(format!("the file cannot be sent: {reason}"));
         match &self.place {
-            Place::Memory(_) => Err(failed("it is not in the page cache".to_owned())),
-            Place::Cache(file) => match file.try_clone() {
+            Storage::Memory(_) => Err(failed("it is not in the page cache".to_owned())),
+            Storage::Cache(file) => match file.try_clone() {
                 Ok(file) => Ok(file.into()),
                 Err(error) => Err(failed(bench_record::failure::plain(&error))),
             },
@@ -136,8 +134,8 @@ impl Content {
     }
 }
 
-fn no_room(bytes: usize) -> String {
-    format!("no memory for a file of {bytes} bytes per thread: give smaller --sizes")
+fn whole(bytes: usize) -> String {
+    format!("a file of {bytes} bytes per thread: give smaller --sizes")
 }
 
 /// A file without a name, in the page cache only.
@@ -149,7 +147,8 @@ fn in_cache(len_bytes: usize) -> Result<File, Failure> {
     for start in (0..len_bytes).step_by(PIECE_BYTES) {
         let count = PIECE_BYTES.min(len_bytes - start);
         fill(&mut piece, (start / WORD_BYTES) as u64);
-        file.write_all(&piece[..count]).map_err(|_| Failure::Usage(no_room(len_bytes)))?;
+        let written = file.write_all(&piece[..count]);
+        written.map_err(|_| Failure::Usage(format!("no memory for {}", whole(len_bytes))))?;
     }
     Ok(file)
 }

@@ -7,19 +7,75 @@ mod server;
 
 use std::ops::Range;
 
-use bench_record::spec::PointSpec;
+use bench_record::workload::Source;
 
-pub(super) use self::client::get;
-pub(crate) use self::content::Content;
-pub(super) use self::server::serve;
+use self::content::Content;
+use super::demand;
+use super::message::HEADER_BYTES;
+use super::room::{self};
+use crate::measure::Random;
+use crate::workload::prelude::*;
 
 /// Requests (and grants) that may be on their way.
-pub(super) const REQUESTS: usize = 16;
+const REQUESTS: usize = 16;
 /// Longest body of one.
-pub(super) const REQUEST_BYTES: usize = NAME.len();
+const REQUEST_BYTES: usize = NAME.len();
 
 /// The name that is asked for.
 const NAME: [u8; 16] = *b"file-0000000.dat";
+
+/// A lane of it.
+pub(super) enum FileGet {
+    /// Asks for files.
+    Client(Random),
+    /// Has one, and where.
+    Server(Content, Source),
+}
+
+impl Workload for FileGet {
+    // It is that of the chunks.
+    const SENDS_DEPTH: bool = false;
+
+    fn depths(job: &JobSpec, side: Side, _thread: usize) -> (usize, usize) {
+        match side {
+            Side::Client => (REQUESTS, room::twice(job)),
+            Side::Server => (room::twice(job), REQUESTS),
+        }
+    }
+
+    fn message_bytes(_job: &JobSpec, _size_bytes: usize, chunk_bytes: usize) -> usize {
+        chunk_bytes.max(REQUEST_BYTES).saturating_add(HEADER_BYTES)
+    }
+
+    fn new(task: &Task) -> Result<Self, Failure> {
+        let source = task.job.work.source;
+        Ok(match task.side {
+            Side::Client => Self::Client(demand::random(task)),
+            Side::Server => Self::Server(Content::new(source, task.job.max_size_bytes)?, source),
+        })
+    }
+
+    fn begin<B: Backend>(
+        &mut self,
+        links: &mut [Link<B>],
+        point: PointSpec,
+    ) -> Result<(), Failure> {
+        let Self::Server(content, source) = self else { return Ok(()) };
+        if content.begin(point.size_bytes)? && *source == Source::Sendfile {
+            for link in links {
+                link.attach_file(content.descriptor()?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
+        match self {
+            Self::Client(random) => client::get(part, random),
+            Self::Server(content, source) => server::serve(part, (content, *source)),
+        }
+    }
+}
 
 /// How a file is cut.
 #[derive(Debug, Clone, Copy)]

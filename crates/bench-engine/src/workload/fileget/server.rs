@@ -1,21 +1,14 @@
 //! The server's side: sends the file chunk by chunk, as far as the client allows, then its checksum.
 
 use bench_record::ReceiverCount;
-use bench_record::failure::Failure;
-use bench_record::spec::PointSpec;
 use bench_record::workload::Source;
 
 use super::content::Content;
 use super::{Chunks, Grant, NAME};
-use crate::backend::Backend;
-use crate::bench::{Measured, stream};
-use crate::lane::Port;
-use crate::link::Link;
+use crate::bench::stream;
 use crate::workload::message::{Code, HEADER_BYTES, Header};
-use crate::workload::server::{Answer, Cost};
-
-/// Rounds between two looks for the end.
-const ROUNDS_PER_LOOK: u32 = 64;
+use crate::workload::prelude::*;
+use crate::workload::server::{Answer, Cost, until_told};
 
 /// A file that is being sent.
 #[derive(Debug, Clone, Copy)]
@@ -60,27 +53,22 @@ struct Sender<'a> {
 }
 
 /// Sends files until the client has had all of them.
-pub(in crate::workload) fn serve<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
+pub(super) fn serve<B: Backend>(
+    part: Part<'_, B>,
     (content, source): (&Content, Source),
-) -> Result<Measured, Failure> {
+) -> Outcome {
+    let Part { links, port, point } = part;
     let (chunks, window) = (Chunks::of(point), point.depth);
     let mut sender = Sender { content, source, chunks, window, cost: Cost::default() };
     let mut sending: Vec<Option<Sending>> = vec![None; links.len()];
-    let mut rounds = 0_u32;
-    loop {
+    until_told(links, port, |links| {
         for (link, own) in links.iter_mut().zip(&mut sending) {
             link.poll()?;
             sender.hear(link, own)?;
             sender.send(link, own)?;
         }
-        rounds += 1;
-        if rounds.is_multiple_of(ROUNDS_PER_LOOK) && port.sent()?.is_some() {
-            break;
-        }
-    }
+        Ok(true)
+    })?;
     stream::finish(links, &port.signals)?;
     let count = sender.cost.count(point.validate);
     let bytes = count.messages * content.len_bytes() as u64;

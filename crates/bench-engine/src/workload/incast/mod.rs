@@ -12,38 +12,90 @@
 //! Clocks of two hosts differ, so that all times are the receiver's: from the moment in which it lets
 //! the flows go to the last byte of each. The word that does so is in them.
 
+mod point;
 mod receiver;
 mod sender;
 mod shares;
 mod times;
 
-use bench_record::spec::PointSpec;
-use bench_record::{Disorder, Incast};
+use bench_record::workload::IncastSpec;
+use bench_record::{self as record, Disorder};
 
-pub(super) use self::receiver::receive;
-pub(super) use self::sender::serve;
-
+use super::demand;
 use super::message::HEADER_BYTES;
+use super::room::{self};
+use crate::measure::Random;
+use crate::workload::prelude::*;
 
 /// Requests of a flow that may be on their way.
-pub(super) const REQUESTS: usize = 8;
+const REQUESTS: usize = 8;
 /// What a request says besides its header: bytes, and the same inverted, so that damage is noticed.
 const REQUEST_BYTES: usize = 16;
 
 /// What the receiver found besides the times of transfers.
 #[derive(Debug)]
 pub(crate) struct Found {
-    pub(crate) incast: Incast,
-    pub(crate) disorder: Disorder,
+    incast: record::Incast,
+    disorder: Disorder,
+}
+
+/// A lane of it.
+pub(super) enum Incast {
+    /// Takes what comes.
+    Receiver(Asked, Random),
+    /// Sends it.
+    Sender,
+}
+
+/// What the receiver was asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    spec: IncastSpec,
+    /// 0: not told.
+    link_mbit_per_s: u64,
+}
+
+impl Workload for Incast {
+    // It is that of the messages of a flow.
+    const SENDS_DEPTH: bool = false;
+
+    fn depths(job: &JobSpec, side: Side, _thread: usize) -> (usize, usize) {
+        let depth = room::twice(job);
+        match side {
+            Side::Client => (REQUESTS, job.rx_depth.max(depth)),
+            Side::Server => (depth, REQUESTS),
+        }
+    }
+
+    fn message_bytes(_job: &JobSpec, size_bytes: usize, chunk_bytes: usize) -> usize {
+        size_bytes.min(chunk_bytes).max(REQUEST_BYTES).saturating_add(HEADER_BYTES)
+    }
+
+    fn new(task: &Task) -> Result<Self, Failure> {
+        let work = task.job.work;
+        let spec =
+            work.incast.ok_or_else(|| Failure::Usage("no incast was described".to_owned()))?;
+        let asked = Asked { spec, link_mbit_per_s: work.link_mbit_per_s };
+        Ok(match task.side {
+            Side::Client => Self::Receiver(asked, demand::random(task)),
+            Side::Server => Self::Sender,
+        })
+    }
+
+    fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
+        match self {
+            Self::Receiver(asked, random) => receiver::receive(part, (*asked, random)),
+            Self::Sender => sender::serve(part),
+        }
+    }
+
+    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+        point::conclude(session, point)
+    }
 }
 
 /// Bytes that a flow is asked for without an end.
 const ENDLESS: u64 = u64::MAX;
-
-/// Longest message of a flow, or request, with parts of `part_bytes`.
-pub(super) fn message_bytes(transfer_bytes: usize, part_bytes: usize) -> usize {
-    HEADER_BYTES + transfer_bytes.min(part_bytes).max(REQUEST_BYTES)
-}
 
 /// The body of a request for so many bytes.
 fn request(bytes: u64) -> [u8; REQUEST_BYTES] {

@@ -2,23 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use bench_record::failure::Failure;
-use bench_record::spec::{Limit, PointSpec};
+use bench_record::spec::Limit;
 use bench_record::workload::IncastSpec;
 use bench_record::{Disorder, IdealFrom, Incast};
 
 use super::shares::Meter;
 use super::times::Times;
-use super::{ENDLESS, Found, request};
-use crate::backend::Backend;
-use crate::bench::Measured;
-use crate::lane::Port;
-use crate::link::Link;
+use super::{Asked, ENDLESS, Found, request};
+use crate::measure::Random;
 use crate::pattern::{self, Overtaken, SEQUENCE_BYTES, Seen};
 use crate::watch::{Idle, Watch};
-use crate::workload::Place;
 use crate::workload::message::{self, Code, HEADER_BYTES, Header};
 use crate::workload::pace::{Activity, Pace, gave_up};
+use crate::workload::prelude::*;
 
 const KINDS: [&str; 1] = ["transfer"];
 const TRANSFER: usize = 0;
@@ -112,18 +108,14 @@ struct Receiver {
 }
 
 /// The client's side of a point.
-pub(in crate::workload) fn receive<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
-    place: &mut Place,
-) -> Result<Measured, Failure> {
-    let Some(spec) = place.work.incast else {
-        return Err(Failure::Usage("no incast was described".to_owned()));
-    };
-    let mut receiver = Receiver::new(links.len(), point, spec)?;
+pub(super) fn receive<B: Backend>(
+    part: Part<'_, B>,
+    (asked, random): (Asked, &mut Random),
+) -> Outcome {
+    let Part { links, port, point } = part;
+    let mut receiver = Receiver::new(links.len(), point, asked.spec)?;
     let burst_bytes = point.size_bytes as u64 * links.len() as u64;
-    let (asked, from, bytes_per_s) = match place.work.link_mbit_per_s {
+    let (asked, from, bytes_per_s) = match asked.link_mbit_per_s {
         0 => {
             let bytes = burst_bytes.min(ALONE_BYTES_MAX).max(point.size_bytes as u64);
             let bytes_per_s = receiver.alone(links, port, bytes)?;
@@ -131,7 +123,7 @@ pub(in crate::workload) fn receive<B: Backend>(
         }
         mbit => (0, IdealFrom::Link, mbit as f64 * 1e6 / 8.0),
     };
-    let pace = Pace::new(point, port, place.random.next(), (&KINDS, &[]))?;
+    let pace = Pace::new(point, port, random.next(), (&KINDS, &[]))?;
     let mut pace = pace.with_warmup(links.len() as u64);
     pace.ask(asked);
     let mut calls = pace.calls(links, port, &mut receiver)?;

@@ -1,20 +1,14 @@
 //! A server's flows: each keeps the depth in flight while it has something to send.
 
 use bench_record::ReceiverCount;
-use bench_record::failure::Failure;
-use bench_record::spec::PointSpec;
 
 use super::{ENDLESS, part_bytes, requested};
-use crate::backend::Backend;
-use crate::bench::{Measured, stream};
-use crate::lane::Port;
-use crate::link::Link;
+use crate::bench::stream;
 use crate::pattern;
 use crate::workload::message::{self, Code, HEADER_BYTES, Header};
-use crate::workload::server::Cost;
+use crate::workload::prelude::*;
+use crate::workload::server::{Cost, until_told};
 
-/// Rounds between two looks for the end.
-const ROUNDS_PER_LOOK: u32 = 64;
 /// Messages that a flow posts before the next one's turn.
 const MESSAGES_PER_TURN: usize = 8;
 
@@ -36,30 +30,20 @@ struct Sender {
 }
 
 /// A server's side of a point.
-pub(in crate::workload) fn serve<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
-) -> Result<Measured, Failure> {
+pub(super) fn serve<B: Backend>(part: Part<'_, B>) -> Outcome {
+    let Part { links, port, point } = part;
     let mut sender = Sender { point, cost: Cost::default(), bytes: 0 };
     let mut flows = vec![Flow::default(); links.len()];
-    let mut rounds = 0_u32;
-    loop {
+    // The receiver has had everything when it says so.
+    until_told(links, port, |links| {
         let mut moved = false;
         for (link, flow) in links.iter_mut().zip(&mut flows) {
             moved |= link.poll()? > 0;
             sender.hear(link, flow)?;
             moved |= sender.send(link, flow)?;
         }
-        if !moved {
-            port.signals.pause();
-        }
-        rounds += 1;
-        // The receiver has had everything when it says so.
-        if rounds.is_multiple_of(ROUNDS_PER_LOOK) && port.sent()?.is_some() {
-            break;
-        }
-    }
+        Ok(moved)
+    })?;
     stream::finish(links, &port.signals)?;
     let count = sender.cost.count(point.validate);
     Ok(Measured::Received(ReceiverCount { bytes: sender.bytes, ..count }))

@@ -55,7 +55,7 @@ impl Meter {
     }
 
     /// Whole intervals.
-    pub(super) const fn intervals(&self) -> usize {
+    pub(super) fn intervals(&self) -> usize {
         self.seconds.len()
     }
 

@@ -3,31 +3,40 @@
 use std::ops::Range;
 
 use bench_record::ReceiverCount;
-use bench_record::failure::Failure;
 use bench_record::workload::KEY_BYTES;
 
 use super::tree::{self, Tree};
-use crate::backend::Backend;
-use crate::bench::Measured;
-use crate::lane::Port;
-use crate::link::Link;
+use crate::workload::caller::Naming;
 use crate::workload::message::{Code, HEADER_BYTES, Header};
-use crate::workload::server::{Answer, Service};
+use crate::workload::prelude::*;
+use crate::workload::server::{Answer, Service, until_told};
 use crate::workload::{cpu_ns, process_cpu_ns};
 
-/// Rounds between two looks for the end.
-const ROUNDS_PER_LOOK: u32 = 64;
+/// Keys are asked for in all leaves.
+pub(super) struct Names;
+
+impl Naming for Names {
+    #[inline]
+    fn index(&self, rank: u64, value_bytes: usize) -> u64 {
+        tree::scattered(rank, value_bytes)
+    }
+
+    #[inline]
+    fn key(&self, index: u64) -> [u8; KEY_BYTES] {
+        wire_key(index)
+    }
+}
 
 /// The key with number `index`, on the wire.
-pub(in crate::workload) fn wire_key(index: u64) -> [u8; KEY_BYTES] {
+pub(super) fn wire_key(index: u64) -> [u8; KEY_BYTES] {
     let mut bytes = [0; KEY_BYTES];
     bytes[..8].copy_from_slice(&tree::key(index).to_le_bytes());
     bytes
 }
 
 /// A tree that answers calls.
-pub(in crate::workload) struct Owner<'a> {
-    pub(in crate::workload) tree: &'a Tree,
+pub(super) struct Owner<'a> {
+    pub(super) tree: &'a Tree,
 }
 
 impl Service for Owner<'_> {
@@ -54,23 +63,15 @@ impl Service for Owner<'_> {
 }
 
 /// Lets the client READ until it has ended. It polls, because providers that emulate READs need it.
-pub(in crate::workload) fn stand_by<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-) -> Result<Measured, Failure> {
+pub(super) fn stand_by<B: Backend>(part: Part<'_, B>) -> Outcome {
+    let Part { links, port, .. } = part;
     let (cpu_before_ns, process_before_ns) = (cpu_ns(), process_cpu_ns());
-    let mut rounds = 0_u32;
-    let total = loop {
-        for link in links.iter_mut() {
+    let total = until_told(links, port, |links| {
+        for link in links {
             link.poll()?;
         }
-        rounds += 1;
-        if rounds.is_multiple_of(ROUNDS_PER_LOOK)
-            && let Some(total) = port.sent()?
-        {
-            break total;
-        }
-    };
+        Ok(true)
+    })?;
     Ok(Measured::Received(ReceiverCount {
         messages: total,
         total,

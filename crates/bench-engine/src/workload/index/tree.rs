@@ -7,20 +7,20 @@
 
 use std::ops::Range;
 
-use bench_record::failure::Failure;
 use bench_record::workload::INDEX_LEVELS;
 
 use crate::measure::Random;
+use crate::workload::prelude::*;
 use crate::workload::store;
 
-pub(crate) const NODE_BYTES: usize = 1024;
+pub(super) const NODE_BYTES: usize = 1024;
 pub(super) const LEVELS: usize = INDEX_LEVELS;
 /// Nodes of the whole tree.
 const NODES: usize = 1 + FAN_OUT + LEAVES;
 /// Bytes of the whole tree.
-pub(crate) const TREE_BYTES: usize = NODES * NODE_BYTES;
+pub(super) const TREE_BYTES: usize = NODES * NODE_BYTES;
 /// Longest value that a leaf has room for.
-pub(crate) const VALUE_BYTES_MAX: usize = NODE_BYTES - WORD_BYTES;
+pub(super) const VALUE_BYTES_MAX: usize = NODE_BYTES - WORD_BYTES;
 
 const FAN_OUT: usize = 64;
 const LEAVES: usize = FAN_OUT * FAN_OUT;
@@ -43,14 +43,14 @@ const fn pairs(value_bytes: usize) -> usize {
 }
 
 /// Keys of a tree with values of this length.
-pub(crate) const fn keys(value_bytes: usize) -> usize {
+pub(super) const fn keys(value_bytes: usize) -> usize {
     LEAVES * pairs(value_bytes)
 }
 
 /// The number of the key that is asked for as often as `rank` says: neighbours of a popular key
 /// are in other leaves.
 #[inline]
-pub(in crate::workload) const fn scattered(rank: u64, value_bytes: usize) -> u64 {
+pub(super) const fn scattered(rank: u64, value_bytes: usize) -> u64 {
     rank % LEAVES as u64 * pairs(value_bytes) as u64 + rank / LEAVES as u64
 }
 
@@ -107,7 +107,7 @@ pub(super) fn leaf_number(body: &[u8]) -> Option<usize> {
 }
 
 /// What a lane holds of a tree.
-pub(crate) struct Tree {
+pub(super) struct Tree {
     bytes: Vec<u8>,
     /// 0: not built yet.
     value_bytes: usize,
@@ -115,18 +115,14 @@ pub(crate) struct Tree {
 
 impl Tree {
     /// Room for the upper levels, or for the whole tree.
-    pub(crate) fn new(is_whole: bool) -> Result<Self, Failure> {
+    pub(super) fn new(is_whole: bool) -> Result<Self, Failure> {
         let len_bytes = if is_whole { TREE_BYTES } else { FIRST_LEAF * NODE_BYTES };
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(len_bytes).map_err(|_| {
-            Failure::Usage(format!("no memory for a tree of {len_bytes} bytes per thread"))
-        })?;
-        bytes.resize(len_bytes, 0);
-        Ok(Self { bytes, value_bytes: 0 })
+        let what = format!("a tree of {len_bytes} bytes per thread");
+        Ok(Self { bytes: filled(len_bytes, 0, what)?, value_bytes: 0 })
     }
 
     /// Builds what there is room for, with values of this length; false if it is built so already.
-    pub(crate) fn begin(&mut self, value_bytes: usize) -> bool {
+    pub(super) fn begin(&mut self, value_bytes: usize) -> bool {
         if self.value_bytes == value_bytes {
             return false;
         }
@@ -154,7 +150,7 @@ impl Tree {
         true
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 

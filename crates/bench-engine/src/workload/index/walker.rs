@@ -3,21 +3,16 @@
 
 use std::time::Instant;
 
-use bench_record::failure::Failure;
-use bench_record::spec::PointSpec;
 use bench_record::workload::KEY_BYTES;
 
 use super::owner::wire_key;
 use super::tree::{self, LEVELS, NODE_BYTES, Tree};
-use crate::backend::Backend;
-use crate::bench::Measured;
-use crate::lane::Port;
-use crate::link::Link;
-use crate::measure::Random;
 use crate::workload::caller::wrong;
+use crate::workload::demand::Demand;
 use crate::workload::message::{Code, HEADER_BYTES, Header};
+use crate::workload::outstanding::Outstanding;
 use crate::workload::pace::{Activity, Pace};
-use crate::workload::popularity::Popularity;
+use crate::workload::prelude::*;
 use crate::workload::store;
 
 const KINDS: [&str; 1] = ["lookup"];
@@ -25,7 +20,7 @@ const LOOKUP: usize = 0;
 
 /// Who walks the inner levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::workload) enum Inner {
+pub(super) enum Inner {
     /// The client, which keeps this many levels.
     Client { kept: usize },
     /// The owner, when it is called.
@@ -35,7 +30,6 @@ pub(in crate::workload) enum Inner {
 /// A lookup that is not finished.
 #[derive(Debug, Clone, Copy)]
 struct Lookup {
-    is_open: bool,
     index: u64,
     key: u64,
     since: Instant,
@@ -44,10 +38,9 @@ struct Lookup {
     level: usize,
 }
 
-/// The lookups of one endpoint; a lookup's number is its place.
+/// The lookups of one endpoint.
 struct Session {
-    lookups: Vec<Lookup>,
-    free: Vec<u32>,
+    lookups: Outstanding<Lookup>,
     /// Those that know which node comes next.
     ready: Vec<u32>,
     /// Whose node is READ into each slot.
@@ -58,34 +51,28 @@ struct Session {
 struct Walker<'a> {
     tree: &'a Tree,
     inner: Inner,
-    keys: &'a Popularity,
-    random: &'a mut Random,
+    demand: &'a mut Demand,
     sessions: Vec<Session>,
 }
 
 /// The client's side of a point.
-pub(in crate::workload) fn look_up<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
+pub(super) fn look_up<B: Backend>(
+    part: Part<'_, B>,
     inner: Inner,
-    (tree, keys, random): (&Tree, &Popularity, &mut Random),
-) -> Result<Measured, Failure> {
-    let pace = Pace::new(point, port, random.next(), (&KINDS, &[]))?;
-    let since = Instant::now();
-    let idle = Lookup { is_open: false, index: 0, key: 0, since, node: 0, level: 0 };
-    let depth = u32::try_from(point.depth).unwrap_or(u32::MAX);
+    (tree, demand): (&Tree, &mut Demand),
+) -> Outcome {
+    let Part { links, port, point } = part;
+    let pace = Pace::new(point, port, demand.random.next(), (&KINDS, &[]))?;
     let session = |link: &mut Link<B>| {
         link.keep_reads();
         Session {
-            lookups: vec![idle; point.depth],
-            free: (0..depth).rev().collect(),
+            lookups: Outstanding::new(point.depth),
             ready: Vec::with_capacity(point.depth),
             in_slot: vec![0; link.backend().tx_slots()],
         }
     };
     let sessions = links.iter_mut().map(session).collect();
-    let mut walker = Walker { tree, inner, keys, random, sessions };
+    let mut walker = Walker { tree, inner, demand, sessions };
     pace.run(links, port, &mut walker)
 }
 
@@ -119,11 +106,10 @@ impl<B: Backend> Activity<B> for Walker<'_> {
         number: usize,
     ) -> Result<usize, Failure> {
         let session = &self.sessions[number];
-        let new = session.free.len().min(pace.rest());
+        let new = session.lookups.room().min(pace.rest());
         let room = (session.ready.len() + new).min(link.free_tx());
         for index in 0..room {
-            let more = index + 1 < room && !(index + 1).is_multiple_of(pace.list);
-            let more = more && pace.list > 1;
+            let more = pace.list > 1 && index + 1 < room && (index + 1) % pace.list != 0;
             let is_posted = match self.sessions[number].ready.last().copied() {
                 Some(lookup) => self.read(pace, link, number, (lookup, more))?,
                 None => self.start(pace, link, number, more)?,
@@ -136,8 +122,7 @@ impl<B: Backend> Activity<B> for Walker<'_> {
     }
 
     fn is_idle(&self, number: usize) -> bool {
-        let session = &self.sessions[number];
-        session.free.len() == session.lookups.len()
+        self.sessions[number].lookups.is_empty()
     }
 }
 
@@ -146,7 +131,7 @@ impl Session {
     #[inline]
     fn descend(&mut self, reply: &[u8]) -> Result<(), Failure> {
         let (header, body) = Header::of_reply(reply)?;
-        let lookup = self.lookups.get_mut(header.call as usize).filter(|own| own.is_open);
+        let lookup = self.lookups.get(header.call);
         let lookup = lookup.ok_or_else(|| wrong("is for a call that is not outstanding"))?;
         let leaf = tree::leaf_number(body).ok_or_else(|| wrong("names no leaf"))?;
         (lookup.node, lookup.level) = (leaf, LEVELS - 1);
@@ -157,9 +142,8 @@ impl Session {
     /// A node has come: goes one level down, or ends at the leaf.
     #[inline]
     fn step(&mut self, pace: &mut Pace, number: u32, node: &[u8]) -> Result<(), Failure> {
-        let Some(lookup) = self.lookups.get_mut(number as usize).filter(|own| own.is_open) else {
-            return Err(wrong("is for a READ that is not outstanding"));
-        };
+        let lookup = self.lookups.get(number);
+        let lookup = lookup.ok_or_else(|| wrong("is for a READ that is not outstanding"))?;
         if lookup.level + 1 < LEVELS {
             let child = tree::child(node, lookup.level, lookup.key);
             lookup.node = child.ok_or_else(|| wrong("is a node without the child wanted"))?;
@@ -172,9 +156,8 @@ impl Session {
         if pace.point.validate && !store::is_value(&node[place], lookup.index) {
             return Err(wrong("holds another value than that of its key"));
         }
-        lookup.is_open = false;
         pace.end(LOOKUP, lookup.since, 1);
-        self.free.push(number);
+        self.lookups.end(number);
         Ok(())
     }
 }
@@ -190,7 +173,7 @@ impl Walker<'_> {
         (lookup, more): (u32, bool),
     ) -> Result<bool, Failure> {
         let session = &mut self.sessions[number];
-        let node = session.lookups[lookup as usize].node;
+        let node = session.lookups.get(lookup).map_or(0, |own| own.node);
         let Some(slot) = link.try_read((node * NODE_BYTES) as u64, NODE_BYTES, more)? else {
             return Ok(false);
         };
@@ -209,14 +192,13 @@ impl Walker<'_> {
         number: usize,
         more: bool,
     ) -> Result<bool, Failure> {
-        let (Some(since), Some(place)) = (pace.due(), self.sessions[number].free.last().copied())
-        else {
+        let (Some(since), Some(place)) = (pace.due(), self.sessions[number].lookups.next()) else {
             return Ok(false);
         };
         let value_bytes = pace.point.size_bytes;
-        let index = tree::scattered(self.keys.draw(self.random), value_bytes);
+        let index = tree::scattered(self.demand.draw(), value_bytes);
         let key = tree::key(index);
-        let mut lookup = Lookup { is_open: true, index, key, since, node: 0, level: 0 };
+        let mut lookup = Lookup { index, key, since, node: 0, level: 0 };
         let is_posted = match self.inner {
             Inner::Owner => self.call(pace, link, place, more, index)?,
             Inner::Client { kept } => {
@@ -228,9 +210,7 @@ impl Walker<'_> {
         if !is_posted {
             return Ok(false);
         }
-        let session = &mut self.sessions[number];
-        session.free.pop();
-        session.lookups[place as usize] = lookup;
+        self.sessions[number].lookups.begin(lookup);
         pace.start();
         pace.ask(1);
         if self.inner == Inner::Owner {

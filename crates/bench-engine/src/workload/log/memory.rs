@@ -1,6 +1,6 @@
 //! The log of a replica: the last records, each in its place.
 
-use bench_record::failure::Failure;
+use crate::workload::prelude::*;
 
 /// Bytes that are kept; far more than any cache near a core, as a log has it.
 const KEPT_BYTES: usize = 16 << 20;
@@ -11,12 +11,8 @@ pub(in crate::workload) struct Memory {
 }
 
 impl Memory {
-    pub(in crate::workload) fn new() -> Result<Self, Failure> {
-        let mut bytes = Vec::new();
-        bytes
-            .try_reserve_exact(KEPT_BYTES)
-            .map_err(|_| Failure::Usage(format!("no memory for a log of {KEPT_BYTES} bytes")))?;
-        bytes.resize(KEPT_BYTES, 0);
+    pub(super) fn new() -> Result<Self, Failure> {
+        let bytes = filled(KEPT_BYTES, 0, format_args!("a log of {KEPT_BYTES} bytes"))?;
         Ok(Self { bytes })
     }
 

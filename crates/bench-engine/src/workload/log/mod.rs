@@ -16,16 +16,50 @@ mod ring;
 
 use bench_record::workload::LogSpec;
 
-pub(super) use self::memory::Memory;
-pub(super) use self::primary::lead;
-pub(super) use self::replica::replicate;
-
+use self::memory::Memory;
+use super::demand;
 use super::message::HEADER_BYTES;
+use crate::measure::Random;
+use crate::pattern::SEQUENCE_BYTES;
+use crate::workload::prelude::*;
 
 /// After the header of a group: the number of its first record.
 const NUMBER_BYTES: usize = 8;
 
+/// A lane of it.
+pub(super) enum Log {
+    /// Ships records.
+    Primary(LogSpec, Random),
+    /// Keeps them.
+    Replica(LogSpec, Memory),
+}
+
+impl Workload for Log {
+    // A value says whose it is.
+    const LEAST_BYTES: usize = SEQUENCE_BYTES;
+
+    fn message_bytes(job: &JobSpec, size_bytes: usize, _parameter: usize) -> usize {
+        job.work.log.map_or(size_bytes, |spec| message_bytes(spec, size_bytes))
+    }
+
+    fn new(task: &Task) -> Result<Self, Failure> {
+        let spec = task.job.work.log;
+        let spec = spec.ok_or_else(|| Failure::Usage("no log was described".to_owned()))?;
+        Ok(match task.side {
+            Side::Client => Self::Primary(spec, demand::random(task)),
+            Side::Server => Self::Replica(spec, Memory::new()?),
+        })
+    }
+
+    fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
+        match self {
+            Self::Primary(spec, random) => primary::lead(part, (*spec, random)),
+            Self::Replica(spec, memory) => replica::replicate(part, (*spec, memory)),
+        }
+    }
+}
+
 /// Longest message with records of `record_bytes`.
-pub(super) const fn message_bytes(spec: LogSpec, record_bytes: usize) -> usize {
+const fn message_bytes(spec: LogSpec, record_bytes: usize) -> usize {
     (HEADER_BYTES + NUMBER_BYTES).saturating_add(spec.group.saturating_mul(record_bytes))
 }

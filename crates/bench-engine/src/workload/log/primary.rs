@@ -6,19 +6,14 @@
 
 use std::time::Instant;
 
-use bench_record::failure::Failure;
-use bench_record::spec::PointSpec;
 use bench_record::workload::{Ack, Commit, LogSpec};
 
 use super::ring::Ring;
 use super::{NUMBER_BYTES, message_bytes};
-use crate::backend::Backend;
-use crate::bench::Measured;
-use crate::lane::Port;
-use crate::link::Link;
-use crate::workload::Place;
+use crate::measure::Random;
 use crate::workload::message::{Code, HEADER_BYTES, Header};
 use crate::workload::pace::{Activity, Pace};
+use crate::workload::prelude::*;
 
 /// Where a majority commits, the slowest replica may be so many depths behind.
 const LAG_DEPTHS: usize = 8;
@@ -40,17 +35,13 @@ struct Primary {
 }
 
 /// The client's side of a point.
-pub(in crate::workload) fn lead<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
-    place: &mut Place,
-) -> Result<Measured, Failure> {
-    let Some(spec) = place.work.log else {
-        return Err(Failure::Usage("no log was described".to_owned()));
-    };
+pub(super) fn lead<B: Backend>(
+    part: Part<'_, B>,
+    (spec, random): (LogSpec, &mut Random),
+) -> Outcome {
+    let Part { links, port, point } = part;
     let mut primary = Primary::new(links, port, point, spec)?;
-    let pace = Pace::new(point, port, place.random.next(), (&["record"], &[]))?;
+    let pace = Pace::new(point, port, random.next(), (&["record"], &[]))?;
     pace.run(links, port, &mut primary)
 }
 
@@ -132,9 +123,8 @@ impl Primary {
         let mut appended = 0;
         while self.ring.has_room(self.point.depth) {
             let mut records = 0;
-            while records < self.spec.group
-                && let Some(due) = pace.due()
-            {
+            while records < self.spec.group {
+                let Some(due) = pace.due() else { break };
                 self.ring.append(due, self.point.validate);
                 pace.start();
                 pace.ask(1);
@@ -170,7 +160,7 @@ impl Primary {
             number_bytes.copy_from_slice(&first.to_le_bytes());
             body.copy_from_slice(records);
             let follows = number + 1 < self.ring.end() && link.free_tx() > 1;
-            let more = self.list > 1 && follows && !(number + 1).is_multiple_of(self.list as u64);
+            let more = self.list > 1 && follows && (number + 1) % (self.list as u64) != 0;
             if !link.try_post(len_bytes, more)? {
                 break;
             }

@@ -1,19 +1,16 @@
 //! A replica: puts groups where they belong in its log, and answers each.
 
 use bench_record::ReceiverCount;
-use bench_record::failure::Failure;
-use bench_record::spec::PointSpec;
 use bench_record::workload::{Ack, LogSpec};
 
 use super::NUMBER_BYTES;
 use super::memory::Memory;
-use crate::backend::Backend;
-use crate::bench::{Measured, stream};
-use crate::lane::Port;
-use crate::link::{Arrival, Link};
+use crate::bench::stream;
+use crate::link::Arrival;
 use crate::pattern::{self, Overtaken, Seen};
 use crate::watch::Watch;
 use crate::workload::message::{Code, HEADER_BYTES, Header};
+use crate::workload::prelude::*;
 use crate::workload::server::Cost;
 
 /// Rounds between two looks for the end.
@@ -32,14 +29,12 @@ struct Replica<'a> {
 }
 
 /// A server's side of a point.
-pub(in crate::workload) fn replicate<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
-    spec: Option<LogSpec>,
-    memory: &mut Memory,
-) -> Result<Measured, Failure> {
-    let answers = spec.is_none_or(|spec| spec.ack == Ack::Message);
+pub(super) fn replicate<B: Backend>(
+    part: Part<'_, B>,
+    (spec, memory): (LogSpec, &mut Memory),
+) -> Outcome {
+    let Part { links, port, point } = part;
+    let answers = spec.ack == Ack::Message;
     let (cost, seen, overtaken) = (Cost::default(), Seen::new(), Overtaken::default());
     let mut replica = Replica { memory, point, answers, cost, seen, overtaken, groups: 0 };
     let mut watch = Watch::new(&port.signals, "waiting for the rest of the log");
@@ -52,7 +47,7 @@ pub(in crate::workload) fn replicate<B: Backend>(
             moved |= replica.take(link)?;
         }
         rounds += 1;
-        if records.is_none() && rounds.is_multiple_of(ROUNDS_PER_LOOK) {
+        if records.is_none() && rounds % ROUNDS_PER_LOOK == 0 {
             records = port.sent()?;
         }
         if moved {
@@ -104,7 +99,7 @@ impl Replica<'_> {
         let header = header.ok_or_else(|| wrong("arrived damaged"))?;
         let (first, records) = payload[HEADER_BYTES..]
             .split_first_chunk::<NUMBER_BYTES>()
-            .filter(|(_, records)| records.len().is_multiple_of(size_bytes))
+            .filter(|(_, records)| records.len() % size_bytes == 0)
             .ok_or_else(|| wrong("has no whole records"))?;
         let first = u64::from_le_bytes(*first);
         if self.point.validate {

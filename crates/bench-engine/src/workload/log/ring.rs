@@ -5,6 +5,7 @@ use std::time::Instant;
 use bench_record::failure::Failure;
 
 use crate::pattern;
+use crate::workload::filled;
 
 /// A group of records.
 #[derive(Debug, Clone, Copy)]
@@ -37,15 +38,11 @@ impl Ring {
     /// Room for `places` groups of at most `group` records.
     pub(super) fn new(places: usize, group: usize, record_bytes: usize) -> Result<Self, Failure> {
         let total_bytes = places.saturating_mul(group).saturating_mul(record_bytes);
-        let no_memory = |_| {
-            Failure::Usage(format!(
-                "no memory for {places} groups of {group} records of {record_bytes} bytes: give a \
-                 smaller --depth or --group"
-            ))
-        };
-        let mut memory = Vec::new();
-        memory.try_reserve_exact(total_bytes).map_err(no_memory)?;
-        memory.resize(total_bytes, 0);
+        let what = format!(
+            "{places} groups of {group} records of {record_bytes} bytes: give a smaller --depth or \
+             --group"
+        );
+        let memory = filled(total_bytes, 0, what)?;
         Ok(Self {
             groups: vec![Group { first: 0, records: 0, acks: 0 }; places],
             memory,
@@ -61,13 +58,13 @@ impl Ring {
     }
 
     #[inline]
-    const fn place(&self, number: u64) -> usize {
+    fn place(&self, number: u64) -> usize {
         (number % self.groups.len() as u64) as usize
     }
 
     /// Whether a group more finds room, with `depth` uncommitted ones at most.
     #[inline]
-    pub(super) const fn has_room(&self, depth: usize) -> bool {
+    pub(super) fn has_room(&self, depth: usize) -> bool {
         self.end - self.committed < depth as u64 && self.end - self.begin < self.groups.len() as u64
     }
 

@@ -3,7 +3,8 @@
 
 use std::time::Instant;
 
-use bench_record::spec::{Limit, PointSpec};
+use bench_record::spec::Limit;
+use bench_record::spec::PointSpec;
 
 use crate::bench::rma::Window;
 use crate::workload::{cpu_ns, process_cpu_ns};

@@ -1,15 +1,12 @@
 //! One endpoint: the ways to another node and back, and the words about both.
 
-use bench_record::failure::Failure;
-
 use super::clock::Totals;
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
 use super::partition::{Partition, Sum, damaged};
 use super::word::Word;
-use crate::backend::Backend;
-use crate::link::Link;
 use crate::workload::message::{Code, Header};
+use crate::workload::prelude::*;
 
 /// Both ways of one endpoint.
 pub(super) struct Flow {

@@ -1,16 +1,14 @@
 //! The way from one other node: buffers are taken as they come, and credit is given for them.
 
 use bench_record::ReceiverCount;
-use bench_record::failure::Failure;
 
 use super::clock::Totals;
 use super::credit_step;
 use super::partition::{Partition, Sum, damaged};
 use super::word::Word;
-use crate::backend::Backend;
-use crate::link::Link;
 use crate::pattern::{self, Overtaken, Seen};
 use crate::workload::message::{Code, HEADER_BYTES, Header};
+use crate::workload::prelude::*;
 
 /// Buffers of one sender.
 pub(super) struct Incoming {

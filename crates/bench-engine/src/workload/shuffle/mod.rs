@@ -22,32 +22,57 @@ mod incoming;
 mod node;
 mod outgoing;
 mod partition;
+mod point;
 mod source;
 mod word;
 
-pub(super) use self::node::take_part;
+use bench_record::workload::TUPLE_BYTES_MIN;
 
 use self::word::WORD_BYTES;
+use super::demand::Demand;
 use super::message::HEADER_BYTES;
+use crate::workload::prelude::*;
 
 /// Words to each node (credits, ends) that may be on their way: credits are given for a quarter of the
 /// depth at once, or for each buffer where that is less than one.
 const WORDS: usize = 16;
 
-/// Messages to each node that may be on their way, with so many buffers of tuples.
-pub(super) const fn sends(depth: usize) -> usize {
-    // The end of a send may be known later than the credit that it brought.
-    depth.saturating_mul(2).saturating_add(WORDS)
+/// A lane of it; all nodes do the same.
+pub(super) struct Shuffle {
+    node: usize,
+    demand: Demand,
 }
 
-/// Receives that are posted for each node.
-pub(super) const fn receives(depth: usize) -> usize {
-    depth.saturating_add(WORDS)
-}
+impl Workload for Shuffle {
+    const LEAST_BYTES: usize = TUPLE_BYTES_MIN;
 
-/// Longest message with buffers of so many bytes.
-pub(super) fn message_bytes(buffer_bytes: usize) -> usize {
-    HEADER_BYTES + buffer_bytes.max(WORD_BYTES)
+    /// Those to each node with buffers of tuples, and words.
+    fn depths(job: &JobSpec, _side: Side, _thread: usize) -> (usize, usize) {
+        // The end of a send may be known later than the credit that it brought.
+        let sends = job.tx_depth.saturating_mul(2).saturating_add(WORDS);
+        (sends, job.tx_depth.max(job.rx_depth).saturating_add(WORDS))
+    }
+
+    fn message_bytes(_job: &JobSpec, _size_bytes: usize, buffer_bytes: usize) -> usize {
+        buffer_bytes.max(WORD_BYTES).saturating_add(HEADER_BYTES)
+    }
+
+    fn refusal(size_bytes: usize, buffer_bytes: usize, _rx_depth: usize) -> Option<String> {
+        (size_bytes > buffer_bytes)
+            .then(|| format!("a tuple of {size_bytes} B is more than a buffer of {buffer_bytes} B"))
+    }
+
+    fn new(task: &Task) -> Result<Self, Failure> {
+        Ok(Self { node: task.job.node, demand: Demand::new(task) })
+    }
+
+    fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
+        node::take_part(part, self)
+    }
+
+    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+        point::conclude(session, point)
+    }
 }
 
 /// Buffers after which their sender is told that they were taken.

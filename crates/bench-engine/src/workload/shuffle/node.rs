@@ -3,23 +3,19 @@
 
 use std::time::Instant;
 
-use bench_record::failure::Failure;
-use bench_record::spec::PointSpec;
 use bench_record::{ReceiverCount, ShuffleCount};
 
+use super::Shuffle;
 use super::clock::{Clock, Totals};
 use super::flow::Flow;
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
 use super::partition::{Partition, Sum};
 use super::source::{Drawn, Source};
-use crate::backend::Backend;
-use crate::bench::{Measured, rma, stream};
-use crate::lane::Port;
-use crate::link::Link;
+use crate::bench::{rma, stream};
 use crate::watch::{Idle, Watch};
-use crate::workload::Place;
 use crate::workload::pace::gave_up;
+use crate::workload::prelude::*;
 
 /// The node that says when to begin, and whose part is the client's.
 const LEADER: usize = 0;
@@ -49,14 +45,10 @@ struct Node<'a> {
 }
 
 /// One thread's part of a point; servers stay until the client has had what it needs.
-pub(in crate::workload) fn take_part<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
-    place: &mut Place,
-) -> Result<Measured, Failure> {
-    let number = place.node;
-    let mut node = Node::new(links.len() + 1, point, place)?;
+pub(super) fn take_part<B: Backend>(part: Part<'_, B>, own: &mut Shuffle) -> Outcome {
+    let Part { links, port, point } = part;
+    let number = own.node;
+    let mut node = Node::new(links.len() + 1, point, own)?;
     let partition_ns = node.run(links, port, point)?;
     stream::finish(links, &port.signals)?;
     if number != LEADER {
@@ -66,8 +58,8 @@ pub(in crate::workload) fn take_part<B: Backend>(
 }
 
 impl<'a> Node<'a> {
-    fn new(partitions: usize, point: PointSpec, place: &'a mut Place) -> Result<Self, Failure> {
-        let (number, tuple_bytes, validate) = (place.node, point.size_bytes, point.validate);
+    fn new(partitions: usize, point: PointSpec, own: &'a mut Shuffle) -> Result<Self, Failure> {
+        let (number, tuple_bytes, validate) = (own.node, point.size_bytes, point.validate);
         let (buffer_bytes, depth) = (point.parameter, point.depth.max(1));
         if tuple_bytes < bench_record::workload::TUPLE_BYTES_MIN || tuple_bytes > buffer_bytes {
             return Err(Failure::Usage(format!(
@@ -80,9 +72,8 @@ impl<'a> Node<'a> {
             is_to_go: number == LEADER,
             may_go: false,
         };
-        let keys = (&place.popularity, &mut place.random);
         Ok(Self {
-            source: Source::new(keys, partitions, tuple_bytes, validate),
+            source: Source::new(&mut own.demand, partitions, tuple_bytes, validate),
             partition: Partition { number, partitions, tuple_bytes, validate },
             flows: (1..partitions).map(|_| flow()).collect(),
             local: Local {

@@ -1,14 +1,11 @@
 //! The way to one other node: a buffer is filled, and leaves when it is full and there is credit for it.
 
-use bench_record::failure::Failure;
-
 use super::clock::Totals;
 use super::partition::Sum;
 use super::source::{Drawn, Source};
 use super::word::Word;
-use crate::backend::Backend;
-use crate::link::Link;
 use crate::workload::message::{Code, HEADER_BYTES, Header};
+use crate::workload::prelude::*;
 
 /// Buffers of one partition.
 pub(super) struct Outgoing {

@@ -1,9 +1,8 @@
 //! Where tuples come from.
 
 use super::partition::{hash, owner};
-use crate::measure::Random;
 use crate::pattern;
-use crate::workload::popularity::Popularity;
+use crate::workload::demand::Demand;
 
 /// A tuple that was drawn and is not written yet.
 #[derive(Debug, Clone, Copy)]
@@ -15,8 +14,7 @@ pub(super) struct Drawn {
 
 /// Makes tuples: a key, and what comes with it.
 pub(super) struct Source<'a> {
-    popularity: &'a Popularity,
-    random: &'a mut Random,
+    demand: &'a mut Demand,
     partitions: usize,
     /// What tuples are copied from: a relation that stays in a cache.
     row: Vec<u8>,
@@ -26,19 +24,19 @@ pub(super) struct Source<'a> {
 
 impl<'a> Source<'a> {
     pub(super) fn new(
-        (popularity, random): (&'a Popularity, &'a mut Random),
+        demand: &'a mut Demand,
         partitions: usize,
         tuple_bytes: usize,
         validate: bool,
     ) -> Self {
         let mut row = vec![0; tuple_bytes];
         pattern::fill(&mut row, 0);
-        Self { popularity, random, partitions, row, validate }
+        Self { demand, partitions, row, validate }
     }
 
     #[inline]
     pub(super) fn draw(&mut self) -> Drawn {
-        let key = self.popularity.draw(self.random);
+        let key = self.demand.draw();
         let hash = hash(key);
         Drawn { key, hash, partition: owner(hash, self.partitions) }
     }

@@ -1,12 +1,9 @@
 //! Short messages beside the buffers. Each carries a sum of itself, so that a damaged one is noticed: a
 //! wrong credit could hold a shuffle up for good.
 
-use bench_record::failure::Failure;
-
-use crate::backend::Backend;
-use crate::link::Link;
 use crate::measure::Random;
 use crate::workload::message::{self, Code, HEADER_BYTES, Header};
+use crate::workload::prelude::*;
 
 /// Numbers of a word.
 const NUMBERS: usize = 3;
@@ -30,13 +27,13 @@ impl Word {
     #[inline]
     pub(super) fn read(header: Header, message: &[u8]) -> Option<Self> {
         let mut numbers = [0; NUMBERS];
-        let (words, rest) = message.get(HEADER_BYTES..)?.as_chunks::<8>();
-        let (sum, own) = words.split_last()?;
-        if own.len() != NUMBERS || !rest.is_empty() {
-            return None;
+        let (mut own, sum) = message.get(HEADER_BYTES..)?.split_last_chunk()?;
+        for number in &mut numbers {
+            let (bytes, rest) = own.split_first_chunk()?;
+            (*number, own) = (u64::from_le_bytes(*bytes), rest);
         }
-        for (number, bytes) in numbers.iter_mut().zip(own) {
-            *number = u64::from_le_bytes(*bytes);
+        if !own.is_empty() {
+            return None;
         }
         let word = Self { code: header.code, numbers };
         (word.sum() == u64::from_le_bytes(*sum) && header.call == 0).then_some(word)

@@ -3,21 +3,14 @@
 
 use std::time::Instant;
 
-use bench_record::failure::Failure;
-use bench_record::spec::PointSpec;
-
 use super::{ROW_BYTES, message_bytes};
-use crate::backend::Backend;
-use crate::bench::Measured;
-use crate::lane::Port;
-use crate::link::Link;
-use crate::measure::Random;
 use crate::pattern;
-use crate::workload::Place;
+use crate::workload::demand::Demand;
 use crate::workload::message::{Code, HEADER_BYTES, Header};
 use crate::workload::outbox::Outbox;
+use crate::workload::outstanding::Outstanding;
 use crate::workload::pace::{Activity, Pace};
-use crate::workload::popularity::Popularity;
+use crate::workload::prelude::*;
 
 /// How transactions end, by name.
 const KINDS: [&str; 2] = ["commit", "abort"];
@@ -26,13 +19,12 @@ const ABORT: usize = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    Idle,
     Voting,
     Committing,
     Aborting,
 }
 
-/// A transaction; its number among those outstanding is its place.
+/// A transaction that has not ended.
 #[derive(Debug, Clone, Copy)]
 struct Transaction {
     phase: Phase,
@@ -47,10 +39,8 @@ struct Transaction {
 /// One thread's side of a point.
 struct Coordinator<'a> {
     point: PointSpec,
-    rows: &'a Popularity,
-    random: &'a mut Random,
-    transactions: Vec<Transaction>,
-    idle: Vec<u32>,
+    demand: &'a mut Demand,
+    transactions: Outstanding<Transaction>,
     /// What is to be told, by participant.
     out: Vec<Outbox>,
     /// All participants, a bit each.
@@ -59,22 +49,13 @@ struct Coordinator<'a> {
 }
 
 /// The client's side of a point.
-pub(in crate::workload) fn coordinate<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
-    place: &mut Place,
-) -> Result<Measured, Failure> {
-    let pace = Pace::new(point, port, place.random.next(), (&KINDS, &[]))?;
-    let idle =
-        Transaction { phase: Phase::Idle, waiting: 0, yes: 0, since: Instant::now(), number: 0 };
-    let depth = u32::try_from(point.depth).unwrap_or(u32::MAX);
+pub(super) fn coordinate<B: Backend>(part: Part<'_, B>, demand: &mut Demand) -> Outcome {
+    let Part { links, port, point } = part;
+    let pace = Pace::new(point, port, demand.random.next(), (&KINDS, &[]))?;
     let mut coordinator = Coordinator {
         point,
-        rows: &place.popularity,
-        random: &mut place.random,
-        transactions: vec![idle; point.depth],
-        idle: (0..depth).rev().collect(),
+        demand,
+        transactions: Outstanding::new(point.depth),
         out: links.iter().map(|_| Outbox::new(point.depth, port.flow.post_list)).collect(),
         all: u64::MAX >> (u64::BITS as usize - links.len()),
         begun: 0,
@@ -109,7 +90,7 @@ impl<B: Backend> Activity<B> for Coordinator<'_> {
     }
 
     fn is_idle(&self, _participant: usize) -> bool {
-        self.idle.len() == self.transactions.len()
+        self.transactions.is_empty()
     }
 }
 
@@ -118,11 +99,9 @@ impl Coordinator<'_> {
     #[inline]
     fn begin(&mut self, pace: &mut Pace) -> usize {
         let mut begun = 0;
-        while let (Some(&place), Some(since)) = (self.idle.last(), pace.due()) {
-            self.idle.pop();
-            let number = self.begun;
-            self.transactions[place as usize] =
-                Transaction { phase: Phase::Voting, waiting: self.all, yes: 0, since, number };
+        while let (Some(place), Some(since)) = (self.transactions.next(), pace.due()) {
+            let (phase, waiting, number) = (Phase::Voting, self.all, self.begun);
+            self.transactions.begin(Transaction { phase, waiting, yes: 0, since, number });
             self.out.iter_mut().for_each(|out| out.push(place, Code::Prepare));
             self.begun += 1;
             pace.start();
@@ -140,15 +119,15 @@ impl Coordinator<'_> {
         link: &mut Link<B>,
         participant: usize,
     ) -> Result<usize, Failure> {
-        let Self { out, transactions, rows, random, point, .. } = self;
+        let Self { out, transactions, demand, point, .. } = self;
         let write = |message: &mut [u8], place: u32, code: Code| {
             let is_prepare = code == Code::Prepare;
             let len_bytes = if is_prepare { message_bytes(point.size_bytes) } else { HEADER_BYTES };
             Header { len_bytes, call: place, code }.write(message);
             if is_prepare {
                 let (row, record) = message[HEADER_BYTES..len_bytes].split_at_mut(ROW_BYTES);
-                row.copy_from_slice(&rows.draw(random).to_le_bytes());
-                let number = transactions[place as usize].number;
+                row.copy_from_slice(&demand.draw().to_le_bytes());
+                let number = transactions.get(place).map_or(0, |own| own.number);
                 match point.validate {
                     true => pattern::fill(record, number),
                     false => record[..8].copy_from_slice(&number.to_le_bytes()),
@@ -163,7 +142,7 @@ impl Coordinator<'_> {
     #[inline]
     fn note(&mut self, header: Header, participant: usize) -> Result<(), Failure> {
         let bit = 1 << participant;
-        let transaction = self.transactions.get_mut(header.call as usize);
+        let transaction = self.transactions.get(header.call);
         let transaction = transaction.filter(|transaction| transaction.waiting & bit != 0);
         let transaction = transaction.ok_or_else(|| wrong("was not waited for"))?;
         transaction.waiting &= !bit;
@@ -178,10 +157,9 @@ impl Coordinator<'_> {
     /// Decides or ends a transaction once all have spoken.
     #[inline]
     fn proceed(&mut self, pace: &mut Pace, place: u32) {
-        let transaction = &mut self.transactions[place as usize];
-        if transaction.waiting != 0 {
+        let Some(transaction) = self.transactions.get(place).filter(|own| own.waiting == 0) else {
             return;
-        }
+        };
         if transaction.phase == Phase::Voting {
             let is_commit = transaction.yes == self.all;
             // Who voted no has nothing prepared.
@@ -195,13 +173,12 @@ impl Coordinator<'_> {
                 return;
             }
         }
-        let is_commit = transaction.phase == Phase::Committing;
-        transaction.phase = Phase::Idle;
+        let (is_commit, since) = (transaction.phase == Phase::Committing, transaction.since);
         if is_commit {
             pace.commit();
         }
-        pace.end(if is_commit { COMMIT } else { ABORT }, transaction.since, 1);
-        self.idle.push(place);
+        pace.end(if is_commit { COMMIT } else { ABORT }, since, 1);
+        self.transactions.end(place);
     }
 }
 

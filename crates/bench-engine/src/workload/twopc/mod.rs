@@ -15,16 +15,60 @@ mod coordinator;
 mod participant;
 mod rows;
 
-pub(super) use self::coordinator::coordinate;
-pub(super) use self::participant::take_part;
-pub(super) use self::rows::Rows;
-
+use self::rows::Rows;
+use super::demand::{self, Demand};
 use super::message::HEADER_BYTES;
+use crate::pattern::SEQUENCE_BYTES;
+use crate::workload::prelude::*;
 
 /// After the header of a prepare: the number of the row.
 const ROW_BYTES: usize = 8;
 
+/// A lane of it.
+pub(super) enum TwoPhase {
+    Coordinator(Demand),
+    /// With its rows; whether they are locked.
+    Participant(Rows, bool),
+}
+
+impl Workload for TwoPhase {
+    // A value says whose it is.
+    const LEAST_BYTES: usize = SEQUENCE_BYTES;
+
+    fn message_bytes(_job: &JobSpec, size_bytes: usize, _parameter: usize) -> usize {
+        message_bytes(size_bytes)
+    }
+
+    fn new(task: &Task) -> Result<Self, Failure> {
+        let JobSpec { work, max_size_bytes, .. } = *task.job;
+        Ok(match task.side {
+            Side::Client => Self::Coordinator(Demand::new(task)),
+            Side::Server => {
+                Self::Participant(Rows::new(demand::keys(task), max_size_bytes)?, work.locks)
+            }
+        })
+    }
+
+    fn begin<B: Backend>(
+        &mut self,
+        _links: &mut [Link<B>],
+        point: PointSpec,
+    ) -> Result<(), Failure> {
+        if let Self::Participant(rows, _) = self {
+            rows.begin(point.size_bytes);
+        }
+        Ok(())
+    }
+
+    fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
+        match self {
+            Self::Coordinator(demand) => coordinator::coordinate(part, demand),
+            Self::Participant(rows, has_locks) => participant::take_part(part, rows, *has_locks),
+        }
+    }
+}
+
 /// Longest message with records of `record_bytes`.
-pub(super) const fn message_bytes(record_bytes: usize) -> usize {
+const fn message_bytes(record_bytes: usize) -> usize {
     (HEADER_BYTES + ROW_BYTES).saturating_add(record_bytes)
 }

@@ -1,22 +1,15 @@
 //! A participant: prepares, votes, and does what was decided.
 
 use bench_record::ReceiverCount;
-use bench_record::failure::Failure;
-use bench_record::spec::PointSpec;
 
 use super::ROW_BYTES;
 use super::rows::Rows;
-use crate::backend::Backend;
-use crate::bench::{Measured, stream};
-use crate::lane::Port;
-use crate::link::Link;
+use crate::bench::stream;
 use crate::pattern;
 use crate::workload::message::{Code, HEADER_BYTES, Header};
 use crate::workload::outbox::Outbox;
-use crate::workload::server::Cost;
-
-/// Rounds between two looks for the end.
-const ROUNDS_PER_LOOK: u32 = 64;
+use crate::workload::prelude::*;
+use crate::workload::server::{Cost, until_told};
 
 /// One thread's side of a point.
 struct Participant<'a> {
@@ -32,16 +25,15 @@ struct Participant<'a> {
 }
 
 /// A server's side of a point.
-pub(in crate::workload) fn take_part<B: Backend>(
-    links: &mut [Link<B>],
-    port: &Port,
-    point: PointSpec,
+pub(super) fn take_part<B: Backend>(
+    part: Part<'_, B>,
     rows: &mut Rows,
     has_locks: bool,
-) -> Result<Measured, Failure> {
-    let [link] = links else {
+) -> Outcome {
+    let Part { links, port, point } = part;
+    if links.len() != 1 {
         return Err(Failure::Usage("a participant has one coordinator".to_owned()));
-    };
+    }
     let mut participant = Participant {
         rows,
         has_locks,
@@ -52,19 +44,15 @@ pub(in crate::workload) fn take_part<B: Backend>(
         cost: Cost::default(),
         committed: 0,
     };
-    let mut rounds = 0_u32;
-    loop {
-        let mut moved = link.poll()? > 0;
-        moved |= participant.take(link)?;
-        if !moved {
-            port.signals.pause();
+    // The coordinator has had all answers when it says so.
+    until_told(links, port, |links| {
+        let mut moved = false;
+        for link in links {
+            moved |= link.poll()? > 0;
+            moved |= participant.take(link)?;
         }
-        rounds += 1;
-        // The coordinator has had all answers when it says so.
-        if rounds.is_multiple_of(ROUNDS_PER_LOOK) && port.sent()?.is_some() {
-            break;
-        }
-    }
+        Ok(moved)
+    })?;
     stream::finish(links, &port.signals)?;
     let committed = participant.committed;
     let count = participant.cost.count(point.validate);

@@ -1,6 +1,6 @@
 //! What a participant holds: rows, each locked by one transaction at most.
 
-use bench_record::failure::Failure;
+use crate::workload::prelude::*;
 
 /// Nobody holds it.
 const FREE: u32 = u32::MAX;
@@ -16,23 +16,14 @@ pub(in crate::workload) struct Rows {
 
 impl Rows {
     /// `count` rows of at most `row_bytes`.
-    pub(in crate::workload) fn new(count: usize, row_bytes: usize) -> Result<Self, Failure> {
-        let no_memory = |_| {
-            Failure::Usage(format!(
-                "no memory for {count} rows of {row_bytes} bytes: give fewer --keys"
-            ))
-        };
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(count.saturating_mul(row_bytes)).map_err(no_memory)?;
-        bytes.resize(count * row_bytes, 0);
-        let mut holders = Vec::new();
-        holders.try_reserve_exact(count).map_err(no_memory)?;
-        holders.resize(count, FREE);
-        Ok(Self { count, bytes, holders, row_bytes })
+    pub(super) fn new(count: usize, row_bytes: usize) -> Result<Self, Failure> {
+        let what = format!("{count} rows of {row_bytes} bytes: give fewer --keys");
+        let bytes = filled(count.saturating_mul(row_bytes), 0, &what)?;
+        Ok(Self { count, bytes, holders: filled(count, FREE, &what)?, row_bytes })
     }
 
     /// All rows have this length from now on, and nobody holds any.
-    pub(in crate::workload) fn begin(&mut self, row_bytes: usize) {
+    pub(super) fn begin(&mut self, row_bytes: usize) {
         self.row_bytes = row_bytes;
         self.holders.fill(FREE);
     }

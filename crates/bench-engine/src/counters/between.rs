@@ -8,7 +8,7 @@ use super::Source;
 use crate::group::Group;
 
 /// The client's view of what all nodes count beside points.
-pub(crate) struct Beside {
+pub(crate) struct CounterReader {
     is_wanted: bool,
     /// Who counts here.
     source: Option<Source>,
@@ -16,7 +16,7 @@ pub(crate) struct Beside {
     last: Option<Reading>,
 }
 
-impl Beside {
+impl CounterReader {
     pub(crate) fn new(is_wanted: bool, fabric: &FabricName, domain: &str) -> Self {
         let source = if is_wanted { Source::of(fabric, domain) } else { None };
         Self { is_wanted, source, last: None }

@@ -1,0 +1,165 @@
+//! Streams in both directions at once, on the same endpoints: each side posts and receives in one loop.
+//!
+//! Each receiver has a window of its own. No side stops sending before both windows are over, which the
+//! client finds out and says, so that each direction is measured while the other one is busy. Then each
+//! side tells the other how much it has sent, and receives until it has all of it.
+
+use std::time::{Duration, Instant};
+
+use bench_record::BothWays;
+use bench_record::spec::Limit;
+use bench_record::{self as record};
+
+use super::bandwidth::{self, ROUNDS_PER_WORD, Receiver};
+use super::latency::server_gave_up;
+use super::stream::Sender;
+use crate::exchange::{Control, Message};
+use crate::lane::{Command, Report};
+use crate::lanes::Lanes;
+use crate::server::{self, WORD_EVERY};
+use crate::watch::{Idle, Watch};
+use crate::workload::prelude::*;
+
+/// A lane of it.
+pub(crate) struct Bidirectional(Side);
+
+impl Workload for Bidirectional {
+    fn depths(job: &JobSpec, _side: Side, _thread: usize) -> (usize, usize) {
+        (job.tx_depth, job.rx_depth)
+    }
+
+    fn refusal(size_bytes: usize, parameter: usize, rx_depth: usize) -> Option<String> {
+        bandwidth::Bandwidth::refusal(size_bytes, parameter, rx_depth)
+    }
+
+    fn new(task: &Task) -> Result<Self, Failure> {
+        Ok(Self(task.side))
+    }
+
+    fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
+        Stream::new(&part).run(part, self.0)
+    }
+
+    fn serve(lanes: &Lanes, control: &mut Control) -> Result<(), Failure> {
+        lanes.windows_closed(0)?;
+        control.send(&Message::WindowDone)?;
+        let doing = "waiting for the end of the client's window";
+        match control.receive_while(doing, WORD_EVERY, || lanes.check())? {
+            Message::Barrier => lanes.tell_from(0, |_| Command::Go),
+            other => return Err(server::unexpected("the end of the client's window", &other)),
+        }
+        let sent = lanes.results()?.iter().map(Measured::sent).collect();
+        control.send(&Message::Sent(sent))?;
+        server::count_stream(lanes, control, 0)
+    }
+
+    /// Waits until both sides have sent and counted.
+    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+        let (sent, [at_server, at_client]) = session.both_ways()?;
+        let both_ways = BothWays {
+            to_server: record::Bandwidth::of(&at_server),
+            to_client: record::Bandwidth::of(&at_client),
+        };
+        let counts = [at_server, at_client].concat();
+        let point = bandwidth::checked(session, point, sent, &counts)?;
+        Ok(Point { both_ways: Some(both_ways), ..point })
+    }
+}
+
+/// What one lane posts and receives within a point.
+struct Stream {
+    sender: Sender,
+    receiver: Receiver,
+    /// When both windows should be over.
+    expected: Instant,
+}
+
+impl Stream {
+    fn new<B>(part: &Part<'_, B>) -> Self {
+        let point = part.point;
+        let window_ms = match point.limit {
+            Limit::DurationMs(ms) => ms,
+            Limit::Iterations(_) => 0,
+        };
+        Self {
+            sender: Sender::new(part.port.flow, point),
+            receiver: Receiver::new(point),
+            expected: Instant::now() + Duration::from_millis(point.warmup_ms + window_ms),
+        }
+    }
+
+    /// Either side of a point.
+    fn run<B: Backend>(mut self, part: Part<'_, B>, side: Side) -> Outcome {
+        let Part { links, port, .. } = part;
+        self.until_both_windows_are_over(links, port, side)?;
+        // What comes meanwhile is taken: the other side may wait for receives of ours.
+        let mut watch = Watch::deaf(&port.signals, "waiting for the last operations to complete");
+        while !links.iter().all(Link::is_idle) {
+            match self.receiver.turn(links)? {
+                true => watch.progress(),
+                false => drop(watch.idle()?),
+            }
+        }
+        port.report(Report::Measured(Measured::Sent(self.sender.sent)));
+        self.receiver.finish(links, port)
+    }
+
+    fn until_both_windows_are_over<B: Backend>(
+        &mut self,
+        links: &mut [Link<B>],
+        port: &Port,
+        side: Side,
+    ) -> Result<(), Failure> {
+        let Self { sender, receiver, expected } = self;
+        let mut watch = Watch::new(&port.signals, "sending and receiving");
+        let mut rounds = 0_u32;
+        loop {
+            let before = receiver.count.total;
+            // The client, which begins later, has begun when something of it comes.
+            let moved = match side == Side::Client || before > 0 {
+                true => sender.turn(links)?,
+                false => poll(links)?,
+            };
+            links.iter_mut().try_for_each(|link| receiver.take(link))?;
+            if !receiver.closed && receiver.count.total > before {
+                receiver.closed = receiver.advance(Instant::now());
+                if receiver.closed {
+                    port.report(Report::WindowClosed);
+                }
+            }
+            if moved > 0 {
+                watch.progress();
+            } else if watch.idle()? == Idle::Message && side == Side::Client && !receiver.closed {
+                return Err(server_gave_up());
+            }
+            rounds += 1;
+            if rounds % ROUNDS_PER_WORD != 0 {
+                continue;
+            }
+            if receiver.closed && port.may_end()? {
+                return Ok(());
+            }
+            late(*expected, port)?;
+        }
+    }
+}
+
+fn poll<B: Backend>(links: &mut [Link<B>]) -> Result<usize, Failure> {
+    let mut moved = 0;
+    for link in links {
+        moved += link.poll()?;
+    }
+    Ok(moved)
+}
+
+/// Fails when only this side goes on: what it sends is no sign that the other one does.
+fn late(expected: Instant, port: &Port) -> Result<(), Failure> {
+    let timeout = port.signals.timeout();
+    match Instant::now().saturating_duration_since(expected) > timeout {
+        true => {
+            let doing = "sending and receiving".to_owned();
+            Err(Failure::Timeout { doing, seconds: timeout.as_secs_f64() })
+        }
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,243 @@
+//! What happens in the course of a window: each measuring thread counts in parts of equal length, and tells the thread that waits for it when
+//! the window is over, or part by part where somebody watches. No thread wakes up for it.
+
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use bench_record::Timeline;
+use bench_record::spec::{Limit, PointSpec};
+use report::Voice;
+
+use crate::lane::Report;
+
+/// Parts of a window that nobody watches.
+const PARTS: u64 = 50;
+/// Shorter parts show chance.
+const PART_MIN: Duration = Duration::from_millis(1);
+/// A watched window of more parts is told, not kept.
+const KEPT_MAX: usize = 10_000;
+/// Longer than any window.
+const NEVER: Duration = Duration::from_secs(1 << 32);
+
+/// Who watches, and how often there is something to see.
+#[derive(Debug, Clone)]
+pub(crate) struct Live {
+    pub(crate) every: Duration,
+    pub(crate) voice: Voice,
+}
+
+/// A part of a window at one thread.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) operations: u64,
+    pub(crate) sum_ns: u64,
+    pub(crate) longest_ns: u64,
+}
+
+/// All parts of a window at one thread.
+#[derive(Debug)]
+pub(crate) struct Course {
+    pub(crate) part: Duration,
+    pub(crate) parts: Vec<Part>,
+}
+
+/// Counts at one thread.
+pub(crate) struct Recorder {
+    part: Duration,
+    /// When the current part is over; `None`: the window is not open.
+    until: Option<Instant>,
+    current: Part,
+    /// With room for all that are kept.
+    parts: Vec<Part>,
+    is_watched: bool,
+    reports: Sender<Report>,
+}
+
+impl Recorder {
+    /// For a point; `every`: how often somebody looks.
+    pub(crate) fn new(point: PointSpec, every: Option<Duration>, reports: Sender<Report>) -> Self {
+        let (part, kept) = match (every, point.limit) {
+            (Some(every), Limit::DurationMs(ms)) => {
+                let parts = Duration::from_millis(ms).as_nanos() / every.as_nanos().max(1);
+                (every, usize::try_from(parts).unwrap_or(KEPT_MAX).min(KEPT_MAX))
+            }
+            (Some(every), Limit::Iterations(_)) => (every, 0),
+            (None, Limit::DurationMs(ms)) => {
+                let part = (Duration::from_millis(ms) / PARTS as u32).max(PART_MIN);
+                (part, PARTS as usize)
+            }
+            // Nobody knows how long they take.
+            (None, Limit::Iterations(_)) => (NEVER, 0),
+        };
+        let parts = Vec::with_capacity(kept);
+        let (until, current, is_watched) = (None, Part::default(), every.is_some());
+        Self { part, until, current, parts, is_watched, reports }
+    }
+
+    /// The window is open.
+    pub(crate) fn open(&mut self, now: Instant) {
+        self.until = now.checked_add(self.part);
+    }
+
+    /// So many operations have ended, which took this long each.
+    #[inline]
+    pub(crate) fn note(&mut self, now: Instant, took: Duration, count: u64) {
+        let Some(until) = self.until else { return };
+        if now >= until {
+            self.advance(now);
+        }
+        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.current.operations += count;
+        self.current.sum_ns = self.current.sum_ns.saturating_add(took_ns.saturating_mul(count));
+        self.current.longest_ns = self.current.longest_ns.max(took_ns);
+    }
+
+    /// The window is over: what is not a whole part does not count.
+    pub(crate) fn close(&mut self, now: Instant) {
+        if self.until.is_some_and(|until| now >= until) {
+            self.advance(now);
+        }
+        self.until = None;
+        let parts = std::mem::take(&mut self.parts);
+        if !parts.is_empty() {
+            // Nobody may listen any more.
+            let _ = self.reports.send(Report::Course(Course { part: self.part, parts }));
+        }
+    }
+
+    #[cold]
+    fn advance(&mut self, now: Instant) {
+        while let Some(until) = self.until.filter(|until| now >= *until) {
+            let part = std::mem::take(&mut self.current);
+            if self.parts.len() < self.parts.capacity() {
+                self.parts.push(part);
+            }
+            if self.is_watched {
+                let _ = self.reports.send(Report::Part(part));
+            }
+            self.until = until.checked_add(self.part);
+        }
+    }
+}
+
+impl Live {
+    /// Tells the part of that number: "[  2.00-  3.00 s]    103,422/s  mean 9.52 µs  longest 412 µs".
+    pub(crate) fn tell(&self, number: u32, part: Part) {
+        let (from, every) =
+            (self.every.as_secs_f64() * f64::from(number), self.every.as_secs_f64());
+        let rate = part.operations as f64 / every;
+        let mut line = format!("[{from:>7.2}-{:>7.2} s] {rate:>12.0}/s", from + every);
+        if part.longest_ns > 0 {
+            let us = |ns: f64| report::significant(ns / 1e3);
+            let mean_ns = part.sum_ns as f64 / part.operations.max(1) as f64;
+            line +=
+                &format!("   mean {} µs   longest {} µs", us(mean_ns), us(part.longest_ns as f64));
+        }
+        self.voice.say(&line);
+    }
+}
+
+/// The courses of all threads as one; `None` where there is none.
+pub(crate) fn together(courses: &[Course]) -> Option<Timeline> {
+    let part = courses.first()?.part;
+    let count = courses.iter().map(|own| own.parts.len()).min()?;
+    let of = |index: usize| {
+        let own = courses.iter().filter_map(|own| own.parts.get(index));
+        own.fold(Part::default(), |sum, part| Part {
+            operations: sum.operations + part.operations,
+            sum_ns: sum.sum_ns.saturating_add(part.sum_ns),
+            longest_ns: sum.longest_ns.max(part.longest_ns),
+        })
+    };
+    let parts: Vec<Part> = (0..count).map(of).collect();
+    let is_timed = parts.iter().any(|part| part.longest_ns > 0);
+    let us = |of: fn(&Part) -> f64| match is_timed {
+        true => parts.iter().map(|part| of(part) / 1e3).collect(),
+        false => Vec::new(),
+    };
+    (count > 0).then(|| Timeline {
+        part_ms: part.as_secs_f64() * 1e3,
+        operations: parts.iter().map(|part| part.operations).collect(),
+        mean_us: us(|part| part.sum_ns as f64 / part.operations.max(1) as f64),
+        longest_us: us(|part| part.longest_ns as f64),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use bench_record::spec::Order;
+
+    use super::*;
+
+    fn point(limit: Limit) -> PointSpec {
+        PointSpec {
+            size_bytes: 64,
+            depth: 8,
+            rx_depth: 8,
+            limit,
+            warmup_ms: 0,
+            validate: false,
+            rate_per_s: 0,
+            parameter: 0,
+            order: Order::Any,
+        }
+    }
+
+    fn recorder(limit: Limit, every: Option<Duration>) -> (Recorder, Receiver<Report>) {
+        let (reports, from) = channel();
+        (Recorder::new(point(limit), every, reports), from)
+    }
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn operations_are_counted_where_they_end() {
+        let (mut recorder, reports) = recorder(Limit::DurationMs(500), None);
+        let start = Instant::now();
+        recorder.note(start, ms(7), 100);
+        recorder.open(start);
+        recorder.note(start + ms(1), ms(1), 2);
+        recorder.note(start + ms(9), ms(3), 1);
+        // Nothing for two parts.
+        recorder.note(start + ms(35), ms(26), 1);
+        recorder.close(start + ms(40));
+        let Ok(Report::Course(course)) = reports.try_recv() else { panic!("no course") };
+        let timeline = together(&[course]).expect("a timeline");
+        assert_eq!((timeline.part_ms, timeline.operations), (10.0, vec![3, 0, 0, 1]));
+        assert_eq!(timeline.longest_us, [3_000.0, 0.0, 0.0, 26_000.0]);
+        assert!((timeline.mean_us[0] - 5_000.0 / 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn threads_are_added_and_a_number_of_operations_has_no_course() {
+        let part = |operations| Part { operations, sum_ns: 0, longest_ns: 0 };
+        let course = |parts: &[u64]| Course {
+            part: ms(10),
+            parts: parts.iter().map(|n| part(*n)).collect(),
+        };
+        let timeline = together(&[course(&[1, 2, 3]), course(&[10, 20])]).expect("a timeline");
+        assert_eq!((timeline.operations, timeline.mean_us.len()), (vec![11, 22], 0));
+        assert!(together(&[]).is_none());
+        let (mut recorder, reports) = recorder(Limit::Iterations(5), None);
+        let start = Instant::now();
+        recorder.open(start);
+        recorder.note(start + ms(9), ms(3), 1);
+        recorder.close(start + ms(90));
+        assert!(reports.try_recv().is_err());
+    }
+
+    #[test]
+    fn who_watches_is_told_each_part_when_it_is_over() {
+        let (mut recorder, reports) = recorder(Limit::Iterations(5), Some(ms(100)));
+        let start = Instant::now();
+        recorder.open(start);
+        recorder.note(start + ms(50), ms(1), 1);
+        assert!(reports.try_recv().is_err());
+        recorder.note(start + ms(150), ms(1), 1);
+        assert!(matches!(reports.try_recv(), Ok(Report::Part(Part { operations: 1, .. }))));
+    }
+}

@@ -1,0 +1,29 @@
+//! An exchange in pairs: in step k each rank gives the one k after it the part that is for it, and takes
+//! its own part from the one k before it, so that no two send to the same rank.
+
+use bench_record::failure::Failure;
+
+use super::mesh::Mesh;
+use crate::backend::Backend;
+
+/// Every rank gets another part of `part_bytes` from each: part r of `mine` is for rank r, and part r of
+/// `all` comes from it.
+pub(super) fn alltoall<B: Backend>(
+    mesh: &mut Mesh<'_, B>,
+    mine: &[u8],
+    all: &mut [u8],
+    part_bytes: usize,
+) -> Result<(), Failure> {
+    let part = |rank: usize| rank * part_bytes..(rank + 1) * part_bytes;
+    let (rank, ranks) = (mesh.rank, mesh.ranks);
+    all[part(rank)].copy_from_slice(&mine[part(rank)]);
+    for step in 1..ranks {
+        let (to, from) = ((rank + step) % ranks, (rank + ranks - step) % ranks);
+        mesh.send(to, step as u32, &mine[part(to)])?;
+        let into = &mut all[part(from)];
+        mesh.receive(from, step as u32, part_bytes, |offset, bytes| {
+            into[offset..offset + bytes.len()].copy_from_slice(bytes);
+        })?;
+    }
+    Ok(())
+}

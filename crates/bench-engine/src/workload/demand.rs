@@ -1,0 +1,38 @@
+//! What a lane asks for: by what rules, and by chance.
+
+use bench_record::workload::WorkSpec;
+
+use super::popularity::Popularity;
+use crate::lane::Task;
+use crate::measure::Random;
+
+/// What a lane's operations are drawn from.
+pub(super) struct Demand {
+    pub(super) work: WorkSpec,
+    pub(super) random: Random,
+    pub(super) keys: Popularity,
+}
+
+impl Demand {
+    pub(super) fn new(task: &Task) -> Self {
+        let work = task.job.work;
+        let keys = Popularity::new(keys(task), work.zipf_hundredths);
+        Self { work, random: random(task), keys }
+    }
+
+    /// The number of a key.
+    #[inline]
+    pub(super) fn draw(&mut self) -> u64 {
+        self.keys.draw(&mut self.random)
+    }
+}
+
+/// Keys that belong to a lane.
+pub(super) fn keys(task: &Task) -> usize {
+    (task.job.work.keys / task.job.threads.max(1)).max(1)
+}
+
+/// Each lane of each node has its own.
+pub(super) fn random(task: &Task) -> Random {
+    Random::new(task.job.seed ^ task.first_endpoint ^ (task.job.node as u64) << 32)
+}

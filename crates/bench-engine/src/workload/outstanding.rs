@@ -1,0 +1,88 @@
+//! Operations that are on their way, by number.
+
+/// A table of operations. The number of one is its place; it is free again when the operation has ended.
+pub(crate) struct Outstanding<T> {
+    places: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T: Copy> Outstanding<T> {
+    /// Room for `depth` of them.
+    pub(crate) fn new(depth: usize) -> Self {
+        let numbers = 0..u32::try_from(depth).unwrap_or(u32::MAX);
+        Self { places: vec![None; depth], free: numbers.rev().collect() }
+    }
+
+    /// How many more there is room for.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Whether none is on its way.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free.len() == self.places.len()
+    }
+
+    /// The number that the next one will have; `None`: there is no room.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<u32> {
+        self.free.last().copied()
+    }
+
+    /// One begins, with the number that `next` has told.
+    #[inline]
+    pub(crate) fn begin(&mut self, operation: T) {
+        if let Some(number) = self.free.pop() {
+            self.places[number as usize] = Some(operation);
+        }
+    }
+
+    /// The one with a number; `None`: it is not on its way.
+    #[inline]
+    pub(crate) fn get(&mut self, number: u32) -> Option<&mut T> {
+        self.places.get_mut(number as usize)?.as_mut()
+    }
+
+    /// The one with a number has ended; `None`: it was not on its way.
+    #[inline]
+    pub(crate) fn end(&mut self, number: u32) -> Option<T> {
+        let ended = self.places.get_mut(number as usize)?.take();
+        self.free.extend(ended.is_some().then_some(number));
+        ended
+    }
+
+    /// No end of those that are on their way is waited for.
+    pub(crate) fn give_up(&mut self, mut tell: impl FnMut(T)) {
+        for number in 0..self.places.len() as u32 {
+            self.end(number).into_iter().for_each(&mut tell);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_given_once_and_again_when_they_are_free() {
+        let mut table = Outstanding::new(2);
+        assert!(table.is_empty() && table.room() == 2);
+        for (number, operation) in [(0, 'a'), (1, 'b')] {
+            assert_eq!(table.next(), Some(number));
+            table.begin(operation);
+        }
+        assert_eq!((table.next(), table.room()), (None, 0));
+        assert_eq!((table.get(1).copied(), table.get(2)), (Some('b'), None));
+        assert_eq!((table.end(0), table.end(0), table.end(7)), (Some('a'), None, None));
+        assert_eq!((table.next(), table.get(0)), (Some(0), None));
+        table.begin('c');
+        assert_eq!((table.end(0), table.end(1)), (Some('c'), Some('b')));
+        assert!(table.is_empty());
+        table.begin('d');
+        let mut given_up = String::new();
+        table.give_up(|operation| given_up.push(operation));
+        assert_eq!((given_up.as_str(), table.room()), ("d", 2));
+    }
+}
