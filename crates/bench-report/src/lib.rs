@@ -8,8 +8,14 @@
     reason = "figures for people: 53 bits of a counter are plenty"
 )]
 
+/// The program of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod compare;
 pub mod figures;
+mod held;
 pub mod import;
 pub mod judge;
 pub mod lessons;
@@ -19,4 +25,5 @@ pub mod paper;
 pub mod settings;
 pub mod shown;
 mod tails;
+mod timelines;
 mod verdicts;

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use bench_record::failure::Failure;
-use bench_record::spec::{Benchmark, Order, Window};
+use bench_record::spec::Window;
+use bench_record::workload::Figures;
 use bench_record::{
-    Bandwidth, CountedAt, Disorder, FabricRecord, Point, Results, Run, SCHEMA, SCHEMA_BEFORE, cores,
+    Bandwidth, CountedAt, FabricRecord, Point, Results, Run, SCHEMA, SCHEMA_BEFORE,
 };
 use report::{Table, significant};
 
@@ -14,9 +15,11 @@ mod counted;
 mod csv;
 mod incast;
 mod shuffle;
+mod terminal;
 mod work;
 
 pub use self::csv::csv;
+pub use self::terminal::{for_terminal, text};
 
 /// Reads a result file.
 pub fn read(path: &Path) -> Result<Results, Failure> {
@@ -110,21 +113,28 @@ pub fn print(text: &str) -> Result<(), Failure> {
 
 /// The table of one run; the unit is in every heading.
 pub fn table(run: &Run) -> Table {
-    match run.benchmark {
-        Benchmark::Latency | Benchmark::PingPong | Benchmark::SatLatency => latency_table(run),
-        Benchmark::OpenLoop => open_loop_table(run),
-        Benchmark::Bandwidth | Benchmark::Rma => bandwidth_table(run),
-        Benchmark::Rpc
-        | Benchmark::Kv
-        | Benchmark::Piggyback
-        | Benchmark::Index
-        | Benchmark::FileGet
-        | Benchmark::Log
-        | Benchmark::TwoPhase => work::table(run),
-        Benchmark::Incast => incast::table(run),
-        Benchmark::Shuffle => shuffle::table(run),
-        Benchmark::Collective => collective::table(run),
+    match run.benchmark.about().figures {
+        Figures::RoundTrips => latency_table(run),
+        Figures::Responses => open_loop_table(run),
+        Figures::Stream => bandwidth_table(run),
+        Figures::Calls | Figures::Lookups | Figures::Records | Figures::Files => work::table(run),
+        Figures::Incast => incast::table(run),
+        Figures::Shuffle => shuffle::table(run),
+        Figures::Collective => collective::table(run),
     }
+}
+
+/// The first row of each point in the table of its run; `None`: it has none.
+pub(crate) fn first_rows(run: &Run) -> Vec<Option<usize>> {
+    let mut alone = Run { points: Vec::new(), ..run.clone() };
+    let mut rows = 0;
+    let first = |point: &Point| {
+        alone.points = vec![point.clone()];
+        let own = table(&alone).rows.len();
+        rows += own;
+        (own > 0).then(|| rows - own)
+    };
+    run.points.iter().map(first).collect()
 }
 
 fn latency_table(run: &Run) -> Table {
@@ -249,6 +259,10 @@ fn bandwidth_table(run: &Run) -> Table {
         titles.extend(["p50 µs", "p99 µs"]);
     }
     titles.extend(has_means.then_some("mean µs"));
+    let has_ways = run.points.iter().any(|point| point.both_ways.is_some());
+    if has_ways {
+        titles.extend(["to server Gbit/s", "to client Gbit/s"]);
+    }
     let has_counts = counted::titles(run, &mut titles);
     let has_order = run.points.iter().any(|point| !point.order.is_any());
     titles.extend(has_order.then_some("order"));
@@ -275,6 +289,11 @@ fn bandwidth_table(run: &Run) -> Table {
             row.extend([text(time.map(|t| t.p50_us)), text(time.map(|t| t.p99_us))]);
         }
         row.extend(has_means.then(|| point.operation_mean_us.map_or_else(dash, us)));
+        if has_ways {
+            let ways = point.both_ways.map(|ways| [ways.to_server, ways.to_client]);
+            let text = |own: Bandwidth| significant(own.gbit_per_s);
+            row.extend(ways.map_or_else(|| [dash(), dash()], |ways| ways.map(text)));
+        }
         if has_counts {
             row.extend(counted::cells(point));
         }
@@ -351,42 +370,6 @@ pub fn fabric(found: &FabricRecord) -> String {
         found.rx_depth,
         found.text.trim_end()
     )
-}
-
-/// One run for the terminal.
-pub fn text(run: &Run) -> String {
-    let table = table(run);
-    let mut out = format!("{}\n", table.caption);
-    if let Some(fabric) = &run.fabric {
-        out += &format!("provider {}, domain {}", fabric.provider, fabric.domain);
-        out += &fabric.mtu_bytes.map_or_else(String::new, |m| format!(", MTU {m} B"));
-        if let Some(cold) = run.cold_start_us {
-            out += &format!("; first round trip {} µs", significant(cold));
-        }
-        out.push('\n');
-    }
-    out += &table.text();
-    for point in &run.points {
-        let Some(found) = point.disorder else { continue };
-        let Disorder { farthest, held, held_most, .. } = found;
-        let (size, depth) = (point.size_bytes, point.depth);
-        out += &format!(
-            "order of {size} B at depth {depth}: {:.2} % came after a later message, by up to {farthest}",
-            found.overtaken_percent()
-        );
-        if point.order == Order::Kept {
-            out += &format!("; {held} waited for their turn, {held_most} at once at most");
-        }
-        out.push('\n');
-    }
-    out += &counted::source(run);
-    if run.is_loopback {
-        out += &format!("{}\n", cores::words(run.points.iter()));
-    }
-    if let Some(error) = &run.error {
-        out += &format!("INCOMPLETE: {error}\n");
-    }
-    out
 }
 
 #[cfg(test)]

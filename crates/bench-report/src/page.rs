@@ -1,18 +1,21 @@
 //! The report of result files: plots, data tables, commands.
 
 use bench_record::{Results, Run, cores};
-use report::{Page, Place, Section, Series};
+use report::{Layout, Page, Section, Series};
 
 use crate::compare;
 use crate::figures::{self, Model};
 use crate::lessons;
 use crate::shown::Shown;
 use crate::tails;
+use crate::timelines;
 use crate::verdicts;
 
 mod quantity;
 mod runs;
 mod sweeps;
+
+pub(crate) use self::runs::{row_name, set_up_name};
 
 /// Plans that measure figures of the papers again.
 const PLANS_OF_PAPERS: [&str; 2] = ["paper", "efa-vs-rdma"];
@@ -45,7 +48,7 @@ pub fn pages(results: &Results, model: Option<&Model>, paper_file: &str) -> Page
     }
     let what = "The figures of the papers, with what was measured here".to_owned();
     let link = Section { links: vec![(what, paper_file.to_owned())], ..Section::default() };
-    let after_lead = main.sections.iter().take_while(|own| own.place == Place::Lead).count();
+    let after_lead = main.sections.iter().take_while(|own| own.layout == Layout::Lead).count();
     main.sections.insert(after_lead, link);
     let title = format!("{}: the figures of the papers", main.title);
     let (text, sections) = (main.summary.clone(), figures::sections_measured(runs, model));
@@ -66,8 +69,9 @@ pub fn page(results: &Results, headline: Vec<String>, model: Option<&Model>) -> 
         sections.extend(side_by_side.clone());
     }
     let halves = sweeps::sections(runs, &names).into_iter().chain(tails::sections(runs, &names));
-    sections.extend(halves.map(|section| Section { place: Place::Half, ..section }));
-    let folded = |section: Section| Section { place: Place::Folded, ..section };
+    sections.extend(halves.map(|section| Section { layout: Layout::Half, ..section }));
+    sections.extend(timelines::sections(runs, &names));
+    let folded = |section: Section| Section { layout: Layout::Folded, ..section };
     // What could not be learned has no heading.
     let lessons = lessons::sections(runs).into_iter().filter(|lesson| !lesson.tables.is_empty());
     sections.extend(lessons.map(folded));
@@ -112,9 +116,9 @@ fn side_by_side(runs: &[Run], names: &[&str]) -> Option<Section> {
     let main = main_names(runs, names);
     let tables = if main.len() > 1 { compare::tables(runs, &main) } else { Vec::new() };
     let is_measured = runs.iter().any(|run| run.source != "published");
-    let place = if is_measured { Place::Folded } else { Place::Body };
+    let layout = if is_measured { Layout::Folded } else { Layout::Body };
     let title = "Side by side".to_owned();
-    (!tables.is_empty()).then(|| Section { title, place, tables, ..Section::default() })
+    (!tables.is_empty()).then(|| Section { title, layout, tables, ..Section::default() })
 }
 
 fn warnings(results: &Results, runs: &[Run]) -> Vec<String> {
@@ -143,13 +147,20 @@ fn main_names<'a>(runs: &[Run], names: &[&'a str]) -> Vec<&'a str> {
     main
 }
 
+fn tool(results: &Results) -> String {
+    match results.libfabric.as_str() {
+        "" => format!("{}, no libfabric", results.tool),
+        version => format!("{}, libfabric {version}", results.tool),
+    }
+}
+
 fn facts(results: &Results) -> Vec<(String, String)> {
     let host = &results.host;
     let mut facts = vec![
         ("Date", results.date.clone()),
         ("Machine", format!("{}, {}, {} cores", host.name, host.cpu, host.cores)),
         ("Kernel", host.kernel.clone()),
-        ("Tool", format!("{}, libfabric {}", results.tool, results.libfabric)),
+        ("Tool", tool(results)),
         ("Clock read", format!("{} ns", host.clock_read_ns)),
         ("Command", results.command.clone()),
     ];

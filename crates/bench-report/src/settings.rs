@@ -10,9 +10,7 @@ use std::fmt;
 use bench_record::spec::{
     Arrivals, Benchmark, EndpointKind, Flow, Operation, Order, PING_PONG_RECEIVES, Window,
 };
-use bench_record::workload::{
-    Ack, Algorithm, Commit, LogSpec, Source, Way, WorkSpec, parameter_name,
-};
+use bench_record::workload::{Ack, Algorithm, Commit, LogSpec, LookupMethod, Source, WorkSpec};
 use bench_record::{CountedAt, Method, Point, Run};
 
 /// One thing that was asked for.
@@ -136,7 +134,7 @@ fn of_point(run: &Run, point: &Point) -> Vec<Setting> {
         number(SIZE, point.size_bytes, usize::MAX),
         number(DEPTH, point.depth, usual_depth),
         number(RATE, usize::try_from(point.rate_per_s).unwrap_or(usize::MAX), 0),
-        number(parameter_name(run.benchmark).unwrap_or("parameter"), point.parameter, 0),
+        number(run.benchmark.about().parameter.unwrap_or("parameter"), point.parameter, 0),
         number("ranks", ranks, 0),
         Setting::word(
             "arrivals",
@@ -175,6 +173,8 @@ fn of_method(method: &Method) -> Vec<Setting> {
         // Follows from threads and machine.
         crowded: _,
         work,
+        // It chooses rates, which each point has.
+        ramp: _,
         seed: _,
     } = method;
     let number = |name, number: &usize, usual| Setting::number(Level::Run, name, *number, usual);
@@ -231,7 +231,7 @@ fn of_work(work: &WorkSpec) -> Vec<Setting> {
         number("gets %", gets_percent as usize, usual_gets),
         number("Zipf/100", zipf_hundredths as usize, 0),
         number("flush µs", usize::try_from(flush_us).unwrap_or(usize::MAX), 0),
-        Setting::word("way", way.name(), way == Way::Rpc),
+        Setting::word("way", way.name(), way == LookupMethod::Rpc),
         Setting::word("from", source.name(), source == Source::Memory),
         Setting::word("rows", if locks { "locked" } else { "not locked" }, !locks),
     ];

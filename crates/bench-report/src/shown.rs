@@ -33,20 +33,20 @@ struct Repeat {
 }
 
 /// Where a point is: number of its run, and its own in there.
-type Place = (usize, usize);
+type PointIndex = (usize, usize);
 
 impl Shown {
     /// Of runs as they were measured.
     #[must_use]
     pub fn of(runs: &[Run]) -> Self {
         let mut this = Self { runs: runs.to_vec(), repeats: Vec::new() };
-        let mut places: BTreeMap<String, Vec<Place>> = BTreeMap::new();
+        let mut places: BTreeMap<String, Vec<PointIndex>> = BTreeMap::new();
         for (number, run) in runs.iter().enumerate() {
             for (index, point) in run.points.iter().enumerate() {
                 places.entry(key(run, point)).or_default().push((number, index));
             }
         }
-        let mut repeated: Vec<Vec<Place>> =
+        let mut repeated: Vec<Vec<PointIndex>> =
             places.into_values().filter(|places| places.len() > 1).collect();
         // In the order of the runs.
         repeated.sort();
@@ -60,7 +60,7 @@ impl Shown {
     }
 
     /// Gives all these places the same point.
-    fn unite(&mut self, runs: &[Run], places: &[Place]) {
+    fn unite(&mut self, runs: &[Run], places: &[PointIndex]) {
         let found: Vec<&Point> =
             places.iter().map(|&(run, index)| &runs[run].points[index]).collect();
         let Some((one, shown)) = one_of(&found) else { return };

@@ -1,8 +1,8 @@
 //! Axes: from values to places and tick marks.
 
-/// Characters that fit below a chart,
+/// Characters that fit below a chart.
 const NAME_CHARS_ALL: usize = 72;
-/// and those that a name has at least.
+/// Characters that a name has at least.
 const NAME_CHARS_MIN: usize = 6;
 
 /// How values are spread along an axis.

@@ -27,7 +27,7 @@ pub struct Series {
     pub look: usize,
     /// Solid or dashed.
     pub stroke: Stroke,
-    /// (x, y), sorted by x; values a logarithmic axis cannot show are left out.
+    /// Pairs of x and y, sorted by x; values that a logarithmic axis cannot show are left out.
     pub points: Vec<(f64, f64)>,
 }
 

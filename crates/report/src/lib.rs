@@ -1,11 +1,16 @@
 //! Self-contained HTML reports: text, tables and SVG plots in one file.
 //!
-//! A report needs no network: it opens from a file, from a mail, in ten years. Its one script sorts tables; without it
+//! A report needs no network: it opens from a file, from a mail, in ten years. Its one script sorts tables and unfolds what a link leads to; without it
 //! all is there. It is readable in light and dark, by keyboard and by screen reader: every plot has a title, a
 //! description and a data table with the same numbers, and series differ by colour, marker and
 //! dash. [`html`] and [`markdown`] render the same [`Page`]; [`write_atomic`] puts the result on
 //! disk whole or not at all.
 #![forbid(unsafe_code)]
+
+/// The program of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod axis;
 mod bundle;
@@ -20,6 +25,7 @@ mod markdown;
 mod page;
 mod progress;
 mod shell;
+mod sparkline;
 mod style;
 mod svg;
 mod table;
@@ -34,9 +40,10 @@ pub use fairness::jain;
 pub use file::{WriteError, write_atomic};
 pub use interval::{Interval, middle, middle_interval, ratio_interval};
 pub use markdown::markdown;
-pub use page::{Page, Place, Section, html};
-pub use progress::Progress;
+pub use page::{Layout, Page, Section, html};
+pub use progress::{Progress, Voice};
 pub use shell::shell_word;
+pub use sparkline::sparkline;
 pub use style::LOOKS;
 pub use table::{Align, Column, Table};
 pub use verdict::{Better, Change};

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::chart::Chart;
 use crate::dots::Dots;
 use crate::escape::escape;
-use crate::style::{CSS, SORT};
+use crate::style::{CSS, REVEAL, SORT};
 use crate::svg::svg;
 use crate::table::Table;
 
@@ -31,7 +31,7 @@ pub struct Page {
 
 /// Where a section stands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum Layout {
     /// In its turn, over the whole width.
     #[default]
     Body,
@@ -49,9 +49,11 @@ pub struct Section {
     /// Heading; of the first screen it may be empty.
     pub title: String,
     /// Where it stands.
-    pub place: Place,
+    pub layout: Layout,
     /// Paragraphs above the chart.
     pub text: Vec<String>,
+    /// HTML that the caller made, with a style and a script of its own; it stands in front of the chart as it is.
+    pub markup: String,
     /// The chart.
     pub chart: Option<Chart>,
     /// Tables that are always shown.
@@ -73,7 +75,7 @@ pub struct Section {
 pub fn html(page: &Page) -> String {
     let title = escape(&page.title);
     let (lead, body): (Vec<_>, Vec<_>) =
-        (0..).zip(&page.sections).partition(|(_, section)| section.place == Place::Lead);
+        (0..).zip(&page.sections).partition(|(_, section)| section.layout == Layout::Lead);
     let class = if lead.is_empty() { "" } else { " class=\"wide\"" };
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -85,14 +87,14 @@ pub fn html(page: &Page) -> String {
     warnings(&mut out, &page.warnings);
     facts(&mut out, &page.facts, !lead.is_empty());
     contents(&mut out, &body);
-    let is_half = |(_, section): &(usize, &Section)| section.place == Place::Half;
+    let is_half = |(_, section): &(usize, &Section)| section.layout == Layout::Half;
     for group in body.chunk_by(|one, other| is_half(one) && is_half(other)) {
         let are_halves = group.first().is_some_and(is_half);
         out.push_str(if are_halves { "<div class=\"halves\">\n" } else { "" });
         group.iter().for_each(|(index, section)| section_html(&mut out, section, *index));
         out.push_str(if are_halves { "</div>\n" } else { "" });
     }
-    let _ = writeln!(out, "</main><script>{SORT}</script></body></html>");
+    let _ = writeln!(out, "</main><script>{SORT}{REVEAL}</script></body></html>");
     out
 }
 
@@ -145,7 +147,7 @@ fn paragraphs(out: &mut String, texts: &[String]) {
 /// Escaped, with what stands between backticks as code.
 fn with_code(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
-    if parts.len().is_multiple_of(2) {
+    if parts.len() % 2 == 0 {
         // One of them has no partner: nobody knows which.
         return escape(text);
     }
@@ -158,8 +160,8 @@ fn with_code(text: &str) -> String {
 
 fn section_html(out: &mut String, section: &Section, index: usize) {
     let title = escape(&section.title);
-    match section.place {
-        Place::Folded => {
+    match section.layout {
+        Layout::Folded => {
             let _ = writeln!(
                 out,
                 "<section aria-labelledby=\"s{index}\"><details class=\"part\"><summary><h2 id=\"s{index}\">{title}\
@@ -174,10 +176,11 @@ fn section_html(out: &mut String, section: &Section, index: usize) {
             );
         }
     }
-    let is_half = section.place == Place::Half;
+    let is_half = section.layout == Layout::Half;
     if !is_half && section.panels.is_empty() {
         paragraphs(out, &section.text);
     }
+    out.push_str(&section.markup);
     chart(out, section, index);
     section.tables.iter().for_each(|table| out.push_str(&table.html()));
     panels(out, section, index);
@@ -189,7 +192,7 @@ fn section_html(out: &mut String, section: &Section, index: usize) {
     } else {
         rest(out, section);
     }
-    out.push_str(if section.place == Place::Folded {
+    out.push_str(if section.layout == Layout::Folded {
         "</details></section>\n"
     } else {
         "</section>\n"
@@ -328,7 +331,7 @@ mod tests {
     fn the_first_screen_comes_before_warnings_and_facts() {
         let mut page = page();
         let lead =
-            Section { place: Place::Lead, text: vec!["First.".to_owned()], ..Section::default() };
+            Section { layout: Layout::Lead, text: vec!["First.".to_owned()], ..Section::default() };
         page.sections.push(lead);
         page.warnings.extend(["two".to_owned(), "three".to_owned()]);
         let text = html(&page);
@@ -341,14 +344,14 @@ mod tests {
     #[test]
     fn charts_that_stand_side_by_side_fold_what_is_about_them() {
         let mut page = page();
-        let half = Section { place: Place::Half, ..page.sections[0].clone() };
+        let half = Section { layout: Layout::Half, ..page.sections[0].clone() };
         page.sections =
             vec![half.clone(), half, Section { title: "After".to_owned(), ..Section::default() }];
         let text = html(&page);
         assert_eq!(text.matches("class=\"halves\"").count(), 1);
         let (halves, rest) = text.split_once("</div>\n<section").expect("the end of the halves");
         assert_eq!((halves.matches("<figure>").count(), rest.contains("After")), (2, true));
-        page.sections[2].place = Place::Folded;
+        page.sections[2].layout = Layout::Folded;
         assert!(html(&page).contains("<summary><h2 id=\"s2\">After"));
     }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::sparkline::sparkline;
+
 /// Progress over a known number of points, on the standard error stream.
 #[derive(Debug)]
 pub struct Progress {
@@ -14,9 +16,11 @@ pub struct Progress {
     plain: bool,
     done: usize,
     total: usize,
+    /// What is known of each point so far, for those who watch.
+    curve: Vec<Option<f64>>,
 }
 
-const BY_POINTS: &str = "{bar:24} {pos}/{len}  {msg}  elapsed {elapsed}, left about {eta}";
+const BY_POINTS: &str = "{bar:24} {pos}/{len}  {wide_msg}  elapsed {elapsed}, left about {eta}";
 const BY_TIME: &str = "{bar:24} {percent} %  {wide_msg}  elapsed {elapsed}, left about {eta}";
 
 impl Progress {
@@ -43,7 +47,7 @@ impl Progress {
             bar.tick();
             bar
         });
-        Self { bar, plain: !terminal && !quiet, done: 0, total }
+        Self { bar, plain: !terminal && !quiet, done: 0, total, curve: Vec::new() }
     }
 
     /// Work estimated to take so long is done; shown on a terminal only.
@@ -88,6 +92,27 @@ impl Progress {
         }
     }
 
+    /// The point of that number was measured once more, and `figure` came of it: on a terminal each point is a line when it is first
+    /// known, and the bar has the curve of all of them so far.
+    pub fn point_of(&mut self, number: usize, figure: Option<f64>, what: &str) {
+        if self.curve.len() <= number {
+            self.curve.resize(number + 1, None);
+        }
+        let is_first = self.curve[number].is_none();
+        self.curve[number] = figure.or(self.curve[number]);
+        let Some(bar) = &self.bar else { return self.point(what) };
+        if is_first {
+            bar.println(what);
+        }
+        let line = sparkline(&self.curve);
+        self.point(&if line.is_empty() { what.to_owned() } else { format!("{line} {what}") });
+    }
+
+    /// Other points come now.
+    pub fn new_curve(&mut self) {
+        self.curve.clear();
+    }
+
     /// More points than were known.
     pub fn extend(&mut self, count: usize) {
         self.total += count;
@@ -106,16 +131,33 @@ impl Progress {
 
     /// A line that must not be lost behind the bar.
     pub fn say(&self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{text}")),
-            None => eprintln!("{text}"),
-        }
+        self.voice().say(text);
+    }
+
+    /// For who knows what to say, and not how far the work is.
+    #[must_use]
+    pub fn voice(&self) -> Voice {
+        Voice(self.bar.clone())
     }
 }
 
 /// Whole milliseconds; nothing where there is less than none.
 fn millis(seconds: f64) -> usize {
     Duration::try_from_secs_f64(seconds).map_or(0, |time| time.as_millis() as usize)
+}
+
+/// Says lines beside the bar of a [`Progress`], from wherever they are known.
+#[derive(Debug, Clone)]
+pub struct Voice(Option<ProgressBar>);
+
+impl Voice {
+    /// A line that must not be lost behind the bar.
+    pub fn say(&self, text: &str) {
+        match &self.0 {
+            Some(bar) => bar.suspend(|| eprintln!("{text}")),
+            None => eprintln!("{text}"),
+        }
+    }
 }
 
 impl Drop for Progress {

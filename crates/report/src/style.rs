@@ -41,6 +41,7 @@ white-space:nowrap;font-weight:400}thead th{color:var(--soft);vertical-align:bot
 a{color:var(--c0)}a:focus-visible{outline:3px solid var(--c0);outline-offset:2px}\
 .n{text-align:right}.p{white-space:normal;min-width:12rem}tbody>tr>*{vertical-align:top}\
 .scroll th:first-child{position:sticky;left:0;background:var(--ground);z-index:1}\
+.scroll tr:target>*{background:var(--panel);border-bottom:2px solid var(--c0)}td a{text-underline-offset:2px}\
 th.sort{cursor:pointer}th[aria-sort=ascending]::after{content:\" \\2191\"}\
 th[aria-sort=descending]::after{content:\" \\2193\"}th.sort:focus-visible{outline:3px solid var(--c0)}\
 .good{color:var(--c2)}.bad{color:var(--c1)}.good,.bad,.both{font-weight:600}\
@@ -59,7 +60,7 @@ max-width:7rem}svg:not(.dots){min-width:34rem}}\
 @media print{nav{display:none}details>*{display:block}details::details-content{content-visibility:visible;\
 block-size:auto}.scroll,figure{overflow:visible}\
 .halves{grid-template-columns:1fr}.panels{grid-template-columns:1fr 1fr 1fr}details>dl{display:grid}.scroll th:first-child{position:static}\
-table{font-size:.7rem}th,td{white-space:normal;padding:.1rem .3rem}figure,tr{break-inside:avoid}h2{break-after:avoid}}";
+table{font-size:.7rem}.p{min-width:0}th,td{white-space:normal;padding:.1rem .3rem}figure,tr{break-inside:avoid}h2{break-after:avoid}}";
 
 /// Sorts a table by the column whose heading is chosen, by mouse or keyboard: by number where there are numbers. What is no number
 /// comes last.
@@ -71,3 +72,9 @@ h.setAttribute('aria-sort',up?'ascending':'descending');const s=r=>r.cells[i]?r.
 b.append(...[...b.rows].sort((x,y)=>{const p=s(x),q=s(y),m=parseFloat(p),n=parseFloat(q);\
 if(isNaN(m)!==isNaN(n))return isNaN(m)?1:-1;const d=isNaN(m)?p.localeCompare(q,'en',{numeric:true}):m-n;\
 return up?d:-d}))};h.onclick=go;h.onkeydown=e=>{if(e.key==='Enter'||e.key===' '){e.preventDefault();go()}}})}";
+
+/// Opens what a link leads into: browsers scroll to a row, but not all of them unfold what it is in.
+pub(crate) const REVEAL: &str = "\
+{const reveal=()=>{const e=document.getElementById(location.hash.slice(1));if(!e)return;\
+for(let d=e.parentElement;d;d=d.parentElement)if(d.tagName==='DETAILS')d.open=true;\
+e.scrollIntoView({block:'center'})};addEventListener('hashchange',reveal);if(location.hash)reveal()}";

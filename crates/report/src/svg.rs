@@ -139,16 +139,16 @@ impl Plot<'_> {
             Stroke::Dotted => " stroke-dasharray=\"1.5 4\"",
         };
         // A mark alone has no neighbour to be read against.
-        if let [point] = series.points.as_slice()
-            && let Some((x, y)) = self.at(*point)
-        {
-            let value = significant(point.1);
-            let _ = write!(
-                markers,
-                "<text class=\"alone\" x=\"{:.1}\" y=\"{:.1}\">{value}</text>",
-                x + 9.0,
-                y - 6.0
-            );
+        if let [point] = series.points.as_slice() {
+            if let Some((x, y)) = self.at(*point) {
+                let value = significant(point.1);
+                let _ = write!(
+                    markers,
+                    "<text class=\"alone\" x=\"{:.1}\" y=\"{:.1}\">{value}</text>",
+                    x + 9.0,
+                    y - 6.0
+                );
+            }
         }
         // Between names there is nothing that a line could show.
         if matches!(self.chart.x.scale, Scale::Names(_)) {

@@ -33,6 +33,10 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Cells.
     pub rows: Vec<Vec<String>>,
+    /// Rows that links lead to: their number and their name, which no other one of the page has.
+    pub anchors: Vec<(usize, String)>,
+    /// Cells that lead to a row of this page: row and column of the cell, name of the other row.
+    pub links: Vec<(usize, usize, String)>,
 }
 
 impl Table {
@@ -43,7 +47,7 @@ impl Table {
             title: (*title).to_owned(),
             align: if index < text_columns { Align::Left } else { Align::Right },
         });
-        Self { caption: caption.to_owned(), columns: columns.collect(), rows: Vec::new() }
+        Self { caption: caption.to_owned(), columns: columns.collect(), ..Self::default() }
     }
 
     /// The same table with sentences in a column.
@@ -62,6 +66,17 @@ impl Table {
 
     fn cell(row: &[String], index: usize) -> &str {
         row.get(index).map_or("", String::as_str)
+    }
+
+    /// The name of a row that has one.
+    fn anchor(&self, row: usize) -> Option<&str> {
+        self.anchors.iter().find(|(own, _)| *own == row).map(|(_, name)| name.as_str())
+    }
+
+    /// Where a cell leads to.
+    fn link(&self, row: usize, column: usize) -> Option<&str> {
+        let own = self.links.iter().find(|(r, c, _)| (*r, *c) == (row, column));
+        own.map(|(_, _, name)| name.as_str())
     }
 
     /// The table in aligned plain text, for terminals.
@@ -100,6 +115,36 @@ impl Table {
         out
     }
 
+    /// The same table no wider than `chars` where that can be, and the headings of the columns that it lacks: first those that say nothing
+    /// (the same of all rows, or nothing at all), then those of `least`, the least telling first, then from the right. The first column stays.
+    #[must_use]
+    pub fn within(&self, chars: usize, least: &[&str]) -> (Self, Vec<String>) {
+        let (mut own, mut lacks) = (self.clone(), Vec::new());
+        own.links.clear();
+        while own.chars() > chars && own.columns.len() > 2 {
+            let says_nothing = |index: &usize| {
+                let cell = |row: &Vec<String>| Self::cell(row, *index).to_owned();
+                own.rows.iter().all(|row| ["", "-", "0"].contains(&cell(row).as_str()))
+            };
+            let all = || (1..own.columns.len()).rev();
+            let named = || {
+                let place = |title: &&str| all().find(|index| own.columns[*index].title == **title);
+                least.iter().find_map(place)
+            };
+            let index = all().find(says_nothing).or_else(named).unwrap_or(own.columns.len() - 1);
+            lacks.push(own.columns.remove(index).title);
+            for row in own.rows.iter_mut().filter(|row| row.len() > index) {
+                row.remove(index);
+            }
+        }
+        (own, lacks)
+    }
+
+    /// How wide its text is.
+    fn chars(&self) -> usize {
+        self.text().lines().map(|line| line.chars().count()).max().unwrap_or(0)
+    }
+
     pub(crate) fn html(&self) -> String {
         let mut out = String::from("<div class=\"scroll\" tabindex=\"0\" role=\"region\"");
         let _ = write!(out, " aria-label=\"{}\"><table>", escape(&self.caption));
@@ -113,10 +158,16 @@ impl Table {
             );
         }
         out.push_str("</tr></thead><tbody>");
-        for row in &self.rows {
-            out.push_str("<tr>");
+        for (number, row) in self.rows.iter().enumerate() {
+            let _ = match self.anchor(number) {
+                Some(name) => write!(out, "<tr id=\"{}\">", escape(name)),
+                None => write!(out, "<tr>"),
+            };
             for (index, column) in self.columns.iter().enumerate() {
-                let cell = toned(Self::cell(row, index));
+                let mut cell = toned(Self::cell(row, index));
+                if let Some(name) = self.link(number, index) {
+                    cell = format!("<a href=\"#{}\">{cell}</a>", escape(name));
+                }
                 let _ = if index == 0 {
                     write!(out, "<th scope=\"row\"{}>{cell}</th>", class(column.align))
                 } else {
@@ -142,10 +193,16 @@ impl Table {
                 Align::Right => "---:|",
             });
         }
-        for row in &self.rows {
+        for (number, row) in self.rows.iter().enumerate() {
             out.push_str("\n|");
             for index in 0..self.columns.len() {
-                let _ = write!(out, " {} |", safe(Self::cell(row, index)));
+                let cell = safe(Self::cell(row, index));
+                let anchor = self.anchor(number).filter(|_| index == 0);
+                let anchor = anchor.map_or_else(String::new, |own| format!("<a id=\"{own}\"></a>"));
+                let _ = match self.link(number, index) {
+                    Some(name) => write!(out, " {anchor}[{cell}](#{name}) |"),
+                    None => write!(out, " {anchor}{cell} |"),
+                };
             }
         }
         out.push('\n');
@@ -188,6 +245,38 @@ mod tests {
     fn text_is_aligned() {
         let expected = "name          µs\n-----------  ---\na|b          1.5\n<long name>\n";
         assert_eq!(table().text(), expected);
+    }
+
+    #[test]
+    fn cells_lead_to_rows_that_have_names() {
+        let mut table = table();
+        table.anchors.push((1, "m0-1".to_owned()));
+        table.links.push((0, 1, "m0-1".to_owned()));
+        let html = table.html();
+        assert!(html.contains("<td class=\"n\"><a href=\"#m0-1\">1.5</a></td>"), "{html}");
+        assert!(html.contains("<tr id=\"m0-1\"><th scope=\"row\">&lt;long name&gt;"), "{html}");
+        let text = table.markdown();
+        assert!(text.contains("| a\\|b | [1.5](#m0-1) |"), "{text}");
+        assert!(text.contains("| <a id=\"m0-1\"></a><long name> |"), "{text}");
+    }
+
+    #[test]
+    fn narrow_tables_lack_what_tells_least() {
+        let mut table = Table::new("C", &["size", "p50", "p99", "lost", "mean"], 0);
+        table.push(["64", "5.651", "9.121", "0", "5.800"].map(str::to_owned).to_vec());
+        let titles = |chars| {
+            let (own, lacks) = table.within(chars, &["mean"]);
+            let left: Vec<String> = own.columns.into_iter().map(|column| column.title).collect();
+            (left.join(" "), lacks.join(" "))
+        };
+        let of = |left: &str, lacks: &str| (left.to_owned(), lacks.to_owned());
+        assert_eq!(titles(100), of("size p50 p99 lost mean", ""));
+        assert_eq!(titles(28), of("size p50 p99 mean", "lost"));
+        assert_eq!(titles(20), of("size p50 p99", "lost mean"));
+        assert_eq!(titles(12), of("size p50", "lost mean p99"));
+        // What is left is not torn.
+        assert_eq!(titles(1), of("size p50", "lost mean p99"));
+        assert_eq!(table.within(20, &["mean"]).0.rows[0], ["64", "5.651", "9.121"]);
     }
 
     #[test]

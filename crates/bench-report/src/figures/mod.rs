@@ -8,7 +8,7 @@ mod tests;
 
 use bench_record::{Point, Run};
 use published::{Fabric, Operation, Row};
-use report::{Axis, Chart, LOOKS, Place, Scale, Section, Series, Stroke, Table, significant};
+use report::{Axis, Chart, LOOKS, Layout, Scale, Section, Series, Stroke, Table, significant};
 
 use crate::compare::networks;
 use crate::page::describe;
@@ -48,7 +48,7 @@ pub(crate) fn sections_measured(runs: &[Run], model: Option<&Model>) -> Vec<Sect
         .collect();
     if !missing.is_empty() {
         let title = format!("Not measured here: {} more, each with its command", missing.len());
-        measured.push(Section { title, place: Place::Folded, text, ..Section::default() });
+        measured.push(Section { title, layout: Layout::Folded, text, ..Section::default() });
     }
     measured
 }

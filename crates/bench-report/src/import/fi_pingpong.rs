@@ -1,4 +1,4 @@
-//! libfabric's `fi_pingpong`: `usec/xfer` is half a round trip, sizes are written 1k and 4m.
+//! Reads libfabric's `fi_pingpong`: `usec/xfer` is half a round trip, sizes are written 1k and 4m.
 
 use bench_record::spec::Benchmark;
 use bench_record::{Latency, Point};

@@ -1,4 +1,4 @@
-//! iperf3, JSON only: bytes that the receiver counted.
+//! Reads iperf3, JSON only: bytes that the receiver counted.
 
 use bench_record::spec::{Benchmark, EndpointKind};
 use bench_record::{Bandwidth, Method, Point};

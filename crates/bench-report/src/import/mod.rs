@@ -18,15 +18,15 @@ use bench_record::{Method, Point, Run};
 /// A tool whose output can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// perftest (`ib_send_lat`, `ib_write_bw`, `ib_read_lat`, ...): text or JSON.
+    /// Of perftest (`ib_send_lat`, `ib_write_bw`, `ib_read_lat`, ...): text or JSON.
     Perftest,
     /// OSU micro-benchmarks: latency, bandwidth, message rate, put and get, collective operations.
     Osu,
-    /// sockperf: ping-pong, under-load, throughput.
+    /// Of sockperf: ping-pong, under-load, throughput.
     Sockperf,
-    /// iperf3: JSON (`-J`).
+    /// Of iperf3: JSON (`-J`).
     Iperf3,
-    /// libfabric's `fi_pingpong`.
+    /// Of libfabric's `fi_pingpong`.
     FiPingpong,
     /// `ucx_perftest`, with the server's part, which names the test.
     Ucx,

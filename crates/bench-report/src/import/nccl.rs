@@ -8,7 +8,8 @@ use bench_record::{Collective, Point};
 
 use super::{Found, unsupported};
 
-const SUPPORTED: &str = "all_reduce_perf, all_gather_perf and broadcast_perf";
+const SUPPORTED: &str = "all_reduce_perf, all_gather_perf, alltoall_perf, broadcast_perf, \
+                         gather_perf and reduce_scatter_perf";
 const STARTING: &str = "# Collective test starting:";
 
 pub(super) fn is_here(text: &str) -> bool {
@@ -42,7 +43,10 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     let (pattern, test) = match name {
         "all_reduce_perf" => (Pattern::Allreduce, "allreduce"),
         "all_gather_perf" => (Pattern::Allgather, "allgather"),
+        "alltoall_perf" => (Pattern::Alltoall, "alltoall"),
         "broadcast_perf" => (Pattern::Bcast, "bcast"),
+        "gather_perf" => (Pattern::Gather, "gather"),
+        "reduce_scatter_perf" => (Pattern::ReduceScatter, "reduce_scatter"),
         other => return Err(unsupported(other, SUPPORTED)),
     };
     let column = |name: &str| head.iter().position(|title| *title == name);
@@ -78,10 +82,10 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
 fn point(pattern: Pattern, bytes: usize, ranks: usize, mean_us: f64) -> Result<Point, String> {
     let size_bytes = match pattern {
         // Theirs are the parts of all ranks together, ours that of each.
-        Pattern::Allgather if ranks == 0 => {
+        pattern if pattern.is_in_parts() && ranks == 0 => {
             return Err("it does not list its ranks, whose parts a size is made of".to_owned());
         }
-        Pattern::Allgather => bytes / ranks,
+        pattern if pattern.is_in_parts() => bytes / ranks,
         _ => bytes,
     };
     let bus = || pattern.bus_gbit_per_s(size_bytes, ranks, mean_us / 1e6);

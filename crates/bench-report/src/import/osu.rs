@@ -175,7 +175,7 @@ fn split_titles(line: &str) -> Vec<&str> {
     line.trim_start_matches("# ").split("  ").map(str::trim).filter(|t| !t.is_empty()).collect()
 }
 
-/// `# [ pairs: 1 ] [ window size: 64 ]`
+/// The line `# [ pairs: 1 ] [ window size: 64 ]`.
 fn setting(text: &str, name: &str) -> Option<usize> {
     let rest = text.split_once(&format!("[ {name}:"))?.1;
     rest.split(']').next()?.trim().parse().ok()

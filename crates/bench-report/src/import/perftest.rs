@@ -1,4 +1,4 @@
-//! perftest. Its "MB/sec" are MiB/s, or Gbit/s on request, and its JSON does not say which: the
+//! Reads perftest. Its "MB/sec" are MiB/s, or Gbit/s on request, and its JSON does not say which: the
 //! goodput is taken from the message rate, which has one unit only.
 
 use bench_record::spec::{Benchmark, EndpointKind, Flow, Operation};
@@ -166,11 +166,12 @@ fn rows(text: &str) -> Result<Vec<Row>, String> {
     for (number, line) in text.lines().enumerate() {
         if line.trim_start().starts_with("#bytes") {
             titles = Some(split_titles(line));
-        } else if let Some(titles) = &titles
-            // With -U every sample is printed, too: `17, 2.34`.
-            && !line.contains(',')
-            && line.trim_start().starts_with(|c: char| c.is_ascii_digit())
-        {
+            continue;
+        }
+        // With -U every sample is printed, too: `17, 2.34`.
+        let is_row =
+            !line.contains(',') && line.trim_start().starts_with(|c: char| c.is_ascii_digit());
+        if let Some(titles) = titles.as_ref().filter(|_| is_row) {
             let values = numbers(number, line)?;
             if values.len() < titles.len() {
                 let (got, want) = (values.len(), titles.len());
@@ -201,7 +202,7 @@ fn split_titles(line: &str) -> Vec<String> {
     titles
 }
 
-/// perftest before 24 writes neither quotes nor proper commas, so it is read by lines.
+/// Older versions than 24 write neither quotes nor proper commas, so it is read by lines.
 fn json_rows(text: &str) -> Result<Vec<Row>, String> {
     let mut rows: Vec<Row> = Vec::new();
     for (number, line) in text.lines().enumerate() {

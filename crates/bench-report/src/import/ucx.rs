@@ -77,7 +77,7 @@ fn is_it(name: &str, test: &str) -> bool {
     name.strip_prefix(test).is_some_and(|rest| rest.is_empty() || rest.starts_with(" / "))
 }
 
-/// `| Test:         tag match latency         |`
+/// The line `| Test:         tag match latency         |`.
 fn setting<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (key, value) = line.trim().strip_prefix("| ")?.split_once(':')?;

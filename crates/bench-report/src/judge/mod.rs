@@ -81,7 +81,7 @@ pub fn run(
         summary += &format!("; {only_new} points of the second file are not in the first");
     }
     let doubts: String = ambiguous.iter().map(|text| format!("AMBIGUOUS: {text}\n")).collect();
-    output::print(&format!("{}{doubts}{summary}\n", table.text()))?;
+    output::print(&format!("{}{doubts}{summary}\n", output::for_terminal(&table)))?;
     check(&args.assertions, &new.runs)?;
     if !ambiguous.is_empty() {
         let text = "points are there several times, not as often in both files: which is which? Give \

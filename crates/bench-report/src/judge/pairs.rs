@@ -106,7 +106,7 @@ fn named(results: &Results, is_one_each: bool) -> Vec<Named<'_>> {
 mod tests {
     use super::*;
     use bench_record::spec::{Benchmark, Operation, Order, Window};
-    use bench_record::workload::{Way, WorkSpec};
+    use bench_record::workload::{LookupMethod, WorkSpec};
 
     fn results(runs: Vec<Run>) -> Results {
         Results::of(runs, Vec::new())
@@ -151,8 +151,8 @@ mod tests {
             of_point(Point { validated: 1, ..point() }),
             of_point(Point { order: Order::Kept, ..point() }),
             of_point(Point { rx_depth: 512, ..point() }),
-            index(Way::Rpc),
-            index(Way::Read),
+            index(LookupMethod::Rpc),
+            index(LookupMethod::Read),
         ]
     }
 

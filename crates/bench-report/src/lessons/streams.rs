@@ -203,26 +203,30 @@ pub(super) fn size(streams: &[Stream]) -> Option<Found> {
 }
 
 /// A way to do more at once.
-struct Way {
+struct Scaling {
     name: &'static str,
     count: fn(&Stream) -> usize,
     is_one: fn(&Stream) -> bool,
 }
 
-const WAYS: [Way; 2] = [
-    Way {
+const SCALINGS: [Scaling; 2] = [
+    Scaling {
         name: "Queue pairs of one thread",
         count: |s| s.endpoints,
         is_one: |s| s.threads == 1 && !s.is_crowded,
     },
-    Way { name: "Threads", count: |s| s.threads, is_one: |s| s.endpoints == 1 && !s.is_crowded },
+    Scaling {
+        name: "Threads",
+        count: |s| s.threads,
+        is_one: |s| s.endpoints == 1 && !s.is_crowded,
+    },
 ];
 
 /// How many queue pairs or threads reach the peak of small messages.
 pub(super) fn parallel(streams: &[Stream]) -> Option<Found> {
     let mut measured = Vec::new();
     let mut advice: Option<(f64, String)> = None;
-    for way in &WAYS {
+    for way in &SCALINGS {
         let Some((words, gain, count)) = way.peak(streams) else { continue };
         measured.push(words);
         if gain >= WORTH && advice.as_ref().is_none_or(|(best, _)| gain > *best) {
@@ -246,7 +250,7 @@ pub(super) fn parallel(streams: &[Stream]) -> Option<Found> {
     Some(Found::new(measured.join(" "), advice.map_or(one, |(_, advice)| advice)))
 }
 
-impl Way {
+impl Scaling {
     /// Of the smallest size at which it was varied: words, what the best gains over one, and how many
     /// are nearly as good.
     fn peak(&self, streams: &[Stream]) -> Option<(String, f64, usize)> {

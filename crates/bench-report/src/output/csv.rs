@@ -1,267 +1,158 @@
 //! Results as CSV: one row per point.
 
+use std::fmt::Debug;
+
 use bench_record::counted::Counted;
 use bench_record::spec::Order;
-use bench_record::{Disorder, Point, Run, Shuffle};
+use bench_record::{Disorder, Incast, Point, Run, Work};
 
-const COLUMNS: [&str; 96] = [
-    "name",
-    "source",
-    "benchmark",
-    "provider",
-    "endpoint",
-    "operation",
-    "size_bytes",
-    "depth",
-    "rx_depth",
-    "round_trips",
-    "mean_us",
-    "min_us",
-    "p50_us",
-    "p90_us",
-    "p99_us",
-    "p999_us",
-    "max_us",
-    "messages",
-    "seconds",
-    "mb_per_s",
-    "gbit_per_s",
-    "mmsg_per_s",
-    "lost",
-    "validated",
-    "cold_start_us",
-    "complete",
-    "warmup_ms",
-    "error",
-    "spread_percent",
-    "test",
-    "interval_low",
-    "interval_high",
-    "p9999_us",
-    "operation_p50_us",
-    "operation_p99_us",
-    "window",
-    "complete_every",
-    "post_list",
-    "threads",
-    "endpoints",
-    "rate_per_s",
-    "offered_per_s",
-    "answered_per_s",
-    "response_p50_us",
-    "response_p99_us",
-    "service_p50_us",
-    "service_p99_us",
-    "load_gbit_per_s",
-    "overtaken",
-    "farthest",
-    "mcalls_per_s",
-    "behind_ms",
-    "get_p99_us",
-    "put_p99_us",
-    "bytes_per_call",
-    "client_cpu_ns_per_call",
-    "server_cpu_ns_per_call",
-    "parameter",
-    "operation_p9999_us",
-    "wait_p50_us",
-    "wait_p99_us",
-    "wait_p9999_us",
-    "client_process_cpu_ns_per_call",
-    "server_process_cpu_ns_per_call",
-    "reads_per_call",
-    "client_cpu_s_per_gb",
-    "server_cpu_s_per_gb",
-    "ranks",
-    "bus_gbit_per_s",
-    "wire_bytes_per_message",
-    "packets_per_message",
-    "retransmitted_packets",
-    "order",
-    "held",
-    "held_most",
-    "flows",
-    "ideal_gbps",
-    "ideal_us",
-    "min_to_ideal",
-    "mean_to_ideal",
-    "max_to_ideal",
-    "worst_to_ideal",
-    "jain",
-    "fair_gbps",
-    "jain_worst",
-    "min_to_fair",
-    "max_to_fair",
-    "mtuples_per_s",
-    "node_gb_per_s",
-    "node_gb_per_s_min",
-    "node_gb_per_s_max",
-    "link_percent",
-    "cpu_ns_per_tuple",
-    "fill",
-    "load_max_to_mean",
-    "time_max_to_mean",
+/// A column: its head, and its cell for a point; `None`: a point does not have it.
+type Column = (&'static str, fn(&Run, &Point) -> Option<String>);
+
+const COLUMNS: [Column; 98] = [
+    ("name", |r, _| Some(r.name.to_string())),
+    ("source", |r, _| Some(r.source.to_string())),
+    ("benchmark", |r, _| Some(r.benchmark.name().to_string())),
+    ("provider", |r, _| Some(r.fabric.as_ref()?.provider.to_string())),
+    ("endpoint", |r, _| Some(lower(&r.endpoint))),
+    ("operation", |r, _| Some(r.operation.name().to_string())),
+    ("size_bytes", |_, p| Some(p.size_bytes.to_string())),
+    ("depth", |_, p| above_0(p.depth as u64)),
+    ("rx_depth", |_, p| above_0(p.rx_depth as u64)),
+    ("round_trips", |_, p| above_0(p.latency?.round_trips?)),
+    ("mean_us", |_, p| Some(p.latency?.mean_us.to_string())),
+    ("min_us", |_, p| Some(p.latency?.distribution?.min_us.to_string())),
+    ("p50_us", |_, p| Some(p.latency?.distribution?.p50_us.to_string())),
+    ("p90_us", |_, p| Some(p.latency?.distribution?.p90_us?.to_string())),
+    ("p99_us", |_, p| Some(p.latency?.distribution?.p99_us.to_string())),
+    ("p999_us", |_, p| Some(p.latency?.distribution?.p999_us?.to_string())),
+    ("max_us", |_, p| Some(p.latency?.distribution?.max_us.to_string())),
+    ("messages", |_, p| above_0(p.bandwidth?.messages?)),
+    ("seconds", |_, p| Some(p.bandwidth?.seconds.filter(|s| *s > 0.0)?.to_string())),
+    ("mb_per_s", |_, p| Some(p.bandwidth?.mb_per_s.to_string())),
+    ("gbit_per_s", |_, p| Some(p.bandwidth?.gbit_per_s.to_string())),
+    ("mmsg_per_s", |_, p| Some(p.bandwidth?.mmsg_per_s.to_string())),
+    ("lost", |_, p| Some(p.lost?.to_string())),
+    ("validated", |_, p| above_0(p.validated)),
+    ("cold_start_us", |r, _| Some(r.cold_start_us?.to_string())),
+    ("complete", |r, _| Some(r.complete.to_string())),
+    ("warmup_ms", |_, p| Some(p.warmup_ms.to_string())),
+    ("error", |r, _| Some(r.error.as_ref()?.to_string())),
+    ("spread_percent", |_, p| Some(p.spread_percent()?.to_string())),
+    ("test", |r, _| Some(r.test.to_string())),
+    ("interval_low", |_, p| Some(p.interval?.low.to_string())),
+    ("interval_high", |_, p| Some(p.interval?.high.to_string())),
+    ("p9999_us", |_, p| Some(p.latency?.distribution?.p9999_us?.to_string())),
+    ("operation_p50_us", |_, p| Some(p.operation_time?.p50_us.to_string())),
+    ("operation_p99_us", |_, p| Some(p.operation_time?.p99_us.to_string())),
+    ("window", |r, _| Some(lower(&r.method.flow.window))),
+    ("complete_every", |r, _| Some(r.method.flow.complete_every.to_string())),
+    ("post_list", |r, _| Some(r.method.flow.post_list.to_string())),
+    ("threads", |r, _| Some(r.method.threads.to_string())),
+    ("endpoints", |r, _| Some(r.method.endpoints.to_string())),
+    ("rate_per_s", |_, p| above_0(p.rate_per_s)),
+    ("offered_per_s", |_, p| Some(p.open_loop?.offered_per_s.to_string())),
+    ("answered_per_s", |_, p| Some(p.open_loop?.answered_per_s.to_string())),
+    ("response_p50_us", |_, p| Some(p.open_loop?.response?.p50_us.to_string())),
+    ("response_p99_us", |_, p| Some(p.open_loop?.response?.p99_us.to_string())),
+    ("service_p50_us", |_, p| Some(p.open_loop?.service?.p50_us.to_string())),
+    ("service_p99_us", |_, p| Some(p.open_loop?.service?.p99_us.to_string())),
+    ("load_gbit_per_s", |_, p| Some(p.load?.gbit_per_s.to_string())),
+    ("overtaken", |_, p| Some(p.disorder?.overtaken.to_string())),
+    ("farthest", |_, p| Some(p.disorder?.farthest.to_string())),
+    ("mcalls_per_s", |_, p| Some(work(p)?.mcalls_per_s.to_string())),
+    ("behind_ms", |_, p| Some(work(p)?.behind_ms?.to_string())),
+    ("get_p99_us", |_, p| Some(work(p)?.times("get")?.p99_us.to_string())),
+    ("put_p99_us", |_, p| Some(work(p)?.times("put")?.p99_us.to_string())),
+    ("bytes_per_call", |_, p| Some(work(p)?.bytes_per_call.to_string())),
+    ("client_cpu_ns_per_call", |_, p| Some(work(p)?.client_cpu_ns.to_string())),
+    ("server_cpu_ns_per_call", |_, p| Some(work(p)?.server_cpu_ns.to_string())),
+    ("parameter", |_, p| above_0(p.parameter as u64)),
+    ("operation_p9999_us", |_, p| Some(p.operation_time?.p9999_us?.to_string())),
+    ("wait_p50_us", |_, p| Some(work(p)?.part("wait")?.p50_us.to_string())),
+    ("wait_p99_us", |_, p| Some(work(p)?.part("wait")?.p99_us.to_string())),
+    ("wait_p9999_us", |_, p| Some(work(p)?.part("wait")?.p9999_us?.to_string())),
+    ("client_process_cpu_ns_per_call", |_, p| Some(work(p)?.client_process_cpu_ns.to_string())),
+    ("server_process_cpu_ns_per_call", |_, p| Some(work(p)?.server_process_cpu_ns.to_string())),
+    ("reads_per_call", |_, p| Some(work(p)?.reads_per_call.to_string())),
+    ("client_cpu_s_per_gb", |_, p| Some(work(p)?.client_cpu_s_per_gb?.to_string())),
+    ("server_cpu_s_per_gb", |_, p| Some(work(p)?.server_cpu_s_per_gb?.to_string())),
+    ("ranks", |_, p| Some(p.collective?.ranks.to_string())),
+    ("bus_gbit_per_s", |_, p| Some(p.collective?.bus_gbit_per_s?.to_string())),
+    ("wire_bytes_per_message", |_, p| Some(counted(p, Counted::wire_bytes)?.to_string())),
+    ("packets_per_message", |_, p| Some(counted(p, Counted::packets)?.to_string())),
+    ("retransmitted_packets", |_, p| Some(p.counted.as_ref()?.retransmitted()?.to_string())),
+    ("order", |_, p| Some(p.order.name().to_string())),
+    ("held", |_, p| Some(kept(p)?.held.to_string())),
+    ("held_most", |_, p| Some(kept(p)?.held_most.to_string())),
+    ("flows", |_, p| Some(incast(p)?.flows.to_string())),
+    ("ideal_gbps", |_, p| Some(incast(p)?.ideal_gbps.to_string())),
+    ("ideal_us", |_, p| Some(incast(p)?.bursts?.ideal_us.to_string())),
+    ("min_to_ideal", |_, p| Some(incast(p)?.bursts?.min_to_ideal.to_string())),
+    ("mean_to_ideal", |_, p| Some(incast(p)?.bursts?.mean_to_ideal.to_string())),
+    ("max_to_ideal", |_, p| Some(incast(p)?.bursts?.max_to_ideal.to_string())),
+    ("worst_to_ideal", |_, p| Some(incast(p)?.bursts?.worst_to_ideal.to_string())),
+    ("jain", |_, p| Some(jain(p)?.to_string())),
+    ("fair_gbps", |_, p| Some(incast(p)?.shares.as_ref()?.fair_gbps.to_string())),
+    ("jain_worst", |_, p| Some(incast(p)?.shares.as_ref()?.jain_worst.to_string())),
+    ("min_to_fair", |_, p| Some(incast(p)?.shares.as_ref()?.min_to_fair.to_string())),
+    ("max_to_fair", |_, p| Some(incast(p)?.shares.as_ref()?.max_to_fair.to_string())),
+    ("mtuples_per_s", |_, p| Some(p.shuffle?.mtuples_per_s.to_string())),
+    ("node_gb_per_s", |_, p| Some(p.shuffle?.gb_per_s.to_string())),
+    ("node_gb_per_s_min", |_, p| Some(p.shuffle?.gb_per_s_min.to_string())),
+    ("node_gb_per_s_max", |_, p| Some(p.shuffle?.gb_per_s_max.to_string())),
+    ("link_percent", |_, p| Some(p.shuffle?.link_percent?.to_string())),
+    ("cpu_ns_per_tuple", |_, p| Some(p.shuffle?.cpu_ns_per_tuple.to_string())),
+    ("fill", |_, p| Some(p.shuffle?.fill.to_string())),
+    ("load_max_to_mean", |_, p| Some(p.shuffle?.load_max_to_mean.to_string())),
+    ("time_max_to_mean", |_, p| Some(p.shuffle?.time_max_to_mean.to_string())),
+    ("to_server_gbit_per_s", |_, p| Some(p.both_ways?.to_server.gbit_per_s.to_string())),
+    ("to_client_gbit_per_s", |_, p| Some(p.both_ways?.to_client.gbit_per_s.to_string())),
 ];
 
 /// Tidy CSV: one row per point, empty cells for what a point does not have.
 pub fn csv(runs: &[Run]) -> String {
-    let mut out = COLUMNS.join(",") + "\n";
+    let mut out = COLUMNS.map(|(head, _)| head).join(",") + "\n";
     for run in runs {
         for point in &run.points {
-            let cells = cells(run, point);
-            debug_assert_eq!(cells.len(), COLUMNS.len());
+            let cells = COLUMNS.map(|(_, cell)| cell(run, point).unwrap_or_default());
             out.push_str(&report::csv_line(&cells));
         }
     }
     out
 }
 
-fn cells(run: &Run, point: &Point) -> Vec<String> {
-    let latency = point.latency;
-    let spread = latency.and_then(|l| l.distribution);
-    let bandwidth = point.bandwidth;
-    let number = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
-    let count = |v: Option<u64>| v.filter(|n| *n > 0).map_or_else(String::new, |v| v.to_string());
-    let mut cells = vec![
-        run.name.clone(),
-        run.source.clone(),
-        run.benchmark.name().to_owned(),
-        run.fabric.as_ref().map(|f| f.provider.clone()).unwrap_or_default(),
-        format!("{:?}", run.endpoint).to_lowercase(),
-        run.operation.name().to_owned(),
-        point.size_bytes.to_string(),
-        count(Some(point.depth as u64)),
-        count(Some(point.rx_depth as u64)),
-        count(latency.and_then(|l| l.round_trips)),
-        number(latency.map(|l| l.mean_us)),
-        number(spread.map(|d| d.min_us)),
-        number(spread.map(|d| d.p50_us)),
-        number(spread.and_then(|d| d.p90_us)),
-        number(spread.map(|d| d.p99_us)),
-        number(spread.and_then(|d| d.p999_us)),
-        number(spread.map(|d| d.max_us)),
-        count(bandwidth.and_then(|b| b.messages)),
-        number(bandwidth.and_then(|b| b.seconds).filter(|s| *s > 0.0)),
-        number(bandwidth.map(|b| b.mb_per_s)),
-        number(bandwidth.map(|b| b.gbit_per_s)),
-        number(bandwidth.map(|b| b.mmsg_per_s)),
-        point.lost.map_or_else(String::new, |lost| lost.to_string()),
-        count(Some(point.validated)),
-        number(run.cold_start_us),
-        run.complete.to_string(),
-        point.warmup_ms.to_string(),
-        run.error.clone().unwrap_or_default(),
-        number(point.spread_percent()),
-        run.test.clone(),
-        number(point.interval.map(|i| i.low)),
-        number(point.interval.map(|i| i.high)),
-        number(spread.and_then(|d| d.p9999_us)),
-        number(point.operation_time.map(|d| d.p50_us)),
-        number(point.operation_time.map(|d| d.p99_us)),
-        format!("{:?}", run.method.flow.window).to_lowercase(),
-        run.method.flow.complete_every.to_string(),
-        run.method.flow.post_list.to_string(),
-        run.method.threads.to_string(),
-        run.method.endpoints.to_string(),
-        count(Some(point.rate_per_s)),
-        number(point.open_loop.map(|o| o.offered_per_s)),
-        number(point.open_loop.map(|o| o.answered_per_s)),
-        number(point.open_loop.and_then(|o| o.response).map(|t| t.p50_us)),
-        number(point.open_loop.and_then(|o| o.response).map(|t| t.p99_us)),
-        number(point.open_loop.and_then(|o| o.service).map(|t| t.p50_us)),
-        number(point.open_loop.and_then(|o| o.service).map(|t| t.p99_us)),
-        number(point.load.map(|l| l.gbit_per_s)),
-        point.disorder.map_or_else(String::new, |d| d.overtaken.to_string()),
-        point.disorder.map_or_else(String::new, |d| d.farthest.to_string()),
-    ];
-    cells.extend(work_cells(point));
-    let collective = point.collective;
-    cells.push(collective.map_or_else(String::new, |c| c.ranks.to_string()));
-    cells.push(number(collective.and_then(|c| c.bus_gbit_per_s)));
-    let counted = point.counted.as_ref();
-    cells.push(number(counted.and_then(|c| c.per_message(c.wire_bytes()))));
-    cells.push(number(counted.and_then(|c| c.per_message(c.packets()))));
-    let again = counted.and_then(Counted::retransmitted);
-    cells.push(again.map_or_else(String::new, |packets| packets.to_string()));
-    cells.extend(order_cells(point));
-    cells.extend(incast_cells(point));
-    cells.extend(shuffle_cells(point));
-    cells
+/// A count; 0: it is not known.
+fn above_0(count: u64) -> Option<String> {
+    (count > 0).then(|| count.to_string())
 }
 
-/// Of streams that were asked for their order.
-fn order_cells(point: &Point) -> [String; 3] {
-    let kept = point.disorder.filter(|_| point.order == Order::Kept);
-    let count = |of: fn(&Disorder) -> u64| kept.map_or_else(String::new, |d| of(&d).to_string());
-    [point.order.name().to_owned(), count(|d| d.held), count(|d| d.held_most)]
+/// The name of a variant in small letters.
+fn lower(variant: &impl Debug) -> String {
+    format!("{variant:?}").to_lowercase()
 }
 
-/// Of a workload's operations.
-fn work_cells(point: &Point) -> Vec<String> {
-    let number = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
-    let work = point.work.as_ref();
-    let wait = work.and_then(|w| w.part("wait"));
-    let p99 = |action: &str| work.and_then(|w| w.times(action)).map(|d| d.p99_us);
-    vec![
-        number(work.map(|w| w.mcalls_per_s)),
-        number(work.and_then(|w| w.behind_ms)),
-        number(p99("get")),
-        number(p99("put")),
-        number(work.map(|w| w.bytes_per_call)),
-        number(work.map(|w| w.client_cpu_ns)),
-        number(work.map(|w| w.server_cpu_ns)),
-        if point.parameter == 0 { String::new() } else { point.parameter.to_string() },
-        number(point.operation_time.and_then(|d| d.p9999_us)),
-        number(wait.map(|d| d.p50_us)),
-        number(wait.map(|d| d.p99_us)),
-        number(wait.and_then(|d| d.p9999_us)),
-        number(work.map(|w| w.client_process_cpu_ns)),
-        number(work.map(|w| w.server_process_cpu_ns)),
-        number(work.map(|w| w.reads_per_call)),
-        number(work.and_then(|w| w.client_cpu_s_per_gb)),
-        number(work.and_then(|w| w.server_cpu_s_per_gb)),
-    ]
+const fn work(point: &Point) -> Option<&Work> {
+    point.work.as_ref()
 }
 
-/// Of flows that meet at one node.
-fn incast_cells(point: &Point) -> Vec<String> {
-    let number = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
-    let incast = point.incast.as_ref();
-    let bursts = incast.and_then(|own| own.bursts);
-    let shares = incast.and_then(|own| own.shares.as_ref());
-    vec![
-        incast.map_or_else(String::new, |own| own.flows.to_string()),
-        number(incast.map(|own| own.ideal_gbps)),
-        number(bursts.map(|own| own.ideal_us)),
-        number(bursts.map(|own| own.min_to_ideal)),
-        number(bursts.map(|own| own.mean_to_ideal)),
-        number(bursts.map(|own| own.max_to_ideal)),
-        number(bursts.map(|own| own.worst_to_ideal)),
-        number(bursts.map(|own| own.jain).or_else(|| shares.map(|own| own.jain))),
-        number(shares.map(|own| own.fair_gbps)),
-        number(shares.map(|own| own.jain_worst)),
-        number(shares.map(|own| own.min_to_fair)),
-        number(shares.map(|own| own.max_to_fair)),
-    ]
+fn counted(point: &Point, what: fn(&Counted) -> Option<u64>) -> Option<f64> {
+    let counted = point.counted.as_ref()?;
+    counted.per_message(what(counted))
 }
 
-/// Of tuples that went to the owners of their partitions.
-fn shuffle_cells(point: &Point) -> [String; 9] {
-    let found = point.shuffle;
-    let number = |of: fn(&Shuffle) -> Option<f64>| {
-        found.as_ref().and_then(of).map_or_else(String::new, |value| value.to_string())
-    };
-    [
-        number(|own| Some(own.mtuples_per_s)),
-        number(|own| Some(own.gb_per_s)),
-        number(|own| Some(own.gb_per_s_min)),
-        number(|own| Some(own.gb_per_s_max)),
-        number(|own| own.link_percent),
-        number(|own| Some(own.cpu_ns_per_tuple)),
-        number(|own| Some(own.fill)),
-        number(|own| Some(own.load_max_to_mean)),
-        number(|own| Some(own.time_max_to_mean)),
-    ]
+/// Of streams whose order was kept.
+fn kept(point: &Point) -> Option<Disorder> {
+    point.disorder.filter(|_| point.order == Order::Kept)
+}
+
+const fn incast(point: &Point) -> Option<&Incast> {
+    point.incast.as_ref()
+}
+
+fn jain(point: &Point) -> Option<f64> {
+    let incast = incast(point)?;
+    incast.bursts.map(|own| own.jain).or_else(|| Some(incast.shares.as_ref()?.jain))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The tables of workloads.
 
 use bench_record::spec::Benchmark;
-use bench_record::workload::parameter_name;
+use bench_record::workload::Figures;
 use bench_record::{ActionTimes, Point, Run, Work};
 use report::{Table, significant};
 
@@ -99,26 +99,27 @@ fn rate(row: &Row<'_>) -> String {
 
 fn columns(benchmark: Benchmark) -> Vec<Column> {
     let mut columns = WHERE.to_vec();
-    if let Some(name) = parameter_name(benchmark) {
+    if let Some(name) = benchmark.about().parameter {
         columns.push((name, |row| row.point.parameter.to_string()));
     }
-    if benchmark == Benchmark::Piggyback {
-        columns.push(("M records/s", rate));
-        columns.extend(TIMES);
-        columns.extend(RECORDS);
-    } else if benchmark == Benchmark::FileGet {
-        columns.extend(FILES);
-    } else {
-        columns.push(("call", |row| row.action.name.clone()));
-        columns.push(("M calls/s", rate));
-        columns.extend(TIMES);
-        if benchmark.is_for_groups() {
-            columns.push(TAIL);
+    let figures = benchmark.about().figures;
+    match figures {
+        Figures::Files => columns.extend(FILES),
+        Figures::Records => {
+            columns.push(("M records/s", rate));
+            columns.extend(TIMES);
+            columns.extend(RECORDS);
         }
-        columns.extend(CALLS);
-        if benchmark == Benchmark::Index {
-            columns.extend(READS);
+        _ => {
+            columns.push(("call", |row| row.action.name.clone()));
+            columns.push(("M calls/s", rate));
+            columns.extend(TIMES);
+            columns.extend(benchmark.is_for_groups().then_some(TAIL));
+            columns.extend(CALLS);
         }
+    }
+    if figures == Figures::Lookups {
+        columns.extend(READS);
     }
     columns.extend(DOUBT);
     columns
@@ -159,16 +160,8 @@ fn caption(run: &Run) -> String {
             None => "closed loop".to_owned(),
             Some(arrivals) => format!("open loop ({})", format!("{arrivals:?}").to_lowercase()),
         });
-        words.push(match run.benchmark {
-            Benchmark::Piggyback => {
-                format!("a record waits up to {} µs for others", work.flush_us)
-            }
-            Benchmark::FileGet => format!("from {}", work.source.name()),
-            Benchmark::Index => format!("by {}", work.way.name()),
-            Benchmark::Kv => format!("{} % gets", work.gets_percent),
-            Benchmark::Rpc => format!("request {} B", work.request_bytes),
-            _ => format!("{} nodes", method.nodes),
-        });
+        let own = (run.benchmark.about().words)(&work);
+        words.push(own.unwrap_or_else(|| format!("{} nodes", method.nodes)));
         if let Some(log) = work.log {
             words.push(log.to_string());
         }

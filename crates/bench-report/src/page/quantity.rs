@@ -2,6 +2,7 @@
 
 use bench_record::Point;
 use bench_record::spec::Benchmark;
+use bench_record::workload::Figures;
 
 use crate::compare::latency_us;
 
@@ -12,7 +13,7 @@ const SMALL_BYTES: usize = 512;
 pub(super) struct Quantity {
     pub(super) label: &'static str,
     pub(super) unit: &'static str,
-    /// "lower" or "higher".
+    /// One of "lower" and "higher".
     pub(super) better: &'static str,
     pub(super) meaning: &'static str,
     pub(super) of: fn(&Point) -> Option<f64>,
@@ -132,14 +133,16 @@ const TAIL: Quantity = Quantity {
 
 /// What is shown of a benchmark, of messages of `size_bytes` (`None`: of several).
 pub(super) const fn of(benchmark: Benchmark, size_bytes: Option<usize>) -> &'static [Quantity] {
-    match (benchmark, size_bytes) {
-        (Benchmark::Latency | Benchmark::PingPong | Benchmark::SatLatency, _) => &[HALF_ROUND_TRIP],
-        (Benchmark::OpenLoop, _) => &[RESPONSE, RESPONSE_TAIL],
-        (Benchmark::Bandwidth | Benchmark::Rma, Some(..=SMALL_BYTES)) => &[MESSAGE_RATE],
-        (Benchmark::Bandwidth | Benchmark::Rma, _) => &[GOODPUT],
-        (Benchmark::Collective, _) => &[COLLECTIVE],
-        (Benchmark::FileGet, _) => &[BYTES, TAIL],
-        (Benchmark::Shuffle, _) => &[NODE_BYTES, TUPLE_TIME],
-        _ => &[CALLS, TAIL],
+    match (benchmark.about().figures, size_bytes) {
+        (Figures::RoundTrips, _) => &[HALF_ROUND_TRIP],
+        (Figures::Responses, _) => &[RESPONSE, RESPONSE_TAIL],
+        (Figures::Stream, Some(..=SMALL_BYTES)) => &[MESSAGE_RATE],
+        (Figures::Stream, _) => &[GOODPUT],
+        (Figures::Collective, _) => &[COLLECTIVE],
+        (Figures::Files, _) => &[BYTES, TAIL],
+        (Figures::Shuffle, _) => &[NODE_BYTES, TUPLE_TIME],
+        (Figures::Calls | Figures::Lookups | Figures::Records | Figures::Incast, _) => {
+            &[CALLS, TAIL]
+        }
     }
 }

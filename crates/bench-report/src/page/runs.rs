@@ -7,10 +7,23 @@ use report::{Section, Table, significant};
 
 use crate::output;
 
+/// What the row of a point is called among all measurements: by the numbers of its run and of the point in it.
+pub(crate) fn row_name(run: usize, point: usize) -> String {
+    format!("m{run}-{point}")
+}
+
+/// What the first row of the set-up of a run is called.
+pub(crate) fn set_up_name(run: usize) -> String {
+    format!("u{run}")
+}
+
 /// Every run with all its figures.
 pub(super) fn all_measurements(runs: &[Run]) -> Section {
-    let data = runs.iter().map(|run| {
+    let data = runs.iter().enumerate().map(|(number, run)| {
         let mut table = output::table(run);
+        let rows = output::first_rows(run).into_iter().enumerate();
+        table.anchors =
+            rows.filter_map(|(point, row)| Some((row?, row_name(number, point)))).collect();
         let mut span = |name: &str, value: fn(&Point) -> usize| {
             let values = || run.points.iter().map(value);
             let (low, high) = (values().min().unwrap_or(0), values().max().unwrap_or(0));
@@ -263,10 +276,17 @@ fn blocks(runs: &[Run]) -> Table {
 fn set_up(runs: &[Run]) -> Table {
     let titles = ["run", "test", "phase", "µs"];
     let mut table = Table::new("set-up of each client (µs)", &titles, 3);
-    for run in runs {
+    for (number, run) in runs.iter().enumerate() {
+        if !run.setup_us.is_empty() {
+            table.anchors.push((table.rows.len(), set_up_name(number)));
+        }
         for (phase, time_us) in &run.setup_us {
             let (name, time) = (run.name.clone(), significant(*time_us));
             table.push(vec![name, test(run).to_owned(), phase.clone(), time]);
+        }
+        if let Some(first_us) = run.cold_start_us.filter(|_| !run.setup_us.is_empty()) {
+            let (name, phase) = (run.name.clone(), "first round trip".to_owned());
+            table.push(vec![name, test(run).to_owned(), phase, significant(first_us)]);
         }
     }
     table

@@ -10,7 +10,7 @@ use report::{Axis, Chart, LOOKS, Scale, Section, Series, Stroke};
 
 use super::describe;
 use super::quantity::{self, Quantity};
-use crate::settings::{self, DEPTH, Level, RX_DEPTH, SIZE, Setting};
+use crate::settings::{self, DEPTH, Level, RATE, RX_DEPTH, SIZE, Setting};
 
 /// A line of fewer points shows nothing that a table does not, unless there are no others.
 const POINTS_MIN: usize = 3;
@@ -88,7 +88,9 @@ fn plots<'a>(samples: &'a [Sample<'a>], points_min: usize) -> Vec<Plot<'a>> {
         let is_panel = |setting: &Setting| {
             setting.name != axis && setting.level == Level::Point && setting.as_number().is_some()
         };
-        for panel in grouped(samples.iter(), |sample| sample.key(is_panel)) {
+        // A closed loop has no place among rates that were asked for.
+        let has_place = |sample: &&Sample<'_>| axis != RATE || sample.number(RATE) != Some(0.0);
+        for panel in grouped(samples.iter().filter(has_place), |sample| sample.key(is_panel)) {
             let line = |sample: &&Sample<'_>| {
                 let rest = sample.key(|setting| setting.name != axis && !is_panel(setting));
                 format!("{}\n{rest}", sample.run.name)

@@ -2,14 +2,15 @@
 
 use bench_record::Point;
 use bench_record::spec::Benchmark;
-use report::Better;
+use bench_record::workload::Figures;
+use report::{Better, Change};
 
 use crate::compare::latency_us;
 
 /// One figure of a point, and how a verdict speaks of it.
 #[derive(Clone, Copy)]
 pub(super) struct Aspect {
-    /// "at the median"; empty where there is nothing to add.
+    /// Such as "at the median"; empty where there is nothing to add.
     pub(super) at: &'static str,
     pub(super) unit: &'static str,
     pub(super) better: Better,
@@ -98,17 +99,25 @@ const TUPLE_CPU: Aspect = Aspect {
     ..CALL_CPU
 };
 
+/// What workloads are chosen by, each by the first: how many operations, or how long one takes.
+pub(super) const CALLS_AND_TAIL: &[Aspect] = &[CALLS, OPERATION_P99, CALL_CPU];
+pub(super) const CALLS_ONE_BY_ONE: &[Aspect] = &[CALLS, OPERATION_P99];
+pub(super) const TIMES: &[Aspect] = &[OPERATION, OPERATION_P99];
+pub(super) const FILES: &[Aspect] = &[GOODPUT, OPERATION_P99, FILE_CPU];
+pub(super) const FLOWS: &[Aspect] = &[GOODPUT, OPERATION_P99];
+pub(super) const TUPLES_MOVED: &[Aspect] = &[TUPLES, TUPLE_CPU];
+
 /// What is compared of a benchmark: first that by which its blocks are compared.
 pub(super) const fn of(benchmark: Benchmark) -> &'static [Aspect] {
-    match benchmark {
-        Benchmark::Latency | Benchmark::PingPong | Benchmark::SatLatency => &[MEDIAN, P99],
-        Benchmark::OpenLoop => &[RESPONSE, RESPONSE_P99],
-        Benchmark::Bandwidth | Benchmark::Rma => &[GOODPUT],
-        Benchmark::Collective => &[OPERATION, OPERATION_P99],
-        Benchmark::FileGet => &[GOODPUT, OPERATION_P99, FILE_CPU],
-        Benchmark::Incast => &[GOODPUT, OPERATION_P99],
-        Benchmark::Shuffle => &[TUPLES, TUPLE_CPU],
-        _ => &[CALLS, OPERATION_P99, CALL_CPU],
+    match benchmark.about().figures {
+        Figures::RoundTrips => &[MEDIAN, P99],
+        Figures::Responses => &[RESPONSE, RESPONSE_P99],
+        Figures::Stream => &[GOODPUT],
+        Figures::Collective => TIMES,
+        Figures::Files => FILES,
+        Figures::Incast => FLOWS,
+        Figures::Shuffle => TUPLES_MOVED,
+        Figures::Calls | Figures::Lookups | Figures::Records => CALLS_AND_TAIL,
     }
 }
 
@@ -127,7 +136,23 @@ impl Aspect {
         }
     }
 
-    /// "lower is better".
+    /// Which of two figures is better; the greater one is.
+    pub(super) fn compare(&self, one: f64, other: f64) -> std::cmp::Ordering {
+        match self.better {
+            Better::More => one.total_cmp(&other),
+            Better::Less => other.total_cmp(&one),
+        }
+    }
+
+    /// Whether one point is better than another by more than noise.
+    pub(super) fn is_clearly_better(&self, one: &Point, other: &Point) -> bool {
+        let values = (self.of)(other).zip((self.of)(one));
+        values.is_some_and(|(base, new)| {
+            Change::of(base, new, self.better, self.noise_percent, None) == Change::Improved
+        })
+    }
+
+    /// Such as "lower is better".
     pub(super) const fn better_word(&self) -> &'static str {
         match self.better {
             Better::Less => "lower is better",

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use bench_record::spec::Benchmark;
-use bench_record::workload::Way;
+use bench_record::workload::LookupMethod;
 use bench_record::{Point, Run};
-use report::{Place, Section, Table, significant};
+use report::{Layout, Section, Table, significant};
 
 use super::race::Race;
 
@@ -28,7 +28,7 @@ pub(super) fn section(runs: &[Run], races: &[Race<'_>]) -> Option<Section> {
     }
     let (title, tables) = ("Lessons of the workloads".to_owned(), vec![table]);
     let is_empty = tables.iter().all(|table| table.rows.is_empty());
-    (!is_empty).then(|| Section { title, place: Place::Folded, tables, ..Section::default() })
+    (!is_empty).then(|| Section { title, layout: Layout::Folded, tables, ..Section::default() })
 }
 
 /// Operations a second of closed loops: of others the rate is what was asked for.
@@ -80,7 +80,7 @@ fn batching(runs: &[Run]) -> Option<Lesson> {
 
 /// Calls beside READs of the tree's nodes.
 fn lookups(runs: &[Run]) -> Option<Lesson> {
-    type Best<'a> = BTreeMap<&'a str, Vec<(Way, f64, &'a Point)>>;
+    type Best<'a> = BTreeMap<&'a str, Vec<(LookupMethod, f64, &'a Point)>>;
     let mut best: Best<'_> = BTreeMap::new();
     for (run, point, rate) in points(runs, Benchmark::Index) {
         let Some(way) = run.method.work.map(|work| work.way) else { continue };

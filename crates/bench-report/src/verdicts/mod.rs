@@ -2,12 +2,13 @@
 
 mod about;
 mod aspect;
+mod choice;
 mod lessons;
 mod race;
 mod words;
 
 use bench_record::{Point, Run};
-use report::{Better, Dot, Dots, LOOKS, Place, Scale, Section, Table, significant};
+use report::{Better, Dot, Dots, LOOKS, Layout, Scale, Section, Table, significant};
 
 pub(crate) use about::about;
 use aspect::Aspect;
@@ -28,7 +29,7 @@ pub(crate) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
     // Of a plan of workloads the streams beside them are not the point.
     let is_about_work = work.len() > plain.len();
     let (first, second) = if is_about_work { (&work, &plain) } else { (&plain, &work) };
-    for (place, races) in [(Place::Lead, first.as_slice()), (Place::Body, second.as_slice())] {
+    for (layout, races) in [(Layout::Lead, first.as_slice()), (Layout::Body, second.as_slice())] {
         if races.is_empty() {
             continue;
         }
@@ -36,27 +37,32 @@ pub(crate) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
         let races = if of_work { races } else { &races[..races.len().min(RACES_MAX)] };
         let table = if of_work { workloads(races) } else { verdicts(races, OTHERS_MAX) };
         let panels = races.iter().map(|race| panel(race, names)).collect();
-        let title = match (place, of_work) {
-            (Place::Lead, _) => String::new(),
+        let title = match (layout, of_work) {
+            (Layout::Lead, _) => String::new(),
             (_, true) => "Workloads".to_owned(),
             (_, false) => "Plain messages".to_owned(),
         };
         let text = vec![LEGEND.to_owned()];
         sections.push(Section {
             title,
-            place,
+            layout,
             tables: vec![table],
             panels,
             text,
             ..Section::default()
         });
     }
+    if is_about_work {
+        let lead = sections.iter().take_while(|own| own.layout == Layout::Lead).count();
+        let choice = choice::section(runs, &work, names);
+        choice.into_iter().for_each(|section| sections.insert(lead, section));
+    }
     sections.extend(lessons::section(runs, &work));
     let are_cut = plain.iter().any(|race| race.entries.len() > OTHERS_MAX + 1);
     if are_cut || plain.len() > RACES_MAX {
-        let (title, place) = ("All comparisons".to_owned(), Place::Folded);
+        let (title, layout) = ("All comparisons".to_owned(), Layout::Folded);
         let tables = vec![verdicts(&plain, usize::MAX)];
-        sections.push(Section { title, place, tables, ..Section::default() });
+        sections.push(Section { title, layout, tables, ..Section::default() });
     }
     sections
 }

@@ -18,8 +18,10 @@ const RANK_BYTES: usize = 1024;
 
 /// The same measured by several.
 pub(super) struct Race<'a> {
-    /// "latency 64 B".
+    /// For example "latency 64 B".
     pub(super) label: String,
+    /// For example "latency".
+    pub(super) kind: String,
     pub(super) aspects: &'static [Aspect],
     /// Who, and what came of it; one entry for each name, in their order.
     pub(super) entries: Vec<(&'a str, &'a Point)>,
@@ -61,6 +63,18 @@ pub(super) fn races<'a>(runs: &'a [Run], names: &[&'a str]) -> Vec<Race<'a>> {
         }
     }
     races
+}
+
+/// The race of those points of a kind that suit.
+pub(super) fn race_of<'a>(
+    runs: &'a [Run],
+    names: &[&'a str],
+    (kind, aspects): (&str, &'static [Aspect]),
+    suits: impl Fn(&Run, &Point) -> bool,
+) -> Option<Race<'a>> {
+    let own = runs.iter().filter(|run| names.contains(&run.name.as_str()) && run.kind() == kind);
+    let all = own.flat_map(candidates).filter(|one| suits(one.run, one.point));
+    race(&all.collect::<Vec<_>>(), kind, aspects, names)
 }
 
 fn candidates(run: &Run) -> impl Iterator<Item = Candidate<'_>> {
@@ -169,7 +183,8 @@ fn race<'a>(
         Some((*name, found.point))
     };
     let entries = names.iter().filter_map(entry).collect();
-    Some(Race { label: format!("{kind} {place}"), aspects, entries, is_workload })
+    let kind = kind.to_owned();
+    Some(Race { label: format!("{kind} {place}"), kind, aspects, entries, is_workload })
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ fn stream(name: &str, gbit_per_s: f64) -> Run {
     Run::new(name, Benchmark::Bandwidth, vec![point])
 }
 
-fn calls(name: &str, mcalls_per_s: f64, cpu_ns: f64) -> Run {
+pub(super) fn calls(name: &str, mcalls_per_s: f64, cpu_ns: f64) -> Run {
     let words = r#"{"calls":2,"seconds":1.0,"mcalls_per_s":0,"messages_per_call":2.0,
         "bytes_per_call":88.0,"client_cpu_ns":1.0,"server_cpu_ns":1.0,"actions":[]}"#;
     let work: Work = serde_json::from_str(words).expect("calls");
@@ -44,7 +44,7 @@ fn each_comparison_is_a_row_in_words() {
         stream("yours", 10.0),
     ];
     let [lead] = sections(&runs, &["mine", "yours"]).try_into().expect("one section");
-    assert_eq!((lead.place, lead.panels.len()), (Place::Lead, 2));
+    assert_eq!((lead.layout, lead.panels.len()), (Layout::Lead, 2));
     let rows = &lead.tables[0].rows;
     assert_eq!(rows[0][1], "◆ 2.1 times as fast at the median, 1.4 times as slow at p99");
     assert_eq!(rows[0][2..4], ["10.00 µs, p99 70.00", "21.00 µs, p99 50.00"]);
@@ -78,14 +78,15 @@ fn of_many_fabrics_three_are_compared_at_once_and_all_further_down() {
         section.tables[0].rows.iter().map(|row| row[1].clone()).collect()
     };
     assert_eq!(seen(&lead), ["a", "b", "c", "d"]);
-    assert_eq!((seen(&all), all.place), (names.map(str::to_owned).to_vec(), Place::Folded));
+    assert_eq!((seen(&all), all.layout), (names.map(str::to_owned).to_vec(), Layout::Folded));
     assert_eq!(lead.panels[0].rows.len(), 5, "the picture has all");
 }
 
 #[test]
 fn workloads_say_rate_tail_and_cost() {
     let runs = [calls("mine", 2.0, 500.0), calls("yours", 1.0, 2000.0)];
-    let [lead] = sections(&runs, &["mine", "yours"]).try_into().expect("one section");
+    let [lead, choice] = sections(&runs, &["mine", "yours"]).try_into().expect("two sections");
+    assert_eq!((lead.layout, choice.title.as_str()), (Layout::Lead, "For who chooses a network"));
     let rows = &lead.tables[0].rows;
     assert_eq!(rows[0][..3], ["rpc 32 B, depth 8", "mine", "2.000 M ops/s"]);
     assert_eq!(rows[0][3..6], ["5.000", "9.000", "1000 CPU ns/op"]);
@@ -94,8 +95,8 @@ fn workloads_say_rate_tail_and_cost() {
     let mut all = runs.to_vec();
     all.extend([calls("mine", 2.0, 1.0), stream("mine", 1.0)]);
     all[2].benchmark = Benchmark::Kv;
-    let places: Vec<Place> = sections(&all, &["mine"]).iter().map(|own| own.place).collect();
-    assert_eq!(places, [Place::Lead, Place::Body]);
+    let places: Vec<Layout> = sections(&all, &["mine"]).iter().map(|own| own.layout).collect();
+    assert_eq!(places, [Layout::Lead, Layout::Body, Layout::Body]);
 }
 
 #[test]
@@ -143,8 +144,8 @@ fn who_walks_the_tree_is_said_with_the_cost_of_its_owner() {
         run.method.work = Some(work);
         run
     };
-    use bench_record::workload::Way;
-    let runs = [index(Way::Rpc, 2.0, 700.0), index(Way::Read, 1.0, 3.0)];
+    use bench_record::workload::LookupMethod;
+    let runs = [index(LookupMethod::Rpc, 2.0, 700.0), index(LookupMethod::Read, 1.0, 3.0)];
     let text = lesson(&runs, &["mine"], "Lookups").expect("a lesson");
     assert!(text.contains("READ 1.000 M/s, 3.000 ns of the owner"), "{text}");
     assert!(text.ends_with("Fastest: mine: RPC."), "{text}");

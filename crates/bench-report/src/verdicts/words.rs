@@ -50,6 +50,38 @@ pub(super) fn verdict(aspects: &[Aspect], ours: &Point, theirs: &Point) -> Verdi
     Verdict { words: format!("{sign} {}", words.join(", ")), certainty }
 }
 
+/// Where a point stands beside the best one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// What differs is noise.
+    Tie,
+    /// Their blocks do not tell them apart: it may be much or nothing.
+    Open,
+    Behind,
+    /// They were not measured on one machine, so to speak.
+    Apart,
+}
+
+/// How `other` stands beside `best`.
+pub(super) fn standing(aspect: &Aspect, best: &Point, other: &Point) -> Standing {
+    if apart(best, other).is_some() {
+        return Standing::Apart;
+    }
+    let Some((new, base)) = (aspect.of)(best).zip((aspect.of)(other)) else {
+        return Standing::Apart;
+    };
+    standing_of(base, new, aspect, ratio(aspect, best, other))
+}
+
+/// The same of figures.
+fn standing_of(base: f64, new: f64, aspect: &Aspect, ratio: Option<Interval>) -> Standing {
+    match Change::of(base, new, aspect.better, aspect.noise_percent, ratio) {
+        Change::Improved => Standing::Behind,
+        Change::Same => Standing::Tie,
+        Change::Inconclusive | Change::Regressed => Standing::Open,
+    }
+}
+
 /// Why two points are not of one machine.
 fn apart(ours: &Point, theirs: &Point) -> Option<String> {
     let phase = |point: &Point| point.cores.as_ref().map(|cores| cores.phase);

@@ -1,0 +1,177 @@
+//! The highest rate that a fabric holds: by rates that were measured, from the lowest up.
+
+use bench_record::{Point, Run};
+use report::significant;
+
+use crate::settings::{self, ENDPOINT, RATE, RX_DEPTH};
+
+/// What 99 of 100 operations must keep, in µs, where no ramp asked for another bound.
+pub(crate) const P99_BOUND_US: f64 = 1_000.0;
+
+/// A rate that was asked for, and its tail.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step<'a> {
+    /// Operations a second of all threads.
+    pub(crate) per_s: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) point: &'a Point,
+}
+
+/// What the rates of a fabric came to at one place.
+#[derive(Debug, Clone)]
+pub(crate) struct Held<'a> {
+    pub(crate) name: &'a str,
+    /// The highest rate that kept the bound, with all lower ones.
+    pub(crate) best: Option<Step<'a>>,
+    /// The lowest rate that did not.
+    pub(crate) beyond: Option<Step<'a>>,
+}
+
+/// A place where several rates were measured.
+#[derive(Debug, Clone)]
+pub(crate) struct Ladder<'a> {
+    pub(crate) label: String,
+    /// What p99 had to stay below, in µs.
+    pub(crate) bound_us: f64,
+    /// One for each fabric.
+    pub(crate) entries: Vec<Held<'a>>,
+}
+
+fn step<'a>(run: &Run, point: &'a Point) -> Option<Step<'a>> {
+    let is_due = point.work.as_ref().is_some_and(|work| work.arrivals.is_some());
+    let is_open = point.open_loop.is_some() || is_due;
+    let per_s = point.rate_per_s as f64 * run.method.threads as f64;
+    // Where nothing was answered no time is long enough.
+    let p99_us = point.p99_from_due_us().unwrap_or(f64::INFINITY);
+    (is_open && per_s > 0.0).then_some(Step { per_s, p99_us, point })
+}
+
+fn bound_us(run: &Run) -> f64 {
+    run.method.ramp.map_or(P99_BOUND_US, |ramp| ramp.p99_us)
+}
+
+/// What was measured, but for its rate.
+fn place(run: &Run, point: &Point) -> String {
+    let mut settings = settings::of(run, point);
+    settings.retain(|own| ![RATE, ENDPOINT, RX_DEPTH].contains(&own.name));
+    let bound_us = bound_us(run);
+    let bound = if bound_us == P99_BOUND_US {
+        String::new()
+    } else {
+        format!(", p99 below {bound_us} µs")
+    };
+    format!("{} {}{bound}", run.kind(), settings::words(&settings))
+}
+
+/// The best of these rates, and the first that is too much.
+fn held<'a>(name: &'a str, bound_us: f64, mut steps: Vec<Step<'a>>) -> Held<'a> {
+    steps.sort_by(|a, b| a.per_s.total_cmp(&b.per_s));
+    let count = steps.iter().take_while(|step| step.p99_us < bound_us).count();
+    let best = count.checked_sub(1).and_then(|last| steps.get(last)).copied();
+    Held { name, best, beyond: steps.get(count).copied() }
+}
+
+/// A place while it is looked for: its label, its bound, and the steps of each fabric.
+type Rung<'a> = (String, f64, Vec<(&'a str, Vec<Step<'a>>)>);
+
+/// Every place of `kind` where rates were asked for, those that most fabrics have first.
+pub(crate) fn ladders<'a>(runs: &'a [Run], names: &[&'a str], kind: &str) -> Vec<Ladder<'a>> {
+    let mut places: Vec<Rung<'a>> = Vec::new();
+    for name in names {
+        for run in runs.iter().filter(|run| run.name == *name && run.kind() == kind) {
+            for point in &run.points {
+                let Some(step) = step(run, point) else { continue };
+                let label = place(run, point);
+                let index = places.iter().position(|(own, ..)| *own == label);
+                let index = index.unwrap_or_else(|| {
+                    places.push((label, bound_us(run), Vec::new()));
+                    places.len() - 1
+                });
+                let fabrics = &mut places[index].2;
+                match fabrics.iter_mut().find(|(own, _)| own == name) {
+                    Some((_, steps)) => steps.push(step),
+                    None => fabrics.push((*name, vec![step])),
+                }
+            }
+        }
+    }
+    let ladder = |(label, bound_us, all): Rung<'a>| Ladder {
+        label,
+        bound_us,
+        entries: all.into_iter().map(|(name, steps)| held(name, bound_us, steps)).collect(),
+    };
+    let mut ladders: Vec<Ladder<'a>> = places.into_iter().map(ladder).collect();
+    // Of equally many fabrics the place that goes highest.
+    let reached = |own: &Held<'_>| own.best.map_or(0.0, |step| step.per_s);
+    let highest = |own: &Ladder<'_>| own.entries.iter().map(reached).fold(0.0, f64::max);
+    ladders.sort_by(|a, b| {
+        b.entries.len().cmp(&a.entries.len()).then(highest(b).total_cmp(&highest(a)))
+    });
+    ladders
+}
+
+/// What the ramps of a run came to, a line for each; empty where rates were named.
+pub(crate) fn lines(run: &Run) -> String {
+    if run.method.ramp.is_none() {
+        return String::new();
+    }
+    let ladders = ladders(std::slice::from_ref(run), &[run.name.as_str()], run.kind());
+    let line = |ladder: &Ladder<'_>| {
+        let own = ladder.entries.first()?;
+        let (label, bound_us) = (&ladder.label, ladder.bound_us);
+        let beyond = match own.beyond {
+            Some(_) => format!("; not held: {}", own.beyond_words()),
+            None => String::new(),
+        };
+        Some(format!("{label}: held with p99 below {bound_us} µs: {}{beyond}\n", own.words()))
+    };
+    ladders.iter().filter_map(line).collect()
+}
+
+/// A rate for people: "40,000/s".
+pub(crate) fn rate(per_s: f64) -> String {
+    let digits = format!("{per_s:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text + "/s"
+}
+
+impl Step<'_> {
+    /// "40,000/s, p99 31 µs".
+    fn words(&self) -> String {
+        if self.p99_us.is_infinite() {
+            return format!("{}, nothing was answered", rate(self.per_s));
+        }
+        format!("{}, p99 {} µs", rate(self.per_s), significant(self.p99_us))
+    }
+}
+
+impl Held<'_> {
+    /// What is known of the highest rate.
+    pub(crate) fn words(&self) -> String {
+        match (&self.best, &self.beyond) {
+            (Some(best), Some(_)) => best.words(),
+            (Some(best), None) => format!("{}: no higher rate was measured", best.words()),
+            (None, Some(beyond)) => {
+                format!("less than {}, the lowest measured", rate(beyond.per_s))
+            }
+            (None, None) => "-".to_owned(),
+        }
+    }
+
+    /// The first rate that is too much.
+    pub(crate) fn beyond_words(&self) -> String {
+        self.beyond.as_ref().map_or_else(|| "not reached".to_owned(), Step::words)
+    }
+
+    /// Whether it holds a rate that the other one was shown not to hold.
+    pub(crate) fn is_above(&self, other: &Self) -> bool {
+        let reached = self.best.map(|step| step.per_s);
+        reached.zip(other.beyond.map(|step| step.per_s)).is_some_and(|(own, theirs)| own >= theirs)
+    }
+}

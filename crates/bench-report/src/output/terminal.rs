@@ -1,0 +1,83 @@
+//! Runs and tables on a terminal.
+
+use std::io::IsTerminal;
+
+use bench_record::spec::Order;
+use bench_record::{Disorder, Run, cores};
+use report::{Table, significant};
+
+use super::{counted, table};
+use crate::held;
+
+/// Characters of a line that every terminal has room for.
+const TERMINAL_CHARS: usize = 100;
+/// What a narrow table lacks first.
+const LEAST: [&str; 14] = [
+    "B/call",
+    "msg/call",
+    "p99.99 µs",
+    "mean µs",
+    "spread %",
+    "rx depth",
+    "messages",
+    "round trips",
+    "seconds",
+    "wait p99.99 µs",
+    "client process CPU ns/call",
+    "server process CPU ns/call",
+    "min µs",
+    "p90 µs",
+];
+
+/// A table as standard output shows it: whole, but for terminals as wide as they are, with the names of what it lacks.
+pub fn for_terminal(table: &Table) -> String {
+    if !std::io::stdout().is_terminal() {
+        return table.text();
+    }
+    let (own, lacks) = table.within(TERMINAL_CHARS, &LEAST);
+    match lacks.len() {
+        0 => own.text(),
+        _ => format!(
+            "{}(wider than {TERMINAL_CHARS} characters with {}: --csv has all)\n",
+            own.text(),
+            lacks.join(", ")
+        ),
+    }
+}
+
+/// One run for the terminal.
+pub fn text(run: &Run) -> String {
+    let table = table(run);
+    let mut out = format!("{}\n", table.caption);
+    if let Some(fabric) = &run.fabric {
+        out += &format!("provider {}, domain {}", fabric.provider, fabric.domain);
+        out += &fabric.mtu_bytes.map_or_else(String::new, |m| format!(", MTU {m} B"));
+        if let Some(cold) = run.cold_start_us {
+            out += &format!("; first round trip {} µs", significant(cold));
+        }
+        out.push('\n');
+    }
+    out += &for_terminal(&table);
+    for point in &run.points {
+        let Some(found) = point.disorder else { continue };
+        let Disorder { farthest, held, held_most, .. } = found;
+        let (size, depth) = (point.size_bytes, point.depth);
+        out += &format!(
+            "order of {size} B at depth {depth}: {:.2} % came after a later message, by up to {farthest}",
+            found.overtaken_percent()
+        );
+        if point.order == Order::Kept {
+            out += &format!("; {held} waited for their turn, {held_most} at once at most");
+        }
+        out.push('\n');
+    }
+    out += &held::lines(run);
+    out += &counted::source(run);
+    if run.is_loopback {
+        out += &format!("{}\n", cores::words(run.points.iter()));
+    }
+    if let Some(error) = &run.error {
+        out += &format!("INCOMPLETE: {error}\n");
+    }
+    out
+}

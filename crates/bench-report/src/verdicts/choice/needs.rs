@@ -1,0 +1,413 @@
+//! "If your system does this, use that": a row for each thing that data systems do, a cell for each fabric.
+
+use bench_record::{Point, Run};
+use report::{Better, Change, Table, middle, ratio_interval, significant};
+
+use super::{Cell, cost, push};
+use crate::held::{self, Ladder};
+use crate::verdicts::aspect::{self, Aspect};
+use crate::verdicts::race::{self, Race};
+use crate::verdicts::words::{Standing, standing};
+
+/// One thing that data systems do.
+struct Need {
+    /// After "if your system".
+    what: &'static str,
+    /// Which workload measures it, and which points of it.
+    kind: &'static str,
+    suits: fn(&Point) -> bool,
+    decides: &'static [Aspect],
+    says: &'static [Aspect],
+    /// What measures it: the words after `efa-bench local`.
+    command: &'static str,
+}
+
+const NEEDS: [Need; 12] = [
+    Need {
+        what: "makes one small call after the other",
+        kind: "rpc",
+        suits: |point| point.depth == 1,
+        decides: aspect::CALLS_ONE_BY_ONE,
+        says: aspect::TIMES,
+        command: "rpc -d 1",
+    },
+    Need {
+        what: "has many small calls under way",
+        kind: "rpc",
+        suits: |point| point.depth > 1,
+        command: "rpc -d 32",
+        ..CALLS
+    },
+    Need {
+        what: "reads and writes values of 1 KiB and more",
+        kind: "kv",
+        suits: |point| point.size_bytes >= 1024,
+        command: "kv -s 4096 -d 32",
+        ..CALLS
+    },
+    Need {
+        what: "gathers small records into messages",
+        kind: "piggyback",
+        command: "piggyback",
+        ..CALLS
+    },
+    Need {
+        what: "looks keys up in another node's index",
+        kind: "index",
+        command: "index -d 32",
+        ..CALLS
+    },
+    Need {
+        what: "moves files or other long blocks",
+        kind: "fileget",
+        decides: aspect::FILES,
+        says: aspect::FILES,
+        command: "fileget -s 16M",
+        ..CALLS
+    },
+    Need {
+        what: "waits for replicas at each commit",
+        kind: "log",
+        suits: |point| point.depth == 1,
+        decides: aspect::CALLS_ONE_BY_ONE,
+        says: aspect::TIMES,
+        command: "log -d 1",
+    },
+    Need {
+        what: "ships a log with many commits under way",
+        kind: "log",
+        suits: |point| point.depth > 1,
+        command: "log -d 16",
+        ..CALLS
+    },
+    Need {
+        what: "commits transactions on several nodes",
+        kind: "2pc",
+        command: "2pc -d 64",
+        ..CALLS
+    },
+    Need {
+        what: "repartitions tuples between all nodes",
+        kind: "shuffle",
+        decides: aspect::TUPLES_MOVED,
+        says: aspect::TUPLES_MOVED,
+        command: "shuffle -s 64",
+        ..CALLS
+    },
+    Need {
+        what: "gets answers of many nodes at once",
+        kind: "incast",
+        decides: aspect::FLOWS,
+        says: aspect::FLOWS,
+        command: "incast -s 1M",
+        ..CALLS
+    },
+    Need {
+        what: "adds something up over all nodes",
+        kind: "allreduce",
+        decides: aspect::TIMES,
+        says: aspect::TIMES,
+        command: "allreduce -s 1024",
+        ..CALLS
+    },
+];
+
+/// Closed loops, by their rate.
+const CALLS: Need = Need {
+    what: "",
+    kind: "",
+    suits: |_| true,
+    decides: aspect::CALLS_AND_TAIL,
+    says: aspect::CALLS_AND_TAIL,
+    command: "",
+};
+
+/// What was found of a need.
+struct Row {
+    what: String,
+    advice: String,
+    /// One for each fabric; `None`: not measured.
+    cells: Vec<Option<Cell>>,
+}
+
+const BEST: &str = "▲";
+const TIE: &str = "=";
+const OPEN: &str = "?";
+
+/// The table, and the commands for what is missing in it.
+pub(super) fn table(runs: &[Run], names: &[&str]) -> (Table, Vec<String>) {
+    let titles = [&["if your system", "use"][..], names].concat();
+    let caption = "If your system does this, use that";
+    let mut table = Table::new(caption, &titles, titles.len());
+    for column in 0..titles.len() {
+        table = table.with_prose(column);
+    }
+    let mut missing = Vec::new();
+    let mut add = |row: Option<Row>, what: &str, command: &str| {
+        let absent = |name: &&str| format!("{what}, {name}: {}", command_on(runs, name, command));
+        let Some(row) = row else {
+            let first = names.first().copied().unwrap_or_default();
+            missing.push(format!("{what}: {}", command_on(runs, first, command)));
+            return;
+        };
+        let open = names.iter().zip(&row.cells).filter(|(_, cell)| cell.is_none());
+        missing.extend(open.map(|(name, _)| absent(name)));
+        let cells = row.cells.into_iter().map(|cell| cell.unwrap_or_else(Cell::nothing));
+        let head = [row.what, row.advice].map(Cell::plain);
+        push(&mut table, head.into_iter().chain(cells).collect());
+    };
+    for need in &NEEDS {
+        let suits = |_: &Run, point: &Point| point.rate_per_s == 0 && (need.suits)(point);
+        let found = race::race_of(runs, names, (need.kind, need.decides), suits);
+        add(found.map(|race| of_race(runs, names, need, &race)), need.what, need.command);
+    }
+    let held = "must answer by the clock";
+    add(of_rates(runs, names), held, "rpc -d 128 --rate 5000,20000,80000");
+    add(of_connections(runs, names), "opens connections often", "rpc -d 1");
+    for own in &COSTS {
+        let suits = |_: &Run, point: &Point| point.rate_per_s == 0 && (own.of)(point).is_some();
+        let found = race::race_of(runs, names, (own.kind, aspect::CALLS_AND_TAIL), suits);
+        add(found.map(|race| of_cost(runs, names, &race, own)), own.what, own.kind);
+    }
+    (table, missing)
+}
+
+/// What a system may have little of.
+struct Cost {
+    what: &'static str,
+    /// The workload that tells it.
+    kind: &'static str,
+    unit: &'static str,
+    of: fn(&Point) -> Option<f64>,
+}
+
+const COSTS: [Cost; 2] = [
+    Cost {
+        what: "has little processor time for its bytes",
+        kind: "fileget",
+        unit: "CPU s/GB",
+        of: cost::cpu_s_per_gb,
+    },
+    Cost {
+        what: "has little processor time for its messages",
+        kind: "rpc",
+        unit: "CPU s/million messages",
+        of: cost::cpu_s_per_million,
+    },
+];
+/// Differences of processor time and of connections up to so many percent are noise.
+const COST_NOISE_PERCENT: f64 = 20.0;
+
+/// The place of a race without its kind.
+fn at(label: &str, kind: &str) -> String {
+    label.strip_prefix(kind).unwrap_or(label).trim_start().to_owned()
+}
+
+fn of_race(runs: &[Run], names: &[&str], need: &Need, race: &Race<'_>) -> Row {
+    let chosen = choose(race);
+    let cell = |name: &&str| {
+        let (_, point) = race.entries.iter().find(|(own, _)| own == name)?;
+        Some(Cell::of(runs, point, chosen.signed(name, &said(need.says, point))))
+    };
+    let what = format!("{} ({} {})", need.what, need.kind, at(&race.label, need.kind));
+    Row { what, advice: chosen.words(), cells: names.iter().map(cell).collect() }
+}
+
+/// "2.8 µs, p99 31 µs".
+fn said(aspects: &[Aspect], point: &Point) -> String {
+    let figures = aspects.iter().filter(|aspect| !aspect.is_cost).filter_map(|aspect| {
+        let tail = if aspect.at == "at p99" { "p99 " } else { "" };
+        Some(format!("{tail}{} {}", significant((aspect.of)(point)?), aspect.unit))
+    });
+    figures.collect::<Vec<_>>().join(", ")
+}
+
+/// Whom to take.
+#[derive(Default)]
+struct Chosen<'a> {
+    best: &'a str,
+    /// How many were measured.
+    count: usize,
+    ties: Vec<&'a str>,
+    open: Vec<&'a str>,
+    /// What is to be said beside.
+    but: String,
+}
+
+impl Chosen<'_> {
+    fn words(&self) -> String {
+        let Self { best, count, ties, open, but } = self;
+        let own = match (ties.len(), open.len()) {
+            _ if *count == 1 => format!("only {best} was measured"),
+            (0, 0) => (*best).to_owned(),
+            (ties, 0) if ties + 1 == *count => "any: a near tie of all".to_owned(),
+            (_, 0) => format!("near tie: {best}; {}", ties.join("; ")),
+            (0, _) => format!("undecided: {best}; {}", open.join("; ")),
+            _ => format!("near tie: {best}; {}. Undecided: {}", ties.join("; "), open.join("; ")),
+        };
+        own + but
+    }
+
+    /// A figure of that name, with a sign for how it stands.
+    fn signed(&self, name: &str, figure: &str) -> String {
+        let is_best = name == self.best;
+        let sign = match (self.ties.is_empty(), self.open.is_empty()) {
+            _ if self.count == 1 => "",
+            (true, true) if is_best => BEST,
+            (false, _) if is_best || self.ties.contains(&name) => TIE,
+            (_, false) if is_best || self.open.contains(&name) => OPEN,
+            _ => "",
+        };
+        format!("{sign} {figure}").trim_start().to_owned()
+    }
+}
+
+/// Whom to take of a race, by its first aspect.
+fn choose<'a>(race: &Race<'a>) -> Chosen<'a> {
+    let Some(first) = race.aspects.first() else { return Chosen::default() };
+    let value = |entry: &&(&'a str, &'a Point)| (first.of)(entry.1).unwrap_or_default();
+    let sorted = race.entries.iter().max_by(|a, b| first.compare(value(a), value(b)));
+    let Some(&(best, point)) = sorted else { return Chosen::default() };
+    let others = || race.entries.iter().filter(|(name, _)| *name != best);
+    let of = |wanted: Standing| -> Vec<&'a str> {
+        let own = others().filter(|(_, other)| standing(first, point, other) == wanted);
+        own.map(|(name, _)| *name).collect()
+    };
+    let (ties, open, apart) = (of(Standing::Tie), of(Standing::Open), of(Standing::Apart));
+    let mut but = String::new();
+    let is_clear = ties.is_empty() && open.is_empty();
+    if let (true, Some(tail)) = (is_clear, race.aspects.get(1).filter(|own| !own.is_cost)) {
+        let is_ahead = |(_, other): &&(&str, &Point)| tail.is_clearly_better(other, point);
+        let ahead: Vec<&str> = others().filter(is_ahead).map(|(name, _)| *name).collect();
+        if !ahead.is_empty() {
+            but += &format!(". Better {}: {}", tail.at, ahead.join("; "));
+        }
+    }
+    if !apart.is_empty() {
+        but += &format!(". Not to be compared, the cores were elsewhere: {}", apart.join("; "));
+    }
+    let count = race.entries.len();
+    if count > 1 && race.entries.iter().any(|(_, own)| own.blocks.len() < 2) {
+        but += ". How certain is not known: some have one block";
+    }
+    Chosen { best, count, ties, open, but }
+}
+
+/// Whom to take by a cost, of which some have several values.
+fn choose_by_cost<'a>(costs: &[(&'a str, Vec<f64>)]) -> Chosen<'a> {
+    let of = |values: &[f64]| middle(values).unwrap_or(f64::INFINITY);
+    let least = costs.iter().min_by(|a, b| of(&a.1).total_cmp(&of(&b.1)));
+    let Some(&(best, ref own)) = least else { return Chosen::default() };
+    let change = |values: &[f64]| {
+        let ratio = ratio_interval(values, own);
+        Change::of(of(values), of(own), Better::Less, COST_NOISE_PERCENT, ratio)
+    };
+    let with = |wanted: Change| -> Vec<&'a str> {
+        let others = costs.iter().filter(|(name, _)| *name != best);
+        others.filter(|(_, values)| change(values) == wanted).map(|(name, _)| *name).collect()
+    };
+    let (ties, open) = (with(Change::Same), with(Change::Inconclusive));
+    Chosen { best, count: costs.len(), ties, open, but: String::new() }
+}
+
+/// The row of rates that are held.
+fn of_rates(runs: &[Run], names: &[&str]) -> Option<Row> {
+    const KINDS: [&str; 3] = ["rpc", "kv", "open_loop"];
+    let known = KINDS.iter().map(|kind| held::ladders(runs, names, kind));
+    let rest = || {
+        let others = runs.iter().map(Run::kind).filter(|kind| !KINDS.contains(kind));
+        others.flat_map(|kind| held::ladders(runs, names, kind)).collect::<Vec<_>>()
+    };
+    let ladder = known.flatten().next().or_else(|| rest().into_iter().next())?;
+    Some(Row {
+        what: format!(
+            "must answer by the clock, p99 below {} µs ({})",
+            ladder.bound_us, ladder.label
+        ),
+        advice: choose_by_rate(&ladder),
+        cells: names.iter().map(|name| rate_cell(runs, &ladder, name)).collect(),
+    })
+}
+
+fn rate_cell(runs: &[Run], ladder: &Ladder<'_>, name: &str) -> Option<Cell> {
+    let own = ladder.entries.iter().find(|own| own.name == name)?;
+    let step = own.best.or(own.beyond)?;
+    Some(Cell::of(runs, step.point, own.words()))
+}
+
+/// The one that holds what others were shown not to hold.
+fn choose_by_rate(ladder: &Ladder<'_>) -> String {
+    let all = &ladder.entries;
+    let leads = all
+        .iter()
+        .find(|own| all.iter().all(|other| own.name == other.name || own.is_above(other)));
+    let is_beaten = |own: &held::Held<'_>| all.iter().any(|other| other.is_above(own));
+    let rest: Vec<&str> = all.iter().filter(|own| !is_beaten(own)).map(|own| own.name).collect();
+    match (all.as_slice(), leads) {
+        ([one], _) => format!("only {} was measured", one.name),
+        (_, Some(lead)) => lead.name.to_owned(),
+        _ if rest.len() == all.len() => "undecided: these rates do not tell them apart".to_owned(),
+        _ => format!("undecided between {}", rest.join(", ")),
+    }
+}
+
+/// The row of connections: the same workload on each fabric.
+fn of_connections(runs: &[Run], names: &[&str]) -> Option<Row> {
+    let of_name = |name: &&str| {
+        let is_own = |run: &&Run| run.name == **name && run.benchmark.is_workload();
+        let own = runs.iter().filter(is_own).filter(|run| run.method.nodes == 2);
+        let mut times: Vec<(f64, &Run)> =
+            own.filter_map(|run| Some((cost::connection_us(run)?, run))).collect();
+        times.sort_by(|a, b| a.0.total_cmp(&b.0));
+        times
+    };
+    let all: Vec<Vec<(f64, &Run)>> = names.iter().map(of_name).collect();
+    let known = names.iter().zip(&all).filter(|(_, times)| !times.is_empty());
+    let costs = known.map(|(name, times)| (*name, times.iter().map(|own| own.0).collect()));
+    let costs: Vec<(&str, Vec<f64>)> = costs.collect();
+    let chosen = choose_by_cost(&costs);
+    let cell = |(name, times): (&&str, &Vec<(f64, &Run)>)| {
+        let (middle, run) = times.get(times.len() / 2)?;
+        let (low, high) = (times.first()?.0, times.last()?.0);
+        let range = match times.len() {
+            1 => "one session".to_owned(),
+            count => format!("{} to {} in {count} sessions", significant(low), significant(high)),
+        };
+        let figure = format!("{} µs ({range})", significant(*middle));
+        Some(Cell::of_set_up(runs, run, chosen.signed(name, &figure)))
+    };
+    let cells = names.iter().zip(&all).map(cell).collect();
+    let what = "opens connections often (set-up and first round trip)".to_owned();
+    (!costs.is_empty()).then(|| Row { what, advice: chosen.words(), cells })
+}
+
+/// The row of a cost.
+fn of_cost(runs: &[Run], names: &[&str], race: &Race<'_>, own: &Cost) -> Row {
+    let Cost { what, unit, of, .. } = own;
+    let known = race.entries.iter().filter_map(|(name, point)| Some((*name, vec![of(point)?])));
+    let chosen = choose_by_cost(&known.collect::<Vec<_>>());
+    let cell = |name: &&str| {
+        let (_, point) = race.entries.iter().find(|(own, _)| own == name)?;
+        let figure = format!("{} {unit}", significant(of(point)?));
+        Some(Cell::of(runs, point, chosen.signed(name, &figure)))
+    };
+    let what = format!("{what} ({})", race.label);
+    Row { what, advice: chosen.words(), cells: names.iter().map(cell).collect() }
+}
+
+/// What measures something on a fabric of these runs, as one of them was started.
+fn command_on(runs: &[Run], name: &str, words: &str) -> String {
+    let command = runs.iter().find(|run| run.name == name && run.command.contains("--fabric"));
+    let all: Vec<&str> = command.map(|run| run.command.split(' ').collect()).unwrap_or_default();
+    let program =
+        all.iter().position(|word| word.rsplit('/').next() == Some("efa-bench")).unwrap_or(0);
+    // Wherever it was found then.
+    let own = all[..program].iter().map(|word| match word.rsplit('/').next() {
+        Some("softefa") => "softefa",
+        _ => *word,
+    });
+    let prefix = own.collect::<Vec<_>>().join(" ");
+    let fabric = all.iter().position(|word| *word == "--fabric").and_then(|at| all.get(at + 1));
+    let fabric = fabric.map_or_else(String::new, |own| format!(" --fabric {own}"));
+    format!("{prefix} efa-bench local {words}{fabric}").trim_start().to_owned()
+}
