@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use bench_record::fabric_name::FabricName;
 use bench_record::failure::EXIT_CODES;
 use bench_record::names::Name;
+use bench_record::spec::Benchmark;
 use bench_record::spec::EndpointKind;
 use bench_report::judge::CompareArgs;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -27,10 +28,28 @@ pub(crate) const DEFAULT_PORT: u16 = 18590;
 
 /// Measures any fabric honestly and writes one report.
 #[derive(Debug, Parser)]
-#[command(name = "efa-bench", version, after_help = EXIT_CODES)]
+#[command(name = "efa-bench", version, after_help = ending(false), after_long_help = ending(true))]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// What can be measured, and what exit codes mean; with the meaning of each name where there is room.
+fn ending(has_meanings: bool) -> String {
+    let mut text = "Benchmarks: `efa-bench NAME` measures one on this machine, `efa-bench run NAME -H HOST` against a server\n".to_owned();
+    if has_meanings {
+        for name in Name::value_variants() {
+            let meaning =
+                name.to_possible_value().and_then(|value| Some(value.get_help()?.to_string()));
+            text += &format!("  {:<19} {}\n", name.text(), meaning.unwrap_or_default());
+        }
+    } else {
+        const NAMES_IN_LINE: usize = 7;
+        let names: Vec<String> = Name::value_variants().iter().map(|name| name.text()).collect();
+        let lines = names.chunks(NAMES_IN_LINE).map(|line| format!("  {}", line.join(", ")));
+        text += &format!("{}\n", lines.collect::<Vec<_>>().join(",\n"));
+    }
+    format!("{text}\n{EXIT_CODES}")
 }
 
 #[derive(Debug, Subcommand)]
@@ -68,7 +87,7 @@ pub(crate) enum Command {
     },
     /// Say what a fabric of this machine is and can do.
     Info {
-        /// libfabric:PROVIDER, verbs:srd, verbs:ud, verbs:rc, tcp or udp.
+        /// One of libfabric:PROVIDER, verbs:srd, verbs:ud, verbs:rc, sockets:tcp or sockets:udp.
         fabric: FabricName,
         /// Domain (device) name; default: the first.
         #[arg(long)]
@@ -92,7 +111,7 @@ pub(crate) enum Command {
 impl Cli {
     /// Parses this process's arguments.
     pub(crate) fn of_process() -> Result<Self, clap::Error> {
-        Self::parse_words(plan_first(std::env::args_os().collect()))
+        Self::parse_words(plan_first(local_first(std::env::args_os().collect())))
     }
 
     /// Parses the words of a command, and notes which options are among them.
@@ -112,6 +131,16 @@ impl Cli {
         }
         Ok(cli)
     }
+}
+
+/// `efa-bench latency ...` as `efa-bench local latency ...`.
+fn local_first(mut words: Vec<OsString>) -> Vec<OsString> {
+    let first = words.get(1).and_then(|word| word.to_str());
+    let is_benchmark = |word: &str| LocalBenchmark::parse(word).is_ok();
+    if first.is_some_and(is_benchmark) {
+        words.insert(1, "local".into());
+    }
+    words
 }
 
 /// `run ... --plan NAME ...` as `plan NAME ...`: the options of plans are others than those of
@@ -149,7 +178,7 @@ impl LocalBenchmark {
 
     fn parse(text: &str) -> Result<Self, String> {
         if text == "quick" {
-            return Ok(Self(vec![Name::Latency, Name::Bandwidth]));
+            return Ok(Self([Benchmark::Latency, Benchmark::Bandwidth].map(Name::of).to_vec()));
         }
         Name::from_str(text, true).map(|name| Self(vec![name])).map_err(|_| {
             let names = Name::value_variants().iter().map(|name| name.text());
@@ -184,6 +213,38 @@ mod tests {
     #[test]
     fn manual_pages_and_completions_are_whole() {
         manual::check(Cli::command());
+    }
+
+    #[test]
+    fn a_benchmark_alone_is_measured_on_this_machine() {
+        let words = |text: &str| -> Vec<OsString> { text.split(' ').map(OsString::from).collect() };
+        for (given, meant) in [
+            ("efa-bench latency -p tcp", "efa-bench local latency -p tcp"),
+            ("efa-bench 2pc", "efa-bench local 2pc"),
+            ("efa-bench quick", "efa-bench local quick"),
+            ("efa-bench run latency", "efa-bench run latency"),
+            ("efa-bench --help", "efa-bench --help"),
+            ("efa-bench", "efa-bench"),
+        ] {
+            assert_eq!(local_first(words(given)), words(meant), "{given}");
+        }
+        // No command has the name of a benchmark.
+        for command in Cli::command().get_subcommands() {
+            assert!(LocalBenchmark::parse(command.get_name()).is_err(), "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn help_lists_every_benchmark() {
+        for text in [Cli::command().render_help(), Cli::command().render_long_help()] {
+            let text = text.to_string();
+            for name in Name::value_variants() {
+                let name = name.text();
+                let is_there = |line: &str| line.split([',', ' ']).any(|word| word == name);
+                assert!(text.lines().any(is_there), "{name}: {text}");
+            }
+            assert!(text.contains("Exit codes: 0 done"), "{text}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! efa-bench: measures any fabric honestly and writes one report. A library, so that its fuzz targets can call it; its one user is the
+//! The program `efa-bench` measures any fabric honestly and writes one report. A library, so that its fuzz targets can call it; its one user is the
 //! command.
 #![forbid(unsafe_code)]
 #![allow(
@@ -23,7 +23,7 @@ mod softefa_device;
 use std::process::ExitCode;
 
 use bench_engine::backend::{self, Wants};
-use bench_engine::client::{self, Wish};
+use bench_engine::client::{self, MeasureRequest};
 use bench_engine::server::{self, ServerOptions};
 use bench_engine::target::Target;
 use bench_engine::{affinity, host, interrupt};
@@ -88,16 +88,16 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Run { benchmark, host, ranks, measure, .. } if host.is_empty() => {
             check_run(&measure, benchmark)?;
             // What is wrong is said before anybody is waited for.
-            let wish = measure.wish(benchmark, 2)?;
+            let request = measure.request(benchmark, 2)?;
             ranks::run(&ranks, measure.quiet, |members| {
                 interrupt::watch()?;
                 // A launcher keeps each rank on processors of its own.
-                let jobs = if wish.job.benchmark.is_for_groups() {
+                let jobs = if request.job.benchmark.is_for_groups() {
                     let targets: Vec<_> = members.iter().map(|m| m.target.clone()).collect();
-                    let wish = measure.wish(benchmark, 1 + targets.len())?;
-                    vec![(targets, wish)]
+                    let request = measure.request(benchmark, 1 + targets.len())?;
+                    vec![(targets, request)]
                 } else {
-                    with_each(members, &wish)
+                    with_each(members, &request)
                 };
                 run(&jobs, &measure, host::cores_online())
             })
@@ -109,12 +109,12 @@ fn dispatch(command: Command) -> Result<(), Failure> {
                 Target::parse(text, port).map_err(wrong)
             });
             let targets = targets.collect::<Result<Vec<_>, _>>()?;
-            let wish = measure.wish(benchmark, 1 + targets.len())?;
+            let request = measure.request(benchmark, 1 + targets.len())?;
             interrupt::watch()?;
             if measure.until_stdin_closes {
                 interrupt::end_with_stdin();
             }
-            run(&[(targets, wish)], &measure, host::cores())
+            run(&[(targets, request)], &measure, host::cores())
         }
         Command::Local { benchmark, nodes, measure } => {
             measure.given.check(&benchmark.0)?;
@@ -167,16 +167,16 @@ fn local(benchmark: &LocalBenchmark, nodes: usize, measure: &MeasureArgs) -> Res
         }
     }
     let measure = &measure;
-    let wishes = benchmark.0.iter().map(|name| measure.wish(*name, nodes));
-    let wishes: Result<Vec<Wish>, Failure> = wishes.collect();
-    let wishes = wishes?;
+    let requests = benchmark.0.iter().map(|name| measure.request(*name, nodes));
+    let requests: Result<Vec<MeasureRequest>, Failure> = requests.collect();
+    let requests = requests?;
     let servers = (1..nodes).map(|_| ServerChild::start(&[]));
     let mut servers: Vec<ServerChild> = servers.collect::<Result<_, _>>()?;
     for server in servers.iter().filter(|_| !measure.quiet) {
         eprintln!("server process {} on port {}", server.id(), server.port);
     }
     let targets: Vec<Target> = servers.iter().map(|server| Target::local(server.port)).collect();
-    let jobs: Vec<_> = wishes.into_iter().map(|wish| (targets.clone(), wish)).collect();
+    let jobs: Vec<_> = requests.into_iter().map(|request| (targets.clone(), request)).collect();
     let outcome = run(&jobs, measure, host::cores());
     servers.iter_mut().for_each(ServerChild::end);
     // A server's own reason says more than "the other side failed".
@@ -185,28 +185,33 @@ fn local(benchmark: &LocalBenchmark, nodes: usize, measure: &MeasureArgs) -> Res
 }
 
 /// The same with each of several servers, which the names tell apart.
-fn with_each(members: &[Member], wish: &Wish) -> Vec<(Vec<Target>, Wish)> {
+fn with_each(members: &[Member], request: &MeasureRequest) -> Vec<(Vec<Target>, MeasureRequest)> {
     let jobs = members.iter().map(|member| {
-        let mut wish = wish.clone();
+        let mut request = request.clone();
         if members.len() > 1 {
-            let name = if wish.name.is_empty() { wish.job.fabric.label() } else { wish.name };
-            wish.name = format!("{name} to rank {} {}", member.rank, member.host);
+            let name =
+                if request.name.is_empty() { request.job.fabric.label() } else { request.name };
+            request.name = format!("{name} to rank {} {}", member.rank, member.host);
         }
-        (vec![member.target.clone()], wish)
+        (vec![member.target.clone()], request)
     });
     jobs.collect()
 }
 
-/// Measures all wishes, each with its servers; what was measured is written even if a later one
+/// Measures all requests, each with its servers; what was measured is written even if a later one
 /// failed. `cores` are those that all sides may use.
-fn run(jobs: &[(Vec<Target>, Wish)], measure: &MeasureArgs, cores: usize) -> Result<(), Failure> {
-    let measurements = jobs.iter().map(|(_, wish)| wish.measurements()).sum();
+fn run(
+    jobs: &[(Vec<Target>, MeasureRequest)],
+    measure: &MeasureArgs,
+    cores: usize,
+) -> Result<(), Failure> {
+    let measurements = jobs.iter().map(|(_, request)| request.measurements()).sum();
     let mut progress = Progress::new(measurements, measure.quiet);
     let mut runs = Vec::new();
-    let mut warnings = if measure.no_doubts { Vec::new() } else { host::doubts(cores) };
+    let mut warnings = if measure.no_host_checks { Vec::new() } else { host::doubts(cores) };
     let mut failure = None;
-    for (targets, wish) in jobs {
-        match client::run(targets, wish, &mut progress) {
+    for (targets, request) in jobs {
+        match client::run(targets, request, &mut progress) {
             Ok(outcome) => {
                 runs.push(outcome.run);
                 warnings.extend(outcome.warnings);

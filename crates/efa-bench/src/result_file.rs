@@ -5,10 +5,10 @@ use bench_record::{Results, Run};
 
 /// A result file about `runs`.
 pub(crate) fn results(runs: Vec<Run>, warnings: Vec<String>) -> Results {
-    let (major, minor) = backend::libfabric_version();
+    let libfabric = backend::libfabric_version().map(|(major, minor)| format!("{major}.{minor}"));
     Results {
         tool: format!("efa-bench {}", env!("CARGO_PKG_VERSION")),
-        libfabric: format!("{major}.{minor}"),
+        libfabric: libfabric.unwrap_or_default(),
         date: host::date(),
         command: host::command_line(),
         host: host::describe(),

@@ -33,7 +33,7 @@ fn allocations(library: &Path, arguments: &[&str], iterations: &str) -> i64 {
     let output = Command::new(PROGRAM)
         .arg("local")
         .args(arguments)
-        .args(["-n", iterations, "-q", "--no-doubts"])
+        .args(["-n", iterations, "-q", "--no-host-checks"])
         .env("LD_PRELOAD", library)
         .env("ALLOCATIONS", folder.path().join("count"))
         .output()

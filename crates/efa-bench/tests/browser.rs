@@ -34,6 +34,20 @@ const MEASURED: &str = "<script>addEventListener('load',()=>{\
     panels:document.querySelectorAll('svg.dots').length,\
     panel:document.querySelector('svg.dots').getBoundingClientRect().width})})</script>";
 
+/// Looks at what is for who chooses a network: where it begins, whether each link leads to one row, and whether a choice unfolds and shows
+/// the row that it leads to.
+const CHOICE: &str = "<script>addEventListener('load',()=>{\
+    const part=[...document.querySelectorAll('section')].find(s=>s.querySelector('h2')?.textContent==='For who chooses a network');\
+    const links=[...part.querySelectorAll('td a')];\
+    const rows=links.filter(a=>document.querySelectorAll(a.hash).length===1&&document.querySelector(a.hash).tagName==='TR');\
+    const head=part.querySelector('h2').getBoundingClientRect().top+scrollY;\
+    const wide=document.documentElement.scrollWidth>document.documentElement.clientWidth;\
+    const captions=[...part.querySelectorAll('caption')].map(c=>c.textContent);\
+    const target=document.querySelector(links[0].hash);const part_of=target.closest('details'),before=part_of.open;links[0].click();\
+    dispatchEvent(new Event('hashchange'));const own=target.getBoundingClientRect();\
+    const after=part_of.open&&own.height>0&&own.top>=0&&own.bottom<=innerHeight;\
+    document.title=JSON.stringify({links:links.length,rows:rows.length,head,wide,captions,before,after})})</script>";
+
 /// The browser of this machine.
 fn browser() -> Option<&'static str> {
     let browser = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
@@ -52,7 +66,7 @@ fn browser() -> Option<&'static str> {
 fn measure(folder: &Path, name: &str, benchmark: &str, more: &[&str]) -> String {
     let file = folder.join(format!("{name}-{benchmark}.json")).display().to_string();
     let mut words = vec!["local", benchmark, "--fabric", "tcp", "--name", name, "--json", &file];
-    words.extend(["-n", "200", "--blocks", "3", "-q", "--no-doubts"]);
+    words.extend(["-n", "200", "--blocks", "3", "-q", "--no-host-checks"]);
     let output = Command::new(env!("CARGO_BIN_EXE_efa-bench"))
         .args(words)
         .args(more)
@@ -114,6 +128,30 @@ fn the_first_screen_says_what_came_of_it() {
     let found = look(browser, &file, "1280");
     assert_eq!((&found["panels"], &found["wide"]), (&1.into(), &false.into()), "{found}");
     assert!(found["panel"].as_f64().is_some_and(|width| width < 640.0), "{found}");
+}
+
+#[test]
+fn who_chooses_a_network_is_led_to_each_figure() {
+    let Some(browser) = browser() else { return };
+    let folder = tempfile::tempdir().expect("tempdir");
+    let mut files = Vec::new();
+    for name in ["mine", "yours"] {
+        files.push(measure(folder.path(), name, "rpc", &["--keys", "100", "-d", "1,8"]));
+        let rates = ["--keys", "100", "-d", "8", "--rate", "1000,4000"];
+        files.push(measure(folder.path(), name, "kv", &rates));
+    }
+    let file = folder.path().join("index.html");
+    report(&files, &file, CHOICE);
+    for width in ["1280", "768", "390"] {
+        let found = look(browser, &file, width);
+        let number = |name: &str| found[name].as_f64().expect("a number");
+        assert!(number("links") >= 12.0 && number("links") == number("rows"), "{width}: {found}");
+        assert_eq!(found["captions"].as_array().map(Vec::len), Some(2), "{width}: {found}");
+        assert_eq!((&found["wide"], &found["after"]), (&false.into(), &true.into()), "{found}");
+        assert_eq!(found["before"], false, "it was folded: {found}");
+        // Right after the first screen.
+        assert!(number("head") < 2500.0, "{width}: {found}");
+    }
 }
 
 #[test]

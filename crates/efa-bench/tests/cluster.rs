@@ -122,7 +122,7 @@ fn the_loop_over_hosts_measures_between_them() {
     std::fs::set_permissions(&remote, std::fs::Permissions::from_mode(0o755)).expect("executable");
     let json = folder.path().join("l.json");
     let benchmark = format!(
-        "latency --fabric tcp -n 200 -s 64 --validate --no-doubts --json {}",
+        "latency --fabric tcp -n 200 -s 64 --validate --no-host-checks --json {}",
         json.display()
     );
     let output = Command::new(example("ssh.sh"))

@@ -6,12 +6,15 @@ use common::{assert_fails, kill_a_server_of, on_soft_efa, on_soft_efa_with, poin
 use serde_json::Value;
 
 /// Every operation by every algorithm, and what its bus bandwidth has for a factor between 5 ranks.
-const OPERATIONS: [(&str, &[&str], f64); 5] = [
+const OPERATIONS: [(&str, &[&str], f64); 8] = [
     ("allgather", &[], 4.0),
     ("allreduce", &[], 1.6),
     ("allreduce", &["--algorithm", "doubling"], 1.6),
+    ("alltoall", &[], 4.0),
     ("barrier", &[], 0.0),
     ("bcast", &[], 1.0),
+    ("gather", &[], 4.0),
+    ("reduce_scatter", &[], 4.0),
 ];
 
 /// So many operations of so many ranks, all checked.

@@ -261,7 +261,7 @@ fn measure_until_the_server_dies(benchmark: &str) {
         .args(["--sizes", "8,16", "-t", "0.4", "-w", "0.1", "--timeout", "5"])
         .args(depth_of(benchmark))
         .args(["--blocks", "1"])
-        .args(["--no-doubts", "--json", json.to_str().expect("utf-8")])
+        .args(["--no-host-checks", "--json", json.to_str().expect("utf-8")])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn();
@@ -294,7 +294,7 @@ fn a_client_that_dies_does_not_end_the_server() {
     for benchmark in ["latency", "bandwidth"] {
         let mut client = Command::new(PROGRAM)
             .args(["run", benchmark, "-H", "127.0.0.1", "--port", &server.port])
-            .args(["--sizes", "8,16", "-t", "0.2", "--timeout", "5", "--no-doubts"])
+            .args(["--sizes", "8,16", "-t", "0.2", "--timeout", "5", "--no-host-checks"])
             .args(depth_of(benchmark))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -314,7 +314,17 @@ fn a_server_ends_with_its_owner_whatever_its_session_waits_for() {
     let mut server = Server::start();
     let mut client = Command::new(PROGRAM)
         .args(["run", "latency", "-H", "127.0.0.1", "--port", &server.port])
-        .args(["--sizes", "8,16", "-t", "0.4", "--blocks", "1", "--timeout", "600", "--no-doubts"])
+        .args([
+            "--sizes",
+            "8,16",
+            "-t",
+            "0.4",
+            "--blocks",
+            "1",
+            "--timeout",
+            "600",
+            "--no-host-checks",
+        ])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()

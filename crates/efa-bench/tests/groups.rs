@@ -154,7 +154,7 @@ fn a_node_that_dies_or_never_comes_is_named() {
     let (mut servers, hosts) = kill_a_server_of(&["log", "-s", "8,16", "-d", "4"]);
     // The others serve on; the dead one is named.
     servers[1].child.wait().expect("killed");
-    let log = ["--fabric", "tcp", "-s", "8", "-d", "4", "-n", "100", "-q", "--no-doubts"];
+    let log = ["--fabric", "tcp", "-s", "8", "-d", "4", "-n", "100", "-q", "--no-host-checks"];
     let all = hosts.join(",");
     let three = [&["run", "log", "-H", &all][..], &log].concat();
     assert_fails(&efa_bench(&three), 4, &["no server at", &hosts[1]]);

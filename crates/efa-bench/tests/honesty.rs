@@ -16,7 +16,9 @@ fn read_json(path: &Path) -> Value {
 
 fn local(words: &[&str], json: &Path) -> std::process::Output {
     let json = json.to_str().expect("utf-8");
-    efa_bench(&[&["local"], words, &["--fabric", "tcp", "--no-doubts", "--json", json]].concat())
+    efa_bench(
+        &[&["local"], words, &["--fabric", "tcp", "--no-host-checks", "--json", json]].concat(),
+    )
 }
 
 #[test]

@@ -206,7 +206,7 @@ fn tests_that_have_no_counterpart_are_refused_by_name() {
         std::fs::write(&path, text).expect("write");
         path.display().to_string()
     };
-    let alltoall = file("alltoall.txt", &text.replace("all_reduce", "alltoall"));
+    let in_pairs = file("sendrecv.txt", &text.replace("all_reduce", "sendrecv"));
     let starting = "# Collective test starting: all_reduce_perf\n";
     let without = text.replace(starting, "").replace("all_reduce_perf", "something");
     let nameless = file("nameless.txt", &without);
@@ -221,7 +221,7 @@ fn tests_that_have_no_counterpart_are_refused_by_name() {
         (sample("osu_latency_mt.txt"), ["Multi-threaded Latency Test", "can"]),
         (sample("osu_multi_lat.txt"), ["Multi Latency Test", "MPI_Put and MPI_Get"]),
         (sample("osu_reduce.txt"), ["Reduce Latency Test", "Allreduce"]),
-        (alltoall, ["alltoall_perf", "all_gather_perf"]),
+        (in_pairs, ["sendrecv_perf", "all_gather_perf"]),
         (nameless, ["does not say which operation", "all_reduce_perf"]),
         (wrong, ["3 values", "268435456 B"]),
         (atomic, ["atomic add latency", "tag"]),

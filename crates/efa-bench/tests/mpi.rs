@@ -19,7 +19,8 @@ fn has_mpi() -> bool {
 
 fn mpi(arguments: &[&str]) -> Output {
     efa_bench(
-        &[&["mpi"], arguments, &["--json", "-", "--no-doubts", "-q", "--timeout", "120"]].concat(),
+        &[&["mpi"], arguments, &["--json", "-", "--no-host-checks", "-q", "--timeout", "120"]]
+            .concat(),
     )
 }
 

@@ -317,8 +317,8 @@ fn interrupted_once(plan: &Path, out: &Path, random: &mut Random, took: Duration
             let last = events(out).pop().expect("an event");
             assert_eq!(last["event"], "plan_interrupted", "{what}");
         }
-        // libpsm, which libfabric brings, ends the process by `exit(1)` until `main` takes its handler
-        // away: that early there is nothing to keep.
+        // libpsm, which libfabric brings, ends the process by `exit(1)` until the handler that it
+        // installs when it is loaded is taken away: that early there is nothing to keep.
         Some(1) if by != Signal::KILL => assert!(contents(out) == before, "{what}"),
         Some(_) => panic!("{what}"),
         // Before it could catch anything it had written nothing.

@@ -13,7 +13,7 @@ use common::{PROGRAM, assert_fails, efa_bench, softefa};
 const PATIENCE: Duration = Duration::from_secs(60);
 const MPIRUN: [&str; 3] = ["mpirun", "--allow-run-as-root", "--oversubscribe"];
 const MEASURE: [&str; 8] =
-    ["-n", "200", "-s", "64,4096", "--validate", "--json", "-", "--no-doubts"];
+    ["-n", "200", "-s", "64,4096", "--validate", "--json", "-", "--no-host-checks"];
 
 /// `false` where Open MPI is missing, which CI does not allow.
 fn has_mpirun() -> bool {
@@ -147,7 +147,7 @@ impl Rank {
             .args(benchmark)
             .arg("--rendezvous")
             .arg(folder)
-            .args(["--rank", rank, "--ranks", "2", "--no-doubts"])
+            .args(["--rank", rank, "--ranks", "2", "--no-host-checks"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -140,8 +140,8 @@ fn what_makes_no_sense_is_refused() {
         (&["-s", "4"], "4 B is less than the 8 B"),
         (&["-s", "2000", "--buffer", "1K"], "a tuple of 2000 B is more than a buffer of 1024 B"),
     ] {
-        let all =
-            [&["local", "shuffle", "--fabric", "tcp", "-q", "--no-doubts"], arguments].concat();
+        let all = [&["local", "shuffle", "--fabric", "tcp", "-q", "--no-host-checks"], arguments]
+            .concat();
         assert_fails(&efa_bench(&all), 2, &[words]);
     }
 }

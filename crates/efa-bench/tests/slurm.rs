@@ -162,7 +162,7 @@ fn ranks_of_srun_and_of_the_batch_script_find_each_other() {
     }
     assert!(rustix::process::getuid().is_root(), "slurmd starts jobs of users: run as root");
     let cluster = Cluster::start();
-    let measure = "run latency --fabric tcp -n 200 -s 64 --validate --no-doubts --json -";
+    let measure = "run latency --fabric tcp -n 200 -s 64 --validate --no-host-checks --json -";
     let words: Vec<&str> = measure.split(' ').collect();
     let ranks = ["--mpi=pmix", "--overcommit", "-n", "2", PROGRAM];
     let output = cluster.slurm("srun", &[&ranks[..], &words].concat()).output().expect("srun");
@@ -186,7 +186,7 @@ fn ranks_of_srun_and_of_the_batch_script_find_each_other() {
         .slurm("sbatch", &[&one_node[..], &["--output=log.txt", &script]].concat())
         .env("FABRIC", "tcp")
         .env("EFA_BENCH", PROGRAM)
-        .env("OPTIONS", "-n 200 -s 64 --no-doubts")
+        .env("OPTIONS", "-n 200 -s 64 --no-host-checks")
         .env("OUT", cluster.folder.path())
         .output()
         .expect("sbatch");

@@ -25,7 +25,17 @@ fn a_session_that_was_stopped_for_longer_than_its_patience_goes_on() {
     let server = Server::start();
     let mut client = Command::new(PROGRAM)
         .args(["run", "latency", "-H", "127.0.0.1", "--port", &server.port, "--fabric", "tcp"])
-        .args(["-s", "8,16", "-t", "1.5", "--blocks", "1", "--timeout", PATIENCE_S, "--no-doubts"])
+        .args([
+            "-s",
+            "8,16",
+            "-t",
+            "1.5",
+            "--blocks",
+            "1",
+            "--timeout",
+            PATIENCE_S,
+            "--no-host-checks",
+        ])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()

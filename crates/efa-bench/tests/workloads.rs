@@ -143,10 +143,10 @@ fn assert_lookups_took(point: &serde_json::Value, reads: f64, messages: f64) {
 }
 
 /// Options, and the READs and messages of a lookup at each point that they make.
-type Way = (&'static [&'static str], &'static [(f64, f64)]);
+type Lookup = (&'static [&'static str], &'static [(f64, f64)]);
 
 /// Lookups that READ three, two and one level, or the leaf that the owner has named.
-const WAYS: [Way; 2] = [
+const LOOKUPS: [Lookup; 2] = [
     (&["--way", "read", "--kept", "0,1,2"], &[(3.0, 0.0), (2.0, 0.0), (1.0, 0.0)]),
     (&["--way", "hybrid"], &[(1.0, 2.0)]),
 ];
@@ -160,7 +160,7 @@ fn lookups_find_their_values_whoever_walks_the_tree() {
     for point in &found {
         assert_lookups_took(point, 0.0, 2.0);
     }
-    for (way, wanted) in WAYS {
+    for (way, wanted) in LOOKUPS {
         let shm = ["index", "--fabric", "libfabric:shm", "-s", "100", "--endpoints", "2"];
         let found = points_of(&[&shm[..], way, &common].concat());
         assert_eq!(found.len(), wanted.len(), "{way:?}");
@@ -173,7 +173,7 @@ fn lookups_find_their_values_whoever_walks_the_tree() {
 #[test]
 fn lookups_go_over_soft_efa_as_packets() {
     for fabric in ["libfabric:efa", "verbs:srd"] {
-        for (way, wanted) in WAYS {
+        for (way, wanted) in LOOKUPS {
             let common = ["-n", "1000", "-d", "8", "--validate"];
             let asked = [&["index", "--fabric", fabric][..], way, &common].concat();
             let (output, packets) = on_soft_efa(&asked);
@@ -273,6 +273,8 @@ fn what_is_not_for_calls_is_refused_in_one_line() {
         (&["rpc", "-d", "8", "--window", "refill"], ["--window", "not for this"]),
         (&["rpc", "-d", "8", "--rate", "9", "--post-list", "2"], ["--rate", "--post-list"]),
         (&["rpc", "--fabric", "tcp", "-s", "7"], ["7 B", "value"]),
+        (&["rpc", "--fabric", "tcp", "--ramp"], ["--ramp", "--iterations"]),
+        (&["incast", "--watch"], ["--watch", "not for this"]),
         (&["kv", "--fabric", "tcp", "--keys", "5G"], ["--keys", "at most"]),
     ] {
         let mut all = vec!["local"];
@@ -280,6 +282,58 @@ fn what_is_not_for_calls_is_refused_in_one_line() {
         all.extend(["-q", "-n", "20"]);
         assert_fails(&efa_bench(&all), 2, &words);
     }
+}
+
+#[test]
+fn a_ramp_ends_where_its_bound_does_and_says_so() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let json = folder.path().join("ramp.json");
+    let ramp =
+        ["local", "rpc", "--fabric", "tcp", "--keys", "100", "-d", "8", "--ramp", "p99<20ms"];
+    let manner = ["-t", "0.4", "-w", "0", "--blocks", "1", "--no-host-checks", "--json"];
+    let output = efa_bench(&[&ramp[..], &manner, &[json.to_str().expect("UTF-8")]].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("held with p99 below 20000 µs: "), "{text}");
+    let bytes = std::fs::read(&json).expect("results");
+    let results: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+    let run = &results["runs"][0];
+    assert_eq!(run["method"]["ramp"]["p99_us"], 20_000.0);
+    let steps: Vec<(f64, f64)> = run["points"]
+        .as_array()
+        .expect("points")
+        .iter()
+        .map(|point| {
+            assert_eq!(point["work"]["arrivals"], "poisson");
+            // Where nothing was answered there is no tail.
+            let p99_us = point["operation_time"]["p99_us"].as_f64().unwrap_or(f64::INFINITY);
+            (point["rate_per_s"].as_f64().expect("a rate"), p99_us)
+        })
+        .collect();
+    let held = steps.iter().filter(|(_, p99)| *p99 < 20_000.0).map(|own| own.0).fold(0.0, f64::max);
+    let beyond = steps.iter().filter(|(_, p99)| *p99 >= 20_000.0);
+    let beyond = beyond.map(|own| own.0).fold(f64::INFINITY, f64::min);
+    assert!(beyond.is_finite() && held < beyond, "{steps:?}");
+    // A busy machine may not hold even the lowest rate: then that has a hundred operations in a block, or few more.
+    match held > 0.0 {
+        true => assert!(beyond / held <= 1.1, "{steps:?}"),
+        false => assert!((250.0..=500.0).contains(&beyond), "{steps:?}"),
+    }
+}
+
+#[test]
+fn who_watches_sees_each_part_of_a_window() {
+    let watched = ["local", "rpc", "--fabric", "tcp", "--keys", "100", "-d", "4", "--watch", "0.1"];
+    let manner = ["-t", "0.5", "-w", "0", "--blocks", "1", "--no-host-checks", "--json", "-"];
+    let output = efa_bench(&[&watched[..], &manner].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("[   0.")).collect();
+    assert!((4..=5).contains(&lines.len()), "{said}");
+    assert!(lines[0].contains("0.00-   0.10 s]") && lines[0].contains("/s   mean "), "{said}");
+    let timeline = &points(&output)[0]["timeline"];
+    let operations = timeline["operations"].as_array().expect("parts");
+    assert_eq!((timeline["part_ms"].as_f64(), operations.len()), (Some(100.0), lines.len()));
 }
 
 #[test]

@@ -2,27 +2,33 @@
 
 use std::path::PathBuf;
 
-use bench_engine::client::Wish;
+use bench_engine::client::MeasureRequest;
 use bench_engine::measure::Until;
 use bench_engine::{SEQUENCE_BYTES, host};
+use bench_record::Ramp;
 use bench_record::fabric_name::FabricName;
 use bench_record::failure::Failure;
 use bench_record::names::{Name, Preset};
 use bench_record::spec::{
-    Arrivals, Benchmark, EndpointKind, Flow, JobSpec, Limit, Operation, Order, Window, parse_bytes,
-    parse_list,
+    Arrivals, EndpointKind, Flow, JobSpec, Limit, Operation, Order, Window, parse_bytes,
+    parse_list, within,
 };
 use bench_record::topology::NODES_MAX;
-use bench_record::workload::{Pattern, WorkArgs};
+use bench_record::workload::{Asked, WorkArgs};
 use bench_report::judge::Assertion;
 use clap::Args;
 
 use super::options::Given;
 
+mod clocked;
+
+/// Blocks of each step of a ramp.
+const RAMP_BLOCKS: usize = 3;
+
 /// How to measure and where to put the results.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MeasureArgs {
-    /// What to measure: libfabric:PROVIDER, verbs:srd, verbs:ud, verbs:rc, tcp or udp (sockets).
+    /// What to measure: libfabric:PROVIDER, verbs:srd, verbs:ud, verbs:rc, sockets:tcp or sockets:udp.
     #[arg(long, default_value = "libfabric:tcp")]
     pub(crate) fabric: FabricName,
     /// Short for --fabric libfabric:PROVIDER: efa, tcp, shm, sockets, ... (see `fi_info -l`).
@@ -72,6 +78,13 @@ pub(crate) struct MeasureArgs {
     /// (default: as fast as they can).
     #[arg(long)]
     pub(crate) rate: Option<String>,
+    /// Raise the rate until p99 is beyond a bound, then narrow it down; alone it is p99<1ms.
+    ///
+    /// Times count from the moment for which an operation was due. The first rate is that of --rate, the middle of --blocks
+    /// (default: 3) decides at each, and what was held and what was not end within 10 % of each other.
+    #[arg(long, value_name = "BOUND", num_args = 0..=1, default_missing_value = "p99<1ms",
+        conflicts_with_all = ["iterations", "until", "runs"])]
+    pub(crate) ramp: Option<Ramp>,
     /// How requests of open_loop are spread over time.
     #[arg(long, default_value = "poisson")]
     pub(crate) arrivals: Arrivals,
@@ -152,6 +165,11 @@ pub(crate) struct MeasureArgs {
     /// Leave the histograms of all times out of the results.
     #[arg(long)]
     pub(crate) no_histogram: bool,
+    /// Say every so many seconds (alone: 1) what happens while a block is measured, as lines of their own.
+    ///
+    /// The parts are kept in the result, and the report draws them. Give --duration a time that holds several.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1")]
+    pub(crate) watch: Option<f64>,
     /// Name of the run in tables and plots [default: the provider].
     #[arg(long, default_value = "")]
     pub(crate) name: String,
@@ -171,7 +189,7 @@ pub(crate) struct MeasureArgs {
     pub(crate) work: WorkArgs,
     /// Do not look whether the machine is quiet (a plan has looked for all its runs).
     #[arg(long, hide = true)]
-    pub(crate) no_doubts: bool,
+    pub(crate) no_host_checks: bool,
     /// End when standard input is closed (a plan has died).
     #[arg(long, hide = true)]
     pub(crate) until_stdin_closes: bool,
@@ -196,27 +214,23 @@ impl MeasureArgs {
         self.provider.clone().map_or_else(|| self.fabric.clone(), FabricName::Libfabric)
     }
 
-    /// The wish these arguments mean between so many nodes.
-    pub(crate) fn wish(&self, name: Name, nodes: usize) -> Result<Wish, Failure> {
+    /// The request these arguments mean between so many nodes.
+    pub(crate) fn request(&self, name: Name, nodes: usize) -> Result<MeasureRequest, Failure> {
         let preset = name.preset();
         let list = |option: &str, text: &str| {
             parse_list(text).map_err(|reason| Failure::Usage(format!("{option}: {reason}")))
         };
-        let sizes = match preset.pattern {
-            Some(Pattern::Barrier) => vec![0],
-            _ => list("--sizes", self.sizes.as_deref().unwrap_or(preset.sizes))?,
+        let sizes = match &self.sizes {
+            None if preset.sizes.is_empty() => vec![0],
+            sizes => list("--sizes", sizes.as_deref().unwrap_or(preset.sizes))?,
         };
-        if preset.pattern == Some(Pattern::Allreduce)
-            && let Some(size) = sizes.iter().find(|size| !size.is_multiple_of(4))
-        {
-            let text = format!("--sizes {size}: integers have 4 bytes, give a multiple");
-            return Err(Failure::Usage(text));
-        }
         let depths = match preset.benchmark.has_depth() {
             true => list("--depth", self.depth.as_deref().unwrap_or(preset.depth))?,
             false => vec![1],
         };
-        let rates = match self.rate.as_deref().unwrap_or(preset.rates) {
+        // A ramp begins where it finds best.
+        let usual_rates = if self.ramp.is_some() { "" } else { preset.rates };
+        let rates = match self.rate.as_deref().unwrap_or(usual_rates) {
             "" => vec![0],
             rates => list("--rate", rates)?,
         };
@@ -229,18 +243,17 @@ impl MeasureArgs {
         let warmup_ms =
             if self.iterations.is_some() { 0 } else { millis("--warmup", self.warmup, 0.0)? };
         const RUNS_MAX: usize = 1000;
-        if !(1..=RUNS_MAX).contains(&self.runs) {
-            return Err(Failure::Usage(format!("--runs {}: give 1 to {RUNS_MAX}", self.runs)));
-        }
+        within("--runs", self.runs, (1, RUNS_MAX)).map_err(Failure::Usage)?;
         if self.rx_depth == Some(0) {
             return Err(Failure::Usage("--rx-depth 0: give 1 or more".to_owned()));
         }
         let job = self.job(preset, nodes, &sizes, max_depth)?;
-        let parameters = self.work.parameters(preset.benchmark)?;
-        sound(name, &job, &depths, self.validate)?;
+        let parameters = self.work.parameters(&preset)?;
+        check(name, &job, (&sizes, &depths), self.validate)?;
         self.check_rate(&rates)?;
+        self.check_ramp(&rates)?;
         let orders = self.orders(&job, &sizes)?;
-        Ok(Wish {
+        Ok(MeasureRequest {
             name: self.name.clone(),
             test: name.text(),
             job,
@@ -255,7 +268,12 @@ impl MeasureArgs {
             validate: self.validate,
             histograms: !self.no_histogram,
             counters: !self.no_counters,
-            until: Until::of(self.until, self.blocks, self.iterations)?,
+            watch: self.watched_every()?,
+            ramp: self.ramp,
+            until: match self.ramp {
+                Some(_) => Until::of(None, self.blocks.or(Some(RAMP_BLOCKS)), None::<u64>)?,
+                None => Until::of(self.until, self.blocks, self.iterations)?,
+            },
             runs: self.runs,
             cpus: self.cpu.clone(),
             numa: self.numa,
@@ -268,7 +286,7 @@ impl MeasureArgs {
             return Ok(vec![Order::Any]);
         }
         let wrong = |text: String| Err(Failure::Usage(format!("--order: {text}")));
-        if job.benchmark != Benchmark::Bandwidth || job.flow.complete_every > 1 {
+        if job.flow.complete_every > 1 {
             return wrong("it is for streams of messages that each complete".to_owned());
         }
         if job.endpoint == EndpointKind::Dgram && self.order.contains(&Order::Kept) {
@@ -280,19 +298,6 @@ impl MeasureArgs {
         }
     }
 
-    /// Refuses a rate that no clock has, or that contradicts other options.
-    fn check_rate(&self, rates: &[usize]) -> Result<(), Failure> {
-        const RATE_MAX: usize = 1_000_000_000;
-        if let Some(rate) = rates.iter().find(|rate| **rate > RATE_MAX) {
-            return Err(Failure::Usage(format!("--rate {rate}: give {RATE_MAX} a second at most")));
-        }
-        if self.rate.is_some() && self.post_list > 1 {
-            let text = "--post-list waits for several, --rate for none: give one of them";
-            return Err(Failure::Usage(text.to_owned()));
-        }
-        Ok(())
-    }
-
     /// What all sides open.
     fn job(
         &self,
@@ -301,7 +306,7 @@ impl MeasureArgs {
         sizes: &[usize],
         max_depth: usize,
     ) -> Result<JobSpec, Failure> {
-        let is_loaded = preset.benchmark == Benchmark::SatLatency;
+        let is_loaded = preset.benchmark.about().reads("load_size");
         let load_size = if is_loaded { self.load_size } else { 0 };
         let fabric = self.fabric();
         Ok(JobSpec {
@@ -319,7 +324,7 @@ impl MeasureArgs {
             flow: self.flow(preset),
             arrivals: self.arrivals,
             load_size_bytes: load_size,
-            work: self.work.spec(preset.benchmark, preset.pattern)?,
+            work: self.work.spec(&preset)?,
             max_size_bytes: sizes.iter().copied().max().unwrap_or(1).max(load_size),
             memory_bytes: self.memory.unwrap_or(preset.memory_bytes),
             seed: self.seed.unwrap_or_else(host::seed),
@@ -343,58 +348,20 @@ impl MeasureArgs {
 }
 
 /// Refuses what contradicts itself.
-fn sound(name: Name, job: &JobSpec, depths: &[usize], validate: bool) -> Result<(), Failure> {
-    let Flow { complete_every, post_list, .. } = job.flow;
-    let operation = job.operation;
-    let is_stream = matches!(job.benchmark, Benchmark::Bandwidth | Benchmark::Rma);
-    let has_lists = is_stream || job.benchmark.is_workload();
-    let shortest = depths.iter().copied().min().unwrap_or(1);
-    let wrong = |text: String| Err(Failure::Usage(format!("{}: {text}", name.text())));
-    if job.nodes > 2 && !job.benchmark.is_for_groups() {
-        return wrong(format!("{} nodes: it is measured between two", job.nodes));
+fn check(
+    name: Name,
+    job: &JobSpec,
+    (sizes, depths): (&[usize], &[usize]),
+    validate: bool,
+) -> Result<(), Failure> {
+    let wrong = |text: String| Failure::Usage(format!("{}: {text}", name.text()));
+    let about = job.benchmark.about();
+    if job.nodes > 2 && !about.is_for_groups {
+        return Err(wrong(format!("{} nodes: it is measured between two", job.nodes)));
     }
     if !(2..=NODES_MAX).contains(&job.nodes) {
-        return wrong(format!("{} nodes: give 2 to {NODES_MAX}", job.nodes));
+        return Err(wrong(format!("{} nodes: give 2 to {NODES_MAX}", job.nodes)));
     }
-    let is_workload = job.benchmark.is_workload();
-    if !is_workload && (job.benchmark == Benchmark::Rma) != operation.is_one_sided() {
-        return wrong(format!("--op {} is not for this benchmark", operation.name()));
-    }
-    let is_special = job.flow != Flow::default() || job.memory_bytes > 0;
-    if !has_lists && is_special {
-        return wrong(
-            "--window, --complete-every, --post-list and --memory are for streams".into(),
-        );
-    }
-    for (option, value) in [("--complete-every", complete_every), ("--post-list", post_list)] {
-        if value == 0 || value > shortest {
-            return wrong(format!("{option} {value}: give 1 to the depth, {shortest}"));
-        }
-    }
-    if job.benchmark == Benchmark::SatLatency && (job.threads < 2 || job.endpoints > 1) {
-        return wrong("one thread measures, the others stream: give --threads 2 or more".into());
-    }
-    if job.benchmark.is_workload() {
-        return bench_record::workload::sound(job)
-            .map_err(|reason| Failure::Usage(format!("{}: {reason}", name.text())));
-    }
-    if complete_every > 1 && (operation.is_injected() || operation == Operation::Read) {
-        return wrong(format!("--op {} has no say in its completion", operation.name()));
-    }
-    if complete_every > 1 && job.memory_bytes > 0 {
-        return wrong("--memory needs to know when each operation is complete".to_owned());
-    }
-    if post_list > 1 && operation.is_injected() {
-        return wrong(format!("--op {} is not posted in lists", operation.name()));
-    }
-    if validate && job.benchmark == Benchmark::OpenLoop {
-        return wrong("--validate is not for requests, which carry a number".to_owned());
-    }
-    if validate && (complete_every > 1 || operation.is_one_sided()) {
-        return wrong("--validate needs messages of their own content: not possible here".into());
-    }
-    if job.memory_bytes > 0 && job.memory_bytes / job.max_size_bytes.max(1) < job.tx_depth {
-        return wrong(format!("--memory {}: too little for the depth", job.memory_bytes));
-    }
-    Ok(())
+    let shortest = depths.iter().copied().min().unwrap_or(1);
+    about.check(&Asked { job, sizes, shortest, validate }).map_err(wrong)
 }

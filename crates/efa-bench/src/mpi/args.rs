@@ -1,6 +1,7 @@
 //! The arguments of `efa-bench mpi`.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bench_engine::host;
@@ -12,9 +13,34 @@ use bench_record::wire::Wire;
 use bench_record::workload::Pattern;
 use bench_report::judge::Assertion;
 use bench_report::output::Outputs;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use crate::cli::{Given, millis};
+
+/// Which softefa command gives ranks their device.
+#[derive(Debug, Clone)]
+pub(super) enum SoftefaCommand {
+    /// The one beside this program, or of the path.
+    Found,
+    /// The one at this path.
+    At(PathBuf),
+}
+
+impl SoftefaCommand {
+    /// As it was named: an option without a value leaves it to be found.
+    fn named(value: OsString) -> Self {
+        if value.is_empty() { Self::Found } else { Self::At(value.into()) }
+    }
+
+    /// The path that was named.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Found => None,
+            Self::At(path) => Some(path),
+        }
+    }
+}
 
 /// What an MPI is measured by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -69,6 +95,25 @@ impl Test {
     }
 }
 
+/// MPI's own TCP: neither libfabric's nor sockets of ours.
+pub(crate) const OWN_TCP: &str = "mpi:tcp";
+
+/// What MPI is to run on, by name; that of our sockets is an older one of its own TCP.
+fn on(text: &str) -> Result<FabricName, String> {
+    match text {
+        OWN_TCP => Ok(FabricName::Tcp),
+        other => other.parse(),
+    }
+}
+
+/// What MPI runs on, as it is named here.
+pub(crate) fn name_of(fabric: &FabricName) -> String {
+    match fabric {
+        FabricName::Tcp => OWN_TCP.to_owned(),
+        other => other.to_string(),
+    }
+}
+
 /// Measures the MPI of this machine.
 #[derive(Debug, Args)]
 pub(crate) struct MpiArgs {
@@ -77,17 +122,19 @@ pub(crate) struct MpiArgs {
     /// Number of ranks, like --sizes; latency and bandwidth take two.
     #[arg(short, long, default_value = "2")]
     ranks: String,
-    /// What MPI is to run on: libfabric:PROVIDER or tcp; default: what MPI chooses by itself, on one
+    /// What MPI is to run on: libfabric:PROVIDER or mpi:tcp (its own TCP); default: what MPI chooses by itself, on one
     /// machine its shared memory.
-    #[arg(long)]
+    #[arg(long, value_parser = on)]
     fabric: Option<FabricName>,
     /// Short for --fabric libfabric:PROVIDER.
     #[arg(short, long, conflicts_with = "fabric")]
     provider: Option<String>,
     /// Run all ranks on the software device (libfabric:efa) and check its counters; with a path:
     /// that softefa command.
-    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, conflicts_with_all = ["fabric", "provider"])]
-    pub(super) softefa: Option<Option<PathBuf>>,
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = "",
+        value_parser = OsStringValueParser::new().map(SoftefaCommand::named),
+        conflicts_with_all = ["fabric", "provider"])]
+    pub(super) softefa: Option<SoftefaCommand>,
     /// With --softefa: what messages of the software device go over; default: what softefa chooses.
     #[arg(long, value_enum, requires = "softefa")]
     pub(super) wire: Option<Wire>,
@@ -156,7 +203,7 @@ pub(crate) struct MpiArgs {
     pub(super) quiet: bool,
     /// Do not look whether the machine is quiet.
     #[arg(long, hide = true)]
-    pub(super) no_doubts: bool,
+    pub(super) no_host_checks: bool,
     /// End when standard input is closed (a plan has died).
     #[arg(long, hide = true)]
     pub(crate) until_stdin_closes: bool,
@@ -232,10 +279,8 @@ impl MpiArgs {
             return Err(wrong(format!("--ranks {count}: give {most}")));
         }
         let sizes = list("--sizes", self.sizes.as_deref().unwrap_or_else(|| self.test.sizes()))?;
-        let is_odd = |size: &&usize| !size.is_multiple_of(4);
-        if self.test == Test::Allreduce
-            && let Some(size) = sizes.iter().find(is_odd)
-        {
+        let is_sum = self.test == Test::Allreduce;
+        if let Some(size) = sizes.iter().find(|&&size| is_sum && size % 4 != 0) {
             return Err(wrong(format!("--sizes {size}: integers have 4 bytes, give a multiple")));
         }
         let longest = sizes.iter().copied().max().unwrap_or(1);

@@ -87,7 +87,7 @@ impl Launcher {
             }
             (Family::OpenMpi | Family::Hydra, Some(fabric)) => {
                 return Err(Failure::Usage(format!(
-                    "{} does not run on {fabric}: give libfabric:PROVIDER (Open MPI: tcp, too)",
+                    "{} does not run on {fabric}: give libfabric:PROVIDER (Open MPI: mpi:tcp, too)",
                     self.version
                 )));
             }

@@ -11,6 +11,7 @@ use std::path::Path;
 use bench_engine::client::{doubt, measure_blocks};
 use bench_engine::host;
 use bench_engine::measure::Blocks;
+use bench_record::fabric_name::FabricName;
 use bench_record::failure::Failure;
 use bench_record::spec::{Benchmark, PointSpec};
 use bench_record::{FabricRecord, Point, Run};
@@ -20,7 +21,7 @@ use report::Progress;
 use crate::result_file;
 use crate::softefa_device::{self, Counters};
 
-pub(crate) use args::{MpiArgs, Test};
+pub(crate) use args::{MpiArgs, Test, name_of};
 
 use args::Wanted;
 use compiler::Built;
@@ -31,12 +32,12 @@ use program::Program;
 pub(crate) fn run(args: &MpiArgs) -> Result<(), Failure> {
     let wanted = args.wanted()?;
     let softefa =
-        args.softefa.as_ref().map(|named| softefa_device::find(named.as_deref())).transpose()?;
+        args.softefa.as_ref().map(|named| softefa_device::find(named.path())).transpose()?;
     let launcher = Launcher::find(&args.mpirun, args.fabric())?;
     let built = Built::new(&args.mpicc, args.work_dir.as_deref())?;
     let mut progress =
         Progress::new(wanted.specs.len() * wanted.until.blocks() * wanted.ranks.len(), args.quiet);
-    let mut warnings = if args.no_doubts { Vec::new() } else { host::doubts(host::cores()) };
+    let mut warnings = if args.no_host_checks { Vec::new() } else { host::doubts(host::cores()) };
     let (mut runs, mut failure) = (Vec::new(), None);
     for &ranks in &wanted.ranks {
         warnings.extend(crowded(ranks));
@@ -110,7 +111,7 @@ impl Job<'_> {
             fabric: Some(FabricRecord {
                 provider: "mpi".to_owned(),
                 fabric: self.launcher.version.clone(),
-                domain: self.args.fabric().map_or_else(String::new, |fabric| fabric.to_string()),
+                domain: self.args.fabric().as_ref().map_or_else(String::new, name_of),
                 ..FabricRecord::default()
             }),
             ..Run::new(&self.name(), wanted.test.benchmark(), Vec::new())
@@ -140,6 +141,7 @@ impl Job<'_> {
         let name = match (self.args.name.as_str(), self.args.fabric()) {
             ("", None) => "MPI".to_owned(),
             ("", Some(_)) if self.softefa.is_some() => "MPI, Soft-EFA".to_owned(),
+            ("", Some(FabricName::Tcp)) => "MPI, its own TCP".to_owned(),
             ("", Some(fabric)) => format!("MPI, {}", fabric.label()),
             (name, _) => name.to_owned(),
         };

@@ -290,7 +290,7 @@ impl<'a> Executor<'a> {
         self.end_servers()?;
         let json = self.scratch.file("run.json");
         self.scratch.forget(&[&json]);
-        let own = ["--json".to_owned(), json.display().to_string(), "--no-doubts".to_owned()];
+        let own = ["--json".to_owned(), json.display().to_string(), "--no-host-checks".to_owned()];
         let arguments = [&work.words[..], &own].concat();
         let ended = self.client(step, task, work.measurements, &[], &arguments)?;
         match json.exists() {
@@ -326,10 +326,10 @@ impl<'a> Executor<'a> {
         }
         let error = runs.iter().find_map(|run| run.error.clone());
         let has_counters = self.fabrics[task.fabric].is_softefa() && !interrupt::asked();
-        if let Some(counters) = counters.filter(|_| has_counters)
-            && let Err(outcome) = with_counters(&mut runs, counters)
-        {
-            return Ok(outcome);
+        if let Some(counters) = counters.filter(|_| has_counters) {
+            if let Err(outcome) = with_counters(&mut runs, counters) {
+                return Ok(outcome);
+            }
         }
         Ok(match error {
             None => Outcome::Done(runs),
@@ -402,7 +402,7 @@ fn arguments(
     let benchmark = work.benchmark.text();
     let fixed = ["run", &benchmark, "--host", &hosts, "--name", name];
     let mut all: Vec<String> = fixed.into_iter().map(str::to_owned).collect();
-    all.extend(["--json".to_owned(), json, "--no-doubts".to_owned()]);
+    all.extend(["--json".to_owned(), json, "--no-host-checks".to_owned()]);
     all.extend(words.iter().cloned());
     let pair = affinity::pair()
         .filter(|_| is_local && work.may_be_pinned && work.threads == 1 && work.nodes == 2);

@@ -61,7 +61,7 @@ pub(super) enum Side {
 }
 
 impl Fabric {
-    /// "tcp", "libfabric:shm", "libfabric:efa=softefa run --".
+    /// Such as "tcp", "libfabric:shm", "libfabric:efa=softefa run --".
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
         let (fabric, prefix) = text.split_once('=').unwrap_or((text, ""));
         let fabric: FabricName = fabric.parse().map_err(|reason| {
@@ -127,6 +127,10 @@ impl Fabric {
         if is_odd || self.is_by_name || self.name == pattern {
             return self.name == pattern;
         }
+        // However it is written.
+        if pattern.parse::<FabricName>().is_ok_and(|own| own == self.fabric) {
+            return true;
+        }
         let name = self.fabric.to_string();
         pattern.strip_suffix('*').map_or(name == pattern, |start| name.starts_with(start))
     }
@@ -189,6 +193,12 @@ mod tests {
 
     #[test]
     fn patterns_are_names_or_starts_of_names() {
+        let tcp = Fabric::parse("tcp").expect("tcp");
+        for (pattern, fits) in
+            [("tcp", true), ("sockets:tcp", true), ("sockets:*", true), ("udp", false)]
+        {
+            assert_eq!(tcp.fits(pattern), fits, "{pattern}");
+        }
         let efa = Fabric::parse("libfabric:efa").expect("efa");
         for (pattern, fits) in [
             ("*", true),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use bench_engine::host;
 use bench_record::failure::{Failure, plain};
 use bench_record::{DeviceCounters, Run};
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::options::{DEFAULT_OUT, PlanArgs};
@@ -130,7 +131,7 @@ impl Journal {
         std::fs::create_dir_all(&options.out).map_err(|e| output_failure(&options.out, &e))?;
         let file = OpenOptions::new().read(true).append(true).create(true).open(&path);
         let mut file = file.map_err(|e| failed(&e))?;
-        if file.try_lock().is_err() {
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(Failure::Usage(format!(
                 "another efa-bench is writing to {}: wait for it, or choose another --out",
                 options.out.display()

@@ -155,7 +155,8 @@ impl Report<'_> {
         let shown = Shown::of(&results.runs).runs;
         let names = self.shown_names(&shown);
         for table in compare::tables(&shown, &names) {
-            output::print(&format!("{}\n{}\n", table.caption, table.text()))?;
+            let text = output::for_terminal(&table);
+            output::print(&format!("{}\n{text}\n", table.caption))?;
         }
         for warning in &results.warnings {
             output::print(&format!("warning: {warning}\n"))?;

@@ -10,7 +10,7 @@ use super::fabric::{Fabric, Start};
 use super::source::Options;
 use super::task::{self, Task, Work};
 use crate::cli::{Cli, Command};
-use crate::mpi::{MpiArgs, Test};
+use crate::mpi::{MpiArgs, Test, name_of};
 use crate::softefa_device::in_path;
 
 /// What must be installed, and the Debian packages that bring it.
@@ -78,7 +78,7 @@ fn words(test: Test, options: &Options, fabric: &Fabric) -> Result<Vec<String>, 
             [vec![device], Wire::words(softefa.wire)].concat()
         }
         (Start::Plain, FabricName::Libfabric(_) | FabricName::Tcp) => {
-            vec!["--fabric".to_owned(), fabric.fabric.to_string()]
+            vec!["--fabric".to_owned(), name_of(&fabric.fabric)]
         }
         _ => {
             return Err(Failure::Usage(format!(

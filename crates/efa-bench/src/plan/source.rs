@@ -108,7 +108,7 @@ const OWN_OPTIONS: [&str; 18] = [
     "csv",
     "html",
     "quiet",
-    "no-doubts",
+    "no-host-checks",
     "name",
     "assert",
     "no-pin",

@@ -1,7 +1,8 @@
 //! What a plan runs: each step on each fabric it goes with, checked as a whole before any runs.
 
-use bench_engine::client::Wish;
+use bench_engine::client::MeasureRequest;
 use bench_engine::measure::Until;
+use bench_record::Ramp;
 use bench_record::failure::Failure;
 use bench_record::names::Name;
 use bench_record::spec::Limit;
@@ -24,7 +25,7 @@ pub(super) struct Task {
     pub(super) estimate_s: f64,
     /// The command that repeats it by itself.
     pub(super) command: String,
-    /// "latency on Soft-EFA".
+    /// For example "latency on Soft-EFA".
     pub(super) title: String,
 }
 
@@ -176,10 +177,12 @@ fn of_benchmark(
     if scale != 1.0 {
         let (measure, _) = understood(benchmark, nodes, &options)?;
         if measure.iterations.is_none() {
-            set_times(&mut options, measure.duration * scale, measure.warmup * scale);
+            let least_s = measure.ramp.map_or(0.0, Ramp::block_min_s);
+            let duration = (measure.duration * scale).max(least_s);
+            set_times(&mut options, duration, measure.warmup * scale);
         }
     }
-    let (_, wish) = understood(benchmark, nodes, &options)?;
+    let (_, request) = understood(benchmark, nodes, &options)?;
     let words = options.words();
     let mut command = fabric.short_prefix();
     command.extend(["efa-bench".to_owned(), "local".to_owned(), benchmark.text()]);
@@ -191,20 +194,22 @@ fn of_benchmark(
     Ok(Task {
         fabric: 0,
         group: 0,
-        estimate_s: estimate_s(&wish),
+        estimate_s: estimate_s(&request),
         command: command.join(" "),
         title: format!("{} on {}", benchmark.text(), fabric.name),
         work: Work::Benchmark(BenchmarkWork {
             benchmark,
             nodes,
             words,
-            measurements: wish.measurements(),
-            rounds: match wish.until {
+            measurements: request.measurements(),
+            rounds: match request.until {
+                // Each step of a ramp follows from the one before.
+                _ if request.ramp.is_some() => None,
                 Until::Blocks(count) => (count > 1).then_some(count),
                 Until::Interval { .. } => None,
             },
             may_be_pinned: !options.has("cpu") && !options.has("server-cpu"),
-            threads: wish.job.threads,
+            threads: request.job.threads,
         }),
     })
 }
@@ -225,7 +230,7 @@ fn understood(
     benchmark: Name,
     nodes: usize,
     options: &Options,
-) -> Result<(MeasureArgs, Wish), Failure> {
+) -> Result<(MeasureArgs, MeasureRequest), Failure> {
     let mut words = vec!["efa-bench".to_owned(), "run".to_owned(), benchmark.text()];
     words.extend(["--host".to_owned(), "localhost".to_owned()]);
     words.extend(options.words());
@@ -234,8 +239,8 @@ fn understood(
     match parsed.command {
         Command::Run { measure, .. } => {
             measure.given.check(&[benchmark])?;
-            let wish = measure.wish(benchmark, nodes)?;
-            Ok((measure, wish))
+            let request = measure.request(benchmark, nodes)?;
+            Ok((measure, request))
         }
         _ => Err(Failure::Check("`run` was taken for another command".to_owned())),
     }
@@ -249,14 +254,14 @@ pub(super) fn refusal(error: &clap::Error) -> Failure {
     Failure::Usage(lines.join(" "))
 }
 
-fn estimate_s(wish: &Wish) -> f64 {
-    let block_s = match wish.limit {
-        Limit::DurationMs(ms) => (ms + wish.warmup_ms) as f64 / 1e3,
+fn estimate_s(request: &MeasureRequest) -> f64 {
+    let block_s = match request.limit {
+        Limit::DurationMs(ms) => (ms + request.warmup_ms) as f64 / 1e3,
         Limit::Iterations(_) => COUNTED_BLOCK_S,
     };
-    let certain = wish.measurements() as f64 * (block_s + BLOCK_S);
+    let certain = request.measurements() as f64 * (block_s + BLOCK_S);
     START_S
-        + match wish.until {
+        + match request.until {
             Until::Blocks(_) => certain,
             Until::Interval { at_most, .. } => certain.max(at_most.as_secs_f64()),
         }

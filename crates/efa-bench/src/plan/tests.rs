@@ -22,6 +22,19 @@ fn built_in_plans_keep_their_time() {
     }
 }
 
+#[test]
+fn a_small_scale_leaves_ramps_long_enough() {
+    let plan = library::find("dbms").expect("dbms");
+    let source = source::read("dbms", &plan.text).expect("a plan");
+    let fabrics = fabric::all(&source.fabrics, &PlanArgs::for_tests()).expect("fabrics");
+    let tasks = task::all(&source, &fabrics, *SCALES.start()).expect("tasks");
+    let ramps = tasks.iter().filter(|task| task.command.contains("--ramp"));
+    assert!(
+        ramps.clone().count() >= 4
+            && ramps.clone().all(|own| own.command.contains("--duration 0.02"))
+    );
+}
+
 /// The tasks of a text on these fabrics, without anything being started.
 fn tasks_of(text: &str) -> Result<Vec<Task>, Failure> {
     let source = source::read("test", text)?;
@@ -43,7 +56,7 @@ fn mpi_is_a_step_on_what_it_runs_on() {
     let (efa, tcp) = (&tasks[0].command, &tasks[1].command);
     assert!(efa.starts_with("efa-bench mpi bandwidth --softefa="), "{efa}");
     assert!(efa.contains("--blocks 3 --depth 16 --duration 0.2 --sizes 8,64 --validate"), "{efa}");
-    assert!(tcp.contains("--fabric tcp") && tcp.contains("'MPI on TCP sockets'"), "{tcp}");
+    assert!(tcp.contains("--fabric mpi:tcp") && tcp.contains("'MPI on TCP sockets'"), "{tcp}");
     for (step, words) in [
         ("mpi = 'bandwith'", "mpi: write one of latency, bandwidth, allgather"),
         ("mpi = 'bcast'\nrate = 5\nfabrics = 'tcp'", "`rate` is no key of a step: write mpi"),
@@ -119,8 +132,8 @@ fn found(task: &Task) -> Option<Run> {
     else {
         panic!("another command");
     };
-    let wish = measure.wish(work.benchmark, work.nodes).expect("a wish");
-    let job = wish.job;
+    let request = measure.request(work.benchmark, work.nodes).expect("a request");
+    let job = request.job;
     let latency = Latency { distribution: Some(Distribution::default()), ..Latency::default() };
     let stream = Some(Bandwidth::new(1, 1, 1.0));
     let is_loaded = job.benchmark == Benchmark::SatLatency;
@@ -131,7 +144,8 @@ fn found(task: &Task) -> Option<Run> {
         load: stream.filter(|_| is_loaded),
         ..Point::new(size_bytes, depth)
     };
-    let pairs = wish.sizes.iter().flat_map(|size| wish.depths.iter().map(move |d| (*size, *d)));
+    let pairs =
+        request.sizes.iter().flat_map(|size| request.depths.iter().map(move |d| (*size, *d)));
     let points = pairs.map(|(size, depth)| point(size, depth)).collect();
     Some(Run {
         endpoint: job.endpoint,

@@ -1,13 +1,13 @@
 //! Ranks that a launcher started find each other: rank 0 measures, all others serve.
 //!
-//! Each server pins its [`Place`] to a [`Board`] that all ranks can read. Rank 0 takes every server
-//! on a [`Leash`], a connection that lasts until it is done: so it knows that they can be reached,
+//! Each server pins its [`RankAddress`] to a [`Rendezvous`] that all ranks can read. Rank 0 takes every server
+//! on a [`Lifeline`], a connection that lasts until it is done: so it knows that they can be reached,
 //! and they know when to end, whatever happens to rank 0.
 
-mod board;
+mod address;
 mod environment;
-mod leash;
-mod place;
+mod lifeline;
+mod rendezvous;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -18,9 +18,9 @@ use bench_engine::target::Target;
 use bench_record::failure::Failure;
 use clap::Args;
 
-use board::Board;
-use leash::{Keeper, Leash};
-use place::Place;
+use address::RankAddress;
+use lifeline::{Lifeline, LifelineListener};
+use rendezvous::Rendezvous;
 
 /// How ranks find each other.
 #[derive(Debug, Clone, Args)]
@@ -71,72 +71,70 @@ pub(crate) fn run(
     let patience =
         Duration::from_millis(crate::cli::millis("--join-timeout", args.join_timeout, 0.1)?);
     let deadline = Instant::now() + patience;
-    let Some(mut board) = Board::open(args, deadline)? else {
+    let Some(mut rendezvous) = Rendezvous::open(args, deadline)? else {
         return Err(Failure::Usage(
             "no --host: name the host a server runs on, or start two or more ranks with mpirun or \
              `srun --mpi=pmix`, or give --rendezvous DIR"
                 .to_owned(),
         ));
     };
-    let seat = board.seat();
+    let seat = rendezvous.seat();
     if seat.ranks < 2 {
         return Err(Failure::Usage(format!(
             "{} of its own: start two or more (rank 0 measures, the others serve)",
-            board.name()
+            rendezvous.name()
         )));
     }
     if seat.rank > 0 {
-        return serve(board, args.address, deadline);
+        return serve(rendezvous, args.address, deadline);
     }
-    let leashes = gather(&mut board, deadline)?;
-    let members: Vec<Member> = leashes.iter().map(|leash| leash.member.clone()).collect();
+    let lifelines = gather(&mut rendezvous, deadline)?;
+    let members: Vec<Member> = lifelines.iter().map(|lifeline| lifeline.member.clone()).collect();
     if !quiet {
         let servers = members.iter().map(|m| format!("rank {} {}", m.rank, m.host));
         let servers: Vec<String> = servers.collect();
         eprintln!(
             "rank 0 of {} by {} measures; servers: {}",
             seat.ranks,
-            board.name(),
+            rendezvous.name(),
             servers.join(", ")
         );
     }
-    board.leave();
+    rendezvous.leave();
     let outcome = measure(&members);
-    for leash in leashes {
-        leash.release();
+    for lifeline in lifelines {
+        lifeline.release();
     }
     outcome
 }
 
-/// Rank 0: takes all servers on a leash, in the order of their ranks.
-fn gather(board: &mut Board, deadline: Instant) -> Result<Vec<Leash>, Failure> {
-    let ranks = board.seat().ranks;
-    let mut leashes: Vec<Option<Leash>> = (1..ranks).map(|_| None).collect();
+/// Rank 0: takes all servers on a lifeline, in the order of their ranks.
+fn gather(rendezvous: &mut Rendezvous, deadline: Instant) -> Result<Vec<Lifeline>, Failure> {
+    let ranks = rendezvous.seat().ranks;
+    let mut lifelines: Vec<Option<Lifeline>> = (1..ranks).map(|_| None).collect();
     let mut reasons: Vec<Option<Failure>> = (1..ranks).map(|_| None).collect();
-    while leashes.iter().any(Option::is_none) {
+    while lifelines.iter().any(Option::is_none) {
         if Instant::now() >= deadline {
-            return Err(missing(&leashes, reasons));
+            return Err(missing(&lifelines, reasons));
         }
-        for (index, leash) in leashes.iter_mut().enumerate().filter(|(_, l)| l.is_none()) {
-            let Some(place) = board.look(index + 1, deadline)? else { continue };
-            // A place may be an old one, of a job that has ended: then the new one is still to come.
-            match Leash::take(index + 1, &place, deadline) {
-                Ok(taken) => *leash = Some(taken),
+        for (index, lifeline) in lifelines.iter_mut().enumerate().filter(|(_, l)| l.is_none()) {
+            let Some(rank_address) = rendezvous.look(index + 1, deadline)? else { continue };
+            // A rank_address may be an old one, of a job that has ended: then the new one is still to come.
+            match Lifeline::take(index + 1, &rank_address, deadline) {
+                Ok(taken) => *lifeline = Some(taken),
                 Err(error @ Failure::OtherVersion { .. }) => return Err(error),
                 Err(error) => reasons[index] = Some(error),
             }
         }
     }
-    Ok(leashes.into_iter().flatten().collect())
+    Ok(lifelines.into_iter().flatten().collect())
 }
 
 /// Who did not come, or came and cannot be reached.
-fn missing(leashes: &[Option<Leash>], reasons: Vec<Option<Failure>>) -> Failure {
-    let absent = |index: &usize| leashes[*index].is_none();
-    let known = (0..leashes.len()).filter(absent).find(|index| reasons[*index].is_some());
-    if let Some(index) = known
-        && let Some(reason) = reasons.into_iter().nth(index).flatten()
-    {
+fn missing(lifelines: &[Option<Lifeline>], reasons: Vec<Option<Failure>>) -> Failure {
+    let absent = |index: &usize| lifelines[*index].is_none();
+    let mut known = reasons.into_iter().enumerate().filter(|(index, _)| absent(index));
+    if let Some((index, reason)) = known.find_map(|(index, reason)| Some((index, reason?))) {
         let rank = index + 1;
         return Failure::NoRank(format!(
             "rank {rank} came and cannot be reached: {reason}; name an address of its host with \
@@ -144,24 +142,28 @@ fn missing(leashes: &[Option<Leash>], reasons: Vec<Option<Failure>>) -> Failure 
         ));
     }
     let names: Vec<String> =
-        (0..leashes.len()).filter(absent).map(|index| (index + 1).to_string()).collect();
+        (0..lifelines.len()).filter(absent).map(|index| (index + 1).to_string()).collect();
     Failure::NoRank(format!(
         "no word from rank {} of {}: look whether it was started, or raise --join-timeout",
         names.join(", "),
-        leashes.len() + 1
+        lifelines.len() + 1
     ))
 }
 
 /// Another rank: serves until rank 0 lets go.
-fn serve(mut board: Board, address: Option<IpAddr>, deadline: Instant) -> Result<(), Failure> {
+fn serve(
+    mut rendezvous: Rendezvous,
+    address: Option<IpAddr>,
+    deadline: Instant,
+) -> Result<(), Failure> {
     let bind = address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     let server = Server::bind((bind, 0).into())?;
-    let keeper = Keeper::listen(bind)?;
-    let place = Place::here(address, server.port(), keeper.port());
-    board.pin(&place)?;
-    let held = keeper.wait(&place, deadline);
-    // From here on the leash says everything; no thread of the launcher's library runs beside.
-    board.leave();
+    let listener = LifelineListener::listen(bind)?;
+    let rank_address = RankAddress::here(address, server.port(), listener.port());
+    rendezvous.pin(&rank_address)?;
+    let held = listener.wait(&rank_address, deadline);
+    // From here on the lifeline says everything; no thread of the launcher's library runs beside.
+    rendezvous.leave();
     let held = held?;
     let stopper = server.stopper();
     let watch = std::thread::spawn(move || {
@@ -172,5 +174,5 @@ fn serve(mut board: Board, address: Option<IpAddr>, deadline: Instant) -> Result
     server.serve(0, true);
     watch
         .join()
-        .unwrap_or_else(|_| Err(Failure::Check("the leash could not be watched".to_owned())))
+        .unwrap_or_else(|_| Err(Failure::Check("the lifeline could not be watched".to_owned())))
 }

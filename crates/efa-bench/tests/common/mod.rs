@@ -38,7 +38,7 @@ impl Server {
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         let mut all = vec!["run", arguments[0], "-H", "127.0.0.1", "--port", &self.port];
         all.extend(&arguments[1..]);
-        all.push("--no-doubts");
+        all.push("--no-host-checks");
         efa_bench(&all)
     }
 }
@@ -60,7 +60,7 @@ pub(crate) fn kill_a_server_of(benchmark: &[&str]) -> (Vec<Server>, Vec<String>)
         .arg("run")
         .args(benchmark)
         .args(["-H", &hosts.join(","), "--fabric", "tcp", "-t", "0.6", "-w", "0.1"])
-        .args(["--blocks", "1", "--timeout", "5", "--no-doubts"])
+        .args(["--blocks", "1", "--timeout", "5", "--no-host-checks"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -92,7 +92,7 @@ pub(crate) fn assert_fails(output: &Output, code: i32, words: &[&str]) {
 pub(crate) fn points_of(arguments: &[&str]) -> Vec<serde_json::Value> {
     let mut all = vec!["local"];
     all.extend(arguments);
-    all.extend(["--json", "-", "--no-doubts"]);
+    all.extend(["--json", "-", "--no-host-checks"]);
     let output = efa_bench(&all);
     assert!(output.status.success(), "{all:?}: {}", String::from_utf8_lossy(&output.stderr));
     points(&output)
@@ -134,7 +134,7 @@ pub(crate) fn on_soft_efa_with(options: &[&str], arguments: &[&str]) -> (Output,
         .args(options)
         .args(["--", PROGRAM, "local"])
         .args(arguments)
-        .args(["--json", "-", "--no-doubts"])
+        .args(["--json", "-", "--no-host-checks"])
         .output()
         .expect("softefa starts");
     let bytes = std::fs::read(counters).expect("counters");

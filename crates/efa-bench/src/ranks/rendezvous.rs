@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use bench_record::failure::{Failure, plain};
 
-use super::place::Place;
+use super::address::RankAddress;
 use super::{RanksArgs, Seat, environment};
 
-/// The key of a place.
-const KEY: &str = "efa-bench.place";
+/// The key of a rank_address.
+const KEY: &str = "efa-bench.rank_address";
 /// How long a look lasts, and how long to wait after one that found nothing.
 const LOOK: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -18,30 +18,30 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What all ranks of a job can write to and read.
-pub(super) struct Board {
+pub(super) struct Rendezvous {
     seat: Seat,
-    way: Way,
+    channel: Channel,
 }
 
-enum Way {
+enum Channel {
     Pmix(Pmix),
     Folder(PathBuf),
 }
 
-impl Board {
-    /// The board of this job; `None` when nothing says that it has one.
+impl Rendezvous {
+    /// The rendezvous of this job; `None` when nothing says that it has one.
     pub(super) fn open(args: &RanksArgs, deadline: Instant) -> Result<Option<Self>, Failure> {
         if let Some(folder) = &args.rendezvous {
             let variable = |name: &str| std::env::var(name).ok();
             let seat =
                 environment::seat(args.rank, args.ranks, variable).map_err(Failure::Usage)?;
-            return Ok(Some(Self { seat, way: Way::Folder(folder.clone()) }));
+            return Ok(Some(Self { seat, channel: Channel::Folder(folder.clone()) }));
         }
         if !pmix::is_launched() {
             return Ok(None);
         }
         let (pmix, seat) = Pmix::start(deadline)?;
-        Ok(Some(Self { seat, way: Way::Pmix(pmix) }))
+        Ok(Some(Self { seat, channel: Channel::Pmix(pmix) }))
     }
 
     pub(super) const fn seat(&self) -> Seat {
@@ -49,19 +49,19 @@ impl Board {
     }
 
     pub(super) fn name(&self) -> String {
-        match &self.way {
-            Way::Pmix(pmix) => pmix.version.clone(),
-            Way::Folder(folder) => format!("files in {}", folder.display()),
+        match &self.channel {
+            Channel::Pmix(pmix) => pmix.version.clone(),
+            Channel::Folder(folder) => format!("files in {}", folder.display()),
         }
     }
 
     /// Shows where this rank is.
-    pub(super) fn pin(&mut self, place: &Place) -> Result<(), Failure> {
-        let text = serde_json::to_string(place)
-            .map_err(|e| Failure::Check(format!("cannot encode this rank's place: {e}")))?;
-        match &self.way {
-            Way::Pmix(pmix) => pmix.publish(text),
-            Way::Folder(folder) => {
+    pub(super) fn pin(&mut self, rank_address: &RankAddress) -> Result<(), Failure> {
+        let text = serde_json::to_string(rank_address)
+            .map_err(|e| Failure::Check(format!("cannot encode this rank's rank_address: {e}")))?;
+        match &self.channel {
+            Channel::Pmix(pmix) => pmix.publish(text),
+            Channel::Folder(folder) => {
                 let path = file(folder, self.seat.rank);
                 report::write_atomic(&path, text.as_bytes()).map_err(|e| Failure::Output {
                     path: e.path.display().to_string(),
@@ -71,9 +71,9 @@ impl Board {
         }
     }
 
-    /// Takes this rank's place off the board where it would stay, and leaves the launcher's server.
+    /// Takes this rank's rank_address off the rendezvous where it would stay, and leaves the launcher's server.
     pub(super) fn leave(self) {
-        if let Way::Folder(folder) = &self.way {
+        if let Channel::Folder(folder) = &self.channel {
             // Rank 0 has none; what cannot be removed is not believed by the next job either.
             let _ = std::fs::remove_file(file(folder, self.seat.rank));
         }
@@ -84,10 +84,10 @@ impl Board {
         &mut self,
         rank: usize,
         deadline: Instant,
-    ) -> Result<Option<Place>, Failure> {
-        let text = match &self.way {
-            Way::Pmix(pmix) => pmix.lookup(rank, deadline)?,
-            Way::Folder(folder) => {
+    ) -> Result<Option<RankAddress>, Failure> {
+        let text = match &self.channel {
+            Channel::Pmix(pmix) => pmix.lookup(rank, deadline)?,
+            Channel::Folder(folder) => {
                 std::thread::sleep(LOOK_AGAIN);
                 read(&file(folder, rank))?
             }
@@ -95,7 +95,7 @@ impl Board {
         let Some(text) = text else { return Ok(None) };
         serde_json::from_str(&text).map(Some).map_err(|e| {
             Failure::NoRank(format!(
-                "rank {rank} left something that is no place ({e}): start the same efa-bench everywhere"
+                "rank {rank} left something that is no rank_address ({e}): start the same efa-bench everywhere"
             ))
         })
     }

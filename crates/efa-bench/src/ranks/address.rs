@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 /// An address for documentation (RFC 5737): asking for the way there sends nothing.
 const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
 
-/// A server's place.
+/// A server's rank_address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct RankAddress {
     /// What its host calls itself.
     pub(super) host: String,
     /// The same for processes that reach each other by the loopback address.
     machine: String,
     /// Where it may be reached, the likeliest first.
     addresses: Vec<String>,
-    /// Control port of the server, and the port of its leash.
+    /// Control port of the server, and the port of its lifeline.
     pub(super) port: u16,
     pub(super) leash_port: u16,
     /// Tells this server from another that has its port later.
     pub(super) token: u64,
 }
 
-impl Place {
+impl RankAddress {
     /// Of this process, whose sockets listen on `address` only if that is given.
     pub(super) fn here(address: Option<IpAddr>, port: u16, leash_port: u16) -> Self {
         let host = host::name();
@@ -65,12 +65,12 @@ mod tests {
 
     #[test]
     fn one_machine_is_reached_by_loopback_and_another_by_its_addresses() {
-        let here = Place::here(None, 1, 2);
+        let here = RankAddress::here(None, 1, 2);
         assert_eq!(here.addresses(), ["127.0.0.1"]);
-        let there = Place { machine: "another".to_owned(), ..here.clone() };
+        let there = RankAddress { machine: "another".to_owned(), ..here.clone() };
         assert_eq!(there.addresses(), here.addresses);
         assert!(!there.addresses().is_empty());
-        let told = Place::here(Some(IpAddr::V4(Ipv4Addr::new(10, 1, 2, 3))), 1, 2);
+        let told = RankAddress::here(Some(IpAddr::V4(Ipv4Addr::new(10, 1, 2, 3))), 1, 2);
         assert_eq!(told.addresses(), ["10.1.2.3"]);
     }
 }

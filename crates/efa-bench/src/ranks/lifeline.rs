@@ -9,7 +9,7 @@ use bench_engine::target::Target;
 use bench_record::failure::{Failure, plain};
 
 use super::Member;
-use super::place::Place;
+use super::address::RankAddress;
 
 /// How long one address of a server may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -17,33 +17,42 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Rank 0's end.
-pub(super) struct Leash {
+pub(super) struct Lifeline {
     control: Control,
     pub(super) member: Member,
 }
 
-impl Leash {
-    /// Takes the server at `place`, by the first of its addresses that answers.
-    pub(super) fn take(rank: usize, place: &Place, deadline: Instant) -> Result<Self, Failure> {
+impl Lifeline {
+    /// Takes the server at `rank_address`, by the first of its addresses that answers.
+    pub(super) fn take(
+        rank: usize,
+        rank_address: &RankAddress,
+        deadline: Instant,
+    ) -> Result<Self, Failure> {
         let mut last = None;
-        for host in place.addresses() {
-            match Self::take_at(&host, place, deadline) {
+        for host in rank_address.addresses() {
+            match Self::take_at(&host, rank_address, deadline) {
                 Ok(control) => {
-                    let target = Target { host, port: place.port };
-                    let member = Member { rank, host: place.host.clone(), target };
+                    let target = Target { host, port: rank_address.port };
+                    let member = Member { rank, host: rank_address.host.clone(), target };
                     return Ok(Self { control, member });
                 }
                 Err(error) => last = Some(error),
             }
         }
-        Err(last.unwrap_or_else(|| Failure::NoRank(format!("{} has no address", place.host))))
+        Err(last
+            .unwrap_or_else(|| Failure::NoRank(format!("{} has no address", rank_address.host))))
     }
 
-    fn take_at(host: &str, place: &Place, deadline: Instant) -> Result<Control, Failure> {
+    fn take_at(
+        host: &str,
+        rank_address: &RankAddress,
+        deadline: Instant,
+    ) -> Result<Control, Failure> {
         let left = deadline.saturating_duration_since(Instant::now());
         let timeout = left.clamp(LOOK_EVERY, ANSWER_TIMEOUT);
-        let mut control = Control::connect(host, place.leash_port, timeout)?;
-        control.send(&Message::Join(place.token))?;
+        let mut control = Control::connect(host, rank_address.leash_port, timeout)?;
+        control.send(&Message::Join(rank_address.token))?;
         control.expect_barrier("taking a server")?;
         Ok(control)
     }
@@ -56,16 +65,16 @@ impl Leash {
 }
 
 /// A server that waits for rank 0.
-pub(super) struct Keeper {
+pub(super) struct LifelineListener {
     listener: TcpListener,
     port: u16,
 }
 
-/// A server's end of a leash.
+/// A server's end of a lifeline.
 #[derive(Debug)]
 pub(super) struct Held(Control);
 
-impl Keeper {
+impl LifelineListener {
     pub(super) fn listen(bind: IpAddr) -> Result<Self, Failure> {
         let failed =
             |e: std::io::Error| Failure::Usage(format!("cannot listen on {bind}: {}", plain(&e)));
@@ -79,15 +88,19 @@ impl Keeper {
         self.port
     }
 
-    /// Waits for rank 0, which knows the token of `place`; strangers are sent away.
-    pub(super) fn wait(self, place: &Place, deadline: Instant) -> Result<Held, Failure> {
+    /// Waits for rank 0, which knows the token of `rank_address`; strangers are sent away.
+    pub(super) fn wait(
+        self,
+        rank_address: &RankAddress,
+        deadline: Instant,
+    ) -> Result<Held, Failure> {
         while Instant::now() < deadline {
             let Ok((stream, _)) = self.listener.accept() else {
                 std::thread::sleep(LOOK_EVERY);
                 continue;
             };
             let Ok(mut control) = Control::accept(stream, ANSWER_TIMEOUT) else { continue };
-            if !matches!(control.receive("waiting for rank 0"), Ok(Message::Join(token)) if token == place.token)
+            if !matches!(control.receive("waiting for rank 0"), Ok(Message::Join(token)) if token == rank_address.token)
             {
                 continue;
             }
@@ -121,41 +134,44 @@ mod tests {
         Instant::now() + Duration::from_secs(20)
     }
 
-    fn keeper() -> (Keeper, Place) {
-        let keeper = Keeper::listen(IpAddr::from([127, 0, 0, 1])).expect("listens");
-        let place = Place::here(None, 1, keeper.port());
-        (keeper, place)
+    fn listener() -> (LifelineListener, RankAddress) {
+        let listener = LifelineListener::listen(IpAddr::from([127, 0, 0, 1])).expect("listens");
+        let rank_address = RankAddress::here(None, 1, listener.port());
+        (listener, rank_address)
     }
 
     #[test]
     fn a_server_is_held_until_it_is_released() {
-        let (keeper, place) = keeper();
-        let own = place.clone();
-        let server = std::thread::spawn(move || keeper.wait(&own, soon()).expect("held").wait());
-        let leash = Leash::take(1, &place, soon()).expect("taken");
-        assert_eq!((leash.member.target.host.as_str(), leash.member.target.port), ("127.0.0.1", 1));
-        leash.release();
+        let (listener, rank_address) = listener();
+        let own = rank_address.clone();
+        let server = std::thread::spawn(move || listener.wait(&own, soon()).expect("held").wait());
+        let lifeline = Lifeline::take(1, &rank_address, soon()).expect("taken");
+        assert_eq!(
+            (lifeline.member.target.host.as_str(), lifeline.member.target.port),
+            ("127.0.0.1", 1)
+        );
+        lifeline.release();
         assert!(server.join().expect("no panic").is_ok());
     }
 
     #[test]
     fn a_server_notices_that_rank_0_is_gone() {
-        let (keeper, place) = keeper();
-        let own = place.clone();
-        let server = std::thread::spawn(move || keeper.wait(&own, soon()).expect("held").wait());
-        drop(Leash::take(1, &place, soon()).expect("taken"));
+        let (listener, rank_address) = listener();
+        let own = rank_address.clone();
+        let server = std::thread::spawn(move || listener.wait(&own, soon()).expect("held").wait());
+        drop(Lifeline::take(1, &rank_address, soon()).expect("taken"));
         let error = server.join().expect("no panic").unwrap_err();
         assert_eq!(error.exit_code(), 7, "{error}");
     }
 
     #[test]
     fn a_stranger_with_another_token_is_sent_away_and_nobody_is_waited_for_forever() {
-        let (keeper, mut place) = keeper();
-        let own = place.clone();
+        let (listener, mut rank_address) = listener();
+        let own = rank_address.clone();
         let deadline = Instant::now() + Duration::from_millis(400);
-        let server = std::thread::spawn(move || keeper.wait(&own, deadline));
-        place.token = place.token.wrapping_add(1);
-        assert!(Leash::take(1, &place, soon()).is_err());
+        let server = std::thread::spawn(move || listener.wait(&own, deadline));
+        rank_address.token = rank_address.token.wrapping_add(1);
+        assert!(Lifeline::take(1, &rank_address, soon()).is_err());
         let error = server.join().expect("no panic").unwrap_err();
         assert!(error.to_string().contains("rank 0 did not come"), "{error}");
     }
