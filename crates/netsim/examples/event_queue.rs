@@ -19,7 +19,7 @@ impl Dice {
     fn delay_ps(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let roll = self.0 >> 33;
-        if roll.is_multiple_of(10) { TIMER_PS + roll % 1_000_000 } else { HOP_PS + roll % 100_000 }
+        if roll % 10 == 0 { TIMER_PS + roll % 1_000_000 } else { HOP_PS + roll % 100_000 }
     }
 }
 

@@ -104,9 +104,8 @@ fn main() -> Result<()> {
             tried[index].value *= (step * (2.0 * chance.unit() - 1.0)).exp();
         }
         step = f64::max(step * 0.997, 0.02);
-        if let Some(distance) = distance(&with(&original, &tried, &is_whole))
-            && distance < nearest
-        {
+        let distance = distance(&with(&original, &tried, &is_whole));
+        if let Some(distance) = distance.filter(|distance| *distance < nearest) {
             (nearest, best) = (distance, tried);
             eprintln!("{:.0} s: distance {nearest:.3}", began.elapsed().as_secs_f64());
         }

@@ -3,6 +3,7 @@
 //! Links reckon their queues by time. This knows nothing of times and rates, so it finds where that
 //! reckoning is wrong.
 
+use crate::id::LinkId;
 use crate::link::Link;
 
 /// Longest packet of any scenario; the cable may hold the rest of one more than its length says.
@@ -16,12 +17,19 @@ struct Entry {
     most_bytes: u32,
 }
 
+/// A link that holds more than it can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overfull {
+    pub(crate) link: LinkId,
+    pub(crate) held_bytes: u32,
+}
+
 #[derive(Debug)]
 pub(crate) struct Census {
     /// By link.
     entries: Vec<Entry>,
-    /// The first link that held more than it can, and how much.
-    pub(crate) overfull: Option<(u32, u32)>,
+    /// The first link that held more than it can.
+    pub(crate) overfull: Option<Overfull>,
 }
 
 impl Census {
@@ -38,24 +46,24 @@ impl Census {
 
     /// A link has taken a packet that is going to reach its end.
     #[inline]
-    pub(crate) fn enters(&mut self, link: u32, bytes: u32) {
-        let entry = &mut self.entries[link as usize];
+    pub(crate) fn enters(&mut self, link: LinkId, bytes: u32) {
+        let entry = &mut self.entries[link.index()];
         entry.there_bytes += bytes;
         if entry.there_bytes > entry.most_bytes {
-            let there_bytes = entry.there_bytes;
-            self.overfull.get_or_insert((link, there_bytes));
+            let held_bytes = entry.there_bytes;
+            self.overfull.get_or_insert(Overfull { link, held_bytes });
         }
     }
 
     /// A packet is at a link's end.
     #[inline]
-    pub(crate) fn leaves(&mut self, link: u32, bytes: u32) {
-        self.entries[link as usize].there_bytes -= bytes;
+    pub(crate) fn leaves(&mut self, link: LinkId, bytes: u32) {
+        self.entries[link.index()].there_bytes -= bytes;
     }
 
     /// A cable is cut: everything is lost.
-    pub(crate) fn empties(&mut self, link: u32) {
-        self.entries[link as usize].there_bytes = 0;
+    pub(crate) fn empties(&mut self, link: LinkId) {
+        self.entries[link.index()].there_bytes = 0;
     }
 }
 
@@ -64,17 +72,20 @@ mod tests {
     use super::*;
     use crate::link::Marking;
 
+    const SECOND: LinkId = LinkId(1);
+
     #[test]
     fn more_than_buffer_and_cable_hold_is_noticed() {
         let link = Link::new(80, 1_000_000).with_queue(50_000, Marking::NONE);
         let mut census = Census::new(&[link.clone(), link]);
         for _ in 0..2 {
-            (0..71).for_each(|_| census.enters(1, 1000));
+            (0..71).for_each(|_| census.enters(SECOND, 1000));
             assert_eq!(census.overfull, None, "50,000 queued, 12,500 on the cable, a packet");
-            census.leaves(1, 1000);
-            census.empties(1);
+            census.leaves(SECOND, 1000);
+            census.empties(SECOND);
         }
-        (0..72).for_each(|_| census.enters(1, 1000));
-        assert_eq!(census.overfull, Some((1, 72_000)));
+        (0..72).for_each(|_| census.enters(SECOND, 1000));
+        let overfull = Overfull { link: SECOND, held_bytes: 72_000 };
+        assert_eq!(census.overfull, Some(overfull));
     }
 }

@@ -1,6 +1,9 @@
 //! What must hold in every run. A broken rule ends the run.
 
+use crate::census::Overfull;
+use crate::id::{FlowId, LinkId, SocketId};
 use crate::network::Network;
+use crate::pfc::{Miscount, Overflow};
 use crate::sim::Sim;
 use crate::time::Time;
 use thiserror::Error;
@@ -14,7 +17,7 @@ pub enum Violation {
         /// When.
         at: Time,
         /// The flow's number.
-        flow: u32,
+        flow: FlowId,
         /// The message's number in it.
         message: u32,
     },
@@ -24,7 +27,7 @@ pub enum Violation {
         /// When.
         at: Time,
         /// The socket's number.
-        socket: u32,
+        socket: SocketId,
     },
     /// A message that ended well was delivered before.
     #[error("{at}: message {message} of flow {flow} ended well but was never delivered")]
@@ -32,7 +35,7 @@ pub enum Violation {
         /// When.
         at: Time,
         /// The flow's number.
-        flow: u32,
+        flow: FlowId,
         /// The message's number in it.
         message: u32,
     },
@@ -40,7 +43,7 @@ pub enum Violation {
     #[error("flow {flow} has {messages} messages, of which {ended} ended")]
     EndedWrongly {
         /// The flow's number.
-        flow: u32,
+        flow: FlowId,
         /// Its messages.
         messages: u32,
         /// Those that ended.
@@ -114,7 +117,7 @@ pub(crate) fn check_end(sim: &Sim) -> Result<(), Violation> {
         return Err(Violation::NotConserved { sent, delivered, lost, live });
     }
     check_buffers(&sim.network)?;
-    for (number, flow) in (0..).zip(&sim.flows) {
+    for (number, flow) in FlowId::all().zip(&sim.flows) {
         let ended = flow.ended_ok + flow.ended_badly;
         let wrong = ended > flow.messages
             || flow.end.is_some() && ended != flow.messages
@@ -128,19 +131,19 @@ pub(crate) fn check_end(sim: &Sim) -> Result<(), Violation> {
 }
 
 fn check_buffers(network: &Network) -> Result<(), Violation> {
-    let name = |link| network.fabric.link_name(link);
+    let name = |link: LinkId| network.fabric.link_name(link);
     if let Some(pfc) = &network.pfc {
-        if let Some((at, link)) = pfc.overflow {
+        if let Some(Overflow { at, link }) = pfc.overflow {
             return Err(Violation::PausedTooLate { at, link: name(link) });
         }
-        if let Some((link, share_bytes, found_bytes)) = pfc.miscounted() {
+        if let Some(Miscount { link, share_bytes, found_bytes }) = pfc.miscounted() {
             return Err(Violation::Miscounted { link: name(link), share_bytes, found_bytes });
         }
         return Ok(());
     }
-    if let Some((number, held_bytes)) = network.census.overfull {
-        let buffer_bytes = network.fabric.links[number as usize].buffer_bytes();
-        return Err(Violation::QueueTooLong { link: name(number), held_bytes, buffer_bytes });
+    if let Some(Overfull { link, held_bytes }) = network.census.overfull {
+        let buffer_bytes = network.fabric.links[link.index()].buffer_bytes();
+        return Err(Violation::QueueTooLong { link: name(link), held_bytes, buffer_bytes });
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Faults of a scenario: what they do to links while they last, alone and together.
 
+use crate::id::{LinkId, StepId};
 use crate::link::Condition;
 use crate::scenario::{Fault, Repair};
 use crate::time::Time;
@@ -17,7 +18,7 @@ enum Effect {
 #[derive(Debug)]
 struct Part {
     /// Sorted.
-    links: Vec<u32>,
+    links: Vec<LinkId>,
     effect: Effect,
     active: bool,
 }
@@ -36,7 +37,7 @@ pub(crate) struct Faults {
     parts: Vec<Part>,
     steps: Vec<Step>,
     /// Links that have faults, sorted, each with its rate when it is healthy.
-    normal_ps_per_byte: Vec<(u32, u32)>,
+    normal_ps_per_byte: Vec<(LinkId, u32)>,
 }
 
 /// From when until when, for ever when that is missing.
@@ -49,7 +50,7 @@ impl Faults {
         for fault in faults {
             let links = fabric.links_named(fault.target.get_ref()).unwrap_or_default();
             all.add(fault, &links);
-            let rate = |&link: &u32| (link, fabric.links[link as usize].ps_per_byte());
+            let rate = |&link: &LinkId| (link, fabric.links[link.index()].ps_per_byte());
             all.normal_ps_per_byte.extend(links.iter().map(rate));
         }
         all.normal_ps_per_byte.sort_unstable();
@@ -59,18 +60,18 @@ impl Faults {
 
     /// Links of 100 Gbit/s that are cut from when until when, in microseconds.
     #[cfg(test)]
-    pub(crate) fn cuts(links: &[u32], spans_us: &[(u64, u64)]) -> Self {
+    pub(crate) fn cuts(links: &[LinkId], spans_us: &[(u64, u64)]) -> Self {
         Self::all(links, spans_us, Effect::Cut)
     }
 
     /// The same of slow ones.
     #[cfg(test)]
-    pub(crate) fn slow(links: &[u32], spans_us: &[(u64, u64)], ps_per_byte: u32) -> Self {
+    pub(crate) fn slow(links: &[LinkId], spans_us: &[(u64, u64)], ps_per_byte: u32) -> Self {
         Self::all(links, spans_us, Effect::Slow { ps_per_byte })
     }
 
     #[cfg(test)]
-    fn all(links: &[u32], spans_us: &[(u64, u64)], effect: Effect) -> Self {
+    fn all(links: &[LinkId], spans_us: &[(u64, u64)], effect: Effect) -> Self {
         let normal_ps_per_byte = links.iter().map(|&link| (link, 80)).collect();
         let mut all = Self { normal_ps_per_byte, ..Self::default() };
         let span = |&(from, until)| (Time::from_us(from), Some(Time::from_us(until)));
@@ -78,7 +79,7 @@ impl Faults {
         all
     }
 
-    fn add(&mut self, fault: &Fault, links: &[u32]) {
+    fn add(&mut self, fault: &Fault, links: &[LinkId]) {
         let at = Time::from_us(u64::from(fault.at_us.get()));
         let until = fault.until_us.map(|us| Time::from_us(u64::from(us.get())));
         let whole = [(at, until)];
@@ -114,7 +115,7 @@ impl Faults {
         }
     }
 
-    fn during(&mut self, spans: &[Span], links: &[u32], effect: Effect) {
+    fn during(&mut self, spans: &[Span], links: &[LinkId], effect: Effect) {
         let part = self.parts.len();
         self.parts.push(Part { links: links.to_vec(), effect, active: false });
         for &(from, until) in spans {
@@ -129,15 +130,15 @@ impl Faults {
     }
 
     /// Takes a step: the links that it changes.
-    pub(crate) fn take(&mut self, step: u32) -> &[u32] {
-        let Step { part, begins, .. } = self.steps[step as usize];
+    pub(crate) fn take(&mut self, step: StepId) -> &[LinkId] {
+        let Step { part, begins, .. } = self.steps[step.index()];
         self.parts[part].active = begins;
         &self.parts[part].links
     }
 
     /// What a link does now, and what routing thinks of it, with all that is wrong at the same time: cut by
     /// any, the slowest rate, losses that know nothing of each other. The link has faults.
-    pub(crate) fn now(&self, link: u32) -> (Condition, Verdict) {
+    pub(crate) fn now(&self, link: LinkId) -> (Condition, Verdict) {
         let healthy = self.normal_ps_per_byte.binary_search_by_key(&link, |entry| entry.0);
         let ps_per_byte = healthy.map_or(0, |place| self.normal_ps_per_byte[place].1);
         let mut condition = Condition { ps_per_byte, loss_ppm: 0, up: true };
@@ -204,7 +205,7 @@ mod tests {
     use crate::topology::leaf_spine;
     use crate::topology::tests::PORT;
 
-    fn faults(text: &str) -> (Faults, Vec<u32>) {
+    fn faults(text: &str) -> (Faults, Vec<LinkId>) {
         #[derive(serde::Deserialize)]
         struct File {
             fault: Vec<Fault>,
@@ -216,10 +217,10 @@ mod tests {
     }
 
     /// Takes the steps in the order of time; the state of a link after each.
-    fn history(faults: &mut Faults, link: u32) -> Vec<(u64, Condition, Verdict)> {
-        let mut steps: Vec<(Time, u32)> = faults.times().zip(0..).collect();
+    fn history(faults: &mut Faults, link: LinkId) -> Vec<(u64, Condition, Verdict)> {
+        let mut steps: Vec<(Time, StepId)> = faults.times().zip(StepId::all()).collect();
         steps.sort();
-        let mut take = |(at, step): (Time, u32)| {
+        let mut take = |(at, step): (Time, StepId)| {
             faults.take(step);
             let (condition, verdict) = faults.now(link);
             (at.as_ps() / 1_000_000, condition, verdict)

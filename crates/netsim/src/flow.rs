@@ -1,6 +1,7 @@
 //! One transfer of a workload: what it is to move, and how far it has come.
 
 use crate::delivered::Delivered;
+use crate::id::{Ends, FlowId, HostId, Process, SocketId};
 use crate::packet::Payload;
 use crate::time::Time;
 use crate::transport::{Kind, Message, Posting};
@@ -20,8 +21,8 @@ pub(crate) struct Round {
 
 impl Round {
     /// Number of the first flow of the round, of which `flow` is one.
-    pub(crate) fn first_flow(&self, flow: u32) -> u32 {
-        flow - self.place
+    pub(crate) fn first_flow(&self, flow: FlowId) -> FlowId {
+        FlowId(flow.0 - self.place)
     }
 
     pub(crate) fn is_last(&self) -> bool {
@@ -33,11 +34,9 @@ impl Round {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlowSpec {
     pub(crate) transport: Kind,
-    pub(crate) src_host: u32,
-    pub(crate) dst_host: u32,
-    /// Number of the process on its host; each has a socket of its own.
-    pub(crate) src_process: u16,
-    pub(crate) dst_process: u16,
+    /// Each process has a socket of its own.
+    pub(crate) src: Process,
+    pub(crate) dst: Process,
     pub(crate) bytes: u64,
     /// When it begins; in rounds after the first so long after the end of the one before.
     pub(crate) start: Time,
@@ -50,9 +49,13 @@ pub(crate) struct FlowSpec {
 }
 
 impl FlowSpec {
-    /// The processes, by host, whose sockets other transfers share.
-    pub(crate) fn shared_ends(&self) -> impl Iterator<Item = (u32, u16)> + use<> {
-        let ends = [(self.src_host, self.src_process), (self.dst_host, self.dst_process)];
+    pub(crate) fn hosts(&self) -> Ends<HostId> {
+        Ends { src: self.src.host, dst: self.dst.host }
+    }
+
+    /// The processes whose sockets other transfers share.
+    pub(crate) fn shared_ends(&self) -> impl Iterator<Item = Process> + use<> {
+        let ends = [self.src, self.dst];
         ends.into_iter().take(if self.transport == Kind::Srd { 2 } else { 0 })
     }
 }
@@ -60,8 +63,7 @@ impl FlowSpec {
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) spec: FlowSpec,
-    pub(crate) src_socket: u32,
-    pub(crate) dst_socket: u32,
+    pub(crate) sockets: Ends<SocketId>,
     /// Messages it is cut into, all full but the last.
     pub(crate) messages: u32,
     posting: Posting,
@@ -79,12 +81,11 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn new(spec: FlowSpec, sockets: (u32, u32), posting: Posting) -> Self {
+    pub(crate) fn new(spec: FlowSpec, sockets: Ends<SocketId>, posting: Posting) -> Self {
         let messages = spec.bytes.div_ceil(u64::from(posting.message_bytes)).max(1) as u32;
         Self {
             spec,
-            src_socket: sockets.0,
-            dst_socket: sockets.1,
+            sockets,
             messages,
             posting,
             posted: 0,
@@ -97,13 +98,9 @@ impl Flow {
         }
     }
 
-    pub(crate) fn ends(&self) -> (u32, u32) {
-        (self.src_socket, self.dst_socket)
-    }
-
     /// The next message for the transport, while the application may post one. `number` is this
     /// flow's.
-    pub(crate) fn post(&mut self, number: u32) -> Option<Message> {
+    pub(crate) fn post(&mut self, number: FlowId) -> Option<Message> {
         let open = self.posted - self.ended_ok - self.ended_badly;
         if self.posted == self.messages || open >= self.posting.depth {
             return None;
@@ -113,8 +110,7 @@ impl Flow {
         Some(Message {
             name: Payload { flow: number, message },
             bytes: self.bytes_of(message),
-            dst_host: self.spec.dst_host,
-            dst_process: self.spec.dst_process,
+            dst: self.spec.dst,
         })
     }
 
@@ -163,17 +159,16 @@ mod tests {
     fn flow(bytes: u64) -> Flow {
         let spec = FlowSpec {
             transport: Kind::Srd,
-            src_host: 0,
-            dst_host: 1,
-            src_process: 0,
-            dst_process: 0,
+            src: Process { host: HostId(0), number: 0 },
+            dst: Process { host: HostId(1), number: 0 },
             bytes,
             start: Time::ZERO,
             until: None,
             round: None,
             ideal_ps: 1,
         };
-        Flow::new(spec, (0, 1), Posting { message_bytes: 1000, depth: 4 })
+        let sockets = Ends { src: SocketId(0), dst: SocketId(1) };
+        Flow::new(spec, sockets, Posting { message_bytes: 1000, depth: 4 })
     }
 
     #[test]
@@ -189,8 +184,8 @@ mod tests {
     #[test]
     fn a_flow_that_stops_ends_with_what_it_has_posted() {
         let mut flow = flow(100_000);
-        (0..3).for_each(|_| assert!(flow.post(0).is_some()));
-        assert!(!flow.stop() && flow.post(0).is_none());
+        (0..3).for_each(|_| assert!(flow.post(FlowId(0)).is_some()));
+        assert!(!flow.stop() && flow.post(FlowId(0)).is_none());
         assert_eq!((flow.messages, flow.spec.bytes), (3, 3000));
         assert!(self::flow(100_000).stop(), "nothing was posted");
     }
@@ -198,14 +193,15 @@ mod tests {
     #[test]
     fn an_application_keeps_its_depth_posted() {
         let mut flow = flow(4500);
-        let sizes: Vec<u32> = std::iter::from_fn(|| flow.post(7)).map(|m| m.bytes).collect();
+        let sizes: Vec<u32> =
+            std::iter::from_fn(|| flow.post(FlowId(7))).map(|m| m.bytes).collect();
         assert_eq!(sizes, [1000; 4]);
         flow.ended_ok = 1;
-        let last = flow.post(7).unwrap();
-        assert_eq!((last.name, last.bytes), (Payload { flow: 7, message: 4 }, 500));
+        let last = flow.post(FlowId(7)).unwrap();
+        assert_eq!((last.name, last.bytes), (Payload { flow: FlowId(7), message: 4 }, 500));
         flow.ended_ok = 5;
-        assert!(flow.post(7).is_none(), "it has no more");
+        assert!(flow.post(FlowId(7)).is_none(), "it has no more");
         let mut empty = self::flow(0);
-        assert_eq!(empty.post(0).map(|message| message.bytes), Some(0));
+        assert_eq!(empty.post(FlowId(0)).map(|message| message.bytes), Some(0));
     }
 }

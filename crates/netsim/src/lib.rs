@@ -15,11 +15,17 @@
     reason = "indices are 32 bits wide to keep packets small; scenarios bound every count"
 )]
 
+/// The program of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod census;
 mod check;
 mod delivered;
 mod fault;
 mod flow;
+mod id;
 mod link;
 mod network;
 pub mod nic;
@@ -42,6 +48,7 @@ mod wheel;
 mod workload;
 
 pub use check::Violation;
+pub use id::{FlowId, SocketId};
 pub use outcome::{FlowOutcome, Outcome, Summary};
 pub use pfc::PausedLink;
 pub use sample::{FlowSamples, QueueUse, Samples, UplinkUse};

@@ -53,11 +53,11 @@ pub(crate) enum Offer {
 /// Which packets a port marks, by the queue they meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marking {
-    /// None up to here;
+    /// None is marked up to here.
     pub(crate) above_bytes: u32,
-    /// all from above here; between the two a share that rises evenly
+    /// All are marked from above here; in between a share that rises evenly.
     pub(crate) all_above_bytes: u32,
-    /// to this one, in parts of a million.
+    /// The largest such share, in parts of a million.
     pub(crate) most_ppm: u32,
 }
 

@@ -1,4 +1,4 @@
-//! netsim: runs scenarios of a datacenter in virtual time.
+//! Runs scenarios of a datacenter in virtual time.
 #![forbid(unsafe_code)]
 
 mod cli;

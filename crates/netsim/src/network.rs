@@ -2,6 +2,7 @@
 
 use crate::census::Census;
 use crate::fault::Faults;
+use crate::id::{FlowId, HostId, LinkId, SocketId, StepId};
 use crate::link::{LossCause, Offer};
 use crate::packet::{Body, Packet, PacketId, Packets, Transit};
 use crate::pfc::{Pfc, PfcSetup};
@@ -14,23 +15,23 @@ use crate::wheel::Wheel;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The last bit of a packet reaches the end of a link.
-    Arrive { link: u32, packet: Transit },
+    Arrive { link: LinkId, packet: Transit },
     /// A socket's timer.
-    Timer { socket: u32 },
+    Timer { socket: SocketId },
     /// A host's adapter has sent its packet.
-    LinkIdle { host: u32 },
+    LinkIdle { host: HostId },
     /// A flow begins.
-    Start { flow: u32 },
+    Start { flow: FlowId },
     /// A flow that sends until now stops.
-    Stop { flow: u32 },
+    Stop { flow: FlowId },
     /// An interval of the flows' shares ends.
     Share,
     /// A step of the scenario's faults.
-    Fault { step: u32 },
+    Fault { step: StepId },
     /// A port that can be paused has sent a packet.
-    PortIdle { link: u32 },
+    PortIdle { link: LinkId },
     /// A pause frame reaches the sender of a link that had changed so often when it was sent.
-    Pause { link: u32, stop: bool, changes: u16 },
+    Pause { link: LinkId, stop: bool, changes: u16 },
     /// Time to see whether pauses last for ever.
     PauseCheck,
     /// A sample is taken; nothing changes.
@@ -86,9 +87,9 @@ impl Network {
     }
 
     /// When a host's adapter can send its next packet; [`Time::FAR`] when an event will tell.
-    pub(crate) fn host_idle_at(&mut self, host: u32) -> Time {
+    pub(crate) fn host_idle_at(&mut self, host: HostId) -> Time {
         let link = self.fabric.host_link(host);
-        let idle_at = self.fabric.links[link as usize].idle_at();
+        let idle_at = self.fabric.links[link.index()].idle_at();
         match &mut self.pfc {
             None => idle_at,
             Some(pfc) => pfc.host_idle_at(link, idle_at),
@@ -105,8 +106,8 @@ impl Network {
 
     /// A packet reaches the end of a link. True when that is its host, which takes it out.
     #[inline]
-    pub(crate) fn arrive(&mut self, now: Time, link: u32, packet: Transit) -> bool {
-        if self.any_cut && self.fabric.links[link as usize].cuts() != packet.link_cuts {
+    pub(crate) fn arrive(&mut self, now: Time, link: LinkId, packet: Transit) -> bool {
+        if self.any_cut && self.fabric.links[link.index()].cuts() != packet.link_cuts {
             self.lose(packet.id, LossCause::Cut);
             return false;
         }
@@ -140,8 +141,8 @@ impl Network {
 
     /// Puts a packet on a link, or loses it.
     #[inline]
-    pub(crate) fn offer(&mut self, now: Time, link: u32, mut packet: Transit) {
-        let at = &mut self.fabric.links[link as usize];
+    pub(crate) fn offer(&mut self, now: Time, link: LinkId, mut packet: Transit) {
+        let at = &mut self.fabric.links[link.index()];
         match at.offer(now, packet.wire_bytes(), &mut self.rng) {
             Offer::Arrives { at: arrival, mark } => {
                 packet.link_cuts = at.cuts();
@@ -161,19 +162,19 @@ impl Network {
 
     /// Adds what is going to break.
     pub(crate) fn add_faults(&mut self, faults: Faults) {
-        for (step, at) in (0..).zip(faults.times()) {
+        for (step, at) in StepId::all().zip(faults.times()) {
             self.queue.push(at, Event::Fault { step });
         }
         self.faults = faults;
     }
 
     /// A fault begins or ends.
-    pub(crate) fn step_fault(&mut self, now: Time, step: u32) {
+    pub(crate) fn step_fault(&mut self, now: Time, step: StepId) {
         let links = self.faults.take(step).to_vec();
         let mut verdicts = Vec::with_capacity(links.len());
         for link in links {
             let (condition, verdict) = self.faults.now(link);
-            let at = &mut self.fabric.links[link as usize];
+            let at = &mut self.fabric.links[link.index()];
             let before = (at.is_up(), at.ps_per_byte());
             at.set_condition(now, condition);
             if !at.is_up() {

@@ -80,8 +80,8 @@ impl Outcome {
         let lost = |cause: LossCause| lost[cause as usize];
         let flows = sim.flows.iter().map(|flow| FlowOutcome {
             transport: flow.spec.transport,
-            src_host: flow.spec.src_host,
-            dst_host: flow.spec.dst_host,
+            src_host: flow.spec.src.host.0,
+            dst_host: flow.spec.dst.host.0,
             bytes: flow.spec.bytes,
             start_ps: flow.spec.start.as_ps(),
             completion_ps: flow.completion_ps(),
@@ -90,7 +90,7 @@ impl Outcome {
         });
         let pfc = sim.network.pfc.as_deref();
         let paused_links = pfc.map(|pfc| pfc.paused_links(sim.now, &sim.network.fabric));
-        let links = &sim.network.fabric.links[sim.network.fabric.hosts() as usize..];
+        let links = &sim.network.fabric.links[sim.network.fabric.first_switch_link().index()..];
         Self {
             seed,
             flows: flows.collect(),

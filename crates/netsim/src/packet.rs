@@ -1,6 +1,7 @@
 //! Packets in the network, in a slab: no allocation per packet. What a hop needs travels with the
 //! event of the packet's arrival ([`Transit`]), so that a hop touches no memory of the packet.
 
+use crate::id::{FlowId, HostId, SocketId};
 use crate::transport::tcp::Segment;
 use srd::HEADER_MAX;
 
@@ -27,7 +28,7 @@ impl PacketId {
 /// The payload: it stands for the bytes of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Payload {
-    pub(crate) flow: u32,
+    pub(crate) flow: FlowId,
     /// Number of the message within its flow.
     pub(crate) message: u32,
 }
@@ -35,11 +36,11 @@ pub(crate) struct Payload {
 impl Payload {
     /// As the name that an engine hands back.
     pub(crate) const fn to_u64(self) -> u64 {
-        (self.flow as u64) << 32 | self.message as u64
+        (self.flow.0 as u64) << 32 | self.message as u64
     }
 
     pub(crate) const fn from_u64(name: u64) -> Self {
-        Self { flow: (name >> 32) as u32, message: name as u32 }
+        Self { flow: FlowId((name >> 32) as u32), message: name as u32 }
     }
 }
 
@@ -49,7 +50,7 @@ pub(crate) struct Transit {
     pub(crate) id: PacketId,
     /// Hash of the 5-tuple.
     pub(crate) flow_hash: u32,
-    pub(crate) dst_host: u32,
+    pub(crate) dst_host: HostId,
     /// Length on the wire, which scenarios bound to 9,000.
     wire_bytes: u16,
     /// How often the link it is on had been cut when it was taken.
@@ -72,10 +73,10 @@ pub(crate) struct Packet {
     pub(crate) wire_bytes: u32,
     /// Hash of the 5-tuple.
     pub(crate) flow_hash: u32,
-    pub(crate) src_host: u32,
-    pub(crate) dst_host: u32,
+    pub(crate) src_host: HostId,
+    pub(crate) dst_host: HostId,
     /// Socket at the destination: what the destination port stands for.
-    pub(crate) dst_socket: u32,
+    pub(crate) dst_socket: SocketId,
     pub(crate) payload: Option<Payload>,
     /// A switch marked it: known when it has arrived.
     pub(crate) marked: bool,
@@ -188,7 +189,7 @@ impl Packets {
 
     /// Takes a packet out: delivered, or lost.
     pub(crate) fn remove(&mut self, id: PacketId) {
-        let slot = &mut self.slots[id.0 as usize];
+        let slot = &mut self.slots[id.index()];
         if let Stored::Long { place, .. } = slot.stored {
             self.long_free.push(place);
         }
@@ -206,9 +207,9 @@ mod tests {
         Packet {
             wire_bytes: n,
             flow_hash: 0,
-            src_host: 0,
-            dst_host: 0,
-            dst_socket: 0,
+            src_host: HostId(0),
+            dst_host: HostId(0),
+            dst_socket: SocketId(0),
             payload: None,
             marked: false,
         }

@@ -7,14 +7,45 @@ use std::f64::consts::{LN_2, SQRT_2};
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 
+/// What a generator of its own is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Purpose {
+    /// Losses and marks on links.
+    Network,
+    /// What switches hash besides the 5-tuple.
+    PathHash,
+    /// Seeds of the engines of SRD.
+    EngineSeeds,
+    /// The workloads, which fork it again.
+    Workloads,
+    /// Of the workloads: who sends how much to whom.
+    Transfers,
+    /// Of the workloads: when transfers with jitter begin.
+    Starts,
+}
+
+impl Purpose {
+    /// Its number, part of the golden tables. The generator of a run and that of its workloads each count
+    /// from anew.
+    const fn number(self) -> u64 {
+        match self {
+            Self::Transfers => 0,
+            Self::Network | Self::Starts => 1,
+            Self::PathHash => 2,
+            Self::EngineSeeds => 3,
+            Self::Workloads => 4,
+        }
+    }
+}
+
 impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// A generator of its own for one purpose, so that drawing more there changes nothing here.
-    pub(crate) fn fork(&self, purpose: u64) -> Self {
-        Self(mix(self.0 ^ mix(purpose.wrapping_add(1))))
+    pub(crate) fn fork(&self, purpose: Purpose) -> Self {
+        Self(mix(self.0 ^ mix(purpose.number() + 1)))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
@@ -79,7 +110,9 @@ mod tests {
     #[test]
     fn forks_are_independent_and_repeat() {
         let root = Rng::new(7);
-        let (mut a, mut b, mut again) = (root.fork(1), root.fork(2), root.fork(1));
+        let fork = |purpose| root.fork(purpose);
+        let [mut a, mut again] = [Purpose::Network; 2].map(fork);
+        let mut b = fork(Purpose::PathHash);
         assert_ne!(a.next(), b.next());
         again.next();
         assert_eq!(a.next(), again.next());

@@ -4,10 +4,11 @@
 //! that when the memory is full every second sample can go without a loss but of resolution.
 
 use crate::flow::Flow;
+use crate::id::LinkId;
 use crate::link::Link;
 use crate::percentile::rank;
 use crate::time::Time;
-use crate::topology::{Fabric, Node};
+use crate::topology::Fabric;
 use serde::{Deserialize, Serialize};
 
 /// Samples kept; when there are as many, every second goes and the interval doubles.
@@ -91,7 +92,7 @@ pub(crate) struct Sampler {
     weights: u64,
     kept: Samples,
     /// The first link that leaves a switch, and one entry for each from there on.
-    first_queue: u32,
+    first_queue: LinkId,
     depths: Vec<Depths>,
 }
 
@@ -103,14 +104,14 @@ impl Sampler {
             flow: i * flows / looked_at,
             delivered_bytes: Vec::with_capacity(SAMPLES_MAX),
         };
-        let first_queue = fabric.hosts();
+        let first_queue = fabric.first_switch_link();
         Self {
             interval_ps: u64::from(interval_us.max(1)) * 1_000_000,
             weight: 1,
             weights: 0,
             kept: Samples { flows: (0..looked_at).map(spread).collect(), ..Samples::default() },
             first_queue,
-            depths: vec![Depths::NONE; fabric.links.len() - first_queue as usize],
+            depths: vec![Depths::NONE; fabric.links.len() - first_queue.index()],
         }
     }
 
@@ -175,13 +176,14 @@ impl Sampler {
 
     fn busiest_queues(&self, fabric: &Fabric) -> Vec<QueueUse> {
         let links = queues(fabric, self.first_queue);
-        let mut all: Vec<(u32, &Link, &Depths)> = (self.first_queue..)
+        let mut all: Vec<(LinkId, &Link, &Depths)> = LinkId::all()
+            .skip(self.first_queue.index())
             .zip(links.zip(&self.depths))
             .map(|(number, (link, depths))| (number, link, depths))
             .filter(|(_, link, _)| link.peak_bytes() > 0)
             .collect();
         all.sort_by_key(|(number, _, depths)| (u64::MAX - depths.sum_bytes, *number));
-        let report = |&(number, link, depths): &(u32, &Link, &Depths)| QueueUse {
+        let report = |&(number, link, depths): &(LinkId, &Link, &Depths)| QueueUse {
             link: fabric.link_name(number),
             buffer_bytes: link.buffer_bytes(),
             peak_bytes: link.peak_bytes(),
@@ -226,27 +228,28 @@ fn upper_bound(step: usize) -> u32 {
 }
 
 /// Links that leave a switch.
-fn queues(fabric: &Fabric, first: u32) -> impl Iterator<Item = &Link> {
-    fabric.links[first as usize..].iter()
+fn queues(fabric: &Fabric, first: LinkId) -> impl Iterator<Item = &Link> {
+    fabric.links[first.index()..].iter()
 }
 
 fn busiest_uplinks(fabric: &Fabric) -> Vec<UplinkUse> {
-    let carried = |link: u32| fabric.links[link as usize].carried_bytes();
-    let mut switches: Vec<(u64, Node, std::ops::Range<u32>)> = fabric
+    let carried = |link: LinkId| fabric.links[link.index()].carried_bytes();
+    let mut switches: Vec<_> = fabric
         .uplinks()
-        .map(|(node, links)| (links.clone().map(carried).sum(), node, links))
+        .map(|(node, links)| (links.clone().map(carried).sum::<u64>(), node, links))
         .filter(|(bytes, ..)| *bytes > 0)
         .collect();
     switches.sort_by_key(|(bytes, node, _)| (u64::MAX - bytes, *node));
     switches.truncate(SWITCHES_MAX);
-    let of_switch = |(_, node, links): (u64, Node, std::ops::Range<u32>)| {
-        links.map(move |link| UplinkUse {
+    let mut uses = Vec::new();
+    for (_, node, links) in switches {
+        uses.extend(links.map(|link| UplinkUse {
             switch: fabric.name(node),
             link: fabric.link_name(link),
             carried_bytes: carried(link),
-        })
-    };
-    switches.into_iter().flat_map(of_switch).collect()
+        }));
+    }
+    uses
 }
 
 #[cfg(test)]

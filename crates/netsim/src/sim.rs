@@ -2,27 +2,42 @@
 
 use crate::check::{Violation, check_end};
 use crate::flow::{Flow, FlowSpec};
+use crate::id::{Ends, FlowId, HostId, Process, SocketId};
 use crate::network::{Event, Network};
 use crate::packet::{FRAME_BYTES, Payload, Transit, UDP_BYTES};
-use crate::rng::{Rng, mix};
+use crate::rng::{Purpose, Rng, mix};
 use crate::sample::Sampler;
 use crate::share::Meter;
 use crate::socket::{Ports, Socket};
 use crate::time::Time;
 use crate::topology::Fabric;
 use crate::transport::tcp::{self, Algorithm, Receiver, Sender};
-use crate::transport::{Kind, Machine, Notice, Setup, SrdSocket, Transport};
+use crate::transport::{Delivery, Kind, Machine, Notice, Setup, SrdSocket, Transport};
 use srd::HEADER_MAX;
 use std::collections::VecDeque;
 
 /// A host's adapter: sockets take turns, a packet each.
 #[derive(Debug, Default)]
 struct Adapter {
-    waiting: VecDeque<u32>,
+    waiting: VecDeque<SocketId>,
     /// Packets that the first of them has sent in its turn.
     turn_sent: u32,
     /// An event will tell when the link is idle.
     watched: bool,
+}
+
+/// What the digest of a run is made of. Their numbers are part of the golden tables, and have three bits.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+enum Mark {
+    /// A flow began.
+    Start = 1,
+    /// A fault began or ended.
+    Fault = 2,
+    /// A packet reached its host.
+    Arrival = 3,
+    /// A message ended.
+    MessageEnd = 4,
 }
 
 #[derive(Debug)]
@@ -48,7 +63,7 @@ impl Sim {
         let hosts = fabric.hosts();
         let mut sim = Self {
             now: Time::ZERO,
-            network: Network::new(fabric, root.fork(1)),
+            network: Network::new(fabric, root.fork(Purpose::Network)),
             flows: Vec::with_capacity(specs.len()),
             sockets: Vec::new(),
             events: 0,
@@ -60,19 +75,19 @@ impl Sim {
             ports: Ports::new(
                 hosts,
                 specs.iter().flat_map(FlowSpec::shared_ends),
-                root.fork(2).next(),
+                root.fork(Purpose::PathHash).next(),
             ),
             open_flows: specs.len(),
             violation: None,
         };
-        let mut rng = root.fork(3);
-        for (number, &spec) in (0..).zip(specs) {
+        let mut rng = root.fork(Purpose::EngineSeeds);
+        for (number, &spec) in FlowId::all().zip(specs) {
             let earlier = spec.round.filter(|round| round.number > 0);
-            let ends = match earlier {
-                Some(round) => sim.flows[(number - round.flows) as usize].ends(),
-                None => sim.ends_of(number, &spec, &mut rng),
+            let sockets = match earlier {
+                Some(round) => sim.flows[number.index() - round.flows as usize].sockets,
+                None => sim.sockets_of(number, &spec, &mut rng),
             };
-            sim.flows.push(Flow::new(spec, ends, sim.setup.posting(spec.transport)));
+            sim.flows.push(Flow::new(spec, sockets, sim.setup.posting(spec.transport)));
             if let Some(until) = spec.until {
                 sim.network.queue.push(until, Event::Stop { flow: number });
             }
@@ -84,11 +99,11 @@ impl Sim {
     }
 
     /// The sockets that a flow is between.
-    fn ends_of(&mut self, number: u32, spec: &FlowSpec, rng: &mut Rng) -> (u32, u32) {
+    fn sockets_of(&mut self, number: FlowId, spec: &FlowSpec, rng: &mut Rng) -> Ends<SocketId> {
         match spec.transport {
             Kind::Srd => {
-                let src = self.process_socket(spec.src_host, spec.src_process, rng);
-                (src, self.process_socket(spec.dst_host, spec.dst_process, rng))
+                let src = self.process_socket(spec.src, rng);
+                Ends { src, dst: self.process_socket(spec.dst, rng) }
             }
             Kind::Tcp => self.connection(number, spec, self.setup.tcp.algorithm),
             Kind::Dctcp => self.connection(number, spec, Algorithm::Dctcp),
@@ -97,48 +112,53 @@ impl Sim {
     }
 
     /// The two ends of a new TCP connection.
-    fn connection(&mut self, number: u32, spec: &FlowSpec, algorithm: Algorithm) -> (u32, u32) {
+    fn connection(
+        &mut self,
+        number: FlowId,
+        spec: &FlowSpec,
+        algorithm: Algorithm,
+    ) -> Ends<SocketId> {
         let setup = self.setup.tcp;
-        let (hosts, ends) = ((spec.src_host, spec.dst_host), self.next_sockets());
-        let (there, back) = tcp::routes(&self.ports, hosts, ends, number);
+        let (hosts, sockets) = (spec.hosts(), self.next_sockets());
+        let (there, back) = tcp::routes(&self.ports, hosts, sockets, number);
         let packet_bytes = spec.transport.packet_bytes(setup.mss_bytes);
-        let rtt_ps = self.network.fabric.base_rtt_ps(hosts.0, hosts.1, packet_bytes);
+        let rtt_ps = self.network.fabric.base_rtt_ps(hosts, packet_bytes);
         let sender = Sender::new(there, &setup, algorithm, rtt_ps);
         let receiver = Receiver::new(back, setup.delayed_ack);
-        self.add_socket(Transport::TcpSender(Box::new(sender)), hosts.0);
-        self.add_socket(Transport::TcpReceiver(Box::new(receiver)), hosts.1);
-        ends
+        self.add_socket(Transport::TcpSender(Box::new(sender)), hosts.src);
+        self.add_socket(Transport::TcpReceiver(Box::new(receiver)), hosts.dst);
+        sockets
     }
 
     /// The two ends of a new RoCE connection.
-    fn queue_pairs(&mut self, number: u32, spec: &FlowSpec) -> (u32, u32) {
-        let (hosts, ends) = ((spec.src_host, spec.dst_host), self.next_sockets());
-        let (sender, receiver) = self.setup.roce.connect(&self.ports, hosts, ends, number);
-        self.add_socket(Transport::Roce(Box::new(sender)), hosts.0);
-        self.add_socket(Transport::Roce(Box::new(receiver)), hosts.1);
-        ends
+    fn queue_pairs(&mut self, number: FlowId, spec: &FlowSpec) -> Ends<SocketId> {
+        let (hosts, sockets) = (spec.hosts(), self.next_sockets());
+        let (sender, receiver) = self.setup.roce.connect(&self.ports, hosts, sockets, number);
+        self.add_socket(Transport::Roce(Box::new(sender)), hosts.src);
+        self.add_socket(Transport::Roce(Box::new(receiver)), hosts.dst);
+        sockets
     }
 
     /// The SRD socket of a process, made when it is first named.
-    fn process_socket(&mut self, host: u32, process: u16, rng: &mut Rng) -> u32 {
-        if let Some(socket) = self.ports.socket_of(host, process) {
+    fn process_socket(&mut self, process: Process, rng: &mut Rng) -> SocketId {
+        if let Some(socket) = self.ports.socket_of(process) {
             return socket;
         }
-        let engine = SrdSocket::new(&self.setup.srd.config, host, process, rng.next());
-        let number = self.add_socket(Transport::Srd(Box::new(engine)), host);
-        self.ports.bind(host, process, number);
+        let engine = SrdSocket::new(&self.setup.srd.config, process, rng.next());
+        let number = self.add_socket(Transport::Srd(Box::new(engine)), process.host);
+        self.ports.bind(process, number);
         number
     }
 
     /// Numbers of the two sockets that are going to be added next.
-    fn next_sockets(&self) -> (u32, u32) {
-        let first = self.sockets.len() as u32;
-        (first, first + 1)
+    fn next_sockets(&self) -> Ends<SocketId> {
+        let next = self.sockets.len();
+        Ends { src: SocketId::at(next), dst: SocketId::at(next + 1) }
     }
 
-    fn add_socket(&mut self, transport: Transport, host: u32) -> u32 {
+    fn add_socket(&mut self, transport: Transport, host: HostId) -> SocketId {
         self.sockets.push(Socket::new(transport, host));
-        self.sockets.len() as u32 - 1
+        SocketId::at(self.sockets.len() - 1)
     }
 
     /// Runs until all flows have ended, at most until `limit`, and checks what must hold.
@@ -146,11 +166,11 @@ impl Sim {
     /// # Errors
     /// A rule that was broken: by the transport, or by the simulator itself.
     pub(crate) fn run(&mut self, limit: Time) -> Result<(), Violation> {
-        while self.open_flows > 0
-            && self.violation.is_none()
-            && let Some((at, event)) = self.network.queue.pop()
-            && at <= limit
-        {
+        while self.open_flows > 0 && self.violation.is_none() {
+            let Some((at, event)) = self.network.queue.pop() else { break };
+            if at > limit {
+                break;
+            }
             if at < self.now {
                 self.violation = Some(Violation::ClockBack { from: self.now, to: at });
                 break;
@@ -205,7 +225,7 @@ impl Sim {
                 }
             }
             Event::Timer { socket } => {
-                let entry = &mut self.sockets[socket as usize];
+                let entry = &mut self.sockets[socket.index()];
                 if entry.timer_at == now {
                     entry.timer_at = Time::FAR;
                     entry.transport.handle_timeout(now);
@@ -213,13 +233,13 @@ impl Sim {
                 }
             }
             Event::LinkIdle { host } => {
-                self.adapters[host as usize].watched = false;
+                self.adapters[host.index()].watched = false;
                 self.pump(host);
             }
             Event::Start { flow } => {
-                self.note(1, u64::from(flow));
+                self.note(Mark::Start, u64::from(flow.0));
                 self.post(flow);
-                self.attend(self.flows[flow as usize].src_socket);
+                self.attend(self.flows[flow.index()].sockets.src);
             }
             Event::PortIdle { link } => {
                 self.network.with_pfc(|network, pfc| network.port_idle(pfc, now, link));
@@ -233,14 +253,14 @@ impl Sim {
                 self.violation = circle.flatten().map(deadlock);
             }
             Event::Stop { flow } => {
-                if self.flows[flow as usize].stop() {
+                if self.flows[flow.index()].stop() {
                     self.end(flow);
                 }
             }
             Event::Share => self.measure_shares(),
             Event::Fault { step } => {
                 self.network.step_fault(now, step);
-                self.note(2, u64::from(step));
+                self.note(Mark::Fault, u64::from(step.0));
             }
         }
     }
@@ -249,41 +269,41 @@ impl Sim {
     fn receive(&mut self, transit: Transit) {
         let (packet, body) = self.network.packets.open(transit);
         let number = packet.dst_socket;
-        self.sockets[number as usize].transport.receive(self.now, packet, body);
+        self.sockets[number.index()].transport.receive(self.now, packet, body);
         let len = u64::from(packet.wire_bytes - FRAME_BYTES - UDP_BYTES);
-        let fingerprint = u64::from(packet.src_host) << 40 | u64::from(number) << 16 | len;
+        let fingerprint = u64::from(packet.src_host.0) << 40 | u64::from(number.0) << 16 | len;
         self.network.packets.remove(transit.id);
-        self.note(3, fingerprint);
+        self.note(Mark::Arrival, fingerprint);
         self.attend(number);
     }
 
     /// After anything was done to a socket: what it has to tell, its packets, its timer.
-    fn attend(&mut self, number: u32) {
-        while let Some(notice) = self.sockets[number as usize].transport.poll_notice() {
+    fn attend(&mut self, number: SocketId) {
+        while let Some(notice) = self.sockets[number.index()].transport.poll_notice() {
             match notice {
-                Notice::Delivered(message) => self.deliver(number, message),
+                Notice::Delivered(delivery) => self.deliver(number, delivery),
                 Notice::Ended { message, code } => self.complete(message, code),
             }
         }
-        let socket = &mut self.sockets[number as usize];
+        let socket = &mut self.sockets[number.index()];
         let host = socket.host;
         if socket.transport.has_backlog() && !socket.waits_for_link {
             socket.waits_for_link = true;
-            self.adapters[host as usize].waiting.push_back(number);
+            self.adapters[host.index()].waiting.push_back(number);
         }
         self.arm(number);
         self.pump(host);
     }
 
     /// A socket says that a message is new.
-    fn deliver(&mut self, socket: u32, message: Option<Payload>) {
+    fn deliver(&mut self, socket: SocketId, delivery: Delivery) {
         let at = self.now;
-        let Some(Payload { flow: number, message }) = message else {
+        let Delivery::Message(Payload { flow: number, message }) = delivery else {
             self.violation = Some(Violation::FromNowhere { at, socket });
             return;
         };
-        let flow = &mut self.flows[number as usize];
-        if flow.dst_socket != socket {
+        let flow = &mut self.flows[number.index()];
+        if flow.sockets.dst != socket {
             self.violation = Some(Violation::FromNowhere { at, socket });
         } else if !flow.deliver(message) {
             self.violation = Some(Violation::DeliveredTwice { at, flow: number, message });
@@ -293,7 +313,7 @@ impl Sim {
     /// A socket says that a message has ended.
     fn complete(&mut self, name: Payload, code: u8) {
         let Payload { flow: number, message } = name;
-        let flow = &mut self.flows[number as usize];
+        let flow = &mut self.flows[number.index()];
         if code == 0 {
             flow.ended_ok += 1;
             if !flow.is_delivered(message) {
@@ -306,43 +326,46 @@ impl Sim {
         if flow.ended_ok + flow.ended_badly == flow.messages {
             self.end(number);
         }
-        self.note(4, u64::from(number) << 40 | u64::from(message) << 8 | u64::from(code));
+        self.note(
+            Mark::MessageEnd,
+            u64::from(number.0) << 40 | u64::from(message) << 8 | u64::from(code),
+        );
         self.post(number);
     }
 
-    fn end(&mut self, number: u32) {
-        self.flows[number as usize].end = Some(self.now);
+    fn end(&mut self, number: FlowId) {
+        self.flows[number.index()].end = Some(self.now);
         self.open_flows -= 1;
         self.end_round(number);
     }
 
     /// A flow has ended: when it is the last of its round, the next round begins.
-    fn end_round(&mut self, number: u32) {
-        let Some(round) = self.flows[number as usize].spec.round else { return };
+    fn end_round(&mut self, number: FlowId) {
+        let Some(round) = self.flows[number.index()].spec.round else { return };
         let first = round.first_flow(number);
-        let open = &mut self.flows[first as usize].round_open;
+        let open = &mut self.flows[first.index()].round_open;
         *open -= 1;
         if *open > 0 || round.is_last() {
             return;
         }
-        for flow in first + round.flows..first + 2 * round.flows {
-            let start = &mut self.flows[flow as usize].spec.start;
+        for flow in FlowId(first.0 + round.flows).range(round.flows) {
+            let start = &mut self.flows[flow.index()].spec.start;
             *start = self.now.plus_ps(start.as_ps());
             self.network.queue.push(*start, Event::Start { flow });
         }
     }
 
-    fn post(&mut self, number: u32) {
-        let flow = &mut self.flows[number as usize];
-        let socket = &mut self.sockets[flow.src_socket as usize];
+    fn post(&mut self, number: FlowId) {
+        let flow = &mut self.flows[number.index()];
+        let socket = &mut self.sockets[flow.sockets.src.index()];
         while let Some(message) = flow.post(number) {
             socket.transport.post(self.now, message);
         }
     }
 
     /// Sees to it that the socket's timer fires in time.
-    fn arm(&mut self, number: u32) {
-        let socket = &mut self.sockets[number as usize];
+    fn arm(&mut self, number: SocketId) {
+        let socket = &mut self.sockets[number.index()];
         let Some(at) = socket.transport.poll_timeout() else { return };
         let at = at.max(self.now);
         if at < socket.timer_at {
@@ -352,9 +375,9 @@ impl Sim {
     }
 
     /// Sends packets while the host's link is idle.
-    fn pump(&mut self, host: u32) {
+    fn pump(&mut self, host: HostId) {
         loop {
-            let adapter = &mut self.adapters[host as usize];
+            let adapter = &mut self.adapters[host.index()];
             if adapter.watched || adapter.waiting.is_empty() {
                 return;
             }
@@ -368,8 +391,8 @@ impl Sim {
             }
             let Some(number) = adapter.waiting.pop_front() else { return };
             if self.transmit(number) {
-                let turn_packets = self.sockets[number as usize].transport.turn_packets();
-                let adapter = &mut self.adapters[host as usize];
+                let turn_packets = self.sockets[number.index()].transport.turn_packets();
+                let adapter = &mut self.adapters[host.index()];
                 adapter.turn_sent += 1;
                 if adapter.turn_sent < turn_packets {
                     adapter.waiting.push_front(number);
@@ -378,17 +401,17 @@ impl Sim {
                     adapter.waiting.push_back(number);
                 }
             } else {
-                self.adapters[host as usize].turn_sent = 0;
-                self.sockets[number as usize].waits_for_link = false;
+                self.adapters[host.index()].turn_sent = 0;
+                self.sockets[number.index()].waits_for_link = false;
                 self.arm(number);
             }
         }
     }
 
     /// Sends a socket's next packet. False when it has none.
-    fn transmit(&mut self, number: u32) -> bool {
+    fn transmit(&mut self, number: SocketId) -> bool {
         let mut scratch = [0; HEADER_MAX];
-        let transport = &mut self.sockets[number as usize].transport;
+        let transport = &mut self.sockets[number.index()].transport;
         let Some((packet, body)) = transport.poll_transmit(self.now, &self.ports, &mut scratch)
         else {
             return false;
@@ -400,7 +423,7 @@ impl Sim {
 
 impl Sim {
     /// Adds something observable to the digest, with its time.
-    fn note(&mut self, kind: u64, what: u64) {
-        self.digest = mix(self.digest ^ mix(self.now.as_ps() << 3 | kind) ^ what);
+    fn note(&mut self, mark: Mark, what: u64) {
+        self.digest = mix(self.digest ^ mix(self.now.as_ps() << 3 | mark as u64) ^ what);
     }
 }

@@ -21,19 +21,19 @@ const TITLES: [&str; 7] =
 pub struct SizeClass {
     /// What they use.
     pub transport: Kind,
-    /// Their sizes are above this,
+    /// Their sizes are above this.
     pub above_bytes: u64,
-    /// and not above this.
+    /// Their sizes are not above this.
     pub up_to_bytes: u64,
-    /// Transfers,
+    /// All transfers.
     pub flows: usize,
-    /// and those that ended well.
+    /// Transfers that ended well.
     pub done: usize,
-    /// Median of completion time over the best possible one,
+    /// Median of completion time over the best possible one.
     pub p50_to_ideal: Option<f64>,
-    /// its 99th percentile (nearest rank),
+    /// The 99th percentile of it (nearest rank).
     pub p99_to_ideal: Option<f64>,
-    /// and its maximum.
+    /// The maximum of it.
     pub max_to_ideal: Option<f64>,
 }
 

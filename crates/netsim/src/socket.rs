@@ -1,5 +1,6 @@
 //! Sockets of hosts, and the ports that packets find them by.
 
+use crate::id::{Ends, HostId, Process, SocketId};
 use crate::rng::mix;
 use crate::time::Time;
 use crate::transport::Transport;
@@ -8,7 +9,7 @@ use crate::transport::Transport;
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) transport: Transport,
-    pub(crate) host: u32,
+    pub(crate) host: HostId,
     /// When its next timer event fires; later ones in the queue are stale.
     pub(crate) timer_at: Time,
     /// It waits for its turn at the host's adapter.
@@ -16,7 +17,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    pub(crate) fn new(transport: Transport, host: u32) -> Self {
+    pub(crate) fn new(transport: Transport, host: HostId) -> Self {
         Self { transport, host, timer_at: Time::FAR, waits_for_link: false }
     }
 }
@@ -30,18 +31,18 @@ pub(crate) struct Ports {
     /// together are a few bytes for each socket, and stay in the cache.
     first: Vec<u32>,
     /// Sockets of processes, by host and process; [`NO_SOCKET`] until they are made.
-    sockets: Vec<u32>,
+    sockets: Vec<SocketId>,
 }
 
-const NO_SOCKET: u32 = u32::MAX;
+const NO_SOCKET: SocketId = SocketId(u32::MAX);
 
 impl Ports {
-    /// For so many hosts, on which these processes, named by host and number, have sockets.
-    pub(crate) fn new(hosts: u32, named: impl Iterator<Item = (u32, u16)>, secret: u64) -> Self {
+    /// For so many hosts, on which these processes have sockets.
+    pub(crate) fn new(hosts: u32, named: impl Iterator<Item = Process>, secret: u64) -> Self {
         let mut counts = vec![0; hosts as usize];
-        for (host, process) in named {
-            let count = &mut counts[host as usize];
-            *count = (u32::from(process) + 1).max(*count);
+        for Process { host, number } in named {
+            let count = &mut counts[host.index()];
+            *count = (u32::from(number) + 1).max(*count);
         }
         let begin_after = |end: &mut u32, count: u32| {
             let begin = *end;
@@ -54,26 +55,26 @@ impl Ports {
 
     /// The socket of a process that shares one among all its peers.
     #[inline]
-    pub(crate) fn socket_of(&self, host: u32, process: u16) -> Option<u32> {
-        let socket = self.sockets[self.place(host, process)];
+    pub(crate) fn socket_of(&self, process: Process) -> Option<SocketId> {
+        let socket = self.sockets[self.place(process)];
         (socket != NO_SOCKET).then_some(socket)
     }
 
     /// Gives a process its socket.
-    pub(crate) fn bind(&mut self, host: u32, process: u16, socket: u32) {
-        let place = self.place(host, process);
+    pub(crate) fn bind(&mut self, process: Process, socket: SocketId) {
+        let place = self.place(process);
         self.sockets[place] = socket;
     }
 
     #[inline]
-    fn place(&self, host: u32, process: u16) -> usize {
-        self.first[host as usize] as usize + usize::from(process)
+    fn place(&self, process: Process) -> usize {
+        self.first[process.host.index()] as usize + usize::from(process.number)
     }
 
     /// The hash of a 5-tuple: hosts, and in `tuple` the protocol and its ports.
     #[inline]
-    pub(crate) fn flow_hash(&self, src_host: u32, dst_host: u32, tuple: u64) -> u32 {
-        let hosts = u64::from(src_host) << 32 | u64::from(dst_host);
+    pub(crate) fn flow_hash(&self, hosts: Ends<HostId>, tuple: u64) -> u32 {
+        let hosts = u64::from(hosts.src.0) << 32 | u64::from(hosts.dst.0);
         (mix(mix(self.secret ^ hosts) ^ tuple) >> 32) as u32
     }
 }
@@ -85,12 +86,13 @@ mod tests {
     #[test]
     fn each_process_has_its_own_socket() {
         let processes = [(0, 1), (2, 0), (0, 0)];
+        let processes = processes.map(|(host, number)| Process { host: HostId(host), number });
         let mut ports = Ports::new(3, processes.into_iter(), 7);
-        for ((host, process), socket) in processes.into_iter().zip(10..) {
-            assert_eq!(ports.socket_of(host, process), None);
-            ports.bind(host, process, socket);
+        for (process, socket) in processes.into_iter().zip(SocketId::all().skip(10)) {
+            assert_eq!(ports.socket_of(process), None);
+            ports.bind(process, socket);
         }
-        let sockets = processes.map(|(host, process)| ports.socket_of(host, process));
-        assert_eq!(sockets, [Some(10), Some(11), Some(12)]);
+        let sockets = processes.map(|process| ports.socket_of(process));
+        assert_eq!(sockets, [10, 11, 12].map(|number| Some(SocketId(number))));
     }
 }

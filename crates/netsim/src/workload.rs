@@ -5,7 +5,8 @@ mod poisson;
 mod trace;
 
 use crate::flow::{FlowSpec, Round};
-use crate::rng::Rng;
+use crate::id::{Ends, HostId, Process};
+use crate::rng::{Purpose, Rng};
 use crate::scenario::{
     Incast, JitterUs, PersistentIncast, RackToRack, Rounds, TransferBytes, Workloads,
 };
@@ -39,9 +40,6 @@ pub(crate) struct Refusal {
     pub(crate) problem: String,
 }
 
-/// A host and a process of it.
-type Process = (u32, u16);
-
 /// A field and what is wrong with it.
 type Wrong = (&'static str, String);
 
@@ -51,8 +49,8 @@ pub(crate) fn flows(
     plan: &Plan<'_>,
     root: &Rng,
 ) -> Result<Vec<FlowSpec>, Refusal> {
-    let mut rng = root.fork(0);
-    let mut starts = root.fork(1);
+    let mut rng = root.fork(Purpose::Transfers);
+    let mut starts = root.fork(Purpose::Starts);
     let mut planner = Planner { plan, all: Vec::new(), count: 0 };
     let all_of = |parts: &[u32]| parts.iter().map(|&part| u64::from(part)).product::<u64>();
     let rounds = |rounds: Option<Rounds>| rounds.map_or(1, Rounds::get);
@@ -161,17 +159,15 @@ impl Plan<'_> {
         Ok(Self { transport, ..*self })
     }
 
-    fn flow(&self, src: Process, dst: Process, bytes: TransferBytes) -> FlowSpec {
-        self.flow_of(src, dst, u64::from(bytes.get()))
+    fn flow(&self, ends: Ends<Process>, bytes: TransferBytes) -> FlowSpec {
+        self.flow_of(ends, u64::from(bytes.get()))
     }
 
-    fn flow_of(&self, src: Process, dst: Process, bytes: u64) -> FlowSpec {
+    fn flow_of(&self, ends: Ends<Process>, bytes: u64) -> FlowSpec {
         FlowSpec {
             transport: self.transport,
-            src_host: src.0,
-            dst_host: dst.0,
-            src_process: src.1,
-            dst_process: dst.1,
+            src: ends.src,
+            dst: ends.dst,
             bytes,
             start: Time::ZERO,
             until: None,
@@ -183,7 +179,7 @@ impl Plan<'_> {
     fn incast(&self, spec: &Incast, rng: &mut Rng) -> Result<Vec<FlowSpec>, Wrong> {
         let pairs = self.incast_pairs(spec.servers.get(), spec.processes.get(), rng);
         let pairs = pairs.map_err(|problem| ("workload.incast.servers", problem))?;
-        let flows = pairs.into_iter().map(|(src, dst)| self.flow(src, dst, spec.bytes));
+        let flows = pairs.into_iter().map(|ends| self.flow(ends, spec.bytes));
         Ok(repeated(flows.collect(), spec.rounds))
     }
 
@@ -201,8 +197,8 @@ impl Plan<'_> {
         let until = Time::from_us(u64::from(spec.until_ms.get()) * 1000);
         // More than a link can carry in that time.
         let bytes = until.as_ps() / u64::from(self.ps_per_byte);
-        let flow = |(src, dst): (Process, Process)| {
-            let flow = self.flow_of(src, dst, bytes);
+        let flow = |ends: Ends<Process>| {
+            let flow = self.flow_of(ends, bytes);
             let ideal_ps = until.as_ps() + self.tail_ps(&flow);
             FlowSpec { until: Some(until), ideal_ps, ..flow }
         };
@@ -215,26 +211,29 @@ impl Plan<'_> {
         wanted: u32,
         processes: u32,
         rng: &mut Rng,
-    ) -> Result<Vec<(Process, Process)>, String> {
-        let mut servers: Vec<u32> = (self.fabric.hosts_per_rack()..self.fabric.hosts()).collect();
+    ) -> Result<Vec<Ends<Process>>, String> {
+        let (hosts, per_rack) = (self.fabric.hosts(), self.fabric.hosts_per_rack());
+        let mut servers: Vec<HostId> = HostId(per_rack).range(hosts - per_rack).collect();
         let there = servers.len();
         if wanted as usize > there {
             return Err(format!("{wanted} servers; the other racks have {there} hosts"));
         }
         rng.shuffle(&mut servers);
-        let of_server =
-            |&server: &u32| (0..processes as u16).map(move |process| ((server, process), (0, 0)));
+        let dst = first_process(HostId(0));
+        let of_server = |&host: &HostId| {
+            (0..processes as u16).map(move |number| Ends { src: Process { host, number }, dst })
+        };
         Ok(servers[..wanted as usize].iter().flat_map(of_server).collect())
     }
 
     /// One cycle through all hosts in a random order (Sattolo).
     fn permutation(&self, bytes: TransferBytes, rng: &mut Rng) -> Vec<FlowSpec> {
-        let mut to: Vec<u32> = (0..self.fabric.hosts()).collect();
+        let hosts = HostId(0).range(self.fabric.hosts());
+        let mut to: Vec<HostId> = hosts.clone().collect();
         for i in (1..to.len()).rev() {
             to.swap(i, rng.below(i as u64) as usize);
         }
-        let flows = (0..).zip(to).map(|(src, dst)| self.flow((src, 0), (dst, 0), bytes));
-        flows.collect()
+        hosts.zip(to).map(|(src, dst)| self.flow(first_processes(src, dst), bytes)).collect()
     }
 
     fn rack_to_rack(&self, spec: &RackToRack) -> Result<Vec<FlowSpec>, Wrong> {
@@ -252,7 +251,11 @@ impl Plan<'_> {
         let flows = (first..first + hosts).flat_map(|host| {
             let (src, dst) = (spec.from_rack * per_rack + host, spec.to_rack * per_rack + host);
             let processes = 0..spec.processes.get() as u16;
-            processes.map(move |process| self.flow((src, process), (dst, process), spec.bytes))
+            let process = |host: u32, number: u16| Process { host: HostId(host), number };
+            processes.map(move |number| {
+                let ends = Ends { src: process(src, number), dst: process(dst, number) };
+                self.flow(ends, spec.bytes)
+            })
         });
         Ok(repeated(flows.collect(), spec.rounds))
     }
@@ -265,10 +268,23 @@ impl Plan<'_> {
         }
         // Each begins with its neighbour, or host 0 would be everybody's first target.
         let flows = (0..hosts).flat_map(|src| {
-            (1..hosts).map(move |step| self.flow((src, 0), ((src + step) % hosts, 0), bytes))
+            (1..hosts).map(move |step| {
+                let dst = HostId((src + step) % hosts);
+                self.flow(first_processes(HostId(src), dst), bytes)
+            })
         });
         Ok(flows.collect())
     }
+}
+
+/// The first process of a host.
+fn first_process(host: HostId) -> Process {
+    Process { host, number: 0 }
+}
+
+/// The first processes of two hosts.
+fn first_processes(src: HostId, dst: HostId) -> Ends<Process> {
+    Ends { src: first_process(src), dst: first_process(dst) }
 }
 
 /// The flows, each beginning a random time of at most `jitter_us` later; in rounds anew.
@@ -296,6 +312,7 @@ fn repeated(flows: Vec<FlowSpec>, rounds: Option<Rounds>) -> Vec<FlowSpec> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::FlowId;
     use crate::topology::leaf_spine;
     use crate::topology::tests::PORT;
 
@@ -319,10 +336,10 @@ mod tests {
         with_plan(|plan| {
             let bytes = parse::<Incast>("servers = 1\nprocesses = 1\nbytes = 2000000").bytes;
             let flows = plan.permutation(bytes, &mut Rng::new(3));
-            let mut targets: Vec<u32> = flows.iter().map(|flow| flow.dst_host).collect();
+            let mut targets: Vec<u32> = flows.iter().map(|flow| flow.dst.host.0).collect();
             targets.sort_unstable();
             assert_eq!(targets, (0..32).collect::<Vec<_>>());
-            assert!(flows.iter().all(|flow| flow.src_host != flow.dst_host));
+            assert!(flows.iter().all(|flow| flow.src.host != flow.dst.host));
         });
     }
 
@@ -332,7 +349,9 @@ mod tests {
             let spec = "servers = 4\nprocesses = 12\nbytes = 100000";
             let flows = plan.incast(&parse(spec), &mut Rng::new(3)).unwrap();
             assert_eq!(flows.len(), 48);
-            assert!(flows.iter().all(|flow| flow.dst_host == 0 && flow.src_host >= 8));
+            assert!(
+                flows.iter().all(|flow| flow.dst.host == HostId(0) && flow.src.host >= HostId(8))
+            );
             let many = "servers = 25\nprocesses = 1\nbytes = 1";
             assert!(plan.incast(&parse(many), &mut Rng::new(3)).is_err());
         });
@@ -366,11 +385,11 @@ mod tests {
             let spec = format!("{spec}\nrounds = 4");
             let flows = plan.incast(&parse(&spec), &mut Rng::new(3)).unwrap();
             assert_eq!(flows.len(), 24);
-            for (number, flow) in (0..).zip(&flows) {
+            for (number, flow) in FlowId::all().zip(&flows) {
                 let round = flow.round.unwrap();
-                assert_eq!(round.first_flow(number), round.number * 6);
-                assert_eq!(round.is_last(), number >= 18);
-                assert_eq!(FlowSpec { round: None, ..*flow }, once[number as usize % 6]);
+                assert_eq!(round.first_flow(number), FlowId(round.number * 6));
+                assert_eq!(round.is_last(), number >= FlowId(18));
+                assert_eq!(FlowSpec { round: None, ..*flow }, once[number.index() % 6]);
             }
         });
     }

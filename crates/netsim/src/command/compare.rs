@@ -82,7 +82,7 @@ fn names(results: &Results) -> String {
 }
 
 /// A line of the table.
-struct Row {
+struct FigureChange {
     figure: &'static str,
     change: Change,
     base: f64,
@@ -92,7 +92,7 @@ struct Row {
     noise_percent: f64,
 }
 
-impl Row {
+impl FigureChange {
     fn cells(&self, point: &str) -> Vec<String> {
         vec![
             point.to_owned(),
@@ -108,7 +108,7 @@ impl Row {
 }
 
 /// The figures of the seeds that both points ran and that ended; and the flows that ended.
-fn rows(base: &Point, new: &Point, threshold_percent: Option<f64>) -> Vec<Row> {
+fn rows(base: &Point, new: &Point, threshold_percent: Option<f64>) -> Vec<FigureChange> {
     let both: Vec<(&Run, &Run)> = base
         .runs
         .iter()
@@ -137,7 +137,7 @@ fn rows(base: &Point, new: &Point, threshold_percent: Option<f64>) -> Vec<Row> {
 impl Metric {
     /// Of what each seed had before and has now: the means, and what the ratios of the seeds, each
     /// with itself, leave open.
-    fn row(&self, values: &[(f64, f64)], noise_percent: f64) -> Row {
+    fn row(&self, values: &[(f64, f64)], noise_percent: f64) -> FigureChange {
         let mean = |pick: fn(&(f64, f64)) -> f64| {
             values.iter().map(pick).sum::<f64>() / values.len() as f64
         };
@@ -146,7 +146,7 @@ impl Metric {
             values.iter().map(|(a, b)| b / a).filter(|r| r.is_finite()).collect();
         let ratio = middle_interval(&ratios);
         let change = Change::of(base, new, self.better, noise_percent, ratio);
-        Row { figure: self.name, change, base, new, ratio, noise_percent }
+        FigureChange { figure: self.name, change, base, new, ratio, noise_percent }
     }
 }
 

@@ -7,13 +7,14 @@
 //! rounds are, the more travels together, and the longer everything waits.
 
 use super::profile::{PerPacket, Profile};
+use crate::id::PairId;
 use crate::rng::Rng;
 use crate::time::Time;
 
 /// Something an adapter has to do for a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Work {
-    pub(super) pair: u32,
+    pub(super) pair: PairId,
     pub(super) kind: Kind,
 }
 
@@ -40,8 +41,13 @@ pub(super) enum Outcome {
     Completed { packets: u32 },
 }
 
-/// An outcome, with its time and queue pair.
-pub(super) type Effect = (Time, u32, Outcome);
+/// An outcome, when it shows and of which queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Effect {
+    pub(super) at: Time,
+    pub(super) pair: PairId,
+    pub(super) outcome: Outcome,
+}
 
 /// A queue pair within the current round.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,13 +67,13 @@ pub(super) struct Adapter {
     batch: Vec<Work>,
     visits: Vec<Visit>,
     /// Queue pairs of the current round in the order of their first work.
-    visited: Vec<u32>,
+    visited: Vec<PairId>,
     round: u64,
     /// A round is scheduled.
     awake: bool,
-    /// When each lane of the link will be idle,
+    /// When each lane of the link will be idle.
     lanes_free: Vec<Time>,
-    /// and the way into the host's memory.
+    /// When the way into the host's memory will be idle.
     memory_free: Time,
 }
 
@@ -126,7 +132,7 @@ impl Adapter {
         effects: &mut Vec<Effect>,
     ) -> u64 {
         let costs = &profile.adapter;
-        let visit = &mut self.visits[pair as usize];
+        let visit = &mut self.visits[pair.index()];
         if visit.round != self.round {
             *visit = Visit { round: self.round, ..Visit::default() };
             self.visited.push(pair);
@@ -143,7 +149,7 @@ impl Adapter {
                 self.lanes_free.resize(link.lanes as usize, Time::ZERO);
                 let lane = &mut self.lanes_free[rng.below(link.lanes.into()) as usize];
                 *lane = ready.max(*lane).plus_ps(on_lane);
-                effects.push((*lane, pair, Outcome::Sent { bytes }));
+                effects.push(Effect { at: *lane, pair, outcome: Outcome::Sent { bytes } });
             }
             Kind::Receive { bytes } => {
                 visit.received += 1;
@@ -152,7 +158,7 @@ impl Adapter {
                     Some(each) => ready.max(self.memory_free.plus_ps(each.of(bytes))),
                     None => ready.max(self.memory_free).plus_ps(profile.staged_ps(1.0, bytes)),
                 };
-                effects.push((self.memory_free, pair, Outcome::Received));
+                effects.push(Effect { at: self.memory_free, pair, outcome: Outcome::Received });
             }
             Kind::Complete { packets } => visit.completed += packets,
         }
@@ -162,14 +168,16 @@ impl Adapter {
     /// Acknowledgements and completions of a round that ends.
     fn finish(&mut self, end: Time, acknowledged_max: u32, effects: &mut Vec<Effect>) {
         for &pair in &self.visited {
-            let Visit { mut received, completed, .. } = self.visits[pair as usize];
+            let Visit { mut received, completed, .. } = self.visits[pair.index()];
             while received > 0 {
                 let packets = received.min(acknowledged_max);
-                effects.push((end, pair, Outcome::Acknowledge { packets }));
+                let outcome = Outcome::Acknowledge { packets };
+                effects.push(Effect { at: end, pair, outcome });
                 received -= packets;
             }
             if completed > 0 {
-                effects.push((end, pair, Outcome::Completed { packets: completed }));
+                let outcome = Outcome::Completed { packets: completed };
+                effects.push(Effect { at: end, pair, outcome });
             }
         }
     }
@@ -198,7 +206,8 @@ mod tests {
         (0..pairs).for_each(|_| adapter.add_pair());
         let mut start = None;
         for &(pair, kind) in works {
-            let at = adapter.add(Time::ZERO, Work { pair, kind }, profile, &mut rng);
+            let work = Work { pair: PairId(pair), kind };
+            let at = adapter.add(Time::ZERO, work, profile, &mut rng);
             assert_eq!(at.is_some(), start.is_none(), "work wakes an idle adapter, once");
             start = start.or(at);
         }
@@ -217,8 +226,8 @@ mod tests {
         let (effects, start) = round(&profile, 2, &[(0, receive), (1, receive), (0, receive)]);
         let acknowledged: Vec<_> = effects
             .iter()
-            .filter(|(_, _, outcome)| matches!(outcome, Outcome::Acknowledge { .. }))
-            .map(|&(at, pair, outcome)| (at.ps_since(start), pair, outcome))
+            .filter(|effect| matches!(effect.outcome, Outcome::Acknowledge { .. }))
+            .map(|effect| (effect.at.ps_since(start), effect.pair.0, effect.outcome))
             .collect();
         // Two visits and three packets in the shared part take longer than two packets of a pair.
         let costs = &profile.adapter;
@@ -233,7 +242,7 @@ mod tests {
         let profile = Profile::built_in("c5n").expect("built in");
         let last = |works: &[(u32, Kind)]| {
             let (effects, start) = round(&profile, 8, works);
-            let ends = effects.iter().map(|(at, ..)| at.ps_since(start));
+            let ends = effects.iter().map(|effect| effect.at.ps_since(start));
             ends.max().expect("completions")
         };
         let complete = Kind::Complete { packets: 8 };

@@ -79,10 +79,9 @@ impl Comparison {
             let series = format!("model:{name}");
             replays.insert(profile.fabric, (series, Replay::new(profile, seed)));
         }
-        for row in rows() {
-            if table.is_none_or(|table| is_part_of(row.table, table))
-                && let Some((series, replay)) = replays.get_mut(&row.fabric)
-            {
+        let is_asked = |row: &Row| table.is_none_or(|table| is_part_of(row.table, table));
+        for row in rows().into_iter().filter(is_asked) {
+            if let Some((series, replay)) = replays.get_mut(&row.fabric) {
                 let modelled = replay.modelled(&row);
                 lines.push(Line::new(&row, series.clone(), modelled));
             }

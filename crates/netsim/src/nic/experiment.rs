@@ -3,6 +3,7 @@
 use super::model::Model;
 use super::profile::{Api, Profile};
 use super::program::{Program, Stream};
+use crate::id::ThreadId;
 use crate::percentile::nearest_rank;
 
 const MS: u64 = 1_000_000_000;
@@ -88,20 +89,28 @@ impl Experiment {
                 let requests = stream(REQUEST_BYTES, window, 0);
                 let stream = Stream { answer_bytes: Some(self.size_bytes), ..requests };
                 let pair = model.add_pairs(1, true);
-                let reader = model.add_thread(0, Program::Stream(stream), api, (pair, 1));
+                let reader = model.add_thread(0, Program::Stream(stream), api, pair);
                 let server = Program::Server { bytes: self.size_bytes };
-                model.add_thread(1, server, api, (pair, 1));
+                model.add_thread(1, server, api, pair);
                 measure(&mut model, &[reader], stream_times(window))
             }
             Pattern::PingPong { is_reliable } => {
                 add_ping_pong(&mut model, self.size_bytes, api, is_reliable);
-                measure(&mut model, &[], (WARM_UP_PS, PING_PONG_PS))
+                measure(
+                    &mut model,
+                    &[],
+                    Times { warm_up_ps: WARM_UP_PS, measured_ps: PING_PONG_PS },
+                )
             }
             Pattern::Loaded { window, threads, bytes, wait_ns } => {
                 let load = stream(bytes, window, u64::from(wait_ns) * 1000);
                 let senders = add_streams(&mut model, &load, api, threads, 1);
                 add_ping_pong(&mut model, self.size_bytes, api, true);
-                measure(&mut model, &senders, (WARM_UP_PS, LOADED_PS))
+                measure(
+                    &mut model,
+                    &senders,
+                    Times { warm_up_ps: WARM_UP_PS, measured_ps: LOADED_PS },
+                )
             }
         }
     }
@@ -129,10 +138,10 @@ fn add_streams(
     api: &Api,
     threads: u32,
     queue_pairs: u32,
-) -> Vec<usize> {
+) -> Vec<ThreadId> {
     (0..threads)
         .map(|_| {
-            let pairs = (model.add_pairs(queue_pairs, true), queue_pairs);
+            let pairs = model.add_pairs(queue_pairs, true);
             model.add_sink(api, pairs);
             model.add_thread(0, Program::Stream(stream.clone()), api, pairs)
         })
@@ -141,25 +150,34 @@ fn add_streams(
 
 fn add_ping_pong(model: &mut Model<'_>, bytes: u32, api: &Api, is_reliable: bool) {
     let pair = model.add_pairs(1, is_reliable);
-    model.add_thread(0, Program::PingPong { bytes, begins: true }, api, (pair, 1));
-    model.add_thread(1, Program::PingPong { bytes, begins: false }, api, (pair, 1));
+    model.add_thread(0, Program::PingPong { bytes, begins: true }, api, pair);
+    model.add_thread(1, Program::PingPong { bytes, begins: false }, api, pair);
 }
 
-/// Warm-up and measurement of a stream.
-fn stream_times(window: Window) -> (u64, u64) {
+/// How long a benchmark runs.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    warm_up_ps: u64,
+    measured_ps: u64,
+}
+
+fn stream_times(window: Window) -> Times {
     let depth = u64::from(window.depth);
-    (WARM_UP_PS + depth * WARM_UP_PER_MESSAGE_PS, STREAM_PS + depth * STREAM_PER_MESSAGE_PS)
+    Times {
+        warm_up_ps: WARM_UP_PS + depth * WARM_UP_PER_MESSAGE_PS,
+        measured_ps: STREAM_PS + depth * STREAM_PER_MESSAGE_PS,
+    }
 }
 
-fn measure(model: &mut Model<'_>, senders: &[usize], (warm_up_ps, ps): (u64, u64)) -> Measured {
-    model.run(warm_up_ps);
+fn measure(model: &mut Model<'_>, senders: &[ThreadId], times: Times) -> Measured {
+    model.run(times.warm_up_ps);
     let count = |model: &Model<'_>| senders.iter().map(|&t| model.completed(t)).sum::<u64>();
     let before = count(model);
     model.round_trips_ps.clear();
-    model.run(ps);
+    model.run(times.measured_ps);
     let messages = count(model) - before;
     Measured {
-        mmsg_per_s: messages as f64 / (ps as f64 / 1e6),
+        mmsg_per_s: messages as f64 / (times.measured_ps as f64 / 1e6),
         latency: latency(std::mem::take(&mut model.round_trips_ps)),
     }
 }

@@ -38,10 +38,11 @@ impl Gate {
 mod tests {
     use super::super::adapter::Kind;
     use super::*;
+    use crate::id::PairId;
 
     #[test]
     fn who_comes_too_early_waits_its_turn() {
-        let packet = |bytes| Work { pair: 0, kind: Kind::Receive { bytes } };
+        let packet = |bytes| Work { pair: PairId(0), kind: Kind::Receive { bytes } };
         let mut gate = Gate::default();
         let entered: Vec<_> = (0..5).filter_map(|n| gate.arrive(packet(n), 2)).collect();
         assert_eq!(entered, [packet(0), packet(1)]);

@@ -3,7 +3,8 @@
 use super::adapter::{Adapter, Effect, Kind, Outcome, Work};
 use super::gate::Gate;
 use super::profile::{Api, Profile};
-use super::program::{Program, Step, Thread};
+use super::program::{Pairs, Program, Step, Thread};
+use crate::id::{PairId, ThreadId};
 use crate::rng::Rng;
 use crate::time::Time;
 use crate::wheel::Wheel;
@@ -20,23 +21,30 @@ enum Event {
     /// Work reaches an adapter.
     Work { node: usize, work: Work },
     /// A packet is in the memory of a host.
-    Received { node: usize, pair: u32 },
+    Received { node: usize, pair: PairId },
     /// Packets of a queue pair are completed on a host.
-    Completed { node: usize, pair: u32, packets: u32 },
+    Completed { node: usize, pair: PairId, packets: u32 },
     /// A thread goes on.
-    Step { thread: u32 },
+    Step { thread: ThreadId },
     /// A program has taken a message and posted its receive again.
-    Taken { node: usize, pair: u32 },
+    Taken { node: usize, pair: PairId },
+}
+
+/// How long the messages of a connection are.
+#[derive(Clone, Copy, Debug)]
+struct MessageSize {
+    bytes: u32,
+    packets: u32,
 }
 
 /// A connection between the two hosts.
 #[derive(Clone, Debug)]
 struct Pair {
     /// The threads that use it, by node.
-    threads: [Option<u32>; 2],
+    threads: [Option<ThreadId>; 2],
     is_reliable: bool,
-    /// Length of its messages in bytes and packets, by the node that sends them.
-    message: [(u32, u32); 2],
+    /// Its messages, by the node that sends them.
+    message: [MessageSize; 2],
     /// Packets of messages that are not whole yet, by node. All messages of a direction are equally
     /// long, so counting tells when one is whole.
     received: [u32; 2],
@@ -78,13 +86,13 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Adds connections. The number of the first.
-    pub(super) fn add_pairs(&mut self, count: u32, is_reliable: bool) -> u32 {
-        let first = self.pairs.len() as u32;
+    /// Adds connections. Their numbers.
+    pub(super) fn add_pairs(&mut self, count: u32, is_reliable: bool) -> Pairs {
+        let first = PairId::at(self.pairs.len());
         let pair = Pair {
             threads: [None; 2],
             is_reliable,
-            message: [(0, 1); 2],
+            message: [MessageSize { bytes: 0, packets: 1 }; 2],
             received: [0; 2],
             completed: [0; 2],
             gate: None,
@@ -93,41 +101,40 @@ impl<'a> Model<'a> {
         for adapter in &mut self.adapters {
             (0..count).for_each(|_| adapter.add_pair());
         }
-        first
+        Pairs { first, count }
     }
 
-    /// Adds a thread that uses `count` connections from `first`. Its number.
+    /// Adds a thread that uses some connections. Its number.
     pub(super) fn add_thread(
         &mut self,
         node: usize,
         program: Program,
         api: &Api,
-        (first, count): (u32, u32),
-    ) -> usize {
-        let thread = self.threads.len() as u32;
-        let pairs = first..first + count;
-        for pair in pairs.clone() {
-            self.pairs[pair as usize].threads[node] = Some(thread);
+        pairs: Pairs,
+    ) -> ThreadId {
+        let thread = ThreadId::at(self.threads.len());
+        for pair in pairs.all() {
+            self.pairs[pair.index()].threads[node] = Some(thread);
         }
         self.threads.push(Thread::new(node, program, api.clone(), pairs));
         let start = self.now.plus_ps(self.rng.below(START_PS));
         self.events.push(start, Event::Step { thread });
-        thread as usize
+        thread
     }
 
-    /// Adds the program that receives on `count` connections from `first`, if what it takes is what
-    /// limits a stream on this adapter.
-    pub(super) fn add_sink(&mut self, api: &Api, (first, count): (u32, u32)) {
+    /// Adds the program that receives on some connections, if what it takes is what limits a stream on
+    /// this adapter.
+    pub(super) fn add_sink(&mut self, api: &Api, pairs: Pairs) {
         let Some(ahead) = self.profile.adapter.taken_ahead else { return };
-        for pair in first..first + count {
-            self.pairs[pair as usize].gate = Some((ahead, Gate::default()));
+        for pair in pairs.all() {
+            self.pairs[pair.index()].gate = Some((ahead, Gate::default()));
         }
-        self.add_thread(SINK_NODE, Program::Sink, api, (first, count));
+        self.add_thread(SINK_NODE, Program::Sink, api, pairs);
     }
 
     /// Messages that a thread has completed.
-    pub(super) fn completed(&self, thread: usize) -> u64 {
-        self.threads[thread].completed
+    pub(super) fn completed(&self, thread: ThreadId) -> u64 {
+        self.threads[thread.index()].completed
     }
 
     /// Goes on for `ps` picoseconds.
@@ -158,8 +165,8 @@ impl<'a> Model<'a> {
 
     /// Work comes to an adapter; a packet may find the receiving program too far behind.
     fn arrive(&mut self, node: usize, work: Work) {
-        let pair = &mut self.pairs[work.pair as usize];
-        let (_, packets) = pair.message[1 - node];
+        let pair = &mut self.pairs[work.pair.index()];
+        let MessageSize { packets, .. } = pair.message[1 - node];
         let entering = match (&mut pair.gate, work.kind) {
             (Some((ahead, gate)), Kind::Receive { .. }) => gate.arrive(work, *ahead * packets),
             _ => Some(work),
@@ -169,9 +176,9 @@ impl<'a> Model<'a> {
         }
     }
 
-    fn taken(&mut self, node: usize, pair: u32) {
-        let pair = &mut self.pairs[pair as usize];
-        let (_, packets) = pair.message[1 - node];
+    fn taken(&mut self, node: usize, pair: PairId) {
+        let pair = &mut self.pairs[pair.index()];
+        let MessageSize { packets, .. } = pair.message[1 - node];
         let Some((_, gate)) = &mut pair.gate else { return };
         for work in gate.take(packets).collect::<Vec<_>>() {
             self.add_work(node, work);
@@ -198,10 +205,11 @@ impl<'a> Model<'a> {
         self.effects = effects;
     }
 
-    fn apply(&mut self, node: usize, (at, pair, outcome): Effect) {
+    fn apply(&mut self, node: usize, effect: Effect) {
+        let Effect { at, pair, outcome } = effect;
         let there = 1 - node;
         let path = &self.profile.path;
-        let is_reliable = self.pairs[pair as usize].is_reliable;
+        let is_reliable = self.pairs[pair.index()].is_reliable;
         match outcome {
             Outcome::Sent { bytes } => {
                 let datagram = &self.profile.datagram;
@@ -235,41 +243,41 @@ impl<'a> Model<'a> {
         (self.rng.exponential() * self.profile.path.jitter_ns.ps_f64()) as u64
     }
 
-    fn received(&mut self, node: usize, pair: u32) {
-        let state = &mut self.pairs[pair as usize];
-        let (bytes, packets) = state.message[1 - node];
+    fn received(&mut self, node: usize, pair: PairId) {
+        let state = &mut self.pairs[pair.index()];
+        let MessageSize { bytes, packets } = state.message[1 - node];
         state.received[node] += 1;
         if state.received[node] < packets {
             return;
         }
         state.received[node] = 0;
         if let Some(thread) = state.threads[node] {
-            self.threads[thread as usize].receive(pair, bytes, packets);
+            self.threads[thread.index()].receive(pair, bytes, packets);
             self.wake(thread);
         }
     }
 
-    fn completed_packets(&mut self, node: usize, pair: u32, packets: u32) {
-        let state = &mut self.pairs[pair as usize];
-        let (_, each) = state.message[node];
+    fn completed_packets(&mut self, node: usize, pair: PairId, packets: u32) {
+        let state = &mut self.pairs[pair.index()];
+        let each = state.message[node].packets;
         let whole = state.completed[node] + packets;
         state.completed[node] = whole % each;
         if let Some(thread) = state.threads[node] {
-            self.threads[thread as usize].complete(pair, whole / each);
+            self.threads[thread.index()].complete(pair, whole / each);
             self.wake(thread);
         }
     }
 
-    fn wake(&mut self, thread: u32) {
-        let state = &mut self.threads[thread as usize];
+    fn wake(&mut self, thread: ThreadId) {
+        let state = &mut self.threads[thread.index()];
         if !state.is_busy && state.has_work() {
             state.is_busy = true;
             self.events.push(self.now, Event::Step { thread });
         }
     }
 
-    fn step(&mut self, thread: u32) {
-        let state = &mut self.threads[thread as usize];
+    fn step(&mut self, thread: ThreadId) {
+        let state = &mut self.threads[thread.index()];
         let (node, measures) = (state.node, state.measures());
         match state.step() {
             Step::Poll => state.is_busy = false,
@@ -299,10 +307,10 @@ impl<'a> Model<'a> {
         self.sent = posted;
     }
 
-    fn post(&mut self, node: usize, pair: u32, bytes: u32, posted: Time) {
+    fn post(&mut self, node: usize, pair: PairId, bytes: u32, posted: Time) {
         let mtu = self.profile.link.mtu_bytes;
         let packets = bytes.div_ceil(mtu).max(1);
-        self.pairs[pair as usize].message[node] = (bytes, packets);
+        self.pairs[pair.index()].message[node] = MessageSize { bytes, packets };
         for index in 0..packets {
             let length = (bytes - index * mtu).min(mtu);
             let work = Work { pair, kind: Kind::Send { bytes: length } };

@@ -105,9 +105,9 @@ pub(super) struct Costs {
     pub(super) pause_random: f64,
     /// Once per round for each queue pair that has work, one queue pair after the other.
     pub(super) visit_ns: Ns,
-    /// Per packet, all queue pairs one after the other:
+    /// Per packet, all queue pairs one after the other.
     pub(super) shared: PerPacket,
-    /// and those of one queue pair one after the other, queue pairs in parallel.
+    /// Per packet, those of one queue pair one after the other, queue pairs in parallel.
     pub(super) queue_pair: PerPacket,
     /// Packets that one acknowledgement tells of at most.
     pub(super) acknowledged_max: u32,
@@ -129,28 +129,28 @@ pub(super) struct PerPacket {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Api {
-    /// Posting a message,
+    /// Posting a message.
     pub(super) post_ns: Ns,
-    /// and per byte, where it is copied.
+    /// The same per byte, where it is copied.
     #[serde(default)]
     pub(super) post_ns_per_byte: Ns,
     /// Taking a completion.
     pub(super) poll_ns: Ns,
-    /// Taking a received message,
+    /// Taking a received message.
     pub(super) receive_ns: Ns,
-    /// and per byte, where it is copied,
+    /// The same per byte, where it is copied.
     #[serde(default)]
     pub(super) receive_ns_per_byte: Ns,
-    /// and per packet after the first.
+    /// The same per packet after the first.
     #[serde(default)]
     pub(super) segment_ns: Ns,
     /// Posting a receive again, which a ping-pong does while its answer is on the way.
     #[serde(default)]
     pub(super) repost_ns: Ns,
-    /// Messages up to this length go to the adapter with their request;
+    /// Messages up to this length go to the adapter with their request.
     #[serde(default)]
     pub(super) inline_bytes: u32,
-    /// longer ones it fetches first.
+    /// The adapter fetches longer ones first.
     #[serde(default)]
     pub(super) fetch_ns: Ns,
 }

@@ -1,8 +1,8 @@
 //! Programs that the model runs: what a thread of an application does between its calls.
 
 use super::profile::Api;
+use crate::id::PairId;
 use std::collections::VecDeque;
-use std::ops::Range;
 
 /// Keeps messages under way, as `ib_send_bw` and efa-bench do.
 #[derive(Clone, Debug)]
@@ -44,13 +44,31 @@ pub(super) enum Program {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Posts a message after `busy_ps`; goes on `wait_ps` later.
-    Post { pair: u32, bytes: u32, busy_ps: u64, wait_ps: u64 },
+    Post { pair: PairId, bytes: u32, busy_ps: u64, wait_ps: u64 },
     /// Goes on after `busy_ps`.
     Compute { busy_ps: u64 },
     /// Has taken a message of `pair` after `busy_ps`, and goes on.
-    Take { pair: u32, busy_ps: u64 },
+    Take { pair: PairId, busy_ps: u64 },
     /// Has nothing to do until something arrives.
     Poll,
+}
+
+/// Consecutive connections.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pairs {
+    pub(super) first: PairId,
+    pub(super) count: u32,
+}
+
+impl Pairs {
+    pub(super) fn all(self) -> impl Iterator<Item = PairId> {
+        self.first.range(self.count)
+    }
+
+    /// Which of them a connection is.
+    fn place_of(self, pair: PairId) -> usize {
+        pair.index() - self.first.index()
+    }
 }
 
 /// One thread of a program.
@@ -59,7 +77,7 @@ pub(super) struct Thread {
     pub(super) node: usize,
     program: Program,
     api: Api,
-    pairs: Range<u32>,
+    pairs: Pairs,
     /// Scheduled to go on; an arrival need not wake it.
     pub(super) is_busy: bool,
     /// Under way, per queue pair.
@@ -67,9 +85,9 @@ pub(super) struct Thread {
     /// Completed without a completion yet, per queue pair (moderation).
     silent: Vec<u32>,
     /// Completions to be taken: queue pair, messages.
-    completions: VecDeque<(u32, u32)>,
+    completions: VecDeque<(PairId, u32)>,
     /// Messages to be taken: queue pair, processor time.
-    received: VecDeque<(u32, u64)>,
+    received: VecDeque<(PairId, u64)>,
     is_filling: bool,
     /// Messages completed since the window was full.
     collected: u32,
@@ -78,11 +96,11 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    pub(super) fn new(node: usize, program: Program, api: Api, pairs: Range<u32>) -> Self {
-        let count = pairs.len();
+    pub(super) fn new(node: usize, program: Program, api: Api, pairs: Pairs) -> Self {
+        let count = pairs.count as usize;
         let mut received = VecDeque::new();
         if let Program::PingPong { begins: true, .. } = program {
-            received.push_back((pairs.start, 0));
+            received.push_back((pairs.first, 0));
         }
         Self {
             node,
@@ -111,11 +129,10 @@ impl Thread {
     }
 
     /// The adapter completed messages of `pair`.
-    pub(super) fn complete(&mut self, pair: u32, messages: u32) {
-        if let Program::Stream(stream) = &self.program
-            && stream.answer_bytes.is_none()
-        {
-            let silent = &mut self.silent[(pair - self.pairs.start) as usize];
+    pub(super) fn complete(&mut self, pair: PairId, messages: u32) {
+        let Program::Stream(stream) = &self.program else { return };
+        if stream.answer_bytes.is_none() {
+            let silent = &mut self.silent[self.pairs.place_of(pair)];
             *silent += messages;
             while *silent >= stream.moderation {
                 *silent -= stream.moderation;
@@ -125,7 +142,7 @@ impl Thread {
     }
 
     /// A message of `pair` arrived.
-    pub(super) fn receive(&mut self, pair: u32, bytes: u32, packets: u32) {
+    pub(super) fn receive(&mut self, pair: PairId, bytes: u32, packets: u32) {
         let busy_ps = self.api.receive_ps(bytes, packets);
         match &self.program {
             Program::Stream(stream) => {
@@ -175,7 +192,7 @@ impl Thread {
         self.under_way[index] += 1;
         let is_full = self.under_way.iter().all(|&n| n >= stream.depth);
         Step::Post {
-            pair: self.pairs.start + index as u32,
+            pair: PairId::at(self.pairs.first.index() + index),
             bytes: stream.bytes,
             busy_ps: self.api.post_ps(stream.bytes),
             // With a full window the completions come first, then the wait.
@@ -189,7 +206,7 @@ impl Thread {
             return Step::Poll;
         }
         for (pair, messages) in self.completions.drain(..taken) {
-            self.under_way[(pair - self.pairs.start) as usize] -= messages;
+            self.under_way[self.pairs.place_of(pair)] -= messages;
             self.collected += messages;
             self.completed += u64::from(messages);
         }

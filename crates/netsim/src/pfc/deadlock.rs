@@ -1,6 +1,7 @@
 //! Finding links that wait for each other for ever.
 
-use super::{Pfc, Port};
+use super::{Held, Pfc, Port};
+use crate::id::LinkId;
 
 impl Pfc {
     /// Links in a circle, each paused until packets leave by the next; the first once more at the
@@ -9,7 +10,7 @@ impl Pfc {
     /// A pause lasts for ever when more than XON of the link's share of its switch waits before
     /// ports whose pauses last for ever. So all that are paused are suspects, and those are let go
     /// whose share will shrink, until no more can be.
-    pub(super) fn deadlock(&self) -> Option<Vec<u32>> {
+    pub(super) fn deadlock(&self) -> Option<Vec<LinkId>> {
         let mut stuck: Vec<bool> =
             self.ports.iter().map(|port| port.paused_at.is_some() && port.stopping).collect();
         loop {
@@ -30,20 +31,21 @@ impl Pfc {
     fn held_before(&self, stuck: &[bool]) -> Vec<u64> {
         let mut held_bytes = vec![0; self.ports.len()];
         for (port, _) in self.ports.iter().zip(stuck).filter(|(_, stuck)| **stuck) {
-            for (from, bytes) in self.queue_of(port) {
-                held_bytes[from as usize] += u64::from(bytes);
+            for Held { from, bytes } in self.queue_of(port) {
+                held_bytes[from.index()] += u64::from(bytes);
             }
         }
         held_bytes
     }
 
     /// Each stuck link leads to a switch with a stuck port that holds its packets: follow them.
-    fn circle(&self, stuck: &[bool]) -> Option<Vec<u32>> {
-        let mut path = vec![(0..).zip(stuck).find(|(_, stuck)| **stuck)?.0];
+    fn circle(&self, stuck: &[bool]) -> Option<Vec<LinkId>> {
+        let mut path = vec![LinkId::all().zip(stuck).find(|(_, stuck)| **stuck)?.0];
         loop {
             let link = *path.last()?;
-            let holds = |port: &Port| self.queue_of(port).any(|(from, _)| from == link);
-            let mut stuck_ports = (0..).zip(&self.ports).zip(stuck).filter(|(_, stuck)| **stuck);
+            let holds = |port: &Port| self.queue_of(port).any(|held| held.from == link);
+            let mut stuck_ports =
+                LinkId::all().zip(&self.ports).zip(stuck).filter(|(_, stuck)| **stuck);
             let ((next, _), _) = stuck_ports.find(|((_, port), _)| holds(port))?;
             if let Some(start) = path.iter().position(|&seen| seen == next) {
                 path.drain(..start);

@@ -22,9 +22,9 @@ pub(crate) struct PfcSetup {
 /// When to pause the sender of a link, and when to let it go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Thresholds {
-    /// More than this of the link's packets in the switch: pause;
+    /// With more than this of the link's packets in the switch: pause.
     pub(super) xoff_bytes: u32,
-    /// no more than this: go on.
+    /// With no more than this: go on.
     pub(super) xon_bytes: u32,
 }
 

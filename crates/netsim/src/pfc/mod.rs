@@ -19,6 +19,7 @@ mod tests;
 
 pub(crate) use headroom::PfcSetup;
 
+use crate::id::LinkId;
 use crate::link::LossCause;
 use crate::network::{Event, Network};
 use crate::packet::{PacketId, Transit};
@@ -41,11 +42,11 @@ pub struct PausedLink {
     pub paused_ps: u64,
 }
 
-/// What a port sends at present.
+/// Bytes of a packet that a port sends, or will send.
 #[derive(Clone, Copy, Debug)]
-struct Sending {
+struct Held {
     /// The link it came by.
-    from: u32,
+    from: LinkId,
     bytes: u32,
 }
 
@@ -55,7 +56,7 @@ struct Port {
     /// Packets waiting, by their numbers.
     first: Option<PacketId>,
     last: Option<PacketId>,
-    sending: Option<Sending>,
+    sending: Option<Held>,
     /// Since when it is paused.
     paused_at: Option<Time>,
     pauses: u64,
@@ -63,7 +64,7 @@ struct Port {
     /// A host's adapter wants to know when it may go on.
     host_waits: bool,
     /// The other direction of the cable; a cable may have none.
-    reverse: Option<u32>,
+    reverse: Option<LinkId>,
     thresholds: Thresholds,
     /// Bytes that came by this link and are still in the switch.
     share_bytes: u32,
@@ -79,7 +80,22 @@ struct Waiting {
     packet: Transit,
     next: Option<PacketId>,
     /// The link it came by.
-    from: u32,
+    from: LinkId,
+}
+
+/// A link whose share of its switch did not fit: a fault of this module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overflow {
+    pub(crate) at: Time,
+    pub(crate) link: LinkId,
+}
+
+/// A link whose share is not what waits and is being sent of it: a fault of this module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Miscount {
+    pub(crate) link: LinkId,
+    pub(crate) share_bytes: u32,
+    pub(crate) found_bytes: u32,
 }
 
 #[derive(Debug)]
@@ -93,8 +109,8 @@ pub(crate) struct Pfc {
     /// The longest packet of the run.
     packet_bytes: u32,
     checks: bool,
-    /// A link whose share did not fit, when: a fault of this module.
-    pub(crate) overflow: Option<(Time, u32)>,
+    /// The first share that did not fit.
+    pub(crate) overflow: Option<Overflow>,
 }
 
 impl Pfc {
@@ -124,13 +140,13 @@ impl Pfc {
         }
     }
 
-    fn port(&mut self, link: u32) -> &mut Port {
-        &mut self.ports[link as usize]
+    fn port(&mut self, link: LinkId) -> &mut Port {
+        &mut self.ports[link.index()]
     }
 
     /// When a host's adapter may send, if the link will be idle at `idle_at`; never, for now, while
     /// it is paused: an event will tell.
-    pub(crate) fn host_idle_at(&mut self, link: u32, idle_at: Time) -> Time {
+    pub(crate) fn host_idle_at(&mut self, link: LinkId, idle_at: Time) -> Time {
         let port = self.port(link);
         port.host_waits = port.paused_at.is_some();
         if port.host_waits { Time::FAR } else { idle_at }
@@ -138,7 +154,7 @@ impl Pfc {
 
     /// Links that were paused, the longest first.
     pub(crate) fn paused_links(&self, now: Time, fabric: &Fabric) -> Vec<PausedLink> {
-        let mut all: Vec<PausedLink> = (0..)
+        let mut all: Vec<PausedLink> = LinkId::all()
             .zip(&self.ports)
             .filter(|(_, port)| port.pauses > 0)
             .map(|(link, port)| PausedLink {
@@ -151,38 +167,40 @@ impl Pfc {
         all
     }
 
-    /// A link whose share is not what waits and is being sent of it, with both: a fault of this
-    /// module.
-    pub(crate) fn miscounted(&self) -> Option<(u32, u32, u32)> {
+    /// The first link whose share is miscounted, if there is one.
+    pub(crate) fn miscounted(&self) -> Option<Miscount> {
         let mut found = vec![0; self.ports.len()];
         for port in &self.ports {
-            let sending = port.sending.map(|sending| (sending.from, sending.bytes));
-            for (from, bytes) in self.queue_of(port).chain(sending) {
-                found[from as usize] += bytes;
+            for Held { from, bytes } in self.queue_of(port).chain(port.sending) {
+                found[from.index()] += bytes;
             }
         }
-        let shares = self.ports.iter().map(|port| port.share_bytes);
-        let mut all = (0..).zip(shares).zip(found).map(|((link, share), sum)| (link, share, sum));
-        all.find(|(_, share, sum)| share != sum)
+        let mut all =
+            LinkId::all().zip(&self.ports).zip(found).map(|((link, port), found_bytes)| Miscount {
+                link,
+                share_bytes: port.share_bytes,
+                found_bytes,
+            });
+        all.find(|count| count.share_bytes != count.found_bytes)
     }
 
-    /// Packets that wait for a port: the link each came by, and its bytes.
-    fn queue_of(&self, port: &Port) -> impl Iterator<Item = (u32, u32)> {
+    /// Packets that wait for a port.
+    fn queue_of(&self, port: &Port) -> impl Iterator<Item = Held> {
         std::iter::successors(port.first, |id| self.waiting[id.index()].next).map(|id| {
             let waiting = &self.waiting[id.index()];
-            (waiting.from, waiting.packet.wire_bytes())
+            Held { from: waiting.from, bytes: waiting.packet.wire_bytes() }
         })
     }
 
     /// Puts a packet at the end of a port's queue.
-    fn append(&mut self, link: u32, packet: Transit, from: u32) {
+    fn append(&mut self, link: LinkId, packet: Transit, from: LinkId) {
         let place = packet.id.index();
         let waiting = Waiting { packet, next: None, from };
         if self.waiting.len() <= place {
             self.waiting.resize(place + 1, waiting);
         }
         self.waiting[place] = waiting;
-        let port = &mut self.ports[link as usize];
+        let port = &mut self.ports[link.index()];
         match port.last.replace(packet.id) {
             Some(before) => self.waiting[before.index()].next = Some(packet.id),
             None => port.first = Some(packet.id),
@@ -190,8 +208,8 @@ impl Pfc {
     }
 
     /// Takes the first packet of a port's queue, with the link it came by.
-    fn take_first(&mut self, link: u32) -> Option<(Transit, u32)> {
-        let port = &mut self.ports[link as usize];
+    fn take_first(&mut self, link: LinkId) -> Option<(Transit, LinkId)> {
+        let port = &mut self.ports[link.index()];
         let Waiting { packet, next, from } = self.waiting[port.first?.index()];
         port.first = next;
         if next.is_none() {
@@ -222,18 +240,18 @@ impl Network {
         &mut self,
         pfc: &mut Pfc,
         now: Time,
-        link: u32,
+        link: LinkId,
         mut packet: Transit,
-        from: u32,
+        from: LinkId,
     ) {
-        if !self.fabric.links[link as usize].is_up() {
+        if !self.fabric.links[link.index()].is_up() {
             self.lose(packet.id, LossCause::Cut);
             return;
         }
         let bytes = packet.wire_bytes();
         let share = pfc.port(from);
         if share.share_bytes + bytes > pfc.buffer_bytes {
-            pfc.overflow.get_or_insert((now, from));
+            pfc.overflow.get_or_insert(Overflow { at: now, link: from });
             self.lose(packet.id, LossCause::QueueFull);
             return;
         }
@@ -243,7 +261,7 @@ impl Network {
             share.stopping = true;
             self.send_pause(pfc, now, from, true);
         }
-        let marked = self.fabric.links[link as usize].hold(now, bytes, &mut self.rng);
+        let marked = self.fabric.links[link.index()].hold(now, bytes, &mut self.rng);
         packet.marked |= marked;
         self.tally.marked += u64::from(marked);
         pfc.append(link, packet, from);
@@ -251,23 +269,23 @@ impl Network {
     }
 
     /// A port that is neither busy nor paused begins with its next packet.
-    fn send_next(&mut self, pfc: &mut Pfc, now: Time, link: u32) {
+    fn send_next(&mut self, pfc: &mut Pfc, now: Time, link: LinkId) {
         let port = pfc.port(link);
         if port.sending.is_some() || port.paused_at.is_some() {
             return;
         }
         let Some((packet, from)) = pfc.take_first(link) else { return };
         let bytes = packet.wire_bytes();
-        self.fabric.links[link as usize].release(bytes);
+        self.fabric.links[link.index()].release(bytes);
         self.offer(now, link, packet);
-        pfc.port(link).sending = Some(Sending { from, bytes });
-        let idle_at = self.fabric.links[link as usize].idle_at();
+        pfc.port(link).sending = Some(Held { from, bytes });
+        let idle_at = self.fabric.links[link.index()].idle_at();
         self.queue.push(idle_at, Event::PortIdle { link });
     }
 
     /// A port has sent its packet, or one that a cut has swallowed.
-    pub(crate) fn port_idle(&mut self, pfc: &mut Pfc, now: Time, link: u32) {
-        if self.fabric.links[link as usize].idle_at() > now {
+    pub(crate) fn port_idle(&mut self, pfc: &mut Pfc, now: Time, link: LinkId) {
+        if self.fabric.links[link.index()].idle_at() > now {
             return;
         }
         if let Some(sent) = pfc.port(link).sending.take() {
@@ -277,7 +295,7 @@ impl Network {
     }
 
     /// A packet has left its switch.
-    fn give_back(&mut self, pfc: &mut Pfc, now: Time, left: Sending) {
+    fn give_back(&mut self, pfc: &mut Pfc, now: Time, left: Held) {
         let share = pfc.port(left.from);
         share.share_bytes -= left.bytes;
         if share.stopping && share.share_bytes <= share.thresholds.xon_bytes {
@@ -287,10 +305,10 @@ impl Network {
     }
 
     /// Tells the sender of a link to stop, or to go on.
-    fn send_pause(&mut self, pfc: &mut Pfc, now: Time, link: u32, stop: bool) {
-        let cable = &self.fabric.links[link as usize];
+    fn send_pause(&mut self, pfc: &mut Pfc, now: Time, link: LinkId, stop: bool) {
+        let cable = &self.fabric.links[link.index()];
         let Port { reverse, changes, .. } = *pfc.port(link);
-        let back = reverse.map_or(cable, |back| &self.fabric.links[back as usize]);
+        let back = reverse.map_or(cable, |back| &self.fabric.links[back.index()]);
         // It waits for a packet that the port has begun, if the other direction has a port.
         let packet_ps = u64::from(pfc.packet_bytes) * u64::from(back.ps_per_byte());
         let idle_at = reverse.map_or(now, |_| back.idle_at());
@@ -302,7 +320,14 @@ impl Network {
     }
 
     /// A pause frame reaches the sender of a link.
-    pub(crate) fn pause(&mut self, pfc: &mut Pfc, now: Time, link: u32, stop: bool, changes: u16) {
+    pub(crate) fn pause(
+        &mut self,
+        pfc: &mut Pfc,
+        now: Time,
+        link: LinkId,
+        stop: bool,
+        changes: u16,
+    ) {
         if pfc.port(link).changes != changes {
             return;
         }
@@ -313,7 +338,7 @@ impl Network {
         }
     }
 
-    fn stop(&mut self, pfc: &mut Pfc, now: Time, link: u32) {
+    fn stop(&mut self, pfc: &mut Pfc, now: Time, link: LinkId) {
         pfc.port(link).pause(now);
         if !pfc.checks {
             pfc.checks = true;
@@ -321,21 +346,21 @@ impl Network {
         }
     }
 
-    fn resume(&mut self, pfc: &mut Pfc, now: Time, link: u32) {
+    fn resume(&mut self, pfc: &mut Pfc, now: Time, link: LinkId) {
         let port = pfc.port(link);
         port.resume(now);
         if std::mem::take(&mut port.host_waits) {
-            let idle_at = self.fabric.links[link as usize].idle_at().max(now);
+            let idle_at = self.fabric.links[link.index()].idle_at().max(now);
             self.queue.push(idle_at, Event::LinkIdle { host: self.fabric.host_of(link) });
         }
         self.send_next(pfc, now, link);
     }
 
     /// A link has been cut, was mended, or has another rate.
-    pub(crate) fn cable_changed(&mut self, pfc: &mut Pfc, now: Time, link: u32) {
+    pub(crate) fn cable_changed(&mut self, pfc: &mut Pfc, now: Time, link: LinkId) {
         let port = pfc.port(link);
         port.changes = port.changes.wrapping_add(1);
-        if self.fabric.links[link as usize].is_up() {
+        if self.fabric.links[link.index()].is_up() {
             // Both ends agree anew, at once, on whether the sender is to stop.
             if port.stopping {
                 self.stop(pfc, now, link);
@@ -349,9 +374,9 @@ impl Network {
         }
         while let Some((packet, from)) = pfc.take_first(link) {
             let bytes = packet.wire_bytes();
-            self.fabric.links[link as usize].release(bytes);
+            self.fabric.links[link.index()].release(bytes);
             self.lose(packet.id, LossCause::Cut);
-            self.give_back(pfc, now, Sending { from, bytes });
+            self.give_back(pfc, now, Held { from, bytes });
         }
         self.resume(pfc, now, link);
     }

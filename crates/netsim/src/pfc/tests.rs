@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fault::Faults;
+use crate::id::{HostId, SocketId};
 use crate::packet::{Body, Packet};
 use crate::rng::Rng;
 use crate::topology::tests::PORT;
@@ -11,24 +12,38 @@ const PACKET_BYTES: u32 = 4150;
 const PACKET_PS: u64 = PACKET_BYTES as u64 * 80;
 const HOP_PS: u64 = 1_000_000;
 const APART_PS: u64 = 80;
+const FIRST_LINK: LinkId = LinkId(0);
+
+/// Packets that a host has left to send to another.
+#[derive(Clone, Copy)]
+struct Train {
+    src: HostId,
+    dst: HostId,
+    packets: u32,
+}
+
+/// So many packets from one host to another.
+fn train((src, dst, packets): (u32, u32, u32)) -> Train {
+    Train { src: HostId(src), dst: HostId(dst), packets }
+}
 
 /// Hosts with packets left to send, each to one other.
 struct Blast {
     network: Network,
     now: Time,
-    left: Vec<(u32, u32, u32)>,
+    left: Vec<Train>,
     /// When the last packet arrived.
     last_at: Time,
     deadlock: Option<String>,
 }
 
 impl Blast {
-    fn new(fabric: Fabric, setup: &PfcSetup, left: &[(u32, u32, u32)]) -> Self {
+    fn new(fabric: Fabric, setup: &PfcSetup, left: &[Train]) -> Self {
         let mut network = Network::new(fabric, Rng::new(1));
         network.use_pfc(setup);
-        left.iter().for_each(|&(host, ..)| {
+        left.iter().for_each(|&Train { src: host, .. }| {
             // A little apart, so that no two packets arrive at the same time.
-            let at = Time::from_ps(u64::from(host) * APART_PS);
+            let at = Time::from_ps(u64::from(host.0) * APART_PS);
             network.queue.push(at, Event::LinkIdle { host });
         });
         Self { network, now: Time::ZERO, left: left.to_vec(), last_at: Time::ZERO, deadlock: None }
@@ -74,23 +89,23 @@ impl Blast {
         }
     }
 
-    fn send(&mut self, host: u32) {
+    fn send(&mut self, host: HostId) {
         let idle_at = self.network.host_idle_at(host);
-        let flow = self.left.iter_mut().find(|flow| flow.0 == host && flow.2 > 0);
-        let Some(&mut (src_host, dst_host, ref mut left)) = flow else { return };
+        let train = self.left.iter_mut().find(|train| train.src == host && train.packets > 0);
+        let Some(train) = train else { return };
         if idle_at > self.now {
             if idle_at < Time::FAR {
                 self.network.queue.push(idle_at, Event::LinkIdle { host });
             }
             return;
         }
-        *left -= 1;
+        train.packets -= 1;
         let packet = Packet {
             wire_bytes: PACKET_BYTES,
-            flow_hash: *left,
-            src_host,
-            dst_host,
-            dst_socket: 0,
+            flow_hash: train.packets,
+            src_host: train.src,
+            dst_host: train.dst,
+            dst_socket: SocketId(0),
             payload: None,
             marked: false,
         };
@@ -98,11 +113,11 @@ impl Blast {
         self.send(host);
     }
 
-    fn port(&self, link: u32) -> &Port {
-        &self.network.pfc.as_ref().unwrap().ports[link as usize]
+    fn port(&self, link: LinkId) -> &Port {
+        &self.network.pfc.as_ref().unwrap().ports[link.index()]
     }
 
-    fn pauses_of_host(&self, host: u32) -> u64 {
+    fn pauses_of_host(&self, host: HostId) -> u64 {
         self.port(self.network.fabric.host_link(host)).pauses
     }
 
@@ -127,24 +142,24 @@ fn one_rack() -> Fabric {
 #[test]
 fn a_host_stops_when_the_frame_is_there_and_not_before() {
     // Two hosts send to a third: its port halves their rates, so their shares grow.
-    let flows = [(0, 2, 100), (1, 2, 100)];
+    let flows = [(0, 2, 100), (1, 2, 100)].map(train);
     let mut blast = Blast::new(one_rack(), &setup(4 * PACKET_BYTES, PACKET_BYTES), &flows);
-    while !blast.port(0).stopping {
-        assert!(blast.port(0).share_bytes <= 4 * PACKET_BYTES && blast.step());
+    while !blast.port(FIRST_LINK).stopping {
+        assert!(blast.port(FIRST_LINK).share_bytes <= 4 * PACKET_BYTES && blast.step());
     }
-    assert_eq!(blast.port(0).share_bytes, 5 * PACKET_BYTES);
+    assert_eq!(blast.port(FIRST_LINK).share_bytes, 5 * PACKET_BYTES);
     let effect = blast.now.plus_ps(HOP_PS + u64::from(PAUSE_BYTES) * 80);
-    while blast.port(0).paused_at.is_none() {
+    while blast.port(FIRST_LINK).paused_at.is_none() {
         assert!(blast.now < effect && blast.step());
     }
-    assert_eq!(blast.port(0).paused_at, Some(effect));
-    let left = blast.left[0].2;
-    while blast.port(0).stopping {
+    assert_eq!(blast.port(FIRST_LINK).paused_at, Some(effect));
+    let left = blast.left[0].packets;
+    while blast.port(FIRST_LINK).stopping {
         assert!(blast.step());
     }
     let effect = blast.now.plus_ps(HOP_PS + u64::from(PAUSE_BYTES) * 80);
-    assert_eq!((blast.port(0).share_bytes, blast.left[0].2), (PACKET_BYTES, left));
-    while blast.left[0].2 == left {
+    assert_eq!((blast.port(FIRST_LINK).share_bytes, blast.left[0].packets), (PACKET_BYTES, left));
+    while blast.left[0].packets == left {
         assert!(blast.now <= effect && blast.step());
     }
     assert_eq!((blast.now, blast.lost()), (effect, 0));
@@ -154,11 +169,14 @@ fn a_host_stops_when_the_frame_is_there_and_not_before() {
 fn nothing_is_lost_everything_arrives_and_pauses_end() {
     for xoff_packets in [1, 2, 5, 50] {
         let xoff = xoff_packets * PACKET_BYTES;
-        let flows = [(0, 3, 300), (1, 3, 300), (2, 3, 300)];
+        let flows = [(0, 3, 300), (1, 3, 300), (2, 3, 300)].map(train);
         let mut blast = Blast::new(one_rack(), &setup(xoff, xoff / 2), &flows);
         blast.run();
         assert_eq!((blast.lost(), blast.network.tally.delivered), (0, 900));
-        assert!((0..3).all(|host| blast.pauses_of_host(host) > 0), "{xoff_packets} packets");
+        assert!(
+            HostId(0).range(3).all(|host| blast.pauses_of_host(host) > 0),
+            "{xoff_packets} packets"
+        );
         assert!(blast.network.pfc.as_ref().unwrap().ports.iter().all(|p| p.paused_at.is_none()));
         // The port of host 3 never ran dry: pauses cost nothing there.
         let ideal_ps = 2 * HOP_PS + 901 * PACKET_PS;
@@ -170,7 +188,7 @@ fn nothing_is_lost_everything_arrives_and_pauses_end() {
 
 #[test]
 fn headroom_is_needed() {
-    let flows = [(0, 3, 300), (1, 3, 300), (2, 3, 300)];
+    let flows = [(0, 3, 300), (1, 3, 300), (2, 3, 300)].map(train);
     let all = PfcSetup { xoff_bytes: Some(60_000), buffer_bytes: 70_000, ..setup(0, 0) };
     let mut blast = Blast::new(one_rack(), &all, &flows);
     blast.run();
@@ -181,18 +199,18 @@ fn headroom_is_needed() {
 fn pauses_spread_backwards_and_hit_who_has_no_part() {
     // Hosts of two racks send to one of a third; host 5 to another, over the same uplink.
     let fabric = leaf_spine(3, 4, 1, PORT);
-    let flows = [(4, 0, 400), (8, 0, 400), (5, 9, 400)];
+    let flows = [(4, 0, 400), (8, 0, 400), (5, 9, 400)].map(train);
     let mut blast = Blast::new(fabric, &setup(40_000, 20_000), &flows);
     blast.run();
     assert_eq!((blast.lost(), blast.network.tally.delivered), (0, 1200));
     let uplink = blast.network.fabric.links_named("leaf1-spine0").unwrap()[0];
     assert!(blast.port(uplink).pauses > 0, "the spine paused the leaf");
-    assert!(blast.pauses_of_host(5) > 0, "a victim");
+    assert!(blast.pauses_of_host(HostId(5)) > 0, "a victim");
 }
 
 #[test]
 fn a_circle_of_pauses_is_found_and_named() {
-    let flows = [(0, 2, 400), (1, 3, 400), (2, 0, 400), (3, 1, 400)];
+    let flows = [(0, 2, 400), (1, 3, 400), (2, 0, 400), (3, 1, 400)].map(train);
     let mut blast = Blast::new(ring(4, 1, PORT), &setup(20_000, 10_000), &flows);
     blast.run();
     let names = blast.deadlock.expect("a deadlock");
@@ -209,7 +227,7 @@ fn a_circle_of_pauses_is_found_and_named() {
 fn a_cut_loses_what_waits_and_lets_others_go_on() {
     let fabric = leaf_spine(2, 4, 1, PORT);
     let links = fabric.links_named("leaf1-host4").unwrap();
-    let flows = [(0, 4, 4000), (1, 4, 4000), (2, 5, 2000)];
+    let flows = [(0, 4, 4000), (1, 4, 4000), (2, 5, 2000)].map(train);
     let mut blast = Blast::new(fabric, &setup(40_000, 20_000), &flows);
     blast.network.add_faults(Faults::cuts(&links, &[(100, 150), (300, 400)]));
     blast.run();
@@ -226,7 +244,8 @@ fn headroom_is_enough_while_rates_change() {
     for spans in [[(10, 40), (90, 113)], [(20, 61), (62, 95)], [(5, 137), (140, 150)]] {
         let fabric = leaf_spine(3, 4, 1, PORT);
         let links = fabric.links_named("leaf1-spine0").unwrap();
-        let flows = [(4, 0, 400), (5, 1, 400), (8, 0, 400), (0, 4, 400), (1, 5, 400), (9, 6, 400)];
+        let flows = [(4, 0, 400), (5, 1, 400), (8, 0, 400), (0, 4, 400), (1, 5, 400), (9, 6, 400)]
+            .map(train);
         let mut blast = Blast::new(fabric, &setup(20_000, 10_000), &flows);
         blast.network.add_faults(Faults::slow(&links, &spans, 8000));
         blast.run();
@@ -239,7 +258,7 @@ fn headroom_is_enough_while_rates_change() {
 fn without_pauses_a_queue_of_packets_is_the_same_as_a_number() {
     let port = PortKind { buffer_bytes: 100_000_000, ..PORT };
     let arrivals = |pfc: bool| {
-        let flows = [(0, 4, 300), (1, 4, 200), (2, 5, 500), (6, 1, 100)];
+        let flows = [(0, 4, 300), (1, 4, 200), (2, 5, 500), (6, 1, 100)].map(train);
         let huge = PfcSetup { buffer_bytes: 100_000_000, ..setup(90_000_000, 1) };
         let mut blast = Blast::new(leaf_spine(2, 4, 2, port), &huge, &flows);
         if !pfc {
@@ -248,10 +267,10 @@ fn without_pauses_a_queue_of_packets_is_the_same_as_a_number() {
         let mut times = Vec::new();
         while let Some((at, event)) = blast.network.queue.pop() {
             blast.now = at;
-            if let Event::Arrive { link, packet } = event
-                && let Node::Host(host) = blast.network.fabric.end_of(link)
-            {
-                times.push((at, host, blast.network.packets.open(packet).0.src_host));
+            if let Event::Arrive { link, packet } = event {
+                if let Node::Host(host) = blast.network.fabric.end_of(link) {
+                    times.push((at, host, blast.network.packets.open(packet).0.src_host));
+                }
             }
             blast.handle(event);
         }

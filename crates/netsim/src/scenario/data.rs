@@ -95,14 +95,14 @@ fn read(folder: &Path, name: &str) -> Result<String, String> {
 }
 
 /// A row that is no comment.
-struct Row<'a> {
+struct CsvRow<'a> {
     file: &'a str,
     line: usize,
     columns: &'static [&'static str],
     cells: Vec<&'a str>,
 }
 
-impl Row<'_> {
+impl CsvRow<'_> {
     fn wrong(&self, column: &str, problem: &str) -> String {
         format!("{} line {}, {column}: {problem}", self.file, self.line)
     }
@@ -124,7 +124,7 @@ fn rows<'a>(
     text: &'a str,
     columns: &'static [&'static str],
     optional: usize,
-) -> Result<Vec<Row<'a>>, String> {
+) -> Result<Vec<CsvRow<'a>>, String> {
     let lines = text.lines().count() as u64;
     if lines > ROWS_MAX {
         return Err(format!("{file} has {lines} lines; at most {ROWS_MAX} are allowed"));
@@ -132,7 +132,7 @@ fn rows<'a>(
     let cut = |line: &'a str| line.split('#').next().unwrap_or_default().trim();
     let mut rows =
         (1..).zip(text.lines().map(cut)).filter(|(_, line)| !line.is_empty()).map(|(line, row)| {
-            Row { file, line, columns, cells: row.split(',').map(str::trim).collect() }
+            CsvRow { file, line, columns, cells: row.split(',').map(str::trim).collect() }
         });
     let needed = &columns[..columns.len() - optional];
     let head = rows.next().filter(|head| head.cells == columns || head.cells == needed);
@@ -141,8 +141,8 @@ fn rows<'a>(
         return Err(format!("{file}: the first row must be {}{or}", needed.join(",")));
     };
     let width = head.cells.len();
-    let fits = |row: &Row<'_>| (row.cells.len() == width).then_some(());
-    let all: Vec<Row<'a>> = rows.collect();
+    let fits = |row: &CsvRow<'_>| (row.cells.len() == width).then_some(());
+    let all: Vec<CsvRow<'a>> = rows.collect();
     match all.iter().find(|row| fits(row).is_none()) {
         Some(row) => {
             let problem = format!("{} cells, where the first row has {width}", row.cells.len());
@@ -153,7 +153,7 @@ fn rows<'a>(
 }
 
 fn transfers(file: &str, text: &str) -> Result<Vec<Transfer>, String> {
-    let transfer = |row: Row<'_>| {
+    let transfer = |row: CsvRow<'_>| {
         let start_ns = row.number::<u64>(0)?;
         if start_ns > START_NS_MAX {
             let problem = format!("{start_ns} is not allowed, only 0 to {START_NS_MAX}");
@@ -172,7 +172,7 @@ fn transfers(file: &str, text: &str) -> Result<Vec<Transfer>, String> {
 }
 
 /// The last column; empty: as the workload says.
-fn transport(row: &Row<'_>) -> Result<Option<Kind>, String> {
+fn transport(row: &CsvRow<'_>) -> Result<Option<Kind>, String> {
     let cell = row.cell(4);
     if cell.is_empty() {
         return Ok(None);
@@ -182,7 +182,7 @@ fn transport(row: &Row<'_>) -> Result<Option<Kind>, String> {
 }
 
 fn distribution(file: &str, text: &str) -> Result<Vec<(TransferBytes, f64)>, String> {
-    let point = |row: Row<'_>| {
+    let point = |row: CsvRow<'_>| {
         let bytes = Bounded::new(row.number(0)?).map_err(|problem| row.wrong("bytes", &problem))?;
         Ok((bytes, row.number(1)?))
     };

@@ -12,9 +12,9 @@ use serde::Deserialize;
 pub(crate) struct Expect {
     /// Of flows that use this; of all flows when it is missing.
     transport: Option<Kind>,
-    /// Largest completion time over the ideal one, at most,
+    /// Largest completion time over the ideal one, at most.
     max_to_ideal: Option<Limit>,
-    /// and at least: what is compared with must be as bad as it is known to be.
+    /// The same at least: what is compared with must be as bad as it is known to be.
     max_to_ideal_least: Option<Limit>,
     /// The same, not of the mean over the seeds but of the worst of them.
     worst_to_ideal: Option<Limit>,
@@ -24,19 +24,19 @@ pub(crate) struct Expect {
     repeated_percent: Option<Limit>,
     /// Jain's index of the mean throughput of flows that send all the time, at least.
     jain: Option<Limit>,
-    /// Lowest throughput of such a flow in any interval over the fair share, at least,
+    /// Lowest throughput of such a flow in any interval over the fair share, at least.
     min_to_fair: Option<Limit>,
-    /// and at most, as above.
+    /// The same at most, as above.
     min_to_fair_most: Option<Limit>,
     /// Median completion time over the ideal one, at most.
     p50_to_ideal: Option<Limit>,
-    /// The 99th percentile, at most,
+    /// The 99th percentile of it, at most.
     p99_to_ideal: Option<Limit>,
-    /// and at least.
+    /// The same at least.
     p99_to_ideal_least: Option<Limit>,
-    /// Ideal time of all transfers over what they took, in percent, at least,
+    /// Ideal time of all transfers over what they took, in percent, at least.
     goodput_percent: Option<Limit>,
-    /// and at most.
+    /// The same at most.
     goodput_percent_most: Option<Limit>,
 }
 
@@ -47,9 +47,9 @@ pub struct Bound {
     pub figure: &'static str,
     /// Mean over the runs, or the worst of them, as the name says; `None` when no flow ended well, or none sent all the time.
     pub mean: Option<f64>,
-    /// It is expected not to be larger,
+    /// It is expected not to be larger than this.
     pub most: Option<f64>,
-    /// and not to be smaller.
+    /// It is expected not to be smaller than this.
     pub least: Option<f64>,
 }
 

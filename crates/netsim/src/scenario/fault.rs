@@ -1,6 +1,7 @@
 //! What a scenario file may say of faults.
 
 use super::field::{Bounded, Gbps};
+use crate::id::LinkId;
 use crate::topology::Fabric;
 use serde::Deserialize;
 use toml::Spanned;
@@ -69,13 +70,13 @@ impl Fault {
             let problem = "one of cut = true, flap, gbps and loss_ppm is needed".to_owned();
             return Err(("fault", problem));
         }
-        let faster = |&&link: &&u32| {
-            let normal = fabric.links[link as usize].ps_per_byte();
+        let faster = |&&link: &&LinkId| {
+            let normal = fabric.links[link.index()].ps_per_byte();
             self.gbps.is_some_and(|gbps| gbps.ps_per_byte() < normal)
         };
         if let Some(&link) = links.iter().find(faster) {
             let (name, gbps) =
-                (fabric.link_name(link), 8000 / fabric.links[link as usize].ps_per_byte());
+                (fabric.link_name(link), 8000 / fabric.links[link.index()].ps_per_byte());
             let problem = format!("faster than {name}, which has {gbps} Gbit/s: that is no fault");
             return Err(("fault.gbps", problem));
         }

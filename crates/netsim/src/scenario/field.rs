@@ -99,7 +99,7 @@ impl Gbps {
 impl<'de> Deserialize<'de> for Gbps {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
         let value = whole_number(source, || "a whole number of Gbit/s".to_owned())?;
-        let mut exact = (1..=GBPS_MAX).filter(|gbps| PS_PER_BYTE.is_multiple_of(*gbps));
+        let mut exact = (1..=GBPS_MAX).filter(|gbps| PS_PER_BYTE % gbps == 0);
         if let Some(gbps) = exact.clone().find(|&gbps| i64::from(gbps) == value) {
             return Ok(Self(gbps));
         }

@@ -20,7 +20,7 @@ pub(crate) use spec::{
 use crate::fault::Faults;
 use crate::flow::FlowSpec;
 use crate::outcome::Outcome;
-use crate::rng::Rng;
+use crate::rng::{Purpose, Rng};
 use crate::sample::{Sampler, Samples};
 use crate::sim::Sim;
 use crate::time::Time;
@@ -238,7 +238,7 @@ impl Scenario {
             transport: self.file.transport.kind,
             marks: self.file.network.mark_above_bytes.is_some(),
         };
-        workload::flows(&self.file.workload, &plan, &root.fork(4))
+        workload::flows(&self.file.workload, &plan, &root.fork(Purpose::Workloads))
     }
 }
 

@@ -4,7 +4,7 @@ use super::field::{Bounded, Gbps};
 use crate::link::{Link, Marking};
 use crate::packet::{FRAME_BYTES, UDP_BYTES};
 use crate::pfc::PfcSetup;
-use crate::topology::{Fabric, PortKind, Tiers, clos3, leaf_spine, ring};
+use crate::topology::{Clos3Size, Fabric, PortKind, Tiers, clos3, leaf_spine, ring};
 use serde::Deserialize;
 use std::ops::Range;
 use toml::Spanned;
@@ -80,17 +80,17 @@ pub(crate) struct Network {
     buffer_bytes: Bounded<10_000, 1_000_000_000>,
     /// Packets that meet a longer queue are marked.
     pub(super) mark_above_bytes: Option<Spanned<Bounded<0, 1_000_000_000>>>,
-    /// Up to here only a share of them, that rises evenly
+    /// Up to here only a share of them is marked, which rises evenly.
     mark_all_above_bytes: Option<Spanned<Bounded<1, 1_000_000_000>>>,
-    /// to this one. Both or none.
+    /// The largest such share. Both are given, or none.
     mark_most_percent: Option<Spanned<Bounded<1, 100>>>,
     /// Switches pause senders instead of losing packets.
     pfc: Option<Spanned<Pfc>>,
-    /// Links between hosts and the switches of their racks, where they differ;
+    /// Links between hosts and the switches of their racks, where they differ.
     host_links: Option<Spanned<Links>>,
-    /// links between those and the tier above;
+    /// Links between those and the tier above.
     rack_links: Option<Spanned<Links>>,
-    /// and between that and the core.
+    /// Links between that and the core.
     core_links: Option<Spanned<Links>>,
 }
 
@@ -167,13 +167,13 @@ impl Topology {
                 leaf_spine(t.racks.get(), t.hosts_per_rack.get(), t.spines.get(), tiers)
             }
             Self::Clos3(t) => clos3(
-                [
-                    t.pods.get(),
-                    t.edges_per_pod.get(),
-                    t.aggs_per_pod.get(),
-                    t.hosts_per_edge.get(),
-                    t.cores_per_agg.get(),
-                ],
+                Clos3Size {
+                    pods: t.pods.get(),
+                    edges_per_pod: t.edges_per_pod.get(),
+                    aggs_per_pod: t.aggs_per_pod.get(),
+                    hosts_per_edge: t.hosts_per_edge.get(),
+                    cores_per_agg: t.cores_per_agg.get(),
+                },
                 tiers,
             ),
             Self::Ring(t) => ring(t.switches.get(), t.hosts_per_switch.get(), tiers),

@@ -3,6 +3,7 @@
 use super::field::Bounded;
 use super::network::Wrong;
 use super::spec::{File, RoceCongestion, TcpCongestion};
+use crate::id::{Ends, HostId};
 use crate::topology::Fabric;
 use crate::transport::roce::{DcqcnSetup, RoceSetup};
 use crate::transport::tcp::{Algorithm, TcpSetup};
@@ -59,7 +60,8 @@ fn srd(file: &File, fabric: &Fabric) -> SrdSetup {
     let packet_bytes = packet_bytes(file);
     let rate = file.network.host_gbps().bytes_per_us();
     // The first and the last host are as far apart as any two.
-    let rtt_ps = fabric.base_rtt_ps(0, fabric.hosts() - 1, packet_bytes);
+    let farthest = Ends { src: HostId(0), dst: HostId(fabric.hosts() - 1) };
+    let rtt_ps = fabric.base_rtt_ps(farthest, packet_bytes);
     let preset = srd::Config::simulated(rate, rtt_ps / 1000, packet_bytes);
     let bdp_bytes = u64::from(rate) * rtt_ps / 1_000_000;
     let config = srd::Config {

@@ -7,23 +7,23 @@ mod ring;
 mod routes;
 mod wiring;
 
-pub(crate) use clos3::clos3;
+pub(crate) use clos3::{Clos3Size, clos3};
 pub(crate) use leaf_spine::leaf_spine;
 pub(crate) use ring::ring;
 pub(crate) use routes::{KnownTo, Verdict};
 
+use crate::id::{Ends, HostId, LinkId, RackId, SwitchId};
 use crate::link::{Link, Marking};
 use crate::packet::Transit;
 use crate::rng::mix;
 use crate::transport::Kind;
 use routes::{Reach, Routes};
-use std::ops::Range;
 
-/// A host or a switch, by its number.
+/// A host or a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Node {
-    Host(u32),
-    Switch(u32),
+    Host(HostId),
+    Switch(SwitchId),
 }
 
 /// What the links of a tier have in common, in both directions.
@@ -67,11 +67,11 @@ pub(crate) struct Group {
 /// down links; everything else is up.
 #[derive(Clone, Copy, Debug)]
 struct Switch {
-    first_host: u32,
+    first_host: HostId,
     hosts: u32,
     hosts_per_down_link: u32,
     /// Its links are consecutive: the down links first.
-    first_link: u32,
+    first_link: LinkId,
     down_links: u32,
     up_links: u32,
     /// Makes each switch hash in its own way.
@@ -79,9 +79,14 @@ struct Switch {
 }
 
 impl Switch {
-    fn down_link(&self, host: u32) -> Option<u32> {
-        let offset = host.wrapping_sub(self.first_host);
-        (offset < self.hosts).then(|| self.first_link + offset / self.hosts_per_down_link)
+    fn down_link(&self, host: HostId) -> Option<LinkId> {
+        let offset = host.0.wrapping_sub(self.first_host.0);
+        let link = || LinkId(self.first_link.0 + offset / self.hosts_per_down_link);
+        (offset < self.hosts).then(link)
+    }
+
+    fn first_up_link(&self) -> LinkId {
+        LinkId(self.first_link.0 + self.down_links)
     }
 }
 
@@ -89,9 +94,9 @@ impl Switch {
 #[derive(Debug)]
 pub(crate) struct Fabric {
     pub(crate) links: Vec<Link>,
-    /// Where each link begins,
+    /// Where each link begins.
     begins: Vec<Node>,
-    /// and where it leads.
+    /// Where each link leads.
     ends: Vec<Node>,
     switches: Vec<Switch>,
     names: Vec<String>,
@@ -116,8 +121,8 @@ impl Fabric {
 
     /// Where a link leads.
     #[inline]
-    pub(crate) fn end_of(&self, link: u32) -> Node {
-        self.ends[link as usize]
+    pub(crate) fn end_of(&self, link: LinkId) -> Node {
+        self.ends[link.index()]
     }
 
     /// Both ends of each link.
@@ -127,14 +132,30 @@ impl Fabric {
 
     /// The link from a host into the network.
     #[inline]
-    pub(crate) fn host_link(&self, host: u32) -> u32 {
-        host
+    pub(crate) fn host_link(&self, host: HostId) -> LinkId {
+        LinkId(host.0)
+    }
+
+    /// The first link that leaves a switch: all from there on do.
+    pub(crate) fn first_switch_link(&self) -> LinkId {
+        LinkId(self.hosts)
+    }
+
+    /// The switch that the hosts of a rack are connected to.
+    fn switch_of(&self, rack: RackId) -> SwitchId {
+        SwitchId(rack.0)
+    }
+
+    /// The rack that a host is in.
+    #[inline]
+    fn rack_of(&self, host: HostId) -> RackId {
+        RackId(host.0 / self.hosts_per_rack)
     }
 
     /// The link a packet takes out of a switch: ECMP by the hash of its 5-tuple. `None` when
     /// the switch knows of no way.
     #[inline]
-    pub(crate) fn next_link(&mut self, switch: u32, packet: &Transit) -> Option<u32> {
+    pub(crate) fn next_link(&mut self, switch: SwitchId, packet: &Transit) -> Option<LinkId> {
         let hash = self.hash_at(switch, packet.flow_hash);
         if self.routes.all_good() {
             return Some(self.shortest(switch, packet.dst_host, hash));
@@ -144,31 +165,30 @@ impl Fabric {
 
     /// What a switch makes of a packet's hash.
     #[inline]
-    fn hash_at(&self, switch: u32, flow_hash: u32) -> u64 {
-        mix(u64::from(flow_hash) << 32 | u64::from(self.switches[switch as usize].salt)) >> 32
+    fn hash_at(&self, switch: SwitchId, flow_hash: u32) -> u64 {
+        mix(u64::from(flow_hash) << 32 | u64::from(self.switches[switch.index()].salt)) >> 32
     }
 
     /// The next link while all links are good.
     #[inline]
-    fn shortest(&self, switch: u32, dst_host: u32, hash: u64) -> u32 {
-        let at = &self.switches[switch as usize];
+    fn shortest(&self, switch: SwitchId, dst_host: HostId, hash: u64) -> LinkId {
+        let at = &self.switches[switch.index()];
         at.down_link(dst_host).unwrap_or_else(|| {
             let choice = (hash * u64::from(at.up_links)) >> 32;
-            at.first_link + at.down_links + choice as u32
+            LinkId(at.first_up_link().0 + choice as u32)
         })
     }
 
     /// The next link while some are bad: among the best ways that the switch knows of.
-    fn next_around(&mut self, switch: u32, dst_host: u32, hash: u64) -> Option<u32> {
-        if let Some(link) = self.switches[switch as usize].down_link(dst_host)
-            && matches!(self.end_of(link), Node::Host(_))
-        {
+    fn next_around(&mut self, switch: SwitchId, dst_host: HostId, hash: u64) -> Option<LinkId> {
+        let down = self.switches[switch.index()].down_link(dst_host);
+        if let Some(link) = down.filter(|&link| matches!(self.end_of(link), Node::Host(_))) {
             let reach = self.routes.verdict(link).limit(KnownTo::Nobody, Reach::Normal);
             return (reach > Reach::Never).then_some(link);
         }
-        let rack = dst_host / self.hosts_per_rack;
+        let rack = self.rack_of(dst_host);
         if self.routes.own(switch, rack).is_none() {
-            let ways: Vec<(u32, Reach)> = self
+            let ways: Vec<(LinkId, Reach)> = self
                 .ways(switch, dst_host)
                 .map(|link| (link, self.reach_over(link, dst_host, KnownTo::Nobody)))
                 .collect();
@@ -180,15 +200,16 @@ impl Fabric {
     }
 
     /// Links of a switch that lie on shortest ways.
-    fn ways(&self, switch: u32, dst_host: u32) -> Range<u32> {
-        let at = &self.switches[switch as usize];
-        let first_up = at.first_link + at.down_links;
-        let down = at.down_link(dst_host).map(|link| link..link + 1);
-        down.unwrap_or(first_up..first_up + at.up_links)
+    fn ways(&self, switch: SwitchId, dst_host: HostId) -> impl Iterator<Item = LinkId> + use<> {
+        let at = &self.switches[switch.index()];
+        match at.down_link(dst_host) {
+            Some(link) => link.range(1),
+            None => at.first_up_link().range(at.up_links),
+        }
     }
 
     /// How good a way over a link is for those who know of bad links if the others are `unaware`.
-    fn reach_over(&mut self, link: u32, dst_host: u32, unaware: KnownTo) -> Reach {
+    fn reach_over(&mut self, link: LinkId, dst_host: HostId, unaware: KnownTo) -> Reach {
         let beyond = match self.end_of(link) {
             Node::Host(_) => Reach::Normal,
             Node::Switch(switch) => self.reach_of(switch, dst_host),
@@ -197,14 +218,14 @@ impl Fabric {
     }
 
     /// How good a way a switch has, as far as others know.
-    fn reach_of(&mut self, switch: u32, dst_host: u32) -> Reach {
-        let rack = dst_host / self.hosts_per_rack;
+    fn reach_of(&mut self, switch: SwitchId, dst_host: HostId) -> Reach {
+        let rack = self.rack_of(dst_host);
         if let Some(reach) = self.routes.told(switch, rack) {
             return reach;
         }
         // In a network with circles, a way that comes back here is none.
         self.routes.set_told(switch, rack, Reach::Never);
-        let reach = if switch == rack {
+        let reach = if self.switch_of(rack) == switch {
             Reach::Normal
         } else {
             let ways = self.ways(switch, dst_host);
@@ -216,19 +237,19 @@ impl Fabric {
     }
 
     /// Routing learns about links.
-    pub(crate) fn judge(&mut self, verdicts: &[(u32, Verdict)]) {
+    pub(crate) fn judge(&mut self, verdicts: &[(LinkId, Verdict)]) {
         let (switches, racks) = (self.switches.len(), self.racks());
         self.routes.judge(verdicts, switches, racks);
     }
 
     /// The host whose adapter feeds a link; links of hosts only.
-    pub(crate) fn host_of(&self, host_link: u32) -> u32 {
-        host_link
+    pub(crate) fn host_of(&self, host_link: LinkId) -> HostId {
+        HostId(host_link.0)
     }
 
     /// For each link, the other direction of its cable.
-    pub(crate) fn reverse_links(&self) -> Vec<Option<u32>> {
-        let mut by_ends: Vec<((Node, Node), u32)> = self.cables().zip(0..).collect();
+    pub(crate) fn reverse_links(&self) -> Vec<Option<LinkId>> {
+        let mut by_ends: Vec<((Node, Node), LinkId)> = self.cables().zip(LinkId::all()).collect();
         by_ends.sort_unstable();
         let reverse = |(from, to): (Node, Node)| {
             let place = by_ends.binary_search_by_key(&(to, from), |entry| entry.0).ok()?;
@@ -238,11 +259,11 @@ impl Fabric {
     }
 
     /// The links from each switch upwards, of those that have any.
-    pub(crate) fn uplinks(&self) -> impl Iterator<Item = (Node, Range<u32>)> {
-        (0..).zip(&self.switches).filter(|(_, at)| at.up_links > 0).map(|(number, at)| {
-            let first = at.first_link + at.down_links;
-            (Node::Switch(number), first..first + at.up_links)
-        })
+    pub(crate) fn uplinks(
+        &self,
+    ) -> impl Iterator<Item = (Node, impl Iterator<Item = LinkId> + Clone)> {
+        let above = SwitchId::all().zip(&self.switches).filter(|(_, at)| at.up_links > 0);
+        above.map(|(switch, at)| (Node::Switch(switch), at.first_up_link().range(at.up_links)))
     }
 
     /// The groups that a host is in: itself, its rack, its pod. They begin at multiples of their
@@ -253,34 +274,34 @@ impl Fabric {
 
     /// Of the first host; all are alike.
     fn find_groups(&self) -> Vec<Group> {
-        let rate = |link: u32| self.links[link as usize].ps_per_byte();
-        let mut groups = vec![Group { hosts: 1, links: 1, ps_per_byte: rate(self.host_link(0)) }];
+        let rate = |link: LinkId| self.links[link.index()].ps_per_byte();
+        let alone = rate(self.host_link(HostId(0)));
+        let mut groups = vec![Group { hosts: 1, links: 1, ps_per_byte: alone }];
         let (racks, others) = self.switches.split_at(self.racks() as usize);
         for tier in [racks, others] {
-            let above = || tier.iter().filter(|at| at.first_host == 0 && at.up_links > 0);
+            let above = || tier.iter().filter(|at| at.first_host == HostId(0) && at.up_links > 0);
             groups.extend(above().next().map(|at| Group {
                 hosts: at.hosts,
                 links: above().map(|at| at.up_links).sum(),
-                ps_per_byte: rate(at.first_link + at.down_links),
+                ps_per_byte: rate(at.first_up_link()),
             }));
         }
         groups
     }
 
     /// Round-trip time of a packet of `bytes` and SRD's acknowledgement in an empty network.
-    pub(crate) fn base_rtt_ps(&self, src_host: u32, dst_host: u32, bytes: u32) -> u64 {
-        self.way_ps(src_host, dst_host, bytes)
-            + self.way_ps(dst_host, src_host, Kind::Srd.ack_bytes())
+    pub(crate) fn base_rtt_ps(&self, hosts: Ends<HostId>, bytes: u32) -> u64 {
+        self.way_ps(hosts, bytes) + self.way_ps(hosts.reversed(), Kind::Srd.ack_bytes())
     }
 
     /// Time that a packet of `bytes` takes from host to host in an empty network.
-    pub(crate) fn way_ps(&self, src_host: u32, dst_host: u32, bytes: u32) -> u64 {
-        let mut link = self.host_link(src_host);
+    pub(crate) fn way_ps(&self, hosts: Ends<HostId>, bytes: u32) -> u64 {
+        let mut link = self.host_link(hosts.src);
         let mut way_ps = 0;
         loop {
-            way_ps += self.links[link as usize].transit_ps(bytes);
+            way_ps += self.links[link.index()].transit_ps(bytes);
             let Node::Switch(switch) = self.end_of(link) else { return way_ps };
-            link = self.shortest(switch, dst_host, self.hash_at(switch, 0));
+            link = self.shortest(switch, hosts.dst, self.hash_at(switch, 0));
         }
     }
 }
@@ -296,7 +317,7 @@ pub(crate) mod tests {
         marking: Marking::NONE,
     };
 
-    fn walk(fabric: &mut Fabric, src: u32, dst: u32, hash: u32) -> Option<Vec<u32>> {
+    fn walk(fabric: &mut Fabric, src: HostId, dst: HostId, hash: u32) -> Option<Vec<LinkId>> {
         let mut path = vec![fabric.host_link(src)];
         while let Node::Switch(switch) = fabric.end_of(path[path.len() - 1]) {
             let hash = fabric.hash_at(switch, hash);
@@ -311,15 +332,29 @@ pub(crate) mod tests {
         Some(path)
     }
 
+    const FIRST: HostId = HostId(0);
+    const CLOS3: Clos3Size = Clos3Size {
+        pods: 3,
+        edges_per_pod: 2,
+        aggs_per_pod: 4,
+        hosts_per_edge: 2,
+        cores_per_agg: 2,
+    };
+
+    fn last_host(fabric: &Fabric) -> HostId {
+        HostId(fabric.hosts() - 1)
+    }
+
     fn fabrics() -> [Fabric; 2] {
-        [leaf_spine(4, 3, 2, PORT), clos3([3, 2, 4, 2, 2], PORT)]
+        [leaf_spine(4, 3, 2, PORT), clos3(CLOS3, PORT)]
     }
 
     #[test]
     fn every_host_reaches_every_other_whatever_the_hash() {
         for mut fabric in fabrics() {
-            for src in 0..fabric.hosts() {
-                for dst in (0..fabric.hosts()).filter(|&dst| dst != src) {
+            let hosts = HostId(0).range(fabric.hosts());
+            for src in hosts.clone() {
+                for dst in hosts.clone().filter(|&dst| dst != src) {
                     (0..20).for_each(|hash| assert!(walk(&mut fabric, src, dst, hash).is_some()));
                 }
             }
@@ -329,9 +364,9 @@ pub(crate) mod tests {
     #[test]
     fn hashes_spread_over_all_paths() {
         for (mut fabric, expected) in fabrics().into_iter().zip([2, 8]) {
-            let dst = fabric.hosts() - 1;
+            let dst = last_host(&fabric);
             let mut paths: Vec<_> =
-                (0..1000).filter_map(|hash| walk(&mut fabric, 0, dst, hash)).collect();
+                (0..1000).filter_map(|hash| walk(&mut fabric, FIRST, dst, hash)).collect();
             paths.sort_unstable();
             paths.dedup();
             assert_eq!(paths.len(), expected);
@@ -339,15 +374,15 @@ pub(crate) mod tests {
     }
 
     /// Number of 200 packets to the last host that meet one of `links`, or find no way.
-    fn met(fabric: &mut Fabric, src: u32, links: &[u32]) -> (usize, usize) {
-        let dst = fabric.hosts() - 1;
+    fn met(fabric: &mut Fabric, src: HostId, links: &[LinkId]) -> (usize, usize) {
+        let dst = last_host(fabric);
         let walks: Vec<_> = (0..200).map(|hash| walk(fabric, src, dst, hash)).collect();
-        let meets = |path: &Vec<u32>| path.iter().any(|link| links.contains(link));
+        let meets = |path: &Vec<LinkId>| path.iter().any(|link| links.contains(link));
         let lost = walks.iter().filter(|path| path.is_none()).count();
         (walks.iter().flatten().filter(|path| meets(path)).count(), lost)
     }
 
-    fn judge(fabric: &mut Fabric, links: &[u32], known_to: KnownTo, dead: bool) {
+    fn judge(fabric: &mut Fabric, links: &[LinkId], known_to: KnownTo, dead: bool) {
         let all: Vec<_> = links.iter().map(|&link| (link, Verdict { known_to, dead })).collect();
         let before = fabric.routes.forgotten;
         fabric.judge(&all);
@@ -359,15 +394,15 @@ pub(crate) mod tests {
         for (mut fabric, cable) in fabrics().into_iter().zip(["spine0-leaf3", "agg8-core0"]) {
             let cut = fabric.links_named(cable).unwrap();
             assert_eq!(cut.len(), 2, "both directions");
-            assert!(met(&mut fabric, 0, &cut).0 > 0);
+            assert!(met(&mut fabric, FIRST, &cut).0 > 0);
             judge(&mut fabric, &cut, KnownTo::All, true);
-            assert_eq!(met(&mut fabric, 0, &cut), (0, 0));
+            assert_eq!(met(&mut fabric, FIRST, &cut), (0, 0));
             judge(&mut fabric, &cut, KnownTo::Nobody, false);
             assert!(fabric.routes.all_good());
-            let dst = fabric.hosts() - 1;
+            let dst = last_host(&fabric);
             let last = fabric.links_named(&format!("host{dst}")).unwrap();
             judge(&mut fabric, &last, KnownTo::All, true);
-            assert_eq!(walk(&mut fabric, 0, dst, 1), None);
+            assert_eq!(walk(&mut fabric, FIRST, dst, 1), None);
         }
     }
 
@@ -376,16 +411,16 @@ pub(crate) mod tests {
         // Downwards, the switch above the cut has no other way, and nobody else knows yet.
         for (mut fabric, cable) in fabrics().into_iter().zip(["spine0-leaf3", "agg8-core0"]) {
             let cut = fabric.links_named(cable).unwrap();
-            let (meet, _) = met(&mut fabric, 0, &cut);
+            let (meet, _) = met(&mut fabric, FIRST, &cut);
             judge(&mut fabric, &cut, KnownTo::Ends, true);
-            assert_eq!(met(&mut fabric, 0, &cut), (0, meet));
+            assert_eq!(met(&mut fabric, FIRST, &cut), (0, meet));
         }
         // Upwards, the switch at the cut chooses among the others at once.
         for (mut fabric, cable) in fabrics().into_iter().zip(["spine0-leaf0", "agg0-core0"]) {
             let cut = fabric.links_named(cable).unwrap();
-            assert!(met(&mut fabric, 0, &cut).0 > 0);
+            assert!(met(&mut fabric, FIRST, &cut).0 > 0);
             judge(&mut fabric, &cut, KnownTo::Ends, true);
-            assert_eq!(met(&mut fabric, 0, &cut), (0, 0));
+            assert_eq!(met(&mut fabric, FIRST, &cut), (0, 0));
         }
     }
 
@@ -393,15 +428,15 @@ pub(crate) mod tests {
     fn a_drained_link_is_the_last_resort() {
         for (mut fabric, cable) in fabrics().into_iter().zip(["spine0-leaf3", "agg8-core0"]) {
             let drained = fabric.links_named(cable).unwrap();
-            let (meet, _) = met(&mut fabric, 0, &drained);
+            let (meet, _) = met(&mut fabric, FIRST, &drained);
             judge(&mut fabric, &drained, KnownTo::Ends, false);
-            assert_eq!(met(&mut fabric, 0, &drained), (meet, 0), "packets still come");
+            assert_eq!(met(&mut fabric, FIRST, &drained), (meet, 0), "packets still come");
             judge(&mut fabric, &drained, KnownTo::All, false);
-            assert_eq!(met(&mut fabric, 0, &drained), (0, 0));
-            let dst = fabric.hosts() - 1;
+            assert_eq!(met(&mut fabric, FIRST, &drained), (0, 0));
+            let dst = last_host(&fabric);
             let last = fabric.links_named(&format!("host{dst}")).unwrap();
             judge(&mut fabric, &last, KnownTo::All, false);
-            assert_eq!(met(&mut fabric, 0, &last), (200, 0), "there is no other");
+            assert_eq!(met(&mut fabric, FIRST, &last), (200, 0), "there is no other");
         }
     }
 
@@ -413,16 +448,16 @@ pub(crate) mod tests {
             fabric.groups().iter().map(|g| [g.hosts, g.links, g.ps_per_byte]).collect()
         };
         assert_eq!(sizes(&leaf_spine(4, 3, 2, tiers)), [[1, 1, 320], [3, 2, 80]]);
-        let clos = clos3([3, 2, 4, 2, 2], tiers);
+        let clos = clos3(CLOS3, tiers);
         assert_eq!(sizes(&clos), [[1, 1, 320], [2, 4, 80], [4, 8, 20]]);
         // Both directions of a cable are alike.
         for (name, ps_per_byte) in [("edge0-host1", 320), ("edge0-agg2", 80), ("agg3-core7", 20)] {
             let links = clos.links_named(name).unwrap();
-            let rates = links.iter().map(|&link| clos.links[link as usize].ps_per_byte());
+            let rates = links.iter().map(|&link| clos.links[link.index()].ps_per_byte());
             assert_eq!(rates.collect::<Vec<_>>(), [ps_per_byte; 2], "{name}");
         }
         assert_eq!(sizes(&leaf_spine(2, 1, 2, PORT)), [[1, 1, 80], [1, 2, 80]]);
-        let narrow = clos3([3, 1, 4, 1, 2], PORT);
+        let narrow = clos3(Clos3Size { edges_per_pod: 1, hosts_per_edge: 1, ..CLOS3 }, PORT);
         assert_eq!(sizes(&narrow), [[1, 1, 80], [1, 4, 80], [1, 8, 80]]);
     }
 
@@ -445,9 +480,10 @@ pub(crate) mod tests {
         }
         let there_and_back =
             |hops: u64| hops * (2_000_000 + 80 * (4150 + u64::from(Kind::Srd.ack_bytes())));
-        assert_eq!(leaf_spine.base_rtt_ps(0, 11, 4150), there_and_back(4));
-        assert_eq!(leaf_spine.base_rtt_ps(0, 1, 4150), there_and_back(2));
-        assert_eq!(clos.base_rtt_ps(0, 11, 4150), there_and_back(6));
-        assert_eq!(clos.base_rtt_ps(0, 2, 4150), there_and_back(4));
+        let to = |dst: u32| Ends { src: FIRST, dst: HostId(dst) };
+        assert_eq!(leaf_spine.base_rtt_ps(to(11), 4150), there_and_back(4));
+        assert_eq!(leaf_spine.base_rtt_ps(to(1), 4150), there_and_back(2));
+        assert_eq!(clos.base_rtt_ps(to(11), 4150), there_and_back(6));
+        assert_eq!(clos.base_rtt_ps(to(2), 4150), there_and_back(4));
     }
 }

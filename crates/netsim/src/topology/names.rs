@@ -1,6 +1,7 @@
 //! What nodes and links are called in scenarios and messages.
 
 use super::{Fabric, Group, Node};
+use crate::id::{HostId, LinkId, SwitchId};
 use std::fmt::Write;
 
 /// Picoseconds that a byte takes at 1 Gbit/s.
@@ -9,9 +10,9 @@ const PS_PER_BYTE: u32 = 8000;
 impl Fabric {
     /// Links named by `target`: a node ("spine3") means all links at it, in both directions; two
     /// nodes ("leaf0-spine3") mean the cable between them. `None` when there is none.
-    pub(crate) fn links_named(&self, target: &str) -> Option<Vec<u32>> {
-        let ends = (0..).zip(self.cables());
-        let links: Vec<u32> = match target.split_once('-') {
+    pub(crate) fn links_named(&self, target: &str) -> Option<Vec<LinkId>> {
+        let ends = LinkId::all().zip(self.cables());
+        let links: Vec<LinkId> = match target.split_once('-') {
             Some((a, b)) => {
                 let (a, b) = (self.node_named(a)?, self.node_named(b)?);
                 ends.filter(|(_, ends)| *ends == (a, b) || *ends == (b, a))
@@ -30,8 +31,9 @@ impl Fabric {
 
     fn node_named(&self, name: &str) -> Option<Node> {
         let host = name.strip_prefix("host").and_then(|number| number.parse().ok());
-        let switch = || (0..).zip(&self.names).find(|(_, of)| *of == name).map(|(n, _)| n);
-        let node = host.filter(|&host| host < self.hosts).map(Node::Host);
+        let switch =
+            || SwitchId::all().zip(&self.names).find(|(_, of)| *of == name).map(|(n, _)| n);
+        let node = host.filter(|&host| host < self.hosts).map(|host| Node::Host(HostId(host)));
         node.or_else(|| switch().map(Node::Switch)).filter(|&node| self.name(node) == name)
     }
 
@@ -66,13 +68,13 @@ impl Fabric {
     pub(crate) fn name(&self, node: Node) -> String {
         match node {
             Node::Host(host) => format!("host{host}"),
-            Node::Switch(switch) => self.names[switch as usize].clone(),
+            Node::Switch(switch) => self.names[switch.index()].clone(),
         }
     }
 
     /// A link's name, in its direction.
-    pub(crate) fn link_name(&self, link: u32) -> String {
-        let (from, to) = (self.begins[link as usize], self.ends[link as usize]);
+    pub(crate) fn link_name(&self, link: LinkId) -> String {
+        let (from, to) = (self.begins[link.index()], self.ends[link.index()]);
         format!("{}-{}", self.name(from), self.name(to))
     }
 }

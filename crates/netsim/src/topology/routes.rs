@@ -4,6 +4,8 @@
 //! Until then others go on sending to a switch that has no way left. Tables are computed for
 //! what is asked: a change makes all of them unknown again.
 
+use crate::id::{LinkId, RackId, SwitchId};
+
 /// Who knows that a link is bad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum KnownTo {
@@ -55,12 +57,12 @@ pub(super) struct Routes {
     racks: u32,
     /// How often everything was forgotten: it takes time by switches and racks.
     pub(super) forgotten: u64,
-    /// By switch and rack: the group of links that the switch itself uses;
+    /// By switch and rack: the group of links that the switch itself uses.
     own: Vec<u32>,
-    /// and how good a way others think that it has.
+    /// By switch and rack: how good a way others think that it has.
     told: Vec<Option<Reach>>,
     /// Each different group once: few, whatever the number of switches and racks.
-    groups: Vec<Box<[u32]>>,
+    groups: Vec<Box<[LinkId]>>,
 }
 
 impl Routes {
@@ -74,15 +76,15 @@ impl Routes {
         self.bad == 0
     }
 
-    pub(super) fn verdict(&self, link: u32) -> Verdict {
-        self.verdicts[link as usize]
+    pub(super) fn verdict(&self, link: LinkId) -> Verdict {
+        self.verdicts[link.index()]
     }
 
     /// Takes verdicts on links, and forgets once, however many they are, what followed from others.
-    pub(super) fn judge(&mut self, verdicts: &[(u32, Verdict)], switches: usize, racks: u32) {
+    pub(super) fn judge(&mut self, verdicts: &[(LinkId, Verdict)], switches: usize, racks: u32) {
         let mut changed = false;
         for &(link, verdict) in verdicts {
-            let before = std::mem::replace(&mut self.verdicts[link as usize], verdict);
+            let before = std::mem::replace(&mut self.verdicts[link.index()], verdict);
             changed |= before != verdict;
             self.bad -= u32::from(before.known_to != KnownTo::Nobody);
             self.bad += u32::from(verdict.known_to != KnownTo::Nobody);
@@ -103,21 +105,21 @@ impl Routes {
         self.groups.clear();
     }
 
-    fn place(&self, switch: u32, rack: u32) -> usize {
-        switch as usize * self.racks as usize + rack as usize
+    fn place(&self, switch: SwitchId, rack: RackId) -> usize {
+        switch.index() * self.racks as usize + rack.index()
     }
 
     /// The links that a switch itself uses to a rack; `None` when nobody has asked before.
-    pub(super) fn own(&self, switch: u32, rack: u32) -> Option<&[u32]> {
+    pub(super) fn own(&self, switch: SwitchId, rack: RackId) -> Option<&[LinkId]> {
         let group = self.own[self.place(switch, rack)];
         (group != UNKNOWN).then(|| &*self.groups[group as usize])
     }
 
     /// Takes the best of a switch's ways to a rack.
-    pub(super) fn set_own(&mut self, switch: u32, rack: u32, ways: &[(u32, Reach)]) {
+    pub(super) fn set_own(&mut self, switch: SwitchId, rack: RackId, ways: &[(LinkId, Reach)]) {
         let best = ways.iter().map(|way| way.1).max().filter(|&reach| reach > Reach::Never);
         let best = ways.iter().filter(|way| Some(way.1) == best);
-        let links: Box<[u32]> = best.map(|way| way.0).collect();
+        let links: Box<[LinkId]> = best.map(|way| way.0).collect();
         let known = self.groups.iter().position(|group| *group == links);
         let group = known.unwrap_or_else(|| {
             self.groups.push(links);
@@ -128,11 +130,11 @@ impl Routes {
     }
 
     /// The way to a rack that others think a switch has; `None` when nobody has asked.
-    pub(super) fn told(&self, switch: u32, rack: u32) -> Option<Reach> {
+    pub(super) fn told(&self, switch: SwitchId, rack: RackId) -> Option<Reach> {
         self.told[self.place(switch, rack)]
     }
 
-    pub(super) fn set_told(&mut self, switch: u32, rack: u32, reach: Reach) {
+    pub(super) fn set_told(&mut self, switch: SwitchId, rack: RackId, reach: Reach) {
         let place = self.place(switch, rack);
         self.told[place] = Some(reach);
     }

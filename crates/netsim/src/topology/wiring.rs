@@ -2,22 +2,31 @@
 
 use super::routes::Routes;
 use super::{Fabric, Node, PortKind, Switch};
+use crate::id::{HostId, LinkId, SwitchId};
 use crate::link::Link;
+
+/// Links of a switch in one direction.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ports {
+    pub(super) count: u32,
+    /// What they are like.
+    pub(super) kind: PortKind,
+}
 
 /// Switches of one kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tier {
-    /// "leaf" of "leaf3".
+    /// What its switches are called: "leaf" of "leaf3".
     pub(super) kind: &'static str,
     pub(super) count: u32,
     /// Hosts below each of them.
     pub(super) hosts: u32,
     /// Switches that lie above the same hosts.
     pub(super) siblings: u32,
-    /// Links down, and what they are like;
-    pub(super) down: (u32, PortKind),
-    /// links up.
-    pub(super) up: (u32, PortKind),
+    /// Its links down.
+    pub(super) down: Ports,
+    /// Its links up.
+    pub(super) up: Ports,
 }
 
 #[derive(Debug)]
@@ -43,8 +52,9 @@ impl Wiring {
         let mut wiring = Self { fabric };
         // A host's adapter waits for its link: it queues nothing and loses nothing.
         let link = Link::new(port.ps_per_byte, port.delay_ps);
-        for host in 0..hosts {
-            wiring.push(Node::Host(host), Node::Switch(host / hosts_per_rack), link.clone());
+        for host in HostId(0).range(hosts) {
+            let switch = wiring.fabric.switch_of(wiring.fabric.rack_of(host));
+            wiring.push(Node::Host(host), Node::Switch(switch), link.clone());
         }
         wiring
     }
@@ -61,22 +71,22 @@ impl Wiring {
             let link = Link::new(port.ps_per_byte, port.delay_ps);
             link.with_queue(port.buffer_bytes, port.marking)
         };
-        let (down_link, up_link) = (link(tier.down.1), link(tier.up.1));
+        let (down_link, up_link) = (link(tier.down.kind), link(tier.up.kind));
         for i in 0..tier.count {
-            let number = self.fabric.switches.len() as u32;
+            let number = SwitchId::at(self.fabric.switches.len());
             let switch = Switch {
-                first_host: i / tier.siblings * tier.hosts,
+                first_host: HostId(i / tier.siblings * tier.hosts),
                 hosts: tier.hosts,
-                hosts_per_down_link: tier.hosts / tier.down.0,
-                first_link: self.fabric.links.len() as u32,
-                down_links: tier.down.0,
-                up_links: tier.up.0,
-                salt: number,
+                hosts_per_down_link: tier.hosts / tier.down.count,
+                first_link: LinkId::at(self.fabric.links.len()),
+                down_links: tier.down.count,
+                up_links: tier.up.count,
+                salt: number.0,
             };
             self.fabric.switches.push(switch);
             self.fabric.names.push(format!("{}{i}", tier.kind));
-            let downs = (0..tier.down.0).map(|n| (down(i, n), &down_link));
-            for (to, link) in downs.chain((0..tier.up.0).map(|n| (up(i, n), &up_link))) {
+            let downs = (0..tier.down.count).map(|n| (down(i, n), &down_link));
+            for (to, link) in downs.chain((0..tier.up.count).map(|n| (up(i, n), &up_link))) {
                 self.push(Node::Switch(number), to, link.clone());
             }
         }

@@ -13,6 +13,7 @@ pub(crate) mod tcp;
 
 pub(crate) use srd::{SrdSetup, SrdSocket};
 
+use crate::id::Process;
 use crate::packet::{Body, Packet, Payload};
 use crate::socket::Ports;
 use crate::time::Time;
@@ -122,16 +123,30 @@ pub(crate) struct Message {
     /// What it is called in packets and notices.
     pub(crate) name: Payload,
     pub(crate) bytes: u32,
-    pub(crate) dst_host: u32,
-    pub(crate) dst_process: u16,
+    pub(crate) dst: Process,
+}
+
+/// What the packet that brought something new stood for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// A message that a flow had posted.
+    Message(Payload),
+    /// No message at all, which breaks a rule.
+    FromNowhere,
+}
+
+impl Delivery {
+    /// What a packet with this payload delivers.
+    pub(crate) fn of(payload: Option<Payload>) -> Self {
+        payload.map_or(Self::FromNowhere, Self::Message)
+    }
 }
 
 /// What a transport has to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// To the receiver: a message is new, and handed to the application. `None`: the packet stood
-    /// for no message.
-    Delivered(Option<Payload>),
+    /// To the receiver: a message is new, and handed to the application.
+    Delivered(Delivery),
     /// To the sender: a message has ended, well when `code` is zero.
     Ended { message: Payload, code: u8 },
 }

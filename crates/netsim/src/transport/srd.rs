@@ -1,6 +1,7 @@
 //! A process's SRD socket: an `srd` engine, unchanged.
 
-use super::{Counts, Machine, Message, Notice, Posting};
+use super::{Counts, Delivery, Machine, Message, Notice, Posting};
+use crate::id::{Ends, HostId, Process};
 use crate::packet::{Body, FRAME_BYTES, Packet, Payload, UDP_BYTES};
 use crate::socket::Ports;
 use crate::time::Time;
@@ -24,21 +25,21 @@ pub(crate) struct SrdSetup {
 #[derive(Debug)]
 pub(crate) struct SrdSocket {
     engine: Endpoint,
-    host: u32,
-    /// The packet that just arrived held a message that is new.
-    arrived: Option<Option<Payload>>,
+    host: HostId,
+    /// What the packet that just arrived delivered, until the loop is told.
+    arrived: Option<Delivery>,
 }
 
 impl SrdSocket {
-    pub(crate) fn new(config: &Arc<Config>, host: u32, process: u16, seed: u64) -> Self {
+    pub(crate) fn new(config: &Arc<Config>, process: Process, seed: u64) -> Self {
         let engine = Endpoint::new(Arc::clone(config), qpn_of(process), Seed::from_u64(seed));
-        Self { engine, host, arrived: None }
+        Self { engine, host: process.host, arrived: None }
     }
 }
 
 impl Machine for SrdSocket {
     fn post(&mut self, now: Time, message: Message) {
-        let to = Address { host: u64::from(message.dst_host), qpn: qpn_of(message.dst_process) };
+        let to = Address { host: u64::from(message.dst.host.0), qpn: qpn_of(message.dst) };
         let peer = self.engine.peer(clock(now), to);
         let descriptor = srd::Message {
             id: MsgId(message.name.to_u64()),
@@ -52,14 +53,14 @@ impl Machine for SrdSocket {
 
     fn receive(&mut self, now: Time, packet: &Packet, body: Body<'_>) {
         let Body::Engine(header) = body else { return };
-        let (now, from) = (clock(now), u64::from(packet.src_host));
+        let (now, from) = (clock(now), u64::from(packet.src_host.0));
         let len = (packet.wire_bytes - FRAME_BYTES - UDP_BYTES) as usize;
         let result = self.engine.handle_datagram(now, from, header, len);
-        if let Ok(received) = result
-            && let Some(arrival) = received.data
-        {
-            self.engine.accept(now, arrival.peer, arrival.psn);
-            self.arrived = Some(packet.payload);
+        if let Ok(received) = result {
+            if let Some(arrival) = received.data {
+                self.engine.accept(now, arrival.peer, arrival.psn);
+                self.arrived = Some(Delivery::of(packet.payload));
+            }
         }
     }
 
@@ -82,15 +83,15 @@ impl Machine for SrdSocket {
         scratch: &'a mut [u8; HEADER_MAX],
     ) -> Option<(Packet, Body<'a>)> {
         let out = self.engine.poll_transmit(clock(now), scratch)?;
-        let dst_host = out.addr.host as u32;
+        let dst_host = HostId(out.addr.host as u32);
         // The source port is the path.
         let tuple = u64::from(out.path.0) << 16 | u64::from(out.addr.qpn);
         #[expect(clippy::expect_used, reason = "engines only know addresses that flows named")]
         let dst_socket =
-            ports.socket_of(dst_host, process_of(out.addr.qpn)).expect("the socket exists");
+            ports.socket_of(process_of(dst_host, out.addr.qpn)).expect("the socket exists");
         let packet = Packet {
             wire_bytes: out.header_len as u32 + out.payload_len + FRAME_BYTES + UDP_BYTES,
-            flow_hash: ports.flow_hash(self.host, dst_host, tuple),
+            flow_hash: ports.flow_hash(Ends { src: self.host, dst: dst_host }, tuple),
             src_host: self.host,
             dst_host,
             dst_socket,
@@ -101,8 +102,8 @@ impl Machine for SrdSocket {
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
-        if let Some(message) = self.arrived.take() {
-            return Some(Notice::Delivered(message));
+        if let Some(delivery) = self.arrived.take() {
+            return Some(Notice::Delivered(delivery));
         }
         loop {
             if let Event::Completed { msg, status, .. } = self.engine.poll_event()? {
@@ -126,11 +127,11 @@ fn clock(now: Time) -> Instant {
     Instant::from_ns(now.to_engine_ns())
 }
 
-fn qpn_of(process: u16) -> u16 {
-    process + 1
+fn qpn_of(process: Process) -> u16 {
+    process.number + 1
 }
 
-/// The process whose socket has this queue pair number.
-fn process_of(qpn: u16) -> u16 {
-    qpn.wrapping_sub(1)
+/// The process of a host whose socket has this queue pair number.
+fn process_of(host: HostId, qpn: u16) -> Process {
+    Process { host, number: qpn.wrapping_sub(1) }
 }

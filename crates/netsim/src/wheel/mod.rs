@@ -12,9 +12,9 @@ use chunks::{Chunks, List};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// A bucket spans 2^13 ps (8 ns), a fortieth of a packet at 100 Gbit/s;
+/// A bucket spans 2^13 ps (8 ns), a fortieth of a packet at 100 Gbit/s.
 const BUCKET_LOG2: u32 = 13;
-/// all of them 34 us: more than a hop, less than most time-outs.
+/// All of them span 34 us: more than a hop, less than most time-outs.
 const BUCKETS: usize = 4096;
 const WORDS: usize = BUCKETS / 64;
 
@@ -88,10 +88,10 @@ impl<T: Copy> Turn<T> {
     fn pop(&mut self) -> Option<(Time, T)> {
         let key = self.order.get(self.next).copied();
         let at = key.map(|key| Time::from_ps((self.number << BUCKET_LOG2) + (key >> 32)));
-        if let Some(late) = self.late.peek()
-            && at.is_none_or(|at| late.at() < at)
-        {
-            return self.late.pop().map(|late| (late.at(), late.event));
+        if let Some(late) = self.late.peek() {
+            if at.is_none_or(|at| late.at() < at) {
+                return self.late.pop().map(|late| (late.at(), late.event));
+            }
         }
         self.next += 1;
         Some((at?, self.events[key? as u32 as usize]))
@@ -206,9 +206,10 @@ impl<T: Copy> Wheel<T> {
         let near = self.next_occupied();
         let far = self.far.peek().map(|entry| bucket_of(entry.at()));
         let Some(number) = near.into_iter().chain(far).min() else { return false };
-        while let Some(entry) = self.far.peek()
-            && bucket_of(entry.at()) - number < BUCKETS as u64
-        {
+        while let Some(entry) = self.far.peek() {
+            if bucket_of(entry.at()) - number >= BUCKETS as u64 {
+                break;
+            }
             if let Some(entry) = self.far.pop() {
                 self.put(entry.at(), entry.event);
             }

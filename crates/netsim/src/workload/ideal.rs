@@ -8,6 +8,7 @@
 
 use super::Plan;
 use crate::flow::{FlowSpec, Round};
+use crate::id::HostId;
 use crate::topology::Group;
 use crate::transport::Kind;
 
@@ -47,8 +48,9 @@ impl<'a> Busy<'a> {
 impl Group {
     /// Which groups of this kind a flow leaves and enters; `None` when it stays within one.
     fn left_by(&self, flow: &FlowSpec) -> Option<(usize, usize)> {
-        let (from, to) = (flow.src_host / self.hosts, flow.dst_host / self.hosts);
-        (from != to).then_some((from as usize, to as usize))
+        let place = |host: HostId| host.index() / self.hosts as usize;
+        let (from, to) = (place(flow.src.host), place(flow.dst.host));
+        (from != to).then_some((from, to))
     }
 
     /// Time that its links together take for some bytes.
@@ -81,9 +83,9 @@ impl Plan<'_> {
     /// From the last bit of a flow on its first link to the acknowledgement.
     pub(super) fn tail_ps(&self, flow: &FlowSpec) -> u64 {
         let packet_bytes = self.last_packet_bytes(flow.transport, flow.bytes);
-        let (src, dst) = (flow.src_host, flow.dst_host);
-        let there_ps = self.fabric.way_ps(src, dst, packet_bytes);
-        let back_ps = self.fabric.way_ps(dst, src, flow.transport.ack_bytes());
+        let hosts = flow.hosts();
+        let there_ps = self.fabric.way_ps(hosts, packet_bytes);
+        let back_ps = self.fabric.way_ps(hosts.reversed(), flow.transport.ack_bytes());
         there_ps - u64::from(packet_bytes) * u64::from(self.ps_per_byte) + back_ps
     }
 

@@ -1,7 +1,8 @@
 //! Transfers that begin at random times.
 
-use super::{Plan, Wrong};
+use super::{Plan, Wrong, first_processes};
 use crate::flow::FlowSpec;
+use crate::id::HostId;
 use crate::rng::Rng;
 use crate::scenario::{Poisson, TransferBytes};
 use crate::time::Time;
@@ -38,7 +39,8 @@ impl Plan<'_> {
                     break;
                 }
                 let dst = (src + 1 + rng.below(u64::from(hosts) - 1) as u32) % hosts;
-                let flow = self.flow_of((src, 0), (dst, 0), sizes.draw(rng));
+                let ends = first_processes(HostId(src), HostId(dst));
+                let flow = self.flow_of(ends, sizes.draw(rng));
                 flows.push(FlowSpec { start: at, ideal_ps: self.alone_ps(&flow), ..flow });
             }
         }

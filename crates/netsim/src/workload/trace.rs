@@ -1,7 +1,8 @@
 //! Transfers from a file.
 
-use super::{Plan, Wrong};
+use super::{Plan, Wrong, first_processes};
 use crate::flow::FlowSpec;
+use crate::id::HostId;
 use crate::scenario::{Trace, Transfer};
 
 impl Plan<'_> {
@@ -26,7 +27,7 @@ impl Plan<'_> {
             return Err(wrong("dst", format!("{dst_host} is the sender, too")));
         }
         let plan = self.with(transport)?;
-        let flow = plan.flow((src_host, 0), (dst_host, 0), bytes);
+        let flow = plan.flow(first_processes(HostId(src_host), HostId(dst_host)), bytes);
         Ok(FlowSpec { start, ideal_ps: plan.alone_ps(&flow), ..flow })
     }
 }

@@ -30,9 +30,9 @@ pub(crate) struct DcqcnSetup {
     /// A responder tells of marks at most once in this time (N).
     pub(crate) cnp_interval_ps: u64,
     pub(crate) line_bps: f64,
-    /// Step of the additive increase,
+    /// Step of the additive increase.
     pub(crate) additive_bps: f64,
-    /// and of the hyper increase.
+    /// Step of the hyper increase.
     pub(crate) hyper_bps: f64,
 }
 

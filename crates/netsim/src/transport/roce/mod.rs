@@ -14,6 +14,7 @@ pub(crate) use queue_pair::QueuePair;
 
 use super::Posting;
 use super::route::Route;
+use crate::id::{Ends, FlowId, HostId, SocketId};
 use crate::packet::{FRAME_BYTES, UDP_BYTES};
 use crate::socket::Ports;
 use queue_pair::End;
@@ -54,21 +55,20 @@ pub(crate) struct RoceSetup {
 }
 
 impl RoceSetup {
-    /// Both ends of a connection of this number between two hosts, whose sockets are `sockets`: the
-    /// sender and the receiver.
+    /// Both ends of a flow's connection between two hosts: the sender and the receiver.
     pub(crate) fn connect(
         &self,
         ports: &Ports,
-        hosts: (u32, u32),
-        sockets: (u32, u32),
-        number: u32,
+        hosts: Ends<HostId>,
+        sockets: Ends<SocketId>,
+        flow: FlowId,
     ) -> (QueuePair, QueuePair) {
-        let source = u64::from(FIRST_SOURCE_PORT + number % SOURCE_PORTS);
+        let source = u64::from(FIRST_SOURCE_PORT + flow.0 % SOURCE_PORTS);
         let tuple = UDP << 32 | source << 16 | u64::from(rc::wire::UDP_PORT);
-        let (there, back) = Route::both(ports, hosts, sockets, (tuple, tuple));
+        let (there, back) = Route::both(ports, hosts, sockets, Ends { src: tuple, dst: tuple });
         (
             QueuePair::new(self, End::Sender, there, sockets),
-            QueuePair::new(self, End::Receiver, back, (sockets.1, sockets.0)),
+            QueuePair::new(self, End::Receiver, back, sockets.reversed()),
         )
     }
 }

@@ -5,9 +5,9 @@ use crate::time::Time;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Notifier {
-    /// Marks are told at most once in this time;
+    /// Marks are told at most once in this time.
     interval_ps: u64,
-    /// next then.
+    /// When marks may be told next.
     not_before: Time,
     is_due: bool,
 }

@@ -3,11 +3,12 @@
 use super::dcqcn::Limiter;
 use super::notifier::Notifier;
 use super::{MTU, RoceSetup};
+use crate::id::{Ends, SocketId};
 use crate::packet::{Body, FRAME_BYTES, Packet, Payload, UDP_BYTES};
 use crate::socket::Ports;
 use crate::time::Time;
 use crate::transport::route::Route;
-use crate::transport::{Counts, Machine, Message, Notice};
+use crate::transport::{Counts, Delivery, Machine, Message, Notice};
 use rc::wire::{Cnp, DEFAULT_PKEY, icrc};
 use rc::{
     Access, Arrival, Endpoint, Event, Instant, Operation, Psn, ReceiveAttr, SendAttr, SendRequest,
@@ -41,16 +42,16 @@ pub(crate) struct QueuePair {
     held_until: Option<Time>,
     /// Of a receiver with DCQCN.
     notifier: Option<Notifier>,
-    /// The packet that just arrived held a message that is new.
-    arrived: Option<Option<Payload>>,
+    /// What the packet that just arrived delivered, until the loop is told.
+    arrived: Option<Delivery>,
     received_at: Time,
 }
 
 impl QueuePair {
-    /// The queue pair of the first of two sockets, connected to that of the second. Sockets are fewer
-    /// than there are numbers.
-    pub(super) fn new(setup: &RoceSetup, end: End, route: Route, sockets: (u32, u32)) -> Self {
-        let (qpn, peer_qpn) = sockets;
+    /// The queue pair of the socket `src`, connected to that of `dst`. Sockets are fewer than there are
+    /// numbers of queue pairs.
+    pub(super) fn new(setup: &RoceSetup, end: End, route: Route, sockets: Ends<SocketId>) -> Self {
+        let (qpn, peer_qpn) = (sockets.src.0, sockets.dst.0);
         let mut engine = Endpoint::new(Arc::clone(&setup.config), Service::Rc, qpn);
         engine.ready_to_receive(ReceiveAttr {
             dest_qpn: peer_qpn,
@@ -100,19 +101,18 @@ impl Machine for QueuePair {
     fn receive(&mut self, now: Time, packet: &Packet, body: Body<'_>) {
         let Body::Engine(header) = body else { return };
         self.received_at = now;
-        if let Some(notifier) = &mut self.notifier
-            && packet.marked
-            && packet.payload.is_some()
-        {
-            notifier.mark(now);
+        if let Some(notifier) = &mut self.notifier {
+            if packet.marked && packet.payload.is_some() {
+                notifier.mark(now);
+            }
         }
         let len = (packet.wire_bytes - AROUND_BYTES) as usize;
         let result = self.engine.handle_packet(clock(now), header, len);
-        if let Ok(received) = result
-            && let Some(Arrival::Send(_)) = received.arrival
-        {
-            self.engine.accept(clock(now));
-            self.arrived = Some(packet.payload);
+        if let Ok(received) = result {
+            if let Some(Arrival::Send(_)) = received.arrival {
+                self.engine.accept(clock(now));
+                self.arrived = Some(Delivery::of(packet.payload));
+            }
         }
     }
 
@@ -165,8 +165,8 @@ impl Machine for QueuePair {
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
-        if let Some(message) = self.arrived.take() {
-            return Some(Notice::Delivered(message));
+        if let Some(delivery) = self.arrived.take() {
+            return Some(Notice::Delivered(delivery));
         }
         loop {
             match self.engine.poll_event()? {

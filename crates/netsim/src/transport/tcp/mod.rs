@@ -19,6 +19,7 @@ pub(crate) use congestion::Algorithm;
 pub(crate) use receiver::Receiver;
 pub(crate) use sender::Sender;
 
+use crate::id::{Ends, FlowId, HostId, SocketId};
 use crate::packet::FRAME_BYTES;
 use crate::socket::Ports;
 use crate::time::Time;
@@ -84,15 +85,15 @@ impl TcpSetup {
     }
 }
 
-/// The way of data and of acknowledgements, for the connection of this number whose sockets are
-/// `sockets`.
+/// The way of data and of acknowledgements, for the connection of a flow.
 pub(crate) fn routes(
     ports: &Ports,
-    hosts: (u32, u32),
-    sockets: (u32, u32),
-    connection: u32,
+    hosts: Ends<HostId>,
+    sockets: Ends<SocketId>,
+    flow: FlowId,
 ) -> (Route, Route) {
-    let client = u64::from(FIRST_PORT + connection % PORTS);
+    let client = u64::from(FIRST_PORT + flow.0 % PORTS);
     let tuple = |from: u64, to: u64| PROTOCOL << 32 | from << 16 | to;
-    Route::both(ports, hosts, sockets, (tuple(client, SERVER_PORT), tuple(SERVER_PORT, client)))
+    let tuples = Ends { src: tuple(client, SERVER_PORT), dst: tuple(SERVER_PORT, client) };
+    Route::both(ports, hosts, sockets, tuples)
 }

@@ -101,11 +101,13 @@ impl Reassembly {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::FlowId;
 
     fn take(at: &mut Reassembly, seq: u32) -> Vec<u32> {
         let mut names = Vec::new();
-        let new =
-            at.insert(seq, Payload { flow: 0, message: seq }, |name| names.push(name.message));
+        let new = at.insert(seq, Payload { flow: FlowId(0), message: seq }, |name| {
+            names.push(name.message);
+        });
         assert!(new, "{seq} is new");
         names
     }
@@ -117,7 +119,9 @@ mod tests {
         assert_eq!(take(&mut at, 2), []);
         assert_eq!(take(&mut at, 4), []);
         for seq in [0, 2, 4] {
-            assert!(!at.insert(seq, Payload { flow: 0, message: seq }, |_| panic!("again")));
+            assert!(
+                !at.insert(seq, Payload { flow: FlowId(0), message: seq }, |_| panic!("again"))
+            );
         }
         assert_eq!(take(&mut at, 1), [1, 2]);
         assert_eq!(take(&mut at, 3), [3, 4]);

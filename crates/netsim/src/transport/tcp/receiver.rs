@@ -6,7 +6,7 @@ use crate::packet::{Body, Packet, Payload};
 use crate::socket::Ports;
 use crate::time::Time;
 use crate::transport::route::Route;
-use crate::transport::{Counts, Machine, Message, Notice};
+use crate::transport::{Counts, Delivery, Machine, Message, Notice};
 use srd::HEADER_MAX;
 use std::collections::VecDeque;
 
@@ -133,7 +133,7 @@ impl Machine for Receiver {
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
-        self.delivered.pop_front().map(|name| Notice::Delivered(Some(name)))
+        self.delivered.pop_front().map(|name| Notice::Delivered(Delivery::Message(name)))
     }
 
     fn counts(&self) -> Counts {
@@ -144,6 +144,8 @@ impl Machine for Receiver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::tests::{HOSTS, SOCKETS};
+    use crate::id::{Ends, FlowId};
 
     struct Bench {
         receiver: Receiver,
@@ -152,7 +154,7 @@ mod tests {
 
     fn bench(delayed_ack: bool) -> Bench {
         let ports = Ports::new(2, std::iter::empty(), 0);
-        let (_, back) = Route::both(&ports, (0, 1), (0, 1), (1, 2));
+        let (_, back) = Route::both(&ports, HOSTS, SOCKETS, Ends { src: 1, dst: 2 });
         Bench { receiver: Receiver::new(back, delayed_ack), ports }
     }
 
@@ -161,7 +163,7 @@ mod tests {
         /// marks.
         fn arrive(&mut self, seq: u32, marked: bool) -> Vec<(u32, bool)> {
             let at = Time::from_us(u64::from(seq));
-            let payload = Some(Payload { flow: 0, message: seq });
+            let payload = Some(Payload { flow: FlowId(0), message: seq });
             let packet = Packet { marked, ..self.receiver.route.packet(1000, payload) };
             let body = Body::Tcp(Segment::Data { seq, sent_at: at });
             self.receiver.receive(at, &packet, body);
@@ -199,7 +201,8 @@ mod tests {
     fn what_waits_for_the_adapter_says_what_was_known_when_it_was_due() {
         let mut bench = bench(false);
         for seq in [2, 4] {
-            let packet = bench.receiver.route.packet(1000, Some(Payload { flow: 0, message: seq }));
+            let packet =
+                bench.receiver.route.packet(1000, Some(Payload { flow: FlowId(0), message: seq }));
             let body = Body::Tcp(Segment::Data { seq, sent_at: Time::ZERO });
             bench.receiver.receive(Time::ZERO, &packet, body);
         }

@@ -69,9 +69,9 @@ pub(super) struct Scoreboard {
     rescued: bool,
     pipe_bytes: u64,
     flight_bytes: u64,
-    /// Segments that the receiver has out of order,
+    /// Segments that the receiver has out of order.
     sacked: u32,
-    /// and their bytes.
+    /// Bytes of those segments.
     sacked_bytes: u64,
     newest: Newest,
 }
@@ -143,9 +143,8 @@ impl Scoreboard {
         mut ended: impl FnMut(Payload),
     ) -> u64 {
         let mut bytes = 0;
-        while self.una < ack.min(self.next)
-            && let Some(entry) = self.segments.pop_front()
-        {
+        while self.una < ack.min(self.next) {
+            let Some(entry) = self.segments.pop_front() else { break };
             self.pipe_bytes -= entry.in_pipe();
             self.lost_waiting -= u32::from(entry.lost && !entry.repeated && !entry.sacked);
             bytes += u64::from(entry.bytes);

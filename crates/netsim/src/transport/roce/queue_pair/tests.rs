@@ -1,8 +1,10 @@
 //! Both ends of a connection, and a test that carries their packets or loses them.
 
 use super::*;
-use crate::transport::Posting;
+use crate::id::FlowId;
+use crate::id::tests::{HOSTS, RECEIVER, SOCKETS};
 use crate::transport::roce::DcqcnSetup;
+use crate::transport::{Delivery, Posting};
 use rc::Config;
 use rc::wire::{Headers, Kind, NakCode, Syndrome};
 
@@ -31,7 +33,7 @@ fn bench(messages: u32, config: Config, dcqcn: Option<DcqcnSetup>) -> Bench {
     let ports = Ports::new(2, std::iter::empty(), 0);
     let posting = Posting { message_bytes: BYTES, depth: 100 };
     let setup = RoceSetup { config: Arc::new(config), posting, retries: 2, dcqcn };
-    let (sender, receiver) = setup.connect(&ports, (0, 1), (0, 1), 0);
+    let (sender, receiver) = setup.connect(&ports, HOSTS, SOCKETS, FlowId(0));
     let mut bench = Bench { sender, receiver, ports, now: Time::from_us(1) };
     (0..messages).for_each(|message| bench.post(message, BYTES));
     bench
@@ -40,10 +42,9 @@ fn bench(messages: u32, config: Config, dcqcn: Option<DcqcnSetup>) -> Bench {
 fn sent_by(machine: &mut QueuePair, now: Time, ports: &Ports, most: usize) -> Vec<Carried> {
     let mut scratch = [0; HEADER_MAX];
     let mut sent = Vec::new();
-    while sent.len() < most
-        && let Some((packet, Body::Engine(header))) =
-            machine.poll_transmit(now, ports, &mut scratch)
-    {
+    while sent.len() < most {
+        let next = machine.poll_transmit(now, ports, &mut scratch);
+        let Some((packet, Body::Engine(header))) = next else { break };
         sent.push((packet, header.to_vec()));
     }
     sent
@@ -51,8 +52,8 @@ fn sent_by(machine: &mut QueuePair, now: Time, ports: &Ports, most: usize) -> Ve
 
 impl Bench {
     fn post(&mut self, message: u32, bytes: u32) {
-        let name = Payload { flow: 3, message };
-        self.sender.post(self.now, Message { name, bytes, dst_host: 1, dst_process: 0 });
+        let name = Payload { flow: FlowId(3), message };
+        self.sender.post(self.now, Message { name, bytes, dst: RECEIVER });
     }
 
     fn send(&mut self, most: usize) -> Vec<Carried> {
@@ -68,7 +69,7 @@ impl Bench {
     fn deliver(&mut self, (packet, header): &Carried) -> (Option<u32>, Vec<Carried>) {
         self.receiver.receive(self.now, packet, Body::Engine(header));
         let new = self.receiver.poll_notice().map(|notice| match notice {
-            Notice::Delivered(Some(name)) => name.message,
+            Notice::Delivered(Delivery::Message(name)) => name.message,
             _ => panic!("{notice:?}"),
         });
         assert_eq!(self.receiver.poll_notice(), None);

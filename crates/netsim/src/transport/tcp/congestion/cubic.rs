@@ -95,6 +95,7 @@ fn cube_root(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::tcp::congestion::Flight;
 
     fn acked(ms: u64, rtt_ms: u64) -> Acked {
         Acked {
@@ -102,7 +103,7 @@ mod tests {
             bytes: 1000,
             rtt_ps: rtt_ms * 1_000_000_000,
             sample_ps: rtt_ms * 1_000_000_000,
-            range: (0, 0),
+            flight: Flight::default(),
             pipe_before: u64::MAX,
             slow_start_limit_packets: 2,
         }

@@ -1,5 +1,7 @@
 //! DCTCP (RFC 8257): the window shrinks by as much as was marked.
 
+use super::Flight;
+
 /// Weight of the newest window in the average (`g`).
 const GAIN: f64 = 1.0 / 16.0;
 
@@ -29,10 +31,10 @@ impl Dctcp {
         &mut self,
         bytes: u64,
         marked: bool,
-        range: (u32, u32),
+        flight: Flight,
         open: bool,
     ) -> Option<f64> {
-        let (una, next) = range;
+        let Flight { una, next } = flight;
         self.acked_bytes += bytes;
         self.marked_bytes += if marked { bytes } else { 0 };
         if una > self.observed_end {
@@ -61,8 +63,8 @@ mod tests {
     fn windows(dctcp: &mut Dctcp, count: u32, marked: u32) -> Vec<f64> {
         let from = dctcp.observed_end / 10;
         let segments = (from * 10..(from + count) * 10).map(|seq| (seq, seq % 10 < marked));
-        let notes =
-            segments.map(|(seq, marked)| dctcp.note(1000, marked, (seq + 1, seq + 11), true));
+        let flight = |seq: u32| Flight { una: seq + 1, next: seq + 11 };
+        let notes = segments.map(|(seq, marked)| dctcp.note(1000, marked, flight(seq), true));
         notes.collect::<Vec<_>>().into_iter().flatten().collect()
     }
 

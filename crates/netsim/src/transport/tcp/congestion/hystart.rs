@@ -3,11 +3,13 @@
 //! that goes on for some rounds. The RFC's thresholds are those of the Internet: a queue of less than
 //! 4 ms is none.
 
+use super::Flight;
+
 const PS_PER_MS: u64 = 1_000_000_000;
-/// Shortest and longest rise of the round-trip time that means a queue,
+/// Shortest and longest rise of the round-trip time that means a queue.
 const RISE_MIN_PS: u64 = 4 * PS_PER_MS;
 const RISE_MAX_PS: u64 = 16 * PS_PER_MS;
-/// and between them this part of it.
+/// Between them a queue is a rise by this part of the round-trip time.
 const RISE_DIVISOR: u64 = 8;
 /// Samples that a round needs to say anything.
 const SAMPLES: u32 = 8;
@@ -41,9 +43,9 @@ struct Conservative {
 pub(super) struct HyStart {
     /// The round ends when all below this segment is acknowledged; `None` before the first.
     round_end: Option<u32>,
-    /// Shortest round-trip time of the round before,
+    /// Shortest round-trip time of the round before.
     last_ps: Option<u64>,
-    /// and of this one, with its samples.
+    /// Shortest round-trip time of this round, with its samples.
     current_ps: u64,
     samples: u32,
     conservative: Option<Conservative>,
@@ -60,16 +62,15 @@ impl HyStart {
         }
     }
 
-    /// An acknowledgement of new data came after `rtt_ps`. `range` is from the first segment not
-    /// acknowledged to the first never sent.
-    pub(super) fn note(&mut self, rtt_ps: u64, (una, next): (u32, u32)) -> Pace {
+    /// An acknowledgement of new data came after `rtt_ps`.
+    pub(super) fn note(&mut self, rtt_ps: u64, flight: Flight) -> Pace {
         self.current_ps = self.current_ps.min(rtt_ps);
         self.samples += 1;
         if self.samples >= SAMPLES {
             self.judge();
         }
-        if una >= *self.round_end.get_or_insert(next) {
-            self.end_round(next);
+        if flight.una >= *self.round_end.get_or_insert(flight.next) {
+            self.end_round(flight.next);
         }
         match self.conservative {
             None => Pace::Full,
@@ -113,7 +114,9 @@ mod tests {
         let first = *sent;
         *sent += acks;
         let next = |n| if n == acks { first + 2 * acks } else { first + acks };
-        (1..=acks).map(|n| hystart.note(ms * PS_PER_MS, (first + n, next(n)))).collect()
+        (1..=acks)
+            .map(|n| hystart.note(ms * PS_PER_MS, Flight { una: first + n, next: next(n) }))
+            .collect()
     }
 
     #[test]

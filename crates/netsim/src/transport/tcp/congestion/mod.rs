@@ -28,18 +28,26 @@ enum State {
     Dctcp(Dctcp),
 }
 
+/// Segments that may be in the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Flight {
+    /// The first that is not acknowledged.
+    pub(super) una: u32,
+    /// The first that was never sent.
+    pub(super) next: u32,
+}
+
 /// What an acknowledgement of new data says.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Acked {
     pub(super) now: Time,
     /// Bytes that are new.
     pub(super) bytes: u64,
-    /// Smoothed round-trip time,
+    /// Smoothed round-trip time.
     pub(super) rtt_ps: u64,
-    /// and that of this acknowledgement.
+    /// Round-trip time of this acknowledgement.
     pub(super) sample_ps: u64,
-    /// From the first segment not acknowledged to the first never sent.
-    pub(super) range: (u32, u32),
+    pub(super) flight: Flight,
     /// Bytes in the network before it came.
     pub(super) pipe_before: u64,
     /// Slow start counts at most so many segments of it (`L` of RFC 3465).
@@ -124,7 +132,7 @@ impl Congestion {
     /// How many segments of an acknowledgement count, and what they are divided by.
     fn slow_start(&mut self, acked: &Acked) -> (u32, f64) {
         let Some(hystart) = &mut self.hystart else { return (acked.slow_start_limit_packets, 1.0) };
-        match hystart.note(acked.sample_ps, acked.range) {
+        match hystart.note(acked.sample_ps, acked.flight) {
             Pace::Full => (hystart::LIMIT_PACKETS, 1.0),
             Pace::Conservative => (hystart::LIMIT_PACKETS, hystart::GROWTH_DIVISOR),
             Pace::End => {
@@ -146,11 +154,10 @@ impl Congestion {
     }
 
     /// Takes note of whether the acknowledged segments were marked; DCTCP reduces once per window,
-    /// and not while losses are repaired (`open` is false). `range` is from the first segment not
-    /// acknowledged to the first never sent.
-    pub(super) fn note_marks(&mut self, bytes: u64, marked: bool, range: (u32, u32), open: bool) {
+    /// and not while losses are repaired (`open` is false).
+    pub(super) fn note_marks(&mut self, bytes: u64, marked: bool, flight: Flight, open: bool) {
         let State::Dctcp(dctcp) = &mut self.state else { return };
-        if let Some(factor) = dctcp.note(bytes, marked, range, open) {
+        if let Some(factor) = dctcp.note(bytes, marked, flight, open) {
             let least = self.window_bytes.min(2.0 * f64::from(self.mss_bytes));
             self.window_bytes = (self.window_bytes * factor).max(least);
             self.threshold_bytes = self.window_bytes;
@@ -212,14 +219,14 @@ mod tests {
 
     fn acked(bytes: u64, pipe_before: u64) -> Acked {
         let now = Time::from_us(1000);
-        let (rtt_ps, range) = (10_000_000, (0, 0));
+        let rtt_ps = 10_000_000;
         let slow_start_limit_packets = 2;
         Acked {
             now,
             bytes,
             rtt_ps,
             sample_ps: rtt_ps,
-            range,
+            flight: Flight::default(),
             pipe_before,
             slow_start_limit_packets,
         }

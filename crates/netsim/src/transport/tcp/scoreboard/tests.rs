@@ -1,11 +1,12 @@
 //! Acknowledgements, losses and what is sent next, a segment at a time.
 
 use super::*;
+use crate::id::FlowId;
 
 /// A board with `segments` of 1,000 bytes, of which the first `sent` are under way.
 fn board(segments: u32, sent: u32) -> Scoreboard {
     let mut board = Scoreboard::default();
-    (0..segments).for_each(|message| board.push(Payload { flow: 0, message }, 1000));
+    (0..segments).for_each(|message| board.push(Payload { flow: FlowId(0), message }, 1000));
     (0..sent).for_each(|seq| {
         assert_eq!(board.take_new(Time::from_us(u64::from(seq))).unwrap().seq, seq);
     });

@@ -4,7 +4,7 @@ mod prr;
 #[cfg(test)]
 mod tests;
 
-use super::congestion::{Acked, Congestion};
+use super::congestion::{Acked, Congestion, Flight};
 use super::receiver::HOLD_PS;
 use super::rtt::Rtt;
 use super::scoreboard::{DUP_THRESH, Pick, Scoreboard};
@@ -134,15 +134,15 @@ impl Sender {
         let safe = bytes > 0 && self.board.lost_waiting() <= lost_before;
         self.end_probe(ack.next, ack.duplicate);
         let mode_before = self.mode;
-        let range = (self.board.una(), self.board.next());
-        self.congestion.note_marks(bytes, marked, range, mode_before == Mode::Open);
-        if let Mode::Recovery { until } | Mode::Loss { until } = self.mode
-            && self.board.una() >= until
-        {
-            self.mode = Mode::Open;
-            self.must_repeat = false;
-            if self.prr.take().is_some() {
-                self.congestion.set_window_bytes(self.congestion.threshold_bytes());
+        let flight = Flight { una: self.board.una(), next: self.board.next() };
+        self.congestion.note_marks(bytes, marked, flight, mode_before == Mode::Open);
+        if let Mode::Recovery { until } | Mode::Loss { until } = self.mode {
+            if self.board.una() >= until {
+                self.mode = Mode::Open;
+                self.must_repeat = false;
+                if self.prr.take().is_some() {
+                    self.congestion.set_window_bytes(self.congestion.threshold_bytes());
+                }
             }
         }
         if bytes > 0 && !marked && !matches!(mode_before, Mode::Recovery { .. }) {
@@ -154,7 +154,7 @@ impl Sender {
                 bytes,
                 rtt_ps,
                 sample_ps,
-                range,
+                flight,
                 pipe_before,
                 slow_start_limit_packets,
             };

@@ -18,9 +18,9 @@ pub(super) struct Prr {
     /// In flight before the acknowledgement that began it, without what had arrived out of order
     /// (`RecoverFS`).
     flight_bytes: u64,
-    /// Arrived since,
+    /// Bytes that have arrived since.
     delivered_bytes: u64,
-    /// and sent since.
+    /// Bytes that were sent since.
     out_bytes: u64,
 }
 

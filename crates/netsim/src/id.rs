@@ -1,0 +1,100 @@
+//! Numbers of what a run is made of. Each kind has a type of its own, so that a link's number never
+//! passes for a host's.
+
+use std::fmt;
+
+/// Defines numbers of 32 bits that count from zero.
+macro_rules! ids {
+    ($($(#[$doc:meta])* $vis:vis $id:ident)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        $vis struct $id(pub(crate) u32);
+
+        #[allow(dead_code, reason = "each kind of number has the same functions")]
+        impl $id {
+            /// The place in a table of all of them.
+            #[inline]
+            pub(crate) const fn index(self) -> usize {
+                self.0 as usize
+            }
+
+            /// The number of the entry at a place in such a table.
+            #[inline]
+            pub(crate) const fn at(index: usize) -> Self {
+                Self(index as u32)
+            }
+
+            /// So many numbers, from this one on.
+            pub(crate) fn range(
+                self,
+                count: u32,
+            ) -> impl DoubleEndedIterator<Item = Self> + ExactSizeIterator + Clone {
+                (self.0..self.0 + count).map(Self)
+            }
+
+            /// Every number from zero on, to be zipped with a table.
+            pub(crate) fn all() -> impl Iterator<Item = Self> {
+                (0..).map(Self)
+            }
+        }
+
+        impl fmt::Display for $id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// A host.
+    pub(crate) HostId
+    /// A switch. The first ones are those of the racks, in their order.
+    pub(crate) SwitchId
+    /// A rack: consecutive hosts below one switch.
+    pub(crate) RackId
+    /// One direction of a cable, and the port that feeds it. The first ones lead away from the hosts, in
+    /// their order.
+    pub(crate) LinkId
+    /// A transfer of a run's workloads.
+    pub FlowId
+    /// A transport's end on a host.
+    pub SocketId
+    /// A moment at which a part of a fault begins or ends.
+    pub(crate) StepId
+    /// A connection in the model of a NIC.
+    pub(crate) PairId
+    /// A thread of a program in the model of a NIC.
+    pub(crate) ThreadId
+}
+
+/// A process of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) host: HostId,
+    /// Its number on the host.
+    pub(crate) number: u16,
+}
+
+/// The same thing at both ends of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends<T> {
+    pub(crate) src: T,
+    pub(crate) dst: T,
+}
+
+impl<T> Ends<T> {
+    /// As the other end sees it.
+    pub(crate) fn reversed(self) -> Self {
+        Self { src: self.dst, dst: self.src }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) const HOSTS: Ends<HostId> = Ends { src: HostId(0), dst: HostId(1) };
+    pub(crate) const SOCKETS: Ends<SocketId> = Ends { src: SocketId(0), dst: SocketId(1) };
+    pub(crate) const RECEIVER: Process = Process { host: HOSTS.dst, number: 0 };
+}
