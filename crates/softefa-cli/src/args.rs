@@ -1,5 +1,7 @@
 //! The command line.
 
+mod trace;
+
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -11,6 +13,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use softefa::fault::FaultKey;
 
 use crate::failure::Failure;
+
+pub(crate) use trace::TraceArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -100,6 +104,9 @@ pub(crate) enum Command {
     Top(TopArgs),
     /// Capture the packets of running programs for Wireshark.
     Pcap(PcapArgs),
+    /// Look at what happened in a run, and when: a page or tables of its trace or its packets.
+    #[command(after_help = trace::HELP)]
+    Trace(TraceArgs),
     /// Break things while programs run: set, clear and show faults on purpose.
     Fault(FaultArgs),
     /// Say what works on this machine, what does not, and what helps. Exit code 0 when devices can be opened,
@@ -437,7 +444,7 @@ fn print_help(error: &clap::Error) -> Result<Option<Command>, Failure> {
     }
 }
 
-/// clap's report in one line: what is wrong, its tip when it has one, where to read on.
+/// What clap reports, in one line: what is wrong, its tip when it has one, where to read on.
 fn one_line(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::MissingRequiredArgument {
         return missing(error);

@@ -168,6 +168,7 @@ mod tests {
             start_ticks: 0,
             faults: softefa::counters::FaultStatus::default(),
             links: vec![],
+            queue_pairs: vec![],
             values,
         }
     }

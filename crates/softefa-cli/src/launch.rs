@@ -18,7 +18,7 @@ use crate::run_dir::RunDir;
 const ENV_PRELOAD: &str = "LD_PRELOAD";
 const ENV_LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 const ENV_SYSFS: &str = "SYSFS_PATH";
-/// libfabric sends between processes of one host through shared memory unless told otherwise
+/// Between processes of one host, libfabric sends through shared memory unless told otherwise
 /// (efa-device peers with the same GID): the device would never see a packet.
 const ENV_SHM_TRANSFER: &str = "FI_EFA_ENABLE_SHM_TRANSFER";
 
@@ -84,7 +84,8 @@ pub(crate) fn spawn(command: &mut Command) -> Result<std::process::Child, Failur
 
 /// What a user can do when the kernel refuses to execute `program`.
 fn refusal(program: &OsStr, error: &io::Error) -> Failure {
-    let line = |hint: &str| format!("program {} cannot be run: {error}; {hint}", program.display());
+    let program = Path::new(program).display();
+    let line = |hint: &str| format!("program {program} cannot be run: {error}; {hint}");
     match error.kind() {
         io::ErrorKind::NotFound => {
             Failure::not_found(line("is its interpreter (first line) there?"))

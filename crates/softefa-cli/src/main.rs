@@ -25,6 +25,7 @@ mod run_dir;
 mod say;
 mod supervise;
 mod top;
+mod trace;
 mod wake;
 
 use std::process::ExitCode;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Some(Command::Info(args)) => info::info(&args),
         Some(Command::Top(args)) => top::top(&args),
         Some(Command::Pcap(args)) => pcap::pcap(&args),
+        Some(Command::Trace(args)) => trace::trace(&args),
         Some(Command::Fault(args)) => fault::fault(&args.action),
         Some(Command::Doctor(args)) => doctor::doctor(&args),
         Some(Command::Gateway(args)) => gateway::gateway(&args),

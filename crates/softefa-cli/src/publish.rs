@@ -41,10 +41,10 @@ fn tick(mut files: HwCounters, run_dir: PathBuf) -> impl FnMut(bool) -> io::Resu
     let mut is_said = false;
     move |_| {
         let published = counters::read_dir(&run_dir).and_then(|all| files.publish(&all));
-        if let Err(error) = published
-            && !std::mem::replace(&mut is_said, true)
-        {
-            say!("softefa: hw_counters are not up to date: {error}");
+        if let Err(error) = published {
+            if !std::mem::replace(&mut is_said, true) {
+                say!("softefa: hw_counters are not up to date: {error}");
+            }
         }
         Ok(())
     }

@@ -3,11 +3,13 @@
 //! A run holds a lock on its directory as long as it lives. A directory nobody holds is what a
 //! killed run left behind: the next run removes it.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use softefa::Adapter;
 use softefa::config::{ENV_RUN_DIR, format_key, parse_key};
 use softefa::local_copy::{UserKey, random_key};
@@ -118,7 +120,7 @@ impl Drop for RunDir {
 /// Puts into a run directory what tells others about it; the lock that says it is alive.
 fn fill(path: &Path, program: &str, keep: bool) -> io::Result<File> {
     let lock = File::create(path.join(LOCK_FILE))?;
-    lock.lock()?;
+    flock(&lock, FlockOperation::LockExclusive)?;
     fs::write(path.join(PROGRAM_FILE), program)?;
     if keep {
         fs::write(path.join(KEEP_FILE), "")?;
@@ -129,7 +131,7 @@ fn fill(path: &Path, program: &str, keep: bool) -> io::Result<File> {
 /// Held by whoever makes or removes directories of runs.
 fn one_at_a_time(base: &Path) -> io::Result<File> {
     let lock = File::create(base.join(LOCK_FILE))?;
-    lock.lock()?;
+    flock(&lock, FlockOperation::LockExclusive)?;
     Ok(lock)
 }
 
@@ -190,9 +192,8 @@ fn make_private(dir: &Path) -> io::Result<()> {
 /// Reads the key of the user's runs; the first run makes it. The caller holds the lock of `base`.
 fn local_key(base: &Path) -> io::Result<UserKey> {
     let path = base.join(KEY_FILE);
-    if let Ok(key) = fs::read_to_string(&path)
-        && let Ok(key) = parse_key(key.trim())
-    {
+    let kept = fs::read_to_string(&path).ok().and_then(|text| parse_key(text.trim()).ok());
+    if let Some(key) = kept {
         return Ok(key);
     }
     let key = random_key();
@@ -234,10 +235,8 @@ fn remove_stale(base: &Path) -> io::Result<()> {
 }
 
 fn is_locked(run: &Path) -> bool {
-    match File::open(run.join(LOCK_FILE)).map(|file| file.try_lock()) {
-        Ok(Err(TryLockError::WouldBlock)) => true,
-        Ok(Err(TryLockError::Error(_)) | Ok(())) | Err(_) => false,
-    }
+    let Ok(lock) = File::open(run.join(LOCK_FILE)) else { return false };
+    flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
 }
 
 #[cfg(test)]

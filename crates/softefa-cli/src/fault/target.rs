@@ -26,10 +26,10 @@ impl Target {
             let none = || format!("no run of this user has process {pid}; see softefa fault show");
             return Self::some(runs, none);
         }
-        if !args.all
-            && let Some(run) = run_dir::own_run()
-        {
-            return Ok(Self(vec![run]));
+        if !args.all {
+            if let Some(run) = run_dir::own_run() {
+                return Ok(Self(vec![run]));
+            }
         }
         let none = || "no program runs on a device; start one with: softefa run -- PROGRAM".into();
         Self::some(run_dir::live_runs(), none)

@@ -47,6 +47,12 @@ impl Source {
     pub(super) fn lost(&self) -> u64 {
         self.attachment.as_ref().map_or(self.lost, Attachment::lost)
     }
+
+    /// Its process has ended, and everything it recorded is read.
+    fn let_go(&mut self) {
+        self.lost = self.lost();
+        self.attachment = None;
+    }
 }
 
 /// Which runs are looked at.
@@ -103,16 +109,18 @@ impl Collector {
     /// A device's records are there and cannot be read.
     pub(super) fn collect(&mut self, all: bool) -> io::Result<Vec<(usize, Record)>> {
         let now = Instant::now();
-        if all || now >= self.next_scan {
+        // Told before they are read: what a process recorded until its end is read below.
+        let ended = if all || now >= self.next_scan {
             self.next_scan = now + SCAN_INTERVAL;
-            self.scan();
-        }
+            self.scan()
+        } else {
+            Vec::new()
+        };
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let settled_ns = began.saturating_sub(LATENESS).as_nanos();
         for (place, source) in self.sources.iter_mut().enumerate() {
-            while let Some(attachment) = &mut source.attachment
-                && let Some(record) = attachment.read()?
-            {
+            let Some(attachment) = &mut source.attachment else { continue };
+            while let Some(record) = attachment.read()? {
                 // Not for ever: a device may record faster than this loop reads.
                 let is_later = u128::from(record.time_ns) > began.as_nanos();
                 if self.filter.takes(&record) {
@@ -123,29 +131,34 @@ impl Collector {
                 }
             }
         }
+        for place in ended {
+            self.sources[place].let_go();
+        }
         self.waiting.sort_by_key(|(_, record)| record.time_ns);
         let is_settled = |(_, record): &(usize, Record)| u128::from(record.time_ns) <= settled_ns;
         let count = if all { self.waiting.len() } else { self.waiting.partition_point(is_settled) };
         Ok(self.waiting.drain(..count).collect())
     }
 
-    /// Finds new devices, keeps the known ones recording, and lets go of those that ended.
-    fn scan(&mut self) {
+    /// Finds new devices and keeps the known ones recording; answers the places of those whose
+    /// process has ended.
+    fn scan(&mut self) -> Vec<usize> {
         for dir in self.scope.run_dirs() {
             // A run may end and take its directory along while we look.
             for device in counters::read_dir(&dir).unwrap_or_default() {
                 self.find(&dir, device);
             }
         }
-        for source in &mut self.sources {
+        let mut ended = Vec::new();
+        for (place, source) in self.sources.iter().enumerate() {
             let Some(attachment) = &source.attachment else { continue };
             if source.device.is_running() {
                 attachment.renew();
             } else if !matches!(self.scope, Scope::Run(_)) {
-                source.lost = attachment.lost();
-                source.attachment = None;
+                ended.push(place);
             }
         }
+        ended
     }
 
     fn find(&mut self, dir: &Path, device: ProcessCounters) {

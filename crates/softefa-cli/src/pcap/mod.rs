@@ -4,6 +4,7 @@ mod collector;
 mod file;
 mod packet;
 mod pcapng;
+mod reader;
 mod unseal;
 
 use std::env;
@@ -25,6 +26,9 @@ use crate::wake::{Waker, Woken};
 use collector::{Filter, Scope};
 use file::{Capture, Output, Summary};
 use unseal::Unsealer;
+
+pub(crate) use pcapng::Direction;
+pub(crate) use reader::{Packet, Reader};
 
 /// Between two looks at the devices: their rings must not run over meanwhile.
 const INTERVAL: Duration = Duration::from_millis(10);

@@ -34,8 +34,8 @@ pub(super) fn headers(record: &Record) -> [u8; LEN] {
 
 /// Complement of the sum in one's complement (RFC 1071).
 fn checksum(header: &[u8]) -> u16 {
-    let words = header.as_chunks::<2>().0.iter().map(|pair| u32::from(u16::from_be_bytes(*pair)));
-    let sum: u32 = words.sum();
+    let pairs = header.chunks_exact(2).filter_map(<[u8]>::first_chunk);
+    let sum: u32 = pairs.map(|pair| u32::from(u16::from_be_bytes(*pair))).sum();
     let sum = (sum & 0xffff) + (sum >> 16);
     #[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]
     let folded = ((sum & 0xffff) + (sum >> 16)) as u16;

@@ -8,10 +8,12 @@ const LINKTYPE_RAW: u16 = 101;
 /// Packets are at most this long.
 const SNAP_BYTES: u32 = 65_535;
 
-const SECTION: u32 = 0x0a0d_0d0a;
-const INTERFACE: u32 = 1;
+pub(super) const SECTION: u32 = 0x0a0d_0d0a;
+pub(super) const INTERFACE: u32 = 1;
 const STATISTICS: u32 = 5;
-const PACKET: u32 = 6;
+pub(super) const PACKET: u32 = 6;
+/// Tells the byte order of a section.
+pub(super) const MAGIC: u32 = 0x1a2b_3c4d;
 
 /// Number of an interface in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub(super) struct InterfaceId(u32);
 
 /// Which way a packet went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(crate) enum Direction {
     In = 1,
     Out = 2,
 }
@@ -51,7 +53,7 @@ impl<W: Write> Writer<W> {
     pub(super) fn new(out: W) -> io::Result<Self> {
         let mut writer = Self { out, interfaces: 0, body: Vec::new() };
         let body = &mut writer.body;
-        body.extend(0x1a2b_3c4d_u32.to_ne_bytes());
+        body.extend(MAGIC.to_ne_bytes());
         body.extend(1u16.to_ne_bytes());
         body.extend(0u16.to_ne_bytes());
         // The length of the section is not known yet.
@@ -175,7 +177,7 @@ mod tests {
         let word = |at: &[u8]| u32::from_ne_bytes(at[..4].try_into().unwrap());
         while !rest.is_empty() {
             let len = word(&rest[4..]) as usize;
-            assert!(len.is_multiple_of(4) && word(&rest[len - 4..]) as usize == len);
+            assert!(len % 4 == 0 && word(&rest[len - 4..]) as usize == len);
             kinds.push(word(rest));
             rest = &rest[len..];
         }

@@ -1,66 +1,102 @@
-//! What devices did in the looks before, for small pictures of it.
+//! What devices and queue pairs did in the last minute, for small pictures of it.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
-use softefa::counters::Counter;
-
-use super::sample::{Rates, Row};
-
-/// Looks that are remembered.
-const LOOKS: usize = 16;
+/// What is remembered.
+pub(super) const REMEMBERED: Duration = Duration::from_secs(60);
 /// From nothing to the most that was seen.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The traffic of each device in the last looks.
+/// Whose looks they are: a process, and what it has.
+pub(super) type Key<'a> = (u32, &'a str);
+
+/// Two quantities at each look: bytes that were carried, and packets that were sent again, per second.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Look {
+    pub(super) carried: f64,
+    pub(super) repeated: f64,
+}
+
+/// The looks of the last minute.
 #[derive(Debug, Default)]
-pub(super) struct History(Vec<Track>);
+pub(super) struct History {
+    tracks: Vec<Track>,
+    now: Option<Instant>,
+}
 
 #[derive(Debug)]
 struct Track {
     pid: u32,
-    device: String,
-    bytes_per_s: VecDeque<f64>,
+    name: String,
+    looks: VecDeque<(Instant, Look)>,
 }
 
 impl History {
-    /// Adds a look; devices that are gone are forgotten.
-    pub(super) fn add(&mut self, rates: &Rates) {
-        self.0.retain(|track| rates.rows.iter().any(|row| track.is_of(row)));
-        for row in &rates.rows {
-            let track = match self.0.iter().position(|track| track.is_of(row)) {
-                Some(at) => &mut self.0[at],
-                None => {
-                    let (pid, device) = (row.pid, row.device.clone());
-                    self.0.push(Track { pid, device, bytes_per_s: VecDeque::new() });
-                    let last = self.0.len() - 1;
-                    &mut self.0[last]
-                }
-            };
-            if track.bytes_per_s.len() == LOOKS {
-                track.bytes_per_s.pop_front();
+    /// Adds a look; what is gone is forgotten.
+    pub(super) fn add<'a>(&mut self, at: Instant, looks: &[(Key<'a>, Look)]) {
+        self.now = Some(at);
+        self.tracks.retain(|track| looks.iter().any(|(key, _)| track.key() == *key));
+        for (key, look) in looks {
+            let known = self.tracks.iter().position(|track| track.key() == *key);
+            let place = known.unwrap_or_else(|| {
+                let (pid, name) = *key;
+                self.tracks.push(Track { pid, name: name.to_owned(), looks: VecDeque::new() });
+                self.tracks.len() - 1
+            });
+            let own = &mut self.tracks[place].looks;
+            own.push_back((at, *look));
+            while own.front().is_some_and(|(then, _)| at.duration_since(*then) >= REMEMBERED) {
+                own.pop_front();
             }
-            track.bytes_per_s.push_back(row.rate(Counter::TxBytes) + row.rate(Counter::RxBytes));
         }
     }
 
-    /// A character for each look, the latest to the right.
-    pub(super) fn picture(&self, row: &Row) -> String {
-        let Some(track) = self.0.iter().find(|track| track.is_of(row)) else {
+    /// The last minute in so many characters, the latest to the right; blank where nobody looked.
+    pub(super) fn picture(&self, key: Key<'_>, width: usize, of: fn(&Look) -> f64) -> String {
+        let Some((track, now)) = self.tracks.iter().find(|track| track.key() == key).zip(self.now)
+        else {
             return String::new();
         };
-        let most = track.bytes_per_s.iter().copied().fold(0.0, f64::max);
-        let level = |value: &f64| {
-            let share = if most > 0.0 { value / most } else { 0.0 };
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 7")]
-            LEVELS[(share * (LEVELS.len() - 1) as f64).round() as usize]
-        };
-        track.bytes_per_s.iter().map(level).collect()
+        let mut cells = vec![(0u32, 0.0); width];
+        for (at, look) in &track.looks {
+            let age = now.duration_since(*at).as_secs_f64() / REMEMBERED.as_secs_f64();
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "0 to width"
+            )]
+            let back = (age * width as f64) as usize;
+            if let Some((count, sum)) =
+                (width - 1).checked_sub(back).and_then(|at| cells.get_mut(at))
+            {
+                *count += 1;
+                *sum += of(look);
+            }
+        }
+        let mean = |(count, sum): &(u32, f64)| (*count > 0).then(|| sum / f64::from(*count));
+        let most = cells.iter().filter_map(mean).fold(0.0, f64::max);
+        // Looks that are further apart than a character is wide leave no holes.
+        let mut last = None;
+        let filled = cells.iter().map(|cell| {
+            last = mean(cell).or(last);
+            last.map_or(' ', |value| level(value, most))
+        });
+        filled.collect()
     }
 }
 
+/// The character of a value; only nothing is the lowest.
+fn level(value: f64, most: f64) -> char {
+    let share = if most > 0.0 { value / most } else { 0.0 };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 7")]
+    let index = (share * (LEVELS.len() - 1) as f64).ceil() as usize;
+    LEVELS[index.min(LEVELS.len() - 1)]
+}
+
 impl Track {
-    fn is_of(&self, row: &Row) -> bool {
-        self.pid == row.pid && self.device == row.device
+    fn key(&self) -> Key<'_> {
+        (self.pid, &self.name)
     }
 }
 
@@ -68,21 +104,36 @@ impl Track {
 mod tests {
     use super::*;
 
+    fn look(carried: f64) -> Look {
+        Look { carried, repeated: 0.0 }
+    }
+
     #[test]
-    fn the_picture_is_relative_to_the_most_and_ends_with_the_device() {
-        let mut history = History::default();
-        for bytes in [0.0, 50.0, 100.0] {
-            history.add(&Rates::of_bytes(&[(7, bytes), (8, 0.0)]));
+    fn the_picture_is_relative_to_the_most_and_ends_with_what_it_shows() {
+        let (mut history, begin) = (History::default(), Instant::now());
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        for (seconds, carried) in [(0, 0.0), (6, 50.0), (12, 100.0)] {
+            history.add(at(seconds), &[((7, "a"), look(carried)), ((8, "a"), look(0.0))]);
         }
-        let row = |pid| Rates::of_bytes(&[(pid, 0.0)]).rows.remove(0);
-        assert_eq!(
-            (history.picture(&row(7)), history.picture(&row(8))),
-            ("▁▅█".into(), "▁▁▁".into())
-        );
-        for _ in 0..2 * LOOKS {
-            history.add(&Rates::of_bytes(&[(8, 1.0)]));
+        let picture = |history: &History, pid| history.picture((pid, "a"), 10, |look| look.carried);
+        assert_eq!(picture(&history, 7), "       ▁▅█");
+        assert_eq!(picture(&history, 8), "       ▁▁▁");
+        assert_eq!(history.picture((7, "a"), 10, |look| look.repeated), "       ▁▁▁");
+        for seconds in 13..80 {
+            history.add(at(seconds), &[((8, "a"), look(1.0))]);
         }
-        assert_eq!(history.picture(&row(7)), "");
-        assert_eq!(history.picture(&row(8)), "█".repeat(LOOKS));
+        assert_eq!(picture(&history, 7), "");
+        assert_eq!(picture(&history, 8), "█".repeat(10));
+        assert_eq!(history.tracks[0].looks.len(), 60, "older looks are forgotten");
+    }
+
+    #[test]
+    fn rare_looks_leave_no_holes() {
+        let (mut history, begin) = (History::default(), Instant::now());
+        for seconds in [0, 20, 40] {
+            history.add(begin + Duration::from_secs(seconds), &[((7, "a"), look(2.0))]);
+        }
+        let picture = history.picture((7, "a"), 12, |look| look.carried);
+        assert_eq!(picture, "   █████████");
     }
 }

@@ -2,6 +2,7 @@
 
 mod history;
 mod prompt;
+mod queue_pairs;
 mod sample;
 mod screen;
 mod table;
@@ -39,7 +40,7 @@ pub(crate) fn top(args: &TopArgs) -> Result<u8, Failure> {
         }
         let now = Sample::take();
         view.rates = Rates::between(&before, &now);
-        view.history.add(&view.rates);
+        view.history.add(now.at, &view.rates.looks());
         before = now;
         let is_written = match &screen {
             Some(screen) => view.show(screen),
@@ -109,14 +110,15 @@ fn print(view: &View, as_json: bool) -> io::Result<()> {
     let text = if as_json {
         format!("{}\n", to_json(&view.rates))
     } else {
-        table::lines(&view.rates, &view.history).join("\n") + "\n"
+        screen::lines(&view.rates, &view.history, usize::MAX).join("\n") + "\n"
     };
     let mut out = stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
-/// One line: `{"interval_s", "devices": [{"device", "kind", "address", "pid", "program", "fault", RATES.., "counters"}..]}`.
+/// One line: `{"interval_s", "devices": [{"device", "kind", "address", "pid", "program", "fault", RATES.., "counters"}..],
+/// "queue_pairs": [..]}`.
 fn to_json(rates: &Rates) -> Value {
     let devices: Vec<Value> = rates
         .rows
@@ -137,5 +139,8 @@ fn to_json(rates: &Rates) -> Value {
             device
         })
         .collect();
-    json!({ "interval_s": rates.interval.as_secs_f64(), "devices": devices })
+    let queue_pairs: Vec<Value> =
+        rates.queue_pairs.iter().map(queue_pairs::QueuePair::to_json).collect();
+    let interval_s = rates.interval.as_secs_f64();
+    json!({ "interval_s": interval_s, "devices": devices, "queue_pairs": queue_pairs })
 }

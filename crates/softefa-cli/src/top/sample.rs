@@ -4,8 +4,10 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use softefa::Adapter;
-use softefa::counters::{self, Counter, ProcessCounters};
+use softefa::counters::{self, Counter, ProcessCounters, QueuePairGauge};
 
+use super::history::{Key, Look};
+use super::queue_pairs::QueuePair;
 use crate::fault;
 use crate::process::name;
 use crate::run_dir;
@@ -30,6 +32,18 @@ impl Seen {
     fn is_same(&self, other: &Self) -> bool {
         let key = |seen: &Self| (seen.counters.pid, seen.counters.start_ticks);
         key(self) == key(other) && self.counters.device == other.counters.device
+    }
+
+    /// What its queue pairs did since `before`.
+    fn queue_pairs(&self, before: &Sample, interval: Duration) -> Vec<QueuePair> {
+        let old = before.processes.iter().find(|old| old.is_same(self));
+        let process = &self.counters;
+        let of = |now: &QueuePairGauge| {
+            let old = old.into_iter().flat_map(|old| &old.counters.queue_pairs);
+            let old = { old }.find(|old| (old.qpn, old.kind) == (now.qpn, now.kind));
+            QueuePair::between((process.pid, &process.device), old, now, interval)
+        };
+        process.queue_pairs.iter().map(of).collect()
     }
 }
 
@@ -98,6 +112,11 @@ impl Row {
         self.totals.get(counter as usize).map_or(0, |(_, value)| *value)
     }
 
+    /// What its history is found by.
+    pub(super) fn key(&self) -> Key<'_> {
+        (self.pid, &self.device)
+    }
+
     fn traffic(&self) -> f64 {
         self.rate(Counter::TxBytes) + self.rate(Counter::RxBytes)
     }
@@ -108,6 +127,8 @@ impl Row {
 pub(super) struct Rates {
     pub(super) interval: Duration,
     pub(super) rows: Vec<Row>,
+    /// Those of all devices, the busiest first.
+    pub(super) queue_pairs: Vec<QueuePair>,
 }
 
 impl Rates {
@@ -123,7 +144,23 @@ impl Rates {
             let by_traffic = b.traffic().total_cmp(&a.traffic());
             by_traffic.then_with(|| (&a.device, a.pid).cmp(&(&b.device, b.pid)))
         });
-        Self { interval, rows }
+        let mut queue_pairs: Vec<QueuePair> =
+            now.processes.iter().flat_map(|seen| seen.queue_pairs(before, interval)).collect();
+        queue_pairs.sort_by(|a, b| {
+            let by_traffic = b.traffic().total_cmp(&a.traffic());
+            by_traffic.then_with(|| (&a.name, a.pid).cmp(&(&b.name, b.pid)))
+        });
+        Self { interval, rows, queue_pairs }
+    }
+
+    /// What is remembered of it.
+    pub(super) fn looks(&self) -> Vec<(Key<'_>, Look)> {
+        let of_device =
+            |row: &Row| Look { carried: row.traffic(), repeated: row.rate(Counter::RetransPkts) };
+        let devices = self.rows.iter().map(|row| (row.key(), of_device(row)));
+        let queue_pairs = self.queue_pairs.iter();
+        let queue_pairs = queue_pairs.map(|own| ((own.pid, own.name.as_str()), own.look()));
+        devices.chain(queue_pairs).collect()
     }
 }
 
@@ -142,20 +179,11 @@ mod tests {
             pid,
             start_ticks: 1,
             links: vec![],
+            queue_pairs: vec![],
             faults: counters::FaultStatus::default(),
             values: Counter::ALL.iter().map(|c| (c.name(), value(c))).collect(),
         };
         Seen { adapter: Adapter::Efa, counters, fault: String::new() }
-    }
-
-    impl Rates {
-        /// Devices that have sent so many bytes per second.
-        pub(in crate::top) fn of_bytes(all: &[(u32, f64)]) -> Self {
-            let at = Instant::now();
-            let before = Sample { at, processes: vec![] };
-            let processes = all.iter().map(|(pid, bytes)| process(*pid, *bytes as u64)).collect();
-            Self::between(&before, &Sample { at: at + Duration::from_secs(1), processes })
-        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwins
 use super::history::History;
 use super::prompt::Prompt;
 use super::sample::Rates;
-use super::table;
+use super::{queue_pairs, table};
 use crate::failure::Failure;
 
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
@@ -68,8 +68,9 @@ impl Screen {
             rates.rows.len(),
             rates.interval.as_secs_f64()
         );
-        let lines = [title, prompt.text()].into_iter().chain(table::lines(rates, history));
-        for (index, line) in lines.take(rows).enumerate() {
+        let head = [title, prompt.text()].into_iter();
+        let lines = fit(head.chain(lines(rates, history, columns)).collect(), rows);
+        for (index, line) in lines.iter().enumerate() {
             if index > 0 {
                 text += "\r\n";
             }
@@ -84,6 +85,27 @@ impl Drop for Screen {
     fn drop(&mut self) {
         self.leave();
     }
+}
+
+/// Devices and then queue pairs, as wide as there is room.
+pub(super) fn lines(rates: &Rates, history: &History, width: usize) -> Vec<String> {
+    let mut lines = table::lines(rates, history, width);
+    let queue_pairs = queue_pairs::lines(&rates.queue_pairs, history, width);
+    if !queue_pairs.is_empty() {
+        lines.push(String::new());
+        lines.extend(queue_pairs);
+    }
+    lines
+}
+
+/// The first lines, as many as there is room for; the last one says how many there are not.
+fn fit(mut lines: Vec<String>, rows: usize) -> Vec<String> {
+    if lines.len() > rows && rows > 0 {
+        let hidden = lines.len() + 1 - rows;
+        lines.truncate(rows - 1);
+        lines.push(format!("... {hidden} more lines; a higher terminal shows them"));
+    }
+    lines
 }
 
 fn size() -> (usize, usize) {
@@ -101,4 +123,19 @@ fn write(text: &str) -> io::Result<()> {
 
 fn failure(error: &io::Error) -> Failure {
     Failure::own(format!("the terminal cannot be used: {error}; try softefa top --once"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_room_is_counted() {
+        let all = |count: usize| (0..count).map(|at| at.to_string()).collect::<Vec<String>>();
+        assert_eq!(fit(all(3), 3), all(3));
+        let cut = fit(all(10), 4);
+        assert_eq!((cut.len(), &cut[2][..]), (4, "2"));
+        assert!(cut[3].contains(" 7 more"), "{cut:?}");
+        assert_eq!(fit(all(3), 0), all(3), "a terminal without a size");
+    }
 }

@@ -69,15 +69,19 @@ const LEFT: [usize; 4] = [0, 1, 2, 4];
 /// Columns of text behind the figures: the bytes of the last looks, the fault in force.
 const LAST_TITLES: [&str; 2] = ["TRAFFIC", "FAULT"];
 
-/// A heading and a line per device, as wide as need be.
-pub(super) fn lines(rates: &Rates, history: &History) -> Vec<String> {
+/// Characters of the picture of the last minute.
+const PICTURE: usize = 16;
+/// Columns that are left out first where there is no room: addresses, kinds, disorder, what goes through memory, RDMA.
+const DISPENSABLE: [usize; 12] = [2, 1, 16, 15, 14, 11, 9, 10, 3, 13, 17, 5];
+
+/// A heading and a line per device, in lines of `width`.
+pub(super) fn lines(rates: &Rates, history: &History, width: usize) -> Vec<String> {
     let titles = TITLES.into_iter().chain(COLUMNS.iter().map(|column| column.title));
     let titles = titles.chain(LAST_TITLES);
     let mut table = vec![titles.map(str::to_owned).collect::<Vec<_>>()];
     table.extend(rates.rows.iter().map(|row| cells(row, history)));
-    let widest = |at: usize| table.iter().map(|cells| cells[at].chars().count()).max();
-    let widths: Vec<usize> = (0..table[0].len()).map(|at| widest(at).unwrap_or(0)).collect();
-    let mut lines: Vec<String> = table.iter().map(|cells| line(cells, &widths)).collect();
+    let left: Vec<usize> = LEFT.into_iter().chain(TITLES.len() + COLUMNS.len()..).take(6).collect();
+    let mut lines = columns(&table, &left, &DISPENSABLE, width);
     if rates.rows.is_empty() {
         lines.push("no device is in use; start a program with: softefa run -- PROGRAM".to_owned());
     }
@@ -90,22 +94,40 @@ fn cells(row: &Row, history: &History) -> Vec<String> {
     let texts = [device.clone(), kind, addr.to_string(), pid.to_string(), program.clone()];
     let figures = COLUMNS.iter().map(|column| figure((column.value)(row)));
     let fault = if row.fault.is_empty() { "-".to_owned() } else { row.fault.clone() };
-    texts.into_iter().chain(figures).chain([history.picture(row), fault]).collect()
+    let picture = history.picture(row.key(), PICTURE, |look| look.carried);
+    texts.into_iter().chain(figures).chain([picture, fault]).collect()
 }
 
-fn line(cells: &[String], widths: &[usize]) -> String {
-    let cell = |(at, (text, &width)): (usize, (&String, &usize))| match LEFT.contains(&at)
-        || at >= TITLES.len() + COLUMNS.len()
-    {
-        true => format!("{text:<width$}"),
-        false => format!("{text:>width$}"),
+/// Rows of cells as lines of at most `width` characters, if the columns that are dispensable, in this order, are enough.
+/// Those in `left` stand to the left.
+pub(super) fn columns(
+    table: &[Vec<String>],
+    left: &[usize],
+    dispensable: &[usize],
+    width: usize,
+) -> Vec<String> {
+    let widest = |at: usize| table.iter().map(|cells| cells[at].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..table[0].len()).map(widest).collect();
+    let mut shown: Vec<usize> = (0..widths.len()).collect();
+    let mut dispensable = dispensable.iter();
+    while shown.iter().map(|at| widths[*at] + 2).sum::<usize>() > width.saturating_add(2) {
+        let Some(dropped) = dispensable.next() else { break };
+        shown.retain(|at| at != dropped);
+    }
+    let cell = |cells: &[String], at: usize| {
+        let (text, width) = (&cells[at], widths[at]);
+        if left.contains(&at) { format!("{text:<width$}") } else { format!("{text:>width$}") }
     };
-    let cells = cells.iter().zip(widths).enumerate().map(cell).collect::<Vec<_>>();
-    cells.join("  ").trim_end().to_owned()
+    let line = |cells: &Vec<String>| {
+        let cells: Vec<String> = shown.iter().map(|at| cell(cells, *at)).collect();
+        let line = cells.join("  ");
+        line.trim_end().chars().take(width).collect()
+    };
+    table.iter().map(line).collect()
 }
 
 /// At most seven characters up to 10^10.
-fn figure(value: f64) -> String {
+pub(super) fn figure(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),
         v if v < 100.0 => format!("{v:.2}"),
@@ -128,8 +150,19 @@ mod tests {
     }
 
     #[test]
+    fn columns_go_in_their_order_and_lines_are_never_too_long() {
+        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+        let table = [row(["NAME", "A", "B"]), row(["x", "12", "345"])];
+        let at = |width| columns(&table, &[0], &[2, 1], width);
+        assert_eq!(at(80), ["NAME   A    B", "x     12  345"]);
+        assert_eq!(at(12), ["NAME   A", "x     12"]);
+        assert_eq!(at(7), ["NAME", "x"]);
+        assert_eq!(at(2), ["NA", "x"]);
+    }
+
+    #[test]
     fn nothing_to_see_says_what_to_do() {
-        let lines = lines(&Rates::default(), &History::default());
+        let lines = lines(&Rates::default(), &History::default(), 80);
         assert!(lines[1].contains("softefa run"), "{lines:?}");
     }
 }

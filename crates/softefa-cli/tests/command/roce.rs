@@ -95,6 +95,18 @@ fn what_a_roce_device_cannot_be_is_one_line() {
             assert!(text.contains(word), "{device} does not say {word}: {text}");
         }
     }
-    let both = ["run", "--roce", "--key-file", "/etc/hostname", "--", "true"];
-    assert_eq!(fail(&both).0, 125);
+}
+
+#[test]
+fn a_gateway_does_not_go_with_a_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = dir.path().join("key");
+    std::fs::write(&key, [7; 32]).unwrap();
+    let key = key.to_str().unwrap();
+    let device = "r=127.0.0.1,profile=roce,gateway=4791";
+    let (code, text) = fail(&["run", "--key-file", key, "--device", device, "--", "true"]);
+    assert_eq!(code, 125, "{text}");
+    for word in ["device r", "gateway", "key"] {
+        assert!(text.contains(word), "{text}");
+    }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -165,7 +166,7 @@ impl Case {
             .open(&path)
             .and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
         if let Err(error) = written {
-            eprintln!("SOFTEFA_RECORD={}: {error}", path.display());
+            eprintln!("SOFTEFA_RECORD={}: {error}", Path::new(&path).display());
         }
     }
 }

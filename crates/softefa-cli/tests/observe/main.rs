@@ -1,15 +1,18 @@
 //! What can be seen of a device from outside while an unmodified program uses it.
 #![expect(clippy::unwrap_used, reason = "a step that fails must fail the test")]
 
+mod browser;
 mod capture;
 mod dissector;
 mod fault;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod hw_counters;
+mod live;
 mod rdmacm;
 mod roce;
 mod sealed;
+mod timeline;
 mod top;
 mod trace;
 mod wires;

@@ -55,7 +55,8 @@ const PROGRAMS: [Program; 6] = [
     },
 ];
 
-fn tshark(file: &Path, args: &[&str]) -> String {
+/// As a user runs it, without our dissector and with no guesses before ports.
+pub(crate) fn tshark(file: &Path, args: &[&str]) -> String {
     // Short SENDs look like RPC over RDMA to a dissector that guesses.
     let mut command = Command::new("tshark");
     command.args(["--disable-protocol", "rpcordma", "-r"]).arg(file).args(args);

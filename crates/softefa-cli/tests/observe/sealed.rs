@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Signal, kill_process};
 
 use crate::harness::{LIMIT, Session, exclusive, has, wait_until};
+use crate::live::Capture;
 use crate::wireshark::tshark;
-use crate::{PORTS, STREAM};
+use crate::{PORTS, STREAM, roce};
 
 fn key_file(dir: &Path, name: &str, byte: u8) -> PathBuf {
     let path = dir.join(name);
@@ -81,4 +82,44 @@ fn a_run_is_captured_sealed() {
     let packets = outcome.counter("tx_pkts") + outcome.counter("rx_pkts");
     assert_eq!(count(&file, "srd.kind == 8") as u64, packets, "{outcome}");
     assert_eq!(count(&file, "srd.kind != 8"), 0, "{outcome}");
+}
+
+/// Packets of a RoCE device, messages of its connection manager among them: nothing without the key, and with it what
+/// every tool reads.
+#[test]
+fn a_roce_device_is_captured_sealed_and_opened() {
+    let _one = exclusive();
+    if !has("rping") || !has("tshark") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (key, sealed) = (key_file(dir.path(), "key", 1), dir.path().join("sealed.pcapng"));
+    let device = "--device roce0=127.0.0.1,profile=roce";
+    let session = Session::new(&format!("{device} --key-file {}", key.display()));
+    let port = crate::harness::free_port();
+    let captures = [("sealed", None), ("open", Some(&key))].map(|(name, key)| {
+        Capture::begin(&session, dir.path().join(format!("{name}.pcapng")), key)
+    });
+    let mut server = session.start("server", &format!("rping -s -a 127.0.0.1 -C 50 -V -p {port}"));
+    server.wait_until_bound(port);
+    let client = session.start("client", &format!("rping -c -a 127.0.0.1 -C 50 -V -p {port}"));
+    for side in [client.wait(LIMIT), server.wait(LIMIT)] {
+        side.assert_clean();
+        assert!(side.counter("cm_rx_msgs") > 0 && side.counter("rx_pkts") > 100, "{side}");
+        // Not rx_drops: the last acknowledgement may find a queue pair that has ended.
+        for refused in ["rx_seal_errors", "rx_seal_replays", "rx_seal_late", "rx_crc_errors"] {
+            assert_eq!(side.counter(refused), 0, "{refused}: {side}");
+        }
+    }
+    let files = captures.map(Capture::end);
+    assert!(count(&files[0], "udp") > 200, "nothing was captured");
+    assert_eq!(count(&sealed, "infiniband"), 0, "in the clear");
+    // Not by guesses first: R-GOOSE takes some packets of RDMA for its own.
+    let count = |file: &Path, filter: &str| roce::tshark(file, &["-Y", filter]).lines().count();
+    let kinds = ["infiniband.mad", "infiniband.bth.opcode == 4", "infiniband.bth.opcode == 17"];
+    for kind in kinds {
+        assert!(count(&files[1], kind) > 0, "no {kind} in what was opened");
+    }
+    let closed = roce::tshark(&files[1], &["-x", "-Y", "udp && !infiniband"]);
+    assert_eq!(closed, "", "not opened");
 }

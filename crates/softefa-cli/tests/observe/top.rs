@@ -11,14 +11,19 @@ use serde_json::Value;
 use crate::harness::{LIMIT, Session, exclusive, has, softefa, wait_until};
 use crate::{PORTS, STREAM};
 
-/// One look, as JSON.
+/// The devices of one look, as JSON.
 fn look(session: &Session) -> Vec<Value> {
+    look_at_all(session)["devices"].as_array().unwrap().clone()
+}
+
+/// One look.
+fn look_at_all(session: &Session) -> Value {
     let args = ["top", "--once", "--json", "--interval", "0.2"];
     let output = session.command().args(args).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(seen["interval_s"].as_f64().unwrap() >= 0.2, "{seen}");
-    seen["devices"].as_array().unwrap().clone()
+    seen
 }
 
 #[test]
@@ -63,6 +68,83 @@ fn devices_come_with_their_programs_and_go_with_them() {
     }
     wait_until("they vanish", || look(&session).is_empty());
     assert_eq!((client.wait(LIMIT).code, server.wait(LIMIT).code), (137, 137));
+}
+
+/// The queue pair that sends, once it has had to repeat something.
+fn sender(session: &Session) -> Value {
+    let mut found = Value::Null;
+    wait_until("a queue pair sends, and again", || {
+        let seen = look_at_all(session);
+        let all = seen["queue_pairs"].as_array().unwrap();
+        let is_sender = |own: &&Value| {
+            let above = |key: &str, least: f64| own[key].as_f64().unwrap() > least;
+            above("sent_gbit_per_s", 0.001) && above("retransmits_per_s", 0.0)
+        };
+        found = all.iter().find(is_sender).cloned().unwrap_or_default();
+        all.len() == 2 && !found.is_null()
+    });
+    found
+}
+
+#[test]
+fn queue_pairs_are_told_with_their_paths() {
+    let _one = exclusive();
+    if !(has("ib_send_bw") && has("script")) {
+        return;
+    }
+    for (options, line, kind, paths) in [
+        ("--paths 4", STREAM, "SRD", 4),
+        ("--roce", "ib_send_bw -c RC -d roce0 -x 0 -F -s 4096 -D 60 -f 0", "RC", 1),
+    ] {
+        let session = Session::new(&format!("{options} --wire udp --fault loss=2%,seed=1"));
+        let pair = session.start_pair(line, PORTS);
+        let seen = sender(&session);
+        assert_eq!((&seen["kind"], &seen["peers"]), (&kind.into(), &1.into()), "{seen}");
+        assert_eq!(seen["pid"], pair.1.program_pid().unwrap().as_raw_nonzero().get());
+        let all = seen["paths"].as_array().unwrap();
+        assert_eq!(all.len(), paths, "{seen}");
+        let sum: f64 = all.iter().map(|path| path["share"].as_f64().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-6, "{seen}");
+        assert!(all.iter().any(|path| path["rtt_ns"].as_u64().unwrap() > 1_000), "{seen}");
+        shows_within(&session, 80, 24);
+        shows_within(&session, 132, 40);
+        for running in [&pair.1, &pair.0] {
+            kill_process(running.program_pid().unwrap(), Signal::KILL).unwrap();
+        }
+        assert_eq!((pair.1.wait(LIMIT).code, pair.0.wait(LIMIT).code), (137, 137));
+    }
+}
+
+/// A terminal of this size shows queue pairs, paths and both pictures, and no line is longer or lower than it.
+fn shows_within(session: &Session, columns: usize, rows: usize) {
+    let line =
+        format!("stty cols {columns} rows {rows}; {} top --interval 0.2", softefa().display());
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).env("XDG_RUNTIME_DIR", session.runtime_dir());
+    let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let shown = Shown::of(child.stdout.take().unwrap());
+    let has_all = |screen: &str| {
+        ["QUEUE PAIR", "GOODPUT, 60 s", "path 0", "ib_send_bw", "\u{2588}"]
+            .iter()
+            .all(|what| screen.contains(what))
+    };
+    wait_until("the queue pairs are shown", || shown.text().split("\x1b[H").any(has_all));
+    stdin.write_all(b"q").unwrap();
+    wait_until("it leaves", || child.try_wait().unwrap().is_some());
+    wait_until("all is read", || shown.reader.is_finished());
+    let text = shown.text();
+    for screen in text.split("\x1b[H").skip(1) {
+        let screen = screen.split("\x1b[J").next().unwrap();
+        let lines: Vec<&str> = screen.split("\r\n").collect();
+        assert!(lines.len() <= rows, "{screen}");
+        for line in lines {
+            // The terminal adds a carriage return of its own.
+            let line = line.trim_end_matches('\r').trim_end_matches("\x1b[K");
+            let width = line.chars().count();
+            assert!(width <= columns, "{width}: {line}");
+        }
+    }
 }
 
 /// What a program has written, read beside the test so that a silent one cannot hold it up.

@@ -4,6 +4,7 @@
 //! must keep what the page promises ([`promise`]).
 #![expect(clippy::unwrap_used, reason = "a step that fails must fail the test")]
 
+mod demos;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod page;
@@ -59,6 +60,11 @@ fn first_device() {
 #[test]
 fn test_with_faults() {
     run("docs/start/test-with-faults.md", &["ib_send_lat", "fi_pingpong", "python3"], &[]);
+}
+
+#[test]
+fn live_faults() {
+    run("docs/start/live-faults.md", &["ib_send_bw", "python3"], &[]);
 }
 
 /// The page says what root must add; here it may be root who runs it, on two cores.

@@ -1,0 +1,166 @@
+//! Which queue pair of a RoCE device a packet of a connection belongs to: it names its receiver only.
+//!
+//! What a queue pair sends and what it receives are brought together by their numbers. An answer has the number of a
+//! request that went the other way, and where only one connection can have sent that request, it is this one.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+/// Numbers are 24 bits and wrap.
+const PSN_BITS: u32 = 24;
+
+/// Whose packets those to a queue pair of a peer are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    Known(u32),
+    /// Not yet, at least.
+    Unknown,
+}
+
+/// Numbers of the requests that went one way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range {
+    first: u32,
+    last: u32,
+}
+
+impl Range {
+    fn has(self, psn: u32) -> bool {
+        ahead(psn, self.first) <= ahead(self.last, self.first)
+    }
+
+    /// Takes a number in; false when it is not behind all that were there.
+    fn grow(range: &mut Option<Self>, psn: u32) -> bool {
+        let Some(known) = range else {
+            *range = Some(Self { first: psn, last: psn });
+            return true;
+        };
+        let step = ahead(psn, known.last);
+        let is_new = step != 0 && step < 1 << (PSN_BITS - 1);
+        if is_new {
+            known.last = psn;
+        }
+        is_new
+    }
+}
+
+/// How far `psn` is ahead of `from`.
+fn ahead(psn: u32, from: u32) -> u32 {
+    psn.wrapping_sub(from) & ((1 << PSN_BITS) - 1)
+}
+
+/// The connections of one device.
+#[derive(Debug, Default)]
+pub(super) struct Flows {
+    /// Requests sent to each queue pair of a peer.
+    sent: BTreeMap<(Ipv4Addr, u32), Option<Range>>,
+    /// Requests received by each queue pair of this device, and from where.
+    received: BTreeMap<(Ipv4Addr, u32), Option<Range>>,
+    /// Queue pairs of peers, with ours.
+    pairs: BTreeMap<(Ipv4Addr, u32), u32>,
+}
+
+impl Flows {
+    /// Our queue pair that sends to `qpn` at `ip`.
+    pub(super) fn owner(&self, ip: Ipv4Addr, qpn: u32) -> Owner {
+        self.pairs.get(&(ip, qpn)).map_or(Owner::Unknown, |own| Owner::Known(*own))
+    }
+
+    /// The queue pair of a peer that `own` is connected with.
+    pub(super) fn peer(&self, own: u32) -> Option<u32> {
+        self.pairs.iter().find(|(_, known)| **known == own).map(|((_, qpn), _)| *qpn)
+    }
+
+    /// A packet left for `qpn` at `ip`: whether it was sent before, and whether its owner is known since now.
+    pub(super) fn sent(
+        &mut self,
+        ip: Ipv4Addr,
+        qpn: u32,
+        psn: u32,
+        is_answer: bool,
+    ) -> (bool, bool) {
+        if is_answer {
+            let own = only(&self.received, ip, psn, |own| !self.is_paired(own));
+            return (false, own.is_some_and(|own| self.pair(ip, qpn, own)));
+        }
+        (!Range::grow(self.sent.entry((ip, qpn)).or_default(), psn), false)
+    }
+
+    /// A packet came from `ip` for our queue pair `own`: whether its connection is known since now.
+    pub(super) fn received(&mut self, ip: Ipv4Addr, own: u32, psn: u32, is_answer: bool) -> bool {
+        if is_answer {
+            let is_free = |qpn| !self.pairs.contains_key(&(ip, qpn));
+            let qpn = only(&self.sent, ip, psn, is_free);
+            return qpn.is_some_and(|qpn| !self.is_paired(own) && self.pair(ip, qpn, own));
+        }
+        Range::grow(self.received.entry((ip, own)).or_default(), psn);
+        false
+    }
+
+    fn is_paired(&self, own: u32) -> bool {
+        self.pairs.values().any(|known| *known == own)
+    }
+
+    /// True when that is new.
+    fn pair(&mut self, ip: Ipv4Addr, qpn: u32, own: u32) -> bool {
+        let is_new = !self.pairs.contains_key(&(ip, qpn));
+        if is_new {
+            self.pairs.insert((ip, qpn), own);
+        }
+        is_new
+    }
+}
+
+/// The only queue pair that may have the request `psn`, of those that are still free.
+fn only(
+    requests: &BTreeMap<(Ipv4Addr, u32), Option<Range>>,
+    ip: Ipv4Addr,
+    psn: u32,
+    is_free: impl Fn(u32) -> bool,
+) -> Option<u32> {
+    let mut found = requests
+        .iter()
+        .filter(|((at, qpn), range)| {
+            *at == ip && is_free(*qpn) && range.is_some_and(|range| range.has(psn))
+        })
+        .map(|((_, qpn), _)| *qpn);
+    let first = found.next();
+    first.filter(|_| found.next().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IP: Ipv4Addr = Ipv4Addr::LOCALHOST;
+
+    #[test]
+    fn an_answer_tells_whose_requests_were_sent() {
+        let mut flows = Flows::default();
+        assert_eq!(flows.sent(IP, 7, 0xff_ffff, false), (false, false));
+        assert_eq!(flows.sent(IP, 7, 0, false), (false, false));
+        assert_eq!(flows.sent(IP, 7, 0xff_ffff, false), (true, false), "once more");
+        assert_eq!(flows.owner(IP, 7), Owner::Unknown);
+        assert!(!flows.received(IP, 9, 5, true), "nobody asked for that");
+        assert!(flows.received(IP, 9, 0, true));
+        assert_eq!((flows.owner(IP, 7), flows.peer(9)), (Owner::Known(9), Some(7)));
+    }
+
+    #[test]
+    fn who_answers_is_known_by_what_it_received() {
+        let mut flows = Flows::default();
+        assert!(!flows.received(IP, 9, 100, false));
+        assert_eq!(flows.sent(IP, 7, 100, true), (false, true));
+        assert_eq!(flows.owner(IP, 7), Owner::Known(9));
+    }
+
+    #[test]
+    fn two_that_could_be_it_stay_unknown() {
+        let mut flows = Flows::default();
+        for qpn in [7, 8] {
+            flows.sent(IP, qpn, 100, false);
+        }
+        assert!(!flows.received(IP, 9, 100, true));
+        assert_eq!(flows.owner(IP, 7), Owner::Unknown);
+    }
+}

@@ -1,0 +1,236 @@
+//! Captured packets as the lines that a trace would have had.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use softefa::capture::{Fate, Protocol, Record};
+use softefa::trace::{Said, TraceEvent, said_of};
+
+use super::flows::{Flows, Owner};
+use super::line::{number, value};
+use crate::pcap::{Direction, Packet, Reader};
+
+const IPV4_LEN: usize = 20;
+const UDP_LEN: usize = 8;
+const UDP: u8 = 17;
+/// Where packets of RoCE are found.
+const ROCE_PORT: u16 = 4791;
+/// How `softefa pcap` ends the name of an interface whose packets were dropped on purpose.
+const DROPPED: &str = "-dropped";
+/// Lines that wait at most for the name of their queue pair.
+const WAITING_MAX: usize = 100_000;
+
+/// A line whose queue pair is not known yet.
+#[derive(Debug)]
+struct Waiting {
+    device: String,
+    peer: SocketAddrV4,
+    peer_qpn: u32,
+    time_ns: u64,
+    said: Said,
+}
+
+/// Lines of a capture.
+#[derive(Debug)]
+pub(super) struct Packets<R> {
+    reader: Reader<R>,
+    lines: VecDeque<String>,
+    waiting: Vec<Waiting>,
+    /// What is known of the connections of each device.
+    flows: BTreeMap<String, Flows>,
+    /// Packets that are sealed, or no packets of a queue pair.
+    silent: u64,
+}
+
+impl<R: Read> Packets<R> {
+    pub(super) fn new(input: R) -> Self {
+        let (lines, waiting, flows) = (VecDeque::new(), Vec::new(), BTreeMap::new());
+        Self { reader: Reader::new(input), lines, waiting, flows, silent: 0 }
+    }
+
+    /// The file did not end where a block does.
+    pub(super) fn is_cut(&self) -> bool {
+        self.reader.is_cut()
+    }
+
+    /// Packets that said nothing.
+    pub(super) fn silent(&self) -> u64 {
+        self.silent
+    }
+
+    /// The next line; `None` at the end.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(super) fn next(&mut self) -> io::Result<Option<String>> {
+        loop {
+            if let Some(line) = self.lines.pop_front() {
+                return Ok(Some(line));
+            }
+            match self.reader.next()? {
+                Some(packet) => self.take(&packet),
+                None if self.waiting.is_empty() => return Ok(None),
+                None => self.release(true),
+            }
+        }
+    }
+
+    fn take(&mut self, packet: &Packet) {
+        let before = self.lines.len() + self.waiting.len();
+        for record in records(packet) {
+            self.record(device(&packet.interface), &record);
+        }
+        self.silent += u64::from(before == self.lines.len() + self.waiting.len());
+        if self.waiting.len() > WAITING_MAX {
+            self.release(true);
+        }
+    }
+
+    fn record(&mut self, device: &str, record: &Record) {
+        let Some(qpns) = record.qpns() else { return };
+        let is_received = record.fate == Fate::Received;
+        let peer = if is_received { record.src } else { record.dst };
+        let flows = self.flows.entry(device.to_owned()).or_default();
+        let mut has_news = false;
+        for mut said in said_of(record) {
+            let psn = number(&said.text, "psn").and_then(|psn| psn.try_into().ok());
+            let is_roce = record.protocol == Protocol::Roce;
+            let is_answer = is_answer(&said.text);
+            if let (true, Some(psn)) = (is_roce, psn) {
+                if is_received {
+                    has_news |= flows.received(*peer.ip(), qpns.dst, psn, is_answer);
+                } else if said.event == TraceEvent::Transmit {
+                    let (is_again, news) = flows.sent(*peer.ip(), qpns.dst, psn, is_answer);
+                    has_news |= news;
+                    if is_again {
+                        said.event = TraceEvent::Retransmit;
+                    }
+                }
+            }
+            let owner = match (is_received, qpns.src) {
+                (true, _) => Owner::Known(qpns.dst),
+                (false, Some(src)) => Owner::Known(src),
+                (false, None) => flows.owner(*peer.ip(), qpns.dst),
+            };
+            let peer_qpn = if is_received { qpns.src } else { Some(qpns.dst) };
+            let peer_qpn = peer_qpn.or_else(|| flows.peer(qpns.dst));
+            match owner {
+                Owner::Known(qpn) => {
+                    let peer = peer_qpn.map(|qpn| format!("{}:{qpn}", peer.ip()));
+                    let peer = peer.unwrap_or_else(|| "-".to_owned());
+                    let (time_ns, event) = (record.time_ns, said.event.name());
+                    self.lines.push_back(format!(
+                        "{time_ns} {event} {device}:{qpn} {peer} {}",
+                        said.text
+                    ));
+                }
+                Owner::Unknown => self.waiting.push(Waiting {
+                    device: device.to_owned(),
+                    peer,
+                    peer_qpn: qpns.dst,
+                    time_ns: record.time_ns,
+                    said,
+                }),
+            }
+        }
+        if has_news {
+            self.release(false);
+        }
+    }
+
+    /// Lets go of the lines whose queue pair is known by now; with `all`, of the others under the name of their peer.
+    fn release(&mut self, all: bool) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            let Waiting { device, peer, peer_qpn, time_ns, said } = &waiting;
+            let owner = self.flows.get(device).map(|flows| flows.owner(*peer.ip(), *peer_qpn));
+            let local = match owner {
+                Some(Owner::Known(qpn)) => qpn.to_string(),
+                _ if all => format!("to-{peer_qpn}"),
+                _ => {
+                    self.waiting.push(waiting);
+                    continue;
+                }
+            };
+            let (event, ip, text) = (said.event.name(), peer.ip(), &said.text);
+            self.lines
+                .push_back(format!("{time_ns} {event} {device}:{local} {ip}:{peer_qpn} {text}"));
+        }
+    }
+}
+
+/// A packet of RoCE that answers requests.
+pub(super) fn is_answer(what: &str) -> bool {
+    let op = value(what, "op").unwrap_or_default();
+    op.ends_with("Acknowledge") || op.starts_with("ReadResponse")
+}
+
+/// The device behind the name of an interface, which `softefa pcap` makes of it and a process id.
+fn device(interface: &str) -> &str {
+    let name = interface.strip_suffix(DROPPED).unwrap_or(interface);
+    let of_process = |(_, pid): &(&str, &str)| pid.bytes().all(|byte| byte.is_ascii_digit());
+    let name = name.rsplit_once('.').filter(of_process).map_or(name, |(device, _)| device);
+    // In a trace it stands between blanks.
+    if name.is_empty() || name.contains([' ', ':']) { "device" } else { name }
+}
+
+/// What the device at the interface recorded. A packet of a capture that does not tell directions was sent by one
+/// device and received by another.
+fn records(packet: &Packet) -> Vec<Record> {
+    let fates = match packet.direction {
+        _ if packet.interface.ends_with(DROPPED) => vec![Fate::LostOnPurpose],
+        Some(Direction::Out) => vec![Fate::Sent],
+        Some(Direction::In) => vec![Fate::Received],
+        None => vec![Fate::Sent, Fate::Received],
+    };
+    let of = |fate| record(packet, fate).filter(|record| !said_of(record).is_empty());
+    fates.into_iter().filter_map(of).collect()
+}
+
+fn record(packet: &Packet, fate: Fate) -> Option<Record> {
+    let ip = packet.bytes.get(..IPV4_LEN)?;
+    let headers_len = usize::from(ip[0] & 15) * 4;
+    let is_udp = ip[0] >> 4 == 4 && headers_len >= IPV4_LEN && ip[9] == UDP;
+    let udp = packet.bytes.get(headers_len..headers_len + UDP_LEN).filter(|_| is_udp)?;
+    let address = |at: usize| Ipv4Addr::new(ip[at], ip[at + 1], ip[at + 2], ip[at + 3]);
+    let word = |at: usize| u16::from_be_bytes([udp[at], udp[at + 1]]);
+    let dst = SocketAddrV4::new(address(16), word(2));
+    Some(Record {
+        time_ns: packet.time_ns,
+        fate,
+        protocol: if dst.port() == ROCE_PORT { Protocol::Roce } else { Protocol::Srd },
+        src: SocketAddrV4::new(address(12), word(0)),
+        dst,
+        len: word(4).checked_sub(8)?,
+        bytes: packet.bytes[headers_len + UDP_LEN..].to_vec(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_names_its_device() {
+        for (interface, name) in [
+            ("rdmap0s6.1234", "rdmap0s6"),
+            ("rdmap0s6.1234-dropped", "rdmap0s6"),
+            ("eth0", "eth0"),
+            ("eth0.vlan", "eth0.vlan"),
+            ("", "device"),
+            ("a b", "device"),
+        ] {
+            assert_eq!(device(interface), name);
+        }
+    }
+
+    #[test]
+    fn packets_of_others_say_nothing() {
+        let bytes = [0x45; 60].to_vec();
+        for interface in ["a.1", "a.1-dropped"] {
+            let interface = interface.to_owned();
+            let packet = Packet { interface, time_ns: 1, direction: None, bytes: bytes.clone() };
+            assert_eq!(records(&packet), []);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Multicast groups: `mckey` of rdmacm-utils, unmodified.
+
+use std::net::Ipv4Addr;
+use std::{fs, process};
+
+use rustix::process::{Signal, kill_process};
+
+use crate::harness::record::{Case, Consumer};
+use crate::harness::{LIMIT, Outcome, Running, Session, exclusive, has, wait_until};
+use crate::netns::{CLIENT, Hosts, SERVER};
+
+const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
+/// The UDP port of all groups.
+const PORT: u16 = 4791;
+const MESSAGES: u64 = 20;
+
+fn group(last: u8) -> Ipv4Addr {
+    let [.., high, low] = process::id().to_be_bytes();
+    Ipv4Addr::new(239, high, low, last)
+}
+
+/// Sockets of members of `group` where `process` is.
+fn members(process: i32, group: Ipv4Addr) -> usize {
+    let local = format!("{:08X}:{PORT:04X}", u32::from_ne_bytes(group.octets()));
+    let table = fs::read_to_string(format!("/proc/{process}/net/udp")).unwrap_or_default();
+    table.lines().filter(|line| line.split_whitespace().nth(1) == Some(&local)).count()
+}
+
+fn wait_for_members(of: &Running, group: Ipv4Addr, count: usize) {
+    let process = of.pid().as_raw_nonzero().get();
+    wait_until(&format!("{count} members"), || members(process, group) == count);
+}
+
+fn mckey(session: &Session, name: &str, group: Ipv4Addr, more: &str) -> Running {
+    session.start(name, &format!("mckey -m {group} -C {MESSAGES} -S 1000 {more}"))
+}
+
+/// The receivers got everything, once each.
+fn check(case: &mut Case, sender: &Outcome, receivers: &[Outcome]) {
+    for side in receivers {
+        side.assert_clean();
+        assert!(side.stdout.contains("data transfers complete"), "{side}");
+        assert_eq!(side.counter("rx_pkts"), MESSAGES, "{side}");
+        assert_eq!((side.counter("rx_drops"), side.counter("recv_wrs")), (0, MESSAGES), "{side}");
+        case.add(side);
+    }
+    sender.assert_clean();
+    assert_eq!(sender.counter("tx_pkts"), MESSAGES, "{sender}");
+    case.add(sender);
+}
+
+#[test]
+fn mckey_reaches_every_member_on_a_machine() {
+    let _one = exclusive();
+    if !has("mckey") {
+        return;
+    }
+    let consumer = Consumer::debian("rdmacm-utils");
+    let mut case = Case::new(&consumer, "mckey, a sender and two receivers", "");
+    let (session, group) = (case.session(DEVICE), group(1));
+    let names = ["first", "second"];
+    let receivers = names.map(|name| mckey(&session, name, group, "-b 127.0.0.1"));
+    // One that ends in the midst of it is no member any more.
+    let killed = mckey(&session, "killed", group, "-b 127.0.0.1");
+    wait_for_members(&killed, group, 3);
+    kill_process(killed.program_pid().unwrap(), Signal::KILL).unwrap();
+    wait_for_members(&killed, group, 2);
+    let sender = mckey(&session, "sender", group, "-s -b 127.0.0.1").wait(LIMIT);
+    check(&mut case, &sender, &receivers.map(|one| one.wait(LIMIT)));
+    case.pass();
+}
+
+/// As a full member that only sends, in the port space of IPoIB, and as one that does not want to hear itself; without an
+/// address of its own.
+#[test]
+fn mckey_joins_in_other_ways() {
+    let _one = exclusive();
+    if !has("mckey") {
+        return;
+    }
+    let consumer = Consumer::debian("rdmacm-utils");
+    for (index, more) in ["-o", "-p 0x2", "-l"].into_iter().enumerate() {
+        let mut case = Case::new(&consumer, &format!("mckey {more}"), "");
+        let (session, group) = (case.session(DEVICE), group(10 + index as u8));
+        let space = more.strip_prefix("-o").unwrap_or(more);
+        let receiver = mckey(&session, "receiver", group, space);
+        wait_for_members(&receiver, group, 1);
+        let sender = mckey(&session, "sender", group, &format!("-s {more}")).wait(LIMIT);
+        if more == "-o" {
+            assert_eq!(sender.counter("rx_pkts"), 0, "it only sends\n{sender}");
+        }
+        check(&mut case, &sender, &[receiver.wait(LIMIT)]);
+        case.pass();
+    }
+}
+
+#[test]
+fn mckey_reaches_members_on_two_hosts() {
+    let _one = exclusive();
+    if !has("mckey") || !has("ip") {
+        return;
+    }
+    let Some(hosts) = Hosts::new() else { return };
+    let consumer = Consumer::debian("rdmacm-utils");
+    let mut case = Case::new(&consumer, "mckey, receivers on the sender's host and another", "");
+    let device = |addr| format!("--device roce0={addr},profile=roce");
+    let [there, here] = [SERVER, CLIENT].map(|addr| case.session(&device(addr)));
+    let there = there.in_namespace(&hosts.names[0]);
+    let here = here.in_namespace(&hosts.names[1]);
+    let group = group(20);
+    let far = mckey(&there, "far", group, &format!("-b {SERVER}"));
+    let near = mckey(&here, "near", group, &format!("-b {CLIENT}"));
+    wait_for_members(&far, group, 1);
+    wait_for_members(&near, group, 1);
+    let sender = mckey(&here, "sender", group, &format!("-s -b {CLIENT}")).wait(LIMIT);
+    check(&mut case, &sender, &[near.wait(LIMIT), far.wait(LIMIT)]);
+    case.pass();
+}
