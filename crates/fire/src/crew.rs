@@ -20,7 +20,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// Where a process runs.
 #[derive(Clone, Copy)]
-pub(crate) enum Place<'a> {
+pub(crate) enum Location<'a> {
     /// This machine's loopback.
     Here,
     /// This machine's loopback, under `softefa run`.
@@ -76,21 +76,21 @@ impl Peer {
     ///
     /// # Errors
     /// It does not start, or ends at once; the message has what it said.
-    pub(crate) fn start(place: Place<'_>, role: &Role) -> Result<Self> {
+    pub(crate) fn start(location: Location<'_>, role: &Role) -> Result<Self> {
         // Built anew meanwhile, the file of this program would be another one, or gone.
         let own = format!("/proc/{}/exe", std::process::id());
-        let mut command = match place {
-            Place::Here => Command::new(&own),
-            Place::Run(softefa) => {
+        let mut command = match location {
+            Location::Here => Command::new(&own),
+            Location::Run(softefa) => {
                 let mut command = Command::new(softefa);
                 command.args(["run", "--", &own]);
                 command
             }
-            Place::Host(network, host, _) => network.command(host, &own),
+            Location::Host(network, host, _) => network.command(host, &own),
         };
-        let addr = match place {
-            Place::Here | Place::Run(_) => "127.0.0.1",
-            Place::Host(_, _, addr) => addr,
+        let addr = match location {
+            Location::Here | Location::Run(_) => "127.0.0.1",
+            Location::Host(_, _, addr) => addr,
         };
         let stderr = tempfile::tempfile()?;
         command.args(["peer", "--transport", role.transport.name(), "--op", role.op.name()]);
@@ -99,7 +99,7 @@ impl Peer {
             command.arg(format!("--{name}={value}"));
         }
         command.args(role.churn.then_some("--churn")).args(role.polite.then_some("--polite"));
-        if !matches!(place, Place::Run(_)) {
+        if !matches!(location, Location::Run(_)) {
             command.env("SOFTEFA_DEVICES", format!("rdmap0s6={addr}"));
         }
         command.envs(role.env.iter().map(|(name, value)| (name, value)));

@@ -4,13 +4,21 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table, markdown_files};
+use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, markdown_files};
 
 use crate::experiments::{ALL, Experiment};
 use crate::record::{self, Plot, Record};
 use crate::say::say;
 
 const STEM: &str = "RELIABILITY";
+/// Columns of a line, but for pictures.
+const COLUMNS: usize = 100;
+
+const SUMMARY: &str = "This page says what was tried, how often, and with which result, on real sockets and with a real \
+                       kernel's routing. `make fire` writes it; do not edit it.";
+const LEGEND: &str = "*Others* are the processors that other programs kept busy when a case began. Figures in milliseconds \
+                      mean something only where that is near 0. The short form (CI) tries everything seldom and judges no \
+                      times.";
 
 /// Writes the document of the records in `path` into the directory `into`.
 ///
@@ -80,14 +88,7 @@ fn page(records: &[Record]) -> Page {
     });
     Page {
         title: "Reliability".to_owned(),
-        summary: vec![
-            "What was tried how often, and with which result, on real sockets and a real kernel's routing. Written by \
-             `make fire`; do not edit."
-                .to_owned(),
-            "*others* are the processors that other programs kept busy when a case began: figures in milliseconds mean \
-             something only where that is near 0. The short form (CI) tries everything seldom and judges no times."
-                .to_owned(),
-        ],
+        summary: vec![wrapped(SUMMARY, "", ""), wrapped(LEGEND, "", "")],
         facts: vec![
             ("system".to_owned(), distinct(|record| &record.system)),
             ("dates".to_owned(), distinct(|record| &record.date)),
@@ -100,31 +101,51 @@ fn page(records: &[Record]) -> Page {
 }
 
 fn section(experiment: &Experiment, records: &[&Record], next_plot: &mut usize) -> Section {
-    let titles = ["case", "result", "tried", "failed", "form", "others", "s"];
-    let mut table = Table::new("cases", &titles, 2).with_prose(1);
-    let mut text: Vec<String> = vec![experiment.about.to_owned()];
-    for record in records {
-        table.push(vec![
-            record.case.clone(),
-            result(record),
-            format!("{} {}", record.times, record.unit),
-            if record.failed > 0 { format!("**{}**", record.failed) } else { "0".to_owned() },
-            record.form.clone(),
-            format!("{:.1}", record.others_load),
-            format!("{:.0}", record.seconds),
-        ]);
-        for failure in &record.failures {
-            text.push(format!("**{}**: {failure}", record.case));
-        }
-        for plot in &record.plots {
-            text.push(format!(
-                "![{}. {}]({STEM}-plots/{next_plot}.svg)",
-                plot.title, plot.description
-            ));
-            *next_plot += 1;
-        }
+    let mut text: Vec<String> = vec![wrapped(experiment.about, "", "")];
+    for plot in records.iter().flat_map(|record| &record.plots) {
+        text.push(format!("![{}. {}]({STEM}-plots/{next_plot}.svg)", plot.title, plot.description));
+        *next_plot += 1;
     }
-    Section { title: capitalised(experiment.what), text, tables: vec![table], ..Section::default() }
+    let cases: Vec<String> = records.iter().map(|record| case(record)).collect();
+    text.push(cases.join("\n"));
+    Section { title: capitalised(experiment.what), text, ..Section::default() }
+}
+
+/// An item of the list of cases, with its failures below it.
+fn case(record: &Record) -> String {
+    let failed = match record.failed {
+        0 => "none failed".to_owned(),
+        failed => format!("**{failed}** failed"),
+    };
+    let item = format!(
+        "**{}**: {}. {} {}, {failed}; {} form, others {:.1}, {:.0} s.",
+        record.case.replace('*', "\\*"),
+        result(record).trim_end_matches('.'),
+        record.times,
+        record.unit,
+        record.form,
+        record.others_load,
+        record.seconds,
+    );
+    let failures = record.failures.iter().map(|failure| wrapped(failure, "  * ", "    "));
+    std::iter::once(wrapped(&item, "* ", "  ")).chain(failures).collect::<Vec<_>>().join("\n")
+}
+
+/// Text in lines; the first begins with `first`, the others with `rest`.
+fn wrapped(text: &str, first: &str, rest: &str) -> String {
+    let (mut lines, mut line) = (Vec::new(), first.to_owned());
+    let mut is_empty = true;
+    for word in text.split_whitespace() {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            lines.push(std::mem::replace(&mut line, rest.to_owned()));
+        } else if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    lines.push(line);
+    lines.join("\n")
 }
 
 /// What adds up is known here only.
@@ -158,9 +179,17 @@ mod tests {
         record::merge(&path, &[record]).expect("written");
         write(&path, dir.path()).expect("a document");
         let text = fs::read_to_string(dir.path().join("RELIABILITY.md")).expect("text");
-        for part in ["one case", "**1**", "it broke", "(RELIABILITY-plots/1.svg)", "1 tries"] {
+        for part in [
+            "* **one case**: ",
+            "**1** failed",
+            "\n  * it broke",
+            "(RELIABILITY-plots/1.svg)",
+            "1 tries",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        let is_long = |line: &&str| line.chars().count() > COLUMNS && !line.starts_with("![");
+        assert_eq!(text.lines().find(is_long), None);
         assert!(dir.path().join("RELIABILITY-plots/1.svg").is_file());
         assert!(write(&dir.path().join("nothing"), dir.path()).is_err());
     }

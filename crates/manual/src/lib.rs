@@ -5,6 +5,11 @@
 //! what they write.
 #![forbid(unsafe_code)]
 
+/// The program of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -5,6 +5,11 @@
 //! messages a second and payload bytes are methods of a row, so that there is one of each.
 #![forbid(unsafe_code)]
 
+/// The program of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod kind;
 mod row;
 

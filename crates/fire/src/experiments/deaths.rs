@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::Context;
 use super::traffic::damage;
 use crate::args::Op;
-use crate::crew::{Peer, Place, Role};
+use crate::crew::{Location, Peer, Role};
 use crate::dice::Dice;
 use crate::interrupt;
 use crate::machine;
@@ -179,15 +179,15 @@ fn kill_one(
         env: place.env(dir.path()),
         ..Role::default()
     };
-    let places = match place {
-        Where::Here | Where::Udp => [Place::Here, Place::Here],
-        Where::Run => [Place::Run(&context.softefa), Place::Run(&context.softefa)],
+    let locations = match place {
+        Where::Here | Where::Udp => [Location::Here, Location::Here],
+        Where::Run => [Location::Run(&context.softefa), Location::Run(&context.softefa)],
         Where::Namespaces => [
-            Place::Host(network, "inside", "10.50.0.2"),
-            Place::Host(network, "outside", "10.60.0.2"),
+            Location::Host(network, "inside", "10.50.0.2"),
+            Location::Host(network, "outside", "10.60.0.2"),
         ],
     };
-    let mut ends = [Peer::start(places[0], &role(1))?, Peer::start(places[1], &role(2))?];
+    let mut ends = [Peer::start(locations[0], &role(1))?, Peer::start(locations[1], &role(2))?];
     let [a, b] = &mut ends;
     a.meet(b)?;
     b.meet(a)?;

@@ -46,7 +46,7 @@ pub(super) fn engine(context: &Context) -> Result<Vec<Record>> {
                 let told =
                     text.lines().find(|line| line.contains("SRD_SEED")).unwrap_or("it fails");
                 record.fail(format!(
-                    "SRD_SEED={seed} SRD_CASES={each} cargo test -p srd --test sequences: {told}"
+                    "SRD_SEED={seed} SRD_CASES={each} cargo test -p srd --test all sequences: {told}"
                 ));
             }
         }

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::Context;
 use super::traffic::{Flow, faults, number};
-use crate::crew::{Place, Role};
+use crate::crew::{Location, Role};
 use crate::interrupt;
 use crate::network::Network;
 use crate::record::Record;
@@ -98,8 +98,8 @@ fn try_it(
     is_outwards: bool,
     record: &mut Record,
 ) -> Result<()> {
-    let inside = Place::Host(network, "inside", INSIDE);
-    let outside = Place::Host(network, "outside", OUTSIDE);
+    let inside = Location::Host(network, "inside", INSIDE);
+    let outside = Location::Host(network, "outside", OUTSIDE);
     let (from, to) = if is_outwards { (inside, outside) } else { (outside, inside) };
     let mut flow = Flow::start(from, to, &Role { depth: 16, ..Role::default() })?;
     flow.source.tell("go")?;

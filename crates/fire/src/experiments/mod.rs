@@ -54,82 +54,86 @@ pub(crate) const ALL: &[Experiment] = &[
     Experiment {
         name: "spine",
         what: "a spine's link goes down under traffic; SRD beside TCP",
-        about: "Eight hosts (network namespaces) under two leaves and four spines, the kernel's routing with a hash over \
-                ports (ECMP), 50 Mbit/s to each host (200 with an MTU of 9000). Four pairs (with real-time priority) send across, one queue pair or one TCP connection each; \
-                the link from a spine to the receivers' leaf goes down, and the far leaf learns of it a second later. A dip \
-                ends when the next 10 ms and the next 100 ms bring 85 % of what was usual before; SRD's must within \
-                20 ms, unless flows of this machine stall for longer without a fault. The receivers check every byte \
-                and number.",
+        about: "Eight hosts (network namespaces) stand under two leaves and four spines. The kernel routes \
+                with a hash over ports (ECMP); each host has 50 Mbit/s (200 with an MTU of 9000). Four pairs \
+                with real-time priority send across, over one queue pair or one TCP connection each. Then \
+                the link from a spine to the receivers' leaf goes down, and the far leaf learns of it a \
+                second later. A dip ends when the next 10 ms and the next 100 ms bring 85 % of what was \
+                usual before. SRD's must end within 20 ms, unless flows of this machine stall for longer \
+                without a fault. The receivers check every byte and number.",
         needs_root: true,
         run: spine::run,
     },
     Experiment {
         name: "links",
         what: "a link loses 5 %, is 10 times slower, flaps",
-        about: "The same network. Loss is dealt by the switch, packet by packet; the slow link has a tenth of its rate; the \
-                flapping one is down and up for 100 ms each, and no route follows.",
+        about: "The network is the same. The switch loses packets one by one; the slow link has a tenth of \
+                its rate; the flapping one is down and up for 100 ms each, and no route follows.",
         needs_root: true,
         run: links::run,
     },
     Experiment {
         name: "middle",
         what: "a NAT or a firewall in between",
-        about: "Two hosts and a box that forwards. A queue pair receives at one UDP port (16384 to 65535) and sends from \
-                others (below 16384), and devices name each other by their addresses: what answers is not what was \
-                asked. So neither a translation of addresses nor a firewall that admits answers only lets SRD through: \
-                the user sees status 15 (vendor_err) on every operation after 8 s. Open UDP ports 16384 to 65535 in \
-                both directions.",
+        about: "Two hosts are connected by a box that forwards. A queue pair receives at one UDP port (16384 \
+                to 65535) and sends from others (below 16384), and devices name each other by their \
+                addresses, so the address that is asked is not the one that answers. Therefore SRD passes \
+                neither a translation of addresses nor a firewall that admits only answers: the user sees \
+                status 15 (vendor_err) on every operation after 8 s. Open UDP ports 16384 to 65535 in both \
+                directions.",
         needs_root: true,
         run: middle::run,
     },
     Experiment {
         name: "deaths",
         what: "an end is killed at a random moment under SEND, READ, WRITE",
-        about: "Two processes send to each other; one of them is killed (SIGKILL) within 150 ms. What the other had under \
-                way must end within 10 s with status 9, 13 or 15, and nothing of either may be left: descriptors of the \
-                survivor, /dev/shm, abstract sockets, files.",
+        about: "Two processes send to each other, and one of them is killed (SIGKILL) within 150 ms. What \
+                the other one had under way must end within 10 s with status 9, 13 or 15. Nothing of either \
+                may be left: descriptors of the survivor, /dev/shm, abstract sockets, files.",
         needs_root: true,
         run: deaths::run,
     },
     Experiment {
         name: "stopped",
         what: "an end is stopped for 5 and 30 s and goes on",
-        about: "SIGSTOP, later SIGCONT, under traffic in both directions. A peer is given up after 8 s of silence \
-                (status 13): a shorter stop must not be seen, and after a longer one the stopped end must serve a new \
-                peer.",
+        about: "An end gets SIGSTOP, and later SIGCONT, under traffic in both directions. A peer is given up \
+                after 8 s of silence (status 13). So nobody may notice a shorter stop, and after a longer \
+                one the stopped end must serve a new peer.",
         needs_root: false,
         run: stopped::run,
     },
     Experiment {
         name: "shortages",
         what: "disk, descriptors, memory, processes, system calls, /tmp, /dev/shm are missing",
-        about: "`softefa run -- ib_send_lat -c SRD` (unmodified) as client of a server that lacks nothing. It works, or \
-                ends with a line that says why and an exit code; it never hangs, panics or crashes.",
+        about: "`softefa run -- ib_send_lat -c SRD` (unmodified) is the client of a server that lacks \
+                nothing. It works, or it ends with a line that says why and an exit code. It never hangs, \
+                panics or crashes.",
         needs_root: true,
         run: shortages::run,
     },
     Experiment {
         name: "soak",
         what: "full rate while objects come and go: nothing grows",
-        about: "Two processes send to each other as fast as they can; a queue pair, a region and an address handle are \
-                made, used and destroyed every 2 ms. From 45 s on (a receiver remembers silent peers for 30 s) resident \
-                memory may grow by 4 MiB, descriptors by 8, threads by 1.",
+        about: "Two processes send to each other as fast as they can. Every 2 ms they make, use and destroy \
+                a queue pair, a region and an address handle. From 45 s on (a receiver remembers silent \
+                peers for 30 s) resident memory may grow by 4 MiB, descriptors by 8, and threads by 1.",
         needs_root: false,
         run: soak::run,
     },
     Experiment {
         name: "engine",
         what: "the engine's random simulation",
-        about: "Two engines in virtual time under random operations and a random network, with oracles: every message \
-                once, everything ends. Figures add up over runs.",
+        about: "Two engines run in virtual time under random operations and a random network. Oracles check \
+                that every message comes once and that everything ends. Figures add up over runs.",
         needs_root: false,
         run: long::engine,
     },
     Experiment {
         name: "fuzz",
         what: "the fuzzers",
-        about: "libFuzzer with coverage, on all that reads what others wrote (datagrams, sealed ones, rings in shared memory, \
-                scenarios, plans, output of other tools) and on two engines. Figures add up over runs.",
+        about: "libFuzzer runs with coverage on all that reads what others wrote (datagrams, sealed ones, \
+                rings in shared memory, scenarios, plans, output of other tools) and on two engines. Figures \
+                add up over runs.",
         needs_root: false,
         run: long::fuzz,
     },

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use super::Context;
 use super::traffic::{faults, number};
-use crate::crew::{Peer, Place, Role, SOON};
+use crate::crew::{Location, Peer, Role, SOON};
 use crate::interrupt;
 use crate::record::{Line, Plot, Record};
 
@@ -38,7 +38,7 @@ pub(super) fn run(context: &Context) -> Result<Vec<Record>> {
     let mut record = Record::new("full rate, both ways, with create and destroy", "seconds");
     record.times = seconds;
     let role = |source| Role { source, churn: true, polite: false, depth: 64, ..Role::default() };
-    let mut ends = [Peer::start(Place::Here, &role(1))?, Peer::start(Place::Here, &role(2))?];
+    let mut ends = [Peer::start(Location::Here, &role(1))?, Peer::start(Location::Here, &role(2))?];
     let [a, b] = &mut ends;
     a.meet(b)?;
     b.meet(a)?;

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use super::Context;
 use super::traffic::{damage, faults, number};
 use crate::args::Op;
-use crate::crew::{Peer, Place, Role, SOON};
+use crate::crew::{Location, Peer, Role, SOON};
 use crate::interrupt;
 use crate::record::Record;
 
@@ -42,8 +42,8 @@ fn pair(op: Op) -> Result<[Peer; 2]> {
         depth: 16,
         ..Role::default()
     };
-    let mut a = Peer::start(Place::Here, &role(1))?;
-    let mut b = Peer::start(Place::Here, &role(2))?;
+    let mut a = Peer::start(Location::Here, &role(1))?;
+    let mut b = Peer::start(Location::Here, &role(2))?;
     a.meet(&b)?;
     b.meet(&a)?;
     a.tell("go")?;
@@ -91,7 +91,7 @@ fn long_stop(op: Op, seconds: u64, record: &mut Record) -> Result<Option<String>
     // What the stopped end had under way ends, too, or arrives.
     b.tell("stop")?;
     let after = b.wait_for("ended", SOON)?["statuses"].clone();
-    let mut next = Peer::start(Place::Here, &Role { source: 3, depth: 16, ..Role::default() })?;
+    let mut next = Peer::start(Location::Here, &Role { source: 3, depth: 16, ..Role::default() })?;
     next.meet(&b)?;
     next.tell("go")?;
     interrupt::sleep(Duration::from_millis(500))?;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 use crate::args::Transport;
-use crate::crew::{Peer, Place, Role, SOON};
+use crate::crew::{Location, Peer, Role, SOON};
 use crate::network::{Network, Shape, host_addr, host_name};
 
 /// Pairs of hosts, each with one queue pair or one connection.
@@ -29,7 +29,7 @@ impl Flow {
     ///
     /// # Errors
     /// An end does not start.
-    pub(super) fn start(from: Place<'_>, to: Place<'_>, role: &Role) -> Result<Self> {
+    pub(super) fn start(from: Location<'_>, to: Location<'_>, role: &Role) -> Result<Self> {
         let mut sink = Peer::start(to, role)?;
         let mut source = Peer::start(from, role)?;
         source.meet(&sink)?;
@@ -51,8 +51,8 @@ impl Flow {
             let (from, to) = (host_name(1, pair), host_name(0, pair));
             let role = Role { transport, depth, source: pair as u32, ..Role::default() };
             Self::start(
-                Place::Host(network, &from, &host_addr(1, pair)),
-                Place::Host(network, &to, &host_addr(0, pair)),
+                Location::Host(network, &from, &host_addr(1, pair)),
+                Location::Host(network, &to, &host_addr(0, pair)),
                 &role,
             )
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// Open descriptors by kind: `socket`, `anon_inode:[eventfd]`, `/memfd:NAME`, paths.
 pub(super) fn open() -> BTreeMap<String, u64> {
@@ -35,10 +35,10 @@ pub(super) fn more(
 
 /// Takes the open door of queue pair `qpn` out of what is too much. It belongs to the queue pair as long as that lives.
 pub(super) fn leave_out_door(more: &mut BTreeMap<String, u64>, addr: &Ipv4Addr, qpn: u16) {
-    let name = format!("@softefa-2-{addr}:{qpn}");
+    let name = format!("@{}", softefa::door_name(SocketAddrV4::new(*addr, qpn)));
     let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let is_open = sockets.lines().any(|line| line.split_whitespace().last() == Some(name.as_str()));
-    if is_open && let Some(count) = more.get_mut("socket") {
+    if let Some(count) = more.get_mut("socket").filter(|_| is_open) {
         *count -= 1;
     }
     more.retain(|_, count| *count > 0);
