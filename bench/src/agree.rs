@@ -23,11 +23,11 @@ const TOLERANCE: f64 = 0.05;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
-    /// agree: every program with real-time priority (chrt -r 10; needs root), so that others on this
+    /// With agree, every program has real-time priority (chrt -r 10; needs root), so that others on this
     /// machine wait.
     #[arg(long)]
     realtime: bool,
-    /// agree: processors of server and client; default: the first two there are.
+    /// With agree, the processors of server and client; default: the first two there are.
     #[arg(long, value_delimiter = ',', value_name = "SERVER,CLIENT")]
     cpus: Option<Vec<usize>>,
 }

@@ -69,7 +69,7 @@ fn best(
     phases.into_iter().max_by_key(&count).filter(|own| count(own) > 0)
 }
 
-/// "cores near: 112 ns (30 blocks); far: 530 ns (2 blocks); moved during 1 block".
+/// Where the cores were: "cores near: 112 ns (30 blocks); far: 530 ns (2 blocks); moved during 1 block".
 pub(crate) fn cores<'a>(blocks: &(impl Iterator<Item = &'a Block> + Clone)) -> String {
     let of = |phase: Phase| {
         let own = blocks.clone().filter(move |own| own.phase == phase);

@@ -34,7 +34,7 @@ enum What {
     Ratios,
     /// Bare memory and bare UDP alone.
     Floor,
-    /// efa-bench beside perftest and `fi_pingpong` on the same device; exit code 1 when they differ.
+    /// The figures of efa-bench beside perftest and `fi_pingpong` on the same device; exit code 1 when they differ.
     Agree,
 }
 

@@ -126,7 +126,7 @@ impl Row {
         }
     }
 
-    /// "near 3", "far 2/3" of that many blocks, "moved".
+    /// Where the cores were: "near 3", "far 2/3" of that many blocks, "moved".
     pub(crate) fn cores(&self) -> String {
         match self.comparable() {
             Some(found) if found.ours.len() == self.ours.len() => {
@@ -180,7 +180,7 @@ impl Row {
     }
 
     /// Whether what it is to be compared with could not be measured.
-    const fn is_without_reference(&self) -> bool {
+    fn is_without_reference(&self) -> bool {
         self.reference.is_empty() && !matches!(self.wanted, Wanted::AtLeast(_))
     }
 

@@ -103,7 +103,7 @@ fn ping(line: &Line) -> Vec<u64> {
             while line.word.load(Ordering::Acquire) != word + 1 {
                 std::hint::spin_loop();
                 spins = spins.wrapping_add(1);
-                if spins.is_multiple_of(1 << 14) && is_late() {
+                if spins % (1 << 14) == 0 && is_late() {
                     return times;
                 }
             }

@@ -65,7 +65,7 @@ fn receive(consumer: &mut Consumer<'_>, duration: Duration, stop: &AtomicBool) -
             None => std::hint::spin_loop(),
         }
         turns = turns.wrapping_add(1);
-        if !turns.is_multiple_of(TURNS) {
+        if turns % TURNS != 0 {
             continue;
         }
         let now = Instant::now();

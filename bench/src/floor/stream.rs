@@ -108,7 +108,7 @@ fn receive(socket: &UdpSocket, duration: Duration, shared: &Shared) -> Result<f6
             Err(error) => return Err(error).context("receive"),
         }
         turns = turns.wrapping_add(1);
-        if !turns.is_multiple_of(64) {
+        if turns % 64 != 0 {
             continue;
         }
         let now = Instant::now();

@@ -15,11 +15,11 @@ use crate::tool::{Tools, Wire};
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Choice {
-    /// ratios, floor: measure only rows in whose wire, name or reference one of these texts stands, for
-    /// example 'READ' or 'udp ib_send'; may be repeated or separated by commas.
+    /// With ratios and floor, measure only rows in whose wire, name or reference one of these texts stands,
+    /// for example 'READ' or 'udp ib_send'; may be repeated or separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "PATTERN")]
     rows: Vec<String>,
-    /// ratios, floor: measure the rows of this wire only.
+    /// With ratios and floor, measure the rows of this wire only.
     #[arg(long, value_enum)]
     wire: Option<Wire>,
 }

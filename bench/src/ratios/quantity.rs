@@ -17,6 +17,7 @@ const WORD_BYTES: usize = 8;
 const LONG_BYTES: usize = 64 << 10;
 const RC_DEPTH: usize = 128;
 const LONG_MESSAGES: u32 = 100_000;
+const CONNECTIONS: u32 = 1000;
 const READ_BYTES: usize = 1 << 20;
 /// READs under way in `read_bw`, and messages over `tcp` beside it.
 const READ_DEPTH: usize = 16;
@@ -51,17 +52,22 @@ pub(super) enum Quantity {
     RingPingPong,
     RingGoodput,
     RingRate,
-    /// perftest over SRD: 64 B in microseconds, 8 KiB in Gbit/s, 64 B in millions per second.
+    /// What perftest measures over SRD: 64 B in microseconds, 8 KiB in Gbit/s, 64 B in millions per second.
     SendLatency(Wire),
     SendGoodput(Wire),
     SendRate(Wire),
-    /// perftest over RC of a RoCE device: SENDs of 64 B and WRITEs of 8 B in microseconds, 64 KiB of both in Gbit/s,
-    /// SENDs of 64 B in millions per second.
+    /// SENDs of perftest, 64 B over RC of a RoCE device, in microseconds.
     RcSendLatency(Wire),
+    /// Its WRITEs of 8 B, in microseconds.
     RcWriteLatency(Wire),
+    /// Its SENDs of 64 KiB, in Gbit/s.
     RcSendGoodput(Wire),
+    /// Its WRITEs of 64 KiB, in Gbit/s.
     RcWriteGoodput(Wire),
+    /// Its SENDs of 64 B, in millions per second.
     RcSendRate(Wire),
+    /// Connections of a RoCE device that `cmtime` sets up by rdma_cm in a second.
+    CmRate,
     /// `fi_pingpong`, 64 B in microseconds.
     FiPingPong(On),
     /// `efa-bench` over libfabric, 16 B in millions per second.
@@ -82,7 +88,7 @@ impl Quantity {
         match self {
             Self::SendLatency(_) | Self::SendGoodput(_) | Self::SendRate(_) | Self::Read(_) => true,
             Self::RcSendLatency(_) | Self::RcWriteLatency(_) | Self::RcSendRate(_) => true,
-            Self::RcSendGoodput(_) | Self::RcWriteGoodput(_) => true,
+            Self::RcSendGoodput(_) | Self::RcWriteGoodput(_) | Self::CmRate => true,
             Self::FiPingPong(on)
             | Self::TinyRate(on)
             | Self::MpiLatency(on)
@@ -117,6 +123,7 @@ impl Quantity {
             | Self::RcSendGoodput(wire)
             | Self::RcWriteGoodput(wire)
             | Self::RcSendRate(wire) => self.by_perftest(&over(wire), effort)?,
+            Self::CmRate => tool::connections_per_s(tools, count(CONNECTIONS))?,
             Self::FiPingPong(on) => {
                 let round_trips = count(FI_ROUND_TRIPS);
                 tool::half_round_trip_us(&on.tools(tools), on.name(), SMALL_BYTES, round_trips)?

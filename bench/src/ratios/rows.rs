@@ -18,7 +18,7 @@ impl Compared {
         wire: Wire,
         what: &'static str,
         (ours, unit): (Quantity, &'static str),
-        (reference, name): Beside,
+        (reference, name): Reference,
         wanted: Wanted,
     ) -> Self {
         let section = match wire {
@@ -34,7 +34,7 @@ impl Compared {
         self
     }
 
-    /// "udp ib_send_lat 64 B UDP ping-pong".
+    /// Its name: "udp ib_send_lat 64 B UDP ping-pong".
     pub(super) fn name(&self) -> String {
         let wire = match self.wire {
             Wire::Auto => "auto",
@@ -60,19 +60,20 @@ const RC_SEND: &str = "RC send 64 KiB";
 const RC_WRITE: &str = "RC write 64 KiB";
 /// Three times the best that was published of the kernel's rxe on one machine, 8.7 Gbit/s.
 const THREE_RXE: Wanted = AtLeast(26.1);
+const RDMA_CM: &str = "rdma_cm connections";
 const FI_PINGPONG: &str = "fi_pingpong 64 B";
 const READ: &str = "RDMA READ 1 MiB";
 
 /// What something is compared with, and its name.
-type Beside = (Quantity, &'static str);
+type Reference = (Quantity, &'static str);
 
 const RING: &str = "bare ring";
 const GSO: &str = "UDP GSO/GRO";
 const TCP: &str = "libfabric tcp";
-const UDP_PING: Beside = (Q::UdpPingPong, "UDP ping-pong");
-const FI_SHM: Beside = (Q::FiPingPong(On::Shm), "libfabric shm");
-const FI_TCP: Beside = (Q::FiPingPong(On::Tcp), TCP);
-const READ_TCP: Beside = (Q::TcpLong, TCP);
+const UDP_PING: Reference = (Q::UdpPingPong, "UDP ping-pong");
+const FI_SHM: Reference = (Q::FiPingPong(On::Shm), "libfabric shm");
+const FI_TCP: Reference = (Q::FiPingPong(On::Tcp), TCP);
+const READ_TCP: Reference = (Q::TcpLong, TCP);
 
 /// Soft-EFA beside what is below and beside it.
 pub(super) fn all() -> Vec<Compared> {
@@ -106,6 +107,7 @@ fn over_default() -> Vec<Compared> {
         row(RC_SEND, "Gbit/s", Q::RcSendGoodput(wire), ring, RatioAtLeast(0.5)).aim(0.8),
         row(RC_WRITE, "Gbit/s", Q::RcWriteGoodput(wire), ring, RatioAtLeast(0.5)).aim(0.8),
         row(RC_LAT, "M/s", Q::RcSendRate(wire), (Q::RingRate, RING), AtLeast(6.0)).aim(8.0),
+        connections().aim(5000.0),
     ]
 }
 
@@ -128,6 +130,12 @@ fn over_udp() -> Vec<Compared> {
         row(RC_WRITE, "Gbit/s", Q::RcWriteGoodput(wire), READ_TCP, THREE_RXE),
         row(RC_LAT, "M/s", Q::RcSendRate(wire), (Q::UdpRate, GSO), AtLeast(3.0)).aim(8.0),
     ]
+}
+
+/// Nothing here is like it: each connection is four messages, a queue pair, and its way through four states.
+fn connections() -> Compared {
+    let row = Row { section: AUTO, ..Row::new(RDMA_CM, "/s", "", AtLeast(500.0)) };
+    Compared { wire: Wire::Auto, row, ours: Q::CmRate, reference: None }
 }
 
 /// Floors alone.

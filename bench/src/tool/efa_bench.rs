@@ -25,7 +25,7 @@ pub(crate) fn tcp_gbit_per_s(tools: &Tools, bytes: usize, depth: usize) -> Resul
     figure(&output, GOODPUT)
 }
 
-/// libfabric's `tcp`, which needs no device.
+/// The provider `tcp` of libfabric, which needs no device.
 pub(crate) const TCP: &str = "libfabric:tcp";
 const GOODPUT: &str = "/bandwidth/gbit_per_s";
 const RATE: &str = "/bandwidth/mmsg_per_s";
@@ -79,7 +79,7 @@ impl EfaBench {
         let mut client = vec![program.clone()];
         client.extend(["run", self.benchmark, "-H", "127.0.0.1", "--port", &at].map(String::from));
         client.extend(["--fabric", self.fabric, "--json", "-", "-q"].map(String::from));
-        client.push("--no-doubts".to_owned());
+        client.push("--no-host-checks".to_owned());
         client.extend(["-s".to_owned(), self.bytes.to_string()]);
         client.extend(["-n".to_owned(), self.messages.to_string()]);
         if let Some(depth) = self.depth {

@@ -1,6 +1,7 @@
 //! Unmodified benchmark programs, run as server and client on this machine.
 
 mod c_program;
+mod cmtime;
 mod efa_bench;
 mod mpi;
 mod pair;
@@ -13,6 +14,7 @@ mod wire;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+pub(crate) use cmtime::connections_per_s;
 pub(crate) use efa_bench::{EfaBench, TCP, tcp_gbit_per_s};
 pub(crate) use mpi::{mpi_gbit_per_s, mpi_half_round_trip_us};
 pub(crate) use perftest::Perftest;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -93,11 +93,27 @@ pub(super) fn run(
 ) -> Result<String> {
     let deadline = Instant::now() + limit;
     let mut server = Running::start(server)?;
-    wait_until_listening(&mut server, port)?;
+    wait_until(&mut server, || is_listening(port), port)?;
     let mut client = Running::start(client)?;
     let output = client.finish(deadline)?;
     server.finish(deadline)?;
     Ok(output)
+}
+
+/// The same with a server that goes on for ever and has a UDP port: it is ended when the client is done.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn run_against(
+    server: &[OsString],
+    client: &[OsString],
+    port: u16,
+    limit: Duration,
+) -> Result<String> {
+    let deadline = Instant::now() + limit;
+    let mut server = Running::start(server)?;
+    wait_until(&mut server, || is_bound(port), port)?;
+    Running::start(client)?.finish(deadline)
 }
 
 /// Output of one program.
@@ -110,9 +126,9 @@ pub(super) fn run_alone(line: &[OsString], limit: Duration) -> Result<String> {
 
 /// Reads the kernel's table instead of connecting: a server takes the first connection for its
 /// client.
-fn wait_until_listening(server: &mut Running, port: u16) -> Result<()> {
+fn wait_until(server: &mut Running, is_there: impl Fn() -> bool, port: u16) -> Result<()> {
     let deadline = Instant::now() + START_LIMIT;
-    while !is_listening(port) {
+    while !is_there() {
         if let Some(status) = server.child.try_wait()? {
             bail!("{} ended before it listened ({status})", server.name);
         }
@@ -126,15 +142,22 @@ fn is_listening(port: u16) -> bool {
     ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
         .filter_map(|table| fs::read_to_string(table).ok())
-        .any(|table| has_listener(&table, port))
+        .any(|table| has_port(&table, port, Some("0A")))
 }
 
-/// Columns of the table: number, local address, remote address, state (0A = listening).
-fn has_listener(table: &str, port: u16) -> bool {
+/// Some socket has UDP `port`.
+fn is_bound(port: u16) -> bool {
+    fs::read_to_string("/proc/net/udp").is_ok_and(|table| has_port(&table, port, None))
+}
+
+/// Columns of the table: number, local address, remote address, state (0A = listening). Any state will do where none
+/// is asked for.
+fn has_port(table: &str, port: u16, state: Option<&str>) -> bool {
     let end = format!(":{port:04X}");
     table.lines().any(|line| {
         let mut columns = line.split_whitespace().skip(1);
-        columns.next().is_some_and(|local| local.ends_with(&end)) && columns.nth(1) == Some("0A")
+        let is_it = columns.next().is_some_and(|local| local.ends_with(&end));
+        is_it && state.is_none_or(|state| columns.nth(1) == Some(state))
     })
 }
 
@@ -145,6 +168,15 @@ fn has_listener(table: &str, port: u16) -> bool {
 pub(super) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free TCP port")?;
     Ok(listener.local_addr()?.port())
+}
+
+/// A UDP port nobody uses now.
+///
+/// # Errors
+/// The kernel has none.
+pub(super) fn free_udp_port() -> Result<u16> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("no free UDP port")?;
+    Ok(socket.local_addr()?.port())
 }
 
 #[cfg(test)]
@@ -162,6 +194,20 @@ mod tests {
         assert!(is_listening(port));
         drop(listener);
         assert!(!is_listening(port));
+    }
+
+    #[test]
+    fn a_server_that_goes_on_for_ever_is_ended() {
+        let port = free_udp_port().unwrap();
+        let script = "import socket, sys, time\n\
+                      s = socket.socket(type=socket.SOCK_DGRAM)\n\
+                      s.bind(('127.0.0.1', int(sys.argv[1])))\n\
+                      time.sleep(60)";
+        let server = line(&["python3", "-c", script, &port.to_string()]);
+        let started = Instant::now();
+        let output = run_against(&server, &line(&["echo", "done"]), port, START_LIMIT).unwrap();
+        assert_eq!(output, "done\n");
+        assert!(!is_bound(port) && started.elapsed() < Duration::from_secs(30));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! perftest: `ib_send_*` over SRD, `ib_send_*` and `ib_write_*` over reliable connections.
+//! Perftest: `ib_send_*` over SRD, `ib_send_*` and `ib_write_*` over reliable connections.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) enum Perftest {
 }
 
 impl Perftest {
-    /// "ib_write_bw", as `kind` is "bw".
+    /// The program's name: "ib_write_bw", as `kind` is "bw".
     fn program(self, kind: &str) -> String {
         let operation = match self {
             Self::Srd | Self::RcSend => "send",

@@ -1,4 +1,4 @@
-//! libfabric's `fi_pingpong`.
+//! The `fi_pingpong` of libfabric.
 
 use std::time::Duration;
 
