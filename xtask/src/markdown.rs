@@ -30,10 +30,13 @@ pub(crate) fn links(text: &str) -> Vec<Link<'_>> {
     links
 }
 
-/// The anchors of all headings, as GitHub and mdBook make them.
+/// The anchors of all headings, as GitHub and mdBook make them, and those written as `<a id="name"></a>`.
 pub(crate) fn anchors(text: &str) -> BTreeSet<String> {
+    const ANCHOR: &str = "<a id=\"";
     let mut anchors = BTreeSet::new();
     for (_, line) in prose(text) {
+        let named = line.match_indices(ANCHOR).map(|(at, _)| &line[at + ANCHOR.len()..]);
+        anchors.extend(named.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
         let title = line.trim_start_matches('#');
         if title.len() == line.len() || !title.starts_with(' ') {
             continue;
@@ -109,6 +112,8 @@ mod tests {
             "# `softefa top`\n## A, b: c_d\n## A, b: c_d\n```\n# code\n```\n#no\n### [x](y.md) z\n";
         let expected = ["softefa-top", "a-b-c_d", "a-b-c_d-1", "x-z"];
         assert_eq!(anchors(text), expected.map(str::to_owned).into());
+        let named = "* <a id=\"one\"></a>**One.** <a id=\"two\"></a>\n```\n<a id=\"code\">\n```\n";
+        assert_eq!(anchors(named), ["one", "two"].map(str::to_owned).into());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::Finding;
 const MAY_DEPEND: [(&str, &[&str]); 21] = [
     ("softefa-verbs", &["cm", "rc", "softefa", "verbs-abi"]),
     ("softefa", &["rc", "srd"]),
-    ("softefa-cli", &["manual", "softefa"]),
+    ("softefa-cli", &["manual", "report", "softefa"]),
     ("fire", &["report", "softefa"]),
     ("netsim", &["manual", "published", "rc", "report", "srd"]),
     ("efa-bench", &["bench-engine", "bench-record", "bench-report", "manual", "pmix", "report"]),

@@ -17,7 +17,25 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             findings.extend(check_member(&file.path, &file.text));
         }
     }
+    findings.extend(check_tests(tree));
     findings.extend(check_justified(tree));
+    findings
+}
+
+/// Where the tests of a crate are one binary, a file that it does not name would never run.
+fn check_tests(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for all in tree.files().filter(|file| file.path.ends_with("/tests/all.rs")) {
+        let folder = all.path.trim_end_matches("all.rs");
+        for file in tree.files().filter(|file| file.path != all.path) {
+            let name = file.path.strip_prefix(folder).and_then(|name| name.strip_suffix(".rs"));
+            let Some(name) = name.filter(|name| !name.contains('/')) else { continue };
+            if !all.text.contains(&format!("mod {name};\n")) {
+                let what = format!("its tests do not run: write mod {name}; in {}", all.path);
+                findings.push(Finding::new(&file.path, what));
+            }
+        }
+    }
     findings
 }
 
@@ -99,6 +117,17 @@ mod tests {
     #[test]
     fn lints_must_be_inherited() {
         assert_eq!(check_member("crates/x/Cargo.toml", "[package]\nname = \"x\"\n").len(), 1);
+    }
+
+    #[test]
+    fn a_file_of_tests_that_nobody_names_is_found() {
+        let check = |all: &str| {
+            let files = [("crates/x/tests/all.rs", all), ("crates/x/tests/a.rs", "")];
+            check_tests(&Tree::of(&[&files[..], &[("crates/x/tests/b/c.rs", "")]].concat()))
+        };
+        assert_eq!(check("mod a;\n"), []);
+        assert_eq!(check("mod aa;\n")[0].place, "crates/x/tests/a.rs");
+        assert_eq!(check_tests(&Tree::of(&[("crates/x/tests/a.rs", "")])), []);
     }
 
     #[test]

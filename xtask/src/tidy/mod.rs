@@ -9,6 +9,7 @@ mod sentences;
 mod text;
 mod tree;
 mod unsafety;
+mod vocabulary;
 
 use std::fmt;
 use std::path::Path;
@@ -57,6 +58,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(rooms::check(&tree));
     findings.extend(links::check(&tree));
     findings.extend(sentences::check(&tree));
+    findings.extend(vocabulary::check(&tree));
     findings.extend(dependencies::check(root)?);
     Ok(findings)
 }

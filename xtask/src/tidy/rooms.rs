@@ -34,6 +34,7 @@ const ROOMS: &[&str] = &[
     "sealing",
     "lease",
     "ahn",
+    "groups",
     "keys",
     "progress",
     "mr",
