@@ -9,7 +9,7 @@ FIRE_RECORD := crates/fire/record.jsonl
 RECORD := $(CURDIR)/target/consumers/results.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper dbms interruptions test docs bench agree cost scenarios consumers slurm fire fuzz loom attack tsan miri setup build install licences packages-build packages packages-test packages-wheel container
+.PHONY: help run paper dbms interruptions test docs demos bench agree cost scenarios consumers slurm fire fuzz loom attack tsan miri setup build install licences packages-build packages packages-test packages-wheel container
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ interruptions: ## Interrupt a plan at MOMENTS (50) random moments: always a vali
 
 test: setup ## Everything a change must pass: format, lints, documents, tests, consumers
 	@.ci/steps
+
+demos: build ## Record the demos of the README and the book again: runs their commands, writes docs/demos/*.svg (a minute)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" python3 -B docs/demos/record.py
 
 MDBOOK_VERSION := 0.5.4
 MDBOOK := $(if $(filter v$(MDBOOK_VERSION),$(shell mdbook --version 2>/dev/null)),mdbook,target/tools/bin/mdbook)
@@ -122,10 +125,11 @@ packages-build:
 packages-wheel: packages-build
 	@packaging/wheel
 
-packages-test: ## Install the packages into fresh Debians 12 and 13 and a fresh Python, and use them; as root
+packages-test: ## Install the packages into fresh Debians 12 and 13 and a fresh Python, and use them; build with Debian 13's compiler; as root
 	@.ci/setup packages
 	@packaging/test-wheel
 	@packaging/test-deb bookworm trixie
+	@packaging/test-source trixie
 	@packaging/test-container
 
 container: ## An image with softefa and efa-bench (podman or docker)
