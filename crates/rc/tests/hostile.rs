@@ -36,6 +36,7 @@ fn craft(dice: &mut Dice, transport: Transport) -> Craft {
     let mut packet = Craft::of(transport, kind, psn);
     packet.headers.srq = 7;
     packet.headers.bth.wants_ack = dice.permille(500);
+    packet.headers.bth.joined = dice.pick(&[0, 0, 1, 2, 63]);
     let dma_len = dice.pick(&[0, 8, 256, 300, 600, 5000, u32::MAX]);
     packet = packet.about(dice.pick(&[0, 4, 8, 4000, u64::MAX - BASE]), dma_len);
     packet.headers.atomic.va = BASE + dice.below(16);
@@ -44,7 +45,8 @@ fn craft(dice: &mut Dice, transport: Transport) -> Craft {
     let syndrome =
         Syndrome::from_code(dice.pick(&[0x1F, 0x1F, 0x60, 0x61, 0x62, 0x64, 0x21, 0x80, 0xFF]));
     packet = packet.says(syndrome);
-    let len = if kind.has_payload() { dice.pick(&[0, 1, 8, 44, 88, 255, 256, 257]) } else { 0 };
+    let lens = [0, 1, 8, 44, 88, 255, 256, 257, 512, 600, 768];
+    let len = if kind.has_payload() { dice.pick(&lens) } else { 0 };
     packet.with(len)
 }
 
@@ -83,6 +85,8 @@ fn bent_packets_do_no_harm() {
             failed += u64::from(solo.host.engine.state() == State::Error);
             let service = dice.pick(&SERVICES);
             solo = connect(service);
+            // Half of them are reached through memory, where packets may be joined.
+            solo.host.joined_bytes = dice.pick(&[[0; 2], [1 << 20; 2]]);
             transport = match service {
                 Service::Rc => Transport::Rc,
                 Service::Uc => Transport::Uc,
@@ -154,7 +158,11 @@ fn any_bytes_are_taken_or_dropped() {
                 bytes[5..8].copy_from_slice(&HERE.to_be_bytes()[1..]);
             }
             let len = dice.pick(&[len, len + 4, len * 100, usize::MAX]);
-            let _ = solo.host.engine.handle_packet(solo.now, &bytes, len);
+            let _ = if dice.permille(500) {
+                solo.host.engine.handle_packet(solo.now, &bytes, len)
+            } else {
+                solo.host.engine.handle_joined(solo.now, &bytes, len)
+            };
             if dice.permille(500) {
                 solo.host.engine.accept(solo.now);
             } else {

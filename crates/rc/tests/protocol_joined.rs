@@ -104,3 +104,29 @@ fn responses_are_joined_where_the_requester_may_take_them() {
         assert_eq!(here.host.sends()[0].1 == Status::Ok, is_right);
     }
 }
+
+/// RC-1.15: an answer to a READ that is asked for again leaves packet by packet.
+#[test]
+fn a_repeated_response_is_not_joined() {
+    let mut there = solo(Config::hardware(100), 600);
+    let read = Craft::new(Kind::ReadRequest, THEIR_PSN).about(0, 2 * MTU as u32);
+    there.give(&read).unwrap();
+    assert_eq!(sent(&mut there), [(THEIR_PSN, 1, 2 * MTU as u32)]);
+    // A repeated request counts as handled, but not as new.
+    let _ = there.give(&read);
+    let alone = [0, 1].map(|n| (THEIR_PSN + n, 0, MTU as u32));
+    assert_eq!(sent(&mut there), alone);
+}
+
+/// RC-1.15: nothing is joined to the answer of an atomic; a peer that says so is not believed.
+#[test]
+fn an_answer_to_an_atomic_stands_alone() {
+    let mut here = solo(Config::hardware(100), 600);
+    let op = Operation::FetchAdd { remote: Remote { va: BASE, rkey: KEY }, add: 1 };
+    here.host.post(here.now, SendRequest::new(WrId(1), op, 8), vec![0; 8]);
+    assert_eq!(here.sent().len(), 1);
+    let mut answer = Craft::new(Kind::AtomicAcknowledge, ours(0));
+    answer.headers.bth.joined = 1;
+    assert_eq!(here.give(&answer), Err(DropReason::BadResponse));
+    assert_eq!(here.host.sends()[0].1, Status::BadResponse);
+}

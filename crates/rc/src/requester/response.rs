@@ -62,6 +62,9 @@ impl Requester {
             return Answer::Misfit;
         }
         let id = entry.request.id;
+        if headers.bth.joined > 0 && !kind.is_read_response() {
+            return Answer::Misfit;
+        }
         match entry.request.op {
             Operation::Read(_) if kind.is_read_response() => {
                 let next = self.una.plus(1 + u64::from(headers.bth.joined));
@@ -79,7 +82,9 @@ impl Requester {
                 Answer::Brings(Arrival::AtomicData { id, original: headers.original })
             }
             Operation::Flush(..) | Operation::AtomicWrite(_)
-                if kind == Kind::ReadResponseOnly && payload_len == 0 =>
+                if kind == Kind::ReadResponseOnly
+                    && payload_len == 0
+                    && headers.bth.joined == 0 =>
             {
                 Answer::Done
             }

@@ -33,7 +33,7 @@ pub(super) struct Resource {
     /// All responses have been sent, at least once.
     is_answered: bool,
     /// They are sent again, or were.
-    is_repeated: bool,
+    pub(super) is_repeated: bool,
 }
 
 /// The latest of them, as many as the requester may have outstanding, in order.

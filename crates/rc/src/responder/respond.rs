@@ -102,8 +102,10 @@ impl Responder {
     ) -> Option<Transmit> {
         let seq = resource.next?;
         let numbers = match resource.answer {
-            Answer::Read(_) => shared.mtu.joinable(joined_bytes, resource.end.since(seq)),
-            Answer::Original(_) | Answer::Empty => 1,
+            Answer::Read(_) if !resource.is_repeated => {
+                shared.mtu.joinable(joined_bytes, resource.end.since(seq))
+            }
+            Answer::Read(_) | Answer::Original(_) | Answer::Empty => 1,
         };
         let is_last = seq.plus(numbers) == resource.end;
         let kind = match (resource.answer, resource.is_begin, is_last) {

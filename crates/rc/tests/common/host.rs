@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rc::wire::Bth;
 use rc::{
-    Arrival, DropReason, Endpoint, Event, HEADER_MAX, Instant, Payload, Range, Reject, Remote,
-    Right, SendData, SendRequest, Status, Transmit, WrId, WriteReceive,
+    Arrival, DropReason, Endpoint, Event, HEADER_MAX, Instant, Payload, Range, Received, Reject,
+    Remote, Right, SendData, SendRequest, Status, Transmit, WrId, WriteReceive,
 };
 
 /// Where the target memory begins.
@@ -113,13 +113,18 @@ impl Host {
         self.engine.post(now, request).expect("a valid work request");
     }
 
+    /// Hands a packet to the engine, and does not answer what it asks for.
+    pub fn look_at(&mut self, now: Instant, packet: &[u8]) -> Result<Received, DropReason> {
+        if self.joined_bytes == [0; 2] {
+            self.engine.handle_packet(now, packet, packet.len())
+        } else {
+            self.engine.handle_joined(now, packet, packet.len())
+        }
+    }
+
     /// Takes a packet and does what it says.
     pub fn take(&mut self, now: Instant, packet: &[u8]) -> Result<(), DropReason> {
-        let received = if self.joined_bytes == [0; 2] {
-            self.engine.handle_packet(now, packet, packet.len())?
-        } else {
-            self.engine.handle_joined(now, packet, packet.len())?
-        };
+        let received = self.look_at(now, packet)?;
         let Some(arrival) = received.arrival else { return Ok(()) };
         let payload = &packet[received.payload_at..];
         match self.perform(&arrival, payload) {

@@ -144,8 +144,7 @@ impl Pair {
         let later = self.wire.split_off(&(self.now.plus_ns(1), 0));
         for (_, (to, packet)) in std::mem::replace(&mut self.wire, later) {
             if self.dice.permille(self.faults.ignored) {
-                let engine = &mut self.hosts[to].engine;
-                let _ = engine.handle_packet(self.now, &packet, packet.len());
+                let _ = self.hosts[to].look_at(self.now, &packet);
             } else {
                 let _ = self.hosts[to].take(self.now, &packet);
             }
