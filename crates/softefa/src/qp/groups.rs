@@ -98,10 +98,10 @@ impl Qp {
         }
     }
 
-    /// It is a member of some group.
+    /// It is a member of some group. One whose device has failed is not: it could not leave them.
     #[must_use]
     pub fn is_in_groups(&self) -> bool {
-        self.made.is_current() && self.inner.watch.has_groups()
+        self.made.is_current() && self.inner.watch.has_groups() && !self.pd.device().has_failed()
     }
 
     /// Leaves all groups.
