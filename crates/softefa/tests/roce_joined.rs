@@ -18,7 +18,10 @@ fn sent(side: &Side) -> u64 {
 /// Short messages until the first of them takes memory, both ways.
 fn warm_up((a, b): &(Side, Side)) {
     let is_open = |side: &Side| side.device.counters().get(Counter::TxMemoryPkts) > 0;
+    let mut rounds = 0;
     while !(is_open(a) && is_open(b)) {
+        rounds += 1;
+        assert!(rounds < 100_000, "no ring was opened");
         for (from, to) in [(a, b), (b, a)] {
             post(from, 1, SendOp::Write(remote(to, 0)), &[from.sge(0, 8)]);
             assert_eq!(gather(&[a, b], 1).concat()[0].status, Status::Ok);

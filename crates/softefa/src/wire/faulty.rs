@@ -182,6 +182,12 @@ impl Wire for Faulty {
         self.inner.has_ring_to(to)
     }
 
+    fn room_for_joined(&mut self, to: SocketAddrV4) -> usize {
+        // A fault is for each packet.
+        let is_idle = self.faults.is_none() && self.held.is_empty();
+        if is_idle { self.inner.room_for_joined(to) } else { 0 }
+    }
+
     fn look_everywhere(&mut self) {
         self.inner.look_everywhere();
     }
