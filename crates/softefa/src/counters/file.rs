@@ -68,6 +68,12 @@ pub(super) fn create(run_dir: &Path, device: &str, addr: Ipv4Addr) -> io::Result
     file.set_len((WORDS * WORD_BYTES) as u64)?;
     let words = Arc::new(Mapped::new(&file, WORDS)?);
     let start = process::start_ticks(pid).unwrap_or_default();
+    if words[place::START].load(Ordering::Relaxed) != start {
+        // Left by an earlier process with this id, whose peers and queue pairs are no more.
+        for word in &words[place::LINKS..place::VALUES] {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
     words[place::COUNT].store(Counter::ALL.len() as u64, Ordering::Relaxed);
     words[place::ADDR].store(u64::from(u32::from(addr)), Ordering::Relaxed);
     words[place::START].store(start, Ordering::Relaxed);
