@@ -17,6 +17,9 @@ use crate::sys::{self, ibv_async_event, ibv_context};
 unsafe extern "C-unwind" {
     /// As in libc, but a thread that is cancelled in it unwinds its callers.
     fn read(fd: c_int, buffer: *mut c_void, bytes: usize) -> isize;
+
+    /// As [`read`].
+    fn pause() -> c_int;
 }
 
 /// Waits until `fd` counts an event, unless the program made it non-blocking, and takes one;
@@ -28,6 +31,15 @@ pub(crate) unsafe fn sleep(fd: RawFd) -> bool {
     let mut events = 0_u64;
     // SAFETY: an eventfd writes 8 bytes, the size of the variable.
     unsafe { read(fd, (&raw mut events).cast(), size_of::<u64>()) == 8 }
+}
+
+/// Waits until a signal was handled, with `errno` set. The caller may be cancelled here.
+///
+/// # Safety
+/// As of [`sleep`]: no caller in this library has anything to drop.
+pub(crate) unsafe fn sleep_until_signal() {
+    // SAFETY: has no precondition of its own.
+    unsafe { pause() };
 }
 
 /// A thread that sleeps here may be cancelled, see [`sleep`].

@@ -124,24 +124,6 @@ fn count_none(fd: RawFd) {
     }
 }
 
-/// An eventfd that nothing counts in, for threads whose channel was closed while they slept.
-pub(super) fn never_readable() -> Result<RawFd, Errno> {
-    static NEVER: OnceLock<RawFd> = OnceLock::new();
-    if let Some(fd) = NEVER.get() {
-        return Ok(*fd);
-    }
-    // SAFETY: has no precondition; the result is checked.
-    let made = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
-    if made < 0 {
-        return Err(Errno::last());
-    }
-    let kept = *NEVER.get_or_init(|| made);
-    if kept != made {
-        calls::close_next(made);
-    }
-    Ok(kept)
-}
-
 /// The answer where a program uses a descriptor of another process: its parent's.
 pub(super) fn inherited() -> Errno {
     // Says so, once.

@@ -38,24 +38,28 @@ enum Course {
 pub(super) unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, len: usize) -> isize {
     let mut slept_on = None;
     loop {
-        let mut wait_fd = None;
+        let (mut is_patient, mut is_closed) = (false, false);
         let written = panic::count(|| match obey(fd, bytes.addr() as u64, len, slept_on)? {
             Course::Done(len) => Ok(len),
             Course::Wait(channel) => {
-                slept_on = Some(channel);
-                wait_fd = Some(fd);
+                (slept_on, is_patient) = (Some(channel), true);
                 Ok(0)
             }
             Course::Closed => {
-                wait_fd = Some(channels::never_readable()?);
+                is_closed = true;
                 Ok(0)
             }
         });
-        let Some(wait_fd) = wait_fd else {
+        if is_closed {
+            // SAFETY: nothing is to be dropped.
+            unsafe { event::sleep_until_signal() };
+            return -1;
+        }
+        if !is_patient {
             return written as isize;
-        };
+        }
         // SAFETY: an eventfd, unless the program has closed it in this moment; nothing is to be dropped.
-        if !unsafe { event::sleep(wait_fd) } {
+        if !unsafe { event::sleep(fd) } {
             return -1;
         }
     }
@@ -70,6 +74,12 @@ fn obey(fd: c_int, at: u64, len: usize, slept_on: Option<ChannelId>) -> Result<C
     let found = state.host.channels.find(fd);
     // The number may stand for another file by now.
     if slept_on.is_some() && slept_on != found.map(|access| access.channel) {
+        // What woke this thread was meant for others: for those of a duplicate, or of the new file.
+        for channel in [slept_on, found.map(|access| access.channel)].into_iter().flatten() {
+            if state.ids.is_readable(channel) {
+                state.host.channels.signal(channel);
+            }
+        }
         return Ok(Course::Closed);
     }
     let access = found.ok_or_else(channels::inherited)?;
