@@ -18,12 +18,14 @@ impl Bins {
     /// As many as fit on a page of so many queue pairs.
     pub(super) fn new([from_ns, last_ns]: [u64; 2], queue_pairs: usize) -> Self {
         let count = (BINS_IN_ALL / queue_pairs.max(1)).clamp(BINS_MIN, BINS_MAX);
-        Self { from_ns, to_ns: last_ns + 1, count }
+        Self { from_ns, to_ns: last_ns.saturating_add(1), count }
     }
 
     /// The part of a moment.
     pub(super) fn at(self, at_ns: u64) -> usize {
-        let (since, span) = (at_ns.saturating_sub(self.from_ns), self.to_ns - self.from_ns);
+        let since = at_ns.saturating_sub(self.from_ns);
+        // A span at the end of time is empty.
+        let span = (self.to_ns - self.from_ns).max(1);
         let bin = u128::from(since) * self.count as u128 / u128::from(span);
         usize::try_from(bin).unwrap_or(usize::MAX).min(self.count - 1)
     }
@@ -38,15 +40,17 @@ impl Bins {
 
     /// Part, mean and most of the values in it, by turns, in the order of time.
     pub(super) fn means(self, values: &[(u64, u64)]) -> Vec<u64> {
-        let mut sums = vec![(0u64, 0u64, 0u64); self.count];
+        let mut sums = vec![(0u128, 0u128, 0u64); self.count];
         for (at_ns, value) in values {
             let (count, sum, most) = &mut sums[self.at(*at_ns)];
             *count += 1;
-            *sum += value;
+            *sum += u128::from(*value);
             *most = (*most).max(*value);
         }
         let filled = sums.into_iter().enumerate().filter(|(_, (count, ..))| *count > 0);
-        filled.flat_map(|(bin, (count, sum, most))| [bin as u64, sum / count, most]).collect()
+        filled
+            .flat_map(|(bin, (count, sum, most))| [bin as u64, (sum / count) as u64, most])
+            .collect()
     }
 
     /// How many of the spans were open at most, in each part. A span without an end is open until the log ends.
@@ -90,6 +94,16 @@ mod tests {
         let all = Bins::new([0, 0], 1);
         assert_eq!((all.at(0), all.count), (0, BINS_MAX));
         assert_eq!(Bins::new([0, u64::MAX - 1], 10_000).at(u64::MAX - 1), BINS_MIN - 1);
+    }
+
+    /// Files are damaged, and others' than ours.
+    #[test]
+    fn the_greatest_numbers_do_no_harm() {
+        for from_ns in [0, u64::MAX] {
+            let all = Bins::new([from_ns, u64::MAX], 10_000);
+            assert_eq!(all.at(u64::MAX) == BINS_MIN - 1, from_ns == 0);
+        }
+        assert_eq!(BINS.means(&[(100, u64::MAX), (101, u64::MAX)]), [0, u64::MAX, u64::MAX]);
     }
 
     #[test]
