@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_efa-bench");
 
@@ -124,8 +124,11 @@ pub(crate) fn on_soft_efa(arguments: &[&str]) -> (Output, u64) {
     on_soft_efa_with(&[], arguments)
 }
 
-/// The same with options of `softefa run`.
+/// The same with options of `softefa run`. Both ends of a pair poll, and fill two processors: two pairs at once
+/// would take ten times as long.
 pub(crate) fn on_soft_efa_with(options: &[&str], arguments: &[&str]) -> (Output, u64) {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().expect("tempdir");
     let counters = folder.path().join("counters.json");
     let output = Command::new(softefa())
