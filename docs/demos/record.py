@@ -122,7 +122,9 @@ class Recording:
             self.look(0.4 * self.speed)
             self.now.type("\n")
         elif kind == "!":
-            self.type(text.encode().decode("unicode_escape"))
+            # A fault must outlast a slow look even where pauses are short.
+            lasting = re.sub(r"--for (\d+)s", lambda found: f"--for {int(found[1]) / self.speed:.0f}s", text)
+            self.type(lasting.encode().decode("unicode_escape"))
         elif kind == "=":
             is_there = re.compile(text, re.MULTILINE).search
             self.wait(f"'{text}'", lambda: is_there("\n".join(self.now.screen.lines())))
