@@ -271,6 +271,17 @@ impl Endpoint {
         (ret == 0).then_some(count)
     }
 
+    /// The same of [`Endpoint::compare_atomic`].
+    #[must_use]
+    pub fn compare_count(&self, op: CompareOp, element: AtomicType) -> Option<usize> {
+        let mut count = 0;
+        // SAFETY: the endpoint is alive and `count` is ours.
+        let ret = unsafe {
+            call::fi_compare_atomicvalid(self.raw(), element.raw(), op.raw(), &raw mut count)
+        };
+        (ret == 0).then_some(count)
+    }
+
     /// A free slot with room for `arrays` arrays.
     fn claim_arrays(
         &self,

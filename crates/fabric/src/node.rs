@@ -222,6 +222,12 @@ impl Prepared {
         &self.info
     }
 
+    /// The endpoint, to ask what it can do.
+    #[must_use]
+    pub const fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
     /// Exchanges addresses and waits for the peer.
     ///
     /// # Errors

@@ -161,6 +161,7 @@ fn swap_where_a_comparison_holds() {
         |side| {
             for (op, _) in OPS {
                 work(side, |side, remote| {
+                    assert!(side.end.compare_count(op, element).is_some(), "{op:?}");
                     side.fill(0, &bytes(&[99, 99, 99, 5, 5, 5]));
                     side.post(|end, peer| end.compare_atomic(0, op, element, peer, remote));
                     side.wait(CompletionKind::Atomic);
