@@ -17,6 +17,7 @@ pub const IBV_DEVICE_MEM_WINDOW: c_uint = 1 << 17;
 pub const IBV_DEVICE_XRC: c_uint = 1 << 20;
 pub const IBV_DEVICE_MEM_MGT_EXTENSIONS: c_uint = 1 << 21;
 pub const IBV_DEVICE_MEM_WINDOW_TYPE_2B: c_uint = 1 << 24;
+pub const IBV_ATOMIC_NONE: c_int = 0;
 pub const IBV_ATOMIC_GLOB: c_int = 2;
 
 pub const IBV_PORT_ACTIVE: c_int = 4;

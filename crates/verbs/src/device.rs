@@ -29,6 +29,8 @@ pub struct Facts {
     pub max_completions: usize,
     /// READs and atomics that a connection may have in flight at its target.
     pub max_connection_reads: usize,
+    /// Whether connections do atomics on 8 bytes.
+    pub has_atomics: bool,
     /// Longest READ or WRITE in bytes; 0 where the device has none. Known of EFA devices only,
     /// `None` elsewhere.
     pub max_rdma_bytes: Option<usize>,
@@ -184,6 +186,7 @@ impl Inner {
             max_depth: usize::try_from(attr.max_qp_wr).unwrap_or(0),
             max_completions: usize::try_from(attr.max_cqe).unwrap_or(0),
             max_connection_reads: usize::try_from(attr.max_qp_rd_atom).unwrap_or(0),
+            has_atomics: attr.atomic_cap != IBV_ATOMIC_NONE,
             max_rdma_bytes: is_efa.then_some(efa.max_rdma_size as usize),
             vendor: (attr.vendor_id, attr.vendor_part_id),
         };
@@ -228,6 +231,7 @@ mod tests {
             max_depth: 4096,
             max_completions: 32768,
             max_connection_reads: 0,
+            has_atomics: false,
             max_rdma_bytes: Some(1 << 30),
             vendor: (0x1d0f, 0xefa1),
         };

@@ -179,6 +179,18 @@ impl Endpoint {
         }
     }
 
+    /// Copies bytes from the front of the memory that the peer may read and write. While a peer writes,
+    /// some may be old and some new.
+    ///
+    /// # Errors
+    /// [`Error::OutsideWindow`].
+    pub fn read_window(&self, bytes: &mut [u8]) -> Result<(), Error> {
+        match &self.window {
+            Some(window) => window.read(bytes),
+            None => Err(Error::OutsideWindow { offset: 0, len: bytes.len() as u64, window: 0 }),
+        }
+    }
+
     /// From now on the slot may be sent or written from any number of times at once, signaled or
     /// not, and nobody writes it again.
     ///

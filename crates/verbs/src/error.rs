@@ -47,6 +47,9 @@ pub enum Error {
         /// What it said.
         reason: String,
     },
+    /// Queue pairs of this kind do no atomics.
+    #[error("queue pairs of {0} have no atomics: use RC")]
+    NoAtomics(&'static str),
     /// An operation completed in error.
     #[error("{kind} of slot {slot} failed: {text} (status {status}, vendor error {vendor_error})")]
     Completion {

@@ -33,4 +33,5 @@ pub use endpoint::{Endpoint, Remote};
 pub use error::Error;
 pub use poll::{Completion, CompletionKind};
 pub use post::{Post, PostOptions};
+pub use poster::Atomic;
 pub use prepare::{Config, Prepared, Transport};

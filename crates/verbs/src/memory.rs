@@ -90,6 +90,17 @@ impl Region {
         Ok(())
     }
 
+    /// Copies bytes from its front.
+    pub(crate) fn read(&self, bytes: &mut [u8]) -> Result<(), Error> {
+        let (len, window) = (bytes.len() as u64, self.len_bytes as u64);
+        if bytes.len() > self.len_bytes {
+            return Err(Error::OutsideWindow { offset: 0, len, window });
+        }
+        // SAFETY: as in `write`; `bytes` is ours alone.
+        unsafe { std::ptr::copy_nonoverlapping(self.start(), bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
+    }
+
     pub(crate) fn lkey(&self) -> u32 {
         // SAFETY: the registration is alive.
         unsafe { self.mr.as_ref().lkey }

@@ -24,6 +24,8 @@ pub enum CompletionKind {
     Read,
     /// The bytes are in the peer's window.
     Write,
+    /// The atomic was done; what the peer's window held before is in the slot.
+    Atomic,
 }
 
 /// One completed operation; its slot is free again.
@@ -124,6 +126,7 @@ fn finished(slot: usize, entry: &ibv_wc, prefix_bytes: usize) -> Completion {
         }
         IBV_WC_RDMA_READ => (CompletionKind::Read, 0),
         IBV_WC_RDMA_WRITE => (CompletionKind::Write, 0),
+        IBV_WC_FETCH_ADD | IBV_WC_COMP_SWAP => (CompletionKind::Atomic, 0),
         _ => (CompletionKind::Send, 0),
     };
     Completion { kind, slot, len_bytes }

@@ -7,7 +7,8 @@ use verbs_abi::{ibv_recv_wr, ibv_sge};
 use crate::endpoint::{Endpoint, Remote};
 use crate::error::Error;
 use crate::memory::State;
-use crate::poster::{Request, Work};
+use crate::poster::{Atomic, Request, Work};
+use crate::prepare::Transport;
 use crate::sys;
 
 /// Outcome of posting.
@@ -86,6 +87,26 @@ impl Endpoint {
         self.post(slot, len_bytes, Work::Write { addr, rkey: remote.rkey }, options)
     }
 
+    /// Does an atomic with the 8 bytes of the peer's window from byte `offset` on, a multiple of 8; what they
+    /// were before comes into the front of `slot`, in the byte order of this machine.
+    ///
+    /// # Errors
+    /// As [`Endpoint::read`], and [`Error::NoAtomics`].
+    #[inline]
+    pub fn atomic(
+        &mut self,
+        slot: usize,
+        atomic: Atomic,
+        (remote, offset): (Remote, u64),
+        options: PostOptions,
+    ) -> Result<Post, Error> {
+        if self.qp.transport != Transport::Rc {
+            return Err(Error::NoAtomics(self.qp.transport.name()));
+        }
+        let addr = inside(remote, offset, Atomic::BYTES)?;
+        self.post(slot, Atomic::BYTES, Work::Atomic { addr, rkey: remote.rkey, atomic }, options)
+    }
+
     /// Offers `slot` to the next message; busy until its completion.
     ///
     /// # Errors
@@ -133,10 +154,10 @@ impl Endpoint {
         if slot >= self.tx_slots() {
             return Err(Error::NoSuchSlot(slot));
         }
-        let is_read = matches!(work, Work::Read { .. });
+        let is_written = matches!(work, Work::Read { .. } | Work::Atomic { .. });
         let is_free = match self.slots.state(slot)? {
             State::Free => options.signaled,
-            State::Frozen => !is_read,
+            State::Frozen => !is_written,
             State::Busy => false,
         };
         if !is_free {

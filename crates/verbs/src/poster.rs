@@ -19,6 +19,30 @@ pub(crate) enum Work {
     Send,
     Read { addr: u64, rkey: u32 },
     Write { addr: u64, rkey: u32 },
+    Atomic { addr: u64, rkey: u32, atomic: Atomic },
+}
+
+/// What an atomic makes of 8 bytes of the peer's window, in the byte order of its machine. What they were
+/// before comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Atomic {
+    /// FETCH_ADD: they become the sum.
+    FetchAdd {
+        /// What is added.
+        add: u64,
+    },
+    /// COMPARE_SWAP: they become `swap` if they were `compare`.
+    CompareSwap {
+        /// What they must be.
+        compare: u64,
+        /// What they become.
+        swap: u64,
+    },
+}
+
+impl Atomic {
+    /// Bytes that it is about.
+    pub const BYTES: usize = 8;
 }
 
 /// A request that waits for the rest of its list.
@@ -181,6 +205,14 @@ fn target(work: Work, peer: &Peer) -> (i32, ibv_send_wr_target) {
         }
         Work::Read { addr, rkey } => (IBV_WR_RDMA_READ, rdma(addr, rkey)),
         Work::Write { addr, rkey } => (IBV_WR_RDMA_WRITE, rdma(addr, rkey)),
+        Work::Atomic { addr, rkey, atomic } => {
+            let (code, compare_add, swap) = match atomic {
+                Atomic::FetchAdd { add } => (IBV_WR_ATOMIC_FETCH_AND_ADD, add, 0),
+                Atomic::CompareSwap { compare, swap } => (IBV_WR_ATOMIC_CMP_AND_SWP, compare, swap),
+            };
+            let atomic = ibv_send_wr_atomic { remote_addr: addr, compare_add, swap, rkey };
+            (code, ibv_send_wr_target { atomic })
+        }
     }
 }
 
@@ -246,6 +278,8 @@ impl PostSession {
                     Work::Send => (self.send)(qp),
                     Work::Read { addr, rkey } => (self.read)(qp, rkey, addr),
                     Work::Write { addr, rkey } => (self.write)(qp, rkey, addr),
+                    // `Endpoint::atomic` refuses them: these queue pairs have none.
+                    Work::Atomic { addr, rkey, .. } => nothing(qp, rkey, addr),
                 }
                 (self.set_ud_addr)(qp, peer.handle(), peer.number, peer.qkey);
                 let start = slots.payload_start(request.slot);

@@ -63,6 +63,8 @@ pub struct Config {
     pub payload_bytes: usize,
     /// Memory that the peer may read and write in bytes; 0: none, and neither this side does.
     pub window_bytes: usize,
+    /// The peer may change the window atomically, too; only connections do.
+    pub atomics: bool,
 }
 
 /// A queue pair with its memory that has no peer yet.
@@ -110,11 +112,14 @@ impl Prepared {
     /// Opens the device, the queue pair and its memory.
     ///
     /// # Errors
-    /// [`Error::NoDevice`], [`Error::Unsupported`] when it lacks the transport or RDMA,
-    /// [`Error::TooLong`], else [`Error::Call`].
+    /// [`Error::NoDevice`], [`Error::Unsupported`] when it lacks the transport, RDMA or atomics,
+    /// [`Error::NoAtomics`], [`Error::TooLong`], else [`Error::Call`].
     pub fn open(config: &Config) -> Result<Self, Error> {
         let device = Device::open(config.device.as_deref())?;
         let facts = device.facts();
+        if config.atomics {
+            can_do_atomics(config.transport, facts)?;
+        }
         let max = facts.longest_bytes(config.transport, config.window_bytes > 0);
         // A device without READ and WRITE says so when the queue pair is made.
         if max > 0 && config.payload_bytes > max {
@@ -130,13 +135,13 @@ impl Prepared {
         let slots = config.tx_slots + config.rx_slots;
         let geometry = Geometry { slots, payload_bytes: config.payload_bytes, prefix_bytes };
         let slots = Slots::new(&pd, geometry, IBV_ACCESS_LOCAL_WRITE)?;
-        let remote = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+        let remote = remote_access(config.atomics);
         let window = (config.window_bytes > 0)
-            .then(|| Region::new(&pd, config.window_bytes, remote))
+            .then(|| Region::new(&pd, config.window_bytes, IBV_ACCESS_LOCAL_WRITE | remote))
             .transpose()?;
         let queue = Queue::open(&pd.device, config.tx_depth + config.rx_slots)?;
         let (qp, inline_bytes) = create(&pd, &queue, &config)?;
-        init(&qp)?;
+        init(&qp, remote)?;
         Ok(Self { qp, queue, slots, window, pd, inline_bytes, config })
     }
 
@@ -259,6 +264,24 @@ impl Address {
     }
 }
 
+/// Refuses atomics where there are none.
+fn can_do_atomics(transport: Transport, facts: &Facts) -> Result<(), Error> {
+    if transport != Transport::Rc {
+        return Err(Error::NoAtomics(transport.name()));
+    }
+    if !facts.has_atomics {
+        let (device, what) = (facts.device.clone(), "atomics".to_owned());
+        return Err(Error::Unsupported { device, what, reason: "it says so".to_owned() });
+    }
+    Ok(())
+}
+
+/// What the peer may do with the window.
+const fn remote_access(atomics: bool) -> u32 {
+    let atomic = if atomics { IBV_ACCESS_REMOTE_ATOMIC } else { 0 };
+    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | atomic
+}
+
 /// Both queues have their completions in one.
 fn deepest(facts: &Facts) -> usize {
     facts.max_depth.min(facts.max_completions / 2).max(1)
@@ -357,11 +380,11 @@ fn attr(state: i32) -> ibv_qp_attr {
 }
 
 /// To the first state, in which receives may be posted.
-fn init(qp: &QueuePair) -> Result<(), Error> {
+fn init(qp: &QueuePair, remote: u32) -> Result<(), Error> {
     let mut attr = attr(IBV_QPS_INIT);
     attr.port_num = PORT;
     attr.qkey = QKEY;
-    attr.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+    attr.qp_access_flags = remote;
     let last = if qp.transport == Transport::Rc { IBV_QP_ACCESS_FLAGS } else { IBV_QP_QKEY };
     qp.modify(&mut attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | last)
 }

@@ -85,6 +85,7 @@ impl Backend for Verbs {
             rx_slots: wants.rx_depth,
             payload_bytes: wants.payload_bytes,
             window_bytes: wants.window_bytes,
+            atomics: false,
         };
         let prepared = match Prepared::open(&config) {
             // Sizes above that are left out, once this side has said what it takes.
@@ -232,6 +233,7 @@ impl Backend for Verbs {
                     CompletionKind::Receive => Kind::Received,
                     CompletionKind::Read => Kind::Read,
                     CompletionKind::Write => Kind::Written,
+                    CompletionKind::Atomic => Kind::Other,
                 };
                 each(Completion { kind, slot: done.slot, len_bytes: done.len_bytes });
             })
