@@ -303,6 +303,11 @@ fn one_line(name: &str, point: &Point) -> String {
             None => rate,
         };
     }
+    if let (Some(_), Some(found)) = (point.atomics, point.bandwidth) {
+        let time = point.operation_time.map(|times| format!(", p50 {:.2} µs", times.p50_us));
+        let rate = format!("{what} depth {}: {:.3} M op/s", point.depth, found.mmsg_per_s);
+        return rate + &time.unwrap_or_default();
+    }
     match (&point.latency, &point.bandwidth) {
         (Some(latency), _) => {
             let p50 = latency.distribution.map_or(latency.mean_us, |d| d.p50_us);

@@ -50,7 +50,7 @@ pub(crate) struct Link<B> {
     /// Messages that arrived and were not handled, oldest first; room for every posted receive, so that it
     /// never grows.
     pub(crate) arrived: VecDeque<Arrival>,
-    /// Slots with bytes that were READ, oldest first, where they are kept.
+    /// Slots with bytes that were READ, oldest first, where they are kept; and those of atomics.
     pub(crate) fetched: VecDeque<usize>,
     /// Which slots are READ into, where that is kept; else empty.
     is_reading: Vec<bool>,
@@ -161,6 +161,10 @@ impl<B: Backend> Link<B> {
             Kind::Received => {
                 *posted -= 1;
                 arrived.push_back(Arrival { slot: done.slot, len_bytes: done.len_bytes });
+            }
+            Kind::Atomic => {
+                fetched.push_back(done.slot);
+                *completed += 1;
             }
             Kind::Other => {}
         })
@@ -361,9 +365,11 @@ impl<B: Backend> Link<B> {
             Operation::Inject => Work::Inject,
             Operation::Read => Work::Read { offset: self.remote_place(slot, len_bytes) },
             Operation::Write => Work::Write { offset: self.remote_place(slot, len_bytes) },
-            Operation::InjectWrite => {
-                Work::InjectWrite { offset: self.remote_place(slot, len_bytes) }
-            }
+            // Atomics have posts of their own (`atomic`).
+            Operation::InjectWrite
+            | Operation::FetchAdd
+            | Operation::CompareSwap
+            | Operation::Add => Work::InjectWrite { offset: self.remote_place(slot, len_bytes) },
         }
     }
 
@@ -402,5 +408,6 @@ impl<B: Backend> Link<B> {
     }
 }
 
+mod atomic;
 #[cfg(test)]
 mod tests;

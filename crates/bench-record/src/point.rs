@@ -4,7 +4,7 @@ use report::{Interval, middle_interval};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bandwidth, BothWays, Collective, Disorder, Distribution, Incast, Latency, OpenLoop,
+    Atomics, Bandwidth, BothWays, Collective, Disorder, Distribution, Incast, Latency, OpenLoop,
     PackedTimes, Shuffle, Timeline, Work,
 };
 use crate::cores::{self, Cores};
@@ -45,6 +45,9 @@ pub struct Point {
     /// From posting to completion, of one-sided operations that come one at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_time: Option<Distribution>,
+    /// Of atomics that this tool did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub atomics: Option<Atomics>,
     /// The mean of the same times, where that is what a tool prints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_mean_us: Option<f64>,
@@ -122,6 +125,7 @@ impl Point {
             bandwidth: None,
             both_ways: None,
             operation_time: None,
+            atomics: None,
             operation_mean_us: None,
             rate_per_s: 0,
             parameter: 0,

@@ -41,6 +41,14 @@ pub enum Operation {
     Write,
     /// `fi_inject_write`: a write, copied by the call.
     InjectWrite,
+    /// Add to 8 bytes of the peer's memory, and fetch what they were.
+    #[value(name = "fetch_add", alias = "fetch-add")]
+    FetchAdd,
+    /// Replace 8 bytes of the peer's memory if they are what they are compared with, and fetch what they were.
+    #[value(name = "compare_swap", alias = "compare-swap")]
+    CompareSwap,
+    /// `fi_atomic`: add to 8 bytes of the peer's memory, and fetch nothing.
+    Add,
 }
 
 impl Operation {
@@ -52,12 +60,20 @@ impl Operation {
             Self::Read => "read",
             Self::Write => "write",
             Self::InjectWrite => "inject-write",
+            Self::FetchAdd => "fetch_add",
+            Self::CompareSwap => "compare_swap",
+            Self::Add => "add",
         }
     }
 
     /// Whether it uses the peer's memory without asking.
     pub const fn is_one_sided(self) -> bool {
-        matches!(self, Self::Read | Self::Write | Self::InjectWrite)
+        matches!(self, Self::Read | Self::Write | Self::InjectWrite) || self.is_atomic()
+    }
+
+    /// Whether it changes memory of the peer in one step.
+    pub const fn is_atomic(self) -> bool {
+        matches!(self, Self::FetchAdd | Self::CompareSwap | Self::Add)
     }
 
     /// Whether the call itself copies the bytes.

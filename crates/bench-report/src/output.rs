@@ -10,6 +10,7 @@ use bench_record::{
 };
 use report::{Table, significant};
 
+mod atomics;
 mod collective;
 mod counted;
 mod csv;
@@ -117,6 +118,7 @@ pub fn table(run: &Run) -> Table {
         Figures::RoundTrips => latency_table(run),
         Figures::Responses => open_loop_table(run),
         Figures::Stream => bandwidth_table(run),
+        Figures::Atomics => atomics::table(run),
         Figures::Calls | Figures::Lookups | Figures::Records | Figures::Files => work::table(run),
         Figures::Incast => incast::table(run),
         Figures::Shuffle => shuffle::table(run),
@@ -310,20 +312,28 @@ fn manner(run: &Run) -> String {
         Window::Sliding => "sliding window".to_owned(),
         Window::Refill => "window refilled at 80 %".to_owned(),
     }];
+    words.extend(unusual(run));
+    if method.memory_bytes > 0 {
+        words.push(format!("{} MiB at random", method.memory_bytes >> 20));
+    }
+    words.join(", ")
+}
+
+/// What is not as it usually is, in words.
+fn unusual(run: &Run) -> Vec<String> {
+    let method = &run.method;
     let counts = [
         (method.flow.complete_every, "a completion of every"),
         (method.flow.post_list, "in lists of"),
         (method.threads, "threads:"),
         (method.endpoints, "endpoints per thread:"),
     ];
-    words.extend(counts.iter().filter(|(n, _)| *n > 1).map(|(n, what)| format!("{what} {n}")));
+    let counts = counts.iter().filter(|(n, _)| *n > 1);
+    let mut words: Vec<String> = counts.map(|(n, what)| format!("{what} {n}")).collect();
     if method.directions > 1 {
         words.push("both directions together".to_owned());
     }
-    if method.memory_bytes > 0 {
-        words.push(format!("{} MiB at random", method.memory_bytes >> 20));
-    }
-    words.join(", ")
+    words
 }
 
 /// Half of the 95 % interval.

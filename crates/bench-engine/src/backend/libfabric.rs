@@ -5,11 +5,14 @@ use bench_record::fabric_name::FabricName;
 use bench_record::failure::Failure;
 use bench_record::spec::{EndpointKind, Operation};
 use fabric::{
-    CompletionKind, EndpointType, Features, Hints, MessageKind, Node, NodeConfig, OutOfBand, Post,
-    PostOptions, Prepared, RemoteMemory, Window,
+    AtomicOp, AtomicType, CompareOp, CompletionKind, EndpointType, Features, Hints, MessageKind,
+    Node, NodeConfig, OutOfBand, Post, PostOptions, Prepared, RemoteMemory, Window,
 };
 
-use super::{BURST, Backend, Completion, How, Kind, Lengths, Posted, Wants, Work, failed};
+use super::{
+    Atomic, BURST, Backend, Completion, How, Kind, Lengths, Posted, WORD_BYTES, Wants, Work,
+    failed, word_at,
+};
 
 /// The tag of every message; one flow needs only one.
 const TAG: u64 = 0x0efa;
@@ -50,6 +53,9 @@ fn features(wants: &Wants) -> Features {
     if wants.quiet {
         features = features | Features::QUIET;
     }
+    if wants.operation.is_atomic() {
+        features = features | Features::ATOMICS;
+    }
     features
 }
 
@@ -65,6 +71,24 @@ fn unprepared(provider: &str, error: &fabric::Error) -> Failure {
             Failure::Fabric(format!("{error}; it is for {wanted}"))
         }
         _ => failed(error),
+    }
+}
+
+/// Refuses an atomic that the provider does not do, though it has others.
+fn can_do(operation: Operation, prepared: &Prepared) -> Result<(), Failure> {
+    let (endpoint, word) = (prepared.endpoint(), AtomicType::U64);
+    let count = match operation {
+        Operation::FetchAdd | Operation::Add => endpoint.atomic_count(AtomicOp::Sum, word),
+        Operation::CompareSwap => endpoint.compare_count(CompareOp::Equal, word),
+        _ => return Ok(()),
+    };
+    match count {
+        Some(1..) => Ok(()),
+        Some(0) | None => Err(Failure::Fabric(format!(
+            "{} does no {} of 8 bytes: use another provider",
+            prepared.info().provider(),
+            operation.name()
+        ))),
     }
 }
 
@@ -104,6 +128,7 @@ impl Backend for Libfabric {
             }
             prepared => prepared.map_err(|error| unprepared(provider, &error))?,
         };
+        can_do(wants.operation, &prepared)?;
         Ok(PreparedLibfabric { prepared, window_bytes, quiet })
     }
 
@@ -189,6 +214,13 @@ impl Backend for Libfabric {
         }
     }
 
+    fn read_window(&self, bytes: &mut [u8]) -> Result<(), Failure> {
+        match &self.window {
+            Some(window) => window.read(0, bytes).map_err(failed),
+            None => Err(Failure::Fabric("there is no window to read from".to_owned())),
+        }
+    }
+
     fn remote_bytes(&self) -> u64 {
         self.remote.map_or(0, RemoteMemory::len_bytes)
     }
@@ -240,6 +272,41 @@ impl Backend for Libfabric {
     }
 
     #[inline]
+    fn post_atomic(
+        &mut self,
+        atomic: Atomic,
+        offset: u64,
+        slot: usize,
+        _more: bool,
+    ) -> Result<Posted, Failure> {
+        let (remote, peer) = (self.part(offset, WORD_BYTES)?, self.node.peer());
+        // Operands first, then what to compare with; what is fetched comes behind both.
+        let operands = match atomic {
+            Atomic::FetchAdd | Atomic::Add => [1, 0],
+            Atomic::CompareSwap { compare, swap } => [swap, compare],
+        };
+        let payload = self.node.buffers_mut().payload_mut(slot).map_err(failed)?;
+        for (place, operand) in payload.chunks_exact_mut(WORD_BYTES).zip(operands) {
+            place.copy_from_slice(&operand.to_ne_bytes());
+        }
+        let (endpoint, word) = (self.node.endpoint_mut(), AtomicType::U64);
+        let post = match atomic {
+            Atomic::FetchAdd => endpoint.fetch_atomic(slot, AtomicOp::Sum, word, peer, remote),
+            Atomic::Add => endpoint.atomic(slot, AtomicOp::Sum, word, peer, remote),
+            Atomic::CompareSwap { .. } => {
+                endpoint.compare_atomic(slot, CompareOp::Equal, word, peer, remote)
+            }
+        };
+        Ok(post.map_err(failed)?.into())
+    }
+
+    #[inline]
+    fn fetched(&self, operation: Operation, slot: usize) -> Result<u64, Failure> {
+        let before = if operation == Operation::CompareSwap { 2 } else { 1 };
+        word_at(self.payload(slot)?, before * WORD_BYTES)
+    }
+
+    #[inline]
     fn poll(&mut self, mut each: impl FnMut(Completion)) -> Result<usize, Failure> {
         let count = self.node.poll(&mut self.found).map_err(failed)?;
         for done in &self.found[..count] {
@@ -248,6 +315,7 @@ impl Backend for Libfabric {
                 CompletionKind::Receive => Kind::Received,
                 CompletionKind::Read => Kind::Read,
                 CompletionKind::Write => Kind::Written,
+                CompletionKind::Atomic => Kind::Atomic,
                 _ => Kind::Other,
             };
             each(Completion { kind, slot: done.slot, len_bytes: done.len_bytes });

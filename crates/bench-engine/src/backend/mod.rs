@@ -26,6 +26,15 @@ fn failed(error: impl fmt::Display) -> Failure {
     Failure::Fabric(error.to_string())
 }
 
+/// Of a fabric that cannot change the peer's memory in one step, with one that can.
+#[cold]
+fn no_atomics(fabric: &FabricName) -> Failure {
+    Failure::Usage(format!(
+        "{fabric} has no atomics: use --fabric verbs:rc, or libfabric:tcp or another provider of \
+         `fi_info -c FI_ATOMIC`"
+    ))
+}
+
 /// The version of this machine's libfabric, major and minor; `None`: it cannot be used.
 #[must_use]
 pub fn libfabric_version() -> Option<(u32, u32)> {
@@ -110,6 +119,20 @@ pub(crate) enum Work {
     },
 }
 
+/// What an atomic makes of a word, 8 bytes, of the peer's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Atomic {
+    /// Adds 1, and fetches what it was.
+    FetchAdd,
+    /// Replaces it if it is what it is compared with, and fetches what it was.
+    CompareSwap { compare: u64, swap: u64 },
+    /// Adds 1, and fetches nothing.
+    Add,
+}
+
+/// Bytes of a word.
+pub(crate) const WORD_BYTES: usize = 8;
+
 /// How to post it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct How {
@@ -135,6 +158,8 @@ pub(crate) enum Kind {
     Read,
     /// A WRITE is done.
     Written,
+    /// An atomic is done: what the peer's memory held can be read from the slot.
+    Atomic,
     /// Something no benchmark asked for.
     Other,
 }
@@ -168,6 +193,13 @@ pub(crate) enum Lengths {
     Equal(usize),
     /// Each begins with its own length in bytes: 4 bytes, little-endian, themselves included.
     Leading,
+}
+
+/// The word at byte `offset` of a slot.
+fn word_at(payload: &[u8], offset: usize) -> Result<u64, Failure> {
+    let bytes = payload.get(offset..).and_then(|rest| rest.first_chunk());
+    let bytes = bytes.ok_or_else(|| failed("a slot has no room for a word"))?;
+    Ok(u64::from_ne_bytes(*bytes))
 }
 
 /// Completions that are collected at once, at most.
@@ -222,6 +254,11 @@ pub(crate) trait Backend: Sized {
     /// Copies bytes to the front of the memory that the peer may use; it does not use it now.
     fn write_window(&mut self, bytes: &[u8]) -> Result<(), Failure>;
 
+    /// Copies the front of that memory; what the peer has done is in it.
+    fn read_window(&self, _bytes: &mut [u8]) -> Result<(), Failure> {
+        Err(Failure::Fabric("there is no window to read from".to_owned()))
+    }
+
     /// Bytes of the peer's memory that this side may use.
     fn remote_bytes(&self) -> u64;
 
@@ -233,6 +270,22 @@ pub(crate) trait Backend: Sized {
         len_bytes: usize,
         how: How,
     ) -> Result<Posted, Failure>;
+
+    /// Does an atomic on the word of the peer's memory that begins there; `more` follows at once.
+    fn post_atomic(
+        &mut self,
+        _atomic: Atomic,
+        _offset: u64,
+        _slot: usize,
+        _more: bool,
+    ) -> Result<Posted, Failure> {
+        Err(Failure::Usage("this fabric has no atomics".to_owned()))
+    }
+
+    /// What an atomic of this operation has fetched, which had this slot and is done.
+    fn fetched(&self, _operation: Operation, _slot: usize) -> Result<u64, Failure> {
+        Err(Failure::Usage("this fabric has no atomics".to_owned()))
+    }
 
     /// From now on `post_file` sends parts of this file.
     fn attach_file(&mut self, _file: OwnedFd) -> Result<(), Failure> {

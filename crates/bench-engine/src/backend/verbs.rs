@@ -9,7 +9,9 @@ use bench_record::spec::{EndpointKind, Operation};
 use fabric::OutOfBand;
 use verbs::{CompletionKind, Config, Endpoint, Post, PostOptions, Prepared, Remote, Transport};
 
-use super::{BURST, Backend, Completion, How, Kind, Lengths, Posted, Wants, Work, failed};
+use super::{
+    Atomic, BURST, Backend, Completion, How, Kind, Lengths, Posted, Wants, Work, failed, word_at,
+};
 
 /// One queue pair.
 pub(crate) struct Verbs {
@@ -48,6 +50,15 @@ fn check(wants: &Wants) -> Result<fabric_name::Transport, Failure> {
             "verbs:srd has no inline WRITEs, as the device: use --op write".to_owned(),
         ));
     }
+    if wants.operation.is_atomic() && transport != fabric_name::Transport::Rc {
+        return Err(super::no_atomics(&wants.fabric));
+    }
+    if wants.operation == Operation::Add {
+        return Err(Failure::Usage(format!(
+            "{} has no add that fetches nothing: use --op fetch_add",
+            wants.fabric
+        )));
+    }
     if wants.endpoint != wants.fabric.endpoint() {
         let (name, other) = match wants.endpoint {
             EndpointKind::Rdm => ("not reliable", "verbs:srd"),
@@ -85,7 +96,7 @@ impl Backend for Verbs {
             rx_slots: wants.rx_depth,
             payload_bytes: wants.payload_bytes,
             window_bytes: wants.window_bytes,
-            atomics: false,
+            atomics: wants.operation.is_atomic(),
         };
         let prepared = match Prepared::open(&config) {
             // Sizes above that are left out, once this side has said what it takes.
@@ -193,6 +204,10 @@ impl Backend for Verbs {
         self.endpoint.write_window(bytes).map_err(failed)
     }
 
+    fn read_window(&self, bytes: &mut [u8]) -> Result<(), Failure> {
+        self.endpoint.read_window(bytes).map_err(failed)
+    }
+
     fn remote_bytes(&self) -> u64 {
         self.remote.map_or(0, Remote::len_bytes)
     }
@@ -224,6 +239,29 @@ impl Backend for Verbs {
     }
 
     #[inline]
+    fn post_atomic(
+        &mut self,
+        atomic: Atomic,
+        offset: u64,
+        slot: usize,
+        more: bool,
+    ) -> Result<Posted, Failure> {
+        let atomic = match atomic {
+            // `check` has refused the other one.
+            Atomic::FetchAdd | Atomic::Add => verbs::Atomic::FetchAdd { add: 1 },
+            Atomic::CompareSwap { compare, swap } => verbs::Atomic::CompareSwap { compare, swap },
+        };
+        let (place, options) =
+            ((self.remote()?, offset), PostOptions { more, ..PostOptions::default() });
+        Ok(self.endpoint.atomic(slot, atomic, place, options).map_err(failed)?.into())
+    }
+
+    #[inline]
+    fn fetched(&self, _operation: Operation, slot: usize) -> Result<u64, Failure> {
+        word_at(self.endpoint.payload(slot).map_err(failed)?, 0)
+    }
+
+    #[inline]
     fn poll(&mut self, mut each: impl FnMut(Completion)) -> Result<usize, Failure> {
         let count = self
             .endpoint
@@ -233,7 +271,7 @@ impl Backend for Verbs {
                     CompletionKind::Receive => Kind::Received,
                     CompletionKind::Read => Kind::Read,
                     CompletionKind::Write => Kind::Written,
-                    CompletionKind::Atomic => Kind::Other,
+                    CompletionKind::Atomic => Kind::Atomic,
                 };
                 each(Completion { kind, slot: done.slot, len_bytes: done.len_bytes });
             })

@@ -1,6 +1,7 @@
 //! The benchmarks: what both sides do within a point. One file each, with the client's and the
 //! server's loop beside each other.
 
+pub(crate) mod atomics;
 pub(crate) mod bandwidth;
 pub(crate) mod bidirectional;
 mod echo;

@@ -155,14 +155,21 @@ fn initiate<B: Backend>(part: Part<'_, B>) -> Outcome {
 
 /// The server's side of a point: progress until the client has ended.
 pub(crate) fn serve<B: Backend>(links: &mut [Link<B>], port: &Port) -> Outcome {
+    until_told(links, port).map(|_| Measured::Answered)
+}
+
+/// Makes progress until the client has ended; answers how many operations it has done.
+pub(super) fn until_told<B: Backend>(links: &mut [Link<B>], port: &Port) -> Result<u64, Failure> {
     let mut rounds = 0_u32;
     loop {
         for link in links.iter_mut() {
             link.poll()?;
         }
         rounds += 1;
-        if rounds % ROUNDS_PER_LOOK == 0 && port.sent()?.is_some() {
-            return Ok(Measured::Answered);
+        if rounds % ROUNDS_PER_LOOK == 0 {
+            if let Some(sent) = port.sent()? {
+                return Ok(sent);
+            }
         }
     }
 }

@@ -63,7 +63,9 @@ pub(crate) use self::outstanding::Outstanding;
 pub(crate) use self::pace::gave_up;
 pub(crate) use self::room::{Functions, Workload};
 // Rooms, too.
-use crate::bench::{bandwidth, bidirectional, latency, open_loop, ping_pong, rma, sat_latency};
+use crate::bench::{
+    atomics, bandwidth, bidirectional, latency, open_loop, ping_pong, rma, sat_latency,
+};
 
 /// So many values of one kind; a failure says what there is no memory for.
 fn filled<T: Clone>(count: usize, value: T, what: impl fmt::Display) -> Result<Vec<T>, Failure> {

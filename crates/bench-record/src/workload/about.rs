@@ -47,6 +47,8 @@ pub enum Figures {
     Responses,
     /// A goodput.
     Stream,
+    /// Operations of 8 bytes, and their times where they come one at a time.
+    Atomics,
     /// Operations, their times and what they cost.
     Calls,
     /// The same, and READs.

@@ -22,6 +22,8 @@ macro_rules! workloads {
             bidirectional::Bidirectional,
             /// READs or WRITEs of the peer's memory, counted at the initiator.
             rma::Rma,
+            /// Atomic operations on 8 bytes of the peer's memory, counted at the initiator and checked at both.
+            atomics::Atomics,
             /// Requests at moments that do not depend on answers; response and service times.
             open_loop::OpenLoop,
             /// A timed ping-pong of one thread while the others load the fabric with streams.

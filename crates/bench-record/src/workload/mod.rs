@@ -5,6 +5,7 @@
 mod list;
 mod about;
 mod args;
+mod atomics;
 mod bandwidth;
 mod bidirectional;
 mod collective;
@@ -27,6 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::about::{About, Asked, Figures};
 pub use self::args::WorkArgs;
+pub use self::atomics::Atomics;
 pub use self::bidirectional::BothWays;
 pub use self::collective::{Algorithm, Collective, CollectiveSpec, Pattern};
 pub use self::fileget::Source;

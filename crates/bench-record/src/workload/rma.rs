@@ -37,7 +37,7 @@ pub(super) const ABOUT: About = About {
     ],
     reads: &[STREAM, &["no_histogram"]],
     check: |asked| match asked.job.operation {
-        operation if operation.is_one_sided() => stream(asked),
+        operation if operation.is_one_sided() && !operation.is_atomic() => stream(asked),
         operation => Err(format!("--op {} is not for this benchmark", operation.name())),
     },
     ..About::MESSAGES

@@ -203,7 +203,13 @@ fn operation_of(run: &Run) -> Option<Operation> {
         (spec::Operation::Inject, _) => Operation::Inject,
         (spec::Operation::Read, _) => Operation::Read,
         (spec::Operation::Write, _) => Operation::Write,
-        (spec::Operation::InjectWrite, _) => return None,
+        (
+            spec::Operation::InjectWrite
+            | spec::Operation::FetchAdd
+            | spec::Operation::CompareSwap
+            | spec::Operation::Add,
+            _,
+        ) => return None,
     })
 }
 

@@ -54,6 +54,26 @@ const MESSAGE_RATE: Quantity = Quantity {
     has_blocks: true,
     tail: None,
 };
+const ATOMIC_RATE: Quantity = Quantity {
+    label: "rate",
+    unit: "M op/s",
+    better: "higher",
+    meaning: "Atomic operations that completed at the initiator within the measured window, of all \
+        threads.",
+    of: |point| point.bandwidth.map(|found| found.mmsg_per_s),
+    has_blocks: true,
+    tail: None,
+};
+const ATOMIC_TIME: Quantity = Quantity {
+    label: "time of an operation",
+    unit: "µs",
+    better: "lower",
+    meaning: "From posting to completion, one at a time: the median, or the mean where that is all that is \
+        known.",
+    of: |point| point.operation_time.map(|times| times.p50_us).or(point.operation_mean_us),
+    has_blocks: false,
+    tail: Some(|point| point.operation_time.map(|times| times.p99_us)),
+};
 const RESPONSE: Quantity = Quantity {
     label: "median response",
     unit: "µs",
@@ -138,6 +158,7 @@ pub(super) const fn of(benchmark: Benchmark, size_bytes: Option<usize>) -> &'sta
         (Figures::Responses, _) => &[RESPONSE, RESPONSE_TAIL],
         (Figures::Stream, Some(..=SMALL_BYTES)) => &[MESSAGE_RATE],
         (Figures::Stream, _) => &[GOODPUT],
+        (Figures::Atomics, _) => &[ATOMIC_RATE, ATOMIC_TIME],
         (Figures::Collective, _) => &[COLLECTIVE],
         (Figures::Files, _) => &[BYTES, TAIL],
         (Figures::Shuffle, _) => &[NODE_BYTES, TUPLE_TIME],

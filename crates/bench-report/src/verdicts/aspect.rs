@@ -64,6 +64,7 @@ const RATE: Aspect = Aspect {
     of: |point| point.bandwidth.map(|found| found.mmsg_per_s),
     ..GOODPUT
 };
+const ATOMIC_RATE: Aspect = Aspect { unit: "M ops/s", ..RATE };
 const CALLS: Aspect = Aspect {
     unit: "M ops/s",
     of: |point| point.work.as_ref().map(|work| work.mcalls_per_s),
@@ -113,6 +114,7 @@ pub(super) const fn of(benchmark: Benchmark) -> &'static [Aspect] {
         Figures::RoundTrips => &[MEDIAN, P99],
         Figures::Responses => &[RESPONSE, RESPONSE_P99],
         Figures::Stream => &[GOODPUT],
+        Figures::Atomics => &[ATOMIC_RATE, OPERATION_P99],
         Figures::Collective => TIMES,
         Figures::Files => FILES,
         Figures::Incast => FLOWS,

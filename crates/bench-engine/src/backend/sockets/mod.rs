@@ -38,6 +38,9 @@ fn check(wants: &Wants) -> Result<(), Failure> {
         Operation::Read | Operation::Write | Operation::InjectWrite => {
             return Err(Failure::Usage(format!("{fabric} has no access to the peer's memory")));
         }
+        Operation::FetchAdd | Operation::CompareSwap | Operation::Add => {
+            return Err(super::no_atomics(fabric));
+        }
     }
     if wants.quiet {
         return Err(Failure::Usage(format!("{fabric} completes each send: no --complete-every")));

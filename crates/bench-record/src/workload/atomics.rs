@@ -1,0 +1,41 @@
+//! Atomic operations on 8 bytes of the peer's memory.
+
+use serde::{Deserialize, Serialize};
+
+pub(super) use super::NoArgs as Args;
+use super::about::{About, Figures};
+use crate::names::Preset;
+use crate::spec::{Benchmark, Operation};
+
+const ATOMICS: Preset = Preset {
+    aliases: &["atomic"],
+    operation: Operation::FetchAdd,
+    // As every device has them.
+    sizes: "8",
+    ignores: &["sizes"],
+    ..Preset::of(
+        Benchmark::Atomics,
+        "atomics",
+        "FETCH_ADDs (--op compare_swap, add) on 8 bytes of the peer's memory, one at a time or --depth",
+    )
+};
+
+pub(super) const ABOUT: About = About {
+    name: ATOMICS.name,
+    names: &[ATOMICS],
+    figures: Figures::Atomics,
+    reads: &[&["threads", "endpoints", "depth", "iterations", "no_histogram"]],
+    check: |asked| match asked.job.operation {
+        operation if operation.is_atomic() => Ok(()),
+        operation => Err(format!("--op {} is not for this benchmark", operation.name())),
+    },
+    ..About::MESSAGES
+};
+
+/// What became of atomics, beside how fast they were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Atomics {
+    /// Operations of the block, warm-up included, that the peer's memory shows, neither more nor fewer. What
+    /// each of them fetched was right, too.
+    pub checked: u64,
+}
