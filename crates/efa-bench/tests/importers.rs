@@ -1,9 +1,9 @@
 //! What other tools printed, as files: each is read for what it is, or refused by name.
 //!
-//! perftest's are of releases 4.5 and 26.07 on Soft-EFA (`softefa run --profile efa2`), UCX's of 1.13
-//! over TCP, OSU's of 5.3 between two processes. NCCL tests need GPUs, which nobody here had: theirs are
-//! composed in the form of published logs (release 2.17.9, with and without mpirun's prefixes), and some
-//! of their rows and values are made up.
+//! perftest's are of releases 4.5 and 26.07 on Soft-EFA (`softefa run --profile efa2`, for atomics
+//! `--roce`), UCX's of 1.13 over TCP, OSU's of 5.3 between two processes. NCCL tests need GPUs, which
+//! nobody here had: theirs are composed in the form of published logs (release 2.17.9, with and without
+//! mpirun's prefixes), and some of their rows and values are made up.
 
 mod common;
 
@@ -82,6 +82,7 @@ fn both_directions_are_not_one() {
         ("ib_send_bw_both.txt", ("bandwidth", "send")),
         ("ib_write_bw_both.txt", ("rma", "write")),
         ("ib_read_bw_both.txt", ("rma", "read")),
+        ("ib_atomic_bw_both.txt", ("atomics", "fetch_add")),
         ("ib_write_bw_both_4_qps.json", ("rma", "write")),
     ] {
         let run = run_of(name);
@@ -125,6 +126,33 @@ fn perftest_reads_and_writes_are_read_in_all_sizes() {
     }
     // -U prints every sample between two heads.
     assert_eq!(run_of("ib_send_lat_all_samples.txt")["points"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn perftest_atomics_are_atomics() {
+    for (name, operation, p50_us) in [
+        ("ib_atomic_lat_fetch.txt", "fetch_add", 22.73),
+        ("ib_atomic_lat_swap.txt", "compare_swap", 28.67),
+    ] {
+        let run = run_of(name);
+        assert_eq!(kind(&run), ("atomics", operation));
+        let point = &run["points"][0];
+        assert_eq!((&point["size_bytes"], &point["depth"]), (&8.into(), &1.into()), "{name}");
+        assert_about(&point["operation_time"]["p50_us"], p50_us);
+        // Nobody has looked whether they are right.
+        assert!(point["latency"].is_null() && point["atomics"].is_null(), "{point}");
+        assert!(text_of(name).contains("mean µs"), "{name}");
+    }
+    for (name, operation, mmsg_per_s) in [
+        ("ib_atomic_bw_fetch.txt", "fetch_add", 0.214_161),
+        ("ib_atomic_bw_swap.txt", "compare_swap", 0.182_149),
+    ] {
+        let run = run_of(name);
+        assert_eq!(kind(&run), ("atomics", operation));
+        assert_eq!(run["points"][0]["depth"], 128, "{name}");
+        assert_about(&run["points"][0]["bandwidth"]["mmsg_per_s"], mmsg_per_s);
+        assert!(text_of(name).contains("M op/s"), "{name}");
+    }
 }
 
 #[test]
@@ -216,7 +244,7 @@ fn tests_that_have_no_counterpart_are_refused_by_name() {
     let atomic = file("atomic.txt", &ucx.replace("tag match latency", "atomic add latency"));
     let cut = ucx.replace("Final:", "[thread 0]");
     let perftest = std::fs::read_to_string(sample("ib_send_bw.txt")).expect("a sample");
-    let atomics = file("atomics.txt", &perftest.replace("Send BW", "Atomic Fetch And Add BW"));
+    let raw = file("raw.txt", &perftest.replace("Send BW", "Raw Ethernet BW"));
     for (path, words) in [
         (sample("osu_latency_mt.txt"), ["Multi-threaded Latency Test", "can"]),
         (sample("osu_multi_lat.txt"), ["Multi Latency Test", "MPI_Put and MPI_Get"]),
@@ -226,7 +254,7 @@ fn tests_that_have_no_counterpart_are_refused_by_name() {
         (wrong, ["3 values", "268435456 B"]),
         (atomic, ["atomic add latency", "tag"]),
         (file("cut.txt", &cut), ["final figures", "interrupted"]),
-        (atomics, ["Atomic Fetch And Add BW Test", "ib_write"]),
+        (raw, ["Raw Ethernet BW Test", "ib_atomic"]),
     ] {
         assert_fails(&efa_bench(&["import", &path]), 10, &words);
     }

@@ -17,16 +17,20 @@ enum Figure {
 }
 
 /// Tests by their title, without "Post List" and "Bidirectional".
-const TESTS: [(&str, Figure, Operation); 6] = [
+const TESTS: [(&str, Figure, Operation); 10] = [
     ("Send Latency Test", Figure::HalfRoundTrip, Operation::Send),
     ("RDMA_Write Latency Test", Figure::HalfRoundTrip, Operation::Write),
     ("RDMA_Read Latency Test", Figure::Operation, Operation::Read),
     ("Send BW Test", Figure::Rate, Operation::Send),
     ("RDMA_Write BW Test", Figure::Rate, Operation::Write),
     ("RDMA_Read BW Test", Figure::Rate, Operation::Read),
+    ("Atomic FETCH AND ADD Latency Test", Figure::Operation, Operation::FetchAdd),
+    ("Atomic CMP AND SWAP Latency Test", Figure::Operation, Operation::CompareSwap),
+    ("Atomic FETCH AND ADD BW Test", Figure::Rate, Operation::FetchAdd),
+    ("Atomic CMP AND SWAP BW Test", Figure::Rate, Operation::CompareSwap),
 ];
 
-const SUPPORTED: &str = "latency and bandwidth of ib_send, ib_write and ib_read";
+const SUPPORTED: &str = "latency and bandwidth of ib_send, ib_write, ib_read and ib_atomic";
 
 pub(super) fn is_here(text: &str) -> bool {
     test_name(text).is_some()
@@ -70,6 +74,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     let benchmark = match (figure, operation) {
         (Figure::HalfRoundTrip, _) => Benchmark::Latency,
         (Figure::Rate, Operation::Send) => Benchmark::Bandwidth,
+        (_, operation) if operation.is_atomic() => Benchmark::Atomics,
         _ => Benchmark::Rma,
     };
     let flow = Flow {
