@@ -272,13 +272,7 @@ impl Backend for Libfabric {
     }
 
     #[inline]
-    fn post_atomic(
-        &mut self,
-        atomic: Atomic,
-        offset: u64,
-        slot: usize,
-        _more: bool,
-    ) -> Result<Posted, Failure> {
+    fn post_atomic(&mut self, atomic: Atomic, offset: u64, slot: usize) -> Result<Posted, Failure> {
         let (remote, peer) = (self.part(offset, WORD_BYTES)?, self.node.peer());
         // Operands first, then what to compare with; what is fetched comes behind both.
         let operands = match atomic {

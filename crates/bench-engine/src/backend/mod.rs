@@ -271,13 +271,12 @@ pub(crate) trait Backend: Sized {
         how: How,
     ) -> Result<Posted, Failure>;
 
-    /// Does an atomic on the word of the peer's memory that begins there; `more` follows at once.
+    /// Does an atomic on the word of the peer's memory that begins there.
     fn post_atomic(
         &mut self,
         _atomic: Atomic,
         _offset: u64,
         _slot: usize,
-        _more: bool,
     ) -> Result<Posted, Failure> {
         Err(Failure::Usage("this fabric has no atomics".to_owned()))
     }

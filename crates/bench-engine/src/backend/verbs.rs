@@ -239,21 +239,15 @@ impl Backend for Verbs {
     }
 
     #[inline]
-    fn post_atomic(
-        &mut self,
-        atomic: Atomic,
-        offset: u64,
-        slot: usize,
-        more: bool,
-    ) -> Result<Posted, Failure> {
+    fn post_atomic(&mut self, atomic: Atomic, offset: u64, slot: usize) -> Result<Posted, Failure> {
         let atomic = match atomic {
             // `check` has refused the other one.
             Atomic::FetchAdd | Atomic::Add => verbs::Atomic::FetchAdd { add: 1 },
             Atomic::CompareSwap { compare, swap } => verbs::Atomic::CompareSwap { compare, swap },
         };
-        let (place, options) =
-            ((self.remote()?, offset), PostOptions { more, ..PostOptions::default() });
-        Ok(self.endpoint.atomic(slot, atomic, place, options).map_err(failed)?.into())
+        let place = (self.remote()?, offset);
+        let post = self.endpoint.atomic(slot, atomic, place, PostOptions::default());
+        Ok(post.map_err(failed)?.into())
     }
 
     #[inline]

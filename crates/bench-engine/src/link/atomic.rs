@@ -16,7 +16,7 @@ impl<B: Backend> Link<B> {
     #[inline]
     pub(crate) fn try_atomic(&mut self, atomic: Atomic, offset: u64) -> Result<bool, Failure> {
         let Some(slot) = self.next_tx() else { return Ok(false) };
-        if self.backend.post_atomic(atomic, offset, slot, false)? == Posted::Full {
+        if self.backend.post_atomic(atomic, offset, slot)? == Posted::Full {
             return Ok(false);
         }
         self.tx_free.pop();
