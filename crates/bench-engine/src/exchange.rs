@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::watch::Silence;
 
 /// Changes with every incompatible change of [`Message`], and of what measuring threads say to each other.
-pub(crate) const PROTOCOL: u32 = 7;
+pub(crate) const PROTOCOL: u32 = 8;
 const MAGIC: &str = "efa-bench";
 /// Longest frame accepted; the longest real one is a fabric description.
 const FRAME_BYTES_MAX: u32 = 1 << 20;

@@ -188,7 +188,7 @@ fn serve(control: &mut Control, place: &mut Option<Lanes>) -> Result<String, Fai
     control.send(&Message::Fabric(Box::new(fabric)))?;
     // Others may be connected before it is this one's turn.
     let pairs = job.benchmark.topology().pairs(job.nodes).len();
-    control.set_timeout(timeout * u32::try_from(pairs).unwrap_or(u32::MAX))?;
+    control.set_timeout(timeout.saturating_mul(u32::try_from(pairs).unwrap_or(u32::MAX)))?;
     for _ in 0..peers {
         lanes.link(control)?;
         control.send(&Message::Ready)?;

@@ -243,15 +243,15 @@ impl Session {
     }
 
     /// Of points in which both sides send: lets both end once the windows of both are over. Answers how
-    /// many messages were sent in all, and what each side has received.
-    pub(crate) fn both_ways(&mut self) -> Result<(u64, [Vec<ReceiverCount>; 2]), Failure> {
+    /// many messages the client and the server have sent, and what each side has received.
+    pub(crate) fn both_ways(&mut self) -> Result<([u64; 2], [Vec<ReceiverCount>; 2]), Failure> {
         self.lanes.windows_closed(0)?;
         self.group.expect(&Message::WindowDone, "waiting for the end of the server's window")?;
         self.group.send(&Message::Barrier)?;
         self.lanes.tell_from(0, |_| Command::Go);
         let ours: Vec<u64> = self.lanes.results()?.iter().map(Measured::sent).collect();
         let theirs = self.group.sent(ours.len())?;
-        let sent = ours.iter().chain(&theirs).sum();
+        let sent = [ours.iter().sum(), theirs.iter().sum()];
         self.group.send(&Message::Sent(ours))?;
         self.lanes.tell_from(0, |index| Command::Sent(theirs[index]));
         let received = self.lanes.results()?.into_iter().filter_map(|measured| match measured {

@@ -1,7 +1,7 @@
 //! What happens in the course of a window: each measuring thread counts in parts of equal length, and tells the thread that waits for it when
 //! the window is over, or part by part where somebody watches. No thread wakes up for it.
 
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use bench_record::Timeline;
@@ -51,6 +51,8 @@ pub(crate) struct Recorder {
     parts: Vec<Part>,
     is_watched: bool,
     reports: Sender<Report>,
+    /// Parts of the window that are not over.
+    left: u128,
 }
 
 impl Recorder {
@@ -69,9 +71,20 @@ impl Recorder {
             // Nobody knows how long they take.
             (None, Limit::Iterations(_)) => (NEVER, 0),
         };
+        let left = match point.limit {
+            Limit::DurationMs(ms) => Duration::from_millis(ms).as_nanos() / part.as_nanos().max(1),
+            Limit::Iterations(_) => u128::MAX,
+        };
         let parts = Vec::with_capacity(kept);
         let (until, current, is_watched) = (None, Part::default(), every.is_some());
-        Self { part, until, current, parts, is_watched, reports }
+        Self { part, until, current, left, parts, is_watched, reports }
+    }
+
+    /// Counts nothing.
+    pub(crate) fn idle() -> Self {
+        let (reports, _) = channel();
+        let (until, current, parts) = (None, Part::default(), Vec::new());
+        Self { part: NEVER, until, current, left: 0, parts, is_watched: false, reports }
     }
 
     /// The window is open.
@@ -108,6 +121,12 @@ impl Recorder {
     #[cold]
     fn advance(&mut self, now: Instant) {
         while let Some(until) = self.until.filter(|until| now >= *until) {
+            if self.left == 0 {
+                // What comes behind the window belongs to none of its parts.
+                self.until = None;
+                return;
+            }
+            self.left -= 1;
             let part = std::mem::take(&mut self.current);
             if self.parts.len() < self.parts.capacity() {
                 self.parts.push(part);
@@ -192,6 +211,19 @@ mod tests {
 
     const fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
+    }
+
+    /// A clock may be read late.
+    #[test]
+    fn nothing_is_told_behind_the_window() {
+        let (mut recorder, reports) = recorder(Limit::DurationMs(500), Some(ms(100)));
+        let start = Instant::now();
+        recorder.open(start);
+        recorder.note(start + ms(650), ms(1), 3);
+        recorder.close(start + ms(900));
+        let told: Vec<Report> = reports.try_iter().collect();
+        let parts = told.iter().filter(|one| matches!(one, Report::Part(_))).count();
+        assert_eq!((parts, told.len()), (5, 6), "and the course");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY};
 
@@ -71,6 +71,9 @@ fn find(file: &str) -> Result<Functions, NoLibrary> {
 /// Loads it without what its own libraries do to signals: PSM, which Debian's is linked with, takes
 /// SIGINT and SIGTERM when it is loaded, and ends the process by `exit(1)` at Ctrl-C.
 fn load(file: &str) -> Result<Library, libloading::Error> {
+    // Whoever loads another library at the same time would see signals in between.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = [libc::SIGINT, libc::SIGTERM].map(|signal| (signal, action(signal)));
     // Lazily and for everybody, as a linker would have it: providers that are libraries of their
     // own find it so.

@@ -56,13 +56,15 @@ impl Workload for Bidirectional {
     /// Waits until both sides have sent and counted.
     fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
         let (sent, [at_server, at_client]) = session.both_ways()?;
+        let in_all = sent.iter().sum();
         let both_ways = BothWays {
             to_server: record::Bandwidth::of(&at_server),
             to_client: record::Bandwidth::of(&at_client),
         };
         let counts = [at_server, at_client].concat();
-        let point = bandwidth::checked(session, point, sent, &counts)?;
-        Ok(Point { both_ways: Some(both_ways), ..point })
+        let point = bandwidth::checked(session, point, in_all, &counts)?;
+        // The client's adapter counts what the client has sent.
+        Ok(Point { both_ways: Some(both_ways), sent: sent[0], ..point })
     }
 }
 

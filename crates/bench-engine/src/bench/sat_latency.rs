@@ -44,7 +44,7 @@ impl Workload for SatLatency {
     fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
         match self {
             Self::Timed(latency) => latency.run(part),
-            Self::Load(stream) => stream.run(part),
+            Self::Load(stream) => stream.load(part),
         }
     }
 

@@ -177,7 +177,9 @@ fn of_benchmark(
     if scale != 1.0 {
         let (measure, _) = understood(benchmark, nodes, &options)?;
         if measure.iterations.is_none() {
+            // What is watched or searched needs a block that long.
             let least_s = measure.ramp.map_or(0.0, Ramp::block_min_s);
+            let least_s = least_s.max(measure.watch.unwrap_or(0.0));
             let duration = (measure.duration * scale).max(least_s);
             set_times(&mut options, duration, measure.warmup * scale);
         }
