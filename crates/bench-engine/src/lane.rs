@@ -102,6 +102,8 @@ pub(crate) struct Port {
     pub(crate) seed: u64,
     /// How often somebody looks.
     watched_every: Option<Duration>,
+    /// What happens here belongs to the course of a point.
+    has_course: bool,
     commands: Receiver<Command>,
     reports: Sender<Report>,
 }
@@ -114,7 +116,11 @@ impl Port {
 
     /// Counts what happens in the course of a point.
     pub(crate) fn recorder(&self, point: PointSpec) -> Recorder {
-        Recorder::new(point, self.watched_every, self.reports.clone())
+        if self.has_course {
+            Recorder::new(point, self.watched_every, self.reports.clone())
+        } else {
+            Recorder::idle()
+        }
     }
 
     /// The counterpart's number of messages, if it is known by now.
@@ -145,8 +151,18 @@ impl Port {
         // There is room, and the other end is here.
         let _ = to_self.send(command);
         let (endpoint, flow, arrivals, seed) = (job.endpoint, job.flow, job.arrivals, job.seed);
-        let watched_every = None;
-        Self { signals, endpoint, flow, arrivals, seed, watched_every, commands, reports }
+        let (watched_every, has_course) = (None, true);
+        Self {
+            signals,
+            endpoint,
+            flow,
+            arrivals,
+            seed,
+            watched_every,
+            has_course,
+            commands,
+            reports,
+        }
     }
 
     fn wait(&self) -> Result<Command, String> {
@@ -366,6 +382,7 @@ impl Lane {
             arrivals,
             seed,
             watched_every: live.as_ref().map(|live| live.every),
+            has_course: (Functions::of(task.job.benchmark).has_course)(task.thread),
             commands: from_main,
             reports: to_main,
         };

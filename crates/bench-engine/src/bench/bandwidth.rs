@@ -16,7 +16,6 @@ use crate::lane::Report;
 use crate::lanes::Lanes;
 use crate::link::Arrival;
 use crate::server;
-use crate::timeline::Recorder;
 use crate::watch::{Idle, Watch};
 use crate::workload::prelude::*;
 
@@ -104,28 +103,13 @@ pub(super) fn checked(
     Ok(Point { lost, validated, bandwidth, disorder, ..session.new_point(point) })
 }
 
-impl Bandwidth {
-    /// A part of it beside a measurement whose course it must not be mixed with.
-    pub(super) fn load<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
-        match self.0 {
-            Side::Client => send_noting(part, Recorder::idle()),
-            Side::Server => receive(part),
-        }
-    }
-}
-
 /// The client's side of a point.
 pub(super) fn send<B: Backend>(part: Part<'_, B>) -> Outcome {
-    let recorder = part.port.recorder(part.point);
-    send_noting(part, recorder)
-}
-
-/// The same, with its course in `recorder`.
-fn send_noting<B: Backend>(part: Part<'_, B>, mut recorder: Recorder) -> Outcome {
     let Part { links, port, point } = part;
     let mut sender = Sender::new(port.flow, point);
     let mut end = WindowEnd::new(point);
     let mut watch = Watch::new(&port.signals, "sending");
+    let mut recorder = port.recorder(point);
     let (mut rounds, mut noted) = (0_u32, 0);
     while !sender.is_done() {
         let moved = sender.turn(links)?;

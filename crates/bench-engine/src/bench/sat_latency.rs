@@ -26,6 +26,11 @@ impl Workload for SatLatency {
         }
     }
 
+    /// The load would be mixed with the ping-pong.
+    fn has_course(thread: usize) -> bool {
+        thread == 0
+    }
+
     fn own(task: &Task, point: PointSpec) -> PointSpec {
         let size_bytes = task.job.load_size_bytes;
         match task.thread {
@@ -44,7 +49,7 @@ impl Workload for SatLatency {
     fn run<B: Backend>(&mut self, part: Part<'_, B>) -> Outcome {
         match self {
             Self::Timed(latency) => latency.run(part),
-            Self::Load(stream) => stream.load(part),
+            Self::Load(stream) => stream.run(part),
         }
     }
 

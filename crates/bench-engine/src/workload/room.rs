@@ -46,6 +46,11 @@ pub(crate) trait Workload: Sized {
         None
     }
 
+    /// What this client's thread does belongs to the course of a point.
+    fn has_course(_thread: usize) -> bool {
+        true
+    }
+
     /// A lane's own view of a point.
     fn own(_task: &Task, point: PointSpec) -> PointSpec {
         point
@@ -86,6 +91,7 @@ pub(super) fn twice(job: &JobSpec) -> usize {
 pub(crate) struct Functions {
     pub(crate) wants: fn(&JobSpec, Side, usize) -> Wants,
     pub(crate) lane: fn(&Task, &mut Port) -> Result<(), Failure>,
+    pub(crate) has_course: fn(usize) -> bool,
     pub(crate) least_bytes: usize,
     pub(crate) refusal: fn(&Session, Operation, Coordinates) -> Option<String>,
     pub(crate) serve: fn(&Lanes, &mut Control) -> Result<(), Failure>,
@@ -97,6 +103,7 @@ impl Functions {
         Self {
             wants: lane::wants::<W>,
             lane: lane::run_on_fabric::<W>,
+            has_course: W::has_course,
             least_bytes: W::LEAST_BYTES,
             refusal: Session::refusal_of::<W>,
             serve: W::serve,
