@@ -7,8 +7,10 @@ use anyhow::{Context, Result};
 use super::{Device, Tools, pair};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// What comes behind the set-up of a connection.
-const AFTERWARDS: [&str; 2] = ["disconnect", "destroy"];
+/// Rows that are no step of the set-up of a connection: what comes behind it, and the sum of all.
+const OTHERS: [&str; 5] = ["disconnect", "destroy", "destroy id", "destroy qp", "full connect"];
+/// Width of the names of steps where no colon ends them.
+const NAME_COLUMNS: usize = 13;
 
 /// Connections per second, from an id to an established queue pair of a RoCE device; `count` are set up, each step for
 /// all of them before the next one.
@@ -29,14 +31,28 @@ pub(crate) fn connections_per_s(tools: &Tools, count: u32) -> Result<f64> {
     Ok(f64::from(count) * 1e3 / ms)
 }
 
-/// The sum of the column headed `total ms` over the steps of the set-up.
+/// The sum of the totals of all steps of the set-up. Releases of rdma-core before 56 print milliseconds in the first
+/// column and a colon behind each name, later ones microseconds in the second.
 fn set_up_ms(output: &str) -> Option<f64> {
-    let rows = output.lines().skip_while(|line| !line.starts_with("step"));
-    let steps = rows.filter_map(|line| line.split_once(':'));
-    let set_up = steps.filter(|(step, _)| !AFTERWARDS.contains(&step.trim()));
+    let mut rows = output.lines().skip_while(|line| !line.starts_with("step"));
+    let heading = rows.next()?;
+    let steps: Vec<(&str, &str)> = match heading.contains("total(us)") {
+        // More tables may follow.
+        true => rows.map_while(|row| row.split_at_checked(NAME_COLUMNS).filter(is_row)).collect(),
+        false => rows.filter_map(|row| row.split_once(':')).collect(),
+    };
+    let (column, per_ms) = if heading.contains("total(us)") { (1, 1e3) } else { (0, 1.0) };
+    let set_up = steps.iter().filter(|(step, _)| !OTHERS.contains(&step.trim()));
     let totals: Option<Vec<f64>> =
-        set_up.map(|(_, figures)| figures.split_whitespace().next()?.parse().ok()).collect();
-    totals.filter(|totals| !totals.is_empty()).map(|totals| totals.iter().sum())
+        set_up.map(|(_, figures)| figures.split_whitespace().nth(column)?.parse().ok()).collect();
+    let totals = totals.filter(|totals| !totals.is_empty())?;
+    Some(totals.iter().sum::<f64>() / per_ms)
+}
+
+/// Behind a name stand figures alone.
+fn is_row((_, figures): &(&str, &str)) -> bool {
+    let mut figures = figures.split_whitespace().peekable();
+    figures.peek().is_some() && figures.all(|figure| figure.parse::<f64>().is_ok())
 }
 
 #[cfg(test)]
@@ -52,6 +68,14 @@ mod tests {
                       destroy      :      100.00       9.00       4.00      40.50\n";
         assert_eq!(set_up_ms(output), Some(21.75));
         assert_eq!(set_up_ms("no: 5"), None);
+        let output = "step             avg/iter  total(us)    us/conn    sum(us)    max(us)    min(us)\n\
+                      full connect          2       1000         10          0         12          9\n\
+                      create id             2       1500          1         10          1          1\n\
+                      cm connect            2      20250          1         10          1          1\n\
+                      destroy qp            2     100000          1         10          1          1\n\
+                      Connecting once more: 7\n\
+                      create id             2       9999          1         10          1          1\n";
+        assert_eq!(set_up_ms(output), Some(21.75));
         assert_eq!(set_up_ms("step  total ms\nconnect : what"), None);
     }
 }
