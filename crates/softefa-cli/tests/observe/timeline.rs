@@ -25,7 +25,7 @@ const PROBE: &str = "\
     for(let i=0;i<6;i++)press('Zoom in');const near=said.textContent,cutNear=cut();press('Later');\
     const later=said.textContent;press('The whole run');const again=said.textContent;\
     const box=panel.getBoundingClientRect();let tips=new Set();\
-    for(let x=2;x<box.width;x+=17)for(let y=20;y<box.height;y+=12){\
+    for(let x=2;x<box.width;x+=5)for(let y=20;y<box.height;y+=6){\
     panel.dispatchEvent(new PointerEvent('pointermove',{clientX:box.left+x,clientY:box.top+y}));\
     const tip=document.querySelector('.tip');if(!tip.hidden)tips.add(tip.textContent.split('\\n')[0])}\
     panel.dispatchEvent(new KeyboardEvent('keydown',{key:'+'}));const keyed=said.textContent;\
@@ -96,8 +96,8 @@ fn page(session: &Session, folder: &Path, files: &[&Path], browser: &str) -> Val
         for what in ["moved", "keyed", "dragged", "gone"] {
             assert_eq!(seen[what], true, "{width}: {what}: {seen}");
         }
-        // How many of the marks a row of looks meets depends on when they were.
-        assert!(seen["tips"].as_u64().unwrap() > 1, "{width}: {seen}");
+        // How many marks the looks meet depends on when they were: 13 to 491 in eighteen pages.
+        assert!(seen["tips"].as_u64().unwrap() > 4, "{width}: {seen}");
     }
     seen
 }
