@@ -198,6 +198,7 @@ impl Device {
                 reuses_numbers: config.faults.qpn_reuse,
                 numbering,
                 layout,
+                key: sealing.key().cloned(),
                 capture,
             }),
             faults: config.faults.clone(),

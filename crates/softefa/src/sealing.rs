@@ -37,7 +37,7 @@ impl Sealing {
 
     /// The same for packets of RoCE.
     pub(crate) fn layout_of_packets(&self) -> Layout {
-        if self.key.is_some() { Layout::Sealed } else { Layout::Roce }
+        if self.key.is_some() { Layout::SealedRoce } else { Layout::Roce }
     }
 
     /// What it adds to each datagram.

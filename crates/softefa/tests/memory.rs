@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::exchange::exchange;
-use common::{Side, settled_by, side, side_of, up};
+use common::{Side, poll_until, poll_until_counted, settled_by, side, side_of, up};
 use softefa::counters::Counter;
 use softefa::{Ah, Channel, CompletionOp, Config, Cq, QpKind, SendOp, Status, WireChoice};
 
@@ -77,7 +77,40 @@ fn sealed_packets_go_through_memory() {
     let sealed = common::sealing::keyed(1, "");
     let (mut a, b) = (side_of(QpKind::Srd, &sealed), side_of(QpKind::Srd, &sealed));
     exchange_in_memory(&mut a, &b, 2000);
-    assert_eq!(count(&b, Counter::RxSealErrors), 0);
+    for side in [&a, &b] {
+        assert_eq!(count(side, Counter::RxSealErrors), 0);
+    }
+    let (unsealed, through) =
+        (count(&a, Counter::TxUnsealedPkts), count(&a, Counter::TxMemoryPkts));
+    assert!(unsealed > through / 2, "{unsealed} of {through}: both ends have the key");
+}
+
+/// A network, even one of faults, gets nothing that is not sealed.
+#[test]
+fn faults_are_dealt_to_sealed_packets() {
+    let sealed = common::sealing::keyed(1, "loss=1%,seed=3");
+    let (mut a, b) = (side_of(QpKind::Srd, &sealed), side_of(QpKind::Srd, &sealed));
+    exchange_in_memory(&mut a, &b, 2000);
+    assert_eq!(count(&a, Counter::TxUnsealedPkts), 0);
+}
+
+/// SRD-12.9: a program without the key may hand in a ring. What it puts there is no better than what
+/// it sends over the network.
+#[test]
+fn what_a_stranger_puts_into_a_ring_is_refused() {
+    let (a, b) = (side(QpKind::Ud, ""), common::sealing::sealed_side(QpKind::Ud, ""));
+    let ah = a.ah(&b);
+    b.post_recv(1, 0, 200);
+    let start = Instant::now();
+    while count(&a, Counter::TxMemoryPkts) < 100 {
+        assert!(start.elapsed() < Duration::from_secs(30), "no ring was let in");
+        a.send(2, &b, &ah, 0, 64);
+        poll_until(&[&b, &a], |index, done| {
+            assert_eq!((index, done.status), (1, Status::Ok), "{done:?}");
+            true
+        });
+    }
+    poll_until_counted(&[&b], &b, Counter::RxSealErrors, count(&a, Counter::TxPkts));
 }
 
 /// Until the next event.

@@ -110,6 +110,7 @@ counters! {
     RefusalsUnanswered "refusals_unanswered" "Messages left to be sent again because no more refusals could be remembered.";
     TxMemoryPkts "tx_memory_pkts" "Packets sent through shared memory. Also in `tx_pkts`.";
     RxMemoryPkts "rx_memory_pkts" "Packets received through shared memory. Also in `rx_pkts`.";
+    TxUnsealedPkts "tx_unsealed_pkts" "Packets of a device with a key that were not sealed, because they went through memory to a program with the same key. Also in `tx_memory_pkts`.";
     CmTxMsgs "cm_tx_msgs" "Messages of the connection manager sent. Also in `tx_pkts`.";
     CmRxMsgs "cm_rx_msgs" "Messages of the connection manager received. Also in `rx_pkts`.";
     CmRxIgnored "cm_rx_ignored" "Of them, those that changed nothing: repeated, late, of nobody, too many.";

@@ -25,8 +25,10 @@ pub(crate) const RDMA_BLOCK_BYTES: usize = 24;
 pub(crate) enum Layout {
     /// SRD's and UD's, which tell their own length.
     Srd,
-    /// Those of any transport inside of envelopes, which tell it.
+    /// SRD's and UD's inside of envelopes, which tell it.
     Sealed,
+    /// RoCE's packets inside of envelopes.
+    SealedRoce,
     /// RoCE's packets, of which only the network knows where they end.
     Roce,
 }
@@ -38,7 +40,9 @@ impl Layout {
     pub(crate) fn datagram_len(self, train: &[u8]) -> usize {
         let len = match self {
             Self::Srd => plain_len(train).or_else(|| sealed::first_len(train)),
-            Self::Sealed => sealed::first_len(train).or_else(|| plain_len(train)),
+            Self::Sealed | Self::SealedRoce => {
+                sealed::first_len(train).or_else(|| plain_len(train))
+            }
             Self::Roce => None,
         };
         len.map_or(train.len(), |len| len.min(train.len())).max(1)
@@ -49,14 +53,18 @@ impl Layout {
         self == Self::Roce
     }
 
-    /// Bytes of all headers of the datagram that begins with `head`, when its check covers only them and nothing
-    /// has to be opened: whatever is behind them needs not be looked at.
+    /// Bytes of all headers of the datagram that begins with `head`, when nothing behind them has to
+    /// be looked at or opened. `is_proven` if it came from a ring whose writer has the key, which
+    /// carries datagrams that are not sealed, too.
     #[inline]
-    pub(crate) fn covered_len(self, head: &[u8]) -> Option<usize> {
+    pub(crate) fn lent_from(self, head: &[u8], is_proven: bool) -> Option<usize> {
+        let is_clear = is_proven && !sealed::is_enveloped(head);
         match self {
             Self::Srd => crc::covered_len(head),
-            Self::Sealed => None,
             Self::Roce => packets::covered_len(head),
+            Self::Sealed if is_clear => crc::headers_len(head),
+            Self::SealedRoce if is_clear => packets::headers_len(head),
+            Self::Sealed | Self::SealedRoce => None,
         }
     }
 
@@ -64,7 +72,7 @@ impl Layout {
     pub(crate) fn headers_len(self, datagram: &[u8]) -> usize {
         match self {
             Self::Srd => crc::headers_len(datagram).unwrap_or(datagram.len()),
-            Self::Sealed => sealed::headers_len(datagram),
+            Self::Sealed | Self::SealedRoce => sealed::headers_len(datagram),
             Self::Roce => packets::headers_len(datagram).unwrap_or(datagram.len()),
         }
     }
@@ -108,6 +116,7 @@ impl Framing {
     /// How its datagrams are laid out.
     pub(crate) fn layout(&self) -> Layout {
         match self {
+            Self::Sealed(sealed) if sealed.has_packets => Layout::SealedRoce,
             Self::Sealed(_) => Layout::Sealed,
             Self::Packets(_) => Layout::Roce,
             Self::Done | Self::Headers | Self::All => Layout::Srd,
@@ -201,6 +210,12 @@ impl Framing {
             Self::Packets(packets) => packets.is_intact(from, received, rest),
             Self::Sealed(_) => false,
         }
+    }
+
+    /// What came from `from` through a ring whose writer has the key is a datagram that was not
+    /// sealed (SRD-12.9).
+    pub(crate) fn is_clear(&self, from: SocketAddrV4, received: &[u8]) -> bool {
+        self.sealed().is_some_and(|sealed| sealed.is_clear(from, received))
     }
 
     /// Where the datagram is inside what came to `group` from the socket `from`; it is opened where it lies.

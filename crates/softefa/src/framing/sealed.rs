@@ -57,6 +57,13 @@ impl Sealed {
         sealed.expect("every datagram can be sealed");
     }
 
+    /// Whether `received`, from the ring of the queue pair `from`, is a datagram without envelope that
+    /// this queue pair may take.
+    pub(super) fn is_clear(&self, from: SocketAddrV4, received: &[u8]) -> bool {
+        let is_peer = self.only.is_none_or(|only| only == from);
+        is_peer && !is_enveloped(received) && self.opener.is_between(from, received)
+    }
+
     #[inline(never)]
     pub(super) fn open(
         &mut self,
@@ -116,6 +123,11 @@ impl Sealed {
         let first = *self.doubts.entry(to).or_insert(counter);
         (first != counter).then_some(to)
     }
+}
+
+/// The datagram is sealed.
+pub(super) fn is_enveloped(head: &[u8]) -> bool {
+    Envelope::parse(head).is_some()
 }
 
 /// Length of what a train begins with, when that is sealed or a notice.

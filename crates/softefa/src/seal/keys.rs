@@ -62,6 +62,11 @@ impl SealKey {
         format!("{:016x}", u64::from_be_bytes(self.id))
     }
 
+    /// Fills `out`, of at most 8,160 bytes, with what follows from the key and `info`.
+    pub(super) fn expand(&self, info: &[&[u8]], out: &mut [u8]) {
+        expand(&self.master, info, out);
+    }
+
     /// The key of one session in one direction.
     pub(super) fn derive(&self, session: u64, direction: &Direction) -> DirectionKey {
         let mut raw = [0; KEY_BYTES];

@@ -5,6 +5,7 @@
 //! file -> SealKey -> Sealer  envelope | datagram, encrypted where it lies | tag
 //!                 -> Opener  verified, decrypted where it lies, taken once
 //!                 -> Reader  the same for captures, without memory of what was taken
+//!                 -> RingName proofs that both ends of shared memory have the key
 //! ```
 //!
 //! The room knows addresses and bytes; sockets, queue pairs and clocks are its caller's.
@@ -18,6 +19,7 @@ mod notice;
 mod opener;
 mod reader;
 mod replay;
+mod ring;
 mod sealer;
 
 pub use complaints::Complaints;
@@ -27,6 +29,7 @@ pub use keys::SealKey;
 pub use notice::{NOTICE_BYTES, Notice, Throttle};
 pub use opener::{Opener, Refusal};
 pub use reader::Reader;
+pub use ring::{PROOF_BYTES, RingEnd, RingName};
 pub use sealer::{SealError, Sealer};
 
 /// Bytes of the envelope, in front of the datagram it holds.

@@ -123,12 +123,16 @@ impl Opener {
             Some(receiving) => receiving.open(&envelope, datagram)?,
             None => self.open_first(sender, &envelope, datagram)?,
         };
-        if self.has_packets {
-            return Ok(inner);
-        }
-        let qpns = (envelope.src_qpn, envelope.dst_qpn);
-        let is_one = envelope::qpns(&datagram[inner.clone()]) == Some(qpns);
+        let is_one = self.is_between(at, &datagram[inner.clone()]);
         is_one.then_some(inner).ok_or(Refusal::Contradiction)
+    }
+
+    /// Whether the datagram `inner`, from the queue pair `from`, names that and this queue pair, as
+    /// far as it names any.
+    #[must_use]
+    pub fn is_between(&self, from: SocketAddrV4, inner: &[u8]) -> bool {
+        let qpns = (from.port(), self.local.port());
+        self.has_packets || envelope::qpns(inner) == Some(qpns)
     }
 
     /// Opens a datagram of somebody who has no key at hand, and keeps one if it is genuine.

@@ -7,13 +7,15 @@ use crate::wire::Sent;
 
 impl Shell {
     pub(super) fn count_sent(&mut self, sent: &Sent) {
-        let &Sent { pkts, memory_pkts, bytes, syscalls, .. } = sent;
+        let &Sent { pkts, memory_pkts, unsealed_pkts, bytes, syscalls, .. } = sent;
         let counters = &self.device.counters;
         counters.add(Counter::TxPkts, pkts);
         counters.add(Counter::TxMemoryPkts, memory_pkts);
+        counters.add(Counter::TxUnsealedPkts, unsealed_pkts);
         counters.add(Counter::TxBytes, bytes);
         counters.add(Counter::TxSyscalls, syscalls);
-        if *sent != (Sent { pkts, memory_pkts, bytes, syscalls, ..Sent::default() }) {
+        if *sent != (Sent { pkts, memory_pkts, unsealed_pkts, bytes, syscalls, ..Sent::default() })
+        {
             self.count_troubles(sent);
         }
     }

@@ -42,7 +42,7 @@ use crate::qp_state::{QpKind, QpQuery};
 use crate::rq::RecvQueue;
 use crate::sq::SendQueue;
 use crate::srq::{Srq, XrcQueues};
-use crate::wire::{Batch, DatagramFaults, Faulty, Groups, Tap, Unplugged, Wire};
+use crate::wire::{Batch, DatagramFaults, Faulty, Groups, Tap, Unplugged, Via, Wire};
 
 use faults::Faults;
 use holding::Holding;
@@ -52,6 +52,8 @@ use unfit::OutgoingNotice;
 
 pub(crate) use side::Side;
 
+/// What a burst puts into a ring at most: 64 packets of a message, or joined ones.
+const BURST_BYTES_MAX: usize = 1 << 20;
 /// All headers of a datagram of any transport.
 const HEADERS_MAX: usize = srd::HEADER_MAX + RDMA_BLOCK_BYTES;
 
@@ -91,6 +93,8 @@ pub(crate) struct Shell {
     pub(crate) is_from_memory: bool,
     pub(crate) framing: Framing,
     batch: Batch,
+    /// Who is next in the batch, and whether what goes there is not sealed.
+    unsealed: Option<(SocketAddrV4, bool)>,
     /// To be sent when what has arrived was looked at.
     notices: Vec<OutgoingNotice>,
     /// Who sent the last datagram that this key does not open.
@@ -202,6 +206,7 @@ impl Shell {
             is_from_memory: false,
             batch: Batch::new(&framing, HEADERS_MAX, device.attr().packet_max_bytes() as usize),
             framing,
+            unsealed: None,
             notices: Vec::new(),
             unreadable: None,
             sends_done: Vec::new(),
@@ -247,12 +252,14 @@ impl Shell {
         self.wire.has_ring_to(to)
     }
 
-    /// Bytes that may go to `to` in packets that are longer than a network has them; 0 where nothing may be joined.
+    /// Whether all of a burst to `to`, which would else leave by `via`, may be as no network has it,
+    /// see [`Via::Memory`]: there is room for it in a ring.
     #[inline]
-    pub(crate) fn room_for_joined(&mut self, to: SocketAddrV4) -> usize {
+    pub(crate) fn has_ring_for_burst(&mut self, to: SocketAddrV4, via: Via) -> bool {
         // What is covered whole lies in the arena, whose room is that of packets.
-        let is_possible = !self.framing.covers_payload() && !self.faults.lapses.is_active();
-        if is_possible { self.wire.room_for_joined(to) } else { 0 }
+        let is_covered = self.framing.covers_payload() && self.framing.sealed().is_none();
+        let is_possible = !is_covered && !self.faults.lapses.is_active();
+        is_possible && self.wire.ring_room_bytes(to, via) >= BURST_BYTES_MAX
     }
 
     /// Something may arrive that the socket does not tell: look soon.

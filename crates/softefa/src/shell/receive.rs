@@ -124,10 +124,14 @@ fn take_run<S: Side + ?Sized>(side: &mut S, now: Instant, run: &mut Run<'_>) {
     let from = *run.from.ip();
     let shell = side.shell_mut();
     (shell.arriving_from, shell.is_from_memory) = (from, run.is_memory);
-    let rest = run.rest.unwrap_or_default();
+    let (rest, writer) = (run.rest.unwrap_or_default(), run.from);
     for datagram in run.bytes.chunks_mut(run.segment) {
         let framing = &mut side.shell_mut().framing;
         if framing.is_plain(from, datagram, rest) {
+            side.take(now, from, &Datagram::new(datagram, rest));
+            continue;
+        }
+        if run.is_proven && framing.is_clear(writer, datagram) {
             side.take(now, from, &Datagram::new(datagram, rest));
             continue;
         }

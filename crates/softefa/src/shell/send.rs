@@ -104,6 +104,29 @@ impl Shell {
         (self.unsent_messages, self.unsent_bytes) = (0, 0);
     }
 
+    /// How a datagram for `to` leaves that would do so by `via`. A device with a key does not seal
+    /// what goes through a ring whose reader has shown that it has the key, too (SRD-12.9).
+    #[inline]
+    fn as_sealed(&mut self, to: SocketAddrV4, via: Via) -> Via {
+        if self.framing.sealed().is_none() { via } else { self.as_sealed_for(to, via) }
+    }
+
+    fn as_sealed_for(&mut self, to: SocketAddrV4, via: Via) -> Via {
+        let path = match via {
+            Via::Path(path) | Via::Stream(path) => path,
+            Via::Memory(_) => return via,
+            Via::Patient(_) | Via::Kernel(_) | Via::Behind(_) | Via::OwnSocket => {
+                // What follows it must not overtake it.
+                self.unsealed = Some((to, false));
+                return via;
+            }
+        };
+        let known = self.unsealed.filter(|(known, _)| !self.batch.is_empty() && *known == to);
+        let (_, is_unsealed) = known.unwrap_or_else(|| (to, self.has_ring_for_burst(to, via)));
+        self.unsealed = Some((to, is_unsealed));
+        if is_unsealed { Via::Memory(path) } else { via }
+    }
+
     /// Adds a datagram to the batch, see [`Batch::push`].
     #[inline]
     pub(crate) fn push(
@@ -113,6 +136,7 @@ impl Shell {
         header: &[u8],
         payload: impl Iterator<Item = Piece> + Clone,
     ) -> Result<usize, Gone> {
+        let via = self.as_sealed(to, via);
         self.batch.push(&mut self.framing, to, via, header, payload)
     }
 
@@ -125,6 +149,7 @@ impl Shell {
         header: &[u8],
         index: u32,
     ) -> Result<usize, Gone> {
+        let via = self.as_sealed(to, via);
         self.batch.push(&mut self.framing, to, via, header, self.sq.payload(index))
     }
 
@@ -138,6 +163,7 @@ impl Shell {
         index: u32,
         (offset, len): (u32, u32),
     ) -> Result<usize, Gone> {
+        let via = self.as_sealed(to, via);
         self.batch.push(&mut self.framing, to, via, header, self.sq.part(index, offset, len))
     }
 

@@ -21,9 +21,9 @@ pub(crate) enum Via {
     Path(u16),
     /// As [`Via::Path`], and through the ring of a sleeper, who is called for many at once (SRD-12.5).
     Stream(u16),
-    /// As [`Via::Stream`], and only through the ring: it is longer than what a network carries, and is lost where no ring
-    /// takes it.
-    Joined(u16),
+    /// As [`Via::Stream`], and only through the ring, because no network may carry it: it is too
+    /// long, or not sealed. Where no ring takes it, it is lost.
+    Memory(u16),
     /// As [`Via::Path`], and rather late than never: what nobody sends again waits for room in a ring.
     Patient(u16),
     /// By this path and through the kernel, which knows when nobody is there.
@@ -42,7 +42,7 @@ impl Via {
         match self {
             Self::Path(path)
             | Self::Stream(path)
-            | Self::Joined(path)
+            | Self::Memory(path)
             | Self::Patient(path)
             | Self::Kernel(path)
             | Self::Behind(path) => Some(path),
@@ -161,23 +161,31 @@ impl Batch {
         assert!(!self.is_full() && header.len() + self.tail_bytes <= self.room_bytes.min(room));
         let iov_start = self.pieces.len();
         let start = self.arena.len();
-        framing.begin(&mut self.arena);
+        let is_clear = framing.sealed().is_some() && matches!(via, Via::Memory(_));
+        if !is_clear {
+            framing.begin(&mut self.arena);
+        }
         self.arena.extend_from_slice(header);
         framing.finish_headers(&mut self.arena[start..]);
         let headers = self.arena.len() - header.len()..self.arena.len();
         let trailer_len = framing.trailer_len(payload_len);
-        let len = header.len() + payload_len + trailer_len + self.overhead_bytes;
-        if self.is_copied(payload_len) {
+        let overhead_bytes = if is_clear { 0 } else { self.overhead_bytes };
+        let len = header.len() + payload_len + trailer_len + overhead_bytes;
+        let copy_bytes = if is_clear { COPY_BYTES } else { self.copy_bytes };
+        if payload_len <= copy_bytes {
             let arena = &mut self.arena;
             let mut pieces = payload;
             let copied =
                 pieces.try_for_each(|piece| memory::copy_out(piece.addr, piece.len, arena));
             copied.inspect_err(|_| self.arena.truncate(start))?;
             self.push_trailer(framing, headers, len, trailer_len);
-            framing.finish_whole(to, &mut self.arena, start);
+            if !is_clear {
+                framing.finish_whole(to, &mut self.arena, start);
+            }
             self.push_arena(start);
         } else {
-            assert!(!framing.covers_payload(), "what is covered lies beside the header");
+            let is_covered = framing.covers_payload() && !is_clear;
+            assert!(!is_covered, "what is covered lies beside the header");
             self.push_arena(start);
             self.pieces.extend(payload.filter(|piece| piece.len > 0));
             if trailer_len > 0 {

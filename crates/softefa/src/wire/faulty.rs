@@ -182,10 +182,10 @@ impl Wire for Faulty {
         self.inner.has_ring_to(to)
     }
 
-    fn room_for_joined(&mut self, to: SocketAddrV4) -> usize {
+    fn ring_room_bytes(&mut self, to: SocketAddrV4, via: Via) -> usize {
         // A fault is for each packet.
         let is_idle = self.faults.is_none() && self.held.is_empty();
-        if is_idle { self.inner.room_for_joined(to) } else { 0 }
+        if is_idle { self.inner.ring_room_bytes(to, via) } else { 0 }
     }
 
     fn look_everywhere(&mut self) {

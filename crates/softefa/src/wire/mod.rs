@@ -42,6 +42,8 @@ pub(crate) struct Sent {
     pub(crate) pkts: u64,
     /// Of them, through memory.
     pub(crate) memory_pkts: u64,
+    /// Of these, in the clear though the device has a key.
+    pub(crate) unsealed_pkts: u64,
     pub(crate) bytes: u64,
     pub(crate) syscalls: u64,
     pub(crate) errors: u64,
@@ -66,6 +68,7 @@ impl Sent {
         self.refused += more.refused;
         self.blocked += more.blocked;
         self.memory_pkts += more.memory_pkts;
+        self.unsealed_pkts += more.unsealed_pkts;
     }
 }
 
@@ -81,6 +84,8 @@ pub(crate) struct Run<'a> {
     pub(crate) rest: Option<Piece>,
     /// It came through memory, without a system call.
     pub(crate) is_memory: bool,
+    /// It came through memory whose writer has the key of this device.
+    pub(crate) is_proven: bool,
 }
 
 impl Run<'_> {
@@ -156,8 +161,9 @@ pub(crate) trait Wire: Send {
         false
     }
 
-    /// Bytes that a ring to the queue pair at `to` takes now, 0 where packets must stay as the network has them.
-    fn room_for_joined(&mut self, _to: SocketAddrV4) -> usize {
+    /// Bytes that a ring to the queue pair at `to` takes now of what would otherwise leave by `via`;
+    /// 0 where datagrams must stay as the network has them.
+    fn ring_room_bytes(&mut self, _to: SocketAddrV4, _via: Via) -> usize {
         0
     }
 

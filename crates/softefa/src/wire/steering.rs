@@ -20,6 +20,7 @@ use crate::framing::Layout;
 use crate::gateway::Gateway;
 use crate::host;
 use crate::numbering::Numbering;
+use crate::seal::SealKey;
 
 /// Ports to try before giving up.
 const QPN_TRIES: usize = 4096;
@@ -57,6 +58,8 @@ pub(crate) struct SteeringInit {
     pub(crate) reuses_numbers: bool,
     pub(crate) numbering: Numbering,
     pub(crate) layout: Layout,
+    /// Of a device that seals what it sends.
+    pub(crate) key: Option<SealKey>,
     pub(crate) capture: Capture,
 }
 
@@ -80,6 +83,7 @@ pub(crate) struct Steering {
     reuses_numbers: bool,
     numbering: Numbering,
     layout: Layout,
+    key: Option<SealKey>,
     capture: Arc<Capture>,
 }
 
@@ -96,6 +100,7 @@ impl Steering {
             reuses_numbers: init.reuses_numbers,
             numbering: init.numbering,
             layout: init.layout,
+            key: init.key,
             capture: Arc::new(init.capture),
         }
     }
@@ -131,7 +136,8 @@ impl Steering {
             (None, None) => Box::new(wire),
             (None, Some(Memory { links, own_addrs })) => {
                 let own_addrs = own_addrs.get_or_init(link::own_addrs);
-                Box::new(MemoryWire::new(wire, local, own_addrs, links.clone()))
+                let (key, links) = (self.key.as_ref(), links.clone());
+                Box::new(MemoryWire::new(wire, local, key, own_addrs, links))
             }
         };
         Ok(Port { qpn, port, src_port, wire, tap, paths, receive_fd, receive_buffer_bytes })

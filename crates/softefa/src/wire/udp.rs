@@ -182,7 +182,7 @@ impl UdpWire {
         let Train { len, from, segment } = train;
         let bytes = &mut self.buffer[..len];
         let segment = segment.map_or_else(|| self.layout.datagram_len(bytes), |it| it.max(1));
-        let run = Run { from, bytes, segment, rest: None, is_memory: false };
+        let run = Run { from, bytes, segment, rest: None, is_memory: false, is_proven: false };
         if self.tap.is_on() {
             self.tap.received(&run);
         }
@@ -198,7 +198,7 @@ impl UdpWire {
     pub(super) fn run_behind(&mut self, train: Train, skip: usize, from: SocketAddrV4) -> Run<'_> {
         let bytes = &mut self.buffer[skip..train.len];
         let segment = bytes.len().max(1);
-        let run = Run { from, bytes, segment, rest: None, is_memory: false };
+        let run = Run { from, bytes, segment, rest: None, is_memory: false, is_proven: false };
         if self.tap.is_on() {
             self.tap.received(&run);
         }

@@ -17,8 +17,7 @@ const BURSTS_PER_TURN: usize = 2;
 /// Payload of packets that are joined to one (RC-1.15): long enough that a packet's own cost does not show, short enough
 /// that the peer copies one part of a message while the next one is written.
 const JOINED_BYTES: u32 = 32 << 10;
-/// Nothing is joined where a ring has less room, and no more than so many bytes in a burst, so that it always fits.
-const JOINED_ROOM_BYTES: usize = 1 << 20;
+/// No more than so many bytes are joined in a burst, so that it always fits into a ring.
 const JOINED_BURST_BYTES: u32 = 512 << 10;
 /// What an acknowledgement begins with.
 const ACKNOWLEDGE: [u8; 2] = [
@@ -98,7 +97,8 @@ impl RcSide {
     #[cold]
     fn room_for_joined(&mut self, peer: SocketAddrV4) -> u32 {
         self.has_long = !self.endpoint.is_quiescent();
-        let has_room = !self.takes_kernel && self.shell.room_for_joined(peer) >= JOINED_ROOM_BYTES;
+        let via = Via::Stream(self.path);
+        let has_room = !self.takes_kernel && self.shell.has_ring_for_burst(peer, via);
         if has_room { JOINED_BURST_BYTES } else { 0 }
     }
 
@@ -113,7 +113,7 @@ impl RcSide {
         let via = match (out.is_repeated, is_behind, self.is_reliable) {
             (true, ..) => Via::Kernel(self.path),
             (false, true, _) => Via::Behind(self.path),
-            (false, false, true) if out.joined > 0 => Via::Joined(self.path),
+            (false, false, true) if out.joined > 0 => Via::Memory(self.path),
             (false, false, true) => Via::Stream(self.path),
             (false, false, false) => Via::Patient(self.path),
         };

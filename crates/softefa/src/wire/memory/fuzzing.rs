@@ -186,7 +186,7 @@ impl<'a> Play<'a> {
         let (kind, headers_len, len) = (bytes.byte(), bytes.byte(), bytes.short() % 12_000);
         let mut own = bytes.some(usize::from(headers_len)).to_vec();
         own.resize(own.len() + len, kind);
-        if let Some(covered) = Layout::Srd.covered_len(&own) {
+        if let Some(covered) = Layout::Srd.lent_from(&own, false) {
             Framing::Headers.finish_headers(&mut own[..covered]);
         } else if own.len() >= srd::wire::Header::LEN {
             let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);

@@ -5,6 +5,7 @@ use std::net::SocketAddrV4;
 use srd::Instant;
 
 use super::door::Visitor;
+use super::proof::RingKey;
 use super::ring::{Found, Reader, ReaderState};
 use super::segment::Segment;
 use crate::framing::{Layout, RDMA_BLOCK_BYTES};
@@ -31,6 +32,8 @@ const IDLE_NS: u64 = 30_000_000_000;
 struct In {
     from: SocketAddrV4,
     segment: Segment,
+    /// Its writer has the key of this device.
+    is_proven: bool,
     reader: Reader,
     /// The record found last, somebody may still copy from.
     lent: Option<Found>,
@@ -42,6 +45,8 @@ struct In {
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     rings: Vec<In>,
+    /// Of a device that has a key.
+    key: Option<RingKey>,
     /// Whose turn it is.
     next: usize,
     /// Runs that it has given in this turn.
@@ -58,9 +63,17 @@ pub(super) struct Taken {
     pub(super) segment: usize,
     /// The bytes behind the headers of the one, lent until the next call.
     pub(super) rest: Option<Piece>,
+    /// Their writer has the key of this device.
+    pub(super) is_proven: bool,
 }
 
 impl Inbox {
+    /// For a queue pair whose device has this key, if any.
+    pub(super) fn new(key: Option<RingKey>) -> Self {
+        let (rings, next_look) = (Vec::new(), Instant::ZERO);
+        Self { rings, key, next: 0, turn_runs: 0, is_asleep: false, next_look }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.rings.is_empty()
     }
@@ -76,9 +89,10 @@ impl Inbox {
             return;
         }
         let Ok(segment) = Segment::open(file) else { return };
+        let is_proven = self.key.as_ref().is_some_and(|key| key.accept(&segment, from));
         Reader::say(segment.words(), self.state());
         let (reader, lent, used_at, is_over) = (Reader::default(), None, now, false);
-        self.rings.push(In { from, segment, reader, lent, used_at, is_over });
+        self.rings.push(In { from, segment, is_proven, reader, lent, used_at, is_over });
     }
 
     /// `from` writes a ring that is read, and has not closed it.
@@ -221,7 +235,8 @@ impl In {
                 break;
             }
         }
-        Some(Taken { from: self.from, segment: first.len.max(1), rest: None })
+        let Self { from, is_proven, .. } = *self;
+        Some(Taken { from, segment: first.len.max(1), rest: None, is_proven })
     }
 
     /// Copies the headers of a datagram only; `None` when that is not enough.
@@ -230,13 +245,14 @@ impl In {
         let segment = [HEADERS_BYTES, HEADERS_BYTES_MAX].into_iter().find_map(|len| {
             out.clear();
             self.segment.read(found.word, len, out);
-            layout.covered_len(out)
+            layout.lent_from(out, self.is_proven)
         });
         out.truncate(segment.unwrap_or(0));
         let segment = segment?;
         self.lent = Some(found);
         let rest = self.segment.piece(found.word, segment, found.len - segment);
-        Some(Taken { from: self.from, segment, rest: Some(rest) })
+        let Self { from, is_proven, .. } = *self;
+        Some(Taken { from, segment, rest: Some(rest), is_proven })
     }
 
     fn copy(&mut self, found: Found, out: &mut Vec<u8>) {

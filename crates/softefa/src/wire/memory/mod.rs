@@ -16,6 +16,7 @@ pub(crate) mod fuzzing;
 mod inbox;
 mod out;
 mod outbox;
+mod proof;
 mod ring;
 #[cfg(test)]
 mod ring_tests;
@@ -33,12 +34,14 @@ use super::udp::UdpWire;
 use super::{Batch, Run, Sent, Wire};
 use crate::counters::Links;
 use crate::host;
+use crate::seal::SealKey;
 use crate::status::Status;
 use crate::uncancelled::Uncancelled;
 
 use door::Door;
 use inbox::{Inbox, Taken};
 use outbox::{Outbox, Put};
+use proof::RingKey;
 use waiting::Waiting;
 
 pub use door::door_name;
@@ -69,6 +72,8 @@ pub(super) struct MemoryWire {
     udp: UdpWire,
     tap: Tap,
     local: SocketAddrV4,
+    /// The device seals what leaves through the kernel.
+    has_key: bool,
     entrance: Entrance,
     outbox: Outbox,
     inbox: Inbox,
@@ -101,21 +106,24 @@ enum Come {
 }
 
 impl MemoryWire {
-    /// Around the sockets of the queue pair `local`. `own_addrs` are addresses of this machine; `links`
-    /// show who is reached.
+    /// Around the sockets of the queue pair `local`, whose device may have a `key`. `own_addrs` are
+    /// addresses of this machine; `links` show who is reached.
     pub(super) fn new(
         udp: UdpWire,
         local: SocketAddrV4,
+        key: Option<&SealKey>,
         own_addrs: &[Ipv4Addr],
         links: Links,
     ) -> Self {
+        let key = key.map(|key| RingKey { key: key.clone(), local });
         Self {
             tap: udp.tap(),
             udp,
             local,
+            has_key: key.is_some(),
             entrance: Entrance::Closed,
-            outbox: Outbox::new(local, own_addrs.into(), links),
-            inbox: Inbox::default(),
+            outbox: Outbox::new(local, key.clone(), own_addrs.into(), links),
+            inbox: Inbox::new(key),
             buffer: Vec::new(),
             left: Vec::new(),
             impossible: Vec::new(),
@@ -139,11 +147,11 @@ impl MemoryWire {
             // One that overtook those before it would cost a connection all of them.
             let is_behind = self.left.last().is_some_and(|left| left.to == packet.to);
             let put = match packet.via {
-                Via::Path(_) | Via::Stream(_) | Via::Joined(_) | Via::Patient(_) if is_behind => {
+                Via::Path(_) | Via::Stream(_) | Via::Memory(_) | Via::Patient(_) if is_behind => {
                     Put::NotHere
                 }
                 Via::Patient(_) if self.waiting.has(packet.to) => Put::Full,
-                Via::Path(_) | Via::Stream(_) | Via::Joined(_) | Via::Patient(_) => {
+                Via::Path(_) | Via::Stream(_) | Via::Memory(_) | Via::Patient(_) => {
                     self.outbox.put(now, packet.to, (packet.len, packet.via), own)
                 }
                 Via::Kernel(_) => {
@@ -160,6 +168,8 @@ impl MemoryWire {
                 Put::Done => {
                     sent.pkts += 1;
                     sent.memory_pkts += 1;
+                    let is_unsealed = self.has_key && matches!(packet.via, Via::Memory(_));
+                    sent.unsealed_pkts += u64::from(is_unsealed);
                     sent.bytes += packet.len as u64;
                     if let Some(time_ns) = captured_at {
                         self.tap.sent(time_ns, std::slice::from_ref(packet), pieces);
@@ -171,7 +181,7 @@ impl MemoryWire {
                         self.impossible.push(gone(packet));
                     }
                 }
-                Put::NotHere | Put::Full if matches!(packet.via, Via::Joined(_)) => {
+                Put::NotHere | Put::Full if matches!(packet.via, Via::Memory(_)) => {
                     sent.errors += 1;
                 }
                 Put::NotHere | Put::Full => self.left.push(*packet),
@@ -310,11 +320,12 @@ impl Wire for MemoryWire {
     }
 
     fn receive(&mut self, now: Instant) -> Option<Run<'_>> {
-        let Taken { from, segment, rest } = match self.next(now)? {
+        let Taken { from, segment, rest, is_proven } = match self.next(now)? {
             Come::Train(train) => return Some(self.udp.run(train)),
             Come::Taken(taken) => taken,
         };
-        let run = Run { from, bytes: &mut self.buffer, segment, rest, is_memory: true };
+        let bytes = &mut self.buffer;
+        let run = Run { from, bytes, segment, rest, is_memory: true, is_proven };
         if self.tap.is_on() {
             self.tap.received(&run);
         }
@@ -358,9 +369,9 @@ impl Wire for MemoryWire {
         self.outbox.has_ring_to(to)
     }
 
-    fn room_for_joined(&mut self, to: SocketAddrV4) -> usize {
+    fn ring_room_bytes(&mut self, to: SocketAddrV4, via: Via) -> usize {
         // A capture shows packets as they would be on a network.
-        if self.tap.is_on() { 0 } else { self.outbox.room_to(to) }
+        if self.tap.is_on() { 0 } else { self.outbox.room_to(to, via) }
     }
 
     fn look_everywhere(&mut self) {
@@ -374,6 +385,8 @@ impl Wire for MemoryWire {
     }
 }
 
+#[cfg(test)]
+mod keyed_tests;
 #[cfg(test)]
 #[allow(unsafe_code)]
 mod tests;

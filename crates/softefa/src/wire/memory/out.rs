@@ -3,6 +3,7 @@
 use srd::Instant;
 
 use super::outbox::Put;
+use super::proof::ReaderProof;
 use super::ring::{ReaderState, Writer};
 use super::segment::Segment;
 use crate::counters::Shown;
@@ -28,6 +29,8 @@ pub(super) struct Out {
     pub(super) shown: Option<Shown>,
     /// Something was published since the reader was last seen awake.
     pub(super) is_unheard: bool,
+    /// Whether the reader has the key, too.
+    pub(super) proof: ReaderProof,
     /// Since when nothing is read, and how much was then.
     pub(super) unread: Option<(Instant, u64)>,
 }
@@ -48,7 +51,7 @@ impl Out {
             ReaderState::Awake => {}
             // A nudge will wake it.
             ReaderState::Asleep | ReaderState::Called
-                if matches!(via, Via::Stream(_) | Via::Joined(_) | Via::Patient(_)) => {}
+                if matches!(via, Via::Stream(_) | Via::Memory(_) | Via::Patient(_)) => {}
             // The kernel wakes it.
             ReaderState::Asleep | ReaderState::Called => return Ok(Put::NotHere),
             ReaderState::Absent if now.ns_since(self.opened_at) < LET_IN_NS => {
@@ -70,16 +73,20 @@ impl Out {
         Ok(Put::Done)
     }
 
-    /// Bytes of records that it takes now; 0 when nobody reads it.
+    /// Bytes of records that it takes now of what would leave by `via` and must not leave by
+    /// another way; 0 when nobody reads it, or it is not known that the reader has the key.
     #[inline]
-    pub(super) fn room_bytes(&mut self) -> usize {
+    pub(super) fn room_bytes(&mut self, via: Via) -> usize {
         let words = self.segment.words();
-        match Writer::reader(words) {
-            ReaderState::Absent | ReaderState::Gone => 0,
-            ReaderState::Awake | ReaderState::Asleep | ReaderState::Called => {
-                self.writer.room_bytes(words)
-            }
-        }
+        let is_read = match Writer::reader(words) {
+            ReaderState::Absent | ReaderState::Gone => false,
+            ReaderState::Awake => true,
+            // The kernel wakes it.
+            ReaderState::Asleep | ReaderState::Called => !matches!(via, Via::Path(_)),
+        };
+        let is_trusted =
+            self.proof == ReaderProof::NotAsked || (is_read && self.proof.is_given(&self.segment));
+        if is_read && is_trusted { self.writer.room_bytes(words) } else { 0 }
     }
 
     /// What was published may not be seen before somebody says so.

@@ -8,6 +8,7 @@ use srd::Instant;
 
 use super::door::Doorstep;
 use super::out::{End, LET_IN_NS, Out};
+use super::proof::{ReaderProof, RingKey};
 use super::ring::Writer;
 use super::segment::Segment;
 use crate::counters::{self, Links};
@@ -66,6 +67,8 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Outbox {
     local: SocketAddrV4,
+    /// Of a device that has a key.
+    key: Option<RingKey>,
     own_addrs: Box<[Ipv4Addr]>,
     seen_from_outside: Links,
     links: Vec<Link>,
@@ -78,11 +81,20 @@ pub(super) struct Outbox {
 impl Outbox {
     pub(super) fn new(
         local: SocketAddrV4,
+        key: Option<RingKey>,
         own_addrs: Box<[Ipv4Addr]>,
         seen_from_outside: Links,
     ) -> Self {
-        let (links, next_look) = (Vec::new(), Instant::ZERO);
-        Self { local, own_addrs, seen_from_outside, links, last: 0, next_look, is_retired: false }
+        Self {
+            local,
+            key,
+            own_addrs,
+            seen_from_outside,
+            links: Vec::new(),
+            last: 0,
+            next_look: Instant::ZERO,
+            is_retired: false,
+        }
     }
 
     /// Gives all rings up and opens no more.
@@ -111,7 +123,7 @@ impl Outbox {
         let Some(index) = self.find_or_make(now, to) else { return Put::NotHere };
         let link = &mut self.links[index];
         let State::Open(out) = &mut link.state else {
-            link.try_to_open(now, self.local);
+            link.try_to_open(now, self.local, self.key.as_ref());
             let waits = matches!(via, Via::Patient(_)) && link.is_young(now);
             return if waits { Put::Full } else { Put::NotHere };
         };
@@ -135,7 +147,7 @@ impl Outbox {
     /// Opens a ring to `to` when it is worth it, for what will be sent later.
     pub(super) fn prepare(&mut self, now: Instant, to: SocketAddrV4) {
         if let Some(index) = self.find_or_make(now, to) {
-            self.links[index].try_to_open(now, self.local);
+            self.links[index].try_to_open(now, self.local, self.key.as_ref());
         }
     }
 
@@ -145,11 +157,11 @@ impl Outbox {
         links.any(|link| link.to == to && matches!(link.state, State::Open(_)))
     }
 
-    /// Bytes of records that the ring of `to` takes now; 0 without one that is read.
-    pub(super) fn room_to(&mut self, to: SocketAddrV4) -> usize {
+    /// Bytes of records that the ring of `to` takes now, see [`Out::room_bytes`]; 0 without one.
+    pub(super) fn room_to(&mut self, to: SocketAddrV4, via: Via) -> usize {
         let Some(index) = self.find(to) else { return 0 };
         let State::Open(out) = &mut self.links[index].state else { return 0 };
-        out.room_bytes()
+        out.room_bytes(via)
     }
 
     /// Something has to be repeated or probed: does `to` read its ring?
@@ -240,15 +252,15 @@ impl Drop for Outbox {
 impl Link {
     /// Opens a ring if this peer is sent enough and was not tried lately.
     #[cold]
-    fn try_to_open(&mut self, now: Instant, local: SocketAddrV4) {
+    fn try_to_open(&mut self, now: Instant, local: SocketAddrV4, key: Option<&RingKey>) {
         let State::None { datagrams, retry_at, backoff_ns } = &mut self.state else { return };
         *datagrams += 1;
         self.used_at = now;
         if *datagrams < WORTH_DATAGRAMS || now < *retry_at {
             return;
         }
-        match open(local, self.to) {
-            Ok(segment) => {
+        match open(local, self.to, key) {
+            Ok((segment, proof)) => {
                 // Not read yet, so that a datagram goes out to say that it is there.
                 self.state = State::Open(Box::new(Out {
                     segment,
@@ -256,6 +268,7 @@ impl Link {
                     opened_at: now,
                     shown: None,
                     is_unheard: true,
+                    proof,
                     unread: None,
                 }));
             }
@@ -314,11 +327,16 @@ impl Link {
     }
 }
 
-fn open(local: SocketAddrV4, to: SocketAddrV4) -> io::Result<Segment> {
+fn open(
+    local: SocketAddrV4,
+    to: SocketAddrV4,
+    key: Option<&RingKey>,
+) -> io::Result<(Segment, ReaderProof)> {
     // Closing a descriptor is a cancellation point.
     let _uncancelled = Uncancelled::begin();
     let doorstep = Doorstep::of(to)?;
     let (segment, file) = Segment::create()?;
+    let proof = key.map_or(Ok(ReaderProof::NotAsked), |key| key.offer(&segment, to))?;
     doorstep.hand_in(local, file.as_fd())?;
-    Ok(segment)
+    Ok((segment, proof))
 }

@@ -53,6 +53,7 @@ impl Drop for Share {
 #[derive(Debug)]
 pub(super) struct Segment {
     words: Mapped,
+    inode: u64,
     _share: Share,
 }
 
@@ -67,9 +68,10 @@ impl Segment {
         // All of it now: a page that the system cannot give later ends the program with SIGBUS.
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, BYTES)?;
         rustix::fs::fcntl_add_seals(&file, SEALS)?;
+        let inode = rustix::fs::fstat(&file)?.st_ino;
         let file = File::from(file);
         let words = Mapped::new(&file, WORDS)?;
-        Ok((Self { words, _share: share }, file.into()))
+        Ok((Self { words, inode, _share: share }, file.into()))
     }
 
     /// That of another process, to be read.
@@ -82,8 +84,14 @@ impl Segment {
                 "a ring that may change its length",
             ));
         }
+        let inode = rustix::fs::fstat(&file)?.st_ino;
         let words = Mapped::new(&File::from(file), WORDS)?;
-        Ok(Self { words, _share: share })
+        Ok(Self { words, inode, _share: share })
+    }
+
+    /// The number of its file, which no other file of the machine has as long as this one lives.
+    pub(super) fn inode(&self) -> u64 {
+        self.inode
     }
 
     pub(super) fn words(&self) -> &[AtomicU64] {

@@ -16,9 +16,14 @@ use crate::framing::{Framing, Layout};
 use crate::memory::Piece;
 use crate::wire::paths::PathSockets;
 
-const NOW: Instant = Instant::ZERO;
+pub(super) const NOW: Instant = Instant::ZERO;
 
 fn wire() -> (MemoryWire, SocketAddrV4) {
+    wire_with(None)
+}
+
+/// That of a queue pair whose device may have a key.
+pub(super) fn wire_with(key: Option<&SealKey>) -> (MemoryWire, SocketAddrV4) {
     let sockets = PathSockets::bind(Ipv4Addr::LOCALHOST, 1).unwrap();
     loop {
         let probe = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -29,7 +34,7 @@ fn wire() -> (MemoryWire, SocketAddrV4) {
         if let Ok(udp) =
             UdpWire::bind(at, Arc::clone(&sockets), &capture, Protocol::Srd, Layout::Srd)
         {
-            return (MemoryWire::new(udp, at, &[], Links::private()), at);
+            return (MemoryWire::new(udp, at, key, &[], Links::private()), at);
         }
     }
 }
@@ -50,7 +55,13 @@ fn piece(bytes: &[u8]) -> Piece {
     Piece { addr: bytes.as_ptr() as usize as u64, len: bytes.len() }
 }
 
-fn send(from: &mut MemoryWire, to: SocketAddrV4, via: Via, number: u32, len: usize) -> Sent {
+pub(super) fn send(
+    from: &mut MemoryWire,
+    to: SocketAddrV4,
+    via: Via,
+    number: u32,
+    len: usize,
+) -> Sent {
     send_at(NOW, from, to, via, (number, len))
 }
 
@@ -68,7 +79,7 @@ fn send_at(
 }
 
 /// Numbers of what has arrived, its contents checked.
-fn take(at: &mut MemoryWire) -> Vec<u32> {
+pub(super) fn take(at: &mut MemoryWire) -> Vec<u32> {
     let mut numbers = Vec::new();
     let mut in_vain = 0;
     // The first look at the socket may find a nudge only.
@@ -105,7 +116,12 @@ fn copied(datagram: &Datagram<'_>) -> Vec<u8> {
 
 /// Two wires with a ring from the first to the second.
 fn linked() -> (MemoryWire, MemoryWire, SocketAddrV4) {
-    let ((mut a, _), (mut b, to)) = (wire(), wire());
+    linked_with([None; 2])
+}
+
+/// The same between two devices with these keys.
+pub(super) fn linked_with(keys: [Option<&SealKey>; 2]) -> (MemoryWire, MemoryWire, SocketAddrV4) {
+    let [(mut a, _), (mut b, to)] = keys.map(wire_with);
     for number in 0..100 {
         if send(&mut a, to, Via::Path(0), number, 64).memory_pkts == 1 {
             assert_eq!(take(&mut b), [number]);

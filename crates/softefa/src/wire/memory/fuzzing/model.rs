@@ -127,7 +127,7 @@ impl Ring {
             assert!(there == out, "what was taken does not lie there");
             return;
         };
-        let headers_len = layout.and_then(|layout| layout.covered_len(out));
+        let headers_len = layout.and_then(|layout| layout.lent_from(out, false));
         assert_eq!(headers_len, Some(out.len()), "headers are lent");
         assert!(len >= LENT_BYTES_MIN && taken.segment == out.len());
         assert_eq!(rest.len, len - out.len());

@@ -1,0 +1,166 @@
+//! Which rings carry datagrams that are not sealed: those whose two ends have the key (SRD-12.9).
+//!
+//! The writer puts a random number and its own proof into the head of the ring before it hands the
+//! ring in. A reader with the same key answers with another proof, next to it.
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::segment::Segment;
+use crate::host;
+use crate::seal::{PROOF_BYTES, RingEnd, RingName, SealKey};
+
+/// Words of the head of a ring (SRD-12.2).
+const NONCE_AT: usize = 24;
+const WRITER_AT: usize = 26;
+const READER_AT: usize = 28;
+const WORD_BYTES: usize = size_of::<u64>();
+
+/// The key of the device, and the queue pair whose rings it vouches for.
+#[derive(Debug, Clone)]
+pub(super) struct RingKey {
+    pub(super) key: SealKey,
+    pub(super) local: SocketAddrV4,
+}
+
+/// What a writer knows of the other end of its ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReaderProof {
+    /// This end has no key, so nobody is asked for a proof.
+    NotAsked,
+    /// The reader says this when it lets the ring in, if it has the key.
+    Expected([u8; PROOF_BYTES]),
+    /// The reader has the key.
+    Given,
+    /// The reader has another key, or none.
+    Missing,
+}
+
+impl RingKey {
+    /// Prepares a ring that this queue pair is going to write and `reader` to read.
+    ///
+    /// # Errors
+    /// The operating system gives no random bytes.
+    pub(super) fn offer(&self, ring: &Segment, reader: SocketAddrV4) -> io::Result<ReaderProof> {
+        let nonce = host::unguessable_bytes()?;
+        let name = RingName { writer: self.local, reader, inode: ring.inode(), nonce };
+        put(ring.words(), NONCE_AT, nonce);
+        put(ring.words(), WRITER_AT, self.key.ring_proof(RingEnd::Writer, &name));
+        Ok(ReaderProof::Expected(self.key.ring_proof(RingEnd::Reader, &name)))
+    }
+
+    /// Whether `writer`, who has handed in `ring`, has the key; it then gets the proof of this end.
+    pub(super) fn accept(&self, ring: &Segment, writer: SocketAddrV4) -> bool {
+        let nonce = get(ring.words(), NONCE_AT);
+        let name = RingName { writer, reader: self.local, inode: ring.inode(), nonce };
+        let said = get(ring.words(), WRITER_AT);
+        let is_proven = is_equal(said, self.key.ring_proof(RingEnd::Writer, &name));
+        if is_proven {
+            put(ring.words(), READER_AT, self.key.ring_proof(RingEnd::Reader, &name));
+        }
+        is_proven
+    }
+}
+
+impl ReaderProof {
+    /// Whether the reader, who has let `ring` in, has the key.
+    #[inline]
+    pub(super) fn is_given(&mut self, ring: &Segment) -> bool {
+        if let Self::Expected(proof) = *self {
+            let is_right = is_equal(get(ring.words(), READER_AT), proof);
+            *self = if is_right { Self::Given } else { Self::Missing };
+        }
+        *self == Self::Given
+    }
+}
+
+/// Relaxed, because the reader's state is stored behind them and loaded before them.
+fn put(words: &[AtomicU64], at: usize, bytes: [u8; PROOF_BYTES]) {
+    for (word, bytes) in words[at..].iter().zip(bytes.as_chunks::<WORD_BYTES>().0) {
+        word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+    }
+}
+
+fn get(words: &[AtomicU64], at: usize) -> [u8; PROOF_BYTES] {
+    let mut bytes = [0; PROOF_BYTES];
+    for (word, bytes) in words[at..].iter().zip(bytes.as_chunks_mut::<WORD_BYTES>().0) {
+        *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+    }
+    bytes
+}
+
+/// Takes as long wherever the first difference is, so that nobody finds a proof byte by byte.
+fn is_equal(a: [u8; PROOF_BYTES], b: [u8; PROOF_BYTES]) -> bool {
+    u128::from_ne_bytes(a) ^ u128::from_ne_bytes(b) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn ring_key(byte: u8, port: u16) -> RingKey {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), [byte; 32]).unwrap();
+        let key = SealKey::read(Path::new(file.path())).unwrap();
+        RingKey { key, local: at(port) }
+    }
+
+    fn at(port: u16) -> SocketAddrV4 {
+        SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port)
+    }
+
+    #[test]
+    fn both_ends_prove_that_they_have_the_key() {
+        let (a, b) = (ring_key(1, 10), ring_key(1, 20));
+        let (written, file) = Segment::create().unwrap();
+        let mut proof = a.offer(&written, at(20)).unwrap();
+        let read = Segment::open(file).unwrap();
+        assert!(b.accept(&read, at(10)));
+        assert!(proof.is_given(&written));
+        assert_eq!(proof, ReaderProof::Given);
+    }
+
+    #[test]
+    fn who_has_another_key_or_another_name_proves_nothing() {
+        let a = ring_key(1, 10);
+        for (reader, writer) in
+            [(ring_key(2, 20), at(10)), (ring_key(1, 21), at(10)), (ring_key(1, 20), at(11))]
+        {
+            let (written, file) = Segment::create().unwrap();
+            let mut proof = a.offer(&written, at(20)).unwrap();
+            let read = Segment::open(file).unwrap();
+            assert!(!reader.accept(&read, writer), "{reader:?} {writer}");
+            assert!(!proof.is_given(&written));
+            assert_eq!(proof, ReaderProof::Missing);
+        }
+    }
+
+    /// Whoever copies the head of a ring, and even its proof, into memory of its own.
+    #[test]
+    fn a_proof_is_of_no_use_in_other_memory() {
+        let (a, b) = (ring_key(1, 10), ring_key(1, 20));
+        let (written, _file) = Segment::create().unwrap();
+        a.offer(&written, at(20)).unwrap();
+        let (copy, file) = Segment::create().unwrap();
+        for (to, from) in copy.words()[..32].iter().zip(written.words()) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        assert!(!b.accept(&Segment::open(file).unwrap(), at(10)));
+    }
+
+    /// A writer that stays silent and a reader that echoes what it got.
+    #[test]
+    fn an_echo_is_no_proof() {
+        let (a, b) = (ring_key(1, 10), ring_key(1, 20));
+        let (silent, file) = Segment::create().unwrap();
+        assert!(!b.accept(&Segment::open(file).unwrap(), at(10)));
+        drop(silent);
+        let (written, _file) = Segment::create().unwrap();
+        let mut proof = a.offer(&written, at(20)).unwrap();
+        put(written.words(), READER_AT, get(written.words(), WRITER_AT));
+        assert!(!proof.is_given(&written));
+    }
+}
