@@ -132,20 +132,20 @@ packages-test: ## Install the packages into fresh Debians 12 and 13 and a fresh 
 	@packaging/test-source trixie
 	@packaging/test-container
 
-container: ## An image with softefa and efa-bench (podman or docker)
+container: ## An image with softefa, efa-bench and netsim (podman or docker)
 	@$$(command -v podman || command -v docker) build -f packaging/container/Containerfile -t soft-efa .
 
 setup:
 	@.ci/setup run
 
-build: ## Build softefa, its library, efa-bench and bench (target/release)
-	@$(CARGO) build --release --quiet -p softefa-cli -p softefa-verbs -p efa-bench -p bench
+build: ## Build softefa, its library, efa-bench, netsim and bench (target/release)
+	@$(CARGO) build --release --quiet -p softefa-cli -p softefa-verbs -p efa-bench -p netsim -p bench
 	@$(CARGO) xtask replace-verbs $(BIN)
 
 LIB := $(DESTDIR)$(PREFIX)/lib/softefa
 install: build ## Install below PREFIX (/usr/local): programs in bin, libraries in lib/softefa
 	@install -d $(DESTDIR)$(PREFIX)/bin $(LIB)/replace-verbs
-	@install -s $(BIN)/softefa $(BIN)/efa-bench $(DESTDIR)$(PREFIX)/bin
+	@install -s $(BIN)/softefa $(BIN)/efa-bench $(BIN)/netsim $(DESTDIR)$(PREFIX)/bin
 	@install -s -m 644 $(BIN)/libsoftefa_verbs.so $(LIB)
 	@install -m 644 -D -t $(DESTDIR)$(PREFIX)/share/softefa dissector/softefa.lua
 	@cp -P $(BIN)/replace-verbs/lib*.so $(BIN)/replace-verbs/lib*.so.1 $(LIB)/replace-verbs
