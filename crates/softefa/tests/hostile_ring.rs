@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::exchange::exchange;
-use common::{Side, side};
+use common::sealing::keyed;
+use common::{Side, side_of};
 use softefa::counters::Counter;
-use softefa::{QpKind, SendOp, SendWr, Status};
+use softefa::{Config, QpKind, SendOp, SendWr, Status};
 
 const ENEMY: &str = "SOFTEFA_TEST_HOSTILE_RING";
 const RECEIVES: u64 = 64;
@@ -100,10 +101,10 @@ fn strike(memory: &File, dice: &mut u64, ring: u64, lines: u64) -> std::io::Resu
 }
 
 /// Opens ring after ring to `qpn`, sends as any peer does, and changes what it has sent.
-fn be_enemy(qpn: u16) {
+fn be_enemy(qpn: u16, config: &Config) {
     let mut dice = number("SOFTEFA_SEED", 1);
     loop {
-        let h = side(QpKind::Srd, "");
+        let h = side_of(QpKind::Srd, config);
         let ah = h.ah(&h);
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -164,21 +165,30 @@ fn take_all(c: &Side) -> u64 {
 
 #[test]
 fn a_hostile_process_on_the_other_side_of_a_ring_harms_nobody() {
-    const NAME: &str = "a_hostile_process_on_the_other_side_of_a_ring_harms_nobody";
+    harms_nobody("a_hostile_process_on_the_other_side_of_a_ring_harms_nobody", &Config::default());
+}
+
+/// SRD-12.9: it may put datagrams there that neither a check nor a seal covers.
+#[test]
+fn a_hostile_holder_of_the_key_harms_nobody() {
+    harms_nobody("a_hostile_holder_of_the_key_harms_nobody", &keyed(1, ""));
+}
+
+fn harms_nobody(test: &str, config: &Config) {
     if let Ok(qpn) = std::env::var(ENEMY) {
-        return be_enemy(qpn.parse().expect("a number"));
+        return be_enemy(qpn.parse().expect("a number"), config);
     }
     let (seed, seconds) = (number("SOFTEFA_SEED", 1), number("SOFTEFA_HOSTILE_SECONDS", 2));
     println!(
         "SOFTEFA_SEED={seed} SOFTEFA_HOSTILE_SECONDS={seconds} cargo test -p softefa --test hostile_ring"
     );
-    let (mut a, b) = common::pair("");
-    let mut c = side(QpKind::Srd, "");
+    let (mut a, b) = (side_of(QpKind::Srd, config), side_of(QpKind::Srd, config));
+    let mut c = side_of(QpKind::Srd, config);
     c.fill(UNTOUCHED.start, &vec![0xA5; UNTOUCHED.len()]);
     for slot in 0..RECEIVES {
         c.post_recv(slot, slot as usize * RECEIVE_BYTES, RECEIVE_BYTES as u32);
     }
-    let mut enemy = Enemy::start(NAME, c.qp.port());
+    let mut enemy = Enemy::start(test, c.qp.port());
     let count = |counter| c.device.counters().get(counter);
     let begin = Instant::now();
     let (mut taken, mut exchanged) = (0, 0);
@@ -205,7 +215,7 @@ fn a_hostile_process_on_the_other_side_of_a_ring_harms_nobody() {
     let untouched = c.bytes(UNTOUCHED.start, UNTOUCHED.len());
     assert!(untouched.iter().all(|byte| *byte == 0xA5), "bytes that nobody may write");
     // Who comes after it is served.
-    let mut later = side(QpKind::Srd, "");
+    let mut later = side_of(QpKind::Srd, config);
     while take_all(&c) > 0 {}
     let ah = later.ah(&c);
     later.fill(0, b"a friend");
