@@ -52,6 +52,20 @@ fn every_number_of_ranks_gets_the_right_results() {
     }
 }
 
+/// All ranks sent first: with more parts than anybody had receives for, each waited for the others.
+#[test]
+fn transfers_of_more_parts_than_receives_end() {
+    let all = [
+        &["allreduce", "--algorithm", "doubling", "--nodes", "2", "--fabric", "tcp"][..],
+        &["-s", "18000000", "--chunk", "8000", "-t", "0.05", "--warmup", "0", "--blocks", "1"],
+        &["--validate", "--timeout", "20", "-q"],
+    ];
+    for point in &points_of(&all.concat()) {
+        let operations = point["collective"]["operations"].as_u64().expect("a count");
+        check(point, operations, 2);
+    }
+}
+
 #[test]
 fn operations_run_over_shared_memory_and_soft_efa() {
     for (operation, manner, _) in OPERATIONS {

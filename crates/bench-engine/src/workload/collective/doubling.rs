@@ -5,7 +5,7 @@
 use bench_record::failure::Failure;
 
 use super::contents::add;
-use super::mesh::Mesh;
+use super::mesh::{Exchange, Mesh};
 use crate::backend::Backend;
 
 /// The steps before and after those of doubling.
@@ -38,8 +38,15 @@ pub(super) fn allreduce<B: Backend>(
     while bit < power {
         let other = number ^ bit;
         let other = if other < pairs { 2 * other + 1 } else { other + pairs };
-        mesh.send(other, step, sums)?;
-        take(mesh, other, step, sums)?;
+        let len = sums.len();
+        let exchange =
+            Exchange { step, to: other, sent_bytes: len, from: other, received_bytes: len };
+        mesh.exchange(
+            exchange,
+            sums,
+            |sums, part| &sums[part],
+            |sums, offset, bytes| add(&mut sums[offset..offset + bytes.len()], bytes),
+        )?;
         bit *= 2;
         step += 1;
     }

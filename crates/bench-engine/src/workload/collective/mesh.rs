@@ -3,6 +3,7 @@
 //! slot.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::exchange::Signals;
 use crate::link::Arrival;
@@ -62,6 +63,26 @@ impl Part {
         let place = Random::new(self.place()).next();
         Random::new(place ^ u64::from(self.operation)).next() as u32
     }
+}
+
+/// A transfer that comes from another rank.
+#[derive(Debug, Clone, Copy)]
+struct Incoming {
+    endpoint: usize,
+    step: u32,
+    len_bytes: usize,
+    /// Parts from this one on stay where they are.
+    parts_end: usize,
+}
+
+/// A transfer to one rank and another from one, in the same step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Exchange {
+    pub(super) step: u32,
+    pub(super) to: usize,
+    pub(super) sent_bytes: usize,
+    pub(super) from: usize,
+    pub(super) received_bytes: usize,
 }
 
 /// The endpoints of one rank to all others.
@@ -155,17 +176,102 @@ impl<'a, B: Backend> Mesh<'a, B> {
         len_bytes: usize,
         mut take: impl FnMut(usize, &[u8]),
     ) -> Result<(), Failure> {
-        let endpoint = self.endpoint(from);
-        let mut missing = len_bytes.div_ceil(self.part_bytes).max(1);
-        self.seen[..missing].fill(false);
-        for _ in 0..self.early[endpoint].len() {
-            let Some(arrival) = self.early[endpoint].pop_front() else { break };
-            missing -= self.take_part(endpoint, (step, len_bytes), arrival, &mut take)?;
+        let (incoming, missing) = self.begin_receiving(from, step, len_bytes);
+        self.receive_rest(incoming, missing, &mut take)
+    }
+
+    /// Sends a transfer while another one comes. Ranks that all send first would wait for each
+    /// other's receives once those are full. `out` gives bytes of the first, and `take` gets each
+    /// part of the second and its place, which has been sent before if both are the same memory.
+    pub(super) fn exchange<D: ?Sized>(
+        &mut self,
+        exchange: Exchange,
+        data: &mut D,
+        out: impl Fn(&D, Range<usize>) -> &[u8],
+        take: impl Fn(&mut D, usize, &[u8]),
+    ) -> Result<(), Failure> {
+        let Exchange { step, to, sent_bytes, from, received_bytes } = exchange;
+        let (mut incoming, mut missing) = self.begin_receiving(from, step, received_bytes);
+        incoming.parts_end = 0;
+        let endpoint = self.endpoint(to);
+        let (mut offset, mut looked_at) = (0, usize::MAX);
+        let mut watch = Watch::new(self.signals, "waiting for room for a message");
+        // One without bytes is a message, too.
+        loop {
+            let end = sent_bytes.min(offset + self.part_bytes);
+            let part = Part { operation: self.operation, step, offset };
+            if self.try_part(endpoint, part, out(data, offset..end))? {
+                if end == sent_bytes {
+                    break;
+                }
+                (offset, incoming.parts_end) = (end, incoming.parts_end + 1);
+                watch.progress();
+                continue;
+            }
+            let mut take = |at: usize, bytes: &[u8]| take(data, at, bytes);
+            let mut came = self.take_arrived(incoming, &mut take)?;
+            // What has waited can only be taken when more has been sent.
+            if looked_at != incoming.parts_end {
+                looked_at = incoming.parts_end;
+                came += self.take_early(incoming, &mut take)?;
+            }
+            missing -= came;
+            if came > 0 || self.poll()? > 0 {
+                watch.progress();
+            } else {
+                self.wait(&mut watch)?;
+            }
         }
+        incoming.parts_end = usize::MAX;
+        self.receive_rest(incoming, missing, &mut |at, bytes| take(data, at, bytes))
+    }
+
+    /// Nothing of a transfer has come; it, and how many parts are missing.
+    fn begin_receiving(&mut self, from: usize, step: u32, len_bytes: usize) -> (Incoming, usize) {
+        let missing = len_bytes.div_ceil(self.part_bytes).max(1);
+        self.seen[..missing].fill(false);
+        let endpoint = self.endpoint(from);
+        (Incoming { endpoint, step, len_bytes, parts_end: usize::MAX }, missing)
+    }
+
+    /// Takes the parts of a transfer that came before their turn and may be taken now; how many.
+    fn take_early(
+        &mut self,
+        incoming: Incoming,
+        take: &mut impl FnMut(usize, &[u8]),
+    ) -> Result<usize, Failure> {
+        let mut taken = 0;
+        for _ in 0..self.early[incoming.endpoint].len() {
+            let Some(arrival) = self.early[incoming.endpoint].pop_front() else { break };
+            taken += self.take_part(incoming, arrival, take)?;
+        }
+        Ok(taken)
+    }
+
+    /// Takes the parts of a transfer that have just come and may be taken; how many.
+    fn take_arrived(
+        &mut self,
+        incoming: Incoming,
+        take: &mut impl FnMut(usize, &[u8]),
+    ) -> Result<usize, Failure> {
+        let mut taken = 0;
+        while let Some(arrival) = self.links[incoming.endpoint].arrived.pop_front() {
+            taken += self.take_part(incoming, arrival, take)?;
+        }
+        Ok(taken)
+    }
+
+    fn receive_rest(
+        &mut self,
+        incoming: Incoming,
+        mut missing: usize,
+        take: &mut impl FnMut(usize, &[u8]),
+    ) -> Result<(), Failure> {
+        missing -= self.take_early(incoming, take)?;
         let mut watch = Watch::new(self.signals, "waiting for another rank");
         while missing > 0 {
-            if let Some(arrival) = self.links[endpoint].arrived.pop_front() {
-                missing -= self.take_part(endpoint, (step, len_bytes), arrival, &mut take)?;
+            if let Some(arrival) = self.links[incoming.endpoint].arrived.pop_front() {
+                missing -= self.take_part(incoming, arrival, take)?;
             } else if self.poll()? > 0 {
                 watch.progress();
             } else {
@@ -179,11 +285,11 @@ impl<'a, B: Backend> Mesh<'a, B> {
     #[inline]
     fn take_part(
         &mut self,
-        endpoint: usize,
-        (step, len_bytes): (u32, usize),
+        incoming: Incoming,
         arrival: Arrival,
         take: &mut impl FnMut(usize, &[u8]),
     ) -> Result<usize, Failure> {
+        let Incoming { endpoint, step, len_bytes, parts_end } = incoming;
         let link = &mut self.links[endpoint];
         let (part, bytes) =
             Part::read(link.message(arrival)?).ok_or_else(|| wrong("is damaged"))?;
@@ -191,11 +297,11 @@ impl<'a, B: Backend> Mesh<'a, B> {
         if ahead > AHEAD {
             return Err(wrong("belongs to no operation that goes on"));
         }
-        if ahead > 0 || part.step != step {
+        let number = part.offset / self.part_bytes;
+        if ahead > 0 || part.step != step || number >= parts_end {
             self.early[endpoint].push_back(arrival);
             return Ok(0);
         }
-        let number = part.offset / self.part_bytes;
         let wanted = self.part_bytes.min(len_bytes.saturating_sub(part.offset));
         let is_place = part.offset % self.part_bytes == 0 && number < self.seen.len();
         if !is_place || bytes.len() != wanted || (wanted == 0 && len_bytes > 0) {

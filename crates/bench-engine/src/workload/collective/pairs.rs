@@ -3,7 +3,7 @@
 
 use bench_record::failure::Failure;
 
-use super::mesh::Mesh;
+use super::mesh::{Exchange, Mesh};
 use crate::backend::Backend;
 
 /// Every rank gets another part of `part_bytes` from each: part r of `mine` is for rank r, and part r of
@@ -19,11 +19,20 @@ pub(super) fn alltoall<B: Backend>(
     all[part(rank)].copy_from_slice(&mine[part(rank)]);
     for step in 1..ranks {
         let (to, from) = ((rank + step) % ranks, (rank + ranks - step) % ranks);
-        mesh.send(to, step as u32, &mine[part(to)])?;
-        let into = &mut all[part(from)];
-        mesh.receive(from, step as u32, part_bytes, |offset, bytes| {
-            into[offset..offset + bytes.len()].copy_from_slice(bytes);
-        })?;
+        let exchange = Exchange {
+            step: step as u32,
+            to,
+            sent_bytes: part_bytes,
+            from,
+            received_bytes: part_bytes,
+        };
+        let mut both = (&mine[part(to)], &mut all[part(from)]);
+        mesh.exchange(
+            exchange,
+            &mut both,
+            |(out, _), part| &out[part],
+            |(_, into), offset, bytes| into[offset..offset + bytes.len()].copy_from_slice(bytes),
+        )?;
     }
     Ok(())
 }

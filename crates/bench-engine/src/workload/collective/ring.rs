@@ -5,7 +5,7 @@ use std::ops::Range;
 use bench_record::failure::Failure;
 
 use super::contents::add;
-use super::mesh::Mesh;
+use super::mesh::{Exchange, Mesh};
 use crate::backend::Backend;
 
 /// Every rank gets all blocks of `block_bytes`; its own is in its place.
@@ -63,12 +63,22 @@ fn pass_on<B: Backend>(
     for turn in 0..ranks - 1 {
         let out = block((first + ranks - turn) % ranks);
         let into = block((first + ranks - turn - 1) % ranks);
-        let step = step + turn as u32;
-        mesh.send(next, step, &data[out])?;
-        let into = &mut data[into];
-        mesh.receive(before, step, into.len(), |offset, bytes| {
-            take(&mut into[offset..offset + bytes.len()], bytes);
-        })?;
+        let exchange = Exchange {
+            step: step + turn as u32,
+            to: next,
+            sent_bytes: out.len(),
+            from: before,
+            received_bytes: into.len(),
+        };
+        mesh.exchange(
+            exchange,
+            data,
+            |data, part| &data[out.start + part.start..out.start + part.end],
+            |data, offset, bytes| {
+                let at = into.start + offset;
+                take(&mut data[at..at + bytes.len()], bytes);
+            },
+        )?;
     }
     Ok(())
 }
