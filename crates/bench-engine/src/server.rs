@@ -240,17 +240,27 @@ fn serve_point(
     control: &mut Control,
     point: PointSpec,
 ) -> Result<(), Failure> {
-    let (size, functions) = (point.size_bytes, Functions::of(job.benchmark));
-    if size < functions.least_bytes || size > job.max_size_bytes {
-        return Err(Failure::Usage(format!("a point of {size} bytes was not agreed")));
-    }
-    if point.parameter > job.work.parameter_max {
-        let text = format!("a point with parameter {} was not agreed", point.parameter);
-        return Err(Failure::Usage(text));
-    }
+    let functions = Functions::of(job.benchmark);
+    check_point(job, functions.least_bytes, point)?;
     lanes.begin(point)?;
     control.send(&Message::Barrier)?;
     (functions.serve)(lanes, control)
+}
+
+/// Refuses a point that needs more than the job has opened: memory is made for what it asks for.
+fn check_point(job: &JobSpec, least_bytes: usize, point: PointSpec) -> Result<(), Failure> {
+    let PointSpec { size_bytes, depth, rx_depth, parameter, .. } = point;
+    let not_agreed = |what: String| Err(Failure::Usage(format!("a point {what} was not agreed")));
+    if size_bytes < least_bytes || size_bytes > job.max_size_bytes {
+        return not_agreed(format!("of {size_bytes} bytes"));
+    }
+    if parameter > job.work.parameter_max {
+        return not_agreed(format!("with parameter {parameter}"));
+    }
+    if depth > job.tx_depth || rx_depth > job.tx_depth.max(job.rx_depth) {
+        return not_agreed(format!("of depth {depth} with {rx_depth} receives"));
+    }
+    Ok(())
 }
 
 /// Tells the threads from `first` on what their counterparts have sent, and the client what has
@@ -281,4 +291,41 @@ pub(crate) fn count_stream(
 
 pub(crate) fn unexpected(wanted: &str, got: &Message) -> Failure {
     Failure::unexpected("talking to the client", wanted, got)
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_record::spec::{Limit, Order};
+
+    use super::*;
+    use crate::stream_job::stream_job;
+
+    /// A depth of 2^40 made the server allocate as many slots, which ended it.
+    #[test]
+    fn a_point_beyond_its_job_is_refused() {
+        let job = stream_job(16);
+        let point = PointSpec {
+            size_bytes: 64,
+            depth: 16,
+            rx_depth: 16,
+            limit: Limit::Iterations(1),
+            warmup_ms: 0,
+            validate: false,
+            rate_per_s: 0,
+            parameter: 0,
+            order: Order::default(),
+        };
+        assert!(check_point(&job, 1, point).is_ok());
+        for beyond in [
+            PointSpec { size_bytes: 65, ..point },
+            PointSpec { size_bytes: 0, ..point },
+            PointSpec { depth: 17, ..point },
+            PointSpec { depth: 1 << 40, ..point },
+            PointSpec { rx_depth: 17, ..point },
+            PointSpec { parameter: 1, ..point },
+        ] {
+            let refusal = check_point(&job, 1, beyond).unwrap_err().to_string();
+            assert!(refusal.contains("was not agreed"), "{refusal}");
+        }
+    }
 }
