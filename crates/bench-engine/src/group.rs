@@ -218,6 +218,8 @@ impl Group {
             Failure::Remote(_) | Failure::Fabric(_) => true,
             // With a single server it is that one, and this says what was going on.
             Failure::PeerGone { .. } => self.members.len() > 1,
+            // A wait that listened to nobody may have ended because a server gave up.
+            Failure::Timeout { .. } => self.members.iter().any(|m| m.control.has_message()),
             _ => false,
         };
         if !is_vague {
