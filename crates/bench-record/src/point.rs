@@ -179,11 +179,13 @@ impl Point {
     }
 
     /// Makes one point of the blocks of the same point: the middle one, with losses and checks of
-    /// all of them. Blocks that were measured with the processors elsewhere do not count. A block
-    /// without a figure is worse than any that has one, and leaves open where the middle is. `None`
-    /// without blocks.
+    /// all of them. Where operations come by the clock their rate is given, and the block in the
+    /// middle is that by their tail. Blocks that were measured with the processors elsewhere do not
+    /// count. A block without a figure is worse than any that has one, and leaves open where the
+    /// middle is. `None` without blocks.
     pub fn middle(blocks: Vec<Self>) -> Option<Self> {
-        Self::middle_by(blocks, Self::figure)
+        let has_tails = blocks.iter().any(|block| block.p99_from_due_us().is_some());
+        Self::middle_by(blocks, if has_tails { Self::p99_from_due_us } else { Self::figure })
     }
 
     /// The same, with the block that is in the middle of them by another figure.
@@ -250,9 +252,30 @@ mod tests {
         assert_eq!(alone.spread_percent(), None);
     }
 
+    /// Whether a rate is held is judged by the tail of the middle block.
+    #[test]
+    fn the_middle_of_a_named_rate_is_that_of_its_tails() {
+        let block = |p50_us: f64, p99_us: f64| {
+            let response = Some(Distribution { p50_us, p99_us, ..Distribution::default() });
+            let open_loop = OpenLoop {
+                arrivals: Arrivals::Poisson,
+                offered_per_s: 1.0,
+                answered_per_s: 1.0,
+                unposted: 0,
+                response,
+                service: response,
+            };
+            Point { open_loop: Some(open_loop), ..Point::new(64, 1) }
+        };
+        let blocks = vec![block(1.0, 20.0), block(2.0, 900.0), block(3.0, 30.0)];
+        let point = Point::middle(blocks).expect("blocks");
+        assert_eq!(point.p99_from_due_us(), Some(30.0));
+        assert_eq!(point.blocks, [1.0, 2.0, 3.0], "figures stay what they were");
+    }
+
     #[test]
     fn blocks_without_a_figure_are_the_worst_and_no_zero() {
-        let times = |p50_us: f64| Distribution { p50_us, ..Distribution::default() };
+        let times = |p50_us| Distribution { p50_us, p99_us: p50_us, ..Distribution::default() };
         let block = |response: Option<Distribution>| Point {
             open_loop: Some(OpenLoop {
                 arrivals: Arrivals::Poisson,
