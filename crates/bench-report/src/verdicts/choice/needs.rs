@@ -351,13 +351,23 @@ fn choose_by_rate(ladder: &Ladder<'_>) -> String {
     }
 }
 
-/// The row of connections: the same workload on each fabric.
+/// The row of connections: the same workloads on each fabric, with as many threads and endpoints.
 fn of_connections(runs: &[Run], names: &[&str]) -> Option<Row> {
+    let is_pair = |run: &&Run| run.benchmark.is_workload() && run.method.nodes == 2;
+    let of_fabric = |name: &str| {
+        let own = runs.iter().filter(|run| run.name == name).filter(is_pair);
+        own.filter_map(|run| Some((cost::connection_us(run)?, run))).collect::<Vec<_>>()
+    };
+    let kind = |run: &Run| (run.benchmark, run.method.threads, run.method.endpoints);
+    let measured: Vec<_> =
+        names.iter().map(|name| of_fabric(name)).filter(|own| !own.is_empty()).collect();
+    // What one of them did alone, such as many threads, is compared with nothing.
+    let is_common = |run: &Run| {
+        measured.iter().all(|own| own.iter().any(|(_, other)| kind(other) == kind(run)))
+    };
     let of_name = |name: &&str| {
-        let is_own = |run: &&Run| run.name == **name && run.benchmark.is_workload();
-        let own = runs.iter().filter(is_own).filter(|run| run.method.nodes == 2);
-        let mut times: Vec<(f64, &Run)> =
-            own.filter_map(|run| Some((cost::connection_us(run)?, run))).collect();
+        let mut times = of_fabric(name);
+        times.retain(|(_, run)| is_common(run));
         times.sort_by(|a, b| a.0.total_cmp(&b.0));
         times
     };
