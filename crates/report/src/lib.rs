@@ -39,7 +39,7 @@ pub use dots::{Dot, Dots};
 pub use fairness::jain;
 pub use file::{WriteError, write_atomic};
 pub use interval::{Interval, middle, middle_interval, ratio_interval};
-pub use markdown::markdown;
+pub use markdown::{COLUMNS, markdown, wrapped};
 pub use page::{Layout, Page, Section, html};
 pub use progress::{Progress, Voice};
 pub use shell::shell_word;
