@@ -140,7 +140,8 @@ impl Recorder {
 }
 
 impl Live {
-    /// Tells the part of that number: "[  2.00-  3.00 s]    103,422/s  mean 9.52 µs  longest 412 µs".
+    /// Tells the part of that number:
+    /// "[  2.00-  3.00 s]    103,422/s  mean 9.52 µs  longest 412 µs".
     pub(crate) fn tell(&self, number: u32, part: Part) {
         let (from, every) =
             (self.every.as_secs_f64() * f64::from(number), self.every.as_secs_f64());
