@@ -23,8 +23,8 @@ const TOLERANCE: f64 = 0.05;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
-    /// With agree, every program has real-time priority (chrt -r 10; needs root), so that others on this
-    /// machine wait.
+    /// With agree, every program has real-time priority (chrt -r 10; needs root), so that others on
+    /// this machine wait.
     #[arg(long)]
     realtime: bool,
     /// With agree, the processors of server and client; default: the first two there are.
@@ -58,7 +58,8 @@ pub(crate) fn measure(
     let tools = tools.at(&Places::new(cpus.as_deref(), options.realtime));
     let mut pairs = pairs();
     for round in 1..=2 * rounds {
-        // Beyond the rounds asked for only what was measured with the cores in other places than the other tool.
+        // Beyond the rounds asked for only what was measured with the cores in other places than
+        // the other tool.
         for pair in pairs.iter_mut().filter(|pair| round <= rounds || pair.row.is_apart()) {
             eprintln!("round {round} of {rounds}: {}", pair.row.what);
             let messages = effort.messages(pair.messages);

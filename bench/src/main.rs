@@ -1,6 +1,6 @@
-//! Measures programs from outside, on this machine, beside what they are compared with: Soft-EFA over each of
-//! its wires beside bare memory, bare UDP and libfabric's `shm` and `tcp`, and `efa-bench` beside the tools that
-//! measure the same.
+//! Measures programs from outside, on this machine, beside what they are compared with: Soft-EFA
+//! over each of its wires beside bare memory, bare UDP and libfabric's `shm` and `tcp`, and
+//! `efa-bench` beside the tools that measure the same.
 //!
 //! Everything is measured in one go: rounds of all floors and all programs, so that a machine that
 //! slows down slows everything down. Medians over the rounds are compared.
@@ -34,7 +34,8 @@ enum What {
     Ratios,
     /// Bare memory and bare UDP alone.
     Floor,
-    /// The figures of efa-bench beside perftest and `fi_pingpong` on the same device; exit code 1 when they differ.
+    /// The figures of efa-bench beside perftest and `fi_pingpong` on the same device; exit code 1
+    /// when they differ.
     Agree,
 }
 

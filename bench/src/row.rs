@@ -84,8 +84,8 @@ impl Row {
         }
     }
 
-    /// The ratio of each round in which both were measured with the cores in the same place; none where a
-    /// measurement is missing.
+    /// The ratio of each round in which both were measured with the cores in the same place; none
+    /// where a measurement is missing.
     pub(crate) fn ratios(&self) -> Vec<f64> {
         if self.ours.len() != self.reference.len() {
             return Vec::new();
@@ -140,8 +140,8 @@ impl Row {
         }
     }
 
-    /// Whether both sides were measured, but never with the cores in the same place: another round may tell
-    /// more.
+    /// Whether both sides were measured, but never with the cores in the same place: another round
+    /// may tell more.
     pub(crate) fn is_apart(&self) -> bool {
         !self.ours.is_empty()
             && !self.reference.is_empty()

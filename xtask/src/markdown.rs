@@ -30,7 +30,8 @@ pub(crate) fn links(text: &str) -> Vec<Link<'_>> {
     links
 }
 
-/// The anchors of all headings, as GitHub and mdBook make them, and those written as `<a id="name"></a>`.
+/// The anchors of all headings, as GitHub and mdBook make them, and those written as
+/// `<a id="name"></a>`.
 pub(crate) fn anchors(text: &str) -> BTreeSet<String> {
     const ANCHOR: &str = "<a id=\"";
     let mut anchors = BTreeSet::new();

@@ -12,7 +12,8 @@ const SMALL_BYTES: usize = 64;
 const TINY_BYTES: usize = 16;
 const LARGE_BYTES: usize = 8192;
 const DEPTH: usize = 256;
-/// What RDMA's own papers measure: a WRITE of a word, messages of 64 KiB, and 128 of them under way.
+/// What RDMA's own papers measure: a WRITE of a word, messages of 64 KiB, and 128 of them under
+/// way.
 const WORD_BYTES: usize = 8;
 const LONG_BYTES: usize = 64 << 10;
 const RC_DEPTH: usize = 128;
@@ -52,7 +53,8 @@ pub(super) enum Quantity {
     RingPingPong,
     RingGoodput,
     RingRate,
-    /// What perftest measures over SRD: 64 B in microseconds, 8 KiB in Gbit/s, 64 B in millions per second.
+    /// What perftest measures over SRD: 64 B in microseconds, 8 KiB in Gbit/s, 64 B in millions per
+    /// second.
     SendLatency(Wire),
     SendGoodput(Wire),
     SendRate(Wire),

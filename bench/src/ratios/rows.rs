@@ -132,7 +132,8 @@ fn over_udp() -> Vec<Compared> {
     ]
 }
 
-/// Nothing here is like it: each connection is four messages, a queue pair, and its way through four states.
+/// Nothing here is like it: each connection is four messages, a queue pair, and its way through
+/// four states.
 fn connections() -> Compared {
     let row = Row { section: AUTO, ..Row::new(RDMA_CM, "/s", "", AtLeast(500.0)) };
     Compared { wire: Wire::Auto, row, ours: Q::CmRate, reference: None }

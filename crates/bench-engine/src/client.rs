@@ -50,7 +50,8 @@ pub struct MeasureRequest {
     pub orders: Vec<Order>,
     /// Say this often what happens while a window is open; `None`: nobody watches.
     pub watch: Option<Duration>,
-    /// Raise the rate of each place until this does not hold; `None`: the rates are those that were named.
+    /// Raise the rate of each place until this does not hold; `None`: the rates are those that were
+    /// named.
     pub ramp: Option<Ramp>,
     /// How often each point is measured in a session.
     pub until: Until,
@@ -63,7 +64,8 @@ pub struct MeasureRequest {
 }
 
 impl MeasureRequest {
-    /// Number of measurements that are certain: points times blocks times sessions. Of a ramp it is a guess.
+    /// Number of measurements that are certain: points times blocks times sessions. Of a ramp it is
+    /// a guess.
     pub fn measurements(&self) -> usize {
         let steps = if self.ramp.is_some() { ramp::STEPS_USUAL } else { 1 };
         self.places().len() * self.ways().len() * self.until.blocks() * self.runs * steps
@@ -94,8 +96,8 @@ pub struct Outcome {
     pub failure: Option<Failure>,
 }
 
-/// Measures all points of a request, in as many sessions as it asks for. An error means that nothing was
-/// measured; what fails later is in the outcome beside the points that were done.
+/// Measures all points of a request, in as many sessions as it asks for. An error means that
+/// nothing was measured; what fails later is in the outcome beside the points that were done.
 pub fn run(
     targets: &[Target],
     request: &MeasureRequest,
@@ -207,8 +209,8 @@ fn session(
     Ok(Outcome { run, warnings, failure })
 }
 
-/// The processors of both sides, where both are of this machine: those that were asked for, else two that the
-/// threads will be on.
+/// The processors of both sides, where both are of this machine: those that were asked for, else
+/// two that the threads will be on.
 fn processors(targets: &[Target], request: &MeasureRequest) -> Option<Pair> {
     if !targets.iter().all(Target::is_here) {
         return None;
@@ -245,8 +247,8 @@ fn crowd(targets: &[Target], job: &JobSpec) -> Option<String> {
 }
 
 /// Measures the points in the order of `order`; `measure` is told whether it is a point's first
-/// block, beside which counters are read: that takes as long as they lag behind. Answers the blocks of each point, and what ended the
-/// measurement early.
+/// block, beside which counters are read: that takes as long as they lag behind. Answers the blocks
+/// of each point, and what ended the measurement early.
 pub fn measure_blocks(
     name: &str,
     specs: &[PointSpec],

@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::watch::Silence;
 
-/// Changes with every incompatible change of [`Message`], and of what measuring threads say to each other.
+/// Changes with every incompatible change of [`Message`], and of what measuring threads say to each
+/// other.
 pub(crate) const PROTOCOL: u32 = 8;
 const MAGIC: &str = "efa-bench";
 /// Longest frame accepted; the longest real one is a fabric description.
@@ -85,8 +86,8 @@ pub(crate) enum Pending {
     Closed,
 }
 
-/// What measuring threads see of the connections of a session: whether another side has something to
-/// say or has gone, and whether this side wants them to end.
+/// What measuring threads see of the connections of a session: whether another side has something
+/// to say or has gone, and whether this side wants them to end.
 #[derive(Debug, Clone)]
 pub(crate) struct Signals {
     streams: Arc<[TcpStream]>,

@@ -188,7 +188,8 @@ impl OutOfBand for Port {
     }
 }
 
-/// A lane's part of a point: its endpoints, its line to the thread that speaks for it, and what is to be measured.
+/// A lane's part of a point: its endpoints, its line to the thread that speaks for it, and what is
+/// to be measured.
 pub(crate) struct Part<'a, B> {
     pub(crate) links: &'a mut [Link<B>],
     pub(crate) port: &'a Port,
@@ -255,8 +256,8 @@ pub(crate) fn affordable(wants: &Wants) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Receives that a point has on each endpoint: those that a session for it alone would have, so that it
-/// does not matter what else a sweep measures.
+/// Receives that a point has on each endpoint: those that a session for it alone would have, so
+/// that it does not matter what else a sweep measures.
 fn receives<W: Workload>(task: &Task, point: PointSpec) -> usize {
     let PointSpec { depth: tx_depth, rx_depth, .. } = point;
     let job = JobSpec { tx_depth, rx_depth, ..(*task.job).clone() };
@@ -299,8 +300,8 @@ fn warm_up<B: Backend>(task: &Task, links: &mut [Link<B>], port: &Port) -> Resul
 }
 
 fn run<B: Backend, W: Workload>(task: &Task, port: &mut Port) -> Result<(), Failure> {
-    // Memory comes from the node of the thread that first writes it, which is this one; threads that
-    // the fabric starts stay there, too.
+    // Memory comes from the node of the thread that first writes it, which is this one; threads
+    // that the fabric starts stay there, too.
     let _near = (!task.near.is_empty()).then(|| Pinned::among(&task.near)).transpose()?;
     let mut links = connect::<B>(task, port)?;
     // Only after the fabric has started threads of its own, which stay free.

@@ -14,8 +14,8 @@ use crate::numa;
 use crate::timeline::{self, Live};
 use crate::workload::Functions;
 
-/// All measuring threads of one side of a session. Dropping them ends them and waits for it, so that
-/// no library is unloaded under their feet.
+/// All measuring threads of one side of a session. Dropping them ends them and waits for it, so
+/// that no library is unloaded under their feet.
 pub(crate) struct Lanes {
     lanes: Vec<Lane>,
     signals: Signals,

@@ -21,8 +21,8 @@ pub(crate) struct Arrival {
     pub(crate) len_bytes: usize,
 }
 
-/// Which receives are posted. A point has as many as it asks for, whatever others of its session do: what
-/// an earlier one has posted beyond that is used up first, and stays away.
+/// Which receives are posted. A point has as many as it asks for, whatever others of its session
+/// do: what an earlier one has posted beyond that is used up first, and stays away.
 #[derive(Debug, Default)]
 struct Receives {
     wanted: usize,
@@ -47,8 +47,8 @@ pub(crate) struct Link<B> {
     quiet_in_flight: usize,
     /// Operations of ours that have completed, or were done at once.
     pub(crate) completed: u64,
-    /// Messages that arrived and were not handled, oldest first; room for every posted receive, so that it
-    /// never grows.
+    /// Messages that arrived and were not handled, oldest first; room for every posted receive, so
+    /// that it never grows.
     pub(crate) arrived: VecDeque<Arrival>,
     /// Slots with bytes that were READ, oldest first, where they are kept; and those of atomics.
     pub(crate) fetched: VecDeque<usize>,
@@ -208,8 +208,8 @@ impl<B: Backend> Link<B> {
         self.backend.payload(slot)
     }
 
-    /// Tries to send the slot that `next_tx` answered as a message of its own; false when the fabric
-    /// is full.
+    /// Tries to send the slot that `next_tx` answered as a message of its own; false when the
+    /// fabric is full.
     #[inline]
     pub(crate) fn try_send(&mut self, len_bytes: usize) -> Result<bool, Failure> {
         let Some(slot) = self.next_tx() else { return Ok(false) };
@@ -217,8 +217,8 @@ impl<B: Backend> Link<B> {
         self.try_slot(work, slot, len_bytes, false)
     }
 
-    /// Tries to send the slot that `next_tx` answered as a message, whatever the job moves bytes by;
-    /// `more` follows at once.
+    /// Tries to send the slot that `next_tx` answered as a message, whatever the job moves bytes
+    /// by; `more` follows at once.
     #[inline]
     pub(crate) fn try_message(&mut self, len_bytes: usize, more: bool) -> Result<bool, Failure> {
         let Some(slot) = self.next_tx() else { return Ok(false) };
@@ -237,7 +237,8 @@ impl<B: Backend> Link<B> {
         self.tx_free.push(slot);
     }
 
-    /// Tries to send a slot that `take_tx` took; false when the fabric is full. `more` follows at once.
+    /// Tries to send a slot that `take_tx` took; false when the fabric is full. `more` follows at
+    /// once.
     #[inline]
     pub(crate) fn try_taken(
         &mut self,
@@ -287,8 +288,8 @@ impl<B: Backend> Link<B> {
         self.backend.attach_file(file)
     }
 
-    /// Tries to send the front of the slot that `next_tx` answered, and a part of the file behind it,
-    /// as one message; false when the fabric is full.
+    /// Tries to send the front of the slot that `next_tx` answered, and a part of the file behind
+    /// it, as one message; false when the fabric is full.
     #[inline]
     pub(crate) fn try_file(
         &mut self,

@@ -146,7 +146,8 @@ fn end_with_stdin(stopper: &Stopper) {
     let mut stdin = std::io::stdin();
     while stdin.read(&mut byte).is_ok_and(|n| n > 0) {}
     stopper.stop();
-    // A peer that was killed in a lock that it shared with us (libfabric's shm) never gives it back.
+    // A peer that was killed in a lock that it shared with us (libfabric's shm) never gives it
+    // back.
     std::thread::sleep(interrupt::GRACE);
     interrupt::end_now();
 }

@@ -242,8 +242,8 @@ impl Session {
         self.group.counts()
     }
 
-    /// Of points in which both sides send: lets both end once the windows of both are over. Answers how
-    /// many messages the client and the server have sent, and what each side has received.
+    /// Of points in which both sides send: lets both end once the windows of both are over. Answers
+    /// how many messages the client and the server have sent, and what each side has received.
     pub(crate) fn both_ways(&mut self) -> Result<([u64; 2], [Vec<ReceiverCount>; 2]), Failure> {
         self.lanes.windows_closed(0)?;
         self.group.expect(&Message::WindowDone, "waiting for the end of the server's window")?;
@@ -333,7 +333,8 @@ fn connect(lanes: &Lanes, group: &mut Group, job: &JobSpec) -> Result<Opened, Fa
         // Servers may still be busy with each other.
         group.settle(Duration::from_millis(job.timeout_ms / 2));
     }
-    // Who still waits for a message of the warm-up that was lost or damaged learns that none will come.
+    // Who still waits for a message of the warm-up that was lost or damaged learns that none will
+    // come.
     group.send(&Message::Working)?;
     group.expect(&Message::Ready, "warming up")?;
     Ok(opened)

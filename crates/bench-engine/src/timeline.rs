@@ -1,5 +1,6 @@
-//! What happens in the course of a window: each measuring thread counts in parts of equal length, and tells the thread that waits for it when
-//! the window is over, or part by part where somebody watches. No thread wakes up for it.
+//! What happens in the course of a window: each measuring thread counts in parts of equal length,
+//! and tells the thread that waits for it when the window is over, or part by part where somebody
+//! watches. No thread wakes up for it.
 
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};

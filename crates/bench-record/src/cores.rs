@@ -1,8 +1,9 @@
 //! How far apart the two processors of a measurement were.
 //!
-//! A virtual machine's processors are moved between physical ones while programs run. When both are on one complex of cores a
-//! line comes back within some 110 ns, when they are on two within some 530, and whatever two processes say to each
-//! other costs in step with it (docs/PERF.md). So the figures of blocks measured near and far are not of one machine.
+//! A virtual machine's processors are moved between physical ones while programs run. When both are
+//! on one complex of cores a line comes back within some 110 ns, when they are on two within some
+//! 530, and whatever two processes say to each other costs in step with it (docs/PERF.md). So the
+//! figures of blocks measured near and far are not of one machine.
 
 use serde::{Deserialize, Serialize};
 
@@ -73,8 +74,8 @@ impl Cores {
     }
 }
 
-/// The phase whose blocks count: near, when a third of those with the processors in one place were, else far.
-/// `None`: all count, because for most of them no such place is known.
+/// The phase whose blocks count: near, when a third of those with the processors in one place were,
+/// else far. `None`: all count, because for most of them no such place is known.
 pub fn counting<'a>(blocks: impl Iterator<Item = &'a Option<Cores>>) -> Option<Phase> {
     let (mut near, mut far, mut others) = (0, 0, 0);
     for cores in blocks {

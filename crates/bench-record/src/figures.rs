@@ -15,8 +15,8 @@ pub struct OpenLoop {
     pub answered_per_s: f64,
     /// Requests that were given up, because the fabric was too far behind.
     pub unposted: u64,
-    /// From the moment for which a request was intended. A request without an answer counts with the
-    /// age at which it was given up. Absent where no request was answered.
+    /// From the moment for which a request was intended. A request without an answer counts with
+    /// the age at which it was given up. Absent where no request was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Distribution>,
     /// From the moment in which it was posted, of those that were answered.
@@ -221,8 +221,8 @@ pub struct ReceiverCount {
     /// many numbers at most.
     pub overtaken: u64,
     pub farthest: u64,
-    /// Messages that waited for earlier ones, where they are handed on in order, and how many did at
-    /// the same time at most.
+    /// Messages that waited for earlier ones, where they are handed on in order, and how many did
+    /// at the same time at most.
     #[serde(default)]
     pub held: u64,
     #[serde(default)]

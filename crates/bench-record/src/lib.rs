@@ -1,5 +1,5 @@
-//! What `efa-bench` measures and what it finds: specs and names on one side, the result schema on the other. Nothing here opens a
-//! fabric.
+//! What `efa-bench` measures and what it finds: specs and names on one side, the result schema on
+//! the other. Nothing here opens a fabric.
 //!
 //! The schema is `efa-bench/2`. Fields are only ever added; files of `efa-bench/1` can be read.
 #![forbid(unsafe_code)]
@@ -276,8 +276,8 @@ impl Run {
         self.wire == Some(Wire::Shm)
     }
 
-    /// The same measured in several sessions, one after the other: each is one value of a point, and
-    /// the middle one counts. `None` without sessions.
+    /// The same measured in several sessions, one after the other: each is one value of a point,
+    /// and the middle one counts. `None` without sessions.
     pub fn of_sessions(sessions: Vec<Self>) -> Option<Self> {
         let runs = sessions.len();
         let mut sessions = sessions.into_iter();

@@ -101,7 +101,8 @@ impl Name {
         *self.0
     }
 
-    /// Whether an option changes what is measured. One that no benchmark's room names is read by all.
+    /// Whether an option changes what is measured. One that no benchmark's room names is read by
+    /// all.
     pub fn reads(self, option: &str) -> bool {
         let is_of_some = Benchmark::ALL.iter().any(|own| own.about().reads(option));
         let is_read = !is_of_some || self.0.benchmark.about().reads(option);

@@ -82,7 +82,8 @@ pub struct Point {
     /// All times of the block that counts, for those who want more than percentiles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<PackedTimes>,
-    /// What happened in the course of a block: of the one with the longest slump, if there was any or somebody watched.
+    /// What happened in the course of a block: of the one with the longest slump, if there was any
+    /// or somebody watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
     /// Of a data system's calls; then `operation_time` is that of all of them.
@@ -160,8 +161,8 @@ impl Point {
         found.or_else(median).or(self.operation_mean_us)
     }
 
-    /// The tail of what came by the clock, each operation from the moment for which it was due, in µs; `None` in a closed loop,
-    /// and where nothing was answered.
+    /// The tail of what came by the clock, each operation from the moment for which it was due, in
+    /// µs; `None` in a closed loop, and where nothing was answered.
     pub fn p99_from_due_us(&self) -> Option<f64> {
         if let Some(found) = self.open_loop {
             return found.response.map(|times| times.p99_us);

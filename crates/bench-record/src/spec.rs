@@ -44,7 +44,8 @@ pub enum Operation {
     /// Add to 8 bytes of the peer's memory, and fetch what they were.
     #[value(name = "fetch_add", alias = "fetch-add")]
     FetchAdd,
-    /// Replace 8 bytes of the peer's memory if they are what they are compared with, and fetch what they were.
+    /// Replace 8 bytes of the peer's memory if they are what they are compared with, and fetch what
+    /// they were.
     #[value(name = "compare_swap", alias = "compare-swap")]
     CompareSwap,
     /// `fi_atomic`: add to 8 bytes of the peer's memory, and fetch nothing.
@@ -184,8 +185,8 @@ pub struct PointSpec {
     /// Messages per second of each thread that sends by the clock; 0: as fast as it can.
     pub rate_per_s: u64,
     /// The workload's own parameter: records in a message (piggyback), levels of the tree that the
-    /// client keeps (index), bytes of a chunk (fileget, incast, collective) or of a buffer (shuffle); 0
-    /// elsewhere.
+    /// client keeps (index), bytes of a chunk (fileget, incast, collective) or of a buffer
+    /// (shuffle); 0 elsewhere.
     pub parameter: usize,
     /// Of streams.
     #[serde(default)]

@@ -9,7 +9,8 @@ pub struct Timeline {
     pub part_ms: f64,
     /// Operations that ended in each part.
     pub operations: Vec<u64>,
-    /// Their times, mean and longest; 0 where none ended. Empty where operations are not timed one by one.
+    /// Their times, mean and longest; 0 where none ended. Empty where operations are not timed one
+    /// by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mean_us: Vec<f64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -34,7 +35,8 @@ const OPERATIONS_MIN: u64 = 50;
 const PARTS_MIN: usize = 8;
 
 impl Timeline {
-    /// The longest time in which much less was done than usual; `None`: there is none, or the parts are too short to tell.
+    /// The longest time in which much less was done than usual; `None`: there is none, or the parts
+    /// are too short to tell.
     #[must_use]
     pub fn slump(&self) -> Option<Slump> {
         let mut sorted = self.operations.clone();

@@ -28,8 +28,8 @@ pub struct Work {
     /// READs of the peer's memory (index); 0 in files of workloads without.
     #[serde(default)]
     pub reads_per_call: f64,
-    /// Messages of both directions, and bytes of all that crossed the fabric with the headers of the
-    /// calls.
+    /// Messages of both directions, and bytes of all that crossed the fabric with the headers of
+    /// the calls.
     pub messages_per_call: f64,
     pub bytes_per_call: f64,
     /// Processor time of the measuring threads on each side, polling included; 0: not enough calls.

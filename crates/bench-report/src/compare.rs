@@ -10,8 +10,8 @@ use crate::settings::{self, DEPTH, ENDPOINT, RX_DEPTH, SIZE};
 /// What may be special about a point of the comparison: its place, and what the run's name says.
 const SPECIAL: [&str; 4] = [SIZE, DEPTH, ENDPOINT, RX_DEPTH];
 
-/// All points of one name and benchmark that are of messages sent one by one, by one thread over one
-/// endpoint.
+/// All points of one name and benchmark that are of messages sent one by one, by one thread over
+/// one endpoint.
 #[derive(Debug)]
 struct Group<'a> {
     name: &'a str,
@@ -129,7 +129,8 @@ impl Row {
         if ratio.is_finite() { format!("{ratio:.2}x") } else { "-".to_owned() }
     }
 
-    /// The ratio of two points, or why there is none: measured near and far they are not of one machine.
+    /// The ratio of two points, or why there is none: measured near and far they are not of one
+    /// machine.
     fn ratio_of(self, first: Option<&Point>, other: Option<&Point>) -> String {
         let phase = |point: Option<&Point>| Some(point?.cores.as_ref()?.phase);
         match phase(first).zip(phase(other)) {
@@ -179,8 +180,9 @@ pub(crate) fn networks<'a>(runs: &[Run], names: impl Iterator<Item = &'a str>) -
     all.join(" beside ")
 }
 
-/// What may stand side by side: published adapters not beside what never left the memory of one machine.
-/// Where there are both, all that was measured is the first side, and what went over a network the second.
+/// What may stand side by side: published adapters not beside what never left the memory of one
+/// machine. Where there are both, all that was measured is the first side, and what went over a
+/// network the second.
 fn sides<'a>(runs: &[Run], names: &[&'a str]) -> Vec<Vec<&'a str>> {
     let not_over = |what: &str| -> Vec<&'a str> {
         names.iter().copied().filter(|name| network(runs, name) != what).collect()

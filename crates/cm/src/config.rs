@@ -8,8 +8,8 @@ const WAIT_MIN: Duration = Duration::from_millis(1);
 /// Time between questions to a port where nobody is.
 pub(crate) const NOBODY_WAIT: Duration = Duration::from_millis(10);
 
-/// Before that a network that knows no way may be about to find one; a neighbour that does not answer takes
-/// Linux 3 s.
+/// Before that a network that knows no way may be about to find one; a neighbour that does not
+/// answer takes Linux 3 s.
 pub(crate) const NO_WAY_WAIT: Duration = Duration::from_secs(2);
 
 /// Times and limits of an [`Agent`](crate::Agent). Times are exponents as messages carry them:

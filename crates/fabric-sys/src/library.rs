@@ -46,7 +46,8 @@ fn find(file: &str) -> Result<Functions, NoLibrary> {
     let library = load(file).map_err(reason)?;
     // It stays: threads of providers may still run in it.
     let library = Box::leak(Box::new(library));
-    // Where a name has several versions, the loader answers the newest of each, so they go together.
+    // Where a name has several versions, the loader answers the newest of each, so they go
+    // together.
     let mut address = |name: &'static str| {
         // SAFETY: an address is taken and nothing is called.
         unsafe { library.get::<*mut c_void>(name.as_bytes()) }.map(|symbol| *symbol).map_err(reason)

@@ -14,8 +14,8 @@ use crate::memory::Memory;
 /// lent as a reference, because a peer may write at any moment; bytes go in and out by copy, and a
 /// copy made while a peer writes may be half old, half new.
 ///
-/// Providers that emulate RMA move its bytes only while an endpoint of the domain is polled, and may
-/// be in the middle of it when the window goes: its memory stays allocated until the domain is
+/// Providers that emulate RMA move its bytes only while an endpoint of the domain is polled, and
+/// may be in the middle of it when the window goes: its memory stays allocated until the domain is
 /// closed.
 #[derive(Debug)]
 pub struct Window {

@@ -196,8 +196,8 @@ pub struct Summary {
     pub p50_to_ideal: f64,
     #[serde(default)]
     pub p99_to_ideal: f64,
-    /// Ideal time of all transfers over what they took: what a sender gets that makes such transfers one
-    /// after the other.
+    /// Ideal time of all transfers over what they took: what a sender gets that makes such
+    /// transfers one after the other.
     #[serde(default)]
     pub goodput_percent: f64,
     /// Repeated packets per hundred first transmissions.

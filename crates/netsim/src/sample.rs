@@ -30,7 +30,8 @@ pub struct Samples {
     pub at_us: Vec<f64>,
     /// Payload bytes of all flows that had arrived by then.
     pub delivered_bytes: Vec<u64>,
-    /// Deepest queue of all switch ports, of the moments since the sample before that were looked at.
+    /// Deepest queue of all switch ports, of the moments since the sample before that were looked
+    /// at.
     pub deepest_queue_bytes: Vec<u32>,
     /// Up to 64 flows, spread evenly over all.
     pub flows: Vec<FlowSamples>,

@@ -139,7 +139,8 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // SAFETY: no directives. A server that is gone by now does no harm: the status is not needed.
+        // SAFETY: no directives. A server that is gone by now does no harm: the status is not
+        // needed.
         let _ = unsafe { (self.library.finalize)(ptr::null(), 0) };
     }
 }

@@ -1,8 +1,9 @@
 //! Published figures of EFA hardware, InfiniBand and TCP, as typed rows.
 //!
-//! Each [`Row`] is one number of a table of the thesis in [`CITATION`], as printed, with what recomputation shows its
-//! [`Unit`] to be and, where it is not what its label says, the [`Anomaly`]. [`rows`] has all of them; conversions to
-//! messages a second and payload bytes are methods of a row, so that there is one of each.
+//! Each [`Row`] is one number of a table of the thesis in [`CITATION`], as printed, with what
+//! recomputation shows its [`Unit`] to be and, where it is not what its label says, the
+//! [`Anomaly`]. [`rows`] has all of them; conversions to messages a second and payload bytes are
+//! methods of a row, so that there is one of each.
 #![forbid(unsafe_code)]
 
 /// The program of the README, compiled and run.

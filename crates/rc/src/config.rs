@@ -14,15 +14,16 @@ pub struct Config {
     pub is_window_fixed: bool,
     /// Payload bytes that may ever be unacknowledged; one packet may always.
     pub window_max_bytes: u64,
-    /// One of so many messages asks for an acknowledgement; 0 and 1 mean each (RC-3.8). With more, a
-    /// message is left to the timeout when the one behind it is withdrawn.
+    /// One of so many messages asks for an acknowledgement; 0 and 1 mean each (RC-3.8). With more,
+    /// a message is left to the timeout when the one behind it is withdrawn.
     pub ack_every_messages: u32,
-    /// Response packets that one READ request asks for at most; a longer READ takes several (RC-3.6).
+    /// Response packets that one READ request asks for at most; a longer READ takes several
+    /// (RC-3.6).
     pub read_packets_max: u32,
     /// Shortest acknowledgement timeout, whatever a connection asks for (RC-4.1).
     pub timeout_min_ns: u64,
-    /// Shortest time after which something is sent again because its answer is overdue by what was measured (RC-4.5);
-    /// 0: only the acknowledgement timeout counts, as of adapters.
+    /// Shortest time after which something is sent again because its answer is overdue by what was
+    /// measured (RC-4.5); 0: only the acknowledgement timeout counts, as of adapters.
     pub rto_floor_ns: u64,
     /// Shortest silence after which a peer counts as dead, whatever `retry_cnt` says (RC-4.3).
     pub silence_min_ns: u64,
@@ -54,8 +55,8 @@ impl Config {
         Self { timeout_min_ns: 0, rto_floor_ns: 0, silence_min_ns: 0, ..Self::socket() }
     }
 
-    /// As adapters do it: [`Config::strict`], a window of packets that stays as it is, an acknowledgement of each message,
-    /// READs in one piece.
+    /// As adapters do it: [`Config::strict`], a window of packets that stays as it is, an
+    /// acknowledgement of each message, READs in one piece.
     #[must_use]
     pub const fn hardware(window_packets: u32) -> Self {
         Self {
@@ -135,7 +136,8 @@ impl Mtu {
         if packets == 0 { 1 } else { packets }
     }
 
-    /// Of `left` packets, those that are joined to one with a payload of at most `bytes` (RC-1.15); at least one.
+    /// Of `left` packets, those that are joined to one with a payload of at most `bytes` (RC-1.15);
+    /// at least one.
     pub(crate) fn joinable(self, bytes: u32, left: u64) -> u64 {
         u64::from(bytes / self.bytes()).min(left).clamp(1, 1 + u64::from(Bth::JOINED_MAX))
     }

@@ -144,7 +144,8 @@ pub enum DropReason {
     State,
     /// A request behind a gap (RC-5.2).
     Gap,
-    /// A repeated request whose answer is not stored any more, or that differs from the first (RC-5.6).
+    /// A repeated request whose answer is not stored any more, or that differs from the first
+    /// (RC-5.6).
     Duplicate,
     /// A request that ended the connection.
     Refused,

@@ -10,8 +10,9 @@ pub struct Received {
     pub payload_at: usize,
     /// What the host must do and answer before the next packet; `None` when there is nothing to do.
     pub arrival: Option<Arrival>,
-    /// Shared receive queue that the request names, of XRC only. Its receives and the memory of its protection
-    /// domain are used; when it is not there, reject with [`Reject::NoQueue`](crate::Reject::NoQueue).
+    /// Shared receive queue that the request names, of XRC only. Its receives and the memory of its
+    /// protection domain are used; when it is not there, reject with
+    /// [`Reject::NoQueue`](crate::Reject::NoQueue).
     pub srq: Option<u32>,
 }
 
@@ -75,8 +76,8 @@ pub struct SendEnd {
     pub is_solicited: bool,
 }
 
-/// Memory of this side that the peer names. Check key, right and all `len` bytes; none when `len` is
-/// 0.
+/// Memory of this side that the peer names. Check key, right and all `len` bytes; none when `len`
+/// is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
     /// Address and key.
@@ -220,7 +221,8 @@ pub enum Payload {
         len: u32,
     },
     /// In memory that the peer reads. A host that cannot supply it (any more) calls
-    /// [`Endpoint::refuse_response`](crate::Endpoint::refuse_response) and does not send the packet.
+    /// [`Endpoint::refuse_response`](crate::Endpoint::refuse_response) and does not send the
+    /// packet.
     Response {
         /// What the peer reads.
         range: Range,
@@ -261,25 +263,29 @@ pub enum Event {
         /// How it ended.
         status: Status,
     },
-    /// It is the turn of this work request, which is [`Operation::Local`](crate::Operation::Local): do
-    /// it, and call [`Endpoint::executed`](crate::Endpoint::executed). Nothing behind it leaves before.
+    /// It is the turn of this work request, which is [`Operation::Local`](crate::Operation::Local):
+    /// do it, and call [`Endpoint::executed`](crate::Endpoint::executed). Nothing behind it leaves
+    /// before.
     Execute {
         /// The work request.
         id: WrId,
     },
-    /// The endpoint failed. Receives end as flushed, but for the one that `receive` speaks of. What the
-    /// peer must still be told is in [`Endpoint::poll_transmit`](crate::Endpoint::poll_transmit).
+    /// The endpoint failed. Receives end as flushed, but for the one that `receive` speaks of. What
+    /// the peer must still be told is in
+    /// [`Endpoint::poll_transmit`](crate::Endpoint::poll_transmit).
     Failed {
         /// Why.
         cause: Cause,
         /// How the receive ends that the failed message has taken; `None` when it took none.
         receive: Option<Status>,
     },
-    /// A work request of an unreliable connection failed, and all behind it ended as flushed (RC-7.3). Receiving goes on;
-    /// [`Endpoint::resume`](crate::Endpoint::resume) lets work requests begin again.
+    /// A work request of an unreliable connection failed, and all behind it ended as flushed
+    /// (RC-7.3). Receiving goes on; [`Endpoint::resume`](crate::Endpoint::resume) lets work
+    /// requests begin again.
     SendFailed,
-    /// The first request of the peer has come: it knows that this side is there. Programs are told when it came before the
-    /// endpoint was ready to send (`IBV_EVENT_COMM_EST`), the connection manager always.
+    /// The first request of the peer has come: it knows that this side is there. Programs are told
+    /// when it came before the endpoint was ready to send (`IBV_EVENT_COMM_EST`), the connection
+    /// manager always.
     Established,
     /// Everything that was begun before [`Endpoint::drain`](crate::Endpoint::drain) has ended
     /// (`IBV_EVENT_SQ_DRAINED`).

@@ -1,4 +1,5 @@
-//! The responder beside a plain model of one: random requests, right and wrong, must be answered alike.
+//! The responder beside a plain model of one: random requests, right and wrong, must be answered
+//! alike.
 //!
 //! `RC_CASES=100000 RC_SEED=7 cargo test -p rc --test model` runs more of them, or others.
 

@@ -1,4 +1,5 @@
-//! One quantity of several things, a row each: where the figure is, how far its repetitions lie apart, and how far its tail goes.
+//! One quantity of several things, a row each: where the figure is, how far its repetitions lie
+//! apart, and how far its tail goes.
 
 use std::fmt::Write;
 

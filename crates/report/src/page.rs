@@ -35,7 +35,8 @@ pub enum Layout {
     /// In its turn, over the whole width.
     #[default]
     Body,
-    /// On the first screen, before warnings and facts; a page with such sections is wide, and folds its facts.
+    /// On the first screen, before warnings and facts; a page with such sections is wide, and folds
+    /// its facts.
     Lead,
     /// Beside another one of this kind, where there is room; all but its chart is folded.
     Half,
@@ -52,7 +53,8 @@ pub struct Section {
     pub layout: Layout,
     /// Paragraphs above the chart.
     pub text: Vec<String>,
-    /// HTML that the caller made, with a style and a script of its own; it stands in front of the chart as it is.
+    /// HTML that the caller made, with a style and a script of its own; it stands in front of the
+    /// chart as it is.
     pub markup: String,
     /// The chart.
     pub chart: Option<Chart>,

@@ -92,8 +92,8 @@ impl Progress {
         }
     }
 
-    /// The point of that number was measured once more, and `figure` came of it: on a terminal each point is a line when it is first
-    /// known, and the bar has the curve of all of them so far.
+    /// The point of that number was measured once more, and `figure` came of it: on a terminal each
+    /// point is a line when it is first known, and the bar has the curve of all of them so far.
     pub fn point_of(&mut self, number: usize, figure: Option<f64>, what: &str) {
         if self.curve.len() <= number {
             self.curve.resize(number + 1, None);

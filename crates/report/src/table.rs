@@ -115,8 +115,9 @@ impl Table {
         out
     }
 
-    /// The same table no wider than `chars` where that can be, and the headings of the columns that it lacks: first those that say nothing
-    /// (the same of all rows, or nothing at all), then those of `least`, the least telling first, then from the right. The first column stays.
+    /// The same table no wider than `chars` where that can be, and the headings of the columns that
+    /// it lacks: first those that say nothing (the same of all rows, or nothing at all), then those
+    /// of `least`, the least telling first, then from the right. The first column stays.
     #[must_use]
     pub fn within(&self, chars: usize, least: &[&str]) -> (Self, Vec<String>) {
         let (mut own, mut lacks) = (self.clone(), Vec::new());

@@ -29,8 +29,8 @@ pub enum Change {
 
 impl Change {
     /// The change from `base` to `new`, of which up to `noise_percent` are noise. Where there is an
-    /// interval of their ratio, a change is one only if the interval does not hold 1, and "the same" only
-    /// if all of the interval is noise.
+    /// interval of their ratio, a change is one only if the interval does not hold 1, and "the
+    /// same" only if all of the interval is noise.
     #[must_use]
     pub fn of(
         base: f64,

@@ -1,7 +1,8 @@
 //! Asynchronous events: what happens to objects of a program beside its work requests.
 //!
-//! A context has one queue ([`AsyncEvents`]). An object that can have events has a source ([`EventSource`]), made for the queue of
-//! its context; whoever notices that something has happened reports it there, with any lock held but the queue's.
+//! A context has one queue ([`AsyncEvents`]). An object that can have events has a source
+//! ([`EventSource`]), made for the queue of its context; whoever notices that something has
+//! happened reports it there, with any lock held but the queue's.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -69,9 +70,10 @@ impl AsyncEvents {
         self.0.fd()
     }
 
-    /// Takes the oldest event. To be called after each read of eight bytes from [`AsyncEvents::fd`], which sleeps until
-    /// there is one. `Ok(None)` when the event was withdrawn in between: read again. Somebody else's write to the
-    /// descriptor is an error of its own.
+    /// Takes the oldest event. To be called after each read of eight bytes from
+    /// [`AsyncEvents::fd`], which sleeps until there is one. `Ok(None)` when the event was
+    /// withdrawn in between: read again. Somebody else's write to the descriptor is an error of its
+    /// own.
     ///
     /// # Errors
     /// [`TakeEventError`].
@@ -137,7 +139,8 @@ impl EventSource {
         self.tag.load(Ordering::Acquire)
     }
 
-    /// Something has happened to the object. Nothing comes of it once the source is retired, or in a child.
+    /// Something has happened to the object. Nothing comes of it once the source is retired, or in
+    /// a child.
     pub fn report(self: &Arc<Self>, kind: AsyncEventKind) {
         if self.made.is_current() {
             let source = Arc::downgrade(self);
@@ -153,7 +156,8 @@ impl EventSource {
         }
     }
 
-    /// The object goes: removes the events nobody took, and waits until those that were taken are acknowledged.
+    /// The object goes: removes the events nobody took, and waits until those that were taken are
+    /// acknowledged.
     pub fn retire(&self) {
         if !self.made.is_current() {
             return;

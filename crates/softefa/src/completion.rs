@@ -61,8 +61,8 @@ pub struct Completion {
     pub ahn: u16,
     /// Sender's device; receives only.
     pub src_addr: Ipv4Addr,
-    /// Bytes in the receive buffer (with the GRH area on UD); of sends only those that a READ or an atomic of a
-    /// RoCE device has brought.
+    /// Bytes in the receive buffer (with the GRH area on UD); of sends only those that a READ or an
+    /// atomic of a RoCE device has brought.
     pub byte_len: u32,
     /// Immediate data of the message.
     pub imm: Option<u32>,
@@ -70,7 +70,8 @@ pub struct Completion {
     pub invalidated: Option<u32>,
     /// The buffer starts with a GRH area (UD receives).
     pub has_grh: bool,
-    /// Service level (UD receives). RoCE has none: mlx5 tells there what the routing header is of, and UCX reads it.
+    /// Service level (UD receives). RoCE has none: mlx5 tells there what the routing header is of,
+    /// and UCX reads it.
     pub sl: u8,
     /// The sender wants it to wake programs that wait for such completions only.
     pub is_solicited: bool,

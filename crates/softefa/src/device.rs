@@ -81,14 +81,15 @@ pub(crate) struct Live {
     pub(crate) qps: AtomicU32,
 }
 
-/// Bytes of IP packet that the link of a device carries, or is to; `None` when its address is none of this machine.
+/// Bytes of IP packet that the link of a device carries, or is to; `None` when its address is none
+/// of this machine.
 fn mtu_bytes_of(spec: &DeviceSpec, config: &Config) -> Option<u32> {
     let bytes = link_mtu_bytes(spec.addr)?;
     Some(config.faults.mtu_bytes.map_or(bytes, |narrow| narrow.min(bytes)))
 }
 
-/// What the RoCE device `spec` of `config` is limited to, whether or not it is open; `None` of another device, or when its
-/// address is none of this machine.
+/// What the RoCE device `spec` of `config` is limited to, whether or not it is open; `None` of
+/// another device, or when its address is none of this machine.
 #[must_use]
 pub fn roce_attr(spec: &DeviceSpec, config: &Config) -> Option<RoceAttr> {
     let seal_bytes = if config.key.is_some() { OVERHEAD_BYTES as u32 } else { 0 };

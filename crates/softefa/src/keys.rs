@@ -1,7 +1,7 @@
 //! Keys of memory regions that cannot be told from the keys before.
 //!
-//! A key has 24 bits, because the device's descriptors have room for no more, so it can be guessed by
-//! whoever may try for long. It must not be known without trying: a secret permutation of the 24
+//! A key has 24 bits, because the device's descriptors have room for no more, so it can be guessed
+//! by whoever may try for long. It must not be known without trying: a secret permutation of the 24
 //! bits stands between the slots of a device and the keys it gives out.
 
 use std::hash::Hasher;

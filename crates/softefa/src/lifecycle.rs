@@ -2,7 +2,8 @@
 //!
 //! Nothing is torn down in a destructor: libfabric destroys its queue pairs in its own library
 //! destructor, which may run after ours would. At exit the last acknowledgements are repeated,
-//! because nobody will be there to answer a retransmission (docs/ARCHITECTURE.md, "The end of a peer").
+//! because nobody will be there to answer a retransmission (docs/ARCHITECTURE.md, "The end of a
+//! peer").
 
 use std::io;
 use std::sync::OnceLock;

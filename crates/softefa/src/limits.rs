@@ -1,4 +1,5 @@
-//! Device values. Those of an EFA are what a real one reports, per generation; `roce` has the others.
+//! Device values. Those of an EFA are what a real one reports, per generation; `roce` has the
+//! others.
 //!
 //! Sources: the kernel driver's `efa_query_device`, rdma-core's `efadv.h`, and the thesis'
 //! `fi_info` of a c5n instance, which one set of values reproduces exactly.
@@ -78,8 +79,8 @@ const MAX_MSG_BYTES: u32 = 8928;
 const IP_UDP_BYTES: u32 = 28;
 
 impl DeviceAttr {
-    /// Values of a device on a link that carries `link_mtu_bytes` of IP packet, of which sealing takes
-    /// `seal_bytes`.
+    /// Values of a device on a link that carries `link_mtu_bytes` of IP packet, of which sealing
+    /// takes `seal_bytes`.
     pub(crate) fn new(
         profile: Profile,
         port: PortSpec,
@@ -92,7 +93,8 @@ impl DeviceAttr {
         }
     }
 
-    /// Longest payload of one datagram: the longest message of an EFA, the port's MTU of a RoCE device.
+    /// Longest payload of one datagram: the longest message of an EFA, the port's MTU of a RoCE
+    /// device.
     #[must_use]
     pub fn packet_max_bytes(&self) -> u32 {
         self.roce.map_or(self.max_msg_bytes, |roce| roce.path_mtu.bytes())

@@ -1,8 +1,8 @@
 //! Lines about what programs get wrong, on request (`softefa run --lint`).
 //!
-//! A verb answers `EINVAL`, a completion has a number: both are right, and neither says why. Whoever
-//! debugs gets one line for each mistake that the adapter saw, with the value and what to do. Nothing
-//! else changes: what is refused is refused with and without these lines.
+//! A verb answers `EINVAL`, a completion has a number: both are right, and neither says why.
+//! Whoever debugs gets one line for each mistake that the adapter saw, with the value and what to
+//! do. Nothing else changes: what is refused is refused with and without these lines.
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
@@ -65,7 +65,8 @@ pub enum Pitfall {
         /// The peer's address.
         from: Ipv4Addr,
     },
-    /// A request of an XRC initiator names a shared receive queue that the target's domain does not have.
+    /// A request of an XRC initiator names a shared receive queue that the target's domain does not
+    /// have.
     #[error(
         "queue pair {qpn:#x}: a request of {from} is for shared receive queue {srq:#x}, which its XRC domain does not have; tell \
          the peer the number that ibv_get_srq_num gives, of a queue that was made with this domain and is not destroyed"

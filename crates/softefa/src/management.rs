@@ -1,5 +1,5 @@
-//! Messages of the connection manager, which are not of any queue pair of a program. They are counted and shown to captures
-//! like all packets of their device.
+//! Messages of the connection manager, which are not of any queue pair of a program. They are
+//! counted and shown to captures like all packets of their device.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::OnceLock;
@@ -12,9 +12,10 @@ use crate::seal::Refusal;
 
 static ON_FIRST_DATA: OnceLock<fn(Ipv4Addr, u32)> = OnceLock::new();
 
-/// From now on `tell` is called with the address of a device and the number of its queue pair when the first packet of a
-/// connection has come: its requester is ready, though the message that says so may be lost. It is called with locks held,
-/// and must not wait for others. Only the first call counts.
+/// From now on `tell` is called with the address of a device and the number of its queue pair when
+/// the first packet of a connection has come: its requester is ready, though the message that says
+/// so may be lost. It is called with locks held, and must not wait for others. Only the first call
+/// counts.
 pub fn on_first_data(tell: fn(Ipv4Addr, u32)) {
     let _ = ON_FIRST_DATA.set(tell);
 }

@@ -185,8 +185,8 @@ impl Mr {
         Terms { pd, addr, len, access, options }
     }
 
-    /// Changes the registration to `terms`, which [`MrTable::check`] took; the keys stay. When this returns, every turn has
-    /// ended that did not know it.
+    /// Changes the registration to `terms`, which [`MrTable::check`] took; the keys stay. When this
+    /// returns, every turn has ended that did not know it.
     pub(crate) fn change(&self, terms: Terms) -> Result<(), StillBound> {
         let old = Arc::clone(&self.region());
         if !old.binds.close() {

@@ -9,10 +9,11 @@ use rc::ud::GROUP_QPN;
 pub(crate) enum Numbering {
     /// It is the port: 16 bits, as an EFA has.
     Port,
-    /// `port << 8 | slot`: the 24 bits of RoCE. The slot is drawn at random, so that a successor on the same port
-    /// is hardly ever taken for its predecessor.
+    /// `port << 8 | slot`: the 24 bits of RoCE. The slot is drawn at random, so that a successor on
+    /// the same port is hardly ever taken for its predecessor.
     PortAndSlot,
-    /// As `PortAndSlot`, of queue pairs behind a gateway: those they talk to have numbers of all kinds, and this UDP port.
+    /// As `PortAndSlot`, of queue pairs behind a gateway: those they talk to have numbers of all
+    /// kinds, and this UDP port.
     Behind(u16),
 }
 
@@ -34,7 +35,8 @@ impl Numbering {
         }
     }
 
-    /// The port of queue pair `qpn` of this device; 0, where nobody is, when there is no such number.
+    /// The port of queue pair `qpn` of this device; 0, where nobody is, when there is no such
+    /// number.
     #[inline]
     pub(crate) fn port(self, qpn: u32) -> u16 {
         let port = match self {

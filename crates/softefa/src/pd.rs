@@ -93,7 +93,8 @@ impl Pd {
         self.device.counters.command(registered, Some(Counter::RegMrErr))
     }
 
-    /// Changes a registration of this domain. Its keys stay; work requests that are under way may find either.
+    /// Changes a registration of this domain. Its keys stay; work requests that are under way may
+    /// find either.
     ///
     /// # Errors
     /// [`ReregMrError`].

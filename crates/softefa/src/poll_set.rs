@@ -104,8 +104,8 @@ impl EventFd {
 
     /// From now on `fd`, a descriptor of this process, is this counter, too.
     pub(crate) fn take_the_place_of(&self, fd: RawFd) {
-        // SAFETY: whoever owns `fd` keeps a descriptor that it may use and close. Fails only when that
-        // is closed just now.
+        // SAFETY: whoever owns `fd` keeps a descriptor that it may use and close. Fails only when
+        // that is closed just now.
         unsafe { libc::dup3(self.fd(), fd, libc::O_CLOEXEC) };
     }
 

@@ -27,8 +27,8 @@ pub enum SendOp {
     Write(Remote),
     /// As [`SendOp::Write`], then completes a receive there with 32 bits of immediate data.
     WriteImm(Remote, u32),
-    /// Stores `swap` in 8 bytes of remote memory when they are `compare`; the local entry gets what was there. RC
-    /// only.
+    /// Stores `swap` in 8 bytes of remote memory when they are `compare`; the local entry gets what
+    /// was there. RC only.
     CompareSwap {
         /// Where, a multiple of 8.
         remote: Remote,

@@ -7,13 +7,13 @@
 //! Destroyed queue pairs linger here, so that a lost last acknowledgement does not turn a delivered
 //! message into an error.
 //!
-//! The operating system may refuse the thread. Then nothing lingers, because nobody would drive it while
-//! its program does something else, and peers would hear neither an answer nor a refusal: the last
-//! acknowledgements are repeated at once and the socket is closed, as when a device is closed.
+//! The operating system may refuse the thread. Then nothing lingers, because nobody would drive it
+//! while its program does something else, and peers would hear neither an answer nor a refusal: the
+//! last acknowledgements are repeated at once and the socket is closed, as when a device is closed.
 //!
 //! A panic in a turn is a mistake of ours, and the program did nothing to deserve it: the device is
-//! dead from then on ([`Live::fail`]), its thread and its other devices go on. So it is when the turn
-//! was the program's own, which hears of that one by an error.
+//! dead from then on ([`Live::fail`]), its thread and its other devices go on. So it is when the
+//! turn was the program's own, which hears of that one by an error.
 
 mod farewell;
 mod fork;
@@ -104,8 +104,8 @@ pub(crate) fn adopt(qp: Arc<dyn Live>) {
 }
 
 /// Takes a destroyed queue pair out of care. It goes on answering for what it accepted at
-/// `last_accepted`, if that was lately and the thread runs; otherwise its socket is closed when this
-/// returns. Of too many that linger the one closest to its end is given up.
+/// `last_accepted`, if that was lately and the thread runs; otherwise its socket is closed when
+/// this returns. Of too many that linger the one closest to its end is given up.
 pub(crate) fn release(qp: &dyn Live, last_accepted: Option<Instant>) {
     let service = service();
     let until = last_accepted.map(|at| at.plus_ns(LINGER_NS)).filter(|until| *until > host::now());
@@ -141,8 +141,8 @@ fn close(given_up: &[Arc<dyn Linger>], sockets: Option<&PollSet>) {
     }
 }
 
-/// A device broke, by a turn outside of the thread, which ends its queue pairs at once. Where it does not
-/// run, the caller does, who holds none of them. `name` when nobody was told of it.
+/// A device broke, by a turn outside of the thread, which ends its queue pairs at once. Where it
+/// does not run, the caller does, who holds none of them. `name` when nobody was told of it.
 #[cold]
 pub(crate) fn fail_device(device: DeviceId, name: Option<String>) {
     let _uncancelled = Uncancelled::begin();
@@ -196,8 +196,8 @@ impl Station {
 }
 
 impl Service {
-    /// Starts the thread; `false` when the operating system refuses a descriptor or the thread. Queue
-    /// pairs then progress only while they are polled, and the next one tries again.
+    /// Starts the thread; `false` when the operating system refuses a descriptor or the thread.
+    /// Queue pairs then progress only while they are polled, and the next one tries again.
     fn start(&'static self) -> bool {
         if self.station.get().is_some() {
             return true;
@@ -300,8 +300,8 @@ impl Service {
         (next < u64::MAX).then(|| next.saturating_sub(now.as_ns()))
     }
 
-    /// For a program that watches its memory. Others do without: they poll, and what needs their processor would have
-    /// to wait.
+    /// For a program that watches its memory. Others do without: they poll, and what needs their
+    /// processor would have to wait.
     #[inline]
     fn take_precedence(&self) {
         if !self.has_precedence.load(Ordering::Relaxed) {

@@ -1,7 +1,7 @@
 //! Shared receive queues: receives that many queue pairs take, each when it needs one.
 //!
-//! The queue has a lock of its own, held for a push or a pop, so that a queue pair takes a receive under its own lock and a
-//! program posts without one.
+//! The queue has a lock of its own, held for a push or a pop, so that a queue pair takes a receive
+//! under its own lock and a program posts without one.
 
 mod xrc;
 
@@ -30,7 +30,8 @@ pub struct SrqAttr {
     pub max_wr: u32,
     /// Scatter-gather entries of a receive.
     pub max_sge: u32,
-    /// With fewer receives than this there is one event, [`AsyncEventKind::SrqLimitReached`], and the limit is 0 again; 0 = none.
+    /// With fewer receives than this there is one event, [`AsyncEventKind::SrqLimitReached`], and
+    /// the limit is 0 again; 0 = none.
     pub limit: u32,
 }
 
@@ -144,7 +145,8 @@ impl Queue {
 }
 
 impl Srq {
-    /// A queue for the queue pairs of `pd`; the limit in `attr` does not count. What happens to it is reported to `events`.
+    /// A queue for the queue pairs of `pd`; the limit in `attr` does not count. What happens to it
+    /// is reported to `events`.
     ///
     /// # Errors
     /// [`SrqError`].
@@ -199,7 +201,8 @@ impl Srq {
         &self.pd
     }
 
-    /// Changes size and limit, all or nothing. A limit above the number of receives is told of at once.
+    /// Changes size and limit, all or nothing. A limit above the number of receives is told of at
+    /// once.
     ///
     /// # Errors
     /// [`SrqError`].
@@ -270,8 +273,8 @@ impl Srq {
         self.usable().map_or(0, |queue| queue.posted.len())
     }
 
-    /// Ends it: its receives are forgotten, and it has no more events; waits until those the program took are acknowledged.
-    /// Idempotent.
+    /// Ends it: its receives are forgotten, and it has no more events; waits until those the
+    /// program took are acknowledged. Idempotent.
     pub fn destroy(&self) {
         if !self.made.is_current() || self.destroyed.swap(true, Ordering::AcqRel) {
             return;

@@ -45,8 +45,8 @@ pub struct Config {
     /// * Default: false.
     /// * Change it when source addresses may be forged. It costs a round trip per connection.
     pub always_challenge: bool,
-    /// Addresses of which one machine has as many as it likes, such as those of loopback. Their wrong
-    /// queue keys are counted together (SRD-3.12).
+    /// Addresses of which one machine has as many as it likes, such as those of loopback. Their
+    /// wrong queue keys are counted together (SRD-3.12).
     ///
     /// * Unit: host addresses.
     /// * Range: any; an empty range is none.
@@ -68,7 +68,8 @@ pub struct Config {
     /// * Default: 4 (simulated: 64).
     /// * Change it when the network has more equal paths than this, or only one.
     pub paths: u16,
-    /// How many consecutive packets of a burst stay on one path, so that one system call sends them.
+    /// How many consecutive packets of a burst stay on one path, so that one system call sends
+    /// them.
     ///
     /// * Unit: packets.
     /// * Range: at least 1.

@@ -8,7 +8,8 @@ use core::fmt;
 pub enum Status {
     /// The remote side accepted the message, exactly once.
     Ok = 0,
-    /// The local side gave the message up ([`Endpoint::cancel_peer`](crate::Endpoint::cancel_peer)).
+    /// The local side gave the message up
+    /// ([`Endpoint::cancel_peer`](crate::Endpoint::cancel_peer)).
     Flushed = 1,
     /// The remote side could not use the memory it was told to use.
     BadAddress = 7,

@@ -1,4 +1,5 @@
-//! The receiver's fair-share hint: line rate over the number of senders with more to send (SRD-8.6).
+//! The receiver's fair-share hint: line rate over the number of senders with more to send
+//! (SRD-8.6).
 
 use crate::wire::data::encode_log;
 use crate::{Config, Instant};

@@ -74,8 +74,8 @@ pub(crate) struct Opening {
 }
 
 impl Secret {
-    /// A connection token (SRD-3.1). The generator's number, which never comes twice, makes it another
-    /// one each time and does not show in it.
+    /// A connection token (SRD-3.1). The generator's number, which never comes twice, makes it
+    /// another one each time and does not show in it.
     pub(crate) fn token(&self, rng: &mut Rng) -> u64 {
         self.number(1, [rng.next(), 0, 0, 0, 0]).max(1)
     }

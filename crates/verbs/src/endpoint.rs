@@ -167,8 +167,8 @@ impl Endpoint {
         self.slots.copy(from, to, len_bytes)
     }
 
-    /// Copies bytes to the front of the memory that the peer may read and write. A peer that does so
-    /// meanwhile finds some of them.
+    /// Copies bytes to the front of the memory that the peer may read and write. A peer that does
+    /// so meanwhile finds some of them.
     ///
     /// # Errors
     /// [`Error::OutsideWindow`].
@@ -179,8 +179,8 @@ impl Endpoint {
         }
     }
 
-    /// Copies bytes from the front of the memory that the peer may read and write. While a peer writes,
-    /// some may be old and some new.
+    /// Copies bytes from the front of the memory that the peer may read and write. While a peer
+    /// writes, some may be old and some new.
     ///
     /// # Errors
     /// [`Error::OutsideWindow`].

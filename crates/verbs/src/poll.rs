@@ -70,8 +70,8 @@ impl Drop for Queue {
 }
 
 impl Endpoint {
-    /// Makes progress and gives `each` of up to `at_most` (64) finished operations; answers how many
-    /// there were.
+    /// Makes progress and gives `each` of up to `at_most` (64) finished operations; answers how
+    /// many there were.
     ///
     /// # Errors
     /// [`Error::Completion`] for the first failed operation (those found with it are lost, so that

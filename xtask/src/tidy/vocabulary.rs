@@ -78,8 +78,8 @@ fn check_file(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// A line without its comment and without what its strings say. A string of several lines counts as code from
-/// its second one on, where a capital that stands alone is rare.
+/// A line without its comment and without what its strings say. A string of several lines counts as
+/// code from its second one on, where a capital that stands alone is rare.
 fn code_of(line: &str) -> String {
     let mut code = String::new();
     let (mut is_string, mut is_escaped) = (false, false);

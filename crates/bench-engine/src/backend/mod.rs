@@ -301,6 +301,7 @@ pub(crate) trait Backend: Sized {
         Err(Failure::Usage("only tcp sends out of the page cache".to_owned()))
     }
 
-    /// Makes progress and gives `each` completion of those found, [`BURST`] at most; answers how many.
+    /// Makes progress and gives `each` completion of those found, [`BURST`] at most; answers how
+    /// many.
     fn poll(&mut self, each: impl FnMut(Completion)) -> Result<usize, Failure>;
 }

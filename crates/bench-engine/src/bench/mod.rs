@@ -96,8 +96,8 @@ impl RoundTrips {
         self.count += count;
     }
 
-    /// So many that had no end: they had this age when they were given up. A schedule may ask for more
-    /// than a sum has room for.
+    /// So many that had no end: they had this age when they were given up. A schedule may ask for
+    /// more than a sum has room for.
     pub(crate) fn note_age(&mut self, age: Duration, count: u64) {
         let age_ns = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
         self.histogram.saturating_record_n(age_ns, count);

@@ -11,8 +11,8 @@ impl<B: Backend> Link<B> {
         self.fetched.reserve(self.backend.tx_slots());
     }
 
-    /// Tries an atomic with the slot that `next_tx` answered, on the word of the peer's memory that begins
-    /// there; false when the fabric is full.
+    /// Tries an atomic with the slot that `next_tx` answered, on the word of the peer's memory that
+    /// begins there; false when the fabric is full.
     #[inline]
     pub(crate) fn try_atomic(&mut self, atomic: Atomic, offset: u64) -> Result<bool, Failure> {
         let Some(slot) = self.next_tx() else { return Ok(false) };

@@ -29,7 +29,8 @@ pub(crate) struct Calls {
     pub(crate) times: Times,
     /// Times of a part of each operation.
     pub(crate) parts: Times,
-    /// Ages of those that were due and not done when the window closed, and of such parts (open loop).
+    /// Ages of those that were due and not done when the window closed, and of such parts (open
+    /// loop).
     pub(crate) unended: Times,
     pub(crate) unended_parts: Times,
     pub(crate) seconds: f64,

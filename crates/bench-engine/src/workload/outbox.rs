@@ -22,8 +22,9 @@ impl Outbox {
         self.waiting.push_back((operation, code));
     }
 
-    /// Sends what there is room for, and answers how many messages; `sent` learns the length of each message. `write` fills one in
-    /// and answers its length; it may be asked again for one that the fabric did not take.
+    /// Sends what there is room for, and answers how many messages; `sent` learns the length of
+    /// each message. `write` fills one in and answers its length; it may be asked again for one
+    /// that the fabric did not take.
     #[inline]
     pub(super) fn flush<B: Backend>(
         &mut self,

@@ -1,9 +1,9 @@
 //! The time of a point at the client: when operations start, when the window is open, what counts.
 //!
 //! Closed loop: an operation starts when there is room for it. Open loop: operations start by a
-//! schedule; one that finds no room starts late and is timed from when it was due. What was due and is
-//! not done when the window closes counts with the age that it has then. One clock read per round with
-//! completions (open loop: per round), not per operation.
+//! schedule; one that finds no room starts late and is timed from when it was due. What was due and
+//! is not done when the window closes counts with the age that it has then. One clock read per
+//! round with completions (open loop: per round), not per operation.
 
 use std::time::{Duration, Instant};
 
@@ -187,8 +187,8 @@ impl Pace {
         self.traffic.bytes += len_bytes as u64;
     }
 
-    /// Polls an endpoint; what has come is handed to `take`, message by message, after one clock read for
-    /// all. Answers how many completions there were.
+    /// Polls an endpoint; what has come is handed to `take`, message by message, after one clock
+    /// read for all. Answers how many completions there were.
     #[inline]
     pub(super) fn collect<B: Backend>(
         &mut self,

@@ -1,5 +1,6 @@
 //! Records that travel together: they come one by one, as a schedule says or as fast as they are
-//! taken, and leave several to a message, when it is full or its first record has waited long enough.
+//! taken, and leave several to a message, when it is full or its first record has waited long
+//! enough.
 //!
 //! The clocks of two hosts differ, and half of a round trip is no measurement of one way. So each
 //! message is answered at once, and two times are kept, both of the sender's clock: from the moment

@@ -1,4 +1,5 @@
-//! What a workload is to the rest of the engine: one type that has both sides of it, what they open, and what a point comes to.
+//! What a workload is to the rest of the engine: one type that has both sides of it, what they
+//! open, and what a point comes to.
 
 use bench_record::Point;
 use bench_record::failure::Failure;
@@ -24,8 +25,8 @@ pub(crate) trait Workload: Sized {
 
     /// Sends and receives that may be in flight on each endpoint.
     fn depths(job: &JobSpec, _side: Side, _thread: usize) -> (usize, usize) {
-        // A reply may come before the request is known to have left, and a request before the reply's
-        // receive is posted again: twice the calls that are outstanding.
+        // A reply may come before the request is known to have left, and a request before the
+        // reply's receive is posted again: twice the calls that are outstanding.
         let depth = twice(job);
         (depth, job.rx_depth.max(depth))
     }
@@ -35,13 +36,14 @@ pub(crate) trait Workload: Sized {
         size_bytes
     }
 
-    /// Memory that one-sided operations of the peer go to, in bytes. Both sides ask for some, though
-    /// nobody uses the client's.
+    /// Memory that one-sided operations of the peer go to, in bytes. Both sides ask for some,
+    /// though nobody uses the client's.
     fn window_bytes(_job: &JobSpec, _side: Side) -> usize {
         0
     }
 
-    /// Why a point is not possible, beyond what holds for all; `rx_depth`: receives that servers have.
+    /// Why a point is not possible, beyond what holds for all; `rx_depth`: receives that servers
+    /// have.
     fn refusal(_size_bytes: usize, _parameter: usize, _rx_depth: usize) -> Option<String> {
         None
     }
@@ -87,7 +89,8 @@ pub(super) fn twice(job: &JobSpec) -> usize {
     job.tx_depth.max(1).saturating_mul(2)
 }
 
-/// The functions of a workload that are called where only its name is known, which is never while something is measured.
+/// The functions of a workload that are called where only its name is known, which is never while
+/// something is measured.
 pub(crate) struct Functions {
     pub(crate) wants: fn(&JobSpec, Side, usize) -> Wants,
     pub(crate) lane: fn(&Task, &mut Port) -> Result<(), Failure>,

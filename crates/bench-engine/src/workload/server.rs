@@ -112,8 +112,8 @@ impl Cost {
     }
 }
 
-/// Goes on with `round`, which answers whether anything moved, until the client has had all that it asked for; answers how much
-/// that was.
+/// Goes on with `round`, which answers whether anything moved, until the client has had all that it
+/// asked for; answers how much that was.
 pub(super) fn until_told<B: Backend>(
     links: &mut [Link<B>],
     port: &Port,

@@ -1,4 +1,5 @@
-//! The order of a stream's messages: whether anybody asks for it, and what messages carry therefore.
+//! The order of a stream's messages: whether anybody asks for it, and what messages carry
+//! therefore.
 
 use serde::{Deserialize, Serialize};
 

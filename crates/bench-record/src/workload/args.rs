@@ -39,15 +39,16 @@ pub(super) struct Shared {
     /// Keys of the server (shuffle: that tuples have): 1000, 64K, 64M (powers of two). Default: 1M.
     #[arg(long, value_parser = parse_bytes)]
     keys: Option<usize>,
-    /// Ask for keys (shuffle: make tuples) by Zipf's law with this exponent, 0.01 to 0.99. Default: all keys alike.
+    /// Ask for keys (shuffle: make tuples) by Zipf's law with this exponent, 0.01 to 0.99. Default:
+    /// all keys alike.
     #[arg(long, value_name = "EXPONENT")]
     zipf: Option<f64>,
-    /// Bytes of a chunk, like --sizes: fileget (multiples of 8; default: 64K), incast and operations of all
-    /// ranks (one, a multiple of 8; default: 8K).
+    /// Bytes of a chunk, like --sizes: fileget (multiples of 8; default: 64K), incast and
+    /// operations of all ranks (one, a multiple of 8; default: 8K).
     #[arg(long)]
     chunk: Option<String>,
-    /// What a link takes in Gbit/s: incast, of the receiver (default: what one flow alone moves counts
-    /// instead), and shuffle, of each node.
+    /// What a link takes in Gbit/s: incast, of the receiver (default: what one flow alone moves
+    /// counts instead), and shuffle, of each node.
     #[arg(long, value_name = "GBIT")]
     link_gbit: Option<f64>,
 }

@@ -35,7 +35,7 @@ pub(super) const ABOUT: About = About {
 /// What became of atomics, beside how fast they were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Atomics {
-    /// Operations of the block, warm-up included, that the peer's memory shows, neither more nor fewer. What
-    /// each of them fetched was right, too.
+    /// Operations of the block, warm-up included, that the peer's memory shows, neither more nor
+    /// fewer. What each of them fetched was right, too.
     pub checked: u64,
 }

@@ -80,8 +80,8 @@ pub(super) struct Args {
     /// Who walks the tree of index. Default: rpc.
     #[arg(long)]
     way: Option<LookupMethod>,
-    /// Upper levels of the tree that the client keeps (index --way read), 0 to 2, or several: 0,1,2.
-    /// Default: 0.
+    /// Upper levels of the tree that the client keeps (index --way read), 0 to 2, or several:
+    /// 0,1,2. Default: 0.
     #[arg(long, value_delimiter = ',', value_name = "LEVELS")]
     kept: Vec<usize>,
 }

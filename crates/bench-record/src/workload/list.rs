@@ -7,7 +7,8 @@ use crate::topology::Topology;
 
 /// Hands every benchmark to the macro `then`, each as `folder::Name`.
 ///
-/// The record makes its enum of them, the engine its dispatch: a new one is a line here and a folder of this name in each.
+/// The record makes its enum of them, the engine its dispatch: a new one is a line here and a
+/// folder of this name in each.
 #[macro_export]
 macro_rules! workloads {
     ($then:ident) => {
@@ -22,7 +23,8 @@ macro_rules! workloads {
             bidirectional::Bidirectional,
             /// READs or WRITEs of the peer's memory, counted at the initiator.
             rma::Rma,
-            /// Atomic operations on 8 bytes of the peer's memory, counted at the initiator and checked at both.
+            /// Atomic operations on 8 bytes of the peer's memory, counted at the initiator and
+            /// checked at both.
             atomics::Atomics,
             /// Requests at moments that do not depend on answers; response and service times.
             open_loop::OpenLoop,

@@ -1,5 +1,5 @@
-//! What is measured, room by room: by which names and options it is asked for, what they mean, and what they come to.
-//! `list` names all rooms, and [`About`] is what is known of each.
+//! What is measured, room by room: by which names and options it is asked for, what they mean, and
+//! what they come to. `list` names all rooms, and [`About`] is what is known of each.
 
 #[macro_use]
 mod list;
@@ -43,7 +43,8 @@ use self::args::NoArgs;
 
 /// Bytes of a key, as HERD and FaSST have it.
 pub const KEY_BYTES: usize = 16;
-/// Bytes of a message of a flow where nothing else is said: with its header within the MTU of an EFA.
+/// Bytes of a message of a flow where nothing else is said: with its header within the MTU of an
+/// EFA.
 const PART: &str = "8K";
 /// Longer chunks are a mistake.
 const CHUNK_MAX: usize = 1 << 28;

@@ -1,4 +1,5 @@
-//! The figures of the paper and the thesis, each with what was measured here, published, and modelled.
+//! The figures of the paper and the thesis, each with what was measured here, published, and
+//! modelled.
 
 mod catalogue;
 mod model;

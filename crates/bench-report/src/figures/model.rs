@@ -1,4 +1,5 @@
-//! What a model of a NIC says where a figure was published: the file that `netsim nic --json` writes.
+//! What a model of a NIC says where a figure was published: the file that `netsim nic --json`
+//! writes.
 
 use std::path::Path;
 

@@ -153,8 +153,9 @@ pub(super) fn of_point(figure: &Figure, panel: Panel, run: &Run, point: &Point) 
     place.filter(|_| is_one).map(|(x, y)| sample(x, y))
 }
 
-/// What else may be special about a point of a figure: it is its place, its line, or what the figure is
-/// about. Streams with lists, rare completions or large memory are benchmarks of their own.
+/// What else may be special about a point of a figure: it is its place, its line, or what the
+/// figure is about. Streams with lists, rare completions or large memory are benchmarks of their
+/// own.
 const SPECIAL: [&str; 10] = [
     settings::SIZE,
     settings::DEPTH,

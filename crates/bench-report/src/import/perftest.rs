@@ -1,5 +1,5 @@
-//! Reads perftest. Its "MB/sec" are MiB/s, or Gbit/s on request, and its JSON does not say which: the
-//! goodput is taken from the message rate, which has one unit only.
+//! Reads perftest. Its "MB/sec" are MiB/s, or Gbit/s on request, and its JSON does not say which:
+//! the goodput is taken from the message rate, which has one unit only.
 
 use bench_record::spec::{Benchmark, EndpointKind, Flow, Operation};
 use bench_record::{Bandwidth, Distribution, Latency, Method, Point};
@@ -9,7 +9,8 @@ use super::{Found, numbers, unsupported, whole};
 /// What a test prints.
 #[derive(Debug, Clone, Copy)]
 enum Figure {
-    /// Half of a round trip: a ping-pong of messages, or of WRITEs that the peer sees in its memory.
+    /// Half of a round trip: a ping-pong of messages, or of WRITEs that the peer sees in its
+    /// memory.
     HalfRoundTrip,
     /// A whole operation.
     Operation,

@@ -42,8 +42,8 @@ pub struct CompareArgs {
     quiet: bool,
 }
 
-/// Loads both files and prints the verdicts; a failure when something regressed, is missing, or breaks a limit, and another
-/// one when nothing did but the blocks cannot tell.
+/// Loads both files and prints the verdicts; a failure when something regressed, is missing, or
+/// breaks a limit, and another one when nothing did but the blocks cannot tell.
 pub fn run(
     args: &CompareArgs,
     load: impl Fn(&Path) -> Result<Results, Failure>,

@@ -16,7 +16,8 @@ impl Agent {
     /// [`Event::Unreachable`]. The queue pair must be able to receive by now.
     ///
     /// # Errors
-    /// [`CallError::Unknown`], [`CallError::WrongState`], [`CallError::PrivateData`]: 196 bytes fit.
+    /// [`CallError::Unknown`], [`CallError::WrongState`], [`CallError::PrivateData`]: 196 bytes
+    /// fit.
     pub fn accept(
         &mut self,
         now: Duration,

@@ -48,9 +48,9 @@ pub struct Reply {
 
 /// All that one process has of the connection manager.
 ///
-/// Times as for [`Agent`]. After each call that takes a time: [`poll_transmit`](Self::poll_transmit)
-/// and [`poll_readable`](Self::poll_readable) until `None`, then
-/// [`poll_timeout`](Self::poll_timeout).
+/// Times as for [`Agent`]. After each call that takes a time:
+/// [`poll_transmit`](Self::poll_transmit) and [`poll_readable`](Self::poll_readable) until `None`,
+/// then [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct Ids {
     agent: Agent,
@@ -129,8 +129,9 @@ impl Ids {
         self.readable.pop_first()
     }
 
-    /// The process ends: connections end as if their programs said so, and who is being connected is refused. Ids and
-    /// descriptors remain, for programs that do the same at their end and wait for events.
+    /// The process ends: connections end as if their programs said so, and who is being connected
+    /// is refused. Ids and descriptors remain, for programs that do the same at their end and wait
+    /// for events.
     pub fn part(&mut self, now: Duration) {
         for conn in self.by_conn.keys().copied() {
             let is_over = self.agent.disconnect(now, conn).is_ok();

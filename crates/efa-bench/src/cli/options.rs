@@ -1,7 +1,7 @@
 //! Which options are given.
 //!
-//! Each benchmark's room of the record says which of them it reads. An option that does nothing for a benchmark is
-//! refused: whoever gives it believes that it does something.
+//! Each benchmark's room of the record says which of them it reads. An option that does nothing for
+//! a benchmark is refused: whoever gives it believes that it does something.
 
 use bench_record::failure::Failure;
 use bench_record::names::Name;

@@ -122,8 +122,8 @@ pub(crate) struct MpiArgs {
     /// Number of ranks, like --sizes; latency and bandwidth take two.
     #[arg(short, long, default_value = "2")]
     ranks: String,
-    /// What MPI is to run on: libfabric:PROVIDER or mpi:tcp (its own TCP); default: what MPI chooses by itself, on one
-    /// machine its shared memory.
+    /// What MPI is to run on: libfabric:PROVIDER or mpi:tcp (its own TCP); default: what MPI
+    /// chooses by itself, on one machine its shared memory.
     #[arg(long, value_parser = on)]
     fabric: Option<FabricName>,
     /// Short for --fabric libfabric:PROVIDER.

@@ -120,8 +120,8 @@ impl Fabric {
         }
     }
 
-    /// Whether a step that is for `pattern` ("tcp", "libfabric:*", "*", or its name) is for this one.
-    /// Where things go wrong on purpose only the name will do, and where the plan says so.
+    /// Whether a step that is for `pattern` ("tcp", "libfabric:*", "*", or its name) is for this
+    /// one. Where things go wrong on purpose only the name will do, and where the plan says so.
     pub(super) fn fits(&self, pattern: &str) -> bool {
         let is_odd = matches!(&self.start, Start::Softefa(softefa) if softefa.fault.is_some());
         if is_odd || self.is_by_name || self.name == pattern {

@@ -21,8 +21,8 @@ pub(crate) struct PlanArgs {
     /// Print each command and how long it will take; measure nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Folder for results.json, results.csv, events.ndjson and the report: index.html, index.md and its
-    /// plots.
+    /// Folder for results.json, results.csv, events.ndjson and the report: index.html, index.md and
+    /// its plots.
     #[arg(short, long, default_value = DEFAULT_OUT)]
     pub(crate) out: PathBuf,
     /// Begin anew, whatever the folder holds of a plan that did not end.

@@ -1,7 +1,8 @@
 //! Ends that die: killed at a random moment under traffic in both directions.
 //!
-//! Both ends send; the survivor's operations must end within 10 s with 9, 13 or 15, and nothing of the dead may
-//! be left: no descriptor in the survivor, no shared memory, no abstract socket, no file.
+//! Both ends send; the survivor's operations must end within 10 s with 9, 13 or 15, and nothing of
+//! the dead may be left: no descriptor in the survivor, no shared memory, no abstract socket, no
+//! file.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -78,8 +78,8 @@ pub(super) struct Path {
     /// Mean of what is added to both at random (exponential).
     pub(super) jitter_ns: Ns,
     /// How often a packet is stored as a whole before it goes on, in times at the link's rate. The
-    /// lane of the sender's link counts as many as there are lanes, the receiver's memory one unless
-    /// it has a rate of its own.
+    /// lane of the sender's link counts as many as there are lanes, the receiver's memory one
+    /// unless it has a rate of its own.
     pub(super) stages: f64,
 }
 

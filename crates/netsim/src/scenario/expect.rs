@@ -45,7 +45,8 @@ pub(crate) struct Expect {
 pub struct Bound {
     /// Its name, as in tables: "max/ideal".
     pub figure: &'static str,
-    /// Mean over the runs, or the worst of them, as the name says; `None` when no flow ended well, or none sent all the time.
+    /// Mean over the runs, or the worst of them, as the name says; `None` when no flow ended well,
+    /// or none sent all the time.
     pub mean: Option<f64>,
     /// It is expected not to be larger than this.
     pub most: Option<f64>,

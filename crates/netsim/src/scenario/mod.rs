@@ -149,8 +149,8 @@ impl Scenario {
         shared + finite.iter().map(|flow| flow.bytes).sum::<u64>()
     }
 
-    /// Hosts of its network, and transfers of a run with the first seed: what the fuzz target picks small
-    /// scenarios by.
+    /// Hosts of its network, and transfers of a run with the first seed: what the fuzz target picks
+    /// small scenarios by.
     #[cfg(fuzzing)]
     #[must_use]
     pub fn size(&self) -> (u32, usize) {

@@ -20,9 +20,9 @@ impl Endpoint {
         result
     }
 
-    /// As [`Endpoint::poll_transmit`], for a way on which packets may be joined (RC-1.15): one with those that follow it
-    /// in its message, when all of them together have a payload of at most `joined_bytes`. The host gives this up for
-    /// 0 whenever it likes.
+    /// As [`Endpoint::poll_transmit`], for a way on which packets may be joined (RC-1.15): one with
+    /// those that follow it in its message, when all of them together have a payload of at most
+    /// `joined_bytes`. The host gives this up for 0 whenever it likes.
     #[inline]
     pub fn poll_joined(
         &mut self,

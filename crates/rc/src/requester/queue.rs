@@ -47,8 +47,9 @@ impl Entry {
         u64::from(at(to)) - u64::from(at(from))
     }
 
-    /// The end of the READ request that `seq` belongs to: a long READ is asked for in several, always cut
-    /// at the same places, so that repetitions ask for a part of what was asked for (RC-3.6).
+    /// The end of the READ request that `seq` belongs to: a long READ is asked for in several,
+    /// always cut at the same places, so that repetitions ask for a part of what was asked for
+    /// (RC-3.6).
     pub(super) fn piece_end(&self, seq: Seq, config: &Config) -> Seq {
         let piece = u64::from(config.read_packets_max.clamp(1, 1 << 22));
         let index = seq.since(self.first);

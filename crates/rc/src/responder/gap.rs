@@ -5,8 +5,8 @@ use crate::endpoint::Shared;
 use crate::{DropReason, Instant};
 
 impl Responder {
-    /// A packet is missing. The peer is told once; where the host lets it, again when what it repeated should have
-    /// come and later packets come instead.
+    /// A packet is missing. The peer is told once; where the host lets it, again when what it
+    /// repeated should have come and later packets come instead.
     pub(super) fn note_gap(&mut self, now: Instant, shared: &Shared) -> DropReason {
         let is_first = match self.told {
             Told::Nothing => true,
@@ -36,7 +36,8 @@ impl Responder {
         self.told = Told::Nothing;
     }
 
-    /// How long the peer has to close a gap: two round trips, because nothing is lost by the second.
+    /// How long the peer has to close a gap: two round trips, because nothing is lost by the
+    /// second.
     fn patience_ns(&self, shared: &Shared) -> u64 {
         let floor_ns = shared.config.rto_floor_ns;
         if floor_ns == 0 {

@@ -52,8 +52,9 @@ impl Resources {
         Self { capacity: usize::from(capacity), ..Self::default() }
     }
 
-    /// One more would be more than the requester may have outstanding: all these were not even answered
-    /// yet. Those that are answered again do not count, for late copies of requests ask for that, too.
+    /// One more would be more than the requester may have outstanding: all these were not even
+    /// answered yet. Those that are answered again do not count, for late copies of requests ask
+    /// for that, too.
     pub(super) fn is_full(&self) -> bool {
         self.unanswered >= self.capacity
     }

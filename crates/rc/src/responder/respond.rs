@@ -35,8 +35,8 @@ impl Responder {
         None
     }
 
-    /// The host cannot supply response `psn`, which was handed out: the peer may not read that memory any
-    /// more. The first one that is missing counts.
+    /// The host cannot supply response `psn`, which was handed out: the peer may not read that
+    /// memory any more. The first one that is missing counts.
     pub(crate) fn refuse_response(&mut self, psn: Psn) {
         let Some(newest) = self.handed_out else { return };
         let seq = newest.near(psn);
@@ -60,7 +60,8 @@ impl Responder {
         }
     }
 
-    /// The number that is told of. It may have moved since; what comes behind it is no news to the peer.
+    /// The number that is told of. It may have moved since; what comes behind it is no news to the
+    /// peer.
     fn number(&mut self, now: Instant, nak: Nak) -> Seq {
         match nak {
             Nak::Sequence => {

@@ -1,5 +1,5 @@
-//! A responder as plain as can be, written from the rules and not from the engine: 24-bit numbers, one
-//! list of what is to be said, memory at hand. It is slow and has no states but these.
+//! A responder as plain as can be, written from the rules and not from the engine: 24-bit numbers,
+//! one list of what is to be said, memory at hand. It is slow and has no states but these.
 
 use rc::wire::{Kind, NakCode, Syndrome};
 use rc::{Access, Status};

@@ -71,7 +71,8 @@ const LAST_TITLES: [&str; 2] = ["TRAFFIC", "FAULT"];
 
 /// Characters of the picture of the last minute.
 const PICTURE: usize = 16;
-/// Columns that are left out first where there is no room: addresses, kinds, disorder, what goes through memory, RDMA.
+/// Columns that are left out first where there is no room: addresses, kinds, disorder, what goes
+/// through memory, RDMA.
 const DISPENSABLE: [usize; 12] = [2, 1, 16, 15, 14, 11, 9, 10, 3, 13, 17, 5];
 
 /// A heading and a line per device, in lines of `width`.
@@ -98,8 +99,8 @@ fn cells(row: &Row, history: &History) -> Vec<String> {
     texts.into_iter().chain(figures).chain([picture, fault]).collect()
 }
 
-/// Rows of cells as lines of at most `width` characters, if the columns that are dispensable, in this order, are enough.
-/// Those in `left` stand to the left.
+/// Rows of cells as lines of at most `width` characters, if the columns that are dispensable, in
+/// this order, are enough. Those in `left` stand to the left.
 pub(super) fn columns(
     table: &[Vec<String>],
     left: &[usize],

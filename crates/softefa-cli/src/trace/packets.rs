@@ -139,7 +139,8 @@ impl<R: Read> Packets<R> {
         }
     }
 
-    /// Lets go of the lines whose queue pair is known by now; with `all`, of the others under the name of their peer.
+    /// Lets go of the lines whose queue pair is known by now; with `all`, of the others under the
+    /// name of their peer.
     fn release(&mut self, all: bool) {
         for waiting in std::mem::take(&mut self.waiting) {
             let Waiting { device, peer, peer_qpn, time_ns, said } = &waiting;
@@ -174,8 +175,8 @@ fn device(interface: &str) -> &str {
     if name.is_empty() || name.contains([' ', ':']) { "device" } else { name }
 }
 
-/// What the device at the interface recorded. A packet of a capture that does not tell directions was sent by one
-/// device and received by another.
+/// What the device at the interface recorded. A packet of a capture that does not tell directions
+/// was sent by one device and received by another.
 fn records(packet: &Packet) -> Vec<Record> {
     let fates = match packet.direction {
         _ if packet.interface.ends_with(DROPPED) => vec![Fate::LostOnPurpose],

@@ -51,7 +51,8 @@ fn what_cannot_be_served_is_one_line() {
     }
 }
 
-/// A gateway that is started by `within`; its counters, `gateway.json` in `dir`, are written when it serves.
+/// A gateway that is started by `within`; its counters, `gateway.json` in `dir`, are written when
+/// it serves.
 fn start(dir: &Path, within: &[&str], port: &str) -> Child {
     let counters = dir.join("gateway.json");
     let mut command = Command::new("env");

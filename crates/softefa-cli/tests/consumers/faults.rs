@@ -1,5 +1,5 @@
-//! Faults on purpose under unmodified programs: what must be hidden from them is, what must end them
-//! does.
+//! Faults on purpose under unmodified programs: what must be hidden from them is, what must end
+//! them does.
 
 use crate::harness::{
     Directions, LIMIT, Outcome, Session, damage_counter, exclusive, free_port, has,
@@ -44,7 +44,8 @@ fn a_server_that_ends_at_its_time_ends_its_client() {
     assert_eq!(client.counter("unresponsive_remote_events"), 0, "told by silence only\n{client}");
 }
 
-/// What becomes of a client whose server ends after so many seconds; `None` when there was none yet.
+/// What becomes of a client whose server ends after so many seconds; `None` when there was none
+/// yet.
 fn end_of_a_client(life_s: u32) -> Option<Outcome> {
     let port = free_port();
     let line = format!("ib_send_bw -c SRD -x 0 -F -s 4096 -D 600 -p {port}");

@@ -1,4 +1,5 @@
-//! fio's engine for RDMA on a RoCE device: one process gives memory away, another writes or reads it.
+//! fio's engine for RDMA on a RoCE device: one process gives memory away, another writes or reads
+//! it.
 
 use crate::harness::record::{Case, Consumer, EACH_FAULT};
 use crate::harness::{Directions, LIMIT, exclusive, free_port, has, is_long};

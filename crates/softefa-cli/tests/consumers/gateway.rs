@@ -1,4 +1,5 @@
-//! RoCE devices behind `softefa gateway`: two hosts over UDP port 4791, and a NIC that is none of ours.
+//! RoCE devices behind `softefa gateway`: two hosts over UDP port 4791, and a NIC that is none of
+//! ours.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -69,7 +70,8 @@ fn dropped(counters: &Value) -> u64 {
     dropped.map(|(_, value)| value.as_u64().unwrap()).sum()
 }
 
-/// That no packet was lost on its way: what comes late for a program that has ended is nobody's, and no damage.
+/// That no packet was lost on its way: what comes late for a program that has ended is nobody's,
+/// and no damage.
 #[track_caller]
 fn assert_undamaged(counters: &Value) {
     for name in ["drop_icrc", "drop_malformed", "drop_no_room", "refused_requests"] {
@@ -222,8 +224,8 @@ fn hosts_meet_at_port_4791_with_packets_that_scapy_and_tshark_take() {
     }
 }
 
-/// Without any right: what peers of ours send has the identification that can be relied on. Root's gateway serves
-/// everybody, another one its own user.
+/// Without any right: what peers of ours send has the identification that can be relied on. Root's
+/// gateway serves everybody, another one its own user.
 #[test]
 fn nobody_needs_rights_between_hosts_of_ours() {
     let _one = exclusive();

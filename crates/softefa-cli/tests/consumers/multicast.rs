@@ -71,8 +71,8 @@ fn mckey_reaches_every_member_on_a_machine() {
     case.pass();
 }
 
-/// As a full member that only sends, in the port space of IPoIB, and as one that does not want to hear itself; without an
-/// address of its own.
+/// As a full member that only sends, in the port space of IPoIB, and as one that does not want to
+/// hear itself; without an address of its own.
 #[test]
 fn mckey_joins_in_other_ways() {
     let _one = exclusive();

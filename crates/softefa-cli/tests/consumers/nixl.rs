@@ -1,5 +1,5 @@
-//! NIXL from its wheel on PyPI, without a GPU, on the UCX 1.23 that it brings; that one's libibverbs
-//! has another name than the system's, and there is no libefa in it.
+//! NIXL from its wheel on PyPI, without a GPU, on the UCX 1.23 that it brings; that one's
+//! libibverbs has another name than the system's, and there is no libefa in it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -67,8 +67,8 @@ fn memory_is_written_read_and_told_of() {
     }
 }
 
-/// The plug-in for libfabric is linked with the driver of CUDA, which it does not call for memory of
-/// the host: a stand-in, so that it loads where there is no GPU.
+/// The plug-in for libfabric is linked with the driver of CUDA, which it does not call for memory
+/// of the host: a stand-in, so that it loads where there is no GPU.
 fn cuda_stand_in(dir: &Path) {
     let source = dir.join("cuda.c");
     let calls = ["cuCtxSetCurrent", "cuDeviceGetPCIBusId", "cuPointerGetAttributes"];

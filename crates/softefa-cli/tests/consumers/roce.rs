@@ -1,4 +1,5 @@
-//! Unmodified programs on a RoCE device: the ping-pongs of libibverbs, Open MPI over UCX, libfabric.
+//! Unmodified programs on a RoCE device: the ping-pongs of libibverbs, Open MPI over UCX,
+//! libfabric.
 
 use std::path::PathBuf;
 
@@ -42,7 +43,8 @@ fn pingpongs_of_libibverbs() {
     }
 }
 
-/// Two clients send to one shared receive queue, and the server answers each of them through its own.
+/// Two clients send to one shared receive queue, and the server answers each of them through its
+/// own.
 #[test]
 fn shared_queues_of_extended_connections() {
     let _one = exclusive();

@@ -24,8 +24,8 @@ const fn of(
     Matrix { transport, line, short, long }
 }
 
-/// A size and `-a` are ways, too. Who sends on an unreliable connection is not held up by a receiver that is late: few
-/// messages, for which there are receives.
+/// A size and `-a` are ways, too. Who sends on an unreliable connection is not held up by a
+/// receiver that is late: few messages, for which there are receives.
 const MATRIX: [Matrix; 22] = [
     of(
         "RC",

@@ -1,5 +1,5 @@
-//! Scripts on pyverbs (`tests/pyverbs_roce`), one per object of verbs, on a RoCE device. Each checks what came, and what is
-//! refused; all but `cmid` have both ends in one process.
+//! Scripts on pyverbs (`tests/pyverbs_roce`), one per object of verbs, on a RoCE device. Each
+//! checks what came, and what is refused; all but `cmid` have both ends in one process.
 
 use crate::harness::record::{Case, Consumer, EACH_FAULT};
 use crate::harness::{LIMIT, exclusive, free_port, is_long};
@@ -11,8 +11,8 @@ const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pyverbs_roce")
 const DEVICE: &str = "--device roce0=127.0.0.1,profile=roce";
 /// Tests of memory windows that rdma-core has.
 const WINDOWS: usize = 8;
-/// Those that lose nothing for good, whatever the network does. The others provoke refusals, which are said once: who does not
-/// hear it ends with status 12.
+/// Those that lose nothing for good, whatever the network does. The others provoke refusals, which
+/// are said once: who does not hear it ends with status 12.
 const RELIABLE: [&str; 4] = ["cq", "channel", "srq", "cmid"];
 
 fn run(object: &str, case: &mut Case) {

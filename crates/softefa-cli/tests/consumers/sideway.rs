@@ -1,5 +1,5 @@
-//! A Rust crate for verbs and the connection manager, sideway, on a RoCE device: its examples and its tests, as they are.
-//! Only `make consumers` runs it, because it is downloaded and built.
+//! A Rust crate for verbs and the connection manager, sideway, on a RoCE device: its examples and
+//! its tests, as they are. Only `make consumers` runs it, because it is downloaded and built.
 
 use std::fs::OpenOptions;
 use std::io::Write;

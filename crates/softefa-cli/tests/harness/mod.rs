@@ -108,13 +108,14 @@ pub(crate) fn is_sealed() -> bool {
     std::env::var_os("SOFTEFA_KEY_FILE").is_some_and(|path| !path.is_empty())
 }
 
-/// The wire of all programs of these tests, which inherit the variable; empty when it is theirs to choose.
+/// The wire of all programs of these tests, which inherit the variable; empty when it is theirs to
+/// choose.
 pub(crate) fn wire() -> String {
     std::env::var("SOFTEFA_WIRE").unwrap_or_default()
 }
 
-/// Options that put the bytes of RDMA on the wire even where they could be copied from memory to memory,
-/// unless the wire is given.
+/// Options that put the bytes of RDMA on the wire even where they could be copied from memory to
+/// memory, unless the wire is given.
 pub(crate) fn rdma_on_the_wire() -> &'static str {
     if wire().is_empty() { "--wire-only" } else { "" }
 }
@@ -156,9 +157,9 @@ impl Outcome {
         self.counters["counters"][name].as_u64().unwrap_or_default()
     }
 
-    /// A server of rping closes its channel when it was told of the disconnection, while its thread may be about to
-    /// ask for the next event. The kernel, too, refuses a descriptor that is closed already, and then rping ends
-    /// with -1 when all its work is done.
+    /// A server of rping closes its channel when it was told of the disconnection, while its thread
+    /// may be about to ask for the next event. The kernel, too, refuses a descriptor that is closed
+    /// already, and then rping ends with -1 when all its work is done.
     fn is_race_of_rping(&self) -> bool {
         let said = format!("{}{}", self.stdout, self.stderr);
         self.code == 255
@@ -390,7 +391,8 @@ impl Running {
         true
     }
 
-    /// Waits until the program has bound UDP port `port`, where those who connect by the connection manager ask.
+    /// Waits until the program has bound UDP port `port`, where those who connect by the connection
+    /// manager ask.
     #[track_caller]
     pub(crate) fn wait_until_bound(&mut self, port: u16) {
         let deadline = Instant::now() + START_LIMIT;
@@ -422,7 +424,8 @@ impl Drop for Running {
     }
 }
 
-/// Whether somebody listens on TCP `port`. Looked up where `process` is: it may be in a network namespace.
+/// Whether somebody listens on TCP `port`. Looked up where `process` is: it may be in a network
+/// namespace.
 pub(crate) fn is_listening(process: u32, port: u16) -> bool {
     let end = format!(":{port:04X}");
     let listens = |line: &str| {

@@ -116,8 +116,8 @@ impl Case {
     /// The case holds.
     ///
     /// # Panics
-    /// The device did not move a packet, or one through memory though the wire is UDP, or [`FAULTS`] or
-    /// [`EACH_FAULT`] provoked nothing.
+    /// The device did not move a packet, or one through memory though the wire is UDP, or
+    /// [`FAULTS`] or [`EACH_FAULT`] provoked nothing.
     #[track_caller]
     pub(crate) fn pass(mut self) {
         assert!(self.counter("tx_pkts") > 0, "{}: the device sent nothing", self.what);

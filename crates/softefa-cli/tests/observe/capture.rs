@@ -84,8 +84,8 @@ fn own_ports(file: &Path) -> BTreeSet<String> {
     ports.lines().map(str::to_owned).collect()
 }
 
-/// All packets, none of which may be malformed, but for what a stranger sends: a number may have belonged to a program
-/// of another test before, whose peer has not noticed its end.
+/// All packets, none of which may be malformed, but for what a stranger sends: a number may have
+/// belonged to a program of another test before, whose peer has not noticed its end.
 fn packets(file: &Path) -> Vec<Packet> {
     let wrong = "srd.expert.malformed || srd.check.status == 0 || _ws.malformed || !srd";
     let ports = tshark(file, &["-Y", wrong, "-T", "fields", "-e", "udp.srcport"]);

@@ -72,8 +72,8 @@ fn goes_on(session: &Session) {
     wait_until("the transfer goes on", || session.live_tx_pkts() > now + 2_000);
 }
 
-/// `softefa fault` acts on what is sent from the moment at which it returns, and on nothing that is sent after
-/// `clear` has returned: by the time stamps of the programs themselves.
+/// `softefa fault` acts on what is sent from the moment at which it returns, and on nothing that is
+/// sent after `clear` has returned: by the time stamps of the programs themselves.
 fn acts_under_load(options: &str, stream: &str) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("trace");
@@ -98,8 +98,8 @@ fn acts_under_load(options: &str, stream: &str) {
     check(&text, asked, set, cleared);
 }
 
-/// Each queue pair has nothing sent between the end of the command and the line that says that the fault is in force,
-/// and deals nothing once it is cleared.
+/// Each queue pair has nothing sent between the end of the command and the line that says that the
+/// fault is in force, and deals nothing once it is cleared.
 fn check(text: &str, asked: u64, set: u64, cleared: u64) {
     let mut found = 0;
     let lines: Vec<(u64, Vec<&str>)> = text
@@ -252,7 +252,8 @@ fn show_maybe(session: &Session) -> Option<Value> {
     serde_json::from_slice(&output.stdout).ok()
 }
 
-/// A program of the run changes the faults of its own run, and of no other; one that starts later sees them.
+/// A program of the run changes the faults of its own run, and of no other; one that starts later
+/// sees them.
 #[test]
 fn inside_a_run_it_is_about_that_run() {
     let _one = exclusive();

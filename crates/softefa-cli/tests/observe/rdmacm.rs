@@ -1,4 +1,5 @@
-//! The connection manager's messages, seen from outside: Wireshark reads them without our dissector, and they are counted.
+//! The connection manager's messages, seen from outside: Wireshark reads them without our
+//! dissector, and they are counted.
 
 use std::process::Command;
 

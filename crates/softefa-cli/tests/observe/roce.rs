@@ -8,8 +8,8 @@ use crate::harness::{LIMIT, Outcome, Session, exclusive, free_port, has};
 
 const HEADERS_BYTES: u64 = 8;
 
-/// How many packets of each opcode one direction of a program has, in order of opcodes; acknowledgements are coalesced
-/// as time allows.
+/// How many packets of each opcode one direction of a program has, in order of opcodes;
+/// acknowledgements are coalesced as time allows.
 type Opcodes = BTreeMap<u8, u64>;
 
 struct Program {
@@ -65,7 +65,8 @@ pub(crate) fn tshark(file: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// First transmissions of one direction, by opcode: what is repeated has a number that was there before.
+/// First transmissions of one direction, by opcode: what is repeated has a number that was there
+/// before.
 fn opcodes(file: &Path, direction: u8) -> Opcodes {
     let wanted = format!("frame.packet_flags_direction == {direction}");
     let fields = ["-T", "fields", "-e", "infiniband.bth.opcode", "-e", "infiniband.bth.psn"];

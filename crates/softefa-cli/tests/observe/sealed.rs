@@ -84,8 +84,8 @@ fn a_run_is_captured_sealed() {
     assert_eq!(count(&file, "srd.kind != 8"), 0, "{outcome}");
 }
 
-/// Packets of a RoCE device, messages of its connection manager among them: nothing without the key, and with it what
-/// every tool reads.
+/// Packets of a RoCE device, messages of its connection manager among them: nothing without the
+/// key, and with it what every tool reads.
 #[test]
 fn a_roce_device_is_captured_sealed_and_opened() {
     let _one = exclusive();

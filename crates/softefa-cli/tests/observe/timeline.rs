@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::browser::{browser, look};
 use crate::harness::{LIMIT, Outcome, Session, exclusive, free_port, has, is_sealed};
 
-/// Looks at a page: what it shows, whether anything is cut off, and what buttons, keys and a pointer do.
+/// Looks at a page: what it shows, whether anything is cut off, and what buttons, keys and a
+/// pointer do.
 const PROBE: &str = "\
     const shown=t=>t.getClientRects().length>0;\
     const cut=()=>[...document.querySelectorAll('#line svg text')].filter(shown).filter(t=>{\
@@ -192,7 +193,8 @@ fn the_page_of_captures_shows_their_packets() {
     }
 }
 
-/// More events than a page holds: it says how many it left out, and a part of the time has all of its own.
+/// More events than a page holds: it says how many it left out, and a part of the time has all of
+/// its own.
 #[test]
 fn a_long_trace_is_thinned_and_the_page_says_so() {
     let _one = exclusive();

@@ -115,7 +115,8 @@ fn queue_pairs_are_told_with_their_paths() {
     }
 }
 
-/// A terminal of this size shows queue pairs, paths and both pictures, and no line is longer or lower than it.
+/// A terminal of this size shows queue pairs, paths and both pictures, and no line is longer or
+/// lower than it.
 fn shows_within(session: &Session, columns: usize, rows: usize) {
     let line =
         format!("stty cols {columns} rows {rows}; {} top --interval 0.2", softefa().display());

@@ -61,7 +61,8 @@ const PROTOCOL_SHIFT: u32 = 8;
 pub(super) const HEAD_WORDS: usize = 3;
 
 impl Record {
-    /// Queue pair numbers, when they were captured. Those of a RoCE device cannot be told while it is sealed.
+    /// Queue pair numbers, when they were captured. Those of a RoCE device cannot be told while it
+    /// is sealed.
     #[must_use]
     pub fn qpns(&self) -> Option<Qpns> {
         let of_ports = |src: u16, dst: u16| Qpns { src: Some(src.into()), dst: dst.into() };
@@ -81,7 +82,8 @@ impl Record {
         }
     }
 
-    /// It is a packet of RoCEv2 in the clear: then every tool reads it behind RoCE's own port, whatever port it took.
+    /// It is a packet of RoCEv2 in the clear: then every tool reads it behind RoCE's own port,
+    /// whatever port it took.
     #[must_use]
     pub fn is_roce_packet(&self) -> bool {
         self.protocol == Protocol::Roce && Envelope::parse(&self.bytes).is_none()

@@ -7,8 +7,9 @@ use std::str::FromStr;
 use super::{ConfigError, PortSpec, Profile};
 use crate::interface;
 
-/// One device: the name programs see and the local address it lives at. As text `NAME=IP`, and behind it
-/// settings: `,profile=PROFILE`, and of a RoCE device `,mtu=BYTES`, `,rate=GBIT_PER_S` and `,gateway=PORT`.
+/// One device: the name programs see and the local address it lives at. As text `NAME=IP`, and
+/// behind it settings: `,profile=PROFILE`, and of a RoCE device `,mtu=BYTES`, `,rate=GBIT_PER_S`
+/// and `,gateway=PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceSpec {
     /// Device name, e.g. `rdmap0s6`; letters, digits, `_` and `-`, at most 63 bytes.

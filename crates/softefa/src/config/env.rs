@@ -1,5 +1,5 @@
-//! A configuration in environment variables: from `softefa run` to the preloaded library, and from the
-//! user to both.
+//! A configuration in environment variables: from `softefa run` to the preloaded library, and from
+//! the user to both.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -114,9 +114,9 @@ impl Config {
         Ok(config)
     }
 
-    /// What the user asks for in the environment: as [`Config::from_env`], but in a run only the trace
-    /// and the key, which are meant for everything below, and what has another value than the run
-    /// has set.
+    /// What the user asks for in the environment: as [`Config::from_env`], but in a run only the
+    /// trace and the key, which are meant for everything below, and what has another value than the
+    /// run has set.
     ///
     /// # Errors
     /// As [`Config::from_env`].

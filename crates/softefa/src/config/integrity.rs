@@ -11,7 +11,8 @@ pub enum Integrity {
     /// Headers: nothing is delivered to the wrong place, and nothing twice.
     #[default]
     Headers,
-    /// Headers and payload, by CRC32C, or by the ICRC of a RoCE device. Costs a copy of each payload.
+    /// Headers and payload, by CRC32C, or by the ICRC of a RoCE device. Costs a copy of each
+    /// payload.
     Crc32c,
 }
 

@@ -117,8 +117,8 @@ impl Config {
         self.profile_of(device).adapter()
     }
 
-    /// For those who chose no device: the default one is an EFA by its name, so that another takes its place
-    /// where devices are RoCE devices.
+    /// For those who chose no device: the default one is an EFA by its name, so that another takes
+    /// its place where devices are RoCE devices.
     pub fn settle_default_device(&mut self) {
         if self.profile.adapter() == Adapter::Roce {
             let profile = Some(self.profile);

@@ -129,7 +129,8 @@ pub struct PortSpec {
     pub mtu: Option<Mtu>,
     /// Rate it says it has.
     pub rate: Option<Rate>,
-    /// UDP port of the network, whose gateway it is behind; `None` = each queue pair has a port of its own.
+    /// UDP port of the network, whose gateway it is behind; `None` = each queue pair has a port of
+    /// its own.
     pub gateway: Option<u16>,
 }
 

@@ -77,9 +77,9 @@ impl Profile {
         }
     }
 
-    /// Vendor id: Amazon's as PCI has it, otherwise 24 bits as IEEE assigns them. No vendor can have
-    /// been given that of `roce`: it is locally administered. Programs take 0 and rxe's for less than
-    /// an adapter, and look for quirks of the vendors they know.
+    /// Vendor id: Amazon's as PCI has it, otherwise 24 bits as IEEE assigns them. No vendor can
+    /// have been given that of `roce`: it is locally administered. Programs take 0 and rxe's for
+    /// less than an adapter, and look for quirks of the vendors they know.
     #[must_use]
     pub fn vendor_id(self) -> u32 {
         match self {

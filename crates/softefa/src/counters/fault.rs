@@ -1,5 +1,6 @@
-//! Faults as seen from outside: words of the counters file. Commands count in the first how often they have changed
-//! what is asked for; the process says in the others what is in force, and what it had dealt by then.
+//! Faults as seen from outside: words of the counters file. Commands count in the first how often
+//! they have changed what is asked for; the process says in the others what is in force, and what
+//! it had dealt by then.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -93,8 +94,8 @@ impl FaultStatus {
         }
     }
 
-    /// Names of the counters of faults, and how much they have grown since the faults in force began; `now` are the
-    /// values of the process.
+    /// Names of the counters of faults, and how much they have grown since the faults in force
+    /// began; `now` are the values of the process.
     #[must_use]
     pub fn dealt(&self, now: impl Fn(Counter) -> u64) -> Vec<(&'static str, u64)> {
         let grown = |(counter, before): (&Counter, &u64)| {

@@ -1,5 +1,5 @@
-//! What each queue pair says of itself, for those who look from outside: words of the counters file, which it writes
-//! anew ten times a second while something arrives.
+//! What each queue pair says of itself, for those who look from outside: words of the counters
+//! file, which it writes anew ten times a second while something arrives.
 
 use std::sync::atomic::Ordering;
 

@@ -388,8 +388,8 @@ impl Cq {
         self.ring.hold(|entries| entries.purge(owner));
     }
 
-    /// Appends and empties all of `done`; whether that disarmed the queue, so that its program must be told
-    /// ([`Cq::tell`]).
+    /// Appends and empties all of `done`; whether that disarmed the queue, so that its program must
+    /// be told ([`Cq::tell`]).
     #[inline]
     #[must_use]
     pub(crate) fn push<const N: usize>(&self, done: [&mut Vec<Completion>; N]) -> bool {

@@ -5,7 +5,8 @@ use crate::completion::{Completion, CompletionTime};
 use crate::host;
 
 impl Cq {
-    /// From now on it is kept when each work request completes. [`Cq::poll_one_timed`] and [`Cq::pop_timed`] tell.
+    /// From now on it is kept when each work request completes. [`Cq::poll_one_timed`] and
+    /// [`Cq::pop_timed`] tell.
     pub fn keep_times(&self) {
         if self.made.is_current() {
             self.ring.hold(super::ring::Entries::keep_times);

@@ -1,5 +1,5 @@
-//! Which fault is in force: of those that the run was started with, a script, and a command. The last of them that has
-//! one takes the place of the others, whole.
+//! Which fault is in force: of those that the run was started with, a script, and a command. The
+//! last of them that has one takes the place of the others, whole.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -26,8 +26,9 @@ pub(crate) struct InForce {
     pub(crate) from: Instant,
 }
 
-/// What `device` of the run in `run_dir` has to deal now, and who asked for it: whatever the device itself says, which
-/// takes a fault over when it next sends. Times are on the clock of [`now_ns`](super::now_ns).
+/// What `device` of the run in `run_dir` has to deal now, and who asked for it: whatever the device
+/// itself says, which takes a fault over when it next sends. Times are on the clock of
+/// [`now_ns`](super::now_ns).
 ///
 /// # Errors
 /// A file is there and cannot be used.
@@ -188,7 +189,8 @@ impl Plan {
     }
 }
 
-/// The last of `faults`, which are in the order of time, that has begun, unless it is over; and when that changes.
+/// The last of `faults`, which are in the order of time, that has begun, unless it is over; and
+/// when that changes.
 fn at(faults: &[TimedFault], now: Instant) -> (Option<&TimedFault>, Instant) {
     let begun = faults.partition_point(|fault| fault.from_ns <= now.as_ns());
     let far = Instant::FAR.as_ns();
@@ -249,7 +251,8 @@ mod tests {
             ])
         );
         files::set(dir.path(), Some(&fault("none", 1_120, Some(100)))).unwrap();
-        // Another device of the process, opened later, counts from the same beginning and knows the command at once.
+        // Another device of the process, opened later, counts from the same beginning and knows the
+        // command at once.
         let other = FaultControl::new(
             Some(dir.path()),
             "b",

@@ -6,8 +6,8 @@
 //! RUN_DIR/fault/start     what `--fault` asks for
 //! RUN_DIR/fault/begin     when the first device of the run was opened, from which the steps count
 //! ```
-//! Each is put in its place whole, by a rename or a link, so that whoever reads finds one or the other and never a
-//! mixture. What is not whole, not ours, or not a file is not used.
+//! Each is put in its place whole, by a rename or a link, so that whoever reads finds one or the
+//! other and never a mixture. What is not whole, not ours, or not a file is not used.
 
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
@@ -39,8 +39,8 @@ fn place(run_dir: &Path, name: &str) -> PathBuf {
     run_dir.join("fault").join(name)
 }
 
-/// Has `fault` dealt by the programs of the run in `run_dir`, or `None`; those that run are told. Answers the
-/// devices that were told.
+/// Has `fault` dealt by the programs of the run in `run_dir`, or `None`; those that run are told.
+/// Answers the devices that were told.
 ///
 /// # Errors
 /// The file cannot be written; then nothing has changed.
@@ -60,8 +60,8 @@ pub fn asked(run_dir: &Path) -> io::Result<Option<TimedFault>> {
     Ok(read(run_dir, COMMAND)?.into_iter().next())
 }
 
-/// Has `steps` dealt by the programs of the run in `run_dir`, each from its time after the first device was opened.
-/// For a run without programs yet.
+/// Has `steps` dealt by the programs of the run in `run_dir`, each from its time after the first
+/// device was opened. For a run without programs yet.
 ///
 /// # Errors
 /// The file cannot be written.

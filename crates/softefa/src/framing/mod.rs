@@ -1,7 +1,7 @@
 //! What makes datagrams fit for a network, and what judges those that come from one.
 //!
-//! Sockets carry bytes; a framing knows where a train of coalesced datagrams is cut, what is added to
-//! a datagram before it leaves, and whether one that came is as its sender made it.
+//! Sockets carry bytes; a framing knows where a train of coalesced datagrams is cut, what is added
+//! to a datagram before it leaves, and whether one that came is as its sender made it.
 
 mod crc;
 mod crc32c;
@@ -32,8 +32,8 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
-    /// Bytes of the first datagram of `train`, at least 1; the others are as long, but for a shorter
-    /// last one.
+    /// Bytes of the first datagram of `train`, at least 1; the others are as long, but for a
+    /// shorter last one.
     #[inline]
     pub(crate) fn datagram_len(self, train: &[u8]) -> usize {
         let len = match self {
@@ -49,8 +49,8 @@ impl Layout {
         self == Self::Roce
     }
 
-    /// Bytes of all headers of the datagram that begins with `head`, when its check covers only them and nothing
-    /// has to be opened: whatever is behind them needs not be looked at.
+    /// Bytes of all headers of the datagram that begins with `head`, when its check covers only
+    /// them and nothing has to be opened: whatever is behind them needs not be looked at.
     #[inline]
     pub(crate) fn covered_len(self, head: &[u8]) -> Option<usize> {
         match self {
@@ -192,8 +192,8 @@ impl Framing {
         }
     }
 
-    /// What came from `from`, with the bytes at `rest` behind it, is a datagram as its sender made it, and nothing
-    /// around it. What is not may still be one to be opened.
+    /// What came from `from`, with the bytes at `rest` behind it, is a datagram as its sender made
+    /// it, and nothing around it. What is not may still be one to be opened.
     #[inline]
     pub(crate) fn is_plain(&self, from: Ipv4Addr, received: &[u8], rest: Piece) -> bool {
         match self {
@@ -203,7 +203,8 @@ impl Framing {
         }
     }
 
-    /// Where the datagram is inside what came to `group` from the socket `from`; it is opened where it lies.
+    /// Where the datagram is inside what came to `group` from the socket `from`; it is opened where
+    /// it lies.
     pub(crate) fn open_in_group(
         &mut self,
         from: SocketAddrV4,
@@ -219,7 +220,8 @@ impl Framing {
         }
     }
 
-    /// Where the datagram is inside what came from `from` and is not plain; it is opened where it lies.
+    /// Where the datagram is inside what came from `from` and is not plain; it is opened where it
+    /// lies.
     pub(crate) fn open(
         &mut self,
         from: Ipv4Addr,

@@ -42,7 +42,8 @@ impl Sealed {
         Self { opener: self.opener.of_packets(), has_packets: true, ..self }
     }
 
-    /// From now on only what comes from the queue pair at `peer` is opened; from any when there is none.
+    /// From now on only what comes from the queue pair at `peer` is opened; from any when there is
+    /// none.
     pub(crate) fn listen_to(&mut self, peer: Option<SocketAddrV4>) {
         self.only = peer;
     }
@@ -72,7 +73,8 @@ impl Sealed {
         self.opener.open(from, received)
     }
 
-    /// As [`Sealed::open`], of a datagram from the socket `from` to a group of which this queue pair is a member.
+    /// As [`Sealed::open`], of a datagram from the socket `from` to a group of which this queue
+    /// pair is a member.
     #[inline(never)]
     pub(super) fn open_in_group(
         &mut self,
@@ -105,8 +107,8 @@ impl Sealed {
         self.opener.has_heard_host(host)
     }
 
-    /// The queue pair that cannot open what we send, when `notice`, which came from `from`, is to be
-    /// believed (SRD-11.10). One datagram may have been damaged on the way; two are a reason.
+    /// The queue pair that cannot open what we send, when `notice`, which came from `from`, is to
+    /// be believed (SRD-11.10). One datagram may have been damaged on the way; two are a reason.
     pub(crate) fn refused_by(&mut self, notice: &Notice, from: Ipv4Addr) -> Option<SocketAddrV4> {
         let to = self.sealer.refused_by(notice, from, &self.opener)?;
         let counter = Envelope::parse(&notice.quote)?.counter;

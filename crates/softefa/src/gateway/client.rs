@@ -20,7 +20,8 @@ use super::mad;
 use super::message::{self, ANSWER_LEN, Question, SeatKind, Status};
 use crate::generation::Generation;
 
-/// So long is an answer waited for: the gateway does nothing else, so that it comes at once unless it is stopped.
+/// So long is an answer waited for: the gateway does nothing else, so that it comes at once unless
+/// it is stopped.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// Why a program is not served.
@@ -212,7 +213,8 @@ fn uninterrupted<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Resu
 }
 
 impl Seat {
-    /// The packet in a datagram that came `from` somewhere to this socket, and who sent it; `None` when it is not the gateway's.
+    /// The packet in a datagram that came `from` somewhere to this socket, and who sent it; `None`
+    /// when it is not the gateway's.
     #[must_use]
     pub fn open<'a>(
         &self,

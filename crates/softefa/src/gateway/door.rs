@@ -1,4 +1,5 @@
-//! Where programs come to: a Unix socket in the network namespace of the gateway, which knows whose they are.
+//! Where programs come to: a Unix socket in the network namespace of the gateway, which knows whose
+//! they are.
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -58,8 +59,8 @@ impl Door {
         &self.0
     }
 
-    /// The next who waits. Another user than this one is served by root alone: its programs would not believe
-    /// anybody else.
+    /// The next who waits. Another user than this one is served by root alone: its programs would
+    /// not believe anybody else.
     ///
     /// # Errors
     /// Nobody waits, or the process has no descriptor left.

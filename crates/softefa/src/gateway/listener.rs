@@ -1,5 +1,5 @@
-//! The port of one address: a UDP socket that has it, and beside it, where that is allowed, a raw socket that shows
-//! the IP headers, whose identification the ICRC covers (RC-1.9).
+//! The port of one address: a UDP socket that has it, and beside it, where that is allowed, a raw
+//! socket that shows the IP headers, whose identification the ICRC covers (RC-1.9).
 
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -78,7 +78,8 @@ impl Listener {
     pub(super) fn receive<'a>(&self, buffer: &'a mut [u8; BUFFER_LEN]) -> Came<'a> {
         let to = self.at;
         let Some(raw) = &self.raw else {
-            // What others set than we do, without fragmentation, cannot be known here; the check tells.
+            // What others set than we do, without fragmentation, cannot be known here; the check
+            // tells.
             return match self.udp.recv_from(&mut buffer[..]) {
                 Ok((len, SocketAddr::V4(from))) => {
                     let packet = &buffer[..len];

@@ -1,4 +1,5 @@
-//! Which program a message of the connection manager is for (RC-1.12). Only as much of it is read as that takes.
+//! Which program a message of the connection manager is for (RC-1.12). Only as much of it is read
+//! as that takes.
 
 /// Length of every message.
 pub(super) const LEN: usize = 256;

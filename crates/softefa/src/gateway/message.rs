@@ -1,4 +1,5 @@
-//! What a program and the gateway say to each other, over a Unix socket that keeps messages apart (RC-1.11).
+//! What a program and the gateway say to each other, over a Unix socket that keeps messages apart
+//! (RC-1.11).
 //!
 //! ```text
 //!  0       1      2       4              8             12
@@ -27,7 +28,8 @@ pub(super) const ANSWER_LEN: usize = 20;
 pub enum SeatKind {
     /// Packets of the queue pairs whose numbers begin with its port.
     QueuePair,
-    /// Messages of the connection manager: of the service at its port, and what answers the program.
+    /// Messages of the connection manager: of the service at its port, and what answers the
+    /// program.
     Connections,
 }
 

@@ -27,7 +27,8 @@ const PROGRAMS_OF_ONE_MAX: usize = 1024;
 const DATAGRAMS_PER_TURN: usize = 64;
 const QUESTIONS_PER_TURN: usize = 16;
 const EVENTS: usize = 64;
-/// Names of sockets in the set: that of the door; those of programs from there on; listeners have their index.
+/// Names of sockets in the set: that of the door; those of programs from there on; listeners have
+/// their index.
 const DOOR: u64 = u64::MAX;
 const PROGRAMS: u64 = 1 << 32;
 
@@ -92,8 +93,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes `port` at each of `addrs`, or at all addresses of this machine when there are none or 0.0.0.0. IP headers, which the
-    /// ICRC covers, are seen if that is wanted and allowed.
+    /// Takes `port` at each of `addrs`, or at all addresses of this machine when there are none or
+    /// 0.0.0.0. IP headers, which the ICRC covers, are seen if that is wanted and allowed.
     ///
     /// # Errors
     /// [`OpenGatewayError`].
@@ -261,7 +262,8 @@ impl Server {
     }
 
     fn forget(&mut self, id: ProgramId) {
-        // A child of the program may still have the other end, so that closing this one is not enough.
+        // A child of the program may still have the other end, so that closing this one is not
+        // enough.
         if let Some(program) = self.programs.remove(&id) {
             let _ = epoll::delete(&self.epoll, &program.socket);
         }

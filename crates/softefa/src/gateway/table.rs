@@ -1,4 +1,5 @@
-//! What programs have told the gateway: which sockets, and which connections. Everything has a bound.
+//! What programs have told the gateway: which sockets, and which connections. Everything has a
+//! bound.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -10,7 +11,8 @@ use super::message::{SeatKind, Status};
 /// Sockets of all programs, and of one.
 const SEATS_MAX: usize = 1 << 18;
 const SEATS_OF_ONE_MAX: usize = 1 << 16;
-/// Ids that one program has claimed, and requests that peers have made, remembered at most. The oldest are forgotten.
+/// Ids that one program has claimed, and requests that peers have made, remembered at most. The
+/// oldest are forgotten.
 const IDS_OF_ONE_MAX: usize = 1 << 16;
 const ASKED_MAX: usize = 1 << 14;
 
@@ -66,8 +68,8 @@ impl Table {
         }
     }
 
-    /// The socket of a program that is bound there, as was checked. One that another program of this user has left
-    /// behind gives way: the kernel binds only one.
+    /// The socket of a program that is bound there, as was checked. One that another program of
+    /// this user has left behind gives way: the kernel binds only one.
     pub(super) fn admit(&mut self, at: SocketAddrV4, seat: Seat) -> Status {
         let Some(uid) = self.programs.get(&seat.program).map(|program| program.uid) else {
             return Status::Strange;
@@ -276,7 +278,8 @@ mod tests {
         assert_eq!(table.claim(1, HERE, id(77)), Status::Done);
     }
 
-    /// A listener is closed after its only connection was asked for; the request is repeated, and given up.
+    /// A listener is closed after its only connection was asked for; the request is repeated, and
+    /// given up.
     #[test]
     fn repetitions_are_for_the_same_program() {
         let mut table = table();

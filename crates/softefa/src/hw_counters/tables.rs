@@ -66,7 +66,8 @@ pub(super) const ROCE_PORT: &[Shown] = &[
     shown("rdma_recvs", Counter::RecvWrs),
 ];
 
-/// What the kernel shows of every port of InfiniBand (`counters/`, `drivers/infiniband/core/sysfs.c`).
+/// What the kernel shows of every port of InfiniBand (`counters/`,
+/// `drivers/infiniband/core/sysfs.c`).
 pub(super) const IB_PORT: &[Shown] = &[
     words("port_xmit_data", Counter::TxBytes),
     words("port_rcv_data", Counter::RxBytes),

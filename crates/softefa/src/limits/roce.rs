@@ -1,5 +1,5 @@
-//! Limits of a RoCE device: about those of rxe, which programs are used to. Programs allocate by some of
-//! them, so that a million would cost memory.
+//! Limits of a RoCE device: about those of rxe, which programs are used to. Programs allocate by
+//! some of them, so that a million would cost memory.
 
 use super::{DeviceAttr, DeviceCaps};
 use crate::config::{Mtu, PortSpec, Profile, Rate};

@@ -2,8 +2,8 @@
 //!
 //! One core cannot copy faster than it reads and writes memory; two can. The thread is started by
 //! the first READ that is worth it, and only where there is a second processor to run on. It takes
-//! pieces as the queue pair's own turn does ([`super::pull`]) and never holds more than one. It stays
-//! with a queue pair until that has nothing more; others do without it meanwhile.
+//! pieces as the queue pair's own turn does ([`super::pull`]) and never holds more than one. It
+//! stays with a queue pair until that has nothing more; others do without it meanwhile.
 //!
 //! Whoever needs all pieces back waits for it, so it must not lose its processor while it has one.
 //! It cannot prevent that, but it notices and stays away in proportion: a busy machine has no use

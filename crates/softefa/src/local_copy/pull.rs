@@ -1,9 +1,9 @@
 //! READs whose bytes are being copied out of another process, piece by piece.
 //!
 //! Pieces are taken by the turn of the queue pair, from the oldest READ on, and when there are many
-//! by the copier thread ([`super::copier`]), from the newest: neighbours in memory have the locks of
-//! their page tables in common. Before memory goes back to the program nobody has a piece of it any more:
-//! [`Pulls::cancel`], [`Pulls::clear`] and [`Pulls::wait`] see to that.
+//! by the copier thread ([`super::copier`]), from the newest: neighbours in memory have the locks
+//! of their page tables in common. Before memory goes back to the program nobody has a piece of it
+//! any more: [`Pulls::cancel`], [`Pulls::clear`] and [`Pulls::wait`] see to that.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

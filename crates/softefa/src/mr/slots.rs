@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Low bits of what a key stands for are the place, the bits above tell successors in a place apart.
+/// Low bits of what a key stands for are the place, the bits above tell successors in a place
+/// apart.
 const PLACE_BITS: u32 = 18;
 /// The most places of a table.
 pub(super) const PLACES_MAX: u32 = 1 << PLACE_BITS;

@@ -1,9 +1,11 @@
-//! Memory windows: a part of a region under a key of its own, which a program gives and takes by work requests, and so in
-//! order with its messages. Type 1 is bound by a call of its own and may be bound again at any time; type 2 (2B) belongs to
-//! the queue pair that bound it, until it is invalidated.
+//! Memory windows: a part of a region under a key of its own, which a program gives and takes by
+//! work requests, and so in order with its messages. Type 1 is bound by a call of its own and may
+//! be bound again at any time; type 2 (2B) belongs to the queue pair that bound it, until it is
+//! invalidated.
 //!
-//! A key is 24 bits that the adapter chooses and a tag of 8 bits that the program does. All that can be wrong with a bind or an
-//! invalidation completes its work request with status 6 (MW_BIND) of verbs.
+//! A key is 24 bits that the adapter chooses and a tag of 8 bits that the program does. All that
+//! can be wrong with a bind or an invalidation completes its work request with status 6 (MW_BIND)
+//! of verbs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -221,8 +223,8 @@ impl MrTable {
         Ok(window.key(&state))
     }
 
-    /// Takes a window of type 2 away from peers, for the queue pair that bound it: by a work request, or by a message of the
-    /// peer of that queue pair.
+    /// Takes a window of type 2 away from peers, for the queue pair that bound it: by a work
+    /// request, or by a message of the peer of that queue pair.
     pub(crate) fn invalidate(&self, key: u32, (pd, qp): WindowUser) -> Result<(), MwError> {
         let window = self.window_of(key, pd)?;
         let mut state = window.state();

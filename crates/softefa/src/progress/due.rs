@@ -1,7 +1,7 @@
 //! When a queue pair needs a turn, and whether the service thread would give it in time.
 //!
-//! The program changes this under the lock of the queue pair, the service thread after its turn; a post
-//! that neither sees would wait for ever (`loom/` tries all orders).
+//! The program changes this under the lock of the queue pair, the service thread after its turn; a
+//! post that neither sees would wait for ever (`loom/` tries all orders).
 
 use srd::Instant;
 

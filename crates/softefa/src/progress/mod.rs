@@ -58,9 +58,9 @@ pub(crate) trait Live: Send + Sync {
     /// Region `key` is gone; waits for the turn that is under way.
     fn retire(&self, key: u32);
 
-    /// The last address handle for `addr` is gone: what is on its way there is flushed, unless another
-    /// thread has made a new one meanwhile. What is posted with that one must not end, and the rest
-    /// ends with it.
+    /// The last address handle for `addr` is gone: what is on its way there is flushed, unless
+    /// another thread has made a new one meanwhile. What is posted with that one must not end, and
+    /// the rest ends with it.
     fn flush_toward(&self, now: Instant, addr: Ipv4Addr);
 
     /// A turn panicked, the program's or the service thread's: what it left half done is only good
@@ -71,8 +71,8 @@ pub(crate) trait Live: Send + Sync {
     fn has_failed(&self) -> bool;
 
     /// The adapter broke: what was posted ends as on a device that died (sends with
-    /// [`crate::Status::LocalQpInternalError`], receives flushed), nothing more is taken, and nobody
-    /// drives the queue pair again. Peers hear nothing, as of hardware that is gone.
+    /// [`crate::Status::LocalQpInternalError`], receives flushed), nothing more is taken, and
+    /// nobody drives the queue pair again. Peers hear nothing, as of hardware that is gone.
     fn fail(&self);
 
     /// From now on its device takes no queue pairs; the device's name if that is new.
@@ -92,7 +92,7 @@ pub(crate) trait Linger: Send + Sync {
     /// thread is at it.
     fn final_acks(&self, now: Instant) -> bool;
 
-    /// Closes the socket: from now on the kernel answers for this number. `sockets` is the set of the
-    /// service thread, if that runs. Idempotent.
+    /// Closes the socket: from now on the kernel answers for this number. `sockets` is the set of
+    /// the service thread, if that runs. Idempotent.
     fn close(&self, sockets: Option<&PollSet>);
 }

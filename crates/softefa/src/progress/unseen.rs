@@ -1,7 +1,8 @@
 //! Programs that watch their memory instead of their completion queue, while peers write there.
 //!
-//! Such a program calls nothing while it waits, so that only the service thread can take in what it waits for. It polls in
-//! between, for its own completions, which must not be taken for a promise to poll on.
+//! Such a program calls nothing while it waits, so that only the service thread can take in what it
+//! waits for. It polls in between, for its own completions, which must not be taken for a promise
+//! to poll on.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -32,7 +33,8 @@ impl Unseen {
         self.is_possible.load(Ordering::Relaxed)
     }
 
-    /// The program does not poll for what peers write: the service thread waits for it all the time.
+    /// The program does not poll for what peers write: the service thread waits for it all the
+    /// time.
     #[inline]
     pub(crate) fn is_usual(&self) -> bool {
         self.is_usual.load(Ordering::Relaxed)

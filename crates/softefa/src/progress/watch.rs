@@ -76,8 +76,8 @@ impl Watch {
         self.has_groups.store(!own.of_groups.is_empty(), Ordering::Relaxed);
     }
 
-    /// The service thread's set has the sockets from now on, unless they are closed. It tells of all by the number of
-    /// the first.
+    /// The service thread's set has the sockets from now on, unless they are closed. It tells of
+    /// all by the number of the first.
     pub(crate) fn join(&self, set: &PollSet) {
         let mut own = self.own();
         if own.registration == Registration::Out {
@@ -105,8 +105,8 @@ impl Watch {
         own.registration = Registration::Closed;
     }
 
-    /// Puts `nothing` in the place of the sockets, unless they were being closed at the fork: then their
-    /// numbers may belong to other files.
+    /// Puts `nothing` in the place of the sockets, unless they were being closed at the fork: then
+    /// their numbers may belong to other files.
     pub(crate) fn let_go(&self, nothing: &EventFd) {
         let Ok(own) = self.sockets.try_lock() else { return };
         if own.registration != Registration::Closed {

@@ -91,7 +91,8 @@ pub enum CreateQpError {
         "the device has no {0:?} queue pairs; EFA devices have SRD and UD, RoCE devices RC, UC, UD and XRC"
     )]
     NoSuchKind(QpKind),
-    /// The receiving half of an extended reliable connection is made by [`crate::Qp::create_target`].
+    /// The receiving half of an extended reliable connection is made by
+    /// [`crate::Qp::create_target`].
     #[error("an XRC target is made in an XRC domain")]
     NoDomain,
     /// The device, or this transport, has no unsolicited receiving of WRITEs.
@@ -144,13 +145,15 @@ pub struct ModifyQp {
     pub dest_qpn: Option<u32>,
     /// Number of the peer's first packet; 24 bits count.
     pub rq_psn: Option<u32>,
-    /// READs and atomics that may be unanswered, 0 to 128. RC, and of XRC one half or the other, as the next four.
+    /// READs and atomics that may be unanswered, 0 to 128. RC, and of XRC one half or the other, as
+    /// the next four.
     pub max_rd_atomic: Option<u8>,
     /// The same of the peer, 0 to 128.
     pub max_dest_rd_atomic: Option<u8>,
     /// Code of the time that the peer waits when no receive is posted, 0 to 31.
     pub min_rnr_timer: Option<u8>,
-    /// Code of the acknowledgement timeout, 0 to 31: 4.096 us times two to the power of it; 0 for none.
+    /// Code of the acknowledgement timeout, 0 to 31: 4.096 us times two to the power of it; 0 for
+    /// none.
     pub timeout: Option<u8>,
     /// Timeouts and sequence errors without progress that are borne, 0 to 7.
     pub retry_cnt: Option<u8>,

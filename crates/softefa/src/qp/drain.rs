@@ -23,8 +23,8 @@ const DRAIN_NS: u64 = 500_000_000;
 const BUDGET_NS: u64 = 10_000_000_000;
 /// Another thread may take from the socket what this one waits for.
 const LOOK_NS: u64 = 1_000_000;
-/// Who looks later than this after the last time did not run meanwhile, and repeated nothing: only so
-/// much of it counts as waiting.
+/// Who looks later than this after the last time did not run meanwhile, and repeated nothing: only
+/// so much of it counts as waiting.
 const STEP_MAX_NS: u64 = 5 * LOOK_NS;
 
 /// Waiting in vain that the process has done since `since`.
@@ -50,8 +50,8 @@ fn budget() -> MutexGuard<'static, Budget> {
 }
 
 impl Qp {
-    /// Goes on until every SEND and WRITE has been acknowledged, or the process has waited long enough.
-    /// A strict device does not: destruction cancels work requests there, as SRD says.
+    /// Goes on until every SEND and WRITE has been acknowledged, or the process has waited long
+    /// enough. A strict device does not: destruction cancels work requests there, as SRD says.
     pub(super) fn drain(&self) {
         if self.pd.device().is_strict {
             return;

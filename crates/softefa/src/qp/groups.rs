@@ -49,8 +49,8 @@ pub enum GroupError {
 }
 
 impl Qp {
-    /// From now on what is sent to multicast group `gid` goes into the receives of this queue pair, too, when it has its
-    /// queue key. Doing it again changes nothing.
+    /// From now on what is sent to multicast group `gid` goes into the receives of this queue pair,
+    /// too, when it has its queue key. Doing it again changes nothing.
     ///
     /// # Errors
     /// [`GroupError`].

@@ -1,4 +1,5 @@
-//! XRC targets: made in a domain, without queues of their own, and opened as often as a program wants.
+//! XRC targets: made in a domain, without queues of their own, and opened as often as a program
+//! wants.
 
 use std::sync::Arc;
 
@@ -43,8 +44,8 @@ impl Qp {
         xrcd.device().counters.command(made, Some(Counter::CreateQpErr))
     }
 
-    /// Opens target `qpn` of the domain once more: [`Qp::destroy`] is then to be called once more, too. `events` hears of what
-    /// happens to it as long as [`Qp::stop_telling`] is not called.
+    /// Opens target `qpn` of the domain once more: [`Qp::destroy`] is then to be called once more,
+    /// too. `events` hears of what happens to it as long as [`Qp::stop_telling`] is not called.
     ///
     /// # Errors
     /// [`OpenTargetError`].

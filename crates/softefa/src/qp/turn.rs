@@ -22,7 +22,8 @@ struct End<'a> {
     /// Programs that sleep on the queue for sends and for receives. They wake up, and the first
     /// thing they do is to post: with the lock still taken they would sleep again.
     is_awaited: [bool; 2],
-    /// The same of the queues that an XRC target has completed receives of. Others have none, and a turn is short.
+    /// The same of the queues that an XRC target has completed receives of. Others have none, and a
+    /// turn is short.
     targets: Option<Box<Targets>>,
 }
 

@@ -1,7 +1,8 @@
 //! XRC domains: shared receive queues, and the targets that take their receives as peers name them.
 //!
-//! A target completes where the queue says that a peer has named. Whoever polls that completion queue must drive the target, so
-//! each queue attaches all targets of its domain there, and each target goes to all queues.
+//! A target completes where the queue says that a peer has named. Whoever polls that completion
+//! queue must drive the target, so each queue attaches all targets of its domain there, and each
+//! target goes to all queues.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -25,7 +26,8 @@ use crate::srq::{Outlet, Srq, SrqAttr, SrqError, XrcQueues};
 /// How a domain is opened.
 #[derive(Debug, Default)]
 pub struct OpenXrcd {
-    /// A file by which others of this process find the domain; without one it is only of those it is handed to.
+    /// A file by which others of this process find the domain; without one it is only of those it
+    /// is handed to.
     pub file: Option<OwnedFd>,
     /// Make the domain of the file if there is none.
     pub create: bool,
@@ -87,7 +89,8 @@ impl fmt::Debug for Xrcd {
 }
 
 impl Xrcd {
-    /// Opens a domain: a new one, or that of a file. Domains are of one process: the same file names another one elsewhere.
+    /// Opens a domain: a new one, or that of a file. Domains are of one process: the same file
+    /// names another one elsewhere.
     ///
     /// # Errors
     /// [`OpenXrcdError`].
@@ -126,7 +129,8 @@ impl Xrcd {
         self.pd.device()
     }
 
-    /// A shared receive queue that peers of all targets can name. Memory is that of `pd`, receives complete in `cq`.
+    /// A shared receive queue that peers of all targets can name. Memory is that of `pd`, receives
+    /// complete in `cq`.
     ///
     /// # Errors
     /// [`SrqError`].

@@ -34,8 +34,8 @@ pub(crate) fn say_farewell(device: DeviceId) {
     close(&given_up, service.sockets());
 }
 
-/// Repeats the last acknowledgements of all queue pairs, living and lingering. Called on the way out
-/// of a process, which a panic must not turn into an abort.
+/// Repeats the last acknowledgements of all queue pairs, living and lingering. Called on the way
+/// out of a process, which a panic must not turn into an abort.
 pub(crate) fn say_goodbye() {
     let _ = catch_panic(try_say_goodbye);
 }

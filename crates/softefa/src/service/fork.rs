@@ -1,5 +1,5 @@
-//! A forked child lets go of the receiving sockets of its parent, so that it does not keep their ports: peers
-//! must hear when nobody is there any more.
+//! A forked child lets go of the receiving sockets of its parent, so that it does not keep their
+//! ports: peers must hear when nobody is there any more.
 
 use std::cell::RefCell;
 use std::sync::MutexGuard;
@@ -26,8 +26,8 @@ thread_local! {
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
-/// Before the fork: the child finds the lists whole. Not for ever, because the thread that forks may have
-/// one of them (in a handler of a signal); the sockets stay with the child then.
+/// Before the fork: the child finds the lists whole. Not for ever, because the thread that forks
+/// may have one of them (in a handler of a signal); the sockets stay with the child then.
 fn hold() {
     let Some(service) = SERVICE.get() else { return };
     let ward = try_for(MOST_NS, || service.ward.try_lock().ok());

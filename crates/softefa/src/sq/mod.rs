@@ -103,8 +103,8 @@ impl SendSlot {
         is_long: false,
     };
 
-    /// Takes `wr`, whose shape was checked: at most [`SGE_MAX`] entries or [`INLINE_MAX`] bytes, `len` in all.
-    /// Written in place: the slot is too long to be moved for each message.
+    /// Takes `wr`, whose shape was checked: at most [`SGE_MAX`] entries or [`INLINE_MAX`] bytes,
+    /// `len` in all. Written in place: the slot is too long to be moved for each message.
     fn take(&mut self, wr: &SendWr<'_>, signaled: bool, len: u32, numbering: Numbering) {
         self.is_live = true;
         (self.wr_id, self.op, self.signaled, self.len) = (wr.wr_id, wr.op, signaled, len);

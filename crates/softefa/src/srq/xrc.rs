@@ -1,5 +1,5 @@
-//! Shared receive queues of XRC: they belong to a domain, whose targets take their receives as peers name them, and have a
-//! completion queue of their own.
+//! Shared receive queues of XRC: they belong to a domain, whose targets take their receives as
+//! peers name them, and have a completion queue of their own.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -1,5 +1,5 @@
-//! The tree of a RoCE device. Programs read more of it than of an EFA's: NCCL, UCX, Mooncake, UCCL, eRPC, tools and
-//! exporters of counters.
+//! The tree of a RoCE device. Programs read more of it than of an EFA's: NCCL, UCX, Mooncake, UCCL,
+//! eRPC, tools and exporters of counters.
 
 use std::fs;
 use std::io;

@@ -23,8 +23,9 @@ impl Said {
     }
 }
 
-/// What the trace of the device that recorded this packet says of it, as far as the packet tells. Whether a packet of
-/// RoCE was sent before stands in its number only, so that it is a transmission here.
+/// What the trace of the device that recorded this packet says of it, as far as the packet tells.
+/// Whether a packet of RoCE was sent before stands in its number only, so that it is a transmission
+/// here.
 #[must_use]
 pub fn said_of(record: &Record) -> Vec<Said> {
     let mut said = match record.protocol {

@@ -1,4 +1,5 @@
-//! Words for what stands in the headers of a datagram, in traces of devices and of captured packets alike.
+//! Words for what stands in the headers of a datagram, in traces of devices and of captured packets
+//! alike.
 
 use std::fmt::{self, Display};
 

@@ -1,10 +1,10 @@
-//! A process of another user sends whatever may do harm to live traffic of which every byte and every
-//! completion is checked: nothing it sends is taken, nothing ends, memory stays.
+//! A process of another user sends whatever may do harm to live traffic of which every byte and
+//! every completion is checked: nothing it sends is taken, nothing ends, memory stays.
 //!
 //! `make attack` sends ten million datagrams at each kind of traffic and prints a table. Another
-//! seed: `SOFTEFA_SEED`; so many datagrams: `SOFTEFA_ATTACK_DATAGRAMS`;
-//! one kind of traffic: `SOFTEFA_ATTACK_TRAFFIC=send`, `rdma` or `ud`; one mode: `SOFTEFA_ATTACK_MODE=clear`,
-//! `sealed`, `udp` or `memory`.
+//! seed: `SOFTEFA_SEED`; so many datagrams: `SOFTEFA_ATTACK_DATAGRAMS`; one kind of traffic:
+//! `SOFTEFA_ATTACK_TRAFFIC=send`, `rdma` or `ud`; one mode: `SOFTEFA_ATTACK_MODE=clear`, `sealed`,
+//! `udp` or `memory`.
 
 #[path = "../common/mod.rs"]
 mod common;

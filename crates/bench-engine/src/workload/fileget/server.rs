@@ -1,4 +1,5 @@
-//! The server's side: sends the file chunk by chunk, as far as the client allows, then its checksum.
+//! The server's side: sends the file chunk by chunk, as far as the client allows, then its
+//! checksum.
 
 use bench_record::ReceiverCount;
 use bench_record::workload::Source;

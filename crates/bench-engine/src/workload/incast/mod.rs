@@ -1,6 +1,6 @@
-//! Incast: flows of several servers, each over an endpoint of its own, meet at one receiver, which is
-//! the client. It lets all of them send at once and again when the last has ended (bursts), or all
-//! the time.
+//! Incast: flows of several servers, each over an endpoint of its own, meet at one receiver, which
+//! is the client. It lets all of them send at once and again when the last has ended (bursts), or
+//! all the time.
 //!
 //! ```text
 //! client lane                                   server lane
@@ -9,8 +9,8 @@
 //!     shares: bytes of each flow by interval
 //! ```
 //!
-//! Clocks of two hosts differ, so that all times are the receiver's: from the moment in which it lets
-//! the flows go to the last byte of each. The word that does so is in them.
+//! Clocks of two hosts differ, so that all times are the receiver's: from the moment in which it
+//! lets the flows go to the last byte of each. The word that does so is in them.
 
 mod point;
 mod receiver;

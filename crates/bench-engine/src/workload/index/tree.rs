@@ -59,7 +59,8 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     bytes[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// How many of `count` ascending keys, each `stride_bytes` after the one before, are up to `wanted`.
+/// How many of `count` ascending keys, each `stride_bytes` after the one before, are up to
+/// `wanted`.
 #[inline]
 fn up_to(node: &[u8], count: usize, stride_bytes: usize, wanted: u64) -> usize {
     let (mut low, mut high) = (0, count);

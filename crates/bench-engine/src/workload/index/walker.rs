@@ -1,5 +1,6 @@
-//! The client's side of an index that it READs itself: each lookup fetches one node after the other,
-//! from the levels that the client does not keep (or only the leaf, which the owner has named).
+//! The client's side of an index that it READs itself: each lookup fetches one node after the
+//! other, from the levels that the client does not keep (or only the leaf, which the owner has
+//! named).
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! When a node's window is open, and what counts within it. Clocks of two hosts differ: each node has its
-//! own, from the moment in which it may begin.
+//! When a node's window is open, and what counts within it. Clocks of two hosts differ: each node
+//! has its own, from the moment in which it may begin.
 
 use std::time::Instant;
 

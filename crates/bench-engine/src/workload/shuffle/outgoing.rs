@@ -1,4 +1,5 @@
-//! The way to one other node: a buffer is filled, and leaves when it is full and there is credit for it.
+//! The way to one other node: a buffer is filled, and leaves when it is full and there is credit
+//! for it.
 
 use super::clock::Totals;
 use super::partition::Sum;

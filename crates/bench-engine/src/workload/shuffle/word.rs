@@ -1,5 +1,5 @@
-//! Short messages beside the buffers. Each carries a sum of itself, so that a damaged one is noticed: a
-//! wrong credit could hold a shuffle up for good.
+//! Short messages beside the buffers. Each carries a sum of itself, so that a damaged one is
+//! noticed: a wrong credit could hold a shuffle up for good.
 
 use crate::measure::Random;
 use crate::workload::message::{self, Code, HEADER_BYTES, Header};

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// Operations of all ranks of an MPI program, one after the other, barriers between them. One lasts
-/// as long as on the rank where it lasted longest; the distribution is the point's `operation_time`.
+/// as long as on the rank where it lasted longest; the distribution is the point's
+/// `operation_time`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Collective {
     /// 0: unknown.

@@ -17,8 +17,8 @@ pub struct ShuffleCount {
     pub partition_ns: u64,
 }
 
-/// Tuples of all nodes, each to the node that owns its key's partition; 10^9 bytes to a GB. The point's
-/// `bandwidth` is what a node gets from others, a mean.
+/// Tuples of all nodes, each to the node that owns its key's partition; 10^9 bytes to a GB. The
+/// point's `bandwidth` is what a node gets from others, a mean.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Shuffle {
     pub partitions: usize,
@@ -26,7 +26,8 @@ pub struct Shuffle {
     pub tuples: u64,
     /// Millions of them a second, of all nodes.
     pub mtuples_per_s: f64,
-    /// Bytes of tuples that a node gets from others: a mean, of the slowest node and of the busiest.
+    /// Bytes of tuples that a node gets from others: a mean, of the slowest node and of the
+    /// busiest.
     pub gb_per_s: f64,
     pub gb_per_s_min: f64,
     pub gb_per_s_max: f64,
@@ -53,8 +54,8 @@ pub struct ShuffleOf {
 }
 
 impl Shuffle {
-    /// Of all nodes, thread by thread; answers the mean of what a node gets, too. `None`: a node has
-    /// counted nothing.
+    /// Of all nodes, thread by thread; answers the mean of what a node gets, too. `None`: a node
+    /// has counted nothing.
     pub fn of(nodes: &[Vec<ReceiverCount>], asked: ShuffleOf) -> Option<(Self, Bandwidth)> {
         let threads: Vec<&ReceiverCount> = nodes.iter().flatten().collect();
         let own: Vec<ShuffleCount> =

@@ -1,4 +1,5 @@
-//! "If your system does this, use that": a row for each thing that data systems do, a cell for each fabric.
+//! "If your system does this, use that": a row for each thing that data systems do, a cell for each
+//! fabric.
 
 use bench_record::{Point, Run};
 use report::{Better, Change, Table, middle, ratio_interval, significant};

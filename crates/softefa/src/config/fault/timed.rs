@@ -14,7 +14,8 @@ const NONE: &str = "none";
 /// A fault, when it is in force, and whom it hits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedFault {
-    /// What is broken; a specification without faults breaks nothing, whatever the run was started with.
+    /// What is broken; a specification without faults breaks nothing, whatever the run was started
+    /// with.
     pub spec: FaultSpec,
     /// The device it is for; `None` = all.
     pub device: Option<String>,
@@ -30,7 +31,8 @@ impl TimedFault {
     /// Reads a specification that may change while a device is in use; `none` breaks nothing.
     ///
     /// # Errors
-    /// As of [`FaultSpec`], and [`ConfigError::FaultOpening`] for what is decided when a device is opened.
+    /// As of [`FaultSpec`], and [`ConfigError::FaultOpening`] for what is decided when a device is
+    /// opened.
     pub fn parse_spec(text: &str) -> Result<FaultSpec, ConfigError> {
         if text.trim() == NONE {
             return Ok(FaultSpec::default());

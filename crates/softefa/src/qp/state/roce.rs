@@ -1,4 +1,5 @@
-//! The table of the kernel's core (`qp_state_table` of `core/verbs.c`), which drivers of RoCE devices follow.
+//! The table of the kernel's core (`qp_state_table` of `core/verbs.c`), which drivers of RoCE
+//! devices follow.
 
 use super::{Attrs, Rule};
 use crate::qp_state::{QpKind, QpState};

@@ -1,12 +1,14 @@
-//! Reliable, extended reliable and unreliable connections of RoCE v2: the engine `rc` between the shell's queues and the wire.
+//! Reliable, extended reliable and unreliable connections of RoCE v2: the engine `rc` between the
+//! shell's queues and the wire.
 //!
 //! ```text
 //! post_send --> post --> engine --> transmit --> Batch
 //! Datagram --> receive --> engine --> serve (memory, receives) --> engine --> transmit
 //! engine --> harvest: completions, the end of the connection
 //! ```
-//! The engine sees headers and lengths, never payload. Acknowledgements of a turn that completed receives wait for
-//! the next one: a program that answers at once lets them leave together with its answer.
+//! The engine sees headers and lengths, never payload. Acknowledgements of a turn that completed
+//! receives wait for the next one: a program that answers at once lets them leave together with its
+//! answer.
 
 mod connect;
 mod count;
@@ -155,8 +157,8 @@ impl Side for RcSide {
         self.endpoint.in_flight() <= self.shell.unsent_messages as usize
     }
 
-    /// Messages that find no receive are lost by an unreliable connection: what has come waits where it is until the
-    /// program has posted more.
+    /// Messages that find no receive are lost by an unreliable connection: what has come waits
+    /// where it is until the program has posted more.
     fn has_enough(&self) -> bool {
         self.takes_receives && !self.is_reliable && self.shell.receives_left() < MAX_PACKETS
     }

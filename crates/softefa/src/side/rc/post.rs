@@ -58,8 +58,8 @@ impl RcSide {
         true
     }
 
-    /// Gives the work request in slot `index` to the engine. One that it does not take fails in its turn, when all
-    /// before it have ended.
+    /// Gives the work request in slot `index` to the engine. One that it does not take fails in its
+    /// turn, when all before it have ended.
     pub(super) fn start_request(&mut self, now: Instant, index: u32) {
         // What waits to be acknowledged leaves together with this.
         self.holds_acks = false;

@@ -36,7 +36,8 @@ impl RcSide {
         }
         match result {
             Ok(Received { payload_at, arrival: Some(arrival), srq }) => {
-                // A queue pair that is destroyed takes nothing new: the peer hears nothing, as of hardware.
+                // A queue pair that is destroyed takes nothing new: the peer hears nothing, as of
+                // hardware.
                 if self.is_closing {
                     return;
                 }

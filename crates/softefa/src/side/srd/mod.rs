@@ -53,7 +53,8 @@ pub(super) struct SrdSide {
     paths: Arc<PathSockets>,
     /// Whose datagrams are in the batch, by their places.
     leaving: Vec<Option<(PeerId, MsgId)>>,
-    /// What the engine writes headers to; kept, because clearing it would cost as much as writing one.
+    /// What the engine writes headers to; kept, because clearing it would cost as much as writing
+    /// one.
     header: Option<Box<[u8; srd::HEADER_MAX]>>,
     /// Bytes of a message that is sent again; grows to the longest one.
     again: Vec<u8>,

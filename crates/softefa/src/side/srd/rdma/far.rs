@@ -3,8 +3,8 @@
 use srd::{Instant, PeerId};
 
 /// For how long operations with such a peer take the wire at once. A WRITE that is refused does not
-/// say why: the peer may be a stranger, which it stays, or one of the two programs had only unmapped
-/// these bytes. To ask again costs a round trip.
+/// say why: the peer may be a stranger, which it stays, or one of the two programs had only
+/// unmapped these bytes. To ask again costs a round trip.
 const FAR_NS: u64 = 100_000_000;
 
 /// Until when a peer is far, by [`PeerId::index`].

@@ -7,8 +7,8 @@
 //!         copied   <----------------- where the bytes are
 //!         confirm  -----------------> still registered? accepted = done
 //! ```
-//! What cannot be copied goes over the wire, and so does all with that peer for a while (`far`), unless
-//! it only took the bytes back or they were not there.
+//! What cannot be copied goes over the wire, and so does all with that peer for a while (`far`),
+//! unless it only took the bytes back or they were not there.
 
 use std::sync::Arc;
 
@@ -211,7 +211,8 @@ impl SrdSide {
         Ok(())
     }
 
-    /// Copies bytes of READs, as many as one turn allows. Not for posts, which must not wait for them.
+    /// Copies bytes of READs, as many as one turn allows. Not for posts, which must not wait for
+    /// them.
     pub(in crate::side::srd) fn advance_copies(&mut self, now: Instant) {
         if !self.rdma.local.has_copies() {
             return;
