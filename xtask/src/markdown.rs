@@ -91,10 +91,15 @@ pub(crate) fn resolve(from: &str, target: &str) -> Option<String> {
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut in_code = false;
     (1..).zip(text.lines()).filter(move |(_, line)| {
-        let is_fence = line.trim_start().starts_with("```");
+        let is_fence = is_fence(line);
         in_code ^= is_fence;
         !in_code && !is_fence
     })
+}
+
+/// Whether fenced code begins or ends with the line.
+pub(crate) fn is_fence(line: &str) -> bool {
+    line.trim_start().starts_with("```")
 }
 
 /// Bytes of the line between backticks.

@@ -1,6 +1,7 @@
 //! Words that the code has given up, because they puzzled readers, each with what to say instead.
 
 use super::Finding;
+use super::source;
 use super::tree::{SourceFile, Tree};
 
 /// A word of the code that is not used any more.
@@ -67,7 +68,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 fn check_file(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        let code = code_of(line);
+        let (code, _) = source::split(line);
         for Retired { word, instead } in WORDS {
             if names(&code, word) {
                 let what = format!("`{word}` is a word that was given up; say {instead}");
@@ -76,26 +77,6 @@ fn check_file(path: &str, text: &str) -> Vec<Finding> {
         }
     }
     findings
-}
-
-/// A line without its comment and without what its strings say. A string of several lines counts as
-/// code from its second one on, where a capital that stands alone is rare.
-fn code_of(line: &str) -> String {
-    let mut code = String::new();
-    let (mut is_string, mut is_escaped) = (false, false);
-    // A quotation mark alone begins no string.
-    let line = line.replace("'\"'", "");
-    let mut rest = line.chars().peekable();
-    while let Some(next) = rest.next() {
-        match next {
-            '"' if !is_escaped => is_string = !is_string,
-            '/' if !is_string && rest.peek() == Some(&'/') => break,
-            _ if !is_string => code.push(next),
-            _ => {}
-        }
-        is_escaped = is_string && next == '\\' && !is_escaped;
-    }
-    code
 }
 
 /// Whether `word` stands in `code` for itself, not as a part of a longer name.
