@@ -1,7 +1,7 @@
 //! Published figures of EFA hardware, InfiniBand and TCP, as typed rows.
 //!
-//! Each [`Row`] is one number of a table of the thesis in [`CITATION`], as printed, with what
-//! recomputation shows its [`Unit`] to be and, where it is not what its label says, the
+//! Each [`Measurement`] is one number of a table of the thesis in [`CITATION`], as printed, with
+//! what recomputation shows its [`Unit`] to be and, where it is not what its label says, the
 //! [`Anomaly`]. [`rows`] has all of them; conversions to messages a second and payload bytes are
 //! methods of a row, so that there is one of each.
 #![forbid(unsafe_code)]
@@ -12,10 +12,10 @@
 struct Readme;
 
 mod kind;
-mod row;
+mod measurement;
 
 pub use kind::{Anomaly, Fabric, Operation, Unit};
-pub use row::{Row, rows};
+pub use measurement::{Measurement, rows};
 
 /// The source of every row.
 pub const CITATION: &str = "Dwarakanandan B.M, Elastic Fabric Adapter: A Viable Alternative to RDMA over InfiniBand \
