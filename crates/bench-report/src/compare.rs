@@ -60,15 +60,15 @@ enum What {
 
 /// A row of the comparison.
 #[derive(Debug, Clone, Copy)]
-struct Row {
+struct ComparedPoint {
     what: What,
     size_bytes: usize,
     depth: usize,
 }
 
 /// The rows: sizes and depths that the published tables have as well.
-fn rows() -> Vec<Row> {
-    let row = |what| move |(size_bytes, depth)| Row { what, size_bytes, depth };
+fn rows() -> Vec<ComparedPoint> {
+    let row = |what| move |(size_bytes, depth)| ComparedPoint { what, size_bytes, depth };
     let latency = [16, 64, 512, 1024, 4096, 8192].map(|size_bytes| (size_bytes, 1));
     let bandwidth = [(512, 256), (4096, 256), (8192, 16), (8192, 64), (8192, 256)];
     let rate = [(16, 1), (16, 16), (16, 64), (16, 256), (16, 1024), (64, 256)];
@@ -76,7 +76,7 @@ fn rows() -> Vec<Row> {
     times.chain(bandwidth.map(row(What::Goodput))).chain(rate.map(row(What::Rate))).collect()
 }
 
-impl Row {
+impl ComparedPoint {
     const fn benchmark(self) -> Benchmark {
         match self.what {
             What::Median | What::Mean => Benchmark::Latency,
@@ -203,7 +203,9 @@ pub fn tables(runs: &[Run], names: &[&str]) -> Vec<Table> {
 /// The comparison of the first name among `names` with the others.
 fn table(runs: &[Run], names: &[&str]) -> Table {
     let groups = groups(runs);
-    let value = |row: Row, name: &str| row.point(&groups, name).and_then(|point| row.value(point));
+    let value = |row: ComparedPoint, name: &str| {
+        row.point(&groups, name).and_then(|point| row.value(point))
+    };
     let has_value = |name: &&str| rows().iter().any(|row| value(*row, name).is_some());
     let names: Vec<&str> = names.iter().copied().filter(has_value).collect();
     let Some((first, others)) = names.split_first() else { return Table::default() };

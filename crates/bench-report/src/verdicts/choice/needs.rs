@@ -123,8 +123,8 @@ const CALLS: Need = Need {
     command: "",
 };
 
-/// What was found of a need.
-struct Row {
+/// The findings on one need of a system.
+struct NeedRow {
     what: String,
     advice: String,
     /// One for each fabric; `None`: not measured.
@@ -144,7 +144,7 @@ pub(super) fn table(runs: &[Run], names: &[&str]) -> (Table, Vec<String>) {
         table = table.with_prose(column);
     }
     let mut missing = Vec::new();
-    let mut add = |row: Option<Row>, what: &str, command: &str| {
+    let mut add = |row: Option<NeedRow>, what: &str, command: &str| {
         let absent = |name: &&str| format!("{what}, {name}: {}", command_on(runs, name, command));
         let Some(row) = row else {
             let first = names.first().copied().unwrap_or_default();
@@ -204,14 +204,14 @@ fn at(label: &str, kind: &str) -> String {
     label.strip_prefix(kind).unwrap_or(label).trim_start().to_owned()
 }
 
-fn of_race(runs: &[Run], names: &[&str], need: &Need, race: &Race<'_>) -> Row {
+fn of_race(runs: &[Run], names: &[&str], need: &Need, race: &Race<'_>) -> NeedRow {
     let chosen = choose(race);
     let cell = |name: &&str| {
         let (_, point) = race.entries.iter().find(|(own, _)| own == name)?;
         Some(Cell::of(runs, point, chosen.signed(name, &said(need.says, point))))
     };
     let what = format!("{} ({} {})", need.what, need.kind, at(&race.label, need.kind));
-    Row { what, advice: chosen.words(), cells: names.iter().map(cell).collect() }
+    NeedRow { what, advice: chosen.words(), cells: names.iter().map(cell).collect() }
 }
 
 /// "2.8 µs, p99 31 µs".
@@ -312,7 +312,7 @@ fn choose_by_cost<'a>(costs: &[(&'a str, Vec<f64>)]) -> Chosen<'a> {
 }
 
 /// The row of rates that are held.
-fn of_rates(runs: &[Run], names: &[&str]) -> Option<Row> {
+fn of_rates(runs: &[Run], names: &[&str]) -> Option<NeedRow> {
     const KINDS: [&str; 3] = ["rpc", "kv", "open_loop"];
     let known = KINDS.iter().map(|kind| held::ladders(runs, names, kind));
     let rest = || {
@@ -320,7 +320,7 @@ fn of_rates(runs: &[Run], names: &[&str]) -> Option<Row> {
         others.flat_map(|kind| held::ladders(runs, names, kind)).collect::<Vec<_>>()
     };
     let ladder = known.flatten().next().or_else(|| rest().into_iter().next())?;
-    Some(Row {
+    Some(NeedRow {
         what: format!(
             "must answer by the clock, p99 below {} µs ({})",
             ladder.bound_us, ladder.label
@@ -353,7 +353,7 @@ fn choose_by_rate(ladder: &Ladder<'_>) -> String {
 }
 
 /// The row of connections: the same workload on each fabric.
-fn of_connections(runs: &[Run], names: &[&str]) -> Option<Row> {
+fn of_connections(runs: &[Run], names: &[&str]) -> Option<NeedRow> {
     let of_name = |name: &&str| {
         let is_own = |run: &&Run| run.name == **name && run.benchmark.is_workload();
         let own = runs.iter().filter(is_own).filter(|run| run.method.nodes == 2);
@@ -379,11 +379,11 @@ fn of_connections(runs: &[Run], names: &[&str]) -> Option<Row> {
     };
     let cells = names.iter().zip(&all).map(cell).collect();
     let what = "opens connections often (set-up and first round trip)".to_owned();
-    (!costs.is_empty()).then(|| Row { what, advice: chosen.words(), cells })
+    (!costs.is_empty()).then(|| NeedRow { what, advice: chosen.words(), cells })
 }
 
 /// The row of a cost.
-fn of_cost(runs: &[Run], names: &[&str], race: &Race<'_>, own: &Cost) -> Row {
+fn of_cost(runs: &[Run], names: &[&str], race: &Race<'_>, own: &Cost) -> NeedRow {
     let Cost { what, unit, of, .. } = own;
     let known = race.entries.iter().filter_map(|(name, point)| Some((*name, vec![of(point)?])));
     let chosen = choose_by_cost(&known.collect::<Vec<_>>());
@@ -393,7 +393,7 @@ fn of_cost(runs: &[Run], names: &[&str], race: &Race<'_>, own: &Cost) -> Row {
         Some(Cell::of(runs, point, chosen.signed(name, &figure)))
     };
     let what = format!("{what} ({})", race.label);
-    Row { what, advice: chosen.words(), cells: names.iter().map(cell).collect() }
+    NeedRow { what, advice: chosen.words(), cells: names.iter().map(cell).collect() }
 }
 
 /// What measures something on a fabric of these runs, as one of them was started.
