@@ -50,7 +50,7 @@ pub(crate) fn latency_us(point: &Point) -> Option<f64> {
 
 /// What a row of the comparison shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
+enum ComparedQuantity {
     Median,
     /// Many tables were published with means only: what stands beside them is a mean, too.
     Mean,
@@ -61,7 +61,7 @@ enum What {
 /// A row of the comparison.
 #[derive(Debug, Clone, Copy)]
 struct ComparedPoint {
-    what: What,
+    what: ComparedQuantity,
     size_bytes: usize,
     depth: usize,
 }
@@ -72,42 +72,48 @@ fn rows() -> Vec<ComparedPoint> {
     let latency = [16, 64, 512, 1024, 4096, 8192].map(|size_bytes| (size_bytes, 1));
     let bandwidth = [(512, 256), (4096, 256), (8192, 16), (8192, 64), (8192, 256)];
     let rate = [(16, 1), (16, 16), (16, 64), (16, 256), (16, 1024), (64, 256)];
-    let times = latency.map(row(What::Median)).into_iter().chain(latency.map(row(What::Mean)));
-    times.chain(bandwidth.map(row(What::Goodput))).chain(rate.map(row(What::Rate))).collect()
+    let times = latency
+        .map(row(ComparedQuantity::Median))
+        .into_iter()
+        .chain(latency.map(row(ComparedQuantity::Mean)));
+    times
+        .chain(bandwidth.map(row(ComparedQuantity::Goodput)))
+        .chain(rate.map(row(ComparedQuantity::Rate)))
+        .collect()
 }
 
 impl ComparedPoint {
     const fn benchmark(self) -> Benchmark {
         match self.what {
-            What::Median | What::Mean => Benchmark::Latency,
-            What::Goodput | What::Rate => Benchmark::Bandwidth,
+            ComparedQuantity::Median | ComparedQuantity::Mean => Benchmark::Latency,
+            ComparedQuantity::Goodput | ComparedQuantity::Rate => Benchmark::Bandwidth,
         }
     }
 
     fn label(self) -> String {
         let Self { what, size_bytes, depth } = self;
         match what {
-            What::Median => format!("latency {size_bytes} B, median half round trip"),
-            What::Mean => format!("latency {size_bytes} B, mean half round trip"),
-            What::Goodput => format!("bandwidth {size_bytes} B, depth {depth}"),
-            What::Rate => format!("message rate {size_bytes} B, depth {depth}"),
+            ComparedQuantity::Median => format!("latency {size_bytes} B, median half round trip"),
+            ComparedQuantity::Mean => format!("latency {size_bytes} B, mean half round trip"),
+            ComparedQuantity::Goodput => format!("bandwidth {size_bytes} B, depth {depth}"),
+            ComparedQuantity::Rate => format!("message rate {size_bytes} B, depth {depth}"),
         }
     }
 
     const fn unit(self) -> &'static str {
         match self.what {
-            What::Median | What::Mean => "µs",
-            What::Goodput => "Gbit/s",
-            What::Rate => "M msg/s",
+            ComparedQuantity::Median | ComparedQuantity::Mean => "µs",
+            ComparedQuantity::Goodput => "Gbit/s",
+            ComparedQuantity::Rate => "M msg/s",
         }
     }
 
     fn value(self, point: &Point) -> Option<f64> {
         match self.what {
-            What::Median => point.latency?.distribution.map(|d| d.p50_us),
-            What::Mean => point.latency.map(|latency| latency.mean_us),
-            What::Goodput => point.bandwidth.map(|b| b.gbit_per_s),
-            What::Rate => point.bandwidth.map(|b| b.mmsg_per_s),
+            ComparedQuantity::Median => point.latency?.distribution.map(|d| d.p50_us),
+            ComparedQuantity::Mean => point.latency.map(|latency| latency.mean_us),
+            ComparedQuantity::Goodput => point.bandwidth.map(|b| b.gbit_per_s),
+            ComparedQuantity::Rate => point.bandwidth.map(|b| b.mmsg_per_s),
         }
     }
 

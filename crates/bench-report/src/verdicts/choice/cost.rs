@@ -5,7 +5,7 @@ use bench_record::{Point, Run, Work};
 use report::{Table, significant};
 
 use super::{Cell, push};
-use crate::held::{self, Held};
+use crate::held::{self, KeptRate};
 use crate::verdicts::race::Race;
 
 /// Set-up of the endpoint and the first round trip, in µs.
@@ -96,7 +96,7 @@ pub(super) fn table(runs: &[Run], races: &[Race<'_>], names: &[&str]) -> Table {
 
 /// The highest rate that was held, and the first that was not; at another place than the rest of
 /// the row where `label` names one.
-fn rates(runs: &[Run], own: &Held<'_>, label: &str) -> [Cell; 2] {
+fn rates(runs: &[Run], own: &KeptRate<'_>, label: &str) -> [Cell; 2] {
     let at = if label.is_empty() { String::new() } else { format!(" ({label})") };
     let cell = |step: Option<held::Step<'_>>, words: String| match step {
         Some(step) => Cell::of(runs, step.point, words),

@@ -342,7 +342,7 @@ fn choose_by_rate(ladder: &Ladder<'_>) -> String {
     let leads = all
         .iter()
         .find(|own| all.iter().all(|other| own.name == other.name || own.is_above(other)));
-    let is_beaten = |own: &held::Held<'_>| all.iter().any(|other| other.is_above(own));
+    let is_beaten = |own: &held::KeptRate<'_>| all.iter().any(|other| other.is_above(own));
     let rest: Vec<&str> = all.iter().filter(|own| !is_beaten(own)).map(|own| own.name).collect();
     match (all.as_slice(), leads) {
         ([one], _) => format!("only {} was measured", one.name),
