@@ -6,8 +6,8 @@ use anyhow::{Result, ensure};
 use clap::Args;
 
 use crate::block::Block;
+use crate::comparison::{Comparison, Wanted};
 use crate::effort::Effort;
-use crate::row::{Row, Wanted};
 use crate::tool::{self, EfaBench, Perftest, Places, Tools};
 
 const SMALL_BYTES: usize = 64;
@@ -34,7 +34,7 @@ pub(crate) struct Options {
 
 /// One figure that two tools measure.
 struct Pair {
-    row: Row,
+    row: Comparison,
     ours: fn(&Tools, u32) -> Result<f64>,
     theirs: fn(&Tools, u32) -> Result<f64>,
     messages: u32,
@@ -49,7 +49,7 @@ pub(crate) fn measure(
     rounds: u32,
     effort: Effort,
     options: &Options,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<Comparison>> {
     let cpus = options.cpus.clone().or_else(tool::two_cpus);
     ensure!(
         cpus.as_ref().is_none_or(|cpus| cpus.len() == 2),
@@ -78,7 +78,7 @@ pub(crate) fn measure(
 }
 
 fn pairs() -> [Pair; 5] {
-    let row = |what, unit, tool| Row::new(what, unit, tool, Wanted::RatioWithin(TOLERANCE));
+    let row = |what, unit, tool| Comparison::new(what, unit, tool, Wanted::RatioWithin(TOLERANCE));
     [
         Pair {
             row: row("median, SRD 64 B", "us", "ib_send_lat"),

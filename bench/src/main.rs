@@ -8,11 +8,11 @@
 
 mod agree;
 mod block;
+mod comparison;
 mod effort;
 mod floor;
 mod ratios;
 mod recorded;
-mod row;
 mod table;
 mod tool;
 
@@ -23,8 +23,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 
+use comparison::Comparison;
 use effort::Effort;
-use row::Row;
 use tool::Tools;
 
 /// What is compared.
@@ -95,11 +95,11 @@ fn run(args: &Args) -> Result<ExitCode> {
     if let Some(path) = &args.json {
         write_json(path, &rows)?;
     }
-    let fails = args.what == What::Agree && !rows.iter().all(Row::passes);
+    let fails = args.what == What::Agree && !rows.iter().all(Comparison::passes);
     Ok(if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn write_json(path: &Path, rows: &[Row]) -> Result<()> {
+fn write_json(path: &Path, rows: &[Comparison]) -> Result<()> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     }

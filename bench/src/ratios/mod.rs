@@ -9,8 +9,8 @@ use clap::Args;
 use self::quantity::Quantity;
 use self::rows::Compared;
 use crate::block::Block;
+use crate::comparison::Comparison;
 use crate::effort::Effort;
-use crate::row::Row;
 use crate::tool::{Tools, Wire};
 
 #[derive(Debug, Clone, Default, Args)]
@@ -36,7 +36,7 @@ pub(crate) fn measure(
     rounds: u32,
     effort: Effort,
     choice: &Choice,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<Comparison>> {
     let all = if is_floor { rows::floors() } else { rows::all() };
     let mut rows = chosen(all, choice)?;
     for round in 1..=2 * rounds {

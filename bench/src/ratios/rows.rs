@@ -1,14 +1,14 @@
 //! The rows of the table: what stands beside what, and what is wanted of it.
 
 use super::quantity::{On, Quantity};
-use crate::row::{Row, Wanted};
+use crate::comparison::{Comparison, Wanted};
 use crate::tool::Wire;
 
 /// A row and what fills it.
 #[derive(Debug)]
 pub(super) struct Compared {
     pub(super) wire: Wire,
-    pub(super) row: Row,
+    pub(super) row: Comparison,
     pub(super) ours: Quantity,
     pub(super) reference: Option<Quantity>,
 }
@@ -25,7 +25,7 @@ impl Compared {
             Wire::Auto => AUTO,
             Wire::Udp => UDP,
         };
-        let row = Row { section, ..Row::new(what, unit, name, wanted) };
+        let row = Comparison { section, ..Comparison::new(what, unit, name, wanted) };
         Self { wire, row, ours, reference: Some(reference) }
     }
 
@@ -135,14 +135,14 @@ fn over_udp() -> Vec<Compared> {
 /// Nothing here is like it: each connection is four messages, a queue pair, and its way through
 /// four states.
 fn connections() -> Compared {
-    let row = Row { section: AUTO, ..Row::new(RDMA_CM, "/s", "", AtLeast(500.0)) };
+    let row = Comparison { section: AUTO, ..Comparison::new(RDMA_CM, "/s", "", AtLeast(500.0)) };
     Compared { wire: Wire::Auto, row, ours: Q::CmRate, reference: None }
 }
 
 /// Floors alone.
 pub(super) fn floors() -> Vec<Compared> {
     let row = |ours, wire, what, unit| {
-        let row = Row { section: FLOORS, ..Row::new(what, unit, "", Nothing) };
+        let row = Comparison { section: FLOORS, ..Comparison::new(what, unit, "", Nothing) };
         Compared { wire, row, ours, reference: None }
     };
     vec![

@@ -18,9 +18,9 @@ pub(crate) enum Wanted {
     Nothing,
 }
 
-/// One line of the table: a figure beside its reference, both as measured in every round.
+/// A figure beside its reference, one line of the table: both as measured in every round.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct Comparison {
     /// The heading it stands below.
     pub(crate) section: &'static str,
     pub(crate) what: &'static str,
@@ -64,7 +64,7 @@ fn spread(values: &[f64]) -> Option<f64> {
     Some((high - low) / median(values))
 }
 
-impl Row {
+impl Comparison {
     /// A row without figures, section and aim.
     pub(crate) const fn new(
         what: &'static str,
@@ -202,10 +202,10 @@ impl Row {
 mod tests {
     use super::*;
 
-    fn row(ours: &[f64], wanted: Wanted) -> Row {
-        let row = Row::new("latency", "us", "UDP", wanted);
+    fn row(ours: &[f64], wanted: Wanted) -> Comparison {
+        let row = Comparison::new("latency", "us", "UDP", wanted);
         let ours = ours.iter().map(|figure| Block::at(*figure, Phase::Near)).collect();
-        Row { ours, reference: vec![Block::at(2.0, Phase::Near)], ..row }
+        Comparison { ours, reference: vec![Block::at(2.0, Phase::Near)], ..row }
     }
 
     #[test]
@@ -222,8 +222,9 @@ mod tests {
 
     #[test]
     fn an_aim_is_beyond_what_must_be() {
-        let verdict =
-            |figure: f64, wanted, aim| Row { aim: Some(aim), ..row(&[figure], wanted) }.verdict();
+        let verdict = |figure: f64, wanted, aim| {
+            Comparison { aim: Some(aim), ..row(&[figure], wanted) }.verdict()
+        };
         // The reference is 2.
         for (figure, expected) in [(2.2, "aim"), (2.6, "pass"), (3.0, "MISS")] {
             assert_eq!(verdict(figure, Wanted::RatioAtMost(1.35), 1.2), expected, "{figure}");
@@ -268,10 +269,10 @@ mod tests {
 
     #[test]
     fn a_figure_alone_is_that_of_the_phase_it_was_measured_in_most() {
-        let alone = Row::new("rate", "M/s", "", Wanted::AtLeast(3.0));
+        let alone = Comparison::new("rate", "M/s", "", Wanted::AtLeast(3.0));
         let ours = [(4.0, Phase::Near), (1.0, Phase::Far), (5.0, Phase::Near)];
         let ours = ours.map(|(figure, phase)| Block::at(figure, phase)).to_vec();
-        let row = Row { ours, ..alone };
+        let row = Comparison { ours, ..alone };
         assert_eq!((row.found().ours, row.verdict()), (5.0, "pass"));
         assert_eq!((row.cores().as_str(), row.is_apart()), ("near 2/3", false));
     }
@@ -286,7 +287,7 @@ mod tests {
         ] {
             assert_eq!(row(&[], wanted).verdict(), "none");
         }
-        let without = Row { reference: Vec::new(), ..row(&[2.0], Wanted::RatioAtMost(1.6)) };
+        let without = Comparison { reference: Vec::new(), ..row(&[2.0], Wanted::RatioAtMost(1.6)) };
         assert_eq!(without.verdict(), "none", "nothing to compare it with");
     }
 }
