@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 
 use crate::block::Block;
-use crate::comparison::{Comparison, Wanted};
+use crate::comparison::{Bound, Comparison};
 use crate::effort::Effort;
 use crate::tool::{self, EfaBench, Perftest, Places, Tools};
 
@@ -78,7 +78,7 @@ pub(crate) fn measure(
 }
 
 fn pairs() -> [Pair; 5] {
-    let row = |what, unit, tool| Comparison::new(what, unit, tool, Wanted::RatioWithin(TOLERANCE));
+    let row = |what, unit, tool| Comparison::new(what, unit, tool, Bound::RatioWithin(TOLERANCE));
     [
         Pair {
             row: row("median, SRD 64 B", "us", "ib_send_lat"),

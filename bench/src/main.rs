@@ -29,7 +29,7 @@ use tool::Tools;
 
 /// What is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum What {
+enum Mode {
     /// Soft-EFA over each wire beside bare memory, bare UDP and libfabric's shm and tcp.
     Ratios,
     /// Bare memory and bare UDP alone.
@@ -44,7 +44,7 @@ enum What {
 struct Args {
     /// What is compared.
     #[arg(value_enum, default_value = "ratios")]
-    what: What,
+    what: Mode,
     /// The softefa command; efa-bench is expected beside it.
     #[arg(long, default_value = "target/release/softefa")]
     softefa: PathBuf,
@@ -77,25 +77,25 @@ fn run(args: &Args) -> Result<ExitCode> {
     let tools = Tools::beside(&args.softefa);
     let effort = if args.short { Effort::Short } else { Effort::Whole };
     let heads = match args.what {
-        What::Ratios => ["Soft-EFA", "beside"],
-        What::Floor => ["floor", ""],
-        What::Agree => ["efa-bench", "other tool"],
+        Mode::Ratios => ["Soft-EFA", "beside"],
+        Mode::Floor => ["floor", ""],
+        Mode::Agree => ["efa-bench", "other tool"],
     };
     let rows = match args.what {
-        What::Ratios | What::Floor => {
-            let is_floor = args.what == What::Floor;
+        Mode::Ratios | Mode::Floor => {
+            let is_floor = args.what == Mode::Floor;
             ratios::measure(&tools, is_floor, args.rounds.unwrap_or(3), effort, &args.ratios)?
         }
-        What::Agree => agree::measure(&tools, args.rounds.unwrap_or(5), effort, &args.agree)?,
+        Mode::Agree => agree::measure(&tools, args.rounds.unwrap_or(5), effort, &args.agree)?,
     };
     print!("{}", table::to_text(heads, &rows));
-    if args.what == What::Ratios {
+    if args.what == Mode::Ratios {
         print!("{}", recorded::line());
     }
     if let Some(path) = &args.json {
         write_json(path, &rows)?;
     }
-    let fails = args.what == What::Agree && !rows.iter().all(Comparison::passes);
+    let fails = args.what == Mode::Agree && !rows.iter().all(Comparison::passes);
     Ok(if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
