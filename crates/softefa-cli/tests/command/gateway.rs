@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::fail;
-use crate::harness::{Session, has, is_root, softefa, wait_until};
+use crate::harness::{Launcher, has, is_root, softefa, wait_until};
 
 const ADDR: &str = "127.0.93.1";
 
@@ -95,8 +95,8 @@ fn nobody_trusts_another_users_gateway() {
         return;
     }
     // Its directory is one that everybody may write to.
-    let (session, port) = (Session::new("").within("env"), free());
-    let gateway = start(session.runtime_dir(), &nobody, &port);
+    let (launcher, port) = (Launcher::new("").within("env"), free());
+    let gateway = start(launcher.runtime_dir(), &nobody, &port);
     let device = format!("roce0={ADDR},profile=roce,gateway={port}");
     let (code, text) = fail(&["run", "--device", &device, "--", "true"]);
     assert_eq!((code, text.lines().count()), (125, 1), "{text}");

@@ -17,7 +17,7 @@ const RELIABLE: [&str; 4] = ["cq", "channel", "srq", "cmid"];
 
 fn run(object: &str, case: &mut Case) {
     let line = format!("{PYTHON} -B {SCRIPTS}/{object}.py 127.0.0.1 {}", free_port());
-    let outcome = case.session(DEVICE).start(object, &line).wait(LIMIT);
+    let outcome = case.launcher(DEVICE).start(object, &line).wait(LIMIT);
     case.add(&outcome);
     assert_eq!(outcome.code, 0, "{outcome}");
     assert_eq!(outcome.stdout, format!("{object}: passed\n"), "{outcome}");
@@ -53,7 +53,7 @@ fn tests_of_rdma_core_bind_windows() {
     let script = format!(
         "cd {root} && PYTHONPATH={root} {PYTHON} -B tests/run_tests.py -v {names} --dev roce0 --port 1 --gid 0"
     );
-    let outcome = case.session(DEVICE).start_words("suite", &["sh", "-c", &script]).wait(LIMIT);
+    let outcome = case.launcher(DEVICE).start_words("suite", &["sh", "-c", &script]).wait(LIMIT);
     assert_eq!(outcome.code, 0, "{outcome}");
     let passed = outcome.stderr.lines().filter(|line| line.ends_with("ok")).count();
     assert_eq!(passed, WINDOWS, "{outcome}");

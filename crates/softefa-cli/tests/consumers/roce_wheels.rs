@@ -86,7 +86,7 @@ fn nixl_on_roce() {
             _ if faults.contains("loss=10%") => (2, 64 << 10),
             _ => (4, 256 << 10),
         };
-        let outcome = nixl::on_reliable_connections(case.session(DEVICE), rounds, bytes);
+        let outcome = nixl::on_reliable_connections(case.launcher(DEVICE), rounds, bytes);
         case.add(&outcome);
         outcome.assert_clean();
         for counter in ["rdma_write_bytes", "rdma_read_bytes"] {

@@ -1,6 +1,6 @@
 //! Programs under `softefa run`, each with a time limit after which it is ended.
 //!
-//! Every session has a runtime directory of its own, so that runs on the same machine cannot be
+//! Every launcher has a runtime directory of its own, so that runs on the same machine cannot be
 //! mistaken for each other. Only processes that a test started are signalled, by their ids.
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -198,8 +198,8 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// Directory and options shared by the programs of a test.
-pub(crate) struct Session {
+/// Starts the programs of a test, which share its directory and options.
+pub(crate) struct Launcher {
     dir: tempfile::TempDir,
     options: Vec<String>,
     /// Words in front of `softefa`: what it is started by.
@@ -207,7 +207,7 @@ pub(crate) struct Session {
     env: Vec<(String, String)>,
 }
 
-impl Session {
+impl Launcher {
     /// `options` go to `softefa run`, separated by blanks.
     pub(crate) fn new(options: &str) -> Self {
         let options = options.split_whitespace().map(str::to_owned).collect();
@@ -227,7 +227,7 @@ impl Session {
         self
     }
 
-    /// Sets variables of everything this session runs.
+    /// Sets variables of everything this launcher runs.
     pub(crate) fn with_env(mut self, env: &[(&str, &str)]) -> Self {
         self.env.extend(env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())));
         self
@@ -238,7 +238,7 @@ impl Session {
         self.dir.path()
     }
 
-    /// `softefa` with this session's runtime directory.
+    /// `softefa` with this launcher's runtime directory.
     pub(crate) fn command(&self) -> Command {
         let mut command = match self.within.split_first() {
             None => Command::new(softefa()),
@@ -285,7 +285,7 @@ impl Session {
         (server.wait(LIMIT), client)
     }
 
-    /// As [`Session::run_pair`], with both running.
+    /// As [`Launcher::run_pair`], with both running.
     pub(crate) fn start_pair(&self, line: &str, ports: [&str; 2]) -> (Running, Running) {
         let port = free_port();
         let mut server = self.start("server", &format!("{line} {} {port}", ports[0]));
@@ -294,7 +294,7 @@ impl Session {
         (server, client)
     }
 
-    /// Packets sent by all live programs of this session.
+    /// Packets sent by all live programs of this launcher.
     pub(crate) fn live_tx_pkts(&self) -> u64 {
         let output = self.command().args(["info", "--json"]).output().unwrap();
         let info: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();

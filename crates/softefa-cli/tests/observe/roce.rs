@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{LIMIT, Outcome, Session, exclusive, free_port, has};
+use crate::harness::{LIMIT, Launcher, Outcome, exclusive, free_port, has};
 
 const HEADERS_BYTES: u64 = 8;
 
@@ -107,12 +107,12 @@ fn every_tool_reads_what_a_roce_device_sends() {
         for wire in ["auto", "udp"] {
             let dir = tempfile::tempdir().unwrap();
             let file = |side: &str| dir.path().join(format!("{side}.pcapng"));
-            let session = |side: &str| {
+            let launcher = |side: &str| {
                 let pcap = file(side);
                 let device = "--device roce0=127.0.0.1,profile=roce";
-                Session::new(&format!("{device} --wire {wire} --pcap {}", pcap.display()))
+                Launcher::new(&format!("{device} --wire {wire} --pcap {}", pcap.display()))
             };
-            let (there, here, port) = (session("server"), session("client"), free_port());
+            let (there, here, port) = (launcher("server"), launcher("client"), free_port());
             let line = format!("{line} -x 0 -F -p {port}");
             let mut server = there.start("server", &line);
             server.wait_until_listening(port);
