@@ -3,14 +3,14 @@
 use softefa::counters::Counter;
 
 use super::history::History;
-use super::sample::{Rates, Row};
+use super::sample::{DeviceRates, Rates};
 
 /// A column of figures.
 pub(super) struct Column {
     title: &'static str,
     /// Name in JSON, with its unit.
     pub(super) key: &'static str,
-    pub(super) value: fn(&Row) -> f64,
+    pub(super) value: fn(&DeviceRates) -> f64,
 }
 
 const GIGABIT_PER_BYTE: f64 = 8e-9;
@@ -57,7 +57,7 @@ pub(super) const COLUMNS: [Column; 12] = [
 ];
 
 /// Share of the packets sent that went through memory and not over UDP.
-fn memory_percent(row: &Row) -> f64 {
+fn memory_percent(row: &DeviceRates) -> f64 {
     let pkts = row.rate(Counter::TxPkts);
     if pkts > 0.0 { 100.0 * row.rate(Counter::TxMemoryPkts) / pkts } else { 0.0 }
 }
@@ -89,8 +89,8 @@ pub(super) fn lines(rates: &Rates, history: &History, width: usize) -> Vec<Strin
     lines
 }
 
-fn cells(row: &Row, history: &History) -> Vec<String> {
-    let Row { device, adapter, addr, pid, program, .. } = row;
+fn cells(row: &DeviceRates, history: &History) -> Vec<String> {
+    let DeviceRates { device, adapter, addr, pid, program, .. } = row;
     let kind = adapter.name().to_owned();
     let texts = [device.clone(), kind, addr.to_string(), pid.to_string(), program.clone()];
     let figures = COLUMNS.iter().map(|column| figure((column.value)(row)));
