@@ -26,7 +26,7 @@ use attacker::{Deeds, Orders, Style};
 use softefa::counters::Counter;
 use softefa::seal::SealKey;
 use softefa::{CompletionOp, Config, QpKind, WireChoice};
-use table::{Rate, Row, resident_bytes};
+use table::{AttackResult, Rate, resident_bytes};
 use victims::{Traffic, Victims};
 
 /// Makes this program the attacker, with what it is told.
@@ -91,7 +91,7 @@ struct Attack {
 }
 
 impl Attack {
-    fn run(&self, test: &str) -> Row {
+    fn run(&self, test: &str) -> AttackResult {
         let Self { traffic, style, datagrams, seed, .. } = *self;
         // Addresses of this attack alone: the attacker must not meet other programs.
         let net = 0x7F40_0000 | ((std::process::id() << 8) & 0x3F_FF00) | (self.place << 1);
@@ -133,7 +133,7 @@ impl Attack {
             Style::Mixed => format!("{traffic:?}").to_uppercase(),
             Style::Guesses { .. } => format!("{traffic:?} keys").to_uppercase(),
         };
-        Row { name, mode: self.mode, deeds, counts, calm, attacked, rss, rss_after }
+        AttackResult { name, mode: self.mode, deeds, counts, calm, attacked, rss, rss_after }
     }
 }
 
