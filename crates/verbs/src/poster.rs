@@ -63,7 +63,7 @@ pub(crate) struct Poster {
 
 enum Interface {
     List(List),
-    Session(PostSession),
+    PostSession(PostSession),
 }
 
 impl Poster {
@@ -71,7 +71,7 @@ impl Poster {
     /// which every device has and which are one call for each message instead of five.
     pub(crate) fn new(qp: &QueuePair, has_rdma: bool) -> Result<Self, Error> {
         let interface = match qp.transport {
-            Transport::Srd if has_rdma => Interface::Session(PostSession::of(qp)?),
+            Transport::Srd if has_rdma => Interface::PostSession(PostSession::of(qp)?),
             Transport::Srd | Transport::Ud | Transport::Rc => Interface::List(List::new()),
         };
         Ok(Self { pending: Vec::with_capacity(LIST), interface })
@@ -109,7 +109,7 @@ impl Poster {
         // SAFETY: promised by the caller.
         let (name, errno, posted) = unsafe {
             match &mut self.interface {
-                Interface::Session(session) => session.post(&self.pending, peer, slots),
+                Interface::PostSession(session) => session.post(&self.pending, peer, slots),
                 Interface::List(list) => list.post(&self.pending, qp, peer, slots),
             }
         };
