@@ -13,7 +13,7 @@ use crate::interrupt;
 use crate::looks::{Looks, Pair};
 use crate::measure::{Blocks, Until};
 use crate::ramp;
-use crate::session::{Coordinates, Session};
+use crate::session::{BenchSession, Coordinates};
 use crate::target::Target;
 use crate::timeline::Live;
 
@@ -144,7 +144,7 @@ fn session(
     request.job.crowded = crowd.is_some();
     let request = &request;
     let live = request.watch.map(|every| Live { every, voice: progress.voice() });
-    let mut session = Session::open(targets, request, live.as_ref())?;
+    let mut session = BenchSession::open(targets, request, live.as_ref())?;
     let mut warnings: Vec<String> = crowd.into_iter().collect();
     let mut run = session.new_run(request);
     let mut specs = Vec::new();

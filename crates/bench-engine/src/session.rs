@@ -32,7 +32,7 @@ const WORD_EVERY: Duration = Duration::from_millis(200);
 pub(crate) type Coordinates = (usize, usize, usize);
 
 /// A session with servers: the endpoints of all sides, ready for one point after the other.
-pub(crate) struct Session {
+pub(crate) struct BenchSession {
     lanes: Lanes,
     group: Group,
     job: Arc<JobSpec>,
@@ -45,7 +45,7 @@ pub(crate) struct Session {
     is_watched: bool,
 }
 
-impl Session {
+impl BenchSession {
     /// Opens all sides; `live`: who watches.
     pub(crate) fn open(
         targets: &[Target],

@@ -85,7 +85,7 @@ impl Workload for Atomics {
 
     /// Waits until all threads have done their operations, then looks what the server's memory
     /// says.
-    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         let (mut counts, mut times) = (Vec::new(), Vec::new());
         for measured in session.slow_results()? {
             if let Measured::Initiated(count, trips) = measured {

@@ -55,7 +55,7 @@ impl Workload for Bidirectional {
     }
 
     /// Waits until both sides have sent and counted.
-    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         let (sent, [at_server, at_client]) = session.both_ways()?;
         let in_all = sent.iter().sum();
         let both_ways = BothWays {

@@ -51,7 +51,7 @@ impl Workload for OpenLoop {
     }
 
     /// Waits for the answers to all requests.
-    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         let mut all = session.results()?.into_iter().filter_map(|measured| match measured {
             Measured::Loaded(loaded) => Some(*loaded),
             _ => None,

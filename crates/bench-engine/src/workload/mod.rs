@@ -51,7 +51,7 @@ pub(crate) mod prelude {
     pub(crate) use crate::bench::{Measured, Outcome};
     pub(crate) use crate::lane::{Part, Port, Side, Task};
     pub(crate) use crate::link::Link;
-    pub(crate) use crate::session::Session;
+    pub(crate) use crate::session::BenchSession;
 }
 
 use std::fmt;

@@ -12,7 +12,7 @@ use crate::lane::{self, Part, Port, Side, Task};
 use crate::lanes::Lanes;
 use crate::link::Link;
 use crate::server;
-use crate::session::{Coordinates, Session};
+use crate::session::{BenchSession, Coordinates};
 
 /// One lane of a workload, on either side, with what it keeps between the points of a session.
 ///
@@ -79,7 +79,7 @@ pub(crate) trait Workload: Sized {
     }
 
     /// What a point came to, at the client, whose lanes are under way.
-    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         session.calls(point)
     }
 }
@@ -96,9 +96,9 @@ pub(crate) struct Functions {
     pub(crate) lane: fn(&Task, &mut Port) -> Result<(), Failure>,
     pub(crate) has_course: fn(usize) -> bool,
     pub(crate) least_bytes: usize,
-    pub(crate) refusal: fn(&Session, Operation, Coordinates) -> Option<String>,
+    pub(crate) refusal: fn(&BenchSession, Operation, Coordinates) -> Option<String>,
     pub(crate) serve: fn(&Lanes, &mut Control) -> Result<(), Failure>,
-    pub(crate) conclude: fn(&mut Session, PointSpec) -> Result<Point, Failure>,
+    pub(crate) conclude: fn(&mut BenchSession, PointSpec) -> Result<Point, Failure>,
 }
 
 impl Functions {
@@ -108,7 +108,7 @@ impl Functions {
             lane: lane::run_on_fabric::<W>,
             has_course: W::has_course,
             least_bytes: W::LEAST_BYTES,
-            refusal: Session::refusal_of::<W>,
+            refusal: BenchSession::refusal_of::<W>,
             serve: W::serve,
             conclude: W::conclude,
         }

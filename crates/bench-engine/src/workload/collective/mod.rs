@@ -61,7 +61,7 @@ impl Workload for Collective {
         rounds::take_part(part, self)
     }
 
-    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         point::conclude(session, point)
     }
 }

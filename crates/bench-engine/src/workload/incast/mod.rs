@@ -89,7 +89,7 @@ impl Workload for Incast {
         }
     }
 
-    fn conclude(session: &mut Session, point: PointSpec) -> Result<Point, Failure> {
+    fn conclude(session: &mut BenchSession, point: PointSpec) -> Result<Point, Failure> {
         point::conclude(session, point)
     }
 }
