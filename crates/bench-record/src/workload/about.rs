@@ -35,7 +35,7 @@ pub struct About {
     /// What its options ask for.
     pub spec: fn(&WorkArgs, &Preset) -> Result<WorkSpec, String>,
     /// Refuses what contradicts itself or cannot be done, beyond what holds for all.
-    pub check: fn(&Asked<'_>) -> Result<(), String>,
+    pub check: fn(&JobRequest<'_>) -> Result<(), String>,
 }
 
 /// What the points of a benchmark hold.
@@ -65,9 +65,9 @@ pub enum Figures {
     Collective,
 }
 
-/// What is asked for, for a look whether it makes sense.
+/// A job that is asked for, to be checked for sense.
 #[derive(Debug)]
-pub struct Asked<'a> {
+pub struct JobRequest<'a> {
     pub job: &'a JobSpec,
     pub sizes: &'a [usize],
     /// The least of the depths.
@@ -120,7 +120,7 @@ impl About {
     }
 
     /// Refuses what contradicts itself or cannot be done; the words belong after the name.
-    pub fn check(&self, asked: &Asked<'_>) -> Result<(), String> {
+    pub fn check(&self, asked: &JobRequest<'_>) -> Result<(), String> {
         let Flow { complete_every, post_list, .. } = asked.job.flow;
         for (option, value) in [("--complete-every", complete_every), ("--post-list", post_list)] {
             if value == 0 || value > asked.shortest {
@@ -136,7 +136,7 @@ impl About {
 }
 
 /// Refuses one-sided operations.
-pub(super) fn two_sided(asked: &Asked<'_>) -> Result<(), String> {
+pub(super) fn two_sided(asked: &JobRequest<'_>) -> Result<(), String> {
     let operation = asked.job.operation;
     match operation.is_one_sided() {
         true => Err(format!("--op {} is not for this benchmark", operation.name())),
@@ -145,8 +145,8 @@ pub(super) fn two_sided(asked: &Asked<'_>) -> Result<(), String> {
 }
 
 /// Refuses a stream whose messages cannot be told apart as they would have to be.
-pub(super) fn stream(asked: &Asked<'_>) -> Result<(), String> {
-    let Asked { job, validate, .. } = *asked;
+pub(super) fn stream(asked: &JobRequest<'_>) -> Result<(), String> {
+    let JobRequest { job, validate, .. } = *asked;
     let (Flow { complete_every, post_list, .. }, operation) = (job.flow, job.operation);
     if complete_every > 1 && (operation.is_injected() || operation == Operation::Read) {
         return Err(format!("--op {} has no say in its completion", operation.name()));

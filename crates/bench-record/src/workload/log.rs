@@ -5,7 +5,7 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::about::{Asked, CALLS};
+use super::about::{CALLS, JobRequest};
 use super::{About, WorkSpec};
 use crate::fabric_name::FabricName;
 use crate::names::Preset;
@@ -114,7 +114,7 @@ impl Args {
 }
 
 /// Refuses what a log cannot do.
-fn check(asked: &Asked<'_>) -> Result<(), String> {
+fn check(asked: &JobRequest<'_>) -> Result<(), String> {
     let job = asked.job;
     if job.endpoints > 1 {
         return Err("each thread has one log, shipped in its order: no --endpoints".to_owned());

@@ -26,7 +26,7 @@ mod twopc;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::about::{About, Asked, Figures};
+pub use self::about::{About, Figures, JobRequest};
 pub use self::args::WorkArgs;
 pub use self::atomics::Atomics;
 pub use self::bidirectional::BothWays;

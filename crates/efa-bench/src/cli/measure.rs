@@ -14,7 +14,7 @@ use bench_record::spec::{
     parse_list, within,
 };
 use bench_record::topology::NODES_MAX;
-use bench_record::workload::{Asked, WorkArgs};
+use bench_record::workload::{JobRequest, WorkArgs};
 use bench_report::judge::Assertion;
 use clap::Args;
 
@@ -368,5 +368,5 @@ fn check(
         return Err(wrong(format!("{} nodes: give 2 to {NODES_MAX}", job.nodes)));
     }
     let shortest = depths.iter().copied().min().unwrap_or(1);
-    about.check(&Asked { job, sizes, shortest, validate }).map_err(wrong)
+    about.check(&JobRequest { job, sizes, shortest, validate }).map_err(wrong)
 }
