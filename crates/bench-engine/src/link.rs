@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use bench_record::failure::Failure;
 use bench_record::spec::{JobSpec, Operation};
 
-use crate::backend::{BURST, Backend, How, Kind, Lengths, Posted, Work};
+use crate::backend::{BURST, Backend, Kind, Lengths, PostFlags, Posted, Work};
 use crate::lane::Side;
 use crate::measure::Random;
 
@@ -246,7 +246,12 @@ impl<B: Backend> Link<B> {
         len_bytes: usize,
         more: bool,
     ) -> Result<bool, Failure> {
-        match self.backend.post(Work::Send, slot, len_bytes, How { more, ..How::PLAIN })? {
+        match self.backend.post(
+            Work::Send,
+            slot,
+            len_bytes,
+            PostFlags { more, ..PostFlags::PLAIN },
+        )? {
             Posted::Full => return Ok(false),
             Posted::Free => {
                 self.completed += 1;
@@ -273,7 +278,7 @@ impl<B: Backend> Link<B> {
         more: bool,
     ) -> Result<Option<usize>, Failure> {
         let Some(slot) = self.next_tx() else { return Ok(None) };
-        let how = How { more, ..How::PLAIN };
+        let how = PostFlags { more, ..PostFlags::PLAIN };
         let posted = self.backend.post(Work::Read { offset }, slot, len_bytes, how)?;
         if posted == Posted::Full {
             return Ok(None);
@@ -328,7 +333,8 @@ impl<B: Backend> Link<B> {
         len_bytes: usize,
         more: bool,
     ) -> Result<bool, Failure> {
-        let posted = self.backend.post(work, slot, len_bytes, How { more, ..How::PLAIN })?;
+        let posted =
+            self.backend.post(work, slot, len_bytes, PostFlags { more, ..PostFlags::PLAIN })?;
         match posted {
             Posted::Full => return Ok(false),
             Posted::Free => self.completed += 1,
@@ -350,7 +356,8 @@ impl<B: Backend> Link<B> {
     fn try_quiet(&mut self, len_bytes: usize, more: bool) -> Result<bool, Failure> {
         let quiet = self.quiet_posts + 1 < self.complete_every;
         let work = self.work(CONSTANT_SLOT, len_bytes);
-        let posted = self.backend.post(work, CONSTANT_SLOT, len_bytes, How { more, quiet })?;
+        let posted =
+            self.backend.post(work, CONSTANT_SLOT, len_bytes, PostFlags { more, quiet })?;
         if posted == Posted::Full {
             return Ok(false);
         }

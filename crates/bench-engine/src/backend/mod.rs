@@ -135,14 +135,14 @@ pub(crate) const WORD_BYTES: usize = 8;
 
 /// How to post it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct How {
+pub(crate) struct PostFlags {
     /// More is posted at once.
     pub(crate) more: bool,
     /// No completion follows: the slot must be frozen.
     pub(crate) quiet: bool,
 }
 
-impl How {
+impl PostFlags {
     /// As most are.
     pub(crate) const PLAIN: Self = Self { more: false, quiet: false };
 }
@@ -268,7 +268,7 @@ pub(crate) trait Backend: Sized {
         work: Work,
         slot: usize,
         len_bytes: usize,
-        how: How,
+        how: PostFlags,
     ) -> Result<Posted, Failure>;
 
     /// Does an atomic on the word of the peer's memory that begins there.

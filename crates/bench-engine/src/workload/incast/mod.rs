@@ -42,14 +42,14 @@ pub(crate) struct Found {
 /// A lane of it.
 pub(super) enum Incast {
     /// Takes what comes.
-    Receiver(Asked, Random),
+    Receiver(IncastRequest, Random),
     /// Sends it.
     Sender,
 }
 
 /// What the receiver was asked for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct IncastRequest {
     spec: IncastSpec,
     /// 0: not told.
     link_mbit_per_s: u64,
@@ -75,7 +75,7 @@ impl Workload for Incast {
         let work = task.job.work;
         let spec =
             work.incast.ok_or_else(|| Failure::Usage("no incast was described".to_owned()))?;
-        let asked = Asked { spec, link_mbit_per_s: work.link_mbit_per_s };
+        let asked = IncastRequest { spec, link_mbit_per_s: work.link_mbit_per_s };
         Ok(match task.side {
             Side::Client => Self::Receiver(asked, demand::random(task)),
             Side::Server => Self::Sender,
