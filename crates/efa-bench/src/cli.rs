@@ -21,7 +21,7 @@ mod measure;
 mod options;
 
 pub(crate) use self::measure::{MeasureArgs, millis};
-pub(crate) use self::options::Given;
+pub(crate) use self::options::GivenOptions;
 
 /// Port of a server that was not told another one.
 pub(crate) const DEFAULT_PORT: u16 = 18590;
@@ -125,10 +125,10 @@ impl Cli {
         if let Some((_, matches)) = matches.subcommand() {
             match &mut cli.command {
                 Command::Run { measure, .. } | Command::Local { measure, .. } => {
-                    measure.given = Given::of(matches);
+                    measure.given = GivenOptions::of(matches);
                 }
-                Command::Mpi(args) => args.given = Given::of(matches),
-                Command::Plan(args) => args.given = Given::of(matches),
+                Command::Mpi(args) => args.given = GivenOptions::of(matches),
+                Command::Plan(args) => args.given = GivenOptions::of(matches),
                 _ => {}
             }
         }

@@ -18,7 +18,7 @@ use bench_record::workload::{JobRequest, WorkArgs};
 use bench_report::judge::Assertion;
 use clap::Args;
 
-use super::options::Given;
+use super::options::GivenOptions;
 
 mod clocked;
 
@@ -200,7 +200,7 @@ pub(crate) struct MeasureArgs {
     pub(crate) until_stdin_closes: bool,
     /// Which of all these were given.
     #[arg(skip)]
-    pub(crate) given: Given,
+    pub(crate) given: GivenOptions,
 }
 
 /// A time given in seconds, in whole milliseconds.

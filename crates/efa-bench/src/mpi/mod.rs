@@ -23,7 +23,7 @@ use crate::softefa_device::{self, Counters};
 
 pub(crate) use args::{MpiArgs, Test, name_of};
 
-use args::Wanted;
+use args::MpiJob;
 use compiler::Built;
 use launcher::Launcher;
 use program::Program;
@@ -83,7 +83,7 @@ fn crowded(ranks: usize) -> Option<String> {
 /// All measurements with one number of ranks.
 struct Job<'a> {
     args: &'a MpiArgs,
-    wanted: &'a Wanted,
+    wanted: &'a MpiJob,
     launcher: &'a Launcher,
     softefa: Option<&'a Path>,
     ranks: usize,

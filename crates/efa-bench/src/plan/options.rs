@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::{DEFAULT_PORT, Given};
+use crate::cli::{DEFAULT_PORT, GivenOptions};
 
 /// The folder of a plan that was given none; its result is not overwritten without --force.
 pub(crate) const DEFAULT_OUT: &str = "report";
@@ -52,7 +52,7 @@ pub(crate) struct PlanArgs {
     pub(crate) quiet: bool,
     /// Which of all these were given.
     #[arg(skip)]
-    pub(crate) given: Given,
+    pub(crate) given: GivenOptions,
 }
 
 #[cfg(any(test, fuzzing))]
