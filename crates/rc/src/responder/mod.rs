@@ -36,7 +36,7 @@ enum Nak {
 
 /// What the peer was told of the expected packet, since the one before it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum NakState {
     Nothing,
     /// That it is missing; when, and whether that was the first time.
     Missing {
@@ -96,7 +96,7 @@ pub(crate) struct Responder {
     owes_ack: bool,
     nak: Option<Nak>,
     /// What the peer was told of the expected packet.
-    told: Told,
+    nak_state: NakState,
     /// From telling the peer of a gap until it was closed, smoothed.
     gap_ns: Option<u64>,
     waiting: Option<Waiting>,
@@ -118,7 +118,7 @@ impl Responder {
             resources: Resources::new(attr.max_dest_rd_atomic),
             owes_ack: false,
             nak: None,
-            told: Told::Nothing,
+            nak_state: NakState::Nothing,
             gap_ns: None,
             waiting: None,
             handed_out: None,

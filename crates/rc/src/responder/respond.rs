@@ -1,7 +1,7 @@
 //! What leaves a responder, in order: responses, then a refusal, then an acknowledgement (RC-6).
 
 use super::resources::{Answer, Resource};
-use super::{Nak, Responder, Told};
+use super::{Nak, NakState, Responder};
 use crate::endpoint::Shared;
 use crate::id::Seq;
 use crate::wire::{Aeth, Bth, Headers, Kind, NakCode, Syndrome, pad_of};
@@ -65,10 +65,10 @@ impl Responder {
     fn number(&mut self, now: Instant, nak: Nak) -> Seq {
         match nak {
             Nak::Sequence => {
-                let is_first = !matches!(self.told, Told::Missing { is_first: false, .. });
-                self.told = Told::Missing { at: now, is_first };
+                let is_first = !matches!(self.nak_state, NakState::Missing { is_first: false, .. });
+                self.nak_state = NakState::Missing { at: now, is_first };
             }
-            Nak::NotReady => self.told = Told::NotReady,
+            Nak::NotReady => self.nak_state = NakState::NotReady,
             Nak::Refusal(_, seq) => return seq,
         }
         self.expected
