@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use softefa::capture::{Fate, Protocol, Record};
-use softefa::trace::{Said, TraceEvent, said_of};
+use softefa::trace::{TraceEvent, TraceLine, trace_lines};
 
 use super::flows::{Flows, Owner};
 use super::line::{number, value};
@@ -28,7 +28,7 @@ struct Waiting {
     peer: SocketAddrV4,
     peer_qpn: u32,
     time_ns: u64,
-    said: Said,
+    said: TraceLine,
 }
 
 /// Lines of a capture.
@@ -93,7 +93,7 @@ impl<R: Read> Packets<R> {
         let peer = if is_received { record.src } else { record.dst };
         let flows = self.flows.entry(device.to_owned()).or_default();
         let mut has_news = false;
-        for mut said in said_of(record) {
+        for mut said in trace_lines(record) {
             let psn = number(&said.text, "psn").and_then(|psn| psn.try_into().ok());
             let is_roce = record.protocol == Protocol::Roce;
             let is_answer = is_answer(&said.text);
@@ -184,7 +184,7 @@ fn records(packet: &Packet) -> Vec<Record> {
         Some(Direction::In) => vec![Fate::Received],
         None => vec![Fate::Sent, Fate::Received],
     };
-    let of = |fate| record(packet, fate).filter(|record| !said_of(record).is_empty());
+    let of = |fate| record(packet, fate).filter(|record| !trace_lines(record).is_empty());
     fates.into_iter().filter_map(of).collect()
 }
 

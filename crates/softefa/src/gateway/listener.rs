@@ -35,9 +35,9 @@ pub(super) struct Listener {
     raw: Option<OwnedFd>,
 }
 
-/// What a look has brought.
+/// The outcome of a look at the sockets.
 #[derive(Debug)]
-pub(super) enum Came<'a> {
+pub(super) enum Incoming<'a> {
     Nothing,
     /// So many bytes that are no packet.
     Malformed(usize),
@@ -75,7 +75,7 @@ impl Listener {
     }
 
     /// Takes the next datagram into `buffer`.
-    pub(super) fn receive<'a>(&self, buffer: &'a mut [u8; BUFFER_LEN]) -> Came<'a> {
+    pub(super) fn receive<'a>(&self, buffer: &'a mut [u8; BUFFER_LEN]) -> Incoming<'a> {
         let to = self.at;
         let Some(raw) = &self.raw else {
             // What others set than we do, without fragmentation, cannot be known here; the check
@@ -83,15 +83,15 @@ impl Listener {
             return match self.udp.recv_from(&mut buffer[..]) {
                 Ok((len, SocketAddr::V4(from))) => {
                     let packet = &buffer[..len];
-                    Came::Packet(Arrived { from, to, id: 0, dont_fragment: true, packet })
+                    Incoming::Packet(Arrived { from, to, id: 0, dont_fragment: true, packet })
                 }
-                _ => Came::Nothing,
+                _ => Incoming::Nothing,
             };
         };
         let Ok((len, _)) = recv(raw, &mut buffer[..], RecvFlags::DONTWAIT) else {
-            return Came::Nothing;
+            return Incoming::Nothing;
         };
-        parse(&buffer[..len], to).map_or(Came::Malformed(len), Came::Packet)
+        parse(&buffer[..len], to).map_or(Incoming::Malformed(len), Incoming::Packet)
     }
 
     /// Hands a packet in its envelope to a socket of this machine.

@@ -11,10 +11,10 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use super::counts::Counts;
-use super::door::{self, Door, Said, Visitor};
+use super::door::{self, Door, ProgramMessage, Visitor};
 use super::envelope::{self, Key};
 use super::judge::{self, Arrived};
-use super::listener::{BUFFER_LEN, Came, Listener};
+use super::listener::{BUFFER_LEN, Incoming, Listener};
 use super::message::{Question, Status};
 use super::table::{ProgramId, Seat, Table};
 use crate::host;
@@ -210,10 +210,10 @@ impl Server {
         for _ in 0..QUESTIONS_PER_TURN {
             let Some(program) = self.programs.get(&id) else { return };
             let (question, socket) = match door::hear(&program.socket) {
-                Said::Nothing => return,
-                Said::Goodbye => return self.forget(id),
-                Said::Strange => (None, None),
-                Said::Asked(question, socket) => (Some(question), socket),
+                ProgramMessage::Nothing => return,
+                ProgramMessage::Goodbye => return self.forget(id),
+                ProgramMessage::Strange => (None, None),
+                ProgramMessage::Question(question, socket) => (Some(question), socket),
             };
             let Some((status, key)) = self.obey(id, question, socket.as_ref()) else { continue };
             self.counts.refused += u64::from(status != Status::Done);
@@ -275,13 +275,13 @@ impl Server {
         let Some(listener) = listeners.get(index) else { return };
         for _ in 0..DATAGRAMS_PER_TURN {
             match listener.receive(buffer) {
-                Came::Nothing => return,
-                Came::Malformed(len) => {
+                Incoming::Nothing => return,
+                Incoming::Malformed(len) => {
                     counts.packets += 1;
                     counts.bytes += len as u64;
                     counts.malformed += 1;
                 }
-                Came::Packet(arrived) => forward(listener, table, counts, &arrived),
+                Incoming::Packet(arrived) => forward(listener, table, counts, &arrived),
             }
         }
     }

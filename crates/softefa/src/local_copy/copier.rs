@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::pull::{Pulls, Who};
+use super::pull::{PullDriver, Pulls};
 use crate::generation::PerProcess;
 use crate::host;
 use crate::lifecycle;
@@ -77,7 +77,7 @@ fn attend(pulls: &Pulls) {
     let mut now = host::now();
     let mut idle_since = now;
     loop {
-        let has_copied = pulls.copy(Who::Copier, 1) > 0;
+        let has_copied = pulls.copy(PullDriver::Copier, 1) > 0;
         let begun = std::mem::replace(&mut now, host::now());
         let took_ns = now.ns_since(begun);
         if has_copied {

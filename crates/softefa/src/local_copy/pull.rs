@@ -97,9 +97,9 @@ struct State {
     uncounted_bytes: u64,
 }
 
-/// Who copies.
+/// The thread that copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum PullDriver {
     /// The queue pair's own turn.
     Turn,
     /// The copier thread.
@@ -107,11 +107,11 @@ pub(crate) enum Who {
 }
 
 impl State {
-    fn take(&mut self, who: Who) -> Option<Piece> {
+    fn take(&mut self, driver: PullDriver) -> Option<Piece> {
         let mut open = self.queue.iter_mut().filter(|pull| pull.remaining() > 0);
-        let pull = match who {
-            Who::Turn => open.next()?,
-            Who::Copier => {
+        let pull = match driver {
+            PullDriver::Turn => open.next()?,
+            PullDriver::Copier => {
                 let begun = self.attended;
                 let pull =
                     open.rev().reduce(|new, old| if begun == Some(old.id) { old } else { new })?;
@@ -169,11 +169,11 @@ impl Pulls {
     }
 
     /// Copies pieces until that makes at least `enough_bytes` or all are taken; how many bytes.
-    pub(crate) fn copy(&self, who: Who, enough_bytes: u32) -> u32 {
+    pub(crate) fn copy(&self, driver: PullDriver, enough_bytes: u32) -> u32 {
         let mut bytes = 0;
         let mut state = self.lock();
         while bytes < enough_bytes {
-            let Some(piece) = state.take(who) else { break };
+            let Some(piece) = state.take(driver) else { break };
             drop(state);
             let copied = piece.copy();
             state = self.lock();

@@ -17,13 +17,13 @@ pub(super) const AROUND_FORK: AroundFork =
     AroundFork { prepare: hold, in_parent: release, in_child: let_go };
 
 /// The lists of queue pairs, which nobody changes while they are held.
-struct Held {
+struct HeldLists {
     ward: MutexGuard<'static, Ward>,
     live: MutexGuard<'static, live::All>,
 }
 
 thread_local! {
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+    static HELD: RefCell<Option<HeldLists>> = const { RefCell::new(None) };
 }
 
 /// Before the fork: the child finds the lists whole. Not for ever, because the thread that forks
@@ -33,7 +33,7 @@ fn hold() {
     let ward = try_for(MOST_NS, || service.ward.try_lock().ok());
     let held = ward.and_then(|ward| {
         let live = try_for(MOST_NS, live::try_hold)?;
-        Some(Held { ward, live })
+        Some(HeldLists { ward, live })
     });
     let _ = HELD.try_with(|place| place.replace(held));
 }

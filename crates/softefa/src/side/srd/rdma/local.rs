@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 use srd::{Address, Arrival, Instant, PeerId, Reject};
 
-use super::far::Far;
+use super::far::FarPeers;
 use super::{Block, Body, Lanes, OP_READ, OP_READ_CONFIRM, Part};
 use crate::counters::Counter;
 use crate::datagram::Payload;
 use crate::local_copy::copier;
-use crate::local_copy::pull::{PIECE_BYTES, PullError, PullId, Pulls, Who};
+use crate::local_copy::pull::{PIECE_BYTES, PullDriver, PullError, PullId, Pulls};
 use crate::local_copy::{CopyError, Sealer, Source, Stretch};
 use crate::mr::Right;
 use crate::side::srd::SrdSide;
@@ -47,13 +47,13 @@ pub(super) struct Local {
     pulling: u32,
     /// WRITEs with segments to name.
     pub(super) writes: Lanes,
-    far: Far,
+    far: FarPeers,
 }
 
 impl Default for Local {
     fn default() -> Self {
         let writes = Lanes::new(SEGMENTS_IN_ENGINE);
-        Self { pulls: Arc::default(), pulling: 0, writes, far: Far::default() }
+        Self { pulls: Arc::default(), pulling: 0, writes, far: FarPeers::default() }
     }
 }
 
@@ -221,7 +221,7 @@ impl SrdSide {
         if pulls.wants_help() {
             copier::call(&pulls);
         }
-        pulls.copy(Who::Turn, TURN_BYTES);
+        pulls.copy(PullDriver::Turn, TURN_BYTES);
         self.shell.device.counters.add(Counter::RdmaLocalBytes, pulls.take_uncounted());
         while let Some((PullId { index, serial }, result)) = pulls.pop_over() {
             self.rdma.local.pulling -= 1;
