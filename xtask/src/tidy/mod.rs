@@ -7,7 +7,7 @@ mod manifests;
 mod protocol;
 mod rooms;
 mod sentences;
-mod source;
+pub(crate) mod source;
 mod text;
 mod tree;
 mod unsafety;

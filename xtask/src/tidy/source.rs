@@ -2,7 +2,7 @@
 
 /// The code of a line without what its strings say, and its comment from the mark on. A string of
 /// several lines counts as code from its second one on, where a capital that stands alone is rare.
-pub(super) fn split(line: &str) -> (String, &str) {
+pub(crate) fn split(line: &str) -> (String, &str) {
     let mut code = String::new();
     let (mut is_string, mut is_escaped) = (false, false);
     let mut rest = line;
